@@ -15,15 +15,16 @@
 
 namespace muster {
 
-// A store whose disk can break.
+// A store for tests whose disk can break.
 class FlakyStore final : public ParameterStore {
  public:
-  // Breaks before the next synced write, or right after it; nothing is read or written until Mend.
+  // Moment of the break: before the next synced write, or right after it. Writes, and reads of
+  // metadata, fail until Mend.
   enum class When { kBefore, kAfter };
   void BreakAtSync(When when) { break_ = when; }
-  // Called after every read of a partition's metadata.
+  // Sets a function that is called after every read of a partition's metadata.
   void SetAtRead(std::function<void()> act) { at_read_ = std::move(act); }
-  // Called once, before the next DropJob.
+  // Sets a function that is called once, before the next DropJob.
   void SetAtDrop(std::function<void()> act) { at_drop_ = std::move(act); }
   void Mend() {
     break_.reset();

@@ -17,8 +17,8 @@
 
 namespace muster {
 
-// For tests: an engine that runs in the calling thread, over a store, a disk and checkpoints in
-// memory, which outlive it when it is started again.
+// A fixture whose engine runs in the calling thread, over a store, a disk and checkpoints in
+// memory, which outlive the engine when it is started again.
 class TestEngine : public testing::Test {
  protected:
   TestEngine() { Start(); }
@@ -68,7 +68,7 @@ class TestEngine : public testing::Test {
     return reply.ok() ? *reply : v1::OpenTablesReply();
   }
 
-  // One clock of a job with one slot: pushes `value` to all elements and to the row of key 5.
+  // Makes one clock of a job with one slot: pushes `value` to all elements and to the row of key 5.
   void Step(uint64_t clock, float value) {
     Do(TestDensePush(0, clock, 0, 2), Floats(std::vector<float>(8, value)));
     Do(TestSparsePush(0, clock, 0, 1), KeysAndRows({5}, {value, value}));
@@ -87,7 +87,7 @@ class TestEngine : public testing::Test {
   std::unique_ptr<ShardEngine> engine_;
 };
 
-// The job of TestOpenRequest with one slot and durability EVERY_PUSH.
+// Returns the request of TestOpenRequest with one slot and durability EVERY_PUSH.
 inline v1::OpenTablesRequest TestDurableRequest() {
   v1::OpenTablesRequest request = TestOpenRequest(1);
   request.mutable_update()->set_durability(v1::UpdateSpec::EVERY_PUSH);

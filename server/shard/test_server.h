@@ -21,7 +21,7 @@
 
 namespace muster {
 
-// A server that can be killed, with a disk that outlives it.
+// A server for tests that can be killed, with a disk that outlives it.
 class TestServer {
  public:
   explicit TestServer(MemoryStorage& storage, uint64_t log_bytes = uint64_t{1} << 30)
@@ -49,7 +49,7 @@ class TestServer {
     engine_ = *std::move(engine);
   }
 
-  // The process dies; what was not synced may be gone.
+  // Kills the process, and starts it again; what was not synced may be gone.
   void Kill(uint64_t seed) {
     executor_.RunAll();
     engine_.reset();
@@ -57,11 +57,11 @@ class TestServer {
     Start();
   }
   void CrashAt(std::string point) { crash_at_ = std::move(point); }
-  // Called at every point.
+  // Sets a function that is called at every crash point.
   void SetAtPoint(std::function<void(absl::string_view)> act) { at_point_ = std::move(act); }
   FlakyStore& store() { return *store_; }
 
-  // The term under which callers know it, unless they name another.
+  // Sets the term of calls that name none.
   void SetTerm(uint64_t term) { term_ = term; }
 
   absl::StatusCode Open(v1::OpenTablesRequest request, bool expect_state = true) {
@@ -100,7 +100,7 @@ inline PartitionMove TestMove(uint64_t term) {
   return {.job_id = "job", .generation = 1, .partition = 0, .term = term};
 }
 
-// As the two servers do it between them.
+// Moves a partition as the two servers do it between them.
 inline absl::Status Move(TestServer& from, TestServer& to, const PartitionMove& move) {
   return to.mover().Adopt(
       move, [&](PartitionMover::ChunkSink sink) { return from.mover().HandOver(move, sink); });

@@ -12,24 +12,24 @@
 
 namespace muster {
 
-// One operation on its way through a partition: what was found about it when it was checked.
+// One operation on its way through a partition, with what the check of it has found.
 struct AdmittedCall {
   ExchangeCall call;
-  // Not OK: it is refused, nothing else counts; to be tried again after this time, if not 0.
+  // Not OK if the call is refused, to be tried again after `retry_after_ms`, if not 0.
   absl::Status status;
   uint32_t retry_after_ms = 0;
-  // All of the contribution is in; nothing is to be done.
+  // True when the whole contribution is in already, and nothing is to be done.
   bool already_applied = false;
-  // Of a dense push: blocks that are not in yet.
+  // Blocks of a dense push that are not in yet.
   std::vector<uint32_t> new_blocks;
-  // Of a sparse push or pull; the call's own payload is empty then.
+  // Contents of a sparse push or pull; the call's own payload is empty then.
   SparseChunk chunk;
-  // Of a cut: its order, copied once, since a client may write to the payload of its own call.
+  // Order of a cut, copied once, since a client may write to the payload of its own call.
   CutOrder cut;
-  // Of its record in the log; 0 when it has none.
+  // Number of the operation's record in the log; 0 when it has none.
   uint64_t lsn = 0;
 
-  // What it takes of memory.
+  // Returns the memory that the operation takes.
   size_t bytes() const { return kCallBytes + call.payload.size() + chunk.bytes; }
   bool cancelled() const { return call.cancelled != nullptr && call.cancelled->load(); }
 };

@@ -11,30 +11,29 @@
 
 namespace muster {
 
-// Operations that wait until a count of clocks is reached. Those whose caller is gone are dropped
-// in time. Not thread-safe.
+// Operations that wait for a count of clocks. Those whose caller is gone are dropped now and then.
+// Not thread-safe.
 class ParkedCalls {
  public:
-  // Waits until the count is at least `clocks`. Takes the call once there is memory for it.
+  // Parks the call until the count is at least `clocks`. If memory runs out, `call` stays as it is.
   void Park(uint64_t clocks, AdmittedCall&& call);
 
-  // Takes out one of those that a count of `clocks` lets go: lowest need first, among equals in the
-  // order they were parked. Nothing: there is none. Needs no memory.
+  // Takes out a call that a count of `clocks` lets go: the one with the lowest need, and among
+  // equals the one that was parked first. Returns nothing when there is none. Needs no memory.
   std::optional<AdmittedCall> TakeReady(uint64_t clocks);
   std::optional<AdmittedCall> TakeAny();
 
-  // Those whose caller is gone. Each keeps its caller's connection, and the memory that the caller
-  // has registered with it.
+  // Drops calls whose caller is gone: each keeps the caller's connection and registered memory.
   void DropCancelled();
 
   size_t size() const { return calls_.size(); }
-  // What the waiting ones take of memory.
+  // Returns the memory that parked calls take.
   size_t bytes() const { return bytes_; }
 
  private:
   std::multimap<uint64_t, AdmittedCall> calls_;
   size_t bytes_ = 0;
-  // Number of calls at which cancelled ones are looked for next: twice what was left the last time.
+  // Number of calls at which cancelled ones are dropped next: twice what was left the last time.
   size_t sweep_at_ = 64;
 };
 

@@ -8,8 +8,8 @@
 
 namespace muster {
 
-// The answer that carries an error, without its message where there is no memory for one: whoever
-// asked would wait for it. `retry_after_ms` 0: trying again later does not help by itself.
+// Returns the answer that carries an error: without its message rather than not at all, where
+// memory is short. `retry_after_ms` 0: trying again later does not help by itself.
 v1::ExchangeReply Refusal(const v1::ExchangeRequest& request, const absl::Status& status,
                           uint32_t retry_after_ms = 0);
 

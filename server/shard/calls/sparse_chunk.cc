@@ -18,7 +18,7 @@ bool Aligned(const Payload& payload) {
   return true;
 }
 
-// Appends where each row of the payload lies; those that two spans share are put together in
+// Appends the address of each row of the payload. Rows that lie across spans are put together in
 // `split`, which has room for one row less than there are spans.
 void FindRows(const Payload& payload, size_t row_bytes, float* split,
               std::vector<const float*>& rows) {

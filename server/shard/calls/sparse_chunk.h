@@ -14,24 +14,22 @@
 
 namespace muster {
 
-// A sparse push or pull, as its payload says it: u64 keys[rows], then (of a push) rows[rows][dim].
+// A sparse push or pull, read from its payload: u64 keys[rows], then (of a push) rows[rows][dim].
 struct SparseChunk {
-  // A copy of its own: what was checked stays as it was.
+  // Keys, copied so that they stay as they were checked.
   absl::Span<const uint64_t> keys;
-  // Where each row lies, as f32; empty for a pull. In the payload's memory wherever it can be read
-  // there, which is next to everywhere.
+  // Address of each row as f32; empty for a pull. Nearly all rows lie in the payload's memory.
   std::vector<const float*> rows;
-  // Of keys, rows, and the pointers to these.
+  // Bytes of the keys, the rows, and the pointers to the rows.
   size_t bytes = 0;
-  // What keys and rows lie in.
+  // Memory that holds keys and rows.
   std::shared_ptr<const float> memory;
   Payload payload;
 };
 
-// Reads a payload of `rows` keys with `dim` elements of `type` each (0 for a pull). Copies, into an
-// array of the pool, are made of the keys, of rows that two spans of the payload share, and of all
-// rows where these are halves, or a span is not aligned for f32. INVALID_ARGUMENT: the payload has
-// another length; the message names both.
+// Reads a payload of `rows` keys with `dim` elements of `type` each (0 for a pull). Copies keys,
+// rows that lie across spans of the payload, and all rows that are halves or not aligned for f32,
+// into an array of the pool. INVALID_ARGUMENT names the payload's length and what it should be.
 absl::StatusOr<SparseChunk> ReadSparseChunk(const Payload& payload, uint64_t rows, uint32_t dim,
                                             DType type, BufferPool& pool);
 

@@ -14,30 +14,30 @@
 
 namespace muster {
 
-// For tests: a small job named "job" under generation 1. One tensor "w" of 8 elements that start at
-// 1, in two blocks of 4; one sparse table "rows" of dim 2 whose rows start at 0.5; SGD with rate 1;
-// one partition; BSP.
+// Returns the request that opens a small job for tests: "job", generation 1; one tensor "w" of 8
+// elements that start at 1, in two blocks of 4; one sparse table "rows" of dim 2 whose rows start
+// at 0.5; SGD with rate 1; one partition; BSP.
 v1::OpenTablesRequest TestOpenRequest(uint32_t slots);
 
-// A request of that job to partition 0 by the first incarnation of a slot, without an operation.
+// Returns a request of that job to partition 0, by a slot's first incarnation, without operation.
 v1::ExchangeRequest TestRequest(uint32_t slot, uint64_t clock);
 v1::ExchangeRequest TestDensePush(uint32_t slot, uint64_t clock, uint32_t first_block,
                                   uint32_t blocks);
-// To table 1, of 1 example.
+// Returns a push of 1 example to table 1.
 v1::ExchangeRequest TestSparsePush(uint32_t slot, uint64_t clock, uint32_t chunk, uint64_t rows);
-// Of 1 example, with all dense blocks in and `chunks` chunks of table 1.
+// Returns a close of 1 example, with all dense blocks in and `chunks` chunks of table 1.
 v1::ExchangeRequest TestClose(uint32_t slot, uint64_t clock, uint32_t chunks);
 v1::ExchangeRequest TestDensePull(uint32_t slot, uint64_t clock, uint32_t first_block,
                                   uint32_t blocks);
 v1::ExchangeRequest TestSparsePull(uint32_t slot, uint64_t clock, uint64_t rows);
 v1::ExchangeRequest TestCut(uint32_t slot, uint64_t clock);
-// With or without a scale.
+// Returns a clip exchange with or without a scale.
 v1::ExchangeRequest TestClip(uint32_t slot, uint64_t clock, std::optional<double> scale);
 
 Payload Floats(std::vector<float> values);
 Payload KeysAndRows(absl::Span<const uint64_t> keys, absl::Span<const float> rows);
 
-// The answer to a call, once it has come. For one thread at a time.
+// The answer to a call, once it has come. One thread at a time may use it.
 class TestAnswer {
  public:
   bool arrived() const { return state_->reply.has_value(); }
@@ -59,7 +59,7 @@ class TestAnswer {
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
-// A call whose answer goes to `answer`, which may be gone by then.
+// Returns a call whose answer goes to `answer`, which may be gone by then.
 ExchangeCall MakeTestCall(v1::ExchangeRequest request, Payload payload, TestAnswer& answer);
 
 }  // namespace muster

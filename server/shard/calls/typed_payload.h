@@ -11,14 +11,13 @@
 
 namespace muster {
 
-// Between what the wire carries and the f32 of tables. A payload that is f32 on both sides stays
-// the one it is.
+// Conversions between the wire's element types and the tables' f32. An f32 payload stays as it is.
 
-// A push's elements of `type` as one array of f32 from the pool. REQUIRES: whole elements.
+// Returns a push's elements of `type` as one array of f32 from the pool. REQUIRES: whole elements.
 Payload WidenPayload(Payload payload, DType type, BufferPool& pool);
 
-// Weights rounded to nearest for an answer, in one array that `take` gives for so many bytes.
-// REQUIRES: every span is whole f32 that lie as f32 must (the tables' arrays do).
+// Returns weights rounded to nearest, in one array that `take` gives for so many bytes. REQUIRES:
+// every span holds whole f32, aligned for f32 (the tables' arrays do).
 Payload NarrowPayload(Payload payload, DType type,
                       absl::FunctionRef<std::shared_ptr<std::byte>(size_t bytes)> take);
 

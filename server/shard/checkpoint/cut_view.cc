@@ -101,7 +101,7 @@ void CutView::AddLossScale(const SlotLossScale& scale) {
 
 absl::Status CutView::Open(CheckpointStorage& storage) {
   for (Table& table : sparse_) std::sort(table.entries.begin(), table.entries.end());
-  // In whichever order slots came.
+  // Slots may have come in any order.
   std::sort(content_.residuals.begin(), content_.residuals.end(),
             [](const auto& a, const auto& b) { return a.slot < b.slot; });
   std::sort(content_.loss_scales.begin(), content_.loss_scales.end(),
@@ -137,8 +137,7 @@ absl::Status CutView::AppendMerged(size_t table) {
   return status;
 }
 
-// The entries come in order, and so do stored values: each goes before the first entry that is not
-// before it.
+// Merges two ordered sequences: a stored value goes before the first entry that is not before it.
 absl::Status CutView::MergeStored(size_t table, size_t begin, size_t end) {
   Table& it = sparse_[table];
   const uint32_t width = rows_.width;

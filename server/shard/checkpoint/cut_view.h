@@ -25,40 +25,40 @@ namespace muster {
 // then written by one thread at a time. Holds no reference to the tables.
 class CutView {
  public:
-  // Errors are those of the store.
+  // Takes the view of the tables as they are now. Errors are the store's.
   static absl::StatusOr<std::shared_ptr<CutView>> Take(PartitionTables& tables, uint64_t clock);
 
   uint64_t clock() const { return content_.clock; }
   size_t tables() const { return sparse_.size(); }
-  // To be written as a delta on the cut at this clock. REQUIRES: the keys that were dropped since
-  // are known.
+  // Makes the file whole, or a delta on the cut at `base`. REQUIRES: the keys dropped since are
+  // known.
   void set_base(absl::optional<uint64_t> base) { content_.base = base; }
-  // Whether the keys of rows that went since the cut before are known, in all tables.
+  // Returns whether the keys of rows that went since the cut before are known, in all tables.
   bool knows_dropped() const;
 
-  // What a slot's half-precision pushes have yet to carry over: of all dense blocks, one after
-  // another. A second time, nothing. Before Open.
+  // Adds a slot's residual, which its half-precision pushes have yet to carry over: all dense
+  // blocks one after another. Does nothing the second time. REQUIRES: before Open.
   void AddResidual(uint32_t slot, std::shared_ptr<const float> values);
   size_t residuals() const { return content_.residuals.size(); }
-  // What a slot's loss scale has come to. A second time, nothing. Before Open.
+  // Adds a slot's loss scale. Does nothing the second time. REQUIRES: before Open.
   void AddLossScale(const SlotLossScale& scale);
   size_t loss_scales() const { return content_.loss_scales.size(); }
 
-  // Whether a row of a table is written.
+  // Returns whether a row of a table is written.
   bool Wanted(size_t table, uint64_t steps, uint64_t last_use) const;
-  // Whether a row that is not written has to be struck from the base: it expired and nobody has
-  // come by it yet, so it is not among those that were dropped.
+  // Returns whether a row that is not written has to be struck from the base: it has expired, but
+  // was not dropped yet, so that it is not among the dropped ones.
   bool Struck(size_t table, uint64_t steps, uint64_t last_use) const;
   void Strike(size_t table, uint64_t key) { sparse_[table].dropped->push_back(key); }
-  // Keys of the table's rows in memory at the cut; in any order before Open, then ascending.
+  // Returns the keys of the table's rows in memory at the cut, after Open in ascending order.
   std::vector<TableSnapshot::Entry>& entries(size_t table) { return sparse_[table].entries; }
 
-  // Starts the file, with all dense pieces.
+  // Starts the file with all dense pieces.
   absl::Status Open(CheckpointStorage& storage);
-  // The buffer for the rows of Append.
+  // Returns the buffer for the rows of Append.
   TableSnapshot::Rows& rows() { return rows_; }
-  // Writes the rows of entries [begin, end), which rows() holds in their order, and those on disk
-  // between them; after the last entry, all that are left. Tables come in order.
+  // Writes the rows of entries [begin, end), which rows() holds in their order, and rows on disk
+  // between them; after the last entry, all that are left. REQUIRES: tables come in order.
   absl::Status Append(size_t table, size_t begin, size_t end);
   // Makes the file durable.
   absl::StatusOr<PartitionFileInfo> Finish();
@@ -69,16 +69,16 @@ class CutView {
   struct Table {
     RowPolicy policy;
     std::vector<TableSnapshot::Entry> entries;
-    // Null: all rows are in memory.
+    // Null if all rows are in memory.
     std::unique_ptr<StoreSnapshot> stored;
-    // The first key there that was not merged yet; absent: all were.
+    // First key there that was not merged yet; absent: all were.
     absl::optional<uint64_t> next_stored;
-    // Keys that have no row: those in memory, in ascending order, and those on disk alone.
+    // Counts of keys without a row: those in memory, in ascending order, and those on disk alone.
     std::vector<Count> counts;
     std::vector<Count> stored_counts;
-    // Keys whose rows went since the cut before; absent: there were too many.
+    // Keys of rows that went since the cut before; absent: there were too many.
     absl::optional<std::vector<uint64_t>> dropped;
-    // Of candidates; -1: it has none.
+    // Index of the table's candidates in content_.sparse; -1: it has none.
     int counts_piece = -1;
   };
 
@@ -90,7 +90,7 @@ class CutView {
 
   std::string checkpoint_root_;
   PartitionContent content_;
-  // What content_ lends.
+  // Owners of what content_ borrows.
   std::shared_ptr<const JobTables> job_;
   std::vector<std::shared_ptr<const float>> held_;
   std::vector<Table> sparse_;

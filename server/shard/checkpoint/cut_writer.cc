@@ -9,8 +9,8 @@
 namespace muster {
 namespace {
 
-// What one turn on the strand does, about a millisecond's work each: rows whose keys are noted, and
-// bytes of rows that are copied.
+// Work of one turn on the strand, about a millisecond each: rows whose keys are noted, and bytes of
+// rows that are copied.
 constexpr size_t kCollectedAtOnce = 32768;
 constexpr size_t kRowBytesAtOnce = 2 << 20;
 

@@ -39,17 +39,16 @@ class CutView;
 //                                      makes the file durable
 //   `done`
 //
-// So what stops the partition is the copy of 2 MiB at a time, and what training costs beyond is a
-// copy of each block and row that changes before it was read out. Rows are in ascending order of
-// key: equal tables give equal files.
+// So the partition stops only for the copy of 2 MiB at a time, and training pays beyond that a copy
+// of each block and row that changes before it was read out. Rows are in ascending order of key:
+// equal tables give equal files.
 //
-// A delta leaves out rows whose last use is before its base: every update since that cut has a
-// clock of at least the base's, every one before it a lower one. Keys of rows that expired since
-// the cut before are listed in it, whether they have been dropped by then or not; where that cut is
-// not the base (or was taken by an earlier life of the server), or too many went to be noted, the
-// file is written whole.
+// A delta leaves out rows whose last use is before its base: updates since that cut have at least
+// the base's clock, earlier ones a lower one. A delta lists the keys of rows that expired since the
+// cut before, dropped by then or not. The file is written whole where the cut before is not the
+// base (or was taken by an earlier life of the server), and where too many rows went to be noted.
 //
-// All methods on the strand.
+// All methods run on the strand.
 class CutWriter {
  public:
   struct Options {
@@ -58,46 +57,45 @@ class CutWriter {
   };
   using Done = std::function<void(const absl::StatusOr<PartitionFileInfo>& file)>;
 
-  // The tables must outlive it. `strand` runs tasks one at a time and never together with the
-  // methods here; `files` may block. What is under way when the writer goes is given up: its file
-  // never appears.
+  // The tables must outlive the writer. `strand` runs tasks one at a time, and never together with
+  // the methods here; tasks of `files` may block. Files not finished at destruction never appear.
   CutWriter(PartitionTables& tables, Options options, std::shared_ptr<Executor> strand,
             std::shared_ptr<Executor> files);
   ~CutWriter();
 
-  // Of the view that is held.
+  // Returns the clock of the view that is held; absent: none is.
   absl::optional<uint64_t> clock() const;
   bool writing() const { return writing_; }
-  // Of what was copied aside for it.
+  // Returns the bytes that were copied aside for the view.
   size_t memory_bytes() const;
 
-  // Holds the tables as they are now, in place of any view before. REQUIRES: not writing(). Errors
-  // are those of the store.
+  // Takes a view of the tables in place of any before. REQUIRES: not writing(). Errors: the
+  // store's.
   absl::Status Take(uint64_t clock);
 
   // Lets the view go. REQUIRES: not writing().
   void Drop();
 
-  // Adds to the view what a slot's half-precision pushes have yet to carry over, of all dense
-  // blocks one after another. REQUIRES: a view; not writing().
+  // Adds a slot's residual to the view: what its half-precision pushes have yet to carry over, of
+  // all dense blocks one after another. REQUIRES: a view; not writing().
   void AddResidual(uint32_t slot, std::shared_ptr<const float> values);
-  // Slots that were added.
+  // Returns the number of slots that were added.
   size_t residuals() const;
-  // The same for a slot's loss scale.
+  // Adds a slot's loss scale to the view; the same holds.
   void AddLossScale(const SlotLossScale& scale);
   size_t loss_scales() const;
 
-  // Writes the view, then lets it go and calls `done`, on the strand. REQUIRES: a view; not
-  // writing().
+  // Writes the view, as a delta on the cut at `base` where that is possible. Then lets the view go
+  // and calls `done`, on the strand. REQUIRES: a view; not writing().
   void Write(absl::optional<uint64_t> base, Done done);
 
  private:
-  // Posts a task that is dropped if this writer is gone by then.
+  // Posts a task to the strand. The task is dropped if the writer is gone by then.
   void OnStrand(void (CutWriter::*step)());
   void Collect();
   void NextRows();
   void Finish(const absl::StatusOr<PartitionFileInfo>& file);
-  // Has `work` done on a thread for files; then, unless it failed, comes `step`.
+  // Runs `work` on a thread for files, then `step` on the strand unless `work` failed.
   void OnFiles(std::function<absl::Status(CutView&)> work, void (CutWriter::*step)());
   void FinishFile();
   void Written();
@@ -117,7 +115,7 @@ class CutWriter {
   size_t table_ = 0;
   size_t entry_ = 0;
   std::shared_ptr<const PartitionFileInfo> written_;
-  // The cut taken before the view's, from which on its dropped keys are known; and the last one.
+  // Clock of the cut before the view's, since which dropped keys are known; and of the last one.
   absl::optional<uint64_t> before_;
   absl::optional<uint64_t> last_taken_;
 };

@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-// Keys of a checkpoint after which it is asked whether to go on.
+// Keys of a checkpoint after which `go_on` is called again.
 constexpr uint64_t kKeysPerLook = 4096;
 
 absl::Status RestoreTable(const CheckpointReader& checkpoint, PartitionTables& tables,
@@ -46,7 +46,8 @@ absl::Status RestoreTable(const CheckpointReader& checkpoint, PartitionTables& t
       table);
 }
 
-// Keys that had no row yet: a key that has one by now (of another job's candidates) keeps it.
+// Restores the counts of keys that had no row. A key that has a row by now (of another job's
+// candidates) keeps it.
 absl::Status RestoreCounts(const CheckpointReader& checkpoint, const PartitionTables& tables,
                            const std::string& name, TieredTable& table) {
   const uint32_t partitions = tables.job->partitions();
@@ -83,7 +84,7 @@ absl::Status RestorePartition(const CheckpointReader& checkpoint, RestoreExtent 
   for (size_t i = 0; i < tables.sparse.size(); ++i) {
     MUSTER_RETURN_IF_ERROR(RestoreTable(checkpoint, tables, job.tables().sparse[i].name, with_state,
                                         memory, go_on, tables.sparse[i].memory()));
-    // Of another job's weights, counts are of other pushes.
+    // With another job's weights, the counts would be those of other pushes.
     if (extent == RestoreExtent::kWeights || !tables.sparse[i].policy().counts()) continue;
     MUSTER_RETURN_IF_ERROR(
         RestoreCounts(checkpoint, tables, job.tables().sparse[i].name, tables.sparse[i]));

@@ -11,9 +11,9 @@
 namespace muster {
 
 // Fills a partition's tables, which have their initial values, from a checkpoint of any number of
-// partitions. NOT_FOUND: the checkpoint lacks a tensor or table of the job. INVALID_ARGUMENT: a
-// table's rows have another length, or its tokenizer is another. DATA_LOSS: damaged. `go_on` is
-// asked now and then, and what it refuses with is returned.
+// partitions. Calls `go_on` now and then, and returns its error. NOT_FOUND: the checkpoint lacks a
+// tensor or table of the job. INVALID_ARGUMENT: a table's rows have another length, or its
+// tokenizer is another. DATA_LOSS: the checkpoint is damaged.
 absl::Status RestorePartition(const CheckpointReader& checkpoint, RestoreExtent extent,
                               MemoryShare& memory, absl::FunctionRef<absl::Status()> go_on,
                               PartitionTables& tables);

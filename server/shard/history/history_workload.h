@@ -14,25 +14,23 @@
 
 namespace muster {
 
-// For the history checker: a small job whose gradients are positive integers, functions of slot,
-// clock and element alone, and whose rates make every sum exact in f32. So the values after any set
-// of contributions are known, a lost or doubled one shows, and more contributions always mean lower
-// values.
+// The history checker's small job. Gradients are positive integers, functions of slot, clock and
+// element alone, and rates make every sum exact in f32. So the values after any contributions are
+// known, a lost or doubled one shows, and more contributions always mean lower values.
 class HistoryWorkload {
  public:
   struct Options {
     uint32_t slots = 1;
     uint32_t partitions = 3;
     uint64_t clocks = 6;
-    // Nothing: ASP.
+    // Bound of staleness; absent: ASP.
     std::optional<uint64_t> bound = 0;
     bool deterministic = false;
     bool durable = false;
-    // Gradients are no integers, so that the order of sums shows in their bits; known values are of
-    // no use then.
+    // Gradients are no integers: the order of sums shows in their bits; values are not known.
     bool inexact = false;
-    // Of the sparse table. Admission and expiry are for BSP, where alone the clocks that have
-    // pushed a key are the same at every version.
+    // Options of the sparse table. Admission and expiry are for BSP, where alone the clocks that
+    // have pushed a key are the same at every version.
     v1::SparseTableOptions rows;
   };
 
@@ -48,26 +46,24 @@ class HistoryWorkload {
   v1::OpenTablesRequest OpenRequest(uint64_t generation,
                                     const std::vector<uint32_t>& partitions) const;
 
-  // Some contributions are a close alone. Requests lack generation and incarnation. Dense pushes
-  // are cut into runs by `random`; chunks are always the same, as those of a respawned task must
-  // be.
+  // Return the messages of one clock, without generation and incarnation. Some contributions are a
+  // close alone. `random` divides dense pushes into runs; chunks are the same when repeated.
   std::vector<Message> Pulls(uint32_t slot, uint64_t clock, uint32_t partition) const;
   std::vector<Message> Contribution(uint32_t slot, uint64_t clock, uint32_t partition,
                                     uint64_t random) const;
 
-  // Floats of the answer to a partition's dense pull.
+  // Returns the number of floats of the answer to a partition's dense pull.
   size_t DenseElements(uint32_t partition) const { return elements_[partition].size(); }
 
-  // What the answers to Pulls hold when exactly the contributions to clocks below `clocks` (by
-  // slot) are in.
+  // Returns the answers to Pulls once exactly the contributions below `clocks` (by slot) are in.
   Values After(uint32_t partition, const std::vector<uint64_t>& clocks) const;
 
  private:
   float Gradient(uint32_t slot, uint64_t clock, uint64_t element) const;
   bool Touches(uint32_t slot, uint64_t clock, uint64_t key) const;
-  // The values of a key's row after so many clocks of every slot, under the options for rows.
+  // Returns the values of a key's row after so many clocks of every slot, by the row options.
   Values RowAfter(uint32_t partition, uint64_t key, uint64_t clocks) const;
-  // Whether the slot has no gradients for the partition at that clock, only examples.
+  // Returns whether the slot has no gradients for the partition at that clock, only examples.
   bool Idle(uint32_t slot, uint64_t clock, uint32_t partition) const;
   uint64_t Examples(uint32_t slot) const;
   v1::ExchangeRequest Request(uint32_t slot, uint64_t clock, uint32_t partition) const;
@@ -76,7 +72,7 @@ class HistoryWorkload {
   const Philox random_;
   v1::OpenTablesRequest open_;
   DenseLayout layout_;
-  // By partition.
+  // Elements and keys of each partition.
   std::vector<std::vector<uint64_t>> elements_;
   std::vector<std::vector<uint64_t>> keys_;
 };

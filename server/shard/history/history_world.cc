@@ -17,7 +17,7 @@ namespace {
 // Clocks from one cut to the next.
 constexpr uint64_t kCutEvery = 3;
 constexpr int kMostEvents = 400000;
-// Of a disk at a time.
+// Most failures of one disk at a time.
 constexpr int kMostDiskFailures = 3;
 constexpr std::array<const char*, 5> kCrashPoints = {"appended", "synced", "applied", "image",
                                                      "evicted"};

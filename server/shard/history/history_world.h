@@ -23,8 +23,8 @@
 
 namespace muster {
 
-// The history checker: a job's tasks, a coordinator's part and the network between them and real
-// engines, all in one thread and by a seed, so that every history can be repeated.
+// The history checker. It runs a job's tasks, a coordinator's part, the network and real engines in
+// one thread and by a seed, so that every history can be repeated.
 //
 // Tasks pull, push, close and take cuts as real ones do, over one stream per server. The network
 // delivers each stream in order but streams in any order, loses streams with what is on them, loses
@@ -33,8 +33,8 @@ namespace muster {
 // path, with or without what they had not synced, and come back with their disks; without
 // durability the job then goes back to its last checkpoint under a higher generation.
 //
-// Cuts are taken by all, and written, in full or as deltas, while the tasks go on; slot 0 commits
-// one when the files of all partitions are there.
+// All slots take cuts, which are written, in full or as deltas, while the tasks go on; slot 0
+// commits one when the files of all partitions are there.
 //
 // Every answer is checked when it arrives; a job restored from each checkpoint against exactly the
 // contributions before its clock; the final values against the sum of all contributions.
@@ -47,14 +47,13 @@ class HistoryWorld {
     HistoryWorkload::Options workload;
     uint64_t seed = 0;
     uint32_t servers = 2;
-    // Of each kind: broken streams, respawned tasks, dead servers, failing disks.
+    // Number of each kind: broken streams, respawned tasks, dead servers, failing disks.
     int faults = 3;
-    // Where the workload does not know values: those that the first of several runs saw, which
-    // later ones must see too. May be null.
+    // Values that the first run saw and later ones must see, if not known otherwise. May be null.
     Versions* versions = nullptr;
   };
 
-  // What happened, so that a test can tell whether it has tested anything.
+  // Counts of what happened, so that a test can tell whether it has tested anything.
   struct Tally {
     int server_crashes = 0;
     int disk_failures = 0;
@@ -66,7 +65,7 @@ class HistoryWorld {
     uint64_t most_rows_on_disk = 0;
     int checkpoints = 0;
     int deltas = 0;
-    // Files written as deltas: others of a delta were written whole after a crash.
+    // Files written as deltas; other files of a delta were written whole after a crash.
     int delta_files = 0;
     // Cuts that were lost with a server before their file was durable.
     int cuts_lost = 0;
@@ -76,7 +75,7 @@ class HistoryWorld {
 
   explicit HistoryWorld(Options options);
 
-  // Runs the job to its end. INTERNAL names the first thing that was not as it must be.
+  // Runs the job to its end. INTERNAL names the first thing that is not as it must be.
   absl::Status Run();
 
   const Tally& tally() const { return tally_; }
@@ -87,10 +86,10 @@ class HistoryWorld {
     std::shared_ptr<FakeStore> store = std::make_shared<FakeStore>();
     FakeLogFileSystem files;
     TestExecutor executor;
-    // For files of cuts.
+    // Runs the writing of cut files.
     TestExecutor file_executor;
     std::unique_ptr<ShardEngine> engine;
-    // Where to crash, and how many passes of that point from now.
+    // Point at which to crash, and how many passes of that point from now.
     std::string crash_point;
     int crash_after = 0;
     bool crashed = false;
@@ -103,14 +102,14 @@ class HistoryWorld {
   struct Message {
     v1::ExchangeRequest request;
     Payload payload;
-    // The task goes on without its answer.
+    // True if the task goes on without the answer.
     bool aside = false;
   };
 
   struct Answer {
     uint32_t slot = 0;
     uint32_t server = 0;
-    // Of the stream that it came over.
+    // Number of the stream that the answer came over.
     uint64_t stream = 0;
     v1::ExchangeRequest request;
     Payload request_payload;
@@ -118,15 +117,15 @@ class HistoryWorld {
     Payload payload;
   };
 
-  // kAwaitFiles: of the cut before, until another may follow or the task may end.
+  // State of a slot. kAwaitFiles waits for the files of the cut before, until another cut may
+  // follow or the task may end.
   enum class Phase { kAwaitFiles, kCut, kPull, kPush, kDone };
 
   struct Slot {
     uint64_t incarnation = 1;
     uint64_t clock = 0;
     Phase phase = Phase::kCut;
-    // Per server: what was sent and is not answered, in order; what is on the wire; the stream's
-    // number.
+    // Unanswered messages in order, messages on the wire, and number of the stream, by server.
     std::vector<std::deque<Message>> unanswered;
     std::vector<std::deque<Message>> wire;
     std::vector<uint64_t> stream;
@@ -158,12 +157,12 @@ class HistoryWorld {
   void WriteCut(uint64_t clock);
   absl::Status NextPhase(uint32_t slot);
   void Send(uint32_t slot, v1::ExchangeRequest request, Payload payload, bool aside = false);
-  // Old messages may come again, as ghosts.
+  // Ends a stream; some of its messages may come later, as ghosts.
   void BreakStream(uint32_t slot, uint32_t server);
   absl::Status Reconnect(uint32_t slot, uint32_t server);
   // Starts the slot's task at the lowest clock that it has closed somewhere.
   absl::Status StartTask(uint32_t slot);
-  // As the slot's task.
+  // Opens the tables as the slot's task does.
   absl::StatusOr<v1::OpenTablesReply> OpenTables(uint32_t server, uint32_t slot);
   absl::Status Respawn(uint32_t slot);
   bool Finished() const;
@@ -177,14 +176,14 @@ class HistoryWorld {
                            std::optional<uint64_t> version) const;
   absl::Status TakeCutAnswer(const Answer& answer);
   absl::Status CommitCheckpoint(uint64_t clock);
-  // A job that is restored from the last checkpoint has exactly the contributions before it.
+  // Checks that a job restored from the last checkpoint has exactly the contributions before it.
   absl::Status CheckCheckpoint();
   absl::Status CheckFinalValues();
 
   const Options options_;
   const HistoryWorkload workload_;
   std::mt19937_64 random_;
-  // Of the engines.
+  // Option of the engines.
   uint64_t log_bytes_ = 0;
   MemoryStorage storage_;
   std::vector<std::unique_ptr<Server>> servers_;
@@ -196,9 +195,9 @@ class HistoryWorld {
   uint64_t next_request_id_ = 1;
   uint64_t next_stream_ = 1;
   int faults_left_[kFaultKinds] = {};
-  // What a ghost's answer showed to be wrong.
+  // Error that a ghost's answer showed.
   absl::Status ghost_failure_;
-  // By slot: clocks of which contributions may be anywhere.
+  // Number of clocks, by slot, of which contributions may be anywhere.
   std::vector<uint64_t> reached_;
   uint64_t start_clock_ = 0;
   // The cut whose files slot 0 waits for, the last one that it had waited for, and the last one
@@ -210,8 +209,8 @@ class HistoryWorld {
   uint64_t checkpoint_clock_ = 0;
   std::string checkpoint_folder_;
   std::map<std::pair<uint64_t, uint32_t>, v1::ExchangeReply> cuts_;
-  // By (partition, slot): clocks whose close was acknowledged in this generation; highest
-  // incarnation that was let in.
+  // Clocks whose close was acknowledged in this generation, and the highest incarnation that was
+  // let in, by (partition, slot).
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> acknowledged_closed_;
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> acknowledged_incarnation_;
   Tally tally_;

@@ -11,7 +11,8 @@
 namespace muster {
 namespace {
 
-// Clocks that slots have closed, once a task that the request names has fenced those before it.
+// Lets the task that the request names, if any, fence those before it, and returns the clocks that
+// slots have closed.
 absl::StatusOr<std::vector<uint64_t>> Enter(const v1::OpenTablesRequest& request,
                                             PartitionExecutor& partition) {
   if (request.incarnation() == 0) return partition.closed_clocks();

@@ -11,9 +11,8 @@ namespace v1 {
 class OpenTablesReply;
 }  // namespace v1
 
-// Lets a task join the open partitions that its request, of which `tables` are made, names: fences
-// the slot's tasks before it, and answers how many clocks each slot has closed. Errors as the rpc
-// OpenTables.
+// Lets a task join the open partitions that the request of `tables` names: fences the slot's
+// earlier tasks, and answers how many clocks each slot has closed. Errors as the rpc OpenTables.
 absl::StatusOr<v1::OpenTablesReply> JoinTables(const OpenJob& job, const JobTables& tables);
 
 }  // namespace muster

@@ -22,7 +22,7 @@
 namespace muster {
 namespace {
 
-// Job ids come from clients; a folder's name is made of harmless characters alone.
+// Job ids come from clients; a folder's name has only harmless characters.
 std::string LogPrefix(const std::string& job_id) {
   std::string name;
   for (const char c : job_id) {
@@ -211,8 +211,8 @@ absl::Status OpenJob::CheckRoot() const {
   if (status.ok()) return status;
   absl::StatusCode code = status.code();
   if (code == absl::StatusCode::kPermissionDenied) {
-    // Under a job that has run, the root has become read-only, which ends no job; nor does it while
-    // the job goes on.
+    // If the job has run, the root has become read-only since. That ends no job, here as while a
+    // job goes on.
     const bool has_run = tables_->generation() > 1 || tables_->request().expect_state();
     code = has_run ? absl::StatusCode::kUnavailable : absl::StatusCode::kFailedPrecondition;
   }

@@ -31,18 +31,18 @@ namespace muster {
 
 class CheckpointReader;
 
-// What the partitions of all jobs on a server share. The members outlive every job.
+// Resources that the partitions of all jobs on a server share. The members outlive every job.
 struct ShardResources {
   std::shared_ptr<BufferPool> pool;
   MemoryBudget* budget = nullptr;
   Executor* executor = nullptr;
-  // For tasks that block on checkpoint files.
+  // Runs tasks that block on checkpoint files.
   std::shared_ptr<Executor> files;
   // Carries out syncs of logs.
   std::shared_ptr<Executor> syncs;
   CheckpointStorage* checkpoint_storage = nullptr;
   RootCheck root_check = RootCheck::kWritable;
-  // What the server is called in errors that others read.
+  // Name of the server in errors that others read.
   std::string server_name;
   CrashPoint* crash_point = nullptr;
   // Null: nothing is stored.
@@ -51,10 +51,10 @@ struct ShardResources {
   MutationLog::Options log;
   size_t queue_bytes = 0;
   uint64_t log_bytes = 0;
-  // Whether somebody waits to drop this generation of a job, or to open a later one: who opens its
-  // partitions stops. Thread-safe.
+  // Returns whether somebody waits to drop this generation of a job, or to open a later one; who
+  // opens its partitions then stops. Thread-safe.
   std::function<bool(const std::string& job_id, uint64_t generation)> unwanted;
-  // Threads that bring partitions of one job back from their logs.
+  // Number of threads that bring partitions of one job back from their logs.
   int open_threads = 1;
   ReplayMeter* replays = nullptr;
   ServedBytes* served = nullptr;
@@ -65,9 +65,8 @@ struct ShardResources {
 class OpenJob {
  public:
   // Opens the partitions that the job's request names: from what is stored of the same generation,
-  // otherwise from the request's checkpoint, otherwise from initial values; stored state of older
-  // generations is dropped. Blocks while it reads, and ends soon with ABORTED once the generation
-  // is unwanted. Errors as the rpc OpenTables.
+  // else from the request's checkpoint, else from initial values. Drops older generations. Blocks,
+  // and ends soon with ABORTED once the generation is unwanted. Errors as the rpc OpenTables.
   static absl::StatusOr<std::shared_ptr<OpenJob>> Open(std::shared_ptr<const JobTables> tables,
                                                        const ShardResources& resources);
 
@@ -76,17 +75,17 @@ class OpenJob {
 
   const JobTables& tables() const { return *tables_; }
   using Partitions = std::map<uint32_t, std::shared_ptr<PartitionExecutor>>;
-  // Null: not here, or it stands still.
+  // Returns a partition; null if it is not open (see Absence).
   std::shared_ptr<PartitionExecutor> partition(uint32_t partition) const;
-  // Why a partition is not open: it is another server's, on its way to one, or it has failed and
-  // was not to be opened again so far.
+  // Reason why a partition is not open: it is another server's, it is on its way to one, or it has
+  // failed and was not opened again so far.
   enum class Absence { kNotHere, kStandsStill, kFailed };
   struct Found {
-    // Null: `absence` says why, of the same moment.
+    // Null: `absence` says why, as of the same moment.
     std::shared_ptr<PartitionExecutor> partition;
     Absence absence = Absence::kNotHere;
 
-    // Whether only Reopen makes it serve again.
+    // Returns whether only Reopen makes the partition serve again.
     bool failed() const {
       return partition != nullptr ? partition->failed() : absence == Absence::kFailed;
     }
@@ -95,48 +94,46 @@ class OpenJob {
   Partitions partitions() const;
 
   // Adds a partition that is stored here, or that stood still. Blocks while it recovers.
-  // FAILED_PRECONDITION: it is not here. UNAVAILABLE: it is on its way to another server. Other
-  // errors as OpenTables.
+  // FAILED_PRECONDITION: the partition is not here. UNAVAILABLE: it is on its way to another
+  // server. Other errors as OpenTables.
   absl::Status AddPartition(uint32_t partition);
-  // Ends a partition as PartitionExecutor::Close does; those who ask for it from then on are told
-  // of its absence. It need not be open.
+  // Ends a partition, open or not, as PartitionExecutor::Close does. Find then says `absence`.
   void TakeOut(uint32_t partition, Absence absence);
-  // Ends a partition that has failed, and brings it back from what is stored, as after a restart.
-  // Blocks while it recovers. UNAVAILABLE: that cannot be read or written yet, try again. Other
-  // errors as AddPartition.
+  // Ends a partition that failed, and recovers it as after a restart. Blocks. UNAVAILABLE: what is
+  // stored cannot be read or written yet; try again. Other errors as AddPartition.
   absl::Status Reopen(uint32_t partition);
 
-  // Ends all partitions; what they hold and get is answered with `status`. Blocks until nothing
-  // runs any more.
+  // Ends all partitions, and answers the operations that they hold or get with `status`. Blocks
+  // until nothing runs any more.
   void Close(const absl::Status& status);
 
  private:
   OpenJob(std::shared_ptr<const JobTables> tables, const ShardResources& resources);
 
-  // Whether this server can write the job's checkpoints where others find them.
+  // Returns an error unless this server can write the job's checkpoints where others find them.
   absl::Status CheckRoot() const;
-  // Of an error that says what was lost, one that says on which server.
+  // Adds this server's name to an error that says what was lost; returns others as they are.
   absl::Status NamingThisServer(const absl::Status& status) const;
-  // UnwantedError once the generation is. For who is about to do more than a moment's work.
+  // Returns UnwantedError once the generation is unwanted. Called before more than a moment's work.
   absl::Status CheckWanted() const;
-  // Takes what the partitions have before any row from the budget.
+  // Takes what the partitions need before any row from the budget.
   absl::Status TakeMemory();
-  // Drops what is stored of older generations. ABORTED: something newer is.
+  // Drops what is stored of older generations. ABORTED: a newer one is stored.
   absl::Status DropOlderGenerations();
-  // Drops what an earlier generation that was not durable has left: rows that it had evicted.
+  // Drops rows that an earlier generation, which was not durable, had evicted.
   absl::Status DropScratch();
   absl::Status OpenAll();
   using Opened = std::vector<std::shared_ptr<PartitionExecutor>>;
-  // Continues those of the request's partitions that are stored here, several at a time.
+  // Recovers those of the request's partitions that are stored here, several at a time.
   absl::Status ContinueAll(Opened& opened);
   absl::StatusOr<std::unique_ptr<Partition>> OpenPartition(uint32_t partition,
                                                            std::shared_ptr<Executor> strand);
   // Fills a partition's tables from the request's checkpoint.
   absl::Status Restore(MemoryShare& memory, PartitionTables& tables);
-  // Continues from the stored state; null when there is none.
+  // Recovers a partition from what is stored; null when nothing is.
   absl::StatusOr<std::unique_ptr<Partition>> Continue(uint32_t partition,
                                                       std::shared_ptr<Executor> strand) const;
-  // An empty journal: whatever a start that was cut short has left, rows as well, is deleted.
+  // Makes an empty journal, and deletes what a start that was cut short has left, rows included.
   absl::StatusOr<std::unique_ptr<PartitionJournal>> NewJournal(uint32_t partition);
   std::unique_ptr<Partition> MakePartition(std::unique_ptr<PartitionTables> tables,
                                            std::unique_ptr<PartitionJournal> journal,
@@ -144,24 +141,24 @@ class OpenJob {
 
   const std::shared_ptr<const JobTables> tables_;
   const ShardResources& resources_;
-  // For what the partitions have before any row.
+  // Memory that the partitions need before any row.
   MemoryShare memory_;
   mutable absl::Mutex mutex_;
   Partitions partitions_ ABSL_GUARDED_BY(mutex_);
-  // Others are not here.
+  // Reasons of absence; partitions in neither map are not here.
   std::map<uint32_t, Absence> absent_ ABSL_GUARDED_BY(mutex_);
-  // Opened for the first partition that needs it: one that continues from what is stored does not,
+  // Opened for the first partition that needs it: one that is recovered from the store does not,
   // and the checkpoint may be gone by then. Null after opening.
   std::unique_ptr<CheckpointReader> checkpoint_;
 };
 
-// What callers of a partition that stands still, or has failed, are answered.
+// Return the answers to callers of a partition that stands still, or has failed.
 absl::Status StandsStillError(const std::string& job_id, uint32_t partition);
 absl::Status FailedError(const std::string& job_id, uint32_t partition);
-// What those are answered who open a generation that was dropped, or replaced, meanwhile.
+// Returns the answer to those who open a generation that was dropped or replaced meanwhile.
 absl::Status UnwantedError(const std::string& job_id, uint64_t generation);
 
-// The folder of a partition's log, and its name.
+// Return the folder of a partition's log, and its name.
 std::string LogDirectory(const ShardResources& resources, const std::string& job_id,
                          uint32_t partition);
 std::string LogName(const std::string& job_id, uint32_t partition);
@@ -169,13 +166,13 @@ std::string LogName(const std::string& job_id, uint32_t partition);
 // Stands for all generations of a job.
 inline constexpr uint64_t kEveryGeneration = std::numeric_limits<uint64_t>::max();
 
-// The generation of what is stored of a job: one alone, as a new one starts by deleting the old.
-// Nothing: nothing is.
+// Returns the generation of what is stored of a job, or nothing if nothing is. There is one alone,
+// since a new one starts by deleting the old.
 absl::StatusOr<std::optional<uint64_t>> StoredGeneration(const std::string& job_id,
                                                          const ParameterStore& store);
 
 // Deletes all that is stored of a job (values, state, logs), unless it is of a generation after
-// `last`. OK when there is nothing. REQUIRES: it is not open.
+// `last`. OK when there is nothing. REQUIRES: the job is not open.
 absl::Status DeleteStoredGenerations(const std::string& job_id, uint64_t last,
                                      const ShardResources& resources);
 

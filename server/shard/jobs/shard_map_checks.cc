@@ -15,7 +15,7 @@ absl::Status CheckProcess(const v1::OpenTablesRequest& request, uint64_t process
       absl::StrCat(server_name, " is process ", absl::Hex(process_nonce), ", but version ",
                    request.shard_map_version(), " of the shard map of job ", request.job_id(),
                    " names process ", absl::Hex(request.process_nonce()),
-                   ": it was started since then; ask the coordinator for the map again"));
+                   "; the server was restarted since, ask the coordinator for the map again"));
 }
 
 absl::Status CheckTerm(uint64_t adopted, const std::string& job_id, uint32_t partition,

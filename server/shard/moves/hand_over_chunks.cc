@@ -8,9 +8,9 @@
 namespace muster {
 namespace {
 
-// Of a message; one value or record may be larger.
+// Bytes of a hand-over chunk, unless one value or record is larger.
 constexpr size_t kChunkBytes = 1 << 20;
-// Values written to the store, and records to the log, at once.
+// Bytes of values written to the store, and of records synced in the log, at once.
 constexpr size_t kBatchBytes = 8 << 20;
 
 }  // namespace
@@ -135,19 +135,19 @@ absl::Status HandOverReceiver::Add(const v1::HandOverChunk& chunk) {
 
 absl::StatusOr<v1::PartitionState> HandOverReceiver::Finish() {
   if (!end_.has_value()) {
-    return absl::UnavailableError(absl::StrCat(partition_.Name(), " did not come to its end"));
+    return absl::UnavailableError(absl::StrCat(partition_.Name(), " did not arrive whole"));
   }
   v1::PartitionState state;
   if (!contents_.Equals(*end_) || !state.ParseFromString(end_->state())) {
-    return absl::UnavailableError(absl::StrCat(partition_.Name(), " was damaged on its way"));
+    return absl::UnavailableError(absl::StrCat(partition_.Name(), " was damaged on the way"));
   }
   if (log_ == nullptr) {
     MUSTER_ASSIGN_OR_RETURN(log_, partition_.NewLog(state.lsn() + 1));
   }
   if (log_->first_lsn() != state.lsn() + 1 || log_->next_lsn() != end_->last_lsn() + 1) {
     return absl::UnavailableError(absl::StrCat(
-        partition_.Name(), " came with records ", log_->first_lsn(), " to ", log_->next_lsn() - 1,
-        " of its log, expected ", state.lsn() + 1, " to ", end_->last_lsn()));
+        partition_.Name(), " arrived with records ", log_->first_lsn(), " to ",
+        log_->next_lsn() - 1, " of its log, expected ", state.lsn() + 1, " to ", end_->last_lsn()));
   }
   MUSTER_RETURN_IF_ERROR(log_->Sync());
   log_.reset();
@@ -178,7 +178,7 @@ absl::Status HandOverReceiver::AddRecord(uint64_t lsn, const v1::LoggedRecord& r
   }
   if (log_->next_lsn() != lsn) {
     return absl::UnavailableError(absl::StrCat("record ", lsn, " of the log of ", partition_.Name(),
-                                               " came in place of ", log_->next_lsn()));
+                                               " arrived, expected ", log_->next_lsn()));
   }
   contents_.AddRecord(lsn, AsBytes(record.header()), AsBytes(record.payload()));
   MUSTER_RETURN_IF_ERROR(

@@ -20,7 +20,7 @@
 
 namespace muster {
 
-// Count and fingerprint of all that chunks hold, in order, by which both ends compare.
+// Count and fingerprint of what all hand-over chunks hold, in order, by which both ends compare.
 class HandOverContents {
  public:
   void Clear();
@@ -36,26 +36,26 @@ class HandOverContents {
   std::unique_ptr<FingerprintStream> fingerprint_ = std::make_unique<FingerprintStream>();
 };
 
-// Gathers a partition's values and log records into chunks of about 1 MiB, and remembers what it
-// has sent. UNAVAILABLE, of any call: the move was given up. For one thread.
+// Gathers a partition's values and log records into hand-over chunks of about 1 MiB, and remembers
+// what it has sent. UNAVAILABLE, of any call: the move was given up. For one thread.
 class HandOverSender {
  public:
-  // `permitted` is asked before every chunk. All outlive it.
+  // `permitted` is called before every hand-over chunk. All arguments outlive the sender.
   HandOverSender(const MovedPartition& partition, std::function<bool()> permitted,
                  PartitionMover::ChunkSink send)
       : partition_(partition), permitted_(std::move(permitted)), send_(send) {}
 
-  // Begins, again if need be, with the values of this state, whose log follows.
+  // Begins, or begins again, with the values of this state, whose log follows.
   absl::Status Begin(const v1::PartitionState& state, uint32_t sparse_tables);
   bool begun() const { return begun_; }
-  // Of the log.
+  // Returns the LSN of the next log record to send.
   uint64_t next_lsn() const { return next_lsn_; }
 
   absl::Status Value(uint32_t table, uint64_t key, absl::Span<const std::byte> value);
   // REQUIRES: lsn is next_lsn().
   absl::Status Record(uint64_t lsn, absl::Span<const std::byte> header,
                       absl::Span<const std::byte> payload);
-  // `tables`: a serialised OpenTablesRequest, or nothing.
+  // Ends the hand-over. `tables` is a serialised OpenTablesRequest, or empty.
   absl::Status End(const std::string& tables);
 
  private:
@@ -72,20 +72,20 @@ class HandOverSender {
   uint64_t next_lsn_ = 0;
 };
 
-// Writes what a sender sent, and holds a few MiB of it in memory. For one thread.
+// Writes what a sender sent, of which it holds a few MiB in memory. For one thread.
 class HandOverReceiver {
  public:
-  // Both outlive it.
+  // All arguments outlive the receiver.
   HandOverReceiver(const MovedPartition& partition, const PartitionMove& move,
                    ParameterStore& store)
       : partition_(partition), move_(move), store_(store) {}
 
   absl::Status Add(const v1::HandOverChunk& chunk);
 
-  // Makes all durable but the state, which is returned. UNAVAILABLE: not all has come.
+  // Makes all durable except the state, which is returned. UNAVAILABLE: not all has come.
   absl::StatusOr<v1::PartitionState> Finish();
 
-  // What the job was opened with at the sender; null: it was not open there, or nothing came yet.
+  // Returns the request that opened the job at the sender; null: not open there, or no end yet.
   const v1::OpenTablesRequest* tables() const {
     return end_.has_value() && end_->has_tables() ? &end_->tables() : nullptr;
   }
@@ -100,7 +100,7 @@ class HandOverReceiver {
   HandOverContents contents_;
   uint32_t sparse_tables_ = 0;
   std::unique_ptr<MutationLog> log_;
-  // Of records since the log's last sync, before which they may be in memory.
+  // Bytes of records since the log's last sync; until then they may be in memory.
   size_t unsynced_bytes_ = 0;
   std::optional<v1::HandOverEnd> end_;
 };

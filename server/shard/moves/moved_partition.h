@@ -18,34 +18,33 @@ namespace v1 {
 class PartitionState;
 }  // namespace v1
 
-// "partition 3 of job j-1", for messages.
+// Returns "partition 3 of job j-1", for messages.
 std::string NameOf(const PartitionMove& move);
 
-// What a server with a data folder stores of a partition that is on its way: state, values and log.
-// Not thread-safe: whoever has the move has it alone.
+// State, values and log of a partition that is on its way, as a server with a data folder stores
+// them. Not thread-safe: whoever has the move has it alone.
 class MovedPartition {
  public:
-  // `resources` outlive it; they have a store.
+  // `resources` outlive the object; they have a store.
   MovedPartition(const ShardResources& resources, const PartitionMove& move)
       : resources_(resources), move_(move) {}
 
   std::string Name() const { return NameOf(move_); }
 
-  // Null: nothing of it was ever here.
+  // Returns the state; null if nothing of the partition was ever here.
   absl::StatusOr<std::unique_ptr<v1::PartitionState>> ReadState() const;
-  // Synced.
+  // Writes the state durably.
   absl::Status PutState(const v1::PartitionState& state) const;
-  // Deletes the partition's values and log, and puts `state` in place of its state, which names the
-  // tables there are.
+  // Deletes the partition's values and log, and stores `state`, which says what tables there are.
   absl::Status Replace(const v1::PartitionState& state) const;
-  // What stands in place of the state of a partition that is not here.
+  // Returns what stands in place of the state of a partition that is not here.
   v1::PartitionState NotHere(uint32_t sparse_tables) const;
 
   absl::StatusOr<std::unique_ptr<MutationLog>> OpenLog() const;
-  // For a log that is not there yet.
+  // Makes a log. REQUIRES: there is none yet.
   absl::StatusOr<std::unique_ptr<MutationLog>> NewLog(uint64_t first_lsn) const;
 
-  // All that may hold values of it.
+  // Returns all tables that may hold values of the partition.
   static std::vector<uint32_t> Tables(uint32_t sparse_tables);
 
  private:
@@ -53,7 +52,7 @@ class MovedPartition {
   const PartitionMove move_;
 };
 
-// An error that ends a call whose server "crashed" at a crash point.
+// Returns the error that ends a call whose server "crashed" at a crash point.
 absl::Status CrashedHere();
 
 }  // namespace muster

@@ -19,10 +19,11 @@
 namespace muster {
 namespace {
 
-// Of the log, read while the partition waits, and the most that is left for when it stands still.
+// Bytes of the log that are read while the partition waits, and the most that are left for when it
+// stands still.
 constexpr size_t kTurnBytes = 16 << 20;
 constexpr size_t kRestBytes = 1 << 20;
-// So that a partition whose log grows as fast as it is sent moves at last.
+// Bound that makes a partition move at last whose log grows as fast as it is sent.
 constexpr int kMaxTurns = 200;
 
 absl::Status LaterIsHere(const PartitionMove& move, uint64_t generation) {
@@ -239,7 +240,7 @@ absl::Status PartitionMoves::SendWorking(const PartitionMove& move, PartitionExe
             return absl::OkStatus();
           });
     });
-    // An image was written since, and the log before it forgotten: it all begins anew.
+    // An image was written since, and the log before it forgotten: everything is sent anew.
     if (absl::IsOutOfRange(read)) return absl::OkStatus();
     if (!read.ok() && !absl::IsCancelled(read)) return read;
     for (const v1::LoggedRecord& record : records) {
@@ -401,7 +402,7 @@ absl::Status PartitionMoves::WhileClaimed(const PartitionMove& move,
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<v1::PartitionState> state,
                           Stored(move).ReadState());
   if (state == nullptr || state->generation() != move.generation) {
-    return absl::UnavailableError(absl::StrCat("what had come of ", NameOf(move),
+    return absl::UnavailableError(absl::StrCat("the copied part of ", NameOf(move),
                                                " was dropped with generation ", move.generation,
                                                " of its job; try again"));
   }
@@ -444,7 +445,7 @@ absl::Status PartitionMoves::TakeOver(const PartitionMove& move,
   }
   Busy busy(*this, KeyOf(move));
   if (!busy.Try()) {
-    return absl::UnavailableError(absl::StrCat(NameOf(move), " is on another move here"));
+    return absl::UnavailableError(absl::StrCat(NameOf(move), " takes part in another move here"));
   }
   MUSTER_ASSIGN_OR_RETURN(const bool whole, Prepare(move));
   if (whole) return OpenAdopted(move, nullptr);

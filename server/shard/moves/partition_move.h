@@ -28,8 +28,8 @@ class PartitionState;
 class HandOverSender;
 class MovedPartition;
 
-// Moves of partitions of EVERY_PUSH jobs between servers: their values in the store, their state
-// and their log are all there is of them.
+// Moves partitions of EVERY_PUSH jobs between servers. Their values in the store, their state and
+// their log are all there is of them.
 //
 //   coordinator             old owner                         new owner
 //   notes the move, COPYING
@@ -45,21 +45,22 @@ class MovedPartition;
 //     <-------------------- RELEASED
 //   forgets the move
 //
-// The coordinator's note is what decides. Until it says MOVED the old owner has the partition. A
-// new owner's copy is recovered as soon as it is whole, but serves only requests that name a later
-// term than the move's: the note draws that term, so no shard map has it before, and a task that
-// has slept since the server had the partition once before has an earlier one. From the mark
-// `leaving` on the old owner executes nothing, also after a crash, before the coordinator's orders
-// say how the move ended: HAND_OVER gone without RELEASE means that it was given up, and the
-// partition recovers from its own log. A new owner that crashes starts copying anew, or finds its
-// copy whole. The mark `left` fences the old owner for good: whoever has an old shard map is sent
-// away.
+// The coordinator's note decides: until it says MOVED, the old owner has the partition. A new owner
+// recovers its copy as soon as it is whole, but serves only requests that name a later term than
+// the move's. Only the note draws that term, so no shard map has it before. A task that has slept
+// since the server had the partition once before names an earlier term.
+//
+// From the mark `leaving` on, the old owner executes nothing, also after a crash, until the
+// coordinator's orders say how the move ended. If HAND_OVER goes without RELEASE, the move was
+// given up, and the partition recovers from its own log. A new owner that crashes copies anew, or
+// finds its copy whole. The mark `left` fences the old owner for good: whoever has an old shard map
+// is sent away.
 //
 // All calls block, on the disk or the peer; operations on other partitions go on. Thread-safe. Must
 // be gone, or out of use, before the engine is.
 class PartitionMoves final : public PartitionMover {
  public:
-  // Both outlive it.
+  // Both arguments outlive the object.
   PartitionMoves(const ShardResources& resources, OpenJobs& jobs);
 
   absl::Status Permit(const std::vector<PartitionMove>& leaving,
@@ -77,16 +78,16 @@ class PartitionMoves final : public PartitionMover {
 
   static Key KeyOf(const PartitionMove& move) { return {move.job_id, move.partition}; }
   bool IsPermitted(const PartitionMove& move) const;
-  // Whether the orders have it, as a move from here that is under way or over.
+  // Returns whether the orders have the move, as one from here that is under way or over.
   bool IsOrdered(const PartitionMove& move) const;
 
-  // HandOver, Adopt and Release, whose want of memory is their answer.
+  // Do the work of HandOver, Adopt and Release, which return want of memory as an error.
   absl::Status HandOverIfPermitted(const PartitionMove& move, ChunkSink send);
   absl::Status TakeOver(const PartitionMove& move,
                         absl::FunctionRef<absl::Status(ChunkSink)> fetch);
   absl::Status DeleteReleased(const PartitionMove& move);
 
-  // HandOver, of a move that is permitted.
+  // Hands a partition over whose move is permitted.
   absl::Status Send(const PartitionMove& move, ChunkSink send);
   // Sends what there is while the partition works.
   absl::Status SendWorking(const PartitionMove& move, PartitionExecutor& partition,
@@ -94,10 +95,10 @@ class PartitionMoves final : public PartitionMover {
   // Makes the partition stand still, for good unless the move is given up. Returns its stored
   // state.
   absl::StatusOr<std::unique_ptr<v1::PartitionState>> StandStill(const PartitionMove& move);
-  // Marks a partition that stands still as leaving; `job`: null unless it is open.
+  // Marks a partition that stands still as leaving. `job` is null unless it is open.
   absl::StatusOr<std::unique_ptr<v1::PartitionState>> Mark(const PartitionMove& move,
                                                            const OpenJob* job);
-  // The state of a partition that may be handed over; `open`: its job is.
+  // Returns the state of a partition that may be handed over. `open`: its job is open.
   absl::StatusOr<std::unique_ptr<v1::PartitionState>> ReadLeaving(const PartitionMove& move,
                                                                   bool open) const;
   // Sends what is missing of a partition that stands still.
@@ -105,20 +106,20 @@ class PartitionMoves final : public PartitionMover {
                         HandOverSender& sender);
   absl::Status SendLog(const PartitionMove& move, HandOverSender& sender);
 
-  // Lets a partition that stands still go on, unless it is ordered to.
+  // Lets a partition that stands still go on, unless the orders have its move.
   absl::Status Resume(const PartitionMove& move);
-  // Opens a partition that stands still without a mark; `turn`: its job's.
+  // Opens a partition that stands still without a mark. `turn` is its job's.
   absl::Status OpenAgain(const PartitionMove& move, const OpenJobs::Turn& turn);
-  // Whether the copy is here, whole. If not, the partition is claimed, for a copy to be written.
+  // Returns whether a whole copy is here. If not, claims the partition, so that one can be written.
   absl::StatusOr<bool> Prepare(const PartitionMove& move);
-  // Makes the move's generation the one that is stored of the job: a late drop of older ones, which
-  // are deleted here, finds it and leaves all that comes alone. Returns the partition's state, of
-  // that generation. ABORTED: a later one is stored. REQUIRES: the job's turn.
+  // Makes the move's generation the one that is stored of the job, and deletes older ones: a late
+  // drop of those leaves all that comes alone. Returns the partition's state, of that generation.
+  // ABORTED: a later generation is stored. REQUIRES: the job's turn.
   absl::StatusOr<std::unique_ptr<v1::PartitionState>> Claim(const PartitionMove& move);
   // Writes a part of the copy with the job's turn, unless the claim has gone: with a drop of the
   // generation, or with the opening of a later one.
   absl::Status WhileClaimed(const PartitionMove& move, absl::FunctionRef<absl::Status()> write);
-  // Recovers what was adopted; `tables`: what the job was opened with at the old owner, or null.
+  // Recovers what was adopted. `tables` opened the job at the old owner; null: it was not open.
   absl::Status OpenAdopted(const PartitionMove& move, const v1::OpenTablesRequest* tables);
 
   MovedPartition Stored(const PartitionMove& move) const;
@@ -130,12 +131,11 @@ class PartitionMoves final : public PartitionMover {
   // The orders: moves away from here, and copies to be deleted.
   std::set<PartitionMove> leaving_ ABSL_GUARDED_BY(mutex_);
   std::set<PartitionMove> released_ ABSL_GUARDED_BY(mutex_);
-  // Counts orders that lack something that was ordered before.
+  // Number of orders that lacked something that was ordered before.
   uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 1;
-  // The last of them after which all that is marked was found to be ordered, or went on.
+  // Value of changes_ at which all that is marked was last found to be ordered, or went on.
   uint64_t settled_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Moves whose partitions may stand still without a mark in their state, so that nothing but this
-  // says so.
+  // Moves whose partitions may stand still without a mark in their state; only this map says so.
   std::map<Key, PartitionMove> unmarked_ ABSL_GUARDED_BY(mutex_);
   std::set<Key> busy_ ABSL_GUARDED_BY(mutex_);
 };

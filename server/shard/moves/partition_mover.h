@@ -15,12 +15,12 @@ namespace v1 {
 class HandOverChunk;
 }  // namespace v1
 
-// One partition's way from one server to another.
+// The move of one partition from one server to another.
 struct PartitionMove {
   std::string job_id;
   uint64_t generation = 0;
   uint32_t partition = 0;
-  // Names the move among those of the job; a later one has a higher term.
+  // Number of the move among those of the job; a later one has a higher term.
   uint64_t term = 0;
 
   friend bool operator<(const PartitionMove& a, const PartitionMove& b) {
@@ -33,32 +33,31 @@ struct PartitionMove {
 // All calls block. Thread-safe.
 class PartitionMover {
  public:
-  // Takes what is sent, in order; an error ends the sending.
+  // Takes hand-over chunks in order; an error ends the sending.
   using ChunkSink = absl::FunctionRef<absl::Status(const v1::HandOverChunk&)>;
 
   virtual ~PartitionMover() = default;
 
   // Takes the coordinator's present orders: the moves away from here that are under way, and the
-  // copies that are to be deleted here. Partitions that stand still for a move that is in neither
-  // go on. An error is of one that cannot; call again. Calls with the same orders are cheap, and
+  // copies that are to be deleted here. Partitions that stand still for a move in neither list go
+  // on. Returns the error of one that cannot; call again. Calls with the same orders are cheap, and
   // make up for what failed elsewhere since.
   virtual absl::Status Permit(const std::vector<PartitionMove>& leaving,
                               const std::vector<PartitionMove>& released) = 0;
 
-  // Sends a partition, the old owner's part. See the rpc HandOver for the errors.
-  // RESOURCE_EXHAUSTED, as of all these calls: it found no memory, and nothing was lost by it.
+  // Sends a partition as its old owner. Errors as the rpc HandOver. RESOURCE_EXHAUSTED, as of all
+  // these calls: there was no memory, and nothing was lost.
   virtual absl::Status HandOver(const PartitionMove& move, ChunkSink send) = 0;
 
-  // Takes a partition over, the new owner's part: OK once it is here whole, durable and recovered,
-  // for requests under later terms than the move's.
-  // `fetch` hands all that HandOver sends to its argument; it is not called when the partition is
-  // here already. RESOURCE_EXHAUSTED: there is no room. ABORTED: a later generation is here.
-  // Others, and fetch's: try again.
+  // Takes a partition over as its new owner. Returns OK once it is here whole, durable and
+  // recovered, for requests under later terms than the move's. `fetch` hands all that HandOver
+  // sends to its argument, unless the partition is here already. RESOURCE_EXHAUSTED: there is no
+  // room. ABORTED: a later generation is here. After other errors, and fetch's: try again.
   virtual absl::Status Adopt(const PartitionMove& move,
                              absl::FunctionRef<absl::Status(ChunkSink)> fetch) = 0;
 
-  // Deletes what is here of a partition by this move: the old owner's, which stood still for it, or
-  // a copy made by it. Anything else stays. Idempotent.
+  // Deletes what this move has left here of a partition: the old owner's, which stood still for it,
+  // or a copy. Anything else stays. Idempotent.
   virtual absl::Status Release(const PartitionMove& move) = 0;
 };
 

@@ -13,12 +13,12 @@ namespace muster {
 // partitions neither write nor answer. Thread-safe.
 class CrashPoint {
  public:
-  // `hook` may be null: nothing ever crashes.
+  // A null `hook` never crashes the engine.
   explicit CrashPoint(std::function<bool(absl::string_view)> hook) : hook_(std::move(hook)) {}
 
   bool crashed() const { return crashed_.load(std::memory_order_relaxed); }
 
-  // Passes the point; true when the engine has crashed, here or before.
+  // Passes the point. Returns whether the engine has crashed, here or before.
   bool Pass(absl::string_view point) {
     if (!hook_) return false;
     if (!crashed() && hook_(point)) crashed_.store(true, std::memory_order_relaxed);

@@ -10,7 +10,7 @@ class Executor {
  public:
   virtual ~Executor() = default;
 
-  // Never blocks, and never runs the task within the call.
+  // Queues the task. Never blocks, and never runs the task within the call.
   virtual void Add(std::function<void()> task) = 0;
 };
 

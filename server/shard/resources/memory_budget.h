@@ -14,7 +14,7 @@ class MemoryBudget {
   uint64_t limit() const { return limit_; }
   uint64_t used() const { return used_.load(std::memory_order_relaxed); }
 
-  // Takes `bytes` unless that exceeds the limit; returns whether it did.
+  // Takes `bytes` if the limit allows. Returns whether it does.
   bool TryTake(uint64_t bytes) {
     uint64_t used = used_.load(std::memory_order_relaxed);
     do {
@@ -22,7 +22,7 @@ class MemoryBudget {
     } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
     return true;
   }
-  // Notes memory that is in use already, over the limit or not.
+  // Takes bytes that are in use already, over the limit or not.
   void Take(uint64_t bytes) { used_.fetch_add(bytes, std::memory_order_relaxed); }
   void Return(uint64_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
 
@@ -31,7 +31,7 @@ class MemoryBudget {
   std::atomic<uint64_t> used_{0};
 };
 
-// One holder's share of a budget, given back at the end. Not thread-safe.
+// One holder's share of a budget, returned by the destructor. Not thread-safe.
 class MemoryShare {
  public:
   // `budget` must outlive the share.
@@ -42,13 +42,13 @@ class MemoryShare {
 
   uint64_t bytes() const { return bytes_; }
 
-  // Grows the share if the budget allows; returns whether it does.
+  // Grows the share by `bytes` if the budget allows. Returns whether it does.
   bool TryGrow(uint64_t bytes) {
     if (!budget_.TryTake(bytes)) return false;
     bytes_ += bytes;
     return true;
   }
-  // Sets the share to what is known to be in use.
+  // Sets the share to `bytes` that are in use already, over the limit or not.
   void Set(uint64_t bytes) {
     budget_.Take(bytes);
     budget_.Return(bytes_);

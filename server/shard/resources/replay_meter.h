@@ -19,15 +19,15 @@ namespace v1 {
 class ReplayStatus;
 }  // namespace v1
 
-// What partitions have replayed of their logs since the server started, by job and generation, as
-// long as their tables are there. Its time is that in which at least one of the job's partitions
-// was at it: reading records, checking and applying them. Thread-safe.
+// Counts what partitions have replayed of their logs since the server started, by job and
+// generation. A job's time runs while at least one of its partitions reads, checks or applies
+// records. Thread-safe.
 class ReplayMeter {
  public:
-  // `clock` must outlive it.
+  // `clock` must outlive the meter.
   explicit ReplayMeter(const Clock& clock) : clock_(clock) {}
 
-  // One partition's replay, from its beginning to its end. The meter must outlive it.
+  // One partition's replay, from construction to destruction. The meter must outlive it.
   class Partition {
    public:
     Partition(ReplayMeter& meter, const std::string& job_id, uint64_t generation);
@@ -35,7 +35,7 @@ class ReplayMeter {
     Partition(const Partition&) = delete;
     Partition& operator=(const Partition&) = delete;
 
-    // A record was applied.
+    // Counts a record that was applied.
     void Add(uint64_t bytes);
 
    private:
@@ -43,10 +43,10 @@ class ReplayMeter {
     const std::pair<std::string, uint64_t> job_;
   };
 
-  // Of all jobs, as far as they have come; without server_id.
+  // Returns all replays that are not forgotten, finished or under way, without server_id.
   std::vector<v1::ReplayStatus> Replays() const;
 
-  // Forgets a job's generations up to `last`. REQUIRES: none of their partitions is at it.
+  // Forgets a job's generations up to `last`. REQUIRES: none of their partitions replays now.
   void Forget(const std::string& job_id, uint64_t last);
 
  private:
@@ -54,10 +54,10 @@ class ReplayMeter {
     uint32_t partitions = 0;
     uint64_t records = 0;
     uint64_t bytes = 0;
-    // Under way now, and since when at least one has been.
+    // Partitions that replay now; `since` is the time at which the first of them began.
     int running = 0;
     absl::Duration since;
-    // Before that.
+    // Time before `since`.
     absl::Duration time;
   };
 

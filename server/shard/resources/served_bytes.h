@@ -6,12 +6,12 @@
 
 namespace muster {
 
-// Payload that the partitions of a server have taken and given since it started, those of jobs that
-// are gone included. Thread-safe; each count by itself.
+// Payload bytes that a server's partitions have taken and given since it started, jobs that are
+// gone included. Thread-safe; each count by itself.
 struct ServedBytes {
   std::atomic<uint64_t> pushed = 0;
   std::atomic<uint64_t> pulled = 0;
-  // The part of `pulled` that is blocks of dense tables.
+  // Bytes of dense blocks within `pulled`.
   std::atomic<uint64_t> pulled_dense = 0;
 };
 

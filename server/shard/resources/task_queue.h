@@ -9,12 +9,12 @@
 
 namespace muster {
 
-// An executor that runs its tasks when it is told to, in the caller. Not thread-safe.
+// An executor whose tasks run when the caller says so, in the caller's thread. Not thread-safe.
 class TaskQueue final : public Executor {
  public:
   void Add(std::function<void()> task) override { tasks_.push_back(std::move(task)); }
 
-  // Runs all tasks, and those that they add.
+  // Runs all tasks, and the tasks that they add.
   void RunAll() {
     while (!tasks_.empty()) {
       const std::function<void()> task = std::move(tasks_.front());

@@ -9,14 +9,14 @@
 
 namespace muster {
 
-// For tests: an executor that runs its tasks when it is told to, in the caller. Not thread-safe.
+// An executor for tests that runs tasks when told to, in the caller's thread. Not thread-safe.
 class TestExecutor final : public Executor {
  public:
   void Add(std::function<void()> task) override { tasks_.push_back(std::move(task)); }
 
   bool idle() const { return tasks_.empty(); }
 
-  // Runs the oldest task, if there is any.
+  // Runs the oldest task, if there is one.
   void RunOne() {
     if (tasks_.empty()) return;
     const std::function<void()> task = std::move(tasks_.front());
@@ -24,7 +24,7 @@ class TestExecutor final : public Executor {
     task();
   }
 
-  // Runs all tasks, and those that they add.
+  // Runs all tasks, and the tasks that they add.
   void RunAll() {
     while (!tasks_.empty()) {
       const std::function<void()> task = std::move(tasks_.front());

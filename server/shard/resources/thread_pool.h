@@ -12,8 +12,8 @@
 
 namespace muster {
 
-// A fixed number of threads that run tasks in the order they were added. Destruction runs what is
-// queued, then joins. Thread-safe.
+// A fixed number of threads that run tasks in the order they were added. The destructor runs what
+// is queued, then joins. Thread-safe.
 class ThreadPool final : public Executor {
  public:
   // REQUIRES: threads > 0.

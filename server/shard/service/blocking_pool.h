@@ -15,12 +15,12 @@ namespace muster {
 // A few threads for calls that block, so that network threads never do. Thread-safe.
 class BlockingPool {
  public:
-  // `max_queued`: tasks that may wait for a thread.
+  // `max_queued` is the number of tasks that may wait for a thread.
   BlockingPool(int threads, size_t max_queued);
   // Runs what is queued, then joins.
   ~BlockingPool();
 
-  // False: too many tasks wait already; `task` was not taken.
+  // Queues `task`. Returns false, and does not take `task`, if too many tasks wait already.
   bool Run(std::function<void()> task);
 
  private:

@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-// In which a long message comes by any connection that is of use.
+// Time in which a long message comes by any connection that is of use.
 constexpr std::chrono::seconds kMostIncomingTime(60);
 
 absl::Status Malformed(const absl::Status& why) {

@@ -24,15 +24,15 @@ namespace v1 {
 class MemoryRange;
 }  // namespace v1
 
-// One client's data channel: what ExchangeStream is for gRPC. Hands operations to the host in
-// order, and sends replies as they come. Lives until the channel has ended and all calls in the
-// host are through with it. Thread-safe.
+// One client's data channel, as an ExchangeStream is one client's gRPC stream. Hands operations to
+// the host in order, and sends replies as they come. Lives until the channel has ended and the host
+// is through with all calls. Thread-safe.
 class ChannelSession final : public FrameChannel::Handler,
                              public std::enable_shared_from_this<ChannelSession> {
  public:
   struct Options {
     ExchangeLimits limits;
-    // Of all connections of the process. Required.
+    // Budgets of all connections of the process. Required.
     std::shared_ptr<MessageBudgets> budgets;
     // Called once the channel has ended, on its loop's thread.
     std::function<void()> ended;
@@ -44,14 +44,14 @@ class ChannelSession final : public FrameChannel::Handler,
                                                std::shared_ptr<ExchangeCounters> counters,
                                                Options options);
 
-  // Ends the channel with `status`; what is outstanding is cancelled. Idempotent.
+  // Ends the channel with `status`, and cancels what is outstanding. Idempotent.
   void Close(absl::Status status);
 
-  // Ends the channel if a long message has been coming for longer than a minute, at `now`: what
-  // others wait for is not held by one that does not come.
+  // Ends the channel if at `now` a long message has been coming for more than a minute: it must not
+  // hold memory for which others wait.
   void CloseIfStalled(std::chrono::steady_clock::time_point now) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Finds room for the message, and leaves it unread until there is some.
+  // Finds room for the message. Until there is some, the message stays unread.
   std::byte* PlaceFor(absl::string_view header, size_t bytes) override ABSL_LOCKS_EXCLUDED(mutex_);
   void OnMessage(absl::string_view header, Payload payload) override ABSL_LOCKS_EXCLUDED(mutex_);
   void OnSent(size_t bytes) override ABSL_LOCKS_EXCLUDED(mutex_);
@@ -61,30 +61,30 @@ class ChannelSession final : public FrameChannel::Handler,
   ChannelSession(std::shared_ptr<FrameChannel> channel, PartitionHost& host,
                  std::shared_ptr<ExchangeCounters> counters, Options options);
 
-  // A request on its way through the host: what of the bounds it takes, and where its answer goes.
+  // A request in the host, with what it takes of the bounds and where its answer goes.
   struct Pending {
     uint64_t request_id = 0;
     int64_t push_bytes = 0;
     int64_t parked_bytes = 0;
-    // Of one of the process's budgets. A call that is dropped unanswered takes it along.
+    // Share of one of the process's budgets. A call that is dropped unanswered takes it along.
     MessageShare share;
-    // No bytes: behind the reply.
+    // Range of registered memory for the answer; no bytes: the answer comes behind the reply.
     uint64_t answer_offset = 0;
     uint64_t answer_bytes = 0;
-    // Whether the answer may be made there: it keeps the channel's end waiting meanwhile.
+    // True if the answer may be made in that range; the channel's end waits meanwhile.
     bool in_place = false;
-    // Where it was given room to be made there; null: nowhere.
+    // Address in that range if the answer is made there; otherwise null.
     const std::byte* room = nullptr;
   };
 
-  // The host's answer.
+  // Sends the host's answer.
   void Answer(Pending& request, v1::ExchangeReply reply, Payload payload)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Memory to make an answer of so many bytes in, so that it goes without a copy; may be null.
+  // Returns memory from which an answer of so many bytes is sent without a copy; may be null.
   std::shared_ptr<std::byte> AnswerMemory(Pending& request, size_t bytes);
-  // Brings the answer to the place that the request has named; whether it has.
+  // Brings the answer to the range that the request has named. Returns whether the answer is there.
   bool Land(const Pending& request, const Payload& payload);
-  // Bytes of what goes from here by itself.
+  // Returns the bytes that leave here without waiting for other slots.
   int64_t PassingLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return push_bytes_ + reply_bytes_;
   }
@@ -102,14 +102,14 @@ class ChannelSession final : public FrameChannel::Handler,
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
 
   absl::Mutex mutex_;
-  // The channel has ended and is not to be touched.
+  // True once the channel has ended and must not be touched.
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool reading_ ABSL_GUARDED_BY(mutex_) = true;
   int64_t push_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t parked_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t reply_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Of the long message that is coming: 0, none is. Whether it waits for room, or has it since
-  // then.
+  // Bytes of the long message that is coming; 0: none. It waits for room, or has had room since
+  // `incoming_since_`.
   int64_t incoming_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool waits_for_room_ ABSL_GUARDED_BY(mutex_) = false;
   std::chrono::steady_clock::time_point incoming_since_ ABSL_GUARDED_BY(mutex_);

@@ -30,10 +30,10 @@ struct DataChannelServerOptions {
   ChannelListenerOptions listener;
   ChannelIoOptions io;
   ExchangeLimits limits;
-  // Of all ways to the server.
+  // Budgets shared by all kinds of connections to the server.
   std::shared_ptr<MessageBudgets> budgets = std::make_shared<MessageBudgets>(int64_t{1} << 30);
-  // More are turned away with ResourceExhausted, so that their clients take another way; under TLS
-  // some only after their handshake, as channels that end at once.
+  // Further clients are turned away with ResourceExhausted, so that they connect in another way;
+  // under TLS some only after their handshake, as channels that end at once.
   size_t max_connections = 4096;
 };
 
@@ -41,16 +41,16 @@ struct DataChannelServerOptions {
 // ChannelSession. Thread-safe.
 class DataChannelServer {
  public:
-  // `host` outlives this object and all calls it has made there. Errors as of ChannelListener.
+  // `host` outlives this object and all calls that it has made there. Errors: ChannelListener's.
   static absl::StatusOr<std::unique_ptr<DataChannelServer>> Create(
       PartitionHost& host, DataChannelServerOptions options);
   // Shuts down.
   ~DataChannelServer();
 
-  // The answer to the rpc of that name. FailedPrecondition: no common version.
+  // Answers the rpc of that name. FailedPrecondition: no common version.
   absl::StatusOr<v1::OpenChannelReply> OpenChannel(const v1::OpenChannelRequest& request) const;
 
-  // Ends all channels with `reason`, and accepts no more; waits until they have ended. Idempotent.
+  // Ends all channels with `reason`, accepts no more, and waits until they have ended. Idempotent.
   void Shutdown(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_);
 
   void AddStats(v1::GetServerStatsReply& reply) const;
@@ -59,17 +59,15 @@ class DataChannelServer {
   DataChannelServer(PartitionHost& host, DataChannelServerOptions options,
                     std::shared_ptr<ChannelIo> io);
 
-  // Whether one more may come.
+  // Returns an error unless one more channel may come.
   absl::Status RoomLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The same, for the listener. Others may come before this one is served: under TLS, a handshake
-  // lies in between.
+  // Likewise, for the listener. Under TLS a handshake follows, and others may come before its end.
   absl::Status Admit() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Serves a channel that a client has opened; where there is no room any more, ends it with the
-  // reason.
+  // Serves a channel that a client has opened; without room, ends it with the reason.
   void Serve(std::shared_ptr<FrameChannel> channel, std::shared_ptr<ExchangeCounters> counters)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Ends channels whose messages do not come while others wait for their memory, until shut down.
+  // Ends, until shut down, channels whose messages do not come while others wait for their memory.
   void WatchStalled() ABSL_LOCKS_EXCLUDED(mutex_);
 
   PartitionHost& host_;
@@ -83,7 +81,7 @@ class DataChannelServer {
   uint64_t next_session_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<uint64_t, std::shared_ptr<ChannelSession>> sessions_ ABSL_GUARDED_BY(mutex_);
 
-  // In this order: the listener goes first, then the loops.
+  // Declared so that the listener is destroyed before the loops.
   const std::shared_ptr<ChannelIo> io_;
   std::unique_ptr<ChannelListener> listener_;
   std::thread watch_;

@@ -10,7 +10,7 @@
 namespace muster {
 namespace {
 
-// Before what failed is tried again: the first time, and at most.
+// Pauses before what failed is tried again: the first one, and the longest.
 constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
 constexpr absl::Duration kLongestPause = absl::Seconds(10);
 

@@ -22,14 +22,13 @@ class HeartbeatRequest;
 }  // namespace v1
 
 // Carries out the coordinator's orders to drop tables on a thread of its own, and reports what is
-// done and which jobs the server holds anything of. What fails is tried again as long as it is
-// ordered. Thread-safe.
+// done and what jobs the server holds. A drop that fails is tried again while ordered. Thread-safe.
 class DropOrders {
  public:
   struct Server {
     // Drops a job's tables up to a generation (0: any); may block.
     std::function<absl::Status(const std::string& job_id, uint64_t generation)> drop;
-    // Jobs of which there is something, open or on the disk; may block.
+    // Returns the jobs that have anything here, open or on the disk; may block.
     std::function<absl::StatusOr<std::vector<std::string>>()> held_jobs;
     // Takes one line, on any thread.
     std::function<void(absl::string_view)> log;
@@ -42,10 +41,10 @@ class DropOrders {
   DropOrders(const DropOrders&) = delete;
   DropOrders& operator=(const DropOrders&) = delete;
 
-  // Called when there is something new to report; must not block. None: it waits for the heartbeat.
+  // Sets what is called, without blocking, when there is news; null: news waits for the heartbeat.
   void SetReportSoon(std::function<void()> report_soon);
 
-  // To be called with the orders after each registration, and when they change. Neither blocks.
+  // TakeOrders is to be called after each registration, and when the orders change. Neither blocks.
   void TakeOrders(const v1::HeartbeatReply& orders);
   void Report(v1::HeartbeatRequest& request) const;
 
@@ -54,25 +53,25 @@ class DropOrders {
   using Jobs = std::map<std::string, uint64_t>;
 
   void Run();
-  // Drops what is ordered and not done; whether all of it could be.
+  // Drops what is ordered and not done. Returns whether all of it could be dropped.
   bool DropAll();
   void NoteHeldJobs();
   void LogOnce(std::string line);
 
   const Server server_;
-  // Of the thread alone: what was logged last.
+  // The line that was logged last; used by the thread alone.
   std::string last_trouble_;
 
   mutable absl::Mutex mutex_;
   std::function<void()> report_soon_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   Jobs ordered_ ABSL_GUARDED_BY(mutex_);
-  // Those of them that are carried out.
+  // Orders that are carried out.
   Jobs done_ ABSL_GUARDED_BY(mutex_);
-  // Counts the orders that came.
+  // Number of times that orders came.
   uint64_t version_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::string> held_jobs_ ABSL_GUARDED_BY(mutex_);
-  // Last: it runs from construction on.
+  // Declared last: the thread runs from construction on.
   std::thread thread_;
 };
 

@@ -30,32 +30,31 @@ absl::Status CheckParked(int64_t parked_bytes, int64_t bytes, const ExchangeLimi
   if (parked_bytes == 0 || parked_bytes + bytes <= limits.parked_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("operations with ", parked_bytes,
-                   " bytes of this connection wait for their clock, the limit "
-                   "is ",
+                   " bytes of this connection wait for their clock, the limit is ",
                    limits.parked_bytes, "; wait for answers first"));
 }
 
 absl::Status NoRoomToWait(int64_t bytes, const MessageBudget& budget) {
   return absl::ResourceExhaustedError(absl::StrCat(
-      "the operation has ", bytes, " bytes; those that wait for their clock have left ",
+      "the operation has ", bytes, " bytes; operations that wait for their clock leave ",
       std::max<int64_t>(0, budget.left()), " of the server's ", budget.limit(),
-      " for them, of which a connection gets a part: try again"));
+      " bytes for them, and a connection gets only a part of that; try again"));
 }
 
 absl::Status NoRoomToCopy(int64_t bytes, const MessageBudget& budget) {
   return absl::ResourceExhaustedError(
       absl::StrCat("the push has ", bytes,
-                   " bytes, which the server may have to copy; messages under way have "
-                   "left ",
-                   std::max<int64_t>(0, budget.left()), " of its ", budget.limit(),
-                   " for them, of which a connection gets a part: try again"));
+                   " bytes, which the server may have to copy; messages under way leave ",
+                   std::max<int64_t>(0, budget.left()), " of the server's ", budget.limit(),
+                   " bytes for them, and a connection gets only a part of that; try again"));
 }
 
 v1::ExchangeReply NoRoomReply(int64_t bytes, const MessageBudget& budget) {
-  v1::ExchangeReply reply = ErrorReply(absl::ResourceExhaustedError(absl::StrCat(
-      "the answer needs ", bytes, " bytes; messages under way have left ",
-      std::max<int64_t>(0, budget.left()), " of the server's ", budget.limit(),
-      " for them, of which a connection gets a part: receive answers, then ask again")));
+  v1::ExchangeReply reply = ErrorReply(absl::ResourceExhaustedError(
+      absl::StrCat("the answer needs ", bytes, " bytes; messages under way leave ",
+                   std::max<int64_t>(0, budget.left()), " of the server's ", budget.limit(),
+                   " bytes for them, and a connection gets only a part of that; receive answers, "
+                   "then ask again")));
   reply.set_retry_after_ms(kParkedRetryAfterMs);
   return reply;
 }

@@ -17,17 +17,17 @@ class MessageBudget;
 
 // Bounds on what one connection may hold of the server's memory; a single message always fits.
 struct ExchangeLimits {
-  // Pushes being applied, and replies waiting to be sent: beyond either, the connection is not
-  // read, and the client feels it by flow control. Both go down by themselves.
+  // Bytes of pushes being applied, and of replies waiting to be sent. Beyond either bound the
+  // connection is not read, and the client feels it by flow control. Both go down by themselves.
   int64_t push_bytes = 16 << 20;
   int64_t reply_bytes = 32 << 20;
-  // Pulls and other operations that may be parked until other slots, or later messages of this very
-  // connection, arrive: not reading could wait forever, so that what comes on top is answered
-  // RESOURCE_EXHAUSTED.
+  // Bytes of pulls and other operations that may be parked until other slots, or later messages of
+  // this very connection, arrive. Not reading could wait for ever, so operations beyond the bound
+  // are answered RESOURCE_EXHAUSTED.
   int64_t parked_bytes = 64 << 20;
 };
 
-// What came and went by one kind of connection.
+// Counts of what came and went by one kind of connection.
 struct ExchangeCounters {
   std::atomic<int64_t> connections{0};
   std::atomic<uint64_t> requests{0};
@@ -43,23 +43,21 @@ struct ExchangeCounters {
 
 v1::ExchangeReply ErrorReply(const absl::Status& status);
 
-// To an operation of `bytes` where others with `parked_bytes` are parked; OK: it may be parked too.
-// A single one always may.
+// Returns an error if an operation of `bytes` may not be parked, too. A single one always may.
 absl::Status CheckParked(int64_t parked_bytes, int64_t bytes, const ExchangeLimits& limits);
-// How long a client that was refused so is to wait.
+// Time that a client waits after such a refusal.
 inline constexpr uint32_t kParkedRetryAfterMs = 100;
 
-// To an operation of `bytes` that may wait, where others of all connections leave no room.
+// Returns the refusal of an operation of `bytes` that may wait, for want of room.
 absl::Status NoRoomToWait(int64_t bytes, const MessageBudget& budget);
 
-// To a push of `bytes` in the client's own memory, where messages under way leave no room for a
-// copy.
+// Returns the refusal of a push of `bytes` in the client's own memory, for want of room for a copy.
 absl::Status NoRoomToCopy(int64_t bytes, const MessageBudget& budget);
 
-// To a pull whose answer of `bytes` has no room in the process's budget: to be asked for again.
+// Returns the refusal of a pull whose answer of `bytes` finds no room: to be asked for again.
 v1::ExchangeReply NoRoomReply(int64_t bytes, const MessageBudget& budget);
 
-// To a pull whose answer would be over the limit of a message; OK: it is not.
+// Returns an error if a pull's answer of `bytes` would be over the limit of a message.
 absl::Status CheckAnswerBytes(uint64_t bytes);
 
 }  // namespace muster

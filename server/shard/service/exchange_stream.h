@@ -21,18 +21,16 @@
 namespace muster {
 
 // One client's Exchange stream: reads operations, hands them to the host in order, writes replies
-// as they come. Belongs to itself: lives until gRPC and all calls in the host are through with it.
-// Thread-safe.
+// as they come. Owns itself until gRPC and the host are through with it. Thread-safe.
 class ExchangeStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                              public std::enable_shared_from_this<ExchangeStream> {
  public:
-  // `host` and `counters` outlive the stream's last call. `budgets` are of all connections of the
-  // process.
+  // `host` and `counters` outlive the stream's last call; `budgets` are of the whole process.
   static std::shared_ptr<ExchangeStream> Start(PartitionHost& host, ExchangeLimits limits,
                                                std::shared_ptr<MessageBudgets> budgets,
                                                ExchangeCounters& counters);
 
-  // Ends the stream with `status`; what is outstanding is cancelled. Idempotent.
+  // Ends the stream with `status`, and cancels what is outstanding. Idempotent.
   void Close(absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -50,27 +48,27 @@ class ExchangeStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, gr
   void OnCancel() override;
   void OnDone() override;
 
-  // A request on its way through the host: what of the bounds it takes.
+  // A request on its way through the host, with what it takes of the bounds.
   struct Pending {
     uint64_t request_id = 0;
     int64_t push_bytes = 0;
     int64_t parked_bytes = 0;
-    // Of one of the process's budgets. A call that is dropped unanswered takes it along.
+    // Share of one of the process's budgets. A call that is dropped unanswered takes it along.
     MessageShare share;
   };
 
   void Dispatch(std::shared_ptr<v1::ExchangeRequest> request, Payload payload);
-  // The host's answer.
+  // Sends the host's answer.
   void Answer(Pending& request, v1::ExchangeReply reply, Payload payload);
 
-  // What to do outside the lock after a change of state.
+  // Actions to take outside the lock after a change of state.
   struct Actions {
     bool read = false;
     bool write = false;
     bool finish = false;
     absl::Status status;
   };
-  // Bytes of what goes from here by itself.
+  // Returns the bytes that leave here without waiting for other slots.
   int64_t PassingLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return push_bytes_ + reply_bytes_;
   }
@@ -89,15 +87,15 @@ class ExchangeStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, gr
   grpc::ByteBuffer writing_message_;
 
   absl::Mutex mutex_;
-  // Until gRPC is done with the stream.
+  // Keeps the stream alive until gRPC is done with it.
   std::shared_ptr<ExchangeStream> self_ ABSL_GUARDED_BY(mutex_);
-  // A read is under way, or its message is being dispatched.
+  // True while a read is under way, or its message is being dispatched.
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
-  // Between the decision to read and the call that starts it: finishing in between would end the
-  // stream under it.
+  // True between the decision to read and the call that starts it: finishing in between would end
+  // the stream under that call.
   bool starting_read_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  // The client sends no more.
+  // True once the client sends no more.
   bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status close_status_ ABSL_GUARDED_BY(mutex_);

@@ -14,9 +14,8 @@
 
 namespace muster {
 
-// A host whose only parameter is one vector of f32, for tests of the wire: pushes add to it and
-// pulls return it, on the calling thread. Pulls of clock > 0 are parked until they are released.
-// Thread-safe.
+// A host for tests of the wire. Its one parameter is a vector of f32: pushes add to it and pulls
+// return it, on the calling thread. Pulls of clock > 0 wait for AnswerParked. Thread-safe.
 class FakePartitionHost final : public PartitionHost {
  public:
   explicit FakePartitionHost(size_t size) : sum_(size) {}
@@ -26,18 +25,18 @@ class FakePartitionHost final : public PartitionHost {
   void Execute(ExchangeCall call) override;
   v1::GetServerStatsReply Stats() const override;
 
-  // While held, OpenTables blocks and operations wait unanswered; both go on at release.
+  // Hold makes OpenTables block and operations wait unanswered, until Release.
   void Hold();
   void Release();
 
   size_t parked() const;
   size_t executed() const;
-  // Partition and slot of all pushes, in the order in which they came.
+  // Returns partition and slot of all pushes, in the order in which they came.
   std::vector<std::pair<uint32_t, uint32_t>> order() const;
-  // Whether the parked call at `index` has lost its caller.
+  // Returns whether the parked call at `index` has lost its caller.
   bool parked_cancelled(size_t index) const;
   void AnswerParked();
-  // Drops those that have lost their callers, without an answer.
+  // Drops parked calls that have lost their callers, without an answer.
   void DropCancelled();
 
  private:

@@ -8,9 +8,9 @@
 
 namespace muster {
 
-// Serves one call of HandOver on a thread of `pool`, which waits for each message to be on its way
-// before it makes the next. Null `mover`: UNIMPLEMENTED. The reactor deletes itself. Mover and pool
-// outlive the call.
+// Serves one call of HandOver on a thread of `pool`, which makes each message when the one before
+// is on its way. Null `mover`: UNIMPLEMENTED. The reactor deletes itself. Mover and pool outlive
+// the call.
 grpc::ServerWriteReactor<v1::HandOverChunk>* StartHandOver(PartitionMover* mover,
                                                            const v1::HandOverRequest& request,
                                                            BlockingPool& pool);

@@ -8,8 +8,8 @@
 
 namespace muster {
 
-// A client that calls `host` directly, for tests without a network. `done` runs on the host's
-// threads; timeouts are not kept. `host` outlives the client and everything it has outstanding.
+// Returns a client that calls `host` directly, for tests. `done` runs on the host's threads;
+// timeouts are not kept. `host` outlives the client and everything it has outstanding.
 std::unique_ptr<ParameterClient> MakeInProcessParameterClient(PartitionHost& host);
 
 }  // namespace muster

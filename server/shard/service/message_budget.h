@@ -24,7 +24,7 @@ namespace muster {
 // Costs an atomic operation when a message comes and one when it goes. Thread-safe.
 class MessageBudget {
  public:
-  // What is not longer is a short message.
+  // Most bytes of a short message.
   static constexpr int64_t kShortBytes = 64 << 10;
 
   explicit MessageBudget(int64_t limit) : limit_(limit) {}
@@ -33,7 +33,7 @@ class MessageBudget {
   int64_t used() const { return used_.load(std::memory_order_relaxed); }
   int64_t left() const { return limit_ - used(); }
 
-  // Takes room for `bytes` on a connection that holds `held` already; returns whether it did.
+  // Takes room for `bytes` on a connection that holds `held` already. Returns whether it did.
   bool TryTake(int64_t bytes, int64_t held);
   // Takes room that is in use already, over the limit or not.
   void Take(int64_t bytes) { used_.fetch_add(bytes, std::memory_order_relaxed); }
@@ -41,8 +41,8 @@ class MessageBudget {
   // is held that they take.
   void Return(int64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // `retry` is called once after the next Return. Whoever has found no room calls this, and then
-  // tries again, since room may have come in between.
+  // Calls `retry` once after the next Return. Whoever has found no room calls this, and then tries
+  // again, since room may have come in between.
   void Await(std::function<void()> retry) ABSL_LOCKS_EXCLUDED(mutex_);
   bool has_waiters() const { return waiters_count_.load(std::memory_order_relaxed) > 0; }
 
@@ -51,11 +51,11 @@ class MessageBudget {
   std::atomic<int64_t> used_{0};
   std::atomic<int64_t> waiters_count_{0};
   absl::Mutex mutex_;
-  // In the order of their coming.
+  // Ordered by arrival.
   std::vector<std::function<void()>> waiters_ ABSL_GUARDED_BY(mutex_);
 };
 
-// What one message has taken of a budget, given back when the share goes at the latest: a call
+// One message's share of a budget. It is given back with the object at the latest, since a call
 // whose caller is gone is dropped without an answer. Not thread-safe.
 class MessageShare {
  public:
@@ -65,13 +65,12 @@ class MessageShare {
   MessageShare(const MessageShare&) = delete;
   MessageShare& operator=(const MessageShare&) = delete;
 
-  // Answers for `bytes` that were taken of `budget`. REQUIRES: it answers for none yet.
+  // Notes `bytes` that were taken of `budget`, to be given back. REQUIRES: none are noted yet.
   void Keep(std::shared_ptr<MessageBudget> budget, int64_t bytes) {
     budget_ = std::move(budget);
     bytes_ = bytes;
   }
-  // Once or not at all: what was given back is given back no more. REQUIRES: as
-  // MessageBudget::Return.
+  // Gives back what is noted, unless that was done. REQUIRES: as MessageBudget::Return.
   void GiveBack() {
     if (const auto budget = std::exchange(budget_, nullptr)) budget->Return(bytes_);
   }
@@ -81,15 +80,15 @@ class MessageShare {
   int64_t bytes_ = 0;
 };
 
-// What a process has for all messages that are under way.
+// A process's budgets for all messages that are under way.
 struct MessageBudgets {
   explicit MessageBudgets(int64_t limit) : passing(limit / 2), parked(limit - limit / 2) {}
 
-  // Messages that arrive, pushes that are being applied, answers that wait to be sent: all of these
-  // go by themselves, so what finds no room can wait for some.
+  // Messages that arrive, pushes that are being applied, answers that wait to be sent. All of these
+  // go by themselves, so a message that finds no room can wait for some.
   MessageBudget passing;
-  // Pulls and other operations that may wait for pushes of others: pushes must not wait for their
-  // room in turn, and what finds none here is refused.
+  // Pulls and other operations that may wait for pushes of others. Pushes must not wait for their
+  // room in turn, so an operation that finds no room is refused.
   MessageBudget parked;
 };
 

@@ -12,9 +12,10 @@
 namespace muster {
 namespace {
 
-// Before what failed for now is tried again.
+// Pause before what failed for now is tried again.
 constexpr absl::Duration kPause = absl::Milliseconds(100);
-// Between looks at what may stand still without orders while these stay what they are.
+// Time between looks for partitions that stand still without orders, while the orders stay the
+// same.
 constexpr absl::Duration kLook = absl::Seconds(1);
 
 bool PassesByItself(const absl::Status& status) {

@@ -29,7 +29,7 @@ class HeartbeatRequest;
 // is ordered. Thread-safe.
 class MoveOrders {
  public:
-  // All outlive it. `log` takes one line, on any thread.
+  // Mover and source outlive the object. `log` takes one line, on any thread.
   MoveOrders(PartitionMover& mover, PartitionSource& source,
              std::function<void(absl::string_view)> log);
   // Ends what is under way.
@@ -38,10 +38,10 @@ class MoveOrders {
   MoveOrders(const MoveOrders&) = delete;
   MoveOrders& operator=(const MoveOrders&) = delete;
 
-  // Called when there is something new to report; must not block. None: it waits for the heartbeat.
+  // Sets what is called, without blocking, when there is news; null: news waits for the heartbeat.
   void SetReportSoon(std::function<void()> report_soon);
 
-  // Neither blocks.
+  // TakeOrders and Report never block.
   void TakeOrders(const v1::HeartbeatReply& orders);
   void Report(v1::HeartbeatRequest& request) const;
 
@@ -54,8 +54,8 @@ class MoveOrders {
 
   void RunAdoptions();
   void RunReleases();
-  // The next order to adopt after the one tried last that has no result, so that one that fails
-  // again and again is in nobody's way; false: there is none.
+  // Finds the next order to adopt without a result, after the one tried last, so that one that
+  // fails again and again is in nobody's way. Returns false if there is none.
   bool NextAdoption(PartitionMove& move, std::string& address) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Note(const PartitionMove& move, Result result);
@@ -68,18 +68,18 @@ class MoveOrders {
   mutable absl::Mutex mutex_;
   std::function<void()> report_soon_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  // The orders; adoptions with the address of the old owner.
+  // Orders; adoptions come with the address of the old owner.
   std::map<PartitionMove, std::string> adopt_ ABSL_GUARDED_BY(mutex_);
   std::vector<PartitionMove> leaving_ ABSL_GUARDED_BY(mutex_);
   std::vector<PartitionMove> released_ ABSL_GUARDED_BY(mutex_);
-  // Counts the orders that came.
+  // Number of times that orders came.
   uint64_t version_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<PartitionMove, Result> results_ ABSL_GUARDED_BY(mutex_);
-  // What the adopting thread began last.
+  // Move that the adopting thread began last.
   std::optional<PartitionMove> tried_ ABSL_GUARDED_BY(mutex_);
-  // What it is at.
+  // Move that the adopting thread is at now.
   std::unique_ptr<PartitionMove> adopting_ ABSL_GUARDED_BY(mutex_);
-  // Last: they run from construction on.
+  // Declared last: the threads run from construction on.
   std::thread adoptions_;
   std::thread releases_;
 };

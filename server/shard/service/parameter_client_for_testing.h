@@ -26,27 +26,26 @@
 
 namespace muster {
 
-// How a ParameterClient reaches its server: in process, by gRPC's stream, and by the data channel
-// over TCP, plain and under TLS, and through shared memory, without and with memory that the client
-// has registered.
+// The way by which a ParameterClient reaches its server: in process, by gRPC, or by the data
+// channel over TCP, TLS or shared memory, without and with memory that the client has registered.
 enum class Way { kInProcess, kGrpc, kTcp, kTls, kSharedMemory, kRegistered };
 
 std::string WayName(const ::testing::TestParamInfo<Way>& info);
 
-// As ChannelStats calls it.
+// Returns the name that ChannelStats has for the way.
 const char* Kind(Way way);
 
 // A server of a fake host, and a client that reaches it one way.
 class ParameterClientTest : public ::testing::TestWithParam<Way> {
  protected:
   static constexpr absl::Duration kTimeout = absl::Seconds(60);
-  // Of the host, unless a test says otherwise.
+  // Number of the host's parameters, unless a test says otherwise.
   static constexpr size_t kFloats = 1000;
 
   ParameterClientTest();
   ~ParameterClientTest() override { Stop(); }
 
-  // A server with so many parameters, and `client_`, in place of those there were.
+  // Starts a server with so many parameters and connects `client_`, in place of those there were.
   void Serve(size_t floats, ExchangeLimits limits);
   std::unique_ptr<ParameterClient> Connect(ParameterClientOptions options = {});
   void Stop();
@@ -62,12 +61,12 @@ class ParameterClientTest : public ::testing::TestWithParam<Way> {
     request.mutable_dense_pull();
     return request;
   }
-  // In registered memory, where there is some.
+  // Returns floats in registered memory, where there is some.
   Payload Floats(size_t count, float value) { return Floats(std::vector<float>(count, value)); }
   Payload Floats(std::vector<float> values);
-  // Where something may land.
+  // Returns memory in which an answer may land.
   absl::Span<std::byte> Place(size_t bytes);
-  // The host's parameters, as a pull brings them.
+  // Returns the host's parameters, as a pull brings them.
   std::vector<float> Pulled(ParameterClient& client);
 
   // Spins until the other threads have brought `done` about.

@@ -20,31 +20,30 @@ struct ParameterServiceOptions {
   int64_t push_bytes = 16 << 20;
   int64_t reply_bytes = 32 << 20;
   int64_t parked_bytes = 64 << 20;
-  // Of all ways to the server.
+  // Budgets shared by all kinds of connections to the server.
   std::shared_ptr<MessageBudgets> budgets = std::make_shared<MessageBudgets>(int64_t{1} << 30);
-  // OpenTables and DropTables that run at a time, and that may wait beside; more are answered
-  // UNAVAILABLE.
+  // Number of OpenTables and DropTables that run at a time, and of those that may wait beside; more
+  // are answered UNAVAILABLE.
   int blocking_threads = 2;
   int blocking_queue = 64;
-  // Answers HandOver, and outlives the service; null: nobody does.
+  // Answers HandOver, and outlives the service. Null: HandOver is answered UNIMPLEMENTED.
   PartitionMover* mover = nullptr;
 };
 
 // ParameterService over a PartitionHost: payloads go to and from it without a copy. Thread-safe.
 class ParameterService {
  public:
-  // `host`, and `data_channels` where there are any, outlive this object and the server that the
-  // service is registered with.
+  // `host` and `data_channels` (if any) outlive this object and the server that has the service.
   static std::unique_ptr<ParameterService> Create(PartitionHost& host,
                                                   ParameterServiceOptions options = {},
                                                   DataChannelServer* data_channels = nullptr);
 
   virtual ~ParameterService() = default;
 
-  // To be registered with a server, which is shut down before this object goes.
+  // Returns the service to register with a server, which is shut down before this object goes.
   virtual grpc::Service& service() = 0;
 
-  // The host's figures and those of all kinds of connections, as GetServerStats answers.
+  // Returns the host's figures and those of all kinds of connections, as GetServerStats answers.
   virtual v1::GetServerStatsReply Stats() const = 0;
 
   // Ends all streams and data channels with UNAVAILABLE and refuses new calls, so that the server's

@@ -15,8 +15,8 @@ class PartitionSource {
  public:
   virtual ~PartitionSource() = default;
 
-  // All that the server at `address` sends of the partition; see the rpc HandOver. Blocks. An error
-  // of `sink` ends it, and is returned. CANCELLED: Cancel was called.
+  // Passes to `sink` all that the server at `address` sends of the partition; see the rpc HandOver.
+  // Blocks. An error of `sink` ends the call and is returned. CANCELLED: Cancel was called.
   virtual absl::Status Fetch(const std::string& address, const PartitionMove& move,
                              PartitionMover::ChunkSink sink) = 0;
 
@@ -24,7 +24,7 @@ class PartitionSource {
   virtual void Cancel() = 0;
 };
 
-// Over gRPC.
+// Returns a source over gRPC.
 std::unique_ptr<PartitionSource> MakeGrpcPartitionSource(const RpcCredentials& credentials);
 
 }  // namespace muster

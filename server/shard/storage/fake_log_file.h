@@ -17,9 +17,9 @@ namespace muster {
 
 // A file system in memory that fails, writes short and crashes when told to. For one thread.
 //
-// In a crash, each sector (512 bytes) that was written after its file's last Sync keeps its new or
-// its old contents, by the seed; changes of names after a directory's last SyncDirectory survive up
-// to some point, by the seed. The parent of the first directory exists.
+// After a crash, each sector (512 bytes) that was written since its file's last Sync has its new or
+// its old contents, by the seed; of the changes of names since a directory's last SyncDirectory,
+// those up to some point survive, by the seed. The parent of the first directory exists.
 class FakeLogFileSystem final : public LogFileSystem {
  public:
   enum class Operation { kOpen, kRead, kWrite, kAllocate, kSync, kRename, kRemove, kSyncDirectory };
@@ -31,23 +31,22 @@ class FakeLogFileSystem final : public LogFileSystem {
   absl::Status Rename(const std::string& from, const std::string& to) override;
   absl::Status SyncDirectory(const std::string& directory) override;
 
-  // The machine loses power and starts again: what was not synced is lost or not, open files are of
-  // no more use.
+  // Loses power and starts again: what was not synced may be lost; open files are of no more use.
   void Crash(uint64_t seed);
 
-  // Asked before each operation; an error is what the operation returns, without effect (a write
-  // may have had some).
+  // Sets a function that is called before each operation. An error that it returns is returned by
+  // the operation, without effect (except that a write may have had some).
   void set_fault(std::function<absl::Status(Operation, const std::string& path)> fault) {
     fault_ = std::move(fault);
   }
-  // Most bytes that one Write writes.
+  // Sets the most bytes that one Write writes.
   void set_max_write_bytes(size_t bytes) { max_write_bytes_ = bytes; }
-  // What files say of keeps_space().
+  // Sets what files answer to keeps_space().
   void set_keeps_space(bool keeps_space) { keeps_space_ = keeps_space; }
-  // Space for all files; Allocate beyond it is ResourceExhausted.
+  // Sets the space for all files; Allocate beyond it is ResourceExhausted.
   void set_capacity_bytes(uint64_t bytes) { capacity_bytes_ = bytes; }
 
-  // For tests to look at, or damage. REQUIRES: the file exists.
+  // Returns a file's contents, to look at or damage. REQUIRES: the file exists.
   std::string& contents(const std::string& path);
   bool Exists(const std::string& path) const { return names_.count(path) > 0; }
   int syncs() const { return syncs_; }
@@ -65,7 +64,7 @@ class FakeLogFileSystem final : public LogFileSystem {
   // A change of names that is not durable yet.
   struct Change {
     std::string directory;
-    // Null stands for a deletion. Directories have an inode too.
+    // Null stands for a deletion. Directories have an inode, too.
     std::map<std::string, std::shared_ptr<Inode>> names;
   };
 
@@ -77,7 +76,7 @@ class FakeLogFileSystem final : public LogFileSystem {
   Names names_;
   Names durable_names_;
   std::vector<Change> changes_;
-  // Handles opened before the last crash are of a lower one.
+  // Number of crashes; a handle that was opened before the last one is of no more use.
   uint64_t crashes_ = 0;
   int syncs_ = 0;
   size_t max_write_bytes_ = std::numeric_limits<size_t>::max();

@@ -15,15 +15,14 @@
 
 namespace muster {
 
-// For tests: a store in memory that fails when told to, and loses in a crash what may be lost. For
-// one thread.
+// A store in memory that fails when told to and loses in a crash what it may. For one thread.
 class FakeStore final : public ParameterStore {
  public:
   enum class Operation { kWrite, kMultiGet, kScan };
   enum class Loss {
-    // The process was killed: any of the scratch changes are lost.
+    // The process was killed: any scratch changes may be lost.
     kProcess,
-    // The machine was: of the buffered changes since the last sync some last ones as well.
+    // The machine crashed: the last of the buffered changes since the last sync may be lost, too.
     kMachine,
   };
 
@@ -40,17 +39,17 @@ class FakeStore final : public ParameterStore {
   absl::StatusOr<std::vector<std::string>> Jobs() const override;
   absl::Status DropJob(const std::string& job) override;
 
-  // Asked before each operation; an error is what the operation returns, without effect.
+  // Sets what is called before each operation, and can make it fail without effect.
   void set_fault(std::function<absl::Status(Operation)> fault) { fault_ = std::move(fault); }
 
   void Crash(Loss loss, uint64_t seed);
 
-  // Values put, and calls of MultiGet, so far.
+  // Returns the number of values put, and of calls of MultiGet.
   int puts() const { return puts_; }
   int multi_gets() const { return multi_gets_; }
 
  private:
-  // A batch with its values, or a drop of its job.
+  // A batch with copies of its values, or a drop of its job.
   struct Written {
     std::string job;
     std::vector<StoreBatch::Change> changes;
@@ -63,7 +62,7 @@ class FakeStore final : public ParameterStore {
   absl::Status Apply(const Written& written);
 
   std::unique_ptr<MemoryStore> store_ = std::make_unique<MemoryStore>();
-  // Since the beginning.
+  // All writes in order, except those that a crash lost.
   std::vector<Written> written_;
   std::function<absl::Status(Operation)> fault_;
   int puts_ = 0;

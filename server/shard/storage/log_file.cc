@@ -23,7 +23,7 @@ namespace {
 
 class PosixLogFile final : public LogFile {
  public:
-  // `direct_fd` is the same file opened to be written past the cache; -1: that is not to be done.
+  // `direct_fd` is the same file, opened for writes past the cache; -1: there are none.
   PosixLogFile(int fd, int direct_fd, std::string path)
       : fd_(fd), direct_fd_(direct_fd), path_(std::move(path)) {}
   ~PosixLogFile() override {
@@ -100,7 +100,7 @@ class PosixLogFile final : public LogFile {
   }
 
  private:
-  // Writes some of the pieces; -1 with errno set when none.
+  // Writes some of the spans. Returns how many bytes, or -1 with errno set when none.
   static ssize_t WriteTo(int fd, uint64_t offset,
                          absl::Span<const absl::Span<const std::byte>> pieces) {
     std::vector<iovec> vectors;
@@ -125,8 +125,8 @@ class PosixLogFile final : public LogFile {
   const std::string path_;
 };
 
-// Only on file systems that write allocated blocks where they are; others copy them, and may find
-// no space to.
+// Opens only on file systems that write allocated blocks where they are; others copy them, and may
+// find no space for the copy.
 int OpenDirectInPlace(int fd, const std::string& path) {
   struct statfs system;
   if (::fstatfs(fd, &system) != 0) return -1;

@@ -16,7 +16,7 @@ static_assert(std::endian::native == std::endian::little, "stored integers are l
 
 constexpr absl::string_view kSegmentMagic = "MUSTERLG";
 constexpr uint32_t kRecordMagic = 0x4452'534d;
-// So that what was read is checked and copied out of the processor's second cache.
+// Small enough that what was read is checked and copied out of the processor's second cache.
 constexpr uint64_t kWindowBytes = 512 << 10;
 
 template <typename T>

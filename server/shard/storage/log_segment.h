@@ -1,7 +1,7 @@
 #ifndef MUSTER_SERVER_SHARD_STORAGE_LOG_SEGMENT_H_
 #define MUSTER_SERVER_SHARD_STORAGE_LOG_SEGMENT_H_
 
-// Format 1 of a mutation log's segment file, and how it is read.
+// The segment file of a mutation log: its format, version 1, and how it is read.
 //
 //   segment  = header record* unused
 //   header   = magic[8] "MUSTERLG", u32 format version, u32 bytes of the file / 8, u64 segment id,
@@ -12,15 +12,16 @@
 //              u64 XXH3 of header and payload, u64 XXH3 of these 40 bytes with the segment id as
 //              seed
 //
-// All little-endian. A file is allocated whole before it becomes a segment: one that is shorter
-// than its header says has been cut (0: written before this was noted). Whatever lies behind the
-// last record does not count: zeros, older records of a reused file (their segment id differs, ids
-// are never used twice, so their head's checksum fails) or a record that was half written.
+// All integers are little-endian. A file is allocated whole before it becomes a segment, so a file
+// that is shorter than its header says has been cut short. (Old files have 0 there: not known.)
+// Whatever lies behind the last record does not count: zeros, a record that was half written, or
+// older records of a reused file. The latter have another segment id, which is never used twice, so
+// that the checksum of their heads fails.
 //
 // The synced LSN is the highest that was known to be durable when the record was appended. It tells
-// the two kinds of bad record apart: records that no Sync covered may be lost in any order in a
-// crash, so a bad record followed by a good one is an ordinary torn end, unless the good one says
-// that the bad one had been synced: then it was damaged later.
+// two kinds of bad record apart. Records that no Sync covered may be lost in a crash in any order,
+// so a bad record followed by a good one is an ordinary torn end. But where the good one's synced
+// LSN covers the bad one, the bad one was damaged later.
 
 #include <cstddef>
 #include <cstdint>
@@ -42,9 +43,9 @@ inline constexpr uint32_t kLogFormatVersion = 1;
 struct LogSegmentHeader {
   uint64_t segment_id = 0;
   uint64_t first_lsn = 0;
-  // Bytes of records in the segment before this one: where that one ends.
+  // Bytes of the records in the segment before this one.
   uint64_t previous_bytes = 0;
-  // Bytes that the file has at least, short of 8. 0: not known.
+  // The file has this many bytes or up to 7 more. 0: not known.
   uint64_t file_bytes = 0;
 };
 
@@ -56,20 +57,20 @@ struct LogRecordHead {
   uint64_t checksum = 0;
 };
 
-// Bytes that a record takes in a segment.
+// Returns the bytes that a record takes in a segment.
 uint64_t LogRecordBytes(uint64_t header_bytes, uint64_t payload_bytes);
-// Zeros that follow `bytes` bytes of header or payload.
+// Returns the number of zeros that follow `bytes` bytes of header or payload.
 uint64_t LogPaddingBytes(uint64_t bytes);
 
 void EncodeLogSegmentHeader(const LogSegmentHeader& header,
                             absl::Span<std::byte> out /* kLogSegmentHeaderBytes */);
-// DataLoss or FailedPrecondition (newer format); `path` is for the message.
+// Fails with DataLoss or FailedPrecondition (newer format); `path` is for the message.
 absl::StatusOr<LogSegmentHeader> DecodeLogSegmentHeader(absl::Span<const std::byte> bytes,
                                                         const std::string& path);
 
 void EncodeLogRecordHead(const LogRecordHead& head, uint64_t segment_id,
                          absl::Span<std::byte> out /* kLogRecordHeadBytes */);
-// Nothing unless the bytes are the head of a record of this segment.
+// Returns nothing unless the bytes are the head of a record of this segment.
 std::optional<LogRecordHead> DecodeLogRecordHead(absl::Span<const std::byte> bytes,
                                                  uint64_t segment_id);
 
@@ -90,16 +91,16 @@ class LogSegmentReader {
   LogSegmentReader(LogFile& file, uint64_t segment_id, uint64_t file_bytes)
       : file_(file), segment_id_(segment_id), file_bytes_(file_bytes) {}
 
-  // The record at `offset`, or nothing when there is no undamaged one.
+  // Returns the record at `offset`, or nothing when there is no undamaged one.
   absl::StatusOr<std::optional<Record>> ReadAt(uint64_t offset);
 
-  // The first undamaged record with LSN > `lsn` at `offset` or behind it, or nothing. Reads the
-  // rest of the file.
+  // Returns the first undamaged record with LSN > `lsn` at `offset` or behind, or nothing. Reads
+  // the rest of the file.
   absl::StatusOr<std::optional<Record>> Search(uint64_t offset, uint64_t lsn);
 
  private:
   // Makes bytes [offset, offset + bytes) available, fewer at the end of the file, and returns all
-  // that are from `offset` on.
+  // that are available from `offset` on.
   absl::StatusOr<absl::Span<const std::byte>> Window(uint64_t offset, uint64_t bytes);
 
   LogFile& file_;

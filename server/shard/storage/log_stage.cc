@@ -10,13 +10,13 @@ namespace muster {
 namespace {
 
 constexpr size_t kBlock = LogFile::kBlockBytes;
-// Copied and added to a checksum while it is in the processor's first cache.
+// Bytes that are copied and added to a checksum while they are in the processor's first cache.
 constexpr size_t kPieceBytes = 16 << 10;
 
-// Memory on a block's border.
+// Returns memory that is aligned to a block.
 std::shared_ptr<std::byte> TakeMemory(BufferPool& pool, size_t bytes) {
   std::shared_ptr<float> memory = pool.Take(bytes / sizeof(float));
-  // Pools promise the borders of cache lines only.
+  // Pools align only to cache lines.
   if (reinterpret_cast<uintptr_t>(memory.get()) % kBlock != 0) {
     memory = pool.Take((bytes + kBlock) / sizeof(float));
   }
@@ -77,7 +77,7 @@ void LogStage::Overwrite(uint64_t offset, absl::Span<const std::byte> bytes) {
   std::memcpy(last.memory.get() + (offset - last.begin), bytes.data(), bytes.size());
 }
 
-Payload LogStage::View(uint64_t offset, size_t bytes) const {
+Payload LogStage::SharedBytes(uint64_t offset, size_t bytes) const {
   if (bytes == 0) return Payload();
   const Buffer& last = buffers_.back();
   return Payload({absl::MakeConstSpan(last.memory.get() + (offset - last.begin), bytes)},

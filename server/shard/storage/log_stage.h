@@ -15,50 +15,49 @@
 
 namespace muster {
 
-// The bytes at the end of a log's file that are to be written next, gathered in whole blocks: the
-// disk takes them from here, without the system's cache between. They are at the same time the
-// private copy of what came through memory that others can change.
+// The bytes that are to be written next at the end of a log's file, gathered in whole blocks, from
+// which the disk takes them without the system's cache. They are also the log's private copy of
+// what came through memory that others can change.
 //
-// Memory comes from a pool, and lasts as long as a view of it. Not thread-safe.
+// Memory comes from a pool, and lives as long as bytes of it are shared. Not thread-safe.
 class LogStage {
  public:
-  // Of memory taken at a time, unless one record needs more.
+  // Bytes of memory taken at a time, unless one record needs more.
   static constexpr size_t kBufferBytes = size_t{1} << 20;
-  // What a view should have at least, so that no view keeps more than twice its bytes in memory.
-  static constexpr size_t kLeastViewBytes = kBufferBytes / 2;
+  // Fewest bytes to share, so that what is shared keeps at most twice its bytes in memory.
+  static constexpr size_t kLeastSharedBytes = kBufferBytes / 2;
 
-  // The file has `end` bytes so far; `tail` are those of its last block, if that is not full. The
-  // pool must outlive the stage.
+  // Begins at offset `end` of the file; `tail` are the bytes of the file's last block, if that is
+  // not full. The pool must outlive the stage.
   LogStage(BufferPool& pool, uint64_t end, absl::Span<const std::byte> tail);
 
-  // Offset in the file behind what is staged.
+  // Returns the offset in the file behind what is staged.
   uint64_t end() const { return buffers_.back().begin + buffers_.back().used; }
 
-  // What is appended next, up to so many bytes, will lie in one span.
+  // Makes room: the next `bytes` bytes that are appended lie one after another in memory.
   void Reserve(size_t bytes);
   // REQUIRES: room was reserved.
   void Append(absl::Span<const std::byte> bytes);
-  // The same, and adds to `checksum` what was copied, not what may lie in `bytes` by then.
+  // Appends likewise, and adds to `checksum` what was copied, not what `bytes` may hold by then.
   void Append(absl::Span<const std::byte> bytes, FingerprintStream& checksum);
-  // Writes over bytes that were appended since room was reserved last.
+  // Writes over bytes that were appended since the last Reserve.
   void Overwrite(uint64_t offset, absl::Span<const std::byte> bytes);
 
-  // Bytes that were appended since room was reserved last, shared: they stay what they are,
-  // whatever becomes of the stage, if they are not overwritten.
-  Payload View(uint64_t offset, size_t bytes) const;
-  // The bytes of the last block, if that is not full.
+  // Returns bytes that were appended since the last Reserve, without a copy. They do not change
+  // after that, whatever becomes of the stage, unless Overwrite changes them.
+  Payload SharedBytes(uint64_t offset, size_t bytes) const;
+  // Returns the bytes of the last block, if that is not full.
   std::vector<std::byte> Tail() const;
 
-  // Writes all blocks, the last one with zeros up to its end. Nothing may be appended any more.
+  // Writes all blocks, the last one filled up with zeros. Nothing may be appended afterwards.
   absl::Status WriteTo(LogFile& file);
 
  private:
   struct Buffer {
-    // On a block's border.
+    // Aligned to a block.
     std::shared_ptr<std::byte> memory;
     size_t capacity = 0;
-    // Where it belongs in the file, a block's border too. All buffers but the last have whole
-    // blocks.
+    // Offset in the file, a multiple of a block. All buffers but the last have whole blocks.
     uint64_t begin = 0;
     size_t used = 0;
   };

@@ -93,7 +93,7 @@ TEST_F(LogStageTest, ChecksumsAreOfWhatWasCopied) {
 TEST_F(LogStageTest, RecordsLieInOneSpanAndOutliveTheStage) {
   // Of all lengths from small to more than a buffer, so that buffers end anywhere.
   std::vector<std::string> records;
-  std::vector<Payload> views;
+  std::vector<Payload> shared;
   std::string all;
   {
     LogStage stage(*pool_, 0, {});
@@ -103,9 +103,9 @@ TEST_F(LogStageTest, RecordsLieInOneSpanAndOutliveTheStage) {
       stage.Append(AsBytes("head"));
       const uint64_t begin = stage.end();
       stage.Append(AsBytes(records.back()));
-      views.push_back(stage.View(begin, bytes));
-      EXPECT_EQ(views.back().spans().size(), 1u);
-      EXPECT_EQ(stage.View(begin, 0).size(), 0u);
+      shared.push_back(stage.SharedBytes(begin, bytes));
+      EXPECT_EQ(shared.back().spans().size(), 1u);
+      EXPECT_EQ(stage.SharedBytes(begin, 0).size(), 0u);
       all += "head" + records.back();
     }
     ASSERT_TRUE(stage.WriteTo(*file_).ok());
@@ -116,7 +116,7 @@ TEST_F(LogStageTest, RecordsLieInOneSpanAndOutliveTheStage) {
   LogStage other(*pool_, 0, {});
   other.Reserve(2 * LogStage::kBufferBytes);
   other.Append(AsBytes(std::string(2 * LogStage::kBufferBytes, '?')));
-  for (size_t i = 0; i < views.size(); ++i) EXPECT_EQ(Text(views[i]), records[i]);
+  for (size_t i = 0; i < shared.size(); ++i) EXPECT_EQ(Text(shared[i]), records[i]);
 }
 
 }  // namespace

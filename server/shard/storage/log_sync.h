@@ -15,18 +15,16 @@
 
 namespace muster {
 
-// One flush of a log, from its beginning to its end, which any thread may carry out: the log takes
-// records meanwhile. Thread-safe.
+// One flush of a log, which any thread may carry out while the log takes more records. Thread-safe.
 class LogSync {
  public:
-  // Writes `stage` to the file, if there is one, and flushes the file. Then all records up to `lsn`
-  // are durable.
+  // Writes `stage`, if any, and flushes the file; all records up to `lsn` are then durable.
   LogSync(std::shared_ptr<LogFile> file, std::unique_ptr<LogStage> stage, uint64_t lsn)
       : file_(std::move(file)), stage_(std::move(stage)), lsn_(lsn) {}
 
   uint64_t lsn() const { return lsn_; }
 
-  // Carries it out, or waits for the thread that does. Returns how it ended. Blocks on the disk.
+  // Carries the flush out, or waits for the thread that does. Blocks. Returns how it ended.
   absl::Status Run() {
     {
       absl::MutexLock lock(&mutex_);
@@ -37,7 +35,7 @@ class LogSync {
       if (stage_ != nullptr) MUSTER_RETURN_IF_ERROR(stage_->WriteTo(*file_));
       return file_->Sync();
     });
-    // What is not needed for views of it goes back to its pool.
+    // Memory of which no bytes are shared goes back to its pool.
     stage_.reset();
     absl::MutexLock lock(&mutex_);
     status_ = status;
@@ -45,8 +43,8 @@ class LogSync {
     return status;
   }
 
-  // Waits for the thread that carries it out, if there is one; otherwise it never is, and Run
-  // returns CANCELLED. Nothing is written to the file afterwards.
+  // Waits for the thread that carries the flush out. If there is none, the flush never happens, and
+  // Run returns CANCELLED. Nothing is written to the file afterwards.
   void Cancel() {
     absl::MutexLock lock(&mutex_);
     if (state_ == State::kNew) {
@@ -56,7 +54,7 @@ class LogSync {
     Await().IgnoreError();  // Nobody rests on it any more.
   }
 
-  // Whether a thread waits for the one that carries it out.
+  // Returns whether a thread waits for the one that carries the flush out.
   bool awaited() const {
     absl::MutexLock lock(&mutex_);
     return waiting_ > 0;
@@ -73,7 +71,7 @@ class LogSync {
   }
   bool Done() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return state_ == State::kDone; }
 
-  // Used by the one thread that carries it out.
+  // Used only by the thread that carries the flush out.
   const std::shared_ptr<LogFile> file_;
   std::unique_ptr<LogStage> stage_;
   const uint64_t lsn_;

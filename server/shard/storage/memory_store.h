@@ -18,8 +18,8 @@
 
 namespace muster {
 
-// A ParameterStore that is gone with the object: the reference for the persistent one, and for
-// servers that keep nothing. Visitors run on copies, so that they may call the store. Thread-safe.
+// A ParameterStore in memory: the reference for the persistent one, and the store of servers that
+// keep nothing. Visitors run on copies, so that they may call the store. Thread-safe.
 class MemoryStore final : public ParameterStore {
  public:
   absl::Status Write(const StoreBatch& batch, Durability durability) override;
@@ -37,7 +37,7 @@ class MemoryStore final : public ParameterStore {
 
  private:
   struct Job {
-    // By (table, partition, key).
+    // Keyed by (table, partition, key).
     std::map<std::tuple<uint32_t, uint32_t, uint64_t>, std::string> values;
     std::map<uint32_t, std::string> metadata;
   };

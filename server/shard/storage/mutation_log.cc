@@ -26,7 +26,7 @@ constexpr absl::string_view kNewFile = "new";
 constexpr absl::string_view kDestroyedMark = "destroyed";
 constexpr uint64_t kMaxPartBytes = std::numeric_limits<int32_t>::max();
 constexpr uint64_t kMinSegmentBytes = 4096;
-// Kept for the next records where the options bring no pool.
+// Bytes kept for the next records where the options bring no pool.
 constexpr size_t kMemoryBytes = 16 << 20;
 
 absl::Status DestroyFiles(LogFileSystem& files, const std::string& directory,
@@ -47,7 +47,7 @@ uint64_t WholeBlocks(uint64_t bytes) {
   return (bytes + LogFile::kBlockBytes - 1) / LogFile::kBlockBytes * LogFile::kBlockBytes;
 }
 
-// What follows a header or payload up to the next multiple of 8 bytes.
+// Returns the zeros after a header or payload, up to the next multiple of 8 bytes.
 absl::Span<const std::byte> Padding(uint64_t bytes) {
   static constexpr std::array<std::byte, 8> kZeros{};
   return absl::MakeConstSpan(kZeros).first(LogPaddingBytes(bytes));
@@ -289,7 +289,7 @@ void MutationLog::Stage(absl::Span<const std::byte> header, const Payload& paylo
                       segment.id, absl::MakeSpan(head));
   stage_->Overwrite(begin, absl::MakeConstSpan(head));
   if (copy != nullptr && HoldsCopyOf(payload.size())) {
-    *copy = stage_->View(payload_begin, payload.size());
+    *copy = stage_->SharedBytes(payload_begin, payload.size());
   }
 }
 

@@ -26,36 +26,35 @@ namespace muster {
 //
 // Each record has a log sequence number (LSN); LSNs start at 1 and grow by one. Append adds a
 // record, Sync makes everything appended so far durable. A caller that appends many records and
-// syncs once pays for one disk flush (group commit); one that has the flush carried out by another
-// thread (StartSync) appends the next records meanwhile.
+// syncs once pays for one disk flush (group commit). A caller that has another thread carry out the
+// flush (StartSync) appends the next records meanwhile.
 //
 // Where the file system writes allocated space in place (LogFile::keeps_space), records wait in
-// memory for their Sync, which writes them in whole blocks past the system's cache: the only copy
-// made of a large payload is then the log's own, which the caller may use in place of another.
-// Elsewhere Append writes, and so finds out whether there is space.
+// memory for their Sync, which writes them in whole blocks past the system's cache. The log's own
+// copy of a large payload is then the only one made: the caller may use it, too. Elsewhere Append
+// writes, and so finds out whether there is space.
 //
-// After a crash, Open finds the end of the log: every record that a Sync covered is there, what
-// came later is there up to the first damaged record, and the rest is erased. Damage to a record
-// that a Sync had covered is DataLoss as far as later records prove it, never a silent end of the
-// log. Segments are allocated whole and reused, so that in steady state Sync writes data but no
+// After a crash, Open finds the end of the log. Every record that a Sync covered is there; later
+// records are there up to the first damaged one, and the rest is erased. Damage to a record that a
+// Sync had covered is DataLoss as far as later records prove it, never a silent end of the log.
+// Segments are allocated whole and reused, so that in steady state Sync writes data but no
 // file-system metadata. server/shard/storage/log_segment.h has the format.
 //
-// Not thread-safe: one caller at a time. Logs of different directories are independent. Blocks on
-// the disk.
+// For one caller at a time; directories are independent. Blocks on the disk.
 class MutationLog {
  public:
   struct Options {
-    // Size of a segment file. Larger: fewer files and flushes at their ends; smaller: space is
-    // freed in finer steps. A record that does not fit gets a segment of its own size. At least
-    // 4 KiB.
+    // Size of a segment file, at least 4 KiB. A larger one means fewer files, and fewer flushes at
+    // their ends; a smaller one frees space in finer steps. A record that does not fit gets a
+    // segment of its own size.
     uint64_t segment_bytes = uint64_t{64} << 20;
-    // Freed segments kept for reuse, rather than deleted.
+    // Freed segments that are kept for reuse rather than deleted.
     uint32_t spare_segments = 2;
-    // Where the files live; must outlive the log. Null: the machine's file system.
+    // File system of the log; must outlive it. Null: the machine's.
     LogFileSystem* file_system = nullptr;
-    // Where memory for records comes from; null: a pool of the log's own.
+    // Pool for the memory of records. Null: a pool of the log's own.
     std::shared_ptr<BufferPool> memory;
-    // LSN of the first record of a log that is made anew, such as one that goes on from another's.
+    // LSN of the first record of a new log, such as one that continues another's.
     uint64_t first_lsn = 1;
   };
 
@@ -64,37 +63,36 @@ class MutationLog {
                                              absl::Span<const std::byte> payload)>;
 
   // Opens the log in `directory`, which is created when it is missing; its parent must exist.
-  // DataLoss: a segment is missing or damaged; names file and offset. FailedPrecondition: a segment
+  // DataLoss, with file and offset: a segment is missing or damaged. FailedPrecondition: a segment
   // has a newer format. ResourceExhausted: the disk is full. Unavailable: another error of the file
   // system.
   static absl::StatusOr<std::unique_ptr<MutationLog>> Open(std::string directory, Options options);
 
-  // Deletes the log in `directory` and the directory. OK when there is none. If it is cut short,
-  // the next Destroy or Open finishes it: no part of the log comes back.
+  // Deletes the log in `directory` and the directory. OK when there is none. If a crash interrupts
+  // it, the next Destroy or Open finishes it: no part of the log comes back.
   static absl::Status Destroy(absl::string_view directory, LogFileSystem* file_system = nullptr);
 
-  // What a thread is syncing ends first, and a sync that no thread has begun is cancelled: whoever
+  // Waits for a sync that a thread carries out, and cancels one that no thread has begun: whoever
   // opens the log next has its files alone.
   ~MutationLog();
   MutationLog(const MutationLog&) = delete;
   MutationLog& operator=(const MutationLog&) = delete;
 
-  // Adds a record and returns its LSN. It survives a crash of process or machine once a later Sync
-  // succeeded. ResourceExhausted: the disk is full; nothing was added, and the log takes records
-  // again once there is space. InvalidArgument: header or payload of 2 GiB or more. Unavailable:
-  // another error of the disk; nothing was added. FailedPrecondition: an earlier Sync failed, see
-  // there.
+  // Adds a record and returns its LSN. The record survives a crash of process or machine once a
+  // later Sync succeeded. After an error nothing was added. ResourceExhausted: the disk is full;
+  // the log takes records again once there is space. InvalidArgument: header or payload of 2 GiB or
+  // more. Unavailable: another error of the disk. FailedPrecondition: an earlier Sync failed.
   absl::StatusOr<uint64_t> Append(absl::Span<const std::byte> header, const Payload& payload) {
     return Append(header, payload, nullptr);
   }
-  // The same; where HoldsCopyOf says so, `copy` becomes the payload as the record has it, which
-  // nobody changes any more; elsewhere it stays what it is.
+  // Adds a record likewise. Where HoldsCopyOf says so, `copy` becomes the record's own bytes of the
+  // payload, which nobody changes any more; otherwise `copy` stays as it is.
   absl::StatusOr<uint64_t> Append(absl::Span<const std::byte> header, const Payload& payload,
                                   Payload* copy);
-  // Whether the log's own copy of a payload with so many bytes may be used in place of another: not
-  // that of a small one, which lies among other records and would keep them all in memory.
+  // Returns whether the log's own copy of a payload of so many bytes may be used in place of
+  // another copy. False for a small one: it would keep in memory all the records around it.
   bool HoldsCopyOf(size_t payload_bytes) const {
-    return stages_ && payload_bytes >= LogStage::kLeastViewBytes;
+    return stages_ && payload_bytes >= LogStage::kLeastSharedBytes;
   }
 
   // Makes all appended records durable. After a failure it is unknown which of the records since
@@ -102,33 +100,32 @@ class MutationLog {
   // refuses further use: open the log again.
   absl::Status Sync();
 
-  // The same in two parts: what StartSync returns may be run by another thread, and FinishSync
-  // waits for it, or runs it if nobody has begun to; it also returns the error of one that
-  // Append finished at the end of a file. Null: all is durable, or a sync has been
-  // started and not finished. What is appended in between is for the next one.
+  // Begins a Sync that another thread may run while more records are appended; these are for the
+  // next sync. Returns null if all is durable, or if a sync is started and not finished. FinishSync
+  // waits for the sync, or runs it if no thread has begun to. If Append already finished the sync
+  // at the end of a file, FinishSync returns its error.
   std::shared_ptr<LogSync> StartSync();
   absl::Status FinishSync();
   bool sync_started() const { return sync_ != nullptr; }
 
-  // Calls `visitor` for each record with LSN >= from_lsn in order; 0 stands for the first that is
-  // kept. Where the log holds copies, those that no finished sync covers are left out. Stops at the
-  // visitor's first error and returns it. OutOfRange: records from `from_lsn` on were truncated
-  // already. DataLoss: a record is damaged; names file and offset.
+  // Calls `visitor` for each record with LSN >= from_lsn in order; 0 stands for the first record
+  // that is kept. Where records wait in memory, those that no finished sync covers are left out.
+  // Returns the visitor's first error, at which it stops. OutOfRange: records from `from_lsn` on
+  // were truncated already. DataLoss, with file and offset: a record is damaged.
   absl::Status Replay(uint64_t from_lsn, const Visitor& visitor);
 
-  // Forgets records with LSN < `lsn`, in whole segments: some of them may stay. Frees their files
-  // for reuse.
+  // Frees segments whose records all have LSN < `lsn`, for reuse. Other records below `lsn` stay.
   absl::Status TruncateBefore(uint64_t lsn);
 
-  // Where memory for records comes from.
+  // Returns the pool for the memory of records.
   BufferPool& memory() const { return *memory_; }
-  // LSN of the next record.
+  // Returns the LSN of the next record.
   uint64_t next_lsn() const { return next_lsn_; }
-  // LSN of the first record that is kept; next_lsn() when there is none.
+  // Returns the LSN of the first record that is kept; next_lsn() when there is none.
   uint64_t first_lsn() const { return segments_.front().first_lsn; }
-  // Highest LSN known to be durable; 0 when none is.
+  // Returns the highest LSN known to be durable; 0 when none is.
   uint64_t synced_lsn() const { return synced_lsn_; }
-  // Bytes of the kept records: what Replay reads.
+  // Returns the bytes of the kept records: what Replay reads.
   uint64_t bytes() const;
 
  private:
@@ -154,7 +151,7 @@ class MutationLog {
   absl::Status ReleaseFirst();
   // Notes how a sync ended.
   absl::Status NoteSync(const absl::Status& status, uint64_t lsn);
-  // Adds a record at the end of what is to be written.
+  // Adds a record to what the next sync writes.
   void Stage(absl::Span<const std::byte> header, const Payload& payload, Payload* copy);
   // Writes to the active file.
   absl::Status WriteAll(uint64_t offset, std::vector<absl::Span<const std::byte>> spans);
@@ -166,24 +163,24 @@ class MutationLog {
   const Options options_;
   LogFileSystem& file_system_;
 
-  // In order; the last one is written to. Never empty once open.
+  // Ascending; the last one is written to. Never empty once open.
   std::deque<Segment> segments_;
-  // Of the last segment; shared with a sync of it.
+  // File of the last segment; shared with a sync of it.
   std::shared_ptr<LogFile> active_;
   const std::shared_ptr<BufferPool> memory_;
-  // Whether the active file takes records with its next sync only.
+  // True where records reach the active file only with its next sync.
   bool stages_ = false;
-  // What it is to take; null: nothing. Otherwise `tail_` has the bytes of its last block.
+  // Bytes for the next sync; null: none, and `tail_` has the bytes of the file's last block.
   std::unique_ptr<LogStage> stage_;
   std::vector<std::byte> tail_;
-  // Started and not finished.
+  // The sync that is started and not finished; null: none.
   std::shared_ptr<LogSync> sync_;
   // Numbers of spare files of `segment_bytes`.
   std::vector<uint64_t> spares_;
   uint64_t next_spare_ = 1;
   uint64_t next_lsn_ = 1;
   uint64_t synced_lsn_ = 0;
-  // Set by the failure after which nothing more is accepted.
+  // Failure after which nothing more is accepted.
   absl::Status failed_;
 };
 

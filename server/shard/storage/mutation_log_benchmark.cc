@@ -26,7 +26,7 @@ std::string Folder() {
   return absl::StrCat(folder != nullptr ? folder : "/tmp", "/mutation_log_benchmark-", ::getpid());
 }
 
-// The payload as a transport delivers it: spans of 8 KiB.
+// Returns a payload as a transport delivers it: in spans of 8 KiB.
 Payload Spans(const std::vector<std::byte>& bytes) {
   std::vector<Payload::Span> spans;
   for (size_t at = 0; at < bytes.size(); at += 8192) {
@@ -45,7 +45,7 @@ void BM_MutationLog(benchmark::State& state) {
   const std::vector<std::byte> bytes(state.range(0), std::byte{7});
   const std::vector<std::byte> header(kHeaderBytes, std::byte{9});
   const Payload payload = Spans(bytes);
-  // Until files are reused, as they are in a server that has run for a while.
+  // Runs until files are reused, as they are in a server that has run for a while.
   for (uint64_t written = 0; written < 3 * kSegmentBytes; written += 1 << 20) {
     const std::vector<std::byte> fill(1 << 20);
     if (!(*log)->Append({}, Spans(fill)).ok()) state.SkipWithError("cannot fill the log");

@@ -16,8 +16,8 @@
 
 namespace muster {
 
-// Changes to one job's state that become visible, and durable, together. Applied in the order of
-// the calls. Values are borrowed: they must live until ParameterStore::Write returns.
+// Changes to one job's state that become visible, and durable, together. They are applied in the
+// order of the calls. Values are borrowed: they must live until ParameterStore::Write returns.
 class StoreBatch {
  public:
   enum class Kind { kPut, kDelete, kDeletePartition, kPutMeta, kDeleteMeta };
@@ -43,7 +43,7 @@ class StoreBatch {
   void DeletePartition(uint32_t table, uint32_t partition) {
     changes_.push_back({Kind::kDeletePartition, table, partition, 0, {}});
   }
-  // Sets the metadata of a partition: bytes of the caller's making.
+  // Sets the metadata of a partition, whose meaning is the caller's.
   void PutMeta(uint32_t partition, absl::Span<const std::byte> value) {
     changes_.push_back({Kind::kPutMeta, 0, partition, 0, value});
   }
@@ -59,11 +59,11 @@ class StoreBatch {
   std::vector<Change> changes_;
 };
 
-// The values of one partition of a table as they were when it was taken, whatever is written since.
-// Thread-safe; must be gone before its store is.
+// The values of one partition of a table at the time the snapshot was taken. Thread-safe; must be
+// gone before its store is.
 class StoreSnapshot {
  public:
-  // `value` is valid during the call only. An error ends the scan, which returns it.
+  // Takes a value, which is valid during the call only. An error ends the scan, which returns it.
   using Visitor = absl::FunctionRef<absl::Status(uint64_t key, absl::Span<const std::byte> value)>;
 
   virtual ~StoreSnapshot() = default;
@@ -74,8 +74,8 @@ class StoreSnapshot {
 };
 
 // The local, persistent home of the partitions on one server: values by (job, table, partition,
-// key), one stored value per row or block (weights, optimizer state, number and last use together),
-// and metadata per partition. What the bytes mean is the caller's business.
+// key), and metadata per partition. One stored value is one row or block with weights, optimizer
+// state, number of updates and last use. What the bytes mean is the caller's business.
 //
 // Thread-safe. All calls may block on the disk; never call with a lock held. Errors of every call:
 // InvalidArgument for a job id that is empty or holds a NUL byte, ResourceExhausted when the disk
@@ -83,54 +83,52 @@ class StoreSnapshot {
 class ParameterStore {
  public:
   enum class Durability {
-    // May be lost with the process, each change for itself: of use to this process alone. Costs the
-    // least.
+    // May be lost with the process, each change by itself. Costs least.
     kScratch,
     // Survives the process; on disk some time later.
     kBuffered,
-    // On disk when the call returns, and with it all buffered changes before it.
+    // Survives the machine: on disk when the call returns, with all buffered changes before it.
     kSync,
   };
 
   using Value = absl::Span<const std::byte>;
-  // `index` counts the keys asked for. The value is valid during the call only.
+  // Takes the value of key `index` of those asked for. The value is valid during the call only.
   using FoundVisitor = absl::FunctionRef<void(size_t index, Value value)>;
   using ScanVisitor = StoreSnapshot::Visitor;
 
   virtual ~ParameterStore() = default;
 
-  // Applies all of the batch or, when it fails, nothing. After ResourceExhausted, later calls go
-  // through again once there is space.
+  // Applies the whole batch or, when it fails, nothing. After ResourceExhausted, later calls
+  // succeed once there is space.
   virtual absl::Status Write(const StoreBatch& batch, Durability durability) = 0;
 
-  // Calls `visitor` for each of the keys that has a value, in order; the others are left out. All
-  // are read from one state of the store. Values are not copied on the way. InvalidArgument: the
-  // keys are not strictly ascending; nothing was visited.
+  // Calls `visitor` for each of the keys that has a value, in order, without a copy. All are of one
+  // state of the store. InvalidArgument: keys not strictly ascending; nothing was visited.
   virtual absl::Status MultiGet(const std::string& job, uint32_t table, uint32_t partition,
                                 absl::Span<const uint64_t> keys, FoundVisitor visitor) const = 0;
 
-  // Calls `visitor` for every value of a partition of a table in ascending order of key, as they
-  // were at one point in time during the call.
+  // Calls `visitor` for every value of a partition of a table, in ascending order of key, as of one
+  // moment during the call.
   virtual absl::Status Scan(const std::string& job, uint32_t table, uint32_t partition,
                             ScanVisitor visitor) const = 0;
 
-  // The values of a partition of a table as of now. Cheap in a persistent store, but keeps what is
-  // overwritten from being freed while it lives.
+  // Returns the values of a partition of a table as of now. Cheap in a persistent store; while the
+  // snapshot lives, what is overwritten is not freed.
   virtual absl::StatusOr<std::unique_ptr<StoreSnapshot>> Snapshot(const std::string& job,
                                                                   uint32_t table,
                                                                   uint32_t partition) const = 0;
 
-  // Nothing when the partition has no metadata.
+  // Returns a partition's metadata, or nothing when it has none.
   virtual absl::StatusOr<std::optional<std::string>> GetMeta(const std::string& job,
                                                              uint32_t partition) const = 0;
 
-  // Partitions of a job that have metadata, ascending.
+  // Returns the partitions of a job that have metadata, ascending.
   virtual absl::StatusOr<std::vector<uint32_t>> Partitions(const std::string& job) const = 0;
 
-  // Jobs that have anything stored, in order of their bytes.
+  // Returns the jobs that have anything stored, in order of their bytes.
   virtual absl::StatusOr<std::vector<std::string>> Jobs() const = 0;
 
-  // Forgets everything of a job, durably. OK when there is nothing.
+  // Deletes everything of a job, durably. OK when there is nothing.
   virtual absl::Status DropJob(const std::string& job) = 0;
 };
 

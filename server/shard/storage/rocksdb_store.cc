@@ -78,7 +78,7 @@ absl::Status WriteError(const rocksdb::Status& status, absl::string_view what) {
   return FromRocksDb(status, what);
 }
 
-// What an iterator needs to stay within one range of keys.
+// Options and bounds that keep an iterator within one range of keys.
 struct Range {
   Range(std::string begin_key, std::string end_key)
       : begin(std::move(begin_key)), end(std::move(end_key)), end_slice(end) {
@@ -117,7 +117,7 @@ class RocksDbSnapshot final : public StoreSnapshot {
   rocksdb::DB& db_;
   const rocksdb::Snapshot* const snapshot_;
   const std::string prefix_;
-  // For errors.
+  // Name of the read in errors.
   const std::string what_;
 };
 

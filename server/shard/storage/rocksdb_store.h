@@ -19,30 +19,29 @@ class DB;
 
 namespace muster {
 
-// A ParameterStore in one RocksDB per server, with its write-ahead log on. Keys are big-endian
-// under the byte-wise comparator: job id, a NUL byte, then the kind, table, partition and key; a
-// job is one range of keys, and so is a partition of a table. Thread-safe.
+// A ParameterStore in one RocksDB per server, with its write-ahead log on. Keys are ordered byte by
+// byte (server/shard/storage/store_keys.h), so that a job is one range of keys, and so is a
+// partition of a table. Thread-safe.
 //
-// The data directory is marked as Muster's by a file with the format version and the server's id;
-// the database lies in its folder "store". Other folders in it are free for the server's other
-// state (its logs).
+// A file with format version and server id marks the data directory as Muster's. The database lies
+// in its folder "store"; other folders are free for the server's logs and the like.
 class RocksDbStore final : public ParameterStore {
  public:
   struct Options {
-    // The server's data directory; created when it is missing.
+    // Data directory of the server; created when it is missing.
     std::string data_dir;
-    // Identity the directory must have, or gets when it is new. Empty: that of the directory; a new
-    // one gets a random identity.
+    // Id of the server that the directory must have, or gets when it is new. Empty: any id; a new
+    // directory gets a random one.
     std::string server_id;
     // Memory for cached blocks, their indexes and filters.
     uint64_t block_cache_bytes = uint64_t{256} << 20;
-    // Memory of one buffer of recent writes; two exist at times.
+    // Memory of one buffer of recent writes; at times there are two.
     uint64_t write_buffer_bytes = uint64_t{64} << 20;
   };
 
-  // FailedPrecondition: the directory holds something that is not Muster's, a newer format, or
-  // another server's data; it is left as it was. Unavailable: it is in use by another process, or
-  // cannot be read. DataLoss: it is damaged.
+  // Opens the store. FailedPrecondition: the directory holds something that is not Muster's, a
+  // newer format, or another server's data; it is left as it was. Unavailable: another process uses
+  // it, or it cannot be read. DataLoss: it is damaged.
   static absl::StatusOr<std::unique_ptr<RocksDbStore>> Create(const Options& options);
 
   ~RocksDbStore() override;
@@ -60,21 +59,21 @@ class RocksDbStore final : public ParameterStore {
   absl::StatusOr<std::vector<std::string>> Jobs() const override;
   absl::Status DropJob(const std::string& job) override;
 
-  // Whether the last write succeeded. Thread-safe.
+  // Returns whether the last write succeeded. Thread-safe.
   bool healthy() const { return !failed_.load(std::memory_order_relaxed); }
 
-  // Identity recorded in the data directory.
+  // Returns the server's id as recorded in the data directory.
   const std::string& server_id() const { return server_id_; }
 
  private:
   RocksDbStore(std::unique_ptr<rocksdb::DB> db, std::string server_id);
 
-  // Takes writes again after the disk was full, if it is no longer.
+  // Takes writes again after the disk was full, if there is space now.
   absl::Status Resume();
 
   const std::unique_ptr<rocksdb::DB> db_;
   const std::string server_id_;
-  // Whether a write failed since the last one that did not.
+  // True if the last write failed.
   std::atomic<bool> failed_{false};
 };
 

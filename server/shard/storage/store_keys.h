@@ -1,7 +1,7 @@
 #ifndef MUSTER_SERVER_SHARD_STORAGE_STORE_KEYS_H_
 #define MUSTER_SERVER_SHARD_STORAGE_STORE_KEYS_H_
 
-// Keys of stored values, so made that byte-wise order is the order of (job, table, partition, key):
+// Keys of stored values. Their byte-wise order is the order of (job, table, partition, key):
 //
 //   value     = job id, NUL, 'v', table, partition, key
 //   metadata  = job id, NUL, 'm', partition
@@ -26,17 +26,17 @@ std::string PartitionPrefix(absl::string_view job, uint32_t table, uint32_t part
 void AppendStoreKey(uint64_t key, std::string& prefix);
 std::string ValueKey(absl::string_view job, uint32_t table, uint32_t partition, uint64_t key);
 
-// The first string in byte-wise order behind all that begin with `prefix`. REQUIRES: a byte of it
-// is below 0xff.
+// Returns the first string in byte-wise order behind all that begin with `prefix`. REQUIRES: a byte
+// of `prefix` is below 0xff.
 std::string PrefixEnd(std::string prefix);
 
-// The number at the end of a key. REQUIRES: the key has that many bytes.
+// Return the number at the end of a key. REQUIRES: the key has that many bytes.
 uint32_t LastU32(absl::string_view key);
 uint64_t LastU64(absl::string_view key);
 
-// InvalidArgument: empty, or with a NUL byte.
+// InvalidArgument if the id is empty or holds a NUL byte.
 absl::Status CheckJobId(absl::string_view job);
-// InvalidArgument: not strictly ascending.
+// InvalidArgument if the keys are not strictly ascending.
 absl::Status CheckAscending(absl::Span<const uint64_t> keys);
 
 }  // namespace muster

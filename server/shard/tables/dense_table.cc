@@ -11,11 +11,12 @@
 namespace muster {
 namespace {
 
-// Of contributions that are kept until others come, which hold the sender's memory: a block of the
-// usual size. Slots in step push one of a partition's blocks after another.
+// Bytes of contributions that are kept until others come, and that hold the sender's memory: a
+// block of the usual size. Slots in step push one of a partition's blocks after another.
 constexpr size_t kMostKeptBytes = 1 << 20;
 
-// The payload's elements where it holds them in one span that can be read as f32; otherwise empty.
+// Returns the payload's elements if they lie in one span that can be read as f32; otherwise
+// nothing.
 absl::Span<const float> InOneSpan(const Payload& payload) {
   if (payload.spans().size() != 1) return {};
   const Payload::Span span = payload.spans()[0];
@@ -114,7 +115,7 @@ void DenseTable::AddKept(uint32_t block, Sum& sum) {
   float* const values = sum.values.get();
   const Payload& first = kept[0].gradient;
   size_t added = 1;
-  // Memory is what this takes: once over two, rather than twice over the sum.
+  // Bound by memory: one pass over two gradients, rather than two over the sum.
   if (kept.size() > 1 && !InOneSpan(first).empty() && !InOneSpan(kept[1].gradient).empty()) {
     AddArrays(static_cast<int64_t>(size), InOneSpan(first).data(),
               InOneSpan(kept[1].gradient).data(), values);

@@ -18,32 +18,31 @@ namespace muster {
 // One partition's blocks of the dense table, in memory: weights, optimizer state, and under BSP the
 // sums of the open clock's gradients. Blocks are named by their index within the partition.
 //
-// The step that ends a clock is made block by block when somebody looks at one, or in Settle: so
-// those who wait for the first blocks get them before the others are through. Nobody sees a block
-// before its step.
+// A clock's step is made block by block, when somebody looks at the block or in Settle. So nobody
+// sees a block before its step, and those who wait for the first blocks get them early.
 //
 // One thread at a time calls the methods; what Pull returns may be read on any thread.
 class DenseTable {
  public:
   struct Block {
-    // Where it lies and what it holds.
+    // Place of the block in the flat space, and its pieces.
     const DenseLayout::Block* layout;
     VersionedBuffer weights;
     // The weights before the last clock's update; null when they are not kept.
     std::shared_ptr<const float> previous;
     // State arrays one after another, each as long as the weights.
     VersionedBuffer state;
-    // Updates it has seen.
+    // Number of updates.
     uint64_t steps = 0;
     // Log sequence number of the last record that changed it.
     uint64_t lsn = 0;
 
-    // To change, and to look at.
+    // Return the optimizer state, to change or to look at.
     absl::Span<float> state_values() { return state.Write(); }
     absl::Span<const float> state_values() const { return state.Peek(); }
   };
 
-  // Initial values. Arrays come from `pool`.
+  // Starts with initial values. Arrays come from `pool`.
   DenseTable(std::shared_ptr<const JobTables> tables, uint32_t partition,
              std::shared_ptr<BufferPool> pool);
 
@@ -56,39 +55,38 @@ class DenseTable {
   uint64_t value_bytes() const;
   uint64_t memory_bytes() const;
 
-  // Which weights a pull is to see.
+  // Weights that a pull is to see.
   enum class Version {
     kCurrent,
-    // Those before the last ApplySums, kept for jobs with SummationOrder::kSlot. REQUIRES: it has
-    // run.
+    // The weights before the last ApplySums; for SummationOrder::kSlot. REQUIRES: it has run.
     kPrevious,
   };
 
-  // The weights of blocks [first, first + count), which never change once returned. REQUIRES: they
-  // exist.
+  // Returns the weights of blocks [first, first + count), which never change once returned.
+  // REQUIRES: the blocks exist.
   Payload Pull(uint32_t first, uint32_t count, Version version);
 
-  // Whether keeping a gradient takes memory that the next ones need, or none that is missed.
+  // Cost of keeping a gradient as it came: memory that the next ones need, or none that is missed.
   enum class Keeping { kScarce, kFree };
-  // Adds a slot's gradient to a block's sum; at most once per slot and clock. REQUIRES: as long as
-  // the weights.
+  // Adds a slot's gradient to a block's sum; at most once per slot and clock. REQUIRES: the
+  // gradient is as long as the weights.
   void Accumulate(uint32_t block, uint32_t slot, Payload gradient,
                   Keeping keeping = Keeping::kScarce);
-  // Adds what waits for its turn: the clock is closed.
+  // Adds the gradients that wait for their slot's turn. REQUIRES: the clock is closed.
   void FinishSums();
-  // Of a block's sum; 0 when nothing was added. After FinishSums.
+  // Returns the squared norm of a block's sum; 0 when nothing was added. REQUIRES: FinishSums.
   double SquaredNormOfSum(uint32_t block);
-  // Ends a clock: one optimizer step on every block that has a sum (and does not include `lsn`; 0
-  // stands for no log), and empty sums for all. `gradient_scales` are by block, in place of the
-  // step's; a block that has none stays as it is. After FinishSums.
+  // Ends a clock: one optimizer step on every block that has a sum (unless the block includes
+  // `lsn`; 0: there is no log), and empty sums for all. `gradient_scales`, by block, replace the
+  // step's; a block without one stays as it is. REQUIRES: FinishSums.
   void ApplySums(const OptimizerStep& step, std::vector<absl::optional<float>> gradient_scales,
                  uint64_t lsn);
-  // Makes the steps of the last ApplySums that nobody has asked for, which hold sums until then.
+  // Makes the steps of the last ApplySums that nobody asked for, and that hold sums until then.
   void Settle();
   bool settled() const { return unsettled_ == 0; }
 
-  // One optimizer step on one block, counted by the block, unless it includes `lsn`. REQUIRES: as
-  // for Accumulate.
+  // Makes one optimizer step on one block, counted by the block, unless the block includes `lsn`.
+  // REQUIRES: as for Accumulate.
   void Update(uint32_t block, const Payload& gradient, const OptimizerStep& step, uint64_t lsn);
 
   Block& block(uint32_t block) {
@@ -99,19 +97,19 @@ class DenseTable {
  private:
   struct Contribution {
     Payload gradient;
-    // Of those in kept_bytes_.
+    // Bytes counted in kept_bytes_.
     size_t scarce_bytes = 0;
     Keeping keeping = Keeping::kFree;
   };
   struct Sum {
-    // Contributions in the order of their addition, each in one span and as it came: the first, as
-    // with one worker there is no other, and with several the next is usually close behind; more
-    // where they are free to keep, since a sum that is made right before the step stays in the
-    // caches. None once there are values.
+    // Contributions in order of their addition, each contiguous and kept as it came. The first is
+    // kept because with one worker there is no other, and with several the next usually follows
+    // soon. More are kept where they are free: a sum that is made right before the step stays in
+    // the caches. Empty once there are values.
     std::vector<Contribution> kept;
     // Null until something is added that is not kept.
     std::shared_ptr<float> values;
-    // In slot order: the first slot that has not been added, and those after it that came early.
+    // The first slot that has not been added, and contributions of later slots that came early.
     uint32_t next_slot = 0;
     std::map<uint32_t, Contribution> early;
 
@@ -119,19 +117,19 @@ class DenseTable {
   };
 
   void Add(uint32_t block, const Payload& gradient, Keeping keeping);
-  // Makes values of what is kept.
+  // Turns what is kept into values.
   void AddKept(uint32_t block, Sum& sum);
-  // Bytes of server memory and of scarce one.
+  // Returns the bytes that a sum takes of the server's memory and of scarce memory.
   uint64_t MemoryOf(uint32_t block, const Sum& sum) const;
-  // Adds those that came early and whose turn it is, or all.
+  // Adds contributions that came early: those whose turn it is, or all.
   enum class Turn { kOwn, kAny };
   void AddEarly(uint32_t block, Turn turn);
-  // Whether a contribution that is scarce can be kept as it came.
+  // Returns whether a scarce contribution can be kept as it came.
   bool HasRoomFor(const Payload& gradient) const;
-  // Added up; empty when nothing was added.
+  // Returns the sum; empty when nothing was added.
   absl::Span<const float> Values(uint32_t block, Sum& sum);
   void Settle(uint32_t block);
-  // The present weights become the previous ones, where these are kept, and all sums empty.
+  // Makes the present weights the previous ones, where these are kept, and empties all sums.
   void BeginClock();
   void Apply(Block& block, const OptimizerStep& step, absl::Span<const float> gradient,
              uint64_t lsn);
@@ -139,11 +137,10 @@ class DenseTable {
   const std::shared_ptr<const JobTables> tables_;
   const std::shared_ptr<BufferPool> pool_;
   std::vector<Block> blocks_;
-  // By block; and the bytes of what they keep as it came, in memory of the senders'.
+  // Sums by block; and the bytes of scarce memory that they keep as they came.
   std::vector<Sum> sums_;
   size_t kept_bytes_ = 0;
-  // Of the last ApplySums: sums by block, empty where the step was made; how many are left; and the
-  // step itself.
+  // The last ApplySums: sums by block, empty once stepped; number of those left; the step.
   std::vector<Sum> ended_;
   uint32_t unsettled_ = 0;
   OptimizerStep step_;

@@ -26,15 +26,15 @@ absl::Status ValidateUpdate(const v1::OpenTablesRequest& request) {
   }
   if (!synchronous && update.deterministic()) {
     return absl::InvalidArgumentError(
-        "update.deterministic needs staleness_bound 0: with a bound above it, the order in which "
-        "pushes meet decides");
+        "update.deterministic needs staleness_bound 0: with another bound, results depend on the "
+        "order in which pushes arrive");
   }
   const float max_norm = request.schema().clipping().by_global_norm();
   if (!synchronous && max_norm > 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("clipping.by_global_norm is ", max_norm,
-                     ", but needs staleness_bound 0: only there a clock has one gradient whose "
-                     "norm can be taken"));
+                     ", but clipping needs staleness_bound 0: with another bound, a clock has no "
+                     "single gradient whose norm can be taken"));
   }
   return absl::OkStatus();
 }
@@ -66,7 +66,7 @@ absl::Status ValidateRequest(const v1::OpenTablesRequest& request) {
   return absl::OkStatus();
 }
 
-// What else than the schema two requests must agree on.
+// Returns the fingerprint of what two requests must agree on beside the schema.
 uint64_t RequestFingerprint(const v1::OpenTablesRequest& request) {
   const v1::UpdateSpec& update = request.update();
   return Fingerprint(absl::StrCat(request.slots(), "/", update.staleness_bound(), "/",
@@ -137,8 +137,8 @@ uint64_t JobTables::PredictedDenseBytes(uint32_t partition) const {
   uint64_t bytes = 0;
   for (uint32_t id : layout_.partition_blocks(partition)) {
     const uint64_t elements = layout_.blocks()[id].elements();
-    // Weights; under BSP sums; in slot order previous weights too, and of all slots but one a
-    // gradient that waits for its turn.
+    // Weights; under BSP also sums; in slot order also the previous weights, and a gradient that
+    // waits for its turn of each slot except one.
     const uint64_t arrays = order_ == SummationOrder::kSlot ? uint64_t{2} + request().slots()
                             : policy_.synchronous()         ? 2
                                                             : 1;

@@ -19,11 +19,11 @@ namespace v1 {
 class OpenTablesRequest;
 }  // namespace v1
 
-// How sums of gradients under BSP come to be.
+// Order in which gradients are summed under BSP.
 enum class SummationOrder {
-  // As they arrive.
+  // Order of arrival.
   kArrival,
-  // By slot; those that are early wait. The same bits from run to run.
+  // Order of slots; early gradients wait. The same bits from run to run.
   kSlot,
 };
 
@@ -42,7 +42,7 @@ class JobTables {
   uint64_t generation() const;
   uint32_t slots() const;
   uint32_t partitions() const { return layout_.partitions(); }
-  // Of the schema and all else that must be equal for two requests to mean the same tables.
+  // Returns the fingerprint of all that must be equal for two requests to mean the same tables.
   uint64_t fingerprint() const { return fingerprint_; }
 
   const Tables& tables() const { return tables_; }
@@ -53,17 +53,17 @@ class JobTables {
 
   StalenessPolicy policy() const { return policy_; }
   SummationOrder order() const { return order_; }
-  // Whether a push is on disk before it is acknowledged.
+  // Returns whether a push is on disk before it is acknowledged.
   bool durable() const { return durable_; }
   RowPolicy row_policy() const;
-  // Memory that the rows of one partition may take, their share of the job's; 0: any amount.
+  // Returns the bound on the memory of one partition's rows, its share of the job's; 0: none.
   uint64_t cache_bytes() const;
-  // Whether the update of a clock waits for the scale of global-norm clipping.
+  // Returns whether the update of a clock waits for the scale of global-norm clipping.
   bool clips_by_norm() const { return clips_by_norm_; }
 
-  // The optimizer step of a clock for gradients to be multiplied by `scale`; its count of steps is
-  // the clock's. Under SSP and ASP the rate is divided by the slots, so that a round of their
-  // pushes moves as far as one synchronous step.
+  // Returns the optimizer step of a clock for gradients to be multiplied by `scale`; its count of
+  // steps is the clock's. Under SSP and ASP the rate is divided by the number of slots, so that one
+  // push of each slot moves as far as one synchronous step.
   OptimizerStep StepAt(uint64_t clock, double scale) const;
 
   // Bytes that the dense blocks of a partition take: weights, optimizer state and, under BSP, sums.

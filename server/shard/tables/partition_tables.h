@@ -14,26 +14,25 @@
 
 namespace muster {
 
-// The tables of one partition: its blocks of the dense table and its rows of each sparse table. Not
-// thread-safe.
+// One partition's blocks of the dense table and rows of each sparse table. Not thread-safe.
 struct PartitionTables {
-  // Initial values. `store` must outlive the tables; it may be null where nothing is stored: the
-  // job is not durable, and keeps all rows in memory.
+  // Starts with initial values. `store` must outlive the tables; it may be null if the job is not
+  // durable and keeps all rows in memory.
   PartitionTables(std::shared_ptr<const JobTables> job_tables, uint32_t partition_index,
                   std::shared_ptr<BufferPool> pool, ParameterStore* store = nullptr);
 
   uint64_t sparse_rows() const;
   uint64_t rows_on_disk() const;
-  // Memory that is taken, and what of it rows use.
+  // Return the memory that rows have, and what they use of it.
   uint64_t sparse_bytes() const;
   uint64_t used_row_bytes() const;
 
-  // Whether the rows use more memory than the partition's share of the job's cache.
+  // Returns whether the rows use more memory than the partition's share of the job's cache.
   bool OverCache() const;
-  // Evicts rows until they use less than that share, but none that include `before_lsn` or a later
-  // record. `completed` clocks are. Errors as TieredTable::Evict.
+  // Evicts rows until they use less than that share, except rows that include record `before_lsn`
+  // or a later one. `completed` is the number of completed clocks. Errors as TieredTable::Evict.
   absl::Status TrimCache(uint64_t before_lsn, uint64_t completed);
-  // Some of the work of dropping rows that have expired.
+  // Drops some of the rows that have expired.
   absl::Status DropExpired(uint64_t completed);
 
   const std::shared_ptr<const JobTables> job;

@@ -11,15 +11,13 @@
 
 namespace muster {
 
-// The weights that a sparse table's rows had before the last clock's update: those rows alone that
-// it changed. Not thread-safe.
+// Weights of a sparse table's rows before the last clock's update changed them. Not thread-safe.
 class PreviousRows {
  public:
-  // Forgets what was kept, then keeps the weights of these rows, while `completed` clocks are.
-  // REQUIRES: distinct keys.
+  // Keeps the weights of these rows at `completed` clocks, and no others. REQUIRES: distinct keys.
   void Keep(const TieredTable& table, const TieredTable::Fetched& rows, uint64_t completed);
 
-  // As TieredTable::Pull, with the weights as they were.
+  // Writes weights as TieredTable::Pull does, with the kept ones in place of the present ones.
   absl::Status Pull(TieredTable& table, absl::Span<const uint64_t> keys, uint64_t completed,
                     absl::Span<float> out) const;
 

@@ -6,20 +6,19 @@
 
 namespace muster {
 
-// How far the fastest slot may be ahead of the slowest: BSP, SSP and ASP are one bound (0, s,
-// unlimited). A value.
+// The bound on how far the fastest slot is ahead of the slowest: 0 (BSP), s (SSP) or none (ASP).
 class StalenessPolicy {
  public:
   static StalenessPolicy Bounded(uint64_t clocks) { return StalenessPolicy(clocks); }
   static StalenessPolicy Unlimited() { return StalenessPolicy(kUnlimited); }
 
-  // BSP: gradients are summed, and the optimizer runs once per clock.
+  // Returns whether this is BSP: gradients are summed, and the optimizer runs once per clock.
   bool synchronous() const { return bound_ == 0; }
   bool unlimited() const { return bound_ == kUnlimited; }
   uint64_t bound() const { return bound_; }
 
-  // Clocks that the slowest slot must have closed before a step at `clock` may read or change
-  // parameters.
+  // Returns the number of clocks that the slowest slot must have closed before a step at `clock`
+  // may read or change parameters.
   uint64_t Required(uint64_t clock) const { return clock > bound_ ? clock - bound_ : 0; }
 
  private:

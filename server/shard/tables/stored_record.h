@@ -11,8 +11,7 @@
 namespace muster {
 
 // The stored value of a block or row: weights and optimizer state together with what they include,
-// so that they are never from different times. Little-endian: u64 lsn, u64 steps, u64 last_use, f32
-// values[].
+// so that all are of one moment. Little-endian: u64 lsn, u64 steps, u64 last_use, f32 values[].
 struct StoredRecord {
   uint64_t lsn = 0;
   uint64_t steps = 0;

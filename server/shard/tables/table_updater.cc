@@ -12,7 +12,7 @@
 namespace muster {
 namespace {
 
-// The factor that makes a mean of a sum over `examples`.
+// Returns the factor that makes a mean of a sum over `examples`.
 double MeanScale(double scale, uint64_t examples) {
   // No examples, no gradient.
   return examples == 0 ? 0 : scale / static_cast<double>(examples);

@@ -144,7 +144,7 @@ uint32_t TieredTable::Admit(uint64_t key, uint32_t number, uint64_t clock, uint6
                             uint64_t lsn) {
   uint32_t stored = 0;
   if (number != kMissing) {
-    // It expired, and is as if it had never been but for what is stored under its key.
+    // The row expired: it is as if it had never been, except for what is stored under its key.
     stored = rows_.At(number).flags & RowMemory::kStored;
     rows_.Erase(number);
     NoteDropped(key);
@@ -219,8 +219,8 @@ absl::Status TieredTable::WriteBatch(StoreBatch& batch, uint64_t stored, uint64_
 template <typename Memory>
 absl::Status TieredTable::StoreRows(Memory& memory, absl::Span<const uint32_t> numbers,
                                     uint64_t completed) {
-  // Only what the store is to hear of is put in order: most rows that are evicted where pulls are
-  // many have not changed.
+  // Only rows that the store is to hear of are sorted: where pulls are many, most evicted rows have
+  // not changed.
   std::vector<std::pair<uint64_t, uint32_t>> sorted;
   for (size_t i = 0; i < numbers.size(); ++i) {
     if (i + kRowsAhead < numbers.size()) Prefetch(&memory.At(numbers[i + kRowsAhead]));
@@ -327,7 +327,7 @@ absl::Status TieredTable::Evict(uint64_t bytes, uint64_t before_lsn, uint64_t co
   ++serial_;
   const uint64_t used = used_bytes();
   if (used == 0) return absl::OkStatus();
-  // Under the clock before the last completed one, for whom its values are kept.
+  // Judged by the clock before the last completed one, for which values are kept.
   if (completed > 0) --completed;
   const uint64_t from_counts = static_cast<uint64_t>(
       static_cast<double>(bytes) * static_cast<double>(counts_.rows() * counts_.bytes_per_row()) /
@@ -347,7 +347,7 @@ absl::Status TieredTable::StoreChangedOf(Memory& memory) {
       changed.push_back(number);
     }
     if (changed.size() == most || number == kMissing) {
-      // Expired ones as well: it is not said here which clock it is.
+      // Expired ones as well: the clock is not known here.
       MUSTER_RETURN_IF_ERROR(StoreRows(memory, changed, kNeverExpires));
       changed.clear();
     }

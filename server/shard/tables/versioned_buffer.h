@@ -11,24 +11,24 @@
 namespace muster {
 
 // An f32 array of which readers hold immutable versions. A writer that finds the current version
-// still read goes on with a copy; so replies are never torn, and nothing is copied when they have
-// left before the next update, which is the usual case.
+// still read goes on with a copy. So replies are never torn, and nothing is copied in the usual
+// case: readers have left before the next update.
 //
 // One thread at a time calls the methods; versions may be read and released on any thread.
 class VersionedBuffer {
  public:
-  // Contents are undefined until written.
+  // Leaves the contents undefined until they are written.
   VersionedBuffer(std::shared_ptr<BufferPool> pool, size_t floats);
 
   size_t size() const { return size_; }
 
-  // The current contents, for the thread that writes; not to be kept.
+  // Returns the current contents, for the thread that writes; not to be kept.
   absl::Span<const float> Peek() const { return {current_->data.get(), size_}; }
 
-  // The current contents, which never change as long as they are held.
+  // Returns the current contents, which never change as long as they are held.
   std::shared_ptr<const float> Read() const;
 
-  // The contents to change in place, valid until the next call of any method.
+  // Returns the contents to change in place; valid until the next call of any method.
   absl::Span<float> Write();
 
  private:
