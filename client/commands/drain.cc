@@ -23,12 +23,12 @@ absl::Status Run(Session& session, const v1::DrainServerRequest& request) {
   }
   const char* server = request.server_id().c_str();
   if (request.undo()) {
-    Print("%s takes part again; what has moved stays where it is\n", server);
+    Print("%s may get partitions again; those that have moved stay where they are\n", server);
   } else if (reply.drain().partitions() == 0) {
-    Print("%s is drained: it holds nothing\n", server);
+    Print("%s is drained: it holds no partitions\n", server);
   } else {
-    Print("%s gives away %u partitions; `muster cluster` shows how far it is\n", server,
-          reply.drain().partitions());
+    Print("%s still has %u partitions to move away; `muster cluster` shows how many are left\n",
+          server, reply.drain().partitions());
     for (const std::string& reason : reply.drain().waiting_for()) {
       Print("  %s\n", PrintableLine(reason));
     }

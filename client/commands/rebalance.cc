@@ -20,8 +20,8 @@ void AddRebalance(CLI::App& app, Session& session) {
         if (session.output == Session::Output::kJson) {
           session.PrintJson(job);
         } else {
-          Print("partitions of %s move one by one; `muster events %s` shows how far they are\n",
-                job_id, job_id);
+          Print("partitions of %s move one by one; `muster events %s` shows each move\n", job_id,
+                job_id);
         }
         return absl::OkStatus();
       });

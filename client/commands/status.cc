@@ -124,12 +124,12 @@ std::string CallName(const v1::CollectiveRecord& call) {
 void PrintCollectives(const v1::ListCollectivesReply& reply) {
   if (reply.slots_size() == 0) {
     Print(
-        "no slot has told of collective calls: running all-reduce jobs do when asked, and when one "
-        "fails\n");
+        "no slot has reported collective calls: tasks of a running all-reduce job report them when "
+        "asked, and when a call fails\n");
     return;
   }
   for (const v1::SlotCollectives& slot : reply.slots()) {
-    Print("slot %u, as told at %s\n", slot.slot(),
+    Print("slot %u, reported at %s\n", slot.slot(),
           absl::FormatTime("%H:%M:%E3S UTC", absl::FromUnixMillis(slot.unix_ms()),
                            absl::UTCTimeZone()));
     std::vector<std::vector<std::string>> rows = {

@@ -45,7 +45,7 @@ absl::Status Train(const Session& session, const Arguments& arguments) {
   std::string text = absl::StrCat(arguments.out, ": ", tokens, " tokens, learned from ",
                                   FormatBytes(static_cast<double>(bytes)));
   if (tokens < arguments.vocabulary) {
-    absl::StrAppend(&text, "; no pair stands twice any more, so there are no more");
+    absl::StrAppend(&text, "; no pair occurs twice any more, so there are no more");
   }
   const std::string left_out = TellHiddenFiles(arguments.data);
   if (!left_out.empty()) absl::StrAppend(&text, "\n", left_out);

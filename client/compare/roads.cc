@@ -22,8 +22,8 @@ ComparableRoads RoadsOf(const v1::JobSpec& job, int staleness_bound) {
   }
   if (job.update().wire() == v1::UpdateSpec::F16) {
     result.left_out.push_back(
-        "all-reduce: update.wire is F16, whose range sums of workers' gradients would leave; BF16 "
-        "goes on all roads");
+        "all-reduce: update.wire is F16, and sums of workers' gradients may exceed its range; BF16 "
+        "works on all roads");
   } else {
     result.roads.push_back({Road::Kind::kAllReduce, "all-reduce"});
   }

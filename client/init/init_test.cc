@@ -196,14 +196,14 @@ TEST_F(InitTest, TablesTrainWhatTheirColumnsAllow) {
   EXPECT_THAT(spec.data().csv().numeric(), ElementsAre("n"));
   EXPECT_THAT(Job(both, "MLP").data().csv().categorical(), IsEmpty());
   EXPECT_EQ(MakeStarterJob(*LookAtData(both), "mlp")->comments["data.csv.numeric"],
-            "Left out, as mlp reads numbers alone: c");
+            "Left out, as mlp reads only numbers: c");
   EXPECT_THAT(Error(both, "ngram"),
               HasSubstr("which deep_fm and logistic_regression and mlp read"));
   EXPECT_THAT(Error(both, "deepfm"), HasSubstr("did you mean \"deep_fm\"?"));
   const std::string twice = Write("t.csv", Table("a,n,a,y", {"1,2,3,0", "4,5,6,1"}));
   EXPECT_THAT(Job(twice).data().csv().numeric(), ElementsAre("n"));
   EXPECT_EQ(MakeStarterJob(*LookAtData(twice), "")->comments["data.csv.numeric"],
-            "Left out, as their names come twice or are not UTF-8: a");
+            "Left out, as their names occur twice or are not UTF-8: a");
   EXPECT_THAT(Error(Write("r.csv", Table("x,y", {"1.5,2.5", "2.5,3.5"}))),
               HasSubstr("none of its columns looks like classes"));
   EXPECT_EQ(Job(Packed(folder_ + "/p.csv.gz", Table("a,y", {"1.5,0", "2,1"}))).name(), "p");

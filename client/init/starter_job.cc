@@ -126,14 +126,14 @@ void AddTable(const FoundData& data, const std::string& model, StarterJob& job) 
         absl::StrCat("Left out, as they only tell records apart: ", Listed(table.left_out)));
   }
   if (!table.not_nameable.empty()) {
-    left_out.push_back(absl::StrCat("Left out, as their names come twice or are not UTF-8: ",
+    left_out.push_back(absl::StrCat("Left out, as their names occur twice or are not UTF-8: ",
                                     Listed(table.not_nameable)));
   }
   if (model != "mlp") {
     csv.mutable_categorical()->Assign(table.categorical.begin(), table.categorical.end());
   } else if (!table.categorical.empty()) {
     left_out.push_back(
-        absl::StrCat("Left out, as mlp reads numbers alone: ", Listed(table.categorical)));
+        absl::StrCat("Left out, as mlp reads only numbers: ", Listed(table.categorical)));
   }
   csv.set_no_header(!table.header);
   if (table.separator != ',') csv.set_separator(std::string(1, table.separator));
@@ -164,10 +164,11 @@ void HoldOutRandomShare(const FoundData& data, StarterJob& job) {
   job.spec.mutable_data()->set_shuffle_holdout(true);
   job.comments["data.holdout"] = "A tenth of the data, drawn at random, is kept to evaluate on.";
   if (data.kind == Kind::kTable && data.table.fewest_records < kFewRecords) {
-    absl::StrAppend(&job.comments["data.holdout"], "\nA class has only ", data.table.fewest_records,
-                    " of the records looked at. Should the draw hold out all of them, the\nmodel "
-                    "cannot learn the class; should it hold out none, the evaluation says nothing "
-                    "of\nit. Another `seed` draws others.");
+    absl::StrAppend(
+        &job.comments["data.holdout"], "\nA class has only ", data.table.fewest_records,
+        " of the records looked at. If all of them are held out, the model\n"
+        "cannot learn the class; if none is, the evaluation does not cover it. Another `seed`\n"
+        "holds out other records.");
   }
 }
 
@@ -298,9 +299,9 @@ absl::StatusOr<StarterJob> MakeStarterJob(const FoundData& data, const std::stri
   job.spec.set_workers(1);
   job.spec.set_seed(1);
   job.comments["update.dense"] = "Or ALL_REDUCE, which needs no servers.";
-  job.comments["workers"] = "More train faster; each takes a slot of the cluster.";
-  job.comments["batch_size"] = "Of one step, over all workers.";
-  job.comments["stop"] = "Try longer, once it learns.";
+  job.comments["workers"] = "More workers train faster; each takes a slot of the cluster.";
+  job.comments["batch_size"] = "Examples of one step, over all workers.";
+  job.comments["stop"] = "Train longer once the loss falls.";
   return job;
 }
 

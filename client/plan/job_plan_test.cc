@@ -211,7 +211,7 @@ TEST(PlanOutputTest, SaysItInTables) {
   EXPECT_THAT(text, HasSubstr("stage 3"));
   EXPECT_THAT(text, HasSubstr("6 N + 6 L C T"));
   EXPECT_THAT(text, HasSubstr("all-reduce"));
-  EXPECT_THAT(text, Not(HasSubstr("Taken for granted")));
+  EXPECT_THAT(text, Not(HasSubstr("Assumed")));
   EXPECT_THAT(text, Not(HasSubstr("device")));
 }
 
@@ -220,21 +220,21 @@ TEST(PlanOutputTest, SaysWhichProcessorsBf16IsPlannedFor) {
   const auto known = PlanOf(spec, {.multiply_bf16 = true}), most = PlanOf(spec, {});
   EXPECT_LT(known->memory.worker_bytes(), most->memory.worker_bytes());
   EXPECT_EQ(known->recompute[0].worker_bytes, known->memory.worker_bytes());
-  EXPECT_THAT(PlanText(*known), HasSubstr("Taken for granted: all workers' processors multiply"));
-  EXPECT_THAT(PlanText(*most), HasSubstr("Taken for granted: some workers' processors do not"));
+  EXPECT_THAT(PlanText(*known), HasSubstr("Assumed: all workers' processors have fast"));
+  EXPECT_THAT(PlanText(*most), HasSubstr("Assumed: some workers' processors have no fast"));
   EXPECT_THAT(PlanJson(*known), HasSubstr("all workers' processors multiply"));
   EXPECT_THAT(PlanText(*PlanOf(Gpt("compute { type: BF16 device: CUDA }"))),
-              Not(HasSubstr("Taken for granted")));
+              Not(HasSubstr("Assumed")));
 }
 
 TEST(PlanOutputTest, SaysWhatTokensArePlannedFor) {
   v1::JobSpec spec = Gpt();
   spec.mutable_data()->mutable_sequences()->clear_tokenizer();
-  EXPECT_THAT(PlanText(*PlanOf(spec)), HasSubstr("Taken for granted: tokens are the 256 bytes"));
+  EXPECT_THAT(PlanText(*PlanOf(spec)), HasSubstr("Assumed: tokens are the 256 bytes"));
   spec.mutable_data()->mutable_sequences()->set_tokenizer("tokenizer.json");
-  EXPECT_THAT(PlanText(*PlanOf(spec)), HasSubstr("Taken for granted: the tokenizer has GPT-2's"));
+  EXPECT_THAT(PlanText(*PlanOf(spec)), HasSubstr("Assumed: the tokenizer has GPT-2's"));
   spec.mutable_model()->mutable_transformer()->set_vocabulary(300);
-  EXPECT_THAT(PlanText(*PlanOf(spec)), Not(HasSubstr("Taken for granted")));
+  EXPECT_THAT(PlanText(*PlanOf(spec)), Not(HasSubstr("Assumed")));
 }
 
 TEST(PlanOutputTest, DevicesHaveATableOfTheirOwn) {

@@ -16,8 +16,8 @@ namespace muster {
 namespace {
 
 constexpr char kAssumedWay[] =
-    "By all-reduce as between workers of one machine, through shared memory; over TCP small "
-    "buckets of\ngradients may go another way.\n";
+    "All-reduce is predicted for workers of one machine, through shared memory; over TCP\n"
+    "small buckets of gradients may be sent in another way.\n";
 
 std::string ModelName(const v1::ModelSpec& model) {
   const google::protobuf::FieldDescriptor* const field =
@@ -91,7 +91,7 @@ std::string CostsText(const JobPlan& plan) {
                    costs.items_are_tokens ? " (6 N + 6 L C T, N = " : " (6 N, N = ",
                    FormatNumber(static_cast<double>(costs.multiplied)), " that are multiplied)");
   if (costs.recomputed_flops_per_item > 0) {
-    absl::StrAppend(&text, ", and ", Operations(costs.recomputed_flops_per_item), " made again");
+    absl::StrAppend(&text, ", and ", Operations(costs.recomputed_flops_per_item), " recomputed");
   }
   return absl::StrCat(text, "\n");
 }
@@ -121,10 +121,10 @@ std::vector<std::string> Assumptions(const JobPlan& plan) {
   if (plan.model.transformer.has_value() && !OnDevices(plan) &&
       plan.spec.compute().type() == v1::ComputeSpec::BF16) {
     assumptions.push_back(plan.processors.multiply_bf16
-                              ? "all workers' processors multiply bf16 themselves, as this "
-                                "machine's do; others need more of kernels' scratch"
-                              : "some workers' processors do not multiply bf16 themselves, as this "
-                                "machine's do not; those that do need less of kernels' scratch");
+                              ? "all workers' processors have fast bf16 products, as this "
+                                "machine's do; others need more scratch memory"
+                              : "some workers' processors have no fast bf16 products, as this "
+                                "machine's have none; others need less scratch memory");
   }
   return assumptions;
 }
@@ -166,7 +166,7 @@ std::string PlanText(const JobPlan& plan) {
   }
   absl::StrAppend(&text, ZeroText(plan), "\n", CostsText(plan), "\n", TrafficTable(plan));
   for (const std::string& assumption : Assumptions(plan)) {
-    absl::StrAppend(&text, "\nTaken for granted: ", assumption, ".\n");
+    absl::StrAppend(&text, "\nAssumed: ", assumption, ".\n");
   }
   return text;
 }

@@ -106,7 +106,7 @@ TEST(LanguageModelToolsTest, TokenizersAndTokenFiles) {
   EXPECT_THAT(result.output,
               AllOf(HasSubstr(tokenizer + " is there already"), HasSubstr("--force")));
   EXPECT_THAT(Muster(train + " --vocabulary 5000 --force").output,
-              HasSubstr("no pair stands twice any more"));
+              HasSubstr("no pair occurs twice any more"));
 
   result = Muster(train + " --vocabulary 100");
   EXPECT_EQ(result.exit_code, 2);

@@ -71,7 +71,7 @@ TEST_F(StatusCollectivesTest, ShowsTheCallsOfEverySlot) {
   for (const int slot : {0, 1}) {
     EXPECT_THAT(text.output, ContainsRegex(absl::StrCat(
                                  "slot ", slot,
-                                 ", as told at [0-9:.]+ UTC\nGROUP +CALL +WHAT +LABEL +STARTED")));
+                                 ", reported at [0-9:.]+ UTC\nGROUP +CALL +WHAT +LABEL +STARTED")));
   }
   EXPECT_THAT(text.output, ContainsRegex(absl::StrCat("world +[0-9]+ +all_reduce f32 x ", kElements,
                                                       ", sum +bucket 0 +[0-9:.]+ +[0-9]+ us")));
@@ -103,7 +103,7 @@ TEST_F(StatusCollectivesTest, SaysSoWhereThereAreNone) {
   EXPECT_EQ(Muster("watch " + id).exit_code, 0);
   const CommandResult text = Muster(absl::StrCat("status ", id, " --collectives"));
   EXPECT_EQ(text.exit_code, 0) << text.output;
-  EXPECT_THAT(text.output, HasSubstr("no slot has told of collective calls"));
+  EXPECT_THAT(text.output, HasSubstr("no slot has reported collective calls"));
   nlohmann::json told = JsonOf(absl::StrCat("status ", id, " --collectives"));
   ASSERT_TRUE(told.is_object());
   EXPECT_EQ(told["slots"].size(), 0u) << told;
