@@ -6,7 +6,7 @@
 #include "common/base/byte_text.h"
 #include "common/base/status_macros.h"
 #include "proto/partition_state.pb.h"
-#include "server/shard/partition/partition_journal.h"
+#include "server/shard/partition/journal/partition_journal.h"
 #include "server/shard/storage/parameter_store.h"
 
 namespace muster {

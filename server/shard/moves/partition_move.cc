@@ -12,7 +12,7 @@
 #include "proto/partition_state.pb.h"
 #include "server/shard/moves/hand_over_chunks.h"
 #include "server/shard/moves/moved_partition.h"
-#include "server/shard/partition/partition_journal.h"
+#include "server/shard/partition/journal/partition_journal.h"
 #include "server/shard/storage/mutation_log.h"
 #include "server/shard/storage/parameter_store.h"
 

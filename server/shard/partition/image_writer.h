@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "server/shard/partition/partition_health.h"
-#include "server/shard/partition/partition_journal.h"
+#include "server/shard/partition/journal/partition_health.h"
+#include "server/shard/partition/journal/partition_journal.h"
 #include "server/shard/partition/stored_state.h"
 #include "server/shard/tables/partition_tables.h"
 #include "server/shard/tables/table_updater.h"

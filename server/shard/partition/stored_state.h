@@ -4,9 +4,9 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "server/shard/partition/admission_checks.h"
-#include "server/shard/partition/cut_history.h"
-#include "server/shard/partition/mutation_applier.h"
+#include "server/shard/partition/admission/admission_checks.h"
+#include "server/shard/partition/answers/cut_history.h"
+#include "server/shard/partition/apply/mutation_applier.h"
 
 namespace muster {
 

@@ -1,0 +1,170 @@
+#include "server/shard/partition/admission/ledger.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "proto/partition_state.pb.h"
+
+namespace muster {
+
+Ledger::Ledger(uint32_t slots, uint32_t dense_blocks, uint32_t sparse_tables, uint64_t start)
+    : dense_blocks_(dense_blocks), slots_(slots) {
+  for (Slot& slot : slots_) {
+    slot.closed = start;
+    slot.blocks.resize(dense_blocks);
+    slot.chunks.resize(sparse_tables);
+  }
+  slowest_ = start;
+}
+
+uint64_t Ledger::PredictedBytes(uint32_t slots, uint32_t dense_blocks, uint32_t sparse_tables) {
+  // What malloc adds to each of a slot's two arrays, at most.
+  constexpr uint64_t kAllocation = 32;
+  const uint64_t block_bytes = (uint64_t{dense_blocks} / 64 + 1) * sizeof(uint64_t);
+  const uint64_t chunk_bytes = uint64_t{sparse_tables} * sizeof(std::set<uint32_t>);
+  return slots * (sizeof(Slot) + block_bytes + chunk_bytes + 2 * kAllocation);
+}
+
+void Ledger::Recount() {
+  slowest_ = slots_.front().closed;
+  for (const Slot& slot : slots_) slowest_ = std::min(slowest_, slot.closed);
+}
+
+absl::Status Ledger::CheckIncarnation(uint32_t slot, uint64_t incarnation) const {
+  const uint64_t current = slots_[slot].incarnation;
+  if (incarnation >= current) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat("slot ", slot, " has incarnation ", incarnation,
+                                         ", current is ", current,
+                                         "; it was restarted, rejoin before going on"));
+}
+
+absl::Status Ledger::Enter(uint32_t slot, uint64_t incarnation) {
+  MUSTER_RETURN_IF_ERROR(CheckIncarnation(slot, incarnation));
+  slots_[slot].incarnation = incarnation;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Ledger::IsClosed(uint32_t slot, uint64_t clock) const {
+  const uint64_t open = slots_[slot].closed;
+  if (clock > open) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("slot ", slot, " is at clock ", clock, ", but its open clock here is ", open,
+                     "; close clocks ", open, " to ", clock - 1, " first"));
+  }
+  return clock < open;
+}
+
+void Ledger::AddBlock(uint32_t slot, uint32_t block) {
+  Slot& entry = slots_[slot];
+  if (entry.blocks[block]) return;
+  entry.blocks[block] = true;
+  ++entry.blocks_in;
+}
+
+absl::Status Ledger::CheckClose(uint32_t slot, absl::Span<const uint32_t> chunks,
+                                bool no_dense) const {
+  const Slot& entry = slots_[slot];
+  if (no_dense && entry.blocks_in > 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("slot ", slot, " closes clock ", entry.closed, " with no_dense, but ",
+                     entry.blocks_in, " dense blocks are in; push the rest and close with them"));
+  }
+  if (!no_dense && entry.blocks_in < dense_blocks_) {
+    const auto missing = std::find(entry.blocks.begin(), entry.blocks.end(), false);
+    return absl::FailedPreconditionError(
+        absl::StrCat("slot ", slot, " closes clock ", entry.closed, " with ", entry.blocks_in,
+                     " of ", dense_blocks_, " dense blocks in; the first one missing is ",
+                     missing - entry.blocks.begin(), "; push it, then close"));
+  }
+  if (!chunks.empty() && chunks.size() != entry.chunks.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("close has sparse_chunks for ", chunks.size(),
+                                                   " tables, the job has ", entry.chunks.size(),
+                                                   " sparse tables"));
+  }
+  for (size_t table = 0; table < entry.chunks.size(); ++table) {
+    const auto& in = entry.chunks[table];
+    const uint32_t expected = chunks.empty() ? 0 : chunks[table];
+    // Chunks are numbered from 0, so in order to be complete all of 0…expected-1 must be in, and no
+    // other.
+    if (in.size() > expected) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("slot ", slot, " closes clock ", entry.closed, " with ", expected,
+                       " chunks of table ", table + 1, ", but ", in.size(),
+                       " have come; repeat the clock with the same chunks as before"));
+    }
+    for (uint32_t chunk = 0; chunk < expected; ++chunk) {
+      if (in.contains(chunk)) continue;
+      return absl::FailedPreconditionError(absl::StrCat(
+          "slot ", slot, " closes clock ", entry.closed, " with ", expected, " chunks of table ",
+          table + 1, ", but chunk ", chunk, " has not come; push it, then close"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Ledger::Close(uint32_t slot) {
+  Slot& entry = slots_[slot];
+  ++entry.closed;
+  entry.blocks_in = 0;
+  entry.blocks.assign(dense_blocks_, false);
+  for (auto& chunks : entry.chunks) chunks.clear();
+  Recount();
+}
+
+bool Ledger::HasContributionsFrom(uint64_t clock) const {
+  return std::any_of(slots_.begin(), slots_.end(), [clock](const Slot& slot) {
+    if (slot.closed != clock) return slot.closed > clock;
+    return slot.blocks_in > 0 || std::any_of(slot.chunks.begin(), slot.chunks.end(),
+                                             [](const auto& chunks) { return !chunks.empty(); });
+  });
+}
+
+void Ledger::Save(v1::PartitionState& state) const {
+  for (int i = state.slots_size(); i < static_cast<int>(slots_.size()); ++i) state.add_slots();
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    v1::SlotState& stored = *state.mutable_slots(i);
+    stored.set_incarnation(slot.incarnation);
+    stored.set_closed_clocks(slot.closed);
+    for (uint32_t block = 0; block < dense_blocks_; ++block) {
+      if (slot.blocks[block]) stored.add_dense_blocks(block);
+    }
+    for (const auto& chunks : slot.chunks) {
+      v1::TableChunks& table = *stored.add_chunks();
+      for (uint32_t chunk : chunks) table.add_chunks(chunk);
+    }
+  }
+}
+
+absl::Status Ledger::Restore(const v1::PartitionState& state) {
+  if (state.slots_size() != static_cast<int>(slots_.size())) {
+    return absl::DataLossError(absl::StrCat("stored ledger has ", state.slots_size(),
+                                            " slots, the job has ", slots_.size()));
+  }
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const v1::SlotState& stored = state.slots(i);
+    Slot& slot = slots_[i];
+    if (stored.chunks_size() != static_cast<int>(slot.chunks.size())) {
+      return absl::DataLossError(absl::StrCat("stored ledger has ", stored.chunks_size(),
+                                              " sparse tables, the job has ", slot.chunks.size()));
+    }
+    slot.incarnation = stored.incarnation();
+    slot.closed = stored.closed_clocks();
+    for (uint32_t block : stored.dense_blocks()) {
+      if (block >= dense_blocks_) {
+        return absl::DataLossError(
+            absl::StrCat("stored ledger names block ", block, " of ", dense_blocks_));
+      }
+      AddBlock(i, block);
+    }
+    for (size_t table = 0; table < slot.chunks.size(); ++table) {
+      const auto& chunks = stored.chunks(table).chunks();
+      slot.chunks[table].insert(chunks.begin(), chunks.end());
+    }
+  }
+  Recount();
+  return absl::OkStatus();
+}
+
+}  // namespace muster

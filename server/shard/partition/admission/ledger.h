@@ -1,0 +1,97 @@
+#ifndef MUSTER_SERVER_SHARD_PARTITION_ADMISSION_LEDGER_H_
+#define MUSTER_SERVER_SHARD_PARTITION_ADMISSION_LEDGER_H_
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace muster {
+
+namespace v1 {
+class PartitionState;
+}  // namespace v1
+
+// A record of what one partition has taken in, so that each contribution counts exactly once. The
+// key of a contribution is (slot, clock, table, block or chunk). Incarnations fence and are never
+// part of the key, so a respawned task that repeats its clock finds what its predecessor had sent.
+// Pushes name a slot's open clock, the first that the slot has not closed; what is older is in,
+// what is newer is out of order.
+//
+// The ledger holds for each slot the incarnation, the count of closed clocks, and the blocks and
+// chunks of the open clock alone, so its size is bounded. It runs ahead of the tables: an entry is
+// made when the request is admitted, before the mutation is applied.
+//
+// Errors say what failed; the caller adds which partition. Not thread-safe.
+class Ledger {
+ public:
+  // Begins where all slots have closed `start` clocks. The arguments are numbers of slots, blocks
+  // and sparse tables.
+  Ledger(uint32_t slots, uint32_t dense_blocks, uint32_t sparse_tables, uint64_t start);
+
+  // Returns the bytes that such a ledger takes before the first push.
+  static uint64_t PredictedBytes(uint32_t slots, uint32_t dense_blocks, uint32_t sparse_tables);
+
+  uint64_t closed(uint32_t slot) const { return slots_[slot].closed; }
+  // Returns how many clocks the slot has closed that has closed fewest.
+  uint64_t slowest() const { return slowest_; }
+  uint64_t incarnation(uint32_t slot) const { return slots_[slot].incarnation; }
+
+  // Checks that no later incarnation of the slot has been seen. ABORTED: one has.
+  absl::Status CheckIncarnation(uint32_t slot, uint64_t incarnation) const;
+  // Notes the slot's incarnation. Errors as CheckIncarnation.
+  absl::Status Enter(uint32_t slot, uint64_t incarnation);
+
+  // Returns whether the slot has closed the clock, so that the contribution is in.
+  // FAILED_PRECONDITION: the clock is past the open one.
+  absl::StatusOr<bool> IsClosed(uint32_t slot, uint64_t clock) const;
+
+  // Tell and note what is in of the slot's open clock.
+  bool HasBlock(uint32_t slot, uint32_t block) const { return slots_[slot].blocks[block]; }
+  void AddBlock(uint32_t slot, uint32_t block);
+  bool HasChunk(uint32_t slot, uint32_t sparse_table, uint32_t chunk) const {
+    return slots_[slot].chunks[sparse_table].contains(chunk);
+  }
+  void AddChunk(uint32_t slot, uint32_t sparse_table, uint32_t chunk) {
+    slots_[slot].chunks[sparse_table].insert(chunk);
+  }
+
+  // Checks that the slot may close its open clock, of which it has sent these numbers of chunks
+  // (one per sparse table, or none at all). FAILED_PRECONDITION: not all chunks, or not all blocks,
+  // are in; or blocks are in although `no_dense`. INVALID_ARGUMENT: wrong number of tables, or more
+  // chunks are in than the slot says it sent.
+  absl::Status CheckClose(uint32_t slot, absl::Span<const uint32_t> chunks, bool no_dense) const;
+  void Close(uint32_t slot);
+
+  // Returns whether any slot has contributed to a clock from `clock` on.
+  bool HasContributionsFrom(uint64_t clock) const;
+
+  // Adds the slots to a state, with their incarnations, closed clocks, blocks and chunks.
+  void Save(v1::PartitionState& state) const;
+  // Takes the slots over from a state. DATA_LOSS: the numbers of slots or tables, or a block's
+  // index, do not fit this ledger.
+  absl::Status Restore(const v1::PartitionState& state);
+
+ private:
+  struct Slot {
+    uint64_t incarnation = 0;
+    uint64_t closed = 0;
+    uint32_t blocks_in = 0;
+    std::vector<bool> blocks;
+    // By sparse table. The standard library's sets bear that memory runs out.
+    std::vector<std::set<uint32_t>> chunks;
+  };
+
+  void Recount();
+
+  const uint32_t dense_blocks_;
+  std::vector<Slot> slots_;
+  uint64_t slowest_ = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_SHARD_PARTITION_ADMISSION_LEDGER_H_

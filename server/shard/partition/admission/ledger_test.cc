@@ -1,0 +1,137 @@
+#include "server/shard/partition/admission/ledger.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "proto/partition_state.pb.h"
+#include "server/shard/partition/apply/clocks.h"
+
+namespace {
+
+// Bytes that this program has asked for, as malloc rounds them.
+std::atomic<uint64_t> allocated_bytes{0};
+
+}  // namespace
+
+void* operator new(size_t bytes) {
+  void* const memory = std::malloc(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  allocated_bytes += malloc_usable_size(memory) + sizeof(size_t);
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The server's memory budget knows of them by these numbers alone.
+TEST(LedgerTest, PredictsWhatItAndTheClocksTake) {
+  for (const uint32_t blocks : {0u, 1u, 64u, 1000u}) {
+    for (const uint32_t tables : {0u, 1u, 100u}) {
+      uint64_t before = allocated_bytes;
+      const Ledger ledger(50, blocks, tables, 0);
+      const uint64_t taken = allocated_bytes - before;
+      EXPECT_LE(taken, Ledger::PredictedBytes(50, blocks, tables)) << blocks << " " << tables;
+      EXPECT_GE(3 * taken, Ledger::PredictedBytes(50, blocks, tables)) << blocks << " " << tables;
+    }
+  }
+  uint64_t before = allocated_bytes;
+  const Clocks clocks(50, 0);
+  // Its slots are made once, and copied.
+  EXPECT_LE(allocated_bytes - before, 2 * Clocks::PredictedBytes(50));
+  EXPECT_GE(allocated_bytes - before, Clocks::PredictedBytes(50) / 2);
+}
+
+TEST(LedgerTest, FencesLowerIncarnations) {
+  Ledger ledger(2, 0, 0, 0);
+  EXPECT_TRUE(ledger.Enter(1, 7).ok());
+  EXPECT_TRUE(ledger.Enter(1, 7).ok());
+  EXPECT_TRUE(ledger.Enter(1, 8).ok());
+  const absl::Status fenced = ledger.Enter(1, 7);
+  EXPECT_TRUE(absl::IsAborted(fenced));
+  EXPECT_THAT(fenced.message(), HasSubstr("incarnation 7, current is 8"));
+  EXPECT_TRUE(ledger.Enter(0, 1).ok());
+}
+
+TEST(LedgerTest, KnowsClosedOpenAndFutureClocks) {
+  Ledger ledger(1, 0, 0, 3);
+  EXPECT_TRUE(*ledger.IsClosed(0, 2));
+  EXPECT_FALSE(*ledger.IsClosed(0, 3));
+  EXPECT_TRUE(absl::IsFailedPrecondition(ledger.IsClosed(0, 4).status()));
+  ledger.Close(0);
+  EXPECT_TRUE(*ledger.IsClosed(0, 3));
+}
+
+TEST(LedgerTest, ClosesOnlyWhenAllHasCome) {
+  Ledger ledger(1, 2, 2, 0);
+  EXPECT_THAT(ledger.CheckClose(0, {1, 0}, false).message(), HasSubstr("first one missing is 0"));
+  ledger.AddBlock(0, 0);
+  EXPECT_THAT(ledger.CheckClose(0, {1, 0}, false).message(), HasSubstr("first one missing is 1"));
+  EXPECT_TRUE(absl::IsFailedPrecondition(ledger.CheckClose(0, {1, 0}, true)));
+  ledger.AddBlock(0, 1);
+  EXPECT_THAT(ledger.CheckClose(0, {1, 0}, false).message(), HasSubstr("chunk 0"));
+  ledger.AddChunk(0, 0, 0);
+  EXPECT_TRUE(ledger.CheckClose(0, {1, 0}, false).ok());
+  // More came than the slot says it sent, or for another number of tables.
+  EXPECT_TRUE(absl::IsInvalidArgument(ledger.CheckClose(0, {0, 0}, false)));
+  EXPECT_TRUE(absl::IsInvalidArgument(ledger.CheckClose(0, {1}, false)));
+  EXPECT_TRUE(absl::IsInvalidArgument(ledger.CheckClose(0, {}, false)));
+}
+
+TEST(LedgerTest, AGapInTheChunksIsFound) {
+  Ledger ledger(1, 0, 1, 0);
+  ledger.AddChunk(0, 0, 4000000000);
+  EXPECT_THAT(ledger.CheckClose(0, {4000000001}, false).message(), HasSubstr("chunk 0"));
+}
+
+TEST(LedgerTest, AllBlocksOrNone) {
+  Ledger ledger(1, 2, 0, 0);
+  EXPECT_TRUE(ledger.CheckClose(0, {}, true).ok());
+  EXPECT_FALSE(ledger.CheckClose(0, {}, false).ok());
+}
+
+TEST(LedgerTest, KeepsTheOpenClockAlone) {
+  Ledger ledger(1, 1, 1, 0);
+  ledger.AddBlock(0, 0);
+  ledger.AddChunk(0, 0, 0);
+  ledger.Close(0);
+  EXPECT_FALSE(ledger.HasBlock(0, 0));
+  EXPECT_FALSE(ledger.HasChunk(0, 0, 0));
+  EXPECT_TRUE(ledger.HasContributionsFrom(0));
+  EXPECT_FALSE(ledger.HasContributionsFrom(1));
+  ledger.AddChunk(0, 0, 0);
+  EXPECT_TRUE(ledger.HasContributionsFrom(1));
+}
+
+TEST(LedgerTest, ComesBackAsItWasSaved) {
+  Ledger ledger(2, 3, 1, 4);
+  ASSERT_TRUE(ledger.Enter(1, 9).ok());
+  ledger.Close(1);
+  ledger.AddBlock(1, 2);
+  ledger.AddChunk(0, 0, 5);
+  v1::PartitionState state;
+  ledger.Save(state);
+  Ledger restored(2, 3, 1, 0);
+  ASSERT_TRUE(restored.Restore(state).ok());
+  EXPECT_EQ(restored.incarnation(1), 9u);
+  EXPECT_EQ(restored.closed(0), 4u);
+  EXPECT_EQ(restored.closed(1), 5u);
+  EXPECT_EQ(restored.slowest(), 4u);
+  EXPECT_TRUE(restored.HasBlock(1, 2));
+  EXPECT_FALSE(restored.HasBlock(0, 2));
+  EXPECT_TRUE(restored.HasChunk(0, 0, 5));
+  EXPECT_TRUE(absl::IsDataLoss(Ledger(3, 3, 1, 0).Restore(state)));
+  EXPECT_TRUE(absl::IsDataLoss(Ledger(2, 2, 1, 0).Restore(state)));
+  EXPECT_TRUE(absl::IsDataLoss(Ledger(2, 3, 2, 0).Restore(state)));
+}
+
+}  // namespace
+}  // namespace muster
