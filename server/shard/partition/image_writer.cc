@@ -43,8 +43,9 @@ void ImageWriter::WriteDue() {
   }
   next_wait_ = 1;
   if (status.ok()) return;
+  // FAILED_PRECONDITION, which a failed log returns, would look like a mistake of the caller.
   parts_.health.Close(absl::Status(
-      status.code(),
+      absl::IsDataLoss(status) ? status.code() : absl::StatusCode::kUnavailable,
       absl::StrCat("partition ", parts_.tables.partition, " of job ", parts_.tables.job->job_id(),
                    " cannot store its values: ", status.message())));
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -78,7 +79,7 @@ class PartitionCuts {
   const ServeLater serve_later_;
   CutHistory history_;
   // The last cut whose file could not be written, and why.
-  uint64_t failed_clock_ = 0;
+  std::optional<uint64_t> failed_clock_;
   std::string failure_;
   // Calls that wait for the state of other slots; for the file being written; and those of another
   // clock, for its end.
