@@ -100,7 +100,8 @@ class YamlPrinter {
 
   std::string Print(const Message& message) {
     Fields(message, "", "");
-    return std::move(out_);
+    // Nothing at all would be read back as no group of fields.
+    return out_.empty() ? "{}\n" : std::move(out_);
   }
 
  private:
