@@ -18,8 +18,8 @@ bool Aligned(const Payload& payload) {
   return true;
 }
 
-// Appends the address of each row of the payload. Rows that lie across spans are put together in
-// `split`, which has room for one row less than there are spans.
+// Appends the address of each row of the payload. Rows that spans share are put together in
+// `split`, which has room for all of these.
 void FindRows(const Payload& payload, size_t row_bytes, float* split,
               std::vector<const float*>& rows) {
   size_t filled = 0;
@@ -57,7 +57,9 @@ absl::StatusOr<SparseChunk> ReadSparseChunk(const Payload& payload, uint64_t row
   const Payload values = payload.Slice(key_bytes, rows * row_bytes);
   const bool in_place = type == DType::kF32 && Aligned(values);
   const size_t spans = values.spans().size();
-  const size_t copied = in_place ? (spans == 0 ? 0 : spans - 1) : rows;
+  // Many spans may share one row.
+  const size_t shared = std::min<size_t>(spans == 0 ? 0 : spans - 1, rows);
+  const size_t copied = in_place ? shared : rows;
   const std::shared_ptr<float> memory =
       pool.Take(key_bytes / sizeof(float) + copied * uint64_t{dim});
   payload.Slice(0, key_bytes).CopyTo(memory.get());
