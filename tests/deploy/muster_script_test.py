@@ -54,11 +54,24 @@ FAKES = {
           printf 'action 1\\n  Mnemonic: CppCompile\\naction 2\\n  Mnemonic: CppCompile\\n'
           exit
         fi
+        if [ "$1" = query ]; then
+          printf '%s\\n' //common/b:b_fuzz //common/a:a_fuzz
+          exit
+        fi
         cat "$FAKES/output" >&2
         [ ! -e "$FAKES/broken" ] || exit 1
         mkdir -p bazel-bin/client
         printf '#!/bin/sh\\necho "client: $*"\\nexit 3\\n' > bazel-bin/client/muster
-        chmod +x bazel-bin/client/muster""",
+        chmod +x bazel-bin/client/muster
+        for name in a b; do
+          mkdir -p bazel-fuzz-bin/common/$name
+          cp "$FAKES/fuzz_program" bazel-fuzz-bin/common/$name/${name}_fuzz
+        done""",
+    # A fuzz target as libFuzzer makes it.
+    "fuzz_program": """
+        echo "${0##*/} $*" >> "$FAKES/fuzz.log"
+        [ "${0##*/}" != "$(cat "$FAKES/faulty" 2>/dev/null)" ] || { echo "Test unit written to /found/crash-1"; exit 77; }
+        echo stat::number_of_executed_units: 1234""",
 }
 
 
@@ -68,7 +81,7 @@ def checkout(tmp_path):
     tools, fakes = tmp_path / "tools", tmp_path / "fakes"
     tools.mkdir()
     fakes.mkdir()
-    for name in ("muster", "tools/progress.sh", "tools/package.py"):
+    for name in ("muster", "tools/progress.sh", "tools/fuzz.sh", "tools/package.py"):
         (tmp_path / name).write_bytes(pathlib.Path(name).read_bytes())
     (tmp_path / "muster").chmod(0o755)
     for name, body in FAKES.items():
@@ -142,6 +155,62 @@ def test_a_build_that_fails_is_an_error(checkout):
     done = muster(checkout, "demo")
     assert done.returncode == 1
     assert done.stderr.endswith("muster: the build failed\n")
+
+
+def test_fuzz_runs_each_target_and_says_that_nothing_was_found(checkout):
+    done = muster(checkout, "fuzz", "--seconds", "5")
+    assert (done.returncode, done.stdout.splitlines()) == (0, [
+        "a_fuzz: nothing found in 1234 inputs, 5 s",
+        "b_fuzz: nothing found in 1234 inputs, 5 s",
+        "2 targets, 0 failed",
+    ])
+    first, second = (checkout / "fakes/fuzz.log").read_text().splitlines()
+    assert first.startswith("a_fuzz -max_total_time=5 ") and first.endswith(f" {checkout}/common/a/a_corpus")
+    assert second.startswith("b_fuzz ")
+    build = (checkout / "fakes/bazel.log").read_text().splitlines()[-1].split()
+    assert {"--config=fuzz", "//common/a:a_fuzz", "//common/b:b_fuzz"} <= set(build) and "--config=asan" not in build
+
+
+def test_fuzz_names_the_input_that_broke_a_target(checkout):
+    (checkout / "fakes/faulty").write_text("a_fuzz")
+    done = muster(checkout, "fuzz")
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        "a_fuzz: FAILED after ? inputs",
+        "  input: /found/crash-1",
+        f"  what the target printed: {checkout}/.cache/muster/fuzz/a_fuzz/log",
+        "b_fuzz: nothing found in 1234 inputs, 60 s",
+        "2 targets, 1 failed",
+    ]
+
+
+def test_fuzz_runs_one_target_with_address_sanitizer(checkout):
+    done = muster(checkout, "fuzz", "--asan", "--target", "b_fuzz", "--seconds", "1")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "1 targets, 0 failed")
+    build = (checkout / "fakes/bazel.log").read_text().splitlines()[-1].split()
+    assert "--config=asan" in build and "//common/a:a_fuzz" not in build
+
+
+def test_fuzz_needs_clang(checkout):
+    (checkout / "fakes/installed").touch()
+    (checkout / "fakes/dpkg-query").write_text('#!/bin/bash\n[[ $* == *clang* ]] || echo -n install ok installed\n')
+    (checkout / "fakes/no_network").touch()
+    done = muster(checkout, "fuzz")
+    assert done.returncode == 1
+    assert done.stderr.endswith("install Debian's packages clang and libclang-rt-14-dev\n")
+
+
+@pytest.mark.parametrize("arguments", [["--seconds"], ["--seconds", "0"], ["--target"], ["--fast"], ["frame_fuzz"],
+                                       ["--target", "c_fuzz"]])  # yapf: disable
+def test_fuzz_refuses_a_wrong_command_line(checkout, arguments):
+    done = muster(checkout, "fuzz", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "./muster fuzz" in done.stderr or "no fuzz target c_fuzz" in done.stderr
+
+
+def test_fuzz_help(checkout):
+    done = muster(checkout, "fuzz", "--help")
+    assert done.returncode == 0 and done.stdout.startswith("usage: ./muster fuzz")
 
 
 def test_progress_counts_files_and_estimates():

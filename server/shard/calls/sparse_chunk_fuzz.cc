@@ -23,7 +23,7 @@ Payload Cut(absl::string_view bytes, size_t step, size_t shift) {
   auto owner = std::make_shared<std::vector<uint64_t>>((shift + bytes.size() + 7) / 8);
   auto* const begin = reinterpret_cast<std::byte*>(owner->data()) + shift;
   if (!bytes.empty()) std::memcpy(begin, bytes.data(), bytes.size());
-  std::vector<Payload::Piece> pieces;
+  std::vector<Payload::Span> pieces;
   for (size_t at = 0; at < bytes.size(); at += step) {
     pieces.emplace_back(begin + at, std::min(step, bytes.size() - at));
   }
