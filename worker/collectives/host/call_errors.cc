@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -94,7 +95,8 @@ std::string Difference(const CallErrors::Side& one, const CallErrors::Side& othe
 std::string Describe(const CallState& call) {
   return Describe(static_cast<Collective>(call.kind), static_cast<DType>(call.dtype),
                   static_cast<Reduction>(call.reduction), call.count,
-                  absl::string_view(call.label, strnlen(call.label, sizeof(call.label))));
+                  // Another rank's may be any bytes.
+                  absl::CHexEscape({call.label, strnlen(call.label, sizeof(call.label))}));
 }
 
 CallErrors::CallErrors(std::string group, int size, std::vector<std::string> ranks)

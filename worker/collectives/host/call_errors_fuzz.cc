@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/strings/ascii.h"
 #include "common/fuzz/fuzz_check.h"
 #include "common/fuzz/fuzz_input.h"
 #include "worker/collectives/host/call_errors.h"
@@ -29,6 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const absl::Status& status : said) {
     FUZZ_CHECK(errors.IsComplete(status));
     FUZZ_CHECK(status.message().size() < kMostText);
+    for (const char c : status.message()) FUZZ_CHECK(absl::ascii_isprint(c));
   }
   return 0;
 }
