@@ -71,7 +71,7 @@ fuzz() {
     echo "muster: there is no fuzz target ${name:-at all}; without --target all run, by name" >&2
     return 2
   fi
-  say_cost 20 "the fuzz targets" "$root/bazel-fuzz-bin"
+  say_cost 12 "the fuzz targets" "$root/bazel-fuzz-bin"
   if ! run_bazel build "${flags[@]}" "${targets[@]}"; then
     echo "muster: the build failed" >&2
     return 1
