@@ -70,7 +70,8 @@ FAKES = {
     # A fuzz target as libFuzzer makes it.
     "fuzz_program": """
         echo "${0##*/} $*" >> "$FAKES/fuzz.log"
-        [ "${0##*/}" != "$(cat "$FAKES/faulty" 2>/dev/null)" ] || { echo "Test unit written to /found/crash-1"; exit 77; }
+        faulty=$(cat "$FAKES/faulty" 2>/dev/null)
+        [ "${0##*/}" != "$faulty" ] || { echo "Test unit written to /found/crash-1"; exit 77; }
         echo stat::number_of_executed_units: 1234""",
 }
 
