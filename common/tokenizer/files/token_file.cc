@@ -185,7 +185,9 @@ absl::Status TokenFile::Parse() {
   }
   const absl::string_view json = bytes.substr(sizeof(header), header.tokenizer_bytes);
   std::vector<uint64_t> checksums(header.chunks);
-  memcpy(checksums.data(), bytes.data() + checksums_at, checksums.size() * sizeof(uint64_t));
+  if (!checksums.empty()) {
+    memcpy(checksums.data(), bytes.data() + checksums_at, checksums.size() * sizeof(uint64_t));
+  }
   if (TokensFingerprint(json, header.tokens, checksums) != header.fingerprint) {
     return damaged("its tokenizer or its table of checksums is not what was written");
   }
