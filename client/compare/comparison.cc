@@ -38,7 +38,7 @@ std::string Show(const Spread& spread, const Format& format, TableStyle style) {
   return median + Distance(spread);
 }
 
-std::string Bytes(double value) { return absl::StrCat(FormatNumber(value), " B"); }
+std::string Bytes(double value) { return absl::StrCat(FormatNumber(value), " bytes"); }
 
 Format BytesFormat(TableStyle style) {
   return style == TableStyle::kReport ? Format(Bytes) : Format(FormatBytes);

@@ -151,13 +151,15 @@ TEST(ComparisonTest, TheTableHasAColumnPerRoadAndShowsTheSpread) {
   EXPECT_THAT(table[1], ElementsAre("held-out loss", "0.5000", "0.5000"));
   EXPECT_THAT(table[2], ElementsAre("held-out accuracy", "0.9000", "0.9000"));
   EXPECT_THAT(table, Contains(ElementsAre("steps/s", "110 (100 to 120)", "110 (100 to 120)")));
-  EXPECT_THAT(table, Contains(ElementsAre("a worker sends per step", "5,000 B", "5,000 B")));
-  EXPECT_THAT(table, Contains(ElementsAre("  of it dense gradients", "4,040 B", "4,040 B")));
   EXPECT_THAT(table,
-              Contains(ElementsAre("  of it dense parameters", "4,046 B (4,044 B to 4,048 B)",
-                                   "4,046 B (4,044 B to 4,048 B)")));
-  EXPECT_THAT(table, Contains(ElementsAre("servers send per step, dense", "s0 8,080 B", "-")));
-  EXPECT_THAT(table, Contains(ElementsAre("  predicted", "s0 8,080 B", "-")));
+              Contains(ElementsAre("a worker sends per step", "5,000 bytes", "5,000 bytes")));
+  EXPECT_THAT(table,
+              Contains(ElementsAre("  of it dense gradients", "4,040 bytes", "4,040 bytes")));
+  EXPECT_THAT(table, Contains(ElementsAre("  of it dense parameters",
+                                          "4,046 bytes (4,044 bytes to 4,048 bytes)",
+                                          "4,046 bytes (4,044 bytes to 4,048 bytes)")));
+  EXPECT_THAT(table, Contains(ElementsAre("servers send per step, dense", "s0 8,080 bytes", "-")));
+  EXPECT_THAT(table, Contains(ElementsAre("  predicted", "s0 8,080 bytes", "-")));
   EXPECT_THAT(table, Each(SizeIs(3)));
   EXPECT_THAT(TrafficMismatches(comparison), IsEmpty());
 
@@ -165,13 +167,16 @@ TEST(ComparisonTest, TheTableHasAColumnPerRoadAndShowsTheSpread) {
   comparison.roads[1].runs[2].dense[1].sent = 8080;
   comparison.roads[0].runs[1].server_sent["s0"] = 4040;
   const auto marked = ComparisonTable(comparison, TableStyle::kReport);
-  EXPECT_THAT(marked, Contains(ElementsAre("  predicted", "4,040 B", "4,040 B, NOT AS PREDICTED")));
-  EXPECT_THAT(marked, Contains(ElementsAre("  predicted", "s0 8,080 B, NOT AS PREDICTED", "-")));
+  EXPECT_THAT(marked,
+              Contains(ElementsAre("  predicted", "4,040 bytes", "4,040 bytes, NOT AS PREDICTED")));
+  EXPECT_THAT(marked,
+              Contains(ElementsAre("  predicted", "s0 8,080 bytes, NOT AS PREDICTED", "-")));
   EXPECT_THAT(
       TrafficMismatches(comparison),
-      ElementsAre("BSP, run 2: s0 sends 4,040 B of dense parameters a step, predicted 8,080 B",
-                  "all-reduce, run 3: slot 1 sends 8,080 B of dense parameters a step, predicted "
-                  "4,040 B"));
+      ElementsAre(
+          "BSP, run 2: s0 sends 4,040 bytes of dense parameters a step, predicted 8,080 bytes",
+          "all-reduce, run 3: slot 1 sends 8,080 bytes of dense parameters a step, predicted "
+          "4,040 bytes"));
 }
 
 TEST(ComparisonTest, InATerminalFourRoadsTakeAtMost100Columns) {

@@ -82,10 +82,11 @@ TEST(ReportTest, MarksBytesThatAreNotAsPredicted) {
   }
   comparison.roads[1].runs[0].dense[0].sent = 8080;
   const std::string html = ComparisonReport(comparison);
-  EXPECT_THAT(html, HasSubstr("<td>  predicted</td><td>4,040 B</td>"
-                              "<td class=\"mismatch\">4,040 B, NOT AS PREDICTED</td>"));
-  EXPECT_THAT(html, HasSubstr("<p class=\"mismatch\">Not as predicted: all-reduce, run 1: slot 0 "
-                              "sends 8,080 B of dense parameters a step, predicted 4,040 B.</p>"));
+  EXPECT_THAT(html, HasSubstr("<td>  predicted</td><td>4,040 bytes</td>"
+                              "<td class=\"mismatch\">4,040 bytes, NOT AS PREDICTED</td>"));
+  EXPECT_THAT(
+      html, HasSubstr("<p class=\"mismatch\">Not as predicted: all-reduce, run 1: slot 0 "
+                      "sends 8,080 bytes of dense parameters a step, predicted 4,040 bytes.</p>"));
 }
 
 }  // namespace

@@ -11,7 +11,8 @@ namespace {
 
 std::string Line(const std::string& process, const char* verb, double measured, double predicted) {
   return absl::StrCat(process, " ", verb, " ", FormatNumber(measured),
-                      " B of dense parameters a step, predicted ", FormatNumber(predicted), " B");
+                      " bytes of dense parameters a step, predicted ", FormatNumber(predicted),
+                      " bytes");
 }
 
 double At(const std::map<std::string, double>& servers, const std::string& server) {

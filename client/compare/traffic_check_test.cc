@@ -35,9 +35,10 @@ TEST(TrafficCheckTest, AnEqualMeanIsNotEnough) {
   EXPECT_FALSE(WorkersMatch(run, &WorkerTraffic::sent));
   EXPECT_TRUE(WorkersMatch(run, &WorkerTraffic::received));
   EXPECT_TRUE(ServersMatch(run));
-  EXPECT_THAT(TrafficMismatches(run),
-              ElementsAre("slot 0 sends 4,048 B of dense parameters a step, predicted 4,040 B",
-                          "slot 1 sends 4,040 B of dense parameters a step, predicted 4,048 B"));
+  EXPECT_THAT(
+      TrafficMismatches(run),
+      ElementsAre("slot 0 sends 4,048 bytes of dense parameters a step, predicted 4,040 bytes",
+                  "slot 1 sends 4,040 bytes of dense parameters a step, predicted 4,048 bytes"));
 }
 
 TEST(TrafficCheckTest, EveryProcessIsNamed) {
@@ -46,9 +47,10 @@ TEST(TrafficCheckTest, EveryProcessIsNamed) {
   run.server_sent["server-1"] = 81;
   EXPECT_FALSE(WorkersMatch(run, &WorkerTraffic::received));
   EXPECT_FALSE(ServersMatch(run));
-  EXPECT_THAT(TrafficMismatches(run),
-              ElementsAre("slot 1 receives 0.5 B of dense parameters a step, predicted 4,044 B",
-                          "server-1 sends 81 B of dense parameters a step, predicted 80 B"));
+  EXPECT_THAT(
+      TrafficMismatches(run),
+      ElementsAre("slot 1 receives 0.5 bytes of dense parameters a step, predicted 4,044 bytes",
+                  "server-1 sends 81 bytes of dense parameters a step, predicted 80 bytes"));
 }
 
 TEST(TrafficCheckTest, AProcessOfWhichNothingWasMeasuredIsNoMatch) {
@@ -57,10 +59,11 @@ TEST(TrafficCheckTest, AProcessOfWhichNothingWasMeasuredIsNoMatch) {
   run.server_sent.erase("server-0");
   EXPECT_FALSE(WorkersMatch(run, &WorkerTraffic::sent));
   EXPECT_FALSE(ServersMatch(run));
-  EXPECT_THAT(TrafficMismatches(run),
-              ElementsAre("slot 1 sends 0 B of dense parameters a step, predicted 4,048 B",
-                          "slot 1 receives 0 B of dense parameters a step, predicted 4,044 B",
-                          "server-0 sends 0 B of dense parameters a step, predicted 8,000 B"));
+  EXPECT_THAT(
+      TrafficMismatches(run),
+      ElementsAre("slot 1 sends 0 bytes of dense parameters a step, predicted 4,048 bytes",
+                  "slot 1 receives 0 bytes of dense parameters a step, predicted 4,044 bytes",
+                  "server-0 sends 0 bytes of dense parameters a step, predicted 8,000 bytes"));
 }
 
 }  // namespace

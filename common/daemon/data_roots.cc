@@ -6,6 +6,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/transport/sockets/host_of.h"
 
 namespace muster {
 
@@ -26,11 +27,11 @@ std::vector<std::string> DataRootArguments(const std::vector<std::string>& folde
 }
 
 bool IsLoopback(const std::string& listen) {
-  const std::string host = listen.substr(0, listen.rfind(':'));
+  const std::string host = HostOf(listen);
   // A name is not looked up: a daemon that listens on one means to be found by it.
   in_addr address = {};
   const bool is_v4 = inet_pton(AF_INET, host.c_str(), &address) == 1;
-  return host == "localhost" || host == "[::1]" || (is_v4 && ntohl(address.s_addr) >> 24 == 127);
+  return host == "localhost" || host == "::1" || (is_v4 && ntohl(address.s_addr) >> 24 == 127);
 }
 
 absl::StatusOr<std::shared_ptr<const FileRoots>> RootsOfDaemon(

@@ -8,6 +8,7 @@
 #include "common/daemon/daemon.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/rpc_status.h"
+#include "common/transport/sockets/host_of.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/create_channel.h"
@@ -72,8 +73,7 @@ absl::Status SelfCheck::CallOnce() {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   if (credentials_.encrypted()) {
-    const std::string& name = options_.advertised;
-    arguments.SetSslTargetNameOverride(name.substr(0, name.rfind(':')));
+    arguments.SetSslTargetNameOverride(HostOf(options_.advertised));
   }
   const std::shared_ptr<grpc::Channel> channel =
       grpc::CreateCustomChannel(FromWithin(options_.address), credentials_.client(), arguments);

@@ -1,7 +1,6 @@
 #include "common/model_files/test_weights.h"
 
 #include <cstdint>
-#include <iterator>
 
 #include "gtest/gtest.h"
 

@@ -4,7 +4,6 @@
 #include <rocksdb/options.h>
 
 #include <filesystem>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
+#include "common/files/parent_folder.h"
 #include "proto/parameter_service.pb.h"
 #include "proto/status.pb.h"
 #include "server/shard/calls/refusal.h"
@@ -206,8 +207,7 @@ absl::StatusOr<std::unique_ptr<ShardEngine>> ShardEngine::Create(Options options
         options.log_file_system != nullptr ? *options.log_file_system : LogFileSystem::Posix();
     MUSTER_RETURN_IF_ERROR(files.CreateDirectory(options.log_dir));
     // Also if an earlier process made it and crashed.
-    MUSTER_RETURN_IF_ERROR(
-        files.SyncDirectory(options.log_dir.substr(0, options.log_dir.rfind('/'))));
+    MUSTER_RETURN_IF_ERROR(files.SyncDirectory(ParentFolder(options.log_dir)));
     MUSTER_RETURN_IF_ERROR(DropStrays(*options.store, options.log_dir, files));
   }
   return std::unique_ptr<ShardEngine>(new ShardEngine(std::make_unique<Impl>(std::move(options))));

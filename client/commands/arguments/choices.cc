@@ -24,7 +24,7 @@ OneOf::OneOf(const std::vector<std::string>& names) : CLI::Validator("") {
       value = name;
       return "";
     }
-    return absl::StrCat("it is \"", value, "\"; ", DidYouMean(NearestName(value, names)),
+    return absl::StrCat("it is \"", value, "\"; ", DidYouMeanQuestion(NearestName(value, names)),
                         "It takes ", JoinWithOr(names));
   };
 }
@@ -38,7 +38,7 @@ std::vector<std::string> ChoicesOf(CLI::Option& option) {
   }
 }
 
-std::string DidYouMean(const std::optional<std::string>& near) {
+std::string DidYouMeanQuestion(const std::optional<std::string>& near) {
   return near.has_value() ? absl::StrCat("did you mean ", *near, "? ") : "";
 }
 

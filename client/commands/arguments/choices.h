@@ -25,7 +25,7 @@ class OneOf : public CLI::Validator {
 std::vector<std::string> ChoicesOf(CLI::Option& option);
 
 // Returns "did you mean list? ", for use within an error; empty if no name is near.
-std::string DidYouMean(const std::optional<std::string>& near);
+std::string DidYouMeanQuestion(const std::optional<std::string>& near);
 
 // Returns "a", "a or b" or "a, b or c".
 std::string JoinWithOr(const std::vector<std::string>& names);

@@ -37,7 +37,7 @@ std::string NoSuchFlag(const CLI::App& command, const std::string& word) {
   }
   std::optional<std::string> near = NearestName(flag.substr(flag.find_first_not_of('-')), flags);
   if (near.has_value()) near = "--" + *near;
-  return absl::StrCat(PathOf(command), " has no flag ", flag, "; ", DidYouMean(near),
+  return absl::StrCat(PathOf(command), " has no flag ", flag, "; ", DidYouMeanQuestion(near),
                       HelpOn(command), " lists its flags");
 }
 
@@ -59,7 +59,7 @@ std::vector<std::string> CommandNames(const CLI::App& app) {
 
 std::string NoSuchCommand(const CLI::App& above, const std::string& word) {
   return absl::StrCat(PathOf(above), " has no command ", word, "; ",
-                      DidYouMean(NearestName(word, CommandNames(above))), HelpOn(above),
+                      DidYouMeanQuestion(NearestName(word, CommandNames(above))), HelpOn(above),
                       " lists them");
 }
 

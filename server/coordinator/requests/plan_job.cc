@@ -40,8 +40,9 @@ WorkerProcessors ProcessorsOf(const ClusterCapacity& capacity) {
       std::all_of(capacity.workers.begin(), capacity.workers.end(),
                   [](const WorkerCapacity& worker) { return worker.multiplies_bf16; });
   uint32_t threads = 1;
-  for (const WorkerCapacity& worker : capacity.workers)
+  for (const WorkerCapacity& worker : capacity.workers) {
     threads = std::max(threads, worker.task_threads);
+  }
   return {.multiply_bf16 = multiply_bf16 && !capacity.workers.empty(), .threads = threads};
 }
 

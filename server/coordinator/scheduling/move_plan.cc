@@ -35,7 +35,7 @@ std::vector<const ServerCapacity*> Receivers(const v1::JobRecord& record, uint32
   return receivers;
 }
 
-std::string Rooms(const std::vector<const ServerCapacity*>& servers) {
+std::string FreeBytes(const std::vector<const ServerCapacity*>& servers) {
   std::string text;
   for (const ServerCapacity* server : servers) {
     absl::StrAppend(&text, text.empty() ? "" : ", ", server->identity.server_id, " has ",
@@ -91,7 +91,7 @@ absl::StatusOr<std::optional<PlannedMove>> NextMove(
     }
     return absl::ResourceExhaustedError(
         absl::StrCat("partition ", placement.partition(), " of job ", record.job_id(), " needs ",
-                     FormatBytes(bytes), " elsewhere: ", Rooms(receivers),
+                     FormatBytes(bytes), " elsewhere: ", FreeBytes(receivers),
                      "; start another server, or end the drain"));
   }
   if (!record.rebalance()) return std::optional<PlannedMove>();

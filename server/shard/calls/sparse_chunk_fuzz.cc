@@ -17,17 +17,17 @@ namespace {
 
 constexpr DType kWireTypes[] = {DType::kF32, DType::kBf16, DType::kF16};
 
-// The bytes in pieces of `step` bytes, as a transport might deliver them; the first one begins
+// The bytes in spans of `step` bytes, as a transport might deliver them; the first one begins
 // `shift` bytes behind an aligned place.
 Payload Cut(absl::string_view bytes, size_t step, size_t shift) {
   auto owner = std::make_shared<std::vector<uint64_t>>((shift + bytes.size() + 7) / 8);
   auto* const begin = reinterpret_cast<std::byte*>(owner->data()) + shift;
   if (!bytes.empty()) std::memcpy(begin, bytes.data(), bytes.size());
-  std::vector<Payload::Span> pieces;
+  std::vector<Payload::Span> spans;
   for (size_t at = 0; at < bytes.size(); at += step) {
-    pieces.emplace_back(begin + at, std::min(step, bytes.size() - at));
+    spans.emplace_back(begin + at, std::min(step, bytes.size() - at));
   }
-  return Payload(std::move(pieces), std::move(owner));
+  return Payload(std::move(spans), std::move(owner));
 }
 
 void CheckSame(const SparseChunk& chunk, const Payload& payload, uint64_t rows, uint32_t dim,

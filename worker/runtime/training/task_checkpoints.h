@@ -35,7 +35,8 @@ namespace muster {
 // next one is full. The last one is tried again until it is there; the coordinator is told what
 // for.
 //
-// What is under way when the object is destroyed is given up without a wait. Used by the trainer's thread.
+// What is under way when the object is destroyed is given up without a wait. Used by the trainer's
+// thread.
 class TaskCheckpoints {
  public:
   struct Options {
