@@ -252,7 +252,7 @@ TEST(JobTextTest, AnUnknownFieldNamesTheNearestOrWhereItIs) {
 TEST(JobTextTest, NamesTwiceAndTwoOfOneChoiceAreRefused) {
   EXPECT_THAT(YamlError("workers: 1\nseed: 2\nworkers: 1"),
               HasSubstr("job:3:1: \"workers\" was given in line 1 already"));
-  EXPECT_THAT(JsonError("{\"seed\": 1,\n\"seed\": 1}"), HasSubstr("job:2:1: \"seed\" is given"));
+  EXPECT_THAT(JsonError("{\"seed\": 1,\n\"seed\": 1}"), HasSubstr("job:2:1: \"seed\" was given"));
   EXPECT_THAT(JsonError("{\"batchSize\": 1, \"batch_size\": 1}"), HasSubstr("batch_size is given"));
   EXPECT_THAT(TextprotoError("seed: 1 seed: 1"), HasSubstr("job:1:9: seed is given twice"));
   EXPECT_THAT(YamlError("model:\n  mlp: {}\n  ngram:"),
