@@ -11,11 +11,11 @@
 
 namespace muster {
 
-// The answer of `work`, which returns a Status or StatusOr. RESOURCE_EXHAUSTED where memory could
-// not be had in it; names `what`. For the edges where requests and files of others come in, so that
-// a size of theirs ends the request and not the process; what `work` had made is gone by then.
-// Needs no memory itself. What outlives `work` must bear that an insertion fails: the standard
-// library's containers do. Abseil's hash tables do not, and are not even to be destroyed
+// Returns what `work` returns, a Status or StatusOr, or RESOURCE_EXHAUSTED, naming `what`, if an
+// allocation in `work` failed. For the edges where requests and files of others come in, so that
+// one of their sizes ends the request and not the process; what `work` had made is gone by then.
+// Needs no memory itself. Whatever outlives `work` must tolerate that an insertion fails: the
+// standard library's containers do. Abseil's hash tables do not, and must not even be destroyed
 // afterwards.
 template <typename Work>
 auto CatchOutOfMemory(absl::string_view what, Work&& work) -> decltype(work()) {
@@ -26,7 +26,7 @@ auto CatchOutOfMemory(absl::string_view what, Work&& work) -> decltype(work()) {
                        " needs more memory than this process can have; use less of it at a "
                        "time, or give the process more"));
     } catch (const std::bad_alloc&) {
-      // There is not even memory for a message. An error without one takes none.
+      // There is no memory even for a message. An error without one needs none.
       return absl::Status(absl::StatusCode::kResourceExhausted, "");
     }
   };

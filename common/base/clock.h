@@ -7,15 +7,16 @@
 
 namespace muster {
 
-// Source of time, so that tests choose it. Thread-safe.
+// Source of time, which tests replace. Thread-safe.
 class Clock {
  public:
   virtual ~Clock() = default;
 
-  // Monotonic: never goes back, and its zero means nothing. For leases, deadlines and rates.
+  // Returns monotonic time, which never goes back and whose zero means nothing. For leases,
+  // deadlines and rates.
   virtual absl::Duration Monotonic() const = 0;
 
-  // Wall time, for records that people read. May jump.
+  // Returns wall time, for records that people read. May jump.
   virtual absl::Time Wall() const = 0;
 };
 

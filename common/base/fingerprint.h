@@ -9,12 +9,11 @@
 
 namespace muster {
 
-// XXH3, 64 bits: the one checksum of stored records and the one fingerprint of values to compare.
-// Not cryptographic. The value is stable across machines and versions.
+// Returns the 64-bit XXH3: the one checksum of stored records and the one fingerprint of values to
+// compare. Not cryptographic. The value is the same on all machines and in all versions.
 uint64_t Fingerprint(absl::string_view bytes, uint64_t seed = 0);
 
-// The same, over bytes that come in pieces: equal to Fingerprint of their concatenation. Not
-// thread-safe.
+// Computes the Fingerprint of several spans of bytes as if they were concatenated. Not thread-safe.
 class FingerprintStream {
  public:
   FingerprintStream();

@@ -6,10 +6,11 @@
 
 namespace muster {
 
-// The same bytes as one span, in an array of the pool that is nobody else's.
+// Returns the same bytes contiguously, in an array of the pool that nobody else uses.
 Payload GatherPayload(const Payload& payload, BufferPool& pool);
 
-// Whether the spans are so short that handing each to the system costs more than to gather them.
+// Returns true if the spans are so short that passing each to the system costs more than gathering
+// them.
 bool InShortSpans(const Payload& payload);
 
 }  // namespace muster

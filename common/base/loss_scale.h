@@ -5,12 +5,12 @@
 
 namespace muster {
 
-// How far a slot that computes in f16 has come in finding its loss scale. State of the slot: cuts
-// hold it, and tasks that go on from a checkpoint read it.
+// The search for a loss scale by a slot that computes in f16. It is part of the slot's state: cuts
+// hold it, and tasks that continue from a checkpoint read it.
 struct LossScale {
   // A power of two.
   float scale = 0;
-  // Since the scale changed.
+  // Number of steps since the scale changed.
   uint32_t steps = 0;
 
   friend bool operator==(const LossScale&, const LossScale&) = default;

@@ -5,23 +5,23 @@
 
 namespace muster {
 
-// What an error says that a job needs and that is no more, beside its code and message: trying
-// again does not help, going back to a checkpoint does. Travels with the status, over gRPC too
+// State that a job needs and that is lost, noted in an error beside its code and message: trying
+// again does not help, going back to a checkpoint does. Travels with the status, also over gRPC
 // (common/rpc/rpc_status.h).
 enum class LostState {
   kNone = 0,
-  // A server that had a generation's values and log has them no more, or only damaged.
+  // A server that had a generation's values and log has lost them, or they are damaged.
   kServerState = 1,
   // The checkpoint that a generation starts from cannot be read.
   kCheckpoint = 2,
 };
 
-// The status with the loss noted, unless one is noted already. OK stays OK.
+// Returns the status with the loss noted, unless a loss is noted already. OK stays OK.
 absl::Status WithLostState(absl::Status status, LostState lost);
 
 LostState LostStateOf(const absl::Status& status);
 
-// The status with the loss noted if it is DATA_LOSS, else as it is.
+// Returns the status with the loss noted if the status is DATA_LOSS, otherwise unchanged.
 absl::Status DataLossIs(absl::Status status, LostState lost);
 
 }  // namespace muster

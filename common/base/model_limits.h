@@ -5,24 +5,24 @@
 
 namespace muster {
 
-// Bounds on a model's sizes, checked at submit and again where the model is made: a mistyped number
-// must be refused, not allocated, and sizes computed from these do not overflow.
+// Limits of a model's sizes, checked at submit and again when the model is made: a mistyped number
+// is refused, not allocated, and sizes computed from these do not overflow.
 inline constexpr uint64_t kMaxWidth = 1 << 16;
 inline constexpr int kMaxHiddenLayers = 64;
 inline constexpr uint64_t kMaxEmbeddingDim = 4096;
-// Of an n-gram model.
+// Limits of an n-gram model.
 inline constexpr uint32_t kMaxOrders = 32;
-// Of a transformer.
+// Limits of a transformer.
 inline constexpr uint64_t kMaxTransformerLayers = 1024;
 inline constexpr uint64_t kMaxFeedForward = 1 << 18;
 inline constexpr uint64_t kMaxHeadDim = 256;
 inline constexpr uint64_t kMaxContext = 1 << 20;
-// Elements of a sequence, context · width, of which dropout can tell each
+// Limit of a sequence's elements, context · width, each of which dropout has to number
 // (common/kernels/dropout.h).
 inline constexpr uint64_t kMaxDropoutElements = uint64_t{1} << 35;
 inline constexpr uint64_t kMaxVocabulary = 1 << 24;
 inline constexpr uint64_t kMaxVocabularyMultiple = 1 << 16;
-// What a loss may be multiplied by: f16 has no numbers for gradients this much larger.
+// Limit of the factor of a loss: f16 has no numbers for gradients this much larger.
 inline constexpr float kMaxLossScale = 1 << 24;
 
 }  // namespace muster

@@ -3,9 +3,9 @@
 
 namespace muster {
 
-// Turns off Abseil's search for deadlocks, which Debian's build makes at every lock of a mutex: a
-// quarter of a microsecond each, under one lock for the whole process. Tests keep it. Call at the
-// start of main.
+// Turns off Abseil's search for deadlocks. Debian's build runs the search at every lock of a mutex,
+// which costs a quarter of a microsecond each, under one lock for the whole process. Tests keep the
+// search. Call this at the start of main.
 void SkipDeadlockDetection();
 
 }  // namespace muster

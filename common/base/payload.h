@@ -10,9 +10,9 @@
 
 namespace muster {
 
-// Immutable bytes in spans of any length and alignment, as a transport delivers them, with what
-// keeps them alive. Cheap to copy (shared ownership). Thread-safe, as it never changes after
-// construction.
+// Immutable bytes in spans of any length and alignment, as a transport delivers them, with the
+// owner of their memory. Cheap to copy (shared ownership). Thread-safe, since a payload never
+// changes after construction.
 class Payload {
  public:
   using Span = absl::Span<const std::byte>;
@@ -21,9 +21,9 @@ class Payload {
   // `owner` keeps the spans' memory alive until the last copy of this payload is gone.
   Payload(std::vector<Span> spans, std::shared_ptr<const void> owner);
 
-  // One span that owns a copy of `bytes`.
+  // Returns one span that owns a copy of `bytes`.
   static Payload Copy(Span bytes);
-  // One span over a vector's elements, which moves in.
+  // Returns one span over a vector's elements; takes the vector.
   template <typename T>
   static Payload Of(std::vector<T> values) {
     auto owner = std::make_shared<const std::vector<T>>(std::move(values));
@@ -36,23 +36,24 @@ class Payload {
   absl::Span<const Span> spans() const { return spans_; }
   const std::shared_ptr<const void>& owner() const { return owner_; }
 
-  // Bytes [offset, offset + bytes) as a payload of its own, without a copy. REQUIRES: in range.
+  // Returns bytes [offset, offset + bytes) as a payload of its own, without a copy. REQUIRES: in
+  // range.
   Payload Slice(size_t offset, size_t bytes) const;
 
-  // A place among the bytes; the first at first.
+  // A place among the bytes; by default their beginning.
   struct Position {
     size_t span = 0;
     size_t in_span = 0;
   };
-  // Copies the next `bytes` to `destination` and moves on, whatever the number of spans before.
-  // REQUIRES: so many are left.
+  // Copies the next `bytes` to `destination` and moves on, across spans if necessary. REQUIRES: so
+  // many bytes are left.
   void Read(Position& position, size_t bytes, void* destination) const;
 
   // Copies all bytes to `destination`, which has room for size().
   void CopyTo(void* destination) const;
 
-  // destination[i] += element i, the payload read as little-endian f32. Elements that straddle two
-  // spans are carried. REQUIRES: size() == 4 * destination.size().
+  // Adds element i to destination[i], reading the payload as little-endian f32. Elements may
+  // straddle two spans. REQUIRES: size() == 4 * destination.size().
   void AddTo(absl::Span<float> destination) const;
 
  private:

@@ -16,24 +16,24 @@ class Philox {
  public:
   explicit Philox(uint64_t key) : key_(key) {}
 
-  // A generator for one use: keyed by the job's seed, what for ("init", "shuffle", "dropout") and a
-  // logical name. Never key by rank.
+  // Makes a generator for one use, keyed by the job's seed, the purpose ("init", "shuffle",
+  // "dropout") and a logical name. Never key by rank.
   Philox(uint64_t seed, absl::string_view purpose, absl::string_view name);
 
-  // 128 random bits for a counter.
+  // Returns 128 random bits for a counter.
   std::array<uint32_t, 4> At(uint64_t low, uint64_t high = 0) const;
 
-  // 64 random bits for a counter.
+  // Returns 64 random bits for a counter.
   uint64_t Uint64(uint64_t low, uint64_t high = 0) const;
 
-  // Uniform in [0, 1) with 24 random bits.
+  // Returns a uniform number in [0, 1) with 24 random bits.
   float Uniform(uint64_t low, uint64_t high = 0) const;
 
-  // Normal with mean 0 and variance 1 (Box-Muller).
+  // Returns a normal number with mean 0 and variance 1 (Box-Muller).
   float Normal(uint64_t low, uint64_t high = 0) const;
 
-  // A value in [0, bound) without bias worth naming (multiply-shift of 64 bits). REQUIRES: bound >
-  // 0.
+  // Returns a number in [0, bound) with negligible bias (multiply-shift of 64 bits). REQUIRES:
+  // bound > 0.
   uint64_t Below(uint64_t bound, uint64_t low, uint64_t high = 0) const;
 
  private:

@@ -7,7 +7,7 @@
 
 namespace muster {
 
-// The release that this tree is, or is to become. No other file names it: packages ask the built
+// The release of this tree, made or to come. No other file names it: packages ask the built
 // `muster`. CHANGELOG.md says what is in it.
 inline constexpr char kRelease[] = "0.1.0";
 

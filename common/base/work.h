@@ -15,29 +15,29 @@
 
 namespace muster {
 
-// Something that runs on its own and ends once, with a status. Thread-safe.
+// Work that runs by itself and ends once, with a status. Thread-safe.
 class Work {
  public:
   virtual ~Work() = default;
 
-  // Blocks until the work ended, and returns its status. DEADLINE_EXCEEDED: it did not end within
-  // `timeout`; it goes on, and its result is still to come.
+  // Blocks until the work has ended, and returns its status. DEADLINE_EXCEEDED: the work did not
+  // end within `timeout`; the work goes on, and its result is still to come.
   virtual absl::Status Wait(absl::Duration timeout) = 0;
 
-  // Runs `done` once the work ended: at once, if it has, otherwise on the thread that ends it.
-  // `done` must not block.
+  // Calls `done` once the work has ended: at once if it has ended already, otherwise on the thread
+  // that ends it. `done` must not block.
   virtual void OnDone(std::function<void(const absl::Status&)> done) = 0;
 
-  // Ends the work with `reason` unless it has ended. What it set in motion elsewhere is not undone.
+  // Ends the work with `reason` unless the work has ended. Effects elsewhere are not undone.
   virtual void Abort(absl::Status reason) = 0;
 };
 
-// Work that ends when somebody hands it its result. Thread-safe; shared by the one who waits and
-// the one who ends it.
+// Work that ends when somebody sets its result. Thread-safe; shared by the thread that waits and
+// the thread that ends the work.
 template <typename T>
 class Pending final : public Work {
  public:
-  // The first result counts; later ones are dropped.
+  // Sets the result and ends the work. Only the first result counts.
   void Finish(absl::StatusOr<T> result) {
     std::vector<std::function<void(const absl::Status&)>> callbacks;
     const absl::Status status = result.status();
@@ -76,7 +76,7 @@ class Pending final : public Work {
 
   void Abort(absl::Status reason) override { Finish(std::move(reason)); }
 
-  // Waits, then moves the result out. To be called once.
+  // Waits, then moves the result out. Call this once.
   absl::StatusOr<T> Take(absl::Duration timeout) {
     if (absl::Status status = Wait(timeout); !status.ok()) return status;
     absl::MutexLock lock(&mutex_);

@@ -7,7 +7,7 @@
 
 namespace muster {
 
-// The upper half of an f32 as a type, for arrays of what DType::kBf16 names: storage only,
+// The upper half of an f32, as the element type of DType::kBf16 arrays. For storage only;
 // arithmetic is done in f32. Trivial; zero when value-initialised.
 struct BFloat16 {
   uint16_t bits;
@@ -20,10 +20,10 @@ static_assert(sizeof(BFloat16) == 2);
 MUSTER_ALWAYS_INLINE float ToFloat(BFloat16 value) { return F32OfBf16(value.bits); }
 MUSTER_ALWAYS_INLINE float ToFloat(float value) { return value; }
 
-// To nearest, ties to even. NaNs stay NaNs, made quiet.
+// Rounds to nearest, ties to even. NaNs stay NaNs, made quiet.
 MUSTER_ALWAYS_INLINE BFloat16 ToBFloat16(float value) { return {Bf16OfF32(value)}; }
 
-// *to = value, rounded where `to` is of fewer bits.
+// Sets *to = value, rounded if `to` has fewer bits.
 MUSTER_ALWAYS_INLINE void StoreRounded(float value, float* to) { *to = value; }
 MUSTER_ALWAYS_INLINE void StoreRounded(float value, BFloat16* to) { *to = ToBFloat16(value); }
 

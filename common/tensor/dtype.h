@@ -8,7 +8,7 @@ namespace muster {
 // Type of a tensor's elements. f16 is IEEE binary16; bf16 is the upper half of an f32.
 enum class DType { kF32, kF64, kF16, kBf16, kInt32, kInt64, kUint8 };
 
-// Bytes of one element.
+// Returns the number of bytes of one element.
 constexpr size_t SizeOf(DType type) {
   switch (type) {
     case DType::kF64:
@@ -26,7 +26,7 @@ constexpr size_t SizeOf(DType type) {
   return 0;
 }
 
-// Such as "f32".
+// Returns a name such as "f32".
 constexpr const char* Name(DType type) {
   switch (type) {
     case DType::kF32:

@@ -7,10 +7,10 @@
 
 namespace muster {
 
-// Between f32 and the bits of 16-bit floating point; towards 16 bits to nearest even. Without
-// branches, so that loops over them become vector code, and always inlined, so that every
-// instruction set gets its own. NaNs stay NaNs (quiet), with the upper bits of their payload: what
-// the F16C instructions give too.
+// Conversions between f32 and the bits of 16-bit floating point; conversions to 16 bits round to
+// nearest even. They have no branches, so that loops over them become vector code, and are always
+// inlined, so that each instruction set gets its own code. NaNs stay NaNs (quiet), with the upper
+// bits of their payload, as the F16C instructions do it.
 
 MUSTER_ALWAYS_INLINE float F32OfBits(uint32_t bits) {
   float value;
@@ -63,9 +63,9 @@ MUSTER_ALWAYS_INLINE uint16_t F16OfF32(float value) {
   return static_cast<uint16_t>(sign | result);
 }
 
-// IEEE binary16 as a type, for arrays of what DType::kF16 names: storage only, arithmetic is done
-// in f32. At most 65504; 11 bits of precision down to 2^-14, fewer down to 2^-24. Trivial; zero
-// when value-initialised.
+// IEEE binary16, as the element type of DType::kF16 arrays. For storage only; arithmetic is done in
+// f32. At most 65504; 11 bits of precision down to 2^-14, fewer down to 2^-24. Trivial; zero when
+// value-initialised.
 struct Float16 {
   uint16_t bits;
 
@@ -76,7 +76,7 @@ static_assert(sizeof(Float16) == 2);
 // Exact.
 MUSTER_ALWAYS_INLINE float ToFloat(Float16 value) { return F32OfF16(value.bits); }
 
-// To nearest, ties to even; an infinity past the largest number. NaNs stay NaNs, made quiet.
+// Rounds to nearest, ties to even; an infinity past the largest number. NaNs stay NaNs, made quiet.
 MUSTER_ALWAYS_INLINE Float16 ToFloat16(float value) { return {F16OfF32(value)}; }
 
 MUSTER_ALWAYS_INLINE void StoreRounded(float value, Float16* to) { *to = ToFloat16(value); }

@@ -8,7 +8,7 @@
 
 namespace muster {
 
-// What half.h does, for one type and one kind of machine. All kinds give the same bits.
+// The functions of half.h for one type and one kind of machine. All kinds give the same bits.
 struct HalfKernels {
   void (*round)(size_t n, const float* values, uint16_t* bits);
   void (*widen)(size_t n, const std::byte* bits, float* values);
@@ -18,11 +18,11 @@ struct HalfKernels {
                                uint16_t* bits);
 };
 
-// For any machine: loops that the compiler makes vector code of, once per instruction set.
+// Returns kernels for any machine: loops that the compiler vectorises, once per instruction set.
 const HalfKernels* PortableHalfKernels(DType type);
 
-// With the conversion instructions of AVX-512, which are several times faster for f16; null where
-// the machine has none.
+// Returns kernels with the conversion instructions of AVX-512, which are several times faster for
+// f16; null if the machine has none.
 const HalfKernels* Avx512HalfKernels(DType type);
 
 }  // namespace muster

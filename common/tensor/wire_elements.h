@@ -7,13 +7,13 @@
 
 namespace muster {
 
-// Payloads of little-endian elements of kF32, kBf16 or kF16, as transports deliver them: spans of
-// any length and alignment, elements that straddle them.
+// Payloads of little-endian elements of kF32, kBf16 or kF16, as transports deliver them: in spans
+// of any length and alignment; elements may straddle spans.
 
-// values[i] = element i, as f32. REQUIRES: payload.size() == SizeOf(type) * values.size().
+// Sets values[i] to element i, as f32. REQUIRES: payload.size() == SizeOf(type) * values.size().
 void ReadElements(DType type, const Payload& payload, absl::Span<float> values);
 
-// values[i] += element i. REQUIRES: the same.
+// Adds element i to values[i]. REQUIRES: as for ReadElements.
 void AddElements(DType type, const Payload& payload, absl::Span<float> values);
 
 }  // namespace muster

@@ -5,10 +5,10 @@
 
 namespace muster {
 
-// Sets aside a range of addresses that begins at a multiple of `alignment`, for mmap with MAP_FIXED
-// to put memory into; it takes none itself. munmap gives it back. Null: the system has no such
-// range. REQUIRES: bytes is a positive multiple of the system's page, alignment a power of two and
-// at least that page. Thread-safe.
+// Reserves a range of addresses that begins at a multiple of `alignment`, into which mmap with
+// MAP_FIXED may put memory; the range itself takes no memory. munmap frees the range. Returns null
+// if the system has no such range. REQUIRES: bytes is a positive multiple of the system's page
+// size; alignment is a power of two and at least the page size. Thread-safe.
 void* ReserveAligned(size_t bytes, size_t alignment);
 
 }  // namespace muster

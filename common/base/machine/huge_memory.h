@@ -6,22 +6,22 @@
 
 namespace muster {
 
-// Zeroed memory. From 2 MiB on it comes straight from the operating system, on pages of that size,
-// each of which is taken when it is first touched: a table larger than the processor's caches is
-// looked up at random, and with small pages every look-up would first wait for the page's address.
-// Not thread-safe.
+// Zeroed memory. From 2 MiB on the memory comes directly from the operating system, on pages of
+// that size, each allocated at its first touch. Look-ups in a table larger than the processor's
+// caches are random; with small pages each look-up would first wait for the page's address. Not
+// thread-safe.
 class HugeMemory {
  public:
   static constexpr size_t kPageBytes = size_t{2} << 20;
 
   enum class Pages {
     kHuge,
-    // For what may stay small: only pages that are touched take memory.
+    // For memory that may stay small: only touched pages are allocated.
     kSmall,
   };
 
   HugeMemory() = default;
-  // Aborts when there is no memory.
+  // Aborts if there is no memory.
   explicit HugeMemory(size_t bytes, Pages pages = Pages::kHuge);
   ~HugeMemory();
   HugeMemory(HugeMemory&& other) noexcept { *this = std::move(other); }

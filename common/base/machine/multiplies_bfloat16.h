@@ -3,13 +3,13 @@
 
 namespace muster {
 
-// Whether this machine has instructions for products of bf16 that are faster than those of f32. So
-// not Intel's cores from Sapphire Rapids on where the matrix unit (AMX) is hidden from us: they run
-// VDPBF16PS at a quarter of the rate of the f32 instruction, half its products per second. A
-// property of the machine, not measured, so that it is the same in every run. Thread-safe.
+// Returns true if this machine multiplies bf16 faster than f32. That excludes Intel's cores from
+// Sapphire Rapids on if the matrix unit (AMX) is hidden: they run VDPBF16PS at a quarter of the
+// rate of the f32 instruction, which is half its products per second. The answer is a property of
+// the machine, not measured, so that it is the same in every run. Thread-safe.
 bool MultipliesBFloat16();
 
-// Makes the whole process compute as on a machine without such instructions.
+// Makes the whole process compute as if the machine did not multiply bf16 faster.
 void HideBFloat16ProductsForTesting();
 
 }  // namespace muster

@@ -3,10 +3,10 @@
 
 namespace muster {
 
-// Starts to load the processor's line at an address, which may be any.
+// Starts to load the cache line at any address.
 //
-// The empty statement is what makes it work: GCC takes a function of nothing but __builtin_prefetch
-// for one without effect, and drops the calls of it, and of inline functions that only call it.
+// The empty statement is necessary: GCC treats a function of nothing but __builtin_prefetch as one
+// without effect, and drops calls of it and of inline functions that only call it.
 inline void Prefetch(const void* address) {
   __builtin_prefetch(address);
   asm volatile("");

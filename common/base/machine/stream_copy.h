@@ -5,12 +5,12 @@
 
 namespace muster {
 
-// Copies past the caches: for what is read later, if at all by this processor. The lines that are
-// written are not loaded first, which is a third of a long copy's traffic. May be overtaken by
-// ordinary stores until StreamFence.
+// Copies past the caches, for data that this processor reads later if at all. The written lines are
+// not loaded first, which saves a third of a long copy's traffic. Ordinary stores may overtake the
+// copy until StreamFence.
 void StreamCopy(std::byte* out, const std::byte* in, size_t bytes);
 
-// What was stream-copied before is seen before what this thread stores from now on.
+// Makes earlier stream copies visible before this thread's later stores.
 void StreamFence();
 
 }  // namespace muster

@@ -6,19 +6,19 @@
 
 namespace muster {
 
-// What the system lets this process use of the machine: less than there is where it is bound to
-// some processors, or where it or a group around it has limits, as containers have.
+// What the system lets this process use of the machine: less than there is if the process is bound
+// to some processors, or if it or a group around it has limits, as containers have.
 struct UsableResources {
   // At least 1. Part of a processor counts as one.
   int processors = 1;
   uint64_t memory_bytes = 0;
 };
 
-// Asks the system. Limits are those of cgroup v2 (cpu.max, memory.max); v1's are not looked for.
-// `root` is where /proc and /sys are found, for tests. Thread-safe.
+// Asks the system. Reads the limits of cgroup v2 (cpu.max, memory.max), not v1's. `root` is the
+// folder that holds /proc and /sys, for tests. Thread-safe.
 UsableResources FindUsableResources(const std::string& root = "");
 
-// The processors of FindUsableResources(), which is where a default number of threads comes from.
+// Returns the processors of FindUsableResources(), the default number of threads.
 int UsableProcessors();
 
 }  // namespace muster

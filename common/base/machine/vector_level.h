@@ -3,10 +3,9 @@
 
 namespace muster {
 
-// What a processor's vector instructions are good for, as our kernels use them. Each level has what
-// those before it have.
+// Vector instructions of a processor, as our kernels use them. Each level includes those before it.
 enum class VectorLevel {
-  // What every processor of the architecture has.
+  // Instructions that every processor of the architecture has.
   kBaseline,
   // AVX2, FMA and F16C.
   kAvx2,
@@ -14,7 +13,7 @@ enum class VectorLevel {
   kAvx512,
 };
 
-// Of the processor that this runs on. Thread-safe.
+// Returns the level of this processor. Thread-safe.
 VectorLevel ProcessorVectorLevel();
 
 }  // namespace muster
