@@ -11,18 +11,18 @@
 namespace muster {
 
 // The area under the ROC curve is the probability that a positive example scores higher than a
-// negative one, a tie counting half: the Mann-Whitney statistic with mid-ranks, (sum over positives
-// of the negatives below, plus half of those level) / (positives × negatives). 0.5 is guessing, 1 a
-// perfect order.
+// negative one, a tie counting half. This is the Mann-Whitney statistic with mid-ranks, (sum over
+// positives of the negatives below, plus half of the negatives with an equal score) / (positives ×
+// negatives). 0.5 is guessing, 1 a perfect order.
 
-// The exact area. Sorts a copy of the scores: 8 bytes of memory and O(log n) time per example. The
-// result depends on the set of (score, label) only, never on their order. The score of example i is
-// scores[i], its label labels[i]. InvalidArgument: the lengths differ, a label is neither 0 nor 1,
-// or a score is NaN. FailedPrecondition: all examples are of one class, so there is no area (the
-// message says which).
+// Returns the exact area. Sorts a copy of the scores: 8 bytes of memory and O(log n) time per
+// example. The result does not depend on the order of examples. Example i has the score scores[i]
+// and the label labels[i]. InvalidArgument: the lengths differ, a label is neither 0 nor 1, or a
+// score is NaN. FailedPrecondition: all examples are of one class, so there is no area; the message
+// says which class.
 absl::StatusOr<double> ExactAuc(absl::Span<const float> scores, absl::Span<const uint8_t> labels);
 
-// How many examples of each class fell into which bin of equal width over the probabilities [0, 1].
+// Numbers of examples of each class per bin; bins have equal width over the probabilities [0, 1].
 // Counts of different examples add up, so tasks can exchange them at a fixed cost.
 struct ScoreBins {
   static constexpr int kDefaultBins = 4096;
@@ -34,13 +34,13 @@ struct ScoreBins {
 };
 
 // Counts examples into bins. InvalidArgument, with `bins` unchanged: the lengths differ, a label is
-// neither 0 nor 1, or a score is no probability.
+// neither 0 nor 1, or a score is not a probability.
 absl::Status AddToBins(absl::Span<const float> scores, absl::Span<const uint8_t> labels,
                        ScoreBins& bins);
 
-// The area as bins show it: examples of one bin count as ties, so it differs from the exact area by
-// at most half of the share of (positive, negative) pairs that fall into one bin. InvalidArgument:
-// the lengths differ. FailedPrecondition: all examples are of one class.
+// Returns the area by bins. Examples of one bin count as ties, so the result differs from the exact
+// area by at most half of the share of (positive, negative) pairs that fall into one bin.
+// InvalidArgument: the lengths differ. FailedPrecondition: all examples are of one class.
 absl::StatusOr<double> BinnedAuc(absl::Span<const uint64_t> positive,
                                  absl::Span<const uint64_t> negative);
 

@@ -8,26 +8,26 @@
 
 namespace muster {
 
-// Sums over evaluated examples; shares of several tasks add up.
+// Sums over evaluated examples. Sums of several tasks add up.
 struct EvaluationSums {
   // In nats.
   double loss_sum = 0;
   uint64_t correct = 0;
   uint64_t examples = 0;
-  // What was predicted: one per example, or many where an example is a sequence.
+  // Number of predictions: one per example, or many if an example is a sequence.
   uint64_t labels = 0;
-  // Bytes of text that the labels stand for; as many as labels where each is one byte.
+  // Bytes of text of the labels; equal to `labels` if each label is one byte.
   double text_bytes = 0;
 };
 
-// Whether a metric's greater values are the better ones: not for loss, perplexity and
+// Returns true if greater values of a metric are better; false for loss, perplexity and
 // bits_per_byte.
 bool HigherIsBetter(absl::string_view metric);
 
-// The value of a metric that follows from sums: loss (mean over the labels, in nats), perplexity
-// (its exponential), accuracy (share of the labels, in [0, 1]) or bits_per_byte (loss in bits over
-// the bytes of text). InvalidArgument: another metric (auc and binned_auc come from scores, see
-// auc.h). FailedPrecondition: there are no labels, or for bits_per_byte no bytes.
+// Returns the value of a metric that follows from sums: loss (mean over the labels, in nats),
+// perplexity (its exponential), accuracy (share of the labels, in [0, 1]) or bits_per_byte (loss in
+// bits over the bytes of text). InvalidArgument: another metric (auc and binned_auc are computed
+// from scores, see auc.h). FailedPrecondition: there are no labels, or for bits_per_byte no bytes.
 absl::StatusOr<double> MetricFromSums(absl::string_view metric, const EvaluationSums& sums);
 
 }  // namespace muster

@@ -12,39 +12,39 @@
 
 namespace muster {
 
-// Reads the keys of a config.json one after another. The first that is wrong is remembered, and so
-// is every key that was asked for, so that RefuseOthers finds those that nobody knows. `json` must
-// outlive this object. Not thread-safe.
+// Reads the keys of a config.json one after another. Remembers the first key that is wrong, and
+// every key that was asked for, so that RefuseOthers finds unknown keys. `json` must outlive this
+// object. Not thread-safe.
 class ConfigFields {
  public:
   ConfigFields(const nlohmann::json& json, std::string origin);
 
-  // InvalidArgument: a key was wrong; names origin, key, value and what is understood.
+  // InvalidArgument: a key was wrong; names origin, key, value and what is supported.
   const absl::Status& status() const { return status_; }
 
-  // Whether the key is there, be it null.
+  // Returns true if the key is there, even with the value null.
   bool Has(const char* key) const { return json_.contains(key); }
 
-  // The key's value; null if it is not there.
+  // Returns the key's value; null if the key is not there.
   const nlohmann::json& Get(const char* key);
 
-  // A whole number from 1 to `most`; without a default the key must be there.
+  // Returns a whole number from 1 to `most`. Without a default the key must be there.
   uint32_t Count(const char* key, uint64_t most);
   uint32_t Count(const char* key, uint64_t most, uint32_t left_out);
 
-  // A number above 0.
+  // Returns a number above 0.
   float Positive(const char* key, float left_out);
 
-  // A number from 0 to below 1.
+  // Returns a number from 0 to below 1.
   float Probability(const char* key, float left_out);
 
   bool Flag(const char* key, bool left_out);
 
-  // Refuses another value than the expected one, which is what Muster computes anyway; what is not
-  // there, or null, is that one. `instead` says what would work.
+  // Refuses any value but the expected one, which is what Muster computes. A missing key or null
+  // counts as expected. `instead` says what would work.
   void Expect(const char* key, const nlohmann::json& expected, absl::string_view instead = "");
 
-  // The same where several names mean that computation.
+  // Like Expect, if several values mean the same computation.
   void ExpectOneOf(const char* key, absl::Span<const char* const> expected,
                    absl::string_view instead = "");
 
@@ -54,7 +54,7 @@ class ConfigFields {
   // Refuses the key with its value.
   void Refuse(const char* key, absl::string_view expected);
 
-  // Refuses every key that nobody asked for; null is as if it were not there.
+  // Refuses every key that was not asked for, unless its value is null.
   void RefuseOthers();
 
  private:

@@ -11,10 +11,10 @@
 
 namespace muster {
 
-// Writes weights as a complete checkpoint at clock 0, without optimizer state, which jobs start
-// from. `tokenizer` is what the weights learned from, as far as that is known. Tensors pass through
-// memory one by one. AlreadyExists: `folder` holds a checkpoint. Errors of the weights and the
-// storage as they are.
+// Writes weights as a complete checkpoint at clock 0, without optimizer state, for jobs to start
+// from. `tokenizer` is what the weights learned from, if known. Tensors pass through memory one by
+// one. AlreadyExists: `folder` holds a checkpoint. Other errors are those of the weights and the
+// storage.
 absl::Status WriteImportedCheckpoint(CheckpointStorage& storage, absl::string_view folder,
                                      const Weights& weights,
                                      const std::optional<TokenizerIdentity>& tokenizer);

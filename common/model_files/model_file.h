@@ -17,13 +17,13 @@
 
 namespace muster {
 
-// What `muster export` writes of a transformer: a safetensors file under Muster's own names, which
-// says in its metadata what the model is (a v1::TransformerSpec in text format) and, if that was
-// known, how its tokens are made ("bytes", or a tokenizer.json).
+// What `muster export` writes for a transformer: a safetensors file with Muster's tensor names. Its
+// metadata hold the model (a v1::TransformerSpec in text format) and, if known, how its tokens are
+// made ("bytes", or a tokenizer.json).
 class ModelFile final : public Weights {
  public:
-  // NotFound: there is none. InvalidArgument: it is no such file, or does not say what model it
-  // holds.
+  // NotFound: there is no such file. InvalidArgument: the file is not a safetensors file, or does
+  // not say what model it holds.
   static absl::StatusOr<std::unique_ptr<const ModelFile>> Open(const std::string& path);
   ~ModelFile() override;
 
@@ -31,9 +31,9 @@ class ModelFile final : public Weights {
   const std::vector<MusterTensor>& tensors() const override { return tensors_; }
   absl::Status Read(const std::string& tensor, std::vector<float>& values) const override;
 
-  // As Tokenizer::json() gives it; none if the file does not say.
+  // Returns what Tokenizer::json() gave; nothing if the file does not have it.
   const std::optional<std::string>& tokenizer_json() const { return tokenizer_json_; }
-  // That the weights learned from the tokens of; none if the file does not say.
+  // Returns the tokenizer that the weights learned from; nothing if the file does not say.
   std::optional<TokenizerIdentity> tokenizer() const;
 
  private:
@@ -48,28 +48,28 @@ class ModelFile final : public Weights {
   std::optional<std::string> tokenizer_json_;
 };
 
-// The metadata that makes an exported file a ModelFile; `tokenizer_json` is as above.
+// Returns the metadata that make an exported file a ModelFile; `tokenizer_json` is as above.
 std::map<std::string, std::string> ModelFileMetadata(
     const v1::TransformerSpec& spec, const std::optional<std::string>& tokenizer_json);
 
-// Adds metadata to a safetensors file that passes by in pieces. Not thread-safe.
+// Adds metadata to a safetensors file that is passed through in consecutive parts. Not thread-safe.
 class MetadataInserter {
  public:
   using Metadata = std::map<std::string, std::string>;
-  // What to add to a file that has this already.
+  // Returns what to add to a file that has the metadata `present`.
   using Make = std::function<absl::StatusOr<Metadata>(const Metadata& present)>;
   using Sink = std::function<absl::Status(absl::string_view)>;
 
   MetadataInserter(Make make, Sink sink);
 
-  // InvalidArgument: what passes by is no safetensors file. Or an error of `make`, before the sink
-  // got anything, or the sink's.
+  // InvalidArgument: the bytes are not a safetensors file. Other errors are those of `make`, before
+  // the sink got anything, or of the sink.
   absl::Status Write(absl::string_view bytes);
 
  private:
   const Make make_;
   const Sink sink_;
-  // What has come of the header; once it has passed, nothing.
+  // The part of the header that has come; empty once the header has passed.
   std::string header_;
   bool passed_ = false;
 };

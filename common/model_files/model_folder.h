@@ -17,16 +17,16 @@
 
 namespace muster {
 
-// A transformer in a folder as Hugging Face lays it out: config.json, model.safetensors (or several
+// A transformer in a folder in Hugging Face's layout: config.json, model.safetensors (or several
 // files and model.safetensors.index.json), and its tokenizer, if there is one: tokenizer.json, or
 // vocab.json and merges.txt. Immutable, so thread-safe.
 class ModelFolder final : public Weights {
  public:
-  // Of several files, the index says which holds a tensor; others of that name are not read. Where
-  // the head is the embedding, either name will do. NotFound: the folder or a file of it is
-  // missing. InvalidArgument: a file is damaged, the model is of a kind that Muster does not
-  // compute (names the field), a tensor is missing, of another shape than config.json says, or of
-  // no known use.
+  // If there are several files, the index says which file holds a tensor; tensors of that name in
+  // other files are not read. If the head is the embedding, either name will do. NotFound: the
+  // folder or one of its files is missing. InvalidArgument: a file is damaged; Muster does not
+  // compute this kind of model (names the field); a tensor is missing, has another shape than
+  // config.json says, or has no known use.
   static absl::StatusOr<std::unique_ptr<const ModelFolder>> Open(const std::string& folder);
   ~ModelFolder() override;
 
@@ -38,9 +38,9 @@ class ModelFolder final : public Weights {
   explicit ModelFolder(std::string folder);
 
   absl::Status OpenFiles();
-  // Notes the tensors of a file: all, or those that the index says are in it.
+  // Notes the tensors of a file: all of them, or those that the index says are in the file.
   absl::Status AddTensors(const SafetensorsFile& file, const std::set<std::string>* indexed);
-  // Finds each tensor of the layout, and refuses what is left over.
+  // Finds each tensor of the layout, and refuses tensors that are left over.
   absl::Status Match();
   const SafetensorsTensor* Find(const std::string& name) const;
 
@@ -55,22 +55,22 @@ class ModelFolder final : public Weights {
 
 struct ModelFolderContents {
   const Weights& weights;
-  // Empty where none is known.
+  // Empty if no tokenizer is known.
   std::string tokenizer_json = "";
-  // The tokenizer's token that ends a document, and its text.
+  // Token that ends a document, and its text.
   std::optional<int32_t> end_of_text = std::nullopt;
   std::string end_of_text_name = "";
 };
 
-// Refuses now what WriteModelFolder would refuse later of the names of its files.
+// Refuses file names that WriteModelFolder would refuse later.
 absl::Status CheckModelFolder(const std::string& folder, Replace replace);
 
-// Writes such a folder, which is made if need be: config.json, model.safetensors in f32, and for a
-// tokenizer tokenizer.json and tokenizer_config.json, without which readers would take the family's
-// own tokenizer. InvalidArgument: the transformer is of neither known family or of impossible
-// sizes, or a tensor is missing or of another shape than it has; names it, and nothing is written,
-// unless it is only found when the tensor is read. Or an error of OutputFile
-// (common/files/output_file.h): a file is there already, or cannot be written.
+// Writes such a folder, which is created if necessary: config.json, model.safetensors in f32, and
+// for a tokenizer tokenizer.json and tokenizer_config.json, without which readers would use the
+// family's own tokenizer. InvalidArgument: the transformer is of neither known family or has
+// impossible sizes, or a tensor is missing or has the wrong shape; names it. Then nothing is
+// written, unless the mistake only shows when the tensor is read. Other errors are those of
+// OutputFile (common/files/output_file.h): a file is there already, or cannot be written.
 absl::Status WriteModelFolder(const std::string& folder, const ModelFolderContents& contents,
                               Replace replace = Replace::kNever);
 

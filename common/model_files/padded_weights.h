@@ -11,11 +11,11 @@
 
 namespace muster {
 
-// Other weights with the rows of the embedding and the head made a multiple of a number
-// (TransformerSpec.pad_vocabulary_to), the new ones zeros, as a job that pads them starts from.
+// Other weights, with the rows of the embedding and the head padded with zeros to a multiple of a
+// number (TransformerSpec.pad_vocabulary_to). Jobs that pad start from such weights.
 class PaddedWeights final : public Weights {
  public:
-  // `weights` have no padding, and outlive this. REQUIRES: multiple >= 1.
+  // `weights` have no padding, and outlive this object. REQUIRES: multiple >= 1.
   PaddedWeights(const Weights& weights, uint32_t multiple);
   ~PaddedWeights() override;
 

@@ -13,14 +13,14 @@
 
 namespace muster {
 
-// Specifications of small transformers, complete.
+// Complete specifications of small transformers.
 v1::TransformerSpec SmallGpt2();
 v1::TransformerSpec SmallLlama();
 
-// Weights in memory, each of a value of its own.
+// Weights in memory, each with a different value.
 class TestWeights final : public Weights {
  public:
-  // What may be wrong with a damaged file.
+  // Let a test damage the weights.
   std::vector<MusterTensor>& tensors_to_spoil() { return tensors_; }
   std::map<std::string, std::vector<float>>& values_to_spoil() { return values_; }
   v1::TransformerSpec& spec_to_spoil() { return spec_; }

@@ -11,15 +11,15 @@
 
 namespace muster {
 
-// The config.json of a transformer, as GPT2Config and LlamaConfig read it. `end_of_text` is its
+// Returns the config.json of a transformer for GPT2Config or LlamaConfig. `end_of_text` is the
 // tokenizer's. REQUIRES: the specification is complete (FillTransformerDefaults) and of the family.
 std::string WriteTransformerConfig(HuggingFaceFamily family, const v1::TransformerSpec& spec,
                                    std::optional<int32_t> end_of_text);
 
-// Reads a config.json; the specification comes out complete. `origin` names it in errors. Each key
-// is understood, known to change nothing that the model computes, or refused. InvalidArgument: it
-// is no JSON, a key is missing, out of range or unknown, or the model is of another family, or
-// computes in a way that Muster does not; the message names key, value, what is understood and what
+// Reads a config.json into a complete specification. `origin` names the file in errors. Each key is
+// supported, known not to change what the model computes, or refused. InvalidArgument: the text is
+// not JSON; a key is missing, out of range or unknown; or the model is of another family, or
+// computes in a way that Muster does not. The message names key, value, what is supported and what
 // would work instead.
 absl::Status ParseTransformerConfig(absl::string_view text, const std::string& origin,
                                     v1::TransformerSpec& spec);

@@ -9,19 +9,19 @@
 
 namespace muster {
 
-// A transformer's weights, wherever they are kept. Thread-safe.
+// A transformer's weights in some storage. Thread-safe.
 class Weights {
  public:
   virtual ~Weights() = default;
 
-  // Complete: no field is left to its default.
+  // Returns the complete specification: no field is left to its default.
   virtual const v1::TransformerSpec& spec() const = 0;
 
-  // Muster's tensors that are there, tied ones left out.
+  // Returns the existing tensors of Muster's, without tied ones.
   virtual const std::vector<MusterTensor>& tensors() const = 0;
 
-  // Replaces `values` by a tensor's elements, row-major. NotFound: there is none of this name.
-  // InvalidArgument: its type cannot be read.
+  // Replaces `values` by a tensor's elements, row-major. NotFound: there is no tensor of this name.
+  // InvalidArgument: the tensor's type cannot be read.
   virtual absl::Status Read(const std::string& tensor, std::vector<float>& values) const = 0;
 };
 

@@ -15,9 +15,9 @@
 
 namespace muster {
 
-// A tensor as a safetensors file holds it. Borrows the file's bytes.
+// A tensor of a safetensors file. Borrows the file's bytes.
 struct SafetensorsTensor {
-  // As the format names it: "F32", "BF16", "U64", …
+  // The format's name of the type: "F32", "BF16", "U64", …
   std::string dtype;
   std::vector<int64_t> shape;
   // Row-major, little-endian.
@@ -27,17 +27,17 @@ struct SafetensorsTensor {
 };
 
 // A file in the safetensors format: a little-endian u64 length, a JSON object of that length with
-// type, shape and place of each tensor, then their bytes. Mapped if it is large. Immutable, so
+// the type, shape and place of each tensor, then the tensors' bytes. Mapped if large. Immutable, so
 // thread-safe.
 class SafetensorsFile {
  public:
-  // NotFound: there is none. InvalidArgument: it is no such file, or a tensor lies outside of it or
-  // has another length than its shape says. All name the path.
+  // NotFound: there is no such file. InvalidArgument: the file is not in this format, or a tensor
+  // lies outside the file or has another length than its shape says. All name the path.
   static absl::StatusOr<std::unique_ptr<const SafetensorsFile>> Open(const std::string& path);
 
   const std::string& path() const { return path_; }
   const std::map<std::string, SafetensorsTensor>& tensors() const { return tensors_; }
-  // Of what is not a tensor, by name.
+  // Metadata by name, which belong to no tensor.
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
  private:
@@ -53,7 +53,7 @@ class SafetensorsFile {
 };
 
 // Copies elements [first, first + out.size()) of an F32, F16 or BF16 tensor as f32. `name` is for
-// messages. InvalidArgument: another type. REQUIRES: the range lies in the tensor.
+// messages. InvalidArgument: the tensor has another type. REQUIRES: the range lies in the tensor.
 absl::Status ReadAsFloats(const SafetensorsTensor& tensor, absl::string_view name, int64_t first,
                           absl::Span<float> out);
 

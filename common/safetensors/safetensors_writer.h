@@ -14,8 +14,8 @@
 
 namespace muster {
 
-// Writes a safetensors file of F32 tensors as a stream. It appears under its name when it is
-// complete (common/files/output_file.h). Not thread-safe.
+// Writes a safetensors file of F32 tensors as a stream. The file gets its name when it is complete
+// (common/files/output_file.h). Not thread-safe.
 class SafetensorsWriter {
  public:
   struct Tensor {
@@ -23,16 +23,16 @@ class SafetensorsWriter {
     std::vector<int64_t> shape;
   };
 
-  // `tensors` says what will come, in this order, under names of their own. Errors are
-  // OutputFile's.
+  // `tensors` says which tensors will come, in this order and with unique names. Errors are those
+  // of OutputFile.
   static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(
       const std::string& path, const std::vector<Tensor>& tensors,
       const std::map<std::string, std::string>& metadata, Replace replace = Replace::kNever);
 
-  // The next elements of the tensors, row-major; any number at a time.
+  // Appends the next elements of the tensors, row-major, any number at a time.
   void Append(absl::Span<const float> values);
 
-  // FailedPrecondition: other than the announced number of elements came. Or an error of
+  // FailedPrecondition: the number of elements is not the announced one. Other errors are those of
   // OutputFile.
   absl::Status Finish();
 
@@ -41,7 +41,7 @@ class SafetensorsWriter {
 
   const std::string path_;
   const std::unique_ptr<OutputFile> file_;
-  // Of the first write that failed.
+  // Error of the first write that failed.
   absl::Status status_;
   // Elements that are still to come.
   int64_t left_;

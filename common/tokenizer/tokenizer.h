@@ -12,8 +12,8 @@
 
 namespace muster {
 
-// Turns any bytes into tokens and back: decoding what was encoded gives exactly the same bytes, be
-// they text or not. Immutable, so thread-safe.
+// Turns any bytes into tokens and back. Decoding gives exactly the encoded bytes, whether they are
+// text or not. Immutable, so thread-safe.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -21,31 +21,31 @@ class Tokenizer {
   // Tokens lie in [0, vocabulary).
   virtual int64_t vocabulary() const = 0;
 
-  // The token that separates documents, if there is one.
+  // Returns the token that separates documents, if there is one.
   virtual std::optional<int32_t> end_of_text() const = 0;
 
-  // Calls `sink` with the text's tokens in order, some at a time. The text of an added token such
-  // as the end-of-text is that token wherever it stands.
+  // Calls `sink` with the text's tokens in order, some at a time. The text of an added token, such
+  // as the end-of-text, becomes that token wherever it occurs.
   virtual void Encode(absl::string_view text,
                       absl::FunctionRef<void(absl::Span<const int32_t> tokens)> sink) const = 0;
 
-  // The bytes that a token stands for; may be a part of a character. Valid as long as this object.
+  // Returns the bytes of a token, which may be part of a character. Valid as long as this object.
   // REQUIRES: the token lies in [0, vocabulary).
   virtual absl::string_view BytesOf(int32_t token) const = 0;
 
-  // The tokenizer as a tokenizer.json, empty for plain bytes. Equal tokenizers give equal texts,
-  // and ParseTokenizer makes an equal one from it.
+  // Returns the tokenizer as a tokenizer.json, empty for plain bytes. Equal tokenizers give equal
+  // texts, and ParseTokenizer makes an equal tokenizer from the text.
   virtual const std::string& json() const = 0;
 
-  // Equal for tokenizers that encode alike, wherever their files came from; the same in all
-  // versions of Muster, which store it beside weights.
+  // Returns a value that is equal for tokenizers that encode alike, wherever their files came from.
+  // It is the same in all versions of Muster, which store it beside weights.
   virtual uint64_t fingerprint() const = 0;
 };
 
-// All tokens of a text.
+// Returns all tokens of a text.
 std::vector<int32_t> EncodeAll(const Tokenizer& tokenizer, absl::string_view text);
 
-// The bytes that tokens stand for. REQUIRES: as BytesOf.
+// Returns the bytes of tokens. REQUIRES: as BytesOf.
 std::string Decode(const Tokenizer& tokenizer, absl::Span<const int32_t> tokens);
 
 }  // namespace muster

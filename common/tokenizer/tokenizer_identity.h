@@ -11,25 +11,25 @@
 
 namespace muster {
 
-// What is kept of a tokenizer beside the weights that learned from its tokens: tokenizers of one
-// size are told apart by nothing in the weights themselves.
+// Identity of a tokenizer, stored beside the weights that learned from its tokens: the weights
+// alone do not tell tokenizers of one size apart.
 struct TokenizerIdentity {
   // Tokenizer::fingerprint().
   uint64_t fingerprint = 0;
-  // Where it was found, for messages: "bytes", or the path of a tokenizer or of a token file.
+  // Name for messages: "bytes", or the path of a tokenizer or of a token file.
   std::string name;
 };
 
-// Refuses tokens of another tokenizer than `weights`, by the name that messages give them, learned
-// from. InvalidArgument: names both.
+// Checks that the tokenizer `given` is the one that `weights` learned from; `weights` is their name
+// in messages. InvalidArgument: names both tokenizers.
 absl::Status CheckSameTokenizer(absl::string_view weights, const TokenizerIdentity& learned,
                                 const TokenizerIdentity& given);
 
-// As the metadata of a safetensors file hold it.
+// Adds the identity to the metadata of a safetensors file.
 void AddToMetadata(const TokenizerIdentity& tokenizer,
                    std::map<std::string, std::string>& metadata);
 
-// None: the metadata do not say, or in a way that is not understood.
+// Returns the identity in the metadata; nothing if they have none, or one that is not understood.
 std::optional<TokenizerIdentity> TokenizerOfMetadata(
     const std::map<std::string, std::string>& metadata);
 

@@ -10,13 +10,13 @@ namespace muster {
 
 struct BpeVocabulary;
 
-// The vocabulary as a tokenizer.json that Hugging Face's tokenizers read as well: byte-level BPE
-// without normalisation. Equal vocabularies give equal texts.
+// Returns the vocabulary as a tokenizer.json that Hugging Face's tokenizers can read, too:
+// byte-level BPE without normalisation. Equal vocabularies give equal texts.
 std::string WriteBpeJson(const BpeVocabulary& vocabulary);
 
-// Reads a tokenizer.json; `origin` names it in errors. InvalidArgument: it is no JSON, misses
-// something, or is of another kind than byte-level BPE with GPT-2's words; the message names the
-// field, the kind of its value and what is understood.
+// Reads a tokenizer.json; `origin` names the file in errors. InvalidArgument: the text is not JSON,
+// lacks something, or is of another kind than byte-level BPE with GPT-2's words; the message names
+// the field, the kind of its value and what is supported.
 absl::StatusOr<BpeVocabulary> ParseBpeJson(absl::string_view text, const std::string& origin);
 
 }  // namespace muster

@@ -13,26 +13,27 @@
 
 namespace muster {
 
-// What the file forms of a vocabulary, tokenizer.json and GPT-2's pair of files, have in common.
-// `origin` names the file in errors, which are InvalidArgument, say of what kind a value is and
-// quote nothing of it (common/text/length_of.h).
+// Shared by the readers of a vocabulary's file forms, tokenizer.json and GPT-2's pair of files.
+// `origin` names the file in errors, which are InvalidArgument. They say of what kind a value is
+// and quote nothing of it (common/text/length_of.h).
 
-// The error that a field has a value of this kind; `expected` says what is understood. Names that
-// files have in common, as "WordPiece", are a kind.
+// Returns the error that a field has a value of this kind; `expected` says what is supported. A
+// name that many files use, such as "WordPiece", counts as a kind.
 absl::Status RefuseField(const std::string& origin, absl::string_view field,
                          const nlohmann::json& value, absl::string_view expected);
 
-// The member of an object; null where there is none, or no object.
+// Returns the member of an object; null if there is no such member, or no object.
 const nlohmann::json& MemberOf(const nlohmann::json& object, const std::string& name);
 
-// Whether the value of an option says that it is off: null, false or "".
+// Returns true if an option's value means off: null, false or "".
 bool IsOff(const nlohmann::json& value);
 
-// The first id that is too large for a file with these entries: ids index a table.
+// Returns the first id that is too large for a file with these entries. Ids index a table, so they
+// are limited.
 int64_t TokenIdLimit(const nlohmann::json& vocab, const nlohmann::json& added);
 
-// Reads a list of added tokens as tokenizer.json has it; null is an empty one. They come before the
-// vocabulary.
+// Reads a list of added tokens as in tokenizer.json; null means an empty list. Call this before the
+// vocabulary is read.
 absl::Status ParseAddedTokens(const nlohmann::json& added, const std::string& origin,
                               int64_t id_limit, BpeVocabulary& vocabulary);
 

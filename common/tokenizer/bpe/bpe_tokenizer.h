@@ -17,13 +17,14 @@
 
 namespace muster {
 
-// All that makes a byte-level BPE tokenizer.
+// The data of a byte-level BPE tokenizer.
 struct BpeVocabulary {
   struct AddedToken {
     int32_t id = 0;
     std::string content;
-    // What other readers do with it, kept for them: leave a special one out when they decode, and
-    // look for a normalized one in the text as their normalizer leaves it. Encodes alike here.
+    // Kept for other readers, which leave a special token out when they decode, and look for a
+    // normalized token in the text as their normalizer leaves it. Neither changes how Muster
+    // encodes.
     bool special = true;
     bool normalized = false;
   };
@@ -32,34 +33,35 @@ struct BpeVocabulary {
   std::vector<std::string> tokens;
   // Pairs of tokens that become one, in the order they were learned.
   std::vector<std::pair<int32_t, int32_t>> merges;
-  // Tokens that are found in the text as such, before it is cut into words. They are in `tokens`
-  // too, where one may have the bytes of a token of the words: it is the one that encoding gives.
+  // Tokens that are found in the text as such, before the text is divided into words. They are in
+  // `tokens`, too. If an added token has the bytes of a token of the words, encoding gives the
+  // added one.
   std::vector<AddedToken> added;
 };
 
-// The 256 bytes under their own numbers and nothing learned: what ByteTokenizer is, for those who
-// read files of vocabularies alone.
+// Returns the 256 bytes under their own numbers and nothing learned. This is ByteTokenizer, for
+// readers that only know vocabulary files.
 BpeVocabulary BytesAsVocabulary();
 
-// The ids of its added tokens.
+// Returns the ids of the vocabulary's added tokens.
 absl::flat_hash_set<int32_t> AddedIds(const BpeVocabulary& vocabulary);
 
-// The names under which vocabularies keep the token that ends a document, most usual first.
+// Returns the names under which vocabularies keep the token that ends a document, most usual first.
 absl::Span<const char* const> EndOfTextNames();
 
-// The added token with the most usual of these names; none if there is no such token.
+// Returns the added token with the most usual of these names, or nothing if there is none.
 std::optional<int32_t> FindEndOfText(const BpeVocabulary& vocabulary);
 
-// Tokenizer::fingerprint() of the vocabulary's tokenizer.
+// Returns Tokenizer::fingerprint() of the vocabulary's tokenizer.
 uint64_t VocabularyFingerprint(const BpeVocabulary& vocabulary);
 
 // Byte-level byte-pair encoding (Sennrich, Haddow, Birch 2016, over bytes as in GPT-2, Radford et
-// al. 2019). The text is cut at added tokens, then into words (pre_tokenizer.h); a word starts as
-// its bytes, and of all neighbours that are a learned pair the one learned first (of these the
-// leftmost) is joined, until there is none.
+// al. 2019). The text is divided at added tokens, then into words (pre_tokenizer.h). A word starts
+// as its bytes. Then, as long as some neighbours are a learned pair, the pair learned first is
+// joined, the leftmost one if it occurs several times.
 //
-// Joining keeps the pairs of a word in a heap by (rank, place), so a word of n bytes costs
-// O(n log n); words met before in one Encode come from a table.
+// The pairs of a word are kept in a heap by (rank, place), so a word of n bytes costs O(n log n).
+// Words met before in one Encode are looked up in a table.
 class BpeTokenizer final : public Tokenizer {
  public:
   // InvalidArgument: a byte has no token, a merge names no token or makes none, two tokens of words
@@ -81,18 +83,18 @@ class BpeTokenizer final : public Tokenizer {
     int32_t rank = 0;
     int32_t token = 0;
   };
-  // Words met before.
+  // Table of the words met before.
   class WordTable;
 
   explicit BpeTokenizer(BpeVocabulary vocabulary);
 
-  // The rest of Create.
+  // Does the rest of Create.
   absl::Status Index();
-  // Finds each token's id by its bytes: that of words before an added one's.
+  // Maps each token's bytes to its id; a token of words has priority over an added one.
   absl::StatusOr<absl::flat_hash_map<absl::string_view, int32_t>> IndexTokens() const;
-  // The pair's merge; none if it was not learned.
+  // Returns the pair's merge, or null if the pair was not learned.
   const Merge* Find(int32_t left, int32_t right) const;
-  // Replaces `tokens` by those of a word.
+  // Replaces `tokens` by the tokens of a word.
   void EncodeWord(absl::string_view word, std::vector<int32_t>& tokens) const;
   // Encodes text without added tokens.
   void EncodePlain(absl::string_view text, WordTable& words, std::vector<int32_t>& pending,
@@ -104,7 +106,7 @@ class BpeTokenizer final : public Tokenizer {
   std::string json_;
   uint64_t fingerprint_ = 0;
   int32_t byte_tokens_[256];
-  // By left << 32 | right.
+  // Keyed by left << 32 | right.
   absl::flat_hash_map<uint64_t, Merge> merges_;
 };
 

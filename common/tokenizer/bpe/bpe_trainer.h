@@ -13,32 +13,32 @@ namespace muster {
 
 struct BpeVocabulary;
 
-// Learns a byte-level BPE vocabulary. The text is cut into words (pre_tokenizer.h) and equal words
-// are counted once; then, as long as the vocabulary has room, the most frequent pair of
-// neighbouring tokens becomes a token (of equally frequent ones that with the smaller left, then
-// right token; tokens learned earlier are smaller), and is joined wherever it stands, from the
-// left. So the result is a pure function of the words' counts.
+// Learns a byte-level BPE vocabulary. The text is divided into words (pre_tokenizer.h), and equal
+// words are counted once. Then, as long as the vocabulary has room, the most frequent pair of
+// neighbouring tokens becomes a token, and the pair is joined wherever it occurs, from the left. Of
+// equally frequent pairs the one with the smaller left, then right token is taken; tokens learned
+// earlier are smaller. So the result is a pure function of the words' counts.
 //
-// Pairs wait in a heap by count. A join changes the counts of the pairs beside it alone, found by
+// Pairs wait in a heap by count. A join changes only the counts of the pairs beside it, found by
 // the list of words that each pair has been in; a count that shrank is noticed when its pair comes
-// to the top. The cost is about O(text + joins of all words · log pairs), memory follows the
-// distinct words.
+// to the top. The cost is about O(text + joins of all words · log pairs); memory grows with the
+// number of distinct words.
 //
 // The vocabulary is: 256 bytes in the order of byte_level.h, the learned tokens in order, and
-// "<|endoftext|>", which is learned from nowhere: where it stands in the text, the text is cut.
+// "<|endoftext|>". The latter is not learned: the text is divided where it occurs.
 //
 // Not thread-safe.
 class BpeTrainer {
  public:
-  // Bytes and the end-of-text alone.
+  // Size of a vocabulary of the bytes and the end-of-text alone.
   static constexpr int64_t kLeastVocabulary = 257;
   static constexpr int64_t kMostVocabulary = 1 << 20;
 
   // Counts a text's words.
   void Add(absl::string_view text);
 
-  // At most `vocabulary` tokens, the end-of-text among them; fewer where no pair stands twice any
-  // more. InvalidArgument: `vocabulary` is out of [kLeastVocabulary, kMostVocabulary].
+  // Returns at most `vocabulary` tokens, the end-of-text among them; fewer if no pair occurs twice
+  // any more. InvalidArgument: `vocabulary` is out of [kLeastVocabulary, kMostVocabulary].
   absl::StatusOr<BpeVocabulary> Train(int64_t vocabulary) const;
 
  private:

@@ -10,18 +10,18 @@
 
 namespace muster {
 
-// GPT-2's way to write tokens, which are bytes, as readable text in vocabulary files: the bytes
-// 33–126, 161–172 and 174–255 stand for the characters of those numbers, the 68 others, in order,
-// for U+0100 and on. So a space is written "Ġ".
+// GPT-2's way to write tokens, which are bytes, as readable text in vocabulary files. The bytes
+// 33–126, 161–172 and 174–255 are written as the characters of those numbers; the 68 other bytes,
+// in order, as the characters from U+0100 on. So a space is written "Ġ".
 
-// All bytes in the order of the characters they are written as: that of the tokens in a new
-// vocabulary.
+// Returns all bytes in the order of the characters they are written as, which is the order of
+// tokens in a new vocabulary.
 const std::array<uint8_t, 256>& ByteLevelOrder();
 
-// The text that these bytes are written as.
+// Returns the text that writes these bytes.
 std::string ToByteLevel(absl::string_view bytes);
 
-// The bytes that a text was written from; none if it has a character that stands for no byte.
+// Returns the bytes that a text writes, or nothing if it has a character that writes no byte.
 std::optional<std::string> FromByteLevel(absl::string_view text);
 
 }  // namespace muster

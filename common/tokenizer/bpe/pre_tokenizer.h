@@ -24,10 +24,10 @@ namespace muster {
 
 inline constexpr size_t kLongestWord = size_t{1} << 16;
 
-// Bytes of the first word. REQUIRES: the text is not empty.
+// Returns the number of bytes of the first word. REQUIRES: the text is not empty.
 size_t FirstWordBytes(absl::string_view text);
 
-// Calls `visit` with each word in order; together they are the text.
+// Calls `visit` with each word in order; the words together are the text.
 void ForEachWord(absl::string_view text, absl::FunctionRef<void(absl::string_view word)> visit);
 
 }  // namespace muster

@@ -5,8 +5,8 @@
 
 namespace muster {
 
-// The classes that GPT-2's rule tells apart: general category L, N, the property White_Space, and
-// all others.
+// Classes of code points that GPT-2's rule tells apart: general category L, general category N,
+// property White_Space, and all others.
 enum class CodePointClass : uint8_t { kLetter, kNumber, kSpace, kOther };
 
 CodePointClass ClassOf(uint32_t code_point);

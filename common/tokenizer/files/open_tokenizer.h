@@ -9,10 +9,10 @@
 
 namespace muster {
 
-// The tokenizer that a name stands for: empty or "bytes", the path of a tokenizer.json, a folder
-// that holds one or, as GPT-2 came, vocab.json and merges.txt, or a token file, which has its own.
-// NotFound: nothing is there. InvalidArgument, DataLoss, FailedPrecondition: a file is damaged, of
-// a kind that is not understood, or of a newer format (named).
+// Opens the tokenizer that a name means: "bytes" or empty; the path of a tokenizer.json; a folder
+// that holds one, or vocab.json and merges.txt as GPT-2 had; or a token file, which holds its own
+// tokenizer. NotFound: there is no such path. InvalidArgument, DataLoss, FailedPrecondition: a file
+// is damaged, of an unsupported kind, or of a newer format; the message names it.
 absl::StatusOr<std::unique_ptr<const Tokenizer>> OpenTokenizer(const std::string& name);
 
 }  // namespace muster

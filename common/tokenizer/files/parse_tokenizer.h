@@ -11,12 +11,12 @@
 
 namespace muster {
 
-// The tokenizer that Tokenizer::json() gave; `origin` names it in errors. InvalidArgument: the text
-// is damaged or of a kind that is not understood.
+// Makes a tokenizer from what Tokenizer::json() returned; `origin` names the text in errors.
+// InvalidArgument: the text is damaged or of an unsupported kind.
 absl::StatusOr<std::unique_ptr<const Tokenizer>> ParseTokenizer(absl::string_view json,
                                                                 const std::string& origin);
 
-// BpeTokenizer::Create with the origin in front of its errors.
+// Calls BpeTokenizer::Create and puts the origin in front of its errors.
 absl::StatusOr<std::unique_ptr<const Tokenizer>> CreateTokenizer(BpeVocabulary vocabulary,
                                                                  const std::string& origin);
 

@@ -15,23 +15,23 @@
 
 namespace muster {
 
-// Tokens are kept little-endian in as few bytes as their vocabulary needs.
+// Returns the bytes of a packed token: as few as the vocabulary needs, little-endian.
 int TokenBytes(int64_t vocabulary);
 
-// Appends tokens in that form. REQUIRES: each fits.
+// Appends tokens in packed form. REQUIRES: each fits.
 void PackTokens(absl::Span<const int32_t> tokens, int token_bytes, std::string& packed);
 
-// Packed tokens are checked by chunks of this size, the last one shorter.
+// Size of the chunks by which packed tokens are checked; the last chunk may be shorter.
 inline constexpr uint64_t kTokenChunkBytes = uint64_t{1} << 20;
 
-// The checksums of packed tokens that come in pieces. Not thread-safe.
+// Computes the checksums of packed tokens that are added in parts. Not thread-safe.
 class TokenChunks {
  public:
   void Add(absl::string_view packed);
 
   uint64_t bytes() const { return bytes_; }
 
-  // The XXH3 of each chunk. Nothing may be added afterwards.
+  // Returns the XXH3 of each chunk. Nothing may be added afterwards.
   std::vector<uint64_t> Finish();
 
  private:
@@ -40,23 +40,23 @@ class TokenChunks {
   std::vector<uint64_t> checksums_;
 };
 
-// What identifies tokens: the tokenizer and the checksums of all chunks.
+// Returns a fingerprint of tokens: of the tokenizer and the checksums of all chunks.
 uint64_t TokensFingerprint(absl::string_view tokenizer_json, int64_t tokens,
                            absl::Span<const uint64_t> checksums);
 
-// Packed tokens, each chunk of which is checked before its first token is handed out. Borrows all
-// bytes. Thread-safe: threads that meet in a chunk may both check it.
+// Packed tokens, each chunk of which is checked before its first token is read. Borrows all bytes.
+// Thread-safe: threads that read one chunk at the same time may both check it.
 class CheckedTokens {
  public:
   struct Layout {
     absl::string_view packed;
     int token_bytes = 1;
     int64_t vocabulary = 0;
-    // Little-endian u64 for each chunk.
+    // A little-endian u64 per chunk.
     absl::string_view checksums;
   };
 
-  // `origin` is for messages.
+  // `origin` names the tokens in messages.
   CheckedTokens(Layout layout, std::string origin);
 
   uint64_t size() const { return layout_.packed.size() / layout_.token_bytes; }
@@ -70,7 +70,7 @@ class CheckedTokens {
 
   const Layout layout_;
   const std::string origin_;
-  // For each chunk whether it was found whole.
+  // True, per chunk, once the chunk was found whole.
   mutable std::vector<std::atomic<bool>> checked_;
 };
 

@@ -30,10 +30,10 @@ namespace muster {
 //
 // A damaged chunk is noticed when its first token is read, everything else when it is opened.
 
-// Whether the bytes begin as a token file does.
+// Returns true if the bytes begin like a token file.
 bool IsTokenFile(absl::string_view bytes);
 
-// Whether the file at this path does; false where none can be read.
+// Returns true if the file at this path begins like a token file; false if it cannot be read.
 bool IsTokenFileAt(const std::string& path);
 
 struct TokenFileSummary {
@@ -42,8 +42,8 @@ struct TokenFileSummary {
   int token_bytes = 0;
 };
 
-// Writes a token file as a stream; nothing but a chunk is in memory. It appears under its name when
-// it is complete (common/files/output_file.h, whose errors these are). Not thread-safe.
+// Writes a token file as a stream, with only one chunk in memory. The file gets its name when it is
+// complete (common/files/output_file.h, whose errors these are). Not thread-safe.
 class TokenFileWriter {
  public:
   // The tokenizer must outlive the writer.
@@ -75,8 +75,9 @@ class TokenFileWriter {
 // A token file, mapped if it is large. Thread-safe.
 class TokenFile {
  public:
-  // NotFound: there is none. InvalidArgument: it is no token file. FailedPrecondition: a newer
-  // format. DataLoss: it is damaged, or shorter or longer than it says. All name the path.
+  // NotFound: there is no such file. InvalidArgument: the file is not a token file.
+  // FailedPrecondition: the file has a newer format. DataLoss: the file is damaged, or shorter or
+  // longer than it says. All name the path.
   static absl::StatusOr<std::unique_ptr<const TokenFile>> Open(const std::string& path);
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
