@@ -1,0 +1,168 @@
+#ifndef MUSTER_COMMON_COMPUTE_OP_ARRAYS_H_
+#define MUSTER_COMMON_COMPUTE_OP_ARRAYS_H_
+
+#include <cstdint>
+
+#include "common/kernels/accumulation.h"
+#include "common/kernels/device/device_cross_entropy.h"
+#include "common/kernels/device/device_dropout.h"
+#include "common/kernels/dropout.h"
+#include "common/tensor/dtype.h"
+
+namespace muster {
+
+// The arguments of the operations of ops.h. Arrays are row-major, in the memory of the ops; the
+// shape behind each is its own. T is the type of computation that the operation names: f32, bf16
+// or f16. N are the rows: tokens of all sequences.
+
+// The elements that one use of dropout drops (common/kernels/dropout.h). The values that change
+// from micro-batch to micro-batch are read from the ops' memory when the operation runs, so that a
+// recorded operation serves all of them.
+struct OpDropout {
+  uint64_t key = 0;
+  uint32_t threshold = 0;
+  float scale = 1;
+  // Null: nothing is dropped.
+  const DropoutClock* clock = nullptr;
+};
+
+// Returns the mask's dropout with `clock` in place of the mask's own.
+inline OpDropout DropoutOf(const DropoutMask& mask, const DropoutClock* clock) {
+  return {.key = mask.key, .threshold = mask.threshold, .scale = mask.scale, .clock = clock};
+}
+
+// The tokens of a micro-batch.
+struct EmbeddingTokens {
+  const int32_t* tokens = nullptr;  // [N]
+  // The result of FillTokenOrder; null unless OpsTraits::token_order is kWanted.
+  const int32_t* order = nullptr;  // [TokenOrderSize(N)]
+};
+
+struct EmbeddingGradients {
+  // The operation adds to both.
+  float* table = nullptr;      // [V, C]
+  float* positions = nullptr;  // [T, C]; null: none
+};
+
+struct OpNormInputs {
+  const float* x = nullptr;      // [N, C]
+  const void* branch = nullptr;  // T [N, C]; null for none: sum = x
+  OpDropout dropout;             // of the branch
+  // Rows of one example of dropout.
+  int64_t rows_per_example = 1;
+  const float* gain = nullptr;  // [C]
+  const float* bias = nullptr;  // [C]; null: none
+};
+
+struct OpNormOutputs {
+  float* sum = nullptr;   // [N, C]; null where there is no branch; may be x
+  void* out = nullptr;    // T [N, C]; may be the branch
+  float* mean = nullptr;  // [N]; not used for kRmsNorm
+  float* rstd = nullptr;  // [N]
+};
+
+struct OpNormBackwardInputs {
+  const float* sum = nullptr;   // [N, C]: OpNormOutputs::sum, or x where there was no branch
+  const float* gain = nullptr;  // [C]
+  const float* mean = nullptr;  // [N]; not used for kRmsNorm
+  const float* rstd = nullptr;  // [N]
+  const void* dout = nullptr;   // T [N, C]
+  const float* dsum = nullptr;  // [N, C], what reaches the sum by the residual stream; null: none
+  // The dropout of forward, for `dbranch`.
+  OpDropout dropout;
+  int64_t rows_per_example = 1;
+};
+
+struct OpNormGradients {
+  float* dx = nullptr;      // [N, C]; may be dsum
+  void* dbranch = nullptr;  // T [N, C], dx rounded and dropped as forward did; null; may be dout
+  // The operation adds to these.
+  float* gain = nullptr;  // [C]
+  float* bias = nullptr;  // [C]; null: none
+};
+
+// A linear layer with weights [out, in].
+struct Linear {
+  // T, the type of weights and of what enters and leaves products.
+  DType type = DType::kF32;
+  int64_t rows = 0;  // N
+  int64_t in = 0;
+  int64_t out = 0;
+  // Elements from one row of y, or of its gradient, to the next; 0: dense.
+  int64_t out_stride = 0;
+};
+
+struct LinearForwardArrays {
+  const void* x = nullptr;       // T [N, in]
+  const void* weight = nullptr;  // T [out, in]
+  const void* bias = nullptr;    // [out], of the type that OpsTraits::bias says; null: none
+  // The type of y: T or, only without a bias, f32.
+  enum class Result { kRounded, kF32 };
+  Result result = Result::kRounded;
+  void* y = nullptr;  // [N, out]
+};
+
+struct LinearGradientArrays {
+  const void* dy = nullptr;  // T [N, out]
+  const void* x = nullptr;   // T [N, in]
+  Accumulation accumulation = Accumulation::kAdd;
+  float* weight = nullptr;  // [out, in]
+  float* bias = nullptr;    // [out]; null: none
+};
+
+struct LinearGeluArrays {
+  const void* x = nullptr;       // T [N, in]
+  const void* weight = nullptr;  // T [out, in]
+  const void* bias = nullptr;    // as LinearForwardArrays::bias
+  void* before = nullptr;        // T [N, out]
+  void* after = nullptr;         // T [N, out]
+};
+
+struct LinearGeluGradientArrays {
+  const void* dy = nullptr;      // T [N, out]
+  const void* weight = nullptr;  // T [out, in]
+  const void* before = nullptr;  // T [N, in]: what LinearGelu left
+  void* dbefore = nullptr;       // T [N, in]
+};
+
+struct AttentionArrays {
+  const void* qkv = nullptr;   // T [N, (H + 2 KV) D]
+  void* out = nullptr;         // T [N, H D]
+  float* logsumexp = nullptr;  // [B, H, T]; null: not made
+  OpDropout dropout;           // of the probabilities
+};
+
+struct AttentionGradientArrays {
+  // The arrays of forward.
+  const void* qkv = nullptr;
+  const void* out = nullptr;
+  const float* logsumexp = nullptr;
+  OpDropout dropout;
+  const void* dout = nullptr;  // as `out`
+  void* dqkv = nullptr;        // as `qkv`, and not qkv itself
+};
+
+struct CrossEntropyShape {
+  int64_t rows = 0;
+  // Columns of logits and their gradient.
+  int64_t vocabulary = 0;
+  // Columns that are tokens. Those behind are padding: they have no probability, and gradient 0.
+  int64_t tokens = 0;
+  // Elements of f32 from one row of logits to the next: OpsTraits::LogitsStride of the vocabulary.
+  int64_t logits_stride = 0;
+};
+
+struct CrossEntropyArrays {
+  const float* logits = nullptr;    // [rows, vocabulary]
+  const int32_t* labels = nullptr;  // [rows], in [0, tokens) or -1: no loss, a gradient of zeros
+  // T, in the memory of the logits: each row begins where its logits do. Null: not made.
+  void* gradient = nullptr;
+  // The factor of the gradient, in the ops' memory; null: 1.
+  const float* gradient_scale = nullptr;
+  // Record in the ops' memory to which the sums are added; null: not made.
+  DeviceHeadSums* sums = nullptr;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_COMPUTE_OP_ARRAYS_H_

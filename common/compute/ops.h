@@ -1,0 +1,104 @@
+#ifndef MUSTER_COMMON_COMPUTE_OPS_H_
+#define MUSTER_COMMON_COMPUTE_OPS_H_
+
+#include <cstdint>
+
+#include "common/base/round_up.h"
+#include "common/compute/op_arrays.h"
+#include "common/compute/stream.h"
+#include "common/kernels/attention.h"
+#include "common/kernels/norm.h"
+#include "common/kernels/rotary.h"
+#include "common/kernels/token_embedding.h"
+#include "common/tensor/dtype.h"
+
+namespace muster {
+
+// Conventions of one kind of ops that their callers follow. Const for the life of the ops.
+struct OpsTraits {
+  // The bias that LinearForward and LinearGelu take: the f32 master values, or a copy in the type
+  // of the weights.
+  enum class Bias { kMaster, kRounded };
+  Bias bias = Bias::kMaster;
+  // EmbedBackward reads EmbeddingTokens::order where it is wanted, and the tokens otherwise.
+  enum class TokenOrder { kIgnored, kWanted };
+  TokenOrder token_order = TokenOrder::kIgnored;
+  // Rows of logits begin at multiples of so many elements of f32.
+  int64_t logits_alignment = 1;
+
+  int64_t LogitsStride(int64_t vocabulary) const { return RoundUp(vocabulary, logits_alignment); }
+};
+
+// The arithmetic of a transformer on one kind of hardware. Layers are written over it, once for
+// processors and devices. An operation means what the kernel of its name in common/kernels means,
+// with the same shapes. Arrays overlap only where op_arrays.h says so. Types are f32, bf16 and f16;
+// sums are f32.
+//
+// Operations only queue, in the order of stream(): nothing is allocated, nothing waits, and a
+// failure is kept by the stream. What changes from micro-batch to micro-batch lies behind pointers,
+// so that queued operations can be recorded and run again. The same calls with the same values give
+// the same bits. Extents are at least 1. Used by one thread at a time.
+class Ops {
+ public:
+  virtual ~Ops() = default;
+
+  virtual const OpsTraits& traits() const = 0;
+  virtual ComputeStream& stream() = 0;
+
+  // x[i] = +0 for i < n.
+  virtual void Zero(int64_t n, float* x) = 0;
+  // y[i] = x[i] for i < n. One type is f32, the other of 16 bits.
+  virtual void Convert(int64_t n, DType from, const void* x, DType to, void* y) = 0;
+
+  // out [N, C] = table's rows of the tokens + positions' rows (null: none), in f32.
+  virtual void Embed(const TokenEmbeddingShape& shape, const EmbeddingTokens& tokens,
+                     const float* table, const float* positions, float* out) = 0;
+  virtual void EmbedBackward(const TokenEmbeddingShape& shape, const EmbeddingTokens& tokens,
+                             const float* dout, const EmbeddingGradients& gradients) = 0;
+  // Drops from x, in place, `examples` of `size` elements; backward does the same to gradients.
+  // REQUIRES: dropout.clock is not null.
+  virtual void Dropout(const OpDropout& dropout, int64_t examples, int64_t size, float* x) = 0;
+
+  // sum = x + dropout(branch); out = norm(sum) · gain + bias.
+  virtual void Norm(const NormShape& shape, DType type, const OpNormInputs& in,
+                    const OpNormOutputs& out) = 0;
+  virtual void NormBackward(const NormShape& shape, DType type, const OpNormBackwardInputs& in,
+                            const OpNormGradients& gradients) = 0;
+
+  // y = x · weightᵀ + bias.
+  virtual void LinearForward(const Linear& linear, const LinearForwardArrays& arrays) = 0;
+  // dx T [N, in] = dy T [N, out] · weight T [out, in].
+  virtual void LinearBackwardInput(const Linear& linear, const void* dy, const void* weight,
+                                   void* dx) = 0;
+  // weight = or += dyᵀ · x; bias = or += the rows' sum of dy.
+  virtual void LinearBackwardWeights(const Linear& linear, const LinearGradientArrays& arrays) = 0;
+  // before = x · weightᵀ + bias, dense; after = gelu(before), perhaps of what `before` was before
+  // it was rounded.
+  virtual void LinearGelu(const Linear& linear, const LinearGeluArrays& arrays) = 0;
+  // dbefore = (dy · weight) ⊙ gelu'(before): the gradient at the input of the GELU whose result is
+  // this layer's input.
+  virtual void LinearGeluBackwardInput(const Linear& linear,
+                                       const LinearGeluGradientArrays& arrays) = 0;
+
+  virtual void Gelu(DType type, int64_t n, const void* x, void* y) = 0;
+  virtual void SwiGlu(DType type, int64_t rows, int64_t F, const void* gate_up, void* y) = 0;
+  virtual void SwiGluBackward(DType type, int64_t rows, int64_t F, const void* gate_up,
+                              const void* dy, void* d_gate_up) = 0;
+  virtual void Rotary(const RotaryShape& shape, DType type, const float* table, void* x) = 0;
+  virtual void RotaryBackward(const RotaryShape& shape, DType type, const float* table,
+                              void* dx) = 0;
+
+  virtual void Attention(const AttentionShape& shape, DType type,
+                         const AttentionArrays& arrays) = 0;
+  virtual void AttentionBackward(const AttentionShape& shape, DType type,
+                                 const AttentionGradientArrays& arrays) = 0;
+
+  // Softmax cross entropy of rows of logits: sums of the loss and of right predictions, and
+  // gradient = scale · (softmax - onehot of the label) in `type`.
+  virtual void CrossEntropy(const CrossEntropyShape& shape, DType type,
+                            const CrossEntropyArrays& arrays) = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_COMPUTE_OPS_H_
