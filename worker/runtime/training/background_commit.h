@@ -11,26 +11,26 @@
 
 namespace muster {
 
-// One CommitCheckpoint that takes as long as the coordinator does, be it away, on a thread of its
-// own; or as long as this lives. Used by one thread.
+// One CommitCheckpoint call on its own thread. The call goes on until the coordinator answers,
+// which may be away for a while, or until this object is destroyed. Used by one thread.
 class BackgroundCommit {
  public:
-  // Starts. `coordinator` outlives it.
+  // Starts the call. `coordinator` outlives this object.
   BackgroundCommit(CoordinatorClient& coordinator, const v1::CommitCheckpointRequest& request);
-  // Ends the call, if it is still under way; whether it was carried out is unknown then.
+  // Ends a call that is still under way; the coordinator may or may not have carried it out.
   ~BackgroundCommit() = default;
   BackgroundCommit(const BackgroundCommit&) = delete;
   BackgroundCommit& operator=(const BackgroundCommit&) = delete;
 
-  // The answer, if it has come.
+  // Returns the answer if it has come.
   absl::optional<absl::Status> Poll() const;
-  // Waits for it.
+  // Blocks until the answer has come.
   absl::Status Await() const;
 
  private:
   mutable absl::Mutex mutex_;
   absl::optional<absl::Status> answer_ ABSL_GUARDED_BY(mutex_);
-  // Last: it is stopped and joined before the rest goes.
+  // The last member: it is stopped and joined before the others are destroyed.
   std::jthread thread_;
 };
 

@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-// Labels of one forward pass: enough to keep matrix products busy, little memory.
+// Most labels of one forward pass: enough for fast matrix products, in little memory.
 constexpr int64_t kBatchLabels = 1024;
 // A score and its label.
 constexpr int64_t kScoreBytes = sizeof(float) + 1;

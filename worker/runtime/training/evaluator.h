@@ -21,33 +21,34 @@ class ReportEvaluationRequest;
 }  // namespace v1
 
 // Runs one slot's share of an evaluation: forward passes over its held-out examples, with the
-// parameters and rows of one clock. Sums, scores or bins of all slots are combined by the
-// coordinator. Used by the trainer's thread.
+// parameters and rows of one clock. The coordinator combines the sums, scores or bins of all slots.
+// Used by the trainer's thread.
 class Evaluator {
  public:
-  // Scores and labels of all slots, gathered for an exact AUC, take at most this; it is also what a
-  // message may hold.
+  // Most bytes of scores and labels that all slots gather for an exact AUC, and that one message
+  // holds.
   static constexpr int64_t kMaxScoreBytes = (int64_t{64} << 20) - 4096;
 
-  // What is lent must outlive the evaluator. InvalidArgument: the metric is not known, or (auc)
-  // would gather more than kMaxScoreBytes.
+  // `dataset` outlives the evaluator. InvalidArgument: the metric is unknown, or auc would gather
+  // more than kMaxScoreBytes.
   static absl::StatusOr<std::unique_ptr<Evaluator>> Create(const v1::EvaluationSpec& spec,
                                                            const Split& split, int64_t slot,
                                                            int64_t slots, const Dataset& dataset,
                                                            const ModelDescription& model);
 
-  // Whether there is anything to evaluate, on any slot.
+  // Returns whether any slot has something to evaluate.
   bool any() const { return any_; }
 
-  // Evaluates at the clock of the engine's last BeginEvaluation, which is `clock`, and fills all of
-  // `report` but the task. OutOfRange: the loss is not finite. InvalidArgument: the metric needs
-  // scores, which the model does not give. Otherwise errors of the data and of the engine.
+  // Evaluates with the parameters of `clock`, and fills in `report` except for the task. REQUIRES:
+  // the engine's last BeginEvaluation was at `clock`. OutOfRange: the loss is not finite.
+  // InvalidArgument: the metric needs scores, which the model does not give. Otherwise errors of
+  // the data and of the engine.
   absl::Status Evaluate(uint64_t clock, StepEngine& engine, v1::ReportEvaluationRequest& report);
 
  private:
   Evaluator(std::string metric, const EvaluationShare& share, bool any, const Dataset& dataset);
 
-  // Bytes of the source that these labels stand for.
+  // Returns how many bytes of the source these labels stand for.
   double SourceBytes(absl::Span<const int32_t> labels) const;
   absl::Status AddResults(const PassResult& pass, v1::ReportEvaluationRequest& report) const;
 

@@ -21,14 +21,14 @@ namespace v1 {
 class JobSpec;
 }  // namespace v1
 
-// Computes with a model's layers on this machine's processors: executes the step's action list,
-// with a strategy's hooks around the layer units.
+// A step engine that computes a model's layers on this machine's processors. It executes the
+// actions of step_plan.h and calls the strategy's hooks around each unit.
 class LayerStepEngine final : public StepEngine {
  public:
   struct Options {
-    // For the log.
+    // Named in log lines.
     uint32_t slot = 0;
-    // One line for the job's log.
+    // Writes one line to the job's log.
     std::function<void(absl::string_view)> log = [](absl::string_view) {};
   };
 
@@ -45,7 +45,7 @@ class LayerStepEngine final : public StepEngine {
   absl::Status Execute(const StepAction& action, uint64_t clock, MicroBatchSource& micro_batches,
                        StepSums& sums);
   absl::Status BeginBackward(const StepAction& action, uint64_t clock, StepSums& sums);
-  // Of a scaled loss: makes them what they would be without, or takes this slot's part back.
+  // Divides the gradients by the loss scale or, if they overflowed, takes this slot's part back.
   absl::Status UnscaleGradients(uint64_t clock);
   absl::Status CheckGradients(int unit, uint64_t clock) const;
   absl::Status CheckRowGradients(uint64_t clock) const;

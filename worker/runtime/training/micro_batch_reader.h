@@ -14,7 +14,7 @@
 
 namespace muster {
 
-// A rank's micro-batches, clock after clock, read ahead from a dataset.
+// A source of one rank's micro-batches, which it reads ahead from a dataset.
 class MicroBatchReader final : public MicroBatchSource {
  public:
   struct Range {
@@ -22,7 +22,7 @@ class MicroBatchReader final : public MicroBatchSource {
     uint64_t end_clock = 0;
   };
 
-  // What is lent outlives the reader.
+  // `dataset`, `sampler` and `clock` outlive the reader.
   MicroBatchReader(const Dataset& dataset, const Sampler& sampler, int64_t rank, const Range& range,
                    const Clock& clock);
 
@@ -31,7 +31,7 @@ class MicroBatchReader final : public MicroBatchSource {
   // See Prefetcher::Next.
   absl::Status Read(uint64_t clock, int micro_batch, Batch& batch) override;
 
-  // Time that Read took, since the reader was made.
+  // Returns the time spent in Read so far.
   absl::Duration waited() const { return waited_; }
 
  private:

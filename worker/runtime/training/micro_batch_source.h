@@ -8,18 +8,19 @@
 
 namespace muster {
 
-// Where a step's micro-batches come from. Used by one thread, in order of clocks and micro-batches.
+// A source of each step's micro-batches. Used by one thread, in order of clocks and micro-batches.
 class MicroBatchSource {
  public:
   virtual ~MicroBatchSource() = default;
 
-  // Of a step.
+  // Returns the number of micro-batches of a step.
   virtual int count() const = 0;
 
-  // Place of a micro-batch's first example in the step's joined batch, whoever computes it.
+  // Returns the place of a micro-batch's first example in the step's batch of all slots. The place
+  // does not depend on which slot computes the micro-batch.
   virtual uint64_t first_example(int micro_batch) const = 0;
 
-  // Exchanges `batch` for a micro-batch.
+  // Replaces `batch` by a micro-batch, and may reuse the memory of `batch`.
   virtual absl::Status Read(uint64_t clock, int micro_batch, Batch& batch) = 0;
 };
 

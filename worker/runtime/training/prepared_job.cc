@@ -43,7 +43,7 @@ absl::Status CheckFit(const DatasetInfo& training, const DatasetInfo& validation
   return absl::OkStatus();
 }
 
-// What is trained on and what is evaluated.
+// Opens the data, and sets which examples are trained on and which are evaluated.
 absl::Status OpenData(const v1::JobSpec& spec, const std::string& preparation, PreparedJob& job) {
   DatasetOptions options;
   options.context = RequiredContext(spec.model());

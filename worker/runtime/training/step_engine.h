@@ -15,48 +15,47 @@ namespace muster {
 // This slot's part of a step, summed over its micro-batches.
 struct StepSums {
   double loss_sum = 0;
-  // What loss_sum is divided by for the mean: MicroBatch::loss_weight.
+  // Divisor of loss_sum for the mean: MicroBatch::loss_weight.
   uint64_t loss_weight = 0;
   uint64_t examples = 0;
 };
 
-// What a forward pass over a batch came to.
+// The results of a forward pass over a batch.
 struct PassResult {
   int64_t examples = 0;
   int64_t loss_weight = 0;
   double loss_sum = 0;
   int64_t correct = 0;
-  // As MicroBatch has them; there until the next call.
+  // As in MicroBatch. Valid until the engine's next call.
   absl::Span<const float> scores;
   absl::Span<const int32_t> labels;
 };
 
-// How a slot computes: steps of training, and passes of evaluation between them. The trainer
-// decides what comes when; how parameters are kept is TrainingState's. Used by one thread, the
-// trainer's; after an error only destruction is allowed.
+// Computes a slot's training steps, and evaluation passes between them. The trainer decides what
+// comes when; TrainingState keeps the parameters. Used by the trainer's thread. After an error the
+// engine may only be destroyed.
 class StepEngine {
  public:
   virtual ~StepEngine() = default;
 
-  // Most examples of one batch.
+  // Returns the most examples that one batch may have.
   virtual int64_t most_examples() const = 0;
 
-  // The step at `clock`, whole: reads its micro-batches, computes them, and closes the clock. Adds
-  // to `sums`. OutOfRange: the loss or a gradient became infinite or no number; nothing of the step
-  // was closed. Otherwise errors of the data, of the computation and of what moves gradients and
-  // parameters (strategy.h).
+  // Trains the whole step at `clock`: reads its micro-batches, computes them and closes the clock.
+  // Adds to `sums`. OutOfRange: the loss or a gradient is infinite or NaN; the clock was not
+  // closed. Otherwise errors of the data, of the computation and of the strategy (strategy.h).
   virtual absl::Status Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) = 0;
 
-  // Evaluations come next, with the parameters of `clock`.
+  // Prepares for evaluations with the parameters of `clock`.
   virtual absl::Status BeginEvaluation(uint64_t clock) = 0;
-  // A forward pass without dropout. OutOfRange is the caller's to find in the loss.
+  // Runs a forward pass without dropout. The caller checks that the loss is finite.
   virtual absl::Status Evaluate(const Batch& batch, PassResult& result) = 0;
 
-  // Of jobs that compute in f16; null for the others.
+  // Returns the loss scaler; null unless the job computes in f16.
   virtual LossScaler* loss_scaler() = 0;
 };
 
-// The error of a step that came to what is not finite.
+// Returns the error for a step in which `what` is not finite.
 absl::Status DivergedError(uint64_t clock, absl::string_view what);
 
 }  // namespace muster

@@ -5,29 +5,30 @@
 
 namespace muster {
 
-// One thing that the trainer does in a step; `unit` is for those about a layer unit, `micro_batch`
-// for all but the first and the last of a step.
+// One action of a step. `unit` is set in the actions of one unit; `micro_batch` in all actions
+// except the first and the last of a step.
 struct StepAction {
   enum class Kind {
-    // Starts to fetch the parameters of this clock.
+    // Starts to fetch the parameters of the clock.
     kBeginStep,
-    // Takes the examples of the micro-batch in.
+    // Loads the micro-batch's examples.
     kLoad,
-    // Starts to fetch its rows; waits for them.
+    // Starts to fetch the micro-batch's rows.
     kPrefetchRows,
     kLookUpRows,
     // Waits for the unit's parameters and runs it.
     kForward,
-    // Looks at the loss before anything of the step leaves this slot, and makes gradients ready:
-    // the first micro-batch writes them, the others add to them.
+    // Checks the loss before anything of the step leaves this slot, and prepares the gradients: the
+    // first micro-batch writes them, the others add to them.
     kBeginBackward,
     kBackward,
     // The micro-batch has added its part to the unit's gradients.
     kGradientReady,
-    // The same, and it was the last: they are sent while earlier units still compute.
+    // The last micro-batch has added its part to the unit's gradients, which are sent while earlier
+    // units still compute.
     kSendGradients,
-    // Backward has left all units, the loss of which was scaled: divides the gradients by that, and
-    // looks whether they overflowed, before anything of them leaves this slot.
+    // After the whole backward pass of a scaled loss: divides the gradients by the scale and checks
+    // whether they overflowed, before any of them leaves this slot.
     kUnscale,
     kPushRows,
     kEndStep,
@@ -43,22 +44,22 @@ struct StepAction {
 };
 
 struct StepShape {
-  // Layer units of the model.
+  // Number of the model's units.
   int units = 1;
-  // Whether it has sparse tables.
+  // True if the model has sparse tables.
   bool has_rows = false;
-  // Parts that this slot's examples of the step are computed in, one after another.
+  // Number of micro-batches in which this slot computes its examples, one after another.
   int micro_batches = 1;
-  // Whether the loss is scaled for backward. Not together with rows.
+  // True if the loss is scaled for backward. REQUIRES: not with rows.
   bool scaled_loss = false;
 };
 
-// What one training step consists of, in order. Rows are asked for right after the batch is known,
-// so that they travel beside the dense parameters, and are handed on with each micro-batch. A pure
-// function; the trainer executes it.
+// Returns the actions of one training step, in order. A micro-batch's rows are fetched as soon as
+// its examples are known, so that they travel beside the dense parameters; their gradients are
+// pushed after each micro-batch. A pure function; the step engine executes the actions.
 std::vector<StepAction> TrainingStepPlan(const StepShape& shape);
 
-// One forward pass over a batch, at the clock of the last kBeginStep.
+// Returns the actions of one forward pass over a batch, at the clock of the last kBeginStep.
 std::vector<StepAction> EvaluationPlan(int units, bool has_rows);
 
 }  // namespace muster

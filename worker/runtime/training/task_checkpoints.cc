@@ -24,7 +24,7 @@ v1::CommitCheckpointRequest RequestFor(uint64_t clock, const std::vector<Partiti
   return request;
 }
 
-// That there is no such checkpoint.
+// Reports that an attempt failed or that the checkpoint is given up.
 v1::CommitCheckpointRequest FailureOf(uint64_t clock, const std::vector<PartitionFile>& written,
                                       absl::string_view why, SeriesPosition position) {
   v1::CommitCheckpointRequest request = RequestFor(clock, written);
@@ -33,7 +33,7 @@ v1::CommitCheckpointRequest FailureOf(uint64_t clock, const std::vector<Partitio
   return request;
 }
 
-// Between attempts at the last checkpoint.
+// Waits between attempts at the last checkpoint.
 constexpr BackoffOptions kAttempts = {.first = absl::Seconds(1), .longest = absl::Seconds(15)};
 
 }  // namespace
@@ -95,7 +95,7 @@ absl::Status TaskCheckpoints::TakeWhole(uint64_t clock, SeriesPosition position)
 
 absl::StatusOr<std::string> TaskCheckpoints::TryWhole(uint64_t clock, SeriesPosition position) {
   MUSTER_ASSIGN_OR_RETURN(const CutFiles files, state_.Cut(clock));
-  // One speaks for all: each got the same answers.
+  // Rank 0 reports for all: every slot got the same answers.
   if (!options_.commits) return files.failure;
   std::string failure = files.failure;
   if (failure.empty()) {
@@ -168,7 +168,7 @@ void TaskCheckpoints::LogGivenUp(uint64_t clock, absl::string_view why) {
 void TaskCheckpoints::GiveUp(absl::string_view why) {
   LogGivenUp(*under_way_, why);
   given_up_ = true;
-  // What was written of it takes room that the next one may need.
+  // The written files take room that the next checkpoint may need.
   commit_ = std::make_unique<BackgroundCommit>(
       coordinator_, FailureOf(*under_way_, files_, why, SeriesPosition::kMoreFollow));
 }

@@ -22,83 +22,83 @@ namespace muster {
 
 // Takes a job's checkpoints on behalf of one slot's trainer.
 //
-// Where the state can, all but the last are taken without waiting for files: every slot takes
-// the cut and trains on; the slot that speaks for the job has the files written and, once all are
-// durable, commits them with the coordinator, both while it trains. One checkpoint is under way at
-// a time: the next cut waits for it on that slot (the others go on until they need its pushes).
-// The last one is whole, and every slot waits until its files are durable.
+// If the state has background cuts, all checkpoints except the last are taken without waiting for
+// files: every slot takes the cut and trains on. Rank 0 has the files written and commits them with
+// the coordinator once all are durable, both while it trains. One checkpoint is under way at a
+// time: rank 0's next cut waits for it (the other slots go on until they need rank 0's pushes). The
+// last checkpoint is whole, and every slot waits until its files are durable.
 //
 // Every `full_every`th checkpoint is full; the others are deltas on the last one that this task has
-// committed. So a task that took its slot over begins with a full one, as does a generation. A
-// checkpoint that cannot be written or committed now, whose views were lost, or whose base is not
-// kept any more, is given up and logged; the coordinator removes what was written of it, and the
-// next one is full. The last one is tried again until it is there; the coordinator is told what
-// for.
+// committed. So the first checkpoint of a new task or generation is full. A checkpoint is given up
+// and logged if it cannot be written or committed now, if its views were lost, or if its base is no
+// longer kept; the coordinator removes its files, and the next checkpoint is full. The last one is
+// tried again until it is committed; the coordinator is told why each attempt failed.
 //
-// What is under way when the object is destroyed is given up without a wait. Used by the trainer's
-// thread.
+// The destructor gives up what is under way and does not wait. Used by the trainer's thread.
 class TaskCheckpoints {
  public:
   struct Options {
-    // Whether this slot speaks for the job.
+    // True on rank 0, which has files written and commits them.
     bool commits = false;
-    // 0 and 1: all are full.
+    // 0 and 1 make every checkpoint full.
     uint32_t full_every = 0;
-    // The tables', serialised.
+    // The tables' schema, serialised.
     std::string schema;
     // DatasetInfo::preparation.
     std::string data_preparation;
-    // One line for the job's log.
+    // Writes one line to the job's log.
     std::function<void(absl::string_view)> log = [](absl::string_view) {};
-    // Blocks for a while. False: the task is to end.
+    // Blocks for this long; false if the task must end.
     std::function<bool(absl::Duration)> wait;
   };
 
-  // What is lent outlives it.
+  // `state` and `coordinator` outlive this object.
   TaskCheckpoints(Options options, TrainingState& state, CoordinatorClient& coordinator);
 
-  // The checkpoint at `clock`, which this slot has closed. Errors: those of the state and of the
-  // coordinator, also of the checkpoint before.
+  // Takes the checkpoint at `clock`, which this slot has closed. Errors are those of the state and
+  // of the coordinator, including those of the checkpoint before.
   absl::Status Take(uint64_t clock, SeriesPosition position);
 
-  // Between steps: goes on with the checkpoint under way, without waiting. Errors as Take.
+  // Goes on with the checkpoint under way, without waiting. For calls between steps. Errors as
+  // Take.
   absl::Status GoOn();
 
-  // Waits for the checkpoint under way. Errors as Take.
+  // Blocks until the checkpoint under way is over. Errors as Take.
   absl::Status Finish();
 
-  // What the coordinator said, where that is what a method failed with; otherwise OK.
+  // Returns the coordinator's error if the last method failed with that; otherwise OK.
   const absl::Status& coordinator_status() const { return coordinator_status_; }
 
  private:
   v1::CommitCheckpointRequest CommitOf(uint64_t clock,
                                        const std::vector<PartitionFile>& files) const;
   absl::Status TakeWhole(uint64_t clock, SeriesPosition position);
-  // One attempt, up to what the coordinator answered of it. Not empty: why it failed.
+  // Makes one attempt, up to the coordinator's answer. Returns why the attempt failed; empty if the
+  // checkpoint is committed or this slot does not commit.
   absl::StatusOr<std::string> TryWhole(uint64_t clock, SeriesPosition position);
   absl::optional<uint64_t> BaseOfNext() const;
-  // The files of the cut at under_way_ are there.
+  // Takes the files of the cut at under_way_, waiting for them, and starts their commit.
   absl::Status FilesWritten();
-  // The coordinator has answered commit_.
+  // Takes the coordinator's answer to commit_.
   absl::Status Answered(const absl::Status& status);
-  // The next one is full.
+  // Logs that the checkpoint is given up, and makes the next one full.
   void LogGivenUp(uint64_t clock, absl::string_view why);
   void GiveUp(absl::string_view why);
 
   const Options options_;
   TrainingState& state_;
-  // Null: the state takes whole cuts alone.
+  // Null if the state takes only whole cuts.
   BackgroundCuts* const cuts_;
   CoordinatorClient& coordinator_;
   // The clock of the checkpoint under way, and its base.
   absl::optional<uint64_t> under_way_;
   absl::optional<uint64_t> under_way_base_;
-  // Its files, once they are written, or as far as they were.
+  // The files that were written of the checkpoint under way.
   std::vector<PartitionFile> files_;
   bool given_up_ = false;
-  // Its commit, after its files are written; or that it is given up.
+  // The call that commits the checkpoint under way, or reports that it is given up.
   std::unique_ptr<BackgroundCommit> commit_;
-  // The last checkpoint that was committed here, and the deltas since the last full one.
+  // The last checkpoint that this task committed, and the number of deltas since the last full one.
   absl::optional<uint64_t> last_;
   uint32_t deltas_ = 0;
   absl::Status coordinator_status_;

@@ -19,7 +19,7 @@ bool IsDue(uint64_t clock, uint64_t every, uint64_t last) {
   return every > 0 && clock > 0 && clock % every == 0;
 }
 
-// A rank stands for a slot where all are there.
+// With all slots there, a slot's rank is its number.
 TrainerOptions Filled(TrainerOptions options, const v1::JobSpec& spec) {
   if (options.world_size > 0) return options;
   options.world_size = spec.workers();

@@ -30,52 +30,51 @@ class JobSpec;
 
 struct TrainerOptions {
   uint32_t slot = 0;
-  // How many train together, and this one's place among them; 0: all of the job's slots, each in
-  // its own place.
+  // Number of slots that train together, and this one's rank. With world_size 0, all slots of the
+  // job train together and the rank is `slot`.
   uint32_t world_size = 0;
   uint32_t rank = 0;
-  // By all-reduce, the meeting that brought them together: training ends where the coordinator
-  // wants them to meet anew. 0: there is none.
+  // The all-reduce round, which ends when the coordinator wants the tasks to meet again; 0 on the
+  // parameter-server road.
   uint64_t round = 0;
   ProgressReporterOptions reporting;
-  // The clock of the last checkpoint that there is: no cut is taken there, or before.
+  // The clock of the last existing checkpoint. No cut is taken at this clock or before.
   absl::optional<uint64_t> checkpoint_clock;
-  // One line for the job's log.
+  // Writes one line to the job's log.
   std::function<void(absl::string_view)> log = [](absl::string_view) {};
-  // Blocks for a while. False: the task is to end.
+  // Blocks for this long; false if the task must end.
   std::function<bool(absl::Duration)> wait = [](absl::Duration duration) {
     absl::SleepFor(duration);
     return true;
   };
 };
 
-// How a slot computes, and where its parameters are. Both outlive the trainer.
+// The slot's parameters, and the engine that computes with them. Both outlive the trainer.
 struct TrainingParts {
   TrainingState& state;
   StepEngine& engine;
 };
 
-// One slot's training, clock after clock. At a clock where a
-// checkpoint or an evaluation is due, all slots take part before any of them goes on, also under
-// SSP and ASP: a cut waits for all, and so does the answer to an evaluation. The files of a
-// checkpoint are waited for at the end alone (see TaskCheckpoints). A slot that is taken over
-// begins at such a clock with the same again.
+// Trains one slot, clock after clock. At a clock where a checkpoint or an evaluation is due, all
+// slots take part before any goes on, also under SSP and ASP: a cut waits for all slots, and so
+// does the answer to an evaluation. A replacement task that starts at such a clock repeats that
+// checkpoint or evaluation. TaskCheckpoints tells who waits for a checkpoint's files.
 class Trainer {
  public:
-  // What is lent must outlive the trainer. InvalidArgument: batch size, slots or metric do not fit
-  // (names the field).
+  // `job`, `parts`, `coordinator` and `clock` outlive the trainer. InvalidArgument, naming the
+  // field: batch size, slots or metric do not fit.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(
       const v1::JobSpec& spec, const TrainerOptions& options, const PreparedJob& job,
       const TrainingParts& parts, CoordinatorClient& coordinator, const Clock& clock);
 
-  // Trains to the end: the last step, or the evaluation that reached the target. OutOfRange: the
-  // loss or a gradient became infinite or no number; nothing of that step was closed. Aborted,
-  // NotFound: the task must end. Cancelled: the coordinator wants the tasks to meet anew. Otherwise
-  // errors of the data, the engine and the state.
+  // Trains up to the last step, or to the evaluation that reaches the target. OutOfRange: the loss
+  // or a gradient is infinite or NaN; that step's clock was not closed. Aborted, NotFound: the task
+  // must end. Cancelled: the coordinator wants the tasks to meet again. Otherwise errors of the
+  // data, the engine and the state.
   absl::Status Run();
 
-  // What the coordinator said, where that ended Run; otherwise OK. Tells its Aborted and Cancelled
-  // from those of the parts.
+  // Returns the coordinator's error if that ended Run, otherwise OK. So a caller can tell whether
+  // Aborted or Cancelled came from the coordinator.
   const absl::Status& coordinator_status() const { return coordinator_status_; }
 
  private:
@@ -86,19 +85,19 @@ class Trainer {
           const TrainingParts& parts, CoordinatorClient& coordinator, const Clock& clock);
 
   absl::Status Train();
-  // Notes and returns what came from the coordinator.
+  // Keeps `status`, which came from the coordinator, and returns it.
   absl::Status FromCoordinator(absl::Status status);
   absl::Status CheckRound() const;
-  // What all slots do together at a clock before they train on.
+  // Takes the checkpoint and evaluation that all slots owe at this clock before they train on.
   absl::StatusOr<Next> Synchronize(uint64_t clock);
-  // Notes what came from the coordinator, and returns the status.
+  // Keeps the coordinator's part of `status`, and returns `status`.
   absl::Status FromCheckpoints(absl::Status status);
   absl::StatusOr<Next> Evaluate(uint64_t clock);
   absl::Status TrainStep(uint64_t clock, MicroBatchReader& reader);
-  // The loss scale goes on where the state had it, and is with it from then on.
+  // Restores the engine's loss scale from the state, if the state has one.
   void BeginLossScale();
   void KeepLossScale();
-  // Adds what the state counted.
+  // Adds the state's counters since the last report.
   void Report(StepReport step);
 
   const TrainerOptions options_;
@@ -114,7 +113,7 @@ class Trainer {
   TaskCheckpoints checkpoints_;
   ProgressReporter reporter_;
 
-  // At the last report.
+  // The state's counters at the last report.
   StrategyCounters reported_;
   absl::Status coordinator_status_;
 };
