@@ -1,4 +1,4 @@
-// muster-cuda-task: tasks that compute on a GPU, and the list of GPUs, for muster-worker.
+// muster-cuda-task: runs tasks that compute on a GPU, and lists GPUs, for muster-worker.
 
 #include <memory>
 

@@ -1,5 +1,4 @@
-// muster-emulated-task: the program of muster-cuda-task with devices that processors emulate, for
-// tests.
+// muster-emulated-task: muster-cuda-task with devices that processors emulate, for tests.
 
 #include "worker/runtime/device/device_program.h"
 

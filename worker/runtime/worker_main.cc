@@ -1,5 +1,4 @@
-// muster-worker: the worker daemon. Offers slots, and runs each task in a child process of the same
-// binary.
+// muster-worker: the worker daemon. Offers slots, and runs each task in a child process.
 
 #include <unistd.h>
 
@@ -46,11 +45,11 @@ namespace muster {
 namespace {
 
 constexpr char kProgram[] = "muster-worker";
-// Parts of the 5 seconds that a daemon has to stop.
+// Parts of the 5 seconds in which a daemon must stop.
 constexpr absl::Duration kStopTimeout = absl::Seconds(4);
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(1);
 constexpr absl::Duration kLogTimeout = absl::Seconds(1);
-// A driver can take long to wake its GPUs.
+// A driver can take long to start its GPUs.
 constexpr absl::Duration kListTimeout = absl::Minutes(1);
 
 struct Flags {

@@ -9,7 +9,7 @@ namespace v1 {
 class ReportCollectivesRequest;
 }  // namespace v1
 
-// Adds the recorder's calls, oldest first, as the coordinator keeps them.
+// Adds the recorder's calls to a report, oldest first.
 void AddCollectiveRecords(const FlightRecorder& recorder, v1::ReportCollectivesRequest& request);
 
 }  // namespace muster

@@ -22,35 +22,39 @@ class ReportProgressRequest;
 class ShardMap;
 }  // namespace v1
 
-// What a task asks of the coordinator (TaskService); the implementation writes the task's identity
-// into each request. Calls block and outlast a restart of the coordinator: they are repeated, which
-// is safe for each of them. All return Aborted when the task is fenced and NotFound when its job is
-// gone; in both cases it must end. Thread-safe.
+// A task's client of the coordinator (TaskService). The implementation writes the task's identity
+// into each request. Calls block. Unless noted, they are repeated while the coordinator is away,
+// which is safe for each of them. All return Aborted when the task is fenced and NotFound when its
+// job is gone; in both cases the task must end. Thread-safe.
 class CoordinatorClient {
  public:
   virtual ~CoordinatorClient() = default;
 
-  // Meets the job's other tasks. FailedPrecondition: their data or models differ.
+  // Meets the job's other tasks. FailedPrecondition: the tasks' data or models differ.
   virtual absl::StatusOr<v1::RendezvousReply> Rendezvous(v1::RendezvousRequest request) = 0;
 
-  // Not repeated: the next report makes up for a lost one. Unavailable: the coordinator is away.
+  // Reports progress. Not repeated: the next report makes up for a lost one. Unavailable: the
+  // coordinator is away.
   virtual absl::StatusOr<v1::ReportProgressReply> ReportProgress(
       v1::ReportProgressRequest request) = 0;
 
-  // Not repeated: what is told is only looked at. Unavailable: the coordinator is away.
+  // Reports collective calls. Not repeated: people only look at the report. Unavailable: the
+  // coordinator is away.
   virtual absl::Status ReportCollectives(v1::ReportCollectivesRequest request) = 0;
 
-  // Returns once all slots have reported. Cancelled: by all-reduce, another task was lost, so that
-  // all are to meet again and report anew.
+  // Reports this slot's share of an evaluation, and returns once all slots have reported.
+  // Cancelled: by all-reduce, another task was lost, so all must meet again and repeat their
+  // reports.
   virtual absl::StatusOr<v1::ReportEvaluationReply> ReportEvaluation(
       v1::ReportEvaluationRequest request) = 0;
 
-  // A stop ends it soon with Cancelled, or the last attempt's error. DataLoss: a file of the cut is
-  // not whole.
+  // Commits a checkpoint, or reports that it failed. After a stop the call returns soon, with
+  // Cancelled or the last attempt's error. DataLoss: a file of the cut is not whole.
   virtual absl::Status CommitCheckpoint(v1::CommitCheckpointRequest request,
                                         std::stop_token stop) = 0;
 
-  // The newest shard map, once its version is at least `min_version` or `wait` has passed.
+  // Returns the newest shard map once its version is at least `min_version` or `wait` has passed.
+  // Not repeated. Unavailable: the coordinator is away.
   virtual absl::StatusOr<v1::ShardMap> GetShardMap(uint64_t min_version, absl::Duration wait) = 0;
 };
 

@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// A coordinator of one task, in memory: answers every call at once and remembers it. Thread-safe.
+// A coordinator of one task, in memory. Answers every call at once and keeps it. Thread-safe.
 class FakeCoordinatorClient final : public CoordinatorClient {
  public:
   absl::StatusOr<v1::RendezvousReply> Rendezvous(v1::RendezvousRequest request) override;
@@ -25,11 +25,12 @@ class FakeCoordinatorClient final : public CoordinatorClient {
   absl::Status CommitCheckpoint(v1::CommitCheckpointRequest request, std::stop_token stop) override;
   absl::StatusOr<v1::ShardMap> GetShardMap(uint64_t min_version, absl::Duration wait) override;
 
-  // The answers to the next reports of progress, one each; OK when none is left.
+  // Sets the answers to the next reports of progress, one each. Later reports are answered OK.
   void FailProgress(std::vector<absl::Status> answers);
-  // The reply to every report of progress that is answered OK.
+  // Sets the reply to every report of progress that is answered OK.
   void SetProgressReply(v1::ReportProgressReply reply);
-  // Answers to evaluations; without it, an empty result that does not stop.
+  // Sets what answers evaluations. By default the answer is an empty result that does not stop the
+  // job.
   void OnEvaluation(
       std::function<absl::StatusOr<v1::ReportEvaluationReply>(const v1::ReportEvaluationRequest&)>
           answer);
@@ -41,7 +42,7 @@ class FakeCoordinatorClient final : public CoordinatorClient {
   std::vector<v1::ReportEvaluationRequest> evaluations() const;
   std::vector<v1::CommitCheckpointRequest> checkpoints() const;
 
-  // Blocks until that many reports of progress, or of collective calls, have come.
+  // Blocks until so many reports of progress, or of collective calls, have come.
   void AwaitProgress(size_t reports) const;
   void AwaitCollectives(size_t reports) const;
 

@@ -6,7 +6,7 @@
 
 namespace muster {
 
-// One incarnation's view.
+// The client of one incarnation of a slot.
 class FakeMeeting::Task final : public CoordinatorClient {
  public:
   Task(FakeMeeting& meeting, uint32_t slot, uint64_t incarnation)
@@ -179,7 +179,7 @@ absl::StatusOr<v1::ReportEvaluationReply> FakeMeeting::ReportEvaluation(
   const uint64_t clock = request.clock();
   const uint64_t cancelled = cancelled_evaluations_;
   if (evaluations_.count(clock) == 0) {
-    // A meeting is being waited for, which this task has to come to.
+    // Other tasks wait to meet this one.
     if (!arrived_.empty()) return absl::CancelledError("meet again");
     shares_[slot] = std::move(request);
     if (shares_.size() == static_cast<size_t>(reply_.peers_size())) {
@@ -250,7 +250,7 @@ void FakeMeeting::AwaitAnsweredReport(uint32_t slot) const {
     const auto it = progress_.find(slot);
     return it == progress_.end() ? size_t{0} : it->second.size();
   };
-  // The next one may have been on its way; the one after it is sent when that was answered.
+  // The next report may have been on its way; the one after it is sent once that is answered.
   const size_t enough = reports() + 2;
   const auto answered = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return reports() >= enough; };
   mutex_.Await(absl::Condition(&answered));

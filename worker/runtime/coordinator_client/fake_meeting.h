@@ -19,23 +19,23 @@
 
 namespace muster {
 
-// A coordinator of one job that trains by all-reduce, in memory: opens rounds, combines
-// evaluations, fences. Thread-safe.
+// A coordinator of one all-reduce job, in memory. Opens rounds, combines evaluations and fences.
+// Thread-safe.
 class FakeMeeting {
  public:
-  // Slots 0 … slots - 1 are expected.
+  // Expects slots 0 … slots - 1.
   explicit FakeMeeting(uint32_t slots);
 
-  // Starts the next incarnation of the slot, and expects it: the coordinator as that task sees it.
+  // Starts the slot's next incarnation and expects it to meet. Returns the task's client.
   std::unique_ptr<CoordinatorClient> StartTask(uint32_t slot);
 
-  // The slot's task is gone: fenced, and waited for anew.
+  // Fences the slot's task, and waits for a new one.
   void Lose(uint32_t slot);
-  // The slot is not waited for until a task is started in it.
+  // Does not wait for the slot until a task is started in it.
   void GoOnWithout(uint32_t slot);
-  // The slot is lost when it reports its next evaluation.
+  // Loses the slot when it reports its next evaluation.
   void LoseInEvaluation(uint32_t slot);
-  // All tasks of the present round are to meet again.
+  // Asks all tasks of the present round to meet again.
   void AskToMeet();
   void WantCollectives(bool wanted);
 
@@ -43,22 +43,23 @@ class FakeMeeting {
     uint64_t number = 0;
     std::vector<uint32_t> slots;
     absl::optional<uint32_t> source_slot;
-    // Of the source.
+    // The source's clock.
     uint64_t clock = 0;
-    // Why the round before ended, by the slots that said so.
+    // Why the round before ended, by slot that reported it.
     std::map<uint32_t, std::string> failures;
   };
   std::vector<Round> rounds() const;
-  // By clock.
+  // Returns results by clock.
   std::map<uint64_t, v1::EvaluationResult> evaluations() const;
-  // In order of arrival, with the slots that sent them.
+  // Returns commits in order of arrival, each with the slot that sent it.
   std::vector<v1::CommitCheckpointRequest> checkpoints() const;
   std::vector<v1::ReportProgressRequest> progress(uint32_t slot) const;
   std::vector<v1::ReportCollectivesRequest> collectives(uint32_t slot) const;
 
-  // Blocks until a slot has told of its collective calls.
+  // Blocks until the slot has reported its collective calls.
   void AwaitCollectives(uint32_t slot) const;
-  // Blocks until a slot knows what was set before: it has been answered since.
+  // Blocks until the slot has got an answer sent after this call began, so the slot knows what was
+  // set before.
   void AwaitAnsweredReport(uint32_t slot) const;
 
  private:
@@ -72,17 +73,17 @@ class FakeMeeting {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OpenRoundIfAllAreThereLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LoseLocked(uint32_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Parked evaluations are to be repeated after the next meeting.
+  // Ends parked evaluations, which are repeated after the next meeting.
   void CancelEvaluationLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;
   std::set<uint32_t> expected_ ABSL_GUARDED_BY(mutex_);
-  // By slot.
+  // Incarnations and requests by slot.
   std::map<uint32_t, uint64_t> incarnations_ ABSL_GUARDED_BY(mutex_);
   std::map<uint32_t, v1::RendezvousRequest> arrived_ ABSL_GUARDED_BY(mutex_);
-  // The last round's.
+  // The reply of the last round.
   v1::RendezvousReply reply_ ABSL_GUARDED_BY(mutex_);
-  // Why the job failed.
+  // The reason why the job failed.
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   uint64_t meet_after_round_ ABSL_GUARDED_BY(mutex_) = 0;
   bool collectives_wanted_ ABSL_GUARDED_BY(mutex_) = false;

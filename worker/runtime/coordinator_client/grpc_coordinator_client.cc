@@ -97,7 +97,7 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
     return FromGrpc(call(context));
   }
 
-  // A refusal that asks for less, unlike one that asks to come again, is an answer.
+  // RESOURCE_EXHAUSTED without a time to try again is an answer: the request asks for too much.
   static bool IsAway(const absl::Status& status) {
     return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
            (absl::IsResourceExhausted(status) && RetryAfter(status).has_value());

@@ -18,17 +18,17 @@ class TaskIdentity;
 }  // namespace v1
 
 struct GrpcCoordinatorClientOptions {
-  // Of one attempt. Parked calls are repeated when it passes, so it only bounds how long a dead
-  // peer goes unnoticed.
+  // Time limit of a call that is not repeated, and of one attempt of a repeated (parked) call. The
+  // latter only bounds how long a dead coordinator goes unnoticed.
   absl::Duration call_timeout = absl::Seconds(10);
   absl::Duration parked_timeout = absl::Seconds(60);
   BackoffOptions backoff;
 };
 
-// TaskService over gRPC at `address`. Blocking calls are repeated while the coordinator is
-// unreachable, until `waiter` is stopped (then: the last attempt's status); one that can be stopped
-// by itself does not ask `waiter`. `log` hears when the coordinator goes away and when it is back.
-// `waiter` outlives the client.
+// Returns a client of TaskService over gRPC at `address`. Calls are repeated while the coordinator
+// is unreachable, until `waiter` is stopped; then they return the last attempt's status. A call
+// with its own stop token does not ask `waiter`. `log` gets a line when the coordinator goes away
+// and when it is back. `waiter` outlives the client.
 std::unique_ptr<CoordinatorClient> MakeGrpcCoordinatorClient(
     const std::string& address, const RpcCredentials& credentials, const v1::TaskIdentity& task,
     const GrpcCoordinatorClientOptions& options, Waiter& waiter,

@@ -12,7 +12,7 @@
 namespace muster {
 namespace {
 
-// The sum of these fields of /proc/self/status, which has them in KiB.
+// Returns the sum in bytes of these fields of /proc/self/status, which holds KiB.
 uint64_t StatusBytes(std::initializer_list<const char*> fields) {
   std::ifstream status("/proc/self/status");
   uint64_t bytes = 0;

@@ -5,19 +5,19 @@
 
 namespace muster {
 
-// What this process has used since it started.
+// Resources that this process has used since it started.
 struct ProcessUsage {
-  // Of all its threads, in user mode and in the kernel.
+  // CPU time of all threads, in user mode and in the kernel.
   double cpu_seconds = 0;
-  // The most memory that was resident at once; 0 where the system does not tell. Not taken from
-  // getrusage, whose figure a process inherits from the one that started it.
+  // Most memory that was resident at once; 0 if the system does not tell. Not from getrusage, whose
+  // figure a process inherits from its parent.
   uint64_t peak_bytes = 0;
 };
 
 ProcessUsage ReadProcessUsage();
 
-// The memory that is resident now and is no file's: its own, and what it shares with others. 0
-// where the system does not tell.
+// Returns the bytes that are resident now and belong to no file: anonymous and shared memory. 0 if
+// the system does not tell.
 uint64_t ReadAnonymousBytes();
 
 }  // namespace muster

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kLastAttempts = 3;
 
-// `later` on top of `earlier`.
+// Returns the sum of `earlier` and `later`.
 StepReport Combine(const StepReport& earlier, const StepReport& later) {
   StepReport sum;
   sum.clock = std::max(earlier.clock, later.clock);

@@ -13,26 +13,26 @@
 
 namespace muster {
 
-// What one training step, or several, came to.
+// The results of one or several training steps.
 struct StepReport {
-  // Clocks closed, the step included.
+  // Number of closed clocks, including the step's.
   uint64_t clock = 0;
   double loss_sum = 0;
-  // What loss_sum is divided by for the mean: MicroBatch::loss_weight.
+  // Divisor of loss_sum for the mean: MicroBatch::loss_weight.
   uint64_t loss_weight = 0;
   uint64_t examples = 0;
   uint64_t steps = 0;
   uint64_t bytes_pushed = 0;
   uint64_t bytes_pulled = 0;
-  // Payload of collective calls: for dense gradients, and for all else.
+  // Payload bytes of collective calls: for dense gradients, and for everything else.
   uint64_t bytes_sent = 0;
   uint64_t bytes_received = 0;
   uint64_t other_bytes_sent = 0;
   uint64_t other_bytes_received = 0;
   uint64_t staleness_sum = 0;
   uint64_t staleness_max = 0;
-  // Spent in these steps, evaluations and checkpoints left out; and what it is made of: this
-  // process's own work, waiting for the data plane, waiting for the data.
+  // Time in these steps, without evaluations and checkpoints. Its parts: this process's own work,
+  // waiting for the data plane, waiting for training data.
   double training_seconds = 0;
   double compute_seconds = 0;
   double exposed_communication_seconds = 0;
@@ -40,65 +40,65 @@ struct StepReport {
 };
 
 struct ProgressReporterOptions {
-  // Between reports of steps.
+  // Time between reports of steps.
   absl::Duration interval = absl::Milliseconds(250);
-  // A report is sent after this long even if no step ended, since the reply may ask for something.
+  // Time after which a report is sent even if no step ended, since the reply may ask for something.
   absl::Duration poll = absl::InfiniteDuration();
   // Fills in the task's last collective calls when somebody wants to see them. Called on the
-  // reporter's thread.
+  // reporter's thread or in Flush and Finish.
   std::function<void(v1::ReportCollectivesRequest&)> collectives;
 };
 
-// Tells the coordinator of progress, at most once per interval and never on the trainer's thread.
-// What could not be told is added to the next report. The loss told is that of all steps since the
-// report before, but at the end that of the last step alone: what equal runs end with then does not
-// depend on when reports were sent. Thread-safe.
+// Reports progress to the coordinator on its own thread, at most once per interval. Progress that
+// could not be reported is added to the next report. A report's loss covers all steps since the
+// report before. The final report's loss is the last step's alone, so that equal runs end with
+// equal losses whenever reports were sent. Thread-safe.
 class ProgressReporter {
  public:
   // `coordinator` outlives the reporter.
   explicit ProgressReporter(CoordinatorClient& coordinator, ProgressReporterOptions options = {});
-  // Ends without telling what is left.
+  // Ends without reporting what is left.
   ~ProgressReporter();
 
-  // Adds a step (or none, to tell the clock that a task starts at). Cheap, does not block on the
+  // Adds a step (or none, to report the clock at which a task starts). Cheap; does not wait for the
   // network.
   void Add(const StepReport& step);
 
-  // Aborted or NotFound once the coordinator said so: the task must end.
+  // Returns Aborted or NotFound once the coordinator has answered so: the task must end.
   absl::Status status() const;
 
-  // The highest round of collectives that the coordinator wants to be left; 0: none.
+  // Returns the highest round that the coordinator wants tasks to leave; 0 if there is none.
   uint64_t meet_after_round() const;
 
-  // Tells now what is pending and what the process has used, though no step may have ended since,
-  // in one attempt, so that what the coordinator hears next finds it up to date. Blocks for the
-  // call.
+  // Reports pending progress and the process's usage now, in one attempt, even if no step has ended
+  // since the last report. So the coordinator is up to date before the task's next call. Blocks for
+  // the call.
   void Flush();
 
-  // Tells what is left, and the loss of the last step, in at most a few attempts, and ends.
+  // Reports what is left with the last step's loss, in a few attempts at most, and ends.
   void Finish();
 
  private:
   enum class Empty { kKeep, kSend };
 
   void Run();
-  // Sends what is pending; false: nothing was to be sent or it could not be.
+  // Sends pending progress. Returns false if nothing was to be sent or sending failed.
   bool Send(Empty empty);
-  // What the reply to a report asks for.
+  // Does what the reply to a report asks for.
   void Answer(const v1::ReportProgressReply& reply);
   void TakeStatus(const absl::Status& status);
 
   CoordinatorClient& coordinator_;
   const ProgressReporterOptions options_;
 
-  // One report at a time, in order.
+  // Held while a report is sent: one at a time, in order.
   absl::Mutex sending_ ABSL_ACQUIRED_BEFORE(mutex_);
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   StepReport pending_ ABSL_GUARDED_BY(mutex_);
-  // The last step added; without steps: there was none.
+  // The last added step; last_.steps is 0 if there was none.
   StepReport last_ ABSL_GUARDED_BY(mutex_);
-  // The highest one told of.
+  // The highest clock that was added.
   uint64_t clock_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t meet_after_round_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);

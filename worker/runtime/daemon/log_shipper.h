@@ -18,43 +18,46 @@
 
 namespace muster {
 
-// Where tasks' output goes: the coordinator's AppendLogs.
+// A sink of tasks' output, such as the coordinator's AppendLogs.
 class LogSink {
  public:
   virtual ~LogSink() = default;
-  // NotFound: the job is gone, the text may be dropped. Any other error: try again later.
+  // Appends text to a slot's log. NotFound: the job is gone, and the text may be dropped. Any other
+  // error: try again later.
   virtual absl::Status Append(const std::string& job_id, uint32_t slot,
                               const std::string& text) = 0;
 };
 
-// Over gRPC to the coordinator at `address`.
+// Returns a sink that sends text over gRPC to the coordinator at `address`.
 std::unique_ptr<LogSink> MakeGrpcLogSink(const std::string& address,
                                          const RpcCredentials& credentials);
 
 struct LogShipperOptions {
-  // Text held while the coordinator is away; beyond it the oldest is dropped, and a line says how
-  // much.
+  // Most bytes of text held while the coordinator is away. Beyond this the oldest text is dropped,
+  // and a log line says how much.
   size_t max_bytes = 4 << 20;
-  // Of one call.
+  // Most bytes of text in one call.
   size_t max_chunk_bytes = 256 << 10;
-  // Text is gathered this long before it is sent.
+  // Time for which text is gathered before it is sent.
   absl::Duration gather = absl::Milliseconds(100);
   absl::Duration retry_after = absl::Seconds(1);
 };
 
-// Sends tasks' output on in order, on a thread of its own, so that it outlives the tasks. Never
-// blocks those who add. Thread-safe.
+// Sends tasks' output to a sink in order, on its own thread, so that output outlives its task. Add
+// never blocks. Thread-safe.
 class LogShipper {
  public:
   // `sink` outlives the shipper.
   LogShipper(LogSink& sink, LogShipperOptions options);
-  // Ends; what is not sent is dropped.
+  // Drops what is not sent.
   ~LogShipper();
 
-  // `text` may hold any bytes, and ends with a whole character (ToUtf8 of common/text/utf8.h).
+  // Adds text, which may hold any bytes and must end with a whole character; ToUtf8
+  // (common/text/utf8.h) makes it UTF-8.
   void Add(const std::string& job_id, uint32_t slot, absl::string_view text);
 
-  // Waits until everything added so far is sent or dropped, at most `timeout`; false: some is left.
+  // Blocks until everything added so far is sent or dropped, at most for `timeout`. Returns false
+  // if some text is left.
   bool Flush(absl::Duration timeout);
 
  private:
@@ -72,13 +75,13 @@ class LogShipper {
 
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  // Someone waits in Flush: do not gather.
+  // Number of callers that wait in Flush; while there are any, text is not gathered.
   int flushing_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<Chunk> chunks_ ABSL_GUARDED_BY(mutex_);
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Bytes lost by (job, slot) that no line has told of yet.
+  // Dropped bytes by (job, slot) that no log line tells of yet.
   std::map<std::pair<std::string, uint32_t>, size_t> dropped_ ABSL_GUARDED_BY(mutex_);
-  // The first chunk is being sent: it must stay as it is.
+  // True while the first chunk is being sent; the chunk must not change then.
   bool sending_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

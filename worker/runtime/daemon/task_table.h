@@ -24,41 +24,41 @@ class TaskOrder;
 class TaskReport;
 }  // namespace v1
 
-// A task that was started. Its destruction kills it and waits for its end.
+// A started task. The destructor kills the task and waits for its end.
 class RunningTask {
  public:
   virtual ~RunningTask() = default;
-  // Does not block; the end is told as any other.
+  // Kills the task without blocking. Its end is reported like any other.
   virtual void Kill() = 0;
 };
 
-// Starts the task of an order; `ended` is called once, on any thread, when it is over.
+// Starts the task of an order. `ended` is called once, on any thread, when the task is over.
 using TaskStarter = std::function<absl::StatusOr<std::unique_ptr<RunningTask>>(
     const v1::TaskOrder& order, std::function<void(const v1::TaskReport&)> ended)>;
 
-// The tasks of a worker daemon, kept as the coordinator orders: starts what is missing, stops what
-// is no longer ordered, and reports each task until it is forgotten. A task that ended is not
-// started again, as only the coordinator decides what follows; it then orders a higher incarnation.
+// The tasks of a worker daemon. Follows the coordinator's orders: starts missing tasks, stops tasks
+// that are no longer ordered, and reports each task until the coordinator forgets it. A task that
+// ended is not started again: the coordinator decides, and orders a higher incarnation.
 //
-// A task that computes on a device has one for itself, from its start to its end. The coordinator
-// counts them, but a task that is to be stopped may still hold its own: the next one's start waits
-// until that is gone. Thread-safe.
+// A task that computes on a device has one to itself, from its start to its end. The coordinator
+// counts devices, but a task that is being stopped may still hold one; the next task starts once
+// that device is free. Thread-safe.
 class TaskTable {
  public:
-  // `devices` are the numbers of those that are there for tasks. `changed` is called, without
-  // locks, when a task ended.
+  // `devices` are the numbers of the devices for tasks. `changed` is called, without locks, when a
+  // task has ended.
   TaskTable(TaskStarter start, const std::vector<uint32_t>& devices, std::function<void()> changed);
   // Kills all tasks and waits for their end.
   ~TaskTable();
 
-  // Makes the tasks be those of the orders. Not to be called by two threads at once.
+  // Starts and stops tasks so that those of the orders run. Not for calls by two threads at once.
   void Reconcile(const v1::HeartbeatReply& orders);
 
-  // Adds every task's state to a heartbeat. One that is being stopped counts as running until it is
-  // gone.
+  // Adds every task's state to a heartbeat. A task that is being stopped counts as running until it
+  // has ended.
   void Report(v1::HeartbeatRequest& heartbeat) const;
 
-  // Tasks that run, those being stopped included.
+  // Returns the number of tasks that run, including tasks that are being stopped.
   int running() const;
 
   // Kills all tasks and waits for their end.
@@ -69,26 +69,27 @@ class TaskTable {
   using Key = std::tuple<std::string, uint64_t, uint32_t, uint64_t>;
 
   struct Entry {
-    // Null until it is started, and where starting failed.
+    // Null until the task is started, and if starting failed.
     std::unique_ptr<RunningTask> task;
     std::unique_ptr<v1::TaskReport> report;
     bool ordered = true;
-    // Not started yet: waits for a device.
+    // The order, until its task is about to start; a task may wait for a device.
     std::unique_ptr<v1::TaskOrder> waiting;
-    // Start of it is under way.
+    // True while Start runs for this task.
     bool starting = false;
     absl::optional<uint32_t> device;
   };
 
   static Key KeyOf(const v1::TaskOrder& order);
-  // Takes those that can be started: they need no device, or got one.
+  // Takes the orders of tasks that can start: those that need no device, or got one.
   std::vector<std::unique_ptr<v1::TaskOrder>> TakeStartableLocked()
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Starts what can be started now.
+  // Starts all tasks that can start now.
   void StartWaiting();
   void Start(const v1::TaskOrder& order);
   void Ended(const Key& key, const v1::TaskReport& report);
-  // Takes out what ended and is no longer ordered, to be destroyed without the lock.
+  // Removes tasks that have ended and are no longer ordered. The caller destroys them without the
+  // lock.
   std::vector<std::unique_ptr<RunningTask>> ForgetLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const TaskStarter start_;
@@ -97,10 +98,10 @@ class TaskTable {
 
   mutable absl::Mutex mutex_;
   std::map<Key, Entry> entries_ ABSL_GUARDED_BY(mutex_);
-  // The one that was used least recently first: what replaces a task whose device failed gets
-  // another, if there is one.
+  // Free devices, least recently used first: so the replacement of a task whose device failed gets
+  // another device, if there is one.
   std::deque<uint32_t> free_devices_ ABSL_GUARDED_BY(mutex_);
-  // Calls of Start under way.
+  // Number of calls of Start under way.
   int starting_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

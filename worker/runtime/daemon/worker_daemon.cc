@@ -21,9 +21,9 @@ class ProcessTask final : public RunningTask {
   const std::unique_ptr<TaskProcess> process_;
 };
 
-// What oneDNN packs of an f32 product it asks malloc for anew each time: some MiB, aligned to
-// pages. glibc's cache of small blocks would keep what is cut off in front, and the block, once
-// freed, is then too short for the next product: up to 7 of them lay about (docs/planning.md).
+// For each f32 product, oneDNN allocates some MiB aligned to pages. malloc cuts off a small block
+// in front for the alignment; glibc's cache of small blocks would keep it, so that the freed large
+// block is too short for the next product. Up to 7 such blocks were found (docs/planning.md).
 constexpr char kUncachedCuttings[] = "GLIBC_TUNABLES=glibc.malloc.tcache_count=0";
 
 std::vector<uint32_t> NumbersOf(const std::vector<OfferedDevice>& devices) {

@@ -20,38 +20,41 @@
 namespace muster {
 
 struct ProcessTaskOptions {
-  // Under which tasks reach the coordinator, as their daemon does.
+  // Address at which tasks, like their daemon, reach the coordinator.
   std::string coordinator_address;
-  // Come after the one that says what the process is.
+  // Arguments that follow kTaskFlag.
   std::vector<std::string> arguments;
-  // The program of tasks that compute on a device; empty: this binary, as for all others.
+  // Program of tasks that compute on a device. Empty means this binary, which runs all other tasks.
   std::string device_program;
 };
 
-// Starts tasks as child processes; their output goes to `logs`.
+// Returns a starter that runs tasks as child processes. Their output goes to `logs`, which outlives
+// the starter and its tasks.
 TaskStarter ProcessTaskStarter(ProcessTaskOptions options, LogShipper& logs);
 
 struct WorkerDaemonOptions {
   DaemonIdentity identity;
-  // One line for the daemon's own log.
+  // Writes one line to the daemon's own log.
   std::function<void(absl::string_view)> log;
-  // The coordinator will never take this daemon: it has to end.
+  // Called when the coordinator will never accept this daemon, which must then end.
   std::function<void(const absl::Status&)> refused;
-  // Called when it becomes a member of the cluster (true), and when its lease is lost (false).
+  // Called with true when the daemon becomes a member of the cluster, with false when its lease is
+  // lost.
   std::function<void(bool)> member;
 };
 
-// A member of the cluster that offers slots: runs what the coordinator orders, reports what became
-// of it. Tasks go on while the coordinator is away, as only new orders end them. Thread-safe.
+// A member of the cluster that offers slots. Runs the tasks that the coordinator orders, and
+// reports how they end. Tasks go on while the coordinator is away, since only new orders end them.
+// Thread-safe.
 class WorkerDaemon {
  public:
-  // Joins at once. All that is lent outlives the daemon.
+  // Joins the cluster at once. `cluster`, `clock` and `waiter` outlive the daemon.
   WorkerDaemon(ClusterClient& cluster, TaskStarter start, WorkerDaemonOptions options,
                const Clock& clock, Waiter& waiter);
-  // Stops.
+  // Calls Stop with a timeout of one second.
   ~WorkerDaemon();
 
-  // Kills all tasks and leaves the cluster, within `timeout` as far as the coordinator answers.
+  // Leaves the cluster, waiting at most `timeout` for the coordinator, and kills all tasks.
   // Idempotent.
   void Stop(absl::Duration timeout);
 

@@ -15,7 +15,7 @@
 namespace muster {
 namespace {
 
-// Examples of the largest micro-batch of any slot; see Sampler.
+// Returns the examples of the largest micro-batch of any slot; see Sampler.
 int64_t LargestMicroBatch(const v1::JobSpec& spec) {
   const int64_t share = CeilDivide<int64_t>(spec.batch_size(), std::max(1u, spec.workers()));
   return CeilDivide(share, std::max(1u, spec.micro_batches()));

@@ -12,13 +12,14 @@ class JobSpec;
 class TablesSchema;
 }  // namespace v1
 
-// How a job is computed on device number `device` of this process, with weights that somebody else
-// steps. `schema` is the job's. InvalidArgument: the specification asks for what no device does, or
-// does not fit the data (names the field).
+// Returns how to compute a job on device number `device` of this process when the optimizer runs
+// elsewhere. InvalidArgument, naming the field: the specification asks for something that devices
+// do not do, or does not fit the data.
 absl::StatusOr<DeviceTrainerOptions> DeviceOptionsFor(const v1::JobSpec& spec,
                                                       const DatasetInfo& data, int device);
 
-// The same with weights that the device steps: adam or adamw, and clipping, as `schema` says.
+// Returns the same for a job whose weights the device steps, with the optimizer (adam or adamw) and
+// the clipping of `schema`, which is the job's.
 absl::StatusOr<DeviceTrainerOptions> ResidentDeviceOptionsFor(const v1::JobSpec& spec,
                                                               const DatasetInfo& data,
                                                               const v1::TablesSchema& schema,

@@ -12,16 +12,15 @@ namespace muster {
 
 // The devices that a program finds.
 struct FoundDevices {
-  // In order of their numbers, some of which may be missing.
+  // Usable devices by ascending number. Numbers may be missing.
   std::vector<OfferedDevice> devices;
-  // For each of the others, why it cannot be used, its number included.
+  // For each other device, its number and why it cannot be used.
   std::vector<std::string> left_out;
 };
 
-// As text: for each device a line of its number, bytes of memory, and name, and for each that is
-// left out a line of "-" and why; blanks between.
+// Formats one line per device: "NUMBER MEMORY_BYTES NAME", or "- REASON" for one that is left out.
 std::string FormatDevices(const FoundDevices& found);
-// InvalidArgument: says which line is none of these.
+// Parses the text of FormatDevices. InvalidArgument, naming the line: a line has neither form.
 absl::StatusOr<FoundDevices> ParseDevices(absl::string_view text);
 
 }  // namespace muster

@@ -12,12 +12,12 @@
 
 namespace muster {
 
-// Queues all of a step's micro-batches, from BeginStep on. `batch` is memory to be used again. Adds
-// this slot's examples and labels to `sums`; the loss is not known yet.
+// Begins a step and queues all its micro-batches. `batch` is memory for reuse. Adds this slot's
+// examples and labels to `sums`; the loss is not known yet.
 absl::Status QueueStep(DeviceTrainer& trainer, uint64_t clock, MicroBatchSource& micro_batches,
                        Batch& batch, StepSums& sums);
 
-// A forward pass of evaluation.
+// Runs a forward pass for an evaluation.
 absl::Status EvaluateOnDevice(DeviceTrainer& trainer, const Batch& batch, PassResult& result);
 
 }  // namespace muster

@@ -7,15 +7,16 @@
 
 namespace muster {
 
-// A program that a worker daemon starts for tasks on devices, and to find out which there are. It
-// is linked with one kind: //worker/device:cuda or :emulated.
+// A program that a worker daemon starts to run tasks on devices and to list devices. It is linked
+// with one kind of device: //worker/device:cuda or :emulated.
 struct DeviceProgram {
   const char* name = "";
-  // For ranks that have device number `device`.
+  // Returns what makes communicators for a rank on device number `device`.
   std::function<MakeDeviceCommunicator(int device)> make_communicator;
 };
 
-// The program's main: --list-devices, or what a daemon says to a task. Returns the exit status.
+// The program's main function: lists devices (--list-devices) or runs a task. Returns the exit
+// status.
 int RunDeviceProgram(int argc, char** argv, const DeviceProgram& program);
 
 }  // namespace muster

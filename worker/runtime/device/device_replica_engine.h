@@ -9,15 +9,15 @@
 
 namespace muster {
 
-// Computes a transformer on a device that has its parameters, and steps them there together with
-// the other ranks. For as long as one group of the replica.
+// A step engine that computes a transformer on the device that holds its parameters, and steps them
+// there together with the other ranks. Lives as long as one group of the replica.
 class DeviceReplicaEngine final : public StepEngine {
  public:
   // REQUIRES: the replica has joined a group; both outlive the engine.
   explicit DeviceReplicaEngine(DeviceReplica& replica) : replica_(replica) {}
 
   int64_t most_examples() const override { return replica_.most_examples(); }
-  // The loss reported is the mean over all ranks: the device knows no other.
+  // Reports the mean loss of all ranks, the only loss that the device computes.
   absl::Status Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) override;
   absl::Status BeginEvaluation(uint64_t clock) override;
   absl::Status Evaluate(const Batch& batch, PassResult& result) override;

@@ -15,22 +15,22 @@
 
 namespace muster {
 
-// Computes a transformer on a device while a strategy keeps its parameters in the host's memory or
-// on servers, with any optimizer. Each step copies all parameters to the device and all gradients
-// back, 8 bytes a parameter, and pushes only what the whole of backward has left: simple, and good
-// enough where servers are the narrower way. device_replica_engine.h keeps everything on the
-// device.
+// A step engine that computes a transformer on a device while a strategy keeps the parameters in
+// host memory or on servers, with any optimizer. Each step copies all parameters to the device and
+// all gradients back, 8 bytes a parameter, and pushes only after the whole backward pass. This is
+// simple, and fast enough if servers are the bottleneck. device_replica_engine.h keeps everything
+// on the device.
 class DeviceStepEngine final : public StepEngine {
  public:
   struct Options {
     DeviceTrainerOptions device;
-    // For the log.
+    // Named in log lines.
     uint32_t slot = 0;
-    // One line for the job's log.
+    // Writes one line to the job's log.
     std::function<void(absl::string_view)> log = [](absl::string_view) {};
   };
 
-  // The strategy outlives the engine. Errors: those of DeviceTrainer::Create.
+  // `strategy` outlives the engine. Errors are those of DeviceTrainer::Create.
   static absl::StatusOr<std::unique_ptr<DeviceStepEngine>> Create(Strategy& strategy,
                                                                   Options options);
 
@@ -43,19 +43,19 @@ class DeviceStepEngine final : public StepEngine {
  private:
   DeviceStepEngine(Strategy& strategy, Options options, std::unique_ptr<DeviceTrainer> trainer);
 
-  // The clock's parameters, from the strategy to the device.
+  // Copies the clock's parameters from the strategy to the device.
   absl::Status FetchParameters(uint64_t clock);
-  // The device's gradients to the strategy, the last unit's first.
+  // Copies the device's gradients to the strategy, last unit first.
   absl::Status SendGradients();
-  // Of a step that overflowed, or has no labels.
+  // Ends a step that overflowed or has no labels.
   absl::Status SendNothing();
-  // REQUIRES: f16, which alone skips steps that have labels.
+  // REQUIRES: the job computes in f16; only f16 jobs skip steps with labels.
   void LogOverflow(uint64_t clock, float loss_scale);
 
   Strategy& strategy_;
   const Options options_;
   const std::unique_ptr<DeviceTrainer> trainer_;
-  // Tensors of each layer unit that have values of their own.
+  // Tensors of each unit, without tied ones.
   std::vector<std::vector<int>> tensors_;
   Batch batch_;
 };

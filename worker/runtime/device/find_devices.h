@@ -6,9 +6,9 @@
 
 namespace muster {
 
-// The devices of the kind that the program is linked with, by what is known of them unopened: to
-// look takes no memory of theirs. One that cannot be used leaves the others their numbers. Errors:
-// CountDevices', or the first device's where none can be used.
+// Finds the devices of the kind that the program is linked with. Devices are not opened, so this
+// takes no device memory. A device that cannot be used does not change the others' numbers. Errors
+// are those of CountDevices or, if no device can be used, the first device's.
 absl::StatusOr<FoundDevices> FindDevices();
 
 }  // namespace muster

@@ -9,12 +9,13 @@
 namespace muster {
 
 struct LinkedDeviceOptions {
-  // Number of the device, as the process sees them.
+  // Number of the device, as the process counts devices.
   int device = 0;
   MakeDeviceCommunicator make_communicator;
 };
 
-// Training on the devices that the program is linked with: //worker/device:cuda or :emulated.
+// Returns training on the kind of devices that the program is linked with: //worker/device:cuda or
+// :emulated.
 std::unique_ptr<DeviceTraining> MakeLinkedDeviceTraining(LinkedDeviceOptions options);
 
 }  // namespace muster

@@ -9,14 +9,14 @@
 
 namespace muster {
 
-// First argument of a device program's process that is to report what devices it finds: a
-// TaskReport on the control socket whose message is FormatDevices'. Of what it writes to standard
-// output and error nothing is read but for errors.
+// First argument that makes a device program report the devices it finds, in a TaskReport on the
+// control socket whose message is the text of FormatDevices. Its standard output and error are only
+// read for error messages.
 inline constexpr char kListDevicesFlag[] = "--list-devices";
 
-// The devices that `program` finds. Asked for in a process of its own, since whoever looks for GPUs
-// has CUDA in it from then on. DeadlineExceeded: no answer within `timeout`. Otherwise why the
-// program could not be started, or found none.
+// Returns the devices that `program` finds. The program runs in its own process, since CUDA stays
+// in a process that has looked for GPUs. DeadlineExceeded: no answer within `timeout`. Otherwise
+// the error with which the program failed to start or to find devices.
 absl::StatusOr<FoundDevices> ListDevices(const std::string& program, absl::Duration timeout);
 
 }  // namespace muster

@@ -16,7 +16,7 @@ namespace {
 constexpr char kSharedMemory[] = "shared_memory";
 constexpr char kTcp[] = "tcp";
 
-// Of FIRST-LAST; none: it is something else.
+// Parses FIRST-LAST; nullopt if `text` is anything else.
 absl::optional<PortRange> ParsePorts(const std::string& text) {
   const std::vector<std::string> ends = absl::StrSplit(text, '-');
   uint32_t first = 0, last = 0;

@@ -10,12 +10,12 @@
 
 namespace muster {
 
-// How this machine's tasks train with one another and with those of other machines: flags of the
-// daemon, which it hands on to the processes of its tasks.
+// Flags that say how this machine's tasks train with each other and with tasks of other machines.
+// The daemon hands them on to the processes of its tasks.
 struct CollectiveFlags {
-  // Empty: DefaultCollectivesHost.
+  // Empty means DefaultCollectivesHost.
   std::string host;
-  // FIRST-LAST; empty: any free port.
+  // FIRST-LAST; empty means any free port.
   std::string ports;
   std::string advertised_host;
   std::string transport = "shared_memory";
@@ -25,11 +25,11 @@ struct CollectiveFlags {
 
 void AddCollectiveFlags(CLI::App& app, CollectiveFlags& flags);
 
-// Where --collectives-host is left out: the address from which this machine calls the coordinator,
-// or its name where there is none but loopback's.
+// Returns the host to use without --collectives-host: the address from which this machine calls the
+// coordinator or, if that is a loopback address or there is none, the machine's name.
 std::string DefaultCollectivesHost(const std::string& coordinator_address);
 
-// The same as a command line.
+// Returns the flags as command line arguments.
 std::vector<std::string> Arguments(const CollectiveFlags& flags);
 
 HostEndpointOptions EndpointOptions(const CollectiveFlags& flags,

@@ -27,7 +27,7 @@ absl::Status WriteAll(int socket, const char* data, size_t bytes) {
   return absl::OkStatus();
 }
 
-// Bytes read before the end of the stream, at most `bytes`.
+// Reads up to `bytes` bytes; returns how many came before the end of the stream.
 absl::StatusOr<size_t> ReadUpTo(int socket, char* data, size_t bytes) {
   size_t total = 0;
   while (total < bytes) {

@@ -9,11 +9,12 @@
 
 namespace muster {
 
-// Whole messages over a stream socket between a daemon and its task: u64 length, little-endian,
-// then the bytes. Blocks. Unavailable: the other side has closed.
+// Writes a message to the socket between a daemon and its task: its length as a little-endian u64,
+// then its bytes. Blocks. Unavailable: the other side has closed the socket.
 absl::Status WriteFrame(int socket, absl::string_view message);
 
-// DataLoss: the other side ended within a message, or announced one above `max_bytes`.
+// Reads the next message. Blocks; errors as WriteFrame. DataLoss: the stream ended within a
+// message, or the message is longer than `max_bytes`.
 absl::StatusOr<std::string> ReadFrame(int socket, size_t max_bytes);
 
 }  // namespace muster

@@ -19,10 +19,11 @@ namespace muster {
 namespace {
 
 constexpr uint64_t kSlackBytes = uint64_t{64} << 20;
-// Bytes that one of a packed file of images stands for, at most, whatever its header says.
+// Most bytes that a byte of a packed image file is taken to unpack to, whatever the file's header
+// says.
 constexpr uint64_t kMostUnpacked = 64;
 
-// 0: there is no such file here.
+// Returns the file's size; 0 if the file is not on this machine.
 uint64_t FileBytes(const std::string& path) {
   std::error_code error;
   const auto bytes = std::filesystem::file_size(path, error);
@@ -34,7 +35,7 @@ uint64_t FileBytes(const std::string& path) {
 TaskAllowance AllowanceOf(const v1::JobSpec& spec) {
   if (spec.compute().device() == v1::ComputeSpec::CUDA) return {};
   DataSize data = ReadDataHead(spec, DataLook::kCheap);
-  // How many values a column has is only assumed; no more of them can come than are there.
+  // The number of values of a column is only assumed; it is at most the number of examples.
   if (data.examples > 0 && data.cardinality == 0 && data.keys > 0) {
     data.rows = std::max(data.rows, data.examples * data.keys);
   }
@@ -47,8 +48,8 @@ TaskAllowance AllowanceOf(const v1::JobSpec& spec) {
   TaskAllowance allowance;
   allowance.planned_bytes = plan.worker_own_bytes();
   const uint64_t mapped = plan.worker_bytes() - plan.worker_own_bytes();
-  // An array that grows is there twice while it does, and its file beside it; so is what a packed
-  // file unpacks to. Numbers of CSV files have twice their bytes until they are prepared.
+  // While an array grows, memory holds it twice, and its file beside it; the same goes for unpacked
+  // files. Numbers of CSV files take twice their bytes until they are prepared.
   uint64_t reading = 2 * data.bytes;
   if (spec.data().has_csv()) {
     reading += 2 * (data.bytes + ReadCsvHead(spec.data().csv()).unpacked_bytes +

@@ -16,37 +16,38 @@ namespace v1 {
 class JobSpec;
 }  // namespace v1
 
-// What a task may take of its machine's memory.
+// The memory that a task may take.
 struct TaskAllowance {
-  // As `muster plan` has it, without other processes' memory that the task maps, and with as many
-  // rows as its data can have at the most; 0: there is no plan to hold the task to.
+  // Bytes that `muster plan` predicts, without other processes' memory that the task maps, and with
+  // the most rows that the data can have; 0 if there is no plan to hold the task to.
   uint64_t planned_bytes = 0;
-  // Of pages of its own and shared ones, beyond which the task has not kept to its plan: a quarter
-  // and 64 MiB more than planned, what it maps of others, and what readers of data need beside them
-  // for a while.
+  // Most bytes of anonymous and shared pages that the task may have: 1.25 times the plan, 64 MiB,
+  // other processes' memory that the task maps, and memory that data readers need for a while.
   uint64_t most_bytes = 0;
 };
 
-// By the job and the beginnings of its data, which are read here. None for a job that computes on
-// devices: how much of the machine's memory CUDA takes is only guessed.
+// Returns the allowance of a job's tasks; reads the beginnings of the job's data. A job that
+// computes on devices gets none: how much of the machine's memory CUDA takes is only guessed.
 TaskAllowance AllowanceOf(const v1::JobSpec& spec);
 
-// Ends a task that takes more memory than was planned, and reserved for it, before the machine ends
-// any process it likes: looks ten times a second, which costs some 30 microseconds.
+// Reports when a task takes more memory than was planned and reserved for it, so that the task ends
+// before the machine kills some process. Looks ten times a second; a look costs some 30
+// microseconds.
 class PlanWatch {
  public:
   struct Options {
-    // What may be taken; called once, on the watch's thread.
+    // Returns what may be taken. Called once, on the watch's thread.
     std::function<TaskAllowance()> allowance;
-    // What is taken now.
+    // Returns the bytes taken now.
     std::function<uint64_t()> taken_bytes;
     absl::Duration period = absl::Milliseconds(100);
-    // Called at most once, on the watch's thread: RESOURCE_EXHAUSTED that names plan and peak.
+    // Called at most once, on the watch's thread, with RESOURCE_EXHAUSTED that names the plan and
+    // the bytes taken.
     std::function<void(const absl::Status&)> exceeded;
   };
 
   explicit PlanWatch(Options options);
-  // Waits for the end of a look.
+  // Waits for a look in progress.
   ~PlanWatch();
 
  private:

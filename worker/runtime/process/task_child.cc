@@ -38,17 +38,17 @@ namespace muster {
 namespace {
 
 constexpr int kOrphaned = 3;
-// Of an error, as the job's status shows it; the log has all of it.
+// Most bytes of an error in the job's status; the log has the whole error.
 constexpr size_t kMostMessageBytes = 16 << 10;
 
-// Sanitizers take memory of their own, which is in no plan.
+// Sanitizers take memory that no plan includes.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
 #else
 constexpr bool kSanitized = false;
 #endif
 
-// Nothing a task holds is worth keeping without its daemon: servers have every contribution that
+// Ends the process when the socket closes. Nothing is lost: servers have every contribution that
 // was acknowledged.
 void EndWithSocket(int socket) {
   pollfd poll_for = {.fd = socket, .events = POLLRDHUP, .revents = 0};

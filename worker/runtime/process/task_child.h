@@ -11,17 +11,17 @@ namespace muster {
 
 class DeviceTraining;
 
-// Bounds an order or a result on the control socket.
+// Most bytes of an order or a result on the control socket.
 inline constexpr unsigned kMaxControlBytes = 64u << 20;
 
-// What trains on device number `device` of this process.
+// Returns what trains on device number `device` of this process.
 using MakeDeviceTraining = std::function<std::unique_ptr<DeviceTraining>(int device)>;
 
-// The whole life of a task's process: reads a TaskOrder from the control socket, runs it, writes
-// back a TaskReport with the status it ended with. Trains by all-reduce, where its job does, as
-// `collectives` says. Log lines go to stderr. The process ends at once when the socket closes,
-// since its daemon is then gone. `make_devices` is empty in a program that knows none. Returns the
-// exit status for main: 0 once the result is written, whatever it is.
+// Runs a task's process: reads a TaskOrder from the control socket, runs the task, and writes back
+// a TaskReport with its status. `collectives` says how the task trains by all-reduce, if its job
+// does. Log lines go to stderr. The process ends at once when the socket closes, since its daemon
+// is then gone. `make_devices` is empty in a program that knows no devices. Returns the exit status
+// for main: 0 once the result is written, whatever it is.
 int RunTaskChild(int control_socket, const HostEndpointOptions& collectives,
                  const RpcCredentials& credentials, const MakeDeviceTraining& make_devices);
 

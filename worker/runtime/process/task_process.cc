@@ -20,7 +20,7 @@
 namespace muster {
 namespace {
 
-// A descriptor that is closed at the end of its scope.
+// Closes a descriptor at the end of its scope.
 class Descriptor {
  public:
   explicit Descriptor(int fd = -1) : fd_(fd) {}
@@ -41,7 +41,8 @@ absl::Status SystemError(absl::string_view what, int error) {
   return absl::InternalError(absl::StrCat("start a task: ", what, ": ", std::strerror(error)));
 }
 
-// posix_spawn's attributes: default signals, none blocked, whatever the daemon did with its own.
+// Attributes for posix_spawn: default signal handlers and no blocked signals, whatever the daemon
+// set for itself.
 class SpawnAttributes {
  public:
   SpawnAttributes() {

@@ -21,8 +21,8 @@ class TaskOrder;
 class TaskReport;
 }  // namespace v1
 
-// How a task's process is started and what is told of it. Callbacks run on the process's own
-// thread, one at a time.
+// How to start a task's process, and callbacks that tell of it. Callbacks run on a thread of the
+// TaskProcess, one at a time.
 struct TaskProcessOptions {
   // Program and arguments. The child finds its control socket at descriptor 3; standard input is
   // empty.
@@ -30,34 +30,35 @@ struct TaskProcessOptions {
   std::vector<std::string> arguments;
   // Added to the daemon's environment, as NAME=value.
   std::vector<std::string> environment;
-  // What it wrote to standard output and error, in pieces of any length.
+  // Called with what the process wrote to standard output and error, in pieces of any length.
   std::function<void(absl::string_view text)> output;
-  // Called last, once: the result it sent (ENDED), or how it ended without one (DIED).
+  // Called once, last, with the result that the process sent (ENDED), or how it ended without one
+  // (DIED).
   std::function<void(const v1::TaskReport& report)> ended;
 };
 
-// First argument of a worker's process that is to be a task.
+// First argument of a worker's process that runs a task.
 inline constexpr char kTaskFlag[] = "--run-task";
 // Descriptor of the control socket in the child.
 inline constexpr int kControlDescriptor = 3;
 
-// A child process that runs one task. Started by posix_spawn, never by bare fork: the daemon has
-// many threads. It inherits three standard descriptors and the control socket, nothing else; it
-// reads its order from the socket, and ends when the socket closes, so that it never outlives its
-// daemon. Thread-safe.
+// A child process that runs one task. It is started by posix_spawn, not by fork, since the daemon
+// has many threads. The process inherits only its three standard descriptors and the control
+// socket. It reads its order from the socket, and ends when the socket closes, so it never outlives
+// its daemon. Thread-safe.
 class TaskProcess {
  public:
-  // Internal: no process could be started (says why).
+  // Starts the process. Internal: no process could be started (says why).
   static absl::StatusOr<std::unique_ptr<TaskProcess>> Start(const v1::TaskOrder& order,
                                                             TaskProcessOptions options);
-  // Kills the process if it still runs and waits until `ended` returned.
+  // Kills the process if it still runs, and blocks until `ended` has returned.
   ~TaskProcess();
 
   TaskProcess(const TaskProcess&) = delete;
   TaskProcess& operator=(const TaskProcess&) = delete;
 
-  // Kills the process; `ended` follows. A task keeps nothing that would need care. Idempotent, does
-  // not block.
+  // Kills the process; `ended` follows. A task holds nothing that a kill could lose. Idempotent;
+  // does not block.
   void Kill();
 
   pid_t pid() const { return pid_; }
@@ -66,9 +67,9 @@ class TaskProcess {
   TaskProcess(pid_t pid, int control, int output, std::unique_ptr<const v1::TaskOrder> order,
               TaskProcessOptions options);
 
-  // Until the process is gone.
+  // Runs on the thread until the process is gone.
   void Watch();
-  // Passes output on until both descriptors are at their end; returns the result if one came.
+  // Passes on output until both descriptors end. Returns the result, empty if none came.
   std::string Drain();
   v1::TaskReport Reap(const std::string& result);
 
@@ -79,7 +80,7 @@ class TaskProcess {
   const TaskProcessOptions options_;
 
   absl::Mutex mutex_;
-  // Once true the process id may be another's.
+  // Once true, the process id may belong to another process.
   bool reaped_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

@@ -5,9 +5,8 @@
 
 namespace muster {
 
-// Main of a process that a worker daemon started for a task, from kTaskFlag on: reads the flags
-// that the daemon hands on, and runs the task. `program` is its name in the log. Returns the exit
-// status.
+// The main function of a task's process; arguments start at kTaskFlag. Reads the flags that the
+// daemon hands on, and runs the task. `program` is the name in the log. Returns the exit status.
 int RunTaskProgram(int argc, char** argv, const char* program,
                    const MakeDeviceTraining& make_devices);
 

@@ -18,21 +18,21 @@
 namespace muster {
 namespace {
 
-// All have just been answered by the coordinator, so who does not come within this is lost.
+// The coordinator has just answered all tasks, so one that does not connect in this time is lost.
 constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
-// Rounds in a row in which no step was finished, before the task gives up.
+// The task gives up after so many rounds in a row without a finished step.
 constexpr int kMaxFruitlessRounds = 10;
-// Between reports while no step ends, so that a stuck task can still be asked for its calls.
+// Time between reports while no step ends, so that a stuck task can still be asked for its calls.
 constexpr absl::Duration kPoll = absl::Seconds(1);
-// Of why a round ended, as the coordinator is told.
+// Most bytes of the reason that the coordinator is told for the end of a round.
 constexpr size_t kMostFailureBytes = 2048;
 
-// A failure of a collective call that may be no more once all have met again.
+// Returns whether a collective call failed in a way that another meeting may mend.
 bool IsLoss(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsAborted(status);
 }
 
-// The rank of `slot` in the round; -1: it has none.
+// Returns the rank of `slot` in the round; -1 if the slot has none.
 int RankOf(uint32_t slot, const v1::RendezvousReply& round) {
   for (int rank = 0; rank < round.peers_size(); ++rank) {
     if (round.peers(rank).slot() == slot) return rank;
@@ -53,7 +53,7 @@ CollectiveEndpoint::Group GroupOf(const v1::RendezvousReply& round, int rank) {
   return group;
 }
 
-// A replica in the host's memory, whose steps are computed by layers.
+// Makes a replica in the host's memory, with engines that compute by layers.
 absl::StatusOr<ReplicaParts> MakeHostReplica(const v1::TaskOrder& order, const PreparedJob& job,
                                              const TaskDependencies& dependencies) {
   DataParallelDependencies lent;

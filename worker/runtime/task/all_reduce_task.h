@@ -22,35 +22,36 @@ class RendezvousRequest;
 class TaskOrder;
 }  // namespace v1
 
-// One slot of a job whose dense parameters are trained by all-reduce. Its tasks meet through the
-// coordinator, form a group, take the replica of the most advanced one over and train. When a
-// collective call fails, because another task was lost, is stuck or cannot be reached, each tells
-// of its last calls and meets again, and says why: the next round goes on in this process, from the
-// replica, with whoever is there. The coordinator lets rounds without a step begin later and later.
+// The task of one slot in a job whose dense parameters are trained by all-reduce. The tasks meet
+// through the coordinator, form a group, take over the most advanced replica and train. A
+// collective call fails when another task is lost, is stuck or cannot be reached. Each task then
+// reports its last calls, meets the others again and says why: the next round goes on in the same
+// process, from the replica, with the tasks that are there. The coordinator waits longer and longer
+// before it opens rounds after one without a step.
 //
 //   Meet → Connect → Join → Trainer::Run ─┬─ the end of the job
 //    ▲                                    ├─ data, model, mismatch, fence: the task ends
 //    └────── a task was lost ─────────────┘
 //
-// A job with sparse tables on servers (hybrid) has no second round: what servers hold cannot go
-// back by a step, so the coordinator takes the whole job back to its last checkpoint.
+// A job with sparse tables on servers (hybrid) has no second round: servers cannot go back by a
+// step, so the coordinator takes the whole job back to its last checkpoint.
 class AllReduceTask {
  public:
-  // All that is lent outlives the task. Unavailable: no endpoint for collectives could be opened.
-  // InvalidArgument: the order's update does not fit the model.
-  // REQUIRES: dependencies with devices, if the order computes on one.
+  // All arguments outlive the task. Unavailable: no endpoint for collectives could be opened.
+  // InvalidArgument: the order's update does not fit the model. REQUIRES: `dependencies.devices` is
+  // set if the order computes on a device.
   static absl::StatusOr<std::unique_ptr<AllReduceTask>> Create(
       const v1::TaskOrder& order, const PreparedJob& job, const TaskDependencies& dependencies);
 
-  // To the end of the job. Aborted, NotFound: fenced. FailedPrecondition: the tasks' data, models
-  // or calls differ. Unavailable, DeadlineExceeded: no step was finished in several rounds.
-  // Otherwise errors of the trainer.
+  // Trains to the end of the job. Aborted, NotFound: fenced. FailedPrecondition: the tasks' data,
+  // models or calls differ. Unavailable: no step was finished in several rounds. Unavailable,
+  // DeadlineExceeded in a hybrid job: another task was lost. Otherwise errors of the trainer.
   absl::Status Run();
 
  private:
-  // What a round came to.
+  // How a round ended.
   enum class End {
-    // The job's end, or an error that meeting again does not mend.
+    // The job is over, or failed with an error that meeting again does not mend.
     kFinal,
     // Another task was lost.
     kMeetAgain,
@@ -65,13 +66,13 @@ class AllReduceTask {
                 ReplicaParts parts);
 
   absl::StatusOr<v1::RendezvousReply> Meet();
-  // Ends with the group left.
+  // Runs one round, and leaves its group.
   Outcome RunRound(const v1::RendezvousReply& round);
-  // Makes the group, and its replica this task's.
+  // Connects the group and joins it with this task's replica.
   absl::Status Enter(const v1::RendezvousReply& round, int rank);
   Outcome Train(const v1::RendezvousReply& round, int rank);
-  // What follows from a failure that did not come from the coordinator. Tells of the group's last
-  // calls.
+  // Reports the group's last calls, and returns what follows from a failure that did not come from
+  // the coordinator.
   Outcome AfterFailure(absl::Status status);
 
   const v1::TaskOrder& order_;
@@ -82,9 +83,9 @@ class AllReduceTask {
   const bool hybrid_;
   // The last round that this task was part of.
   uint64_t round_ = 0;
-  // It ended because a call was not over in time.
+  // True if that round ended because a call took too long.
   bool late_ = false;
-  // Why it ended, for people; empty: no call failed.
+  // Why that round ended, for people; empty if no call failed.
   std::string failure_;
 };
 

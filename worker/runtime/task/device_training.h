@@ -17,25 +17,27 @@ namespace v1 {
 class TaskOrder;
 }  // namespace v1
 
-// A replica that is trained with other ranks', and what computes its steps.
+// A replica that is trained together with the other ranks' replicas, and a maker of its step
+// engines.
 struct ReplicaParts {
   std::unique_ptr<ReplicaGroup> group;
-  // For one group of the replica, after it was joined. Errors: none but the computation's own.
+  // Makes the engine for the group that the replica has joined; the engine lives as long as the
+  // group. Errors are those of the computation only.
   std::function<absl::StatusOr<std::unique_ptr<StepEngine>>()> make_engine;
 };
 
-// How tasks train on a device. Only programs that are linked with devices have one, so that all
-// others do without their libraries.
+// Makes the parts with which tasks train on a device. Only programs that are linked with devices
+// have one, so the others need no device libraries.
 class DeviceTraining {
  public:
   virtual ~DeviceTraining() = default;
 
-  // For parameters that a strategy moves, which outlives the engine.
+  // Makes an engine for parameters that `strategy` moves. `strategy` outlives the engine.
   virtual absl::StatusOr<std::unique_ptr<StepEngine>> MakeEngine(
       const v1::TaskOrder& order, const PreparedJob& job, Strategy& strategy,
       const TaskDependencies& dependencies) = 0;
 
-  // For parameters that stay on the devices of all ranks.
+  // Makes a replica whose parameters stay on the device of each rank.
   virtual absl::StatusOr<ReplicaParts> MakeReplica(const v1::TaskOrder& order,
                                                    const PreparedJob& job,
                                                    const TaskDependencies& dependencies) = 0;

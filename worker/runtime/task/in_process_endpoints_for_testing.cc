@@ -9,7 +9,7 @@
 namespace muster {
 namespace {
 
-// Tells the hook of calls and passes everything on.
+// Calls the hook before each call, and passes everything on.
 class HookedCommunicator final : public Communicator {
  public:
   HookedCommunicator(std::unique_ptr<Communicator> inner, std::function<void(CollectiveCall&)> hook)

@@ -17,7 +17,7 @@
 
 namespace muster {
 
-// Endpoints whose ranks are threads of this process, and who can be killed. Thread-safe.
+// Makes endpoints whose ranks are threads of this process and can be killed. Thread-safe.
 class InProcessEndpoints {
  public:
   // Sees every call before it is made, on the thread that makes it, and may change it.
@@ -25,10 +25,11 @@ class InProcessEndpoints {
 
   explicit InProcessEndpoints(CallHook hook = nullptr) : hook_(std::move(hook)) {}
 
-  // Of a new task; `name` becomes its address and is used once.
+  // Makes the endpoint of a new task. `name` becomes its address; each name is used once.
   std::unique_ptr<CollectiveEndpoint> Make(const std::string& name);
 
-  // As SIGKILL of its process: its group sees it die, and it never connects again.
+  // Acts like SIGKILL of the task's process: its group sees the task die, and the task never
+  // connects again.
   void Kill(const std::string& name);
 
  private:
@@ -46,7 +47,7 @@ class InProcessEndpoints {
 
   const CallHook hook_;
   absl::Mutex mutex_;
-  // By round.
+  // Groups by round.
   std::map<uint64_t, Group> groups_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> dead_ ABSL_GUARDED_BY(mutex_);
 };

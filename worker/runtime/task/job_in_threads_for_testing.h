@@ -24,7 +24,7 @@ namespace muster {
 
 class DeviceTraining;
 
-// Does not wait.
+// A waiter that does not wait.
 class ImmediateWaiter final : public Waiter {
  public:
   bool Wait(absl::Duration) override { return true; }
@@ -34,18 +34,19 @@ class ImmediateWaiter final : public Waiter {
 // The tasks of a job, each in a thread, with a coordinator and endpoints in memory.
 class JobInThreads {
  public:
-  // Told of a slot's calls before they are made: which of its process it is, from 0.
+  // Sees each call of a slot before it is made. `call` counts the calls of the slot's present task
+  // from 0.
   using CallHook = std::function<void(uint32_t slot, int call, CollectiveCall& made)>;
 
   explicit JobInThreads(const v1::JobSpec& spec);
 
   ~JobInThreads();
 
-  // Before the tasks are started.
+  // For calls before the tasks are started.
   void SetHook(CallHook hook) { hook_ = std::move(hook); }
   void SetSpec(uint32_t slot, const v1::JobSpec& spec) { specs_[slot] = spec; }
 
-  // What tasks that compute on devices have; before they are started.
+  // Sets what tasks train with on devices. For calls before the tasks are started.
   void SetDevices(DeviceTraining& devices) { devices_ = &devices; }
 
   // Starts the slot's next task.
@@ -55,10 +56,10 @@ class JobInThreads {
   // Waits for the end of the slot's task.
   absl::Status Wait(uint32_t slot);
 
-  // As SIGKILL of the slot's process does.
+  // Acts like SIGKILL of the slot's process.
   void Kill(uint32_t slot);
 
-  // Of the last checkpoint's files.
+  // Returns the checksums of the last checkpoint's files.
   std::vector<uint64_t> Checksums() const;
 
   std::vector<std::string> log() const;
@@ -83,14 +84,14 @@ class JobInThreads {
   CallHook hook_;
   DeviceTraining* devices_ = nullptr;
   InProcessEndpoints endpoints_;
-  // The test's thread only.
+  // Used by the test's thread only.
   std::map<uint32_t, std::thread> threads_;
 
   mutable absl::Mutex mutex_;
   std::map<uint32_t, int> incarnations_ ABSL_GUARDED_BY(mutex_);
-  // Of the slots' present tasks.
+  // Names of the slots' present tasks.
   std::map<uint32_t, std::string> names_ ABSL_GUARDED_BY(mutex_);
-  // By task.
+  // Number of calls by task.
   std::map<std::string, int> calls_ ABSL_GUARDED_BY(mutex_);
   std::map<uint32_t, absl::Status> ends_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> log_ ABSL_GUARDED_BY(mutex_);

@@ -44,7 +44,7 @@ absl::Status CheckDevice(const v1::JobSpec& spec, const TaskDependencies& depend
       "not have offered devices");
 }
 
-// Says which files of a folder of texts are not read.
+// Logs which files of a folder of texts are not read.
 void LogHiddenFiles(const v1::DataSpec& data, const TaskDependencies& dependencies) {
   // Empty for the other readers, which read no folders.
   const std::string& path = data.has_text() ? data.text().path() : data.sequences().path();

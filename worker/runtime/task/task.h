@@ -10,11 +10,11 @@ namespace v1 {
 class TaskOrder;
 }  // namespace v1
 
-// One slot of a job from its order to its end: opens the data, meets the other slots, and trains on
-// the servers of the order, by all-reduce, or by both. Blocks; computes on the calling thread (and
-// its OpenMP team). Errors: those of PrepareJob, of the rendezvous, of Trainer::Run and of
-// AllReduceTask::Run. InvalidArgument: the job asks for dense tables on servers beside sparse ones
-// by all-reduce.
+// Runs one slot of a job from its order to its end: opens the data, meets the other slots, and
+// trains on the order's servers, by all-reduce, or by both. Blocks, and computes on the calling
+// thread (and its OpenMP team). Errors: those of PrepareJob, of the rendezvous, of Trainer::Run and
+// of AllReduceTask::Run. InvalidArgument: the job asks for dense tables on servers beside sparse
+// ones by all-reduce.
 absl::Status RunTask(const v1::TaskOrder& order, const TaskDependencies& dependencies);
 
 }  // namespace muster

@@ -19,21 +19,22 @@ namespace muster {
 
 class DeviceTraining;
 
-// What a task works with; all is lent.
+// What a task works with. Everything outlives the task.
 struct TaskDependencies {
   CoordinatorClient* coordinator = nullptr;
   const Clock* clock = nullptr;
   Waiter* waiter = nullptr;
   std::function<std::unique_ptr<ParameterClient>(const std::string& address)> make_client;
-  // What its clients reach servers of this machine by without copies; null: nothing.
+  // Memory that servers of this machine read and write without copies; null if there is none.
   std::shared_ptr<RegisteredMemory> registered_memory;
-  // Where checkpoints are: for tasks that train by all-reduce, or push halves to servers.
+  // Storage of checkpoints, for tasks that train by all-reduce or push 16-bit gradients to servers.
   CheckpointStorage* storage = nullptr;
-  // Only for tasks that train by all-reduce: where other tasks reach this one.
+  // Makes the endpoint at which other tasks reach this one. Only for tasks that train by
+  // all-reduce.
   std::function<absl::StatusOr<std::unique_ptr<CollectiveEndpoint>>()> make_endpoint;
-  // Null: this program knows no devices.
+  // Null in a program that knows no devices.
   DeviceTraining* devices = nullptr;
-  // One line for the job's log.
+  // Writes one line to the job's log.
   std::function<void(absl::string_view)> log;
 };
 

@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-// Of what a task waits for, as its job's status shows it.
+// Most bytes of what a task waits for, as the job's status shows it.
 constexpr size_t kMostWaitBytes = 1000;
 
 }  // namespace

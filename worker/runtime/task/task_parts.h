@@ -15,18 +15,18 @@ class RendezvousRequest;
 class TaskOrder;
 }  // namespace v1
 
-// What tasks of both roads have in common.
+// Parts that tasks of both roads share.
 
-// What a slot brings to a meeting on either road: what must be equal on all.
+// Returns the request of a slot that meets the others: the values that must be equal on all slots.
 v1::RendezvousRequest MeetingRequest(const PreparedJob& job);
 
-// How a strategy reaches the servers.
+// Returns what a strategy reaches the servers with.
 ShardRouterDependencies RoutingOf(const TaskDependencies& dependencies);
 
-// How long the task waits in a collective call for others that do not come.
+// Returns how long a collective call waits for other tasks that do not come.
 absl::Duration StallTimeoutOf(const v1::TaskOrder& order);
 
-// `meeting` is the answer to the slot's last Rendezvous.
+// Returns the trainer's options. `meeting` is the answer to the slot's last Rendezvous.
 TrainerOptions TrainerOptionsFor(const v1::TaskOrder& order, const v1::RendezvousReply& meeting,
                                  const TaskDependencies& dependencies);
 
