@@ -6,22 +6,22 @@
 
 namespace muster {
 
-// Examples as a model takes them. Which parts are filled is the dataset's DatasetInfo; the others
-// are empty. B examples, all row-major.
+// B examples as a model takes them. DatasetInfo says which parts are filled; the others are empty.
+// All arrays are row-major.
 struct Batch {
   int64_t examples = 0;
   // f32 [B, dense_features].
   std::vector<float> dense;
-  // Sparse features in compressed rows: those of example i are [offsets[i], offsets[i + 1]). With
-  // categorical fields every example has exactly one entry per field, in field order, its value 1.
+  // Sparse features in compressed rows: example i has the entries [offsets[i], offsets[i + 1]).
+  // With categorical fields every example has one entry per field, in field order, with value 1.
   std::vector<int64_t> offsets;
   std::vector<uint64_t> keys;
   std::vector<float> values;
-  // int32 [B, context]. With one label an example: the tokens before it, oldest first, -1 before
-  // the start of the data. With one label a token: the sequence itself, no -1.
+  // int32 [B, context]. With one label per example: the tokens before the label, oldest first, -1
+  // before the start of the data. With one label per token: the sequence, without -1.
   std::vector<int32_t> tokens;
-  // Class, 0 or 1, or the next token. [B, labels_per_example]: with one label a token, that of
-  // tokens[b, t] is the token that follows it. -1: this place has none and counts in no loss.
+  // int32 [B, labels_per_example]: a class, or the next token. With one label per token, the label
+  // of tokens[b, t] is the token that follows. -1 means no label, which counts in no loss.
   std::vector<int32_t> labels;
 
   void Clear() {

@@ -9,8 +9,8 @@
 
 namespace muster {
 
-// Checks what every reader promises of any file, at `path`: an InvalidArgument that names the file,
-// or examples that fit what it says of them. Ends the process where that does not hold.
+// Checks that a reader returned InvalidArgument that names `path`, or a dataset whose examples fit
+// its DatasetInfo. Ends the process otherwise.
 void CheckDataset(const absl::StatusOr<std::unique_ptr<const Dataset>>& dataset,
                   const std::string& path);
 

@@ -13,38 +13,38 @@
 
 namespace muster {
 
-// What the examples of a dataset hold.
+// What a dataset's examples hold.
 struct DatasetInfo {
   int64_t examples = 0;
   int64_t dense_features = 0;
-  // Sparse features are present; with `fields` > 0 they are that many categorical fields.
+  // True with sparse features. If `fields` > 0, they are that many categorical fields.
   bool sparse = false;
   int64_t fields = 0;
-  // Tokens of each example, and how many token values there are (0: no tokens).
+  // Number of tokens per example, and of token values; 0 without tokens.
   int64_t context = 0;
   int64_t vocabulary = 0;
-  // Labels lie in [0, classes), or are -1 where there is none.
+  // Labels lie in [0, classes); -1 stands for no label.
   int64_t classes = 0;
-  // 1, or `context` where the example is a sequence each token of which has its successor as label.
+  // 1, or `context` for sequences, where each token's label is the token that follows.
   int64_t labels_per_example = 1;
-  // By class, bytes of the source that such a label stands for: the loss in bits per byte is that
-  // of all labels over the sum of these. Empty: 1 each.
+  // Bytes of the source that a label of each class stands for: the loss in bits per byte is the
+  // loss of all labels divided by the sum of their bytes. Empty means 1 byte each.
   std::vector<int32_t> label_bytes;
-  // Of language in tokens.
+  // Set for sequences of tokens.
   std::optional<TokenizerIdentity> tokenizer;
-  // Serialised v1::DataPreparation: how values of the data became numbers. Empty: they are numbers
+  // Serialised v1::DataPreparation, which says how values became numbers. Empty if they are numbers
   // already.
   std::string preparation;
 };
 
-// Random access to examples over an index built once, at creation. Thread-safe.
+// Random access to examples by an index that is built at creation. Thread-safe.
 class Dataset {
  public:
   virtual ~Dataset() = default;
 
   virtual const DatasetInfo& info() const = 0;
 
-  // Of the content: equal on every machine that sees the same data.
+  // Returns a fingerprint of the content, equal on every machine that sees the same data.
   virtual uint64_t fingerprint() const = 0;
 
   // Fills `batch` (cleared first) with the examples at these indices, in order. REQUIRES: indices

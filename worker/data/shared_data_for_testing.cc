@@ -17,7 +17,7 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// A test runs beside links to its run files; where this header's link ends is the source tree.
+// A test runs beside links to its run files; the link of this header leads to the source tree.
 fs::path SourceRoot() {
   const fs::path link = fs::path(Environment("TEST_SRCDIR")) / Environment("TEST_WORKSPACE") /
                         "worker/data/shared_data_for_testing.h";

@@ -8,10 +8,9 @@
 
 namespace muster {
 
-// Path of one of the real data sets that tests and trials use and the project does not hold: in the
-// folder that the environment variable MUSTER_SHARED_DATA names, or else in ../shared/data seen
-// from the project's root. NotFound: the file is absent; its message is a reason to skip the test
-// with.
+// Returns the path of a real data set that the project does not hold: in the folder that the
+// environment variable MUSTER_SHARED_DATA names, otherwise in ../shared/data seen from the
+// project's root. NotFound: the file is absent; a test is skipped with the error's message.
 absl::StatusOr<std::string> SharedDataFile(absl::string_view name);
 
 }  // namespace muster

@@ -23,8 +23,8 @@
 namespace muster {
 namespace {
 
-// Bytes that differ between any two choices of columns. What is usual adds none: fingerprints of
-// earlier releases stay what they are.
+// Returns bytes that differ between any two choices of columns. Defaults add no bytes, so
+// fingerprints of earlier releases stay the same.
 std::string Identity(const CsvColumns& columns) {
   std::string identity = absl::StrCat(columns.label.size(), ":", columns.label);
   for (const auto* names : {&columns.numeric, &columns.categorical}) {

@@ -22,37 +22,37 @@
 namespace muster {
 
 struct CsvOptions {
-  // Share of the examples, at the end, that nothing is learned from (see split.h); all are learned
-  // from where this leaves none.
+  // Share of the examples, at the end, that the preparation is not learned from (see split.h). If
+  // this leaves no examples, all are learned from.
   double holdout = 0;
-  // The order whose end is held out: the files' own, or one drawn by this seed.
+  // Seed of the order whose end is held out; unset for the order of the files.
   absl::optional<uint64_t> shuffle_seed;
-  // Not null: what came with the weights; nothing is learned. Needed by Create alone.
+  // The preparation that came with the weights; null to learn one. Used only by Create.
   const v1::CsvPreparation* preparation = nullptr;
-  // Files of fewer bytes together are parsed once, and kept as numbers.
+  // If all files together have fewer bytes, they are parsed once and kept as numbers.
   uint64_t keep_below_bytes = kCsvKeptBelowBytes;
 };
 
-// CSV files, plain or gzip (csv_parser.h tells the syntax), with a header line in each or none at
-// all. Spaces around a value do not count and an empty value is a missing one.
+// Examples from CSV files, plain or gzip (csv_parser.h has the syntax), with a header line in each
+// file or in none. Spaces around a value do not count; an empty value is missing.
 //
-// The dense features are the numeric columns in the order asked for, and the labels become classes,
-// by a preparation (proto/data_preparation.proto) that is learned from the training examples, or
-// comes with the weights (csv_preparation.h, csv_labels.h). The fields are the categorical columns
-// in the order asked for; a key is the hash of the text and of the field's number, and a missing
-// value is a category of its own. Nothing about categories is learned here: one that no training
-// example had has a key that nobody pushed to, and so reads its row's initial value.
+// Dense features are the numeric columns, in the order asked for. A preparation
+// (proto/data_preparation.proto) turns their values into numbers and labels into classes. The
+// preparation is learned from the training examples, or comes with the weights (csv_preparation.h,
+// csv_labels.h). Fields are the categorical columns, in the order asked for. A key is the hash of
+// the text and the field's number; a missing value is a category of its own. Categories are not
+// learned here: a category that no training example has gets a key without pushes, which reads as
+// its row's initial value.
 //
-// Small files are kept in memory as numbers (4 bytes a number, 8 a category, 4 a label). Of large
-// ones, where each record begins and its label are kept (12 bytes an example), and Read parses the
-// files, which are mapped; a large file that is packed is unpacked into memory. Both give the same
-// bits.
+// Small files are kept in memory as numbers (4 bytes per number, 8 per category, 4 per label).
+// Large files are mapped, or unpacked into memory if they are gzip; only each record's place and
+// label are kept (12 bytes per example), and Read parses the records. Both ways give the same bits.
 class CsvDataset : public Dataset {
  public:
   // `path` is a file or a pattern (common/files/path_pattern.h). NotFound: no file is there.
-  // InvalidArgument: a file is malformed (names line, column and remedy) or its header is another
-  // one than the first file's, there is no example, a column asked for is not there, there twice,
-  // or used twice, or the preparation is for other columns or classes.
+  // InvalidArgument: a file is malformed (names line, column and remedy), its header differs from
+  // the first file's, there is no example, a column is missing, there twice or used twice, or the
+  // preparation is for other columns or classes.
   static absl::StatusOr<std::unique_ptr<const CsvDataset>> Create(const std::string& path,
                                                                   const CsvColumns& columns,
                                                                   const CsvOptions& options = {});
@@ -65,27 +65,27 @@ class CsvDataset : public Dataset {
  private:
   class Builder;
 
-  // The text of a file: its content, or what that unpacks to.
+  // The text of a file, unpacked if it is gzip.
   struct Text {
     std::string path;
     absl::optional<FileContent> file;
     std::string unpacked;
 
-    // Without a byte-order mark. Valid while this object stays where it is.
+    // Returns the text without a byte-order mark. Valid until this object moves.
     absl::string_view bytes() const;
   };
   static absl::StatusOr<Text> OpenText(const std::string& path, const FileContentOptions& options);
 
   explicit CsvDataset(const CsvColumns& columns) : columns_(columns) {}
 
-  // Append features and fields of the examples: of small files, and of large ones.
+  // Append the features and fields of examples, of small files and of large files.
   void ReadKept(absl::Span<const int64_t> indices, Batch& batch) const;
   absl::Status ReadPlaced(absl::Span<const int64_t> indices, Batch& batch) const;
-  // Parses an example's record, and appends what it holds.
+  // Parses an example's record, and appends its numbers and keys.
   absl::Status ReadRecord(int64_t index, std::vector<std::string>& record,
                           std::vector<double>& numbers, std::vector<uint64_t>& keys) const;
 
-  // Const after Create.
+  // All const after Create.
   const CsvColumns columns_;
   absl::optional<CsvLayout> layout_;
   v1::CsvPreparation preparation_;
@@ -93,8 +93,8 @@ class CsvDataset : public Dataset {
   // Small files: [examples, dense_features] and [examples, fields].
   std::vector<float> dense_;
   std::vector<uint64_t> keys_;
-  // Large files. File f has the examples from first_[f] on; an example's record begins at this
-  // place of its file's text.
+  // Large files: file f has the examples from first_[f] on. offsets_ has the place in the file's
+  // text at which each example's record begins.
   std::vector<Text> texts_;
   std::vector<int64_t> first_;
   std::vector<uint64_t> offsets_;

@@ -24,7 +24,7 @@ CsvColumns WithoutHeader() {
           .header = CsvColumns::Header::kNone};
 }
 
-// Opens a sound file with a preparation that came with weights, which may be anybody's.
+// Opens a sound file with a preparation that came with weights from anybody.
 void CheckWithPreparation(absl::string_view bytes) {
   static const MemoryFile* const sound = [] {
     auto* const file = new MemoryFile();

@@ -16,7 +16,7 @@
 namespace muster {
 namespace {
 
-// Whether a text that ParseNumber refuses says that a number is meant.
+// Returns whether a text that ParseNumber refuses is meant as a number.
 bool MeansNumber(absl::string_view text) {
   std::string lower = absl::AsciiStrToLower(text);
   if (lower.front() == '+' || lower.front() == '-') lower.erase(0, 1);
@@ -128,7 +128,7 @@ absl::StatusOr<std::vector<std::string>> CsvLabels::Learn() const {
 }
 
 absl::StatusOr<CsvLabels::Result> CsvLabels::Finish(const std::vector<std::string>& classes) {
-  // By code; -1: none.
+  // Class by code; -1 if there is none.
   std::vector<int32_t> of_number(number_places_.size(), -1);
   std::vector<int32_t> of_text(text_places_.size(), -1);
   absl::flat_hash_map<absl::string_view, int32_t> once;

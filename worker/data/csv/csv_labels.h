@@ -25,24 +25,25 @@ namespace muster {
 // Not thread-safe.
 class CsvLabels {
  public:
-  // Classes are a model's outputs, so a far larger label is rather a value to predict.
+  // The largest label. Each class is an output of the model, so a larger label is probably a value
+  // to predict.
   static constexpr int32_t kMaxLabel = 1'000'000;
-  // Classes that are kept by name: each is part of every checkpoint.
+  // Most classes that are kept by name: every checkpoint holds all names.
   static constexpr size_t kMostNamed = 4096;
   static constexpr size_t kMostNameBytes = 64;
 
-  // Takes the next example's label. `path` outlives this object. InvalidArgument, naming file and
-  // line: it is missing, or a number but no whole one in [-1, kMaxLabel], or a text that is not
-  // UTF-8 or has more than kMostNameBytes, or the labels are more than kMostNamed texts.
+  // Adds the next example's label. `path` outlives this object. InvalidArgument, naming file and
+  // line: the label is missing; a number, but not a whole one in [-1, kMaxLabel]; a text that is
+  // not UTF-8 or longer than kMostNameBytes; or the text number kMostNamed + 1.
   absl::Status Add(absl::string_view text, const std::string& path, int64_t line);
 
-  // How many there are.
+  // Returns the number of labels.
   int64_t size() const { return static_cast<int64_t>(codes_.size()); }
 
-  // Learns from all examples what the classes are: the label's text of each, in order of class;
-  // empty: the numbers themselves. A class that only held-out examples have is one, too: which
-  // examples those are may be chance. REQUIRES: size() > 0. InvalidArgument, naming file and lines:
-  // numbers stand beside texts, or -1 beside labels other than +1.
+  // Returns each class's label as text, in order of class; empty if labels are the classes
+  // themselves. Uses all examples, including held-out ones, since chance may decide which examples
+  // those are. REQUIRES: size() > 0. InvalidArgument, naming file and lines: there are numbers
+  // beside texts, or -1 beside labels other than +1.
   absl::StatusOr<std::vector<std::string>> Learn() const;
 
   struct Result {
@@ -50,8 +51,9 @@ class CsvLabels {
     // At least 2; labels lie in [0, classes).
     int64_t classes = 0;
   };
-  // All labels by classes as Learn gives them, leaving this object empty. InvalidArgument, naming
-  // file and line: a label is none of these, or `classes` has one twice.
+  // Returns all labels by `classes`, as Learn returns them, and leaves this object empty.
+  // InvalidArgument: a label is none of the classes (names file and line), or `classes` has one
+  // twice.
   absl::StatusOr<Result> Finish(const std::vector<std::string>& classes);
 
  private:
@@ -62,11 +64,12 @@ class CsvLabels {
 
   const Place& PlaceOf(int32_t code) const;
 
-  // A number is itself; the text of number i (in the order in which they came) is kFirstText - i.
+  // Code of each example's label. A number is its own code; text i, in order of arrival, has the
+  // code kFirstText - i.
   static constexpr int32_t kFirstText = -2;
   std::vector<int32_t> codes_;
   absl::flat_hash_map<std::string, int32_t> texts_;
-  // Where each label stood first: of numbers from -1 on, and of texts.
+  // The place where each label first stood: for numbers from -1 on, and for texts.
   std::vector<Place> number_places_;
   std::vector<Place> text_places_;
 };

@@ -48,7 +48,7 @@ absl::Status CheckColumns(const CsvColumns& columns) {
   return absl::OkStatus();
 }
 
-// A record's fields as names of columns.
+// Returns the columns' names from the first record.
 std::vector<std::string> HeaderOf(const CsvColumns& columns,
                                   const std::vector<std::string>& record) {
   std::vector<std::string> header = record;
@@ -72,8 +72,8 @@ bool HasAllColumns(const std::vector<std::string>& header, const CsvColumns& col
          std::all_of(columns.categorical.begin(), columns.categorical.end(), is_there);
 }
 
-// What another separator makes of a record that has but one field, or not the columns asked for: a
-// sentence's end; empty: nothing better.
+// Returns the end of a sentence that names a better separator for a record with only one field or
+// without the columns asked for; empty if there is none.
 std::string SeparatorHint(const CsvColumns& columns, absl::string_view text, size_t fields) {
   const std::string no_path;
   char best = '\0';
@@ -100,7 +100,7 @@ std::string SeparatorHint(const CsvColumns& columns, absl::string_view text, siz
                       "': set data.csv.separator to \"", name, "\"");
 }
 
-// A category's key. Fields have key spaces of their own, so equal texts in two of them differ.
+// Returns a category's key. Each field has its own key space, so equal texts of two fields differ.
 uint64_t CategoryKey(absl::string_view text, size_t field) {
   return Fingerprint(text, MixBits(field + 1));
 }

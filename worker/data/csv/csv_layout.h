@@ -13,16 +13,16 @@
 
 namespace muster {
 
-// Which columns of a CSV file are what.
+// The roles of a CSV file's columns.
 struct CsvColumns {
   enum class Header {
-    // Columns go by the names in it.
+    // Columns are named by the first line.
     kFirstLine,
-    // The first line is an example already; columns go by their numbers: "1", "2", and so on.
+    // The first line is an example; columns are named by number: "1", "2", and so on.
     kNone,
   };
 
-  // Class; csv_labels.h tells what it may be.
+  // Column of the class; csv_labels.h says which labels are allowed.
   std::string label;
   std::vector<std::string> numeric;
   std::vector<std::string> categorical;
@@ -30,32 +30,32 @@ struct CsvColumns {
   Header header = Header::kFirstLine;
 };
 
-// In place of a number that is missing.
+// Stands for a missing number.
 inline constexpr double kMissingNumber = std::numeric_limits<double>::quiet_NaN();
 
-// Where in the records of CSV files the columns of a job are. Immutable, so thread-safe.
+// The positions of a job's columns in the records of CSV files. Immutable, so thread-safe.
 class CsvLayout {
  public:
-  // Finds the columns in the first record of the first file, which is at the beginning of `text`.
-  // `columns` outlives the layout. InvalidArgument: a column is not there (told with the separator
-  // that would have it there), there twice, or used twice; no column is to be learned from; or the
-  // separator cannot be one.
+  // Finds the columns in the first record of the first file, with which `text` begins. `columns`
+  // outlives the layout. InvalidArgument: a column is missing (names a separator that would give
+  // it), there twice or used twice; the header is not UTF-8; there is no label or no column to
+  // learn from; or the separator is not allowed.
   static absl::StatusOr<CsvLayout> Create(const std::string& path, const CsvColumns& columns,
                                           const std::vector<std::string>& first_record,
                                           absl::string_view text);
 
-  // Whether another file has the same header. InvalidArgument names file, line and column.
+  // Checks that another file has the same header. InvalidArgument names file, line and column.
   absl::Status CheckHeader(const std::string& path, int64_t line,
                            const std::vector<std::string>& record) const;
 
-  // Appends a record's numbers and its categories' keys, both in the order asked for; spaces around
-  // a value do not count. InvalidArgument, naming file, line and column: there are other than
-  // `width` fields, or a number is none. `text` begins with the record.
+  // Appends a record's numbers and its categories' keys, both in the order asked for. Spaces around
+  // a value do not count. `text` begins with the record. InvalidArgument, naming file, line and
+  // column: the record does not have as many fields as the first one, or a number is malformed.
   absl::Status Append(const std::string& path, int64_t line, const std::vector<std::string>& record,
                       absl::string_view text, std::vector<double>& numbers,
                       std::vector<uint64_t>& keys) const;
 
-  // The label, without spaces around it. REQUIRES: Append took the record.
+  // Returns the label without spaces around it. REQUIRES: Append accepted the record.
   absl::string_view Label(const std::vector<std::string>& record) const;
 
  private:
@@ -65,7 +65,7 @@ class CsvLayout {
                               absl::string_view text) const;
 
   const CsvColumns* columns_;
-  // Without spaces around them; numbers where there is no header.
+  // Names of the columns, without spaces around them; their numbers if there is no header.
   std::vector<std::string> header_;
   // Positions in a record.
   size_t label_ = 0;

@@ -11,17 +11,17 @@
 
 namespace muster {
 
-// Mean and deviation of each of some columns, over the rows added: by Welford's recurrences, which
-// keep the differences of large numbers, and are exactly 0 for a column of equal values. Values
-// that are missing do not count. Not thread-safe.
+// Computes mean and deviation of each column over the added rows by Welford's recurrences, which
+// keep small differences of large numbers, and give a deviation of exactly 0 for equal values.
+// Missing values do not count. Not thread-safe.
 class ColumnMoments {
  public:
   explicit ColumnMoments(size_t columns) : columns_(columns) {}
 
-  // REQUIRES: a row has a value for each column, NaN if it is missing.
+  // Adds a row. REQUIRES: `row` has a value for each column, NaN if the value is missing.
   void Add(absl::Span<const double> row);
 
-  // Deviation 0: the column's values are all the same, or missing.
+  // Return a column's mean and deviation. The deviation is 0 if all values are equal or missing.
   double mean(size_t column) const { return columns_[column].mean; }
   double deviation(size_t column) const;
 
@@ -34,13 +34,13 @@ class ColumnMoments {
   std::vector<Column> columns_;
 };
 
-// Returns what the model sees of a value: (value - mean) / deviation; 0 for a missing one, and for
-// all of a column that had one value in training, of which nothing could be learned. Finite: what
-// would lie beyond the largest float, far from all that was trained on, becomes that.
+// Returns what the model sees for a value: (value - mean) / deviation, clamped to the range of a
+// float. Returns 0 for a missing value, and in a column with deviation 0, from which nothing could
+// be learned.
 float Prepared(double value, const v1::NumericColumn& column);
 
-// Whether a preparation, which came with weights, is for these columns. InvalidArgument: it is for
-// other ones, or its numbers cannot be computed with.
+// Checks that a preparation, which came with weights, is for these columns. InvalidArgument: it is
+// for other columns, or a mean or deviation is not finite or a deviation negative.
 absl::Status CheckPreparation(const v1::CsvPreparation& preparation,
                               const std::vector<std::string>& numeric);
 

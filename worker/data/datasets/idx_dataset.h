@@ -18,7 +18,8 @@ namespace muster {
 class IdxDataset : public Dataset {
  public:
   // NotFound: a path is missing. InvalidArgument: a file is malformed or truncated, the images have
-  // fewer than 2 dimensions or the labels not exactly 1, or the two differ in number.
+  // fewer than 2 dimensions, the labels do not have exactly 1, or the numbers of images and labels
+  // differ.
   static absl::StatusOr<std::unique_ptr<const IdxDataset>> Create(const std::string& images,
                                                                   const std::string& labels);
 
@@ -29,7 +30,7 @@ class IdxDataset : public Dataset {
  private:
   IdxDataset(std::string pixels, std::string labels);
 
-  // Const after construction. Bytes [examples, dense_features] and [examples].
+  // All const after construction. Bytes [examples, dense_features] and [examples].
   const std::string pixels_;
   const std::string labels_;
   DatasetInfo info_;

@@ -36,7 +36,7 @@ int64_t BigEndian32(absl::string_view bytes) {
   return value;
 }
 
-// `start` holds the file's first bytes: all of the header unless the file ends before.
+// `start` holds the file's first bytes: the whole header, unless the file is shorter.
 absl::StatusOr<Header> ParseHeader(const std::string& path, absl::string_view start) {
   if (start.size() < kMagicBytes || start[0] != 0 || start[1] != 0) {
     return Malformed(path,

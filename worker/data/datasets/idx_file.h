@@ -13,13 +13,13 @@ namespace muster {
 // number of dimensions, each dimension as a big-endian 32-bit number, then the elements, row-major.
 struct IdxArray {
   std::vector<int64_t> dimensions;
-  // As many as the product of the dimensions.
+  // One byte per element.
   std::string elements;
 };
 
 // Reads an IDX file, plain or packed by gzip, whatever its name. NotFound: the path is missing.
-// InvalidArgument: no IDX file of unsigned bytes, or not as long as its header says (expected and
-// actual bytes are named). Every message names the path.
+// InvalidArgument: the file is no IDX file of unsigned bytes, or its length is not what its header
+// says (names expected and actual bytes). Every message names the path.
 absl::StatusOr<IdxArray> ReadIdxFile(const std::string& path);
 
 }  // namespace muster

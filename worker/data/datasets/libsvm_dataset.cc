@@ -20,7 +20,7 @@
 namespace muster {
 namespace {
 
-// Cuts the first word off the front of `rest`; empty at its end.
+// Removes the first word from `rest` and returns it; empty at the end.
 absl::string_view TakeWord(absl::string_view& rest) {
   rest = absl::StripLeadingAsciiWhitespace(rest);
   size_t end = 0;

@@ -20,15 +20,15 @@ struct LibsvmOptions {
   FirstIndex first_index = FirstIndex::kOne;
 };
 
-// Sparse examples, one a line: `label index:value index:value …`, indices ascending, everything
-// after a '#' a comment, lines without content skipped. Labels are -1 and +1, 0 and 1 or classes
-// from 0. A feature's key is its index counted from 0. Held in memory in compressed rows (12 bytes
-// an entry).
+// Sparse examples, one per line: `label index:value index:value …`, indices ascending. A '#' begins
+// a comment; lines without content are skipped. Labels are -1 and +1, or classes from 0. A
+// feature's key is its index counted from 0. Held in memory in compressed rows (12 bytes per
+// entry).
 class LibsvmDataset : public Dataset {
  public:
   // NotFound: the path is missing. InvalidArgument, naming file, line, value and remedy: a label,
-  // index or value that is none, indices out of order or below the first, NaN or infinity; or the
-  // file holds no example, or is no text (common/files/check_is_text.h).
+  // index or value is malformed, NaN or infinite, or an index is out of order or below the first.
+  // InvalidArgument, too: the file holds no example, or is no text (common/files/check_is_text.h).
   static absl::StatusOr<std::unique_ptr<const LibsvmDataset>> Create(const std::string& path,
                                                                      const LibsvmOptions& options);
 
@@ -41,7 +41,7 @@ class LibsvmDataset : public Dataset {
 
   LibsvmDataset() = default;
 
-  // Const after Create. The entries of example i are [offsets_[i], offsets_[i + 1]).
+  // All const after Create. Example i has the entries [offsets_[i], offsets_[i + 1]).
   std::vector<int64_t> offsets_ = {0};
   std::vector<uint64_t> keys_;
   std::vector<float> values_;

@@ -17,7 +17,7 @@
 namespace muster {
 namespace {
 
-// Whether a random share of the examples is held out.
+// Returns whether a random share of the examples is held out.
 bool IsShuffled(const v1::DataSpec& spec) {
   return spec.shuffle_holdout() && spec.holdout() > 0 && spec.holdout() < 1;
 }
@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<const Dataset>> OpenCsv(const v1::DataSpec& spec,
   return CsvDataset::Create(csv.path(), columns, options);
 }
 
-// The examples in the order of the data.
+// Opens the dataset with its examples in the order of the data.
 absl::StatusOr<std::unique_ptr<const Dataset>> OpenReader(const v1::DataSpec& spec,
                                                           const DatasetOptions& options) {
   switch (spec.reader_case()) {

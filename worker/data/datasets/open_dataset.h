@@ -15,24 +15,22 @@ class DataSpec;
 }  // namespace v1
 
 struct DatasetOptions {
-  // Bytes of context that text examples carry, and tokens of a sequence: what the model looks back
-  // on. Other readers ignore it.
+  // Bytes before the label in text examples; tokens of a sequence. Other readers ignore it.
   int64_t context = 0;
-  // Serialised v1::DataPreparation that the weights came with; a reader that needs one takes it in
-  // place of learning its own. Empty: it learns, from the examples that are not held out.
+  // Serialised v1::DataPreparation that came with the weights. Empty if there is none: a reader
+  // that needs a preparation then learns it from the examples that are not held out.
   std::string preparation;
-  // Draws the order of the examples where DataSpec.shuffle_holdout is set: their end, which is held
-  // out, is then a random share.
+  // Seed of the examples' order if DataSpec.shuffle_holdout is set. Their end, which is held out,
+  // is then a random share.
   uint64_t seed = 0;
 };
 
-// Opens the data that a specification names, builds its index and takes its fingerprint; reads
-// every byte of it once, so it blocks for as long as that takes. The holdout is not applied here:
-// see split.h.
+// Opens the data of a specification, builds the index and computes the fingerprint. Blocks, since
+// it reads every byte of the data once. Does not apply the holdout: see split.h.
 //
-// NotFound: a path is missing (named). InvalidArgument: a file is malformed (the message names
-// file, line or offset, value and remedy) or empty, or the specification names no reader or a field
-// out of range, or the preparation is none, or of other columns. PermissionDenied and DataLoss: the
+// NotFound: a path is missing (named). InvalidArgument: a file is empty or malformed (names file,
+// line or offset, value and remedy), the specification names no reader or has a field out of range,
+// or the preparation cannot be parsed or is for other columns. PermissionDenied and DataLoss: the
 // system could not read a file.
 absl::StatusOr<std::unique_ptr<const Dataset>> OpenDataset(const v1::DataSpec& spec,
                                                            const DatasetOptions& options);

@@ -14,7 +14,8 @@
 namespace muster {
 namespace {
 
-// None for the end-of-text, which separates documents and stands in none.
+// Returns the bytes of each token; 0 for the end-of-text, which stands between documents, not in
+// them.
 std::vector<int32_t> BytesByToken(const Tokenizer& tokenizer) {
   std::vector<int32_t> bytes(tokenizer.vocabulary());
   for (int32_t token = 0; token < tokenizer.vocabulary(); ++token) {

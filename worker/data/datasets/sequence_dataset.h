@@ -20,26 +20,26 @@ namespace muster {
 struct SequenceOptions {
   // A text file, a folder of them, or a token file.
   std::string path;
-  // For text: as OpenTokenizer names it. REQUIRES: empty for a token file, which has its own.
+  // Tokenizer of a text, as OpenTokenizer names it. REQUIRES: empty for a token file, which has its
+  // own tokenizer.
   std::string tokenizer;
-  // Tokens of an example. At least 1.
+  // Tokens per example; at least 1.
   int64_t context = 0;
 };
 
-// Language as sequences: documents follow one another, an end-of-text (where the tokenizer has one)
-// between them, and are divided into windows of `context` tokens. Example i has tokens
-// [i · context, (i + 1) · context) and as their labels those that follow each. What is left at the
-// end and fills no window is not used, so every label is there.
+// Sequences of tokens of language. Documents follow one another, with an end-of-text between them
+// if the tokenizer has one, and are divided into windows of `context` tokens. Example i has the
+// tokens [i · context, (i + 1) · context); each token's label is the token that follows. Tokens at
+// the end that fill no window are not used, so every label exists.
 //
-// Text is encoded when it is opened and held packed, in 1, 2 or 4 bytes a token; a token file is
-// mapped. A text and a token file of it are the same data, with the same fingerprint.
+// Text is encoded when it is opened, and held in 1, 2 or 4 bytes per token; a token file is mapped.
+// A text and its token file are the same data, with the same fingerprint.
 class SequenceDataset final : public Dataset {
  public:
   // NotFound: the data or the tokenizer is missing. InvalidArgument: there are too few tokens for
-  // one example, a file is damaged, of a newer format or of a kind that is not understood, or is no
-  // text (common/files/check_is_text.h), a token file came with a tokenizer or lies in a folder of
-  // text, or `context` is less than 1.
-  // DataLoss: a token file is damaged.
+  // one example; a file is damaged, of a newer format, of an unknown kind, or no text
+  // (common/files/check_is_text.h); a token file came with a tokenizer or lies in a folder of text;
+  // or `context` is less than 1. DataLoss: a token file is damaged.
   static absl::StatusOr<std::unique_ptr<const SequenceDataset>> Create(
       const SequenceOptions& options);
 
@@ -51,13 +51,13 @@ class SequenceDataset final : public Dataset {
  private:
   SequenceDataset() = default;
 
-  // Each reads the data and sets the fingerprint.
+  // Each of these reads the data and sets the fingerprint.
   absl::Status EncodeText(const std::string& path, const Tokenizer& tokenizer);
   absl::Status OpenTokens(const SequenceOptions& options);
   uint64_t TokenCount() const;
   absl::Status ReadTokens(uint64_t first, uint64_t count, std::vector<int32_t>& out) const;
 
-  // All const after Create. Either a token file, or tokens encoded here and their checksums.
+  // All const after Create. Holds either a token file, or tokens encoded here and their checksums.
   std::unique_ptr<const TokenFile> file_;
   std::string packed_;
   std::vector<uint64_t> checksums_;

@@ -9,9 +9,9 @@
 
 namespace muster {
 
-// The examples of another dataset in a random order, drawn by a seed: what is held out at the end
-// is then a random share (DataSpec.shuffle_holdout). Takes constant memory. The fingerprint depends
-// on the seed, since another one holds out other examples. Thread-safe.
+// The examples of another dataset in a random order, drawn by a seed: the held-out end is then a
+// random share (DataSpec.shuffle_holdout). Takes constant memory. The fingerprint depends on the
+// seed, since another seed holds out other examples. Thread-safe.
 class ShuffledDataset final : public Dataset {
  public:
   // REQUIRES: `dataset` has an example.

@@ -14,7 +14,7 @@
 
 namespace muster {
 
-// As in SyntheticClassificationData of proto/job.proto.
+// The fields of SyntheticClassificationData in proto/job.proto.
 struct SyntheticClassificationOptions {
   uint64_t examples = 0;
   uint32_t features = 0;
@@ -23,9 +23,10 @@ struct SyntheticClassificationOptions {
 };
 
 // Gaussian clusters: an example's class is uniform, its dense features are its class's mean plus
-// normal noise of variance 1. Means are normal with variance 1 in each feature, so two of them lie
-// about sqrt(2 features) apart: 2 features overlap much, 20 hardly. Everything is a pure function
-// of the seed and the indices, made when read; only the means are held in memory.
+// normal noise of variance 1. Means are normal with variance 1 in each feature, so two means lie
+// about sqrt(2 features) apart: with 2 features clusters overlap much, with 20 hardly. Everything
+// is a pure function of the seed and the indices, made when read; only the means are held in
+// memory.
 class SyntheticClassification : public Dataset {
  public:
   // InvalidArgument, naming the field of DataSpec: no examples, or more than 2^40; no features;
@@ -37,13 +38,13 @@ class SyntheticClassification : public Dataset {
   uint64_t fingerprint() const override { return fingerprint_; }
   absl::Status Read(absl::Span<const int64_t> indices, Batch& batch) const override;
 
-  // A class's mean. [features]
+  // Returns a class's mean, [features].
   absl::Span<const float> mean(int32_t label) const;
 
  private:
   explicit SyntheticClassification(const SyntheticClassificationOptions& options);
 
-  // Const after construction.
+  // All const after construction.
   const Philox labels_;
   const Philox noise_;
   // [classes, features]

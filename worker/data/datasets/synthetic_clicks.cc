@@ -14,12 +14,12 @@ namespace {
 constexpr uint64_t kMostExamples = uint64_t{1} << 40;
 constexpr uint64_t kMostFeatures = 65536;
 constexpr uint64_t kMostValues = uint64_t{1} << 48;
-// About a click in three.
+// Gives about one click in three examples.
 constexpr double kBias = -1;
-// Standard deviation of the logit: a best area of about 0.85.
+// Standard deviation of the logit; the best area under the curve is then about 0.85.
 constexpr double kLogitSpread = 2;
 
-// Uniform in [0, 1) with 53 bits, for values beyond what a float can tell apart.
+// Returns a uniform value in [0, 1) with 53 bits, more than a float can tell apart.
 double UnitInterval(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
 
 absl::Status Check(const SyntheticClicksOptions& options) {

@@ -14,7 +14,7 @@
 
 namespace muster {
 
-// As in SyntheticClicksData of proto/job.proto.
+// The fields of SyntheticClicksData in proto/job.proto.
 struct SyntheticClicksOptions {
   uint64_t examples = 0;
   uint32_t fields = 0;
@@ -23,16 +23,15 @@ struct SyntheticClicksOptions {
   uint64_t seed = 0;
 };
 
-// A click log drawn from a logistic model that is known, so that the best result a learner can have
-// is known too. Example i:
-//   value of field f      v_f with P(v) proportional to ln((v + 2) / (v + 1)), v in [0,
-//   cardinality):
+// A click log drawn from a known logistic model, so that the best possible result is known, too.
+// Example i:
+//   value of field f      v_f in [0, cardinality); P(v) is proportional to ln((v + 2) / (v + 1)),
 //                         nearly 1 / (v + 1), the power law of words and of advertisements
 //   numeric feature j     x_j, normal, mean 0, variance 1
-//   probability of click  1 / (1 + exp(-z)), z = -1 + sum over f of a[f, v_f] + sum over j of b[j]
-//   x_j label                 1 with that probability, else 0
-// where the weights a and b are normal with mean 0 and variance 4 / (fields + numeric). Everything
-// is a pure function of the seed and the indices, made when read: no memory, any size.
+//   probability of click  1 / (1 + exp(-z)), z = -1 + sum of all a[f, v_f] + sum of all b[j] x_j
+//   label                 1 with that probability, else 0
+// The weights a and b are normal with mean 0 and variance 4 / (fields + numeric). Everything is a
+// pure function of the seed and the indices, made when read: no memory, any size.
 class SyntheticClicks : public Dataset {
  public:
   // InvalidArgument, naming the field of DataSpec: no examples, or more than 2^40; neither fields
@@ -44,11 +43,11 @@ class SyntheticClicks : public Dataset {
   uint64_t fingerprint() const override { return fingerprint_; }
   absl::Status Read(absl::Span<const int64_t> indices, Batch& batch) const override;
 
-  // The probability of a click that an example's label was drawn with. REQUIRES: as Read.
+  // Returns the probability of a click with which an example's label was drawn. REQUIRES: as Read.
   double TrueProbability(int64_t index) const;
 
-  // The area under the ROC curve of the true probabilities on these examples: what the best
-  // possible model reaches on them but for chance. FailedPrecondition: all are of one class.
+  // Returns the area under the ROC curve of the true probabilities on these examples: the result of
+  // the best possible model, except for chance. FailedPrecondition: all examples are of one class.
   absl::StatusOr<double> BestAuc(absl::Span<const int64_t> indices) const;
 
  private:
@@ -59,7 +58,7 @@ class SyntheticClicks : public Dataset {
   int32_t Label(int64_t index) const;
   double Logit(int64_t index) const;
 
-  // Const after construction.
+  // All const after construction.
   const SyntheticClicksOptions options_;
   const Philox field_values_;
   const Philox field_weights_;

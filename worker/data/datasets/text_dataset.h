@@ -15,17 +15,17 @@
 
 namespace muster {
 
-// Bytes as examples: example i has byte i as its label and the `context` bytes before it as its
-// tokens, oldest first, -1 before the start of the data. The vocabulary is 256.
+// One example per byte of text: example i has byte i as its label and the `context` bytes before it
+// as its tokens, oldest first, with -1 before the start of the data. The vocabulary is 256.
 //
-// A folder stands for the files that ForEachTextFile (common/files/text_files.h) gives of it. They
-// are read as one text, one after another.
+// A folder stands for its files as ForEachTextFile (common/files/text_files.h) lists them, read one
+// after another as one text.
 class TextDataset : public Dataset {
  public:
-  // `path` is a file or a folder. NotFound: it, or what a link in the folder points to, does not
-  // exist. InvalidArgument: it holds no bytes at all, is neither file nor folder, a file is no text
-  // (common/files/check_is_text.h), or `context` is negative. PermissionDenied, Internal: the
-  // system could not read it.
+  // `path` is a file or a folder. NotFound: `path`, or the target of a link in the folder, does not
+  // exist. InvalidArgument: there are no bytes, `path` is neither file nor folder, a file is no
+  // text (common/files/check_is_text.h), or `context` is negative. PermissionDenied, Internal: the
+  // system could not read a file.
   static absl::StatusOr<std::unique_ptr<const TextDataset>> Create(const std::string& path,
                                                                    int64_t context);
 
@@ -36,7 +36,7 @@ class TextDataset : public Dataset {
  private:
   TextDataset(std::vector<FileContent> files, int64_t context);
 
-  // Const after construction. File f holds the examples [starts_[f], starts_[f + 1]).
+  // All const after construction. File f holds the examples [starts_[f], starts_[f + 1]).
   const std::vector<FileContent> files_;
   std::vector<int64_t> starts_;
   DatasetInfo info_;

@@ -11,17 +11,18 @@
 
 namespace muster {
 
-// Collects the labels of a text file and settles, once all are known, which scheme they follow:
-// -1 and +1 (which become classes 0 and 1), 0 and 1, or classes 0 … C - 1. Not thread-safe.
+// Collects the labels of a text file and decides, once all are known, which scheme they follow: -1
+// and +1 (which become classes 0 and 1), or classes 0 … C - 1. Not thread-safe.
 class ClassLabels {
  public:
-  // Classes are a model's outputs, so a far larger label is rather a value to predict.
+  // The largest label. Each class is an output of the model, so a larger label is probably a value
+  // to predict.
   static constexpr int32_t kMaxLabel = 1'000'000;
 
   explicit ClassLabels(std::string path) : path_(std::move(path)) {}
 
-  // Takes the next example's label. InvalidArgument, naming file and line: not a whole number in
-  // [-1, kMaxLabel].
+  // Adds the next example's label. InvalidArgument, naming file and line: the label is not a whole
+  // number in [-1, kMaxLabel].
   absl::Status Add(absl::string_view text, int64_t line);
 
   struct Result {
@@ -29,15 +30,16 @@ class ClassLabels {
     // At least 2; labels lie in [0, classes).
     int64_t classes = 0;
   };
-  // All labels, leaving this object empty. InvalidArgument, naming file and lines: -1 stands beside
-  // labels other than +1.
+  // Returns all labels, and leaves this object empty. InvalidArgument, naming file and lines: there
+  // is -1 beside labels other than +1.
   absl::StatusOr<Result> Finish();
 
  private:
   const std::string path_;
   std::vector<int32_t> labels_;
   int32_t largest_ = 0;
-  // The first line with label -1, and the first with one that is neither -1 nor +1; 0: none.
+  // The first line with label -1, and the first with another label than -1 and +1; 0 if there is
+  // none.
   int64_t line_of_minus_one_ = 0;
   int64_t line_of_other_ = 0;
 };

@@ -9,11 +9,12 @@
 
 namespace muster {
 
-// A name that a job gives, as it can stand in a message: in single quotes, what cannot be printed
-// escaped, cut after 40 bytes. What a file holds is not quoted (common/text/length_of.h).
+// Returns a name from a job's specification as a message can show it: in single quotes, with
+// unprintable bytes escaped, cut after 40 bytes. Not for a file's content
+// (common/text/length_of.h).
 std::string Quote(absl::string_view value);
 
-// InvalidArgument "path:line: message", the form that editors and terminals turn into a link.
+// Returns InvalidArgument "path:line: message", a form that editors and terminals turn into a link.
 absl::Status LineError(absl::string_view path, int64_t line, absl::string_view message);
 
 }  // namespace muster

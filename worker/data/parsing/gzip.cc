@@ -14,7 +14,7 @@ namespace {
 
 constexpr absl::string_view kMagic("\x1f\x8b", 2);
 constexpr size_t kChunk = size_t{1} << 18;
-// zlib counts in unsigned int.
+// Most bytes for one call: zlib counts in unsigned int.
 constexpr size_t kMostInput = size_t{1} << 30;
 
 }  // namespace
@@ -23,7 +23,7 @@ bool IsGzip(absl::string_view bytes) { return absl::StartsWith(bytes, kMagic); }
 
 absl::StatusOr<std::string> Gunzip(absl::string_view bytes, size_t limit) {
   z_stream stream = {};
-  // 16 more than the largest window asks for gzip's wrapping.
+  // Adding 16 to the window's size makes zlib expect a gzip header.
   if (inflateInit2(&stream, MAX_WBITS + 16) != Z_OK) {
     return absl::ResourceExhaustedError("zlib could not allocate its state");
   }

@@ -9,12 +9,12 @@
 
 namespace muster {
 
-// Whether the bytes begin as a gzip file does (RFC 1952).
+// Returns whether the bytes begin like a gzip file (RFC 1952).
 bool IsGzip(absl::string_view bytes);
 
-// The first `limit` bytes of what a gzip file, of one member or several, stands for; all of it if
-// it is shorter. Memory grows with what is unpacked, never with what a header claims.
-// DataLoss: the stream is damaged (the message tells where) or ends early and before the limit.
+// Unpacks a gzip file of one or several members; returns at most the first `limit` bytes. Memory
+// grows with what is unpacked, never with what a header claims. DataLoss: before the limit, the
+// stream is damaged (says where) or ends early.
 absl::StatusOr<std::string> Gunzip(absl::string_view bytes, size_t limit);
 
 }  // namespace muster

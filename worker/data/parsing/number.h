@@ -8,12 +8,12 @@
 
 namespace muster {
 
-// Reads all of `text` as a decimal number that a float can hold. InvalidArgument, whose message is
-// the part of a sentence that follows the value ("is not a number; …"): it is none, it is NaN or
-// infinite, or it lies beyond the largest float. Independent of the process's locale.
+// Parses all of `text` as a decimal number that a float can hold, in any locale of the process.
+// InvalidArgument: the text is no number, NaN or infinite, or the number lies beyond the largest
+// float. The message is the rest of a sentence that begins with the value ("is not a number; …").
 absl::StatusOr<double> ParseNumber(absl::string_view text);
 
-// Reads all of `text` as digits without sign. InvalidArgument, as above.
+// Parses all of `text` as digits without a sign. InvalidArgument as ParseNumber.
 absl::StatusOr<uint64_t> ParseIndex(absl::string_view text);
 
 }  // namespace muster

@@ -10,10 +10,10 @@
 
 namespace muster {
 
-// The bytes packed as a gzip file of one member.
+// Returns the bytes packed as a gzip file of one member.
 std::string Gzip(absl::string_view bytes);
 
-// An IDX file of unsigned bytes with these dimensions.
+// Returns an IDX file of unsigned bytes with these dimensions.
 std::string IdxFile(const std::vector<uint32_t>& dimensions, absl::string_view elements);
 
 }  // namespace muster

@@ -5,10 +5,9 @@
 
 namespace muster {
 
-// Where a job begins to take batches of its size from the endless stream of training examples (see
-// sampler.h): by `clock` the stream has given `examples`. Both are 0 for a job that starts afresh.
-// One that goes on from another job's checkpoint begins where that one was, whatever the size of
-// either's batches.
+// The position in the endless stream of training examples (sampler.h) at which a job begins: before
+// `clock`, `examples` have been taken. Both are 0 for a new job. A job that goes on from another
+// job's checkpoint begins at that job's position, whatever the batch sizes of the two.
 struct DataPosition {
   int64_t clock = 0;
   int64_t examples = 0;

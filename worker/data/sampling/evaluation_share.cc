@@ -3,7 +3,7 @@
 namespace muster {
 namespace {
 
-// a * b / c, rounded down, where a * b may pass 64 bits.
+// Returns a * b / c rounded down, where a * b may need more than 64 bits.
 int64_t MultiplyDivide(int64_t a, int64_t b, int64_t c) {
   return static_cast<int64_t>(static_cast<__int128>(a) * b / c);
 }

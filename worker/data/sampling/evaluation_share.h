@@ -12,27 +12,27 @@ struct EvaluationShareOptions {
   // REQUIRES: slot in [0, slots).
   int64_t slot = 0;
   int64_t slots = 1;
-  // Upper bound on the examples that all slots evaluate together; 0 takes all that are held out.
+  // Most examples that all slots evaluate together; 0 means all held-out examples.
   int64_t max_examples = 0;
 };
 
-// The held-out examples that one slot evaluates. The shares of all slots are disjoint, differ by at
-// most one example and together are the same for any number of slots: all that are held out or,
-// where a bound cuts them down, that many spread evenly over them. Immutable, so thread-safe.
+// The held-out examples that one slot evaluates. The shares of all slots are disjoint and differ in
+// size by at most one. Together they are the same for any number of slots: all held-out examples
+// or, with a bound, so many spread evenly over them. Immutable, so thread-safe.
 class EvaluationShare {
  public:
   EvaluationShare(const Split& split, const EvaluationShareOptions& options);
 
-  // Examples in this share. May be 0.
+  // Returns the number of examples in this share, which may be 0.
   int64_t size() const { return end_ - begin_; }
 
-  // Replaces `examples` by the dataset indices of the share's positions [first, first + count),
-  // ascending. REQUIRES: 0 <= first, 0 <= count, first + count <= size().
+  // Replaces `examples` by the ascending dataset indices of the share's positions [first, first +
+  // count). REQUIRES: 0 <= first, 0 <= count, first + count <= size().
   void Examples(int64_t first, int64_t count, std::vector<int64_t>& examples) const;
 
  private:
   Split split_;
-  // Examples that all slots evaluate together, and the part of them that is this slot's.
+  // Number of examples that all slots evaluate together, and this slot's interval of them.
   int64_t evaluated_;
   int64_t begin_;
   int64_t end_;

@@ -9,16 +9,16 @@
 
 namespace muster {
 
-// The order of a dataset's examples whose end is held out: that of the data, or a random one drawn
-// by a seed (DataSpec.shuffle_holdout). Immutable, so thread-safe; cheap to copy.
+// The order of a dataset's examples, whose end is held out: the order of the data, or a random one
+// drawn by a seed (DataSpec.shuffle_holdout). Immutable, so thread-safe; cheap to copy.
 class ExampleOrder {
  public:
-  // That of the data.
+  // Makes the order of the data.
   ExampleOrder() = default;
-  // A random order of so many examples. REQUIRES: examples > 0.
+  // Draws a random order of so many examples. REQUIRES: examples > 0.
   ExampleOrder(uint64_t seed, int64_t examples) : drawn_(Permutation(seed, kEpoch, examples)) {}
 
-  // The example at a position. REQUIRES: position in [0, examples).
+  // Returns the example at a position. REQUIRES: position in [0, examples).
   int64_t operator()(int64_t position) const {
     return drawn_.has_value() ? (*drawn_)(position) : position;
   }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMostLookedAt = 1000;
 
-// Classes of `count` examples from `begin` on, as far as they are looked at.
+// Returns the classes of the examples that are looked at among `count` from `begin` on.
 absl::StatusOr<absl::flat_hash_set<int32_t>> ClassesOf(const Dataset& data, int64_t begin,
                                                        int64_t count) {
   const int64_t looked_at = std::min(count, kMostLookedAt);

@@ -9,10 +9,10 @@
 
 namespace muster {
 
-// A warning for people where the held-out share, or the training one, seems to have examples of one
-// class alone and the other does not: the data are probably sorted by label. Looks at up to
-// 1,000 examples of each, spread over it. Empty: there is nothing to warn of, or examples have
-// several labels each. Errors of the data.
+// Returns a warning for people if either the training examples or the held-out ones seem to be all
+// of one class and the others not: the data are probably sorted by label. Looks at up to 1,000
+// examples of each, evenly spread. Returns an empty text if there is nothing to warn of, or
+// examples have several labels each. Errors of the data.
 absl::StatusOr<std::string> WarnOfOneClass(const Dataset& data, const Split& split);
 
 }  // namespace muster

@@ -9,7 +9,7 @@ namespace muster {
 namespace {
 
 // The smallest domain. With 2 + 2 bits some permutations of 2 or 3 examples are visibly rarer than
-// others whatever the rounds; with 3 + 3 bits and 8 rounds no bias shows over 200,000 epochs.
+// others for any number of rounds; with 3 + 3 bits and 8 rounds no bias shows over 200,000 epochs.
 constexpr int kLeastHalfBits = 3;
 
 }  // namespace

@@ -18,31 +18,30 @@ namespace muster {
 
 struct PrefetcherOptions {
   int64_t slot = 0;
-  // The clock that is read first, and the one that reading ahead stops before.
+  // Clocks [start_clock, end_clock) are read ahead.
   int64_t start_clock = 0;
   int64_t end_clock = std::numeric_limits<int64_t>::max();
-  // Micro-batches held ready; at least 1. With the one being read and the caller's own, depth + 2
-  // batches are in memory.
+  // Micro-batches held ready; at least 1. Memory holds depth + 2 batches: one is being read, one is
+  // the caller's.
   int depth = 2;
 };
 
-// Reads a slot's micro-batches for consecutive clocks ahead of their use, on a thread of its own.
-// Batches are recycled: one that the caller hands back through Next is filled again, so that a
-// steady run allocates nothing. Thread-safe, but meant for one caller. The destructor ends the
-// thread; it waits for the read in progress.
+// Reads a slot's micro-batches of consecutive clocks ahead of their use, on its own thread. A batch
+// that the caller hands back through Next is filled again, so a steady run allocates nothing.
+// Thread-safe, but meant for one caller. The destructor waits for the read in progress.
 class Prefetcher {
  public:
-  // `dataset` and `sampler` must outlive this object.
+  // `dataset` and `sampler` outlive this object.
   Prefetcher(const Dataset& dataset, const Sampler& sampler, const PrefetcherOptions& options);
   ~Prefetcher();
 
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // Exchanges `batch` for that micro-batch of `clock`; blocks until it is read. One that does not
-  // follow the last makes the prefetcher drop what it holds and go on from there. Errors: those of
-  // Dataset::Read, with slot and clock named; asking again reads again. InvalidArgument: `clock`
-  // lies outside [0, end_clock), or `micro_batch` outside [0, Sampler::MicroBatches(slot)).
+  // Exchanges `batch` for that micro-batch of `clock`; blocks until it is read. If it does not
+  // follow the last one, the prefetcher drops what it holds and goes on from there. Errors are
+  // those of Dataset::Read, with slot and clock named; asking again reads again. InvalidArgument:
+  // `clock` lies outside [0, end_clock), or `micro_batch` outside [0, Sampler::MicroBatches(slot)).
   absl::Status Next(int64_t clock, int64_t micro_batch, Batch& batch);
 
  private:
@@ -60,16 +59,16 @@ class Prefetcher {
   const Dataset& dataset_;
   const Sampler& sampler_;
   const PrefetcherOptions options_;
-  // Micro-batches of a clock; the m-th of clock c has position c micro_batches_ + m.
+  // Micro-batches per clock; micro-batch m of clock c has position c micro_batches_ + m.
   const int64_t micro_batches_;
   const int64_t end_position_;
 
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  // Bumped by each seek, so that a read begun before it is dropped.
+  // Number of seeks; a read that began before the last one is dropped.
   int64_t seeks_ ABSL_GUARDED_BY(mutex_) = 0;
-  // The position that Next hands out without a seek: that of the front of `ready_` or, where that
-  // is empty, of the read in progress or to come.
+  // The position that Next hands out without a seek: the front of `ready_` or, if `ready_` is
+  // empty, the read in progress or to come.
   int64_t expected_ ABSL_GUARDED_BY(mutex_);
   // The position that the thread reads next.
   int64_t next_ ABSL_GUARDED_BY(mutex_);

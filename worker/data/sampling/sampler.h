@@ -12,23 +12,23 @@ namespace muster {
 
 struct SamplerOptions {
   uint64_t seed = 0;
-  // Slots that share each batch; at least 1. Fewer than `workers` where a job goes on with those
-  // that are left; `slot` below then stands for the rank among them.
+  // Slots that share each batch; at least 1. Fewer than `workers` if a job goes on without some;
+  // `slot` in the methods below is then the rank.
   int64_t slots = 1;
-  // Examples of one step over all slots; at least `slots`, at most `training_examples`.
+  // Examples of all slots in one step; at least `slots`, at most `training_examples`.
   int64_t batch_size = 1;
-  // The training part of the data: examples [0, training_examples).
+  // The training data are the examples [0, training_examples).
   int64_t training_examples = 0;
-  // Slots that the job has when all are there; 0 stands for `slots`.
+  // Slots of the whole job; 0 means `slots`.
   int64_t workers = 0;
-  // Parts of a share when all slots are there; at least 1, at most batch_size / workers.
+  // Micro-batches per share when all slots are there; at least 1, at most batch_size / workers.
   int64_t micro_batches = 1;
-  // Where batches of this size begin.
+  // Position at which batches of this size begin.
   DataPosition begin = {};
 };
 
-// Which examples each slot trains on at each clock: a pure function of the options, the clock and
-// the slot, so the position in the data follows from the clock and nothing has to be saved.
+// Tells which examples each slot trains on at each clock. A pure function of the options, the clock
+// and the slot, so the position in the data follows from the clock and needs no saving.
 //
 // The batch of clock c covers the global positions [c B, (c + 1) B) (for a job that begins at clock
 // k after e examples: e + [(c - k) B, (c - k + 1) B)) of an endless stream that passes over the n
@@ -38,31 +38,33 @@ struct SamplerOptions {
 // B = 4, W = 2, clock 1 covers positions 4..7: slot 0 takes the last example of epoch 0 and the
 // first of epoch 1, slot 1 the second and third of epoch 1.
 //
-// A share of n examples is computed in k micro-batches, the j-th of which is [j n / k, (j + 1) n /
-// k) of the share. With all slots there k is `micro_batches`, and the largest micro-batch has m =
-// ceil(ceil(B / workers) / micro_batches) examples. With fewer slots the shares grow, yet m, and so
-// the memory that a step takes, does not: k = max(micro_batches, ceil(n / m)). It can differ by one
-// between slots.
+// A share of n examples is computed in k micro-batches; micro-batch j is [j n / k, (j + 1) n / k)
+// of the share. With all slots there, k is `micro_batches`, and the largest micro-batch has m =
+// ceil(ceil(B / workers) / micro_batches) examples. With fewer slots the shares grow, but m, and so
+// a step's memory, does not: k = max(micro_batches, ceil(n / m)). k can differ by one between
+// slots.
 //
 // Immutable, so thread-safe.
 class Sampler {
  public:
-  // InvalidArgument names the field, its value and what would be right.
+  // InvalidArgument, naming the field, its value and what would be right: an option is out of
+  // range.
   static absl::StatusOr<std::unique_ptr<const Sampler>> Create(const SamplerOptions& options);
 
   // Replaces `examples` by the indices that the slot trains on at that clock, in order. REQUIRES:
   // clock >= begin.clock, slot in [0, slots).
   void Examples(int64_t clock, int64_t slot, std::vector<int64_t>& examples) const;
 
-  // Micro-batches of the slot's share, the same at every clock; at least 1, none of them empty.
+  // Returns the number of micro-batches of the slot's share, the same at every clock; at least 1.
+  // No micro-batch is empty.
   int64_t MicroBatches(int64_t slot) const;
 
-  // The part of Examples that is its micro-batch `micro_batch`. REQUIRES: micro_batch in [0,
-  // MicroBatches(slot)).
+  // Replaces `examples` by the part of Examples in micro-batch `micro_batch`. REQUIRES: micro_batch
+  // in [0, MicroBatches(slot)).
   void MicroBatchExamples(int64_t clock, int64_t slot, int64_t micro_batch,
                           std::vector<int64_t>& examples) const;
 
-  // Place in the joined batch of a micro-batch's first example, whatever the number of slots.
+  // Returns the place of a micro-batch's first example in the batch of all slots.
   int64_t MicroBatchBegin(int64_t slot, int64_t micro_batch) const;
 
   const SamplerOptions& options() const { return options_; }
@@ -70,11 +72,11 @@ class Sampler {
  private:
   explicit Sampler(const SamplerOptions& options) : options_(options) {}
 
-  // Where the clock's batch begins in the stream.
+  // Returns the position in the stream at which the clock's batch begins.
   int64_t BatchBegin(int64_t clock) const;
-  // Where the slot's share begins in the batch.
+  // Returns the place in the batch at which the slot's share begins.
   int64_t ShareBegin(int64_t slot) const;
-  // Examples of the stream's positions [begin, end).
+  // Replaces `examples` by those at the stream's positions [begin, end).
   void ExamplesAt(int64_t begin, int64_t end, std::vector<int64_t>& examples) const;
 
   const SamplerOptions options_;

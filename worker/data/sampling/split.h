@@ -7,16 +7,16 @@
 
 namespace muster {
 
-// How a dataset's examples are shared between training and evaluation: the first `training` of them
-// train, the `held_out` ones after them do not.
+// The division of a dataset's examples: the first `training` are trained on, the `held_out` ones
+// after them are evaluated.
 struct Split {
   int64_t training = 0;
   int64_t held_out = 0;
 };
 
-// Holds out the last `holdout` (DataSpec.holdout) of `examples`, rounded to the nearest example. 0
-// trains on all, 1 keeps all for evaluation. InvalidArgument: `holdout` lies outside [0, 1], or
-// lies inside and yet leaves no example on one of the two sides.
+// Holds out the last share `holdout` (DataSpec.holdout) of `examples`, rounded to the nearest
+// example. 0 trains on all examples, 1 evaluates all. InvalidArgument: `holdout` lies outside [0,
+// 1], or lies between 0 and 1 and leaves no example to train on or to evaluate.
 absl::StatusOr<Split> SplitExamples(int64_t examples, double holdout);
 
 }  // namespace muster

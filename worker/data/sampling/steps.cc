@@ -12,19 +12,19 @@
 namespace muster {
 namespace {
 
-// Positions in the stream of examples stay within a signed 64-bit number.
+// Keeps positions in the stream of examples within a signed 64-bit number.
 constexpr double kMostPositions = 0x1p62;
 
-// Examples that the whole job sees; unknown where it counts steps.
+// Returns the examples that the whole job sees; nullopt if the job counts steps.
 std::optional<double> ExamplesOf(const v1::StopSpec& stop, const TrainingSize& size) {
-  // Forgives what a fraction such as 0.1 lacks in binary.
+  // Allows for the rounding of fractions such as 0.1.
   if (stop.epochs() > 0) return stop.epochs() * static_cast<double>(size.examples) * (1 - 1e-12);
   if (stop.tokens() == 0) return std::nullopt;
   return std::ceil(static_cast<double>(stop.tokens()) /
                    static_cast<double>(std::max<int64_t>(1, size.tokens_each)));
 }
 
-// What the specification counts in, for messages.
+// Names the field that ends the job, for messages.
 std::string EndOf(const v1::StopSpec& stop) {
   if (stop.steps() > 0) return absl::StrCat("stop.steps is ", stop.steps());
   if (stop.epochs() > 0) return absl::StrCat("stop.epochs is ", stop.epochs());

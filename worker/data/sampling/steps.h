@@ -14,18 +14,18 @@ class StopSpec;
 
 struct TrainingSize {
   int64_t examples = 0;
-  // Tokens of each; 0: the data are not counted in tokens.
+  // Tokens per example; 0 if the data are not counted in tokens.
   int64_t tokens_each = 0;
 };
 
-// The last clock of a job: `stop.steps`, or the one by which it has seen `stop.epochs` passes over
-// the training examples, or `stop.tokens`, the last step begun counted whole. All count from the
-// beginning of the first job where this one goes on from another; `begin.clock` if that was passed
-// before. A job that only evaluates has 0.
+// Returns the last clock of a job: `stop.steps`, or the first clock at which the job has seen
+// `stop.epochs` epochs of the training examples or `stop.tokens` tokens. All count from the
+// beginning of the first job if this one goes on from another. Epochs or tokens that were reached
+// before give `begin.clock`. 0 for a job that only evaluates.
 //
 // InvalidArgument: not exactly one of steps, epochs and tokens is set (unless the job only
 // evaluates), epochs is negative or not finite, the batch is empty or larger than the training
-// data, or the number of examples seen would pass 2^62.
+// data, or the job would see more than 2^62 examples.
 absl::StatusOr<int64_t> TotalSteps(const v1::StopSpec& stop, const TrainingSize& size,
                                    int64_t batch_size, const DataPosition& begin = {});
 
