@@ -6,8 +6,8 @@
 
 namespace muster {
 
-// B examples as a model takes them. DatasetInfo says which parts are filled; the others are empty.
-// All arrays are row-major.
+// B examples as a model takes them. DatasetInfo says which parts are filled. All arrays are
+// row-major.
 struct Batch {
   int64_t examples = 0;
   // f32 [B, dense_features].

@@ -32,8 +32,7 @@ struct DatasetInfo {
   std::vector<int32_t> label_bytes;
   // Set for sequences of tokens.
   std::optional<TokenizerIdentity> tokenizer;
-  // Serialised v1::DataPreparation, which says how values became numbers. Empty if they are numbers
-  // already.
+  // Serialised v1::DataPreparation: how values became numbers. Empty if they were numbers already.
   std::string preparation;
 };
 

@@ -25,8 +25,7 @@ namespace muster {
 // Not thread-safe.
 class CsvLabels {
  public:
-  // The largest label. Each class is an output of the model, so a larger label is probably a value
-  // to predict.
+  // The largest label. Classes are a model's outputs; larger labels are probably values to predict.
   static constexpr int32_t kMaxLabel = 1'000'000;
   // Most classes that are kept by name: every checkpoint holds all names.
   static constexpr size_t kMostNamed = 4096;
@@ -51,7 +50,7 @@ class CsvLabels {
     // At least 2; labels lie in [0, classes).
     int64_t classes = 0;
   };
-  // Returns all labels by `classes`, as Learn returns them, and leaves this object empty.
+  // Returns all labels by `classes`, which Learn returned, and empties this object.
   // InvalidArgument: a label is none of the classes (names file and line), or `classes` has one
   // twice.
   absl::StatusOr<Result> Finish(const std::vector<std::string>& classes);
@@ -64,8 +63,7 @@ class CsvLabels {
 
   const Place& PlaceOf(int32_t code) const;
 
-  // Code of each example's label. A number is its own code; text i, in order of arrival, has the
-  // code kFirstText - i.
+  // Code of each label: a number stands for itself, kFirstText - i for text i in order of arrival.
   static constexpr int32_t kFirstText = -2;
   std::vector<int32_t> codes_;
   absl::flat_hash_map<std::string, int32_t> texts_;

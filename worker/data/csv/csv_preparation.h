@@ -35,8 +35,8 @@ class ColumnMoments {
 };
 
 // Returns what the model sees for a value: (value - mean) / deviation, clamped to the range of a
-// float. Returns 0 for a missing value, and in a column with deviation 0, from which nothing could
-// be learned.
+// float. Returns 0 for a missing value, and in a column with deviation 0, which has nothing to
+// learn from.
 float Prepared(double value, const v1::NumericColumn& column);
 
 // Checks that a preparation, which came with weights, is for these columns. InvalidArgument: it is

@@ -18,8 +18,7 @@ namespace muster {
 class IdxDataset : public Dataset {
  public:
   // NotFound: a path is missing. InvalidArgument: a file is malformed or truncated, the images have
-  // fewer than 2 dimensions, the labels do not have exactly 1, or the numbers of images and labels
-  // differ.
+  // fewer than 2 dimensions, the labels not exactly 1, or their numbers differ.
   static absl::StatusOr<std::unique_ptr<const IdxDataset>> Create(const std::string& images,
                                                                   const std::string& labels);
 

@@ -22,8 +22,7 @@ struct LibsvmOptions {
 
 // Sparse examples, one per line: `label index:value index:value …`, indices ascending. A '#' begins
 // a comment; lines without content are skipped. Labels are -1 and +1, or classes from 0. A
-// feature's key is its index counted from 0. Held in memory in compressed rows (12 bytes per
-// entry).
+// feature's key is its index counted from 0. Held in compressed rows (12 bytes per entry).
 class LibsvmDataset : public Dataset {
  public:
   // NotFound: the path is missing. InvalidArgument, naming file, line, value and remedy: a label,

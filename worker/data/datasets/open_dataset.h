@@ -20,8 +20,7 @@ struct DatasetOptions {
   // Serialised v1::DataPreparation that came with the weights. Empty if there is none: a reader
   // that needs a preparation then learns it from the examples that are not held out.
   std::string preparation;
-  // Seed of the examples' order if DataSpec.shuffle_holdout is set. Their end, which is held out,
-  // is then a random share.
+  // Seed of the examples' order under DataSpec.shuffle_holdout; a random share is then held out.
   uint64_t seed = 0;
 };
 
@@ -30,8 +29,8 @@ struct DatasetOptions {
 //
 // NotFound: a path is missing (named). InvalidArgument: a file is empty or malformed (names file,
 // line or offset, value and remedy), the specification names no reader or has a field out of range,
-// or the preparation cannot be parsed or is for other columns. PermissionDenied and DataLoss: the
-// system could not read a file.
+// or the preparation cannot be parsed or is for other columns. PermissionDenied, DataLoss: a file
+// cannot be read.
 absl::StatusOr<std::unique_ptr<const Dataset>> OpenDataset(const v1::DataSpec& spec,
                                                            const DatasetOptions& options);
 

@@ -20,8 +20,7 @@ namespace muster {
 struct SequenceOptions {
   // A text file, a folder of them, or a token file.
   std::string path;
-  // Tokenizer of a text, as OpenTokenizer names it. REQUIRES: empty for a token file, which has its
-  // own tokenizer.
+  // Tokenizer of a text (see OpenTokenizer). REQUIRES: empty for a token file, which has its own.
   std::string tokenizer;
   // Tokens per example; at least 1.
   int64_t context = 0;

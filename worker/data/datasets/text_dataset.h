@@ -18,14 +18,14 @@ namespace muster {
 // One example per byte of text: example i has byte i as its label and the `context` bytes before it
 // as its tokens, oldest first, with -1 before the start of the data. The vocabulary is 256.
 //
-// A folder stands for its files as ForEachTextFile (common/files/text_files.h) lists them, read one
-// after another as one text.
+// A folder is read as one text: its files in the order of ForEachTextFile
+// (common/files/text_files.h).
 class TextDataset : public Dataset {
  public:
   // `path` is a file or a folder. NotFound: `path`, or the target of a link in the folder, does not
   // exist. InvalidArgument: there are no bytes, `path` is neither file nor folder, a file is no
-  // text (common/files/check_is_text.h), or `context` is negative. PermissionDenied, Internal: the
-  // system could not read a file.
+  // text (common/files/check_is_text.h), or `context` is negative. PermissionDenied, Internal: a
+  // file cannot be read.
   static absl::StatusOr<std::unique_ptr<const TextDataset>> Create(const std::string& path,
                                                                    int64_t context);
 

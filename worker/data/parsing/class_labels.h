@@ -15,14 +15,12 @@ namespace muster {
 // and +1 (which become classes 0 and 1), or classes 0 … C - 1. Not thread-safe.
 class ClassLabels {
  public:
-  // The largest label. Each class is an output of the model, so a larger label is probably a value
-  // to predict.
+  // The largest label. Classes are a model's outputs; larger labels are probably values to predict.
   static constexpr int32_t kMaxLabel = 1'000'000;
 
   explicit ClassLabels(std::string path) : path_(std::move(path)) {}
 
-  // Adds the next example's label. InvalidArgument, naming file and line: the label is not a whole
-  // number in [-1, kMaxLabel].
+  // Adds the next label. InvalidArgument, naming file and line: no whole number in [-1, kMaxLabel].
   absl::Status Add(absl::string_view text, int64_t line);
 
   struct Result {
@@ -38,8 +36,7 @@ class ClassLabels {
   const std::string path_;
   std::vector<int32_t> labels_;
   int32_t largest_ = 0;
-  // The first line with label -1, and the first with another label than -1 and +1; 0 if there is
-  // none.
+  // The first lines with label -1 and with a label other than -1 and +1; 0 if there is none.
   int64_t line_of_minus_one_ = 0;
   int64_t line_of_other_ = 0;
 };

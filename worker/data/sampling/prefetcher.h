@@ -21,8 +21,7 @@ struct PrefetcherOptions {
   // Clocks [start_clock, end_clock) are read ahead.
   int64_t start_clock = 0;
   int64_t end_clock = std::numeric_limits<int64_t>::max();
-  // Micro-batches held ready; at least 1. Memory holds depth + 2 batches: one is being read, one is
-  // the caller's.
+  // Micro-batches held ready, beside the one being read and the caller's; at least 1.
   int depth = 2;
 };
 

@@ -47,20 +47,19 @@ struct SamplerOptions {
 // Immutable, so thread-safe.
 class Sampler {
  public:
-  // InvalidArgument, naming the field, its value and what would be right: an option is out of
-  // range.
+  // InvalidArgument names the field, its value and what would be right.
   static absl::StatusOr<std::unique_ptr<const Sampler>> Create(const SamplerOptions& options);
 
   // Replaces `examples` by the indices that the slot trains on at that clock, in order. REQUIRES:
   // clock >= begin.clock, slot in [0, slots).
   void Examples(int64_t clock, int64_t slot, std::vector<int64_t>& examples) const;
 
-  // Returns the number of micro-batches of the slot's share, the same at every clock; at least 1.
-  // No micro-batch is empty.
+  // Returns the number of micro-batches of the slot's share, the same at every clock. None is
+  // empty.
   int64_t MicroBatches(int64_t slot) const;
 
-  // Replaces `examples` by the part of Examples in micro-batch `micro_batch`. REQUIRES: micro_batch
-  // in [0, MicroBatches(slot)).
+  // Replaces `examples` by those of one micro-batch. REQUIRES: micro_batch in [0,
+  // MicroBatches(slot)).
   void MicroBatchExamples(int64_t clock, int64_t slot, int64_t micro_batch,
                           std::vector<int64_t>& examples) const;
 

@@ -7,8 +7,7 @@
 
 namespace muster {
 
-// The division of a dataset's examples: the first `training` are trained on, the `held_out` ones
-// after them are evaluated.
+// A division of examples: the first `training` are trained on, the `held_out` after them are not.
 struct Split {
   int64_t training = 0;
   int64_t held_out = 0;

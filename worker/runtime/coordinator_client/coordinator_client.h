@@ -33,18 +33,15 @@ class CoordinatorClient {
   // Meets the job's other tasks. FailedPrecondition: the tasks' data or models differ.
   virtual absl::StatusOr<v1::RendezvousReply> Rendezvous(v1::RendezvousRequest request) = 0;
 
-  // Reports progress. Not repeated: the next report makes up for a lost one. Unavailable: the
-  // coordinator is away.
+  // Reports progress. Not repeated: the next report includes it. Unavailable: no coordinator.
   virtual absl::StatusOr<v1::ReportProgressReply> ReportProgress(
       v1::ReportProgressRequest request) = 0;
 
-  // Reports collective calls. Not repeated: people only look at the report. Unavailable: the
-  // coordinator is away.
+  // Reports collective calls, for people. Not repeated. Unavailable: no coordinator.
   virtual absl::Status ReportCollectives(v1::ReportCollectivesRequest request) = 0;
 
   // Reports this slot's share of an evaluation, and returns once all slots have reported.
-  // Cancelled: by all-reduce, another task was lost, so all must meet again and repeat their
-  // reports.
+  // Cancelled: by all-reduce, another task was lost; all must meet and report again.
   virtual absl::StatusOr<v1::ReportEvaluationReply> ReportEvaluation(
       v1::ReportEvaluationRequest request) = 0;
 
@@ -54,7 +51,7 @@ class CoordinatorClient {
                                         std::stop_token stop) = 0;
 
   // Returns the newest shard map once its version is at least `min_version` or `wait` has passed.
-  // Not repeated. Unavailable: the coordinator is away.
+  // Not repeated. Unavailable: no coordinator.
   virtual absl::StatusOr<v1::ShardMap> GetShardMap(uint64_t min_version, absl::Duration wait) = 0;
 };
 

@@ -29,8 +29,7 @@ class FakeCoordinatorClient final : public CoordinatorClient {
   void FailProgress(std::vector<absl::Status> answers);
   // Sets the reply to every report of progress that is answered OK.
   void SetProgressReply(v1::ReportProgressReply reply);
-  // Sets what answers evaluations. By default the answer is an empty result that does not stop the
-  // job.
+  // Sets what answers evaluations. The default is an empty result that does not stop the job.
   void OnEvaluation(
       std::function<absl::StatusOr<v1::ReportEvaluationReply>(const v1::ReportEvaluationRequest&)>
           answer);

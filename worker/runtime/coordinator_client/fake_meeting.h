@@ -19,8 +19,7 @@
 
 namespace muster {
 
-// A coordinator of one all-reduce job, in memory. Opens rounds, combines evaluations and fences.
-// Thread-safe.
+// A coordinator of one all-reduce job, in memory: rounds, evaluations and fences. Thread-safe.
 class FakeMeeting {
  public:
   // Expects slots 0 … slots - 1.
@@ -58,8 +57,7 @@ class FakeMeeting {
 
   // Blocks until the slot has reported its collective calls.
   void AwaitCollectives(uint32_t slot) const;
-  // Blocks until the slot has got an answer sent after this call began, so the slot knows what was
-  // set before.
+  // Blocks until the slot has had an answer sent after this call, so it knows what was set before.
   void AwaitAnsweredReport(uint32_t slot) const;
 
  private:

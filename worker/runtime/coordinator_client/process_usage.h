@@ -16,8 +16,7 @@ struct ProcessUsage {
 
 ProcessUsage ReadProcessUsage();
 
-// Returns the bytes that are resident now and belong to no file: anonymous and shared memory. 0 if
-// the system does not tell.
+// Returns the resident bytes of anonymous and shared memory; 0 if the system does not tell.
 uint64_t ReadAnonymousBytes();
 
 }  // namespace muster

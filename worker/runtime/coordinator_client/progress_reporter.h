@@ -60,8 +60,7 @@ class ProgressReporter {
   // Ends without reporting what is left.
   ~ProgressReporter();
 
-  // Adds a step (or none, to report the clock at which a task starts). Cheap; does not wait for the
-  // network.
+  // Adds a step (or none, to report a task's first clock). Cheap; does not wait for the network.
   void Add(const StepReport& step);
 
   // Returns Aborted or NotFound once the coordinator has answered so: the task must end.
@@ -70,9 +69,8 @@ class ProgressReporter {
   // Returns the highest round that the coordinator wants tasks to leave; 0 if there is none.
   uint64_t meet_after_round() const;
 
-  // Reports pending progress and the process's usage now, in one attempt, even if no step has ended
-  // since the last report. So the coordinator is up to date before the task's next call. Blocks for
-  // the call.
+  // Reports pending progress and the process's usage now, even without a new step, so that the
+  // coordinator is up to date before the task's next call. Makes one attempt, and blocks for it.
   void Flush();
 
   // Reports what is left with the last step's loss, in a few attempts at most, and ends.

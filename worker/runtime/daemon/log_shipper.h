@@ -22,8 +22,8 @@ namespace muster {
 class LogSink {
  public:
   virtual ~LogSink() = default;
-  // Appends text to a slot's log. NotFound: the job is gone, and the text may be dropped. Any other
-  // error: try again later.
+  // Appends text to a slot's log. NotFound: the job is gone, drop the text. Other errors: try
+  // again.
   virtual absl::Status Append(const std::string& job_id, uint32_t slot,
                               const std::string& text) = 0;
 };
@@ -33,8 +33,7 @@ std::unique_ptr<LogSink> MakeGrpcLogSink(const std::string& address,
                                          const RpcCredentials& credentials);
 
 struct LogShipperOptions {
-  // Most bytes of text held while the coordinator is away. Beyond this the oldest text is dropped,
-  // and a log line says how much.
+  // Most bytes of text held. Beyond this the oldest text is dropped, and a log line says how much.
   size_t max_bytes = 4 << 20;
   // Most bytes of text in one call.
   size_t max_chunk_bytes = 256 << 10;
@@ -43,8 +42,7 @@ struct LogShipperOptions {
   absl::Duration retry_after = absl::Seconds(1);
 };
 
-// Sends tasks' output to a sink in order, on its own thread, so that output outlives its task. Add
-// never blocks. Thread-safe.
+// Sends tasks' output to a sink in order, on its own thread. Output outlives its task. Thread-safe.
 class LogShipper {
  public:
   // `sink` outlives the shipper.
@@ -52,12 +50,11 @@ class LogShipper {
   // Drops what is not sent.
   ~LogShipper();
 
-  // Adds text, which may hold any bytes and must end with a whole character; ToUtf8
+  // Adds text without blocking. Text may hold any bytes and must end with a whole character; ToUtf8
   // (common/text/utf8.h) makes it UTF-8.
   void Add(const std::string& job_id, uint32_t slot, absl::string_view text);
 
-  // Blocks until everything added so far is sent or dropped, at most for `timeout`. Returns false
-  // if some text is left.
+  // Blocks until all text is sent or dropped, at most for `timeout`. Returns false if text is left.
   bool Flush(absl::Duration timeout);
 
  private:

@@ -45,8 +45,8 @@ using TaskStarter = std::function<absl::StatusOr<std::unique_ptr<RunningTask>>(
 // that device is free. Thread-safe.
 class TaskTable {
  public:
-  // `devices` are the numbers of the devices for tasks. `changed` is called, without locks, when a
-  // task has ended.
+  // `devices` has the numbers of tasks' devices. `changed` is called without locks when a task
+  // ends.
   TaskTable(TaskStarter start, const std::vector<uint32_t>& devices, std::function<void()> changed);
   // Kills all tasks and waits for their end.
   ~TaskTable();
@@ -54,8 +54,7 @@ class TaskTable {
   // Starts and stops tasks so that those of the orders run. Not for calls by two threads at once.
   void Reconcile(const v1::HeartbeatReply& orders);
 
-  // Adds every task's state to a heartbeat. A task that is being stopped counts as running until it
-  // has ended.
+  // Adds every task's state to a heartbeat. A task that is being stopped still counts as running.
   void Report(v1::HeartbeatRequest& heartbeat) const;
 
   // Returns the number of tasks that run, including tasks that are being stopped.
@@ -88,8 +87,7 @@ class TaskTable {
   void StartWaiting();
   void Start(const v1::TaskOrder& order);
   void Ended(const Key& key, const v1::TaskReport& report);
-  // Removes tasks that have ended and are no longer ordered. The caller destroys them without the
-  // lock.
+  // Removes ended tasks without an order, for the caller to destroy without the lock.
   std::vector<std::unique_ptr<RunningTask>> ForgetLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const TaskStarter start_;

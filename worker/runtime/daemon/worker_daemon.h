@@ -28,8 +28,7 @@ struct ProcessTaskOptions {
   std::string device_program;
 };
 
-// Returns a starter that runs tasks as child processes. Their output goes to `logs`, which outlives
-// the starter and its tasks.
+// Returns a starter of tasks as child processes. `logs` gets their output, and outlives them.
 TaskStarter ProcessTaskStarter(ProcessTaskOptions options, LogShipper& logs);
 
 struct WorkerDaemonOptions {
@@ -38,14 +37,13 @@ struct WorkerDaemonOptions {
   std::function<void(absl::string_view)> log;
   // Called when the coordinator will never accept this daemon, which must then end.
   std::function<void(const absl::Status&)> refused;
-  // Called with true when the daemon becomes a member of the cluster, with false when its lease is
-  // lost.
+  // Called with true when the daemon becomes a member of the cluster, false when it loses its
+  // lease.
   std::function<void(bool)> member;
 };
 
 // A member of the cluster that offers slots. Runs the tasks that the coordinator orders, and
-// reports how they end. Tasks go on while the coordinator is away, since only new orders end them.
-// Thread-safe.
+// reports how they end. Tasks go on while the coordinator is away. Thread-safe.
 class WorkerDaemon {
  public:
   // Joins the cluster at once. `cluster`, `clock` and `waiter` outlive the daemon.
@@ -54,8 +52,7 @@ class WorkerDaemon {
   // Calls Stop with a timeout of one second.
   ~WorkerDaemon();
 
-  // Leaves the cluster, waiting at most `timeout` for the coordinator, and kills all tasks.
-  // Idempotent.
+  // Leaves the cluster, waiting at most `timeout` for that, and kills all tasks. Idempotent.
   void Stop(absl::Duration timeout);
 
  private:

@@ -14,7 +14,7 @@ namespace muster {
 struct FoundDevices {
   // Usable devices by ascending number. Numbers may be missing.
   std::vector<OfferedDevice> devices;
-  // For each other device, its number and why it cannot be used.
+  // Number of each other device, and why the device cannot be used.
   std::vector<std::string> left_out;
 };
 

@@ -15,8 +15,7 @@ struct DeviceProgram {
   std::function<MakeDeviceCommunicator(int device)> make_communicator;
 };
 
-// The program's main function: lists devices (--list-devices) or runs a task. Returns the exit
-// status.
+// Lists devices (--list-devices) or runs a task. Returns the exit status for main.
 int RunDeviceProgram(int argc, char** argv, const DeviceProgram& program);
 
 }  // namespace muster

@@ -18,8 +18,7 @@ namespace muster {
 // A step engine that computes a transformer on a device while a strategy keeps the parameters in
 // host memory or on servers, with any optimizer. Each step copies all parameters to the device and
 // all gradients back, 8 bytes a parameter, and pushes only after the whole backward pass. This is
-// simple, and fast enough if servers are the bottleneck. device_replica_engine.h keeps everything
-// on the device.
+// simple, and enough if servers are the bottleneck. device_replica_engine.h avoids the copies.
 class DeviceStepEngine final : public StepEngine {
  public:
   struct Options {

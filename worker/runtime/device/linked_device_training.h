@@ -14,8 +14,7 @@ struct LinkedDeviceOptions {
   MakeDeviceCommunicator make_communicator;
 };
 
-// Returns training on the kind of devices that the program is linked with: //worker/device:cuda or
-// :emulated.
+// Returns training on the devices linked into the program: //worker/device:cuda or :emulated.
 std::unique_ptr<DeviceTraining> MakeLinkedDeviceTraining(LinkedDeviceOptions options);
 
 }  // namespace muster

@@ -10,8 +10,8 @@
 namespace muster {
 
 // First argument that makes a device program report the devices it finds, in a TaskReport on the
-// control socket whose message is the text of FormatDevices. Its standard output and error are only
-// read for error messages.
+// control socket whose message is the text of FormatDevices. Other output is only read for error
+// messages.
 inline constexpr char kListDevicesFlag[] = "--list-devices";
 
 // Returns the devices that `program` finds. The program runs in its own process, since CUDA stays

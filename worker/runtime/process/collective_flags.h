@@ -13,7 +13,7 @@ namespace muster {
 // Flags that say how this machine's tasks train with each other and with tasks of other machines.
 // The daemon hands them on to the processes of its tasks.
 struct CollectiveFlags {
-  // Empty means DefaultCollectivesHost.
+  // DefaultCollectivesHost if empty.
   std::string host;
   // FIRST-LAST; empty means any free port.
   std::string ports;

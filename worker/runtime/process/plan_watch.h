@@ -30,9 +30,8 @@ struct TaskAllowance {
 // computes on devices gets none: how much of the machine's memory CUDA takes is only guessed.
 TaskAllowance AllowanceOf(const v1::JobSpec& spec);
 
-// Reports when a task takes more memory than was planned and reserved for it, so that the task ends
-// before the machine kills some process. Looks ten times a second; a look costs some 30
-// microseconds.
+// Reports when a task takes more memory than planned, so that the task ends before the machine
+// kills some process. Looks ten times a second; a look costs some 30 microseconds.
 class PlanWatch {
  public:
   struct Options {
@@ -41,8 +40,7 @@ class PlanWatch {
     // Returns the bytes taken now.
     std::function<uint64_t()> taken_bytes;
     absl::Duration period = absl::Milliseconds(100);
-    // Called at most once, on the watch's thread, with RESOURCE_EXHAUSTED that names the plan and
-    // the bytes taken.
+    // Called at most once, on the watch's thread. RESOURCE_EXHAUSTED names plan and taken bytes.
     std::function<void(const absl::Status&)> exceeded;
   };
 

@@ -21,19 +21,16 @@ class TaskOrder;
 class TaskReport;
 }  // namespace v1
 
-// How to start a task's process, and callbacks that tell of it. Callbacks run on a thread of the
-// TaskProcess, one at a time.
+// A task's program, and callbacks, which run on a thread of the TaskProcess, one at a time.
 struct TaskProcessOptions {
-  // Program and arguments. The child finds its control socket at descriptor 3; standard input is
-  // empty.
+  // Program and arguments. The control socket is at descriptor 3; standard input is empty.
   std::string program = "/proc/self/exe";
   std::vector<std::string> arguments;
   // Added to the daemon's environment, as NAME=value.
   std::vector<std::string> environment;
   // Called with what the process wrote to standard output and error, in pieces of any length.
   std::function<void(absl::string_view text)> output;
-  // Called once, last, with the result that the process sent (ENDED), or how it ended without one
-  // (DIED).
+  // Called once, last, with the process's result (ENDED), or how it ended without one (DIED).
   std::function<void(const v1::TaskReport& report)> ended;
 };
 
@@ -57,8 +54,7 @@ class TaskProcess {
   TaskProcess(const TaskProcess&) = delete;
   TaskProcess& operator=(const TaskProcess&) = delete;
 
-  // Kills the process; `ended` follows. A task holds nothing that a kill could lose. Idempotent;
-  // does not block.
+  // Kills the process without blocking; `ended` follows. Idempotent. A kill loses nothing.
   void Kill();
 
   pid_t pid() const { return pid_; }

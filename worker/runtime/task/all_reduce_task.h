@@ -49,7 +49,7 @@ class AllReduceTask {
   absl::Status Run();
 
  private:
-  // How a round ended.
+  // The end of a round.
   enum class End {
     // The job is over, or failed with an error that meeting again does not mend.
     kFinal,
@@ -71,8 +71,7 @@ class AllReduceTask {
   // Connects the group and joins it with this task's replica.
   absl::Status Enter(const v1::RendezvousReply& round, int rank);
   Outcome Train(const v1::RendezvousReply& round, int rank);
-  // Reports the group's last calls, and returns what follows from a failure that did not come from
-  // the coordinator.
+  // Reports the group's last calls after a failure of its own, and returns what follows.
   Outcome AfterFailure(absl::Status status);
 
   const v1::TaskOrder& order_;

@@ -17,8 +17,7 @@ namespace v1 {
 class TaskOrder;
 }  // namespace v1
 
-// A replica that is trained together with the other ranks' replicas, and a maker of its step
-// engines.
+// A replica that is trained together with the other ranks' replicas, and its step engines.
 struct ReplicaParts {
   std::unique_ptr<ReplicaGroup> group;
   // Makes the engine for the group that the replica has joined; the engine lives as long as the

@@ -28,8 +28,7 @@ class InProcessEndpoints {
   // Makes the endpoint of a new task. `name` becomes its address; each name is used once.
   std::unique_ptr<CollectiveEndpoint> Make(const std::string& name);
 
-  // Acts like SIGKILL of the task's process: its group sees the task die, and the task never
-  // connects again.
+  // Acts like SIGKILL of the task's process: its group sees it die, and it never connects again.
   void Kill(const std::string& name);
 
  private:

@@ -34,8 +34,7 @@ class ImmediateWaiter final : public Waiter {
 // The tasks of a job, each in a thread, with a coordinator and endpoints in memory.
 class JobInThreads {
  public:
-  // Sees each call of a slot before it is made. `call` counts the calls of the slot's present task
-  // from 0.
+  // Sees a slot's calls before they are made. `call` counts those of the present task from 0.
   using CallHook = std::function<void(uint32_t slot, int call, CollectiveCall& made)>;
 
   explicit JobInThreads(const v1::JobSpec& spec);

@@ -29,8 +29,7 @@ struct TaskDependencies {
   std::shared_ptr<RegisteredMemory> registered_memory;
   // Storage of checkpoints, for tasks that train by all-reduce or push 16-bit gradients to servers.
   CheckpointStorage* storage = nullptr;
-  // Makes the endpoint at which other tasks reach this one. Only for tasks that train by
-  // all-reduce.
+  // Makes the endpoint at which other tasks reach this one. Only used to train by all-reduce.
   std::function<absl::StatusOr<std::unique_ptr<CollectiveEndpoint>>()> make_endpoint;
   // Null in a program that knows no devices.
   DeviceTraining* devices = nullptr;

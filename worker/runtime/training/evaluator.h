@@ -21,16 +21,14 @@ class ReportEvaluationRequest;
 }  // namespace v1
 
 // Runs one slot's share of an evaluation: forward passes over its held-out examples, with the
-// parameters and rows of one clock. The coordinator combines the sums, scores or bins of all slots.
-// Used by the trainer's thread.
+// parameters and rows of one clock. The coordinator combines all slots' results. Used by the
+// trainer's thread.
 class Evaluator {
  public:
-  // Most bytes of scores and labels that all slots gather for an exact AUC, and that one message
-  // holds.
+  // Most bytes of all slots' scores and labels for an exact AUC: what one message can hold.
   static constexpr int64_t kMaxScoreBytes = (int64_t{64} << 20) - 4096;
 
-  // `dataset` outlives the evaluator. InvalidArgument: the metric is unknown, or auc would gather
-  // more than kMaxScoreBytes.
+  // `dataset` outlives the evaluator. InvalidArgument: unknown metric; auc above kMaxScoreBytes.
   static absl::StatusOr<std::unique_ptr<Evaluator>> Create(const v1::EvaluationSpec& spec,
                                                            const Split& split, int64_t slot,
                                                            int64_t slots, const Dataset& dataset,
@@ -42,7 +40,7 @@ class Evaluator {
   // Evaluates with the parameters of `clock`, and fills in `report` except for the task. REQUIRES:
   // the engine's last BeginEvaluation was at `clock`. OutOfRange: the loss is not finite.
   // InvalidArgument: the metric needs scores, which the model does not give. Otherwise errors of
-  // the data and of the engine.
+  // data and engine.
   absl::Status Evaluate(uint64_t clock, StepEngine& engine, v1::ReportEvaluationRequest& report);
 
  private:

@@ -32,8 +32,8 @@ struct PassResult {
 };
 
 // Computes a slot's training steps, and evaluation passes between them. The trainer decides what
-// comes when; TrainingState keeps the parameters. Used by the trainer's thread. After an error the
-// engine may only be destroyed.
+// comes when; TrainingState keeps the parameters. Used by the trainer's thread. After an error only
+// destruction is allowed.
 class StepEngine {
  public:
   virtual ~StepEngine() = default;

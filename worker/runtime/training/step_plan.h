@@ -24,8 +24,7 @@ struct StepAction {
     kBackward,
     // The micro-batch has added its part to the unit's gradients.
     kGradientReady,
-    // The last micro-batch has added its part to the unit's gradients, which are sent while earlier
-    // units still compute.
+    // The last micro-batch has added its part: the gradients are sent while earlier units compute.
     kSendGradients,
     // After the whole backward pass of a scaled loss: divides the gradients by the scale and checks
     // whether they overflowed, before any of them leaves this slot.

@@ -59,8 +59,7 @@ class TaskCheckpoints {
   // of the coordinator, including those of the checkpoint before.
   absl::Status Take(uint64_t clock, SeriesPosition position);
 
-  // Goes on with the checkpoint under way, without waiting. For calls between steps. Errors as
-  // Take.
+  // Goes on with the checkpoint under way without waiting, between steps. Errors as Take.
   absl::Status GoOn();
 
   // Blocks until the checkpoint under way is over. Errors as Take.

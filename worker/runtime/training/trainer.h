@@ -34,8 +34,7 @@ struct TrainerOptions {
   // job train together and the rank is `slot`.
   uint32_t world_size = 0;
   uint32_t rank = 0;
-  // The all-reduce round, which ends when the coordinator wants the tasks to meet again; 0 on the
-  // parameter-server road.
+  // The all-reduce round; training ends when the coordinator wants a new one. 0 without all-reduce.
   uint64_t round = 0;
   ProgressReporterOptions reporting;
   // The clock of the last existing checkpoint. No cut is taken at this clock or before.
