@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   program.name = "muster-cuda-task";
   program.make_communicator = [](int device) -> muster::MakeDeviceCommunicator {
     return [device](muster::Communicator& host) {
-      // Its groups fail together, so each group of tasks has one of its own.
+      // All groups of an NcclWatch fail together, so each group of tasks has its own.
       muster::NcclGroupOptions options;
       options.device = device;
       return muster::MakeNcclCommunicator(std::make_shared<muster::NcclWatch>(), host, options);

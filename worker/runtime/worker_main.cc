@@ -130,7 +130,7 @@ bool HasNvidiaDriver() {
   return std::filesystem::exists("/dev/nvidiactl", ignored);
 }
 
-// What --devices asks for. Errors name the flag.
+// Returns the devices that --devices asks for. Errors name the flag.
 absl::StatusOr<std::vector<OfferedDevice>> OfferedDevices(const Flags& flags,
                                                           const std::string& program) {
   uint32_t wanted = 0;
@@ -183,9 +183,9 @@ DaemonIdentity Identity(const Flags& flags, const std::string& listening) {
 int Run(const Flags& flags) {
   LimitFileAccess(flags.file_access);
   ShutdownSignal shutdown;
-  // Before devices are listed, which can take long.
+  // Called before devices are listed, which can take long.
   if (flags.end_with_parent) EndWithParent();
-  // Tasks open them again; here a wrong one shows.
+  // Finds wrong roots early; tasks open them again.
   if (const auto roots = RootsOfDaemon(flags.listen, flags.data_roots); !roots.ok()) {
     return Fail(roots.status());
   }
@@ -208,7 +208,7 @@ int Run(const Flags& flags) {
 
   RealClock clock;
   RealWaiter waiter;
-  // The cluster does not want this process, or nobody can reach it.
+  // True if the cluster refuses this process, or nobody can reach it.
   std::atomic<bool> failed = false;
   const std::unique_ptr<LogSink> sink = MakeGrpcLogSink(flags.coordinator, *credentials);
   LogShipper logs(*sink, {});

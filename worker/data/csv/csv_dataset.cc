@@ -186,7 +186,7 @@ class CsvDataset::Builder {
     return std::move(dataset_);
   }
 
-  // Learns the preparation, or takes that of the weights.
+  // Learns the preparation, or takes the one that came with the weights.
   absl::Status Prepare() {
     v1::CsvPreparation& preparation = dataset_->preparation_;
     if (options_.preparation != nullptr) {
@@ -202,7 +202,7 @@ class CsvDataset::Builder {
     for (const std::string& name : classes) preparation.add_classes(name);
     const size_t width = columns().numeric.size();
     ColumnMoments moments(width);
-    // In the files' order, whatever the order of examples: large files are read from the disk here.
+    // Follows the files' order, not the examples', since large files are read from the disk here.
     std::vector<bool> trains(labels_.size());
     for (int64_t position = 0; position < learned_from; ++position) trains[order(position)] = true;
     for (int64_t i = 0; i < labels_.size() && width > 0; ++i) {
@@ -232,7 +232,7 @@ class CsvDataset::Builder {
   const Keep keep_;
   std::unique_ptr<CsvDataset> dataset_;
   CsvLabels labels_;
-  // Row-major; by places, those of one record.
+  // Row-major. If only places are kept, the values of one record.
   std::vector<double> numbers_;
   std::vector<uint64_t> keys_;
   std::vector<std::string> record_;

@@ -21,7 +21,7 @@ bool MeansNumber(absl::string_view text) {
   std::string lower = absl::AsciiStrToLower(text);
   if (lower.front() == '+' || lower.front() == '-') lower.erase(0, 1);
   if (lower == "nan" || lower == "inf" || lower == "infinity") return true;
-  // Digits beyond the largest float.
+  // A number beyond the largest float.
   return !lower.empty() && absl::ascii_isdigit(lower.front()) &&
          lower.find_first_not_of("0123456789.e+-") == std::string::npos;
 }
@@ -77,7 +77,7 @@ const CsvLabels::Place& CsvLabels::PlaceOf(int32_t code) const {
 }
 
 absl::StatusOr<std::vector<std::string>> CsvLabels::Learn() const {
-  // Each code once.
+  // True for each code that occurs.
   std::vector<bool> numbers(number_places_.size());
   std::vector<bool> texts(text_places_.size());
   for (const int32_t code : codes_) {

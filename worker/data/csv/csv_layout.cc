@@ -114,7 +114,7 @@ absl::StatusOr<CsvLayout> CsvLayout::Create(const std::string& path, const CsvCo
   CsvLayout layout(columns);
   layout.header_ = HeaderOf(columns, first_record);
   for (const std::string& name : layout.header_) {
-    // A job, which names columns, is UTF-8.
+    // A job's specification is UTF-8, so it cannot name other columns.
     if (!IsUtf8(name)) {
       return absl::InvalidArgumentError(
           absl::StrCat("CSV file '", path,

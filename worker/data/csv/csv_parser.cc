@@ -48,7 +48,7 @@ size_t CsvParser::BlanksAtFront() const {
 }
 
 absl::Status CsvParser::TakeField(size_t number, std::string& field) {
-  // Spaces around a value do not count; those around its quotes neither.
+  // Spaces around a value and around its quotes do not count.
   if (const size_t blanks = BlanksAtFront(); blanks < rest_.size() && rest_[blanks] == '"') {
     rest_.remove_prefix(blanks + 1);
     return TakeQuotedField(number, field);
@@ -63,7 +63,7 @@ absl::Status CsvParser::TakeField(size_t number, std::string& field) {
                                   length == 1 ? " character" : " characters",
                                   "; put the whole field in quotes and double those inside"));
   }
-  // A carriage return belongs to the line end, and only there.
+  // A carriage return is only part of a line end.
   const bool at_line_end = !rest_.empty() && rest_.front() == '\n';
   const absl::string_view value = at_line_end ? absl::StripSuffix(text, "\r") : text;
   field.assign(value.data(), value.size());

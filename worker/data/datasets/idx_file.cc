@@ -85,10 +85,10 @@ absl::Status CheckSize(const std::string& path, const Header& header, size_t act
                          " bytes; fetch the file again"));
 }
 
-// Before anything is unpacked: whether the packed bytes can stand for what the header says, and
-// whether this machine has memory for it.
+// Checks, before anything is unpacked, that the packed bytes can unpack to what the header says,
+// and that this machine has memory for that.
 absl::Status CheckClaim(const std::string& path, const Header& header, size_t packed) {
-  // Deflate makes at most 258 bytes of 2 bits.
+  // Two bits of deflate data unpack to at most 258 bytes.
   constexpr uint64_t kMostOfAByte = 1032;
   if (header.total_bytes / kMostOfAByte > packed) {
     return Malformed(
@@ -104,7 +104,7 @@ absl::Status CheckClaim(const std::string& path, const Header& header, size_t pa
                    ": split it, or train where there is more"));
 }
 
-// With the path before it; DataLoss becomes InvalidArgument, as it is the input that is at fault.
+// Puts the path before the message. DataLoss becomes InvalidArgument, since the input is at fault.
 absl::Status GzipError(const std::string& path, absl::string_view expected,
                        const absl::Status& status) {
   return Malformed(path, absl::StrCat(status.message(), expected, "; fetch the file again"));
@@ -120,7 +120,7 @@ absl::StatusOr<IdxArray> ReadIdxFile(const std::string& path) {
     MUSTER_RETURN_IF_ERROR(CheckSize(path, header, bytes.size()));
     return IdxArray{std::move(header.dimensions), std::string(bytes.substr(header.header_bytes))};
   }
-  // The header first: it says how much to unpack, so that what is packed cannot fill the memory.
+  // Unpacks the header first: it says how much to unpack, so packed data cannot fill the memory.
   const absl::StatusOr<std::string> start =
       Gunzip(bytes, kMagicBytes + kMostDimensions * kDimensionBytes);
   if (!start.ok()) return GzipError(path, "", start.status());

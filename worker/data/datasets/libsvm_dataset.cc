@@ -58,7 +58,7 @@ class LibsvmDataset::Parser {
   absl::StatusOr<ClassLabels::Result> Finish() { return labels_.Finish(); }
 
  private:
-  // Entry `entry` of the line, counted from 1.
+  // Parses entry `entry` of the line, counted from 1.
   absl::Status ParseEntry(absl::string_view word, int64_t line, int entry,
                           std::optional<uint64_t>& previous) {
     const size_t colon = word.find(':');
@@ -125,7 +125,7 @@ absl::StatusOr<std::unique_ptr<const LibsvmDataset>> LibsvmDataset::Create(
   dataset->info_.examples = static_cast<int64_t>(dataset->labels_.size());
   dataset->info_.sparse = true;
   dataset->info_.classes = labels.classes;
-  // The same bytes counted from 0 are other data.
+  // The same bytes with indices from 0 are other data.
   dataset->fingerprint_ =
       Fingerprint(file.bytes(), options.first_index == LibsvmOptions::FirstIndex::kZero ? 0 : 1);
   return dataset;

@@ -109,7 +109,7 @@ absl::Status SyntheticClicks::Read(absl::Span<const int64_t> indices, Batch& bat
       batch.dense.push_back(NumericFeature(index, j));
     }
     for (uint32_t f = 0; f < options_.fields; ++f) {
-      // Fields have key spaces of their own: a bijection of the values, begun elsewhere for each.
+      // Each field has its own key space: a bijection of the values with the field's own start.
       batch.keys.push_back(MixBits(MixBits(f + 1) + FieldValue(index, f)));
     }
     if (options_.fields > 0) batch.offsets.push_back(static_cast<int64_t>(batch.keys.size()));
@@ -120,7 +120,7 @@ absl::Status SyntheticClicks::Read(absl::Span<const int64_t> indices, Batch& bat
 }
 
 absl::StatusOr<double> SyntheticClicks::BestAuc(absl::Span<const int64_t> indices) const {
-  // The logit orders examples as the probability does, and a float tells large ones apart.
+  // Logits order examples like probabilities, and large ones still differ as floats.
   std::vector<float> scores;
   std::vector<uint8_t> labels;
   for (const int64_t index : indices) {

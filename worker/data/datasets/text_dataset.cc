@@ -53,7 +53,7 @@ absl::Status TextDataset::Read(absl::Span<const int64_t> indices, Batch& batch) 
   batch.labels.reserve(indices.size());
   batch.tokens.reserve(indices.size() * info_.context);
   for (const int64_t index : indices) {
-    // The first byte wanted may lie in an earlier file than the label.
+    // The first byte of the context may lie in an earlier file than the label.
     const int64_t first = std::max<int64_t>(0, index - info_.context);
     batch.tokens.insert(batch.tokens.end(), info_.context - (index - first), -1);
     size_t file = std::upper_bound(starts_.begin(), starts_.end(), first) - starts_.begin() - 1;

@@ -13,9 +13,9 @@ namespace muster {
 
 absl::StatusOr<double> ParseNumber(absl::string_view text) {
   absl::string_view digits = text;
-  // A sign of plus is usual in labels, yet no part of what from_chars takes.
+  // Labels often have a plus sign, which from_chars does not accept.
   if (absl::ConsumePrefix(&digits, "+") && !digits.empty() && digits.front() == '-') digits = "";
-  // Hexadecimal, which from_chars takes too, is more likely a category or damage.
+  // from_chars accepts hexadecimal, which is more likely a category or damage.
   if (digits.find_first_of("xX") != absl::string_view::npos) digits = "";
   double value = 0;
   const char* const end = digits.data() + digits.size();
@@ -26,7 +26,8 @@ absl::StatusOr<double> ParseNumber(absl::string_view text) {
   if (std::isnan(value)) {
     return absl::InvalidArgumentError("is not a number that training can use; drop or correct it");
   }
-  // Too small a value has become 0, which is near enough; too large a one the largest double.
+  // A value that is too small has become 0, which is near enough; one that is too large, the
+  // largest double.
   if (std::abs(value) > std::numeric_limits<float>::max()) {
     return absl::InvalidArgumentError(
         "is infinite or beyond the largest float, 3.4e38; drop or rescale it");

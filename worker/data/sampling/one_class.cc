@@ -26,7 +26,7 @@ absl::StatusOr<absl::flat_hash_set<int32_t>> ClassesOf(const Dataset& data, int6
 }  // namespace
 
 absl::StatusOr<std::string> WarnOfOneClass(const Dataset& data, const Split& split) {
-  // A few examples are of one class by chance.
+  // A few examples may be of one class by chance.
   constexpr int64_t kFew = 8;
   if (data.info().labels_per_example != 1 || data.info().classes < 2) return "";
   if (split.training < kFew || split.held_out < kFew) return "";

@@ -28,7 +28,7 @@ int64_t Permutation::operator()(int64_t position) const {
     uint64_t left = x >> half_bits_;
     uint64_t right = x & half_mask;
     for (const uint64_t key : keys_) {
-      // The high bits are the better mixed ones.
+      // The high bits are mixed better.
       const uint64_t mixed = MixBits(right + key) >> (64 - half_bits_);
       const uint64_t next = left ^ mixed;
       left = right;

@@ -123,7 +123,8 @@ void LogShipper::Run() {
       wait = options_.gather;
     } else {
       wait = options_.retry_after;
-      // Also while someone waits in Flush: a coordinator that is away is not asked in a tight loop.
+      // Waits even during a Flush, so that a coordinator that is away is not called in a tight
+      // loop.
       mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kPauseAfterFailure);
     }
   }

@@ -49,7 +49,7 @@ void TaskTable::Reconcile(const v1::HeartbeatReply& orders) {
       Entry& entry = it->second;
       entry.ordered = true;
       if (!added) continue;
-      // What is new is running as far as the coordinator is concerned.
+      // For the coordinator, a new task runs already.
       entry.report = std::make_unique<v1::TaskReport>(ReportOf(order, v1::TaskReport::RUNNING));
       entry.waiting = std::make_unique<v1::TaskOrder>(order);
     }
@@ -68,7 +68,7 @@ std::vector<std::unique_ptr<v1::TaskOrder>> TaskTable::TakeStartableLocked() {
   std::vector<std::unique_ptr<v1::TaskOrder>> startable;
   for (auto& [key, entry] : entries_) {
     if (entry.waiting == nullptr || !entry.ordered) continue;
-    // Where there are none, the task itself says so.
+    // Without devices, the task itself fails and says so.
     if (NeedsDevice(*entry.waiting) && has_devices_) {
       if (free_devices_.empty()) continue;
       entry.device = free_devices_.front();
@@ -166,7 +166,7 @@ void TaskTable::StopAll() {
       tasks.push_back(std::move(entry.task));
     }
   }
-  // Each destruction waits for the end, which is still told to the entry.
+  // Each destructor waits for its task's end, which Ended still writes to the entry.
   tasks.clear();
   absl::MutexLock lock(&mutex_);
   entries_.clear();

@@ -96,7 +96,7 @@ WorkerDaemon::WorkerDaemon(ClusterClient& cluster, TaskStarter start, WorkerDaem
 WorkerDaemon::~WorkerDaemon() { Stop(absl::Seconds(1)); }
 
 void WorkerDaemon::Stop(absl::Duration timeout) {
-  // No orders any more once this returned, so nothing is started again.
+  // After this no orders come, so nothing is started again.
   membership_.Leave(timeout);
   tasks_.StopAll();
 }

@@ -25,7 +25,7 @@ absl::Status DeviceReplicaEngine::Train(uint64_t clock, MicroBatchSource& micro_
   if (!std::isfinite(result.loss_sum)) {
     return DivergedError(clock, absl::StrCat("loss is ", result.loss_sum));
   }
-  // As on processors, a step without labels teaches nothing, and the next one follows.
+  // As on processors, a step without labels changes nothing, and the next step follows.
   if (result.tokens == 0) return absl::OkStatus();
   sums.loss_sum +=
       result.loss_sum * static_cast<double>(sums.loss_weight) / static_cast<double>(result.tokens);

@@ -14,7 +14,7 @@ absl::StatusOr<std::unique_ptr<DeviceStepEngine>> DeviceStepEngine::Create(Strat
                                                                            Options options) {
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DeviceTrainer> trainer,
                           DeviceTrainer::Create(options.device, nullptr));
-  // On zeros a device is faster than it will be with the weights that the strategy has.
+  // A device computes faster on zeros than on real weights, so the warm-up uses initial values.
   MUSTER_RETURN_IF_ERROR(trainer->WriteInitialValues(options.device.seed));
   MUSTER_RETURN_IF_ERROR(trainer->WarmUp());
   return std::unique_ptr<DeviceStepEngine>(

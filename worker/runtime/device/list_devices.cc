@@ -12,7 +12,7 @@
 namespace muster {
 
 absl::StatusOr<FoundDevices> ListDevices(const std::string& program, absl::Duration timeout) {
-  // For errors alone: libraries write there too.
+  // Only used in errors, since libraries write there, too.
   std::string text;
   v1::TaskReport report;
   absl::Notification ended;

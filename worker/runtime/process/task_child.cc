@@ -85,7 +85,7 @@ absl::Status RunOrder(const v1::TaskOrder& order, const HostEndpointOptions& col
       const std::shared_ptr<ChannelIo> io,
       ChannelIo::Create({.threads = credentials.encrypted() ? TlsIoThreads() : 0}));
   if (collectives.shared_memory) {
-    // A range as long as there is memory; only what is touched takes some.
+    // The address range is as large as the memory; only touched pages take memory.
     auto registered = RegisteredMemory::Create(FindUsableResources().memory_bytes);
     if (registered.ok()) {
       dependencies.registered_memory = *std::move(registered);
@@ -140,12 +140,12 @@ absl::StatusOr<v1::TaskOrder> ReadOrder(int socket) {
   return order;
 }
 
-// Sends the daemon one result, the first there is.
+// Sends the daemon one result: the first.
 class ResultSender {
  public:
   explicit ResultSender(int socket) : socket_(socket) {}
 
-  // The exit status; nothing where another thread has sent a result, which ends the process.
+  // Returns the exit status; nullopt if another thread has sent a result, and so ends the process.
   absl::optional<int> Send(const absl::StatusOr<v1::TaskOrder>& order, const absl::Status& status) {
     if (sent_.exchange(true)) return absl::nullopt;
     if (!status.ok()) Log(absl::StrCat("the task ends: ", status.ToString()));

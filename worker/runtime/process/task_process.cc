@@ -62,7 +62,7 @@ class SpawnAttributes {
   posix_spawnattr_t attributes_;
 };
 
-// What the child's descriptors become.
+// Says what the child's descriptors become.
 class SpawnDescriptors {
  public:
   SpawnDescriptors(int control, int output) {
@@ -186,7 +186,7 @@ std::string TaskProcess::Drain() {
         descriptor.fd = -1;  // Left out by poll from here on.
         --open;
       } else if (descriptor.fd == output_) {
-        // What is cut within a character waits for the rest of it.
+        // A character that is cut waits for its other bytes.
         output.append(buffer.data(), got);
         const size_t unfinished = UnfinishedBytes(output);
         options_.output(absl::string_view(output).substr(0, output.size() - unfinished));
@@ -202,7 +202,8 @@ std::string TaskProcess::Drain() {
 
 v1::TaskReport TaskProcess::Reap(const std::string& result) {
   int status = 0;
-  // Not reaped yet: after this the id may be given to another process, so Kill must not use it.
+  // The process is not reaped yet. Afterwards another process may get the id, so Kill must not use
+  // it.
   siginfo_t info;
   while (waitid(P_PID, pid_, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
   }

@@ -34,7 +34,7 @@ int RunTaskProgram(int argc, char** argv, const char* program,
     }
     ConfineData(*std::move(roots));
   }
-  // Of the same files as the daemon's, which may have changed since.
+  // From the daemon's files, which may have changed since the daemon read them.
   const auto credentials = RpcCredentials::Of(tls, TlsUse::kCallsAndServes);
   if (!credentials.ok()) {
     DaemonLog(program, credentials.status().message());

@@ -83,7 +83,7 @@ absl::Status RunOnServers(const v1::TaskOrder& order, const PreparedJob& job,
   return trainer->Run();
 }
 
-// Says where the data's preparation is not the one that the weights were trained with.
+// Logs that the data's preparation differs from the one that the weights were trained with.
 void LogPreparation(const v1::TaskOrder& order, const PreparedJob& job,
                     const TaskDependencies& dependencies) {
   const bool needed = !job.dataset->info().preparation.empty();

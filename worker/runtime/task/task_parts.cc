@@ -38,7 +38,7 @@ ShardRouterDependencies RoutingOf(const TaskDependencies& dependencies) {
   routing.tell_wait = [coordinator = dependencies.coordinator](absl::string_view text) {
     v1::ReportProgressRequest request;
     request.set_waits_for(std::string(CutUtf8(ToUtf8(text), kMostWaitBytes)));
-    // It is only looked at; the log has it, too.
+    // The report is only for people, and the log has the text, too.
     coordinator->ReportProgress(std::move(request)).IgnoreError();
   };
   routing.clock = dependencies.clock;

@@ -110,7 +110,7 @@ absl::Status LayerStepEngine::UnscaleGradients(uint64_t clock) {
   const float scale = loss_scaler_->scale();
   const TensorSpec* overflowed = nullptr;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    // A tied tensor's gradient is that of the other, and divided there.
+    // A tied tensor shares the gradient of the other, which is divided there.
     if (!tensors[i].tied_to.empty()) continue;
     const absl::Span<float> gradient = strategy_.gradients()[i];
     if (Unscale(gradient.size(), 1 / scale, gradient.data())) continue;

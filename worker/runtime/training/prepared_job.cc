@@ -57,7 +57,7 @@ absl::Status OpenData(const v1::JobSpec& spec, const std::string& preparation, P
   options.preparation = info.preparation;
   MUSTER_ASSIGN_OR_RETURN(job.validation, OpenDataset(spec.validation(), options));
   MUSTER_RETURN_IF_ERROR(CheckFit(info, job.validation->info()));
-  // Labels that the model has no class for.
+  // Finds labels for which the model has no class.
   MUSTER_RETURN_IF_ERROR(
       CreateModel(spec.model(), spec.compute(), job.validation->info()).status());
   job.evaluated = {.training = 0, .held_out = job.validation->info().examples};

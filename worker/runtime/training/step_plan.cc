@@ -29,7 +29,7 @@ std::vector<StepAction> TrainingStepPlan(const StepShape& shape) {
     }
     if (shape.scaled_loss) {
       if (last) plan.push_back({Kind::kUnscale, -1, m});
-      // These have been looked at.
+      // These gradients have been checked.
       for (int unit = shape.units - 1; unit >= 0; --unit) {
         plan.push_back({Kind::kGradientReady, unit, m});
       }

@@ -77,7 +77,7 @@ Trainer::Trainer(const v1::JobSpec& spec, const TrainerOptions& options, const P
 
 absl::Status Trainer::Run() {
   const absl::Status status = Train();
-  // Steps that ended well count, whatever came then.
+  // Finished steps count, whatever error followed.
   reporter_.Finish();
   return status.ok() ? FromCoordinator(reporter_.status()) : status;
 }
@@ -88,7 +88,7 @@ absl::Status Trainer::Train() {
   StepReport start;
   start.clock = clock;
   reporter_.Add(start);
-  // Earlier rounds and what led here belong to no step of this trainer.
+  // The counters of earlier rounds and of the start belong to no step of this trainer.
   reported_ = state_.counters();
   options_.log(
       absl::StrCat("slot ", options_.slot, " starts at step ", clock, " of ", job_.total_steps));
@@ -145,14 +145,14 @@ absl::Status Trainer::CheckRound() const {
 }
 
 absl::StatusOr<Trainer::Next> Trainer::Synchronize(uint64_t clock) {
-  // A job that only evaluates has nothing to keep. A committed checkpoint is not taken again, be it
-  // restored from or met by a later round or incarnation.
+  // A job that only evaluates has nothing to keep. A committed checkpoint is not taken again,
+  // neither after a restore nor in a later round or incarnation.
   const bool keeps = job_.total_steps > 0 && !(options_.checkpoint_clock >= clock);
   const auto keep = [&](SeriesPosition position) {
     return keeps ? FromCheckpoints(checkpoints_.Take(clock, position)) : absl::OkStatus();
   };
-  // What was trained is committed before the last evaluation, which may fail, so that the weights
-  // outlive it.
+  // The last checkpoint is committed before the last evaluation, so that the weights survive if the
+  // evaluation fails.
   const bool end = clock >= job_.total_steps;
   if (end) MUSTER_RETURN_IF_ERROR(keep(SeriesPosition::kLast));
   Next next = end ? Next::kStop : Next::kTrain;
@@ -161,8 +161,8 @@ absl::StatusOr<Trainer::Next> Trainer::Synchronize(uint64_t clock) {
     if (wanted == Next::kStop) next = Next::kStop;
   }
   if (end) return next;
-  // After the evaluation, which may say that this is the end after all: what reached the target is
-  // the result, and waited for.
+  // The checkpoint follows the evaluation, which may end the job: the weights that reached the
+  // target are the result, so this checkpoint is the last one.
   if (next == Next::kStop) {
     MUSTER_RETURN_IF_ERROR(keep(SeriesPosition::kLast));
   } else if (IsDue(clock, checkpoint_every_, job_.total_steps)) {
@@ -182,8 +182,8 @@ absl::StatusOr<Trainer::Next> Trainer::Evaluate(uint64_t clock) {
   MUSTER_RETURN_IF_ERROR(engine_.BeginEvaluation(clock));
   v1::ReportEvaluationRequest request;
   MUSTER_RETURN_IF_ERROR(evaluator_->Evaluate(clock, engine_, request));
-  // So that the result is noted beside the time that training had taken, and the task's peak is
-  // that of its evaluations, too: the last one may come after all reports of steps.
+  // The coordinator notes the result beside the training time so far, and the task's peak memory
+  // includes evaluations, also after the last report of steps.
   reporter_.Flush();
   const absl::StatusOr<v1::ReportEvaluationReply> reply =
       coordinator_.ReportEvaluation(std::move(request));
@@ -195,7 +195,7 @@ absl::StatusOr<Trainer::Next> Trainer::Evaluate(uint64_t clock) {
     options_.log(absl::StrFormat("step %d: held-out %s %s, loss %.6g over %d examples", clock,
                                  result.metric(), value, result.loss(), result.examples()));
   }
-  // What this moved and waited for belongs to no training step.
+  // The evaluation's bytes and waits belong to no training step.
   const uint64_t staleness_sum = reported_.staleness_sum;
   reported_ = state_.counters();
   reported_.staleness_sum = staleness_sum;
