@@ -72,8 +72,8 @@ class TaskCheckpoints {
   v1::CommitCheckpointRequest CommitOf(uint64_t clock,
                                        const std::vector<PartitionFile>& files) const;
   absl::Status TakeWhole(uint64_t clock, SeriesPosition position);
-  // Makes one attempt, up to the coordinator's answer. Returns why the attempt failed; empty if the
-  // checkpoint is committed or this slot does not commit.
+  // Makes one attempt, up to the coordinator's answer. Returns why the attempt failed, as far as
+  // this slot knows; empty if it did not.
   absl::StatusOr<std::string> TryWhole(uint64_t clock, SeriesPosition position);
   absl::optional<uint64_t> BaseOfNext() const;
   // Takes the files of the cut at under_way_, waiting for them, and starts their commit.
