@@ -135,8 +135,8 @@ absl::StatusOr<CsvLabels::Result> CsvLabels::Finish(const std::vector<std::strin
   for (size_t i = 0; i < classes.size(); ++i) {
     if (!once.emplace(classes[i], i).second) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "the classes that the weights were trained with name number ", once[classes[i]],
-          " twice, also as number ", i, "; take another checkpoint"));
+          "in the classes that the weights were trained with, number ", once[classes[i]],
+          " and number ", i, " are the same; take another checkpoint"));
     }
     int32_t number = 0;
     if (const auto text = texts_.find(classes[i]); text != texts_.end()) {

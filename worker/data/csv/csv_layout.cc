@@ -170,10 +170,9 @@ absl::Status CsvLayout::CheckHeader(const std::string& path, int64_t line,
   }
   const auto differs = std::mismatch(header.begin(), header.end(), header_.begin()).first;
   if (differs == header.end()) return absl::OkStatus();
-  return LineError(
-      path, line,
-      absl::StrCat("column ", differs - header.begin() + 1,
-                   " of the header is named otherwise than in the first file", kRemedy));
+  return LineError(path, line,
+                   absl::StrCat("column ", differs - header.begin() + 1,
+                                " of the header has another name than in the first file", kRemedy));
 }
 
 absl::Status CsvLayout::Append(const std::string& path, int64_t line,

@@ -51,7 +51,7 @@ absl::Status CheckPreparation(const v1::CsvPreparation& preparation,
       return absl::InvalidArgumentError(
           absl::StrCat("the weights come with the mean ", column.mean(), " and the deviation ",
                        column.deviation(), " of numeric column ", Quote(column.name()),
-                       ", which are none; take another checkpoint"));
+                       ", which are impossible; take another checkpoint"));
     }
   }
   return absl::OkStatus();

@@ -100,8 +100,8 @@ absl::Status CheckClaim(const std::string& path, const Header& header, size_t pa
   if (most == 0 || header.total_bytes <= most) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("IDX file '", path, "' has dimensions ", absl::StrJoin(header.dimensions, " x "),
-                   ", ", header.total_bytes, " bytes in memory; half of this machine's are ", most,
-                   ": split it, or train where there is more"));
+                   ", ", header.total_bytes, " bytes in memory; half of this machine's memory is ",
+                   most, ": split the file, or use a machine with more memory"));
 }
 
 // Puts the path before the message. DataLoss becomes InvalidArgument, since the input is at fault.

@@ -47,7 +47,8 @@ absl::StatusOr<std::string> Gunzip(absl::string_view bytes, size_t limit) {
       inflateReset(&stream);
     } else if (result == Z_BUF_ERROR) {
       return absl::DataLossError(absl::StrCat("the gzip stream ends early, after ", bytes.size(),
-                                              " bytes that stand for ", output.size()));
+                                              " bytes, which hold ", output.size(),
+                                              " unpacked bytes"));
     } else if (result != Z_OK) {
       return absl::DataLossError(absl::StrCat("the gzip stream is damaged at byte ", consumed, ": ",
                                               stream.msg != nullptr ? stream.msg : "unknown"));

@@ -29,8 +29,9 @@ absl::StatusOr<std::unique_ptr<const Sampler>> Sampler::Create(const SamplerOpti
         " training examples; lower it to at most that, or train on more data"));
   }
   if (options.slots > options.workers) {
-    return absl::InvalidArgumentError(absl::StrCat(options.slots, " slots share the batch of ",
-                                                   options.workers, " workers; at most all do"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.slots, " slots share the batch of ", options.workers,
+                     " workers; there can be no more slots than workers"));
   }
   const int64_t share = options.batch_size / options.workers;
   if (options.micro_batches < 1 || options.micro_batches > share) {

@@ -35,8 +35,7 @@ absl::StatusOr<FoundDevices> ParseDevices(absl::string_view text) {
     if (fields.size() != 3 || fields[2].empty() || !absl::SimpleAtoi(fields[0], &device.number) ||
         !absl::SimpleAtoi(fields[1], &device.memory_bytes)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "\"", line, "\" among devices; a line for each was expected, of its number, ",
-          "bytes and name"));
+          "\"", line, "\" in the list of devices is not a line of number, bytes and name"));
     }
     device.name = fields[2];
     found.devices.push_back(std::move(device));

@@ -29,7 +29,7 @@ absl::StatusOr<FoundDevices> ListDevices(const std::string& program, absl::Durat
   if (!ended.WaitForNotificationWithTimeout(timeout)) {
     return absl::DeadlineExceededError(
         absl::StrCat(program, " ", kListDevicesFlag, " found no devices within ",
-                     absl::FormatDuration(timeout), "; is the driver well?"));
+                     absl::FormatDuration(timeout), "; check the driver"));
   }
   if (report.state() != v1::TaskReport::ENDED) {
     return absl::InternalError(

@@ -83,7 +83,7 @@ void PlanWatch::Run() {
     options_.exceeded(absl::ResourceExhaustedError(absl::StrCat(
         "the task has taken ", FormatBytes(taken), " of memory; its plan is at most ",
         FormatBytes(allowance.planned_bytes), ", and ", FormatBytes(allowance.most_bytes),
-        " are let pass. Its data or model are not what the plan took them for: compare with "
+        " is allowed. Its data or model differ from what the plan assumed: compare with "
         "`muster plan`, make batches smaller, or spread the job over more workers")));
     return;
   }

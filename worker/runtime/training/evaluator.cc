@@ -45,11 +45,11 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const v1::Evaluatio
   const int64_t evaluated =
       options.max_examples == 0 ? split.held_out : std::min(split.held_out, options.max_examples);
   if (metric == "auc" && evaluated > kMaxScoreBytes / kScoreBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "evaluation.metric is \"auc\", whose scores of ", evaluated, " examples take ",
-        evaluated * kScoreBytes, " bytes and more than ", kMaxScoreBytes,
-        " cannot be gathered; take binned_auc, or set evaluation.max_examples to at most ",
-        kMaxScoreBytes / kScoreBytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat("evaluation.metric is \"auc\", whose scores of ", evaluated, " examples take ",
+                     evaluated * kScoreBytes, " bytes; the limit is ", kMaxScoreBytes,
+                     "; take binned_auc, or set evaluation.max_examples to at most ",
+                     kMaxScoreBytes / kScoreBytes));
   }
   return std::unique_ptr<Evaluator>(
       new Evaluator(metric, EvaluationShare(split, options), evaluated > 0, dataset));
