@@ -1,7 +1,9 @@
 #include "client/job/job_file.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -224,7 +226,10 @@ absl::Status ReadJobFile(const std::string& path, v1::JobSpec& spec) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is a folder; name a job file"));
   }
   std::ifstream file(path);
-  if (!file) return absl::NotFoundError(absl::StrCat("cannot read the job file ", path));
+  if (!file) {
+    return absl::NotFoundError(
+        absl::StrCat("cannot read the job file ", path, ": ", std::strerror(errno)));
+  }
   MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadText(file, path));
   MUSTER_RETURN_IF_ERROR(ParseJob(text, path, spec));
   MakePathsAbsolute(fs::absolute(path).parent_path(), spec);

@@ -7,16 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
+#include "common/files/parent_folder.h"
 
 namespace muster {
 namespace {
 
 constexpr size_t kSectorBytes = 512;
-
-std::string DirectoryOf(const std::string& path) {
-  const size_t slash = path.find_last_of('/');
-  return slash == std::string::npos ? "" : path.substr(0, slash);
-}
 
 absl::Status Missing(const std::string& path) {
   return absl::NotFoundError(absl::StrCat("there is no ", path));
@@ -124,7 +120,7 @@ void FakeLogFileSystem::Apply(const Change& change, Names& names) {
 
 void FakeLogFileSystem::Record(const std::string& path,
                                std::map<std::string, std::shared_ptr<Inode>> names) {
-  changes_.push_back({DirectoryOf(path), std::move(names)});
+  changes_.push_back({ParentFolder(path), std::move(names)});
   Apply(changes_.back(), names_);
 }
 
@@ -141,7 +137,7 @@ absl::StatusOr<std::unique_ptr<LogFile>> FakeLogFileSystem::Open(const std::stri
   std::shared_ptr<Inode> inode;
   if (at != names_.end()) inode = at->second;
   if (inode == nullptr) {
-    if (mode == Mode::kOpen || names_.count(DirectoryOf(path)) == 0) return Missing(path);
+    if (mode == Mode::kOpen || names_.count(ParentFolder(path)) == 0) return Missing(path);
     inode = std::make_shared<Inode>();
     Record(path, {{path, inode}});
   } else if (mode == Mode::kCreate) {
@@ -154,7 +150,7 @@ absl::StatusOr<std::vector<std::string>> FakeLogFileSystem::List(const std::stri
   if (names_.count(directory) == 0) return Missing(directory);
   std::vector<std::string> names;
   for (const auto& [name, inode] : names_) {
-    if (DirectoryOf(name) == directory) names.push_back(name.substr(directory.size() + 1));
+    if (ParentFolder(name) == directory) names.push_back(name.substr(directory.size() + 1));
   }
   return names;
 }
@@ -168,7 +164,7 @@ absl::Status FakeLogFileSystem::Remove(const std::string& path) {
   if (absl::Status status = Check(Operation::kRemove, path); !status.ok()) return status;
   if (names_.count(path) == 0) return Missing(path);
   for (const auto& [name, inode] : names_) {
-    if (DirectoryOf(name) == path) {
+    if (ParentFolder(name) == path) {
       return absl::UnavailableError(absl::StrCat("the directory ", path, " is not empty"));
     }
   }

@@ -162,7 +162,7 @@ TEST(FakeLogFileSystemTest, ACrashLosesSomeUnsyncedSectorsAndNames) {
     auto file = files.Open("/log/a", Mode::kCreate);
     ASSERT_TRUE((*file)->Write(0, {AsBytes(std::string(2048, 's'))}).ok());
     ASSERT_TRUE((*file)->Sync().ok());
-    ASSERT_TRUE(files.SyncDirectory("").ok());
+    ASSERT_TRUE(files.SyncDirectory("/").ok());
     ASSERT_TRUE(files.SyncDirectory("/log").ok());
     ASSERT_TRUE((*file)->Write(1024, {AsBytes(std::string(1024, 'u'))}).ok());
     ASSERT_TRUE(files.Rename("/log/a", "/log/b").ok());
