@@ -99,7 +99,9 @@ TEST(JobFileTest, RelativePathsStartAtTheFile) {
   ASSERT_TRUE(ReadJobFile((folder / "job.textproto").string(), spec).ok());
   EXPECT_EQ(spec.data().text().path(),
             (folder.parent_path() / "corpus").lexically_normal().string());
-  EXPECT_EQ(ReadJobFile((folder / "none").string(), spec).code(), absl::StatusCode::kNotFound);
+  const absl::Status none = ReadJobFile((folder / "none").string(), spec);
+  EXPECT_EQ(none.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(none.message()), HasSubstr("No such file"));
 }
 
 TEST(JobFileTest, ATokenizersPathStartsAtTheFileAsWell) {
