@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/plan/data_size.h"
 #include "common/plan/transformer_memory_plan.h"
+#include "common/tensor/dtype.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
 #include "tests/harness/jobs.h"
@@ -100,9 +101,9 @@ TEST(ModelSizeTest, TensorsAreTheModels) {
   }
 }
 
-template <typename T>
-uint64_t LaidOut(const TransformerShape& shape, Recompute recompute, int64_t sequences, Pass pass) {
-  TransformerMemory<T> memory(shape, recompute);
+uint64_t LaidOut(const TransformerShape& shape, DType type, Recompute recompute, int64_t sequences,
+                 Pass pass) {
+  TransformerMemory memory(shape, type, recompute);
   TokenRows rows;
   rows.sequences = sequences;
   rows.length = shape.context;
@@ -127,12 +128,12 @@ TEST(ModelSizeTest, ActivationsAreWhatIsLaidOut) {
         v1::ComputeSpec compute;
         compute.set_recompute(specified[kind]);
         EXPECT_EQ(PlanActivations(size, sequences, compute, Pass::kTraining).total(),
-                  LaidOut<float>(*shape, kinds[kind], sequences, Pass::kTraining));
+                  LaidOut(*shape, DType::kF32, kinds[kind], sequences, Pass::kTraining));
         EXPECT_EQ(PlanActivations(size, sequences, compute, Pass::kEvaluation).total(),
-                  LaidOut<float>(*shape, kinds[kind], sequences, Pass::kEvaluation));
+                  LaidOut(*shape, DType::kF32, kinds[kind], sequences, Pass::kEvaluation));
         compute.set_type(v1::ComputeSpec::BF16);
         EXPECT_EQ(PlanActivations(size, sequences, compute, Pass::kTraining).total(),
-                  LaidOut<BFloat16>(*shape, kinds[kind], sequences, Pass::kTraining));
+                  LaidOut(*shape, DType::kBf16, kinds[kind], sequences, Pass::kTraining));
       }
     }
   }

@@ -1,59 +1,56 @@
 #include "worker/models/transformer.h"
 
 #include <algorithm>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/kernels/dropout.h"
+#include "common/compute/host_ops.h"
 #include "common/kernels/rotary.h"
-#include "common/kernels/row_sums.h"
-#include "common/kernels/token_embedding.h"
+#include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
 #include "worker/models/checks.h"
 #include "worker/models/resolve_transformer.h"
+#include "worker/nn/compute_context.h"
 #include "worker/nn/compute_weights.h"
 #include "worker/nn/language_head.h"
 #include "worker/nn/transformer_block.h"
+#include "worker/nn/transformer_embedding.h"
 #include "worker/nn/transformer_memory.h"
 #include "worker/nn/transformer_tensors.h"
 
 namespace muster {
 namespace {
 
-constexpr absl::string_view kEmbeddingDropout = "embedding";
-
-template <typename T>
-constexpr DType kComputeType = std::is_same_v<T, BFloat16>  ? DType::kBf16
-                               : std::is_same_v<T, Float16> ? DType::kF16
-                                                            : DType::kF32;
-
-template <typename T>
 struct TransformerMicroBatch final : MicroBatch {
-  TransformerMicroBatch(const TransformerShape& shape, Recompute recompute,
+  TransformerMicroBatch(const TransformerShape& shape, DType type, Recompute recompute,
                         const std::vector<TensorSpec>& tensors, const std::vector<bool>& copied)
-      : memory(shape, recompute), weights(tensors, copied) {}
+      : memory(shape, type, recompute), weights(type, tensors, copied) {}
 
+  HostOps ops;
   // [B, T].
   std::vector<int32_t> tokens;
   TokenRows rows;
-  TransformerMemory<T> memory;
-  ComputeWeights<T> weights;
+  // Those of the forward pass, from its first unit on.
+  DropoutClock clock;
+  float loss_scale = 1;
+  DeviceHeadSums sums;
+  TransformerMemory memory;
+  ComputeWeights weights;
   // What the last unit that ran leaves to the next.
-  ResidualStream<T> stream;
+  ResidualStream stream;
 };
 
-// Computes in T: float, BFloat16 or Float16.
-template <typename T>
 class Transformer final : public Model {
  public:
-  Transformer(const TransformerShape& shape, Recompute recompute)
+  // Computes in `type`: f32, bf16 or f16.
+  Transformer(const TransformerShape& shape, DType type, Recompute recompute)
       : shape_(shape),
+        type_(type),
         recompute_(recompute),
         tensors_(MakeTransformerTensors(shape)),
         copied_(CopiedTensors(tensors_)),
+        embedding_(shape),
         head_(shape) {
     if (shape.positions == TransformerShape::Positions::kRotary) {
       rotary_table_.resize(shape.context * shape.head_dim());
@@ -63,7 +60,7 @@ class Transformer final : public Model {
     for (int64_t l = 0; l < shape.layers; ++l) blocks_.emplace_back(shape, l, table);
     description_.tensors = tensors_.specs;
     for (size_t t = 0; t < copied_.size(); ++t) {
-      if (copied_[t]) description_.tensors[t].compute = kComputeType<T>;
+      if (copied_[t]) description_.tensors[t].compute = type;
     }
     description_.units = shape.units();
     description_.default_metric = "bits_per_byte";
@@ -72,12 +69,13 @@ class Transformer final : public Model {
   const ModelDescription& description() const override { return description_; }
 
   std::unique_ptr<MicroBatch> NewMicroBatch() const override {
-    return std::make_unique<TransformerMicroBatch<T>>(shape_, recompute_, tensors_.specs, copied_);
+    return std::make_unique<TransformerMicroBatch>(shape_, type_, recompute_, tensors_.specs,
+                                                   copied_);
   }
 
   absl::Status Load(const Batch& batch, MicroBatch& micro_batch) const override {
     MUSTER_RETURN_IF_ERROR(CheckTokens(batch));
-    auto& m = static_cast<TransformerMicroBatch<T>&>(micro_batch);
+    auto& m = static_cast<TransformerMicroBatch&>(micro_batch);
     m.Start(batch);
     m.loss_weight = std::count_if(batch.labels.begin(), batch.labels.end(),
                                   [](int32_t label) { return label >= 0; });
@@ -91,53 +89,66 @@ class Transformer final : public Model {
 
   absl::Status Forward(const LayerContext& context, int unit, ParameterSpans parameters,
                        MicroBatch& micro_batch) const override {
-    auto& m = static_cast<TransformerMicroBatch<T>&>(micro_batch);
+    auto& m = static_cast<TransformerMicroBatch&>(micro_batch);
     if (unit == 0) {
-      m.rows.first_example = context.first_example;
+      m.clock = {.clock = context.clock, .first_example = context.first_example};
+      m.loss_scale = context.loss_scale;
+      m.sums = {};
       m.memory.Prepare(m.rows, context.pass);
       m.weights.Prepare(context);
     }
     if (m.rows.sequences == 0) return absl::OkStatus();
-    m.weights.BeforeUnit(context, unit, parameters);
+    m.weights.BeforeUnit(m.ops, context, unit, parameters);
+    const ComputeContext compute = ContextOf(context, m);
     if (unit == 0) {
-      Embed(context, parameters, m);
+      float* stream = m.memory.block(0).norm1.sum;
+      embedding_.Forward(compute, {.tokens = m.tokens.data()},
+                         {.table = parameters[tensors_.embedding].data(),
+                          .positions = ValuesOf(tensors_.positions, parameters)},
+                         stream);
+      m.stream = {.sum = stream, .branch = nullptr};
     } else if (unit <= shape_.layers) {
       const int64_t l = unit - 1;
-      m.stream = blocks_[l].Forward(context, m.rows, WeightsOf(tensors_.blocks[l], parameters, m),
-                                    m.stream, m.memory.block(l), m.memory.scratch());
+      m.stream = blocks_[l].Forward(compute, WeightsOf(tensors_.blocks[l], parameters, m), m.stream,
+                                    m.memory.block(l), m.memory.scratch());
     } else {
-      const HeadSums sums = head_.Forward(context, m.rows, HeadWeights(parameters, m), m.stream,
-                                          m.labels, m.memory.head());
-      m.loss_sum = sums.loss;
-      m.correct = sums.correct;
+      head_.Forward(compute, HeadWeights(parameters, m), m.stream, m.labels.data(), m.memory.head(),
+                    &m.sums);
+      m.loss_sum = m.sums.loss;
+      m.correct = static_cast<int64_t>(m.sums.correct);
     }
-    return absl::OkStatus();
+    return m.ops.stream().status();
   }
 
   absl::Status Backward(const LayerContext& context, int unit, ParameterSpans parameters,
                         GradientSpans gradients, MicroBatch& micro_batch) const override {
-    auto& m = static_cast<TransformerMicroBatch<T>&>(micro_batch);
-    if (m.rows.sequences == 0) {
-      if (context.gradients == Accumulation::kWrite) ZeroGradients(unit, gradients);
-      return absl::OkStatus();
+    auto& m = static_cast<TransformerMicroBatch&>(micro_batch);
+    const bool empty = m.rows.sequences == 0;
+    // The gradients of the embedding are added to.
+    if (context.gradients == Accumulation::kWrite && (empty || unit == 0)) {
+      ZeroGradients(m.ops, unit, gradients);
     }
+    if (empty) return m.ops.stream().status();
+    const ComputeContext compute = ContextOf(context, m);
     float* stream_gradient = m.memory.stream_gradient();
     if (unit == 0) {
-      EmbedBackward(context, gradients, m);
+      embedding_.Backward(compute, {.tokens = m.tokens.data()}, stream_gradient,
+                          {.table = gradients[tensors_.embedding].data(),
+                           .positions = ValuesOf(tensors_.positions, gradients)});
     } else if (unit <= shape_.layers) {
       const int64_t l = unit - 1;
       const BlockTensors& tensors = tensors_.blocks[l];
-      const BlockWeights<T> weights = WeightsOf(tensors, parameters, m);
-      blocks_[l].Again(recompute_, context, m.rows, weights, m.memory.block(l), m.memory.scratch());
-      blocks_[l].Backward(context, m.rows, weights, m.memory.block(l), m.memory.scratch(),
-                          stream_gradient, GradientsOf(tensors, gradients));
+      const BlockWeights weights = WeightsOf(tensors, parameters, m);
+      blocks_[l].Again(recompute_, compute, weights, m.memory.block(l), m.memory.scratch());
+      blocks_[l].Backward(compute, weights, m.memory.block(l), m.memory.scratch(), stream_gradient,
+                          GradientsOf(tensors, gradients));
     } else {
       head_.Backward(
-          context, m.rows, HeadWeights(parameters, m), m.labels, m.memory.head(), stream_gradient,
+          compute, HeadWeights(parameters, m), m.labels.data(), m.memory.head(), stream_gradient,
           m.memory.scratch().branch,
           {.norm = GradientOf(tensors_.norm, gradients), .head = gradients[tensors_.head].data()});
     }
-    return absl::OkStatus();
+    return m.ops.stream().status();
   }
 
  private:
@@ -153,72 +164,43 @@ class Transformer final : public Model {
     return copied;
   }
 
-  TokenEmbeddingShape EmbeddingShape(const TransformerMicroBatch<T>& m) const {
-    TokenEmbeddingShape shape;
-    shape.rows = m.rows.count();
-    shape.context = m.rows.length;
-    shape.width = shape_.width;
-    shape.vocabulary = shape_.vocabulary_rows();
-    return shape;
-  }
-
-  // The embedding's dropout, or its backward, in place.
-  void DropEmbedding(const LayerContext& context, const TransformerMicroBatch<T>& m,
-                     float* stream) const {
-    if (shape_.dropout == 0 || context.pass != Pass::kTraining) return;
-    const DropoutMask mask(context.seed, kEmbeddingDropout, context.clock, shape_.dropout);
-    Dropout<float>(mask,
-                   {.examples = m.rows.sequences,
-                    .size = m.rows.length * shape_.width,
-                    .first_example = m.rows.first_example},
-                   stream, stream);
-  }
-
-  void Embed(const LayerContext& context, ParameterSpans parameters,
-             TransformerMicroBatch<T>& m) const {
-    float* out = m.memory.block(0).norm1.sum;
-    m.stream = {.sum = out, .branch = nullptr};
-    const float* positions =
-        tensors_.positions == kNoTensor ? nullptr : parameters[tensors_.positions].data();
-    TokenEmbedding<float>(EmbeddingShape(m), m.tokens.data(), parameters[tensors_.embedding].data(),
-                          positions, out);
-    DropEmbedding(context, m, out);
+  ComputeContext ContextOf(const LayerContext& context, TransformerMicroBatch& m) const {
+    return {.ops = m.ops,
+            .type = type_,
+            .rows = m.rows,
+            .pass = context.pass,
+            .seed = context.seed,
+            .clock = &m.clock,
+            .loss_scale = &m.loss_scale,
+            .gradients = context.gradients};
   }
 
   // What a unit's backward writes of no tokens. A tied matrix is the head's to write.
-  void ZeroGradients(int unit, GradientSpans gradients) const {
+  void ZeroGradients(Ops& ops, int unit, GradientSpans gradients) const {
     for (size_t t = 0; t < tensors_.specs.size(); ++t) {
       if (static_cast<int>(tensors_.specs[t].unit) != unit) continue;
       if (shape_.tied_head && static_cast<int>(t) == tensors_.embedding) continue;
-      SetToZero(gradients[t].size(), gradients[t].data());
+      ops.Zero(static_cast<int64_t>(gradients[t].size()), gradients[t].data());
     }
   }
 
-  void EmbedBackward(const LayerContext& context, GradientSpans gradients,
-                     TransformerMicroBatch<T>& m) const {
-    if (context.gradients == Accumulation::kWrite) ZeroGradients(0, gradients);
-    DropEmbedding(context, m, m.memory.stream_gradient());
-    float* positions =
-        tensors_.positions == kNoTensor ? nullptr : gradients[tensors_.positions].data();
-    TokenEmbeddingBackward(EmbeddingShape(m), m.tokens.data(), m.memory.stream_gradient(),
-                           gradients[tensors_.embedding].data(), positions);
-  }
-
-  static const float* VectorOf(int tensor, ParameterSpans parameters) {
-    return tensor == kNoTensor ? nullptr : parameters[tensor].data();
+  // Null where the shape does not have the tensor.
+  template <typename E>
+  static E* ValuesOf(int tensor, absl::Span<const absl::Span<E>> values) {
+    return tensor == kNoTensor ? nullptr : values[tensor].data();
   }
 
   static NormWeights NormOf(const LayerTensors& norm, ParameterSpans parameters) {
-    return {VectorOf(norm.weight, parameters), VectorOf(norm.bias, parameters)};
+    return {ValuesOf(norm.weight, parameters), ValuesOf(norm.bias, parameters)};
   }
 
-  static LinearWeights<T> LinearOf(const LayerTensors& linear, ParameterSpans parameters,
-                                   const TransformerMicroBatch<T>& m) {
-    return {m.weights.Get(linear.weight), VectorOf(linear.bias, parameters)};
+  static LinearWeights LinearOf(const LayerTensors& linear, ParameterSpans parameters,
+                                const TransformerMicroBatch& m) {
+    return {m.weights.Get(linear.weight), ValuesOf(linear.bias, parameters)};
   }
 
-  static BlockWeights<T> WeightsOf(const BlockTensors& tensors, ParameterSpans parameters,
-                                   const TransformerMicroBatch<T>& m) {
+  static BlockWeights WeightsOf(const BlockTensors& tensors, ParameterSpans parameters,
+                                const TransformerMicroBatch& m) {
     return {.norm1 = NormOf(tensors.norm1, parameters),
             .qkv = LinearOf(tensors.qkv, parameters, m),
             .proj = LinearOf(tensors.proj, parameters, m),
@@ -227,14 +209,12 @@ class Transformer final : public Model {
             .down = LinearOf(tensors.down, parameters, m)};
   }
 
-  LanguageHeadWeights<T> HeadWeights(ParameterSpans parameters,
-                                     const TransformerMicroBatch<T>& m) const {
+  LanguageHeadWeights HeadWeights(ParameterSpans parameters, const TransformerMicroBatch& m) const {
     return {.norm = NormOf(tensors_.norm, parameters), .head = m.weights.Get(tensors_.head)};
   }
 
   static LayerGradients GradientOf(const LayerTensors& layer, GradientSpans gradients) {
-    return {gradients[layer.weight].data(),
-            layer.bias == kNoTensor ? nullptr : gradients[layer.bias].data()};
+    return {gradients[layer.weight].data(), ValuesOf(layer.bias, gradients)};
   }
 
   static BlockGradients GradientsOf(const BlockTensors& tensors, GradientSpans gradients) {
@@ -278,15 +258,28 @@ class Transformer final : public Model {
   }
 
   const TransformerShape shape_;
+  const DType type_;
   const Recompute recompute_;
   const TransformerTensors tensors_;
   const std::vector<bool> copied_;
-  const LanguageHead<T> head_;
+  const TransformerEmbedding embedding_;
+  const LanguageHead head_;
   // Const after construction.
   std::vector<float> rotary_table_;
-  std::vector<TransformerBlock<T>> blocks_;
+  std::vector<TransformerBlock> blocks_;
   ModelDescription description_;
 };
+
+DType ComputeType(const v1::ComputeSpec& compute) {
+  switch (compute.type()) {
+    case v1::ComputeSpec::BF16:
+      return DType::kBf16;
+    case v1::ComputeSpec::F16:
+      return DType::kF16;
+    default:
+      return DType::kF32;
+  }
+}
 
 }  // namespace
 
@@ -304,14 +297,7 @@ absl::StatusOr<std::unique_ptr<const Model>> CreateTransformer(const v1::Transfo
         "model.transformer.context is ", shape.context, ", but the data was opened with ",
         data.context, " tokens a sequence; open it with RequiredContext of the model."));
   }
-  const Recompute recompute = ResolveRecompute(compute);
-  if (compute.type() == v1::ComputeSpec::BF16) {
-    return std::make_unique<Transformer<BFloat16>>(shape, recompute);
-  }
-  if (compute.type() == v1::ComputeSpec::F16) {
-    return std::make_unique<Transformer<Float16>>(shape, recompute);
-  }
-  return std::make_unique<Transformer<float>>(shape, recompute);
+  return std::make_unique<Transformer>(shape, ComputeType(compute), ResolveRecompute(compute));
 }
 
 }  // namespace muster

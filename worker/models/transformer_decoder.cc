@@ -10,15 +10,13 @@
 #include "common/kernels/attention.h"
 #include "common/kernels/rotary.h"
 #include "common/kernels/token_embedding.h"
-#include "worker/nn/linear_rows.h"
+#include "worker/nn/compute_context.h"
 
 namespace muster {
 namespace {
 
 // Bounds the memory of a long prompt.
 constexpr int64_t kRowsAtOnce = 256;
-
-TokenRows RowsOf(int64_t count) { return {.sequences = 1, .length = count}; }
 
 }  // namespace
 
@@ -87,22 +85,23 @@ const float* TransformerDecoder::Get(int tensor) const {
   return tensor == kNoTensor ? nullptr : parameters_[tensor].data();
 }
 
-void TransformerDecoder::Linear(const LayerTensors& layer, int64_t rows, int64_t in, int64_t out,
-                                const float* x, float* y) const {
-  LinearForward({.rows = rows, .in = in, .out = out}, x, Get(layer.weight), Get(layer.bias), y);
+void TransformerDecoder::Multiply(const LayerTensors& layer, int64_t rows, int64_t in, int64_t out,
+                                  const float* x, float* y) {
+  ops_.LinearForward({.rows = rows, .in = in, .out = out},
+                     {.x = x, .weight = Get(layer.weight), .bias = Get(layer.bias), .y = y});
 }
 
 void TransformerDecoder::Normalise(const LayerTensors& norm, int64_t count, const float* branch) {
-  LayerContext context;
-  context.pass = Pass::kEvaluation;
-  norm_.Forward(context, RowsOf(count), {Get(norm.weight), Get(norm.bias)}, {rows_.stream, branch},
+  const ComputeContext context = {
+      .ops = ops_, .rows = {.sequences = 1, .length = count}, .pass = Pass::kEvaluation};
+  norm_.Forward(context, {Get(norm.weight), Get(norm.bias)}, {rows_.stream, branch},
                 {rows_.stream, rows_.mean, rows_.rstd}, rows_.normal);
 }
 
 void TransformerDecoder::Attend(int64_t layer, int64_t count) {
   const BlockTensors& block = tensors_.blocks[layer];
   const int64_t C = shape_.width;
-  Linear(block.qkv, count, C, shape_.qkv_width(), rows_.normal, rows_.wide);
+  Multiply(block.qkv, count, C, shape_.qkv_width(), rows_.normal, rows_.wide);
   AttentionShape attention;
   attention.B = 1;
   attention.T = count;
@@ -126,20 +125,20 @@ void TransformerDecoder::Attend(int64_t layer, int64_t count) {
   cache.capacity = capacity_;
   AppendKeyValues<float>(attention, position_, rows_.wide, cache);
   CachedAttention<float>(attention, position_, rows_.wide, cache, rows_.inner);
-  Linear(block.proj, count, C, C, rows_.inner, rows_.branch);
+  Multiply(block.proj, count, C, C, rows_.inner, rows_.branch);
 }
 
 void TransformerDecoder::FeedForward(int64_t layer, int64_t count) {
   const BlockTensors& block = tensors_.blocks[layer];
   const int64_t C = shape_.width;
   const int64_t F = shape_.feed_forward;
-  Linear(block.up, count, C, shape_.up_width(), rows_.normal, rows_.wide);
+  Multiply(block.up, count, C, shape_.up_width(), rows_.normal, rows_.wide);
   if (shape_.activation == TransformerShape::Activation::kSwiGlu) {
     SwiGlu<float>(count, F, rows_.wide, rows_.inner);
   } else {
     Gelu<float>(count * F, rows_.wide, rows_.inner);
   }
-  Linear(block.down, count, F, C, rows_.inner, rows_.branch);
+  Multiply(block.down, count, F, C, rows_.inner, rows_.branch);
 }
 
 void TransformerDecoder::TakeIn(absl::Span<const int32_t> tokens) {
@@ -188,8 +187,8 @@ absl::StatusOr<absl::Span<const float>> TransformerDecoder::Prefill(
     TakeIn(part);
     last = static_cast<int64_t>(part.size()) - 1;
   }
-  LinearForward({.rows = 1, .in = shape_.width, .out = shape_.vocabulary},
-                rows_.normal + last * shape_.width, Get(tensors_.head), nullptr, logits_.data());
+  Multiply({.weight = tensors_.head}, 1, shape_.width, shape_.vocabulary,
+           rows_.normal + last * shape_.width, logits_.data());
   return absl::MakeConstSpan(logits_);
 }
 

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/compute/host_ops.h"
 #include "worker/nn/activation_arena.h"
 #include "worker/nn/layer.h"
 #include "worker/nn/residual_norm.h"
@@ -72,14 +73,15 @@ class TransformerDecoder {
   // Attention of one block, from the normalised rows to the branch.
   void Attend(int64_t layer, int64_t count);
   void FeedForward(int64_t layer, int64_t count);
-  void Linear(const LayerTensors& layer, int64_t rows, int64_t in, int64_t out, const float* x,
-              float* y) const;
+  void Multiply(const LayerTensors& layer, int64_t rows, int64_t in, int64_t out, const float* x,
+                float* y);
   void Normalise(const LayerTensors& norm, int64_t count, const float* branch);
   const float* Get(int tensor) const;
 
   const TransformerShape shape_;
   const TransformerTensors tensors_;
-  const ResidualNorm<float> norm_;
+  const ResidualNorm norm_;
+  HostOps ops_;
   std::vector<absl::Span<const float>> parameters_;
   std::vector<float> rotary_table_;
   ActivationArena arena_;

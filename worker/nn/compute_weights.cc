@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "common/kernels/row_sums.h"
-
 namespace muster {
 namespace {
 
@@ -15,13 +13,16 @@ int UnitsOf(const std::vector<TensorSpec>& tensors) {
 
 }  // namespace
 
-template <typename T>
-ComputeWeights<T>::ComputeWeights(const std::vector<TensorSpec>& tensors,
-                                  const std::vector<bool>& copied)
-    : tensors_(tensors), copied_(copied), offsets_(tensors.size()), versions_(UnitsOf(tensors)) {}
+ComputeWeights::ComputeWeights(DType type, const std::vector<TensorSpec>& tensors,
+                               const std::vector<bool>& copied)
+    : type_(type),
+      tensors_(tensors),
+      copied_(copied),
+      offsets_(tensors.size()),
+      versions_(UnitsOf(tensors)) {}
 
-template <typename T>
-void ComputeWeights<T>::Prepare(const LayerContext& context) {
+void ComputeWeights::Prepare(const LayerContext& context) {
+  if (type_ == DType::kF32) return;
   const bool same_came = context.rounded_parameters.data() == rounded_.data();
   if (prepared_ && context.pass == pass_ && same_came) return;
   prepared_ = true;
@@ -42,25 +43,26 @@ void ComputeWeights<T>::Prepare(const LayerContext& context) {
     most = std::max(most, used);
   }
   arena_.Begin();
-  const size_t base = arena_.Reserve<T>(most);
+  const size_t base = arena_.Reserve<std::byte>(most * SizeOf(type_));
   arena_.Commit();
-  for (size_t i = 0; i < tensors_.size(); ++i) offsets_[i] = base + first[i] * sizeof(T);
+  for (size_t i = 0; i < tensors_.size(); ++i) offsets_[i] = base + first[i] * SizeOf(type_);
 }
 
-template <typename T>
-void ComputeWeights<T>::BeforeUnit(const LayerContext& context, int unit,
-                                   ParameterSpans parameters) {
+void ComputeWeights::BeforeUnit(Ops& ops, const LayerContext& context, int unit,
+                                ParameterSpans parameters) {
+  if (type_ == DType::kF32) {
+    masters_ = parameters;
+    return;
+  }
   const bool kept = pass_ == Pass::kTraining && context.parameters_version != 0;
   if (kept && versions_[unit] == context.parameters_version) return;
   for (size_t i = 0; i < tensors_.size(); ++i) {
     if (static_cast<int>(tensors_[i].unit) != unit || !copied_[i]) continue;
     if (Came(static_cast<int>(i)) != nullptr) continue;
-    Convert(tensors_[i].elements(), parameters[i].data(), arena_.At<T>(offsets_[i]));
+    ops.Convert(tensors_[i].elements(), DType::kF32, parameters[i].data(), type_,
+                arena_.At<std::byte>(offsets_[i]));
   }
   versions_[unit] = kept ? context.parameters_version : 0;
 }
-
-template class ComputeWeights<BFloat16>;
-template class ComputeWeights<Float16>;
 
 }  // namespace muster

@@ -1,5 +1,7 @@
 #include "worker/nn/compute_weights.h"
 
+#include "common/compute/host_ops.h"
+#include "common/tensor/bfloat16.h"
 #include "gtest/gtest.h"
 
 namespace muster {
@@ -31,55 +33,61 @@ class ComputeWeightsTest : public ::testing::Test {
     return context;
   }
 
+  template <typename T>
+  static float ValueOf(const ComputeWeights& weights, int tensor, int64_t i) {
+    return ToFloat(static_cast<const T*>(weights.Get(tensor))[i]);
+  }
+
+  HostOps ops_;
   std::vector<TensorSpec> tensors_;
   std::vector<std::vector<float>> values_;
   std::vector<absl::Span<const float>> spans_;
 };
 
 TEST_F(ComputeWeightsTest, F32IsTheMasterItself) {
-  ComputeWeights<float> weights(tensors_, {true, false, true, false});
+  ComputeWeights weights(DType::kF32, tensors_, {true, false, true, false});
   weights.Prepare(Of(Pass::kTraining));
-  weights.BeforeUnit(At(1), 1, spans_);
+  weights.BeforeUnit(ops_, At(1), 1, spans_);
   EXPECT_EQ(weights.Get(2), values_[2].data());
 }
 
 TEST_F(ComputeWeightsTest, Bf16IsCopiedOncePerVersion) {
-  ComputeWeights<BFloat16> weights(tensors_, {true, false, true, false});
+  ComputeWeights weights(DType::kBf16, tensors_, {true, false, true, false});
   weights.Prepare(Of(Pass::kTraining));
-  weights.BeforeUnit(At(4), 0, spans_);
-  weights.BeforeUnit(At(4), 1, spans_);
-  EXPECT_EQ(ToFloat(weights.Get(0)[5]), 1);
-  EXPECT_EQ(ToFloat(weights.Get(2)[5]), 1);
+  weights.BeforeUnit(ops_, At(4), 0, spans_);
+  weights.BeforeUnit(ops_, At(4), 1, spans_);
+  EXPECT_EQ(ValueOf<BFloat16>(weights, 0, 5), 1);
+  EXPECT_EQ(ValueOf<BFloat16>(weights, 2, 5), 1);
   EXPECT_NE(weights.Get(0), weights.Get(2));
 
   values_[0][5] = 2;
-  weights.BeforeUnit(At(4), 0, spans_);
-  EXPECT_EQ(ToFloat(weights.Get(0)[5]), 1);
-  weights.BeforeUnit(At(5), 0, spans_);
-  EXPECT_EQ(ToFloat(weights.Get(0)[5]), 2);
+  weights.BeforeUnit(ops_, At(4), 0, spans_);
+  EXPECT_EQ(ValueOf<BFloat16>(weights, 0, 5), 1);
+  weights.BeforeUnit(ops_, At(5), 0, spans_);
+  EXPECT_EQ(ValueOf<BFloat16>(weights, 0, 5), 2);
   // Nobody knows how old these are.
   values_[0][5] = 3;
-  weights.BeforeUnit(At(0), 0, spans_);
-  EXPECT_EQ(ToFloat(weights.Get(0)[5]), 3);
+  weights.BeforeUnit(ops_, At(0), 0, spans_);
+  EXPECT_EQ(ValueOf<BFloat16>(weights, 0, 5), 3);
   values_[0][5] = 4;
-  weights.BeforeUnit(At(5), 0, spans_);
-  EXPECT_EQ(ToFloat(weights.Get(0)[5]), 4);
+  weights.BeforeUnit(ops_, At(5), 0, spans_);
+  EXPECT_EQ(ValueOf<BFloat16>(weights, 0, 5), 4);
 }
 
 TEST_F(ComputeWeightsTest, AnEvaluationHoldsOneUnitAtATime) {
-  ComputeWeights<BFloat16> weights(tensors_, {true, false, true, false});
+  ComputeWeights weights(DType::kBf16, tensors_, {true, false, true, false});
   weights.Prepare(Of(Pass::kTraining));
-  weights.BeforeUnit(At(4), 0, spans_);
+  weights.BeforeUnit(ops_, At(4), 0, spans_);
   weights.Prepare(Of(Pass::kEvaluation));
-  weights.BeforeUnit(At(4), 0, spans_);
+  weights.BeforeUnit(ops_, At(4), 0, spans_);
   values_[2].assign(6, 5.0f);
-  weights.BeforeUnit(At(4), 1, spans_);
+  weights.BeforeUnit(ops_, At(4), 1, spans_);
   EXPECT_EQ(weights.Get(0), weights.Get(2));
-  EXPECT_EQ(ToFloat(weights.Get(2)[0]), 5);
+  EXPECT_EQ(ValueOf<BFloat16>(weights, 2, 0), 5);
   // Back in training nothing of before counts.
   weights.Prepare(Of(Pass::kTraining));
-  weights.BeforeUnit(At(4), 0, spans_);
-  EXPECT_EQ(ToFloat(weights.Get(0)[0]), 1);
+  weights.BeforeUnit(ops_, At(4), 0, spans_);
+  EXPECT_EQ(ValueOf<BFloat16>(weights, 0, 0), 1);
 }
 
 TEST_F(ComputeWeightsTest, WhatCameInTheTypeIsUsedAsItIs) {
@@ -87,31 +95,31 @@ TEST_F(ComputeWeightsTest, WhatCameInTheTypeIsUsedAsItIs) {
   // Unit 1's came, and are not among the parameters; unit 0's are to be copied.
   const std::vector<const void*> rounded = {nullptr, nullptr, came.data(), nullptr};
   spans_[2] = {};
-  ComputeWeights<BFloat16> weights(tensors_, {true, false, true, false});
+  ComputeWeights weights(DType::kBf16, tensors_, {true, false, true, false});
   for (const Pass pass : {Pass::kTraining, Pass::kEvaluation, Pass::kTraining}) {
     LayerContext context = Of(pass);
     context.parameters_version = 4;
     context.rounded_parameters = rounded;
     weights.Prepare(context);
-    weights.BeforeUnit(context, 0, spans_);
-    EXPECT_EQ(ToFloat(weights.Get(0)[5]), 1);
-    weights.BeforeUnit(context, 1, spans_);
+    weights.BeforeUnit(ops_, context, 0, spans_);
+    EXPECT_EQ(ValueOf<BFloat16>(weights, 0, 5), 1);
+    weights.BeforeUnit(ops_, context, 1, spans_);
     EXPECT_EQ(weights.Get(2), came.data());
   }
   // Where nothing comes so any more, it is copied again.
   spans_[2] = values_[2];
   LayerContext context = At(5);
   weights.Prepare(context);
-  weights.BeforeUnit(context, 1, spans_);
-  EXPECT_EQ(ToFloat(weights.Get(2)[5]), 1);
+  weights.BeforeUnit(ops_, context, 1, spans_);
+  EXPECT_EQ(ValueOf<BFloat16>(weights, 2, 5), 1);
 }
 
 TEST_F(ComputeWeightsTest, F16KeepsElevenBits) {
   values_[0][5] = 1 + 0x1p-10f + 0x1p-13f;
-  ComputeWeights<Float16> weights(tensors_, {true, false, true, false});
+  ComputeWeights weights(DType::kF16, tensors_, {true, false, true, false});
   weights.Prepare(Of(Pass::kTraining));
-  weights.BeforeUnit(At(1), 0, spans_);
-  EXPECT_EQ(ToFloat(weights.Get(0)[5]), 1 + 0x1p-10f);
+  weights.BeforeUnit(ops_, At(1), 0, spans_);
+  EXPECT_EQ(ValueOf<Float16>(weights, 0, 5), 1 + 0x1p-10f);
 }
 
 }  // namespace

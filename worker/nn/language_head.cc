@@ -1,8 +1,8 @@
 #include "worker/nn/language_head.h"
 
 #include <algorithm>
+#include <cstddef>
 
-#include "worker/nn/linear_rows.h"
 #include "worker/nn/transformer_block.h"
 
 namespace muster {
@@ -13,92 +13,83 @@ int64_t UsualLogitRows(const TransformerShape& shape) {
   return std::max<int64_t>(1, kLogits / shape.vocabulary_rows());
 }
 
-// A row of the logits' gradient lies at the start of its logits.
-template <typename T>
-int64_t GradientStride(const TransformerShape& shape) {
-  return shape.vocabulary_rows() * static_cast<int64_t>(sizeof(float) / sizeof(T));
+void* At(DType type, void* array, int64_t element) {
+  return static_cast<std::byte*>(array) + element * static_cast<int64_t>(SizeOf(type));
 }
 
 }  // namespace
 
-template <typename T>
-LanguageHead<T>::LanguageHead(const TransformerShape& shape, int64_t logit_rows)
+LanguageHead::LanguageHead(const TransformerShape& shape, int64_t logit_rows)
     : shape_(shape),
       logit_rows_(logit_rows > 0 ? logit_rows : UsualLogitRows(shape)),
       norm_(shape, FeedForwardBranchName(shape.layers - 1)) {}
 
-template <typename T>
-int64_t LanguageHead<T>::LogitRows(int64_t tokens) const {
-  return std::min(tokens, logit_rows_);
-}
+int64_t LanguageHead::LogitRows(int64_t tokens) const { return std::min(tokens, logit_rows_); }
 
-template <typename T>
-HeadSums LanguageHead<T>::ComputeLogits(const LayerContext& context, int64_t first, int64_t count,
-                                        const LanguageHeadWeights<T>& weights,
-                                        absl::Span<const int32_t> labels,
-                                        const LanguageHeadActivations<T>& activations) const {
+void LanguageHead::ComputeLogits(const ComputeContext& context, int64_t first, int64_t count,
+                                 const LanguageHeadWeights& weights, const int32_t* labels,
+                                 const LanguageHeadActivations& activations,
+                                 DeviceHeadSums* sums) const {
   const int64_t C = shape_.width;
   const int64_t V = shape_.vocabulary_rows();
-  LinearForward<T>({.rows = count, .in = C, .out = V}, activations.norm_out + first * C,
-                   weights.head, nullptr, activations.logits);
-  T* gradient =
-      context.pass == Pass::kTraining ? reinterpret_cast<T*>(activations.logits) : nullptr;
-  return SoftmaxCrossEntropyRows<T>({.rows = count, .vocabulary = shape_.vocabulary, .columns = V},
-                                    activations.logits, labels.data() + first, context.loss_scale,
-                                    gradient, GradientStride<T>(shape_));
+  const int64_t stride = context.ops.traits().LogitsStride(V);
+  context.ops.LinearForward(
+      {.type = context.type, .rows = count, .in = C, .out = V, .out_stride = stride},
+      {.x = At(context.type, activations.norm_out, first * C),
+       .weight = weights.head,
+       .result = LinearForwardArrays::Result::kF32,
+       .y = activations.logits});
+  context.ops.CrossEntropy(
+      {.rows = count, .vocabulary = V, .tokens = shape_.vocabulary, .logits_stride = stride},
+      context.type,
+      {.logits = activations.logits,
+       .labels = labels + first,
+       .gradient = context.pass == Pass::kTraining ? activations.logits : nullptr,
+       .gradient_scale = context.loss_scale,
+       .sums = sums});
 }
 
-template <typename T>
-HeadSums LanguageHead<T>::Forward(const LayerContext& context, const TokenRows& rows,
-                                  const LanguageHeadWeights<T>& weights,
-                                  const ResidualStream<T>& in, absl::Span<const int32_t> labels,
-                                  const LanguageHeadActivations<T>& activations) const {
-  norm_.Forward(context, rows, weights.norm, in, activations.norm, activations.norm_out);
-  const int64_t N = rows.count();
-  HeadSums sums;
+void LanguageHead::Forward(const ComputeContext& context, const LanguageHeadWeights& weights,
+                           const ResidualStream& in, const int32_t* labels,
+                           const LanguageHeadActivations& activations, DeviceHeadSums* sums) const {
+  norm_.Forward(context, weights.norm, in, activations.norm, activations.norm_out);
+  const int64_t N = context.rows.count();
   const int64_t R = LogitRows(N);
   for (int64_t first = 0; first < N; first += R) {
-    const HeadSums part =
-        ComputeLogits(context, first, std::min(R, N - first), weights, labels, activations);
-    sums.loss += part.loss;
-    sums.tokens += part.tokens;
-    sums.correct += part.correct;
+    ComputeLogits(context, first, std::min(R, N - first), weights, labels, activations, sums);
   }
-  return sums;
 }
 
-template <typename T>
-void LanguageHead<T>::Backward(const LayerContext& context, const TokenRows& rows,
-                               const LanguageHeadWeights<T>& weights,
-                               absl::Span<const int32_t> labels,
-                               const LanguageHeadActivations<T>& activations,
-                               float* stream_gradient, T* branch_gradient,
-                               const LanguageHeadGradients& gradients) const {
-  const int64_t N = rows.count();
+void LanguageHead::Backward(const ComputeContext& context, const LanguageHeadWeights& weights,
+                            const int32_t* labels, const LanguageHeadActivations& activations,
+                            float* stream_gradient, void* branch_gradient,
+                            const LanguageHeadGradients& gradients) const {
+  const DType type = context.type;
+  const int64_t N = context.rows.count();
   const int64_t C = shape_.width;
   const int64_t V = shape_.vocabulary_rows();
   const int64_t R = LogitRows(N);
+  // A row of the logits' gradient lies at the start of its logits.
+  const int64_t stride =
+      context.ops.traits().LogitsStride(V) * static_cast<int64_t>(sizeof(float) / SizeOf(type));
   Accumulation accumulation = context.gradients;
   // The last logits first: forward has left them.
   for (int64_t first = (N - 1) / R * R; first >= 0; first -= R) {
     const int64_t count = std::min(R, N - first);
-    if (first + R < N) ComputeLogits(context, first, count, weights, labels, activations);
-    const T* logits_gradient = reinterpret_cast<const T*>(activations.logits);
-    const int64_t stride = GradientStride<T>(shape_);
-    Gemm<T, float>(
-        V, C, count, logits_gradient, activations.norm_out + first * C, gradients.head,
-        {.transpose_a = Transpose::kYes, .a_stride = stride, .accumulation = accumulation});
+    if (first + R < N) {
+      ComputeLogits(context, first, count, weights, labels, activations, /*sums=*/nullptr);
+    }
+    const Linear head = {.type = type, .rows = count, .in = C, .out = V, .out_stride = stride};
+    context.ops.LinearBackwardWeights(head, {.dy = activations.logits,
+                                             .x = At(type, activations.norm_out, first * C),
+                                             .accumulation = accumulation,
+                                             .weight = gradients.head});
     accumulation = Accumulation::kAdd;
-    Gemm<T, T>(count, C, V, logits_gradient, weights.head, branch_gradient + first * C,
-               {.a_stride = stride});
+    context.ops.LinearBackwardInput(head, activations.logits, weights.head,
+                                    At(type, branch_gradient, first * C));
   }
-  norm_.Backward(context, rows, weights.norm, activations.norm, branch_gradient,
-                 ResidualNorm<T>::Upstream::kNone, stream_gradient, branch_gradient,
-                 gradients.norm);
+  norm_.Backward(context, weights.norm, activations.norm, ResidualNorm::Upstream::kNone,
+                 stream_gradient, branch_gradient, gradients.norm);
 }
-
-template class LanguageHead<float>;
-template class LanguageHead<BFloat16>;
-template class LanguageHead<Float16>;
 
 }  // namespace muster

@@ -3,20 +3,16 @@
 
 #include <cstdint>
 
-#include "absl/types/span.h"
-#include "common/kernels/cross_entropy_rows.h"
-#include "common/tensor/bfloat16.h"
-#include "worker/nn/layer_context.h"
+#include "worker/nn/compute_context.h"
 #include "worker/nn/residual_norm.h"
 #include "worker/nn/transformer_arrays.h"
 #include "worker/nn/transformer_shape.h"
 
 namespace muster {
 
-template <typename T>
 struct LanguageHeadWeights {
   NormWeights norm;
-  const T* head = nullptr;  // [V, C]
+  const void* head = nullptr;  // T [V, C]
 };
 
 struct LanguageHeadGradients {
@@ -24,21 +20,20 @@ struct LanguageHeadGradients {
   float* head = nullptr;  // [V, C]
 };
 
-// R = LanguageHead::LogitRows; V are the rows of the vocabulary, padding included.
-template <typename T>
+// R = LanguageHead::LogitRows; V are the rows of the vocabulary, padding included, and the columns
+// of the logits, whose rows are OpsTraits::LogitsStride(V) elements apart.
 struct LanguageHeadActivations {
   NormActivations norm;
-  T* norm_out = nullptr;  // [N, C]
+  void* norm_out = nullptr;  // T [N, C]
   // [R, V]: those made last; in training then their gradient in T, each row where its logits began.
   float* logits = nullptr;
 };
 
 // The end of a language model: norm, logits over the vocabulary, softmax cross entropy with the
-// labels, of which -1 counts for nothing. Logits exist for R tokens at a time, at the end perhaps
-// for fewer. The gradient of the last logits is made by the forward pass, in the same sweep as
-// their loss, and kept; so that only where N > R backward computes the other logits again. Holds
-// shapes only. Thread-safe; computes on ComputeThreads() threads.
-template <typename T>
+// labels, [N], of which -1 counts for nothing. Logits exist for R tokens at a time, at the end
+// perhaps for fewer. The gradient of the last logits is made by the forward pass, in the same sweep
+// as their loss, and kept; so that only where N > R backward computes the other logits again. Holds
+// shapes only. Thread-safe.
 class LanguageHead {
  public:
   // `logit_rows`: tokens of which logits exist at a time; 0: as many as make 256 MiB of them in
@@ -48,34 +43,30 @@ class LanguageHead {
   // R of N = `tokens` tokens, all of them if there are no more.
   int64_t LogitRows(int64_t tokens) const;
 
-  // Sums of the loss and of right predictions over the tokens with a label.
-  HeadSums Forward(const LayerContext& context, const TokenRows& rows,
-                   const LanguageHeadWeights<T>& weights, const ResidualStream<T>& in,
-                   absl::Span<const int32_t> labels,
-                   const LanguageHeadActivations<T>& activations) const;
+  // Adds to `sums` those of the loss and of right predictions over the tokens with a label.
+  void Forward(const ComputeContext& context, const LanguageHeadWeights& weights,
+               const ResidualStream& in, const int32_t* labels,
+               const LanguageHeadActivations& activations, DeviceHeadSums* sums) const;
 
-  // Writes the gradients of context.loss_scale times the loss sum, with regard to in.sum
-  // (stream_gradient, [N, C]) and in.branch (branch_gradient, [N, C], unless
-  // ResidualNorm::BranchGradient says that it is the stream's), and adds those of the parameters.
-  // branch_gradient is overwritten in any case.
-  void Backward(const LayerContext& context, const TokenRows& rows,
-                const LanguageHeadWeights<T>& weights, absl::Span<const int32_t> labels,
-                const LanguageHeadActivations<T>& activations, float* stream_gradient,
-                T* branch_gradient, const LanguageHeadGradients& gradients) const;
+  // Writes the gradients of *context.loss_scale times the loss sum, with regard to in.sum
+  // (stream_gradient, [N, C]) and in.branch (branch_gradient, T [N, C], unless
+  // ResidualNorm::BranchGradient says that it is the stream's), and leaves those of the parameters
+  // as `context` says. branch_gradient is overwritten in any case.
+  void Backward(const ComputeContext& context, const LanguageHeadWeights& weights,
+                const int32_t* labels, const LanguageHeadActivations& activations,
+                float* stream_gradient, void* branch_gradient,
+                const LanguageHeadGradients& gradients) const;
 
  private:
-  HeadSums ComputeLogits(const LayerContext& context, int64_t first, int64_t count,
-                         const LanguageHeadWeights<T>& weights, absl::Span<const int32_t> labels,
-                         const LanguageHeadActivations<T>& activations) const;
+  // Of `count` tokens from `first` on. Null `sums`: none are made.
+  void ComputeLogits(const ComputeContext& context, int64_t first, int64_t count,
+                     const LanguageHeadWeights& weights, const int32_t* labels,
+                     const LanguageHeadActivations& activations, DeviceHeadSums* sums) const;
 
   const TransformerShape shape_;
   const int64_t logit_rows_;
-  const ResidualNorm<T> norm_;
+  const ResidualNorm norm_;
 };
-
-extern template class LanguageHead<float>;
-extern template class LanguageHead<BFloat16>;
-extern template class LanguageHead<Float16>;
 
 }  // namespace muster
 

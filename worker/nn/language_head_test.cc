@@ -7,11 +7,14 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "common/compute/host_ops.h"
 #include "common/kernels/kernel_test_lib.h"
 #include "gtest/gtest.h"
+#include "worker/nn/layer_context.h"
 #include "worker/nn/residual_norm.h"
 
 namespace muster {
@@ -141,7 +144,7 @@ Inputs<T> InputsOf(const Case& c) {
 
 template <typename T>
 struct Results {
-  HeadSums sums;
+  DeviceHeadSums sums;
   std::vector<T> norm_out;    // [N, C]
   std::vector<float> logits;  // [R, V]
   // With regard to the stream and the branch that come in, [N, C] each, and to the parameters.
@@ -150,12 +153,24 @@ struct Results {
   std::vector<float> gain, bias, head;
 };
 
+template <typename T>
+constexpr DType kDType = std::is_same_v<T, BFloat16>  ? DType::kBf16
+                         : std::is_same_v<T, Float16> ? DType::kF16
+                                                      : DType::kF32;
+
 // Forward and, in training, backward.
 template <typename T>
-Results<T> ResultsOf(const Inputs<T>& in, int64_t logit_rows, const LayerContext& context) {
+Results<T> ResultsOf(const Inputs<T>& in, int64_t logit_rows, const LayerContext& layer_context) {
   constexpr float kGuard = 12345;
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const LanguageHead<T> layer(in.shape, logit_rows);
+  HostOps ops;
+  const ComputeContext context = {.ops = ops,
+                                  .type = kDType<T>,
+                                  .rows = in.rows,
+                                  .pass = layer_context.pass,
+                                  .loss_scale = &layer_context.loss_scale,
+                                  .gradients = layer_context.gradients};
+  const LanguageHead layer(in.shape, logit_rows);
   const int64_t N = in.rows.count(), C = in.shape.width, V = in.shape.vocabulary_rows();
   Results<T> results;
   results.norm_out.resize(N * C);
@@ -168,20 +183,20 @@ Results<T> ResultsOf(const Inputs<T>& in, int64_t logit_rows, const LayerContext
   results.head.assign(V * C, before);
   std::vector<T> branch_gradient(N * C, Rounded<T>(nan));
   std::vector<float> sum(N * C), mean(N), rstd(N);
-  const LanguageHeadWeights<T> weights = {
+  const LanguageHeadWeights weights = {
       .norm = {in.gain.data(), in.bias.empty() ? nullptr : in.bias.data()}, .head = in.head.data()};
-  const LanguageHeadActivations<T> activations = {.norm = {sum.data(), mean.data(), rstd.data()},
-                                                  .norm_out = results.norm_out.data(),
-                                                  .logits = results.logits.data()};
-  results.sums = layer.Forward(context, in.rows, weights, {in.stream.data(), in.branch.data()},
-                               in.labels, activations);
+  const LanguageHeadActivations activations = {.norm = {sum.data(), mean.data(), rstd.data()},
+                                               .norm_out = results.norm_out.data(),
+                                               .logits = results.logits.data()};
+  layer.Forward(context, weights, {in.stream.data(), in.branch.data()}, in.labels.data(),
+                activations, &results.sums);
   if (context.pass == Pass::kTraining) {
     const LayerGradients norm = {results.gain.data(),
                                  in.bias.empty() ? nullptr : results.bias.data()};
-    layer.Backward(context, in.rows, weights, in.labels, activations, results.stream.data(),
+    layer.Backward(context, weights, in.labels.data(), activations, results.stream.data(),
                    branch_gradient.data(), {.norm = norm, .head = results.head.data()});
-    const T* branch =
-        ResidualNorm<T>::BranchGradient(in.shape, results.stream.data(), branch_gradient.data());
+    const auto* branch = static_cast<const T*>(ResidualNorm::BranchGradient(
+        context.type, in.shape, results.stream.data(), branch_gradient.data()));
     results.branch.assign(branch, branch + N * C);
   }
   EXPECT_EQ(results.logits.back(), kGuard);
@@ -427,15 +442,14 @@ TEST(LanguageHeadSlopesTest, GradientsAreTheSlopesOfTheLoss) {
 
 TEST(LanguageHeadLogitRowsTest, AreThoseAskedForElseThoseOf256MiB) {
   TransformerShape shape = {.layers = 1, .width = 8, .vocabulary = 50257};
-  EXPECT_EQ(LanguageHead<float>(shape).LogitRows(8192), 1335);
-  EXPECT_EQ(LanguageHead<BFloat16>(shape).LogitRows(8192), 1335);
-  EXPECT_EQ(LanguageHead<float>(shape).LogitRows(1000), 1000);
-  EXPECT_EQ(LanguageHead<float>(shape, 7).LogitRows(8192), 7);
-  EXPECT_EQ(LanguageHead<float>(shape, 7).LogitRows(5), 5);
+  EXPECT_EQ(LanguageHead(shape).LogitRows(8192), 1335);
+  EXPECT_EQ(LanguageHead(shape).LogitRows(1000), 1000);
+  EXPECT_EQ(LanguageHead(shape, 7).LogitRows(8192), 7);
+  EXPECT_EQ(LanguageHead(shape, 7).LogitRows(5), 5);
   shape.padded_vocabulary = 50304;
-  EXPECT_EQ(LanguageHead<float>(shape).LogitRows(8192), 1334);
+  EXPECT_EQ(LanguageHead(shape).LogitRows(8192), 1334);
   shape.vocabulary = 1 << 27;
-  EXPECT_EQ(LanguageHead<float>(shape).LogitRows(8192), 1);
+  EXPECT_EQ(LanguageHead(shape).LogitRows(8192), 1);
 }
 
 }  // namespace

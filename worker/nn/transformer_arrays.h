@@ -3,22 +3,19 @@
 
 #include <cstdint>
 
-#include "absl/types/span.h"
-
 namespace muster {
 
 // Arrays that a transformer's layers are called with. All are row-major and dense; N = B T tokens,
 // C is the width, Q the columns of queries, keys and values, F the feed-forward width, U the
-// columns of its first matrix (F, or 2 F for SwiGLU), H the query heads. T is float, BFloat16 or
-// Float16: the type of matrices and of what enters and leaves products. The residual stream,
-// vectors of parameters, and all gradients of parameters are f32.
+// columns of its first matrix (F, or 2 F for SwiGLU), H the query heads. T is the type of
+// computation (ComputeContext::type), f32, bf16 or f16: that of matrices and of what enters and
+// leaves products. The residual stream, vectors of parameters, and all gradients of parameters are
+// f32.
 
 // The tokens of one micro-batch: B sequences of T tokens, row b T + t being token t of sequence b.
 struct TokenRows {
   int64_t sequences = 0;  // B
   int64_t length = 0;     // T
-  // Place of the first sequence in the step's joined batch, which dropout goes by.
-  uint64_t first_example = 0;
 
   int64_t count() const { return sequences * length; }  // N
 };
@@ -28,23 +25,21 @@ struct NormWeights {
   const float* bias = nullptr;  // null: none
 };
 
-template <typename T>
 struct LinearWeights {
-  const T* weight = nullptr;    // [out, in]
-  const float* bias = nullptr;  // [out]; null: none
+  const void* weight = nullptr;  // T [out, in]
+  const void* bias = nullptr;    // [out], of the type that OpsTraits::bias says; null: none
 };
 
-template <typename T>
 struct BlockWeights {
   NormWeights norm1;
-  LinearWeights<T> qkv;
-  LinearWeights<T> proj;
+  LinearWeights qkv;
+  LinearWeights proj;
   NormWeights norm2;
-  LinearWeights<T> up;
-  LinearWeights<T> down;
+  LinearWeights up;
+  LinearWeights down;
 };
 
-// Written or added to (LayerContext::gradients); bias is null where the layer has none.
+// Written or added to (ComputeContext::gradients); bias is null where the layer has none.
 struct LayerGradients {
   float* weight = nullptr;
   float* bias = nullptr;
@@ -61,10 +56,9 @@ struct BlockGradients {
 
 // The residual stream between two layers, as sum + dropout(branch), so that the addition is made
 // by the next norm. `branch` may be null.
-template <typename T>
 struct ResidualStream {
-  const float* sum = nullptr;  // [N, C]
-  const T* branch = nullptr;   // [N, C]
+  const float* sum = nullptr;    // [N, C]
+  const void* branch = nullptr;  // T [N, C]
 };
 
 // What a norm of the residual stream keeps for its backward pass.
@@ -76,28 +70,26 @@ struct NormActivations {
 
 // What one block's forward pass writes and its backward pass reads. Blocks may share those that
 // recomputation makes again.
-template <typename T>
 struct BlockActivations {
   NormActivations norm1;
-  T* norm1_out = nullptr;      // [N, C]
-  T* qkv = nullptr;            // [N, Q], turned
-  T* attention = nullptr;      // [N, C]
+  void* norm1_out = nullptr;   // T [N, C]
+  void* qkv = nullptr;         // T [N, Q], turned
+  void* attention = nullptr;   // T [N, C]
   float* logsumexp = nullptr;  // [B, H, T]
   NormActivations norm2;
-  T* norm2_out = nullptr;  // [N, C]
-  T* up = nullptr;         // [N, U], before the activation function
-  T* activated = nullptr;  // [N, F]
+  void* norm2_out = nullptr;  // T [N, C]
+  void* up = nullptr;         // T [N, U], before the activation function
+  void* activated = nullptr;  // T [N, F]
 };
 
 // One for all blocks of a micro-batch.
-template <typename T>
 struct BlockScratch {
-  // [N, C]. Forward: the branch that a block leaves. Backward: its gradient, on the way in and out;
-  // unless that is the stream's (see ResidualNorm).
-  T* branch = nullptr;
+  // T [N, C]. Forward: the branch that a block leaves. Backward: its gradient, on the way in and
+  // out; unless that is the stream's (see ResidualNorm).
+  void* branch = nullptr;
   // Overwritten by Backward; Forward does not use them.
-  T* inner = nullptr;  // [N, max(F, C)]
-  T* wide = nullptr;   // [N, max(Q, U)]
+  void* inner = nullptr;  // T [N, max(F, C)]
+  void* wide = nullptr;   // T [N, max(Q, U)]
 };
 
 // What forward leaves out and backward makes again first, to the same bits.

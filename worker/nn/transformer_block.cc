@@ -1,49 +1,9 @@
 #include "worker/nn/transformer_block.h"
 
 #include "absl/strings/str_cat.h"
-#include "common/kernels/activation.h"
-#include "common/kernels/attention.h"
-#include "common/kernels/rotary.h"
-#include "worker/nn/linear_rows.h"
 
 namespace muster {
 namespace {
-
-AttentionShape AttentionOf(const TransformerShape& shape, const TokenRows& rows) {
-  AttentionShape attention;
-  attention.B = rows.sequences;
-  attention.T = rows.length;
-  attention.H = shape.heads;
-  attention.KV = shape.kv_heads;
-  attention.D = shape.head_dim();
-  return attention;
-}
-
-RotaryShape RotaryOf(const TransformerShape& shape, const TokenRows& rows) {
-  RotaryShape rotary;
-  rotary.rows = rows.count();
-  rotary.context = rows.length;
-  rotary.heads = shape.heads + shape.kv_heads;
-  rotary.head_dim = shape.head_dim();
-  rotary.stride = shape.qkv_width();
-  return rotary;
-}
-
-LinearShape QkvOf(const TransformerShape& shape, const TokenRows& rows) {
-  return {.rows = rows.count(), .in = shape.width, .out = shape.qkv_width()};
-}
-
-LinearShape ProjOf(const TransformerShape& shape, const TokenRows& rows) {
-  return {.rows = rows.count(), .in = shape.width, .out = shape.width};
-}
-
-LinearShape UpOf(const TransformerShape& shape, const TokenRows& rows) {
-  return {.rows = rows.count(), .in = shape.width, .out = shape.up_width()};
-}
-
-LinearShape DownOf(const TransformerShape& shape, const TokenRows& rows) {
-  return {.rows = rows.count(), .in = shape.feed_forward, .out = shape.width};
-}
 
 std::string AttentionBranchName(int64_t layer) {
   return absl::StrCat("block", layer, ".attention");
@@ -53,8 +13,22 @@ std::string ProbabilitiesName(int64_t layer) {
   return absl::StrCat("block", layer, ".probabilities");
 }
 
-AttentionDropout DropoutOf(const absl::optional<DropoutMask>& mask, const TokenRows& rows) {
-  return {.mask = mask.has_value() ? &*mask : nullptr, .first_example = rows.first_example};
+Linear LinearOf(const ComputeContext& context, int64_t in, int64_t out) {
+  return {.type = context.type, .rows = context.rows.count(), .in = in, .out = out};
+}
+
+void LinearForward(Ops& ops, const Linear& linear, const LinearWeights& weights, const void* x,
+                   void* y) {
+  ops.LinearForward(linear, {.x = x, .weight = weights.weight, .bias = weights.bias, .y = y});
+}
+
+void LinearBackwardWeights(const ComputeContext& context, const Linear& linear, const void* dy,
+                           const void* x, const LayerGradients& gradients) {
+  context.ops.LinearBackwardWeights(linear, {.dy = dy,
+                                             .x = x,
+                                             .accumulation = context.gradients,
+                                             .weight = gradients.weight,
+                                             .bias = gradients.bias});
 }
 
 }  // namespace
@@ -63,173 +37,184 @@ std::string FeedForwardBranchName(int64_t layer) {
   return absl::StrCat("block", layer, ".feed_forward");
 }
 
-template <typename T>
-TransformerBlock<T>::TransformerBlock(const TransformerShape& shape, int64_t layer,
-                                      const float* rotary_table)
+TransformerBlock::TransformerBlock(const TransformerShape& shape, int64_t layer,
+                                   const float* rotary_table)
     : shape_(shape),
       probabilities_name_(ProbabilitiesName(layer)),
       rotary_table_(rotary_table),
       norm1_(shape, FeedForwardBranchName(layer - 1)),
       norm2_(shape, AttentionBranchName(layer)) {}
 
-template <typename T>
-void TransformerBlock<T>::ComputeQkv(const TokenRows& rows, const BlockWeights<T>& weights,
-                                     const BlockActivations<T>& activations) const {
-  LinearForward(QkvOf(shape_, rows), activations.norm1_out, weights.qkv.weight, weights.qkv.bias,
-                activations.qkv);
-  if (rotary_table_ != nullptr) {
-    Rotary<T>(RotaryOf(shape_, rows), rotary_table_, activations.qkv);
-  }
+Linear TransformerBlock::Qkv(const ComputeContext& context) const {
+  return LinearOf(context, shape_.width, shape_.qkv_width());
 }
 
-template <typename T>
-absl::optional<DropoutMask> TransformerBlock<T>::ProbabilitiesMask(
-    const LayerContext& context) const {
-  if (shape_.attention_dropout == 0 || context.pass != Pass::kTraining) return absl::nullopt;
-  return DropoutMask(context.seed, probabilities_name_, context.clock, shape_.attention_dropout);
+Linear TransformerBlock::Proj(const ComputeContext& context) const {
+  return LinearOf(context, shape_.width, shape_.width);
 }
 
-template <typename T>
-void TransformerBlock<T>::Attend(const LayerContext& context, const TokenRows& rows,
-                                 const BlockActivations<T>& activations) const {
-  const absl::optional<DropoutMask> mask = ProbabilitiesMask(context);
-  Attention<T>(AttentionOf(shape_, rows), activations.qkv, activations.attention,
-               activations.logsumexp, DropoutOf(mask, rows));
+Linear TransformerBlock::Up(const ComputeContext& context) const {
+  return LinearOf(context, shape_.width, shape_.up_width());
 }
 
-template <typename T>
-void TransformerBlock<T>::Project(const TokenRows& rows, const BlockWeights<T>& weights,
-                                  const BlockActivations<T>& activations, T* branch) const {
-  LinearForward(ProjOf(shape_, rows), activations.attention, weights.proj.weight, weights.proj.bias,
-                branch);
+Linear TransformerBlock::Down(const ComputeContext& context) const {
+  return LinearOf(context, shape_.feed_forward, shape_.width);
 }
 
-template <typename T>
-void TransformerBlock<T>::ComputeUp(const TokenRows& rows, const BlockWeights<T>& weights,
-                                    const BlockActivations<T>& activations) const {
-  LinearForward(UpOf(shape_, rows), activations.norm2_out, weights.up.weight, weights.up.bias,
-                activations.up);
+AttentionShape TransformerBlock::AttentionOf(const TokenRows& rows) const {
+  return {.B = rows.sequences,
+          .T = rows.length,
+          .H = shape_.heads,
+          .KV = shape_.kv_heads,
+          .D = shape_.head_dim()};
 }
 
-template <typename T>
-void TransformerBlock<T>::Activate(const TokenRows& rows,
-                                   const BlockActivations<T>& activations) const {
-  if (shape_.activation == TransformerShape::Activation::kSwiGlu) {
-    SwiGlu<T>(rows.count(), shape_.feed_forward, activations.up, activations.activated);
+RotaryShape TransformerBlock::RotaryOf(const TokenRows& rows) const {
+  return {.rows = rows.count(),
+          .context = rows.length,
+          .heads = shape_.heads + shape_.kv_heads,
+          .head_dim = shape_.head_dim(),
+          .stride = shape_.qkv_width()};
+}
+
+OpDropout TransformerBlock::ProbabilitiesDropout(const ComputeContext& context) const {
+  return DropoutOf(context, probabilities_name_, shape_.attention_dropout);
+}
+
+void TransformerBlock::ComputeQkv(const ComputeContext& context, const BlockWeights& weights,
+                                  const BlockActivations& activations) const {
+  LinearForward(context.ops, Qkv(context), weights.qkv, activations.norm1_out, activations.qkv);
+  if (rotary_table_ == nullptr) return;
+  context.ops.Rotary(RotaryOf(context.rows), context.type, rotary_table_, activations.qkv);
+}
+
+void TransformerBlock::Attend(const ComputeContext& context,
+                              const BlockActivations& activations) const {
+  context.ops.Attention(AttentionOf(context.rows), context.type,
+                        {.qkv = activations.qkv,
+                         .out = activations.attention,
+                         .logsumexp = activations.logsumexp,
+                         .dropout = ProbabilitiesDropout(context)});
+}
+
+void TransformerBlock::ComputeUp(const ComputeContext& context, const BlockWeights& weights,
+                                 const BlockActivations& activations) const {
+  const Linear up = Up(context);
+  if (swiglu()) {
+    LinearForward(context.ops, up, weights.up, activations.norm2_out, activations.up);
+    context.ops.SwiGlu(context.type, up.rows, shape_.feed_forward, activations.up,
+                       activations.activated);
   } else {
-    Gelu<T>(rows.count() * shape_.feed_forward, activations.up, activations.activated);
+    context.ops.LinearGelu(up, {.x = activations.norm2_out,
+                                .weight = weights.up.weight,
+                                .bias = weights.up.bias,
+                                .before = activations.up,
+                                .after = activations.activated});
   }
 }
 
-template <typename T>
-ResidualStream<T> TransformerBlock<T>::Forward(const LayerContext& context, const TokenRows& rows,
-                                               const BlockWeights<T>& weights,
-                                               const ResidualStream<T>& in,
-                                               const BlockActivations<T>& activations,
-                                               const BlockScratch<T>& scratch) const {
-  norm1_.Forward(context, rows, weights.norm1, in, activations.norm1, activations.norm1_out);
-  ComputeQkv(rows, weights, activations);
-  Attend(context, rows, activations);
-  Project(rows, weights, activations, scratch.branch);
-  norm2_.Forward(context, rows, weights.norm2, {activations.norm1.sum, scratch.branch},
-                 activations.norm2, activations.norm2_out);
-  ComputeUp(rows, weights, activations);
-  Activate(rows, activations);
-  LinearForward(DownOf(shape_, rows), activations.activated, weights.down.weight, weights.down.bias,
-                scratch.branch);
+ResidualStream TransformerBlock::Forward(const ComputeContext& context, const BlockWeights& weights,
+                                         const ResidualStream& in,
+                                         const BlockActivations& activations,
+                                         const BlockScratch& scratch) const {
+  norm1_.Forward(context, weights.norm1, in, activations.norm1, activations.norm1_out);
+  ComputeQkv(context, weights, activations);
+  Attend(context, activations);
+  LinearForward(context.ops, Proj(context), weights.proj, activations.attention, scratch.branch);
+  norm2_.Forward(context, weights.norm2, {activations.norm1.sum, scratch.branch}, activations.norm2,
+                 activations.norm2_out);
+  ComputeUp(context, weights, activations);
+  LinearForward(context.ops, Down(context), weights.down, activations.activated, scratch.branch);
   return {activations.norm2.sum, scratch.branch};
 }
 
-template <typename T>
-void TransformerBlock<T>::Again(Recompute recompute, const LayerContext& context,
-                                const TokenRows& rows, const BlockWeights<T>& weights,
-                                const BlockActivations<T>& activations,
-                                const BlockScratch<T>& scratch) const {
+void TransformerBlock::Again(Recompute recompute, const ComputeContext& context,
+                             const BlockWeights& weights, const BlockActivations& activations,
+                             const BlockScratch& scratch) const {
   if (recompute == Recompute::kNone) return;
-  norm1_.Forward(context, rows, weights.norm1, {activations.norm1.sum, nullptr}, activations.norm1,
+  norm1_.Forward(context, weights.norm1, {activations.norm1.sum, nullptr}, activations.norm1,
                  activations.norm1_out);
-  if (recompute == Recompute::kFull) ComputeQkv(rows, weights, activations);
-  Attend(context, rows, activations);
-  ResidualStream<T> middle = {activations.norm2.sum, nullptr};
+  if (recompute == Recompute::kFull) ComputeQkv(context, weights, activations);
+  Attend(context, activations);
+  ResidualStream middle = {activations.norm2.sum, nullptr};
   if (recompute == Recompute::kFull) {
     // Not scratch.branch, which holds a gradient by now.
-    Project(rows, weights, activations, scratch.inner);
+    LinearForward(context.ops, Proj(context), weights.proj, activations.attention, scratch.inner);
     middle = {activations.norm1.sum, scratch.inner};
   }
-  norm2_.Forward(context, rows, weights.norm2, middle, activations.norm2, activations.norm2_out);
-  if (recompute == Recompute::kFull) ComputeUp(rows, weights, activations);
-  Activate(rows, activations);
-}
-
-template <typename T>
-void TransformerBlock<T>::Backward(const LayerContext& context, const TokenRows& rows,
-                                   const BlockWeights<T>& weights,
-                                   const BlockActivations<T>& activations,
-                                   const BlockScratch<T>& scratch, float* stream_gradient,
-                                   const BlockGradients& gradients) const {
-  BackwardFeedForward(context, rows, weights, activations, scratch, stream_gradient, gradients);
-  norm2_.Backward(context, rows, weights.norm2, activations.norm2, scratch.branch,
-                  ResidualNorm<T>::Upstream::kStream, stream_gradient, scratch.branch,
-                  gradients.norm2);
-  BackwardAttention(context, rows, weights, activations, scratch, stream_gradient, gradients);
-  norm1_.Backward(context, rows, weights.norm1, activations.norm1, scratch.branch,
-                  ResidualNorm<T>::Upstream::kStream, stream_gradient, scratch.branch,
-                  gradients.norm1);
-}
-
-template <typename T>
-void TransformerBlock<T>::BackwardFeedForward(const LayerContext& context, const TokenRows& rows,
-                                              const BlockWeights<T>& weights,
-                                              const BlockActivations<T>& activations,
-                                              const BlockScratch<T>& scratch,
-                                              const float* stream_gradient,
-                                              const BlockGradients& gradients) const {
-  const T* branch_gradient =
-      ResidualNorm<T>::BranchGradient(shape_, stream_gradient, scratch.branch);
-  const LinearShape down = DownOf(shape_, rows);
-  LinearBackwardWeights<T>(down, branch_gradient, activations.activated, context.gradients,
-                           gradients.down);
-  LinearBackwardInput<T>(down, branch_gradient, weights.down.weight, scratch.inner);
-  T* up_gradient = scratch.inner;
-  if (shape_.activation == TransformerShape::Activation::kSwiGlu) {
-    up_gradient = scratch.wide;
-    SwiGluBackward<T>(rows.count(), shape_.feed_forward, activations.up, scratch.inner,
-                      up_gradient);
+  norm2_.Forward(context, weights.norm2, middle, activations.norm2, activations.norm2_out);
+  const int64_t N = context.rows.count();
+  const int64_t F = shape_.feed_forward;
+  if (recompute == Recompute::kFull) {
+    ComputeUp(context, weights, activations);
+  } else if (swiglu()) {
+    context.ops.SwiGlu(context.type, N, F, activations.up, activations.activated);
   } else {
-    GeluBackward<T>(rows.count() * shape_.feed_forward, activations.up, scratch.inner, up_gradient);
+    context.ops.Gelu(context.type, N * F, activations.up, activations.activated);
   }
-  const LinearShape up = UpOf(shape_, rows);
-  LinearBackwardWeights<T>(up, up_gradient, activations.norm2_out, context.gradients, gradients.up);
-  LinearBackwardInput<T>(up, up_gradient, weights.up.weight, scratch.branch);
 }
 
-template <typename T>
-void TransformerBlock<T>::BackwardAttention(const LayerContext& context, const TokenRows& rows,
-                                            const BlockWeights<T>& weights,
-                                            const BlockActivations<T>& activations,
-                                            const BlockScratch<T>& scratch,
-                                            const float* stream_gradient,
-                                            const BlockGradients& gradients) const {
-  const T* branch_gradient =
-      ResidualNorm<T>::BranchGradient(shape_, stream_gradient, scratch.branch);
-  const LinearShape proj = ProjOf(shape_, rows);
-  LinearBackwardWeights<T>(proj, branch_gradient, activations.attention, context.gradients,
-                           gradients.proj);
-  LinearBackwardInput<T>(proj, branch_gradient, weights.proj.weight, scratch.inner);
-  const absl::optional<DropoutMask> mask = ProbabilitiesMask(context);
-  AttentionBackward<T>(AttentionOf(shape_, rows), activations.qkv, activations.attention,
-                       activations.logsumexp, scratch.inner, scratch.wide, DropoutOf(mask, rows));
+void TransformerBlock::Backward(const ComputeContext& context, const BlockWeights& weights,
+                                const BlockActivations& activations, const BlockScratch& scratch,
+                                float* stream_gradient, const BlockGradients& gradients) const {
+  constexpr auto kStream = ResidualNorm::Upstream::kStream;
+  BackwardFeedForward(context, weights, activations, scratch, stream_gradient, gradients);
+  norm2_.Backward(context, weights.norm2, activations.norm2, kStream, stream_gradient,
+                  scratch.branch, gradients.norm2);
+  BackwardAttention(context, weights, activations, scratch, stream_gradient, gradients);
+  norm1_.Backward(context, weights.norm1, activations.norm1, kStream, stream_gradient,
+                  scratch.branch, gradients.norm1);
+}
+
+void TransformerBlock::BackwardFeedForward(const ComputeContext& context,
+                                           const BlockWeights& weights,
+                                           const BlockActivations& activations,
+                                           const BlockScratch& scratch,
+                                           const float* stream_gradient,
+                                           const BlockGradients& gradients) const {
+  const void* branch_gradient =
+      ResidualNorm::BranchGradient(context.type, shape_, stream_gradient, scratch.branch);
+  const Linear down = Down(context);
+  LinearBackwardWeights(context, down, branch_gradient, activations.activated, gradients.down);
+  void* up_gradient = scratch.inner;
+  if (swiglu()) {
+    up_gradient = scratch.wide;
+    context.ops.LinearBackwardInput(down, branch_gradient, weights.down.weight, scratch.inner);
+    context.ops.SwiGluBackward(context.type, down.rows, shape_.feed_forward, activations.up,
+                               scratch.inner, up_gradient);
+  } else {
+    context.ops.LinearGeluBackwardInput(down, {.dy = branch_gradient,
+                                               .weight = weights.down.weight,
+                                               .before = activations.up,
+                                               .dbefore = up_gradient});
+  }
+  const Linear up = Up(context);
+  LinearBackwardWeights(context, up, up_gradient, activations.norm2_out, gradients.up);
+  context.ops.LinearBackwardInput(up, up_gradient, weights.up.weight, scratch.branch);
+}
+
+void TransformerBlock::BackwardAttention(const ComputeContext& context, const BlockWeights& weights,
+                                         const BlockActivations& activations,
+                                         const BlockScratch& scratch, const float* stream_gradient,
+                                         const BlockGradients& gradients) const {
+  const void* branch_gradient =
+      ResidualNorm::BranchGradient(context.type, shape_, stream_gradient, scratch.branch);
+  const Linear proj = Proj(context);
+  LinearBackwardWeights(context, proj, branch_gradient, activations.attention, gradients.proj);
+  context.ops.LinearBackwardInput(proj, branch_gradient, weights.proj.weight, scratch.inner);
+  context.ops.AttentionBackward(AttentionOf(context.rows), context.type,
+                                {.qkv = activations.qkv,
+                                 .out = activations.attention,
+                                 .logsumexp = activations.logsumexp,
+                                 .dropout = ProbabilitiesDropout(context),
+                                 .dout = scratch.inner,
+                                 .dqkv = scratch.wide});
   if (rotary_table_ != nullptr) {
-    RotaryBackward<T>(RotaryOf(shape_, rows), rotary_table_, scratch.wide);
+    context.ops.RotaryBackward(RotaryOf(context.rows), context.type, rotary_table_, scratch.wide);
   }
-  const LinearShape qkv = QkvOf(shape_, rows);
-  LinearBackwardWeights<T>(qkv, scratch.wide, activations.norm1_out, context.gradients,
-                           gradients.qkv);
-  LinearBackwardInput<T>(qkv, scratch.wide, weights.qkv.weight, scratch.branch);
+  const Linear qkv = Qkv(context);
+  LinearBackwardWeights(context, qkv, scratch.wide, activations.norm1_out, gradients.qkv);
+  context.ops.LinearBackwardInput(qkv, scratch.wide, weights.qkv.weight, scratch.branch);
 }
-
-template class TransformerBlock<float>;
-template class TransformerBlock<BFloat16>;
-template class TransformerBlock<Float16>;
 
 }  // namespace muster

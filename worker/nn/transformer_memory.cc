@@ -4,11 +4,10 @@
 
 namespace muster {
 
-template <typename T>
-class TransformerMemory<T>::Cursor {
+class TransformerMemory::Cursor {
  public:
   // Reserves at first; from Commit on it walks over the same pieces and gives their places.
-  explicit Cursor(ActivationArena& arena) : arena_(arena) { arena_.Begin(); }
+  Cursor(ActivationArena& arena, DType type) : arena_(arena), type_(type) { arena_.Begin(); }
 
   void Commit() {
     arena_.Commit();
@@ -16,27 +15,35 @@ class TransformerMemory<T>::Cursor {
     committed_ = true;
   }
 
-  template <typename E>
-  void Take(int64_t elements, E*& piece) {
-    const size_t offset = arena_.Reserve<E>(elements);
-    piece = committed_ ? arena_.At<E>(offset) : nullptr;
+  // Elements of T.
+  void Take(int64_t elements, void*& piece) { piece = Place(elements, SizeOf(type_)); }
+  void Take(int64_t elements, float*& piece) {
+    piece = static_cast<float*>(Place(elements, sizeof(float)));
   }
 
  private:
+  void* Place(int64_t elements, size_t element_bytes) {
+    const size_t offset = arena_.Reserve<std::byte>(elements * element_bytes);
+    return committed_ ? arena_.At<std::byte>(offset) : nullptr;
+  }
+
   ActivationArena& arena_;
+  const DType type_;
   bool committed_ = false;
 };
 
-template <typename T>
-TransformerMemory<T>::TransformerMemory(const TransformerShape& shape, Recompute recompute)
-    : shape_(shape), recompute_(recompute), head_layer_(shape), blocks_(shape.layers) {}
+TransformerMemory::TransformerMemory(const TransformerShape& shape, DType type, Recompute recompute)
+    : shape_(shape),
+      type_(type),
+      recompute_(recompute),
+      head_layer_(shape),
+      blocks_(shape.layers) {}
 
-template <typename T>
-void TransformerMemory<T>::Prepare(const TokenRows& rows, Pass pass) {
+void TransformerMemory::Prepare(const TokenRows& rows, Pass pass) {
   if (prepared_ && rows.sequences == sequences_ && rows.length == length_ && pass == pass_) {
     return;
   }
-  Cursor cursor(arena_);
+  Cursor cursor(arena_, type_);
   Visit(rows, pass, cursor);
   cursor.Commit();
   Visit(rows, pass, cursor);
@@ -46,8 +53,7 @@ void TransformerMemory<T>::Prepare(const TokenRows& rows, Pass pass) {
   pass_ = pass;
 }
 
-template <typename T>
-void TransformerMemory<T>::Visit(const TokenRows& rows, Pass pass, Cursor& cursor) {
+void TransformerMemory::Visit(const TokenRows& rows, Pass pass, Cursor& cursor) {
   const int64_t N = rows.count();
   const int64_t C = shape_.width;
   const int64_t Q = shape_.qkv_width();
@@ -55,16 +61,16 @@ void TransformerMemory<T>::Visit(const TokenRows& rows, Pass pass, Cursor& curso
   const int64_t F = shape_.feed_forward;
   const bool training = pass == Pass::kTraining;
   for (size_t l = 0; l < blocks_.size(); ++l) {
-    BlockActivations<T>& block = blocks_[l];
+    BlockActivations& block = blocks_[l];
     // An array of its own, or that of the first block.
-    const auto take = [&](bool own, int64_t elements, auto BlockActivations<T>::*piece) {
+    const auto take = [&](bool own, int64_t elements, auto BlockActivations::*piece) {
       if (own || l == 0) {
         cursor.Take(elements, block.*piece);
       } else {
         block.*piece = blocks_[0].*piece;
       }
     };
-    const auto take_norm = [&](bool own_sum, bool own, NormActivations BlockActivations<T>::*norm) {
+    const auto take_norm = [&](bool own_sum, bool own, NormActivations BlockActivations::*norm) {
       NormActivations& pieces = block.*norm;
       if (l > 0) pieces = blocks_[0].*norm;
       if (own_sum || l == 0) cursor.Take(N * C, pieces.sum);
@@ -73,15 +79,15 @@ void TransformerMemory<T>::Visit(const TokenRows& rows, Pass pass, Cursor& curso
     };
     const bool keeps_products = training && recompute_ != Recompute::kFull;
     const bool keeps_all = training && recompute_ == Recompute::kNone;
-    take_norm(training, keeps_all, &BlockActivations<T>::norm1);
-    take(keeps_all, N * C, &BlockActivations<T>::norm1_out);
-    take(keeps_products, N * Q, &BlockActivations<T>::qkv);
-    take(keeps_all, N * C, &BlockActivations<T>::attention);
-    take(keeps_all, shape_.heads * N, &BlockActivations<T>::logsumexp);
-    take_norm(keeps_products, keeps_all, &BlockActivations<T>::norm2);
-    take(keeps_all, N * C, &BlockActivations<T>::norm2_out);
-    take(keeps_products, N * U, &BlockActivations<T>::up);
-    take(keeps_all, N * F, &BlockActivations<T>::activated);
+    take_norm(training, keeps_all, &BlockActivations::norm1);
+    take(keeps_all, N * C, &BlockActivations::norm1_out);
+    take(keeps_products, N * Q, &BlockActivations::qkv);
+    take(keeps_all, N * C, &BlockActivations::attention);
+    take(keeps_all, shape_.heads * N, &BlockActivations::logsumexp);
+    take_norm(keeps_products, keeps_all, &BlockActivations::norm2);
+    take(keeps_all, N * C, &BlockActivations::norm2_out);
+    take(keeps_products, N * U, &BlockActivations::up);
+    take(keeps_all, N * F, &BlockActivations::activated);
   }
   cursor.Take(N * C, head_.norm.sum);
   cursor.Take(N, head_.norm.mean);
@@ -99,9 +105,5 @@ void TransformerMemory<T>::Visit(const TokenRows& rows, Pass pass, Cursor& curso
   cursor.Take(N * std::max(Q, U), scratch_.wide);
   cursor.Take(N * C, stream_gradient_);
 }
-
-template class TransformerMemory<float>;
-template class TransformerMemory<BFloat16>;
-template class TransformerMemory<Float16>;
 
 }  // namespace muster

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "common/tensor/bfloat16.h"
+#include "common/tensor/dtype.h"
 #include "worker/nn/activation_arena.h"
 #include "worker/nn/language_head.h"
 #include "worker/nn/layer_context.h"
@@ -20,17 +20,17 @@ namespace muster {
 // Kept per token and block, beside the statistics of norms and attention: 3 C + Q + U + F elements
 // of T and 2 C of f32 (the residual stream) without recomputation; Q + U and 2 C with the selective
 // one; C of f32 alone with the full one.
-template <typename T>
 class TransformerMemory {
  public:
-  TransformerMemory(const TransformerShape& shape, Recompute recompute);
+  // `type`: T of transformer_arrays.h.
+  TransformerMemory(const TransformerShape& shape, DType type, Recompute recompute);
 
   // Lays out for these rows; nothing happens where it is laid out so already.
   void Prepare(const TokenRows& rows, Pass pass);
 
-  const BlockActivations<T>& block(int64_t layer) const { return blocks_[layer]; }
-  const LanguageHeadActivations<T>& head() const { return head_; }
-  const BlockScratch<T>& scratch() const { return scratch_; }
+  const BlockActivations& block(int64_t layer) const { return blocks_[layer]; }
+  const LanguageHeadActivations& head() const { return head_; }
+  const BlockScratch& scratch() const { return scratch_; }
   // [N, C]; null in an evaluation.
   float* stream_gradient() const { return stream_gradient_; }
 
@@ -44,22 +44,19 @@ class TransformerMemory {
   void Visit(const TokenRows& rows, Pass pass, Cursor& cursor);
 
   const TransformerShape shape_;
+  const DType type_;
   const Recompute recompute_;
-  const LanguageHead<T> head_layer_;
+  const LanguageHead head_layer_;
   bool prepared_ = false;
   int64_t sequences_ = 0;
   int64_t length_ = 0;
   Pass pass_ = Pass::kTraining;
   ActivationArena arena_;
-  std::vector<BlockActivations<T>> blocks_;
-  LanguageHeadActivations<T> head_;
-  BlockScratch<T> scratch_;
+  std::vector<BlockActivations> blocks_;
+  LanguageHeadActivations head_;
+  BlockScratch scratch_;
   float* stream_gradient_ = nullptr;
 };
-
-extern template class TransformerMemory<float>;
-extern template class TransformerMemory<BFloat16>;
-extern template class TransformerMemory<Float16>;
 
 }  // namespace muster
 

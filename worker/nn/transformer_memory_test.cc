@@ -14,28 +14,27 @@ const TransformerShape kShape = {.layers = 3,
                                  .context = 32};
 constexpr TokenRows kRows = {.sequences = 2, .length = 32};
 
-template <typename T>
-size_t Bytes(Recompute recompute, Pass pass) {
-  TransformerMemory<T> memory(kShape, recompute);
+size_t Bytes(Recompute recompute, Pass pass, DType type = DType::kF32) {
+  TransformerMemory memory(kShape, type, recompute);
   memory.Prepare(kRows, pass);
   return memory.bytes();
 }
 
 TEST(TransformerMemoryTest, RecomputationTakesLess) {
-  const size_t none = Bytes<float>(Recompute::kNone, Pass::kTraining);
-  const size_t selective = Bytes<float>(Recompute::kSelective, Pass::kTraining);
-  const size_t full = Bytes<float>(Recompute::kFull, Pass::kTraining);
-  const size_t evaluation = Bytes<float>(Recompute::kNone, Pass::kEvaluation);
+  const size_t none = Bytes(Recompute::kNone, Pass::kTraining);
+  const size_t selective = Bytes(Recompute::kSelective, Pass::kTraining);
+  const size_t full = Bytes(Recompute::kFull, Pass::kTraining);
+  const size_t evaluation = Bytes(Recompute::kNone, Pass::kEvaluation);
   // Each further block: N tokens · (3 C + F + the statistics) fewer, then Q + U + C fewer.
   const size_t N = 64;
   EXPECT_EQ(none - selective, 2 * 4 * N * (3 * 64 + 128 + 4 + 4));
   EXPECT_EQ(selective - full, 2 * 4 * N * (128 + 128 + 64));
   EXPECT_LT(evaluation, full);
-  EXPECT_LT(Bytes<BFloat16>(Recompute::kNone, Pass::kTraining), 0.8 * none);
+  EXPECT_LT(Bytes(Recompute::kNone, Pass::kTraining, DType::kBf16), 0.8 * none);
 }
 
 TEST(TransformerMemoryTest, BlocksShareWhatIsMadeAgain) {
-  TransformerMemory<float> memory(kShape, Recompute::kSelective);
+  TransformerMemory memory(kShape, DType::kF32, Recompute::kSelective);
   memory.Prepare(kRows, Pass::kTraining);
   EXPECT_EQ(memory.block(0).norm1_out, memory.block(2).norm1_out);
   EXPECT_EQ(memory.block(0).attention, memory.block(2).attention);
@@ -45,9 +44,9 @@ TEST(TransformerMemoryTest, BlocksShareWhatIsMadeAgain) {
 }
 
 TEST(TransformerMemoryTest, StaysWhereItIs) {
-  TransformerMemory<float> memory(kShape, Recompute::kNone);
+  TransformerMemory memory(kShape, DType::kF32, Recompute::kNone);
   memory.Prepare(kRows, Pass::kTraining);
-  const float* qkv = memory.block(1).qkv;
+  const void* qkv = memory.block(1).qkv;
   memory.Prepare(kRows, Pass::kTraining);
   EXPECT_EQ(memory.block(1).qkv, qkv);
   // A shorter last batch, then whole ones again.
@@ -57,7 +56,7 @@ TEST(TransformerMemoryTest, StaysWhereItIs) {
 }
 
 TEST(TransformerMemoryTest, AnEvaluationHasNoGradients) {
-  TransformerMemory<float> memory(kShape, Recompute::kNone);
+  TransformerMemory memory(kShape, DType::kF32, Recompute::kNone);
   memory.Prepare(kRows, Pass::kEvaluation);
   EXPECT_EQ(memory.stream_gradient(), nullptr);
   EXPECT_EQ(memory.block(0).qkv, memory.block(1).qkv);
