@@ -125,6 +125,11 @@ bool MayRespawn(int code) {
 
 uint32_t CountFailure(uint32_t slot, uint64_t clock, v1::JobRecord& record) {
   v1::SlotRecord& failed = *record.mutable_slots(slot);
+  // Every slot has closed the clock of a checkpoint, also a slot whose task died before it reported
+  // progress. The job may be behind a damaged one.
+  for (const v1::CheckpointRecord& checkpoint : record.checkpoints()) {
+    if (checkpoint.damage().empty()) clock = std::max(clock, checkpoint.clock());
+  }
   if (clock > failed.failure_clock()) failed.set_failures(0);
   failed.set_failures(failed.failures() + 1);
   failed.set_failure_clock(clock);

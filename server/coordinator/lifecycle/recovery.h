@@ -80,7 +80,8 @@ uint64_t FinalClock(const v1::JobRecord& record);
 // Returns whether another task may follow one that ended with this code; if not, the job fails.
 bool MayRespawn(int code);
 
-// Counts a failure of the slot's own task at `clock`. Returns the number without progress.
+// Counts a failure of the slot's own task, which had last reported `clock`. Returns the number of
+// failures without progress; a new checkpoint is progress, too.
 uint32_t CountFailure(uint32_t slot, uint64_t clock, v1::JobRecord& record);
 
 // Returns the wait before the next task: none after the first failure, then a quarter of a lease,

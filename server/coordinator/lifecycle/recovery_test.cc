@@ -191,6 +191,18 @@ TEST_F(RecoveryTest, ChancesOutlastALease) {
   EXPECT_GT(waited, lease);
 }
 
+TEST_F(RecoveryTest, ACheckpointIsProgressOfATaskThatReportedNone) {
+  EXPECT_EQ(CountFailure(0, 0, record_), 1);
+  EXPECT_EQ(CountFailure(0, 0, record_), 2);
+  AddCheckpoint(3);
+  EXPECT_EQ(CountFailure(0, 0, record_), 1);
+  EXPECT_EQ(CountFailure(0, 0, record_), 2);
+  AddCheckpoint(5);
+  record_.mutable_checkpoints()->rbegin()->set_damage("a bit");
+  EXPECT_EQ(CountFailure(0, 0, record_), 3);
+  EXPECT_EQ(CountFailure(0, 4, record_), 1) << "the job went on from clock 3";
+}
+
 TEST_F(RecoveryTest, OnlyPassingTroubleIsTriedAgain) {
   using Code = absl::StatusCode;
   for (Code code : {Code::kAborted, Code::kUnavailable, Code::kDeadlineExceeded}) {
