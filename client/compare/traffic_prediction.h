@@ -35,7 +35,7 @@ WorkerTraffic MeanOf(absl::Span<const WorkerTraffic> workers);
 struct PredictedTraffic {
   // By slot. By all-reduce, workers differ if they do not own equal parts of a bucket.
   std::vector<WorkerTraffic> workers;
-  // What each server sends (parameters), by id; empty on the all-reduce road.
+  // Bytes of parameters that each server sends, by id; empty on the all-reduce road.
   std::map<std::string, double> server_sent;
 };
 

@@ -14,7 +14,8 @@ namespace muster {
 struct FoundData {
   enum class Kind { kText, kTokens, kTable, kImages, kLibsvm };
   Kind kind = Kind::kText;
-  // For tables possibly a pattern (common/files/path_pattern.h), which then matches `files` files.
+  // The path; for tables possibly a pattern (common/files/path_pattern.h) that matches `files`
+  // files.
   std::string path;
   size_t files = 1;
   // File of the images' labels.

@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   v1::JobSpec spec;
   if (const absl::Status status = Read(input, spec); !status.ok()) {
     FUZZ_CHECK(status.code() == absl::StatusCode::kInvalidArgument);
-    // What is not understood is quoted, and errors list the fields of a group.
+    // Errors quote what is not understood, and errors list the fields of a group.
     FUZZ_CHECK(status.message().size() < 4000 + 4 * size);
     return 0;
   }

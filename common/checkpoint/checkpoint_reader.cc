@@ -75,7 +75,7 @@ class NewestRows {
   StoredRows filtered_;
 };
 
-// Where a piece overlaps elements [begin, end) of its tensor.
+// The part of a piece that overlaps elements [begin, end) of its tensor.
 std::vector<Overlap> OverlapsOf(const v1::TensorSchema& tensor, const v1::DensePiece& piece,
                                 uint64_t begin, uint64_t end) {
   std::vector<Overlap> overlaps;

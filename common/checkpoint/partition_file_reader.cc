@@ -11,7 +11,7 @@ namespace muster {
 namespace {
 
 constexpr uint64_t kChunkBytes = 4 << 20;
-// Of a row with its optimizer state: several times what a table's width allows.
+// Largest row with its optimizer state: several times what a table's width allows.
 constexpr uint32_t kMostRowFloats = 1 << 20;
 
 absl::Status Damaged(absl::string_view uri, absl::string_view what) {

@@ -14,7 +14,7 @@ namespace muster {
 // Marks a root. OK when it is marked already. Errors are the storage's.
 absl::Status MarkCheckpointRoot(CheckpointStorage& storage, absl::string_view root_uri);
 
-// How thoroughly a root is checked.
+// The extent of a check of a root.
 enum class RootCheck {
   // This process can write, read and delete files there.
   kWritable,

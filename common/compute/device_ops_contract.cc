@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-// Of the largest cases.
+// Sizes of the largest cases.
 constexpr DeviceOpsExtents kExtents = {
     .rows = 700, .width = 257, .heads = 4, .biased = 129, .logit_rows = 6};
 

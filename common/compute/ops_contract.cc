@@ -62,7 +62,7 @@ void* OpsContractTest::Room(size_t bytes) {
 void* OpsContractTest::Copied(const void* data, size_t bytes) {
   void* const room = Room(bytes);
   ops().stream().CopyIn(room, data, bytes);
-  // What is copied from may go now.
+  // The memory copied from may go now.
   const absl::Status status = ops().stream().Synchronize();
   EXPECT_TRUE(status.ok()) << status;
   return room;

@@ -126,7 +126,7 @@ class OpsContractTest : public testing::TestWithParam<std::tuple<OpsImplementati
   std::unique_ptr<OpsUnderTest> made_;
 };
 
-// For INSTANTIATE_TEST_SUITE_P.
+// Returns names for INSTANTIATE_TEST_SUITE_P.
 inline auto AllTypesOf(const OpsImplementation& implementation) {
   return testing::Combine(testing::Values(implementation),
                           testing::Values(DType::kF32, DType::kBf16, DType::kF16));

@@ -23,7 +23,7 @@ constexpr NormCase kNorms[] = {{NormKind::kLayerNorm, 2, 17, 96, true, true, 0.2
                                {NormKind::kRmsNorm, 2, 4, 33, false, false},
                                {NormKind::kLayerNorm, 1, 700, 8, true, true}};
 
-// Of one case, on the host.
+// The arrays of one case, on the host.
 struct NormArrays {
   NormArrays(const NormCase& c, DType type)
       : shape{.kind = c.kind, .rows = c.examples * c.length, .width = c.width},

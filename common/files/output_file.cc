@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// As many links as the system follows.
+// The number of links that the system follows.
 constexpr int kMostLinks = 40;
 constexpr int kAttempts = 100;
 constexpr mode_t kPermissions = 0777;

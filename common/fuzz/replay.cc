@@ -21,7 +21,7 @@ namespace {
 
 constexpr uint64_t kMutations = 3000;
 
-// What is being replayed, for the message of a crash: a text that is made before.
+// Names what is being replayed, for the message of a crash; made before the replay.
 std::array<char, 512> current;
 
 // Says which input it was, and lets the signal end the process.

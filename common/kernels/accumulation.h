@@ -3,8 +3,8 @@
 
 namespace muster {
 
-// Whether a result replaces what is in its place or is added to it. With kWrite the place may hold
-// anything before.
+// Says if a result replaces the values in its place or is added to them. With kWrite the place may
+// hold anything before.
 enum class Accumulation { kWrite, kAdd };
 
 }  // namespace muster

@@ -17,9 +17,9 @@
 
 namespace muster {
 
-// What `muster export` writes for a transformer: a safetensors file with Muster's tensor names. Its
-// metadata hold the model (a v1::TransformerSpec in text format) and, if known, how its tokens are
-// made ("bytes", or a tokenizer.json).
+// The file that `muster export` writes for a transformer: a safetensors file with Muster's tensor
+// names. Its metadata hold the model (a v1::TransformerSpec in text format) and, if known, how its
+// tokens are made ("bytes", or a tokenizer.json).
 class ModelFile final : public Weights {
  public:
   // NotFound: there is no such file. InvalidArgument: the file is not a safetensors file, or does

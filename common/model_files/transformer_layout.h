@@ -14,8 +14,8 @@ namespace v1 {
 class TransformerSpec;
 }  // namespace v1
 
-// How Hugging Face's files hold a transformer. Linear weights are [out, in] in Muster and in
-// Llama's files, [in, out] in GPT-2's (its Conv1D). Queries, keys and values are one matrix in
+// The layout of a transformer in Hugging Face's files. Linear weights are [out, in] in Muster and
+// in Llama's files, [in, out] in GPT-2's (its Conv1D). Queries, keys and values are one matrix in
 // Muster and in GPT-2's files, three in Llama's. SwiGLU's gate and up are one matrix in Muster and
 // two in Llama's files. Both pair rotary elements i and i + head width / 2.
 

@@ -26,7 +26,7 @@ struct OptimizerStep {
   // The gradient used is `gradient * gradient_scale`, then limited to [-clip_value, clip_value].
   float gradient_scale = 1;
   float clip_value = std::numeric_limits<float>::infinity();
-  // Whether regularisation (weight_decay; l1 and l2 of ftrl) applies to the weights.
+  // True if regularisation (weight_decay; l1 and l2 of ftrl) applies to the weights.
   bool weight_decay = true;
 };
 
@@ -96,7 +96,7 @@ class Optimizer {
                      absl::Span<float> weights, absl::Span<float> state) const = 0;
 };
 
-// Whether a span has elements of a dense tensor or one row of a sparse table. Only row-wise Adagrad
+// Says if a span has elements of a dense tensor or one row of a sparse table. Only row-wise Adagrad
 // tells them apart.
 enum class Granularity { kElements, kRow };
 

@@ -61,7 +61,7 @@ struct DeviceExtents {
   // Rows of which logits exist at a time; 0: as many as make 1 GiB of them.
   uint64_t head_rows = 0;
   Kept kept = Kept::kAll;
-  // Whether Adam's moments are here; otherwise somebody else steps the parameters.
+  // True if Adam's moments are here; otherwise somebody else steps the parameters.
   bool optimizer_here = true;
   // For matrix products.
   uint64_t workspace_bytes = uint64_t{32} << 20;

@@ -150,8 +150,8 @@ class Planner {
     plan_.worker.push_back({.name = name, .bytes = bytes});
   }
 
-  // As many as the evaluator takes at once (worker/runtime/training/evaluator.cc), or all that a
-  // worker has.
+  // The number that the evaluator takes at once (worker/runtime/training/evaluator.cc), or all that
+  // a worker has.
   uint64_t EvaluatedExamples() const {
     if (!Evaluates(spec_)) return 0;
     const uint64_t labels = model_.transformer.has_value() ? model_.transformer->T : 1;

@@ -24,7 +24,7 @@ struct MemoryPart {
 
 // What is known of the processors that a job's workers run on.
 struct WorkerProcessors {
-  // Whether all of them multiply bf16 themselves (common/base/machine/multiplies_bfloat16.h), and
+  // True if all of them multiply bf16 themselves (common/base/machine/multiplies_bfloat16.h), and
   // need no scratch for it. Where that is not known, what is planned is the most.
   bool multiply_bf16 = false;
   // The most that a task of a job without threads_per_worker computes with.

@@ -49,7 +49,7 @@ struct PartitionContent {
     // A delta, too, has all rows, not only those that changed.
     bool whole = false;
   };
-  // What a slot's half-precision pushes have rounded away so far.
+  // The part of a slot's half-precision pushes that rounding has taken away so far.
   struct Residual {
     uint32_t slot = 0;
     // One for each of PartitionContent::blocks.
@@ -94,7 +94,7 @@ std::string CandidatesTable(absl::string_view table);
 // and these differ (CheckSameTokenizer).
 absl::Status CheckTokenizer(const CheckpointReader& checkpoint, const v1::TablesSchema& job);
 
-// How much of a checkpoint is restored.
+// The part of a checkpoint that is restored.
 enum class RestoreExtent {
   // Weights; also state and steps where the optimizer is the same. A resume.
   kAll,

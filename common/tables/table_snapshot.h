@@ -32,7 +32,7 @@ class TableSnapshot final : public SparseTable::ChangeObserver {
   struct Entry {
     uint64_t key = 0;
     uint32_t number = 0;
-    // Whether the caller wants to read the row.
+    // Returns true if the caller wants to read the row.
     bool wanted = false;
 
     friend bool operator<(const Entry& a, const Entry& b) { return a.key < b.key; }

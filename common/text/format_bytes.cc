@@ -12,7 +12,7 @@ std::string FormatBytes(double bytes) {
   if (bytes < 1024) return absl::StrFormat("%.0f bytes", bytes);
   double value = bytes / 1024;
   size_t unit = 0;
-  // What would be rounded to 1024.0 is 1.0 of the next unit.
+  // A number that would be rounded to 1024.0 is 1.0 of the next unit.
   while (value >= 1023.95 && unit + 1 < std::size(kUnits)) {
     value /= 1024;
     ++unit;

@@ -32,7 +32,7 @@ constexpr int kNever = -1;
 // Allocations of this thread until one fails, and from which size on they count.
 thread_local int allocations_left = kNever;
 thread_local size_t least_bytes = 0;
-// Whether all fail after that one.
+// True if all fail after that one.
 thread_local bool fails_on = false;
 thread_local bool has_failed = false;
 
@@ -410,7 +410,7 @@ TEST_F(EngineMemoryTest, APartitionWithoutALogIsLostAndTheJobGoesBackToACheckpoi
   Open(next);
 }
 
-// What came of the log is not known, and is found out when it is read back.
+// The state of the log is not known, and is found out when it is read back.
 TEST_F(EngineMemoryTest, ACutThatEndsAfterItsPartitionHasFailedWritesNothingToTheLog) {
   bool failed = false;
   for (int number = 0; number < 20 && !failed; ++number) {
@@ -478,7 +478,7 @@ TEST_F(EngineMemoryTest, AnOperationThatCouldNotBeScheduledRunsWithTheNext) {
   engine_.reset();
 }
 
-// Those who come next find the job's entry free, and do not wait for ever.
+// Later callers find the job's entry free, and do not wait for ever.
 TEST_F(EngineMemoryTest, WhatFindsNoMemoryAtTellingOfAReplayHoldsNobodyUp) {
   ShardEngine::Options options = Options();
   bool fails = false;
@@ -491,7 +491,7 @@ TEST_F(EngineMemoryTest, WhatFindsNoMemoryAtTellingOfAReplayHoldsNobodyUp) {
   Start(options);
   v1::OpenTablesRequest again = TestDurableRequest();
   again.set_expect_state(true);
-  // Of the whole job first, then of a partition that has failed.
+  // First memory of the whole job, then of a partition that has failed.
   fails = true;
   EXPECT_THROW(engine_->OpenTables(again).IgnoreError(), std::bad_alloc);
   FailInTheTables();
@@ -530,7 +530,7 @@ TEST_F(EngineMemoryTest, AnAnswerThatFindsNoMemoryAtClosingAJobHoldsNobodyUp) {
 }
 
 TEST_F(EngineMemoryTest, ADropThatFindsNoMemoryFromTheStartLeavesOpeningsAlone) {
-  // Of more than these, some are names of files: as of a move below.
+  // Further allocations are names of files, as of a move below.
   constexpr int kOfTheEngine = 3;
   v1::DropTablesRequest drop;
   drop.set_job_id("job");

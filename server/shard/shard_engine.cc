@@ -107,7 +107,7 @@ ShardEngine::Impl::Impl(Options options)
   resources_.log.file_system = options_.log_file_system;
   resources_.log.memory = resources_.pool;
   resources_.log.segment_bytes = options_.log_segment_bytes;
-  // What an image frees is what the log needs until the next one: a file that was written before
+  // An image frees what the log needs until the next one: a file that was written before
   // takes records several times faster than a new one.
   resources_.log.spare_segments =
       static_cast<uint32_t>(std::max<uint64_t>(2, options_.log_bytes / options_.log_segment_bytes));

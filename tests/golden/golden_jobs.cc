@@ -63,7 +63,7 @@ constexpr Variant kOtherVariants[] = {
      0.05f},
 };
 
-// What every golden job has besides its model, data and optimizer.
+// Fills in all of a golden job but its model, data and optimizer.
 void Complete(const Variant& variant, GoldenJob& job) {
   v1::JobSpec& spec = job.spec;
   job.road = variant.road;

@@ -8,7 +8,7 @@
 
 namespace muster {
 
-// Who holds the parameters of a golden job.
+// The holder of a golden job's parameters.
 enum class GoldenRoad { kAlone, kServers, kAllReduce };
 
 struct GoldenJob {

@@ -48,8 +48,8 @@ struct GoldenRecord {
   std::vector<GoldenTensor> tensors;
   // Mean held-out loss by the clock of the evaluation.
   std::map<uint64_t, double> evaluations;
-  // What the trained model writes when the likeliest token always comes next, and all logits on the
-  // way; nothing where the model writes no text.
+  // The tokens that the trained model writes when the likeliest token always comes next, and all
+  // logits on the way; nothing where the model writes no text.
   std::vector<int32_t> generated;
   GoldenValues logits;
 };
@@ -60,7 +60,8 @@ std::string FormatGoldenRecord(const GoldenRecord& record);
 // InvalidArgument: a line is none of FormatGoldenRecord's (names it).
 absl::StatusOr<GoldenRecord> ParseGoldenRecord(absl::string_view text);
 
-// What differs, in the order in which training comes to it, the first first; empty: no bit.
+// Returns the differences, in the order in which training comes to it, the first first; empty: no
+// bit.
 std::vector<std::string> DescribeDifferences(const GoldenRecord& actual,
                                              const GoldenRecord& expected);
 

@@ -121,7 +121,7 @@ RunResult Train(const GoldenJob& job, const RunOptions& options) {
   return {};
 }
 
-// Of every table those that the job's steps push.
+// The rows of every table that the job's steps push.
 std::map<std::string, std::vector<uint64_t>> KeysOf(const v1::JobSpec& spec,
                                                     const ModelDescription& model) {
   return model.sparse_tables.empty() ? std::map<std::string, std::vector<uint64_t>>()

@@ -60,7 +60,7 @@ constexpr Level kLevels[] = {
     {"avx512", InstructionLimit::kAvx512, true, nullptr},
     {"avx512_bf16", InstructionLimit::kAvx512Bf16, true, "transformers_bf16"}};
 
-// Of the whole process, set by main.
+// The level of the whole process, set by main.
 struct Run {
   const Level* level = nullptr;
   // Why this process has no bits to compare; empty: it has.
@@ -98,7 +98,7 @@ std::string Processor() {
   return absl::StrCat(fields["vendor_id"], "-", fields["cpu family"], "-", fields["model"]);
 }
 
-// What a fixture's bits hang on, as its "needs" lines: name and value.
+// The facts that a fixture's bits depend on, as its "needs" lines: name and value.
 std::map<std::string, std::string> Needs() {
   const dnnl_version_t* const dnnl = dnnl_version();
   std::map<std::string, std::string> needs = {

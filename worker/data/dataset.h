@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// What a dataset's examples hold.
+// The shape of a dataset's examples.
 struct DatasetInfo {
   int64_t examples = 0;
   int64_t dense_features = 0;

@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// Who steps the weights, and so where the optimizer state is.
+// The side that steps the weights, and so has the optimizer state.
 enum class OptimizerPlace {
   kDevice,
   // Somebody else, from gradients that are read back.

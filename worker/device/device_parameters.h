@@ -12,10 +12,10 @@
 
 namespace muster {
 
-// Where a transformer's tensors are in the flat spaces of weights, gradients and optimizer state on
-// a device. In the order of DenseLayout (by unit, then by optimizer group), with every tensor
-// padded to whole cache lines, which vector loads and cuBLASLt need; padding is 0 and stays so.
-// Immutable.
+// The places of a transformer's tensors in the flat spaces of weights, gradients and optimizer
+// state on a device. In the order of DenseLayout (by unit, then by optimizer group), with every
+// tensor padded to whole cache lines, which vector loads and cuBLASLt need; padding is 0 and stays
+// so. Immutable.
 class DeviceParameters {
  public:
   // Elements [begin, end) of the flat space, all of one optimizer group.

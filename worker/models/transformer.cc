@@ -31,7 +31,7 @@ struct TransformerMicroBatch final : MicroBatch {
   // [B, T].
   std::vector<int32_t> tokens;
   TokenRows rows;
-  // Those of the forward pass, from its first unit on.
+  // Arrays of the forward pass, from its first unit on.
   DropoutClock clock;
   float loss_scale = 1;
   DeviceHeadSums sums;

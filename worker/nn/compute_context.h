@@ -12,8 +12,8 @@
 
 namespace muster {
 
-// What a transformer's layers use besides their arrays; passed to every call. Arrays, and what the
-// pointers here name, lie in the memory of the ops.
+// The collaborators of a transformer's layers besides their arrays; passed to every call. Arrays,
+// and what the pointers here name, lie in the memory of the ops.
 struct ComputeContext {
   Ops& ops;
   // T of transformer_arrays.h.
@@ -25,7 +25,7 @@ struct ComputeContext {
   const DropoutClock* clock = nullptr;
   // LayerContext::loss_scale; null: 1.
   const float* loss_scale = nullptr;
-  // How backward leaves the gradients of parameters.
+  // The way in which backward leaves the gradients of parameters.
   Accumulation gradients = Accumulation::kAdd;
 };
 

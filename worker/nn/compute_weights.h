@@ -48,7 +48,7 @@ class ComputeWeights {
   const std::vector<bool> copied_;
   Pass pass_ = Pass::kEvaluation;
   bool prepared_ = false;
-  // Those of f32.
+  // The weights in f32.
   ParameterSpans masters_;
   absl::Span<const void* const> rounded_;
   ActivationArena arena_;

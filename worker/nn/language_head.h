@@ -58,7 +58,7 @@ class LanguageHead {
                 const LanguageHeadGradients& gradients) const;
 
  private:
-  // Of `count` tokens from `first` on. Null `sums`: none are made.
+  // Computes the logits of `count` tokens from `first` on, and the loss where `sums` is not null.
   void ComputeLogits(const ComputeContext& context, int64_t first, int64_t count,
                      const LanguageHeadWeights& weights, const int32_t* labels,
                      const LanguageHeadActivations& activations, DeviceHeadSums* sums) const;

@@ -60,7 +60,7 @@ class TransformerBlock {
   Linear Down(const ComputeContext& context) const;
   AttentionShape AttentionOf(const TokenRows& rows) const;
   RotaryShape RotaryOf(const TokenRows& rows) const;
-  // Of attention's probabilities.
+  // Dropout of attention's probabilities.
   OpDropout ProbabilitiesDropout(const ComputeContext& context) const;
 
   const TransformerShape shape_;

@@ -143,7 +143,7 @@ class DataParallelStrategy final : public Strategy, public ReplicaGroup {
   std::vector<RowSum> rows_;
   std::vector<RowSum> row_sums_;
   RowExchange row_exchange_;
-  // Whether the step's first micro-batch is still to come, and the present one's position.
+  // True before the step's first micro-batch; and the present one's position.
   bool first_ = true;
   SeriesPosition position_ = SeriesPosition::kLast;
   uint64_t examples_ = 0;

@@ -208,7 +208,7 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   uint64_t clock_ = 0;
   // Of the step's micro-batches so far.
   uint64_t examples_ = 0;
-  // Whether the step's first micro-batch is still to come, and the present one's position.
+  // True before the step's first micro-batch; and the present one's position.
   bool first_ = true;
   // Whether the step's part was taken back.
   bool withdrawn_ = false;

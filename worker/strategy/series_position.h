@@ -3,7 +3,7 @@
 
 namespace muster {
 
-// Whether more of a series follow: of a step's micro-batches on this slot, or of a task's
+// Says if more of a series follow: of a step's micro-batches on this slot, or of a task's
 // checkpoints.
 enum class SeriesPosition { kMoreFollow, kLast };
 

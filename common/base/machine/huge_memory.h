@@ -16,7 +16,7 @@ class HugeMemory {
 
   enum class Pages {
     kHuge,
-    // For memory that may stay small: only touched pages are allocated.
+    // Suits memory that may stay small: only touched pages are allocated.
     kSmall,
   };
 

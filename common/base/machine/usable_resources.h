@@ -6,8 +6,8 @@
 
 namespace muster {
 
-// What the system lets this process use of the machine: less than there is if the process is bound
-// to some processors, or if it or a group around it has limits, as containers have.
+// The part of the machine that the system lets this process use: less than there is if the process
+// is bound to some processors, or if it or a group around it has limits, as containers have.
 struct UsableResources {
   // At least 1. Part of a processor counts as one.
   int processors = 1;

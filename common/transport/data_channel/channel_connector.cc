@@ -22,7 +22,7 @@
 namespace muster {
 namespace {
 
-// What the client derives from the server's challenge.
+// The values that the client derives from the server's challenge.
 struct Greeting {
   std::string proof;
   std::string tls_key;

@@ -19,7 +19,7 @@ namespace {
 constexpr int kMaxEvents = 64;
 // Turns of the loop with work in rings between two looks at the descriptors.
 constexpr int kTurnsPerEpoll = 16;
-// How long a look keeps the processor before it yields.
+// Longest time that a look keeps the processor before it yields.
 constexpr int64_t kKeepNs = 2'000;
 
 int64_t NowNs() {

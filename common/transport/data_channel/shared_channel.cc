@@ -35,7 +35,8 @@ constexpr size_t kWriteTurnBytes = 1 << 20;
 constexpr int kRingTurns = kSegmentRingBytes / kFrameBytes / kReadTurnMessages;
 // An end's one way to sleep: until its bell rings.
 constexpr uint32_t kByBell = 1;
-// How long a client waits for a server that stands still within a write to registered memory.
+// Longest time that a client waits for a server that stands still within a write to registered
+// memory.
 constexpr absl::Duration kGatePatience = absl::Seconds(10);
 
 SharedSegment::Direction Opposite(SharedSegment::Direction direction) {
@@ -360,8 +361,8 @@ void SharedChannel::OnEvents(uint32_t) {
 void SharedChannel::PeerWatch::OnEvents(uint32_t) {
   const std::shared_ptr<SharedChannel> channel = channel_.self_;
   if (!channel->PeerIsGone()) return;
-  // What the other process sent before it went is read first. All of that fits in the ring: a
-  // process that goes on writing is not gone.
+  // The channel first reads what the other process sent before it went. All of that fits in the
+  // ring: a process that goes on writing is not gone.
   for (int turn = 0; turn < kRingTurns; ++turn) {
     if (channel->self_ == nullptr || !channel->ReadMessages()) break;
   }

@@ -133,7 +133,7 @@ void SocketChannel::WriteQueue(Writer writer) {
         return;
       }
       has_room_ = false;
-      // What the spans point to stays, since nobody else takes from the queue.
+      // The memory that the spans point to stays, since nobody else takes from the queue.
       size_t skip = sent_of_first_;
       const auto add = [&](const void* data, size_t bytes) {
         const size_t skipped = std::min(skip, bytes);

@@ -14,8 +14,8 @@ namespace muster {
 // make another's access fail with SIGBUS.
 class SharedRegion {
  public:
-  // When pages are allocated: all at once, so that no access has to wait and a lack of memory is an
-  // error now; or each on first use, so that unused pages cost nothing.
+  // The time at which pages are allocated: all at once, so that no access has to wait and a lack of
+  // memory is an error now; or each on first use, so that unused pages cost nothing.
   enum class Pages { kNow, kOnUse };
 
   // Creates zeroed memory. ResourceExhausted: there is not that much. REQUIRES: bytes > 0.

@@ -257,8 +257,8 @@ absl::Status MoveScheduler::MoveNext(Job& job) {
   }
   JobChange change{.record = record};
   if (!planned->has_value()) {
-    // What is still being deleted may be in the way of the next move. A server that is away does
-    // not count: it deletes what it has when it is back.
+    // A partition that is still being deleted may be in the way of the next move. A server that is
+    // away does not count: it deletes what it has when it is back.
     if (std::any_of(record.moves().begin(), record.moves().end(),
                     [this](const v1::MoveRecord& move) { return IsBeingDeleted(move); })) {
       return absl::OkStatus();

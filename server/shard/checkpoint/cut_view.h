@@ -21,7 +21,7 @@
 
 namespace muster {
 
-// What a partition holds of a cut, and the file that the view is written to. Taken on the strand,
+// A partition's share of a cut, and the file that the view is written to. Taken on the strand,
 // then written by one thread at a time. Holds no reference to the tables.
 class CutView {
  public:

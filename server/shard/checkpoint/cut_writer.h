@@ -106,7 +106,7 @@ class CutWriter {
   const std::shared_ptr<Executor> files_;
   // Lets tasks find out that the writer is gone.
   const std::shared_ptr<CutWriter*> self_;
-  // Of the tables, by sparse table; the view itself is handed to and fro.
+  // Snapshots of the sparse tables, and the view, which is handed to and fro.
   std::vector<std::unique_ptr<TableSnapshot>> snapshots_;
   std::shared_ptr<CutView> view_;
   bool writing_ = false;

@@ -54,7 +54,7 @@ absl::Status HistoryWorld::CheckAnswer(const Answer& answer) {
 }
 
 absl::Status HistoryWorld::TakeCutAnswer(const Answer& answer) {
-  // What the answer to a take says of the file is for its writer.
+  // Only the writer uses what the answer to a take says about the file.
   if (ReadCutOrder(answer.request_payload)->step == CutOrder::Step::kTake) return absl::OkStatus();
   const auto [it, added] =
       cuts_.emplace(std::pair(answer.request.clock(), answer.request.partition()), answer.reply);

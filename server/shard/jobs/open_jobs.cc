@@ -248,12 +248,12 @@ void OpenJobs::DropLeft() {
     absl::ReaderMutexLock lock(&mutex_);
     left = left_;
   }
-  // What fails again is left again.
+  // A drop that fails again is left again.
   for (const auto& [job_id, last] : left) DropUpTo(job_id, last, InUse::kLeave).IgnoreError();
 }
 
 void OpenJobs::NoteLeftLocked(const std::string& job_id, uint64_t last) {
-  // Who drops generations that are yet to come is told of the failure, and may do so again.
+  // A caller that drops generations yet to come gets the error, and may drop them again.
   if (resources_.store == nullptr || last == kEveryGeneration) return;
   uint64_t& left = left_[job_id];
   left = std::max(left, last);

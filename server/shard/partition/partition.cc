@@ -12,7 +12,7 @@ namespace muster {
 uint64_t Partition::PredictedBytes(const JobTables& job, uint32_t partition) {
   // The partition's other objects: queues, cuts, its executor.
   constexpr uint64_t kOwn = 4096;
-  // What an empty table has on the heap, its names among it.
+  // Heap bytes of an empty table, with its names.
   constexpr uint64_t kTableHeap = 512;
   const uint32_t blocks = job.layout().partition_blocks(partition).size();
   const uint32_t tables = job.tables().sparse.size();
@@ -167,12 +167,12 @@ absl::StatusOr<std::vector<uint64_t>> Partition::EnterTask(uint32_t slot, uint64
 }
 
 absl::StatusOr<std::vector<uint64_t>> Partition::LetTaskIn(uint32_t slot, uint64_t incarnation) {
-  // What was let in of earlier incarnations counts in the clocks that are returned.
+  // Admitted calls of earlier incarnations count in the clocks that are returned.
   Drain();
   if (health_.crashed()) return absl::UnavailableError("crashed");
   if (!health_.ok()) return health_.status();
   MUSTER_RETURN_IF_ERROR(admission_.EnterTask(slot, incarnation));
-  // What the task's predecessor waited for need not wait for its clock.
+  // Calls of the task's predecessor need not wait for their clock.
   waiting_.DropCancelled();
   return closed_clocks();
 }

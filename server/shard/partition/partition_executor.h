@@ -90,13 +90,13 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   // Tasks to run after the next batch.
   std::vector<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
   size_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Whether the executor runs a batch, or will; or a task enters.
+  // True while the executor runs a batch, or will run one, or a task enters.
   bool scheduled_ ABSL_GUARDED_BY(mutex_) = false;
   // Tasks that wait to enter; they go before the next batch.
   int entering_ ABSL_GUARDED_BY(mutex_) = 0;
   // The error with which everything is answered once the partition is closed.
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
-  // Whether a batch is being executed, and how many have been.
+  // True while a batch is executed; and the number of batches executed.
   bool running_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t batches_ ABSL_GUARDED_BY(mutex_) = 0;
   Partition::Stats stats_ ABSL_GUARDED_BY(mutex_);

@@ -177,7 +177,7 @@ TEST_F(ParameterServiceTest, ParkedCallsAreCancelledWithTheirStream) {
   host_->AnswerParked();
 }
 
-// What it kept of the process's memory for messages is for those who come after.
+// The message memory that it held is free for later calls.
 TEST_F(ParameterServiceTest, AParkedCallThatIsDroppedUnansweredGivesItsRoomBack) {
   ParameterServiceOptions options;
   Serve(kFloats, options);

@@ -44,7 +44,7 @@ void LogStage::Reserve(size_t bytes) {
   const size_t tail = last.used % kBlock;
   const std::shared_ptr<std::byte> memory = last.memory;
   const size_t whole = last.used - tail;
-  // Where there is no memory for it, nothing has changed.
+  // If memory runs out here, nothing has changed.
   Buffer next = NewBuffer(last.begin + whole, tail + bytes);
   if (whole == 0) {
     last = std::move(next);

@@ -99,7 +99,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   std::vector<std::string> records = Replay(**log);
-  // What a log has read back it keeps, and what comes after it.
+  // The log keeps what it has read back, and what is appended after it.
   FUZZ_CHECK((*log)->Append({}, Payload::Of(std::vector<char>{'n', 'e', 'w'})).ok());
   FUZZ_CHECK((*log)->Sync().ok());
   records.push_back("|new");

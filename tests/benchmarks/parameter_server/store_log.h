@@ -40,8 +40,8 @@ class BenchLog {
 
   // What a restart costs.
   struct Recovery {
-    // Of log records read, checked and applied; the processors' part is that of the image, too, and
-    // of finding the log's end.
+    // Throughput of log records read, checked and applied; the processors' part is that of the
+    // image, too, and of finding the log's end.
     LogSpeed replay;
     uint64_t bytes = 0;
     // All of it: opening the store, reading the image, finding the log's end, and replaying.

@@ -41,7 +41,7 @@ class JobInThreads {
 
   ~JobInThreads();
 
-  // For calls before the tasks are started.
+  // May be used before the tasks are started.
   void SetHook(CallHook hook) { hook_ = std::move(hook); }
   void SetSpec(uint32_t slot, const v1::JobSpec& spec) { specs_[slot] = spec; }
 

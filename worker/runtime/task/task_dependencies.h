@@ -19,7 +19,7 @@ namespace muster {
 
 class DeviceTraining;
 
-// What a task works with. Everything outlives the task.
+// The collaborators of a task. Everything outlives the task.
 struct TaskDependencies {
   CoordinatorClient* coordinator = nullptr;
   const Clock* clock = nullptr;

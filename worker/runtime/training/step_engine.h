@@ -26,7 +26,7 @@ struct PassResult {
   int64_t loss_weight = 0;
   double loss_sum = 0;
   int64_t correct = 0;
-  // As in MicroBatch. Valid until the engine's next call.
+  // See MicroBatch. Valid until the engine's next call.
   absl::Span<const float> scores;
   absl::Span<const int32_t> labels;
 };

@@ -98,7 +98,7 @@ class CountingStrategy final : public Strategy {
   // Steps whose part was taken back.
   int withdrawn() const { return withdrawn_; }
   const std::vector<int>& sent_units() const { return sent_units_; }
-  // Of every micro-batch: its examples and its position.
+  // The examples and the position of every micro-batch.
   const std::vector<uint64_t>& micro_batches() const { return micro_batches_; }
   const std::vector<SeriesPosition>& positions() const { return positions_; }
 

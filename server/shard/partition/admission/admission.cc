@@ -15,7 +15,7 @@ using KeptPayload = JournalWriter::KeptPayload;
 
 KeptPayload Admission::Check(AdmittedCall& admitted) {
   ExchangeCall& call = admitted.call;
-  // What is checked and applied has to be what the log's checksum is of and what it holds. Of dense
+  // The bytes that are checked and applied must be those that the log holds and sums. Of dense
   // gradients no check looks at the values, so that a copy which the log makes anyway will do.
   const bool shared =
       parts_.log.logs() && call.payload_memory != ExchangeCall::PayloadMemory::kPrivate;

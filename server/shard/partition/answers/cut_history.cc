@@ -50,7 +50,7 @@ absl::Status CutHistory::Add(Cut cut, JournalWriter& log) {
     v1::CutState state;
     Store(cut, state);
     const std::string bytes = state.SerializeAsString();
-    // What is not in the log is not answered later either, from memory.
+    // A cut that the log lacks is not answered later from memory either.
     MUSTER_RETURN_IF_ERROR(
         log.Write(std::move(record),
                   Payload::Copy({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()})));

@@ -61,7 +61,7 @@ void PartitionCuts::Serve(AdmittedCall& call) {
   if (writer_->clock() != clock && !TakeView(call)) return;
   AddSlotState(call);
   const bool complete = writer_->writing() || !LacksSlotState();
-  // Who writes has been answered its take: an earlier life of the server had the state of all.
+  // The writer's take has been answered: an earlier life of the server had the state of all.
   if (order.step == CutOrder::Step::kWrite && !complete && writes_.empty()) {
     DropIncomplete();
     return AnswerGone(call);
@@ -75,12 +75,13 @@ void PartitionCuts::Serve(AdmittedCall& call) {
 
 bool PartitionCuts::TakeView(AdmittedCall& call) {
   const v1::ExchangeRequest& request = *call.call.request;
-  // What the slots owe came with their takes, and does not come again.
+  // The slots sent their residuals with their takes, and do not send them again.
   if (call.cut.step == CutOrder::Step::kWrite) {
     AnswerGone(call);
     return false;
   }
-  // Who has taken the cut everywhere goes on; that its view was lost since shows at the write.
+  // A slot that has taken the cut everywhere goes on; that its view was lost since shows at the
+  // write.
   if (const absl::Status possible = CheckCanBeTaken(request); !possible.ok()) {
     if (call.cut.step == CutOrder::Step::kWhole) {
       Refuse(call, possible);
@@ -130,7 +131,7 @@ bool PartitionCuts::LacksSlotState() const {
 void PartitionCuts::GiveUpIncomplete() {
   if (takes_.empty() || !writes_.empty()) return;
   const absl::optional<uint64_t> clock = writer_->clock();
-  // As long as none has, those who are missing are still on their way.
+  // While no slot has gone on, the missing takes may still come.
   if (clock.has_value() && !context_.ledger.HasContributionsFrom(*clock)) return;
   DropIncomplete();
 }
@@ -154,7 +155,7 @@ void PartitionCuts::StartWriting(absl::optional<uint64_t> base) {
 void PartitionCuts::Written(uint64_t clock, const absl::StatusOr<PartitionFileInfo>& file) {
   if (context_.health.Pass("cut_written")) return;
   absl::Status status = file.status();
-  // What came of the log when the partition failed is not to be written to any more.
+  // Nothing more may be written to the log of a failed partition.
   if (status.ok()) status = context_.health.status();
   if (status.ok()) {
     status = history_.Add(
@@ -172,8 +173,8 @@ void PartitionCuts::Written(uint64_t clock, const absl::StatusOr<PartitionFileIn
       AnswerWith(call, *history_.Find(clock));
     } else if (MayBeWrittenLater(status) &&
                (!file.ok() || call.cut.step == CutOrder::Step::kWrite)) {
-      // Who asked decides whether to wait for it. A whole cut that the log lacks is tried again as
-      // any other call.
+      // The caller decides whether to wait for the cut. A whole cut that the log lacks is tried
+      // again as any other call.
       AnswerGone(call);
     } else {
       Refuse(call, status);

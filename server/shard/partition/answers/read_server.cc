@@ -78,7 +78,7 @@ void ReadServer::ServeSparsePull(AdmittedCall& call) {
   const size_t table = request.sparse_pull().table() - 1;
   const size_t floats = call.chunk.keys.size() * context_.tables.sparse[table].dim();
   const DType type = *WireDType(request.sparse_pull().type());
-  // What is narrowed is not the answer yet.
+  // The values are not the answer before they are narrowed.
   const absl::StatusOr<std::shared_ptr<float>> taken =
       CatchOutOfMemory("the answer", [&]() -> absl::StatusOr<std::shared_ptr<float>> {
         if (type != DType::kF32) return context_.pool.Take(floats);

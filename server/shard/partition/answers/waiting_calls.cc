@@ -11,7 +11,7 @@ namespace {
 
 using Operation = v1::ExchangeRequest::OperationCase;
 
-// What a caller that was refused for want of room should wait: a few batches' time.
+// Time that a caller refused for lack of room should wait: a few batches' time.
 constexpr uint32_t kRetryAfterMs = 20;
 
 }  // namespace

@@ -73,7 +73,7 @@ class MutationApplier {
   // Squared norms of clock completed(), once they were asked for, and of the one before.
   std::string norms_;
   std::string last_norms_;
-  // Whether the strand has been told to settle.
+  // True once the strand has been told to settle.
   bool settles_soon_ = false;
 };
 

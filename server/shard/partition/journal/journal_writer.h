@@ -32,8 +32,8 @@ class JournalWriter {
     return journal_ != nullptr && journal_->HoldsCopyOf(payload_bytes);
   }
 
-  // Which payload a logged mutation goes on with: its own, or the log's copy. REQUIRES for kLogged:
-  // HoldsCopyOf.
+  // The payload that a logged mutation goes on with: its own, or the log's copy. REQUIRES for
+  // kLogged: HoldsCopyOf.
   enum class KeptPayload { kOwn, kLogged };
 
   // Appends a mutation and notes its record. RESOURCE_EXHAUSTED: the disk is full; nothing was

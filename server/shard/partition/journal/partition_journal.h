@@ -60,7 +60,7 @@ class PartitionJournal {
   uint64_t log_bytes() const { return log_->bytes(); }
   uint64_t bytes_since_image() const { return bytes_since_image_; }
 
-  // Which blocks an image takes: all, or those that changed since the last one. Of rows it takes
+  // The blocks that an image takes: all, or those that changed since the last one. Of rows it takes
   // those that differ from what is stored.
   enum class Extent { kAll, kChanged };
 

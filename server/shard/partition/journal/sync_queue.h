@@ -76,7 +76,7 @@ class SyncQueue {
   std::deque<AdmittedCall> calls_;
   // Memory of the calls.
   size_t bytes_ = 0;
-  // Whether operations came while the last sync ran.
+  // True if operations came while the last sync ran.
   bool overlapped_ = false;
 };
 

@@ -27,7 +27,7 @@ void CheckHello(absl::string_view bytes) {
   FUZZ_CHECK(!ProvesSecret(*hello, kSecret));
 }
 
-// What a caller makes of a called rank that sends these bytes and no more.
+// Lets a caller meet a called rank that sends these bytes and no more.
 void CheckCall(absl::string_view bytes) {
   int sockets[2];
   FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets) == 0);

@@ -16,7 +16,7 @@
 namespace muster {
 namespace {
 
-// As it came.
+// The input as it came.
 std::string BytesOf(const ControlMessage& message) {
   const auto length = static_cast<uint32_t>(message.body.size());
   std::string bytes(reinterpret_cast<const char*>(&length), sizeof(length));
