@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+#include <vector>
+
 #include "server/shard/storage/mutation_log.h"
 #include "server/shard/test_engine.h"
 
@@ -163,6 +166,38 @@ TEST_F(ShardEngineDurabilityTest, AfterAFailedSyncNothingIsAnsweredAsDone) {
   Start();
   Open(TestDurableRequest());
   Do(TestDensePush(0, 0, 0, 1), Floats({1, 1, 1, 1}));
+}
+
+TEST_F(ShardEngineDurabilityTest, AnImageAfterAFailedLogIsNoMistakeOfTheCaller) {
+  ShardEngine::Options options = Options();
+  // An image is due after every batch that leaves no gradient waiting.
+  options.log_bytes = 0;
+  Start(options);
+  Open(TestDurableRequest());
+  // Two of these are most of a segment; the third needs the next one.
+  constexpr int kRows = 1800;
+  std::vector<uint64_t> keys(kRows);
+  std::iota(keys.begin(), keys.end(), 0);
+  const std::vector<float> rows(2 * kRows, 1);
+  Do(TestDensePush(0, 0, 0, 2), Floats(std::vector<float>(8, 1)));
+  for (int chunk = 0; chunk < 2; ++chunk) {
+    Do(TestSparsePush(0, 0, chunk, kRows), KeysAndRows(keys, rows));
+  }
+  files_.set_fault([](FakeLogFileSystem::Operation operation, const std::string&) {
+    return operation == FakeLogFileSystem::Operation::kRename ? absl::UnavailableError("disk")
+                                                              : absl::OkStatus();
+  });
+  // One batch: the close makes the image due, the push finds that the log has failed.
+  TestAnswer close, push;
+  engine_->Execute(MakeTestCall(TestClose(0, 0, 2), {}, close));
+  engine_->Execute(MakeTestCall(TestSparsePush(0, 1, 0, kRows), KeysAndRows(keys, rows), push));
+  executor_.RunAll();
+  files_.set_fault(nullptr);
+  EXPECT_EQ(close.code(), absl::StatusCode::kOk);
+  EXPECT_EQ(push.code(), absl::StatusCode::kUnavailable);
+  const TestAnswer pull = Call(TestDensePull(0, 1, 0, 2));
+  EXPECT_EQ(pull.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(pull.reply().message(), HasSubstr("cannot store its values"));
 }
 
 TEST_F(ShardEngineDurabilityTest, APartitionThatFailedIsReadBackOnceTheDiskWorks) {
