@@ -62,7 +62,7 @@ class ShardEngineLogTest : public TestEngine, public testing::WithParamInterface
     RunAll();
   }
 
-  TestExecutor disk_executor_;
+  TaskQueue disk_executor_;
 };
 
 TEST_P(ShardEngineLogTest, TakesPushesWhileTheDiskIsBusy) {

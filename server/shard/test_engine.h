@@ -10,7 +10,7 @@
 
 #include "common/checkpoint/memory_storage.h"
 #include "server/shard/calls/test_exchange.h"
-#include "server/shard/resources/test_executor.h"
+#include "server/shard/resources/task_queue.h"
 #include "server/shard/shard_engine.h"
 #include "server/shard/storage/fake_log_file.h"
 #include "server/shard/storage/memory_store.h"
@@ -83,7 +83,7 @@ class TestEngine : public testing::Test {
   const std::shared_ptr<MemoryStore> store_ = std::make_shared<MemoryStore>();
   FakeLogFileSystem files_;
   MemoryStorage storage_;
-  TestExecutor executor_;
+  TaskQueue executor_;
   std::unique_ptr<ShardEngine> engine_;
 };
 

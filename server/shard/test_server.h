@@ -14,7 +14,7 @@
 #include "server/shard/calls/test_exchange.h"
 #include "server/shard/flaky_store.h"
 #include "server/shard/moves/partition_mover.h"
-#include "server/shard/resources/test_executor.h"
+#include "server/shard/resources/task_queue.h"
 #include "server/shard/shard_engine.h"
 #include "server/shard/storage/fake_log_file.h"
 #include "server/shard/test_engine.h"
@@ -82,7 +82,7 @@ class TestServer {
 
   PartitionMover& mover() { return engine_->mover(); }
   ShardEngine& engine() { return *engine_; }
-  TestExecutor& executor() { return executor_; }
+  TaskQueue& executor() { return executor_; }
 
  private:
   MemoryStorage& storage_;
@@ -90,7 +90,7 @@ class TestServer {
   uint64_t term_ = 1;
   const std::shared_ptr<FlakyStore> store_ = std::make_shared<FlakyStore>();
   FakeLogFileSystem files_;
-  TestExecutor executor_;
+  TaskQueue executor_;
   std::string crash_at_;
   std::function<void(absl::string_view)> at_point_;
   std::unique_ptr<ShardEngine> engine_;

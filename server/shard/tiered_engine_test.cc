@@ -11,7 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/checkpoint/memory_storage.h"
 #include "server/shard/calls/test_exchange.h"
-#include "server/shard/resources/test_executor.h"
+#include "server/shard/resources/task_queue.h"
 #include "server/shard/shard_engine.h"
 #include "server/shard/storage/fake_log_file.h"
 #include "server/shard/storage/fake_store.h"
@@ -105,7 +105,7 @@ class TieredEngineTest : public testing::Test {
   const std::shared_ptr<FakeStore> store_ = std::make_shared<FakeStore>();
   FakeLogFileSystem files_;
   MemoryStorage storage_;
-  TestExecutor executor_;
+  TaskQueue executor_;
   std::unique_ptr<ShardEngine> engine_;
 };
 

@@ -328,7 +328,7 @@ std::map<std::string, std::string> ModelCluster::FilesOf(const std::string& fold
 }
 
 std::vector<float> ModelCluster::WeightsIn(const std::string& folder, uint64_t clock) {
-  TestExecutor executor;
+  TaskQueue executor;
   ShardEngine::Options options;
   options.checkpoint_storage = &storage_;
   options.executor = &executor;

@@ -18,7 +18,7 @@
 #include "proto/parameter_service.pb.h"
 #include "server/coordinator/checkpoints/storage_checkpoint_archive.h"
 #include "server/coordinator/simulation/simulated_cluster.h"
-#include "server/shard/resources/test_executor.h"
+#include "server/shard/resources/task_queue.h"
 #include "server/shard/shard_engine.h"
 #include "server/shard/storage/fake_log_file.h"
 #include "server/shard/storage/memory_store.h"
@@ -116,7 +116,7 @@ class ModelCluster {
   // Null: the process is down.
   ShardEngine* engine(int server) { return servers_[server].engine.get(); }
   uint64_t process(int server) const { return servers_[server].process; }
-  TestExecutor& executor() { return executor_; }
+  TaskQueue& executor() { return executor_; }
   MemoryStorage& storage() { return storage_; }
   // The same for all who name it so.
   std::shared_ptr<ModelGroup> GroupOf(const std::string& name);
@@ -150,7 +150,7 @@ class ModelCluster {
   std::mt19937_64 random_;
   MemoryStorage storage_;
   StorageCheckpointArchive archive_{storage_, "/checkpoints"};
-  TestExecutor executor_;
+  TaskQueue executor_;
   std::unique_ptr<SimulatedCluster> cluster_;
   std::vector<Server> servers_{2};
   std::map<std::string, std::shared_ptr<ModelGroup>> groups_;

@@ -130,7 +130,7 @@ absl::Status HistoryWorld::CheckCheckpoint() {
     tally_.delta_files += reader->header().has_base_clock();
   }
   FakeLogFileSystem files;
-  TestExecutor executor;
+  TaskQueue executor;
   ShardEngine::Options options;
   options.store = std::make_shared<MemoryStore>();
   options.log_dir = "/logs";

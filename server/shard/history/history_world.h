@@ -16,7 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "common/checkpoint/memory_storage.h"
 #include "server/shard/history/history_workload.h"
-#include "server/shard/resources/test_executor.h"
+#include "server/shard/resources/task_queue.h"
 #include "server/shard/shard_engine.h"
 #include "server/shard/storage/fake_log_file.h"
 #include "server/shard/storage/fake_store.h"
@@ -85,9 +85,9 @@ class HistoryWorld {
     std::vector<uint32_t> partitions;
     std::shared_ptr<FakeStore> store = std::make_shared<FakeStore>();
     FakeLogFileSystem files;
-    TestExecutor executor;
+    TaskQueue executor;
     // Runs the writing of cut files.
-    TestExecutor file_executor;
+    TaskQueue file_executor;
     std::unique_ptr<ShardEngine> engine;
     // Point at which to crash, and how many passes of that point from now.
     std::string crash_point;

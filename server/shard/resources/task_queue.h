@@ -14,13 +14,19 @@ class TaskQueue final : public Executor {
  public:
   void Add(std::function<void()> task) override { tasks_.push_back(std::move(task)); }
 
+  bool idle() const { return tasks_.empty(); }
+
+  // Runs the oldest task, if there is one.
+  void RunOne() {
+    if (idle()) return;
+    const std::function<void()> task = std::move(tasks_.front());
+    tasks_.pop_front();
+    task();
+  }
+
   // Runs all tasks, and the tasks that they add.
   void RunAll() {
-    while (!tasks_.empty()) {
-      const std::function<void()> task = std::move(tasks_.front());
-      tasks_.pop_front();
-      task();
-    }
+    while (!idle()) RunOne();
   }
 
  private:
