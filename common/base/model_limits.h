@@ -18,7 +18,7 @@ inline constexpr uint64_t kMaxFeedForward = 1 << 18;
 inline constexpr uint64_t kMaxHeadDim = 256;
 inline constexpr uint64_t kMaxContext = 1 << 20;
 // Limit of a sequence's elements, context · width, each of which dropout has to number
-// (common/kernels/dropout.h).
+// (common/kernels/transformer/dropout.h).
 inline constexpr uint64_t kMaxDropoutElements = uint64_t{1} << 35;
 inline constexpr uint64_t kMaxVocabulary = 1 << 24;
 inline constexpr uint64_t kMaxVocabularyMultiple = 1 << 16;

@@ -4,11 +4,11 @@
 
 #include "absl/types/optional.h"
 #include "common/compute/with_type.h"
-#include "common/kernels/activation.h"
-#include "common/kernels/convert.h"
-#include "common/kernels/cross_entropy_rows.h"
-#include "common/kernels/gemm.h"
-#include "common/kernels/row_sums.h"
+#include "common/kernels/gemm/gemm.h"
+#include "common/kernels/gemm/row_sums.h"
+#include "common/kernels/transformer/activation.h"
+#include "common/kernels/transformer/convert.h"
+#include "common/kernels/transformer/cross_entropy_rows.h"
 
 namespace muster {
 namespace {

@@ -6,7 +6,7 @@
 #include "common/kernels/accumulation.h"
 #include "common/kernels/device/device_cross_entropy.h"
 #include "common/kernels/device/device_dropout.h"
-#include "common/kernels/dropout.h"
+#include "common/kernels/transformer/dropout.h"
 #include "common/tensor/dtype.h"
 
 namespace muster {
@@ -15,9 +15,9 @@ namespace muster {
 // shape behind each is its own. T is the type of computation that the operation names: f32, bf16
 // or f16. N are the rows: tokens of all sequences.
 
-// The elements that one use of dropout drops (common/kernels/dropout.h). The values that change
-// from micro-batch to micro-batch are read from the ops' memory when the operation runs, so that a
-// recorded operation serves all of them.
+// The elements that one use of dropout drops (common/kernels/transformer/dropout.h). The values
+// that change from micro-batch to micro-batch are read from the ops' memory when the operation
+// runs, so that a recorded operation serves all of them.
 struct OpDropout {
   uint64_t key = 0;
   uint32_t threshold = 0;

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "common/compute/ops_contract.h"
-#include "common/kernels/activation.h"
-#include "common/kernels/convert.h"
-#include "common/kernels/dropout.h"
+#include "common/kernels/transformer/activation.h"
+#include "common/kernels/transformer/convert.h"
+#include "common/kernels/transformer/dropout.h"
 
 namespace muster {
 namespace {

@@ -3,9 +3,9 @@
 #include <type_traits>
 
 #include "common/compute/ops_contract.h"
-#include "common/kernels/activation.h"
-#include "common/kernels/gemm.h"
-#include "common/kernels/row_sums.h"
+#include "common/kernels/gemm/gemm.h"
+#include "common/kernels/gemm/row_sums.h"
+#include "common/kernels/transformer/activation.h"
 
 namespace muster {
 namespace {

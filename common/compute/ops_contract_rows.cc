@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "common/compute/ops_contract.h"
-#include "common/kernels/cross_entropy_rows.h"
+#include "common/kernels/transformer/cross_entropy_rows.h"
 
 namespace muster {
 namespace {

@@ -19,8 +19,8 @@ struct GradientControl;
 
 // Where a transformer's training keeps everything on a device: for the engine (worker/device),
 // which takes that memory, and for those who only ask how much it is. Letters as in
-// worker/nn/transformer_arrays.h; N are the tokens of the largest micro-batch. Arrays of a smaller
-// one begin where the largest's do.
+// worker/nn/transformer/transformer_arrays.h; N are the tokens of the largest micro-batch. Arrays
+// of a smaller one begin where the largest's do.
 
 // What must be there beside it: room for graphs, code and cuBLASLt's buffers, ...
 inline constexpr uint64_t kDeviceHeadroomBytes = uint64_t{256} << 20;

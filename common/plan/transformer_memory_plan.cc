@@ -10,9 +10,9 @@ namespace {
 constexpr uint64_t kFloat = sizeof(float);
 // Arrays of an arena begin on cache lines.
 constexpr uint64_t kLine = 64;
-// Logits that the head holds at a time (worker/nn/language_head.h).
+// Logits that the head holds at a time (worker/nn/transformer/language_head.h).
 constexpr uint64_t kMostLogits = (uint64_t{256} << 20) / kFloat;
-// Of a product of 16-bit numbers, what is f32 at a time (common/kernels/gemm.cc).
+// Of a product of 16-bit numbers, what is f32 at a time (common/kernels/gemm/gemm.cc).
 constexpr uint64_t kWideA = uint64_t{1} << 20;
 constexpr uint64_t kWideB = uint64_t{3} << 20;
 constexpr uint64_t kSmallestBlock = 64;
@@ -132,7 +132,8 @@ uint64_t PlanTransformerScratch(const ModelSize& model, uint64_t sequences,
                                 uint64_t threads) {
   const TransformerSize& size = *model.transformer;
   const uint64_t N = TokensOf(size, sequences);
-  // Queries, keys, values and two gradients of one head (common/kernels/attention_tiles.h).
+  // Queries, keys, values and two gradients of one head
+  // (common/kernels/transformer/attention_tiles.h).
   const uint64_t head = RoundUp(size.C / size.heads, 16);
   const uint64_t floats = threads * head * 5 * (RoundUp(size.T, 64) + 64);
   if (multiply_bf16 && compute.type() == v1::ComputeSpec::BF16) return floats * kFloat;

@@ -11,7 +11,7 @@
 namespace muster {
 
 // Bytes of a transformer's arrays for one micro-batch, as worker/nn's TransformerMemory lays them
-// out; worker/nn/transformer_memory.h says what each kind of recomputation keeps.
+// out; worker/nn/transformer/transformer_memory.h says what each kind of recomputation keeps.
 struct TransformerActivations {
   // What every block keeps for itself.
   uint64_t kept = 0;

@@ -37,7 +37,7 @@
 #include "common/base/mutex_tuning.h"
 #include "common/base/status_macros.h"
 #include "common/daemon/parse_flags.h"
-#include "common/kernels/gemm.h"
+#include "common/kernels/gemm/gemm.h"
 #include "tests/benchmarks/harness/child_process.h"
 #include "tests/benchmarks/harness/record.h"
 #include "tests/benchmarks/train_case.h"

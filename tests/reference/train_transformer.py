@@ -10,7 +10,7 @@ kind (LayerNorm, learned positions, GELU, tied head, biases where the file has t
 matrices, clipping by global norm, cosine schedule with warm-up, dropout of the embedding, of both branches and,
 with --attention-dropout, of attention's probabilities.
 The order of examples is that of worker/data/sampling/sampler.h and dropout's masks are those of
-common/kernels/dropout.h, so that both train on the same numbers. Prints a line of JSON for each evaluation on
+common/kernels/transformer/dropout.h, so that both train on the same numbers. Prints a line of JSON for each evaluation on
 the held-out end of the text: step, tokens, seconds (of training alone, without making masks), loss per token of
 the last step, bits per byte.
 
@@ -80,7 +80,7 @@ class Permutation:
 
 
 class DropoutMasks:
-    """What each use of dropout multiplies by in one step (common/kernels/dropout.h)."""
+    """What each use of dropout multiplies by in one step (common/kernels/transformer/dropout.h)."""
 
     def __init__(self, seed, probability, examples, shape):
         self.key = xxhash.xxh3_64_intdigest(b"dropout", seed=seed)
@@ -106,7 +106,7 @@ class DropoutMasks:
 
 
 class ProbabilityMasks:
-    """The same of attention's probabilities (common/kernels/attention.h): a query's keys are an example."""
+    """The same of attention's probabilities (common/kernels/transformer/attention.h): a query's keys are an example."""
 
     def __init__(self, seed, probability, examples, heads, length):
         self.masks = DropoutMasks(seed, probability, examples * heads * length, (length,))

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files/bytes_of_file.h"
-#include "common/kernels/row_sums.h"
+#include "common/kernels/gemm/row_sums.h"
 #include "common/optim/optimizer.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"

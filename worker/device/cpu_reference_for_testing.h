@@ -10,7 +10,7 @@
 #include "common/optim/optimizer.h"
 #include "worker/data/batch.h"
 #include "worker/nn/model.h"
-#include "worker/nn/transformer_shape.h"
+#include "worker/nn/transformer/transformer_shape.h"
 
 namespace muster {
 

@@ -11,8 +11,8 @@
 #include "common/kernels/device/device_dropout.h"
 #include "worker/data/batch.h"
 #include "worker/device/device_memory_plan.h"
-#include "worker/nn/transformer_arrays.h"
-#include "worker/nn/transformer_shape.h"
+#include "worker/nn/transformer/transformer_arrays.h"
+#include "worker/nn/transformer/transformer_shape.h"
 
 namespace muster {
 

@@ -96,7 +96,7 @@ TEST(DeviceMemoryPlanTest, SixteenBytesAParameterAndTwoForTheRoundedCopy) {
 }
 
 // 3 C + Q + U + F elements and two residual streams for each token and block; see
-// worker/nn/transformer_memory.h.
+// worker/nn/transformer/transformer_memory.h.
 TEST(DeviceMemoryPlanTest, ActivationsAreWhatRecomputationLeaves) {
   const TransformerShape shape = Gpt2Small();
   const size_t N = 16 * 1024, C = 768, L = 12, H = 12;

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "common/tensor/dtype.h"
-#include "worker/nn/transformer_arrays.h"
-#include "worker/nn/transformer_shape.h"
+#include "worker/nn/transformer/transformer_arrays.h"
+#include "worker/nn/transformer/transformer_shape.h"
 
 namespace muster {
 

@@ -7,8 +7,8 @@
 #include "absl/status/statusor.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/tensor_spec.h"
-#include "worker/nn/transformer_shape.h"
-#include "worker/nn/transformer_tensors.h"
+#include "worker/nn/transformer/transformer_shape.h"
+#include "worker/nn/transformer/transformer_tensors.h"
 
 namespace muster {
 

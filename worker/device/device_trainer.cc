@@ -11,7 +11,7 @@
 #include "common/kernels/device/device_arrays.h"
 #include "common/kernels/device/device_attention.h"
 #include "common/kernels/device/device_norm.h"
-#include "common/kernels/rotary.h"
+#include "common/kernels/transformer/rotary.h"
 #include "common/partition/initial_values.h"
 #include "common/plan/device_memory_layout.h"
 

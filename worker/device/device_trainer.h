@@ -24,7 +24,7 @@
 #include "worker/device/device_parameters.h"
 #include "worker/device/device_transformer.h"
 #include "worker/nn/loss_scaler.h"
-#include "worker/nn/transformer_shape.h"
+#include "worker/nn/transformer/transformer_shape.h"
 #include "worker/strategy/bucket_plan.h"
 #include "worker/strategy/series_position.h"
 
@@ -73,7 +73,7 @@ enum class DeviceSpace { kWeights, kGradients, kFirstMoments, kSecondMoments };
 // Trains a transformer on one device, or on the devices of a group of ranks, each a whole replica
 // (data parallel): forward, backward, the sum of gradients over ranks, clipping by global norm, and
 // AdamW, all in one block of device memory that is planned before the first step. The weights,
-// their names and shapes are worker/nn/transformer_tensors.h's.
+// their names and shapes are worker/nn/transformer/transformer_tensors.h's.
 //
 //   BeginStep(clock); AddMicroBatch(…, kMoreFollow) …; AddMicroBatch(…, kLast);
 //   EndStep(learning_rate)

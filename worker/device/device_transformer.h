@@ -11,12 +11,12 @@
 #include "common/device/matmul/device_matmul.h"
 #include "common/kernels/device/device_dropout.h"
 #include "common/kernels/device/device_norm.h"
-#include "common/kernels/token_embedding.h"
+#include "common/kernels/transformer/token_embedding.h"
 #include "worker/device/device_memory_plan.h"
 #include "worker/device/device_options.h"
 #include "worker/device/device_parameters.h"
-#include "worker/nn/transformer_arrays.h"
-#include "worker/nn/transformer_shape.h"
+#include "worker/nn/transformer/transformer_arrays.h"
+#include "worker/nn/transformer/transformer_shape.h"
 
 namespace muster {
 

@@ -14,7 +14,7 @@
 #include "proto/job.pb.h"
 #include "worker/generate/generator.h"
 #include "worker/models/resolve_transformer.h"
-#include "worker/nn/transformer_tensors.h"
+#include "worker/nn/transformer/transformer_tensors.h"
 
 namespace muster {
 namespace {

@@ -10,12 +10,12 @@
 #include "common/kernels/elementwise.h"
 #include "proto/job.pb.h"
 #include "worker/models/checks.h"
-#include "worker/nn/embedding_join.h"
-#include "worker/nn/factorization_machine_layer.h"
-#include "worker/nn/heads.h"
-#include "worker/nn/key_deduplicator.h"
-#include "worker/nn/perceptron.h"
-#include "worker/nn/sparse_linear.h"
+#include "worker/nn/layers/embedding_join.h"
+#include "worker/nn/layers/factorization_machine_layer.h"
+#include "worker/nn/layers/heads.h"
+#include "worker/nn/layers/key_deduplicator.h"
+#include "worker/nn/layers/perceptron.h"
+#include "worker/nn/layers/sparse_linear.h"
 
 namespace muster {
 namespace {

@@ -7,11 +7,11 @@
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"
 #include "worker/models/checks.h"
-#include "worker/nn/bias_layer.h"
-#include "worker/nn/heads.h"
-#include "worker/nn/key_deduplicator.h"
-#include "worker/nn/linear_layer.h"
-#include "worker/nn/sparse_linear.h"
+#include "worker/nn/layers/bias_layer.h"
+#include "worker/nn/layers/heads.h"
+#include "worker/nn/layers/key_deduplicator.h"
+#include "worker/nn/layers/linear_layer.h"
+#include "worker/nn/layers/sparse_linear.h"
 
 namespace muster {
 namespace {

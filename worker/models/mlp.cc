@@ -7,8 +7,8 @@
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"
 #include "worker/models/checks.h"
-#include "worker/nn/heads.h"
-#include "worker/nn/perceptron.h"
+#include "worker/nn/layers/heads.h"
+#include "worker/nn/layers/perceptron.h"
 
 namespace muster {
 namespace {

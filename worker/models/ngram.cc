@@ -9,10 +9,10 @@
 #include "proto/job.pb.h"
 #include "worker/models/checks.h"
 #include "worker/models/ngram_keys.h"
-#include "worker/nn/embedding_join.h"
-#include "worker/nn/heads.h"
-#include "worker/nn/key_deduplicator.h"
-#include "worker/nn/perceptron.h"
+#include "worker/nn/layers/embedding_join.h"
+#include "worker/nn/layers/heads.h"
+#include "worker/nn/layers/key_deduplicator.h"
+#include "worker/nn/layers/perceptron.h"
 
 namespace muster {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "worker/nn/transformer_arrays.h"
-#include "worker/nn/transformer_shape.h"
+#include "worker/nn/transformer/transformer_arrays.h"
+#include "worker/nn/transformer/transformer_shape.h"
 
 namespace muster {
 

@@ -6,11 +6,11 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/kernels/activation.h"
-#include "common/kernels/attention.h"
-#include "common/kernels/rotary.h"
-#include "common/kernels/token_embedding.h"
-#include "worker/nn/compute_context.h"
+#include "common/kernels/transformer/activation.h"
+#include "common/kernels/transformer/attention.h"
+#include "common/kernels/transformer/rotary.h"
+#include "common/kernels/transformer/token_embedding.h"
+#include "worker/nn/transformer/compute_context.h"
 
 namespace muster {
 namespace {

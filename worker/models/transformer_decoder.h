@@ -12,10 +12,10 @@
 #include "common/compute/host_ops.h"
 #include "worker/nn/activation_arena.h"
 #include "worker/nn/layer.h"
-#include "worker/nn/residual_norm.h"
-#include "worker/nn/transformer_arrays.h"
-#include "worker/nn/transformer_shape.h"
-#include "worker/nn/transformer_tensors.h"
+#include "worker/nn/transformer/residual_norm.h"
+#include "worker/nn/transformer/transformer_arrays.h"
+#include "worker/nn/transformer/transformer_shape.h"
+#include "worker/nn/transformer/transformer_tensors.h"
 
 namespace muster {
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/kernels/row_sums.h"
+#include "common/kernels/gemm/row_sums.h"
 
 namespace muster {
 

@@ -9,7 +9,7 @@
 #include "common/base/lost_state.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_reader.h"
-#include "common/kernels/row_sums.h"
+#include "common/kernels/gemm/row_sums.h"
 #include "common/partition/pulled_types.h"
 #include "common/partition/wire_dtype.h"
 #include "proto/cluster_service.pb.h"

@@ -34,7 +34,7 @@ struct MatmulChoice {
 };
 
 // Matrix products on a device, with f32 accumulation. On CUDA by cuBLASLt: no TF32 for f32, and no
-// reduction in 16 bits. Emulated, by the CPU's products (common/kernels/gemm.h).
+// reduction in 16 bits. Emulated, by the CPU's products (common/kernels/gemm/gemm.h).
 //
 // An algorithm is chosen once for each product (extents, types, strides, alignment) and kept. While
 // measuring (StartMeasuring … StopMeasuring, at warm-up) the library's first proposals are timed on

@@ -9,8 +9,8 @@
 #include "common/base/status_macros.h"
 #include "common/device/matmul/device_matmul.h"
 #include "common/device/stream_access.h"
-#include "common/kernels/activation.h"
-#include "common/kernels/gemm.h"
+#include "common/kernels/gemm/gemm.h"
+#include "common/kernels/transformer/activation.h"
 #include "common/tensor/float16.h"
 
 namespace muster {

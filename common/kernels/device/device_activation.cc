@@ -5,8 +5,8 @@
 namespace muster {
 namespace {
 
-// As common/kernels/activation_loops.h: GELU's tanh form is x · sigmoid(2u), 2u = x · (linear +
-// cubic · x²).
+// As common/kernels/transformer/activation_loops.h: GELU's tanh form is x · sigmoid(2u), 2u = x ·
+// (linear + cubic · x²).
 constexpr float kGeluLinear = 1.5957691216057308f;  // 2 √(2/π)
 constexpr float kGeluCubic = kGeluLinear * 0.044715f;
 

@@ -9,7 +9,7 @@ namespace muster {
 
 class DeviceStream;
 
-// common/kernels/activation.h on a device; aliasing as there. Types: f32, bf16, f16.
+// common/kernels/transformer/activation.h on a device; aliasing as there. Types: f32, bf16, f16.
 void DeviceGelu(DeviceStream& stream, DType type, int64_t n, const void* x, void* y);
 void DeviceGeluBackward(DeviceStream& stream, DType type, int64_t n, const void* x, const void* dy,
                         void* dx);

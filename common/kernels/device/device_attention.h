@@ -4,18 +4,19 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/kernels/attention.h"
 #include "common/kernels/device/device_dropout.h"
 #include "common/kernels/device/device_sizes.h"
+#include "common/kernels/transformer/attention.h"
 #include "common/tensor/dtype.h"
 
 namespace muster {
 
 class DeviceStream;
 
-// common/kernels/attention.h on a device: shapes, layouts and meaning are those there. bf16 and f16
-// multiply on tensor cores with f32 sums (probabilities and their gradients are rounded to the type
-// before the second products), f32 in f32. The same bits every time: no atomics.
+// common/kernels/transformer/attention.h on a device: shapes, layouts and meaning are those there.
+// bf16 and f16 multiply on tensor cores with f32 sums (probabilities and their gradients are
+// rounded to the type before the second products), f32 in f32. The same bits every time: no
+// atomics.
 
 // Whether the kernels take it: D at most 256. 16-bit types reach tensor cores where D and the
 // strides are multiples of 8 and the arrays aligned to 16 bytes; else they are computed as f32 is.

@@ -9,8 +9,8 @@ namespace muster {
 
 class DeviceStream;
 
-// common/kernels/cross_entropy_rows.h on a device: of some rows of logits the loss, and their
-// gradient in place. Probabilities are not stored.
+// common/kernels/transformer/cross_entropy_rows.h on a device: of some rows of logits the loss, and
+// their gradient in place. Probabilities are not stored.
 struct DeviceCrossEntropyShape {
   int64_t rows = 0;
   // Columns of logits and gradient.

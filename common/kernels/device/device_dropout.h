@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "common/kernels/dropout.h"
+#include "common/kernels/transformer/dropout.h"
 #include "common/tensor/dtype.h"
 
 namespace muster {
@@ -18,8 +18,8 @@ struct DropoutClock {
   uint64_t first_example = 0;
 };
 
-// A DropoutMask for kernels: common/kernels/dropout.h says which elements are dropped, here as
-// there, bit for bit.
+// A DropoutMask for kernels: common/kernels/transformer/dropout.h says which elements are dropped,
+// here as there, bit for bit.
 struct DeviceDropout {
   uint64_t key = 0;
   uint32_t threshold = 0;

@@ -2,12 +2,12 @@
 #include <cmath>
 #include <vector>
 
-#include "common/kernels/activation.h"
 #include "common/kernels/device/device_activation.h"
 #include "common/kernels/device/device_arrays.h"
 #include "common/kernels/device/device_dropout.h"
 #include "common/kernels/device/device_rotary.h"
 #include "common/kernels/device/device_test_lib.h"
+#include "common/kernels/transformer/activation.h"
 
 namespace muster {
 namespace {

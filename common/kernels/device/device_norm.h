@@ -5,14 +5,14 @@
 
 #include "common/kernels/device/device_dropout.h"
 #include "common/kernels/device/device_sizes.h"
-#include "common/kernels/norm.h"
+#include "common/kernels/transformer/norm.h"
 #include "common/tensor/dtype.h"
 
 namespace muster {
 
 class DeviceStream;
 
-// common/kernels/norm.h on a device: shapes and meaning are those there.
+// common/kernels/transformer/norm.h on a device: shapes and meaning are those there.
 //   sum = x + dropout(branch);  out = norm(sum) · gain + bias
 // `type` is of the branch and of the norm's output: f32, bf16 or f16; all else is f32. The same
 // bits every time: no atomics.

@@ -10,7 +10,7 @@
 #include "common/kernels/device/device_optimizer.h"
 #include "common/kernels/device/device_test_lib.h"
 #include "common/kernels/elementwise.h"
-#include "common/kernels/row_sums.h"
+#include "common/kernels/gemm/row_sums.h"
 
 namespace muster {
 namespace {

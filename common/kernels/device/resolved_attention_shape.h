@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "common/kernels/attention.h"
 #include "common/kernels/device/simt.h"
+#include "common/kernels/transformer/attention.h"
 
 namespace muster {
 

@@ -1,0 +1,120 @@
+#include "common/kernels/transformer/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "common/kernels/aligned_floats.h"
+#include "common/kernels/parallel_for.h"
+#include "common/kernels/transformer/attention_tiles.h"
+#include "common/kernels/transformer/vector_kernels.h"
+
+namespace muster {
+namespace {
+
+AlignedFloats& ThreadScratch() {
+  thread_local AlignedFloats scratch;
+  return scratch;
+}
+
+int64_t QkvStride(const AttentionShape& shape) {
+  return shape.qkv_stride != 0 ? shape.qkv_stride : (shape.H + 2 * shape.KV) * shape.D;
+}
+
+}  // namespace
+
+template <typename T>
+void Attention(const AttentionShape& shape, const T* qkv, T* out, float* logsumexp,
+               const AttentionDropout& dropout) {
+  const TypedVectorKernels<T>& kernels = ActiveKernelsOf<T>();
+  const int64_t pieces = (shape.T + kQueriesOfUnit - 1) / kQueriesOfUnit;
+  ParallelFor(shape.B * shape.H * pieces, 1, [&](int64_t unit, int64_t) {
+    const int64_t begin = unit % pieces * kQueriesOfUnit;
+    const int64_t end = std::min(begin + kQueriesOfUnit, shape.T);
+    float* scratch = ThreadScratch().Reserve(AttentionScratch(shape.T, shape.D));
+    kernels.attention(shape, dropout, qkv, unit / pieces / shape.H, unit / pieces % shape.H, begin,
+                      end, scratch, out, logsumexp);
+  });
+}
+
+template <typename T>
+void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out,
+                       const float* logsumexp, const T* dout, T* dqkv,
+                       const AttentionDropout& dropout) {
+  if (shape.T == 0) return;
+  const TypedVectorKernels<T>& kernels = ActiveKernelsOf<T>();
+  ParallelFor(shape.B * shape.KV, 1, [&](int64_t unit, int64_t) {
+    float* scratch = ThreadScratch().Reserve(AttentionBackwardScratch(shape.T, shape.D));
+    kernels.attention_backward(shape, dropout, qkv, out, logsumexp, dout, unit / shape.KV,
+                               unit % shape.KV, scratch, dqkv);
+  });
+}
+
+template <typename T>
+void AppendKeyValues(const AttentionShape& shape, int64_t first_position, const T* qkv,
+                     const KeyValueCache<T>& cache) {
+  const int64_t D = shape.D;
+  for (int64_t b = 0; b < shape.B; ++b) {
+    for (int64_t t = 0; t < shape.T; ++t) {
+      const T* keys = qkv + (b * shape.T + t) * QkvStride(shape) + shape.H * D;
+      const T* values = keys + shape.KV * D;
+      for (int64_t kv = 0; kv < shape.KV; ++kv) {
+        const int64_t place = ((b * shape.KV + kv) * cache.capacity + first_position + t) * D;
+        std::memcpy(cache.keys + place, keys + kv * D, D * sizeof(T));
+        std::memcpy(cache.values + place, values + kv * D, D * sizeof(T));
+      }
+    }
+  }
+}
+
+template <typename T>
+void CachedAttention(const AttentionShape& shape, int64_t first_position, const T* qkv,
+                     const KeyValueCache<T>& cache, T* out) {
+  const TypedVectorKernels<T>& kernels = ActiveKernelsOf<T>();
+  const int64_t D = shape.D;
+  const int64_t out_stride = shape.out_stride != 0 ? shape.out_stride : shape.H * D;
+  const float scale = shape.scale != 0
+                          ? shape.scale
+                          : 1.0f / std::sqrt(static_cast<float>(std::max<int64_t>(D, 1)));
+  // A thread takes the heads of as many tokens as make some 10 µs.
+  const int64_t grain = std::max<int64_t>(1, (1 << 16) / ((first_position + shape.T) * D + 1));
+  ParallelFor(shape.B * shape.T * shape.H, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = i / shape.H, h = i % shape.H;
+      const int64_t b = row / shape.T, t = row % shape.T;
+      const int64_t length = first_position + t + 1;
+      const int64_t head = (b * shape.KV + h / (shape.H / shape.KV)) * cache.capacity * D;
+      kernels.cached_attention(D, length, scale, qkv + row * QkvStride(shape) + h * D,
+                               cache.keys + head, cache.values + head,
+                               ThreadScratch().Reserve(PaddedHead(length)),
+                               out + row * out_stride + h * D);
+    }
+  });
+}
+
+template void Attention(const AttentionShape&, const float*, float*, float*,
+                        const AttentionDropout&);
+template void Attention(const AttentionShape&, const BFloat16*, BFloat16*, float*,
+                        const AttentionDropout&);
+template void Attention(const AttentionShape&, const Float16*, Float16*, float*,
+                        const AttentionDropout&);
+template void AttentionBackward(const AttentionShape&, const float*, const float*, const float*,
+                                const float*, float*, const AttentionDropout&);
+template void AttentionBackward(const AttentionShape&, const BFloat16*, const BFloat16*,
+                                const float*, const BFloat16*, BFloat16*, const AttentionDropout&);
+template void AttentionBackward(const AttentionShape&, const Float16*, const Float16*, const float*,
+                                const Float16*, Float16*, const AttentionDropout&);
+template void AppendKeyValues(const AttentionShape&, int64_t, const float*,
+                              const KeyValueCache<float>&);
+template void AppendKeyValues(const AttentionShape&, int64_t, const BFloat16*,
+                              const KeyValueCache<BFloat16>&);
+template void AppendKeyValues(const AttentionShape&, int64_t, const Float16*,
+                              const KeyValueCache<Float16>&);
+template void CachedAttention(const AttentionShape&, int64_t, const float*,
+                              const KeyValueCache<float>&, float*);
+template void CachedAttention(const AttentionShape&, int64_t, const BFloat16*,
+                              const KeyValueCache<BFloat16>&, BFloat16*);
+template void CachedAttention(const AttentionShape&, int64_t, const Float16*,
+                              const KeyValueCache<Float16>&, Float16*);
+
+}  // namespace muster

@@ -1,0 +1,90 @@
+#ifndef MUSTER_COMMON_KERNELS_TRANSFORMER_ATTENTION_H_
+#define MUSTER_COMMON_KERNELS_TRANSFORMER_ATTENTION_H_
+
+#include <cstdint>
+
+#include "common/kernels/transformer/dropout.h"
+#include "common/tensor/bfloat16.h"
+
+namespace muster {
+
+// Causal self-attention of B sequences of T tokens, H query heads that share KV key-value heads
+// (query head h reads key-value head h / (H / KV)), D elements each.
+//
+// A row of qkv is [H query heads | KV key heads | KV value heads], each head D elements; row b · T
+// + t is token t of sequence b. Queries and keys are rotated already where positions are rotary.
+//
+// By tiles with online softmax (Dao et al., "FlashAttention", 2022; Rabe and Staats, 2021): no T ×
+// T array exists; backward computes probabilities again from the logsumexp of each row. Arithmetic
+// is f32 for both types, with fused multiply-add where the machine has it: for one instruction set
+// the same bits on any number of threads.
+//
+// All run on ComputeThreads() threads (forward by sequences, heads and runs of queries; backward by
+// sequences and key-value heads) and keep scratch of about 5 · T · D floats a thread (D rounded up
+// to 16) for the thread's life. Thread-safe. Extents may be 0. T is float, BFloat16 or Float16.
+struct AttentionShape {
+  int64_t B = 0;
+  int64_t T = 0;
+  // Query heads.
+  int64_t H = 0;
+  // Key-value heads; H is a multiple of it.
+  int64_t KV = 0;
+  // At most 256.
+  int64_t D = 0;
+  // Elements from one row of qkv to the next; 0: (H + 2 KV) · D.
+  int64_t qkv_stride = 0;
+  // Elements from one row of the output [B · T, H · D] to the next; 0: H · D.
+  int64_t out_stride = 0;
+  // What products of queries and keys are multiplied by; 0: 1 / √D.
+  float scale = 0;
+};
+
+// Dropout of the probabilities, after the softmax: a row's sum is that of all. Keys of query t of
+// head h of the sequence with global index x are the elements of the mask's example (x · H + h) · T
+// + t.
+struct AttentionDropout {
+  // Null: nothing is dropped.
+  const DropoutMask* mask = nullptr;
+  // Global index of the first sequence.
+  uint64_t first_example = 0;
+};
+
+// out = dropout(softmax(scale · q kᵀ, causal)) · v, laid out [B · T, H · D]; logsumexp[b, h, t]
+// (f32, [B, H, T]) for backward, null where there is none.
+template <typename T>
+void Attention(const AttentionShape& shape, const T* qkv, T* out, float* logsumexp,
+               const AttentionDropout& dropout = {});
+
+// dqkv, laid out as qkv (with qkv_stride; what lies between rows is left alone), is written from
+// dout, laid out as out. `out`, `logsumexp` and `dropout` are forward's. dqkv may be qkv itself:
+// what a head needs is read before it is written.
+template <typename T>
+void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out,
+                       const float* logsumexp, const T* dout, T* dqkv,
+                       const AttentionDropout& dropout = {});
+
+// Keys and values of one layer, for generation: [B, KV, capacity, D] each.
+template <typename T>
+struct KeyValueCache {
+  T* keys = nullptr;
+  T* values = nullptr;
+  int64_t capacity = 0;
+};
+
+// Writes the keys and values of qkv's T tokens of each sequence into the cache at positions
+// [first_position, first_position + T). shape.H says how many query heads to pass over. REQUIRES:
+// first_position + T <= capacity.
+template <typename T>
+void AppendKeyValues(const AttentionShape& shape, int64_t first_position, const T* qkv,
+                     const KeyValueCache<T>& cache);
+
+// Attention of the T tokens of qkv (often one), at positions [first_position, first_position + T),
+// over the cache, in which their own keys and values already are: token t sees positions <=
+// first_position + t. Only queries are read from qkv.
+template <typename T>
+void CachedAttention(const AttentionShape& shape, int64_t first_position, const T* qkv,
+                     const KeyValueCache<T>& cache, T* out);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_KERNELS_TRANSFORMER_ATTENTION_H_

@@ -1,0 +1,449 @@
+#ifndef MUSTER_COMMON_KERNELS_TRANSFORMER_ATTENTION_LOOPS_H_
+#define MUSTER_COMMON_KERNELS_TRANSFORMER_ATTENTION_LOOPS_H_
+
+#include <cstdint>
+
+#include "common/kernels/transformer/array_loops.h"
+#include "common/kernels/transformer/attention.h"
+#include "common/kernels/transformer/attention_tiles.h"
+#include "common/kernels/transformer/dropout_loops.h"
+#include "common/kernels/transformer/tile_product.h"
+#include "common/kernels/transformer/vec16.h"
+
+// Loops of attention.h. Included by vector_kernels_*.cc alone; see array_loops.h.
+//
+// Keys go by panels of 64, kept transposed, so that a product of queries and keys runs along keys:
+// a panel of keys or values (16 KiB for D = 64) stays in the first-level cache while the row blocks
+// of a tile of queries pass over it. Row blocks of six queries stop at the diagonal: what lies
+// beyond is neither computed nor read, but for the rest of a vector.
+//
+// Forward, for a tile of queries and runs of kAttentionRun keys: s = q kᵀ (q scaled); per row the
+// new maximum m', p = e^(s - m'); sums and output so far times e^(m - m'); o += f p v, f being
+// dropout's factors.
+// Backward, for a tile of queries and a panel of keys: p = e^(s - logsumexp); dv += (f p)ᵀ do; ds =
+// p · (f do vᵀ - δ) with δ = do · o per row; dq += ds k; dk += dsᵀ q.
+
+namespace muster {
+namespace {
+
+// A panel's factors of dropout are made at once.
+static_assert(kKeyPanel == kDropoutRun && kAttentionRun % kDropoutRun == 0);
+
+struct HeadLayout {
+  int64_t qkv_stride;
+  int64_t out_stride;
+  int64_t padded_D;
+  float scale;
+};
+
+MUSTER_ALWAYS_INLINE HeadLayout LayoutOf(const AttentionShape& shape) {
+  return {
+      .qkv_stride = shape.qkv_stride != 0 ? shape.qkv_stride : (shape.H + 2 * shape.KV) * shape.D,
+      .out_stride = shape.out_stride != 0 ? shape.out_stride : shape.H * shape.D,
+      .padded_D = PaddedHead(shape.D),
+      .scale =
+          shape.scale != 0 ? shape.scale : 1.0f / __builtin_sqrtf(static_cast<float>(shape.D))};
+}
+
+MUSTER_ALWAYS_INLINE int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+MUSTER_ALWAYS_INLINE int64_t Larger(int64_t a, int64_t b) { return a > b ? a : b; }
+MUSTER_ALWAYS_INLINE int64_t RoundUp16(int64_t n) { return (n + 15) / 16 * 16; }
+
+// Asks for rows of D elements to be brought near: heads lie in rows of many kilobytes, across whose
+// pages the machine does not look ahead itself.
+enum class Use { kRead, kWrite };
+template <Use kUse, typename T>
+MUSTER_ALWAYS_INLINE void PrefetchRows(int64_t rows, int64_t D, const T* from, int64_t stride) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t i = 0; i < D; i += kLine) {
+      __builtin_prefetch(from + r * stride + i, kUse == Use::kWrite ? 1 : 0, 2);
+    }
+  }
+}
+// So many rows ahead while rows are copied.
+constexpr int64_t kRowsAhead = 16;
+
+// rows of D elements, `stride` apart, to f32 rows of padded_D, zeros behind D, times `factor`.
+template <typename T>
+void CopyRows(int64_t rows, int64_t D, const T* from, int64_t stride, float factor,
+              int64_t padded_D, float* to) {
+  for (int64_t r = 0; r < rows; ++r) {
+    if (r + kRowsAhead < rows) {
+      PrefetchRows<Use::kRead>(1, D, from + (r + kRowsAhead) * stride, stride);
+    }
+    ForVec16(D, [&](int64_t i, int64_t count) {
+      Store16(LoadUpTo(from + r * stride + i, count) * factor, to + r * padded_D + i);
+    });
+  }
+}
+
+template <typename T>
+void WriteRows(int64_t rows, int64_t D, const float* from, int64_t padded_D, float factor,
+               int64_t stride, T* to) {
+  for (int64_t r = 0; r < rows; ++r) {
+    if (r + kRowsAhead < rows) {
+      PrefetchRows<Use::kWrite>(1, D, to + (r + kRowsAhead) * stride, stride);
+    }
+    ForVec16(D, [&](int64_t i, int64_t count) {
+      StoreUpTo(Load16(from + r * padded_D + i) * factor, count, to + r * stride + i);
+    });
+  }
+}
+
+// rows of f32, padded_D each, to panels [padded_D, 64] of their transpose; `rows` is a multiple of
+// 64.
+void TransposeToPanels(int64_t rows, int64_t padded_D, const float* from, float* panels) {
+  for (int64_t r = 0; r < rows; r += kLanes) {
+    float* panel = panels + r / kKeyPanel * kKeyPanel * padded_D + r % kKeyPanel;
+    for (int64_t d = 0; d < padded_D; d += kLanes) {
+      TransposeBlock(from + r * padded_D + d, padded_D, panel + d * kKeyPanel, kKeyPanel);
+    }
+  }
+}
+
+void FillZero(int64_t n, float* x) {
+  ForVec16(n, [&](int64_t i, int64_t count) { StoreUpTo(Vec16{}, count, x + i); });
+}
+
+// One row's step of online softmax: s[0, count) becomes p, zeros follow up to `padded` (a multiple
+// of 16).
+struct SoftmaxRow {
+  float largest;
+  float sum;
+};
+
+// Returns what earlier sums and outputs are to be multiplied by.
+MUSTER_ALWAYS_INLINE float SoftmaxStep(int64_t count, int64_t padded, float* s, SoftmaxRow* row) {
+  Vec16 largest = Splat(row->largest);
+  for (int64_t i = 0; i < count; i += kVec16) {
+    const Vec16 value = Select(FirstLanes(count - i), Load16(s + i), largest);
+    largest = Max16(value, largest);
+  }
+  const float new_largest = MaxOf16(largest);
+  Vec16 sum = {};
+  for (int64_t i = 0; i < padded; i += kVec16) {
+    const Vec16 p = Select(FirstLanes(count - i), Exp16(Load16(s + i) - new_largest), Vec16{});
+    Store16(p, s + i);
+    sum += p;
+  }
+  float correction[kVec16];
+  Store16(Exp16(Splat(row->largest - new_largest)), correction);
+  row->sum = row->sum * correction[0] + Sum16(sum);
+  row->largest = new_largest;
+  return correction[0];
+}
+
+// The mask's example whose elements are the keys of query t of head h of sequence b.
+MUSTER_ALWAYS_INLINE uint64_t DropoutRow(const AttentionShape& shape,
+                                         const AttentionDropout& dropout, int64_t b, int64_t h,
+                                         int64_t t) {
+  return ((dropout.first_example + b) * shape.H + h) * shape.T + t;
+}
+
+// p[i] is times the factor of key k0 + i, for i < count; both a multiple of 16, k0 of 64.
+MUSTER_ALWAYS_INLINE void DropProbabilities(const DropoutMask& mask, uint64_t row, int64_t k0,
+                                            int64_t count, float* p) {
+  float factors[kDropoutRun];
+  for (int64_t i = 0; i < count; i += kDropoutRun) {
+    Factors64(mask, row, (k0 + i) / kDropoutRun, factors);
+    for (int64_t j = 0; j < Smaller(kDropoutRun, count - i); j += kVec16) {
+      Store16(Load16(p + i + j) * Load16(factors + j), p + i + j);
+    }
+  }
+}
+
+template <typename T>
+void AttentionLoop(const AttentionShape& shape, const AttentionDropout& dropout, const T* qkv,
+                   int64_t b, int64_t h, int64_t begin, int64_t end, float* scratch, T* out,
+                   float* logsumexp) {
+  const HeadLayout layout = LayoutOf(shape);
+  const int64_t D = shape.D, padded_D = layout.padded_D;
+  const int64_t kv = h / (shape.H / shape.KV);
+  const int64_t keys = PaddedKeys(end);
+  float* kt = scratch;
+  float* v = kt + keys * padded_D;
+  float* q = v + keys * padded_D;
+  float* o = q + kQueryTile * padded_D;
+  float* s = o + kQueryTile * padded_D;
+  SoftmaxRow rows[kQueryTile];
+
+  const T* tokens = qkv + b * shape.T * layout.qkv_stride;
+  const T* key_rows = tokens + (shape.H + kv) * D;
+  // v's place holds the keys until they are transposed.
+  CopyRows(end, D, key_rows, layout.qkv_stride, 1, padded_D, v);
+  FillZero((keys - end) * padded_D, v + end * padded_D);
+  TransposeToPanels(keys, padded_D, v, kt);
+  CopyRows(end, D, key_rows + shape.KV * D, layout.qkv_stride, 1, padded_D, v);
+
+  for (int64_t q0 = begin; q0 < end; q0 += kQueryTile) {
+    const int64_t n = Smaller(kQueryTile, end - q0);
+    CopyRows(n, D, tokens + q0 * layout.qkv_stride + h * D, layout.qkv_stride, layout.scale,
+             padded_D, q);
+    const int64_t next = Smaller(kQueryTile, end - q0 - n);
+    PrefetchRows<Use::kRead>(next, D, tokens + (q0 + n) * layout.qkv_stride + h * D,
+                             layout.qkv_stride);
+    T* out_rows = out + (b * shape.T + q0) * layout.out_stride + h * D;
+    PrefetchRows<Use::kWrite>(n, D, out_rows, layout.out_stride);
+    for (int64_t i = 0; i < n; ++i) rows[i] = {-__builtin_inff(), 0};
+    for (int64_t k0 = 0; k0 < q0 + n; k0 += kAttentionRun) {
+      for (int64_t k = k0; k < Smaller(k0 + kAttentionRun, q0 + n); k += kKeyPanel) {
+        for (int64_t r = 0; r < n; r += kBlockRows) {
+          const int64_t count = Smaller(kBlockRows, n - r);
+          const int64_t visible = q0 + r + count - k;
+          if (visible <= 0) continue;
+          Product<Layout::kRows>(count, Smaller(kKeyPanel, RoundUp16(visible)),
+                                 {.depth = D,
+                                  .a = q + r * padded_D,
+                                  .a_stride = padded_D,
+                                  .b = kt + k * padded_D,
+                                  .b_stride = kKeyPanel,
+                                  .c = s + r * kAttentionRun + k - k0,
+                                  .c_stride = kAttentionRun,
+                                  .add = false});
+        }
+      }
+      for (int64_t r = 0; r < n; ++r) {
+        const int64_t count = Smaller(kAttentionRun, q0 + r + 1 - k0);
+        const int64_t block_end = Smaller(r / kBlockRows * kBlockRows + kBlockRows, n);
+        const int64_t padded = Smaller(kAttentionRun, RoundUp16(q0 + block_end - k0));
+        float* p = s + r * kAttentionRun;
+        if (count <= 0) {
+          // Later rows of its block see some of these keys.
+          if (padded > 0) FillZero(padded, p);
+          continue;
+        }
+        const float correction = SoftmaxStep(count, padded, p, &rows[r]);
+        if (dropout.mask != nullptr) {
+          DropProbabilities(*dropout.mask, DropoutRow(shape, dropout, b, h, q0 + r), k0, padded, p);
+        }
+        if (k0 > 0 && correction != 1.0f) {
+          float* o_row = o + r * padded_D;
+          for (int64_t i = 0; i < padded_D; i += kVec16) {
+            Store16(Load16(o_row + i) * correction, o_row + i);
+          }
+        }
+      }
+      for (int64_t k = k0; k < Smaller(k0 + kAttentionRun, q0 + n); k += kKeyPanel) {
+        for (int64_t r = 0; r < n; r += kBlockRows) {
+          const int64_t count = Smaller(kBlockRows, n - r);
+          const int64_t visible = q0 + r + count - k;
+          if (visible <= 0) continue;
+          Product<Layout::kRows>(count, padded_D,
+                                 {.depth = Smaller(kKeyPanel, visible),
+                                  .a = s + r * kAttentionRun + k - k0,
+                                  .a_stride = kAttentionRun,
+                                  .b = v + k * padded_D,
+                                  .b_stride = padded_D,
+                                  .c = o + r * padded_D,
+                                  .c_stride = padded_D,
+                                  .add = k > 0});
+        }
+      }
+    }
+    for (int64_t r = 0; r < n; ++r) {
+      WriteRows(1, D, o + r * padded_D, padded_D, 1.0f / rows[r].sum, layout.out_stride,
+                out_rows + r * layout.out_stride);
+      if (logsumexp != nullptr) {
+        logsumexp[(b * shape.H + h) * shape.T + q0 + r] =
+            rows[r].largest + __builtin_logf(rows[r].sum);
+      }
+    }
+  }
+}
+
+// Places in the scratch of a backward unit.
+struct BackwardScratch {
+  float *kt, *vt, *k, *dk, *dv;
+  float *q, *dout, *dq, *p, *ds, *delta, *logsumexp;
+};
+
+// p and ds of rows [first, n) of a tile of queries from q0 on, for the panel of keys from k0 on:
+// first s and do vᵀ, then in place.
+MUSTER_ALWAYS_INLINE void BackwardProbabilities(const BackwardScratch& m, int64_t D,
+                                                int64_t padded_D, int64_t q0, int64_t n, int64_t k0,
+                                                int64_t first) {
+  for (int64_t r = first; r < n; r += kBlockRows) {
+    const int64_t count = Smaller(kBlockRows, n - r);
+    const int64_t columns = Smaller(kKeyPanel, RoundUp16(q0 + r + count - k0));
+    Product<Layout::kRows>(count, columns,
+                           {.depth = D,
+                            .a = m.q + r * padded_D,
+                            .a_stride = padded_D,
+                            .b = m.kt + k0 * padded_D,
+                            .b_stride = kKeyPanel,
+                            .c = m.p + r * kKeyPanel,
+                            .c_stride = kKeyPanel,
+                            .add = false});
+    Product<Layout::kRows>(count, columns,
+                           {.depth = D,
+                            .a = m.dout + r * padded_D,
+                            .a_stride = padded_D,
+                            .b = m.vt + k0 * padded_D,
+                            .b_stride = kKeyPanel,
+                            .c = m.ds + r * kKeyPanel,
+                            .c_stride = kKeyPanel,
+                            .add = false});
+  }
+}
+
+// `factors`: dropout's of the row and panel; null: nothing is dropped.
+MUSTER_ALWAYS_INLINE void BackwardSoftmax(const BackwardScratch& m, int64_t visible, int64_t r,
+                                          const float* factors) {
+  float* p = m.p + r * kKeyPanel;
+  float* ds = m.ds + r * kKeyPanel;
+  for (int64_t i = 0; i < kKeyPanel; i += kVec16) {
+    if (i >= visible) {
+      Store16(Vec16{}, p + i);
+      Store16(Vec16{}, ds + i);
+      continue;
+    }
+    const Int16x32 seen = FirstLanes(visible - i);
+    const Vec16 probability = Select(seen, Exp16(Load16(p + i) - m.logsumexp[r]), Vec16{});
+    const Vec16 factor = factors != nullptr ? Load16(factors + i) : Splat(1);
+    const Vec16 gradient = Load16(ds + i) * factor - m.delta[r];
+    Store16(Select(seen, probability * gradient, Vec16{}), ds + i);
+    Store16(probability * factor, p + i);
+  }
+}
+
+// dk, dv of the panel and dq of the tile.
+MUSTER_ALWAYS_INLINE void BackwardProducts(const BackwardScratch& m, int64_t padded_D, int64_t q0,
+                                           int64_t n, int64_t k0, int64_t first) {
+  const int64_t keys = Smaller(kKeyPanel, q0 + n - k0);
+  for (int64_t j = 0; j < keys; j += kBlockRows) {
+    const int64_t count = Smaller(kBlockRows, keys - j);
+    // Earlier queries do not see these keys.
+    const int64_t r = Larger(first, k0 + j - q0);
+    Tile tile = {.depth = n - r,
+                 .a = m.p + r * kKeyPanel + j,
+                 .a_stride = kKeyPanel,
+                 .b = m.dout + r * padded_D,
+                 .b_stride = padded_D,
+                 .c = m.dv + (k0 + j) * padded_D,
+                 .c_stride = padded_D,
+                 .add = true};
+    Product<Layout::kTransposed>(count, padded_D, tile);
+    tile.a = m.ds + r * kKeyPanel + j;
+    tile.b = m.q + r * padded_D;
+    tile.c = m.dk + (k0 + j) * padded_D;
+    Product<Layout::kTransposed>(count, padded_D, tile);
+  }
+  for (int64_t r = first; r < n; r += kBlockRows) {
+    const int64_t count = Smaller(kBlockRows, n - r);
+    Product<Layout::kRows>(count, padded_D,
+                           {.depth = Smaller(kKeyPanel, q0 + r + count - k0),
+                            .a = m.ds + r * kKeyPanel,
+                            .a_stride = kKeyPanel,
+                            .b = m.k + k0 * padded_D,
+                            .b_stride = padded_D,
+                            .c = m.dq + r * padded_D,
+                            .c_stride = padded_D,
+                            .add = k0 > 0});
+  }
+}
+
+template <typename T>
+void AttentionBackwardLoop(const AttentionShape& shape, const AttentionDropout& dropout,
+                           const T* qkv, const T* out, const float* logsumexp, const T* dout,
+                           int64_t b, int64_t kv, float* scratch, T* dqkv) {
+  const HeadLayout layout = LayoutOf(shape);
+  const int64_t D = shape.D, padded_D = layout.padded_D;
+  const int64_t keys = PaddedKeys(shape.T);
+  BackwardScratch m;
+  m.kt = scratch;
+  m.vt = m.kt + keys * padded_D;
+  m.k = m.vt + keys * padded_D;
+  m.dk = m.k + keys * padded_D;
+  m.dv = m.dk + keys * padded_D;
+  m.q = m.dv + keys * padded_D;
+  m.dout = m.q + kQueryTile * padded_D;
+  m.dq = m.dout + kQueryTile * padded_D;
+  m.p = m.dq + kQueryTile * padded_D;
+  m.ds = m.p + kQueryTile * kKeyPanel;
+  m.delta = m.ds + kQueryTile * kKeyPanel;
+  m.logsumexp = m.delta + kQueryTile;
+
+  const int64_t row0 = b * shape.T;
+  const T* key_rows = qkv + row0 * layout.qkv_stride + (shape.H + kv) * D;
+  // k's place holds the values until they are transposed.
+  CopyRows(shape.T, D, key_rows + shape.KV * D, layout.qkv_stride, 1, padded_D, m.k);
+  FillZero((keys - shape.T) * padded_D, m.k + shape.T * padded_D);
+  TransposeToPanels(keys, padded_D, m.k, m.vt);
+  CopyRows(shape.T, D, key_rows, layout.qkv_stride, 1, padded_D, m.k);
+  TransposeToPanels(keys, padded_D, m.k, m.kt);
+  FillZero(2 * keys * padded_D, m.dk);
+
+  const int64_t group = shape.H / shape.KV;
+  for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
+    for (int64_t q0 = 0; q0 < shape.T; q0 += kQueryTile) {
+      const int64_t n = Smaller(kQueryTile, shape.T - q0);
+      const int64_t place = (row0 + q0) * layout.qkv_stride + h * D;
+      const int64_t out_place = (row0 + q0) * layout.out_stride + h * D;
+      CopyRows(n, D, qkv + place, layout.qkv_stride, layout.scale, padded_D, m.q);
+      // dq's place holds the outputs first.
+      CopyRows(n, D, out + out_place, layout.out_stride, 1, padded_D, m.dq);
+      CopyRows(n, D, dout + out_place, layout.out_stride, 1, padded_D, m.dout);
+      for (int64_t r = 0; r < n; ++r) {
+        Vec16 delta = {};
+        for (int64_t i = 0; i < padded_D; i += kVec16) {
+          delta += Load16(m.dq + r * padded_D + i) * Load16(m.dout + r * padded_D + i);
+        }
+        m.delta[r] = Sum16(delta);
+        m.logsumexp[r] = logsumexp[(b * shape.H + h) * shape.T + q0 + r];
+      }
+      const int64_t next = Smaller(kQueryTile, shape.T - q0 - n);
+      PrefetchRows<Use::kRead>(next, D, qkv + place + n * layout.qkv_stride, layout.qkv_stride);
+      PrefetchRows<Use::kRead>(next, D, out + out_place + n * layout.out_stride, layout.out_stride);
+      PrefetchRows<Use::kRead>(next, D, dout + out_place + n * layout.out_stride,
+                               layout.out_stride);
+      PrefetchRows<Use::kWrite>(n, D, dqkv + place, layout.qkv_stride);
+      for (int64_t k0 = 0; k0 < q0 + n; k0 += kKeyPanel) {
+        // Rows before it do not see the panel.
+        const int64_t first = Larger(0, k0 - q0) / kBlockRows * kBlockRows;
+        BackwardProbabilities(m, D, padded_D, q0, n, k0, first);
+        for (int64_t r = first; r < n; ++r) {
+          const int64_t visible = Larger(0, Smaller(kKeyPanel, q0 + r + 1 - k0));
+          if (dropout.mask == nullptr || visible == 0) {
+            BackwardSoftmax(m, visible, r, nullptr);
+            continue;
+          }
+          float factors[kKeyPanel];
+          Factors64(*dropout.mask, DropoutRow(shape, dropout, b, h, q0 + r), k0 / kKeyPanel,
+                    factors);
+          BackwardSoftmax(m, visible, r, factors);
+        }
+        BackwardProducts(m, padded_D, q0, n, k0, first);
+      }
+      WriteRows(n, D, m.dq, padded_D, layout.scale, layout.qkv_stride, dqkv + place);
+    }
+  }
+  T* key_gradients = dqkv + row0 * layout.qkv_stride + (shape.H + kv) * D;
+  WriteRows(shape.T, D, m.dk, padded_D, 1, layout.qkv_stride, key_gradients);
+  WriteRows(shape.T, D, m.dv, padded_D, 1, layout.qkv_stride, key_gradients + shape.KV * D);
+}
+
+template <typename T>
+void CachedAttentionLoop(int64_t D, int64_t length, float scale, const T* query, const T* keys,
+                         const T* values, float* scratch, T* out) {
+  for (int64_t k = 0; k < length; ++k) {
+    Vec16 product = {};
+    ForVec16(D, [&](int64_t i, int64_t count) {
+      product += LoadUpTo(query + i, count) * LoadUpTo(keys + k * D + i, count);
+    });
+    scratch[k] = Sum16(product) * scale;
+  }
+  // Room for the rest of a vector is the caller's.
+  SoftmaxRow row = {-__builtin_inff(), 0};
+  SoftmaxStep(length, RoundUp16(length), scratch, &row);
+  ForVec16(D, [&](int64_t i, int64_t count) {
+    Vec16 sum = {};
+    for (int64_t k = 0; k < length; ++k) sum += scratch[k] * LoadUpTo(values + k * D + i, count);
+    StoreUpTo(sum * (1.0f / row.sum), count, out + i);
+  });
+}
+
+}  // namespace
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_KERNELS_TRANSFORMER_ATTENTION_LOOPS_H_

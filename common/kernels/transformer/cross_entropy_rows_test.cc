@@ -1,0 +1,180 @@
+#include "common/kernels/transformer/cross_entropy_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "common/kernels/transformer/kernel_test_lib.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+std::vector<int32_t> Labels(int64_t rows, int64_t vocabulary) {
+  std::vector<int32_t> labels(rows);
+  for (int64_t r = 0; r < rows; ++r) {
+    labels[r] = r % 4 == 3 ? -1 : static_cast<int32_t>(r * 31 % vocabulary);
+  }
+  return labels;
+}
+
+// Of one row, in f64.
+double LossOf(const std::vector<double>& logits, int32_t label) {
+  if (label < 0) return 0;
+  double sum = 0;
+  for (const double logit : logits) sum += std::exp(logit);
+  return std::log(sum) - logits[label];
+}
+
+template <typename T>
+class CrossEntropyRowsTest : public testing::Test {};
+TYPED_TEST_SUITE(CrossEntropyRowsTest, KernelTypes);
+
+TYPED_TEST(CrossEntropyRowsTest, LossesAndGradientsAreTheDefinitions) {
+  using T = TypeParam;
+  constexpr float kScale = 0.5f;
+  const double relative = 1e-5 + kRounding<T>;
+  const int64_t rows = 9;
+  for (const int64_t V : {1, 7, 64, 257, 5000}) {
+    const auto logits = RandomArray(rows * V, 1, -5, 5);
+    const auto labels = Labels(rows, V);
+    ForEachInstructionSet([&] {
+      std::vector<T> dlogits(rows * V);
+      double loss_sum = 0;
+      for (int64_t r = 0; r < rows; ++r) {
+        const auto row =
+            Doubles(std::vector<float>(logits.data() + r * V, logits.data() + r * V + V));
+        const auto loss = [&](const std::vector<double>& x) { return LossOf(x, labels[r]); };
+        const HeadSums sums =
+            SoftmaxCrossEntropyRows({.rows = 1, .vocabulary = V}, logits.data() + r * V,
+                                    labels.data() + r, kScale, dlogits.data() + r * V, V);
+        ASSERT_NEAR(sums.loss, loss(row), 2e-6 * (1 + loss(row))) << V << ", " << r;
+        EXPECT_EQ(sums.tokens, labels[r] < 0 ? 0 : 1);
+        loss_sum += sums.loss;
+        for (int64_t v = 0; v < V; v += V / 10 + 1) {
+          const double slope = kScale * Difference(loss, row, v);
+          // Of the terms, of which those at the label may cancel out. 1e-7: small ones in f16.
+          const double size = std::abs(slope) + (v == labels[r] ? kScale : 0);
+          ASSERT_NEAR(ToFloat(dlogits[r * V + v]), slope, 1e-7 + relative * size)
+              << V << ", " << r << ", " << v;
+        }
+      }
+      std::vector<T> together(rows * V);
+      const HeadSums sums = SoftmaxCrossEntropyRows({.rows = rows, .vocabulary = V}, logits.data(),
+                                                    labels.data(), kScale, together.data(), V);
+      EXPECT_NEAR(sums.loss, loss_sum, 1e-12 * (1 + loss_sum));
+      EXPECT_EQ(sums.tokens, rows - rows / 4);
+      EXPECT_TRUE(together == dlogits) << "a row's gradient depends on the rows beside it";
+    });
+  }
+}
+
+// dlogits beside the logits, over them, and left out: the same.
+TYPED_TEST(CrossEntropyRowsTest, RowsInPlaceAndOnAnyThreads) {
+  using T = TypeParam;
+  constexpr int64_t kPerFloat = sizeof(float) / sizeof(T);
+  for (const int64_t V : {1, 5, 16, 1003, 3001}) {
+    const int64_t rows = 37;
+    const auto logits = RandomArray(rows * V, 1, -20, 20);
+    const auto labels = Labels(rows, V);
+    std::vector<T> apart(rows * V);
+    const HeadSums wanted = SoftmaxCrossEntropyRows({.rows = rows, .vocabulary = V}, logits.data(),
+                                                    labels.data(), 2.0f, apart.data(), V);
+    ForEachInstructionSet([&] {
+      ExpectSameBitsOnAnyThreads([&] {
+        std::vector<T> beside(rows * V);
+        const HeadSums sums = SoftmaxCrossEntropyRows(
+            {.rows = rows, .vocabulary = V}, logits.data(), labels.data(), 2.0f, beside.data(), V);
+        EXPECT_NEAR(sums.loss, wanted.loss, 1e-6 * wanted.loss + 1e-9);
+        EXPECT_EQ(sums.correct, wanted.correct);
+        std::vector<float> over = logits;
+        T* dlogits = reinterpret_cast<T*>(over.data());
+        SoftmaxCrossEntropyRows({.rows = rows, .vocabulary = V}, over.data(), labels.data(), 2.0f,
+                                dlogits, V * kPerFloat);
+        for (int64_t r = 0; r < rows; ++r) {
+          double sum = 0;
+          for (int64_t v = 0; v < V; ++v) {
+            const float value = ToFloat(beside[r * V + v]);
+            EXPECT_EQ(ToFloat(dlogits[r * V * kPerFloat + v]), value);
+            sum += value;
+            if (labels[r] < 0) {
+              EXPECT_EQ(value, 0);
+            }
+          }
+          EXPECT_NEAR(sum, 0, 4 * kRounding<T> * 16 + 2e-6);
+        }
+        const HeadSums only =
+            SoftmaxCrossEntropyRows({.rows = rows, .vocabulary = V}, logits.data(), labels.data(),
+                                    2.0f, static_cast<T*>(nullptr), 0);
+        EXPECT_EQ(only.loss, sums.loss);
+        return beside;
+      });
+    });
+  }
+}
+
+// Columns of padding, whatever is in them, change nothing and get no gradient.
+TYPED_TEST(CrossEntropyRowsTest, PaddingTakesNoPart) {
+  using T = TypeParam;
+  const int64_t rows = 37, V = 1003, columns = 1024;
+  const auto logits = RandomArray(rows * V, 1, -20, 20);
+  const auto labels = Labels(rows, V);
+  std::vector<float> padded(rows * columns, 1e6f);
+  for (int64_t r = 0; r < rows; ++r) {
+    std::copy_n(logits.data() + r * V, V, padded.data() + r * columns);
+    padded[r * columns + V] = std::numeric_limits<float>::quiet_NaN();
+  }
+  ForEachInstructionSet([&] {
+    std::vector<T> wanted(rows * V), got(rows * columns, Rounded<T>(7));
+    const HeadSums plain = SoftmaxCrossEntropyRows({.rows = rows, .vocabulary = V}, logits.data(),
+                                                   labels.data(), 2.0f, wanted.data(), V);
+    const HeadSums sums =
+        SoftmaxCrossEntropyRows({.rows = rows, .vocabulary = V, .columns = columns}, padded.data(),
+                                labels.data(), 2.0f, got.data(), columns);
+    EXPECT_EQ(sums.loss, plain.loss);
+    EXPECT_EQ(sums.tokens, plain.tokens);
+    EXPECT_EQ(sums.correct, plain.correct);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t v = 0; v < columns; ++v) {
+        const float value = v < V ? ToFloat(wanted[r * V + v]) : 0;
+        ASSERT_EQ(ToFloat(got[r * columns + v]), value) << r << ", " << v;
+      }
+    }
+  });
+}
+
+TEST(CrossEntropySumsTest, CorrectIsTheFirstLargestAndNanIsSeen) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> logits = {1,   2, 2,  //
+                                     1,   2, 2,  //
+                                     3,   1, 1,  //
+                                     nan, 1, 0};
+  const std::vector<int32_t> labels = {1, 2, 0, 1};
+  ForEachInstructionSet([&] {
+    const HeadSums sums =
+        SoftmaxCrossEntropyRows({.rows = 3, .vocabulary = 3}, logits.data(), labels.data(), 1.0f,
+                                static_cast<float*>(nullptr), 0);
+    EXPECT_EQ(sums.correct, 2);
+    EXPECT_EQ(sums.tokens, 3);
+    const HeadSums with_nan =
+        SoftmaxCrossEntropyRows({.rows = 4, .vocabulary = 3}, logits.data(), labels.data(), 1.0f,
+                                static_cast<float*>(nullptr), 0);
+    EXPECT_EQ(with_nan.correct, 2);
+    EXPECT_TRUE(std::isnan(with_nan.loss));
+  });
+}
+
+TEST(CrossEntropySumsTest, LargeLogitsStayFinite) {
+  const std::vector<float> logits = {1e4f, -1e4f, 9999};
+  const int32_t label = 1;
+  std::vector<float> dlogits(3);
+  const HeadSums sums = SoftmaxCrossEntropyRows({.rows = 1, .vocabulary = 3}, logits.data(), &label,
+                                                1.0f, dlogits.data(), 3);
+  EXPECT_NEAR(sums.loss, 2e4 + std::log(1 + std::exp(-1.0)), 1e-3);
+  EXPECT_NEAR(dlogits[0], 1 / (1 + std::exp(-1.0)), 1e-6);
+  EXPECT_EQ(dlogits[1], -1);
+}
+
+}  // namespace
+}  // namespace muster

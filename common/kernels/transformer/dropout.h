@@ -1,0 +1,53 @@
+#ifndef MUSTER_COMMON_KERNELS_TRANSFORMER_DROPOUT_H_
+#define MUSTER_COMMON_KERNELS_TRANSFORMER_DROPOUT_H_
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "common/tensor/bfloat16.h"
+
+namespace muster {
+
+// Which elements one use of dropout drops at one clock: a pure function of the job's seed, the
+// use's name (such as "block3.attention"), the clock, the example's global index and the
+// element's index within the example. So every worker, every repetition, backward and every kind of
+// device finds the same mask again, and none is stored.
+//
+// Element e of example x is decided by 16 bits of the generator: word e / 2 % 4 of
+// Philox(seed, "dropout", name).At(clock << 32 | e / 8, x), its low half for even e, its high half
+// for odd. It is dropped where they are below round(probability · 65536), and else scaled by
+// 65536 / (65536 - round(probability · 65536)), so that the mean stays exactly. Indices e stay
+// below 2^35, clocks count modulo 2^32.
+struct DropoutMask {
+  DropoutMask(uint64_t seed, absl::string_view name, uint64_t clock, float probability);
+
+  // Of the generator.
+  uint64_t key;
+  uint64_t clock;
+  // Dropped below it; in [0, 65535].
+  uint32_t threshold;
+  float scale;
+};
+
+// factors[i] = what element begin + i of `example` is multiplied by: 0 or mask.scale, for i <
+// count. Single-threaded; the same bits on every instruction set.
+void DropoutFactors(const DropoutMask& mask, uint64_t example, int64_t begin, int64_t count,
+                    float* factors);
+
+// Arrays of `examples` examples of `size` elements each, dense. Example i has the global index
+// first_example + i; every rank and micro-batch names its own.
+struct DropoutShape {
+  int64_t examples = 0;
+  int64_t size = 0;
+  uint64_t first_example = 0;
+};
+
+// y = x · factor. y may be x. Backward is the same function on gradients. T is float, BFloat16 or
+// Float16. On ComputeThreads() threads; the same bits on any number of them. Thread-safe. (Dropout
+// of a branch that is added to the residual stream is part of Norm.)
+template <typename T>
+void Dropout(const DropoutMask& mask, const DropoutShape& shape, const T* x, T* y);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_KERNELS_TRANSFORMER_DROPOUT_H_

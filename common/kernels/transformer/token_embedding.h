@@ -1,0 +1,40 @@
+#ifndef MUSTER_COMMON_KERNELS_TRANSFORMER_TOKEN_EMBEDDING_H_
+#define MUSTER_COMMON_KERNELS_TRANSFORMER_TOKEN_EMBEDDING_H_
+
+#include <cstdint>
+
+#include "common/tensor/bfloat16.h"
+
+namespace muster {
+
+// Rows of B sequences of T tokens each, packed one after another.
+struct TokenEmbeddingShape {
+  // B · T.
+  int64_t rows = 0;
+  // T: row r is at position first_position + r % context of its sequence.
+  int64_t context = 0;
+  int64_t first_position = 0;
+  // C.
+  int64_t width = 0;
+  int64_t vocabulary = 0;
+};
+
+// out[r, :] = table[tokens[r], :] + positions[first_position + r % context, :], in f32: the
+// residual stream. table is [vocabulary, C], positions [at least first_position + context, C] or
+// null for none (rotary), both of T, which is float, BFloat16 or Float16; out [rows, C]; all dense,
+// no overlap. REQUIRES: 0 <= tokens[r] < vocabulary. On ComputeThreads() threads; the same bits on
+// any number of them. Thread-safe.
+template <typename T>
+void TokenEmbedding(const TokenEmbeddingShape& shape, const int32_t* tokens, const T* table,
+                    const T* positions, float* out);
+
+// table_gradient[tokens[r], :] += dout[r, :], position_gradient[position of r, :] += dout[r, :],
+// each sum in order of r. All f32; position_gradient may be null. On ComputeThreads() threads,
+// which divide the columns among them: the same bits on any number. Thread-safe for distinct
+// gradients.
+void TokenEmbeddingBackward(const TokenEmbeddingShape& shape, const int32_t* tokens,
+                            const float* dout, float* table_gradient, float* position_gradient);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_KERNELS_TRANSFORMER_TOKEN_EMBEDDING_H_

@@ -1,0 +1,54 @@
+#ifndef MUSTER_COMMON_KERNELS_TRANSFORMER_VECTOR_KERNELS_TABLE_H_
+#define MUSTER_COMMON_KERNELS_TRANSFORMER_VECTOR_KERNELS_TABLE_H_
+
+#include "common/kernels/transformer/activation_loops.h"
+#include "common/kernels/transformer/array_loops.h"
+#include "common/kernels/transformer/attention_loops.h"
+#include "common/kernels/transformer/cross_entropy_loops.h"
+#include "common/kernels/transformer/dropout_loops.h"
+#include "common/kernels/transformer/norm_loops.h"
+#include "common/kernels/transformer/vector_kernels.h"
+
+// The table of the loops as compiled where this is included: by vector_kernels_*.cc alone.
+
+namespace muster {
+namespace {
+
+template <typename T>
+constexpr TypedVectorKernels<T> kTypedLoops = {
+    .narrow = ConvertLoop<float, T>,
+    .widen = ConvertLoop<T, float>,
+    .add = AddLoop<T>,
+    .row_sums = RowSumsLoop<T>,
+    .embed = EmbedLoop<T>,
+    .scale = ScaleLoop<T>,
+    .gelu = GeluLoop<T>,
+    .gelu_backward = GeluBackwardLoop<T>,
+    .swiglu = SwiGluLoop<T>,
+    .swiglu_backward = SwiGluBackwardLoop<T>,
+    .norm = NormLoop<T>,
+    .norm_backward = NormBackwardLoop<T>,
+    .rotary = RotaryLoop<T>,
+    .cross_entropy = CrossEntropyLoop<T>,
+    .attention = AttentionLoop<T>,
+    .attention_backward = AttentionBackwardLoop<T>,
+    .cached_attention = CachedAttentionLoop<T>,
+};
+
+constexpr VectorKernels LoopsOf(const char* name) {
+  return {
+      .name = name,
+      .exp = ExpLoop,
+      .unscale = UnscaleLoop,
+      .all_finite = AllFiniteLoop,
+      .dropout_factors = DropoutFactorsLoop,
+      .f32 = kTypedLoops<float>,
+      .bf16 = kTypedLoops<BFloat16>,
+      .f16 = kTypedLoops<Float16>,
+  };
+}
+
+}  // namespace
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_KERNELS_TRANSFORMER_VECTOR_KERNELS_TABLE_H_

@@ -1,0 +1,47 @@
+#ifndef MUSTER_WORKER_NN_LAYERS_HEADS_H_
+#define MUSTER_WORKER_NN_LAYERS_HEADS_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "worker/nn/layer_context.h"
+
+namespace muster {
+
+// What a model's end computes, summed over the examples. The loss is the negative log-likelihood in
+// nats.
+struct HeadResult {
+  double loss_sum = 0;
+  int64_t correct = 0;
+};
+
+// The end of a classifier of C exclusive classes: softmax and cross-entropy in one pass, stable for
+// logits of any finite size. Holds shapes only. Thread-safe.
+class SoftmaxHead {
+ public:
+  explicit SoftmaxHead(int64_t classes) : classes_(classes) {}
+
+  // Replaces the logits, [B, C], by the gradient of the loss sum with regard to them. With two
+  // classes also writes the probabilities of class 1 to `scores`, [B]; it is empty otherwise. An
+  // example is correct if no logit is above its label's, and none equal to it stands before it.
+  // REQUIRES: labels in [0, C).
+  HeadResult Forward(const LayerContext& context, absl::Span<const int32_t> labels,
+                     absl::Span<float> logits, absl::Span<float> scores) const;
+
+ private:
+  const int64_t classes_;
+};
+
+// The end of a binary classifier with one logit: the logistic loss. Thread-safe.
+class LogisticHead {
+ public:
+  // Replaces the logits, [B], by the gradient of the loss sum with regard to them, and writes the
+  // probabilities of class 1 to `scores`, [B]. An example is correct if its logit is above 0 for
+  // class 1, or not for class 0. REQUIRES: labels in [0, 2).
+  HeadResult Forward(const LayerContext& context, absl::Span<const int32_t> labels,
+                     absl::Span<float> logits, absl::Span<float> scores) const;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_NN_LAYERS_HEADS_H_

@@ -1,0 +1,86 @@
+#include "worker/nn/layers/heads.h"
+
+#include <cmath>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/nn/gradient_check.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::FloatNear;
+using ::testing::Pointwise;
+
+void CheckSoftmax(int64_t classes, const std::vector<int32_t>& labels) {
+  const SoftmaxHead head(classes);
+  std::vector<float> logits = RandomValues(labels.size() * classes, 1);
+  std::vector<float> scores(classes == 2 ? labels.size() : 0);
+  std::vector<float> gradient = logits;
+  head.Forward({}, labels, absl::MakeSpan(gradient), absl::MakeSpan(scores));
+  const auto value = [&] {
+    std::vector<float> scratch = logits;
+    return head.Forward({}, labels, absl::MakeSpan(scratch), absl::MakeSpan(scores)).loss_sum;
+  };
+  ExpectGradient({.what = "logits"}, value, absl::MakeSpan(logits), gradient);
+}
+
+TEST(SoftmaxHeadTest, Gradients) {
+  CheckSoftmax(5, {0, 4, 2, 2});
+  CheckSoftmax(2, {0, 1, 1});
+  CheckSoftmax(256, {17, 255});
+}
+
+TEST(SoftmaxHeadTest, LossAndCorrect) {
+  std::vector<float> logits = {0, 0, 0, 0, 1, 2, 3, 4};
+  const HeadResult result = SoftmaxHead(4).Forward({}, {0, 3}, absl::MakeSpan(logits), {});
+  const double second = std::log(std::exp(-3) + std::exp(-2) + std::exp(-1) + 1);
+  EXPECT_NEAR(result.loss_sum, std::log(4) + second, 1e-6);
+  EXPECT_EQ(result.correct, 2);
+}
+
+TEST(SoftmaxHeadTest, TwoClassesHaveTheScoresOfTheLogisticHead) {
+  const std::vector<int32_t> labels = {1, 0, 1};
+  std::vector<float> pairs = {0.5, 2, 1, -30, -4, -4};
+  std::vector<float> single = {1.5, -31, 0};
+  std::vector<float> scores(3);
+  std::vector<float> expected(3);
+  const HeadResult two =
+      SoftmaxHead(2).Forward({}, labels, absl::MakeSpan(pairs), absl::MakeSpan(scores));
+  const HeadResult one =
+      LogisticHead().Forward({}, labels, absl::MakeSpan(single), absl::MakeSpan(expected));
+  EXPECT_THAT(scores, Pointwise(FloatNear(1e-7), expected));
+  EXPECT_GT(scores[1], 0) << "small probabilities keep their order";
+  EXPECT_NEAR(two.loss_sum, one.loss_sum, 1e-6);
+  EXPECT_EQ(two.correct, one.correct);
+}
+
+TEST(LogisticHeadTest, Gradients) {
+  const std::vector<int32_t> labels = {0, 1, 1, 0, 1};
+  std::vector<float> logits = RandomValues(labels.size(), 2);
+  std::vector<float> scores(labels.size());
+  std::vector<float> gradient = logits;
+  LogisticHead().Forward({}, labels, absl::MakeSpan(gradient), absl::MakeSpan(scores));
+  const auto value = [&] {
+    std::vector<float> scratch = logits;
+    return LogisticHead()
+        .Forward({}, labels, absl::MakeSpan(scratch), absl::MakeSpan(scores))
+        .loss_sum;
+  };
+  ExpectGradient({.what = "logits"}, value, absl::MakeSpan(logits), gradient);
+}
+
+TEST(LogisticHeadTest, LossScoresAndCorrect) {
+  std::vector<float> logits = {0, std::log(3.0f), -100};
+  std::vector<float> scores(3);
+  const HeadResult result =
+      LogisticHead().Forward({}, {0, 1, 1}, absl::MakeSpan(logits), absl::MakeSpan(scores));
+  EXPECT_NEAR(result.loss_sum, std::log(2) + std::log(4.0 / 3) + 100, 1e-4);
+  EXPECT_EQ(result.correct, 2);
+  EXPECT_THAT(scores, ElementsAre(0.5, FloatNear(0.75, 1e-6), FloatNear(0, 1e-30)));
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,69 @@
+#include "worker/nn/transformer/residual_norm.h"
+
+#include <utility>
+
+namespace muster {
+namespace {
+
+bool StreamIsBranch(DType type, const TransformerShape& shape) {
+  return type == DType::kF32 && shape.dropout == 0;
+}
+
+}  // namespace
+
+ResidualNorm::ResidualNorm(const TransformerShape& shape, std::string branch_name)
+    : shape_(shape), branch_name_(std::move(branch_name)) {}
+
+NormShape ResidualNorm::KernelShape(const TokenRows& rows) const {
+  return {.kind = shape_.norm == TransformerShape::Norm::kRmsNorm ? NormKind::kRmsNorm
+                                                                  : NormKind::kLayerNorm,
+          .rows = rows.count(),
+          .width = shape_.width,
+          .epsilon = shape_.norm_epsilon};
+}
+
+void ResidualNorm::Forward(const ComputeContext& context, const NormWeights& weights,
+                           const ResidualStream& in, const NormActivations& kept, void* out) const {
+  context.ops.Norm(KernelShape(context.rows), context.type,
+                   {.x = in.sum,
+                    .branch = in.branch,
+                    .dropout = DropoutOf(context, branch_name_, shape_.dropout),
+                    .rows_per_example = context.rows.length,
+                    .gain = weights.gain,
+                    .bias = weights.bias},
+                   {.sum = in.branch == nullptr ? nullptr : kept.sum,
+                    .out = out,
+                    .mean = kept.mean,
+                    .rstd = kept.rstd});
+}
+
+void ResidualNorm::Backward(const ComputeContext& context, const NormWeights& weights,
+                            const NormActivations& kept, Upstream upstream, float* stream_gradient,
+                            void* branch_gradient, const LayerGradients& gradients) const {
+  if (context.gradients == Accumulation::kWrite) {
+    context.ops.Zero(shape_.width, gradients.weight);
+    if (gradients.bias != nullptr) context.ops.Zero(shape_.width, gradients.bias);
+  }
+  context.ops.NormBackward(
+      KernelShape(context.rows), context.type,
+      {.sum = kept.sum,
+       .gain = weights.gain,
+       .mean = kept.mean,
+       .rstd = kept.rstd,
+       .dout = branch_gradient,
+       .dsum = upstream == Upstream::kStream ? stream_gradient : nullptr,
+       .dropout = DropoutOf(context, branch_name_, shape_.dropout),
+       .rows_per_example = context.rows.length},
+      {.dx = stream_gradient,
+       .dbranch = StreamIsBranch(context.type, shape_) ? nullptr : branch_gradient,
+       .gain = gradients.weight,
+       .bias = gradients.bias});
+}
+
+const void* ResidualNorm::BranchGradient(DType type, const TransformerShape& shape,
+                                         const float* stream_gradient,
+                                         const void* branch_gradient) {
+  return StreamIsBranch(type, shape) ? stream_gradient : branch_gradient;
+}
+
+}  // namespace muster

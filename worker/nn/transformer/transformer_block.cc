@@ -1,0 +1,220 @@
+#include "worker/nn/transformer/transformer_block.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace muster {
+namespace {
+
+std::string AttentionBranchName(int64_t layer) {
+  return absl::StrCat("block", layer, ".attention");
+}
+
+std::string ProbabilitiesName(int64_t layer) {
+  return absl::StrCat("block", layer, ".probabilities");
+}
+
+Linear LinearOf(const ComputeContext& context, int64_t in, int64_t out) {
+  return {.type = context.type, .rows = context.rows.count(), .in = in, .out = out};
+}
+
+void LinearForward(Ops& ops, const Linear& linear, const LinearWeights& weights, const void* x,
+                   void* y) {
+  ops.LinearForward(linear, {.x = x, .weight = weights.weight, .bias = weights.bias, .y = y});
+}
+
+void LinearBackwardWeights(const ComputeContext& context, const Linear& linear, const void* dy,
+                           const void* x, const LayerGradients& gradients) {
+  context.ops.LinearBackwardWeights(linear, {.dy = dy,
+                                             .x = x,
+                                             .accumulation = context.gradients,
+                                             .weight = gradients.weight,
+                                             .bias = gradients.bias});
+}
+
+}  // namespace
+
+std::string FeedForwardBranchName(int64_t layer) {
+  return absl::StrCat("block", layer, ".feed_forward");
+}
+
+TransformerBlock::TransformerBlock(const TransformerShape& shape, int64_t layer,
+                                   const float* rotary_table)
+    : shape_(shape),
+      probabilities_name_(ProbabilitiesName(layer)),
+      rotary_table_(rotary_table),
+      norm1_(shape, FeedForwardBranchName(layer - 1)),
+      norm2_(shape, AttentionBranchName(layer)) {}
+
+Linear TransformerBlock::Qkv(const ComputeContext& context) const {
+  return LinearOf(context, shape_.width, shape_.qkv_width());
+}
+
+Linear TransformerBlock::Proj(const ComputeContext& context) const {
+  return LinearOf(context, shape_.width, shape_.width);
+}
+
+Linear TransformerBlock::Up(const ComputeContext& context) const {
+  return LinearOf(context, shape_.width, shape_.up_width());
+}
+
+Linear TransformerBlock::Down(const ComputeContext& context) const {
+  return LinearOf(context, shape_.feed_forward, shape_.width);
+}
+
+AttentionShape TransformerBlock::AttentionOf(const TokenRows& rows) const {
+  return {.B = rows.sequences,
+          .T = rows.length,
+          .H = shape_.heads,
+          .KV = shape_.kv_heads,
+          .D = shape_.head_dim()};
+}
+
+RotaryShape TransformerBlock::RotaryOf(const TokenRows& rows) const {
+  return {.rows = rows.count(),
+          .context = rows.length,
+          .heads = shape_.heads + shape_.kv_heads,
+          .head_dim = shape_.head_dim(),
+          .stride = shape_.qkv_width()};
+}
+
+OpDropout TransformerBlock::ProbabilitiesDropout(const ComputeContext& context) const {
+  return DropoutOf(context, probabilities_name_, shape_.attention_dropout);
+}
+
+void TransformerBlock::ComputeQkv(const ComputeContext& context, const BlockWeights& weights,
+                                  const BlockActivations& activations) const {
+  LinearForward(context.ops, Qkv(context), weights.qkv, activations.norm1_out, activations.qkv);
+  if (rotary_table_ == nullptr) return;
+  context.ops.Rotary(RotaryOf(context.rows), context.type, rotary_table_, activations.qkv);
+}
+
+void TransformerBlock::Attend(const ComputeContext& context,
+                              const BlockActivations& activations) const {
+  context.ops.Attention(AttentionOf(context.rows), context.type,
+                        {.qkv = activations.qkv,
+                         .out = activations.attention,
+                         .logsumexp = activations.logsumexp,
+                         .dropout = ProbabilitiesDropout(context)});
+}
+
+void TransformerBlock::ComputeUp(const ComputeContext& context, const BlockWeights& weights,
+                                 const BlockActivations& activations) const {
+  const Linear up = Up(context);
+  if (swiglu()) {
+    LinearForward(context.ops, up, weights.up, activations.norm2_out, activations.up);
+    context.ops.SwiGlu(context.type, up.rows, shape_.feed_forward, activations.up,
+                       activations.activated);
+  } else {
+    context.ops.LinearGelu(up, {.x = activations.norm2_out,
+                                .weight = weights.up.weight,
+                                .bias = weights.up.bias,
+                                .before = activations.up,
+                                .after = activations.activated});
+  }
+}
+
+ResidualStream TransformerBlock::Forward(const ComputeContext& context, const BlockWeights& weights,
+                                         const ResidualStream& in,
+                                         const BlockActivations& activations,
+                                         const BlockScratch& scratch) const {
+  norm1_.Forward(context, weights.norm1, in, activations.norm1, activations.norm1_out);
+  ComputeQkv(context, weights, activations);
+  Attend(context, activations);
+  LinearForward(context.ops, Proj(context), weights.proj, activations.attention, scratch.branch);
+  norm2_.Forward(context, weights.norm2, {activations.norm1.sum, scratch.branch}, activations.norm2,
+                 activations.norm2_out);
+  ComputeUp(context, weights, activations);
+  LinearForward(context.ops, Down(context), weights.down, activations.activated, scratch.branch);
+  return {activations.norm2.sum, scratch.branch};
+}
+
+void TransformerBlock::Again(Recompute recompute, const ComputeContext& context,
+                             const BlockWeights& weights, const BlockActivations& activations,
+                             const BlockScratch& scratch) const {
+  if (recompute == Recompute::kNone) return;
+  norm1_.Forward(context, weights.norm1, {activations.norm1.sum, nullptr}, activations.norm1,
+                 activations.norm1_out);
+  if (recompute == Recompute::kFull) ComputeQkv(context, weights, activations);
+  Attend(context, activations);
+  ResidualStream middle = {activations.norm2.sum, nullptr};
+  if (recompute == Recompute::kFull) {
+    // Not scratch.branch, which holds a gradient by now.
+    LinearForward(context.ops, Proj(context), weights.proj, activations.attention, scratch.inner);
+    middle = {activations.norm1.sum, scratch.inner};
+  }
+  norm2_.Forward(context, weights.norm2, middle, activations.norm2, activations.norm2_out);
+  const int64_t N = context.rows.count();
+  const int64_t F = shape_.feed_forward;
+  if (recompute == Recompute::kFull) {
+    ComputeUp(context, weights, activations);
+  } else if (swiglu()) {
+    context.ops.SwiGlu(context.type, N, F, activations.up, activations.activated);
+  } else {
+    context.ops.Gelu(context.type, N * F, activations.up, activations.activated);
+  }
+}
+
+void TransformerBlock::Backward(const ComputeContext& context, const BlockWeights& weights,
+                                const BlockActivations& activations, const BlockScratch& scratch,
+                                float* stream_gradient, const BlockGradients& gradients) const {
+  constexpr auto kStream = ResidualNorm::Upstream::kStream;
+  BackwardFeedForward(context, weights, activations, scratch, stream_gradient, gradients);
+  norm2_.Backward(context, weights.norm2, activations.norm2, kStream, stream_gradient,
+                  scratch.branch, gradients.norm2);
+  BackwardAttention(context, weights, activations, scratch, stream_gradient, gradients);
+  norm1_.Backward(context, weights.norm1, activations.norm1, kStream, stream_gradient,
+                  scratch.branch, gradients.norm1);
+}
+
+void TransformerBlock::BackwardFeedForward(const ComputeContext& context,
+                                           const BlockWeights& weights,
+                                           const BlockActivations& activations,
+                                           const BlockScratch& scratch,
+                                           const float* stream_gradient,
+                                           const BlockGradients& gradients) const {
+  const void* branch_gradient =
+      ResidualNorm::BranchGradient(context.type, shape_, stream_gradient, scratch.branch);
+  const Linear down = Down(context);
+  LinearBackwardWeights(context, down, branch_gradient, activations.activated, gradients.down);
+  void* up_gradient = scratch.inner;
+  if (swiglu()) {
+    up_gradient = scratch.wide;
+    context.ops.LinearBackwardInput(down, branch_gradient, weights.down.weight, scratch.inner);
+    context.ops.SwiGluBackward(context.type, down.rows, shape_.feed_forward, activations.up,
+                               scratch.inner, up_gradient);
+  } else {
+    context.ops.LinearGeluBackwardInput(down, {.dy = branch_gradient,
+                                               .weight = weights.down.weight,
+                                               .before = activations.up,
+                                               .dbefore = up_gradient});
+  }
+  const Linear up = Up(context);
+  LinearBackwardWeights(context, up, up_gradient, activations.norm2_out, gradients.up);
+  context.ops.LinearBackwardInput(up, up_gradient, weights.up.weight, scratch.branch);
+}
+
+void TransformerBlock::BackwardAttention(const ComputeContext& context, const BlockWeights& weights,
+                                         const BlockActivations& activations,
+                                         const BlockScratch& scratch, const float* stream_gradient,
+                                         const BlockGradients& gradients) const {
+  const void* branch_gradient =
+      ResidualNorm::BranchGradient(context.type, shape_, stream_gradient, scratch.branch);
+  const Linear proj = Proj(context);
+  LinearBackwardWeights(context, proj, branch_gradient, activations.attention, gradients.proj);
+  context.ops.LinearBackwardInput(proj, branch_gradient, weights.proj.weight, scratch.inner);
+  context.ops.AttentionBackward(AttentionOf(context.rows), context.type,
+                                {.qkv = activations.qkv,
+                                 .out = activations.attention,
+                                 .logsumexp = activations.logsumexp,
+                                 .dropout = ProbabilitiesDropout(context),
+                                 .dout = scratch.inner,
+                                 .dqkv = scratch.wide});
+  if (rotary_table_ != nullptr) {
+    context.ops.RotaryBackward(RotaryOf(context.rows), context.type, rotary_table_, scratch.wide);
+  }
+  const Linear qkv = Qkv(context);
+  LinearBackwardWeights(context, qkv, scratch.wide, activations.norm1_out, gradients.qkv);
+  context.ops.LinearBackwardInput(qkv, scratch.wide, weights.qkv.weight, scratch.branch);
+}
+
+}  // namespace muster

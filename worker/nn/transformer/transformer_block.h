@@ -1,0 +1,75 @@
+#ifndef MUSTER_WORKER_NN_TRANSFORMER_TRANSFORMER_BLOCK_H_
+#define MUSTER_WORKER_NN_TRANSFORMER_TRANSFORMER_BLOCK_H_
+
+#include <cstdint>
+#include <string>
+
+#include "worker/nn/transformer/compute_context.h"
+#include "worker/nn/transformer/residual_norm.h"
+#include "worker/nn/transformer/transformer_arrays.h"
+#include "worker/nn/transformer/transformer_shape.h"
+
+namespace muster {
+
+// What keys the dropout of the branch that block `layer` ends with, which the next unit takes in.
+std::string FeedForwardBranchName(int64_t layer);
+
+// One pre-norm transformer block: x += attention(norm1(x)); x += feed_forward(norm2(x)). The last
+// addition is left to the next unit's norm. Holds shapes only. Thread-safe.
+class TransformerBlock {
+ public:
+  // `rotary_table` (FillRotaryTable for the shape's context), in the memory of the ops, outlives
+  // the block; null without rotary positions.
+  TransformerBlock(const TransformerShape& shape, int64_t layer, const float* rotary_table);
+
+  // Where in.branch is null, in.sum must be activations.norm1.sum. The result is
+  // activations.norm2.sum + dropout(scratch.branch).
+  ResidualStream Forward(const ComputeContext& context, const BlockWeights& weights,
+                         const ResidualStream& in, const BlockActivations& activations,
+                         const BlockScratch& scratch) const;
+
+  // Makes what `recompute` names again. Overwrites scratch.inner.
+  void Again(Recompute recompute, const ComputeContext& context, const BlockWeights& weights,
+             const BlockActivations& activations, const BlockScratch& scratch) const;
+
+  // Turns stream_gradient, [N, C], from the gradient of the block's result into that of its input,
+  // scratch.branch likewise with regard to the branches, and leaves the parameters' gradients as
+  // `context` says. Reads all activations.
+  void Backward(const ComputeContext& context, const BlockWeights& weights,
+                const BlockActivations& activations, const BlockScratch& scratch,
+                float* stream_gradient, const BlockGradients& gradients) const;
+
+ private:
+  void ComputeQkv(const ComputeContext& context, const BlockWeights& weights,
+                  const BlockActivations& activations) const;
+  void Attend(const ComputeContext& context, const BlockActivations& activations) const;
+  // Makes `up` and `activated`.
+  void ComputeUp(const ComputeContext& context, const BlockWeights& weights,
+                 const BlockActivations& activations) const;
+  void BackwardFeedForward(const ComputeContext& context, const BlockWeights& weights,
+                           const BlockActivations& activations, const BlockScratch& scratch,
+                           const float* stream_gradient, const BlockGradients& gradients) const;
+  void BackwardAttention(const ComputeContext& context, const BlockWeights& weights,
+                         const BlockActivations& activations, const BlockScratch& scratch,
+                         const float* stream_gradient, const BlockGradients& gradients) const;
+
+  bool swiglu() const { return shape_.activation == TransformerShape::Activation::kSwiGlu; }
+  Linear Qkv(const ComputeContext& context) const;
+  Linear Proj(const ComputeContext& context) const;
+  Linear Up(const ComputeContext& context) const;
+  Linear Down(const ComputeContext& context) const;
+  AttentionShape AttentionOf(const TokenRows& rows) const;
+  RotaryShape RotaryOf(const TokenRows& rows) const;
+  // Dropout of attention's probabilities.
+  OpDropout ProbabilitiesDropout(const ComputeContext& context) const;
+
+  const TransformerShape shape_;
+  const std::string probabilities_name_;
+  const float* const rotary_table_;
+  const ResidualNorm norm1_;
+  const ResidualNorm norm2_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_NN_TRANSFORMER_TRANSFORMER_BLOCK_H_

@@ -1,0 +1,38 @@
+#ifndef MUSTER_WORKER_NN_TRANSFORMER_TRANSFORMER_EMBEDDING_H_
+#define MUSTER_WORKER_NN_TRANSFORMER_TRANSFORMER_EMBEDDING_H_
+
+#include "worker/nn/transformer/compute_context.h"
+#include "worker/nn/transformer/transformer_shape.h"
+
+namespace muster {
+
+struct EmbeddingWeights {
+  const float* table = nullptr;      // [V, C]
+  const float* positions = nullptr;  // [context, C]; null: none
+};
+
+// The beginning of a transformer: tokens become the residual stream, [N, C], with dropout. Holds
+// shapes only. Thread-safe.
+class TransformerEmbedding {
+ public:
+  explicit TransformerEmbedding(const TransformerShape& shape) : shape_(shape) {}
+
+  void Forward(const ComputeContext& context, const EmbeddingTokens& tokens,
+               const EmbeddingWeights& weights, float* stream) const;
+
+  // Adds to the gradients, whatever context.gradients says: most rows of the table have none.
+  // Overwrites stream_gradient.
+  void Backward(const ComputeContext& context, const EmbeddingTokens& tokens,
+                float* stream_gradient, const EmbeddingGradients& gradients) const;
+
+ private:
+  TokenEmbeddingShape KernelShape(const TokenRows& rows) const;
+  // Drops from the stream or its gradient.
+  void Drop(const ComputeContext& context, float* stream) const;
+
+  const TransformerShape shape_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_NN_TRANSFORMER_TRANSFORMER_EMBEDDING_H_

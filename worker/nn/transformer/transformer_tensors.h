@@ -1,0 +1,51 @@
+#ifndef MUSTER_WORKER_NN_TRANSFORMER_TRANSFORMER_TENSORS_H_
+#define MUSTER_WORKER_NN_TRANSFORMER_TRANSFORMER_TENSORS_H_
+
+#include <vector>
+
+#include "common/partition/tensor_spec.h"
+#include "worker/nn/transformer/transformer_shape.h"
+
+namespace muster {
+
+// Index of a tensor that the shape does not have.
+inline constexpr int kNoTensor = -1;
+
+// Indices of the weight and bias of one layer.
+struct LayerTensors {
+  int weight = kNoTensor;
+  int bias = kNoTensor;
+};
+
+// Of block l, "blockL." before the names.
+struct BlockTensors {
+  LayerTensors norm1;  // norm1.weight [C], norm1.bias
+  LayerTensors qkv;    // qkv.weight [(H + 2 K) D, C]: rows of queries, then keys, then values
+  LayerTensors proj;   // proj.weight [C, H D]
+  LayerTensors norm2;  // norm2.weight [C], norm2.bias
+  LayerTensors up;     // up.weight [F, C]; SwiGLU: [2 F, C], rows of the gate first
+  LayerTensors down;   // down.weight [C, F]
+};
+
+// A transformer's dense tensors, and where in the list each of them is. C is the width, H and K are
+// the query and key-value heads, D their width, F the feed-forward width, V the rows of the
+// vocabulary, padding included; linear weights are [out, in]. RMSNorm has no bias, nor has the
+// head.
+//
+// Initial values are GPT-2's: normal with deviation 0.02, that of proj and down (which end in the
+// residual) divided by sqrt(2 layers); norms are 1, biases 0. Weight decay is for matrices alone.
+struct TransformerTensors {
+  std::vector<TensorSpec> specs;
+  int embedding = kNoTensor;  // embedding.weight [V, C]
+  int positions = kNoTensor;  // positions.weight [context, C]
+  std::vector<BlockTensors> blocks;
+  LayerTensors norm;     // norm.weight, norm.bias
+  int head = kNoTensor;  // head.weight [V, C]; tied to embedding.weight unless it has its own
+};
+
+// A pure function. Units: 0 is the embedding, 1 + l is block l, the last is norm and head.
+TransformerTensors MakeTransformerTensors(const TransformerShape& shape);
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_NN_TRANSFORMER_TRANSFORMER_TENSORS_H_
