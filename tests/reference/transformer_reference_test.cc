@@ -104,11 +104,13 @@ class TransformerReferenceTest : public ::testing::TestWithParam<Case> {
     for (std::vector<float>& gradient : gradients_) gradient.assign(gradient.size(), 0);
     EXPECT_TRUE(model_->Load(batch, *micro_batch_).ok());
     const LayerContext context = {.loss_scale = loss_scale_};
-    const int units = model_->description().units;
-    for (int unit = 0; unit < units; ++unit) {
+    const int last = model_->description().units - 1;
+    for (int unit = 0; unit < last; ++unit) {
       EXPECT_TRUE(model_->Forward(context, unit, parameter_spans_, *micro_batch_).ok());
     }
-    for (int unit = units - 1; unit >= 0; --unit) {
+    EXPECT_TRUE(
+        model_->RunLastUnit(context, parameter_spans_, gradient_spans_, *micro_batch_).ok());
+    for (int unit = last - 1; unit >= 0; --unit) {
       EXPECT_TRUE(
           model_->Backward(context, unit, parameter_spans_, gradient_spans_, *micro_batch_).ok());
     }

@@ -76,11 +76,12 @@ void CpuReference::BeginStep(uint64_t clock) {
 void CpuReference::AddMicroBatch(const Batch& batch, uint64_t first_example) {
   const LayerContext context = {.seed = kSeed, .clock = clock_, .first_example = first_example};
   ASSERT_TRUE(model_->Load(batch, *micro_batch_).ok());
-  const int units = model_->description().units;
-  for (int unit = 0; unit < units; ++unit) {
+  const int last = model_->description().units - 1;
+  for (int unit = 0; unit < last; ++unit) {
     ASSERT_TRUE(model_->Forward(context, unit, weight_spans_, *micro_batch_).ok());
   }
-  for (int unit = units - 1; unit >= 0; --unit) {
+  ASSERT_TRUE(model_->RunLastUnit(context, weight_spans_, gradient_spans_, *micro_batch_).ok());
+  for (int unit = last - 1; unit >= 0; --unit) {
     ASSERT_TRUE(
         model_->Backward(context, unit, weight_spans_, gradient_spans_, *micro_batch_).ok());
   }

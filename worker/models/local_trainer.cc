@@ -51,22 +51,14 @@ absl::Status LocalTrainer::Load(const Batch& batch) {
   return absl::OkStatus();
 }
 
-absl::Status LocalTrainer::Forward(const LayerContext& context) {
-  for (int unit = 0; unit < model_.description().units; ++unit) {
+absl::Status LocalTrainer::RunUnits(const LayerContext& context) {
+  const int last = model_.description().units - 1;
+  for (int unit = 0; unit < last; ++unit) {
     MUSTER_RETURN_IF_ERROR(model_.Forward(context, unit, parameter_spans_, *micro_batch_));
   }
-  return absl::OkStatus();
-}
-
-absl::Status LocalTrainer::Backward() { return Backward({.gradients = Accumulation::kWrite}); }
-
-absl::Status LocalTrainer::Backward(const LayerContext& context) {
-  if (context.gradients == Accumulation::kWrite) {
-    for (std::vector<float>& gradient : gradients_) {
-      std::fill(gradient.begin(), gradient.end(), std::numeric_limits<float>::quiet_NaN());
-    }
-  }
-  for (int unit = model_.description().units - 1; unit >= 0; --unit) {
+  MUSTER_RETURN_IF_ERROR(
+      model_.RunLastUnit(context, parameter_spans_, gradient_spans_, *micro_batch_));
+  for (int unit = last - 1; unit >= 0; --unit) {
     MUSTER_RETURN_IF_ERROR(
         model_.Backward(context, unit, parameter_spans_, gradient_spans_, *micro_batch_));
   }
@@ -74,21 +66,26 @@ absl::Status LocalTrainer::Backward(const LayerContext& context) {
 }
 
 absl::Status LocalTrainer::Run(const LayerContext& context) {
-  MUSTER_RETURN_IF_ERROR(Forward(context));
+  for (std::vector<float>& gradient : gradients_) {
+    std::fill(gradient.begin(), gradient.end(), std::numeric_limits<float>::quiet_NaN());
+  }
   LayerContext writes = context;
   writes.gradients = Accumulation::kWrite;
-  return Backward(writes);
+  return RunUnits(writes);
 }
 
 absl::Status LocalTrainer::Evaluate(const Batch& batch) {
   MUSTER_RETURN_IF_ERROR(Load(batch));
-  return Forward(Pass::kEvaluation);
+  for (int unit = 0; unit < model_.description().units; ++unit) {
+    MUSTER_RETURN_IF_ERROR(
+        model_.Forward({.pass = Pass::kEvaluation}, unit, parameter_spans_, *micro_batch_));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status LocalTrainer::Step(const Batch& batch, float learning_rate) {
   MUSTER_RETURN_IF_ERROR(Load(batch));
-  MUSTER_RETURN_IF_ERROR(Forward(Pass::kTraining));
-  MUSTER_RETURN_IF_ERROR(Backward());
+  MUSTER_RETURN_IF_ERROR(Run());
   if (micro_batch_->loss_weight == 0) return absl::OkStatus();
   const float scale = learning_rate / static_cast<float>(micro_batch_->loss_weight);
   for (size_t t = 0; t < parameters_.size(); ++t) {

@@ -26,17 +26,15 @@ class LocalTrainer {
   // the model.
   absl::Status Step(const Batch& batch, float learning_rate);
 
-  // Everything above in pieces: takes a batch in, copies the rows it uses, and runs all units
-  // either way.
+  // Takes a batch in and copies the rows it uses.
   absl::Status Load(const Batch& batch);
-  absl::Status Forward(Pass pass) { return Forward(LayerContext{.pass = pass}); }
-  // Into gradients that hold no number before.
-  absl::Status Backward();
-  // As a further micro-batch of a step does.
-  absl::Status AddBackward() { return Backward(LayerContext()); }
 
-  // A forward and a backward pass over what was loaded.
-  absl::Status Run(const LayerContext& context);
+  // Runs all units forward and backward over what was loaded. Writes gradients, which hold no
+  // number before.
+  absl::Status Run(const LayerContext& context = {});
+
+  // Does the same as a further micro-batch of a step: adds to gradients.
+  absl::Status RunAgain() { return RunUnits({.gradients = Accumulation::kAdd}); }
 
   MicroBatch& micro_batch() { return *micro_batch_; }
   double mean_loss() const { return micro_batch_->loss_sum / micro_batch_->loss_weight; }
@@ -46,8 +44,7 @@ class LocalTrainer {
   std::vector<float>& Row(int table, uint64_t key);
 
  private:
-  absl::Status Forward(const LayerContext& context);
-  absl::Status Backward(const LayerContext& context);
+  absl::Status RunUnits(const LayerContext& context);
 
   const Model& model_;
   const uint64_t seed_;

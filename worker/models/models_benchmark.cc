@@ -23,8 +23,7 @@ void Run(benchmark::State& state, const Model& model, const Batch& batch) {
   LocalTrainer trainer(model, 1);
   if (!trainer.Load(batch).ok()) return state.SkipWithError("the batch does not fit the model");
   for (auto _ : state) {
-    bool ok = model.Load(batch, trainer.micro_batch()).ok();
-    ok = ok && trainer.Forward(Pass::kTraining).ok() && trainer.Backward().ok();
+    const bool ok = model.Load(batch, trainer.micro_batch()).ok() && trainer.Run().ok();
     if (!ok) state.SkipWithError("a pass failed");
     benchmark::DoNotOptimize(trainer.micro_batch().loss_sum);
   }

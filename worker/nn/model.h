@@ -73,15 +73,27 @@ class Model {
   // model (names what and both values).
   virtual absl::Status Load(const Batch& batch, MicroBatch& micro_batch) const = 0;
 
-  // Runs one unit forward. REQUIRES: units run in order; the micro-batch came from NewMicroBatch of
-  // this model. The last unit computes the loss and the results.
+  // Runs one unit forward; in an evaluation also the last, which computes the loss and the results.
+  // REQUIRES: units run in order; the micro-batch came from NewMicroBatch of this model; in
+  // training the unit is not the last.
   virtual absl::Status Forward(const LayerContext& context, int unit, ParameterSpans parameters,
                                MicroBatch& micro_batch) const = 0;
+
+  // Runs the last unit in training: forward with loss and results, and backward, as one action, so
+  // that a model need keep only a part of the unit's outputs at a time. Leaves gradients as
+  // Backward does. REQUIRES: all units before it have run forward.
+  virtual absl::Status RunLastUnit(const LayerContext& context, ParameterSpans parameters,
+                                   GradientSpans gradients, MicroBatch& micro_batch) const {
+    const int unit = description().units - 1;
+    absl::Status status = Forward(context, unit, parameters, micro_batch);
+    if (!status.ok()) return status;
+    return Backward(context, unit, parameters, gradients, micro_batch);
+  }
 
   // Runs one unit backward: writes the gradients of the loss *sum* to `gradients` of this unit's
   // tensors, or adds them, as `context` says (of tied tensors the first unit to come writes), and
   // writes SparseRows::gradients where the unit looks rows up. REQUIRES: units in reverse order
-  // after a whole forward.
+  // after RunLastUnit, which has run the last.
   virtual absl::Status Backward(const LayerContext& context, int unit, ParameterSpans parameters,
                                 GradientSpans gradients, MicroBatch& micro_batch) const = 0;
 };

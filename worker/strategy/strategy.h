@@ -42,10 +42,12 @@ class Strategy : public TrainingState {
   // for.
   virtual absl::Status LookUp(MicroBatch& micro_batch) = 0;
 
-  // A micro-batch comes next whose part of the loss weighs `examples` (MicroBatch::loss_weight: its
-  // labels, where an example has several), which is what the step's sum is divided by. The first
-  // after BeginStep makes gradients ready (gradients() changes) that hold nothing in particular:
-  // the micro-batch writes them all. Those after it leave them as they are, to be added to.
+  // Prepares the gradients for a micro-batch whose part of the loss weighs `examples`
+  // (MicroBatch::loss_weight: its labels, where an example has several), which is what the step's
+  // sum is divided by. The first call after BeginStep makes gradients ready (gradients() changes)
+  // that hold nothing in particular: the micro-batch writes them all. Later calls leave them as
+  // they are, to be added to. REQUIRES: BeforeForward of all units. The last unit's forward pass
+  // follows, since it writes gradients, too.
   virtual absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) = 0;
 
   // Takes back what this slot has put into the step: no gradients, no examples. The step goes on as

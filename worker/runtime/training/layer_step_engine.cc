@@ -67,11 +67,20 @@ absl::Status LayerStepEngine::Execute(const StepAction& action, uint64_t clock,
       return strategy_.Prefetch(*micro_batch_);
     case StepAction::Kind::kLookUpRows:
       return strategy_.LookUp(*micro_batch_);
+    case StepAction::Kind::kAcquire:
+      return strategy_.BeforeForward(action.unit);
     case StepAction::Kind::kForward:
-      MUSTER_RETURN_IF_ERROR(strategy_.BeforeForward(action.unit));
       return model_.Forward(context, action.unit, strategy_.parameters(), *micro_batch_);
     case StepAction::Kind::kBeginBackward:
-      return BeginBackward(action, clock, sums);
+      return strategy_.BeforeBackward(micro_batch_->loss_weight,
+                                      action.micro_batch + 1 == shape_.micro_batches
+                                          ? SeriesPosition::kLast
+                                          : SeriesPosition::kMoreFollow);
+    case StepAction::Kind::kLastUnit:
+      return model_.RunLastUnit(context, strategy_.parameters(), strategy_.gradients(),
+                                *micro_batch_);
+    case StepAction::Kind::kCheckLoss:
+      return CheckLoss(clock, sums);
     case StepAction::Kind::kBackward:
       return model_.Backward(context, action.unit, strategy_.parameters(), strategy_.gradients(),
                              *micro_batch_);
@@ -91,18 +100,14 @@ absl::Status LayerStepEngine::Execute(const StepAction& action, uint64_t clock,
   return absl::InternalError("unknown action");
 }
 
-absl::Status LayerStepEngine::BeginBackward(const StepAction& action, uint64_t clock,
-                                            StepSums& sums) {
+absl::Status LayerStepEngine::CheckLoss(uint64_t clock, StepSums& sums) {
   if (!std::isfinite(micro_batch_->loss_sum)) {
     return DivergedError(clock, absl::StrCat("loss is ", micro_batch_->loss_sum));
   }
   sums.loss_sum += micro_batch_->loss_sum;
   sums.loss_weight += micro_batch_->loss_weight;
   sums.examples += micro_batch_->examples;
-  return strategy_.BeforeBackward(micro_batch_->loss_weight,
-                                  action.micro_batch + 1 == shape_.micro_batches
-                                      ? SeriesPosition::kLast
-                                      : SeriesPosition::kMoreFollow);
+  return absl::OkStatus();
 }
 
 absl::Status LayerStepEngine::UnscaleGradients(uint64_t clock) {
@@ -181,8 +186,10 @@ absl::Status LayerStepEngine::Evaluate(const Batch& batch, PassResult& result) {
       case StepAction::Kind::kLookUpRows:
         MUSTER_RETURN_IF_ERROR(strategy_.LookUp(pass));
         break;
-      case StepAction::Kind::kForward:
+      case StepAction::Kind::kAcquire:
         MUSTER_RETURN_IF_ERROR(strategy_.BeforeForward(action.unit));
+        break;
+      case StepAction::Kind::kForward:
         MUSTER_RETURN_IF_ERROR(model_.Forward(context, action.unit, strategy_.parameters(), pass));
         break;
       default:

@@ -44,7 +44,7 @@ class LayerStepEngine final : public StepEngine {
  private:
   absl::Status Execute(const StepAction& action, uint64_t clock, MicroBatchSource& micro_batches,
                        StepSums& sums);
-  absl::Status BeginBackward(const StepAction& action, uint64_t clock, StepSums& sums);
+  absl::Status CheckLoss(uint64_t clock, StepSums& sums);
   // Divides the gradients by the loss scale or, if they overflowed, takes this slot's part back.
   absl::Status UnscaleGradients(uint64_t clock);
   absl::Status CheckGradients(int unit, uint64_t clock) const;

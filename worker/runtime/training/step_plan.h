@@ -16,11 +16,17 @@ struct StepAction {
     // Starts to fetch the micro-batch's rows.
     kPrefetchRows,
     kLookUpRows,
-    // Waits for the unit's parameters and runs it.
+    // Waits for the unit's parameters.
+    kAcquire,
+    // In training, units but the last.
     kForward,
-    // Checks the loss before anything of the step leaves this slot, and prepares the gradients: the
-    // first micro-batch writes them, the others add to them.
+    // Prepares the gradients: the first micro-batch writes them, the others add to them.
     kBeginBackward,
+    // The last unit, forward and backward.
+    kLastUnit,
+    // Checks the loss before anything of the micro-batch leaves this slot.
+    kCheckLoss,
+    // Units but the last.
     kBackward,
     // The micro-batch has added its part to the unit's gradients.
     kGradientReady,

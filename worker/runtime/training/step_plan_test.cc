@@ -15,8 +15,9 @@ TEST(StepPlanTest, GradientsLeaveWhileEarlierUnitsStillCompute) {
   EXPECT_THAT(TrainingStepPlan({.units = 2, .has_rows = true}),
               ElementsAre(StepAction{Kind::kBeginStep}, StepAction{Kind::kLoad},
                           StepAction{Kind::kPrefetchRows}, StepAction{Kind::kLookUpRows},
-                          StepAction{Kind::kForward, 0}, StepAction{Kind::kForward, 1},
-                          StepAction{Kind::kBeginBackward}, StepAction{Kind::kBackward, 1},
+                          StepAction{Kind::kAcquire, 0}, StepAction{Kind::kForward, 0},
+                          StepAction{Kind::kAcquire, 1}, StepAction{Kind::kBeginBackward},
+                          StepAction{Kind::kLastUnit, 1}, StepAction{Kind::kCheckLoss},
                           StepAction{Kind::kSendGradients, 1}, StepAction{Kind::kBackward, 0},
                           StepAction{Kind::kSendGradients, 0}, StepAction{Kind::kPushRows},
                           StepAction{Kind::kEndStep}));
@@ -25,39 +26,44 @@ TEST(StepPlanTest, GradientsLeaveWhileEarlierUnitsStillCompute) {
 TEST(StepPlanTest, ModelsWithoutTablesMoveNoRows) {
   EXPECT_THAT(TrainingStepPlan({.units = 1}),
               ElementsAre(StepAction{Kind::kBeginStep}, StepAction{Kind::kLoad},
-                          StepAction{Kind::kForward, 0}, StepAction{Kind::kBeginBackward},
-                          StepAction{Kind::kBackward, 0}, StepAction{Kind::kSendGradients, 0},
-                          StepAction{Kind::kEndStep}));
+                          StepAction{Kind::kAcquire, 0}, StepAction{Kind::kBeginBackward},
+                          StepAction{Kind::kLastUnit, 0}, StepAction{Kind::kCheckLoss},
+                          StepAction{Kind::kSendGradients, 0}, StepAction{Kind::kEndStep}));
 }
 
 TEST(StepPlanTest, OnlyTheLastMicroBatchSendsGradients) {
-  EXPECT_THAT(TrainingStepPlan({.units = 2, .has_rows = true, .micro_batches = 2}),
-              ElementsAre(StepAction{Kind::kBeginStep}, StepAction{Kind::kLoad},
-                          StepAction{Kind::kPrefetchRows}, StepAction{Kind::kLookUpRows},
-                          StepAction{Kind::kForward, 0}, StepAction{Kind::kForward, 1},
-                          StepAction{Kind::kBeginBackward}, StepAction{Kind::kBackward, 1},
-                          StepAction{Kind::kGradientReady, 1}, StepAction{Kind::kBackward, 0},
-                          StepAction{Kind::kGradientReady, 0}, StepAction{Kind::kPushRows},
-                          StepAction{Kind::kLoad, -1, 1}, StepAction{Kind::kPrefetchRows, -1, 1},
-                          StepAction{Kind::kLookUpRows, -1, 1}, StepAction{Kind::kForward, 0, 1},
-                          StepAction{Kind::kForward, 1, 1}, StepAction{Kind::kBeginBackward, -1, 1},
-                          StepAction{Kind::kBackward, 1, 1}, StepAction{Kind::kSendGradients, 1, 1},
-                          StepAction{Kind::kBackward, 0, 1}, StepAction{Kind::kSendGradients, 0, 1},
-                          StepAction{Kind::kPushRows, -1, 1}, StepAction{Kind::kEndStep}));
+  EXPECT_THAT(
+      TrainingStepPlan({.units = 2, .has_rows = true, .micro_batches = 2}),
+      ElementsAre(StepAction{Kind::kBeginStep}, StepAction{Kind::kLoad},
+                  StepAction{Kind::kPrefetchRows}, StepAction{Kind::kLookUpRows},
+                  StepAction{Kind::kAcquire, 0}, StepAction{Kind::kForward, 0},
+                  StepAction{Kind::kAcquire, 1}, StepAction{Kind::kBeginBackward},
+                  StepAction{Kind::kLastUnit, 1}, StepAction{Kind::kCheckLoss},
+                  StepAction{Kind::kGradientReady, 1}, StepAction{Kind::kBackward, 0},
+                  StepAction{Kind::kGradientReady, 0}, StepAction{Kind::kPushRows},
+                  StepAction{Kind::kLoad, -1, 1}, StepAction{Kind::kPrefetchRows, -1, 1},
+                  StepAction{Kind::kLookUpRows, -1, 1}, StepAction{Kind::kAcquire, 0, 1},
+                  StepAction{Kind::kForward, 0, 1}, StepAction{Kind::kAcquire, 1, 1},
+                  StepAction{Kind::kBeginBackward, -1, 1}, StepAction{Kind::kLastUnit, 1, 1},
+                  StepAction{Kind::kCheckLoss, -1, 1}, StepAction{Kind::kSendGradients, 1, 1},
+                  StepAction{Kind::kBackward, 0, 1}, StepAction{Kind::kSendGradients, 0, 1},
+                  StepAction{Kind::kPushRows, -1, 1}, StepAction{Kind::kEndStep}));
 }
 
 // Nothing of a scaled loss's gradients leaves before all of them were looked at.
 TEST(StepPlanTest, ScaledGradientsLeaveAfterAllAreThere) {
   EXPECT_THAT(TrainingStepPlan({.units = 2, .micro_batches = 2, .scaled_loss = true}),
               ElementsAre(StepAction{Kind::kBeginStep}, StepAction{Kind::kLoad},
-                          StepAction{Kind::kForward, 0}, StepAction{Kind::kForward, 1},
-                          StepAction{Kind::kBeginBackward}, StepAction{Kind::kBackward, 1},
+                          StepAction{Kind::kAcquire, 0}, StepAction{Kind::kForward, 0},
+                          StepAction{Kind::kAcquire, 1}, StepAction{Kind::kBeginBackward},
+                          StepAction{Kind::kLastUnit, 1}, StepAction{Kind::kCheckLoss},
                           StepAction{Kind::kBackward, 0}, StepAction{Kind::kGradientReady, 1},
                           StepAction{Kind::kGradientReady, 0}, StepAction{Kind::kLoad, -1, 1},
-                          StepAction{Kind::kForward, 0, 1}, StepAction{Kind::kForward, 1, 1},
-                          StepAction{Kind::kBeginBackward, -1, 1},
-                          StepAction{Kind::kBackward, 1, 1}, StepAction{Kind::kBackward, 0, 1},
-                          StepAction{Kind::kUnscale, -1, 1}, StepAction{Kind::kGradientReady, 1, 1},
+                          StepAction{Kind::kAcquire, 0, 1}, StepAction{Kind::kForward, 0, 1},
+                          StepAction{Kind::kAcquire, 1, 1}, StepAction{Kind::kBeginBackward, -1, 1},
+                          StepAction{Kind::kLastUnit, 1, 1}, StepAction{Kind::kCheckLoss, -1, 1},
+                          StepAction{Kind::kBackward, 0, 1}, StepAction{Kind::kUnscale, -1, 1},
+                          StepAction{Kind::kGradientReady, 1, 1},
                           StepAction{Kind::kGradientReady, 0, 1}, StepAction{Kind::kEndStep}));
 }
 
@@ -78,10 +84,17 @@ TEST(StepPlanTest, EveryShapeKeepsTheOrderThatStrategiesAskFor) {
             expected.push_back({Kind::kPrefetchRows, -1, m});
             expected.push_back({Kind::kLookUpRows, -1, m});
           }
-          for (int unit = 0; unit < units; ++unit) expected.push_back({Kind::kForward, unit, m});
+          const int last_unit = units - 1;
+          for (int unit = 0; unit < last_unit; ++unit) {
+            expected.push_back({Kind::kAcquire, unit, m});
+            expected.push_back({Kind::kForward, unit, m});
+          }
+          expected.push_back({Kind::kAcquire, last_unit, m});
           expected.push_back({Kind::kBeginBackward, -1, m});
-          for (int unit = units; unit-- > 0;) {
-            expected.push_back({Kind::kBackward, unit, m});
+          expected.push_back({Kind::kLastUnit, last_unit, m});
+          expected.push_back({Kind::kCheckLoss, -1, m});
+          for (int unit = last_unit; unit >= 0; --unit) {
+            if (unit < last_unit) expected.push_back({Kind::kBackward, unit, m});
             expected.push_back({last ? Kind::kSendGradients : Kind::kGradientReady, unit, m});
           }
           if (has_rows) expected.push_back({Kind::kPushRows, -1, m});
@@ -99,7 +112,8 @@ TEST(StepPlanTest, EveryShapeKeepsTheOrderThatStrategiesAskFor) {
 TEST(StepPlanTest, EvaluationOnlyRunsForward) {
   EXPECT_THAT(EvaluationPlan(2, true),
               ElementsAre(StepAction{Kind::kLoad}, StepAction{Kind::kPrefetchRows},
-                          StepAction{Kind::kLookUpRows}, StepAction{Kind::kForward, 0},
+                          StepAction{Kind::kLookUpRows}, StepAction{Kind::kAcquire, 0},
+                          StepAction{Kind::kForward, 0}, StepAction{Kind::kAcquire, 1},
                           StepAction{Kind::kForward, 1}));
 }
 

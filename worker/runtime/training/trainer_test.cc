@@ -113,7 +113,8 @@ class CountingStrategy final : public Strategy {
   std::vector<SeriesPosition> positions_;
 };
 
-// A model whose first micro-batches, so many, leave a NaN in the first tensor's gradient.
+// A model of several units whose first micro-batches, so many, leave a NaN in the first tensor's
+// gradient.
 class PoisonedModel final : public Model {
  public:
   PoisonedModel(const Model& inner, int poisons) : inner_(inner), poisons_(poisons) {}
@@ -126,6 +127,10 @@ class PoisonedModel final : public Model {
   absl::Status Forward(const LayerContext& context, int unit, ParameterSpans parameters,
                        MicroBatch& micro_batch) const override {
     return inner_.Forward(context, unit, parameters, micro_batch);
+  }
+  absl::Status RunLastUnit(const LayerContext& context, ParameterSpans parameters,
+                           GradientSpans gradients, MicroBatch& micro_batch) const override {
+    return inner_.RunLastUnit(context, parameters, gradients, micro_batch);
   }
   absl::Status Backward(const LayerContext& context, int unit, ParameterSpans parameters,
                         GradientSpans gradients, MicroBatch& micro_batch) const override {
