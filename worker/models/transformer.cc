@@ -27,6 +27,11 @@ struct TransformerMicroBatch final : MicroBatch {
                         const std::vector<TensorSpec>& tensors, const std::vector<bool>& copied)
       : memory(shape, type, recompute), weights(type, tensors, copied) {}
 
+  void TakeSums() {
+    loss_sum = sums.loss;
+    correct = static_cast<int64_t>(sums.correct);
+  }
+
   HostOps ops;
   // [B, T].
   std::vector<int32_t> tokens;
@@ -112,11 +117,29 @@ class Transformer final : public Model {
       m.stream = blocks_[l].Forward(compute, WeightsOf(tensors_.blocks[l], parameters, m), m.stream,
                                     m.memory.block(l), m.memory.scratch());
     } else {
-      head_.Forward(compute, HeadWeights(parameters, m), m.stream, m.labels.data(), m.memory.head(),
-                    &m.sums);
-      m.loss_sum = m.sums.loss;
-      m.correct = static_cast<int64_t>(m.sums.correct);
+      head_.Forward(compute, HeadWeights(parameters, m), m.stream, {m.labels.data(), &m.sums},
+                    m.memory.head());
+      m.TakeSums();
     }
+    return m.ops.stream().status();
+  }
+
+  absl::Status RunLastUnit(const LayerContext& context, ParameterSpans parameters,
+                           GradientSpans gradients, MicroBatch& micro_batch) const override {
+    auto& m = static_cast<TransformerMicroBatch&>(micro_batch);
+    const int unit = description_.units - 1;
+    if (m.rows.sequences == 0) {
+      if (context.gradients == Accumulation::kWrite) ZeroGradients(m.ops, unit, gradients);
+      return m.ops.stream().status();
+    }
+    m.weights.BeforeUnit(m.ops, context, unit, parameters);
+    head_.ForwardBackward(ContextOf(context, m), HeadWeights(parameters, m), m.stream,
+                          {m.labels.data(), &m.sums}, m.memory.head(),
+                          {.stream = m.memory.stream_gradient(),
+                           .branch = m.memory.scratch().branch,
+                           .norm = GradientOf(tensors_.norm, gradients),
+                           .head = gradients[tensors_.head].data()});
+    m.TakeSums();
     return m.ops.stream().status();
   }
 
@@ -135,18 +158,13 @@ class Transformer final : public Model {
       embedding_.Backward(compute, {.tokens = m.tokens.data()}, stream_gradient,
                           {.table = gradients[tensors_.embedding].data(),
                            .positions = ValuesOf(tensors_.positions, gradients)});
-    } else if (unit <= shape_.layers) {
+    } else {
       const int64_t l = unit - 1;
       const BlockTensors& tensors = tensors_.blocks[l];
       const BlockWeights weights = WeightsOf(tensors, parameters, m);
       blocks_[l].Again(recompute_, compute, weights, m.memory.block(l), m.memory.scratch());
       blocks_[l].Backward(compute, weights, m.memory.block(l), m.memory.scratch(), stream_gradient,
                           GradientsOf(tensors, gradients));
-    } else {
-      head_.Backward(
-          compute, HeadWeights(parameters, m), m.labels.data(), m.memory.head(), stream_gradient,
-          m.memory.scratch().branch,
-          {.norm = GradientOf(tensors_.norm, gradients), .head = gradients[tensors_.head].data()});
     }
     return m.ops.stream().status();
   }

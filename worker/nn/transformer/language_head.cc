@@ -26,10 +26,9 @@ LanguageHead::LanguageHead(const TransformerShape& shape, int64_t logit_rows)
 
 int64_t LanguageHead::LogitRows(int64_t tokens) const { return std::min(tokens, logit_rows_); }
 
-void LanguageHead::ComputeLogits(const ComputeContext& context, int64_t first, int64_t count,
-                                 const LanguageHeadWeights& weights, const int32_t* labels,
-                                 const LanguageHeadActivations& activations,
-                                 DeviceHeadSums* sums) const {
+void LanguageHead::ComputeLoss(const ComputeContext& context, int64_t first, int64_t count,
+                               const LanguageHeadWeights& weights, const LanguageHeadLoss& loss,
+                               const LanguageHeadActivations& activations) const {
   const int64_t C = shape_.width;
   const int64_t V = shape_.vocabulary_rows();
   const int64_t stride = context.ops.traits().LogitsStride(V);
@@ -43,27 +42,29 @@ void LanguageHead::ComputeLogits(const ComputeContext& context, int64_t first, i
       {.rows = count, .vocabulary = V, .tokens = shape_.vocabulary, .logits_stride = stride},
       context.type,
       {.logits = activations.logits,
-       .labels = labels + first,
+       .labels = loss.labels + first,
        .gradient = context.pass == Pass::kTraining ? activations.logits : nullptr,
        .gradient_scale = context.loss_scale,
-       .sums = sums});
+       .sums = loss.sums});
 }
 
 void LanguageHead::Forward(const ComputeContext& context, const LanguageHeadWeights& weights,
-                           const ResidualStream& in, const int32_t* labels,
-                           const LanguageHeadActivations& activations, DeviceHeadSums* sums) const {
+                           const ResidualStream& in, const LanguageHeadLoss& loss,
+                           const LanguageHeadActivations& activations) const {
   norm_.Forward(context, weights.norm, in, activations.norm, activations.norm_out);
   const int64_t N = context.rows.count();
   const int64_t R = LogitRows(N);
   for (int64_t first = 0; first < N; first += R) {
-    ComputeLogits(context, first, std::min(R, N - first), weights, labels, activations, sums);
+    ComputeLoss(context, first, std::min(R, N - first), weights, loss, activations);
   }
 }
 
-void LanguageHead::Backward(const ComputeContext& context, const LanguageHeadWeights& weights,
-                            const int32_t* labels, const LanguageHeadActivations& activations,
-                            float* stream_gradient, void* branch_gradient,
-                            const LanguageHeadGradients& gradients) const {
+void LanguageHead::ForwardBackward(const ComputeContext& context,
+                                   const LanguageHeadWeights& weights, const ResidualStream& in,
+                                   const LanguageHeadLoss& loss,
+                                   const LanguageHeadActivations& activations,
+                                   const LanguageHeadGradients& gradients) const {
+  norm_.Forward(context, weights.norm, in, activations.norm, activations.norm_out);
   const DType type = context.type;
   const int64_t N = context.rows.count();
   const int64_t C = shape_.width;
@@ -73,12 +74,9 @@ void LanguageHead::Backward(const ComputeContext& context, const LanguageHeadWei
   const int64_t stride =
       context.ops.traits().LogitsStride(V) * static_cast<int64_t>(sizeof(float) / SizeOf(type));
   Accumulation accumulation = context.gradients;
-  // The last logits first: forward has left them.
   for (int64_t first = (N - 1) / R * R; first >= 0; first -= R) {
     const int64_t count = std::min(R, N - first);
-    if (first + R < N) {
-      ComputeLogits(context, first, count, weights, labels, activations, /*sums=*/nullptr);
-    }
+    ComputeLoss(context, first, count, weights, loss, activations);
     const Linear head = {.type = type, .rows = count, .in = C, .out = V, .out_stride = stride};
     context.ops.LinearBackwardWeights(head, {.dy = activations.logits,
                                              .x = At(type, activations.norm_out, first * C),
@@ -86,10 +84,10 @@ void LanguageHead::Backward(const ComputeContext& context, const LanguageHeadWei
                                              .weight = gradients.head});
     accumulation = Accumulation::kAdd;
     context.ops.LinearBackwardInput(head, activations.logits, weights.head,
-                                    At(type, branch_gradient, first * C));
+                                    At(type, gradients.branch, first * C));
   }
   norm_.Backward(context, weights.norm, activations.norm, ResidualNorm::Upstream::kNone,
-                 stream_gradient, branch_gradient, gradients.norm);
+                 gradients.stream, gradients.branch, gradients.norm);
 }
 
 }  // namespace muster

@@ -15,7 +15,19 @@ struct LanguageHeadWeights {
   const void* head = nullptr;  // T [V, C]
 };
 
+struct LanguageHeadLoss {
+  const int32_t* labels = nullptr;  // [N]; -1 counts for nothing
+  // The loss and the right predictions over the tokens with a label are added to it.
+  DeviceHeadSums* sums = nullptr;
+};
+
 struct LanguageHeadGradients {
+  // With regard to what comes in: in.sum, [N, C], and in.branch, T [N, C], unless
+  // ResidualNorm::BranchGradient says that it is the stream's. Both are overwritten in any case;
+  // `branch` may be in.branch.
+  float* stream = nullptr;
+  void* branch = nullptr;
+  // Left as ComputeContext::gradients says.
   LayerGradients norm;
   float* head = nullptr;  // [V, C]
 };
@@ -30,10 +42,9 @@ struct LanguageHeadActivations {
 };
 
 // The end of a language model: norm, logits over the vocabulary, softmax cross entropy with the
-// labels, [N], of which -1 counts for nothing. Logits exist for R tokens at a time, at the end
-// perhaps for fewer. The gradient of the last logits is made by the forward pass, in the same sweep
-// as their loss, and kept; so that only where N > R backward computes the other logits again. Holds
-// shapes only. Thread-safe.
+// labels. Logits exist for R tokens at a time, of the last tokens perhaps for fewer. In training
+// their gradient takes their place in the same sweep that makes their loss, and all that reads it
+// follows before the next tokens; so no logits are computed twice. Holds shapes only. Thread-safe.
 class LanguageHead {
  public:
   // `logit_rows`: tokens of which logits exist at a time; 0: as many as make 256 MiB of them in
@@ -43,25 +54,25 @@ class LanguageHead {
   // R of N = `tokens` tokens, all of them if there are no more.
   int64_t LogitRows(int64_t tokens) const;
 
-  // Adds to `sums` those of the loss and of right predictions over the tokens with a label.
+  // Runs an evaluation.
   void Forward(const ComputeContext& context, const LanguageHeadWeights& weights,
-               const ResidualStream& in, const int32_t* labels,
-               const LanguageHeadActivations& activations, DeviceHeadSums* sums) const;
+               const ResidualStream& in, const LanguageHeadLoss& loss,
+               const LanguageHeadActivations& activations) const;
 
-  // Writes the gradients of *context.loss_scale times the loss sum, with regard to in.sum
-  // (stream_gradient, [N, C]) and in.branch (branch_gradient, T [N, C], unless
-  // ResidualNorm::BranchGradient says that it is the stream's), and leaves those of the parameters
-  // as `context` says. branch_gradient is overwritten in any case.
-  void Backward(const ComputeContext& context, const LanguageHeadWeights& weights,
-                const int32_t* labels, const LanguageHeadActivations& activations,
-                float* stream_gradient, void* branch_gradient,
-                const LanguageHeadGradients& gradients) const;
+  // Runs forward and backward. The gradients are those of *context.loss_scale times the loss sum.
+  // The last tokens come first; so where N > R the last bit of the loss sum may differ from that of
+  // Forward.
+  void ForwardBackward(const ComputeContext& context, const LanguageHeadWeights& weights,
+                       const ResidualStream& in, const LanguageHeadLoss& loss,
+                       const LanguageHeadActivations& activations,
+                       const LanguageHeadGradients& gradients) const;
 
  private:
-  // Computes the logits of `count` tokens from `first` on, and the loss where `sums` is not null.
-  void ComputeLogits(const ComputeContext& context, int64_t first, int64_t count,
-                     const LanguageHeadWeights& weights, const int32_t* labels,
-                     const LanguageHeadActivations& activations, DeviceHeadSums* sums) const;
+  // Computes the logits of `count` tokens from `first` on, their loss and, in training, their
+  // gradient in place.
+  void ComputeLoss(const ComputeContext& context, int64_t first, int64_t count,
+                   const LanguageHeadWeights& weights, const LanguageHeadLoss& loss,
+                   const LanguageHeadActivations& activations) const;
 
   const TransformerShape shape_;
   const int64_t logit_rows_;

@@ -158,7 +158,7 @@ constexpr DType kDType = std::is_same_v<T, BFloat16>  ? DType::kBf16
                          : std::is_same_v<T, Float16> ? DType::kF16
                                                       : DType::kF32;
 
-// Forward and, in training, backward.
+// Of an evaluation or of training.
 template <typename T>
 Results<T> ResultsOf(const Inputs<T>& in, int64_t logit_rows, const LayerContext& layer_context) {
   constexpr float kGuard = 12345;
@@ -188,13 +188,18 @@ Results<T> ResultsOf(const Inputs<T>& in, int64_t logit_rows, const LayerContext
   const LanguageHeadActivations activations = {.norm = {sum.data(), mean.data(), rstd.data()},
                                                .norm_out = results.norm_out.data(),
                                                .logits = results.logits.data()};
-  layer.Forward(context, weights, {in.stream.data(), in.branch.data()}, in.labels.data(),
-                activations, &results.sums);
-  if (context.pass == Pass::kTraining) {
+  const ResidualStream stream = {in.stream.data(), in.branch.data()};
+  const LanguageHeadLoss loss = {in.labels.data(), &results.sums};
+  if (context.pass == Pass::kEvaluation) {
+    layer.Forward(context, weights, stream, loss, activations);
+  } else {
     const LayerGradients norm = {results.gain.data(),
                                  in.bias.empty() ? nullptr : results.bias.data()};
-    layer.Backward(context, weights, in.labels.data(), activations, results.stream.data(),
-                   branch_gradient.data(), {.norm = norm, .head = results.head.data()});
+    layer.ForwardBackward(context, weights, stream, loss, activations,
+                          {.stream = results.stream.data(),
+                           .branch = branch_gradient.data(),
+                           .norm = norm,
+                           .head = results.head.data()});
     const auto* branch = static_cast<const T*>(ResidualNorm::BranchGradient(
         context.type, in.shape, results.stream.data(), branch_gradient.data()));
     results.branch.assign(branch, branch + N * C);
@@ -380,6 +385,83 @@ TYPED_TEST(LanguageHeadTest, SingleProductsHaveTheSameBitsWithAnyLogitRows) {
   }
 }
 
+// Makes the head's gradients by single operations: the last rows of logits first, which write the
+// gradient of the head's matrix where the others add to it. `norm_out` is the head's own.
+template <typename T>
+Results<T> ByOperations(const Inputs<T>& in, int64_t R, const LayerContext& layer_context,
+                        std::vector<T> norm_out) {
+  HostOps ops;
+  const DType type = kDType<T>;
+  const int64_t N = in.rows.count(), C = in.shape.width, V = in.shape.vocabulary_rows();
+  Results<T> results;
+  results.head.resize(V * C);
+  std::vector<T> dout(N * C);
+  std::vector<float> logits(R * V);
+  Accumulation accumulation = Accumulation::kWrite;
+  for (int64_t first = (N - 1) / R * R; first >= 0; first -= R) {
+    const Linear to_f32 = {
+        .type = type, .rows = std::min(R, N - first), .in = C, .out = V, .out_stride = V};
+    Linear linear = to_f32;
+    linear.out_stride = V * static_cast<int64_t>(sizeof(float) / sizeof(T));
+    ops.LinearForward(to_f32, {.x = norm_out.data() + first * C,
+                               .weight = in.head.data(),
+                               .result = LinearForwardArrays::Result::kF32,
+                               .y = logits.data()});
+    ops.CrossEntropy(
+        {.rows = linear.rows, .vocabulary = V, .tokens = in.shape.vocabulary, .logits_stride = V},
+        type,
+        {.logits = logits.data(),
+         .labels = in.labels.data() + first,
+         .gradient = logits.data(),
+         .gradient_scale = &layer_context.loss_scale,
+         .sums = &results.sums});
+    ops.LinearBackwardWeights(linear, {.dy = logits.data(),
+                                       .x = norm_out.data() + first * C,
+                                       .accumulation = accumulation,
+                                       .weight = results.head.data()});
+    accumulation = Accumulation::kAdd;
+    ops.LinearBackwardInput(linear, logits.data(), in.head.data(), dout.data() + first * C);
+  }
+  // The norm again, for its statistics.
+  const ResidualNorm norm(in.shape, "");
+  const ComputeContext context = {
+      .ops = ops, .type = type, .rows = in.rows, .gradients = Accumulation::kWrite};
+  const float* const bias = in.bias.empty() ? nullptr : in.bias.data();
+  std::vector<float> sum(N * C), mean(N), rstd(N);
+  const NormActivations kept = {sum.data(), mean.data(), rstd.data()};
+  norm.Forward(context, {in.gain.data(), bias}, {in.stream.data(), in.branch.data()}, kept,
+               norm_out.data());
+  results.stream.resize(N * C);
+  results.gain.resize(C);
+  results.bias.resize(in.bias.size());
+  norm.Backward(context, {in.gain.data(), bias}, kept, ResidualNorm::Upstream::kNone,
+                results.stream.data(), dout.data(),
+                {results.gain.data(), in.bias.empty() ? nullptr : results.bias.data()});
+  results.norm_out = std::move(norm_out);
+  const auto* branch = static_cast<const T*>(
+      ResidualNorm::BranchGradient(type, in.shape, results.stream.data(), dout.data()));
+  results.branch.assign(branch, branch + N * C);
+  return results;
+}
+
+// Sums over rows of logits are added in one order, from the last ones up, so that a job has the
+// same bits whatever part of its logits exists at a time when it was written.
+TYPED_TEST(LanguageHeadTest, ThreeParts) {
+  using T = TypeParam;
+  for (const float loss_scale : {1.0f, 256.0f}) {
+    const Inputs<T> in = InputsOf<T>(kCases[2]);
+    const LayerContext context = {.loss_scale = loss_scale, .gradients = Accumulation::kWrite};
+    const int64_t R = 14;  // of 33: 14, 14 and 5
+    const Results<T> got = ResultsOf(in, R, context);
+    const Results<T> wanted = ByOperations(in, R, context, got.norm_out);
+    ExpectSameBits(got, wanted);
+    EXPECT_EQ(got.head, wanted.head);
+    EXPECT_EQ(got.sums.tokens, wanted.sums.tokens);
+    EXPECT_EQ(got.sums.correct, wanted.sums.correct);
+    EXPECT_EQ(got.sums.loss, wanted.sums.loss);
+  }
+}
+
 TYPED_TEST(LanguageHeadTest, AnEvaluationHasTheSameSumsAndKeepsTheLastLogits) {
   using T = TypeParam;
   const Inputs<T> in = InputsOf<T>(kCases[2]);
@@ -387,7 +469,8 @@ TYPED_TEST(LanguageHeadTest, AnEvaluationHasTheSameSumsAndKeepsTheLastLogits) {
   for (const int64_t logit_rows : {int64_t{1}, int64_t{7}, N}) {
     const Results<T> training = ResultsOf(in, logit_rows, {});
     const Results<T> evaluation = ResultsOf(in, logit_rows, {.pass = Pass::kEvaluation});
-    EXPECT_EQ(evaluation.sums.loss, training.sums.loss);
+    const double slack = logit_rows < N ? 1e-13 * training.sums.loss : 0;
+    EXPECT_NEAR(evaluation.sums.loss, training.sums.loss, slack);
     EXPECT_EQ(evaluation.sums.tokens, training.sums.tokens);
     EXPECT_EQ(evaluation.sums.correct, training.sums.correct);
     const int64_t first = (N - 1) / logit_rows * logit_rows;
