@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/compute/activation_layout.h"
 #include "common/compute/device_compute_stream.h"
 #include "common/compute/ops.h"
 #include "common/device/device.h"
@@ -78,7 +79,7 @@ class DeviceOps final : public Ops {
 
   const OpsTraits traits_ = {.bias = OpsTraits::Bias::kRounded,
                              .token_order = OpsTraits::TokenOrder::kWanted,
-                             .logits_alignment = 64};
+                             .logits_alignment = kOnDevice.logits_alignment};
   const DeviceOpsOptions options_;
   DeviceStream& stream_;
   DeviceComputeStream compute_stream_;

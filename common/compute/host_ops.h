@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "common/compute/activation_layout.h"
 #include "common/compute/ops.h"
 
 namespace muster {
@@ -47,7 +48,7 @@ class HostOps final : public Ops {
                     const CrossEntropyArrays& arrays) override;
 
  private:
-  const OpsTraits traits_ = {};
+  const OpsTraits traits_ = {.logits_alignment = kOnHost.logits_alignment};
   HostStream stream_;
 };
 

@@ -7,12 +7,6 @@
 namespace muster {
 namespace {
 
-using Kept = DeviceExtents::Kept;
-
-constexpr uint64_t kLogitsBytes = uint64_t{1} << 30;
-// Whole tiles of a product.
-constexpr uint64_t kHeadRowsStep = 128;
-
 // Adds arrays to a plan and gives their addresses; bytes go to whatever counter is set.
 class Cursor {
  public:
@@ -24,24 +18,22 @@ class Cursor {
   void Take(uint64_t elements, T*& array) {
     TakeBytes(elements * sizeof(T), array);
   }
-  void Take(DType type, uint64_t elements, void*& array) {
-    TakeBytes(elements * SizeOf(type), array);
-  }
   template <typename T>
   void TakeRecord(T*& record) {
     TakeBytes(kDeviceRecordBytes, record);
   }
+  template <typename T>
+  void TakeBytes(size_t bytes, T*& array) {
+    const size_t before = plan_.used();
+    array = reinterpret_cast<T*>(Skip(bytes));
+    *counter_ += plan_.used() - before;
+  }
+  // Takes bytes that are counted elsewhere.
+  std::byte* Skip(size_t bytes) { return reinterpret_cast<std::byte*>(base_ + plan_.Add(bytes)); }
 
   size_t bytes() const { return plan_.bytes(); }
 
  private:
-  template <typename T>
-  void TakeBytes(size_t bytes, T*& array) {
-    const size_t before = plan_.used();
-    array = reinterpret_cast<T*>(base_ + plan_.Add(bytes));
-    *counter_ += plan_.used() - before;
-  }
-
   const uintptr_t base_;
   ArenaPlan plan_;
   size_t* counter_ = nullptr;
@@ -60,7 +52,8 @@ void TakeState(const DeviceExtents& extents, Cursor& cursor, DeviceMemoryPlan& p
     cursor.Take(elements, state.v);
   }
   cursor.Count(plan.bytes.rounded_weights);
-  if (extents.type != DType::kF32) cursor.Take(extents.type, elements, state.rounded);
+  const DType type = extents.activations.type;
+  if (type != DType::kF32) cursor.TakeBytes(elements * SizeOf(type), state.rounded);
   cursor.Count(plan.bytes.scratch);
   cursor.TakeRecord(state.sums);
   cursor.TakeRecord(state.evaluation_sums);
@@ -71,71 +64,33 @@ void TakeState(const DeviceExtents& extents, Cursor& cursor, DeviceMemoryPlan& p
   cursor.Take(DeviceSquaresScratch(elements), state.squares_scratch);
 }
 
-void TakeNorm(const DeviceExtents& extents, bool own_sum, bool own_statistics, Cursor& cursor,
-              DeviceNormArrays& norm) {
-  if (own_sum) cursor.Take(extents.N * extents.C, norm.sum);
-  if (own_statistics) {
-    cursor.Take(extents.N, norm.mean);
-    cursor.Take(extents.N, norm.rstd);
-  }
-}
-
-// What a block has not for itself is the first one's.
-void TakeBlock(const DeviceExtents& extents, bool first, Cursor& cursor, DeviceBlockArrays& block) {
-  const uint64_t N = extents.N, C = extents.C;
-  const DType type = extents.type;
-  const bool products = first || extents.kept != Kept::kInput;
-  const bool all = first || extents.kept == Kept::kAll;
-  TakeNorm(extents, true, all, cursor, block.norm1);
-  if (all) cursor.Take(type, N * C, block.norm1_out);
-  if (products) cursor.Take(type, N * extents.Q, block.qkv);
-  if (all) cursor.Take(type, N * C, block.attention);
-  if (all) cursor.Take(N * extents.H, block.logsumexp);
-  TakeNorm(extents, products, all, cursor, block.norm2);
-  if (all) cursor.Take(type, N * C, block.norm2_out);
-  if (products) cursor.Take(type, N * extents.U, block.up);
-  if (all) cursor.Take(type, N * extents.F, block.activated);
-}
-
-// Of the gradients of all biases.
-int64_t RowSumsScratch(const DeviceExtents& extents) {
-  return DeviceRowSumsScratch(extents.N, std::max({extents.C, extents.Q, extents.U}));
-}
-
 void TakeActivations(const DeviceExtents& extents, Cursor& cursor, DeviceMemoryPlan& plan) {
-  const uint64_t N = extents.N, C = extents.C;
-  const DType type = extents.type;
-  DeviceActivations& a = plan.activations;
+  const ActivationLayout layout(extents.activations);
+  const ActivationLayout::Bytes& bytes = layout.bytes();
+  plan.bytes.activations += bytes.kept + bytes.shared;
+  plan.bytes.logits += bytes.logits;
+  plan.bytes.scratch += bytes.scratch;
+  plan.arrays = layout.Bind(cursor.Skip(bytes.total()));
+}
+
+// What passes need beside them.
+void TakePassArrays(const DeviceExtents& extents, Cursor& cursor, DeviceMemoryPlan& plan) {
+  const ActivationRequest& r = extents.activations;
   cursor.Count(plan.bytes.scratch);
-  cursor.Take(N, a.tokens);
-  cursor.Take(N, a.labels);
-  cursor.Take(TokenOrderSize(N), a.token_order);
-  cursor.TakeRecord(a.clock);
-  if (extents.rotary > 0) cursor.Take(extents.rotary, a.rotary);
-
-  cursor.Count(plan.bytes.activations);
-  for (uint64_t l = 0; l < extents.layers; ++l) {
-    a.blocks.push_back(l == 0 ? DeviceBlockArrays() : a.blocks[0]);
-    TakeBlock(extents, l == 0, cursor, a.blocks.back());
-  }
-  TakeNorm(extents, true, true, cursor, a.head_norm);
-  cursor.Take(type, N * C, a.head_norm_out);
-
+  cursor.Take(r.N, plan.batch.tokens);
+  cursor.Take(r.N, plan.batch.labels);
+  cursor.Take(TokenOrderSize(r.N), plan.batch.token_order);
+  cursor.TakeRecord(plan.batch.clock);
+  if (extents.rotary > 0) cursor.Take(extents.rotary, plan.rotary);
+  DeviceScratch& scratch = plan.scratch;
+  cursor.Take(DeviceAttentionBackwardScratch(r.N, r.H), scratch.attention);
+  cursor.Take(DeviceNormBackwardScratch(r.N, r.C), scratch.norm);
+  // Of the gradients of all biases.
+  cursor.Take(DeviceRowSumsScratch(r.N, std::max({r.C, r.Q, r.U})), scratch.row_sums);
+  cursor.TakeBytes(extents.workspace_bytes, scratch.workspace);
   cursor.Count(plan.bytes.logits);
-  const uint64_t R = HeadRows(extents);
-  cursor.Take(extents.logits, R * LogitsStride(extents.V), a.logits);
-  cursor.Take(R, a.losses);
-  cursor.Take(R, a.correct);
-
-  cursor.Count(plan.bytes.scratch);
-  cursor.Take(type, N * C, a.branch);
-  cursor.Take(type, N * std::max(extents.F, C), a.inner);
-  cursor.Take(type, N * std::max(extents.Q, extents.U), a.wide);
-  cursor.Take(N * C, a.stream_gradient);
-  cursor.Take(DeviceAttentionBackwardScratch(N, extents.H), a.attention_scratch);
-  cursor.Take(DeviceNormBackwardScratch(N, C), a.norm_scratch);
-  cursor.Take(RowSumsScratch(extents), a.row_sums_scratch);
-  cursor.Take(DType::kUint8, extents.workspace_bytes, a.workspace);
+  cursor.Take(plan.arrays.head.logit_rows, scratch.losses);
+  cursor.Take(plan.arrays.head.logit_rows, scratch.correct);
 }
 
 }  // namespace
@@ -147,18 +102,12 @@ std::vector<TensorSpec> PaddedTensors(std::vector<TensorSpec> tensors) {
   return tensors;
 }
 
-uint64_t HeadRows(const DeviceExtents& extents) {
-  if (extents.head_rows > 0) return std::min(extents.N, extents.head_rows);
-  const uint64_t row_bytes = LogitsStride(extents.V) * SizeOf(extents.logits);
-  const uint64_t rows = kLogitsBytes / row_bytes / kHeadRowsStep * kHeadRowsStep;
-  return std::min(extents.N, std::max(rows, kHeadRowsStep));
-}
-
 DeviceMemoryPlan PlanDeviceMemory(const DeviceExtents& extents, std::byte* base) {
   DeviceMemoryPlan plan;
   Cursor cursor(base);
   TakeState(extents, cursor, plan);
   TakeActivations(extents, cursor, plan);
+  TakePassArrays(extents, cursor, plan);
   plan.bytes.total = cursor.bytes();
   return plan;
 }

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "common/base/round_up.h"
+#include "common/compute/activation_layout.h"
+#include "common/compute/transformer_activations.h"
 #include "common/device/arena_plan.h"
 #include "common/partition/tensor_spec.h"
 #include "common/tensor/dtype.h"
@@ -19,8 +21,8 @@ struct GradientControl;
 
 // Where a transformer's training keeps everything on a device: for the engine (worker/device),
 // which takes that memory, and for those who only ask how much it is. Letters as in
-// worker/nn/transformer/transformer_arrays.h; N are the tokens of the largest micro-batch. Arrays
-// of a smaller one begin where the largest's do.
+// common/compute/transformer_activations.h; N are the tokens of the largest micro-batch. Arrays of
+// a smaller one begin where the largest's do.
 
 // What must be there beside it: room for graphs, code and cuBLASLt's buffers, ...
 inline constexpr uint64_t kDeviceHeadroomBytes = uint64_t{256} << 20;
@@ -32,35 +34,11 @@ inline constexpr uint64_t kNcclBytes = uint64_t{512} << 20;
 
 // What arrays go by.
 struct DeviceExtents {
-  // What each block keeps for itself from forward to backward; the rest is made again, in arrays
-  // that all blocks share.
-  enum class Kept {
-    kAll,
-    // Results of matrix products, and the residual stream.
-    kProducts,
-    // The residual stream that it begins with.
-    kInput,
-  };
-
+  ActivationRequest activations = {.placement = kOnDevice};
   // Elements of a flat space: of all tensors, each padded as PaddedElements says.
   uint64_t parameters = 0;
-  uint64_t layers = 0;
-  uint64_t N = 0;
-  uint64_t C = 0;
-  uint64_t H = 0;
-  uint64_t Q = 0;
-  uint64_t U = 0;
-  uint64_t F = 0;
-  // Columns of the logits.
-  uint64_t V = 0;
   // Elements of the table of rotary positions, context · D; 0: there is none.
   uint64_t rotary = 0;
-  // Of computation: kF32, kBf16 or kF16.
-  DType type = DType::kF32;
-  DType logits = DType::kF32;
-  // Rows of which logits exist at a time; 0: as many as make 1 GiB of them.
-  uint64_t head_rows = 0;
-  Kept kept = Kept::kAll;
   // True if Adam's moments are here; otherwise somebody else steps the parameters.
   bool optimizer_here = true;
   // For matrix products.
@@ -70,55 +48,24 @@ struct DeviceExtents {
 // Of a tensor in the flat spaces: whole cache lines, 256 bytes of f32 and 128 of a 16-bit copy,
 // which vector loads and cuBLASLt need.
 constexpr uint64_t PaddedElements(uint64_t elements) { return RoundUp(elements, 64); }
-// From one row of logits to the next, in elements: rows begin on cache lines as tensors do,
-// whatever the vocabulary, and so do rows of gradients in their place.
-constexpr uint64_t LogitsStride(uint64_t V) { return PaddedElements(V); }
 // The same tensors as rows of padded elements: what flat layouts and plans of buckets are made of.
 std::vector<TensorSpec> PaddedTensors(std::vector<TensorSpec> tensors);
 
-struct DeviceNormArrays {
-  float* sum = nullptr;   // [N, C]
-  float* mean = nullptr;  // [N]
-  float* rstd = nullptr;  // [N]
-};
-
-// What a block's forward pass leaves for its backward pass; blocks share what recomputation makes
-// again.
-struct DeviceBlockArrays {
-  DeviceNormArrays norm1;
-  void* norm1_out = nullptr;   // [N, C]
-  void* qkv = nullptr;         // [N, Q], turned
-  void* attention = nullptr;   // [N, C]
-  float* logsumexp = nullptr;  // [B, H, T]
-  DeviceNormArrays norm2;
-  void* norm2_out = nullptr;  // [N, C]
-  void* up = nullptr;         // [N, U]
-  void* activated = nullptr;  // [N, F]
-};
-
-// Everything on the device but the parameters' flat spaces.
-struct DeviceActivations {
-  // What changes from micro-batch to micro-batch; copied from the host as one piece.
+// What changes from micro-batch to micro-batch; copied from the host as one piece.
+struct DeviceBatchArrays {
   int32_t* tokens = nullptr;       // [N]
   int32_t* labels = nullptr;       // [N]
   int32_t* token_order = nullptr;  // [TokenOrderSize(N)]
   DropoutClock* clock = nullptr;
+};
 
-  float* rotary = nullptr;  // [context, D]; null without rotary positions
-  std::vector<DeviceBlockArrays> blocks;
-  DeviceNormArrays head_norm;
-  void* head_norm_out = nullptr;  // [N, C]
-  void* logits = nullptr;         // [R, V], R = HeadRows, a row every LogitsStride(V)
-  float* losses = nullptr;        // [R]
-  int32_t* correct = nullptr;     // [R]
-
-  void* branch = nullptr;            // [N, C]
-  void* inner = nullptr;             // [N, max(F, C)]
-  void* wide = nullptr;              // [N, max(Q, U)]
-  float* stream_gradient = nullptr;  // [N, C]
-  float* attention_scratch = nullptr;
-  float* norm_scratch = nullptr;
-  float* row_sums_scratch = nullptr;
+// What kernels need beside a transformer's arrays.
+struct DeviceScratch {
+  float* losses = nullptr;     // [R], the rows of logits at a time
+  int32_t* correct = nullptr;  // [R]
+  float* attention = nullptr;  // DeviceAttentionBackward's
+  float* norm = nullptr;       // DeviceNormBackward's
+  float* row_sums = nullptr;   // DeviceAddRowSums'
   void* workspace = nullptr;
 };
 
@@ -161,12 +108,12 @@ struct DeviceMemoryBytes {
 
 struct DeviceMemoryPlan {
   DeviceState state;
-  DeviceActivations activations;
+  DeviceBatchArrays batch;
+  float* rotary = nullptr;  // [context, D]; null without rotary positions
+  TransformerArrays arrays;
+  DeviceScratch scratch;
   DeviceMemoryBytes bytes;
 };
-
-// Rows of logits at a time.
-uint64_t HeadRows(const DeviceExtents& extents);
 
 // Where everything lies in one block of device memory that begins at `base`, aligned to 256 bytes.
 // Allocates no device memory and touches none: with base null it says how much there will be. A

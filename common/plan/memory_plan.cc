@@ -267,7 +267,7 @@ class Planner {
   void AddTransformer() {
     if (on_device_) return AddDevice();
     const TransformerSize& size = *model_.transformer;
-    const TransformerActivations training =
+    const ActivationLayout::Bytes training =
         PlanActivations(size, examples_, spec_.compute(), Pass::kTraining);
     AddWorker("activations kept", training.kept);
     AddWorker("activations of one block", training.total() - training.kept - training.logits);

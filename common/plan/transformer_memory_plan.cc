@@ -8,10 +8,6 @@ namespace muster {
 namespace {
 
 constexpr uint64_t kFloat = sizeof(float);
-// Arrays of an arena begin on cache lines.
-constexpr uint64_t kLine = 64;
-// Logits that the head holds at a time (worker/nn/transformer/language_head.h).
-constexpr uint64_t kMostLogits = (uint64_t{256} << 20) / kFloat;
 // Of a product of 16-bit numbers, what is f32 at a time (common/kernels/gemm/gemm.cc).
 constexpr uint64_t kWideA = uint64_t{1} << 20;
 constexpr uint64_t kWideB = uint64_t{3} << 20;
@@ -19,25 +15,6 @@ constexpr uint64_t kSmallestBlock = 64;
 constexpr uint64_t kLargestDepth = 4096;
 
 constexpr uint64_t kMostTokens = uint64_t{1} << 30;
-
-// Adds up arrays that every block has, and those that are there once.
-class Layout {
- public:
-  explicit Layout(uint64_t blocks) : blocks_(blocks) {}
-
-  void OfBlock(bool own, uint64_t bytes) { (own ? kept_ : shared_) += Padded(bytes); }
-  void Once(uint64_t bytes) { shared_ += Padded(bytes); }
-
-  uint64_t kept() const { return blocks_ * kept_; }
-  uint64_t shared() const { return shared_; }
-
-  static uint64_t Padded(uint64_t bytes) { return RoundUp(bytes, kLine); }
-
- private:
-  const uint64_t blocks_;
-  uint64_t kept_ = 0;
-  uint64_t shared_ = 0;
-};
 
 // What oneDNN packs of one f32 product is at most this; the next one takes the same place.
 constexpr uint64_t kMostPacked = uint64_t{6} << 20;
@@ -88,43 +65,36 @@ bool ComputesInHalf(const v1::ComputeSpec& compute) {
   return ActivationType(compute) != DType::kF32;
 }
 
-TransformerActivations PlanActivations(const TransformerSize& size, uint64_t sequences,
-                                       const v1::ComputeSpec& compute, Pass pass) {
-  const uint64_t N = TokensOf(size, sequences);
-  const uint64_t C = size.C;
-  const uint64_t element = ComputesInHalf(compute) ? 2 : kFloat;
-  const bool training = pass == Pass::kTraining;
-  const bool keeps_products = training && compute.recompute() != v1::ComputeSpec::FULL;
-  const bool keeps_all = keeps_products && compute.recompute() != v1::ComputeSpec::SELECTIVE;
-  Layout layout(size.layers);
-  // The residual stream before attention and before the feed-forward part, in f32.
-  layout.OfBlock(training, N * C * kFloat);
-  layout.OfBlock(keeps_products, N * C * kFloat);
-  // Statistics of two norms and of attention.
-  for (int i = 0; i < 4; ++i) layout.OfBlock(keeps_all, N * kFloat);
-  layout.OfBlock(keeps_all, size.heads * N * kFloat);
-  // Outputs of the norms and of attention, and what the activation makes.
-  for (int i = 0; i < 3; ++i) layout.OfBlock(keeps_all, N * C * element);
-  layout.OfBlock(keeps_all, N * size.F * element);
-  layout.OfBlock(keeps_products, N * size.Q * element);
-  layout.OfBlock(keeps_products, N * size.U * element);
-  // The head's norm, and branches.
-  layout.Once(N * C * kFloat);
-  layout.Once(N * kFloat);
-  layout.Once(N * kFloat);
-  layout.Once(N * C * element);
-  layout.Once(N * C * element);
-  if (training) {
-    layout.Once(N * std::max(size.F, C) * element);
-    layout.Once(N * std::max(size.Q, size.U) * element);
-    layout.Once(N * C * kFloat);
+Recompute ResolveRecompute(const v1::ComputeSpec& compute) {
+  switch (compute.recompute()) {
+    case v1::ComputeSpec::SELECTIVE:
+      return Recompute::kSelective;
+    case v1::ComputeSpec::FULL:
+      return Recompute::kFull;
+    default:
+      return Recompute::kNone;
   }
-  TransformerActivations activations;
-  activations.kept = layout.kept();
-  activations.shared = layout.shared();
-  const uint64_t logit_rows = std::min(N, std::max<uint64_t>(1, kMostLogits / size.V));
-  activations.logits = Layout::Padded(logit_rows * size.V * kFloat);
-  return activations;
+}
+
+ActivationRequest ActivationRequestOf(const TransformerSize& size, uint64_t sequences,
+                                      const v1::ComputeSpec& compute) {
+  return {.layers = size.layers,
+          .N = TokensOf(size, sequences),
+          .C = size.C,
+          .H = size.heads,
+          .Q = size.Q,
+          .U = size.U,
+          .F = size.F,
+          .V = size.V,
+          .type = ActivationType(compute),
+          .recompute = ResolveRecompute(compute)};
+}
+
+ActivationLayout::Bytes PlanActivations(const TransformerSize& size, uint64_t sequences,
+                                        const v1::ComputeSpec& compute, Pass pass) {
+  ActivationRequest request = ActivationRequestOf(size, sequences, compute);
+  request.pass = pass;
+  return ActivationLayout(request).bytes();
 }
 
 uint64_t PlanTransformerScratch(const ModelSize& model, uint64_t sequences,

@@ -4,31 +4,25 @@
 #include <cstdint>
 
 #include "common/base/pass.h"
+#include "common/compute/activation_layout.h"
 #include "common/plan/model_size.h"
 #include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
 
 namespace muster {
 
-// Bytes of a transformer's arrays for one micro-batch, as worker/nn's TransformerMemory lays them
-// out; worker/nn/transformer/transformer_memory.h says what each kind of recomputation keeps.
-struct TransformerActivations {
-  // What every block keeps for itself.
-  uint64_t kept = 0;
-  // One set for all blocks: what is made again, and gradients.
-  uint64_t shared = 0;
-  uint64_t logits = 0;
-
-  uint64_t total() const { return kept + shared + logits; }
-};
-
 // Of whole sequences; at most 2^30, more than any machine holds, so that sums of bytes stay within
 // 64 bits.
 uint64_t TokensOf(const TransformerSize& size, uint64_t sequences);
 
-// Of `sequences` whole sequences. REQUIRES: `recompute` is not left out.
-TransformerActivations PlanActivations(const TransformerSize& size, uint64_t sequences,
-                                       const v1::ComputeSpec& compute, Pass pass);
+// Returns a request for the arrays of a micro-batch of `sequences` whole sequences, on the host,
+// for training.
+ActivationRequest ActivationRequestOf(const TransformerSize& size, uint64_t sequences,
+                                      const v1::ComputeSpec& compute);
+
+// Returns the bytes of those arrays, for training or for an evaluation.
+ActivationLayout::Bytes PlanActivations(const TransformerSize& size, uint64_t sequences,
+                                        const v1::ComputeSpec& compute, Pass pass);
 
 // What kernels keep beside them, at most: heads of attention packed, per thread; what products pack
 // of f32 operands; and 16-bit operands made f32 by blocks, unless they are bf16 and the processors
@@ -44,6 +38,9 @@ uint64_t PlanPackedBytes(const ModelSize& model, uint64_t rows);
 DType ActivationType(const v1::ComputeSpec& compute);
 // Whether that has 16 bits, so that matrices are copied.
 bool ComputesInHalf(const v1::ComputeSpec& compute);
+
+// What is computed again in backward; left out: nothing.
+Recompute ResolveRecompute(const v1::ComputeSpec& compute);
 
 }  // namespace muster
 

@@ -27,11 +27,11 @@ absl::Status CheckVocabulary(const std::vector<int32_t>& values, const char* wha
 }  // namespace
 
 DeviceBatches::DeviceBatches(const TransformerShape& shape, const TokenRows& most,
-                             const DeviceActivations& arrays)
+                             const DeviceBatchArrays& arrays)
     : shape_(shape), most_(most), arrays_(arrays), token_counts_(shape.vocabulary) {}
 
 absl::StatusOr<std::unique_ptr<DeviceBatches>> DeviceBatches::Create(
-    const TransformerShape& shape, const TokenRows& most, const DeviceActivations& arrays) {
+    const TransformerShape& shape, const TokenRows& most, const DeviceBatchArrays& arrays) {
   std::unique_ptr<DeviceBatches> batches(new DeviceBatches(shape, most, arrays));
   for (int i = 0; i < kPlaces; ++i) {
     Place place;

@@ -21,11 +21,11 @@ namespace muster {
 // ahead. Used by one thread.
 class DeviceBatches {
  public:
-  // `most` is the largest micro-batch; `arrays` says where it goes, and its first four arrays lie
-  // as DeviceBatchOffsetsOf says.
+  // `most` is the largest micro-batch; `arrays` says where it goes, and lies as
+  // DeviceBatchOffsetsOf says.
   static absl::StatusOr<std::unique_ptr<DeviceBatches>> Create(const TransformerShape& shape,
                                                                const TokenRows& most,
-                                                               const DeviceActivations& arrays);
+                                                               const DeviceBatchArrays& arrays);
 
   // The extents of a batch. InvalidArgument: sequences are not of one length of at most the
   // largest's, there are too many, or tokens or labels are not in the vocabulary; says what.
@@ -42,11 +42,11 @@ class DeviceBatches {
   };
 
   DeviceBatches(const TransformerShape& shape, const TokenRows& most,
-                const DeviceActivations& arrays);
+                const DeviceBatchArrays& arrays);
 
   const TransformerShape shape_;
   const TokenRows most_;
-  const DeviceActivations arrays_;
+  const DeviceBatchArrays arrays_;
   std::vector<Place> places_;
   // FillTokenOrder's.
   std::vector<int32_t> token_counts_;

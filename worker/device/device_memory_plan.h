@@ -13,10 +13,7 @@
 
 namespace muster {
 
-// Rows of logits at a time.
-int64_t HeadRows(const TransformerShape& shape, const DeviceComputeOptions& options);
-
-// Bytes of DeviceActivations' first four arrays, one behind the other, each aligned.
+// Bytes of DeviceBatchArrays, one behind the other, each aligned.
 size_t DeviceBatchBytes(int64_t tokens);
 // Where those four begin.
 struct DeviceBatchOffsets {

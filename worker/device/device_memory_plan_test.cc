@@ -25,9 +25,8 @@ DeviceMemoryPlan PlanOf(const TransformerShape& shape, const DeviceComputeOption
   return PlanDeviceMemory(shape, DeviceParameters::Create(shape).value(), options, base);
 }
 
-DeviceComputeOptions Options(Recompute recompute = Recompute::kNone) {
+DeviceComputeOptions Options() {
   DeviceComputeOptions options;
-  options.recompute = recompute;
   options.sequences = 16;
   options.length = 1024;
   return options;
@@ -95,43 +94,17 @@ TEST(DeviceMemoryPlanTest, SixteenBytesAParameterAndTwoForTheRoundedCopy) {
   EXPECT_EQ(PlanOf(Gpt2Small(), f32).bytes.rounded_weights, 0);
 }
 
-// 3 C + Q + U + F elements and two residual streams for each token and block; see
-// worker/nn/transformer/transformer_memory.h.
-TEST(DeviceMemoryPlanTest, ActivationsAreWhatRecomputationLeaves) {
-  const TransformerShape shape = Gpt2Small();
-  const size_t N = 16 * 1024, C = 768, L = 12, H = 12;
-  const size_t statistics = 4 * 4 + 4 * H;
-  const size_t block = 2 * (3 * C + 3 * C + 4 * C + 4 * C) + 8 * C + statistics;
-  const size_t head = 4 * C + 8 + 2 * C;
-  EXPECT_EQ(PlanOf(shape, Options()).bytes.activations, N * (L * block + head));
-  const size_t kept = 2 * (3 * C + 4 * C) + 8 * C;
-  EXPECT_EQ(PlanOf(shape, Options(Recompute::kSelective)).bytes.activations,
-            N * (block + (L - 1) * kept + head));
-  EXPECT_EQ(PlanOf(shape, Options(Recompute::kFull)).bytes.activations,
-            N * (block + (L - 1) * 4 * C + head));
-}
-
-TEST(DeviceMemoryPlanTest, LogitsAreOfSomeRows) {
+TEST(DeviceMemoryPlanTest, OptionsSayHowMuchIsThereAtATime) {
   DeviceComputeOptions options = Options();
-  EXPECT_EQ(HeadRows(Gpt2Small(), options), 5248);
-  EXPECT_LE(PlanOf(Gpt2Small(), options).bytes.logits, size_t{1} << 30);
+  options.recompute = Recompute::kSelective;
   options.logits = DType::kBf16;
-  EXPECT_EQ(HeadRows(Gpt2Small(), options), 10624);
   options.head_rows = 100;
-  EXPECT_EQ(HeadRows(Gpt2Small(), options), 100);
-  options.head_rows = int64_t{1} << 40;
-  EXPECT_EQ(HeadRows(Gpt2Small(), options), 16 * 1024);
-}
-
-TEST(DeviceMemoryPlanTest, RowsOfLogitsBeginOnCacheLines) {
-  TransformerShape odd = Gpt2Small();
-  odd.vocabulary = 50257;
-  DeviceComputeOptions options = Options();
-  for (const DType logits : {DType::kF32, DType::kBf16}) {
-    options.logits = logits;
-    EXPECT_EQ(HeadRows(odd, options), HeadRows(Gpt2Small(), options));
-    EXPECT_EQ(PlanOf(odd, options).bytes.logits, PlanOf(Gpt2Small(), options).bytes.logits);
-  }
+  const DeviceMemoryPlan plan = PlanOf(Gpt2Small(), options);
+  EXPECT_EQ(plan.arrays.blocks[0].norm1_out, plan.arrays.blocks[1].norm1_out);
+  EXPECT_NE(plan.arrays.blocks[0].qkv, plan.arrays.blocks[1].qkv);
+  EXPECT_EQ(plan.arrays.head.logit_rows, 100);
+  // The losses of the rows, and what was predicted right, are beside their logits.
+  EXPECT_EQ(plan.bytes.logits, 100 * 50304 * 2 + 2 * 512);
 }
 
 TEST(DeviceMemoryPlanTest, EveryByteIsCountedAndArraysAreAligned) {
@@ -141,23 +114,22 @@ TEST(DeviceMemoryPlanTest, EveryByteIsCountedAndArraysAreAligned) {
   EXPECT_EQ(b.total, b.weights + b.rounded_weights + b.gradients + b.optimizer_state +
                          b.activations + b.logits + b.scratch);
   EXPECT_EQ(b.total, PlanOf(Gpt2Small(), Options()).bytes.total);
-  const DeviceActivations& a = plan.activations;
-  for (const void* each :
-       {static_cast<const void*>(plan.state.weights),
-        static_cast<const void*>(plan.state.gradients), static_cast<const void*>(a.tokens),
-        static_cast<const void*>(a.logits), static_cast<const void*>(a.blocks[5].qkv),
-        static_cast<const void*>(a.workspace)}) {
+  const std::vector<const void*> begins = {plan.state.weights,        plan.state.gradients,
+                                           plan.batch.tokens,         plan.arrays.head.logits,
+                                           plan.arrays.blocks[5].qkv, plan.scratch.workspace};
+  for (const void* each : begins) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(each) % 256, 0);
     EXPECT_GE(each, base);
     EXPECT_LT(each, base + b.total);
   }
   // Batches are copied as one piece.
   const DeviceBatchOffsets offsets = DeviceBatchOffsetsOf(16 * 1024);
-  const auto* tokens = reinterpret_cast<const std::byte*>(a.tokens);
-  EXPECT_EQ(reinterpret_cast<const std::byte*>(a.labels) - tokens, offsets.labels);
-  EXPECT_EQ(reinterpret_cast<const std::byte*>(a.token_order) - tokens, offsets.token_order);
-  EXPECT_EQ(reinterpret_cast<const std::byte*>(a.clock) - tokens, offsets.clock);
-  EXPECT_EQ(a.rotary, nullptr);
+  const auto* tokens = reinterpret_cast<const std::byte*>(plan.batch.tokens);
+  EXPECT_EQ(reinterpret_cast<const std::byte*>(plan.batch.labels) - tokens, offsets.labels);
+  EXPECT_EQ(reinterpret_cast<const std::byte*>(plan.batch.token_order) - tokens,
+            offsets.token_order);
+  EXPECT_EQ(reinterpret_cast<const std::byte*>(plan.batch.clock) - tokens, offsets.clock);
+  EXPECT_EQ(plan.rotary, nullptr);
 }
 
 }  // namespace

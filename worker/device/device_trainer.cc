@@ -191,9 +191,9 @@ absl::Status DeviceTrainer::Allocate() {
   MUSTER_ASSIGN_OR_RETURN(stream_, DeviceStream::Create());
   stream_->Fill(memory_.data(), 0, memory_.bytes());
   MUSTER_ASSIGN_OR_RETURN(
-      batches_, DeviceBatches::Create(options_.shape, options_.compute.rows(), plan_.activations));
+      batches_, DeviceBatches::Create(options_.shape, options_.compute.rows(), plan_.batch));
   DeviceMatmulOptions matmul;
-  matmul.workspace = plan_.activations.workspace;
+  matmul.workspace = plan_.scratch.workspace;
   matmul.workspace_bytes = options_.compute.workspace_bytes;
   MUSTER_ASSIGN_OR_RETURN(matmul_, MakeDeviceMatmul(matmul));
   transformer_ = std::make_unique<DeviceTransformer>(options_.shape, parameters_, options_.compute,
@@ -211,10 +211,10 @@ absl::Status DeviceTrainer::Allocate() {
 
 absl::Status DeviceTrainer::UploadRotaryTable() {
   const TransformerShape& shape = options_.shape;
-  if (plan_.activations.rotary == nullptr) return stream_->Synchronize();
+  if (plan_.rotary == nullptr) return stream_->Synchronize();
   std::vector<float> table(shape.context * shape.head_dim());
   FillRotaryTable(shape.context, shape.head_dim(), shape.rotary_base, table.data());
-  stream_->CopyToDevice(plan_.activations.rotary, table.data(), table.size() * sizeof(float));
+  stream_->CopyToDevice(plan_.rotary, table.data(), table.size() * sizeof(float));
   return stream_->Synchronize();
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/compute/activation_layout.h"
 #include "common/kernels/device/device_activation.h"
 #include "common/kernels/device/device_arrays.h"
 #include "common/kernels/device/device_attention.h"
@@ -62,7 +63,10 @@ DeviceTransformer::DeviceTransformer(const TransformerShape& shape,
       parameters_(parameters),
       options_(options),
       state_(plan.state),
-      arrays_(plan.activations),
+      batch_(plan.batch),
+      rotary_(plan.rotary),
+      arrays_(plan.arrays),
+      scratch_(plan.scratch),
       seed_(seed),
       matmul_(matmul) {}
 
@@ -103,7 +107,7 @@ bool DeviceTransformer::FusesGelu() const {
 DeviceDropout DeviceTransformer::DropoutOf(const std::string& name, float probability,
                                            Pass pass) const {
   if (probability == 0 || pass == Pass::kEvaluation) return {};
-  return DropoutOnDevice(DropoutMask(seed_, name, /*clock=*/0, probability), arrays_.clock);
+  return DropoutOnDevice(DropoutMask(seed_, name, /*clock=*/0, probability), batch_.clock);
 }
 
 DeviceDropout DeviceTransformer::DropoutOf(const std::string& name, Pass pass) const {
@@ -120,7 +124,7 @@ NormShape DeviceTransformer::NormOf(int64_t rows) const {
 
 void DeviceTransformer::Norm(DeviceStream& stream, const TokenRows& rows,
                              const LayerTensors& tensors, const float* in, const void* branch,
-                             const DeviceDropout& dropout, const DeviceNormArrays& kept,
+                             const DeviceDropout& dropout, const NormActivations& kept,
                              void* out) const {
   DeviceNormInputs inputs;
   inputs.x = in;
@@ -142,29 +146,28 @@ bool DeviceTransformer::StreamIsBranch() const {
 }
 
 const void* DeviceTransformer::BranchGradient() const {
-  return StreamIsBranch() ? arrays_.stream_gradient : arrays_.branch;
+  return StreamIsBranch() ? arrays_.stream_gradient : arrays_.scratch.branch;
 }
 
-// From arrays_.branch, the gradient of the norm's output.
+// From arrays_.scratch.branch, the gradient of the norm's output.
 void DeviceTransformer::NormBackward(DeviceStream& stream, const TokenRows& rows,
                                      const LayerTensors& tensors, const DeviceDropout& dropout,
-                                     const DeviceNormArrays& kept, Upstream upstream) const {
+                                     const NormActivations& kept, Upstream upstream) const {
   DeviceNormBackwardInputs inputs;
   inputs.sum = kept.sum;
   inputs.gain = VectorOf(tensors.weight);
   inputs.mean = kept.mean;
   inputs.rstd = kept.rstd;
-  inputs.dout = arrays_.branch;
+  inputs.dout = arrays_.scratch.branch;
   inputs.dsum = upstream == Upstream::kStream ? arrays_.stream_gradient : nullptr;
   inputs.dropout = dropout;
   inputs.rows_per_example = rows.length;
   DeviceNormGradients gradients;
   gradients.dx = arrays_.stream_gradient;
-  gradients.dbranch = StreamIsBranch() ? nullptr : arrays_.branch;
+  gradients.dbranch = StreamIsBranch() ? nullptr : arrays_.scratch.branch;
   gradients.gain = GradientOf(tensors.weight);
   gradients.bias = GradientOf(tensors.bias);
-  DeviceNormBackward(stream, NormOf(rows.count()), options_.type, inputs, gradients,
-                     arrays_.norm_scratch);
+  DeviceNormBackward(stream, NormOf(rows.count()), options_.type, inputs, gradients, scratch_.norm);
 }
 
 absl::Status DeviceTransformer::LinearForward(DeviceStream& stream, const Linear& linear,
@@ -186,7 +189,7 @@ absl::Status DeviceTransformer::WeightGradient(DeviceStream& stream, const Linea
                                                int64_t rows, const void* dy, const void* x) {
   if (linear.tensors.bias != kNoTensor) {
     DeviceAddRowSums(stream, options_.type, rows, linear.out, linear.out, dy,
-                     GradientOf(linear.tensors.bias), arrays_.row_sums_scratch);
+                     GradientOf(linear.tensors.bias), scratch_.row_sums);
   }
   return matmul_.Run(stream,
                      {.in = options_.type,
@@ -221,7 +224,7 @@ TokenEmbeddingShape DeviceTransformer::EmbeddingOf(const TokenRows& rows) const 
 void DeviceTransformer::Embed(DeviceStream& stream, const TokenRows& rows, Pass pass) const {
   const TransformerTensors& tensors = parameters_.tensors();
   float* out = arrays_.blocks[0].norm1.sum;
-  DeviceTokenEmbedding(stream, EmbeddingOf(rows), DType::kF32, arrays_.tokens,
+  DeviceTokenEmbedding(stream, EmbeddingOf(rows), DType::kF32, batch_.tokens,
                        VectorOf(tensors.embedding), VectorOf(tensors.positions), out);
   const DeviceDropout dropout = DropoutOf(kEmbeddingDropout, pass);
   if (dropout.clock == nullptr) return;
@@ -237,24 +240,24 @@ void DeviceTransformer::EmbedBackward(DeviceStream& stream, const TokenRows& row
     DeviceDropoutForward(stream, DType::kF32, dropout, rows.sequences, rows.length * shape_.width,
                          gradient, gradient);
   }
-  DeviceTokenEmbeddingBackward(stream, EmbeddingOf(rows), arrays_.token_order, gradient,
+  DeviceTokenEmbeddingBackward(stream, EmbeddingOf(rows), batch_.token_order, gradient,
                                GradientOf(tensors.embedding), GradientOf(tensors.positions));
 }
 
 absl::Status DeviceTransformer::ComputeQkv(DeviceStream& stream, const TokenRows& rows,
                                            int64_t layer) {
-  const DeviceBlockArrays& block = arrays_.blocks[layer];
+  const BlockActivations& block = arrays_.blocks[layer];
   MUSTER_RETURN_IF_ERROR(
       LinearForward(stream, Qkv(layer), rows.count(), block.norm1_out, block.qkv));
-  if (arrays_.rotary != nullptr) {
-    DeviceRotary(stream, RotaryOf(shape_, rows), options_.type, arrays_.rotary, block.qkv);
+  if (rotary_ != nullptr) {
+    DeviceRotary(stream, RotaryOf(shape_, rows), options_.type, rotary_, block.qkv);
   }
   return absl::OkStatus();
 }
 
 void DeviceTransformer::Attend(DeviceStream& stream, const TokenRows& rows, int64_t layer,
                                Pass pass) {
-  const DeviceBlockArrays& block = arrays_.blocks[layer];
+  const BlockActivations& block = arrays_.blocks[layer];
   DeviceAttention(stream, AttentionOf(shape_, rows), options_.type, block.qkv, block.attention,
                   block.logsumexp, DropoutOf(Probabilities(layer), shape_.attention_dropout, pass));
 }
@@ -262,7 +265,7 @@ void DeviceTransformer::Attend(DeviceStream& stream, const TokenRows& rows, int6
 // What comes before the activation function, and that.
 absl::Status DeviceTransformer::ComputeUp(DeviceStream& stream, const TokenRows& rows,
                                           int64_t layer) {
-  const DeviceBlockArrays& block = arrays_.blocks[layer];
+  const BlockActivations& block = arrays_.blocks[layer];
   const Linear up = Up(layer);
   if (FusesGelu()) {
     const void* bias = BiasOf(up.tensors.bias);
@@ -289,7 +292,7 @@ absl::Status DeviceTransformer::ComputeUp(DeviceStream& stream, const TokenRows&
 }
 
 void DeviceTransformer::Activate(DeviceStream& stream, const TokenRows& rows, int64_t layer) {
-  const DeviceBlockArrays& block = arrays_.blocks[layer];
+  const BlockActivations& block = arrays_.blocks[layer];
   if (shape_.activation == TransformerShape::Activation::kSwiGlu) {
     DeviceSwiGlu(stream, options_.type, rows.count(), shape_.feed_forward, block.up,
                  block.activated);
@@ -302,41 +305,42 @@ void DeviceTransformer::Activate(DeviceStream& stream, const TokenRows& rows, in
 absl::Status DeviceTransformer::ForwardBlock(DeviceStream& stream, const TokenRows& rows,
                                              int64_t layer, Pass pass) {
   const BlockTensors& tensors = parameters_.tensors().blocks[layer];
-  const DeviceBlockArrays& block = arrays_.blocks[layer];
+  const BlockActivations& block = arrays_.blocks[layer];
   const int64_t N = rows.count();
   if (layer == 0) {
     Norm(stream, rows, tensors.norm1, block.norm1.sum, nullptr, {}, block.norm1, block.norm1_out);
   } else {
-    Norm(stream, rows, tensors.norm1, arrays_.blocks[layer - 1].norm2.sum, arrays_.branch,
+    Norm(stream, rows, tensors.norm1, arrays_.blocks[layer - 1].norm2.sum, arrays_.scratch.branch,
          DropoutOf(FeedForwardBranch(layer - 1), pass), block.norm1, block.norm1_out);
   }
   MUSTER_RETURN_IF_ERROR(ComputeQkv(stream, rows, layer));
   Attend(stream, rows, layer, pass);
-  MUSTER_RETURN_IF_ERROR(LinearForward(stream, Proj(layer), N, block.attention, arrays_.branch));
-  Norm(stream, rows, tensors.norm2, block.norm1.sum, arrays_.branch,
+  MUSTER_RETURN_IF_ERROR(
+      LinearForward(stream, Proj(layer), N, block.attention, arrays_.scratch.branch));
+  Norm(stream, rows, tensors.norm2, block.norm1.sum, arrays_.scratch.branch,
        DropoutOf(AttentionBranch(layer), pass), block.norm2, block.norm2_out);
   MUSTER_RETURN_IF_ERROR(ComputeUp(stream, rows, layer));
-  return LinearForward(stream, Down(layer), N, block.activated, arrays_.branch);
+  return LinearForward(stream, Down(layer), N, block.activated, arrays_.scratch.branch);
 }
 
 absl::Status DeviceTransformer::ForwardHead(DeviceStream& stream, const TokenRows& rows,
                                             Pass pass) {
   const TransformerTensors& tensors = parameters_.tensors();
   const bool training = pass == Pass::kTraining;
-  Norm(stream, rows, tensors.norm, arrays_.blocks.back().norm2.sum, arrays_.branch,
-       DropoutOf(FeedForwardBranch(shape_.layers - 1), pass), arrays_.head_norm,
-       arrays_.head_norm_out);
+  Norm(stream, rows, tensors.norm, arrays_.blocks.back().norm2.sum, arrays_.scratch.branch,
+       DropoutOf(FeedForwardBranch(shape_.layers - 1), pass), arrays_.head.norm,
+       arrays_.head.norm_out);
   const int64_t C = shape_.width;
   const int64_t V = shape_.vocabulary_rows();
-  const int64_t R = HeadRows(shape_, options_);
+  const int64_t R = arrays_.head.logit_rows;
   const DType type = options_.type;
-  const int64_t stride = static_cast<int64_t>(LogitsStride(V));
+  const int64_t stride = static_cast<int64_t>(kOnDevice.LogitsStride(V));
   // A row of the gradient begins where its logits do.
   const int64_t gradient_stride =
       stride * static_cast<int64_t>(SizeOf(options_.logits) / SizeOf(type));
   for (int64_t first = 0; first < rows.count(); first += R) {
     const int64_t count = std::min(R, rows.count() - first);
-    const void* in = At(arrays_.head_norm_out, type, first * C);
+    const void* in = At(arrays_.head.norm_out, type, first * C);
     MUSTER_RETURN_IF_ERROR(
         matmul_.Run(stream,
                     {.in = type,
@@ -346,16 +350,16 @@ absl::Status DeviceTransformer::ForwardHead(DeviceStream& stream, const TokenRow
                      .n = V,
                      .k = C,
                      .c_stride = stride},
-                    {.a = in, .b = MatrixOf(tensors.head), .c = arrays_.logits}));
+                    {.a = in, .b = MatrixOf(tensors.head), .c = arrays_.head.logits}));
     DeviceCrossEntropyArrays loss;
     loss.logits_type = options_.logits;
-    loss.logits = arrays_.logits;
-    loss.labels = arrays_.labels + first;
+    loss.logits = arrays_.head.logits;
+    loss.labels = batch_.labels + first;
     loss.gradient_type = type;
-    loss.gradient = training ? arrays_.logits : nullptr;
+    loss.gradient = training ? arrays_.head.logits : nullptr;
     loss.gradient_scale = state_.loss_scale;
-    loss.losses = arrays_.losses;
-    loss.correct = arrays_.correct;
+    loss.losses = scratch_.losses;
+    loss.correct = scratch_.correct;
     loss.sums = training ? state_.sums : state_.evaluation_sums;
     DeviceCrossEntropy(stream,
                        {.rows = count,
@@ -375,12 +379,12 @@ absl::Status DeviceTransformer::ForwardHead(DeviceStream& stream, const TokenRow
                      .k = count,
                      .a_stride = gradient_stride,
                      .accumulation = Accumulation::kAdd},
-                    {.a = arrays_.logits, .b = in, .c = GradientOf(tensors.head)}));
+                    {.a = arrays_.head.logits, .b = in, .c = GradientOf(tensors.head)}));
     MUSTER_RETURN_IF_ERROR(matmul_.Run(
         stream, {.in = type, .out = type, .m = count, .n = C, .k = V, .a_stride = gradient_stride},
-        {.a = arrays_.logits,
+        {.a = arrays_.head.logits,
          .b = MatrixOf(tensors.head),
-         .c = At(arrays_.branch, type, first * C)}));
+         .c = At(arrays_.scratch.branch, type, first * C)}));
   }
   return absl::OkStatus();
 }
@@ -398,15 +402,15 @@ absl::Status DeviceTransformer::Again(DeviceStream& stream, const TokenRows& row
   if (options_.recompute == Recompute::kNone) return absl::OkStatus();
   const bool full = options_.recompute == Recompute::kFull;
   const BlockTensors& tensors = parameters_.tensors().blocks[layer];
-  const DeviceBlockArrays& block = arrays_.blocks[layer];
+  const BlockActivations& block = arrays_.blocks[layer];
   Norm(stream, rows, tensors.norm1, block.norm1.sum, nullptr, {}, block.norm1, block.norm1_out);
   if (full) MUSTER_RETURN_IF_ERROR(ComputeQkv(stream, rows, layer));
   Attend(stream, rows, layer, Pass::kTraining);
   if (full) {
-    // Not arrays_.branch, which holds a gradient by now.
+    // Not arrays_.scratch.branch, which holds a gradient by now.
     MUSTER_RETURN_IF_ERROR(
-        LinearForward(stream, Proj(layer), rows.count(), block.attention, arrays_.inner));
-    Norm(stream, rows, tensors.norm2, block.norm1.sum, arrays_.inner,
+        LinearForward(stream, Proj(layer), rows.count(), block.attention, arrays_.scratch.inner));
+    Norm(stream, rows, tensors.norm2, block.norm1.sum, arrays_.scratch.inner,
          DropoutOf(AttentionBranch(layer), Pass::kTraining), block.norm2, block.norm2_out);
     return ComputeUp(stream, rows, layer);
   }
@@ -415,23 +419,23 @@ absl::Status DeviceTransformer::Again(DeviceStream& stream, const TokenRows& row
   return absl::OkStatus();
 }
 
-// From the gradient of what comes after the activation function, in arrays_.inner, or with a fused
-// GELU from the branch's: that of what comes before it.
+// From the gradient of what comes after the activation function, in arrays_.scratch.inner, or with
+// a fused GELU from the branch's: that of what comes before it.
 absl::StatusOr<const void*> DeviceTransformer::ActivationGradient(DeviceStream& stream,
                                                                   const TokenRows& rows,
                                                                   int64_t layer) {
-  const DeviceBlockArrays& block = arrays_.blocks[layer];
+  const BlockActivations& block = arrays_.blocks[layer];
   const int64_t N = rows.count();
   const int64_t F = shape_.feed_forward;
   MatmulProblem problem = {
       .in = options_.type, .out = options_.type, .m = N, .n = F, .k = shape_.width};
   MatmulOperands operands = {
-      .a = BranchGradient(), .b = MatrixOf(Down(layer).tensors.weight), .c = arrays_.inner};
+      .a = BranchGradient(), .b = MatrixOf(Down(layer).tensors.weight), .c = arrays_.scratch.inner};
   if (FusesGelu()) {
     problem.epilogue = MatmulEpilogue::kGeluGradient;
     operands.aux = block.up;
     const absl::Status status = matmul_.Run(stream, problem, operands);
-    if (status.ok()) return arrays_.inner;
+    if (status.ok()) return arrays_.scratch.inner;
     if (!absl::IsUnimplemented(status)) return status;
     gelu_can_be_fused_ = false;
     problem.epilogue = MatmulEpilogue::kNone;
@@ -439,43 +443,46 @@ absl::StatusOr<const void*> DeviceTransformer::ActivationGradient(DeviceStream& 
   }
   MUSTER_RETURN_IF_ERROR(matmul_.Run(stream, problem, operands));
   if (shape_.activation == TransformerShape::Activation::kSwiGlu) {
-    DeviceSwiGluBackward(stream, options_.type, N, F, block.up, arrays_.inner, arrays_.wide);
-    return arrays_.wide;
+    DeviceSwiGluBackward(stream, options_.type, N, F, block.up, arrays_.scratch.inner,
+                         arrays_.scratch.wide);
+    return arrays_.scratch.wide;
   }
-  DeviceGeluBackward(stream, options_.type, N * F, block.up, arrays_.inner, arrays_.inner);
-  return arrays_.inner;
+  DeviceGeluBackward(stream, options_.type, N * F, block.up, arrays_.scratch.inner,
+                     arrays_.scratch.inner);
+  return arrays_.scratch.inner;
 }
 
 absl::Status DeviceTransformer::BackwardFeedForward(DeviceStream& stream, const TokenRows& rows,
                                                     int64_t layer) {
-  const DeviceBlockArrays& block = arrays_.blocks[layer];
+  const BlockActivations& block = arrays_.blocks[layer];
   const int64_t N = rows.count();
   MUSTER_RETURN_IF_ERROR(WeightGradient(stream, Down(layer), N, BranchGradient(), block.activated));
   MUSTER_ASSIGN_OR_RETURN(const void* gradient, ActivationGradient(stream, rows, layer));
-  return LinearBackward(stream, Up(layer), N, gradient, block.norm2_out, arrays_.branch);
+  return LinearBackward(stream, Up(layer), N, gradient, block.norm2_out, arrays_.scratch.branch);
 }
 
 absl::Status DeviceTransformer::BackwardAttention(DeviceStream& stream, const TokenRows& rows,
                                                   int64_t layer) {
-  const DeviceBlockArrays& block = arrays_.blocks[layer];
+  const BlockActivations& block = arrays_.blocks[layer];
   const int64_t N = rows.count();
-  MUSTER_RETURN_IF_ERROR(
-      LinearBackward(stream, Proj(layer), N, BranchGradient(), block.attention, arrays_.inner));
+  MUSTER_RETURN_IF_ERROR(LinearBackward(stream, Proj(layer), N, BranchGradient(), block.attention,
+                                        arrays_.scratch.inner));
   DeviceAttentionBackward(
       stream, AttentionOf(shape_, rows), options_.type, block.qkv, block.attention, block.logsumexp,
-      arrays_.inner, arrays_.wide, arrays_.attention_scratch,
+      arrays_.scratch.inner, arrays_.scratch.wide, scratch_.attention,
       DropoutOf(Probabilities(layer), shape_.attention_dropout, Pass::kTraining));
-  if (arrays_.rotary != nullptr) {
-    DeviceRotaryBackward(stream, RotaryOf(shape_, rows), options_.type, arrays_.rotary,
-                         arrays_.wide);
+  if (rotary_ != nullptr) {
+    DeviceRotaryBackward(stream, RotaryOf(shape_, rows), options_.type, rotary_,
+                         arrays_.scratch.wide);
   }
-  return LinearBackward(stream, Qkv(layer), N, arrays_.wide, block.norm1_out, arrays_.branch);
+  return LinearBackward(stream, Qkv(layer), N, arrays_.scratch.wide, block.norm1_out,
+                        arrays_.scratch.branch);
 }
 
 absl::Status DeviceTransformer::BackwardBlock(DeviceStream& stream, const TokenRows& rows,
                                               int64_t layer) {
   const BlockTensors& tensors = parameters_.tensors().blocks[layer];
-  const DeviceBlockArrays& block = arrays_.blocks[layer];
+  const BlockActivations& block = arrays_.blocks[layer];
   MUSTER_RETURN_IF_ERROR(Again(stream, rows, layer));
   MUSTER_RETURN_IF_ERROR(BackwardFeedForward(stream, rows, layer));
   NormBackward(stream, rows, tensors.norm2, DropoutOf(AttentionBranch(layer), Pass::kTraining),
@@ -495,7 +502,7 @@ absl::Status DeviceTransformer::Backward(DeviceStream& stream, const TokenRows& 
   }
   if (unit <= shape_.layers) return BackwardBlock(stream, rows, unit - 1);
   NormBackward(stream, rows, parameters_.tensors().norm,
-               DropoutOf(FeedForwardBranch(shape_.layers - 1), Pass::kTraining), arrays_.head_norm,
+               DropoutOf(FeedForwardBranch(shape_.layers - 1), Pass::kTraining), arrays_.head.norm,
                Upstream::kNone);
   return absl::OkStatus();
 }

@@ -76,10 +76,10 @@ class DeviceTransformer {
   // kept.sum = in + dropout(branch), out = norm(kept.sum); without a branch, of kept.sum as it is.
   void Norm(DeviceStream& stream, const TokenRows& rows, const LayerTensors& tensors,
             const float* in, const void* branch, const DeviceDropout& dropout,
-            const DeviceNormArrays& kept, void* out) const;
+            const NormActivations& kept, void* out) const;
   enum class Upstream { kNone, kStream };
   void NormBackward(DeviceStream& stream, const TokenRows& rows, const LayerTensors& tensors,
-                    const DeviceDropout& dropout, const DeviceNormArrays& kept,
+                    const DeviceDropout& dropout, const NormActivations& kept,
                     Upstream upstream) const;
   // Whether the gradient of a branch is the stream's own: no conversion, no dropout between.
   bool StreamIsBranch() const;
@@ -113,7 +113,10 @@ class DeviceTransformer {
   const DeviceParameters& parameters_;
   const DeviceComputeOptions options_;
   const DeviceState state_;
-  const DeviceActivations arrays_;
+  const DeviceBatchArrays batch_;
+  const float* const rotary_;
+  const TransformerArrays arrays_;
+  const DeviceScratch scratch_;
   const uint64_t seed_;
   DeviceMatmul& matmul_;
   // Until the library says that it has no such product.

@@ -78,12 +78,14 @@ std::vector<float> Gradients(DeviceMatmul& matmul, const DeviceComputeOptions& o
           .value();
   const DeviceMemoryPlan plan = PlanDeviceMemory(shape, parameters, options, memory.data());
   const auto stream = DeviceStream::Create().value();
-  const auto batches = DeviceBatches::Create(shape, options.rows(), plan.activations).value();
+  const auto batches = DeviceBatches::Create(shape, options.rows(), plan.batch).value();
   DeviceTransformer transformer(shape, parameters, options, plan, /*seed=*/1, matmul);
 
   stream->Fill(memory.data(), 0, memory.bytes());
   // What is between rows of logits counts for nothing.
-  stream->Fill(plan.activations.logits, 0xff, plan.bytes.logits);
+  stream->Fill(plan.arrays.head.logits, 0xff,
+               plan.arrays.head.logit_rows * kOnDevice.LogitsStride(shape.vocabulary_rows()) *
+                   SizeOf(options.logits));
   std::vector<float> weights(parameters.elements());
   for (size_t i = 0; i < weights.size(); ++i) {
     weights[i] = 0.3f * static_cast<float>(static_cast<int>(i * 37 % 101) - 50) / 50;

@@ -128,15 +128,4 @@ absl::StatusOr<TransformerShape> ResolveTransformer(const v1::TransformerSpec& s
   return shape;
 }
 
-Recompute ResolveRecompute(const v1::ComputeSpec& compute) {
-  switch (compute.recompute()) {
-    case v1::ComputeSpec::SELECTIVE:
-      return Recompute::kSelective;
-    case v1::ComputeSpec::FULL:
-      return Recompute::kFull;
-    default:
-      return Recompute::kNone;
-  }
-}
-
 }  // namespace muster

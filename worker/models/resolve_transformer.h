@@ -4,13 +4,11 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "worker/nn/transformer/transformer_arrays.h"
 #include "worker/nn/transformer/transformer_shape.h"
 
 namespace muster {
 
 namespace v1 {
-class ComputeSpec;
 class TransformerSpec;
 }  // namespace v1
 
@@ -19,9 +17,6 @@ class TransformerSpec;
 // and what would be right.
 absl::StatusOr<TransformerShape> ResolveTransformer(const v1::TransformerSpec& spec,
                                                     int64_t data_vocabulary);
-
-// What is computed again in backward; left out: nothing.
-Recompute ResolveRecompute(const v1::ComputeSpec& compute);
 
 }  // namespace muster
 

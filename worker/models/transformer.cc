@@ -7,6 +7,7 @@
 #include "common/base/status_macros.h"
 #include "common/compute/host_ops.h"
 #include "common/kernels/transformer/rotary.h"
+#include "common/plan/transformer_memory_plan.h"
 #include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
 #include "worker/models/checks.h"

@@ -3,15 +3,11 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "common/compute/activation_layout.h"
 #include "worker/nn/transformer/transformer_block.h"
 
 namespace muster {
 namespace {
-
-int64_t UsualLogitRows(const TransformerShape& shape) {
-  constexpr int64_t kLogits = (int64_t{256} << 20) / sizeof(float);
-  return std::max<int64_t>(1, kLogits / shape.vocabulary_rows());
-}
 
 void* At(DType type, void* array, int64_t element) {
   return static_cast<std::byte*>(array) + element * static_cast<int64_t>(SizeOf(type));
@@ -21,7 +17,9 @@ void* At(DType type, void* array, int64_t element) {
 
 LanguageHead::LanguageHead(const TransformerShape& shape, int64_t logit_rows)
     : shape_(shape),
-      logit_rows_(logit_rows > 0 ? logit_rows : UsualLogitRows(shape)),
+      logit_rows_(logit_rows > 0 ? logit_rows
+                                 : static_cast<int64_t>(
+                                       kOnHost.LogitRows(shape.vocabulary_rows(), DType::kF32))),
       norm_(shape, FeedForwardBranchName(shape.layers - 1)) {}
 
 int64_t LanguageHead::LogitRows(int64_t tokens) const { return std::min(tokens, logit_rows_); }

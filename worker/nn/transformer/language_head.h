@@ -32,23 +32,14 @@ struct LanguageHeadGradients {
   float* head = nullptr;  // [V, C]
 };
 
-// R = LanguageHead::LogitRows; V are the rows of the vocabulary, padding included, and the columns
-// of the logits, whose rows are OpsTraits::LogitsStride(V) elements apart.
-struct LanguageHeadActivations {
-  NormActivations norm;
-  void* norm_out = nullptr;  // T [N, C]
-  // [R, V]: those made last; in training then their gradient in T, each row where its logits began.
-  float* logits = nullptr;
-};
-
 // The end of a language model: norm, logits over the vocabulary, softmax cross entropy with the
 // labels. Logits exist for R tokens at a time, of the last tokens perhaps for fewer. In training
 // their gradient takes their place in the same sweep that makes their loss, and all that reads it
 // follows before the next tokens; so no logits are computed twice. Holds shapes only. Thread-safe.
 class LanguageHead {
  public:
-  // `logit_rows`: tokens of which logits exist at a time; 0: as many as make 256 MiB of them in
-  // f32, at least one.
+  // `logit_rows`: tokens of which logits exist at a time; 0: as many as
+  // common/compute/activation_layout.h lays out on the host.
   explicit LanguageHead(const TransformerShape& shape, int64_t logit_rows = 0);
 
   // R of N = `tokens` tokens, all of them if there are no more.

@@ -1,0 +1,105 @@
+#include "common/compute/activation_layout.h"
+
+namespace muster {
+namespace {
+
+// Takes the arrays in the order in which they lie, each behind the one before it.
+class Walk {
+ public:
+  Walk(const ActivationRequest& request, std::byte* base)
+      : request_(request), next_(reinterpret_cast<uintptr_t>(base)) {}
+
+  TransformerArrays TakeAll();
+
+  const ActivationLayout::Bytes& bytes() const { return bytes_; }
+
+ private:
+  void Take(uint64_t elements, uint64_t& counter, void*& array) {
+    array = reinterpret_cast<void*>(TakeBytes(elements * SizeOf(request_.type), counter));
+  }
+  void Take(uint64_t elements, uint64_t& counter, float*& array) {
+    array = reinterpret_cast<float*>(TakeBytes(elements * sizeof(float), counter));
+  }
+  uintptr_t TakeBytes(uint64_t bytes, uint64_t& counter) {
+    const uintptr_t begin = next_;
+    const uint64_t padded = RoundUp(bytes, request_.placement.alignment);
+    next_ += padded;
+    counter += padded;
+    return begin;
+  }
+
+  // What the block does not have for itself is the first one's.
+  void TakeBlock(bool first, BlockActivations& block);
+  void TakeHead(LanguageHeadActivations& head);
+
+  const ActivationRequest& request_;
+  uintptr_t next_;
+  ActivationLayout::Bytes bytes_;
+};
+
+void Walk::TakeBlock(bool first, BlockActivations& block) {
+  const ActivationRequest& r = request_;
+  const bool training = r.pass == Pass::kTraining;
+  const bool keeps_products = training && r.recompute != Recompute::kFull;
+  const bool keeps_all = training && r.recompute == Recompute::kNone;
+  const auto take = [&](bool own, uint64_t elements, auto*& array) {
+    if (own || first) Take(elements, own ? bytes_.kept : bytes_.shared, array);
+  };
+  take(training, r.N * r.C, block.norm1.sum);
+  take(keeps_all, r.N, block.norm1.mean);
+  take(keeps_all, r.N, block.norm1.rstd);
+  take(keeps_all, r.N * r.C, block.norm1_out);
+  take(keeps_products, r.N * r.Q, block.qkv);
+  take(keeps_all, r.N * r.C, block.attention);
+  take(keeps_all, r.N * r.H, block.logsumexp);
+  take(keeps_products, r.N * r.C, block.norm2.sum);
+  take(keeps_all, r.N, block.norm2.mean);
+  take(keeps_all, r.N, block.norm2.rstd);
+  take(keeps_all, r.N * r.C, block.norm2_out);
+  take(keeps_products, r.N * r.U, block.up);
+  take(keeps_all, r.N * r.F, block.activated);
+}
+
+void Walk::TakeHead(LanguageHeadActivations& head) {
+  const ActivationRequest& r = request_;
+  Take(r.N * r.C, bytes_.shared, head.norm.sum);
+  Take(r.N, bytes_.shared, head.norm.mean);
+  Take(r.N, bytes_.shared, head.norm.rstd);
+  Take(r.N * r.C, bytes_.shared, head.norm_out);
+  const uint64_t usual_rows = r.placement.LogitRows(r.V, r.logits);
+  const uint64_t rows = std::min(r.N, r.logit_rows > 0 ? r.logit_rows : usual_rows);
+  head.logit_rows = static_cast<int64_t>(rows);
+  head.logits = reinterpret_cast<float*>(
+      TakeBytes(rows * r.placement.LogitsStride(r.V) * SizeOf(r.logits), bytes_.logits));
+}
+
+TransformerArrays Walk::TakeAll() {
+  const ActivationRequest& r = request_;
+  TransformerArrays arrays;
+  arrays.blocks.reserve(r.layers);
+  for (uint64_t l = 0; l < r.layers; ++l) {
+    arrays.blocks.push_back(l == 0 ? BlockActivations() : arrays.blocks[0]);
+    TakeBlock(l == 0, arrays.blocks.back());
+  }
+  TakeHead(arrays.head);
+  Take(r.N * r.C, bytes_.scratch, arrays.scratch.branch);
+  if (r.pass == Pass::kEvaluation) return arrays;
+  Take(r.N * std::max(r.F, r.C), bytes_.scratch, arrays.scratch.inner);
+  Take(r.N * std::max(r.Q, r.U), bytes_.scratch, arrays.scratch.wide);
+  Take(r.N * r.C, bytes_.scratch, arrays.stream_gradient);
+  return arrays;
+}
+
+}  // namespace
+
+ActivationLayout::ActivationLayout(const ActivationRequest& request) : request_(request) {
+  Walk walk(request_, nullptr);
+  walk.TakeAll();
+  bytes_ = walk.bytes();
+}
+
+TransformerArrays ActivationLayout::Bind(std::byte* base) const {
+  return Walk(request_, base).TakeAll();
+}
+
+}  // namespace muster

@@ -1,0 +1,106 @@
+#ifndef MUSTER_COMMON_COMPUTE_ACTIVATION_LAYOUT_H_
+#define MUSTER_COMMON_COMPUTE_ACTIVATION_LAYOUT_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "common/base/pass.h"
+#include "common/base/round_up.h"
+#include "common/compute/transformer_activations.h"
+#include "common/device/arena_plan.h"
+#include "common/tensor/dtype.h"
+
+namespace muster {
+
+// The rules by which one kind of memory holds a transformer's arrays.
+struct ActivationPlacement {
+  // Every array begins at a multiple of so many bytes.
+  uint64_t alignment = 0;
+  // Every row of logits begins at a multiple of so many elements.
+  uint64_t logits_alignment = 0;
+  // Logits exist for as many tokens at a time as make so many bytes of them, in multiples of
+  // `logit_rows_step` tokens, at least one multiple.
+  uint64_t most_logits = 0;
+  uint64_t logit_rows_step = 0;
+
+  // Returns the elements from one row of logits to the next.
+  constexpr uint64_t LogitsStride(uint64_t V) const { return RoundUp(V, logits_alignment); }
+  // Returns the tokens whose logits, of V elements of `type`, exist at a time.
+  constexpr uint64_t LogitRows(uint64_t V, DType type) const {
+    const uint64_t rows = most_logits / (LogitsStride(V) * SizeOf(type));
+    return std::max<uint64_t>(rows / logit_rows_step, 1) * logit_rows_step;
+  }
+};
+
+// Cache lines. Logits are dense: other strides may choose other kernels, and so other bits.
+inline constexpr ActivationPlacement kOnHost = {.alignment = 64,
+                                                .logits_alignment = 1,
+                                                .most_logits = uint64_t{256} << 20,
+                                                .logit_rows_step = 1};
+// Rows of logits begin on cache lines whatever the vocabulary, which vector loads and cuBLASLt
+// need, and fill whole tiles of a product.
+inline constexpr ActivationPlacement kOnDevice = {.alignment = ArenaPlan::kAlignment,
+                                                  .logits_alignment = 64,
+                                                  .most_logits = uint64_t{1} << 30,
+                                                  .logit_rows_step = 128};
+
+// What a layout goes by. Letters as in transformer_activations.h.
+struct ActivationRequest {
+  ActivationPlacement placement = kOnHost;
+  uint64_t layers = 0;
+  uint64_t N = 0;
+  uint64_t C = 0;
+  uint64_t H = 0;
+  uint64_t Q = 0;
+  uint64_t U = 0;
+  uint64_t F = 0;
+  uint64_t V = 0;
+  // T.
+  DType type = DType::kF32;
+  DType logits = DType::kF32;
+  // Rows of which logits exist at a time, at most N; 0: those that the placement says.
+  uint64_t logit_rows = 0;
+  Recompute recompute = Recompute::kNone;
+  Pass pass = Pass::kTraining;
+};
+
+// Where the arrays of one micro-batch lie in one block of memory: for the engines that compute in
+// it, and for those who only plan how much it is. In training every block has what it keeps for
+// itself; what recomputation makes again, and in an evaluation everything, is one set for all
+// blocks. The same arrays of fewer tokens take no more memory. Pure and immutable.
+//
+// Kept per token and block, beside the statistics of norms and attention: 3 C + Q + U + F elements
+// of T and 2 C of f32 (the residual stream) without recomputation; Q + U and 2 C with the selective
+// one; C of f32 alone with the full one.
+class ActivationLayout {
+ public:
+  // By what arrays are for, padding included. Multiples of the placement's alignment.
+  struct Bytes {
+    // What blocks have for themselves.
+    uint64_t kept = 0;
+    // What is there once, written by forward: the arrays that blocks share, the head's.
+    uint64_t shared = 0;
+    uint64_t logits = 0;
+    // Branches and gradients.
+    uint64_t scratch = 0;
+
+    uint64_t total() const { return kept + shared + logits + scratch; }
+  };
+
+  explicit ActivationLayout(const ActivationRequest& request);
+
+  const Bytes& bytes() const { return bytes_; }
+
+  // Returns the arrays in bytes().total() bytes of memory that begin at `base`, and touches none.
+  // REQUIRES: `base` is aligned as the placement says.
+  TransformerArrays Bind(std::byte* base) const;
+
+ private:
+  const ActivationRequest request_;
+  Bytes bytes_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_COMPUTE_ACTIVATION_LAYOUT_H_

@@ -1,0 +1,237 @@
+#include "common/compute/activation_layout.h"
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+constexpr Recompute kRecomputes[] = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+
+// Widths that are no multiples of cache lines.
+ActivationRequest Odd(uint64_t N) {
+  return {.layers = 3, .N = N, .C = 36, .H = 3, .Q = 60, .U = 46, .F = 23, .V = 37};
+}
+
+ActivationRequest Gpt2Small() {
+  return {.layers = 12,
+          .N = 16 * 1024,
+          .C = 768,
+          .H = 12,
+          .Q = 3 * 768,
+          .U = 3072,
+          .F = 3072,
+          .V = 50304,
+          .type = DType::kBf16};
+}
+
+std::vector<ActivationRequest> Requests() {
+  std::vector<ActivationRequest> requests;
+  for (const ActivationPlacement& placement : {kOnHost, kOnDevice}) {
+    for (const DType type : {DType::kF32, DType::kBf16}) {
+      for (const Recompute recompute : kRecomputes) {
+        for (const Pass pass : {Pass::kTraining, Pass::kEvaluation}) {
+          for (const uint64_t N : {1, 7, 300}) {
+            ActivationRequest request = Odd(N);
+            request.placement = placement;
+            request.type = type;
+            request.recompute = recompute;
+            request.pass = pass;
+            requests.push_back(request);
+          }
+        }
+      }
+    }
+  }
+  return requests;
+}
+
+struct Array {
+  std::string name;
+  const void* begin = nullptr;
+  uint64_t bytes = 0;
+};
+
+// The shapes are those of transformer_activations.h.
+std::vector<Array> ArraysOf(const ActivationRequest& r, const BlockActivations& block) {
+  const uint64_t t = SizeOf(r.type), f = sizeof(float), N = r.N;
+  return {{"norm1.sum", block.norm1.sum, N * r.C * f},
+          {"norm1.mean", block.norm1.mean, N * f},
+          {"norm1.rstd", block.norm1.rstd, N * f},
+          {"norm1_out", block.norm1_out, N * r.C * t},
+          {"qkv", block.qkv, N * r.Q * t},
+          {"attention", block.attention, N * r.C * t},
+          {"logsumexp", block.logsumexp, N * r.H * f},
+          {"norm2.sum", block.norm2.sum, N * r.C * f},
+          {"norm2.mean", block.norm2.mean, N * f},
+          {"norm2.rstd", block.norm2.rstd, N * f},
+          {"norm2_out", block.norm2_out, N * r.C * t},
+          {"up", block.up, N * r.U * t},
+          {"activated", block.activated, N * r.F * t}};
+}
+
+std::vector<Array> ArraysOf(const ActivationRequest& r, const TransformerArrays& arrays) {
+  const uint64_t t = SizeOf(r.type), f = sizeof(float), N = r.N;
+  const uint64_t stride = r.placement.LogitsStride(r.V);
+  const LanguageHeadActivations& head = arrays.head;
+  const BlockScratch& scratch = arrays.scratch;
+  std::vector<Array> all = {{"head.norm.sum", head.norm.sum, N * r.C * f},
+                            {"head.norm.mean", head.norm.mean, N * f},
+                            {"head.norm.rstd", head.norm.rstd, N * f},
+                            {"head.norm_out", head.norm_out, N * r.C * t},
+                            {"logits", head.logits, head.logit_rows * stride * SizeOf(r.logits)},
+                            {"branch", scratch.branch, N * r.C * t}};
+  if (r.pass == Pass::kTraining) {
+    all.push_back({"inner", scratch.inner, N * std::max(r.F, r.C) * t});
+    all.push_back({"wide", scratch.wide, N * std::max(r.Q, r.U) * t});
+    all.push_back({"stream_gradient", arrays.stream_gradient, N * r.C * f});
+  }
+  for (size_t l = 0; l < arrays.blocks.size(); ++l) {
+    for (Array& array : ArraysOf(r, arrays.blocks[l])) {
+      array.name = absl::StrCat("block", l, ".", array.name);
+      all.push_back(std::move(array));
+    }
+  }
+  return all;
+}
+
+TransformerArrays Bind(const ActivationRequest& request) {
+  return ActivationLayout(request).Bind(reinterpret_cast<std::byte*>(uintptr_t{1} << 40));
+}
+
+uint64_t Total(const ActivationRequest& request) {
+  return ActivationLayout(request).bytes().total();
+}
+
+// The block's arrays that no other block has.
+std::set<std::string> OwnArrays(const ActivationRequest& request) {
+  const TransformerArrays arrays = Bind(request);
+  const std::vector<Array> first = ArraysOf(request, arrays.blocks[0]);
+  const std::vector<Array> last = ArraysOf(request, arrays.blocks[2]);
+  std::set<std::string> own;
+  for (size_t i = 0; i < first.size(); ++i) {
+    if (first[i].begin != last[i].begin) own.insert(first[i].name);
+  }
+  return own;
+}
+
+// Blocks share whole arrays or none, so that what is at one place is one array.
+TEST(ActivationLayoutTest, ArraysFillTheMemoryOneAfterAnother) {
+  for (const ActivationRequest& request : Requests()) {
+    std::map<uintptr_t, Array> places;
+    for (const Array& array : ArraysOf(request, Bind(request))) {
+      const auto [at, placed] = places.emplace(reinterpret_cast<uintptr_t>(array.begin), array);
+      EXPECT_EQ(at->second.bytes, array.bytes) << array.name;
+    }
+    uintptr_t end = uintptr_t{1} << 40;
+    for (const auto& [begin, array] : places) {
+      EXPECT_EQ(begin, end) << array.name;
+      EXPECT_EQ(begin % request.placement.alignment, 0) << array.name;
+      end = begin + RoundUp(array.bytes, request.placement.alignment);
+    }
+    EXPECT_EQ(end - (uintptr_t{1} << 40), Total(request));
+  }
+}
+
+TEST(ActivationLayoutTest, BlocksHaveForThemselvesWhatRecomputationKeeps) {
+  ActivationRequest request = Odd(7);
+  EXPECT_EQ(OwnArrays(request).size(), 13);
+  request.recompute = Recompute::kSelective;
+  EXPECT_THAT(OwnArrays(request), UnorderedElementsAre("norm1.sum", "qkv", "norm2.sum", "up"));
+  request.recompute = Recompute::kFull;
+  EXPECT_THAT(OwnArrays(request), UnorderedElementsAre("norm1.sum"));
+}
+
+TEST(ActivationLayoutTest, AnEvaluationKeepsNothingAndHasNoGradients) {
+  for (const Recompute recompute : kRecomputes) {
+    ActivationRequest request = Odd(7);
+    request.recompute = recompute;
+    const uint64_t training = Total(request);
+    request.pass = Pass::kEvaluation;
+    EXPECT_THAT(OwnArrays(request), IsEmpty());
+    EXPECT_EQ(ActivationLayout(request).bytes().kept, 0);
+    EXPECT_LT(Total(request), training);
+    const TransformerArrays arrays = Bind(request);
+    EXPECT_EQ(arrays.scratch.inner, nullptr);
+    EXPECT_EQ(arrays.scratch.wide, nullptr);
+    EXPECT_EQ(arrays.stream_gradient, nullptr);
+  }
+}
+
+TEST(ActivationLayoutTest, BytesAreThoseOfTheShapes) {
+  const uint64_t N = 16 * 1024, C = 768, L = 12, H = 12;
+  const uint64_t statistics = 4 * 4 + 4 * H;
+  const uint64_t block = 2 * (3 * C + 3 * C + 4 * C + 4 * C) + 8 * C + statistics;
+  const uint64_t products = 2 * (3 * C + 4 * C) + 8 * C;
+  const uint64_t head = 4 * C + 8 + 2 * C;
+  const uint64_t scratch = 2 * (C + 4 * C + 4 * C) + 4 * C;
+  ActivationRequest request = Gpt2Small();
+  for (const ActivationPlacement& placement : {kOnHost, kOnDevice}) {
+    request.placement = placement;
+    const auto expect = [&](Recompute recompute, uint64_t kept, uint64_t shared) {
+      request.recompute = recompute;
+      const ActivationLayout::Bytes bytes = ActivationLayout(request).bytes();
+      EXPECT_EQ(bytes.kept, N * L * kept);
+      EXPECT_EQ(bytes.shared, N * (shared + head));
+      EXPECT_EQ(bytes.scratch, N * scratch);
+      EXPECT_EQ(bytes.logits, 4 * placement.LogitRows(request.V, DType::kF32) * request.V);
+    };
+    expect(Recompute::kNone, block, 0);
+    expect(Recompute::kSelective, products, block - products);
+    expect(Recompute::kFull, 4 * C, block - 4 * C);
+  }
+}
+
+TEST(ActivationLayoutTest, MoreTokensTakeNoLess) {
+  for (ActivationRequest request : Requests()) {
+    for (const uint64_t logit_rows : {0, 5}) {
+      request.logit_rows = logit_rows;
+      uint64_t before = 0;
+      for (request.N = 0; request.N < 70; ++request.N) {
+        EXPECT_GE(Total(request), before);
+        before = Total(request);
+      }
+    }
+  }
+}
+
+TEST(ActivationLayoutTest, LogitsAreOfSomeRows) {
+  const auto rows = [](const ActivationRequest& request) { return Bind(request).head.logit_rows; };
+  ActivationRequest request = Gpt2Small();
+  EXPECT_EQ(rows(request), 1334);
+  request.placement = kOnDevice;
+  EXPECT_EQ(rows(request), 5248);
+  EXPECT_LE(ActivationLayout(request).bytes().logits, uint64_t{1} << 30);
+  request.logits = DType::kBf16;
+  EXPECT_EQ(rows(request), 10624);
+  request.logit_rows = 100;
+  EXPECT_EQ(rows(request), 100);
+  request.logit_rows = uint64_t{1} << 40;
+  EXPECT_EQ(rows(request), 16 * 1024);
+}
+
+TEST(ActivationLayoutTest, ManyColumnsHaveTheFewestRows) {
+  const uint64_t V = uint64_t{1} << 30;
+  EXPECT_EQ(kOnHost.LogitRows(V, DType::kF32), 1);
+  EXPECT_EQ(kOnDevice.LogitRows(V, DType::kF32), 128);
+}
+
+TEST(ActivationLayoutTest, RowsOfLogitsBeginOnCacheLinesOfADevice) {
+  EXPECT_EQ(kOnHost.LogitsStride(50257), 50257);
+  EXPECT_EQ(kOnDevice.LogitsStride(50257), 50304);
+  for (const DType logits : {DType::kF32, DType::kBf16}) {
+    EXPECT_EQ(kOnDevice.LogitRows(50257, logits), kOnDevice.LogitRows(50304, logits));
+  }
+}
+
+}  // namespace
+}  // namespace muster

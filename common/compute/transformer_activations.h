@@ -1,0 +1,75 @@
+#ifndef MUSTER_COMMON_COMPUTE_TRANSFORMER_ACTIVATIONS_H_
+#define MUSTER_COMMON_COMPUTE_TRANSFORMER_ACTIVATIONS_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace muster {
+
+// The arrays of one micro-batch on its way through a transformer, on processors and on devices. All
+// are row-major, and all but the logits dense; N = B T tokens, C is the width, Q the columns of
+// queries, keys and values, F the feed-forward width, U the columns of its first matrix (F, or 2 F
+// for SwiGLU), H the query heads, V the rows of the vocabulary, padding included. T is the type of
+// computation, f32, bf16 or f16.
+
+// What a norm of the residual stream keeps for its backward pass.
+struct NormActivations {
+  float* sum = nullptr;   // [N, C]
+  float* mean = nullptr;  // [N]
+  float* rstd = nullptr;  // [N]
+};
+
+// What one block's forward pass writes and its backward pass reads. Blocks may share those that
+// recomputation makes again.
+struct BlockActivations {
+  NormActivations norm1;
+  void* norm1_out = nullptr;   // T [N, C]
+  void* qkv = nullptr;         // T [N, Q], turned
+  void* attention = nullptr;   // T [N, C]
+  float* logsumexp = nullptr;  // [B, H, T]
+  NormActivations norm2;
+  void* norm2_out = nullptr;  // T [N, C]
+  void* up = nullptr;         // T [N, U], before the activation function
+  void* activated = nullptr;  // T [N, F]
+};
+
+struct LanguageHeadActivations {
+  NormActivations norm;
+  void* norm_out = nullptr;  // T [N, C]
+  // [R, V], rows OpsTraits::LogitsStride(V) elements apart: those made last; in training then their
+  // gradient in T, each row where its logits began.
+  float* logits = nullptr;
+  // R: rows of which logits exist at a time.
+  int64_t logit_rows = 0;
+};
+
+// One for all blocks of a micro-batch.
+struct BlockScratch {
+  // T [N, C]. Forward: the branch that a block leaves. Backward: its gradient, on the way in and
+  // out; unless that is the stream's (see ResidualNorm).
+  void* branch = nullptr;
+  // Overwritten by Backward; Forward does not use them. Null in an evaluation.
+  void* inner = nullptr;  // T [N, max(F, C)]
+  void* wide = nullptr;   // T [N, max(Q, U)]
+};
+
+struct TransformerArrays {
+  std::vector<BlockActivations> blocks;
+  LanguageHeadActivations head;
+  BlockScratch scratch;
+  // The gradient of the residual stream, [N, C]; null in an evaluation.
+  float* stream_gradient = nullptr;
+};
+
+// What forward leaves out and backward makes again first, to the same bits.
+enum class Recompute {
+  kNone,
+  // All but matrix products: norms' outputs, attention, the activation function.
+  kSelective,
+  // All but each layer unit's input.
+  kFull,
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_COMPUTE_TRANSFORMER_ACTIVATIONS_H_
