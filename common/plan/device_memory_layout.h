@@ -51,7 +51,8 @@ constexpr uint64_t PaddedElements(uint64_t elements) { return RoundUp(elements, 
 // The same tensors as rows of padded elements: what flat layouts and plans of buckets are made of.
 std::vector<TensorSpec> PaddedTensors(std::vector<TensorSpec> tensors);
 
-// What changes from micro-batch to micro-batch; copied from the host as one piece.
+// What changes from micro-batch to micro-batch; copied from the host as one piece, so one array
+// lies behind the other.
 struct DeviceBatchArrays {
   int32_t* tokens = nullptr;       // [N]
   int32_t* labels = nullptr;       // [N]

@@ -24,6 +24,11 @@ absl::Status CheckVocabulary(const std::vector<int32_t>& values, const char* wha
   return absl::OkStatus();
 }
 
+// How far an array lies behind the first.
+size_t OffsetOf(const void* array, const DeviceBatchArrays& arrays) {
+  return static_cast<const std::byte*>(array) - reinterpret_cast<const std::byte*>(arrays.tokens);
+}
+
 }  // namespace
 
 DeviceBatches::DeviceBatches(const TransformerShape& shape, const TokenRows& most,
@@ -33,10 +38,10 @@ DeviceBatches::DeviceBatches(const TransformerShape& shape, const TokenRows& mos
 absl::StatusOr<std::unique_ptr<DeviceBatches>> DeviceBatches::Create(
     const TransformerShape& shape, const TokenRows& most, const DeviceBatchArrays& arrays) {
   std::unique_ptr<DeviceBatches> batches(new DeviceBatches(shape, most, arrays));
+  const size_t bytes = OffsetOf(arrays.clock + 1, arrays);
   for (int i = 0; i < kPlaces; ++i) {
     Place place;
-    MUSTER_ASSIGN_OR_RETURN(place.memory, DeviceBuffer::Allocate(MemoryPlace::kPinnedHost,
-                                                                 DeviceBatchBytes(most.count())));
+    MUSTER_ASSIGN_OR_RETURN(place.memory, DeviceBuffer::Allocate(MemoryPlace::kPinnedHost, bytes));
     std::memset(place.memory.data(), 0, place.memory.bytes());
     MUSTER_ASSIGN_OR_RETURN(place.copied, DeviceEvent::Create());
     batches->places_.push_back(std::move(place));
@@ -70,15 +75,14 @@ absl::Status DeviceBatches::Copy(DeviceStream& stream, const Batch& batch,
   Place& place = places_[next_];
   next_ = (next_ + 1) % places_.size();
   MUSTER_RETURN_IF_ERROR(place.copied->Synchronize());
-  const DeviceBatchOffsets offsets = DeviceBatchOffsetsOf(most_.count());
   std::byte* memory = place.memory.data();
   const size_t bytes = batch.tokens.size() * sizeof(int32_t);
-  std::memcpy(memory + offsets.tokens, batch.tokens.data(), bytes);
-  std::memcpy(memory + offsets.labels, batch.labels.data(), bytes);
+  std::memcpy(memory, batch.tokens.data(), bytes);
+  std::memcpy(memory + OffsetOf(arrays_.labels, arrays_), batch.labels.data(), bytes);
   FillTokenOrder(batch.tokens, absl::MakeSpan(token_counts_),
-                 {reinterpret_cast<int32_t*>(memory + offsets.token_order),
+                 {reinterpret_cast<int32_t*>(memory + OffsetOf(arrays_.token_order, arrays_)),
                   static_cast<size_t>(TokenOrderSize(batch.tokens.size()))});
-  std::memcpy(memory + offsets.clock, &clock, sizeof(clock));
+  std::memcpy(memory + OffsetOf(arrays_.clock, arrays_), &clock, sizeof(clock));
   stream.CopyToDevice(arrays_.tokens, memory, place.memory.bytes());
   stream.Record(*place.copied);
   return absl::OkStatus();

@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "common/device/device.h"
 #include "common/kernels/device/device_dropout.h"
+#include "common/plan/device_memory_layout.h"
 #include "worker/data/batch.h"
-#include "worker/device/device_memory_plan.h"
 #include "worker/nn/transformer/transformer_arrays.h"
 #include "worker/nn/transformer/transformer_shape.h"
 
@@ -21,8 +21,7 @@ namespace muster {
 // ahead. Used by one thread.
 class DeviceBatches {
  public:
-  // `most` is the largest micro-batch; `arrays` says where it goes, and lies as
-  // DeviceBatchOffsetsOf says.
+  // `most` is the largest micro-batch; `arrays` are where it goes.
   static absl::StatusOr<std::unique_ptr<DeviceBatches>> Create(const TransformerShape& shape,
                                                                const TokenRows& most,
                                                                const DeviceBatchArrays& arrays);

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/base/round_up.h"
+#include "common/kernels/device/device_sizes.h"
 #include "gtest/gtest.h"
 
 namespace muster {
@@ -123,12 +125,13 @@ TEST(DeviceMemoryPlanTest, EveryByteIsCountedAndArraysAreAligned) {
     EXPECT_LT(each, base + b.total);
   }
   // Batches are copied as one piece.
-  const DeviceBatchOffsets offsets = DeviceBatchOffsetsOf(16 * 1024);
-  const auto* tokens = reinterpret_cast<const std::byte*>(plan.batch.tokens);
-  EXPECT_EQ(reinterpret_cast<const std::byte*>(plan.batch.labels) - tokens, offsets.labels);
-  EXPECT_EQ(reinterpret_cast<const std::byte*>(plan.batch.token_order) - tokens,
-            offsets.token_order);
-  EXPECT_EQ(reinterpret_cast<const std::byte*>(plan.batch.clock) - tokens, offsets.clock);
+  const auto end = [](const auto* array, int64_t elements) {
+    return RoundUp(reinterpret_cast<uintptr_t>(array + elements), 256);
+  };
+  EXPECT_EQ(end(plan.batch.tokens, 16 * 1024), end(plan.batch.labels, 0));
+  EXPECT_EQ(end(plan.batch.labels, 16 * 1024), end(plan.batch.token_order, 0));
+  EXPECT_EQ(end(plan.batch.token_order, TokenOrderSize(16 * 1024)),
+            reinterpret_cast<uintptr_t>(plan.batch.clock));
   EXPECT_EQ(plan.rotary, nullptr);
 }
 
