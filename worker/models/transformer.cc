@@ -12,25 +12,31 @@
 #include "proto/job.pb.h"
 #include "worker/models/checks.h"
 #include "worker/models/resolve_transformer.h"
-#include "worker/nn/transformer/compute_context.h"
 #include "worker/nn/transformer/compute_weights.h"
-#include "worker/nn/transformer/language_head.h"
-#include "worker/nn/transformer/transformer_block.h"
-#include "worker/nn/transformer/transformer_embedding.h"
 #include "worker/nn/transformer/transformer_memory.h"
-#include "worker/nn/transformer/transformer_tensors.h"
+#include "worker/nn/transformer/transformer_units.h"
 
 namespace muster {
 namespace {
+
+// Returns the table of rotary positions; empty where the shape has none.
+std::vector<float> RotaryTableOf(const TransformerShape& shape) {
+  if (shape.positions != TransformerShape::Positions::kRotary) return {};
+  std::vector<float> table(shape.context * shape.head_dim());
+  FillRotaryTable(shape.context, shape.head_dim(), shape.rotary_base, table.data());
+  return table;
+}
 
 struct TransformerMicroBatch final : MicroBatch {
   TransformerMicroBatch(const TransformerShape& shape, DType type, Recompute recompute,
                         const std::vector<TensorSpec>& tensors, const std::vector<bool>& copied)
       : memory(shape, type, recompute), weights(type, tensors, copied) {}
 
-  void TakeSums() {
+  // Returns the status of what has run.
+  absl::Status TakeResults() {
     loss_sum = sums.loss;
     correct = static_cast<int64_t>(sums.correct);
+    return ops.stream().status();
   }
 
   HostOps ops;
@@ -43,6 +49,8 @@ struct TransformerMicroBatch final : MicroBatch {
   DeviceHeadSums sums;
   TransformerMemory memory;
   ComputeWeights weights;
+  // By tensor: the copies in `weights`.
+  std::vector<const void*> rounded;
   // What the last unit that ran leaves to the next.
   ResidualStream stream;
 };
@@ -54,17 +62,10 @@ class Transformer final : public Model {
       : shape_(shape),
         type_(type),
         recompute_(recompute),
-        tensors_(MakeTransformerTensors(shape)),
-        copied_(CopiedTensors(tensors_)),
-        embedding_(shape),
-        head_(shape) {
-    if (shape.positions == TransformerShape::Positions::kRotary) {
-      rotary_table_.resize(shape.context * shape.head_dim());
-      FillRotaryTable(shape.context, shape.head_dim(), shape.rotary_base, rotary_table_.data());
-    }
-    const float* table = rotary_table_.empty() ? nullptr : rotary_table_.data();
-    for (int64_t l = 0; l < shape.layers; ++l) blocks_.emplace_back(shape, l, table);
-    description_.tensors = tensors_.specs;
+        rotary_table_(RotaryTableOf(shape)),
+        units_(shape, recompute, rotary_table_.empty() ? nullptr : rotary_table_.data()),
+        copied_(CopiedTensors(units_.tensors())) {
+    description_.tensors = units_.tensors().specs;
     for (size_t t = 0; t < copied_.size(); ++t) {
       if (copied_[t]) description_.tensors[t].compute = type;
     }
@@ -75,8 +76,8 @@ class Transformer final : public Model {
   const ModelDescription& description() const override { return description_; }
 
   std::unique_ptr<MicroBatch> NewMicroBatch() const override {
-    return std::make_unique<TransformerMicroBatch>(shape_, type_, recompute_, tensors_.specs,
-                                                   copied_);
+    return std::make_unique<TransformerMicroBatch>(shape_, type_, recompute_,
+                                                   units_.tensors().specs, copied_);
   }
 
   absl::Status Load(const Batch& batch, MicroBatch& micro_batch) const override {
@@ -103,71 +104,24 @@ class Transformer final : public Model {
       m.memory.Prepare(m.rows, context.pass);
       m.weights.Prepare(context);
     }
-    if (m.rows.sequences == 0) return absl::OkStatus();
-    m.weights.BeforeUnit(m.ops, context, unit, parameters);
-    const ComputeContext compute = ContextOf(context, m);
-    if (unit == 0) {
-      float* stream = m.memory.block(0).norm1.sum;
-      embedding_.Forward(compute, {.tokens = m.tokens.data()},
-                         {.table = parameters[tensors_.embedding].data(),
-                          .positions = ValuesOf(tensors_.positions, parameters)},
-                         stream);
-      m.stream = {.sum = stream, .branch = nullptr};
-    } else if (unit <= shape_.layers) {
-      const int64_t l = unit - 1;
-      m.stream = blocks_[l].Forward(compute, WeightsOf(tensors_.blocks[l], parameters, m), m.stream,
-                                    m.memory.block(l), m.memory.scratch());
-    } else {
-      head_.Forward(compute, HeadWeights(parameters, m), m.stream, {m.labels.data(), &m.sums},
-                    m.memory.head());
-      m.TakeSums();
-    }
-    return m.ops.stream().status();
+    PrepareWeights(context, unit, parameters, m);
+    m.stream = units_.Forward(PassOf(context, parameters, m), unit, m.stream);
+    return m.TakeResults();
   }
 
   absl::Status RunLastUnit(const LayerContext& context, ParameterSpans parameters,
                            GradientSpans gradients, MicroBatch& micro_batch) const override {
     auto& m = static_cast<TransformerMicroBatch&>(micro_batch);
-    const int unit = description_.units - 1;
-    if (m.rows.sequences == 0) {
-      if (context.gradients == Accumulation::kWrite) ZeroGradients(m.ops, unit, gradients);
-      return m.ops.stream().status();
-    }
-    m.weights.BeforeUnit(m.ops, context, unit, parameters);
-    head_.ForwardBackward(ContextOf(context, m), HeadWeights(parameters, m), m.stream,
-                          {m.labels.data(), &m.sums}, m.memory.head(),
-                          {.stream = m.memory.stream_gradient(),
-                           .branch = m.memory.scratch().branch,
-                           .norm = GradientOf(tensors_.norm, gradients),
-                           .head = gradients[tensors_.head].data()});
-    m.TakeSums();
-    return m.ops.stream().status();
+    PrepareWeights(context, description_.units - 1, parameters, m);
+    units_.RunLastUnit(PassOf(context, parameters, m), m.stream, gradients);
+    return m.TakeResults();
   }
 
   absl::Status Backward(const LayerContext& context, int unit, ParameterSpans parameters,
                         GradientSpans gradients, MicroBatch& micro_batch) const override {
     auto& m = static_cast<TransformerMicroBatch&>(micro_batch);
-    const bool empty = m.rows.sequences == 0;
-    // The gradients of the embedding are added to.
-    if (context.gradients == Accumulation::kWrite && (empty || unit == 0)) {
-      ZeroGradients(m.ops, unit, gradients);
-    }
-    if (empty) return m.ops.stream().status();
-    const ComputeContext compute = ContextOf(context, m);
-    float* stream_gradient = m.memory.stream_gradient();
-    if (unit == 0) {
-      embedding_.Backward(compute, {.tokens = m.tokens.data()}, stream_gradient,
-                          {.table = gradients[tensors_.embedding].data(),
-                           .positions = ValuesOf(tensors_.positions, gradients)});
-    } else {
-      const int64_t l = unit - 1;
-      const BlockTensors& tensors = tensors_.blocks[l];
-      const BlockWeights weights = WeightsOf(tensors, parameters, m);
-      blocks_[l].Again(recompute_, compute, weights, m.memory.block(l), m.memory.scratch());
-      blocks_[l].Backward(compute, weights, m.memory.block(l), m.memory.scratch(), stream_gradient,
-                          GradientsOf(tensors, gradients));
-    }
-    return m.ops.stream().status();
+    units_.Backward(PassOf(context, parameters, m), unit, gradients);
+    return m.TakeResults();
   }
 
  private:
@@ -183,66 +137,32 @@ class Transformer final : public Model {
     return copied;
   }
 
-  ComputeContext ContextOf(const LayerContext& context, TransformerMicroBatch& m) const {
-    return {.ops = m.ops,
-            .type = type_,
-            .rows = m.rows,
-            .pass = context.pass,
-            .seed = context.seed,
-            .clock = &m.clock,
-            .loss_scale = &m.loss_scale,
-            .gradients = context.gradients};
-  }
-
-  // What a unit's backward writes of no tokens. A tied matrix is the head's to write.
-  void ZeroGradients(Ops& ops, int unit, GradientSpans gradients) const {
-    for (size_t t = 0; t < tensors_.specs.size(); ++t) {
-      if (static_cast<int>(tensors_.specs[t].unit) != unit) continue;
-      if (shape_.tied_head && static_cast<int>(t) == tensors_.embedding) continue;
-      ops.Zero(static_cast<int64_t>(gradients[t].size()), gradients[t].data());
+  void PrepareWeights(const LayerContext& context, int unit, ParameterSpans parameters,
+                      TransformerMicroBatch& m) const {
+    if (m.rows.sequences == 0) return;
+    m.weights.BeforeUnit(m.ops, context, unit, parameters);
+    m.rounded.resize(copied_.size());
+    for (size_t t = 0; t < copied_.size(); ++t) {
+      if (copied_[t] && static_cast<int>(description_.tensors[t].unit) == unit) {
+        m.rounded[t] = m.weights.Get(static_cast<int>(t));
+      }
     }
   }
 
-  // Null where the shape does not have the tensor.
-  template <typename E>
-  static E* ValuesOf(int tensor, absl::Span<const absl::Span<E>> values) {
-    return tensor == kNoTensor ? nullptr : values[tensor].data();
-  }
-
-  static NormWeights NormOf(const LayerTensors& norm, ParameterSpans parameters) {
-    return {ValuesOf(norm.weight, parameters), ValuesOf(norm.bias, parameters)};
-  }
-
-  static LinearWeights LinearOf(const LayerTensors& linear, ParameterSpans parameters,
-                                const TransformerMicroBatch& m) {
-    return {m.weights.Get(linear.weight), ValuesOf(linear.bias, parameters)};
-  }
-
-  static BlockWeights WeightsOf(const BlockTensors& tensors, ParameterSpans parameters,
-                                const TransformerMicroBatch& m) {
-    return {.norm1 = NormOf(tensors.norm1, parameters),
-            .qkv = LinearOf(tensors.qkv, parameters, m),
-            .proj = LinearOf(tensors.proj, parameters, m),
-            .norm2 = NormOf(tensors.norm2, parameters),
-            .up = LinearOf(tensors.up, parameters, m),
-            .down = LinearOf(tensors.down, parameters, m)};
-  }
-
-  LanguageHeadWeights HeadWeights(ParameterSpans parameters, const TransformerMicroBatch& m) const {
-    return {.norm = NormOf(tensors_.norm, parameters), .head = m.weights.Get(tensors_.head)};
-  }
-
-  static LayerGradients GradientOf(const LayerTensors& layer, GradientSpans gradients) {
-    return {gradients[layer.weight].data(), ValuesOf(layer.bias, gradients)};
-  }
-
-  static BlockGradients GradientsOf(const BlockTensors& tensors, GradientSpans gradients) {
-    return {.norm1 = GradientOf(tensors.norm1, gradients),
-            .qkv = GradientOf(tensors.qkv, gradients),
-            .proj = GradientOf(tensors.proj, gradients),
-            .norm2 = GradientOf(tensors.norm2, gradients),
-            .up = GradientOf(tensors.up, gradients),
-            .down = GradientOf(tensors.down, gradients)};
+  TransformerPass PassOf(const LayerContext& context, ParameterSpans parameters,
+                         TransformerMicroBatch& m) const {
+    return {.context = {.ops = m.ops,
+                        .type = type_,
+                        .rows = m.rows,
+                        .pass = context.pass,
+                        .seed = context.seed,
+                        .clock = &m.clock,
+                        .loss_scale = &m.loss_scale,
+                        .gradients = context.gradients},
+            .parameters = {parameters, m.rounded},
+            .tokens = {.tokens = m.tokens.data()},
+            .loss = {.labels = m.labels.data(), .sums = &m.sums},
+            .arrays = m.memory.arrays()};
   }
 
   // Whole sequences of at most `context` tokens, with a label in [-1, V) each.
@@ -279,14 +199,10 @@ class Transformer final : public Model {
   const TransformerShape shape_;
   const DType type_;
   const Recompute recompute_;
-  const TransformerTensors tensors_;
+  const std::vector<float> rotary_table_;
+  const TransformerUnits units_;
   const std::vector<bool> copied_;
-  const TransformerEmbedding embedding_;
-  const LanguageHead head_;
-  // Const after construction.
-  std::vector<float> rotary_table_;
-  std::vector<TransformerBlock> blocks_;
-  ModelDescription description_;
+  ModelDescription description_;  // const after construction
 };
 
 DType ComputeType(const v1::ComputeSpec& compute) {

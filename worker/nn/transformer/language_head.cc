@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "common/compute/activation_layout.h"
 #include "worker/nn/transformer/transformer_block.h"
 
 namespace muster {
@@ -15,14 +14,8 @@ void* At(DType type, void* array, int64_t element) {
 
 }  // namespace
 
-LanguageHead::LanguageHead(const TransformerShape& shape, int64_t logit_rows)
-    : shape_(shape),
-      logit_rows_(logit_rows > 0 ? logit_rows
-                                 : static_cast<int64_t>(
-                                       kOnHost.LogitRows(shape.vocabulary_rows(), DType::kF32))),
-      norm_(shape, FeedForwardBranchName(shape.layers - 1)) {}
-
-int64_t LanguageHead::LogitRows(int64_t tokens) const { return std::min(tokens, logit_rows_); }
+LanguageHead::LanguageHead(const TransformerShape& shape)
+    : shape_(shape), norm_(shape, FeedForwardBranchName(shape.layers - 1)) {}
 
 void LanguageHead::ComputeLoss(const ComputeContext& context, int64_t first, int64_t count,
                                const LanguageHeadWeights& weights, const LanguageHeadLoss& loss,
@@ -51,7 +44,7 @@ void LanguageHead::Forward(const ComputeContext& context, const LanguageHeadWeig
                            const LanguageHeadActivations& activations) const {
   norm_.Forward(context, weights.norm, in, activations.norm, activations.norm_out);
   const int64_t N = context.rows.count();
-  const int64_t R = LogitRows(N);
+  const int64_t R = activations.logit_rows;
   for (int64_t first = 0; first < N; first += R) {
     ComputeLoss(context, first, std::min(R, N - first), weights, loss, activations);
   }
@@ -67,7 +60,7 @@ void LanguageHead::ForwardBackward(const ComputeContext& context,
   const int64_t N = context.rows.count();
   const int64_t C = shape_.width;
   const int64_t V = shape_.vocabulary_rows();
-  const int64_t R = LogitRows(N);
+  const int64_t R = activations.logit_rows;
   // A row of the logits' gradient lies at the start of its logits.
   const int64_t stride =
       context.ops.traits().LogitsStride(V) * static_cast<int64_t>(sizeof(float) / SizeOf(type));

@@ -33,17 +33,13 @@ struct LanguageHeadGradients {
 };
 
 // The end of a language model: norm, logits over the vocabulary, softmax cross entropy with the
-// labels. Logits exist for R tokens at a time, of the last tokens perhaps for fewer. In training
+// labels. Logits exist for R tokens at a time (LanguageHeadActivations), of the last
+// tokens perhaps for fewer. In training
 // their gradient takes their place in the same sweep that makes their loss, and all that reads it
 // follows before the next tokens; so no logits are computed twice. Holds shapes only. Thread-safe.
 class LanguageHead {
  public:
-  // `logit_rows`: tokens of which logits exist at a time; 0: as many as
-  // common/compute/activation_layout.h lays out on the host.
-  explicit LanguageHead(const TransformerShape& shape, int64_t logit_rows = 0);
-
-  // R of N = `tokens` tokens, all of them if there are no more.
-  int64_t LogitRows(int64_t tokens) const;
+  explicit LanguageHead(const TransformerShape& shape);
 
   // Runs an evaluation.
   void Forward(const ComputeContext& context, const LanguageHeadWeights& weights,
@@ -66,7 +62,6 @@ class LanguageHead {
                    const LanguageHeadActivations& activations) const;
 
   const TransformerShape shape_;
-  const int64_t logit_rows_;
   const ResidualNorm norm_;
 };
 

@@ -170,12 +170,12 @@ Results<T> ResultsOf(const Inputs<T>& in, int64_t logit_rows, const LayerContext
                                   .pass = layer_context.pass,
                                   .loss_scale = &layer_context.loss_scale,
                                   .gradients = layer_context.gradients};
-  const LanguageHead layer(in.shape, logit_rows);
+  const LanguageHead layer(in.shape);
   const int64_t N = in.rows.count(), C = in.shape.width, V = in.shape.vocabulary_rows();
   Results<T> results;
   results.norm_out.resize(N * C);
   // No more than R rows of logits may be written.
-  results.logits.assign(layer.LogitRows(N) * V + 1, kGuard);
+  results.logits.assign(std::min(logit_rows, N) * V + 1, kGuard);
   results.stream.assign(N * C, nan);
   const float before = context.gradients == Accumulation::kAdd ? kBefore : nan;
   results.gain.assign(C, before);
@@ -187,7 +187,8 @@ Results<T> ResultsOf(const Inputs<T>& in, int64_t logit_rows, const LayerContext
       .norm = {in.gain.data(), in.bias.empty() ? nullptr : in.bias.data()}, .head = in.head.data()};
   const LanguageHeadActivations activations = {.norm = {sum.data(), mean.data(), rstd.data()},
                                                .norm_out = results.norm_out.data(),
-                                               .logits = results.logits.data()};
+                                               .logits = results.logits.data(),
+                                               .logit_rows = logit_rows};
   const ResidualStream stream = {in.stream.data(), in.branch.data()};
   const LanguageHeadLoss loss = {in.labels.data(), &results.sums};
   if (context.pass == Pass::kEvaluation) {
@@ -330,7 +331,7 @@ TYPED_TEST(LanguageHeadTest, IsItsDefinitionWithAnyLogitRows) {
                      << (accumulation == Accumulation::kWrite ? ", written" : ""));
         SetComputeThreads(threads);
         const LayerContext context = {.loss_scale = loss_scale, .gradients = accumulation};
-        const Results<T> whole = ResultsOf(in, 0, context);
+        const Results<T> whole = ResultsOf(in, N, context);
         const Definition wanted = DefinitionOf(in, whole.norm_out, loss_scale,
                                                accumulation == Accumulation::kAdd ? kBefore : 0);
         for (const int64_t logit_rows : {int64_t{1}, int64_t{7}, N, N + 100}) {
@@ -521,18 +522,6 @@ TEST(LanguageHeadSlopesTest, GradientsAreTheSlopesOfTheLoss) {
       ExpectSlopes(in, loss_scale, &Exact::head, got.head, definition.head, kBefore, "head");
     }
   }
-}
-
-TEST(LanguageHeadLogitRowsTest, AreThoseAskedForElseThoseOf256MiB) {
-  TransformerShape shape = {.layers = 1, .width = 8, .vocabulary = 50257};
-  EXPECT_EQ(LanguageHead(shape).LogitRows(8192), 1335);
-  EXPECT_EQ(LanguageHead(shape).LogitRows(1000), 1000);
-  EXPECT_EQ(LanguageHead(shape, 7).LogitRows(8192), 7);
-  EXPECT_EQ(LanguageHead(shape, 7).LogitRows(5), 5);
-  shape.padded_vocabulary = 50304;
-  EXPECT_EQ(LanguageHead(shape).LogitRows(8192), 1334);
-  shape.vocabulary = 1 << 27;
-  EXPECT_EQ(LanguageHead(shape).LogitRows(8192), 1);
 }
 
 }  // namespace

@@ -31,11 +31,6 @@ class TransformerMemory {
   const TransformerArrays& arrays() const { return arrays_; }
   size_t bytes() const { return arena_.used(); }
 
-  const BlockActivations& block(int64_t layer) const { return arrays_.blocks[layer]; }
-  const LanguageHeadActivations& head() const { return arrays_.head; }
-  const BlockScratch& scratch() const { return arrays_.scratch; }
-  float* stream_gradient() const { return arrays_.stream_gradient; }
-
  private:
   // Of the present layout.
   ActivationRequest request_;

@@ -1,0 +1,73 @@
+#ifndef MUSTER_WORKER_NN_TRANSFORMER_TRANSFORMER_UNITS_H_
+#define MUSTER_WORKER_NN_TRANSFORMER_TRANSFORMER_UNITS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "worker/nn/layer.h"
+#include "worker/nn/model_parameters.h"
+#include "worker/nn/transformer/compute_context.h"
+#include "worker/nn/transformer/language_head.h"
+#include "worker/nn/transformer/transformer_arrays.h"
+#include "worker/nn/transformer/transformer_block.h"
+#include "worker/nn/transformer/transformer_embedding.h"
+#include "worker/nn/transformer/transformer_shape.h"
+#include "worker/nn/transformer/transformer_tensors.h"
+
+namespace muster {
+
+// What a transformer's units are called with in one pass over a micro-batch. Everything that this
+// points to lies in the memory of context.ops.
+struct TransformerPass {
+  ComputeContext context;
+  // By tensor. Where context.type has 16 bits, `rounded` has the matrices of blocks and head and,
+  // where OpsTraits::bias says kRounded, the biases of linear layers.
+  ModelParameters parameters;
+  EmbeddingTokens tokens;
+  LanguageHeadLoss loss;
+  const TransformerArrays& arrays;
+};
+
+// A transformer's layer units: the embedding, each block, the head with the loss. Queues their
+// operations; failures are kept by the stream of the ops. A micro-batch of no tokens has gradients
+// of zeros. Holds shapes only. Thread-safe.
+class TransformerUnits {
+ public:
+  // `rotary_table`: FillRotaryTable's, [context, D], in the memory of the ops; outlives this; null
+  // without rotary positions.
+  TransformerUnits(const TransformerShape& shape, Recompute recompute, const float* rotary_table);
+
+  const TransformerTensors& tensors() const { return tensors_; }
+
+  // Runs one unit forward; the last, which adds to pass.loss, in an evaluation alone. `in` is what
+  // the unit before has returned; the first reads none, and the last returns none.
+  ResidualStream Forward(const TransformerPass& pass, int unit, const ResidualStream& in) const;
+
+  // Runs the last unit in training, forward and backward.
+  void RunLastUnit(const TransformerPass& pass, const ResidualStream& in,
+                   GradientSpans gradients) const;
+
+  // Runs one unit but the last backward. Leaves gradients, by tensor, as context.gradients says; a
+  // tied matrix is the last unit's to write, and then added to.
+  void Backward(const TransformerPass& pass, int unit, GradientSpans gradients) const;
+
+ private:
+  int last_unit() const { return shape_.units() - 1; }
+  const TransformerBlock& block(int unit) const { return blocks_[unit - 1]; }
+
+  BlockWeights BlockWeightsOf(const TransformerPass& pass, int unit) const;
+  LanguageHeadWeights HeadWeightsOf(const TransformerPass& pass) const;
+  // Sets to zero what the unit writes of no tokens, and what it only adds to.
+  void ZeroGradients(Ops& ops, int unit, GradientSpans gradients) const;
+
+  const TransformerShape shape_;
+  const Recompute recompute_;
+  const TransformerTensors tensors_;
+  const TransformerEmbedding embedding_;
+  const LanguageHead head_;
+  std::vector<TransformerBlock> blocks_;  // const after construction
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_NN_TRANSFORMER_TRANSFORMER_UNITS_H_
