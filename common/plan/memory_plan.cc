@@ -177,7 +177,7 @@ class Planner {
     // By all-reduce a device's never leave it.
     if (trains_ && (!all_reduce_ || !on_device_)) AddWorker("gradients", kFloat * P_);
     if (all_reduce_) AddWorker("optimizer state", kFloat * P_ * dense_state_floats_);
-    const uint64_t copies = on_device_ || !trains_ ? 0 : SumOf(CopiedBytes());
+    const uint64_t copies = on_device_ ? 0 : SumOf(CopiedBytes());
     if (copies > 0) AddWorker("16-bit weights", copies);
   }
 
@@ -279,10 +279,8 @@ class Planner {
                                spec_.threads_per_worker() > 0 ? spec_.threads_per_worker()
                                                               : std::max(1u, processors_.threads)));
     if (evaluated_ == 0) return;
-    uint64_t evaluation =
-        PlanActivations(size, evaluated_, spec_.compute(), Pass::kEvaluation).total();
-    evaluation += LargestOf(CopiedBytes(), 1);
-    AddWorker("evaluation", evaluation);
+    AddWorker("evaluation",
+              PlanActivations(size, evaluated_, spec_.compute(), Pass::kEvaluation).total());
   }
 
   void AddPerceptron() {

@@ -11,7 +11,7 @@
 
 namespace muster {
 
-// Does what another strategy does, each hook of a step by way of Call.
+// Does what another strategy does, each hook of a step that may fail by way of Call.
 class ForwardingStrategy : public Strategy {
  public:
   // The strategy must outlive this one.
@@ -21,9 +21,11 @@ class ForwardingStrategy : public Strategy {
   absl::Status BeginStep(uint64_t clock) override {
     return Call([&] { return inner_.BeginStep(clock); });
   }
-  absl::Status BeforeForward(int unit) override {
-    return Call([&] { return inner_.BeforeForward(unit); });
+  absl::Status Acquire(int unit, Direction direction) override {
+    return Call([&] { return inner_.Acquire(unit, direction); });
   }
+  void Release(int unit, Direction direction) override { inner_.Release(unit, direction); }
+  ModelParameters parameters() const override { return inner_.parameters(); }
   absl::Status Prefetch(const MicroBatch& batch) override {
     return Call([&] { return inner_.Prefetch(batch); });
   }
@@ -33,6 +35,8 @@ class ForwardingStrategy : public Strategy {
   absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) override {
     return Call([&] { return inner_.BeforeBackward(examples, position); });
   }
+  Accumulation GradientStore(int unit) const override { return inner_.GradientStore(unit); }
+  GradientSpans gradients() const override { return inner_.gradients(); }
   absl::Status Withdraw() override {
     return Call([&] { return inner_.Withdraw(); });
   }
@@ -49,11 +53,6 @@ class ForwardingStrategy : public Strategy {
   BackgroundCuts* background_cuts() override { return inner_.background_cuts(); }
   void set_loss_scale(const LossScale& scale) override { inner_.set_loss_scale(scale); }
   absl::optional<LossScale> loss_scale() const override { return inner_.loss_scale(); }
-  ParameterSpans parameters() const override { return inner_.parameters(); }
-  absl::Span<const void* const> rounded_parameters() const override {
-    return inner_.rounded_parameters();
-  }
-  GradientSpans gradients() const override { return inner_.gradients(); }
   StrategyCounters counters() const override { return inner_.counters(); }
 
  protected:

@@ -1,39 +1,49 @@
 #ifndef MUSTER_TESTS_EQUIVALENCE_POISONING_STRATEGY_H_
 #define MUSTER_TESTS_EQUIVALENCE_POISONING_STRATEGY_H_
 
-#include <algorithm>
 #include <cstdint>
-#include <limits>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "common/partition/tensor_spec.h"
 #include "tests/equivalence/forwarding_strategy.h"
 
 namespace muster {
 
-// Gradients that hold nothing in particular hold NaN: so a model that did not write them all, or a
-// server that still read a step's when the next one's may be written, would not stay unseen.
+// Hands out copies of another strategy's parameters, and fills memory with NaN wherever strategy.h
+// promises nothing about its content:
+//   parameters  before Acquire and from Release on, in f32 and in 16 bits;
+//   gradients   before a micro-batch that is to write them.
+// So a unit that reads what it has not acquired, or adds where it is to write, fails its test, and
+// so does a server that still reads the gradients of the last step. Fails the test, too, where
+// calls of Acquire and Release do not alternate, or a step begins or ends, or a unit's gradients
+// are ready, before the release.
 class PoisoningStrategy final : public ForwardingStrategy {
  public:
-  // The strategy must outlive this one.
-  explicit PoisoningStrategy(Strategy& inner) : ForwardingStrategy(inner) {}
+  // `tensors` are the model's. Both outlive this.
+  PoisoningStrategy(Strategy& inner, const std::vector<TensorSpec>& tensors);
 
-  absl::Status BeginStep(uint64_t clock) override {
-    first_ = true;
-    return ForwardingStrategy::BeginStep(clock);
-  }
-  absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) override {
-    const absl::Status status = ForwardingStrategy::BeforeBackward(examples, position);
-    if (first_ && status.ok()) {
-      for (const absl::Span<float> gradient : gradients()) {
-        std::fill(gradient.begin(), gradient.end(), std::numeric_limits<float>::quiet_NaN());
-      }
-    }
-    first_ = false;
-    return status;
-  }
+  absl::Status BeginStep(uint64_t clock) override;
+  absl::Status Acquire(int unit, Direction direction) override;
+  void Release(int unit, Direction direction) override;
+  ModelParameters parameters() const override { return {value_spans_, rounded_pointers_}; }
+  absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) override;
+  absl::Status GradientReady(int unit) override;
+  absl::Status EndStep() override;
 
  private:
-  bool first_ = true;
+  void Poison(size_t tensor);
+  void ExpectNoneAcquired() const;
+
+  const std::vector<TensorSpec>& tensors_;
+  // By tensor; of those that are computed with in f32 there are no 16-bit copies.
+  std::vector<std::vector<float>> values_;
+  std::vector<std::vector<uint16_t>> rounded_;
+  std::vector<absl::Span<const float>> value_spans_;
+  std::vector<const void*> rounded_pointers_;
+  // By unit.
+  std::vector<bool> acquired_;
 };
 
 }  // namespace muster

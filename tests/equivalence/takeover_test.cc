@@ -34,8 +34,8 @@ std::vector<Death> DrawDeaths(const std::string& model, int trial, int slots) {
     const int draw = 4 * trial + i;
     Death& death = deaths.emplace_back();
     death.slot = random.Below(slots, draw, 0);
-    // Each of a task's steps has at most a dozen hooks: most deaths fall into its first two.
-    death.hooks = 1 + random.Below(20, draw, 1);
+    // Each of a task's steps has at most fifteen hooks: most deaths fall into its first two.
+    death.hooks = 1 + random.Below(25, draw, 1);
     death.takes_effect = random.Below(2, draw, 2) == 1;
   }
   return deaths;

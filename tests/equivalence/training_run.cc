@@ -44,11 +44,13 @@ TrainedValues ReadValues(const PreparedJob& job, uint64_t clock, Strategy& strat
   TrainedValues result;
   EXPECT_EQ(strategy.BeginStep(clock), absl::OkStatus());
   for (int unit = 0; unit < model.units; ++unit) {
-    EXPECT_EQ(strategy.BeforeForward(unit), absl::OkStatus());
-  }
-  for (size_t i = 0; i < model.tensors.size(); ++i) {
-    absl::Span<const float> values = strategy.parameters()[i];
-    result.values[model.tensors[i].name].assign(values.begin(), values.end());
+    EXPECT_EQ(strategy.Acquire(unit, Direction::kForward), absl::OkStatus());
+    for (size_t i = 0; i < model.tensors.size(); ++i) {
+      if (static_cast<int>(model.tensors[i].unit) != unit) continue;
+      const absl::Span<const float> values = strategy.parameters().values[i];
+      result.values[model.tensors[i].name].assign(values.begin(), values.end());
+    }
+    strategy.Release(unit, Direction::kForward);
   }
   MicroBatch rows;
   rows.sparse.resize(model.sparse_tables.size());
@@ -94,7 +96,7 @@ absl::Status Train(const v1::JobSpec& spec, uint32_t slot, uint64_t from, const 
   StepObserver unobserved;
   if (observer == nullptr) observer = &unobserved;
   ObservedStrategy observed(strategy, slot, *observer);
-  PoisoningStrategy poisoning(observed);
+  PoisoningStrategy poisoning(observed, job.model->description().tensors);
   LayerStepEngine engine(spec, *job.model, poisoning, {.slot = slot, .log = options.log});
   ObservedEngine observed_engine(engine, slot, *observer);
   absl::StatusOr<std::unique_ptr<Trainer>> trainer =

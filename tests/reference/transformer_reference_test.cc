@@ -20,6 +20,7 @@
 #include "worker/models/resolve_transformer.h"
 #include "worker/models/transformer_decoder.h"
 #include "worker/nn/model.h"
+#include "worker/nn/rounded_copies.h"
 
 namespace muster {
 namespace {
@@ -96,6 +97,7 @@ class TransformerReferenceTest : public ::testing::TestWithParam<Case> {
       parameter_spans_.push_back(parameters_[owner]);
       gradient_spans_.push_back(absl::MakeSpan(gradients_[owner]));
     }
+    copies_ = std::make_unique<RoundedCopies>(tensors, ModelParameters{.values = parameter_spans_});
   }
 
   // Runs both passes, of the loss times loss_scale_, which gradients are then divided by; the mean
@@ -104,15 +106,16 @@ class TransformerReferenceTest : public ::testing::TestWithParam<Case> {
     for (std::vector<float>& gradient : gradients_) gradient.assign(gradient.size(), 0);
     EXPECT_TRUE(model_->Load(batch, *micro_batch_).ok());
     const LayerContext context = {.loss_scale = loss_scale_};
+    const ModelParameters parameters = copies_->parameters();
     const int last = model_->description().units - 1;
+    copies_->Outdate();
+    for (int unit = 0; unit <= last; ++unit) copies_->Refresh(unit);
     for (int unit = 0; unit < last; ++unit) {
-      EXPECT_TRUE(model_->Forward(context, unit, parameter_spans_, *micro_batch_).ok());
+      EXPECT_TRUE(model_->Forward(context, unit, parameters, *micro_batch_).ok());
     }
-    EXPECT_TRUE(
-        model_->RunLastUnit(context, parameter_spans_, gradient_spans_, *micro_batch_).ok());
+    EXPECT_TRUE(model_->RunLastUnit(context, parameters, gradient_spans_, *micro_batch_).ok());
     for (int unit = last - 1; unit >= 0; --unit) {
-      EXPECT_TRUE(
-          model_->Backward(context, unit, parameter_spans_, gradient_spans_, *micro_batch_).ok());
+      EXPECT_TRUE(model_->Backward(context, unit, parameters, gradient_spans_, *micro_batch_).ok());
     }
     for (std::vector<float>& gradient : gradients_) {
       EXPECT_TRUE(Unscale(gradient.size(), 1 / loss_scale_, gradient.data()));
@@ -189,6 +192,7 @@ class TransformerReferenceTest : public ::testing::TestWithParam<Case> {
   std::vector<std::vector<float>> parameters_;
   std::vector<std::vector<float>> gradients_;
   std::vector<absl::Span<const float>> parameter_spans_;
+  std::unique_ptr<RoundedCopies> copies_;
   std::vector<absl::Span<float>> gradient_spans_;
 };
 

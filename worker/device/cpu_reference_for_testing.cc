@@ -50,6 +50,7 @@ CpuReference::CpuReference(const std::string& fields, int64_t vocabulary,
     weight_spans_.push_back(weights_[t]);
     gradient_spans_.push_back(absl::MakeSpan(gradients_[t]));
   }
+  copies_ = std::make_unique<RoundedCopies>(tensors(), ModelParameters{.values = weight_spans_});
 }
 
 void CpuReference::SetWeights(uint64_t seed) {
@@ -68,6 +69,7 @@ void CpuReference::SetWeights(uint64_t seed) {
 
 void CpuReference::BeginStep(uint64_t clock) {
   clock_ = clock;
+  copies_->Outdate();
   loss_sum_ = 0;
   tokens_ = correct_ = 0;
   for (std::vector<float>& each : gradients_) std::fill(each.begin(), each.end(), 0.0f);
@@ -76,14 +78,15 @@ void CpuReference::BeginStep(uint64_t clock) {
 void CpuReference::AddMicroBatch(const Batch& batch, uint64_t first_example) {
   const LayerContext context = {.seed = kSeed, .clock = clock_, .first_example = first_example};
   ASSERT_TRUE(model_->Load(batch, *micro_batch_).ok());
+  const ModelParameters weights = copies_->parameters();
   const int last = model_->description().units - 1;
+  for (int unit = 0; unit <= last; ++unit) copies_->Refresh(unit);
   for (int unit = 0; unit < last; ++unit) {
-    ASSERT_TRUE(model_->Forward(context, unit, weight_spans_, *micro_batch_).ok());
+    ASSERT_TRUE(model_->Forward(context, unit, weights, *micro_batch_).ok());
   }
-  ASSERT_TRUE(model_->RunLastUnit(context, weight_spans_, gradient_spans_, *micro_batch_).ok());
+  ASSERT_TRUE(model_->RunLastUnit(context, weights, gradient_spans_, *micro_batch_).ok());
   for (int unit = last - 1; unit >= 0; --unit) {
-    ASSERT_TRUE(
-        model_->Backward(context, unit, weight_spans_, gradient_spans_, *micro_batch_).ok());
+    ASSERT_TRUE(model_->Backward(context, unit, weights, gradient_spans_, *micro_batch_).ok());
   }
   loss_sum_ += micro_batch_->loss_sum;
   tokens_ += micro_batch_->loss_weight;

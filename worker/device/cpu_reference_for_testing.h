@@ -10,6 +10,7 @@
 #include "common/optim/optimizer.h"
 #include "worker/data/batch.h"
 #include "worker/nn/model.h"
+#include "worker/nn/rounded_copies.h"
 #include "worker/nn/transformer/transformer_shape.h"
 
 namespace muster {
@@ -50,6 +51,7 @@ class CpuReference {
   std::vector<std::vector<float>> gradients_;
   std::vector<std::vector<float>> moments_;
   std::vector<absl::Span<const float>> weight_spans_;
+  std::unique_ptr<RoundedCopies> copies_;
   std::vector<absl::Span<float>> gradient_spans_;
   uint64_t clock_ = 0;
   uint64_t steps_ = 0;

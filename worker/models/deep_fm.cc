@@ -112,11 +112,11 @@ class DeepFm final : public Model {
     return absl::OkStatus();
   }
 
-  absl::Status Forward(const LayerContext& context, int unit, ParameterSpans parameters,
+  absl::Status Forward(const LayerContext& context, int unit, const ModelParameters& parameters,
                        MicroBatch& micro_batch) const override {
     auto& m = static_cast<DeepFmMicroBatch&>(micro_batch);
-    if (unit == 0) ForwardMachine(context, parameters, m);
-    perceptron_.Forward(context, unit, parameters, m.activations);
+    if (unit == 0) ForwardMachine(context, parameters.values, m);
+    perceptron_.Forward(context, unit, parameters.values, m.activations);
     if (unit + 1 == perceptron_.units()) {
       std::vector<float>& logits = m.activations.out.back();
       AddScaled(logits.size(), 1, m.first_order.data(), logits.data());
@@ -129,10 +129,10 @@ class DeepFm final : public Model {
     return absl::OkStatus();
   }
 
-  absl::Status Backward(const LayerContext& context, int unit, ParameterSpans parameters,
+  absl::Status Backward(const LayerContext& context, int unit, const ModelParameters& parameters,
                         GradientSpans gradients, MicroBatch& micro_batch) const override {
     auto& m = static_cast<DeepFmMicroBatch&>(micro_batch);
-    perceptron_.Backward(context, unit, parameters, gradients, m.activations);
+    perceptron_.Backward(context, unit, parameters.values, gradients, m.activations);
     if (unit == 0) BackwardMachine(context, gradients, m);
     return absl::OkStatus();
   }

@@ -25,6 +25,7 @@ LocalTrainer::LocalTrainer(const Model& model, uint64_t seed)
     parameter_spans_.push_back(parameters_[t]);
     gradient_spans_.push_back(absl::MakeSpan(gradients_[t]));
   }
+  copies_ = std::make_unique<RoundedCopies>(tensors, ModelParameters{.values = parameter_spans_});
   rows_.resize(model.description().sparse_tables.size());
 }
 
@@ -51,16 +52,22 @@ absl::Status LocalTrainer::Load(const Batch& batch) {
   return absl::OkStatus();
 }
 
+ModelParameters LocalTrainer::Rounded() {
+  copies_->Outdate();
+  for (int unit = 0; unit < model_.description().units; ++unit) copies_->Refresh(unit);
+  return copies_->parameters();
+}
+
 absl::Status LocalTrainer::RunUnits(const LayerContext& context) {
+  const ModelParameters parameters = Rounded();
   const int last = model_.description().units - 1;
   for (int unit = 0; unit < last; ++unit) {
-    MUSTER_RETURN_IF_ERROR(model_.Forward(context, unit, parameter_spans_, *micro_batch_));
+    MUSTER_RETURN_IF_ERROR(model_.Forward(context, unit, parameters, *micro_batch_));
   }
-  MUSTER_RETURN_IF_ERROR(
-      model_.RunLastUnit(context, parameter_spans_, gradient_spans_, *micro_batch_));
+  MUSTER_RETURN_IF_ERROR(model_.RunLastUnit(context, parameters, gradient_spans_, *micro_batch_));
   for (int unit = last - 1; unit >= 0; --unit) {
     MUSTER_RETURN_IF_ERROR(
-        model_.Backward(context, unit, parameter_spans_, gradient_spans_, *micro_batch_));
+        model_.Backward(context, unit, parameters, gradient_spans_, *micro_batch_));
   }
   return absl::OkStatus();
 }
@@ -76,9 +83,10 @@ absl::Status LocalTrainer::Run(const LayerContext& context) {
 
 absl::Status LocalTrainer::Evaluate(const Batch& batch) {
   MUSTER_RETURN_IF_ERROR(Load(batch));
+  const ModelParameters parameters = Rounded();
   for (int unit = 0; unit < model_.description().units; ++unit) {
     MUSTER_RETURN_IF_ERROR(
-        model_.Forward({.pass = Pass::kEvaluation}, unit, parameter_spans_, *micro_batch_));
+        model_.Forward({.pass = Pass::kEvaluation}, unit, parameters, *micro_batch_));
   }
   return absl::OkStatus();
 }

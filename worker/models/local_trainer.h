@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "worker/nn/model.h"
+#include "worker/nn/rounded_copies.h"
 
 namespace muster {
 
@@ -45,6 +46,8 @@ class LocalTrainer {
 
  private:
   absl::Status RunUnits(const LayerContext& context);
+  // Returns the parameters with copies of their present values.
+  ModelParameters Rounded();
 
   const Model& model_;
   const uint64_t seed_;
@@ -52,6 +55,7 @@ class LocalTrainer {
   std::vector<std::vector<float>> parameters_;
   std::vector<std::vector<float>> gradients_;
   std::vector<absl::Span<const float>> parameter_spans_;
+  std::unique_ptr<RoundedCopies> copies_;
   std::vector<absl::Span<float>> gradient_spans_;
   // By table.
   std::vector<absl::flat_hash_map<uint64_t, std::vector<float>>> rows_;

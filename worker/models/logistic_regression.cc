@@ -75,19 +75,19 @@ class LogisticRegression final : public Model {
     return absl::OkStatus();
   }
 
-  absl::Status Forward(const LayerContext& context, int unit, ParameterSpans parameters,
+  absl::Status Forward(const LayerContext& context, int unit, const ModelParameters& parameters,
                        MicroBatch& micro_batch) const override {
     auto& m = static_cast<LinearMicroBatch&>(micro_batch);
     const absl::Span<float> logits = absl::MakeSpan(m.logits);
     if (dense_features_ > 0) {
-      dense_.Forward(context, parameters.subspan(kDense, 1), m.dense, logits);
+      dense_.Forward(context, parameters.values.subspan(kDense, 1), m.dense, logits);
     } else {
       std::fill(logits.begin(), logits.end(), 0.0f);
     }
     if (has_sparse_) {
       sparse_.Forward(context, {.offsets = m.offsets, .values = m.values}, m.sparse[0], logits);
     }
-    bias_.Forward(context, parameters.subspan(kBias, 1), logits, logits);
+    bias_.Forward(context, parameters.values.subspan(kBias, 1), logits, logits);
     const HeadResult result =
         classes_ == 2 ? logistic_.Forward(context, m.labels, logits, absl::MakeSpan(m.scores))
                       : softmax_.Forward(context, m.labels, logits, {});
@@ -96,7 +96,7 @@ class LogisticRegression final : public Model {
     return absl::OkStatus();
   }
 
-  absl::Status Backward(const LayerContext& context, int unit, ParameterSpans parameters,
+  absl::Status Backward(const LayerContext& context, int unit, const ModelParameters& parameters,
                         GradientSpans gradients, MicroBatch& micro_batch) const override {
     auto& m = static_cast<LinearMicroBatch&>(micro_batch);
     const BackwardInputs inputs = {.in = m.dense, .out = {}, .out_gradient = m.logits};

@@ -52,10 +52,10 @@ class Mlp final : public Model {
     return absl::OkStatus();
   }
 
-  absl::Status Forward(const LayerContext& context, int unit, ParameterSpans parameters,
+  absl::Status Forward(const LayerContext& context, int unit, const ModelParameters& parameters,
                        MicroBatch& micro_batch) const override {
     auto& m = static_cast<MlpMicroBatch&>(micro_batch);
-    perceptron_.Forward(context, unit, parameters, m.activations);
+    perceptron_.Forward(context, unit, parameters.values, m.activations);
     if (unit + 1 == perceptron_.units()) {
       const HeadResult result = head_.Forward(
           context, m.labels, absl::MakeSpan(m.activations.out.back()), absl::MakeSpan(m.scores));
@@ -65,10 +65,10 @@ class Mlp final : public Model {
     return absl::OkStatus();
   }
 
-  absl::Status Backward(const LayerContext& context, int unit, ParameterSpans parameters,
+  absl::Status Backward(const LayerContext& context, int unit, const ModelParameters& parameters,
                         GradientSpans gradients, MicroBatch& micro_batch) const override {
     auto& m = static_cast<MlpMicroBatch&>(micro_batch);
-    perceptron_.Backward(context, unit, parameters, gradients, m.activations);
+    perceptron_.Backward(context, unit, parameters.values, gradients, m.activations);
     return absl::OkStatus();
   }
 

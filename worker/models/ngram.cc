@@ -93,11 +93,11 @@ class Ngram final : public Model {
     return absl::OkStatus();
   }
 
-  absl::Status Forward(const LayerContext& context, int unit, ParameterSpans parameters,
+  absl::Status Forward(const LayerContext& context, int unit, const ModelParameters& parameters,
                        MicroBatch& micro_batch) const override {
     auto& m = static_cast<NgramMicroBatch&>(micro_batch);
     if (unit == 0) join_.Forward(context, m.sparse[0], absl::MakeSpan(m.joined));
-    perceptron_.Forward(context, unit, parameters, m.activations);
+    perceptron_.Forward(context, unit, parameters.values, m.activations);
     if (unit + 1 == perceptron_.units()) {
       const HeadResult result =
           head_.Forward(context, m.labels, absl::MakeSpan(m.activations.out.back()), {});
@@ -107,10 +107,10 @@ class Ngram final : public Model {
     return absl::OkStatus();
   }
 
-  absl::Status Backward(const LayerContext& context, int unit, ParameterSpans parameters,
+  absl::Status Backward(const LayerContext& context, int unit, const ModelParameters& parameters,
                         GradientSpans gradients, MicroBatch& micro_batch) const override {
     auto& m = static_cast<NgramMicroBatch&>(micro_batch);
-    perceptron_.Backward(context, unit, parameters, gradients, m.activations);
+    perceptron_.Backward(context, unit, parameters.values, gradients, m.activations);
     if (unit == 0) {
       m.sparse[0].gradients.assign(m.sparse[0].rows.size(), 0);
       join_.BackwardRows(context, m.joined_gradient, m.sparse[0]);

@@ -12,7 +12,6 @@
 #include "proto/job.pb.h"
 #include "worker/models/checks.h"
 #include "worker/models/resolve_transformer.h"
-#include "worker/nn/transformer/compute_weights.h"
 #include "worker/nn/transformer/transformer_memory.h"
 #include "worker/nn/transformer/transformer_units.h"
 
@@ -28,9 +27,8 @@ std::vector<float> RotaryTableOf(const TransformerShape& shape) {
 }
 
 struct TransformerMicroBatch final : MicroBatch {
-  TransformerMicroBatch(const TransformerShape& shape, DType type, Recompute recompute,
-                        const std::vector<TensorSpec>& tensors, const std::vector<bool>& copied)
-      : memory(shape, type, recompute), weights(type, tensors, copied) {}
+  TransformerMicroBatch(const TransformerShape& shape, DType type, Recompute recompute)
+      : memory(shape, type, recompute) {}
 
   // Returns the status of what has run.
   absl::Status TakeResults() {
@@ -48,9 +46,6 @@ struct TransformerMicroBatch final : MicroBatch {
   float loss_scale = 1;
   DeviceHeadSums sums;
   TransformerMemory memory;
-  ComputeWeights weights;
-  // By tensor: the copies in `weights`.
-  std::vector<const void*> rounded;
   // What the last unit that ran leaves to the next.
   ResidualStream stream;
 };
@@ -63,11 +58,10 @@ class Transformer final : public Model {
         type_(type),
         recompute_(recompute),
         rotary_table_(RotaryTableOf(shape)),
-        units_(shape, recompute, rotary_table_.empty() ? nullptr : rotary_table_.data()),
-        copied_(CopiedTensors(units_.tensors())) {
+        units_(shape, recompute, rotary_table_.empty() ? nullptr : rotary_table_.data()) {
     description_.tensors = units_.tensors().specs;
-    for (size_t t = 0; t < copied_.size(); ++t) {
-      if (copied_[t]) description_.tensors[t].compute = type;
+    for (const int matrix : Matrices(units_.tensors())) {
+      description_.tensors[matrix].compute = type;
     }
     description_.units = shape.units();
     description_.default_metric = "bits_per_byte";
@@ -76,8 +70,7 @@ class Transformer final : public Model {
   const ModelDescription& description() const override { return description_; }
 
   std::unique_ptr<MicroBatch> NewMicroBatch() const override {
-    return std::make_unique<TransformerMicroBatch>(shape_, type_, recompute_,
-                                                   units_.tensors().specs, copied_);
+    return std::make_unique<TransformerMicroBatch>(shape_, type_, recompute_);
   }
 
   absl::Status Load(const Batch& batch, MicroBatch& micro_batch) const override {
@@ -94,7 +87,7 @@ class Transformer final : public Model {
     return absl::OkStatus();
   }
 
-  absl::Status Forward(const LayerContext& context, int unit, ParameterSpans parameters,
+  absl::Status Forward(const LayerContext& context, int unit, const ModelParameters& parameters,
                        MicroBatch& micro_batch) const override {
     auto& m = static_cast<TransformerMicroBatch&>(micro_batch);
     if (unit == 0) {
@@ -102,22 +95,19 @@ class Transformer final : public Model {
       m.loss_scale = context.loss_scale;
       m.sums = {};
       m.memory.Prepare(m.rows, context.pass);
-      m.weights.Prepare(context);
     }
-    PrepareWeights(context, unit, parameters, m);
     m.stream = units_.Forward(PassOf(context, parameters, m), unit, m.stream);
     return m.TakeResults();
   }
 
-  absl::Status RunLastUnit(const LayerContext& context, ParameterSpans parameters,
+  absl::Status RunLastUnit(const LayerContext& context, const ModelParameters& parameters,
                            GradientSpans gradients, MicroBatch& micro_batch) const override {
     auto& m = static_cast<TransformerMicroBatch&>(micro_batch);
-    PrepareWeights(context, description_.units - 1, parameters, m);
     units_.RunLastUnit(PassOf(context, parameters, m), m.stream, gradients);
     return m.TakeResults();
   }
 
-  absl::Status Backward(const LayerContext& context, int unit, ParameterSpans parameters,
+  absl::Status Backward(const LayerContext& context, int unit, const ModelParameters& parameters,
                         GradientSpans gradients, MicroBatch& micro_batch) const override {
     auto& m = static_cast<TransformerMicroBatch&>(micro_batch);
     units_.Backward(PassOf(context, parameters, m), unit, gradients);
@@ -125,31 +115,19 @@ class Transformer final : public Model {
   }
 
  private:
-  // Matrices of the blocks and the head are; the embedding is read in f32.
-  static std::vector<bool> CopiedTensors(const TransformerTensors& tensors) {
-    std::vector<bool> copied(tensors.specs.size());
+  // Returns the tensors that are computed with in the type of computation; the embedding is read in
+  // f32.
+  static std::vector<int> Matrices(const TransformerTensors& tensors) {
+    std::vector<int> matrices = {tensors.head};
     for (const BlockTensors& block : tensors.blocks) {
       for (const LayerTensors& layer : {block.qkv, block.proj, block.up, block.down}) {
-        copied[layer.weight] = true;
+        matrices.push_back(layer.weight);
       }
     }
-    copied[tensors.head] = true;
-    return copied;
+    return matrices;
   }
 
-  void PrepareWeights(const LayerContext& context, int unit, ParameterSpans parameters,
-                      TransformerMicroBatch& m) const {
-    if (m.rows.sequences == 0) return;
-    m.weights.BeforeUnit(m.ops, context, unit, parameters);
-    m.rounded.resize(copied_.size());
-    for (size_t t = 0; t < copied_.size(); ++t) {
-      if (copied_[t] && static_cast<int>(description_.tensors[t].unit) == unit) {
-        m.rounded[t] = m.weights.Get(static_cast<int>(t));
-      }
-    }
-  }
-
-  TransformerPass PassOf(const LayerContext& context, ParameterSpans parameters,
+  TransformerPass PassOf(const LayerContext& context, const ModelParameters& parameters,
                          TransformerMicroBatch& m) const {
     return {.context = {.ops = m.ops,
                         .type = type_,
@@ -159,7 +137,7 @@ class Transformer final : public Model {
                         .clock = &m.clock,
                         .loss_scale = &m.loss_scale,
                         .gradients = context.gradients},
-            .parameters = {parameters, m.rounded},
+            .parameters = parameters,
             .tokens = {.tokens = m.tokens.data()},
             .loss = {.labels = m.labels.data(), .sums = &m.sums},
             .arrays = m.memory.arrays()};
@@ -201,7 +179,6 @@ class Transformer final : public Model {
   const Recompute recompute_;
   const std::vector<float> rotary_table_;
   const TransformerUnits units_;
-  const std::vector<bool> copied_;
   ModelDescription description_;  // const after construction
 };
 

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "absl/types/span.h"
 #include "common/base/pass.h"
 #include "common/kernels/accumulation.h"
 
@@ -18,18 +17,11 @@ struct LayerContext {
   uint64_t clock = 0;
   // Place of the micro-batch's first example in the step's joined batch, whoever computes it.
   uint64_t first_example = 0;
-  // Names the parameters' present values: where it is the same as at an earlier call on the same
-  // micro-batch and not 0, a copy made of them then (in another type, say) may be used again.
-  uint64_t parameters_version = 0;
-  // By tensor: its values in the type that the model computes with it in (TensorSpec::compute),
-  // where they came in that type; null where they are among the parameters. Empty: none came so.
-  absl::Span<const void* const> rounded_parameters;
   // What the loss is multiplied by before its gradients are taken, in forward (of the last unit)
   // and backward alike; a power of two. Models that compute in f16 need it, so that small gradients
   // are not lost; gradients come out multiplied. Losses that are reported are not.
   float loss_scale = 1;
-  // How backward leaves the gradients of parameters: kWrite in a step's first micro-batch, whatever
-  // they held.
+  // How backward leaves the gradients of parameters.
   Accumulation gradients = Accumulation::kAdd;
 };
 

@@ -12,6 +12,7 @@
 #include "worker/data/batch.h"
 #include "worker/nn/layer.h"
 #include "worker/nn/layer_context.h"
+#include "worker/nn/model_parameters.h"
 #include "worker/nn/sparse_rows.h"
 
 namespace muster {
@@ -59,7 +60,8 @@ class MicroBatch {
 };
 
 // A model: layer units in a row, the last of which ends in the loss. Holds no parameter and no
-// per-step state, so one instance serves any number of micro-batches at once. Thread-safe.
+// per-step state, so one instance serves any number of micro-batches at once. A unit reads the
+// parameters of its own tensors alone, tied ones included. Thread-safe.
 class Model {
  public:
   virtual ~Model() = default;
@@ -76,13 +78,14 @@ class Model {
   // Runs one unit forward; in an evaluation also the last, which computes the loss and the results.
   // REQUIRES: units run in order; the micro-batch came from NewMicroBatch of this model; in
   // training the unit is not the last.
-  virtual absl::Status Forward(const LayerContext& context, int unit, ParameterSpans parameters,
+  virtual absl::Status Forward(const LayerContext& context, int unit,
+                               const ModelParameters& parameters,
                                MicroBatch& micro_batch) const = 0;
 
   // Runs the last unit in training: forward with loss and results, and backward, as one action, so
   // that a model need keep only a part of the unit's outputs at a time. Leaves gradients as
   // Backward does. REQUIRES: all units before it have run forward.
-  virtual absl::Status RunLastUnit(const LayerContext& context, ParameterSpans parameters,
+  virtual absl::Status RunLastUnit(const LayerContext& context, const ModelParameters& parameters,
                                    GradientSpans gradients, MicroBatch& micro_batch) const {
     const int unit = description().units - 1;
     absl::Status status = Forward(context, unit, parameters, micro_batch);
@@ -94,8 +97,9 @@ class Model {
   // tensors, or adds them, as `context` says (of tied tensors the first unit to come writes), and
   // writes SparseRows::gradients where the unit looks rows up. REQUIRES: units in reverse order
   // after RunLastUnit, which has run the last.
-  virtual absl::Status Backward(const LayerContext& context, int unit, ParameterSpans parameters,
-                                GradientSpans gradients, MicroBatch& micro_batch) const = 0;
+  virtual absl::Status Backward(const LayerContext& context, int unit,
+                                const ModelParameters& parameters, GradientSpans gradients,
+                                MicroBatch& micro_batch) const = 0;
 };
 
 }  // namespace muster

@@ -78,6 +78,7 @@ DataParallelStrategy::DataParallelStrategy(const v1::TaskOrder& order,
       reducing_(Reducing(order.spec().update(), options.timeout)),
       clips_by_norm_(schema.clipping().by_global_norm() > 0),
       kept_(std::move(kept)),
+      copies_(own().tables().tensors, {own().parameters(), {}}),
       plan_(MakeBucketPlan(own().layout(), own().tables().tensors,
                            BucketPlanOptionsOf(order.spec().update()))),
       gradients_(own().tables().tensors.size()) {
@@ -99,7 +100,6 @@ absl::Status DataParallelStrategy::Join(std::unique_ptr<Communicator> communicat
                                         absl::optional<int> source) {
   Leave();
   communicator_ = std::move(communicator);
-  first_ = true;
   MUSTER_RETURN_IF_ERROR(kept_->Fill(*communicator_, source));
   MUSTER_ASSIGN_OR_RETURN(reducer_, GradientReducer::Create(*communicator_, plan_,
                                                             own().layout().elements(), reducing_));
@@ -130,8 +130,14 @@ absl::Status DataParallelStrategy::BeginStep(uint64_t clock) {
     return absl::FailedPreconditionError(
         absl::StrCat("a step begins at clock ", clock, ", but the replica is at ", own().clock()));
   }
-  first_ = true;
+  copies_.Outdate();
+  micro_batches_ = 0;
   return servers_ == nullptr ? absl::OkStatus() : servers_->BeginStep(clock);
+}
+
+absl::Status DataParallelStrategy::Acquire(int unit, Direction direction) {
+  copies_.Refresh(unit);
+  return absl::OkStatus();
 }
 
 absl::Status DataParallelStrategy::Prefetch(const MicroBatch& micro_batch) {
@@ -149,8 +155,7 @@ absl::Status DataParallelStrategy::LookUp(MicroBatch& micro_batch) {
 }
 
 absl::Status DataParallelStrategy::BeforeBackward(uint64_t examples, SeriesPosition position) {
-  if (first_) {
-    first_ = false;
+  if (++micro_batches_ == 1) {
     examples_ = 0;
     for (RowSum& rows : rows_) rows.Clear();
     traffic_ = communicator_->traffic();
@@ -237,7 +242,6 @@ absl::Status DataParallelStrategy::EndStep() {
     MUSTER_ASSIGN_OR_RETURN(scale, own().ClippingScale(sums));
   }
   own().Apply(sums, scale);
-  first_ = true;
   return absl::OkStatus();
 }
 

@@ -14,6 +14,7 @@
 #include "common/checkpoint/storage.h"
 #include "common/tables/row_sum.h"
 #include "worker/collectives/communicator.h"
+#include "worker/nn/rounded_copies.h"
 #include "worker/strategy/bucket_plan.h"
 #include "worker/strategy/gradient_reducer.h"
 #include "worker/strategy/kept_replica.h"
@@ -52,7 +53,7 @@ struct DataParallelDependencies {
 // are the replicas, step after step.
 //
 //   Join              all ranks take over one replica (or all start from the order's checkpoint)
-//   BeforeForward(u)  nothing to wait for
+//   Acquire(u)        makes the unit's 16-bit copies, once per step; nothing to wait for
 //   GradientReady(u)  in the last micro-batch, starts the buckets that are complete with unit u, in
 //                     the plan's order (bucket_plan.h), while backward goes on
 //   EndStep           waits for all buckets, gathers example counts and rows, and only when all of
@@ -94,10 +95,16 @@ class DataParallelStrategy final : public Strategy, public ReplicaGroup {
   absl::StatusOr<uint64_t> Start() override;
   // FailedPrecondition: no group was joined, or the clock is not the replica's.
   absl::Status BeginStep(uint64_t clock) override;
-  absl::Status BeforeForward(int unit) override { return absl::OkStatus(); }
+  absl::Status Acquire(int unit, Direction direction) override;
+  void Release(int unit, Direction direction) override {}
+  ModelParameters parameters() const override { return copies_.parameters(); }
   absl::Status Prefetch(const MicroBatch& micro_batch) override;
   absl::Status LookUp(MicroBatch& micro_batch) override;
   absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) override;
+  Accumulation GradientStore(int unit) const override {
+    return micro_batches_ == 1 ? Accumulation::kWrite : Accumulation::kAdd;
+  }
+  GradientSpans gradients() const override { return gradients_; }
   absl::Status Withdraw() override;
   absl::Status GradientReady(int unit) override;
   absl::Status PushRows(MicroBatch& micro_batch) override;
@@ -111,9 +118,6 @@ class DataParallelStrategy final : public Strategy, public ReplicaGroup {
   absl::StatusOr<CutEnd> EndCut(CutEnd mine) override;
   void set_loss_scale(const LossScale& scale) override { kept_->set_loss_scale(scale); }
   absl::optional<LossScale> loss_scale() const override { return kept_->loss_scale(); }
-  ParameterSpans parameters() const override { return kept_->replica().parameters(); }
-  absl::Span<const void* const> rounded_parameters() const override { return {}; }
-  GradientSpans gradients() const override { return gradients_; }
   StrategyCounters counters() const override;
 
   const Replica& replica() const { return kept_->replica(); }
@@ -135,6 +139,8 @@ class DataParallelStrategy final : public Strategy, public ReplicaGroup {
   const GradientReducerOptions reducing_;
   const bool clips_by_norm_;
   const std::unique_ptr<KeptReplica> kept_;
+  // Of its replica.
+  RoundedCopies copies_;
   const std::vector<GradientBucket> plan_;
   // Hybrid jobs' sparse tables; null otherwise.
   std::unique_ptr<ParameterServerStrategy> servers_;
@@ -143,8 +149,8 @@ class DataParallelStrategy final : public Strategy, public ReplicaGroup {
   std::vector<RowSum> rows_;
   std::vector<RowSum> row_sums_;
   RowExchange row_exchange_;
-  // True before the step's first micro-batch; and the present one's position.
-  bool first_ = true;
+  // Of the step, those that BeforeBackward has seen; and the last one's position.
+  int micro_batches_ = 0;
   SeriesPosition position_ = SeriesPosition::kLast;
   uint64_t examples_ = 0;
   // What the servers' part of the step's end needs of this one's.

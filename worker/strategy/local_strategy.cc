@@ -16,6 +16,7 @@ absl::StatusOr<std::unique_ptr<LocalStrategy>> LocalStrategy::Create(
 
 LocalStrategy::LocalStrategy(std::unique_ptr<Replica> replica)
     : replica_(std::move(replica)),
+      copies_(replica_->tables().tensors, {replica_->parameters(), {}}),
       sums_(replica_->layout().elements()),
       gradients_(TensorSpans(replica_->layout(), replica_->tables().tensors, sums_.values())) {
   for (const SparseTableSpec& table : replica_->tables().sparse) rows_.emplace_back(table.dim);
@@ -26,7 +27,13 @@ absl::Status LocalStrategy::BeginStep(uint64_t clock) {
     return absl::FailedPreconditionError(absl::StrCat(
         "a step begins at clock ", clock, ", but the parameters are at ", replica_->clock()));
   }
-  first_ = true;
+  copies_.Outdate();
+  micro_batches_ = 0;
+  return absl::OkStatus();
+}
+
+absl::Status LocalStrategy::Acquire(int unit, Direction direction) {
+  copies_.Refresh(unit);
   return absl::OkStatus();
 }
 
@@ -46,8 +53,7 @@ absl::Status LocalStrategy::Withdraw() {
 }
 
 absl::Status LocalStrategy::BeforeBackward(uint64_t examples, SeriesPosition position) {
-  if (first_) {
-    first_ = false;
+  if (++micro_batches_ == 1) {
     examples_ = 0;
     for (RowSum& rows : rows_) rows.Clear();
   }
@@ -66,7 +72,6 @@ absl::Status LocalStrategy::EndStep() {
   const GradientSums sums = {examples_, sums_.values(), rows_};
   MUSTER_ASSIGN_OR_RETURN(const double scale, replica_->ClippingScale(sums));
   replica_->Apply(sums, scale);
-  first_ = true;
   return absl::OkStatus();
 }
 

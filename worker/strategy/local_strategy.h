@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/tables/row_sum.h"
+#include "worker/nn/rounded_copies.h"
 #include "worker/strategy/arena.h"
 #include "worker/strategy/replica.h"
 #include "worker/strategy/strategy.h"
@@ -30,10 +31,16 @@ class LocalStrategy final : public Strategy {
   absl::StatusOr<uint64_t> Start() override { return replica_->clock(); }
   // FailedPrecondition: the clock is not the next one.
   absl::Status BeginStep(uint64_t clock) override;
-  absl::Status BeforeForward(int unit) override { return absl::OkStatus(); }
+  absl::Status Acquire(int unit, Direction direction) override;
+  void Release(int unit, Direction direction) override {}
+  ModelParameters parameters() const override { return copies_.parameters(); }
   absl::Status Prefetch(const MicroBatch& micro_batch) override { return absl::OkStatus(); }
   absl::Status LookUp(MicroBatch& micro_batch) override;
   absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) override;
+  Accumulation GradientStore(int unit) const override {
+    return micro_batches_ == 1 ? Accumulation::kWrite : Accumulation::kAdd;
+  }
+  GradientSpans gradients() const override { return gradients_; }
   absl::Status Withdraw() override;
   absl::Status GradientReady(int unit) override { return absl::OkStatus(); }
   absl::Status PushRows(MicroBatch& micro_batch) override;
@@ -42,9 +49,6 @@ class LocalStrategy final : public Strategy {
   absl::StatusOr<CutFiles> Cut(uint64_t clock) override { return CutFiles(); }
   void set_loss_scale(const LossScale& scale) override { loss_scale_ = scale; }
   absl::optional<LossScale> loss_scale() const override { return loss_scale_; }
-  ParameterSpans parameters() const override { return replica_->parameters(); }
-  absl::Span<const void* const> rounded_parameters() const override { return {}; }
-  GradientSpans gradients() const override { return gradients_; }
   StrategyCounters counters() const override { return StrategyCounters(); }
 
   const Replica& replica() const { return *replica_; }
@@ -55,12 +59,13 @@ class LocalStrategy final : public Strategy {
   explicit LocalStrategy(std::unique_ptr<Replica> replica);
 
   const std::unique_ptr<Replica> replica_;
+  RoundedCopies copies_;
   Arena sums_;
   const std::vector<absl::Span<float>> gradients_;
   // By sparse table.
   std::vector<RowSum> rows_;
-  // Whether the step's first micro-batch is still to come.
-  bool first_ = true;
+  // Of the step, those that BeforeBackward has seen.
+  int micro_batches_ = 0;
   uint64_t examples_ = 0;
   absl::optional<LossScale> loss_scale_;
 };

@@ -1,5 +1,6 @@
 #include "worker/strategy/local_strategy.h"
 
+#include "common/tensor/bfloat16.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/schema.pb.h"
@@ -8,6 +9,7 @@ namespace muster {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::FloatEq;
 using ::testing::Pointwise;
 
@@ -58,7 +60,7 @@ TEST(LocalStrategyTest, StepsByTheMeanGradient) {
   Step(*strategy, 0, batch);
   EXPECT_THAT(batch.sparse[0].rows, ElementsAre(2, 2, 2, 2));
   // The mean of 8 over 4 examples is 2; half of that is taken off.
-  EXPECT_THAT(strategy->parameters()[0], ElementsAre(0, 1.5));
+  EXPECT_THAT(strategy->replica().parameters()[0], ElementsAre(0, 1.5));
   ASSERT_EQ(strategy->LookUp(batch), absl::OkStatus());
   EXPECT_THAT(batch.sparse[0].rows, ElementsAre(1.5, 2, 2, 0.5));
   EXPECT_THAT(strategy->Keys(0), ElementsAre(5, 7));
@@ -109,7 +111,7 @@ TEST(LocalStrategyTest, MicroBatchesAddUp) {
     ASSERT_EQ(strategy->BeforeBackward(last ? 3 : 1,
                                        last ? SeriesPosition::kLast : SeriesPosition::kMoreFollow),
               absl::OkStatus());
-    if (!last) {
+    if (strategy->GradientStore(0) == Accumulation::kWrite) {
       strategy->gradients()[0][0] = 2;
       strategy->gradients()[0][1] = -2;
     } else {
@@ -121,9 +123,28 @@ TEST(LocalStrategyTest, MicroBatchesAddUp) {
   }
   ASSERT_EQ(strategy->EndStep(), absl::OkStatus());
   // As StepsByTheMeanGradient: the same sums over the same four examples.
-  EXPECT_THAT(strategy->parameters()[0], ElementsAre(0, 1.5));
+  EXPECT_THAT(strategy->replica().parameters()[0], ElementsAre(0, 1.5));
   ASSERT_EQ(strategy->LookUp(first), absl::OkStatus());
   EXPECT_THAT(first.sparse[0].rows, ElementsAre(1.5, 2, 2, 0.5));
+}
+
+TEST(LocalStrategyTest, AUnitIsAcquiredWithTheRoundedWeightsOfItsClock) {
+  v1::TablesSchema schema = Schema();
+  schema.mutable_tensors(0)->set_compute(v1::UpdateSpec::BF16);
+  auto strategy = LocalStrategy::Create(schema).value();
+  MicroBatch batch = Batch();
+  for (const std::vector<float>& expected : {std::vector<float>{1, 1}, {0, 1.5}, {-1, 2}}) {
+    const uint64_t clock = strategy->replica().clock();
+    ASSERT_EQ(strategy->BeginStep(clock), absl::OkStatus());
+    ASSERT_EQ(strategy->Acquire(0, Direction::kForward), absl::OkStatus());
+    const ModelParameters parameters = strategy->parameters();
+    EXPECT_THAT(parameters.values[0], ElementsAreArray(expected));
+    const auto* rounded = static_cast<const BFloat16*>(parameters.rounded[0]);
+    EXPECT_THAT(std::vector<float>({ToFloat(rounded[0]), ToFloat(rounded[1])}),
+                ElementsAreArray(expected));
+    strategy->Release(0, Direction::kForward);
+    Step(*strategy, clock, batch);
+  }
 }
 
 TEST(LocalStrategyTest, RefusesAClockThatIsNotTheNext) {
@@ -139,7 +160,7 @@ TEST(LocalStrategyTest, ClipsByTheNormOverEverything) {
   Step(*strategy, 0, batch);
   // Means 2, -1, 1, 3: norm sqrt(15).
   const float step = 0.5 * 0.5 / std::sqrt(15.0);
-  EXPECT_THAT(strategy->parameters()[0],
+  EXPECT_THAT(strategy->replica().parameters()[0],
               Pointwise(FloatEq(), std::vector<float>{1 - 2 * step, 1 + step}));
 }
 
@@ -152,7 +173,7 @@ TEST(LocalStrategyTest, FollowsTheSchedule) {
   MicroBatch batch = Batch();
   Step(*strategy, 0, batch);
   Step(*strategy, 1, batch);
-  EXPECT_THAT(strategy->parameters()[0], ElementsAre(-0.5, 1.75));
+  EXPECT_THAT(strategy->replica().parameters()[0], ElementsAre(-0.5, 1.75));
 }
 
 TEST(LocalStrategyTest, RefusesASchemaThatIsNotValid) {

@@ -83,11 +83,17 @@ constexpr uint64_t kMaxResidualBytes = (uint64_t{63} << 20);
 // For the random bits of pushed rows: no two pushes of a key in a job share them.
 uint64_t DrawOf(uint32_t slot, uint64_t clock) { return uint64_t{slot} << 40 | clock; }
 
-// By tensor: the type that it is pulled in, where the wire does not say another.
-std::vector<DType> PulledAs(absl::Span<const TensorSpec> tensors,
-                            const ParameterServerStrategy::Options& options) {
-  if (options.pull_f32) return std::vector<DType>(tensors.size(), DType::kF32);
-  return PulledTypes(tensors);
+// By unit: the other units whose tensors its own are tied to.
+std::vector<std::vector<int>> TiedUnits(absl::Span<const TensorSpec> tensors, int units) {
+  std::vector<std::vector<int>> tied(units);
+  for (const TensorSpec& tensor : tensors) {
+    for (const TensorSpec& owner : tensors) {
+      if (owner.name == tensor.tied_to && owner.unit != tensor.unit) {
+        tied[tensor.unit].push_back(static_cast<int>(owner.unit));
+      }
+    }
+  }
+  return tied;
 }
 
 // A cut carries a partition's residual in one message.
@@ -117,9 +123,12 @@ absl::StatusOr<std::unique_ptr<ParameterServerStrategy>> ParameterServerStrategy
   MUSTER_ASSIGN_OR_RETURN(const DType wire, WireDType(order.spec().update().wire()));
   DenseLayout layout = LayoutFromSchema(schema);
   if (wire != DType::kF32) MUSTER_RETURN_IF_ERROR(CheckResiduals(layout));
-  return std::unique_ptr<ParameterServerStrategy>(
-      new ParameterServerStrategy(TablesFromSchema(schema), std::move(layout), order, schema,
-                                  options, std::move(dependencies)));
+  Tables tables = TablesFromSchema(schema);
+  if (options.pull_f32) {
+    for (TensorSpec& tensor : tables.tensors) tensor.compute = DType::kF32;
+  }
+  return std::unique_ptr<ParameterServerStrategy>(new ParameterServerStrategy(
+      std::move(tables), std::move(layout), order, schema, options, std::move(dependencies)));
 }
 
 ParameterServerStrategy::ParameterServerStrategy(Tables tables, DenseLayout layout,
@@ -140,8 +149,9 @@ ParameterServerStrategy::ParameterServerStrategy(Tables tables, DenseLayout layo
                    order.spec().update().staleness_bound() == 0),
       units_(UnitsOf(tables_)),
       runs_(DenseRunsByUnit(layout_, units_, options.max_message_bytes)),
-      pulled_(layout_, tables_.tensors, PulledAs(tables_.tensors, options),
-              options.registered_memory),
+      tied_units_(TiedUnits(tables_.tensors, units_)),
+      pulled_(layout_, tables_.tensors, PulledTypes(tables_.tensors), options.registered_memory),
+      copies_(tables_.tensors, pulled_.parameters()),
       // Where pushes are rounded, servers read what came of that.
       gradient_pool_(layout_.elements(), options.gradient_arenas,
                      wire_ == DType::kF32 ? options.registered_memory : nullptr),
@@ -209,7 +219,7 @@ absl::Status ParameterServerStrategy::RestoreSlotState(uint64_t closed) {
 
 absl::Status ParameterServerStrategy::BeginStep(uint64_t clock) {
   clock_ = clock;
-  first_ = true;
+  micro_batches_ = 0;
   dense_slowest_ = kNoClock;
   rows_slowest_ = kNoClock;
   for (std::vector<DenseOperation>& pulls : dense_pulls_) {
@@ -217,6 +227,7 @@ absl::Status ParameterServerStrategy::BeginStep(uint64_t clock) {
     for (const DenseOperation& pull : pulls) MUSTER_RETURN_IF_ERROR(Await(pull.operation));
     pulls.clear();
   }
+  copies_.Outdate();
   asked_bytes_ = 0;
   next_unit_ = 0;
   AskThrough(0);
@@ -261,9 +272,16 @@ absl::Span<std::byte> ParameterServerStrategy::LandingOf(const DenseRun& run) {
   return pulled_.PlaceOf(run);
 }
 
-absl::Status ParameterServerStrategy::BeforeForward(int unit) {
+absl::Status ParameterServerStrategy::Acquire(int unit, Direction direction) {
   if (unit >= units_) return absl::OkStatus();  // A unit without dense tensors.
   AskThrough(unit + 1);
+  for (const int tied : tied_units_[unit]) MUSTER_RETURN_IF_ERROR(AwaitPulls(tied));
+  MUSTER_RETURN_IF_ERROR(AwaitPulls(unit));
+  copies_.Refresh(unit);
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServerStrategy::AwaitPulls(int unit) {
   for (const DenseOperation& pull : dense_pulls_[unit]) {
     MUSTER_RETURN_IF_ERROR(Await(pull.operation));
     const ExchangeResult& result = pull.operation->result();
@@ -275,7 +293,7 @@ absl::Status ParameterServerStrategy::BeforeForward(int unit) {
     counters_.bytes_pulled += result.payload.size();
     asked_bytes_ -= PulledBytes(*pull.run);
   }
-  // Waited for once; evaluation passes of the same clock come here again.
+  // Waited for once; backward and other passes of the same clock come here again.
   dense_pulls_[unit].clear();
   return absl::OkStatus();
 }
@@ -341,9 +359,8 @@ absl::Status ParameterServerStrategy::CheckAllPulled() const {
 }
 
 absl::Status ParameterServerStrategy::BeforeBackward(uint64_t examples, SeriesPosition position) {
-  if (first_) {
+  if (micro_batches_ == 0) {
     MUSTER_RETURN_IF_ERROR(CheckAllPulled());
-    first_ = false;
     withdrawn_ = false;
     examples_ = 0;
     for (RowSum& rows : rows_) rows.Clear();
@@ -355,6 +372,7 @@ absl::Status ParameterServerStrategy::BeforeBackward(uint64_t examples, SeriesPo
     }
     gradients_ = TensorSpans(layout_, tables_.tensors, gradient_arena_->values());
   }
+  ++micro_batches_;
   examples_ += examples;
   position_ = position;
   if (position == SeriesPosition::kMoreFollow) return absl::OkStatus();
@@ -465,7 +483,6 @@ absl::Status ParameterServerStrategy::EndStep() {
   // The transport may go on holding the arena for a while; the next step takes another.
   gradient_arena_.reset();
   if (residual_ != nullptr) residual_->EndStep();
-  first_ = true;
   {
     const BlockedTime blocked(time_, counters_.exposed_seconds);
     MUSTER_RETURN_IF_ERROR(router_.WaitForLanes());

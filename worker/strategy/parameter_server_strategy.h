@@ -20,6 +20,7 @@
 #include "common/tables/row_sum.h"
 #include "common/tensor/dtype.h"
 #include "common/transport/shared_memory/registered_memory.h"
+#include "worker/nn/rounded_copies.h"
 #include "worker/strategy/arena.h"
 #include "worker/strategy/background_cuts.h"
 #include "worker/strategy/dense_residual.h"
@@ -46,7 +47,7 @@ inline constexpr uint64_t kPushWindowBytes = uint64_t{8} << 20;
 // clock.
 //
 //   BeginStep(c)      sends the first dense pulls, first unit first
-//   BeforeForward(u)  sends those of unit u + 1, and of later ones as far as the window goes; waits
+//   Acquire(u)        sends those of unit u + 1, and of later ones as far as the window goes; waits
 //                     for unit u's, which are received in the parameter arena
 //   GradientReady(u)  in the last micro-batch, sends unit u's pushes, as soon as few enough of
 //                     those before them are unacknowledged: runs of the gradient arena, which is
@@ -57,7 +58,7 @@ inline constexpr uint64_t kPushWindowBytes = uint64_t{8} << 20;
 //                     hands out the scale
 //
 // Parameters that the model computes with in 16 bits alone (PulledTypes) are pulled so, and nothing
-// else of them is held; gradients are f32.
+// else of them is held; those that it reads in f32, too, are rounded here. Gradients are f32.
 //
 // With `wire` of less than f32, gradients and all parameters travel as halves. Dense pushes then
 // carry the rounding error of one step over to the next (dense_residual.h); pushed rows are rounded
@@ -79,8 +80,8 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
     // Bound on what is pushed and not acknowledged yet, but for the pushes of one unit alone: a
     // server that is behind has it all in the memory that it shares with the worker.
     uint64_t push_window_bytes = kPushWindowBytes;
-    // Pulls all as f32, also what the schema says is computed with in 16 bits: for engines that
-    // round for themselves, and for who wants the values.
+    // Pulls all as f32, also what the schema says is computed with in 16 bits, and rounds nothing:
+    // for engines that round for themselves, and for who wants the values.
     bool pull_f32 = false;
     // Gradient arenas: one being written, the others still being sent.
     int gradient_arenas = 3;
@@ -106,10 +107,16 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
 
   absl::StatusOr<uint64_t> Start() override;
   absl::Status BeginStep(uint64_t clock) override;
-  absl::Status BeforeForward(int unit) override;
+  absl::Status Acquire(int unit, Direction direction) override;
+  void Release(int unit, Direction direction) override {}
+  ModelParameters parameters() const override { return copies_.parameters(); }
   absl::Status Prefetch(const MicroBatch& micro_batch) override;
   absl::Status LookUp(MicroBatch& micro_batch) override;
   absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) override;
+  Accumulation GradientStore(int unit) const override {
+    return micro_batches_ == 1 ? Accumulation::kWrite : Accumulation::kAdd;
+  }
+  GradientSpans gradients() const override { return gradients_; }
   absl::Status Withdraw() override;
   absl::Status GradientReady(int unit) override;
   absl::Status PushRows(MicroBatch& micro_batch) override;
@@ -118,9 +125,6 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   BackgroundCuts* background_cuts() override { return this; }
   void set_loss_scale(const LossScale& scale) override { loss_scale_ = scale; }
   absl::optional<LossScale> loss_scale() const override { return loss_scale_; }
-  ParameterSpans parameters() const override { return pulled_.parameters(); }
-  absl::Span<const void* const> rounded_parameters() const override { return pulled_.rounded(); }
-  GradientSpans gradients() const override { return gradients_; }
   StrategyCounters counters() const override { return counters_; }
 
   // The scale that slot 0 handed out at the end of the last step; 1 on other slots, and where the
@@ -167,6 +171,8 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   Payload CutPayload(CutOrder order, uint32_t partition) const;
   // Waits for an answer, and counts the time.
   absl::Status Await(const Handle& operation);
+  // Waits for the unit's own parameters.
+  absl::Status AwaitPulls(int unit);
   // Sends the pulls of units up to this one, and of later ones as far as the window goes.
   void AskThrough(int unit);
   // Waits until so many bytes more may be pushed.
@@ -199,8 +205,11 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   const bool synchronous_;
   const int units_;
   const std::vector<std::vector<DenseRun>> runs_;
+  // By unit: the other units that hold what its tensors are tied to.
+  const std::vector<std::vector<int>> tied_units_;
 
   PulledParameters pulled_;
+  RoundedCopies copies_;
   ArenaPool gradient_pool_;
   std::shared_ptr<Arena> gradient_arena_;
   std::vector<absl::Span<float>> gradients_;
@@ -208,8 +217,8 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   uint64_t clock_ = 0;
   // Of the step's micro-batches so far.
   uint64_t examples_ = 0;
-  // True before the step's first micro-batch; and the present one's position.
-  bool first_ = true;
+  // Of the step, those that BeforeBackward has seen; and the last one's position.
+  int micro_batches_ = 0;
   // Whether the step's part was taken back.
   bool withdrawn_ = false;
   SeriesPosition position_ = SeriesPosition::kLast;

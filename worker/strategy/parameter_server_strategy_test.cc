@@ -160,8 +160,8 @@ class HoldingClient final : public ParameterClient {
 
 class ParameterServerStrategyTest : public ::testing::TestWithParam<v1::UpdateSpec::WireType> {
  protected:
-  // One tensor and one block a unit, one table, one partition. A row is as long as a tensor, and
-  // has a message of its own.
+  // One tensor and one block a unit, one table, one partition; the last unit reads the first one's
+  // tensor, too. A row is as long as a tensor, and has a message of its own.
   ParameterServerStrategyTest() { MakeStrategy(kPullWindowBytes, kPushWindowBytes); }
 
   // Begins a step, to the point where its backward may begin.
@@ -169,7 +169,7 @@ class ParameterServerStrategyTest : public ::testing::TestWithParam<v1::UpdateSp
     ASSERT_EQ(strategy_->BeginStep(clock), absl::OkStatus());
     for (int unit = 0; unit < kUnits; ++unit) {
       wire_.AnswerAll();
-      ASSERT_EQ(strategy_->BeforeForward(unit), absl::OkStatus());
+      ASSERT_EQ(strategy_->Acquire(unit, Direction::kForward), absl::OkStatus());
     }
     wire_.TakeArrived();
   }
@@ -187,6 +187,11 @@ class ParameterServerStrategyTest : public ::testing::TestWithParam<v1::UpdateSp
     table.set_name("rows");
     table.set_dim(kElements);
     table.mutable_initializer()->set_kind(v1::Initializer::CONSTANT);
+    v1::TensorSchema& tied = *schema.add_tensors();
+    tied = schema.tensors(0);
+    tied.set_name("tied");
+    tied.set_unit(kUnits - 1);
+    tied.set_tied_to("w0");
     schema.set_partitions(1);
     schema.set_block_bytes(1024);
     schema.mutable_optimizer()->set_name("sgd");
@@ -238,14 +243,14 @@ TEST_P(ParameterServerStrategyTest, PullsComeFirstUnitFirstAndForwardWaitsForIts
   // With later units' answers still to come.
   for (int unit = 0; unit < kUnits; ++unit) {
     wire_.AnswerOne();
-    EXPECT_EQ(strategy_->BeforeForward(unit), absl::OkStatus());
+    EXPECT_EQ(strategy_->Acquire(unit, Direction::kForward), absl::OkStatus());
     EXPECT_EQ(wire_.held(), kUnits - 1 - unit);
   }
   // And not before its own.
   ASSERT_EQ(strategy_->BeginStep(0), absl::OkStatus());
   absl::Notification forward;
   std::thread trainer([&] {
-    EXPECT_EQ(strategy_->BeforeForward(0), absl::OkStatus());
+    EXPECT_EQ(strategy_->Acquire(0, Direction::kForward), absl::OkStatus());
     forward.Notify();
   });
   EXPECT_FALSE(forward.WaitForNotificationWithTimeout(absl::Milliseconds(20)));
@@ -261,22 +266,22 @@ TEST_P(ParameterServerStrategyTest, AsksAsFarAsTheWindowAndForTheUnitThatIsNext)
     ASSERT_EQ(strategy_->BeginStep(step), absl::OkStatus());
     EXPECT_THAT(wire_.TakeArrived(), ElementsAre("pull 0", "pull 1"));
     wire_.AnswerAll();
-    EXPECT_EQ(strategy_->BeforeForward(0), absl::OkStatus());
+    EXPECT_EQ(strategy_->Acquire(0, Direction::kForward), absl::OkStatus());
     EXPECT_THAT(wire_.TakeArrived(), IsEmpty());
-    EXPECT_EQ(strategy_->BeforeForward(1), absl::OkStatus());
+    EXPECT_EQ(strategy_->Acquire(1, Direction::kForward), absl::OkStatus());
     EXPECT_THAT(wire_.TakeArrived(), ElementsAre("pull 2"));
     // The same parameters once more, as for an evaluation.
-    EXPECT_EQ(strategy_->BeforeForward(0), absl::OkStatus());
+    EXPECT_EQ(strategy_->Acquire(0, Direction::kForward), absl::OkStatus());
     EXPECT_THAT(wire_.TakeArrived(), IsEmpty());
     wire_.AnswerAll();
-    EXPECT_EQ(strategy_->BeforeForward(2), absl::OkStatus());
+    EXPECT_EQ(strategy_->Acquire(2, Direction::kForward), absl::OkStatus());
   }
 
   MakeStrategy(0, kPushWindowBytes);
   ASSERT_EQ(strategy_->BeginStep(0), absl::OkStatus());
   EXPECT_THAT(wire_.TakeArrived(), ElementsAre("pull 0"));
   wire_.AnswerAll();
-  EXPECT_EQ(strategy_->BeforeForward(0), absl::OkStatus());
+  EXPECT_EQ(strategy_->Acquire(0, Direction::kForward), absl::OkStatus());
   EXPECT_THAT(wire_.TakeArrived(), ElementsAre("pull 1"));
   wire_.AnswerAll();
 }
@@ -286,9 +291,20 @@ TEST_P(ParameterServerStrategyTest, ABackwardBeforeAllParametersHaveComeIsRefuse
   for (int unit = 0; unit < kUnits; ++unit) {
     EXPECT_TRUE(absl::IsInternal(strategy_->BeforeBackward(4, SeriesPosition::kLast)));
     wire_.AnswerAll();
-    ASSERT_EQ(strategy_->BeforeForward(unit), absl::OkStatus());
+    ASSERT_EQ(strategy_->Acquire(unit, Direction::kForward), absl::OkStatus());
   }
   EXPECT_EQ(strategy_->BeforeBackward(4, SeriesPosition::kLast), absl::OkStatus());
+}
+
+TEST_P(ParameterServerStrategyTest, AUnitIsAcquiredWithWhatItsTensorsAreTiedTo) {
+  ASSERT_EQ(strategy_->BeginStep(0), absl::OkStatus());
+  wire_.AnswerAll();
+  ASSERT_EQ(strategy_->Acquire(1, Direction::kForward), absl::OkStatus());
+  EXPECT_TRUE(absl::IsInternal(strategy_->BeforeBackward(4, SeriesPosition::kLast)));
+  ASSERT_EQ(strategy_->Acquire(kUnits - 1, Direction::kForward), absl::OkStatus());
+  // Unit 0's have come.
+  EXPECT_EQ(strategy_->BeforeBackward(4, SeriesPosition::kLast), absl::OkStatus());
+  EXPECT_EQ(strategy_->parameters().values[kUnits], strategy_->parameters().values[0]);
 }
 
 // A server that has not ended the last clock may still read what was pushed at it.
@@ -303,12 +319,14 @@ TEST_P(ParameterServerStrategyTest, ASynchronousBackwardOverOldParametersIsRefus
 TEST_P(ParameterServerStrategyTest, PushesLeaveAsUnitsFinishBackward) {
   PullAll(0);
   ASSERT_EQ(strategy_->BeforeBackward(4, SeriesPosition::kMoreFollow), absl::OkStatus());
+  EXPECT_EQ(strategy_->GradientStore(0), Accumulation::kWrite);
   for (int unit = kUnits - 1; unit >= 0; --unit) {
     ASSERT_EQ(strategy_->GradientReady(unit), absl::OkStatus());
   }
   // The step's gradients are not complete yet.
   EXPECT_THAT(wire_.TakeArrived(), IsEmpty());
   ASSERT_EQ(strategy_->BeforeBackward(4, SeriesPosition::kLast), absl::OkStatus());
+  EXPECT_EQ(strategy_->GradientStore(0), Accumulation::kAdd);
   for (int unit = kUnits - 1; unit >= 0; --unit) {
     ASSERT_EQ(strategy_->GradientReady(unit), absl::OkStatus());
     // Before earlier units have computed, and without an answer to what went before.
@@ -330,6 +348,7 @@ TEST_P(ParameterServerStrategyTest, PushesWaitForAnswersBeyondTheWindow) {
     for (int step = 0; step < 2; ++step) {
       PullAll(step);
       ASSERT_EQ(strategy_->BeforeBackward(4, SeriesPosition::kLast), absl::OkStatus());
+      EXPECT_EQ(strategy_->GradientStore(0), Accumulation::kWrite);
       wire_.TakeArrived();
       std::thread trainer([&] {
         for (int unit = kUnits - 1; unit >= 0; --unit) {

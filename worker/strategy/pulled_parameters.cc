@@ -31,14 +31,13 @@ PulledParameters::PulledParameters(const DenseLayout& layout, absl::Span<const T
     bytes += RoundUp(used, kAlignBytes);
   }
   memory_.emplace(bytes, std::move(registered));
-  parameters_.resize(tensors.size());
+  values_.resize(tensors.size());
   rounded_.resize(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].elements() == 0) continue;
     const void* const address = AddressOf(layout.tensor_offset(static_cast<int>(i)));
     if (types[i] == DType::kF32) {
-      parameters_[i] = {static_cast<const float*>(address),
-                        static_cast<size_t>(tensors[i].elements())};
+      values_[i] = {static_cast<const float*>(address), static_cast<size_t>(tensors[i].elements())};
     } else {
       rounded_[i] = address;
     }

@@ -13,6 +13,7 @@
 #include "common/partition/tensor_spec.h"
 #include "common/tensor/dtype.h"
 #include "common/transport/shared_memory/registered_memory.h"
+#include "worker/nn/model_parameters.h"
 #include "worker/strategy/arena.h"
 #include "worker/strategy/dense_runs.h"
 
@@ -35,10 +36,8 @@ class PulledParameters {
   // REQUIRES: so many elements.
   void Take(const DenseRun& run, DType wire, const Payload& payload);
 
-  // By tensor: those of f32, and the others (as LayerContext::rounded_parameters); where a tensor
-  // is in one list it is empty or null in the other.
-  absl::Span<const absl::Span<const float>> parameters() const { return parameters_; }
-  absl::Span<const void* const> rounded() const { return rounded_; }
+  // Returns each tensor in one of the two lists: what is kept in 16 bits is `rounded`.
+  ModelParameters parameters() const { return {values_, rounded_}; }
 
  private:
   // Neighbours in the flat space that are of one type.
@@ -57,7 +56,7 @@ class PulledParameters {
   // In order; none of no elements.
   std::vector<TypeStretch> stretches_;
   std::optional<ArenaMemory> memory_;
-  std::vector<absl::Span<const float>> parameters_;
+  std::vector<absl::Span<const float>> values_;
   std::vector<const void*> rounded_;
 };
 

@@ -64,13 +64,14 @@ class PulledParametersTest : public ::testing::TestWithParam<DType> {
 TEST_P(PulledParametersTest, EachTensorIsHeldInOneType) {
   const PulledParameters pulled = Make();
   std::vector<size_t> sizes;
-  for (const auto& span : pulled.parameters()) sizes.push_back(span.size());
+  for (const auto& span : pulled.parameters().values) sizes.push_back(span.size());
   EXPECT_THAT(sizes, ElementsAre(5, 0, 3, 0, 0, 5));
-  EXPECT_EQ(pulled.parameters()[5].data(), pulled.parameters()[0].data());
-  for (const int tensor : {0, 2, 3, 5}) EXPECT_EQ(pulled.rounded()[tensor], nullptr) << tensor;
+  EXPECT_EQ(pulled.parameters().values[5].data(), pulled.parameters().values[0].data());
+  for (const int tensor : {0, 2, 3, 5})
+    EXPECT_EQ(pulled.parameters().rounded[tensor], nullptr) << tensor;
   // Side by side, as in the flat space.
-  EXPECT_EQ(static_cast<const uint16_t*>(pulled.rounded()[4]) -
-                static_cast<const uint16_t*>(pulled.rounded()[1]),
+  EXPECT_EQ(static_cast<const uint16_t*>(pulled.parameters().rounded[4]) -
+                static_cast<const uint16_t*>(pulled.parameters().rounded[1]),
             6);
 }
 
@@ -84,11 +85,12 @@ TEST_P(PulledParametersTest, PlacesTakeAnswersAsTheyCome) {
   }
   for (const int tensor : {0, 2, 5}) {
     const int owner = tensor == 5 ? 0 : tensor;
-    EXPECT_EQ(pulled.parameters()[tensor], absl::MakeConstSpan(ValuesOf(owner))) << tensor;
+    EXPECT_EQ(pulled.parameters().values[tensor], absl::MakeConstSpan(ValuesOf(owner))) << tensor;
   }
   for (const int tensor : {1, 4}) {
     const std::vector<uint16_t> expected = Rounded(GetParam(), ValuesOf(tensor));
-    EXPECT_EQ(std::memcmp(pulled.rounded()[tensor], expected.data(), 2 * expected.size()), 0);
+    EXPECT_EQ(
+        std::memcmp(pulled.parameters().rounded[tensor], expected.data(), 2 * expected.size()), 0);
   }
 }
 
@@ -105,11 +107,13 @@ TEST_P(PulledParametersTest, WhatCameInAnotherTypeIsConverted) {
       return values;
     };
     for (const int tensor : {0, 2}) {
-      EXPECT_EQ(pulled.parameters()[tensor], absl::MakeConstSpan(as_sent(tensor))) << Name(wire);
+      EXPECT_EQ(pulled.parameters().values[tensor], absl::MakeConstSpan(as_sent(tensor)))
+          << Name(wire);
     }
     for (const int tensor : {1, 4}) {
       const std::vector<uint16_t> expected = Rounded(GetParam(), as_sent(tensor));
-      EXPECT_EQ(std::memcmp(pulled.rounded()[tensor], expected.data(), 2 * expected.size()), 0)
+      EXPECT_EQ(
+          std::memcmp(pulled.parameters().rounded[tensor], expected.data(), 2 * expected.size()), 0)
           << Name(wire);
     }
   }
@@ -124,9 +128,9 @@ TEST(PulledParametersOfF32Test, AreTheFlatSpace) {
                                            {.name = "c", .shape = {2}, .unit = 1}};
   const DenseLayout layout = DenseLayout::Create(tensors, {}).value();
   const PulledParameters pulled(layout, tensors, PulledTypes(tensors));
-  EXPECT_THAT(pulled.rounded(), Each(IsNull()));
-  EXPECT_EQ(pulled.parameters()[0].data() - pulled.parameters()[1].data(), 4);
-  EXPECT_EQ(pulled.parameters()[2].data() - pulled.parameters()[1].data(), 7);
+  EXPECT_THAT(pulled.parameters().rounded, Each(IsNull()));
+  EXPECT_EQ(pulled.parameters().values[0].data() - pulled.parameters().values[1].data(), 4);
+  EXPECT_EQ(pulled.parameters().values[2].data() - pulled.parameters().values[1].data(), 7);
 }
 
 }  // namespace

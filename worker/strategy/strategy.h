@@ -4,35 +4,55 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "common/kernels/accumulation.h"
 #include "worker/nn/model.h"
+#include "worker/nn/model_parameters.h"
+#include "worker/strategy/direction.h"
 #include "worker/strategy/series_position.h"
 #include "worker/strategy/training_state.h"
 
 namespace muster {
 
-// How gradients become new parameters. The trainer calls the hooks around the layer units of one
-// step at a time:
+// How gradients become new parameters. The engine calls the hooks around the units of one step at a
+// time:
 //
 //   BeginStep(c)
 //   once per micro-batch, one or more:
-//     Prefetch; LookUp; BeforeForward(u) for u = 0, 1, …;
-//     BeforeBackward(examples, position); [Withdraw;] GradientReady(u) for u = U-1, …, 0; PushRows
+//     Prefetch; LookUp
+//     Acquire(u, kForward); Release(u, kForward)     for u = 0, 1, …
+//     BeforeBackward(examples, position)
+//     Acquire(u, kBackward); Release(u, kBackward)   for u = U-1, …, 0
+//     [Withdraw;] GradientReady(u)                   for u = U-1, …, 0, after the unit's Release
+//     PushRows
 //   EndStep
 //
-// The gradients of a step's micro-batches add up here; nothing of them leaves before the last.
-// Between BeginStep and BeforeBackward any number of forward-only passes may read parameters and
-// rows (evaluation). Every hook may block until the data plane answered, and returns:
+// A unit that computes forward and backward in one go (the last) is acquired once for both, for
+// kBackward, before BeforeBackward. The gradients of a step's micro-batches add up here; nothing of
+// them leaves before the last. Between BeginStep and BeforeBackward any number of forward-only
+// passes may acquire units and look rows up (evaluation). Every hook that returns a status may
+// block until the data plane answered, and returns:
 //   Aborted       another incarnation or generation took over: the task must end;
 //   Unavailable   servers stayed out of reach longer than the strategy was told to wait;
 //   others        as the servers refused an operation (the message names partition and clock).
 // After an error only destruction is allowed. Used by one thread, the trainer's.
 class Strategy : public TrainingState {
  public:
-  // Starts to fetch the parameters that a step at `clock` reads, the first unit's first.
+  // Starts to fetch the parameters that a step at `clock` reads, the first unit's first. REQUIRES:
+  // no unit is acquired.
   virtual absl::Status BeginStep(uint64_t clock) = 0;
 
-  // Waits until the unit's parameters are there.
-  virtual absl::Status BeforeForward(int unit) = 0;
+  // Waits until the unit's parameters are readable, tied ones included, whose values are another
+  // unit's. They stay readable until Release. `direction` also says which unit comes next.
+  // REQUIRES: the unit is not acquired.
+  virtual absl::Status Acquire(int unit, Direction direction) = 0;
+
+  // Ends what Acquire began: nobody reads the unit's parameters any more until it is acquired
+  // again. REQUIRES: the unit is acquired, in the same direction.
+  virtual void Release(int unit, Direction direction) = 0;
+
+  // Returns the parameters, by tensor index of the model's description: readable are those of
+  // acquired units. Their addresses never change.
+  virtual ModelParameters parameters() const = 0;
 
   // Starts to fetch the rows of the micro-batch's keys, as they are for the clock of BeginStep. One
   // micro-batch at a time: LookUp of it follows before the next.
@@ -44,11 +64,20 @@ class Strategy : public TrainingState {
 
   // Prepares the gradients for a micro-batch whose part of the loss weighs `examples`
   // (MicroBatch::loss_weight: its labels, where an example has several), which is what the step's
-  // sum is divided by. The first call after BeginStep makes gradients ready (gradients() changes)
-  // that hold nothing in particular: the micro-batch writes them all. Later calls leave them as
-  // they are, to be added to. REQUIRES: BeforeForward of all units. The last unit's forward pass
-  // follows, since it writes gradients, too.
+  // sum is divided by. gradients() may change with the first of a step. REQUIRES: every unit was
+  // acquired since BeginStep.
   virtual absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) = 0;
+
+  // Returns how the micro-batch of the last BeforeBackward leaves the unit's gradients: kWrite if
+  // they hold nothing in particular, kAdd if they hold the sum of earlier micro-batches. Where two
+  // units have a tied tensor and both answers are kWrite, the unit that comes first in backward
+  // writes it and the other adds.
+  virtual Accumulation GradientStore(int unit) const = 0;
+
+  // Returns the gradients, by tensor index: writable between BeforeBackward and GradientReady of
+  // the same micro-batch. Between the last GradientReady and EndStep they hold nothing in
+  // particular.
+  virtual GradientSpans gradients() const = 0;
 
   // Takes back what this slot has put into the step: no gradients, no examples. The step goes on as
   // ever, and what leaves is nothing; where that is so of all slots, it changes no parameter, no
@@ -66,16 +95,6 @@ class Strategy : public TrainingState {
 
   // Ends this slot's contribution at the clock. Returns when all of it is acknowledged.
   virtual absl::Status EndStep() = 0;
-
-  // By tensor index of the model's description. Parameters are readable after BeforeForward of
-  // their unit and until the next BeginStep; their spans never change. Gradients are writable
-  // between BeforeBackward and GradientReady of the same micro-batch; between the last
-  // GradientReady and EndStep they hold nothing in particular.
-  virtual ParameterSpans parameters() const = 0;
-  // Those that came in the type that the model computes with (LayerContext::rounded_parameters),
-  // whose spans among the parameters are empty. They are readable when parameters are.
-  virtual absl::Span<const void* const> rounded_parameters() const = 0;
-  virtual GradientSpans gradients() const = 0;
 };
 
 }  // namespace muster

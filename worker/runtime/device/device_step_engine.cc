@@ -36,11 +36,12 @@ DeviceStepEngine::DeviceStepEngine(Strategy& strategy, Options options,
 absl::Status DeviceStepEngine::FetchParameters(uint64_t clock) {
   MUSTER_RETURN_IF_ERROR(strategy_.BeginStep(clock));
   for (size_t unit = 0; unit < tensors_.size(); ++unit) {
-    MUSTER_RETURN_IF_ERROR(strategy_.BeforeForward(static_cast<int>(unit)));
+    MUSTER_RETURN_IF_ERROR(strategy_.Acquire(static_cast<int>(unit), Direction::kForward));
     for (int tensor : tensors_[unit]) {
       MUSTER_RETURN_IF_ERROR(
-          trainer_->Write(DeviceSpace::kWeights, tensor, strategy_.parameters()[tensor]));
+          trainer_->Write(DeviceSpace::kWeights, tensor, strategy_.parameters().values[tensor]));
     }
+    strategy_.Release(static_cast<int>(unit), Direction::kForward);
   }
   return absl::OkStatus();
 }

@@ -52,10 +52,7 @@ absl::Status LayerStepEngine::Execute(const StepAction& action, uint64_t clock,
   LayerContext context;
   context.seed = seed_;
   context.clock = clock;
-  context.parameters_version = clock + 1;
-  context.rounded_parameters = strategy_.rounded_parameters();
   if (loss_scaler_.has_value()) context.loss_scale = loss_scaler_->scale();
-  context.gradients = action.micro_batch == 0 ? Accumulation::kWrite : Accumulation::kAdd;
   context.first_example = micro_batches.first_example(action.micro_batch);
   switch (action.kind) {
     case StepAction::Kind::kBeginStep:
@@ -68,7 +65,10 @@ absl::Status LayerStepEngine::Execute(const StepAction& action, uint64_t clock,
     case StepAction::Kind::kLookUpRows:
       return strategy_.LookUp(*micro_batch_);
     case StepAction::Kind::kAcquire:
-      return strategy_.BeforeForward(action.unit);
+      return strategy_.Acquire(action.unit, action.direction);
+    case StepAction::Kind::kRelease:
+      strategy_.Release(action.unit, action.direction);
+      return absl::OkStatus();
     case StepAction::Kind::kForward:
       return model_.Forward(context, action.unit, strategy_.parameters(), *micro_batch_);
     case StepAction::Kind::kBeginBackward:
@@ -77,11 +77,13 @@ absl::Status LayerStepEngine::Execute(const StepAction& action, uint64_t clock,
                                           ? SeriesPosition::kLast
                                           : SeriesPosition::kMoreFollow);
     case StepAction::Kind::kLastUnit:
+      context.gradients = strategy_.GradientStore(action.unit);
       return model_.RunLastUnit(context, strategy_.parameters(), strategy_.gradients(),
                                 *micro_batch_);
     case StepAction::Kind::kCheckLoss:
       return CheckLoss(clock, sums);
     case StepAction::Kind::kBackward:
+      context.gradients = strategy_.GradientStore(action.unit);
       return model_.Backward(context, action.unit, strategy_.parameters(), strategy_.gradients(),
                              *micro_batch_);
     case StepAction::Kind::kGradientReady:
@@ -174,7 +176,6 @@ absl::Status LayerStepEngine::Evaluate(const Batch& batch, PassResult& result) {
   LayerContext context;
   context.pass = Pass::kEvaluation;
   context.clock = evaluation_clock_;
-  context.rounded_parameters = strategy_.rounded_parameters();
   for (const StepAction& action : evaluation_plan_) {
     switch (action.kind) {
       case StepAction::Kind::kLoad:
@@ -187,7 +188,10 @@ absl::Status LayerStepEngine::Evaluate(const Batch& batch, PassResult& result) {
         MUSTER_RETURN_IF_ERROR(strategy_.LookUp(pass));
         break;
       case StepAction::Kind::kAcquire:
-        MUSTER_RETURN_IF_ERROR(strategy_.BeforeForward(action.unit));
+        MUSTER_RETURN_IF_ERROR(strategy_.Acquire(action.unit, action.direction));
+        break;
+      case StepAction::Kind::kRelease:
+        strategy_.Release(action.unit, action.direction);
         break;
       case StepAction::Kind::kForward:
         MUSTER_RETURN_IF_ERROR(model_.Forward(context, action.unit, strategy_.parameters(), pass));

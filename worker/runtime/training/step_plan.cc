@@ -5,33 +5,39 @@ namespace {
 
 using Kind = StepAction::Kind;
 
-// Appends what comes before the last unit runs.
-void AppendFirstUnits(int units, bool has_rows, int micro_batch, std::vector<StepAction>& plan) {
+void AppendLoad(bool has_rows, int micro_batch, std::vector<StepAction>& plan) {
   plan.push_back({Kind::kLoad, -1, micro_batch});
   if (has_rows) {
     plan.push_back({Kind::kPrefetchRows, -1, micro_batch});
     plan.push_back({Kind::kLookUpRows, -1, micro_batch});
   }
-  for (int unit = 0; unit < units; ++unit) {
-    plan.push_back({Kind::kAcquire, unit, micro_batch});
-    if (unit + 1 < units) plan.push_back({Kind::kForward, unit, micro_batch});
-  }
+}
+
+// Appends the run of a unit in one direction.
+void AppendUnit(Kind run, int unit, int micro_batch, std::vector<StepAction>& plan) {
+  const Direction direction = run == Kind::kForward ? Direction::kForward : Direction::kBackward;
+  plan.push_back({Kind::kAcquire, unit, micro_batch, direction});
+  plan.push_back({run, unit, micro_batch});
+  plan.push_back({Kind::kRelease, unit, micro_batch, direction});
 }
 
 }  // namespace
 
 std::vector<StepAction> TrainingStepPlan(const StepShape& shape) {
   std::vector<StepAction> plan = {{Kind::kBeginStep}};
+  const int last_unit = shape.units - 1;
   for (int m = 0; m < shape.micro_batches; ++m) {
     const bool last = m + 1 == shape.micro_batches;
     const Kind ready = last ? Kind::kSendGradients : Kind::kGradientReady;
-    const int last_unit = shape.units - 1;
-    AppendFirstUnits(shape.units, shape.has_rows, m, plan);
+    AppendLoad(shape.has_rows, m, plan);
+    for (int unit = 0; unit < last_unit; ++unit) AppendUnit(Kind::kForward, unit, m, plan);
+    plan.push_back({Kind::kAcquire, last_unit, m, Direction::kBackward});
     plan.push_back({Kind::kBeginBackward, -1, m});
     plan.push_back({Kind::kLastUnit, last_unit, m});
+    plan.push_back({Kind::kRelease, last_unit, m, Direction::kBackward});
     plan.push_back({Kind::kCheckLoss, -1, m});
     for (int unit = last_unit; unit >= 0; --unit) {
-      if (unit < last_unit) plan.push_back({Kind::kBackward, unit, m});
+      if (unit < last_unit) AppendUnit(Kind::kBackward, unit, m, plan);
       if (!shape.scaled_loss) plan.push_back({ready, unit, m});
     }
     if (shape.scaled_loss) {
@@ -49,8 +55,8 @@ std::vector<StepAction> TrainingStepPlan(const StepShape& shape) {
 
 std::vector<StepAction> EvaluationPlan(int units, bool has_rows) {
   std::vector<StepAction> plan;
-  AppendFirstUnits(units, has_rows, 0, plan);
-  plan.push_back({Kind::kForward, units - 1});
+  AppendLoad(has_rows, 0, plan);
+  for (int unit = 0; unit < units; ++unit) AppendUnit(Kind::kForward, unit, 0, plan);
   return plan;
 }
 

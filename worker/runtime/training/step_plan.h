@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "worker/strategy/direction.h"
+
 namespace muster {
 
 // One action of a step. `unit` is set in the actions of one unit; `micro_batch` in all actions
@@ -16,11 +18,12 @@ struct StepAction {
     // Starts to fetch the micro-batch's rows.
     kPrefetchRows,
     kLookUpRows,
-    // Waits for the unit's parameters.
+    // Waits for the unit's parameters, and lets go of them.
     kAcquire,
+    kRelease,
     // In training, units but the last.
     kForward,
-    // Prepares the gradients: the first micro-batch writes them, the others add to them.
+    // Prepares the gradients.
     kBeginBackward,
     // The last unit, forward and backward.
     kLastUnit,
@@ -42,10 +45,10 @@ struct StepAction {
   Kind kind;
   int unit = -1;
   int micro_batch = 0;
+  // Of kAcquire and kRelease.
+  Direction direction = Direction::kForward;
 
-  friend bool operator==(const StepAction& a, const StepAction& b) {
-    return a.kind == b.kind && a.unit == b.unit && a.micro_batch == b.micro_batch;
-  }
+  friend bool operator==(const StepAction& a, const StepAction& b) = default;
 };
 
 struct StepShape {
@@ -61,7 +64,8 @@ struct StepShape {
 
 // Returns the actions of one training step, in order. A micro-batch's rows are fetched as soon as
 // its examples are known, so that they travel beside the dense parameters; their gradients are
-// pushed after each micro-batch. A pure function; the step engine executes the actions.
+// pushed after each micro-batch. A unit is acquired right before it runs and released right after;
+// the last one once for both directions. A pure function; the step engine executes the actions.
 std::vector<StepAction> TrainingStepPlan(const StepShape& shape);
 
 // Returns the actions of one forward pass over a batch, at the clock of the last kBeginStep.

@@ -11,14 +11,24 @@ namespace {
 using ::testing::ElementsAre;
 using Kind = StepAction::Kind;
 
+StepAction Acquire(int unit, Direction direction, int micro_batch = 0) {
+  return {Kind::kAcquire, unit, micro_batch, direction};
+}
+
+StepAction Release(int unit, Direction direction, int micro_batch = 0) {
+  return {Kind::kRelease, unit, micro_batch, direction};
+}
+
 TEST(StepPlanTest, GradientsLeaveWhileEarlierUnitsStillCompute) {
   EXPECT_THAT(TrainingStepPlan({.units = 2, .has_rows = true}),
               ElementsAre(StepAction{Kind::kBeginStep}, StepAction{Kind::kLoad},
                           StepAction{Kind::kPrefetchRows}, StepAction{Kind::kLookUpRows},
-                          StepAction{Kind::kAcquire, 0}, StepAction{Kind::kForward, 0},
-                          StepAction{Kind::kAcquire, 1}, StepAction{Kind::kBeginBackward},
-                          StepAction{Kind::kLastUnit, 1}, StepAction{Kind::kCheckLoss},
-                          StepAction{Kind::kSendGradients, 1}, StepAction{Kind::kBackward, 0},
+                          Acquire(0, Direction::kForward), StepAction{Kind::kForward, 0},
+                          Release(0, Direction::kForward), Acquire(1, Direction::kBackward),
+                          StepAction{Kind::kBeginBackward}, StepAction{Kind::kLastUnit, 1},
+                          Release(1, Direction::kBackward), StepAction{Kind::kCheckLoss},
+                          StepAction{Kind::kSendGradients, 1}, Acquire(0, Direction::kBackward),
+                          StepAction{Kind::kBackward, 0}, Release(0, Direction::kBackward),
                           StepAction{Kind::kSendGradients, 0}, StepAction{Kind::kPushRows},
                           StepAction{Kind::kEndStep}));
 }
@@ -26,24 +36,32 @@ TEST(StepPlanTest, GradientsLeaveWhileEarlierUnitsStillCompute) {
 TEST(StepPlanTest, ModelsWithoutTablesMoveNoRows) {
   EXPECT_THAT(TrainingStepPlan({.units = 1}),
               ElementsAre(StepAction{Kind::kBeginStep}, StepAction{Kind::kLoad},
-                          StepAction{Kind::kAcquire, 0}, StepAction{Kind::kBeginBackward},
-                          StepAction{Kind::kLastUnit, 0}, StepAction{Kind::kCheckLoss},
-                          StepAction{Kind::kSendGradients, 0}, StepAction{Kind::kEndStep}));
+                          Acquire(0, Direction::kBackward), StepAction{Kind::kBeginBackward},
+                          StepAction{Kind::kLastUnit, 0}, Release(0, Direction::kBackward),
+                          StepAction{Kind::kCheckLoss}, StepAction{Kind::kSendGradients, 0},
+                          StepAction{Kind::kEndStep}));
+}
+
+// Returns the plan without the actions that the other tests hold to their places.
+std::vector<StepAction> WithoutLifetimes(const StepShape& shape) {
+  std::vector<StepAction> plan = TrainingStepPlan(shape);
+  std::erase_if(plan, [](const StepAction& action) {
+    return action.kind == Kind::kAcquire || action.kind == Kind::kRelease;
+  });
+  return plan;
 }
 
 TEST(StepPlanTest, OnlyTheLastMicroBatchSendsGradients) {
   EXPECT_THAT(
-      TrainingStepPlan({.units = 2, .has_rows = true, .micro_batches = 2}),
+      WithoutLifetimes({.units = 2, .has_rows = true, .micro_batches = 2}),
       ElementsAre(StepAction{Kind::kBeginStep}, StepAction{Kind::kLoad},
                   StepAction{Kind::kPrefetchRows}, StepAction{Kind::kLookUpRows},
-                  StepAction{Kind::kAcquire, 0}, StepAction{Kind::kForward, 0},
-                  StepAction{Kind::kAcquire, 1}, StepAction{Kind::kBeginBackward},
+                  StepAction{Kind::kForward, 0}, StepAction{Kind::kBeginBackward},
                   StepAction{Kind::kLastUnit, 1}, StepAction{Kind::kCheckLoss},
                   StepAction{Kind::kGradientReady, 1}, StepAction{Kind::kBackward, 0},
                   StepAction{Kind::kGradientReady, 0}, StepAction{Kind::kPushRows},
                   StepAction{Kind::kLoad, -1, 1}, StepAction{Kind::kPrefetchRows, -1, 1},
-                  StepAction{Kind::kLookUpRows, -1, 1}, StepAction{Kind::kAcquire, 0, 1},
-                  StepAction{Kind::kForward, 0, 1}, StepAction{Kind::kAcquire, 1, 1},
+                  StepAction{Kind::kLookUpRows, -1, 1}, StepAction{Kind::kForward, 0, 1},
                   StepAction{Kind::kBeginBackward, -1, 1}, StepAction{Kind::kLastUnit, 1, 1},
                   StepAction{Kind::kCheckLoss, -1, 1}, StepAction{Kind::kSendGradients, 1, 1},
                   StepAction{Kind::kBackward, 0, 1}, StepAction{Kind::kSendGradients, 0, 1},
@@ -52,15 +70,13 @@ TEST(StepPlanTest, OnlyTheLastMicroBatchSendsGradients) {
 
 // Nothing of a scaled loss's gradients leaves before all of them were looked at.
 TEST(StepPlanTest, ScaledGradientsLeaveAfterAllAreThere) {
-  EXPECT_THAT(TrainingStepPlan({.units = 2, .micro_batches = 2, .scaled_loss = true}),
+  EXPECT_THAT(WithoutLifetimes({.units = 2, .micro_batches = 2, .scaled_loss = true}),
               ElementsAre(StepAction{Kind::kBeginStep}, StepAction{Kind::kLoad},
-                          StepAction{Kind::kAcquire, 0}, StepAction{Kind::kForward, 0},
-                          StepAction{Kind::kAcquire, 1}, StepAction{Kind::kBeginBackward},
+                          StepAction{Kind::kForward, 0}, StepAction{Kind::kBeginBackward},
                           StepAction{Kind::kLastUnit, 1}, StepAction{Kind::kCheckLoss},
                           StepAction{Kind::kBackward, 0}, StepAction{Kind::kGradientReady, 1},
                           StepAction{Kind::kGradientReady, 0}, StepAction{Kind::kLoad, -1, 1},
-                          StepAction{Kind::kAcquire, 0, 1}, StepAction{Kind::kForward, 0, 1},
-                          StepAction{Kind::kAcquire, 1, 1}, StepAction{Kind::kBeginBackward, -1, 1},
+                          StepAction{Kind::kForward, 0, 1}, StepAction{Kind::kBeginBackward, -1, 1},
                           StepAction{Kind::kLastUnit, 1, 1}, StepAction{Kind::kCheckLoss, -1, 1},
                           StepAction{Kind::kBackward, 0, 1}, StepAction{Kind::kUnscale, -1, 1},
                           StepAction{Kind::kGradientReady, 1, 1},
@@ -86,15 +102,21 @@ TEST(StepPlanTest, EveryShapeKeepsTheOrderThatStrategiesAskFor) {
           }
           const int last_unit = units - 1;
           for (int unit = 0; unit < last_unit; ++unit) {
-            expected.push_back({Kind::kAcquire, unit, m});
+            expected.push_back(Acquire(unit, Direction::kForward, m));
             expected.push_back({Kind::kForward, unit, m});
+            expected.push_back(Release(unit, Direction::kForward, m));
           }
-          expected.push_back({Kind::kAcquire, last_unit, m});
+          expected.push_back(Acquire(last_unit, Direction::kBackward, m));
           expected.push_back({Kind::kBeginBackward, -1, m});
           expected.push_back({Kind::kLastUnit, last_unit, m});
+          expected.push_back(Release(last_unit, Direction::kBackward, m));
           expected.push_back({Kind::kCheckLoss, -1, m});
           for (int unit = last_unit; unit >= 0; --unit) {
-            if (unit < last_unit) expected.push_back({Kind::kBackward, unit, m});
+            if (unit < last_unit) {
+              expected.push_back(Acquire(unit, Direction::kBackward, m));
+              expected.push_back({Kind::kBackward, unit, m});
+              expected.push_back(Release(unit, Direction::kBackward, m));
+            }
             expected.push_back({last ? Kind::kSendGradients : Kind::kGradientReady, unit, m});
           }
           if (has_rows) expected.push_back({Kind::kPushRows, -1, m});
@@ -112,9 +134,10 @@ TEST(StepPlanTest, EveryShapeKeepsTheOrderThatStrategiesAskFor) {
 TEST(StepPlanTest, EvaluationOnlyRunsForward) {
   EXPECT_THAT(EvaluationPlan(2, true),
               ElementsAre(StepAction{Kind::kLoad}, StepAction{Kind::kPrefetchRows},
-                          StepAction{Kind::kLookUpRows}, StepAction{Kind::kAcquire, 0},
-                          StepAction{Kind::kForward, 0}, StepAction{Kind::kAcquire, 1},
-                          StepAction{Kind::kForward, 1}));
+                          StepAction{Kind::kLookUpRows}, Acquire(0, Direction::kForward),
+                          StepAction{Kind::kForward, 0}, Release(0, Direction::kForward),
+                          Acquire(1, Direction::kForward), StepAction{Kind::kForward, 1},
+                          Release(1, Direction::kForward)));
 }
 
 }  // namespace

@@ -58,7 +58,11 @@ class CountingStrategy final : public Strategy {
 
   absl::StatusOr<uint64_t> Start() override { return start_; }
   absl::Status BeginStep(uint64_t clock) override { return inner_.BeginStep(clock - start_); }
-  absl::Status BeforeForward(int unit) override { return inner_.BeforeForward(unit); }
+  absl::Status Acquire(int unit, Direction direction) override {
+    return inner_.Acquire(unit, direction);
+  }
+  void Release(int unit, Direction direction) override { inner_.Release(unit, direction); }
+  ModelParameters parameters() const override { return inner_.parameters(); }
   absl::Status Prefetch(const MicroBatch& batch) override { return inner_.Prefetch(batch); }
   absl::Status LookUp(MicroBatch& batch) override { return inner_.LookUp(batch); }
   absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) override {
@@ -66,6 +70,8 @@ class CountingStrategy final : public Strategy {
     positions_.push_back(position);
     return inner_.BeforeBackward(examples, position);
   }
+  Accumulation GradientStore(int unit) const override { return inner_.GradientStore(unit); }
+  GradientSpans gradients() const override { return inner_.gradients(); }
   absl::Status Withdraw() override {
     ++withdrawn_;
     return inner_.Withdraw();
@@ -88,9 +94,6 @@ class CountingStrategy final : public Strategy {
   void OnCommitted(std::function<void()> committed) { committed_ = std::move(committed); }
   void set_loss_scale(const LossScale& scale) override { inner_.set_loss_scale(scale); }
   absl::optional<LossScale> loss_scale() const override { return inner_.loss_scale(); }
-  ParameterSpans parameters() const override { return inner_.parameters(); }
-  absl::Span<const void* const> rounded_parameters() const override { return {}; }
-  GradientSpans gradients() const override { return inner_.gradients(); }
   StrategyCounters counters() const override { return inner_.counters(); }
 
   const std::vector<uint64_t>& cuts() const { return cuts_; }
@@ -124,15 +127,15 @@ class PoisonedModel final : public Model {
   absl::Status Load(const Batch& batch, MicroBatch& micro_batch) const override {
     return inner_.Load(batch, micro_batch);
   }
-  absl::Status Forward(const LayerContext& context, int unit, ParameterSpans parameters,
+  absl::Status Forward(const LayerContext& context, int unit, const ModelParameters& parameters,
                        MicroBatch& micro_batch) const override {
     return inner_.Forward(context, unit, parameters, micro_batch);
   }
-  absl::Status RunLastUnit(const LayerContext& context, ParameterSpans parameters,
+  absl::Status RunLastUnit(const LayerContext& context, const ModelParameters& parameters,
                            GradientSpans gradients, MicroBatch& micro_batch) const override {
     return inner_.RunLastUnit(context, parameters, gradients, micro_batch);
   }
-  absl::Status Backward(const LayerContext& context, int unit, ParameterSpans parameters,
+  absl::Status Backward(const LayerContext& context, int unit, const ModelParameters& parameters,
                         GradientSpans gradients, MicroBatch& micro_batch) const override {
     const absl::Status status = inner_.Backward(context, unit, parameters, gradients, micro_batch);
     if (unit == 0 && poisons_ > 0) {
@@ -233,9 +236,8 @@ TEST_F(TrainerTest, MicroBatchesMakeUpOneStep) {
   v1::JobSpec spec = MlpSpec();
   spec.mutable_stop()->set_steps(5);
   ASSERT_EQ(Run(spec), absl::OkStatus());
-  const std::vector<absl::Span<const float>> whole(strategy_->parameters().begin(),
-                                                   strategy_->parameters().end());
   const std::unique_ptr<LocalStrategy> reference = std::move(local_);
+  const ParameterSpans whole = reference->replica().parameters();
   double loss = 0;
   for (const auto& report : coordinator_.progress()) loss += report.loss_sum();
 
@@ -261,7 +263,7 @@ TEST_F(TrainerTest, MicroBatchesMakeUpOneStep) {
   }
   for (size_t i = 0; i < whole.size(); ++i) {
     for (size_t j = 0; j < whole[i].size(); ++j) {
-      ASSERT_NEAR(strategy_->parameters()[i][j], whole[i][j], 1e-5);
+      ASSERT_NEAR(local_->replica().parameters()[i][j], whole[i][j], 1e-5);
     }
   }
 }

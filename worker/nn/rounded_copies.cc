@@ -1,0 +1,54 @@
+#include "worker/nn/rounded_copies.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "common/base/round_up.h"
+#include "common/compute/host_ops.h"
+
+namespace muster {
+namespace {
+
+constexpr size_t kLineBytes = 64;
+
+}  // namespace
+
+RoundedCopies::RoundedCopies(absl::Span<const TensorSpec> tensors, const ModelParameters& held)
+    : values_(held.values), rounded_(held.rounded.begin(), held.rounded.end()) {
+  rounded_.resize(tensors.size());
+  const auto bytes_of = [&](size_t i) -> size_t {
+    const bool copied = tensors[i].compute != DType::kF32 && rounded_[i] == nullptr;
+    return copied ? RoundUp(tensors[i].elements() * SizeOf(tensors[i].compute), kLineBytes) : 0;
+  };
+  size_t total = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) total += bytes_of(i);
+  memory_ = HugeMemory(total);
+  std::byte* next = static_cast<std::byte*>(memory_.data());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    units_.resize(std::max<size_t>(units_.size(), tensors[i].unit + 1));
+    const size_t bytes = bytes_of(i);
+    if (bytes == 0) continue;
+    units_[tensors[i].unit].copies.push_back({.elements = tensors[i].elements(),
+                                              .values = values_[i].data(),
+                                              .type = tensors[i].compute,
+                                              .rounded = next});
+    rounded_[i] = next;
+    next += bytes;
+  }
+}
+
+void RoundedCopies::Outdate() {
+  for (Unit& unit : units_) unit.up_to_date = false;
+}
+
+void RoundedCopies::Refresh(int unit) {
+  // The last units of a model may have no tensors.
+  if (unit >= static_cast<int>(units_.size()) || units_[unit].up_to_date) return;
+  HostOps ops;
+  for (const Copy& copy : units_[unit].copies) {
+    ops.Convert(copy.elements, DType::kF32, copy.values, copy.type, copy.rounded);
+  }
+  units_[unit].up_to_date = true;
+}
+
+}  // namespace muster
