@@ -1,9 +1,19 @@
 #include "worker/models/transformer_decoder.h"
 
+#include <cmath>
+#include <string>
+#include <tuple>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "proto/job.pb.h"
+#include "worker/models/local_trainer.h"
+#include "worker/models/model_check.h"
+#include "worker/models/resolve_transformer.h"
 #include "worker/nn/gradient_check.h"
 
 namespace muster {
@@ -42,12 +52,12 @@ TransformerShape Gpt2() {
 class TransformerDecoderTest : public ::testing::TestWithParam<TransformerShape> {
  protected:
   TransformerDecoderTest() : shape_(GetParam()) {
-    for (const TensorSpec& spec : MakeTransformerTensors(shape_).specs) {
+    for (const TensorSpec &spec : MakeTransformerTensors(shape_).specs) {
       std::vector<float> values = RandomValues(spec.elements(), values_.size());
-      for (float& value : values) value *= 0.5f;
+      for (float &value : values) value *= 0.5f;
       values_.push_back(std::move(values));
     }
-    for (const std::vector<float>& values : values_) spans_.push_back(values);
+    for (const std::vector<float> &values : values_) spans_.push_back(values);
   }
 
   static std::vector<int32_t> Tokens(int64_t count) {
@@ -132,6 +142,60 @@ TEST_P(TransformerDecoderTest, NamesTheTensorThatDoesNotFit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, TransformerDecoderTest, ::testing::Values(Gpt2(), Llama()));
+
+// Fields of TransformerSpec: activation, norm, positions, key-value heads,
+// head.
+using Settings = std::tuple<const char *, const char *, const char *, const char *, const char *>;
+class DecoderOfModelTest : public ::testing::TestWithParam<Settings> {};
+
+// The model tells its logits by the losses of all labels.
+TEST_P(DecoderOfModelTest, LogitsAreThoseOfTheForwardPassOfTraining) {
+  const auto [activation, norm, positions, kv_heads, head] = GetParam();
+  const std::string spec =
+      absl::StrCat("transformer { layers: 2 width: 16 heads: 4 context: 7 ", activation, " ", norm,
+                   " ", positions, " ", kv_heads, " ", head, " }");
+  const auto model = MakeModel(
+      spec,
+      {.examples = 10, .context = 7, .vocabulary = 11, .classes = 11, .labels_per_example = 7});
+  ASSERT_NE(model, nullptr);
+  LocalTrainer trainer(*model, 1);
+  std::vector<absl::Span<const float>> spans;
+  for (std::vector<float> &tensor : trainer.parameters()) {
+    absl::c_copy(RandomValues(tensor.size(), spans.size()), tensor.begin());
+    spans.push_back(tensor);
+  }
+  v1::ModelSpec parsed;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(spec, &parsed));
+  const TransformerShape shape = ResolveTransformer(parsed.transformer(), 11).value();
+  const auto decoder = TransformerDecoder::Create(shape, spans).value();
+
+  Batch batch;
+  batch.Clear();
+  batch.examples = 1;
+  batch.tokens = {3, 10, 0, 7, 7, 1, 5};
+  batch.labels.assign(7, -1);
+  for (size_t t = 2; t < batch.tokens.size(); ++t) {
+    const absl::Span<const float> logits =
+        t == 2 ? decoder->Prefill({3, 10, 0}).value() : decoder->Next(batch.tokens[t]).value();
+    double sum = 0;
+    for (const float logit : logits) sum += std::exp(double{logit});
+    for (int32_t label = 0; label < 11; ++label) {
+      batch.labels[t] = label;
+      ASSERT_TRUE(trainer.Evaluate(batch).ok());
+      EXPECT_NEAR(trainer.micro_batch().loss_sum, std::log(sum) - logits[label], 1e-4)
+          << t << ", " << label;
+    }
+    batch.labels[t] = -1;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Settings, DecoderOfModelTest,
+    ::testing::Combine(
+        ::testing::Values("", "activation: SWIGLU feed_forward: 24"),
+        ::testing::Values("", "norm: RMS_NORM no_biases: true"),
+        ::testing::Values("", "positions: ROTARY"), ::testing::Values("", "kv_heads: 2"),
+        ::testing::Values("", "separate_head: true vocabulary: 11 pad_vocabulary_to: 16")));
 
 }  // namespace
 }  // namespace muster
