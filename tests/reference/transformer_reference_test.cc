@@ -206,7 +206,7 @@ TEST_P(TransformerReferenceTest, Logits) {
     decoder->Reset();
     for (int64_t t = 0; t < length_; ++t) {
       const int64_t row = s * length_ + t;
-      const absl::Span<const float> logits = decoder->Next(tokens[row]).value();
+      const absl::Span<const float> logits = decoder->Prefill({tokens[row]}).value();
       for (int64_t v = 0; v < vocabulary_; ++v) {
         EXPECT_NEAR(logits[v], expected[row * vocabulary_ + v], 1e-4) << row << ", " << v;
       }

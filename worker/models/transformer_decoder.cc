@@ -6,10 +6,9 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/kernels/transformer/activation.h"
 #include "common/kernels/transformer/attention.h"
 #include "common/kernels/transformer/rotary.h"
-#include "common/kernels/transformer/token_embedding.h"
+#include "worker/nn/transformer/attention_step.h"
 #include "worker/nn/transformer/compute_context.h"
 
 namespace muster {
@@ -17,6 +16,24 @@ namespace {
 
 // Bounds the memory of a long prompt.
 constexpr int64_t kRowsAtOnce = 256;
+
+// Adds the keys and values of one sequence's tokens to the cache and attends to all of the cache.
+// In f32.
+class CachedAttentionStep final : public AttentionStep {
+ public:
+  explicit CachedAttentionStep(const KeyValueCache<float>& cache) : cache_(cache) {}
+
+  void Forward(const ComputeContext& context, const AttentionShape& shape,
+               const AttentionArrays& arrays) const override {
+    const int64_t first = context.rows.first_position;
+    const auto* qkv = static_cast<const float*>(arrays.qkv);
+    AppendKeyValues(shape, first, qkv, cache_);
+    CachedAttention(shape, first, qkv, cache_, static_cast<float*>(arrays.out));
+  }
+
+ private:
+  const KeyValueCache<float> cache_;
+};
 
 }  // namespace
 
@@ -48,119 +65,62 @@ absl::StatusOr<std::unique_ptr<TransformerDecoder>> TransformerDecoder::Create(
 TransformerDecoder::TransformerDecoder(const TransformerShape& shape, ParameterSpans parameters)
     : shape_(shape),
       tensors_(MakeTransformerTensors(shape)),
-      // In an evaluation, names of branches are of no matter: nothing is dropped.
+      embedding_(shape),
+      // Needs no name for its branch: nothing is dropped in an evaluation.
       norm_(shape, ""),
+      memory_(shape, DType::kF32, Recompute::kNone),
       parameters_(parameters.begin(), parameters.end()),
       capacity_(std::min(shape.context, kMostTokens)),
       // Zero pages, of which only those are taken that tokens come to.
       cache_(static_cast<float*>(std::calloc(
-          shape.layers * 2 * shape.kv_heads * capacity_ * shape.head_dim(), sizeof(float)))),
-      logits_(shape.vocabulary) {
+          shape.layers * 2 * shape.kv_heads * capacity_ * shape.head_dim(), sizeof(float)))) {
   if (shape.tied_head) parameters_[tensors_.head] = parameters_[tensors_.embedding];
   if (shape.positions == TransformerShape::Positions::kRotary) {
     rotary_table_.resize(capacity_ * shape.head_dim());
     FillRotaryTable(capacity_, shape.head_dim(), shape.rotary_base, rotary_table_.data());
   }
-  const int64_t N = std::min(kRowsAtOnce, capacity_);
-  const int64_t C = shape.width;
-  arena_.Begin();
-  const size_t stream = arena_.Reserve<float>(N * C);
-  const size_t normal = arena_.Reserve<float>(N * C);
-  const size_t wide = arena_.Reserve<float>(N * std::max(shape.qkv_width(), shape.up_width()));
-  const size_t inner = arena_.Reserve<float>(N * std::max(shape.feed_forward, C));
-  const size_t branch = arena_.Reserve<float>(N * C);
-  const size_t mean = arena_.Reserve<float>(N);
-  const size_t rstd = arena_.Reserve<float>(N);
-  arena_.Commit();
-  rows_ = {.stream = arena_.At<float>(stream),
-           .normal = arena_.At<float>(normal),
-           .wide = arena_.At<float>(wide),
-           .inner = arena_.At<float>(inner),
-           .branch = arena_.At<float>(branch),
-           .mean = arena_.At<float>(mean),
-           .rstd = arena_.At<float>(rstd)};
+  const float* table = rotary_table_.empty() ? nullptr : rotary_table_.data();
+  for (int64_t l = 0; l < shape.layers; ++l) blocks_.emplace_back(shape, l, table);
 }
 
 const float* TransformerDecoder::Get(int tensor) const {
   return tensor == kNoTensor ? nullptr : parameters_[tensor].data();
 }
 
-void TransformerDecoder::Multiply(const LayerTensors& layer, int64_t rows, int64_t in, int64_t out,
-                                  const float* x, float* y) {
-  ops_.LinearForward({.rows = rows, .in = in, .out = out},
-                     {.x = x, .weight = Get(layer.weight), .bias = Get(layer.bias), .y = y});
+BlockWeights TransformerDecoder::WeightsOf(const BlockTensors& block) const {
+  return {.norm1 = {Get(block.norm1.weight), Get(block.norm1.bias)},
+          .qkv = {Get(block.qkv.weight), Get(block.qkv.bias)},
+          .proj = {Get(block.proj.weight), Get(block.proj.bias)},
+          .norm2 = {Get(block.norm2.weight), Get(block.norm2.bias)},
+          .up = {Get(block.up.weight), Get(block.up.bias)},
+          .down = {Get(block.down.weight), Get(block.down.bias)}};
 }
 
-void TransformerDecoder::Normalise(const LayerTensors& norm, int64_t count, const float* branch) {
-  const ComputeContext context = {
-      .ops = ops_, .rows = {.sequences = 1, .length = count}, .pass = Pass::kEvaluation};
-  norm_.Forward(context, {Get(norm.weight), Get(norm.bias)}, {rows_.stream, branch},
-                {rows_.stream, rows_.mean, rows_.rstd}, rows_.normal);
-}
-
-void TransformerDecoder::Attend(int64_t layer, int64_t count) {
-  const BlockTensors& block = tensors_.blocks[layer];
-  const int64_t C = shape_.width;
-  Multiply(block.qkv, count, C, shape_.qkv_width(), rows_.normal, rows_.wide);
-  AttentionShape attention;
-  attention.B = 1;
-  attention.T = count;
-  attention.H = shape_.heads;
-  attention.KV = shape_.kv_heads;
-  attention.D = shape_.head_dim();
-  if (!rotary_table_.empty()) {
-    RotaryShape rotary;
-    rotary.rows = count;
-    rotary.context = count;
-    rotary.first_position = position_;
-    rotary.heads = shape_.heads + shape_.kv_heads;
-    rotary.head_dim = shape_.head_dim();
-    rotary.stride = shape_.qkv_width();
-    Rotary<float>(rotary, rotary_table_.data(), rows_.wide);
-  }
-  const int64_t layer_size = shape_.kv_heads * capacity_ * shape_.head_dim();
-  KeyValueCache<float> cache;
-  cache.keys = cache_.get() + 2 * layer * layer_size;
-  cache.values = cache.keys + layer_size;
-  cache.capacity = capacity_;
-  AppendKeyValues<float>(attention, position_, rows_.wide, cache);
-  CachedAttention<float>(attention, position_, rows_.wide, cache, rows_.inner);
-  Multiply(block.proj, count, C, C, rows_.inner, rows_.branch);
-}
-
-void TransformerDecoder::FeedForward(int64_t layer, int64_t count) {
-  const BlockTensors& block = tensors_.blocks[layer];
-  const int64_t C = shape_.width;
-  const int64_t F = shape_.feed_forward;
-  Multiply(block.up, count, C, shape_.up_width(), rows_.normal, rows_.wide);
-  if (shape_.activation == TransformerShape::Activation::kSwiGlu) {
-    SwiGlu<float>(count, F, rows_.wide, rows_.inner);
-  } else {
-    Gelu<float>(count * F, rows_.wide, rows_.inner);
-  }
-  Multiply(block.down, count, F, C, rows_.inner, rows_.branch);
-}
-
-void TransformerDecoder::TakeIn(absl::Span<const int32_t> tokens) {
+const float* TransformerDecoder::TakeIn(absl::Span<const int32_t> tokens) {
   const int64_t count = tokens.size();
-  TokenEmbeddingShape embedding;
-  embedding.rows = count;
-  embedding.context = count;
-  embedding.first_position = position_;
-  embedding.width = shape_.width;
-  embedding.vocabulary = shape_.vocabulary;
-  TokenEmbedding<float>(embedding, tokens.data(), Get(tensors_.embedding), Get(tensors_.positions),
-                        rows_.stream);
-  const float* branch = nullptr;
+  const ComputeContext context = {
+      .ops = ops_,
+      .rows = {.sequences = 1, .length = count, .first_position = position_},
+      .pass = Pass::kEvaluation};
+  memory_.Prepare(context.rows, context.pass);
+  float* embedded = memory_.arrays().blocks[0].norm1.sum;
+  embedding_.Forward(context, {.tokens = tokens.data()},
+                     {.table = Get(tensors_.embedding), .positions = Get(tensors_.positions)},
+                     embedded);
+  ResidualStream stream = {.sum = embedded};
+  const int64_t layer_size = shape_.kv_heads * capacity_ * shape_.head_dim();
+  float* keys = cache_.get();
   for (int64_t l = 0; l < shape_.layers; ++l) {
-    Normalise(tensors_.blocks[l].norm1, count, branch);
-    Attend(l, count);
-    branch = rows_.branch;
-    Normalise(tensors_.blocks[l].norm2, count, branch);
-    FeedForward(l, count);
+    const CachedAttentionStep attention(
+        {.keys = keys, .values = keys + layer_size, .capacity = capacity_});
+    stream = blocks_[l].Forward(context, attention, WeightsOf(tensors_.blocks[l]), stream,
+                                memory_.arrays().blocks[l], memory_.arrays().scratch);
+    keys += 2 * layer_size;
   }
-  Normalise(tensors_.norm, count, branch);
+  norm_.Forward(context, {Get(tensors_.norm.weight), Get(tensors_.norm.bias)}, stream,
+                memory_.arrays().head.norm, memory_.arrays().head.norm_out);
   position_ += count;
+  return static_cast<const float*>(memory_.arrays().head.norm_out) + (count - 1) * shape_.width;
 }
 
 absl::Status TransformerDecoder::Check(absl::Span<const int32_t> tokens) const {
@@ -181,19 +141,15 @@ absl::Status TransformerDecoder::Check(absl::Span<const int32_t> tokens) const {
 absl::StatusOr<absl::Span<const float>> TransformerDecoder::Prefill(
     absl::Span<const int32_t> tokens) {
   MUSTER_RETURN_IF_ERROR(Check(tokens));
-  int64_t last = 0;
+  const float* last = nullptr;
   for (size_t first = 0; first < tokens.size(); first += kRowsAtOnce) {
-    const absl::Span<const int32_t> part = tokens.subspan(first, kRowsAtOnce);
-    TakeIn(part);
-    last = static_cast<int64_t>(part.size()) - 1;
+    last = TakeIn(tokens.subspan(first, kRowsAtOnce));
   }
-  Multiply({.weight = tensors_.head}, 1, shape_.width, shape_.vocabulary,
-           rows_.normal + last * shape_.width, logits_.data());
-  return absl::MakeConstSpan(logits_);
-}
-
-absl::StatusOr<absl::Span<const float>> TransformerDecoder::Next(int32_t token) {
-  return Prefill(absl::MakeConstSpan(&token, 1));
+  // Only one row of the memory for logits is touched, and so becomes resident.
+  float* logits = memory_.arrays().head.logits;
+  ops_.LinearForward({.rows = 1, .in = shape_.width, .out = shape_.vocabulary},
+                     {.x = last, .weight = Get(tensors_.head), .y = logits});
+  return absl::MakeConstSpan(logits, shape_.vocabulary);
 }
 
 }  // namespace muster

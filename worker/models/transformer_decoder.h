@@ -10,10 +10,12 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/compute/host_ops.h"
-#include "worker/nn/activation_arena.h"
 #include "worker/nn/layer.h"
 #include "worker/nn/transformer/residual_norm.h"
 #include "worker/nn/transformer/transformer_arrays.h"
+#include "worker/nn/transformer/transformer_block.h"
+#include "worker/nn/transformer/transformer_embedding.h"
+#include "worker/nn/transformer/transformer_memory.h"
 #include "worker/nn/transformer/transformer_shape.h"
 #include "worker/nn/transformer/transformer_tensors.h"
 
@@ -38,9 +40,6 @@ class TransformerDecoder {
   // last few tokens, Reset and begin again.)
   absl::StatusOr<absl::Span<const float>> Prefill(absl::Span<const int32_t> tokens);
 
-  // Prefill of one token.
-  absl::StatusOr<absl::Span<const float>> Next(int32_t token);
-
   // Tokens that it holds at most: those of shape().context, but no more than kMostTokens.
   static constexpr int64_t kMostTokens = 32768;
   int64_t context() const { return capacity_; }
@@ -54,45 +53,31 @@ class TransformerDecoder {
   const TransformerShape& shape() const { return shape_; }
 
  private:
-  // Of the rows that pass at once.
-  struct Rows {
-    float* stream = nullptr;  // [N, C]
-    float* normal = nullptr;  // [N, C]
-    float* wide = nullptr;    // [N, max(Q, U)]
-    float* inner = nullptr;   // [N, max(F, C)]
-    float* branch = nullptr;  // [N, C]
-    float* mean = nullptr;    // [N]
-    float* rstd = nullptr;    // [N]
-  };
-
   TransformerDecoder(const TransformerShape& shape, ParameterSpans parameters);
 
   absl::Status Check(absl::Span<const int32_t> tokens) const;
-  // Takes in at most kRowsAtOnce tokens.
-  void TakeIn(absl::Span<const int32_t> tokens);
-  // Attention of one block, from the normalised rows to the branch.
-  void Attend(int64_t layer, int64_t count);
-  void FeedForward(int64_t layer, int64_t count);
-  void Multiply(const LayerTensors& layer, int64_t rows, int64_t in, int64_t out, const float* x,
-                float* y);
-  void Normalise(const LayerTensors& norm, int64_t count, const float* branch);
+  // Takes in at most kRowsAtOnce tokens and returns the last one's row after the last norm: [C].
+  const float* TakeIn(absl::Span<const int32_t> tokens);
+  BlockWeights WeightsOf(const BlockTensors& block) const;
+  // Returns null where the shape does not have the tensor.
   const float* Get(int tensor) const;
 
   const TransformerShape shape_;
   const TransformerTensors tensors_;
+  const TransformerEmbedding embedding_;
   const ResidualNorm norm_;
   HostOps ops_;
+  TransformerMemory memory_;
   std::vector<absl::Span<const float>> parameters_;
-  std::vector<float> rotary_table_;
-  ActivationArena arena_;
-  Rows rows_;
   const int64_t capacity_;
   // [layers, 2, KV, capacity, D]: keys, then values. Null: there was no memory.
   struct FreeDeleter {
     void operator()(float* memory) const { std::free(memory); }
   };
   const std::unique_ptr<float, FreeDeleter> cache_;
-  std::vector<float> logits_;
+  // Const after construction.
+  std::vector<float> rotary_table_;
+  std::vector<TransformerBlock> blocks_;
   int64_t position_ = 0;
 };
 

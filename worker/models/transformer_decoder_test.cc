@@ -83,7 +83,7 @@ TEST_P(TransformerDecoderTest, OneByOneIsAsAllAtOnce) {
   EXPECT_EQ(decoder->position(), 0);
   std::vector<float> last;
   for (int32_t token : tokens) {
-    const absl::Span<const float> next = decoder->Next(token).value();
+    const absl::Span<const float> next = decoder->Prefill({token}).value();
     last.assign(next.begin(), next.end());
   }
   ASSERT_EQ(last.size(), 11);
@@ -113,7 +113,7 @@ TEST_P(TransformerDecoderTest, PaddingIsOfNoToken) {
   }
   auto padded = TransformerDecoder::Create(shape, spans).value();
   auto plain = TransformerDecoder::Create(shape_, spans_).value();
-  EXPECT_EQ(padded->Next(11).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(padded->Prefill({11}).status().code(), absl::StatusCode::kInvalidArgument);
   const absl::Span<const float> logits = padded->Prefill(Tokens(20)).value();
   const absl::Span<const float> expected = plain->Prefill(Tokens(20)).value();
   ASSERT_EQ(logits.size(), 11);
@@ -123,11 +123,11 @@ TEST_P(TransformerDecoderTest, PaddingIsOfNoToken) {
 TEST_P(TransformerDecoderTest, Refusals) {
   auto decoder = TransformerDecoder::Create(shape_, spans_).value();
   EXPECT_EQ(decoder->Prefill({}).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(decoder->Next(11).status().message(), AllOf(HasSubstr("11")));
-  EXPECT_EQ(decoder->Next(-1).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(decoder->Prefill({11}).status().message(), AllOf(HasSubstr("11")));
+  EXPECT_EQ(decoder->Prefill({-1}).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(decoder->position(), 0);
   ASSERT_TRUE(decoder->Prefill(Tokens(kContext)).ok());
-  EXPECT_EQ(decoder->Next(0).status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(decoder->Prefill({0}).status().code(), absl::StatusCode::kOutOfRange);
   EXPECT_EQ(decoder->position(), kContext);
 
   spans_.pop_back();
@@ -176,7 +176,7 @@ TEST_P(DecoderOfModelTest, LogitsAreThoseOfTheForwardPassOfTraining) {
   batch.labels.assign(7, -1);
   for (size_t t = 2; t < batch.tokens.size(); ++t) {
     const absl::Span<const float> logits =
-        t == 2 ? decoder->Prefill({3, 10, 0}).value() : decoder->Next(batch.tokens[t]).value();
+        t == 2 ? decoder->Prefill({3, 10, 0}).value() : decoder->Prefill({batch.tokens[t]}).value();
     double sum = 0;
     for (const float logit : logits) sum += std::exp(double{logit});
     for (int32_t label = 0; label < 11; ++label) {

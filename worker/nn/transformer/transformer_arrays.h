@@ -12,10 +12,12 @@ namespace muster {
 // ComputeContext::type, that of matrices and of what enters and leaves products. The residual
 // stream, vectors of parameters, and all gradients of parameters are f32.
 
-// The tokens of one micro-batch: B sequences of T tokens, row b T + t being token t of sequence b.
+// The tokens of one micro-batch: B sequences of T tokens, row b T + t being token t of sequence b,
+// at position first_position + t.
 struct TokenRows {
   int64_t sequences = 0;  // B
   int64_t length = 0;     // T
+  int64_t first_position = 0;
 
   int64_t count() const { return sequences * length; }  // N
 };

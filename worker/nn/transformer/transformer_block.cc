@@ -72,6 +72,7 @@ AttentionShape TransformerBlock::AttentionOf(const TokenRows& rows) const {
 RotaryShape TransformerBlock::RotaryOf(const TokenRows& rows) const {
   return {.rows = rows.count(),
           .context = rows.length,
+          .first_position = rows.first_position,
           .heads = shape_.heads + shape_.kv_heads,
           .head_dim = shape_.head_dim(),
           .stride = shape_.qkv_width()};
@@ -88,13 +89,13 @@ void TransformerBlock::ComputeQkv(const ComputeContext& context, const BlockWeig
   context.ops.Rotary(RotaryOf(context.rows), context.type, rotary_table_, activations.qkv);
 }
 
-void TransformerBlock::Attend(const ComputeContext& context,
+void TransformerBlock::Attend(const ComputeContext& context, const AttentionStep& attention,
                               const BlockActivations& activations) const {
-  context.ops.Attention(AttentionOf(context.rows), context.type,
-                        {.qkv = activations.qkv,
-                         .out = activations.attention,
-                         .logsumexp = activations.logsumexp,
-                         .dropout = ProbabilitiesDropout(context)});
+  attention.Forward(context, AttentionOf(context.rows),
+                    {.qkv = activations.qkv,
+                     .out = activations.attention,
+                     .logsumexp = activations.logsumexp,
+                     .dropout = ProbabilitiesDropout(context)});
 }
 
 void TransformerBlock::ComputeUp(const ComputeContext& context, const BlockWeights& weights,
@@ -113,13 +114,14 @@ void TransformerBlock::ComputeUp(const ComputeContext& context, const BlockWeigh
   }
 }
 
-ResidualStream TransformerBlock::Forward(const ComputeContext& context, const BlockWeights& weights,
-                                         const ResidualStream& in,
+ResidualStream TransformerBlock::Forward(const ComputeContext& context,
+                                         const AttentionStep& attention,
+                                         const BlockWeights& weights, const ResidualStream& in,
                                          const BlockActivations& activations,
                                          const BlockScratch& scratch) const {
   norm1_.Forward(context, weights.norm1, in, activations.norm1, activations.norm1_out);
   ComputeQkv(context, weights, activations);
-  Attend(context, activations);
+  Attend(context, attention, activations);
   LinearForward(context.ops, Proj(context), weights.proj, activations.attention, scratch.branch);
   norm2_.Forward(context, weights.norm2, {activations.norm1.sum, scratch.branch}, activations.norm2,
                  activations.norm2_out);
@@ -129,13 +131,14 @@ ResidualStream TransformerBlock::Forward(const ComputeContext& context, const Bl
 }
 
 void TransformerBlock::Again(Recompute recompute, const ComputeContext& context,
-                             const BlockWeights& weights, const BlockActivations& activations,
+                             const AttentionStep& attention, const BlockWeights& weights,
+                             const BlockActivations& activations,
                              const BlockScratch& scratch) const {
   if (recompute == Recompute::kNone) return;
   norm1_.Forward(context, weights.norm1, {activations.norm1.sum, nullptr}, activations.norm1,
                  activations.norm1_out);
   if (recompute == Recompute::kFull) ComputeQkv(context, weights, activations);
-  Attend(context, activations);
+  Attend(context, attention, activations);
   ResidualStream middle = {activations.norm2.sum, nullptr};
   if (recompute == Recompute::kFull) {
     // Not scratch.branch, which holds a gradient by now.
@@ -154,14 +157,15 @@ void TransformerBlock::Again(Recompute recompute, const ComputeContext& context,
   }
 }
 
-void TransformerBlock::Backward(const ComputeContext& context, const BlockWeights& weights,
+void TransformerBlock::Backward(const ComputeContext& context,
+                                const TrainedAttentionStep& attention, const BlockWeights& weights,
                                 const BlockActivations& activations, const BlockScratch& scratch,
                                 float* stream_gradient, const BlockGradients& gradients) const {
   constexpr auto kStream = ResidualNorm::Upstream::kStream;
   BackwardFeedForward(context, weights, activations, scratch, stream_gradient, gradients);
   norm2_.Backward(context, weights.norm2, activations.norm2, kStream, stream_gradient,
                   scratch.branch, gradients.norm2);
-  BackwardAttention(context, weights, activations, scratch, stream_gradient, gradients);
+  BackwardAttention(context, attention, weights, activations, scratch, stream_gradient, gradients);
   norm1_.Backward(context, weights.norm1, activations.norm1, kStream, stream_gradient,
                   scratch.branch, gradients.norm1);
 }
@@ -193,7 +197,9 @@ void TransformerBlock::BackwardFeedForward(const ComputeContext& context,
   context.ops.LinearBackwardInput(up, up_gradient, weights.up.weight, scratch.branch);
 }
 
-void TransformerBlock::BackwardAttention(const ComputeContext& context, const BlockWeights& weights,
+void TransformerBlock::BackwardAttention(const ComputeContext& context,
+                                         const TrainedAttentionStep& attention,
+                                         const BlockWeights& weights,
                                          const BlockActivations& activations,
                                          const BlockScratch& scratch, const float* stream_gradient,
                                          const BlockGradients& gradients) const {
@@ -202,13 +208,13 @@ void TransformerBlock::BackwardAttention(const ComputeContext& context, const Bl
   const Linear proj = Proj(context);
   LinearBackwardWeights(context, proj, branch_gradient, activations.attention, gradients.proj);
   context.ops.LinearBackwardInput(proj, branch_gradient, weights.proj.weight, scratch.inner);
-  context.ops.AttentionBackward(AttentionOf(context.rows), context.type,
-                                {.qkv = activations.qkv,
-                                 .out = activations.attention,
-                                 .logsumexp = activations.logsumexp,
-                                 .dropout = ProbabilitiesDropout(context),
-                                 .dout = scratch.inner,
-                                 .dqkv = scratch.wide});
+  attention.Backward(context, AttentionOf(context.rows),
+                     {.qkv = activations.qkv,
+                      .out = activations.attention,
+                      .logsumexp = activations.logsumexp,
+                      .dropout = ProbabilitiesDropout(context),
+                      .dout = scratch.inner,
+                      .dqkv = scratch.wide});
   if (rotary_table_ != nullptr) {
     context.ops.RotaryBackward(RotaryOf(context.rows), context.type, rotary_table_, scratch.wide);
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "worker/nn/transformer/attention_step.h"
 #include "worker/nn/transformer/compute_context.h"
 #include "worker/nn/transformer/residual_norm.h"
 #include "worker/nn/transformer/transformer_arrays.h"
@@ -15,7 +16,8 @@ namespace muster {
 std::string FeedForwardBranchName(int64_t layer);
 
 // One pre-norm transformer block: x += attention(norm1(x)); x += feed_forward(norm2(x)). The last
-// addition is left to the next unit's norm. Holds shapes only. Thread-safe.
+// addition is left to the next unit's norm. `attention` is the step in which tokens read one
+// another; Backward takes the step that gave Forward's result. Holds shapes only. Thread-safe.
 class TransformerBlock {
  public:
   // `rotary_table` (FillRotaryTable for the shape's context), in the memory of the ops, outlives
@@ -24,34 +26,38 @@ class TransformerBlock {
 
   // Where in.branch is null, in.sum must be activations.norm1.sum. The result is
   // activations.norm2.sum + dropout(scratch.branch).
-  ResidualStream Forward(const ComputeContext& context, const BlockWeights& weights,
-                         const ResidualStream& in, const BlockActivations& activations,
-                         const BlockScratch& scratch) const;
+  ResidualStream Forward(const ComputeContext& context, const AttentionStep& attention,
+                         const BlockWeights& weights, const ResidualStream& in,
+                         const BlockActivations& activations, const BlockScratch& scratch) const;
 
   // Makes what `recompute` names again. Overwrites scratch.inner.
-  void Again(Recompute recompute, const ComputeContext& context, const BlockWeights& weights,
-             const BlockActivations& activations, const BlockScratch& scratch) const;
+  void Again(Recompute recompute, const ComputeContext& context, const AttentionStep& attention,
+             const BlockWeights& weights, const BlockActivations& activations,
+             const BlockScratch& scratch) const;
 
   // Turns stream_gradient, [N, C], from the gradient of the block's result into that of its input,
   // scratch.branch likewise with regard to the branches, and leaves the parameters' gradients as
   // `context` says. Reads all activations.
-  void Backward(const ComputeContext& context, const BlockWeights& weights,
-                const BlockActivations& activations, const BlockScratch& scratch,
-                float* stream_gradient, const BlockGradients& gradients) const;
+  void Backward(const ComputeContext& context, const TrainedAttentionStep& attention,
+                const BlockWeights& weights, const BlockActivations& activations,
+                const BlockScratch& scratch, float* stream_gradient,
+                const BlockGradients& gradients) const;
 
  private:
   void ComputeQkv(const ComputeContext& context, const BlockWeights& weights,
                   const BlockActivations& activations) const;
-  void Attend(const ComputeContext& context, const BlockActivations& activations) const;
+  void Attend(const ComputeContext& context, const AttentionStep& attention,
+              const BlockActivations& activations) const;
   // Makes `up` and `activated`.
   void ComputeUp(const ComputeContext& context, const BlockWeights& weights,
                  const BlockActivations& activations) const;
   void BackwardFeedForward(const ComputeContext& context, const BlockWeights& weights,
                            const BlockActivations& activations, const BlockScratch& scratch,
                            const float* stream_gradient, const BlockGradients& gradients) const;
-  void BackwardAttention(const ComputeContext& context, const BlockWeights& weights,
-                         const BlockActivations& activations, const BlockScratch& scratch,
-                         const float* stream_gradient, const BlockGradients& gradients) const;
+  void BackwardAttention(const ComputeContext& context, const TrainedAttentionStep& attention,
+                         const BlockWeights& weights, const BlockActivations& activations,
+                         const BlockScratch& scratch, const float* stream_gradient,
+                         const BlockGradients& gradients) const;
 
   bool swiglu() const { return shape_.activation == TransformerShape::Activation::kSwiGlu; }
   Linear Qkv(const ComputeContext& context) const;

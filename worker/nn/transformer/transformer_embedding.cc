@@ -5,6 +5,7 @@ namespace muster {
 TokenEmbeddingShape TransformerEmbedding::KernelShape(const TokenRows& rows) const {
   return {.rows = rows.count(),
           .context = rows.length,
+          .first_position = rows.first_position,
           .width = shape_.width,
           .vocabulary = shape_.vocabulary_rows()};
 }

@@ -89,7 +89,7 @@ ResidualStream TransformerUnits::Forward(const TransformerPass& pass, int unit,
     return {.sum = stream};
   }
   if (unit < last_unit()) {
-    return block(unit).Forward(pass.context, BlockWeightsOf(pass, unit), in,
+    return block(unit).Forward(pass.context, attention_, BlockWeightsOf(pass, unit), in,
                                arrays.blocks[unit - 1], arrays.scratch);
   }
   head_.Forward(pass.context, HeadWeightsOf(pass), in, pass.loss, arrays.head);
@@ -129,8 +129,9 @@ void TransformerUnits::Backward(const TransformerPass& pass, int unit,
   }
   const BlockActivations& activations = arrays.blocks[unit - 1];
   const BlockWeights weights = BlockWeightsOf(pass, unit);
-  block(unit).Again(recompute_, context, weights, activations, arrays.scratch);
-  block(unit).Backward(context, weights, activations, arrays.scratch, arrays.stream_gradient,
+  block(unit).Again(recompute_, context, attention_, weights, activations, arrays.scratch);
+  block(unit).Backward(context, attention_, weights, activations, arrays.scratch,
+                       arrays.stream_gradient,
                        BlockGradientsOf(tensors_.blocks[unit - 1], gradients));
 }
 

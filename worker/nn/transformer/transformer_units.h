@@ -6,6 +6,7 @@
 
 #include "worker/nn/layer.h"
 #include "worker/nn/model_parameters.h"
+#include "worker/nn/transformer/attention_step.h"
 #include "worker/nn/transformer/compute_context.h"
 #include "worker/nn/transformer/language_head.h"
 #include "worker/nn/transformer/transformer_arrays.h"
@@ -64,6 +65,7 @@ class TransformerUnits {
   const Recompute recompute_;
   const TransformerTensors tensors_;
   const TransformerEmbedding embedding_;
+  const PlainAttentionStep attention_;
   const LanguageHead head_;
   std::vector<TransformerBlock> blocks_;  // const after construction
 };
