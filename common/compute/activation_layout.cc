@@ -66,11 +66,11 @@ void Walk::TakeHead(LanguageHeadActivations& head) {
   Take(r.N, bytes_.shared, head.norm.mean);
   Take(r.N, bytes_.shared, head.norm.rstd);
   Take(r.N * r.C, bytes_.shared, head.norm_out);
-  const uint64_t usual_rows = r.placement.LogitRows(r.V, r.logits);
+  const uint64_t usual_rows = r.placement.LogitRows(r.V);
   const uint64_t rows = std::min(r.N, r.logit_rows > 0 ? r.logit_rows : usual_rows);
   head.logit_rows = static_cast<int64_t>(rows);
   head.logits = reinterpret_cast<float*>(
-      TakeBytes(rows * r.placement.LogitsStride(r.V) * SizeOf(r.logits), bytes_.logits));
+      TakeBytes(rows * r.placement.LogitsStride(r.V) * sizeof(float), bytes_.logits));
 }
 
 TransformerArrays Walk::TakeAll() {

@@ -26,9 +26,9 @@ struct ActivationPlacement {
 
   // Returns the elements from one row of logits to the next.
   constexpr uint64_t LogitsStride(uint64_t V) const { return RoundUp(V, logits_alignment); }
-  // Returns the tokens whose logits, of V elements of `type`, exist at a time.
-  constexpr uint64_t LogitRows(uint64_t V, DType type) const {
-    const uint64_t rows = most_logits / (LogitsStride(V) * SizeOf(type));
+  // Returns the tokens whose logits, V each in f32, exist at a time.
+  constexpr uint64_t LogitRows(uint64_t V) const {
+    const uint64_t rows = most_logits / (LogitsStride(V) * sizeof(float));
     return std::max<uint64_t>(rows / logit_rows_step, 1) * logit_rows_step;
   }
 };
@@ -58,7 +58,6 @@ struct ActivationRequest {
   uint64_t V = 0;
   // T.
   DType type = DType::kF32;
-  DType logits = DType::kF32;
   // Rows of which logits exist at a time, at most N; 0: those that the placement says.
   uint64_t logit_rows = 0;
   Recompute recompute = Recompute::kNone;

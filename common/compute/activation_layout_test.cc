@@ -88,7 +88,7 @@ std::vector<Array> ArraysOf(const ActivationRequest& r, const TransformerArrays&
                             {"head.norm.mean", head.norm.mean, N * f},
                             {"head.norm.rstd", head.norm.rstd, N * f},
                             {"head.norm_out", head.norm_out, N * r.C * t},
-                            {"logits", head.logits, head.logit_rows * stride * SizeOf(r.logits)},
+                            {"logits", head.logits, head.logit_rows * stride * sizeof(float)},
                             {"branch", scratch.branch, N * r.C * t}};
   if (r.pass == Pass::kTraining) {
     all.push_back({"inner", scratch.inner, N * std::max(r.F, r.C) * t});
@@ -183,7 +183,7 @@ TEST(ActivationLayoutTest, BytesAreThoseOfTheShapes) {
       EXPECT_EQ(bytes.kept, N * L * kept);
       EXPECT_EQ(bytes.shared, N * (shared + head));
       EXPECT_EQ(bytes.scratch, N * scratch);
-      EXPECT_EQ(bytes.logits, 4 * placement.LogitRows(request.V, DType::kF32) * request.V);
+      EXPECT_EQ(bytes.logits, 4 * placement.LogitRows(request.V) * request.V);
     };
     expect(Recompute::kNone, block, 0);
     expect(Recompute::kSelective, products, block - products);
@@ -211,8 +211,6 @@ TEST(ActivationLayoutTest, LogitsAreOfSomeRows) {
   request.placement = kOnDevice;
   EXPECT_EQ(rows(request), 5248);
   EXPECT_LE(ActivationLayout(request).bytes().logits, uint64_t{1} << 30);
-  request.logits = DType::kBf16;
-  EXPECT_EQ(rows(request), 10624);
   request.logit_rows = 100;
   EXPECT_EQ(rows(request), 100);
   request.logit_rows = uint64_t{1} << 40;
@@ -221,16 +219,14 @@ TEST(ActivationLayoutTest, LogitsAreOfSomeRows) {
 
 TEST(ActivationLayoutTest, ManyColumnsHaveTheFewestRows) {
   const uint64_t V = uint64_t{1} << 30;
-  EXPECT_EQ(kOnHost.LogitRows(V, DType::kF32), 1);
-  EXPECT_EQ(kOnDevice.LogitRows(V, DType::kF32), 128);
+  EXPECT_EQ(kOnHost.LogitRows(V), 1);
+  EXPECT_EQ(kOnDevice.LogitRows(V), 128);
 }
 
 TEST(ActivationLayoutTest, RowsOfLogitsBeginOnCacheLinesOfADevice) {
   EXPECT_EQ(kOnHost.LogitsStride(50257), 50257);
   EXPECT_EQ(kOnDevice.LogitsStride(50257), 50304);
-  for (const DType logits : {DType::kF32, DType::kBf16}) {
-    EXPECT_EQ(kOnDevice.LogitRows(50257, logits), kOnDevice.LogitRows(50304, logits));
-  }
+  EXPECT_EQ(kOnDevice.LogitRows(50257), kOnDevice.LogitRows(50304));
 }
 
 }  // namespace

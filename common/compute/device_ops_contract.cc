@@ -121,6 +121,21 @@ TEST_F(DeviceOpsTest, AsksForAFusedProductOnceWhereThereIsNone) {
   EXPECT_TRUE(stream_->Synchronize().ok());
 }
 
+TEST_F(DeviceOpsTest, AsksForNoFusedProductInF32OrOfNarrowRows) {
+  MatmulWithoutGelu matmul;
+  DeviceOps ops({}, *stream_, matmul);
+  void* const x = buffer_.data();
+  void* const y = buffer_.data() + 512;
+  for (const Linear& linear : {Linear{.type = DType::kF32, .rows = 2, .in = 8, .out = 8},
+                               Linear{.type = DType::kBf16, .rows = 2, .in = 7, .out = 7}}) {
+    ops.LinearGelu(linear, {.x = x, .weight = x, .before = y, .after = y});
+    ops.LinearGeluBackwardInput(linear, {.dy = x, .weight = x, .before = x, .dbefore = y});
+  }
+  EXPECT_EQ(matmul.refused, 0);
+  EXPECT_TRUE(ops.fuses_gelu());
+  EXPECT_TRUE(stream_->Synchronize().ok());
+}
+
 TEST_F(DeviceOpsTest, AProductThatFailsFailsTheStream) {
   auto matmul = MakeDeviceMatmul({});
   ASSERT_TRUE(matmul.ok()) << matmul.status();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/compute/device_ops_scratch.h"
 #include "common/kernels/device/device_sizes.h"
 
 namespace muster {
@@ -83,14 +84,13 @@ void TakePassArrays(const DeviceExtents& extents, Cursor& cursor, DeviceMemoryPl
   cursor.TakeRecord(plan.batch.clock);
   if (extents.rotary > 0) cursor.Take(extents.rotary, plan.rotary);
   DeviceScratch& scratch = plan.scratch;
-  cursor.Take(DeviceAttentionBackwardScratch(r.N, r.H), scratch.attention);
-  cursor.Take(DeviceNormBackwardScratch(r.N, r.C), scratch.norm);
-  // Of the gradients of all biases.
-  cursor.Take(DeviceRowSumsScratch(r.N, std::max({r.C, r.Q, r.U})), scratch.row_sums);
+  scratch.ops_bytes = DeviceOpsScratch({.rows = static_cast<int64_t>(r.N),
+                                        .width = static_cast<int64_t>(r.C),
+                                        .heads = static_cast<int64_t>(r.H),
+                                        .biased = static_cast<int64_t>(std::max({r.C, r.Q, r.U})),
+                                        .logit_rows = plan.arrays.head.logit_rows});
+  cursor.TakeBytes(scratch.ops_bytes, scratch.ops);
   cursor.TakeBytes(extents.workspace_bytes, scratch.workspace);
-  cursor.Count(plan.bytes.logits);
-  cursor.Take(plan.arrays.head.logit_rows, scratch.losses);
-  cursor.Take(plan.arrays.head.logit_rows, scratch.correct);
 }
 
 }  // namespace

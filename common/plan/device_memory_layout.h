@@ -62,12 +62,9 @@ struct DeviceBatchArrays {
 
 // What kernels need beside a transformer's arrays.
 struct DeviceScratch {
-  float* losses = nullptr;     // [R], the rows of logits at a time
-  int32_t* correct = nullptr;  // [R]
-  float* attention = nullptr;  // DeviceAttentionBackward's
-  float* norm = nullptr;       // DeviceNormBackward's
-  float* row_sums = nullptr;   // DeviceAddRowSums'
-  void* workspace = nullptr;
+  void* ops = nullptr;  // DeviceOpsScratch's
+  size_t ops_bytes = 0;
+  void* workspace = nullptr;  // of matrix products
 };
 
 // What lasts from step to step.

@@ -195,7 +195,7 @@ TEST(MemoryPlanTest, DevicesHaveWhatTheyCompute) {
   EXPECT_EQ(parts.at("activations"),
             2048 * (6 * (2 * (3 * 384 + 1152 + 2 * 1536) + 4 * (2 * 384 + 4 + 6)) + (4 + 2) * 384 +
                     4 * 2));
-  EXPECT_EQ(parts.at("logits"), 2048 * (256 + 2) * 4);
+  EXPECT_EQ(parts.at("logits"), 2048 * 256 * 4);
   EXPECT_EQ(parts.at("CUDA's own"), 1280 * kMiB);
   EXPECT_EQ(parts.count("NCCL's own"), 0u);
   EXPECT_EQ(ByName(PlanOf(Gpt("workers: 2 compute { device: CUDA }")).device)["NCCL's own"],

@@ -19,7 +19,6 @@ DeviceMemoryPlan PlanDeviceMemory(const TransformerShape& shape, const DevicePar
   activations = ActivationRequestOf(shape, options.type, options.recompute);
   activations.placement = kOnDevice;
   activations.N = options.rows().count();
-  activations.logits = options.logits;
   activations.logit_rows = options.head_rows;
   extents.parameters = parameters.elements();
   if (shape.positions == TransformerShape::Positions::kRotary) {

@@ -99,14 +99,12 @@ TEST(DeviceMemoryPlanTest, SixteenBytesAParameterAndTwoForTheRoundedCopy) {
 TEST(DeviceMemoryPlanTest, OptionsSayHowMuchIsThereAtATime) {
   DeviceComputeOptions options = Options();
   options.recompute = Recompute::kSelective;
-  options.logits = DType::kBf16;
   options.head_rows = 100;
   const DeviceMemoryPlan plan = PlanOf(Gpt2Small(), options);
   EXPECT_EQ(plan.arrays.blocks[0].norm1_out, plan.arrays.blocks[1].norm1_out);
   EXPECT_NE(plan.arrays.blocks[0].qkv, plan.arrays.blocks[1].qkv);
   EXPECT_EQ(plan.arrays.head.logit_rows, 100);
-  // The losses of the rows, and what was predicted right, are beside their logits.
-  EXPECT_EQ(plan.bytes.logits, 100 * 50304 * 2 + 2 * 512);
+  EXPECT_EQ(plan.bytes.logits, 100 * 50304 * 4);
 }
 
 TEST(DeviceMemoryPlanTest, EveryByteIsCountedAndArraysAreAligned) {

@@ -20,7 +20,7 @@ enum class OptimizerPlace {
 // How a transformer is computed on a device, and how much at a time.
 struct DeviceComputeOptions {
   // Of matrices and what enters and leaves products: kF32, kBf16 or kF16. Master weights, gradients
-  // of parameters, the residual stream, norms and the loss are f32 in any case.
+  // of parameters, the residual stream, norms, logits and the loss are f32 in any case.
   DType type = DType::kBf16;
   Recompute recompute = Recompute::kNone;
   // The largest micro-batch.
@@ -28,8 +28,6 @@ struct DeviceComputeOptions {
   int64_t length = 0;
   // Rows of which logits exist at a time; 0: as many as make 1 GiB of them.
   int64_t head_rows = 0;
-  // Of logits: kF32, or `type` for half the traffic at the price of rounded logits.
-  DType logits = DType::kF32;
   // GELU within the product before it, and its gradient within the product after it: saves two
   // passes over the widest array, where the library has such products. Only in 16-bit types: next
   // to a product in f32 such a pass is short. Without it, so always in f32, recomputation gives the

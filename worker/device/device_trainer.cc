@@ -55,11 +55,6 @@ absl::Status CheckOptions(const DeviceTrainerOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("a device computes in f32, bf16 or f16, not ", Name(compute.type)));
   }
-  if (compute.logits != DType::kF32 && compute.logits != compute.type) {
-    return absl::InvalidArgumentError(absl::StrCat("logits are f32 or of the computation's type, ",
-                                                   Name(compute.type), ", not ",
-                                                   Name(compute.logits)));
-  }
   if (compute.sequences < 1 || compute.length < 1 || compute.length > shape.context) {
     return absl::InvalidArgumentError(absl::StrCat(
         "micro-batches of ", compute.sequences, " sequences of ", compute.length,
@@ -196,8 +191,15 @@ absl::Status DeviceTrainer::Allocate() {
   matmul.workspace = plan_.scratch.workspace;
   matmul.workspace_bytes = options_.compute.workspace_bytes;
   MUSTER_ASSIGN_OR_RETURN(matmul_, MakeDeviceMatmul(matmul));
-  transformer_ = std::make_unique<DeviceTransformer>(options_.shape, parameters_, options_.compute,
-                                                     plan_, options_.seed, *matmul_);
+  ops_ = std::make_unique<DeviceOps>(
+      DeviceOpsOptions{.scratch = plan_.scratch.ops,
+                       .scratch_bytes = plan_.scratch.ops_bytes,
+                       .gelu = options_.compute.fuse_gelu ? DeviceOpsOptions::Gelu::kFused
+                                                          : DeviceOpsOptions::Gelu::kApart},
+      *stream_, *matmul_);
+  units_ =
+      std::make_unique<TransformerUnits>(options_.shape, options_.compute.recompute, plan_.rotary);
+  PlaceTensors();
   if (communicator_ != nullptr) {
     const std::vector<GradientBucket> buckets =
         MakeBucketPlan(parameters_.layout(), parameters_.padded(), options_.buckets);
@@ -216,6 +218,20 @@ absl::Status DeviceTrainer::UploadRotaryTable() {
   FillRotaryTable(shape.context, shape.head_dim(), shape.rotary_base, table.data());
   stream_->CopyToDevice(plan_.rotary, table.data(), table.size() * sizeof(float));
   return stream_->Synchronize();
+}
+
+void DeviceTrainer::PlaceTensors() {
+  const DeviceState& state = plan_.state;
+  const size_t tensors = parameters_.tensors().specs.size();
+  for (int t = 0; t < static_cast<int>(tensors); ++t) {
+    const uint64_t offset = parameters_.offset(t);
+    const size_t elements = parameters_.elements_of(t);
+    weights_.emplace_back(state.weights + offset, elements);
+    gradients_.emplace_back(state.gradients + offset, elements);
+    if (state.rounded == nullptr) continue;
+    rounded_.push_back(static_cast<const std::byte*>(state.rounded) +
+                       offset * SizeOf(options_.compute.type));
+  }
 }
 
 float* DeviceTrainer::SpaceOf(DeviceSpace space) const {
@@ -309,14 +325,35 @@ std::vector<int> DeviceTrainer::SegmentEnds(bool divided) const {
   return units;
 }
 
-absl::Status DeviceTrainer::QueueSegment(const TokenRows& rows, int first, int last) {
-  if (first == options_.shape.units() - 1) {
-    MUSTER_RETURN_IF_ERROR(transformer_->Forward(*stream_, rows, Pass::kTraining));
+TransformerPass DeviceTrainer::PassOf(const TokenRows& rows, Pass pass) const {
+  const DeviceState& state = plan_.state;
+  const DeviceBatchArrays& batch = plan_.batch;
+  return {.context = {.ops = *ops_,
+                      .type = options_.compute.type,
+                      .rows = rows,
+                      .pass = pass,
+                      .seed = options_.seed,
+                      .clock = batch.clock,
+                      .loss_scale = state.loss_scale,
+                      // BeginStep has zeroed them.
+                      .gradients = Accumulation::kAdd},
+          .parameters = {weights_, rounded_},
+          .tokens = {.tokens = batch.tokens, .order = batch.token_order},
+          .loss = {.labels = batch.labels,
+                   .sums = pass == Pass::kTraining ? state.sums : state.evaluation_sums},
+          .arrays = plan_.arrays};
+}
+
+void DeviceTrainer::QueueSegment(const TokenRows& rows, int first, int last) {
+  const TransformerPass pass = PassOf(rows, Pass::kTraining);
+  const int last_unit = options_.shape.units() - 1;
+  if (first == last_unit) {
+    ResidualStream stream;
+    for (int unit = 0; unit < last_unit; ++unit) stream = units_->Forward(pass, unit, stream);
+    units_->RunLastUnit(pass, stream, gradients_);
+    --first;
   }
-  for (int unit = first; unit >= last; --unit) {
-    MUSTER_RETURN_IF_ERROR(transformer_->Backward(*stream_, rows, unit));
-  }
-  return absl::OkStatus();
+  for (int unit = first; unit >= last; --unit) units_->Backward(pass, unit, gradients_);
 }
 
 absl::Status DeviceTrainer::RunMicroBatch(const TokenRows& rows, bool divided, bool reduce) {
@@ -329,28 +366,31 @@ absl::Status DeviceTrainer::RunMicroBatch(const TokenRows& rows, bool divided, b
   Graphs& of_extents = found == graphs_.end() ? none : *found->second;
   Graphs::Captured& graphs = divided ? of_extents.divided : of_extents.whole;
   const std::vector<int> ends = SegmentEnds(divided);
-  const bool fused = transformer_->FusesGelu();
+  const bool fused = ops_->fuses_gelu();
   int first = options_.shape.units() - 1;
   for (size_t i = 0; i < ends.size(); ++i) {
     const int last = ends[i];
     if (!graphs.ran) {
-      MUSTER_RETURN_IF_ERROR(QueueSegment(rows, first, last));
+      QueueSegment(rows, first, last);
     } else {
       if (graphs.segments.size() == i) {
         MUSTER_ASSIGN_OR_RETURN(auto graph,
                                 DeviceGraph::Capture(*stream_, [this, rows, first, last] {
-                                  return QueueSegment(rows, first, last);
+                                  QueueSegment(rows, first, last);
+                                  return absl::OkStatus();
                                 }));
         graphs.segments.push_back(std::move(graph));
       }
       graphs.segments[i]->Launch(*stream_);
     }
+    // Nothing of a pass that failed leaves.
+    MUSTER_RETURN_IF_ERROR(stream_->status());
     if (reduce) reducer_->UnitReady(*stream_, last);
     first = last - 1;
   }
   // Where a fused product proved impossible, what takes its place has not run yet.
-  graphs.ran = graphs.ran || transformer_->FusesGelu() == fused;
-  return stream_->status();
+  graphs.ran = graphs.ran || ops_->fuses_gelu() == fused;
+  return absl::OkStatus();
 }
 
 size_t DeviceTrainer::extents_with_graphs() const {
@@ -379,12 +419,12 @@ absl::Status DeviceTrainer::WarmUp() {
     bool fused = false;
     do {
       // Where a fused product proves impossible, what takes its place is measured, too.
-      fused = transformer_->FusesGelu();
+      fused = ops_->fuses_gelu();
       matmul_->StartMeasuring();
       const absl::Status status = run(divided);
       matmul_->StopMeasuring();
       MUSTER_RETURN_IF_ERROR(status);
-    } while (transformer_->FusesGelu() != fused);
+    } while (ops_->fuses_gelu() != fused);
     MUSTER_RETURN_IF_ERROR(run(divided));
   }
   return stream_->Synchronize();
@@ -509,7 +549,11 @@ absl::StatusOr<DeviceStepResult> DeviceTrainer::Evaluate(const Batch& batch) {
   auto* results = reinterpret_cast<Results*>(pinned_.data());
   stream_->Fill(sums, 0, sizeof(DeviceHeadSums));
   MUSTER_RETURN_IF_ERROR(batches_->Copy(*stream_, batch, {}));
-  MUSTER_RETURN_IF_ERROR(transformer_->Forward(*stream_, rows, Pass::kEvaluation));
+  const TransformerPass pass = PassOf(rows, Pass::kEvaluation);
+  ResidualStream stream;
+  for (int unit = 0; unit < options_.shape.units(); ++unit) {
+    stream = units_->Forward(pass, unit, stream);
+  }
   stream_->CopyToHost(&results->sums, sums, sizeof(DeviceHeadSums));
   MUSTER_RETURN_IF_ERROR(stream_->Synchronize());
   result.loss_sum = results->sums.loss;

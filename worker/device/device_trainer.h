@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
+#include "common/compute/device_ops.h"
 #include "common/device/device.h"
 #include "common/device/matmul/device_matmul.h"
 #include "common/kernels/device/device_optimizer.h"
@@ -22,9 +23,9 @@
 #include "worker/device/device_memory_plan.h"
 #include "worker/device/device_options.h"
 #include "worker/device/device_parameters.h"
-#include "worker/device/device_transformer.h"
 #include "worker/nn/loss_scaler.h"
 #include "worker/nn/transformer/transformer_shape.h"
+#include "worker/nn/transformer/transformer_units.h"
 #include "worker/strategy/bucket_plan.h"
 #include "worker/strategy/series_position.h"
 
@@ -186,6 +187,8 @@ class DeviceTrainer {
 
   absl::Status Allocate();
   absl::Status UploadRotaryTable();
+  // Fills the arrays by tensor.
+  void PlaceTensors();
   float* SpaceOf(DeviceSpace space) const;
   // The copies for matrix products, of elements [begin, begin + count).
   void Round(uint64_t begin, uint64_t count);
@@ -194,8 +197,9 @@ class DeviceTrainer {
   // Returns the last unit of each backward segment: all of backward, or, `divided`, the units up to
   // where the host has a bucket to send.
   std::vector<int> SegmentEnds(bool divided) const;
-  // Queues forward (before the first segment) and backward of units [last, first].
-  absl::Status QueueSegment(const TokenRows& rows, int first, int last);
+  TransformerPass PassOf(const TokenRows& rows, Pass pass) const;
+  // Queues units [last, first] of backward; with the last unit of all, forward before it.
+  void QueueSegment(const TokenRows& rows, int first, int last);
   absl::Status RunMicroBatch(const TokenRows& rows, bool divided, bool reduce);
   // The gradients' norm, and what follows from it.
   void QueueDecision();
@@ -216,7 +220,12 @@ class DeviceTrainer {
   std::unique_ptr<DeviceStream> stream_;
   std::unique_ptr<DeviceBatches> batches_;
   std::unique_ptr<DeviceMatmul> matmul_;
-  std::unique_ptr<DeviceTransformer> transformer_;
+  std::unique_ptr<DeviceOps> ops_;
+  std::unique_ptr<TransformerUnits> units_;
+  // By tensor, where it lies in the flat spaces; none rounded in f32.
+  std::vector<absl::Span<const float>> weights_;
+  std::vector<const void*> rounded_;
+  std::vector<absl::Span<float>> gradients_;
   std::unique_ptr<DeviceGradientReducer> reducer_;
   absl::flat_hash_map<Extents, std::unique_ptr<Graphs>> graphs_;
   // Of RunUpdate; the first time kernels are launched one by one, as for micro-batches.

@@ -81,6 +81,21 @@ TEST_F(DeviceTrainerProductsTest, WhatTakesAFusedProductsPlaceIsMeasuredToo) {
   EXPECT_EQ(trainer_->extents_with_graphs(), 1);
 }
 
+// cuBLASLt's fast kernels read and write rows that begin at multiples of 16 bytes alone.
+TEST_F(DeviceTrainerProductsTest, RowsOfLogitsAreAlignedWhateverTheVocabulary) {
+  ASSERT_TRUE(trainer_->WarmUp().ok());
+  int of_logits = 0;
+  for (const MatmulProblem& p : products.measured) {
+    const bool writes_logits = p.n == kVocabulary;
+    if (!writes_logits && p.m != kVocabulary && p.k != kVocabulary) continue;
+    ++of_logits;
+    const size_t bytes = writes_logits ? p.c_stride * SizeOf(p.out) : p.a_stride * SizeOf(p.in);
+    EXPECT_GT(bytes, 0) << Describe(p);
+    EXPECT_EQ(bytes % 16, 0) << Describe(p);
+  }
+  EXPECT_EQ(of_logits, 3);
+}
+
 TEST_F(DeviceTrainerProductsTest, NothingRunsForTheFirstTimeInACapture) {
   const Batch batch = RandomSequences(kSequences, kLength, kVocabulary, 1);
   ASSERT_TRUE(trainer_->BeginStep(0).ok());

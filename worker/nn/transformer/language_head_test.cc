@@ -424,7 +424,7 @@ Results<T> ByOperations(const Inputs<T>& in, int64_t R, const LayerContext& laye
     ops.LinearBackwardInput(linear, logits.data(), in.head.data(), dout.data() + first * C);
   }
   // The norm again, for its statistics.
-  const ResidualNorm norm(in.shape, "");
+  const ResidualNorm norm(in.shape, "branch");
   const ComputeContext context = {
       .ops = ops, .type = type, .rows = in.rows, .gradients = Accumulation::kWrite};
   const float* const bias = in.bias.empty() ? nullptr : in.bias.data();

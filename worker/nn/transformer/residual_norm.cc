@@ -44,20 +44,20 @@ void ResidualNorm::Backward(const ComputeContext& context, const NormWeights& we
     context.ops.Zero(shape_.width, gradients.weight);
     if (gradients.bias != nullptr) context.ops.Zero(shape_.width, gradients.bias);
   }
-  context.ops.NormBackward(
-      KernelShape(context.rows), context.type,
-      {.sum = kept.sum,
-       .gain = weights.gain,
-       .mean = kept.mean,
-       .rstd = kept.rstd,
-       .dout = branch_gradient,
-       .dsum = upstream == Upstream::kStream ? stream_gradient : nullptr,
-       .dropout = DropoutOf(context, branch_name_, shape_.dropout),
-       .rows_per_example = context.rows.length},
-      {.dx = stream_gradient,
-       .dbranch = StreamIsBranch(context.type, shape_) ? nullptr : branch_gradient,
-       .gain = gradients.weight,
-       .bias = gradients.bias});
+  const bool makes_branch = !branch_name_.empty() && !StreamIsBranch(context.type, shape_);
+  context.ops.NormBackward(KernelShape(context.rows), context.type,
+                           {.sum = kept.sum,
+                            .gain = weights.gain,
+                            .mean = kept.mean,
+                            .rstd = kept.rstd,
+                            .dout = branch_gradient,
+                            .dsum = upstream == Upstream::kStream ? stream_gradient : nullptr,
+                            .dropout = DropoutOf(context, branch_name_, shape_.dropout),
+                            .rows_per_example = context.rows.length},
+                           {.dx = stream_gradient,
+                            .dbranch = makes_branch ? branch_gradient : nullptr,
+                            .gain = gradients.weight,
+                            .bias = gradients.bias});
 }
 
 const void* ResidualNorm::BranchGradient(DType type, const TransformerShape& shape,

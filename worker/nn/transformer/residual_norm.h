@@ -14,7 +14,8 @@ namespace muster {
 // before every branch and before the head. Holds shapes only. Thread-safe.
 class ResidualNorm {
  public:
-  // `branch_name` keys the dropout of the branch that comes in, such as "block3.attention".
+  // `branch_name` keys the dropout of the branch that comes in, such as "block3.attention";
+  // empty where no branch comes in, or in evaluations alone.
   ResidualNorm(const TransformerShape& shape, std::string branch_name);
 
   // kept.sum = in.sum + dropout(in.branch); out, T [N, C], = norm(kept.sum). Without a branch
@@ -31,8 +32,8 @@ class ResidualNorm {
   };
 
   // Makes of branch_gradient, T [N, C], which is that of `out`, the gradient of in.branch, unless
-  // that is the stream's (BranchGradient); stream_gradient becomes that of in.sum. Leaves the
-  // parameters' gradients as `context` says.
+  // that is the stream's (BranchGradient) or there is no branch; stream_gradient becomes that of
+  // in.sum. Leaves the parameters' gradients as `context` says.
   void Backward(const ComputeContext& context, const NormWeights& weights,
                 const NormActivations& kept, Upstream upstream, float* stream_gradient,
                 void* branch_gradient, const LayerGradients& gradients) const;

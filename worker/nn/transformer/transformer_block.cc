@@ -42,7 +42,7 @@ TransformerBlock::TransformerBlock(const TransformerShape& shape, int64_t layer,
     : shape_(shape),
       probabilities_name_(ProbabilitiesName(layer)),
       rotary_table_(rotary_table),
-      norm1_(shape, FeedForwardBranchName(layer - 1)),
+      norm1_(shape, layer == 0 ? "" : FeedForwardBranchName(layer - 1)),
       norm2_(shape, AttentionBranchName(layer)) {}
 
 Linear TransformerBlock::Qkv(const ComputeContext& context) const {
