@@ -83,7 +83,7 @@ void DeviceOps::Convert(int64_t n, DType from, const void* x, DType to, void* y)
 
 void DeviceOps::Embed(const TokenEmbeddingShape& shape, const EmbeddingTokens& tokens,
                       const float* table, const float* positions, float* out) {
-  DeviceTokenEmbedding(stream_, shape, DType::kF32, tokens.tokens, table, positions, out);
+  DeviceTokenEmbedding(stream_, shape, tokens.tokens, table, positions, out);
 }
 
 void DeviceOps::EmbedBackward(const TokenEmbeddingShape& shape, const EmbeddingTokens& tokens,
@@ -93,7 +93,7 @@ void DeviceOps::EmbedBackward(const TokenEmbeddingShape& shape, const EmbeddingT
 }
 
 void DeviceOps::Dropout(const OpDropout& dropout, int64_t examples, int64_t size, float* x) {
-  DeviceDropoutForward(stream_, DType::kF32, ForKernels(dropout), examples, size, x, x);
+  DeviceDropoutForward(stream_, ForKernels(dropout), examples, size, x, x);
 }
 
 void DeviceOps::Norm(const NormShape& shape, DType type, const OpNormInputs& in,

@@ -8,6 +8,7 @@
 #include "common/compute/device_ops.h"
 #include "common/compute/device_ops_scratch.h"
 #include "common/compute/ops_contract.h"
+#include "common/kernels/device/device_attention.h"
 #include "common/kernels/device/device_embedding.h"
 
 namespace muster {
@@ -15,13 +16,13 @@ namespace {
 
 // Sizes of the largest cases.
 constexpr DeviceOpsExtents kExtents = {
-    .rows = 700, .width = 257, .heads = 4, .biased = 129, .logit_rows = 6};
+    .rows = 9000, .width = 1288, .heads = 6, .biased = 264, .logit_rows = 7};
 
 class DeviceOpsUnderTest final : public OpsUnderTest {
  public:
   static absl::StatusOr<std::unique_ptr<OpsUnderTest>> Create(DeviceOpsOptions options) {
-    MUSTER_RETURN_IF_ERROR(OpenDevice(0).status());
     auto made = std::make_unique<DeviceOpsUnderTest>();
+    MUSTER_ASSIGN_OR_RETURN(made->device_, OpenDevice(0));
     MUSTER_ASSIGN_OR_RETURN(made->stream_, DeviceStream::Create());
     MUSTER_ASSIGN_OR_RETURN(made->matmul_, MakeDeviceMatmul({}));
     options.scratch_bytes = DeviceOpsScratch(kExtents);
@@ -37,6 +38,10 @@ class DeviceOpsUnderTest final : public OpsUnderTest {
     buffers_.push_back(*std::move(buffer));
     return buffers_.back().data();
   }
+  bool Takes(const AttentionShape& shape, DType type) const override {
+    return DeviceAttentionTakes(shape) &&
+           DeviceAttentionSharedBytes(shape, type) <= device_.shared_memory_per_block_optin;
+  }
   std::vector<int32_t> TokenOrder(const std::vector<int32_t>& tokens, int64_t vocabulary) override {
     std::vector<int32_t> counts(vocabulary), order(TokenOrderSize(tokens.size()));
     FillTokenOrder(tokens, absl::MakeSpan(counts), absl::MakeSpan(order));
@@ -44,6 +49,7 @@ class DeviceOpsUnderTest final : public OpsUnderTest {
   }
 
  private:
+  DeviceProperties device_;
   // Before the stream, which does what is left of its work when it goes.
   std::vector<DeviceBuffer> buffers_;
   std::unique_ptr<DeviceStream> stream_;
@@ -63,7 +69,9 @@ constexpr OpsImplementation kApart = {"DeviceWithGeluApart",
                                       OpsImplementation::Match::kClose};
 
 INSTANTIATE_TEST_SUITE_P(Device, OpsContractTest, AllTypesOf(kFused), NameOfOpsTest);
-INSTANTIATE_TEST_SUITE_P(DeviceWithGeluApart, OpsContractTest, AllTypesOf(kApart), NameOfOpsTest);
+INSTANTIATE_TEST_SUITE_P(Device, OpsGeluContractTest, AllTypesOf(kFused), NameOfOpsTest);
+INSTANTIATE_TEST_SUITE_P(DeviceWithGeluApart, OpsGeluContractTest, AllTypesOf(kApart),
+                         NameOfOpsTest);
 
 // Says that there are no products with GELU in them, and counts the others.
 class MatmulWithoutGelu final : public DeviceMatmul {

@@ -29,6 +29,7 @@ absl::StatusOr<std::unique_ptr<OpsUnderTest>> MakeHostOps() {
 constexpr OpsImplementation kHost = {"Host", MakeHostOps, OpsImplementation::Match::kBits};
 
 INSTANTIATE_TEST_SUITE_P(Host, OpsContractTest, AllTypesOf(kHost), NameOfOpsTest);
+INSTANTIATE_TEST_SUITE_P(Host, OpsGeluContractTest, AllTypesOf(kHost), NameOfOpsTest);
 
 }  // namespace
 }  // namespace muster

@@ -26,6 +26,8 @@ class OpsUnderTest {
   virtual Ops& ops() = 0;
   // Lives as long as this.
   virtual void* Allocate(size_t bytes) = 0;
+  // Returns whether this machine's hardware has room for the shape.
+  virtual bool Takes(const AttentionShape&, DType) const { return true; }
   // Returns EmbeddingTokens::order, on the host; empty where the ops do not want it.
   virtual std::vector<int32_t> TokenOrder(const std::vector<int32_t>& tokens,
                                           int64_t vocabulary) = 0;
@@ -79,6 +81,7 @@ class OpsContractTest : public testing::TestWithParam<std::tuple<OpsImplementati
   void SetUp() override;
 
   Ops& ops() { return made_->ops(); }
+  bool Takes(const AttentionShape& shape) const { return made_->Takes(shape, type()); }
   DType type() const { return std::get<DType>(GetParam()); }
   const OpsTraits& traits() { return ops().traits(); }
 
@@ -115,9 +118,15 @@ class OpsContractTest : public testing::TestWithParam<std::tuple<OpsImplementati
   };
   void Expect(const void* got, const HostArray& wanted, const Bounds& bounds,
               const std::string& what);
-  // Or ‖got - wanted‖ <= bound · ‖wanted‖.
-  void ExpectNormwise(const void* got, const HostArray& wanted, double bound,
-                      const std::string& what);
+  // Or ‖got - wanted‖ <= bound · ‖wanted‖ over the columns [begin, end) of rows of `stride`
+  // elements, and NaNs stand for NaNs everywhere.
+  struct Columns {
+    int64_t stride = 1;
+    int64_t begin = 0;
+    int64_t end = 1;
+  };
+  void ExpectNormwise(const void* got, const HostArray& wanted, const Columns& columns,
+                      double bound, const std::string& what);
 
  private:
   void* Copied(const void* data, size_t bytes);
@@ -125,6 +134,9 @@ class OpsContractTest : public testing::TestWithParam<std::tuple<OpsImplementati
 
   std::unique_ptr<OpsUnderTest> made_;
 };
+
+// The part of the contract that depends on how products with GELU in them are made.
+class OpsGeluContractTest : public OpsContractTest {};
 
 // Returns names for INSTANTIATE_TEST_SUITE_P.
 inline auto AllTypesOf(const OpsImplementation& implementation) {

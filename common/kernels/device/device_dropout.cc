@@ -6,14 +6,13 @@
 namespace muster {
 namespace {
 
-template <typename T>
 struct DropoutOp {
   static constexpr const char* kName = "dropout";
 
   DeviceDropout dropout;
   int64_t size;
-  const T* x;
-  T* y;
+  const float* x;
+  float* y;
 
   template <int N>
   MUSTER_DEVICE void Do(int64_t i) const {
@@ -29,14 +28,10 @@ struct DropoutOp {
 
 }  // namespace
 
-void DeviceDropoutForward(DeviceStream& stream, DType type, const DeviceDropout& dropout,
-                          int64_t examples, int64_t size, const void* x, void* y) {
-  WithStorageType(type, [&](auto zero) {
-    using T = decltype(zero);
-    const bool packed = size % 8 == 0 && IsAligned16(x) && IsAligned16(y);
-    ForElements(stream, examples * size, packed,
-                DropoutOp<T>{dropout, size, static_cast<const T*>(x), static_cast<T*>(y)});
-  });
+void DeviceDropoutForward(DeviceStream& stream, const DeviceDropout& dropout, int64_t examples,
+                          int64_t size, const float* x, float* y) {
+  const bool packed = size % 8 == 0 && IsAligned16(x) && IsAligned16(y);
+  ForElements(stream, examples * size, packed, DropoutOp{dropout, size, x, y});
 }
 
 }  // namespace muster

@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "common/kernels/transformer/dropout.h"
-#include "common/tensor/dtype.h"
 
 namespace muster {
 
@@ -34,10 +33,10 @@ inline DeviceDropout DropoutOnDevice(const DropoutMask& mask, const DropoutClock
 }
 
 // y = x · factor for `examples` examples of `size` elements, dense; example i has the global index
-// first_example + i. y may be x. Backward is the same on gradients. Types: f32, bf16, f16.
+// first_example + i. y may be x. Backward is the same on gradients.
 // REQUIRES: dropout.clock is not null.
-void DeviceDropoutForward(DeviceStream& stream, DType type, const DeviceDropout& dropout,
-                          int64_t examples, int64_t size, const void* x, void* y);
+void DeviceDropoutForward(DeviceStream& stream, const DeviceDropout& dropout, int64_t examples,
+                          int64_t size, const float* x, float* y);
 
 }  // namespace muster
 

@@ -5,7 +5,6 @@
 namespace muster {
 namespace {
 
-template <typename T>
 struct EmbeddingOp {
   static constexpr const char* kName = "token embedding";
 
@@ -13,8 +12,8 @@ struct EmbeddingOp {
   int64_t context;
   int64_t first_position;
   const int32_t* tokens;
-  const T* table;
-  const T* positions;
+  const float* table;
+  const float* positions;
   float* out;
 
   template <int N>
@@ -110,18 +109,14 @@ struct PositionGradientOp {
 
 }  // namespace
 
-void DeviceTokenEmbedding(DeviceStream& stream, const TokenEmbeddingShape& shape, DType type,
-                          const int32_t* tokens, const void* table, const void* positions,
+void DeviceTokenEmbedding(DeviceStream& stream, const TokenEmbeddingShape& shape,
+                          const int32_t* tokens, const float* table, const float* positions,
                           float* out) {
-  WithStorageType(type, [&](auto zero) {
-    using T = decltype(zero);
-    const bool packed =
-        shape.width % 8 == 0 && IsAligned16(table) && IsAligned16(positions) && IsAligned16(out);
-    ForElements(
-        stream, shape.rows * shape.width, packed,
-        EmbeddingOp<T>{shape.width, shape.context, shape.first_position, tokens,
-                       static_cast<const T*>(table), static_cast<const T*>(positions), out});
-  });
+  const bool packed =
+      shape.width % 8 == 0 && IsAligned16(table) && IsAligned16(positions) && IsAligned16(out);
+  ForElements(
+      stream, shape.rows * shape.width, packed,
+      EmbeddingOp{shape.width, shape.context, shape.first_position, tokens, table, positions, out});
 }
 
 void DeviceTokenEmbeddingBackward(DeviceStream& stream, const TokenEmbeddingShape& shape,

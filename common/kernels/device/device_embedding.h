@@ -6,16 +6,15 @@
 #include "absl/types/span.h"
 #include "common/kernels/device/device_sizes.h"
 #include "common/kernels/transformer/token_embedding.h"
-#include "common/tensor/dtype.h"
 
 namespace muster {
 
 class DeviceStream;
 
-// common/kernels/transformer/token_embedding.h on a device. Types of the tables: f32, bf16, f16;
-// `positions` may be null. `tokens` is in device memory; one out of range is the caller's error.
-void DeviceTokenEmbedding(DeviceStream& stream, const TokenEmbeddingShape& shape, DType type,
-                          const int32_t* tokens, const void* table, const void* positions,
+// common/kernels/transformer/token_embedding.h on a device, with tables of f32. `positions` may be
+// null. `tokens` is in device memory; one out of range is the caller's error.
+void DeviceTokenEmbedding(DeviceStream& stream, const TokenEmbeddingShape& shape,
+                          const int32_t* tokens, const float* table, const float* positions,
                           float* out);
 
 // The rows of a batch by token, which makes the table's gradient a sum per token without atomics:

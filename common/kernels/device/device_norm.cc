@@ -68,7 +68,6 @@ struct NormKernel {
 #pragma unroll
       for (int j = 0; j < N; ++j) total += x[j];
     }
-    if (out.out == nullptr) return;
     float mean = 0;
     if (shape.kind == NormKind::kLayerNorm) {
       mean = BlockSum<kThreads>(reduce, total) * inverse_width;
@@ -127,7 +126,6 @@ struct NormBackwardKernel {
   DeviceNormBackwardInputs in;
   DeviceNormGradients gradients;
   int64_t run;
-  // Null: no gradients of gain and bias.
   float* partial;
 
   size_t SharedBytes() const { return (2 * shape.width + kReduceFloats<kThreads>)*sizeof(float); }
@@ -138,15 +136,12 @@ struct NormBackwardKernel {
     const int64_t C = shape.width;
     const int64_t first = BlockX() * run;
     const int64_t end = Min64(first + run, shape.rows);
-    if (partial != nullptr) {
-      const float zero[N] = {};
-      for (int64_t c = ThreadIndex() * N; c < C; c += kThreads * N) {
-        KeepColumns<N>(gain_sums, C, c, zero);
-        KeepColumns<N>(bias_sums, C, c, zero);
-      }
+    const float zero[N] = {};
+    for (int64_t c = ThreadIndex() * N; c < C; c += kThreads * N) {
+      KeepColumns<N>(gain_sums, C, c, zero);
+      KeepColumns<N>(bias_sums, C, c, zero);
     }
     for (int64_t row = first; row < end; ++row) Row(row, gain_sums, bias_sums);
-    if (partial == nullptr) return;
     for (int64_t c = ThreadIndex() * N; c < C; c += kThreads * N) {
       float sums[N];
       KeptColumns<N>(gain_sums, C, c, sums);
@@ -176,17 +171,15 @@ struct NormBackwardKernel {
         g_mean += d[j] * gain[j];
         gn_mean += d[j] * gain[j] * n[j];
       }
-      if (partial != nullptr) {
-        float sums[N];
-        KeptColumns<N>(gain_sums, C, c, sums);
+      float sums[N];
+      KeptColumns<N>(gain_sums, C, c, sums);
 #pragma unroll
-        for (int j = 0; j < N; ++j) sums[j] += d[j] * n[j];
-        KeepColumns<N>(gain_sums, C, c, sums);
-        KeptColumns<N>(bias_sums, C, c, sums);
+      for (int j = 0; j < N; ++j) sums[j] += d[j] * n[j];
+      KeepColumns<N>(gain_sums, C, c, sums);
+      KeptColumns<N>(bias_sums, C, c, sums);
 #pragma unroll
-        for (int j = 0; j < N; ++j) sums[j] += d[j];
-        KeepColumns<N>(bias_sums, C, c, sums);
-      }
+      for (int j = 0; j < N; ++j) sums[j] += d[j];
+      KeepColumns<N>(bias_sums, C, c, sums);
     }
     BlockSum2<kThreads>(bias_sums + C, g_mean, gn_mean);
     g_mean = centered ? g_mean * inverse_width : 0.0f;
@@ -285,17 +278,13 @@ void DeviceNormBackward(DeviceStream& stream, const NormShape& shape, DType type
   const bool packed = shape.width % 8 == 0 && IsAligned16(in.sum) && IsAligned16(in.gain) &&
                       IsAligned16(in.dout) && IsAligned16(in.dsum) && IsAligned16(gradients.dx) &&
                       IsAligned16(gradients.dbranch) && IsAligned16(scratch);
-  const bool parameters = gradients.gain != nullptr || gradients.bias != nullptr;
   const int64_t run = kNormRuns.RowsOfRun(shape.rows);
   const int64_t runs = CeilDiv(shape.rows, run);
-  WithVariant(
-      type, packed, shape.width,
-      LaunchNormBackward{stream, shape, in, gradients, run, parameters ? scratch : nullptr});
+  WithVariant(type, packed, shape.width,
+              LaunchNormBackward{stream, shape, in, gradients, run, scratch});
   const int64_t stride = 2 * shape.width;
-  if (gradients.gain != nullptr) {
-    LaunchColumnSums<float>(stream, runs, shape.width, stride, runs, Accumulation::kAdd, scratch,
-                            gradients.gain);
-  }
+  LaunchColumnSums<float>(stream, runs, shape.width, stride, runs, Accumulation::kAdd, scratch,
+                          gradients.gain);
   if (gradients.bias != nullptr) {
     LaunchColumnSums<float>(stream, runs, shape.width, stride, runs, Accumulation::kAdd,
                             scratch + shape.width, gradients.bias);

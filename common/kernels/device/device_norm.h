@@ -30,7 +30,7 @@ struct DeviceNormInputs {
 struct DeviceNormOutputs {
   // Null where there is no branch. May be x.
   float* sum = nullptr;
-  // May be the branch. Null: only the sum is made.
+  // May be the branch.
   void* out = nullptr;
   // [rows] each; may be null. mean is not used for kRmsNorm.
   float* mean = nullptr;
@@ -58,7 +58,7 @@ struct DeviceNormGradients {
   float* dx = nullptr;
   // Null for none. May be dout.
   void* dbranch = nullptr;
-  // [width] each, added to; may be null.
+  // [width] each, added to. A null bias is not made.
   float* gain = nullptr;
   float* bias = nullptr;
 };
@@ -66,8 +66,7 @@ struct DeviceNormGradients {
 // Shared memory that a block of forward or backward takes at most.
 size_t DeviceNormSharedBytes(int64_t width);
 
-// `scratch` has DeviceNormBackwardScratch(rows, width) floats; may be null without gradients of
-// gain and bias.
+// `scratch` has DeviceNormBackwardScratch(rows, width) floats.
 void DeviceNormBackward(DeviceStream& stream, const NormShape& shape, DType type,
                         const DeviceNormBackwardInputs& in, const DeviceNormGradients& gradients,
                         float* scratch);

@@ -1,4 +1,4 @@
-// Sums, embedding and optimizers.
+// Sums, the order of tokens, and optimizers.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -10,29 +10,11 @@
 #include "common/kernels/device/device_optimizer.h"
 #include "common/kernels/device/device_test_lib.h"
 #include "common/kernels/elementwise.h"
-#include "common/kernels/gemm/row_sums.h"
 
 namespace muster {
 namespace {
 
 class DeviceSumsTest : public DeviceKernelTest {};
-
-TEST_P(DeviceSumsTest, RowSums) {
-  struct Size {
-    int64_t rows, cols, stride;
-  };
-  for (const Size& s :
-       {Size{1, 1, 1}, {17, 33, 40}, {64, 8, 8}, {65, 264, 264}, {3000, 72, 80}, {9000, 3, 3}}) {
-    const std::vector<float> x = RandomNumbers(type(), s.rows * s.stride, 1);
-    std::vector<float> wanted(s.cols, 0.5f);
-    AddRowSums<float>(s.rows, s.cols, s.stride, x.data(), wanted.data());
-    float* const sums = Copied(std::vector<float>(s.cols, 0.5f));
-    DeviceAddRowSums(stream(), type(), s.rows, s.cols, s.stride, Put(type(), x), sums,
-                     Floats(DeviceRowSumsScratch(s.rows, s.cols)));
-    ExpectClose(Read(sums, s.cols), wanted, 2e-7 * static_cast<double>(s.rows) + 1e-6, 1e-6,
-                "row sums");
-  }
-}
 
 TEST_P(DeviceSumsTest, SumOfSquares) {
   for (const int64_t n : {1, 100, 65536, 65537, 200003}) {
@@ -57,46 +39,6 @@ TEST_P(DeviceSumsTest, SumOfSquares) {
     x[777] = odd;
     DeviceSumOfSquares(stream(), 1000, Copied(x), Accumulation::kWrite, sum, scratch);
     EXPECT_FALSE(std::isfinite(Read(sum, 1)[0]));
-  }
-}
-
-TEST_P(DeviceSumsTest, TokenEmbedding) {
-  const TokenEmbeddingShape shapes[] = {
-      {.rows = 1, .context = 1, .width = 1, .vocabulary = 1},
-      {.rows = 34, .context = 17, .first_position = 2, .width = 40, .vocabulary = 11},
-      {.rows = 130, .context = 130, .width = 33, .vocabulary = 500},
-      {.rows = 600, .context = 200, .width = 264, .vocabulary = 3}};
-  for (const TokenEmbeddingShape& shape : shapes) {
-    for (const bool positions : {true, false}) {
-      const int64_t n = shape.rows * shape.width;
-      const int64_t places = (shape.first_position + shape.context) * shape.width;
-      std::vector<int32_t> tokens(shape.rows);
-      for (int64_t r = 0; r < shape.rows; ++r) {
-        tokens[r] = static_cast<int32_t>((r * r * 7 + r / 3) % shape.vocabulary);
-      }
-      const std::vector<float> table = RandomNumbers(type(), shape.vocabulary * shape.width, 1);
-      const std::vector<float> position_table = RandomNumbers(type(), places, 2);
-      const std::vector<float> dout = RandomNumbers(DType::kF32, n, 3);
-      std::vector<float> out(n), table_gradient(table.size(), 1), position_gradient(places, 2);
-      TokenEmbedding<float>(shape, tokens.data(), table.data(),
-                            positions ? position_table.data() : nullptr, out.data());
-      TokenEmbeddingBackward(shape, tokens.data(), dout.data(), table_gradient.data(),
-                             positions ? position_gradient.data() : nullptr);
-
-      float* const device_out = Floats(n);
-      DeviceTokenEmbedding(stream(), shape, type(), Copied(tokens), Put(type(), table),
-                           positions ? Put(type(), position_table) : nullptr, device_out);
-      EXPECT_EQ(Read(device_out, n), out);
-      std::vector<int32_t> order(TokenOrderSize(shape.rows));
-      std::vector<int32_t> counts(shape.vocabulary);
-      FillTokenOrder(tokens, absl::MakeSpan(counts), absl::MakeSpan(order));
-      float* const device_table = Copied(std::vector<float>(table.size(), 1));
-      float* const device_positions = Copied(std::vector<float>(places, 2));
-      DeviceTokenEmbeddingBackward(stream(), shape, Copied(order), Copied(dout), device_table,
-                                   positions ? device_positions : nullptr);
-      ExpectClose(Read(device_table, table.size()), table_gradient, 1e-4, 1e-6, "table");
-      ExpectClose(Read(device_positions, places), position_gradient, 1e-5, 1e-6, "positions");
-    }
   }
 }
 

@@ -16,9 +16,9 @@
 
 namespace muster {
 
-// What tests of device kernels share. The reference is the kernel of the same name of
-// common/kernels, in f32 on the same numbers: those that are left of random ones once they are
-// rounded to the type in question. The same tests run on the emulation and, in tests/gpu, on a GPU.
+// What tests of device kernels share. The contract of Ops (common/compute) holds most kernels
+// against those of common/kernels; the tests here hold the others, and what no operation shows. The
+// same tests run on the emulation and, in tests/gpu, on a GPU.
 
 inline float RoundedTo(DType type, float value) {
   switch (type) {
