@@ -4,6 +4,7 @@
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_validator.h"
+#include "common/mesh/data_ranks.h"
 #include "common/plan/distinct_rows.h"
 #include "common/plan/layout_validator.h"
 #include "common/plan/transformer_device_plan.h"
@@ -47,8 +48,7 @@ absl::StatusOr<RoadTraffic> AllReduceTraffic(const JobPlan& plan, const v1::Tabl
 // push; by all-reduce each worker's keys and gradients reach every other.
 void AddRows(const JobPlan& plan, RoadTraffic& road) {
   if (plan.model.sparse.empty()) return;
-  const uint64_t workers = plan.spec.workers();
-  const uint64_t share = CeilDivide<uint64_t>(plan.spec.batch_size(), workers);
+  const uint64_t share = CeilDivide<uint64_t>(plan.spec.batch_size(), DataRanks(plan.spec));
   const double rows = static_cast<double>(DistinctRows(plan.model, plan.data, share));
   const bool rows_by_servers = !road.all_reduce || RowsOnServers(plan.spec);
   const double element = rows_by_servers ? ElementBytes(plan.spec.update()) : 4;
@@ -57,7 +57,7 @@ void AddRows(const JobPlan& plan, RoadTraffic& road) {
     road.rows_sent = rows * (8 + 8 + values);
     road.rows_received = rows * values;
   } else {
-    road.rows_sent = rows * (8 + values) * static_cast<double>(workers - 1);
+    road.rows_sent = rows * (8 + values) * static_cast<double>(plan.spec.workers() - 1);
     road.rows_received = road.rows_sent;
   }
 }

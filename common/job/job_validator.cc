@@ -14,6 +14,8 @@
 #include "common/job/model_validator.h"
 #include "common/job/name_validator.h"
 #include "common/job/sparse_tables_validator.h"
+#include "common/mesh/data_ranks.h"
+#include "common/mesh/mesh.h"
 #include "common/optim/optimizer.h"
 #include "common/optim/schedule.h"
 #include "common/partition/schema.h"
@@ -260,53 +262,54 @@ absl::Status ValidateUpdate(const v1::JobSpec& spec) {
 }
 
 absl::Status ValidateParallelism(const v1::JobSpec& spec) {
-  const v1::ParallelismSpec& mesh = spec.parallelism();
+  const v1::ParallelismSpec& parallelism = spec.parallelism();
+  if (spec.workers() > kMaxWorkers) {
+    return Invalid("workers", spec.workers(), absl::StrCat("it must be at most ", kMaxWorkers));
+  }
+  MUSTER_ASSIGN_OR_RETURN(const Mesh mesh,
+                          Mesh::FromSpec(parallelism, static_cast<int>(spec.workers())));
+  const uint32_t data = mesh.size("data");
+  if (parallelism.data() != 0 && parallelism.data() != data) {
+    return Invalid("parallelism.data", parallelism.data(),
+                   absl::StrCat("with ", spec.workers(), " workers it must be ", data,
+                                " (left out, it is what the other axes leave)"));
+  }
   const struct {
     absl::string_view field;
     uint32_t value;
-  } not_built[] = {{"parallelism.tensor", mesh.tensor()},
-                   {"parallelism.pipeline", mesh.pipeline()},
-                   {"parallelism.context", mesh.context()},
-                   {"parallelism.expert", mesh.expert()}};
-  uint64_t product = mesh.data() == 0 ? spec.workers() : mesh.data();
-  for (const auto& axis : not_built) product *= std::max<uint64_t>(axis.value, 1);
-  if (product != spec.workers()) {
-    return absl::InvalidArgumentError(absl::StrCat("parallelism's product is ", product,
-                                                   "; it must equal workers, which is ",
-                                                   spec.workers(), " (leave data out to fill up)"));
-  }
+  } not_built[] = {{"parallelism.tensor", parallelism.tensor()},
+                   {"parallelism.pipeline", parallelism.pipeline()},
+                   {"parallelism.context", parallelism.context()},
+                   {"parallelism.expert", parallelism.expert()}};
   for (const auto& axis : not_built) {
     if (axis.value > 1) {
       return Invalid(axis.field, axis.value,
                      "this version has data parallelism only: leave it out");
     }
   }
-  if (mesh.zero_stage() > 0) {
-    return Invalid("parallelism.zero_stage", mesh.zero_stage(),
+  if (parallelism.zero_stage() > 0) {
+    return Invalid("parallelism.zero_stage", parallelism.zero_stage(),
                    "this version does not divide optimizer state among workers: leave it out");
   }
   return absl::OkStatus();
 }
 
 absl::Status ValidateSize(const v1::JobSpec& spec) {
-  if (spec.workers() > kMaxWorkers) {
-    return Invalid("workers", spec.workers(), absl::StrCat("it must be at most ", kMaxWorkers));
-  }
-  if (spec.batch_size() < spec.workers()) {
-    return Invalid(
-        "batch_size", spec.batch_size(),
-        absl::StrCat("it counts the examples of one step over all workers, so it must be "
-                     "at least workers, which is ",
-                     spec.workers()));
+  const uint32_t data_ranks = DataRanks(spec);
+  if (spec.batch_size() < data_ranks) {
+    return Invalid("batch_size", spec.batch_size(),
+                   absl::StrCat("it counts the examples of one step over all workers, so it must "
+                                "be at least parallelism.data, which is ",
+                                data_ranks));
   }
   if (spec.threads_per_worker() > kMaxThreads) {
     return Invalid("threads_per_worker", spec.threads_per_worker(),
                    absl::StrCat("it must be at most ", kMaxThreads,
                                 " (0: the worker's processors divided by its slots)"));
   }
-  if (const uint32_t share = spec.batch_size() / spec.workers(); spec.micro_batches() > share) {
+  if (const uint32_t share = spec.batch_size() / data_ranks; spec.micro_batches() > share) {
     return Invalid("micro_batches", spec.micro_batches(),
-                   absl::StrCat("a worker's share of a step is ", share, " of its ",
+                   absl::StrCat("a data rank's share of a step is ", share, " of its ",
                                 spec.batch_size(), " examples, and a micro-batch at least one"));
   }
   const uint32_t partitions = LayoutOptions(spec.update()).partitions;
@@ -402,8 +405,8 @@ absl::Status ValidateJob(const v1::JobSpec& given) {
   MUSTER_RETURN_IF_ERROR(ValidateClipping(spec));
   MUSTER_RETURN_IF_ERROR(ValidateSparseTables(spec));
   MUSTER_RETURN_IF_ERROR(ValidateCheckpoints(spec));
-  MUSTER_RETURN_IF_ERROR(ValidateSize(spec));
   MUSTER_RETURN_IF_ERROR(ValidateParallelism(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateSize(spec));
   return ValidateStop(spec);
 }
 
@@ -429,7 +432,7 @@ void FillDefaults(v1::JobSpec& spec) {
   // on another worker.
   if (spec.threads_per_worker() == 0 && update.deterministic()) spec.set_threads_per_worker(1);
   if (spec.micro_batches() == 0) spec.set_micro_batches(1);
-  spec.mutable_parallelism()->set_data(spec.workers());
+  spec.mutable_parallelism()->set_data(DataRanks(spec));
   if (spec.checkpoint().keep() == 0) spec.mutable_checkpoint()->set_keep(kDefaultCheckpointsKept);
 }
 

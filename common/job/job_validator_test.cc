@@ -345,7 +345,7 @@ INSTANTIATE_TEST_SUITE_P(
                  s.set_batch_size(9);
                  s.set_micro_batches(5);
                },
-               HasSubstr("micro_batches is 5; a worker's share of a step is 4 of its 9 examples")},
+               HasSubstr("micro_batches is 5; a data rank's share of a step is 4 of its 9 examples")},
         BadJob{"UnknownScaling", [](v1::JobSpec& s) { s.mutable_schedule()->set_scaling("cubic"); },
                AllOf(HasSubstr("schedule.scaling is \"cubic\""), HasSubstr("square_root"))},
         BadJob{"ScalingFromNothing",
@@ -374,12 +374,24 @@ INSTANTIATE_TEST_SUITE_P(
         BadJob{"TooManyWorkers", [](v1::JobSpec& s) { s.set_workers(5000); },
                HasSubstr("workers is 5000; it must be at most 4096")},
         BadJob{"BatchBelowWorkers", [](v1::JobSpec& s) { s.set_batch_size(1); },
-               AllOf(HasSubstr("batch_size is 1"), HasSubstr("workers, which is 2"))},
+               AllOf(HasSubstr("batch_size is 1"), HasSubstr("parallelism.data, which is 2"))},
         BadJob{"MoreServersThanPartitions", [](v1::JobSpec& s) { s.set_servers(3); },
                HasSubstr("servers is 3; each server holds at least one of the job's 2 partitions")},
         BadJob{"ProductIsNotWorkers",
                [](v1::JobSpec& s) { s.mutable_parallelism()->set_data(4); },
-               HasSubstr("parallelism's product is 4; it must equal workers, which is 2")},
+               HasSubstr("parallelism.data is 4; with 2 workers it must be 2")},
+        BadJob{"AxesThatDoNotDivideWorkers",
+               [](v1::JobSpec& s) { s.mutable_parallelism()->set_tensor(3); },
+               HasSubstr("tensor 3 must divide the number of workers, which is 2")},
+        BadJob{"ExpertParallel", [](v1::JobSpec& s) { s.mutable_parallelism()->set_expert(2); },
+               HasSubstr("parallelism.expert is 2; this version has data parallelism only")},
+        BadJob{"AxesWhoseProductOverflows",
+               [](v1::JobSpec& s) {
+                 s.mutable_parallelism()->set_tensor(1u << 31);
+                 s.mutable_parallelism()->set_pipeline(1u << 31);
+                 s.mutable_parallelism()->set_context(8);
+               },
+               HasSubstr("must divide the number of workers, which is 2")},
         BadJob{"TensorParallel",
                [](v1::JobSpec& s) {
                  s.mutable_parallelism()->set_data(1);

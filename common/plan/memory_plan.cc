@@ -12,6 +12,7 @@
 #include "common/base/round_up.h"
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
+#include "common/mesh/data_ranks.h"
 #include "common/optim/optimizer.h"
 #include "common/partition/pulled_types.h"
 #include "common/partition/schema.h"
@@ -93,8 +94,6 @@ uint64_t LargestOf(const std::vector<uint64_t>& values, size_t count) {
   return largest;
 }
 
-uint64_t Workers(const v1::JobSpec& spec) { return std::max(1u, spec.workers()); }
-
 // Examples that all workers together see before the job ends; the largest number for more.
 uint64_t ExamplesSeen(const v1::JobSpec& spec, const DataSize& data) {
   if (spec.stop().steps() > 0) {
@@ -114,7 +113,7 @@ class Planner {
         processors_(processors),
         model_(SizeOfModel(spec, data)),
         P_(model_.dense()),
-        W_(Workers(spec)),
+        W_(std::max(1u, spec.workers())),
         trains_(!spec.stop().evaluate_only()),
         examples_(trains_ ? MicroBatchExamples(spec) : 0),
         evaluated_(EvaluatedExamples()),
@@ -151,13 +150,15 @@ class Planner {
   }
 
   // The number that the evaluator takes at once (worker/runtime/training/evaluator.cc), or all that
-  // a worker has.
+  // a data rank has.
   uint64_t EvaluatedExamples() const {
     if (!Evaluates(spec_)) return 0;
     const uint64_t labels = model_.transformer.has_value() ? model_.transformer->T : 1;
     const uint64_t at_once = kEvaluationLabels / std::max<uint64_t>(1, labels);
     uint64_t each = std::max<uint64_t>(1, at_once);
-    const auto share = [this](uint64_t examples) { return examples / W_ + (examples % W_ != 0); };
+    const auto share = [this](uint64_t examples) {
+      return CeilDivide<uint64_t>(examples, DataRanks(spec_));
+    };
     const uint64_t held_out =
         spec_.has_validation() ? data_.validation_examples
                                : static_cast<uint64_t>(std::round(
@@ -427,11 +428,6 @@ uint64_t MemoryPlan::worker_own_bytes() const {
 uint64_t MemoryPlan::device_bytes() const { return Sum(device); }
 
 uint64_t MemoryPlan::server_bytes() const { return Sum(servers); }
-
-uint64_t MicroBatchExamples(const v1::JobSpec& spec) {
-  const uint64_t shares = Workers(spec) * std::max(spec.micro_batches(), 1u);
-  return CeilDivide<uint64_t>(spec.batch_size(), shares);
-}
 
 bool RowsOnServers(const v1::JobSpec& spec) {
   return !TrainsByAllReduce(spec) || spec.update().sparse() == v1::UpdateSpec::PARAMETER_SERVER;

@@ -75,9 +75,6 @@ struct MemoryPlan {
 MemoryPlan PlanMemory(const v1::JobSpec& spec, const DataSize& data,
                       const WorkerProcessors& processors = {});
 
-// Examples of one micro-batch of the worker that has the most.
-uint64_t MicroBatchExamples(const v1::JobSpec& spec);
-
 // Of a model that has any.
 bool RowsOnServers(const v1::JobSpec& spec);
 

@@ -208,9 +208,6 @@ TEST(MemoryPlanTest, DevicesHaveWhatTheyCompute) {
 }
 
 TEST(MemoryPlanTest, MicroBatchesAndWorkersShareTheBatch) {
-  EXPECT_EQ(MicroBatchExamples(Gpt()), 8u);
-  EXPECT_EQ(MicroBatchExamples(Gpt("workers: 3")), 3u);
-  EXPECT_EQ(MicroBatchExamples(Gpt("workers: 2 micro_batches: 4")), 1u);
   EXPECT_EQ(WorkerOf(Gpt("micro_batches: 4"))["activations kept"],
             WorkerOf(Gpt())["activations kept"] / 4);
   // Others' memory is mapped, not needed again.

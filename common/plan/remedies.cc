@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/job/job_road.h"
+#include "common/mesh/data_ranks.h"
 #include "common/text/format_bytes.h"
 #include "proto/job.pb.h"
 

@@ -8,6 +8,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "common/base/clock.h"
+#include "common/mesh/mesh.h"
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
@@ -91,6 +92,8 @@ absl::Status Train(const v1::JobSpec& spec, uint32_t slot, uint64_t from, const 
   RealClock clock;
   TrainerOptions options;
   options.slot = slot;
+  options.mesh = Mesh::FromSpec(spec.parallelism(), static_cast<int>(spec.workers())).value();
+  options.rank = static_cast<int>(slot);
   if (from > 0) options.checkpoint_clock = from;
   options.log = std::move(log);
   StepObserver unobserved;

@@ -15,8 +15,8 @@ EvaluationShare::EvaluationShare(const Split& split, const EvaluationShareOption
       evaluated_(options.max_examples > 0 && options.max_examples < split.held_out
                      ? options.max_examples
                      : split.held_out),
-      begin_(MultiplyDivide(evaluated_, options.slot, options.slots)),
-      end_(MultiplyDivide(evaluated_, options.slot + 1, options.slots)) {}
+      begin_(MultiplyDivide(evaluated_, options.data_rank, options.data_ranks)),
+      end_(MultiplyDivide(evaluated_, options.data_rank + 1, options.data_ranks)) {}
 
 void EvaluationShare::Examples(int64_t first, int64_t count, std::vector<int64_t>& examples) const {
   examples.clear();

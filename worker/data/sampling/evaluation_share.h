@@ -9,16 +9,16 @@
 namespace muster {
 
 struct EvaluationShareOptions {
-  // REQUIRES: slot in [0, slots).
-  int64_t slot = 0;
-  int64_t slots = 1;
-  // Most examples that all slots evaluate together; 0 means all held-out examples.
+  // REQUIRES: data_rank in [0, data_ranks).
+  int64_t data_rank = 0;
+  int64_t data_ranks = 1;
+  // Most examples that all data ranks evaluate together; 0 means all held-out examples.
   int64_t max_examples = 0;
 };
 
-// The held-out examples that one slot evaluates. The shares of all slots are disjoint and differ in
-// size by at most one. Together they are the same for any number of slots: all held-out examples
-// or, with a bound, so many spread evenly over them. Immutable, so thread-safe.
+// The held-out examples that one data rank evaluates. The shares of all data ranks are disjoint and
+// differ in size by at most one. Together they are the same for any number of data ranks: all
+// held-out examples or, with a bound, so many spread evenly over them. Immutable, so thread-safe.
 class EvaluationShare {
  public:
   EvaluationShare(const Split& split, const EvaluationShareOptions& options);
@@ -32,7 +32,7 @@ class EvaluationShare {
 
  private:
   Split split_;
-  // Number of examples that all slots evaluate together, and this slot's interval of them.
+  // Number of examples that all data ranks evaluate together, and this one's interval of them.
   int64_t evaluated_;
   int64_t begin_;
   int64_t end_;

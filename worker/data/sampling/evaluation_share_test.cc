@@ -12,13 +12,13 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// What all slots evaluate, joined in slot order; shares are read three examples at a time.
-std::vector<int64_t> Joined(const Split& split, int64_t slots, int64_t max_examples) {
+// What all data ranks evaluate, joined in their order; shares are read three examples at a time.
+std::vector<int64_t> Joined(const Split& split, int64_t data_ranks, int64_t max_examples) {
   std::vector<int64_t> joined;
   std::vector<int64_t> part;
-  for (int64_t slot = 0; slot < slots; ++slot) {
-    const EvaluationShare share(split,
-                                {.slot = slot, .slots = slots, .max_examples = max_examples});
+  for (int64_t data_rank = 0; data_rank < data_ranks; ++data_rank) {
+    const EvaluationShare share(
+        split, {.data_rank = data_rank, .data_ranks = data_ranks, .max_examples = max_examples});
     for (int64_t first = 0; first < share.size(); first += 3) {
       share.Examples(first, std::min<int64_t>(3, share.size() - first), part);
       joined.insert(joined.end(), part.begin(), part.end());
@@ -29,26 +29,26 @@ std::vector<int64_t> Joined(const Split& split, int64_t slots, int64_t max_examp
 
 TEST(EvaluationShareTest, SharesCoverWhatIsHeldOut) {
   const Split split = {.training = 100, .held_out = 10};
-  for (const int64_t slots : {1, 2, 3, 10, 12}) {
-    EXPECT_THAT(Joined(split, slots, 0),
+  for (const int64_t data_ranks : {1, 2, 3, 10, 12}) {
+    EXPECT_THAT(Joined(split, data_ranks, 0),
                 ElementsAre(100, 101, 102, 103, 104, 105, 106, 107, 108, 109));
-    EXPECT_EQ(Joined(split, slots, 10), Joined(split, slots, 0));
-    EXPECT_EQ(Joined(split, slots, 1000), Joined(split, slots, 0));
+    EXPECT_EQ(Joined(split, data_ranks, 10), Joined(split, data_ranks, 0));
+    EXPECT_EQ(Joined(split, data_ranks, 1000), Joined(split, data_ranks, 0));
   }
 }
 
 TEST(EvaluationShareTest, ABoundTakesExamplesSpreadOverAll) {
   const Split split = {.training = 100, .held_out = 10};
-  for (const int64_t slots : {1, 2, 3}) {
-    EXPECT_THAT(Joined(split, slots, 4), ElementsAre(100, 102, 105, 107));
-    EXPECT_THAT(Joined(split, slots, 1), ElementsAre(100));
+  for (const int64_t data_ranks : {1, 2, 3}) {
+    EXPECT_THAT(Joined(split, data_ranks, 4), ElementsAre(100, 102, 105, 107));
+    EXPECT_THAT(Joined(split, data_ranks, 1), ElementsAre(100));
   }
 }
 
 TEST(EvaluationShareTest, SharesDifferByAtMostOne) {
   const Split split = {.training = 0, .held_out = 11};
-  for (int64_t slot = 0; slot < 4; ++slot) {
-    const EvaluationShare share(split, {.slot = slot, .slots = 4});
+  for (int64_t data_rank = 0; data_rank < 4; ++data_rank) {
+    const EvaluationShare share(split, {.data_rank = data_rank, .data_ranks = 4});
     EXPECT_GE(share.size(), 2);
     EXPECT_LE(share.size(), 3);
   }

@@ -13,7 +13,7 @@ Prefetcher::Prefetcher(const Dataset& dataset, const Sampler& sampler,
     : dataset_(dataset),
       sampler_(sampler),
       options_(options),
-      micro_batches_(sampler.MicroBatches(options.slot)),
+      micro_batches_(sampler.MicroBatches(options.data_rank)),
       end_position_(options.end_clock > std::numeric_limits<int64_t>::max() / micro_batches_
                         ? std::numeric_limits<int64_t>::max()
                         : options.end_clock * micro_batches_),
@@ -31,14 +31,14 @@ Prefetcher::~Prefetcher() {
 
 absl::Status Prefetcher::Next(int64_t clock, int64_t micro_batch, Batch& batch) {
   if (clock < 0 || clock >= options_.end_clock) {
-    return absl::InvalidArgumentError(absl::StrCat("Batch of clock ", clock, " asked of slot ",
-                                                   options_.slot, "; clocks run from 0 to ",
+    return absl::InvalidArgumentError(absl::StrCat("Batch of clock ", clock, " asked of data rank ",
+                                                   options_.data_rank, "; clocks run from 0 to ",
                                                    options_.end_clock - 1));
   }
   if (micro_batch < 0 || micro_batch >= micro_batches_) {
-    return absl::InvalidArgumentError(absl::StrCat("Micro-batch ", micro_batch, " asked of slot ",
-                                                   options_.slot, "; they run from 0 to ",
-                                                   micro_batches_ - 1));
+    return absl::InvalidArgumentError(absl::StrCat("Micro-batch ", micro_batch,
+                                                   " asked of data rank ", options_.data_rank,
+                                                   "; they run from 0 to ", micro_batches_ - 1));
   }
   const int64_t position = clock * micro_batches_ + micro_batch;
   absl::MutexLock lock(&mutex_);
@@ -89,11 +89,12 @@ void Prefetcher::ReadAhead() {
       }
     }
     const int64_t clock = entry.position / micro_batches_;
-    sampler_.MicroBatchExamples(clock, options_.slot, entry.position % micro_batches_, examples);
+    sampler_.MicroBatchExamples(clock, options_.data_rank, entry.position % micro_batches_,
+                                examples);
     if (absl::Status status = dataset_.Read(examples, entry.batch); !status.ok()) {
-      entry.status =
-          absl::Status(status.code(), absl::StrCat("Reading the batch of slot ", options_.slot,
-                                                   " at clock ", clock, ": ", status.message()));
+      entry.status = absl::Status(
+          status.code(), absl::StrCat("Reading the batch of data rank ", options_.data_rank,
+                                      " at clock ", clock, ": ", status.message()));
     }
     absl::MutexLock lock(&mutex_);
     if (seeks == seeks_) {

@@ -17,7 +17,7 @@
 namespace muster {
 
 struct PrefetcherOptions {
-  int64_t slot = 0;
+  int64_t data_rank = 0;
   // Clocks [start_clock, end_clock) are read ahead.
   int64_t start_clock = 0;
   int64_t end_clock = std::numeric_limits<int64_t>::max();
@@ -25,8 +25,8 @@ struct PrefetcherOptions {
   int depth = 2;
 };
 
-// Reads a slot's micro-batches of consecutive clocks ahead of their use, on its own thread. A batch
-// that the caller hands back through Next is filled again, so a steady run allocates nothing.
+// Reads a data rank's micro-batches of consecutive clocks ahead of their use, on its own thread. A
+// batch that the caller hands back through Next is filled again, so a steady run allocates nothing.
 // Thread-safe, but meant for one caller. The destructor waits for the read in progress.
 class Prefetcher {
  public:
@@ -39,8 +39,9 @@ class Prefetcher {
 
   // Exchanges `batch` for that micro-batch of `clock`; blocks until it is read. If it does not
   // follow the last one, the prefetcher drops what it holds and goes on from there. Errors are
-  // those of Dataset::Read, with slot and clock named; asking again reads again. InvalidArgument:
-  // `clock` lies outside [0, end_clock), or `micro_batch` outside [0, Sampler::MicroBatches(slot)).
+  // those of Dataset::Read, with data rank and clock named; asking again reads again.
+  // InvalidArgument: `clock` lies outside [0, end_clock), or `micro_batch` outside [0,
+  // Sampler::MicroBatches(data_rank)).
   absl::Status Next(int64_t clock, int64_t micro_batch, Batch& batch);
 
  private:

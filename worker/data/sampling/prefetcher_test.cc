@@ -21,7 +21,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 std::unique_ptr<const Sampler> TestSampler() {
-  return Sampler::Create({.seed = 1, .slots = 2, .batch_size = 10, .training_examples = 100})
+  return Sampler::Create({.seed = 1, .data_ranks = 2, .batch_size = 10, .training_examples = 100})
       .value();
 }
 
@@ -88,9 +88,9 @@ class RecordingDataset : public Dataset {
 };
 
 // That `batch` is what the sampler says of this clock.
-void ExpectBatch(const Sampler& sampler, int64_t clock, int64_t slot, const Batch& batch) {
+void ExpectBatch(const Sampler& sampler, int64_t clock, int64_t data_rank, const Batch& batch) {
   std::vector<int64_t> examples;
-  sampler.Examples(clock, slot, examples);
+  sampler.Examples(clock, data_rank, examples);
   EXPECT_EQ(batch.examples, static_cast<int64_t>(examples.size()));
   EXPECT_EQ(batch.labels, std::vector<int32_t>(examples.begin(), examples.end()))
       << "clock " << clock;
@@ -101,7 +101,7 @@ TEST(PrefetcherTest, HandsOutTheBatchesOfConsecutiveClocks) {
       SyntheticClassification::Create({.examples = 100, .features = 3, .classes = 4, .seed = 1})
           .value();
   const auto sampler = TestSampler();
-  Prefetcher prefetcher(*dataset, *sampler, {.slot = 1, .start_clock = 5});
+  Prefetcher prefetcher(*dataset, *sampler, {.data_rank = 1, .start_clock = 5});
   Batch batch;
   Batch expected;
   std::vector<int64_t> examples;
@@ -156,7 +156,7 @@ TEST(PrefetcherTest, StopsBeforeTheEndClock) {
 TEST(PrefetcherTest, GoesOnFromAnyClock) {
   RecordingDataset dataset;
   const auto sampler = TestSampler();
-  Prefetcher prefetcher(dataset, *sampler, {.slot = 1});
+  Prefetcher prefetcher(dataset, *sampler, {.data_rank = 1});
   Batch batch;
   for (const int64_t clock : {0, 1, 7, 8, 2, 2, 3, 100, 0}) {
     ASSERT_TRUE(prefetcher.Next(clock, 0, batch).ok());
@@ -167,13 +167,13 @@ TEST(PrefetcherTest, GoesOnFromAnyClock) {
 TEST(PrefetcherTest, HandsOutMicroBatchesInOrderAndSeeksToAny) {
   RecordingDataset dataset;
   const auto sampler = Sampler::Create({.seed = 1,
-                                        .slots = 2,
+                                        .data_ranks = 2,
                                         .batch_size = 20,
                                         .training_examples = 100,
-                                        .workers = 2,
+                                        .job_data_ranks = 2,
                                         .micro_batches = 3})
                            .value();
-  Prefetcher prefetcher(dataset, *sampler, {.slot = 1, .start_clock = 2, .end_clock = 6});
+  Prefetcher prefetcher(dataset, *sampler, {.data_rank = 1, .start_clock = 2, .end_clock = 6});
   Batch batch;
   std::vector<int64_t> examples;
   const auto expect = [&](int64_t clock, int64_t micro_batch) {
@@ -218,16 +218,16 @@ TEST(PrefetcherTest, RecyclesBatches) {
   EXPECT_LE(dataset.fresh_batches(), 4);
 }
 
-TEST(PrefetcherTest, AnErrorNamesSlotAndClockAndTheNextTryReadsAgain) {
+TEST(PrefetcherTest, AnErrorNamesDataRankAndClockAndTheNextTryReadsAgain) {
   RecordingDataset dataset;
   dataset.FailNext();
   const auto sampler = TestSampler();
-  Prefetcher prefetcher(dataset, *sampler, {.slot = 1, .start_clock = 4});
+  Prefetcher prefetcher(dataset, *sampler, {.data_rank = 1, .start_clock = 4});
   Batch batch;
   const absl::Status status = prefetcher.Next(4, 0, batch);
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("slot 1"), HasSubstr("clock 4"), HasSubstr("the disk is gone")));
+              AllOf(HasSubstr("data rank 1"), HasSubstr("clock 4"), HasSubstr("the disk is gone")));
   ASSERT_TRUE(prefetcher.Next(4, 0, batch).ok());
   ExpectBatch(*sampler, 4, 1, batch);
   ASSERT_TRUE(prefetcher.Next(5, 0, batch).ok());

@@ -13,31 +13,31 @@ namespace muster {
 
 absl::StatusOr<std::unique_ptr<const Sampler>> Sampler::Create(const SamplerOptions& given) {
   SamplerOptions options = given;
-  if (options.workers == 0) options.workers = options.slots;
-  if (options.slots < 1) {
+  if (options.job_data_ranks == 0) options.job_data_ranks = options.data_ranks;
+  if (options.data_ranks < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("workers is ", options.slots, "; it must be at least 1"));
+        absl::StrCat("a batch for ", options.data_ranks, " data ranks; there must be at least 1"));
   }
-  if (options.batch_size < options.slots) {
+  if (options.batch_size < options.data_ranks) {
     return absl::InvalidArgumentError(absl::StrCat("batch_size is ", options.batch_size,
                                                    "; it must be at least 1 for each of the ",
-                                                   options.slots, " workers"));
+                                                   options.data_ranks, " data ranks"));
   }
   if (options.batch_size > options.training_examples) {
     return absl::InvalidArgumentError(absl::StrCat(
         "batch_size is ", options.batch_size, ", more than the ", options.training_examples,
         " training examples; lower it to at most that, or train on more data"));
   }
-  if (options.slots > options.workers) {
+  if (options.data_ranks > options.job_data_ranks) {
     return absl::InvalidArgumentError(
-        absl::StrCat(options.slots, " slots share the batch of ", options.workers,
-                     " workers; there can be no more slots than workers"));
+        absl::StrCat(options.data_ranks, " data ranks share the batch of a job that has ",
+                     options.job_data_ranks, "; there can be no more than those"));
   }
-  const int64_t share = options.batch_size / options.workers;
+  const int64_t share = options.batch_size / options.job_data_ranks;
   if (options.micro_batches < 1 || options.micro_batches > share) {
     return absl::InvalidArgumentError(
         absl::StrCat("micro_batches is ", options.micro_batches, "; it must be from 1 to ", share,
-                     ", a worker's share of batch_size ", options.batch_size));
+                     ", a data rank's share of batch_size ", options.batch_size));
   }
   return absl::WrapUnique<const Sampler>(new Sampler(options));
 }
@@ -46,32 +46,32 @@ int64_t Sampler::BatchBegin(int64_t clock) const {
   return options_.begin.examples + (clock - options_.begin.clock) * options_.batch_size;
 }
 
-int64_t Sampler::ShareBegin(int64_t slot) const {
-  return slot * options_.batch_size / options_.slots;
+int64_t Sampler::ShareBegin(int64_t data_rank) const {
+  return data_rank * options_.batch_size / options_.data_ranks;
 }
 
-void Sampler::Examples(int64_t clock, int64_t slot, std::vector<int64_t>& examples) const {
+void Sampler::Examples(int64_t clock, int64_t data_rank, std::vector<int64_t>& examples) const {
   const int64_t first = BatchBegin(clock);
-  ExamplesAt(first + ShareBegin(slot), first + ShareBegin(slot + 1), examples);
+  ExamplesAt(first + ShareBegin(data_rank), first + ShareBegin(data_rank + 1), examples);
 }
 
-int64_t Sampler::MicroBatches(int64_t slot) const {
+int64_t Sampler::MicroBatches(int64_t data_rank) const {
   const int64_t most =
-      CeilDivide(CeilDivide(options_.batch_size, options_.workers), options_.micro_batches);
-  const int64_t share = ShareBegin(slot + 1) - ShareBegin(slot);
+      CeilDivide(CeilDivide(options_.batch_size, options_.job_data_ranks), options_.micro_batches);
+  const int64_t share = ShareBegin(data_rank + 1) - ShareBegin(data_rank);
   return std::max(options_.micro_batches, CeilDivide(share, most));
 }
 
-void Sampler::MicroBatchExamples(int64_t clock, int64_t slot, int64_t micro_batch,
+void Sampler::MicroBatchExamples(int64_t clock, int64_t data_rank, int64_t micro_batch,
                                  std::vector<int64_t>& examples) const {
   const int64_t first = BatchBegin(clock);
-  ExamplesAt(first + MicroBatchBegin(slot, micro_batch),
-             first + MicroBatchBegin(slot, micro_batch + 1), examples);
+  ExamplesAt(first + MicroBatchBegin(data_rank, micro_batch),
+             first + MicroBatchBegin(data_rank, micro_batch + 1), examples);
 }
 
-int64_t Sampler::MicroBatchBegin(int64_t slot, int64_t micro_batch) const {
-  const int64_t share = ShareBegin(slot + 1) - ShareBegin(slot);
-  return ShareBegin(slot) + micro_batch * share / MicroBatches(slot);
+int64_t Sampler::MicroBatchBegin(int64_t data_rank, int64_t micro_batch) const {
+  const int64_t share = ShareBegin(data_rank + 1) - ShareBegin(data_rank);
+  return ShareBegin(data_rank) + micro_batch * share / MicroBatches(data_rank);
 }
 
 void Sampler::ExamplesAt(int64_t begin, int64_t end, std::vector<int64_t>& examples) const {

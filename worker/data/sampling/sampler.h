@@ -12,37 +12,38 @@ namespace muster {
 
 struct SamplerOptions {
   uint64_t seed = 0;
-  // Slots that share each batch; at least 1. Fewer than `workers` if a job goes on without some;
-  // `slot` in the methods below is then the rank.
-  int64_t slots = 1;
-  // Examples of all slots in one step; at least `slots`, at most `training_examples`.
+  // Data ranks that share each batch; at least 1. Fewer than `job_data_ranks` if a job goes on
+  // without some.
+  int64_t data_ranks = 1;
+  // Examples of one step, over all data ranks; at least `data_ranks`, at most `training_examples`.
   int64_t batch_size = 1;
   // The training data are the examples [0, training_examples).
   int64_t training_examples = 0;
-  // Slots of the whole job; 0 means `slots`.
-  int64_t workers = 0;
-  // Micro-batches per share when all slots are there; at least 1, at most batch_size / workers.
+  // Data ranks of the whole job; 0 means `data_ranks`.
+  int64_t job_data_ranks = 0;
+  // Micro-batches per share when all data ranks are there; at least 1, at most batch_size /
+  // job_data_ranks.
   int64_t micro_batches = 1;
   // Position at which batches of this size begin.
   DataPosition begin = {};
 };
 
-// Tells which examples each slot trains on at each clock. A pure function of the options, the clock
-// and the slot, so the position in the data follows from the clock and needs no saving.
+// Tells which examples each data rank trains on at each clock. A pure function of the options, the
+// clock and the data rank, so the position in the data follows from the clock and needs no saving.
 //
 // The batch of clock c covers the global positions [c B, (c + 1) B) (for a job that begins at clock
 // k after e examples: e + [(c - k) B, (c - k + 1) B)) of an endless stream that passes over the n
 // training examples epoch after epoch, each in an order of its own (permutation.h): position p is
-// example permutation_{seed, p / n}(p mod n). Slot s takes the contiguous share [s B / W, (s + 1) B
-// / W) of the batch. The joined batch is therefore the same for any number of slots W. With n = 5,
-// B = 4, W = 2, clock 1 covers positions 4..7: slot 0 takes the last example of epoch 0 and the
-// first of epoch 1, slot 1 the second and third of epoch 1.
+// example permutation_{seed, p / n}(p mod n). Data rank d of D takes the contiguous share
+// [d B / D, (d + 1) B / D) of the batch. The joined batch is therefore the same for any D. With
+// n = 5, B = 4, D = 2, clock 1 covers positions 4..7: data rank 0 takes the last example of epoch 0
+// and the first of epoch 1, data rank 1 the second and third of epoch 1.
 //
 // A share of n examples is computed in k micro-batches; micro-batch j is [j n / k, (j + 1) n / k)
-// of the share. With all slots there, k is `micro_batches`, and the largest micro-batch has m =
-// ceil(ceil(B / workers) / micro_batches) examples. With fewer slots the shares grow, but m, and so
-// a step's memory, does not: k = max(micro_batches, ceil(n / m)). k can differ by one between
-// slots.
+// of the share. With all data ranks there, k is `micro_batches`, and the largest micro-batch has
+// m = ceil(ceil(B / job_data_ranks) / micro_batches) examples. With fewer data ranks the shares
+// grow, but m, and so a step's memory, does not: k = max(micro_batches, ceil(n / m)). k can differ
+// by one between data ranks.
 //
 // Immutable, so thread-safe.
 class Sampler {
@@ -50,21 +51,21 @@ class Sampler {
   // InvalidArgument names the field, its value and what would be right.
   static absl::StatusOr<std::unique_ptr<const Sampler>> Create(const SamplerOptions& options);
 
-  // Replaces `examples` by the indices that the slot trains on at that clock, in order. REQUIRES:
-  // clock >= begin.clock, slot in [0, slots).
-  void Examples(int64_t clock, int64_t slot, std::vector<int64_t>& examples) const;
+  // Replaces `examples` by the indices that the data rank trains on at that clock, in order.
+  // REQUIRES: clock >= begin.clock, data_rank in [0, data_ranks).
+  void Examples(int64_t clock, int64_t data_rank, std::vector<int64_t>& examples) const;
 
-  // Returns the number of micro-batches of the slot's share, the same at every clock. None is
-  // empty.
-  int64_t MicroBatches(int64_t slot) const;
+  // Returns the number of micro-batches of the data rank's share, the same at every clock. None
+  // is empty.
+  int64_t MicroBatches(int64_t data_rank) const;
 
   // Replaces `examples` by those of one micro-batch. REQUIRES: micro_batch in [0,
-  // MicroBatches(slot)).
-  void MicroBatchExamples(int64_t clock, int64_t slot, int64_t micro_batch,
+  // MicroBatches(data_rank)).
+  void MicroBatchExamples(int64_t clock, int64_t data_rank, int64_t micro_batch,
                           std::vector<int64_t>& examples) const;
 
-  // Returns the place of a micro-batch's first example in the batch of all slots.
-  int64_t MicroBatchBegin(int64_t slot, int64_t micro_batch) const;
+  // Returns the place of a micro-batch's first example in the batch of all data ranks.
+  int64_t MicroBatchBegin(int64_t data_rank, int64_t micro_batch) const;
 
   const SamplerOptions& options() const { return options_; }
 
@@ -73,8 +74,8 @@ class Sampler {
 
   // Returns the position in the stream at which the clock's batch begins.
   int64_t BatchBegin(int64_t clock) const;
-  // Returns the place in the batch at which the slot's share begins.
-  int64_t ShareBegin(int64_t slot) const;
+  // Returns the place in the batch at which the data rank's share begins.
+  int64_t ShareBegin(int64_t data_rank) const;
   // Replaces `examples` by those at the stream's positions [begin, end).
   void ExamplesAt(int64_t begin, int64_t end, std::vector<int64_t>& examples) const;
 

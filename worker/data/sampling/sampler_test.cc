@@ -13,20 +13,20 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-SamplerOptions Options(int64_t slots, int64_t batch_size, int64_t training_examples,
+SamplerOptions Options(int64_t data_ranks, int64_t batch_size, int64_t training_examples,
                        uint64_t seed = 1) {
   return {.seed = seed,
-          .slots = slots,
+          .data_ranks = data_ranks,
           .batch_size = batch_size,
           .training_examples = training_examples};
 }
 
-// The batch of one clock, the shares of all slots joined in slot order.
+// The batch of one clock, the shares of all data ranks joined in order.
 std::vector<int64_t> JoinedBatch(const Sampler& sampler, int64_t clock) {
   std::vector<int64_t> joined;
   std::vector<int64_t> share = {-1};
-  for (int64_t slot = 0; slot < sampler.options().slots; ++slot) {
-    sampler.Examples(clock, slot, share);
+  for (int64_t data_rank = 0; data_rank < sampler.options().data_ranks; ++data_rank) {
+    sampler.Examples(clock, data_rank, share);
     joined.insert(joined.end(), share.begin(), share.end());
   }
   return joined;
@@ -54,10 +54,10 @@ TEST(SamplerTest, EachEpochSeesEachExampleOnce) {
   }
 }
 
-TEST(SamplerTest, TheJoinedBatchIsTheSameForAnyNumberOfSlots) {
+TEST(SamplerTest, TheJoinedBatchIsTheSameForAnyNumberOfDataRanks) {
   const std::vector<int64_t> alone = Stream(Options(1, 24, 100), 20);
-  for (const int64_t slots : {2, 3, 5, 7, 24}) {
-    EXPECT_EQ(Stream(Options(slots, 24, 100), 20), alone) << slots << " slots";
+  for (const int64_t data_ranks : {2, 3, 5, 7, 24}) {
+    EXPECT_EQ(Stream(Options(data_ranks, 24, 100), 20), alone) << data_ranks << " data ranks";
   }
 }
 
@@ -73,8 +73,8 @@ TEST(SamplerTest, AnotherBatchSizeGoesOnWhereTheFirstOneWas) {
     for (int64_t clock = 5; clock < 7; ++clock) {
       const std::vector<int64_t> batch = JoinedBatch(*sampler, clock);
       rest.insert(rest.end(), batch.begin(), batch.end());
-      for (int64_t slot = 0; slot < 2; ++slot) {
-        sampler->MicroBatchExamples(clock, slot, 0, part);
+      for (int64_t data_rank = 0; data_rank < 2; ++data_rank) {
+        sampler->MicroBatchExamples(clock, data_rank, 0, part);
         joined.insert(joined.end(), part.begin(), part.end());
       }
     }
@@ -87,8 +87,8 @@ TEST(SamplerTest, AnotherBatchSizeGoesOnWhereTheFirstOneWas) {
 TEST(SamplerTest, SharesDifferByAtMostOneExample) {
   const auto sampler = Sampler::Create(Options(5, 24, 100)).value();
   std::vector<int64_t> share;
-  for (int64_t slot = 0; slot < 5; ++slot) {
-    sampler->Examples(3, slot, share);
+  for (int64_t data_rank = 0; data_rank < 5; ++data_rank) {
+    sampler->Examples(3, data_rank, share);
     EXPECT_GE(share.size(), 4);
     EXPECT_LE(share.size(), 5);
   }
@@ -115,32 +115,32 @@ TEST(SamplerTest, DistantClocksCostNothingAndStayInRange) {
   }
 }
 
-// Every batch size and every number of workers, micro-batches and slots left, up to 13.
+// Every batch size, and every number of data ranks, of micro-batches, and of data ranks left.
 TEST(SamplerTest, MicroBatchesMakeUpTheShareAndNeverGrow) {
   std::vector<int64_t> share, joined, part;
   for (int64_t batch = 1; batch <= 13; ++batch) {
-    for (int64_t workers = 1; workers <= batch; ++workers) {
-      for (int64_t parts = 1; parts <= batch / workers; ++parts) {
+    for (int64_t job_data_ranks = 1; job_data_ranks <= batch; ++job_data_ranks) {
+      for (int64_t parts = 1; parts <= batch / job_data_ranks; ++parts) {
         int64_t largest = 0;
-        for (int64_t slots = workers; slots >= 1; --slots) {
-          SamplerOptions options = Options(slots, batch, 100);
-          options.workers = workers;
+        for (int64_t data_ranks = job_data_ranks; data_ranks >= 1; --data_ranks) {
+          SamplerOptions options = Options(data_ranks, batch, 100);
+          options.job_data_ranks = job_data_ranks;
           options.micro_batches = parts;
           const auto sampler = Sampler::Create(options).value();
-          for (int64_t slot = 0; slot < slots; ++slot) {
-            const int64_t count = sampler->MicroBatches(slot);
-            if (slots == workers) {
+          for (int64_t data_rank = 0; data_rank < data_ranks; ++data_rank) {
+            const int64_t count = sampler->MicroBatches(data_rank);
+            if (data_ranks == job_data_ranks) {
               ASSERT_EQ(count, parts);
             }
             ASSERT_GE(count, parts);
-            sampler->Examples(3, slot, share);
+            sampler->Examples(3, data_rank, share);
             joined.clear();
             for (int64_t i = 0; i < count; ++i) {
-              sampler->MicroBatchExamples(3, slot, i, part);
+              sampler->MicroBatchExamples(3, data_rank, i, part);
               ASSERT_FALSE(part.empty());
-              if (slots == workers) largest = std::max<int64_t>(largest, part.size());
+              if (data_ranks == job_data_ranks) largest = std::max<int64_t>(largest, part.size());
               ASSERT_LE(part.size(), largest)
-                  << batch << " " << workers << " " << parts << " " << slots;
+                  << batch << " " << job_data_ranks << " " << parts << " " << data_ranks;
               joined.insert(joined.end(), part.begin(), part.end());
             }
             ASSERT_EQ(joined, share);
@@ -151,13 +151,13 @@ TEST(SamplerTest, MicroBatchesMakeUpTheShareAndNeverGrow) {
   }
 }
 
-TEST(SamplerTest, FewerSlotsTakeTheSameBatchInMoreMicroBatches) {
+TEST(SamplerTest, FewerDataRanksTakeTheSameBatchInMoreMicroBatches) {
   SamplerOptions options = Options(4, 64, 1000);
   options.micro_batches = 2;
   const auto all = Sampler::Create(options).value();
   EXPECT_EQ(all->MicroBatches(0), 2);
-  options.workers = 4;
-  options.slots = 2;
+  options.job_data_ranks = 4;
+  options.data_ranks = 2;
   const auto half = Sampler::Create(options).value();
   EXPECT_EQ(half->MicroBatches(0), 4);
   EXPECT_EQ(JoinedBatch(*half, 5), JoinedBatch(*all, 5));
@@ -171,8 +171,8 @@ TEST(SamplerTest, RefusesSizesThatDoNotFitNamingBoth) {
     EXPECT_THAT(std::string(sampler.status().message()), AllOf(HasSubstr(a), HasSubstr(b)));
   };
   expect_error(Options(1, 11, 10), "batch_size is 11", "the 10 training examples");
-  expect_error(Options(4, 3, 10), "batch_size is 3", "4 workers");
-  expect_error(Options(0, 3, 10), "workers is 0", "at least 1");
+  expect_error(Options(4, 3, 10), "batch_size is 3", "4 data ranks");
+  expect_error(Options(0, 3, 10), "0 data ranks", "at least 1");
   expect_error(Options(1, 0, 10), "batch_size is 0", "at least 1");
   expect_error(Options(1, 1, 0), "batch_size is 1", "the 0 training examples");
   SamplerOptions options = Options(3, 10, 100);
@@ -181,8 +181,8 @@ TEST(SamplerTest, RefusesSizesThatDoNotFitNamingBoth) {
   options.micro_batches = 0;
   expect_error(options, "micro_batches is 0", "from 1 to 3");
   options.micro_batches = 1;
-  options.workers = 2;
-  expect_error(options, "3 slots", "2 workers");
+  options.job_data_ranks = 2;
+  expect_error(options, "3 data ranks share", "a job that has 2");
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ class DeviceEnginesTest : public ::testing::TestWithParam<std::string> {
 
   // The steps of clocks 0 and 1.
   void TrainTwoSteps(StepEngine& engine) {
-    MicroBatchReader reader(*data_, *sampler_, /*rank=*/0, {.start_clock = 0, .end_clock = 2},
+    MicroBatchReader reader(*data_, *sampler_, /*data_rank=*/0, {.start_clock = 0, .end_clock = 2},
                             clock_);
     for (uint64_t clock = 0; clock < 2; ++clock) {
       StepSums sums;

@@ -1,10 +1,7 @@
 #include "worker/runtime/device/device_job.h"
 
-#include <algorithm>
-#include <cstdint>
-
-#include "common/base/round_up.h"
 #include "common/base/status_macros.h"
+#include "common/mesh/data_ranks.h"
 #include "common/optim/optimizer_options.h"
 #include "common/plan/transformer_memory_plan.h"
 #include "proto/job.pb.h"
@@ -13,16 +10,6 @@
 #include "worker/strategy/bucket_plan.h"
 
 namespace muster {
-namespace {
-
-// Returns the examples of the largest micro-batch of any slot; see Sampler.
-int64_t LargestMicroBatch(const v1::JobSpec& spec) {
-  const int64_t share = CeilDivide<int64_t>(spec.batch_size(), std::max(1u, spec.workers()));
-  return CeilDivide(share, std::max(1u, spec.micro_batches()));
-}
-
-}  // namespace
-
 absl::StatusOr<DeviceTrainerOptions> DeviceOptionsFor(const v1::JobSpec& spec,
                                                       const DatasetInfo& data, int device) {
   if (!spec.model().has_transformer()) {
@@ -34,7 +21,7 @@ absl::StatusOr<DeviceTrainerOptions> DeviceOptionsFor(const v1::JobSpec& spec,
                           ResolveTransformer(spec.model().transformer(), data.vocabulary));
   options.compute.type = ActivationType(spec.compute());
   options.compute.recompute = ResolveRecompute(spec.compute());
-  options.compute.sequences = LargestMicroBatch(spec);
+  options.compute.sequences = MicroBatchExamples(spec);
   options.compute.length = data.context;
   options.compute.optimizer = OptimizerPlace::kElsewhere;
   options.seed = spec.seed();

@@ -177,19 +177,19 @@ absl::Status AllReduceTask::Enter(const v1::RendezvousReply& round, int rank) {
 }
 
 AllReduceTask::Outcome AllReduceTask::Train(const v1::RendezvousReply& round, int rank) {
-  TrainerOptions options = TrainerOptionsFor(order_, round, dependencies_);
-  options.world_size = static_cast<uint32_t>(round.peers_size());
-  options.rank = static_cast<uint32_t>(rank);
-  options.round = round_;
-  options.reporting.poll = kPoll;
-  options.reporting.collectives = [&recorder = parts_.group->communicator()->recorder()](
-                                      v1::ReportCollectivesRequest& request) {
+  absl::StatusOr<TrainerOptions> options = TrainerOptionsFor(
+      order_, round, {.rank = rank, .world_size = round.peers_size()}, dependencies_);
+  if (!options.ok()) return {End::kFinal, options.status()};
+  options->round = round_;
+  options->reporting.poll = kPoll;
+  options->reporting.collectives = [&recorder = parts_.group->communicator()->recorder()](
+                                       v1::ReportCollectivesRequest& request) {
     AddCollectiveRecords(recorder, request);
   };
   const absl::StatusOr<std::unique_ptr<StepEngine>> engine = parts_.make_engine();
   if (!engine.ok()) return {End::kFinal, engine.status()};
   const absl::StatusOr<std::unique_ptr<Trainer>> trainer =
-      Trainer::Create(order_.spec(), options, job_, {parts_.group->state(), **engine},
+      Trainer::Create(order_.spec(), *options, job_, {parts_.group->state(), **engine},
                       *dependencies_.coordinator, *dependencies_.clock);
   if (!trainer.ok()) return {End::kFinal, trainer.status()};
   const absl::Status status = (*trainer)->Run();

@@ -76,10 +76,14 @@ absl::Status RunOnServers(const v1::TaskOrder& order, const PreparedJob& job,
       ParameterServerStrategy::Create(order, *job.schema, options, RoutingOf(dependencies)));
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<StepEngine> engine,
                           MakeEngine(order, job, *strategy, dependencies));
-  MUSTER_ASSIGN_OR_RETURN(
-      std::unique_ptr<Trainer> trainer,
-      Trainer::Create(order.spec(), TrainerOptionsFor(order, meeting, dependencies), job,
-                      {*strategy, *engine}, *dependencies.coordinator, *dependencies.clock));
+  // All of the job's slots train, each at the rank of its number.
+  const RankInWorld place = {.rank = static_cast<int>(order.slot()),
+                             .world_size = static_cast<int>(order.spec().workers())};
+  MUSTER_ASSIGN_OR_RETURN(const TrainerOptions trainer_options,
+                          TrainerOptionsFor(order, meeting, place, dependencies));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Trainer> trainer,
+                          Trainer::Create(order.spec(), trainer_options, job, {*strategy, *engine},
+                                          *dependencies.coordinator, *dependencies.clock));
   return trainer->Run();
 }
 

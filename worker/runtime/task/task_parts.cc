@@ -4,9 +4,12 @@
 #include <string>
 #include <utility>
 
+#include "common/base/status_macros.h"
+#include "common/mesh/mesh.h"
 #include "common/partition/schema.h"
 #include "common/text/utf8.h"
 #include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "proto/task_service.pb.h"
 
@@ -51,10 +54,15 @@ absl::Duration StallTimeoutOf(const v1::TaskOrder& order) {
                                       : absl::Minutes(10);
 }
 
-TrainerOptions TrainerOptionsFor(const v1::TaskOrder& order, const v1::RendezvousReply& meeting,
-                                 const TaskDependencies& dependencies) {
+absl::StatusOr<TrainerOptions> TrainerOptionsFor(const v1::TaskOrder& order,
+                                                 const v1::RendezvousReply& meeting,
+                                                 const RankInWorld& place,
+                                                 const TaskDependencies& dependencies) {
   TrainerOptions options;
   options.slot = order.slot();
+  MUSTER_ASSIGN_OR_RETURN(options.mesh,
+                          Mesh::FromSpec(order.spec().parallelism(), place.world_size));
+  options.rank = place.rank;
   // Weights of another job are not a checkpoint of this one.
   if (!order.restore_uri().empty() && !order.restore_weights_only()) {
     options.checkpoint_clock = order.start_clock();

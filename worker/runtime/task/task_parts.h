@@ -1,6 +1,7 @@
 #ifndef MUSTER_WORKER_RUNTIME_TASK_TASK_PARTS_H_
 #define MUSTER_WORKER_RUNTIME_TASK_TASK_PARTS_H_
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "worker/runtime/task/task_dependencies.h"
 #include "worker/runtime/training/prepared_job.h"
@@ -26,9 +27,18 @@ ShardRouterDependencies RoutingOf(const TaskDependencies& dependencies);
 // Returns how long a collective call waits for other tasks that do not come.
 absl::Duration StallTimeoutOf(const v1::TaskOrder& order);
 
+// A task's rank among `world_size` tasks that train together.
+struct RankInWorld {
+  int rank = 0;
+  int world_size = 1;
+};
+
 // Returns the trainer's options. `meeting` is the answer to the slot's last Rendezvous.
-TrainerOptions TrainerOptionsFor(const v1::TaskOrder& order, const v1::RendezvousReply& meeting,
-                                 const TaskDependencies& dependencies);
+// InvalidArgument: the world does not suit the job's parallelism.
+absl::StatusOr<TrainerOptions> TrainerOptionsFor(const v1::TaskOrder& order,
+                                                 const v1::RendezvousReply& meeting,
+                                                 const RankInWorld& place,
+                                                 const TaskDependencies& dependencies);
 
 }  // namespace muster
 

@@ -28,8 +28,9 @@ bool IsKnown(absl::string_view metric) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const v1::EvaluationSpec& spec,
-                                                             const Split& split, int64_t slot,
-                                                             int64_t slots, const Dataset& dataset,
+                                                             const Split& split, int64_t data_rank,
+                                                             int64_t data_ranks,
+                                                             const Dataset& dataset,
                                                              const ModelDescription& model) {
   const std::string metric = spec.metric().empty() ? model.default_metric : spec.metric();
   if (!IsKnown(metric)) {
@@ -39,8 +40,8 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const v1::Evaluatio
                      "bits_per_byte"));
   }
   EvaluationShareOptions options;
-  options.slot = slot;
-  options.slots = slots;
+  options.data_rank = data_rank;
+  options.data_ranks = data_ranks;
   options.max_examples = static_cast<int64_t>(spec.max_examples());
   const int64_t evaluated =
       options.max_examples == 0 ? split.held_out : std::min(split.held_out, options.max_examples);

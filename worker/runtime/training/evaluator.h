@@ -20,21 +20,22 @@ class EvaluationSpec;
 class ReportEvaluationRequest;
 }  // namespace v1
 
-// Runs one slot's share of an evaluation: forward passes over its held-out examples, with the
-// parameters and rows of one clock. The coordinator combines all slots' results. Used by the
+// Runs one data rank's share of an evaluation: forward passes over its held-out examples, with the
+// parameters and rows of one clock. The coordinator combines all shares' results. Used by the
 // trainer's thread.
 class Evaluator {
  public:
-  // Most bytes of all slots' scores and labels for an exact AUC: what one message can hold.
+  // Most bytes of all shares' scores and labels for an exact AUC: what one message can hold.
   static constexpr int64_t kMaxScoreBytes = (int64_t{64} << 20) - 4096;
 
   // `dataset` outlives the evaluator. InvalidArgument: unknown metric; auc above kMaxScoreBytes.
   static absl::StatusOr<std::unique_ptr<Evaluator>> Create(const v1::EvaluationSpec& spec,
-                                                           const Split& split, int64_t slot,
-                                                           int64_t slots, const Dataset& dataset,
+                                                           const Split& split, int64_t data_rank,
+                                                           int64_t data_ranks,
+                                                           const Dataset& dataset,
                                                            const ModelDescription& model);
 
-  // Returns whether any slot has something to evaluate.
+  // Returns whether any data rank has something to evaluate.
   bool any() const { return any_; }
 
   // Evaluates with the parameters of `clock`, and fills in `report` except for the task. REQUIRES:

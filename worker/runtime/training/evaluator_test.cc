@@ -43,13 +43,13 @@ v1::JobSpec ClicksSpec(uint64_t examples) {
 
 class EvaluatorTest : public ::testing::Test {
  protected:
-  absl::StatusOr<v1::ReportEvaluationRequest> Evaluate(const v1::JobSpec& spec, int slot,
-                                                       int slots) {
+  absl::StatusOr<v1::ReportEvaluationRequest> Evaluate(const v1::JobSpec& spec, int data_rank,
+                                                       int data_ranks) {
     PreparedJob job = PrepareJob(spec).value();
     auto strategy = LocalStrategy::Create(*job.schema).value();
     absl::StatusOr<std::unique_ptr<Evaluator>> evaluator =
-        Evaluator::Create(spec.evaluation(), job.evaluated, slot, slots, job.evaluation_data(),
-                          job.model->description());
+        Evaluator::Create(spec.evaluation(), job.evaluated, data_rank, data_ranks,
+                          job.evaluation_data(), job.model->description());
     if (!evaluator.ok()) return evaluator.status();
     v1::ReportEvaluationRequest report;
     // The clock is only told; parameters are those at the start.

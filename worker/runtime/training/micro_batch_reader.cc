@@ -3,9 +3,9 @@
 namespace muster {
 namespace {
 
-PrefetcherOptions Prefetching(int64_t rank, const MicroBatchReader::Range& range) {
+PrefetcherOptions Prefetching(int64_t data_rank, const MicroBatchReader::Range& range) {
   PrefetcherOptions options;
-  options.slot = rank;
+  options.data_rank = data_rank;
   options.start_clock = static_cast<int64_t>(range.start_clock);
   options.end_clock = static_cast<int64_t>(range.end_clock);
   return options;
@@ -13,16 +13,16 @@ PrefetcherOptions Prefetching(int64_t rank, const MicroBatchReader::Range& range
 
 }  // namespace
 
-MicroBatchReader::MicroBatchReader(const Dataset& dataset, const Sampler& sampler, int64_t rank,
-                                   const Range& range, const Clock& clock)
+MicroBatchReader::MicroBatchReader(const Dataset& dataset, const Sampler& sampler,
+                                   int64_t data_rank, const Range& range, const Clock& clock)
     : sampler_(sampler),
-      rank_(rank),
-      count_(static_cast<int>(sampler.MicroBatches(rank))),
+      data_rank_(data_rank),
+      count_(static_cast<int>(sampler.MicroBatches(data_rank))),
       clock_(clock),
-      prefetcher_(dataset, sampler, Prefetching(rank, range)) {}
+      prefetcher_(dataset, sampler, Prefetching(data_rank, range)) {}
 
 uint64_t MicroBatchReader::first_example(int micro_batch) const {
-  return sampler_.MicroBatchBegin(rank_, micro_batch);
+  return sampler_.MicroBatchBegin(data_rank_, micro_batch);
 }
 
 absl::Status MicroBatchReader::Read(uint64_t clock, int micro_batch, Batch& batch) {

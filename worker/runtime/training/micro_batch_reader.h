@@ -14,7 +14,7 @@
 
 namespace muster {
 
-// A source of one rank's micro-batches, which it reads ahead from a dataset.
+// A source of one data rank's micro-batches, which it reads ahead from a dataset.
 class MicroBatchReader final : public MicroBatchSource {
  public:
   struct Range {
@@ -23,8 +23,8 @@ class MicroBatchReader final : public MicroBatchSource {
   };
 
   // `dataset`, `sampler` and `clock` outlive the reader.
-  MicroBatchReader(const Dataset& dataset, const Sampler& sampler, int64_t rank, const Range& range,
-                   const Clock& clock);
+  MicroBatchReader(const Dataset& dataset, const Sampler& sampler, int64_t data_rank,
+                   const Range& range, const Clock& clock);
 
   int count() const override { return count_; }
   uint64_t first_example(int micro_batch) const override;
@@ -36,7 +36,7 @@ class MicroBatchReader final : public MicroBatchSource {
 
  private:
   const Sampler& sampler_;
-  const int64_t rank_;
+  const int64_t data_rank_;
   const int count_;
   const Clock& clock_;
   Prefetcher prefetcher_;

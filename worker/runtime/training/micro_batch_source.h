@@ -16,8 +16,8 @@ class MicroBatchSource {
   // Returns the number of micro-batches of a step.
   virtual int count() const = 0;
 
-  // Returns the place of a micro-batch's first example in the step's batch of all slots. The place
-  // does not depend on which slot computes the micro-batch.
+  // Returns the place of a micro-batch's first example in the step's batch of all data ranks. The
+  // place does not depend on which of them computes the micro-batch.
   virtual uint64_t first_example(int micro_batch) const = 0;
 
   // Replaces `batch` by a micro-batch, and may reuse the memory of `batch`.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/loss_scale.h"
 #include "common/base/status_macros.h"
+#include "common/mesh/data_ranks.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "proto/task_service.pb.h"
@@ -19,26 +20,22 @@ bool IsDue(uint64_t clock, uint64_t every, uint64_t last) {
   return every > 0 && clock > 0 && clock % every == 0;
 }
 
-// With all slots there, a slot's rank is its number.
-TrainerOptions Filled(TrainerOptions options, const v1::JobSpec& spec) {
-  if (options.world_size > 0) return options;
-  options.world_size = spec.workers();
-  options.rank = options.slot;
-  return options;
+int DataRank(const TrainerOptions& options) {
+  return options.mesh.Coordinate(options.rank, "data");
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
-    const v1::JobSpec& spec, const TrainerOptions& given, const PreparedJob& job,
+    const v1::JobSpec& spec, const TrainerOptions& options, const PreparedJob& job,
     const TrainingParts& parts, CoordinatorClient& coordinator, const Clock& clock) {
-  const TrainerOptions options = Filled(given, spec);
+  const int data_ranks = options.mesh.size("data");
   std::unique_ptr<const Sampler> sampler;
   if (job.total_steps > 0) {
     SamplerOptions sampling;
     sampling.seed = spec.seed();
-    sampling.slots = options.world_size;
-    sampling.workers = spec.workers();
+    sampling.data_ranks = data_ranks;
+    sampling.job_data_ranks = DataRanks(spec);
     sampling.batch_size = spec.batch_size();
     sampling.training_examples = job.split.training;
     sampling.begin = job.begin;
@@ -47,7 +44,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
   }
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<Evaluator> evaluator,
-      Evaluator::Create(spec.evaluation(), job.evaluated, options.rank, options.world_size,
+      Evaluator::Create(spec.evaluation(), job.evaluated, DataRank(options), data_ranks,
                         job.evaluation_data(), job.model->description()));
   return std::unique_ptr<Trainer>(new Trainer(spec, options, job, std::move(sampler),
                                               std::move(evaluator), parts, coordinator, clock));
@@ -95,7 +92,7 @@ absl::Status Trainer::Train() {
   std::unique_ptr<MicroBatchReader> reader;
   if (clock < job_.total_steps) {
     reader = std::make_unique<MicroBatchReader>(
-        *job_.dataset, *sampler_, options_.rank,
+        *job_.dataset, *sampler_, DataRank(options_),
         MicroBatchReader::Range{.start_clock = clock, .end_clock = job_.total_steps}, clock_);
   }
   while (true) {

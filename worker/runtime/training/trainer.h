@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "common/base/clock.h"
+#include "common/mesh/mesh.h"
 #include "worker/data/sampling/sampler.h"
 #include "worker/runtime/coordinator_client/coordinator_client.h"
 #include "worker/runtime/coordinator_client/progress_reporter.h"
@@ -30,10 +31,10 @@ class JobSpec;
 
 struct TrainerOptions {
   uint32_t slot = 0;
-  // Number of slots that train together, and this one's rank. With world_size 0, all slots of the
-  // job train together and the rank is `slot`.
-  uint32_t world_size = 0;
-  uint32_t rank = 0;
+  // The ranks that train together, and this task's. Its data rank has a share of the examples; rank
+  // 0 commits checkpoints and logs evaluations.
+  Mesh mesh;
+  int rank = 0;
   // The all-reduce round; training ends when the coordinator wants a new one. 0 without all-reduce.
   uint64_t round = 0;
   ProgressReporterOptions reporting;
@@ -54,7 +55,9 @@ struct TrainingParts {
   StepEngine& engine;
 };
 
-// Trains one slot, clock after clock. At a clock where a checkpoint or an evaluation is due, all
+// Trains one slot, clock after clock. Reports of steps and evaluations count each data rank once:
+// today a data rank is one rank; of several, the one at tensor 0, context 0 and the last stage is
+// to report. At a clock where a checkpoint or an evaluation is due, all
 // slots take part before any goes on, also under SSP and ASP: a cut waits for all slots, and so
 // does the answer to an evaluation. A replacement task that starts at such a clock repeats that
 // checkpoint or evaluation. TaskCheckpoints tells who waits for a checkpoint's files.

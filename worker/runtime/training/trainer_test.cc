@@ -273,12 +273,28 @@ TEST_F(TrainerTest, ARankOfASmallerWorldTakesMoreMicroBatchesAndItsPlace) {
   spec.set_workers(2);
   spec.mutable_stop()->set_steps(2);
   options_.slot = 1;
-  options_.world_size = 1;
-  options_.rank = 0;
   ASSERT_EQ(Run(spec), absl::OkStatus());
   EXPECT_THAT(strategy_->micro_batches(), ElementsAre(16, 16, 16, 16));
   EXPECT_EQ(coordinator_.checkpoints().size(), 1);
   EXPECT_EQ(coordinator_.evaluations().at(0).examples(), 120);
+}
+
+TEST_F(TrainerTest, RanksOfOneDataRankTakeItsShare) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_stop()->set_steps(2);
+  // Trains as the last rank, and returns the weights.
+  const auto train = [&](uint32_t workers, uint32_t tensor) {
+    spec.set_workers(workers);
+    spec.mutable_parallelism()->set_tensor(tensor);
+    options_.mesh = Mesh::FromSpec(spec.parallelism(), static_cast<int>(workers)).value();
+    options_.rank = options_.mesh.world_size() - 1;
+    EXPECT_EQ(Run(spec), absl::OkStatus());
+    EXPECT_THAT(strategy_->micro_batches(), ElementsAre(16, 16));
+    EXPECT_EQ(coordinator_.evaluations().back().examples(), 60);
+    const absl::Span<const float> weights = strategy_->parameters()[0];
+    return std::vector<float>(weights.begin(), weights.end());
+  };
+  EXPECT_EQ(train(4, 2), train(2, 1));
 }
 
 TEST_F(TrainerTest, LeavesItsRoundWhenTheCoordinatorWantsAMeeting) {
@@ -333,10 +349,12 @@ TEST_F(TrainerTest, ChecksPointsAtIntervalsAndAtTheEnd) {
   EXPECT_EQ(schema.total_steps(), 40);
 }
 
-TEST_F(TrainerTest, OnlySlotZeroCommits) {
+TEST_F(TrainerTest, OnlyRankZeroCommits) {
   v1::JobSpec spec = MlpSpec();
   spec.set_workers(2);
   options_.slot = 1;
+  options_.mesh = Mesh::FromSpec({}, 2).value();
+  options_.rank = 1;
   ASSERT_EQ(Run(spec), absl::OkStatus());
   EXPECT_THAT(strategy_->cuts(), ElementsAre(40));
   EXPECT_THAT(committed_, ElementsAre(0));
@@ -495,6 +513,7 @@ TEST_F(TrainerTest, RefusesABatchThatDoesNotFit) {
   EXPECT_EQ(Run(spec).code(), absl::StatusCode::kInvalidArgument);
   spec.set_batch_size(1);
   spec.set_workers(2);
+  options_.mesh = Mesh::FromSpec({}, 2).value();
   EXPECT_EQ(Run(spec).code(), absl::StatusCode::kInvalidArgument);
 }
 

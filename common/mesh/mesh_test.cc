@@ -1,4 +1,4 @@
-#include "worker/parallel/mesh.h"
+#include "common/mesh/mesh.h"
 
 #include <set>
 
@@ -32,9 +32,10 @@ TEST(MeshTest, MissingAxesAndAxesOfOneAreNoOps) {
 }
 
 TEST(MeshTest, NoAxesAreOneRank) {
-  Mesh mesh = Mesh::Create({}).value();
-  EXPECT_EQ(mesh.world_size(), 1);
-  EXPECT_EQ(mesh.Rank({}), 0);
+  for (const Mesh& mesh : {Mesh(), Mesh::Create({}).value()}) {
+    EXPECT_EQ(mesh.world_size(), 1);
+    EXPECT_EQ(mesh.Rank({}), 0);
+  }
 }
 
 TEST(MeshTest, CoordinatesAndRanksAreInverse) {
@@ -74,18 +75,63 @@ TEST(MeshTest, FromSpecLetsDataTakeWhatIsLeft) {
   Mesh mesh = Mesh::FromSpec(spec, 6).value();
   EXPECT_EQ(mesh.size("data"), 3);
   EXPECT_THAT(mesh.Group(0, "tensor"), ElementsAre(0, 1));
+  // A round without one of the job's data ranks.
+  spec.set_data(3);
+  EXPECT_EQ(Mesh::FromSpec(spec, 4)->size("data"), 2);
 }
 
-TEST(MeshTest, FromSpecRefusesAProductThatIsNotTheWorkers) {
+TEST(MeshTest, FromSpecPutsThePipelineOutermostAndTensorInnermost) {
   v1::ParallelismSpec spec;
-  spec.set_data(2);
+  spec.set_pipeline(2);
+  spec.set_context(2);
+  spec.set_tensor(2);
+  Mesh mesh = Mesh::FromSpec(spec, 16).value();
+  EXPECT_THAT(mesh.Group(0, "tensor"), ElementsAre(0, 1));
+  EXPECT_THAT(mesh.Group(0, "context"), ElementsAre(0, 2));
+  EXPECT_THAT(mesh.Group(0, "data"), ElementsAre(0, 4));
+  EXPECT_THAT(mesh.Group(0, "pipeline"), ElementsAre(0, 8));
+}
+
+TEST(MeshTest, FromSpecRefusesSizesThatDoNotDivideTheRanks) {
+  v1::ParallelismSpec spec;
+  spec.set_pipeline(2);
   spec.set_tensor(2);
   absl::Status status = Mesh::FromSpec(spec, 6).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(status.message(), HasSubstr("is 4 but workers is 6"));
-  spec.clear_data();
+  EXPECT_THAT(status.message(), HasSubstr("pipeline 2 x context 1 x tensor 2 must divide"));
+  EXPECT_THAT(status.message(), HasSubstr("which is 6"));
+  EXPECT_FALSE(Mesh::FromSpec(spec, 2).ok());
+  EXPECT_FALSE(Mesh::FromSpec({}, 0).ok());
+}
+
+TEST(MeshTest, FromSpecRefusesSizesWhoseProductOverflows) {
+  v1::ParallelismSpec spec;
+  spec.set_pipeline(1u << 31);
+  spec.set_context(1u << 31);
   spec.set_tensor(4);
-  EXPECT_EQ(Mesh::FromSpec(spec, 6).status().code(), absl::StatusCode::kInvalidArgument);
+  // The product is 2^64.
+  EXPECT_FALSE(Mesh::FromSpec(spec, 1).ok());
+  EXPECT_FALSE(Mesh::FromSpec(spec, 8).ok());
+  EXPECT_THAT(Mesh::FromSpec({}, (1 << 20) + 1).status().message(), HasSubstr("more than"));
+}
+
+TEST(MeshTest, ExpertsDivideDataAndContextAndAddNoRanks) {
+  v1::ParallelismSpec spec;
+  spec.set_context(2);
+  spec.set_tensor(2);
+  for (const int expert : {1, 2, 3, 6}) {
+    spec.set_expert(expert);
+    Mesh mesh = Mesh::FromSpec(spec, 12).value();
+    EXPECT_EQ(mesh.world_size(), 12);
+    EXPECT_EQ(mesh.size("data"), 3);
+    EXPECT_EQ(mesh.size("expert"), 1);
+  }
+  for (const uint32_t expert : {4u, 12u, 1u << 31}) {
+    spec.set_expert(expert);
+    absl::Status status = Mesh::FromSpec(spec, 12).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.message(), HasSubstr("must divide data 3 x context 2"));
+  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-#include "worker/parallel/mesh.h"
+#include "common/mesh/mesh.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -46,30 +47,27 @@ absl::StatusOr<Mesh> Mesh::Create(std::vector<Axis> axes) {
   return mesh;
 }
 
-absl::StatusOr<Mesh> Mesh::FromSpec(const v1::ParallelismSpec& spec, int workers) {
-  auto or_one = [](uint32_t size) { return static_cast<int>(size == 0 ? 1 : size); };
-  std::vector<Axis> axes = {{"pipeline", or_one(spec.pipeline())},
-                            {"data", or_one(spec.data())},
-                            {"context", or_one(spec.context())},
-                            {"expert", or_one(spec.expert())},
-                            {"tensor", or_one(spec.tensor())}};
-  if (spec.data() == 0) {
-    int64_t others = 1;
-    for (const Axis& axis : axes) others *= axis.size;
-    if (others > 0 && workers % others == 0) axes[1].size = static_cast<int>(workers / others);
+absl::StatusOr<Mesh> Mesh::FromSpec(const v1::ParallelismSpec& spec, int ranks) {
+  const int64_t pipeline = std::max(1u, spec.pipeline());
+  const int64_t context = std::max(1u, spec.context());
+  const int64_t tensor = std::max(1u, spec.tensor());
+  const int64_t expert = std::max(1u, spec.expert());
+  // Division rounds down, so neither this nor the product below can overflow.
+  const int64_t data = ranks / pipeline / context / tensor;
+  if (data < 1 || pipeline * data * context * tensor != ranks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("parallelism: pipeline ", pipeline, " x context ", context, " x tensor ",
+                     tensor, " must divide the number of workers, which is ", ranks));
   }
-  absl::StatusOr<Mesh> mesh = Create(axes);
-  if (!mesh.ok()) return mesh.status();
-  if (mesh->world_size() != workers) {
-    std::string product;
-    for (const Axis& axis : axes) {
-      absl::StrAppend(&product, product.empty() ? "" : " x ", axis.name, " ", axis.size);
-    }
-    return absl::InvalidArgumentError(absl::StrCat(
-        "parallelism: the product of ", product, " is ", mesh->world_size(), " but workers is ",
-        workers, "; make them equal, or leave parallelism.data out"));
+  if (data * context % expert != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("parallelism.expert is ", expert,
+                                                   "; it must divide data ", data, " x context ",
+                                                   context, ", whose ranks hold the experts"));
   }
-  return mesh;
+  return Create({{"pipeline", static_cast<int>(pipeline)},
+                 {"data", static_cast<int>(data)},
+                 {"context", static_cast<int>(context)},
+                 {"tensor", static_cast<int>(tensor)}});
 }
 
 int Mesh::Find(absl::string_view axis) const {

@@ -1,5 +1,5 @@
-#ifndef MUSTER_WORKER_PARALLEL_MESH_H_
-#define MUSTER_WORKER_PARALLEL_MESH_H_
+#ifndef MUSTER_COMMON_MESH_MESH_H_
+#define MUSTER_COMMON_MESH_MESH_H_
 
 #include <string>
 #include <vector>
@@ -25,38 +25,44 @@ class Mesh {
     int size = 1;
   };
 
+  // A rank alone: a mesh without axes.
+  Mesh() = default;
+
   // InvalidArgument: an axis without a name, of a name used twice, or of a size below 1; or more
   // than 2^20 ranks.
   static absl::StatusOr<Mesh> Create(std::vector<Axis> axes);
 
-  // Axes pipeline, data, context, expert, tensor, of the specification's sizes; 0 stands for 1 and,
-  // for `data`, for whatever makes the product `workers`. InvalidArgument: the product is not
-  // `workers` (names all sizes).
-  static absl::StatusOr<Mesh> FromSpec(const v1::ParallelismSpec& spec, int workers);
+  // Returns the mesh of `ranks` ranks of a job, all its workers or those of a round: axes pipeline,
+  // data, context and tensor, of the specification's sizes, where 0 stands for 1. `data` is what is
+  // left of `ranks`, whatever the specification says, since a round may have fewer data ranks than
+  // the job. `expert` is no axis: it divides the ranks of `data` and `context`, and adds none.
+  // InvalidArgument, naming the sizes: pipeline, context and tensor do not divide `ranks`, or
+  // expert does not divide data times context.
+  static absl::StatusOr<Mesh> FromSpec(const v1::ParallelismSpec& spec, int ranks);
 
   int world_size() const { return world_size_; }
   absl::Span<const Axis> axes() const { return axes_; }
 
-  // Of the axis of that name; 1 where there is none, as a missing axis is one of size 1.
+  // Returns the size of the axis of that name; 1 where there is none.
   int size(absl::string_view axis) const;
 
-  // The rank's position on every axis, in order of axes(). REQUIRES: 0 <= rank < world_size().
+  // Returns the rank's position on every axis, in order of axes(). REQUIRES: 0 <= rank <
+  // world_size().
   std::vector<int> Coordinates(int rank) const;
-  // The rank's position on one axis; 0 where there is none.
+  // Returns the rank's position on one axis; 0 where there is none. Positions on `data` are data
+  // ranks: the ranks at one of them compute the same share of the examples together.
   int Coordinate(int rank, absl::string_view axis) const;
   // REQUIRES: one coordinate per axis, each within its axis.
   int Rank(absl::Span<const int> coordinates) const;
 
-  // The ranks that differ from `rank` at most on that axis, in order of their position there;
-  // {rank} where there is no such axis.
+  // Returns the ranks that differ from `rank` at most on that axis, in order of their position
+  // there; {rank} where there is no such axis.
   std::vector<int> Group(int rank, absl::string_view axis) const;
 
-  // All groups of an axis, in order of their first rank: they are disjoint, and together all ranks.
+  // Returns all groups of an axis, in order of their first rank: disjoint, and together all ranks.
   std::vector<std::vector<int>> Groups(absl::string_view axis) const;
 
  private:
-  Mesh() = default;
-
   // Index into axes_, or -1.
   int Find(absl::string_view axis) const;
 
@@ -68,4 +74,4 @@ class Mesh {
 
 }  // namespace muster
 
-#endif  // MUSTER_WORKER_PARALLEL_MESH_H_
+#endif  // MUSTER_COMMON_MESH_MESH_H_
