@@ -195,6 +195,15 @@ TEST_F(PeakMemoryTest, OfAnEvaluation) {
       "holdout: 0.5 } batch_size: 8";
   ExpectAsPlanned(job + kAllReduce, kFirst);
   ExpectAsPlanned(job + kServers, kSettled);
+  // Reads the 16-bit weights that training reads.
+  ExpectAsPlanned(
+      absl::StrCat("model { transformer { layers: 3 width: 384 heads: 6 context: 256 } } data { "
+                   "sequences { path: '",
+                   TextPath(),
+                   "' } holdout: 0.5 } evaluation { max_examples: 64 } compute { type: BF16 } "
+                   "workers: 1 batch_size: 4",
+                   kAllReduce),
+      kFirst);
 }
 
 TEST_F(PeakMemoryTest, OfAnNgramModel) {
