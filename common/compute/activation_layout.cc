@@ -30,6 +30,7 @@ class Walk {
 
   // What the block does not have for itself is the first one's.
   void TakeBlock(bool first, BlockActivations& block);
+  void TakeProductGradients(BlockProductGradients& gradients);
   void TakeHead(LanguageHeadActivations& head);
 
   const ActivationRequest& request_;
@@ -42,22 +43,31 @@ void Walk::TakeBlock(bool first, BlockActivations& block) {
   const bool training = r.pass == Pass::kTraining;
   const bool keeps_products = training && r.recompute != Recompute::kFull;
   const bool keeps_all = training && r.recompute == Recompute::kNone;
+  const bool keeps_inputs = training && (keeps_all || r.split_backward);
   const auto take = [&](bool own, uint64_t elements, auto*& array) {
     if (own || first) Take(elements, own ? bytes_.kept : bytes_.shared, array);
   };
   take(training, r.N * r.C, block.norm1.sum);
   take(keeps_all, r.N, block.norm1.mean);
   take(keeps_all, r.N, block.norm1.rstd);
-  take(keeps_all, r.N * r.C, block.norm1_out);
+  take(keeps_inputs, r.N * r.C, block.norm1_out);
   take(keeps_products, r.N * r.Q, block.qkv);
-  take(keeps_all, r.N * r.C, block.attention);
+  take(keeps_inputs, r.N * r.C, block.attention);
   take(keeps_all, r.N * r.H, block.logsumexp);
   take(keeps_products, r.N * r.C, block.norm2.sum);
   take(keeps_all, r.N, block.norm2.mean);
   take(keeps_all, r.N, block.norm2.rstd);
-  take(keeps_all, r.N * r.C, block.norm2_out);
+  take(keeps_inputs, r.N * r.C, block.norm2_out);
   take(keeps_products, r.N * r.U, block.up);
-  take(keeps_all, r.N * r.F, block.activated);
+  take(keeps_inputs, r.N * r.F, block.activated);
+}
+
+void Walk::TakeProductGradients(BlockProductGradients& gradients) {
+  const ActivationRequest& r = request_;
+  Take(r.N * r.Q, bytes_.kept, gradients.qkv);
+  Take(r.N * r.C, bytes_.kept, gradients.proj);
+  Take(r.N * r.U, bytes_.kept, gradients.up);
+  Take(r.N * r.C, bytes_.kept, gradients.down);
 }
 
 void Walk::TakeHead(LanguageHeadActivations& head) {
@@ -85,8 +95,18 @@ TransformerArrays Walk::TakeAll() {
   Take(r.N * r.C, bytes_.scratch, arrays.scratch.branch);
   if (r.pass == Pass::kEvaluation) return arrays;
   Take(r.N * std::max(r.F, r.C), bytes_.scratch, arrays.scratch.inner);
-  Take(r.N * std::max(r.Q, r.U), bytes_.scratch, arrays.scratch.wide);
+  void* wide = nullptr;
+  if (!r.split_backward) Take(r.N * std::max(r.Q, r.U), bytes_.scratch, wide);
   Take(r.N * r.C, bytes_.scratch, arrays.stream_gradient);
+  const BlockScratch& scratch = arrays.scratch;
+  // The gradient of `activated` lies in `inner`, where that of a GELU's input takes its place.
+  arrays.product_gradients.assign(r.layers, {.qkv = wide,
+                                             .proj = scratch.branch,
+                                             .up = r.U == r.F ? scratch.inner : wide,
+                                             .down = scratch.branch});
+  if (r.split_backward) {
+    for (BlockProductGradients& block : arrays.product_gradients) TakeProductGradients(block);
+  }
   return arrays;
 }
 

@@ -62,6 +62,9 @@ struct ActivationRequest {
   uint64_t logit_rows = 0;
   Recompute recompute = Recompute::kNone;
   Pass pass = Pass::kTraining;
+  // True if the gradients of products' weights may be made after the whole backward pass of their
+  // inputs: every block then keeps both operands of each.
+  bool split_backward = false;
 };
 
 // Where the arrays of one micro-batch lie in one block of memory: for the engines that compute in
@@ -71,7 +74,8 @@ struct ActivationRequest {
 //
 // Kept per token and block, beside the statistics of norms and attention: 3 C + Q + U + F elements
 // of T and 2 C of f32 (the residual stream) without recomputation; Q + U and 2 C with the selective
-// one; C of f32 alone with the full one.
+// one; C of f32 alone with the full one. A split backward keeps 2 C + Q + U elements of T more, and
+// with recomputation the products' inputs, 3 C + F.
 class ActivationLayout {
  public:
   // By what arrays are for, padding included. Multiples of the placement's alignment.

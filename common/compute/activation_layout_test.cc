@@ -47,6 +47,8 @@ std::vector<ActivationRequest> Requests() {
             request.recompute = recompute;
             request.pass = pass;
             requests.push_back(request);
+            request.split_backward = true;
+            requests.push_back(request);
           }
         }
       }
@@ -92,8 +94,17 @@ std::vector<Array> ArraysOf(const ActivationRequest& r, const TransformerArrays&
                             {"branch", scratch.branch, N * r.C * t}};
   if (r.pass == Pass::kTraining) {
     all.push_back({"inner", scratch.inner, N * std::max(r.F, r.C) * t});
-    all.push_back({"wide", scratch.wide, N * std::max(r.Q, r.U) * t});
     all.push_back({"stream_gradient", arrays.stream_gradient, N * r.C * f});
+    if (!r.split_backward) {
+      all.push_back({"qkv gradient", arrays.product_gradients[0].qkv, N * std::max(r.Q, r.U) * t});
+    }
+  }
+  for (size_t l = 0; l < arrays.product_gradients.size() && r.split_backward; ++l) {
+    const BlockProductGradients& gradients = arrays.product_gradients[l];
+    all.push_back({absl::StrCat("block", l, ".qkv gradient"), gradients.qkv, N * r.Q * t});
+    all.push_back({absl::StrCat("block", l, ".proj gradient"), gradients.proj, N * r.C * t});
+    all.push_back({absl::StrCat("block", l, ".up gradient"), gradients.up, N * r.U * t});
+    all.push_back({absl::StrCat("block", l, ".down gradient"), gradients.down, N * r.C * t});
   }
   for (size_t l = 0; l < arrays.blocks.size(); ++l) {
     for (Array& array : ArraysOf(r, arrays.blocks[l])) {
@@ -162,9 +173,48 @@ TEST(ActivationLayoutTest, AnEvaluationKeepsNothingAndHasNoGradients) {
     EXPECT_LT(Total(request), training);
     const TransformerArrays arrays = Bind(request);
     EXPECT_EQ(arrays.scratch.inner, nullptr);
-    EXPECT_EQ(arrays.scratch.wide, nullptr);
     EXPECT_EQ(arrays.stream_gradient, nullptr);
+    EXPECT_THAT(arrays.product_gradients, IsEmpty());
+    const uint64_t total = Total(request);
+    request.split_backward = true;
+    EXPECT_EQ(Total(request), total);
   }
+}
+
+TEST(ActivationLayoutTest, BlocksKeepBothOperandsOfProductsForASplitBackward) {
+  ActivationRequest request = Odd(7);
+  request.split_backward = true;
+  EXPECT_EQ(OwnArrays(request).size(), 13);
+  request.recompute = Recompute::kSelective;
+  EXPECT_THAT(OwnArrays(request),
+              UnorderedElementsAre("norm1.sum", "norm1_out", "qkv", "attention", "norm2.sum",
+                                   "norm2_out", "up", "activated"));
+  request.recompute = Recompute::kFull;
+  EXPECT_THAT(OwnArrays(request), UnorderedElementsAre("norm1.sum", "norm1_out", "attention",
+                                                       "norm2_out", "activated"));
+}
+
+// Only the larger one of the gradients of qkv and up has memory for itself.
+TEST(ActivationLayoutTest, ProductGradientsLieInScratchOneOverAnotherUnlessSplit) {
+  for (const uint64_t U : {23, 46}) {
+    ActivationRequest request = Odd(7);
+    request.U = U;
+    const TransformerArrays arrays = Bind(request);
+    ASSERT_EQ(arrays.product_gradients.size(), 3);
+    for (const BlockProductGradients& gradients : arrays.product_gradients) {
+      EXPECT_EQ(gradients.qkv, arrays.product_gradients[0].qkv);
+      EXPECT_EQ(gradients.proj, arrays.scratch.branch);
+      EXPECT_EQ(gradients.up, U == request.F ? arrays.scratch.inner : gradients.qkv);
+      EXPECT_EQ(gradients.down, arrays.scratch.branch);
+    }
+  }
+  ActivationRequest request = Gpt2Small();
+  const ActivationLayout::Bytes whole = ActivationLayout(request).bytes();
+  request.split_backward = true;
+  const ActivationLayout::Bytes split = ActivationLayout(request).bytes();
+  const uint64_t N = request.N, C = request.C, L = request.layers;
+  EXPECT_EQ(split.kept - whole.kept, 2 * N * L * (2 * C + 3 * C + 4 * C));
+  EXPECT_EQ(whole.scratch - split.scratch, 2 * N * 4 * C);
 }
 
 TEST(ActivationLayoutTest, BytesAreThoseOfTheShapes) {

@@ -33,6 +33,17 @@ struct BlockActivations {
   void* activated = nullptr;  // T [N, F]
 };
 
+// The gradients with regard to what a block's products give, T each. Those of `proj` and `down` are
+// gradients of the branches that they end; unless those are the stream's (see ResidualNorm). With a
+// split backward each block has its own; otherwise they lie in memory of all blocks, also that of
+// BlockScratch, one over another: each has been read when the next is made.
+struct BlockProductGradients {
+  void* qkv = nullptr;   // [N, Q]
+  void* proj = nullptr;  // [N, C]
+  void* up = nullptr;    // [N, U]
+  void* down = nullptr;  // [N, C]; made by the unit after the block
+};
+
 struct LanguageHeadActivations {
   NormActivations norm;
   void* norm_out = nullptr;  // T [N, C]
@@ -48,15 +59,16 @@ struct BlockScratch {
   // T [N, C]. Forward: the branch that a block leaves. Backward: its gradient, on the way in and
   // out; unless that is the stream's (see ResidualNorm).
   void* branch = nullptr;
-  // Overwritten by Backward; Forward does not use them. Null in an evaluation.
-  void* inner = nullptr;  // T [N, max(F, C)]
-  void* wide = nullptr;   // T [N, max(Q, U)]
+  // T [N, max(F, C)]. Overwritten by Backward; Forward does not use it. Null in an evaluation.
+  void* inner = nullptr;
 };
 
 struct TransformerArrays {
   std::vector<BlockActivations> blocks;
   LanguageHeadActivations head;
   BlockScratch scratch;
+  // By block; none in an evaluation.
+  std::vector<BlockProductGradients> product_gradients;
   // The gradient of the residual stream, [N, C]; null in an evaluation.
   float* stream_gradient = nullptr;
 };

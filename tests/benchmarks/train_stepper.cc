@@ -35,7 +35,7 @@ TrainStepper::TrainStepper(const v1::JobSpec& spec, std::unique_ptr<const Model>
     : model_(std::move(model)),
       strategy_(std::move(strategy)),
       batches_(std::move(batches)),
-      engine_(spec, *model_, *strategy_, LayerStepEngine::Options()) {}
+      engine_(spec, *model_, *strategy_, StepExecutor::Options()) {}
 
 absl::Status TrainStepper::Step() {
   sums_ = StepSums();

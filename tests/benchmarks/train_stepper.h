@@ -12,9 +12,9 @@
 #include "worker/data/batch.h"
 #include "worker/data/dataset.h"
 #include "worker/nn/model.h"
-#include "worker/runtime/training/layer_step_engine.h"
 #include "worker/runtime/training/micro_batch_source.h"
 #include "worker/runtime/training/step_engine.h"
+#include "worker/runtime/training/step_executor.h"
 #include "worker/strategy/local_strategy.h"
 
 namespace muster {
@@ -56,7 +56,7 @@ class TrainStepper {
   const std::unique_ptr<const Model> model_;
   const std::unique_ptr<LocalStrategy> strategy_;
   BatchesInTurn batches_;
-  LayerStepEngine engine_;
+  StepExecutor engine_;
   StepSums sums_;
   uint64_t clock_ = 0;
 };

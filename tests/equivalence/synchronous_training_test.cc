@@ -5,6 +5,7 @@
 
 #include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
+#include "tests/equivalence/step_plans.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
 
@@ -105,6 +106,26 @@ TEST_P(DeterministicTrainingTest, TheSameBitsOnAnyNumberOfServersAndAgain) {
     options.servers = servers;
     EXPECT_EQ(TrainOnServers(spec, options).trained[0].values, first.values)
         << servers << " servers";
+  }
+}
+
+// Whatever order the plan gives, on servers and alone.
+TEST_P(DeterministicTrainingTest, TheSameBitsWhateverThePlan) {
+  const TempFolder folder;
+  v1::JobSpec spec = TinyJob(GetParam(), "adam", WriteTinyText(folder));
+  spec.mutable_stop()->set_steps(20);
+  spec.set_micro_batches(3);
+  spec.mutable_update()->set_deterministic(true);
+  RunOptions options;
+  const RunResult alone = TrainAlone(spec, options);
+  options.keys = alone.trained.at(0).keys;
+  const RunResult on_servers = TrainOnServers(spec, options);
+  for (const auto plan : {SplitBackwardPlan, ForwardFirstPlan, ForwardFirstSplitBackwardPlan}) {
+    options.plan = plan;
+    const RunResult run = TrainAlone(spec, options);
+    EXPECT_EQ(run.trained.at(0).keys, alone.trained[0].keys);
+    EXPECT_EQ(run.trained[0].values, alone.trained[0].values);
+    EXPECT_EQ(TrainOnServers(spec, options).trained[0].values, on_servers.trained[0].values);
   }
 }
 

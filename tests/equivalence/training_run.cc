@@ -15,8 +15,8 @@
 #include "tests/equivalence/meeting.h"
 #include "tests/equivalence/poisoning_strategy.h"
 #include "worker/runtime/coordinator_client/fake_coordinator_client.h"
-#include "worker/runtime/training/layer_step_engine.h"
 #include "worker/runtime/training/prepared_job.h"
+#include "worker/runtime/training/step_executor.h"
 #include "worker/runtime/training/trainer.h"
 #include "worker/strategy/data_parallel_strategy.h"
 #include "worker/strategy/local_strategy.h"
@@ -86,22 +86,23 @@ LossCurve Means(const LossSums& sums) {
   return curve;
 }
 
-absl::Status Train(const v1::JobSpec& spec, uint32_t slot, uint64_t from, const PreparedJob& job,
-                   Strategy& strategy, CoordinatorClient& coordinator, StepObserver* observer,
+absl::Status Train(const v1::JobSpec& spec, uint32_t slot, const RunOptions& run,
+                   const PreparedJob& job, Strategy& strategy, CoordinatorClient& coordinator,
                    std::function<void(absl::string_view)> log) {
   RealClock clock;
   TrainerOptions options;
   options.slot = slot;
   options.mesh = Mesh::FromSpec(spec.parallelism(), static_cast<int>(spec.workers())).value();
   options.rank = static_cast<int>(slot);
-  if (from > 0) options.checkpoint_clock = from;
+  if (run.from > 0) options.checkpoint_clock = run.from;
   options.log = std::move(log);
   StepObserver unobserved;
-  if (observer == nullptr) observer = &unobserved;
-  ObservedStrategy observed(strategy, slot, *observer);
+  StepObserver& observer = run.observer == nullptr ? unobserved : *run.observer;
+  ObservedStrategy observed(strategy, slot, observer);
   PoisoningStrategy poisoning(observed, job.model->description().tensors);
-  LayerStepEngine engine(spec, *job.model, poisoning, {.slot = slot, .log = options.log});
-  ObservedEngine observed_engine(engine, slot, *observer);
+  StepExecutor engine(spec, *job.model, poisoning,
+                      {.slot = slot, .log = options.log, .plan = run.plan});
+  ObservedEngine observed_engine(engine, slot, observer);
   absl::StatusOr<std::unique_ptr<Trainer>> trainer =
       Trainer::Create(spec, options, job, {poisoning, observed_engine}, coordinator, clock);
   if (!trainer.ok()) return trainer.status();
@@ -168,7 +169,7 @@ class RunWorld {
   }
 
   absl::Status Train(uint32_t slot, Strategy& strategy, FakeCoordinatorClient& coordinator) {
-    return muster::Train(spec_, slot, options_.from, job_, strategy, coordinator, options_.observer,
+    return muster::Train(spec_, slot, options_, job_, strategy, coordinator,
                          [this](absl::string_view line) {
                            absl::MutexLock lock(&mutex_);
                            run_.log.emplace_back(line);
@@ -260,7 +261,8 @@ RunResult TrainAlone(v1::JobSpec spec, const RunOptions& options) {
   FakeCoordinatorClient coordinator;
   RunResult run;
   const auto note = [&run](absl::string_view line) { run.log.emplace_back(line); };
-  EXPECT_EQ(Train(spec, 0, /*from=*/0, *job, *strategy, coordinator, options.observer, note),
+  EXPECT_EQ(Train(spec, 0, {.observer = options.observer, .plan = options.plan}, *job, *strategy,
+                  coordinator, note),
             absl::OkStatus());
   LossSums sums;
   AddEvaluations(coordinator, sums);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "tests/equivalence/in_process_servers.h"
 #include "tests/equivalence/run_checkpoints.h"
 #include "tests/equivalence/step_observer.h"
+#include "worker/runtime/training/step_plan.h"
 #include "worker/strategy/strategy.h"
 
 namespace muster {
@@ -48,6 +50,8 @@ struct RunOptions {
   bool share_memory = true;
   // Sees the steps of all slots; null: nobody does.
   StepObserver* observer = nullptr;
+  // The steps' plan (StepExecutor::Options::plan).
+  std::function<std::vector<StepAction>(const StepShape&)> plan = TrainingStepPlan;
 };
 
 struct RunResult {
@@ -67,7 +71,7 @@ struct RunResult {
 };
 
 // Trains the job as one worker without servers, on the joined batch; its sparse tables are read
-// whole. Of the options only the observer counts. Fails the test on any error.
+// whole. Of the options only the observer and the plan count. Fails the test on any error.
 RunResult TrainAlone(v1::JobSpec spec, const RunOptions& options);
 
 // The same in one micro-batch. `curve`, where given, gets the job's evaluations; `log`, where

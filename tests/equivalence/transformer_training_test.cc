@@ -1,14 +1,20 @@
 // Transformers train alike in one process, on servers and by all-reduce: with dropout, whose masks
 // follow the example and not who computes it, with micro-batches, and over a whole loss curve.
 #include <cmath>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "client/compare/traffic_prediction.h"
 #include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
+#include "tests/equivalence/step_observer.h"
+#include "tests/equivalence/step_plans.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
+#include "worker/nn/model.h"
 #include "worker/runtime/training/prepared_job.h"
 
 namespace muster {
@@ -132,6 +138,58 @@ TEST_P(TransformerShapesTest, RecomputationChangesNoBit) {
   for (const auto recompute : {v1::ComputeSpec::SELECTIVE, v1::ComputeSpec::FULL}) {
     spec.mutable_compute()->set_recompute(recompute);
     EXPECT_EQ(TrainLocally(spec).values, expected.values) << recompute;
+  }
+}
+
+// Every gradient and every step's sums, in order.
+class StepRecorder final : public StepObserver {
+ public:
+  // The first unit's gradients are the last ones.
+  void GradientReady(uint32_t slot, uint64_t clock, int unit, GradientSpans gradients) override {
+    if (unit > 0) return;
+    for (const absl::Span<float> values : gradients) {
+      values_.insert(values_.end(), values.begin(), values.end());
+    }
+  }
+  void StepEnded(uint32_t slot, uint64_t clock, const StepSums& sums) override {
+    losses_.push_back(sums.loss_sum);
+  }
+
+  const std::vector<float>& values() const { return values_; }
+  const std::vector<double>& losses() const { return losses_; }
+
+ private:
+  std::vector<float> values_;
+  std::vector<double> losses_;
+};
+
+TEST_P(TransformerShapesTest, PlansChangeNoBitOfAnyGradient) {
+  v1::JobSpec spec = ShapedJob();
+  spec.mutable_stop()->set_steps(3);
+  spec.set_micro_batches(3);
+  const auto expect_same = [&spec] {
+    StepRecorder expected;
+    TrainAlone(spec, {.observer = &expected});
+    EXPECT_EQ(expected.losses().size(), 3);
+    for (const auto plan : {SplitBackwardPlan, ForwardFirstPlan, ForwardFirstSplitBackwardPlan}) {
+      StepRecorder recorder;
+      TrainAlone(spec, {.observer = &recorder, .plan = plan});
+      EXPECT_EQ(recorder.values(), expected.values());
+      EXPECT_EQ(recorder.losses(), expected.losses());
+    }
+  };
+  // Without dropout, the gradient of a branch is in f32 that of the stream.
+  for (const float dropout : {0.0f, 0.1f}) {
+    spec.mutable_model()->mutable_transformer()->set_dropout(dropout);
+    for (const auto type : {v1::ComputeSpec::F32, v1::ComputeSpec::BF16, v1::ComputeSpec::F16}) {
+      for (const auto recompute :
+           {v1::ComputeSpec::NONE, v1::ComputeSpec::SELECTIVE, v1::ComputeSpec::FULL}) {
+        SCOPED_TRACE(absl::StrCat("dropout ", dropout, ", type ", type, ", recompute ", recompute));
+        spec.mutable_compute()->set_type(type);
+        spec.mutable_compute()->set_recompute(recompute);
+        expect_same();
+      }
+    }
   }
 }
 

@@ -46,8 +46,6 @@ struct TransformerMicroBatch final : MicroBatch {
   float loss_scale = 1;
   DeviceHeadSums sums;
   TransformerMemory memory;
-  // What the last unit that ran leaves to the next.
-  ResidualStream stream;
 };
 
 class Transformer final : public Model {
@@ -90,27 +88,43 @@ class Transformer final : public Model {
   absl::Status Forward(const LayerContext& context, int unit, const ModelParameters& parameters,
                        MicroBatch& micro_batch) const override {
     auto& m = static_cast<TransformerMicroBatch&>(micro_batch);
+    const TransformerPass pass = PassOf(context, parameters, m);
     if (unit == 0) {
       m.clock = {.clock = context.clock, .first_example = context.first_example};
       m.loss_scale = context.loss_scale;
       m.sums = {};
-      m.memory.Prepare(m.rows, context.pass);
+      m.memory.Prepare(pass.context);
     }
-    m.stream = units_.Forward(PassOf(context, parameters, m), unit, m.stream);
+    m.handed_on = units_.Forward(pass, unit, m.handed_on);
     return m.TakeResults();
   }
 
   absl::Status RunLastUnit(const LayerContext& context, const ModelParameters& parameters,
                            GradientSpans gradients, MicroBatch& micro_batch) const override {
     auto& m = static_cast<TransformerMicroBatch&>(micro_batch);
-    units_.RunLastUnit(PassOf(context, parameters, m), m.stream, gradients);
+    m.handed_on = units_.RunLastUnit(PassOf(context, parameters, m), m.handed_on, gradients);
     return m.TakeResults();
   }
 
   absl::Status Backward(const LayerContext& context, int unit, const ModelParameters& parameters,
                         GradientSpans gradients, MicroBatch& micro_batch) const override {
     auto& m = static_cast<TransformerMicroBatch&>(micro_batch);
-    units_.Backward(PassOf(context, parameters, m), unit, gradients);
+    m.handed_on = units_.Backward(PassOf(context, parameters, m), unit, gradients);
+    return m.TakeResults();
+  }
+
+  absl::Status BackwardInput(const LayerContext& context, int unit,
+                             const ModelParameters& parameters, GradientSpans gradients,
+                             MicroBatch& micro_batch) const override {
+    auto& m = static_cast<TransformerMicroBatch&>(micro_batch);
+    m.handed_on = units_.BackwardInput(PassOf(context, parameters, m), unit, gradients);
+    return m.TakeResults();
+  }
+
+  absl::Status BackwardWeights(const LayerContext& context, int unit, GradientSpans gradients,
+                               MicroBatch& micro_batch) const override {
+    auto& m = static_cast<TransformerMicroBatch&>(micro_batch);
+    units_.BackwardWeights(PassOf(context, {}, m), unit, gradients);
     return m.TakeResults();
   }
 
@@ -136,7 +150,8 @@ class Transformer final : public Model {
                         .seed = context.seed,
                         .clock = &m.clock,
                         .loss_scale = &m.loss_scale,
-                        .gradients = context.gradients},
+                        .gradients = context.gradients,
+                        .split_backward = m.split_backward},
             .parameters = parameters,
             .tokens = {.tokens = m.tokens.data()},
             .loss = {.labels = m.labels.data(), .sums = &m.sums},

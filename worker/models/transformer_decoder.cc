@@ -102,7 +102,7 @@ const float* TransformerDecoder::TakeIn(absl::Span<const int32_t> tokens) {
       .ops = ops_,
       .rows = {.sequences = 1, .length = count, .first_position = position_},
       .pass = Pass::kEvaluation};
-  memory_.Prepare(context.rows, context.pass);
+  memory_.Prepare(context);
   float* embedded = memory_.arrays().blocks[0].norm1.sum;
   embedding_.Forward(context, {.tokens = tokens.data()},
                      {.table = Get(tensors_.embedding), .positions = Get(tensors_.positions)},

@@ -13,6 +13,7 @@
 #include "worker/nn/layer.h"
 #include "worker/nn/layer_context.h"
 #include "worker/nn/model_parameters.h"
+#include "worker/nn/residual_stream.h"
 #include "worker/nn/sparse_rows.h"
 
 namespace muster {
@@ -28,8 +29,8 @@ struct ModelDescription {
   std::string default_metric;
 };
 
-// Activations and results of one micro-batch: all that a forward leaves for its backward. Models
-// derive from it.
+// Activations and results of one micro-batch: all that a forward leaves for its backward, so any
+// number may be between the two. Models derive from it.
 class MicroBatch {
  public:
   virtual ~MicroBatch() = default;
@@ -57,6 +58,13 @@ class MicroBatch {
   // Binary models: the probability of class 1. [examples]
   std::vector<float> scores;
   std::vector<int32_t> labels;
+  // What the unit that ran last hands to its neighbour: forward its output; backward, RunLastUnit
+  // included, the gradients with regard to its input. Lies in this micro-batch's memory. Models
+  // whose units find everything in the micro-batch itself (all but transformers) leave it empty.
+  ResidualStream handed_on;
+  // Set before Load: backward will be BackwardInput and BackwardWeights, and what the latter reads
+  // has to stay.
+  bool split_backward = false;
 };
 
 // A model: layer units in a row, the last of which ends in the loss. Holds no parameter and no
@@ -76,6 +84,7 @@ class Model {
   virtual absl::Status Load(const Batch& batch, MicroBatch& micro_batch) const = 0;
 
   // Runs one unit forward; in an evaluation also the last, which computes the loss and the results.
+  // Takes MicroBatch::handed_on from the unit before, and replaces it, as all of these do.
   // REQUIRES: units run in order; the micro-batch came from NewMicroBatch of this model; in
   // training the unit is not the last.
   virtual absl::Status Forward(const LayerContext& context, int unit,
@@ -100,6 +109,21 @@ class Model {
   virtual absl::Status Backward(const LayerContext& context, int unit,
                                 const ModelParameters& parameters, GradientSpans gradients,
                                 MicroBatch& micro_batch) const = 0;
+
+  // Backward in two actions, which leave gradients to the same bits: BackwardInput does all that
+  // units before wait for, and BackwardWeights the rest, which may come after BackwardInput of any
+  // units before. A model may do everything in the first; transformers put off the gradients of
+  // matrices and their biases. BackwardInput has Backward's contract; BackwardWeights follows it,
+  // with the same LayerContext::gradients. REQUIRES: micro_batch.split_backward.
+  virtual absl::Status BackwardInput(const LayerContext& context, int unit,
+                                     const ModelParameters& parameters, GradientSpans gradients,
+                                     MicroBatch& micro_batch) const {
+    return Backward(context, unit, parameters, gradients, micro_batch);
+  }
+  virtual absl::Status BackwardWeights(const LayerContext& context, int unit,
+                                       GradientSpans gradients, MicroBatch& micro_batch) const {
+    return absl::OkStatus();
+  }
 };
 
 }  // namespace muster

@@ -27,6 +27,9 @@ struct ComputeContext {
   const float* loss_scale = nullptr;
   // The way in which backward leaves the gradients of parameters.
   Accumulation gradients = Accumulation::kAdd;
+  // True if the arrays are those of ActivationRequest::split_backward: the gradients of products'
+  // weights are made apart from the rest of backward.
+  bool split_backward = false;
 };
 
 // Returns the dropout of the arrays that `name` keys; none in an evaluation.

@@ -202,7 +202,7 @@ Results<T> ResultsOf(const Inputs<T>& in, int64_t logit_rows, const LayerContext
                            .norm = norm,
                            .head = results.head.data()});
     const auto* branch = static_cast<const T*>(ResidualNorm::BranchGradient(
-        context.type, in.shape, results.stream.data(), branch_gradient.data()));
+        context, in.shape, results.stream.data(), branch_gradient.data()));
     results.branch.assign(branch, branch + N * C);
   }
   EXPECT_EQ(results.logits.back(), kGuard);
@@ -440,7 +440,7 @@ Results<T> ByOperations(const Inputs<T>& in, int64_t R, const LayerContext& laye
                 {results.gain.data(), in.bias.empty() ? nullptr : results.bias.data()});
   results.norm_out = std::move(norm_out);
   const auto* branch = static_cast<const T*>(
-      ResidualNorm::BranchGradient(type, in.shape, results.stream.data(), dout.data()));
+      ResidualNorm::BranchGradient(context, in.shape, results.stream.data(), dout.data()));
   results.branch.assign(branch, branch + N * C);
   return results;
 }

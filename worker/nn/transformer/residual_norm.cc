@@ -2,11 +2,13 @@
 
 #include <utility>
 
+#include "common/tensor/dtype.h"
+
 namespace muster {
 namespace {
 
-bool StreamIsBranch(DType type, const TransformerShape& shape) {
-  return type == DType::kF32 && shape.dropout == 0;
+bool StreamIsBranch(const ComputeContext& context, const TransformerShape& shape) {
+  return context.type == DType::kF32 && shape.dropout == 0 && !context.split_backward;
 }
 
 }  // namespace
@@ -44,7 +46,7 @@ void ResidualNorm::Backward(const ComputeContext& context, const NormWeights& we
     context.ops.Zero(shape_.width, gradients.weight);
     if (gradients.bias != nullptr) context.ops.Zero(shape_.width, gradients.bias);
   }
-  const bool makes_branch = !branch_name_.empty() && !StreamIsBranch(context.type, shape_);
+  const bool makes_branch = !branch_name_.empty() && !StreamIsBranch(context, shape_);
   context.ops.NormBackward(KernelShape(context.rows), context.type,
                            {.sum = kept.sum,
                             .gain = weights.gain,
@@ -60,10 +62,11 @@ void ResidualNorm::Backward(const ComputeContext& context, const NormWeights& we
                             .bias = gradients.bias});
 }
 
-const void* ResidualNorm::BranchGradient(DType type, const TransformerShape& shape,
+const void* ResidualNorm::BranchGradient(const ComputeContext& context,
+                                         const TransformerShape& shape,
                                          const float* stream_gradient,
                                          const void* branch_gradient) {
-  return StreamIsBranch(type, shape) ? stream_gradient : branch_gradient;
+  return StreamIsBranch(context, shape) ? stream_gradient : branch_gradient;
 }
 
 }  // namespace muster

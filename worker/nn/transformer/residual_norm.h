@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "common/tensor/dtype.h"
 #include "worker/nn/transformer/compute_context.h"
 #include "worker/nn/transformer/transformer_arrays.h"
 #include "worker/nn/transformer/transformer_shape.h"
@@ -39,8 +38,9 @@ class ResidualNorm {
                 void* branch_gradient, const LayerGradients& gradients) const;
 
   // Returns the gradient of a branch that Backward left: branch_gradient or, where no conversion
-  // and no dropout lies between, the stream's own.
-  static const void* BranchGradient(DType type, const TransformerShape& shape,
+  // and no dropout lies between, the stream's own. With a split backward always the former, which
+  // stays when the stream's changes.
+  static const void* BranchGradient(const ComputeContext& context, const TransformerShape& shape,
                                     const float* stream_gradient, const void* branch_gradient);
 
  private:

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "common/compute/transformer_activations.h"
+#include "worker/nn/residual_stream.h"
 
 namespace muster {
 
@@ -54,13 +55,6 @@ struct BlockGradients {
   LayerGradients norm2;
   LayerGradients up;
   LayerGradients down;
-};
-
-// The residual stream between two layers, as sum + dropout(branch), so that the addition is made
-// by the next norm. `branch` may be null.
-struct ResidualStream {
-  const float* sum = nullptr;    // [N, C]
-  const void* branch = nullptr;  // T [N, C]
 };
 
 }  // namespace muster

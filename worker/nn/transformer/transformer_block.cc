@@ -31,6 +31,12 @@ void LinearBackwardWeights(const ComputeContext& context, const Linear& linear, 
                                              .bias = gradients.bias});
 }
 
+// While dy and x are in caches, and dy need not be kept.
+void BackwardWeightsAtOnce(const ComputeContext& context, const Linear& linear, const void* dy,
+                           const void* x, const LayerGradients& gradients) {
+  if (!context.split_backward) LinearBackwardWeights(context, linear, dy, x, gradients);
+}
+
 }  // namespace
 
 std::string FeedForwardBranchName(int64_t layer) {
@@ -159,68 +165,79 @@ void TransformerBlock::Again(Recompute recompute, const ComputeContext& context,
 
 void TransformerBlock::Backward(const ComputeContext& context,
                                 const TrainedAttentionStep& attention, const BlockWeights& weights,
-                                const BlockActivations& activations, const BlockScratch& scratch,
-                                float* stream_gradient, const BlockGradients& gradients) const {
+                                const BlockActivations& activations,
+                                const BlockBackwardArrays& arrays,
+                                const BlockGradients& gradients) const {
   constexpr auto kStream = ResidualNorm::Upstream::kStream;
-  BackwardFeedForward(context, weights, activations, scratch, stream_gradient, gradients);
-  norm2_.Backward(context, weights.norm2, activations.norm2, kStream, stream_gradient,
-                  scratch.branch, gradients.norm2);
-  BackwardAttention(context, attention, weights, activations, scratch, stream_gradient, gradients);
-  norm1_.Backward(context, weights.norm1, activations.norm1, kStream, stream_gradient,
-                  scratch.branch, gradients.norm1);
+  BackwardFeedForward(context, weights, activations, arrays, gradients);
+  norm2_.Backward(context, weights.norm2, activations.norm2, kStream, arrays.stream,
+                  arrays.products.proj, gradients.norm2);
+  BackwardAttention(context, attention, weights, activations, arrays, gradients);
+  norm1_.Backward(context, weights.norm1, activations.norm1, kStream, arrays.stream, arrays.branch,
+                  gradients.norm1);
 }
 
 void TransformerBlock::BackwardFeedForward(const ComputeContext& context,
                                            const BlockWeights& weights,
                                            const BlockActivations& activations,
-                                           const BlockScratch& scratch,
-                                           const float* stream_gradient,
+                                           const BlockBackwardArrays& arrays,
                                            const BlockGradients& gradients) const {
   const void* branch_gradient =
-      ResidualNorm::BranchGradient(context.type, shape_, stream_gradient, scratch.branch);
+      ResidualNorm::BranchGradient(context, shape_, arrays.stream, arrays.products.down);
   const Linear down = Down(context);
-  LinearBackwardWeights(context, down, branch_gradient, activations.activated, gradients.down);
-  void* up_gradient = scratch.inner;
+  BackwardWeightsAtOnce(context, down, branch_gradient, activations.activated, gradients.down);
   if (swiglu()) {
-    up_gradient = scratch.wide;
-    context.ops.LinearBackwardInput(down, branch_gradient, weights.down.weight, scratch.inner);
+    context.ops.LinearBackwardInput(down, branch_gradient, weights.down.weight, arrays.inner);
     context.ops.SwiGluBackward(context.type, down.rows, shape_.feed_forward, activations.up,
-                               scratch.inner, up_gradient);
+                               arrays.inner, arrays.products.up);
   } else {
     context.ops.LinearGeluBackwardInput(down, {.dy = branch_gradient,
                                                .weight = weights.down.weight,
                                                .before = activations.up,
-                                               .dbefore = up_gradient});
+                                               .dbefore = arrays.products.up});
   }
   const Linear up = Up(context);
-  LinearBackwardWeights(context, up, up_gradient, activations.norm2_out, gradients.up);
-  context.ops.LinearBackwardInput(up, up_gradient, weights.up.weight, scratch.branch);
+  BackwardWeightsAtOnce(context, up, arrays.products.up, activations.norm2_out, gradients.up);
+  context.ops.LinearBackwardInput(up, arrays.products.up, weights.up.weight, arrays.products.proj);
 }
 
 void TransformerBlock::BackwardAttention(const ComputeContext& context,
                                          const TrainedAttentionStep& attention,
                                          const BlockWeights& weights,
                                          const BlockActivations& activations,
-                                         const BlockScratch& scratch, const float* stream_gradient,
+                                         const BlockBackwardArrays& arrays,
                                          const BlockGradients& gradients) const {
   const void* branch_gradient =
-      ResidualNorm::BranchGradient(context.type, shape_, stream_gradient, scratch.branch);
+      ResidualNorm::BranchGradient(context, shape_, arrays.stream, arrays.products.proj);
+  void* const qkv_gradient = arrays.products.qkv;
   const Linear proj = Proj(context);
-  LinearBackwardWeights(context, proj, branch_gradient, activations.attention, gradients.proj);
-  context.ops.LinearBackwardInput(proj, branch_gradient, weights.proj.weight, scratch.inner);
+  BackwardWeightsAtOnce(context, proj, branch_gradient, activations.attention, gradients.proj);
+  context.ops.LinearBackwardInput(proj, branch_gradient, weights.proj.weight, arrays.inner);
   attention.Backward(context, AttentionOf(context.rows),
                      {.qkv = activations.qkv,
                       .out = activations.attention,
                       .logsumexp = activations.logsumexp,
                       .dropout = ProbabilitiesDropout(context),
-                      .dout = scratch.inner,
-                      .dqkv = scratch.wide});
+                      .dout = arrays.inner,
+                      .dqkv = qkv_gradient});
   if (rotary_table_ != nullptr) {
-    context.ops.RotaryBackward(RotaryOf(context.rows), context.type, rotary_table_, scratch.wide);
+    context.ops.RotaryBackward(RotaryOf(context.rows), context.type, rotary_table_, qkv_gradient);
   }
   const Linear qkv = Qkv(context);
-  LinearBackwardWeights(context, qkv, scratch.wide, activations.norm1_out, gradients.qkv);
-  context.ops.LinearBackwardInput(qkv, scratch.wide, weights.qkv.weight, scratch.branch);
+  BackwardWeightsAtOnce(context, qkv, qkv_gradient, activations.norm1_out, gradients.qkv);
+  context.ops.LinearBackwardInput(qkv, qkv_gradient, weights.qkv.weight, arrays.branch);
+}
+
+void TransformerBlock::BackwardWeights(const ComputeContext& context,
+                                       const BlockActivations& activations,
+                                       const BlockProductGradients& products,
+                                       const BlockGradients& gradients) const {
+  LinearBackwardWeights(context, Down(context), products.down, activations.activated,
+                        gradients.down);
+  LinearBackwardWeights(context, Up(context), products.up, activations.norm2_out, gradients.up);
+  LinearBackwardWeights(context, Proj(context), products.proj, activations.attention,
+                        gradients.proj);
+  LinearBackwardWeights(context, Qkv(context), products.qkv, activations.norm1_out, gradients.qkv);
 }
 
 }  // namespace muster

@@ -15,6 +15,19 @@ namespace muster {
 // What keys the dropout of the branch that block `layer` ends with, which the next unit takes in.
 std::string FeedForwardBranchName(int64_t layer);
 
+// The gradients that one block's backward works on.
+struct BlockBackwardArrays {
+  // [N, C]: of the block's result, and then of its input.
+  float* stream = nullptr;
+  // `down` is of the branch that the block ends with, and comes in.
+  BlockProductGradients products;
+  // T [N, C]: made of the branch that the block takes in; unless that is the stream's
+  // (ResidualNorm::BranchGradient). Overwritten in any case.
+  void* branch = nullptr;
+  // BlockScratch::inner.
+  void* inner = nullptr;
+};
+
 // One pre-norm transformer block: x += attention(norm1(x)); x += feed_forward(norm2(x)). The last
 // addition is left to the next unit's norm. `attention` is the step in which tokens read one
 // another; Backward takes the step that gave Forward's result. Holds shapes only. Thread-safe.
@@ -35,13 +48,18 @@ class TransformerBlock {
              const BlockWeights& weights, const BlockActivations& activations,
              const BlockScratch& scratch) const;
 
-  // Turns stream_gradient, [N, C], from the gradient of the block's result into that of its input,
-  // scratch.branch likewise with regard to the branches, and leaves the parameters' gradients as
-  // `context` says. Reads all activations.
+  // Makes the gradients with regard to the block's input of those with regard to its result, and
+  // leaves the parameters' gradients as `context` says; with a split backward of norms alone. Reads
+  // all activations.
   void Backward(const ComputeContext& context, const TrainedAttentionStep& attention,
                 const BlockWeights& weights, const BlockActivations& activations,
-                const BlockScratch& scratch, float* stream_gradient,
-                const BlockGradients& gradients) const;
+                const BlockBackwardArrays& arrays, const BlockGradients& gradients) const;
+
+  // Leaves the gradients of products' weights and biases, to the bits that Backward would make
+  // without a split. Reads the products' inputs. REQUIRES: context.split_backward; after Backward.
+  void BackwardWeights(const ComputeContext& context, const BlockActivations& activations,
+                       const BlockProductGradients& products,
+                       const BlockGradients& gradients) const;
 
  private:
   void ComputeQkv(const ComputeContext& context, const BlockWeights& weights,
@@ -52,12 +70,11 @@ class TransformerBlock {
   void ComputeUp(const ComputeContext& context, const BlockWeights& weights,
                  const BlockActivations& activations) const;
   void BackwardFeedForward(const ComputeContext& context, const BlockWeights& weights,
-                           const BlockActivations& activations, const BlockScratch& scratch,
-                           const float* stream_gradient, const BlockGradients& gradients) const;
+                           const BlockActivations& activations, const BlockBackwardArrays& arrays,
+                           const BlockGradients& gradients) const;
   void BackwardAttention(const ComputeContext& context, const TrainedAttentionStep& attention,
                          const BlockWeights& weights, const BlockActivations& activations,
-                         const BlockScratch& scratch, const float* stream_gradient,
-                         const BlockGradients& gradients) const;
+                         const BlockBackwardArrays& arrays, const BlockGradients& gradients) const;
 
   bool swiglu() const { return shape_.activation == TransformerShape::Activation::kSwiGlu; }
   Linear Qkv(const ComputeContext& context) const;

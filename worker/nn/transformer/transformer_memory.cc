@@ -17,11 +17,15 @@ ActivationRequest ActivationRequestOf(const TransformerShape& shape, DType type,
   return request;
 }
 
-void TransformerMemory::Prepare(const TokenRows& rows, Pass pass) {
-  const auto tokens = static_cast<uint64_t>(rows.count());
-  if (tokens == request_.N && pass == request_.pass) return;
+void TransformerMemory::Prepare(const ComputeContext& context) {
+  const auto tokens = static_cast<uint64_t>(context.rows.count());
+  if (tokens == request_.N && context.pass == request_.pass &&
+      context.split_backward == request_.split_backward) {
+    return;
+  }
   request_.N = tokens;
-  request_.pass = pass;
+  request_.pass = context.pass;
+  request_.split_backward = context.split_backward;
   const ActivationLayout layout(request_);
   arena_.Begin();
   const size_t begin = arena_.Reserve<std::byte>(static_cast<int64_t>(layout.bytes().total()));

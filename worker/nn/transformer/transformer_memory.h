@@ -3,10 +3,10 @@
 
 #include <cstddef>
 
-#include "common/base/pass.h"
 #include "common/compute/activation_layout.h"
 #include "common/tensor/dtype.h"
 #include "worker/nn/activation_arena.h"
+#include "worker/nn/transformer/compute_context.h"
 #include "worker/nn/transformer/transformer_arrays.h"
 #include "worker/nn/transformer/transformer_shape.h"
 
@@ -24,8 +24,9 @@ class TransformerMemory {
   TransformerMemory(const TransformerShape& shape, DType type, Recompute recompute)
       : request_(ActivationRequestOf(shape, type, recompute)) {}
 
-  // Lays out for these rows; nothing happens where it is laid out so already.
-  void Prepare(const TokenRows& rows, Pass pass);
+  // Lays out for the context's rows, pass and way of backward; nothing happens where it is laid out
+  // so already.
+  void Prepare(const ComputeContext& context);
 
   // Of the present layout.
   const TransformerArrays& arrays() const { return arrays_; }

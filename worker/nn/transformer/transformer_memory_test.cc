@@ -1,5 +1,6 @@
 #include "worker/nn/transformer/transformer_memory.h"
 
+#include "common/compute/host_ops.h"
 #include "gtest/gtest.h"
 
 namespace muster {
@@ -14,26 +15,37 @@ const TransformerShape kShape = {.layers = 3,
                                  .context = 32};
 constexpr TokenRows kRows = {.sequences = 2, .length = 32};
 
-TEST(TransformerMemoryTest, StaysWhereItIs) {
-  TransformerMemory memory(kShape, DType::kF32, Recompute::kNone);
-  memory.Prepare(kRows, Pass::kTraining);
-  const void* qkv = memory.arrays().blocks[1].qkv;
-  memory.Prepare(kRows, Pass::kTraining);
-  EXPECT_EQ(memory.arrays().blocks[1].qkv, qkv);
+class TransformerMemoryTest : public ::testing::Test {
+ protected:
+  HostOps ops_;
+  ComputeContext context_ = {.ops = ops_, .rows = kRows};
+  TransformerMemory memory_{kShape, DType::kF32, Recompute::kNone};
+};
+
+TEST_F(TransformerMemoryTest, StaysWhereItIs) {
+  memory_.Prepare(context_);
+  const void* qkv = memory_.arrays().blocks[1].qkv;
+  memory_.Prepare(context_);
+  EXPECT_EQ(memory_.arrays().blocks[1].qkv, qkv);
   // A shorter last batch, then whole ones again.
-  memory.Prepare({.sequences = 1, .length = 32}, Pass::kTraining);
-  memory.Prepare(kRows, Pass::kTraining);
-  EXPECT_EQ(memory.arrays().blocks[1].qkv, qkv);
+  context_.rows.sequences = 1;
+  memory_.Prepare(context_);
+  context_.rows.sequences = 2;
+  memory_.Prepare(context_);
+  EXPECT_EQ(memory_.arrays().blocks[1].qkv, qkv);
 }
 
-TEST(TransformerMemoryTest, IsLaidOutForEachPass) {
-  TransformerMemory memory(kShape, DType::kF32, Recompute::kNone);
-  memory.Prepare(kRows, Pass::kTraining);
-  const size_t training = memory.bytes();
-  EXPECT_NE(memory.arrays().stream_gradient, nullptr);
-  memory.Prepare(kRows, Pass::kEvaluation);
-  EXPECT_EQ(memory.arrays().stream_gradient, nullptr);
-  EXPECT_LT(memory.bytes(), training);
+TEST_F(TransformerMemoryTest, IsLaidOutForEachPassAndWayOfBackward) {
+  memory_.Prepare(context_);
+  const size_t training = memory_.bytes();
+  EXPECT_NE(memory_.arrays().stream_gradient, nullptr);
+  context_.split_backward = true;
+  memory_.Prepare(context_);
+  EXPECT_GT(memory_.bytes(), training);
+  context_.pass = Pass::kEvaluation;
+  memory_.Prepare(context_);
+  EXPECT_EQ(memory_.arrays().stream_gradient, nullptr);
+  EXPECT_LT(memory_.bytes(), training);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "absl/types/span.h"
+#include "worker/nn/transformer/residual_norm.h"
 
 namespace muster {
 namespace {
@@ -40,6 +41,12 @@ BlockGradients BlockGradientsOf(const BlockTensors& tensors, GradientSpans gradi
           .norm2 = GradientOf(tensors.norm2, gradients),
           .up = GradientOf(tensors.up, gradients),
           .down = GradientOf(tensors.down, gradients)};
+}
+
+// Returns where the gradient of the branch that the unit ends with is made. The embedding ends with
+// none, but the norm after it has to work somewhere.
+void* BranchGradientOf(const TransformerArrays& arrays, int unit) {
+  return unit == 0 ? arrays.scratch.branch : arrays.product_gradients[unit - 1].down;
 }
 
 }  // namespace
@@ -96,43 +103,71 @@ ResidualStream TransformerUnits::Forward(const TransformerPass& pass, int unit,
   return {};
 }
 
-void TransformerUnits::RunLastUnit(const TransformerPass& pass, const ResidualStream& in,
-                                   GradientSpans gradients) const {
+ResidualStream TransformerUnits::OutputGradient(const TransformerPass& pass, int unit) const {
+  const float* const stream = pass.arrays.stream_gradient;
+  if (unit == 0) return {.sum = stream};
+  return {stream, ResidualNorm::BranchGradient(pass.context, shape_, stream,
+                                               BranchGradientOf(pass.arrays, unit))};
+}
+
+ResidualStream TransformerUnits::RunLastUnit(const TransformerPass& pass, const ResidualStream& in,
+                                             GradientSpans gradients) const {
   const ComputeContext& context = pass.context;
   if (context.rows.sequences == 0) {
     if (context.gradients == Accumulation::kWrite) {
       ZeroGradients(context.ops, last_unit(), gradients);
     }
-    return;
+    return {};
   }
   head_.ForwardBackward(context, HeadWeightsOf(pass), in, pass.loss, pass.arrays.head,
                         {.stream = pass.arrays.stream_gradient,
-                         .branch = pass.arrays.scratch.branch,
+                         .branch = BranchGradientOf(pass.arrays, last_unit() - 1),
                          .norm = GradientOf(tensors_.norm, gradients),
                          .head = gradients[tensors_.head].data()});
+  return OutputGradient(pass, last_unit() - 1);
 }
 
-void TransformerUnits::Backward(const TransformerPass& pass, int unit,
-                                GradientSpans gradients) const {
+ResidualStream TransformerUnits::Backward(const TransformerPass& pass, int unit,
+                                          GradientSpans gradients) const {
+  const ResidualStream in_gradient = BackwardInput(pass, unit, gradients);
+  BackwardWeights(pass, unit, gradients);
+  return in_gradient;
+}
+
+ResidualStream TransformerUnits::BackwardInput(const TransformerPass& pass, int unit,
+                                               GradientSpans gradients) const {
   const ComputeContext& context = pass.context;
   const TransformerArrays& arrays = pass.arrays;
   const bool empty = context.rows.sequences == 0;
   if (context.gradients == Accumulation::kWrite && (empty || unit == 0)) {
     ZeroGradients(context.ops, unit, gradients);
   }
-  if (empty) return;
+  if (empty) return {};
   if (unit == 0) {
     embedding_.Backward(
         context, pass.tokens, arrays.stream_gradient,
         {ValuesOf(tensors_.embedding, gradients), ValuesOf(tensors_.positions, gradients)});
-    return;
+    return {};
   }
   const BlockActivations& activations = arrays.blocks[unit - 1];
   const BlockWeights weights = BlockWeightsOf(pass, unit);
   block(unit).Again(recompute_, context, attention_, weights, activations, arrays.scratch);
-  block(unit).Backward(context, attention_, weights, activations, arrays.scratch,
-                       arrays.stream_gradient,
+  block(unit).Backward(context, attention_, weights, activations,
+                       {.stream = arrays.stream_gradient,
+                        .products = arrays.product_gradients[unit - 1],
+                        .branch = BranchGradientOf(arrays, unit - 1),
+                        .inner = arrays.scratch.inner},
                        BlockGradientsOf(tensors_.blocks[unit - 1], gradients));
+  return OutputGradient(pass, unit - 1);
+}
+
+void TransformerUnits::BackwardWeights(const TransformerPass& pass, int unit,
+                                       GradientSpans gradients) const {
+  const ComputeContext& context = pass.context;
+  if (!context.split_backward || unit == 0 || context.rows.sequences == 0) return;
+  block(unit).BackwardWeights(context, pass.arrays.blocks[unit - 1],
+                              pass.arrays.product_gradients[unit - 1],
+                              BlockGradientsOf(tensors_.blocks[unit - 1], gradients));
 }
 
 }  // namespace muster

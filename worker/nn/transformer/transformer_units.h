@@ -44,13 +44,24 @@ class TransformerUnits {
   // the unit before has returned; the first reads none, and the last returns none.
   ResidualStream Forward(const TransformerPass& pass, int unit, const ResidualStream& in) const;
 
-  // Runs the last unit in training, forward and backward.
-  void RunLastUnit(const TransformerPass& pass, const ResidualStream& in,
-                   GradientSpans gradients) const;
+  // Runs the last unit in training, forward and backward. Returns the gradients with regard to
+  // `in`, which lie in pass.arrays for Backward of the unit before.
+  ResidualStream RunLastUnit(const TransformerPass& pass, const ResidualStream& in,
+                             GradientSpans gradients) const;
 
-  // Runs one unit but the last backward. Leaves gradients, by tensor, as context.gradients says; a
-  // tied matrix is the last unit's to write, and then added to.
-  void Backward(const TransformerPass& pass, int unit, GradientSpans gradients) const;
+  // Runs one unit but the last backward. Reads the gradients that backward of the unit after it
+  // left, and returns those with regard to the unit's input likewise; the first has none. Leaves
+  // gradients of parameters, by tensor, as context.gradients says; a tied matrix is the last unit's
+  // to write, and then added to.
+  ResidualStream Backward(const TransformerPass& pass, int unit, GradientSpans gradients) const;
+
+  // Does what Backward does in two calls: BackwardInput all that units before wait for, norms'
+  // gradients among it, BackwardWeights what gradients of parameters remain, from arrays that stay
+  // until the micro-batch's memory is used again. Without context.split_backward, and for the
+  // first unit, nothing remains.
+  ResidualStream BackwardInput(const TransformerPass& pass, int unit,
+                               GradientSpans gradients) const;
+  void BackwardWeights(const TransformerPass& pass, int unit, GradientSpans gradients) const;
 
  private:
   int last_unit() const { return shape_.units() - 1; }
@@ -60,6 +71,8 @@ class TransformerUnits {
   LanguageHeadWeights HeadWeightsOf(const TransformerPass& pass) const;
   // Sets to zero what the unit writes of no tokens, and what it only adds to.
   void ZeroGradients(Ops& ops, int unit, GradientSpans gradients) const;
+  // Returns where backward leaves the gradients with regard to what the unit returned.
+  ResidualStream OutputGradient(const TransformerPass& pass, int unit) const;
 
   const TransformerShape shape_;
   const Recompute recompute_;

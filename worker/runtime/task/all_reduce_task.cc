@@ -12,7 +12,7 @@
 #include "proto/task_service.pb.h"
 #include "worker/runtime/coordinator_client/collective_records.h"
 #include "worker/runtime/task/task_parts.h"
-#include "worker/runtime/training/layer_step_engine.h"
+#include "worker/runtime/training/step_executor.h"
 #include "worker/strategy/data_parallel_strategy.h"
 
 namespace muster {
@@ -67,9 +67,9 @@ absl::StatusOr<ReplicaParts> MakeHostReplica(const v1::TaskOrder& order, const P
   ReplicaParts parts;
   parts.make_engine = [&order, &job, &dependencies,
                        lent = strategy.get()]() -> absl::StatusOr<std::unique_ptr<StepEngine>> {
-    return std::make_unique<LayerStepEngine>(
+    return std::make_unique<StepExecutor>(
         order.spec(), *job.model, *lent,
-        LayerStepEngine::Options{.slot = order.slot(), .log = dependencies.log});
+        StepExecutor::Options{.slot = order.slot(), .log = dependencies.log});
   };
   parts.group = std::move(strategy);
   return parts;

@@ -16,8 +16,8 @@
 #include "worker/runtime/task/all_reduce_task.h"
 #include "worker/runtime/task/device_training.h"
 #include "worker/runtime/task/task_parts.h"
-#include "worker/runtime/training/layer_step_engine.h"
 #include "worker/runtime/training/prepared_job.h"
+#include "worker/runtime/training/step_executor.h"
 #include "worker/runtime/training/trainer.h"
 #include "worker/strategy/parameter_server_strategy.h"
 
@@ -58,9 +58,9 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeEngine(const v1::TaskOrder& orde
   if (OnDevice(order.spec())) {
     return dependencies.devices->MakeEngine(order, job, strategy, dependencies);
   }
-  return std::make_unique<LayerStepEngine>(
+  return std::make_unique<StepExecutor>(
       order.spec(), *job.model, strategy,
-      LayerStepEngine::Options{.slot = order.slot(), .log = dependencies.log});
+      StepExecutor::Options{.slot = order.slot(), .log = dependencies.log});
 }
 
 absl::Status RunOnServers(const v1::TaskOrder& order, const PreparedJob& job,

@@ -14,8 +14,8 @@
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "proto/task_service.pb.h"
-#include "worker/runtime/training/layer_step_engine.h"
 #include "worker/runtime/training/prepared_job.h"
+#include "worker/runtime/training/step_executor.h"
 #include "worker/strategy/local_strategy.h"
 
 namespace muster {
@@ -53,7 +53,7 @@ class EvaluatorTest : public ::testing::Test {
     if (!evaluator.ok()) return evaluator.status();
     v1::ReportEvaluationRequest report;
     // The clock is only told; parameters are those at the start.
-    LayerStepEngine engine(spec, *job.model, *strategy, {});
+    StepExecutor engine(spec, *job.model, *strategy, {});
     absl::Status status = engine.BeginEvaluation(0);
     if (status.ok()) status = (*evaluator)->Evaluate(3, engine, report);
     if (!status.ok()) return status;

@@ -5,12 +5,10 @@ namespace {
 
 using Kind = StepAction::Kind;
 
-void AppendLoad(bool has_rows, int micro_batch, std::vector<StepAction>& plan) {
-  plan.push_back({Kind::kLoad, -1, micro_batch});
-  if (has_rows) {
-    plan.push_back({Kind::kPrefetchRows, -1, micro_batch});
-    plan.push_back({Kind::kLookUpRows, -1, micro_batch});
-  }
+void AppendRows(bool has_rows, int micro_batch, std::vector<StepAction>& plan) {
+  if (!has_rows) return;
+  plan.push_back({Kind::kPrefetchRows, -1, micro_batch});
+  plan.push_back({Kind::kLookUpRows, -1, micro_batch});
 }
 
 // Appends the run of a unit in one direction.
@@ -29,16 +27,25 @@ std::vector<StepAction> TrainingStepPlan(const StepShape& shape) {
   for (int m = 0; m < shape.micro_batches; ++m) {
     const bool last = m + 1 == shape.micro_batches;
     const Kind ready = last ? Kind::kSendGradients : Kind::kGradientReady;
-    AppendLoad(shape.has_rows, m, plan);
+    plan.push_back({Kind::kLoad, -1, m});
+    AppendRows(shape.has_rows, m, plan);
     for (int unit = 0; unit < last_unit; ++unit) AppendUnit(Kind::kForward, unit, m, plan);
     plan.push_back({Kind::kAcquire, last_unit, m, Direction::kBackward});
     plan.push_back({Kind::kBeginBackward, -1, m});
     plan.push_back({Kind::kLastUnit, last_unit, m});
     plan.push_back({Kind::kRelease, last_unit, m, Direction::kBackward});
     plan.push_back({Kind::kCheckLoss, -1, m});
-    for (int unit = last_unit; unit >= 0; --unit) {
-      if (unit < last_unit) AppendUnit(Kind::kBackward, unit, m, plan);
+    const auto append_ready = [&](int unit) {
       if (!shape.scaled_loss) plan.push_back({ready, unit, m});
+    };
+    append_ready(last_unit);
+    for (int unit = last_unit - 1; unit >= 0; --unit) {
+      AppendUnit(shape.split_backward ? Kind::kBackwardInput : Kind::kBackward, unit, m, plan);
+      if (!shape.split_backward) append_ready(unit);
+    }
+    for (int unit = last_unit - 1; shape.split_backward && unit >= 0; --unit) {
+      plan.push_back({Kind::kBackwardWeights, unit, m});
+      append_ready(unit);
     }
     if (shape.scaled_loss) {
       if (last) plan.push_back({Kind::kUnscale, -1, m});
@@ -55,7 +62,7 @@ std::vector<StepAction> TrainingStepPlan(const StepShape& shape) {
 
 std::vector<StepAction> EvaluationPlan(int units, bool has_rows) {
   std::vector<StepAction> plan;
-  AppendLoad(has_rows, 0, plan);
+  AppendRows(has_rows, 0, plan);
   for (int unit = 0; unit < units; ++unit) AppendUnit(Kind::kForward, unit, 0, plan);
   return plan;
 }

@@ -7,8 +7,8 @@
 
 namespace muster {
 
-// One action of a step. `unit` is set in the actions of one unit; `micro_batch` in all actions
-// except the first and the last of a step.
+// One action of a step. `unit` is set in the actions of one unit; `micro_batch` and `saved` in all
+// actions except the first and the last of a step.
 struct StepAction {
   enum class Kind {
     // Starts to fetch the parameters of the clock.
@@ -31,6 +31,9 @@ struct StepAction {
     kCheckLoss,
     // Units but the last.
     kBackward,
+    // kBackward in two actions (Model::BackwardInput): what earlier units wait for, and the rest.
+    kBackwardInput,
+    kBackwardWeights,
     // The micro-batch has added its part to the unit's gradients.
     kGradientReady,
     // The last micro-batch has added its part: the gradients are sent while earlier units compute.
@@ -47,6 +50,9 @@ struct StepAction {
   int micro_batch = 0;
   // Of kAcquire and kRelease.
   Direction direction = Direction::kForward;
+  // The saved set (MicroBatch) that holds the micro-batch, from 0 on. From its kLoad to its last
+  // action no other micro-batch has the set.
+  int saved = 0;
 
   friend bool operator==(const StepAction& a, const StepAction& b) = default;
 };
@@ -60,15 +66,19 @@ struct StepShape {
   int micro_batches = 1;
   // True if the loss is scaled for backward. REQUIRES: not with rows.
   bool scaled_loss = false;
+  // True if the gradients of weights wait until all units of a micro-batch have run kBackwardInput.
+  bool split_backward = false;
 };
 
 // Returns the actions of one training step, in order. A micro-batch's rows are fetched as soon as
 // its examples are known, so that they travel beside the dense parameters; their gradients are
 // pushed after each micro-batch. A unit is acquired right before it runs and released right after;
-// the last one once for both directions. A pure function; the step engine executes the actions.
+// the last one once for both directions, and none for kBackwardWeights, which reads no parameters.
+// All micro-batches have one saved set. A pure function; StepExecutor executes the actions.
 std::vector<StepAction> TrainingStepPlan(const StepShape& shape);
 
-// Returns the actions of one forward pass over a batch, at the clock of the last kBeginStep.
+// Returns the actions of one forward pass over a batch that is loaded, at the clock of the last
+// kBeginStep.
 std::vector<StepAction> EvaluationPlan(int units, bool has_rows);
 
 }  // namespace muster

@@ -1,6 +1,8 @@
 #include "worker/runtime/training/step_plan.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -9,6 +11,7 @@ namespace muster {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAreArray;
 using Kind = StepAction::Kind;
 
 StepAction Acquire(int unit, Direction direction, int micro_batch = 0) {
@@ -133,11 +136,77 @@ TEST(StepPlanTest, EveryShapeKeepsTheOrderThatStrategiesAskFor) {
 
 TEST(StepPlanTest, EvaluationOnlyRunsForward) {
   EXPECT_THAT(EvaluationPlan(2, true),
-              ElementsAre(StepAction{Kind::kLoad}, StepAction{Kind::kPrefetchRows},
-                          StepAction{Kind::kLookUpRows}, Acquire(0, Direction::kForward),
-                          StepAction{Kind::kForward, 0}, Release(0, Direction::kForward),
-                          Acquire(1, Direction::kForward), StepAction{Kind::kForward, 1},
-                          Release(1, Direction::kForward)));
+              ElementsAre(StepAction{Kind::kPrefetchRows}, StepAction{Kind::kLookUpRows},
+                          Acquire(0, Direction::kForward), StepAction{Kind::kForward, 0},
+                          Release(0, Direction::kForward), Acquire(1, Direction::kForward),
+                          StepAction{Kind::kForward, 1}, Release(1, Direction::kForward)));
+}
+
+std::vector<StepShape> SplitShapes() {
+  std::vector<StepShape> shapes;
+  for (int units = 1; units <= 4; ++units) {
+    for (int micro_batches = 1; micro_batches <= 5; ++micro_batches) {
+      for (const auto& [has_rows, scaled_loss] :
+           {std::pair(false, false), {true, false}, {false, true}}) {
+        shapes.push_back({.units = units,
+                          .has_rows = has_rows,
+                          .micro_batches = micro_batches,
+                          .scaled_loss = scaled_loss,
+                          .split_backward = true});
+      }
+    }
+  }
+  return shapes;
+}
+
+// Returns the place of an action that the plan has once.
+size_t Place(const std::vector<StepAction>& plan, const StepAction& action) {
+  EXPECT_EQ(std::count(plan.begin(), plan.end(), action), 1);
+  return std::find(plan.begin(), plan.end(), action) - plan.begin();
+}
+
+TEST(StepPlanTest, WeightsOfASplitBackwardComeAfterAllInputsAndBeforeGradientsLeave) {
+  for (const StepShape& shape : SplitShapes()) {
+    const std::vector<StepAction> plan = TrainingStepPlan(shape);
+    for (int m = 0; m < shape.micro_batches; ++m) {
+      const bool last = m + 1 == shape.micro_batches;
+      const Kind ready = last && !shape.scaled_loss ? Kind::kSendGradients : Kind::kGradientReady;
+      size_t after = Place(plan, {Kind::kCheckLoss, -1, m});
+      for (int unit = shape.units - 2; unit >= 0; --unit) {
+        const size_t input = Place(plan, {Kind::kBackwardInput, unit, m});
+        EXPECT_EQ(plan[input - 1], Acquire(unit, Direction::kBackward, m));
+        EXPECT_EQ(plan[input + 1], Release(unit, Direction::kBackward, m));
+        EXPECT_LT(after, input);
+        after = input;
+      }
+      for (int unit = shape.units - 2; unit >= 0; --unit) {
+        const size_t weights = Place(plan, {Kind::kBackwardWeights, unit, m});
+        EXPECT_LT(after, weights);
+        EXPECT_LT(weights, Place(plan, {ready, unit, m}));
+        if (last && shape.scaled_loss) {
+          EXPECT_LT(weights, Place(plan, {Kind::kUnscale, -1, m}));
+        }
+        if (!last) {
+          EXPECT_LT(weights, Place(plan, {Kind::kLoad, -1, m + 1}));
+        }
+      }
+    }
+  }
+}
+
+TEST(StepPlanTest, ASplitBackwardHasTheOtherActionsOfAWholeOne) {
+  for (StepShape shape : SplitShapes()) {
+    const auto others = [&](bool split_backward) {
+      shape.split_backward = split_backward;
+      std::vector<StepAction> plan = TrainingStepPlan(shape);
+      std::erase_if(plan, [](const StepAction& action) {
+        return action.kind == Kind::kBackward || action.kind == Kind::kBackwardInput ||
+               action.kind == Kind::kBackwardWeights;
+      });
+      return plan;
+    };
+    EXPECT_THAT(others(true), UnorderedElementsAreArray(others(false)));
+  }
 }
 
 }  // namespace

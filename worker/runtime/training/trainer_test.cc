@@ -18,7 +18,7 @@
 #include "proto/task_service.pb.h"
 #include "worker/nn/model.h"
 #include "worker/runtime/coordinator_client/fake_coordinator_client.h"
-#include "worker/runtime/training/layer_step_engine.h"
+#include "worker/runtime/training/step_executor.h"
 #include "worker/strategy/local_strategy.h"
 
 namespace muster {
@@ -161,7 +161,7 @@ class TrainerTest : public ::testing::Test {
     // How many commits the coordinator has seen by then.
     strategy_->OnCommitted([this] { committed_.push_back(coordinator_.checkpoints().size()); });
     const PoisonedModel model(*job_->model, poisons_);
-    LayerStepEngine engine(spec, model, *strategy_, {.slot = options_.slot, .log = options_.log});
+    StepExecutor engine(spec, model, *strategy_, {.slot = options_.slot, .log = options_.log});
     absl::StatusOr<std::unique_ptr<Trainer>> trainer =
         Trainer::Create(spec, options_, *job_, {*strategy_, engine}, coordinator_, clock_);
     if (!trainer.ok()) return trainer.status();

@@ -1,5 +1,5 @@
-#ifndef MUSTER_WORKER_RUNTIME_TRAINING_LAYER_STEP_ENGINE_H_
-#define MUSTER_WORKER_RUNTIME_TRAINING_LAYER_STEP_ENGINE_H_
+#ifndef MUSTER_WORKER_RUNTIME_TRAINING_STEP_EXECUTOR_H_
+#define MUSTER_WORKER_RUNTIME_TRAINING_STEP_EXECUTOR_H_
 
 #include <cstdint>
 #include <functional>
@@ -9,6 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
+#include "worker/data/batch.h"
+#include "worker/nn/layer_context.h"
 #include "worker/nn/loss_scaler.h"
 #include "worker/nn/model.h"
 #include "worker/runtime/training/step_engine.h"
@@ -21,19 +23,24 @@ namespace v1 {
 class JobSpec;
 }  // namespace v1
 
-// A step engine that computes a model's layers on this machine's processors. It executes the
-// actions of step_plan.h and calls the strategy's hooks around each unit.
-class LayerStepEngine final : public StepEngine {
+// A step engine that executes the actions of step_plan.h: runs a model's units on this machine's
+// processors, and calls the strategy's hooks around each. Keeps as many saved sets as the plan of a
+// step uses.
+class StepExecutor final : public StepEngine {
  public:
   struct Options {
     // Named in log lines.
     uint32_t slot = 0;
     // Writes one line to the job's log.
     std::function<void(absl::string_view)> log = [](absl::string_view) {};
+    // Makes the plan of a step; a pure function. Plans differ in the order of actions and in the
+    // saved sets alone, and keep the order that strategy.h asks for: backward passes
+    // of two micro-batches do not overlap.
+    std::function<std::vector<StepAction>(const StepShape& shape)> plan = TrainingStepPlan;
   };
 
-  // The model and the strategy outlive the engine.
-  LayerStepEngine(const v1::JobSpec& spec, const Model& model, Strategy& strategy, Options options);
+  // The model and the strategy outlive the executor.
+  StepExecutor(const v1::JobSpec& spec, const Model& model, Strategy& strategy, Options options);
 
   int64_t most_examples() const override;
   absl::Status Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) override;
@@ -42,13 +49,15 @@ class LayerStepEngine final : public StepEngine {
   LossScaler* loss_scaler() override { return loss_scaler_.has_value() ? &*loss_scaler_ : nullptr; }
 
  private:
-  absl::Status Execute(const StepAction& action, uint64_t clock, MicroBatchSource& micro_batches,
-                       StepSums& sums);
-  absl::Status CheckLoss(uint64_t clock, StepSums& sums);
+  // Makes the plan of steps of so many micro-batches, and the saved sets that it uses.
+  void Plan(int micro_batches);
+  // Executes any action but kLoad and kCheckLoss.
+  absl::Status Execute(const StepAction& action, LayerContext context, MicroBatch& micro_batch);
+  absl::Status CheckLoss(uint64_t clock, const MicroBatch& micro_batch, StepSums& sums) const;
   // Divides the gradients by the loss scale or, if they overflowed, takes this slot's part back.
   absl::Status UnscaleGradients(uint64_t clock);
   absl::Status CheckGradients(int unit, uint64_t clock) const;
-  absl::Status CheckRowGradients(uint64_t clock) const;
+  absl::Status CheckRowGradients(uint64_t clock, const MicroBatch& micro_batch) const;
 
   const Model& model_;
   Strategy& strategy_;
@@ -58,12 +67,14 @@ class LayerStepEngine final : public StepEngine {
   StepShape shape_;
   std::vector<StepAction> plan_;
   const std::vector<StepAction> evaluation_plan_;
-  const std::unique_ptr<MicroBatch> micro_batch_;
+  // By StepAction::saved.
+  std::vector<std::unique_ptr<MicroBatch>> saved_;
   const std::unique_ptr<MicroBatch> evaluated_;
   uint64_t evaluation_clock_ = 0;
-  Batch batch_;
+  // Memory that kLoad reads into.
+  Batch read_;
 };
 
 }  // namespace muster
 
-#endif  // MUSTER_WORKER_RUNTIME_TRAINING_LAYER_STEP_ENGINE_H_
+#endif  // MUSTER_WORKER_RUNTIME_TRAINING_STEP_EXECUTOR_H_

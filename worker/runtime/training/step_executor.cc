@@ -1,4 +1,4 @@
-#include "worker/runtime/training/layer_step_engine.h"
+#include "worker/runtime/training/step_executor.h"
 
 #include <cmath>
 #include <limits>
@@ -17,8 +17,8 @@ bool AreFinite(absl::Span<const float> values) { return AllFinite(values.size(),
 
 }  // namespace
 
-LayerStepEngine::LayerStepEngine(const v1::JobSpec& spec, const Model& model, Strategy& strategy,
-                                 Options options)
+StepExecutor::StepExecutor(const v1::JobSpec& spec, const Model& model, Strategy& strategy,
+                           Options options)
     : model_(model),
       strategy_(strategy),
       options_(std::move(options)),
@@ -26,93 +26,118 @@ LayerStepEngine::LayerStepEngine(const v1::JobSpec& spec, const Model& model, St
       loss_scaler_(LossScaler::ForJob(spec.compute())),
       evaluation_plan_(
           EvaluationPlan(model.description().units, !model.description().sparse_tables.empty())),
-      micro_batch_(model.NewMicroBatch()),
       evaluated_(model.NewMicroBatch()) {
   shape_.scaled_loss = loss_scaler_.has_value();
   shape_.units = model.description().units;
   shape_.has_rows = !model.description().sparse_tables.empty();
 }
 
-int64_t LayerStepEngine::most_examples() const { return std::numeric_limits<int64_t>::max(); }
+int64_t StepExecutor::most_examples() const { return std::numeric_limits<int64_t>::max(); }
 
-absl::Status LayerStepEngine::Train(uint64_t clock, MicroBatchSource& micro_batches,
-                                    StepSums& sums) {
-  if (plan_.empty() || shape_.micro_batches != micro_batches.count()) {
-    shape_.micro_batches = micro_batches.count();
-    plan_ = TrainingStepPlan(shape_);
-  }
+void StepExecutor::Plan(int micro_batches) {
+  shape_.micro_batches = micro_batches;
+  plan_ = options_.plan(shape_);
   for (const StepAction& action : plan_) {
-    MUSTER_RETURN_IF_ERROR(Execute(action, clock, micro_batches, sums));
+    while (saved_.size() <= static_cast<size_t>(action.saved)) {
+      saved_.push_back(model_.NewMicroBatch());
+    }
+    if (action.kind == StepAction::Kind::kBackwardInput) {
+      saved_[action.saved]->split_backward = true;
+    }
+  }
+}
+
+absl::Status StepExecutor::Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) {
+  if (plan_.empty() || shape_.micro_batches != micro_batches.count()) Plan(micro_batches.count());
+  LayerContext context;
+  context.seed = seed_;
+  context.clock = clock;
+  for (const StepAction& action : plan_) {
+    MicroBatch& micro_batch = *saved_[action.saved];
+    if (loss_scaler_.has_value()) context.loss_scale = loss_scaler_->scale();
+    context.first_example = micro_batches.first_example(action.micro_batch);
+    switch (action.kind) {
+      case StepAction::Kind::kLoad:
+        MUSTER_RETURN_IF_ERROR(micro_batches.Read(clock, action.micro_batch, read_));
+        MUSTER_RETURN_IF_ERROR(model_.Load(read_, micro_batch));
+        break;
+      case StepAction::Kind::kCheckLoss:
+        MUSTER_RETURN_IF_ERROR(CheckLoss(clock, micro_batch, sums));
+        break;
+      default:
+        MUSTER_RETURN_IF_ERROR(Execute(action, context, micro_batch));
+    }
   }
   return absl::OkStatus();
 }
 
-absl::Status LayerStepEngine::Execute(const StepAction& action, uint64_t clock,
-                                      MicroBatchSource& micro_batches, StepSums& sums) {
-  LayerContext context;
-  context.seed = seed_;
-  context.clock = clock;
-  if (loss_scaler_.has_value()) context.loss_scale = loss_scaler_->scale();
-  context.first_example = micro_batches.first_example(action.micro_batch);
+absl::Status StepExecutor::Execute(const StepAction& action, LayerContext context,
+                                   MicroBatch& micro_batch) {
   switch (action.kind) {
     case StepAction::Kind::kBeginStep:
-      return strategy_.BeginStep(clock);
-    case StepAction::Kind::kLoad:
-      MUSTER_RETURN_IF_ERROR(micro_batches.Read(clock, action.micro_batch, batch_));
-      return model_.Load(batch_, *micro_batch_);
+      return strategy_.BeginStep(context.clock);
     case StepAction::Kind::kPrefetchRows:
-      return strategy_.Prefetch(*micro_batch_);
+      return strategy_.Prefetch(micro_batch);
     case StepAction::Kind::kLookUpRows:
-      return strategy_.LookUp(*micro_batch_);
+      return strategy_.LookUp(micro_batch);
     case StepAction::Kind::kAcquire:
       return strategy_.Acquire(action.unit, action.direction);
     case StepAction::Kind::kRelease:
       strategy_.Release(action.unit, action.direction);
       return absl::OkStatus();
     case StepAction::Kind::kForward:
-      return model_.Forward(context, action.unit, strategy_.parameters(), *micro_batch_);
+      return model_.Forward(context, action.unit, strategy_.parameters(), micro_batch);
     case StepAction::Kind::kBeginBackward:
-      return strategy_.BeforeBackward(micro_batch_->loss_weight,
+      return strategy_.BeforeBackward(micro_batch.loss_weight,
                                       action.micro_batch + 1 == shape_.micro_batches
                                           ? SeriesPosition::kLast
                                           : SeriesPosition::kMoreFollow);
     case StepAction::Kind::kLastUnit:
       context.gradients = strategy_.GradientStore(action.unit);
       return model_.RunLastUnit(context, strategy_.parameters(), strategy_.gradients(),
-                                *micro_batch_);
-    case StepAction::Kind::kCheckLoss:
-      return CheckLoss(clock, sums);
+                                micro_batch);
     case StepAction::Kind::kBackward:
       context.gradients = strategy_.GradientStore(action.unit);
       return model_.Backward(context, action.unit, strategy_.parameters(), strategy_.gradients(),
-                             *micro_batch_);
+                             micro_batch);
+    case StepAction::Kind::kBackwardInput:
+      context.gradients = strategy_.GradientStore(action.unit);
+      return model_.BackwardInput(context, action.unit, strategy_.parameters(),
+                                  strategy_.gradients(), micro_batch);
+    case StepAction::Kind::kBackwardWeights:
+      context.gradients = strategy_.GradientStore(action.unit);
+      return model_.BackwardWeights(context, action.unit, strategy_.gradients(), micro_batch);
     case StepAction::Kind::kGradientReady:
       return strategy_.GradientReady(action.unit);
     case StepAction::Kind::kSendGradients:
-      MUSTER_RETURN_IF_ERROR(CheckGradients(action.unit, clock));
+      MUSTER_RETURN_IF_ERROR(CheckGradients(action.unit, context.clock));
       return strategy_.GradientReady(action.unit);
     case StepAction::Kind::kUnscale:
-      return UnscaleGradients(clock);
+      return UnscaleGradients(context.clock);
     case StepAction::Kind::kPushRows:
-      MUSTER_RETURN_IF_ERROR(CheckRowGradients(clock));
-      return strategy_.PushRows(*micro_batch_);
+      MUSTER_RETURN_IF_ERROR(CheckRowGradients(context.clock, micro_batch));
+      return strategy_.PushRows(micro_batch);
     case StepAction::Kind::kEndStep:
       return strategy_.EndStep();
+    case StepAction::Kind::kLoad:
+    case StepAction::Kind::kCheckLoss:
+      break;
   }
-  return absl::InternalError("unknown action");
+  return absl::InternalError("the action is not Execute's");
 }
 
-absl::Status LayerStepEngine::CheckLoss(uint64_t clock, StepSums& sums) {
-  if (!std::isfinite(micro_batch_->loss_sum)) {
-    return DivergedError(clock, absl::StrCat("loss is ", micro_batch_->loss_sum));
+absl::Status StepExecutor::CheckLoss(uint64_t clock, const MicroBatch& micro_batch,
+                                     StepSums& sums) const {
+  if (!std::isfinite(micro_batch.loss_sum)) {
+    return DivergedError(clock, absl::StrCat("loss is ", micro_batch.loss_sum));
   }
-  sums.loss_sum += micro_batch_->loss_sum;
-  sums.loss_weight += micro_batch_->loss_weight;
-  sums.examples += micro_batch_->examples;
+  sums.loss_sum += micro_batch.loss_sum;
+  sums.loss_weight += micro_batch.loss_weight;
+  sums.examples += micro_batch.examples;
   return absl::OkStatus();
 }
 
-absl::Status LayerStepEngine::UnscaleGradients(uint64_t clock) {
+absl::Status StepExecutor::UnscaleGradients(uint64_t clock) {
   const std::vector<TensorSpec>& tensors = model_.description().tensors;
   const float scale = loss_scaler_->scale();
   const TensorSpec* overflowed = nullptr;
@@ -145,7 +170,7 @@ absl::Status LayerStepEngine::UnscaleGradients(uint64_t clock) {
   return strategy_.Withdraw();
 }
 
-absl::Status LayerStepEngine::CheckGradients(int unit, uint64_t clock) const {
+absl::Status StepExecutor::CheckGradients(int unit, uint64_t clock) const {
   const std::vector<TensorSpec>& tensors = model_.description().tensors;
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (static_cast<int>(tensors[i].unit) != unit) continue;
@@ -156,9 +181,9 @@ absl::Status LayerStepEngine::CheckGradients(int unit, uint64_t clock) const {
   return absl::OkStatus();
 }
 
-absl::Status LayerStepEngine::CheckRowGradients(uint64_t clock) const {
-  for (size_t table = 0; table < micro_batch_->sparse.size(); ++table) {
-    if (AreFinite(micro_batch_->sparse[table].gradients)) continue;
+absl::Status StepExecutor::CheckRowGradients(uint64_t clock, const MicroBatch& micro_batch) const {
+  for (size_t table = 0; table < micro_batch.sparse.size(); ++table) {
+    if (AreFinite(micro_batch.sparse[table].gradients)) continue;
     return DivergedError(
         clock, absl::StrCat("a row gradient of table ",
                             model_.description().sparse_tables[table].name, " is not finite"));
@@ -166,39 +191,19 @@ absl::Status LayerStepEngine::CheckRowGradients(uint64_t clock) const {
   return absl::OkStatus();
 }
 
-absl::Status LayerStepEngine::BeginEvaluation(uint64_t clock) {
+absl::Status StepExecutor::BeginEvaluation(uint64_t clock) {
   evaluation_clock_ = clock;
   return strategy_.BeginStep(clock);
 }
 
-absl::Status LayerStepEngine::Evaluate(const Batch& batch, PassResult& result) {
+absl::Status StepExecutor::Evaluate(const Batch& batch, PassResult& result) {
   MicroBatch& pass = *evaluated_;
   LayerContext context;
   context.pass = Pass::kEvaluation;
   context.clock = evaluation_clock_;
+  MUSTER_RETURN_IF_ERROR(model_.Load(batch, pass));
   for (const StepAction& action : evaluation_plan_) {
-    switch (action.kind) {
-      case StepAction::Kind::kLoad:
-        MUSTER_RETURN_IF_ERROR(model_.Load(batch, pass));
-        break;
-      case StepAction::Kind::kPrefetchRows:
-        MUSTER_RETURN_IF_ERROR(strategy_.Prefetch(pass));
-        break;
-      case StepAction::Kind::kLookUpRows:
-        MUSTER_RETURN_IF_ERROR(strategy_.LookUp(pass));
-        break;
-      case StepAction::Kind::kAcquire:
-        MUSTER_RETURN_IF_ERROR(strategy_.Acquire(action.unit, action.direction));
-        break;
-      case StepAction::Kind::kRelease:
-        strategy_.Release(action.unit, action.direction);
-        break;
-      case StepAction::Kind::kForward:
-        MUSTER_RETURN_IF_ERROR(model_.Forward(context, action.unit, strategy_.parameters(), pass));
-        break;
-      default:
-        return absl::InternalError("an evaluation plan has an action of training");
-    }
+    MUSTER_RETURN_IF_ERROR(Execute(action, context, pass));
   }
   result = {.examples = pass.examples,
             .loss_weight = pass.loss_weight,
