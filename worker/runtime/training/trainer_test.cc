@@ -291,7 +291,7 @@ TEST_F(TrainerTest, RanksOfOneDataRankTakeItsShare) {
     EXPECT_EQ(Run(spec), absl::OkStatus());
     EXPECT_THAT(strategy_->micro_batches(), ElementsAre(16, 16));
     EXPECT_EQ(coordinator_.evaluations().back().examples(), 60);
-    const absl::Span<const float> weights = strategy_->parameters()[0];
+    const absl::Span<const float> weights = strategy_->parameters().values[0];
     return std::vector<float>(weights.begin(), weights.end());
   };
   EXPECT_EQ(train(4, 2), train(2, 1));
