@@ -34,6 +34,11 @@ enum class StoreTable : char {
   // Origin of the log text at (job id, offset): slot and time of arrival, in milliseconds of Unix
   // time, as decimal digits with a blank between. Text of earlier releases has none.
   kLogOrigins = 9,
+  // A job's history: v1::SeriesRecord by (job id, number of the series), v1::HistoryChangeRecord by
+  // (job id, number of the change), and v1::HistoryRecord by job id.
+  kSeries = 10,
+  kHistoryChanges = 11,
+  kHistories = 12,
 };
 
 // Returns a key of two parts, ordered by the first, then the second (numbers by value).

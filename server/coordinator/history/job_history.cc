@@ -1,0 +1,195 @@
+#include "server/coordinator/history/job_history.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "common/history/series_proto.h"
+#include "proto/metrics.pb.h"
+#include "proto/status.pb.h"
+#include "proto/task_service.pb.h"
+
+namespace muster {
+namespace {
+
+constexpr absl::string_view kLoss = "train/loss";
+constexpr size_t kMostNameBytes = 128;
+constexpr absl::Duration kSampleInterval = absl::Seconds(1);
+// Room for the series of all slots, and for losses that wait for other slots.
+constexpr size_t kBytesOfSlots = 20 << 20;
+constexpr size_t kBytesOfWaiting = 4 << 20;
+constexpr size_t kSeriesOfSlot = 5;
+constexpr size_t kFewestPoints = 16;
+
+// Returns the largest power of two that is at most `most` and at most `limit`, but at least
+// kFewestPoints. A vector that doubles takes no more memory than such a number of points.
+size_t PowerOfTwoBelow(size_t most, size_t limit) {
+  size_t points = kFewestPoints;
+  while (points * 2 <= std::min(most, limit)) points *= 2;
+  return points;
+}
+
+size_t WaitingPoints(uint32_t slots) {
+  return PowerOfTwoBelow(kBytesOfWaiting / sizeof(SeriesPoint) / std::max(slots, 1u), 64);
+}
+
+// Returns whether a task may report a series of this name.
+bool IsReportedName(absl::string_view name) {
+  if (name.size() > kMostNameBytes || !absl::ConsumePrefix(&name, "train/") || name.empty()) {
+    return false;
+  }
+  return std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '_' || c == '.' || c == '/';
+  });
+}
+
+bool IsOfSlot(absl::string_view name) { return absl::StartsWith(name, "slot/"); }
+
+}  // namespace
+
+size_t PointsOfSlots(uint32_t slots) {
+  return PowerOfTwoBelow(kBytesOfSlots / sizeof(SeriesPoint) / kSeriesOfSlot / std::max(slots, 1u),
+                         HistoryLimits::kMostPointsOfSlot);
+}
+
+JobHistory::JobHistory(uint32_t slots)
+    : points_of_slots_(PointsOfSlots(slots)), losses_(slots, WaitingPoints(slots)) {}
+
+size_t JobHistory::IndexOf(const std::string& name) {
+  const auto [it, added] = by_name_.try_emplace(name, series_.size());
+  if (!added) return it->second;
+  size_t most = points_of_slots_;
+  if (!IsOfSlot(name)) {
+    most = job_series_ < HistoryLimits::kLongSeries ? HistoryLimits::kMostPoints
+                                                    : HistoryLimits::kFewerPoints;
+    ++job_series_;
+  }
+  series_.push_back({name, Series(most)});
+  return it->second;
+}
+
+void JobHistory::Add(const std::string& name, const SeriesPoint& point) {
+  const bool full = job_series_ == HistoryLimits::kMostSeries && !IsOfSlot(name);
+  if (!IsSound(point) || (full && !by_name_.contains(name))) return;
+  if (series_[IndexOf(name)].series.Add(point, boundaries_)) changed_ = true;
+}
+
+void JobHistory::AddReport(const v1::ReportProgressRequest& report, int64_t unix_ms) {
+  sums_.examples += report.examples();
+  sums_.tokens += report.tokens();
+  sums_.steps += report.steps();
+  sums_.staleness += report.staleness_sum();
+  sums_.most_staleness = std::max<uint64_t>(sums_.most_staleness, report.staleness_max());
+  AddReported(report, unix_ms);
+  if (report.steps() > 0) AddSlot(report, unix_ms);
+  losses_.Reach(report.task().slot(), report.clock());
+}
+
+void JobHistory::AddReported(const v1::ReportProgressRequest& report, int64_t unix_ms) {
+  std::vector<SeriesPoint> losses;
+  for (const v1::ReportedSeries& reported : report.series()) {
+    if (!IsReportedName(reported.name())) continue;
+    for (const v1::SeriesPoint& message : reported.points()) {
+      SeriesPoint point = FromProto(message);
+      if (!IsSound(point) || point.last_step > report.clock()) continue;
+      point.unix_ms = unix_ms;
+      if (reported.name() == kLoss) {
+        losses.push_back(point);
+      } else {
+        Add(reported.name(), point);
+      }
+    }
+    if (reported.name() == kLoss) {
+      losses_.Add(report.task().slot(), reported.weight(), losses, boundaries_);
+      losses.clear();
+    }
+  }
+}
+
+void JobHistory::AddSlot(const v1::ReportProgressRequest& report, int64_t unix_ms) {
+  const double steps = static_cast<double>(report.steps());
+  const auto add = [&](absl::string_view what, double value) {
+    Add(absl::StrCat("slot/", report.task().slot(), "/", what),
+        OneValue(report.clock(), value, unix_ms));
+  };
+  add("step", report.training_seconds() / steps);
+  add("compute", report.compute_seconds() / steps);
+  add("communication", report.exposed_communication_seconds() / steps);
+  add("data", report.waiting_seconds() / steps);
+  add("memory_bytes", static_cast<double>(report.process_peak_bytes()));
+}
+
+void JobHistory::AddEvaluation(const v1::EvaluationResult& result, int64_t unix_ms) {
+  if (result.no_value().empty()) {
+    Add(absl::StrCat("held_out/", result.metric()),
+        OneValue(result.clock(), result.value(), unix_ms));
+  }
+  Add("held_out/loss", OneValue(result.clock(), result.loss(), unix_ms));
+}
+
+void JobHistory::AddLosses(std::vector<SeriesPoint> points, int64_t unix_ms) {
+  for (SeriesPoint& point : points) {
+    point.unix_ms = unix_ms;
+    Add(std::string(kLoss), point);
+  }
+}
+
+void JobHistory::Settle(absl::Span<const uint32_t> slots, uint64_t step, absl::Duration now,
+                        int64_t unix_ms) {
+  AddLosses(losses_.Take(slots), unix_ms);
+  if (sums_.steps > 0 && now - sampled_ >= kSampleInterval) Sample(step, now, unix_ms);
+}
+
+void JobHistory::Sample(uint64_t step, absl::Duration now, int64_t unix_ms) {
+  const Sums sums = std::exchange(sums_, {});
+  const absl::Duration interval = now - std::exchange(sampled_, now);
+  // When the work of the first reports began is not known.
+  if (interval < absl::InfiniteDuration()) {
+    const double seconds = absl::ToDoubleSeconds(interval);
+    Add("speed/examples_per_second", OneValue(step, sums.examples / seconds, unix_ms));
+    if (sums.tokens > 0) {
+      Add("speed/tokens_per_second", OneValue(step, sums.tokens / seconds, unix_ms));
+    }
+  }
+  if (sums.most_staleness > 0) {
+    Add("staleness/mean",
+        OneValue(step, static_cast<double>(sums.staleness) / sums.steps, unix_ms));
+    Add("staleness/max", OneValue(step, static_cast<double>(sums.most_staleness), unix_ms));
+  }
+}
+
+void JobHistory::CutAfter(const Mark& mark) {
+  for (Named& named : series_) named.series.CutAfter(mark.clock);
+  losses_.GoBack(mark.clock);
+  sums_ = {};
+  sampled_ = -absl::InfiniteDuration();
+  marks_.push_back(mark);
+  while (marks_.size() > HistoryLimits::kMostMarks) marks_.pop_front();
+  changed_ = true;
+}
+
+void JobHistory::End(int64_t unix_ms) {
+  AddLosses(losses_.TakeAll(), unix_ms);
+  for (Named& named : series_) {
+    named.series.Thin(IsOfSlot(named.name)
+                          ? std::min(points_of_slots_, HistoryLimits::kPointsOfSlotAtEnd)
+                          : HistoryLimits::kPointsAtEnd);
+  }
+  changed_ = true;
+}
+
+uint64_t JobHistory::last_step() const {
+  uint64_t last = 0;
+  for (const Named& named : series_) last = std::max(last, named.series.last_step().value_or(0));
+  return last;
+}
+
+void JobHistory::ForgetChanges() {
+  for (Named& named : series_) named.series.ForgetChanges();
+  changed_ = false;
+}
+
+}  // namespace muster

@@ -1,0 +1,136 @@
+#ifndef MUSTER_SERVER_COORDINATOR_HISTORY_JOB_HISTORY_H_
+#define MUSTER_SERVER_COORDINATOR_HISTORY_JOB_HISTORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/history/series.h"
+#include "server/coordinator/history/slot_losses.h"
+
+namespace muster {
+
+namespace v1 {
+class EvaluationResult;
+class ReportProgressRequest;
+}  // namespace v1
+
+// Limits of one job's history. Points take 64 bytes, so all of a job's take less than 64 MiB.
+struct HistoryLimits {
+  // Series other than those of slots: the first ones have the most points, later ones fewer.
+  static constexpr size_t kMostSeries = 256;
+  static constexpr size_t kLongSeries = 48;
+  static constexpr size_t kMostPoints = 4096;
+  static constexpr size_t kFewerPoints = 2048;
+  // Each series of a slot; jobs with more than 256 slots have fewer points (PointsOfSlots).
+  static constexpr size_t kMostPointsOfSlot = 256;
+  // After the job's end, and each series of a slot then.
+  static constexpr size_t kPointsAtEnd = 512;
+  static constexpr size_t kPointsOfSlotAtEnd = 64;
+  static constexpr size_t kMostMarks = 256;
+};
+
+// Returns the most points of each series of a slot in a job of so many slots.
+size_t PointsOfSlots(uint32_t slots);
+
+// The series of one job (proto/metrics.proto names them), and the marks of its roll-backs. Memory
+// is bounded however long the job runs. Knows no store; HistoryWriter keeps it.
+//
+// What may go wrong, and what holds then:
+//   - A report comes twice, in parts, late or after a newer one: a series takes steps after its
+//     last alone. Reports of fenced tasks do not come here.
+//   - A new task of a slot repeats steps: the slot's part of them is not taken again. Another slot
+//     becomes the one that speaks for all: the same rule.
+//   - The job goes back to clock c: CutAfter(c) removes what is later, in all series, also what
+//     waits for other slots. Since no point spans a checkpoint's clock, nothing else is lost.
+//   - A value is infinite or NaN, a name is none of a task's, or there are too many names: not
+//   taken.
+//   - The wall clock goes back: times are shown as they were, and order nothing.
+// Not thread-safe.
+class JobHistory {
+ public:
+  struct Named {
+    std::string name;
+    Series series;
+  };
+  struct Mark {
+    uint64_t clock = 0;
+    uint64_t reached = 0;
+    int64_t unix_ms = 0;
+
+    bool operator==(const Mark&) const = default;
+  };
+
+  explicit JobHistory(uint32_t slots);
+
+  // Sets the clocks that the job may go back to, for everything added from now on.
+  void SetBoundaries(Boundaries boundaries) { boundaries_ = std::move(boundaries); }
+
+  // Takes a report of steps. REQUIRES: it passed CheckReport, and its slot exists.
+  void AddReport(const v1::ReportProgressRequest& report, int64_t unix_ms);
+  void AddEvaluation(const v1::EvaluationResult& result, int64_t unix_ms);
+
+  // Adds the losses of the steps that all of `slots` have closed, and once a second what the job's
+  // reports add up to (speed, staleness), at the job's `step`. `now` is monotonic.
+  void Settle(absl::Span<const uint32_t> slots, uint64_t step, absl::Duration now, int64_t unix_ms);
+
+  // The job goes on from an earlier clock.
+  void CutAfter(const Mark& mark);
+
+  // The job has ended: adds what is left, and keeps fewer points.
+  void End(int64_t unix_ms);
+
+  const std::vector<Named>& series() const { return series_; }
+  const std::deque<Mark>& marks() const { return marks_; }
+  // Returns the last step of any series; 0 if there is none.
+  uint64_t last_step() const;
+  // Returns whether anything changed since the last call of ForgetChanges.
+  bool changed() const { return changed_; }
+
+  // For HistoryWriter: what was stored, and that all changes are.
+  void Restore(std::deque<Mark> marks) { marks_ = std::move(marks); }
+  Series& RestoreSeries(const std::string& name) { return series_[IndexOf(name)].series; }
+  void ForgetChanges();
+
+ private:
+  // Sums over reports since the last sample.
+  struct Sums {
+    uint64_t examples = 0;
+    uint64_t tokens = 0;
+    uint64_t steps = 0;
+    uint64_t staleness = 0;
+    uint64_t most_staleness = 0;
+  };
+
+  // Returns the position of a series, and adds one if there is none of this name.
+  size_t IndexOf(const std::string& name);
+  // Adds a point if its series takes it, and may exist.
+  void Add(const std::string& name, const SeriesPoint& point);
+  void AddReported(const v1::ReportProgressRequest& report, int64_t unix_ms);
+  void AddSlot(const v1::ReportProgressRequest& report, int64_t unix_ms);
+  void AddLosses(std::vector<SeriesPoint> points, int64_t unix_ms);
+  void Sample(uint64_t step, absl::Duration now, int64_t unix_ms);
+
+  const size_t points_of_slots_;
+  Boundaries boundaries_;
+  std::vector<Named> series_;
+  absl::flat_hash_map<std::string, size_t> by_name_;
+  // Number of series that are not a slot's.
+  size_t job_series_ = 0;
+  SlotLosses losses_;
+  std::deque<Mark> marks_;
+  bool changed_ = false;
+  Sums sums_;
+  // Time of the last sample; the first only begins the interval.
+  absl::Duration sampled_ = -absl::InfiniteDuration();
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_HISTORY_JOB_HISTORY_H_

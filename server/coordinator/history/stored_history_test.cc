@@ -1,0 +1,294 @@
+#include "server/coordinator/history/stored_history.h"
+
+#include <filesystem>
+#include <map>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "common/history/series_proto.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/job_record.pb.h"
+#include "proto/metrics.pb.h"
+#include "proto/task_service.pb.h"
+#include "server/coordinator/store/memory_job_store.h"
+#include "server/coordinator/store/rocksdb_job_store.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr absl::string_view kJob = "j1-0000";
+using Part = StoredHistory::Part;
+
+// What a history shows, to compare.
+struct Shown {
+  std::map<std::string, std::vector<SeriesPoint>> series;
+  std::vector<JobHistory::Mark> marks;
+
+  bool operator==(const Shown&) const = default;
+};
+
+Shown Show(const JobHistory& history) {
+  Shown shown;
+  for (const JobHistory::Named& named : history.series()) {
+    const auto points = named.series.points();
+    shown.series[named.name] = {points.begin(), points.end()};
+  }
+  shown.marks = {history.marks().begin(), history.marks().end()};
+  return shown;
+}
+
+// Bytes of a job's records in a store.
+size_t StoredBytes(const JobStore& store) {
+  size_t bytes = 0;
+  for (StoreTable table :
+       {StoreTable::kSeries, StoreTable::kHistoryChanges, StoreTable::kHistories}) {
+    EXPECT_TRUE(store
+                    .Scan(table, "",
+                          [&](absl::string_view key, absl::string_view value) {
+                            bytes += key.size() + value.size();
+                            return absl::OkStatus();
+                          })
+                    .ok());
+  }
+  return bytes;
+}
+
+size_t BytesOf(const JobStoreBatch& batch) {
+  size_t bytes = 0;
+  for (const JobStoreBatch::Change& change : batch.changes()) bytes += change.value.size();
+  return bytes;
+}
+
+std::unique_ptr<StoredHistory> Read(const JobStore& store) {
+  auto read = StoredHistory::Read(store, std::string(kJob), 2);
+  EXPECT_TRUE(read.ok()) << read.status();
+  return *std::move(read);
+}
+
+void Report(StoredHistory& stored, uint64_t first, uint64_t last, double value, int names = 2) {
+  for (uint32_t slot = 0; slot < 2; ++slot) {
+    v1::ReportProgressRequest report;
+    report.mutable_task()->set_slot(slot);
+    report.set_clock(last);
+    report.set_steps(last - first + 1);
+    report.set_examples(1);
+    // One task speaks for all, except for losses.
+    for (int i = 0; i < (slot == 0 ? names : 1); ++i) {
+      v1::ReportedSeries& series = *report.add_series();
+      series.set_name(i == 0 ? "train/loss" : absl::StrCat("train/", i));
+      for (uint64_t step = first; step <= last; ++step) {
+        ToProto(OneValue(step, value), *series.add_points());
+      }
+    }
+    stored.history().AddReport(report, 5);
+  }
+  stored.history().Settle({0, 1}, last, absl::ZeroDuration(), 5);
+}
+
+void Write(StoredHistory& stored, const Part& part, JobStore& store) {
+  JobStoreBatch batch;
+  stored.AddTo(batch, part);
+  ASSERT_TRUE(store.Write(batch, JobStore::Durability::kBuffered).ok());
+  stored.Written();
+}
+
+TEST(StoredHistoryTest, AnEmptyHistoryStoresNothing) {
+  StoredHistory stored(std::string(kJob), 2);
+  JobStoreBatch batch;
+  stored.AddTo(batch, {.changes = true});
+  EXPECT_TRUE(batch.empty());
+  MemoryJobStore store;
+  EXPECT_EQ(Show(Read(store)->history()), Shown());
+}
+
+TEST(StoredHistoryTest, WhatIsWrittenIsReadAgain) {
+  MemoryJobStore store;
+  StoredHistory stored(std::string(kJob), 2);
+  Report(stored, 1, 10, 1.5);
+  Write(stored, {.changes = true}, store);
+  EXPECT_EQ(Show(Read(store)->history()), Show(stored.history()));
+  EXPECT_FALSE(stored.history().changed());
+  const Shown written = Show(stored.history());
+  // What came after the last write is lost; a write that failed changes nothing.
+  Report(stored, 11, 20, 2.5);
+  JobStoreBatch lost;
+  stored.AddTo(lost, {.changes = true});
+  EXPECT_EQ(Show(Read(store)->history()), written);
+  Report(stored, 21, 30, 3.5);
+  Write(stored, {.changes = true}, store);
+  EXPECT_EQ(Show(Read(store)->history()), Show(stored.history()));
+}
+
+TEST(StoredHistoryTest, ACutIsStoredWhateverElseIsNot) {
+  MemoryJobStore store;
+  StoredHistory stored(std::string(kJob), 2);
+  stored.history().SetBoundaries({.clocks = {5}});
+  Report(stored, 1, 5, 1);
+  Report(stored, 6, 10, 2);
+  Write(stored, {.changes = true}, store);
+  Report(stored, 11, 15, 3);
+  Write(stored, {.cut = JobHistory::Mark{.clock = 5, .reached = 15, .unix_ms = 6}}, store);
+  EXPECT_EQ(Show(Read(store)->history()), Show(stored.history()));
+  EXPECT_EQ(Read(store)->history().last_step(), 5);
+  EXPECT_THAT(Read(store)->history().marks(), ElementsAre(JobHistory::Mark{5, 15, 6}));
+  // Steps from before the roll-back and after it never meet.
+  Report(stored, 6, 8, 4);
+  EXPECT_EQ(Read(store)->history().last_step(), 5);
+  Write(stored, {.changes = true}, store);
+  EXPECT_EQ(Show(Read(store)->history()), Show(stored.history()));
+}
+
+TEST(StoredHistoryTest, AnEndedJobIsStoredInFewerPoints) {
+  MemoryJobStore store;
+  StoredHistory stored(std::string(kJob), 2);
+  for (uint64_t step = 1; step <= 3000; ++step) Report(stored, step, step, 1);
+  Write(stored, {.changes = true}, store);
+  const size_t before = StoredBytes(store);
+  Write(stored, {.changes = true, .end_unix_ms = 7}, store);
+  const auto ended = Read(store);
+  EXPECT_LT(StoredBytes(store), before / 2);
+  EXPECT_EQ(ended->history().last_step(), 3000);
+  uint64_t values = 0;
+  for (const SeriesPoint& point : ended->history().series()[0].series.points()) {
+    values += point.values;
+  }
+  EXPECT_EQ(values, 3000);
+  JobStoreBatch batch;
+  StoredHistory::Remove(std::string(kJob), batch);
+  ASSERT_TRUE(store.Write(batch, JobStore::Durability::kSynced).ok());
+  EXPECT_EQ(StoredBytes(store), 0);
+}
+
+TEST(StoredHistoryTest, DamageAndNewerReleasesAreNamed) {
+  for (StoreTable table :
+       {StoreTable::kSeries, StoreTable::kHistoryChanges, StoreTable::kHistories}) {
+    const std::string key =
+        table == StoreTable::kHistories ? std::string(kJob) : StoreKey(kJob, uint64_t{1});
+    for (const std::string& value : {std::string("\x08\x02"), std::string("\x08")}) {
+      MemoryJobStore store;
+      JobStoreBatch batch;
+      batch.Put(table, key, value);
+      ASSERT_TRUE(store.Write(batch, JobStore::Durability::kSynced).ok());
+      const absl::Status status = StoredHistory::Read(store, std::string(kJob), 2).status();
+      EXPECT_EQ(status.code(), value.size() == 2 ? absl::StatusCode::kFailedPrecondition
+                                                 : absl::StatusCode::kDataLoss);
+      EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr(kJob));
+    }
+  }
+  // A change that keeps points which are not there, and one of a series that began nowhere.
+  for (uint32_t series : {0u, 1u}) {
+    v1::HistoryChangeRecord record;
+    v1::HistoryChangeRecord::ChangedSeries& changed = *record.add_series();
+    changed.set_series(series);
+    changed.set_name("train/loss");
+    changed.set_kept(1 - series);
+    MemoryJobStore store;
+    JobStoreBatch batch;
+    batch.Put(StoreTable::kHistoryChanges, StoreKey(kJob, uint64_t{1}), record.SerializeAsString());
+    ASSERT_TRUE(store.Write(batch, JobStore::Durability::kSynced).ok());
+    EXPECT_EQ(StoredHistory::Read(store, std::string(kJob), 2).status().code(),
+              absl::StatusCode::kDataLoss);
+  }
+}
+
+// Reports, writes, roll-backs and crashes at random. A crash loses what was not written; the store
+// always holds exactly the history as of the last write.
+void RunRandomHistory(uint32_t seed) {
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  MemoryJobStore store;
+  auto stored = std::make_unique<StoredHistory>(std::string(kJob), 2);
+  Boundaries boundaries{.every = 1 + random() % 50};
+  uint64_t step = 0;
+  Shown written;
+  const int names = 1 + random() % 5;
+  for (int round = 0; round < 400; ++round) {
+    stored->history().SetBoundaries(boundaries);
+    const uint64_t what = random() % 100;
+    if (what < 60) {
+      const uint64_t last = step + 1 + random() % 40;
+      Report(*stored, step + 1, last, static_cast<double>(random() % 100), names);
+      step = last;
+    } else if (what < 80) {
+      ASSERT_NO_FATAL_FAILURE(Write(*stored, {.changes = true}, store));
+      written = Show(stored->history());
+    } else if (what < 90) {
+      const uint64_t last = step / boundaries.every * boundaries.every;
+      if (boundaries.clocks.empty() || boundaries.clocks.back() < last) {
+        boundaries.clocks.push_back(last);
+        if (boundaries.clocks.size() > 2) boundaries.clocks.erase(boundaries.clocks.begin());
+      }
+    } else if (what < 95 && !boundaries.clocks.empty()) {
+      const uint64_t clock = boundaries.clocks[random() % boundaries.clocks.size()];
+      std::erase_if(boundaries.clocks, [clock](uint64_t c) { return c > clock; });
+      const JobHistory::Mark mark{.clock = clock, .reached = step, .unix_ms = round};
+      const bool changes = random() % 2 == 0;
+      if (random() % 4 == 0) {
+        JobStoreBatch failed;
+        stored->AddTo(failed, {.changes = true, .cut = mark});
+      }
+      ASSERT_NO_FATAL_FAILURE(Write(*stored, {.changes = changes, .cut = mark}, store));
+      step = clock;
+      if (changes) {
+        written = Show(stored->history());
+      } else {
+        for (auto& [name, points] : written.series) {
+          std::erase_if(points, [clock](const SeriesPoint& p) { return p.last_step > clock; });
+        }
+        written.marks.push_back(mark);
+      }
+    } else {
+      stored = Read(store);
+      step = stored->history().last_step();
+    }
+    if (round % 20 == 0) ASSERT_EQ(Show(Read(store)->history()), written);
+  }
+  ASSERT_EQ(Show(Read(store)->history()), written);
+}
+
+TEST(StoredHistoryPropertyTest, TheStoreHoldsTheLastWrite) {
+  for (uint32_t seed = 1; seed <= 25; ++seed) ASSERT_NO_FATAL_FAILURE(RunRandomHistory(seed));
+}
+
+TEST(StoredHistoryPropertyTest, TenMillionPointsTakeBoundedDiskAndFewWrites) {
+  const std::string folder = absl::StrCat(::testing::TempDir(), "/ten_million_points");
+  std::filesystem::remove_all(folder);
+  size_t written = 0, most = 0, largest = 0;
+  {
+    auto store = *RocksDbJobStore::Open(folder);
+    StoredHistory stored(std::string(kJob), 2);
+    // 125 series of two slots' reports; a write for each 500 steps.
+    uint64_t step = 0;
+    for (int writes = 0; writes < 160; ++writes) {
+      for (int reports = 0; reports < 10; ++reports, step += 50) {
+        Report(stored, step + 1, step + 50, 1.25, 125);
+      }
+      JobStoreBatch batch;
+      stored.AddTo(batch, {.changes = true});
+      largest = std::max(largest, BytesOf(batch));
+      written += BytesOf(batch);
+      ASSERT_TRUE(store->Write(batch, JobStore::Durability::kBuffered).ok());
+      stored.Written();
+      if (writes % 10 == 0) most = std::max(most, StoredBytes(*store));
+    }
+    EXPECT_EQ(step * 125, 10'000'000);
+    EXPECT_EQ(Show(Read(*store)->history()), Show(stored.history()));
+  }
+  // Series take about 57 bytes a point. Each level stores them all once more, changes as much
+  // again, and new series anew.
+  const size_t series = (48 * 4096 + 77 * 2048) * 57;
+  EXPECT_LE(most, 3 * series);
+  EXPECT_LE(largest, 3 * series);
+  EXPECT_LE(written, 40 * series);
+  uint64_t disk = 0;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(folder)) {
+    if (file.is_regular_file()) disk += file.file_size();
+  }
+  EXPECT_LE(disk, 6 * series);
+}
+
+}  // namespace
+}  // namespace muster
