@@ -4,6 +4,7 @@
 
 #include "common/base/status_macros.h"
 #include "server/coordinator/job/job_state_machine.h"
+#include "server/coordinator/lifecycle/round_record.h"
 
 namespace muster {
 namespace {
@@ -80,18 +81,26 @@ absl::Status Coordinator::Tick() {
   status.Update(stalls_.Look());
   job_requests_.Retire();
   checkpoints_.SweepEnded();
+  SettleHistories();
   status.Update(SaveProgress());
   status.Update(Settle());
   return status;
 }
 
+void Coordinator::SettleHistories() {
+  for (const auto& [number, job] : table_->jobs()) {
+    if (job->history == nullptr || !job->history->history().waits()) continue;
+    job->history->history().Settle(TrainingSlots(job->record), job->progress.step(),
+                                   clock_.Monotonic(), table_->NowUnixMs());
+  }
+}
+
 absl::Status Coordinator::SaveProgress() {
   const absl::Duration now = clock_.Monotonic();
   for (const auto& [number, job] : table_->jobs()) {
-    if (!job->progress_unsaved || !IsActive(job->record.state()) ||
-        now - job->progress_stored < kProgressInterval) {
-      continue;
-    }
+    const bool due = job->progress_unsaved && IsActive(job->record.state()) &&
+                     now - job->progress_stored >= kProgressInterval;
+    if (!due && !table_->HistoryIsDue(*job)) continue;
     MUSTER_RETURN_IF_ERROR(table_->SaveProgress(*job));
   }
   return absl::OkStatus();

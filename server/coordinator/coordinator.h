@@ -71,6 +71,8 @@ class Coordinator {
               CoordinatorOptions options);
 
   absl::Status SaveProgress();
+  // Lets the histories show what reports have added since the last tick.
+  void SettleHistories();
 
   const CoordinatorOptions options_;
   const Clock& clock_;

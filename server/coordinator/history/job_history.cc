@@ -86,6 +86,7 @@ void JobHistory::AddReport(const v1::ReportProgressRequest& report, int64_t unix
   AddReported(report, unix_ms);
   if (report.steps() > 0) AddSlot(report, unix_ms);
   losses_.Reach(report.task().slot(), report.clock());
+  reported_ = true;
 }
 
 void JobHistory::AddReported(const v1::ReportProgressRequest& report, int64_t unix_ms) {
@@ -139,7 +140,7 @@ void JobHistory::AddLosses(std::vector<SeriesPoint> points, int64_t unix_ms) {
 
 void JobHistory::Settle(absl::Span<const uint32_t> slots, uint64_t step, absl::Duration now,
                         int64_t unix_ms) {
-  AddLosses(losses_.Take(slots), unix_ms);
+  if (std::exchange(reported_, false)) AddLosses(losses_.Take(slots), unix_ms);
   if (sums_.steps > 0 && now - sampled_ >= kSampleInterval) Sample(step, now, unix_ms);
 }
 

@@ -79,6 +79,8 @@ class JobHistory {
   // Adds the losses of the steps that all of `slots` have closed, and once a second what the job's
   // reports add up to (speed, staleness), at the job's `step`. `now` is monotonic.
   void Settle(absl::Span<const uint32_t> slots, uint64_t step, absl::Duration now, int64_t unix_ms);
+  // Returns whether Settle may have something to do.
+  bool waits() const { return reported_ || sums_.steps > 0; }
 
   // The job goes on from an earlier clock.
   void CutAfter(const Mark& mark);
@@ -124,6 +126,8 @@ class JobHistory {
   // Number of series that are not a slot's.
   size_t job_series_ = 0;
   SlotLosses losses_;
+  // True if a report came since Settle.
+  bool reported_ = false;
   std::deque<Mark> marks_;
   bool changed_ = false;
   Sums sums_;

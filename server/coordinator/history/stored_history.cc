@@ -180,6 +180,7 @@ void StoredHistory::AddEnd(int64_t unix_ms, JobStoreBatch& batch) const {
     state.series.emplace_back();
     AddSeries(i, ended.series()[i], 0, state, batch);
   }
+  if (state_.changes.empty()) return;
   batch.DeletePrefix(StoreTable::kHistoryChanges, StoreKeyPrefix(job_id_));
 }
 

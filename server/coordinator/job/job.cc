@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/job/job_road.h"
+#include "server/coordinator/job/job_state_machine.h"
 
 namespace muster {
 namespace {
@@ -44,7 +45,10 @@ Job::Job(v1::JobRecord stored, uint64_t max_log_bytes)
                                                 : ProgressTracker::StepIsDone::kByEverySlot,
                record.progress()),
       rendezvous(record.spec().workers()),
-      log(max_log_bytes) {}
+      log(max_log_bytes),
+      history(IsFinal(record.state())
+                  ? nullptr
+                  : std::make_unique<StoredHistory>(record.job_id(), record.spec().workers())) {}
 
 void Job::AnswerSlot(uint32_t slot, const absl::Status& status) {
   AnswerOne(rendezvous_calls, slot, status);

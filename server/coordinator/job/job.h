@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,6 +17,7 @@
 #include "proto/status.pb.h"
 #include "proto/task_service.pb.h"
 #include "server/coordinator/calls/call.h"
+#include "server/coordinator/history/stored_history.h"
 #include "server/coordinator/job/collective_reports.h"
 #include "server/coordinator/job/evaluation_gatherer.h"
 #include "server/coordinator/job/job_log.h"
@@ -94,6 +96,8 @@ struct Job {
   CollectiveReports collectives;
   EvaluationGatherer evaluation;
   JobLog log;
+  // Null once the job has ended; see JobTable::ReadHistory.
+  std::unique_ptr<StoredHistory> history;
   std::deque<v1::JobEvent> events;
   uint64_t next_event = 0;
 
@@ -115,6 +119,8 @@ struct Job {
   // Time at which progress was last stored, and whether more has come since.
   absl::Duration progress_stored;
   bool progress_unsaved = false;
+  // Time at which changes of the history were last stored.
+  absl::Duration history_stored;
 
   // Parked calls, by slot.
   std::map<uint32_t, Call<v1::RendezvousReply>> rendezvous_calls;

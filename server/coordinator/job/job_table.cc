@@ -16,6 +16,17 @@ namespace muster {
 namespace {
 
 constexpr uint32_t kFormatVersion = 1;
+// History that a crash may lose.
+constexpr absl::Duration kHistoryInterval = absl::Seconds(5);
+
+// Returns the clocks that a job may go back to.
+Boundaries BoundariesOf(const v1::JobRecord& record) {
+  Boundaries boundaries{.every = record.spec().checkpoint().every_steps()};
+  for (const v1::CheckpointRecord& checkpoint : record.checkpoints()) {
+    boundaries.clocks.push_back(checkpoint.clock());
+  }
+  return boundaries;
+}
 
 template <typename Record>
 absl::Status Parse(absl::string_view bytes, absl::string_view what, Record& record) {
@@ -125,6 +136,15 @@ absl::Status JobTable::LoadJobs() {
                                          job->data_preparation.assign(value.data(), value.size());
                                        return absl::OkStatus();
                                      }));
+  for (const auto& [number, job] : jobs_) {
+    if (job->history == nullptr) continue;
+    MUSTER_ASSIGN_OR_RETURN(job->history, ReadHistory(*job));
+    job->history->history().SetBoundaries(BoundariesOf(job->record));
+    // The record may be newer. When that evaluation was is not known.
+    for (const v1::EvaluationResult& result : job->record.evaluations()) {
+      job->history->history().AddEvaluation(result, /*unix_ms=*/0);
+    }
+  }
   return LoadLogs();
 }
 
@@ -161,6 +181,7 @@ std::vector<v1::JobEvent> JobTable::AddEvents(const Job& job, const std::vector<
     v1::JobEvent& event = events.emplace_back();
     event.set_unix_ms(NowUnixMs());
     event.set_text(ToUtf8(text));
+    event.set_step(job.progress.step());
     ShortenStrings(event);
     const uint64_t number = job.next_event + events.size() - 1;
     batch.Put(StoreTable::kEvents, StoreKey(job.id(), number), event.SerializeAsString());
@@ -198,6 +219,7 @@ absl::StatusOr<Job*> JobTable::Create(v1::JobRecord record, const std::string& e
     batch.Put(StoreTable::kDataPreparations, job->id(), data_preparation);
   }
   job->data_preparation = std::move(data_preparation);
+  job->history->history().SetBoundaries(BoundariesOf(job->record));
   const std::vector<v1::JobEvent> events = AddEvents(*job, {event}, batch);
   MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
   store_record_ = next;
@@ -224,17 +246,49 @@ absl::Status JobTable::Commit(Job& job, JobChange change) {
     batch.Put(StoreTable::kDataPreparations, job.id(), change.data_preparation);
   }
   const std::vector<v1::JobEvent> events = AddEvents(job, change.events, batch);
+  const StoredHistory::Part history = AddHistory(job, change.record, batch);
   MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
   job.record = std::move(change.record);
   if (prepared_otherwise) job.data_preparation = std::move(change.data_preparation);
   // Overwriting is right: a job's later drops are of later generations.
   for (const auto& [server, generation] : change.drops) drops_[server][job.id()] = generation;
   ShowEvents(job, events);
+  HistoryStored(job, history);
   job.progress_unsaved = false;
   job.progress_stored = clock_.Monotonic();
   ++job.status_version;
   ++version_;
   return absl::OkStatus();
+}
+
+StoredHistory::Part JobTable::AddHistory(Job& job, const v1::JobRecord& next,
+                                         JobStoreBatch& batch) const {
+  StoredHistory::Part part;
+  if (job.history == nullptr) return part;
+  part.changes = HistoryIsDue(job);
+  if (next.generation() > job.record.generation()) {
+    part.cut = {
+        .clock = next.start_clock(), .reached = job.progress.step(), .unix_ms = NowUnixMs()};
+  }
+  if (IsFinal(next.state())) part.end_unix_ms = NowUnixMs();
+  job.history->AddTo(batch, part);
+  return part;
+}
+
+void JobTable::HistoryStored(Job& job, const StoredHistory::Part& part) const {
+  if (job.history == nullptr) return;
+  job.history->Written();
+  if (part.changes) job.history_stored = clock_.Monotonic();
+  if (part.end_unix_ms.has_value()) {
+    job.history.reset();
+  } else {
+    job.history->history().SetBoundaries(BoundariesOf(job.record));
+  }
+}
+
+bool JobTable::HistoryIsDue(const Job& job) const {
+  return job.history != nullptr && job.history->history().changed() &&
+         clock_.Monotonic() - job.history_stored >= kHistoryInterval;
 }
 
 absl::Status JobTable::Remove(Job& job) {
@@ -245,6 +299,7 @@ absl::Status JobTable::Remove(Job& job) {
   batch.DeletePrefix(StoreTable::kLogs, StoreKeyPrefix(id));
   batch.Delete(StoreTable::kDataPreparations, id);
   batch.DeletePrefix(StoreTable::kLogOrigins, StoreKeyPrefix(id));
+  StoredHistory::Remove(id, batch);
   MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
   by_id_.erase(id);
   by_request_.erase(job.record.request_id());
@@ -280,7 +335,10 @@ absl::Status JobTable::SaveProgress(Job& job) {
   *job.record.mutable_progress() = job.progress.record();
   JobStoreBatch batch;
   batch.Put(StoreTable::kJobs, job.id(), job.record.SerializeAsString());
+  const StoredHistory::Part history{.changes = true};
+  if (job.history != nullptr) job.history->AddTo(batch, history);
   MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kBuffered));
+  HistoryStored(job, history);
   job.progress_unsaved = false;
   job.progress_stored = clock_.Monotonic();
   return absl::OkStatus();

@@ -45,8 +45,8 @@ struct JobChange {
 
 // All jobs, and all else that must survive a restart. A change is stored before it is visible here,
 // so a restart forgets nothing that was acted on; one that cannot be stored does not happen. But
-// log text and progress show at once, and they and AddEvent's events are not synced: losing the
-// last seconds of them costs nothing. Errors are the store's. Logic thread only.
+// log text, progress and history show at once, and they and AddEvent's events are not synced:
+// losing the last seconds of them costs nothing. Errors are the store's. Logic thread only.
 class JobTable {
  public:
   // Reads the store. Store and clock outlive the table. DATA_LOSS: a record is unreadable.
@@ -57,15 +57,23 @@ class JobTable {
   // Adds a job and gives it its id and number.
   absl::StatusOr<Job*> Create(v1::JobRecord record, const std::string& event,
                               std::string data_preparation = "");
-  // Stores and applies a change. FAILED_PRECONDITION: the state machine forbids the step.
+  // Stores and applies a change. A new generation cuts the history at its start; the history of a
+  // job that ends leaves the memory. FAILED_PRECONDITION: the state machine forbids the step.
   absl::Status Commit(Job& job, JobChange change);
-  // Removes a job with its events and log; `job` is destroyed.
+  // Removes a job with its events, log and history; `job` is destroyed.
   absl::Status Remove(Job& job);
 
   // Appends text that a task of this slot wrote.
   absl::Status AppendLog(Job& job, uint32_t slot, absl::string_view text);
   absl::Status AddEvent(Job& job, const std::string& text);
+  // Stores the job's progress, and what changed in its history.
   absl::Status SaveProgress(Job& job);
+  // Returns whether changes of the history have waited for some seconds.
+  bool HistoryIsDue(const Job& job) const;
+  // Reads the history of a job that has ended.
+  absl::StatusOr<std::unique_ptr<StoredHistory>> ReadHistory(const Job& job) const {
+    return StoredHistory::Read(store_, job.id(), job.slots());
+  }
 
   // Returns the job, or null.
   Job* Find(absl::string_view job_id) const;
@@ -111,6 +119,10 @@ class JobTable {
   absl::Status LoadLogs();
   std::vector<v1::JobEvent> AddEvents(const Job& job, const std::vector<std::string>& texts,
                                       JobStoreBatch& batch) const;
+  // Adds to a batch what is to be stored of the history with the record `next`, and takes note that
+  // it was stored.
+  StoredHistory::Part AddHistory(Job& job, const v1::JobRecord& next, JobStoreBatch& batch) const;
+  void HistoryStored(Job& job, const StoredHistory::Part& part) const;
   void ShowEvents(Job& job, const std::vector<v1::JobEvent>& events);
   void Insert(std::unique_ptr<Job> job);
 

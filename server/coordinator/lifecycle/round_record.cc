@@ -1,6 +1,7 @@
 #include "server/coordinator/lifecycle/round_record.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "common/job/job_road.h"
 #include "server/coordinator/checkpoints/find_checkpoint.h"
@@ -45,6 +46,15 @@ uint32_t SpeakingSlot(const v1::JobRecord& record) {
 
 uint32_t ReportingSlots(const v1::JobRecord& record) {
   return record.round().members().empty() ? record.slots_size() : record.round().members_size();
+}
+
+std::vector<uint32_t> TrainingSlots(const v1::JobRecord& record) {
+  std::vector<uint32_t> slots;
+  for (const v1::RoundMember& member : record.round().members()) slots.push_back(member.slot());
+  if (!slots.empty()) return slots;
+  slots.resize(record.slots_size());
+  std::iota(slots.begin(), slots.end(), 0);
+  return slots;
 }
 
 bool AnyDone(const v1::JobRecord& record) {

@@ -31,6 +31,9 @@ uint32_t SpeakingSlot(const v1::JobRecord& record);
 // Returns how many slots take part in evaluations: those of the round, or all.
 uint32_t ReportingSlots(const v1::JobRecord& record);
 
+// Returns the slots that train together: those of the round, or all.
+std::vector<uint32_t> TrainingSlots(const v1::JobRecord& record);
+
 bool AnyDone(const v1::JobRecord& record);
 // Returns whether all slots that train have ended well.
 bool AllDone(const v1::JobRecord& record);

@@ -161,6 +161,7 @@ absl::StatusOr<v1::ReportProgressReply> TaskRequests::ReportProgress(
   MUSTER_RETURN_IF_ERROR(CheckReport(job->record, request));
   job->progress.Add(request, clock_.Monotonic());
   job->progress_unsaved = true;
+  job->history->history().AddReport(request, jobs_.NowUnixMs());
   ++job->status_version;
   MUSTER_RETURN_IF_ERROR(lifecycle_.Heard(*job, request.task().slot(), request.clock()));
   v1::ReportProgressReply reply;
@@ -228,6 +229,7 @@ absl::Status TaskRequests::TakeShare(Job& job, const v1::ReportEvaluationRequest
   }
   change.events.push_back(std::move(event));
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+  job.history->history().AddEvaluation(*result, jobs_.NowUnixMs());
   job.evaluation.Clear();
   return absl::OkStatus();
 }

@@ -8,6 +8,7 @@
 #include "common/job/job_road.h"
 #include "common/rpc/membership/protocol.h"
 #include "gtest/gtest.h"
+#include "proto/metrics.pb.h"
 
 namespace muster {
 namespace {
@@ -290,6 +291,16 @@ absl::Status SimulatedCluster::Progress(const v1::TaskOrder& order, uint64_t clo
   request.set_examples(4);
   request.set_steps(1);
   request.set_loss_sum(2);
+  if (clock > 0) {
+    v1::ReportedSeries& losses = *request.add_series();
+    losses.set_name("train/loss");
+    losses.set_weight(4);
+    v1::SeriesPoint& loss = *losses.add_points();
+    loss.set_first_step(clock);
+    loss.set_last_step(clock);
+    loss.set_values(1);
+    loss.set_last(static_cast<double>(order.generation()));
+  }
   const auto reply = coordinator_->tasks().ReportProgress(request);
   if (reply.ok()) {
     progress_reply = *reply;

@@ -155,6 +155,7 @@ class SimulatedCluster {
   static v1::TaskIdentity Identity(const v1::TaskOrder& order);
   Answer<v1::RendezvousReply> Rendezvous(const v1::TaskOrder& order, uint64_t total_steps = 10,
                                          uint64_t data_fingerprint = 7);
+  // Reports the step that closes `clock`; its loss is the task's generation.
   absl::Status Progress(const v1::TaskOrder& order, uint64_t clock);
   absl::Status TellWait(const v1::TaskOrder& order, const std::string& waits_for);
   Answer<v1::ReportEvaluationReply> Evaluate(const v1::TaskOrder& order, uint64_t clock,

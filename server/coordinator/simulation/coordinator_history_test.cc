@@ -1,0 +1,269 @@
+// What a job's history shows, whatever happens to tasks, servers and the coordinator. A step's loss
+// is the generation that made it.
+#include <map>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "common/job/test_jobs.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/coordinator/coordinator.h"
+#include "server/coordinator/history/job_history.h"
+#include "server/coordinator/simulation/simulated_cluster.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+constexpr absl::Duration kLease = absl::Seconds(5);
+// Time after which all that was shown is stored.
+constexpr absl::Duration kStored = absl::Seconds(6);
+
+using Values = std::vector<std::pair<uint64_t, double>>;
+
+class HistoryScenarioTest : public ::testing::Test {
+ protected:
+  HistoryScenarioTest() {
+    cluster_.AddServer("s0");
+    cluster_.AddServer("s1");
+    cluster_.AddWorker("w0");
+    cluster_.AddWorker("w1");
+  }
+
+  std::string Running(v1::JobSpec spec = SmallJob()) {
+    spec.mutable_checkpoint()->set_every_steps(2);
+    const std::string job = *cluster_.Submit(spec);
+    cluster_.MeetAll(job);
+    EXPECT_EQ(cluster_.State(job), v1::RUNNING);
+    return job;
+  }
+
+  void Train(const std::string& job, uint64_t first, uint64_t last) {
+    for (uint64_t clock = first; clock <= last; ++clock) cluster_.ProgressAll(job, clock);
+    cluster_.Pass(absl::Seconds(1));
+  }
+
+  const JobTable& table() { return cluster_.coordinator().table(); }
+
+  // The history of a job, wherever it is.
+  const JobHistory& History(const std::string& job) {
+    const Job& found = *table().Find(job);
+    if (found.history != nullptr) return found.history->history();
+    read_ = *table().ReadHistory(found);
+    return read_->history();
+  }
+
+  Values Of(const std::string& job, absl::string_view name) {
+    Values values;
+    for (const JobHistory::Named& named : History(job).series()) {
+      if (named.name != name) continue;
+      for (const SeriesPoint& point : named.series.points()) {
+        EXPECT_EQ(point.values, 1);
+        values.push_back({point.last_step, point.last});
+      }
+    }
+    return values;
+  }
+
+  Values Losses(const std::string& job) { return Of(job, "train/loss"); }
+
+  // Makes a server forget all, so that the job goes back.
+  void LoseServer() {
+    cluster_.RestartDaemon("s0");
+    cluster_.Pass(kLease);
+  }
+
+  SimulatedCluster cluster_;
+  std::unique_ptr<StoredHistory> read_;
+};
+
+TEST_F(HistoryScenarioTest, ShowsStepsThatAllSlotsHaveMade) {
+  const std::string job = Running();
+  Train(job, 1, 2);
+  EXPECT_THAT(Losses(job), ElementsAre(Pair(1, 1), Pair(2, 1)));
+  cluster_.Progress(*cluster_.Order(job, 0), 3).IgnoreError();
+  cluster_.Pass(absl::Seconds(1));
+  EXPECT_EQ(Losses(job).size(), 2);
+  cluster_.Progress(*cluster_.Order(job, 1), 3).IgnoreError();
+  cluster_.Pass(absl::Seconds(1));
+  EXPECT_EQ(Losses(job).size(), 3);
+  EXPECT_THAT(Of(job, "slot/1/memory_bytes").size(), 3);
+}
+
+TEST_F(HistoryScenarioTest, ARestartKeepsWhatIsSomeSecondsOld) {
+  const std::string job = Running();
+  Train(job, 1, 2);
+  cluster_.Pass(kStored);
+  Train(job, 3, 3);
+  EXPECT_EQ(Losses(job).size(), 3);
+  cluster_.RestartCoordinator();
+  EXPECT_THAT(Losses(job), ElementsAre(Pair(1, 1), Pair(2, 1)));
+  // A report whose answer was lost comes again, with what followed.
+  cluster_.Pass(absl::Seconds(1));
+  Train(job, 2, 4);
+  EXPECT_THAT(Losses(job), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 1), Pair(4, 1)));
+}
+
+TEST_F(HistoryScenarioTest, ANewTaskOfASlotRepeatsStepsThatAreNotShownTwice) {
+  const std::string job = Running();
+  Train(job, 1, 3);
+  cluster_.Die(*cluster_.Order(job, 1));
+  cluster_.Pass(absl::Seconds(1));
+  EXPECT_TRUE(cluster_.Rendezvous(*cluster_.Order(job, 1)).status().ok());
+  cluster_.Progress(*cluster_.Order(job, 1), 2).IgnoreError();
+  Train(job, 3, 4);
+  EXPECT_THAT(Losses(job), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 1), Pair(4, 1)));
+}
+
+TEST_F(HistoryScenarioTest, ARollBackCutsTheHistoryAndLeavesAMark) {
+  const std::string job = Running();
+  Train(job, 1, 2);
+  EXPECT_TRUE(cluster_.Checkpoint(*cluster_.Order(job, 0), 2).status().ok());
+  Train(job, 3, 5);
+  EXPECT_EQ(Losses(job).size(), 5);
+  const v1::TaskOrder old = *cluster_.Order(job, 0);
+  LoseServer();
+  EXPECT_THAT(Losses(job), ElementsAre(Pair(1, 1), Pair(2, 1)));
+  ASSERT_EQ(History(job).marks().size(), 1);
+  EXPECT_EQ(History(job).marks()[0].clock, 2);
+  EXPECT_EQ(History(job).marks()[0].reached, 5);
+  // The coordinator may restart at once, and an old task may report.
+  cluster_.RestartCoordinator();
+  cluster_.Pass(kLease);
+  EXPECT_EQ(cluster_.Progress(old, 6).code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(Losses(job), ElementsAre(Pair(1, 1), Pair(2, 1)));
+  cluster_.MeetAll(job);
+  Train(job, 3, 4);
+  EXPECT_THAT(Losses(job), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 2), Pair(4, 2)));
+  EXPECT_EQ(History(job).marks().size(), 1);
+  // Events tell at which step they happened.
+  bool found = false;
+  for (const v1::JobEvent& event : table().Find(job)->events) {
+    found =
+        found || (event.text() == table().Find(job)->record.last_rollback() && event.step() == 5);
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST_F(HistoryScenarioTest, ACutThatCannotBeStoredDoesNotHappen) {
+  const std::string job = Running();
+  Train(job, 1, 5);
+  cluster_.store.failing = true;
+  LoseServer();
+  EXPECT_EQ(Losses(job).size(), 5);
+  cluster_.store.failing = false;
+  cluster_.Pass(kLease);
+  EXPECT_THAT(Losses(job), IsEmpty());
+}
+
+TEST_F(HistoryScenarioTest, AnEndedJobsHistoryIsReadFromTheStoreAndGoesWithTheJob) {
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_evaluation()->set_metric("accuracy");
+  const std::string job = Running(spec);
+  Train(job, 1, 9);
+  cluster_.Finish(job);
+  ASSERT_EQ(cluster_.State(job), v1::SUCCEEDED);
+  EXPECT_EQ(table().Find(job)->history, nullptr);
+  EXPECT_EQ(Losses(job).size(), 10);
+  EXPECT_EQ(Of(job, "held_out/accuracy").size(), 1);
+  cluster_.RestartCoordinator();
+  EXPECT_EQ(Losses(job).size(), 10);
+  Answer<v1::DeleteJobReply> deleted;
+  cluster_.coordinator().jobs().Delete(job, deleted.call());
+  cluster_.Run();
+  ASSERT_TRUE(deleted.status().ok());
+  for (StoreTable table :
+       {StoreTable::kSeries, StoreTable::kHistoryChanges, StoreTable::kHistories}) {
+    EXPECT_TRUE(cluster_.store
+                    .Scan(table, "",
+                          [](absl::string_view key, absl::string_view) {
+                            return absl::InternalError(std::string(key));
+                          })
+                    .ok());
+  }
+}
+
+TEST_F(HistoryScenarioTest, AnEvaluationThatOnlyTheRecordHoldsComesBack) {
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_evaluation()->set_metric("accuracy");
+  spec.mutable_evaluation()->set_every_steps(1);
+  const std::string job = Running(spec);
+  Train(job, 1, 1);
+  cluster_.EvaluateAll(job, 1);
+  cluster_.RestartCoordinator();
+  EXPECT_EQ(Of(job, "held_out/accuracy").size(), 1);
+  EXPECT_EQ(Of(job, "held_out/loss").size(), 1);
+}
+
+TEST_F(HistoryScenarioTest, ByAllReduceTheSlotsOfTheRoundAreWaitedFor) {
+  v1::JobSpec spec = AllReduceJob();
+  spec.set_min_workers(1);
+  const std::string job = Running(spec);
+  Train(job, 1, 2);
+  EXPECT_EQ(Losses(job).size(), 2);
+  cluster_.Kill(cluster_.Status(job).tasks(1).worker_id());
+  cluster_.Pass(absl::Seconds(20));
+  auto round = cluster_.Rendezvous(*cluster_.Order(job, 0));
+  cluster_.Pass(absl::Seconds(20));
+  ASSERT_TRUE(round.status().ok());
+  cluster_.Progress(*cluster_.Order(job, 0), 3).IgnoreError();
+  cluster_.Pass(absl::Seconds(1));
+  EXPECT_THAT(Losses(job), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 1)));
+}
+
+// Steps, checkpoints, lost servers, dying tasks and restarts of the coordinator in random order. A
+// step is always of the generation that the job went through it last in, and restarts lose no more
+// than the last seconds.
+TEST_F(HistoryScenarioTest, AnythingMayHappenAndNoStepIsOfAnOlderGeneration) {
+  std::mt19937 random(1);
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_stop()->set_steps(100'000);
+  const std::string job = Running(spec);
+  const auto meet = [&] {
+    for (const v1::TaskOrder& order : cluster_.Orders(job)) cluster_.Rendezvous(order, 100'000);
+  };
+  uint64_t clock = 0, kept = 0;
+  // Generation by first step that is of it.
+  std::map<uint64_t, double> generations = {{1, 1}};
+  for (int i = 0; i < 300; ++i) {
+    const uint64_t what = random() % 20;
+    if (what < 12) {
+      cluster_.ProgressAll(job, ++clock);
+      cluster_.Pass(absl::Seconds(1));
+    } else if (what < 15) {
+      if (clock == kept) continue;
+      cluster_.Checkpoint(*cluster_.Order(job, 0), clock);
+      kept = clock;
+    } else if (what < 16) {
+      LoseServer();
+      meet();
+      ASSERT_EQ(cluster_.State(job), v1::RUNNING);
+      clock = kept;
+      generations.erase(generations.upper_bound(kept), generations.end());
+      generations[kept + 1] = static_cast<double>(cluster_.Order(job, 0)->generation());
+    } else if (what < 18) {
+      cluster_.RestartCoordinator();
+      cluster_.Pass(absl::Seconds(1));
+    } else {
+      // A report comes again.
+      if (clock > 0) cluster_.ProgressAll(job, clock - random() % clock);
+    }
+    for (const auto& [step, generation] : Losses(job)) {
+      ASSERT_LE(step, clock);
+      ASSERT_EQ(generation, std::prev(generations.upper_bound(step))->second) << step;
+    }
+  }
+  EXPECT_GT(generations.size(), 1);
+  cluster_.ProgressAll(job, ++clock);
+  cluster_.Pass(absl::Seconds(1));
+  EXPECT_EQ(Losses(job).back().first, clock);
+}
+
+}  // namespace
+}  // namespace muster
