@@ -347,6 +347,19 @@ absl::Status JobClient::Logs(v1::ReadLogsRequest request,
   return status;
 }
 
+absl::Status JobClient::History(const v1::ReadMetricsRequest& request, v1::MetricsChunk& read) {
+  MUSTER_RETURN_IF_ERROR(CheckUtf8(request));
+  return Reach([&]() -> absl::Status {
+    grpc::ClientContext context;
+    const auto stream = connection_->stub->ReadMetrics(&context, request);
+    // After an interruption all comes again.
+    read.Clear();
+    v1::MetricsChunk chunk;
+    while (stream->Read(&chunk)) read.MergeFrom(chunk);
+    return FromGrpc(stream->Finish());
+  });
+}
+
 absl::Status JobClient::Export(const v1::CheckpointRequest& request,
                                const std::function<absl::Status(absl::string_view)>& data) {
   MUSTER_RETURN_IF_ERROR(CheckUtf8(request));

@@ -31,7 +31,9 @@ class ListCollectivesReply;
 class ListEventsReply;
 class ListJobsReply;
 class ListJobsRequest;
+class MetricsChunk;
 class ReadLogsRequest;
+class ReadMetricsRequest;
 class VerifyCheckpointReply;
 }  // namespace v1
 
@@ -97,6 +99,9 @@ class JobClient {
                      v1::JobStatus& status);
   // Ends the Watch under way and all later ones with Cancelled. May be called from any thread.
   void StopWatching();
+
+  // Reads series of a job's history into `read`. REQUIRES: the request does not follow.
+  absl::Status History(const v1::ReadMetricsRequest& request, v1::MetricsChunk& read);
 
   // Calls `text` with the parts of a job's log that the request selects, and with a line in place
   // of what is missing.

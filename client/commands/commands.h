@@ -28,6 +28,7 @@ void AddStatus(CLI::App& app, Session& session);
 void AddWatch(CLI::App& app, Session& session);
 void AddLogs(CLI::App& app, Session& session);
 void AddEvents(CLI::App& app, Session& session);
+void AddHistory(CLI::App& app, Session& session);
 void AddCancel(CLI::App& app, Session& session);
 void AddDelete(CLI::App& app, Session& session);
 void AddCheckpoint(CLI::App& app, Session& session);

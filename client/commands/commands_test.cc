@@ -33,7 +33,9 @@
 namespace muster {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // Valid UTF-8, as all that a message can carry, and everything that must not reach a terminal: an
 // escape code, C0, DEL, C1, bidirectional controls, a line of its own.
@@ -126,6 +128,21 @@ class HostileCoordinator final : public v1::JobService::Service {
     writer->Write(chunk);
     return grpc::Status::OK;
   }
+  grpc::Status ReadMetrics(grpc::ServerContext*, const v1::ReadMetricsRequest* request,
+                           grpc::ServerWriter<v1::MetricsChunk>* writer) override {
+    read_metrics = *request;
+    v1::MetricsChunk chunk;
+    Fill(chunk);
+    for (v1::Series& series : *chunk.mutable_series()) {
+      v1::SeriesPoint& point = *series.add_points();
+      point.set_first_step(7);
+      point.set_last_step(7);
+      point.set_values(1);
+      point.set_last(0.125);
+    }
+    writer->Write(chunk);
+    return grpc::Status::OK;
+  }
   grpc::Status ListEvents(grpc::ServerContext*, const v1::GetJobRequest*,
                           v1::ListEventsReply* reply) override {
     return Filled(*reply);
@@ -169,6 +186,7 @@ class HostileCoordinator final : public v1::JobService::Service {
   // Called when somebody watches a job, which then goes on until nobody does.
   std::function<void()> watched;
   std::vector<std::string> cancelled;
+  v1::ReadMetricsRequest read_metrics;
   // That ListJobs lists.
   int jobs = 1;
 
@@ -227,6 +245,8 @@ TEST_F(CommandsTest, NothingThatACoordinatorSaysSteersTheTerminal) {
       {"watch", "j1"},
       {"logs", "j1"},
       {"events", "j1"},
+      {"history", "j1"},
+      {"history", "j1", "--csv"},
       {"cancel", "j1"},
       {"checkpoint", "list", "j1"},
       {"checkpoint", "verify", "j1"},
@@ -280,6 +300,7 @@ TEST_F(CommandsTest, JsonIsWhatEveryCommandPrintsWhateverGoesWrong) {
       {"watch", {"j1"}},
       {"logs", {"j1"}},
       {"events", {"j1"}},
+      {"history", {"j1"}},
       {"cancel", {"j1"}},
       {"delete", {"j1"}},
       {"checkpoint list", {"j1"}},
@@ -347,11 +368,31 @@ TEST_F(CommandsTest, JsonOfManyJobsIsWhole) {
   EXPECT_EQ(values[0]["jobs"][0]["progress"]["loss"], "-Infinity");
 }
 
+TEST_F(CommandsTest, AHistoryIsASummaryEveryPointOrJson) {
+  Shown shown =
+      Run({"history", "j1", "--series", "train/*,slot/?/step", "--from", "3", "--points", "9"});
+  EXPECT_EQ(shown.exit_code, kSuccess) << shown.error;
+  EXPECT_THAT(shown.out, HasSubstr("7-7"));
+  EXPECT_THAT(coordinator_.read_metrics.series(), ElementsAre("train/*", "slot/?/step"));
+  EXPECT_EQ(coordinator_.read_metrics.from_step(), 3u);
+  EXPECT_EQ(coordinator_.read_metrics.max_points(), 9u);
+  EXPECT_FALSE(coordinator_.read_metrics.follow());
+  shown = Run({"history", "j1", "--csv"});
+  EXPECT_THAT(shown.out,
+              StartsWith("series,first_step,last_step,values,min,max,mean,last,time_utc\n"));
+  EXPECT_THAT(shown.out, HasSubstr(",7,7,1,0.125,0.125,0.125,0.125,\n"));
+  const nlohmann::json json = Values(Run({"history", "j1", "--output", "json"}).out).at(0);
+  EXPECT_EQ(json["series"][0]["points"].back()["mean"], 0.125);
+  EXPECT_EQ(Run({"history", "j1", "--points", "1"}).exit_code, kUsage);
+}
+
 TEST_F(CommandsTest, AValueMakesNoLinesOfItsOwn) {
   for (const std::vector<std::string>& words :
        std::vector<std::vector<std::string>>{{"list"},
                                              {"status", "j1"},
                                              {"events", "j1"},
+                                             {"history", "j1"},
+                                             {"history", "j1", "--csv"},
                                              {"watch", "j1"},
                                              {"cluster"},
                                              {"checkpoint", "verify", "j1"},

@@ -132,8 +132,8 @@ void Series::Replace(size_t kept, uint32_t level, absl::Span<const SeriesPoint> 
   unchanged_ = std::min(unchanged_, kept);
 }
 
-absl::optional<uint64_t> Series::last_step() const {
-  if (points_.empty()) return absl::nullopt;
+std::optional<uint64_t> Series::last_step() const {
+  if (points_.empty()) return std::nullopt;
   return points_.back().last_step;
 }
 

@@ -3,9 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
-#include "absl/types/optional.h"
 #include "absl/types/span.h"
 
 namespace muster {
@@ -79,7 +79,7 @@ class Series {
   void Replace(size_t kept, uint32_t level, absl::Span<const SeriesPoint> points);
 
   absl::Span<const SeriesPoint> points() const { return points_; }
-  absl::optional<uint64_t> last_step() const;
+  std::optional<uint64_t> last_step() const;
   uint32_t level() const { return level_; }
   // Grows with every change other than a new point at the end or a value joined to the last one.
   uint64_t revision() const { return revision_; }

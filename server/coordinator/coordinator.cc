@@ -45,7 +45,8 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointArchive& arc
                        options_.log),
       task_requests_(*table_, lifecycle_, checkpoints_, rounds_, clock),
       job_requests_(*table_, members_, lifecycle_, checkpoints_, archive, logic, planning, clock,
-                    metrics_, options_) {
+                    metrics_, options_),
+      metrics_requests_(*table_, clock) {
   for (const v1::DaemonRecord& daemon : table_->stored_daemons()) {
     members_.Restore(daemon, clock.Monotonic());
   }
@@ -62,6 +63,7 @@ absl::Status Coordinator::Settle() {
   daemon_requests_.AnswerChanged();
   task_requests_.AnswerChanged();
   job_requests_.AnswerChanged();
+  metrics_requests_.AnswerChanged();
   return status;
 }
 
@@ -111,6 +113,7 @@ void Coordinator::Shutdown() {
       absl::UnavailableError("the coordinator is shutting down; try again when it is back");
   daemon_requests_.AnswerAll(status);
   job_requests_.AnswerAll(status);
+  metrics_requests_.AnswerAll(status);
   for (const auto& [number, job] : table_->jobs()) job->AnswerAll(status);
 }
 

@@ -19,6 +19,7 @@
 #include "server/coordinator/requests/coordinator_options.h"
 #include "server/coordinator/requests/daemon_requests.h"
 #include "server/coordinator/requests/job_requests.h"
+#include "server/coordinator/requests/metrics_requests.h"
 #include "server/coordinator/requests/task_requests.h"
 #include "server/coordinator/scheduling/move_scheduler.h"
 #include "server/coordinator/scheduling/scheduler.h"
@@ -48,6 +49,7 @@ class Coordinator {
   JobRequests& jobs() { return job_requests_; }
   DaemonRequests& daemons() { return daemon_requests_; }
   TaskRequests& tasks() { return task_requests_; }
+  MetricsRequests& metrics() { return metrics_requests_; }
   MoveScheduler& moves() { return moves_; }
   CheckpointRequests& checkpoints() { return checkpoint_requests_; }
 
@@ -91,6 +93,7 @@ class Coordinator {
   DaemonRequests daemon_requests_;
   TaskRequests task_requests_;
   JobRequests job_requests_;
+  MetricsRequests metrics_requests_;
 };
 
 }  // namespace muster

@@ -37,6 +37,7 @@ class JobService final : public EdgeService<v1::JobService> {
         });
     Stream<v1::GetJobRequest>("WatchJob", StartWatch);
     Stream<v1::ReadLogsRequest>("ReadLogs", StartLogs);
+    Stream<v1::ReadMetricsRequest>("ReadMetrics", StartMetrics);
     ServeCheckpoints();
     ServeCluster();
   }

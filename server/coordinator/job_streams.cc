@@ -110,6 +110,27 @@ class LogStream final : public UpdateStream<v1::LogChunk, JobRequests::LogUpdate
   v1::ReadLogsRequest request_;
 };
 
+class MetricsStream final : public UpdateStream<v1::MetricsChunk, MetricsRequests::Update> {
+ public:
+  MetricsStream(CoordinatorLoop& loop, const v1::ReadMetricsRequest& request)
+      : UpdateStream(loop), request_(request) {
+    Next();
+  }
+
+ private:
+  void Ask(Coordinator& coordinator, Call<MetricsRequests::Update> call) override {
+    coordinator.metrics().Next(request_, std::move(position_), std::move(call));
+  }
+
+  v1::MetricsChunk Take(MetricsRequests::Update& update) override {
+    position_ = std::move(update.position);
+    return std::move(update.chunk);
+  }
+
+  const v1::ReadMetricsRequest request_;
+  MetricsRequests::Position position_;
+};
+
 class ExportStream final : public RawStream {
  public:
   ExportStream(CoordinatorLoop& loop, const v1::CheckpointRequest& request,
@@ -183,6 +204,11 @@ RawStream* StartWatch(CoordinatorLoop& loop, const v1::GetJobRequest& request,
 RawStream* StartLogs(CoordinatorLoop& loop, const v1::ReadLogsRequest& request,
                      grpc::CallbackServerContext*) {
   return new LogStream(loop, request);
+}
+
+RawStream* StartMetrics(CoordinatorLoop& loop, const v1::ReadMetricsRequest& request,
+                        grpc::CallbackServerContext*) {
+  return new MetricsStream(loop, request);
 }
 
 RawStream* StartExport(CoordinatorLoop& loop, const v1::CheckpointRequest& request,

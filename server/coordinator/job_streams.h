@@ -17,6 +17,9 @@ RawStream* StartWatch(CoordinatorLoop& loop, const v1::GetJobRequest& request,
 RawStream* StartLogs(CoordinatorLoop& loop, const v1::ReadLogsRequest& request,
                      grpc::CallbackServerContext* context);
 
+RawStream* StartMetrics(CoordinatorLoop& loop, const v1::ReadMetricsRequest& request,
+                        grpc::CallbackServerContext* context);
+
 // Streams a checkpoint, read on the export thread no faster than the client takes it. A client that
 // takes nothing for half a minute loses its stream, so that it does not hold up others.
 RawStream* StartExport(CoordinatorLoop& loop, const v1::CheckpointRequest& request,

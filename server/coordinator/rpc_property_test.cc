@@ -72,6 +72,9 @@ const std::map<std::string, Serve>& Methods() {
       {"JobService.ReadLogs",
        Park<v1::ReadLogsRequest, JobRequests::LogUpdate>(
            [](C& c, const auto& r, auto call) { c.jobs().NextLog(r, std::move(call)); })},
+      {"JobService.ReadMetrics",
+       Park<v1::ReadMetricsRequest, MetricsRequests::Update>(
+           [](C& c, const auto& r, auto call) { c.metrics().Next(r, {}, std::move(call)); })},
       {"JobService.ListEvents",
        AtOnce<v1::GetJobRequest>([](C& c, const auto& r) { c.jobs().Events(r.job_id()).ok(); })},
       {"JobService.ListCollectives",

@@ -202,6 +202,16 @@ TEST_F(ServicesTest, AJobRunsOverTheWire) {
   ASSERT_FALSE(seen.empty());
   EXPECT_EQ(seen.back(), v1::SUCCEEDED);
 
+  v1::ReadMetricsRequest series;
+  series.set_job_id(job);
+  series.set_follow(true);
+  const auto series_context = Context();
+  auto metrics = jobs_->ReadMetrics(series_context.get(), series);
+  v1::MetricsChunk metrics_chunk;
+  while (metrics->Read(&metrics_chunk)) {
+  }
+  EXPECT_TRUE(metrics->Finish().ok());
+
   v1::ReadLogsRequest read;
   read.set_job_id(job);
   read.set_follow(true);

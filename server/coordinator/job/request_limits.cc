@@ -42,6 +42,8 @@ constexpr Limit kRequests[] = {
     {"ReportEvaluationRequest", kMaxScoreBytes},
     {"CommitCheckpointRequest", 32 << 20},
     {"ReportCollectivesRequest", 4 << 20},
+    // Each of a job's many series is compared with each pattern.
+    {"ReadMetricsRequest", 1024},
 };
 
 // Most bytes of a string or byte array, or elements of a list. "message.field" takes precedence

@@ -5,8 +5,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "common/text/utf8.h"
 #include "server/coordinator/job/job_state_machine.h"
+#include "server/coordinator/requests/fits_pattern.h"
 #include "server/coordinator/requests/job_status.h"
 
 namespace muster {
@@ -17,36 +17,6 @@ constexpr size_t kMaxPageBytes = 4 << 20;
 // Most jobs that a page looks at; fewer if each is compared with a pattern.
 constexpr size_t kMaxExamined = 100'000;
 constexpr size_t kMaxComparedWithPattern = 1000;
-
-// Returns whether all of the text fits the pattern (ListJobsRequest.name). At a misfit the last `*`
-// takes one more byte: at most one step for each pair of their bytes.
-bool Fits(absl::string_view pattern, absl::string_view text) {
-  // Pattern after the last `*`, and the text that it was tried on.
-  absl::string_view after_star, tried;
-  bool star = false;
-  while (true) {
-    if (!pattern.empty() && pattern[0] == '*') {
-      pattern.remove_prefix(1);
-      after_star = pattern;
-      tried = text;
-      star = true;
-    } else if (text.empty() && pattern.empty()) {
-      return true;
-    } else if (!text.empty() && !pattern.empty() && pattern[0] == '?') {
-      text.remove_prefix(FirstCodePoint(text).bytes);
-      pattern.remove_prefix(1);
-    } else if (!text.empty() && !pattern.empty() && pattern[0] == text[0]) {
-      text.remove_prefix(1);
-      pattern.remove_prefix(1);
-    } else if (star && !tried.empty()) {
-      tried.remove_prefix(1);
-      text = tried;
-      pattern = after_star;
-    } else {
-      return false;
-    }
-  }
-}
 
 class Filter {
  public:
@@ -61,7 +31,7 @@ class Filter {
       return false;
     }
     if (!request_.owner().empty() && spec.owner() != request_.owner()) return false;
-    return request_.name().empty() || Fits(request_.name(), spec.name());
+    return request_.name().empty() || FitsPattern(request_.name(), spec.name());
   }
 
  private:

@@ -217,6 +217,140 @@ TEST_F(HistoryScenarioTest, ByAllReduceTheSlotsOfTheRoundAreWaitedFor) {
   EXPECT_THAT(Losses(job), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 1)));
 }
 
+// What a reader makes of the chunks it gets.
+class MetricsReader {
+ public:
+  MetricsReader(SimulatedCluster& cluster, v1::ReadMetricsRequest request)
+      : cluster_(cluster), request_(std::move(request)) {}
+
+  // Takes what there is. Returns false if the stream has ended.
+  bool Read() {
+    while (!ended_) {
+      if (!asked_) {
+        answer_ = {};
+        cluster_.coordinator().metrics().Next(request_, std::move(position_), answer_.call());
+        asked_ = true;
+      }
+      if (!answer_.came()) return true;
+      asked_ = false;
+      EXPECT_TRUE(answer_.status().ok()) << answer_.status();
+      if (!answer_.status().ok()) return false;
+      const MetricsRequests::Update& update = *answer_.get();
+      position_ = update.position;
+      ended_ = update.last;
+      if (update.chunk.marks_size() > 0) marks = update.chunk.marks_size();
+      for (const v1::Series& read : update.chunk.series()) {
+        auto& points = series[read.name()];
+        std::erase_if(points, [&](const v1::SeriesPoint& point) {
+          return point.last_step() >= read.replaces_from();
+        });
+        points.insert(points.end(), read.points().begin(), read.points().end());
+      }
+    }
+    return false;
+  }
+
+  std::vector<uint64_t> Steps(const std::string& name) {
+    std::vector<uint64_t> steps;
+    for (const v1::SeriesPoint& point : series[name]) steps.push_back(point.last_step());
+    return steps;
+  }
+
+  std::map<std::string, std::vector<v1::SeriesPoint>> series;
+  int marks = 0;
+
+ private:
+  SimulatedCluster& cluster_;
+  const v1::ReadMetricsRequest request_;
+  MetricsRequests::Position position_;
+  Answer<MetricsRequests::Update> answer_;
+  bool asked_ = false;
+  bool ended_ = false;
+};
+
+v1::ReadMetricsRequest ReadAll(const std::string& job, bool follow = false) {
+  v1::ReadMetricsRequest request;
+  request.set_job_id(job);
+  request.set_follow(follow);
+  return request;
+}
+
+TEST_F(HistoryScenarioTest, ReadersSelectSeriesStepsAndPoints) {
+  const std::string job = Running();
+  Train(job, 1, 8);
+  MetricsReader all(cluster_, ReadAll(job));
+  EXPECT_FALSE(all.Read());
+  EXPECT_EQ(all.series.size(), 11);
+  EXPECT_THAT(all.Steps("train/loss"), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+
+  v1::ReadMetricsRequest some = ReadAll(job);
+  some.add_series("slot/?/step");
+  some.add_series("*/loss");
+  some.set_from_step(5);
+  some.set_max_points(2);
+  MetricsReader few(cluster_, some);
+  EXPECT_FALSE(few.Read());
+  EXPECT_EQ(few.series.size(), 3);
+  EXPECT_THAT(few.Steps("train/loss"), ElementsAre(6, 8));
+  EXPECT_EQ(few.series["train/loss"][0].first_step(), 5);
+  EXPECT_EQ(few.series["train/loss"][0].values(), 2);
+
+  some.set_max_points(1);
+  Answer<MetricsRequests::Update> refused;
+  cluster_.coordinator().metrics().Next(some, {}, refused.call());
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  Answer<MetricsRequests::Update> unknown;
+  cluster_.coordinator().metrics().Next(ReadAll("j99-0000"), {}, unknown.call());
+  EXPECT_EQ(unknown.status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(HistoryScenarioTest, AFollowerSeesNewStepsRollBacksAndTheEnd) {
+  const std::string job = Running();
+  MetricsReader reader(cluster_, ReadAll(job, /*follow=*/true));
+  v1::ReadMetricsRequest joined = ReadAll(job, /*follow=*/true);
+  joined.set_max_points(2);
+  MetricsReader coarse(cluster_, joined);
+  const auto read = [&] {
+    cluster_.Pass(absl::Seconds(2));
+    return reader.Read() && coarse.Read();
+  };
+  EXPECT_TRUE(read());
+  Train(job, 1, 3);
+  EXPECT_TRUE(cluster_.Checkpoint(*cluster_.Order(job, 0), 2).status().ok());
+  EXPECT_TRUE(read());
+  EXPECT_THAT(reader.Steps("train/loss"), ElementsAre(1, 2, 3));
+  Train(job, 4, 5);
+  EXPECT_TRUE(read());
+  EXPECT_THAT(reader.Steps("train/loss"), ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_THAT(coarse.Steps("train/loss"), ElementsAre(4, 5));
+  LoseServer();
+  EXPECT_TRUE(read());
+  EXPECT_THAT(reader.Steps("train/loss"), ElementsAre(1, 2));
+  EXPECT_THAT(coarse.Steps("train/loss"), ElementsAre(1, 2));
+  EXPECT_EQ(reader.marks, 1);
+  cluster_.MeetAll(job);
+  Train(job, 3, 9);
+  cluster_.Finish(job);
+  ASSERT_EQ(cluster_.State(job), v1::SUCCEEDED);
+  EXPECT_FALSE(read());
+  EXPECT_FALSE(coarse.Read());
+  EXPECT_THAT(reader.Steps("train/loss"), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
+  EXPECT_THAT(coarse.Steps("train/loss"), ElementsAre(8, 10));
+}
+
+TEST_F(HistoryScenarioTest, ReadersWhoAreGoneAndThoseOfAnEndingCoordinatorAreAnswered) {
+  const std::string job = Running();
+  Answer<MetricsRequests::Update> gone, waiting;
+  cluster_.coordinator().metrics().Next(ReadAll(job, true), {}, gone.call());
+  cluster_.coordinator().metrics().Next(ReadAll(job, true), {}, waiting.call());
+  gone.Cancel();
+  cluster_.Pass(absl::Seconds(1));
+  EXPECT_EQ(gone.status().code(), absl::StatusCode::kCancelled);
+  EXPECT_FALSE(waiting.came());
+  cluster_.coordinator().Shutdown();
+  EXPECT_EQ(waiting.status().code(), absl::StatusCode::kUnavailable);
+}
+
 // Steps, checkpoints, lost servers, dying tasks and restarts of the coordinator in random order. A
 // step is always of the generation that the job went through it last in, and restarts lose no more
 // than the last seconds.
