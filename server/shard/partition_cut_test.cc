@@ -177,6 +177,29 @@ TEST_F(PartitionCutTest, AFileHoldsTheLossScalesOfAllSlots) {
   EXPECT_EQ((*reader)->header().loss_scales(0).scale(), 128);
 }
 
+TEST_F(PartitionCutTest, AFileHoldsTheLossScaleOfAGroup) {
+  v1::OpenTablesRequest request = TestDurableRequest();
+  request.set_slots(2);
+  Open(request);
+  for (uint32_t slot : {0, 1}) {
+    v1::ExchangeRequest close = TestCloseWithScale(slot, 0, 0, slot == 1);
+    close.mutable_close()->set_no_dense(true);
+    Do(close);
+  }
+  // The server knows it, whatever it has been through.
+  EXPECT_EQ(Path(Cut(CutOrder::Step::kTake, 1, 1)), "");
+  Restart(request);
+  EXPECT_EQ(Path(Cut(CutOrder::Step::kTake, 0, 1)), "");
+  const auto reader = PartitionFileReader::Open(
+      storage_, JoinUri(CheckpointFolder(request.checkpoint_root(), "job", 1),
+                        Path(Cut(CutOrder::Step::kWrite, 0, 1))));
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  ASSERT_EQ((*reader)->header().loss_scales_size(), 2);
+  for (const v1::StoredLossScale& scale : (*reader)->header().loss_scales()) {
+    EXPECT_EQ(scale.scale(), 512);
+  }
+}
+
 // The memory of a call belongs to its client, which may write to it while the call waits.
 TEST_F(PartitionCutTest, TheOrderIsThatWhichWasChecked) {
   v1::OpenTablesRequest request = TestDurableRequest();

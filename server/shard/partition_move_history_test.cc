@@ -62,7 +62,12 @@ class MovingHistory {
         const uint64_t key = Below(6);
         std::vector<float> row = {Number(), Number()};
         Work(TestSparsePush(slot, clock, 0, 1), KeysAndRows({key}, row));
-        Work(TestClose(slot, clock, 1), {});
+        v1::ExchangeRequest close = TestClose(slot, clock, 1);
+        v1::ClosingLossScale& word = *close.mutable_close()->mutable_loss_scale();
+        word.set_overflowed(Below(6) == 0);
+        word.mutable_if_finite()->set_scale(static_cast<float>(clock + 2));
+        word.mutable_if_overflowed()->set_scale(0.5f);
+        Work(close, {});
         if (HasFailure()) return;
       }
       if (Below(5) == 0) {
@@ -73,7 +78,12 @@ class MovingHistory {
     while (move_.has_value() && !HasFailure()) Advance();
     Open(map_);
     const v1::ExchangeRequest dense = TestDensePull(0, clocks, 0, 2);
-    EXPECT_EQ(Execute(map_, dense, {}).floats(), reference_.Call(dense).floats());
+    const TestAnswer expected = reference_.Call(dense);
+    const TestAnswer answer = Execute(map_, dense, {});
+    EXPECT_EQ(answer.floats(), expected.floats());
+    EXPECT_TRUE(answer.reply().has_loss_scale());
+    EXPECT_EQ(answer.reply().loss_scale().ShortDebugString(),
+              expected.reply().loss_scale().ShortDebugString());
     const v1::ExchangeRequest rows = TestSparsePull(0, clocks, 6);
     EXPECT_EQ(Execute(map_, rows, KeysAndRows({0, 1, 2, 3, 4, 5}, {})).floats(),
               reference_.Call(rows, KeysAndRows({0, 1, 2, 3, 4, 5}, {})).floats());

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "server/shard/storage/mutation_log.h"
 #include "server/shard/test_engine.h"
 
@@ -114,6 +115,41 @@ TEST_F(ShardEngineDurabilityTest, ExamplesOfAClosedClockSurviveInTheImage) {
   Do(TestClose(1, 0, 0));
   // 2 over two examples, of which slot 0's had no gradient.
   ExpectValues(1, 0, 0.5);
+}
+
+TEST_F(ShardEngineDurabilityTest, AnOverflowOfAClosedClockSurvivesInImageAndLog) {
+  for (const uint64_t log_bytes : {uint64_t{0}, uint64_t{1} << 30}) {
+    ShardEngine::Options options = Options();
+    options.log_bytes = log_bytes;
+    Start(options);
+    v1::OpenTablesRequest request = TestDurableRequest();
+    request.set_slots(2);
+    request.set_job_id(absl::StrCat("job", log_bytes));
+    const auto of_job = [&](v1::ExchangeRequest call) {
+      call.set_job_id(request.job_id());
+      return call;
+    };
+    const auto restart = [&] {
+      files_.Crash(1);
+      Start(options);
+      Open(request);
+    };
+    Open(request);
+    v1::ExchangeRequest none = of_job(TestCloseWithScale(0, 0, 0, true));
+    none.mutable_close()->set_no_dense(true);
+    Do(none);
+    restart();
+    Do(of_job(TestDensePush(1, 0, 0, 2)), Floats(std::vector<float>(8, 2)));
+    restart();
+    Do(of_job(TestCloseWithScale(1, 0, 0, false)));
+    for (int i = 0; i < 2; ++i) {
+      const TestAnswer pull = Do(of_job(TestDensePull(0, 1, 0, 2)));
+      EXPECT_THAT(pull.floats(), Each(1)) << "nothing has changed";
+      EXPECT_TRUE(pull.reply().loss_scale().left_out());
+      EXPECT_EQ(pull.reply().loss_scale().value().scale(), 512);
+      restart();
+    }
+  }
 }
 
 TEST_F(ShardEngineDurabilityTest, LostStateIsToldNotMadeUp) {

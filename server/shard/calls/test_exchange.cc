@@ -79,6 +79,17 @@ v1::ExchangeRequest TestClose(uint32_t slot, uint64_t clock, uint32_t chunks) {
   return request;
 }
 
+v1::ExchangeRequest TestCloseWithScale(uint32_t slot, uint64_t clock, uint32_t chunks,
+                                       bool overflowed) {
+  v1::ExchangeRequest request = TestClose(slot, clock, chunks);
+  v1::ClosingLossScale& word = *request.mutable_close()->mutable_loss_scale();
+  word.set_overflowed(overflowed);
+  word.mutable_if_finite()->set_scale(1024);
+  word.mutable_if_finite()->set_steps(static_cast<uint32_t>(clock + 1));
+  word.mutable_if_overflowed()->set_scale(512);
+  return request;
+}
+
 v1::ExchangeRequest TestDensePull(uint32_t slot, uint64_t clock, uint32_t first_block,
                                   uint32_t blocks) {
   v1::ExchangeRequest request = TestRequest(slot, clock);

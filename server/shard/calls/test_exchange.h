@@ -27,6 +27,10 @@ v1::ExchangeRequest TestDensePush(uint32_t slot, uint64_t clock, uint32_t first_
 v1::ExchangeRequest TestSparsePush(uint32_t slot, uint64_t clock, uint32_t chunk, uint64_t rows);
 // Returns a close of 1 example, with all dense blocks in and `chunks` chunks of table 1.
 v1::ExchangeRequest TestClose(uint32_t slot, uint64_t clock, uint32_t chunks);
+// Returns such a close of a slot that would go on with a loss scale of 1024, found `clock` + 1
+// steps ago, or of 512, found now.
+v1::ExchangeRequest TestCloseWithScale(uint32_t slot, uint64_t clock, uint32_t chunks,
+                                       bool overflowed);
 v1::ExchangeRequest TestDensePull(uint32_t slot, uint64_t clock, uint32_t first_block,
                                   uint32_t blocks);
 v1::ExchangeRequest TestSparsePull(uint32_t slot, uint64_t clock, uint64_t rows);

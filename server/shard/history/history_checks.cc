@@ -66,7 +66,25 @@ absl::Status HistoryWorld::TakeCutAnswer(const Answer& answer) {
   return Fail(absl::StrCat("a cut has two answers: ", answer.reply.ShortDebugString()));
 }
 
+absl::Status HistoryWorld::CheckLossScale(const Answer& answer) {
+  const uint64_t slowest = answer.reply.slowest_clock();
+  if (!options_.workload.overflows || !answer.request.has_dense_pull() || slowest == 0) {
+    return absl::OkStatus();
+  }
+  // A job that goes back to a checkpoint gets its loss scale from there.
+  if (!answer.reply.has_loss_scale() && slowest <= checkpoint_clock_) return absl::OkStatus();
+  ++tally_.loss_scales_told;
+  const v1::GroupLossScale expected = workload_.LossScaleAfter(slowest);
+  if (answer.reply.loss_scale().SerializeAsString() == expected.SerializeAsString()) {
+    return absl::OkStatus();
+  }
+  return Fail(absl::StrCat("after ", slowest, " clocks the loss scale is ",
+                           answer.reply.loss_scale().ShortDebugString(), ", expected ",
+                           expected.ShortDebugString()));
+}
+
 absl::Status HistoryWorld::CheckPull(const Answer& answer) {
+  MUSTER_RETURN_IF_ERROR(CheckLossScale(answer));
   const uint64_t clock = answer.request.clock();
   const uint64_t slowest = answer.reply.slowest_clock();
   const std::optional<uint64_t> bound = options_.workload.bound;
@@ -128,6 +146,14 @@ absl::Status HistoryWorld::CheckCheckpoint() {
         const auto reader,
         PartitionFileReader::Open(storage_, JoinUri(checkpoint_folder_, file.path())));
     tally_.delta_files += reader->header().has_base_clock();
+    for (const v1::StoredLossScale& kept : reader->header().loss_scales()) {
+      ++tally_.loss_scales_kept;
+      const v1::LossScale expected = workload_.LossScaleAfter(checkpoint_clock_).value();
+      if (kept.scale() == expected.scale() && kept.steps() == expected.steps()) continue;
+      return Fail(absl::StrCat("the checkpoint at clock ", checkpoint_clock_, " has loss scale ",
+                               kept.ShortDebugString(), ", expected ",
+                               expected.ShortDebugString()));
+    }
   }
   FakeLogFileSystem files;
   TaskQueue executor;

@@ -29,10 +29,13 @@ TEST_P(HistoryTest, EveryContributionCountsOnceAndNothingIsStaler) {
     options.workload.bound = mode.bound;
     options.workload.deterministic = mode.deterministic;
     options.workload.durable = durable;
+    options.workload.overflows = mode.bound == uint64_t{0} && seed % 2 == 0;
     options.seed = seed;
     HistoryWorld world(options);
     const absl::Status status = world.Run();
     ASSERT_TRUE(status.ok()) << status;
+    sum.loss_scales_told += world.tally().loss_scales_told;
+    sum.loss_scales_kept += world.tally().loss_scales_kept;
     sum.server_crashes += world.tally().server_crashes;
     sum.disk_failures += world.tally().disk_failures;
     sum.rollbacks += world.tally().rollbacks;
@@ -56,6 +59,8 @@ TEST_P(HistoryTest, EveryContributionCountsOnceAndNothingIsStaler) {
   EXPECT_GT(sum.deltas, 3);
   EXPECT_GT(sum.pushes_beside_writes, 30);
   EXPECT_EQ(sum.cuts_lost > 0, durable);
+  EXPECT_EQ(sum.loss_scales_told > 100, mode.bound == uint64_t{0});
+  EXPECT_EQ(sum.loss_scales_kept > 10, mode.bound == uint64_t{0});
   if (slots > 1 && mode.bound != uint64_t{0}) {
     EXPECT_GT(sum.largest_lag, 0u);
   }

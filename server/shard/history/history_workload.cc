@@ -75,6 +75,21 @@ bool HistoryWorkload::Idle(uint32_t slot, uint64_t clock, uint32_t partition) co
   return random_.Below(4, partition, uint64_t{slot} << 32 | clock | uint64_t{1} << 62) == 0;
 }
 
+bool HistoryWorkload::Overflows(uint32_t slot, uint64_t clock) const {
+  return options_.overflows && random_.Below(8, slot, clock | uint64_t{1} << 61) == 0;
+}
+
+v1::GroupLossScale HistoryWorkload::LossScaleAfter(uint64_t clocks) const {
+  v1::GroupLossScale scale;
+  for (uint32_t slot = 0; slot < options_.slots; ++slot) {
+    if (Overflows(slot, clocks - 1)) scale.set_left_out(true);
+  }
+  // Each clock's has a value of its own.
+  scale.mutable_value()->set_scale(scale.left_out() ? 0.5f : 2);
+  scale.mutable_value()->set_steps(clocks);
+  return scale;
+}
+
 uint64_t HistoryWorkload::Examples(uint32_t slot) const {
   if (options_.bound != uint64_t{0}) return 1;
   const uint64_t share = kExamples / options_.slots;
@@ -107,6 +122,14 @@ std::vector<HistoryWorkload::Message> HistoryWorkload::Contribution(uint32_t slo
   std::vector<Message> messages;
   v1::ExchangeRequest close = Request(slot, clock, partition);
   close.mutable_close()->set_examples(Examples(slot));
+  if (options_.overflows) {
+    v1::ClosingLossScale& word = *close.mutable_close()->mutable_loss_scale();
+    word.set_overflowed(Overflows(slot, clock));
+    for (v1::LossScale* value : {word.mutable_if_finite(), word.mutable_if_overflowed()}) {
+      value->set_scale(value == &word.if_finite() ? 2 : 0.5f);
+      value->set_steps(clock + 1);
+    }
+  }
   if (Idle(slot, clock, partition)) {
     close.mutable_close()->set_no_dense(true);
     messages.emplace_back(close, Payload());
@@ -169,7 +192,7 @@ HistoryWorkload::Values HistoryWorkload::RowAfter(uint32_t partition, uint64_t k
   for (uint64_t clock = 0; clock < clocks; ++clock) {
     bool touched = false;
     for (uint32_t slot = 0; slot < options_.slots; ++slot) {
-      touched |= !Idle(slot, clock, partition) && Touches(slot, clock, key);
+      touched |= Counts(slot, clock, partition) && Touches(slot, clock, key);
     }
     if (!touched) continue;
     expire(clock);
@@ -177,7 +200,7 @@ HistoryWorkload::Values HistoryWorkload::RowAfter(uint32_t partition, uint64_t k
     if (++pushed < rows.admit_after()) continue;
     ++updates;
     for (uint32_t slot = 0; slot < options_.slots; ++slot) {
-      if (Idle(slot, clock, partition) || !Touches(slot, clock, key)) continue;
+      if (!Counts(slot, clock, partition) || !Touches(slot, clock, key)) continue;
       for (uint32_t d = 0; d < kDim; ++d) {
         sums[d] -= Gradient(slot, clock, kElements + key * kDim + d);
       }
@@ -194,7 +217,7 @@ HistoryWorkload::Values HistoryWorkload::After(uint32_t partition,
     float sum = 0;
     for (uint32_t slot = 0; slot < options_.slots; ++slot) {
       for (uint64_t clock = 0; clock < clocks[slot]; ++clock) {
-        if (!Idle(slot, clock, partition)) sum += Gradient(slot, clock, element);
+        if (Counts(slot, clock, partition)) sum += Gradient(slot, clock, element);
       }
     }
     values.push_back(-sum);
@@ -210,7 +233,7 @@ HistoryWorkload::Values HistoryWorkload::After(uint32_t partition,
       float sum = 0;
       for (uint32_t slot = 0; slot < options_.slots; ++slot) {
         for (uint64_t clock = 0; clock < clocks[slot]; ++clock) {
-          if (Idle(slot, clock, partition) || !Touches(slot, clock, key)) continue;
+          if (!Counts(slot, clock, partition) || !Touches(slot, clock, key)) continue;
           sum += Gradient(slot, clock, kElements + key * kDim + d);
         }
       }

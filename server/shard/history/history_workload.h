@@ -29,6 +29,8 @@ class HistoryWorkload {
     bool durable = false;
     // Gradients are no integers: the order of sums shows in their bits; values are not known.
     bool inexact = false;
+    // In some clocks the gradients of some slots overflow, as in f16. For BSP.
+    bool overflows = false;
     // Options of the sparse table. Admission and expiry are for BSP, where alone the clocks that
     // have pushed a key are the same at every version.
     v1::SparseTableOptions rows;
@@ -55,6 +57,9 @@ class HistoryWorkload {
   // Returns the number of floats of the answer to a partition's dense pull.
   size_t DenseElements(uint32_t partition) const { return elements_[partition].size(); }
 
+  // Returns the group's loss scale once so many clocks are complete. REQUIRES: some are.
+  v1::GroupLossScale LossScaleAfter(uint64_t clocks) const;
+
   // Returns the answers to Pulls once exactly the contributions below `clocks` (by slot) are in.
   Values After(uint32_t partition, const std::vector<uint64_t>& clocks) const;
 
@@ -65,6 +70,11 @@ class HistoryWorkload {
   Values RowAfter(uint32_t partition, uint64_t key, uint64_t clocks) const;
   // Returns whether the slot has no gradients for the partition at that clock, only examples.
   bool Idle(uint32_t slot, uint64_t clock, uint32_t partition) const;
+  bool Overflows(uint32_t slot, uint64_t clock) const;
+  // Returns whether the slot's contribution to the partition counts.
+  bool Counts(uint32_t slot, uint64_t clock, uint32_t partition) const {
+    return !Idle(slot, clock, partition) && !LossScaleAfter(clock + 1).left_out();
+  }
   uint64_t Examples(uint32_t slot) const;
   v1::ExchangeRequest Request(uint32_t slot, uint64_t clock, uint32_t partition) const;
 

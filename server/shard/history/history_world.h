@@ -71,6 +71,9 @@ class HistoryWorld {
     int cuts_lost = 0;
     // Contributions to a cut's clock or later that were acknowledged before its files were.
     int pushes_beside_writes = 0;
+    // Answers and checkpoints that told of a loss scale.
+    int loss_scales_told = 0;
+    int loss_scales_kept = 0;
   };
 
   explicit HistoryWorld(Options options);
@@ -168,6 +171,8 @@ class HistoryWorld {
   bool Finished() const;
 
   absl::Status CheckAnswer(const Answer& answer);
+  // Checks the loss scale that an answer tells of at the clock that it was given at.
+  absl::Status CheckLossScale(const Answer& answer);
   absl::Status CheckPull(const Answer& answer);
   absl::Status CheckClosed(const v1::OpenTablesReply& reply) const;
   absl::Status CheckValues(const v1::ExchangeRequest& pull, const Payload& payload,

@@ -77,6 +77,7 @@ ServeContext Partition::Context() {
   return {.tables = *tables_,
           .pool = *options_.pool,
           .clocks = applier_.clocks(),
+          .loss_scale = applier_.loss_scale(),
           .ledger = checks_.ledger(),
           .answers = answers_,
           .health = health_};

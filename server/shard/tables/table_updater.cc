@@ -101,9 +101,9 @@ void TableUpdater::FinishSums() {
   for (SparseSum& sum : sparse_sums_) sum.Finish();
 }
 
-absl::Status TableUpdater::EndClock(uint64_t clock, double scale, uint64_t examples, uint64_t lsn) {
+absl::Status TableUpdater::EndClock(const ClockEnd& end) {
   FinishSums();
-  const bool moves = examples > 0;
+  const bool moves = end.examples > 0 && !end.left_out;
   // All that can fail comes before anything is applied.
   std::vector<TieredTable::Fetched> fetched;
   for (size_t i = 0; i < tables_.sparse.size(); ++i) {
@@ -112,28 +112,30 @@ absl::Status TableUpdater::EndClock(uint64_t clock, double scale, uint64_t examp
         tables_.sparse[i].Fetch(moves ? sparse_sums_[i].keys() : absl::Span<const uint64_t>()));
     fetched.push_back(rows);
   }
-  OptimizerStep step = job_.StepAt(clock, MeanScale(scale, examples));
+  OptimizerStep step = job_.StepAt(end.clock, MeanScale(end.scale, end.examples));
   std::vector<absl::optional<float>> scales(tables_.dense.size());
   for (uint32_t block = 0; block < tables_.dense.size(); ++block) {
-    if (const uint64_t of_block = ExamplesOf(block, examples); of_block > 0) {
-      scales[block] = static_cast<float>(MeanScale(scale, of_block));
+    const uint64_t of_block = ExamplesOf(block, end.examples);
+    if (of_block > 0 && !end.left_out) {
+      scales[block] = static_cast<float>(MeanScale(end.scale, of_block));
     }
     pushed_[block] = {};
   }
-  tables_.dense.ApplySums(step, std::move(scales), lsn);
+  tables_.dense.ApplySums(step, std::move(scales), end.lsn);
   for (size_t i = 0; i < tables_.sparse.size(); ++i) {
     TieredTable& table = tables_.sparse[i];
     SparseSum& sum = sparse_sums_[i];
-    if (job_.order() == SummationOrder::kSlot) previous_rows_[i].Keep(table, fetched[i], clock);
+    if (job_.order() == SummationOrder::kSlot) previous_rows_[i].Keep(table, fetched[i], end.clock);
     step.weight_decay = job_.tables().sparse[i].weight_decay;
     if (moves) {
       // As many clocks are completed as this one's number says.
-      table.Update(fetched[i], sum.sums(), step, SparseTable::Steps::kGiven, clock, clock, lsn);
+      table.Update(fetched[i], sum.sums(), step, SparseTable::Steps::kGiven, end.clock, end.clock,
+                   end.lsn);
     }
     sum.Clear();
   }
-  previous_kept_ = job_.order() == SummationOrder::kSlot && (lsn == 0 || lsn > loaded_lsn_);
-  last_lsn_ = lsn;
+  previous_kept_ = job_.order() == SummationOrder::kSlot && (end.lsn == 0 || end.lsn > loaded_lsn_);
+  last_lsn_ = end.lsn;
   sums_empty_ = true;
   sums_finished_ = false;
   return absl::OkStatus();

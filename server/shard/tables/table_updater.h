@@ -23,8 +23,8 @@ namespace muster {
 //
 // Under BSP a block's mean is over the examples of the pushes in its sum, not of the closes, if all
 // slots pushed the block. The two differ when a task dies in the middle of its pushes and its
-// successor takes the same step back (f16 at another loss scale): the slot then closes with no
-// examples, although some blocks have a gradient of it.
+// successor has no finite gradient of the same step (f16): the slot then closes with no examples,
+// although some blocks have a gradient of it.
 //
 // With SummationOrder::kSlot the values before the last clock's step are kept. A slot that is
 // respawned in the middle of its closes repeats a clock which this partition has completed but
@@ -41,10 +41,20 @@ class TableUpdater {
   // rows are on; nothing was applied then.
   absl::Status Push(const AdmittedCall& call, uint64_t completed);
 
-  // Ends a clock under BSP with one step over its sums, whose means are multiplied by `scale`. The
-  // slots closed the clock with `examples` in all; `lsn` is that of the record which ends it.
-  // Errors as Push.
-  absl::Status EndClock(uint64_t clock, double scale, uint64_t examples, uint64_t lsn);
+  // The end of a clock under BSP.
+  struct ClockEnd {
+    uint64_t clock = 0;
+    // Multiplies the means.
+    double scale = 1;
+    // Sum of the examples that the slots closed the clock with.
+    uint64_t examples = 0;
+    // True if the clock changes no value and no number of steps.
+    bool left_out = false;
+    // The record that ends the clock.
+    uint64_t lsn = 0;
+  };
+  // Ends a clock with one step over its sums. Errors as Push.
+  absl::Status EndClock(const ClockEnd& end);
 
   // Returns f64 squared norms of the mean gradient, one per dense block, then one per sparse table,
   // as little-endian bytes. REQUIRES: BSP; all slots have closed the clock.

@@ -247,6 +247,15 @@ absl::Status AdmissionChecks::CheckSparsePull(AdmittedCall& call) {
   return CheckKeys(call.chunk);
 }
 
+absl::Status AdmissionChecks::CheckLossScale(const v1::ClosingLossScale& word) const {
+  for (const v1::LossScale& value : {word.if_finite(), word.if_overflowed()}) {
+    if (std::isfinite(value.scale()) && value.scale() > 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("loss scale is ", value.scale(), ", expected a positive finite number"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status AdmissionChecks::CheckClose(AdmittedCall& call) {
   const v1::ExchangeRequest& request = *call.call.request;
   MUSTER_ASSIGN_OR_RETURN(call.already_applied, ledger_.IsClosed(request.slot(), request.clock()));
@@ -255,6 +264,9 @@ absl::Status AdmissionChecks::CheckClose(AdmittedCall& call) {
     return absl::FailedPreconditionError(
         absl::StrCat("clock ", completed(), " is not complete; at most ", kMostClosesAhead,
                      " clocks may be closed ahead, pull at this clock first"));
+  }
+  if (request.close().has_loss_scale()) {
+    MUSTER_RETURN_IF_ERROR(CheckLossScale(request.close().loss_scale()));
   }
   return ledger_.CheckClose(request.slot(), request.close().sparse_chunks(),
                             request.close().no_dense());

@@ -15,6 +15,7 @@
 namespace muster {
 
 namespace v1 {
+class ClosingLossScale;
 class ExchangeRequest;
 class PartitionState;
 }  // namespace v1
@@ -63,6 +64,7 @@ class AdmissionChecks {
   absl::Status CheckClip(AdmittedCall& call);
 
   absl::Status CheckCut(AdmittedCall& call) const;
+  absl::Status CheckLossScale(const v1::ClosingLossScale& word) const;
   absl::Status CheckBlocks(uint32_t first, uint32_t count) const;
   absl::Status CheckSparseTable(uint32_t table) const;
   // Checks that all keys belong to this partition.

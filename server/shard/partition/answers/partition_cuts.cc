@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/loss_scale.h"
 #include "common/checkpoint/write_failure.h"
 #include "common/partition/cut_order.h"
 #include "common/partition/wire_dtype.h"
@@ -99,7 +100,18 @@ bool PartitionCuts::TakeView(AdmittedCall& call) {
     Refuse(call, taken);
     return false;
   }
+  AddGroupLossScale();
   return !context_.health.Pass("cut_taken");
+}
+
+void PartitionCuts::AddGroupLossScale() {
+  const auto& shared = context_.loss_scale.current();
+  // One file of a checkpoint holds the loss scales.
+  if (!shared.has_value() || context_.tables.partition != 0) return;
+  const LossScale value{.scale = shared->value().scale(), .steps = shared->value().steps()};
+  for (uint32_t slot = 0; slot < context_.job().slots(); ++slot) {
+    writer_->AddLossScale({slot, value});
+  }
 }
 
 void PartitionCuts::AddSlotState(AdmittedCall& call) {

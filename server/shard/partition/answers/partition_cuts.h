@@ -57,6 +57,8 @@ class PartitionCuts {
   // Takes the view that the call asks for. False: the call was answered, or waits for the view of
   // another clock; or the engine has crashed.
   bool TakeView(AdmittedCall& call);
+  // Adds the loss scale that the slots share to the view, as every slot's.
+  void AddGroupLossScale();
   // Adds what the call brings of its slot's own to the view.
   void AddSlotState(AdmittedCall& call);
   // Returns whether the view still waits for what some slots' half-precision pushes have to carry

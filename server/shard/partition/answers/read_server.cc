@@ -68,7 +68,11 @@ void ReadServer::ServeDensePull(AdmittedCall& call) {
   if (!payload.ok()) return context_.answers.Refuse(call, payload.status(), kNoMemoryRetryMs);
   CountServed(served_, &ServedBytes::pulled, payload->size());
   CountServed(served_, &ServedBytes::pulled_dense, payload->size());
-  context_.answers.AnswerOk(call, *std::move(payload));
+  v1::ExchangeReply reply;
+  if (const auto& loss_scale = context_.loss_scale.current(); loss_scale.has_value()) {
+    *reply.mutable_loss_scale() = *loss_scale;
+  }
+  context_.answers.Answer(call, std::move(reply), *std::move(payload));
 }
 
 void ReadServer::ServeSparsePull(AdmittedCall& call) {

@@ -5,6 +5,7 @@
 #include "server/shard/partition/admission/ledger.h"
 #include "server/shard/partition/answers/call_answers.h"
 #include "server/shard/partition/apply/clocks.h"
+#include "server/shard/partition/apply/group_loss_scale.h"
 #include "server/shard/partition/journal/partition_health.h"
 #include "server/shard/tables/partition_tables.h"
 
@@ -18,6 +19,7 @@ struct ServeContext {
   PartitionTables& tables;
   BufferPool& pool;
   const Clocks& clocks;
+  const GroupLossScale& loss_scale;
   const Ledger& ledger;
   const CallAnswers& answers;
   PartitionHealth& health;

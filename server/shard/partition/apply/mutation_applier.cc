@@ -46,13 +46,19 @@ absl::Status MutationApplier::ApplyToTables(const AdmittedCall& call) {
     case Operation::kSparsePush:
       return updater_.Push(call, clocks_.completed());
     case Operation::kClose:
-      clocks_.Close(request.slot(), job_.policy().synchronous()
-                                        ? std::optional<uint64_t>(request.close().examples())
-                                        : std::nullopt);
+      CloseSlot(request);
       return CompleteClocks(call.lsn);
     default:
       return EndClock(request.clip().scale(), call.lsn);
   }
+}
+
+void MutationApplier::CloseSlot(const v1::ExchangeRequest& request) {
+  if (!job_.policy().synchronous()) return clocks_.Close(request.slot(), std::nullopt);
+  if (request.close().has_loss_scale()) {
+    loss_scale_.Close(request.clock() - clocks_.completed(), request.close().loss_scale());
+  }
+  clocks_.Close(request.slot(), request.close().examples());
 }
 
 absl::Status MutationApplier::CompleteClocks(uint64_t lsn) {
@@ -72,8 +78,12 @@ absl::Status MutationApplier::EndClock(double scale, uint64_t lsn) {
     last_norms_ = ClipNorms();
     norms_.clear();
   }
-  MUSTER_RETURN_IF_ERROR(
-      updater_.EndClock(clocks_.completed(), scale, clocks_.pending_examples(), lsn));
+  MUSTER_RETURN_IF_ERROR(updater_.EndClock({.clock = clocks_.completed(),
+                                            .scale = scale,
+                                            .examples = clocks_.pending_examples(),
+                                            .left_out = loss_scale_.leaves_out(),
+                                            .lsn = lsn}));
+  loss_scale_.Complete();
   clocks_.Complete();
   return absl::OkStatus();
 }
@@ -100,6 +110,7 @@ void MutationApplier::Save(v1::PartitionState& state) const {
     state.mutable_slots(slot)->mutable_pending_examples()->Assign(pending.begin(), pending.end());
   }
   state.set_clip_norms(last_norms_);
+  loss_scale_.Save(state);
 }
 
 void MutationApplier::Restore(const v1::PartitionState& state) {
@@ -111,6 +122,7 @@ void MutationApplier::Restore(const v1::PartitionState& state) {
   }
   clocks_ = Clocks(std::move(slots), state.completed_clocks());
   last_norms_ = state.clip_norms();
+  loss_scale_.Restore(state);
 }
 
 }  // namespace muster

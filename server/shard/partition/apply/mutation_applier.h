@@ -9,6 +9,7 @@
 #include "common/base/buffer_pool.h"
 #include "server/shard/calls/admitted_call.h"
 #include "server/shard/partition/apply/clocks.h"
+#include "server/shard/partition/apply/group_loss_scale.h"
 #include "server/shard/partition/apply/row_eviction.h"
 #include "server/shard/partition/journal/partition_health.h"
 #include "server/shard/resources/executor.h"
@@ -18,6 +19,7 @@
 namespace muster {
 
 namespace v1 {
+class ExchangeRequest;
 class PartitionState;
 }  // namespace v1
 
@@ -48,17 +50,19 @@ class MutationApplier {
   const std::string& last_clip_norms() const { return last_norms_; }
 
   const Clocks& clocks() const { return clocks_; }
+  const GroupLossScale& loss_scale() const { return loss_scale_; }
   TableUpdater& updater() { return updater_; }
   RowEviction& rows() { return rows_; }
 
-  // Adds clocks and norms to a state. REQUIRES: it has its slots.
+  // Adds clocks, norms and the loss scale to a state. REQUIRES: it has its slots.
   void Save(v1::PartitionState& state) const;
-  // Takes clocks and norms from a state.
+  // Takes clocks, norms and the loss scale from a state.
   void Restore(const v1::PartitionState& state);
 
  private:
   // An error is of the disk that rows are on.
   absl::Status ApplyToTables(const AdmittedCall& call);
+  void CloseSlot(const v1::ExchangeRequest& request);
   // Ends the clocks that all slots have closed, unless they wait for their scale.
   absl::Status CompleteClocks(uint64_t lsn);
   // Ends clock completed() under BSP.
@@ -69,6 +73,7 @@ class MutationApplier {
   PartitionHealth& health_;
   TableUpdater updater_;
   Clocks clocks_;
+  GroupLossScale loss_scale_;
   RowEviction rows_;
   // Squared norms of clock completed(), once they were asked for, and of the one before.
   std::string norms_;
