@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/compute/host_ops.h"
 #include "common/plan/data_size.h"
 #include "common/plan/transformer_memory_plan.h"
 #include "common/tensor/dtype.h"
@@ -104,10 +105,9 @@ TEST(ModelSizeTest, TensorsAreTheModels) {
 uint64_t LaidOut(const TransformerShape& shape, DType type, Recompute recompute, int64_t sequences,
                  Pass pass) {
   TransformerMemory memory(shape, type, recompute);
-  TokenRows rows;
-  rows.sequences = sequences;
-  rows.length = shape.context;
-  memory.Prepare(rows, pass);
+  HostOps ops;
+  memory.Prepare(
+      {.ops = ops, .rows = {.sequences = sequences, .length = shape.context}, .pass = pass});
   return memory.bytes();
 }
 
