@@ -40,59 +40,6 @@ class Cursor {
   size_t* counter_ = nullptr;
 };
 
-void TakeState(const DeviceExtents& extents, Cursor& cursor, DeviceMemoryPlan& plan) {
-  const uint64_t elements = extents.parameters;
-  DeviceState& state = plan.state;
-  cursor.Count(plan.bytes.weights);
-  cursor.Take(elements, state.weights);
-  cursor.Count(plan.bytes.gradients);
-  cursor.Take(elements, state.gradients);
-  cursor.Count(plan.bytes.optimizer_state);
-  if (extents.optimizer_here) {
-    cursor.Take(elements, state.m);
-    cursor.Take(elements, state.v);
-  }
-  cursor.Count(plan.bytes.rounded_weights);
-  const DType type = extents.activations.type;
-  if (type != DType::kF32) cursor.TakeBytes(elements * SizeOf(type), state.rounded);
-  cursor.Count(plan.bytes.scratch);
-  cursor.TakeRecord(state.sums);
-  cursor.TakeRecord(state.evaluation_sums);
-  cursor.TakeRecord(state.control);
-  cursor.TakeRecord(state.adam);
-  cursor.Take(1, state.loss_scale);
-  cursor.Take(1, state.squares);
-  cursor.Take(DeviceSquaresScratch(elements), state.squares_scratch);
-}
-
-void TakeActivations(const DeviceExtents& extents, Cursor& cursor, DeviceMemoryPlan& plan) {
-  const ActivationLayout layout(extents.activations);
-  const ActivationLayout::Bytes& bytes = layout.bytes();
-  plan.bytes.activations += bytes.kept + bytes.shared;
-  plan.bytes.logits += bytes.logits;
-  plan.bytes.scratch += bytes.scratch;
-  plan.arrays = layout.Bind(cursor.Skip(bytes.total()));
-}
-
-// What passes need beside them.
-void TakePassArrays(const DeviceExtents& extents, Cursor& cursor, DeviceMemoryPlan& plan) {
-  const ActivationRequest& r = extents.activations;
-  cursor.Count(plan.bytes.scratch);
-  cursor.Take(r.N, plan.batch.tokens);
-  cursor.Take(r.N, plan.batch.labels);
-  cursor.Take(TokenOrderSize(r.N), plan.batch.token_order);
-  cursor.TakeRecord(plan.batch.clock);
-  if (extents.rotary > 0) cursor.Take(extents.rotary, plan.rotary);
-  DeviceScratch& scratch = plan.scratch;
-  scratch.ops_bytes = DeviceOpsScratch({.rows = static_cast<int64_t>(r.N),
-                                        .width = static_cast<int64_t>(r.C),
-                                        .heads = static_cast<int64_t>(r.H),
-                                        .biased = static_cast<int64_t>(std::max({r.C, r.Q, r.U})),
-                                        .logit_rows = plan.arrays.head.logit_rows});
-  cursor.TakeBytes(scratch.ops_bytes, scratch.ops);
-  cursor.TakeBytes(extents.workspace_bytes, scratch.workspace);
-}
-
 }  // namespace
 
 std::vector<TensorSpec> PaddedTensors(std::vector<TensorSpec> tensors) {
@@ -102,14 +49,70 @@ std::vector<TensorSpec> PaddedTensors(std::vector<TensorSpec> tensors) {
   return tensors;
 }
 
-DeviceMemoryPlan PlanDeviceMemory(const DeviceExtents& extents, std::byte* base) {
-  DeviceMemoryPlan plan;
+DeviceState PlanDeviceState(const DeviceExtents& extents, std::byte* base) {
+  DeviceState state;
   Cursor cursor(base);
-  TakeState(extents, cursor, plan);
-  TakeActivations(extents, cursor, plan);
-  TakePassArrays(extents, cursor, plan);
-  plan.bytes.total = cursor.bytes();
-  return plan;
+  const uint64_t elements = extents.parameters;
+  cursor.Count(state.bytes.weights);
+  cursor.Take(elements, state.weights);
+  cursor.Count(state.bytes.gradients);
+  cursor.Take(elements, state.gradients);
+  cursor.Count(state.bytes.optimizer_state);
+  if (extents.optimizer_here) {
+    cursor.Take(elements, state.m);
+    cursor.Take(elements, state.v);
+  }
+  cursor.Count(state.bytes.rounded_weights);
+  const DType type = extents.activations.type;
+  if (type != DType::kF32) cursor.TakeBytes(elements * SizeOf(type), state.rounded);
+  cursor.Count(state.bytes.scratch);
+  cursor.TakeRecord(state.control);
+  cursor.TakeRecord(state.adam);
+  cursor.Take(1, state.loss_scale);
+  cursor.Take(1, state.squares);
+  cursor.Take(DeviceSquaresScratch(elements), state.squares_scratch);
+  state.bytes.total = cursor.bytes();
+  return state;
+}
+
+DevicePassMemory PlanDevicePasses(const DeviceExtents& extents, std::byte* base) {
+  DevicePassMemory passes;
+  Cursor cursor(base);
+  const ActivationRequest& r = extents.activations;
+  const ActivationLayout layout(r);
+  const ActivationLayout::Bytes& bytes = layout.bytes();
+  passes.bytes.activations = bytes.kept + bytes.shared;
+  passes.bytes.logits = bytes.logits;
+  passes.bytes.scratch = bytes.scratch;
+  passes.arrays = layout.Bind(cursor.Skip(bytes.total()));
+  cursor.Count(passes.bytes.scratch);
+  cursor.Take(r.N, passes.batch.tokens);
+  cursor.Take(r.N, passes.batch.labels);
+  cursor.Take(TokenOrderSize(r.N), passes.batch.token_order);
+  cursor.TakeRecord(passes.batch.record);
+  cursor.TakeRecord(passes.sums);
+  cursor.TakeRecord(passes.evaluation_sums);
+  if (extents.rotary > 0) cursor.Take(extents.rotary, passes.rotary);
+  DeviceScratch& scratch = passes.scratch;
+  scratch.ops_bytes = DeviceOpsScratch({.rows = static_cast<int64_t>(r.N),
+                                        .width = static_cast<int64_t>(r.C),
+                                        .heads = static_cast<int64_t>(r.H),
+                                        .biased = static_cast<int64_t>(std::max({r.C, r.Q, r.U})),
+                                        .logit_rows = passes.arrays.head.logit_rows});
+  cursor.TakeBytes(scratch.ops_bytes, scratch.ops);
+  cursor.TakeBytes(extents.workspace_bytes, scratch.workspace);
+  passes.bytes.total = cursor.bytes();
+  return passes;
+}
+
+DeviceMemoryBytes PlanDeviceMemory(const DeviceExtents& extents) {
+  const DeviceMemoryBytes passes = PlanDevicePasses(extents, nullptr).bytes;
+  DeviceMemoryBytes bytes = PlanDeviceState(extents, nullptr).bytes;
+  bytes.activations = passes.activations;
+  bytes.logits = passes.logits;
+  bytes.scratch += passes.scratch;
+  bytes.total += passes.total;
+  return bytes;
 }
 
 }  // namespace muster

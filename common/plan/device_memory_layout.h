@@ -15,12 +15,12 @@
 namespace muster {
 
 struct DeviceAdamStep;
+struct DeviceBatchRecord;
 struct DeviceHeadSums;
-struct DropoutClock;
 struct GradientControl;
 
 // Where a transformer's training keeps everything on a device: for the engine (worker/device),
-// which takes that memory, and for those who only ask how much it is. Letters as in
+// which takes that memory in two blocks, and for those who only ask how much it is. Letters as in
 // common/compute/transformer_activations.h; N are the tokens of the largest micro-batch. Arrays of
 // a smaller one begin where the largest's do.
 
@@ -57,7 +57,7 @@ struct DeviceBatchArrays {
   int32_t* tokens = nullptr;       // [N]
   int32_t* labels = nullptr;       // [N]
   int32_t* token_order = nullptr;  // [TokenOrderSize(N)]
-  DropoutClock* clock = nullptr;
+  DeviceBatchRecord* record = nullptr;
 };
 
 // What kernels need beside a transformer's arrays.
@@ -66,30 +66,6 @@ struct DeviceScratch {
   size_t ops_bytes = 0;
   void* workspace = nullptr;  // of matrix products
 };
-
-// What lasts from step to step.
-struct DeviceState {
-  // Flat, f32.
-  float* weights = nullptr;
-  float* gradients = nullptr;
-  // Null where the optimizer is elsewhere.
-  float* m = nullptr;
-  float* v = nullptr;
-  // The weights in the type of computation; null for f32.
-  void* rounded = nullptr;
-  // Of the step, and of evaluations.
-  DeviceHeadSums* sums = nullptr;
-  DeviceHeadSums* evaluation_sums = nullptr;
-  GradientControl* control = nullptr;
-  // With and without weight decay.
-  DeviceAdamStep* adam = nullptr;
-  float* loss_scale = nullptr;
-  double* squares = nullptr;
-  double* squares_scratch = nullptr;
-};
-
-// Each of these records, which are of fixed size, has as much.
-inline constexpr size_t kDeviceRecordBytes = ArenaPlan::kAlignment;
 
 // Bytes by what they are for, padding included; `total` is all of them.
 struct DeviceMemoryBytes {
@@ -104,19 +80,48 @@ struct DeviceMemoryBytes {
   size_t total = 0;
 };
 
-struct DeviceMemoryPlan {
-  DeviceState state;
+// Each record, which is of fixed size, has as much.
+inline constexpr size_t kDeviceRecordBytes = ArenaPlan::kAlignment;
+
+// The block of what lasts from step to step.
+struct DeviceState {
+  // Flat, f32.
+  float* weights = nullptr;
+  float* gradients = nullptr;
+  // Null where the optimizer is elsewhere.
+  float* m = nullptr;
+  float* v = nullptr;
+  // The weights in the type of computation; null for f32.
+  void* rounded = nullptr;
+  GradientControl* control = nullptr;
+  // With and without weight decay.
+  DeviceAdamStep* adam = nullptr;
+  float* loss_scale = nullptr;
+  double* squares = nullptr;
+  double* squares_scratch = nullptr;
+  DeviceMemoryBytes bytes;
+};
+
+// The block of passes over micro-batches.
+struct DevicePassMemory {
   DeviceBatchArrays batch;
+  // Of training's passes since they were last cleared, and of an evaluation's.
+  DeviceHeadSums* sums = nullptr;
+  DeviceHeadSums* evaluation_sums = nullptr;
   float* rotary = nullptr;  // [context, D]; null without rotary positions
   TransformerArrays arrays;
   DeviceScratch scratch;
   DeviceMemoryBytes bytes;
 };
 
-// Where everything lies in one block of device memory that begins at `base`, aligned to 256 bytes.
-// Allocates no device memory and touches none: with base null it says how much there will be. A
-// pure function.
-DeviceMemoryPlan PlanDeviceMemory(const DeviceExtents& extents, std::byte* base);
+// Return where everything lies in a block of device memory that begins at `base`, aligned to 256
+// bytes. They allocate no device memory and touch none: with base null they say how much there will
+// be. Pure functions.
+DeviceState PlanDeviceState(const DeviceExtents& extents, std::byte* base);
+DevicePassMemory PlanDevicePasses(const DeviceExtents& extents, std::byte* base);
+
+// Returns the bytes of both.
+DeviceMemoryBytes PlanDeviceMemory(const DeviceExtents& extents);
 
 }  // namespace muster
 

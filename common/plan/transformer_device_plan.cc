@@ -26,7 +26,7 @@ DeviceMemoryBytes PlanDeviceBytes(const v1::JobSpec& spec, const ModelSize& mode
     extents.rotary = size.T * (size.C / size.heads);
   }
   extents.optimizer_here = spec.update().dense() == v1::UpdateSpec::ALL_REDUCE;
-  return PlanDeviceMemory(extents, nullptr).bytes;
+  return PlanDeviceMemory(extents);
 }
 
 }  // namespace muster

@@ -19,6 +19,7 @@
 #include "proto/schema.pb.h"
 #include "tests/harness/jobs.h"
 #include "worker/data/dataset.h"
+#include "worker/device/await_device.h"
 #include "worker/device/device_trainer.h"
 #include "worker/runtime/device/device_job.h"
 
@@ -105,7 +106,7 @@ TEST(DeviceMemoryTest, TheEngineRefusesByTheSameSum) {
   ASSERT_GT(planned, device->memory_bytes);
   const auto options = OptionsOf(spec);
   ASSERT_TRUE(options.ok()) << options.status();
-  const absl::Status refused = DeviceTrainer::AwaitMemory(*options);
+  const absl::Status refused = AwaitDevice(*options);
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(refused.message()),
               HasSubstr(absl::StrCat("needs ", planned >> 20, " MiB of device memory")));

@@ -39,4 +39,12 @@ absl::Status AwaitDeviceMemory(const DeviceMemoryNeed& need,
   }
 }
 
+absl::StatusOr<DeviceBuffer> AllocateDeviceMemory(size_t bytes) {
+  absl::StatusOr<DeviceBuffer> memory = DeviceBuffer::Allocate(MemoryPlace::kDevice, bytes);
+  if (absl::IsResourceExhausted(memory.status())) {
+    return DeviceFaultError(memory.status().message());
+  }
+  return memory;
+}
+
 }  // namespace muster

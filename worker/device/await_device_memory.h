@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/device/device.h"
 
 namespace muster {
 
@@ -39,6 +40,10 @@ using WaitFunction = std::function<bool(absl::Duration)>;
 absl::Status AwaitDeviceMemory(const DeviceMemoryNeed& need,
                                absl::FunctionRef<absl::StatusOr<size_t>()> free_memory,
                                const WaitFunction& wait);
+
+// Allocates device memory that was free a moment ago. DeviceFaultError: others have taken it
+// meanwhile.
+absl::StatusOr<DeviceBuffer> AllocateDeviceMemory(size_t bytes);
 
 }  // namespace muster
 

@@ -16,6 +16,13 @@
 
 namespace muster {
 
+// What the kernels of a micro-batch's passes read beside its tokens.
+struct DeviceBatchRecord {
+  DropoutClock clock;
+  // LayerContext::loss_scale.
+  float loss_scale = 1;
+};
+
 // Brings batches to the device by pinned memory: several places in turn, so that the host prepares
 // one batch while the device has not come to those before it, and waits only when it is as many
 // ahead. Used by one thread.
@@ -26,12 +33,13 @@ class DeviceBatches {
                                                                const TokenRows& most,
                                                                const DeviceBatchArrays& arrays);
 
-  // The extents of a batch. InvalidArgument: sequences are not of one length of at most the
-  // largest's, there are too many, or tokens or labels are not in the vocabulary; says what.
-  absl::StatusOr<TokenRows> Check(const Batch& batch) const;
+  // Takes a batch that fits the model, and returns its rows. InvalidArgument: there are more
+  // sequences or tokens than in the largest micro-batch; says what.
+  absl::StatusOr<TokenRows> Take(const Batch& batch);
 
-  // Queues the copy of a batch that was checked. REQUIRES: at least one sequence.
-  absl::Status Copy(DeviceStream& stream, const Batch& batch, const DropoutClock& clock);
+  // Queues the copy of the batch that was taken last. REQUIRES: at least one sequence; once a
+  // batch.
+  void Copy(DeviceStream& stream, const DeviceBatchRecord& record);
 
  private:
   struct Place {
@@ -43,13 +51,15 @@ class DeviceBatches {
   DeviceBatches(const TransformerShape& shape, const TokenRows& most,
                 const DeviceBatchArrays& arrays);
 
-  const TransformerShape shape_;
+  std::byte* At(const Place& place, const void* array) const;
+
   const TokenRows most_;
   const DeviceBatchArrays arrays_;
   std::vector<Place> places_;
+  // Of the batch that was taken last.
+  size_t taken_ = 0;
   // FillTokenOrder's.
   std::vector<int32_t> token_counts_;
-  size_t next_ = 0;
 };
 
 }  // namespace muster

@@ -65,23 +65,16 @@ void DeviceGradientReducer::StartBucket(const Call& call) {
   Start(all_reduce);
 }
 
+bool DeviceGradientReducer::Starts(int unit) const {
+  return next_ < calls_.size() && calls_[next_].bucket.ready_unit >= unit;
+}
+
 void DeviceGradientReducer::UnitReady(DeviceStream& compute, int unit) {
-  if (next_ == calls_.size() || calls_[next_].bucket.ready_unit < unit) return;
+  if (!Starts(unit)) return;
   Follow(compute);
   for (; next_ < calls_.size() && calls_[next_].bucket.ready_unit >= unit; ++next_) {
     StartBucket(calls_[next_]);
   }
-}
-
-std::vector<int> DeviceGradientReducer::ReadyUnits() const {
-  std::vector<int> units;
-  // A bucket starts no earlier than those before it.
-  for (const Call& call : calls_) {
-    if (units.empty() || call.bucket.ready_unit < units.back()) {
-      units.push_back(call.bucket.ready_unit);
-    }
-  }
-  return units;
 }
 
 absl::Status DeviceGradientReducer::Await() {

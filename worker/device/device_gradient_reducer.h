@@ -53,9 +53,8 @@ class DeviceGradientReducer {
   // Backward of `unit`, and so of all units after it, is queued on `compute`.
   void UnitReady(DeviceStream& compute, int unit);
 
-  // Units after which UnitReady has something to start, from the last: where else a graph of the
-  // computation need not end.
-  std::vector<int> ReadyUnits() const;
+  // Returns whether UnitReady has something to start.
+  bool Starts(int unit) const;
 
   // Starts what is left and the sums, and waits until every rank's part of every call is done. Only
   // if all succeeded, gradients and sums are those of all ranks for what `compute` queues next. The

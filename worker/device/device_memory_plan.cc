@@ -1,19 +1,19 @@
 #include "worker/device/device_memory_plan.h"
 
 #include "common/kernels/device/device_cross_entropy.h"
-#include "common/kernels/device/device_dropout.h"
 #include "common/kernels/device/device_optimizer.h"
+#include "worker/device/device_batches.h"
 #include "worker/nn/transformer/transformer_memory.h"
 
 namespace muster {
 
-static_assert(sizeof(DropoutClock) <= kDeviceRecordBytes);
+static_assert(sizeof(DeviceBatchRecord) <= kDeviceRecordBytes);
 static_assert(sizeof(DeviceHeadSums) <= kDeviceRecordBytes);
 static_assert(sizeof(GradientControl) <= kDeviceRecordBytes);
 static_assert(2 * sizeof(DeviceAdamStep) <= kDeviceRecordBytes);
 
-DeviceMemoryPlan PlanDeviceMemory(const TransformerShape& shape, const DeviceParameters& parameters,
-                                  const DeviceComputeOptions& options, std::byte* base) {
+DeviceExtents DeviceExtentsOf(const TransformerShape& shape, const DeviceParameters& parameters,
+                              const DeviceComputeOptions& options) {
   DeviceExtents extents;
   ActivationRequest& activations = extents.activations;
   activations = ActivationRequestOf(shape, options.type, options.recompute);
@@ -26,7 +26,7 @@ DeviceMemoryPlan PlanDeviceMemory(const TransformerShape& shape, const DevicePar
   }
   extents.optimizer_here = options.optimizer == OptimizerPlace::kDevice;
   extents.workspace_bytes = options.workspace_bytes;
-  return PlanDeviceMemory(extents, base);
+  return extents;
 }
 
 }  // namespace muster

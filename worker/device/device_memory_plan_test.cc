@@ -22,9 +22,12 @@ TransformerShape Gpt2Small() {
   return shape;
 }
 
-DeviceMemoryPlan PlanOf(const TransformerShape& shape, const DeviceComputeOptions& options,
-                        std::byte* base = nullptr) {
-  return PlanDeviceMemory(shape, DeviceParameters::Create(shape).value(), options, base);
+DeviceExtents ExtentsOf(const TransformerShape& shape, const DeviceComputeOptions& options) {
+  return DeviceExtentsOf(shape, DeviceParameters::Create(shape).value(), options);
+}
+
+DeviceMemoryBytes BytesOf(const DeviceComputeOptions& options) {
+  return PlanDeviceMemory(ExtentsOf(Gpt2Small(), options));
 }
 
 DeviceComputeOptions Options() {
@@ -76,16 +79,16 @@ TEST(DeviceParametersTest, TensorsBeginOnCacheLinesAndDoNotOverlap) {
 
 TEST(DeviceMemoryPlanTest, MomentsAreWhereTheOptimizerIs) {
   DeviceComputeOptions options = Options();
-  const DeviceMemoryPlan here = PlanOf(Gpt2Small(), options);
+  const DeviceMemoryBytes here = BytesOf(options);
   options.optimizer = OptimizerPlace::kElsewhere;
-  const DeviceMemoryPlan elsewhere = PlanOf(Gpt2Small(), options);
-  EXPECT_EQ(elsewhere.bytes.optimizer_state, 0);
-  EXPECT_EQ(elsewhere.state.m, nullptr);
-  EXPECT_EQ(elsewhere.bytes.total + here.bytes.optimizer_state, here.bytes.total);
+  const DeviceMemoryBytes elsewhere = BytesOf(options);
+  EXPECT_EQ(elsewhere.optimizer_state, 0);
+  EXPECT_EQ(PlanDeviceState(ExtentsOf(Gpt2Small(), options), nullptr).m, nullptr);
+  EXPECT_EQ(elsewhere.total + here.optimizer_state, here.total);
 }
 
 TEST(DeviceMemoryPlanTest, SixteenBytesAParameterAndTwoForTheRoundedCopy) {
-  const DeviceMemoryBytes bytes = PlanOf(Gpt2Small(), Options()).bytes;
+  const DeviceMemoryBytes bytes = BytesOf(Options());
   const size_t parameters = 124'475'904;
   EXPECT_EQ(bytes.weights, 4 * parameters);
   EXPECT_EQ(bytes.gradients, 4 * parameters);
@@ -93,44 +96,51 @@ TEST(DeviceMemoryPlanTest, SixteenBytesAParameterAndTwoForTheRoundedCopy) {
   EXPECT_EQ(bytes.rounded_weights, 2 * parameters);
   DeviceComputeOptions f32 = Options();
   f32.type = DType::kF32;
-  EXPECT_EQ(PlanOf(Gpt2Small(), f32).bytes.rounded_weights, 0);
+  EXPECT_EQ(BytesOf(f32).rounded_weights, 0);
 }
 
 TEST(DeviceMemoryPlanTest, OptionsSayHowMuchIsThereAtATime) {
   DeviceComputeOptions options = Options();
   options.recompute = Recompute::kSelective;
   options.head_rows = 100;
-  const DeviceMemoryPlan plan = PlanOf(Gpt2Small(), options);
-  EXPECT_EQ(plan.arrays.blocks[0].norm1_out, plan.arrays.blocks[1].norm1_out);
-  EXPECT_NE(plan.arrays.blocks[0].qkv, plan.arrays.blocks[1].qkv);
-  EXPECT_EQ(plan.arrays.head.logit_rows, 100);
-  EXPECT_EQ(plan.bytes.logits, 100 * 50304 * 4);
+  const DevicePassMemory passes = PlanDevicePasses(ExtentsOf(Gpt2Small(), options), nullptr);
+  EXPECT_EQ(passes.arrays.blocks[0].norm1_out, passes.arrays.blocks[1].norm1_out);
+  EXPECT_NE(passes.arrays.blocks[0].qkv, passes.arrays.blocks[1].qkv);
+  EXPECT_EQ(passes.arrays.head.logit_rows, 100);
+  EXPECT_EQ(passes.bytes.logits, 100 * 50304 * 4);
 }
 
 TEST(DeviceMemoryPlanTest, EveryByteIsCountedAndArraysAreAligned) {
   std::byte* const base = reinterpret_cast<std::byte*>(uintptr_t{1} << 40);
-  const DeviceMemoryPlan plan = PlanOf(Gpt2Small(), Options(), base);
-  const DeviceMemoryBytes& b = plan.bytes;
+  const DeviceExtents extents = ExtentsOf(Gpt2Small(), Options());
+  const DeviceMemoryBytes b = PlanDeviceMemory(extents);
   EXPECT_EQ(b.total, b.weights + b.rounded_weights + b.gradients + b.optimizer_state +
                          b.activations + b.logits + b.scratch);
-  EXPECT_EQ(b.total, PlanOf(Gpt2Small(), Options()).bytes.total);
-  const std::vector<const void*> begins = {plan.state.weights,        plan.state.gradients,
-                                           plan.batch.tokens,         plan.arrays.head.logits,
-                                           plan.arrays.blocks[5].qkv, plan.scratch.workspace};
-  for (const void* each : begins) {
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(each) % 256, 0);
-    EXPECT_GE(each, base);
-    EXPECT_LT(each, base + b.total);
-  }
+  const DeviceState state = PlanDeviceState(extents, base);
+  const DevicePassMemory passes = PlanDevicePasses(extents, base);
+  EXPECT_EQ(b.total, state.bytes.total + passes.bytes.total);
+  const auto expect_within = [&](const std::vector<const void*>& begins, size_t bytes) {
+    for (const void* each : begins) {
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(each) % 256, 0);
+      EXPECT_GE(each, base);
+      EXPECT_LT(each, base + bytes);
+    }
+  };
+  expect_within({state.weights, state.gradients, state.control, state.squares_scratch},
+                state.bytes.total);
+  expect_within({passes.batch.tokens, passes.sums, passes.arrays.head.logits,
+                 passes.arrays.blocks[5].qkv, passes.scratch.workspace},
+                passes.bytes.total);
   // Batches are copied as one piece.
   const auto end = [](const auto* array, int64_t elements) {
     return RoundUp(reinterpret_cast<uintptr_t>(array + elements), 256);
   };
-  EXPECT_EQ(end(plan.batch.tokens, 16 * 1024), end(plan.batch.labels, 0));
-  EXPECT_EQ(end(plan.batch.labels, 16 * 1024), end(plan.batch.token_order, 0));
-  EXPECT_EQ(end(plan.batch.token_order, TokenOrderSize(16 * 1024)),
-            reinterpret_cast<uintptr_t>(plan.batch.clock));
-  EXPECT_EQ(plan.rotary, nullptr);
+  const DeviceBatchArrays& batch = passes.batch;
+  EXPECT_EQ(end(batch.tokens, 16 * 1024), end(batch.labels, 0));
+  EXPECT_EQ(end(batch.labels, 16 * 1024), end(batch.token_order, 0));
+  EXPECT_EQ(end(batch.token_order, TokenOrderSize(16 * 1024)),
+            reinterpret_cast<uintptr_t>(batch.record));
+  EXPECT_EQ(passes.rotary, nullptr);
 }
 
 }  // namespace

@@ -4,9 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/time/time.h"
+#include "common/kernels/device/device_optimizer.h"
 #include "common/tensor/dtype.h"
+#include "worker/device/await_device_memory.h"
+#include "worker/nn/loss_scaler.h"
 #include "worker/nn/transformer/transformer_arrays.h"
 #include "worker/nn/transformer/transformer_shape.h"
+#include "worker/strategy/bucket_plan.h"
 
 namespace muster {
 
@@ -38,6 +43,30 @@ struct DeviceComputeOptions {
   size_t workspace_bytes = size_t{32} << 20;
 
   TokenRows rows() const { return {.sequences = sequences, .length = length}; }
+};
+
+// Of f16 alone: what the loss is multiplied by before backward (worker/nn/loss_scaler.h).
+struct LossScaleOptions {
+  // Stays as it is; 0: found while training.
+  float fixed = 0;
+  uint32_t window = LossScaler::kUsualWindow;
+};
+
+struct DeviceTrainerOptions {
+  TransformerShape shape;
+  DeviceComputeOptions compute;
+  // Keys dropout.
+  uint64_t seed = 0;
+  AdamOptions optimizer;
+  ClipOptions clip;
+  LossScaleOptions loss_scale;
+  BucketPlanOptions buckets;
+  // Of each collective call, in which ranks may have to wait for slower ones.
+  absl::Duration timeout = absl::Minutes(10);
+  // CUDA's number of the device.
+  int device = 0;
+  // How to wait for device memory that others have; empty: not at all.
+  WaitFunction wait;
 };
 
 }  // namespace muster

@@ -8,6 +8,7 @@
 #include "common/optim/schedule.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
+#include "worker/device/await_device.h"
 #include "worker/strategy/bucket_plan.h"
 
 namespace muster {
@@ -48,7 +49,7 @@ absl::Status DeviceReplica::Join(std::unique_ptr<Communicator> communicator,
   MUSTER_RETURN_IF_ERROR(AgreeOnLossScale());
   if (host_->size() > 1) {
     // The communicator takes some too, and cannot wait for it.
-    MUSTER_RETURN_IF_ERROR(DeviceTrainer::AwaitMemory(options_, host_->size()));
+    MUSTER_RETURN_IF_ERROR(AwaitDevice(options_, host_->size()));
     MUSTER_ASSIGN_OR_RETURN(device_, dependencies_.make_communicator(*host_));
   }
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DeviceTrainer> trainer,

@@ -455,7 +455,7 @@ TEST_F(DeviceTrainerTest, RefusesBatchesThatDoNotFit) {
     return std::string(status.message());
   };
   EXPECT_THAT(message(RandomSequences(4, kLength, kVocabulary, 1)), HasSubstr("at most 3"));
-  EXPECT_THAT(message(RandomSequences(1, kLength + 1, kVocabulary, 1)), HasSubstr("1 to 9"));
+  EXPECT_THAT(message(RandomSequences(1, kLength + 1, kVocabulary, 1)), HasSubstr("context of 9"));
   Batch batch = RandomSequences(2, kLength, kVocabulary, 1);
   batch.labels.pop_back();
   EXPECT_THAT(message(batch), HasSubstr("17 labels"));

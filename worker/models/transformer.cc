@@ -1,62 +1,31 @@
 #include "worker/models/transformer.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/compute/host_ops.h"
-#include "common/kernels/transformer/rotary.h"
 #include "common/plan/transformer_memory_plan.h"
 #include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
 #include "worker/models/checks.h"
 #include "worker/models/resolve_transformer.h"
-#include "worker/nn/transformer/transformer_memory.h"
+#include "worker/nn/transformer/host_backend.h"
 #include "worker/nn/transformer/transformer_units.h"
 
 namespace muster {
 namespace {
 
-// Returns the table of rotary positions; empty where the shape has none.
-std::vector<float> RotaryTableOf(const TransformerShape& shape) {
-  if (shape.positions != TransformerShape::Positions::kRotary) return {};
-  std::vector<float> table(shape.context * shape.head_dim());
-  FillRotaryTable(shape.context, shape.head_dim(), shape.rotary_base, table.data());
-  return table;
-}
-
-struct TransformerMicroBatch final : MicroBatch {
-  TransformerMicroBatch(const TransformerShape& shape, DType type, Recompute recompute)
-      : memory(shape, type, recompute) {}
-
-  // Returns the status of what has run.
-  absl::Status TakeResults() {
-    loss_sum = sums.loss;
-    correct = static_cast<int64_t>(sums.correct);
-    return ops.stream().status();
-  }
-
-  HostOps ops;
-  // [B, T].
-  std::vector<int32_t> tokens;
-  TokenRows rows;
-  // Arrays of the forward pass, from its first unit on.
-  DropoutClock clock;
-  float loss_scale = 1;
-  DeviceHeadSums sums;
-  TransformerMemory memory;
-};
-
 class Transformer final : public Model {
  public:
   // Computes in `type`: f32, bf16 or f16.
-  Transformer(const TransformerShape& shape, DType type, Recompute recompute)
+  Transformer(const TransformerShape& shape, DType type, Recompute recompute,
+              std::unique_ptr<const TransformerBackend> backend)
       : shape_(shape),
         type_(type),
-        recompute_(recompute),
-        rotary_table_(RotaryTableOf(shape)),
-        units_(shape, recompute, rotary_table_.empty() ? nullptr : rotary_table_.data()) {
+        backend_(std::move(backend)),
+        units_(shape, recompute, backend_->rotary_table()) {
     description_.tensors = units_.tensors().specs;
     for (const int matrix : Matrices(units_.tensors())) {
       description_.tensors[matrix].compute = type;
@@ -67,65 +36,66 @@ class Transformer final : public Model {
 
   const ModelDescription& description() const override { return description_; }
 
-  std::unique_ptr<MicroBatch> NewMicroBatch() const override {
-    return std::make_unique<TransformerMicroBatch>(shape_, type_, recompute_);
-  }
+  std::unique_ptr<MicroBatch> NewMicroBatch() const override { return backend_->NewMicroBatch(); }
 
   absl::Status Load(const Batch& batch, MicroBatch& micro_batch) const override {
     MUSTER_RETURN_IF_ERROR(CheckTokens(batch));
-    auto& m = static_cast<TransformerMicroBatch&>(micro_batch);
-    m.Start(batch);
-    m.loss_weight = std::count_if(batch.labels.begin(), batch.labels.end(),
-                                  [](int32_t label) { return label >= 0; });
-    m.tokens = batch.tokens;
-    m.rows = {.sequences = batch.examples,
-              .length = batch.examples == 0
-                            ? 0
-                            : static_cast<int64_t>(batch.tokens.size()) / batch.examples};
-    return absl::OkStatus();
+    micro_batch.Start(batch);
+    micro_batch.loss_weight = std::count_if(batch.labels.begin(), batch.labels.end(),
+                                            [](int32_t label) { return label >= 0; });
+    return In(micro_batch).Load(batch);
   }
 
   absl::Status Forward(const LayerContext& context, int unit, const ModelParameters& parameters,
                        MicroBatch& micro_batch) const override {
-    auto& m = static_cast<TransformerMicroBatch&>(micro_batch);
-    const TransformerPass pass = PassOf(context, parameters, m);
-    if (unit == 0) {
-      m.clock = {.clock = context.clock, .first_example = context.first_example};
-      m.loss_scale = context.loss_scale;
-      m.sums = {};
-      m.memory.Prepare(pass.context);
-    }
-    m.handed_on = units_.Forward(pass, unit, m.handed_on);
-    return m.TakeResults();
+    TransformerMicroBatch& m = In(micro_batch);
+    if (unit == 0) m.Begin(context);
+    return m.Run({UnitCall::Kind::kForward, unit},
+                 [this, context, unit, parameters, &m](const ResidualStream& in) {
+                   return units_.Forward(PassOf(context, parameters, m), unit, in);
+                 });
   }
 
   absl::Status RunLastUnit(const LayerContext& context, const ModelParameters& parameters,
                            GradientSpans gradients, MicroBatch& micro_batch) const override {
-    auto& m = static_cast<TransformerMicroBatch&>(micro_batch);
-    m.handed_on = units_.RunLastUnit(PassOf(context, parameters, m), m.handed_on, gradients);
-    return m.TakeResults();
+    TransformerMicroBatch& m = In(micro_batch);
+    return m.Run({UnitCall::Kind::kLastUnit, shape_.units() - 1, context.gradients},
+                 [this, context, parameters, gradients, &m](const ResidualStream& in) {
+                   return units_.RunLastUnit(PassOf(context, parameters, m), in, gradients);
+                 });
   }
 
   absl::Status Backward(const LayerContext& context, int unit, const ModelParameters& parameters,
                         GradientSpans gradients, MicroBatch& micro_batch) const override {
-    auto& m = static_cast<TransformerMicroBatch&>(micro_batch);
-    m.handed_on = units_.Backward(PassOf(context, parameters, m), unit, gradients);
-    return m.TakeResults();
+    TransformerMicroBatch& m = In(micro_batch);
+    return m.Run({UnitCall::Kind::kBackward, unit, context.gradients},
+                 [this, context, unit, parameters, gradients, &m](const ResidualStream&) {
+                   return units_.Backward(PassOf(context, parameters, m), unit, gradients);
+                 });
   }
 
   absl::Status BackwardInput(const LayerContext& context, int unit,
                              const ModelParameters& parameters, GradientSpans gradients,
                              MicroBatch& micro_batch) const override {
-    auto& m = static_cast<TransformerMicroBatch&>(micro_batch);
-    m.handed_on = units_.BackwardInput(PassOf(context, parameters, m), unit, gradients);
-    return m.TakeResults();
+    TransformerMicroBatch& m = In(micro_batch);
+    return m.Run({UnitCall::Kind::kBackwardInput, unit, context.gradients},
+                 [this, context, unit, parameters, gradients, &m](const ResidualStream&) {
+                   return units_.BackwardInput(PassOf(context, parameters, m), unit, gradients);
+                 });
   }
 
   absl::Status BackwardWeights(const LayerContext& context, int unit, GradientSpans gradients,
                                MicroBatch& micro_batch) const override {
-    auto& m = static_cast<TransformerMicroBatch&>(micro_batch);
-    units_.BackwardWeights(PassOf(context, {}, m), unit, gradients);
-    return m.TakeResults();
+    TransformerMicroBatch& m = In(micro_batch);
+    return m.Run({UnitCall::Kind::kBackwardWeights, unit, context.gradients},
+                 [this, context, unit, gradients, &m](const ResidualStream& in) {
+                   units_.BackwardWeights(PassOf(context, {}, m), unit, gradients);
+                   return in;
+                 });
+  }
+
+  absl::Status TakeResults(MicroBatch& micro_batch) const override {
+    return In(micro_batch).TakeResults();
   }
 
  private:
@@ -141,21 +111,26 @@ class Transformer final : public Model {
     return matrices;
   }
 
+  static TransformerMicroBatch& In(MicroBatch& micro_batch) {
+    return static_cast<TransformerMicroBatch&>(micro_batch);
+  }
+
   TransformerPass PassOf(const LayerContext& context, const ModelParameters& parameters,
                          TransformerMicroBatch& m) const {
-    return {.context = {.ops = m.ops,
+    const PassMemory memory = m.memory();
+    return {.context = {.ops = memory.ops,
                         .type = type_,
-                        .rows = m.rows,
+                        .rows = memory.rows,
                         .pass = context.pass,
                         .seed = context.seed,
-                        .clock = &m.clock,
-                        .loss_scale = &m.loss_scale,
+                        .clock = memory.clock,
+                        .loss_scale = memory.loss_scale,
                         .gradients = context.gradients,
                         .split_backward = m.split_backward},
             .parameters = parameters,
-            .tokens = {.tokens = m.tokens.data()},
-            .loss = {.labels = m.labels.data(), .sums = &m.sums},
-            .arrays = m.memory.arrays()};
+            .tokens = memory.tokens,
+            .loss = memory.loss,
+            .arrays = memory.arrays};
   }
 
   // Whole sequences of at most `context` tokens, with a label in [-1, V) each.
@@ -191,8 +166,7 @@ class Transformer final : public Model {
 
   const TransformerShape shape_;
   const DType type_;
-  const Recompute recompute_;
-  const std::vector<float> rotary_table_;
+  const std::unique_ptr<const TransformerBackend> backend_;
   const TransformerUnits units_;
   ModelDescription description_;  // const after construction
 };
@@ -210,6 +184,12 @@ DType ComputeType(const v1::ComputeSpec& compute) {
 
 }  // namespace
 
+std::unique_ptr<const Model> MakeTransformer(const TransformerShape& shape, DType type,
+                                             Recompute recompute,
+                                             std::unique_ptr<const TransformerBackend> backend) {
+  return std::make_unique<Transformer>(shape, type, recompute, std::move(backend));
+}
+
 absl::StatusOr<std::unique_ptr<const Model>> CreateTransformer(const v1::TransformerSpec& spec,
                                                                const v1::ComputeSpec& compute,
                                                                const DatasetInfo& data) {
@@ -224,7 +204,10 @@ absl::StatusOr<std::unique_ptr<const Model>> CreateTransformer(const v1::Transfo
         "model.transformer.context is ", shape.context, ", but the data was opened with ",
         data.context, " tokens a sequence; open it with RequiredContext of the model."));
   }
-  return std::make_unique<Transformer>(shape, ComputeType(compute), ResolveRecompute(compute));
+  const DType type = ComputeType(compute);
+  const Recompute recompute = ResolveRecompute(compute);
+  return MakeTransformer(shape, type, recompute,
+                         std::make_unique<HostBackend>(shape, type, recompute));
 }
 
 }  // namespace muster

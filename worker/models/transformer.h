@@ -4,8 +4,12 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "common/compute/activation_layout.h"
+#include "common/tensor/dtype.h"
 #include "worker/data/dataset.h"
 #include "worker/nn/model.h"
+#include "worker/nn/transformer/transformer_backend.h"
+#include "worker/nn/transformer/transformer_shape.h"
 
 namespace muster {
 
@@ -21,6 +25,12 @@ class TransformerSpec;
 absl::StatusOr<std::unique_ptr<const Model>> CreateTransformer(const v1::TransformerSpec& spec,
                                                                const v1::ComputeSpec& compute,
                                                                const DatasetInfo& data);
+
+// Returns the same of a shape, computed in `type` (f32, bf16 or f16) by `backend`, which is made
+// for them.
+std::unique_ptr<const Model> MakeTransformer(const TransformerShape& shape, DType type,
+                                             Recompute recompute,
+                                             std::unique_ptr<const TransformerBackend> backend);
 
 }  // namespace muster
 

@@ -60,7 +60,8 @@ class MicroBatch {
   std::vector<int32_t> labels;
   // What the unit that ran last hands to its neighbour: forward its output; backward, RunLastUnit
   // included, the gradients with regard to its input. Lies in this micro-batch's memory. Models
-  // whose units find everything in the micro-batch itself (all but transformers) leave it empty.
+  // whose units find everything in the micro-batch itself (all but transformers on processors)
+  // leave it empty.
   ResidualStream handed_on;
   // Set before Load: backward will be BackwardInput and BackwardWeights, and what the latter reads
   // has to stay.
@@ -90,6 +91,10 @@ class Model {
   virtual absl::Status Forward(const LayerContext& context, int unit,
                                const ModelParameters& parameters,
                                MicroBatch& micro_batch) const = 0;
+
+  // Waits for the results of the passes over `micro_batch` since they were last taken, and leaves
+  // their sums there. Only models on devices need it; the others have results after the last unit.
+  virtual absl::Status TakeResults(MicroBatch& micro_batch) const { return absl::OkStatus(); }
 
   // Runs the last unit in training: forward with loss and results, and backward, as one action, so
   // that a model need keep only a part of the unit's outputs at a time. Leaves gradients as

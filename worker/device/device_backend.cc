@@ -1,0 +1,72 @@
+#include "worker/device/device_backend.h"
+
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "common/kernels/device/device_cross_entropy.h"
+
+namespace muster {
+namespace {
+
+uint64_t NameOf(const UnitCall& call) {
+  return static_cast<uint64_t>(call.unit) << 4 | static_cast<uint64_t>(call.kind) << 1 |
+         (call.gradients == Accumulation::kAdd ? 1 : 0);
+}
+
+class DeviceMicroBatch final : public TransformerMicroBatch {
+ public:
+  explicit DeviceMicroBatch(DevicePasses& passes) : passes_(passes) {}
+
+  absl::Status Load(const Batch& batch) override {
+    MUSTER_ASSIGN_OR_RETURN(rows_, passes_.Take(batch));
+    return absl::OkStatus();
+  }
+
+  void Begin(const LayerContext& context) override {
+    pass_ = context.pass;
+    passes_.Begin(
+        rows_, {.clock = {context.clock, context.first_example}, .loss_scale = context.loss_scale},
+        pass_);
+  }
+
+  PassMemory memory() override {
+    const DevicePassMemory& memory = passes_.memory();
+    const DeviceBatchArrays& batch = memory.batch;
+    return {.ops = passes_.ops(),
+            .rows = rows_,
+            .tokens = {.tokens = batch.tokens, .order = batch.token_order},
+            .loss = {.labels = batch.labels, .sums = passes_.sums(pass_)},
+            .clock = &batch.record->clock,
+            .loss_scale = &batch.record->loss_scale,
+            .arrays = memory.arrays};
+  }
+
+  absl::Status Run(const UnitCall& call, Body body) override {
+    passes_.Run(NameOf(call), std::move(body));
+    if (call.unit == 0 && call.kind != UnitCall::Kind::kForward) passes_.stream();
+    return passes_.status();
+  }
+
+  absl::Status TakeResults() override {
+    DeviceHeadSums sums;
+    DeviceStream& stream = passes_.stream();
+    stream.CopyToHost(&sums, passes_.sums(pass_), sizeof(sums));
+    MUSTER_RETURN_IF_ERROR(stream.Synchronize());
+    loss_sum = sums.loss;
+    correct = static_cast<int64_t>(sums.correct);
+    return absl::OkStatus();
+  }
+
+ private:
+  DevicePasses& passes_;
+  TokenRows rows_;
+  Pass pass_ = Pass::kTraining;
+};
+
+}  // namespace
+
+std::unique_ptr<TransformerMicroBatch> DeviceBackend::NewMicroBatch() const {
+  return std::make_unique<DeviceMicroBatch>(passes_);
+}
+
+}  // namespace muster

@@ -1,0 +1,29 @@
+#ifndef MUSTER_WORKER_DEVICE_DEVICE_BACKEND_H_
+#define MUSTER_WORKER_DEVICE_DEVICE_BACKEND_H_
+
+#include <memory>
+
+#include "worker/device/device_passes.h"
+#include "worker/nn/transformer/transformer_backend.h"
+
+namespace muster {
+
+// A device, for a transformer model. Calls of a pass of training become graphs: the last of
+// backward queues what was put off, as everything else does that uses DevicePasses::stream().
+// Micro-batches share one memory, so a pass over one ends what was left of another. Parameters and
+// gradients lie in device memory, and never move. Used by one thread.
+class DeviceBackend final : public TransformerBackend {
+ public:
+  // `passes` outlives this and what it makes.
+  explicit DeviceBackend(DevicePasses& passes) : passes_(passes) {}
+
+  const float* rotary_table() const override { return passes_.memory().rotary; }
+  std::unique_ptr<TransformerMicroBatch> NewMicroBatch() const override;
+
+ private:
+  DevicePasses& passes_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_DEVICE_DEVICE_BACKEND_H_

@@ -1,0 +1,84 @@
+#include "worker/device/device_passes.h"
+
+#include "common/base/status_macros.h"
+#include "common/kernels/device/device_cross_entropy.h"
+#include "common/kernels/transformer/rotary.h"
+#include "worker/device/await_device_memory.h"
+
+namespace muster {
+
+absl::StatusOr<std::unique_ptr<DevicePasses>> DevicePasses::Create(
+    const TransformerShape& shape, const DeviceComputeOptions& options,
+    const DeviceExtents& extents) {
+  std::unique_ptr<DevicePasses> passes(new DevicePasses(options.rows()));
+  const size_t bytes = PlanDevicePasses(extents, nullptr).bytes.total;
+  MUSTER_ASSIGN_OR_RETURN(passes->buffer_, AllocateDeviceMemory(bytes));
+  const DevicePassMemory& memory = passes->memory_ =
+      PlanDevicePasses(extents, passes->buffer_.data());
+  MUSTER_ASSIGN_OR_RETURN(passes->stream_, DeviceStream::Create());
+  passes->stream_->Fill(passes->buffer_.data(), 0, bytes);
+  MUSTER_ASSIGN_OR_RETURN(passes->batches_,
+                          DeviceBatches::Create(shape, options.rows(), memory.batch));
+  DeviceMatmulOptions matmul;
+  matmul.workspace = memory.scratch.workspace;
+  matmul.workspace_bytes = options.workspace_bytes;
+  MUSTER_ASSIGN_OR_RETURN(passes->matmul_, MakeDeviceMatmul(matmul));
+  passes->ops_ = std::make_unique<DeviceOps>(
+      DeviceOpsOptions{.scratch = memory.scratch.ops,
+                       .scratch_bytes = memory.scratch.ops_bytes,
+                       .gelu = options.fuse_gelu ? DeviceOpsOptions::Gelu::kFused
+                                                 : DeviceOpsOptions::Gelu::kApart},
+      *passes->stream_, *passes->matmul_);
+  passes->recorder_ = std::make_unique<DeviceRecorder>(*passes->stream_, *passes->ops_);
+  MUSTER_RETURN_IF_ERROR(passes->UploadRotaryTable(shape));
+  return passes;
+}
+
+void DevicePasses::Stop() {
+  // Where Create failed, there is less.
+  if (recorder_ != nullptr) recorder_->GiveUp();
+  if (stream_ != nullptr) stream_->Synchronize().IgnoreError();
+}
+
+absl::Status DevicePasses::UploadRotaryTable(const TransformerShape& shape) {
+  if (memory_.rotary == nullptr) return stream_->Synchronize();
+  std::vector<float> table(shape.context * shape.head_dim());
+  FillRotaryTable(shape.context, shape.head_dim(), shape.rotary_base, table.data());
+  stream_->CopyToDevice(memory_.rotary, table.data(), table.size() * sizeof(float));
+  return stream_->Synchronize();
+}
+
+void DevicePasses::Begin(const TokenRows& rows, const DeviceBatchRecord& record, Pass pass) {
+  DeviceStream& after = stream();
+  if (rows.sequences > 0) batches_->Copy(after, record);
+  if (pass == Pass::kEvaluation) after.Fill(sums(pass), 0, sizeof(DeviceHeadSums));
+  if (rows.sequences > 0 && pass == Pass::kTraining) {
+    recorder_->Begin(rows);
+  } else {
+    recorder_->BeginUnrecorded();
+  }
+}
+
+absl::Status DevicePasses::WarmUp(absl::FunctionRef<absl::Status(const Batch&)> run) {
+  // Graphs of steps before keep the algorithms of then, and would capture what is measured.
+  MUSTER_RETURN_IF_ERROR(stream().Synchronize());
+  recorder_->Forget();
+  Batch batch;
+  batch.examples = most_.sequences;
+  batch.tokens.assign(most_.count(), 0);
+  batch.labels.assign(most_.count(), 0);
+  bool fused = false;
+  do {
+    // Where a fused product proves impossible, what takes its place is measured, too.
+    fused = ops_->fuses_gelu();
+    matmul_->StartMeasuring();
+    const absl::Status status = run(batch);
+    recorder_->Queue();
+    matmul_->StopMeasuring();
+    MUSTER_RETURN_IF_ERROR(status);
+  } while (ops_->fuses_gelu() != fused);
+  MUSTER_RETURN_IF_ERROR(run(batch));
+  return stream().Synchronize();
+}
+
+}  // namespace muster

@@ -1,0 +1,97 @@
+#ifndef MUSTER_WORKER_DEVICE_DEVICE_PASSES_H_
+#define MUSTER_WORKER_DEVICE_DEVICE_PASSES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/pass.h"
+#include "common/compute/device_ops.h"
+#include "common/device/device.h"
+#include "common/device/matmul/device_matmul.h"
+#include "common/plan/device_memory_layout.h"
+#include "worker/data/batch.h"
+#include "worker/device/device_batches.h"
+#include "worker/device/device_options.h"
+#include "worker/device/device_recorder.h"
+#include "worker/nn/transformer/transformer_arrays.h"
+#include "worker/nn/transformer/transformer_shape.h"
+
+namespace muster {
+
+// The part of a device that runs passes over a transformer's micro-batches: its stream, operations,
+// graphs, and the memory of activations, of one micro-batch at a time. The host only queues:
+// batches are staged in pinned memory, and sums stay on the device. Allocates nothing after Create.
+// Used by one thread, whose device is open (OpenDevice).
+class DevicePasses {
+ public:
+  // Allocates everything, as DeviceExtentsOf says. DeviceFaultError: others have taken the memory
+  // meanwhile; otherwise the device's errors.
+  static absl::StatusOr<std::unique_ptr<DevicePasses>> Create(const TransformerShape& shape,
+                                                              const DeviceComputeOptions& options,
+                                                              const DeviceExtents& extents);
+  ~DevicePasses() { Stop(); }
+
+  // Gives up what was put off, and waits for the device.
+  void Stop();
+
+  // Returns the stream. What is queued on it comes after all that passes have been called with.
+  DeviceStream& stream() {
+    recorder_->Queue();
+    return *stream_;
+  }
+  DeviceOps& ops() { return *ops_; }
+  const DevicePassMemory& memory() const { return memory_; }
+
+  // Takes the next batch, which fits the model; returns its rows. Waits where it is four batches
+  // ahead of the device. InvalidArgument: it does not fit the memory; says what.
+  absl::StatusOr<TokenRows> Take(const Batch& batch) { return batches_->Take(batch); }
+
+  // Begins a pass over the batch that was taken last: queues its copy to memory().batch.
+  void Begin(const TokenRows& rows, const DeviceBatchRecord& record, Pass pass);
+
+  // Queues the pass's next call, now or, as part of a graph, before stream() returns
+  // (DeviceRecorder::Add).
+  void Run(uint64_t name, DeviceRecorder::Call call) { recorder_->Add(name, std::move(call)); }
+
+  // Returns the status of what has been queued. Does not queue what was put off.
+  absl::Status status() const { return stream_->status(); }
+
+  // Returns the sums that passes of this kind add to; an evaluation's begin at 0.
+  DeviceHeadSums* sums(Pass pass) const {
+    return pass == Pass::kTraining ? memory_.sums : memory_.evaluation_sums;
+  }
+
+  // Measures which algorithm each matrix product of the largest micro-batch runs by, and captures
+  // its graphs: `run` trains one micro-batch, which it is given. Without it both happens in the
+  // first steps (where nothing is measured).
+  absl::Status WarmUp(absl::FunctionRef<absl::Status(const Batch&)> run);
+
+  std::vector<MatmulChoice> products() const { return matmul_->Choices(); }
+  // Extents of micro-batches whose graphs were captured: those that came twice, of the first few.
+  size_t extents_with_graphs() const { return recorder_->extents_with_graphs(); }
+
+ private:
+  explicit DevicePasses(const TokenRows& most) : most_(most) {}
+
+  absl::Status UploadRotaryTable(const TransformerShape& shape);
+
+  const TokenRows most_;
+  // Buffers go last: streams wait for the work queued when they go.
+  DeviceBuffer buffer_;
+  DevicePassMemory memory_;
+  std::unique_ptr<DeviceStream> stream_;
+  std::unique_ptr<DeviceBatches> batches_;
+  std::unique_ptr<DeviceMatmul> matmul_;
+  std::unique_ptr<DeviceOps> ops_;
+  std::unique_ptr<DeviceRecorder> recorder_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_DEVICE_DEVICE_PASSES_H_

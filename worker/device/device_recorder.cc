@@ -1,0 +1,80 @@
+#include "worker/device/device_recorder.h"
+
+#include <algorithm>
+
+#include "absl/status/statusor.h"
+
+namespace muster {
+namespace {
+
+constexpr size_t kMostExtentsWithGraphs = 8;
+
+}  // namespace
+
+void DeviceRecorder::Begin(const TokenRows& rows) {
+  const std::pair<int64_t, int64_t> extents = {rows.sequences, rows.length};
+  auto found = extents_.find(extents);
+  if (found == extents_.end() && extents_.size() < kMostExtentsWithGraphs) {
+    found = extents_.emplace(extents, Segments()).first;
+  }
+  BeginUnrecorded();
+  if (found != extents_.end()) segments_ = &found->second;
+}
+
+void DeviceRecorder::BeginUnrecorded() {
+  segments_ = nullptr;
+  handed_on_ = {};
+}
+
+void DeviceRecorder::Add(uint64_t name, Call call) {
+  if (segments_ == nullptr) {
+    handed_on_ = call(handed_on_);
+    return;
+  }
+  names_.push_back(name);
+  calls_.push_back(std::move(call));
+}
+
+ResidualStream DeviceRecorder::QueueCalls() {
+  ResidualStream handed_on = handed_on_;
+  for (const Call& call : calls_) handed_on = call(handed_on);
+  return handed_on;
+}
+
+void DeviceRecorder::Queue() {
+  if (calls_.empty()) return;
+  Segment& segment = (*segments_)[names_];
+  if (!segment.ran) {
+    const bool fused = ops_.fuses_gelu();
+    segment.out = QueueCalls();
+    // Where a fused product proved impossible, what takes its place has not run yet.
+    segment.ran = ops_.fuses_gelu() == fused;
+  } else {
+    if (segment.graph == nullptr) {
+      absl::StatusOr<std::unique_ptr<DeviceGraph>> graph =
+          DeviceGraph::Capture(stream_, [this, &segment] {
+            segment.out = QueueCalls();
+            return absl::OkStatus();
+          });
+      stream_.Fail(graph.status());
+      if (graph.ok()) segment.graph = *std::move(graph);
+    }
+    if (segment.graph != nullptr) segment.graph->Launch(stream_);
+  }
+  handed_on_ = segment.out;
+  GiveUp();
+}
+
+void DeviceRecorder::GiveUp() {
+  names_.clear();
+  calls_.clear();
+}
+
+size_t DeviceRecorder::extents_with_graphs() const {
+  return std::count_if(extents_.begin(), extents_.end(), [](const auto& entry) {
+    return std::any_of(entry.second.begin(), entry.second.end(),
+                       [](const auto& segment) { return segment.second.graph != nullptr; });
+  });
+}
+
+}  // namespace muster

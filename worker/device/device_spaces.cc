@@ -1,0 +1,79 @@
+#include "worker/device/device_spaces.h"
+
+#include "common/base/status_macros.h"
+#include "common/kernels/device/device_arrays.h"
+#include "common/partition/initial_values.h"
+#include "worker/device/await_device_memory.h"
+
+namespace muster {
+
+absl::StatusOr<std::unique_ptr<DeviceSpaces>> DeviceSpaces::Create(
+    DeviceParameters parameters, const DeviceComputeOptions& options, const DeviceExtents& extents,
+    DeviceStream& stream) {
+  std::unique_ptr<DeviceSpaces> spaces(new DeviceSpaces(std::move(parameters), options.type));
+  const size_t bytes = PlanDeviceState(extents, nullptr).bytes.total;
+  MUSTER_ASSIGN_OR_RETURN(spaces->buffer_, AllocateDeviceMemory(bytes));
+  stream.Fill(spaces->buffer_.data(), 0, bytes);
+  const DeviceState& state = spaces->state_ = PlanDeviceState(extents, spaces->buffer_.data());
+  const size_t tensors = spaces->places_.tensors().specs.size();
+  for (int t = 0; t < static_cast<int>(tensors); ++t) {
+    const uint64_t offset = spaces->places_.offset(t);
+    const size_t elements = spaces->places_.elements_of(t);
+    spaces->weights_.emplace_back(state.weights + offset, elements);
+    spaces->gradients_.emplace_back(state.gradients + offset, elements);
+    if (state.rounded == nullptr) continue;
+    spaces->rounded_.push_back(static_cast<const std::byte*>(state.rounded) +
+                               offset * SizeOf(options.type));
+  }
+  MUSTER_RETURN_IF_ERROR(stream.Synchronize());
+  return spaces;
+}
+
+float* DeviceSpaces::SpaceOf(DeviceSpace space) const {
+  switch (space) {
+    case DeviceSpace::kWeights:
+      return state_.weights;
+    case DeviceSpace::kGradients:
+      return state_.gradients;
+    case DeviceSpace::kFirstMoments:
+      return state_.m;
+    case DeviceSpace::kSecondMoments:
+      return state_.v;
+  }
+  return nullptr;
+}
+
+absl::Status DeviceSpaces::Read(DeviceStream& stream, DeviceSpace space, int tensor,
+                                absl::Span<float> values) {
+  stream.CopyToHost(values.data(), SpaceOf(space) + places_.offset(tensor),
+                    values.size() * sizeof(float));
+  return stream.Synchronize();
+}
+
+absl::Status DeviceSpaces::Write(DeviceStream& stream, DeviceSpace space, int tensor,
+                                 absl::Span<const float> values) {
+  stream.CopyToDevice(SpaceOf(space) + places_.offset(tensor), values.data(),
+                      values.size() * sizeof(float));
+  if (space == DeviceSpace::kWeights) Round(stream, places_.offset(tensor), values.size());
+  return stream.Synchronize();
+}
+
+void DeviceSpaces::Round(DeviceStream& stream, uint64_t begin, uint64_t count) {
+  if (state_.rounded == nullptr) return;
+  DeviceConvert(stream, static_cast<int64_t>(count), DType::kF32, state_.weights + begin, type_,
+                static_cast<std::byte*>(state_.rounded) + begin * SizeOf(type_));
+}
+
+absl::Status DeviceSpaces::WriteInitialValues(DeviceStream& stream, uint64_t seed) {
+  std::vector<float> values;
+  const std::vector<TensorSpec>& specs = places_.tensors().specs;
+  for (size_t t = 0; t < specs.size(); ++t) {
+    if (!specs[t].tied_to.empty()) continue;
+    values.resize(specs[t].elements());
+    InitialValues(specs[t], seed, 0, absl::MakeSpan(values));
+    MUSTER_RETURN_IF_ERROR(Write(stream, DeviceSpace::kWeights, static_cast<int>(t), values));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace muster

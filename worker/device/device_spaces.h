@@ -1,0 +1,71 @@
+#ifndef MUSTER_WORKER_DEVICE_DEVICE_SPACES_H_
+#define MUSTER_WORKER_DEVICE_DEVICE_SPACES_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/device/device.h"
+#include "common/plan/device_memory_layout.h"
+#include "common/tensor/dtype.h"
+#include "worker/device/device_options.h"
+#include "worker/device/device_parameters.h"
+#include "worker/nn/layer.h"
+#include "worker/nn/model_parameters.h"
+
+namespace muster {
+
+enum class DeviceSpace { kWeights, kGradients, kFirstMoments, kSecondMoments };
+
+// The flat spaces of a transformer's parameters on a device: weights, which have copies in 16 bits
+// where these are computed with, gradients and, where the optimizer is here, Adam's moments. All
+// are 0 at first. Used by one thread, by way of one stream.
+class DeviceSpaces {
+ public:
+  // DeviceFaultError: others have taken the memory meanwhile; otherwise the device's errors.
+  static absl::StatusOr<std::unique_ptr<DeviceSpaces>> Create(DeviceParameters parameters,
+                                                              const DeviceComputeOptions& options,
+                                                              const DeviceExtents& extents,
+                                                              DeviceStream& stream);
+
+  const DeviceParameters& places() const { return places_; }
+  const DeviceState& state() const { return state_; }
+
+  // By tensor. The addresses never change.
+  ModelParameters parameters() const { return {weights_, rounded_}; }
+  GradientSpans gradients() const { return gradients_; }
+
+  // Copy one tensor's values, [elements], to or from the host, and wait for the device. Weights are
+  // rounded, too. REQUIRES: a tensor that is not tied.
+  absl::Status Read(DeviceStream& stream, DeviceSpace space, int tensor, absl::Span<float> values);
+  absl::Status Write(DeviceStream& stream, DeviceSpace space, int tensor,
+                     absl::Span<const float> values);
+
+  // Queues the copies in 16 bits of elements [begin, begin + count).
+  void Round(DeviceStream& stream, uint64_t begin, uint64_t count);
+
+  // Writes the weights that every worker and server begins with for this seed. Waits.
+  absl::Status WriteInitialValues(DeviceStream& stream, uint64_t seed);
+
+ private:
+  DeviceSpaces(DeviceParameters places, DType type) : places_(std::move(places)), type_(type) {}
+
+  float* SpaceOf(DeviceSpace space) const;
+
+  const DeviceParameters places_;
+  const DType type_;
+  DeviceBuffer buffer_;
+  DeviceState state_;
+  // By tensor; none rounded in f32.
+  std::vector<absl::Span<const float>> weights_;
+  std::vector<const void*> rounded_;
+  std::vector<absl::Span<float>> gradients_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_DEVICE_DEVICE_SPACES_H_

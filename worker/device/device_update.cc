@@ -1,0 +1,173 @@
+#include "worker/device/device_update.h"
+
+#include <new>
+
+#include "common/base/status_macros.h"
+#include "common/kernels/device/device_arrays.h"
+#include "worker/strategy/bucket_plan.h"
+
+namespace muster {
+
+// What the host and the device tell one another once a step.
+struct DeviceUpdate::Pinned {
+  // With weight decay, and without.
+  DeviceAdamStep adam[2];
+  float loss_scale = 1;
+  DeviceHeadSums sums;
+  GradientControl control;
+};
+
+DeviceUpdate::DeviceUpdate(const DeviceTrainerOptions& options, DevicePasses& passes,
+                           DeviceSpaces& spaces, Communicator* communicator)
+    : options_(options), passes_(passes), spaces_(spaces), communicator_(communicator) {}
+
+absl::StatusOr<std::unique_ptr<DeviceUpdate>> DeviceUpdate::Create(
+    const DeviceTrainerOptions& options, DevicePasses& passes, DeviceSpaces& spaces,
+    Communicator* communicator) {
+  std::unique_ptr<DeviceUpdate> update(new DeviceUpdate(options, passes, spaces, communicator));
+  MUSTER_ASSIGN_OR_RETURN(update->pinned_,
+                          DeviceBuffer::Allocate(MemoryPlace::kPinnedHost, sizeof(Pinned)));
+  new (update->pinned_.data()) Pinned();
+  if (communicator == nullptr) return update;
+  const DeviceParameters& places = spaces.places();
+  MUSTER_ASSIGN_OR_RETURN(
+      update->reducer_,
+      DeviceGradientReducer::Create(
+          *communicator, MakeBucketPlan(places.layout(), places.padded(), options.buckets),
+          {spaces.state().gradients, passes.memory().sums}, options.timeout));
+  return update;
+}
+
+DeviceUpdate::~DeviceUpdate() {
+  reducer_ = nullptr;
+  passes_.Stop();
+}
+
+CollectiveTraffic DeviceUpdate::sums_traffic() const {
+  return reducer_ != nullptr ? reducer_->sums_traffic() : CollectiveTraffic();
+}
+
+absl::Status DeviceUpdate::Begin(float loss_scale) {
+  DeviceStream& stream = passes_.stream();
+  const DeviceState& state = spaces_.state();
+  pinned().loss_scale = loss_scale;
+  stream.CopyToDevice(state.loss_scale, &pinned().loss_scale, sizeof(float));
+  stream.Fill(state.gradients, 0, spaces_.places().elements() * sizeof(float));
+  stream.Fill(passes_.memory().sums, 0, sizeof(DeviceHeadSums));
+  return stream.status();
+}
+
+void DeviceUpdate::UnitReady(int unit) {
+  if (reducer_ == nullptr || !reducer_->Starts(unit)) return;
+  DeviceStream& stream = passes_.stream();
+  // Nothing of a pass that failed leaves.
+  if (stream.status().ok()) reducer_->UnitReady(stream, unit);
+}
+
+void DeviceUpdate::QueueDecision(DeviceStream& stream) {
+  const DeviceState& state = spaces_.state();
+  const DeviceHeadSums* sums = passes_.memory().sums;
+  DeviceSumOfSquares(stream, static_cast<int64_t>(spaces_.places().elements()), state.gradients,
+                     Accumulation::kWrite, state.squares, state.squares_scratch);
+  DeviceDecideStep(stream, options_.clip, state.squares, sums, state.loss_scale, state.control);
+  stream.CopyToHost(&pinned().sums, sums, sizeof(DeviceHeadSums));
+  stream.CopyToHost(&pinned().control, state.control, sizeof(GradientControl));
+}
+
+void DeviceUpdate::QueueOptimizer(DeviceStream& stream) {
+  const DeviceState& state = spaces_.state();
+  stream.CopyToDevice(state.adam, pinned().adam, sizeof(Pinned::adam));
+  const DType type = options_.compute.type;
+  for (const DeviceParameters::GroupStretch& stretch : spaces_.places().group_stretches()) {
+    DeviceAdamArrays arrays;
+    arrays.gradient = state.gradients + stretch.begin;
+    arrays.weights = state.weights + stretch.begin;
+    arrays.m = state.m + stretch.begin;
+    arrays.v = state.v + stretch.begin;
+    if (state.rounded != nullptr) {
+      arrays.rounded_type = type;
+      arrays.rounded = static_cast<std::byte*>(state.rounded) + stretch.begin * SizeOf(type);
+    }
+    DeviceAdam(stream, static_cast<int64_t>(stretch.end - stretch.begin),
+               state.adam + (stretch.weight_decay ? 0 : 1), state.control, arrays);
+  }
+}
+
+absl::Status DeviceUpdate::QueueBoth(DeviceStream& stream) {
+  const auto queue = [this, &stream] {
+    QueueDecision(stream);
+    QueueOptimizer(stream);
+    return absl::OkStatus();
+  };
+  if (!ran_) {
+    ran_ = true;
+    return queue();
+  }
+  if (graph_ == nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(graph_, DeviceGraph::Capture(stream, queue));
+  }
+  graph_->Launch(stream);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DeviceUpdateResult> DeviceUpdate::Await(DeviceStream& stream) {
+  MUSTER_RETURN_IF_ERROR(stream.Synchronize());
+  const Pinned& results = pinned();
+  return DeviceUpdateResult{.sums = results.sums,
+                            .gradient_norm = results.control.norm,
+                            .skipped = results.control.skip != 0};
+}
+
+absl::StatusOr<DeviceUpdateResult> DeviceUpdate::Run(float learning_rate, uint64_t step) {
+  DeviceStream& stream = passes_.stream();
+  MUSTER_RETURN_IF_ERROR(stream.status());
+  if (reducer_ != nullptr) MUSTER_RETURN_IF_ERROR(reducer_->Finish(stream));
+  // Of the step before nothing reads them any more.
+  AdamOptions vectors = options_.optimizer;
+  vectors.weight_decay = 0;
+  pinned().adam[0] = AdamStepOf(options_.optimizer, learning_rate, step);
+  pinned().adam[1] = AdamStepOf(vectors, learning_rate, step);
+  MUSTER_RETURN_IF_ERROR(QueueBoth(stream));
+  return Await(stream);
+}
+
+absl::StatusOr<DeviceUpdateResult> DeviceUpdate::RunWithoutWeights() {
+  DeviceStream& stream = passes_.stream();
+  QueueDecision(stream);
+  return Await(stream);
+}
+
+absl::Status DeviceUpdate::Broadcast(DType type, void* data, size_t count, int root) {
+  CollectiveCall call;
+  call.kind = Collective::kBroadcast;
+  call.dtype = type;
+  call.in = call.out = data;
+  call.count = count;
+  call.root = root;
+  call.timeout = options_.timeout;
+  call.label = "a replica's state";
+  return communicator_->Run(call);
+}
+
+absl::StatusOr<uint64_t> DeviceUpdate::Share(int root, uint64_t steps) {
+  if (communicator_ == nullptr) return steps;
+  DeviceStream& stream = passes_.stream();
+  const DeviceState& state = spaces_.state();
+  DeviceHeadSums* const sums = passes_.memory().sums;
+  // The count travels in the place of the step's sums.
+  pinned().sums = {static_cast<double>(steps), 0, 0};
+  stream.CopyToDevice(sums, &pinned().sums, sizeof(DeviceHeadSums));
+  MUSTER_RETURN_IF_ERROR(stream.Synchronize());
+  const uint64_t elements = spaces_.places().elements();
+  for (float* space : {state.weights, state.m, state.v}) {
+    MUSTER_RETURN_IF_ERROR(Broadcast(DType::kF32, space, elements, root));
+  }
+  MUSTER_RETURN_IF_ERROR(
+      Broadcast(DType::kF64, sums, sizeof(DeviceHeadSums) / sizeof(double), root));
+  spaces_.Round(stream, 0, elements);
+  stream.CopyToHost(&pinned().sums, sums, sizeof(DeviceHeadSums));
+  MUSTER_RETURN_IF_ERROR(stream.Synchronize());
+  return static_cast<uint64_t>(pinned().sums.loss);
+}
+
+}  // namespace muster

@@ -1,0 +1,81 @@
+#include "worker/nn/transformer/host_backend.h"
+
+#include <cstdint>
+
+#include "common/compute/host_ops.h"
+#include "common/kernels/transformer/rotary.h"
+#include "worker/nn/transformer/transformer_memory.h"
+
+namespace muster {
+namespace {
+
+// Returns the table of rotary positions; empty where the shape has none.
+std::vector<float> RotaryTableOf(const TransformerShape& shape) {
+  if (shape.positions != TransformerShape::Positions::kRotary) return {};
+  std::vector<float> table(shape.context * shape.head_dim());
+  FillRotaryTable(shape.context, shape.head_dim(), shape.rotary_base, table.data());
+  return table;
+}
+
+class HostMicroBatch final : public TransformerMicroBatch {
+ public:
+  HostMicroBatch(const TransformerShape& shape, DType type, Recompute recompute)
+      : memory_(shape, type, recompute) {}
+
+  absl::Status Load(const Batch& batch) override {
+    tokens_ = batch.tokens;
+    rows_ = RowsOf(batch);
+    return absl::OkStatus();
+  }
+
+  void Begin(const LayerContext& context) override {
+    clock_ = {.clock = context.clock, .first_example = context.first_example};
+    loss_scale_ = context.loss_scale;
+    sums_ = {};
+    memory_.Prepare(
+        {.ops = ops_, .rows = rows_, .pass = context.pass, .split_backward = split_backward});
+  }
+
+  PassMemory memory() override {
+    return {.ops = ops_,
+            .rows = rows_,
+            .tokens = {.tokens = tokens_.data()},
+            .loss = {.labels = labels.data(), .sums = &sums_},
+            .clock = &clock_,
+            .loss_scale = &loss_scale_,
+            .arrays = memory_.arrays()};
+  }
+
+  absl::Status Run(const UnitCall&, Body body) override {
+    handed_on = body(handed_on);
+    return TakeResults();
+  }
+
+  absl::Status TakeResults() override {
+    loss_sum = sums_.loss;
+    correct = static_cast<int64_t>(sums_.correct);
+    return ops_.stream().status();
+  }
+
+ private:
+  HostOps ops_;
+  // [B, T].
+  std::vector<int32_t> tokens_;
+  TokenRows rows_;
+  // Of the pass.
+  DropoutClock clock_;
+  float loss_scale_ = 1;
+  DeviceHeadSums sums_;
+  TransformerMemory memory_;
+};
+
+}  // namespace
+
+HostBackend::HostBackend(const TransformerShape& shape, DType type, Recompute recompute)
+    : shape_(shape), type_(type), recompute_(recompute), rotary_table_(RotaryTableOf(shape)) {}
+
+std::unique_ptr<TransformerMicroBatch> HostBackend::NewMicroBatch() const {
+  return std::make_unique<HostMicroBatch>(shape_, type_, recompute_);
+}
+
+}  // namespace muster
