@@ -6,6 +6,7 @@
 #include "common/kernels/device/device_arrays.h"
 #include "common/kernels/device/device_attention.h"
 #include "common/kernels/device/device_cross_entropy.h"
+#include "common/kernels/device/device_dropout.h"
 #include "common/kernels/device/device_embedding.h"
 #include "common/kernels/device/device_norm.h"
 #include "common/kernels/device/device_rotary.h"
@@ -15,13 +16,6 @@ namespace {
 
 // Rows of cuBLASLt's saved inputs of GELU must be so many elements, or a multiple.
 constexpr int64_t kGeluColumns = 8;
-
-DeviceDropout ForKernels(const OpDropout& dropout) {
-  return {.key = dropout.key,
-          .threshold = dropout.threshold,
-          .scale = dropout.scale,
-          .clock = dropout.clock};
-}
 
 MatmulProblem ForwardOf(const Linear& linear, DType out, bool has_bias) {
   return {.in = linear.type,
@@ -93,36 +87,17 @@ void DeviceOps::EmbedBackward(const TokenEmbeddingShape& shape, const EmbeddingT
 }
 
 void DeviceOps::Dropout(const OpDropout& dropout, int64_t examples, int64_t size, float* x) {
-  DeviceDropoutForward(stream_, ForKernels(dropout), examples, size, x, x);
+  DeviceDropoutForward(stream_, dropout, examples, size, x, x);
 }
 
 void DeviceOps::Norm(const NormShape& shape, DType type, const OpNormInputs& in,
                      const OpNormOutputs& out) {
-  DeviceNorm(stream_, shape, type,
-             {.x = in.x,
-              .branch = in.branch,
-              .dropout = in.branch == nullptr ? DeviceDropout() : ForKernels(in.dropout),
-              .rows_per_example = in.rows_per_example,
-              .gain = in.gain,
-              .bias = in.bias},
-             {.sum = out.sum, .out = out.out, .mean = out.mean, .rstd = out.rstd});
+  DeviceNorm(stream_, shape, type, in, out);
 }
 
 void DeviceOps::NormBackward(const NormShape& shape, DType type, const OpNormBackwardInputs& in,
                              const OpNormGradients& gradients) {
-  DeviceNormBackward(stream_, shape, type,
-                     {.sum = in.sum,
-                      .gain = in.gain,
-                      .mean = in.mean,
-                      .rstd = in.rstd,
-                      .dout = in.dout,
-                      .dsum = in.dsum,
-                      .dropout = ForKernels(in.dropout),
-                      .rows_per_example = in.rows_per_example},
-                     {.dx = gradients.dx,
-                      .dbranch = gradients.dbranch,
-                      .gain = gradients.gain,
-                      .bias = gradients.bias},
+  DeviceNormBackward(stream_, shape, type, in, gradients,
                      Scratch(DeviceNormBackwardScratch(shape.rows, shape.width)));
 }
 
@@ -211,38 +186,22 @@ void DeviceOps::RotaryBackward(const RotaryShape& shape, DType type, const float
 }
 
 void DeviceOps::Attention(const AttentionShape& shape, DType type, const AttentionArrays& arrays) {
-  DeviceAttention(stream_, shape, type, arrays.qkv, arrays.out, arrays.logsumexp,
-                  ForKernels(arrays.dropout));
+  DeviceAttention(stream_, shape, type, arrays.qkv, arrays.out, arrays.logsumexp, arrays.dropout);
 }
 
 void DeviceOps::AttentionBackward(const AttentionShape& shape, DType type,
                                   const AttentionGradientArrays& arrays) {
-  DeviceAttentionBackward(stream_, shape, type, arrays.qkv, arrays.out, arrays.logsumexp,
-                          arrays.dout, arrays.dqkv,
-                          Scratch(DeviceAttentionBackwardScratch(shape.B * shape.T, shape.H)),
-                          ForKernels(arrays.dropout));
+  DeviceAttentionBackward(
+      stream_, shape, type, arrays.qkv, arrays.out, arrays.logsumexp, arrays.dout, arrays.dqkv,
+      Scratch(DeviceAttentionBackwardScratch(shape.B * shape.T, shape.H)), arrays.dropout);
 }
 
 void DeviceOps::CrossEntropy(const CrossEntropyShape& shape, DType type,
                              const CrossEntropyArrays& arrays) {
   static_assert(kDeviceLossScratch == 2 * sizeof(float));
   float* const losses = Scratch(2 * shape.rows);
-  DeviceCrossEntropy(
-      stream_,
-      {.rows = shape.rows,
-       .vocabulary = shape.vocabulary,
-       .tokens = shape.tokens,
-       .logits_stride = shape.logits_stride,
-       .gradient_stride = shape.logits_stride * static_cast<int64_t>(sizeof(float) / SizeOf(type))},
-      {.logits_type = DType::kF32,
-       .logits = arrays.logits,
-       .labels = arrays.labels,
-       .gradient_type = type,
-       .gradient = arrays.gradient,
-       .gradient_scale = arrays.gradient_scale,
-       .losses = losses,
-       .correct = reinterpret_cast<int32_t*>(losses + shape.rows),
-       .sums = arrays.sums});
+  DeviceCrossEntropy(stream_, shape, type, arrays, losses,
+                     reinterpret_cast<int32_t*>(losses + shape.rows));
 }
 
 }  // namespace muster

@@ -240,8 +240,8 @@ void HostOps::CrossEntropy(const CrossEntropyShape& shape, DType type,
         shape.logits_stride * kTypesInF32);
     if (arrays.sums == nullptr) return;
     arrays.sums->loss += sums.loss;
-    arrays.sums->tokens += static_cast<double>(sums.tokens);
-    arrays.sums->correct += static_cast<double>(sums.correct);
+    arrays.sums->tokens += sums.tokens;
+    arrays.sums->correct += sums.correct;
   });
 }
 

@@ -4,10 +4,10 @@
 #include <cstdint>
 
 #include "common/base/round_up.h"
-#include "common/compute/op_arrays.h"
 #include "common/compute/stream.h"
 #include "common/kernels/transformer/attention.h"
 #include "common/kernels/transformer/norm.h"
+#include "common/kernels/transformer/op_arrays.h"
 #include "common/kernels/transformer/rotary.h"
 #include "common/kernels/transformer/token_embedding.h"
 #include "common/tensor/dtype.h"

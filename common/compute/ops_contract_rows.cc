@@ -240,7 +240,7 @@ TEST_P(OpsContractTest, CrossEntropy) {
                                           made.has_scale ? scale : 1, gradient.As<T>(), V);
       });
       void* const put = Put(strided);
-      auto* const got_sums = PutValues(std::vector<DeviceHeadSums>{{10, 20, 30}});
+      auto* const got_sums = PutValues(std::vector<HeadSums>{{10, 20, 30}});
       ops().CrossEntropy(
           {.rows = rows, .vocabulary = V, .tokens = tokens, .logits_stride = stride}, type(),
           {.logits = static_cast<float*>(put),
@@ -248,7 +248,7 @@ TEST_P(OpsContractTest, CrossEntropy) {
            .gradient = made.gradient ? put : nullptr,
            .gradient_scale = made.has_scale ? PutValues(std::vector<float>{scale}) : nullptr,
            .sums = made.sums ? got_sums : nullptr});
-      DeviceHeadSums got;
+      HeadSums got;
       ReadBytes(got_sums, &got, sizeof(got));
       const double counted = made.sums ? 1 : 0;
       const double loss = made.sums ? 10 + sums.loss : 10;
@@ -258,8 +258,8 @@ TEST_P(OpsContractTest, CrossEntropy) {
         if (traits().logits_alignment == 1) EXPECT_EQ(got.loss, loss);
         EXPECT_NEAR(got.loss, loss, 1e-5 * static_cast<double>(rows));
       }
-      EXPECT_EQ(got.tokens, 20 + counted * static_cast<double>(sums.tokens));
-      EXPECT_EQ(got.correct, 30 + counted * static_cast<double>(sums.correct));
+      EXPECT_EQ(got.tokens, 20 + counted * sums.tokens);
+      EXPECT_EQ(got.correct, 30 + counted * sums.correct);
       if (!made.gradient) {
         Expect(put, strided, {}, "logits");
         continue;

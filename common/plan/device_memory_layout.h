@@ -16,7 +16,7 @@ namespace muster {
 
 struct DeviceAdamStep;
 struct DeviceBatchRecord;
-struct DeviceHeadSums;
+struct HeadSums;
 struct GradientControl;
 
 // Where a transformer's training keeps everything on a device: for the engine (worker/device),
@@ -106,8 +106,8 @@ struct DeviceState {
 struct DevicePassMemory {
   DeviceBatchArrays batch;
   // Of training's passes since they were last cleared, and of an evaluation's.
-  DeviceHeadSums* sums = nullptr;
-  DeviceHeadSums* evaluation_sums = nullptr;
+  HeadSums* sums = nullptr;
+  HeadSums* evaluation_sums = nullptr;
   float* rotary = nullptr;  // [context, D]; null without rotary positions
   TransformerArrays arrays;
   DeviceScratch scratch;

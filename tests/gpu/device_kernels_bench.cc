@@ -130,20 +130,14 @@ class Bench {
           {.dx = x, .dbranch = branch, .gain = gain, .bias = bias}, scratch);
     });
     const int64_t rows = 4096;
-    void* const logits = Zeros(rows * kV * 2);
+    auto* const logits = Zeros<float>(rows * kV * 4);
     auto* const labels = Zeros<int32_t>(kN * 4);
     auto* const correct = Zeros<int32_t>(rows * 4);
-    auto* const sums = Zeros<DeviceHeadSums>(sizeof(DeviceHeadSums));
-    Measure("cross entropy", 4.0 * rows * kV, "GB/s", [&] {
-      DeviceCrossEntropy(*stream_, {.rows = rows, .vocabulary = kV, .tokens = 50257},
-                         {.logits_type = kType,
-                          .logits = logits,
-                          .labels = labels,
-                          .gradient_type = kType,
-                          .gradient = logits,
-                          .losses = mean,
-                          .correct = correct,
-                          .sums = sums});
+    auto* const sums = Zeros<HeadSums>(sizeof(HeadSums));
+    Measure("cross entropy", 6.0 * rows * kV, "GB/s", [&] {
+      DeviceCrossEntropy(
+          *stream_, {.rows = rows, .vocabulary = kV, .tokens = 50257, .logits_stride = kV}, kType,
+          {.logits = logits, .labels = labels, .gradient = logits, .sums = sums}, mean, correct);
     });
     float* const table = Zeros<float>(kV * kC * 4);
     Measure("token embedding", 12.0 * n, "GB/s", [&] {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
-#include "common/kernels/device/device_cross_entropy.h"
+#include "common/kernels/transformer/head_sums.h"
 
 namespace muster {
 namespace {
@@ -48,7 +48,7 @@ class DeviceMicroBatch final : public TransformerMicroBatch {
   }
 
   absl::Status TakeResults() override {
-    DeviceHeadSums sums;
+    HeadSums sums;
     DeviceStream& stream = passes_.stream();
     stream.CopyToHost(&sums, passes_.sums(pass_), sizeof(sums));
     MUSTER_RETURN_IF_ERROR(stream.Synchronize());

@@ -141,7 +141,7 @@ TEST_P(DeviceDataParallelTest, RanksAreOneProcessOnTheJoinedBatch) {
     const int64_t share = 6 / world;
     Train(**trainer, rank * share, share, ranks[rank]);
     // They are small, and go to all at once.
-    const uint64_t sums = kSteps * (world - 1) * sizeof(DeviceHeadSums);
+    const uint64_t sums = kSteps * (world - 1) * sizeof(HeadSums);
     EXPECT_EQ((*trainer)->sums_traffic().sent, sums);
     EXPECT_EQ((*trainer)->sums_traffic().received, sums);
     EXPECT_GT(communicator->traffic().sent, sums) << "gradients";

@@ -96,7 +96,7 @@ absl::Status DeviceGradientReducer::Finish(DeviceStream& compute) {
   sums.reduction = Reduction::kSum;
   sums.dtype = DType::kF64;
   sums.in = sums.out = arrays_.sums;
-  sums.count = sizeof(DeviceHeadSums) / sizeof(double);
+  sums.count = sizeof(HeadSums) / sizeof(double);
   sums.timeout = timeout_;
   sums.label = "sums of the loss";
   sums.stream = stream_->native();

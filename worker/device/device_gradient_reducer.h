@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "common/base/work.h"
 #include "common/device/device.h"
-#include "common/kernels/device/device_cross_entropy.h"
+#include "common/kernels/transformer/head_sums.h"
 #include "worker/collectives/communicator.h"
 #include "worker/strategy/bucket_plan.h"
 
@@ -21,7 +21,7 @@ namespace muster {
 struct DeviceGradientArrays {
   // Flat; the buckets' offsets are into it.
   float* gradients = nullptr;
-  DeviceHeadSums* sums = nullptr;
+  HeadSums* sums = nullptr;
 };
 
 // worker/strategy/gradient_reducer.h for gradients in device memory: bucket by bucket, in the

@@ -1,14 +1,14 @@
 #include "worker/device/device_memory_plan.h"
 
-#include "common/kernels/device/device_cross_entropy.h"
 #include "common/kernels/device/device_optimizer.h"
+#include "common/kernels/transformer/head_sums.h"
 #include "worker/device/device_batches.h"
 #include "worker/nn/transformer/transformer_memory.h"
 
 namespace muster {
 
 static_assert(sizeof(DeviceBatchRecord) <= kDeviceRecordBytes);
-static_assert(sizeof(DeviceHeadSums) <= kDeviceRecordBytes);
+static_assert(sizeof(HeadSums) <= kDeviceRecordBytes);
 static_assert(sizeof(GradientControl) <= kDeviceRecordBytes);
 static_assert(2 * sizeof(DeviceAdamStep) <= kDeviceRecordBytes);
 

@@ -1,7 +1,7 @@
 #include "worker/device/device_passes.h"
 
 #include "common/base/status_macros.h"
-#include "common/kernels/device/device_cross_entropy.h"
+#include "common/kernels/transformer/head_sums.h"
 #include "common/kernels/transformer/rotary.h"
 #include "worker/device/await_device_memory.h"
 
@@ -51,7 +51,7 @@ absl::Status DevicePasses::UploadRotaryTable(const TransformerShape& shape) {
 void DevicePasses::Begin(const TokenRows& rows, const DeviceBatchRecord& record, Pass pass) {
   DeviceStream& after = stream();
   if (rows.sequences > 0) batches_->Copy(after, record);
-  if (pass == Pass::kEvaluation) after.Fill(sums(pass), 0, sizeof(DeviceHeadSums));
+  if (pass == Pass::kEvaluation) after.Fill(sums(pass), 0, sizeof(HeadSums));
   if (rows.sequences > 0 && pass == Pass::kTraining) {
     recorder_->Begin(rows);
   } else {

@@ -63,7 +63,7 @@ class DevicePasses {
   absl::Status status() const { return stream_->status(); }
 
   // Returns the sums that passes of this kind add to; an evaluation's begin at 0.
-  DeviceHeadSums* sums(Pass pass) const {
+  HeadSums* sums(Pass pass) const {
     return pass == Pass::kTraining ? memory_.sums : memory_.evaluation_sums;
   }
 

@@ -13,7 +13,7 @@ struct DeviceUpdate::Pinned {
   // With weight decay, and without.
   DeviceAdamStep adam[2];
   float loss_scale = 1;
-  DeviceHeadSums sums;
+  HeadSums sums;
   GradientControl control;
 };
 
@@ -53,7 +53,7 @@ absl::Status DeviceUpdate::Begin(float loss_scale) {
   pinned().loss_scale = loss_scale;
   stream.CopyToDevice(state.loss_scale, &pinned().loss_scale, sizeof(float));
   stream.Fill(state.gradients, 0, spaces_.places().elements() * sizeof(float));
-  stream.Fill(passes_.memory().sums, 0, sizeof(DeviceHeadSums));
+  stream.Fill(passes_.memory().sums, 0, sizeof(HeadSums));
   return stream.status();
 }
 
@@ -66,11 +66,11 @@ void DeviceUpdate::UnitReady(int unit) {
 
 void DeviceUpdate::QueueDecision(DeviceStream& stream) {
   const DeviceState& state = spaces_.state();
-  const DeviceHeadSums* sums = passes_.memory().sums;
+  const HeadSums* sums = passes_.memory().sums;
   DeviceSumOfSquares(stream, static_cast<int64_t>(spaces_.places().elements()), state.gradients,
                      Accumulation::kWrite, state.squares, state.squares_scratch);
   DeviceDecideStep(stream, options_.clip, state.squares, sums, state.loss_scale, state.control);
-  stream.CopyToHost(&pinned().sums, sums, sizeof(DeviceHeadSums));
+  stream.CopyToHost(&pinned().sums, sums, sizeof(HeadSums));
   stream.CopyToHost(&pinned().control, state.control, sizeof(GradientControl));
 }
 
@@ -153,19 +153,19 @@ absl::StatusOr<uint64_t> DeviceUpdate::Share(int root, uint64_t steps) {
   if (communicator_ == nullptr) return steps;
   DeviceStream& stream = passes_.stream();
   const DeviceState& state = spaces_.state();
-  DeviceHeadSums* const sums = passes_.memory().sums;
+  HeadSums* const sums = passes_.memory().sums;
   // The count travels in the place of the step's sums.
   pinned().sums = {static_cast<double>(steps), 0, 0};
-  stream.CopyToDevice(sums, &pinned().sums, sizeof(DeviceHeadSums));
+  stream.CopyToDevice(sums, &pinned().sums, sizeof(HeadSums));
   MUSTER_RETURN_IF_ERROR(stream.Synchronize());
   const uint64_t elements = spaces_.places().elements();
   for (float* space : {state.weights, state.m, state.v}) {
     MUSTER_RETURN_IF_ERROR(Broadcast(DType::kF32, space, elements, root));
   }
   MUSTER_RETURN_IF_ERROR(
-      Broadcast(DType::kF64, sums, sizeof(DeviceHeadSums) / sizeof(double), root));
+      Broadcast(DType::kF64, sums, sizeof(HeadSums) / sizeof(double), root));
   spaces_.Round(stream, 0, elements);
-  stream.CopyToHost(&pinned().sums, sums, sizeof(DeviceHeadSums));
+  stream.CopyToHost(&pinned().sums, sums, sizeof(HeadSums));
   MUSTER_RETURN_IF_ERROR(stream.Synchronize());
   return static_cast<uint64_t>(pinned().sums.loss);
 }

@@ -8,8 +8,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/device/device.h"
-#include "common/kernels/device/device_cross_entropy.h"
 #include "common/kernels/device/device_optimizer.h"
+#include "common/kernels/transformer/head_sums.h"
 #include "worker/collectives/communicator.h"
 #include "worker/device/device_gradient_reducer.h"
 #include "worker/device/device_options.h"
@@ -21,7 +21,7 @@ namespace muster {
 // The result of a step's gradients.
 struct DeviceUpdateResult {
   // Over all ranks.
-  DeviceHeadSums sums;
+  HeadSums sums;
   // Of the mean gradient, before clipping; not finite where the step was skipped for that.
   double gradient_norm = 0;
   // Nothing was changed: gradients overflowed, or no token has a label.

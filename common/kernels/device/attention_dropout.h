@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/kernels/device/device_dropout.h"
 #include "common/kernels/device/dropout_factors.h"
 #include "common/kernels/device/resolved_attention_shape.h"
 #include "common/kernels/device/simt.h"
+#include "common/kernels/transformer/op_arrays.h"
 
 namespace muster {
 
@@ -26,7 +26,7 @@ struct KeptTile {
   // Of queries from q0 on of head h of sequence b and keys from k0 on, a multiple of 8. By all
   // kThreads; seen by others after SyncBlock.
   template <int kThreads>
-  MUSTER_DEVICE void Draw(const DeviceDropout& dropout, const ResolvedAttentionShape& place, int b,
+  MUSTER_DEVICE void Draw(const OpDropout& dropout, const ResolvedAttentionShape& place, int b,
                           int h, int64_t q0, int64_t k0) const {
     if constexpr (kDrops) {
       const uint64_t first = dropout.clock->first_example * place.H * place.T;
@@ -38,7 +38,7 @@ struct KeptTile {
   }
 
   // What the probability of the tile's query q and key k is multiplied by.
-  MUSTER_DEVICE float Factor(const DeviceDropout& dropout, int q, int k) const {
+  MUSTER_DEVICE float Factor(const OpDropout& dropout, int q, int k) const {
     if constexpr (!kDrops) return 1;
     return bits[q * kRowBytes + k / 8] >> k % 8 & 1 ? dropout.scale : 0.0f;
   }

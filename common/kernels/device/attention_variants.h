@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "common/kernels/device/device_dropout.h"
+#include "common/kernels/transformer/op_arrays.h"
 
 namespace muster {
 
@@ -32,7 +32,7 @@ auto WithFmaWidth(int64_t D, const F& f) {
 }
 
 template <typename F>
-void WithDropout(const DeviceDropout& dropout, const F& f) {
+void WithDropout(const OpDropout& dropout, const F& f) {
   if (dropout.clock != nullptr) return f(std::true_type());
   f(std::false_type());
 }

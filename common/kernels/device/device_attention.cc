@@ -22,7 +22,7 @@ void LaunchForward(DeviceStream& stream, const AttentionShape& shape, int64_t qu
 }
 
 template <typename T, int kD, bool kDrops>
-void Tensor(DeviceStream& stream, const AttentionShape& shape, const DeviceDropout& dropout,
+void Tensor(DeviceStream& stream, const AttentionShape& shape, const OpDropout& dropout,
             const T* qkv, T* out, float* logsumexp) {
   using Kernel = TensorAttentionKernel<T, kD, kDrops>;
   LaunchForward(stream, shape, Kernel::kQueries,
@@ -30,8 +30,8 @@ void Tensor(DeviceStream& stream, const AttentionShape& shape, const DeviceDropo
 }
 
 template <typename T, int kD, bool kDrops>
-void Fma(DeviceStream& stream, const AttentionShape& shape, const DeviceDropout& dropout,
-         const T* qkv, T* out, float* logsumexp) {
+void Fma(DeviceStream& stream, const AttentionShape& shape, const OpDropout& dropout, const T* qkv,
+         T* out, float* logsumexp) {
   using Kernel = FmaAttentionKernel<T, kD, kDrops>;
   LaunchForward(stream, shape, Kernel::kSide, Kernel{PlaceOf(shape), dropout, qkv, out, logsumexp});
 }
@@ -55,7 +55,7 @@ size_t DeviceAttentionSharedBytes(const AttentionShape& shape, DType type) {
 }
 
 void DeviceAttention(DeviceStream& stream, const AttentionShape& shape, DType type, const void* qkv,
-                     void* out, float* logsumexp, const DeviceDropout& dropout) {
+                     void* out, float* logsumexp, const OpDropout& dropout) {
   WithStorageType(type, [&](auto zero) {
     using T = decltype(zero);
     const T* const in = static_cast<const T*>(qkv);

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/kernels/device/device_dropout.h"
 #include "common/kernels/device/device_sizes.h"
 #include "common/kernels/transformer/attention.h"
+#include "common/kernels/transformer/op_arrays.h"
 #include "common/tensor/dtype.h"
 
 namespace muster {
@@ -30,14 +30,14 @@ size_t DeviceAttentionSharedBytes(const AttentionShape& shape, DType type);
 // logsumexp [B, H, T] may be null. REQUIRES: DeviceAttentionTakes, scale not below 0, a device that
 // offers DeviceAttentionSharedBytes.
 void DeviceAttention(DeviceStream& stream, const AttentionShape& shape, DType type, const void* qkv,
-                     void* out, float* logsumexp, const DeviceDropout& dropout = {});
+                     void* out, float* logsumexp, const OpDropout& dropout = {});
 
 // dqkv is not qkv. Writes all of dqkv's heads. `scratch` has DeviceAttentionBackwardScratch(B · T,
 // H) floats; `dropout` is forward's. REQUIRES: as forward.
 void DeviceAttentionBackward(DeviceStream& stream, const AttentionShape& shape, DType type,
                              const void* qkv, const void* out, const float* logsumexp,
                              const void* dout, void* dqkv, float* scratch,
-                             const DeviceDropout& dropout = {});
+                             const OpDropout& dropout = {});
 
 }  // namespace muster
 

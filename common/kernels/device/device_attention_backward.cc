@@ -40,7 +40,7 @@ struct DeltaKernel {
 
 template <typename Keys, typename Queries, typename T>
 void LaunchBoth(DeviceStream& stream, const AttentionShape& shape, int64_t rows, int parts,
-                const DeviceDropout& dropout, const AttentionBackwardArrays<T>& arrays) {
+                const OpDropout& dropout, const AttentionBackwardArrays<T>& arrays) {
   LaunchGrid grid = {.x = CeilDiv(shape.T, rows) * parts,
                      .y = static_cast<int>(shape.KV),
                      .z = static_cast<int>(shape.B)};
@@ -50,7 +50,7 @@ void LaunchBoth(DeviceStream& stream, const AttentionShape& shape, int64_t rows,
 }
 
 template <typename T, int kD, bool kDrops>
-void Tensor(DeviceStream& stream, const AttentionShape& shape, const DeviceDropout& dropout,
+void Tensor(DeviceStream& stream, const AttentionShape& shape, const OpDropout& dropout,
             const AttentionBackwardArrays<T>& arrays) {
   using Tiles = BackwardTiles<kD>;
   LaunchBoth<TensorKeyGradientKernel<T, kD, kDrops>, TensorQueryGradientKernel<T, kD, kDrops>>(
@@ -58,7 +58,7 @@ void Tensor(DeviceStream& stream, const AttentionShape& shape, const DeviceDropo
 }
 
 template <typename T, int kD, bool kDrops>
-void Fma(DeviceStream& stream, const AttentionShape& shape, const DeviceDropout& dropout,
+void Fma(DeviceStream& stream, const AttentionShape& shape, const OpDropout& dropout,
          const AttentionBackwardArrays<T>& arrays) {
   LaunchBoth<FmaKeyGradientKernel<T, kD, kDrops>, FmaQueryGradientKernel<T, kD, kDrops>>(
       stream, shape, FmaBackwardTiles<kD>::kSide, 1, dropout, arrays);
@@ -69,7 +69,7 @@ void Fma(DeviceStream& stream, const AttentionShape& shape, const DeviceDropout&
 void DeviceAttentionBackward(DeviceStream& stream, const AttentionShape& shape, DType type,
                              const void* qkv, const void* out, const float* logsumexp,
                              const void* dout, void* dqkv, float* scratch,
-                             const DeviceDropout& dropout) {
+                             const OpDropout& dropout) {
   if (shape.B * shape.T == 0) return;
   WithStorageType(type, [&](auto zero) {
     using T = decltype(zero);

@@ -52,7 +52,7 @@ MUSTER_DEVICE void IncludeAll(Softmax& s, const float (&x)[N], int column) {
   s.sum += sum;
 }
 
-template <typename Logit, typename Gradient, int N>
+template <typename Gradient, int N>
 struct CrossEntropyKernel {
   static constexpr int kThreads = 512;
   static constexpr int kMinBlocks = 2;
@@ -63,18 +63,19 @@ struct CrossEntropyKernel {
   int64_t tokens;
   int64_t vocabulary;
   int64_t logits_stride;
-  int64_t gradient_stride;
-  DeviceCrossEntropyArrays arrays;
+  CrossEntropyArrays arrays;
+  float* losses;
+  int32_t* correct;
 
   MUSTER_DEVICE void Run() const {
     const int64_t row = BlockX();
-    const Logit* const x = static_cast<const Logit*>(arrays.logits) + row * logits_stride;
+    const float* const x = arrays.logits + row * logits_stride;
     const int label = arrays.labels[row];
     if (label < 0) {
       if (arrays.gradient != nullptr) WriteGradient<false>(row, x, label, 0, 0, 0);
       if (ThreadIndex() == 0) {
-        arrays.losses[row] = 0;
-        arrays.correct[row] = -1;
+        losses[row] = 0;
+        correct[row] = -1;
       }
       return;
     }
@@ -94,13 +95,13 @@ struct CrossEntropyKernel {
     double sum;
     const Softmax all = Joined(mine, sum);
     // Read before the gradient is written over it.
-    const float label_logit = Widen(x[label]);
+    const float label_logit = x[label];
     SyncBlock();
     if (ThreadIndex() == 0) {
       const double loss =
           LogDouble(sum) - (static_cast<double>(label_logit) - static_cast<double>(all.largest));
-      arrays.losses[row] = static_cast<float>(loss);
-      arrays.correct[row] = sum == sum && all.column == label ? 1 : 0;
+      losses[row] = static_cast<float>(loss);
+      correct[row] = sum == sum && all.column == label ? 1 : 0;
     }
     if (arrays.gradient == nullptr) return;
     const float scale = arrays.gradient_scale != nullptr ? *arrays.gradient_scale : 1.0f;
@@ -108,13 +109,12 @@ struct CrossEntropyKernel {
   }
 
   // Columns beyond those left are not read; their values do not count.
-  template <typename T>
-  static MUSTER_DEVICE void LoadSome(const T* from, int64_t left, float (&values)[N]) {
+  static MUSTER_DEVICE void LoadSome(const float* from, int64_t left, float (&values)[N]) {
     if (left >= N) {
       LoadFloats<N>(from, values);
     } else {
 #pragma unroll
-      for (int j = 0; j < N; ++j) values[j] = j < left ? Widen(from[j]) : 0.0f;
+      for (int j = 0; j < N; ++j) values[j] = j < left ? from[j] : 0.0f;
     }
   }
 
@@ -166,11 +166,13 @@ struct CrossEntropyKernel {
   // The row may lie over its own logits, so that writes of one round of columns wait for all reads
   // of that round; the next round's logits lie behind what this one writes.
   template <bool kLabelled>
-  MUSTER_DEVICE void WriteGradient(int64_t row, const Logit* x, int label, float largest,
+  MUSTER_DEVICE void WriteGradient(int64_t row, const float* x, int label, float largest,
                                    float factor, float scale) const {
-    Gradient* const dx = static_cast<Gradient*>(arrays.gradient) + row * gradient_stride;
+    constexpr int64_t kGradientsInF32 = sizeof(float) / sizeof(Gradient);
+    Gradient* const dx =
+        static_cast<Gradient*>(arrays.gradient) + row * logits_stride * kGradientsInF32;
     const bool over_itself = static_cast<const void*>(dx) == static_cast<const void*>(x) &&
-                             sizeof(Logit) != sizeof(Gradient);
+                             sizeof(Gradient) != sizeof(float);
     for (int64_t first = 0; first < vocabulary; first += kThreads * N) {
       const int64_t c = first + ThreadIndex() * N;
       float values[N] = {};
@@ -206,7 +208,7 @@ struct HeadSumsKernel {
   int64_t rows;
   const float* losses;
   const int32_t* correct;
-  DeviceHeadSums* sums;
+  HeadSums* sums;
 
   MUSTER_DEVICE void Run() const {
     double* const shared = reinterpret_cast<double*>(SharedMemory());
@@ -235,33 +237,26 @@ struct HeadSumsKernel {
 
 }  // namespace
 
-void DeviceCrossEntropy(DeviceStream& stream, const DeviceCrossEntropyShape& shape,
-                        const DeviceCrossEntropyArrays& arrays) {
-  const int64_t tokens = shape.tokens != 0 ? shape.tokens : shape.vocabulary;
-  const int64_t logits_stride = shape.logits_stride != 0 ? shape.logits_stride : shape.vocabulary;
-  const int64_t gradient_stride =
-      shape.gradient_stride != 0 ? shape.gradient_stride : shape.vocabulary;
-  const bool packed = logits_stride % 8 == 0 && gradient_stride % 8 == 0 &&
-                      IsAligned16(arrays.logits) && IsAligned16(arrays.gradient);
-  WithStorageType(arrays.logits_type, [&](auto logit) {
-    WithStorageType(arrays.gradient_type, [&](auto gradient) {
-      using Logit = decltype(logit);
-      using Gradient = decltype(gradient);
-      const auto launch = [&](auto kernel) {
-        Launch(stream, {.x = shape.rows}, kernel.kShared, kernel);
-      };
-      if (packed) {
-        launch(CrossEntropyKernel<Logit, Gradient, 8>{tokens, shape.vocabulary, logits_stride,
-                                                      gradient_stride, arrays});
-      } else {
-        launch(CrossEntropyKernel<Logit, Gradient, 1>{tokens, shape.vocabulary, logits_stride,
-                                                      gradient_stride, arrays});
-      }
-    });
+void DeviceCrossEntropy(DeviceStream& stream, const CrossEntropyShape& shape, DType type,
+                        const CrossEntropyArrays& arrays, float* losses, int32_t* correct) {
+  const bool packed =
+      shape.logits_stride % 8 == 0 && IsAligned16(arrays.logits) && IsAligned16(arrays.gradient);
+  WithStorageType(type, [&](auto gradient) {
+    using Gradient = decltype(gradient);
+    const auto launch = [&](auto kernel) {
+      Launch(stream, {.x = shape.rows}, kernel.kShared, kernel);
+    };
+    if (packed) {
+      launch(CrossEntropyKernel<Gradient, 8>{shape.tokens, shape.vocabulary, shape.logits_stride,
+                                             arrays, losses, correct});
+    } else {
+      launch(CrossEntropyKernel<Gradient, 1>{shape.tokens, shape.vocabulary, shape.logits_stride,
+                                             arrays, losses, correct});
+    }
   });
   if (arrays.sums != nullptr) {
     Launch(stream, {}, HeadSumsKernel::kShared,
-           HeadSumsKernel{shape.rows, arrays.losses, arrays.correct, arrays.sums});
+           HeadSumsKernel{shape.rows, losses, correct, arrays.sums});
   }
 }
 

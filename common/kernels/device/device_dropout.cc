@@ -9,7 +9,7 @@ namespace {
 struct DropoutOp {
   static constexpr const char* kName = "dropout";
 
-  DeviceDropout dropout;
+  OpDropout dropout;
   int64_t size;
   const float* x;
   float* y;
@@ -28,7 +28,7 @@ struct DropoutOp {
 
 }  // namespace
 
-void DeviceDropoutForward(DeviceStream& stream, const DeviceDropout& dropout, int64_t examples,
+void DeviceDropoutForward(DeviceStream& stream, const OpDropout& dropout, int64_t examples,
                           int64_t size, const float* x, float* y) {
   const bool packed = size % 8 == 0 && IsAligned16(x) && IsAligned16(y);
   ForElements(stream, examples * size, packed, DropoutOp{dropout, size, x, y});

@@ -45,8 +45,8 @@ struct NormKernel {
   static constexpr const char* kName = "norm";
 
   NormShape shape;
-  DeviceNormInputs in;
-  DeviceNormOutputs out;
+  OpNormInputs in;
+  OpNormOutputs out;
 
   size_t SharedBytes() const { return (shape.width + kReduceFloats<kThreads>)*sizeof(float); }
 
@@ -123,8 +123,8 @@ struct NormBackwardKernel {
   static constexpr const char* kName = "norm backward";
 
   NormShape shape;
-  DeviceNormBackwardInputs in;
-  DeviceNormGradients gradients;
+  OpNormBackwardInputs in;
+  OpNormGradients gradients;
   int64_t run;
   float* partial;
 
@@ -232,8 +232,8 @@ void WithVariant(DType type, bool packed, int64_t width, const F& f) {
 struct LaunchNorm {
   DeviceStream& stream;
   const NormShape& shape;
-  const DeviceNormInputs& in;
-  const DeviceNormOutputs& out;
+  const OpNormInputs& in;
+  const OpNormOutputs& out;
 
   template <typename T, int N, int kThreads>
   void Do() const {
@@ -245,8 +245,8 @@ struct LaunchNorm {
 struct LaunchNormBackward {
   DeviceStream& stream;
   const NormShape& shape;
-  const DeviceNormBackwardInputs& in;
-  const DeviceNormGradients& gradients;
+  const OpNormBackwardInputs& in;
+  const OpNormGradients& gradients;
   int64_t run;
   float* partial;
 
@@ -259,8 +259,8 @@ struct LaunchNormBackward {
 
 }  // namespace
 
-void DeviceNorm(DeviceStream& stream, const NormShape& shape, DType type,
-                const DeviceNormInputs& in, const DeviceNormOutputs& out) {
+void DeviceNorm(DeviceStream& stream, const NormShape& shape, DType type, const OpNormInputs& in,
+                const OpNormOutputs& out) {
   const bool packed = shape.width % 8 == 0 && IsAligned16(in.x) && IsAligned16(in.branch) &&
                       IsAligned16(in.gain) && IsAligned16(in.bias) && IsAligned16(out.sum) &&
                       IsAligned16(out.out);
@@ -272,7 +272,7 @@ size_t DeviceNormSharedBytes(int64_t width) {
 }
 
 void DeviceNormBackward(DeviceStream& stream, const NormShape& shape, DType type,
-                        const DeviceNormBackwardInputs& in, const DeviceNormGradients& gradients,
+                        const OpNormBackwardInputs& in, const OpNormGradients& gradients,
                         float* scratch) {
   if (shape.rows == 0) return;
   const bool packed = shape.width % 8 == 0 && IsAligned16(in.sum) && IsAligned16(in.gain) &&

@@ -14,7 +14,7 @@ struct DecideKernel {
 
   float max_norm;
   const double* squares;
-  const DeviceHeadSums* sums;
+  const HeadSums* sums;
   const float* loss_scale;
   GradientControl* control;
 
@@ -79,8 +79,7 @@ struct AdamOp {
 }  // namespace
 
 void DeviceDecideStep(DeviceStream& stream, const ClipOptions& options, const double* squares,
-                      const DeviceHeadSums* sums, const float* loss_scale,
-                      GradientControl* control) {
+                      const HeadSums* sums, const float* loss_scale, GradientControl* control) {
   Launch(stream, {}, 0, DecideKernel{options.max_norm, squares, sums, loss_scale, control});
 }
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "common/kernels/device/device_cross_entropy.h"
+#include "common/kernels/transformer/head_sums.h"
 #include "common/tensor/dtype.h"
 
 namespace muster {
@@ -33,8 +33,7 @@ struct ClipOptions {
 // (null: 1): the mean's norm, what to scale by, and whether to skip: where the sum of squares is
 // not finite, or there were no tokens. One thread; no host.
 void DeviceDecideStep(DeviceStream& stream, const ClipOptions& options, const double* squares,
-                      const DeviceHeadSums* sums, const float* loss_scale,
-                      GradientControl* control);
+                      const HeadSums* sums, const float* loss_scale, GradientControl* control);
 
 // One Adam step's numbers, computed on the host (AdamStepOf) and copied to device memory.
 struct DeviceAdamStep {

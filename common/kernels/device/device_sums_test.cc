@@ -154,7 +154,7 @@ TEST_P(DeviceSumsTest, DecidesTheStep) {
   const auto decide = [&](double squares, double tokens, float loss_scale, float max_norm) {
     auto* const control = Room<GradientControl>(sizeof(GradientControl));
     DeviceDecideStep(stream(), {.max_norm = max_norm}, Copied(std::vector<double>{squares}),
-                     Copied(std::vector<DeviceHeadSums>{{0, tokens, 0}}),
+                     Copied(std::vector<HeadSums>{{0, tokens, 0}}),
                      Copied(std::vector<float>{loss_scale}), control);
     return Read(control, 1)[0];
   };

@@ -3,13 +3,13 @@
 
 #include <cstdint>
 
-#include "common/kernels/device/device_dropout.h"
 #include "common/kernels/device/simt.h"
+#include "common/kernels/transformer/op_arrays.h"
 
 namespace muster {
 
 // Which of elements [8 · eight, 8 · eight + 8) of the generator's `example` are kept: a bit each.
-MUSTER_DEVICE uint8_t KeptOf8(const DeviceDropout& dropout, uint64_t example, uint64_t eight) {
+MUSTER_DEVICE uint8_t KeptOf8(const OpDropout& dropout, uint64_t example, uint64_t eight) {
   uint32_t words[4];
   PhiloxBlock(dropout.key, dropout.clock->clock << 32 | eight, example, words);
   uint32_t kept = 0;
@@ -24,7 +24,7 @@ MUSTER_DEVICE uint8_t KeptOf8(const DeviceDropout& dropout, uint64_t example, ui
 // What elements [begin, begin + N) of an example are multiplied by; N 8 and begin a multiple of it,
 // or N 1. `example` counts from the arrays' first.
 template <int N>
-MUSTER_DEVICE void DropoutFactorsOf(const DeviceDropout& dropout, uint64_t example, int64_t begin,
+MUSTER_DEVICE void DropoutFactorsOf(const OpDropout& dropout, uint64_t example, int64_t begin,
                                     float (&factors)[N]) {
   static_assert(N == 8 || N == 1);
   const uint32_t kept =

@@ -28,7 +28,7 @@ struct FmaAttentionKernel {
   static constexpr size_t kShared = kTilesBytes + Kept::kBytes;
 
   ResolvedAttentionShape place;
-  DeviceDropout dropout;
+  OpDropout dropout;
   const T* qkv;
   T* out;
   float* logsumexp;
@@ -131,7 +131,7 @@ struct FmaKeyGradientKernel {
   static constexpr size_t kShared = kTilesBytes + Kept::kBytes;
 
   ResolvedAttentionShape place;
-  DeviceDropout dropout;
+  OpDropout dropout;
   AttentionBackwardArrays<T> arrays;
 
   MUSTER_DEVICE void Run() const {
@@ -214,7 +214,7 @@ struct FmaQueryGradientKernel {
   static constexpr size_t kShared = kTilesBytes + Kept::kBytes;
 
   ResolvedAttentionShape place;
-  DeviceDropout dropout;
+  OpDropout dropout;
   AttentionBackwardArrays<T> arrays;
 
   MUSTER_DEVICE void Run() const {

@@ -41,7 +41,7 @@ struct TensorAttentionKernel {
   static constexpr size_t kShared = kTilesBytes + 2 * Kept::kBytes;
 
   ResolvedAttentionShape place;
-  DeviceDropout dropout;
+  OpDropout dropout;
   const T* qkv;
   T* out;
   float* logsumexp;

@@ -62,7 +62,7 @@ struct TensorKeyGradientKernel {
   static constexpr size_t kShared = Tiles::kTilesBytes + kNumbersBytes + 2 * Kept::kBytes;
 
   ResolvedAttentionShape place;
-  DeviceDropout dropout;
+  OpDropout dropout;
   AttentionBackwardArrays<T> arrays;
 
   // What passes by, in one of two places.
@@ -200,7 +200,7 @@ struct TensorQueryGradientKernel {
   static constexpr size_t kShared = Tiles::kTilesBytes + 2 * Kept::kBytes;
 
   ResolvedAttentionShape place;
-  DeviceDropout dropout;
+  OpDropout dropout;
   AttentionBackwardArrays<T> arrays;
 
   MUSTER_DEVICE void Run() const {

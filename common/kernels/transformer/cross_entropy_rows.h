@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "common/kernels/transformer/head_sums.h"
 #include "common/tensor/bfloat16.h"
 
 namespace muster {
@@ -17,15 +18,6 @@ struct LogitsShape {
   // Columns of the logits and their gradient, at least V; those from V on are padding: not read,
   // and their gradient is 0. 0: V.
   int64_t columns = 0;
-};
-
-// Sums over rows whose label is not -1.
-struct HeadSums {
-  // In nats.
-  double loss = 0;
-  int64_t tokens = 0;
-  // Rows whose largest logit is the label's, the first among equals.
-  int64_t correct = 0;
 };
 
 // Of logits [rows, columns] the sums, and dlogits = gradient_scale · (softmax - onehot of the

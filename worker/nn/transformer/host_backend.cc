@@ -65,7 +65,7 @@ class HostMicroBatch final : public TransformerMicroBatch {
   // Of the pass.
   DropoutClock clock_;
   float loss_scale_ = 1;
-  DeviceHeadSums sums_;
+  HeadSums sums_;
   TransformerMemory memory_;
 };
 

@@ -18,7 +18,7 @@ struct LanguageHeadWeights {
 struct LanguageHeadLoss {
   const int32_t* labels = nullptr;  // [N]; -1 counts for nothing
   // The loss and the right predictions over the tokens with a label are added to it.
-  DeviceHeadSums* sums = nullptr;
+  HeadSums* sums = nullptr;
 };
 
 struct LanguageHeadGradients {

@@ -144,7 +144,7 @@ Inputs<T> InputsOf(const Case& c) {
 
 template <typename T>
 struct Results {
-  DeviceHeadSums sums;
+  HeadSums sums;
   std::vector<T> norm_out;    // [N, C]
   std::vector<float> logits;  // [R, V]
   // With regard to the stream and the branch that come in, [N, C] each, and to the parameters.

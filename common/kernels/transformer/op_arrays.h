@@ -1,19 +1,26 @@
-#ifndef MUSTER_COMMON_COMPUTE_OP_ARRAYS_H_
-#define MUSTER_COMMON_COMPUTE_OP_ARRAYS_H_
+#ifndef MUSTER_COMMON_KERNELS_TRANSFORMER_OP_ARRAYS_H_
+#define MUSTER_COMMON_KERNELS_TRANSFORMER_OP_ARRAYS_H_
 
 #include <cstdint>
 
 #include "common/kernels/accumulation.h"
-#include "common/kernels/device/device_cross_entropy.h"
-#include "common/kernels/device/device_dropout.h"
 #include "common/kernels/transformer/dropout.h"
+#include "common/kernels/transformer/head_sums.h"
 #include "common/tensor/dtype.h"
 
 namespace muster {
 
-// The arguments of the operations of ops.h. Arrays are row-major, in the memory of the ops; the
-// shape behind each is its own. T is the type of computation that the operation names: f32, bf16
-// or f16. N are the rows: tokens of all sequences.
+// The arguments of a transformer's operations (common/compute/ops.h), which kernels of devices take
+// as well. Arrays are row-major, in the memory of the ops; the shape behind each is its own. T is
+// the type of computation that the operation names: f32, bf16 or f16. N are the rows: tokens of all
+// sequences.
+
+// What keys dropout and changes from micro-batch to micro-batch.
+struct DropoutClock {
+  uint64_t clock = 0;
+  // Global index of the first example of the arrays.
+  uint64_t first_example = 0;
+};
 
 // The elements that one use of dropout drops (common/kernels/transformer/dropout.h). The values
 // that change from micro-batch to micro-batch are read from the ops' memory when the operation
@@ -160,9 +167,9 @@ struct CrossEntropyArrays {
   // The factor of the gradient, in the ops' memory; null: 1.
   const float* gradient_scale = nullptr;
   // Record in the ops' memory to which the sums are added; null: not made.
-  DeviceHeadSums* sums = nullptr;
+  HeadSums* sums = nullptr;
 };
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_COMPUTE_OP_ARRAYS_H_
+#endif  // MUSTER_COMMON_KERNELS_TRANSFORMER_OP_ARRAYS_H_
