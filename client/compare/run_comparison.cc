@@ -19,7 +19,7 @@ absl::StatusOr<Comparison> RunComparison(const v1::JobSpec& job, const Compariso
   }
   Comparison comparison;
   comparison.job = job.name();
-  comparison.workers = static_cast<int>(job.workers());
+  comparison.workers = static_cast<int>(std::max(1u, job.workers()));
   comparison.servers = options.servers;
   comparison.processors = AvailableProcessors();
   comparison.batch_size = static_cast<int>(job.batch_size());

@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "common/job/job_validator.h"
 #include "common/model_files/transformer_layout.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
@@ -58,7 +57,6 @@ void FillOptimizerDefaults(v1::OptimizerSpec& spec) {
 
 v1::JobSpec EffectiveJob(const JobPlan& plan) {
   v1::JobSpec spec = plan.spec;
-  FillDefaults(spec);
   FillOptimizerDefaults(*spec.mutable_optimizer());
   if (spec.model().has_transformer()) {
     FillTransformerDefaults(static_cast<int64_t>(plan.data.vocabulary),

@@ -5,8 +5,8 @@
 
 namespace muster {
 
-// Returns the plan's job with a value in every field that it leaves out: the defaults of the
-// coordinator (FillDefaults), of a transformer, and of its optimizer's options.
+// Returns the plan's job with a value in every field: beside JobPlan::spec's, the defaults of a
+// transformer and of its optimizer's options.
 v1::JobSpec EffectiveJob(const JobPlan& plan);
 
 }  // namespace muster

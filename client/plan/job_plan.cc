@@ -3,6 +3,7 @@
 #include "client/compare/traffic_prediction.h"
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
+#include "common/job/job_road.h"
 #include "common/job/job_validator.h"
 #include "common/mesh/data_ranks.h"
 #include "common/plan/distinct_rows.h"
@@ -50,7 +51,7 @@ void AddRows(const JobPlan& plan, RoadTraffic& road) {
   if (plan.model.sparse.empty()) return;
   const uint64_t share = CeilDivide<uint64_t>(plan.spec.batch_size(), DataRanks(plan.spec));
   const double rows = static_cast<double>(DistinctRows(plan.model, plan.data, share));
-  const bool rows_by_servers = !road.all_reduce || RowsOnServers(plan.spec);
+  const bool rows_by_servers = !road.all_reduce || IsHybrid(plan.spec);
   const double element = rows_by_servers ? ElementBytes(plan.spec.update()) : 4;
   const double values = element * static_cast<double>(plan.model.row_dim());
   if (rows_by_servers) {
@@ -95,16 +96,17 @@ absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DataSize& data,
   MUSTER_RETURN_IF_ERROR(ValidateJob(spec));
   JobPlan plan;
   plan.spec = spec;
+  FillDefaults(plan.spec);
   plan.data = data;
   plan.processors = processors;
-  plan.model = SizeOfModel(spec, data);
-  MUSTER_RETURN_IF_ERROR(ValidateLayout(spec, plan.model));
-  plan.memory = PlanMemory(spec, data, processors);
+  plan.model = SizeOfModel(plan.spec, data);
+  MUSTER_RETURN_IF_ERROR(ValidateLayout(plan.spec, plan.model));
+  plan.memory = PlanMemory(plan.spec, data, processors);
   plan.recompute = CompareRecompute(plan);
-  plan.costs = CostsOfStep(spec, plan.model);
-  plan.zero = ZeroTable(spec, plan.model);
+  plan.costs = CostsOfStep(plan.spec, plan.model);
+  plan.zero = ZeroTable(plan.spec, plan.model);
 
-  const v1::TablesSchema schema = PlannedSchema(spec, plan.model);
+  const v1::TablesSchema schema = PlannedSchema(plan.spec, plan.model);
   MUSTER_ASSIGN_OR_RETURN(RoadTraffic servers, ServerTraffic(plan, schema));
   AddRows(plan, servers);
   MUSTER_ASSIGN_OR_RETURN(RoadTraffic all_reduce, AllReduceTraffic(plan, schema));

@@ -37,6 +37,7 @@ struct RoadTraffic {
 
 // All that `muster plan` says of a job.
 struct JobPlan {
+  // With the coordinator's defaults (FillDefaults).
   v1::JobSpec spec;
   DataSize data;
   WorkerProcessors processors;

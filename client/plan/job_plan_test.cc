@@ -25,11 +25,9 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Of one worker where it says nothing else.
 v1::JobSpec Job(const std::string& text) {
   v1::JobSpec spec;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec)) << text;
-  if (spec.workers() == 0) spec.set_workers(1);
   spec.mutable_stop()->set_steps(10);
   return spec;
 }
@@ -148,15 +146,50 @@ TEST(JobPlanTest, RecomputationOnDevicesIsOfTheirMemory) {
 }
 
 TEST(JobPlanTest, ExpectsRowsOfSparseTables) {
-  const auto plan = PlanOf(Job(
+  const std::string job =
       "model { deep_fm { embedding_dim: 7 } } data { synthetic_clicks { examples: 100000 "
       "fields: 4 cardinality: 1 } } optimizer { name: 'sgd' learning_rate: 0.1 } batch_size: 64 "
-      "workers: 2 update { dense: ALL_REDUCE sparse: ALL_REDUCE }"));
+      "workers: 2 ";
+  // Each job also has the traffic of the road that it does not take.
+  for (const char* update : {"", "update { dense: ALL_REDUCE sparse: ALL_REDUCE }"}) {
+    const auto plan = PlanOf(Job(absl::StrCat(job, update)));
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    // One value each: four keys with rows of eight floats, to the one other worker.
+    EXPECT_EQ(plan->traffic[1].rows_sent, 4 * (8 + 32));
+    EXPECT_EQ(plan->traffic[0].rows_sent, 4 * (8 + 8 + 32));
+    EXPECT_EQ(plan->traffic[0].rows_received, 4 * 32);
+  }
+  const auto hybrid =
+      PlanOf(Job(absl::StrCat(job, "update { dense: ALL_REDUCE sparse: PARAMETER_SERVER }")));
+  ASSERT_TRUE(hybrid.ok()) << hybrid.status();
+  EXPECT_EQ(hybrid->traffic[1].rows_sent, 4 * (8 + 8 + 32));
+}
+
+TEST(JobPlanTest, AJobThatLeavesWorkersOutHasOne) {
+  const std::string clicks =
+      "model { deep_fm { embedding_dim: 7 } } data { synthetic_clicks { examples: 100000 "
+      "fields: 4 cardinality: 50 } } optimizer { name: 'sgd' learning_rate: 0.1 } batch_size: 64 ";
+  const std::string all_reduce = "update { dense: ALL_REDUCE sparse: ALL_REDUCE } ";
+  for (const v1::JobSpec& spec :
+       {Gpt(), Gpt(all_reduce), Job(clicks), Job(absl::StrCat(clicks, all_reduce))}) {
+    v1::JobSpec one = spec;
+    one.set_workers(1);
+    const auto plan = PlanOf(spec), wanted = PlanOf(one);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_EQ(PlanJson(*plan), PlanJson(*wanted));
+    EXPECT_EQ(plan->traffic[1].sent, 0);
+    EXPECT_EQ(plan->traffic[1].rows_sent, 0);
+  }
+}
+
+// The coordinator's table, which submit prints, is of the job with its defaults.
+TEST(JobPlanTest, DeterministicJobsArePlannedForOneThread) {
+  const auto plan = PlanOf(Gpt("update { deterministic: true }"), {.threads = 64});
+  const auto wanted =
+      PlanOf(Gpt("update { deterministic: true } threads_per_worker: 1"), {.threads = 64});
   ASSERT_TRUE(plan.ok()) << plan.status();
-  // One value each: four keys with rows of eight floats, to the one other worker.
-  EXPECT_EQ(plan->traffic[1].rows_sent, 4 * (8 + 32));
-  EXPECT_EQ(plan->traffic[0].rows_sent, 4 * (8 + 8 + 32));
-  EXPECT_EQ(plan->traffic[0].rows_received, 4 * 32);
+  EXPECT_EQ(plan->memory.worker_bytes(), wanted->memory.worker_bytes());
+  EXPECT_LT(plan->memory.worker_bytes(), PlanOf(Gpt(), {.threads = 64})->memory.worker_bytes());
 }
 
 TEST(JobPlanTest, RefusesWhatSubmitRefuses) {

@@ -1,6 +1,5 @@
 #include "client/plan/plan_output.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -47,8 +46,6 @@ std::string Operations(double flops) {
   return absl::StrFormat("%.1f %s", flops, kUnits[unit]);
 }
 
-uint32_t Workers(const JobPlan& plan) { return std::max(1u, plan.spec.workers()); }
-
 bool OnDevices(const JobPlan& plan) {
   return plan.spec.compute().device() == v1::ComputeSpec::CUDA;
 }
@@ -75,7 +72,7 @@ std::string ZeroText(const JobPlan& plan) {
                     kDivided[row.stage]});
   }
   return absl::StrCat("Weights, gradients and optimizer state by ZeRO's stages, for ",
-                      Workers(plan), Workers(plan) == 1 ? " replica" : " replicas",
+                      plan.spec.workers(), plan.spec.workers() == 1 ? " replica" : " replicas",
                       " (a projection: Muster keeps all of them on each worker, or the "
                       "state on servers)\n",
                       FormatTable(rows));
@@ -108,7 +105,7 @@ std::string TrafficTable(const JobPlan& plan) {
     rows.back().push_back(FormatBytes(road.rows_received));
   }
   // Two workers send the same either way.
-  const bool assumes = Workers(plan) > 2 && !OnDevices(plan);
+  const bool assumes = plan.spec.workers() > 2 && !OnDevices(plan);
   return absl::StrCat(FormatTable(rows), assumes ? kAssumedWay : "");
 }
 
@@ -144,7 +141,7 @@ std::string PlanSummary(const JobPlan& plan) {
       plan.spec.name().empty() ? "the job" : plan.spec.name(), ": ", ModelName(plan.spec.model()),
       ", ", FormatNumber(static_cast<double>(plan.model.dense())), " dense parameters",
       plan.model.sparse.empty() ? "" : absl::StrCat(" and rows of ", plan.model.row_dim()), "; ",
-      Workers(plan), Workers(plan) == 1 ? " worker" : " workers", ", by ",
+      plan.spec.workers(), plan.spec.workers() == 1 ? " worker" : " workers", ", by ",
       RoadName(plan, TrainsByAllReduce(plan.spec)));
 }
 
@@ -175,7 +172,7 @@ std::string PlanJson(const JobPlan& plan) {
   nlohmann::ordered_json json = {
       {"job", plan.spec.name()},
       {"model", ModelName(plan.spec.model())},
-      {"workers", Workers(plan)},
+      {"workers", plan.spec.workers()},
       {"dense_parameters", plan.model.dense()},
       {"worker_bytes", plan.memory.worker_bytes()},
       {"worker_own_bytes", plan.memory.worker_own_bytes()},
