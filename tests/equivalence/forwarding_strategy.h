@@ -11,6 +11,19 @@
 
 namespace muster {
 
+// The hooks of a step that may fail.
+enum class Hook {
+  kBeginStep,
+  kAcquire,
+  kPrefetch,
+  kLookUp,
+  kBeforeBackward,
+  kWithdraw,
+  kGradientReady,
+  kPushRows,
+  kEndStep,
+};
+
 // Does what another strategy does, each hook of a step that may fail by way of Call.
 class ForwardingStrategy : public Strategy {
  public:
@@ -19,35 +32,35 @@ class ForwardingStrategy : public Strategy {
 
   absl::StatusOr<uint64_t> Start() override { return inner_.Start(); }
   absl::Status BeginStep(uint64_t clock) override {
-    return Call([&] { return inner_.BeginStep(clock); });
+    return Call(Hook::kBeginStep, [&] { return inner_.BeginStep(clock); });
   }
   absl::Status Acquire(int unit, Direction direction) override {
-    return Call([&] { return inner_.Acquire(unit, direction); });
+    return Call(Hook::kAcquire, [&] { return inner_.Acquire(unit, direction); });
   }
   void Release(int unit, Direction direction) override { inner_.Release(unit, direction); }
   ModelParameters parameters() const override { return inner_.parameters(); }
   absl::Status Prefetch(const MicroBatch& batch) override {
-    return Call([&] { return inner_.Prefetch(batch); });
+    return Call(Hook::kPrefetch, [&] { return inner_.Prefetch(batch); });
   }
   absl::Status LookUp(MicroBatch& batch) override {
-    return Call([&] { return inner_.LookUp(batch); });
+    return Call(Hook::kLookUp, [&] { return inner_.LookUp(batch); });
   }
   absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) override {
-    return Call([&] { return inner_.BeforeBackward(examples, position); });
+    return Call(Hook::kBeforeBackward, [&] { return inner_.BeforeBackward(examples, position); });
   }
   Accumulation GradientStore(int unit) const override { return inner_.GradientStore(unit); }
   GradientSpans gradients() const override { return inner_.gradients(); }
   absl::Status Withdraw() override {
-    return Call([&] { return inner_.Withdraw(); });
+    return Call(Hook::kWithdraw, [&] { return inner_.Withdraw(); });
   }
   absl::Status GradientReady(int unit) override {
-    return Call([&] { return inner_.GradientReady(unit); });
+    return Call(Hook::kGradientReady, [&] { return inner_.GradientReady(unit); });
   }
   absl::Status PushRows(MicroBatch& batch) override {
-    return Call([&] { return inner_.PushRows(batch); });
+    return Call(Hook::kPushRows, [&] { return inner_.PushRows(batch); });
   }
   absl::Status EndStep() override {
-    return Call([&] { return inner_.EndStep(); });
+    return Call(Hook::kEndStep, [&] { return inner_.EndStep(); });
   }
   absl::StatusOr<CutFiles> Cut(uint64_t clock) override { return inner_.Cut(clock); }
   BackgroundCuts* background_cuts() override { return inner_.background_cuts(); }
@@ -56,8 +69,7 @@ class ForwardingStrategy : public Strategy {
   StrategyCounters counters() const override { return inner_.counters(); }
 
  protected:
-  using Hook = std::function<absl::Status()>;
-  virtual absl::Status Call(const Hook& hook) { return hook(); }
+  virtual absl::Status Call(Hook hook, const std::function<absl::Status()>& call) { return call(); }
 
  private:
   Strategy& inner_;

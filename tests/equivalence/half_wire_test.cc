@@ -11,6 +11,7 @@
 #include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
 #include "proto/checkpoint.pb.h"
+#include "tests/equivalence/dying_strategy.h"
 #include "tests/equivalence/run_checkpoints.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
@@ -72,9 +73,11 @@ TEST_P(HalfWireTest, TakenOverSlotsChangeNoMoreThanRounding) {
   RunOptions options;
   options.keys = TrainLocally(spec).keys;
   const TrainedValues undisturbed = TrainOnServers(spec, options).trained[0];
-  for (int hooks : {3, 9, 14, 20}) {
-    SCOPED_TRACE(hooks);
-    options.deaths = {{0, hooks, true}, {1, hooks + 2, false}};
+  // Before a step's first push, after it, and after its close; a first step owes nothing yet.
+  for (const HookCall& at : {HookCall{Hook::kBeforeBackward, 2}, HookCall{Hook::kGradientReady, 2},
+                             HookCall{Hook::kEndStep, 2}, HookCall{Hook::kGradientReady, 4}}) {
+    SCOPED_TRACE(testing::Message() << static_cast<int>(at.hook) << " of step " << at.step);
+    options.deaths = {{0, at, true}, {1, at, false}};
     const RunResult run = TrainOnServers(spec, options);
     ExpectClose(run.trained[0], undisturbed, 4 * precision());
     EXPECT_EQ(run.trained[1].values, run.trained[0].values);

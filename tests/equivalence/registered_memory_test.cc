@@ -5,6 +5,7 @@
 
 #include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
+#include "tests/equivalence/dying_strategy.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
 
@@ -48,10 +49,16 @@ TEST_P(LostTaskTest, LeavesTheSameBits) {
   const v1::JobSpec spec = Job();
   const TrainedValues expected = TrainOnServers(spec, {}).trained[0];
   ASSERT_FALSE(expected.values.empty());
-  for (const int hooks : {5, 9, 13, 17, 40}) {
-    SCOPED_TRACE(hooks);
+  // While servers write parameters, before they read gradients, while they do, and afterwards.
+  for (const HookCall& at :
+       {HookCall{Hook::kAcquire, 1, 2}, HookCall{Hook::kBeforeBackward, 1},
+        HookCall{Hook::kGradientReady, 1, 1}, HookCall{Hook::kGradientReady, 1, 2},
+        HookCall{Hook::kEndStep, 1}, HookCall{Hook::kGradientReady, 3, 2}}) {
+    SCOPED_TRACE(testing::Message() << static_cast<int>(at.hook) << " of step " << at.step);
     RunOptions options = {.reach = Reach::kRegisteredMemory};
-    options.deaths = {{0, hooks, true}, {1, hooks + 3, false}, {0, 2 * hooks, false}};
+    HookCall later = at;
+    ++later.step;
+    options.deaths = {{0, at, true}, {1, at, false}, {0, later, false}};
     const RunResult run = TrainOnServers(spec, options);
     for (const TrainedValues& slot : run.trained) EXPECT_EQ(slot.values, expected.values);
   }

@@ -1,11 +1,13 @@
 // A slot whose task died at any point is taken over by another, and nothing counts twice or is
 // lost.
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "common/base/philox.h"
 #include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
+#include "tests/equivalence/dying_strategy.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
 
@@ -26,16 +28,19 @@ class TakeoverTest : public ::testing::TestWithParam<std::string> {
   const TempFolder folder_;
 };
 
-// Deaths of any slot at any hook, drawn for a trial.
-std::vector<Death> DrawDeaths(const std::string& model, int trial, int slots) {
+// Draws the deaths of a trial: of any slot, at any hook of a task's first two steps. `calls` are
+// those of a task that lives.
+std::vector<Death> DrawDeaths(const std::string& model, int trial, int slots,
+                              const std::vector<HookCall>& calls) {
+  const auto of_two_steps = std::count_if(calls.begin(), calls.end(),
+                                          [](const HookCall& call) { return call.step <= 2; });
   const Philox random(1, "deaths", model);
   std::vector<Death> deaths;
   for (int i = 0; i < 4; ++i) {
     const int draw = 4 * trial + i;
     Death& death = deaths.emplace_back();
     death.slot = random.Below(slots, draw, 0);
-    // Each of a task's steps has at most fifteen hooks: most deaths fall into its first two.
-    death.hooks = 1 + random.Below(25, draw, 1);
+    death.at = calls[random.Below(of_two_steps, draw, 1)];
     death.takes_effect = random.Below(2, draw, 2) == 1;
   }
   return deaths;
@@ -45,11 +50,11 @@ TEST_P(TakeoverTest, DeathsAtAnyHookLeaveTheSameBits) {
   const v1::JobSpec spec = Job();
   RunOptions options;
   options.keys = TrainLocally(spec).keys;
-  const TrainedValues undisturbed = TrainOnServers(spec, options).trained[0];
-  ASSERT_FALSE(undisturbed.values.empty());
+  const RunResult undisturbed = TrainOnServers(spec, options);
+  ASSERT_FALSE(undisturbed.trained[0].values.empty());
   for (int trial = 0; trial < 10; ++trial) {
-    options.deaths = DrawDeaths(GetParam(), trial, 2);
-    EXPECT_EQ(TrainOnServers(spec, options).trained[0].values, undisturbed.values)
+    options.deaths = DrawDeaths(GetParam(), trial, 2, undisturbed.calls[0]);
+    EXPECT_EQ(TrainOnServers(spec, options).trained[0].values, undisturbed.trained[0].values)
         << "trial " << trial;
   }
 }
@@ -69,7 +74,7 @@ TEST_P(TakeoverTest, DeathsAtAnyHookLeaveTheSameBitsByAllReduce) {
   for (int trial = 0; trial < 10; ++trial) {
     SCOPED_TRACE(trial);
     options.share_memory = trial % 2 == 0;
-    options.deaths = DrawDeaths(GetParam(), trial, 3);
+    options.deaths = DrawDeaths(GetParam(), trial, 3, undisturbed.calls[0]);
     const RunResult run = TrainByAllReduce(spec, options);
     EXPECT_GT(run.rounds, 1);
     for (const TrainedValues& slot : run.trained) {

@@ -39,7 +39,7 @@ struct RunOptions {
   // Rows to read at the end, by table; a table that is not named is left out.
   std::map<std::string, std::vector<uint64_t>> keys;
   // Each in turn ends the task that holds its slot; the slot is taken over at once under the next
-  // incarnation.
+  // incarnation. The test fails if the task never makes the call at which it is to die.
   std::vector<Death> deaths;
   // Where the run keeps its checkpoints; null: a folder of its own.
   RunCheckpoints* checkpoints = nullptr;
@@ -59,6 +59,7 @@ struct RunResult {
   std::vector<TrainedValues> trained;
   // By slot, of its last task.
   std::vector<StrategyCounters> counters;
+  std::vector<std::vector<HookCall>> calls;
   // Held-out examples of the last evaluation, and how many were classified right.
   uint64_t evaluated = 0;
   uint64_t correct = 0;
