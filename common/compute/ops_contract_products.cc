@@ -1,4 +1,5 @@
 // Products of linear layers.
+#include <cmath>
 #include <ostream>
 #include <type_traits>
 
@@ -36,8 +37,22 @@ Linear LinearOf(DType type, const Size& size) {
           .out_stride = size.gap > 0 ? size.out + size.gap : 0};
 }
 
+// Returns the rows of a gradient of y with NaNs between them.
+HostArray WithGaps(const HostArray& dense, const Size& size) {
+  HostArray array(dense.type(), size.rows * (size.out + size.gap));
+  for (int64_t i = 0; i < dense.size(); ++i) {
+    array.Set(i / size.out * (size.out + size.gap) + i % size.out, dense.Get(i));
+  }
+  return array;
+}
+
 std::ostream& operator<<(std::ostream& out, const Size& size) {
   return out << size.rows << " rows of " << size.in << " to " << size.out << ", gap " << size.gap;
+}
+
+// Expects finite values: what is between rows counts for nothing.
+void ExpectFinite(const HostArray& array) {
+  for (int64_t i = 0; i < array.size(); ++i) ASSERT_TRUE(std::isfinite(array.Get(i))) << i;
 }
 
 TEST_P(OpsContractTest, LinearForward) {
@@ -82,7 +97,7 @@ TEST_P(OpsContractTest, LinearForward) {
 TEST_P(OpsContractTest, LinearBackwardInput) {
   for (const Size& size : kSizes) {
     SCOPED_TRACE(testing::Message() << size);
-    const HostArray dy = Random(type(), size.rows * (size.out + size.gap), 1);
+    const HostArray dy = WithGaps(Random(type(), size.rows * size.out, 1), size);
     const HostArray weight = Random(type(), size.out * size.in, 2);
     HostArray dx(type(), size.rows * size.in);
     WithType(type(), [&](auto zero) {
@@ -90,6 +105,7 @@ TEST_P(OpsContractTest, LinearBackwardInput) {
       Gemm(size.rows, size.in, size.out, dy.As<T>(), weight.As<T>(), dx.As<T>(),
            {.a_stride = size.out + size.gap});
     });
+    ExpectFinite(dx);
     void* const got = Room(type(), size.rows * size.in);
     ops().LinearBackwardInput(LinearOf(type(), size), Put(dy), Put(weight), got);
     Expect(got, dx, {.absolute = kSums}, "dx");
@@ -100,7 +116,7 @@ TEST_P(OpsContractTest, GradientsOfWeightsAreWrittenOrAdded) {
   for (const Size& size : kSizes) {
     SCOPED_TRACE(testing::Message() << size);
     const int64_t stride = size.out + size.gap;
-    HostArray dy = Random(type(), size.rows * stride, 1);
+    HostArray dy = WithGaps(Random(type(), size.rows * size.out, 1), size);
     HostArray x = Random(type(), size.rows * size.in, 2);
     // Products of the first column of each are below the least f32, and negative: -0 where they
     // are written, 0 where they are added to 0.
@@ -128,6 +144,8 @@ TEST_P(OpsContractTest, GradientsOfWeightsAreWrittenOrAdded) {
           if (!adds) SetToZero(size.out, dbias.As<float>());
           AddRowSums(size.rows, size.out, stride, dy.As<T>(), dbias.As<float>());
         });
+        ExpectFinite(dweight);
+        if (has_bias) ExpectFinite(dbias);
         ops().LinearBackwardWeights(LinearOf(type(), size),
                                     {.dy = Put(dy),
                                      .x = Put(x),
