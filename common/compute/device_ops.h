@@ -78,7 +78,6 @@ class DeviceOps final : public Ops {
   bool RunFused(const MatmulProblem& problem, const MatmulOperands& operands, int64_t columns);
 
   const OpsTraits traits_ = {.bias = OpsTraits::Bias::kRounded,
-                             .token_order = OpsTraits::TokenOrder::kWanted,
                              .logits_alignment = kOnDevice.logits_alignment};
   const DeviceOpsOptions options_;
   DeviceStream& stream_;

@@ -20,9 +20,6 @@ struct OpsTraits {
   // of the weights.
   enum class Bias { kMaster, kRounded };
   Bias bias = Bias::kMaster;
-  // EmbedBackward reads EmbeddingTokens::order where it is wanted, and the tokens otherwise.
-  enum class TokenOrder { kIgnored, kWanted };
-  TokenOrder token_order = TokenOrder::kIgnored;
   // Rows of logits begin at multiples of so many elements of f32.
   int64_t logits_alignment = 1;
 

@@ -28,7 +28,7 @@ class OpsUnderTest {
   virtual void* Allocate(size_t bytes) = 0;
   // Returns whether this machine's hardware has room for the shape.
   virtual bool Takes(const AttentionShape&, DType) const { return true; }
-  // Returns EmbeddingTokens::order, on the host; empty where the ops do not want it.
+  // Returns EmbeddingTokens::order, on the host; empty for ops on processors.
   virtual std::vector<int32_t> TokenOrder(const std::vector<int32_t>& tokens,
                                           int64_t vocabulary) = 0;
 };
@@ -99,7 +99,7 @@ class OpsContractTest : public testing::TestWithParam<std::tuple<OpsImplementati
   T* PutValues(const std::vector<T>& values) {
     return static_cast<T*>(Copied(values.data(), values.size() * sizeof(T)));
   }
-  // Makes the order, too, where the ops want it.
+  // Makes the order, too, for ops on devices.
   EmbeddingTokens PutTokens(const std::vector<int32_t>& tokens, int64_t vocabulary);
   // Puts the mask's clock and first_example into the ops' memory.
   OpDropout PutDropout(const DropoutMask& mask, uint64_t first_example);

@@ -41,7 +41,7 @@ inline OpDropout DropoutOf(const DropoutMask& mask, const DropoutClock* clock) {
 // The tokens of a micro-batch.
 struct EmbeddingTokens {
   const int32_t* tokens = nullptr;  // [N]
-  // The result of FillTokenOrder; null unless OpsTraits::token_order is kWanted.
+  // The result of FillTokenOrder, which EmbedBackward on devices reads; null on processors.
   const int32_t* order = nullptr;  // [TokenOrderSize(N)]
 };
 
