@@ -297,10 +297,12 @@ absl::Status ValidateParallelism(const v1::JobSpec& spec) {
 absl::Status ValidateSize(const v1::JobSpec& spec) {
   const uint32_t data_ranks = DataRanks(spec);
   if (spec.batch_size() < data_ranks) {
-    return Invalid("batch_size", spec.batch_size(),
-                   absl::StrCat("it counts the examples of one step over all workers, so it must "
-                                "be at least parallelism.data, which is ",
-                                data_ranks));
+    return Invalid(
+        "batch_size", spec.batch_size(),
+        absl::StrCat(
+            "a step has at least one example for each of its data ranks, which are ", data_ranks,
+            spec.parallelism().data() != 0 ? " (parallelism.data)"
+                                           : absl::StrCat(" (workers ", spec.workers(), ")")));
   }
   if (spec.threads_per_worker() > kMaxThreads) {
     return Invalid("threads_per_worker", spec.threads_per_worker(),

@@ -374,7 +374,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadJob{"TooManyWorkers", [](v1::JobSpec& s) { s.set_workers(5000); },
                HasSubstr("workers is 5000; it must be at most 4096")},
         BadJob{"BatchBelowWorkers", [](v1::JobSpec& s) { s.set_batch_size(1); },
-               AllOf(HasSubstr("batch_size is 1"), HasSubstr("parallelism.data, which is 2"))},
+               AllOf(HasSubstr("batch_size is 1; "), HasSubstr("data ranks, which are 2 (workers 2)"))},
+        BadJob{"BatchBelowDataRanks",
+               [](v1::JobSpec& s) {
+                 s.set_batch_size(1);
+                 s.mutable_parallelism()->set_data(2);
+               },
+               AllOf(HasSubstr("batch_size is 1; "), HasSubstr("data ranks, which are 2 (parallelism.data)"))},
         BadJob{"MoreServersThanPartitions", [](v1::JobSpec& s) { s.set_servers(3); },
                HasSubstr("servers is 3; each server holds at least one of the job's 2 partitions")},
         BadJob{"ProductIsNotWorkers",
