@@ -64,7 +64,7 @@ void AddRows(const JobPlan& plan, RoadTraffic& road) {
 }
 
 uint64_t ActivationBytes(const v1::JobSpec& spec, const ModelSize& model) {
-  const uint64_t sequences = MicroBatchExamples(spec);
+  const uint64_t sequences = LargestMicroBatch(spec);
   if (spec.compute().device() == v1::ComputeSpec::CUDA) {
     return PlanDeviceBytes(spec, model, sequences).activations;
   }

@@ -17,7 +17,7 @@ uint32_t DataRanks(const v1::JobSpec& spec) {
   return ranks;
 }
 
-uint32_t MicroBatchExamples(const v1::JobSpec& spec) {
+uint32_t LargestMicroBatch(const v1::JobSpec& spec) {
   const uint32_t share = CeilDivide(spec.batch_size(), DataRanks(spec));
   return CeilDivide(share, std::max(1u, spec.micro_batches()));
 }

@@ -17,7 +17,7 @@ uint32_t DataRanks(const v1::JobSpec& spec);
 
 // Returns the examples of the largest micro-batch of any data rank. A round with fewer data ranks
 // has none that is larger (worker/data/sampling/sampler.h).
-uint32_t MicroBatchExamples(const v1::JobSpec& spec);
+uint32_t LargestMicroBatch(const v1::JobSpec& spec);
 
 }  // namespace muster
 

@@ -24,16 +24,16 @@ TEST(DataRanksTest, OtherAxesDivideTheWorkersAndTheirRanksShareExamples) {
 TEST(DataRanksTest, DataRanksAndMicroBatchesShareTheBatch) {
   v1::JobSpec spec;
   spec.set_batch_size(8);
-  EXPECT_EQ(MicroBatchExamples(spec), 8u);
+  EXPECT_EQ(LargestMicroBatch(spec), 8u);
   spec.set_workers(3);
-  EXPECT_EQ(MicroBatchExamples(spec), 3u);
+  EXPECT_EQ(LargestMicroBatch(spec), 3u);
   spec.set_micro_batches(2);
-  EXPECT_EQ(MicroBatchExamples(spec), 2u);
+  EXPECT_EQ(LargestMicroBatch(spec), 2u);
   spec.set_workers(6);
   spec.mutable_parallelism()->set_tensor(2);
-  EXPECT_EQ(MicroBatchExamples(spec), 2u);
+  EXPECT_EQ(LargestMicroBatch(spec), 2u);
   spec.set_micro_batches(0);
-  EXPECT_EQ(MicroBatchExamples(spec), 3u);
+  EXPECT_EQ(LargestMicroBatch(spec), 3u);
 }
 
 }  // namespace

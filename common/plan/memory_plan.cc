@@ -115,7 +115,7 @@ class Planner {
         P_(model_.dense()),
         W_(std::max(1u, spec.workers())),
         trains_(!spec.stop().evaluate_only()),
-        examples_(trains_ ? MicroBatchExamples(spec) : 0),
+        examples_(trains_ ? LargestMicroBatch(spec) : 0),
         evaluated_(EvaluatedExamples()),
         on_device_(spec.compute().device() == v1::ComputeSpec::CUDA),
         all_reduce_(TrainsByAllReduce(spec)),
@@ -251,7 +251,7 @@ class Planner {
   }
 
   void AddDevice() {
-    const DeviceMemoryBytes bytes = PlanDeviceBytes(spec_, model_, MicroBatchExamples(spec_));
+    const DeviceMemoryBytes bytes = PlanDeviceBytes(spec_, model_, LargestMicroBatch(spec_));
     plan_.device = {{.name = "parameters", .bytes = bytes.weights},
                     {.name = "16-bit weights", .bytes = bytes.rounded_weights},
                     {.name = "gradients", .bytes = bytes.gradients},

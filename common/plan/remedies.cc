@@ -24,13 +24,13 @@ std::string RecomputeMore(v1::JobSpec& spec) {
 }
 
 std::string HalveMicroBatches(v1::JobSpec& spec) {
-  if (MicroBatchExamples(spec) <= 1) return "";
+  if (LargestMicroBatch(spec) <= 1) return "";
   spec.set_micro_batches(2 * std::max(1u, spec.micro_batches()));
   return absl::StrCat("micro_batches ", spec.micro_batches());
 }
 
 std::string DoubleWorkers(v1::JobSpec& spec) {
-  if (MicroBatchExamples(spec) <= 1) return "";
+  if (LargestMicroBatch(spec) <= 1) return "";
   spec.set_workers(2 * std::max(1u, spec.workers()));
   return absl::StrCat(spec.workers(), " workers");
 }

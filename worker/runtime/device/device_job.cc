@@ -10,6 +10,7 @@
 #include "worker/strategy/bucket_plan.h"
 
 namespace muster {
+
 absl::StatusOr<DeviceTrainerOptions> DeviceOptionsFor(const v1::JobSpec& spec,
                                                       const DatasetInfo& data, int device) {
   if (!spec.model().has_transformer()) {
@@ -21,7 +22,7 @@ absl::StatusOr<DeviceTrainerOptions> DeviceOptionsFor(const v1::JobSpec& spec,
                           ResolveTransformer(spec.model().transformer(), data.vocabulary));
   options.compute.type = ActivationType(spec.compute());
   options.compute.recompute = ResolveRecompute(spec.compute());
-  options.compute.sequences = MicroBatchExamples(spec);
+  options.compute.sequences = LargestMicroBatch(spec);
   options.compute.length = data.context;
   options.compute.optimizer = OptimizerPlace::kElsewhere;
   options.seed = spec.seed();
