@@ -171,17 +171,6 @@ class Transformer final : public Model {
   ModelDescription description_;  // const after construction
 };
 
-DType ComputeType(const v1::ComputeSpec& compute) {
-  switch (compute.type()) {
-    case v1::ComputeSpec::BF16:
-      return DType::kBf16;
-    case v1::ComputeSpec::F16:
-      return DType::kF16;
-    default:
-      return DType::kF32;
-  }
-}
-
 }  // namespace
 
 std::unique_ptr<const Model> MakeTransformer(const TransformerShape& shape, DType type,
@@ -204,7 +193,7 @@ absl::StatusOr<std::unique_ptr<const Model>> CreateTransformer(const v1::Transfo
         "model.transformer.context is ", shape.context, ", but the data was opened with ",
         data.context, " tokens a sequence; open it with RequiredContext of the model."));
   }
-  const DType type = ComputeType(compute);
+  const DType type = ActivationType(compute);
   const Recompute recompute = ResolveRecompute(compute);
   return MakeTransformer(shape, type, recompute,
                          std::make_unique<HostBackend>(shape, type, recompute));

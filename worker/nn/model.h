@@ -84,10 +84,9 @@ class Model {
   // model (names what and both values).
   virtual absl::Status Load(const Batch& batch, MicroBatch& micro_batch) const = 0;
 
-  // Runs one unit forward; in an evaluation also the last, which computes the loss and the results.
-  // Takes MicroBatch::handed_on from the unit before, and replaces it, as all of these do.
-  // REQUIRES: units run in order; the micro-batch came from NewMicroBatch of this model; in
-  // training the unit is not the last.
+  // Runs one unit forward; the last computes the loss and the results. Takes MicroBatch::handed_on
+  // from the unit before, and replaces it, as all of these do. REQUIRES: units run in order; the
+  // micro-batch came from NewMicroBatch of this model. In training the last unit is RunLastUnit's.
   virtual absl::Status Forward(const LayerContext& context, int unit,
                                const ModelParameters& parameters,
                                MicroBatch& micro_batch) const = 0;
@@ -98,7 +97,8 @@ class Model {
 
   // Runs the last unit in training: forward with loss and results, and backward, as one action, so
   // that a model need keep only a part of the unit's outputs at a time. Leaves gradients as
-  // Backward does. REQUIRES: all units before it have run forward.
+  // Backward does. A model that does not override this has Forward and Backward of its last unit
+  // called, in training too. REQUIRES: all units before it have run forward.
   virtual absl::Status RunLastUnit(const LayerContext& context, const ModelParameters& parameters,
                                    GradientSpans gradients, MicroBatch& micro_batch) const {
     const int unit = description().units - 1;
