@@ -52,12 +52,12 @@ TransformerShape Gpt2() {
 class TransformerDecoderTest : public ::testing::TestWithParam<TransformerShape> {
  protected:
   TransformerDecoderTest() : shape_(GetParam()) {
-    for (const TensorSpec &spec : MakeTransformerTensors(shape_).specs) {
+    for (const TensorSpec& spec : MakeTransformerTensors(shape_).specs) {
       std::vector<float> values = RandomValues(spec.elements(), values_.size());
-      for (float &value : values) value *= 0.5f;
+      for (float& value : values) value *= 0.5f;
       values_.push_back(std::move(values));
     }
-    for (const std::vector<float> &values : values_) spans_.push_back(values);
+    for (const std::vector<float>& values : values_) spans_.push_back(values);
   }
 
   static std::vector<int32_t> Tokens(int64_t count) {
@@ -143,9 +143,8 @@ TEST_P(TransformerDecoderTest, NamesTheTensorThatDoesNotFit) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, TransformerDecoderTest, ::testing::Values(Gpt2(), Llama()));
 
-// Fields of TransformerSpec: activation, norm, positions, key-value heads,
-// head.
-using Settings = std::tuple<const char *, const char *, const char *, const char *, const char *>;
+// Fields of TransformerSpec: activation, norm, positions, key-value heads, head.
+using Settings = std::tuple<const char*, const char*, const char*, const char*, const char*>;
 class DecoderOfModelTest : public ::testing::TestWithParam<Settings> {};
 
 // The model tells its logits by the losses of all labels.
@@ -160,7 +159,7 @@ TEST_P(DecoderOfModelTest, LogitsAreThoseOfTheForwardPassOfTraining) {
   ASSERT_NE(model, nullptr);
   LocalTrainer trainer(*model, 1);
   std::vector<absl::Span<const float>> spans;
-  for (std::vector<float> &tensor : trainer.parameters()) {
+  for (std::vector<float>& tensor : trainer.parameters()) {
     absl::c_copy(RandomValues(tensor.size(), spans.size()), tensor.begin());
     spans.push_back(tensor);
   }

@@ -33,10 +33,10 @@ struct LanguageHeadGradients {
 };
 
 // The end of a language model: norm, logits over the vocabulary, softmax cross entropy with the
-// labels. Logits exist for R tokens at a time (LanguageHeadActivations), of the last
-// tokens perhaps for fewer. In training
-// their gradient takes their place in the same sweep that makes their loss, and all that reads it
-// follows before the next tokens; so no logits are computed twice. Holds shapes only. Thread-safe.
+// labels. Logits exist for R tokens at a time (LanguageHeadActivations), for the last tokens
+// perhaps fewer. In training their gradient takes their place in the same sweep that makes their
+// loss, and all that reads it follows before the next tokens; so no logits are computed twice.
+// Holds shapes only. Thread-safe.
 class LanguageHead {
  public:
   explicit LanguageHead(const TransformerShape& shape);

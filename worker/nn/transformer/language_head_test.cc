@@ -445,8 +445,8 @@ Results<T> ByOperations(const Inputs<T>& in, int64_t R, const LayerContext& laye
   return results;
 }
 
-// Sums over rows of logits are added in one order, from the last ones up, so that a job has the
-// same bits whatever part of its logits exists at a time when it was written.
+// The last part's loss and gradients come first and the others' are added, in this order: golden
+// bits depend on it.
 TYPED_TEST(LanguageHeadTest, ThreeParts) {
   using T = TypeParam;
   for (const float loss_scale : {1.0f, 256.0f}) {
@@ -463,13 +463,14 @@ TYPED_TEST(LanguageHeadTest, ThreeParts) {
   }
 }
 
-TYPED_TEST(LanguageHeadTest, AnEvaluationHasTheSameSumsAndKeepsTheLastLogits) {
+TYPED_TEST(LanguageHeadTest, AnEvaluationCountsTheSameAndKeepsTheLastLogits) {
   using T = TypeParam;
   const Inputs<T> in = InputsOf<T>(kCases[2]);
   const int64_t N = in.rows.count(), C = in.shape.width, V = in.shape.vocabulary_rows();
   for (const int64_t logit_rows : {int64_t{1}, int64_t{7}, N}) {
     const Results<T> training = ResultsOf(in, logit_rows, {});
     const Results<T> evaluation = ResultsOf(in, logit_rows, {.pass = Pass::kEvaluation});
+    // Of several parts, training adds the last one first.
     const double slack = logit_rows < N ? 1e-13 * training.sums.loss : 0;
     EXPECT_NEAR(evaluation.sums.loss, training.sums.loss, slack);
     EXPECT_EQ(evaluation.sums.tokens, training.sums.tokens);

@@ -55,12 +55,11 @@ struct TrainingParts {
   StepEngine& engine;
 };
 
-// Trains one slot, clock after clock. Reports of steps and evaluations count each data rank once:
-// today a data rank is one rank; of several, the one at tensor 0, context 0 and the last stage is
-// to report. At a clock where a checkpoint or an evaluation is due, all
-// slots take part before any goes on, also under SSP and ASP: a cut waits for all slots, and so
-// does the answer to an evaluation. A replacement task that starts at such a clock repeats that
-// checkpoint or evaluation. TaskCheckpoints tells who waits for a checkpoint's files.
+// Trains one slot, clock after clock, and reports its steps and evaluations. At a clock where a
+// checkpoint or an evaluation is due, all slots take part before any goes on, also under SSP and
+// ASP: a cut waits for all slots, and so does the answer to an evaluation. A replacement task that
+// starts at such a clock repeats that checkpoint or evaluation. TaskCheckpoints tells who waits for
+// a checkpoint's files.
 class Trainer {
  public:
   // `job`, `parts`, `coordinator` and `clock` outlive the trainer. InvalidArgument, naming the
