@@ -19,8 +19,7 @@ std::string RoadName(ChaosRoad road);
 v1::JobSpec ChaosJob(ChaosRoad road, uint64_t steps, uint64_t checkpoint_every);
 
 // Returns a job that trains a transformer in f16 on the text in `text_file`. It takes a checkpoint
-// at every step and keeps all of them. Its weights depend on when a task is lost, since the new
-// task has to find its loss scale again.
+// at every step and keeps all of them.
 v1::JobSpec F16Job(const std::string& text_file);
 // Returns a text for F16Job.
 std::string ChaosText();

@@ -5,8 +5,9 @@
 
 namespace muster {
 
-// The search for a loss scale by a slot that computes in f16. It is part of the slot's state: cuts
-// hold it, and tasks that continue from a checkpoint read it.
+// The search for a loss scale in a job that computes in f16. The slots share one under BSP, and
+// each has its own otherwise. Cuts hold it for every slot, and tasks that continue from a
+// checkpoint read it.
 struct LossScale {
   // A power of two.
   float scale = 0;

@@ -7,6 +7,7 @@
 #include "common/base/status_macros.h"
 #include "proto/schema.pb.h"
 #include "worker/models/create_model.h"
+#include "worker/nn/loss_scaling.h"
 #include "worker/strategy/tables_schema.h"
 
 namespace muster {
@@ -25,7 +26,8 @@ absl::StatusOr<std::unique_ptr<TrainStepper>> TrainStepper::Create(const v1::Job
                           CreateModel(spec.model(), spec.compute(), data));
   const v1::TablesSchema schema =
       MakeTablesSchema(model->description(), spec, std::numeric_limits<uint32_t>::max());
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<LocalStrategy> strategy, LocalStrategy::Create(schema));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<LocalStrategy> strategy,
+                          LocalStrategy::Create(schema, LossScaling(spec.compute(), {})));
   return absl::WrapUnique(
       new TrainStepper(spec, std::move(model), std::move(strategy), std::move(batches)));
 }
@@ -35,7 +37,7 @@ TrainStepper::TrainStepper(const v1::JobSpec& spec, std::unique_ptr<const Model>
     : model_(std::move(model)),
       strategy_(std::move(strategy)),
       batches_(std::move(batches)),
-      engine_(spec, *model_, *strategy_, StepExecutor::Options()) {}
+      engine_(spec, *model_, *strategy_) {}
 
 absl::Status TrainStepper::Step() {
   sums_ = StepSums();

@@ -166,6 +166,37 @@ TEST_F(Float16TrainingTest, ARestoredJobGoesOnWithItsLossScales) {
   }
 }
 
+// Which steps overflow is the group's, on both roads.
+TEST_F(Float16TrainingTest, BothRoadsLeaveTheSameStepsOut) {
+  v1::JobSpec spec = Growing(16);
+  spec.mutable_update()->set_deterministic(true);
+  const RunResult on_servers = TrainOnServers(spec, {});
+  const RunResult by_all_reduce = TrainByAllReduce(ByAllReduce(spec), {});
+  EXPECT_EQ(on_servers.trained[0].values, by_all_reduce.trained[0].values);
+  for (const RunResult* run : {&on_servers, &by_all_reduce}) {
+    for (const char* slot : {"slot 0", "slot 1"}) {
+      EXPECT_THAT(run->log, Contains(HasSubstr(absl::StrCat(
+                                slot, ": gradients of step 4 overflow at a loss scale of 32768"))));
+    }
+  }
+}
+
+// With a scale of its own, it would overflow in other steps.
+TEST_F(Float16TrainingTest, ATaskThatTakesASlotOverGoesOnWithTheLossScale) {
+  v1::JobSpec spec = Growing(12);
+  spec.mutable_update()->set_deterministic(true);
+  spec.mutable_clipping()->set_by_global_norm(0.5);
+  const TrainedValues undisturbed = TrainOnServers(spec, {}).trained[0];
+  for (const int hooks : {9, 31, 64, 81, 100, 117}) {
+    SCOPED_TRACE(hooks);
+    RunOptions options;
+    options.deaths = {
+        {.slot = static_cast<uint32_t>(hooks % 2), .hooks = hooks, .takes_effect = hooks % 3 == 0}};
+    EXPECT_EQ(TrainOnServers(spec, options).trained[0].values, undisturbed.values);
+    EXPECT_EQ(TrainByAllReduce(ByAllReduce(spec), options).trained[0].values, undisturbed.values);
+  }
+}
+
 // A window of one step overflows in every other one, from some step on.
 TEST_F(Float16TrainingTest, LearnsWhileItsScaleIsFound) {
   for (const NamedRoad& road : Roads()) {

@@ -50,9 +50,7 @@ class ForwardingStrategy : public Strategy {
   }
   Accumulation GradientStore(int unit) const override { return inner_.GradientStore(unit); }
   GradientSpans gradients() const override { return inner_.gradients(); }
-  absl::Status Withdraw() override {
-    return Call(Hook::kWithdraw, [&] { return inner_.Withdraw(); });
-  }
+  float loss_scale() const override { return inner_.loss_scale(); }
   absl::Status GradientReady(int unit) override {
     return Call(Hook::kGradientReady, [&] { return inner_.GradientReady(unit); });
   }
@@ -64,8 +62,7 @@ class ForwardingStrategy : public Strategy {
   }
   absl::StatusOr<CutFiles> Cut(uint64_t clock) override { return inner_.Cut(clock); }
   BackgroundCuts* background_cuts() override { return inner_.background_cuts(); }
-  void set_loss_scale(const LossScale& scale) override { inner_.set_loss_scale(scale); }
-  absl::optional<LossScale> loss_scale() const override { return inner_.loss_scale(); }
+  const LossScaler* loss_scaler() const override { return inner_.loss_scaler(); }
   StrategyCounters counters() const override { return inner_.counters(); }
 
  protected:

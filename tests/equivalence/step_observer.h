@@ -15,8 +15,10 @@ class StepObserver {
  public:
   virtual ~StepObserver() = default;
 
-  // The slot's sums of the unit's gradients are whole, and nothing of them has left yet.
-  virtual void GradientReady(uint32_t slot, uint64_t clock, int unit, GradientSpans gradients) {}
+  // The slot's sums of the unit's gradients, times the loss scale, are whole, and nothing of them
+  // has left yet.
+  virtual void GradientReady(uint32_t slot, uint64_t clock, int unit, float loss_scale,
+                             GradientSpans gradients) {}
 
   virtual void StepEnded(uint32_t slot, uint64_t clock, const StepSums& sums) {}
 };
@@ -37,7 +39,7 @@ class ObservedStrategy final : public ForwardingStrategy {
     return ForwardingStrategy::BeforeBackward(examples, position);
   }
   absl::Status GradientReady(int unit) override {
-    if (last_) observer_.GradientReady(slot_, clock_, unit, gradients());
+    if (last_) observer_.GradientReady(slot_, clock_, unit, loss_scale(), gradients());
     return ForwardingStrategy::GradientReady(unit);
   }
 
@@ -65,7 +67,6 @@ class ObservedEngine final : public StepEngine {
   absl::Status Evaluate(const Batch& batch, PassResult& result) override {
     return inner_.Evaluate(batch, result);
   }
-  LossScaler* loss_scaler() override { return inner_.loss_scaler(); }
 
  private:
   StepEngine& inner_;

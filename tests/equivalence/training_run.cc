@@ -14,6 +14,7 @@
 #include "proto/schema.pb.h"
 #include "tests/equivalence/meeting.h"
 #include "tests/equivalence/poisoning_strategy.h"
+#include "worker/nn/loss_scaling.h"
 #include "worker/runtime/coordinator_client/fake_coordinator_client.h"
 #include "worker/runtime/training/prepared_job.h"
 #include "worker/runtime/training/step_executor.h"
@@ -100,8 +101,7 @@ absl::Status Train(const v1::JobSpec& spec, uint32_t slot, const RunOptions& run
   StepObserver& observer = run.observer == nullptr ? unobserved : *run.observer;
   ObservedStrategy observed(strategy, slot, observer);
   PoisoningStrategy poisoning(observed, job.model->description().tensors);
-  StepExecutor engine(spec, *job.model, poisoning,
-                      {.slot = slot, .log = options.log, .plan = run.plan});
+  StepExecutor engine(spec, *job.model, poisoning, run.plan);
   ObservedEngine observed_engine(engine, slot, observer);
   absl::StatusOr<std::unique_ptr<Trainer>> trainer =
       Trainer::Create(spec, options, job, {poisoning, observed_engine}, coordinator, clock);
@@ -150,13 +150,14 @@ class RunWorld {
   }
 
   std::unique_ptr<ParameterServerStrategy> OnServers(
-      uint32_t slot, uint64_t incarnation, ParameterServerStrategy::Options options = {}) const {
+      uint32_t slot, uint64_t incarnation, ParameterServerStrategy::Options options = {}) {
     const v1::TaskOrder order = Order(slot, incarnation);
     options.checkpoints = &checkpoints_.storage();
     options.registered_memory = servers_.MakeTaskMemory();
-    return ParameterServerStrategy::Create(
-               order, *job_.schema, options,
-               servers_.Routing(order.shard_map(), options.registered_memory))
+    ShardRouterDependencies routing =
+        servers_.Routing(order.shard_map(), options.registered_memory);
+    routing.log = [this](absl::string_view line) { Log(line); };
+    return ParameterServerStrategy::Create(order, *job_.schema, options, std::move(routing))
         .value();
   }
 
@@ -165,16 +166,19 @@ class RunWorld {
     DataParallelDependencies dependencies;
     dependencies.storage = &checkpoints_.storage();
     dependencies.clock = &clock_;
+    dependencies.log = [this](absl::string_view line) { Log(line); };
     dependencies.routing = servers_.Routing(order.shard_map(), nullptr);
     return DataParallelStrategy::Create(order, *job_.schema, {}, std::move(dependencies)).value();
   }
 
   absl::Status Train(uint32_t slot, Strategy& strategy, FakeCoordinatorClient& coordinator) {
     return muster::Train(spec_, slot, options_, job_, strategy, coordinator,
-                         [this](absl::string_view line) {
-                           absl::MutexLock lock(&mutex_);
-                           run_.log.emplace_back(line);
-                         });
+                         [this](absl::string_view line) { Log(line); });
+  }
+
+  void Log(absl::string_view line) {
+    absl::MutexLock lock(&mutex_);
+    run_.log.emplace_back(line);
   }
 
   // The slot's last task has trained to the end; `reader` holds the values, all of them as f32.
@@ -253,10 +257,11 @@ RunResult TrainAlone(v1::JobSpec spec, const RunOptions& options) {
   absl::StatusOr<PreparedJob> job = PrepareJob(spec);
   EXPECT_EQ(job.status(), absl::OkStatus());
   if (!job.ok()) return {};
-  std::unique_ptr<LocalStrategy> strategy = LocalStrategy::Create(*job->schema).value();
   FakeCoordinatorClient coordinator;
   RunResult run;
   const auto note = [&run](absl::string_view line) { run.log.emplace_back(line); };
+  std::unique_ptr<LocalStrategy> strategy =
+      LocalStrategy::Create(*job->schema, LossScaling(spec.compute(), {.log = note})).value();
   EXPECT_EQ(Train(spec, 0, {.observer = options.observer, .plan = options.plan}, *job, *strategy,
                   coordinator, note),
             absl::OkStatus());

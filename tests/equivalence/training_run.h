@@ -50,7 +50,7 @@ struct RunOptions {
   bool share_memory = true;
   // Sees the steps of all slots; null: nobody does.
   StepObserver* observer = nullptr;
-  // The steps' plan (StepExecutor::Options::plan).
+  // The steps' plan (StepExecutor::MakePlan).
   std::function<std::vector<StepAction>(const StepShape&)> plan = TrainingStepPlan;
 };
 

@@ -145,7 +145,8 @@ TEST_P(TransformerShapesTest, RecomputationChangesNoBit) {
 class StepRecorder final : public StepObserver {
  public:
   // The first unit's gradients are the last ones.
-  void GradientReady(uint32_t slot, uint64_t clock, int unit, GradientSpans gradients) override {
+  void GradientReady(uint32_t slot, uint64_t clock, int unit, float loss_scale,
+                     GradientSpans gradients) override {
     if (unit > 0) return;
     for (const absl::Span<float> values : gradients) {
       values_.insert(values_.end(), values.begin(), values.end());

@@ -23,14 +23,17 @@ class StepRecorder final : public StepObserver {
  public:
   explicit StepRecorder(const ModelDescription& model) : model_(model) {}
 
-  void GradientReady(uint32_t slot, uint64_t clock, int unit, GradientSpans gradients) override {
+  void GradientReady(uint32_t slot, uint64_t clock, int unit, float loss_scale,
+                     GradientSpans gradients) override {
     absl::MutexLock lock(&mutex_);
     for (size_t i = 0; i < model_.tensors.size(); ++i) {
       // A tied tensor's gradient is that of the other.
       if (static_cast<int>(model_.tensors[i].unit) != unit || !model_.tensors[i].tied_to.empty()) {
         continue;
       }
-      const GoldenValues values = GoldenValues::Of(gradients[i]);
+      std::vector<float> gradient(gradients[i].begin(), gradients[i].end());
+      for (float& value : gradient) value /= loss_scale;
+      const GoldenValues values = GoldenValues::Of(gradient);
       Step(slot, clock).gradients[i] = static_cast<uint32_t>(values.fingerprint);
       if (slot == 0 && clock == 0) first_gradients_[i] = values;
     }

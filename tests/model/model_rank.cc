@@ -33,7 +33,7 @@ void Take(absl::string_view& bytes, absl::Span<T> values) {
   bytes.remove_prefix(values.size() * sizeof(T));
 }
 
-std::string ContentOf(Replica& replica) {
+std::string ContentOf(Replica& replica, const LossScale& scale) {
   const Replica::State state = replica.state();
   const uint64_t clock = replica.clock();
   std::string bytes;
@@ -41,16 +41,18 @@ std::string ContentOf(Replica& replica) {
   Append<float>(state.weights, bytes);
   Append<float>(state.optimizer_state, bytes);
   Append<uint64_t>(state.steps, bytes);
+  Append<LossScale>({&scale, 1}, bytes);
   return bytes;
 }
 
-void TakeOver(absl::string_view bytes, Replica& replica) {
+void TakeOver(absl::string_view bytes, Replica& replica, LossScale& scale) {
   const Replica::State state = replica.state();
   uint64_t clock = 0;
   Take<uint64_t>(bytes, {&clock, 1});
   Take(bytes, state.weights);
   Take(bytes, state.optimizer_state);
   Take(bytes, state.steps);
+  Take<LossScale>(bytes, {&scale, 1});
   replica.set_clock(clock);
 }
 
@@ -75,8 +77,6 @@ bool ModelRank::Advance() {
       return Join();
     case State::kTrain:
       return Train();
-    case State::kGatherScales:
-      return GatherScales();
     case State::kWrite:
       return Write();
     case State::kCommit:
@@ -178,9 +178,9 @@ void ModelRank::Leave() {
 }
 
 bool ModelRank::Join() {
-  const Came came = Call(has_replica_ ? ContentOf(*replica_) : "");
+  const Came came = Call(has_replica_ ? ContentOf(*replica_, scale_) : "");
   if (came != Came::kAll) return LeaveIf(came);
-  if (source_.has_value()) TakeOver(gave_[*source_], *replica_);
+  if (source_.has_value()) TakeOver(gave_[*source_], *replica_, scale_);
   has_replica_ = true;
   cut_done_ = false;
   GoOn();
@@ -191,7 +191,7 @@ void ModelRank::GoOn() {
   const uint64_t clock = replica_->clock();
   const bool due = clock % kModelCheckpointEvery == 0 || clock == kModelSteps;
   if (due && !cut_done_ && clock > checkpoint_clock_) {
-    state_ = State::kGatherScales;
+    BeginCut();
   } else if (clock == kModelSteps) {
     End(absl::OkStatus());
   } else {
@@ -227,20 +227,9 @@ bool ModelRank::Train() {
   return true;
 }
 
-bool ModelRank::GatherScales() {
-  const SlotLossScale own{order_.slot(), scale_};
-  std::string mine;
-  Append<SlotLossScale>({&own, 1}, mine);
-  const Came came = Call(mine);
-  if (came != Came::kAll) return LeaveIf(came);
-  scales_.clear();
-  for (const auto& [rank, bytes] : gave_) {
-    absl::string_view left = bytes;
-    Take<SlotLossScale>(left, {&scales_.emplace_back(), 1});
-  }
+void ModelRank::BeginCut() {
   state_ = State::kWrite;
   if (const absl::Status status = WriteOwnFiles(); !status.ok()) End(status);
-  return true;
 }
 
 absl::Status ModelRank::WriteOwnFiles() {
@@ -255,7 +244,7 @@ absl::Status ModelRank::WriteOwnFiles() {
     file.generation = order_.generation();
     file.partition = p;
     file.number = p;
-    if (p == 0) file.loss_scales = scales_;
+    if (p == 0) file.loss_scales = {{0, scale_}};
     MUSTER_ASSIGN_OR_RETURN(PartitionFileInfo info, replica_->Save(file, storage));
     if (naive()) {
       const std::string name = absl::StrCat("partition-", p);

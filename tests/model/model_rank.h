@@ -28,8 +28,7 @@ struct ModelGroup {
 
 // A task that trains by all-reduce, with a replica as real tasks have it, which writes the files of
 // its cuts: meets, takes the source's replica over, trains and takes cuts with the others, and
-// meets again when its group breaks. As in f16 it has a loss scale, which a task that takes the
-// slot over does not know.
+// meets again when its group breaks. As in f16 the replica has a loss scale.
 class ModelRank final : public ModelTask {
  public:
   ModelRank(ModelCluster& cluster, std::string worker, v1::TaskOrder order);
@@ -39,13 +38,14 @@ class ModelRank final : public ModelTask {
   bool Advance() override;
 
  private:
-  enum class State { kMeet, kJoin, kTrain, kGatherScales, kWrite, kCommit, kEndCut, kEnded };
+  enum class State { kMeet, kJoin, kTrain, kWrite, kCommit, kEndCut, kEnded };
   enum class Came { kNotYet, kAll, kBroken };
 
   bool Meet();
   bool Join();
   bool Train();
-  bool GatherScales();
+  // Writes this rank's files of the cut.
+  void BeginCut();
   bool Write();
   bool Commit();
   bool EndCut();
@@ -87,7 +87,6 @@ class ModelRank final : public ModelTask {
 
   // Of the cut.
   bool cut_done_ = false;
-  std::vector<SlotLossScale> scales_;
   v1::CommitCheckpointRequest written_;
   v1::CommitCheckpointRequest commit_;
   std::optional<Answer<v1::CommitCheckpointReply>> committing_;

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 #include "common/checkpoint/storage.h"
 #include "worker/device/device_trainer.h"
@@ -31,6 +32,8 @@ using MakeDeviceCommunicator =
 struct DeviceReplicaDependencies {
   // Outlives the replica.
   CheckpointStorage* storage = nullptr;
+  // Writes one line to the job's log.
+  std::function<void(absl::string_view)> log = [](absl::string_view) {};
   MakeDeviceCommunicator make_communicator;
 };
 
@@ -67,9 +70,7 @@ class DeviceReplica final : public TrainingState, public ReplicaGroup {
   absl::StatusOr<uint64_t> Start() override;
   absl::StatusOr<CutFiles> Cut(uint64_t clock) override;
   absl::StatusOr<CutEnd> EndCut(CutEnd mine) override;
-  // One for all ranks: gradients are added as they are scaled.
-  void set_loss_scale(const LossScale& scale) override { kept_->set_loss_scale(scale); }
-  absl::optional<LossScale> loss_scale() const override { return kept_->loss_scale(); }
+  const LossScaler* loss_scaler() const override { return kept_->loss_scaling().scaler(); }
   StrategyCounters counters() const override;
 
   // Of one batch.
@@ -79,7 +80,8 @@ class DeviceReplica final : public TrainingState, public ReplicaGroup {
   uint64_t clock() const { return clock_; }
 
   // Ends the step at clock() by the schedule's rate: with every rank's gradients, or not at all.
-  // Errors as DeviceTrainer::EndStep's.
+  // Scaled gradients that overflow leave it out. Errors as DeviceTrainer::EndStep's; also
+  // OutOfRange where there is no smaller loss scale.
   absl::StatusOr<DeviceStepResult> EndStep();
 
  private:
@@ -87,8 +89,6 @@ class DeviceReplica final : public TrainingState, public ReplicaGroup {
                 DeviceReplicaDependencies dependencies, std::unique_ptr<KeptReplica> kept,
                 uint64_t fingerprint);
 
-  // A collective call: of what the ranks have, the least is all ranks'.
-  absl::Status AgreeOnLossScale();
   // Makes the host's copy that of the device.
   absl::Status Download();
 

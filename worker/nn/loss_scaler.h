@@ -13,14 +13,12 @@ namespace v1 {
 class ComputeSpec;
 }  // namespace v1
 
-// What a slot multiplies its loss by before backward, so that gradients in f16 are neither lost
+// What slots multiply their loss by before backward, so that gradients in f16 are neither lost
 // below 2^-24 nor infinite past 65504 (Micikevicius et al., "Mixed Precision Training", 2018,
 // section 3.2). Always a power of two, so that multiplying and dividing change no digit of an f32.
 //
 // Found while training: a step whose gradients overflow halves it, `window` steps in a row without
-// that double it. The state is the slot's: slots differ in it, and a task that goes on from a
-// checkpoint goes on with it. A task that takes over a slot in between starts from the beginning.
-// Not thread-safe.
+// that double it. Who shares a scale is for loss_scaling.h's callers. Not thread-safe.
 class LossScaler {
  public:
   // Before anything overflowed. Gradients are those of a sum over tokens, not of a mean: that of a
@@ -44,7 +42,7 @@ class LossScaler {
   // REQUIRES: not fixed().
   LossScale state() const { return {.scale = scale_, .steps = steps_}; }
   void Restore(const LossScale& state);
-  // Steps that overflowed here.
+  // Steps that overflowed here: since the task started.
   uint64_t overflows() const { return overflows_; }
 
   // Gradients of a step were finite. Whether the scale has changed with it.

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <numeric>
 #include <string>
-#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
@@ -88,24 +87,6 @@ absl::StatusOr<CutFiles> ExchangeCut(Communicator& communicator, absl::Duration 
       files.by_partition.begin(), files.by_partition.end(),
       [](const PartitionFile& a, const PartitionFile& b) { return a.partition < b.partition; });
   return files;
-}
-
-absl::StatusOr<std::vector<SlotLossScale>> GatherLossScales(Communicator& communicator,
-                                                            absl::Duration timeout,
-                                                            const SlotLossScale& mine) {
-  // Of one version of the program, as all ranks are.
-  static_assert(std::is_trivially_copyable_v<SlotLossScale>);
-  std::vector<SlotLossScale> all(communicator.size());
-  CollectiveCall gather;
-  gather.kind = Collective::kAllGather;
-  gather.dtype = DType::kUint8;
-  gather.in = &mine;
-  gather.out = all.data();
-  gather.count = sizeof(mine);
-  gather.timeout = timeout;
-  gather.label = "loss scales";
-  MUSTER_RETURN_IF_ERROR(communicator.Run(gather));
-  return all;
 }
 
 }  // namespace muster

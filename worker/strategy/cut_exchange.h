@@ -5,7 +5,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/base/loss_scale.h"
 #include "worker/collectives/communicator.h"
 #include "worker/strategy/strategy.h"
 
@@ -17,12 +16,6 @@ namespace muster {
 // be written later; or the communicator's. Each call within it may take `timeout`.
 absl::StatusOr<CutFiles> ExchangeCut(Communicator& communicator, absl::Duration timeout,
                                      const absl::StatusOr<std::vector<PartitionFile>>& mine);
-
-// A collective call: all ranks' loss scales become known to all, in order of rank. Errors are the
-// communicator's.
-absl::StatusOr<std::vector<SlotLossScale>> GatherLossScales(Communicator& communicator,
-                                                            absl::Duration timeout,
-                                                            const SlotLossScale& mine);
 
 }  // namespace muster
 

@@ -29,20 +29,6 @@ TEST(CutExchangeTest, AllRanksHaveAllFilesInOrder) {
   });
 }
 
-TEST(CutExchangeTest, AllRanksHaveAllLossScales) {
-  TestRanks ranks(3);
-  ranks.Run([](std::unique_ptr<Communicator> communicator) {
-    const uint32_t rank = communicator->rank();
-    // Slots of a round that lacks some.
-    const SlotLossScale mine{2 * rank, {.scale = static_cast<float>(1 << rank), .steps = rank}};
-    const auto all = GatherLossScales(*communicator, absl::Minutes(1), mine).value();
-    ASSERT_EQ(all.size(), 3);
-    for (uint32_t r = 0; r < 3; ++r) {
-      EXPECT_EQ(all[r], (SlotLossScale{2 * r, {.scale = static_cast<float>(1 << r), .steps = r}}));
-    }
-  });
-}
-
 TEST(CutExchangeTest, OneRanksErrorIsEverybodys) {
   TestRanks ranks(3);
   ranks.Run([](std::unique_ptr<Communicator> communicator) {

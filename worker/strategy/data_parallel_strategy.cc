@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/kernels/gemm/row_sums.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/strategy/blocked_time.h"
@@ -36,10 +35,11 @@ absl::StatusOr<std::unique_ptr<DataParallelStrategy>> DataParallelStrategy::Crea
   const bool hybrid = IsHybrid(order, schema);
   v1::TablesSchema held_here = schema;
   if (hybrid) held_here.clear_sparse();
-  MUSTER_ASSIGN_OR_RETURN(
-      std::unique_ptr<KeptReplica> kept,
-      KeptReplica::Create(order, held_here,
-                          {.storage = dependencies.storage, .timeout = options.storage_timeout}));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<KeptReplica> kept,
+                          KeptReplica::Create(order, held_here,
+                                              {.storage = dependencies.storage,
+                                               .timeout = options.storage_timeout,
+                                               .log = dependencies.log}));
   std::unique_ptr<DataParallelStrategy> strategy(
       new DataParallelStrategy(order, held_here, options, dependencies, std::move(kept)));
   if (!hybrid) return strategy;
@@ -74,7 +74,7 @@ DataParallelStrategy::DataParallelStrategy(const v1::TaskOrder& order,
                                            const DataParallelDependencies& dependencies,
                                            std::unique_ptr<KeptReplica> kept)
     : options_(options),
-      dependencies_{dependencies.storage, dependencies.clock, {}},
+      clock_(*dependencies.clock),
       reducing_(Reducing(order.spec().update(), options.timeout)),
       clips_by_norm_(schema.clipping().by_global_norm() > 0),
       kept_(std::move(kept)),
@@ -165,12 +165,6 @@ absl::Status DataParallelStrategy::BeforeBackward(uint64_t examples, SeriesPosit
   return servers_ == nullptr ? absl::OkStatus() : servers_->BeforeBackward(examples, position);
 }
 
-absl::Status DataParallelStrategy::Withdraw() {
-  examples_ = 0;
-  SetToZero(reducer_->gradients().size(), reducer_->gradients().data());
-  return servers_ == nullptr ? absl::OkStatus() : servers_->Withdraw();
-}
-
 absl::Status DataParallelStrategy::GradientReady(int unit) {
   if (position_ == SeriesPosition::kLast) reducer_->UnitReady(unit);
   return absl::OkStatus();
@@ -192,7 +186,7 @@ void DataParallelStrategy::CountTraffic(uint64_t& sent, uint64_t& received) {
 }
 
 absl::StatusOr<GradientSums> DataParallelStrategy::CollectSums() {
-  const BlockedTime blocked(*dependencies_.clock, counters_.exposed_seconds);
+  const BlockedTime blocked(clock_, counters_.exposed_seconds);
   MUSTER_RETURN_IF_ERROR(reducer_->Finish());
   CountTraffic(counters_.bytes_sent, counters_.bytes_received);
   GradientSums sums;
@@ -212,7 +206,7 @@ absl::StatusOr<double> DataParallelStrategy::CloseServers(const GradientSums& su
   // A norm that is not finite is found by the first slot alone, and ends the job on all.
   if (!closed.ok() && !(clips_by_norm_ && absl::IsOutOfRange(closed))) return closed;
   if (!clips_by_norm_) return 1.0;
-  const BlockedTime blocked(*dependencies_.clock, counters_.exposed_seconds);
+  const BlockedTime blocked(clock_, counters_.exposed_seconds);
   double scale =
       closed.ok() ? servers_->last_clipping_scale() : std::numeric_limits<double>::quiet_NaN();
   CollectiveCall broadcast;
@@ -235,6 +229,13 @@ absl::StatusOr<double> DataParallelStrategy::CloseServers(const GradientSums& su
 
 absl::Status DataParallelStrategy::EndStep() {
   MUSTER_ASSIGN_OR_RETURN(const GradientSums sums, CollectSums());
+  const uint64_t clock = own().clock();
+  MUSTER_ASSIGN_OR_RETURN(const StepEnd end,
+                          kept_->loss_scaling().EndStep(clock, own().tables().tensors, gradients_));
+  if (end == StepEnd::kOverflowed) {
+    own().set_clock(clock + 1);
+    return absl::OkStatus();
+  }
   double scale = 1;
   if (servers_ != nullptr) {
     MUSTER_ASSIGN_OR_RETURN(scale, CloseServers(sums));

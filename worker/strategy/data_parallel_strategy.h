@@ -2,11 +2,13 @@
 #define MUSTER_WORKER_STRATEGY_DATA_PARALLEL_STRATEGY_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
@@ -44,6 +46,8 @@ struct DataParallelDependencies {
   // Both outlive the strategy.
   CheckpointStorage* storage = nullptr;
   const Clock* clock = nullptr;
+  // Writes one line to the job's log.
+  std::function<void(absl::string_view)> log = [](absl::string_view) {};
   // Hybrid jobs: the way to the servers.
   ShardRouterDependencies routing;
 };
@@ -105,10 +109,12 @@ class DataParallelStrategy final : public Strategy, public ReplicaGroup {
     return micro_batches_ == 1 ? Accumulation::kWrite : Accumulation::kAdd;
   }
   GradientSpans gradients() const override { return gradients_; }
-  absl::Status Withdraw() override;
+  float loss_scale() const override { return kept_->loss_scaling().scale(); }
   absl::Status GradientReady(int unit) override;
   absl::Status PushRows(MicroBatch& micro_batch) override;
   // Also OutOfRange, on all ranks: clipping by global norm found that the gradient's is not finite.
+  // Scaled gradients are summed as they are, and the sums, which are the same bits on every rank,
+  // decide whether the step is left out.
   absl::Status EndStep() override;
   // Rank r writes the files of partitions p with p mod W = r; all ranks return all files. In a
   // hybrid job the servers' files come first, and the workers', which hold the dense tensors, after
@@ -116,8 +122,7 @@ class DataParallelStrategy final : public Strategy, public ReplicaGroup {
   absl::StatusOr<CutFiles> Cut(uint64_t clock) override;
   // A barrier.
   absl::StatusOr<CutEnd> EndCut(CutEnd mine) override;
-  void set_loss_scale(const LossScale& scale) override { kept_->set_loss_scale(scale); }
-  absl::optional<LossScale> loss_scale() const override { return kept_->loss_scale(); }
+  const LossScaler* loss_scaler() const override { return kept_->loss_scaling().scaler(); }
   StrategyCounters counters() const override;
 
   const Replica& replica() const { return kept_->replica(); }
@@ -135,7 +140,7 @@ class DataParallelStrategy final : public Strategy, public ReplicaGroup {
   void CountTraffic(uint64_t& sent, uint64_t& received);
 
   const DataParallelOptions options_;
-  const DataParallelDependencies dependencies_;
+  const Clock& clock_;
   const GradientReducerOptions reducing_;
   const bool clips_by_norm_;
   const std::unique_ptr<KeptReplica> kept_;

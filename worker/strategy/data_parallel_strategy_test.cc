@@ -1,6 +1,7 @@
 #include "worker/strategy/data_parallel_strategy.h"
 
 #include <atomic>
+#include <cmath>
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
@@ -14,6 +15,7 @@
 #include "proto/checkpoint.pb.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
+#include "worker/nn/loss_scaler.h"
 #include "worker/strategy/test_ranks.h"
 
 namespace muster {
@@ -71,6 +73,13 @@ class DataParallelStrategyTest : public ::testing::Test {
     return DataParallelStrategy::Create(order_, Schema(seed), {}, std::move(dependencies)).value();
   }
 
+  // From here on the job searches for a loss scale, which doubles with each step.
+  void InF16() {
+    order_.mutable_spec()->set_workers(2);
+    order_.mutable_spec()->mutable_compute()->set_type(v1::ComputeSpec::F16);
+    order_.mutable_spec()->mutable_compute()->set_loss_scale_window(1);
+  }
+
   // What a rank gives in a step is a function of clock and rank alone.
   static absl::Status Begin(DataParallelStrategy& strategy, MicroBatch& batch) {
     const uint64_t clock = *strategy.replica_clock();
@@ -85,7 +94,8 @@ class DataParallelStrategyTest : public ::testing::Test {
     }
     for (int unit = 0; unit < kUnits; ++unit) {
       for (int64_t i = 0; i < kElements; ++i) {
-        strategy.gradients()[unit][i] = static_cast<float>((clock + rank + i) % 5) - 2;
+        strategy.gradients()[unit][i] =
+            (static_cast<float>((clock + rank + i) % 5) - 2) * strategy.loss_scale();
       }
     }
     return absl::OkStatus();
@@ -123,12 +133,13 @@ class DataParallelStrategyTest : public ::testing::Test {
   v1::TaskOrder order_;
 };
 
-// Of one rank: the others' step, over their examples alone. Of all: nothing but the clock moves.
-TEST_F(DataParallelStrategyTest, PartsTakenBackCountForNothing) {
+// On all ranks, whose gradients did not.
+TEST_F(DataParallelStrategyTest, AStepInWhichAnyRankOverflowedIsLeftOutByAll) {
+  InF16();
   v1::TablesSchema schema = Schema();
   schema.clear_sparse();
-  // Steps 0, 1 and 2, of which each names the ranks that take theirs back.
-  const auto run = [&](int size, const std::vector<std::vector<int>>& withdrawn) {
+  // Steps 0, 1, …, of which each names the ranks whose gradients overflow.
+  const auto run = [&](int size, const std::vector<std::vector<int>>& overflows) {
     TestRanks ranks(size);
     absl::Mutex mutex;
     std::vector<float> weights;
@@ -141,36 +152,62 @@ TEST_F(DataParallelStrategyTest, PartsTakenBackCountForNothing) {
       const int rank = communicator->rank();
       ASSERT_EQ(strategy->Join(std::move(communicator), absl::nullopt), absl::OkStatus());
       ASSERT_EQ(strategy->Start().value(), 0);
-      for (size_t step = 0; step < withdrawn.size(); ++step) {
+      float expected = LossScaler::kFirst;
+      for (size_t step = 0; step < overflows.size(); ++step) {
         ASSERT_EQ(strategy->BeginStep(step), absl::OkStatus());
         ASSERT_EQ(strategy->BeforeBackward(4, SeriesPosition::kLast), absl::OkStatus());
+        EXPECT_EQ(strategy->loss_scale(), expected);
         for (int unit = 0; unit < kUnits; ++unit) {
           for (float& gradient : strategy->gradients()[unit]) {
-            gradient = static_cast<float>(rank + 1);
+            gradient = static_cast<float>(rank + 1) * expected;
           }
         }
-        for (const int withdraws : withdrawn[step]) {
-          if (withdraws != rank) continue;
-          ASSERT_EQ(strategy->Withdraw(), absl::OkStatus());
+        for (const int overflowed : overflows[step]) {
+          if (overflowed == rank) strategy->gradients()[1][2] = INFINITY;
         }
         for (int unit = kUnits - 1; unit >= 0; --unit) {
           ASSERT_EQ(strategy->GradientReady(unit), absl::OkStatus());
         }
         ASSERT_EQ(strategy->EndStep(), absl::OkStatus());
+        expected *= overflows[step].empty() ? 2 : 0.5f;
       }
-      EXPECT_EQ(strategy->replica().clock(), withdrawn.size());
+      EXPECT_EQ(strategy->replica().clock(), overflows.size());
       absl::MutexLock lock(&mutex);
       if (rank == 0) weights = Weights(*strategy);
     });
     return weights;
   };
-  const std::vector<float> untouched = run(1, {{}});
-  EXPECT_EQ(run(1, {{}, {0}, {0}}), untouched);
-  // Rank 0's part alone, as if it were the only one.
-  EXPECT_EQ(run(2, {{1}}), untouched);
+  const std::vector<float> untouched = run(2, {});
+  const std::vector<float> one = run(2, {{}});
+  EXPECT_NE(one, untouched);
+  EXPECT_EQ(run(1, {{0}, {0}}), untouched);
   EXPECT_EQ(run(2, {{1}, {0, 1}}), untouched);
-  EXPECT_EQ(run(2, {{0, 1}, {0, 1}}), run(1, {{0}}));
-  EXPECT_NE(run(2, {{}}), run(2, {{0, 1}}));
+  EXPECT_EQ(run(2, {{}, {1}}), one);
+  EXPECT_EQ(run(2, {{}, {0}, {0, 1}}), one);
+}
+
+// The newcomer's first one would spoil all ranks' sums.
+TEST_F(DataParallelStrategyTest, AReplicasLossScaleComesWithIt) {
+  InF16();
+  std::vector<std::unique_ptr<DataParallelStrategy>> strategies;
+  for (int rank = 0; rank < 2; ++rank) strategies.push_back(Make());
+  {
+    TestRanks ranks(1);
+    ranks.Run([&](std::unique_ptr<Communicator> communicator) {
+      ASSERT_EQ(strategies[0]->Join(std::move(communicator), absl::nullopt), absl::OkStatus());
+      // The scale doubles with each.
+      for (int step = 0; step < 3; ++step) ASSERT_EQ(Step(*strategies[0]), absl::OkStatus());
+    });
+  }
+  TestRanks ranks(2);
+  ranks.Run([&](std::unique_ptr<Communicator> communicator) {
+    DataParallelStrategy& strategy = *strategies[communicator->rank()];
+    ASSERT_EQ(strategy.Join(std::move(communicator), 0), absl::OkStatus());
+    EXPECT_EQ(strategy.loss_scale(), 8 * LossScaler::kFirst);
+    ASSERT_EQ(Step(strategy), absl::OkStatus());
+    EXPECT_EQ(strategy.loss_scale(), 16 * LossScaler::kFirst);
+    strategy.Leave();
+  });
 }
 
 TEST_F(DataParallelStrategyTest, BeginsOnlyAfterTheWorkersHaveMet) {
@@ -366,6 +403,7 @@ TEST_F(DataParallelStrategyTest, AGroupMayShrinkAndGrowBetweenSteps) {
 }
 
 TEST_F(DataParallelStrategyTest, CutsAreDealtToRanksAndRestoreInAnyWorld) {
+  InF16();
   v1::CheckpointManifest manifest;
   std::atomic<bool> committed = false;
   TestRanks ranks(2);
@@ -376,7 +414,6 @@ TEST_F(DataParallelStrategyTest, CutsAreDealtToRanksAndRestoreInAnyWorld) {
     for (int step = 0; step < 3; ++step) ASSERT_EQ(Step(*strategy), absl::OkStatus());
     EXPECT_EQ(strategy->Cut(2).status().code(), absl::StatusCode::kFailedPrecondition);
     const StrategyCounters before = strategy->counters();
-    strategy->set_loss_scale({.scale = 64, .steps = static_cast<uint32_t>(rank)});
     const std::vector<PartitionFile> files = strategy->Cut(3).value().by_partition;
     ASSERT_EQ(files.size(), 3);
     // Nobody goes on before rank 0, who has the cut committed.
@@ -400,12 +437,15 @@ TEST_F(DataParallelStrategyTest, CutsAreDealtToRanksAndRestoreInAnyWorld) {
   });
   ASSERT_EQ(WriteManifest(storage_, "/root/job/3", manifest), absl::OkStatus());
   ASSERT_EQ(VerifyCheckpoint(storage_, "/root/job/3"), absl::OkStatus());
-  // What slots have of their own is in one of the files, of which rank 0 wrote two.
+  // The loss scale is in one of the files, of which rank 0 wrote two, as every slot's.
   int with_scales = 0;
   for (const v1::CheckpointFile& file : manifest.files()) {
     const auto reader =
         PartitionFileReader::Open(storage_, JoinUri("/root/job/3", file.path())).value();
-    with_scales += reader->header().loss_scales_size() > 0;
+    if (reader->header().loss_scales_size() == 0) continue;
+    ++with_scales;
+    ASSERT_EQ(reader->header().loss_scales_size(), 2);
+    EXPECT_EQ(reader->header().loss_scales(1).scale(), 8 * LossScaler::kFirst);
   }
   EXPECT_EQ(with_scales, 1);
 

@@ -10,6 +10,28 @@
 #include "common/tensor/half.h"
 
 namespace muster {
+namespace {
+
+// The limit of a message, less its header.
+constexpr uint64_t kMostBytes = (uint64_t{63} << 20);
+
+}  // namespace
+
+absl::Status DenseResidual::CheckFits(const DenseLayout& layout) {
+  for (uint32_t partition = 0; partition < layout.partitions(); ++partition) {
+    uint64_t bytes = 0;
+    for (uint32_t block : layout.partition_blocks(partition)) {
+      bytes += layout.blocks()[block].elements() * sizeof(float);
+    }
+    if (bytes <= kMostBytes) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "update.wire is of 16 bits, and partition ", partition, " has ", bytes,
+        " bytes of dense parameters, at most ", kMostBytes, " can be; set update.partitions to ",
+        (layout.elements() * sizeof(float) + kMostBytes / 2 - 1) / (kMostBytes / 2),
+        " or more, or update.wire to F32"));
+  }
+  return absl::OkStatus();
+}
 
 DenseResidual::DenseResidual(const DenseLayout& layout, DType type, int pushes,
                              std::shared_ptr<RegisteredMemory> registered)

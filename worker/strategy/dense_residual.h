@@ -33,6 +33,10 @@ namespace muster {
 // Memory: 4 bytes per element, and 2 for each push under way. Not thread-safe.
 class DenseResidual {
  public:
+  // Checks that a cut can carry a residual of the layout: each partition's in one message.
+  // InvalidArgument: it cannot.
+  static absl::Status CheckFits(const DenseLayout& layout);
+
   // `type` is kBf16 or kF16. The layout must outlive it. At most `pushes` steps' pushes are under
   // way; they lie in registered memory if there is some.
   DenseResidual(const DenseLayout& layout, DType type, int pushes,

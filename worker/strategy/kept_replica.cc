@@ -1,5 +1,6 @@
 #include "worker/strategy/kept_replica.h"
 
+#include <type_traits>
 #include <utility>
 
 #include "common/base/lost_state.h"
@@ -23,7 +24,8 @@ KeptReplica::KeptReplica(const v1::TaskOrder& order, const Options& options,
                          std::unique_ptr<Replica> replica)
     : order_(std::make_unique<const v1::TaskOrder>(order)),
       options_(options),
-      replica_(std::move(replica)) {}
+      replica_(std::move(replica)),
+      loss_scaling_(order.spec().compute(), {.slot = order.slot(), .log = options.log}) {}
 
 KeptReplica::~KeptReplica() = default;
 
@@ -34,7 +36,9 @@ absl::optional<uint64_t> KeptReplica::clock() const {
 
 absl::Status KeptReplica::Fill(Communicator& communicator, absl::optional<int> source) {
   if (source.has_value()) {
-    return BroadcastReplica(communicator, *source, options_.timeout, *replica_, content_);
+    MUSTER_RETURN_IF_ERROR(
+        BroadcastReplica(communicator, *source, options_.timeout, *replica_, content_));
+    return BroadcastLossScale(communicator, *source);
   }
   MUSTER_RETURN_IF_ERROR(Restore());
   // Nobody begins a step, whose calls are not patient, while others still read.
@@ -54,7 +58,7 @@ absl::Status KeptReplica::Fill(Communicator& communicator, absl::optional<int> s
 absl::Status KeptReplica::Restore() {
   content_ = ReplicaContent::kNothing;
   replica_->Reset();
-  loss_scale_.reset();
+  loss_scaling_.Restart();
   if (!order_->restore_uri().empty()) {
     const absl::StatusOr<std::unique_ptr<CheckpointReader>> checkpoint =
         CheckpointReader::Open(*options_.storage, order_->restore_uri());
@@ -67,17 +71,43 @@ absl::Status KeptReplica::Restore() {
                                      order_->start_clock()),
                    LostState::kCheckpoint));
     if (!order_->restore_weights_only() && LossScaler::IsFound(order_->spec().compute())) {
-      const auto scale = (*checkpoint)->ReadLossScale(order_->slot());
+      const auto scale = (*checkpoint)->ReadLossScale(/*slot=*/0);
       MUSTER_RETURN_IF_ERROR(DataLossIs(scale.status(), LostState::kCheckpoint));
-      if (scale->has_value()) loss_scale_ = **scale;
+      if (scale->has_value()) loss_scaling_.GoOnWith(**scale);
     }
   }
   content_ = ReplicaContent::kWhole;
   return absl::OkStatus();
 }
 
-absl::Status KeptReplica::WriteOwnFiles(const Communicator& communicator, uint32_t first_number,
-                                        std::vector<SlotLossScale> scales) {
+absl::Status KeptReplica::BroadcastLossScale(Communicator& communicator, int source) {
+  if (!loss_scaling_.searches()) return absl::OkStatus();
+  // Of one version of the program, as all ranks are.
+  static_assert(std::is_trivially_copyable_v<LossScale>);
+  LossScale scale = loss_scaling_.state();
+  CollectiveCall broadcast;
+  broadcast.kind = Collective::kBroadcast;
+  broadcast.dtype = DType::kUint8;
+  broadcast.in = broadcast.out = &scale;
+  broadcast.count = sizeof(scale);
+  broadcast.root = source;
+  broadcast.timeout = options_.timeout;
+  broadcast.label = "loss scale";
+  MUSTER_RETURN_IF_ERROR(communicator.Run(broadcast));
+  loss_scaling_.GoOnWith(scale);
+  return absl::OkStatus();
+}
+
+std::vector<SlotLossScale> KeptReplica::LossScalesOfSlots() const {
+  std::vector<SlotLossScale> scales;
+  if (!loss_scaling_.searches()) return scales;
+  for (uint32_t slot = 0; slot < order_->spec().workers(); ++slot) {
+    scales.push_back({slot, loss_scaling_.state()});
+  }
+  return scales;
+}
+
+absl::Status KeptReplica::WriteOwnFiles(const Communicator& communicator, uint32_t first_number) {
   const uint32_t partitions = replica_->layout().partitions();
   for (uint32_t p = communicator.rank(); p < partitions; p += communicator.size()) {
     ReplicaFile file;
@@ -86,7 +116,7 @@ absl::Status KeptReplica::WriteOwnFiles(const Communicator& communicator, uint32
     file.generation = order_->generation();
     file.partition = p;
     file.number = first_number + p;
-    if (p == 0) file.loss_scales = std::move(scales);
+    if (p == 0) file.loss_scales = LossScalesOfSlots();
     MUSTER_ASSIGN_OR_RETURN(const PartitionFileInfo info, replica_->Save(file, *options_.storage));
     written_.push_back({file.number, info.path, info.bytes, info.checksum});
   }
@@ -104,15 +134,9 @@ void KeptReplica::DeleteWritten() {
 
 absl::StatusOr<CutFiles> KeptReplica::Cut(Communicator& communicator, uint32_t first_number,
                                           absl::string_view failure) {
-  std::vector<SlotLossScale> scales;
-  if (loss_scale_.has_value()) {
-    MUSTER_ASSIGN_OR_RETURN(
-        scales, GatherLossScales(communicator, options_.timeout, {order_->slot(), *loss_scale_}));
-  }
   written_.clear();
-  const absl::Status status = failure.empty()
-                                  ? WriteOwnFiles(communicator, first_number, std::move(scales))
-                                  : absl::UnavailableError(failure);
+  const absl::Status status =
+      failure.empty() ? WriteOwnFiles(communicator, first_number) : absl::UnavailableError(failure);
   if (!status.ok()) return ExchangeCut(communicator, options_.timeout, status);
   return ExchangeCut(communicator, options_.timeout, written_);
 }

@@ -2,6 +2,7 @@
 #define MUSTER_WORKER_STRATEGY_KEPT_REPLICA_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "common/base/loss_scale.h"
 #include "common/checkpoint/storage.h"
 #include "worker/collectives/communicator.h"
+#include "worker/nn/loss_scaling.h"
 #include "worker/strategy/replica.h"
 #include "worker/strategy/replica_broadcast.h"
 #include "worker/strategy/training_state.h"
@@ -33,6 +35,8 @@ class KeptReplica {
     CheckpointStorage* storage = nullptr;
     // Of collective calls in which ranks may have to wait for another's storage.
     absl::Duration timeout = absl::Minutes(10);
+    // Writes one line to the job's log.
+    std::function<void(absl::string_view)> log = [](absl::string_view) {};
   };
 
   // InvalidArgument: the schema is not valid.
@@ -50,10 +54,10 @@ class KeptReplica {
   // What it holds is of no use until it is filled again.
   void Forget() { content_ = ReplicaContent::kNothing; }
 
-  // This slot's, which cuts hold: what was last set or, after Fill without a source, what the
-  // checkpoint has. Outlasts groups, as the replica does.
-  void set_loss_scale(const LossScale& scale) { loss_scale_ = scale; }
-  absl::optional<LossScale> loss_scale() const { return loss_scale_; }
+  // The group's loss scale, which is part of the replica: alike on all ranks, as long as each takes
+  // the same ends of steps. Cuts hold it as every slot's; a checkpoint's is that of slot 0.
+  LossScaling& loss_scaling() { return loss_scaling_; }
+  const LossScaling& loss_scaling() const { return loss_scaling_; }
 
   // A collective call: rank `source`'s replica becomes all ranks'; without a source every rank
   // starts from the order's checkpoint, or from rank 0's initial values. Errors: the
@@ -74,16 +78,18 @@ class KeptReplica {
   KeptReplica(const v1::TaskOrder& order, const Options& options, std::unique_ptr<Replica> replica);
 
   absl::Status Restore();
+  // A collective call: rank `source`'s loss scale becomes all ranks'.
+  absl::Status BroadcastLossScale(Communicator& communicator, int source);
+  std::vector<SlotLossScale> LossScalesOfSlots() const;
   // Adds what it writes to written_.
-  absl::Status WriteOwnFiles(const Communicator& communicator, uint32_t first_number,
-                             std::vector<SlotLossScale> scales);
+  absl::Status WriteOwnFiles(const Communicator& communicator, uint32_t first_number);
   void DeleteWritten();
 
   const std::unique_ptr<const v1::TaskOrder> order_;
   const Options options_;
   const std::unique_ptr<Replica> replica_;
   ReplicaContent content_ = ReplicaContent::kNothing;
-  absl::optional<LossScale> loss_scale_;
+  LossScaling loss_scaling_;
   // This rank's files of the last cut, at the replica's clock.
   std::vector<PartitionFile> written_;
 };

@@ -4,18 +4,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/kernels/gemm/row_sums.h"
 
 namespace muster {
 
-absl::StatusOr<std::unique_ptr<LocalStrategy>> LocalStrategy::Create(
-    const v1::TablesSchema& schema) {
+absl::StatusOr<std::unique_ptr<LocalStrategy>> LocalStrategy::Create(const v1::TablesSchema& schema,
+                                                                     LossScaling loss_scaling) {
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica, Replica::Create(schema));
-  return std::unique_ptr<LocalStrategy>(new LocalStrategy(std::move(replica)));
+  return std::unique_ptr<LocalStrategy>(
+      new LocalStrategy(std::move(replica), std::move(loss_scaling)));
 }
 
-LocalStrategy::LocalStrategy(std::unique_ptr<Replica> replica)
+LocalStrategy::LocalStrategy(std::unique_ptr<Replica> replica, LossScaling loss_scaling)
     : replica_(std::move(replica)),
+      loss_scaling_(std::move(loss_scaling)),
       copies_(replica_->tables().tensors, {replica_->parameters(), {}}),
       sums_(replica_->layout().elements()),
       gradients_(TensorSpans(replica_->layout(), replica_->tables().tensors, sums_.values())) {
@@ -46,12 +47,6 @@ absl::Status LocalStrategy::LookUp(MicroBatch& micro_batch) {
   return absl::OkStatus();
 }
 
-absl::Status LocalStrategy::Withdraw() {
-  examples_ = 0;
-  SetToZero(sums_.values().size(), sums_.values().data());
-  return absl::OkStatus();
-}
-
 absl::Status LocalStrategy::BeforeBackward(uint64_t examples, SeriesPosition position) {
   if (++micro_batches_ == 1) {
     examples_ = 0;
@@ -69,6 +64,13 @@ absl::Status LocalStrategy::PushRows(MicroBatch& micro_batch) {
 }
 
 absl::Status LocalStrategy::EndStep() {
+  const uint64_t clock = replica_->clock();
+  MUSTER_ASSIGN_OR_RETURN(const StepEnd end,
+                          loss_scaling_.EndStep(clock, replica_->tables().tensors, gradients_));
+  if (end == StepEnd::kOverflowed) {
+    replica_->set_clock(clock + 1);
+    return absl::OkStatus();
+  }
   const GradientSums sums = {examples_, sums_.values(), rows_};
   MUSTER_ASSIGN_OR_RETURN(const double scale, replica_->ClippingScale(sums));
   replica_->Apply(sums, scale);

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/tables/row_sum.h"
+#include "worker/nn/loss_scaling.h"
 #include "worker/nn/rounded_copies.h"
 #include "worker/strategy/arena.h"
 #include "worker/strategy/replica.h"
@@ -26,7 +27,8 @@ class TablesSchema;
 class LocalStrategy final : public Strategy {
  public:
   // InvalidArgument: the schema is not valid.
-  static absl::StatusOr<std::unique_ptr<LocalStrategy>> Create(const v1::TablesSchema& schema);
+  static absl::StatusOr<std::unique_ptr<LocalStrategy>> Create(
+      const v1::TablesSchema& schema, LossScaling loss_scaling = LossScaling());
 
   absl::StatusOr<uint64_t> Start() override { return replica_->clock(); }
   // FailedPrecondition: the clock is not the next one.
@@ -41,14 +43,13 @@ class LocalStrategy final : public Strategy {
     return micro_batches_ == 1 ? Accumulation::kWrite : Accumulation::kAdd;
   }
   GradientSpans gradients() const override { return gradients_; }
-  absl::Status Withdraw() override;
+  float loss_scale() const override { return loss_scaling_.scale(); }
   absl::Status GradientReady(int unit) override { return absl::OkStatus(); }
   absl::Status PushRows(MicroBatch& micro_batch) override;
   absl::Status EndStep() override;
   // Nothing outlives this process, so a cut has no files.
   absl::StatusOr<CutFiles> Cut(uint64_t clock) override { return CutFiles(); }
-  void set_loss_scale(const LossScale& scale) override { loss_scale_ = scale; }
-  absl::optional<LossScale> loss_scale() const override { return loss_scale_; }
+  const LossScaler* loss_scaler() const override { return loss_scaling_.scaler(); }
   StrategyCounters counters() const override { return StrategyCounters(); }
 
   const Replica& replica() const { return *replica_; }
@@ -56,9 +57,10 @@ class LocalStrategy final : public Strategy {
   std::vector<uint64_t> Keys(int table) const { return replica_->Keys(table); }
 
  private:
-  explicit LocalStrategy(std::unique_ptr<Replica> replica);
+  LocalStrategy(std::unique_ptr<Replica> replica, LossScaling loss_scaling);
 
   const std::unique_ptr<Replica> replica_;
+  LossScaling loss_scaling_;
   RoundedCopies copies_;
   Arena sums_;
   const std::vector<absl::Span<float>> gradients_;
@@ -67,7 +69,6 @@ class LocalStrategy final : public Strategy {
   // Of the step, those that BeforeBackward has seen.
   int micro_batches_ = 0;
   uint64_t examples_ = 0;
-  absl::optional<LossScale> loss_scale_;
 };
 
 }  // namespace muster

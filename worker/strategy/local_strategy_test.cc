@@ -1,8 +1,11 @@
 #include "worker/strategy/local_strategy.h"
 
+#include <cmath>
+
 #include "common/tensor/bfloat16.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 
 namespace muster {
@@ -67,26 +70,26 @@ TEST(LocalStrategyTest, StepsByTheMeanGradient) {
 }
 
 // Neither weights, nor momentum, nor decay.
-TEST(LocalStrategyTest, AStepTakenBackChangesNothing) {
+TEST(LocalStrategyTest, AStepThatOverflowsChangesNothing) {
   v1::TablesSchema schema = Schema();
   schema.clear_sparse();
   schema.mutable_optimizer()->set_name("momentum");
   schema.mutable_optimizer()->set_momentum(0.5);
   schema.mutable_optimizer()->set_weight_decay(0.1);
-  const auto run = [&](int withdrawn) {
-    auto strategy = LocalStrategy::Create(schema).value();
+  v1::ComputeSpec compute;
+  compute.set_type(v1::ComputeSpec::F16);
+  const auto run = [&](int overflows) {
+    auto strategy = LocalStrategy::Create(schema, LossScaling(compute, {})).value();
     for (int clock = 0; clock < 4; ++clock) {
       EXPECT_EQ(strategy->BeginStep(clock), absl::OkStatus());
       EXPECT_EQ(strategy->BeforeBackward(4, SeriesPosition::kLast), absl::OkStatus());
-      strategy->gradients()[0][0] = 8;
-      strategy->gradients()[0][1] = 0;
-      if (clock == withdrawn) {
-        EXPECT_EQ(strategy->Withdraw(), absl::OkStatus());
-      }
+      strategy->gradients()[0][0] = 8 * strategy->loss_scale();
+      strategy->gradients()[0][1] = clock == overflows ? INFINITY : 0;
       EXPECT_EQ(strategy->GradientReady(0), absl::OkStatus());
       EXPECT_EQ(strategy->EndStep(), absl::OkStatus());
     }
     EXPECT_EQ(strategy->replica().clock(), 4);
+    EXPECT_EQ(strategy->loss_scale(), overflows < 0 ? 4096 : 2048);
     const auto weights = strategy->replica().weights();
     return std::vector<float>(weights.begin(), weights.end());
   };

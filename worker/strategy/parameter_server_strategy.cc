@@ -77,9 +77,6 @@ PartitionFile FileOf(size_t partition, const v1::ExchangeReply& reply) {
           reply.checkpoint_checksum()};
 }
 
-// The limit of a message, less its header.
-constexpr uint64_t kMaxResidualBytes = (uint64_t{63} << 20);
-
 // For the random bits of pushed rows: no two pushes of a key in a job share them.
 uint64_t DrawOf(uint32_t slot, uint64_t clock) { return uint64_t{slot} << 40 | clock; }
 
@@ -96,24 +93,6 @@ std::vector<std::vector<int>> TiedUnits(absl::Span<const TensorSpec> tensors, in
   return tied;
 }
 
-// A cut carries a partition's residual in one message.
-absl::Status CheckResiduals(const DenseLayout& layout) {
-  for (uint32_t partition = 0; partition < layout.partitions(); ++partition) {
-    uint64_t bytes = 0;
-    for (uint32_t block : layout.partition_blocks(partition)) {
-      bytes += layout.blocks()[block].elements() * sizeof(float);
-    }
-    if (bytes <= kMaxResidualBytes) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "update.wire is of 16 bits, and partition ", partition, " has ", bytes,
-        " bytes of dense parameters, at most ", kMaxResidualBytes,
-        " can be; set update.partitions to ",
-        (layout.elements() * sizeof(float) + kMaxResidualBytes / 2 - 1) / (kMaxResidualBytes / 2),
-        " or more, or update.wire to F32"));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ParameterServerStrategy>> ParameterServerStrategy::Create(
@@ -122,7 +101,7 @@ absl::StatusOr<std::unique_ptr<ParameterServerStrategy>> ParameterServerStrategy
   MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
   MUSTER_ASSIGN_OR_RETURN(const DType wire, WireDType(order.spec().update().wire()));
   DenseLayout layout = LayoutFromSchema(schema);
-  if (wire != DType::kF32) MUSTER_RETURN_IF_ERROR(CheckResiduals(layout));
+  if (wire != DType::kF32) MUSTER_RETURN_IF_ERROR(DenseResidual::CheckFits(layout));
   Tables tables = TablesFromSchema(schema);
   if (options.pull_f32) {
     for (TensorSpec& tensor : tables.tensors) tensor.compute = DType::kF32;
@@ -159,6 +138,8 @@ ParameterServerStrategy::ParameterServerStrategy(Tables tables, DenseLayout layo
       dense_pulls_(units_),
       rows_pulls_(tables_.sparse.size()),
       row_memory_(BufferPool::Create(kRowMemoryKept)),
+      loss_scale_(LossScaling(order.spec().compute(), {.slot = order.slot(), .log = log_}),
+                  synchronous_ ? ServedLossScale::Owner::kGroup : ServedLossScale::Owner::kSlot),
       chunks_(layout_.partitions(), std::vector<uint32_t>(tables_.sparse.size())),
       router_(TablesOf(order, schema), order.shard_map(), RouterOptions(options.router, order),
               std::move(dependencies)) {
@@ -207,9 +188,9 @@ absl::Status ParameterServerStrategy::RestoreSlotState(uint64_t closed) {
   }
   MUSTER_RETURN_IF_ERROR(DataLossIs(checkpoint.status(), LostState::kCheckpoint));
   if (scales) {
-    const auto scale = (*checkpoint)->ReadLossScale(order_->slot());
+    const auto scale = (*checkpoint)->ReadLossScale(synchronous_ ? 0 : order_->slot());
     MUSTER_RETURN_IF_ERROR(DataLossIs(scale.status(), LostState::kCheckpoint));
-    if (scale->has_value()) loss_scale_ = **scale;
+    if (scale->has_value()) loss_scale_.GoOnWith(**scale);
   }
   if (residual_ == nullptr) return absl::OkStatus();
   return DataLossIs(
@@ -290,6 +271,7 @@ absl::Status ParameterServerStrategy::AwaitPulls(int unit) {
         absl::StrCat("a dense pull at clock ", clock_, " on partition ", pull.run->partition)));
     if (LandingOf(*pull.run).empty()) pulled_.Take(*pull.run, wire_, result.payload);
     dense_slowest_ = std::min<uint64_t>(dense_slowest_, result.reply->slowest_clock());
+    loss_scale_.TakeReply(clock_, *result.reply);
     counters_.bytes_pulled += result.payload.size();
     asked_bytes_ -= PulledBytes(*pull.run);
   }
@@ -384,11 +366,10 @@ absl::Status ParameterServerStrategy::BeforeBackward(uint64_t examples, SeriesPo
   return absl::OkStatus();
 }
 
-absl::Status ParameterServerStrategy::Withdraw() {
+void ParameterServerStrategy::Withdraw() {
   withdrawn_ = true;
   examples_ = 0;
   SetToZero(gradient_arena_->values().size(), gradient_arena_->values().data());
-  return absl::OkStatus();
 }
 
 Payload ParameterServerStrategy::GradientOf(const DenseRun& run) {
@@ -414,6 +395,16 @@ absl::Status ParameterServerStrategy::AwaitPushWindow(uint64_t bytes) {
 
 absl::Status ParameterServerStrategy::GradientReady(int unit) {
   if (position_ == SeriesPosition::kMoreFollow || unit >= units_) return absl::OkStatus();
+  if (loss_scaler() == nullptr) return PushUnit(unit);
+  if (unit > 0) return absl::OkStatus();
+  MUSTER_ASSIGN_OR_RETURN(const StepEnd end,
+                          loss_scale_.TakeGradients(clock_, tables_.tensors, gradients_));
+  if (end == StepEnd::kOverflowed) Withdraw();
+  for (int ready = units_ - 1; ready >= 0; --ready) MUSTER_RETURN_IF_ERROR(PushUnit(ready));
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServerStrategy::PushUnit(int unit) {
   MUSTER_RETURN_IF_ERROR(AwaitPushWindow(PushedBytes(runs_[unit])));
   for (const DenseRun& run : runs_[unit]) {
     v1::ExchangeRequest request = At(clock_);
@@ -478,6 +469,7 @@ absl::Status ParameterServerStrategy::EndStep() {
     close->set_examples(examples_);
     for (uint32_t count : chunks_[partition]) close->add_sparse_chunks(count);
     close->set_no_dense(layout_.partition_blocks(partition).empty());
+    loss_scale_.AddTo(*close);
     router_.Send(partition, std::move(request), Payload(), ShardRouter::Order::kLane);
   }
   // The transport may go on holding the arena for a while; the next step takes another.
@@ -533,7 +525,7 @@ absl::Status ParameterServerStrategy::ExchangeNorms(uint64_t clock) {
 Payload ParameterServerStrategy::CutPayload(CutOrder order, uint32_t partition) const {
   // One slot alone has the file written, from what all had sent when it was taken.
   const bool writes = order.step == CutOrder::Step::kWrite;
-  if (partition == 0 && !writes) order.loss_scale = loss_scale_;
+  if (partition == 0 && !writes) order.loss_scale = loss_scale_.of_slot();
   Payload head = EncodeCutOrder(order);
   if (residual_ == nullptr || writes) return head;
   std::string bytes(head.size(), '\0');

@@ -28,6 +28,7 @@
 #include "worker/strategy/pulled_parameters.h"
 #include "worker/strategy/row_arrays.h"
 #include "worker/strategy/row_groups.h"
+#include "worker/strategy/served_loss_scale.h"
 #include "worker/strategy/shard_router.h"
 #include "worker/strategy/strategy.h"
 
@@ -52,7 +53,8 @@ inline constexpr uint64_t kPushWindowBytes = uint64_t{8} << 20;
 //   GradientReady(u)  in the last micro-batch, sends unit u's pushes, as soon as few enough of
 //                     those before them are unacknowledged: runs of the gradient arena, which is
 //                     not written again before the transport let go of it (the next step takes
-//                     another one)
+//                     another one). Scaled gradients leave divided by the scale, once all are there
+//                     and it is known whether any overflowed (served_loss_scale.h)
 //   EndStep           sends a close to every partition, waits until all is acknowledged; where the
 //                     job clips by global norm, slot 0 then combines the partitions' norms and
 //                     hands out the scale
@@ -117,14 +119,13 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
     return micro_batches_ == 1 ? Accumulation::kWrite : Accumulation::kAdd;
   }
   GradientSpans gradients() const override { return gradients_; }
-  absl::Status Withdraw() override;
+  float loss_scale() const override { return loss_scale_.scaling().scale(); }
   absl::Status GradientReady(int unit) override;
   absl::Status PushRows(MicroBatch& micro_batch) override;
   absl::Status EndStep() override;
   absl::StatusOr<CutFiles> Cut(uint64_t clock) override;
   BackgroundCuts* background_cuts() override { return this; }
-  void set_loss_scale(const LossScale& scale) override { loss_scale_ = scale; }
-  absl::optional<LossScale> loss_scale() const override { return loss_scale_; }
+  const LossScaler* loss_scaler() const override { return loss_scale_.scaling().scaler(); }
   StrategyCounters counters() const override { return counters_; }
 
   // The scale that slot 0 handed out at the end of the last step; 1 on other slots, and where the
@@ -162,12 +163,17 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   // Reads what the slot owed, and its loss scale, at the checkpoint that it goes on from, having
   // closed `closed` clocks.
   absl::Status RestoreSlotState(uint64_t closed);
+  // Takes the slot's part of the step back, whose gradients are not finite: what leaves is zeros of
+  // no examples.
+  void Withdraw();
+  // Sends the unit's pushes, as soon as they fit the window.
+  absl::Status PushUnit(int unit);
   // What is pushed of a run.
   Payload GradientOf(const DenseRun& run);
   // Internal: some of this clock's dense values have not come.
   absl::Status CheckAllPulled() const;
   // Of a cut: what is asked for, and this slot's state: what it owes of the partition's blocks, and
-  // in the first partition its loss scale.
+  // in the first partition its own loss scale.
   Payload CutPayload(CutOrder order, uint32_t partition) const;
   // Waits for an answer, and counts the time.
   absl::Status Await(const Handle& operation);
@@ -219,7 +225,6 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   uint64_t examples_ = 0;
   // Of the step, those that BeforeBackward has seen; and the last one's position.
   int micro_batches_ = 0;
-  // Whether the step's part was taken back.
   bool withdrawn_ = false;
   SeriesPosition position_ = SeriesPosition::kLast;
   // Gradients of rows of micro-batches before the last, by sparse table.
@@ -241,7 +246,7 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   const std::shared_ptr<BufferPool> row_memory_;
   // Null where gradients travel as f32.
   std::unique_ptr<DenseResidual> residual_;
-  absl::optional<LossScale> loss_scale_;
+  ServedLossScale loss_scale_;
   // The dense pushes of this task's first step, with a residual.
   bool first_step_ = true;
   std::vector<DenseOperation> first_pushes_;

@@ -2,6 +2,7 @@
 #include "worker/strategy/parameter_server_strategy.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -43,7 +44,8 @@ class Wire {
     const size_t bytes = payload.size();
     absl::MutexLock lock(&mutex_);
     if (request.has_close()) {
-      arrived_.push_back(request.close().examples() > 0 ? "close" : "close of no examples");
+      EXPECT_EQ(request.close().loss_scale().overflowed(), request.close().examples() == 0);
+      arrived_.push_back(request.close().examples() > 0 ? "close" : "close of an overflow");
     } else if (request.has_sparse_pull()) {
       arrived_.push_back(absl::StrCat("rows ", request.sparse_pull().rows()));
     } else if (request.has_dense_pull()) {
@@ -204,6 +206,7 @@ class ParameterServerStrategyTest : public ::testing::TestWithParam<v1::UpdateSp
     order.set_incarnation(1);
     order.mutable_spec()->set_workers(1);
     order.mutable_spec()->mutable_update()->set_wire(GetParam());
+    order.mutable_spec()->mutable_compute()->set_type(compute_);
     order.mutable_shard_map()->set_version(1);
     v1::Replica* replica = order.mutable_shard_map()->add_partitions()->add_replicas();
     replica->set_address("server");
@@ -231,6 +234,7 @@ class ParameterServerStrategyTest : public ::testing::TestWithParam<v1::UpdateSp
     return absl::StrCat("push ", block, " of ", kElements * element_bytes(), " bytes");
   }
 
+  v1::ComputeSpec::Type compute_ = v1::ComputeSpec::F32;
   const RealClock clock_;
   RealWaiter waiter_;
   Wire wire_;
@@ -372,25 +376,29 @@ TEST_P(ParameterServerStrategyTest, PushesWaitForAnswersBeyondTheWindow) {
 
 // All of it leaves, so that the server misses nothing, and is nothing: not even what rounding of
 // earlier steps owes.
-TEST_P(ParameterServerStrategyTest, APartTakenBackLeavesAsNothing) {
-  for (const bool withdraws : {false, true, false}) {
+TEST_P(ParameterServerStrategyTest, GradientsThatOverflowLeaveAsNothing) {
+  compute_ = v1::ComputeSpec::F16;
+  MakeStrategy(kPullWindowBytes, kPushWindowBytes);
+  for (const bool overflows : {false, true, false}) {
     PullAll(0);
     ASSERT_EQ(strategy_->BeforeBackward(4, SeriesPosition::kLast), absl::OkStatus());
     for (int unit = 0; unit < kUnits; ++unit) {
-      for (float& gradient : strategy_->gradients()[unit]) gradient = 0.1f;
+      for (float& gradient : strategy_->gradients()[unit]) {
+        gradient = 0.1f * strategy_->loss_scale();
+      }
     }
-    if (withdraws) {
-      ASSERT_EQ(strategy_->Withdraw(), absl::OkStatus());
-    }
+    // That of the unit which backward comes to last.
+    if (overflows) strategy_->gradients()[0][1] = NAN;
     for (int unit = kUnits - 1; unit >= 0; --unit) {
+      EXPECT_THAT(wire_.TakeArrived(), IsEmpty()) << "before all were looked at";
       ASSERT_EQ(strategy_->GradientReady(unit), absl::OkStatus());
     }
     std::thread trainer([&] { EXPECT_EQ(strategy_->EndStep(), absl::OkStatus()); });
     while (wire_.held() < kUnits + 1) std::this_thread::yield();
-    if (withdraws) {
+    if (overflows) {
       const std::string bytes = absl::StrCat(" of ", kElements * element_bytes(), " bytes");
       EXPECT_THAT(wire_.TakeArrived(), ElementsAre("nothing 2" + bytes, "nothing 1" + bytes,
-                                                   "nothing 0" + bytes, "close of no examples"));
+                                                   "nothing 0" + bytes, "close of an overflow"));
     } else {
       EXPECT_THAT(wire_.TakeArrived(), ElementsAre(Push(2), Push(1), Push(0), "close"));
     }

@@ -22,7 +22,7 @@ namespace muster {
 //     Acquire(u, kForward); Release(u, kForward)     for u = 0, 1, …
 //     BeforeBackward(examples, position)
 //     Acquire(u, kBackward); Release(u, kBackward)   for u = U-1, …, 0
-//     [Withdraw;] GradientReady(u)                   for u = U-1, …, 0, after the unit's Release
+//     GradientReady(u)                               for u = U-1, …, 0, after the unit's Release
 //     PushRows
 //   EndStep
 //
@@ -79,14 +79,17 @@ class Strategy : public TrainingState {
   // particular.
   virtual GradientSpans gradients() const = 0;
 
-  // Takes back what this slot has put into the step: no gradients, no examples. The step goes on as
-  // ever, and what leaves is nothing; where that is so of all slots, it changes no parameter, no
-  // optimizer state and no number of steps, and the clock goes on. In the last micro-batch, before
-  // its first GradientReady. REQUIRES: the model has no sparse tables.
-  virtual absl::Status Withdraw() = 0;
+  // Returns what the step's loss is multiplied by before backward, and all gradients with it; 1
+  // unless the job computes in f16, which models with sparse tables do not. Const from the first
+  // BeforeBackward of a step on.
+  virtual float loss_scale() const = 0;
 
   // The micro-batch has added its part to the unit's gradients. In the last one they are complete
-  // and are not written any more: starts to send them.
+  // and are not written any more: starts to send them. Scaled gradients need not be finite. Where
+  // they are not, the step is left out, and the loss scale is less from then on: it changes no
+  // parameter, no optimizer state and no number of steps, and the clock goes on. Under BSP that
+  // holds for all slots, otherwise for this one. OutOfRange, here or from EndStep: there is no
+  // smaller loss scale.
   virtual absl::Status GradientReady(int unit) = 0;
 
   // Takes the micro-batch's sparse gradients, whose keys are distinct, and leaves unspecified ones;

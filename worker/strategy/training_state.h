@@ -7,12 +7,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/optional.h"
-#include "common/base/loss_scale.h"
 
 namespace muster {
 
 class BackgroundCuts;
+class LossScaler;
 
 // What a strategy moved and saw since it was created.
 struct StrategyCounters {
@@ -79,12 +78,9 @@ class TrainingState {
   // takes as long as the coordinator does.
   virtual absl::StatusOr<CutEnd> EndCut(CutEnd mine) { return mine; }
 
-  // What the slot's loss scale is from here on, where it is found while training: cuts hold it. Set
-  // before the first cut, and then by all slots.
-  virtual void set_loss_scale(const LossScale& scale) = 0;
-  // After Start: what was last set here, before Start; else that of the checkpoint that the slot
-  // goes on from; absent: it begins anew.
-  virtual absl::optional<LossScale> loss_scale() const = 0;
+  // Returns the loss scaler, for reports; null unless the job computes in f16. It goes on where the
+  // checkpoint, or the group that the task joins, has come to; cuts hold its state.
+  virtual const LossScaler* loss_scaler() const = 0;
 
   virtual StrategyCounters counters() const = 0;
 };

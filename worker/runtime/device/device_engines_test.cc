@@ -16,6 +16,7 @@
 #include "worker/collectives/host/host_communicator.h"
 #include "worker/collectives/transport/in_process_transport.h"
 #include "worker/data/sampling/sampler.h"
+#include "worker/nn/loss_scaling.h"
 #include "worker/runtime/device/device_job.h"
 #include "worker/runtime/device/device_replica_engine.h"
 #include "worker/runtime/device/device_step_engine.h"
@@ -90,12 +91,12 @@ class DeviceEnginesTest : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(DeviceEnginesTest, AStepWithoutLabelsIsNoOverflow) {
-  const auto strategy = LocalStrategy::Create(*job_->schema).value();
   std::vector<std::string> log;
-  DeviceStepEngine::Options options;
-  options.device = DeviceOptionsFor(spec_, job_->dataset->info(), /*device=*/0).value();
-  options.log = [&](absl::string_view line) { log.emplace_back(line); };
-  const auto engine = DeviceStepEngine::Create(*strategy, std::move(options));
+  LossScaling scaling(spec_.compute(),
+                      {.log = [&](absl::string_view line) { log.emplace_back(line); }});
+  const auto strategy = LocalStrategy::Create(*job_->schema, std::move(scaling)).value();
+  const auto engine = DeviceStepEngine::Create(
+      *strategy, DeviceOptionsFor(spec_, job_->dataset->info(), /*device=*/0).value());
   ASSERT_TRUE(engine.ok()) << engine.status();
   TrainTwoSteps(**engine);
   EXPECT_THAT(log, IsEmpty());

@@ -26,10 +26,6 @@ absl::StatusOr<DeviceTrainerOptions> DeviceOptionsFor(const v1::JobSpec& spec,
   options.compute.length = data.context;
   options.compute.optimizer = OptimizerPlace::kElsewhere;
   options.seed = spec.seed();
-  options.loss_scale.fixed = spec.compute().loss_scale();
-  if (spec.compute().loss_scale_window() > 0) {
-    options.loss_scale.window = spec.compute().loss_scale_window();
-  }
   options.device = device;
   return options;
 }

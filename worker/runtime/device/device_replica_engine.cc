@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "worker/nn/diverged_error.h"
 #include "worker/runtime/device/device_passes.h"
 
 namespace muster {

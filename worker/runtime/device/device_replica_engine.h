@@ -21,7 +21,6 @@ class DeviceReplicaEngine final : public StepEngine {
   absl::Status Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) override;
   absl::Status BeginEvaluation(uint64_t clock) override;
   absl::Status Evaluate(const Batch& batch, PassResult& result) override;
-  LossScaler* loss_scaler() override { return replica_.trainer()->loss_scaler(); }
 
  private:
   DeviceReplica& replica_;

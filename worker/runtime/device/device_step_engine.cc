@@ -4,29 +4,29 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
+#include "worker/nn/diverged_error.h"
 #include "worker/runtime/device/device_passes.h"
 
 namespace muster {
 
-absl::StatusOr<std::unique_ptr<DeviceStepEngine>> DeviceStepEngine::Create(Strategy& strategy,
-                                                                           Options options) {
+absl::StatusOr<std::unique_ptr<DeviceStepEngine>> DeviceStepEngine::Create(
+    Strategy& strategy, const DeviceTrainerOptions& options) {
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DeviceTrainer> trainer,
-                          DeviceTrainer::Create(options.device, nullptr));
+                          DeviceTrainer::Create(options, nullptr));
   // A device computes faster on zeros than on real weights, so the warm-up uses initial values.
-  MUSTER_RETURN_IF_ERROR(trainer->WriteInitialValues(options.device.seed));
+  MUSTER_RETURN_IF_ERROR(trainer->WriteInitialValues(options.seed));
   MUSTER_RETURN_IF_ERROR(trainer->WarmUp());
   return std::unique_ptr<DeviceStepEngine>(
-      new DeviceStepEngine(strategy, std::move(options), std::move(trainer)));
+      new DeviceStepEngine(strategy, options, std::move(trainer)));
 }
 
-DeviceStepEngine::DeviceStepEngine(Strategy& strategy, Options options,
+DeviceStepEngine::DeviceStepEngine(Strategy& strategy, const DeviceTrainerOptions& options,
                                    std::unique_ptr<DeviceTrainer> trainer)
     : strategy_(strategy),
-      options_(std::move(options)),
+      most_examples_(options.compute.sequences),
       trainer_(std::move(trainer)),
-      tensors_(options_.device.shape.units()) {
+      tensors_(options.shape.units()) {
   const std::vector<TensorSpec>& specs = trainer_->parameters().tensors().specs;
   for (size_t t = 0; t < specs.size(); ++t) {
     if (specs[t].tied_to.empty()) tensors_[specs[t].unit].push_back(static_cast<int>(t));
@@ -49,16 +49,15 @@ absl::Status DeviceStepEngine::FetchParameters(uint64_t clock) {
 absl::Status DeviceStepEngine::Train(uint64_t clock, MicroBatchSource& micro_batches,
                                      StepSums& sums) {
   MUSTER_RETURN_IF_ERROR(FetchParameters(clock));
+  trainer_->set_loss_scale(strategy_.loss_scale());
   MUSTER_RETURN_IF_ERROR(QueueStep(*trainer_, clock, micro_batches, batch_, sums));
-  const float loss_scale = trainer_->loss_scale();
   MUSTER_ASSIGN_OR_RETURN(const DeviceStepResult result, trainer_->TakeGradients());
   if (!std::isfinite(result.loss_sum)) {
     return DivergedError(clock, absl::StrCat("loss is ", result.loss_sum));
   }
   sums.loss_sum += result.loss_sum;
   MUSTER_RETURN_IF_ERROR(strategy_.BeforeBackward(result.tokens, SeriesPosition::kLast));
-  if (result.skipped && result.tokens > 0) LogOverflow(clock, loss_scale);
-  MUSTER_RETURN_IF_ERROR(result.skipped ? SendNothing() : SendGradients());
+  MUSTER_RETURN_IF_ERROR(SendGradients());
   return strategy_.EndStep();
 }
 
@@ -68,22 +67,6 @@ absl::Status DeviceStepEngine::SendGradients() {
       MUSTER_RETURN_IF_ERROR(
           trainer_->Read(DeviceSpace::kGradients, tensor, strategy_.gradients()[tensor]));
     }
-    MUSTER_RETURN_IF_ERROR(strategy_.GradientReady(unit));
-  }
-  return absl::OkStatus();
-}
-
-void DeviceStepEngine::LogOverflow(uint64_t clock, float loss_scale) {
-  const LossScaler& scaler = *trainer_->loss_scaler();
-  options_.log(absl::StrFormat(
-      "slot %d: gradients of step %d overflow at a loss scale of %g and are left out (%d such "
-      "steps so far); it is %g from now on",
-      options_.slot, clock + 1, loss_scale, scaler.overflows(), scaler.scale()));
-}
-
-absl::Status DeviceStepEngine::SendNothing() {
-  MUSTER_RETURN_IF_ERROR(strategy_.Withdraw());
-  for (int unit = static_cast<int>(tensors_.size()) - 1; unit >= 0; --unit) {
     MUSTER_RETURN_IF_ERROR(strategy_.GradientReady(unit));
   }
   return absl::OkStatus();

@@ -24,13 +24,10 @@ class LinkedDeviceTraining final : public DeviceTraining {
   absl::StatusOr<std::unique_ptr<StepEngine>> MakeEngine(
       const v1::TaskOrder& order, const PreparedJob& job, Strategy& strategy,
       const TaskDependencies& dependencies) override {
-    DeviceStepEngine::Options options;
-    MUSTER_ASSIGN_OR_RETURN(options.device,
+    MUSTER_ASSIGN_OR_RETURN(DeviceTrainerOptions device,
                             DeviceOptionsFor(order.spec(), job.dataset->info(), options_.device));
-    options.device.wait = WaitFor(dependencies);
-    options.slot = order.slot();
-    options.log = dependencies.log;
-    return DeviceStepEngine::Create(strategy, std::move(options));
+    device.wait = WaitFor(dependencies);
+    return DeviceStepEngine::Create(strategy, device);
   }
 
   absl::StatusOr<ReplicaParts> MakeReplica(const v1::TaskOrder& order, const PreparedJob& job,
@@ -42,9 +39,10 @@ class LinkedDeviceTraining final : public DeviceTraining {
     device.timeout = StallTimeoutOf(order);
     MUSTER_ASSIGN_OR_RETURN(
         std::unique_ptr<DeviceReplica> replica,
-        DeviceReplica::Create(
-            order, *job.schema, device,
-            {.storage = dependencies.storage, .make_communicator = options_.make_communicator}));
+        DeviceReplica::Create(order, *job.schema, device,
+                              {.storage = dependencies.storage,
+                               .log = dependencies.log,
+                               .make_communicator = options_.make_communicator}));
     ReplicaParts parts;
     parts.make_engine = [lent = replica.get()]() -> absl::StatusOr<std::unique_ptr<StepEngine>> {
       return std::make_unique<DeviceReplicaEngine>(*lent);

@@ -59,17 +59,16 @@ absl::StatusOr<ReplicaParts> MakeHostReplica(const v1::TaskOrder& order, const P
   DataParallelDependencies lent;
   lent.storage = dependencies.storage;
   lent.clock = dependencies.clock;
+  lent.log = dependencies.log;
   lent.routing = RoutingOf(dependencies);
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<DataParallelStrategy> strategy,
       DataParallelStrategy::Create(
           order, *job.schema, {.timeout = StallTimeoutOf(order), .servers = {}}, std::move(lent)));
   ReplicaParts parts;
-  parts.make_engine = [&order, &job, &dependencies,
+  parts.make_engine = [&order, &job,
                        lent = strategy.get()]() -> absl::StatusOr<std::unique_ptr<StepEngine>> {
-    return std::make_unique<StepExecutor>(
-        order.spec(), *job.model, *lent,
-        StepExecutor::Options{.slot = order.slot(), .log = dependencies.log});
+    return std::make_unique<StepExecutor>(order.spec(), *job.model, *lent);
   };
   parts.group = std::move(strategy);
   return parts;

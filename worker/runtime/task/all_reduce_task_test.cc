@@ -161,7 +161,7 @@ TEST_P(LostTaskTest, TheOthersGoOnInPlaceToTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Calls, LostTaskTest,
                          ::testing::Combine(::testing::Range(0, 230, 23), ::testing::Bool()));
 
-// Its files would take the place of those that are committed, with another loss scale in them.
+// Its files would take the place of those that are committed.
 TEST(AllReduceTaskTest, ACommittedCutIsNotTakenAgainByTheNextRound) {
   v1::JobSpec spec = Spec(2);
   spec.mutable_checkpoint()->set_every_steps(10);

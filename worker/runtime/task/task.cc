@@ -58,9 +58,7 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeEngine(const v1::TaskOrder& orde
   if (OnDevice(order.spec())) {
     return dependencies.devices->MakeEngine(order, job, strategy, dependencies);
   }
-  return std::make_unique<StepExecutor>(
-      order.spec(), *job.model, strategy,
-      StepExecutor::Options{.slot = order.slot(), .log = dependencies.log});
+  return std::make_unique<StepExecutor>(order.spec(), *job.model, strategy);
 }
 
 absl::Status RunOnServers(const v1::TaskOrder& order, const PreparedJob& job,

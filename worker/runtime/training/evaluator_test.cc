@@ -53,7 +53,7 @@ class EvaluatorTest : public ::testing::Test {
     if (!evaluator.ok()) return evaluator.status();
     v1::ReportEvaluationRequest report;
     // The clock is only told; parameters are those at the start.
-    StepExecutor engine(spec, *job.model, *strategy, {});
+    StepExecutor engine(spec, *job.model, *strategy);
     absl::Status status = engine.BeginEvaluation(0);
     if (status.ok()) status = (*evaluator)->Evaluate(3, engine, report);
     if (!status.ok()) return status;

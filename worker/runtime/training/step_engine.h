@@ -4,10 +4,8 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "worker/data/batch.h"
-#include "worker/nn/loss_scaler.h"
 #include "worker/runtime/training/micro_batch_source.h"
 
 namespace muster {
@@ -50,13 +48,7 @@ class StepEngine {
   virtual absl::Status BeginEvaluation(uint64_t clock) = 0;
   // Runs a forward pass without dropout. The caller checks that the loss is finite.
   virtual absl::Status Evaluate(const Batch& batch, PassResult& result) = 0;
-
-  // Returns the loss scaler; null unless the job computes in f16.
-  virtual LossScaler* loss_scaler() = 0;
 };
-
-// Returns the error for a step in which `what` is not finite.
-absl::Status DivergedError(uint64_t clock, absl::string_view what);
 
 }  // namespace muster
 

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
 #include "common/kernels/gemm/row_sums.h"
 #include "proto/job.pb.h"
+#include "worker/nn/diverged_error.h"
 
 namespace muster {
 namespace {
@@ -18,16 +18,15 @@ bool AreFinite(absl::Span<const float> values) { return AllFinite(values.size(),
 }  // namespace
 
 StepExecutor::StepExecutor(const v1::JobSpec& spec, const Model& model, Strategy& strategy,
-                           Options options)
+                           MakePlan plan)
     : model_(model),
       strategy_(strategy),
-      options_(std::move(options)),
+      make_plan_(std::move(plan)),
       seed_(spec.seed()),
-      loss_scaler_(LossScaler::ForJob(spec.compute())),
       evaluation_plan_(
           EvaluationPlan(model.description().units, !model.description().sparse_tables.empty())),
       evaluated_(model.NewMicroBatch()) {
-  shape_.scaled_loss = loss_scaler_.has_value();
+  shape_.scaled_loss = spec.compute().type() == v1::ComputeSpec::F16;
   shape_.units = model.description().units;
   shape_.has_rows = !model.description().sparse_tables.empty();
 }
@@ -36,7 +35,7 @@ int64_t StepExecutor::most_examples() const { return std::numeric_limits<int64_t
 
 void StepExecutor::Plan(int micro_batches) {
   shape_.micro_batches = micro_batches;
-  plan_ = options_.plan(shape_);
+  plan_ = make_plan_(shape_);
   for (const StepAction& action : plan_) {
     while (saved_.size() <= static_cast<size_t>(action.saved)) {
       saved_.push_back(model_.NewMicroBatch());
@@ -54,7 +53,7 @@ absl::Status StepExecutor::Train(uint64_t clock, MicroBatchSource& micro_batches
   context.clock = clock;
   for (const StepAction& action : plan_) {
     MicroBatch& micro_batch = *saved_[action.saved];
-    if (loss_scaler_.has_value()) context.loss_scale = loss_scaler_->scale();
+    context.loss_scale = strategy_.loss_scale();
     context.first_example = micro_batches.first_example(action.micro_batch);
     switch (action.kind) {
       case StepAction::Kind::kLoad:
@@ -112,8 +111,6 @@ absl::Status StepExecutor::Execute(const StepAction& action, LayerContext contex
     case StepAction::Kind::kSendGradients:
       MUSTER_RETURN_IF_ERROR(CheckGradients(action.unit, context.clock));
       return strategy_.GradientReady(action.unit);
-    case StepAction::Kind::kUnscale:
-      return UnscaleGradients(context.clock);
     case StepAction::Kind::kPushRows:
       MUSTER_RETURN_IF_ERROR(CheckRowGradients(context.clock, micro_batch));
       return strategy_.PushRows(micro_batch);
@@ -135,39 +132,6 @@ absl::Status StepExecutor::CheckLoss(uint64_t clock, const MicroBatch& micro_bat
   sums.loss_weight += micro_batch.loss_weight;
   sums.examples += micro_batch.examples;
   return absl::OkStatus();
-}
-
-absl::Status StepExecutor::UnscaleGradients(uint64_t clock) {
-  const std::vector<TensorSpec>& tensors = model_.description().tensors;
-  const float scale = loss_scaler_->scale();
-  const TensorSpec* overflowed = nullptr;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    // A tied tensor shares the gradient of the other, which is divided there.
-    if (!tensors[i].tied_to.empty()) continue;
-    const absl::Span<float> gradient = strategy_.gradients()[i];
-    if (Unscale(gradient.size(), 1 / scale, gradient.data())) continue;
-    if (overflowed == nullptr) overflowed = &tensors[i];
-  }
-  if (overflowed == nullptr) {
-    if (loss_scaler_->Succeeded()) {
-      options_.log(absl::StrFormat("slot %d: the loss scale is %g after step %d", options_.slot,
-                                   loss_scaler_->scale(), clock + 1));
-    }
-    return absl::OkStatus();
-  }
-  if (!loss_scaler_->Overflowed()) {
-    return DivergedError(clock,
-                         absl::StrFormat("the gradient of %s is not finite at a loss scale of %g%s",
-                                         overflowed->name, scale,
-                                         loss_scaler_->fixed() && scale > 1
-                                             ? " (lower compute.loss_scale, or leave it out)"
-                                             : ""));
-  }
-  options_.log(absl::StrFormat(
-      "slot %d: gradients of step %d overflow at a loss scale of %g and are left out (%d such "
-      "steps so far); it is %g from now on",
-      options_.slot, clock + 1, scale, loss_scaler_->overflows(), loss_scaler_->scale()));
-  return strategy_.Withdraw();
 }
 
 absl::Status StepExecutor::CheckGradients(int unit, uint64_t clock) const {

@@ -7,11 +7,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
-#include "absl/types/optional.h"
 #include "worker/data/batch.h"
 #include "worker/nn/layer_context.h"
-#include "worker/nn/loss_scaler.h"
 #include "worker/nn/model.h"
 #include "worker/runtime/training/step_engine.h"
 #include "worker/runtime/training/step_plan.h"
@@ -28,25 +25,19 @@ class JobSpec;
 // step uses.
 class StepExecutor final : public StepEngine {
  public:
-  struct Options {
-    // Named in log lines.
-    uint32_t slot = 0;
-    // Writes one line to the job's log.
-    std::function<void(absl::string_view)> log = [](absl::string_view) {};
-    // Makes the plan of a step; a pure function. Plans differ in the order of actions and in the
-    // saved sets alone, and keep the order that strategy.h asks for: backward passes
-    // of two micro-batches do not overlap.
-    std::function<std::vector<StepAction>(const StepShape& shape)> plan = TrainingStepPlan;
-  };
+  // Makes the plan of a step; a pure function. Plans differ in the order of actions and in the
+  // saved sets alone, and keep the order that strategy.h asks for: backward passes of two
+  // micro-batches do not overlap.
+  using MakePlan = std::function<std::vector<StepAction>(const StepShape& shape)>;
 
   // The model and the strategy outlive the executor.
-  StepExecutor(const v1::JobSpec& spec, const Model& model, Strategy& strategy, Options options);
+  StepExecutor(const v1::JobSpec& spec, const Model& model, Strategy& strategy,
+               MakePlan plan = TrainingStepPlan);
 
   int64_t most_examples() const override;
   absl::Status Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) override;
   absl::Status BeginEvaluation(uint64_t clock) override;
   absl::Status Evaluate(const Batch& batch, PassResult& result) override;
-  LossScaler* loss_scaler() override { return loss_scaler_.has_value() ? &*loss_scaler_ : nullptr; }
 
  private:
   // Makes the plan of steps of so many micro-batches, and the saved sets that it uses.
@@ -54,16 +45,13 @@ class StepExecutor final : public StepEngine {
   // Executes any action but kLoad and kCheckLoss.
   absl::Status Execute(const StepAction& action, LayerContext context, MicroBatch& micro_batch);
   absl::Status CheckLoss(uint64_t clock, const MicroBatch& micro_batch, StepSums& sums) const;
-  // Divides the gradients by the loss scale or, if they overflowed, takes this slot's part back.
-  absl::Status UnscaleGradients(uint64_t clock);
   absl::Status CheckGradients(int unit, uint64_t clock) const;
   absl::Status CheckRowGradients(uint64_t clock, const MicroBatch& micro_batch) const;
 
   const Model& model_;
   Strategy& strategy_;
-  const Options options_;
+  const MakePlan make_plan_;
   const uint64_t seed_;
-  absl::optional<LossScaler> loss_scaler_;
   StepShape shape_;
   std::vector<StepAction> plan_;
   const std::vector<StepAction> evaluation_plan_;

@@ -26,7 +26,8 @@ std::vector<StepAction> TrainingStepPlan(const StepShape& shape) {
   const int last_unit = shape.units - 1;
   for (int m = 0; m < shape.micro_batches; ++m) {
     const bool last = m + 1 == shape.micro_batches;
-    const Kind ready = last ? Kind::kSendGradients : Kind::kGradientReady;
+    const bool checks = last && !shape.scaled_loss;
+    const Kind ready = checks ? Kind::kSendGradients : Kind::kGradientReady;
     plan.push_back({Kind::kLoad, -1, m});
     AppendRows(shape.has_rows, m, plan);
     for (int unit = 0; unit < last_unit; ++unit) AppendUnit(Kind::kForward, unit, m, plan);
@@ -35,24 +36,14 @@ std::vector<StepAction> TrainingStepPlan(const StepShape& shape) {
     plan.push_back({Kind::kLastUnit, last_unit, m});
     plan.push_back({Kind::kRelease, last_unit, m, Direction::kBackward});
     plan.push_back({Kind::kCheckLoss, -1, m});
-    const auto append_ready = [&](int unit) {
-      if (!shape.scaled_loss) plan.push_back({ready, unit, m});
-    };
-    append_ready(last_unit);
+    plan.push_back({ready, last_unit, m});
     for (int unit = last_unit - 1; unit >= 0; --unit) {
       AppendUnit(shape.split_backward ? Kind::kBackwardInput : Kind::kBackward, unit, m, plan);
-      if (!shape.split_backward) append_ready(unit);
+      if (!shape.split_backward) plan.push_back({ready, unit, m});
     }
     for (int unit = last_unit - 1; shape.split_backward && unit >= 0; --unit) {
       plan.push_back({Kind::kBackwardWeights, unit, m});
-      append_ready(unit);
-    }
-    if (shape.scaled_loss) {
-      if (last) plan.push_back({Kind::kUnscale, -1, m});
-      // These gradients have been checked.
-      for (int unit = last_unit; unit >= 0; --unit) {
-        plan.push_back({Kind::kGradientReady, unit, m});
-      }
+      plan.push_back({ready, unit, m});
     }
     if (shape.has_rows) plan.push_back({Kind::kPushRows, -1, m});
   }

@@ -34,13 +34,11 @@ struct StepAction {
     // kBackward in two actions (Model::BackwardInput): what earlier units wait for, and the rest.
     kBackwardInput,
     kBackwardWeights,
-    // The micro-batch has added its part to the unit's gradients.
+    // The micro-batch has added its part to the unit's gradients. After the last one the strategy
+    // has them while earlier units compute.
     kGradientReady,
-    // The last micro-batch has added its part: the gradients are sent while earlier units compute.
+    // The same after the last micro-batch of a loss that is not scaled: checks the gradients first.
     kSendGradients,
-    // After the whole backward pass of a scaled loss: divides the gradients by the scale and checks
-    // whether they overflowed, before any of them leaves this slot.
-    kUnscale,
     kPushRows,
     kEndStep,
   };
@@ -64,7 +62,8 @@ struct StepShape {
   bool has_rows = false;
   // Number of micro-batches in which this slot computes its examples, one after another.
   int micro_batches = 1;
-  // True if the loss is scaled for backward. REQUIRES: not with rows.
+  // True if the loss is scaled for backward, so that the strategy decides about gradients that are
+  // not finite. REQUIRES: not with rows.
   bool scaled_loss = false;
   // True if the gradients of weights wait until all units of a micro-batch have run kBackwardInput.
   bool split_backward = false;

@@ -24,8 +24,7 @@ using ::testing::IsEmpty;
 class CutsOnly final : public TrainingState, public BackgroundCuts {
  public:
   absl::StatusOr<uint64_t> Start() override { return 0; }
-  void set_loss_scale(const LossScale&) override {}
-  absl::optional<LossScale> loss_scale() const override { return absl::nullopt; }
+  const LossScaler* loss_scaler() const override { return nullptr; }
   StrategyCounters counters() const override { return StrategyCounters(); }
 
   absl::StatusOr<CutFiles> Cut(uint64_t clock) override {

@@ -5,12 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/base/loss_scale.h"
 #include "common/base/status_macros.h"
 #include "common/mesh/data_ranks.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "proto/task_service.pb.h"
+#include "worker/nn/loss_scaler.h"
 
 namespace muster {
 namespace {
@@ -81,7 +81,6 @@ absl::Status Trainer::Run() {
 
 absl::Status Trainer::Train() {
   MUSTER_ASSIGN_OR_RETURN(uint64_t clock, state_.Start());
-  BeginLossScale();
   StepReport start;
   start.clock = clock;
   reporter_.Add(start);
@@ -105,28 +104,11 @@ absl::Status Trainer::Train() {
   }
   MUSTER_RETURN_IF_ERROR(FromCheckpoints(checkpoints_.Finish()));
   options_.log(absl::StrCat("slot ", options_.slot, " finished at step ", clock));
-  if (const LossScaler* scaler = engine_.loss_scaler()) {
+  if (const LossScaler* scaler = state_.loss_scaler()) {
     options_.log(absl::StrFormat("slot %d: %d steps were left out; the loss scale is %g",
                                  options_.slot, scaler->overflows(), scaler->scale()));
   }
   return absl::OkStatus();
-}
-
-void Trainer::BeginLossScale() {
-  LossScaler* const scaler = engine_.loss_scaler();
-  if (scaler == nullptr || scaler->fixed()) return;
-  if (const absl::optional<LossScale> known = state_.loss_scale()) {
-    scaler->Restore(*known);
-    options_.log(
-        absl::StrFormat("slot %d goes on with a loss scale of %g", options_.slot, scaler->scale()));
-  }
-  KeepLossScale();
-}
-
-void Trainer::KeepLossScale() {
-  const LossScaler* const scaler = engine_.loss_scaler();
-  if (scaler == nullptr || scaler->fixed()) return;
-  state_.set_loss_scale(scaler->state());
 }
 
 absl::Status Trainer::FromCoordinator(absl::Status status) {
@@ -204,7 +186,6 @@ absl::Status Trainer::TrainStep(uint64_t clock, MicroBatchReader& reader) {
   const absl::Duration waited = reader.waited();
   StepSums sums;
   MUSTER_RETURN_IF_ERROR(engine_.Train(clock, reader, sums));
-  KeepLossScale();
   StepReport step;
   step.clock = clock + 1;
   step.steps = 1;

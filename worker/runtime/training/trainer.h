@@ -95,9 +95,6 @@ class Trainer {
   absl::Status FromCheckpoints(absl::Status status);
   absl::StatusOr<Next> Evaluate(uint64_t clock);
   absl::Status TrainStep(uint64_t clock, MicroBatchReader& reader);
-  // Restores the engine's loss scale from the state, if the state has one.
-  void BeginLossScale();
-  void KeepLossScale();
   // Adds the state's counters since the last report.
   void Report(StepReport step);
 

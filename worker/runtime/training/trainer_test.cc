@@ -16,6 +16,8 @@
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "proto/task_service.pb.h"
+#include "worker/nn/loss_scaler.h"
+#include "worker/nn/loss_scaling.h"
 #include "worker/nn/model.h"
 #include "worker/runtime/coordinator_client/fake_coordinator_client.h"
 #include "worker/runtime/training/step_executor.h"
@@ -72,10 +74,7 @@ class CountingStrategy final : public Strategy {
   }
   Accumulation GradientStore(int unit) const override { return inner_.GradientStore(unit); }
   GradientSpans gradients() const override { return inner_.gradients(); }
-  absl::Status Withdraw() override {
-    ++withdrawn_;
-    return inner_.Withdraw();
-  }
+  float loss_scale() const override { return inner_.loss_scale(); }
   absl::Status GradientReady(int unit) override {
     sent_units_.push_back(unit);
     return inner_.GradientReady(unit);
@@ -92,14 +91,11 @@ class CountingStrategy final : public Strategy {
   }
   // Called at every EndCut.
   void OnCommitted(std::function<void()> committed) { committed_ = std::move(committed); }
-  void set_loss_scale(const LossScale& scale) override { inner_.set_loss_scale(scale); }
-  absl::optional<LossScale> loss_scale() const override { return inner_.loss_scale(); }
+  const LossScaler* loss_scaler() const override { return inner_.loss_scaler(); }
   StrategyCounters counters() const override { return inner_.counters(); }
 
   const std::vector<uint64_t>& cuts() const { return cuts_; }
 
-  // Steps whose part was taken back.
-  int withdrawn() const { return withdrawn_; }
   const std::vector<int>& sent_units() const { return sent_units_; }
   // The examples and the position of every micro-batch.
   const std::vector<uint64_t>& micro_batches() const { return micro_batches_; }
@@ -111,7 +107,6 @@ class CountingStrategy final : public Strategy {
   std::function<void()> committed_;
   std::vector<uint64_t> cuts_;
   std::vector<int> sent_units_;
-  int withdrawn_ = 0;
   std::vector<uint64_t> micro_batches_;
   std::vector<SeriesPosition> positions_;
 };
@@ -156,12 +151,14 @@ class TrainerTest : public ::testing::Test {
     absl::StatusOr<PreparedJob> job = PrepareJob(spec);
     if (!job.ok()) return job.status();
     job_ = std::make_unique<PreparedJob>(*std::move(job));
-    local_ = LocalStrategy::Create(*job_->schema).value();
+    local_ =
+        LocalStrategy::Create(*job_->schema, LossScaling(spec.compute(), {.log = options_.log}))
+            .value();
     strategy_ = std::make_unique<CountingStrategy>(*local_, start);
     // How many commits the coordinator has seen by then.
     strategy_->OnCommitted([this] { committed_.push_back(coordinator_.checkpoints().size()); });
     const PoisonedModel model(*job_->model, poisons_);
-    StepExecutor engine(spec, model, *strategy_, {.slot = options_.slot, .log = options_.log});
+    StepExecutor engine(spec, model, *strategy_);
     absl::StatusOr<std::unique_ptr<Trainer>> trainer =
         Trainer::Create(spec, options_, *job_, {*strategy_, engine}, coordinator_, clock_);
     if (!trainer.ok()) return trainer.status();
@@ -473,10 +470,9 @@ TEST_F(TrainerTest, StepsWhoseScaledGradientsOverflowAreLeftOut) {
   // The first of two micro-batches of a step is enough.
   poisons_ = 1;
   ASSERT_EQ(Run(spec), absl::OkStatus());
-  EXPECT_EQ(strategy_->withdrawn(), 1);
+  EXPECT_EQ(strategy_->loss_scaler()->overflows(), 1);
   EXPECT_THAT(log, Contains(HasSubstr("gradients of step 1 overflow at a loss scale of 4096")));
   EXPECT_THAT(log, Contains("slot 0: 1 steps were left out; the loss scale is 2048"));
-  // Nothing left before all was looked at, and then everything did.
   EXPECT_EQ(strategy_->sent_units().size(), 20u * 2 * 3);
 }
 
@@ -487,7 +483,6 @@ TEST_F(TrainerTest, WhatOverflowsWithoutAScaleHasDiverged) {
   // 4096 is halved twelve times.
   EXPECT_THAT(status.message(), HasSubstr("diverged at step 13: the gradient of embedding.weight "
                                           "is not finite at a loss scale of 1;"));
-  EXPECT_EQ(strategy_->withdrawn(), 12);
 
   v1::JobSpec spec = F16Spec();
   spec.mutable_compute()->set_loss_scale(256);
@@ -496,7 +491,6 @@ TEST_F(TrainerTest, WhatOverflowsWithoutAScaleHasDiverged) {
   EXPECT_THAT(status.message(), HasSubstr("diverged at step 1: the gradient of embedding.weight "
                                           "is not finite at a loss scale of 256 (lower "
                                           "compute.loss_scale, or leave it out)"));
-  EXPECT_EQ(strategy_->withdrawn(), 0);
 }
 
 TEST_F(TrainerTest, EndsWhenTheCoordinatorFencesIt) {

@@ -1,4 +1,4 @@
-#include "worker/runtime/training/step_engine.h"
+#include "worker/nn/diverged_error.h"
 
 #include "absl/strings/str_cat.h"
 
