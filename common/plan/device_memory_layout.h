@@ -93,6 +93,8 @@ struct DeviceState {
   float* v = nullptr;
   // The weights in the type of computation; null for f32.
   void* rounded = nullptr;
+  // Of which `tokens` are the step's examples.
+  HeadSums* sums = nullptr;
   GradientControl* control = nullptr;
   // With and without weight decay.
   DeviceAdamStep* adam = nullptr;
@@ -105,7 +107,7 @@ struct DeviceState {
 // The block of passes over micro-batches.
 struct DevicePassMemory {
   DeviceBatchArrays batch;
-  // Of training's passes since they were last cleared, and of an evaluation's.
+  // Of training's passes since they were last taken, and of an evaluation's.
   HeadSums* sums = nullptr;
   HeadSums* evaluation_sums = nullptr;
   float* rotary = nullptr;  // [context, D]; null without rotary positions

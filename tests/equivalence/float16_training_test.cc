@@ -11,6 +11,7 @@
 #include "common/files/temp_folder.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/equivalence/dying_strategy.h"
 #include "tests/equivalence/run_checkpoints.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
@@ -187,11 +188,18 @@ TEST_F(Float16TrainingTest, ATaskThatTakesASlotOverGoesOnWithTheLossScale) {
   spec.mutable_update()->set_deterministic(true);
   spec.mutable_clipping()->set_by_global_norm(0.5);
   const TrainedValues undisturbed = TrainOnServers(spec, {}).trained[0];
-  for (const int hooks : {9, 31, 64, 81, 100, 117}) {
-    SCOPED_TRACE(hooks);
+  const Death deaths[] = {
+      {.slot = 1, .at = {Hook::kAcquire, 1, 3}},
+      {.slot = 0, .at = {Hook::kGradientReady, 3, 1}, .takes_effect = true},
+      {.slot = 1, .at = {Hook::kGradientReady, 6, 2}},
+      {.slot = 0, .at = {Hook::kEndStep, 7}, .takes_effect = true},
+      {.slot = 1, .at = {Hook::kEndStep, 9}},
+      {.slot = 1, .at = {Hook::kBeginStep, 12}},
+  };
+  for (const Death& death : deaths) {
+    SCOPED_TRACE(death.at.step);
     RunOptions options;
-    options.deaths = {
-        {.slot = static_cast<uint32_t>(hooks % 2), .hooks = hooks, .takes_effect = hooks % 3 == 0}};
+    options.deaths = {death};
     EXPECT_EQ(TrainOnServers(spec, options).trained[0].values, undisturbed.values);
     EXPECT_EQ(TrainByAllReduce(ByAllReduce(spec), options).trained[0].values, undisturbed.values);
   }

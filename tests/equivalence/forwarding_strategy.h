@@ -18,7 +18,6 @@ enum class Hook {
   kPrefetch,
   kLookUp,
   kBeforeBackward,
-  kWithdraw,
   kGradientReady,
   kPushRows,
   kEndStep,

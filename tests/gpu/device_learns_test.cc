@@ -8,7 +8,7 @@
 
 #include "common/base/philox.h"
 #include "gtest/gtest.h"
-#include "worker/device/device_trainer.h"
+#include "worker/device/device_trainer_for_testing.h"
 
 namespace muster {
 namespace {

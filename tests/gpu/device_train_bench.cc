@@ -21,7 +21,7 @@
 #include "absl/time/time.h"
 #include "common/base/philox.h"
 #include "common/base/status_macros.h"
-#include "worker/device/device_trainer.h"
+#include "worker/device/device_trainer_for_testing.h"
 
 namespace muster {
 namespace {

@@ -227,10 +227,7 @@ absl::StatusOr<std::vector<float>> TrainAlone(const DeviceTrainerOptions& option
 absl::StatusOr<std::vector<float>> TrainByAllReduce(const DeviceTrainerOptions& options,
                                                     Communicator& communicator) {
   MUSTER_ASSIGN_OR_RETURN(const auto trainer, DeviceTrainer::Create(options, &communicator));
-  if (communicator.rank() == 0) {
-    MUSTER_RETURN_IF_ERROR(trainer->WriteInitialValues(kSeed));
-  }
-  MUSTER_RETURN_IF_ERROR(trainer->ShareState(0));
+  MUSTER_RETURN_IF_ERROR(trainer->WriteInitialValues(kSeed));
   MUSTER_RETURN_IF_ERROR(trainer->WarmUp());
   for (uint64_t clock = 0; clock < kTwoRoadsSteps; ++clock) {
     MUSTER_RETURN_IF_ERROR(trainer->BeginStep(clock));

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/collectives/communicator.h"
-#include "worker/device/device_trainer.h"
+#include "worker/device/device_trainer_for_testing.h"
 
 namespace muster {
 

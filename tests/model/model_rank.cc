@@ -33,7 +33,7 @@ void Take(absl::string_view& bytes, absl::Span<T> values) {
   bytes.remove_prefix(values.size() * sizeof(T));
 }
 
-std::string ContentOf(Replica& replica, const LossScale& scale) {
+std::string ContentOf(Replica& replica) {
   const Replica::State state = replica.state();
   const uint64_t clock = replica.clock();
   std::string bytes;
@@ -41,18 +41,16 @@ std::string ContentOf(Replica& replica, const LossScale& scale) {
   Append<float>(state.weights, bytes);
   Append<float>(state.optimizer_state, bytes);
   Append<uint64_t>(state.steps, bytes);
-  Append<LossScale>({&scale, 1}, bytes);
   return bytes;
 }
 
-void TakeOver(absl::string_view bytes, Replica& replica, LossScale& scale) {
+void TakeOver(absl::string_view bytes, Replica& replica) {
   const Replica::State state = replica.state();
   uint64_t clock = 0;
   Take<uint64_t>(bytes, {&clock, 1});
   Take(bytes, state.weights);
   Take(bytes, state.optimizer_state);
   Take(bytes, state.steps);
-  Take<LossScale>(bytes, {&scale, 1});
   replica.set_clock(clock);
 }
 
@@ -62,8 +60,7 @@ ModelRank::ModelRank(ModelCluster& cluster, std::string worker, v1::TaskOrder or
     : cluster_(cluster),
       worker_(std::move(worker)),
       order_(std::move(order)),
-      replica_(*Replica::Create(ModelTables().schema())),
-      scale_{.scale = 1024, .steps = 0} {}
+      replica_(*Replica::Create(ModelTables().schema())) {}
 
 ModelRank::~ModelRank() {
   if (group_ != nullptr) group_->broken = true;
@@ -178,9 +175,9 @@ void ModelRank::Leave() {
 }
 
 bool ModelRank::Join() {
-  const Came came = Call(has_replica_ ? ContentOf(*replica_, scale_) : "");
+  const Came came = Call(has_replica_ ? ContentOf(*replica_) : "");
   if (came != Came::kAll) return LeaveIf(came);
-  if (source_.has_value()) TakeOver(gave_[*source_], *replica_, scale_);
+  if (source_.has_value()) TakeOver(gave_[*source_], *replica_);
   has_replica_ = true;
   cut_done_ = false;
   GoOn();
@@ -213,7 +210,7 @@ bool ModelRank::Train() {
     for (size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i];
   }
   replica_->Apply({.examples = static_cast<uint64_t>(size_), .dense = sum, .rows = {}}, 1);
-  ++scale_.steps;
+  ++own_steps_;
   cut_done_ = false;
   GoOn();
   if (state_ == State::kEnded) return true;
@@ -244,7 +241,7 @@ absl::Status ModelRank::WriteOwnFiles() {
     file.generation = order_.generation();
     file.partition = p;
     file.number = p;
-    if (p == 0) file.loss_scales = {{0, scale_}};
+    file.loss_scales = {{order_.slot(), {.scale = 1, .steps = own_steps_}}};
     MUSTER_ASSIGN_OR_RETURN(PartitionFileInfo info, replica_->Save(file, storage));
     if (naive()) {
       const std::string name = absl::StrCat("partition-", p);

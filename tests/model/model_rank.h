@@ -10,7 +10,6 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "common/base/loss_scale.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/task_service.pb.h"
 #include "server/coordinator/simulation/simulated_cluster.h"
@@ -28,7 +27,8 @@ struct ModelGroup {
 
 // A task that trains by all-reduce, with a replica as real tasks have it, which writes the files of
 // its cuts: meets, takes the source's replica over, trains and takes cuts with the others, and
-// meets again when its group breaks. As in f16 the replica has a loss scale.
+// meets again when its group breaks. Its files tell which process wrote them, so that a cut that is
+// taken again by others shows.
 class ModelRank final : public ModelTask {
  public:
   ModelRank(ModelCluster& cluster, std::string worker, v1::TaskOrder order);
@@ -69,7 +69,8 @@ class ModelRank final : public ModelTask {
   const v1::TaskOrder order_;
   const std::unique_ptr<Replica> replica_;
   bool has_replica_ = false;
-  LossScale scale_;
+  // Steps of this process, which its files have in the place of a loss scale.
+  uint32_t own_steps_ = 0;
   State state_ = State::kMeet;
   std::optional<Answer<v1::RendezvousReply>> meeting_;
 

@@ -20,7 +20,7 @@
 #include "tests/harness/jobs.h"
 #include "worker/data/dataset.h"
 #include "worker/device/await_device.h"
-#include "worker/device/device_trainer.h"
+#include "worker/device/device_trainer_for_testing.h"
 #include "worker/runtime/device/device_job.h"
 
 namespace muster {

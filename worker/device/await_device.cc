@@ -71,11 +71,6 @@ absl::Status CheckOptions(const DeviceTrainerOptions& options) {
         absl::StrCat("attention on a device takes heads of at most 256 elements; width ",
                      shape.width, " over ", shape.heads, " heads makes ", shape.head_dim()));
   }
-  if (options.loss_scale.fixed != 0 && compute.type != DType::kF16) {
-    return absl::InvalidArgumentError(absl::StrCat("a loss scale of ", options.loss_scale.fixed,
-                                                   " in ", Name(compute.type),
-                                                   ": only f16 has one"));
-  }
   return absl::OkStatus();
 }
 

@@ -15,7 +15,7 @@ uint64_t NameOf(const UnitCall& call) {
 
 class DeviceMicroBatch final : public TransformerMicroBatch {
  public:
-  explicit DeviceMicroBatch(DevicePasses& passes) : passes_(passes) {}
+  DeviceMicroBatch(DevicePasses& passes, int last_unit) : passes_(passes), last_unit_(last_unit) {}
 
   absl::Status Load(const Batch& batch) override {
     MUSTER_ASSIGN_OR_RETURN(rows_, passes_.Take(batch));
@@ -42,23 +42,30 @@ class DeviceMicroBatch final : public TransformerMicroBatch {
   }
 
   absl::Status Run(const UnitCall& call, Body body) override {
-    passes_.Run(NameOf(call), std::move(body));
+    passes_.Run(NameOf(call),
+                call.unit == last_unit_ ? ThenQueueSums(std::move(body)) : std::move(body));
     if (call.unit == 0 && call.kind != UnitCall::Kind::kForward) passes_.stream();
     return passes_.status();
   }
 
   absl::Status TakeResults() override {
-    HeadSums sums;
-    DeviceStream& stream = passes_.stream();
-    stream.CopyToHost(&sums, passes_.sums(pass_), sizeof(sums));
-    MUSTER_RETURN_IF_ERROR(stream.Synchronize());
+    MUSTER_ASSIGN_OR_RETURN(const HeadSums sums, passes_.TakeSums(pass_));
     loss_sum = sums.loss;
     correct = static_cast<int64_t>(sums.correct);
     return absl::OkStatus();
   }
 
  private:
+  Body ThenQueueSums(Body body) const {
+    return [&passes = passes_, pass = pass_, body = std::move(body)](const ResidualStream& in) {
+      const ResidualStream out = body(in);
+      passes.QueueSums(pass);
+      return out;
+    };
+  }
+
   DevicePasses& passes_;
+  const int last_unit_;
   TokenRows rows_;
   Pass pass_ = Pass::kTraining;
 };
@@ -66,7 +73,7 @@ class DeviceMicroBatch final : public TransformerMicroBatch {
 }  // namespace
 
 std::unique_ptr<TransformerMicroBatch> DeviceBackend::NewMicroBatch() const {
-  return std::make_unique<DeviceMicroBatch>(passes_);
+  return std::make_unique<DeviceMicroBatch>(passes_, last_unit_);
 }
 
 }  // namespace muster

@@ -1,10 +1,12 @@
 #ifndef MUSTER_WORKER_DEVICE_DEVICE_BACKEND_H_
 #define MUSTER_WORKER_DEVICE_DEVICE_BACKEND_H_
 
+#include <cstdint>
 #include <memory>
 
 #include "worker/device/device_passes.h"
 #include "worker/nn/transformer/transformer_backend.h"
+#include "worker/nn/transformer/transformer_shape.h"
 
 namespace muster {
 
@@ -14,13 +16,17 @@ namespace muster {
 // gradients lie in device memory, and never move. Used by one thread.
 class DeviceBackend final : public TransformerBackend {
  public:
-  // `passes` outlives this and what it makes.
-  explicit DeviceBackend(DevicePasses& passes) : passes_(passes) {}
+  // `passes`, which outlives this and what it makes, is made for the same shape.
+  DeviceBackend(const TransformerShape& shape, DevicePasses& passes)
+      : last_unit_(shape.units() - 1), passes_(passes) {}
 
   const float* rotary_table() const override { return passes_.memory().rotary; }
+  int64_t most_examples() const override { return passes_.most_examples(); }
+  bool on_device() const override { return true; }
   std::unique_ptr<TransformerMicroBatch> NewMicroBatch() const override;
 
  private:
+  const int last_unit_;
   DevicePasses& passes_;
 };
 

@@ -8,7 +8,6 @@
 #include "common/kernels/device/device_optimizer.h"
 #include "common/tensor/dtype.h"
 #include "worker/device/await_device_memory.h"
-#include "worker/nn/loss_scaler.h"
 #include "worker/nn/transformer/transformer_arrays.h"
 #include "worker/nn/transformer/transformer_shape.h"
 #include "worker/strategy/bucket_plan.h"
@@ -45,13 +44,6 @@ struct DeviceComputeOptions {
   TokenRows rows() const { return {.sequences = sequences, .length = length}; }
 };
 
-// Of f16 alone: what the loss is multiplied by before backward (worker/nn/loss_scaler.h).
-struct LossScaleOptions {
-  // Stays as it is; 0: found while training.
-  float fixed = 0;
-  uint32_t window = LossScaler::kUsualWindow;
-};
-
 struct DeviceTrainerOptions {
   TransformerShape shape;
   DeviceComputeOptions compute;
@@ -59,7 +51,6 @@ struct DeviceTrainerOptions {
   uint64_t seed = 0;
   AdamOptions optimizer;
   ClipOptions clip;
-  LossScaleOptions loss_scale;
   BucketPlanOptions buckets;
   // Of each collective call, in which ranks may have to wait for slower ones.
   absl::Duration timeout = absl::Minutes(10);

@@ -1,5 +1,7 @@
 #include "worker/device/device_passes.h"
 
+#include <new>
+
 #include "common/base/status_macros.h"
 #include "common/kernels/transformer/head_sums.h"
 #include "common/kernels/transformer/rotary.h"
@@ -7,12 +9,25 @@
 
 namespace muster {
 
+struct DevicePasses::Pinned {
+  HeadSums training;
+  HeadSums evaluation;
+  HeadSums& Of(Pass pass) { return pass == Pass::kTraining ? training : evaluation; }
+};
+
+DevicePasses::Pinned& DevicePasses::pinned() const {
+  return *reinterpret_cast<Pinned*>(pinned_.data());
+}
+
 absl::StatusOr<std::unique_ptr<DevicePasses>> DevicePasses::Create(
     const TransformerShape& shape, const DeviceComputeOptions& options,
     const DeviceExtents& extents) {
   std::unique_ptr<DevicePasses> passes(new DevicePasses(options.rows()));
   const size_t bytes = PlanDevicePasses(extents, nullptr).bytes.total;
   MUSTER_ASSIGN_OR_RETURN(passes->buffer_, AllocateDeviceMemory(bytes));
+  MUSTER_ASSIGN_OR_RETURN(passes->pinned_,
+                          DeviceBuffer::Allocate(MemoryPlace::kPinnedHost, sizeof(Pinned)));
+  new (passes->pinned_.data()) Pinned();
   const DevicePassMemory& memory = passes->memory_ =
       PlanDevicePasses(extents, passes->buffer_.data());
   MUSTER_ASSIGN_OR_RETURN(passes->stream_, DeviceStream::Create());
@@ -51,12 +66,30 @@ absl::Status DevicePasses::UploadRotaryTable(const TransformerShape& shape) {
 void DevicePasses::Begin(const TokenRows& rows, const DeviceBatchRecord& record, Pass pass) {
   DeviceStream& after = stream();
   if (rows.sequences > 0) batches_->Copy(after, record);
-  if (pass == Pass::kEvaluation) after.Fill(sums(pass), 0, sizeof(HeadSums));
+  if (pass == Pass::kEvaluation || std::exchange(sums_taken_, false)) {
+    after.Fill(sums(pass), 0, sizeof(HeadSums));
+  }
   if (rows.sequences > 0 && pass == Pass::kTraining) {
     recorder_->Begin(rows);
   } else {
     recorder_->BeginUnrecorded();
   }
+}
+
+absl::Status DevicePasses::Wait() {
+  recorder_->Queue();
+  if (std::exchange(idle_, true)) return stream_->status();
+  return stream_->Synchronize();
+}
+
+void DevicePasses::QueueSums(Pass pass) {
+  stream_->CopyToHost(&pinned().Of(pass), sums(pass), sizeof(HeadSums));
+}
+
+absl::StatusOr<HeadSums> DevicePasses::TakeSums(Pass pass) {
+  MUSTER_RETURN_IF_ERROR(Wait());
+  if (pass == Pass::kTraining) sums_taken_ = true;
+  return pinned().Of(pass);
 }
 
 absl::Status DevicePasses::WarmUp(absl::FunctionRef<absl::Status(const Batch&)> run) {
@@ -78,6 +111,7 @@ absl::Status DevicePasses::WarmUp(absl::FunctionRef<absl::Status(const Batch&)> 
     MUSTER_RETURN_IF_ERROR(status);
   } while (ops_->fuses_gelu() != fused);
   MUSTER_RETURN_IF_ERROR(run(batch));
+  sums_taken_ = true;
   return stream().Synchronize();
 }
 

@@ -43,9 +43,14 @@ class DevicePasses {
   // Returns the stream. What is queued on it comes after all that passes have been called with.
   DeviceStream& stream() {
     recorder_->Queue();
+    idle_ = false;
     return *stream_;
   }
+  // Blocks until everything queued is done; at once if nothing was queued since the last Wait.
+  absl::Status Wait();
+
   DeviceOps& ops() { return *ops_; }
+  int64_t most_examples() const { return most_.sequences; }
   const DevicePassMemory& memory() const { return memory_; }
 
   // Takes the next batch, which fits the model; returns its rows. Waits where it is four batches
@@ -62,10 +67,15 @@ class DevicePasses {
   // Returns the status of what has been queued. Does not queue what was put off.
   absl::Status status() const { return stream_->status(); }
 
-  // Returns the sums that passes of this kind add to; an evaluation's begin at 0.
+  // Returns what passes of this kind add the loss to.
   HeadSums* sums(Pass pass) const {
     return pass == Pass::kTraining ? memory_.sums : memory_.evaluation_sums;
   }
+  // Queues the way of these sums to the host: part of the pass's call that adds to them.
+  void QueueSums(Pass pass);
+  // Waits, and returns the sums over the passes of this kind since they were last taken. REQUIRES:
+  // there was one.
+  absl::StatusOr<HeadSums> TakeSums(Pass pass);
 
   // Measures which algorithm each matrix product of the largest micro-batch runs by, and captures
   // its graphs: `run` trains one micro-batch, which it is given. Without it both happens in the
@@ -79,17 +89,25 @@ class DevicePasses {
  private:
   explicit DevicePasses(const TokenRows& most) : most_(most) {}
 
+  struct Pinned;
+
   absl::Status UploadRotaryTable(const TransformerShape& shape);
+  Pinned& pinned() const;
 
   const TokenRows most_;
   // Buffers go last: streams wait for the work queued when they go.
   DeviceBuffer buffer_;
+  DeviceBuffer pinned_;
   DevicePassMemory memory_;
   std::unique_ptr<DeviceStream> stream_;
   std::unique_ptr<DeviceBatches> batches_;
   std::unique_ptr<DeviceMatmul> matmul_;
   std::unique_ptr<DeviceOps> ops_;
   std::unique_ptr<DeviceRecorder> recorder_;
+  // Nothing was queued since the last Wait.
+  bool idle_ = false;
+  // The sums of training's passes belong to no step that is to come.
+  bool sums_taken_ = true;
 };
 
 }  // namespace muster

@@ -52,10 +52,19 @@ absl::Status DeviceSpaces::Read(DeviceStream& stream, DeviceSpace space, int ten
 
 absl::Status DeviceSpaces::Write(DeviceStream& stream, DeviceSpace space, int tensor,
                                  absl::Span<const float> values) {
-  stream.CopyToDevice(SpaceOf(space) + places_.offset(tensor), values.data(),
-                      values.size() * sizeof(float));
-  if (space == DeviceSpace::kWeights) Round(stream, places_.offset(tensor), values.size());
+  if (space == DeviceSpace::kWeights) {
+    CopyWeights(stream, tensor, values);
+  } else {
+    stream.CopyToDevice(SpaceOf(space) + places_.offset(tensor), values.data(),
+                        values.size() * sizeof(float));
+  }
   return stream.Synchronize();
+}
+
+void DeviceSpaces::CopyWeights(DeviceStream& stream, int tensor, absl::Span<const float> values) {
+  const uint64_t begin = places_.offset(tensor);
+  stream.CopyToDevice(state_.weights + begin, values.data(), values.size() * sizeof(float));
+  Round(stream, begin, values.size());
 }
 
 void DeviceSpaces::Round(DeviceStream& stream, uint64_t begin, uint64_t count) {

@@ -45,8 +45,9 @@ class DeviceSpaces {
   absl::Status Write(DeviceStream& stream, DeviceSpace space, int tensor,
                      absl::Span<const float> values);
 
-  // Queues the copies in 16 bits of elements [begin, begin + count).
-  void Round(DeviceStream& stream, uint64_t begin, uint64_t count);
+  // Queues what Write does with weights. `values` may change when it returns, unless they are
+  // pinned.
+  void CopyWeights(DeviceStream& stream, int tensor, absl::Span<const float> values);
 
   // Writes the weights that every worker and server begins with for this seed. Waits.
   absl::Status WriteInitialValues(DeviceStream& stream, uint64_t seed);
@@ -55,6 +56,8 @@ class DeviceSpaces {
   DeviceSpaces(DeviceParameters places, DType type) : places_(std::move(places)), type_(type) {}
 
   float* SpaceOf(DeviceSpace space) const;
+  // Queues the copies in 16 bits of elements [begin, begin + count).
+  void Round(DeviceStream& stream, uint64_t begin, uint64_t count);
 
   const DeviceParameters places_;
   const DType type_;

@@ -7,7 +7,7 @@
 #include "common/device/emulated_device_counts.h"
 #include "gtest/gtest.h"
 #include "worker/device/cpu_reference_for_testing.h"
-#include "worker/device/device_trainer.h"
+#include "worker/device/device_trainer_for_testing.h"
 
 namespace muster {
 namespace {

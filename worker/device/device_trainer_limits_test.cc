@@ -6,7 +6,7 @@
 #include "common/device/emulated_device_settings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/device/device_trainer.h"
+#include "worker/device/device_trainer_for_testing.h"
 
 namespace muster {
 namespace {

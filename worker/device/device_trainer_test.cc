@@ -1,7 +1,5 @@
 // Of the trainer on one device, emulated here and, in tests/gpu, a GPU: it computes what the CPU's
 // model and optimizer compute.
-#include "worker/device/device_trainer.h"
-
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -12,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/device/cpu_reference_for_testing.h"
+#include "worker/device/device_trainer_for_testing.h"
 
 namespace muster {
 namespace {
@@ -345,36 +344,6 @@ TEST_F(DeviceTrainerTest, AStepWithoutLabelsChangesNothing) {
     EXPECT_EQ(trainer->steps(), 0);
     EXPECT_EQ(All(*trainer, DeviceSpace::kWeights), reference.weights());
   }
-}
-
-TEST_F(DeviceTrainerTest, GradientsCanBeTakenAndStepsMadeElsewhere) {
-  CpuReference reference(kGpt2, kVocabulary, "");
-  reference.SetWeights(11);
-  DeviceTrainerOptions options = Options(reference);
-  options.compute.optimizer = OptimizerPlace::kElsewhere;
-  const auto trainer = Make(options, reference);
-  ASSERT_NE(trainer, nullptr);
-  const Batch batch = RandomSequences(2, kLength, kVocabulary, 4);
-  reference.BeginStep(3);
-  reference.AddMicroBatch(batch, 0);
-  ASSERT_TRUE(trainer->BeginStep(3).ok());
-  ASSERT_TRUE(trainer->AddMicroBatch(batch, 0, SeriesPosition::kLast).ok());
-  const auto taken = trainer->TakeGradients();
-  ASSERT_TRUE(taken.ok()) << taken.status();
-  EXPECT_FALSE(taken->skipped);
-  EXPECT_EQ(taken->tokens, reference.tokens());
-  EXPECT_NEAR(taken->loss_sum, reference.loss_sum(), 1e-5 * reference.loss_sum());
-  EXPECT_LE(
-      RelativeDistance(Values(*trainer, DeviceSpace::kGradients, 0), reference.gradients()[0]),
-      1e-5);
-  EXPECT_EQ(All(*trainer, DeviceSpace::kWeights), reference.weights());
-  EXPECT_EQ(trainer->steps(), 0);
-
-  // None of the step's tokens has a label: of no use, and no error of this rank's.
-  ASSERT_TRUE(trainer->BeginStep(4).ok());
-  const auto nothing = trainer->TakeGradients();
-  ASSERT_TRUE(nothing.ok()) << nothing.status();
-  EXPECT_TRUE(nothing->skipped);
 }
 
 TEST_F(DeviceTrainerTest, EightExtentsHaveGraphs) {

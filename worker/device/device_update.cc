@@ -13,18 +13,19 @@ struct DeviceUpdate::Pinned {
   // With weight decay, and without.
   DeviceAdamStep adam[2];
   float loss_scale = 1;
+  // Of which `tokens` are a step's examples; they go this way, and those of all ranks come back.
   HeadSums sums;
   GradientControl control;
 };
 
 DeviceUpdate::DeviceUpdate(const DeviceTrainerOptions& options, DevicePasses& passes,
-                           DeviceSpaces& spaces, Communicator* communicator)
-    : options_(options), passes_(passes), spaces_(spaces), communicator_(communicator) {}
+                           DeviceSpaces& spaces)
+    : options_(options), passes_(passes), spaces_(spaces) {}
 
 absl::StatusOr<std::unique_ptr<DeviceUpdate>> DeviceUpdate::Create(
     const DeviceTrainerOptions& options, DevicePasses& passes, DeviceSpaces& spaces,
     Communicator* communicator) {
-  std::unique_ptr<DeviceUpdate> update(new DeviceUpdate(options, passes, spaces, communicator));
+  std::unique_ptr<DeviceUpdate> update(new DeviceUpdate(options, passes, spaces));
   MUSTER_ASSIGN_OR_RETURN(update->pinned_,
                           DeviceBuffer::Allocate(MemoryPlace::kPinnedHost, sizeof(Pinned)));
   new (update->pinned_.data()) Pinned();
@@ -34,7 +35,7 @@ absl::StatusOr<std::unique_ptr<DeviceUpdate>> DeviceUpdate::Create(
       update->reducer_,
       DeviceGradientReducer::Create(
           *communicator, MakeBucketPlan(places.layout(), places.padded(), options.buckets),
-          {spaces.state().gradients, passes.memory().sums}, options.timeout));
+          {spaces.state().gradients, spaces.state().sums}, options.timeout));
   return update;
 }
 
@@ -53,7 +54,6 @@ absl::Status DeviceUpdate::Begin(float loss_scale) {
   pinned().loss_scale = loss_scale;
   stream.CopyToDevice(state.loss_scale, &pinned().loss_scale, sizeof(float));
   stream.Fill(state.gradients, 0, spaces_.places().elements() * sizeof(float));
-  stream.Fill(passes_.memory().sums, 0, sizeof(HeadSums));
   return stream.status();
 }
 
@@ -66,11 +66,11 @@ void DeviceUpdate::UnitReady(int unit) {
 
 void DeviceUpdate::QueueDecision(DeviceStream& stream) {
   const DeviceState& state = spaces_.state();
-  const HeadSums* sums = passes_.memory().sums;
   DeviceSumOfSquares(stream, static_cast<int64_t>(spaces_.places().elements()), state.gradients,
                      Accumulation::kWrite, state.squares, state.squares_scratch);
-  DeviceDecideStep(stream, options_.clip, state.squares, sums, state.loss_scale, state.control);
-  stream.CopyToHost(&pinned().sums, sums, sizeof(HeadSums));
+  DeviceDecideStep(stream, options_.clip, state.squares, state.sums, state.loss_scale,
+                   state.control);
+  stream.CopyToHost(&pinned().sums, state.sums, sizeof(HeadSums));
   stream.CopyToHost(&pinned().control, state.control, sizeof(GradientControl));
 }
 
@@ -110,64 +110,24 @@ absl::Status DeviceUpdate::QueueBoth(DeviceStream& stream) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<DeviceUpdateResult> DeviceUpdate::Await(DeviceStream& stream) {
-  MUSTER_RETURN_IF_ERROR(stream.Synchronize());
-  const Pinned& results = pinned();
-  return DeviceUpdateResult{.sums = results.sums,
-                            .gradient_norm = results.control.norm,
-                            .skipped = results.control.skip != 0};
-}
-
-absl::StatusOr<DeviceUpdateResult> DeviceUpdate::Run(float learning_rate, uint64_t step) {
+absl::StatusOr<DeviceUpdateResult> DeviceUpdate::Run(uint64_t examples, float learning_rate,
+                                                     uint64_t step) {
   DeviceStream& stream = passes_.stream();
   MUSTER_RETURN_IF_ERROR(stream.status());
+  // Of the step before nothing reads these any more.
+  pinned().sums = {.tokens = static_cast<double>(examples)};
+  stream.CopyToDevice(spaces_.state().sums, &pinned().sums, sizeof(HeadSums));
   if (reducer_ != nullptr) MUSTER_RETURN_IF_ERROR(reducer_->Finish(stream));
-  // Of the step before nothing reads them any more.
   AdamOptions vectors = options_.optimizer;
   vectors.weight_decay = 0;
   pinned().adam[0] = AdamStepOf(options_.optimizer, learning_rate, step);
   pinned().adam[1] = AdamStepOf(vectors, learning_rate, step);
   MUSTER_RETURN_IF_ERROR(QueueBoth(stream));
-  return Await(stream);
-}
-
-absl::StatusOr<DeviceUpdateResult> DeviceUpdate::RunWithoutWeights() {
-  DeviceStream& stream = passes_.stream();
-  QueueDecision(stream);
-  return Await(stream);
-}
-
-absl::Status DeviceUpdate::Broadcast(DType type, void* data, size_t count, int root) {
-  CollectiveCall call;
-  call.kind = Collective::kBroadcast;
-  call.dtype = type;
-  call.in = call.out = data;
-  call.count = count;
-  call.root = root;
-  call.timeout = options_.timeout;
-  call.label = "a replica's state";
-  return communicator_->Run(call);
-}
-
-absl::StatusOr<uint64_t> DeviceUpdate::Share(int root, uint64_t steps) {
-  if (communicator_ == nullptr) return steps;
-  DeviceStream& stream = passes_.stream();
-  const DeviceState& state = spaces_.state();
-  HeadSums* const sums = passes_.memory().sums;
-  // The count travels in the place of the step's sums.
-  pinned().sums = {static_cast<double>(steps), 0, 0};
-  stream.CopyToDevice(sums, &pinned().sums, sizeof(HeadSums));
-  MUSTER_RETURN_IF_ERROR(stream.Synchronize());
-  const uint64_t elements = spaces_.places().elements();
-  for (float* space : {state.weights, state.m, state.v}) {
-    MUSTER_RETURN_IF_ERROR(Broadcast(DType::kF32, space, elements, root));
-  }
-  MUSTER_RETURN_IF_ERROR(
-      Broadcast(DType::kF64, sums, sizeof(HeadSums) / sizeof(double), root));
-  spaces_.Round(stream, 0, elements);
-  stream.CopyToHost(&pinned().sums, sums, sizeof(HeadSums));
-  MUSTER_RETURN_IF_ERROR(stream.Synchronize());
-  return static_cast<uint64_t>(pinned().sums.loss);
+  MUSTER_RETURN_IF_ERROR(passes_.Wait());
+  const Pinned& results = pinned();
+  return DeviceUpdateResult{.examples = static_cast<uint64_t>(results.sums.tokens),
+                            .gradient_norm = results.control.norm,
+                            .skipped = results.control.skip != 0};
 }
 
 }  // namespace muster

@@ -20,18 +20,18 @@ namespace muster {
 
 // The result of a step's gradients.
 struct DeviceUpdateResult {
-  // Over all ranks.
-  HeadSums sums;
+  // What the gradients were divided by, over all ranks.
+  uint64_t examples = 0;
   // Of the mean gradient, before clipping; not finite where the step was skipped for that.
   double gradient_norm = 0;
-  // Nothing was changed: gradients overflowed, or no token has a label.
+  // Nothing was changed: gradients overflowed, or there were no examples.
   bool skipped = false;
 };
 
-// What ends a step on a device: gradients, sums over tokens, are summed over ranks, divided once by
-// the number of tokens, and clipped by global norm; AdamW moves the weights. Every rank sees the
-// same sums, so that ranks step, or skip a step, alike. What it queues is a graph from the second
-// step on. Used by one thread.
+// What ends a step on a device: gradients, sums over examples (labels, where these have several),
+// are summed over ranks, divided once by the number of all, and clipped by global norm; AdamW moves
+// the weights. Every rank sees the same sums, so that ranks step, or skip a step, alike. What it
+// queues is a graph from the second step on. Used by one thread.
 class DeviceUpdate {
  public:
   // `communicator`, of device memory unless the device is emulated, is null for a rank alone. All
@@ -43,23 +43,16 @@ class DeviceUpdate {
   // Waits for the device.
   ~DeviceUpdate();
 
-  // Zeroes the gradients and the sums. Gradients come multiplied by `loss_scale`.
+  // Zeroes the gradients, which come multiplied by `loss_scale`.
   absl::Status Begin(float loss_scale);
 
   // All that backward adds to the gradients of `unit`, and so of all units after it, has been
   // called: starts the buckets that are complete.
   void UnitReady(int unit);
 
-  // Sums gradients over ranks and moves the weights, as step number `step`, from 1. Waits once.
-  // After an error of a collective call weights and moments are as before.
-  absl::StatusOr<DeviceUpdateResult> Run(float learning_rate, uint64_t step);
-
-  // Instead of Run, of a rank alone: moves no weights.
-  absl::StatusOr<DeviceUpdateResult> RunWithoutWeights();
-
-  // A collective call between steps: returns rank `root`'s `steps`, and gives all ranks its weights
-  // and moments.
-  absl::StatusOr<uint64_t> Share(int root, uint64_t steps);
+  // Sums gradients and `examples` over ranks and moves the weights, as step number `step`, from 1.
+  // Waits once. After an error of a collective call weights and moments are as before.
+  absl::StatusOr<DeviceUpdateResult> Run(uint64_t examples, float learning_rate, uint64_t step);
 
   // Of what the communicator moved, what was not gradients.
   CollectiveTraffic sums_traffic() const;
@@ -67,21 +60,17 @@ class DeviceUpdate {
  private:
   struct Pinned;
 
-  DeviceUpdate(const DeviceTrainerOptions& options, DevicePasses& passes, DeviceSpaces& spaces,
-               Communicator* communicator);
+  DeviceUpdate(const DeviceTrainerOptions& options, DevicePasses& passes, DeviceSpaces& spaces);
 
   Pinned& pinned() { return *reinterpret_cast<Pinned*>(pinned_.data()); }
-  absl::Status Broadcast(DType type, void* data, size_t count, int root);
   // Queue the gradients' norm and what follows from it, and the optimizer.
   void QueueDecision(DeviceStream& stream);
   void QueueOptimizer(DeviceStream& stream);
   absl::Status QueueBoth(DeviceStream& stream);
-  absl::StatusOr<DeviceUpdateResult> Await(DeviceStream& stream);
 
   const DeviceTrainerOptions options_;
   DevicePasses& passes_;
   DeviceSpaces& spaces_;
-  Communicator* const communicator_;
   DeviceBuffer pinned_;
   // The first time kernels are launched one by one: code is loaded then.
   bool ran_ = false;

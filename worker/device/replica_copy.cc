@@ -69,21 +69,21 @@ absl::Status ForEachSpace(
 
 }  // namespace
 
-absl::Status CopyToDevice(Replica& replica, DeviceTrainer& trainer) {
+absl::Status CopyToDevice(Replica& replica, DeviceStream& stream, DeviceSpaces& spaces) {
   return ForEachSpace(replica, [&](int tensor, const Space& space,
                                    absl::Span<const PieceValues> pieces, absl::Span<float> values) {
     for (const PieceValues& piece : pieces) {
       const absl::Span<float> from = piece.*space.values;
       std::copy(from.begin(), from.end(), values.begin() + piece.begin);
     }
-    return trainer.Write(space.device, tensor, values);
+    return spaces.Write(stream, space.device, tensor, values);
   });
 }
 
-absl::Status CopyFromDevice(DeviceTrainer& trainer, Replica& replica) {
+absl::Status CopyFromDevice(DeviceStream& stream, DeviceSpaces& spaces, Replica& replica) {
   return ForEachSpace(replica, [&](int tensor, const Space& space,
                                    absl::Span<const PieceValues> pieces, absl::Span<float> values) {
-    MUSTER_RETURN_IF_ERROR(trainer.Read(space.device, tensor, values));
+    MUSTER_RETURN_IF_ERROR(spaces.Read(stream, space.device, tensor, values));
     for (const PieceValues& piece : pieces) {
       const absl::Span<float> to = piece.*space.values;
       std::copy_n(values.begin() + piece.begin, to.size(), to.begin());

@@ -2,7 +2,8 @@
 #define MUSTER_WORKER_DEVICE_REPLICA_COPY_H_
 
 #include "absl/status/status.h"
-#include "worker/device/device_trainer.h"
+#include "common/device/device.h"
+#include "worker/device/device_spaces.h"
 #include "worker/strategy/replica.h"
 
 namespace muster {
@@ -11,8 +12,8 @@ namespace muster {
 // and a device, which has them tensor by tensor. Clocks and numbers of steps are the caller's. Both
 // wait for the device, and take as much memory as the largest tensor.
 // REQUIRES: the same model; a replica of adam or adamw.
-absl::Status CopyToDevice(Replica& replica, DeviceTrainer& trainer);
-absl::Status CopyFromDevice(DeviceTrainer& trainer, Replica& replica);
+absl::Status CopyToDevice(Replica& replica, DeviceStream& stream, DeviceSpaces& spaces);
+absl::Status CopyFromDevice(DeviceStream& stream, DeviceSpaces& spaces, Replica& replica);
 
 }  // namespace muster
 

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
+#include "worker/device/device_memory_plan.h"
 #include "worker/strategy/tables_schema.h"
 
 namespace muster {
@@ -52,24 +54,27 @@ TEST_P(ReplicaCopyTest, WhatGoesToADeviceComesBackToTheBit) {
   const std::vector<float> optimizer_state(state.optimizer_state.begin(),
                                            state.optimizer_state.end());
 
-  DeviceTrainerOptions options;
-  options.shape = Shape(GetParam());
-  options.compute.sequences = 1;
-  options.compute.length = 5;
-  options.compute.workspace_bytes = 256;
-  const auto trainer = DeviceTrainer::Create(options, nullptr);
-  ASSERT_TRUE(trainer.ok()) << trainer.status();
-  ASSERT_EQ(CopyToDevice(*replica, **trainer), absl::OkStatus());
+  ASSERT_TRUE(OpenDevice(0).ok());
+  const auto stream = DeviceStream::Create().value();
+  DeviceParameters places = DeviceParameters::Create(Shape(GetParam())).value();
+  DeviceComputeOptions options;
+  options.sequences = 1;
+  options.length = 5;
+  const DeviceExtents extents = DeviceExtentsOf(Shape(GetParam()), places, options);
+  const auto spaces = DeviceSpaces::Create(std::move(places), options, extents, *stream);
+  ASSERT_TRUE(spaces.ok()) << spaces.status();
+  ASSERT_EQ(CopyToDevice(*replica, *stream, **spaces), absl::OkStatus());
 
   // A tensor has its own values there, not its neighbours'.
-  const int embedding = (*trainer)->parameters().tensors().embedding;
+  const int embedding = (*spaces)->places().tensors().embedding;
   std::vector<float> values(replica->parameters()[embedding].size());
-  ASSERT_TRUE((*trainer)->Read(DeviceSpace::kWeights, embedding, absl::MakeSpan(values)).ok());
+  ASSERT_TRUE(
+      (*spaces)->Read(*stream, DeviceSpace::kWeights, embedding, absl::MakeSpan(values)).ok());
   EXPECT_TRUE(std::equal(values.begin(), values.end(), replica->parameters()[embedding].begin()));
 
   std::fill(state.weights.begin(), state.weights.end(), 0.0f);
   std::fill(state.optimizer_state.begin(), state.optimizer_state.end(), 0.0f);
-  ASSERT_EQ(CopyFromDevice(**trainer, *replica), absl::OkStatus());
+  ASSERT_EQ(CopyFromDevice(*stream, **spaces, *replica), absl::OkStatus());
   EXPECT_EQ(std::vector<float>(state.weights.begin(), state.weights.end()), weights);
   EXPECT_EQ(std::vector<float>(state.optimizer_state.begin(), state.optimizer_state.end()),
             optimizer_state);

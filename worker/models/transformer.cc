@@ -32,6 +32,8 @@ class Transformer final : public Model {
     }
     description_.units = shape.units();
     description_.default_metric = "bits_per_byte";
+    description_.most_examples = backend_->most_examples();
+    description_.on_device = backend_->on_device();
   }
 
   const ModelDescription& description() const override { return description_; }

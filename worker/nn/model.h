@@ -2,6 +2,7 @@
 #define MUSTER_WORKER_NN_MODEL_H_
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,11 @@ struct ModelDescription {
   int units = 0;
   // The model's own metric: accuracy, auc or bits_per_byte.
   std::string default_metric;
+  // Most examples of a batch.
+  int64_t most_examples = std::numeric_limits<int64_t>::max();
+  // True if parameters and gradients lie in a device's memory, where only the model and the
+  // strategy read them; and results are there after Model::TakeResults, which waits for the device.
+  bool on_device = false;
 };
 
 // Activations and results of one micro-batch: all that a forward leaves for its backward, so any
@@ -92,7 +98,8 @@ class Model {
                                MicroBatch& micro_batch) const = 0;
 
   // Waits for the results of the passes over `micro_batch` since they were last taken, and leaves
-  // their sums there. Only models on devices need it; the others have results after the last unit.
+  // their sums there. A no-op unless the model is on a device: otherwise results are there after
+  // the last unit, those of one pass.
   virtual absl::Status TakeResults(MicroBatch& micro_batch) const { return absl::OkStatus(); }
 
   // Runs the last unit in training: forward with loss and results, and backward, as one action, so

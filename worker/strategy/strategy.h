@@ -50,8 +50,8 @@ class Strategy : public TrainingState {
   // again. REQUIRES: the unit is acquired, in the same direction.
   virtual void Release(int unit, Direction direction) = 0;
 
-  // Returns the parameters, by tensor index of the model's description: readable are those of
-  // acquired units. Their addresses never change.
+  // Returns the parameters, by tensor index of the model's description, in memory where the model
+  // computes: readable are those of acquired units. Their addresses never change.
   virtual ModelParameters parameters() const = 0;
 
   // Starts to fetch the rows of the micro-batch's keys, as they are for the clock of BeginStep. One

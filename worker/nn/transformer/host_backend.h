@@ -1,6 +1,8 @@
 #ifndef MUSTER_WORKER_NN_TRANSFORMER_HOST_BACKEND_H_
 #define MUSTER_WORKER_NN_TRANSFORMER_HOST_BACKEND_H_
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -21,6 +23,8 @@ class HostBackend final : public TransformerBackend {
   const float* rotary_table() const override {
     return rotary_table_.empty() ? nullptr : rotary_table_.data();
   }
+  int64_t most_examples() const override { return std::numeric_limits<int64_t>::max(); }
+  bool on_device() const override { return false; }
   std::unique_ptr<TransformerMicroBatch> NewMicroBatch() const override;
 
  private:

@@ -74,6 +74,10 @@ class TransformerBackend {
   // Returns FillRotaryTable's table in the memory of the ops; null without rotary positions.
   virtual const float* rotary_table() const = 0;
 
+  // ModelDescription's.
+  virtual int64_t most_examples() const = 0;
+  virtual bool on_device() const = 0;
+
   virtual std::unique_ptr<TransformerMicroBatch> NewMicroBatch() const = 0;
 };
 

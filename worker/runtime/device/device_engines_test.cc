@@ -16,10 +16,10 @@
 #include "worker/collectives/host/host_communicator.h"
 #include "worker/collectives/transport/in_process_transport.h"
 #include "worker/data/sampling/sampler.h"
+#include "worker/device/device_data_parallel_strategy.h"
 #include "worker/nn/loss_scaling.h"
+#include "worker/runtime/device/device_engine.h"
 #include "worker/runtime/device/device_job.h"
-#include "worker/runtime/device/device_replica_engine.h"
-#include "worker/runtime/device/device_step_engine.h"
 #include "worker/runtime/training/micro_batch_reader.h"
 #include "worker/runtime/training/prepared_job.h"
 #include "worker/strategy/local_strategy.h"
@@ -95,8 +95,8 @@ TEST_P(DeviceEnginesTest, AStepWithoutLabelsIsNoOverflow) {
   LossScaling scaling(spec_.compute(),
                       {.log = [&](absl::string_view line) { log.emplace_back(line); }});
   const auto strategy = LocalStrategy::Create(*job_->schema, std::move(scaling)).value();
-  const auto engine = DeviceStepEngine::Create(
-      *strategy, DeviceOptionsFor(spec_, job_->dataset->info(), /*device=*/0).value());
+  const auto engine = MakeCopyingDeviceEngine(
+      spec_, DeviceOptionsFor(spec_, job_->dataset->info(), /*device=*/0).value(), *strategy);
   ASSERT_TRUE(engine.ok()) << engine.status();
   TrainTwoSteps(**engine);
   EXPECT_THAT(log, IsEmpty());
@@ -113,14 +113,17 @@ TEST_P(DeviceEnginesTest, AReplicaGoesOnAfterAStepWithoutLabels) {
       ResidentDeviceOptionsFor(spec_, job_->dataset->info(), *job_->schema, /*device=*/0);
   ASSERT_TRUE(options.ok()) << options.status();
   MemoryStorage storage;
-  const auto replica = DeviceReplica::Create(order, *job_->schema, *options, {.storage = &storage});
-  ASSERT_TRUE(replica.ok()) << replica.status();
+  const auto strategy =
+      DeviceDataParallelStrategy::Create(order, *job_->schema, *options, {.storage = &storage});
+  ASSERT_TRUE(strategy.ok()) << strategy.status();
   InProcessGroup alone(1);
-  ASSERT_EQ((*replica)->Join(MakeHostCommunicator(alone.Join(0), {}).value(), absl::nullopt),
+  ASSERT_EQ((*strategy)->Join(MakeHostCommunicator(alone.Join(0), {}).value(), absl::nullopt),
             absl::OkStatus());
-  DeviceReplicaEngine engine(**replica);
-  TrainTwoSteps(engine);
-  EXPECT_EQ((*replica)->clock(), 2);
+  const auto engine =
+      MakeDeviceEngine(spec_, *options, *(*strategy)->passes(), **strategy, /*owned=*/nullptr);
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  TrainTwoSteps(**engine);
+  EXPECT_EQ((*strategy)->replica_clock(), 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, DeviceEnginesTest, ::testing::Values("F32", "F16"));

@@ -3,7 +3,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/data/dataset.h"
-#include "worker/device/device_trainer.h"
+#include "worker/device/device_options.h"
 
 namespace muster {
 

@@ -4,10 +4,10 @@
 
 #include "common/base/status_macros.h"
 #include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
 #include "proto/schema.pb.h"
+#include "worker/runtime/device/device_engine.h"
 #include "worker/runtime/device/device_job.h"
-#include "worker/runtime/device/device_replica_engine.h"
-#include "worker/runtime/device/device_step_engine.h"
 #include "worker/runtime/task/task_parts.h"
 
 namespace muster {
@@ -27,7 +27,7 @@ class LinkedDeviceTraining final : public DeviceTraining {
     MUSTER_ASSIGN_OR_RETURN(DeviceTrainerOptions device,
                             DeviceOptionsFor(order.spec(), job.dataset->info(), options_.device));
     device.wait = WaitFor(dependencies);
-    return DeviceStepEngine::Create(strategy, device);
+    return MakeCopyingDeviceEngine(order.spec(), device, strategy);
   }
 
   absl::StatusOr<ReplicaParts> MakeReplica(const v1::TaskOrder& order, const PreparedJob& job,
@@ -38,16 +38,16 @@ class LinkedDeviceTraining final : public DeviceTraining {
     device.wait = WaitFor(dependencies);
     device.timeout = StallTimeoutOf(order);
     MUSTER_ASSIGN_OR_RETURN(
-        std::unique_ptr<DeviceReplica> replica,
-        DeviceReplica::Create(order, *job.schema, device,
-                              {.storage = dependencies.storage,
-                               .log = dependencies.log,
-                               .make_communicator = options_.make_communicator}));
+        std::unique_ptr<DeviceDataParallelStrategy> strategy,
+        DeviceDataParallelStrategy::Create(order, *job.schema, device,
+                                           {.storage = dependencies.storage,
+                                            .log = dependencies.log,
+                                            .make_communicator = options_.make_communicator}));
     ReplicaParts parts;
-    parts.make_engine = [lent = replica.get()]() -> absl::StatusOr<std::unique_ptr<StepEngine>> {
-      return std::make_unique<DeviceReplicaEngine>(*lent);
+    parts.make_engine = [spec = order.spec(), device, &lent = *strategy] {
+      return MakeDeviceEngine(spec, device, *lent.passes(), lent, /*owned=*/nullptr);
     };
-    parts.group = std::move(replica);
+    parts.group = std::move(strategy);
     return parts;
   }
 

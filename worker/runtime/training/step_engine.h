@@ -41,7 +41,8 @@ class StepEngine {
 
   // Trains the whole step at `clock`: reads its micro-batches, computes them and closes the clock.
   // Adds to `sums`. OutOfRange: the loss or a gradient is infinite or NaN; the clock was not
-  // closed. Otherwise errors of the data, of the computation and of the strategy (strategy.h).
+  // closed, unless it is the loss of a device. Otherwise errors of the data, of the computation and
+  // of the strategy (strategy.h).
   virtual absl::Status Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) = 0;
 
   // Prepares for evaluations with the parameters of `clock`.

@@ -1,7 +1,6 @@
 #include "worker/runtime/training/step_executor.h"
 
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -29,9 +28,10 @@ StepExecutor::StepExecutor(const v1::JobSpec& spec, const Model& model, Strategy
   shape_.scaled_loss = spec.compute().type() == v1::ComputeSpec::F16;
   shape_.units = model.description().units;
   shape_.has_rows = !model.description().sparse_tables.empty();
+  shape_.on_device = model.description().on_device;
 }
 
-int64_t StepExecutor::most_examples() const { return std::numeric_limits<int64_t>::max(); }
+int64_t StepExecutor::most_examples() const { return model_.description().most_examples; }
 
 void StepExecutor::Plan(int micro_batches) {
   shape_.micro_batches = micro_batches;
@@ -59,6 +59,8 @@ absl::Status StepExecutor::Train(uint64_t clock, MicroBatchSource& micro_batches
       case StepAction::Kind::kLoad:
         MUSTER_RETURN_IF_ERROR(micro_batches.Read(clock, action.micro_batch, read_));
         MUSTER_RETURN_IF_ERROR(model_.Load(read_, micro_batch));
+        sums.loss_weight += micro_batch.loss_weight;
+        sums.examples += micro_batch.examples;
         break;
       case StepAction::Kind::kCheckLoss:
         MUSTER_RETURN_IF_ERROR(CheckLoss(clock, micro_batch, sums));
@@ -123,14 +125,13 @@ absl::Status StepExecutor::Execute(const StepAction& action, LayerContext contex
   return absl::InternalError("the action is not Execute's");
 }
 
-absl::Status StepExecutor::CheckLoss(uint64_t clock, const MicroBatch& micro_batch,
+absl::Status StepExecutor::CheckLoss(uint64_t clock, MicroBatch& micro_batch,
                                      StepSums& sums) const {
+  MUSTER_RETURN_IF_ERROR(model_.TakeResults(micro_batch));
   if (!std::isfinite(micro_batch.loss_sum)) {
     return DivergedError(clock, absl::StrCat("loss is ", micro_batch.loss_sum));
   }
   sums.loss_sum += micro_batch.loss_sum;
-  sums.loss_weight += micro_batch.loss_weight;
-  sums.examples += micro_batch.examples;
   return absl::OkStatus();
 }
 
@@ -169,6 +170,7 @@ absl::Status StepExecutor::Evaluate(const Batch& batch, PassResult& result) {
   for (const StepAction& action : evaluation_plan_) {
     MUSTER_RETURN_IF_ERROR(Execute(action, context, pass));
   }
+  MUSTER_RETURN_IF_ERROR(model_.TakeResults(pass));
   result = {.examples = pass.examples,
             .loss_weight = pass.loss_weight,
             .loss_sum = pass.loss_sum,

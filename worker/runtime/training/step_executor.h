@@ -20,9 +20,9 @@ namespace v1 {
 class JobSpec;
 }  // namespace v1
 
-// A step engine that executes the actions of step_plan.h: runs a model's units on this machine's
-// processors, and calls the strategy's hooks around each. Keeps as many saved sets as the plan of a
-// step uses.
+// A step engine that executes the actions of step_plan.h: runs a model's units, on processors or on
+// a device as the model is made for, and calls the strategy's hooks around each. Keeps as many
+// saved sets as the plan of a step uses.
 class StepExecutor final : public StepEngine {
  public:
   // Makes the plan of a step; a pure function. Plans differ in the order of actions and in the
@@ -44,7 +44,7 @@ class StepExecutor final : public StepEngine {
   void Plan(int micro_batches);
   // Executes any action but kLoad and kCheckLoss.
   absl::Status Execute(const StepAction& action, LayerContext context, MicroBatch& micro_batch);
-  absl::Status CheckLoss(uint64_t clock, const MicroBatch& micro_batch, StepSums& sums) const;
+  absl::Status CheckLoss(uint64_t clock, MicroBatch& micro_batch, StepSums& sums) const;
   absl::Status CheckGradients(int unit, uint64_t clock) const;
   absl::Status CheckRowGradients(uint64_t clock, const MicroBatch& micro_batch) const;
 

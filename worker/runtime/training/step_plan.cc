@@ -26,7 +26,7 @@ std::vector<StepAction> TrainingStepPlan(const StepShape& shape) {
   const int last_unit = shape.units - 1;
   for (int m = 0; m < shape.micro_batches; ++m) {
     const bool last = m + 1 == shape.micro_batches;
-    const bool checks = last && !shape.scaled_loss;
+    const bool checks = last && !shape.scaled_loss && !shape.on_device;
     const Kind ready = checks ? Kind::kSendGradients : Kind::kGradientReady;
     plan.push_back({Kind::kLoad, -1, m});
     AppendRows(shape.has_rows, m, plan);
@@ -35,7 +35,7 @@ std::vector<StepAction> TrainingStepPlan(const StepShape& shape) {
     plan.push_back({Kind::kBeginBackward, -1, m});
     plan.push_back({Kind::kLastUnit, last_unit, m});
     plan.push_back({Kind::kRelease, last_unit, m, Direction::kBackward});
-    plan.push_back({Kind::kCheckLoss, -1, m});
+    if (!shape.on_device) plan.push_back({Kind::kCheckLoss, -1, m});
     plan.push_back({ready, last_unit, m});
     for (int unit = last_unit - 1; unit >= 0; --unit) {
       AppendUnit(shape.split_backward ? Kind::kBackwardInput : Kind::kBackward, unit, m, plan);
@@ -48,6 +48,7 @@ std::vector<StepAction> TrainingStepPlan(const StepShape& shape) {
     if (shape.has_rows) plan.push_back({Kind::kPushRows, -1, m});
   }
   plan.push_back({Kind::kEndStep});
+  if (shape.on_device) plan.push_back({Kind::kCheckLoss, -1, shape.micro_batches - 1});
   return plan;
 }
 

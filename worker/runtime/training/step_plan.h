@@ -27,7 +27,8 @@ struct StepAction {
     kBeginBackward,
     // The last unit, forward and backward.
     kLastUnit,
-    // Checks the loss before anything of the micro-batch leaves this slot.
+    // Takes the loss, and checks it: before anything of the micro-batch leaves this slot or, on a
+    // device, of all micro-batches after the step.
     kCheckLoss,
     // Units but the last.
     kBackward,
@@ -65,6 +66,8 @@ struct StepShape {
   // True if the loss is scaled for backward, so that the strategy decides about gradients that are
   // not finite. REQUIRES: not with rows.
   bool scaled_loss = false;
+  // True if the model is on a device: the host does not look at gradients, and takes the loss once.
+  bool on_device = false;
   // True if the gradients of weights wait until all units of a micro-batch have run kBackwardInput.
   bool split_backward = false;
 };

@@ -85,6 +85,19 @@ TEST(StepPlanTest, ScaledGradientsLeaveUnchecked) {
                           StepAction{Kind::kGradientReady, 0, 1}, StepAction{Kind::kEndStep}));
 }
 
+TEST(StepPlanTest, OfADeviceTheHostTakesTheLossAfterTheStepAndChecksNoGradients) {
+  EXPECT_THAT(WithoutLifetimes({.units = 2, .micro_batches = 2, .on_device = true}),
+              ElementsAre(StepAction{Kind::kBeginStep}, StepAction{Kind::kLoad},
+                          StepAction{Kind::kForward, 0}, StepAction{Kind::kBeginBackward},
+                          StepAction{Kind::kLastUnit, 1}, StepAction{Kind::kGradientReady, 1},
+                          StepAction{Kind::kBackward, 0}, StepAction{Kind::kGradientReady, 0},
+                          StepAction{Kind::kLoad, -1, 1}, StepAction{Kind::kForward, 0, 1},
+                          StepAction{Kind::kBeginBackward, -1, 1},
+                          StepAction{Kind::kLastUnit, 1, 1}, StepAction{Kind::kGradientReady, 1, 1},
+                          StepAction{Kind::kBackward, 0, 1}, StepAction{Kind::kGradientReady, 0, 1},
+                          StepAction{Kind::kEndStep}, StepAction{Kind::kCheckLoss, -1, 1}));
+}
+
 // What must hold in any step, for all shapes up to 4 units and 5 micro-batches.
 TEST(StepPlanTest, EveryShapeKeepsTheOrderThatStrategiesAskFor) {
   for (int units = 1; units <= 4; ++units) {

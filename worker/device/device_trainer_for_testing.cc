@@ -1,4 +1,4 @@
-#include "worker/device/device_trainer.h"
+#include "worker/device/device_trainer_for_testing.h"
 
 #include <utility>
 
@@ -8,10 +8,14 @@
 #include "worker/device/await_device.h"
 #include "worker/device/device_backend.h"
 #include "worker/device/device_memory_plan.h"
+#include "worker/device/warm_up.h"
 #include "worker/models/transformer.h"
+#include "worker/nn/diverged_error.h"
 #include "worker/nn/layer_context.h"
+#include "worker/nn/loss_scaler.h"
 
 namespace muster {
+
 absl::StatusOr<std::unique_ptr<DeviceTrainer>> DeviceTrainer::Create(
     const DeviceTrainerOptions& options, Communicator* communicator) {
   MUSTER_RETURN_IF_ERROR(AwaitDevice(options, communicator == nullptr ? 1 : communicator->size()));
@@ -39,19 +43,12 @@ DeviceTrainer::DeviceTrainer(const DeviceTrainerOptions& options,
       spaces_(std::move(spaces)),
       update_(std::move(update)),
       model_(MakeTransformer(options.shape, options.compute.type, options.compute.recompute,
-                             std::make_unique<DeviceBackend>(*passes_))),
-      micro_batch_(model_->NewMicroBatch()) {
-  if (options.compute.type == DType::kF16) {
-    loss_scaler_.emplace(options.loss_scale.fixed, options.loss_scale.window);
-  }
-}
+                             std::make_unique<DeviceBackend>(options.shape, *passes_))),
+      micro_batch_(model_->NewMicroBatch()),
+      loss_scale_(options.compute.type == DType::kF16 ? LossScaler::kFirst : 1) {}
 
 absl::Status DeviceTrainer::Read(DeviceSpace space, int tensor, absl::Span<float> values) {
-  MUSTER_RETURN_IF_ERROR(spaces_->Read(passes_->stream(), space, tensor, values));
-  const float scale = loss_scale_of_step_;
-  if (space != DeviceSpace::kGradients || scale == 1) return absl::OkStatus();
-  for (float& value : values) value /= scale;
-  return absl::OkStatus();
+  return spaces_->Read(passes_->stream(), space, tensor, values);
 }
 
 absl::Status DeviceTrainer::Write(DeviceSpace space, int tensor, absl::Span<const float> values) {
@@ -62,25 +59,30 @@ absl::Status DeviceTrainer::WriteInitialValues(uint64_t seed) {
   return spaces_->WriteInitialValues(passes_->stream(), seed);
 }
 
-absl::Status DeviceTrainer::ShareState(int root) {
-  MUSTER_ASSIGN_OR_RETURN(steps_, update_->Share(root, steps_));
-  if (loss_scaler_.has_value()) {
-    loss_scaler_.emplace(options_.loss_scale.fixed, options_.loss_scale.window);
-  }
-  return absl::OkStatus();
+absl::Status DeviceTrainer::WarmUp() {
+  return muster::WarmUp(*passes_, *model_, options_.seed, spaces_->parameters(),
+                        spaces_->gradients());
 }
 
-absl::Status DeviceTrainer::RunMicroBatch(const Batch& batch, uint64_t first_example,
-                                          absl::FunctionRef<void(int unit)> ready) {
-  // BeginStep has zeroed the gradients.
+absl::Status DeviceTrainer::BeginStep(uint64_t clock) {
+  clock_ = clock;
+  tokens_ = 0;
+  return update_->Begin(loss_scale_);
+}
+
+absl::Status DeviceTrainer::AddMicroBatch(const Batch& batch, uint64_t first_example,
+                                          SeriesPosition position) {
   const LayerContext context = {.seed = options_.seed,
                                 .clock = clock_,
                                 .first_example = first_example,
-                                .loss_scale = loss_scale_of_step_,
-                                .gradients = Accumulation::kAdd};
+                                .loss_scale = loss_scale_};
   const ModelParameters parameters = spaces_->parameters();
   const GradientSpans gradients = spaces_->gradients();
+  const auto ready = [&](int unit) {
+    if (position == SeriesPosition::kLast) update_->UnitReady(unit);
+  };
   MUSTER_RETURN_IF_ERROR(model_->Load(batch, *micro_batch_));
+  tokens_ += micro_batch_->loss_weight;
   const int last_unit = options_.shape.units() - 1;
   for (int unit = 0; unit < last_unit; ++unit) {
     MUSTER_RETURN_IF_ERROR(model_->Forward(context, unit, parameters, *micro_batch_));
@@ -94,57 +96,19 @@ absl::Status DeviceTrainer::RunMicroBatch(const Batch& batch, uint64_t first_exa
   return absl::OkStatus();
 }
 
-absl::Status DeviceTrainer::WarmUp() {
-  return passes_->WarmUp([this](const Batch& batch) -> absl::Status {
-    MUSTER_RETURN_IF_ERROR(BeginStep(0));
-    return RunMicroBatch(batch, /*first_example=*/0, [](int unit) {});
-  });
-}
-
-absl::Status DeviceTrainer::BeginStep(uint64_t clock) {
-  clock_ = clock;
-  loss_scale_of_step_ = loss_scale();
-  return update_->Begin(loss_scale_of_step_);
-}
-
-absl::Status DeviceTrainer::AddMicroBatch(const Batch& batch, uint64_t first_example,
-                                          SeriesPosition position) {
-  const bool last = position == SeriesPosition::kLast;
-  return RunMicroBatch(batch, first_example, [&](int unit) {
-    if (last) update_->UnitReady(unit);
-  });
-}
-
-absl::StatusOr<DeviceStepResult> DeviceTrainer::ResultOf(const DeviceUpdateResult& update) {
-  DeviceStepResult result;
-  result.loss_sum = update.sums.loss;
-  result.tokens = static_cast<int64_t>(update.sums.tokens);
-  result.correct = static_cast<int64_t>(update.sums.correct);
-  result.gradient_norm = update.gradient_norm;
-  result.skipped = update.skipped;
-  if (result.tokens == 0) return result;
-  if (!result.skipped) {
-    if (loss_scaler_.has_value()) loss_scaler_->Succeeded();
-    return result;
-  }
-  if (!loss_scaler_.has_value() || !loss_scaler_->Overflowed()) {
-    return absl::OutOfRangeError(absl::StrCat(
-        "diverged at step ", clock_ + 1, ": the gradient's norm is ", result.gradient_norm,
-        ", the loss ", result.loss_sum / result.tokens, "; lower the learning rate"));
-  }
-  return result;
-}
-
 absl::StatusOr<DeviceStepResult> DeviceTrainer::EndStep(float learning_rate) {
-  MUSTER_ASSIGN_OR_RETURN(const DeviceUpdateResult update, update_->Run(learning_rate, steps_ + 1));
-  MUSTER_ASSIGN_OR_RETURN(const DeviceStepResult result, ResultOf(update));
-  if (!result.skipped) ++steps_;
-  return result;
-}
-
-absl::StatusOr<DeviceStepResult> DeviceTrainer::TakeGradients() {
-  MUSTER_ASSIGN_OR_RETURN(const DeviceUpdateResult update, update_->RunWithoutWeights());
-  return ResultOf(update);
+  MUSTER_ASSIGN_OR_RETURN(const DeviceUpdateResult update,
+                          update_->Run(tokens_, learning_rate, steps_ + 1));
+  MUSTER_RETURN_IF_ERROR(model_->TakeResults(*micro_batch_));
+  if (update.skipped && update.examples > 0 && options_.compute.type != DType::kF16) {
+    return DivergedError(clock_, absl::StrCat("the gradient's norm is ", update.gradient_norm));
+  }
+  if (!update.skipped) ++steps_;
+  return DeviceStepResult{.loss_sum = micro_batch_->loss_sum,
+                          .correct = micro_batch_->correct,
+                          .tokens = static_cast<int64_t>(update.examples),
+                          .gradient_norm = update.gradient_norm,
+                          .skipped = update.skipped};
 }
 
 absl::StatusOr<DeviceStepResult> DeviceTrainer::Evaluate(const Batch& batch) {

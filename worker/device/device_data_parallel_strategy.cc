@@ -1,0 +1,180 @@
+#include "worker/device/device_data_parallel_strategy.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/optim/schedule.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/schema.pb.h"
+#include "worker/device/await_device.h"
+#include "worker/device/device_memory_plan.h"
+#include "worker/device/replica_copy.h"
+#include "worker/nn/diverged_error.h"
+#include "worker/nn/loss_scaling.h"
+#include "worker/strategy/bucket_plan.h"
+
+namespace muster {
+
+absl::StatusOr<std::unique_ptr<DeviceDataParallelStrategy>> DeviceDataParallelStrategy::Create(
+    const v1::TaskOrder& order, const v1::TablesSchema& schema, const DeviceTrainerOptions& options,
+    DeviceDataParallelDependencies dependencies) {
+  MUSTER_ASSIGN_OR_RETURN(
+      std::unique_ptr<KeptReplica> kept,
+      KeptReplica::Create(order, schema,
+                          {.storage = dependencies.storage, .log = dependencies.log}));
+  MUSTER_ASSIGN_OR_RETURN(DeviceParameters places, DeviceParameters::Create(options.shape));
+  return std::unique_ptr<DeviceDataParallelStrategy>(new DeviceDataParallelStrategy(
+      schema, options, std::move(dependencies), std::move(kept), std::move(places)));
+}
+
+DeviceDataParallelStrategy::DeviceDataParallelStrategy(const v1::TablesSchema& schema,
+                                                       const DeviceTrainerOptions& options,
+                                                       DeviceDataParallelDependencies dependencies,
+                                                       std::unique_ptr<KeptReplica> kept,
+                                                       DeviceParameters places)
+    : schema_(std::make_unique<const v1::TablesSchema>(schema)),
+      options_(options),
+      dependencies_(std::move(dependencies)),
+      kept_(std::move(kept)),
+      places_(std::move(places)),
+      fingerprint_(BucketPlanFingerprint(
+          MakeBucketPlan(places_.layout(), places_.padded(), options.buckets))) {}
+
+DeviceDataParallelStrategy::~DeviceDataParallelStrategy() {
+  // Not Leave: nobody needs the host's copy any more.
+  EndGroup();
+}
+
+void DeviceDataParallelStrategy::EndGroup() {
+  update_ = nullptr;
+  spaces_ = nullptr;
+  passes_ = nullptr;
+  device_ = nullptr;
+  host_ = nullptr;
+}
+
+absl::Status DeviceDataParallelStrategy::Join(std::unique_ptr<Communicator> communicator,
+                                              absl::optional<int> source) {
+  Leave();
+  host_ = std::move(communicator);
+  MUSTER_RETURN_IF_ERROR(kept_->Fill(*host_, source));
+  // The communicator takes device memory, too, and cannot wait for it.
+  MUSTER_RETURN_IF_ERROR(AwaitDevice(options_, host_->size()));
+  if (host_->size() > 1) {
+    MUSTER_ASSIGN_OR_RETURN(device_, dependencies_.make_communicator(*host_));
+    MUSTER_RETURN_IF_ERROR(AwaitDevice(options_, host_->size()));
+  }
+  const DeviceExtents extents = DeviceExtentsOf(options_.shape, places_, options_.compute);
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DevicePasses> passes,
+                          DevicePasses::Create(options_.shape, options_.compute, extents));
+  MUSTER_ASSIGN_OR_RETURN(
+      spaces_, DeviceSpaces::Create(places_, options_.compute, extents, passes->stream()));
+  MUSTER_RETURN_IF_ERROR(CopyToDevice(kept_->replica(), passes->stream(), *spaces_));
+  MUSTER_ASSIGN_OR_RETURN(update_,
+                          DeviceUpdate::Create(options_, *passes, *spaces_, device_.get()));
+  clock_ = kept_->replica().clock();
+  moved_ = 0;
+  passes_ = std::move(passes);
+  return absl::OkStatus();
+}
+
+void DeviceDataParallelStrategy::Leave() {
+  if (passes_ != nullptr && !Download().ok()) kept_->Forget();
+  counters_ = counters();
+  EndGroup();
+}
+
+absl::Status DeviceDataParallelStrategy::Download() {
+  Replica& replica = kept_->replica();
+  if (replica.clock() == clock_) return absl::OkStatus();
+  MUSTER_RETURN_IF_ERROR(CopyFromDevice(passes_->stream(), *spaces_, replica));
+  for (uint64_t& steps : replica.state().steps) steps += moved_;
+  moved_ = 0;
+  replica.set_clock(clock_);
+  return absl::OkStatus();
+}
+
+absl::optional<uint64_t> DeviceDataParallelStrategy::replica_clock() const {
+  if (passes_ != nullptr) return clock_;
+  return kept_->clock();
+}
+
+const Communicator* DeviceDataParallelStrategy::communicator() const {
+  return device_ != nullptr ? device_.get() : host_.get();
+}
+
+absl::StatusOr<uint64_t> DeviceDataParallelStrategy::Start() {
+  if (passes_ == nullptr) {
+    return absl::FailedPreconditionError("a replica starts before it joined the other workers");
+  }
+  return clock_;
+}
+
+absl::Status DeviceDataParallelStrategy::BeginStep(uint64_t clock) {
+  if (clock != clock_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("a step begins at clock ", clock, ", but the replica is at ", clock_));
+  }
+  examples_ = 0;
+  return update_->Begin(loss_scale());
+}
+
+absl::Status DeviceDataParallelStrategy::BeforeBackward(uint64_t examples,
+                                                        SeriesPosition position) {
+  examples_ += examples;
+  position_ = position;
+  return absl::OkStatus();
+}
+
+absl::Status DeviceDataParallelStrategy::GradientReady(int unit) {
+  if (position_ == SeriesPosition::kLast) update_->UnitReady(unit);
+  return absl::OkStatus();
+}
+
+absl::Status DeviceDataParallelStrategy::EndStep() {
+  const float rate = LearningRate(schema_->schedule(), schema_->optimizer().learning_rate(), clock_,
+                                  schema_->total_steps());
+  // Bias correction counts clocks, as on processors.
+  MUSTER_ASSIGN_OR_RETURN(const DeviceUpdateResult result,
+                          update_->Run(examples_, rate, clock_ + 1));
+  const bool failed = result.skipped && result.examples > 0;
+  LossScaling& scaling = kept_->loss_scaling();
+  if (failed && scaling.scaler() == nullptr) {
+    return DivergedError(clock_, absl::StrCat("the gradient's norm is ", result.gradient_norm,
+                                              "; lower the learning rate"));
+  }
+  MUSTER_RETURN_IF_ERROR(scaling.TakeEnd(clock_, failed ? StepEnd::kOverflowed : StepEnd::kFinite,
+                                         "the gradient's norm"));
+  ++clock_;
+  if (!result.skipped) ++moved_;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CutFiles> DeviceDataParallelStrategy::Cut(uint64_t clock) {
+  if (passes_ == nullptr || clock != clock_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("a cut at clock ", clock, " was asked for, but the replica is at ", clock_));
+  }
+  MUSTER_RETURN_IF_ERROR(Download());
+  return kept_->Cut(*host_, /*first_number=*/0, /*failure=*/"");
+}
+
+absl::StatusOr<CutEnd> DeviceDataParallelStrategy::EndCut(CutEnd mine) {
+  return kept_->EndCut(*host_, mine);
+}
+
+StrategyCounters DeviceDataParallelStrategy::counters() const {
+  StrategyCounters counters = counters_;
+  if (device_ != nullptr) {
+    const CollectiveTraffic all = device_->traffic();
+    const CollectiveTraffic sums = update_ != nullptr ? update_->sums_traffic() : all;
+    counters.bytes_sent += all.sent - sums.sent;
+    counters.bytes_received += all.received - sums.received;
+    counters.other_bytes_sent += sums.sent;
+    counters.other_bytes_received += sums.received;
+  }
+  return counters;
+}
+
+}  // namespace muster

@@ -1,0 +1,66 @@
+#include "worker/runtime/device/device_engine.h"
+
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "proto/job.pb.h"
+#include "worker/device/copying_strategy.h"
+#include "worker/device/device_backend.h"
+#include "worker/device/warm_up.h"
+#include "worker/models/transformer.h"
+#include "worker/runtime/training/step_executor.h"
+
+namespace muster {
+namespace {
+
+class DeviceEngine final : public StepEngine {
+ public:
+  DeviceEngine(const v1::JobSpec& spec, DevicePasses& passes, std::unique_ptr<const Model> model,
+               Strategy& strategy, std::unique_ptr<Strategy> owned)
+      : passes_(passes),
+        owned_(std::move(owned)),
+        model_(std::move(model)),
+        executor_(spec, *model_, strategy) {}
+  // After a failed step, calls of the model may be put off that nobody makes any more.
+  ~DeviceEngine() override { passes_.Stop(); }
+
+  int64_t most_examples() const override { return executor_.most_examples(); }
+  absl::Status Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) override {
+    return executor_.Train(clock, micro_batches, sums);
+  }
+  absl::Status BeginEvaluation(uint64_t clock) override { return executor_.BeginEvaluation(clock); }
+  absl::Status Evaluate(const Batch& batch, PassResult& result) override {
+    return executor_.Evaluate(batch, result);
+  }
+
+ private:
+  DevicePasses& passes_;
+  const std::unique_ptr<Strategy> owned_;
+  const std::unique_ptr<const Model> model_;
+  StepExecutor executor_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<StepEngine>> MakeDeviceEngine(const v1::JobSpec& spec,
+                                                             const DeviceTrainerOptions& options,
+                                                             DevicePasses& passes,
+                                                             Strategy& strategy,
+                                                             std::unique_ptr<Strategy> owned) {
+  std::unique_ptr<const Model> model =
+      MakeTransformer(options.shape, options.compute.type, options.compute.recompute,
+                      std::make_unique<DeviceBackend>(options.shape, passes));
+  MUSTER_RETURN_IF_ERROR(
+      WarmUp(passes, *model, spec.seed(), strategy.parameters(), strategy.gradients()));
+  return std::make_unique<DeviceEngine>(spec, passes, std::move(model), strategy, std::move(owned));
+}
+
+absl::StatusOr<std::unique_ptr<StepEngine>> MakeCopyingDeviceEngine(
+    const v1::JobSpec& spec, const DeviceTrainerOptions& options, Strategy& strategy) {
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<CopyingStrategy> copying,
+                          CopyingStrategy::Create(strategy, options));
+  CopyingStrategy& on_device = *copying;
+  return MakeDeviceEngine(spec, options, on_device.passes(), on_device, std::move(copying));
+}
+
+}  // namespace muster
