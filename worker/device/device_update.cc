@@ -30,22 +30,23 @@ absl::StatusOr<std::unique_ptr<DeviceUpdate>> DeviceUpdate::Create(
                           DeviceBuffer::Allocate(MemoryPlace::kPinnedHost, sizeof(Pinned)));
   new (update->pinned_.data()) Pinned();
   if (communicator == nullptr) return update;
+  update->communicator_ = communicator;
+  MUSTER_ASSIGN_OR_RETURN(update->order_, DeviceCallOrder::Create(passes));
   const DeviceParameters& places = spaces.places();
   MUSTER_ASSIGN_OR_RETURN(
       update->reducer_,
-      DeviceGradientReducer::Create(
-          *communicator, MakeBucketPlan(places.layout(), places.padded(), options.buckets),
-          {spaces.state().gradients, spaces.state().sums}, options.timeout));
+      GradientReducer::Create(*communicator,
+                              MakeBucketPlan(places.layout(), places.padded(), options.buckets),
+                              places.elements(),
+                              {.timeout = options.timeout,
+                               .gradients = {spaces.state().gradients, places.elements()},
+                               .order = update->order_.get()}));
   return update;
 }
 
 DeviceUpdate::~DeviceUpdate() {
   reducer_ = nullptr;
   passes_.Stop();
-}
-
-CollectiveTraffic DeviceUpdate::sums_traffic() const {
-  return reducer_ != nullptr ? reducer_->sums_traffic() : CollectiveTraffic();
 }
 
 absl::Status DeviceUpdate::Begin(float loss_scale) {
@@ -58,10 +59,27 @@ absl::Status DeviceUpdate::Begin(float loss_scale) {
 }
 
 void DeviceUpdate::UnitReady(int unit) {
-  if (reducer_ == nullptr || !reducer_->Starts(unit)) return;
-  DeviceStream& stream = passes_.stream();
-  // Nothing of a pass that failed leaves.
-  if (stream.status().ok()) reducer_->UnitReady(stream, unit);
+  if (reducer_ != nullptr) reducer_->UnitReady(unit);
+}
+
+absl::Status DeviceUpdate::Reduce() {
+  MUSTER_RETURN_IF_ERROR(reducer_->Finish());
+  MUSTER_RETURN_IF_ERROR(order_->FollowComputation());
+  CollectiveCall sums;
+  sums.kind = Collective::kAllReduce;
+  sums.reduction = Reduction::kSum;
+  sums.dtype = DType::kF64;
+  sums.in = sums.out = spaces_.state().sums;
+  sums.count = sizeof(HeadSums) / sizeof(double);
+  sums.timeout = options_.timeout;
+  sums.label = "examples of the step";
+  sums.stream = order_->stream();
+  const CollectiveTraffic before = communicator_->traffic();
+  MUSTER_RETURN_IF_ERROR(communicator_->Run(sums));
+  const CollectiveTraffic after = communicator_->traffic();
+  sums_traffic_.sent += after.sent - before.sent;
+  sums_traffic_.received += after.received - before.received;
+  return order_->LeadComputation();
 }
 
 void DeviceUpdate::QueueDecision(DeviceStream& stream) {
@@ -117,7 +135,7 @@ absl::StatusOr<DeviceUpdateResult> DeviceUpdate::Run(uint64_t examples, float le
   // Of the step before nothing reads these any more.
   pinned().sums = {.tokens = static_cast<double>(examples)};
   stream.CopyToDevice(spaces_.state().sums, &pinned().sums, sizeof(HeadSums));
-  if (reducer_ != nullptr) MUSTER_RETURN_IF_ERROR(reducer_->Finish(stream));
+  if (reducer_ != nullptr) MUSTER_RETURN_IF_ERROR(Reduce());
   AdamOptions vectors = options_.optimizer;
   vectors.weight_decay = 0;
   pinned().adam[0] = AdamStepOf(options_.optimizer, learning_rate, step);

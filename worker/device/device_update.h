@@ -11,10 +11,11 @@
 #include "common/kernels/device/device_optimizer.h"
 #include "common/kernels/transformer/head_sums.h"
 #include "worker/collectives/communicator.h"
-#include "worker/device/device_gradient_reducer.h"
+#include "worker/device/device_call_order.h"
 #include "worker/device/device_options.h"
 #include "worker/device/device_passes.h"
 #include "worker/device/device_spaces.h"
+#include "worker/strategy/gradient_reducer.h"
 
 namespace muster {
 
@@ -55,7 +56,7 @@ class DeviceUpdate {
   absl::StatusOr<DeviceUpdateResult> Run(uint64_t examples, float learning_rate, uint64_t step);
 
   // Of what the communicator moved, what was not gradients.
-  CollectiveTraffic sums_traffic() const;
+  CollectiveTraffic sums_traffic() const { return sums_traffic_; }
 
  private:
   struct Pinned;
@@ -63,6 +64,8 @@ class DeviceUpdate {
   DeviceUpdate(const DeviceTrainerOptions& options, DevicePasses& passes, DeviceSpaces& spaces);
 
   Pinned& pinned() { return *reinterpret_cast<Pinned*>(pinned_.data()); }
+  // Sums gradients and examples over the ranks.
+  absl::Status Reduce();
   // Queue the gradients' norm and what follows from it, and the optimizer.
   void QueueDecision(DeviceStream& stream);
   void QueueOptimizer(DeviceStream& stream);
@@ -76,7 +79,10 @@ class DeviceUpdate {
   bool ran_ = false;
   std::unique_ptr<DeviceGraph> graph_;
   // Null for a rank alone.
-  std::unique_ptr<DeviceGradientReducer> reducer_;
+  Communicator* communicator_ = nullptr;
+  std::unique_ptr<DeviceCallOrder> order_;
+  std::unique_ptr<GradientReducer> reducer_;
+  CollectiveTraffic sums_traffic_;
 };
 
 }  // namespace muster

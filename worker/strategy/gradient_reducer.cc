@@ -19,7 +19,7 @@ absl::Span<T> SpanOf(CollectiveBuffer& buffer, size_t elements) {
 GradientReducer::GradientReducer(Communicator& communicator,
                                  const std::vector<GradientBucket>& plan,
                                  const GradientReducerOptions& options)
-    : communicator_(communicator), options_(options) {
+    : communicator_(communicator), options_(options), gradients_(options.gradients) {
   for (size_t i = 0; i < plan.size(); ++i) {
     calls_.push_back({plan[i], absl::StrCat("bucket ", i), nullptr});
   }
@@ -31,8 +31,10 @@ absl::StatusOr<std::unique_ptr<GradientReducer>> GradientReducer::Create(
   std::unique_ptr<GradientReducer> reducer(new GradientReducer(communicator, plan, options));
   // A model of sparse tables alone has nothing to reduce.
   if (elements == 0) return reducer;
-  MUSTER_ASSIGN_OR_RETURN(reducer->memory_, communicator.Allocate(elements * sizeof(float)));
-  reducer->gradients_ = SpanOf<float>(*reducer->memory_, elements);
+  if (options.gradients.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(reducer->memory_, communicator.Allocate(elements * sizeof(float)));
+    reducer->gradients_ = SpanOf<float>(*reducer->memory_, elements);
+  }
   if (options.wire == DType::kBf16) {
     MUSTER_ASSIGN_OR_RETURN(reducer->wire_memory_,
                             communicator.Allocate(elements * sizeof(uint16_t)));
@@ -58,6 +60,7 @@ void GradientReducer::Start(Call& call) {
   all_reduce.deterministic = options_.deterministic;
   all_reduce.timeout = options_.timeout;
   all_reduce.label = call.label;
+  if (options_.order != nullptr) all_reduce.stream = options_.order->stream();
   void* data = gradients_.data() + call.bucket.begin;
   if (options_.wire == DType::kBf16) {
     uint16_t* bits = wire_.data() + call.bucket.begin;
@@ -70,6 +73,9 @@ void GradientReducer::Start(Call& call) {
 }
 
 void GradientReducer::UnitReady(int unit) {
+  if (next_ == calls_.size() || calls_[next_].bucket.ready_unit < unit) return;
+  if (options_.order != nullptr) failure_.Update(options_.order->FollowComputation());
+  if (!failure_.ok()) return;
   for (; next_ < calls_.size() && calls_[next_].bucket.ready_unit >= unit; ++next_) {
     Start(calls_[next_]);
   }
@@ -77,8 +83,9 @@ void GradientReducer::UnitReady(int unit) {
 
 absl::Status GradientReducer::Finish() {
   UnitReady(0);
-  absl::Status result;
+  absl::Status result = std::exchange(failure_, absl::OkStatus());
   for (Call& call : calls_) {
+    if (call.work == nullptr) continue;
     const absl::Status status = call.work->Wait(absl::InfiniteDuration());
     call.work = nullptr;
     if (result.ok()) result = status;

@@ -14,6 +14,7 @@
 #include "common/tensor/dtype.h"
 #include "worker/collectives/communicator.h"
 #include "worker/strategy/bucket_plan.h"
+#include "worker/strategy/call_order.h"
 
 namespace muster {
 
@@ -26,11 +27,16 @@ struct GradientReducerOptions {
   bool deterministic = false;
   // Of each bucket's call, from when it is its turn.
   absl::Duration timeout = absl::Minutes(10);
+  // The flat space, if it exists; otherwise Create allocates it from the communicator.
+  absl::Span<float> gradients;
+  // Outlives the reducer; null: gradients are there when UnitReady is called.
+  CallOrder* order = nullptr;
 };
 
 // Sums a step's gradients over the ranks of a group while backward goes on: bucket by bucket in the
 // plan's order, each started as soon as backward has left the last of its units. Gradients lie in
-// the communicator's own memory, so that they are reduced where they are.
+// the communicator's own memory, or on the communicator's device, so that they are reduced where
+// they are.
 //
 //   write gradients(); UnitReady(u) as units become complete; Finish
 //
@@ -54,7 +60,8 @@ class GradientReducer {
   // The flat space; its address never changes.
   absl::Span<float> gradients() { return gradients_; }
 
-  // Backward has left `unit`, and with it all units after it.
+  // Backward has left `unit`, and with it all units after it. Starts nothing once the computation
+  // has failed (CallOrder); Finish then returns its error.
   void UnitReady(int unit);
 
   // Starts what was not ready yet, and waits for all buckets: gradients() then holds the sums. The
@@ -79,6 +86,10 @@ class GradientReducer {
   std::vector<Call> calls_;
   size_t next_ = 0;
 
+  // The order's, of this step.
+  absl::Status failure_;
+
+  // Null if the flat space is another's.
   std::unique_ptr<CollectiveBuffer> memory_;
   absl::Span<float> gradients_;
   // Only with kBf16: what is sent, by the same offsets.
