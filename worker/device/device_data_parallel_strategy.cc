@@ -148,6 +148,8 @@ absl::Status DeviceDataParallelStrategy::EndStep() {
                                          "the gradient's norm"));
   ++clock_;
   if (!result.skipped) ++moved_;
+  counters_.gradient_norm.reset();
+  if (!result.skipped) counters_.gradient_norm = result.gradient_norm;
   return absl::OkStatus();
 }
 

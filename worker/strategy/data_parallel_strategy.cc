@@ -47,10 +47,10 @@ absl::StatusOr<std::unique_ptr<DataParallelStrategy>> DataParallelStrategy::Crea
   v1::TablesSchema on_servers = schema;
   on_servers.clear_tensors();
   ParameterServerStrategy::Options servers = options.servers;
-  servers.clipping_scale =
+  servers.clipping =
       [self = strategy.get(), tables = schema.sparse_size(),
        max_norm = schema.clipping().by_global_norm()](
-          absl::Span<const std::vector<double>> rows_norms) -> absl::StatusOr<double> {
+          absl::Span<const std::vector<double>> rows_norms) -> absl::StatusOr<NormClipping> {
     if (self->closing_ == nullptr) {
       return absl::AbortedError(
           "servers wait for the norm of a step that this worker has not taken; the job must return "
@@ -60,7 +60,7 @@ absl::StatusOr<std::unique_ptr<DataParallelStrategy>> DataParallelStrategy::Crea
     for (size_t p = 0; p < norms.size(); ++p) {
       norms[p].insert(norms[p].end(), rows_norms[p].begin(), rows_norms[p].end());
     }
-    return ClippingScale(self->own().layout(), tables, norms, max_norm);
+    return ClipByNorm(self->own().layout(), tables, norms, max_norm);
   };
   MUSTER_ASSIGN_OR_RETURN(strategy->servers_,
                           ParameterServerStrategy::Create(order, on_servers, std::move(servers),
@@ -240,7 +240,9 @@ absl::Status DataParallelStrategy::EndStep() {
   if (servers_ != nullptr) {
     MUSTER_ASSIGN_OR_RETURN(scale, CloseServers(sums));
   } else {
-    MUSTER_ASSIGN_OR_RETURN(scale, own().ClippingScale(sums));
+    MUSTER_ASSIGN_OR_RETURN(const NormClipping clipping, own().Clipping(sums));
+    counters_.gradient_norm = clipping.norm;
+    scale = clipping.scale;
   }
   own().Apply(sums, scale);
   return absl::OkStatus();
@@ -276,6 +278,7 @@ StrategyCounters DataParallelStrategy::counters() const {
     counters.staleness_sum = servers.staleness_sum;
     counters.staleness_max = servers.staleness_max;
     counters.exposed_seconds += servers.exposed_seconds;
+    counters.gradient_norm = servers.gradient_norm;
   }
   return counters;
 }

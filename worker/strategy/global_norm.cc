@@ -6,9 +6,9 @@
 
 namespace muster {
 
-absl::StatusOr<double> ClippingScale(const DenseLayout& layout, size_t sparse_tables,
-                                     absl::Span<const std::vector<double>> partition_norms,
-                                     double max_norm) {
+absl::StatusOr<NormClipping> ClipByNorm(const DenseLayout& layout, size_t sparse_tables,
+                                        absl::Span<const std::vector<double>> partition_norms,
+                                        double max_norm) {
   for (uint32_t p = 0; p < layout.partitions(); ++p) {
     const size_t due = layout.partition_blocks(p).size() + sparse_tables;
     if (partition_norms[p].size() != due) {
@@ -31,7 +31,7 @@ absl::StatusOr<double> ClippingScale(const DenseLayout& layout, size_t sparse_ta
     return absl::OutOfRangeError(
         absl::StrCat("diverged: the gradient's norm is ", norm, "; lower the learning rate"));
   }
-  return norm > max_norm ? max_norm / norm : 1.0;
+  return NormClipping{.norm = norm, .scale = norm > max_norm ? max_norm / norm : 1.0};
 }
 
 }  // namespace muster

@@ -5,12 +5,21 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "common/partition/dense_layout.h"
 
 namespace muster {
 
-// The factor min(1, max_norm / norm) that brings a gradient's norm over all parameters down to
+// The clipping of one step by its gradient's norm over all parameters.
+struct NormClipping {
+  // The norm of the mean gradient before clipping; absent: not measured, or of no example.
+  absl::optional<double> norm;
+  // The factor by which gradients are scaled.
+  double scale = 1;
+};
+
+// Measures a gradient's norm, and returns the factor min(1, max_norm / norm) that brings it down to
 // `max_norm` (Pascanu, Mikolov, Bengio, "On the difficulty of training recurrent neural networks",
 // 2013, section 3.2).
 //
@@ -19,9 +28,9 @@ namespace muster {
 // partitions: dense blocks by their id in the layout, then sparse tables, each over its partitions.
 // OutOfRange: the norm is not finite. Internal: a partition reported another number of norms than
 // it has blocks and tables.
-absl::StatusOr<double> ClippingScale(const DenseLayout& layout, size_t sparse_tables,
-                                     absl::Span<const std::vector<double>> partition_norms,
-                                     double max_norm);
+absl::StatusOr<NormClipping> ClipByNorm(const DenseLayout& layout, size_t sparse_tables,
+                                        absl::Span<const std::vector<double>> partition_norms,
+                                        double max_norm);
 
 }  // namespace muster
 

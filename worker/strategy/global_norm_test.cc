@@ -19,27 +19,28 @@ DenseLayout Layout() {
   return DenseLayout::Create(tensors, options).value();
 }
 
-TEST(ClippingScaleTest, BringsTheNormDownToTheBound) {
+TEST(ClipByNormTest, BringsTheNormDownToTheBound) {
   // Partition 0 holds blocks 0 and 2, partition 1 block 1; one sparse table.
   const std::vector<std::vector<double>> norms = {{9, 0, 4}, {3, 0}};
-  EXPECT_DOUBLE_EQ(ClippingScale(Layout(), 1, norms, 2).value(), 0.5);
+  EXPECT_DOUBLE_EQ(ClipByNorm(Layout(), 1, norms, 2)->scale, 0.5);
+  EXPECT_DOUBLE_EQ(*ClipByNorm(Layout(), 1, norms, 2)->norm, 4);
 }
 
-TEST(ClippingScaleTest, ASmallGradientStaysAsItIs) {
+TEST(ClipByNormTest, ASmallGradientStaysAsItIs) {
   const std::vector<std::vector<double>> norms = {{9, 0, 4}, {3, 0}};
-  EXPECT_EQ(ClippingScale(Layout(), 1, norms, 4).value(), 1);
-  EXPECT_EQ(ClippingScale(Layout(), 1, norms, 5).value(), 1);
-  EXPECT_EQ(ClippingScale(Layout(), 0, {{0, 0}, {0}}, 5).value(), 1);
+  EXPECT_EQ(ClipByNorm(Layout(), 1, norms, 4)->scale, 1);
+  EXPECT_EQ(ClipByNorm(Layout(), 1, norms, 5)->scale, 1);
+  EXPECT_EQ(ClipByNorm(Layout(), 0, {{0, 0}, {0}}, 5)->scale, 1);
 }
 
-TEST(ClippingScaleTest, ANormThatIsNotFiniteIsDivergence) {
+TEST(ClipByNormTest, ANormThatIsNotFiniteIsDivergence) {
   const double infinity = std::numeric_limits<double>::infinity();
-  EXPECT_EQ(ClippingScale(Layout(), 0, {{infinity, 0}, {0}}, 1).status().code(),
+  EXPECT_EQ(ClipByNorm(Layout(), 0, {{infinity, 0}, {0}}, 1).status().code(),
             absl::StatusCode::kOutOfRange);
 }
 
-TEST(ClippingScaleTest, AWrongNumberOfNormsIsAnError) {
-  absl::Status status = ClippingScale(Layout(), 1, {{9, 0, 4}, {3}}, 1).status();
+TEST(ClipByNormTest, AWrongNumberOfNormsIsAnError) {
+  absl::Status status = ClipByNorm(Layout(), 1, {{9, 0, 4}, {3}}, 1).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(status.message(), ::testing::HasSubstr("partition 1 reported 1 norms where 2"));
 }

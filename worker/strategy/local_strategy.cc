@@ -72,8 +72,8 @@ absl::Status LocalStrategy::EndStep() {
     return absl::OkStatus();
   }
   const GradientSums sums = {examples_, sums_.values(), rows_};
-  MUSTER_ASSIGN_OR_RETURN(const double scale, replica_->ClippingScale(sums));
-  replica_->Apply(sums, scale);
+  MUSTER_ASSIGN_OR_RETURN(const NormClipping clipping, replica_->Clipping(sums));
+  replica_->Apply(sums, clipping.scale);
   return absl::OkStatus();
 }
 

@@ -512,12 +512,13 @@ absl::Status ParameterServerStrategy::ExchangeNorms(uint64_t clock) {
     std::vector<double>& values = norms.emplace_back(payload.size() / sizeof(double));
     if (payload.size() % sizeof(double) == 0) payload.CopyTo(values.data());
   }
-  MUSTER_ASSIGN_OR_RETURN(double scale,
-                          options_.clipping_scale != nullptr
-                              ? options_.clipping_scale(norms)
-                              : ClippingScale(layout_, tables_.sparse.size(), norms, max_norm_));
-  last_clipping_scale_ = scale;
-  send_all(&scale);
+  MUSTER_ASSIGN_OR_RETURN(const NormClipping clipping,
+                          options_.clipping != nullptr
+                              ? options_.clipping(norms)
+                              : ClipByNorm(layout_, tables_.sparse.size(), norms, max_norm_));
+  counters_.gradient_norm = clipping.norm;
+  last_clipping_scale_ = clipping.scale;
+  send_all(&clipping.scale);
   for (const Handle& operation : operations) MUSTER_RETURN_IF_ERROR(Await(operation));
   return absl::OkStatus();
 }

@@ -25,6 +25,7 @@
 #include "worker/strategy/background_cuts.h"
 #include "worker/strategy/dense_residual.h"
 #include "worker/strategy/dense_runs.h"
+#include "worker/strategy/global_norm.h"
 #include "worker/strategy/pulled_parameters.h"
 #include "worker/strategy/row_arrays.h"
 #include "worker/strategy/row_groups.h"
@@ -94,10 +95,11 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
     // pushes, and its loss scale; null: none is. Outlives the strategy.
     const CheckpointStorage* checkpoints = nullptr;
     // Slot 0's way from the squared norms that partitions report to the factor by which all
-    // gradients are scaled; null takes ClippingScale over these tables. For those who hold more
+    // gradients are scaled; null takes ClipByNorm over these tables. For those who hold more
     // parameters than the servers do.
-    std::function<absl::StatusOr<double>(absl::Span<const std::vector<double>> partition_norms)>
-        clipping_scale;
+    std::function<absl::StatusOr<NormClipping>(
+        absl::Span<const std::vector<double>> partition_norms)>
+        clipping;
   };
 
   // `schema` is the job's, as every slot makes it from the same specification and data.

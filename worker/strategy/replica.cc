@@ -129,10 +129,13 @@ std::vector<std::vector<double>> Replica::SquaredNorms(const GradientSums& sums)
   return norms;
 }
 
-absl::StatusOr<double> Replica::ClippingScale(const GradientSums& sums) const {
+absl::StatusOr<NormClipping> Replica::Clipping(const GradientSums& sums) const {
   const double max_norm = schema_->clipping().by_global_norm();
-  if (max_norm <= 0) return 1.0;
-  return muster::ClippingScale(layout_, tables_.sparse.size(), SquaredNorms(sums), max_norm);
+  if (max_norm <= 0) return NormClipping();
+  absl::StatusOr<NormClipping> clipping =
+      ClipByNorm(layout_, tables_.sparse.size(), SquaredNorms(sums), max_norm);
+  if (clipping.ok() && sums.examples == 0) clipping->norm.reset();
+  return clipping;
 }
 
 void Replica::Apply(const GradientSums& sums, double scale) {

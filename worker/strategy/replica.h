@@ -20,6 +20,7 @@
 #include "common/tables/sparse_table.h"
 #include "common/tables/table_checkpoint.h"
 #include "worker/strategy/arena.h"
+#include "worker/strategy/global_norm.h"
 
 namespace muster {
 
@@ -79,9 +80,9 @@ class Replica {
   // then one per sparse table.
   std::vector<std::vector<double>> SquaredNorms(const GradientSums& sums) const;
 
-  // The factor by which clipping by global norm scales the mean gradient; 1 where the job does not
-  // clip so. OutOfRange: the norm is not finite.
-  absl::StatusOr<double> ClippingScale(const GradientSums& sums) const;
+  // Returns how clipping by global norm scales the mean gradient, if the job clips so. OutOfRange:
+  // the norm is not finite.
+  absl::StatusOr<NormClipping> Clipping(const GradientSums& sums) const;
 
   // One step: the mean gradient times `scale`, limited by value, moves everything that it names.
   // Sums over no examples move nothing: only the clock goes on.

@@ -99,9 +99,9 @@ void Train(Replica& replica, uint64_t end) {
   Gradients gradients(replica);
   while (replica.clock() < end) {
     const GradientSums sums = gradients.At(replica.clock());
-    const absl::StatusOr<double> scale = replica.ClippingScale(sums);
-    ASSERT_EQ(scale.status(), absl::OkStatus());
-    replica.Apply(sums, *scale);
+    const absl::StatusOr<NormClipping> clipping = replica.Clipping(sums);
+    ASSERT_EQ(clipping.status(), absl::OkStatus());
+    replica.Apply(sums, clipping->scale);
   }
 }
 
@@ -267,12 +267,13 @@ TEST(ReplicaTest, TheGlobalNormIsThatOfAllParametersHoweverTheyAreDealt) {
     rows[0].Add({1, 2}, {8, 0, 0, 8});
     rows[1].Add({3}, {0, 0, 8});
     // Means over 8 examples: 1, 2, 1, 1, 1.
-    EXPECT_DOUBLE_EQ(replica->ClippingScale({8, dense, rows}).value(), 1 / std::sqrt(8.0));
+    EXPECT_DOUBLE_EQ(replica->Clipping({8, dense, rows})->scale, 1 / std::sqrt(8.0));
+    EXPECT_DOUBLE_EQ(*replica->Clipping({8, dense, rows})->norm, std::sqrt(8.0));
     // Nobody's gradient at all.
-    EXPECT_EQ(replica->ClippingScale({0, dense, rows}).value(), 1);
+    EXPECT_EQ(replica->Clipping({0, dense, rows})->scale, 1);
+    EXPECT_FALSE(replica->Clipping({0, dense, rows})->norm.has_value());
     dense[1] = std::numeric_limits<float>::infinity();
-    EXPECT_EQ(replica->ClippingScale({8, dense, rows}).status().code(),
-              absl::StatusCode::kOutOfRange);
+    EXPECT_EQ(replica->Clipping({8, dense, rows}).status().code(), absl::StatusCode::kOutOfRange);
   }
 }
 

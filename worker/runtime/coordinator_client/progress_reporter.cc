@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/history/series_proto.h"
+#include "proto/metrics.pb.h"
 #include "proto/task_service.pb.h"
 #include "worker/runtime/coordinator_client/process_usage.h"
 
@@ -10,6 +12,9 @@ namespace muster {
 namespace {
 
 constexpr int kLastAttempts = 3;
+// Names of ProgressReporter's series.
+constexpr const char* kSeriesNames[] = {"train/loss", "train/learning_rate", "train/gradient_norm",
+                                        "train/loss_scale"};
 
 // Returns the sum of `earlier` and `later`.
 StepReport Combine(const StepReport& earlier, const StepReport& later) {
@@ -32,7 +37,13 @@ StepReport Combine(const StepReport& earlier, const StepReport& later) {
   sum.exposed_communication_seconds =
       earlier.exposed_communication_seconds + later.exposed_communication_seconds;
   sum.waiting_seconds = earlier.waiting_seconds + later.waiting_seconds;
+  sum.tokens = earlier.tokens + later.tokens;
   return sum;
+}
+
+// Returns the divisor of a step's loss.
+double WeightOf(const StepReport& step) {
+  return static_cast<double>(step.loss_weight > 0 ? step.loss_weight : step.examples);
 }
 
 v1::ReportProgressRequest ToRequest(uint64_t clock, const StepReport& report) {
@@ -57,10 +68,41 @@ v1::ReportProgressRequest ToRequest(uint64_t clock, const StepReport& report) {
   const ProcessUsage usage = ReadProcessUsage();
   request.set_process_cpu_seconds(usage.cpu_seconds);
   request.set_process_peak_bytes(usage.peak_bytes);
+  request.set_tokens(report.tokens);
   return request;
 }
 
 }  // namespace
+
+v1::ReportProgressRequest ProgressReporter::ToRequest(uint64_t clock, const Pending& report) {
+  v1::ReportProgressRequest request = muster::ToRequest(clock, report.sums);
+  for (size_t i = 0; i < report.series.size(); ++i) {
+    const absl::Span<const SeriesPoint> points = report.series[i].points();
+    if (points.empty()) continue;
+    v1::ReportedSeries& series = *request.add_series();
+    series.set_name(kSeriesNames[i]);
+    uint64_t values = 0;
+    for (const SeriesPoint& point : points) {
+      ToProto(point, *series.add_points());
+      values += point.values;
+    }
+    if (i == 0) series.set_weight(report.loss_weight / static_cast<double>(values));
+  }
+  return request;
+}
+
+ProgressReporter::Pending ProgressReporter::Join(const Pending& earlier,
+                                                 const Pending& later) const {
+  Pending sum = earlier;
+  sum.sums = Combine(earlier.sums, later.sums);
+  sum.loss_weight += later.loss_weight;
+  for (size_t i = 0; i < sum.series.size(); ++i) {
+    for (const SeriesPoint& point : later.series[i].points()) {
+      sum.series[i].Add(point, {.every = options_.checkpoint_every});
+    }
+  }
+  return sum;
+}
 
 ProgressReporter::ProgressReporter(CoordinatorClient& coordinator, ProgressReporterOptions options)
     : coordinator_(coordinator), options_(std::move(options)), thread_([this] { Run(); }) {}
@@ -74,9 +116,20 @@ ProgressReporter::~ProgressReporter() {
 }
 
 void ProgressReporter::Add(const StepReport& step) {
+  const Boundaries boundaries{.every = options_.checkpoint_every};
   absl::MutexLock lock(&mutex_);
-  pending_ = Combine(pending_, step);
+  pending_.sums = Combine(pending_.sums, step);
   if (step.steps > 0) last_ = step;
+  const auto add = [&](size_t series, absl::optional<double> value) {
+    return value.has_value() &&
+           pending_.series[series].Add(OneValue(step.clock, *value), boundaries);
+  };
+  if (step.steps > 0 && WeightOf(step) > 0 && add(0, step.loss_sum / WeightOf(step))) {
+    pending_.loss_weight += WeightOf(step);
+  }
+  add(1, step.learning_rate);
+  add(2, step.gradient_norm);
+  add(3, step.loss_scale);
   clock_ = std::max(clock_, step.clock);
 }
 
@@ -101,8 +154,8 @@ void ProgressReporter::Finish() {
   {
     absl::MutexLock lock(&mutex_);
     if (last_.steps == 0) return;
-    pending_.loss_sum = last_.loss_sum;
-    pending_.loss_weight = last_.loss_weight > 0 ? last_.loss_weight : last_.examples;
+    pending_.sums.loss_sum = last_.loss_sum;
+    pending_.sums.loss_weight = last_.loss_weight > 0 ? last_.loss_weight : last_.examples;
   }
   for (int attempt = 0; attempt < kLastAttempts; ++attempt) {
     if (Send(Empty::kSend)) return;
@@ -123,13 +176,13 @@ void ProgressReporter::Run() {
 
 bool ProgressReporter::Send(Empty empty) {
   absl::MutexLock sending(&sending_);
-  StepReport report;
+  Pending report;
   uint64_t clock = 0;
   {
     absl::MutexLock lock(&mutex_);
     if (!status_.ok()) return false;
-    if (pending_.steps == 0 && empty == Empty::kKeep) return false;
-    report = std::exchange(pending_, StepReport());
+    if (pending_.sums.steps == 0 && empty == Empty::kKeep) return false;
+    report = std::exchange(pending_, Pending());
     clock = clock_;
   }
   const absl::StatusOr<v1::ReportProgressReply> reply =
@@ -140,7 +193,7 @@ bool ProgressReporter::Send(Empty empty) {
   }
   TakeStatus(reply.status());
   absl::MutexLock lock(&mutex_);
-  pending_ = Combine(report, pending_);
+  pending_ = Join(report, pending_);
   return false;
 }
 

@@ -1,6 +1,7 @@
 #ifndef MUSTER_WORKER_RUNTIME_COORDINATOR_CLIENT_PROGRESS_REPORTER_H_
 #define MUSTER_WORKER_RUNTIME_COORDINATOR_CLIENT_PROGRESS_REPORTER_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <thread>
@@ -9,6 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "common/history/series.h"
 #include "worker/runtime/coordinator_client/coordinator_client.h"
 
 namespace muster {
@@ -37,6 +40,13 @@ struct StepReport {
   double compute_seconds = 0;
   double exposed_communication_seconds = 0;
   double waiting_seconds = 0;
+  // Number of tokens in the examples; 0: they are not text.
+  uint64_t tokens = 0;
+  // Values of one step for the job's history; absent where another task reports them, or the job
+  // has none.
+  absl::optional<double> learning_rate;
+  absl::optional<double> gradient_norm;
+  absl::optional<double> loss_scale;
 };
 
 struct ProgressReporterOptions {
@@ -44,13 +54,17 @@ struct ProgressReporterOptions {
   absl::Duration interval = absl::Milliseconds(250);
   // Time after which a report is sent even if no step ended, since the reply may ask for something.
   absl::Duration poll = absl::InfiniteDuration();
+  // Multiples of this clock may be checkpoints; values from before and after one are not joined. 0:
+  // there are none.
+  uint64_t checkpoint_every = 0;
   // Fills in the task's last collective calls when somebody wants to see them. Called on the
   // reporter's thread or in Flush and Finish.
   std::function<void(v1::ReportCollectivesRequest&)> collectives;
 };
 
 // Reports progress to the coordinator on its own thread, at most once per interval. Progress that
-// could not be reported is added to the next report. A report's loss covers all steps since the
+// could not be reported is added to the next report. A report has the values of each step up to 64
+// steps, and joins neighbouring steps if there are more. A report's loss covers all steps since the
 // report before. The final report's loss is the last step's alone, so that equal runs end with
 // equal losses whenever reports were sent. Thread-safe.
 class ProgressReporter {
@@ -60,7 +74,7 @@ class ProgressReporter {
   // Ends without reporting what is left.
   ~ProgressReporter();
 
-  // Adds a step (or none, to report a task's first clock). Cheap; does not wait for the network.
+  // Adds one step (or none, to report a task's first clock). Cheap; does not wait for the network.
   void Add(const StepReport& step);
 
   // Returns Aborted or NotFound once the coordinator has answered so: the task must end.
@@ -79,6 +93,21 @@ class ProgressReporter {
  private:
   enum class Empty { kKeep, kSend };
 
+  static constexpr size_t kMostPoints = 64;
+  // What is to be reported.
+  struct Pending {
+    StepReport sums;
+    // Sum of the divisors of the losses in `series`.
+    double loss_weight = 0;
+    // In the order of kSeriesNames.
+    std::array<Series, 4> series = {Series(kMostPoints), Series(kMostPoints), Series(kMostPoints),
+                                    Series(kMostPoints)};
+  };
+
+  static v1::ReportProgressRequest ToRequest(uint64_t clock, const Pending& report);
+  // Puts what could not be sent before what came since.
+  Pending Join(const Pending& earlier, const Pending& later) const;
+
   void Run();
   // Sends pending progress. Returns false if nothing was to be sent or sending failed.
   bool Send(Empty empty);
@@ -93,7 +122,7 @@ class ProgressReporter {
   absl::Mutex sending_ ABSL_ACQUIRED_BEFORE(mutex_);
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  StepReport pending_ ABSL_GUARDED_BY(mutex_);
+  Pending pending_ ABSL_GUARDED_BY(mutex_);
   // The last added step; last_.steps is 0 if there was none.
   StepReport last_ ABSL_GUARDED_BY(mutex_);
   // The highest clock that was added.

@@ -1,8 +1,10 @@
 #include "worker/runtime/coordinator_client/progress_reporter.h"
 
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "proto/metrics.pb.h"
 #include "proto/task_service.pb.h"
 #include "worker/runtime/coordinator_client/fake_coordinator_client.h"
 
@@ -126,6 +128,86 @@ TEST(ProgressReporterTest, ALostReportIsAddedToTheNext) {
   ASSERT_EQ(coordinator.progress().size(), 1);
   EXPECT_EQ(coordinator.progress()[0].steps(), 1);
   EXPECT_EQ(reporter.status(), absl::OkStatus());
+}
+
+std::vector<std::pair<uint64_t, double>> Values(const v1::ReportedSeries& series) {
+  std::vector<std::pair<uint64_t, double>> values;
+  for (const v1::SeriesPoint& point : series.points()) {
+    values.push_back({point.last_step(), point.last()});
+  }
+  return values;
+}
+
+using Pairs = std::vector<std::pair<uint64_t, double>>;
+
+TEST(ProgressReporterTest, AReportHasTheValuesOfEachStep) {
+  FakeCoordinatorClient coordinator;
+  ProgressReporter reporter(coordinator, Quiet());
+  StepReport start;
+  start.clock = 4;
+  reporter.Add(start);
+  StepReport step = Step(5);
+  step.tokens = 70;
+  step.learning_rate = 0.5;
+  step.loss_scale = 1024;
+  reporter.Add(step);
+  step.clock = 6;
+  step.loss_sum = 8;
+  step.loss_weight = 40;
+  step.gradient_norm = 3;
+  reporter.Add(step);
+  reporter.Finish();
+  const v1::ReportProgressRequest report = coordinator.progress().at(0);
+  EXPECT_EQ(report.tokens(), 140);
+  ASSERT_EQ(report.series_size(), 4);
+  EXPECT_EQ(report.series(0).name(), "train/loss");
+  EXPECT_EQ(Values(report.series(0)), (Pairs{{5, 0.2}, {6, 0.2}}));
+  EXPECT_EQ(report.series(0).weight(), 25);
+  EXPECT_EQ(report.series(1).name(), "train/learning_rate");
+  EXPECT_EQ(Values(report.series(1)), (Pairs{{5, 0.5}, {6, 0.5}}));
+  EXPECT_EQ(report.series(2).name(), "train/gradient_norm");
+  EXPECT_EQ(Values(report.series(2)), (Pairs{{6, 3}}));
+  EXPECT_EQ(report.series(3).name(), "train/loss_scale");
+  EXPECT_EQ(report.series(3).weight(), 0);
+}
+
+TEST(ProgressReporterTest, ValuesOfALostReportComeWithTheNext) {
+  FakeCoordinatorClient coordinator;
+  coordinator.FailProgress({absl::UnavailableError("away")});
+  ProgressReporter reporter(coordinator, Quiet());
+  reporter.Add(Step(1));
+  reporter.Flush();
+  EXPECT_TRUE(coordinator.progress().empty());
+  reporter.Add(Step(2));
+  reporter.Flush();
+  EXPECT_EQ(Values(coordinator.progress().at(0).series(0)), (Pairs{{1, 0.2}, {2, 0.2}}));
+  EXPECT_EQ(coordinator.progress()[0].series(0).weight(), 10);
+  reporter.Add(Step(3));
+  reporter.Flush();
+  EXPECT_EQ(Values(coordinator.progress().at(1).series(0)), (Pairs{{3, 0.2}}));
+}
+
+TEST(ProgressReporterTest, ManyStepsAreJoinedOnEachSideOfACheckpoint) {
+  FakeCoordinatorClient coordinator;
+  ProgressReporterOptions options = Quiet();
+  options.checkpoint_every = 999;
+  ProgressReporter reporter(coordinator, options);
+  for (uint64_t clock = 1; clock <= 1000; ++clock) reporter.Add(Step(clock));
+  reporter.Flush();
+  const v1::ReportProgressRequest report = coordinator.progress().at(0);
+  const v1::ReportedSeries& losses = report.series(0);
+  EXPECT_LE(losses.points_size(), 64);
+  uint64_t next = 1;
+  bool ends_at_checkpoint = false;
+  for (const v1::SeriesPoint& point : losses.points()) {
+    EXPECT_EQ(point.first_step(), next);
+    EXPECT_EQ(point.values(), point.last_step() - point.first_step() + 1);
+    next = point.last_step() + 1;
+    ends_at_checkpoint = ends_at_checkpoint || point.last_step() == 999;
+  }
+  EXPECT_EQ(next, 1001);
+  EXPECT_TRUE(ends_at_checkpoint);
+  EXPECT_EQ(losses.weight(), 10);
 }
 
 TEST(ProgressReporterTest, FencingShowsInItsStatus) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
 #include "common/mesh/data_ranks.h"
+#include "common/optim/schedule.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "proto/task_service.pb.h"
@@ -18,6 +19,12 @@ namespace {
 bool IsDue(uint64_t clock, uint64_t every, uint64_t last) {
   if (clock == last) return true;
   return every > 0 && clock > 0 && clock % every == 0;
+}
+
+ProgressReporterOptions Reporting(const TrainerOptions& options, const v1::JobSpec& spec) {
+  ProgressReporterOptions reporting = options.reporting;
+  reporting.checkpoint_every = spec.checkpoint().every_steps();
+  return reporting;
 }
 
 int DataRank(const TrainerOptions& options) {
@@ -70,7 +77,7 @@ Trainer::Trainer(const v1::JobSpec& spec, const TrainerOptions& options, const P
                     .log = options_.log,
                     .wait = options_.wait},
                    parts.state, coordinator),
-      reporter_(coordinator, options.reporting) {}
+      reporter_(coordinator, Reporting(options, spec)) {}
 
 absl::Status Trainer::Run() {
   const absl::Status status = Train();
@@ -184,18 +191,29 @@ absl::StatusOr<Trainer::Next> Trainer::Evaluate(uint64_t clock) {
 absl::Status Trainer::TrainStep(uint64_t clock, MicroBatchReader& reader) {
   const absl::Duration started = clock_.Monotonic();
   const absl::Duration waited = reader.waited();
+  StepReport step;
+  DescribeStep(clock, step);
   StepSums sums;
   MUSTER_RETURN_IF_ERROR(engine_.Train(clock, reader, sums));
-  StepReport step;
   step.clock = clock + 1;
   step.steps = 1;
   step.loss_sum = sums.loss_sum;
   step.loss_weight = sums.loss_weight;
   step.examples = sums.examples;
+  const int64_t labels = job_.dataset->info().labels_per_example;
+  if (labels > 1) step.tokens = sums.examples * static_cast<uint64_t>(labels);
   step.training_seconds = absl::ToDoubleSeconds(clock_.Monotonic() - started);
   step.waiting_seconds = absl::ToDoubleSeconds(reader.waited() - waited);
   Report(step);
   return FromCoordinator(reporter_.status());
+}
+
+void Trainer::DescribeStep(uint64_t clock, StepReport& step) const {
+  if (options_.rank != 0) return;
+  const v1::TablesSchema& schema = *job_.schema;
+  step.learning_rate = LearningRate(schema.schedule(), schema.optimizer().learning_rate(), clock,
+                                    schema.total_steps());
+  if (const LossScaler* scaler = state_.loss_scaler()) step.loss_scale = scaler->scale();
 }
 
 void Trainer::Report(StepReport step) {
@@ -208,6 +226,7 @@ void Trainer::Report(StepReport step) {
   step.other_bytes_received = now.other_bytes_received - reported_.other_bytes_received;
   step.staleness_sum = now.staleness_sum - reported_.staleness_sum;
   step.staleness_max = now.staleness_max;
+  if (options_.rank == 0) step.gradient_norm = now.gradient_norm;
   step.exposed_communication_seconds = now.exposed_seconds - reported_.exposed_seconds;
   step.compute_seconds = std::max(
       0.0, step.training_seconds - step.waiting_seconds - step.exposed_communication_seconds);

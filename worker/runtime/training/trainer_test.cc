@@ -4,6 +4,7 @@
 #include <fstream>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
+#include "proto/metrics.pb.h"
 #include "proto/schema.pb.h"
 #include "proto/task_service.pb.h"
 #include "worker/nn/loss_scaler.h"
@@ -30,6 +32,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 
 v1::JobSpec Spec(const std::string& text) {
   v1::JobSpec spec;
@@ -202,7 +205,11 @@ TEST_F(TrainerTest, PerceptronLearnsClusters) {
 TEST_F(TrainerTest, ReportsAddUpToTheWholeRun) {
   ASSERT_EQ(Run(MlpSpec()), absl::OkStatus());
   uint64_t steps = 0, examples = 0, clock = 0;
+  std::map<std::string, uint64_t> values;
   for (const auto& report : coordinator_.progress()) {
+    for (const v1::ReportedSeries& series : report.series()) {
+      for (const v1::SeriesPoint& point : series.points()) values[series.name()] += point.values();
+    }
     steps += report.steps();
     examples += report.examples();
     // The last one may tell the loss alone.
@@ -216,6 +223,7 @@ TEST_F(TrainerTest, ReportsAddUpToTheWholeRun) {
   EXPECT_EQ(steps, 40);
   EXPECT_EQ(examples, 40 * 32);
   EXPECT_EQ(clock, 40);
+  EXPECT_THAT(values, ElementsAre(Pair("train/learning_rate", 40), Pair("train/loss", 40)));
 }
 
 TEST_F(TrainerTest, SendsTheLastUnitsGradientsFirst) {
