@@ -92,8 +92,8 @@ absl::Status Coordinator::Tick() {
 void Coordinator::SettleHistories() {
   for (const auto& [number, job] : table_->jobs()) {
     if (job->history == nullptr || !job->history->history().waits()) continue;
-    job->history->history().Settle(TrainingSlots(job->record), job->progress.step(),
-                                   clock_.Monotonic(), table_->NowUnixMs());
+    job->history->history().Settle(TrainingSlots(job->record), clock_.Monotonic(),
+                                   table_->NowUnixMs());
   }
 }
 

@@ -48,6 +48,11 @@ bool IsReportedName(absl::string_view name) {
 
 bool IsOfSlot(absl::string_view name) { return absl::StartsWith(name, "slot/"); }
 
+// Returns whether a series counts as one that tasks named: there is always room for the loss.
+bool CountsAsReported(absl::string_view name) {
+  return absl::StartsWith(name, "train/") && name != kLoss;
+}
+
 }  // namespace
 
 size_t PointsOfSlots(uint32_t slots) {
@@ -61,38 +66,46 @@ JobHistory::JobHistory(uint32_t slots)
 size_t JobHistory::IndexOf(const std::string& name) {
   const auto [it, added] = by_name_.try_emplace(name, series_.size());
   if (!added) return it->second;
-  size_t most = points_of_slots_;
-  if (!IsOfSlot(name)) {
-    most = job_series_ < HistoryLimits::kLongSeries ? HistoryLimits::kMostPoints
-                                                    : HistoryLimits::kFewerPoints;
-    ++job_series_;
+  size_t most = IsOfSlot(name) ? points_of_slots_ : HistoryLimits::kMostPoints;
+  if (CountsAsReported(name) && ++reported_series_ > HistoryLimits::kLongReported) {
+    most = HistoryLimits::kFewerPoints;
   }
   series_.push_back({name, Series(most)});
   return it->second;
 }
 
 void JobHistory::Add(const std::string& name, const SeriesPoint& point) {
-  const bool full = job_series_ == HistoryLimits::kMostSeries && !IsOfSlot(name);
-  if (!IsSound(point) || (full && !by_name_.contains(name))) return;
+  if (!IsSound(point)) return;
   if (series_[IndexOf(name)].series.Add(point, boundaries_)) changed_ = true;
 }
 
 void JobHistory::AddReport(const v1::ReportProgressRequest& report, int64_t unix_ms) {
-  sums_.examples += report.examples();
-  sums_.tokens += report.tokens();
-  sums_.steps += report.steps();
-  sums_.staleness += report.staleness_sum();
-  sums_.most_staleness = std::max<uint64_t>(sums_.most_staleness, report.staleness_max());
+  AddSums(report);
   AddReported(report, unix_ms);
   if (report.steps() > 0) AddSlot(report, unix_ms);
   losses_.Reach(report.task().slot(), report.clock());
   reported_ = true;
 }
 
+void JobHistory::AddSums(const v1::ReportProgressRequest& report) {
+  // A report whose answer was lost comes again, alone or joined with the steps that followed.
+  const uint64_t before = losses_.clock(report.task().slot());
+  if (report.steps() == 0 || report.clock() <= before) return;
+  const uint64_t steps = std::min<uint64_t>(report.steps(), report.clock() - before);
+  const double share = static_cast<double>(steps) / static_cast<double>(report.steps());
+  sums_.examples += share * report.examples();
+  sums_.tokens += share * report.tokens();
+  sums_.steps += steps;
+  sums_.staleness += share * report.staleness_sum();
+  sums_.most_staleness = std::max<uint64_t>(sums_.most_staleness, report.staleness_max());
+}
+
 void JobHistory::AddReported(const v1::ReportProgressRequest& report, int64_t unix_ms) {
   std::vector<SeriesPoint> losses;
   for (const v1::ReportedSeries& reported : report.series()) {
     if (!IsReportedName(reported.name())) continue;
+    const bool full = reported_series_ == HistoryLimits::kMostReported;
+    if (full && reported.name() != kLoss && !by_name_.contains(reported.name())) continue;
     for (const v1::SeriesPoint& message : reported.points()) {
       SeriesPoint point = FromProto(message);
       if (!IsSound(point) || point.last_step > report.clock()) continue;
@@ -138,27 +151,29 @@ void JobHistory::AddLosses(std::vector<SeriesPoint> points, int64_t unix_ms) {
   }
 }
 
-void JobHistory::Settle(absl::Span<const uint32_t> slots, uint64_t step, absl::Duration now,
-                        int64_t unix_ms) {
-  if (std::exchange(reported_, false)) AddLosses(losses_.Take(slots), unix_ms);
-  if (sums_.steps > 0 && now - sampled_ >= kSampleInterval) Sample(step, now, unix_ms);
+void JobHistory::Settle(absl::Span<const uint32_t> slots, absl::Duration now, int64_t unix_ms) {
+  if (!std::exchange(reported_, false) || slots.empty()) return;
+  AddLosses(losses_.Take(slots), unix_ms);
+  const uint64_t before = std::exchange(closed_, losses_.ClosedByAll(slots));
+  // Slots that were just heard of for the first time may have come from different steps.
+  if (before == 0 || closed_ <= before) return;
+  if (sums_.steps > 0 && now - sampled_ >= kSampleInterval) Sample(now, unix_ms);
 }
 
-void JobHistory::Sample(uint64_t step, absl::Duration now, int64_t unix_ms) {
+void JobHistory::Sample(absl::Duration now, int64_t unix_ms) {
   const Sums sums = std::exchange(sums_, {});
   const absl::Duration interval = now - std::exchange(sampled_, now);
   // When the work of the first reports began is not known.
   if (interval < absl::InfiniteDuration()) {
     const double seconds = absl::ToDoubleSeconds(interval);
-    Add("speed/examples_per_second", OneValue(step, sums.examples / seconds, unix_ms));
+    Add("speed/examples_per_second", OneValue(closed_, sums.examples / seconds, unix_ms));
     if (sums.tokens > 0) {
-      Add("speed/tokens_per_second", OneValue(step, sums.tokens / seconds, unix_ms));
+      Add("speed/tokens_per_second", OneValue(closed_, sums.tokens / seconds, unix_ms));
     }
   }
   if (sums.most_staleness > 0) {
-    Add("staleness/mean",
-        OneValue(step, static_cast<double>(sums.staleness) / sums.steps, unix_ms));
-    Add("staleness/max", OneValue(step, static_cast<double>(sums.most_staleness), unix_ms));
+    Add("staleness/mean", OneValue(closed_, sums.staleness / sums.steps, unix_ms));
+    Add("staleness/max", OneValue(closed_, static_cast<double>(sums.most_staleness), unix_ms));
   }
 }
 
@@ -166,6 +181,7 @@ void JobHistory::CutAfter(const Mark& mark) {
   for (Named& named : series_) named.series.CutAfter(mark.clock);
   losses_.GoBack(mark.clock);
   sums_ = {};
+  closed_ = mark.clock;
   sampled_ = -absl::InfiniteDuration();
   marks_.push_back(mark);
   while (marks_.size() > HistoryLimits::kMostMarks) marks_.pop_front();

@@ -23,9 +23,12 @@ class ReportProgressRequest;
 
 // Limits of one job's history. Points take 64 bytes, so all of a job's take less than 64 MiB.
 struct HistoryLimits {
-  // Series other than those of slots: the first ones have the most points, later ones fewer.
-  static constexpr size_t kMostSeries = 256;
-  static constexpr size_t kLongSeries = 48;
+  // Series that tasks name: the first ones have the most points, later ones fewer.
+  static constexpr size_t kMostReported = 256;
+  static constexpr size_t kLongReported = 40;
+  // The coordinator's own series other than those of slots always fit: train/loss, two of
+  // held_out/*, speed/* and staleness/*.
+  static constexpr size_t kMostOwn = 8;
   static constexpr size_t kMostPoints = 4096;
   static constexpr size_t kFewerPoints = 2048;
   // Each series of a slot; jobs with more than 256 slots have fewer points (PointsOfSlots).
@@ -40,17 +43,18 @@ struct HistoryLimits {
 size_t PointsOfSlots(uint32_t slots);
 
 // The series of one job (proto/metrics.proto names them), and the marks of its roll-backs. Memory
-// is bounded however long the job runs. Knows no store; HistoryWriter keeps it.
+// is bounded however long the job runs. Knows no store; StoredHistory keeps it.
 //
 // What may go wrong, and what holds then:
 //   - A report comes twice, in parts, late or after a newer one: a series takes steps after its
-//     last alone. Reports of fenced tasks do not come here.
+//     last alone, and speed counts each step of a slot once. Reports of fenced tasks do not come
+//     here.
 //   - A new task of a slot repeats steps: the slot's part of them is not taken again. Another slot
 //     becomes the one that speaks for all: the same rule.
 //   - The job goes back to clock c: CutAfter(c) removes what is later, in all series, also what
 //     waits for other slots. Since no point spans a checkpoint's clock, nothing else is lost.
 //   - A value is infinite or NaN, a name is none of a task's, or there are too many names: not
-//   taken.
+//     taken.
 //   - The wall clock goes back: times are shown as they were, and order nothing.
 // Not thread-safe.
 class JobHistory {
@@ -76,11 +80,12 @@ class JobHistory {
   void AddReport(const v1::ReportProgressRequest& report, int64_t unix_ms);
   void AddEvaluation(const v1::EvaluationResult& result, int64_t unix_ms);
 
-  // Adds the losses of the steps that all of `slots` have closed, and once a second what the job's
-  // reports add up to (speed, staleness), at the job's `step`. `now` is monotonic.
-  void Settle(absl::Span<const uint32_t> slots, uint64_t step, absl::Duration now, int64_t unix_ms);
-  // Returns whether Settle may have something to do.
-  bool waits() const { return reported_ || sums_.steps > 0; }
+  // Adds the losses of the steps that all of `slots`, those that train, have closed. When all have
+  // just closed a further step, adds at most once a second what reports add up to since the last
+  // time (speed, staleness): as many steps of one slot as of another. `now` is monotonic.
+  void Settle(absl::Span<const uint32_t> slots, absl::Duration now, int64_t unix_ms);
+  // Returns whether Settle has something to do.
+  bool waits() const { return reported_; }
 
   // The job goes on from an earlier clock.
   void CutAfter(const Mark& mark);
@@ -95,42 +100,47 @@ class JobHistory {
   // Returns whether anything changed since the last call of ForgetChanges.
   bool changed() const { return changed_; }
 
-  // For HistoryWriter: what was stored, and that all changes are.
+  // For StoredHistory and JobTable: what was stored, and that all changes are.
   void Restore(std::deque<Mark> marks) { marks_ = std::move(marks); }
+  // A slot that is done had closed `clock` clocks, and will not report again.
+  void RestoreDone(uint32_t slot, uint64_t clock) { losses_.Reach(slot, clock); }
   Series& RestoreSeries(const std::string& name) { return series_[IndexOf(name)].series; }
   void ForgetChanges();
 
  private:
-  // Sums over reports since the last sample.
+  // Sums over reports since the last sample. Not whole if a part of a report was known before.
   struct Sums {
-    uint64_t examples = 0;
-    uint64_t tokens = 0;
-    uint64_t steps = 0;
-    uint64_t staleness = 0;
+    double examples = 0;
+    double tokens = 0;
+    double steps = 0;
+    double staleness = 0;
     uint64_t most_staleness = 0;
   };
 
   // Returns the position of a series, and adds one if there is none of this name.
   size_t IndexOf(const std::string& name);
-  // Adds a point if its series takes it, and may exist.
+  // Adds a point if its series takes it.
   void Add(const std::string& name, const SeriesPoint& point);
+  void AddSums(const v1::ReportProgressRequest& report);
   void AddReported(const v1::ReportProgressRequest& report, int64_t unix_ms);
   void AddSlot(const v1::ReportProgressRequest& report, int64_t unix_ms);
   void AddLosses(std::vector<SeriesPoint> points, int64_t unix_ms);
-  void Sample(uint64_t step, absl::Duration now, int64_t unix_ms);
+  void Sample(absl::Duration now, int64_t unix_ms);
 
   const size_t points_of_slots_;
   Boundaries boundaries_;
   std::vector<Named> series_;
   absl::flat_hash_map<std::string, size_t> by_name_;
-  // Number of series that are not a slot's.
-  size_t job_series_ = 0;
+  // Number of series that tasks named.
+  size_t reported_series_ = 0;
   SlotLosses losses_;
   // True if a report came since Settle.
   bool reported_ = false;
   std::deque<Mark> marks_;
   bool changed_ = false;
   Sums sums_;
+  // The last step that all slots had closed at the last Settle; 0: some slot was not heard of.
+  uint64_t closed_ = 0;
   // Time of the last sample; the first only begins the interval.
   absl::Duration sampled_ = -absl::InfiniteDuration();
 };

@@ -1,6 +1,7 @@
 #include "server/coordinator/history/slot_losses.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace muster {
@@ -18,14 +19,23 @@ void SlotLosses::Add(uint32_t slot, double weight, absl::Span<const SeriesPoint>
     // `clock` is not raised before all of the report is added.
     if (point.first_step > into.clock) into.losses.Add(point, boundaries);
   }
-  if (weight > 0) into.weight = weight;
+  if (weight > 0 && std::isfinite(weight)) into.weight = weight;
+}
+
+uint64_t SlotLosses::ClosedByAll(absl::Span<const uint32_t> slots) const {
+  uint64_t step = std::numeric_limits<uint64_t>::max();
+  for (uint32_t slot : slots) step = std::min(step, slots_[slot].clock);
+  return step;
 }
 
 std::vector<SeriesPoint> SlotLosses::Take(absl::Span<const uint32_t> slots) {
   if (slots.empty()) return {};
-  uint64_t step = std::numeric_limits<uint64_t>::max();
-  for (uint32_t slot : slots) step = std::min(step, slots_[slot].clock);
-  return TakeUpTo(step);
+  std::vector<bool> takes_part(slots_.size(), false);
+  for (uint32_t slot : slots) takes_part[slot] = true;
+  for (size_t slot = 0; slot < slots_.size(); ++slot) {
+    if (!takes_part[slot]) slots_[slot].losses.Replace(0, /*level=*/0, {});
+  }
+  return TakeUpTo(ClosedByAll(slots));
 }
 
 std::vector<SeriesPoint> SlotLosses::TakeAll() {

@@ -26,12 +26,17 @@ class SlotLosses {
 
   // Notes that a slot has closed `clock` clocks.
   void Reach(uint32_t slot, uint64_t clock);
-  // Adds a slot's losses.
+  // Returns the last clock that a slot is known to have closed.
+  uint64_t clock(uint32_t slot) const { return slots_[slot].clock; }
+  // Returns the last step that all of `slots` have closed. REQUIRES: there are some.
+  uint64_t ClosedByAll(absl::Span<const uint32_t> slots) const;
+  // Adds a slot's losses. A weight that is not positive and finite leaves the last one.
   void Add(uint32_t slot, double weight, absl::Span<const SeriesPoint> points,
            const Boundaries& boundaries);
 
   // Removes and returns the job's losses up to the last step that all of `slots` have closed. Slots
-  // that did not report a step, or are not among `slots`, have no part in its mean.
+  // that did not report a step have no part in its mean. What slots that are not among `slots` have
+  // reported is forgotten: the others make those steps again, or make them without them.
   std::vector<SeriesPoint> Take(absl::Span<const uint32_t> slots);
   // Does the same for all steps that any slot has reported: there will be no more reports.
   std::vector<SeriesPoint> TakeAll();

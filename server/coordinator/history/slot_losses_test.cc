@@ -1,5 +1,6 @@
 #include "server/coordinator/history/slot_losses.h"
 
+#include <limits>
 #include <numeric>
 #include <random>
 
@@ -70,8 +71,33 @@ TEST_F(SlotLossesTest, StepsThatOneSlotReportsTogetherAreOnePoint) {
 TEST_F(SlotLossesTest, ASlotThatIsLeftOutHoldsNobodyUp) {
   Report(0, Steps(1, {1, 2}));
   Report(1, Steps(1, {3}));
-  EXPECT_THAT(losses_.Take({kBoth, 1}), ElementsAre(OneValue(1, 2), OneValue(2, 2)));
   EXPECT_THAT(losses_.Take({}), IsEmpty());
+  EXPECT_THAT(losses_.Take({kBoth, 1}), ElementsAre(OneValue(1, 1), OneValue(2, 2)));
+}
+
+TEST_F(SlotLossesTest, TheStepsOfALostSlotAreNotMeantWhenTheOthersMakeThemAgain) {
+  Report(0, Steps(1, {1}));
+  Report(1, Steps(1, {3, 100}));
+  EXPECT_THAT(losses_.Take(kBoth), ElementsAre(OneValue(1, 2)));
+  // Slot 1 is lost with step 2, which slot 0 makes alone.
+  EXPECT_THAT(losses_.Take({kBoth, 1}), IsEmpty());
+  Report(0, Steps(2, {5}));
+  EXPECT_THAT(losses_.Take({kBoth, 1}), ElementsAre(OneValue(2, 5)));
+  Report(0, Steps(3, {6}));
+  Report(1, Steps(3, {8}));
+  EXPECT_THAT(losses_.Take(kBoth), ElementsAre(OneValue(3, 7)));
+}
+
+TEST_F(SlotLossesTest, AWeightThatIsNoneLeavesTheLastOne) {
+  Report(1, Steps(1, {2}), 3);
+  Report(0, Steps(1, {6}), std::numeric_limits<double>::infinity());
+  EXPECT_THAT(losses_.Take(kBoth), ElementsAre(OneValue(1, 3)));
+  for (double weight : {std::numeric_limits<double>::quiet_NaN(), -1.0, 0.0,
+                        std::numeric_limits<double>::infinity()}) {
+    Report(1, Steps(losses_.clock(1) + 1, {2}), weight);
+    Report(0, Steps(losses_.clock(0) + 1, {6}));
+    EXPECT_THAT(losses_.Take(kBoth), ElementsAre(OneValue(losses_.clock(0), 3))) << weight;
+  }
 }
 
 TEST_F(SlotLossesTest, GoingBackForgetsWhatIsLater) {

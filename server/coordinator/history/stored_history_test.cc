@@ -85,7 +85,7 @@ void Report(StoredHistory& stored, uint64_t first, uint64_t last, double value, 
     }
     stored.history().AddReport(report, 5);
   }
-  stored.history().Settle({0, 1}, last, absl::ZeroDuration(), 5);
+  stored.history().Settle({0, 1}, absl::ZeroDuration(), 5);
 }
 
 void Write(StoredHistory& stored, const Part& part, JobStore& store) {
