@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -30,6 +31,23 @@ constexpr absl::Duration kVerifyTimeout = absl::Hours(2);
 constexpr size_t kPageJobs = 500;
 // Jobs of one name that an error lists.
 constexpr size_t kMostNamed = 10;
+
+// Adds a message of a stream of series to what is read of it. `places` are the positions of series
+// in `read`.
+void AddChunk(v1::MetricsChunk& chunk, absl::flat_hash_map<std::string, int>& places,
+              v1::MetricsChunk& read) {
+  if (chunk.marks_size() > 0) read.mutable_marks()->Swap(chunk.mutable_marks());
+  for (v1::Series& added : *chunk.mutable_series()) {
+    const auto [place, first] = places.try_emplace(added.name(), read.series_size());
+    v1::Series& series = first ? *read.add_series() : *read.mutable_series(place->second);
+    series.set_name(added.name());
+    auto& points = *series.mutable_points();
+    while (!points.empty() && points.rbegin()->last_step() >= added.replaces_from()) {
+      points.RemoveLast();
+    }
+    points.MergeFrom(added.points());
+  }
+}
 
 }  // namespace
 
@@ -354,8 +372,9 @@ absl::Status JobClient::History(const v1::ReadMetricsRequest& request, v1::Metri
     const auto stream = connection_->stub->ReadMetrics(&context, request);
     // After an interruption all comes again.
     read.Clear();
+    absl::flat_hash_map<std::string, int> places;
     v1::MetricsChunk chunk;
-    while (stream->Read(&chunk)) read.MergeFrom(chunk);
+    while (stream->Read(&chunk)) AddChunk(chunk, places, read);
     return FromGrpc(stream->Finish());
   });
 }

@@ -15,6 +15,7 @@
 namespace muster {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // A coordinator with one job at most, whose answers to deletions get lost as often as told.
@@ -70,10 +71,44 @@ class OneJob final : public v1::JobService::Service {
     return grpc::Status::OK;
   }
 
+  // A history whose job goes back from step 5 to step 2 while it is sent.
+  grpc::Status ReadMetrics(grpc::ServerContext*, const v1::ReadMetricsRequest*,
+                           grpc::ServerWriter<v1::MetricsChunk>* writer) override {
+    if (loses_answer && ++history_reads == 1) {
+      writer->Write(HistoryOf("train/gone", 1, 9));
+      return {grpc::StatusCode::UNAVAILABLE, "the connection broke"};
+    }
+    v1::MetricsChunk chunk = HistoryOf("train/loss", 1, 5);
+    chunk.add_marks()->set_clock(1);
+    writer->Write(chunk);
+    writer->Write(HistoryOf("train/learning_rate", 1, 3));
+    chunk = HistoryOf("train/loss", 1, 2);
+    chunk.add_marks()->set_clock(1);
+    chunk.add_marks()->set_clock(2);
+    writer->Write(chunk);
+    chunk = HistoryOf("train/learning_rate", 3, 4);
+    chunk.mutable_series(0)->set_replaces_from(3);
+    writer->Write(chunk);
+    return grpc::Status::OK;
+  }
+
+  int history_reads = 0;
   int deletions = 0;
   std::vector<v1::ReadLogsRequest> log_requests;
 
  private:
+  static v1::MetricsChunk HistoryOf(const std::string& name, uint64_t first, uint64_t last) {
+    v1::MetricsChunk chunk;
+    v1::Series& series = *chunk.add_series();
+    series.set_name(name);
+    for (uint64_t step = first; step <= last; ++step) {
+      v1::SeriesPoint& point = *series.add_points();
+      point.set_first_step(step);
+      point.set_last_step(step);
+    }
+    return chunk;
+  }
+
   static grpc::Status Missing(const v1::GetJobRequest& request) {
     return {grpc::StatusCode::NOT_FOUND, absl::StrCat("there is no job ", request.job_id())};
   }
@@ -125,6 +160,25 @@ TEST_F(JobClientTest, ACoordinatorThatKnowsNoNamesIsAskedById) {
   EXPECT_EQ(client_->Find("j2").value(), "j2");
   EXPECT_EQ(client_->Find("j2", JobClient::Naming::kOne).value(), "j2");
   EXPECT_EQ(client_->Find("").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(JobClientTest, AHistoryThatChangesWhileItIsReadShowsEachStepOnce) {
+  service_.loses_answer = true;
+  v1::MetricsChunk history;
+  ASSERT_EQ(client_->History({}, history), absl::OkStatus());
+  ASSERT_EQ(history.series_size(), 2);
+  std::vector<std::vector<uint64_t>> steps(2);
+  for (int i = 0; i < 2; ++i) {
+    for (const v1::SeriesPoint& point : history.series(i).points()) {
+      steps[i].push_back(point.last_step());
+    }
+  }
+  EXPECT_EQ(history.series(0).name(), "train/loss");
+  EXPECT_THAT(steps[0], ElementsAre(1, 2));
+  EXPECT_EQ(history.series(1).name(), "train/learning_rate");
+  EXPECT_THAT(steps[1], ElementsAre(1, 2, 3, 4));
+  ASSERT_EQ(history.marks_size(), 2);
+  EXPECT_EQ(history.marks(1).clock(), 2);
 }
 
 TEST_F(JobClientTest, ALogThatBreaksOffGoesOnWithoutBeingCutAgain) {
