@@ -140,6 +140,10 @@ absl::Status JobTable::LoadJobs() {
     if (job->history == nullptr) continue;
     MUSTER_ASSIGN_OR_RETURN(job->history, ReadHistory(*job));
     job->history->history().SetBoundaries(BoundariesOf(job->record));
+    for (int slot = 0; slot < job->record.slots_size(); ++slot) {
+      if (!job->record.slots(slot).done()) continue;
+      job->history->history().RestoreDone(slot, job->progress.clock(slot));
+    }
     // The record may be newer. When that evaluation was is not known.
     for (const v1::EvaluationResult& result : job->record.evaluations()) {
       job->history->history().AddEvaluation(result, /*unix_ms=*/0);
@@ -234,7 +238,13 @@ absl::Status JobTable::Commit(Job& job, JobChange change) {
   if (change.record.state() != job.record.state()) {
     MUSTER_RETURN_IF_ERROR(CheckTransition(job.id(), job.record.state(), change.record.state()));
   }
+  const bool goes_back = change.record.generation() > job.record.generation();
   *change.record.mutable_progress() = job.progress.record();
+  if (goes_back) {
+    ProgressTracker after = job.progress;
+    after.RollBack(change.record.start_clock());
+    *change.record.mutable_progress() = after.record();
+  }
   JobStoreBatch batch;
   batch.Put(StoreTable::kJobs, job.id(), change.record.SerializeAsString());
   for (const auto& [server, generation] : change.drops) {
@@ -249,6 +259,7 @@ absl::Status JobTable::Commit(Job& job, JobChange change) {
   const StoredHistory::Part history = AddHistory(job, change.record, batch);
   MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
   job.record = std::move(change.record);
+  if (goes_back) job.progress.RollBack(job.record.start_clock());
   if (prepared_otherwise) job.data_preparation = std::move(change.data_preparation);
   // Overwriting is right: a job's later drops are of later generations.
   for (const auto& [server, generation] : change.drops) drops_[server][job.id()] = generation;

@@ -57,8 +57,9 @@ class JobTable {
   // Adds a job and gives it its id and number.
   absl::StatusOr<Job*> Create(v1::JobRecord record, const std::string& event,
                               std::string data_preparation = "");
-  // Stores and applies a change. A new generation cuts the history at its start; the history of a
-  // job that ends leaves the memory. FAILED_PRECONDITION: the state machine forbids the step.
+  // Stores and applies a change. A new generation takes progress back to its start and cuts the
+  // history there; the history of a job that ends leaves the memory. FAILED_PRECONDITION: the state
+  // machine forbids the step.
   absl::Status Commit(Job& job, JobChange change);
   // Removes a job with its events, log and history; `job` is destroyed.
   absl::Status Remove(Job& job);

@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/task_service.pb.h"
 #include "server/coordinator/store/memory_job_store.h"
 
 namespace muster {
@@ -49,6 +50,22 @@ TEST_F(JobTableTest, AnAcknowledgedDropLeavesALaterOne) {
   EXPECT_TRUE(table_->DropsOf("s0").empty());
   Load();
   EXPECT_TRUE(table_->drops().empty());
+}
+
+TEST_F(JobTableTest, ANewGenerationIsStoredWithItsProgress) {
+  Job& job = AddJob();
+  const std::string id = job.id();
+  v1::ReportProgressRequest report;
+  report.set_clock(10'000);
+  job.progress.Add(report, absl::ZeroDuration());
+  JobChange change{.record = job.record, .events = {"went back"}};
+  change.record.set_generation(job.record.generation() + 1);
+  change.record.set_start_clock(9'000);
+  ASSERT_TRUE(table_->Commit(job, std::move(change)).ok());
+  EXPECT_EQ(job.events.back().step(), 10'000) << "where it was when it went back";
+  EXPECT_EQ(job.progress.step(), 9'000);
+  Load();
+  EXPECT_EQ(table_->Find(id)->progress.step(), 9'000);
 }
 
 TEST_F(JobTableTest, DropsOfEarlierReleasesStandForAnyGeneration) {

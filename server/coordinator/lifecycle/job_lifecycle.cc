@@ -158,14 +158,11 @@ absl::Status JobLifecycle::GoBackWith(Job& job, const std::string& why, uint32_t
   change.record.set_state(v1::RECOVERING);
   change.record.set_last_rollback(ToUtf8(absl::StrCat(why, "; ", StartOf(change.record))));
   change.events.push_back(change.record.last_rollback());
-  const uint64_t clock = change.record.start_clock();
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   metrics_.rollbacks.Add();
   job.checkpoint_waits_for.clear();
   job.round_failures.clear();
   job.missing_servers.clear();
-  job.progress.RollBack(clock);
-  job.progress_unsaved = true;
   job.rendezvous.Clear();
   job.open_round.reset();
   job.evaluation.Clear();
