@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "client/cluster/exit_code.h"
 #include "client/cluster/session.h"
 #include "client/command_line.h"
@@ -131,6 +133,10 @@ class HostileCoordinator final : public v1::JobService::Service {
   grpc::Status ReadMetrics(grpc::ServerContext*, const v1::ReadMetricsRequest* request,
                            grpc::ServerWriter<v1::MetricsChunk>* writer) override {
     read_metrics = *request;
+    if (history.has_value()) {
+      writer->Write(*history);
+      return grpc::Status::OK;
+    }
     v1::MetricsChunk chunk;
     Fill(chunk);
     for (v1::Series& series : *chunk.mutable_series()) {
@@ -187,6 +193,8 @@ class HostileCoordinator final : public v1::JobService::Service {
   std::function<void()> watched;
   std::vector<std::string> cancelled;
   v1::ReadMetricsRequest read_metrics;
+  // That ReadMetrics answers, if it is set.
+  std::optional<v1::MetricsChunk> history;
   // That ListJobs lists.
   int jobs = 1;
 
@@ -384,6 +392,36 @@ TEST_F(CommandsTest, AHistoryIsASummaryEveryPointOrJson) {
   const nlohmann::json json = Values(Run({"history", "j1", "--output", "json"}).out).at(0);
   EXPECT_EQ(json["series"][0]["points"].back()["mean"], 0.125);
   EXPECT_EQ(Run({"history", "j1", "--points", "1"}).exit_code, kUsage);
+}
+
+TEST_F(CommandsTest, AHistoryFitsATerminalAndShowsRollBacks) {
+  v1::MetricsChunk& history = coordinator_.history.emplace();
+  for (const auto& [name, value] : {std::pair("speed/examples_per_second", 123456.789),
+                                    std::pair("slot/0/memory_bytes", 1.23456789e10),
+                                    std::pair("train/learning_rate", 1.23456789e-5)}) {
+    v1::Series& series = *history.add_series();
+    series.set_name(name);
+    for (uint64_t step : {1, 1'000'000}) {
+      v1::SeriesPoint& point = *series.add_points();
+      point.set_first_step(step);
+      point.set_last_step(step);
+      point.set_values(1);
+      point.set_last(value);
+    }
+  }
+  v1::HistoryMark& mark = *history.add_marks();
+  mark.set_clock(900'000);
+  mark.set_reached(1'000'000);
+  Shown shown = Run({"history", "j1"});
+  for (absl::string_view line : absl::StrSplit(shown.out, '\n'))
+    EXPECT_LE(line.size(), 80u) << line;
+  EXPECT_THAT(shown.out, HasSubstr("1-1000000"));
+  EXPECT_THAT(shown.out, HasSubstr("went back from step 1000000 to step 900000"));
+  EXPECT_THAT(Run({"history", "j1", "--csv"}).out, HasSubstr("\nrollback,900000,1000000,,,,,,\n"));
+  history.Clear();
+  EXPECT_THAT(Run({"history", "j1"}).out, HasSubstr("nothing reported yet"));
+  EXPECT_THAT(Run({"history", "j1", "--series", "x"}).out, HasSubstr("no values of these series"));
+  EXPECT_THAT(Run({"history", "j1", "--from", "5"}).out, HasSubstr("no values of these series"));
 }
 
 TEST_F(CommandsTest, AValueMakesNoLinesOfItsOwn) {

@@ -64,11 +64,15 @@ void PrintCsv(const v1::MetricsChunk& history) {
             Time(point.unix_ms, absl::UTCTimeZone()));
     }
   }
+  for (const v1::HistoryMark& mark : history.marks()) {
+    Print("rollback,%d,%d,,,,,,%s\n", mark.clock(), mark.reached(),
+          Time(mark.unix_ms(), absl::UTCTimeZone()));
+  }
 }
 
-void PrintTable(const v1::MetricsChunk& history) {
-  std::vector<std::vector<std::string>> rows = {
-      {"SERIES", "STEPS", "VALUES", "LAST", "MEAN", "MIN", "MAX"}};
+// Its lines have at most 80 columns with the names and sizes that jobs have.
+void PrintTable(const v1::MetricsChunk& history, absl::string_view if_empty) {
+  std::vector<std::vector<std::string>> rows = {{"SERIES", "STEPS", "LAST", "MEAN", "MIN", "MAX"}};
   for (const v1::Series& series : history.series()) {
     SeriesPoint all{.values = 0};
     for (const v1::SeriesPoint& message : series.points()) {
@@ -76,13 +80,11 @@ void PrintTable(const v1::MetricsChunk& history) {
       if (IsSound(point)) all = all.values == 0 ? point : Joined(all, point);
     }
     if (all.values == 0) continue;
-    const auto number = [](double value) { return absl::StrFormat("%.5g", value); };
+    const auto number = [](double value) { return absl::StrFormat("%.4g", value); };
     rows.push_back({series.name(), absl::StrCat(all.first_step, "-", all.last_step),
-                    absl::StrCat(all.values), number(all.last), number(all.mean), number(all.min),
-                    number(all.max)});
+                    number(all.last), number(all.mean), number(all.min), number(all.max)});
   }
-  if (rows.size() == 1) return Print("nothing reported yet\n");
-  Print("%s", FormatTable(rows));
+  Print("%s", rows.size() == 1 ? absl::StrCat(if_empty, "\n") : FormatTable(rows));
   for (const v1::HistoryMark& mark : history.marks()) {
     Print("%s  went back from step %d to step %d\n", Time(mark.unix_ms(), absl::LocalTimeZone()),
           mark.reached(), mark.clock());
@@ -114,7 +116,8 @@ absl::Status ShowHistory(Session& session, JobClient& jobs, const std::string& j
   } else if (arguments.csv) {
     PrintCsv(history);
   } else {
-    PrintTable(history);
+    const bool some = !arguments.series.empty() || arguments.from_step > 0;
+    PrintTable(history, some ? "no values of these series at these steps" : "nothing reported yet");
   }
   return absl::OkStatus();
 }
@@ -144,7 +147,9 @@ void AddHistory(CLI::App& app, Session& session) {
       "Example: muster history JOB\n"
       "         muster history JOB --series 'train/*,held_out/*' --csv\n"
       "The coordinator keeps at most 4,096 points of a series: of a longer job, a point stands for "
-      "several steps. Values of a job that has ended are kept in at most 512.");
+      "several steps. Values of a job that has ended are kept in at most 512. "
+      "In --csv, a line `rollback` has the step that the job went back to, and the one it had come "
+      "to.");
 }
 
 }  // namespace muster
