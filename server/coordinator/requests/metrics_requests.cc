@@ -16,6 +16,8 @@ namespace {
 constexpr absl::Duration kFollowInterval = absl::Seconds(1);
 // Series are added to a chunk until it has this much; the last may exceed it.
 constexpr size_t kChunkBytes = 1 << 20;
+// Most series that one call compares with patterns, so that others come in between.
+constexpr size_t kMaxComparedWithPatterns = 1000;
 
 bool IsWanted(const v1::ReadMetricsRequest& request, absl::string_view name) {
   const auto& patterns = request.series();
@@ -71,6 +73,15 @@ void AddMarks(const JobHistory& history, MetricsRequests::Position& position,
   }
 }
 
+// Returns whether steps that the reader has were removed or joined since. It has all marks.
+bool IsOutdated(const JobHistory& history, const MetricsRequests::Position& position) {
+  for (size_t i = 0; i < position.series.size(); ++i) {
+    const std::optional<uint64_t>& sent = position.series[i].revision;
+    if (sent.has_value() && *sent != history.series()[i].series.revision()) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void MetricsRequests::Next(const v1::ReadMetricsRequest& request, Position position,
@@ -83,7 +94,17 @@ void MetricsRequests::Next(const v1::ReadMetricsRequest& request, Position posit
   if (!Answer(reader)) readers_.push_back(std::move(reader));
 }
 
-absl::StatusOr<const JobHistory*> MetricsRequests::HistoryFor(Reader& reader) const {
+absl::StatusOr<std::shared_ptr<const StoredHistory>> MetricsRequests::ReadEnded(const Job& job) {
+  if (const auto it = ended_.find(job.id()); it != ended_.end()) {
+    if (std::shared_ptr<const StoredHistory> shared = it->second.lock()) return shared;
+  }
+  absl::erase_if(ended_, [](const auto& entry) { return entry.second.expired(); });
+  MUSTER_ASSIGN_OR_RETURN(std::shared_ptr<const StoredHistory> read, jobs_.ReadHistory(job));
+  ended_[job.id()] = read;
+  return read;
+}
+
+absl::StatusOr<const JobHistory*> MetricsRequests::HistoryFor(Reader& reader) {
   Position& position = reader.position;
   const Job* job = jobs_.Find(reader.request.job_id());
   if (job == nullptr) {
@@ -92,7 +113,7 @@ absl::StatusOr<const JobHistory*> MetricsRequests::HistoryFor(Reader& reader) co
   }
   if (job->history != nullptr) return &job->history->history();
   if (position.ended == nullptr) {
-    MUSTER_ASSIGN_OR_RETURN(position.ended, jobs_.ReadHistory(*job));
+    MUSTER_ASSIGN_OR_RETURN(position.ended, ReadEnded(*job));
     // An ended job has fewer points, so all series are sent anew.
     for (Position::Sent& sent : position.series) {
       if (sent.revision.has_value()) sent.revision = UINT64_MAX;
@@ -103,8 +124,7 @@ absl::StatusOr<const JobHistory*> MetricsRequests::HistoryFor(Reader& reader) co
   return &position.ended->history();
 }
 
-absl::StatusOr<std::optional<MetricsRequests::Update>> MetricsRequests::UpdateFor(
-    Reader& reader) const {
+absl::StatusOr<std::optional<MetricsRequests::Update>> MetricsRequests::UpdateFor(Reader& reader) {
   Position& position = reader.position;
   MUSTER_ASSIGN_OR_RETURN(const JobHistory* history, HistoryFor(reader));
   if (clock_.Monotonic() < position.not_before) return std::nullopt;
@@ -112,10 +132,14 @@ absl::StatusOr<std::optional<MetricsRequests::Update>> MetricsRequests::UpdateFo
   AddMarks(*history, position, update.chunk);
   const auto& all = history->series();
   position.series.resize(all.size());
-  for (size_t bytes = 0; position.next < all.size() && bytes < kChunkBytes; ++position.next) {
+  size_t bytes = 0, compared = 0;
+  for (; position.next < all.size() && bytes < kChunkBytes; ++position.next) {
     Position::Sent& sent = position.series[position.next];
     const JobHistory::Named& named = all[position.next];
-    if (!sent.wanted.has_value()) sent.wanted = IsWanted(reader.request, named.name);
+    if (!sent.wanted.has_value()) {
+      if (!reader.request.series().empty() && ++compared > kMaxComparedWithPatterns) break;
+      sent.wanted = IsWanted(reader.request, named.name);
+    }
     if (!*sent.wanted) continue;
     const int before = update.chunk.series_size();
     AddSeries(reader.request, named, sent, update.chunk);
@@ -124,11 +148,13 @@ absl::StatusOr<std::optional<MetricsRequests::Update>> MetricsRequests::UpdateFo
     }
   }
   const bool complete = position.next == all.size();
-  if (complete) {
-    position.next = 0;
+  if (complete) position.next = 0;
+  if (complete && reader.request.follow()) {
     position.not_before = clock_.Monotonic() + kFollowInterval;
   }
-  update.last = complete && (position.ended != nullptr || !reader.request.follow());
+  // A job may have gone back while a long history was sent.
+  update.last = complete && (position.ended != nullptr ||
+                             (!reader.request.follow() && !IsOutdated(*history, position)));
   if (update.chunk.series().empty() && update.chunk.marks().empty() && !update.last) {
     return std::nullopt;
   }
@@ -136,7 +162,7 @@ absl::StatusOr<std::optional<MetricsRequests::Update>> MetricsRequests::UpdateFo
   return update;
 }
 
-bool MetricsRequests::Answer(Reader& reader) const {
+bool MetricsRequests::Answer(Reader& reader) {
   if (reader.call.gone()) {
     reader.call.done(absl::CancelledError("the caller is gone"));
     return true;

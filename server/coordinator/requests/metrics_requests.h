@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -43,7 +45,7 @@ class MetricsRequests {
     std::optional<JobHistory::Mark> last_mark;
     // Time before which nothing more is sent.
     absl::Duration not_before = -absl::InfiniteDuration();
-    // The history of a job that has ended.
+    // The history of a job that has ended; its readers share it.
     std::shared_ptr<const StoredHistory> ended;
   };
 
@@ -69,14 +71,18 @@ class MetricsRequests {
   };
 
   // Returns whether it answered the call.
-  bool Answer(Reader& reader) const;
+  bool Answer(Reader& reader);
   // Fills an update; absent: there is nothing to send yet.
-  absl::StatusOr<std::optional<Update>> UpdateFor(Reader& reader) const;
+  absl::StatusOr<std::optional<Update>> UpdateFor(Reader& reader);
   // Returns the job's history, wherever it is. NotFound: there is no such job.
-  absl::StatusOr<const JobHistory*> HistoryFor(Reader& reader) const;
+  absl::StatusOr<const JobHistory*> HistoryFor(Reader& reader);
+  // Returns the history of a job that has ended: the one that others read, if there are any.
+  absl::StatusOr<std::shared_ptr<const StoredHistory>> ReadEnded(const Job& job);
 
   const JobTable& jobs_;
   const Clock& clock_;
+  // Histories that readers hold, by job.
+  absl::flat_hash_map<std::string, std::weak_ptr<const StoredHistory>> ended_;
   std::vector<Reader> readers_;
 };
 

@@ -1,15 +1,19 @@
 // What a job's history shows, whatever happens to tasks, servers and the coordinator. A step's loss
 // is the generation that made it.
+#include <functional>
 #include <map>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/job/test_jobs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/metrics.pb.h"
+#include "proto/task_service.pb.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/history/job_history.h"
 #include "server/coordinator/simulation/simulated_cluster.h"
@@ -151,6 +155,20 @@ TEST_F(HistoryScenarioTest, ARollBackCutsTheHistoryAndLeavesAMark) {
   EXPECT_TRUE(found);
 }
 
+TEST_F(HistoryScenarioTest, AfterARestartASlotThatIsDoneHoldsNobodyUp) {
+  const std::string job = Running();
+  Train(job, 1, 3);
+  cluster_.Progress(*cluster_.Order(job, 0), 5).IgnoreError();
+  cluster_.End(*cluster_.Order(job, 0));
+  ASSERT_TRUE(cluster_.HasEvent(job, "slot 0 is done"));
+  cluster_.Pass(kStored);
+  cluster_.RestartCoordinator();
+  cluster_.Pass(absl::Seconds(1));
+  cluster_.Progress(*cluster_.Order(job, 1), 4).IgnoreError();
+  cluster_.Pass(absl::Seconds(1));
+  EXPECT_THAT(Losses(job), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 1), Pair(4, 1)));
+}
+
 TEST_F(HistoryScenarioTest, ACutThatCannotBeStoredDoesNotHappen) {
   const std::string job = Running();
   Train(job, 1, 5);
@@ -235,6 +253,7 @@ class MetricsReader {
       asked_ = false;
       EXPECT_TRUE(answer_.status().ok()) << answer_.status();
       if (!answer_.status().ok()) return false;
+      if (auto call = std::exchange(after_first, nullptr)) call();
       const MetricsRequests::Update& update = *answer_.get();
       position_ = update.position;
       ended_ = update.last;
@@ -258,6 +277,8 @@ class MetricsReader {
 
   std::map<std::string, std::vector<v1::SeriesPoint>> series;
   int marks = 0;
+  // Called once, after the first chunk.
+  std::function<void()> after_first;
 
  private:
   SimulatedCluster& cluster_;
@@ -336,6 +357,54 @@ TEST_F(HistoryScenarioTest, AFollowerSeesNewStepsRollBacksAndTheEnd) {
   EXPECT_FALSE(coarse.Read());
   EXPECT_THAT(reader.Steps("train/loss"), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
   EXPECT_THAT(coarse.Steps("train/loss"), ElementsAre(8, 10));
+}
+
+// Adds 30 series of 2,000 steps, which are more than a chunk.
+void AddLongHistory(JobHistory& history, uint64_t begin) {
+  for (uint64_t step = begin; step < begin + 2000; ++step) {
+    v1::ReportProgressRequest report;
+    report.set_clock(step);
+    for (int i = 0; i < 30; ++i) {
+      v1::ReportedSeries& series = *report.add_series();
+      series.set_name(absl::StrCat("train/", i));
+      v1::SeriesPoint& point = *series.add_points();
+      point.set_first_step(step);
+      point.set_last_step(step);
+      point.set_values(1);
+      point.set_last(1);
+    }
+    history.AddReport(report, 5);
+  }
+}
+
+TEST_F(HistoryScenarioTest, AReaderHasNoStepsThatWereCutWhileItRead) {
+  const std::string job = Running();
+  Train(job, 1, 2);
+  EXPECT_TRUE(cluster_.Checkpoint(*cluster_.Order(job, 0), 2).status().ok());
+  AddLongHistory(table().Find(job)->history->history(), 3);
+  MetricsReader reader(cluster_, ReadAll(job));
+  reader.after_first = [&] {
+    EXPECT_EQ(reader.series.count("train/29"), 0) << "all came at once";
+    LoseServer();
+  };
+  EXPECT_FALSE(reader.Read());
+  EXPECT_EQ(reader.marks, 1);
+  EXPECT_THAT(reader.Steps("train/loss"), ElementsAre(1, 2));
+  for (const auto& [name, points] : reader.series) {
+    EXPECT_TRUE(points.empty() || points.back().last_step() <= 2) << name;
+  }
+}
+
+TEST_F(HistoryScenarioTest, ReadersOfAnEndedJobShareItsHistory) {
+  const std::string job = Running();
+  Train(job, 1, 9);
+  cluster_.Finish(job);
+  Answer<MetricsRequests::Update> one, other;
+  cluster_.coordinator().metrics().Next(ReadAll(job), {}, one.call());
+  cluster_.coordinator().metrics().Next(ReadAll(job), {}, other.call());
+  ASSERT_TRUE(one.status().ok() && other.status().ok());
+  EXPECT_NE(one.get()->position.ended, nullptr);
+  EXPECT_EQ(one.get()->position.ended, other.get()->position.ended);
 }
 
 TEST_F(HistoryScenarioTest, ReadersWhoAreGoneAndThoseOfAnEndingCoordinatorAreAnswered) {
