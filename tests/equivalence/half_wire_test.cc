@@ -128,7 +128,8 @@ TEST_P(HalfWireTest, LearnsUnderAnyStaleness) {
   for (const bool asynchronous : {false, true}) {
     spec.mutable_update()->set_unlimited_staleness(asynchronous);
     spec.mutable_update()->set_staleness_bound(asynchronous ? 0 : 2);
-    ExpectClose(TrainOnServers(spec, options).trained[0], expected, 0.1);
+    // How far an asynchronous run goes astray depends on how busy the machine is.
+    ExpectClose(TrainOnServers(spec, options).trained[0], expected, asynchronous ? 0.2 : 0.1);
   }
 }
 

@@ -445,6 +445,18 @@ TEST_F(PartitionTest, AClockInWhichAnySlotOverflowedIsLeftOutForAll) {
   }
 }
 
+TEST_F(PartitionTest, AClockWithoutAWordOnTheLossScaleIsNotLeftOut) {
+  Open(TestOpenRequest(1));
+  PushAllDense(0, 0, 1);
+  Do(TestCloseWithScale(0, 0, 0, true));
+  EXPECT_TRUE(Do(TestDensePull(0, 1, 0, 1)).reply().loss_scale().left_out());
+  PushAllDense(0, 1, 1);
+  Do(TestClose(0, 1, 0));
+  const v1::GroupLossScale scale = Do(TestDensePull(0, 2, 0, 1)).reply().loss_scale();
+  EXPECT_FALSE(scale.left_out());
+  EXPECT_EQ(scale.value().scale(), 512);
+}
+
 TEST_F(PartitionTest, OfTheSlotsLossScalesTheLeastIsTheGroups) {
   Open(TestOpenRequest(2));
   EXPECT_FALSE(Do(TestDensePull(0, 0, 0, 1)).reply().has_loss_scale());

@@ -26,6 +26,8 @@ void GroupLossScale::Close(uint64_t ahead, const v1::ClosingLossScale& word) {
 }
 
 void GroupLossScale::Complete() {
+  // A clock of which no close told anything has changed the parameters.
+  if (current_.has_value()) current_->set_left_out(false);
   if (closing_.empty()) return;
   const v1::ClosingLossScale& end = closing_.front();
   if (end.has_if_finite()) {
