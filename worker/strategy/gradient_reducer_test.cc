@@ -192,5 +192,35 @@ TEST(GradientReducerFailureTest, NothingToReduceIsFine) {
   });
 }
 
+// A computation that fails once it has left unit 1.
+class FailingComputation final : public CallOrder {
+ public:
+  absl::Status FollowComputation() override {
+    return ++asked_ == 1 ? absl::OkStatus() : absl::InternalError("it failed");
+  }
+  void* stream() const override { return nullptr; }
+
+ private:
+  int asked_ = 0;
+};
+
+TEST(GradientReducerOrderTest, NothingOfAFailedComputationLeaves) {
+  constexpr int64_t kElements = 100;
+  const std::vector<GradientBucket> plan = Plan(Tensors(kElements), 4 * kElements);
+  TestRanks ranks(2);
+  ranks.Run([&](std::unique_ptr<Communicator> communicator) {
+    FailingComputation computation;
+    std::vector<float> gradients(3 * kElements, 1);
+    auto reducer =
+        GradientReducer::Create(*communicator, plan, gradients.size(),
+                                {.gradients = absl::MakeSpan(gradients), .order = &computation})
+            .value();
+    for (int unit = 2; unit >= 0; --unit) reducer->UnitReady(unit);
+    EXPECT_EQ(reducer->Finish(), absl::InternalError("it failed"));
+    EXPECT_EQ(gradients.front(), 1) << "of unit 0";
+    EXPECT_EQ(gradients.back(), 2) << "of unit 2, which had left before";
+  });
+}
+
 }  // namespace
 }  // namespace muster
