@@ -113,7 +113,7 @@ TEST_F(JobFileCommandsTest, ValidateSaysWhatTheJobIsOrWhatIsWrong) {
   for (const auto& [assignment, error] : std::vector<std::pair<std::string, std::string>>{
            {"wokers=1", "did you mean \"workers\"?"},
            {"batch_size=many", "expected a whole number"},
-           {"batch_size=1", "it must be at least parallelism.data, which is 2"},
+           {"batch_size=1", "at least one example for each of its data ranks, which are 2"},
            {"optimizer.name=sdg", "it must be one of sgd"},
            {"initial_weights=./none", "holds no complete checkpoint"}}) {
     const Shown bad = Run({"validate", file_, "--set", assignment});
