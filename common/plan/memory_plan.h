@@ -37,7 +37,8 @@ struct WorkerProcessors {
 //
 //   worker   parameters            4 P
 //            gradients             4 P                but by all-reduce where devices compute
-//            optimizer state       4 P s              by all-reduce
+//            optimizer state       4 P s              by all-reduce; where devices compute, it and
+//                                                     parameters are there only in joins and cuts
 //            others' gradients     4 P (W - 1)        by all-reduce on processors, mapped from
 //                                                     ranks of the same machine (6 P (W - 1) by
 //                                                     BF16)

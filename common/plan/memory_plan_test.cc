@@ -157,7 +157,7 @@ TEST(MemoryPlanTest, WhatDevicesComputeTakesNoneOfTheHostsMemory) {
       EXPECT_EQ(parts.erase(name), 0u) << name;
     }
     EXPECT_EQ(parts.erase("CUDA's own"), 1u);
-    // By all-reduce the host has a copy of weights and state alone.
+    // By all-reduce the host has a copy of weights and state alone, at the peak.
     EXPECT_EQ(parts.count("gradients"), 0u);
     EXPECT_EQ(parts.count("optimizer state"), 1u);
     // What is left is as on processors.

@@ -42,7 +42,7 @@ DeviceDataParallelStrategy::DeviceDataParallelStrategy(const v1::TablesSchema& s
           MakeBucketPlan(places_.layout(), places_.padded(), options.buckets))) {}
 
 DeviceDataParallelStrategy::~DeviceDataParallelStrategy() {
-  // Not Leave: nobody needs the host's copy any more.
+  // Not Leave: nobody needs a copy on the host any more.
   EndGroup();
 }
 
@@ -76,23 +76,25 @@ absl::Status DeviceDataParallelStrategy::Join(std::unique_ptr<Communicator> comm
   clock_ = kept_->replica().clock();
   moved_ = 0;
   passes_ = std::move(passes);
+  kept_->HandOver();
   return absl::OkStatus();
 }
 
 void DeviceDataParallelStrategy::Leave() {
-  if (passes_ != nullptr && !Download().ok()) kept_->Forget();
+  // After an error there is no replica any more, and replica_clock() says so.
+  if (passes_ != nullptr) Download().IgnoreError();
   counters_ = counters();
   EndGroup();
 }
 
 absl::Status DeviceDataParallelStrategy::Download() {
-  Replica& replica = kept_->replica();
-  if (replica.clock() == clock_) return absl::OkStatus();
-  MUSTER_RETURN_IF_ERROR(CopyFromDevice(passes_->stream(), *spaces_, replica));
-  for (uint64_t& steps : replica.state().steps) steps += moved_;
-  moved_ = 0;
-  replica.set_clock(clock_);
-  return absl::OkStatus();
+  return kept_->TakeBack([this](Replica& replica) -> absl::Status {
+    MUSTER_RETURN_IF_ERROR(CopyFromDevice(passes_->stream(), *spaces_, replica));
+    for (uint64_t& steps : replica.state().steps) steps += moved_;
+    moved_ = 0;
+    replica.set_clock(clock_);
+    return absl::OkStatus();
+  });
 }
 
 absl::optional<uint64_t> DeviceDataParallelStrategy::replica_clock() const {
@@ -159,7 +161,9 @@ absl::StatusOr<CutFiles> DeviceDataParallelStrategy::Cut(uint64_t clock) {
         absl::StrCat("a cut at clock ", clock, " was asked for, but the replica is at ", clock_));
   }
   MUSTER_RETURN_IF_ERROR(Download());
-  return kept_->Cut(*host_, /*first_number=*/0, /*failure=*/"");
+  absl::StatusOr<CutFiles> files = kept_->Cut(*host_, /*first_number=*/0, /*failure=*/"");
+  kept_->HandOver();
+  return files;
 }
 
 absl::StatusOr<CutEnd> DeviceDataParallelStrategy::EndCut(CutEnd mine) {

@@ -16,6 +16,7 @@
 #include "worker/device/device_spaces.h"
 #include "worker/device/device_update.h"
 #include "worker/strategy/kept_replica.h"
+#include "worker/strategy/replica.h"
 #include "worker/strategy/replica_group.h"
 #include "worker/strategy/strategy.h"
 
@@ -42,9 +43,10 @@ struct DeviceDataParallelDependencies {
 
 // data_parallel_strategy.h for replicas that live on devices: weights, gradients and Adam's moments
 // never leave them while a group trains; a communicator of device memory sums gradients. Parameters
-// and gradients are device memory, which only a model on passes() reads and writes. The host keeps
-// one copy (12 bytes a parameter) for what is not a step: restoring, taking another rank's replica
-// over, checkpoints. The copy is brought up to date when one of these needs it, so a step costs the
+// and gradients are device memory, which only a model on passes() reads and writes. The host has a
+// copy (12 bytes a parameter) only for what is not a step: without a group, where it is what the
+// next one restores, takes over from another rank or sends to others, and in Cut. Its memory goes
+// when Join has copied it to the device, and when Cut has written its files, so a step costs the
 // host nothing. Checkpoints have the common form, so that a job goes on from them on processors,
 // too, and the reverse.
 //
@@ -67,6 +69,9 @@ class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
   absl::optional<uint64_t> replica_clock() const override;
   const Communicator* communicator() const override;
   TrainingState& state() override { return *this; }
+
+  // Returns the host's replica, whose weights are empty while the host has no copy.
+  const Replica& host_copy() const { return kept_->replica(); }
 
   // Returns the passes of the present group; null when there is none.
   DevicePasses* passes() { return passes_.get(); }
@@ -102,7 +107,7 @@ class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
 
   // Gives back all that belongs to a group.
   void EndGroup();
-  // Makes the host's copy that of the device.
+  // Makes a copy of the device's replica on the host.
   absl::Status Download();
 
   const std::unique_ptr<const v1::TablesSchema> schema_;
@@ -113,7 +118,7 @@ class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
   const uint64_t fingerprint_;
   // Of the replica on the device, while there is a group.
   uint64_t clock_ = 0;
-  // Steps since the host's copy that moved weights.
+  // Steps that moved weights since the host's last copy, whose numbers of steps are kept.
   uint64_t moved_ = 0;
   // Of the step, so far; and the last micro-batch's position.
   uint64_t examples_ = 0;

@@ -34,7 +34,24 @@ absl::optional<uint64_t> KeptReplica::clock() const {
   return replica_->clock();
 }
 
+void KeptReplica::HandOver() {
+  content_ = ReplicaContent::kNothing;
+  replica_->ReleaseValues();
+}
+
+absl::Status KeptReplica::TakeBack(absl::FunctionRef<absl::Status(Replica& replica)> copy) {
+  replica_->AllocateValues();
+  const absl::Status status = copy(*replica_);
+  if (!status.ok()) {
+    HandOver();
+    return status;
+  }
+  content_ = ReplicaContent::kWhole;
+  return absl::OkStatus();
+}
+
 absl::Status KeptReplica::Fill(Communicator& communicator, absl::optional<int> source) {
+  replica_->AllocateValues();
   if (source.has_value()) {
     MUSTER_RETURN_IF_ERROR(
         BroadcastReplica(communicator, *source, options_.timeout, *replica_, content_));

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -51,8 +52,12 @@ class KeptReplica {
   // Steps that it has seen; absent: there is none yet, or it is of no use.
   absl::optional<uint64_t> clock() const;
 
-  // What it holds is of no use until it is filled again.
-  void Forget() { content_ = ReplicaContent::kNothing; }
+  // Gives up weights and optimizer state, which the caller has elsewhere, and their memory. Clock,
+  // steps, rows and the loss scale stay. There is no replica until it is filled or taken back.
+  void HandOver();
+  // Takes a replica that was handed over back: `copy` writes all weights and optimizer state, and
+  // brings clock and steps up to date. Errors are those of `copy`; there is no replica after one.
+  absl::Status TakeBack(absl::FunctionRef<absl::Status(Replica& replica)> copy);
 
   // The group's loss scale, which is part of the replica: alike on all ranks, as long as each takes
   // the same ends of steps. Cuts hold it as every slot's; a checkpoint's is that of slot 0.

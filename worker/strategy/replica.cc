@@ -57,25 +57,38 @@ Replica::Replica(const v1::TablesSchema& schema, std::unique_ptr<const Optimizer
       dense_optimizer_(std::move(dense_optimizer)),
       row_optimizer_(std::move(row_optimizer)),
       state_per_weight_(dense_optimizer_->state_floats(1)),
-      weights_(layout_.elements()),
-      state_(layout_.elements() * state_per_weight_),
       steps_(layout_.blocks().size()) {
-  for (absl::Span<float> span : TensorSpans(layout_, tables_.tensors, weights_.values())) {
-    parameters_.push_back(span);
-  }
+  AllocateValues();
   Reset();
 }
 
 Replica::~Replica() = default;
 
+void Replica::ReleaseValues() {
+  parameters_.clear();
+  weights_ = {};
+  state_ = {};
+  values_ = nullptr;
+}
+
+void Replica::AllocateValues() {
+  if (values_ != nullptr) return;
+  values_.reset(new Values{.weights = Arena(layout_.elements()),
+                           .state = Arena(layout_.elements() * state_per_weight_)});
+  weights_ = values_->weights.values();
+  state_ = values_->state.values();
+  for (absl::Span<float> span : TensorSpans(layout_, tables_.tensors, weights_)) {
+    parameters_.push_back(span);
+  }
+}
+
 absl::Span<float> Replica::BlockState(const DenseLayout::Block& block) {
-  return state_.values().subspan(block.begin * state_per_weight_,
-                                 block.elements() * state_per_weight_);
+  return state_.subspan(block.begin * state_per_weight_, block.elements() * state_per_weight_);
 }
 
 void Replica::Reset() {
   for (const DenseLayout::Block& block : layout_.blocks()) {
-    absl::Span<float> rest = weights_.values().subspan(block.begin, block.elements());
+    absl::Span<float> rest = weights_.subspan(block.begin, block.elements());
     for (const DenseLayout::Piece& piece : block.pieces) {
       const size_t elements = piece.end - piece.begin;
       InitialValues(tables_.tensors[piece.tensor], schema_->seed(), piece.begin,
@@ -156,8 +169,7 @@ void Replica::Apply(const GradientSums& sums, double scale) {
       const DenseLayout::Block& block = layout_.blocks()[i];
       block_step.weight_decay = block.weight_decay;
       dense_optimizer_->Apply(block_step, sums.dense.subspan(block.begin, block.elements()),
-                              weights_.values().subspan(block.begin, block.elements()),
-                              BlockState(block));
+                              weights_.subspan(block.begin, block.elements()), BlockState(block));
       ++steps_[i];
     }
   });
@@ -180,7 +192,7 @@ absl::Status Replica::Restore(const CheckpointReader& checkpoint, RestoreExtent 
     MUSTER_ASSIGN_OR_RETURN(
         const uint64_t steps,
         RestoreBlock(checkpoint, tables_.tensors, block, state_names,
-                     weights_.values().subspan(block.begin, block.elements()), BlockState(block)));
+                     weights_.subspan(block.begin, block.elements()), BlockState(block)));
     if (with_state) steps_[i] = steps;
   }
   RestoreRowsOptions options;
@@ -206,12 +218,11 @@ absl::StatusOr<PartitionFileInfo> Replica::Save(const ReplicaFile& file,
   content.loss_scales = file.loss_scales;
   for (uint32_t id : layout_.partition_blocks(file.partition)) {
     const DenseLayout::Block& block = layout_.blocks()[id];
-    content.blocks.push_back(
-        {.layout = &block,
-         .weights = weights().subspan(block.begin, block.elements()),
-         .state = state_.values().subspan(block.begin * state_per_weight_,
-                                          block.elements() * state_per_weight_),
-         .steps = steps_[id]});
+    content.blocks.push_back({.layout = &block,
+                              .weights = weights().subspan(block.begin, block.elements()),
+                              .state = state_.subspan(block.begin * state_per_weight_,
+                                                      block.elements() * state_per_weight_),
+                              .steps = steps_[id]});
   }
   for (size_t table = 0; table < rows_.size(); ++table) {
     PartitionContent::Rows rows;
@@ -225,7 +236,7 @@ absl::StatusOr<PartitionFileInfo> Replica::Save(const ReplicaFile& file,
 }
 
 Replica::State Replica::state() {
-  return {weights_.values(), state_.values(), absl::MakeSpan(steps_), absl::MakeSpan(rows_)};
+  return {weights_, state_, absl::MakeSpan(steps_), absl::MakeSpan(rows_)};
 }
 
 }  // namespace muster

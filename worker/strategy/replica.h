@@ -66,8 +66,8 @@ class Replica {
   // Steps seen, counted from the job's start: the clock of the next one.
   uint64_t clock() const { return clock_; }
 
-  // The flat space; its address never changes.
-  absl::Span<const float> weights() const { return weights_.values(); }
+  // The flat space; empty after ReleaseValues. Its address changes with no other call.
+  absl::Span<const float> weights() const { return weights_; }
   // The same by tensor, tied ones included.
   const std::vector<absl::Span<const float>>& parameters() const { return parameters_; }
   // Writes the rows of keys of a sparse table; one that was never pushed reads as its initial
@@ -101,6 +101,12 @@ class Replica {
   // Writes one partition's blocks and rows in the common form. Blocks on the storage.
   absl::StatusOr<PartitionFileInfo> Save(const ReplicaFile& file, CheckpointStorage& storage) const;
 
+  // Gives back the memory of weights and optimizer state, whose values are lost. Clock, steps and
+  // rows stay. REQUIRES: AllocateValues comes before anything that reads or writes values.
+  void ReleaseValues();
+  // Allocates memory for weights and optimizer state, all zeros; does nothing if there is some.
+  void AllocateValues();
+
   // Everything there is, to be read, or to be filled with another replica's.
   struct State {
     absl::Span<float> weights;
@@ -129,9 +135,16 @@ class Replica {
   // Floats of state that one weight needs.
   const size_t state_per_weight_;
 
-  Arena weights_;
+  struct Values {
+    Arena weights;
+    Arena state;
+  };
+  // Null: released.
+  std::unique_ptr<Values> values_;
+  // Both lie in values_.
+  absl::Span<float> weights_;
   // Block by block, each block's state arrays one after another.
-  Arena state_;
+  absl::Span<float> state_;
   std::vector<absl::Span<const float>> parameters_;
   // By dense block.
   std::vector<uint64_t> steps_;

@@ -1,4 +1,4 @@
-// Steps without labels on an emulated device, whoever keeps the parameters.
+// Steps on an emulated device, whoever keeps the parameters.
 #include <fstream>
 #include <memory>
 #include <string>
@@ -21,6 +21,7 @@
 #include "worker/runtime/device/device_engine.h"
 #include "worker/runtime/device/device_job.h"
 #include "worker/runtime/training/micro_batch_reader.h"
+#include "worker/runtime/training/micro_batch_source.h"
 #include "worker/runtime/training/prepared_job.h"
 #include "worker/strategy/local_strategy.h"
 
@@ -28,6 +29,7 @@ namespace muster {
 namespace {
 
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 // Another dataset's tokens.
 class WithoutLabels final : public Dataset {
@@ -45,6 +47,23 @@ class WithoutLabels final : public Dataset {
   const Dataset& inner_;
 };
 
+// The first micro-batch of a step, and an error in place of the second.
+class FailsHalfWay final : public MicroBatchSource {
+ public:
+  explicit FailsHalfWay(MicroBatchSource& inner) : inner_(inner) {}
+  int count() const override { return inner_.count(); }
+  uint64_t first_example(int micro_batch) const override {
+    return inner_.first_example(micro_batch);
+  }
+  absl::Status Read(uint64_t clock, int micro_batch, Batch& batch) override {
+    if (micro_batch == 1) return absl::DataLossError("damaged");
+    return inner_.Read(clock, micro_batch, batch);
+  }
+
+ private:
+  MicroBatchSource& inner_;
+};
+
 class DeviceEnginesTest : public ::testing::TestWithParam<std::string> {
  protected:
   DeviceEnginesTest() {
@@ -55,6 +74,7 @@ class DeviceEnginesTest : public ::testing::TestWithParam<std::string> {
           update { dense: ALL_REDUCE sparse: ALL_REDUCE }
           workers: 1
           batch_size: 2
+          micro_batches: 2
           stop { steps: 4 }
         )pb",
         &spec_));
@@ -65,9 +85,60 @@ class DeviceEnginesTest : public ::testing::TestWithParam<std::string> {
     spec_.mutable_data()->mutable_sequences()->set_path(path);
     job_ = std::make_unique<PreparedJob>(PrepareJob(spec_).value());
     data_ = std::make_unique<WithoutLabels>(*job_->dataset);
-    sampler_ =
-        Sampler::Create({.batch_size = 2, .training_examples = job_->dataset->info().examples})
-            .value();
+    sampler_ = Sampler::Create({.batch_size = 2,
+                                .training_examples = job_->dataset->info().examples,
+                                .micro_batches = 2})
+                   .value();
+    order_.set_job_id("job");
+    order_.set_generation(1);
+    order_.set_checkpoint_root("/checkpoints");
+    *order_.mutable_spec() = spec_;
+    options_ =
+        ResidentDeviceOptionsFor(spec_, job_->dataset->info(), *job_->schema, /*device=*/0).value();
+  }
+
+  std::unique_ptr<DeviceDataParallelStrategy> MakeReplica() {
+    return DeviceDataParallelStrategy::Create(order_, *job_->schema, options_,
+                                              {.storage = &storage_})
+        .value();
+  }
+
+  static absl::Status JoinAlone(DeviceDataParallelStrategy& strategy, absl::optional<int> source) {
+    InProcessGroup alone(1);
+    return strategy.Join(MakeHostCommunicator(alone.Join(0), {}).value(), source);
+  }
+
+  // For the strategy's present group.
+  std::unique_ptr<StepEngine> MakeEngine(DeviceDataParallelStrategy& strategy) {
+    return MakeDeviceEngine(spec_, options_, *strategy.passes(), strategy, /*owned=*/nullptr)
+        .value();
+  }
+
+  // The steps of clocks [begin, end), with labels.
+  void TrainSteps(DeviceDataParallelStrategy& strategy, uint64_t begin, uint64_t end) {
+    MicroBatchReader reader(*job_->dataset, *sampler_, /*data_rank=*/0,
+                            {.start_clock = begin, .end_clock = end}, clock_);
+    const auto engine = MakeEngine(strategy);
+    for (uint64_t clock = begin; clock < end; ++clock) {
+      StepSums sums;
+      ASSERT_EQ(engine->Train(clock, reader, sums), absl::OkStatus());
+      EXPECT_GT(sums.loss_weight, 0);
+    }
+  }
+
+  // Checksums of a cut's files, by partition.
+  static std::vector<uint64_t> CutChecksums(DeviceDataParallelStrategy& strategy, uint64_t clock,
+                                            CutEnd end) {
+    std::vector<uint64_t> checksums;
+    const auto files = strategy.Cut(clock);
+    EXPECT_TRUE(files.ok()) << files.status();
+    if (!files.ok()) return checksums;
+    EXPECT_THAT(files->failure, IsEmpty());
+    for (const PartitionFile& file : files->by_partition) checksums.push_back(file.checksum);
+    EXPECT_THAT(checksums, Not(IsEmpty()));
+    const auto ended = strategy.EndCut(end);
+    EXPECT_TRUE(ended.ok() && *ended == end) << ended.status();
+    return checksums;
   }
 
   // The steps of clocks 0 and 1.
@@ -87,6 +158,9 @@ class DeviceEnginesTest : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<PreparedJob> job_;
   std::unique_ptr<const Dataset> data_;
   std::unique_ptr<const Sampler> sampler_;
+  v1::TaskOrder order_;
+  DeviceTrainerOptions options_;
+  MemoryStorage storage_;
   RealClock clock_;
 };
 
@@ -104,26 +178,55 @@ TEST_P(DeviceEnginesTest, AStepWithoutLabelsIsNoOverflow) {
 }
 
 TEST_P(DeviceEnginesTest, AReplicaGoesOnAfterAStepWithoutLabels) {
-  v1::TaskOrder order;
-  order.set_job_id("job");
-  order.set_generation(1);
-  order.set_checkpoint_root("/checkpoints");
-  *order.mutable_spec() = spec_;
-  const auto options =
-      ResidentDeviceOptionsFor(spec_, job_->dataset->info(), *job_->schema, /*device=*/0);
-  ASSERT_TRUE(options.ok()) << options.status();
-  MemoryStorage storage;
-  const auto strategy =
-      DeviceDataParallelStrategy::Create(order, *job_->schema, *options, {.storage = &storage});
-  ASSERT_TRUE(strategy.ok()) << strategy.status();
-  InProcessGroup alone(1);
-  ASSERT_EQ((*strategy)->Join(MakeHostCommunicator(alone.Join(0), {}).value(), absl::nullopt),
-            absl::OkStatus());
-  const auto engine =
-      MakeDeviceEngine(spec_, *options, *(*strategy)->passes(), **strategy, /*owned=*/nullptr);
-  ASSERT_TRUE(engine.ok()) << engine.status();
-  TrainTwoSteps(**engine);
-  EXPECT_EQ((*strategy)->replica_clock(), 2);
+  const auto strategy = MakeReplica();
+  ASSERT_EQ(JoinAlone(*strategy, absl::nullopt), absl::OkStatus());
+  const auto engine = MakeEngine(*strategy);
+  TrainTwoSteps(*engine);
+  EXPECT_EQ(strategy->replica_clock(), 2);
+}
+
+// A cut's file holds weights, moments, numbers of steps, the clock and the loss scale.
+TEST_P(DeviceEnginesTest, TheHostsCopyIsThereOnlyWhereItIsNeededAndNoBitDependsOnIt) {
+  std::vector<uint64_t> undisturbed;
+  {
+    const auto strategy = MakeReplica();
+    ASSERT_EQ(JoinAlone(*strategy, absl::nullopt), absl::OkStatus());
+    TrainSteps(*strategy, 0, 4);
+    EXPECT_TRUE(strategy->counters().gradient_norm.has_value()) << "steps move weights";
+    undisturbed = CutChecksums(*strategy, 4, CutEnd::kCommitted);
+  }
+  const auto strategy = MakeReplica();
+  const auto host_floats = [&] { return strategy->host_copy().weights().size(); };
+  ASSERT_EQ(JoinAlone(*strategy, absl::nullopt), absl::OkStatus());
+  EXPECT_EQ(host_floats(), 0);
+  const std::vector<uint64_t> initial = CutChecksums(*strategy, 0, CutEnd::kGivenUp);
+  EXPECT_EQ(host_floats(), 0);
+  EXPECT_EQ(CutChecksums(*strategy, 0, CutEnd::kCommitted), initial);
+  EXPECT_NE(initial, undisturbed);
+  TrainSteps(*strategy, 0, 1);
+  EXPECT_EQ(host_floats(), 0);
+  CutChecksums(*strategy, 1, CutEnd::kCommitted);
+  TrainSteps(*strategy, 1, 2);
+
+  strategy->Leave();
+  EXPECT_GT(host_floats(), 0) << "the next group's ranks take it over";
+  EXPECT_EQ(strategy->replica_clock(), 2);
+  ASSERT_EQ(JoinAlone(*strategy, /*source=*/0), absl::OkStatus());
+  EXPECT_EQ(host_floats(), 0);
+  TrainSteps(*strategy, 2, 3);
+  {
+    MicroBatchReader reader(*job_->dataset, *sampler_, /*data_rank=*/0,
+                            {.start_clock = 3, .end_clock = 4}, clock_);
+    FailsHalfWay failing(reader);
+    StepSums sums;
+    EXPECT_EQ(MakeEngine(*strategy)->Train(3, failing, sums).code(), absl::StatusCode::kDataLoss);
+  }
+  EXPECT_EQ(host_floats(), 0);
+  // Leaves the former group first.
+  ASSERT_EQ(JoinAlone(*strategy, /*source=*/0), absl::OkStatus());
+  EXPECT_EQ(strategy->replica_clock(), 3);
+  TrainSteps(*strategy, 3, 4);
+  EXPECT_EQ(CutChecksums(*strategy, 4, CutEnd::kCommitted), undisturbed);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, DeviceEnginesTest, ::testing::Values("F32", "F16"));
