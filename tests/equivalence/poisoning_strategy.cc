@@ -1,37 +1,56 @@
 #include "tests/equivalence/poisoning_strategy.h"
 
 #include <algorithm>
-#include <limits>
+#include <cstring>
+#include <utility>
 
 #include "gtest/gtest.h"
 
 namespace muster {
 namespace {
 
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-// A NaN of bf16 and of f16.
-constexpr uint16_t kRoundedNaN = 0x7fff;
+class HostMemory final : public ComputeMemory {
+ public:
+  void* Allocate(size_t bytes) override {
+    blocks_.push_back(std::make_unique<std::byte[]>(bytes));
+    return blocks_.back().get();
+  }
+  void Copy(void* to, const void* from, size_t bytes) override {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  }
+  void Poison(void* to, size_t bytes) override {
+    if (bytes > 0) std::memset(to, 0xff, bytes);
+  }
+
+ private:
+  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+};
+
+size_t RoundedBytes(const TensorSpec& tensor) { return tensor.elements() * sizeof(uint16_t); }
 
 }  // namespace
 
-PoisoningStrategy::PoisoningStrategy(Strategy& inner, const std::vector<TensorSpec>& tensors)
-    : ForwardingStrategy(inner), tensors_(tensors) {
-  for (size_t t = 0; t < tensors.size(); ++t) {
-    const bool rounded = tensors[t].compute != DType::kF32;
-    values_.emplace_back(tensors[t].elements());
-    rounded_.emplace_back(rounded ? tensors[t].elements() : 0);
-    acquired_.resize(std::max<size_t>(acquired_.size(), tensors[t].unit + 1));
-    Poison(t);
+std::unique_ptr<ComputeMemory> MakeHostMemory() { return std::make_unique<HostMemory>(); }
+
+PoisoningStrategy::PoisoningStrategy(Strategy& inner, const std::vector<TensorSpec>& tensors,
+                                     std::unique_ptr<ComputeMemory> memory)
+    : ForwardingStrategy(inner), tensors_(tensors), memory_(std::move(memory)) {
+  for (const TensorSpec& tensor : tensors) {
+    const size_t elements = tensor.elements();
+    values_.push_back(static_cast<float*>(memory_->Allocate(elements * sizeof(float))));
+    value_spans_.emplace_back(values_.back(), elements);
+    rounded_.push_back(tensor.compute == DType::kF32 ? nullptr
+                                                     : memory_->Allocate(RoundedBytes(tensor)));
+    rounded_pointers_.push_back(rounded_.back());
+    acquired_.resize(std::max<size_t>(acquired_.size(), tensor.unit + 1));
   }
-  for (size_t t = 0; t < tensors.size(); ++t) {
-    value_spans_.push_back(values_[t]);
-    rounded_pointers_.push_back(rounded_[t].empty() ? nullptr : rounded_[t].data());
-  }
+  for (size_t t = 0; t < tensors.size(); ++t) Poison(t);
 }
 
 void PoisoningStrategy::Poison(size_t tensor) {
-  std::fill(values_[tensor].begin(), values_[tensor].end(), kNaN);
-  std::fill(rounded_[tensor].begin(), rounded_[tensor].end(), kRoundedNaN);
+  memory_->Poison(values_[tensor], value_spans_[tensor].size() * sizeof(float));
+  if (rounded_[tensor] == nullptr) return;
+  memory_->Poison(rounded_[tensor], RoundedBytes(tensors_[tensor]));
 }
 
 void PoisoningStrategy::ExpectNoneAcquired() const {
@@ -54,9 +73,9 @@ absl::Status PoisoningStrategy::Acquire(int unit, Direction direction) {
   const ModelParameters inner = ForwardingStrategy::parameters();
   for (size_t t = 0; t < tensors_.size(); ++t) {
     if (static_cast<int>(tensors_[t].unit) != unit) continue;
-    std::copy(inner.values[t].begin(), inner.values[t].end(), values_[t].begin());
-    const auto* rounded = static_cast<const uint16_t*>(inner.rounded[t]);
-    std::copy_n(rounded, rounded_[t].size(), rounded_[t].begin());
+    memory_->Copy(values_[t], inner.values[t].data(), inner.values[t].size() * sizeof(float));
+    if (rounded_[t] == nullptr) continue;
+    memory_->Copy(rounded_[t], inner.rounded[t], RoundedBytes(tensors_[t]));
   }
   return status;
 }
@@ -77,7 +96,7 @@ absl::Status PoisoningStrategy::BeforeBackward(uint64_t examples, SeriesPosition
   if (!status.ok()) return status;
   for (size_t t = 0; t < tensors_.size(); ++t) {
     if (GradientStore(static_cast<int>(tensors_[t].unit)) != Accumulation::kWrite) continue;
-    std::fill(gradients()[t].begin(), gradients()[t].end(), kNaN);
+    memory_->Poison(gradients()[t].data(), gradients()[t].size() * sizeof(float));
   }
   return status;
 }

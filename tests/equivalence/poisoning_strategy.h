@@ -1,7 +1,9 @@
 #ifndef MUSTER_TESTS_EQUIVALENCE_POISONING_STRATEGY_H_
 #define MUSTER_TESTS_EQUIVALENCE_POISONING_STRATEGY_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -10,6 +12,23 @@
 #include "tests/equivalence/forwarding_strategy.h"
 
 namespace muster {
+
+// The memory where a model computes.
+class ComputeMemory {
+ public:
+  virtual ~ComputeMemory() = default;
+
+  // Returns memory that lives as long as this, and never moves. REQUIRES: bytes > 0.
+  virtual void* Allocate(size_t bytes) = 0;
+
+  // Copy bytes, and set all their bits, which is a NaN in every type: now, or between what was
+  // computed so far and what comes next.
+  virtual void Copy(void* to, const void* from, size_t bytes) = 0;
+  virtual void Poison(void* to, size_t bytes) = 0;
+};
+
+// Memory of this process, where processors compute.
+std::unique_ptr<ComputeMemory> MakeHostMemory();
 
 // Hands out copies of another strategy's parameters, and fills memory with NaN wherever strategy.h
 // promises nothing about its content:
@@ -21,8 +40,9 @@ namespace muster {
 // are ready, before the release.
 class PoisoningStrategy final : public ForwardingStrategy {
  public:
-  // `tensors` are the model's. Both outlive this.
-  PoisoningStrategy(Strategy& inner, const std::vector<TensorSpec>& tensors);
+  // `tensors` are the model's. Both outlive this. `memory` is where the model computes.
+  PoisoningStrategy(Strategy& inner, const std::vector<TensorSpec>& tensors,
+                    std::unique_ptr<ComputeMemory> memory = MakeHostMemory());
 
   absl::Status BeginStep(uint64_t clock) override;
   absl::Status Acquire(int unit, Direction direction) override;
@@ -37,9 +57,10 @@ class PoisoningStrategy final : public ForwardingStrategy {
   void ExpectNoneAcquired() const;
 
   const std::vector<TensorSpec>& tensors_;
+  const std::unique_ptr<ComputeMemory> memory_;
   // By tensor; of those that are computed with in f32 there are no 16-bit copies.
-  std::vector<std::vector<float>> values_;
-  std::vector<std::vector<uint16_t>> rounded_;
+  std::vector<float*> values_;
+  std::vector<void*> rounded_;
   std::vector<absl::Span<const float>> value_spans_;
   std::vector<const void*> rounded_pointers_;
   // By unit.

@@ -1,0 +1,235 @@
+// Training on an emulated device reads a unit's parameters between Acquire and Release alone, in
+// graphs, too, and in evaluations: with memory poisoned everywhere else, the same bits come out.
+#include <memory>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/checkpoint/memory_storage.h"
+#include "common/device/device.h"
+#include "common/files/temp_folder.h"
+#include "gtest/gtest.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
+#include "proto/schema.pb.h"
+#include "tests/equivalence/poisoning_strategy.h"
+#include "tests/equivalence/training_jobs.h"
+#include "worker/collectives/communicator.h"
+#include "worker/collectives/host/host_communicator.h"
+#include "worker/collectives/transport/in_process_transport.h"
+#include "worker/data/sampling/sampler.h"
+#include "worker/device/copying_strategy.h"
+#include "worker/device/device_data_parallel_strategy.h"
+#include "worker/device/device_options.h"
+#include "worker/device/device_passes.h"
+#include "worker/runtime/device/device_engine.h"
+#include "worker/runtime/device/device_job.h"
+#include "worker/runtime/training/micro_batch_reader.h"
+#include "worker/runtime/training/prepared_job.h"
+#include "worker/strategy/local_strategy.h"
+#include "worker/strategy/strategy.h"
+
+namespace muster {
+namespace {
+
+constexpr uint64_t kSteps = 4;
+
+// Memory of the device of `passes`, by way of its stream. That ends the graph of what was computed
+// so far, so that what is poisoned after a Release is so for everything that comes later.
+class DeviceMemory final : public ComputeMemory {
+ public:
+  explicit DeviceMemory(DevicePasses& passes) : passes_(passes) {}
+
+  void* Allocate(size_t bytes) override {
+    buffers_.push_back(DeviceBuffer::Allocate(MemoryPlace::kDevice, bytes).value());
+    return buffers_.back().data();
+  }
+  void Copy(void* to, const void* from, size_t bytes) override {
+    passes_.stream().CopyOnDevice(to, from, bytes);
+  }
+  void Poison(void* to, size_t bytes) override { passes_.stream().Fill(to, 0xff, bytes); }
+
+ private:
+  DevicePasses& passes_;
+  std::vector<DeviceBuffer> buffers_;
+};
+
+// What training came to on one rank.
+struct Trained {
+  // Of each clock's evaluation and then its step.
+  std::vector<double> losses;
+  // By tensor, as a step at the last clock reads them.
+  std::vector<std::vector<float>> weights;
+};
+
+void ExpectSameBits(const Trained& actual, const Trained& expected) {
+  EXPECT_EQ(actual.losses.size(), 2 * kSteps);
+  EXPECT_EQ(actual.losses, expected.losses);
+  EXPECT_FALSE(actual.weights.empty());
+  EXPECT_EQ(actual.weights, expected.weights);
+}
+
+// Whether the job has dropout, and what it computes in.
+using Parameters = std::tuple<bool, v1::ComputeSpec::Type>;
+
+class DeviceTrainingTest : public ::testing::TestWithParam<Parameters> {
+ protected:
+  void Prepare(uint32_t workers) {
+    const auto [dropout, type] = GetParam();
+    spec_ = TinyJob("transformer", "adamw", WriteTinyText(folder_));
+    spec_.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+    spec_.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
+    spec_.mutable_update()->set_bucket_bytes(4096);
+    spec_.mutable_compute()->set_type(type);
+    spec_.set_workers(workers);
+    spec_.set_batch_size(12);
+    spec_.set_micro_batches(3);
+    if (dropout) {
+      spec_.mutable_model()->mutable_transformer()->set_dropout(0.1);
+      spec_.mutable_model()->mutable_transformer()->set_attention_dropout(0.1);
+    }
+    job_ = std::make_unique<PreparedJob>(PrepareJob(spec_).value());
+    sampler_ = Sampler::Create({.seed = spec_.seed(),
+                                .data_ranks = workers,
+                                .batch_size = 12,
+                                .training_examples = job_->dataset->info().examples,
+                                .micro_batches = 3})
+                   .value();
+  }
+
+  const std::vector<TensorSpec>& tensors() const { return job_->model->description().tensors; }
+
+  // Trains and evaluates by a strategy of the passes' device, itself or in poisoned copies.
+  void Train(const DeviceTrainerOptions& options, DevicePasses& passes, Strategy& strategy,
+             bool poisoned, int rank, Trained& trained) {
+    if (poisoned) {
+      PoisoningStrategy poisoning(strategy, tensors(), std::make_unique<DeviceMemory>(passes));
+      Train(options, passes, poisoning, rank, trained);
+    } else {
+      Train(options, passes, strategy, rank, trained);
+    }
+  }
+
+  void Train(const DeviceTrainerOptions& options, DevicePasses& passes, Strategy& strategy,
+             int rank, Trained& trained) {
+    const auto engine = MakeDeviceEngine(spec_, options, passes, strategy, /*owned=*/nullptr);
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    MicroBatchReader reader(*job_->dataset, *sampler_, rank,
+                            {.start_clock = 0, .end_clock = kSteps}, clock_);
+    Batch held_out;
+    ASSERT_EQ(job_->dataset->Read({0, 1}, held_out), absl::OkStatus());
+    for (uint64_t clock = 0; clock < kSteps; ++clock) {
+      ASSERT_EQ((*engine)->BeginEvaluation(clock), absl::OkStatus());
+      PassResult evaluated;
+      ASSERT_EQ((*engine)->Evaluate(held_out, evaluated), absl::OkStatus());
+      trained.losses.push_back(evaluated.loss_sum);
+      StepSums sums;
+      ASSERT_EQ((*engine)->Train(clock, reader, sums), absl::OkStatus());
+      trained.losses.push_back(sums.loss_sum);
+    }
+    EXPECT_GT(passes.extents_with_graphs(), 0);
+    ReadWeights(passes, strategy, trained);
+  }
+
+  void ReadWeights(DevicePasses& passes, Strategy& strategy, Trained& trained) {
+    trained.weights.resize(tensors().size());
+    ASSERT_EQ(strategy.BeginStep(kSteps), absl::OkStatus());
+    for (int unit = 0; unit < job_->model->description().units; ++unit) {
+      ASSERT_EQ(strategy.Acquire(unit, Direction::kForward), absl::OkStatus());
+      for (size_t t = 0; t < tensors().size(); ++t) {
+        if (static_cast<int>(tensors()[t].unit) != unit) continue;
+        const absl::Span<const float> values = strategy.parameters().values[t];
+        trained.weights[t].resize(values.size());
+        passes.stream().CopyToHost(trained.weights[t].data(), values.data(),
+                                   values.size() * sizeof(float));
+      }
+      strategy.Release(unit, Direction::kForward);
+    }
+    ASSERT_EQ(passes.Wait(), absl::OkStatus());
+  }
+
+  // The results of the group's ranks, each of which has its replica on a device.
+  std::vector<Trained> TrainReplicas(bool poisoned) {
+    std::vector<Trained> trained(spec_.workers());
+    InProcessGroup group(static_cast<int>(spec_.workers()));
+    std::vector<std::thread> ranks;
+    for (int rank = 0; rank < static_cast<int>(spec_.workers()); ++rank) {
+      ranks.emplace_back([&, rank] {
+        TrainReplica(MakeHostCommunicator(group.Join(rank), {.same_machine = true}).value(),
+                     poisoned, trained[rank]);
+      });
+    }
+    for (std::thread& rank : ranks) rank.join();
+    return trained;
+  }
+
+  void TrainReplica(std::unique_ptr<Communicator> communicator, bool poisoned, Trained& trained) {
+    const int rank = communicator->rank();
+    v1::TaskOrder order;
+    order.set_job_id("job");
+    order.set_generation(1);
+    order.set_slot(rank);
+    order.set_checkpoint_root("/checkpoints");
+    *order.mutable_spec() = spec_;
+    const auto options =
+        ResidentDeviceOptionsFor(spec_, job_->dataset->info(), *job_->schema, /*device=*/0);
+    ASSERT_TRUE(options.ok()) << options.status();
+    MemoryStorage storage;
+    DeviceDataParallelDependencies dependencies;
+    dependencies.storage = &storage;
+    dependencies.make_communicator = [](Communicator& host) { return host.Split(0, host.rank()); };
+    const auto strategy =
+        DeviceDataParallelStrategy::Create(order, *job_->schema, *options, std::move(dependencies));
+    ASSERT_TRUE(strategy.ok()) << strategy.status();
+    ASSERT_EQ((*strategy)->Join(std::move(communicator), absl::nullopt), absl::OkStatus());
+    Train(*options, *(*strategy)->passes(), **strategy, poisoned, rank, trained);
+  }
+
+  // The result where the parameters are this process's, and copied to a device.
+  Trained TrainCopies(bool poisoned) {
+    Trained trained;
+    const auto local = LocalStrategy::Create(*job_->schema).value();
+    const auto options = DeviceOptionsFor(spec_, job_->dataset->info(), /*device=*/0).value();
+    const auto copying = CopyingStrategy::Create(*local, options).value();
+    Train(options, copying->passes(), *copying, poisoned, /*rank=*/0, trained);
+    return trained;
+  }
+
+  const TempFolder folder_;
+  const RealClock clock_;
+  v1::JobSpec spec_;
+  std::unique_ptr<PreparedJob> job_;
+  std::unique_ptr<const Sampler> sampler_;
+};
+
+TEST_P(DeviceTrainingTest, AReplicaAloneReadsNothingReleased) {
+  Prepare(/*workers=*/1);
+  ExpectSameBits(TrainReplicas(/*poisoned=*/true)[0], TrainReplicas(/*poisoned=*/false)[0]);
+}
+
+TEST_P(DeviceTrainingTest, ReplicasInAGroupReadNothingReleased) {
+  Prepare(/*workers=*/2);
+  const std::vector<Trained> poisoned = TrainReplicas(/*poisoned=*/true);
+  const std::vector<Trained> plain = TrainReplicas(/*poisoned=*/false);
+  for (int rank = 0; rank < 2; ++rank) ExpectSameBits(poisoned[rank], plain[rank]);
+}
+
+TEST_P(DeviceTrainingTest, CopiesOfTheHostsParametersAreNotReadReleased) {
+  Prepare(/*workers=*/1);
+  ExpectSameBits(TrainCopies(/*poisoned=*/true), TrainCopies(/*poisoned=*/false));
+}
+
+INSTANTIATE_TEST_SUITE_P(Jobs, DeviceTrainingTest,
+                         ::testing::Combine(::testing::Bool(),
+                                            ::testing::Values(v1::ComputeSpec::F32,
+                                                              v1::ComputeSpec::BF16)),
+                         [](const auto& info) {
+                           return v1::ComputeSpec::Type_Name(std::get<1>(info.param)) +
+                                  (std::get<0>(info.param) ? "WithDropout" : "");
+                         });
+
+}  // namespace
+}  // namespace muster
