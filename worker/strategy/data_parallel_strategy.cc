@@ -232,6 +232,7 @@ absl::Status DataParallelStrategy::EndStep() {
   const uint64_t clock = own().clock();
   MUSTER_ASSIGN_OR_RETURN(const StepEnd end,
                           kept_->loss_scaling().EndStep(clock, own().tables().tensors, gradients_));
+  counters_.gradient_norm.reset();
   if (end == StepEnd::kOverflowed) {
     own().set_clock(clock + 1);
     return absl::OkStatus();

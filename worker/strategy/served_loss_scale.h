@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
@@ -46,7 +45,8 @@ class ServedLossScale {
 
   // Goes on with a checkpoint's scale.
   void GoOnWith(const LossScale& state) { scaling_.GoOnWith(state); }
-  // Takes what the answer to a dense pull at `clock` tells of the group.
+  // Takes what the answer to a dense pull at `clock` tells of the group. The first answer of a
+  // clock sets the scale; later ones leave it, since the pass may have begun with it.
   void TakeReply(uint64_t clock, const v1::ExchangeReply& reply);
   // Divides this slot's gradients at `clock` by the scale. kOverflowed: they are to be withdrawn.
   // OutOfRange: there is no smaller scale.
@@ -65,8 +65,14 @@ class ServedLossScale {
   absl::optional<uint64_t> heard_;
   // A clock that was finite here, and whose end is not known yet.
   absl::optional<uint64_t> unheard_;
-  // A clock that this slot repeats, and its end, as a partition tells that has completed it.
-  absl::optional<std::pair<uint64_t, StepEnd>> decided_;
+  // A clock that this slot repeats, its end and the scale after it, as a partition tells that has
+  // completed it.
+  struct Decided {
+    uint64_t clock = 0;
+    StepEnd end = StepEnd::kFinite;
+    LossScale after;
+  };
+  absl::optional<Decided> decided_;
 };
 
 }  // namespace muster

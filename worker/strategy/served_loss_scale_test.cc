@@ -97,15 +97,19 @@ TEST_F(ServedLossScaleTest, TheGroupDecidesAndIsFollowed) {
 
 TEST_F(ServedLossScaleTest, ATaskThatTakesASlotOverGoesOnWithTheGroupsScale) {
   ServedLossScale scale = Make(Owner::kGroup);
-  // A partition has completed the clock that this slot repeats.
+  // A partition has completed the clock that this slot repeats. The pass begins with what it tells.
   scale.TakeReply(7, Reply(8, 32, 0, true));
-  EXPECT_EQ(scale.scaling().scale(), LossScaler::kFirst);
-  scale.TakeReply(7, Reply(7, 64, 1, false));
   EXPECT_EQ(scale.scaling().scale(), 64);
   EXPECT_THAT(log_, ElementsAre("slot 1 goes on with a loss scale of 64"));
-  // What is decided there holds everywhere.
-  EXPECT_EQ(*Take(scale, 7, 64), StepEnd::kFinite);
+  scale.TakeReply(7, Reply(7, 128, 1, false));
+  EXPECT_EQ(scale.scaling().scale(), 64) << "a pass has one scale";
+  // What is decided there holds everywhere, and so does the scale after it.
+  EXPECT_EQ(*Take(scale, 7, 128), StepEnd::kFinite);
+  EXPECT_EQ(gradient_, 2) << "divided by the pass's scale";
   EXPECT_TRUE(Word(scale).overflowed());
+  EXPECT_EQ(Word(scale).if_overflowed().scale(), 32);
+  EXPECT_EQ(Word(scale).if_finite().scale(), 32);
+  scale.TakeReply(8, Reply(8, 32, 0, true));
   EXPECT_EQ(scale.scaling().scale(), 32);
 
   ServedLossScale other = Make(Owner::kGroup);
@@ -113,6 +117,7 @@ TEST_F(ServedLossScaleTest, ATaskThatTakesASlotOverGoesOnWithTheGroupsScale) {
   other.TakeReply(7, Reply(8, 128, 0, false));
   EXPECT_EQ(*Take(other, 7, kInfinity), StepEnd::kOverflowed) << "of no use to those that are left";
   EXPECT_FALSE(Word(other).overflowed());
+  EXPECT_EQ(Word(other).if_finite().scale(), 128);
 }
 
 TEST_F(ServedLossScaleTest, ASlotOfItsOwnDecidesAlone) {
