@@ -6,9 +6,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "common/checkpoint/memory_storage.h"
 #include "common/tensor/half.h"
 #include "server/shard/calls/test_exchange.h"
+#include "server/shard/partition/partition_fixture.h"
 
 namespace muster {
 namespace {
@@ -16,58 +16,6 @@ namespace {
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-class PartitionTest : public testing::Test {
- protected:
-  void Open(const v1::OpenTablesRequest& request) {
-    const auto job = JobTables::Create(request);
-    ASSERT_TRUE(job.ok()) << job.status();
-    Partition::Options options;
-    options.pool = pool_;
-    options.budget = &budget_;
-    options.checkpoint_storage = &storage_;
-    options.crash_point = &crash_point_;
-    options.parked_bytes = 2000;
-    partition_ = std::make_unique<Partition>(std::make_unique<PartitionTables>(*job, 0, pool_),
-                                             request.start_clock(), nullptr, options);
-  }
-
-  TestAnswer Call(const v1::ExchangeRequest& request, Payload payload = {}) {
-    TestAnswer answer;
-    std::vector<ExchangeCall> calls;
-    calls.push_back(MakeTestCall(request, std::move(payload), answer));
-    partition_->Execute(std::move(calls));
-    return answer;
-  }
-
-  // The call must be answered at once with success.
-  TestAnswer Do(const v1::ExchangeRequest& request, Payload payload = {}) {
-    TestAnswer answer = Call(request, std::move(payload));
-    EXPECT_TRUE(answer.arrived()) << request.ShortDebugString();
-    EXPECT_EQ(answer.code(), absl::StatusCode::kOk) << answer.reply().message();
-    return answer;
-  }
-
-  void PushAllDense(uint32_t slot, uint64_t clock, float value) {
-    Do(TestDensePush(slot, clock, 0, 2), Floats(std::vector<float>(8, value)));
-  }
-
-  // The call must be refused.
-  std::string Refusal(absl::StatusCode code, const v1::ExchangeRequest& request,
-                      Payload payload = {}) {
-    const TestAnswer answer = Call(request, std::move(payload));
-    if (!answer.arrived()) return "not answered";
-    EXPECT_EQ(answer.code(), code) << answer.reply().message();
-    EXPECT_EQ(answer.reply().request_id(), request.request_id());
-    return answer.reply().message();
-  }
-
-  const std::shared_ptr<BufferPool> pool_ = BufferPool::Create(1 << 20);
-  MemoryBudget budget_{1 << 20};
-  MemoryStorage storage_;
-  CrashPoint crash_point_{nullptr};
-  std::unique_ptr<Partition> partition_;
-};
 
 TEST_F(PartitionTest, BspUpdatesOnceWhenAllSlotsHaveClosed) {
   Open(TestOpenRequest(2));
@@ -405,76 +353,6 @@ TEST_F(PartitionTest, NoExamplesMoveNothing) {
       EXPECT_NE(train({1, 1, 1}), two);
     }
   }
-}
-
-TEST_F(PartitionTest, AClockInWhichAnySlotOverflowedIsLeftOutForAll) {
-  for (const bool deterministic : {true, false}) {
-    for (const bool clips : {true, false}) {
-      v1::OpenTablesRequest request = TestOpenRequest(2);
-      request.mutable_update()->set_deterministic(deterministic);
-      // Its steps are counted.
-      request.mutable_schema()->mutable_optimizer()->set_name("adagrad");
-      if (clips) request.mutable_schema()->mutable_clipping()->set_by_global_norm(100);
-      const auto train = [&](const std::vector<absl::optional<uint32_t>>& overflowed) {
-        Open(request);
-        uint64_t clock = 0;
-        for (const absl::optional<uint32_t> slot : overflowed) {
-          for (uint32_t s : {0, 1}) {
-            PushAllDense(s, clock, 2);
-            Do(TestSparsePush(s, clock, 0, 1), KeysAndRows({5}, {1, 1}));
-            Do(TestCloseWithScale(s, clock, 1, slot == s));
-          }
-          if (clips) Do(TestClip(0, clock, 1));
-          ++clock;
-          const v1::GroupLossScale scale = Do(TestDensePull(0, clock, 0, 1)).reply().loss_scale();
-          EXPECT_EQ(scale.left_out(), slot.has_value());
-          EXPECT_EQ(scale.value().scale(), slot.has_value() ? 512 : 1024);
-          EXPECT_EQ(scale.value().steps(), slot.has_value() ? 0 : clock);
-        }
-        std::vector<float> values = Do(TestDensePull(0, clock, 0, 2)).floats();
-        const std::vector<float> rows =
-            Do(TestSparsePull(0, clock, 2), KeysAndRows({5, 6}, {})).floats();
-        values.insert(values.end(), rows.begin(), rows.end());
-        return values;
-      };
-      const std::vector<float> two = train({absl::nullopt, absl::nullopt});
-      EXPECT_EQ(train({absl::nullopt, 0, absl::nullopt}), two);
-      EXPECT_EQ(train({1, absl::nullopt, 1, 0, absl::nullopt}), two);
-      EXPECT_NE(train({absl::nullopt, absl::nullopt, absl::nullopt}), two);
-    }
-  }
-}
-
-TEST_F(PartitionTest, AClockWithoutAWordOnTheLossScaleIsNotLeftOut) {
-  Open(TestOpenRequest(1));
-  PushAllDense(0, 0, 1);
-  Do(TestCloseWithScale(0, 0, 0, true));
-  EXPECT_TRUE(Do(TestDensePull(0, 1, 0, 1)).reply().loss_scale().left_out());
-  PushAllDense(0, 1, 1);
-  Do(TestClose(0, 1, 0));
-  const v1::GroupLossScale scale = Do(TestDensePull(0, 2, 0, 1)).reply().loss_scale();
-  EXPECT_FALSE(scale.left_out());
-  EXPECT_EQ(scale.value().scale(), 512);
-}
-
-TEST_F(PartitionTest, OfTheSlotsLossScalesTheLeastIsTheGroups) {
-  Open(TestOpenRequest(2));
-  EXPECT_FALSE(Do(TestDensePull(0, 0, 0, 1)).reply().has_loss_scale());
-  PushAllDense(0, 0, 1);
-  PushAllDense(1, 0, 1);
-  Do(TestCloseWithScale(0, 0, 0, false));
-  v1::ExchangeRequest less = TestCloseWithScale(1, 0, 0, false);
-  less.mutable_close()->mutable_loss_scale()->mutable_if_finite()->set_scale(64);
-  Do(less);
-  EXPECT_EQ(Do(TestDensePull(0, 1, 0, 1)).reply().loss_scale().value().scale(), 64);
-  // A repeat stands for nobody else.
-  EXPECT_TRUE(Do(TestCloseWithScale(1, 0, 0, true)).reply().already_applied());
-  EXPECT_FALSE(Do(TestDensePull(0, 1, 0, 1)).reply().loss_scale().left_out());
-  PushAllDense(0, 1, 1);
-  less.set_clock(1);
-  less.set_slot(0);
-  less.mutable_close()->mutable_loss_scale()->mutable_if_overflowed()->set_scale(0);
-  EXPECT_THAT(Refusal(absl::StatusCode::kInvalidArgument, less), HasSubstr("loss scale is 0"));
 }
 
 TEST_F(PartitionTest, ClippingByNormExchangesNormsForAScale) {
