@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/optim/optimizer_options.h"
 #include "common/optim/schedule.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
@@ -19,6 +20,7 @@ namespace muster {
 absl::StatusOr<std::unique_ptr<DeviceDataParallelStrategy>> DeviceDataParallelStrategy::Create(
     const v1::TaskOrder& order, const v1::TablesSchema& schema, const DeviceTrainerOptions& options,
     DeviceDataParallelDependencies dependencies) {
+  MUSTER_RETURN_IF_ERROR(ReadAdamOptions(schema.optimizer()).status());
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<KeptReplica> kept,
       KeptReplica::Create(order, schema,

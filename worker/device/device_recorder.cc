@@ -44,11 +44,11 @@ ResidualStream DeviceRecorder::QueueCalls() {
 void DeviceRecorder::Queue() {
   if (calls_.empty()) return;
   Segment& segment = (*segments_)[names_];
-  if (!segment.ran) {
-    const bool fused = ops_.fuses_gelu();
+  if (segment.graph == nullptr && segment.ran_with_fused_gelu != ops_.fuses_gelu()) {
+    // Where a fused product proves impossible, here or in another segment, what takes its place has
+    // not run yet.
+    segment.ran_with_fused_gelu = ops_.fuses_gelu();
     segment.out = QueueCalls();
-    // Where a fused product proved impossible, what takes its place has not run yet.
-    segment.ran = ops_.fuses_gelu() == fused;
   } else {
     if (segment.graph == nullptr) {
       absl::StatusOr<std::unique_ptr<DeviceGraph>> graph =

@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/types/optional.h"
 #include "common/compute/device_ops.h"
 #include "common/device/device.h"
 #include "worker/nn/residual_stream.h"
@@ -57,7 +58,9 @@ class DeviceRecorder {
 
  private:
   struct Segment {
-    bool ran = false;
+    // Whether products had GELU in them when the calls last ran kernel by kernel; absent: they have
+    // not run.
+    absl::optional<bool> ran_with_fused_gelu;
     std::unique_ptr<DeviceGraph> graph;
     // What the last call returns.
     ResidualStream out;

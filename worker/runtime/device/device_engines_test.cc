@@ -185,6 +185,14 @@ TEST_P(DeviceEnginesTest, AReplicaGoesOnAfterAStepWithoutLabels) {
   EXPECT_EQ(strategy->replica_clock(), 2);
 }
 
+TEST_P(DeviceEnginesTest, OptimizersThatDevicesDoNotHaveAreRefused) {
+  v1::TablesSchema schema = *job_->schema;
+  schema.mutable_optimizer()->set_name("sgd");
+  const auto strategy =
+      DeviceDataParallelStrategy::Create(order_, schema, options_, {.storage = &storage_});
+  EXPECT_EQ(strategy.status().code(), absl::StatusCode::kInvalidArgument) << strategy.status();
+}
+
 // A cut's file holds weights, moments, numbers of steps, the clock and the loss scale.
 TEST_P(DeviceEnginesTest, TheHostsCopyIsThereOnlyWhereItIsNeededAndNoBitDependsOnIt) {
   std::vector<uint64_t> undisturbed;
