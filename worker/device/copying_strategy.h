@@ -17,9 +17,9 @@
 namespace muster {
 
 // A strategy for a model on a device, over one that keeps parameters in host memory or on servers,
-// with any optimizer. Copies each unit's parameters to the device when it is first acquired at a
-// clock, and its gradients back after the last micro-batch, 8 bytes a parameter and step. While one
-// unit's gradients are copied and sent, the device computes the unit before it.
+// with any optimizer. Copies each unit's parameters to the device when it is first acquired after a
+// BeginStep, and its gradients back after the last micro-batch, 8 bytes a parameter and step. While
+// one unit's gradients are copied and sent, the device computes the unit before it.
 class CopyingStrategy final : public Strategy {
  public:
   // Allocates all device memory; weights are initial values, on which the device is as fast as on

@@ -78,8 +78,9 @@ class DevicePasses {
   absl::StatusOr<HeadSums> TakeSums(Pass pass);
 
   // Measures which algorithm each matrix product of the largest micro-batch runs by, and captures
-  // its graphs: `run` trains one micro-batch, which it is given. Without it both happens in the
-  // first steps (where nothing is measured).
+  // the graph of a whole pass: `run` trains one micro-batch, which it is given. Graphs that end
+  // where a strategy sends gradients are captured in the second step. Without a warm-up all are,
+  // and nothing is measured.
   absl::Status WarmUp(absl::FunctionRef<absl::Status(const Batch&)> run);
 
   std::vector<MatmulChoice> products() const { return matmul_->Choices(); }
