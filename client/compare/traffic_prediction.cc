@@ -18,7 +18,7 @@
 #include "proto/status.pb.h"
 #include "worker/collectives/collective_call.h"
 #include "worker/collectives/schedule.h"
-#include "worker/strategy/bucket_plan.h"
+#include "worker/strategy/group/bucket_plan.h"
 
 namespace muster {
 namespace {

@@ -45,7 +45,7 @@ constexpr uint64_t kBatches = 5;
 // (common/rpc/parameter_service/data_channel_client.h).
 constexpr uint64_t kConnectionBytes = 72 * kMiB;
 // Parameters that are asked for before they are due, and gradients that are sent before earlier
-// ones are acknowledged (worker/strategy/parameter_server_strategy.h).
+// ones are acknowledged (worker/strategy/servers/parameter_server_strategy.h).
 constexpr uint64_t kPullWindowBytes = 16 * kMiB;
 constexpr uint64_t kPushWindowBytes = 8 * kMiB;
 // Gradients of a partition that a server leaves where they are until other workers' come

@@ -13,7 +13,7 @@
 #include "common/transport/shared_memory/registered_memory.h"
 #include "proto/status.pb.h"
 #include "server/shard/shard_engine.h"
-#include "worker/strategy/shard_router.h"
+#include "worker/strategy/servers/shard_router.h"
 
 namespace muster {
 

@@ -19,9 +19,9 @@
 #include "worker/runtime/training/prepared_job.h"
 #include "worker/runtime/training/step_executor.h"
 #include "worker/runtime/training/trainer.h"
-#include "worker/strategy/data_parallel_strategy.h"
+#include "worker/strategy/group/data_parallel_strategy.h"
 #include "worker/strategy/local_strategy.h"
-#include "worker/strategy/parameter_server_strategy.h"
+#include "worker/strategy/servers/parameter_server_strategy.h"
 
 namespace muster {
 namespace {

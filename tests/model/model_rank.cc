@@ -11,7 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/manifest.h"
-#include "worker/strategy/shard_connections.h"
+#include "worker/strategy/servers/shard_connections.h"
 
 namespace muster {
 namespace {

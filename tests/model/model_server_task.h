@@ -14,7 +14,7 @@
 #include "proto/status.pb.h"
 #include "proto/task_service.pb.h"
 #include "tests/model/model_cluster.h"
-#include "worker/strategy/shard_connections.h"
+#include "worker/strategy/servers/shard_connections.h"
 
 namespace muster {
 

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "common/device/device.h"
 #include "worker/device/device_passes.h"
-#include "worker/strategy/call_order.h"
+#include "worker/strategy/group/call_order.h"
 
 namespace muster {
 

@@ -13,7 +13,7 @@
 #include "worker/device/replica_copy.h"
 #include "worker/nn/diverged_error.h"
 #include "worker/nn/loss_scaling.h"
-#include "worker/strategy/bucket_plan.h"
+#include "worker/strategy/group/bucket_plan.h"
 
 namespace muster {
 

@@ -15,9 +15,9 @@
 #include "worker/device/device_passes.h"
 #include "worker/device/device_spaces.h"
 #include "worker/device/device_update.h"
-#include "worker/strategy/kept_replica.h"
+#include "worker/strategy/group/kept_replica.h"
+#include "worker/strategy/group/replica_group.h"
 #include "worker/strategy/replica.h"
-#include "worker/strategy/replica_group.h"
 #include "worker/strategy/strategy.h"
 
 namespace muster {

@@ -10,7 +10,7 @@
 #include "worker/device/await_device_memory.h"
 #include "worker/nn/transformer/transformer_arrays.h"
 #include "worker/nn/transformer/transformer_shape.h"
-#include "worker/strategy/bucket_plan.h"
+#include "worker/strategy/group/bucket_plan.h"
 
 namespace muster {
 

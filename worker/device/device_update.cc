@@ -4,7 +4,7 @@
 
 #include "common/base/status_macros.h"
 #include "common/kernels/device/device_arrays.h"
-#include "worker/strategy/bucket_plan.h"
+#include "worker/strategy/group/bucket_plan.h"
 
 namespace muster {
 

@@ -15,7 +15,7 @@
 #include "worker/device/device_options.h"
 #include "worker/device/device_passes.h"
 #include "worker/device/device_spaces.h"
-#include "worker/strategy/gradient_reducer.h"
+#include "worker/strategy/group/gradient_reducer.h"
 
 namespace muster {
 

@@ -21,7 +21,7 @@
 #include "tests/benchmarks/harness/record.h"
 #include "tests/benchmarks/parameter_server/bench_client.h"
 #include "tests/benchmarks/parameter_server/sparse_requests.h"
-#include "worker/strategy/row_groups.h"
+#include "worker/strategy/servers/row_groups.h"
 
 namespace muster {
 namespace {

@@ -7,7 +7,7 @@
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/models/resolve_transformer.h"
-#include "worker/strategy/bucket_plan.h"
+#include "worker/strategy/group/bucket_plan.h"
 
 namespace muster {
 

@@ -13,7 +13,7 @@
 #include "worker/runtime/coordinator_client/collective_records.h"
 #include "worker/runtime/task/task_parts.h"
 #include "worker/runtime/training/step_executor.h"
-#include "worker/strategy/data_parallel_strategy.h"
+#include "worker/strategy/group/data_parallel_strategy.h"
 
 namespace muster {
 namespace {

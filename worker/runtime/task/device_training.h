@@ -8,7 +8,7 @@
 #include "worker/runtime/task/task_dependencies.h"
 #include "worker/runtime/training/prepared_job.h"
 #include "worker/runtime/training/step_engine.h"
-#include "worker/strategy/replica_group.h"
+#include "worker/strategy/group/replica_group.h"
 #include "worker/strategy/strategy.h"
 
 namespace muster {

@@ -19,7 +19,7 @@
 #include "worker/runtime/training/prepared_job.h"
 #include "worker/runtime/training/step_executor.h"
 #include "worker/runtime/training/trainer.h"
-#include "worker/strategy/parameter_server_strategy.h"
+#include "worker/strategy/servers/parameter_server_strategy.h"
 
 namespace muster {
 namespace {

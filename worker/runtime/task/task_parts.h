@@ -6,7 +6,7 @@
 #include "worker/runtime/task/task_dependencies.h"
 #include "worker/runtime/training/prepared_job.h"
 #include "worker/runtime/training/trainer.h"
-#include "worker/strategy/shard_router.h"
+#include "worker/strategy/servers/shard_router.h"
 
 namespace muster {
 

@@ -1,0 +1,102 @@
+#ifndef MUSTER_WORKER_STRATEGY_GROUP_GRADIENT_REDUCER_H_
+#define MUSTER_WORKER_STRATEGY_GROUP_GRADIENT_REDUCER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/base/work.h"
+#include "common/tensor/dtype.h"
+#include "worker/collectives/communicator.h"
+#include "worker/strategy/group/bucket_plan.h"
+#include "worker/strategy/group/call_order.h"
+
+namespace muster {
+
+struct GradientReducerOptions {
+  // What buckets travel as. kF32: sums of f32, to the bit as the communicator adds them. kBf16:
+  // half the bytes; each rank's gradient is rounded to bf16, added in f32, and the sum rounded once
+  // more: a relative error of at most 2^-8 for each rounding.
+  DType wire = DType::kF32;
+  // Sums in rank order, whatever a bucket's size.
+  bool deterministic = false;
+  // Of each bucket's call, from when it is its turn.
+  absl::Duration timeout = absl::Minutes(10);
+  // The flat space, if it exists; otherwise Create allocates it from the communicator.
+  absl::Span<float> gradients;
+  // Outlives the reducer; null: gradients are there when UnitReady is called.
+  CallOrder* order = nullptr;
+};
+
+// Sums a step's gradients over the ranks of a group while backward goes on: bucket by bucket in the
+// plan's order, each started as soon as backward has left the last of its units. Gradients lie in
+// the communicator's own memory, or on the communicator's device, so that they are reduced where
+// they are.
+//
+//   write gradients(); UnitReady(u) as units become complete; Finish
+//
+// Used by one thread.
+class GradientReducer {
+ public:
+  // A collective call. `elements` is the flat space's size. The communicator must outlive the
+  // reducer, and meanwhile be used by others only between Finish and UnitReady. Errors are the
+  // communicator's.
+  static absl::StatusOr<std::unique_ptr<GradientReducer>> Create(
+      Communicator& communicator, std::vector<GradientBucket> plan, uint64_t elements,
+      const GradientReducerOptions& options);
+
+  // Calls that are under way end in Abort, for the whole group: nobody waits for what does not
+  // come.
+  ~GradientReducer();
+
+  GradientReducer(const GradientReducer&) = delete;
+  GradientReducer& operator=(const GradientReducer&) = delete;
+
+  // The flat space; its address never changes.
+  absl::Span<float> gradients() { return gradients_; }
+
+  // Backward has left `unit`, and with it all units after it. Starts nothing once the computation
+  // has failed (CallOrder); Finish then returns its error.
+  void UnitReady(int unit);
+
+  // Starts what was not ready yet, and waits for all buckets: gradients() then holds the sums. The
+  // first error is returned once nothing is under way.
+  absl::Status Finish();
+
+ private:
+  struct Call {
+    GradientBucket bucket;
+    std::string label;
+    std::shared_ptr<Work> work;
+  };
+
+  GradientReducer(Communicator& communicator, const std::vector<GradientBucket>& plan,
+                  const GradientReducerOptions& options);
+
+  void Start(Call& call);
+
+  Communicator& communicator_;
+  const GradientReducerOptions options_;
+  // In order of the plan; those before next_ have been started in this step.
+  std::vector<Call> calls_;
+  size_t next_ = 0;
+
+  // The order's, of this step.
+  absl::Status failure_;
+
+  // Null if the flat space is another's.
+  std::unique_ptr<CollectiveBuffer> memory_;
+  absl::Span<float> gradients_;
+  // Only with kBf16: what is sent, by the same offsets.
+  std::unique_ptr<CollectiveBuffer> wire_memory_;
+  absl::Span<uint16_t> wire_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_GROUP_GRADIENT_REDUCER_H_

@@ -1,0 +1,178 @@
+#include "worker/strategy/group/kept_replica.h"
+
+#include <type_traits>
+#include <utility>
+
+#include "common/base/lost_state.h"
+#include "common/base/status_macros.h"
+#include "common/checkpoint/checkpoint_reader.h"
+#include "common/checkpoint/manifest.h"
+#include "proto/cluster_service.pb.h"
+#include "worker/nn/loss_scaler.h"
+#include "worker/strategy/group/cut_exchange.h"
+
+namespace muster {
+
+absl::StatusOr<std::unique_ptr<KeptReplica>> KeptReplica::Create(const v1::TaskOrder& order,
+                                                                 const v1::TablesSchema& schema,
+                                                                 const Options& options) {
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica, Replica::Create(schema));
+  return std::unique_ptr<KeptReplica>(new KeptReplica(order, options, std::move(replica)));
+}
+
+KeptReplica::KeptReplica(const v1::TaskOrder& order, const Options& options,
+                         std::unique_ptr<Replica> replica)
+    : order_(std::make_unique<const v1::TaskOrder>(order)),
+      options_(options),
+      replica_(std::move(replica)),
+      loss_scaling_(order.spec().compute(), {.slot = order.slot(), .log = options.log}) {}
+
+KeptReplica::~KeptReplica() = default;
+
+absl::optional<uint64_t> KeptReplica::clock() const {
+  if (content_ == ReplicaContent::kNothing) return absl::nullopt;
+  return replica_->clock();
+}
+
+void KeptReplica::HandOver() {
+  content_ = ReplicaContent::kNothing;
+  replica_->ReleaseValues();
+}
+
+absl::Status KeptReplica::TakeBack(absl::FunctionRef<absl::Status(Replica& replica)> copy) {
+  replica_->AllocateValues();
+  const absl::Status status = copy(*replica_);
+  if (!status.ok()) {
+    HandOver();
+    return status;
+  }
+  content_ = ReplicaContent::kWhole;
+  return absl::OkStatus();
+}
+
+absl::Status KeptReplica::Fill(Communicator& communicator, absl::optional<int> source) {
+  replica_->AllocateValues();
+  if (source.has_value()) {
+    MUSTER_RETURN_IF_ERROR(
+        BroadcastReplica(communicator, *source, options_.timeout, *replica_, content_));
+    return BroadcastLossScale(communicator, *source);
+  }
+  MUSTER_RETURN_IF_ERROR(Restore());
+  // Nobody begins a step, whose calls are not patient, while others still read.
+  CollectiveCall barrier;
+  barrier.timeout = options_.timeout;
+  barrier.label = "all have a replica";
+  MUSTER_RETURN_IF_ERROR(communicator.Run(barrier));
+  if (!order_->restore_uri().empty()) return absl::OkStatus();
+  // Initial values come of functions of the C library, whose last bit may be another on another
+  // machine.
+  content_ = ReplicaContent::kNothing;
+  MUSTER_RETURN_IF_ERROR(BroadcastWeights(communicator, 0, options_.timeout, *replica_));
+  content_ = ReplicaContent::kWhole;
+  return absl::OkStatus();
+}
+
+absl::Status KeptReplica::Restore() {
+  content_ = ReplicaContent::kNothing;
+  replica_->Reset();
+  loss_scaling_.Restart();
+  if (!order_->restore_uri().empty()) {
+    const absl::StatusOr<std::unique_ptr<CheckpointReader>> checkpoint =
+        CheckpointReader::Open(*options_.storage, order_->restore_uri());
+    // One that this worker does not see may be sound all the same: its folder may not be mounted.
+    MUSTER_RETURN_IF_ERROR(DataLossIs(checkpoint.status(), LostState::kCheckpoint));
+    MUSTER_RETURN_IF_ERROR(
+        DataLossIs(replica_->Restore(**checkpoint,
+                                     order_->restore_weights_only() ? RestoreExtent::kWeights
+                                                                    : RestoreExtent::kAll,
+                                     order_->start_clock()),
+                   LostState::kCheckpoint));
+    if (!order_->restore_weights_only() && LossScaler::IsFound(order_->spec().compute())) {
+      const auto scale = (*checkpoint)->ReadLossScale(/*slot=*/0);
+      MUSTER_RETURN_IF_ERROR(DataLossIs(scale.status(), LostState::kCheckpoint));
+      if (scale->has_value()) loss_scaling_.GoOnWith(**scale);
+    }
+  }
+  content_ = ReplicaContent::kWhole;
+  return absl::OkStatus();
+}
+
+absl::Status KeptReplica::BroadcastLossScale(Communicator& communicator, int source) {
+  if (!loss_scaling_.searches()) return absl::OkStatus();
+  // Of one version of the program, as all ranks are.
+  static_assert(std::is_trivially_copyable_v<LossScale>);
+  LossScale scale = loss_scaling_.state();
+  CollectiveCall broadcast;
+  broadcast.kind = Collective::kBroadcast;
+  broadcast.dtype = DType::kUint8;
+  broadcast.in = broadcast.out = &scale;
+  broadcast.count = sizeof(scale);
+  broadcast.root = source;
+  broadcast.timeout = options_.timeout;
+  broadcast.label = "loss scale";
+  MUSTER_RETURN_IF_ERROR(communicator.Run(broadcast));
+  loss_scaling_.GoOnWith(scale);
+  return absl::OkStatus();
+}
+
+std::vector<SlotLossScale> KeptReplica::LossScalesOfSlots() const {
+  std::vector<SlotLossScale> scales;
+  if (!loss_scaling_.searches()) return scales;
+  for (uint32_t slot = 0; slot < order_->spec().workers(); ++slot) {
+    scales.push_back({slot, loss_scaling_.state()});
+  }
+  return scales;
+}
+
+absl::Status KeptReplica::WriteOwnFiles(const Communicator& communicator, uint32_t first_number) {
+  const uint32_t partitions = replica_->layout().partitions();
+  for (uint32_t p = communicator.rank(); p < partitions; p += communicator.size()) {
+    ReplicaFile file;
+    file.checkpoint_root = order_->checkpoint_root();
+    file.job_id = order_->job_id();
+    file.generation = order_->generation();
+    file.partition = p;
+    file.number = first_number + p;
+    if (p == 0) file.loss_scales = LossScalesOfSlots();
+    MUSTER_ASSIGN_OR_RETURN(const PartitionFileInfo info, replica_->Save(file, *options_.storage));
+    written_.push_back({file.number, info.path, info.bytes, info.checksum});
+  }
+  return absl::OkStatus();
+}
+
+void KeptReplica::DeleteWritten() {
+  const std::string folder =
+      CheckpointFolder(order_->checkpoint_root(), order_->job_id(), replica_->clock());
+  for (const PartitionFile& file : std::exchange(written_, {})) {
+    // What stays is a leftover, which the coordinator finds later.
+    options_.storage->DeleteRecursively(JoinUri(folder, file.path)).IgnoreError();
+  }
+}
+
+absl::StatusOr<CutFiles> KeptReplica::Cut(Communicator& communicator, uint32_t first_number,
+                                          absl::string_view failure) {
+  written_.clear();
+  const absl::Status status =
+      failure.empty() ? WriteOwnFiles(communicator, first_number) : absl::UnavailableError(failure);
+  if (!status.ok()) return ExchangeCut(communicator, options_.timeout, status);
+  return ExchangeCut(communicator, options_.timeout, written_);
+}
+
+absl::StatusOr<CutEnd> KeptReplica::EndCut(Communicator& communicator, CutEnd mine) {
+  double committed = communicator.rank() > 0 || mine == CutEnd::kCommitted ? 1 : 0;
+  CollectiveCall least;
+  least.kind = Collective::kAllReduce;
+  least.reduction = Reduction::kMin;
+  least.dtype = DType::kF64;
+  least.in = least.out = &committed;
+  least.count = 1;
+  least.timeout = options_.timeout;
+  least.label = "commit of the cut";
+  // After an error of the communicator nobody knows whether rank 0 has the cut committed.
+  MUSTER_RETURN_IF_ERROR(communicator.Run(least));
+  if (committed > 0) return CutEnd::kCommitted;
+  DeleteWritten();
+  return CutEnd::kGivenUp;
+}
+
+}  // namespace muster

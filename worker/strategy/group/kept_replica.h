@@ -1,0 +1,104 @@
+#ifndef MUSTER_WORKER_STRATEGY_GROUP_KEPT_REPLICA_H_
+#define MUSTER_WORKER_STRATEGY_GROUP_KEPT_REPLICA_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "common/base/loss_scale.h"
+#include "common/checkpoint/storage.h"
+#include "worker/collectives/communicator.h"
+#include "worker/nn/loss_scaling.h"
+#include "worker/strategy/group/replica_broadcast.h"
+#include "worker/strategy/replica.h"
+#include "worker/strategy/training_state.h"
+
+namespace muster {
+
+namespace v1 {
+class TablesSchema;
+class TaskOrder;
+}  // namespace v1
+
+// A rank's replica with where it comes from (another rank, the order's checkpoint, initial values)
+// and where it goes (the files of a checkpoint, shared out among the ranks). Not thread-safe.
+class KeptReplica {
+ public:
+  struct Options {
+    // Outlives this.
+    CheckpointStorage* storage = nullptr;
+    // Of collective calls in which ranks may have to wait for another's storage.
+    absl::Duration timeout = absl::Minutes(10);
+    // Writes one line to the job's log.
+    std::function<void(absl::string_view)> log = [](absl::string_view) {};
+  };
+
+  // InvalidArgument: the schema is not valid.
+  static absl::StatusOr<std::unique_ptr<KeptReplica>> Create(const v1::TaskOrder& order,
+                                                             const v1::TablesSchema& schema,
+                                                             const Options& options);
+  ~KeptReplica();
+
+  Replica& replica() { return *replica_; }
+  const Replica& replica() const { return *replica_; }
+
+  // Steps that it has seen; absent: there is none yet, or it is of no use.
+  absl::optional<uint64_t> clock() const;
+
+  // Gives up weights and optimizer state, which the caller has elsewhere, and their memory. Clock,
+  // steps, rows and the loss scale stay. There is no replica until it is filled or taken back.
+  void HandOver();
+  // Takes a replica that was handed over back: `copy` writes all weights and optimizer state, and
+  // brings clock and steps up to date. Errors are those of `copy`; there is no replica after one.
+  absl::Status TakeBack(absl::FunctionRef<absl::Status(Replica& replica)> copy);
+
+  // The group's loss scale, which is part of the replica: alike on all ranks, as long as each takes
+  // the same ends of steps. Cuts hold it as every slot's; a checkpoint's is that of slot 0.
+  LossScaling& loss_scaling() { return loss_scaling_; }
+  const LossScaling& loss_scaling() const { return loss_scaling_; }
+
+  // A collective call: rank `source`'s replica becomes all ranks'; without a source every rank
+  // starts from the order's checkpoint, or from rank 0's initial values. Errors: the
+  // communicator's, or the storage's.
+  absl::Status Fill(Communicator& communicator, absl::optional<int> source);
+
+  // A collective call: rank r writes the files of partitions p with p mod W = r, numbered from
+  // `first_number`; all ranks return all files. A rank that cannot, or says that the cut has
+  // failed elsewhere (`failure` is not empty), fails it for all.
+  absl::StatusOr<CutFiles> Cut(Communicator& communicator, uint32_t first_number,
+                               absl::string_view failure);
+
+  // A collective call, after each Cut: all ranks return rank 0's end of it, and none goes on before
+  // that. Each deletes its files of one that is given up.
+  absl::StatusOr<CutEnd> EndCut(Communicator& communicator, CutEnd mine);
+
+ private:
+  KeptReplica(const v1::TaskOrder& order, const Options& options, std::unique_ptr<Replica> replica);
+
+  absl::Status Restore();
+  // A collective call: rank `source`'s loss scale becomes all ranks'.
+  absl::Status BroadcastLossScale(Communicator& communicator, int source);
+  std::vector<SlotLossScale> LossScalesOfSlots() const;
+  // Adds what it writes to written_.
+  absl::Status WriteOwnFiles(const Communicator& communicator, uint32_t first_number);
+  void DeleteWritten();
+
+  const std::unique_ptr<const v1::TaskOrder> order_;
+  const Options options_;
+  const std::unique_ptr<Replica> replica_;
+  ReplicaContent content_ = ReplicaContent::kNothing;
+  LossScaling loss_scaling_;
+  // This rank's files of the last cut, at the replica's clock.
+  std::vector<PartitionFile> written_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_GROUP_KEPT_REPLICA_H_

@@ -1,0 +1,36 @@
+#ifndef MUSTER_WORKER_STRATEGY_GROUP_REPLICA_BROADCAST_H_
+#define MUSTER_WORKER_STRATEGY_GROUP_REPLICA_BROADCAST_H_
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "worker/collectives/communicator.h"
+#include "worker/strategy/replica.h"
+
+namespace muster {
+
+// What a replica holds.
+enum class ReplicaContent {
+  // The parameters after the steps that its clock says.
+  kWhole,
+  // Not yet filled, or part of one and part of another: of no use until it is reset or filled.
+  kNothing,
+};
+
+// A collective call: every rank's replica becomes that of rank `source`, to the bit: weights,
+// optimizer state, steps, rows and clock. Each call within it may take `timeout`. Costs the
+// replica's bytes on the wire, in calls of at most 64 MiB.
+//
+// `content` is that of this rank's replica, before and after, also after an error. Replicas of one
+// job with equal clocks are equal, so a rank that is as far as the source keeps a whole replica
+// even if the call fails half-way. Errors are the communicator's. REQUIRES: replicas of the same
+// schema; kWhole on the source.
+absl::Status BroadcastReplica(Communicator& communicator, int source, absl::Duration timeout,
+                              Replica& replica, ReplicaContent& content);
+
+// The weights alone.
+absl::Status BroadcastWeights(Communicator& communicator, int source, absl::Duration timeout,
+                              Replica& replica);
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_GROUP_REPLICA_BROADCAST_H_

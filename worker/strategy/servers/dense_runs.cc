@@ -1,0 +1,29 @@
+#include "worker/strategy/servers/dense_runs.h"
+
+namespace muster {
+
+std::vector<std::vector<DenseRun>> DenseRunsByUnit(const DenseLayout& layout, int units,
+                                                   uint64_t max_bytes) {
+  std::vector<std::vector<DenseRun>> runs(units);
+  const DenseLayout::Block* last = nullptr;
+  for (const DenseLayout::Block& block : layout.blocks()) {
+    std::vector<DenseRun>& of_unit = runs[block.unit];
+    const bool same_group = last != nullptr && last->weight_decay == block.weight_decay;
+    last = &block;
+    // Neighbours of one partition and unit are neighbours in the partition, too.
+    const bool joins = same_group && !of_unit.empty() &&
+                       of_unit.back().partition == block.partition &&
+                       of_unit.back().end == block.begin &&
+                       (of_unit.back().elements() + block.elements()) * sizeof(float) <= max_bytes;
+    if (!joins) {
+      of_unit.push_back({.partition = block.partition,
+                         .first_block = block.index_in_partition,
+                         .begin = block.begin});
+    }
+    ++of_unit.back().blocks;
+    of_unit.back().end = block.end;
+  }
+  return runs;
+}
+
+}  // namespace muster

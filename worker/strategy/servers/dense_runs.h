@@ -1,0 +1,34 @@
+#ifndef MUSTER_WORKER_STRATEGY_SERVERS_DENSE_RUNS_H_
+#define MUSTER_WORKER_STRATEGY_SERVERS_DENSE_RUNS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "common/partition/dense_layout.h"
+
+namespace muster {
+
+// What one message about dense parameters covers: consecutive blocks of one partition, all of one
+// layer unit and optimizer group, that lie side by side in the flat space. So what is pulled can be
+// received where it belongs.
+struct DenseRun {
+  uint32_t partition = 0;
+  // Index within the partition, and how many.
+  uint32_t first_block = 0;
+  uint32_t blocks = 0;
+  // Elements [begin, end) of the flat space, in the order of the message's payload.
+  uint64_t begin = 0;
+  uint64_t end = 0;
+
+  uint64_t elements() const { return end - begin; }
+};
+
+// Cuts the layout's blocks of each unit and group into runs of at most `max_bytes` (a larger block
+// is a run of its own), by unit; the runs of a unit are in order of the flat space. A pure
+// function.
+std::vector<std::vector<DenseRun>> DenseRunsByUnit(const DenseLayout& layout, int units,
+                                                   uint64_t max_bytes);
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_SERVERS_DENSE_RUNS_H_

@@ -1,0 +1,271 @@
+#ifndef MUSTER_WORKER_STRATEGY_SERVERS_PARAMETER_SERVER_STRATEGY_H_
+#define MUSTER_WORKER_STRATEGY_SERVERS_PARAMETER_SERVER_STRATEGY_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
+#include "common/base/buffer_pool.h"
+#include "common/base/clock.h"
+#include "common/base/payload.h"
+#include "common/checkpoint/storage.h"
+#include "common/partition/cut_order.h"
+#include "common/partition/dense_layout.h"
+#include "common/partition/schema.h"
+#include "common/tables/row_sum.h"
+#include "common/tensor/dtype.h"
+#include "common/transport/shared_memory/registered_memory.h"
+#include "worker/nn/rounded_copies.h"
+#include "worker/strategy/arena.h"
+#include "worker/strategy/background_cuts.h"
+#include "worker/strategy/global_norm.h"
+#include "worker/strategy/servers/dense_residual.h"
+#include "worker/strategy/servers/dense_runs.h"
+#include "worker/strategy/servers/pulled_parameters.h"
+#include "worker/strategy/servers/row_arrays.h"
+#include "worker/strategy/servers/row_groups.h"
+#include "worker/strategy/servers/served_loss_scale.h"
+#include "worker/strategy/servers/shard_router.h"
+#include "worker/strategy/strategy.h"
+
+namespace muster {
+
+namespace v1 {
+class TablesSchema;
+class TaskOrder;
+}  // namespace v1
+
+// What a worker asks for before it is due (Options::pull_window_bytes), and sends before it is
+// acknowledged (Options::push_window_bytes); plans of memory go by them.
+inline constexpr uint64_t kPullWindowBytes = uint64_t{16} << 20;
+inline constexpr uint64_t kPushWindowBytes = uint64_t{8} << 20;
+
+// Parameters live on servers: pulls them unit by unit, pushes gradients as units finish, closes the
+// clock.
+//
+//   BeginStep(c)      sends the first dense pulls, first unit first
+//   Acquire(u)        sends those of unit u + 1, and of later ones as far as the window goes; waits
+//                     for unit u's, which are received in the parameter arena
+//   GradientReady(u)  in the last micro-batch, sends unit u's pushes, as soon as few enough of
+//                     those before them are unacknowledged: runs of the gradient arena, which is
+//                     not written again before the transport let go of it (the next step takes
+//                     another one). Scaled gradients leave divided by the scale, once all are there
+//                     and it is known whether any overflowed (served_loss_scale.h)
+//   EndStep           sends a close to every partition, waits until all is acknowledged; where the
+//                     job clips by global norm, slot 0 then combines the partitions' norms and
+//                     hands out the scale
+//
+// Parameters that the model computes with in 16 bits alone (PulledTypes) are pulled so, and nothing
+// else of them is held; those that it reads in f32, too, are rounded here. Gradients are f32.
+//
+// With `wire` of less than f32, gradients and all parameters travel as halves. Dense pushes then
+// carry the rounding error of one step over to the next (dense_residual.h); pushed rows are rounded
+// stochastically (row_groups.h); what is pulled is rounded to the nearest by the server, whose
+// tables and sums stay f32.
+//
+// Messages carry 1 to 4 MiB. BSP, SSP and ASP are all the same here: servers answer a pull when its
+// clock is reached. A schema without dense tensors makes it the sparse half of a hybrid job.
+class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
+ public:
+  struct Options {
+    ShardRouterOptions router;
+    // Bound on the tensor bytes of a message (a larger block is sent alone).
+    uint64_t max_message_bytes = 4 << 20;
+    // Bound on what is asked for and not waited for yet, but for the unit that is due and the next:
+    // enough that servers and their connections always have something to do, and no more, since on
+    // its way it lies in memory.
+    uint64_t pull_window_bytes = kPullWindowBytes;
+    // Bound on what is pushed and not acknowledged yet, but for the pushes of one unit alone: a
+    // server that is behind has it all in the memory that it shares with the worker.
+    uint64_t push_window_bytes = kPushWindowBytes;
+    // Pulls all as f32, also what the schema says is computed with in 16 bits, and rounds nothing:
+    // for engines that round for themselves, and for who wants the values.
+    bool pull_f32 = false;
+    // Gradient arenas: one being written, the others still being sent.
+    int gradient_arenas = 3;
+    // Where gradients and what is pulled lie, so that servers of this machine reach them; null: in
+    // memory of the process's own. The same that `make_client`'s clients have.
+    std::shared_ptr<RegisteredMemory> registered_memory;
+    // Where checkpoints are, to take the slot's own state over from: residuals of half-precision
+    // pushes, and its loss scale; null: none is. Outlives the strategy.
+    const CheckpointStorage* checkpoints = nullptr;
+    // Slot 0's way from the squared norms that partitions report to the factor by which all
+    // gradients are scaled; null takes ClipByNorm over these tables. For those who hold more
+    // parameters than the servers do.
+    std::function<absl::StatusOr<NormClipping>(
+        absl::Span<const std::vector<double>> partition_norms)>
+        clipping;
+  };
+
+  // `schema` is the job's, as every slot makes it from the same specification and data.
+  // Options::router's slot and incarnation are taken from the order. InvalidArgument: the schema is
+  // not valid.
+  static absl::StatusOr<std::unique_ptr<ParameterServerStrategy>> Create(
+      const v1::TaskOrder& order, const v1::TablesSchema& schema, Options options,
+      ShardRouterDependencies dependencies);
+
+  absl::StatusOr<uint64_t> Start() override;
+  absl::Status BeginStep(uint64_t clock) override;
+  absl::Status Acquire(int unit, Direction direction) override;
+  void Release(int unit, Direction direction) override {}
+  ModelParameters parameters() const override { return copies_.parameters(); }
+  absl::Status Prefetch(const MicroBatch& micro_batch) override;
+  absl::Status LookUp(MicroBatch& micro_batch) override;
+  absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) override;
+  Accumulation GradientStore(int unit) const override {
+    return micro_batches_ == 1 ? Accumulation::kWrite : Accumulation::kAdd;
+  }
+  GradientSpans gradients() const override { return gradients_; }
+  float loss_scale() const override { return loss_scale_.scaling().scale(); }
+  absl::Status GradientReady(int unit) override;
+  absl::Status PushRows(MicroBatch& micro_batch) override;
+  absl::Status EndStep() override;
+  absl::StatusOr<CutFiles> Cut(uint64_t clock) override;
+  BackgroundCuts* background_cuts() override { return this; }
+  const LossScaler* loss_scaler() const override { return loss_scale_.scaling().scaler(); }
+  StrategyCounters counters() const override { return counters_; }
+
+  // The scale that slot 0 handed out at the end of the last step; 1 on other slots, and where the
+  // job does not clip by global norm.
+  double last_clipping_scale() const { return last_clipping_scale_; }
+
+ private:
+  using Handle = ShardRouter::Handle;
+
+  // A push or pull under way and what it covers.
+  struct DenseOperation {
+    const DenseRun* run;
+    Handle operation;
+  };
+  struct RowsPull {
+    RowGroup group;
+    Handle operation;
+  };
+
+  ParameterServerStrategy(Tables tables, DenseLayout layout, const v1::TaskOrder& order,
+                          const v1::TablesSchema& schema, const Options& options,
+                          ShardRouterDependencies dependencies);
+
+  absl::Status Take(uint64_t clock) override;
+  void Write(uint64_t clock, absl::optional<uint64_t> base) override;
+  bool Written() const override;
+  absl::StatusOr<CutFiles> AwaitFiles() override;
+
+  // Sends one order to all partitions; operations in order of partition.
+  std::vector<Handle> SendCut(uint64_t clock, const CutOrder& order);
+  // What all partitions answered.
+  absl::StatusOr<CutFiles> AwaitCut(const std::vector<Handle>& operations);
+  // Slot 0: combines the norms of `clock` and has the optimizers run.
+  absl::Status ExchangeNorms(uint64_t clock);
+  // Reads what the slot owed, and its loss scale, at the checkpoint that it goes on from, having
+  // closed `closed` clocks.
+  absl::Status RestoreSlotState(uint64_t closed);
+  // Takes the slot's part of the step back, whose gradients are not finite: what leaves is zeros of
+  // no examples.
+  void Withdraw();
+  // Sends the unit's pushes, as soon as they fit the window.
+  absl::Status PushUnit(int unit);
+  // What is pushed of a run.
+  Payload GradientOf(const DenseRun& run);
+  // Internal: some of this clock's dense values have not come.
+  absl::Status CheckAllPulled() const;
+  // Of a cut: what is asked for, and this slot's state: what it owes of the partition's blocks, and
+  // in the first partition its own loss scale.
+  Payload CutPayload(CutOrder order, uint32_t partition) const;
+  // Waits for an answer, and counts the time.
+  absl::Status Await(const Handle& operation);
+  // Waits for the unit's own parameters.
+  absl::Status AwaitPulls(int unit);
+  // Sends the pulls of units up to this one, and of later ones as far as the window goes.
+  void AskThrough(int unit);
+  // Waits until so many bytes more may be pushed.
+  absl::Status AwaitPushWindow(uint64_t bytes);
+  uint64_t PushedBytes(const DenseRun& run) const { return run.elements() * SizeOf(wire_); }
+  uint64_t PushedBytes(const std::vector<DenseRun>& runs) const;
+  // What a run's parameters travel as.
+  DType PulledType(const DenseRun& run) const;
+  uint64_t PulledBytes(const DenseRun& run) const {
+    return run.elements() * SizeOf(PulledType(run));
+  }
+  uint64_t PulledBytes(const std::vector<DenseRun>& runs) const;
+  // Where a pull of the run goes as it is: it travels as what it is kept in. Otherwise empty.
+  absl::Span<std::byte> LandingOf(const DenseRun& run);
+  int64_t RowsPerMessage(size_t table) const;
+  // Takes the gradients, and leaves unspecified ones.
+  void PushTable(size_t table, absl::Span<const uint64_t> keys, std::vector<float>& gradients);
+
+  const Tables tables_;
+  const DenseLayout layout_;
+  const Options options_;
+  const std::unique_ptr<const v1::TaskOrder> order_;
+  // Of gradients and parameters in messages.
+  const DType wire_;
+  const Clock& time_;
+  const std::function<void(absl::string_view)> log_;
+  // Whether this slot does the global-norm clipping of the job, and to what.
+  const bool clips_;
+  const double max_norm_;
+  const bool synchronous_;
+  const int units_;
+  const std::vector<std::vector<DenseRun>> runs_;
+  // By unit: the other units that hold what its tensors are tied to.
+  const std::vector<std::vector<int>> tied_units_;
+
+  PulledParameters pulled_;
+  RoundedCopies copies_;
+  ArenaPool gradient_pool_;
+  std::shared_ptr<Arena> gradient_arena_;
+  std::vector<absl::Span<float>> gradients_;
+
+  uint64_t clock_ = 0;
+  // Of the step's micro-batches so far.
+  uint64_t examples_ = 0;
+  // Of the step, those that BeforeBackward has seen; and the last one's position.
+  int micro_batches_ = 0;
+  bool withdrawn_ = false;
+  SeriesPosition position_ = SeriesPosition::kLast;
+  // Gradients of rows of micro-batches before the last, by sparse table.
+  std::vector<RowSum> rows_;
+  // By unit, those that were sent and not waited for; their bytes, and the first unit that nothing
+  // was sent of yet.
+  std::vector<std::vector<DenseOperation>> dense_pulls_;
+  uint64_t asked_bytes_ = 0;
+  int next_unit_ = 0;
+  // Pushes of this step that were not waited for, in order, and their bytes.
+  std::deque<DenseOperation> dense_pushes_;
+  uint64_t pushed_bytes_ = 0;
+  // By sparse table.
+  std::vector<std::vector<RowsPull>> rows_pulls_;
+  // By sparse table.
+  std::vector<RowCoding> row_coding_;
+  // Of pushes of rows under way: gradients, and what is made of them.
+  RowArrays row_arrays_;
+  const std::shared_ptr<BufferPool> row_memory_;
+  // Null where gradients travel as f32.
+  std::unique_ptr<DenseResidual> residual_;
+  ServedLossScale loss_scale_;
+  // The dense pushes of this task's first step, with a residual.
+  bool first_step_ = true;
+  std::vector<DenseOperation> first_pushes_;
+  // Messages sent this clock, by [partition][sparse table].
+  std::vector<std::vector<uint32_t>> chunks_;
+  // Slowest slot's clock, as the answers to this step's dense pulls and look-ups said.
+  uint64_t dense_slowest_ = 0;
+  uint64_t rows_slowest_ = 0;
+  double last_clipping_scale_ = 1;
+  // Of the cut that is being written.
+  std::vector<Handle> writes_;
+  StrategyCounters counters_;
+
+  // Last: its destruction ends all use of the arenas by operations under way.
+  ShardRouter router_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_SERVERS_PARAMETER_SERVER_STRATEGY_H_

@@ -1,0 +1,74 @@
+#include "worker/strategy/servers/pulled_parameters.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/round_up.h"
+#include "common/tensor/half.h"
+#include "common/tensor/wire_elements.h"
+
+namespace muster {
+namespace {
+
+constexpr size_t kAlignBytes = 64;
+
+}  // namespace
+
+PulledParameters::PulledParameters(const DenseLayout& layout, absl::Span<const TensorSpec> tensors,
+                                   absl::Span<const DType> types,
+                                   std::shared_ptr<RegisteredMemory> registered) {
+  for (const DenseLayout::Block& block : layout.blocks()) {
+    const DType type = types[block.pieces[0].tensor];
+    if (stretches_.empty() || stretches_.back().type != type) {
+      stretches_.push_back({.begin = block.begin, .type = type});
+    }
+    stretches_.back().end = block.end;
+  }
+  size_t bytes = 0;
+  for (TypeStretch& stretch : stretches_) {
+    stretch.offset = bytes;
+    const size_t used = (stretch.end - stretch.begin) * SizeOf(stretch.type);
+    bytes += RoundUp(used, kAlignBytes);
+  }
+  memory_.emplace(bytes, std::move(registered));
+  values_.resize(tensors.size());
+  rounded_.resize(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].elements() == 0) continue;
+    const void* const address = AddressOf(layout.tensor_offset(static_cast<int>(i)));
+    if (types[i] == DType::kF32) {
+      values_[i] = {static_cast<const float*>(address), static_cast<size_t>(tensors[i].elements())};
+    } else {
+      rounded_[i] = address;
+    }
+  }
+}
+
+const PulledParameters::TypeStretch& PulledParameters::StretchAt(uint64_t element) const {
+  return *std::upper_bound(
+      stretches_.begin(), stretches_.end(), element,
+      [](uint64_t wanted, const TypeStretch& stretch) { return wanted < stretch.end; });
+}
+
+std::byte* PulledParameters::AddressOf(uint64_t element) const {
+  const TypeStretch& stretch = StretchAt(element);
+  return memory_->data() + stretch.offset + (element - stretch.begin) * SizeOf(stretch.type);
+}
+
+absl::Span<std::byte> PulledParameters::PlaceOf(const DenseRun& run) {
+  return {AddressOf(run.begin), run.elements() * SizeOf(TypeOf(run))};
+}
+
+void PulledParameters::Take(const DenseRun& run, DType wire, const Payload& payload) {
+  const DType type = TypeOf(run);
+  std::byte* const place = PlaceOf(run).data();
+  if (type == wire) return payload.CopyTo(place);
+  if (type == DType::kF32) {
+    return ReadElements(wire, payload, {reinterpret_cast<float*>(place), run.elements()});
+  }
+  std::vector<float> values(run.elements());
+  ReadElements(wire, payload, absl::MakeSpan(values));
+  RoundToHalf(type, values, reinterpret_cast<uint16_t*>(place));
+}
+
+}  // namespace muster

@@ -1,0 +1,65 @@
+#ifndef MUSTER_WORKER_STRATEGY_SERVERS_PULLED_PARAMETERS_H_
+#define MUSTER_WORKER_STRATEGY_SERVERS_PULLED_PARAMETERS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/base/payload.h"
+#include "common/partition/dense_layout.h"
+#include "common/partition/tensor_spec.h"
+#include "common/tensor/dtype.h"
+#include "common/transport/shared_memory/registered_memory.h"
+#include "worker/nn/model_parameters.h"
+#include "worker/strategy/arena.h"
+#include "worker/strategy/servers/dense_runs.h"
+
+namespace muster {
+
+// The parameters that a worker pulls, each in the type that it needs: f32, or 16 bits for what it
+// computes with in 16 bits alone, of which it holds no f32. Addresses never change. Thread-safe as
+// far as runs do not overlap.
+class PulledParameters {
+ public:
+  // Zeros, in registered memory if there is some. `types`: by tensor (see PulledTypes).
+  PulledParameters(const DenseLayout& layout, absl::Span<const TensorSpec> tensors,
+                   absl::Span<const DType> types,
+                   std::shared_ptr<RegisteredMemory> registered = nullptr);
+
+  // What a run's values are kept in, and where: that many bytes.
+  DType TypeOf(const DenseRun& run) const { return StretchOf(run).type; }
+  absl::Span<std::byte> PlaceOf(const DenseRun& run);
+  // Writes what came of a run, as elements of `wire`, to its place, rounded where that is needed.
+  // REQUIRES: so many elements.
+  void Take(const DenseRun& run, DType wire, const Payload& payload);
+
+  // Returns each tensor in one of the two lists: what is kept in 16 bits is `rounded`.
+  ModelParameters parameters() const { return {values_, rounded_}; }
+
+ private:
+  // Neighbours in the flat space that are of one type.
+  struct TypeStretch {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    DType type = DType::kF32;
+    // Of the memory.
+    size_t offset = 0;
+  };
+
+  const TypeStretch& StretchAt(uint64_t element) const;
+  const TypeStretch& StretchOf(const DenseRun& run) const { return StretchAt(run.begin); }
+  std::byte* AddressOf(uint64_t element) const;
+
+  // In order; none of no elements.
+  std::vector<TypeStretch> stretches_;
+  std::optional<ArenaMemory> memory_;
+  std::vector<absl::Span<const float>> values_;
+  std::vector<const void*> rounded_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_SERVERS_PULLED_PARAMETERS_H_

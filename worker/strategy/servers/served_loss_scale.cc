@@ -1,0 +1,88 @@
+#include "worker/strategy/servers/served_loss_scale.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "proto/parameter_service.pb.h"
+
+namespace muster {
+namespace {
+
+void Store(const LossScale& value, v1::LossScale& to) {
+  to.set_scale(value.scale);
+  to.set_steps(value.steps);
+}
+
+// Returns the scale of a step that ended so and left `after`.
+float ScaleBefore(StepEnd end, const LossScale& after) {
+  if (end == StepEnd::kOverflowed) return after.scale * 2;
+  return after.steps == 0 ? after.scale / 2 : after.scale;
+}
+
+}  // namespace
+
+ServedLossScale::ServedLossScale(LossScaling scaling, Owner owner) : scaling_(std::move(scaling)) {
+  if (owner == Owner::kGroup && scaling_.searches()) {
+    word_ = std::make_unique<v1::ClosingLossScale>();
+  }
+}
+
+ServedLossScale::~ServedLossScale() = default;
+
+absl::optional<LossScale> ServedLossScale::of_slot() const {
+  if (shared() || !scaling_.searches()) return absl::nullopt;
+  return scaling_.state();
+}
+
+void ServedLossScale::TakeReply(uint64_t clock, const v1::ExchangeReply& reply) {
+  if (!shared() || !reply.has_loss_scale()) return;
+  const StepEnd end = reply.loss_scale().left_out() ? StepEnd::kOverflowed : StepEnd::kFinite;
+  const v1::LossScale& value = reply.loss_scale().value();
+  LossScale state{.scale = value.scale(), .steps = value.steps()};
+  const bool decided = reply.slowest_clock() > clock;
+  if (decided) {
+    decided_ = {.clock = clock, .end = end, .after = state};
+    state = {.scale = ScaleBefore(end, state), .steps = 0};
+  }
+  // The pass may have begun with what the clock's first answer told.
+  if (heard_ == clock) return;
+  heard_ = clock;
+  if (unheard_.has_value() && !decided) {
+    scaling_.Follow(*unheard_, end, state);
+  } else {
+    scaling_.GoOnWith(state);
+  }
+  unheard_.reset();
+}
+
+absl::StatusOr<StepEnd> ServedLossScale::TakeGradients(uint64_t clock,
+                                                       absl::Span<const TensorSpec> tensors,
+                                                       GradientSpans gradients) {
+  if (!shared()) return scaling_.EndStep(clock, tensors, gradients);
+  const TensorSpec* const overflowed = scaling_.Divide(tensors, gradients);
+  const StepEnd mine = overflowed == nullptr ? StepEnd::kFinite : StepEnd::kOverflowed;
+  if (decided_.has_value() && decided_->clock == clock) {
+    // All partitions must decide alike, also where the parameters that come again are newer ones.
+    word_->set_overflowed(decided_->end == StepEnd::kOverflowed);
+    Store(decided_->after, *word_->mutable_if_finite());
+    Store(decided_->after, *word_->mutable_if_overflowed());
+    return mine;
+  }
+  word_->set_overflowed(mine == StepEnd::kOverflowed);
+  Store(scaling_.StateAfter(StepEnd::kFinite), *word_->mutable_if_finite());
+  Store(scaling_.StateAfter(StepEnd::kOverflowed), *word_->mutable_if_overflowed());
+  if (mine == StepEnd::kFinite) {
+    unheard_ = clock;
+  } else {
+    MUSTER_RETURN_IF_ERROR(
+        scaling_.TakeEnd(clock, mine, absl::StrCat("the gradient of ", overflowed->name)));
+  }
+  return mine;
+}
+
+void ServedLossScale::AddTo(v1::CloseClock& close) const {
+  if (shared()) *close.mutable_loss_scale() = *word_;
+}
+
+}  // namespace muster

@@ -1,0 +1,133 @@
+#ifndef MUSTER_WORKER_STRATEGY_SERVERS_SHARD_CONNECTIONS_H_
+#define MUSTER_WORKER_STRATEGY_SERVERS_SHARD_CONNECTIONS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/base/payload.h"
+#include "common/rpc/parameter_service/parameter_client.h"
+
+namespace muster {
+
+namespace v1 {
+class ExchangeRequest;
+class OpenTablesRequest;
+class ShardMap;
+}  // namespace v1
+
+using ParameterClientFactory =
+    std::function<std::unique_ptr<ParameterClient>(const std::string& address)>;
+
+// Whether a status says that a server was not reached, rather than what it answered.
+bool IsConnectionTrouble(const absl::Status& status);
+
+// One task's connections to the servers that its job's shard map names, with the tables opened on
+// each. Each attempt to connect gets a number, so that answers over an old connection can be told
+// apart. Used by one thread.
+class ShardConnections {
+ public:
+  struct Options {
+    uint32_t slot = 0;
+    absl::Duration open_timeout = absl::Minutes(5);
+  };
+
+  // `tables` is the request to open with, its list of partitions empty.
+  ShardConnections(const v1::OpenTablesRequest& tables, const Options& options,
+                   ParameterClientFactory make_client);
+  // Ends all exchanges.
+  ~ShardConnections();
+
+  ShardConnections(const ShardConnections&) = delete;
+  ShardConnections& operator=(const ShardConnections&) = delete;
+
+  // Adopts a map if it is newer than the one in use; Connect makes it so. Internal: it lacks a
+  // partition's primary.
+  absl::Status TakeMap(const v1::ShardMap& map);
+
+  uint64_t map_version() const { return map_version_; }
+  uint32_t partitions() const { return addresses_.size(); }
+  const std::string& address(uint32_t partition) const { return addresses_[partition]; }
+  uint64_t term(uint32_t partition) const { return terms_[partition]; }
+
+  // One attempt at having an unbroken connection to every server, with the tables open on each;
+  // servers restore side by side. `acknowledged` clocks of this slot must be closed on each
+  // partition that is opened, or its server has lost state: Aborted. Adds the partitions opened in
+  // this call to `opened`. Other errors: those of OpenTables, where one that trying again does not
+  // cure goes before one that it may.
+  absl::Status Connect(uint64_t acknowledged, std::vector<uint32_t>& opened);
+
+  // Clocks that this slot had closed on every partition when it was opened.
+  uint64_t closed() const;
+
+  // Sends to the request's partition, as CallInto of ParameterClient, and returns the connection's
+  // number. REQUIRES: Connect succeeded since the last TakeMap.
+  uint64_t Call(const v1::ExchangeRequest& request, const Payload& payload,
+                absl::Span<std::byte> landing,
+                std::function<void(uint64_t connection, absl::StatusOr<ExchangeResult>)> done);
+
+  // Tells all connections whether somebody waits for answers (ParameterClient).
+  void SetWaiting(bool waiting);
+
+  // The partition's server was not reached over this connection. True: this is the first to say so
+  // of the connection in use.
+  bool MarkBroken(uint32_t partition, uint64_t connection);
+  bool any_broken() const;
+  // Whether what goes to the partition now goes over another connection than this.
+  bool WasReplaced(uint32_t partition, uint64_t connection) const;
+
+ private:
+  // By partition.
+  using Terms = std::map<uint32_t, uint64_t>;
+
+  struct Connection {
+    uint64_t number = 0;
+    std::unique_ptr<ParameterClient> client;
+    // What was opened through it.
+    Terms opened;
+    bool broken = false;
+  };
+  // Opening the tables on one server.
+  struct Opening {
+    std::string address;
+    // Of the server that the map names there.
+    uint64_t process_nonce = 0;
+    Terms partitions;
+    // Result: clocks this slot has closed, by partition.
+    std::map<uint32_t, uint64_t> closed;
+    absl::Status status;
+  };
+
+  // Drops connections that are broken or not wanted, adds those that are missing, and returns what
+  // is to be opened.
+  std::vector<Opening> Prepare();
+  // Changes nothing but its argument, as it runs beside others.
+  absl::Status Open(ParameterClient& client, uint64_t acknowledged, Opening& opening) const;
+
+  const std::unique_ptr<v1::OpenTablesRequest> tables_;
+  const Options options_;
+  const ParameterClientFactory make_client_;
+
+  uint64_t map_version_ = 0;
+  // By partition: where its primary is, and its term.
+  std::vector<std::string> addresses_;
+  std::vector<uint64_t> terms_;
+  // By address: the process that the map names there.
+  std::map<std::string, uint64_t> process_nonces_;
+  // By address, as errors name it: with the server's id, where the map has it.
+  std::map<std::string, std::string> names_;
+  std::vector<uint64_t> closed_;
+  std::map<std::string, Connection> connections_;
+  uint64_t next_number_ = 1;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_SERVERS_SHARD_CONNECTIONS_H_
