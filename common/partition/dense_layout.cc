@@ -1,6 +1,7 @@
 #include "common/partition/dense_layout.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <functional>
 #include <numeric>
@@ -22,6 +23,14 @@ namespace {
 constexpr uint64_t kMaxElements = uint64_t{1} << 40;
 // Blocks start at multiples of this within their group if the limit allows: a cache line of f32.
 constexpr uint64_t kAlignElements = 16;
+// A part has this many cells at least, if it has so many elements; and a cell this many elements at
+// most.
+constexpr uint64_t kFewCells = 64;
+constexpr uint64_t kMaxCellElements = 1024;
+
+uint64_t CellElements(uint64_t part_elements) {
+  return std::clamp<uint64_t>(std::bit_floor(part_elements / kFewCells), 1, kMaxCellElements);
+}
 
 absl::StatusOr<uint64_t> CheckedElements(const TensorSpec& tensor) {
   bool empty = false;
@@ -139,8 +148,12 @@ void DenseLayout::Place(absl::Span<const TensorSpec> tensors, uint64_t max_block
     order.push_back(static_cast<int>(i));
     owners.emplace(tensors[i].name, static_cast<int>(i));
   }
+  const auto part = [&](int tensor) {
+    const DType compute = tensors[tensor].compute;
+    return std::tuple(tensors[tensor].unit, compute == DType::kF32, compute);
+  };
   const auto group = [&](int tensor) {
-    return std::pair(tensors[tensor].unit, !tensors[tensor].weight_decay);
+    return std::pair(part(tensor), !tensors[tensor].weight_decay);
   };
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return group(a) < group(b); });
 
@@ -155,6 +168,12 @@ void DenseLayout::Place(absl::Span<const TensorSpec> tensors, uint64_t max_block
 
     const uint64_t group_elements = elements_ - group_begin;
     if (group_elements > 0) {
+      const TensorSpec& one = tensors[order[first]];
+      if (parts_.empty() || parts_.back().unit != one.unit ||
+          parts_.back().compute != one.compute) {
+        parts_.push_back({group_begin, group_begin, one.unit, one.compute});
+      }
+      parts_.back().end = elements_;
       const uint64_t even =
           CeilDivide(group_elements, CeilDivide(group_elements, max_block_elements));
       const uint64_t aligned = RoundUp(even, kAlignElements);
@@ -164,8 +183,9 @@ void DenseLayout::Place(absl::Span<const TensorSpec> tensors, uint64_t max_block
         Block block;
         block.begin = begin;
         block.end = std::min(begin + step, elements_);
-        block.unit = tensors[order[first]].unit;
-        block.weight_decay = tensors[order[first]].weight_decay;
+        block.part = static_cast<uint32_t>(parts_.size() - 1);
+        block.unit = one.unit;
+        block.weight_decay = one.weight_decay;
         while (true) {
           const int tensor = order[next];
           const uint64_t offset = tensor_offsets_[tensor];
@@ -182,11 +202,17 @@ void DenseLayout::Place(absl::Span<const TensorSpec> tensors, uint64_t max_block
     first = last;
   }
 
+  for (Part& part : parts_) part.cell = CellElements(part.elements());
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (!tensors[i].tied_to.empty()) {
       tensor_offsets_[i] = tensor_offsets_[owners.at(tensors[i].tied_to)];
     }
   }
+}
+
+Cells DenseLayout::cells(const Block& block) const {
+  const Part& part = parts_[block.part];
+  return {part.cell - (block.begin - part.begin) % part.cell, part.cell};
 }
 
 void DenseLayout::Deal(uint32_t partitions) {

@@ -6,19 +6,26 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/partition/cells.h"
 #include "common/partition/tensor_spec.h"
+#include "common/tensor/dtype.h"
 
 namespace muster {
 
 // The servers' layout of a model's dense tensors: one flat f32 space, divided into blocks that are
 // dealt to partitions.
 //
-// Tensors are laid one after another, ordered by unit, within a unit by optimizer group (those that
-// decay first), within a group by position in the list. A tied tensor adds nothing: it lies where
-// its owner does. Each (unit, group) stretch is divided into as few blocks of at most `block_bytes`
-// as possible, of equal size except for the last, so no block crosses a unit or a group. Blocks are
-// dealt to partitions largest first, each to the partition with the fewest bytes (the lowest index
-// among equals), so two partitions differ by no more than the largest block.
+// Tensors are laid one after another, ordered by unit, within a unit by compute type (16 bits
+// first), then by optimizer group (those that decay first), then by position in the list. A tied
+// tensor adds nothing: it lies where its owner does. What one unit has of one type is a part. Each
+// group's stretch of a part is divided into as few blocks of at most `block_bytes` as possible, of
+// equal size except for the last, so no block crosses a part or a group. Blocks are dealt to
+// partitions largest first, each to the partition with the fewest bytes (the lowest index among
+// equals), so two partitions differ by no more than the largest block.
+//
+// Each part has a grid of cells, over which norms are sums in f64: a cell ends at each multiple of
+// the part's `cell` elements from its begin, and at each end of a block. The norm of a block is the
+// sum over its cells in order, so whoever has whole cells can give their part of a norm.
 //
 // For example, with blocks of at most 16 bytes and 2 partitions: unit 0 has w (6 elements, decays)
 // and b (2, does not), unit 1 has v (3, decays). The flat space is w b v; its blocks are [0,3)
@@ -45,10 +52,26 @@ class DenseLayout {
     uint64_t end = 0;
   };
 
+  // What one unit has of one compute type.
+  struct Part {
+    // Elements [begin, end) of the flat space; never empty.
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    uint32_t unit = 0;
+    DType compute = DType::kF32;
+    // Elements of a cell: a power of two that depends on the part's number of elements alone, so
+    // that small parts, too, have some tens of cells.
+    uint64_t cell = 1;
+
+    uint64_t elements() const { return end - begin; }
+  };
+
   struct Block {
     // Elements [begin, end) of the flat space; never empty.
     uint64_t begin = 0;
     uint64_t end = 0;
+    // Index into parts().
+    uint32_t part = 0;
     uint32_t unit = 0;
     bool weight_decay = true;
     uint32_t partition = 0;
@@ -67,6 +90,10 @@ class DenseLayout {
   static absl::StatusOr<DenseLayout> Create(absl::Span<const TensorSpec> tensors, Options options);
 
   uint64_t elements() const { return elements_; }
+  // Parts in order of `begin`.
+  absl::Span<const Part> parts() const { return parts_; }
+  // Returns how the elements of a block, or of a stretch of one, are divided into cells.
+  Cells cells(const Block& block) const;
   // Blocks in order of `begin`; a block's id is its position here.
   absl::Span<const Block> blocks() const { return blocks_; }
   // Ids of a partition's blocks, in order. REQUIRES: partition < partitions().
@@ -86,6 +113,7 @@ class DenseLayout {
   void Deal(uint32_t partitions);
 
   uint64_t elements_ = 0;
+  std::vector<Part> parts_;
   std::vector<Block> blocks_;
   std::vector<std::vector<uint32_t>> partition_blocks_;
   std::vector<uint64_t> tensor_offsets_;

@@ -1,5 +1,6 @@
 #include "common/tables/squared_norm.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "common/kernels/elementwise.h"
@@ -38,6 +39,21 @@ double SquaredNorm(absl::Span<const float* const> rows, uint32_t dim) {
 
 double SquaredNorm(absl::Span<const float> values) {
   return SquaredSum(static_cast<int64_t>(values.size()), values.data());
+}
+
+void SquaredNorms(absl::Span<const float> values, const Cells& cells,
+                  absl::FunctionRef<void(double squared_norm)> visitor) {
+  for (size_t cell = cells.first; !values.empty(); cell = cells.step) {
+    cell = std::min(cell, values.size());
+    visitor(SquaredNorm(values.first(cell)));
+    values.remove_prefix(cell);
+  }
+}
+
+double SquaredNorm(absl::Span<const float> values, const Cells& cells) {
+  double sum = 0;
+  SquaredNorms(values, cells, [&sum](double squared_norm) { sum += squared_norm; });
+  return sum;
 }
 
 }  // namespace muster

@@ -3,14 +3,24 @@
 
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
+#include "common/partition/cells.h"
 
 namespace muster {
 
 // Returns the sum of squares in f64, in the order of SquaredSum (common/kernels/elementwise.h).
 double SquaredNorm(absl::Span<const float> values);
 
-// Returns the same for rows of `dim` floats each, to the bit as for their concatenation.
+// Calls `visitor` with the sum of squares of each cell of a stretch of elements, in order.
+void SquaredNorms(absl::Span<const float> values, const Cells& cells,
+                  absl::FunctionRef<void(double squared_norm)> visitor);
+
+// Returns the sum over the cells of a stretch, in order.
+double SquaredNorm(absl::Span<const float> values, const Cells& cells);
+
+// Returns the sum of squares in f64, to the bit as SquaredNorm of the concatenation, for rows
+// of `dim` floats each.
 double SquaredNorm(absl::Span<const float* const> rows, uint32_t dim);
 
 }  // namespace muster

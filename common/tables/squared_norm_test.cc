@@ -29,6 +29,26 @@ TEST(SquaredNormTest, OfRowsHasTheBitsOfTheirConcatenation) {
   }
 }
 
+TEST(SquaredNormTest, OfCellsIsTheSumOfTheirSums) {
+  const std::vector<float> values = {1, 2, 3, 4, 5, 6};
+  std::vector<double> norms;
+  SquaredNorms(values, {.first = 1, .step = 2}, [&](double norm) { norms.push_back(norm); });
+  EXPECT_EQ(norms, (std::vector<double>{1, 4 + 9, 16 + 25, 36}));
+  EXPECT_EQ(SquaredNorm(values, {.first = 1, .step = 2}), 91);
+  EXPECT_EQ(SquaredNorm(values, {.first = 8, .step = 8}), 91);
+  EXPECT_EQ(SquaredNorm({}, {.first = 8, .step = 8}), 0);
+}
+
+TEST(SquaredNormTest, OfAStretchOfWholeCellsAddsTheSameBits) {
+  std::vector<float> values(1000);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = 1.0f / static_cast<float>(i + 3);
+  double sum = 0;
+  const auto add = [&sum](double norm) { sum += norm; };
+  SquaredNorms(absl::MakeSpan(values).first(40), {.first = 8, .step = 32}, add);
+  SquaredNorms(absl::MakeSpan(values).subspan(40), {.first = 32, .step = 32}, add);
+  EXPECT_EQ(sum, SquaredNorm(values, {.first = 8, .step = 32}));
+}
+
 TEST(SquaredNormTest, AddsInDoublePrecision) {
   // In f32 the ones would vanish beside the first square.
   std::vector<float> values(1000, 1);

@@ -130,7 +130,8 @@ std::vector<std::vector<double>> Replica::SquaredNorms(const GradientSums& sums)
     for (int64_t id = first; id < last; ++id) {
       const DenseLayout::Block& block = layout_.blocks()[id];
       norms[block.partition][block.index_in_partition] =
-          SquaredNorm(sums.dense.subspan(block.begin, block.elements())) * mean * mean;
+          SquaredNorm(sums.dense.subspan(block.begin, block.elements()), layout_.cells(block)) *
+          mean * mean;
     }
   });
   for (const RowSum& rows : sums.rows) {

@@ -174,7 +174,7 @@ void DenseTable::FinishSums() {
 }
 
 double DenseTable::SquaredNormOfSum(uint32_t block) {
-  return SquaredNorm(Values(block, sums_[block]));
+  return SquaredNorm(Values(block, sums_[block]), tables_->layout().cells(*blocks_[block].layout));
 }
 
 void DenseTable::BeginClock() {

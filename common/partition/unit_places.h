@@ -1,0 +1,52 @@
+#ifndef MUSTER_COMMON_PARTITION_UNIT_PLACES_H_
+#define MUSTER_COMMON_PARTITION_UNIT_PLACES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/partition/shard_layout.h"
+#include "common/partition/tensor_spec.h"
+
+namespace muster {
+
+// Where gathered parts lie in one piece of memory: each has room for the slices of all ranks.
+// Either every part has a place of its own, or only units in flight have one: then units lie in two
+// places by turns, each as large as its largest unit, so that the next unit can be fetched while
+// one is in use, in both directions. A unit that has a tensor which another unit is tied to keeps a
+// place of its own, as both use it at once. Places never move.
+//
+// A pure function of its arguments. Immutable, so thread-safe.
+class UnitPlaces {
+ public:
+  enum class Holding { kWhole, kInFlight };
+  enum class Content {
+    // In the type that workers compute with.
+    kWeights,
+    // In f32.
+    kGradients,
+  };
+
+  UnitPlaces(const ShardLayout& shards, absl::Span<const TensorSpec> tensors, Holding holding,
+             Content content);
+
+  uint64_t bytes() const { return bytes_; }
+  // Returns the first byte of a part's place, a multiple of 64.
+  uint64_t part_offset(int part) const { return part_offsets_[part]; }
+  // Returns the number of the place that the unit shares with others: 0 or 1; -1 if it has its own,
+  // or no parts.
+  int shared_place(int unit) const;
+  // Returns the units that have the tensors which the unit's are tied to, in ascending order.
+  absl::Span<const int> tied_units(int unit) const;
+
+ private:
+  std::vector<uint64_t> part_offsets_;
+  // By unit.
+  std::vector<int> shared_places_;
+  std::vector<std::vector<int>> tied_units_;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_PARTITION_UNIT_PLACES_H_
