@@ -287,8 +287,8 @@ absl::Status ValidateParallelism(const v1::JobSpec& spec) {
                      "this version has data parallelism only: leave it out");
     }
   }
-  if (parallelism.zero_stage() > 0) {
-    return Invalid("parallelism.zero_stage", parallelism.zero_stage(),
+  if (parallelism.zero().stage() > 0) {
+    return Invalid("parallelism.zero.stage", parallelism.zero().stage(),
                    "this version does not divide optimizer state among workers: leave it out");
   }
   return absl::OkStatus();
