@@ -14,8 +14,10 @@
 #include "common/job/model_validator.h"
 #include "common/job/name_validator.h"
 #include "common/job/sparse_tables_validator.h"
+#include "common/job/zero_validator.h"
 #include "common/mesh/data_ranks.h"
 #include "common/mesh/mesh.h"
+#include "common/mesh/zero.h"
 #include "common/optim/optimizer.h"
 #include "common/optim/schedule.h"
 #include "common/partition/schema.h"
@@ -287,10 +289,6 @@ absl::Status ValidateParallelism(const v1::JobSpec& spec) {
                      "this version has data parallelism only: leave it out");
     }
   }
-  if (parallelism.zero().stage() > 0) {
-    return Invalid("parallelism.zero.stage", parallelism.zero().stage(),
-                   "this version does not divide optimizer state among workers: leave it out");
-  }
   return absl::OkStatus();
 }
 
@@ -408,6 +406,7 @@ absl::Status ValidateJob(const v1::JobSpec& given) {
   MUSTER_RETURN_IF_ERROR(ValidateSparseTables(spec));
   MUSTER_RETURN_IF_ERROR(ValidateCheckpoints(spec));
   MUSTER_RETURN_IF_ERROR(ValidateParallelism(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateZero(spec));
   MUSTER_RETURN_IF_ERROR(ValidateSize(spec));
   return ValidateStop(spec);
 }
@@ -435,6 +434,9 @@ void FillDefaults(v1::JobSpec& spec) {
   if (spec.threads_per_worker() == 0 && update.deterministic()) spec.set_threads_per_worker(1);
   if (spec.micro_batches() == 0) spec.set_micro_batches(1);
   spec.mutable_parallelism()->set_data(DataRanks(spec));
+  if (ZeroStage(spec) > 0) {
+    spec.mutable_parallelism()->mutable_zero()->set_shard(ShardGroupSize(spec));
+  }
   if (spec.checkpoint().keep() == 0) spec.mutable_checkpoint()->set_keep(kDefaultCheckpointsKept);
 }
 

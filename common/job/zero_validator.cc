@@ -1,0 +1,127 @@
+#include "common/job/zero_validator.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status_macros.h"
+#include "common/job/job_road.h"
+#include "common/mesh/data_ranks.h"
+#include "common/mesh/zero.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+constexpr uint32_t kMostStages = 3;
+
+absl::Status Invalid(absl::string_view field, absl::AlphaNum value, absl::string_view remedy) {
+  return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; ", remedy));
+}
+
+std::string StageIs(const v1::ZeroSpec& zero) {
+  return absl::StrCat("but parallelism.zero.stage is ", zero.stage());
+}
+
+// Checks fields that say how a stage divides, where there is none.
+absl::Status ValidateNoStage(const v1::ZeroSpec& zero) {
+  constexpr absl::string_view kNothing =
+      "but parallelism.zero.stage is 0, which divides nothing; set the stage, or leave this out";
+  if (zero.shard() > 0) return Invalid("parallelism.zero.shard", zero.shard(), kNothing);
+  if (zero.redundancy() > 0) {
+    return Invalid("parallelism.zero.redundancy", zero.redundancy(), kNothing);
+  }
+  if (zero.offload() != v1::ZeroSpec::OFFLOAD_UNSPECIFIED) {
+    return Invalid("parallelism.zero.offload", v1::ZeroSpec::Offload_Name(zero.offload()),
+                   kNothing);
+  }
+  return absl::OkStatus();
+}
+
+// Returns the sizes above 1 that shard groups of so many ranks may have, or 1 for a single rank.
+std::string PossibleSizes(uint32_t data_ranks) {
+  std::vector<std::string> sizes;
+  for (uint32_t size = data_ranks == 1 ? 1 : 2; size <= data_ranks; ++size) {
+    if (data_ranks % size == 0) sizes.push_back(absl::StrCat(size));
+  }
+  return absl::StrJoin(sizes, ", ");
+}
+
+absl::Status ValidateShard(const v1::JobSpec& spec) {
+  const uint32_t shard = spec.parallelism().zero().shard();
+  const uint32_t data_ranks = DataRanks(spec);
+  if (shard == 0 || data_ranks % shard == 0) return absl::OkStatus();
+  return Invalid(
+      "parallelism.zero.shard", shard,
+      absl::StrCat("it must divide the data ranks, which are ", data_ranks, ": take one of ",
+                   PossibleSizes(data_ranks), ", or 0, which stands for all of them"));
+}
+
+absl::Status ValidateRoad(const v1::JobSpec& spec) {
+  if (TrainsByAllReduce(spec)) return absl::OkStatus();
+  const uint32_t stage = spec.parallelism().zero().stage();
+  return Invalid("parallelism.zero.stage", stage,
+                 stage == 3
+                     ? "but update.dense is PARAMETER_SERVER, where each worker keeps all weights "
+                       "in this version; leave it out, or take update.dense ALL_REDUCE"
+                     : "but update.dense is PARAMETER_SERVER, where servers hold optimizer state "
+                       "and sums of gradients, and workers have nothing of them to divide; leave "
+                       "it out, or take update.dense ALL_REDUCE");
+}
+
+// Checks what the job is to do when it loses a rank.
+absl::Status ValidateLosses(const v1::JobSpec& spec) {
+  const v1::ZeroSpec& zero = spec.parallelism().zero();
+  if (ShardGroupSize(spec) > 1 && spec.min_workers() > 0 && spec.min_workers() < spec.workers()) {
+    return Invalid("min_workers", spec.min_workers(),
+                   absl::StrCat(StageIs(zero),
+                                ", where no rank has a lost one's slice: after a loss such a job "
+                                "goes back to its last checkpoint with all its workers; leave "
+                                "min_workers out, or take stage 0"));
+  }
+  if (zero.redundancy() > 1) {
+    return Invalid("parallelism.zero.redundancy", zero.redundancy(), "it must be 0 or 1");
+  }
+  if (zero.redundancy() == 1) {
+    return Invalid("parallelism.zero.redundancy", 1,
+                   "this version keeps no further copies of slices: leave it out, and set "
+                   "checkpoint.every_steps, since a job that loses a worker goes back to its last "
+                   "checkpoint");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ValidateZero(const v1::JobSpec& spec) {
+  const v1::ZeroSpec& zero = spec.parallelism().zero();
+  if (zero.stage() > kMostStages) {
+    return Invalid("parallelism.zero.stage", zero.stage(),
+                   absl::StrCat("it must be at most ", kMostStages,
+                                " (1 divides optimizer state, 2 sums of gradients, too, 3 weights, "
+                                "too)"));
+  }
+  if (!v1::ZeroSpec::Offload_IsValid(zero.offload())) {
+    return Invalid("parallelism.zero.offload", static_cast<int>(zero.offload()),
+                   "it must be OPTIMIZER_STATE, or be left out");
+  }
+  if (zero.stage() == 0) return ValidateNoStage(zero);
+  MUSTER_RETURN_IF_ERROR(ValidateRoad(spec));
+  if (spec.compute().device() == v1::ComputeSpec::CUDA) {
+    return Invalid("parallelism.zero.stage", zero.stage(),
+                   "but compute.device is CUDA, and devices hold everything in this version; take "
+                   "stage 0, or compute.device CPU");
+  }
+  MUSTER_RETURN_IF_ERROR(ValidateShard(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateLosses(spec));
+  if (zero.offload() != v1::ZeroSpec::OFFLOAD_UNSPECIFIED) {
+    return Invalid("parallelism.zero.offload", v1::ZeroSpec::Offload_Name(zero.offload()),
+                   "this version keeps optimizer state in memory: leave it out, and take more "
+                   "workers or larger shard groups where memory is short");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace muster

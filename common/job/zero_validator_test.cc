@@ -1,0 +1,161 @@
+#include "common/job/zero_validator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "common/job/job_validator.h"
+#include "common/job/test_jobs.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Matcher;
+
+v1::JobSpec ZeroJob(uint32_t stage) {
+  v1::JobSpec spec = AllReduceJob();
+  spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
+  return spec;
+}
+
+v1::ZeroSpec& Zero(v1::JobSpec& spec) { return *spec.mutable_parallelism()->mutable_zero(); }
+
+struct BadZero {
+  const char* name;
+  uint32_t stage;
+  std::function<void(v1::JobSpec&)> spoil;
+  Matcher<std::string> message;
+};
+
+class BadZeroTest : public ::testing::TestWithParam<BadZero> {};
+
+TEST_P(BadZeroTest, IsRefusedByName) {
+  v1::JobSpec spec = ZeroJob(GetParam().stage);
+  GetParam().spoil(spec);
+  // The job's validator asks this one.
+  for (const absl::Status& status : {ValidateZero(spec), ValidateJob(spec)}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), GetParam().message);
+  }
+}
+
+void OnServers(v1::JobSpec& spec) {
+  spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+}
+
+void Offloads(v1::JobSpec& spec) { Zero(spec).set_offload(v1::ZeroSpec::OPTIMIZER_STATE); }
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadZeroTest,
+    ::testing::Values(
+        BadZero{"NoSuchStage", 4, [](v1::JobSpec&) {},
+                HasSubstr("parallelism.zero.stage is 4; it must be at most 3")},
+        BadZero{"ShardWithoutAStage", 0, [](v1::JobSpec& s) { Zero(s).set_shard(2); },
+                HasSubstr("parallelism.zero.shard is 2; but parallelism.zero.stage is 0")},
+        BadZero{"RedundancyWithoutAStage", 0, [](v1::JobSpec& s) { Zero(s).set_redundancy(1); },
+                HasSubstr("parallelism.zero.redundancy is 1; but parallelism.zero.stage is 0")},
+        BadZero{"OffloadWithoutAStage", 0, Offloads,
+                HasSubstr("parallelism.zero.offload is OPTIMIZER_STATE; but "
+                          "parallelism.zero.stage is 0")},
+        BadZero{"StageOneOnServers", 1, OnServers,
+                AllOf(HasSubstr("parallelism.zero.stage is 1; but update.dense is "
+                                "PARAMETER_SERVER, where servers hold optimizer state"),
+                      HasSubstr("take update.dense ALL_REDUCE"))},
+        BadZero{"StageTwoOnServers", 2, OnServers, HasSubstr("where servers hold")},
+        BadZero{"StageThreeOnServers", 3, OnServers,
+                AllOf(HasSubstr("parallelism.zero.stage is 3; but update.dense is"),
+                      HasSubstr("in this version"))},
+        BadZero{"ShardDoesNotDivide", 2,
+                [](v1::JobSpec& s) {
+                  s.set_workers(8);
+                  Zero(s).set_shard(3);
+                },
+                HasSubstr("parallelism.zero.shard is 3; it must divide the data ranks, which are "
+                          "8: take one of 2, 4, 8, or 0")},
+        BadZero{"ShardAboveTheDataRanks", 2, [](v1::JobSpec& s) { Zero(s).set_shard(4); },
+                HasSubstr("which are 2: take one of 2, or 0")},
+        BadZero{"ShardOfASingleRank", 2,
+                [](v1::JobSpec& s) {
+                  s.set_workers(1);
+                  Zero(s).set_shard(2);
+                },
+                HasSubstr("which are 1: take one of 1, or 0")},
+        BadZero{"MinWorkers", 1, [](v1::JobSpec& s) { s.set_min_workers(1); },
+                AllOf(HasSubstr("min_workers is 1; but parallelism.zero.stage is 1"),
+                      HasSubstr("leave min_workers out, or take stage 0"))},
+        BadZero{"Redundancy", 3, [](v1::JobSpec& s) { Zero(s).set_redundancy(1); },
+                AllOf(HasSubstr("parallelism.zero.redundancy is 1; this version"),
+                      HasSubstr("checkpoint.every_steps"))},
+        BadZero{"MuchRedundancy", 3, [](v1::JobSpec& s) { Zero(s).set_redundancy(2); },
+                HasSubstr("parallelism.zero.redundancy is 2; it must be 0 or 1")},
+        BadZero{"Offload", 3, Offloads,
+                HasSubstr("parallelism.zero.offload is OPTIMIZER_STATE; this version keeps")},
+        BadZero{"NoSuchOffload", 3,
+                [](v1::JobSpec& s) { Zero(s).set_offload(static_cast<v1::ZeroSpec::Offload>(7)); },
+                HasSubstr("parallelism.zero.offload is 7; it must be OPTIMIZER_STATE")},
+        BadZero{"Device", 1,
+                [](v1::JobSpec& s) {
+                  s.mutable_data()->mutable_sequences()->set_path("p");
+                  v1::TransformerSpec& transformer = *s.mutable_model()->mutable_transformer();
+                  transformer.set_layers(1);
+                  transformer.set_width(4);
+                  transformer.set_heads(1);
+                  transformer.set_context(4);
+                  s.mutable_optimizer()->set_name("adamw");
+                  s.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
+                },
+                HasSubstr("parallelism.zero.stage is 1; but compute.device is CUDA")}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(ZeroValidatorTest, TakesEveryStageByAllReduce) {
+  for (uint32_t stage = 0; stage <= 3; ++stage) {
+    v1::JobSpec spec = ZeroJob(stage);
+    EXPECT_EQ(ValidateJob(spec), absl::OkStatus()) << stage;
+    spec.set_min_workers(2);
+    EXPECT_EQ(ValidateJob(spec), absl::OkStatus()) << "no fewer than all workers";
+  }
+  v1::JobSpec groups = ZeroJob(3);
+  groups.set_workers(8);
+  for (uint32_t shard : {0, 1, 2, 4, 8}) {
+    Zero(groups).set_shard(shard);
+    EXPECT_EQ(ValidateJob(groups), absl::OkStatus()) << shard;
+  }
+  v1::JobSpec hybrid = HybridJob();
+  Zero(hybrid).set_stage(2);
+  EXPECT_EQ(ValidateJob(hybrid), absl::OkStatus()) << "its dense part is divided";
+}
+
+TEST(ZeroValidatorTest, JobsThatDivideNothingMayLoseWorkers) {
+  v1::JobSpec spec = ZeroJob(3);
+  spec.set_min_workers(1);
+  Zero(spec).set_shard(1);
+  EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+  // The file of a job that trained evaluates its weights with one more line.
+  Zero(spec).set_shard(2);
+  spec.mutable_stop()->clear_steps();
+  spec.mutable_stop()->set_evaluate_only(true);
+  EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+}
+
+TEST(ZeroValidatorTest, TheShardGroupIsWrittenOut) {
+  v1::JobSpec spec = ZeroJob(1);
+  FillDefaults(spec);
+  EXPECT_EQ(spec.parallelism().zero().shard(), 2);
+  EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+  v1::JobSpec given = ZeroJob(1);
+  given.set_workers(4);
+  Zero(given).set_shard(2);
+  FillDefaults(given);
+  EXPECT_EQ(given.parallelism().zero().shard(), 2);
+  v1::JobSpec whole = AllReduceJob();
+  FillDefaults(whole);
+  EXPECT_FALSE(whole.parallelism().has_zero());
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,22 @@
+#include "common/mesh/zero.h"
+
+#include "common/mesh/data_ranks.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+
+uint32_t ShardGroupSize(const v1::JobSpec& spec) {
+  const v1::ZeroSpec& zero = spec.parallelism().zero();
+  if (zero.stage() == 0 || spec.stop().evaluate_only()) return 1;
+  return zero.shard() == 0 ? DataRanks(spec) : zero.shard();
+}
+
+uint32_t ZeroStage(const v1::JobSpec& spec) {
+  return ShardGroupSize(spec) == 1 ? 0 : spec.parallelism().zero().stage();
+}
+
+uint32_t RankFiles(const v1::JobSpec& spec) {
+  return ShardGroupSize(spec) == 1 ? 0 : spec.workers();
+}
+
+}  // namespace muster

@@ -1,0 +1,43 @@
+#include "common/mesh/zero.h"
+
+#include "gtest/gtest.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+v1::JobSpec Job(uint32_t workers, uint32_t stage, uint32_t shard) {
+  v1::JobSpec spec;
+  spec.set_workers(workers);
+  spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
+  spec.mutable_parallelism()->mutable_zero()->set_shard(shard);
+  return spec;
+}
+
+TEST(ZeroTest, AllDataRanksAreOneShardGroupUnlessTheJobSaysAnother) {
+  EXPECT_EQ(ShardGroupSize(Job(8, 3, 0)), 8u);
+  EXPECT_EQ(ShardGroupSize(Job(8, 1, 4)), 4u);
+  EXPECT_EQ(ZeroStage(Job(8, 1, 4)), 1u);
+  v1::JobSpec tensor_parallel = Job(8, 2, 0);
+  tensor_parallel.mutable_parallelism()->set_tensor(2);
+  EXPECT_EQ(ShardGroupSize(tensor_parallel), 4u);
+  EXPECT_EQ(RankFiles(tensor_parallel), 8u) << "every rank writes one";
+}
+
+TEST(ZeroTest, OneRankDividesNothing) {
+  for (const v1::JobSpec& spec : {Job(8, 0, 0), Job(1, 3, 0), Job(0, 3, 0), Job(8, 2, 1)}) {
+    EXPECT_EQ(ShardGroupSize(spec), 1u);
+    EXPECT_EQ(ZeroStage(spec), 0u);
+    EXPECT_EQ(RankFiles(spec), 0u);
+  }
+}
+
+TEST(ZeroTest, JobsThatOnlyEvaluateDivideNothing) {
+  v1::JobSpec spec = Job(8, 3, 4);
+  spec.mutable_stop()->set_evaluate_only(true);
+  EXPECT_EQ(ShardGroupSize(spec), 1u);
+  EXPECT_EQ(ZeroStage(spec), 0u);
+}
+
+}  // namespace
+}  // namespace muster
