@@ -64,6 +64,9 @@ class Page:
                 self.find(field.type_name, f"{shown_as}.{field.name}".lstrip("."))
 
     def type_of(self, message, field):
+        if any(each.options.map_entry and field.type_name.endswith(f".{message.name}.{each.name}")
+               for each in message.nested_type):
+            return "names with values"
         if field.type == FIELD.TYPE_MESSAGE:
             target = field.type_name.rpartition(".")[2]
             text = f"[{target}](#{target.lower()})"

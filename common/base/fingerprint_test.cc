@@ -3,7 +3,10 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "common/base/message_fingerprint.h"
 #include "gtest/gtest.h"
+#include "proto/job.pb.h"
 
 namespace muster {
 namespace {
@@ -25,6 +28,19 @@ TEST(FingerprintTest, IsStable) {
   // The published XXH3 value of the empty input: stored records depend on it.
   EXPECT_EQ(Fingerprint(""), 0x2D06800538D394C2u);
   EXPECT_NE(Fingerprint("a"), Fingerprint("a", 1));
+}
+
+TEST(FingerprintTest, EqualMessagesHaveEqualOnes) {
+  v1::JobSpec ascending, descending;
+  for (int i = 0; i < 30; ++i) {
+    (*ascending.mutable_labels())[absl::StrCat("label", i)] = absl::StrCat(i);
+    (*descending.mutable_labels())[absl::StrCat("label", 29 - i)] = absl::StrCat(29 - i);
+  }
+  EXPECT_EQ(FingerprintOf(ascending), FingerprintOf(descending));
+  (*descending.mutable_labels())["label7"] = "8";
+  EXPECT_NE(FingerprintOf(ascending), FingerprintOf(descending));
+  ascending.clear_labels();
+  EXPECT_EQ(FingerprintOf(ascending), Fingerprint("")) << "without maps it is that of the bytes";
 }
 
 TEST(FingerprintTest, MixBitsSpreadsNeighbours) {

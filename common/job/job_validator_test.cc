@@ -158,6 +158,15 @@ INSTANTIATE_TEST_SUITE_P(
                  s.mutable_compute()->set_loss_scale(8);
                },
                AllOf(HasSubstr("compute.loss_scale is 8"), HasSubstr("compute.type is BF16"))},
+        BadJob{"PeakOfAnotherModel",
+               [](v1::JobSpec& s) { s.mutable_compute()->set_peak_flops(1e12); },
+               AllOf(HasSubstr("compute.peak_flops is 1e+12"), HasSubstr("model.transformer"))},
+        BadJob{"NegativePeak",
+               [](v1::JobSpec& s) {
+                 Transformer(s);
+                 s.mutable_compute()->set_peak_flops(-1);
+               },
+               HasSubstr("compute.peak_flops is -1")},
         BadJob{"LossScaleWindowInF32",
                [](v1::JobSpec& s) { s.mutable_compute()->set_loss_scale_window(100); },
                HasSubstr("compute.loss_scale_window is 100")},

@@ -178,7 +178,15 @@ absl::Status ValidateCompute(const v1::JobSpec& spec) {
     return Invalid("compute.recompute", absl::StrCat(static_cast<int>(compute.recompute())),
                    "it must be NONE, SELECTIVE or FULL");
   }
+  if (!(compute.peak_flops() >= 0) || std::isinf(compute.peak_flops())) {
+    return Invalid("compute.peak_flops", absl::StrCat(compute.peak_flops()),
+                   "give a positive number of operations per second, or 0 if it is not known");
+  }
   if (spec.model().has_transformer()) return absl::OkStatus();
+  if (compute.peak_flops() > 0) {
+    return Invalid("compute.peak_flops", absl::StrCat(compute.peak_flops()),
+                   "but only the operations of model.transformer are counted; leave it out");
+  }
   constexpr absl::string_view kTransformersOnly =
       "but only model.transformer computes otherwise than F32 without recomputation; leave it out";
   if (compute.type() > v1::ComputeSpec::F32) {

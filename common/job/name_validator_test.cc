@@ -43,5 +43,40 @@ TEST(NameValidatorTest, RefusesControlCharactersAndSaysWhere) {
   EXPECT_THAT(std::string(ValidateNames(spec).message()), HasSubstr("namespace is"));
 }
 
+TEST(NameValidatorTest, BoundsLabels) {
+  v1::JobSpec spec;
+  for (size_t i = 0; i < kMostLabels; ++i) {
+    (*spec.mutable_labels())["team-" + std::to_string(i)] = "Größe";
+  }
+  EXPECT_TRUE(ValidateNames(spec).ok()) << ValidateNames(spec);
+  (*spec.mutable_labels())["more"] = "";
+  EXPECT_THAT(std::string(ValidateNames(spec).message()), HasSubstr("labels has 33 names"));
+
+  const auto refused = [](const std::string& name, const std::string& value) {
+    v1::JobSpec spec;
+    (*spec.mutable_labels())[name] = value;
+    const absl::Status status = ValidateNames(spec);
+    return status.ok() ? std::string() : std::string(status.message());
+  };
+  EXPECT_EQ(refused("a/B.c_d-9", ""), "");
+  EXPECT_EQ(refused(std::string(63, 'n'), std::string(256, 'v')), "");
+  for (const std::string name : {std::string(), std::string(64, 'n'), std::string("a b"),
+                                 std::string("a=b"), std::string("\xc3\xa4")}) {
+    EXPECT_THAT(refused(name, "v"), HasSubstr("a name has 1 to 63 letters")) << name;
+  }
+  EXPECT_THAT(refused("team", std::string(257, 'v')), HasSubstr("labels.team has 257 bytes"));
+  EXPECT_THAT(refused("team", "a\nb"), AllOf(HasSubstr("labels.team is"), HasSubstr("U+000A")));
+}
+
+TEST(NameValidatorTest, ADescriptionMayHaveLines) {
+  v1::JobSpec spec;
+  spec.set_description("Why:\n\tbecause");
+  EXPECT_TRUE(ValidateNames(spec).ok()) << ValidateNames(spec);
+  spec.set_description("a\x1b[2J");
+  EXPECT_THAT(std::string(ValidateNames(spec).message()), HasSubstr("description is"));
+  spec.set_description(std::string(4097, 'a'));
+  EXPECT_THAT(std::string(ValidateNames(spec).message()), HasSubstr("description has 4097 bytes"));
+}
+
 }  // namespace
 }  // namespace muster

@@ -33,6 +33,9 @@ TEST(CheckUtf8Test, LooksIntoListsAndSkipsBytes) {
       "b\xe4"
       "d");
   EXPECT_THAT(std::string(CheckUtf8(spec).message()), HasSubstr("data.csv.numeric is not UTF-8"));
+  spec.Clear();
+  (*spec.mutable_labels())["team"] = "\xff";
+  EXPECT_THAT(std::string(CheckUtf8(spec).message()), HasSubstr("labels.value is not UTF-8"));
   v1::ExportChunk chunk;
   chunk.set_data("\xff\xfe");
   EXPECT_EQ(CheckUtf8(chunk), absl::OkStatus());

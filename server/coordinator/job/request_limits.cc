@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "common/job/name_validator.h"
 #include "common/text/utf8.h"
 #include "server/coordinator/job/evaluation_gatherer.h"
 
@@ -60,6 +61,12 @@ constexpr Limit kFields[] = {
     {"JobSpec.owner", 256},
     {"JobSpec.namespace", 256},
     {"JobSpec.initial_weights", 4096},
+    {"JobSpec.labels", kMostLabels},
+    {"JobSpec.description", kMostDescriptionBytes},
+    // Of JobSpec.labels and ListJobsRequest.labels.
+    {"LabelsEntry.key", kMostLabelNameBytes},
+    {"LabelsEntry.value", kMostLabelValueBytes},
+    {"ListJobsRequest.labels", kMostLabels},
     {"ListJobsRequest.job", 256},
     {"ListJobsRequest.name", 256},
     {"ListJobsRequest.owner", 256},

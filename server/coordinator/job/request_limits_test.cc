@@ -31,6 +31,17 @@ TEST(RequestLimitsTest, NamesFieldSizeAndLimit) {
   EXPECT_EQ(name.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(name.message()), HasSubstr("spec.name has 257 bytes; the limit is 256"));
 
+  (*request.mutable_spec()->mutable_labels())["team"] = std::string(257, 'v');
+  request.mutable_spec()->clear_name();
+  EXPECT_THAT(std::string(CheckLimits(request).message()),
+              HasSubstr("spec.labels[0].value has 257 bytes; the limit is 256"));
+  request.mutable_spec()->clear_labels();
+  for (int i = 0; i < 33; ++i) {
+    (*request.mutable_spec()->mutable_labels())[std::to_string(i)] = "";
+  }
+  EXPECT_THAT(std::string(CheckLimits(request).message()),
+              HasSubstr("spec.labels has 33 elements; the limit is 32"));
+
   v1::HeartbeatRequest heartbeat;
   heartbeat.add_tasks();
   heartbeat.add_tasks()->set_job_id(std::string(257, 'j'));

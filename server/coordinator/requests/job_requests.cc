@@ -9,7 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/catch_out_of_memory.h"
-#include "common/base/fingerprint.h"
+#include "common/base/message_fingerprint.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_name.h"
 #include "common/job/job_road.h"
@@ -139,8 +139,7 @@ void JobRequests::Submit(const v1::SubmitJobRequest& request, Call<v1::SubmitJob
     return call.done(absl::InvalidArgumentError(
         "request_id is empty; send a random string, the same one when the call is repeated"));
   }
-  // The specification has no maps, so equal ones have equal bytes.
-  const uint64_t fingerprint = Fingerprint(request.spec().SerializeAsString());
+  const uint64_t fingerprint = FingerprintOf(request.spec());
   const absl::StatusOr<const Job*> known = FindRequest(request.request_id(), fingerprint);
   if (!known.ok()) return call.done(known.status());
   if (*known != nullptr) return call.done(ReplyFor(**known));

@@ -1,6 +1,6 @@
 #include "server/coordinator/scheduling/orders.h"
 
-#include "common/base/fingerprint.h"
+#include "common/base/message_fingerprint.h"
 #include "server/coordinator/cluster/shard_map.h"
 #include "server/coordinator/cluster/task_threads.h"
 #include "server/coordinator/job/job_state_machine.h"
@@ -89,7 +89,7 @@ v1::HeartbeatReply OrdersOf(const Member& member, const JobTable& jobs,
       if (IsActive(job->record.state())) AddMoves(member.record.id(), job->record, reply);
     }
   }
-  const uint64_t version = Fingerprint(reply.SerializeAsString());
+  const uint64_t version = FingerprintOf(reply);
   reply.set_orders_version(version == 0 ? 1 : version);
   return reply;
 }
