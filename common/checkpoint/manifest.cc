@@ -103,12 +103,21 @@ absl::StatusOr<std::string> ReadManifestFile(const CheckpointStorage& storage,
   return bytes;
 }
 
+absl::Status CheckNumberOfFiles(const v1::CheckpointManifest& manifest) {
+  const uint64_t files = manifest.files_size();
+  const uint64_t partitions = manifest.schema().partitions();
+  const uint64_t ranks = manifest.rank_files();
+  const bool all_there =
+      ranks == 0 ? files >= partitions : files == ranks || files == partitions + ranks;
+  if (all_there) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the manifest of job ", manifest.job_id(), " at clock ", manifest.clock(),
+                   " names ", files, " files for ", partitions, " partitions",
+                   ranks == 0 ? "" : absl::StrCat(" and ", ranks, " ranks")));
+}
+
 absl::Status CheckFiles(const v1::CheckpointManifest& manifest) {
-  if (manifest.files_size() < static_cast<int>(manifest.schema().partitions())) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the manifest of job ", manifest.job_id(), " at clock ", manifest.clock(), " names ",
-        manifest.files_size(), " files for ", manifest.schema().partitions(), " partitions"));
-  }
+  MUSTER_RETURN_IF_ERROR(CheckNumberOfFiles(manifest));
   if (manifest.has_base_clock() && manifest.base_clock() >= manifest.clock()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the manifest of job ", manifest.job_id(), " at clock ", manifest.clock(),
@@ -177,7 +186,8 @@ absl::Status WriteManifest(CheckpointStorage& storage, absl::string_view folder,
     }
   }
   v1::CheckpointManifest stored = manifest;
-  stored.set_format_version(kCheckpointFormatVersion);
+  stored.set_format_version(manifest.rank_files() > 0 ? kRankFilesFormatVersion
+                                                      : kCheckpointFormatVersion);
   if (manifest.has_base_clock()) {
     uint64_t checksum = 0;
     const std::string base = CheckpointBeside(folder, manifest.base_clock());
@@ -233,10 +243,10 @@ absl::StatusOr<v1::CheckpointManifest> ReadManifest(const CheckpointStorage& sto
     return absl::DataLossError(
         absl::StrCat("the manifest ", uri, " is no CheckpointManifest message", kRemedy));
   }
-  if (manifest.format_version() > kCheckpointFormatVersion) {
+  if (manifest.format_version() > kRankFilesFormatVersion) {
     return absl::FailedPreconditionError(
         absl::StrCat("the manifest ", uri, " has format version ", manifest.format_version(),
-                     ", this program reads up to ", kCheckpointFormatVersion,
+                     ", this program reads up to ", kRankFilesFormatVersion,
                      "; run the version of Muster that wrote it, or a later one"));
   }
   if (absl::Status status = CheckFiles(manifest); !status.ok()) {

@@ -22,7 +22,8 @@ class CheckpointManifest;
 // which is written last: a folder without MANIFEST is no checkpoint. No file is ever replaced: each
 // attempt to write one has its own name, and files that no MANIFEST names are leftovers. Where
 // servers hold a job's rows and workers its dense tensors, the servers' files, one per partition,
-// come before the workers'.
+// come before the workers'. Where ranks divide the parameters among them, each rank writes one file
+// instead; the manifest says how many these are.
 //
 // A checkpoint is full, or a delta that goes on from an earlier one of the same job, its base, down
 // to a full one.
@@ -31,6 +32,9 @@ class CheckpointManifest;
 // message as u64.
 
 inline constexpr uint32_t kCheckpointFormatVersion = 2;
+// The version of a MANIFEST with files of ranks, which earlier readers would take for files of
+// partitions.
+inline constexpr uint32_t kRankFilesFormatVersion = 3;
 
 // The most bytes of the message in a MANIFEST or in a partition file's header. A damaged or sparse
 // file may claim any length, and a message in memory can take forty times its stored size. A
@@ -54,8 +58,9 @@ std::string CheckpointBeside(absl::string_view folder, uint64_t clock);
 // Completes the checkpoint in `folder`: checks that every file is there with the stated size, then
 // writes the MANIFEST. Sets the format version and, for a delta, the base's checksum.
 // AlreadyExists: there is a MANIFEST, which stays as it is. FailedPrecondition: a file or the base
-// is missing or of another size. InvalidArgument: there are fewer files than partitions, they are
-// not in order of their numbers, or the base is not earlier.
+// is missing or of another size. InvalidArgument: there are fewer files than partitions, or other
+// files beside those of the ranks than one per partition; they are not in order of their numbers;
+// or the base is not earlier.
 absl::Status WriteManifest(CheckpointStorage& storage, absl::string_view folder,
                            const v1::CheckpointManifest& manifest);
 

@@ -176,6 +176,42 @@ TEST(ManifestTest, FilesMustBeOnePerPartition) {
   EXPECT_TRUE(absl::IsInvalidArgument(WriteManifest(storage, "/root/job-1/7", manifest)));
 }
 
+TEST(ManifestTest, AnyNumberOfRanksWritesOneFileEach) {
+  struct {
+    uint32_t files;
+    uint32_t partitions;
+    uint32_t rank_files;
+    bool complete;
+  } cases[] = {
+      // Fewer ranks than partitions, as many, and more.
+      {2, 8, 2, true},
+      {4, 4, 4, true},
+      {8, 2, 8, true},
+      // After the files of the servers' partitions.
+      {7, 4, 3, true},
+      // A file is missing, or one too many is there.
+      {2, 8, 3, false},
+      {2, 8, 0, false},
+      {6, 4, 3, false},
+      {8, 4, 3, false},
+  };
+  for (const auto& [files, partitions, rank_files, complete] : cases) {
+    SCOPED_TRACE(absl::StrCat(files, " files, ", partitions, " partitions, ", rank_files));
+    MemoryStorage storage;
+    WriteFiles(storage, 7, files);
+    v1::CheckpointManifest manifest = Manifest(7, files);
+    manifest.mutable_schema()->set_partitions(partitions);
+    manifest.set_rank_files(rank_files);
+    const absl::Status written = WriteManifest(storage, "/root/job-1/7", manifest);
+    EXPECT_EQ(absl::IsInvalidArgument(written), !complete) << written;
+    if (!complete) continue;
+    const auto read = ReadManifest(storage, "/root/job-1/7");
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->format_version(), 3) << "earlier readers must not take them for partitions'";
+    EXPECT_EQ(read->rank_files(), rank_files);
+  }
+}
+
 TEST(ManifestTest, EveryDamagedByteIsDataLossThatNamesTheFile) {
   MemoryStorage storage;
   WriteCheckpoint(storage, 7);

@@ -135,6 +135,28 @@ TEST_P(RestoreTest, AnyNumberOfPartitionsGoesOnWithTheSameBits) {
   EXPECT_EQ(Values(resumed, 3), expected);
 }
 
+// By all-reduce, each of as many ranks as the first number says has written one file, with rows as
+// they came.
+TEST_P(RestoreTest, FilesOfRanksHaveRowsOfAnyPartition) {
+  v1::OpenTablesRequest job = Request(GetParam().first);
+  Open(job);
+  TrainStep(job, 0);
+  const std::string folder = Checkpoint(job, 1);
+  const std::vector<float> expected = Values(job, 1);
+  v1::CheckpointManifest manifest = *ReadManifest(storage_, folder);
+  manifest.mutable_schema()->set_partitions(GetParam().second);
+  manifest.set_rank_files(manifest.files_size());
+  ASSERT_TRUE(DeleteManifest(storage_, folder).ok());
+  ASSERT_EQ(WriteManifest(storage_, folder, manifest), absl::OkStatus());
+
+  v1::OpenTablesRequest resumed = Request(GetParam().second);
+  resumed.set_generation(2);
+  resumed.set_restore_uri(folder);
+  resumed.set_start_clock(1);
+  Open(resumed);
+  EXPECT_EQ(Values(resumed, 1), expected);
+}
+
 TEST_P(RestoreTest, WeightsAloneStartANewJob) {
   v1::OpenTablesRequest job = Request(GetParam().first);
   Open(job);

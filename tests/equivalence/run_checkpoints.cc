@@ -13,6 +13,7 @@ void RunCheckpoints::Commit(const std::string& job_id, uint64_t generation,
   manifest.set_generation(generation);
   manifest.set_clock(request.clock());
   EXPECT_TRUE(manifest.mutable_schema()->ParseFromString(request.schema()));
+  manifest.set_rank_files(request.rank_files());
   for (const v1::CutFile& file : request.files()) {
     v1::CheckpointFile* stored = manifest.add_files();
     stored->set_partition(file.partition());

@@ -57,6 +57,7 @@ absl::StatusOr<CompletedCheckpoint> StorageCheckpointArchive::Complete(
                                                    ": schema is no serialised TablesSchema"));
   }
   manifest.set_data_preparation(request.data_preparation());
+  manifest.set_rank_files(request.rank_files());
   std::vector<v1::CutFile> files(request.files().begin(), request.files().end());
   std::sort(files.begin(), files.end(), [](const v1::CutFile& a, const v1::CutFile& b) {
     return a.partition() < b.partition();

@@ -97,6 +97,23 @@ TEST_F(StorageCheckpointArchiveTest, AMissingOrTruncatedFileIsDataLoss) {
   EXPECT_FALSE(ReadManifest(storage_, "/root/j1/10").ok());
 }
 
+TEST_F(StorageCheckpointArchiveTest, RanksWriteOneFileEach) {
+  v1::TablesSchema schema;
+  schema.set_partitions(8);
+  request_.set_schema(schema.SerializeAsString());
+  EXPECT_TRUE(absl::IsInvalidArgument(archive_.Complete(request_, absl::UnixEpoch()).status()))
+      << "files of partitions are missing";
+  request_.set_rank_files(3);
+  const absl::Status missing = archive_.Complete(request_, absl::UnixEpoch()).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(missing)) << missing;
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("2 files for 8 partitions and 3 ranks"));
+  request_.set_rank_files(2);
+  const auto completed = archive_.Complete(request_, absl::UnixEpoch());
+  ASSERT_TRUE(completed.ok()) << completed.status();
+  EXPECT_EQ(ReadManifest(storage_, completed->folder)->rank_files(), 2);
+  EXPECT_EQ(archive_.Verify(completed->folder)->damage_size(), 0);
+}
+
 TEST_F(StorageCheckpointArchiveTest, RefusesASchemaThatIsNone) {
   request_.set_schema("\xff\xff\xff");
   EXPECT_EQ(archive_.Complete(request_, absl::UnixEpoch()).status().code(),

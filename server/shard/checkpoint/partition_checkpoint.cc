@@ -17,17 +17,25 @@ namespace {
 // Keys of a checkpoint after which `go_on` is called again.
 constexpr uint64_t kKeysPerLook = 4096;
 
+// Returns the number of the file that alone has the partition's rows: the fixed rule of placement
+// puts them into the file of the partition with its number, if there were as many partitions and
+// servers held the rows, or ranks wrote partitions' files. Absent: any file may have some.
+std::optional<uint32_t> FileOfRows(const CheckpointReader& checkpoint,
+                                   const PartitionTables& tables) {
+  const v1::CheckpointManifest& manifest = checkpoint.manifest();
+  const uint32_t partitions = tables.job->partitions();
+  if (manifest.schema().partitions() != partitions) return std::nullopt;
+  if (manifest.files_size() - manifest.rank_files() < partitions) return std::nullopt;
+  return tables.partition;
+}
+
 absl::Status RestoreTable(const CheckpointReader& checkpoint, PartitionTables& tables,
                           const std::string& name, bool with_state, MemoryShare& memory,
                           absl::FunctionRef<absl::Status()> go_on, SparseTable& table) {
   const uint32_t partitions = tables.job->partitions();
   RestoreRowsOptions options;
   options.with_state = with_state;
-  // The fixed rule of placement puts all rows of a partition in its own file when their number is
-  // the same.
-  if (checkpoint.manifest().schema().partitions() == partitions) {
-    options.partition = tables.partition;
-  }
+  options.partition = FileOfRows(checkpoint, tables);
   uint64_t keys = 0;
   return RestoreRows(
       checkpoint, name, options,
@@ -51,15 +59,15 @@ absl::Status RestoreTable(const CheckpointReader& checkpoint, PartitionTables& t
 absl::Status RestoreCounts(const CheckpointReader& checkpoint, const PartitionTables& tables,
                            const std::string& name, TieredTable& table) {
   const uint32_t partitions = tables.job->partitions();
-  std::optional<uint32_t> file;
-  if (checkpoint.manifest().schema().partitions() == partitions) file = tables.partition;
-  return checkpoint.ReadSparse(CandidatesTable(name), file, [&](const StoredRows& rows) {
-    for (size_t i = 0; i < rows.size(); ++i) {
-      if (SparsePartition(rows.keys[i], partitions) != tables.partition) continue;
-      table.LoadCount({.key = rows.keys[i], .clocks = rows.steps[i], .last_use = rows.last_use[i]});
-    }
-    return absl::OkStatus();
-  });
+  return checkpoint.ReadSparse(
+      CandidatesTable(name), FileOfRows(checkpoint, tables), [&](const StoredRows& rows) {
+        for (size_t i = 0; i < rows.size(); ++i) {
+          if (SparsePartition(rows.keys[i], partitions) != tables.partition) continue;
+          table.LoadCount(
+              {.key = rows.keys[i], .clocks = rows.steps[i], .last_use = rows.last_use[i]});
+        }
+        return absl::OkStatus();
+      });
 }
 
 }  // namespace

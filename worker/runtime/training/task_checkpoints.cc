@@ -61,6 +61,7 @@ v1::CommitCheckpointRequest TaskCheckpoints::CommitOf(
   v1::CommitCheckpointRequest request = RequestFor(clock, files);
   request.set_schema(options_.schema);
   request.set_data_preparation(options_.data_preparation);
+  request.set_rank_files(options_.rank_files);
   return request;
 }
 

@@ -46,6 +46,8 @@ class TaskCheckpoints {
     std::string schema;
     // DatasetInfo::preparation.
     std::string data_preparation;
+    // Number of files of a cut that ranks write, one each; 0: all are partitions'.
+    uint32_t rank_files = 0;
     // Writes one line to the job's log.
     std::function<void(absl::string_view)> log = [](absl::string_view) {};
     // Blocks for this long; false if the task must end.

@@ -136,6 +136,7 @@ class TaskCheckpointsTest : public ::testing::Test {
                             .full_every = full_every,
                             .schema = "schema",
                             .data_preparation = "preparation",
+                            .rank_files = 2,
                             .log = [this](absl::string_view line) { log_.emplace_back(line); },
                             .wait =
                                 [this](absl::Duration) {
@@ -184,6 +185,7 @@ TEST_F(TaskCheckpointsTest, TrainingGoesOnWhileFilesAndCommitAreUnderWay) {
   EXPECT_EQ(request.files(1).checksum(), 21);
   EXPECT_EQ(request.schema(), "schema");
   EXPECT_EQ(request.data_preparation(), "preparation");
+  EXPECT_EQ(request.rank_files(), 2);
   // Nothing is left to do.
   ASSERT_EQ(checkpoints.GoOn(), absl::OkStatus());
   ASSERT_EQ(checkpoints.Finish(), absl::OkStatus());

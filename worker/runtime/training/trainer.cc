@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
 #include "common/mesh/data_ranks.h"
+#include "common/mesh/zero.h"
 #include "common/optim/schedule.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
@@ -74,6 +75,7 @@ Trainer::Trainer(const v1::JobSpec& spec, const TrainerOptions& options, const P
                     .full_every = spec.checkpoint().full_every(),
                     .schema = job.schema->SerializeAsString(),
                     .data_preparation = job.dataset->info().preparation,
+                    .rank_files = RankFiles(spec),
                     .log = options_.log,
                     .wait = options_.wait},
                    parts.state, coordinator),

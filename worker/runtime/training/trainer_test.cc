@@ -352,6 +352,17 @@ TEST_F(TrainerTest, ChecksPointsAtIntervalsAndAtTheEnd) {
   v1::TablesSchema schema;
   ASSERT_TRUE(schema.ParseFromString(checkpoints[2].schema()));
   EXPECT_EQ(schema.total_steps(), 40);
+  EXPECT_EQ(checkpoints[2].rank_files(), 0);
+}
+
+TEST_F(TrainerTest, OfShardGroupsEachRankWritesOneFile) {
+  v1::JobSpec spec = MlpSpec();
+  spec.set_workers(4);
+  spec.mutable_parallelism()->mutable_zero()->set_stage(2);
+  spec.mutable_parallelism()->mutable_zero()->set_shard(2);
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  ASSERT_EQ(coordinator_.checkpoints().size(), 1);
+  EXPECT_EQ(coordinator_.checkpoints()[0].rank_files(), 4);
 }
 
 TEST_F(TrainerTest, OnlyRankZeroCommits) {
