@@ -1,5 +1,6 @@
 #include "common/job/job_road.h"
 
+#include "common/mesh/zero.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -14,6 +15,8 @@ bool IsHybrid(const v1::JobSpec& spec) {
 }
 
 bool NeedsServers(const v1::JobSpec& spec) { return !TrainsByAllReduce(spec) || IsHybrid(spec); }
+
+bool LossIsFinal(const v1::JobSpec& spec) { return IsHybrid(spec) || ShardGroupSize(spec) > 1; }
 
 bool HasSparseTables(const v1::JobSpec& spec) {
   return spec.model().model_case() != v1::ModelSpec::kMlp;

@@ -94,7 +94,7 @@ absl::Status JobLifecycle::Reconcile(Job& job) {
     for (const ServerIdentity& returned : losses.returned) servers.push_back(returned.server_id);
     return GoBack(job, absl::StrCat("lost server ", absl::StrJoin(servers, ", ")));
   }
-  if (LosesReplicas(job.record, losses.slots)) {
+  if (EndsGeneration(job.record, losses.slots)) {
     const uint32_t slot = losses.slots.front();
     return GoBack(
         job, absl::StrCat("slot ", slot, " lost its worker ", job.record.slots(slot).worker_id()));
@@ -274,7 +274,7 @@ absl::Status JobLifecycle::GiveBackSlots(Job& job, const std::string& for_job) {
     const v1::SlotRecord& holder = job.record.slots(slot);
     if (!holder.done() && !holder.worker_id().empty()) held.push_back(slot);
   }
-  if (LosesReplicas(job.record, held)) return GoBack(job, why);
+  if (EndsGeneration(job.record, held)) return GoBack(job, why);
   JobChange change{.record = job.record};
   for (uint32_t slot : held) LoseSlot(slot, change.record);
   change.events.push_back(why);
@@ -357,7 +357,7 @@ absl::Status JobLifecycle::Respawn(Job& job, uint32_t slot, absl::string_view wh
   if (IsComplete(job.record)) {
     return Finish(job, v1::SUCCEEDED, "", absl::StrCat("succeeded, though ", why));
   }
-  if (LosesReplicas(job.record, {slot})) return GoBack(job, std::string(why));
+  if (EndsGeneration(job.record, {slot})) return GoBack(job, std::string(why));
   JobChange change{.record = job.record};
   const bool hurts = Hurts(job.record, {slot});
   const uint32_t failures = CountFailure(slot, job.progress.clock(slot), change.record);

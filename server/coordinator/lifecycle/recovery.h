@@ -19,8 +19,8 @@ namespace muster {
 //                               generation
 //   a task that joins again     with min_workers, by all-reduce: the others go on, whatever is
 //                               wrong with it; another task is tried, later each time
-//   the last replica, or in a   as a server under CHECKPOINT (see round_record.h)
-//   hybrid job any replica
+//   the last replica, or any    as a server under CHECKPOINT (see round_record.h)
+//   rank if its loss is final   (common/job/job_road.h, LossIsFinal)
 //   a server, EVERY_PUSH        the job waits for that server, whose log holds its partitions;
 //                               terms grow when it is back
 //   its data folder, too        tasks find that the server has forgotten the job, or that its files

@@ -68,7 +68,7 @@ void RoundFormation::Arrive(Job& job, const v1::RendezvousRequest& request,
   if (member) {
     job.EndEvaluation();
     // The job goes back. If that cannot be stored, the task is told, and comes again.
-    if (IsHybrid(job.record.spec()) || AnyDone(job.record)) {
+    if (LossIsFinal(job.record.spec()) || AnyDone(job.record)) {
       const absl::Status status = lifecycle_.RoundBroke(job, slot);
       if (!status.ok()) AnswerParked(job, status);
       return;

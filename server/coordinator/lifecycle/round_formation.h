@@ -29,7 +29,9 @@ namespace muster {
 // A job with min_workers waits at most `elastic_wait` for slots that no worker is free for. If
 // their tasks come later, the others leave the round between two steps to meet again (MeetAfter).
 //
-// A job that has advanced and has no replica left goes back to a checkpoint. Logic thread only.
+// A job that has advanced and has no replica left goes back to a checkpoint. So does a job whose
+// losses are final (common/job/job_road.h), once any task of its round is lost or comes here again.
+// Logic thread only.
 class RoundFormation {
  public:
   // All references outlive it.

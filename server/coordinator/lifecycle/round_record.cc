@@ -99,12 +99,12 @@ absl::optional<uint32_t> BrokeAtItsEnd(const v1::JobRecord& record, const Rendez
   return absl::nullopt;
 }
 
-bool LosesReplicas(const v1::JobRecord& record, const std::vector<uint32_t>& lost) {
+bool EndsGeneration(const v1::JobRecord& record, const std::vector<uint32_t>& lost) {
   if (!TrainsByAllReduce(record.spec())) return false;
   const bool loses =
       std::any_of(lost.begin(), lost.end(), [&](uint32_t slot) { return IsMember(record, slot); });
   if (!loses) return false;
-  if (IsHybrid(record.spec()) || AnyDone(record)) return true;
+  if (LossIsFinal(record.spec()) || AnyDone(record)) return true;
   const auto& members = record.round().members();
   return std::none_of(members.begin(), members.end(), [&](const v1::RoundMember& member) {
     return IsPresent(record, member) &&

@@ -52,8 +52,8 @@ absl::optional<uint32_t> BrokeAtItsEnd(const v1::JobRecord& record, const Rendez
 
 // Returns whether losing the tasks of these slots takes the whole job back to its last checkpoint:
 // no task of the round is left to give its replica to their successors, some have ended already, or
-// the job is hybrid, and its servers hold what no replica has.
-bool LosesReplicas(const v1::JobRecord& record, const std::vector<uint32_t>& lost);
+// none could give what is lost (LossIsFinal).
+bool EndsGeneration(const v1::JobRecord& record, const std::vector<uint32_t>& lost);
 
 // Returns whether this generation has made anything that starting it again would repeat.
 bool HasAdvanced(const v1::JobRecord& record);

@@ -32,7 +32,7 @@ TEST_F(RoundRecordTest, BeforeTheFirstRoundAllTakePart) {
   EXPECT_FALSE(RoundLasts(record_, next_));
   EXPECT_EQ(SpeakingSlot(record_), 0);
   EXPECT_EQ(ReportingSlots(record_), 3);
-  EXPECT_FALSE(LosesReplicas(record_, {0, 1, 2})) << "there are none";
+  EXPECT_FALSE(EndsGeneration(record_, {0, 1, 2})) << "there are none";
   for (int slot = 0; slot < 3; ++slot) {
     EXPECT_FALSE(AllDone(record_));
     record_.mutable_slots(slot)->set_done(true);
@@ -61,14 +61,14 @@ TEST_F(RoundRecordTest, ARoundLastsUntilATaskIsReplacedOrLeaves) {
 
 TEST_F(RoundRecordTest, ReplicasAreLostWithTheLastThatHoldsOne) {
   OpenRound();
-  EXPECT_FALSE(LosesReplicas(record_, {0}));
-  EXPECT_FALSE(LosesReplicas(record_, {1}));
-  EXPECT_TRUE(LosesReplicas(record_, {1, 2}));
+  EXPECT_FALSE(EndsGeneration(record_, {0}));
+  EXPECT_FALSE(EndsGeneration(record_, {1}));
+  EXPECT_TRUE(EndsGeneration(record_, {1, 2}));
   record_.mutable_slots(2)->set_incarnation(2);
-  EXPECT_TRUE(LosesReplicas(record_, {1}));
+  EXPECT_TRUE(EndsGeneration(record_, {1}));
   record_.mutable_slots(2)->set_incarnation(1);
   record_.mutable_slots(2)->set_done(true);
-  EXPECT_TRUE(LosesReplicas(record_, {1})) << "slot 2 is done and gives nothing";
+  EXPECT_TRUE(EndsGeneration(record_, {1})) << "slot 2 is done and gives nothing";
   EXPECT_FALSE(AllDone(record_));
   record_.mutable_slots(1)->set_done(true);
   EXPECT_TRUE(AllDone(record_)) << "slot 0 does not train";
@@ -76,11 +76,22 @@ TEST_F(RoundRecordTest, ReplicasAreLostWithTheLastThatHoldsOne) {
 
 TEST_F(RoundRecordTest, AHybridCannotLoseAny) {
   *record_.mutable_spec() = HybridJob();
-  EXPECT_FALSE(LosesReplicas(record_, {1}));
+  EXPECT_FALSE(EndsGeneration(record_, {1}));
   OpenRound();
-  EXPECT_TRUE(LosesReplicas(record_, {1}));
+  EXPECT_TRUE(EndsGeneration(record_, {1}));
   *record_.mutable_spec() = SmallJob();
-  EXPECT_FALSE(LosesReplicas(record_, {1, 2})) << "servers hold everything";
+  EXPECT_FALSE(EndsGeneration(record_, {1, 2})) << "servers hold everything";
+}
+
+TEST_F(RoundRecordTest, AShardGroupCannotLoseAny) {
+  *record_.mutable_spec() = AllReduceJob();
+  record_.mutable_spec()->mutable_parallelism()->mutable_zero()->set_stage(1);
+  EXPECT_FALSE(EndsGeneration(record_, {1})) << "there is no round yet";
+  OpenRound();
+  EXPECT_TRUE(EndsGeneration(record_, {1}));
+  EXPECT_FALSE(EndsGeneration(record_, {0})) << "slot 0 is not in the round";
+  record_.mutable_spec()->mutable_parallelism()->mutable_zero()->set_shard(1);
+  EXPECT_FALSE(EndsGeneration(record_, {1})) << "each rank holds everything";
 }
 
 TEST_F(RoundRecordTest, HasAdvancedOnceAnythingWasMade) {

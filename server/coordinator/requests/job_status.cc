@@ -42,7 +42,7 @@ std::string Recovery(const v1::JobRecord& record) {
   if (record.spec().update().durability() == v1::UpdateSpec::EVERY_PUSH) {
     return absl::StrCat("continues in place; if the server's data folder is lost, ", back);
   }
-  if (NeedsServers(record.spec())) return back;
+  if (NeedsServers(record.spec()) || LossIsFinal(record.spec())) return back;
   return absl::StrCat("continues from another worker's replica; without any, ", back);
 }
 

@@ -227,6 +227,51 @@ TEST_F(AllReduceTest, EndingAfterALossTakesAnIncompleteJobBack) {
   EXPECT_EQ(Order(job, 0).start_clock(), 3);
 }
 
+TEST_F(AllReduceTest, AShardGroupGoesBackWhateverRankIsLost) {
+  AddWorkers(4);
+  v1::JobSpec spec = AllReduceJob();
+  spec.set_workers(4);
+  spec.mutable_parallelism()->mutable_zero()->set_stage(1);
+  const std::string job = *cluster_.Submit(spec);
+  // Nothing is lost before they met.
+  cluster_.Die(Order(job, 1));
+  EXPECT_EQ(Order(job, 1).generation(), 1);
+  cluster_.MeetAll(job);
+  cluster_.ProgressAll(job, 3);
+  // There are 2 partitions, and each of the 4 ranks writes a file.
+  EXPECT_TRUE(cluster_.Checkpoint(Order(job, 0), 3).status().ok());
+  cluster_.ProgressAll(job, 4);
+  EXPECT_EQ(cluster_.Status(job).recovery(), "rolls back to clock 3");
+  cluster_.Die(Order(job, 2));
+  for (uint32_t slot = 0; slot < 4; ++slot) {
+    EXPECT_EQ(Order(job, slot).generation(), 2);
+    EXPECT_EQ(Order(job, slot).start_clock(), 3);
+  }
+  // Ranks are slots, in whatever order they come, so each has the shard index that it had.
+  cluster_.Rendezvous(Order(job, 3));
+  cluster_.Rendezvous(Order(job, 1));
+  cluster_.Rendezvous(Order(job, 0));
+  const auto last = cluster_.Rendezvous(Order(job, 2));
+  ASSERT_TRUE(last.status().ok()) << last.status();
+  ASSERT_EQ(last.get()->peers_size(), 4);
+  for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(last.get()->peers(rank).slot(), rank);
+  EXPECT_FALSE(last.get()->has_source_slot());
+  cluster_.ProgressAll(job, 5);
+  // A collective call failed, though nobody is lost.
+  EXPECT_EQ(cluster_.Rendezvous(Order(job, 1)).status().code(), absl::StatusCode::kAborted);
+  cluster_.BeatAll();
+  EXPECT_EQ(Order(job, 0).generation(), 3);
+  EXPECT_TRUE(cluster_.HasEvent(job, "slot 1 left round 1, which broke"));
+  // A machine is lost with all its tasks.
+  cluster_.MeetAll(job);
+  cluster_.ProgressAll(job, 6);
+  cluster_.RestartDaemon(Worker(job, 0));
+  EXPECT_EQ(Order(job, 3).generation(), 4);
+  cluster_.MeetAll(job);
+  cluster_.Finish(job);
+  EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED) << cluster_.Status(job).message();
+}
+
 TEST_F(AllReduceTest, AHybridGoesBackWhateverIsLost) {
   cluster_.AddServer("s0");
   AddWorkers(3);

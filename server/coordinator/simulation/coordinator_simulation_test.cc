@@ -57,11 +57,20 @@ class SimulationTest : public ::testing::TestWithParam<uint64_t> {
       spec.mutable_update()->set_durability(Draw(2) == 0 ? v1::UpdateSpec::EVERY_PUSH
                                                          : v1::UpdateSpec::CHECKPOINT);
     } else if (road < 5) {
-      spec.set_min_workers(Draw(spec.workers() + 1));
+      MaybeDivide(spec);
     }
     if (Draw(3) == 0) spec.mutable_stop()->set_target(0.9);
     const auto job = cluster_.Submit(spec, absl::StrCat("r", Draw(1000)));
     if (job.ok()) jobs_.insert(*job);
+  }
+
+  // Makes it a job whose losses are final, or one that may go on with fewer workers.
+  void MaybeDivide(v1::JobSpec& spec) {
+    if (Draw(4) == 0) {
+      spec.mutable_parallelism()->mutable_zero()->set_stage(1 + Draw(3));
+    } else {
+      spec.set_min_workers(Draw(spec.workers() + 1));
+    }
   }
 
   // Something that a task may do at any time, sensible or not.
@@ -174,6 +183,10 @@ class SimulationTest : public ::testing::TestWithParam<uint64_t> {
       if (reply.has_source_slot() && peer.slot() == reply.source_slot()) source = rank.clock;
     }
     EXPECT_TRUE(is_in);
+    if (LossIsFinal(record.spec())) {
+      EXPECT_FALSE(reply.has_source_slot()) << "nobody has what a lost rank had";
+      EXPECT_EQ(reply.peers_size(), record.slots_size()) << "a rank would have another slice";
+    }
     EXPECT_EQ(source, most) << "the source is the most advanced";
     const uint32_t least = record.spec().min_workers();
     EXPECT_GE(reply.peers_size(), least == 0 ? record.spec().workers() : least);
@@ -272,7 +285,7 @@ class SimulationTest : public ::testing::TestWithParam<uint64_t> {
     v1::JobSpec spec = Draw(5) == 0 ? HybridJob() : AllReduceJob();
     // Up to all slots of the cluster, so that a lost worker is missed.
     spec.set_workers(2 + Draw(5));
-    if (!IsHybrid(spec)) spec.set_min_workers(Draw(spec.workers() + 1));
+    if (!IsHybrid(spec)) MaybeDivide(spec);
     cluster_.Submit(spec).status().IgnoreError();
   }
 

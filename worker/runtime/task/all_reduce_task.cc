@@ -5,10 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "common/base/status_macros.h"
+#include "common/job/job_road.h"
 #include "common/text/utf8.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
-#include "proto/schema.pb.h"
 #include "proto/task_service.pb.h"
 #include "worker/runtime/coordinator_client/collective_records.h"
 #include "worker/runtime/task/task_parts.h"
@@ -95,9 +95,7 @@ AllReduceTask::AllReduceTask(const v1::TaskOrder& order, const PreparedJob& job,
       job_(job),
       dependencies_(dependencies),
       endpoint_(std::move(endpoint)),
-      parts_(std::move(parts)),
-      hybrid_(job.schema->sparse_size() > 0 &&
-              order.spec().update().sparse() == v1::UpdateSpec::PARAMETER_SERVER) {}
+      parts_(std::move(parts)) {}
 
 absl::Status AllReduceTask::Run() {
   int fruitless = 0;
@@ -206,7 +204,8 @@ AllReduceTask::Outcome AllReduceTask::AfterFailure(absl::Status status) {
     // For people to look at; training does not depend on it.
     dependencies_.coordinator->ReportCollectives(std::move(request)).IgnoreError();
   }
-  return {IsLoss(status) && !hybrid_ ? End::kMeetAgain : End::kFinal, std::move(status)};
+  const bool meet_again = IsLoss(status) && !LossIsFinal(order_.spec());
+  return {meet_again ? End::kMeetAgain : End::kFinal, std::move(status)};
 }
 
 }  // namespace muster

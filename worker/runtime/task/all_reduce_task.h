@@ -33,8 +33,8 @@ class TaskOrder;
 //    ▲                                    ├─ data, model, mismatch, fence: the task ends
 //    └────── a task was lost ─────────────┘
 //
-// A job with sparse tables on servers (hybrid) has no second round: servers cannot go back by a
-// step, so the coordinator takes the whole job back to its last checkpoint.
+// A job whose losses are final (common/job/job_road.h, LossIsFinal) has no second round: the
+// coordinator takes it back to its last checkpoint.
 class AllReduceTask {
  public:
   // All arguments outlive the task. Unavailable: no endpoint for collectives could be opened.
@@ -45,13 +45,16 @@ class AllReduceTask {
 
   // Trains to the end of the job. Aborted, NotFound: fenced. FailedPrecondition: the tasks' data,
   // models or calls differ. Unavailable: no step was finished in several rounds. Unavailable,
-  // DeadlineExceeded in a hybrid job: another task was lost. Otherwise errors of the trainer.
+  // DeadlineExceeded in a job whose losses are final: another task was lost. Otherwise errors of
+  // the trainer.
   absl::Status Run();
 
  private:
   // The end of a round.
   enum class End {
-    // The job is over, or failed with an error that meeting again does not mend.
+    // The job is over, or failed with an error that meeting again does not mend, such as a loss
+    // that
+    // is final.
     kFinal,
     // Another task was lost.
     kMeetAgain,
@@ -79,7 +82,6 @@ class AllReduceTask {
   const TaskDependencies& dependencies_;
   const std::unique_ptr<CollectiveEndpoint> endpoint_;
   const ReplicaParts parts_;
-  const bool hybrid_;
   // The last round that this task was part of.
   uint64_t round_ = 0;
   // True if that round ended because a call took too long.

@@ -131,6 +131,13 @@ TEST_F(UnreachableTest, AHybridJobDoesNotMeetTwice) {
   EXPECT_EQ(meeting_.rounds().size(), 1);
 }
 
+TEST_F(UnreachableTest, AShardGroupDoesNotMeetTwice) {
+  *order_.mutable_spec() = DenseSpec();
+  order_.mutable_spec()->mutable_parallelism()->mutable_zero()->set_stage(1);
+  EXPECT_EQ(RunTask(order_, dependencies_).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(meeting_.rounds().size(), 1);
+}
+
 TEST_F(UnreachableTest, SparseByAllReduceNeedsDenseByAllReduce) {
   *order_.mutable_spec() = DenseSpec();
   order_.mutable_spec()->mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
