@@ -1,8 +1,11 @@
 #include "server/coordinator/cluster/placement.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "common/text/format_bytes.h"
 
@@ -107,6 +110,15 @@ absl::StatusOr<std::vector<ServerShare>> DealServers(const Demand& demand,
   return shares;
 }
 
+// Orders slots so that those of one worker are neighbours; workers stay in their order.
+void MakeNeighbours(std::vector<SlotWorker>& slots) {
+  absl::flat_hash_map<std::string, size_t> first;
+  for (size_t slot = 0; slot < slots.size(); ++slot) first.try_emplace(slots[slot].worker_id, slot);
+  std::stable_sort(slots.begin(), slots.end(), [&](const SlotWorker& a, const SlotWorker& b) {
+    return first[a.worker_id] < first[b.worker_id];
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<SlotWorker>> PlaceSlots(uint32_t slots, const SlotDemand& slot,
@@ -143,6 +155,7 @@ absl::StatusOr<Assignment> Place(const Demand& demand, ClusterCapacity& capacity
   absl::StatusOr<std::vector<ServerShare>> servers = DealServers(demand, left);
   if (!servers.ok()) return std::move(servers).status();
   capacity = std::move(left);
+  MakeNeighbours(*slots);
   return Assignment{*std::move(slots), *std::move(servers)};
 }
 

@@ -46,6 +46,14 @@ TEST(PlacementTest, SpreadsSlotsAndDealsPartitionsEvenly) {
   EXPECT_EQ(capacity.workers[1].free_slots, 2);
 }
 
+TEST(PlacementTest, SlotsOfOneWorkerAreNeighbours) {
+  ClusterCapacity capacity{{Worker("w0", 4, 2), Worker("w1", 4, 4), Worker("w2", 4, 3)}, {}};
+  const Assignment got = *Place({.slots = 7, .partitions = 0}, capacity);
+  std::vector<std::string> workers;
+  for (const SlotWorker& place : got.slots) workers.push_back(place.worker_id);
+  EXPECT_THAT(workers, ElementsAre("w1", "w1", "w1", "w2", "w2", "w0", "w0"));
+}
+
 TEST(PlacementTest, AllOrNothing) {
   ClusterCapacity capacity{{Worker("w0", 4, 2)}, {}};
   EXPECT_FALSE(Place({.slots = 2, .partitions = 4}, capacity).ok());
