@@ -37,6 +37,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 // Valid UTF-8, as all that a message can carry, and everything that must not reach a terminal: an
@@ -83,7 +84,9 @@ class HostileCoordinator final : public v1::JobService::Service {
   }
   grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest*,
                       v1::JobStatus* reply) override {
-    return Filled(*reply);
+    const grpc::Status filled = Filled(*reply);
+    reply->mutable_spec()->MergeFrom(spec);
+    return filled;
   }
   grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request,
                         v1::ListJobsReply* reply) override {
@@ -197,6 +200,8 @@ class HostileCoordinator final : public v1::JobService::Service {
   std::optional<v1::MetricsChunk> history;
   // That ListJobs lists.
   int jobs = 1;
+  // Merged into the specification of the job that GetJob answers with.
+  v1::JobSpec spec;
 
  private:
   static grpc::Status Filled(google::protobuf::Message& reply) {
@@ -374,6 +379,13 @@ TEST_F(CommandsTest, JsonOfManyJobsIsWhole) {
   EXPECT_EQ(values[0]["jobs"].size(), 3000u);
   // As JSON has no numbers that are not finite.
   EXPECT_EQ(values[0]["jobs"][0]["progress"]["loss"], "-Infinity");
+}
+
+TEST_F(CommandsTest, AStatusNamesWhatRanksDivide) {
+  EXPECT_THAT(Run({"status", "j1"}).out, Not(HasSubstr("zero stage")));
+  coordinator_.spec.set_workers(4);
+  coordinator_.spec.mutable_parallelism()->mutable_zero()->set_stage(3);
+  EXPECT_THAT(Run({"status", "j1"}).out, HasSubstr("parallelism  zero stage 3 over 4 ranks\n"));
 }
 
 TEST_F(CommandsTest, AHistoryIsASummaryEveryPointOrJson) {

@@ -15,6 +15,7 @@
 #include "client/terminal/row_counts.h"
 #include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
+#include "common/job/job_validator.h"
 #include "common/text/format_bytes.h"
 #include "common/text/printable.h"
 #include "proto/job_service.pb.h"
@@ -84,7 +85,8 @@ void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
              job.checkpoint_uri().empty()
                  ? "none yet"
                  : absl::StrCat("clock ", job.checkpoint_clock(), " in ", job.checkpoint_uri()));
-  PrintField("server loss", job.recovery());
+  PrintField("parallelism", ZeroName(job.spec()));
+  PrintField("after a loss", job.recovery());
   PrintField("reserved", absl::StrCat(FormatBytes(job.predicted_server_bytes()), " on servers, ",
                                       FormatBytes(job.predicted_worker_bytes()), " on workers"));
   PrintField("servers", Servers(job));

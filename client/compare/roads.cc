@@ -1,6 +1,7 @@
 #include "client/compare/roads.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/job/job_validator.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -25,7 +26,9 @@ ComparableRoads RoadsOf(const v1::JobSpec& job, int staleness_bound) {
         "all-reduce: update.wire is F16, and sums of workers' gradients may exceed its range; BF16 "
         "works on all roads");
   } else {
-    result.roads.push_back({Road::Kind::kAllReduce, "all-reduce"});
+    const std::string zero = ZeroName(job);
+    result.roads.push_back(
+        {Road::Kind::kAllReduce, absl::StrCat("all-reduce", zero.empty() ? "" : ", ", zero)});
   }
   return result;
 }
@@ -45,6 +48,8 @@ v1::JobSpec OnRoad(const v1::JobSpec& job, const Road& road, int staleness_bound
     update.set_bucket_bytes(job.update().bucket_bytes());
   } else {
     spec.clear_min_workers();
+    // Servers already hold what ranks would divide.
+    spec.mutable_parallelism()->clear_zero();
   }
   const v1::UpdateSpec::Road value =
       all_reduce ? v1::UpdateSpec::ALL_REDUCE : v1::UpdateSpec::PARAMETER_SERVER;

@@ -15,7 +15,7 @@ struct Road {
   enum class Kind { kBsp, kSsp, kAsp, kAllReduce };
 
   Kind kind = Kind::kBsp;
-  // Such as "BSP", "SSP 4", "ASP" or "all-reduce".
+  // Such as "BSP", "SSP 4", "ASP", "all-reduce" or "all-reduce, zero stage 3 over 2 ranks".
   std::string name;
 };
 

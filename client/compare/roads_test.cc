@@ -77,5 +77,15 @@ TEST(RoadsTest, OnlyTheUpdateChanges) {
   EXPECT_EQ(reduced.min_workers(), 2);
 }
 
+TEST(RoadsTest, ServersTakeTheJobWithoutItsShards) {
+  v1::JobSpec job;
+  job.set_workers(4);
+  job.mutable_parallelism()->mutable_zero()->set_stage(2);
+  EXPECT_THAT(Names(RoadsOf(job, 4)),
+              ElementsAre("BSP", "SSP 4", "ASP", "all-reduce, zero stage 2 over 4 ranks"));
+  EXPECT_FALSE(OnRoad(job, {Road::Kind::kBsp, "BSP"}, 4).parallelism().has_zero());
+  EXPECT_EQ(OnRoad(job, {Road::Kind::kAllReduce, "all-reduce"}, 4).parallelism().zero().stage(), 2);
+}
+
 }  // namespace
 }  // namespace muster

@@ -22,6 +22,7 @@ namespace muster {
 namespace {
 
 using ::testing::ContainsRegex;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -295,6 +296,17 @@ TEST(PlanOutputTest, SaysWhichWayIsAssumedWhereItMatters) {
   const v1::JobSpec on_device = Gpt("workers: 3 compute { device: CUDA }");
   EXPECT_THAT(PlanText(*PlanOf(on_device)), Not(HasSubstr("through shared memory")));
   EXPECT_EQ(over(on_device), "devices");
+}
+
+TEST(PlanOutputTest, NamesTheRoadAndTheStage) {
+  const auto summary = [](const std::string& fields) {
+    return PlanSummary(*PlanOf(Gpt("workers: 4 update { dense: ALL_REDUCE } " + fields)));
+  };
+  EXPECT_THAT(summary(""), EndsWith("4 workers, by all-reduce"));
+  EXPECT_THAT(summary("parallelism { zero { stage: 3 } }"),
+              EndsWith("4 workers, by all-reduce, zero stage 3 over 4 ranks"));
+  EXPECT_THAT(summary("parallelism { zero { stage: 1 shard: 2 } }"),
+              EndsWith("zero stage 1 over groups of 2 ranks"));
 }
 
 TEST(PlanOutputTest, SaysItInJson) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "client/terminal/format.h"
 #include "common/job/job_road.h"
+#include "common/job/job_validator.h"
 #include "common/text/dump_json.h"
 #include "common/text/format_bytes.h"
 
@@ -71,11 +72,11 @@ std::string ZeroText(const JobPlan& plan) {
                     absl::StrFormat("%.2f", row.bytes_per_parameter), FormatBytes(row.worker_bytes),
                     kDivided[row.stage]});
   }
-  return absl::StrCat("Weights, gradients and optimizer state by ZeRO's stages, for ",
-                      plan.spec.workers(), plan.spec.workers() == 1 ? " replica" : " replicas",
-                      " (a projection: Muster keeps all of them on each worker, or the "
-                      "state on servers)\n",
-                      FormatTable(rows));
+  return absl::StrCat(
+      "Weights, gradients and optimizer state by all-reduce, by stages of ZeRO "
+      "(parallelism.zero), over ",
+      plan.spec.workers(), plan.spec.workers() == 1 ? " worker" : " workers", "\n",
+      FormatTable(rows));
 }
 
 std::string CostsText(const JobPlan& plan) {
@@ -137,12 +138,13 @@ nlohmann::ordered_json PartsJson(const std::vector<MemoryPart>& parts) {
 }  // namespace
 
 std::string PlanSummary(const JobPlan& plan) {
+  const std::string zero = ZeroName(plan.spec);
   return absl::StrCat(
       plan.spec.name().empty() ? "the job" : plan.spec.name(), ": ", ModelName(plan.spec.model()),
       ", ", FormatNumber(static_cast<double>(plan.model.dense())), " dense parameters",
       plan.model.sparse.empty() ? "" : absl::StrCat(" and rows of ", plan.model.row_dim()), "; ",
       plan.spec.workers(), plan.spec.workers() == 1 ? " worker" : " workers", ", by ",
-      RoadName(plan, TrainsByAllReduce(plan.spec)));
+      RoadName(plan, TrainsByAllReduce(plan.spec)), zero.empty() ? "" : ", ", zero);
 }
 
 std::string PlanText(const JobPlan& plan) {

@@ -8,7 +8,7 @@
 namespace muster {
 
 // Returns the job in a line: its name, model, workers and road, as in "digits: mlp, 203,530 dense
-// parameters; 2 workers, by parameter servers".
+// parameters; 2 workers, by parameter servers" or "…, by all-reduce, zero stage 3 over 2 ranks".
 std::string PlanSummary(const JobPlan& plan);
 
 // Returns tables for people.

@@ -440,9 +440,19 @@ void FillDefaults(v1::JobSpec& spec) {
   if (spec.checkpoint().keep() == 0) spec.mutable_checkpoint()->set_keep(kDefaultCheckpointsKept);
 }
 
+std::string ZeroName(const v1::JobSpec& spec) {
+  if (ZeroStage(spec) == 0) return "";
+  const uint32_t shards = ShardGroupSize(spec);
+  return absl::StrCat("zero stage ", ZeroStage(spec),
+                      shards == DataRanks(spec) ? " over " : " over groups of ", shards, " ranks");
+}
+
 std::string PolicyName(const v1::JobSpec& spec) {
-  if (IsHybrid(spec)) return "all-reduce with sparse tables on servers";
-  if (TrainsByAllReduce(spec)) return "all-reduce";
+  if (TrainsByAllReduce(spec)) {
+    const std::string zero = ZeroName(spec);
+    return absl::StrCat(IsHybrid(spec) ? "all-reduce with sparse tables on servers" : "all-reduce",
+                        zero.empty() ? "" : ", ", zero);
+  }
   if (spec.update().unlimited_staleness()) return "ASP";
   if (spec.update().staleness_bound() == 0) return "BSP";
   return absl::StrCat("SSP with bound ", spec.update().staleness_bound());

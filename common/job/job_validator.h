@@ -24,8 +24,13 @@ absl::Status ValidateJob(const v1::JobSpec& spec);
 // threads_per_worker 0, which depends on the worker. REQUIRES: valid.
 void FillDefaults(v1::JobSpec& spec);
 
-// Returns the update policy in a word or two: "BSP", "SSP with bound 4", "ASP", "all-reduce".
+// Returns the update policy in a few words: "BSP", "SSP with bound 4", "ASP", "all-reduce", or
+// "all-reduce, zero stage 3 over 4 ranks".
 std::string PolicyName(const v1::JobSpec& spec);
+
+// Returns what the job's ranks divide in a few words, such as "zero stage 3 over 4 ranks" or "zero
+// stage 1 over groups of 2 ranks"; empty: nothing.
+std::string ZeroName(const v1::JobSpec& spec);
 
 // Returns whether the job trains nothing, so that there is nothing to keep.
 bool OnlyEvaluates(const v1::JobSpec& spec);

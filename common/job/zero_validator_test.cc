@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "common/job/job_road.h"
 #include "common/job/job_validator.h"
 #include "common/job/test_jobs.h"
 #include "proto/job.pb.h"
@@ -140,6 +141,31 @@ TEST(ZeroValidatorTest, JobsThatDivideNothingMayLoseWorkers) {
   spec.mutable_stop()->clear_steps();
   spec.mutable_stop()->set_evaluate_only(true);
   EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+}
+
+TEST(ZeroValidatorTest, LossesAreFinalWhereNobodyElseHasTheSlice) {
+  for (uint32_t stage = 0; stage <= 3; ++stage) {
+    EXPECT_EQ(LossIsFinal(ZeroJob(stage)), stage > 0) << stage;
+  }
+  v1::JobSpec spec = ZeroJob(3);
+  Zero(spec).set_shard(1);
+  EXPECT_FALSE(LossIsFinal(spec));
+  EXPECT_TRUE(LossIsFinal(HybridJob()));
+  EXPECT_FALSE(LossIsFinal(SmallJob()));
+}
+
+TEST(ZeroValidatorTest, EventsNameTheStage) {
+  EXPECT_EQ(PolicyName(ZeroJob(3)), "all-reduce, zero stage 3 over 2 ranks");
+  v1::JobSpec spec = ZeroJob(1);
+  spec.set_workers(8);
+  Zero(spec).set_shard(4);
+  EXPECT_EQ(PolicyName(spec), "all-reduce, zero stage 1 over groups of 4 ranks");
+  v1::JobSpec hybrid = HybridJob();
+  Zero(hybrid).set_stage(2);
+  EXPECT_EQ(PolicyName(hybrid),
+            "all-reduce with sparse tables on servers, zero stage 2 over 2 ranks");
+  Zero(hybrid).set_shard(1);
+  EXPECT_EQ(ZeroName(hybrid), "") << "a rank alone divides nothing";
 }
 
 TEST(ZeroValidatorTest, TheShardGroupIsWrittenOut) {

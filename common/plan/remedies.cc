@@ -45,7 +45,10 @@ std::string AllToServers(v1::JobSpec& spec) {
   if (!TrainsByAllReduce(spec)) return "";
   spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
   spec.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
-  return "update.dense PARAMETER_SERVER";
+  if (spec.parallelism().zero().stage() == 0) return "update.dense PARAMETER_SERVER";
+  // Servers already hold what ranks would divide.
+  spec.mutable_parallelism()->clear_zero();
+  return "update.dense PARAMETER_SERVER without parallelism.zero";
 }
 
 constexpr Change kChanges[] = {RecomputeMore, HalveMicroBatches, DoubleWorkers, RowsToServers,

@@ -45,6 +45,13 @@ TEST(RemediesTest, NamesEachChangeThatHelpsAlone) {
               ::testing::ElementsAre("compute.recompute FULL", "micro_batches 2", "2 workers"));
 }
 
+TEST(RemediesTest, ServersTakeTheJobWithoutItsShards) {
+  v1::JobSpec spec = Gpt();
+  spec.mutable_parallelism()->mutable_zero()->set_stage(3);
+  EXPECT_THAT(Changes(spec, 480 * kMiB),
+              ::testing::Contains("update.dense PARAMETER_SERVER without parallelism.zero"));
+}
+
 TEST(RemediesTest, NamesThemTogetherWhereNoneHelpsAlone) {
   const std::vector<std::string> changes = Changes(Gpt(), 230 * kMiB);
   ASSERT_EQ(changes.size(), 1u);

@@ -32,10 +32,9 @@ struct StepCosts {
 
 StepCosts CostsOfStep(const v1::JobSpec& spec, const ModelSize& model);
 
-// What one stage of ZeRO (Rajbhandari et al., 2020) would leave on each worker of what belongs to
-// parameters: a projection, as Muster keeps all of it on each.
+// What one stage of ZeRO (Rajbhandari et al., 2020) leaves on each of a job's workers of what
+// belongs to parameters, if all of them are one shard group.
 struct ZeroRow {
-  // 0 is what Muster does.
   int stage = 0;
   double bytes_per_parameter = 0;
   uint64_t worker_bytes = 0;
