@@ -1,5 +1,6 @@
 #include "worker/nn/loss_scaler.h"
 
+#include "common/base/model_limits.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -23,12 +24,10 @@ void LossScaler::Restore(const LossScale& state) {
   steps_ = state.steps;
 }
 
-bool LossScaler::Succeeded() {
-  if (fixed_ || ++steps_ < window_) return false;
+void LossScaler::Succeeded() {
+  if (fixed_ || ++steps_ < window_) return;
   steps_ = 0;
-  if (scale_ >= kLargest) return false;
-  scale_ *= 2;
-  return true;
+  if (scale_ < kMaxLossScale) scale_ *= 2;
 }
 
 bool LossScaler::Overflowed() {

@@ -5,7 +5,6 @@
 
 #include "absl/types/optional.h"
 #include "common/base/loss_scale.h"
-#include "common/base/model_limits.h"
 
 namespace muster {
 
@@ -24,7 +23,6 @@ class LossScaler {
   // Before anything overflowed. Gradients are those of a sum over tokens, not of a mean: that of a
   // label's logit is near 1, and norms of small values enlarge what passes through them.
   static constexpr float kFirst = 4096;
-  static constexpr float kLargest = kMaxLossScale;
   static constexpr uint32_t kUsualWindow = 2000;
 
   // Whether jobs that compute so find their scale while training.
@@ -45,10 +43,11 @@ class LossScaler {
   // Steps that overflowed here: since the task started.
   uint64_t overflows() const { return overflows_; }
 
-  // Gradients of a step were finite. Whether the scale has changed with it.
-  bool Succeeded();
+  // Takes a step whose gradients were finite.
+  void Succeeded();
 
-  // They were not. False where no smaller scale is to be had: the job has diverged.
+  // Takes a step whose gradients were not. Returns false if there is no smaller scale: the job has
+  // diverged.
   bool Overflowed();
 
  private:
