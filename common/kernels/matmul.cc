@@ -1,5 +1,6 @@
 #include "common/kernels/matmul.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -18,18 +19,16 @@ namespace {
 thread_local int compute_threads = 1;
 thread_local int openmp_threads = 0;
 
-// c = beta · c, where a product of depth 0 adds nothing.
-void Scale(int64_t n, float beta, float* c) {
-  for (int64_t i = 0; i < n; ++i) c[i] = beta == 0 ? 0 : beta * c[i];
-}
+}  // namespace
 
-void Multiply(const MatmulShape& shape, float alpha, const float* a, const float* b, float beta,
-              float* c) {
+void StridedMatmul(const MatmulShape& shape, const float* a, const float* b,
+                   Accumulation accumulation, float* c) {
+  const float beta = accumulation == Accumulation::kAdd ? 1 : 0;
   ApplyComputeThreads();
   const dnnl_status_t status =
       dnnl_sgemm(shape.transpose_a == Transpose::kYes ? 'T' : 'N',
-                 shape.transpose_b == Transpose::kYes ? 'T' : 'N', shape.m, shape.n, shape.k, alpha,
-                 a, shape.a_stride, b, shape.b_stride, beta, c, shape.c_stride);
+                 shape.transpose_b == Transpose::kYes ? 'T' : 'N', shape.m, shape.n, shape.k, 1, a,
+                 shape.a_stride, b, shape.b_stride, beta, c, shape.c_stride);
   if (status != dnnl_success) {
     // Extents and pointers that no caller may pass; there is nothing to go on with.
     std::fprintf(stderr, "Matmul of m=%lld, n=%lld, k=%lld: oneDNN refused it with status %d\n",
@@ -39,25 +38,22 @@ void Multiply(const MatmulShape& shape, float alpha, const float* a, const float
   }
 }
 
-}  // namespace
-
 void Matmul(Transpose transpose_a, Transpose transpose_b, int64_t m, int64_t n, int64_t k,
-            float alpha, const float* a, const float* b, float beta, float* c) {
+            const float* a, const float* b, Accumulation accumulation, float* c) {
   if (m == 0 || n == 0) return;
-  if (k == 0) return Scale(m * n, beta, c);
-  Multiply({.transpose_a = transpose_a,
-            .transpose_b = transpose_b,
-            .m = m,
-            .n = n,
-            .k = k,
-            .a_stride = transpose_a == Transpose::kYes ? m : k,
-            .b_stride = transpose_b == Transpose::kYes ? k : n,
-            .c_stride = n},
-           alpha, a, b, beta, c);
-}
-
-void StridedMatmul(const MatmulShape& shape, const float* a, const float* b, float beta, float* c) {
-  Multiply(shape, 1, a, b, beta, c);
+  if (k == 0) {
+    if (accumulation == Accumulation::kWrite) std::fill_n(c, m * n, 0.0f);
+    return;
+  }
+  StridedMatmul({.transpose_a = transpose_a,
+                 .transpose_b = transpose_b,
+                 .m = m,
+                 .n = n,
+                 .k = k,
+                 .a_stride = transpose_a == Transpose::kYes ? m : k,
+                 .b_stride = transpose_b == Transpose::kYes ? k : n,
+                 .c_stride = n},
+                a, b, accumulation, c);
 }
 
 void SetComputeThreads(int threads) { compute_threads = threads; }

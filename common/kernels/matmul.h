@@ -3,23 +3,23 @@
 
 #include <cstdint>
 
+#include "common/kernels/accumulation.h"
+
 namespace muster {
 
 enum class Transpose { kNo, kYes };
 
-// c = alpha · op(a) · op(b) + beta · c, all row-major and dense:
+// c = op(a) · op(b), or c += op(a) · op(b), all row-major and dense:
 //   op(a) is [m, k]: a is [m, k], or [k, m] when transposed;
 //   op(b) is [k, n]: b is [k, n], or [n, k] when transposed;
 //   c is [m, n] and overlaps neither.
-// With beta 0, c is only written, so it may hold anything before. Extents of 0 are fine: k = 0
-// leaves beta · c. NaN in an input reaches the output. One oneDNN call on SetComputeThreads()
-// threads; for one machine type and one number of threads the same inputs give the same bits.
-// Thread-safe.
+// Extents of 0 are fine: k = 0 writes zeros or adds nothing. NaN in an input reaches the output.
+// One oneDNN call on SetComputeThreads() threads; for one machine type and one number of threads
+// the same inputs give the same bits. Thread-safe.
 void Matmul(Transpose transpose_a, Transpose transpose_b, int64_t m, int64_t n, int64_t k,
-            float alpha, const float* a, const float* b, float beta, float* c);
+            const float* a, const float* b, Accumulation accumulation, float* c);
 
-// c = op(a) · op(b) + beta · c as above, with so many elements from one stored row to the next.
-// Extents are not 0.
+// Does the same with so many elements from one stored row to the next. Extents are not 0.
 struct MatmulShape {
   Transpose transpose_a = Transpose::kNo;
   Transpose transpose_b = Transpose::kNo;
@@ -30,7 +30,8 @@ struct MatmulShape {
   int64_t b_stride = 0;
   int64_t c_stride = 0;
 };
-void StridedMatmul(const MatmulShape& shape, const float* a, const float* b, float beta, float* c);
+void StridedMatmul(const MatmulShape& shape, const float* a, const float* b,
+                   Accumulation accumulation, float* c);
 
 // How many threads a Matmul called *from this thread* computes on; 1 until set. oneDNN here runs on
 // OpenMP, whose number of threads is a property of the calling thread, so that ranks that are

@@ -38,15 +38,14 @@ TEST_P(MatmulTest, EqualsItsDefinition) {
   const auto at_b = [&, tb = transpose_b == Transpose::kYes, n = n, k = k](int64_t p, int64_t j) {
     return double{tb ? b[j * k + p] : b[p * n + j]};
   };
-  for (const auto& [alpha, beta] : {std::pair(1.0f, 0.0f), {1.0f, 1.0f}, {0.5f, -2.0f}}) {
+  for (const Accumulation accumulation : {Accumulation::kWrite, Accumulation::kAdd}) {
     std::vector<float> c = before;
-    Matmul(transpose_a, transpose_b, m, n, k, alpha, a.data(), b.data(), beta, c.data());
+    Matmul(transpose_a, transpose_b, m, n, k, a.data(), b.data(), accumulation, c.data());
     for (int64_t i = 0; i < m; ++i) {
       for (int64_t j = 0; j < n; ++j) {
-        double sum = 0;
+        double sum = accumulation == Accumulation::kAdd ? before[i * n + j] : 0;
         for (int64_t p = 0; p < k; ++p) sum += at_a(i, p) * at_b(p, j);
-        ASSERT_NEAR(c[i * n + j], alpha * sum + beta * before[i * n + j], 1e-6 * (k + 3))
-            << i << ", " << j;
+        ASSERT_NEAR(c[i * n + j], sum, 1e-6 * (k + 3)) << i << ", " << j;
       }
     }
   }
@@ -60,11 +59,12 @@ INSTANTIATE_TEST_SUITE_P(
                                      Shape(16, 16, 16), Shape(33, 65, 129), Shape(100, 10, 300),
                                      Shape(0, 3, 4), Shape(3, 0, 4), Shape(3, 4, 0))));
 
-TEST(MatmulTest, BetaZeroIgnoresWhatWasThere) {
+TEST(MatmulTest, WritesOverWhatWasThere) {
   for (int64_t k : {0, 3}) {
     const std::vector<float> a(2 * k, 1), b(k * 2, 1);
     std::vector<float> c(4, std::numeric_limits<float>::quiet_NaN());
-    Matmul(Transpose::kNo, Transpose::kNo, 2, 2, k, 1, a.data(), b.data(), 0, c.data());
+    Matmul(Transpose::kNo, Transpose::kNo, 2, 2, k, a.data(), b.data(), Accumulation::kWrite,
+           c.data());
     EXPECT_THAT(c, Each(static_cast<float>(k)));
   }
 }
@@ -72,7 +72,8 @@ TEST(MatmulTest, BetaZeroIgnoresWhatWasThere) {
 TEST(MatmulTest, NanReachesTheOutput) {
   std::vector<float> a(40 * 50, 1), b(50 * 60, 0), c(40 * 60);
   a[7 * 50 + 3] = std::numeric_limits<float>::quiet_NaN();
-  Matmul(Transpose::kNo, Transpose::kNo, 40, 60, 50, 1, a.data(), b.data(), 0, c.data());
+  Matmul(Transpose::kNo, Transpose::kNo, 40, 60, 50, a.data(), b.data(), Accumulation::kWrite,
+         c.data());
   for (int64_t i = 0; i < 40; ++i) {
     for (int64_t j = 0; j < 60; ++j) ASSERT_EQ(std::isnan(c[i * 60 + j]), i == 7);
   }
@@ -85,9 +86,11 @@ TEST(MatmulTest, SameInputsGiveTheSameBits) {
   for (int threads : {1, 2}) {
     SetComputeThreads(threads);
     std::vector<float> first(m * n), again(m * n);
-    Matmul(Transpose::kNo, Transpose::kNo, m, n, k, 1, a.data(), b.data(), 0, first.data());
+    Matmul(Transpose::kNo, Transpose::kNo, m, n, k, a.data(), b.data(), Accumulation::kWrite,
+           first.data());
     for (int i = 0; i < 5; ++i) {
-      Matmul(Transpose::kNo, Transpose::kNo, m, n, k, 1, a.data(), b.data(), 0, again.data());
+      Matmul(Transpose::kNo, Transpose::kNo, m, n, k, a.data(), b.data(), Accumulation::kWrite,
+             again.data());
       ASSERT_EQ(again, first) << threads << " threads";
     }
   }

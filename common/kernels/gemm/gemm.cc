@@ -28,7 +28,7 @@ GemmProblem ProblemOf(int64_t m, int64_t n, int64_t k, const GemmOptions& option
           .transpose_a = options.transpose_a,
           .transpose_b = options.transpose_b,
           .a_stride = StrideOr(options.a_stride, options.transpose_a == Transpose::kYes ? m : k),
-          .b_stride = StrideOr(options.b_stride, options.transpose_b == Transpose::kYes ? k : n),
+          .b_stride = options.transpose_b == Transpose::kYes ? k : n,
           .c_stride = StrideOr(options.c_stride, n),
           .accumulation = options.accumulation,
           .has_bias = options.bias != nullptr};
@@ -55,7 +55,7 @@ void RunF32(const GemmProblem& p, const float* a, const float* b, const float* b
                  .a_stride = p.a_stride,
                  .b_stride = p.b_stride,
                  .c_stride = p.c_stride},
-                a, b, p.accumulation == Accumulation::kAdd ? 1.0f : 0.0f, c);
+                a, b, p.accumulation, c);
 }
 
 // Products of 16-bit numbers by f32 instructions: operands become f32 by blocks that stay in the

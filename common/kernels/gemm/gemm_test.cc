@@ -41,10 +41,10 @@ template <typename In, typename Out>
 void ExpectDefinition(const Case& c, Transpose ta, Transpose tb, Accumulation accumulation,
                       bool with_bias) {
   const bool a_t = ta == Transpose::kYes, b_t = tb == Transpose::kYes;
-  const int64_t a_stride = (a_t ? c.m : c.k) + c.gap, b_stride = (b_t ? c.k : c.n) + c.gap;
+  const int64_t a_stride = (a_t ? c.m : c.k) + c.gap, b_stride = b_t ? c.k : c.n;
   const int64_t c_stride = c.n + c.gap;
   const auto a = Stored<In>(a_t ? c.k : c.m, a_t ? c.m : c.k, c.gap, 1);
-  const auto b = Stored<In>(b_t ? c.n : c.k, b_t ? c.k : c.n, c.gap, 2);
+  const auto b = Stored<In>(b_t ? c.n : c.k, b_stride, /*gap=*/0, 2);
   const auto bias = RandomArray(c.n, 3);
   const auto before = RandomArray<Out>(c.m * c_stride, 4);
   std::vector<Out> got = before;
@@ -52,7 +52,6 @@ void ExpectDefinition(const Case& c, Transpose ta, Transpose tb, Accumulation ac
        {.transpose_a = ta,
         .transpose_b = tb,
         .a_stride = c.gap == 0 ? 0 : a_stride,
-        .b_stride = c.gap == 0 ? 0 : b_stride,
         .c_stride = c.gap == 0 ? 0 : c_stride,
         .accumulation = accumulation,
         .bias = with_bias ? bias.data() : nullptr});

@@ -36,8 +36,8 @@ void LinearLayer::AppendTensors(const std::string& name, uint32_t unit,
 void LinearLayer::Forward(const LayerContext& context, ParameterSpans parameters,
                           absl::Span<const float> in, absl::Span<float> out) const {
   const int64_t B = out.size() / out_features_;
-  Matmul(Transpose::kNo, Transpose::kYes, B, out_features_, in_features_, 1, in.data(),
-         parameters[0].data(), 0, out.data());
+  Matmul(Transpose::kNo, Transpose::kYes, B, out_features_, in_features_, in.data(),
+         parameters[0].data(), Accumulation::kWrite, out.data());
   if (options_.bias) AddBias(B, out_features_, parameters[1].data(), out.data());
 }
 
@@ -45,17 +45,15 @@ void LinearLayer::BackwardInput(const LayerContext& context, ParameterSpans para
                                 const BackwardInputs& inputs, Accumulation accumulation,
                                 absl::Span<float> in_gradient) const {
   const int64_t B = inputs.out_gradient.size() / out_features_;
-  Matmul(Transpose::kNo, Transpose::kNo, B, in_features_, out_features_, 1,
-         inputs.out_gradient.data(), parameters[0].data(),
-         accumulation == Accumulation::kAdd ? 1 : 0, in_gradient.data());
+  Matmul(Transpose::kNo, Transpose::kNo, B, in_features_, out_features_, inputs.out_gradient.data(),
+         parameters[0].data(), accumulation, in_gradient.data());
 }
 
 void LinearLayer::BackwardWeights(const LayerContext& context, const BackwardInputs& inputs,
                                   GradientSpans gradients) const {
   const int64_t B = inputs.out_gradient.size() / out_features_;
-  Matmul(Transpose::kYes, Transpose::kNo, out_features_, in_features_, B, 1,
-         inputs.out_gradient.data(), inputs.in.data(),
-         context.gradients == Accumulation::kAdd ? 1 : 0, gradients[0].data());
+  Matmul(Transpose::kYes, Transpose::kNo, out_features_, in_features_, B,
+         inputs.out_gradient.data(), inputs.in.data(), context.gradients, gradients[0].data());
   if (options_.bias) {
     if (context.gradients == Accumulation::kWrite) {
       SetToZero(gradients[1].size(), gradients[1].data());
