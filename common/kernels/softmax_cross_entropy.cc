@@ -84,7 +84,6 @@ LossSums SoftmaxCrossEntropy(int64_t B, int64_t C, const float* logits, const in
     // A NaN logit is passed over by Maximum, but not by the sum.
     sums.loss += std::log(static_cast<double>(sum)) + (double{maximum} - x[label]);
     if (sum == sum && FirstEqual(C, x, maximum) == label) ++sums.correct;
-    if (dlogits == nullptr) continue;
     float* dx = dlogits + b * C;
     const float inverse = 1.0f / sum;
     MUSTER_INDEPENDENT_ITERATIONS
@@ -106,8 +105,8 @@ LossSums LogisticCrossEntropy(int64_t B, const float* logits, const int32_t* lab
     const double score = (x > 0 ? 1.0 : e) / (1.0 + e);
     sums.loss += positive - x * y + std::log1p(e);
     if (x == x && (x > 0) == (labels[b] == 1)) ++sums.correct;
-    if (scores != nullptr) scores[b] = static_cast<float>(score);
-    if (dlogits != nullptr) dlogits[b] = static_cast<float>(score - y);
+    scores[b] = static_cast<float>(score);
+    dlogits[b] = static_cast<float>(score - y);
   }
   return sums;
 }

@@ -16,15 +16,14 @@ struct LossSums {
 
 // Cross entropy of the softmax of logits [B, C] with labels [B], each in [0, C), and the gradient
 // of the loss sum: dlogits[b, c] = softmax(logits[b])[c] - (c == labels[b]), [B, C]. dlogits may be
-// logits, or null when only the sums are wanted. Stable: each row's maximum is subtracted before
-// exp. Single-threaded, stateless, thread-safe.
+// logits. Stable: each row's maximum is subtracted before exp. Single-threaded, stateless,
+// thread-safe.
 LossSums SoftmaxCrossEntropy(int64_t B, int64_t C, const float* logits, const int32_t* labels,
                              float* dlogits);
 
 // Logistic loss of logits [B] with labels [B], each 0 or 1; scores[b] = sigmoid(logits[b]),
-// dlogits[b] = scores[b] - labels[b], the gradient of the loss sum. scores and dlogits may each be
-// null; one of them may be logits. Class 1 is predicted where the logit is positive. Stable for
-// logits of any size.
+// dlogits[b] = scores[b] - labels[b], the gradient of the loss sum. One of the two may be logits.
+// Class 1 is predicted where the logit is positive. Stable for logits of any size.
 LossSums LogisticCrossEntropy(int64_t B, const float* logits, const int32_t* labels, float* scores,
                               float* dlogits);
 
