@@ -68,7 +68,7 @@ void HostOps::Convert(int64_t n, DType from, const void* x, DType to, void* y) {
 
 void HostOps::Embed(const TokenEmbeddingShape& shape, const EmbeddingTokens& tokens,
                     const float* table, const float* positions, float* out) {
-  TokenEmbedding<float>(shape, tokens.tokens, table, positions, out);
+  TokenEmbedding(shape, tokens.tokens, table, positions, out);
 }
 
 void HostOps::EmbedBackward(const TokenEmbeddingShape& shape, const EmbeddingTokens& tokens,
@@ -77,9 +77,9 @@ void HostOps::EmbedBackward(const TokenEmbeddingShape& shape, const EmbeddingTok
 }
 
 void HostOps::Dropout(const OpDropout& dropout, int64_t examples, int64_t size, float* x) {
-  muster::Dropout<float>(
-      *MaskOf(dropout),
-      {.examples = examples, .size = size, .first_example = FirstExample(dropout)}, x, x);
+  muster::Dropout(*MaskOf(dropout),
+                  {.examples = examples, .size = size, .first_example = FirstExample(dropout)}, x,
+                  x);
 }
 
 void HostOps::Norm(const NormShape& shape, DType type, const OpNormInputs& in,

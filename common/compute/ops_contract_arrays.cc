@@ -81,8 +81,8 @@ TEST_P(OpsContractTest, Embedding) {
       const HostArray table = Random(DType::kF32, table_size, 1);
       const HostArray positions = Random(DType::kF32, positions_size, 2);
       HostArray out(DType::kF32, out_size);
-      TokenEmbedding<float>(shape, tokens.data(), table.As<float>(),
-                            has_positions ? positions.As<float>() : nullptr, out.As<float>());
+      TokenEmbedding(shape, tokens.data(), table.As<float>(),
+                     has_positions ? positions.As<float>() : nullptr, out.As<float>());
       const EmbeddingTokens put = PutTokens(tokens, shape.vocabulary);
       float* const embedded = Floats(out_size);
       ops().Embed(shape, put, PutFloats(table), has_positions ? PutFloats(positions) : nullptr,
@@ -113,7 +113,7 @@ TEST_P(OpsContractTest, DropoutDropsTheSame) {
         .examples = examples, .size = size, .first_example = (uint64_t{5} << 32) + 9};
     const HostArray x = Random(DType::kF32, examples * size, 1);
     HostArray wanted = x;
-    Dropout<float>(mask, shape, x.As<float>(), wanted.As<float>());
+    Dropout(mask, shape, x.As<float>(), wanted.As<float>());
     float* const dropped = PutFloats(x);
     ops().Dropout(PutDropout(mask, shape.first_example), examples, size, dropped);
     Expect(dropped, wanted, {}, "dropped");

@@ -21,7 +21,7 @@ constexpr int64_t kRowsAtOnce = 256;
 // In f32.
 class CachedAttentionStep final : public AttentionStep {
  public:
-  explicit CachedAttentionStep(const KeyValueCache<float>& cache) : cache_(cache) {}
+  explicit CachedAttentionStep(const KeyValueCache& cache) : cache_(cache) {}
 
   void Forward(const ComputeContext& context, const AttentionShape& shape,
                const AttentionArrays& arrays) const override {
@@ -32,7 +32,7 @@ class CachedAttentionStep final : public AttentionStep {
   }
 
  private:
-  const KeyValueCache<float> cache_;
+  const KeyValueCache cache_;
 };
 
 }  // namespace

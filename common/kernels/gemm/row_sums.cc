@@ -18,14 +18,6 @@ void AddRowSums(int64_t rows, int64_t cols, int64_t stride, const T* x, float* s
   });
 }
 
-template <typename T>
-void AddTo(int64_t n, const T* x, T* y) {
-  constexpr int64_t kGrain = 1 << 15;
-  const TypedVectorKernels<T>& kernels = ActiveKernelsOf<T>();
-  ParallelFor(n, kGrain,
-              [&](int64_t begin, int64_t end) { kernels.add(end - begin, x + begin, y + begin); });
-}
-
 void SetToZero(int64_t n, float* x) {
   constexpr int64_t kGrain = 1 << 18;
   ParallelFor(n, kGrain, [x](int64_t begin, int64_t end) { std::fill(x + begin, x + end, 0.0f); });
@@ -58,8 +50,5 @@ bool AllFinite(int64_t n, const float* x) {
 template void AddRowSums(int64_t, int64_t, int64_t, const float*, float*);
 template void AddRowSums(int64_t, int64_t, int64_t, const BFloat16*, float*);
 template void AddRowSums(int64_t, int64_t, int64_t, const Float16*, float*);
-template void AddTo(int64_t, const float*, float*);
-template void AddTo(int64_t, const BFloat16*, BFloat16*);
-template void AddTo(int64_t, const Float16*, Float16*);
 
 }  // namespace muster

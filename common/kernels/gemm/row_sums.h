@@ -19,10 +19,6 @@ void SetToZero(int64_t n, float* x);
 template <typename T>
 void AddRowSums(int64_t rows, int64_t cols, int64_t stride, const T* x, float* sums);
 
-// y[i] += x[i], for i < n: gradients of two branches that meet. No overlap.
-template <typename T>
-void AddTo(int64_t n, const T* x, T* y);
-
 // x[i] *= factor, for i < n; whether all of them are finite numbers after that: what the gradients
 // of a scaled loss need, in one sweep.
 bool Unscale(int64_t n, float factor, float* x);

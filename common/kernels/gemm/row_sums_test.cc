@@ -42,20 +42,6 @@ TYPED_TEST(RowSumsTest, AddsTheSumOfTheRows) {
   }
 }
 
-TYPED_TEST(RowSumsTest, AddTo) {
-  using T = TypeParam;
-  for (const int64_t n : {0, 1, 16, 35, 70001}) {
-    const auto x = RandomArray<T>(n, 1), y = RandomArray<T>(n, 2);
-    ForEachInstructionSet([&] {
-      std::vector<T> sum = y;
-      AddTo(n, x.data(), sum.data());
-      for (int64_t i = 0; i < n; ++i) {
-        ASSERT_EQ(ToFloat(sum[i]), ToFloat(Rounded<T>(ToFloat(x[i]) + ToFloat(y[i]))));
-      }
-    });
-  }
-}
-
 TEST(UnscaleTest, MultipliesAndSeesWhatIsNotFinite) {
   for (const int64_t n : {0, 1, 15, 16, 100, 32768, 100003}) {
     const auto x = RandomArray(n, 1, -1e30f, 1e30f);

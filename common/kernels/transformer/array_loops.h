@@ -52,15 +52,13 @@ bool UnscaleLoop(int64_t n, float factor, float* x) {
   return IsNumber(sum);
 }
 
-template <typename T>
-void AddLoop(int64_t n, const T* x, T* y) {
+void AddLoop(int64_t n, const float* x, float* y) {
   ForVec16(n, [&](int64_t i, int64_t count) {
     StoreUpTo(LoadUpTo(y + i, count) + LoadUpTo(x + i, count), count, y + i);
   });
 }
 
-template <typename T>
-void EmbedLoop(int64_t n, const T* a, const T* b, float* out) {
+void EmbedLoop(int64_t n, const float* a, const float* b, float* out) {
   ForVec16(n, [&](int64_t i, int64_t count) {
     Vec16 value = LoadUpTo(a + i, count);
     if (b != nullptr) value += LoadUpTo(b + i, count);
@@ -68,8 +66,7 @@ void EmbedLoop(int64_t n, const T* a, const T* b, float* out) {
   });
 }
 
-template <typename T>
-void ScaleLoop(int64_t n, const float* factors, const T* x, T* y) {
+void ScaleLoop(int64_t n, const float* factors, const float* x, float* y) {
   ForVec16(n, [&](int64_t i, int64_t count) {
     StoreUpTo(LoadUpTo(x + i, count) * LoadUpTo(factors + i, count), count, y + i);
   });

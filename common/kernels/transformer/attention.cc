@@ -50,27 +50,25 @@ void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out,
   });
 }
 
-template <typename T>
-void AppendKeyValues(const AttentionShape& shape, int64_t first_position, const T* qkv,
-                     const KeyValueCache<T>& cache) {
+void AppendKeyValues(const AttentionShape& shape, int64_t first_position, const float* qkv,
+                     const KeyValueCache& cache) {
   const int64_t D = shape.D;
   for (int64_t b = 0; b < shape.B; ++b) {
     for (int64_t t = 0; t < shape.T; ++t) {
-      const T* keys = qkv + (b * shape.T + t) * QkvStride(shape) + shape.H * D;
-      const T* values = keys + shape.KV * D;
+      const float* keys = qkv + (b * shape.T + t) * QkvStride(shape) + shape.H * D;
+      const float* values = keys + shape.KV * D;
       for (int64_t kv = 0; kv < shape.KV; ++kv) {
         const int64_t place = ((b * shape.KV + kv) * cache.capacity + first_position + t) * D;
-        std::memcpy(cache.keys + place, keys + kv * D, D * sizeof(T));
-        std::memcpy(cache.values + place, values + kv * D, D * sizeof(T));
+        std::memcpy(cache.keys + place, keys + kv * D, D * sizeof(float));
+        std::memcpy(cache.values + place, values + kv * D, D * sizeof(float));
       }
     }
   }
 }
 
-template <typename T>
-void CachedAttention(const AttentionShape& shape, int64_t first_position, const T* qkv,
-                     const KeyValueCache<T>& cache, T* out) {
-  const TypedVectorKernels<T>& kernels = ActiveKernelsOf<T>();
+void CachedAttention(const AttentionShape& shape, int64_t first_position, const float* qkv,
+                     const KeyValueCache& cache, float* out) {
+  const VectorKernels& kernels = ActiveVectorKernels();
   const int64_t D = shape.D;
   const int64_t out_stride = shape.out_stride != 0 ? shape.out_stride : shape.H * D;
   const float scale = shape.scale != 0
@@ -104,17 +102,5 @@ template void AttentionBackward(const AttentionShape&, const BFloat16*, const BF
                                 const float*, const BFloat16*, BFloat16*, const AttentionDropout&);
 template void AttentionBackward(const AttentionShape&, const Float16*, const Float16*, const float*,
                                 const Float16*, Float16*, const AttentionDropout&);
-template void AppendKeyValues(const AttentionShape&, int64_t, const float*,
-                              const KeyValueCache<float>&);
-template void AppendKeyValues(const AttentionShape&, int64_t, const BFloat16*,
-                              const KeyValueCache<BFloat16>&);
-template void AppendKeyValues(const AttentionShape&, int64_t, const Float16*,
-                              const KeyValueCache<Float16>&);
-template void CachedAttention(const AttentionShape&, int64_t, const float*,
-                              const KeyValueCache<float>&, float*);
-template void CachedAttention(const AttentionShape&, int64_t, const BFloat16*,
-                              const KeyValueCache<BFloat16>&, BFloat16*);
-template void CachedAttention(const AttentionShape&, int64_t, const Float16*,
-                              const KeyValueCache<Float16>&, Float16*);
 
 }  // namespace muster

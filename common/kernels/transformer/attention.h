@@ -63,27 +63,24 @@ void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out,
                        const float* logsumexp, const T* dout, T* dqkv,
                        const AttentionDropout& dropout = {});
 
-// Keys and values of one layer, for generation: [B, KV, capacity, D] each.
-template <typename T>
+// Keys and values of one layer, for generation, which is in f32: [B, KV, capacity, D] each.
 struct KeyValueCache {
-  T* keys = nullptr;
-  T* values = nullptr;
+  float* keys = nullptr;
+  float* values = nullptr;
   int64_t capacity = 0;
 };
 
 // Writes the keys and values of qkv's T tokens of each sequence into the cache at positions
 // [first_position, first_position + T). shape.H says how many query heads to pass over. REQUIRES:
 // first_position + T <= capacity.
-template <typename T>
-void AppendKeyValues(const AttentionShape& shape, int64_t first_position, const T* qkv,
-                     const KeyValueCache<T>& cache);
+void AppendKeyValues(const AttentionShape& shape, int64_t first_position, const float* qkv,
+                     const KeyValueCache& cache);
 
 // Attention of the T tokens of qkv (often one), at positions [first_position, first_position + T),
 // over the cache, in which their own keys and values already are: token t sees positions <=
 // first_position + t. Only queries are read from qkv.
-template <typename T>
-void CachedAttention(const AttentionShape& shape, int64_t first_position, const T* qkv,
-                     const KeyValueCache<T>& cache, T* out);
+void CachedAttention(const AttentionShape& shape, int64_t first_position, const float* qkv,
+                     const KeyValueCache& cache, float* out);
 
 }  // namespace muster
 

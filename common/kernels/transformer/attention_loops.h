@@ -423,9 +423,8 @@ void AttentionBackwardLoop(const AttentionShape& shape, const AttentionDropout& 
   WriteRows(shape.T, D, m.dv, padded_D, 1, layout.qkv_stride, key_gradients + shape.KV * D);
 }
 
-template <typename T>
-void CachedAttentionLoop(int64_t D, int64_t length, float scale, const T* query, const T* keys,
-                         const T* values, float* scratch, T* out) {
+void CachedAttentionLoop(int64_t D, int64_t length, float scale, const float* query,
+                         const float* keys, const float* values, float* scratch, float* out) {
   for (int64_t k = 0; k < length; ++k) {
     Vec16 product = {};
     ForVec16(D, [&](int64_t i, int64_t count) {

@@ -252,37 +252,36 @@ TEST(AttentionRangeTest, NanReachesWhoSeesIt) {
 }
 
 // Tokens one by one, and several at a time, over the cache: what attention gives all at once.
-TYPED_TEST(AttentionTest, CacheGivesTheSame) {
-  using T = TypeParam;
+TEST(CachedAttentionTest, GivesTheSame) {
   const Case c = {2, 75, 6, 2, 20, 3};
-  const auto qkv = RandomArray<T>(c.B * c.T * QkvStride(c), 1, -2, 2);
-  std::vector<T> wanted(c.B * c.T * OutStride(c));
-  Attention<T>(ShapeOf(c), qkv.data(), wanted.data(), nullptr);
+  const auto qkv = RandomArray(c.B * c.T * QkvStride(c), 1, -2, 2);
+  std::vector<float> wanted(c.B * c.T * OutStride(c));
+  Attention<float>(ShapeOf(c), qkv.data(), wanted.data(), nullptr);
   ForEachInstructionSet([&] {
     for (const int64_t step : {1, 7, 75}) {
       for (const int threads : {1, 2}) {
         SetComputeThreads(threads);
         constexpr int64_t kCapacity = 80;
-        std::vector<T> keys(c.B * c.KV * kCapacity * c.D), values(keys.size());
-        const KeyValueCache<T> cache = {keys.data(), values.data(), kCapacity};
+        std::vector<float> keys(c.B * c.KV * kCapacity * c.D), values(keys.size());
+        const KeyValueCache cache = {keys.data(), values.data(), kCapacity};
         for (int64_t t = 0; t < c.T; t += step) {
           // The step's rows of both sequences, packed.
           AttentionShape shape = ShapeOf(c);
           shape.T = std::min(step, c.T - t);
-          std::vector<T> rows;
+          std::vector<float> rows;
           for (int64_t b = 0; b < c.B; ++b) {
             const auto from = qkv.begin() + (b * c.T + t) * QkvStride(c);
             rows.insert(rows.end(), from, from + shape.T * QkvStride(c));
           }
-          std::vector<T> out(c.B * shape.T * OutStride(c));
+          std::vector<float> out(c.B * shape.T * OutStride(c));
           AppendKeyValues(shape, t, rows.data(), cache);
           CachedAttention(shape, t, rows.data(), cache, out.data());
           for (int64_t b = 0; b < c.B; ++b) {
             for (int64_t i = 0; i < shape.T; ++i) {
               for (int64_t d = 0; d < c.H * c.D; ++d) {
-                const float value = ToFloat(wanted[(b * c.T + t + i) * OutStride(c) + d]);
-                ASSERT_NEAR(ToFloat(out[(b * shape.T + i) * OutStride(c) + d]), value,
-                            3e-6 + 2 * kRounding<T> * std::abs(value));
+                const float value = wanted[(b * c.T + t + i) * OutStride(c) + d];
+                ASSERT_NEAR(out[(b * shape.T + i) * OutStride(c) + d], value,
+                            3e-6 + 2 * kRounding<float> * std::abs(value));
               }
             }
           }

@@ -20,18 +20,11 @@ DropoutMask::DropoutMask(uint64_t seed, absl::string_view name, uint64_t clock, 
       threshold(std::min(kUnit - 1, static_cast<uint32_t>(std::lround(probability * kUnit)))),
       scale(static_cast<float>(static_cast<double>(kUnit) / (kUnit - threshold))) {}
 
-void DropoutFactors(const DropoutMask& mask, uint64_t example, int64_t begin, int64_t count,
-                    float* factors) {
-  ActiveVectorKernels().dropout_factors(mask, example, begin, count, factors);
-}
-
-template <typename T>
-void Dropout(const DropoutMask& mask, const DropoutShape& shape, const T* x, T* y) {
+void Dropout(const DropoutMask& mask, const DropoutShape& shape, const float* x, float* y) {
   // Elements whose factors lie on the stack at a time.
   constexpr int64_t kPiece = 4096;
   const int64_t pieces = (shape.size + kPiece - 1) / kPiece;
   const VectorKernels& kernels = ActiveVectorKernels();
-  const TypedVectorKernels<T>& typed = ActiveKernelsOf<T>();
   ParallelFor(shape.examples * pieces, 1, [&](int64_t piece, int64_t) {
     const int64_t example = piece / pieces;
     const int64_t begin = piece % pieces * kPiece;
@@ -39,12 +32,8 @@ void Dropout(const DropoutMask& mask, const DropoutShape& shape, const T* x, T* 
     float factors[kPiece];
     kernels.dropout_factors(mask, shape.first_example + example, begin, count, factors);
     const int64_t place = example * shape.size + begin;
-    typed.scale(count, factors, x + place, y + place);
+    kernels.scale(count, factors, x + place, y + place);
   });
 }
-
-template void Dropout(const DropoutMask&, const DropoutShape&, const float*, float*);
-template void Dropout(const DropoutMask&, const DropoutShape&, const BFloat16*, BFloat16*);
-template void Dropout(const DropoutMask&, const DropoutShape&, const Float16*, Float16*);
 
 }  // namespace muster

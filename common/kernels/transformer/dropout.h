@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
-#include "common/tensor/bfloat16.h"
 
 namespace muster {
 
@@ -29,11 +28,6 @@ struct DropoutMask {
   float scale;
 };
 
-// factors[i] = what element begin + i of `example` is multiplied by: 0 or mask.scale, for i <
-// count. Single-threaded; the same bits on every instruction set.
-void DropoutFactors(const DropoutMask& mask, uint64_t example, int64_t begin, int64_t count,
-                    float* factors);
-
 // Arrays of `examples` examples of `size` elements each, dense. Example i has the global index
 // first_example + i; every rank and micro-batch names its own.
 struct DropoutShape {
@@ -42,11 +36,10 @@ struct DropoutShape {
   uint64_t first_example = 0;
 };
 
-// y = x · factor. y may be x. Backward is the same function on gradients. T is float, BFloat16 or
-// Float16. On ComputeThreads() threads; the same bits on any number of them. Thread-safe. (Dropout
+// y = x · factor. y may be x. Backward is the same function on gradients. On ComputeThreads()
+// threads; the same bits on any number of them, and on every instruction set. Thread-safe. (Dropout
 // of a branch that is added to the residual stream is part of Norm.)
-template <typename T>
-void Dropout(const DropoutMask& mask, const DropoutShape& shape, const T* x, T* y);
+void Dropout(const DropoutMask& mask, const DropoutShape& shape, const float* x, float* y);
 
 }  // namespace muster
 

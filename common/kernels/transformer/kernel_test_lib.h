@@ -106,6 +106,13 @@ inline void ForEachInstructionSet(const std::function<void()>& body) {
   SetVectorKernelsForTesting(*list.kernels[0]);
 }
 
+// factors[i] = what element begin + i of `example` is multiplied by, for i < count, on the
+// instruction set in use.
+inline void DropoutFactors(const DropoutMask& mask, uint64_t example, int64_t begin, int64_t count,
+                           float* factors) {
+  ActiveVectorKernels().dropout_factors(mask, example, begin, count, factors);
+}
+
 // Whether the body gives the same on 1, 2 and 3 threads, and again.
 template <typename Body>
 void ExpectSameBitsOnAnyThreads(const Body& body) {

@@ -26,11 +26,10 @@ void NormBackward(const NormShape& shape, const NormBackwardInputs<T>& in,
   const int64_t C = shape.width;
   std::vector<float> sums(2 * C);
   AddSumsOfRuns(shape.rows, 2 * C, sums.data(), [&](int64_t begin, int64_t end, float* partial) {
-    kernels.norm_backward(shape, in, gradients, begin, end,
-                          gradients.gain != nullptr ? partial : nullptr,
+    kernels.norm_backward(shape, in, gradients, begin, end, partial,
                           gradients.bias != nullptr ? partial + C : nullptr);
   });
-  if (gradients.gain != nullptr) AddBias(1, C, sums.data(), gradients.gain);
+  AddBias(1, C, sums.data(), gradients.gain);
   if (gradients.bias != nullptr) AddBias(1, C, sums.data() + C, gradients.bias);
 }
 

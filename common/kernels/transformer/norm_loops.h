@@ -64,7 +64,6 @@ void NormLoop(const NormShape& shape, const NormInputs<T>& in, const NormOutputs
       AddBranch(shape, in, r, out.sum + r * C);
       x = out.sum + r * C;
     }
-    if (out.out == nullptr) continue;
     float mean = 0;
     if (shape.kind == NormKind::kLayerNorm) {
       Vec16 sum = {};
@@ -83,8 +82,8 @@ void NormLoop(const NormShape& shape, const NormInputs<T>& in, const NormOutputs
       if (in.bias != nullptr) y += LoadUpTo(in.bias + i, count);
       StoreUpTo(y, count, out.out + r * C + i);
     });
-    if (out.mean != nullptr && shape.kind == NormKind::kLayerNorm) out.mean[r] = mean;
-    if (out.rstd != nullptr) out.rstd[r] = rstd;
+    if (shape.kind == NormKind::kLayerNorm) out.mean[r] = mean;
+    out.rstd[r] = rstd;
   }
 }
 
@@ -112,9 +111,7 @@ void NormBackwardLoop(const NormShape& shape, const NormBackwardInputs<T>& in,
       const Vec16 g = d * LoadUpTo(in.gain + i, count);
       g_sum += g;
       gn_sum += g * n;
-      if (gain_sums != nullptr) {
-        StoreUpTo(LoadUpTo(gain_sums + i, count) + d * n, count, gain_sums + i);
-      }
+      StoreUpTo(LoadUpTo(gain_sums + i, count) + d * n, count, gain_sums + i);
       if (bias_sums != nullptr) {
         StoreUpTo(LoadUpTo(bias_sums + i, count) + d, count, bias_sums + i);
       }

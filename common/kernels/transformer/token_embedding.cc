@@ -7,18 +7,17 @@
 
 namespace muster {
 
-template <typename T>
-void TokenEmbedding(const TokenEmbeddingShape& shape, const int32_t* tokens, const T* table,
-                    const T* positions, float* out) {
+void TokenEmbedding(const TokenEmbeddingShape& shape, const int32_t* tokens, const float* table,
+                    const float* positions, float* out) {
   constexpr int64_t kGrain = 1 << 14;
   const int64_t C = shape.width;
   if (C == 0) return;
-  const TypedVectorKernels<T>& kernels = ActiveKernelsOf<T>();
+  const VectorKernels& kernels = ActiveVectorKernels();
   ParallelFor(shape.rows, std::max<int64_t>(1, kGrain / C), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      const T* position = positions != nullptr
-                              ? positions + (shape.first_position + r % shape.context) * C
-                              : nullptr;
+      const float* position = positions != nullptr
+                                  ? positions + (shape.first_position + r % shape.context) * C
+                                  : nullptr;
       kernels.embed(C, table + tokens[r] * C, position, out + r * C);
     }
   });
@@ -29,7 +28,7 @@ void TokenEmbeddingBackward(const TokenEmbeddingShape& shape, const int32_t* tok
   // Two rows of cache lines: columns of a thread lie apart from those of another.
   constexpr int64_t kColumns = 64;
   const int64_t C = shape.width;
-  const TypedVectorKernels<float>& kernels = ActiveKernelsOf<float>();
+  const VectorKernels& kernels = ActiveVectorKernels();
   ParallelFor(C, kColumns, [&](int64_t begin, int64_t end) {
     for (int64_t r = 0; r < shape.rows; ++r) {
       const float* row = dout + r * C + begin;
@@ -40,12 +39,5 @@ void TokenEmbeddingBackward(const TokenEmbeddingShape& shape, const int32_t* tok
     }
   });
 }
-
-template void TokenEmbedding(const TokenEmbeddingShape&, const int32_t*, const float*, const float*,
-                             float*);
-template void TokenEmbedding(const TokenEmbeddingShape&, const int32_t*, const BFloat16*,
-                             const BFloat16*, float*);
-template void TokenEmbedding(const TokenEmbeddingShape&, const int32_t*, const Float16*,
-                             const Float16*, float*);
 
 }  // namespace muster

@@ -3,8 +3,6 @@
 
 #include <cstdint>
 
-#include "common/tensor/bfloat16.h"
-
 namespace muster {
 
 // Rows of B sequences of T tokens each, packed one after another.
@@ -21,12 +19,10 @@ struct TokenEmbeddingShape {
 
 // out[r, :] = table[tokens[r], :] + positions[first_position + r % context, :], in f32: the
 // residual stream. table is [vocabulary, C], positions [at least first_position + context, C] or
-// null for none (rotary), both of T, which is float, BFloat16 or Float16; out [rows, C]; all dense,
-// no overlap. REQUIRES: 0 <= tokens[r] < vocabulary. On ComputeThreads() threads; the same bits on
-// any number of them. Thread-safe.
-template <typename T>
-void TokenEmbedding(const TokenEmbeddingShape& shape, const int32_t* tokens, const T* table,
-                    const T* positions, float* out);
+// null for none (rotary), out [rows, C]; all dense, no overlap. REQUIRES: 0 <= tokens[r] <
+// vocabulary. On ComputeThreads() threads; the same bits on any number of them. Thread-safe.
+void TokenEmbedding(const TokenEmbeddingShape& shape, const int32_t* tokens, const float* table,
+                    const float* positions, float* out);
 
 // table_gradient[tokens[r], :] += dout[r, :], position_gradient[position of r, :] += dout[r, :],
 // each sum in order of r. All f32; position_gradient may be null. On ComputeThreads() threads,

@@ -19,14 +19,8 @@ struct TypedVectorKernels {
   // y = x, rounded; y = x, widened.
   void (*narrow)(int64_t n, const float* x, T* y);
   void (*widen)(int64_t n, const T* x, float* y);
-  // y += x.
-  void (*add)(int64_t n, const T* x, T* y);
   // sums[c] += sum over r of x[r, c].
   void (*row_sums)(int64_t rows, int64_t cols, int64_t stride, const T* x, float* sums);
-  // out = a + b, b perhaps null.
-  void (*embed)(int64_t n, const T* a, const T* b, float* out);
-  // y = x · factors.
-  void (*scale)(int64_t n, const float* factors, const T* x, T* y);
 
   void (*gelu)(int64_t n, const T* x, T* y);
   void (*gelu_backward)(int64_t n, const T* x, const T* dy, T* dx);
@@ -36,7 +30,7 @@ struct TypedVectorKernels {
   // Of rows [begin, end).
   void (*norm)(const NormShape& shape, const NormInputs<T>& in, const NormOutputs<T>& out,
                int64_t begin, int64_t end);
-  // gain_sums, bias_sums: [width], added to; may be null.
+  // gain_sums, bias_sums: [width], added to; bias_sums may be null.
   void (*norm_backward)(const NormShape& shape, const NormBackwardInputs<T>& in,
                         const NormGradients<T>& gradients, int64_t begin, int64_t end,
                         float* gain_sums, float* bias_sums);
@@ -57,21 +51,27 @@ struct TypedVectorKernels {
   void (*attention_backward)(const AttentionShape& shape, const AttentionDropout& dropout,
                              const T* qkv, const T* out, const float* logsumexp, const T* dout,
                              int64_t b, int64_t kv, float* scratch, T* dqkv);
-  // One query [D] over the first `length` positions of its key-value head's cache, keys and values
-  // [length, D]. `scratch` holds `length` floats, rounded up to a multiple of 16.
-  void (*cached_attention)(int64_t D, int64_t length, float scale, const T* query, const T* keys,
-                           const T* values, float* scratch, T* out);
 };
 
 struct VectorKernels {
   // Such as "avx512".
   const char* name;
   void (*exp)(int64_t n, const float* x, float* y);
+  // y += x.
+  void (*add)(int64_t n, const float* x, float* y);
+  // out = a + b, b perhaps null.
+  void (*embed)(int64_t n, const float* a, const float* b, float* out);
+  // y = x · factors.
+  void (*scale)(int64_t n, const float* factors, const float* x, float* y);
   // x *= factor; whether all of it is finite then.
   bool (*unscale)(int64_t n, float factor, float* x);
   bool (*all_finite)(int64_t n, const float* x);
   void (*dropout_factors)(const DropoutMask& mask, uint64_t example, int64_t begin, int64_t count,
                           float* factors);
+  // One query [D] over the first `length` positions of its key-value head's cache, keys and values
+  // [length, D]. `scratch` holds `length` floats, rounded up to a multiple of 16.
+  void (*cached_attention)(int64_t D, int64_t length, float scale, const float* query,
+                           const float* keys, const float* values, float* scratch, float* out);
   TypedVectorKernels<float> f32;
   TypedVectorKernels<BFloat16> bf16;
   TypedVectorKernels<Float16> f16;

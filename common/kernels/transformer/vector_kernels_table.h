@@ -18,10 +18,7 @@ template <typename T>
 constexpr TypedVectorKernels<T> kTypedLoops = {
     .narrow = ConvertLoop<float, T>,
     .widen = ConvertLoop<T, float>,
-    .add = AddLoop<T>,
     .row_sums = RowSumsLoop<T>,
-    .embed = EmbedLoop<T>,
-    .scale = ScaleLoop<T>,
     .gelu = GeluLoop<T>,
     .gelu_backward = GeluBackwardLoop<T>,
     .swiglu = SwiGluLoop<T>,
@@ -32,16 +29,19 @@ constexpr TypedVectorKernels<T> kTypedLoops = {
     .cross_entropy = CrossEntropyLoop<T>,
     .attention = AttentionLoop<T>,
     .attention_backward = AttentionBackwardLoop<T>,
-    .cached_attention = CachedAttentionLoop<T>,
 };
 
 constexpr VectorKernels LoopsOf(const char* name) {
   return {
       .name = name,
       .exp = ExpLoop,
+      .add = AddLoop,
+      .embed = EmbedLoop,
+      .scale = ScaleLoop,
       .unscale = UnscaleLoop,
       .all_finite = AllFiniteLoop,
       .dropout_factors = DropoutFactorsLoop,
+      .cached_attention = CachedAttentionLoop,
       .f32 = kTypedLoops<float>,
       .bf16 = kTypedLoops<BFloat16>,
       .f16 = kTypedLoops<Float16>,
