@@ -145,8 +145,7 @@ absl::Status DeviceDataParallelStrategy::EndStep() {
   const bool failed = result.skipped && result.examples > 0;
   LossScaling& scaling = kept_->loss_scaling();
   if (failed && scaling.scaler() == nullptr) {
-    return DivergedError(clock_, absl::StrCat("the gradient's norm is ", result.gradient_norm,
-                                              "; lower the learning rate"));
+    return DivergedError(clock_, absl::StrCat("the gradient's norm is ", result.gradient_norm));
   }
   MUSTER_RETURN_IF_ERROR(scaling.TakeEnd(clock_, failed ? StepEnd::kOverflowed : StepEnd::kFinite,
                                          "the gradient's norm"));

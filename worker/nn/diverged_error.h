@@ -8,8 +8,10 @@
 
 namespace muster {
 
-// Returns the error for a step in which `what` is not finite: OutOfRange.
+// Returns the error that ends a job whose training has diverged: OutOfRange. `what` says what is
+// not finite: in the step at `clock` or, without one, in what the caller computed.
 absl::Status DivergedError(uint64_t clock, absl::string_view what);
+absl::Status DivergedError(absl::string_view what);
 
 }  // namespace muster
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "worker/nn/diverged_error.h"
 
 namespace muster {
 
@@ -28,8 +29,7 @@ absl::StatusOr<NormClipping> ClipByNorm(const DenseLayout& layout, size_t sparse
   }
   const double norm = std::sqrt(squared);
   if (!std::isfinite(norm)) {
-    return absl::OutOfRangeError(
-        absl::StrCat("diverged: the gradient's norm is ", norm, "; lower the learning rate"));
+    return DivergedError(absl::StrCat("the gradient's norm is ", norm));
   }
   return NormClipping{.norm = norm, .scale = norm > max_norm ? max_norm / norm : 1.0};
 }

@@ -9,6 +9,7 @@
 #include "common/eval/auc.h"
 #include "proto/job.pb.h"
 #include "proto/task_service.pb.h"
+#include "worker/nn/diverged_error.h"
 
 namespace muster {
 namespace {
@@ -83,9 +84,8 @@ absl::Status Evaluator::Evaluate(uint64_t clock, StepEngine& engine,
     MUSTER_RETURN_IF_ERROR(AddResults(pass, report));
   }
   if (!std::isfinite(report.loss_sum())) {
-    return absl::OutOfRangeError(absl::StrCat("diverged at step ", clock, ": the held-out loss is ",
-                                              report.loss_sum(),
-                                              "; lower the learning rate or clip the gradient"));
+    return DivergedError(
+        absl::StrCat("the held-out loss after step ", clock, " is ", report.loss_sum()));
   }
   return absl::OkStatus();
 }
