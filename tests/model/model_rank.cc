@@ -33,8 +33,8 @@ void Take(absl::string_view& bytes, absl::Span<T> values) {
   bytes.remove_prefix(values.size() * sizeof(T));
 }
 
-std::string ContentOf(Replica& replica) {
-  const Replica::State state = replica.state();
+std::string ContentOf(ShardState& replica) {
+  const ShardState::State state = replica.state();
   const uint64_t clock = replica.clock();
   std::string bytes;
   Append<uint64_t>({&clock, 1}, bytes);
@@ -44,8 +44,8 @@ std::string ContentOf(Replica& replica) {
   return bytes;
 }
 
-void TakeOver(absl::string_view bytes, Replica& replica) {
-  const Replica::State state = replica.state();
+void TakeOver(absl::string_view bytes, ShardState& replica) {
+  const ShardState::State state = replica.state();
   uint64_t clock = 0;
   Take<uint64_t>(bytes, {&clock, 1});
   Take(bytes, state.weights);
@@ -60,7 +60,7 @@ ModelRank::ModelRank(ModelCluster& cluster, std::string worker, v1::TaskOrder or
     : cluster_(cluster),
       worker_(std::move(worker)),
       order_(std::move(order)),
-      replica_(*Replica::Create(ModelTables().schema())) {}
+      replica_(*ShardState::Create(ModelTables().schema())) {}
 
 ModelRank::~ModelRank() {
   if (group_ != nullptr) group_->broken = true;
@@ -209,7 +209,8 @@ bool ModelRank::Train() {
     Take(left, absl::MakeSpan(gradient));
     for (size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i];
   }
-  replica_->Apply({.examples = static_cast<uint64_t>(size_), .dense = sum, .rows = {}}, 1);
+  const std::vector<absl::Span<float>> slices = replica_->PartSlices(absl::MakeSpan(sum));
+  replica_->Apply({.examples = static_cast<uint64_t>(size_), .dense = slices, .rows = {}}, 1);
   ++own_steps_;
   cut_done_ = false;
   GoOn();
@@ -235,12 +236,14 @@ absl::Status ModelRank::WriteOwnFiles() {
       CheckpointFolder(order_.checkpoint_root(), order_.job_id(), replica_->clock());
   written_.Clear();
   for (uint32_t p = rank_; p < replica_->layout().partitions(); p += size_) {
-    ReplicaFile file;
+    ShardFile file;
     file.checkpoint_root = order_.checkpoint_root();
     file.job_id = order_.job_id();
     file.generation = order_.generation();
-    file.partition = p;
     file.number = p;
+    const absl::Span<const uint32_t> blocks = replica_->layout().partition_blocks(p);
+    file.blocks.assign(blocks.begin(), blocks.end());
+    file.partitions = {p};
     file.loss_scales = {{order_.slot(), {.scale = 1, .steps = own_steps_}}};
     MUSTER_ASSIGN_OR_RETURN(PartitionFileInfo info, replica_->Save(file, storage));
     if (naive()) {

@@ -14,7 +14,7 @@
 #include "proto/task_service.pb.h"
 #include "server/coordinator/simulation/simulated_cluster.h"
 #include "tests/model/model_cluster.h"
-#include "worker/strategy/replica.h"
+#include "worker/strategy/shard_state.h"
 
 namespace muster {
 
@@ -67,7 +67,7 @@ class ModelRank final : public ModelTask {
   ModelCluster& cluster_;
   const std::string worker_;
   const v1::TaskOrder order_;
-  const std::unique_ptr<Replica> replica_;
+  const std::unique_ptr<ShardState> replica_;
   bool has_replica_ = false;
   // Steps of this process, which its files have in the place of a loss scale.
   uint32_t own_steps_ = 0;

@@ -22,9 +22,8 @@ absl::StatusOr<std::unique_ptr<DeviceDataParallelStrategy>> DeviceDataParallelSt
     DeviceDataParallelDependencies dependencies) {
   MUSTER_RETURN_IF_ERROR(ReadAdamOptions(schema.optimizer()).status());
   MUSTER_ASSIGN_OR_RETURN(
-      std::unique_ptr<KeptReplica> kept,
-      KeptReplica::Create(order, schema,
-                          {.storage = dependencies.storage, .log = dependencies.log}));
+      std::unique_ptr<KeptShard> kept,
+      KeptShard::Create(order, schema, {.storage = dependencies.storage, .log = dependencies.log}));
   MUSTER_ASSIGN_OR_RETURN(DeviceParameters places, DeviceParameters::Create(options.shape));
   return std::unique_ptr<DeviceDataParallelStrategy>(new DeviceDataParallelStrategy(
       schema, options, std::move(dependencies), std::move(kept), std::move(places)));
@@ -33,7 +32,7 @@ absl::StatusOr<std::unique_ptr<DeviceDataParallelStrategy>> DeviceDataParallelSt
 DeviceDataParallelStrategy::DeviceDataParallelStrategy(const v1::TablesSchema& schema,
                                                        const DeviceTrainerOptions& options,
                                                        DeviceDataParallelDependencies dependencies,
-                                                       std::unique_ptr<KeptReplica> kept,
+                                                       std::unique_ptr<KeptShard> kept,
                                                        DeviceParameters places)
     : schema_(std::make_unique<const v1::TablesSchema>(schema)),
       options_(options),
@@ -72,10 +71,10 @@ absl::Status DeviceDataParallelStrategy::Join(std::unique_ptr<Communicator> comm
                           DevicePasses::Create(options_.shape, options_.compute, extents));
   MUSTER_ASSIGN_OR_RETURN(
       spaces_, DeviceSpaces::Create(places_, options_.compute, extents, passes->stream()));
-  MUSTER_RETURN_IF_ERROR(CopyToDevice(kept_->replica(), passes->stream(), *spaces_));
+  MUSTER_RETURN_IF_ERROR(CopyToDevice(kept_->state(), passes->stream(), *spaces_));
   MUSTER_ASSIGN_OR_RETURN(update_,
                           DeviceUpdate::Create(options_, *passes, *spaces_, device_.get()));
-  clock_ = kept_->replica().clock();
+  clock_ = kept_->state().clock();
   moved_ = 0;
   passes_ = std::move(passes);
   kept_->HandOver();
@@ -90,7 +89,7 @@ void DeviceDataParallelStrategy::Leave() {
 }
 
 absl::Status DeviceDataParallelStrategy::Download() {
-  return kept_->TakeBack([this](Replica& replica) -> absl::Status {
+  return kept_->TakeBack([this](ShardState& replica) -> absl::Status {
     MUSTER_RETURN_IF_ERROR(CopyFromDevice(passes_->stream(), *spaces_, replica));
     for (uint64_t& steps : replica.state().steps) steps += moved_;
     moved_ = 0;

@@ -15,9 +15,9 @@
 #include "worker/device/device_passes.h"
 #include "worker/device/device_spaces.h"
 #include "worker/device/device_update.h"
-#include "worker/strategy/group/kept_replica.h"
+#include "worker/strategy/group/kept_shard.h"
 #include "worker/strategy/group/replica_group.h"
-#include "worker/strategy/replica.h"
+#include "worker/strategy/shard_state.h"
 #include "worker/strategy/strategy.h"
 
 namespace muster {
@@ -71,7 +71,7 @@ class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
   TrainingState& state() override { return *this; }
 
   // Returns the host's replica, whose weights are empty while the host has no copy.
-  const Replica& host_copy() const { return kept_->replica(); }
+  const ShardState& host_copy() const { return kept_->state(); }
 
   // Returns the passes of the present group; null when there is none.
   DevicePasses* passes() { return passes_.get(); }
@@ -103,7 +103,7 @@ class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
  private:
   DeviceDataParallelStrategy(const v1::TablesSchema& schema, const DeviceTrainerOptions& options,
                              DeviceDataParallelDependencies dependencies,
-                             std::unique_ptr<KeptReplica> kept, DeviceParameters places);
+                             std::unique_ptr<KeptShard> kept, DeviceParameters places);
 
   // Gives back all that belongs to a group.
   void EndGroup();
@@ -113,7 +113,7 @@ class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
   const std::unique_ptr<const v1::TablesSchema> schema_;
   const DeviceTrainerOptions options_;
   const DeviceDataParallelDependencies dependencies_;
-  const std::unique_ptr<KeptReplica> kept_;
+  const std::unique_ptr<KeptShard> kept_;
   const DeviceParameters places_;
   const uint64_t fingerprint_;
   // Of the replica on the device, while there is a group.

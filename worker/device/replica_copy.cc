@@ -21,8 +21,8 @@ struct PieceValues {
 };
 
 // A block's state is all of m, then all of v.
-std::vector<std::vector<PieceValues>> PiecesByTensor(Replica& replica) {
-  const Replica::State state = replica.state();
+std::vector<std::vector<PieceValues>> PiecesByTensor(ShardState& replica) {
+  const ShardState::State state = replica.state();
   std::vector<std::vector<PieceValues>> tensors(replica.tables().tensors.size());
   for (const DenseLayout::Block& block : replica.layout().blocks()) {
     const uint64_t elements = block.elements();
@@ -50,7 +50,7 @@ constexpr Space kSpaces[] = {{DeviceSpace::kWeights, &PieceValues::weights},
 
 // Calls `copy` for each tensor and space with memory for its values.
 absl::Status ForEachSpace(
-    Replica& replica,
+    ShardState& replica,
     absl::FunctionRef<absl::Status(int tensor, const Space& space,
                                    absl::Span<const PieceValues> pieces, absl::Span<float> values)>
         copy) {
@@ -69,7 +69,7 @@ absl::Status ForEachSpace(
 
 }  // namespace
 
-absl::Status CopyToDevice(Replica& replica, DeviceStream& stream, DeviceSpaces& spaces) {
+absl::Status CopyToDevice(ShardState& replica, DeviceStream& stream, DeviceSpaces& spaces) {
   return ForEachSpace(replica, [&](int tensor, const Space& space,
                                    absl::Span<const PieceValues> pieces, absl::Span<float> values) {
     for (const PieceValues& piece : pieces) {
@@ -80,7 +80,7 @@ absl::Status CopyToDevice(Replica& replica, DeviceStream& stream, DeviceSpaces& 
   });
 }
 
-absl::Status CopyFromDevice(DeviceStream& stream, DeviceSpaces& spaces, Replica& replica) {
+absl::Status CopyFromDevice(DeviceStream& stream, DeviceSpaces& spaces, ShardState& replica) {
   return ForEachSpace(replica, [&](int tensor, const Space& space,
                                    absl::Span<const PieceValues> pieces, absl::Span<float> values) {
     MUSTER_RETURN_IF_ERROR(spaces.Read(stream, space.device, tensor, values));

@@ -4,7 +4,7 @@
 #include "absl/status/status.h"
 #include "common/device/device.h"
 #include "worker/device/device_spaces.h"
-#include "worker/strategy/replica.h"
+#include "worker/strategy/shard_state.h"
 
 namespace muster {
 
@@ -12,8 +12,8 @@ namespace muster {
 // and a device, which has them tensor by tensor. Clocks and numbers of steps are the caller's. Both
 // wait for the device, and take as much memory as the largest tensor.
 // REQUIRES: the same model; a replica of adam or adamw.
-absl::Status CopyToDevice(Replica& replica, DeviceStream& stream, DeviceSpaces& spaces);
-absl::Status CopyFromDevice(DeviceStream& stream, DeviceSpaces& spaces, Replica& replica);
+absl::Status CopyToDevice(ShardState& replica, DeviceStream& stream, DeviceSpaces& spaces);
+absl::Status CopyFromDevice(DeviceStream& stream, DeviceSpaces& spaces, ShardState& replica);
 
 }  // namespace muster
 

@@ -28,7 +28,7 @@ TransformerShape Shape(bool tied) {
 }
 
 // Blocks of 15 elements, so that most tensors lie in several, and some blocks hold several.
-std::unique_ptr<Replica> MakeReplica(const TransformerShape& shape) {
+std::unique_ptr<ShardState> MakeReplica(const TransformerShape& shape) {
   ModelDescription model;
   model.tensors = MakeTransformerTensors(shape).specs;
   model.units = shape.units();
@@ -38,7 +38,7 @@ std::unique_ptr<Replica> MakeReplica(const TransformerShape& shape) {
   spec.mutable_update()->set_block_bytes(60);
   spec.mutable_update()->set_partitions(3);
   spec.set_batch_size(1);
-  auto replica = Replica::Create(MakeTablesSchema(model, spec, 10));
+  auto replica = ShardState::Create(MakeTablesSchema(model, spec, 10));
   EXPECT_TRUE(replica.ok()) << replica.status();
   return *std::move(replica);
 }
@@ -47,7 +47,7 @@ class ReplicaCopyTest : public ::testing::TestWithParam<bool> {};
 
 TEST_P(ReplicaCopyTest, WhatGoesToADeviceComesBackToTheBit) {
   const auto replica = MakeReplica(Shape(GetParam()));
-  const Replica::State state = replica->state();
+  const ShardState::State state = replica->state();
   std::iota(state.weights.begin(), state.weights.end(), 1.0f);
   std::iota(state.optimizer_state.begin(), state.optimizer_state.end(), 100000.0f);
   const std::vector<float> weights(state.weights.begin(), state.weights.end());

@@ -9,24 +9,25 @@ namespace muster {
 
 absl::StatusOr<std::unique_ptr<LocalStrategy>> LocalStrategy::Create(const v1::TablesSchema& schema,
                                                                      LossScaling loss_scaling) {
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica, Replica::Create(schema));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<ShardState> state, ShardState::Create(schema));
   return std::unique_ptr<LocalStrategy>(
-      new LocalStrategy(std::move(replica), std::move(loss_scaling)));
+      new LocalStrategy(std::move(state), std::move(loss_scaling)));
 }
 
-LocalStrategy::LocalStrategy(std::unique_ptr<Replica> replica, LossScaling loss_scaling)
-    : replica_(std::move(replica)),
+LocalStrategy::LocalStrategy(std::unique_ptr<ShardState> state, LossScaling loss_scaling)
+    : state_(std::move(state)),
       loss_scaling_(std::move(loss_scaling)),
-      copies_(replica_->tables().tensors, {replica_->parameters(), {}}),
-      sums_(replica_->layout().elements()),
-      gradients_(TensorSpans(replica_->layout(), replica_->tables().tensors, sums_.values())) {
-  for (const SparseTableSpec& table : replica_->tables().sparse) rows_.emplace_back(table.dim);
+      copies_(state_->tables().tensors, {state_->parameters(), {}}),
+      sums_(state_->layout().elements()),
+      gradients_(TensorSpans(state_->layout(), state_->tables().tensors, sums_.values())),
+      slices_(state_->PartSlices(sums_.values())) {
+  for (const SparseTableSpec& table : state_->tables().sparse) rows_.emplace_back(table.dim);
 }
 
 absl::Status LocalStrategy::BeginStep(uint64_t clock) {
-  if (clock != replica_->clock()) {
+  if (clock != state_->clock()) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "a step begins at clock ", clock, ", but the parameters are at ", replica_->clock()));
+        "a step begins at clock ", clock, ", but the parameters are at ", state_->clock()));
   }
   copies_.Outdate();
   micro_batches_ = 0;
@@ -42,7 +43,7 @@ absl::Status LocalStrategy::LookUp(MicroBatch& micro_batch) {
   for (size_t table = 0; table < rows_.size(); ++table) {
     SparseRows& sparse = micro_batch.sparse[table];
     sparse.rows.resize(sparse.keys.size() * rows_[table].dim());
-    replica_->LookUp(table, sparse.keys, absl::MakeSpan(sparse.rows));
+    state_->LookUp(table, sparse.keys, absl::MakeSpan(sparse.rows));
   }
   return absl::OkStatus();
 }
@@ -64,16 +65,16 @@ absl::Status LocalStrategy::PushRows(MicroBatch& micro_batch) {
 }
 
 absl::Status LocalStrategy::EndStep() {
-  const uint64_t clock = replica_->clock();
+  const uint64_t clock = state_->clock();
   MUSTER_ASSIGN_OR_RETURN(const StepEnd end,
-                          loss_scaling_.EndStep(clock, replica_->tables().tensors, gradients_));
+                          loss_scaling_.EndStep(clock, state_->tables().tensors, gradients_));
   if (end == StepEnd::kOverflowed) {
-    replica_->set_clock(clock + 1);
+    state_->set_clock(clock + 1);
     return absl::OkStatus();
   }
-  const GradientSums sums = {examples_, sums_.values(), rows_};
-  MUSTER_ASSIGN_OR_RETURN(const NormClipping clipping, replica_->Clipping(sums));
-  replica_->Apply(sums, clipping.scale);
+  const GradientSums sums = {examples_, slices_, rows_};
+  MUSTER_ASSIGN_OR_RETURN(const NormClipping clipping, state_->Clipping(sums));
+  state_->Apply(sums, clipping.scale);
   return absl::OkStatus();
 }
 

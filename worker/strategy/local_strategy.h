@@ -11,7 +11,7 @@
 #include "worker/nn/loss_scaling.h"
 #include "worker/nn/rounded_copies.h"
 #include "worker/strategy/arena.h"
-#include "worker/strategy/replica.h"
+#include "worker/strategy/shard_state.h"
 #include "worker/strategy/strategy.h"
 
 namespace muster {
@@ -30,7 +30,7 @@ class LocalStrategy final : public Strategy {
   static absl::StatusOr<std::unique_ptr<LocalStrategy>> Create(
       const v1::TablesSchema& schema, LossScaling loss_scaling = LossScaling());
 
-  absl::StatusOr<uint64_t> Start() override { return replica_->clock(); }
+  absl::StatusOr<uint64_t> Start() override { return state_->clock(); }
   // FailedPrecondition: the clock is not the next one.
   absl::Status BeginStep(uint64_t clock) override;
   absl::Status Acquire(int unit, Direction direction) override;
@@ -52,18 +52,20 @@ class LocalStrategy final : public Strategy {
   const LossScaler* loss_scaler() const override { return loss_scaling_.scaler(); }
   StrategyCounters counters() const override { return StrategyCounters(); }
 
-  const Replica& replica() const { return *replica_; }
+  const ShardState& state() const { return *state_; }
   // Keys of a table that were ever pushed, ascending.
-  std::vector<uint64_t> Keys(int table) const { return replica_->Keys(table); }
+  std::vector<uint64_t> Keys(int table) const { return state_->Keys(table); }
 
  private:
-  LocalStrategy(std::unique_ptr<Replica> replica, LossScaling loss_scaling);
+  LocalStrategy(std::unique_ptr<ShardState> state, LossScaling loss_scaling);
 
-  const std::unique_ptr<Replica> replica_;
+  const std::unique_ptr<ShardState> state_;
   LossScaling loss_scaling_;
   RoundedCopies copies_;
   Arena sums_;
+  // Those in sums_, by tensor and by part of the shard layout.
   const std::vector<absl::Span<float>> gradients_;
+  const std::vector<absl::Span<float>> slices_;
   // By sparse table.
   std::vector<RowSum> rows_;
   // Of the step, those that BeforeBackward has seen.

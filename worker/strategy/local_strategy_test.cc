@@ -63,7 +63,7 @@ TEST(LocalStrategyTest, StepsByTheMeanGradient) {
   Step(*strategy, 0, batch);
   EXPECT_THAT(batch.sparse[0].rows, ElementsAre(2, 2, 2, 2));
   // The mean of 8 over 4 examples is 2; half of that is taken off.
-  EXPECT_THAT(strategy->replica().parameters()[0], ElementsAre(0, 1.5));
+  EXPECT_THAT(strategy->state().parameters()[0], ElementsAre(0, 1.5));
   ASSERT_EQ(strategy->LookUp(batch), absl::OkStatus());
   EXPECT_THAT(batch.sparse[0].rows, ElementsAre(1.5, 2, 2, 0.5));
   EXPECT_THAT(strategy->Keys(0), ElementsAre(5, 7));
@@ -88,9 +88,9 @@ TEST(LocalStrategyTest, AStepThatOverflowsChangesNothing) {
       EXPECT_EQ(strategy->GradientReady(0), absl::OkStatus());
       EXPECT_EQ(strategy->EndStep(), absl::OkStatus());
     }
-    EXPECT_EQ(strategy->replica().clock(), 4);
+    EXPECT_EQ(strategy->state().clock(), 4);
     EXPECT_EQ(strategy->loss_scale(), overflows < 0 ? 4096 : 2048);
-    const auto weights = strategy->replica().weights();
+    const auto weights = strategy->state().weights();
     return std::vector<float>(weights.begin(), weights.end());
   };
   const std::vector<float> without_last = run(3);
@@ -126,7 +126,7 @@ TEST(LocalStrategyTest, MicroBatchesAddUp) {
   }
   ASSERT_EQ(strategy->EndStep(), absl::OkStatus());
   // As StepsByTheMeanGradient: the same sums over the same four examples.
-  EXPECT_THAT(strategy->replica().parameters()[0], ElementsAre(0, 1.5));
+  EXPECT_THAT(strategy->state().parameters()[0], ElementsAre(0, 1.5));
   ASSERT_EQ(strategy->LookUp(first), absl::OkStatus());
   EXPECT_THAT(first.sparse[0].rows, ElementsAre(1.5, 2, 2, 0.5));
 }
@@ -137,7 +137,7 @@ TEST(LocalStrategyTest, AUnitIsAcquiredWithTheRoundedWeightsOfItsClock) {
   auto strategy = LocalStrategy::Create(schema).value();
   MicroBatch batch = Batch();
   for (const std::vector<float>& expected : {std::vector<float>{1, 1}, {0, 1.5}, {-1, 2}}) {
-    const uint64_t clock = strategy->replica().clock();
+    const uint64_t clock = strategy->state().clock();
     ASSERT_EQ(strategy->BeginStep(clock), absl::OkStatus());
     ASSERT_EQ(strategy->Acquire(0, Direction::kForward), absl::OkStatus());
     const ModelParameters parameters = strategy->parameters();
@@ -163,7 +163,7 @@ TEST(LocalStrategyTest, ClipsByTheNormOverEverything) {
   Step(*strategy, 0, batch);
   // Means 2, -1, 1, 3: norm sqrt(15).
   const float step = 0.5 * 0.5 / std::sqrt(15.0);
-  EXPECT_THAT(strategy->replica().parameters()[0],
+  EXPECT_THAT(strategy->state().parameters()[0],
               Pointwise(FloatEq(), std::vector<float>{1 - 2 * step, 1 + step}));
 }
 
@@ -176,7 +176,7 @@ TEST(LocalStrategyTest, FollowsTheSchedule) {
   MicroBatch batch = Batch();
   Step(*strategy, 0, batch);
   Step(*strategy, 1, batch);
-  EXPECT_THAT(strategy->replica().parameters()[0], ElementsAre(-0.5, 1.75));
+  EXPECT_THAT(strategy->state().parameters()[0], ElementsAre(-0.5, 1.75));
 }
 
 TEST(LocalStrategyTest, RefusesASchemaThatIsNotValid) {

@@ -174,7 +174,7 @@ TEST_P(DeviceEnginesTest, AStepWithoutLabelsIsNoOverflow) {
   ASSERT_TRUE(engine.ok()) << engine.status();
   TrainTwoSteps(**engine);
   EXPECT_THAT(log, IsEmpty());
-  EXPECT_EQ(strategy->replica().clock(), 2);
+  EXPECT_EQ(strategy->state().clock(), 2);
 }
 
 TEST_P(DeviceEnginesTest, AReplicaGoesOnAfterAStepWithoutLabels) {

@@ -242,7 +242,7 @@ TEST_F(TrainerTest, MicroBatchesMakeUpOneStep) {
   spec.mutable_stop()->set_steps(5);
   ASSERT_EQ(Run(spec), absl::OkStatus());
   const std::unique_ptr<LocalStrategy> reference = std::move(local_);
-  const ParameterSpans whole = reference->replica().parameters();
+  const ParameterSpans whole = reference->state().parameters();
   double loss = 0;
   for (const auto& report : coordinator_.progress()) loss += report.loss_sum();
 
@@ -268,7 +268,7 @@ TEST_F(TrainerTest, MicroBatchesMakeUpOneStep) {
   }
   for (size_t i = 0; i < whole.size(); ++i) {
     for (size_t j = 0; j < whole[i].size(); ++j) {
-      ASSERT_NEAR(local_->replica().parameters()[i][j], whole[i][j], 1e-5);
+      ASSERT_NEAR(local_->state().parameters()[i][j], whole[i][j], 1e-5);
     }
   }
 }

@@ -35,11 +35,11 @@ absl::StatusOr<std::unique_ptr<DataParallelStrategy>> DataParallelStrategy::Crea
   const bool hybrid = IsHybrid(order, schema);
   v1::TablesSchema held_here = schema;
   if (hybrid) held_here.clear_sparse();
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<KeptReplica> kept,
-                          KeptReplica::Create(order, held_here,
-                                              {.storage = dependencies.storage,
-                                               .timeout = options.storage_timeout,
-                                               .log = dependencies.log}));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<KeptShard> kept,
+                          KeptShard::Create(order, held_here,
+                                            {.storage = dependencies.storage,
+                                             .timeout = options.storage_timeout,
+                                             .log = dependencies.log}));
   std::unique_ptr<DataParallelStrategy> strategy(
       new DataParallelStrategy(order, held_here, options, dependencies, std::move(kept)));
   if (!hybrid) return strategy;
@@ -72,7 +72,7 @@ DataParallelStrategy::DataParallelStrategy(const v1::TaskOrder& order,
                                            const v1::TablesSchema& schema,
                                            const DataParallelOptions& options,
                                            const DataParallelDependencies& dependencies,
-                                           std::unique_ptr<KeptReplica> kept)
+                                           std::unique_ptr<KeptShard> kept)
     : options_(options),
       clock_(*dependencies.clock),
       reducing_(Reducing(order.spec().update(), options.timeout)),
@@ -104,6 +104,7 @@ absl::Status DataParallelStrategy::Join(std::unique_ptr<Communicator> communicat
   MUSTER_ASSIGN_OR_RETURN(reducer_, GradientReducer::Create(*communicator_, plan_,
                                                             own().layout().elements(), reducing_));
   gradients_ = TensorSpans(own().layout(), own().tables().tensors, reducer_->gradients());
+  sums_ = own().PartSlices(reducer_->gradients());
   return absl::OkStatus();
 }
 
@@ -194,7 +195,7 @@ absl::StatusOr<GradientSums> DataParallelStrategy::CollectSums() {
                           row_exchange_.Run(*communicator_, options_.timeout, examples_, rows_,
                                             absl::MakeSpan(row_sums_)));
   CountTraffic(counters_.other_bytes_sent, counters_.other_bytes_received);
-  sums.dense = reducer_->gradients();
+  sums.dense = sums_;
   sums.rows = row_sums_;
   return sums;
 }

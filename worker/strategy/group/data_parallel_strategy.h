@@ -19,11 +19,11 @@
 #include "worker/nn/rounded_copies.h"
 #include "worker/strategy/group/bucket_plan.h"
 #include "worker/strategy/group/gradient_reducer.h"
-#include "worker/strategy/group/kept_replica.h"
+#include "worker/strategy/group/kept_shard.h"
 #include "worker/strategy/group/replica_group.h"
 #include "worker/strategy/group/row_exchange.h"
-#include "worker/strategy/replica.h"
 #include "worker/strategy/servers/parameter_server_strategy.h"
+#include "worker/strategy/shard_state.h"
 #include "worker/strategy/strategy.h"
 
 namespace muster {
@@ -125,15 +125,15 @@ class DataParallelStrategy final : public Strategy, public ReplicaGroup {
   const LossScaler* loss_scaler() const override { return kept_->loss_scaling().scaler(); }
   StrategyCounters counters() const override;
 
-  const Replica& replica() const { return kept_->replica(); }
+  const ShardState& shard_state() const { return kept_->state(); }
 
  private:
   DataParallelStrategy(const v1::TaskOrder& order, const v1::TablesSchema& schema,
                        const DataParallelOptions& options,
                        const DataParallelDependencies& dependencies,
-                       std::unique_ptr<KeptReplica> kept);
+                       std::unique_ptr<KeptShard> kept);
 
-  Replica& own() { return kept_->replica(); }
+  ShardState& own() { return kept_->state(); }
   // Everything of a step but the last word: the sums over all ranks, and their clipping.
   absl::StatusOr<GradientSums> CollectSums();
   absl::StatusOr<double> CloseServers(const GradientSums& sums);
@@ -143,7 +143,7 @@ class DataParallelStrategy final : public Strategy, public ReplicaGroup {
   const Clock& clock_;
   const GradientReducerOptions reducing_;
   const bool clips_by_norm_;
-  const std::unique_ptr<KeptReplica> kept_;
+  const std::unique_ptr<KeptShard> kept_;
   // Of its replica.
   RoundedCopies copies_;
   const std::vector<GradientBucket> plan_;
@@ -169,6 +169,7 @@ class DataParallelStrategy final : public Strategy, public ReplicaGroup {
   // After the communicator: its memory goes before it.
   std::unique_ptr<GradientReducer> reducer_;
   std::vector<absl::Span<float>> gradients_;
+  std::vector<absl::Span<float>> sums_;
 };
 
 }  // namespace muster

@@ -112,7 +112,7 @@ class DataParallelStrategyTest : public ::testing::Test {
   }
 
   static std::vector<float> Weights(const DataParallelStrategy& strategy) {
-    return {strategy.replica().weights().begin(), strategy.replica().weights().end()};
+    return {strategy.shard_state().weights().begin(), strategy.shard_state().weights().end()};
   }
 
   // Weights after that many steps of that many ranks.
@@ -171,7 +171,7 @@ TEST_F(DataParallelStrategyTest, AStepInWhichAnyRankOverflowedIsLeftOutByAll) {
         ASSERT_EQ(strategy->EndStep(), absl::OkStatus());
         expected *= overflows[step].empty() ? 2 : 0.5f;
       }
-      EXPECT_EQ(strategy->replica().clock(), overflows.size());
+      EXPECT_EQ(strategy->shard_state().clock(), overflows.size());
       absl::MutexLock lock(&mutex);
       if (rank == 0) weights = Weights(*strategy);
     });
@@ -245,7 +245,7 @@ TEST_F(DataParallelStrategyTest, ReplicasStayEqual) {
     ASSERT_EQ(strategy->Join(std::move(communicator), absl::nullopt), absl::OkStatus());
     for (int step = 0; step < 5; ++step) ASSERT_EQ(Step(*strategy), absl::OkStatus());
     EXPECT_THAT(strategy->replica_clock(), Optional(5));
-    EXPECT_THAT(strategy->replica().Keys(0), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+    EXPECT_THAT(strategy->shard_state().Keys(0), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
     absl::MutexLock lock(&mutex);
     weights[strategy->communicator()->rank()] = Weights(*strategy);
   });
@@ -399,7 +399,7 @@ TEST_F(DataParallelStrategyTest, AGroupMayShrinkAndGrowBetweenSteps) {
   }
   EXPECT_EQ(Weights(*strategies[1]), Weights(*strategies[0]));
   EXPECT_EQ(Weights(*strategies[2]), Weights(*strategies[0]));
-  EXPECT_EQ(strategies[2]->replica().Keys(0), strategies[0]->replica().Keys(0));
+  EXPECT_EQ(strategies[2]->shard_state().Keys(0), strategies[0]->shard_state().Keys(0));
 }
 
 TEST_F(DataParallelStrategyTest, CutsAreDealtToRanksAndRestoreInAnyWorld) {

@@ -1,4 +1,4 @@
-#include "worker/strategy/group/kept_replica.h"
+#include "worker/strategy/group/kept_shard.h"
 
 #include <type_traits>
 #include <utility>
@@ -13,48 +13,48 @@
 
 namespace muster {
 
-absl::StatusOr<std::unique_ptr<KeptReplica>> KeptReplica::Create(const v1::TaskOrder& order,
-                                                                 const v1::TablesSchema& schema,
-                                                                 const Options& options) {
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica, Replica::Create(schema));
-  return std::unique_ptr<KeptReplica>(new KeptReplica(order, options, std::move(replica)));
+absl::StatusOr<std::unique_ptr<KeptShard>> KeptShard::Create(const v1::TaskOrder& order,
+                                                             const v1::TablesSchema& schema,
+                                                             const Options& options) {
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<ShardState> state, ShardState::Create(schema));
+  return std::unique_ptr<KeptShard>(new KeptShard(order, options, std::move(state)));
 }
 
-KeptReplica::KeptReplica(const v1::TaskOrder& order, const Options& options,
-                         std::unique_ptr<Replica> replica)
+KeptShard::KeptShard(const v1::TaskOrder& order, const Options& options,
+                     std::unique_ptr<ShardState> state)
     : order_(std::make_unique<const v1::TaskOrder>(order)),
       options_(options),
-      replica_(std::move(replica)),
+      state_(std::move(state)),
       loss_scaling_(order.spec().compute(), {.slot = order.slot(), .log = options.log}) {}
 
-KeptReplica::~KeptReplica() = default;
+KeptShard::~KeptShard() = default;
 
-absl::optional<uint64_t> KeptReplica::clock() const {
-  if (content_ == ReplicaContent::kNothing) return absl::nullopt;
-  return replica_->clock();
+absl::optional<uint64_t> KeptShard::clock() const {
+  if (content_ == StateContent::kNothing) return absl::nullopt;
+  return state_->clock();
 }
 
-void KeptReplica::HandOver() {
-  content_ = ReplicaContent::kNothing;
-  replica_->ReleaseValues();
+void KeptShard::HandOver() {
+  content_ = StateContent::kNothing;
+  state_->ReleaseValues();
 }
 
-absl::Status KeptReplica::TakeBack(absl::FunctionRef<absl::Status(Replica& replica)> copy) {
-  replica_->AllocateValues();
-  const absl::Status status = copy(*replica_);
+absl::Status KeptShard::TakeBack(absl::FunctionRef<absl::Status(ShardState& state)> copy) {
+  state_->AllocateValues();
+  const absl::Status status = copy(*state_);
   if (!status.ok()) {
     HandOver();
     return status;
   }
-  content_ = ReplicaContent::kWhole;
+  content_ = StateContent::kWhole;
   return absl::OkStatus();
 }
 
-absl::Status KeptReplica::Fill(Communicator& communicator, absl::optional<int> source) {
-  replica_->AllocateValues();
+absl::Status KeptShard::Fill(Communicator& communicator, absl::optional<int> source) {
+  state_->AllocateValues();
   if (source.has_value()) {
     MUSTER_RETURN_IF_ERROR(
-        BroadcastReplica(communicator, *source, options_.timeout, *replica_, content_));
+        BroadcastState(communicator, *source, options_.timeout, *state_, content_));
     return BroadcastLossScale(communicator, *source);
   }
   MUSTER_RETURN_IF_ERROR(Restore());
@@ -66,15 +66,15 @@ absl::Status KeptReplica::Fill(Communicator& communicator, absl::optional<int> s
   if (!order_->restore_uri().empty()) return absl::OkStatus();
   // Initial values come of functions of the C library, whose last bit may be another on another
   // machine.
-  content_ = ReplicaContent::kNothing;
-  MUSTER_RETURN_IF_ERROR(BroadcastWeights(communicator, 0, options_.timeout, *replica_));
-  content_ = ReplicaContent::kWhole;
+  content_ = StateContent::kNothing;
+  MUSTER_RETURN_IF_ERROR(BroadcastWeights(communicator, 0, options_.timeout, *state_));
+  content_ = StateContent::kWhole;
   return absl::OkStatus();
 }
 
-absl::Status KeptReplica::Restore() {
-  content_ = ReplicaContent::kNothing;
-  replica_->Reset();
+absl::Status KeptShard::Restore() {
+  content_ = StateContent::kNothing;
+  state_->Reset();
   loss_scaling_.Restart();
   if (!order_->restore_uri().empty()) {
     const absl::StatusOr<std::unique_ptr<CheckpointReader>> checkpoint =
@@ -82,10 +82,10 @@ absl::Status KeptReplica::Restore() {
     // One that this worker does not see may be sound all the same: its folder may not be mounted.
     MUSTER_RETURN_IF_ERROR(DataLossIs(checkpoint.status(), LostState::kCheckpoint));
     MUSTER_RETURN_IF_ERROR(
-        DataLossIs(replica_->Restore(**checkpoint,
-                                     order_->restore_weights_only() ? RestoreExtent::kWeights
-                                                                    : RestoreExtent::kAll,
-                                     order_->start_clock()),
+        DataLossIs(state_->Restore(**checkpoint,
+                                   order_->restore_weights_only() ? RestoreExtent::kWeights
+                                                                  : RestoreExtent::kAll,
+                                   order_->start_clock()),
                    LostState::kCheckpoint));
     if (!order_->restore_weights_only() && LossScaler::IsFound(order_->spec().compute())) {
       const auto scale = (*checkpoint)->ReadLossScale(/*slot=*/0);
@@ -93,11 +93,11 @@ absl::Status KeptReplica::Restore() {
       if (scale->has_value()) loss_scaling_.GoOnWith(**scale);
     }
   }
-  content_ = ReplicaContent::kWhole;
+  content_ = StateContent::kWhole;
   return absl::OkStatus();
 }
 
-absl::Status KeptReplica::BroadcastLossScale(Communicator& communicator, int source) {
+absl::Status KeptShard::BroadcastLossScale(Communicator& communicator, int source) {
   if (!loss_scaling_.searches()) return absl::OkStatus();
   // Of one version of the program, as all ranks are.
   static_assert(std::is_trivially_copyable_v<LossScale>);
@@ -115,7 +115,7 @@ absl::Status KeptReplica::BroadcastLossScale(Communicator& communicator, int sou
   return absl::OkStatus();
 }
 
-std::vector<SlotLossScale> KeptReplica::LossScalesOfSlots() const {
+std::vector<SlotLossScale> KeptShard::LossScalesOfSlots() const {
   std::vector<SlotLossScale> scales;
   if (!loss_scaling_.searches()) return scales;
   for (uint32_t slot = 0; slot < order_->spec().workers(); ++slot) {
@@ -124,33 +124,35 @@ std::vector<SlotLossScale> KeptReplica::LossScalesOfSlots() const {
   return scales;
 }
 
-absl::Status KeptReplica::WriteOwnFiles(const Communicator& communicator, uint32_t first_number) {
-  const uint32_t partitions = replica_->layout().partitions();
+absl::Status KeptShard::WriteOwnFiles(const Communicator& communicator, uint32_t first_number) {
+  const uint32_t partitions = state_->layout().partitions();
   for (uint32_t p = communicator.rank(); p < partitions; p += communicator.size()) {
-    ReplicaFile file;
+    ShardFile file;
     file.checkpoint_root = order_->checkpoint_root();
     file.job_id = order_->job_id();
     file.generation = order_->generation();
-    file.partition = p;
     file.number = first_number + p;
+    const absl::Span<const uint32_t> blocks = state_->layout().partition_blocks(p);
+    file.blocks.assign(blocks.begin(), blocks.end());
+    file.partitions = {p};
     if (p == 0) file.loss_scales = LossScalesOfSlots();
-    MUSTER_ASSIGN_OR_RETURN(const PartitionFileInfo info, replica_->Save(file, *options_.storage));
+    MUSTER_ASSIGN_OR_RETURN(const PartitionFileInfo info, state_->Save(file, *options_.storage));
     written_.push_back({file.number, info.path, info.bytes, info.checksum});
   }
   return absl::OkStatus();
 }
 
-void KeptReplica::DeleteWritten() {
+void KeptShard::DeleteWritten() {
   const std::string folder =
-      CheckpointFolder(order_->checkpoint_root(), order_->job_id(), replica_->clock());
+      CheckpointFolder(order_->checkpoint_root(), order_->job_id(), state_->clock());
   for (const PartitionFile& file : std::exchange(written_, {})) {
     // What stays is a leftover, which the coordinator finds later.
     options_.storage->DeleteRecursively(JoinUri(folder, file.path)).IgnoreError();
   }
 }
 
-absl::StatusOr<CutFiles> KeptReplica::Cut(Communicator& communicator, uint32_t first_number,
-                                          absl::string_view failure) {
+absl::StatusOr<CutFiles> KeptShard::Cut(Communicator& communicator, uint32_t first_number,
+                                        absl::string_view failure) {
   written_.clear();
   const absl::Status status =
       failure.empty() ? WriteOwnFiles(communicator, first_number) : absl::UnavailableError(failure);
@@ -158,7 +160,7 @@ absl::StatusOr<CutFiles> KeptReplica::Cut(Communicator& communicator, uint32_t f
   return ExchangeCut(communicator, options_.timeout, written_);
 }
 
-absl::StatusOr<CutEnd> KeptReplica::EndCut(Communicator& communicator, CutEnd mine) {
+absl::StatusOr<CutEnd> KeptShard::EndCut(Communicator& communicator, CutEnd mine) {
   double committed = communicator.rank() > 0 || mine == CutEnd::kCommitted ? 1 : 0;
   CollectiveCall least;
   least.kind = Collective::kAllReduce;

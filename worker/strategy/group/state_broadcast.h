@@ -1,15 +1,15 @@
-#ifndef MUSTER_WORKER_STRATEGY_GROUP_REPLICA_BROADCAST_H_
-#define MUSTER_WORKER_STRATEGY_GROUP_REPLICA_BROADCAST_H_
+#ifndef MUSTER_WORKER_STRATEGY_GROUP_STATE_BROADCAST_H_
+#define MUSTER_WORKER_STRATEGY_GROUP_STATE_BROADCAST_H_
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "worker/collectives/communicator.h"
-#include "worker/strategy/replica.h"
+#include "worker/strategy/shard_state.h"
 
 namespace muster {
 
 // What a replica holds.
-enum class ReplicaContent {
+enum class StateContent {
   // The parameters after the steps that its clock says.
   kWhole,
   // Not yet filled, or part of one and part of another: of no use until it is reset or filled.
@@ -24,13 +24,13 @@ enum class ReplicaContent {
 // job with equal clocks are equal, so a rank that is as far as the source keeps a whole replica
 // even if the call fails half-way. Errors are the communicator's. REQUIRES: replicas of the same
 // schema; kWhole on the source.
-absl::Status BroadcastReplica(Communicator& communicator, int source, absl::Duration timeout,
-                              Replica& replica, ReplicaContent& content);
+absl::Status BroadcastState(Communicator& communicator, int source, absl::Duration timeout,
+                            ShardState& replica, StateContent& content);
 
 // The weights alone.
 absl::Status BroadcastWeights(Communicator& communicator, int source, absl::Duration timeout,
-                              Replica& replica);
+                              ShardState& replica);
 
 }  // namespace muster
 
-#endif  // MUSTER_WORKER_STRATEGY_GROUP_REPLICA_BROADCAST_H_
+#endif  // MUSTER_WORKER_STRATEGY_GROUP_STATE_BROADCAST_H_

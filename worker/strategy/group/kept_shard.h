@@ -1,5 +1,5 @@
-#ifndef MUSTER_WORKER_STRATEGY_GROUP_KEPT_REPLICA_H_
-#define MUSTER_WORKER_STRATEGY_GROUP_KEPT_REPLICA_H_
+#ifndef MUSTER_WORKER_STRATEGY_GROUP_KEPT_SHARD_H_
+#define MUSTER_WORKER_STRATEGY_GROUP_KEPT_SHARD_H_
 
 #include <cstdint>
 #include <functional>
@@ -16,8 +16,8 @@
 #include "common/checkpoint/storage.h"
 #include "worker/collectives/communicator.h"
 #include "worker/nn/loss_scaling.h"
-#include "worker/strategy/group/replica_broadcast.h"
-#include "worker/strategy/replica.h"
+#include "worker/strategy/group/state_broadcast.h"
+#include "worker/strategy/shard_state.h"
 #include "worker/strategy/training_state.h"
 
 namespace muster {
@@ -29,7 +29,7 @@ class TaskOrder;
 
 // A rank's replica with where it comes from (another rank, the order's checkpoint, initial values)
 // and where it goes (the files of a checkpoint, shared out among the ranks). Not thread-safe.
-class KeptReplica {
+class KeptShard {
  public:
   struct Options {
     // Outlives this.
@@ -41,13 +41,13 @@ class KeptReplica {
   };
 
   // InvalidArgument: the schema is not valid.
-  static absl::StatusOr<std::unique_ptr<KeptReplica>> Create(const v1::TaskOrder& order,
-                                                             const v1::TablesSchema& schema,
-                                                             const Options& options);
-  ~KeptReplica();
+  static absl::StatusOr<std::unique_ptr<KeptShard>> Create(const v1::TaskOrder& order,
+                                                           const v1::TablesSchema& schema,
+                                                           const Options& options);
+  ~KeptShard();
 
-  Replica& replica() { return *replica_; }
-  const Replica& replica() const { return *replica_; }
+  ShardState& state() { return *state_; }
+  const ShardState& state() const { return *state_; }
 
   // Steps that it has seen; absent: there is none yet, or it is of no use.
   absl::optional<uint64_t> clock() const;
@@ -57,7 +57,7 @@ class KeptReplica {
   void HandOver();
   // Takes a replica that was handed over back: `copy` writes all weights and optimizer state, and
   // brings clock and steps up to date. Errors are those of `copy`; there is no replica after one.
-  absl::Status TakeBack(absl::FunctionRef<absl::Status(Replica& replica)> copy);
+  absl::Status TakeBack(absl::FunctionRef<absl::Status(ShardState& state)> copy);
 
   // The group's loss scale, which is part of the replica: alike on all ranks, as long as each takes
   // the same ends of steps. Cuts hold it as every slot's; a checkpoint's is that of slot 0.
@@ -80,7 +80,7 @@ class KeptReplica {
   absl::StatusOr<CutEnd> EndCut(Communicator& communicator, CutEnd mine);
 
  private:
-  KeptReplica(const v1::TaskOrder& order, const Options& options, std::unique_ptr<Replica> replica);
+  KeptShard(const v1::TaskOrder& order, const Options& options, std::unique_ptr<ShardState> state);
 
   absl::Status Restore();
   // A collective call: rank `source`'s loss scale becomes all ranks'.
@@ -92,8 +92,8 @@ class KeptReplica {
 
   const std::unique_ptr<const v1::TaskOrder> order_;
   const Options options_;
-  const std::unique_ptr<Replica> replica_;
-  ReplicaContent content_ = ReplicaContent::kNothing;
+  const std::unique_ptr<ShardState> state_;
+  StateContent content_ = StateContent::kNothing;
   LossScaling loss_scaling_;
   // This rank's files of the last cut, at the replica's clock.
   std::vector<PartitionFile> written_;
@@ -101,4 +101,4 @@ class KeptReplica {
 
 }  // namespace muster
 
-#endif  // MUSTER_WORKER_STRATEGY_GROUP_KEPT_REPLICA_H_
+#endif  // MUSTER_WORKER_STRATEGY_GROUP_KEPT_SHARD_H_

@@ -1,4 +1,4 @@
-#include "worker/strategy/group/replica_broadcast.h"
+#include "worker/strategy/group/state_broadcast.h"
 
 #include <algorithm>
 #include <cstring>
@@ -93,8 +93,8 @@ absl::Status BroadcastRows(const Broadcaster& broadcaster, Role role, uint64_t c
 
 }  // namespace
 
-absl::Status BroadcastReplica(Communicator& communicator, int source, absl::Duration timeout,
-                              Replica& replica, ReplicaContent& content) {
+absl::Status BroadcastState(Communicator& communicator, int source, absl::Duration timeout,
+                            ShardState& replica, StateContent& content) {
   const Broadcaster broadcaster(communicator, source, timeout);
   const size_t tables = replica.tables().sparse.size();
   // The clock, then each table's number of rows.
@@ -102,16 +102,16 @@ absl::Status BroadcastReplica(Communicator& communicator, int source, absl::Dura
   for (const SparseTable& table : replica.state().rows) head.push_back(table.rows());
   MUSTER_RETURN_IF_ERROR(broadcaster.Run(absl::MakeSpan(head), "replica's head"));
 
-  const bool has_them = content == ReplicaContent::kWhole && head[0] == replica.clock();
+  const bool has_them = content == StateContent::kWhole && head[0] == replica.clock();
   const Role role = communicator.rank() == source ? Role::kSends
                     : has_them                    ? Role::kHasThem
                                                   : Role::kTakes;
   if (role == Role::kTakes) {
-    content = ReplicaContent::kNothing;
+    content = StateContent::kNothing;
     replica.ClearRows();
   }
   // Who has them already receives the bits that are there.
-  const Replica::State state = replica.state();
+  const ShardState::State state = replica.state();
   MUSTER_RETURN_IF_ERROR(broadcaster.Run(state.weights, "replica's weights"));
   MUSTER_RETURN_IF_ERROR(broadcaster.Run(state.optimizer_state, "replica's state"));
   MUSTER_RETURN_IF_ERROR(broadcaster.Run(state.steps, "replica's steps"));
@@ -119,12 +119,12 @@ absl::Status BroadcastReplica(Communicator& communicator, int source, absl::Dura
     MUSTER_RETURN_IF_ERROR(BroadcastRows(broadcaster, role, head[1 + i], state.rows[i]));
   }
   replica.set_clock(head[0]);
-  content = ReplicaContent::kWhole;
+  content = StateContent::kWhole;
   return absl::OkStatus();
 }
 
 absl::Status BroadcastWeights(Communicator& communicator, int source, absl::Duration timeout,
-                              Replica& replica) {
+                              ShardState& replica) {
   return Broadcaster(communicator, source, timeout).Run(replica.state().weights, "initial weights");
 }
 

@@ -1,0 +1,342 @@
+#include "worker/strategy/shard_state.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "common/kernels/parallel_for.h"
+#include "common/optim/schedule.h"
+#include "common/partition/initial_values.h"
+#include "common/partition/sparse_placement.h"
+#include "common/tables/squared_norm.h"
+#include "proto/checkpoint.pb.h"
+#include "proto/schema.pb.h"
+#include "worker/strategy/global_norm.h"
+
+namespace muster {
+namespace {
+
+// The factor that makes a mean of a sum over `examples`.
+double MeanScale(double scale, uint64_t examples) {
+  // No examples, no gradient.
+  return examples == 0 ? 0 : scale / static_cast<double>(examples);
+}
+
+// Squared norms of a table's sums by partition. Each partition's rows are taken in their order
+// among all, as its server has them.
+std::vector<double> RowNorms(const RowSum& sum, uint32_t partitions) {
+  std::vector<std::vector<float>> rows(partitions);
+  const float* row = sum.sums().data();
+  for (uint64_t key : sum.keys()) {
+    std::vector<float>& to = rows[SparsePartition(key, partitions)];
+    to.insert(to.end(), row, row + sum.dim());
+    row += sum.dim();
+  }
+  std::vector<double> norms;
+  for (const std::vector<float>& values : rows) norms.push_back(SquaredNorm(values));
+  return norms;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ShardState>> ShardState::Create(const v1::TablesSchema& schema,
+                                                               ShardIndex shard) {
+  MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<const Optimizer> dense_optimizer,
+                          CreateOptimizer(schema.optimizer(), Granularity::kElements));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<const Optimizer> row_optimizer,
+                          CreateOptimizer(schema.optimizer(), Granularity::kRow));
+  return std::unique_ptr<ShardState>(
+      new ShardState(schema, shard, std::move(dense_optimizer), std::move(row_optimizer)));
+}
+
+ShardState::ShardState(const v1::TablesSchema& schema, ShardIndex shard,
+                       std::unique_ptr<const Optimizer> dense_optimizer,
+                       std::unique_ptr<const Optimizer> row_optimizer)
+    : schema_(std::make_unique<const v1::TablesSchema>(schema)),
+      tables_(TablesFromSchema(schema)),
+      layout_(LayoutFromSchema(schema)),
+      shard_(shard),
+      shard_layout_(layout_, shard.count),
+      owned_(shard_layout_.OwnedBlocks(layout_, shard.index)),
+      dense_optimizer_(std::move(dense_optimizer)),
+      row_optimizer_(std::move(row_optimizer)),
+      state_per_weight_(dense_optimizer_->state_floats(1)),
+      steps_(owned_.size()) {
+  CountCells();
+  AllocateValues();
+  Reset();
+}
+
+ShardState::~ShardState() = default;
+
+void ShardState::CountCells() {
+  for (int shard = 0; shard < shard_.count; ++shard) {
+    size_t cells = 0;
+    for (const ShardLayout::OwnedBlock& owned : shard_layout_.OwnedBlocks(layout_, shard)) {
+      if (shard == shard_.index) first_cells_.push_back(cells);
+      block_cells_.push_back({owned.id, layout_.cells(owned.block).Count(owned.block.elements())});
+      cells += block_cells_.back().count;
+    }
+    cells_by_shard_.push_back(cells);
+  }
+}
+
+void ShardState::ReleaseValues() {
+  parameters_.clear();
+  SetSlices(std::vector<absl::Span<float>>(shard_layout_.parts().size()));
+  own_weights_ = nullptr;
+  optimizer_state_ = nullptr;
+}
+
+void ShardState::AllocateValues() {
+  if (own_weights_ != nullptr) return;
+  own_weights_ = std::make_unique<Arena>(shard_layout_.slice_elements());
+  optimizer_state_ = std::make_unique<Arena>(shard_layout_.slice_elements() * state_per_weight_);
+  SetSlices(PartSlices(own_weights_->values()));
+  if (shard_.count > 1) return;
+  for (absl::Span<float> span : TensorSpans(layout_, tables_.tensors, own_weights_->values())) {
+    parameters_.push_back(span);
+  }
+}
+
+void ShardState::SetSlices(std::vector<absl::Span<float>> slices) {
+  slices_ = std::move(slices);
+  readable_slices_.assign(slices_.begin(), slices_.end());
+}
+
+void ShardState::PlaceWeights(absl::Span<float* const> places) {
+  const auto elsewhere = [&](size_t part) { return !places.empty() && places[part] != nullptr; };
+  size_t own = 0;
+  for (size_t part = 0; part < slices_.size(); ++part) {
+    if (!elsewhere(part)) own += slices_[part].size();
+  }
+  // Nothing is elsewhere, before or after.
+  if (own == shard_layout_.slice_elements() && own == own_weights_->values().size()) return;
+  auto memory = std::make_unique<Arena>(own);
+  float* next = memory->values().data();
+  std::vector<absl::Span<float>> slices = slices_;
+  for (size_t part = 0; part < slices.size(); ++part) {
+    const absl::Span<const float> from = slices_[part];
+    float* const to = elsewhere(part) ? places[part] : next;
+    if (!elsewhere(part)) next += from.size();
+    if (to != from.data()) std::copy(from.begin(), from.end(), to);
+    slices[part] = {to, from.size()};
+  }
+  SetSlices(std::move(slices));
+  own_weights_ = std::move(memory);
+}
+
+absl::Span<float> ShardState::Of(const ShardLayout::OwnedBlock& owned,
+                                 absl::Span<const absl::Span<float>> slices) const {
+  const uint32_t part = owned.block.part;
+  return slices[part].subspan(owned.slice_begin - shard_layout_.parts()[part].slice_begin,
+                              owned.block.elements());
+}
+
+absl::Span<float> ShardState::OptimizerState(const ShardLayout::OwnedBlock& owned) const {
+  return optimizer_state_->values().subspan(owned.slice_begin * state_per_weight_,
+                                            owned.block.elements() * state_per_weight_);
+}
+
+std::vector<absl::Span<float>> ShardState::PartSlices(absl::Span<float> values) const {
+  std::vector<absl::Span<float>> slices;
+  for (const ShardLayout::Part& part : shard_layout_.parts()) {
+    slices.push_back(values.subspan(part.slice_begin, part.slice));
+  }
+  return slices;
+}
+
+std::vector<absl::Span<float>> ShardState::TensorSlices(
+    absl::Span<const absl::Span<float>> slices) const {
+  std::vector<absl::Span<float>> tensors(tables_.tensors.size());
+  for (const ShardLayout::OwnedBlock& owned : owned_) {
+    float* at = Of(owned, slices).data();
+    for (const DenseLayout::Piece& piece : owned.block.pieces) {
+      absl::Span<float>& tensor = tensors[piece.tensor];
+      const size_t elements = piece.end - piece.begin;
+      // A tensor's pieces follow one another.
+      tensor = {tensor.empty() ? at : tensor.data(), tensor.size() + elements};
+      at += elements;
+    }
+  }
+  return tensors;
+}
+
+void ShardState::Reset() {
+  for (const ShardLayout::OwnedBlock& owned : owned_) {
+    absl::Span<float> rest = Of(owned, slices_);
+    for (const DenseLayout::Piece& piece : owned.block.pieces) {
+      const size_t elements = piece.end - piece.begin;
+      InitialValues(tables_.tensors[piece.tensor], schema_->seed(), piece.begin,
+                    rest.first(elements));
+      rest.remove_prefix(elements);
+    }
+    dense_optimizer_->InitState(owned.block.elements(), OptimizerState(owned));
+  }
+  std::fill(steps_.begin(), steps_.end(), 0);
+  ClearRows();
+  clock_ = 0;
+}
+
+void ShardState::ClearRows() {
+  rows_.clear();
+  rows_.reserve(tables_.sparse.size());
+  for (const SparseTableSpec& spec : tables_.sparse) {
+    rows_.emplace_back(spec, schema_->seed(), *row_optimizer_);
+  }
+}
+
+void ShardState::LookUp(size_t table, absl::Span<const uint64_t> keys,
+                        absl::Span<float> out) const {
+  rows_[table].Pull(keys, out);
+}
+
+std::vector<uint64_t> ShardState::Keys(size_t table) const {
+  std::vector<uint64_t> keys;
+  for (const SparseTable::Row* row : rows_[table].Sorted()) keys.push_back(row->key);
+  return keys;
+}
+
+std::vector<double> ShardState::CellNorms(absl::Span<const absl::Span<float>> dense) const {
+  std::vector<double> norms(cells_by_shard_[shard_.index]);
+  ParallelFor(owned_.size(), 1, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      double* cell = norms.data() + first_cells_[i];
+      muster::SquaredNorms(Of(owned_[i], dense), layout_.cells(owned_[i].block),
+                           [&cell](double squared_norm) { *cell++ = squared_norm; });
+    }
+  });
+  return norms;
+}
+
+std::vector<std::vector<double>> ShardState::SquaredNorms(const GradientSums& sums) const {
+  const double mean = MeanScale(1, sums.examples);
+  std::vector<std::vector<double>> norms(layout_.partitions());
+  for (uint32_t p = 0; p < layout_.partitions(); ++p) {
+    norms[p].resize(layout_.partition_blocks(p).size());
+  }
+  const auto norm_of = [&](uint32_t id) -> double& {
+    const DenseLayout::Block& block = layout_.blocks()[id];
+    return norms[block.partition][block.index_in_partition];
+  };
+  std::vector<double> own;
+  if (shard_.count == 1) own = CellNorms(sums.dense);
+  const double* cell = shard_.count == 1 ? own.data() : sums.cells.data();
+  // Shard after shard, a block's cells come in their order.
+  for (const BlockCells& cells : block_cells_) {
+    double& norm = norm_of(cells.id);
+    for (size_t i = 0; i < cells.count; ++i) norm += *cell++;
+  }
+  for (uint32_t id = 0; id < layout_.blocks().size(); ++id) {
+    double& norm = norm_of(id);
+    norm = norm * mean * mean;
+  }
+  for (const RowSum& rows : sums.rows) {
+    const std::vector<double> by_partition = RowNorms(rows, layout_.partitions());
+    for (uint32_t p = 0; p < layout_.partitions(); ++p) {
+      norms[p].push_back(by_partition[p] * mean * mean);
+    }
+  }
+  return norms;
+}
+
+absl::StatusOr<NormClipping> ShardState::Clipping(const GradientSums& sums) const {
+  const double max_norm = schema_->clipping().by_global_norm();
+  if (max_norm <= 0) return NormClipping();
+  absl::StatusOr<NormClipping> clipping =
+      ClipByNorm(layout_, tables_.sparse.size(), SquaredNorms(sums), max_norm);
+  if (clipping.ok() && sums.examples == 0) clipping->norm.reset();
+  return clipping;
+}
+
+void ShardState::Apply(const GradientSums& sums, double scale) {
+  if (sums.examples == 0) {
+    ++clock_;
+    return;
+  }
+  OptimizerStep step;
+  step.learning_rate = LearningRate(schema_->schedule(), schema_->optimizer().learning_rate(),
+                                    clock_, schema_->total_steps());
+  step.step = clock_ + 1;
+  step.gradient_scale = static_cast<float>(MeanScale(scale, sums.examples));
+  if (schema_->clipping().by_value() > 0) step.clip_value = schema_->clipping().by_value();
+
+  ParallelFor(owned_.size(), 1, [&](int64_t first, int64_t last) {
+    OptimizerStep block_step = step;
+    for (int64_t i = first; i < last; ++i) {
+      const ShardLayout::OwnedBlock& owned = owned_[i];
+      block_step.weight_decay = owned.block.weight_decay;
+      dense_optimizer_->Apply(block_step, Of(owned, sums.dense), Of(owned, slices_),
+                              OptimizerState(owned));
+      ++steps_[i];
+    }
+  });
+  for (size_t table = 0; table < rows_.size(); ++table) {
+    step.weight_decay = tables_.sparse[table].weight_decay;
+    rows_[table].Update(sums.rows[table].keys(), sums.rows[table].sums(), step,
+                        SparseTable::Steps::kGiven, static_cast<uint32_t>(clock_), /*lsn=*/0);
+  }
+  ++clock_;
+}
+
+absl::Status ShardState::Restore(const CheckpointReader& checkpoint, RestoreExtent extent,
+                                 uint64_t clock) {
+  MUSTER_RETURN_IF_ERROR(CheckTokenizer(checkpoint, *schema_));
+  const bool with_state = RestoresState(checkpoint, extent, schema_->optimizer().name());
+  const std::vector<std::string> state_names =
+      with_state ? dense_optimizer_->state_names() : std::vector<std::string>();
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const ShardLayout::OwnedBlock& owned = owned_[i];
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t steps,
+                            RestoreBlock(checkpoint, tables_.tensors, owned.block, state_names,
+                                         Of(owned, slices_), OptimizerState(owned)));
+    if (with_state) steps_[i] = steps;
+  }
+  RestoreRowsOptions options;
+  options.with_state = with_state;
+  for (size_t table = 0; table < rows_.size(); ++table) {
+    MUSTER_RETURN_IF_ERROR(RestoreRows(
+        checkpoint, tables_.sparse[table].name, options,
+        [](uint64_t) -> absl::StatusOr<bool> { return true; }, rows_[table]));
+  }
+  clock_ = clock;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PartitionFileInfo> ShardState::Save(const ShardFile& file,
+                                                   CheckpointStorage& storage) const {
+  PartitionContent content;
+  content.job_id = file.job_id;
+  content.generation = file.generation;
+  content.clock = clock_;
+  content.partition = file.number;
+  content.state_names = dense_optimizer_->state_names();
+  content.tensors = tables_.tensors;
+  content.loss_scales = file.loss_scales;
+  for (uint32_t i : file.blocks) {
+    const ShardLayout::OwnedBlock& owned = owned_[i];
+    content.blocks.push_back({.layout = &owned.block,
+                              .weights = weights(owned),
+                              .state = OptimizerState(owned),
+                              .steps = steps_[i]});
+  }
+  std::vector<bool> has_rows(layout_.partitions());
+  for (uint32_t partition : file.partitions) has_rows[partition] = true;
+  for (size_t table = 0; table < rows_.size(); ++table) {
+    PartitionContent::Rows rows;
+    rows.table = tables_.sparse[table].name;
+    rows.width = rows_[table].width();
+    rows.rows = rows_[table].Sorted(
+        [&](uint64_t key) { return has_rows[SparsePartition(key, layout_.partitions())]; });
+    content.sparse.push_back(std::move(rows));
+  }
+  return WritePartition(storage, file.checkpoint_root, content);
+}
+
+ShardState::State ShardState::state() {
+  return {own_weights_->values(), optimizer_state_->values(), absl::MakeSpan(steps_),
+          absl::MakeSpan(rows_)};
+}
+
+}  // namespace muster
