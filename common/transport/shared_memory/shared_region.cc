@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
@@ -36,7 +37,8 @@ absl::Status Exhausted(size_t bytes, int error) {
 }  // namespace
 
 absl::StatusOr<SharedRegion> SharedRegion::Create(size_t bytes, Pages pages) {
-  Descriptor descriptor(memfd_create("muster", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  Descriptor descriptor(
+      memfd_create(absl::StrCat(kName, getpid()).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!descriptor.valid()) return Exhausted(bytes, errno);
   if (ftruncate(descriptor.get(), static_cast<off_t>(bytes)) != 0 ||
       fcntl(descriptor.get(), F_ADD_SEALS, kSeals) != 0) {

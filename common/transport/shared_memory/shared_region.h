@@ -18,6 +18,9 @@ class SharedRegion {
   // memory is an error now; or each on first use, so that unused pages cost nothing.
   enum class Pages { kNow, kOnUse };
 
+  // The name of a region's memfd in /proc/PID/maps, which the creating process's id follows.
+  static constexpr char kName[] = "muster-";
+
   // Creates zeroed memory. ResourceExhausted: there is not that much. REQUIRES: bytes > 0.
   static absl::StatusOr<SharedRegion> Create(size_t bytes, Pages pages = Pages::kNow);
 

@@ -27,6 +27,7 @@ void AddToSlot(const v1::ReportProgressRequest& report, v1::SlotProgress& slot) 
   // These describe the process, so they are not summed.
   slot.set_process_cpu_seconds(report.process_cpu_seconds());
   slot.set_process_peak_bytes(report.process_peak_bytes());
+  slot.set_process_mapped_bytes(report.process_mapped_bytes());
 }
 
 }  // namespace
@@ -96,6 +97,7 @@ void ProgressTracker::Describe(uint32_t slot, v1::TaskStatus& task) const {
   task.set_other_bytes_received(sums.other_bytes_received());
   task.set_process_cpu_seconds(sums.process_cpu_seconds());
   task.set_process_peak_bytes(sums.process_peak_bytes());
+  task.set_process_mapped_bytes(sums.process_mapped_bytes());
 }
 
 v1::JobProgress ProgressTracker::Progress(uint64_t total_steps) const {

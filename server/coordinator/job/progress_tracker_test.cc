@@ -26,6 +26,7 @@ v1::ReportProgressRequest Report(uint32_t slot, uint64_t clock, uint64_t steps) 
   report.set_other_bytes_received(steps * 6);
   report.set_process_cpu_seconds(clock * 2);
   report.set_process_peak_bytes(1000 + clock);
+  report.set_process_mapped_bytes(100 + clock);
   return report;
 }
 
@@ -129,6 +130,7 @@ TEST(ProgressTrackerTest, SumsWhatEachSlotReports) {
   EXPECT_EQ(task.other_bytes_received(), 60);
   EXPECT_DOUBLE_EQ(task.process_cpu_seconds(), 20) << "of the process, so the last value";
   EXPECT_EQ(task.process_peak_bytes(), 1010);
+  EXPECT_EQ(task.process_mapped_bytes(), 110);
 }
 
 TEST(ProgressTrackerTest, ContinuesFromARecord) {

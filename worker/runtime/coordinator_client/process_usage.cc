@@ -2,12 +2,19 @@
 
 #include <sys/resource.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <fstream>
 #include <initializer_list>
 #include <limits>
 #include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/transport/shared_memory/shared_region.h"
 
 namespace muster {
 namespace {
@@ -29,6 +36,26 @@ uint64_t StatusBytes(std::initializer_list<const char*> fields) {
   return bytes;
 }
 
+// Returns the resident bytes of others' regions among this process's mappings.
+uint64_t MappedBytes() {
+  const std::string region = absl::StrCat("/memfd:", SharedRegion::kName);
+  const std::string own = absl::StrCat(region, getpid(), " ");
+  std::ifstream mappings("/proc/self/smaps");
+  uint64_t bytes = 0;
+  bool is_others = false;
+  std::string line;
+  // A mapping's first line ends with its name; lines with its figures follow.
+  while (std::getline(mappings, line)) {
+    uint64_t kib = 0;
+    if (std::sscanf(line.c_str(), "Rss: %" SCNu64, &kib) == 1) {
+      bytes += is_others ? kib * 1024 : 0;
+    } else if (line.find(':') > line.find('-')) {
+      is_others = absl::StrContains(line, region) && !absl::StrContains(line, own);
+    }
+  }
+  return bytes;
+}
+
 double Seconds(const timeval& time) { return time.tv_sec + time.tv_usec * 1e-6; }
 
 }  // namespace
@@ -40,6 +67,7 @@ ProcessUsage ReadProcessUsage() {
     usage.cpu_seconds = Seconds(self.ru_utime) + Seconds(self.ru_stime);
   }
   usage.peak_bytes = StatusBytes({"VmHWM:"});
+  usage.mapped_bytes = MappedBytes();
   return usage;
 }
 

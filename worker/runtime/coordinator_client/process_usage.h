@@ -12,6 +12,8 @@ struct ProcessUsage {
   // Most memory that was resident at once; 0 if the system does not tell. Not from getrusage, whose
   // figure a process inherits from its parent.
   uint64_t peak_bytes = 0;
+  // Resident memory that other processes created and this one maps (SharedRegion), now.
+  uint64_t mapped_bytes = 0;
 };
 
 ProcessUsage ReadProcessUsage();

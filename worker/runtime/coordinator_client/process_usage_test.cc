@@ -1,10 +1,13 @@
 #include "worker/runtime/coordinator_client/process_usage.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "common/transport/shared_memory/shared_region.h"
 #include "gtest/gtest.h"
 
 namespace muster {
@@ -38,6 +41,25 @@ TEST(ProcessUsageTest, AnonymousMemoryIsWhatIsThereNow) {
   memset(shared, 1, kBytes);
   EXPECT_GE(ReadAnonymousBytes(), untouched + kBytes / 2);
   munmap(shared, kBytes);
+}
+
+TEST(ProcessUsageTest, MappedMemoryIsWhatOtherProcessesCreated) {
+  constexpr size_t kBytes = 8 << 20;
+  const absl::StatusOr<SharedRegion> own = SharedRegion::Create(kBytes);
+  ASSERT_TRUE(own.ok()) << own.status();
+  EXPECT_EQ(ReadProcessUsage().mapped_bytes, 0);
+  // As one that the process with the number 1 created.
+  const int other = memfd_create(absl::StrCat(SharedRegion::kName, 1).c_str(), MFD_CLOEXEC);
+  ASSERT_GE(other, 0);
+  ASSERT_EQ(ftruncate(other, kBytes), 0);
+  void* const mapped = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, other, 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  EXPECT_EQ(ReadProcessUsage().mapped_bytes, 0);
+  memset(mapped, 1, kBytes);
+  EXPECT_EQ(ReadProcessUsage().mapped_bytes, kBytes);
+  munmap(mapped, kBytes);
+  close(other);
+  EXPECT_EQ(ReadProcessUsage().mapped_bytes, 0);
 }
 
 TEST(ProcessUsageTest, ProcessorTimeGrowsWithWork) {

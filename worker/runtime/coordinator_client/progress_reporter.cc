@@ -68,6 +68,7 @@ v1::ReportProgressRequest ToRequest(uint64_t clock, const StepReport& report) {
   const ProcessUsage usage = ReadProcessUsage();
   request.set_process_cpu_seconds(usage.cpu_seconds);
   request.set_process_peak_bytes(usage.peak_bytes);
+  request.set_process_mapped_bytes(usage.mapped_bytes);
   request.set_tokens(report.tokens);
   return request;
 }
