@@ -2,18 +2,21 @@
 // device a smaller model and fewer steps.
 #include <cmath>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/philox.h"
+#include "common/device/device.h"
+#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "worker/device/device_trainer_for_testing.h"
+#include "worker/runtime/device/device_rank_for_testing.h"
 
 namespace muster {
 namespace {
 
 constexpr uint64_t kSeed = 3;
+constexpr int64_t kLetters = 32;
 
 // Verses of words from a short list, each of which mostly has the same successor: 26 letters, space
 // and line ends as numbers below 32.
@@ -51,9 +54,14 @@ Batch BatchAt(const std::vector<int32_t>& text, int64_t sequences, int64_t lengt
 
 struct LearnsCase {
   std::string name;
-  DType type = DType::kBf16;
-  bool llama = false;
+  std::string type;
+  // Fields of the transformer.
+  std::string model;
 };
+
+const char kLlama[] =
+    "kv_heads: 1 norm: RMS_NORM positions: ROTARY activation: SWIGLU separate_head: true "
+    "no_biases: true";
 
 class DeviceLearnsTest : public ::testing::TestWithParam<LearnsCase> {};
 
@@ -62,63 +70,48 @@ TEST_P(DeviceLearnsTest, TheLossFallsFarBelowThatOfLetterCounts) {
   if (absl::IsUnavailable(device.status())) GTEST_SKIP() << device.status().message();
   ASSERT_TRUE(device.ok()) << device.status();
   const bool emulated = device->name == "emulated";
-  DeviceTrainerOptions options;
-  TransformerShape& shape = options.shape;
-  shape.layers = emulated ? 1 : 4;
-  shape.width = emulated ? 32 : 256;
-  shape.heads = shape.kv_heads = emulated ? 2 : 4;
-  shape.feed_forward = 4 * shape.width;
-  shape.vocabulary = 32;
-  shape.context = emulated ? 16 : 128;
-  if (GetParam().llama) {
-    shape.norm = TransformerShape::Norm::kRmsNorm;
-    shape.positions = TransformerShape::Positions::kRotary;
-    shape.activation = TransformerShape::Activation::kSwiGlu;
-    shape.tied_head = shape.biases = false;
-    shape.kv_heads /= 2;
-  }
-  options.compute.type = GetParam().type;
-  options.compute.sequences = emulated ? 4 : 16;
-  options.compute.length = shape.context;
-  options.compute.workspace_bytes = size_t{8} << 20;
-  options.clip.max_norm = 1;
+  const int64_t sequences = emulated ? 4 : 16;
+  const int64_t length = emulated ? 16 : 128;
+  v1::JobSpec spec;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      absl::StrCat("model { transformer { context: ", length, " ",
+                   emulated ? "layers: 1 width: 32 heads: 2 feed_forward: 128 "
+                            : "layers: 4 width: 256 heads: 4 feed_forward: 1024 ",
+                   GetParam().model, " } } compute { device: CUDA type: ", GetParam().type,
+                   " } batch_size: ", sequences, " seed: ", kSeed,
+                   " optimizer { name: 'adamw' weight_decay: 0 learning_rate: ",
+                   emulated ? 1e-2 : 1e-3, " } ",
+                   R"pb(
+                     update { dense: ALL_REDUCE sparse: ALL_REDUCE }
+                     clipping { by_global_norm: 1 }
+                     workers: 1
+                   )pb"),
+      &spec));
   const int steps = emulated ? 60 : 400;
-  const float rate = emulated ? 1e-2f : 1e-3f;
-  const auto trainer = DeviceTrainer::Create(options, nullptr);
-  ASSERT_TRUE(trainer.ok()) << trainer.status();
-  ASSERT_TRUE((*trainer)->WriteInitialValues(kSeed).ok());
-  ASSERT_TRUE((*trainer)->WarmUp().ok());
+  const auto rank = DeviceRank::Create(spec, kLetters);
+  ASSERT_TRUE(rank.ok()) << rank.status();
   const std::vector<int32_t> text = Verses(20000);
   double first = 0, mean = 0;
   int skipped = 0;
   for (int step = 0; step < steps; ++step) {
-    ASSERT_TRUE((*trainer)->BeginStep(step).ok());
-    ASSERT_TRUE(
-        (*trainer)
-            ->AddMicroBatch(BatchAt(text, options.compute.sequences, options.compute.length, step),
-                            0, SeriesPosition::kLast)
-            .ok());
-    const auto result = (*trainer)->EndStep(rate);
+    const auto result = (*rank)->Train({{BatchAt(text, sequences, length, step), 0}});
     ASSERT_TRUE(result.ok()) << result.status();
-    const double loss = result->loss_sum / static_cast<double>(result->tokens);
+    const double loss = result->sums.loss_sum / static_cast<double>(result->sums.loss_weight);
     if (step == 0) first = loss;
-    if (result->skipped) {
-      ++skipped;
-      (*trainer)->set_loss_scale((*trainer)->loss_scale() / 2);
-    }
+    if (!result->gradient_norm.has_value()) ++skipped;
     mean = step == 0 ? loss : 0.9 * mean + 0.1 * loss;
   }
   // A guess costs ln 32 = 3.5 nats a letter, counts of letters 2.8; words known by heart 0.4.
-  EXPECT_NEAR(first, std::log(32), 0.2);
+  EXPECT_NEAR(first, std::log(kLetters), 0.2);
   EXPECT_LE(mean, emulated ? 2.5 : 0.8);
   EXPECT_LE(skipped, steps / 10);
   RecordProperty("loss", std::to_string(mean));
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, DeviceLearnsTest,
-                         ::testing::Values(LearnsCase{"Gpt2Bf16", DType::kBf16, false},
-                                           LearnsCase{"LlamaF16", DType::kF16, true},
-                                           LearnsCase{"LlamaF32", DType::kF32, true}),
+                         ::testing::Values(LearnsCase{"Gpt2Bf16", "BF16", ""},
+                                           LearnsCase{"LlamaF16", "F16", kLlama},
+                                           LearnsCase{"LlamaF32", "F32", kLlama}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -21,7 +21,12 @@
 #include "absl/time/time.h"
 #include "common/base/philox.h"
 #include "common/base/status_macros.h"
-#include "worker/device/device_trainer_for_testing.h"
+#include "common/device/device.h"
+#include "google/protobuf/text_format.h"
+#include "proto/schema.pb.h"
+#include "worker/device/device_memory_plan.h"
+#include "worker/runtime/device/device_job.h"
+#include "worker/runtime/device/device_rank_for_testing.h"
 
 namespace muster {
 namespace {
@@ -32,7 +37,9 @@ constexpr int kWarmUpSteps = 2;
 
 struct Training {
   std::string name;
-  TransformerShape shape;
+  // Fields of the transformer; the vocabulary is the data's.
+  std::string model;
+  int64_t vocabulary = 0;
   // Of a micro-batch, and micro-batches of a step.
   int64_t sequences = 0;
   int64_t length = 0;
@@ -41,63 +48,39 @@ struct Training {
 
 // GPT-2's smallest, 524,288 tokens a step; the vocabulary padded as everybody pads it.
 Training Gpt2() {
-  Training training;
-  training.name = "gpt2_124m";
-  TransformerShape& shape = training.shape;
-  shape.layers = 12;
-  shape.width = 768;
-  shape.heads = shape.kv_heads = 12;
-  shape.feed_forward = 3072;
-  shape.vocabulary = 50304;
-  shape.context = 1024;
-  training.sequences = 64;
-  training.length = 1024;
-  training.micro_batches = 8;
-  return training;
+  return {.name = "gpt2_124m",
+          .model = "layers: 12 width: 768 heads: 12",
+          .vocabulary = 50304,
+          .sequences = 64,
+          .length = 1024,
+          .micro_batches = 8};
 }
 
 // 1.5 B parameters in Llama's manner: grouped queries, SwiGLU, a large vocabulary.
 Training Llama() {
-  Training training;
-  training.name = "llama_1.5b";
-  TransformerShape& shape = training.shape;
-  shape.layers = 28;
-  shape.width = 1536;
-  shape.heads = 12;
-  shape.kv_heads = 2;
-  shape.feed_forward = 8960;
-  shape.vocabulary = 151936;
-  shape.context = 1024;
-  shape.norm = TransformerShape::Norm::kRmsNorm;
-  shape.positions = TransformerShape::Positions::kRotary;
-  shape.activation = TransformerShape::Activation::kSwiGlu;
-  shape.biases = false;
-  training.sequences = 16;
-  training.length = 1024;
-  training.micro_batches = 32;
-  return training;
+  return {.name = "llama_1.5b",
+          .model =
+              "layers: 28 width: 1536 heads: 12 kv_heads: 2 feed_forward: 8960 norm: RMS_NORM "
+              "positions: ROTARY activation: SWIGLU no_biases: true",
+          .vocabulary = 151936,
+          .sequences = 16,
+          .length = 1024,
+          .micro_batches = 32};
 }
 
 // Runs anywhere, and says nothing about speed.
 Training Tiny() {
-  Training training;
-  training.name = "tiny";
-  TransformerShape& shape = training.shape;
-  shape.layers = 1;
-  shape.width = 32;
-  shape.heads = shape.kv_heads = 2;
-  shape.feed_forward = 64;
-  shape.vocabulary = 64;
-  shape.context = 16;
-  training.sequences = 2;
-  training.length = 16;
-  training.micro_batches = 2;
-  return training;
+  return {.name = "tiny",
+          .model = "layers: 1 width: 32 heads: 2 feed_forward: 64",
+          .vocabulary = 64,
+          .sequences = 2,
+          .length = 16,
+          .micro_batches = 2};
 }
 
 struct Arguments {
   std::string model = "all";
-  DType type = DType::kBf16;
+  std::string type = "bf16";
   int steps = 10;
   bool json = false;
 };
@@ -108,7 +91,6 @@ struct Measured {
   double tokens_per_second = 0;
   double mfu = 0;
   double last_loss = 0;
-  std::vector<MatmulChoice> products;
 };
 
 Batch RandomBatch(const Training& training, uint64_t number) {
@@ -117,54 +99,80 @@ Batch RandomBatch(const Training& training, uint64_t number) {
   batch.Clear();
   batch.examples = training.sequences;
   for (int64_t i = 0; i < training.sequences * training.length; ++i) {
-    batch.tokens.push_back(
-        static_cast<int32_t>(random.Below(training.shape.vocabulary, i, number)));
-    batch.labels.push_back(
-        static_cast<int32_t>(random.Below(training.shape.vocabulary, i, number + 1)));
+    batch.tokens.push_back(static_cast<int32_t>(random.Below(training.vocabulary, i, number)));
+    batch.labels.push_back(static_cast<int32_t>(random.Below(training.vocabulary, i, number + 1)));
   }
   return batch;
 }
 
-absl::StatusOr<Measured> Measure(const Training& training, const Arguments& arguments) {
-  DeviceTrainerOptions options;
-  options.shape = training.shape;
-  options.compute.type = arguments.type;
-  options.compute.sequences = training.sequences;
-  options.compute.length = training.length;
-  options.clip.max_norm = 1;
-  options.optimizer.weight_decay = 0.1f;
-  MUSTER_ASSIGN_OR_RETURN(const auto trainer, DeviceTrainer::Create(options, nullptr));
-  MUSTER_RETURN_IF_ERROR(trainer->WriteInitialValues(1));
-  MUSTER_RETURN_IF_ERROR(trainer->WarmUp());
-  // A few batches in turn: making them must not count.
-  std::vector<Batch> batches;
-  for (uint64_t i = 0; i < 4; ++i) batches.push_back(RandomBatch(training, 2 * i));
+absl::StatusOr<v1::JobSpec> JobOf(const Training& training, const Arguments& arguments) {
+  v1::JobSpec spec;
+  if (!google::protobuf::TextFormat::ParseFromString(
+          absl::StrCat("model { transformer { context: ", training.length, " ", training.model,
+                       " } } compute { device: CUDA type: ", absl::AsciiStrToUpper(arguments.type),
+                       " } batch_size: ", training.sequences * training.micro_batches,
+                       " micro_batches: ", training.micro_batches,
+                       R"pb(
+                         update { dense: ALL_REDUCE sparse: ALL_REDUCE }
+                         optimizer { name: "adamw" learning_rate: 1e-4 weight_decay: 0.1 }
+                         clipping { by_global_norm: 1 }
+                         workers: 1
+                         seed: 1
+                       )pb"),
+          &spec)) {
+    return absl::InternalError(absl::StrCat(training.name, " is not a job"));
+  }
+  return spec;
+}
 
+// The shape of the job, and the bytes that it has on the device.
+absl::Status Describe(const v1::JobSpec& spec, const Training& training, TransformerShape& shape,
+                      Measured& measured) {
+  v1::TablesSchema schema;
+  *schema.mutable_optimizer() = spec.optimizer();
+  MUSTER_ASSIGN_OR_RETURN(
+      const DeviceTrainerOptions options,
+      ResidentDeviceOptionsFor(spec, SequencesFor(spec, training.vocabulary), schema,
+                               /*device=*/0));
+  MUSTER_ASSIGN_OR_RETURN(const DeviceParameters parameters,
+                          DeviceParameters::Create(options.shape));
+  shape = options.shape;
+  measured.memory_bytes =
+      PlanDeviceMemory(DeviceExtentsOf(options.shape, parameters, options.compute)).total;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Measured> Measure(const Training& training, const Arguments& arguments) {
+  MUSTER_ASSIGN_OR_RETURN(const v1::JobSpec spec, JobOf(training, arguments));
+  TransformerShape shape;
   Measured measured;
+  MUSTER_RETURN_IF_ERROR(Describe(spec, training, shape, measured));
+  MUSTER_ASSIGN_OR_RETURN(const auto rank, DeviceRank::Create(spec, training.vocabulary));
+  // A few batches in turn.
+  std::vector<PlacedBatch> step(training.micro_batches);
+  for (int m = 0; m < training.micro_batches; ++m) {
+    step[m].batch = RandomBatch(training, 2 * (m % 4));
+    step[m].first_example = m * training.sequences;
+  }
+
   std::vector<double> seconds;
-  for (int step = 0; step < kWarmUpSteps + arguments.steps; ++step) {
+  for (int i = 0; i < kWarmUpSteps + arguments.steps; ++i) {
     const absl::Time begun = absl::Now();
-    MUSTER_RETURN_IF_ERROR(trainer->BeginStep(step));
-    for (int m = 0; m < training.micro_batches; ++m) {
-      MUSTER_RETURN_IF_ERROR(trainer->AddMicroBatch(
-          batches[m % batches.size()], m * training.sequences,
-          m + 1 < training.micro_batches ? SeriesPosition::kMoreFollow : SeriesPosition::kLast));
-    }
-    MUSTER_ASSIGN_OR_RETURN(const DeviceStepResult result, trainer->EndStep(1e-4f));
-    measured.last_loss = result.loss_sum / static_cast<double>(result.tokens);
-    if (step >= kWarmUpSteps) seconds.push_back(absl::ToDoubleSeconds(absl::Now() - begun));
+    MUSTER_ASSIGN_OR_RETURN(const DeviceRank::StepResult result, rank->Train(step));
+    measured.last_loss = result.sums.loss_sum / static_cast<double>(result.sums.loss_weight);
+    if (i >= kWarmUpSteps) seconds.push_back(absl::ToDoubleSeconds(absl::Now() - begun));
   }
   std::sort(seconds.begin(), seconds.end());
   const double tokens =
       static_cast<double>(training.sequences * training.length * training.micro_batches);
-  measured.parameters = trainer->parameters().parameters();
-  measured.memory_bytes = trainer->memory().total;
+  for (const TensorSpec& tensor : rank->tensors()) {
+    if (tensor.tied_to.empty()) measured.parameters += tensor.elements();
+  }
   measured.tokens_per_second = tokens / seconds[seconds.size() / 2];
   const double flops_per_token =
       6.0 * static_cast<double>(measured.parameters) +
-      6.0 * static_cast<double>(training.shape.layers * training.shape.width * training.length);
+      6.0 * static_cast<double>(shape.layers * shape.width * training.length);
   measured.mfu = flops_per_token * measured.tokens_per_second / kPeak;
-  measured.products = trainer->products();
   return measured;
 }
 
@@ -175,7 +183,7 @@ void Print(const Training& training, const Arguments& arguments, const Measured&
         "{\"benchmark\": \"device_train\", \"model\": \"%s\", \"device\": \"%s\", \"type\": "
         "\"%s\", \"parameters\": %lld, \"tokens_per_step\": %lld, \"context\": %lld, "
         "\"tokens_per_second\": %.1f, \"mfu\": %.4f, \"device_bytes\": %zu, \"loss\": %.4f}\n",
-        training.name.c_str(), device.c_str(), Name(arguments.type),
+        training.name.c_str(), device.c_str(), arguments.type.c_str(),
         static_cast<long long>(measured.parameters),
         static_cast<long long>(training.sequences * training.length * training.micro_batches),
         static_cast<long long>(training.length), measured.tokens_per_second, measured.mfu,
@@ -183,13 +191,9 @@ void Print(const Training& training, const Arguments& arguments, const Measured&
     return;
   }
   std::printf("%s on %s, %s: %.0f tokens/s, %.1f %% of 989 TFLOP/s, %.1f GiB, loss %.3f\n",
-              training.name.c_str(), device.c_str(), Name(arguments.type),
+              training.name.c_str(), device.c_str(), arguments.type.c_str(),
               measured.tokens_per_second, 100 * measured.mfu,
               static_cast<double>(measured.memory_bytes) / (1 << 30), measured.last_loss);
-  for (const MatmulChoice& choice : measured.products) {
-    std::printf("  %9.1f us  proposal %d of %d  %s\n", choice.microseconds, choice.chosen + 1,
-                choice.proposals, choice.product.c_str());
-  }
 }
 
 absl::StatusOr<Arguments> Parse(int argc, char** argv) {
@@ -205,15 +209,10 @@ absl::StatusOr<Arguments> Parse(int argc, char** argv) {
         return absl::InvalidArgumentError("--steps takes a number from 1");
       }
     } else if (absl::ConsumePrefix(&word, "--type=")) {
-      if (word == "bf16") {
-        arguments.type = DType::kBf16;
-      } else if (word == "f16") {
-        arguments.type = DType::kF16;
-      } else if (word == "f32") {
-        arguments.type = DType::kF32;
-      } else {
+      if (word != "bf16" && word != "f16" && word != "f32") {
         return absl::InvalidArgumentError("--type takes bf16, f16 or f32");
       }
+      arguments.type = std::string(word);
     } else {
       return absl::InvalidArgumentError(
           absl::StrCat("unknown argument ", argv[i],

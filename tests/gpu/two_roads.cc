@@ -1,5 +1,6 @@
 #include "tests/gpu/two_roads.h"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <string>
@@ -12,10 +13,15 @@
 #include "common/base/status_macros.h"
 #include "common/checkpoint/memory_storage.h"
 #include "common/partition/dense_layout.h"
-#include "proto/job.pb.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
 #include "proto/parameter_service.pb.h"
 #include "proto/schema.pb.h"
 #include "server/shard/shard_engine.h"
+#include "worker/models/create_model.h"
+#include "worker/runtime/device/device_engine.h"
+#include "worker/runtime/device/device_job.h"
+#include "worker/strategy/strategy.h"
 #include "worker/strategy/tables_schema.h"
 
 namespace muster {
@@ -24,11 +30,9 @@ namespace {
 constexpr int64_t kVocabulary = 31;
 constexpr int64_t kLength = 8;
 constexpr uint64_t kSeed = 9;
-constexpr float kLearningRate = 0.5f;
 // Sequences of a slot in one step, in two micro-batches of this many and one less.
 constexpr int64_t kMicroBatch = 2;
 constexpr int64_t kSlotSequences = 2 * kMicroBatch - 1;
-constexpr uint32_t kBlockBytes = 4096;
 
 // Sequences [first, first + count) of a step's joined batch.
 Batch StepBatch(uint64_t clock, int64_t first, int64_t count) {
@@ -44,68 +48,28 @@ Batch StepBatch(uint64_t clock, int64_t first, int64_t count) {
   return batch;
 }
 
-// A slot's part of a step; returns its number of labels.
-absl::StatusOr<int64_t> AddSlot(DeviceTrainer& trainer, uint64_t clock, int slot, bool last) {
+// Adds a slot's part of a step.
+void AddSlot(uint64_t clock, int slot, std::vector<PlacedBatch>& micro_batches) {
   const int64_t first = slot * kSlotSequences;
-  const Batch a = StepBatch(clock, first, kMicroBatch);
-  const Batch b = StepBatch(clock, first + kMicroBatch, kMicroBatch - 1);
-  MUSTER_RETURN_IF_ERROR(trainer.AddMicroBatch(a, first, SeriesPosition::kMoreFollow));
-  MUSTER_RETURN_IF_ERROR(trainer.AddMicroBatch(
-      b, first + kMicroBatch, last ? SeriesPosition::kLast : SeriesPosition::kMoreFollow));
-  int64_t labels = 0;
-  for (const Batch* each : {&a, &b}) {
-    for (const int32_t label : each->labels) labels += label >= 0 ? 1 : 0;
+  const int64_t second = first + kMicroBatch;
+  micro_batches.push_back({StepBatch(clock, first, kMicroBatch), static_cast<uint64_t>(first)});
+  micro_batches.push_back(
+      {StepBatch(clock, second, kMicroBatch - 1), static_cast<uint64_t>(second)});
+}
+
+std::vector<PlacedBatch> StepOfSlot(uint64_t clock, int slot) {
+  std::vector<PlacedBatch> micro_batches;
+  AddSlot(clock, slot, micro_batches);
+  return micro_batches;
+}
+
+absl::StatusOr<std::vector<float>> JoinedWeights(DeviceRank& rank) {
+  MUSTER_ASSIGN_OR_RETURN(const auto weights, rank.Weights());
+  std::vector<float> joined;
+  for (const std::vector<float>& tensor : weights) {
+    joined.insert(joined.end(), tensor.begin(), tensor.end());
   }
-  return labels;
-}
-
-absl::StatusOr<DenseLayout> ServerLayout(const DeviceTrainer& trainer) {
-  return DenseLayout::Create(trainer.parameters().tensors().specs,
-                             {.block_bytes = kBlockBytes, .partitions = 1});
-}
-
-// From the device's places to the servers', or back.
-absl::StatusOr<std::vector<float>> ReadFlat(DeviceTrainer& trainer, DeviceSpace space) {
-  MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, ServerLayout(trainer));
-  std::vector<float> flat(layout.elements());
-  const auto& specs = trainer.parameters().tensors().specs;
-  for (size_t t = 0; t < specs.size(); ++t) {
-    if (!specs[t].tied_to.empty()) continue;
-    const int tensor = static_cast<int>(t);
-    MUSTER_RETURN_IF_ERROR(trainer.Read(
-        space, tensor,
-        absl::MakeSpan(flat).subspan(layout.tensor_offset(tensor), specs[t].elements())));
-  }
-  return flat;
-}
-
-absl::Status WriteWeights(DeviceTrainer& trainer, const std::vector<float>& flat) {
-  MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, ServerLayout(trainer));
-  const auto& specs = trainer.parameters().tensors().specs;
-  for (size_t t = 0; t < specs.size(); ++t) {
-    if (!specs[t].tied_to.empty()) continue;
-    const int tensor = static_cast<int>(t);
-    MUSTER_RETURN_IF_ERROR(trainer.Write(
-        DeviceSpace::kWeights, tensor,
-        absl::MakeConstSpan(flat).subspan(layout.tensor_offset(tensor), specs[t].elements())));
-  }
-  return absl::OkStatus();
-}
-
-v1::TablesSchema SchemaOf(const DeviceTrainer& trainer, const AdamOptions& optimizer) {
-  ModelDescription description;
-  description.tensors = trainer.parameters().tensors().specs;
-  description.units = static_cast<int>(description.tensors.back().unit) + 1;
-  v1::JobSpec spec;
-  spec.set_seed(kSeed);
-  spec.mutable_optimizer()->set_name("adamw");
-  spec.mutable_optimizer()->set_learning_rate(kLearningRate);
-  spec.mutable_optimizer()->set_epsilon(optimizer.epsilon);
-  spec.mutable_optimizer()->set_weight_decay(optimizer.weight_decay);
-  v1::TablesSchema schema = MakeTablesSchema(description, spec, kTwoRoadsSteps);
-  schema.set_partitions(1);
-  schema.set_block_bytes(kBlockBytes);
-  return schema;
+  return joined;
 }
 
 // The job's only partition on an engine in this process.
@@ -184,77 +148,169 @@ class Server {
   std::unique_ptr<ShardEngine> engine_;
 };
 
+// Returns where tensors lie in a flat space, by tensor; tied ones where those are that they are
+// tied to.
+std::vector<absl::Span<float>> TensorsIn(std::vector<float>& flat, const DenseLayout& layout,
+                                         const std::vector<TensorSpec>& tensors) {
+  std::vector<absl::Span<float>> spans;
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    spans.push_back(absl::MakeSpan(flat).subspan(layout.tensor_offset(static_cast<int>(t)),
+                                                 tensors[t].elements()));
+  }
+  return spans;
+}
+
+// Keeps a slot's parameters on the server: all come when a step begins, and all gradients go when
+// it ends.
+class ServedStrategy final : public Strategy {
+ public:
+  ServedStrategy(Server& server, uint32_t slot, const DenseLayout& layout,
+                 const std::vector<TensorSpec>& tensors)
+      : server_(server),
+        slot_(slot),
+        weights_(layout.elements()),
+        sums_(layout.elements()),
+        gradients_(TensorsIn(sums_, layout, tensors)) {
+    for (const absl::Span<float> tensor : TensorsIn(weights_, layout, tensors)) {
+      parameters_.push_back(tensor);
+    }
+  }
+
+  absl::StatusOr<uint64_t> Start() override { return 0; }
+  absl::Status BeginStep(uint64_t clock) override {
+    clock_ = clock;
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<float> weights, server_.Pull(slot_, clock));
+    std::copy(weights.begin(), weights.end(), weights_.begin());
+    return absl::OkStatus();
+  }
+  absl::Status Acquire(int unit, Direction direction) override { return absl::OkStatus(); }
+  void Release(int unit, Direction direction) override {}
+  ModelParameters parameters() const override { return {parameters_, {}}; }
+  absl::Status Prefetch(const MicroBatch& micro_batch) override { return absl::OkStatus(); }
+  absl::Status LookUp(MicroBatch& micro_batch) override { return absl::OkStatus(); }
+  absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) override {
+    examples_ = examples;
+    return absl::OkStatus();
+  }
+  Accumulation GradientStore(int unit) const override { return Accumulation::kWrite; }
+  GradientSpans gradients() const override { return gradients_; }
+  float loss_scale() const override { return 1; }
+  absl::Status GradientReady(int unit) override { return absl::OkStatus(); }
+  absl::Status PushRows(MicroBatch& micro_batch) override { return absl::OkStatus(); }
+  absl::Status EndStep() override { return server_.Push(slot_, clock_, examples_, sums_); }
+  absl::StatusOr<CutFiles> Cut(uint64_t clock) override { return CutFiles(); }
+  const LossScaler* loss_scaler() const override { return nullptr; }
+  StrategyCounters counters() const override { return {}; }
+
+ private:
+  Server& server_;
+  const uint32_t slot_;
+  // Both by the layout, and by tensor.
+  std::vector<float> weights_;
+  std::vector<float> sums_;
+  const std::vector<absl::Span<float>> gradients_;
+  std::vector<absl::Span<const float>> parameters_;
+  uint64_t clock_ = 0;
+  uint64_t examples_ = 0;
+};
+
 }  // namespace
 
-DeviceTrainerOptions TwoRoadsOptions() {
-  DeviceTrainerOptions options;
-  TransformerShape& shape = options.shape;
-  shape.layers = 2;
-  shape.width = 32;
-  shape.heads = 4;
-  shape.kv_heads = 2;
-  shape.feed_forward = 48;
-  shape.vocabulary = kVocabulary;
-  shape.context = kLength;
-  shape.dropout = 0.1f;
-  shape.attention_dropout = 0.1f;
-  options.compute.type = DType::kF32;
-  options.compute.sequences = kMicroBatch;
-  options.compute.length = kLength;
-  options.compute.workspace_bytes = size_t{4} << 20;
-  options.seed = kSeed;
-  options.optimizer.weight_decay = 0.1f;
-  // Large, or rounding in gradients that are 0 would move weights by whole steps.
-  options.optimizer.epsilon = 0.1f;
-  options.buckets = {.first_bucket_bytes = 4000, .bucket_bytes = 20000};
-  return options;
+v1::JobSpec TwoRoadsJob(const std::string& type) {
+  v1::JobSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"pb(
+        model {
+          transformer {
+            layers: 2
+            width: 32
+            heads: 4
+            kv_heads: 2
+            feed_forward: 48
+            context: 8
+            dropout: 0.1
+            attention_dropout: 0.1
+          }
+        }
+        compute { device: CUDA }
+        update {
+          dense: ALL_REDUCE
+          sparse: ALL_REDUCE
+          partitions: 1
+          block_bytes: 4096
+          first_bucket_bytes: 4000
+          bucket_bytes: 20000
+        }
+        # A large epsilon, or rounding in gradients that are 0 would move weights by whole steps.
+        optimizer { name: "adamw" learning_rate: 0.5 epsilon: 0.1 weight_decay: 0.1 }
+        seed: 9
+      )pb",
+      &spec));
+  EXPECT_TRUE(
+      google::protobuf::TextFormat::MergeFromString("type: " + type, spec.mutable_compute()));
+  spec.set_workers(kTwoRoadsSlots);
+  spec.set_batch_size(kTwoRoadsSlots * kSlotSequences);
+  spec.set_micro_batches(2);
+  return spec;
 }
 
-absl::StatusOr<std::vector<float>> TrainAlone(const DeviceTrainerOptions& options) {
-  MUSTER_ASSIGN_OR_RETURN(const auto trainer, DeviceTrainer::Create(options, nullptr));
-  MUSTER_RETURN_IF_ERROR(trainer->WriteInitialValues(kSeed));
+absl::StatusOr<std::vector<float>> TrainAlone(const v1::JobSpec& spec) {
+  MUSTER_ASSIGN_OR_RETURN(const auto rank, DeviceRank::Create(spec, kVocabulary));
   for (uint64_t clock = 0; clock < kTwoRoadsSteps; ++clock) {
-    MUSTER_RETURN_IF_ERROR(trainer->BeginStep(clock));
-    for (int slot = 0; slot < kTwoRoadsSlots; ++slot) {
-      MUSTER_RETURN_IF_ERROR(
-          AddSlot(*trainer, clock, slot, /*last=*/slot + 1 == kTwoRoadsSlots).status());
-    }
-    MUSTER_RETURN_IF_ERROR(trainer->EndStep(kLearningRate).status());
+    std::vector<PlacedBatch> step;
+    for (int slot = 0; slot < kTwoRoadsSlots; ++slot) AddSlot(clock, slot, step);
+    MUSTER_RETURN_IF_ERROR(rank->Train(step).status());
   }
-  return ReadFlat(*trainer, DeviceSpace::kWeights);
+  return JoinedWeights(*rank);
 }
 
-absl::StatusOr<std::vector<float>> TrainByAllReduce(const DeviceTrainerOptions& options,
-                                                    Communicator& communicator) {
-  MUSTER_ASSIGN_OR_RETURN(const auto trainer, DeviceTrainer::Create(options, &communicator));
-  MUSTER_RETURN_IF_ERROR(trainer->WriteInitialValues(kSeed));
-  MUSTER_RETURN_IF_ERROR(trainer->WarmUp());
+absl::StatusOr<std::vector<float>> TrainByAllReduce(const v1::JobSpec& spec,
+                                                    DeviceRank::Place place) {
+  const int slot = place.host->rank();
+  MUSTER_ASSIGN_OR_RETURN(const auto rank, DeviceRank::Create(spec, kVocabulary, std::move(place)));
   for (uint64_t clock = 0; clock < kTwoRoadsSteps; ++clock) {
-    MUSTER_RETURN_IF_ERROR(trainer->BeginStep(clock));
-    MUSTER_RETURN_IF_ERROR(AddSlot(*trainer, clock, communicator.rank(), /*last=*/true).status());
-    MUSTER_RETURN_IF_ERROR(trainer->EndStep(kLearningRate).status());
+    MUSTER_RETURN_IF_ERROR(rank->Train(StepOfSlot(clock, slot)).status());
   }
-  return ReadFlat(*trainer, DeviceSpace::kWeights);
+  return JoinedWeights(*rank);
 }
 
-absl::StatusOr<std::vector<float>> TrainByServer(const DeviceTrainerOptions& options) {
-  MUSTER_ASSIGN_OR_RETURN(const auto trainer, DeviceTrainer::Create(options, nullptr));
-  MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, ServerLayout(*trainer));
+absl::StatusOr<std::vector<float>> TrainByServer(const v1::JobSpec& spec) {
+  const DatasetInfo data = SequencesFor(spec, kVocabulary);
+  MUSTER_ASSIGN_OR_RETURN(const auto model, CreateModel(spec.model(), spec.compute(), data));
+  const std::vector<TensorSpec>& tensors = model->description().tensors;
+  const v1::TablesSchema schema = MakeTablesSchema(model->description(), spec, kTwoRoadsSteps);
+  MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout,
+                          DenseLayout::Create(tensors, {.block_bytes = schema.block_bytes(),
+                                                        .partitions = schema.partitions()}));
   MUSTER_ASSIGN_OR_RETURN(const auto server,
-                          Server::Open(SchemaOf(*trainer, options.optimizer),
-                                       static_cast<uint32_t>(layout.blocks().size())));
+                          Server::Open(schema, static_cast<uint32_t>(layout.blocks().size())));
+  MUSTER_ASSIGN_OR_RETURN(const DeviceTrainerOptions options,
+                          DeviceOptionsFor(spec, data, /*device=*/0));
+  std::vector<std::unique_ptr<ServedStrategy>> strategies;
+  std::vector<std::unique_ptr<StepEngine>> engines;
+  for (int slot = 0; slot < kTwoRoadsSlots; ++slot) {
+    strategies.push_back(std::make_unique<ServedStrategy>(*server, slot, layout, tensors));
+    engines.emplace_back();
+    MUSTER_ASSIGN_OR_RETURN(engines.back(),
+                            MakeCopyingDeviceEngine(spec, options, *strategies.back()));
+  }
   for (uint64_t clock = 0; clock < kTwoRoadsSteps; ++clock) {
+    // Under BSP every slot reads what all have made of the clocks before.
     for (int slot = 0; slot < kTwoRoadsSlots; ++slot) {
-      // Under BSP every slot reads what all have made of the clocks before.
-      MUSTER_ASSIGN_OR_RETURN(const std::vector<float> weights, server->Pull(slot, clock));
-      MUSTER_RETURN_IF_ERROR(WriteWeights(*trainer, weights));
-      MUSTER_RETURN_IF_ERROR(trainer->BeginStep(clock));
-      MUSTER_ASSIGN_OR_RETURN(const int64_t labels, AddSlot(*trainer, clock, slot, /*last=*/true));
-      MUSTER_ASSIGN_OR_RETURN(std::vector<float> sums, ReadFlat(*trainer, DeviceSpace::kGradients));
-      MUSTER_RETURN_IF_ERROR(server->Push(slot, clock, labels, std::move(sums)));
+      const std::vector<PlacedBatch> step = StepOfSlot(clock, slot);
+      GivenMicroBatches micro_batches(step);
+      StepSums sums;
+      MUSTER_RETURN_IF_ERROR(engines[slot]->Train(clock, micro_batches, sums));
     }
   }
-  return server->Pull(0, kTwoRoadsSteps);
+  MUSTER_ASSIGN_OR_RETURN(std::vector<float> flat, server->Pull(0, kTwoRoadsSteps));
+  const auto weights = TensorsIn(flat, layout, tensors);
+  std::vector<float> joined;
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    if (!tensors[t].tied_to.empty()) continue;
+    joined.insert(joined.end(), weights[t].begin(), weights[t].end());
+  }
+  return joined;
 }
 
 double WeightsDistance(const std::vector<float>& a, const std::vector<float>& b) {

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -15,18 +16,15 @@
 namespace muster {
 namespace {
 
-DeviceTrainerOptions OptionsOf(const std::string& type) {
-  DeviceTrainerOptions options = TwoRoadsOptions();
-  if (type == "bf16") options.compute.type = DType::kBf16;
-  return options;
-}
-
 absl::Status RunRank(const GpuRank& rank) {
   std::string reason;
-  MUSTER_ASSIGN_OR_RETURN(const GpuGroup group, MeetGpuRanks(rank));
-  DeviceTrainerOptions options = OptionsOf(rank.task);
-  options.device = rank.rank % CountGpus(&reason);
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<float> weights, TrainByAllReduce(options, *group.nccl));
+  MUSTER_ASSIGN_OR_RETURN(GpuGroup group, MeetGpuRanks(rank));
+  DeviceRank::Place place;
+  place.host = std::move(group.host);
+  place.make_communicator = [&group](Communicator&) { return std::move(group.nccl); };
+  place.device = rank.rank % CountGpus(&reason);
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<float> weights,
+                          TrainByAllReduce(TwoRoadsJob(rank.task), std::move(place)));
   PublishFile(
       absl::StrCat(rank.folder, "/weights", rank.rank),
       std::string(reinterpret_cast<const char*>(weights.data()), weights.size() * sizeof(float)));
@@ -52,9 +50,9 @@ class TwoRoadsGpuTest : public ::testing::TestWithParam<RoadCase> {};
 TEST_P(TwoRoadsGpuTest, BothEndWhereOneProcessDoes) {
   std::string reason;
   if (CountGpus(&reason) == 0) GTEST_SKIP() << reason;
-  const auto alone = TrainAlone(OptionsOf(GetParam().type));
+  const auto alone = TrainAlone(TwoRoadsJob(GetParam().type));
   ASSERT_TRUE(alone.ok()) << alone.status();
-  const auto server = TrainByServer(OptionsOf(GetParam().type));
+  const auto server = TrainByServer(TwoRoadsJob(GetParam().type));
   ASSERT_TRUE(server.ok()) << server.status();
   EXPECT_LE(WeightsDistance(*server, *alone), GetParam().bound);
   GpuRun run;
@@ -72,7 +70,7 @@ TEST_P(TwoRoadsGpuTest, BothEndWhereOneProcessDoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, TwoRoadsGpuTest,
-                         ::testing::Values(RoadCase{"f32", 1e-5}, RoadCase{"bf16", 1e-3}),
+                         ::testing::Values(RoadCase{"F32", 1e-5}, RoadCase{"BF16", 1e-3}),
                          [](const auto& info) { return info.param.type; });
 
 }  // namespace

@@ -1,8 +1,8 @@
 // The two-road training test without a GPU: emulated devices, ranks as threads.
 #include "tests/gpu/two_roads.h"
 
-#include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -13,10 +13,10 @@ namespace muster {
 namespace {
 
 TEST(TwoRoadsTest, BothRoadsEndWhereOneProcessDoes) {
-  const DeviceTrainerOptions options = TwoRoadsOptions();
-  const auto alone = TrainAlone(options);
+  const v1::JobSpec job = TwoRoadsJob("F32");
+  const auto alone = TrainAlone(job);
   ASSERT_TRUE(alone.ok()) << alone.status();
-  const auto server = TrainByServer(options);
+  const auto server = TrainByServer(job);
   ASSERT_TRUE(server.ok()) << server.status();
   EXPECT_LE(WeightsDistance(*server, *alone), 1e-5);
 
@@ -25,9 +25,9 @@ TEST(TwoRoadsTest, BothRoadsEndWhereOneProcessDoes) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < kTwoRoadsSlots; ++rank) {
     threads.emplace_back([&, rank] {
-      const auto communicator =
-          MakeHostCommunicator(group.Join(rank), {.same_machine = true}).value();
-      ranks[rank] = TrainByAllReduce(options, *communicator);
+      DeviceRank::Place place;
+      place.host = MakeHostCommunicator(group.Join(rank), {.same_machine = true}).value();
+      ranks[rank] = TrainByAllReduce(job, std::move(place));
     });
   }
   for (std::thread& thread : threads) thread.join();

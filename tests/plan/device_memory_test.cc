@@ -20,7 +20,7 @@
 #include "tests/harness/jobs.h"
 #include "worker/data/dataset.h"
 #include "worker/device/await_device.h"
-#include "worker/device/device_trainer_for_testing.h"
+#include "worker/device/device_memory_plan.h"
 #include "worker/runtime/device/device_job.h"
 
 namespace muster {
@@ -55,9 +55,8 @@ void ExpectTheEnginesMemory(const std::string& transformer, const std::string& m
   for (const MemoryPart& part : plan.device) parts[part.name] = part.bytes;
   const auto options = OptionsOf(spec);
   ASSERT_TRUE(options.ok()) << options.status();
-  const auto trainer = DeviceTrainer::Create(*options, nullptr);
-  ASSERT_TRUE(trainer.ok()) << trainer.status();
-  const DeviceMemoryBytes& taken = (*trainer)->memory();
+  const DeviceMemoryBytes taken = PlanDeviceMemory(DeviceExtentsOf(
+      options->shape, DeviceParameters::Create(options->shape).value(), options->compute));
   EXPECT_EQ(parts["parameters"], taken.weights);
   EXPECT_EQ(parts["16-bit weights"], taken.rounded_weights);
   EXPECT_EQ(parts["gradients"], taken.gradients);

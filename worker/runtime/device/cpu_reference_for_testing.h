@@ -1,5 +1,5 @@
-#ifndef MUSTER_WORKER_DEVICE_CPU_REFERENCE_FOR_TESTING_H_
-#define MUSTER_WORKER_DEVICE_CPU_REFERENCE_FOR_TESTING_H_
+#ifndef MUSTER_WORKER_RUNTIME_DEVICE_CPU_REFERENCE_FOR_TESTING_H_
+#define MUSTER_WORKER_RUNTIME_DEVICE_CPU_REFERENCE_FOR_TESTING_H_
 
 #include <cstdint>
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace muster {
 
-// The model of the CPU and its optimizer, trained as DeviceTrainer trains: gradients are sums,
+// The model of the CPU and its optimizer, trained as a device does: gradients are sums,
 // divided once by the step's tokens, clipped by global norm, then AdamW. What the device is
 // compared with.
 class CpuReference {
@@ -70,4 +70,4 @@ double RelativeDistance(absl::Span<const float> a, absl::Span<const float> b);
 
 }  // namespace muster
 
-#endif  // MUSTER_WORKER_DEVICE_CPU_REFERENCE_FOR_TESTING_H_
+#endif  // MUSTER_WORKER_RUNTIME_DEVICE_CPU_REFERENCE_FOR_TESTING_H_

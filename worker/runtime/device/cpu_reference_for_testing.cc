@@ -1,4 +1,4 @@
-#include "worker/device/cpu_reference_for_testing.h"
+#include "worker/runtime/device/cpu_reference_for_testing.h"
 
 #include <algorithm>
 #include <cmath>

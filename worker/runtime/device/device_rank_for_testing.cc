@@ -1,0 +1,120 @@
+#include "worker/runtime/device/device_rank_for_testing.h"
+
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "common/kernels/device/device_arrays.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/schema.pb.h"
+#include "worker/collectives/host/host_communicator.h"
+#include "worker/collectives/transport/in_process_transport.h"
+#include "worker/models/create_model.h"
+#include "worker/runtime/device/device_engine.h"
+#include "worker/runtime/device/device_job.h"
+#include "worker/strategy/tables_schema.h"
+
+namespace muster {
+
+DatasetInfo SequencesFor(const v1::JobSpec& spec, int64_t vocabulary) {
+  DatasetInfo data;
+  data.examples = 100;
+  data.context = RequiredContext(spec.model());
+  data.vocabulary = data.classes = vocabulary;
+  data.labels_per_example = data.context;
+  return data;
+}
+
+absl::StatusOr<std::unique_ptr<DeviceRank>> DeviceRank::Create(const v1::JobSpec& spec,
+                                                               int64_t vocabulary, Place place) {
+  const DatasetInfo data = SequencesFor(spec, vocabulary);
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const Model> model,
+                          CreateModel(spec.model(), spec.compute(), data));
+  const v1::TablesSchema schema =
+      MakeTablesSchema(model->description(), spec, /*total_steps=*/spec.stop().steps());
+  MUSTER_ASSIGN_OR_RETURN(const DeviceTrainerOptions options,
+                          ResidentDeviceOptionsFor(spec, data, schema, place.device));
+  if (place.host == nullptr) {
+    place.host = MakeHostCommunicator(InProcessGroup(1).Join(0), {}).value();
+  }
+  v1::TaskOrder order;
+  *order.mutable_spec() = spec;
+  order.set_job_id("job");
+  order.set_generation(1);
+  order.set_slot(place.host->rank());
+  order.set_checkpoint_root("/checkpoints");
+
+  std::unique_ptr<DeviceRank> rank(new DeviceRank());
+  rank->tensors_ = model->description().tensors;
+  rank->type_ = options.compute.type;
+  MUSTER_ASSIGN_OR_RETURN(
+      rank->strategy_,
+      DeviceDataParallelStrategy::Create(
+          order, schema, options,
+          {.storage = &rank->storage_, .make_communicator = std::move(place.make_communicator)}));
+  MUSTER_RETURN_IF_ERROR(rank->strategy_->Join(std::move(place.host), absl::nullopt));
+  MUSTER_ASSIGN_OR_RETURN(rank->engine_, MakeDeviceEngine(spec, options, rank->passes(),
+                                                          *rank->strategy_, /*owned=*/nullptr));
+  MUSTER_ASSIGN_OR_RETURN(rank->clock_, rank->strategy_->Start());
+  return rank;
+}
+
+absl::StatusOr<DeviceRank::StepResult> DeviceRank::Train(
+    absl::Span<const PlacedBatch> micro_batches) {
+  loss_scale_ = strategy_->loss_scale();
+  GivenMicroBatches source(micro_batches);
+  StepResult result;
+  MUSTER_RETURN_IF_ERROR(engine_->Train(clock_, source, result.sums));
+  ++clock_;
+  result.gradient_norm = strategy_->counters().gradient_norm;
+  return result;
+}
+
+absl::StatusOr<PassResult> DeviceRank::Evaluate(const Batch& batch) {
+  PassResult result;
+  MUSTER_RETURN_IF_ERROR(engine_->BeginEvaluation(clock_));
+  MUSTER_RETURN_IF_ERROR(engine_->Evaluate(batch, result));
+  return result;
+}
+
+template <typename T>
+absl::StatusOr<std::vector<std::vector<float>>> DeviceRank::Read(
+    absl::Span<const absl::Span<T>> values) {
+  std::vector<std::vector<float>> read(tensors_.size());
+  for (size_t t = 0; t < tensors_.size(); ++t) {
+    if (!tensors_[t].tied_to.empty()) continue;
+    read[t].resize(values[t].size());
+    passes().stream().CopyToHost(read[t].data(), values[t].data(),
+                                 values[t].size() * sizeof(float));
+  }
+  MUSTER_RETURN_IF_ERROR(passes().Wait());
+  return read;
+}
+
+absl::StatusOr<std::vector<std::vector<float>>> DeviceRank::Weights() {
+  return Read(strategy_->parameters().values);
+}
+
+absl::Status DeviceRank::SetWeights(const std::vector<std::vector<float>>& weights) {
+  DeviceStream& stream = passes().stream();
+  // The strategy's memory is const to models alone.
+  const ModelParameters to = strategy_->parameters();
+  for (size_t t = 0; t < tensors_.size(); ++t) {
+    if (!tensors_[t].tied_to.empty()) continue;
+    stream.CopyToDevice(const_cast<float*>(to.values[t].data()), weights[t].data(),
+                        weights[t].size() * sizeof(float));
+    if (to.rounded.empty()) continue;
+    DeviceConvert(stream, static_cast<int64_t>(weights[t].size()), DType::kF32, to.values[t].data(),
+                  type_, const_cast<void*>(to.rounded[t]));
+  }
+  return passes().Wait();
+}
+
+absl::StatusOr<std::vector<std::vector<float>>> DeviceRank::Gradients() {
+  MUSTER_ASSIGN_OR_RETURN(std::vector<std::vector<float>> gradients, Read(strategy_->gradients()));
+  for (std::vector<float>& tensor : gradients) {
+    for (float& gradient : tensor) gradient /= loss_scale_;
+  }
+  return gradients;
+}
+
+}  // namespace muster

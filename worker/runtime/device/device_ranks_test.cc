@@ -1,0 +1,193 @@
+// Ranks as threads, each with an emulated device, against one process on the joined batch.
+#include <barrier>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "worker/collectives/host/host_communicator.h"
+#include "worker/collectives/transport/in_process_transport.h"
+#include "worker/runtime/device/cpu_reference_for_testing.h"
+#include "worker/runtime/device/device_rank_for_testing.h"
+
+namespace muster {
+namespace {
+
+constexpr int64_t kVocabulary = 29;
+constexpr int64_t kLength = 7;
+constexpr int kSteps = 3;
+
+const char kShape[] =
+    "layers: 2 width: 32 heads: 4 kv_heads: 2 context: 7 activation: SWIGLU feed_forward: 24 "
+    "dropout: 0.1";
+
+// Runs `body` on a thread for each rank.
+void RunRanks(InProcessGroup& group, int size,
+              const std::function<void(std::unique_ptr<Communicator>)>& body) {
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    ranks.emplace_back([&group, &body, rank] {
+      body(MakeHostCommunicator(group.Join(rank), {.same_machine = true}).value());
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+}
+
+// Micro-batches have at most 4 sequences.
+v1::JobSpec Job(int workers) {
+  v1::JobSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      absl::StrCat("model { transformer { ", kShape, " } } workers: ", workers,
+                   " batch_size: ", 4 * workers,
+                   R"pb(
+                     compute { device: CUDA type: F32 }
+                     update {
+                       dense: ALL_REDUCE
+                       sparse: ALL_REDUCE
+                       # Several buckets, which end within units.
+                       first_bucket_bytes: 3000
+                       bucket_bytes: 10000
+                     }
+                     # A large epsilon, or rounding in gradients that are 0 would move weights by
+                     # whole steps.
+                     optimizer { name: "adamw" learning_rate: 0.5 epsilon: 0.1 weight_decay: 0.1 }
+                     clipping { by_global_norm: 0.3 }
+                     seed: 5
+                   )pb"),
+      &spec));
+  return spec;
+}
+
+// With the reference's weights; alone without a communicator. Null, and a failed test, after an
+// error.
+std::unique_ptr<DeviceRank> Make(std::unique_ptr<Communicator> communicator, uint64_t weights) {
+  CpuReference reference(kShape, kVocabulary, "");
+  reference.SetWeights(weights);
+  const int workers = communicator == nullptr ? 1 : communicator->size();
+  DeviceRank::Place place;
+  place.host = std::move(communicator);
+  auto rank = DeviceRank::Create(Job(workers), kVocabulary, std::move(place));
+  EXPECT_TRUE(rank.ok()) << rank.status();
+  if (!rank.ok()) return nullptr;
+  EXPECT_EQ((*rank)->SetWeights(reference.weights()), absl::OkStatus());
+  return *std::move(rank);
+}
+
+std::vector<std::vector<float>> Weights(DeviceRank& rank) {
+  auto weights = rank.Weights();
+  EXPECT_TRUE(weights.ok()) << weights.status();
+  return weights.ok() ? *std::move(weights) : std::vector<std::vector<float>>();
+}
+
+Batch StepBatch(uint64_t clock) { return RandomSequences(6, kLength, kVocabulary, 50 + clock); }
+
+struct Trained {
+  std::vector<std::vector<float>> weights;
+  // By step: this rank's.
+  std::vector<StepSums> sums;
+};
+
+// Sequences [first, first + count) of every step, in two micro-batches, the first of which has
+// `cut`.
+Trained Train(DeviceRank& rank, int64_t first, int64_t cut, int64_t count) {
+  Trained trained;
+  for (uint64_t clock = 0; clock < kSteps; ++clock) {
+    const Batch batch = StepBatch(clock);
+    const auto placed = [&](int64_t begin, int64_t sequences) {
+      return PlacedBatch{SequencesOf(batch, begin, sequences), static_cast<uint64_t>(begin)};
+    };
+    const auto result = rank.Train({placed(first, cut), placed(first + cut, count - cut)});
+    EXPECT_TRUE(result.ok()) << result.status();
+    if (!result.ok()) return trained;
+    trained.sums.push_back(result->sums);
+  }
+  trained.weights = Weights(rank);
+  return trained;
+}
+
+void ExpectNear(const std::vector<std::vector<float>>& weights,
+                const std::vector<std::vector<float>>& expected) {
+  ASSERT_EQ(weights.size(), expected.size());
+  for (size_t t = 0; t < expected.size(); ++t) {
+    EXPECT_LE(RelativeDistance(weights[t], expected[t]), 1e-5) << "tensor " << t;
+  }
+}
+
+class DeviceRanksTest : public ::testing::TestWithParam<int> {};
+
+TEST_P(DeviceRanksTest, RanksAreOneProcessOnTheJoinedBatch) {
+  const auto one = Make(nullptr, 1);
+  ASSERT_NE(one, nullptr);
+  const Trained alone = Train(*one, 0, 4, 6);
+  const int world = GetParam();
+  std::vector<Trained> ranks(world);
+  InProcessGroup group(world);
+  RunRanks(group, world, [&](std::unique_ptr<Communicator> communicator) {
+    const int number = communicator->rank();
+    const auto rank = Make(std::move(communicator), 1);
+    ASSERT_NE(rank, nullptr);
+    const int64_t share = 6 / world;
+    ranks[number] = Train(*rank, number * share, 1, share);
+    // They are small, and go to all at once.
+    const uint64_t sums = kSteps * (world - 1) * sizeof(HeadSums);
+    const StrategyCounters counters = rank->strategy().counters();
+    EXPECT_EQ(counters.other_bytes_sent, sums);
+    EXPECT_EQ(counters.other_bytes_received, sums);
+    EXPECT_GT(counters.bytes_sent, sums) << "gradients";
+  });
+  ASSERT_EQ(alone.sums.size(), kSteps);
+  for (int step = 0; step < kSteps; ++step) {
+    StepSums joined;
+    for (const Trained& trained : ranks) {
+      ASSERT_EQ(trained.sums.size(), kSteps);
+      joined.loss_sum += trained.sums[step].loss_sum;
+      joined.loss_weight += trained.sums[step].loss_weight;
+    }
+    EXPECT_NEAR(joined.loss_sum, alone.sums[step].loss_sum, 1e-5 * joined.loss_sum);
+    EXPECT_EQ(joined.loss_weight, alone.sums[step].loss_weight);
+  }
+  for (const Trained& trained : ranks) {
+    ExpectNear(trained.weights, alone.weights);
+    EXPECT_EQ(trained.weights, ranks[0].weights) << "every rank has the same bits";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, DeviceRanksTest, ::testing::Values(2, 3));
+
+// A rank without sequences takes part, and one that goes away is an error on the others, which keep
+// their weights.
+TEST(DeviceRanksFailureTest, AMissingRankIsAnErrorAndWeightsStay) {
+  const std::vector<PlacedBatch> two = {{SequencesOf(StepBatch(0), 0, 2), 0}};
+  const auto one = Make(nullptr, 2);
+  ASSERT_NE(one, nullptr);
+  ASSERT_TRUE(one->Train(two).ok());
+  const std::vector<std::vector<float>> alone = Weights(*one);
+  InProcessGroup group(2);
+  std::barrier<> first_step_over(2);
+  RunRanks(group, 2, [&](std::unique_ptr<Communicator> communicator) {
+    const int number = communicator->rank();
+    const auto rank = Make(std::move(communicator), 2);
+    ASSERT_NE(rank, nullptr);
+    const auto first = number == 0 ? rank->Train({{Batch(), 0}}) : rank->Train(two);
+    ASSERT_TRUE(first.ok()) << first.status();
+    const std::vector<std::vector<float>> weights = Weights(*rank);
+    ExpectNear(weights, alone);
+    first_step_over.arrive_and_wait();
+    if (number == 0) {
+      group.Kill(0);
+      return;
+    }
+    const auto second = rank->Train(two);
+    EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable) << second.status();
+    EXPECT_EQ(Weights(*rank), weights);
+  });
+}
+
+}  // namespace
+}  // namespace muster
