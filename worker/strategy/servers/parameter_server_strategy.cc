@@ -512,10 +512,16 @@ absl::Status ParameterServerStrategy::ExchangeNorms(uint64_t clock) {
     std::vector<double>& values = norms.emplace_back(payload.size() / sizeof(double));
     if (payload.size() % sizeof(double) == 0) payload.CopyTo(values.data());
   }
-  MUSTER_ASSIGN_OR_RETURN(const NormClipping clipping,
-                          options_.clipping != nullptr
-                              ? options_.clipping(norms)
-                              : ClipByNorm(layout_, tables_.sparse.size(), norms, max_norm_));
+  NormClipping clipping;
+  // A clock that is left out has no norms, on any partition.
+  const bool left_out = std::all_of(
+      norms.begin(), norms.end(), [](const std::vector<double>& values) { return values.empty(); });
+  if (!left_out) {
+    MUSTER_ASSIGN_OR_RETURN(clipping,
+                            options_.clipping != nullptr
+                                ? options_.clipping(norms)
+                                : ClipByNorm(layout_, tables_.sparse.size(), norms, max_norm_));
+  }
   counters_.gradient_norm = clipping.norm;
   last_clipping_scale_ = clipping.scale;
   send_all(&clipping.scale);

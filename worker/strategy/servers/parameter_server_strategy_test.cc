@@ -50,6 +50,11 @@ class Wire {
       arrived_.push_back(absl::StrCat("rows ", request.sparse_pull().rows()));
     } else if (request.has_dense_pull()) {
       arrived_.push_back(absl::StrCat("pull ", request.dense_pull().first_block()));
+    } else if (request.has_clip()) {
+      const bool has_scale = request.clip().has_scale();
+      arrived_.push_back(has_scale ? absl::StrCat("scale ", request.clip().scale()) : "norms");
+      held_.push_back({has_scale ? 0 : norms_ * sizeof(double), request.clock(), std::move(done)});
+      return;
     } else if (request.dense_push().examples() == 0) {
       std::vector<std::byte> content(bytes);
       payload.CopyTo(content.data());
@@ -105,6 +110,7 @@ class Wire {
     return held_.size();
   }
   void set_bytes_per_pull(size_t bytes) { bytes_per_pull_ = bytes; }
+  void set_norms(size_t norms) { norms_ = norms; }
   // Answers come from before the clock that they were asked at.
   void set_clocks_behind(uint64_t clocks) { clocks_behind_ = clocks; }
   void set_already_applied(bool applied) { already_applied_ = applied; }
@@ -129,6 +135,7 @@ class Wire {
   std::deque<Held> held_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::byte> last_push_ ABSL_GUARDED_BY(mutex_);
   size_t bytes_per_pull_ = 0;
+  size_t norms_ = 0;
   uint64_t clocks_behind_ = 0;
   bool already_applied_ = false;
 };
@@ -198,6 +205,7 @@ class ParameterServerStrategyTest : public ::testing::TestWithParam<v1::UpdateSp
     schema.set_block_bytes(1024);
     schema.mutable_optimizer()->set_name("sgd");
     schema.mutable_optimizer()->set_learning_rate(0.1f);
+    schema.mutable_clipping()->set_by_global_norm(max_norm_);
     schema.mutable_schedule()->set_name("constant");
     schema.set_total_steps(10);
     v1::TaskOrder order;
@@ -235,6 +243,7 @@ class ParameterServerStrategyTest : public ::testing::TestWithParam<v1::UpdateSp
   }
 
   v1::ComputeSpec::Type compute_ = v1::ComputeSpec::F32;
+  float max_norm_ = 0;
   const RealClock clock_;
   RealWaiter waiter_;
   Wire wire_;
@@ -404,6 +413,30 @@ TEST_P(ParameterServerStrategyTest, GradientsThatOverflowLeaveAsNothing) {
     }
     wire_.AnswerAll();
     trainer.join();
+  }
+}
+
+// Whichever slot overflowed.
+TEST_P(ParameterServerStrategyTest, AClockThatIsLeftOutHasNoGradientNorm) {
+  max_norm_ = 2;
+  MakeStrategy(kPullWindowBytes, kPushWindowBytes);
+  for (const bool left_out : {false, true, false}) {
+    PullAll(0);
+    ASSERT_EQ(strategy_->BeforeBackward(4, SeriesPosition::kLast), absl::OkStatus());
+    for (int unit = kUnits - 1; unit >= 0; --unit) {
+      ASSERT_EQ(strategy_->GradientReady(unit), absl::OkStatus());
+    }
+    // Of each block and of the table.
+    wire_.set_norms(left_out ? 0 : kUnits + 1);
+    std::thread trainer([&] { EXPECT_EQ(strategy_->EndStep(), absl::OkStatus()); });
+    for (const size_t answers : {kUnits + 1, 1, 1}) {
+      while (wire_.held() < answers) std::this_thread::yield();
+      wire_.AnswerAll();
+    }
+    trainer.join();
+    EXPECT_THAT(wire_.TakeArrived(),
+                ElementsAre(Push(2), Push(1), Push(0), "close", "norms", "scale 1"));
+    EXPECT_EQ(strategy_->counters().gradient_norm.has_value(), !left_out);
   }
 }
 

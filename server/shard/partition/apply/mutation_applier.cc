@@ -89,7 +89,9 @@ absl::Status MutationApplier::EndClock(double scale, uint64_t lsn) {
 }
 
 const std::string& MutationApplier::ClipNorms() {
-  if (norms_.empty()) norms_ = updater_.SquaredNorms(clocks_.pending_examples());
+  if (norms_.empty() && !loss_scale_.leaves_out()) {
+    norms_ = updater_.SquaredNorms(clocks_.pending_examples());
+  }
   return norms_;
 }
 

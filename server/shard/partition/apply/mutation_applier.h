@@ -44,7 +44,8 @@ class MutationApplier {
   // `strand` runs tasks between batches; null: makes them now.
   void SettleSoon(const std::shared_ptr<Executor>& strand);
 
-  // Returns the f64 squared norms of clock completed(). REQUIRES: all slots have closed it.
+  // Returns the f64 squared norms of clock completed(); none if it is left out. REQUIRES: all slots
+  // have closed it.
   const std::string& ClipNorms();
   // Returns those of the clock before, for a repeat.
   const std::string& last_clip_norms() const { return last_norms_; }
