@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "worker/data/sampling/shares.h"
 #include "worker/data/sampling/split.h"
 
 namespace muster {
@@ -16,26 +17,31 @@ struct EvaluationShareOptions {
   int64_t max_examples = 0;
 };
 
-// The held-out examples that one data rank evaluates. The shares of all data ranks are disjoint and
-// differ in size by at most one. Together they are the same for any number of data ranks: all
-// held-out examples or, with a bound, so many spread evenly over them. Immutable, so thread-safe.
+// The held-out examples that one data rank evaluates, batch by batch (shares.h). Together the
+// shares are the same for any number of data ranks: all held-out examples or, with a bound, so many
+// spread evenly over them. Immutable, so thread-safe.
 class EvaluationShare {
  public:
   EvaluationShare(const Split& split, const EvaluationShareOptions& options);
 
-  // Returns the number of examples in this share, which may be 0.
-  int64_t size() const { return end_ - begin_; }
+  // Returns the number of batches of at most `most` examples, the same on every data rank; 0 if
+  // there is nothing to evaluate. REQUIRES: most >= 1.
+  int64_t Batches(int64_t most) const { return DivisionBy(most).Batches(); }
 
-  // Replaces `examples` by the ascending dataset indices of the share's positions [first, first +
-  // count). REQUIRES: 0 <= first, 0 <= count, first + count <= size().
-  void Examples(int64_t first, int64_t count, std::vector<int64_t>& examples) const;
+  // Replaces `examples` by the ascending dataset indices of one such batch; the last batches may
+  // have none. REQUIRES: batch in [0, Batches(most)).
+  void BatchExamples(int64_t batch, int64_t most, std::vector<int64_t>& examples) const;
 
  private:
-  Split split_;
-  // Number of examples that all data ranks evaluate together, and this one's interval of them.
-  int64_t evaluated_;
-  int64_t begin_;
-  int64_t end_;
+  EvaluationDivision DivisionBy(int64_t most) const {
+    return {.examples = evaluated_, .data_ranks = data_ranks_, .most = most};
+  }
+
+  const Split split_;
+  const int64_t data_rank_;
+  const int64_t data_ranks_;
+  // Number of examples that all data ranks evaluate together.
+  const int64_t evaluated_;
 };
 
 }  // namespace muster

@@ -1,6 +1,5 @@
 #include "worker/data/sampling/evaluation_share.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -19,8 +18,8 @@ std::vector<int64_t> Joined(const Split& split, int64_t data_ranks, int64_t max_
   for (int64_t data_rank = 0; data_rank < data_ranks; ++data_rank) {
     const EvaluationShare share(
         split, {.data_rank = data_rank, .data_ranks = data_ranks, .max_examples = max_examples});
-    for (int64_t first = 0; first < share.size(); first += 3) {
-      share.Examples(first, std::min<int64_t>(3, share.size() - first), part);
+    for (int64_t batch = 0; batch < share.Batches(3); ++batch) {
+      share.BatchExamples(batch, 3, part);
       joined.insert(joined.end(), part.begin(), part.end());
     }
   }
@@ -45,18 +44,22 @@ TEST(EvaluationShareTest, ABoundTakesExamplesSpreadOverAll) {
   }
 }
 
-TEST(EvaluationShareTest, SharesDifferByAtMostOne) {
-  const Split split = {.training = 0, .held_out = 11};
-  for (int64_t data_rank = 0; data_rank < 4; ++data_rank) {
-    const EvaluationShare share(split, {.data_rank = data_rank, .data_ranks = 4});
-    EXPECT_GE(share.size(), 2);
-    EXPECT_LE(share.size(), 3);
+TEST(EvaluationShareTest, ARankWithoutExamplesHasAsManyBatchesAsTheOthers) {
+  const Split split = {.training = 5, .held_out = 7};
+  std::vector<int64_t> examples = {-1};
+  for (const int64_t data_rank : {0, 1, 2}) {
+    const EvaluationShare share(split,
+                                {.data_rank = data_rank, .data_ranks = 3, .max_examples = 2});
+    EXPECT_EQ(share.Batches(4), 1);
+    share.BatchExamples(0, 4, examples);
+    EXPECT_EQ(examples.size(), data_rank == 0 ? 0 : 1);
   }
 }
 
 TEST(EvaluationShareTest, NothingHeldOutIsNothingToEvaluate) {
   EXPECT_THAT(Joined({.training = 5, .held_out = 0}, 2, 0), IsEmpty());
   EXPECT_THAT(Joined({.training = 5, .held_out = 0}, 2, 3), IsEmpty());
+  EXPECT_EQ(EvaluationShare({.training = 5, .held_out = 0}, {.data_ranks = 2}).Batches(3), 0);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ Prefetcher::Prefetcher(const Dataset& dataset, const Sampler& sampler,
     : dataset_(dataset),
       sampler_(sampler),
       options_(options),
-      micro_batches_(sampler.MicroBatches(options.data_rank)),
+      micro_batches_(sampler.MicroBatches()),
       end_position_(options.end_clock > std::numeric_limits<int64_t>::max() / micro_batches_
                         ? std::numeric_limits<int64_t>::max()
                         : options.end_clock * micro_batches_),

@@ -41,7 +41,7 @@ class Prefetcher {
   // follow the last one, the prefetcher drops what it holds and goes on from there. Errors are
   // those of Dataset::Read, with data rank and clock named; asking again reads again.
   // InvalidArgument: `clock` lies outside [0, end_clock), or `micro_batch` outside [0,
-  // Sampler::MicroBatches(data_rank)).
+  // Sampler::MicroBatches()).
   absl::Status Next(int64_t clock, int64_t micro_batch, Batch& batch);
 
  private:

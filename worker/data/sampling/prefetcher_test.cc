@@ -90,7 +90,7 @@ class RecordingDataset : public Dataset {
 // That `batch` is what the sampler says of this clock.
 void ExpectBatch(const Sampler& sampler, int64_t clock, int64_t data_rank, const Batch& batch) {
   std::vector<int64_t> examples;
-  sampler.Examples(clock, data_rank, examples);
+  sampler.MicroBatchExamples(clock, data_rank, 0, examples);
   EXPECT_EQ(batch.examples, static_cast<int64_t>(examples.size()));
   EXPECT_EQ(batch.labels, std::vector<int32_t>(examples.begin(), examples.end()))
       << "clock " << clock;
@@ -107,7 +107,7 @@ TEST(PrefetcherTest, HandsOutTheBatchesOfConsecutiveClocks) {
   std::vector<int64_t> examples;
   for (int64_t clock = 5; clock < 60; ++clock) {
     ASSERT_TRUE(prefetcher.Next(clock, 0, batch).ok());
-    sampler->Examples(clock, 1, examples);
+    sampler->MicroBatchExamples(clock, 1, 0, examples);
     ASSERT_TRUE(dataset->Read(examples, expected).ok());
     ASSERT_EQ(batch.dense, expected.dense);
     ASSERT_EQ(batch.labels, expected.labels);

@@ -1,12 +1,10 @@
 #include "worker/data/sampling/sampler.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/round_up.h"
 #include "worker/data/sampling/permutation.h"
 
 namespace muster {
@@ -42,44 +40,23 @@ absl::StatusOr<std::unique_ptr<const Sampler>> Sampler::Create(const SamplerOpti
   return absl::WrapUnique<const Sampler>(new Sampler(options));
 }
 
-int64_t Sampler::BatchBegin(int64_t clock) const {
-  return options_.begin.examples + (clock - options_.begin.clock) * options_.batch_size;
-}
-
-int64_t Sampler::ShareBegin(int64_t data_rank) const {
-  return data_rank * options_.batch_size / options_.data_ranks;
-}
-
-void Sampler::Examples(int64_t clock, int64_t data_rank, std::vector<int64_t>& examples) const {
-  const int64_t first = BatchBegin(clock);
-  ExamplesAt(first + ShareBegin(data_rank), first + ShareBegin(data_rank + 1), examples);
-}
-
-int64_t Sampler::MicroBatches(int64_t data_rank) const {
-  const int64_t most =
-      CeilDivide(CeilDivide(options_.batch_size, options_.job_data_ranks), options_.micro_batches);
-  const int64_t share = ShareBegin(data_rank + 1) - ShareBegin(data_rank);
-  return std::max(options_.micro_batches, CeilDivide(share, most));
-}
+Sampler::Sampler(const SamplerOptions& options)
+    : options_(options),
+      division_({.batch_size = options.batch_size,
+                 .data_ranks = options.data_ranks,
+                 .job_data_ranks = options.job_data_ranks,
+                 .micro_batches = options.micro_batches}) {}
 
 void Sampler::MicroBatchExamples(int64_t clock, int64_t data_rank, int64_t micro_batch,
                                  std::vector<int64_t>& examples) const {
-  const int64_t first = BatchBegin(clock);
-  ExamplesAt(first + MicroBatchBegin(data_rank, micro_batch),
-             first + MicroBatchBegin(data_rank, micro_batch + 1), examples);
-}
-
-int64_t Sampler::MicroBatchBegin(int64_t data_rank, int64_t micro_batch) const {
-  const int64_t share = ShareBegin(data_rank + 1) - ShareBegin(data_rank);
-  return ShareBegin(data_rank) + micro_batch * share / MicroBatches(data_rank);
-}
-
-void Sampler::ExamplesAt(int64_t begin, int64_t end, std::vector<int64_t>& examples) const {
+  const int64_t batch =
+      options_.begin.examples + (clock - options_.begin.clock) * options_.batch_size;
+  const Share part = division_.MicroBatch(data_rank, micro_batch);
   const int64_t n = options_.training_examples;
   examples.clear();
-  examples.reserve(end - begin);
+  examples.reserve(part.size());
   std::optional<Permutation> order;
-  for (int64_t position = begin; position < end; ++position) {
+  for (int64_t position = batch + part.begin; position < batch + part.end; ++position) {
     if (!order.has_value() || position % n == 0) {
       order.emplace(options_.seed, static_cast<uint64_t>(position / n), n);
     }

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/data/sampling/data_position.h"
+#include "worker/data/sampling/shares.h"
 
 namespace muster {
 
@@ -34,16 +35,11 @@ struct SamplerOptions {
 // The batch of clock c covers the global positions [c B, (c + 1) B) (for a job that begins at clock
 // k after e examples: e + [(c - k) B, (c - k + 1) B)) of an endless stream that passes over the n
 // training examples epoch after epoch, each in an order of its own (permutation.h): position p is
-// example permutation_{seed, p / n}(p mod n). Data rank d of D takes the contiguous share
-// [d B / D, (d + 1) B / D) of the batch. The joined batch is therefore the same for any D. With
-// n = 5, B = 4, D = 2, clock 1 covers positions 4..7: data rank 0 takes the last example of epoch 0
-// and the first of epoch 1, data rank 1 the second and third of epoch 1.
-//
-// A share of n examples is computed in k micro-batches; micro-batch j is [j n / k, (j + 1) n / k)
-// of the share. With all data ranks there, k is `micro_batches`, and the largest micro-batch has
-// m = ceil(ceil(B / job_data_ranks) / micro_batches) examples. With fewer data ranks the shares
-// grow, but m, and so a step's memory, does not: k = max(micro_batches, ceil(n / m)). k can differ
-// by one between data ranks.
+// example permutation_{seed, p / n}(p mod n). Data ranks divide the batch into micro-batches as
+// shares.h says, each rank a contiguous share; the joined batch is therefore the same for any
+// number of them. With n = 5, B = 4 and two data ranks, clock 1 covers positions 4..7: data rank 0
+// takes the last example of epoch 0 and the first of epoch 1, data rank 1 the second and third of
+// epoch 1.
 //
 // Immutable, so thread-safe.
 class Sampler {
@@ -51,35 +47,27 @@ class Sampler {
   // InvalidArgument names the field, its value and what would be right.
   static absl::StatusOr<std::unique_ptr<const Sampler>> Create(const SamplerOptions& options);
 
-  // Replaces `examples` by the indices that the data rank trains on at that clock, in order.
-  // REQUIRES: clock >= begin.clock, data_rank in [0, data_ranks).
-  void Examples(int64_t clock, int64_t data_rank, std::vector<int64_t>& examples) const;
+  // Returns the number of micro-batches of a step, the same at every clock and on every data rank.
+  int64_t MicroBatches() const { return division_.MicroBatches(); }
 
-  // Returns the number of micro-batches of the data rank's share, the same at every clock. None
-  // is empty.
-  int64_t MicroBatches(int64_t data_rank) const;
-
-  // Replaces `examples` by those of one micro-batch. REQUIRES: micro_batch in [0,
-  // MicroBatches(data_rank)).
+  // Replaces `examples` by the indices that the data rank trains on in that micro-batch of the
+  // clock, in order; the last micro-batches may have none. REQUIRES: clock >= begin.clock,
+  // data_rank in [0, data_ranks), micro_batch in [0, MicroBatches()).
   void MicroBatchExamples(int64_t clock, int64_t data_rank, int64_t micro_batch,
                           std::vector<int64_t>& examples) const;
 
   // Returns the place of a micro-batch's first example in the batch of all data ranks.
-  int64_t MicroBatchBegin(int64_t data_rank, int64_t micro_batch) const;
+  int64_t MicroBatchBegin(int64_t data_rank, int64_t micro_batch) const {
+    return division_.MicroBatch(data_rank, micro_batch).begin;
+  }
 
   const SamplerOptions& options() const { return options_; }
 
  private:
-  explicit Sampler(const SamplerOptions& options) : options_(options) {}
-
-  // Returns the position in the stream at which the clock's batch begins.
-  int64_t BatchBegin(int64_t clock) const;
-  // Returns the place in the batch at which the data rank's share begins.
-  int64_t ShareBegin(int64_t data_rank) const;
-  // Replaces `examples` by those at the stream's positions [begin, end).
-  void ExamplesAt(int64_t begin, int64_t end, std::vector<int64_t>& examples) const;
+  explicit Sampler(const SamplerOptions& options);
 
   const SamplerOptions options_;
+  const BatchDivision division_;
 };
 
 }  // namespace muster

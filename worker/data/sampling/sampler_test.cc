@@ -21,13 +21,16 @@ SamplerOptions Options(int64_t data_ranks, int64_t batch_size, int64_t training_
           .training_examples = training_examples};
 }
 
-// The batch of one clock, the shares of all data ranks joined in order.
+// The batch of one clock, the micro-batches of all data ranks joined in order.
 std::vector<int64_t> JoinedBatch(const Sampler& sampler, int64_t clock) {
   std::vector<int64_t> joined;
-  std::vector<int64_t> share = {-1};
+  std::vector<int64_t> part = {-1};
   for (int64_t data_rank = 0; data_rank < sampler.options().data_ranks; ++data_rank) {
-    sampler.Examples(clock, data_rank, share);
-    joined.insert(joined.end(), share.begin(), share.end());
+    for (int64_t i = 0; i < sampler.MicroBatches(); ++i) {
+      sampler.MicroBatchExamples(clock, data_rank, i, part);
+      EXPECT_EQ(sampler.MicroBatchBegin(data_rank, i), joined.size());
+      joined.insert(joined.end(), part.begin(), part.end());
+    }
   }
   return joined;
 }
@@ -69,28 +72,13 @@ TEST(SamplerTest, AnotherBatchSizeGoesOnWhereTheFirstOneWas) {
     SamplerOptions options = Options(2, batch_size, 40);
     options.begin = {.clock = 5, .examples = 20};
     const auto sampler = Sampler::Create(options).value();
-    std::vector<int64_t> rest, joined, part;
+    std::vector<int64_t> rest;
     for (int64_t clock = 5; clock < 7; ++clock) {
       const std::vector<int64_t> batch = JoinedBatch(*sampler, clock);
       rest.insert(rest.end(), batch.begin(), batch.end());
-      for (int64_t data_rank = 0; data_rank < 2; ++data_rank) {
-        sampler->MicroBatchExamples(clock, data_rank, 0, part);
-        joined.insert(joined.end(), part.begin(), part.end());
-      }
     }
     ASSERT_EQ(rest.size(), 2 * batch_size);
     EXPECT_TRUE(std::equal(rest.begin(), rest.end(), whole.begin() + 20)) << batch_size;
-    EXPECT_EQ(joined, rest);
-  }
-}
-
-TEST(SamplerTest, SharesDifferByAtMostOneExample) {
-  const auto sampler = Sampler::Create(Options(5, 24, 100)).value();
-  std::vector<int64_t> share;
-  for (int64_t data_rank = 0; data_rank < 5; ++data_rank) {
-    sampler->Examples(3, data_rank, share);
-    EXPECT_GE(share.size(), 4);
-    EXPECT_LE(share.size(), 5);
   }
 }
 
@@ -115,52 +103,29 @@ TEST(SamplerTest, DistantClocksCostNothingAndStayInRange) {
   }
 }
 
-// Every batch size, and every number of data ranks, of micro-batches, and of data ranks left.
-TEST(SamplerTest, MicroBatchesMakeUpTheShareAndNeverGrow) {
-  std::vector<int64_t> share, joined, part;
-  for (int64_t batch = 1; batch <= 13; ++batch) {
-    for (int64_t job_data_ranks = 1; job_data_ranks <= batch; ++job_data_ranks) {
-      for (int64_t parts = 1; parts <= batch / job_data_ranks; ++parts) {
-        int64_t largest = 0;
-        for (int64_t data_ranks = job_data_ranks; data_ranks >= 1; --data_ranks) {
-          SamplerOptions options = Options(data_ranks, batch, 100);
-          options.job_data_ranks = job_data_ranks;
-          options.micro_batches = parts;
-          const auto sampler = Sampler::Create(options).value();
-          for (int64_t data_rank = 0; data_rank < data_ranks; ++data_rank) {
-            const int64_t count = sampler->MicroBatches(data_rank);
-            if (data_ranks == job_data_ranks) {
-              ASSERT_EQ(count, parts);
-            }
-            ASSERT_GE(count, parts);
-            sampler->Examples(3, data_rank, share);
-            joined.clear();
-            for (int64_t i = 0; i < count; ++i) {
-              sampler->MicroBatchExamples(3, data_rank, i, part);
-              ASSERT_FALSE(part.empty());
-              if (data_ranks == job_data_ranks) largest = std::max<int64_t>(largest, part.size());
-              ASSERT_LE(part.size(), largest)
-                  << batch << " " << job_data_ranks << " " << parts << " " << data_ranks;
-              joined.insert(joined.end(), part.begin(), part.end());
-            }
-            ASSERT_EQ(joined, share);
-          }
-        }
-      }
-    }
-  }
-}
-
 TEST(SamplerTest, FewerDataRanksTakeTheSameBatchInMoreMicroBatches) {
   SamplerOptions options = Options(4, 64, 1000);
   options.micro_batches = 2;
   const auto all = Sampler::Create(options).value();
-  EXPECT_EQ(all->MicroBatches(0), 2);
+  EXPECT_EQ(all->MicroBatches(), 2);
   options.job_data_ranks = 4;
   options.data_ranks = 2;
   const auto half = Sampler::Create(options).value();
-  EXPECT_EQ(half->MicroBatches(0), 4);
+  EXPECT_EQ(half->MicroBatches(), 4);
   EXPECT_EQ(JoinedBatch(*half, 5), JoinedBatch(*all, 5));
+}
+
+TEST(SamplerTest, ARankThatNeedsFewerMicroBatchesRunsTheLastOverNoExamples) {
+  SamplerOptions options = Options(2, 7, 100);
+  options.job_data_ranks = 3;
+  const auto sampler = Sampler::Create(options).value();
+  ASSERT_EQ(sampler->MicroBatches(), 2);
+  std::vector<int64_t> examples;
+  sampler->MicroBatchExamples(4, 0, 0, examples);
+  EXPECT_EQ(examples.size(), 3);
+  sampler->MicroBatchExamples(4, 0, 1, examples);
+  EXPECT_EQ(examples.size(), 0);
+  EXPECT_EQ(JoinedBatch(*sampler, 4), JoinedBatch(*Sampler::Create(Options(1, 7, 100)).value(), 4));
 }
 
 TEST(SamplerTest, RefusesSizesThatDoNotFitNamingBoth) {

@@ -76,8 +76,8 @@ absl::Status Evaluator::Evaluate(uint64_t clock, StepEngine& engine,
   const int64_t at_once =
       std::min(engine.most_examples(),
                std::max<int64_t>(1, kBatchLabels / dataset_.info().labels_per_example));
-  for (int64_t first = 0; first < share_.size(); first += at_once) {
-    share_.Examples(first, std::min(at_once, share_.size() - first), examples);
+  for (int64_t i = 0; i < share_.Batches(at_once); ++i) {
+    share_.BatchExamples(i, at_once, examples);
     MUSTER_RETURN_IF_ERROR(dataset_.Read(examples, batch));
     MUSTER_RETURN_IF_ERROR(engine.Evaluate(batch, pass));
     report.set_text_bytes(report.text_bytes() + SourceBytes(batch.labels));

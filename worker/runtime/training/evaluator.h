@@ -21,7 +21,8 @@ class ReportEvaluationRequest;
 }  // namespace v1
 
 // Runs one data rank's share of an evaluation: forward passes over its held-out examples, with the
-// parameters and rows of one clock. The coordinator combines all shares' results. Used by the
+// parameters and rows of one clock. All data ranks run as many passes, the last ones over no
+// examples where a share is shorter. The coordinator combines all shares' results. Used by the
 // trainer's thread.
 class Evaluator {
  public:

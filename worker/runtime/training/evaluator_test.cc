@@ -21,6 +21,7 @@
 namespace muster {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Binary classification on a synthetic click log.
@@ -185,6 +186,51 @@ TEST_F(EvaluatorTest, ASlotWithoutExamplesReportsZeros) {
   EXPECT_EQ(first.examples() + second.examples(), 1);
   spec.mutable_evaluation()->set_metric("binned_auc");
   EXPECT_EQ(Evaluate(spec, 0, 2)->positive_bins_size(), Evaluate(spec, 1, 2)->positive_bins_size());
+}
+
+// Counts the examples of the batches that it is given.
+class CountingEngine final : public StepEngine {
+ public:
+  explicit CountingEngine(int64_t most_examples) : most_examples_(most_examples) {}
+
+  int64_t most_examples() const override { return most_examples_; }
+  absl::Status Train(uint64_t, MicroBatchSource&, StepSums&) override {
+    return absl::UnimplementedError("evaluates only");
+  }
+  absl::Status BeginEvaluation(uint64_t) override { return absl::OkStatus(); }
+  absl::Status Evaluate(const Batch& batch, PassResult& result) override {
+    batches_.push_back(batch.examples);
+    result = {.examples = batch.examples, .loss_weight = batch.examples};
+    return absl::OkStatus();
+  }
+
+  const std::vector<int64_t>& batches() const { return batches_; }
+
+ private:
+  const int64_t most_examples_;
+  std::vector<int64_t> batches_;
+};
+
+TEST_F(EvaluatorTest, AllRanksRunAsManyPassesAsTheLargestShareNeeds) {
+  v1::JobSpec spec = ClicksSpec(100);
+  spec.mutable_evaluation()->set_metric("loss");
+  PreparedJob job = PrepareJob(spec).value();
+  const auto batches = [&](int64_t examples, int data_rank, int data_ranks) {
+    spec.mutable_evaluation()->set_max_examples(examples);
+    const auto evaluator =
+        Evaluator::Create(spec.evaluation(), job.evaluated, data_rank, data_ranks,
+                          job.evaluation_data(), job.model->description())
+            .value();
+    CountingEngine engine(/*most_examples=*/4);
+    v1::ReportEvaluationRequest report;
+    EXPECT_EQ(evaluator->Evaluate(0, engine, report), absl::OkStatus());
+    return engine.batches();
+  };
+  EXPECT_THAT(batches(17, 0, 2), ElementsAre(4, 4, 0));
+  EXPECT_THAT(batches(17, 1, 2), ElementsAre(4, 4, 1));
+  EXPECT_THAT(batches(16, 0, 2), ElementsAre(4, 4));
+  EXPECT_THAT(batches(2, 0, 3), ElementsAre(0));
+  EXPECT_THAT(batches(2, 2, 3), ElementsAre(1));
 }
 
 TEST_F(EvaluatorTest, RefusesMetricsThatDoNotFit) {

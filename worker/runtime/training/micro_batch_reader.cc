@@ -17,7 +17,7 @@ MicroBatchReader::MicroBatchReader(const Dataset& dataset, const Sampler& sample
                                    int64_t data_rank, const Range& range, const Clock& clock)
     : sampler_(sampler),
       data_rank_(data_rank),
-      count_(static_cast<int>(sampler.MicroBatches(data_rank))),
+      count_(static_cast<int>(sampler.MicroBatches())),
       clock_(clock),
       prefetcher_(dataset, sampler, Prefetching(data_rank, range)) {}
 
