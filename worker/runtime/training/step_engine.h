@@ -16,6 +16,8 @@ struct StepSums {
   // Divisor of loss_sum for the mean: MicroBatch::loss_weight.
   uint64_t loss_weight = 0;
   uint64_t examples = 0;
+  // The loss scale that the step ran with; 1 unless the job computes in f16.
+  float loss_scale = 1;
 };
 
 // The results of a forward pass over a batch.
@@ -36,7 +38,8 @@ class StepEngine {
  public:
   virtual ~StepEngine() = default;
 
-  // Returns the most examples that one batch may have.
+  // Returns the most examples that one batch may have. Where passes make collective calls, all
+  // ranks of a job return the same, so that they divide an evaluation into as many batches.
   virtual int64_t most_examples() const = 0;
 
   // Trains the whole step at `clock`: reads its micro-batches, computes them and closes the clock.
@@ -47,7 +50,8 @@ class StepEngine {
 
   // Prepares for evaluations with the parameters of `clock`.
   virtual absl::Status BeginEvaluation(uint64_t clock) = 0;
-  // Runs a forward pass without dropout. The caller checks that the loss is finite.
+  // Runs a forward pass without dropout, also over a batch of no examples, whose results are zeros.
+  // The caller checks that the loss is finite.
   virtual absl::Status Evaluate(const Batch& batch, PassResult& result) = 0;
 };
 

@@ -65,6 +65,9 @@ absl::Status StepExecutor::Train(uint64_t clock, MicroBatchSource& micro_batches
       case StepAction::Kind::kCheckLoss:
         MUSTER_RETURN_IF_ERROR(CheckLoss(clock, micro_batch, sums));
         break;
+      case StepAction::Kind::kLastUnit:
+        sums.loss_scale = context.loss_scale;
+        [[fallthrough]];
       default:
         MUSTER_RETURN_IF_ERROR(Execute(action, context, micro_batch));
     }

@@ -193,10 +193,9 @@ absl::StatusOr<Trainer::Next> Trainer::Evaluate(uint64_t clock) {
 absl::Status Trainer::TrainStep(uint64_t clock, MicroBatchReader& reader) {
   const absl::Duration started = clock_.Monotonic();
   const absl::Duration waited = reader.waited();
-  StepReport step;
-  DescribeStep(clock, step);
   StepSums sums;
   MUSTER_RETURN_IF_ERROR(engine_.Train(clock, reader, sums));
+  StepReport step;
   step.clock = clock + 1;
   step.steps = 1;
   step.loss_sum = sums.loss_sum;
@@ -206,16 +205,17 @@ absl::Status Trainer::TrainStep(uint64_t clock, MicroBatchReader& reader) {
   if (labels > 1) step.tokens = sums.examples * static_cast<uint64_t>(labels);
   step.training_seconds = absl::ToDoubleSeconds(clock_.Monotonic() - started);
   step.waiting_seconds = absl::ToDoubleSeconds(reader.waited() - waited);
+  if (options_.rank == 0) DescribeStep(clock, sums, step);
   Report(step);
   return FromCoordinator(reporter_.status());
 }
 
-void Trainer::DescribeStep(uint64_t clock, StepReport& step) const {
-  if (options_.rank != 0) return;
+void Trainer::DescribeStep(uint64_t clock, const StepSums& sums, StepReport& step) const {
   const v1::TablesSchema& schema = *job_.schema;
   step.learning_rate = LearningRate(schema.schedule(), schema.optimizer().learning_rate(), clock,
                                     schema.total_steps());
-  if (const LossScaler* scaler = state_.loss_scaler()) step.loss_scale = scaler->scale();
+  if (state_.loss_scaler() != nullptr) step.loss_scale = sums.loss_scale;
+  step.gradient_norm = state_.counters().gradient_norm;
 }
 
 void Trainer::Report(StepReport step) {
@@ -228,7 +228,6 @@ void Trainer::Report(StepReport step) {
   step.other_bytes_received = now.other_bytes_received - reported_.other_bytes_received;
   step.staleness_sum = now.staleness_sum - reported_.staleness_sum;
   step.staleness_max = now.staleness_max;
-  if (options_.rank == 0) step.gradient_norm = now.gradient_norm;
   step.exposed_communication_seconds = now.exposed_seconds - reported_.exposed_seconds;
   step.compute_seconds = std::max(
       0.0, step.training_seconds - step.waiting_seconds - step.exposed_communication_seconds);

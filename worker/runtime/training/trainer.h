@@ -95,8 +95,8 @@ class Trainer {
   absl::Status FromCheckpoints(absl::Status status);
   absl::StatusOr<Next> Evaluate(uint64_t clock);
   absl::Status TrainStep(uint64_t clock, MicroBatchReader& reader);
-  // Fills in what is known of a step before it is taken, on the rank that speaks for all.
-  void DescribeStep(uint64_t clock, StepReport& step) const;
+  // Fills in what the rank that speaks for all tells of the step that was taken at `clock`.
+  void DescribeStep(uint64_t clock, const StepSums& sums, StepReport& step) const;
   // Adds the state's counters since the last report.
   void Report(StepReport step);
 

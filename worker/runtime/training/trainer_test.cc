@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
+#include "common/base/loss_scale.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -62,8 +64,12 @@ class CountingStrategy final : public Strategy {
   CountingStrategy(Strategy& inner, uint64_t start) : inner_(inner), start_(start) {}
 
   absl::StatusOr<uint64_t> Start() override { return start_; }
-  absl::Status BeginStep(uint64_t clock) override { return inner_.BeginStep(clock - start_); }
+  absl::Status BeginStep(uint64_t clock) override {
+    clock_ = clock;
+    return inner_.BeginStep(clock - start_);
+  }
   absl::Status Acquire(int unit, Direction direction) override {
+    if (group_scale_.has_value() && unit == 0) group_scale_->Restore(GroupScaleAt(clock_));
     return inner_.Acquire(unit, direction);
   }
   void Release(int unit, Direction direction) override { inner_.Release(unit, direction); }
@@ -77,13 +83,18 @@ class CountingStrategy final : public Strategy {
   }
   Accumulation GradientStore(int unit) const override { return inner_.GradientStore(unit); }
   GradientSpans gradients() const override { return inner_.gradients(); }
-  float loss_scale() const override { return inner_.loss_scale(); }
+  float loss_scale() const override {
+    return group_scale_.has_value() ? group_scale_->scale() : inner_.loss_scale();
+  }
   absl::Status GradientReady(int unit) override {
     sent_units_.push_back(unit);
     return inner_.GradientReady(unit);
   }
   absl::Status PushRows(MicroBatch& batch) override { return inner_.PushRows(batch); }
-  absl::Status EndStep() override { return inner_.EndStep(); }
+  absl::Status EndStep() override {
+    if (group_scale_.has_value()) group_scale_->Overflowed();
+    return inner_.EndStep();
+  }
   absl::StatusOr<CutFiles> Cut(uint64_t clock) override {
     cuts_.push_back(clock);
     return CutFiles{.by_partition = {{0, "f0", 10, 11}, {1, "f1", 20, 21}}, .failure = ""};
@@ -94,8 +105,17 @@ class CountingStrategy final : public Strategy {
   }
   // Called at every EndCut.
   void OnCommitted(std::function<void()> committed) { committed_ = std::move(committed); }
-  const LossScaler* loss_scaler() const override { return inner_.loss_scaler(); }
+  const LossScaler* loss_scaler() const override {
+    return group_scale_.has_value() ? &*group_scale_ : inner_.loss_scaler();
+  }
   StrategyCounters counters() const override { return inner_.counters(); }
+
+  // Has a loss scale, which does nothing, of which a step hears when its first unit is acquired,
+  // and which changes again when the step ends.
+  void HearOfAGroupsScale() { group_scale_.emplace(/*fixed=*/0, /*window=*/0); }
+  static LossScale GroupScaleAt(uint64_t clock) {
+    return {.scale = clock % 2 == 0 ? 64.0f : 128.0f, .steps = 0};
+  }
 
   const std::vector<uint64_t>& cuts() const { return cuts_; }
 
@@ -107,6 +127,8 @@ class CountingStrategy final : public Strategy {
  private:
   Strategy& inner_;
   const uint64_t start_;
+  uint64_t clock_ = 0;
+  absl::optional<LossScaler> group_scale_;
   std::function<void()> committed_;
   std::vector<uint64_t> cuts_;
   std::vector<int> sent_units_;
@@ -158,6 +180,7 @@ class TrainerTest : public ::testing::Test {
         LocalStrategy::Create(*job_->schema, LossScaling(spec.compute(), {.log = options_.log}))
             .value();
     strategy_ = std::make_unique<CountingStrategy>(*local_, start);
+    if (hears_of_a_scale_) strategy_->HearOfAGroupsScale();
     // How many commits the coordinator has seen by then.
     strategy_->OnCommitted([this] { committed_.push_back(coordinator_.checkpoints().size()); });
     const PoisonedModel model(*job_->model, poisons_);
@@ -184,6 +207,7 @@ class TrainerTest : public ::testing::Test {
   std::unique_ptr<CountingStrategy> strategy_;
   std::vector<size_t> committed_;
   int poisons_ = 0;
+  bool hears_of_a_scale_ = false;
   absl::Status coordinator_status_;
 };
 
@@ -282,6 +306,24 @@ TEST_F(TrainerTest, ARankOfASmallerWorldTakesMoreMicroBatchesAndItsPlace) {
   EXPECT_THAT(strategy_->micro_batches(), ElementsAre(16, 16, 16, 16));
   EXPECT_EQ(coordinator_.checkpoints().size(), 1);
   EXPECT_EQ(coordinator_.evaluations().at(0).examples(), 120);
+}
+
+// Two of three ranks are left, and 7 examples in micro-batches of 3: the second rank needs two of
+// them, and so the first one runs one more over no examples.
+TEST_F(TrainerTest, ARankWithLessToDoRunsAsManyMicroBatches) {
+  v1::JobSpec spec = MlpSpec();
+  spec.set_workers(3);
+  spec.set_batch_size(7);
+  spec.mutable_stop()->set_steps(2);
+  options_.mesh = Mesh::FromSpec({}, 2).value();
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  EXPECT_THAT(strategy_->micro_batches(), ElementsAre(3, 0, 3, 0));
+  EXPECT_THAT(strategy_->positions(),
+              ElementsAre(SeriesPosition::kMoreFollow, SeriesPosition::kLast,
+                          SeriesPosition::kMoreFollow, SeriesPosition::kLast));
+  options_.rank = 1;
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  EXPECT_THAT(strategy_->micro_batches(), ElementsAre(2, 2, 2, 2));
 }
 
 TEST_F(TrainerTest, RanksOfOneDataRankTakeItsShare) {
@@ -493,6 +535,21 @@ TEST_F(TrainerTest, StepsWhoseScaledGradientsOverflowAreLeftOut) {
   EXPECT_THAT(log, Contains(HasSubstr("gradients of step 1 overflow at a loss scale of 4096")));
   EXPECT_THAT(log, Contains("slot 0: 1 steps were left out; the loss scale is 2048"));
   EXPECT_EQ(strategy_->sent_units().size(), 20u * 2 * 3);
+}
+
+TEST_F(TrainerTest, AStepReportsTheLossScaleThatItRanWith) {
+  hears_of_a_scale_ = true;
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_stop()->set_steps(6);
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  std::vector<double> scales;
+  for (const auto& report : coordinator_.progress()) {
+    for (const v1::ReportedSeries& series : report.series()) {
+      if (series.name() != "train/loss_scale") continue;
+      for (const v1::SeriesPoint& point : series.points()) scales.push_back(point.last());
+    }
+  }
+  EXPECT_THAT(scales, ElementsAre(64, 128, 64, 128, 64, 128));
 }
 
 TEST_F(TrainerTest, WhatOverflowsWithoutAScaleHasDiverged) {
