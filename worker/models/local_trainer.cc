@@ -65,9 +65,14 @@ absl::Status LocalTrainer::RunUnits(const LayerContext& context) {
     MUSTER_RETURN_IF_ERROR(model_.Forward(context, unit, parameters, *micro_batch_));
   }
   MUSTER_RETURN_IF_ERROR(model_.RunLastUnit(context, parameters, gradient_spans_, *micro_batch_));
+  const bool split = micro_batch_->split_backward;
   for (int unit = last - 1; unit >= 0; --unit) {
     MUSTER_RETURN_IF_ERROR(
-        model_.Backward(context, unit, parameters, gradient_spans_, *micro_batch_));
+        split ? model_.BackwardInput(context, unit, parameters, gradient_spans_, *micro_batch_)
+              : model_.Backward(context, unit, parameters, gradient_spans_, *micro_batch_));
+  }
+  for (int unit = last - 1; split && unit >= 0; --unit) {
+    MUSTER_RETURN_IF_ERROR(model_.BackwardWeights(context, unit, gradient_spans_, *micro_batch_));
   }
   return absl::OkStatus();
 }

@@ -30,8 +30,8 @@ class LocalTrainer {
   // Takes a batch in and copies the rows it uses.
   absl::Status Load(const Batch& batch);
 
-  // Runs all units forward and backward over what was loaded. Writes gradients, which hold no
-  // number before.
+  // Runs all units forward and backward over what was loaded, backward in two actions if
+  // micro_batch().split_backward. Writes gradients, which hold no number before.
   absl::Status Run(const LayerContext& context = {});
 
   // Does the same as a further micro-batch of a step: adds to gradients.

@@ -1,5 +1,6 @@
 #include "worker/models/model_check.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <vector>
@@ -16,6 +17,7 @@ namespace muster {
 namespace {
 
 using ::testing::Each;
+using ::testing::IsEmpty;
 
 template <typename Spec>
 Spec Parse(const std::string& text) {
@@ -115,13 +117,64 @@ void CheckModel(const Model& model, const Batch& batch) {
     }
   }
 
-  // A slot whose share is nothing goes through the same motions.
+  CheckNoExamples(model, batch);
+}
+
+void CheckNoExamples(const Model& model, const Batch& batch) {
+  LocalTrainer trainer(model, 1);
+  MicroBatch& micro_batch = trainer.micro_batch();
+  const auto expect_nothing = [&] {
+    EXPECT_EQ(micro_batch.examples, 0);
+    EXPECT_EQ(micro_batch.loss_weight, 0);
+    EXPECT_EQ(micro_batch.loss_sum, 0);
+    EXPECT_EQ(micro_batch.correct, 0);
+    EXPECT_THAT(micro_batch.scores, IsEmpty());
+    EXPECT_THAT(micro_batch.labels, IsEmpty());
+    for (const SparseRows& sparse : micro_batch.sparse) {
+      EXPECT_THAT(sparse.keys, IsEmpty());
+      EXPECT_THAT(sparse.gradients, IsEmpty());
+    }
+  };
+  // A pass over no examples that left out something would show what the batch left.
+  ASSERT_TRUE(trainer.Load(batch).ok());
+  ASSERT_TRUE(trainer.Run().ok());
+  EXPECT_GT(micro_batch.loss_sum, 0);
+  const std::vector<std::vector<float>> of_batch = trainer.gradients();
+  const std::vector<std::vector<float>> parameters = trainer.parameters();
+  const auto set_parameters = [&](const std::vector<std::vector<float>>& values) {
+    // In place, as the trainer's spans point there.
+    for (size_t t = 0; t < values.size(); ++t) {
+      std::copy(values[t].begin(), values[t].end(), trainer.parameters()[t].begin());
+    }
+  };
+  std::vector<std::vector<float>> not_a_number = parameters;
+  for (std::vector<float>& values : not_a_number) std::fill(values.begin(), values.end(), NAN);
+  set_parameters(not_a_number);
+
   Batch none;
   none.Clear();
-  EXPECT_TRUE(trainer.Step(none, 0).ok());
-  EXPECT_EQ(micro_batch.loss_sum, 0);
-  EXPECT_EQ(micro_batch.correct, 0);
-  for (const std::vector<float>& gradient : trainer.gradients()) EXPECT_THAT(gradient, Each(0.0f));
+  for (const bool split_backward : {false, true}) {
+    micro_batch.split_backward = split_backward;
+    ASSERT_TRUE(trainer.Load(none).ok());
+    ASSERT_TRUE(trainer.Run().ok());
+    expect_nothing();
+    for (const std::vector<float>& gradient : trainer.gradients()) {
+      EXPECT_THAT(gradient, Each(0.0f)) << "written";
+    }
+  }
+  micro_batch.split_backward = false;
+  ASSERT_TRUE(trainer.Evaluate(none).ok());
+  expect_nothing();
+
+  set_parameters(parameters);
+  ASSERT_TRUE(trainer.Load(batch).ok());
+  ASSERT_TRUE(trainer.Run().ok());
+  EXPECT_EQ(trainer.gradients(), of_batch);
+  set_parameters(not_a_number);
+  ASSERT_TRUE(trainer.Load(none).ok());
+  ASSERT_TRUE(trainer.RunAgain().ok());
+  expect_nothing();
+  EXPECT_EQ(trainer.gradients(), of_batch) << "nothing is added";
 }
 
 }  // namespace muster

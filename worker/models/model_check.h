@@ -24,8 +24,13 @@ std::string CreateError(const std::string& model_spec, const DatasetInfo& data);
 // Checks the model's description for consistency, and the gradients of its loss sum with regard to
 // samples of every tensor and to the rows, from random parameters and rows, against differences;
 // that gradients are added, and rows' gradients written; that another forward pass on the same
-// micro-batch gives the same; that a batch of no examples is fine.
+// micro-batch gives the same; and CheckNoExamples.
 void CheckModel(const Model& model, const Batch& batch);
+
+// Checks passes over no examples after those over `batch`, with parameters of NaN: results are
+// zeros; gradients become zeros where they are written, and stay as they are where they are added
+// to.
+void CheckNoExamples(const Model& model, const Batch& batch);
 
 }  // namespace muster
 

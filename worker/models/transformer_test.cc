@@ -108,6 +108,18 @@ TEST_P(TransformerSettingsTest, RecomputationGivesTheSameBits) {
   }
 }
 
+TEST_P(TransformerSettingsTest, NoExamplesAreNothing) {
+  for (const char* type : {"F32", "BF16", "F16"}) {
+    for (const char* recompute : {"NONE", "SELECTIVE", "FULL"}) {
+      SCOPED_TRACE(absl::StrCat(type, " ", recompute));
+      CheckNoExamples(
+          *MakeModel(Spec(GetParam()), absl::StrCat("type: ", type, " recompute: ", recompute),
+                     Sequences()),
+          RandomBatch(2));
+    }
+  }
+}
+
 TEST_P(TransformerSettingsTest, Bf16IsNearF32) {
   const auto exact = MakeModel(Spec(GetParam()), Sequences());
   const auto rounded = MakeModel(Spec(GetParam()), "type: BF16", Sequences());

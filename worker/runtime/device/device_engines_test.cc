@@ -64,6 +64,24 @@ class FailsHalfWay final : public MicroBatchSource {
   MicroBatchSource& inner_;
 };
 
+// All micro-batches of a step, and one of no examples after them.
+class ThenNoExamples final : public MicroBatchSource {
+ public:
+  explicit ThenNoExamples(MicroBatchSource& inner) : inner_(inner) {}
+  int count() const override { return inner_.count() + 1; }
+  uint64_t first_example(int micro_batch) const override {
+    return micro_batch < inner_.count() ? inner_.first_example(micro_batch) : 0;
+  }
+  absl::Status Read(uint64_t clock, int micro_batch, Batch& batch) override {
+    if (micro_batch < inner_.count()) return inner_.Read(clock, micro_batch, batch);
+    batch.Clear();
+    return absl::OkStatus();
+  }
+
+ private:
+  MicroBatchSource& inner_;
+};
+
 class DeviceEnginesTest : public ::testing::TestWithParam<std::string> {
  protected:
   DeviceEnginesTest() {
@@ -183,6 +201,39 @@ TEST_P(DeviceEnginesTest, AReplicaGoesOnAfterAStepWithoutLabels) {
   const auto engine = MakeEngine(*strategy);
   TrainTwoSteps(*engine);
   EXPECT_EQ(strategy->replica_clock(), 2);
+}
+
+TEST_P(DeviceEnginesTest, BatchesOfNoExamplesAreNothing) {
+  std::vector<uint64_t> checksums[2];
+  std::vector<double> losses[2];
+  for (const bool then_none : {false, true}) {
+    const auto strategy = MakeReplica();
+    ASSERT_EQ(JoinAlone(*strategy, absl::nullopt), absl::OkStatus());
+    const auto engine = MakeEngine(*strategy);
+    MicroBatchReader reader(*job_->dataset, *sampler_, /*data_rank=*/0,
+                            {.start_clock = 0, .end_clock = 4}, clock_);
+    ThenNoExamples more(reader);
+    for (uint64_t clock = 0; clock < 4; ++clock) {
+      StepSums sums;
+      ASSERT_EQ(
+          engine->Train(clock, then_none ? static_cast<MicroBatchSource&>(more) : reader, sums),
+          absl::OkStatus());
+      losses[then_none].push_back(sums.loss_sum);
+      if (!then_none) continue;
+      ASSERT_EQ(engine->BeginEvaluation(clock + 1), absl::OkStatus());
+      Batch none;
+      none.Clear();
+      PassResult result;
+      ASSERT_EQ(engine->Evaluate(none, result), absl::OkStatus());
+      EXPECT_EQ(result.examples, 0);
+      EXPECT_EQ(result.loss_weight, 0);
+      EXPECT_EQ(result.loss_sum, 0);
+      EXPECT_EQ(result.correct, 0);
+    }
+    checksums[then_none] = CutChecksums(*strategy, 4, CutEnd::kCommitted);
+  }
+  EXPECT_EQ(losses[1], losses[0]);
+  EXPECT_EQ(checksums[1], checksums[0]);
 }
 
 TEST_P(DeviceEnginesTest, OptimizersThatDevicesDoNotHaveAreRefused) {
