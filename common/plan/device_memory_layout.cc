@@ -66,9 +66,9 @@ DeviceState PlanDeviceState(const DeviceExtents& extents, std::byte* base) {
   const DType type = extents.activations.type;
   if (type != DType::kF32) cursor.TakeBytes(elements * SizeOf(type), state.rounded);
   cursor.Count(state.bytes.scratch);
-  cursor.TakeRecord(state.sums);
   cursor.TakeRecord(state.control);
   cursor.TakeRecord(state.adam);
+  cursor.Take(1, state.examples);
   cursor.Take(1, state.loss_scale);
   cursor.Take(1, state.squares);
   cursor.Take(DeviceSquaresScratch(elements), state.squares_scratch);

@@ -93,11 +93,11 @@ struct DeviceState {
   float* v = nullptr;
   // The weights in the type of computation; null for f32.
   void* rounded = nullptr;
-  // Of which `tokens` are the step's examples.
-  HeadSums* sums = nullptr;
   GradientControl* control = nullptr;
   // With and without weight decay.
   DeviceAdamStep* adam = nullptr;
+  // Of the step: of all ranks, and what the loss was multiplied by.
+  double* examples = nullptr;
   float* loss_scale = nullptr;
   double* squares = nullptr;
   double* squares_scratch = nullptr;

@@ -72,8 +72,8 @@ absl::Status DeviceDataParallelStrategy::Join(std::unique_ptr<Communicator> comm
   MUSTER_ASSIGN_OR_RETURN(
       spaces_, DeviceSpaces::Create(places_, options_.compute, extents, passes->stream()));
   MUSTER_RETURN_IF_ERROR(CopyToDevice(kept_->state(), passes->stream(), *spaces_));
-  MUSTER_ASSIGN_OR_RETURN(update_,
-                          DeviceUpdate::Create(options_, *passes, *spaces_, device_.get()));
+  MUSTER_ASSIGN_OR_RETURN(update_, DeviceUpdate::Create(options_, *passes, *spaces_,
+                                                        {.host = *host_, .device = device_.get()}));
   clock_ = kept_->state().clock();
   moved_ = 0;
   passes_ = std::move(passes);
@@ -120,13 +120,15 @@ absl::Status DeviceDataParallelStrategy::BeginStep(uint64_t clock) {
         absl::StrCat("a step begins at clock ", clock, ", but the replica is at ", clock_));
   }
   examples_ = 0;
-  return update_->Begin(loss_scale());
+  spaces_->ZeroGradients(passes_->stream());
+  return passes_->status();
 }
 
 absl::Status DeviceDataParallelStrategy::BeforeBackward(uint64_t examples,
                                                         SeriesPosition position) {
   examples_ += examples;
   position_ = position;
+  if (position == SeriesPosition::kLast) update_->SumExamples(examples_);
   return absl::OkStatus();
 }
 
@@ -140,7 +142,7 @@ absl::Status DeviceDataParallelStrategy::EndStep() {
                                   schema_->total_steps());
   // Bias correction counts clocks, as on processors.
   MUSTER_ASSIGN_OR_RETURN(const DeviceUpdateResult result,
-                          update_->Run(examples_, rate, clock_ + 1));
+                          update_->Run(loss_scale(), rate, clock_ + 1));
   const bool failed = result.skipped && result.examples > 0;
   LossScaling& scaling = kept_->loss_scaling();
   if (failed && scaling.scaler() == nullptr) {
@@ -172,13 +174,11 @@ absl::StatusOr<CutEnd> DeviceDataParallelStrategy::EndCut(CutEnd mine) {
 
 StrategyCounters DeviceDataParallelStrategy::counters() const {
   StrategyCounters counters = counters_;
-  if (device_ != nullptr) {
-    const CollectiveTraffic all = device_->traffic();
-    const CollectiveTraffic sums = update_ != nullptr ? update_->sums_traffic() : all;
-    counters.bytes_sent += all.sent - sums.sent;
-    counters.bytes_received += all.received - sums.received;
-    counters.other_bytes_sent += sums.sent;
-    counters.other_bytes_received += sums.received;
+  if (device_ != nullptr && update_ != nullptr) {
+    counters.bytes_sent += device_->traffic().sent;
+    counters.bytes_received += device_->traffic().received;
+    counters.other_bytes_sent += update_->examples_traffic().sent;
+    counters.other_bytes_received += update_->examples_traffic().received;
   }
   return counters;
 }

@@ -50,8 +50,9 @@ struct DeviceDataParallelDependencies {
 // host nothing. Checkpoints have the common form, so that a job goes on from them on processors,
 // too, and the reverse.
 //
-// A step queues its hooks' work, and waits once, in EndStep. A failed step leaves weights and
-// moments as they were, and the next group goes on from there.
+// A step queues its hooks' work, and waits in EndStep: for the gradients' sums, where there are
+// several ranks, and for the device. A failed step leaves weights and moments as they were, and the
+// next group goes on from there.
 class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
  public:
   // `options` are for the job's model; `schema` is the job's. InvalidArgument: the schema is not

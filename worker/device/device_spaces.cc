@@ -73,6 +73,10 @@ void DeviceSpaces::Round(DeviceStream& stream, uint64_t begin, uint64_t count) {
                 static_cast<std::byte*>(state_.rounded) + begin * SizeOf(type_));
 }
 
+void DeviceSpaces::ZeroGradients(DeviceStream& stream) {
+  stream.Fill(state_.gradients, 0, places_.elements() * sizeof(float));
+}
+
 absl::Status DeviceSpaces::WriteInitialValues(DeviceStream& stream, uint64_t seed) {
   std::vector<float> values;
   const std::vector<TensorSpec>& specs = places_.tensors().specs;

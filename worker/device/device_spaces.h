@@ -49,6 +49,9 @@ class DeviceSpaces {
   // pinned.
   void CopyWeights(DeviceStream& stream, int tensor, absl::Span<const float> values);
 
+  // Queues zeroing of all gradients.
+  void ZeroGradients(DeviceStream& stream);
+
   // Writes the weights that every worker and server begins with for this seed. Waits.
   absl::Status WriteInitialValues(DeviceStream& stream, uint64_t seed);
 

@@ -1,9 +1,12 @@
 #include "worker/device/device_update.h"
 
 #include <new>
+#include <utility>
 
+#include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/kernels/device/device_arrays.h"
+#include "common/kernels/device/device_optimizer.h"
 #include "worker/strategy/group/bucket_plan.h"
 
 namespace muster {
@@ -12,30 +15,28 @@ namespace muster {
 struct DeviceUpdate::Pinned {
   // With weight decay, and without.
   DeviceAdamStep adam[2];
+  double examples = 0;
   float loss_scale = 1;
-  // Of which `tokens` are a step's examples; they go this way, and those of all ranks come back.
-  HeadSums sums;
   GradientControl control;
 };
 
 DeviceUpdate::DeviceUpdate(const DeviceTrainerOptions& options, DevicePasses& passes,
-                           DeviceSpaces& spaces)
-    : options_(options), passes_(passes), spaces_(spaces) {}
+                           DeviceSpaces& spaces, const Group& group)
+    : options_(options), passes_(passes), spaces_(spaces), group_(group) {}
 
 absl::StatusOr<std::unique_ptr<DeviceUpdate>> DeviceUpdate::Create(
     const DeviceTrainerOptions& options, DevicePasses& passes, DeviceSpaces& spaces,
-    Communicator* communicator) {
-  std::unique_ptr<DeviceUpdate> update(new DeviceUpdate(options, passes, spaces));
+    const Group& group) {
+  std::unique_ptr<DeviceUpdate> update(new DeviceUpdate(options, passes, spaces, group));
   MUSTER_ASSIGN_OR_RETURN(update->pinned_,
                           DeviceBuffer::Allocate(MemoryPlace::kPinnedHost, sizeof(Pinned)));
   new (update->pinned_.data()) Pinned();
-  if (communicator == nullptr) return update;
-  update->communicator_ = communicator;
+  if (group.device == nullptr) return update;
   MUSTER_ASSIGN_OR_RETURN(update->order_, DeviceCallOrder::Create(passes));
   const DeviceParameters& places = spaces.places();
   MUSTER_ASSIGN_OR_RETURN(
       update->reducer_,
-      GradientReducer::Create(*communicator,
+      GradientReducer::Create(*group.device,
                               MakeBucketPlan(places.layout(), places.padded(), options.buckets),
                               places.elements(),
                               {.timeout = options.timeout,
@@ -46,49 +47,49 @@ absl::StatusOr<std::unique_ptr<DeviceUpdate>> DeviceUpdate::Create(
 
 DeviceUpdate::~DeviceUpdate() {
   reducer_ = nullptr;
+  if (examples_sum_ != nullptr) {
+    group_.host.Abort("a step was given up with the sum of its examples under way");
+    examples_sum_->Wait(absl::InfiniteDuration()).IgnoreError();
+  }
   passes_.Stop();
 }
 
-absl::Status DeviceUpdate::Begin(float loss_scale) {
-  DeviceStream& stream = passes_.stream();
-  const DeviceState& state = spaces_.state();
-  pinned().loss_scale = loss_scale;
-  stream.CopyToDevice(state.loss_scale, &pinned().loss_scale, sizeof(float));
-  stream.Fill(state.gradients, 0, spaces_.places().elements() * sizeof(float));
-  return stream.status();
+void DeviceUpdate::SumExamples(uint64_t examples) {
+  examples_ = static_cast<double>(examples);
+  if (group_.device == nullptr) return;
+  traffic_before_ = group_.host.traffic();
+  CollectiveCall sum;
+  sum.kind = Collective::kAllReduce;
+  sum.reduction = Reduction::kSum;
+  sum.dtype = DType::kF64;
+  sum.in = sum.out = &examples_;
+  sum.count = 1;
+  sum.timeout = options_.timeout;
+  sum.label = "examples of the step";
+  examples_sum_ = group_.host.Start(sum);
 }
 
 void DeviceUpdate::UnitReady(int unit) {
   if (reducer_ != nullptr) reducer_->UnitReady(unit);
 }
 
-absl::Status DeviceUpdate::Reduce() {
+absl::Status DeviceUpdate::AwaitSums() {
   MUSTER_RETURN_IF_ERROR(reducer_->Finish());
-  MUSTER_RETURN_IF_ERROR(order_->FollowComputation());
-  CollectiveCall sums;
-  sums.kind = Collective::kAllReduce;
-  sums.reduction = Reduction::kSum;
-  sums.dtype = DType::kF64;
-  sums.in = sums.out = spaces_.state().sums;
-  sums.count = sizeof(HeadSums) / sizeof(double);
-  sums.timeout = options_.timeout;
-  sums.label = "examples of the step";
-  sums.stream = order_->stream();
-  const CollectiveTraffic before = communicator_->traffic();
-  MUSTER_RETURN_IF_ERROR(communicator_->Run(sums));
-  const CollectiveTraffic after = communicator_->traffic();
-  sums_traffic_.sent += after.sent - before.sent;
-  sums_traffic_.received += after.received - before.received;
+  MUSTER_RETURN_IF_ERROR(std::exchange(examples_sum_, nullptr)->Wait(absl::InfiniteDuration()));
+  const CollectiveTraffic traffic = group_.host.traffic();
+  examples_traffic_.sent += traffic.sent - traffic_before_.sent;
+  examples_traffic_.received += traffic.received - traffic_before_.received;
   return order_->LeadComputation();
 }
 
 void DeviceUpdate::QueueDecision(DeviceStream& stream) {
   const DeviceState& state = spaces_.state();
+  stream.CopyToDevice(state.examples, &pinned().examples, sizeof(double));
+  stream.CopyToDevice(state.loss_scale, &pinned().loss_scale, sizeof(float));
   DeviceSumOfSquares(stream, static_cast<int64_t>(spaces_.places().elements()), state.gradients,
                      Accumulation::kWrite, state.squares, state.squares_scratch);
-  DeviceDecideStep(stream, options_.clip, state.squares, state.sums, state.loss_scale,
+  DeviceDecideStep(stream, options_.clip, state.squares, state.examples, state.loss_scale,
                    state.control);
-  stream.CopyToHost(&pinned().sums, state.sums, sizeof(HeadSums));
   stream.CopyToHost(&pinned().control, state.control, sizeof(GradientControl));
 }
 
@@ -128,24 +129,24 @@ absl::Status DeviceUpdate::QueueBoth(DeviceStream& stream) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<DeviceUpdateResult> DeviceUpdate::Run(uint64_t examples, float learning_rate,
+absl::StatusOr<DeviceUpdateResult> DeviceUpdate::Run(float loss_scale, float learning_rate,
                                                      uint64_t step) {
   DeviceStream& stream = passes_.stream();
   MUSTER_RETURN_IF_ERROR(stream.status());
-  // Of the step before nothing reads these any more.
-  pinned().sums = {.tokens = static_cast<double>(examples)};
-  stream.CopyToDevice(spaces_.state().sums, &pinned().sums, sizeof(HeadSums));
-  if (reducer_ != nullptr) MUSTER_RETURN_IF_ERROR(Reduce());
+  if (reducer_ != nullptr) MUSTER_RETURN_IF_ERROR(AwaitSums());
   AdamOptions vectors = options_.optimizer;
   vectors.weight_decay = 0;
+  // Of the step before nothing reads these any more.
   pinned().adam[0] = AdamStepOf(options_.optimizer, learning_rate, step);
   pinned().adam[1] = AdamStepOf(vectors, learning_rate, step);
+  pinned().examples = examples_;
+  pinned().loss_scale = loss_scale;
   MUSTER_RETURN_IF_ERROR(QueueBoth(stream));
   MUSTER_RETURN_IF_ERROR(passes_.Wait());
-  const Pinned& results = pinned();
-  return DeviceUpdateResult{.examples = static_cast<uint64_t>(results.sums.tokens),
-                            .gradient_norm = results.control.norm,
-                            .skipped = results.control.skip != 0};
+  const GradientControl& control = pinned().control;
+  return DeviceUpdateResult{.examples = static_cast<uint64_t>(examples_),
+                            .gradient_norm = control.norm,
+                            .skipped = control.skip != 0};
 }
 
 }  // namespace muster

@@ -6,10 +6,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
+#include "common/base/work.h"
 #include "common/device/device.h"
-#include "common/kernels/device/device_optimizer.h"
-#include "common/kernels/transformer/head_sums.h"
 #include "worker/collectives/communicator.h"
 #include "worker/device/device_call_order.h"
 #include "worker/device/device_options.h"
@@ -35,37 +33,47 @@ struct DeviceUpdateResult {
 // queues is a graph from the second step on. Used by one thread.
 class DeviceUpdate {
  public:
-  // `communicator`, of device memory unless the device is emulated, is null for a rank alone. All
-  // outlive this.
+  // The group's communicators, of the same ranks.
+  struct Group {
+    // Sums examples: a rank knows its own before backward has ended. Others make no calls between
+    // SumExamples and Run.
+    Communicator& host;
+    // Sums gradients; of device memory unless the device is emulated. Null for a rank alone.
+    Communicator* device = nullptr;
+  };
+
+  // All outlive this.
   static absl::StatusOr<std::unique_ptr<DeviceUpdate>> Create(const DeviceTrainerOptions& options,
                                                               DevicePasses& passes,
                                                               DeviceSpaces& spaces,
-                                                              Communicator* communicator);
-  // Waits for the device.
+                                                              const Group& group);
+  // Waits for the device. Calls that are under way end in Abort, for the whole group.
   ~DeviceUpdate();
 
-  // Zeroes the gradients, which come multiplied by `loss_scale`.
-  absl::Status Begin(float loss_scale);
+  // Starts to sum `examples`, this rank's of the whole step, over the ranks. Once a step.
+  void SumExamples(uint64_t examples);
 
   // All that backward adds to the gradients of `unit`, and so of all units after it, has been
   // called: starts the buckets that are complete.
   void UnitReady(int unit);
 
-  // Sums gradients and `examples` over ranks and moves the weights, as step number `step`, from 1.
-  // Waits once. After an error of a collective call weights and moments are as before.
-  absl::StatusOr<DeviceUpdateResult> Run(uint64_t examples, float learning_rate, uint64_t step);
+  // Sums gradients, which come multiplied by `loss_scale`, over ranks and moves the weights, as
+  // step number `step`, from 1. Waits for the sums, if there are several ranks, and for the device.
+  // After an error of a collective call weights and moments are as before. REQUIRES: SumExamples.
+  absl::StatusOr<DeviceUpdateResult> Run(float loss_scale, float learning_rate, uint64_t step);
 
-  // Of what the communicator moved, what was not gradients.
-  CollectiveTraffic sums_traffic() const { return sums_traffic_; }
+  // Returns what the sums of examples have moved.
+  CollectiveTraffic examples_traffic() const { return examples_traffic_; }
 
  private:
   struct Pinned;
 
-  DeviceUpdate(const DeviceTrainerOptions& options, DevicePasses& passes, DeviceSpaces& spaces);
+  DeviceUpdate(const DeviceTrainerOptions& options, DevicePasses& passes, DeviceSpaces& spaces,
+               const Group& group);
 
   Pinned& pinned() { return *reinterpret_cast<Pinned*>(pinned_.data()); }
-  // Sums gradients and examples over the ranks.
-  absl::Status Reduce();
+  // Waits for the sums over the ranks.
+  absl::Status AwaitSums();
   // Queue the gradients' norm and what follows from it, and the optimizer.
   void QueueDecision(DeviceStream& stream);
   void QueueOptimizer(DeviceStream& stream);
@@ -74,15 +82,21 @@ class DeviceUpdate {
   const DeviceTrainerOptions options_;
   DevicePasses& passes_;
   DeviceSpaces& spaces_;
+  const Group group_;
   DeviceBuffer pinned_;
   // The first time kernels are launched one by one: code is loaded then.
   bool ran_ = false;
   std::unique_ptr<DeviceGraph> graph_;
   // Null for a rank alone.
-  Communicator* communicator_ = nullptr;
   std::unique_ptr<DeviceCallOrder> order_;
   std::unique_ptr<GradientReducer> reducer_;
-  CollectiveTraffic sums_traffic_;
+  // Of the step: this rank's, then all ranks'.
+  double examples_ = 0;
+  // Sums examples_; null: not under way.
+  std::shared_ptr<Work> examples_sum_;
+  // Of the host's communicator before that.
+  CollectiveTraffic traffic_before_;
+  CollectiveTraffic examples_traffic_;
 };
 
 }  // namespace muster

@@ -14,17 +14,17 @@ struct DecideKernel {
 
   float max_norm;
   const double* squares;
-  const HeadSums* sums;
+  const double* examples;
   const float* loss_scale;
   GradientControl* control;
 
   MUSTER_DEVICE void Run() const {
     if (ThreadIndex() != 0) return;
-    const double divisor = sums->tokens * (loss_scale != nullptr ? *loss_scale : 1.0f);
+    const double divisor = *examples * (loss_scale != nullptr ? *loss_scale : 1.0f);
     const double norm = SqrtDouble(*squares) / divisor;
     // A difference with itself is 0 for finite numbers alone.
     const bool finite = *squares - *squares == 0;
-    const bool use = finite && sums->tokens > 0;
+    const bool use = finite && *examples > 0;
     const double clip = norm > max_norm ? max_norm / norm : 1.0;
     control->norm = norm;
     control->scale = use ? static_cast<float>(clip / divisor) : 0.0f;
@@ -79,8 +79,8 @@ struct AdamOp {
 }  // namespace
 
 void DeviceDecideStep(DeviceStream& stream, const ClipOptions& options, const double* squares,
-                      const HeadSums* sums, const float* loss_scale, GradientControl* control) {
-  Launch(stream, {}, 0, DecideKernel{options.max_norm, squares, sums, loss_scale, control});
+                      const double* examples, const float* loss_scale, GradientControl* control) {
+  Launch(stream, {}, 0, DecideKernel{options.max_norm, squares, examples, loss_scale, control});
 }
 
 DeviceAdamStep AdamStepOf(const AdamOptions& options, float learning_rate, uint64_t step) {

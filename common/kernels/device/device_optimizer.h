@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <limits>
 
-#include "common/kernels/transformer/head_sums.h"
 #include "common/tensor/dtype.h"
 
 namespace muster {
@@ -29,11 +28,11 @@ struct ClipOptions {
   float max_norm = std::numeric_limits<float>::infinity();
 };
 
-// From the sum of squares of gradients that are sums over sums->tokens tokens times *loss_scale
-// (null: 1): the mean's norm, what to scale by, and whether to skip: where the sum of squares is
-// not finite, or there were no tokens. One thread; no host.
+// From the sum of squares of gradients that are sums over *examples times *loss_scale (null: 1):
+// the mean's norm, what to scale by, and whether to skip: where the sum of squares is not finite,
+// or there were no examples. One thread; no host.
 void DeviceDecideStep(DeviceStream& stream, const ClipOptions& options, const double* squares,
-                      const HeadSums* sums, const float* loss_scale, GradientControl* control);
+                      const double* examples, const float* loss_scale, GradientControl* control);
 
 // One Adam step's numbers, computed on the host (AdamStepOf) and copied to device memory.
 struct DeviceAdamStep {

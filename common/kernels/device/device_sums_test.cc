@@ -151,14 +151,14 @@ TEST_P(DeviceSumsTest, ASkippedStepChangesNothingButTheRoundedCopy) {
 }
 
 TEST_P(DeviceSumsTest, DecidesTheStep) {
-  const auto decide = [&](double squares, double tokens, float loss_scale, float max_norm) {
+  const auto decide = [&](double squares, double examples, float loss_scale, float max_norm) {
     auto* const control = Room<GradientControl>(sizeof(GradientControl));
     DeviceDecideStep(stream(), {.max_norm = max_norm}, Copied(std::vector<double>{squares}),
-                     Copied(std::vector<HeadSums>{{0, tokens, 0}}),
+                     Copied(std::vector<double>{examples}),
                      Copied(std::vector<float>{loss_scale}), control);
     return Read(control, 1)[0];
   };
-  // Sums of norm 24 over 4 tokens at loss scale 2: means of norm 3.
+  // Sums of norm 24 over 4 examples at loss scale 2: means of norm 3.
   GradientControl control = decide(576, 4, 2, INFINITY);
   EXPECT_EQ(control.norm, 3);
   EXPECT_EQ(control.scale, 1.0f / 8);

@@ -87,7 +87,7 @@ class DeviceRank {
   absl::StatusOr<PassResult> Evaluate(const Batch& batch);
 
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
-  const Strategy& strategy() const { return *strategy_; }
+  DeviceDataParallelStrategy& strategy() { return *strategy_; }
 
   // By tensor, those that are tied empty; after a failed step, too.
   absl::StatusOr<std::vector<std::vector<float>>> Weights();

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "google/protobuf/text_format.h"
@@ -134,12 +135,17 @@ TEST_P(DeviceRanksTest, RanksAreOneProcessOnTheJoinedBatch) {
     ASSERT_NE(rank, nullptr);
     const int64_t share = 6 / world;
     ranks[number] = Train(*rank, number * share, 1, share);
-    // They are small, and go to all at once.
-    const uint64_t sums = kSteps * (world - 1) * sizeof(HeadSums);
+    // Each step's number of examples goes to all at once.
     const StrategyCounters counters = rank->strategy().counters();
-    EXPECT_EQ(counters.other_bytes_sent, sums);
-    EXPECT_EQ(counters.other_bytes_received, sums);
-    EXPECT_GT(counters.bytes_sent, sums) << "gradients";
+    EXPECT_EQ(counters.other_bytes_sent, kSteps * (world - 1) * sizeof(double));
+    EXPECT_EQ(counters.other_bytes_received, counters.other_bytes_sent);
+    EXPECT_GT(counters.bytes_sent, counters.other_bytes_sent);
+    const CollectiveTraffic gradients = rank->strategy().communicator()->traffic();
+    EXPECT_EQ(counters.bytes_sent, gradients.sent);
+    EXPECT_EQ(counters.bytes_received, gradients.received);
+    for (const RecordedCall& call : rank->strategy().communicator()->recorder().Calls()) {
+      EXPECT_TRUE(absl::StartsWith(call.label, "bucket ")) << call.label;
+    }
   });
   ASSERT_EQ(alone.sums.size(), kSteps);
   for (int step = 0; step < kSteps; ++step) {
@@ -186,6 +192,25 @@ TEST(DeviceRanksFailureTest, AMissingRankIsAnErrorAndWeightsStay) {
     const auto second = rank->Train(two);
     EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable) << second.status();
     EXPECT_EQ(Weights(*rank), weights);
+  });
+}
+
+TEST(DeviceRanksFailureTest, AStepGivenUpHalfWayKeepsNobodyWaiting) {
+  InProcessGroup group(2);
+  std::barrier<> given_up(2);
+  RunRanks(group, 2, [&](std::unique_ptr<Communicator> communicator) {
+    const int number = communicator->rank();
+    auto rank = Make(std::move(communicator), 2);
+    ASSERT_NE(rank, nullptr);
+    if (number == 0) {
+      ASSERT_EQ(rank->strategy().BeginStep(0), absl::OkStatus());
+      ASSERT_EQ(rank->strategy().BeforeBackward(1, SeriesPosition::kLast), absl::OkStatus());
+      rank = nullptr;
+      given_up.arrive_and_wait();
+      return;
+    }
+    given_up.arrive_and_wait();
+    EXPECT_FALSE(rank->Train({{SequencesOf(StepBatch(0), 0, 2), 0}}).ok());
   });
 }
 
