@@ -45,8 +45,7 @@ absl::Status CopyingStrategy::BeginStep(uint64_t clock) {
   clock_ = clock;
   examples_ = 0;
   for (Unit& unit : units_) unit.copied = false;
-  passes_->stream().Fill(spaces_->state().gradients, 0,
-                         spaces_->places().elements() * sizeof(float));
+  if (!std::exchange(gradients_are_zero_, true)) spaces_->ZeroGradients(passes_->stream());
   return inner_.BeginStep(clock);
 }
 
@@ -64,6 +63,7 @@ absl::Status CopyingStrategy::Acquire(int unit, Direction direction) {
 absl::Status CopyingStrategy::BeforeBackward(uint64_t examples, SeriesPosition position) {
   examples_ += examples;
   position_ = position;
+  gradients_are_zero_ = false;
   // To the inner strategy the step is one micro-batch, after one pass forward.
   if (position == SeriesPosition::kMoreFollow) return absl::OkStatus();
   return inner_.BeforeBackward(examples_, position);

@@ -40,7 +40,7 @@ class CopyingStrategy final : public Strategy {
   }
   absl::Status LookUp(MicroBatch& micro_batch) override { return inner_.LookUp(micro_batch); }
   absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) override;
-  // BeginStep zeroes gradients.
+  // BeginStep zeroes gradients that hold sums.
   Accumulation GradientStore(int unit) const override { return Accumulation::kAdd; }
   GradientSpans gradients() const override { return spaces_->gradients(); }
   float loss_scale() const override { return inner_.loss_scale(); }
@@ -77,6 +77,8 @@ class CopyingStrategy final : public Strategy {
   // Copies gradients beside the computation.
   std::unique_ptr<DeviceStream> copies_;
   std::vector<Unit> units_;
+  // Nothing was added to the gradients since BeginStep zeroed them.
+  bool gradients_are_zero_ = false;
   // Of the step.
   uint64_t clock_ = 0;
   uint64_t examples_ = 0;

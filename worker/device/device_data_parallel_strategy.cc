@@ -76,6 +76,7 @@ absl::Status DeviceDataParallelStrategy::Join(std::unique_ptr<Communicator> comm
                                                         {.host = *host_, .device = device_.get()}));
   clock_ = kept_->state().clock();
   moved_ = 0;
+  gradients_are_zero_ = false;
   passes_ = std::move(passes);
   kept_->HandOver();
   return absl::OkStatus();
@@ -120,7 +121,7 @@ absl::Status DeviceDataParallelStrategy::BeginStep(uint64_t clock) {
         absl::StrCat("a step begins at clock ", clock, ", but the replica is at ", clock_));
   }
   examples_ = 0;
-  spaces_->ZeroGradients(passes_->stream());
+  if (!std::exchange(gradients_are_zero_, true)) spaces_->ZeroGradients(passes_->stream());
   return passes_->status();
 }
 
@@ -128,6 +129,7 @@ absl::Status DeviceDataParallelStrategy::BeforeBackward(uint64_t examples,
                                                         SeriesPosition position) {
   examples_ += examples;
   position_ = position;
+  gradients_are_zero_ = false;
   if (position == SeriesPosition::kLast) update_->SumExamples(examples_);
   return absl::OkStatus();
 }

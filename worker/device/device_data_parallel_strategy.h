@@ -87,7 +87,7 @@ class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
   absl::Status Prefetch(const MicroBatch& micro_batch) override { return absl::OkStatus(); }
   absl::Status LookUp(MicroBatch& micro_batch) override { return absl::OkStatus(); }
   absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) override;
-  // BeginStep zeroes gradients.
+  // BeginStep zeroes gradients that hold sums.
   Accumulation GradientStore(int unit) const override { return Accumulation::kAdd; }
   GradientSpans gradients() const override { return spaces_->gradients(); }
   float loss_scale() const override { return kept_->loss_scaling().scale(); }
@@ -121,6 +121,8 @@ class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
   uint64_t clock_ = 0;
   // Steps that moved weights since the host's last copy, whose numbers of steps are kept.
   uint64_t moved_ = 0;
+  // Nothing was added to the gradients since BeginStep zeroed them.
+  bool gradients_are_zero_ = false;
   // Of the step, so far; and the last micro-batch's position.
   uint64_t examples_ = 0;
   SeriesPosition position_ = SeriesPosition::kLast;

@@ -16,6 +16,7 @@
 #include "worker/collectives/host/host_communicator.h"
 #include "worker/collectives/transport/in_process_transport.h"
 #include "worker/data/sampling/sampler.h"
+#include "worker/device/copying_strategy.h"
 #include "worker/device/device_data_parallel_strategy.h"
 #include "worker/nn/loss_scaling.h"
 #include "worker/runtime/device/device_engine.h"
@@ -172,6 +173,23 @@ class DeviceEnginesTest : public ::testing::TestWithParam<std::string> {
     }
   }
 
+  // After the first step on a strategy's device.
+  static void ExpectZeroedOnce(Strategy& strategy, DevicePasses& passes) {
+    const absl::Span<float> gradient = strategy.gradients()[0];
+    const auto first = [&] {
+      float value = -1;
+      passes.stream().CopyToHost(&value, gradient.data(), sizeof(float));
+      EXPECT_EQ(passes.Wait(), absl::OkStatus());
+      return value;
+    };
+    passes.stream().Fill(gradient.data(), 0x3f, sizeof(float));
+    ASSERT_EQ(strategy.BeginStep(1), absl::OkStatus());
+    EXPECT_EQ(first(), 0);
+    passes.stream().Fill(gradient.data(), 0x3f, sizeof(float));
+    ASSERT_EQ(strategy.BeginStep(1), absl::OkStatus());
+    EXPECT_NE(first(), 0);
+  }
+
   v1::JobSpec spec_;
   std::unique_ptr<PreparedJob> job_;
   std::unique_ptr<const Dataset> data_;
@@ -234,6 +252,28 @@ TEST_P(DeviceEnginesTest, BatchesOfNoExamplesAreNothing) {
   }
   EXPECT_EQ(losses[1], losses[0]);
   EXPECT_EQ(checksums[1], checksums[0]);
+}
+
+// An evaluation between two steps begins a step, too.
+TEST_P(DeviceEnginesTest, AReplicasGradientsAreZeroedOnceBetweenSteps) {
+  const auto strategy = MakeReplica();
+  ASSERT_EQ(JoinAlone(*strategy, absl::nullopt), absl::OkStatus());
+  TrainSteps(*strategy, 0, 1);
+  ExpectZeroedOnce(*strategy, *strategy->passes());
+}
+
+TEST_P(DeviceEnginesTest, GradientsThatAreCopiedAreZeroedOnceBetweenSteps) {
+  const auto local = LocalStrategy::Create(*job_->schema, LossScaling(spec_.compute(), {})).value();
+  const DeviceTrainerOptions options =
+      DeviceOptionsFor(spec_, job_->dataset->info(), /*device=*/0).value();
+  const auto copying = CopyingStrategy::Create(*local, options).value();
+  const auto engine =
+      MakeDeviceEngine(spec_, options, copying->passes(), *copying, /*owned=*/nullptr).value();
+  MicroBatchReader reader(*job_->dataset, *sampler_, /*data_rank=*/0,
+                          {.start_clock = 0, .end_clock = 1}, clock_);
+  StepSums sums;
+  ASSERT_EQ(engine->Train(0, reader, sums), absl::OkStatus());
+  ExpectZeroedOnce(*copying, copying->passes());
 }
 
 TEST_P(DeviceEnginesTest, OptimizersThatDevicesDoNotHaveAreRefused) {
