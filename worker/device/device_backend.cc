@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/status/status.h"
 #include "common/base/status_macros.h"
 #include "common/kernels/transformer/head_sums.h"
 
@@ -18,6 +19,11 @@ class DeviceMicroBatch final : public TransformerMicroBatch {
   DeviceMicroBatch(DevicePasses& passes, int last_unit) : passes_(passes), last_unit_(last_unit) {}
 
   absl::Status Load(const Batch& batch) override {
+    if (split_backward) {
+      return absl::InvalidArgumentError(
+          "the step's plan has backward in two actions (StepShape::split_backward), for which a "
+          "device keeps no gradients of products; use one action, or processors");
+    }
     MUSTER_ASSIGN_OR_RETURN(rows_, passes_.Take(batch));
     return absl::OkStatus();
   }

@@ -13,7 +13,8 @@ namespace muster {
 // A device, for a transformer model. Calls of a pass of training become graphs: the last of
 // backward queues what was put off, as everything else does that uses DevicePasses::stream().
 // Micro-batches share one memory, so a pass over one ends what was left of another. Parameters and
-// gradients lie in device memory, and never move. Used by one thread.
+// gradients lie in device memory, and never move. Load refuses a micro-batch with split_backward,
+// for which there is no memory. Used by one thread.
 class DeviceBackend final : public TransformerBackend {
  public:
   // `passes`, which outlives this and what it makes, is made for the same shape.

@@ -17,18 +17,22 @@
 #include "worker/collectives/transport/in_process_transport.h"
 #include "worker/data/sampling/sampler.h"
 #include "worker/device/copying_strategy.h"
+#include "worker/device/device_backend.h"
 #include "worker/device/device_data_parallel_strategy.h"
+#include "worker/models/transformer.h"
 #include "worker/nn/loss_scaling.h"
 #include "worker/runtime/device/device_engine.h"
 #include "worker/runtime/device/device_job.h"
 #include "worker/runtime/training/micro_batch_reader.h"
 #include "worker/runtime/training/micro_batch_source.h"
 #include "worker/runtime/training/prepared_job.h"
+#include "worker/runtime/training/step_executor.h"
 #include "worker/strategy/local_strategy.h"
 
 namespace muster {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
@@ -274,6 +278,24 @@ TEST_P(DeviceEnginesTest, GradientsThatAreCopiedAreZeroedOnceBetweenSteps) {
   StepSums sums;
   ASSERT_EQ(engine->Train(0, reader, sums), absl::OkStatus());
   ExpectZeroedOnce(*copying, copying->passes());
+}
+
+TEST_P(DeviceEnginesTest, BackwardInTwoActionsIsRefused) {
+  const auto strategy = MakeReplica();
+  ASSERT_EQ(JoinAlone(*strategy, absl::nullopt), absl::OkStatus());
+  const std::unique_ptr<const Model> model =
+      MakeTransformer(options_.shape, options_.compute.type, options_.compute.recompute,
+                      std::make_unique<DeviceBackend>(options_.shape, *strategy->passes()));
+  StepExecutor executor(spec_, *model, *strategy, [](StepShape shape) {
+    shape.split_backward = true;
+    return TrainingStepPlan(shape);
+  });
+  MicroBatchReader reader(*job_->dataset, *sampler_, /*data_rank=*/0,
+                          {.start_clock = 0, .end_clock = 1}, clock_);
+  StepSums sums;
+  const absl::Status status = executor.Train(0, reader, sums);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("split_backward"));
 }
 
 TEST_P(DeviceEnginesTest, OptimizersThatDevicesDoNotHaveAreRefused) {

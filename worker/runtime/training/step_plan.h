@@ -69,6 +69,7 @@ struct StepShape {
   // True if the model is on a device: the host does not look at gradients, and takes the loss once.
   bool on_device = false;
   // True if the gradients of weights wait until all units of a micro-batch have run kBackwardInput.
+  // Models on a device refuse such a micro-batch.
   bool split_backward = false;
 };
 
