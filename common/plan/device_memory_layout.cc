@@ -101,7 +101,7 @@ DevicePassMemory PlanDevicePasses(const DeviceExtents& extents, std::byte* base)
                                         .biased = static_cast<int64_t>(std::max({r.C, r.Q, r.U})),
                                         .logit_rows = passes.arrays.head.logit_rows});
   cursor.TakeBytes(scratch.ops_bytes, scratch.ops);
-  cursor.TakeBytes(extents.workspace_bytes, scratch.workspace);
+  cursor.TakeBytes(kDeviceWorkspaceBytes, scratch.workspace);
   passes.bytes.total = cursor.bytes();
   return passes;
 }

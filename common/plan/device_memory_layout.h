@@ -32,6 +32,9 @@ inline constexpr uint64_t kDeviceHeadroomBytes = uint64_t{256} << 20;
 inline constexpr uint64_t kCudaContextBytes = uint64_t{1} << 30;
 inline constexpr uint64_t kNcclBytes = uint64_t{512} << 20;
 
+// For matrix products: what cuBLASLt likes on sm_90.
+inline constexpr uint64_t kDeviceWorkspaceBytes = uint64_t{32} << 20;
+
 // What arrays go by.
 struct DeviceExtents {
   ActivationRequest activations = {.placement = kOnDevice};
@@ -41,8 +44,6 @@ struct DeviceExtents {
   uint64_t rotary = 0;
   // True if Adam's moments are here; otherwise somebody else steps the parameters.
   bool optimizer_here = true;
-  // For matrix products.
-  uint64_t workspace_bytes = uint64_t{32} << 20;
 };
 
 // Of a tensor in the flat spaces: whole cache lines, 256 bytes of f32 and 128 of a 16-bit copy,

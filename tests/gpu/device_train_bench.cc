@@ -131,7 +131,7 @@ absl::Status Describe(const v1::JobSpec& spec, const Training& training, Transfo
   v1::TablesSchema schema;
   *schema.mutable_optimizer() = spec.optimizer();
   MUSTER_ASSIGN_OR_RETURN(
-      const DeviceTrainerOptions options,
+      const DeviceOptions options,
       ResidentDeviceOptionsFor(spec, SequencesFor(spec, training.vocabulary), schema,
                                /*device=*/0));
   MUSTER_ASSIGN_OR_RETURN(const DeviceParameters parameters,

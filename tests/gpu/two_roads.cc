@@ -284,8 +284,7 @@ absl::StatusOr<std::vector<float>> TrainByServer(const v1::JobSpec& spec) {
                                                         .partitions = schema.partitions()}));
   MUSTER_ASSIGN_OR_RETURN(const auto server,
                           Server::Open(schema, static_cast<uint32_t>(layout.blocks().size())));
-  MUSTER_ASSIGN_OR_RETURN(const DeviceTrainerOptions options,
-                          DeviceOptionsFor(spec, data, /*device=*/0));
+  MUSTER_ASSIGN_OR_RETURN(const DeviceOptions options, DeviceOptionsFor(spec, data, /*device=*/0));
   std::vector<std::unique_ptr<ServedStrategy>> strategies;
   std::vector<std::unique_ptr<StepEngine>> engines;
   for (int slot = 0; slot < kTwoRoadsSlots; ++slot) {

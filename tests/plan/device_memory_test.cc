@@ -35,7 +35,7 @@ v1::JobSpec Job(const std::string& transformer, const std::string& more) {
                                     more));
 }
 
-absl::StatusOr<DeviceTrainerOptions> OptionsOf(const v1::JobSpec& spec) {
+absl::StatusOr<DeviceOptions> OptionsOf(const v1::JobSpec& spec) {
   DatasetInfo data;
   data.examples = 100;
   data.context = spec.model().transformer().context();

@@ -42,7 +42,7 @@ AttentionShape HeadsOf(const TransformerShape& shape) {
   return attention;
 }
 
-absl::Status CheckOptions(const DeviceTrainerOptions& options) {
+absl::Status CheckOptions(const DeviceOptions& options) {
   const TransformerShape& shape = options.shape;
   const DeviceComputeOptions& compute = options.compute;
   if (compute.type != DType::kF32 && compute.type != DType::kBf16 && compute.type != DType::kF16) {
@@ -75,8 +75,7 @@ absl::Status CheckOptions(const DeviceTrainerOptions& options) {
 }
 
 // Whether a block of each kernel can have the shared memory that it takes.
-absl::Status CheckSharedMemory(const DeviceTrainerOptions& options,
-                               const DeviceProperties& device) {
+absl::Status CheckSharedMemory(const DeviceOptions& options, const DeviceProperties& device) {
   const TransformerShape& shape = options.shape;
   const size_t offered = device.shared_memory_per_block_optin;
   const size_t norm = DeviceNormSharedBytes(shape.width);
@@ -98,7 +97,7 @@ absl::Status CheckSharedMemory(const DeviceTrainerOptions& options,
 
 }  // namespace
 
-absl::Status AwaitDevice(const DeviceTrainerOptions& options, int ranks) {
+absl::Status AwaitDevice(const DeviceOptions& options, int ranks) {
   MUSTER_RETURN_IF_ERROR(CheckOptions(options));
   const absl::StatusOr<DeviceProperties> device = OpenDevice(options.device);
   if (absl::IsUnavailable(device.status())) return DeviceFaultError(device.status().message());

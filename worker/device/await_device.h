@@ -14,7 +14,7 @@ namespace muster {
 //   ResourceExhausted  the device has less memory, without what CUDA and NCCL take for
 //                      themselves; says how much of it would be for what
 //   DeviceFaultError   no device, or others keep its memory
-absl::Status AwaitDevice(const DeviceTrainerOptions& options, int ranks = 1);
+absl::Status AwaitDevice(const DeviceOptions& options, int ranks = 1);
 
 }  // namespace muster
 

@@ -16,8 +16,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-DeviceTrainerOptions Options(int64_t width, int64_t heads, DType type) {
-  DeviceTrainerOptions options;
+DeviceOptions Options(int64_t width, int64_t heads, DType type) {
+  DeviceOptions options;
   options.shape.layers = 1;
   options.shape.width = width;
   options.shape.heads = options.shape.kv_heads = heads;
@@ -31,14 +31,14 @@ DeviceTrainerOptions Options(int64_t width, int64_t heads, DType type) {
 }
 
 TEST(AwaitDeviceTest, RefusesWhatNoDeviceComputes) {
-  const auto message = [](const DeviceTrainerOptions& options) {
+  const auto message = [](const DeviceOptions& options) {
     const absl::Status status = AwaitDevice(options);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     return std::string(status.message());
   };
   EXPECT_THAT(message(Options(514, 2, DType::kF32)), HasSubstr("257"));
   EXPECT_THAT(message(Options(32, 2, DType::kF64)), HasSubstr("f64"));
-  DeviceTrainerOptions options = Options(32, 2, DType::kF32);
+  DeviceOptions options = Options(32, 2, DType::kF32);
   options.compute.length = 6;
   EXPECT_THAT(message(options), HasSubstr("context of 5"));
   options = Options(32, 2, DType::kF32);
@@ -47,7 +47,7 @@ TEST(AwaitDeviceTest, RefusesWhatNoDeviceComputes) {
 }
 
 TEST(AwaitDeviceTest, RefusesWhatNoDeviceHolds) {
-  DeviceTrainerOptions options = Options(32, 2, DType::kF32);
+  DeviceOptions options = Options(32, 2, DType::kF32);
   options.shape.vocabulary = int64_t{1} << 30;
   const absl::Status status = AwaitDevice(options);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);

@@ -12,7 +12,7 @@
 namespace muster {
 
 absl::StatusOr<std::unique_ptr<CopyingStrategy>> CopyingStrategy::Create(
-    Strategy& inner, const DeviceTrainerOptions& options) {
+    Strategy& inner, const DeviceOptions& options) {
   MUSTER_RETURN_IF_ERROR(AwaitDevice(options));
   MUSTER_ASSIGN_OR_RETURN(DeviceParameters places, DeviceParameters::Create(options.shape));
   const DeviceExtents extents = DeviceExtentsOf(options.shape, places, options.compute);

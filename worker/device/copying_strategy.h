@@ -24,8 +24,8 @@ class CopyingStrategy final : public Strategy {
  public:
   // Allocates all device memory; weights are initial values, on which the device is as fast as on
   // those of the strategy. `inner` outlives this. Errors: AwaitDevice's, and the device's.
-  static absl::StatusOr<std::unique_ptr<CopyingStrategy>> Create(
-      Strategy& inner, const DeviceTrainerOptions& options);
+  static absl::StatusOr<std::unique_ptr<CopyingStrategy>> Create(Strategy& inner,
+                                                                 const DeviceOptions& options);
   ~CopyingStrategy() override;
 
   DevicePasses& passes() { return *passes_; }

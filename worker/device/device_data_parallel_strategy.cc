@@ -18,7 +18,7 @@
 namespace muster {
 
 absl::StatusOr<std::unique_ptr<DeviceDataParallelStrategy>> DeviceDataParallelStrategy::Create(
-    const v1::TaskOrder& order, const v1::TablesSchema& schema, const DeviceTrainerOptions& options,
+    const v1::TaskOrder& order, const v1::TablesSchema& schema, const DeviceOptions& options,
     DeviceDataParallelDependencies dependencies) {
   MUSTER_RETURN_IF_ERROR(ReadAdamOptions(schema.optimizer()).status());
   MUSTER_ASSIGN_OR_RETURN(
@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<DeviceDataParallelStrategy>> DeviceDataParallelSt
 }
 
 DeviceDataParallelStrategy::DeviceDataParallelStrategy(const v1::TablesSchema& schema,
-                                                       const DeviceTrainerOptions& options,
+                                                       const DeviceOptions& options,
                                                        DeviceDataParallelDependencies dependencies,
                                                        std::unique_ptr<KeptShard> kept,
                                                        DeviceParameters places)

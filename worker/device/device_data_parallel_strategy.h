@@ -58,8 +58,8 @@ class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
   // `options` are for the job's model; `schema` is the job's. InvalidArgument: the schema is not
   // valid, or its optimizer is not adam or adamw.
   static absl::StatusOr<std::unique_ptr<DeviceDataParallelStrategy>> Create(
-      const v1::TaskOrder& order, const v1::TablesSchema& schema,
-      const DeviceTrainerOptions& options, DeviceDataParallelDependencies dependencies);
+      const v1::TaskOrder& order, const v1::TablesSchema& schema, const DeviceOptions& options,
+      DeviceDataParallelDependencies dependencies);
   ~DeviceDataParallelStrategy() override;
 
   // Also errors of AwaitDevice and of the device.
@@ -102,7 +102,7 @@ class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
   StrategyCounters counters() const override;
 
  private:
-  DeviceDataParallelStrategy(const v1::TablesSchema& schema, const DeviceTrainerOptions& options,
+  DeviceDataParallelStrategy(const v1::TablesSchema& schema, const DeviceOptions& options,
                              DeviceDataParallelDependencies dependencies,
                              std::unique_ptr<KeptShard> kept, DeviceParameters places);
 
@@ -112,7 +112,7 @@ class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
   absl::Status Download();
 
   const std::unique_ptr<const v1::TablesSchema> schema_;
-  const DeviceTrainerOptions options_;
+  const DeviceOptions options_;
   const DeviceDataParallelDependencies dependencies_;
   const std::unique_ptr<KeptShard> kept_;
   const DeviceParameters places_;

@@ -19,13 +19,11 @@ DeviceExtents DeviceExtentsOf(const TransformerShape& shape, const DeviceParamet
   activations = ActivationRequestOf(shape, options.type, options.recompute);
   activations.placement = kOnDevice;
   activations.N = options.rows().count();
-  activations.logit_rows = options.head_rows;
   extents.parameters = parameters.elements();
   if (shape.positions == TransformerShape::Positions::kRotary) {
     extents.rotary = shape.context * shape.head_dim();
   }
   extents.optimizer_here = options.optimizer == OptimizerPlace::kDevice;
-  extents.workspace_bytes = options.workspace_bytes;
   return extents;
 }
 

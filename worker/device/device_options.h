@@ -1,7 +1,6 @@
 #ifndef MUSTER_WORKER_DEVICE_DEVICE_OPTIONS_H_
 #define MUSTER_WORKER_DEVICE_DEVICE_OPTIONS_H_
 
-#include <cstddef>
 #include <cstdint>
 
 #include "absl/time/time.h"
@@ -30,21 +29,13 @@ struct DeviceComputeOptions {
   // The largest micro-batch.
   int64_t sequences = 0;
   int64_t length = 0;
-  // Rows of which logits exist at a time; 0: as many as make 1 GiB of them.
-  int64_t head_rows = 0;
-  // GELU within the product before it, and its gradient within the product after it: saves two
-  // passes over the widest array, where the library has such products. Only in 16-bit types: next
-  // to a product in f32 such a pass is short. Without it, so always in f32, recomputation gives the
-  // same bits as none.
-  bool fuse_gelu = true;
   OptimizerPlace optimizer = OptimizerPlace::kDevice;
-  // For matrix products.
-  size_t workspace_bytes = size_t{32} << 20;
 
   TokenRows rows() const { return {.sequences = sequences, .length = length}; }
 };
 
-struct DeviceTrainerOptions {
+// How one rank of a job trains on a device.
+struct DeviceOptions {
   TransformerShape shape;
   DeviceComputeOptions compute;
   // Keys dropout.

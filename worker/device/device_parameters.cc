@@ -34,12 +34,4 @@ absl::StatusOr<DeviceParameters> DeviceParameters::Create(const TransformerShape
   return DeviceParameters(std::move(tensors), std::move(padded), std::move(layout));
 }
 
-int64_t DeviceParameters::parameters() const {
-  int64_t sum = 0;
-  for (const TensorSpec& tensor : tensors_.specs) {
-    if (tensor.tied_to.empty()) sum += tensor.elements();
-  }
-  return sum;
-}
-
 }  // namespace muster

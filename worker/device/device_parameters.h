@@ -40,8 +40,6 @@ class DeviceParameters {
   uint64_t offset(int tensor) const { return layout_.tensor_offset(tensor); }
   // Without padding.
   int64_t elements_of(int tensor) const { return tensors_.specs[tensor].elements(); }
-  // Parameters without padding, each once.
-  int64_t parameters() const;
 
  private:
   DeviceParameters(TransformerTensors tensors, std::vector<TensorSpec> padded, DenseLayout layout);

@@ -1,6 +1,7 @@
 #include "worker/device/device_passes.h"
 
 #include <new>
+#include <vector>
 
 #include "common/base/status_macros.h"
 #include "common/kernels/transformer/head_sums.h"
@@ -36,13 +37,10 @@ absl::StatusOr<std::unique_ptr<DevicePasses>> DevicePasses::Create(
                           DeviceBatches::Create(shape, options.rows(), memory.batch));
   DeviceMatmulOptions matmul;
   matmul.workspace = memory.scratch.workspace;
-  matmul.workspace_bytes = options.workspace_bytes;
+  matmul.workspace_bytes = kDeviceWorkspaceBytes;
   MUSTER_ASSIGN_OR_RETURN(passes->matmul_, MakeDeviceMatmul(matmul));
   passes->ops_ = std::make_unique<DeviceOps>(
-      DeviceOpsOptions{.scratch = memory.scratch.ops,
-                       .scratch_bytes = memory.scratch.ops_bytes,
-                       .gelu = options.fuse_gelu ? DeviceOpsOptions::Gelu::kFused
-                                                 : DeviceOpsOptions::Gelu::kApart},
+      DeviceOpsOptions{.scratch = memory.scratch.ops, .scratch_bytes = memory.scratch.ops_bytes},
       *passes->stream_, *passes->matmul_);
   passes->recorder_ = std::make_unique<DeviceRecorder>(*passes->stream_, *passes->ops_);
   MUSTER_RETURN_IF_ERROR(passes->UploadRotaryTable(shape));

@@ -1,11 +1,9 @@
 #ifndef MUSTER_WORKER_DEVICE_DEVICE_PASSES_H_
 #define MUSTER_WORKER_DEVICE_DEVICE_PASSES_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -82,10 +80,6 @@ class DevicePasses {
   // where a strategy sends gradients are captured in the second step. Without a warm-up all are,
   // and nothing is measured.
   absl::Status WarmUp(absl::FunctionRef<absl::Status(const Batch&)> run);
-
-  std::vector<MatmulChoice> products() const { return matmul_->Choices(); }
-  // Extents of micro-batches whose graphs were captured: those that came twice, of the first few.
-  size_t extents_with_graphs() const { return recorder_->extents_with_graphs(); }
 
  private:
   explicit DevicePasses(const TokenRows& most) : most_(most) {}

@@ -1,7 +1,5 @@
 #include "worker/device/device_recorder.h"
 
-#include <algorithm>
-
 #include "absl/status/statusor.h"
 
 namespace muster {
@@ -68,13 +66,6 @@ void DeviceRecorder::Queue() {
 void DeviceRecorder::GiveUp() {
   names_.clear();
   calls_.clear();
-}
-
-size_t DeviceRecorder::extents_with_graphs() const {
-  return std::count_if(extents_.begin(), extents_.end(), [](const auto& entry) {
-    return std::any_of(entry.second.begin(), entry.second.end(),
-                       [](const auto& segment) { return segment.second.graph != nullptr; });
-  });
 }
 
 }  // namespace muster

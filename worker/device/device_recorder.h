@@ -1,7 +1,6 @@
 #ifndef MUSTER_WORKER_DEVICE_DEVICE_RECORDER_H_
 #define MUSTER_WORKER_DEVICE_DEVICE_RECORDER_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -52,9 +51,6 @@ class DeviceRecorder {
 
   // Destroys all graphs. REQUIRES: the stream is idle, and no call is put off.
   void Forget() { extents_.clear(); }
-
-  // Returns the number of extents with graphs.
-  size_t extents_with_graphs() const;
 
  private:
   struct Segment {

@@ -33,8 +33,6 @@ float* DeviceSpaces::SpaceOf(DeviceSpace space) const {
   switch (space) {
     case DeviceSpace::kWeights:
       return state_.weights;
-    case DeviceSpace::kGradients:
-      return state_.gradients;
     case DeviceSpace::kFirstMoments:
       return state_.m;
     case DeviceSpace::kSecondMoments:

@@ -19,7 +19,7 @@
 
 namespace muster {
 
-enum class DeviceSpace { kWeights, kGradients, kFirstMoments, kSecondMoments };
+enum class DeviceSpace { kWeights, kFirstMoments, kSecondMoments };
 
 // The flat spaces of a transformer's parameters on a device: weights, which have copies in 16 bits
 // where these are computed with, gradients and, where the optimizer is here, Adam's moments. All

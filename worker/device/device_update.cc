@@ -20,13 +20,14 @@ struct DeviceUpdate::Pinned {
   GradientControl control;
 };
 
-DeviceUpdate::DeviceUpdate(const DeviceTrainerOptions& options, DevicePasses& passes,
-                           DeviceSpaces& spaces, const Group& group)
+DeviceUpdate::DeviceUpdate(const DeviceOptions& options, DevicePasses& passes, DeviceSpaces& spaces,
+                           const Group& group)
     : options_(options), passes_(passes), spaces_(spaces), group_(group) {}
 
-absl::StatusOr<std::unique_ptr<DeviceUpdate>> DeviceUpdate::Create(
-    const DeviceTrainerOptions& options, DevicePasses& passes, DeviceSpaces& spaces,
-    const Group& group) {
+absl::StatusOr<std::unique_ptr<DeviceUpdate>> DeviceUpdate::Create(const DeviceOptions& options,
+                                                                   DevicePasses& passes,
+                                                                   DeviceSpaces& spaces,
+                                                                   const Group& group) {
   std::unique_ptr<DeviceUpdate> update(new DeviceUpdate(options, passes, spaces, group));
   MUSTER_ASSIGN_OR_RETURN(update->pinned_,
                           DeviceBuffer::Allocate(MemoryPlace::kPinnedHost, sizeof(Pinned)));

@@ -43,7 +43,7 @@ class DeviceUpdate {
   };
 
   // All outlive this.
-  static absl::StatusOr<std::unique_ptr<DeviceUpdate>> Create(const DeviceTrainerOptions& options,
+  static absl::StatusOr<std::unique_ptr<DeviceUpdate>> Create(const DeviceOptions& options,
                                                               DevicePasses& passes,
                                                               DeviceSpaces& spaces,
                                                               const Group& group);
@@ -68,7 +68,7 @@ class DeviceUpdate {
  private:
   struct Pinned;
 
-  DeviceUpdate(const DeviceTrainerOptions& options, DevicePasses& passes, DeviceSpaces& spaces,
+  DeviceUpdate(const DeviceOptions& options, DevicePasses& passes, DeviceSpaces& spaces,
                const Group& group);
 
   Pinned& pinned() { return *reinterpret_cast<Pinned*>(pinned_.data()); }
@@ -79,7 +79,7 @@ class DeviceUpdate {
   void QueueOptimizer(DeviceStream& stream);
   absl::Status QueueBoth(DeviceStream& stream);
 
-  const DeviceTrainerOptions options_;
+  const DeviceOptions options_;
   DevicePasses& passes_;
   DeviceSpaces& spaces_;
   const Group group_;

@@ -43,7 +43,7 @@ class DeviceEngine final : public StepEngine {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StepEngine>> MakeDeviceEngine(const v1::JobSpec& spec,
-                                                             const DeviceTrainerOptions& options,
+                                                             const DeviceOptions& options,
                                                              DevicePasses& passes,
                                                              Strategy& strategy,
                                                              std::unique_ptr<Strategy> owned) {
@@ -55,8 +55,9 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeDeviceEngine(const v1::JobSpec& 
   return std::make_unique<DeviceEngine>(spec, passes, std::move(model), strategy, std::move(owned));
 }
 
-absl::StatusOr<std::unique_ptr<StepEngine>> MakeCopyingDeviceEngine(
-    const v1::JobSpec& spec, const DeviceTrainerOptions& options, Strategy& strategy) {
+absl::StatusOr<std::unique_ptr<StepEngine>> MakeCopyingDeviceEngine(const v1::JobSpec& spec,
+                                                                    const DeviceOptions& options,
+                                                                    Strategy& strategy) {
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<CopyingStrategy> copying,
                           CopyingStrategy::Create(strategy, options));
   CopyingStrategy& on_device = *copying;

@@ -19,15 +19,16 @@ class JobSpec;
 // has its parameters on the same device. `passes` and `strategy` outlive the engine, which takes
 // over `owned`, so that this may be the strategy. Errors are those of the device.
 absl::StatusOr<std::unique_ptr<StepEngine>> MakeDeviceEngine(const v1::JobSpec& spec,
-                                                             const DeviceTrainerOptions& options,
+                                                             const DeviceOptions& options,
                                                              DevicePasses& passes,
                                                              Strategy& strategy,
                                                              std::unique_ptr<Strategy> owned);
 
 // Returns the same for a strategy whose parameters are not on the device (CopyingStrategy). Also
 // errors of AwaitDevice.
-absl::StatusOr<std::unique_ptr<StepEngine>> MakeCopyingDeviceEngine(
-    const v1::JobSpec& spec, const DeviceTrainerOptions& options, Strategy& strategy);
+absl::StatusOr<std::unique_ptr<StepEngine>> MakeCopyingDeviceEngine(const v1::JobSpec& spec,
+                                                                    const DeviceOptions& options,
+                                                                    Strategy& strategy);
 
 }  // namespace muster
 

@@ -199,7 +199,7 @@ class DeviceEnginesTest : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<const Dataset> data_;
   std::unique_ptr<const Sampler> sampler_;
   v1::TaskOrder order_;
-  DeviceTrainerOptions options_;
+  DeviceOptions options_;
   MemoryStorage storage_;
   RealClock clock_;
 };
@@ -268,7 +268,7 @@ TEST_P(DeviceEnginesTest, AReplicasGradientsAreZeroedOnceBetweenSteps) {
 
 TEST_P(DeviceEnginesTest, GradientsThatAreCopiedAreZeroedOnceBetweenSteps) {
   const auto local = LocalStrategy::Create(*job_->schema, LossScaling(spec_.compute(), {})).value();
-  const DeviceTrainerOptions options =
+  const DeviceOptions options =
       DeviceOptionsFor(spec_, job_->dataset->info(), /*device=*/0).value();
   const auto copying = CopyingStrategy::Create(*local, options).value();
   const auto engine =

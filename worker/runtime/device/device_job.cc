@@ -11,13 +11,13 @@
 
 namespace muster {
 
-absl::StatusOr<DeviceTrainerOptions> DeviceOptionsFor(const v1::JobSpec& spec,
-                                                      const DatasetInfo& data, int device) {
+absl::StatusOr<DeviceOptions> DeviceOptionsFor(const v1::JobSpec& spec, const DatasetInfo& data,
+                                               int device) {
   if (!spec.model().has_transformer()) {
     return absl::InvalidArgumentError(
         "compute.device is CUDA, but only model.transformer computes on devices; leave it out");
   }
-  DeviceTrainerOptions options;
+  DeviceOptions options;
   MUSTER_ASSIGN_OR_RETURN(options.shape,
                           ResolveTransformer(spec.model().transformer(), data.vocabulary));
   options.compute.type = ActivationType(spec.compute());
@@ -30,11 +30,10 @@ absl::StatusOr<DeviceTrainerOptions> DeviceOptionsFor(const v1::JobSpec& spec,
   return options;
 }
 
-absl::StatusOr<DeviceTrainerOptions> ResidentDeviceOptionsFor(const v1::JobSpec& spec,
-                                                              const DatasetInfo& data,
-                                                              const v1::TablesSchema& schema,
-                                                              int device) {
-  MUSTER_ASSIGN_OR_RETURN(DeviceTrainerOptions options, DeviceOptionsFor(spec, data, device));
+absl::StatusOr<DeviceOptions> ResidentDeviceOptionsFor(const v1::JobSpec& spec,
+                                                       const DatasetInfo& data,
+                                                       const v1::TablesSchema& schema, int device) {
+  MUSTER_ASSIGN_OR_RETURN(DeviceOptions options, DeviceOptionsFor(spec, data, device));
   MUSTER_ASSIGN_OR_RETURN(const OptimizerOptions adam, ReadAdamOptions(schema.optimizer()));
   options.compute.optimizer = OptimizerPlace::kDevice;
   options.optimizer.kind =

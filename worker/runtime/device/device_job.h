@@ -15,15 +15,14 @@ class TablesSchema;
 // Returns how to compute a job on device number `device` of this process when the optimizer runs
 // elsewhere. InvalidArgument, naming the field: the specification asks for something that devices
 // do not do, or does not fit the data.
-absl::StatusOr<DeviceTrainerOptions> DeviceOptionsFor(const v1::JobSpec& spec,
-                                                      const DatasetInfo& data, int device);
+absl::StatusOr<DeviceOptions> DeviceOptionsFor(const v1::JobSpec& spec, const DatasetInfo& data,
+                                               int device);
 
 // Returns the same for a job whose weights the device steps, with the optimizer (adam or adamw) and
 // the clipping of `schema`, which is the job's.
-absl::StatusOr<DeviceTrainerOptions> ResidentDeviceOptionsFor(const v1::JobSpec& spec,
-                                                              const DatasetInfo& data,
-                                                              const v1::TablesSchema& schema,
-                                                              int device);
+absl::StatusOr<DeviceOptions> ResidentDeviceOptionsFor(const v1::JobSpec& spec,
+                                                       const DatasetInfo& data,
+                                                       const v1::TablesSchema& schema, int device);
 
 }  // namespace muster
 

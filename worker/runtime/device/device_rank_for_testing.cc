@@ -31,7 +31,7 @@ absl::StatusOr<std::unique_ptr<DeviceRank>> DeviceRank::Create(const v1::JobSpec
                           CreateModel(spec.model(), spec.compute(), data));
   const v1::TablesSchema schema =
       MakeTablesSchema(model->description(), spec, /*total_steps=*/spec.stop().steps());
-  MUSTER_ASSIGN_OR_RETURN(const DeviceTrainerOptions options,
+  MUSTER_ASSIGN_OR_RETURN(const DeviceOptions options,
                           ResidentDeviceOptionsFor(spec, data, schema, place.device));
   if (place.host == nullptr) {
     place.host = MakeHostCommunicator(InProcessGroup(1).Join(0), {}).value();

@@ -24,7 +24,7 @@ class LinkedDeviceTraining final : public DeviceTraining {
   absl::StatusOr<std::unique_ptr<StepEngine>> MakeEngine(
       const v1::TaskOrder& order, const PreparedJob& job, Strategy& strategy,
       const TaskDependencies& dependencies) override {
-    MUSTER_ASSIGN_OR_RETURN(DeviceTrainerOptions device,
+    MUSTER_ASSIGN_OR_RETURN(DeviceOptions device,
                             DeviceOptionsFor(order.spec(), job.dataset->info(), options_.device));
     device.wait = WaitFor(dependencies);
     return MakeCopyingDeviceEngine(order.spec(), device, strategy);
@@ -33,7 +33,7 @@ class LinkedDeviceTraining final : public DeviceTraining {
   absl::StatusOr<ReplicaParts> MakeReplica(const v1::TaskOrder& order, const PreparedJob& job,
                                            const TaskDependencies& dependencies) override {
     MUSTER_ASSIGN_OR_RETURN(
-        DeviceTrainerOptions device,
+        DeviceOptions device,
         ResidentDeviceOptionsFor(order.spec(), job.dataset->info(), *job.schema, options_.device));
     device.wait = WaitFor(dependencies);
     device.timeout = StallTimeoutOf(order);
