@@ -1,0 +1,119 @@
+#ifndef MUSTER_WORKER_STRATEGY_GROUP_WEIGHT_GATHERER_H_
+#define MUSTER_WORKER_STRATEGY_GROUP_WEIGHT_GATHERER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/base/work.h"
+#include "common/partition/unit_places.h"
+#include "worker/collectives/communicator.h"
+#include "worker/nn/model_parameters.h"
+#include "worker/strategy/group/unit_memory.h"
+
+namespace muster {
+
+struct WeightGathererOptions {
+  // kWhole: every unit has a place of its own. kInFlight: at most two units besides those that
+  // others are tied to are there at a time.
+  UnitPlaces::Holding holding = UnitPlaces::Holding::kWhole;
+  // Of each part's call, from when it is its turn.
+  absl::Duration timeout = absl::Minutes(10);
+};
+
+// Gathers the weights of a shard group's ranks, unit by unit, in the type that the model computes
+// with (TensorSpec::compute): each rank puts its slice of each of the unit's parts into its place,
+// and an all-gather in place brings the others'. In a group of one the slice is all there is, and
+// there are no calls.
+//
+//   Start(u, weights) ahead of time; Await(u); the model reads parameters(); …
+//   Outdate; own slices change; and again
+//
+// All ranks start the same units in the same order. Bytes that a rank sends: (S-1)/S of the part
+// with its padding, by kDirect and kRing alike; all-gathers have no other algorithm. Used by one
+// thread.
+class WeightGatherer {
+ public:
+  // A collective call. The communicator must outlive the gatherer; others may use it between any
+  // two calls of the gatherer. FailedPrecondition if the group's size is not the number of shards;
+  // otherwise errors are the communicator's.
+  static absl::StatusOr<std::unique_ptr<WeightGatherer>> Create(
+      Communicator& shard_group, const ShardedTensors& sharded,
+      const WeightGathererOptions& options);
+
+  // Calls that are under way end in Abort, for the whole group: nobody waits for what does not
+  // come.
+  ~WeightGatherer();
+
+  WeightGatherer(const WeightGatherer&) = delete;
+  WeightGatherer& operator=(const WeightGatherer&) = delete;
+
+  // Returns the parameters, by tensor index, tied ones included: f32 parts as `values`, 16-bit ones
+  // as `rounded` alone. Addresses never change. Readable are those of units that were awaited and
+  // are held; elsewhere there is anything.
+  ModelParameters parameters() const { return {values_, rounded_}; }
+
+  // Says which units share a place and which are tied to which.
+  const UnitPlaces& places() const { return memory_->places(); }
+
+  // Returns where this rank's slice of an f32 part is gathered: shards().parts()[part].slice
+  // elements, padding included, at first zero. With kWhole the weights can live here.
+  absl::Span<float> own_slice(int part);
+
+  // Puts this rank's slices of the unit's parts into their places, copied or rounded, and starts to
+  // gather them. `weights` has, by part, this rank's slice with its padding; those of other units
+  // are not read. A slice that is own_slice(part) itself is not copied. A no-op if the unit is
+  // held. The unit that had the place before is not held any more: nobody may read it. Blocks if
+  // its calls are still under way.
+  void Start(int unit, absl::Span<const absl::Span<const float>> weights);
+
+  // Blocks until the unit's parameters are readable; those of units that it is tied to are to be
+  // awaited by themselves. The first error of the unit's calls. REQUIRES: Holds(unit).
+  absl::Status Await(int unit);
+
+  // Returns true if the unit was started after the last Outdate and its place is still its own, or
+  // if it has no parameters.
+  bool Holds(int unit) const;
+
+  // Forgets all units, because their weights are about to change. Blocks until nothing is under
+  // way, so that own slices may be written.
+  void Outdate();
+
+ private:
+  // One of the model's parts, and the call that gathers it.
+  struct Part {
+    // Of this rank's slice.
+    std::byte* own = nullptr;
+    std::shared_ptr<Work> work;
+  };
+  struct Unit {
+    bool held = false;
+    std::string label;
+  };
+
+  WeightGatherer(Communicator& shard_group, const ShardedTensors& sharded,
+                 const WeightGathererOptions& options, std::unique_ptr<UnitMemory> memory);
+
+  // Blocks until none of the unit's calls is under way, and returns the first error.
+  absl::Status End(int unit);
+
+  Communicator& shard_group_;
+  const ShardedTensors sharded_;
+  const WeightGathererOptions options_;
+  const std::unique_ptr<UnitMemory> memory_;
+  // By tensor.
+  std::vector<absl::Span<const float>> values_;
+  std::vector<const void*> rounded_;
+  std::vector<Part> parts_;
+  std::vector<Unit> units_;
+  // The unit that was last started in each shared place; -1: none.
+  int tenants_[2] = {-1, -1};
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_GROUP_WEIGHT_GATHERER_H_
