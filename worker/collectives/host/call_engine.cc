@@ -111,9 +111,10 @@ void CallEngine::BeginCollective(const CollectiveCall& call, uint64_t id) {
                                     .deterministic = own.deterministic};
   const Algorithm algorithm = ChooseAlgorithm(request);
   SymmetricAddress place;
-  if (own.kind == Collective::kAllReduce && own.in == own.out && !IsShort(request) &&
-      transport_.size() > 1) {
-    place = buffers_.Find(own.out, bytes);
+  const void* const shared = SharedVector(own);
+  if (shared != nullptr && !IsShort(request) && transport_.size() > 1) {
+    place = buffers_.Find(shared, bytes);
+    place.elements = elements;
   }
   collective_.Begin(own, algorithm, MakeHeader(own, algorithm, collectives_, place.name), place);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "common/base/status_macros.h"
 
@@ -22,7 +23,28 @@ int LooksAt(Transport& transport) {
   return kLooks;
 }
 
+// Returns the slice of the whole vector that the rank owns. REQUIRES: SharedVector(call) has one.
+Slice SharedSlice(const CollectiveCall& call, int rank, int size) {
+  if (call.kind == Collective::kAllReduce) return OwnSlice(call.count, rank, size);
+  if (call.counts.empty()) return {call.count * rank, call.count};
+  const auto begin = call.counts.begin();
+  return {std::accumulate(begin, begin + rank, size_t{0}), call.counts[rank]};
+}
+
 }  // namespace
+
+const void* SharedVector(const CollectiveCall& call) {
+  switch (call.kind) {
+    case Collective::kAllReduce:
+      return call.in == call.out ? call.in : nullptr;
+    case Collective::kReduceScatter:
+      return call.in;
+    case Collective::kAllGather:
+      return call.out;
+    default:
+      return nullptr;
+  }
+}
 
 CollectiveRun::CollectiveRun(Transport& transport)
     : transport_(transport),
@@ -47,7 +69,8 @@ void CollectiveRun::Begin(const CollectiveCall& call, Algorithm algorithm, const
   if (place.memory != nullptr) {
     way_ = Way::kShared;
     round_ = 0;
-    reduced_ = 0;
+    own_ = SharedSlice(call, rank_, size_);
+    own_moved_ = 0;
     for (Streams& streams : streams_) {
       streams = Streams();
       streams.out = streams.expected = header;
@@ -184,31 +207,52 @@ absl::StatusOr<CollectiveRun::Progress> CollectiveRun::StepShared() {
     all &= streams.header_sent == kHeaderBytes && streams.header_received == kHeaderBytes;
   }
   if (!all) return moved ? Progress::kSome : Progress::kNone;
-  const Slice own = OwnSlice(call_.count, rank_, size_);
   if (round_ == 1) {
-    // Counts the traffic that kDirect would have sent and received.
-    traffic_.sent = (call_.count - own.count + own.count * (size_ - 1)) * element_;
-    traffic_.received = traffic_.sent;
+    // Counts the traffic that kDirect would have sent and received: a rank scatters all slices
+    // except its own, and gathers its own for all others.
+    const bool scatters = call_.kind != Collective::kAllGather;
+    const bool gathers = call_.kind != Collective::kReduceScatter;
+    const size_t others = (place_.elements - own_.count) * element_;
+    const size_t own_for_others = own_.count * (size_ - 1) * element_;
+    traffic_.sent = (scatters ? others : 0) + (gathers ? own_for_others : 0);
+    traffic_.received = (scatters ? own_for_others : 0) + (gathers ? others : 0);
     return Progress::kDone;
   }
-  if (reduced_ < own.count) {
+  if (own_moved_ < own_.count) {
     // Once the group has failed, others' memory is theirs again.
     MUSTER_RETURN_IF_ERROR(transport_.health());
-    const size_t count = std::min(own.count - reduced_, kCollectiveFragmentBytes / element_);
-    for (int rank = 0; rank < size_; ++rank) {
-      outputs_[rank] = place_.memory->of(rank) + place_.offset + (own.begin + reduced_) * element_;
-      inputs_[rank] = outputs_[rank];
-    }
-    const ReduceOp op = {.dtype = call_.dtype,
-                         .reduction = call_.reduction,
-                         .divisor = call_.reduction == Reduction::kAvg ? size_ : 1};
-    ReduceIntoAll(op, inputs_, count, absl::MakeSpan(outputs_));
-    reduced_ += count;
+    MoveShared();
     return Progress::kSome;
   }
   round_ = 1;
   for (Streams& streams : streams_) streams.header_sent = streams.header_received = 0;
   return Progress::kSome;
+}
+
+void CollectiveRun::MoveShared() {
+  const size_t count = std::min(own_.count - own_moved_, kCollectiveFragmentBytes / element_);
+  for (int rank = 0; rank < size_; ++rank) {
+    outputs_[rank] = place_.memory->of(rank) + place_.offset + (own_.begin + own_moved_) * element_;
+    inputs_[rank] = outputs_[rank];
+  }
+  const ReduceOp op = {.dtype = call_.dtype,
+                       .reduction = call_.reduction,
+                       .divisor = call_.reduction == Reduction::kAvg ? size_ : 1};
+  switch (call_.kind) {
+    case Collective::kReduceScatter:
+      ReduceInto(op, inputs_, count, static_cast<std::byte*>(call_.out) + own_moved_ * element_);
+      break;
+    case Collective::kAllGather:
+      for (void* const to : outputs_) {
+        const std::byte* const from =
+            static_cast<const std::byte*>(call_.in) + own_moved_ * element_;
+        if (to != from) std::memcpy(to, from, count * element_);
+      }
+      break;
+    default:
+      ReduceIntoAll(op, inputs_, count, absl::MakeSpan(outputs_));
+  }
+  own_moved_ += count;
 }
 
 }  // namespace muster

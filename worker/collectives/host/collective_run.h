@@ -21,13 +21,20 @@ namespace muster {
 // or a lock costs little beside it, and small enough that several fit into the L2 cache.
 constexpr size_t kCollectiveFragmentBytes = 128 << 10;
 
-// A call's place in symmetric memory; null memory for a call elsewhere.
+// The place in symmetric memory of a call's whole vector (SharedVector); null memory for a call
+// elsewhere.
 struct SymmetricAddress {
   SymmetricMemory* memory = nullptr;
   size_t offset = 0;
+  // Of the vector.
+  size_t elements = 0;
   // Value of CallHeader::place.
   uint64_t name = 0;
 };
+
+// Returns the vector, of which each rank owns a slice, that ranks read and write in each other's
+// memory if it is symmetric; null if a call of that kind, or not in place, has none.
+const void* SharedVector(const CollectiveCall& call);
 
 // Carries out one collective call after another on a transport's pipes, without ever blocking: each
 // Step moves what can be moved now.
@@ -37,9 +44,11 @@ struct SymmetricAddress {
 //            fragment's reduction is sent on before the next fragment is reduced.
 //   small    an all-reduce by kExchange: each peer gets header and data in one Write; once those
 //            of all peers have come, they are added up where they lie in the pipes.
-//   shared   an all-reduce in place in symmetric memory: once all ranks have entered, each adds up
-//            its slice straight from all ranks' memory and stores the sum into all; a second header
-//            then tells that the rank is done. No payload goes through a pipe.
+//   shared   an all-reduce in place in symmetric memory, a reduce-scatter from it or an all-gather
+//            into it: once all ranks have entered, each reads its slice straight from the ranks'
+//            memory, adds it up, and stores the result straight into the ranks' memory that is to
+//            have it; a second header then tells that the rank is done. No payload goes through a
+//            pipe.
 //
 // Used by one thread at a time. Memory that data passes through is kept from call to call, so that
 // calls after the first of a kind and size cause no page faults. Plans are kept, too (CallPlans).
@@ -99,6 +108,8 @@ class CollectiveRun {
     bool wants_bytes = false;
   };
 
+  // Moves a fragment of the own slice between the ranks' memories.
+  void MoveShared();
   void StartStreams();
   // Goes on as kStreams from kSmall, whose message has been sent.
   void ContinueAsStreams();
@@ -147,10 +158,11 @@ class CollectiveRun {
   size_t message_bytes_ = 0;
   // Number of looks for others' messages in a kSmall Step.
   const int looks_;
-  // kShared: 1 once the reduction is done, which the second header tells.
+  // kShared: 1 once the own slice is moved, which the second header tells.
   int round_ = 0;
-  // kShared: elements of the own slice that are reduced.
-  size_t reduced_ = 0;
+  // kShared: the own slice of the whole vector, and how many of its elements are moved.
+  Slice own_;
+  size_t own_moved_ = 0;
   bool differs_ = false;
   CollectiveTraffic traffic_;
 };

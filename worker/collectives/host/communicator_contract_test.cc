@@ -336,7 +336,7 @@ TEST_P(CommunicatorContractTest, SplitMakesGroupsOrderedByKey) {
   EXPECT_THAT(faults.Take(), ElementsAre());
 }
 
-TEST_P(CommunicatorContractTest, AllocatedBuffersAreReducedInPlace) {
+TEST_P(CommunicatorContractTest, AllocatedBuffersAreServedInPlace) {
   const std::unique_ptr<TestGroup> group = Group();
   Faults faults;
   group->Run([&](Communicator& rank) {
@@ -354,18 +354,24 @@ TEST_P(CommunicatorContractTest, AllocatedBuffersAreReducedInPlace) {
     CaseRunner runner(rank.rank(), rank.size());
     uint64_t seed = 0;
     const bool shared = std::get<0>(GetParam()).shares_memory;
-    for (const DType dtype : kDTypes) {
-      for (const Reduction reduction : kReductions) {
-        if (!shared && reduction != Reduction::kSum) continue;
-        for (const size_t count : {1, 33'001}) {
-          for (const size_t offset : {64, 1001}) {
-            const CollectiveCase c = {.dtype = dtype,
-                                      .reduction = reduction,
-                                      .count = count,
-                                      .in_place = true,
-                                      .seed = ++seed};
-            faults.Add(rank.Run(runner.Prepare(c, memory.data() + offset)));
-            faults.Add(runner.Check());
+    for (const Collective kind :
+         {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather}) {
+      const size_t slices = kind == Collective::kAllReduce ? 1 : rank.size();
+      for (const DType dtype : kDTypes) {
+        for (const Reduction reduction : kReductions) {
+          if ((!shared || !Reduces(kind)) && reduction != Reduction::kSum) continue;
+          for (const size_t count : {1, 33'001}) {
+            for (const size_t offset : {64, 1001}) {
+              const CollectiveCase c = {.kind = kind,
+                                        .dtype = dtype,
+                                        .reduction = reduction,
+                                        .count = (count + slices - 1) / slices,
+                                        .unequal = slices > 1 && offset == 1001,
+                                        .in_place = true,
+                                        .seed = ++seed};
+              faults.Add(rank.Run(runner.Prepare(c, memory.data() + offset)));
+              faults.Add(runner.Check());
+            }
           }
         }
       }
@@ -375,6 +381,43 @@ TEST_P(CommunicatorContractTest, AllocatedBuffersAreReducedInPlace) {
       const CollectiveCase c = {.kind = kind, .count = 5000, .in_place = true, .seed = ++seed};
       faults.Add(rank.Run(runner.Prepare(c, memory.data())));
       faults.Add(runner.Check());
+    }
+  });
+  EXPECT_THAT(faults.Take(), ElementsAre());
+}
+
+TEST_P(CommunicatorContractTest, AllocatedBuffersAreScatteredToAndGatheredFromOtherMemory) {
+  const std::unique_ptr<TestGroup> group = Group();
+  Faults faults;
+  group->Run([&](Communicator& rank) {
+    constexpr size_t kSlice = 20'000;
+    const size_t count = kSlice * rank.size();
+    absl::StatusOr<std::unique_ptr<CollectiveBuffer>> buffer = rank.Allocate(count * sizeof(float));
+    faults.Add(buffer.status());
+    if (!buffer.ok()) return;
+    auto* const values = reinterpret_cast<float*>((*buffer)->bytes().data());
+    for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i + rank.rank());
+    std::vector<float> own(kSlice);
+    const CollectiveTraffic before = rank.traffic();
+    faults.Add(rank.Run(
+        {.kind = Collective::kReduceScatter, .in = values, .out = own.data(), .count = kSlice}));
+    const size_t ranks = rank.size();
+    for (size_t i = 0; i < count; ++i) {
+      if (values[i] != i + rank.rank()) faults.Add("the input has changed");
+    }
+    for (size_t i = 0; i < kSlice; ++i) {
+      const size_t sum = ranks * (rank.rank() * kSlice + i) + ranks * (ranks - 1) / 2;
+      if (own[i] != sum) faults.Add("a sum is wrong");
+      own[i] = static_cast<float>(rank.rank() * kSlice + i);
+    }
+    faults.Add(rank.Run(
+        {.kind = Collective::kAllGather, .in = own.data(), .out = values, .count = kSlice}));
+    for (size_t i = 0; i < count; ++i) {
+      if (values[i] != i) faults.Add("an element is wrong");
+    }
+    if (rank.traffic().sent - before.sent != 2 * (ranks - 1) * kSlice * sizeof(float) ||
+        rank.traffic().received - before.received != 2 * (ranks - 1) * kSlice * sizeof(float)) {
+      faults.Add("counted wrongly");
     }
   });
   EXPECT_THAT(faults.Take(), ElementsAre());

@@ -127,26 +127,35 @@ TEST_P(CommunicatorMismatchTest, CallsInAnotherOrder) {
 TEST_P(CommunicatorMismatchTest, AnotherOffsetOfASharedBuffer) {
   if (!backend().shares_memory) GTEST_SKIP() << "it shares no memory";
   for (const bool own_memory : {false, true}) {
-    group_ = backend().make(size());
-    std::vector<std::unique_ptr<CollectiveBuffer>> buffers(size());
-    const std::vector<absl::Status> statuses = Run([&](Communicator& rank, Caller& caller) {
-      absl::StatusOr<std::unique_ptr<CollectiveBuffer>> buffer = rank.Allocate(1 << 20);
-      if (!buffer.ok()) return buffer.status();
-      buffers[rank.rank()] = *std::move(buffer);
-      auto* memory = reinterpret_cast<float*>(buffers[rank.rank()]->bytes().data());
-      CollectiveCall call = caller.AllReduce(100'000);
-      if (rank.rank() != kCulprit) {
-        call.in = call.out = memory + 16;
-      } else if (!own_memory) {
-        call.in = call.out = memory + 32;
-      }
-      return rank.Run(call);
-    });
-    ExpectFailed(statuses, absl::StatusCode::kFailedPrecondition,
-                 AllOf(HasSubstr("at byte 64 of shared buffer 1"),
-                       ContainsRegex(own_memory ? "rank 1 (works )?in memory of its own"
-                                                : "rank 1 (works )?at byte 128 of shared")));
-    buffers.clear();
+    for (const Collective kind : {Collective::kAllReduce, Collective::kReduceScatter}) {
+      group_ = backend().make(size());
+      std::vector<std::unique_ptr<CollectiveBuffer>> buffers(size());
+      const std::vector<absl::Status> statuses = Run([&](Communicator& rank, Caller& caller) {
+        absl::StatusOr<std::unique_ptr<CollectiveBuffer>> buffer = rank.Allocate(1 << 20);
+        if (!buffer.ok()) return buffer.status();
+        buffers[rank.rank()] = *std::move(buffer);
+        auto* memory = reinterpret_cast<float*>(buffers[rank.rank()]->bytes().data());
+        float* in = caller.values.data();
+        if (rank.rank() != kCulprit) {
+          in = memory + 16;
+        } else if (!own_memory) {
+          in = memory + 32;
+        }
+        CollectiveCall call = caller.AllReduce(100'000);
+        call.kind = kind;
+        call.in = call.out = in;
+        if (kind == Collective::kReduceScatter) {
+          call.count /= rank.size();
+          call.out = in + rank.rank() * call.count;
+        }
+        return rank.Run(call);
+      });
+      ExpectFailed(statuses, absl::StatusCode::kFailedPrecondition,
+                   AllOf(HasSubstr("at byte 64 of shared buffer 1"),
+                         ContainsRegex(own_memory ? "rank 1 (works )?in memory of its own"
+                                                  : "rank 1 (works )?at byte 128 of shared")));
+      buffers.clear();
+    }
   }
 }
 

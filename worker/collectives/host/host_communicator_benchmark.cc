@@ -1,10 +1,11 @@
-// All-reduce f32 sum among ranks that are threads here; what lies between them is what lies between
-// processes. `ns` columns: the fastest and the median call of those timed.
+// F32 sums among ranks that are threads here; what lies between them is what lies between
+// processes. `ns` columns: the fastest and the median call, or pair of calls, of those timed.
 
 #include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -22,8 +23,11 @@ void Pin(int rank) {
   pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
 }
 
-// Backend, ranks, bytes, and whether in a buffer of the communicator's.
-void AllReduce(benchmark::State& state) {
+// Backend, ranks, bytes, and whether in a buffer of the communicator's. `make_calls` makes the
+// timed calls in place on `count` values.
+void Measure(benchmark::State& state,
+             const std::function<absl::Status(Communicator& rank, float* values, size_t count)>&
+                 make_calls) {
   const Backend& backend = AllBackends()[state.range(0)];
   const int size = static_cast<int>(state.range(1));
   const size_t count = state.range(2) / sizeof(float);
@@ -41,8 +45,7 @@ void AllReduce(benchmark::State& state) {
           allocated ? reinterpret_cast<float*>(buffer->bytes().data()) : own.data();
       for (int i = 0; i < calls; ++i) {
         const int64_t start = absl::GetCurrentTimeNanos();
-        const absl::Status status =
-            rank.Run({.kind = Collective::kAllReduce, .in = values, .out = values, .count = count});
+        const absl::Status status = make_calls(rank, values, count);
         if (!status.ok()) state.SkipWithError(status.ToString().c_str());
         if (rank.rank() == 0) times.push_back(absl::GetCurrentTimeNanos() - start);
       }
@@ -54,10 +57,34 @@ void AllReduce(benchmark::State& state) {
   state.counters["GB/s"] = static_cast<double>(state.range(2)) / times[times.size() / 2];
   state.SetLabel(backend.name);
 }
+
+void AllReduce(benchmark::State& state) {
+  Measure(state, [](Communicator& rank, float* values, size_t count) {
+    return rank.Run({.kind = Collective::kAllReduce, .in = values, .out = values, .count = count});
+  });
+}
 BENCHMARK(AllReduce)
     ->ArgNames({"backend", "ranks", "bytes", "allocated"})
     ->ArgsProduct({{2, 3, 4}, {1, 2, 4}, {4 << 10, 64 << 10, 1 << 20, 4 << 20, 64 << 20}, {0}})
-    ->ArgsProduct({{2}, {2, 4}, {1 << 20, 4 << 20, 64 << 20}, {1}})
+    ->ArgsProduct({{2}, {2, 4}, {1 << 20, 4 << 20, 32 << 20, 64 << 20}, {1}})
+    ->Iterations(1)
+    ->UseRealTime();
+
+// The two halves of an all-reduce, as ranks that divide parameters make them.
+void ReduceScatterAllGather(benchmark::State& state) {
+  Measure(state, [](Communicator& rank, float* values, size_t count) {
+    const size_t slice = count / rank.size();
+    float* const own = values + rank.rank() * slice;
+    absl::Status status =
+        rank.Run({.kind = Collective::kReduceScatter, .in = values, .out = own, .count = slice});
+    status.Update(
+        rank.Run({.kind = Collective::kAllGather, .in = own, .out = values, .count = slice}));
+    return status;
+  });
+}
+BENCHMARK(ReduceScatterAllGather)
+    ->ArgNames({"backend", "ranks", "bytes", "allocated"})
+    ->ArgsProduct({{2}, {2, 4}, {1 << 20, 4 << 20, 32 << 20}, {0, 1}})
     ->Iterations(1)
     ->UseRealTime();
 
