@@ -2,7 +2,7 @@
 #define MUSTER_WORKER_STRATEGY_GROUP_GRADIENT_SCATTERER_H_
 
 #include <cstddef>
-#include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -102,23 +102,32 @@ class GradientScatterer {
  private:
   struct Part {
     int index = 0;
-    // Bytes of the call's input, and where this rank's slice lies in it.
-    std::byte* in = nullptr;
-    std::byte* own = nullptr;
+    int unit = 0;
     std::string label;
+    // Of the scatter that is under way: whether it adds to the sums of earlier micro-batches, the
+    // micro-batch, and the call, null in a group of one.
+    bool adds = false;
+    SeriesPosition position = SeriesPosition::kLast;
     std::shared_ptr<Work> work;
-    // Started, and not yet added to the sums.
-    bool pending = false;
   };
+  struct Sent;
 
   GradientScatterer(Communicator& shard_group, const ShardedTensors& sharded,
                     const GradientScattererOptions& options, std::unique_ptr<UnitMemory> memory);
 
-  void Scatter(Part& part);
-  // Waits for the calls of parts in the order in which they were started, up to and including
-  // `last`, and adds what they bring to the sums.
-  absl::Status CollectThrough(size_t last);
-  absl::Status Collect(Part& part);
+  // Allocates everything except the gradients.
+  absl::Status Allocate();
+  // Returns the number that stands for the unit in the replicas' buckets, which are in the order of
+  // parts_.
+  int BucketUnit(size_t position) const { return static_cast<int>(parts_.size() - 1 - position); }
+
+  // Blocks until nothing that lies in the unit's place is under way.
+  absl::Status FreeMemory(int unit);
+  Sent SentOf(const Part& part) const;
+  void Scatter(size_t position);
+  // Waits for the first of under_way_ and adds what it has brought to the sums. Errors go to
+  // failure_.
+  void CollectNext();
 
   Communicator& shard_group_;
   const ShardedTensors sharded_;
@@ -126,22 +135,31 @@ class GradientScatterer {
   const std::unique_ptr<UnitMemory> memory_;
   // Only with kBf16: what travels, at half the offsets.
   std::unique_ptr<CollectiveBuffer> wire_memory_;
-  // Only with kInFlight and without replicas: the slice space.
-  std::unique_ptr<Arena> own_sums_;
   // Null without replicas.
   std::unique_ptr<GradientReducer> reducer_;
+  // The slice space. Only with kInFlight and without replicas, whose reducer has it otherwise.
+  std::unique_ptr<Arena> own_sums_;
 
   // By tensor.
   std::vector<absl::Span<float>> gradients_;
   // By part.
   std::vector<absl::Span<float>> sums_;
-  // In the order in which parts are scattered in each micro-batch.
+  // In the order in which they are scattered in each micro-batch that scatters.
   std::vector<Part> parts_;
-  // By unit: the parts that are complete with it, as an interval of parts_.
-  std::vector<std::pair<size_t, size_t>> ready_;
+  struct Interval {
+    size_t begin = 0;
+    size_t end = 0;
+  };
+  // By unit: which of parts_ are complete with it.
+  std::vector<Interval> ready_;
 
+  // Since the last Finish.
   int micro_batches_ = 0;
   SeriesPosition position_ = SeriesPosition::kLast;
+  // Positions in parts_, in the order in which they were started.
+  std::deque<size_t> under_way_;
+  // The first error, after which the group has ended.
+  absl::Status failure_;
 };
 
 }  // namespace muster

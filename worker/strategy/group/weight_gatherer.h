@@ -1,6 +1,7 @@
 #ifndef MUSTER_WORKER_STRATEGY_GROUP_WEIGHT_GATHERER_H_
 #define MUSTER_WORKER_STRATEGY_GROUP_WEIGHT_GATHERER_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,22 +40,24 @@ struct WeightGathererOptions {
 class WeightGatherer {
  public:
   // A collective call. The communicator must outlive the gatherer; others may use it between any
-  // two calls of the gatherer. FailedPrecondition if the group's size is not the number of shards;
-  // otherwise errors are the communicator's.
+  // two calls of the gatherer, in the same order on all ranks. FailedPrecondition if the group's
+  // size is not the number of shards; InvalidArgument if a tensor is tied to one that is held in 16
+  // bits, and is not read in the same type; otherwise errors are the communicator's.
   static absl::StatusOr<std::unique_ptr<WeightGatherer>> Create(
       Communicator& shard_group, const ShardedTensors& sharded,
       const WeightGathererOptions& options);
 
-  // Calls that are under way end in Abort, for the whole group: nobody waits for what does not
-  // come.
+  // Calls that nobody has awaited end in Abort, for the whole group: nobody waits for what does not
+  // come. To leave a group that goes on, call Outdate first.
   ~WeightGatherer();
 
   WeightGatherer(const WeightGatherer&) = delete;
   WeightGatherer& operator=(const WeightGatherer&) = delete;
 
-  // Returns the parameters, by tensor index, tied ones included: f32 parts as `values`, 16-bit ones
-  // as `rounded` alone. Addresses never change. Readable are those of units that were awaited and
-  // are held; elsewhere there is anything.
+  // Returns the parameters, by tensor index, tied ones included: those of f32 parts as `values`,
+  // those of 16-bit parts as `rounded`, and nothing else. (A 16-bit tensor that is tied to one of
+  // an f32 part thus lacks its copy, which RoundedCopies makes.) Addresses never change. Readable
+  // are those of units that are held and were awaited; elsewhere there is anything.
   ModelParameters parameters() const { return {values_, rounded_}; }
 
   // Says which units share a place and which are tied to which.
@@ -84,12 +87,6 @@ class WeightGatherer {
   void Outdate();
 
  private:
-  // One of the model's parts, and the call that gathers it.
-  struct Part {
-    // Of this rank's slice.
-    std::byte* own = nullptr;
-    std::shared_ptr<Work> work;
-  };
   struct Unit {
     bool held = false;
     std::string label;
@@ -97,6 +94,9 @@ class WeightGatherer {
 
   WeightGatherer(Communicator& shard_group, const ShardedTensors& sharded,
                  const WeightGathererOptions& options, std::unique_ptr<UnitMemory> memory);
+
+  // Returns the first byte of this rank's slice in the part's place.
+  std::byte* Own(int part) const;
 
   // Blocks until none of the unit's calls is under way, and returns the first error.
   absl::Status End(int unit);
@@ -108,7 +108,8 @@ class WeightGatherer {
   // By tensor.
   std::vector<absl::Span<const float>> values_;
   std::vector<const void*> rounded_;
-  std::vector<Part> parts_;
+  // By part: the call that gathers it, unless that has been waited for.
+  std::vector<std::shared_ptr<Work>> works_;
   std::vector<Unit> units_;
   // The unit that was last started in each shared place; -1: none.
   int tenants_[2] = {-1, -1};
