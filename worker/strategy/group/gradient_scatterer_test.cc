@@ -226,29 +226,35 @@ TEST(GradientScattererOrderTest, ATiedTensorGoesWithItsLastWriter) {
 
 TEST(GradientScattererPaddingTest, WhatAnotherUnitHasLeftInPaddingReachesNobody) {
   const ShardCase model(3);
-  TestRanks ranks(3);
   for (const DType wire : {DType::kF32, DType::kBf16}) {
     TestRanks ranks(3);
     ranks.Run([&](std::unique_ptr<Communicator> communicator) {
       auto scatterer = GradientScatterer::Create(*communicator, model.sharded(),
                                                  {.holding = Holding::kInFlight, .wire = wire})
                            .value();
-      // All gradients overflow in a first step, and so fill both places.
+      // The gradients of units 4 and 6 overflow. Then units 1 and 2, which are smaller, have their
+      // places.
+      const auto overflows = [](int unit) { return unit == 4 || unit == 6; };
       scatterer->BeginMicroBatch(SeriesPosition::kLast);
       for (int unit = ShardCase::kUnits - 1; unit >= 0; --unit) {
         ASSERT_EQ(scatterer->BeforeWrite(unit), absl::OkStatus());
         for (size_t t = 0; t < model.tensors.size(); ++t) {
           if (static_cast<int>(model.tensors[t].unit) != unit) continue;
-          for (float& gradient : scatterer->gradients()[t]) gradient = kNaN;
+          for (float& gradient : scatterer->gradients()[t]) gradient = overflows(unit) ? kNaN : 1;
         }
         scatterer->UnitReady(unit);
       }
       ASSERT_EQ(scatterer->Finish(), absl::OkStatus());
-      ASSERT_TRUE(std::isnan(scatterer->sums()[0][0]));
-      ASSERT_EQ(RunStep(model, *scatterer, communicator->rank(), 1, 1), absl::OkStatus());
-      for (const absl::Span<float> part : scatterer->sums()) {
-        for (const float sum : part) ASSERT_TRUE(std::isfinite(sum));
+      int overflowed = 0;
+      for (size_t p = 0; p < scatterer->sums().size(); ++p) {
+        for (const float sum : scatterer->sums()[p]) {
+          if (!overflows(model.shards.parts()[p].unit)) {
+            ASSERT_TRUE(std::isfinite(sum)) << p;
+          }
+          overflowed += std::isnan(sum);
+        }
       }
+      EXPECT_GT(overflowed, 0);
     });
   }
 }
