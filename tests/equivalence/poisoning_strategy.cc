@@ -43,6 +43,13 @@ PoisoningStrategy::PoisoningStrategy(Strategy& inner, const std::vector<TensorSp
                                                      : memory_->Allocate(RoundedBytes(tensor)));
     rounded_pointers_.push_back(rounded_.back());
     acquired_.resize(std::max<size_t>(acquired_.size(), tensor.unit + 1));
+    first_writers_.push_back(tensor.tied_to.empty() ? static_cast<int>(tensor.unit) : -1);
+  }
+  for (const TensorSpec& tied : tensors) {
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      if (tied.tied_to != tensors[t].name) continue;
+      first_writers_[t] = std::max(first_writers_[t], static_cast<int>(tied.unit));
+    }
   }
   for (size_t t = 0; t < tensors.size(); ++t) Poison(t);
 }
@@ -77,6 +84,7 @@ absl::Status PoisoningStrategy::Acquire(int unit, Direction direction) {
     if (rounded_[t] == nullptr) continue;
     memory_->Copy(rounded_[t], inner.rounded[t], RoundedBytes(tensors_[t]));
   }
+  if (in_backward_) PoisonGradients(unit);
   return status;
 }
 
@@ -94,17 +102,26 @@ void PoisoningStrategy::Release(int unit, Direction direction) {
 absl::Status PoisoningStrategy::BeforeBackward(uint64_t examples, SeriesPosition position) {
   const absl::Status status = ForwardingStrategy::BeforeBackward(examples, position);
   if (!status.ok()) return status;
-  for (size_t t = 0; t < tensors_.size(); ++t) {
-    if (GradientStore(static_cast<int>(tensors_[t].unit)) != Accumulation::kWrite) continue;
-    memory_->Poison(gradients()[t].data(), gradients()[t].size() * sizeof(float));
+  in_backward_ = true;
+  for (size_t unit = 0; unit < acquired_.size(); ++unit) {
+    if (acquired_[unit]) PoisonGradients(static_cast<int>(unit));
   }
   return status;
+}
+
+void PoisoningStrategy::PoisonGradients(int unit) {
+  if (GradientStore(unit) != Accumulation::kWrite) return;
+  for (size_t t = 0; t < tensors_.size(); ++t) {
+    if (first_writers_[t] != unit) continue;
+    memory_->Poison(gradients()[t].data(), gradients()[t].size() * sizeof(float));
+  }
 }
 
 absl::Status PoisoningStrategy::GradientReady(int unit) {
   if (unit < static_cast<int>(acquired_.size())) {
     EXPECT_FALSE(acquired_[unit]) << "unit " << unit;
   }
+  if (unit == 0) in_backward_ = false;
   return ForwardingStrategy::GradientReady(unit);
 }
 

@@ -33,7 +33,7 @@ std::unique_ptr<ComputeMemory> MakeHostMemory();
 // Hands out copies of another strategy's parameters, and fills memory with NaN wherever strategy.h
 // promises nothing about its content:
 //   parameters  before Acquire and from Release on, in f32 and in 16 bits;
-//   gradients   before a micro-batch that is to write them.
+//   gradients   before the first unit that is to write them in a micro-batch.
 // So a unit that reads what it has not acquired, or adds where it is to write, fails its test, and
 // so does a server that still reads the gradients of the last step. Fails the test, too, where
 // calls of Acquire and Release do not alternate, or a step begins or ends, or a unit's gradients
@@ -54,6 +54,8 @@ class PoisoningStrategy final : public ForwardingStrategy {
 
  private:
   void Poison(size_t tensor);
+  // Poisons the gradients that the unit is the first to write.
+  void PoisonGradients(int unit);
   void ExpectNoneAcquired() const;
 
   const std::vector<TensorSpec>& tensors_;
@@ -63,8 +65,13 @@ class PoisoningStrategy final : public ForwardingStrategy {
   std::vector<void*> rounded_;
   std::vector<absl::Span<const float>> value_spans_;
   std::vector<const void*> rounded_pointers_;
+  // By tensor, the unit that comes to its gradient first in backward: its own, or one with a tensor
+  // that is tied to it; -1 for a tied one.
+  std::vector<int> first_writers_;
   // By unit.
   std::vector<bool> acquired_;
+  // From BeforeBackward on until the first unit's gradients are ready.
+  bool in_backward_ = false;
 };
 
 }  // namespace muster

@@ -1,5 +1,7 @@
 #include "tests/equivalence/training_run.h"
 
+#include <algorithm>
+#include <barrier>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -9,6 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/clock.h"
 #include "common/mesh/mesh.h"
+#include "common/mesh/zero.h"
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
@@ -19,7 +22,7 @@
 #include "worker/runtime/training/prepared_job.h"
 #include "worker/runtime/training/step_executor.h"
 #include "worker/runtime/training/trainer.h"
-#include "worker/strategy/group/data_parallel_strategy.h"
+#include "worker/strategy/group/sharded_strategy.h"
 #include "worker/strategy/local_strategy.h"
 #include "worker/strategy/servers/parameter_server_strategy.h"
 
@@ -161,14 +164,14 @@ class RunWorld {
         .value();
   }
 
-  std::unique_ptr<DataParallelStrategy> ByAllReduce(uint32_t slot, uint64_t incarnation) {
+  std::unique_ptr<ShardedStrategy> ByAllReduce(uint32_t slot, uint64_t incarnation) {
     const v1::TaskOrder order = Order(slot, incarnation);
-    DataParallelDependencies dependencies;
+    ShardedDependencies dependencies;
     dependencies.storage = &checkpoints_.storage();
     dependencies.clock = &clock_;
     dependencies.log = [this](absl::string_view line) { Log(line); };
     dependencies.routing = servers_.Routing(order.shard_map(), nullptr);
-    return DataParallelStrategy::Create(order, *job_.schema, {}, std::move(dependencies)).value();
+    return ShardedStrategy::Create(order, *job_.schema, {}, std::move(dependencies)).value();
   }
 
   absl::Status Train(uint32_t slot, Strategy& strategy, FakeCoordinatorClient& coordinator) {
@@ -201,6 +204,38 @@ class RunWorld {
     }
   }
 
+  // Writes what the slot's state has of the dense weights into its shard group's.
+  void AddShard(uint32_t slot, const ShardState& state) {
+    absl::MutexLock lock(&mutex_);
+    std::map<std::string, std::vector<float>>& values = groups_[slot / state.shard().count];
+    const std::vector<TensorSpec>& tensors = job_.model->description().tensors;
+    for (const TensorSpec& tensor : tensors) {
+      if (tensor.tied_to.empty()) values[tensor.name].resize(tensor.elements());
+    }
+    for (const ShardLayout::OwnedBlock& owned : state.owned_blocks()) {
+      absl::Span<const float> weights = state.weights(owned);
+      for (const DenseLayout::Piece& piece : owned.block.pieces) {
+        const size_t elements = piece.end - piece.begin;
+        std::copy_n(weights.begin(), elements,
+                    values[tensors[piece.tensor].name].begin() + piece.begin);
+        weights.remove_prefix(elements);
+      }
+    }
+  }
+
+  // The ranks of a slot's shard group are done: they have what the slot reads, and it gets the
+  // values that it only reads rounded.
+  void TakeFromShards(uint32_t slot, int shards) {
+    absl::MutexLock lock(&mutex_);
+    for (const TensorSpec& tensor : job_.model->description().tensors) {
+      const std::string& owner = tensor.tied_to.empty() ? tensor.name : tensor.tied_to;
+      const std::vector<float>& held = groups_[slot / shards][owner];
+      std::vector<float>& values = run_.trained[slot].values[tensor.name];
+      if (values.empty()) values = held;
+      EXPECT_EQ(values, held) << "slot " << slot << ", " << tensor.name;
+    }
+  }
+
   // The slot's tasks that are to die, in their order.
   std::vector<Death> Deaths(uint32_t slot) const {
     std::vector<Death> deaths;
@@ -220,12 +255,14 @@ class RunWorld {
   const InProcessServers servers_;
   absl::Mutex mutex_;
   RunResult run_ ABSL_GUARDED_BY(mutex_);
+  // Dense weights, by shard group.
+  std::map<uint32_t, std::map<std::string, std::vector<float>>> groups_ ABSL_GUARDED_BY(mutex_);
   LossSums losses_ ABSL_GUARDED_BY(mutex_);
 };
 
 // One task of a slot that trains by all-reduce: meets the others as often as it takes. Returns OK
 // at the end of the training, and Internal when it has died. `dying` is a form of `strategy`.
-absl::Status TrainInRounds(uint32_t slot, DataParallelStrategy& strategy, DyingStrategy& dying,
+absl::Status TrainInRounds(uint32_t slot, ShardedStrategy& strategy, DyingStrategy& dying,
                            Meeting& meeting, RunWorld& world, FakeCoordinatorClient& coordinator) {
   while (true) {
     strategy.Leave();
@@ -317,7 +354,9 @@ RunResult TrainByAllReduce(const v1::JobSpec& spec, const RunOptions& options) {
   transport.share_memory = options.share_memory;
   Meeting meeting(static_cast<int>(spec.workers()), transport);
   RunWorld world(spec, options, *std::move(job));
-  RunResult run = world.ForEachSlot([&world, &meeting](uint32_t slot) {
+  const int shards = static_cast<int>(ShardGroupSize(spec));
+  std::barrier<> all_done(spec.workers());
+  RunResult run = world.ForEachSlot([&](uint32_t slot) {
     uint64_t incarnation = 1;
     for (const Death& death : world.Deaths(slot)) {
       auto strategy = world.ByAllReduce(slot, incarnation++);
@@ -334,6 +373,9 @@ RunResult TrainByAllReduce(const v1::JobSpec& spec, const RunOptions& options) {
     EXPECT_EQ(TrainInRounds(slot, *strategy, living, meeting, world, coordinator),
               absl::OkStatus());
     world.Finish(slot, living, *strategy, coordinator);
+    world.AddShard(slot, strategy->shard_state());
+    all_done.arrive_and_wait();
+    world.TakeFromShards(slot, shards);
   });
   run.rounds = meeting.rounds();
   return run;

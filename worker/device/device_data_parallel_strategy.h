@@ -41,7 +41,7 @@ struct DeviceDataParallelDependencies {
   MakeDeviceCommunicator make_communicator;
 };
 
-// data_parallel_strategy.h for replicas that live on devices: weights, gradients and Adam's moments
+// sharded_strategy.h for replicas that live on devices: weights, gradients and Adam's moments
 // never leave them while a group trains; a communicator of device memory sums gradients. Parameters
 // and gradients are device memory, which only a model on passes() reads and writes. The host has a
 // copy (12 bytes a parameter) only for what is not a step: without a group, where it is what the

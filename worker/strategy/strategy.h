@@ -42,8 +42,8 @@ class Strategy : public TrainingState {
   virtual absl::Status BeginStep(uint64_t clock) = 0;
 
   // Waits until the unit's parameters are readable, tied ones included, whose values are another
-  // unit's. They stay readable until Release. `direction` also says which unit comes next.
-  // REQUIRES: the unit is not acquired.
+  // unit's; for kBackward also until its gradients may be written. The parameters stay readable
+  // until Release. `direction` also says which unit comes next. REQUIRES: the unit is not acquired.
   virtual absl::Status Acquire(int unit, Direction direction) = 0;
 
   // Ends what Acquire began: nobody reads the unit's parameters any more until it is acquired
@@ -74,9 +74,9 @@ class Strategy : public TrainingState {
   // writes it and the other adds.
   virtual Accumulation GradientStore(int unit) const = 0;
 
-  // Returns the gradients, by tensor index: writable between BeforeBackward and GradientReady of
-  // the same micro-batch. Between the last GradientReady and EndStep they hold nothing in
-  // particular.
+  // Returns the gradients, by tensor index. A unit's are writable from its Acquire for kBackward and
+  // from BeforeBackward on until GradientReady of the same micro-batch. After that, and between the
+  // last GradientReady and EndStep, they hold nothing in particular: units may share their memory.
   virtual GradientSpans gradients() const = 0;
 
   // Returns what the step's loss is multiplied by before backward, and all gradients with it; 1

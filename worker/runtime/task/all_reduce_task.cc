@@ -13,7 +13,7 @@
 #include "worker/runtime/coordinator_client/collective_records.h"
 #include "worker/runtime/task/task_parts.h"
 #include "worker/runtime/training/step_executor.h"
-#include "worker/strategy/group/data_parallel_strategy.h"
+#include "worker/strategy/group/sharded_strategy.h"
 
 namespace muster {
 namespace {
@@ -56,14 +56,14 @@ CollectiveEndpoint::Group GroupOf(const v1::RendezvousReply& round, int rank) {
 // Makes a replica in the host's memory, with engines that compute by layers.
 absl::StatusOr<ReplicaParts> MakeHostReplica(const v1::TaskOrder& order, const PreparedJob& job,
                                              const TaskDependencies& dependencies) {
-  DataParallelDependencies lent;
+  ShardedDependencies lent;
   lent.storage = dependencies.storage;
   lent.clock = dependencies.clock;
   lent.log = dependencies.log;
   lent.routing = RoutingOf(dependencies);
   MUSTER_ASSIGN_OR_RETURN(
-      std::unique_ptr<DataParallelStrategy> strategy,
-      DataParallelStrategy::Create(
+      std::unique_ptr<ShardedStrategy> strategy,
+      ShardedStrategy::Create(
           order, *job.schema, {.timeout = StallTimeoutOf(order), .servers = {}}, std::move(lent)));
   ReplicaParts parts;
   parts.make_engine = [&order, &job,

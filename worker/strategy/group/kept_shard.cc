@@ -16,7 +16,8 @@ namespace muster {
 absl::StatusOr<std::unique_ptr<KeptShard>> KeptShard::Create(const v1::TaskOrder& order,
                                                              const v1::TablesSchema& schema,
                                                              const Options& options) {
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<ShardState> state, ShardState::Create(schema));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<ShardState> state,
+                          ShardState::Create(schema, options.shard));
   return std::unique_ptr<KeptShard>(new KeptShard(order, options, std::move(state)));
 }
 
@@ -50,9 +51,11 @@ absl::Status KeptShard::TakeBack(absl::FunctionRef<absl::Status(ShardState& stat
   return absl::OkStatus();
 }
 
-absl::Status KeptShard::Fill(Communicator& communicator, absl::optional<int> source) {
+absl::Status KeptShard::Fill(Communicator& communicator, absl::optional<int> source,
+                             Communicator* replicas) {
   state_->AllocateValues();
-  if (source.has_value()) {
+  const bool single = state_->shard().count == 1;
+  if (single && source.has_value()) {
     MUSTER_RETURN_IF_ERROR(
         BroadcastState(communicator, *source, options_.timeout, *state_, content_));
     return BroadcastLossScale(communicator, *source);
@@ -61,13 +64,14 @@ absl::Status KeptShard::Fill(Communicator& communicator, absl::optional<int> sou
   // Nobody begins a step, whose calls are not patient, while others still read.
   CollectiveCall barrier;
   barrier.timeout = options_.timeout;
-  barrier.label = "all have a replica";
+  barrier.label = "all have their parameters";
   MUSTER_RETURN_IF_ERROR(communicator.Run(barrier));
-  if (!order_->restore_uri().empty()) return absl::OkStatus();
+  Communicator* const same = single ? &communicator : replicas;
+  if (!order_->restore_uri().empty() || same == nullptr) return absl::OkStatus();
   // Initial values come of functions of the C library, whose last bit may be another on another
   // machine.
   content_ = StateContent::kNothing;
-  MUSTER_RETURN_IF_ERROR(BroadcastWeights(communicator, 0, options_.timeout, *state_));
+  MUSTER_RETURN_IF_ERROR(BroadcastWeights(*same, 0, options_.timeout, *state_));
   content_ = StateContent::kWhole;
   return absl::OkStatus();
 }
@@ -124,18 +128,41 @@ std::vector<SlotLossScale> KeptShard::LossScalesOfSlots() const {
   return scales;
 }
 
-absl::Status KeptShard::WriteOwnFiles(const Communicator& communicator, uint32_t first_number) {
+std::vector<ShardFile> KeptShard::OwnFiles(const Communicator& communicator,
+                                           uint32_t first_number) const {
+  const uint32_t rank = communicator.rank();
+  const uint32_t ranks = communicator.size();
   const uint32_t partitions = state_->layout().partitions();
-  for (uint32_t p = communicator.rank(); p < partitions; p += communicator.size()) {
-    ShardFile file;
+  std::vector<ShardFile> files;
+  const auto add = [&](uint32_t number) -> ShardFile& {
+    ShardFile& file = files.emplace_back();
     file.checkpoint_root = order_->checkpoint_root();
     file.job_id = order_->job_id();
     file.generation = order_->generation();
-    file.number = first_number + p;
-    const absl::Span<const uint32_t> blocks = state_->layout().partition_blocks(p);
-    file.blocks.assign(blocks.begin(), blocks.end());
-    file.partitions = {p};
-    if (p == 0) file.loss_scales = LossScalesOfSlots();
+    file.number = first_number + number;
+    if (number == 0) file.loss_scales = LossScalesOfSlots();
+    return file;
+  };
+  if (state_->shard().count == 1) {
+    for (uint32_t p = rank; p < partitions; p += ranks) {
+      ShardFile& file = add(p);
+      const absl::Span<const uint32_t> blocks = state_->layout().partition_blocks(p);
+      file.blocks.assign(blocks.begin(), blocks.end());
+      file.partitions = {p};
+    }
+    return files;
+  }
+  ShardFile& file = add(rank);
+  const uint32_t shards = state_->shard().count;
+  for (uint32_t i = rank / shards; i < state_->owned_blocks().size(); i += ranks / shards) {
+    file.blocks.push_back(i);
+  }
+  for (uint32_t p = rank; p < partitions; p += ranks) file.partitions.push_back(p);
+  return files;
+}
+
+absl::Status KeptShard::WriteOwnFiles(const Communicator& communicator, uint32_t first_number) {
+  for (const ShardFile& file : OwnFiles(communicator, first_number)) {
     MUSTER_ASSIGN_OR_RETURN(const PartitionFileInfo info, state_->Save(file, *options_.storage));
     written_.push_back({file.number, info.path, info.bytes, info.checksum});
   }

@@ -27,13 +27,15 @@ class TablesSchema;
 class TaskOrder;
 }  // namespace v1
 
-// A rank's replica with where it comes from (another rank, the order's checkpoint, initial values)
-// and where it goes (the files of a checkpoint, shared out among the ranks). Not thread-safe.
+// A rank's shard with where it comes from (another rank, the order's checkpoint, initial values)
+// and where it goes (the files of a checkpoint, shared out among the ranks). A single shard is a
+// replica, of which every rank has one. Not thread-safe.
 class KeptShard {
  public:
   struct Options {
     // Outlives this.
     CheckpointStorage* storage = nullptr;
+    ShardIndex shard = {};
     // Of collective calls in which ranks may have to wait for another's storage.
     absl::Duration timeout = absl::Minutes(10);
     // Writes one line to the job's log.
@@ -53,25 +55,30 @@ class KeptShard {
   absl::optional<uint64_t> clock() const;
 
   // Gives up weights and optimizer state, which the caller has elsewhere, and their memory. Clock,
-  // steps, rows and the loss scale stay. There is no replica until it is filled or taken back.
+  // steps, rows and the loss scale stay. There is no state until it is filled or taken back.
   void HandOver();
-  // Takes a replica that was handed over back: `copy` writes all weights and optimizer state, and
-  // brings clock and steps up to date. Errors are those of `copy`; there is no replica after one.
+  // Takes a state that was handed over back: `copy` writes all weights and optimizer state, and
+  // brings clock and steps up to date. Errors are those of `copy`; there is no state after one.
   absl::Status TakeBack(absl::FunctionRef<absl::Status(ShardState& state)> copy);
 
-  // The group's loss scale, which is part of the replica: alike on all ranks, as long as each takes
+  // The group's loss scale, which is part of the state: alike on all ranks, as long as each takes
   // the same ends of steps. Cuts hold it as every slot's; a checkpoint's is that of slot 0.
   LossScaling& loss_scaling() { return loss_scaling_; }
   const LossScaling& loss_scaling() const { return loss_scaling_; }
 
-  // A collective call: rank `source`'s replica becomes all ranks'; without a source every rank
-  // starts from the order's checkpoint, or from rank 0's initial values. Errors: the
-  // communicator's, or the storage's.
-  absl::Status Fill(Communicator& communicator, absl::optional<int> source);
+  // A collective call of all ranks: with a single shard, rank `source`'s replica becomes all
+  // ranks'; without a source every rank starts from the order's checkpoint, or from rank 0's
+  // initial values. With several shards every rank starts from the order's checkpoint or initial
+  // values, whatever the source; `replicas` are the ranks that have the same shard, and null if
+  // this is the only one. Errors: the communicators', or the storage's.
+  absl::Status Fill(Communicator& communicator, absl::optional<int> source,
+                    Communicator* replicas = nullptr);
 
-  // A collective call: rank r writes the files of partitions p with p mod W = r, numbered from
-  // `first_number`; all ranks return all files. A rank that cannot, or says that the cut has
-  // failed elsewhere (`failure` is not empty), fails it for all.
+  // A collective call of all ranks, which share the files out among them, numbered from
+  // `first_number`: with a single shard rank r writes the files of partitions p with p mod W = r;
+  // with several each rank writes one, in order of rank: what it owns and its replicas do not
+  // write, and the rows of these partitions. All ranks return all files. A rank that cannot, or
+  // says that the cut has failed elsewhere (`failure` is not empty), fails it for all.
   absl::StatusOr<CutFiles> Cut(Communicator& communicator, uint32_t first_number,
                                absl::string_view failure);
 
@@ -86,6 +93,8 @@ class KeptShard {
   // A collective call: rank `source`'s loss scale becomes all ranks'.
   absl::Status BroadcastLossScale(Communicator& communicator, int source);
   std::vector<SlotLossScale> LossScalesOfSlots() const;
+  // Returns what this rank writes in a cut.
+  std::vector<ShardFile> OwnFiles(const Communicator& communicator, uint32_t first_number) const;
   // Adds what it writes to written_.
   absl::Status WriteOwnFiles(const Communicator& communicator, uint32_t first_number);
   void DeleteWritten();
@@ -95,7 +104,7 @@ class KeptShard {
   const std::unique_ptr<ShardState> state_;
   StateContent content_ = StateContent::kNothing;
   LossScaling loss_scaling_;
-  // This rank's files of the last cut, at the replica's clock.
+  // This rank's files of the last cut, at the state's clock.
   std::vector<PartitionFile> written_;
 };
 

@@ -83,7 +83,7 @@ absl::Status BroadcastRows(const Broadcaster& broadcaster, Role role, uint64_t c
       for (size_t i = 0; i < n; ++i)
         PackRow(*rows[first + i], values_bytes, &buffer[i * row_bytes]);
     }
-    MUSTER_RETURN_IF_ERROR(broadcaster.Run(buffer.data(), n * row_bytes, "replica's rows"));
+    MUSTER_RETURN_IF_ERROR(broadcaster.Run(buffer.data(), n * row_bytes, "rows of the state"));
     if (role == Role::kTakes) {
       for (size_t i = 0; i < n; ++i) LoadRow(&buffer[i * row_bytes], values_bytes, table);
     }
@@ -94,38 +94,38 @@ absl::Status BroadcastRows(const Broadcaster& broadcaster, Role role, uint64_t c
 }  // namespace
 
 absl::Status BroadcastState(Communicator& communicator, int source, absl::Duration timeout,
-                            ShardState& replica, StateContent& content) {
+                            ShardState& state, StateContent& content) {
   const Broadcaster broadcaster(communicator, source, timeout);
-  const size_t tables = replica.tables().sparse.size();
+  const size_t tables = state.tables().sparse.size();
   // The clock, then each table's number of rows.
-  std::vector<uint64_t> head = {replica.clock()};
-  for (const SparseTable& table : replica.state().rows) head.push_back(table.rows());
-  MUSTER_RETURN_IF_ERROR(broadcaster.Run(absl::MakeSpan(head), "replica's head"));
+  std::vector<uint64_t> head = {state.clock()};
+  for (const SparseTable& table : state.state().rows) head.push_back(table.rows());
+  MUSTER_RETURN_IF_ERROR(broadcaster.Run(absl::MakeSpan(head), "head of the state"));
 
-  const bool has_them = content == StateContent::kWhole && head[0] == replica.clock();
+  const bool has_them = content == StateContent::kWhole && head[0] == state.clock();
   const Role role = communicator.rank() == source ? Role::kSends
                     : has_them                    ? Role::kHasThem
                                                   : Role::kTakes;
   if (role == Role::kTakes) {
     content = StateContent::kNothing;
-    replica.ClearRows();
+    state.ClearRows();
   }
   // Who has them already receives the bits that are there.
-  const ShardState::State state = replica.state();
-  MUSTER_RETURN_IF_ERROR(broadcaster.Run(state.weights, "replica's weights"));
-  MUSTER_RETURN_IF_ERROR(broadcaster.Run(state.optimizer_state, "replica's state"));
-  MUSTER_RETURN_IF_ERROR(broadcaster.Run(state.steps, "replica's steps"));
+  const ShardState::State held = state.state();
+  MUSTER_RETURN_IF_ERROR(broadcaster.Run(held.weights, "weights of the state"));
+  MUSTER_RETURN_IF_ERROR(broadcaster.Run(held.optimizer_state, "optimizer state"));
+  MUSTER_RETURN_IF_ERROR(broadcaster.Run(held.steps, "steps of the state"));
   for (size_t i = 0; i < tables; ++i) {
-    MUSTER_RETURN_IF_ERROR(BroadcastRows(broadcaster, role, head[1 + i], state.rows[i]));
+    MUSTER_RETURN_IF_ERROR(BroadcastRows(broadcaster, role, head[1 + i], held.rows[i]));
   }
-  replica.set_clock(head[0]);
+  state.set_clock(head[0]);
   content = StateContent::kWhole;
   return absl::OkStatus();
 }
 
 absl::Status BroadcastWeights(Communicator& communicator, int source, absl::Duration timeout,
-                              ShardState& replica) {
-  return Broadcaster(communicator, source, timeout).Run(replica.state().weights, "initial weights");
+                              ShardState& state) {
+  return Broadcaster(communicator, source, timeout).Run(state.state().weights, "initial weights");
 }
 
 }  // namespace muster

@@ -8,7 +8,7 @@
 
 namespace muster {
 
-// What a replica holds.
+// What a state holds.
 enum class StateContent {
   // The parameters after the steps that its clock says.
   kWhole,
@@ -16,20 +16,20 @@ enum class StateContent {
   kNothing,
 };
 
-// A collective call: every rank's replica becomes that of rank `source`, to the bit: weights,
-// optimizer state, steps, rows and clock. Each call within it may take `timeout`. Costs the
-// replica's bytes on the wire, in calls of at most 64 MiB.
+// A collective call of ranks that have the same shard: every rank's state becomes that of rank
+// `source`, to the bit: weights, optimizer state, steps, rows and clock. Each call within it may
+// take `timeout`. Costs the state's bytes on the wire, in calls of at most 64 MiB.
 //
-// `content` is that of this rank's replica, before and after, also after an error. Replicas of one
-// job with equal clocks are equal, so a rank that is as far as the source keeps a whole replica
-// even if the call fails half-way. Errors are the communicator's. REQUIRES: replicas of the same
-// schema; kWhole on the source.
+// `content` is that of this rank's state, before and after, also after an error. States of one
+// shard and job with equal clocks are equal, so a rank that is as far as the source keeps a whole
+// state even if the call fails half-way. Errors are the communicator's. REQUIRES: states of the
+// same schema; kWhole on the source.
 absl::Status BroadcastState(Communicator& communicator, int source, absl::Duration timeout,
-                            ShardState& replica, StateContent& content);
+                            ShardState& state, StateContent& content);
 
-// The weights alone.
+// Broadcasts the weights alone.
 absl::Status BroadcastWeights(Communicator& communicator, int source, absl::Duration timeout,
-                              ShardState& replica);
+                              ShardState& state);
 
 }  // namespace muster
 

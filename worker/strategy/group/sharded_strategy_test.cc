@@ -1,4 +1,4 @@
-#include "worker/strategy/group/data_parallel_strategy.h"
+#include "worker/strategy/group/sharded_strategy.h"
 
 #include <atomic>
 #include <cmath>
@@ -52,9 +52,9 @@ v1::TablesSchema Schema(uint64_t seed = 0) {
 }
 
 // The parts of one rank's task that outlive its strategy.
-class DataParallelStrategyTest : public ::testing::Test {
+class ShardedStrategyTest : public ::testing::Test {
  protected:
-  DataParallelStrategyTest() {
+  ShardedStrategyTest() {
     order_.set_job_id("job");
     order_.set_generation(2);
     order_.set_checkpoint_root("/root");
@@ -65,12 +65,12 @@ class DataParallelStrategyTest : public ::testing::Test {
     update->set_bucket_bytes(200);
   }
 
-  std::unique_ptr<DataParallelStrategy> Make(uint64_t seed = 0) { return MakeOn(storage_, seed); }
-  std::unique_ptr<DataParallelStrategy> MakeOn(CheckpointStorage& storage, uint64_t seed = 0) {
-    DataParallelDependencies dependencies;
+  std::unique_ptr<ShardedStrategy> Make(uint64_t seed = 0) { return MakeOn(storage_, seed); }
+  std::unique_ptr<ShardedStrategy> MakeOn(CheckpointStorage& storage, uint64_t seed = 0) {
+    ShardedDependencies dependencies;
     dependencies.storage = &storage;
     dependencies.clock = &clock_;
-    return DataParallelStrategy::Create(order_, Schema(seed), {}, std::move(dependencies)).value();
+    return ShardedStrategy::Create(order_, Schema(seed), {}, std::move(dependencies)).value();
   }
 
   // From here on the job searches for a loss scale, which doubles with each step.
@@ -81,7 +81,7 @@ class DataParallelStrategyTest : public ::testing::Test {
   }
 
   // What a rank gives in a step is a function of clock and rank alone.
-  static absl::Status Begin(DataParallelStrategy& strategy, MicroBatch& batch) {
+  static absl::Status Begin(ShardedStrategy& strategy, MicroBatch& batch) {
     const uint64_t clock = *strategy.replica_clock();
     const int rank = strategy.communicator()->rank();
     if (absl::Status status = strategy.BeginStep(clock); !status.ok()) return status;
@@ -101,7 +101,7 @@ class DataParallelStrategyTest : public ::testing::Test {
     return absl::OkStatus();
   }
 
-  static absl::Status Step(DataParallelStrategy& strategy) {
+  static absl::Status Step(ShardedStrategy& strategy) {
     MicroBatch batch;
     if (absl::Status status = Begin(strategy, batch); !status.ok()) return status;
     for (int unit = kUnits - 1; unit >= 0; --unit) {
@@ -111,7 +111,7 @@ class DataParallelStrategyTest : public ::testing::Test {
     return strategy.EndStep();
   }
 
-  static std::vector<float> Weights(const DataParallelStrategy& strategy) {
+  static std::vector<float> Weights(const ShardedStrategy& strategy) {
     return {strategy.shard_state().weights().begin(), strategy.shard_state().weights().end()};
   }
 
@@ -134,7 +134,7 @@ class DataParallelStrategyTest : public ::testing::Test {
 };
 
 // On all ranks, whose gradients did not.
-TEST_F(DataParallelStrategyTest, AStepInWhichAnyRankOverflowedIsLeftOutByAll) {
+TEST_F(ShardedStrategyTest, AStepInWhichAnyRankOverflowedIsLeftOutByAll) {
   InF16();
   v1::TablesSchema schema = Schema();
   schema.clear_sparse();
@@ -144,11 +144,11 @@ TEST_F(DataParallelStrategyTest, AStepInWhichAnyRankOverflowedIsLeftOutByAll) {
     absl::Mutex mutex;
     std::vector<float> weights;
     ranks.Run([&](std::unique_ptr<Communicator> communicator) {
-      DataParallelDependencies dependencies;
+      ShardedDependencies dependencies;
       dependencies.storage = &storage_;
       dependencies.clock = &clock_;
       auto strategy =
-          DataParallelStrategy::Create(order_, schema, {}, std::move(dependencies)).value();
+          ShardedStrategy::Create(order_, schema, {}, std::move(dependencies)).value();
       const int rank = communicator->rank();
       ASSERT_EQ(strategy->Join(std::move(communicator), absl::nullopt), absl::OkStatus());
       ASSERT_EQ(strategy->Start().value(), 0);
@@ -187,9 +187,9 @@ TEST_F(DataParallelStrategyTest, AStepInWhichAnyRankOverflowedIsLeftOutByAll) {
 }
 
 // The newcomer's first one would spoil all ranks' sums.
-TEST_F(DataParallelStrategyTest, AReplicasLossScaleComesWithIt) {
+TEST_F(ShardedStrategyTest, AReplicasLossScaleComesWithIt) {
   InF16();
-  std::vector<std::unique_ptr<DataParallelStrategy>> strategies;
+  std::vector<std::unique_ptr<ShardedStrategy>> strategies;
   for (int rank = 0; rank < 2; ++rank) strategies.push_back(Make());
   {
     TestRanks ranks(1);
@@ -201,7 +201,7 @@ TEST_F(DataParallelStrategyTest, AReplicasLossScaleComesWithIt) {
   }
   TestRanks ranks(2);
   ranks.Run([&](std::unique_ptr<Communicator> communicator) {
-    DataParallelStrategy& strategy = *strategies[communicator->rank()];
+    ShardedStrategy& strategy = *strategies[communicator->rank()];
     ASSERT_EQ(strategy.Join(std::move(communicator), 0), absl::OkStatus());
     EXPECT_EQ(strategy.loss_scale(), 8 * LossScaler::kFirst);
     ASSERT_EQ(Step(strategy), absl::OkStatus());
@@ -210,7 +210,7 @@ TEST_F(DataParallelStrategyTest, AReplicasLossScaleComesWithIt) {
   });
 }
 
-TEST_F(DataParallelStrategyTest, BeginsOnlyAfterTheWorkersHaveMet) {
+TEST_F(ShardedStrategyTest, BeginsOnlyAfterTheWorkersHaveMet) {
   auto strategy = Make();
   EXPECT_EQ(strategy->replica_clock(), absl::nullopt);
   EXPECT_EQ(strategy->Start().status().code(), absl::StatusCode::kFailedPrecondition);
@@ -229,14 +229,14 @@ TEST_F(DataParallelStrategyTest, BeginsOnlyAfterTheWorkersHaveMet) {
   });
 }
 
-TEST_F(DataParallelStrategyTest, PlansAreComparedByTheirFingerprint) {
+TEST_F(ShardedStrategyTest, PlansAreComparedByTheirFingerprint) {
   const uint64_t fingerprint = Make()->bucket_plan_fingerprint();
   EXPECT_EQ(Make()->bucket_plan_fingerprint(), fingerprint);
   order_.mutable_spec()->mutable_update()->set_bucket_bytes(100);
   EXPECT_NE(Make()->bucket_plan_fingerprint(), fingerprint);
 }
 
-TEST_F(DataParallelStrategyTest, ReplicasStayEqual) {
+TEST_F(ShardedStrategyTest, ReplicasStayEqual) {
   TestRanks ranks(3);
   absl::Mutex mutex;
   std::vector<std::vector<float>> weights(3);
@@ -255,7 +255,7 @@ TEST_F(DataParallelStrategyTest, ReplicasStayEqual) {
 }
 
 // As on machines whose C libraries differ in a last bit; here in all.
-TEST_F(DataParallelStrategyTest, AllBeginWithTheInitialValuesOfOne) {
+TEST_F(ShardedStrategyTest, AllBeginWithTheInitialValuesOfOne) {
   TestRanks ranks(3);
   absl::Mutex mutex;
   std::vector<std::vector<float>> weights(3);
@@ -271,14 +271,14 @@ TEST_F(DataParallelStrategyTest, AllBeginWithTheInitialValuesOfOne) {
 }
 
 // Rank 1 dies after its first bucket has left, in step 3; a newcomer takes its place.
-TEST_F(DataParallelStrategyTest, SurvivorsTakeTheStepBackAndGoOnWithANewcomer) {
+TEST_F(ShardedStrategyTest, SurvivorsTakeTheStepBackAndGoOnWithANewcomer) {
   const std::vector<float> undisturbed = Undisturbed(3, 6);
-  std::vector<std::unique_ptr<DataParallelStrategy>> strategies(3);
+  std::vector<std::unique_ptr<ShardedStrategy>> strategies(3);
   for (auto& strategy : strategies) strategy = Make();
   TestRanks before(3);
   before.Run([&](std::unique_ptr<Communicator> communicator) {
     const int rank = communicator->rank();
-    DataParallelStrategy& strategy = *strategies[rank];
+    ShardedStrategy& strategy = *strategies[rank];
     ASSERT_EQ(strategy.Join(std::move(communicator), absl::nullopt), absl::OkStatus());
     for (int step = 0; step < 3; ++step) ASSERT_EQ(Step(strategy), absl::OkStatus());
     before.AwaitAll();
@@ -301,7 +301,7 @@ TEST_F(DataParallelStrategyTest, SurvivorsTakeTheStepBackAndGoOnWithANewcomer) {
   EXPECT_EQ(strategies[1]->replica_clock(), absl::nullopt);
   TestRanks after(3);
   after.Run([&](std::unique_ptr<Communicator> communicator) {
-    DataParallelStrategy& strategy = *strategies[communicator->rank()];
+    ShardedStrategy& strategy = *strategies[communicator->rank()];
     ASSERT_EQ(strategy.Join(std::move(communicator), 0), absl::OkStatus());
     EXPECT_EQ(strategy.Start().value(), 3);
     while (*strategy.replica_clock() < 6) ASSERT_EQ(Step(strategy), absl::OkStatus());
@@ -311,13 +311,13 @@ TEST_F(DataParallelStrategyTest, SurvivorsTakeTheStepBackAndGoOnWithANewcomer) {
 }
 
 // One rank has finished the step that the others have not.
-TEST_F(DataParallelStrategyTest, TheMostAdvancedReplicaWins) {
+TEST_F(ShardedStrategyTest, TheMostAdvancedReplicaWins) {
   const std::vector<float> undisturbed = Undisturbed(2, 4);
-  std::vector<std::unique_ptr<DataParallelStrategy>> strategies(2);
+  std::vector<std::unique_ptr<ShardedStrategy>> strategies(2);
   for (auto& strategy : strategies) strategy = Make();
   TestRanks before(2);
   before.Run([&](std::unique_ptr<Communicator> communicator) {
-    DataParallelStrategy& strategy = *strategies[communicator->rank()];
+    ShardedStrategy& strategy = *strategies[communicator->rank()];
     ASSERT_EQ(strategy.Join(std::move(communicator), absl::nullopt), absl::OkStatus());
     for (int step = 0; step < 2; ++step) ASSERT_EQ(Step(strategy), absl::OkStatus());
     strategy.Leave();
@@ -325,9 +325,9 @@ TEST_F(DataParallelStrategyTest, TheMostAdvancedReplicaWins) {
   // Rank 0 falls a step behind: it is made anew from the order's beginning, one step on.
   auto behind = Make();
   TestRanks alone(2);
-  std::unique_ptr<DataParallelStrategy> other = Make();
+  std::unique_ptr<ShardedStrategy> other = Make();
   alone.Run([&](std::unique_ptr<Communicator> communicator) {
-    DataParallelStrategy& strategy = communicator->rank() == 0 ? *behind : *other;
+    ShardedStrategy& strategy = communicator->rank() == 0 ? *behind : *other;
     ASSERT_EQ(strategy.Join(std::move(communicator), absl::nullopt), absl::OkStatus());
     ASSERT_EQ(Step(strategy), absl::OkStatus());
     strategy.Leave();
@@ -336,7 +336,7 @@ TEST_F(DataParallelStrategyTest, TheMostAdvancedReplicaWins) {
   EXPECT_THAT(strategies[0]->replica_clock(), Optional(1));
   TestRanks after(2);
   after.Run([&](std::unique_ptr<Communicator> communicator) {
-    DataParallelStrategy& strategy = *strategies[communicator->rank()];
+    ShardedStrategy& strategy = *strategies[communicator->rank()];
     ASSERT_EQ(strategy.Join(std::move(communicator), 1), absl::OkStatus());
     EXPECT_EQ(strategy.Start().value(), 2);
     while (*strategy.replica_clock() < 4) ASSERT_EQ(Step(strategy), absl::OkStatus());
@@ -346,12 +346,12 @@ TEST_F(DataParallelStrategyTest, TheMostAdvancedReplicaWins) {
 }
 
 // The source dies while it sends: a newcomer has nothing then, an equal rank keeps what it had.
-TEST_F(DataParallelStrategyTest, AJoinThatFailsLeavesAWholeReplicaOrNone) {
-  std::vector<std::unique_ptr<DataParallelStrategy>> strategies(3);
+TEST_F(ShardedStrategyTest, AJoinThatFailsLeavesAWholeReplicaOrNone) {
+  std::vector<std::unique_ptr<ShardedStrategy>> strategies(3);
   for (auto& strategy : strategies) strategy = Make();
   TestRanks before(3);
   before.Run([&](std::unique_ptr<Communicator> communicator) {
-    DataParallelStrategy& strategy = *strategies[communicator->rank()];
+    ShardedStrategy& strategy = *strategies[communicator->rank()];
     ASSERT_EQ(strategy.Join(std::move(communicator), absl::nullopt), absl::OkStatus());
     for (int step = 0; step < 2; ++step) ASSERT_EQ(Step(strategy), absl::OkStatus());
     strategy.Leave();
@@ -382,15 +382,15 @@ TEST_F(DataParallelStrategyTest, AJoinThatFailsLeavesAWholeReplicaOrNone) {
   EXPECT_EQ(strategies[2]->replica_clock(), absl::nullopt);
 }
 
-TEST_F(DataParallelStrategyTest, AGroupMayShrinkAndGrowBetweenSteps) {
-  std::vector<std::unique_ptr<DataParallelStrategy>> strategies(3);
+TEST_F(ShardedStrategyTest, AGroupMayShrinkAndGrowBetweenSteps) {
+  std::vector<std::unique_ptr<ShardedStrategy>> strategies(3);
   for (auto& strategy : strategies) strategy = Make();
   uint64_t end = 0;
   for (const int size : {3, 2, 1, 3}) {
     end += 2;
     TestRanks ranks(size);
     ranks.Run([&](std::unique_ptr<Communicator> communicator) {
-      DataParallelStrategy& strategy = *strategies[communicator->rank()];
+      ShardedStrategy& strategy = *strategies[communicator->rank()];
       const absl::optional<int> source = end == 2 ? absl::nullopt : absl::optional<int>(0);
       ASSERT_EQ(strategy.Join(std::move(communicator), source), absl::OkStatus());
       while (strategy.replica_clock() < end) ASSERT_EQ(Step(strategy), absl::OkStatus());
@@ -402,7 +402,7 @@ TEST_F(DataParallelStrategyTest, AGroupMayShrinkAndGrowBetweenSteps) {
   EXPECT_EQ(strategies[2]->shard_state().Keys(0), strategies[0]->shard_state().Keys(0));
 }
 
-TEST_F(DataParallelStrategyTest, CutsAreDealtToRanksAndRestoreInAnyWorld) {
+TEST_F(ShardedStrategyTest, CutsAreDealtToRanksAndRestoreInAnyWorld) {
   InF16();
   v1::CheckpointManifest manifest;
   std::atomic<bool> committed = false;
@@ -457,7 +457,7 @@ TEST_F(DataParallelStrategyTest, CutsAreDealtToRanksAndRestoreInAnyWorld) {
 }
 
 // What one rank cannot write fails the cut for all, who agree on it, and train on.
-TEST_F(DataParallelStrategyTest, ACutThatOneRankCannotWriteIsGivenUpByAll) {
+TEST_F(ShardedStrategyTest, ACutThatOneRankCannotWriteIsGivenUpByAll) {
   MemoryStorage blocked;
   // In the place of a folder.
   ASSERT_EQ(WriteFile(blocked, "/root/job", "x"), absl::OkStatus());
@@ -483,7 +483,7 @@ TEST_F(DataParallelStrategyTest, ACutThatOneRankCannotWriteIsGivenUpByAll) {
   EXPECT_FALSE(storage_.Exists("/root/job/2").value());
 }
 
-TEST_F(DataParallelStrategyTest, ACheckpointThatIsNotThereEndsTheJoin) {
+TEST_F(ShardedStrategyTest, ACheckpointThatIsNotThereEndsTheJoin) {
   order_.set_restore_uri("/root/job/9");
   TestRanks ranks(1);
   ranks.Run([&](std::unique_ptr<Communicator> communicator) {
@@ -494,7 +494,7 @@ TEST_F(DataParallelStrategyTest, ACheckpointThatIsNotThereEndsTheJoin) {
   });
 }
 
-TEST_F(DataParallelStrategyTest, ReadingParametersBetweenStepsMovesNothing) {
+TEST_F(ShardedStrategyTest, ReadingParametersBetweenStepsMovesNothing) {
   TestRanks ranks(2);
   ranks.Run([&](std::unique_ptr<Communicator> communicator) {
     auto strategy = Make();

@@ -1,0 +1,224 @@
+// Sharded data parallelism trains as plain data parallelism does, stage by stage: to the bit where
+// the order of sums is the same, and otherwise as near as roads are to one another.
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "common/files/temp_folder.h"
+#include "gtest/gtest.h"
+#include "tests/equivalence/run_checkpoints.h"
+#include "tests/equivalence/training_jobs.h"
+#include "tests/equivalence/training_run.h"
+
+namespace muster {
+namespace {
+
+v1::JobSpec ByAllReduce(v1::JobSpec spec) {
+  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+  spec.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
+  spec.mutable_update()->set_first_bucket_bytes(64);
+  spec.mutable_update()->set_bucket_bytes(500);
+  return spec;
+}
+
+v1::JobSpec InStage(v1::JobSpec spec, uint32_t stage, uint32_t shard = 0) {
+  spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
+  spec.mutable_parallelism()->mutable_zero()->set_shard(shard);
+  return spec;
+}
+
+// The values of all ranks, which must be the same.
+TrainedValues Train(const v1::JobSpec& spec, const RunOptions& options = {}) {
+  const RunResult run = TrainByAllReduce(spec, options);
+  for (const TrainedValues& other : run.trained) EXPECT_EQ(other.values, run.trained[0].values);
+  EXPECT_FALSE(run.trained[0].values.empty());
+  return run.trained[0];
+}
+
+class ShardedTrainingTest : public ::testing::Test {
+ protected:
+  // Deterministic, with clipping, on three ranks.
+  v1::JobSpec Job(const std::string& model, const std::string& optimizer) {
+    v1::JobSpec spec = ByAllReduce(TinyJob(model, optimizer, WriteTinyText(folder_)));
+    spec.set_workers(3);
+    spec.mutable_stop()->set_steps(12);
+    spec.mutable_update()->set_deterministic(true);
+    spec.mutable_clipping()->set_by_global_norm(0.05);
+    return spec;
+  }
+
+  // A transformer with a tied head and dropout.
+  v1::JobSpec Transformer() {
+    v1::JobSpec spec = Job("transformer", "adamw");
+    spec.mutable_optimizer()->set_learning_rate(0.003);
+    spec.mutable_model()->mutable_transformer()->set_dropout(0.1);
+    spec.mutable_model()->mutable_transformer()->set_attention_dropout(0.1);
+    return spec;
+  }
+
+  const TempFolder folder_;
+};
+
+class EveryModelAndOptimizerTest
+    : public ShardedTrainingTest,
+      public ::testing::WithParamInterface<std::tuple<std::string, std::string>> {};
+
+TEST_P(EveryModelAndOptimizerTest, AllStagesEndInTheSameBits) {
+  v1::JobSpec spec = Job(std::get<0>(GetParam()), std::get<1>(GetParam()));
+  RunOptions options;
+  options.keys = TrainLocally(spec).keys;
+  const TrainedValues expected = Train(spec, options);
+  for (const uint32_t stage : {1, 2, 3}) {
+    SCOPED_TRACE(stage);
+    EXPECT_EQ(Train(InStage(spec, stage), options).values, expected.values);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(ShardedTraining, EveryModelAndOptimizerTest,
+                         ::testing::Combine(::testing::ValuesIn(ModelNames()),
+                                            ::testing::ValuesIn(OptimizerNames())),
+                         [](const auto& info) {
+                           return std::get<0>(info.param) + "_" + std::get<1>(info.param);
+                         });
+
+class EveryWorldTest : public ShardedTrainingTest, public ::testing::WithParamInterface<int> {};
+
+TEST_P(EveryWorldTest, MicroBatchesSumInTheStagesOrder) {
+  for (v1::JobSpec spec : {Transformer(), Job("mlp", "momentum")}) {
+    SCOPED_TRACE(spec.model().ShortDebugString());
+    spec.set_workers(GetParam());
+    spec.set_micro_batches(3);
+    const TrainedValues whole = Train(spec);
+    EXPECT_EQ(Train(InStage(spec, 1)).values, whole.values);
+    const TrainedValues sliced = Train(InStage(spec, 2));
+    EXPECT_EQ(Train(InStage(spec, 3)).values, sliced.values);
+    ExpectClose(sliced, whole, 1e-5);
+    ExpectClose(sliced, TrainLocally(spec), 1e-5);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(ShardedTraining, EveryWorldTest, ::testing::Values(2, 3, 4, 8));
+
+TEST_F(ShardedTrainingTest, SixteenBitTypesEndInTheSameBits) {
+  for (const auto type : {v1::ComputeSpec::BF16, v1::ComputeSpec::F16}) {
+    SCOPED_TRACE(type);
+    v1::JobSpec spec = Transformer();
+    spec.mutable_compute()->set_type(type);
+    const TrainedValues expected = Train(spec);
+    for (const uint32_t stage : {1, 2, 3}) {
+      EXPECT_EQ(Train(InStage(spec, stage)).values, expected.values) << stage;
+    }
+  }
+}
+
+// The scale doubles with each step, until gradients overflow, and these steps are left out.
+TEST_F(ShardedTrainingTest, OverflowsAreLeftOutInEveryStage) {
+  v1::JobSpec spec = Transformer();
+  spec.mutable_compute()->set_type(v1::ComputeSpec::F16);
+  spec.mutable_compute()->set_loss_scale_window(1);
+  const RunResult plain = TrainByAllReduce(spec, {});
+  ASSERT_FALSE(plain.log.empty());
+  for (const uint32_t stage : {1, 2, 3}) {
+    const RunResult run = TrainByAllReduce(InStage(spec, stage), {});
+    EXPECT_EQ(run.trained[0].values, plain.trained[0].values) << stage;
+    EXPECT_EQ(run.log.size(), plain.log.size());
+  }
+}
+
+TEST_F(ShardedTrainingTest, HalfTheBytesAreNearAndAlikeInStagesTwoAndThree) {
+  v1::JobSpec spec = Job("transformer", "sgd");
+  const TrainedValues expected = Train(spec);
+  spec.mutable_update()->set_wire(v1::UpdateSpec::BF16);
+  const TrainedValues two = Train(InStage(spec, 2));
+  ExpectClose(two, expected, 1e-2);
+  EXPECT_EQ(Train(InStage(spec, 3)).values, two.values);
+  EXPECT_NE(two.values, expected.values);
+}
+
+TEST_F(ShardedTrainingTest, GroupsWithReplicasAreNearPlainDataParallelism) {
+  for (v1::JobSpec spec : {Transformer(), Job("mlp", "adam")}) {
+    spec.set_workers(4);
+    spec.set_micro_batches(2);
+    const TrainedValues expected = Train(spec);
+    for (const uint32_t stage : {1, 2, 3}) {
+      ExpectClose(Train(InStage(spec, stage, 2)), expected, 1e-5);
+    }
+  }
+}
+
+TEST_F(ShardedTrainingTest, HybridJobsEndInTheSameBits) {
+  v1::JobSpec spec = Job("deep_fm", "adam");
+  spec.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
+  RunOptions options;
+  options.keys = TrainLocally(spec).keys;
+  const TrainedValues expected = Train(spec, options);
+  for (const uint32_t stage : {1, 2, 3}) {
+    EXPECT_EQ(Train(InStage(spec, stage), options).values, expected.values) << stage;
+  }
+}
+
+// Held-out examples that every rank has as many of.
+TEST_F(ShardedTrainingTest, EvaluationsAreAlike) {
+  v1::JobSpec spec = Transformer();
+  spec.set_workers(2);
+  spec.mutable_data()->set_holdout(0.2);
+  spec.mutable_evaluation()->set_every_steps(4);
+  const RunResult expected = TrainByAllReduce(spec, {});
+  ASSERT_EQ(expected.curve.size(), 3);
+  for (const uint32_t stage : {1, 2, 3}) {
+    const RunResult run = TrainByAllReduce(InStage(spec, stage), {});
+    EXPECT_EQ(run.curve, expected.curve) << stage;
+    EXPECT_EQ(run.trained[0].values, expected.trained[0].values) << stage;
+  }
+}
+
+// To the bit, as the number of slots is the same on all roads.
+TEST_F(ShardedTrainingTest, CheckpointsGoOnInOtherStagesAndOnOtherRoads) {
+  for (const std::string model : {"transformer", "deep_fm"}) {
+    SCOPED_TRACE(model);
+    v1::JobSpec spec = Job(model, "adam");
+    spec.mutable_checkpoint()->set_every_steps(4);
+    spec.mutable_stop()->set_steps(24);
+    RunOptions options;
+    options.keys = TrainLocally(spec).keys;
+    const TrainedValues expected = Train(spec, options);
+    RunCheckpoints checkpoints;
+    options.checkpoints = &checkpoints;
+    EXPECT_EQ(Train(InStage(spec, 3), options).values, expected.values);
+    options.from = 4;
+    EXPECT_EQ(Train(InStage(spec, 1), options).values, expected.values);
+    options.from = 8;
+    EXPECT_EQ(Train(InStage(spec, 2), options).values, expected.values);
+    options.from = 12;
+    v1::JobSpec on_servers = spec;
+    on_servers.clear_parallelism();
+    on_servers.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+    on_servers.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
+    EXPECT_EQ(TrainOnServers(on_servers, options).trained[0].values, expected.values);
+    options.from = 16;
+    EXPECT_EQ(Train(InStage(spec, 3), options).values, expected.values);
+    options.from = 20;
+    EXPECT_EQ(Train(spec, options).values, expected.values);
+  }
+}
+
+// The batch is divided otherwise in every world.
+TEST_F(ShardedTrainingTest, CheckpointsGoOnInOtherWorlds) {
+  v1::JobSpec spec = Transformer();
+  spec.mutable_checkpoint()->set_every_steps(3);
+  const TrainedValues expected = TrainLocally(spec);
+  RunCheckpoints checkpoints;
+  RunOptions options;
+  options.checkpoints = &checkpoints;
+  uint64_t from = 0;
+  for (const int world : {4, 2, 3, 1}) {
+    spec.set_workers(world);
+    options.from = from;
+    ExpectClose(Train(InStage(spec, world == 2 ? 2 : 3), options), expected, 1e-5);
+    from += 3;
+  }
+}
+
+}  // namespace
+}  // namespace muster

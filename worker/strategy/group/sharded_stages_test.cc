@@ -1,0 +1,512 @@
+// All stages of ZeRO make the same steps: what a model reads, sums and leaves out, and how it goes
+// on, whoever holds what.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "common/base/clock.h"
+#include "common/checkpoint/checkpoint_reader.h"
+#include "common/checkpoint/manifest.h"
+#include "common/checkpoint/memory_storage.h"
+#include "common/partition/unit_gathers.h"
+#include "common/partition/unit_places.h"
+#include "common/tensor/bfloat16.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/checkpoint.pb.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/schema.pb.h"
+#include "worker/nn/loss_scaler.h"
+#include "worker/strategy/group/sharded_strategy.h"
+#include "worker/strategy/group/test_ranks.h"
+
+namespace muster {
+namespace {
+
+using ::testing::Optional;
+
+constexpr int kUnits = 4;
+
+struct Job {
+  uint32_t stage = 0;
+  int ranks = 1;
+  // 0: all.
+  int shard = 0;
+  int micro_batches = 1;
+  double max_norm = 0;
+  DType compute = DType::kF32;
+};
+
+void AddTensor(const std::string& name, int64_t elements, uint32_t unit, DType compute,
+               v1::TablesSchema& schema) {
+  v1::TensorSchema* tensor = schema.add_tensors();
+  tensor->set_name(name);
+  tensor->add_shape(elements);
+  tensor->set_unit(unit);
+  tensor->set_weight_decay(name != "bias");
+  tensor->mutable_initializer()->set_kind(v1::Initializer::UNIFORM);
+  tensor->mutable_initializer()->set_scale(1);
+  if (compute == DType::kBf16) tensor->set_compute(v1::UpdateSpec::BF16);
+}
+
+// Four units: sizes that no number of ranks divides, a tensor that does not decay, and a last unit
+// with a tensor that is tied to the first unit's.
+v1::TablesSchema Schema(const Job& job) {
+  v1::TablesSchema schema;
+  schema.set_seed(3);
+  AddTensor("embedding", 1030, 0, job.compute, schema);
+  AddTensor("b", 37, 1, job.compute, schema);
+  AddTensor("bias", 5, 1, job.compute, schema);
+  AddTensor("c", 130, 2, DType::kF32, schema);
+  AddTensor("d", 21, 3, job.compute, schema);
+  AddTensor("head", 1030, 3, job.compute, schema);
+  schema.mutable_tensors(5)->set_tied_to("embedding");
+  schema.set_partitions(3);
+  schema.set_block_bytes(256);
+  schema.mutable_optimizer()->set_name("adamw");
+  schema.mutable_optimizer()->set_learning_rate(0.1);
+  schema.mutable_optimizer()->set_weight_decay(0.01);
+  schema.mutable_clipping()->set_by_global_norm(job.max_norm);
+  schema.set_total_steps(100);
+  return schema;
+}
+
+// One rank's task: its strategy, and a model whose gradients depend on weights, rank and clock.
+class Rank {
+ public:
+  Rank(const Job& job, int rank, CheckpointStorage& storage, const std::string& restore_uri = "",
+       uint64_t start_clock = 0)
+      : job_(job), rank_(rank) {
+    v1::TaskOrder order;
+    order.set_job_id("job");
+    order.set_generation(2);
+    order.set_checkpoint_root("/root");
+    order.set_slot(rank);
+    order.set_restore_uri(restore_uri);
+    order.set_start_clock(start_clock);
+    v1::JobSpec* spec = order.mutable_spec();
+    spec->set_workers(job.ranks);
+    spec->mutable_parallelism()->mutable_zero()->set_stage(job.stage);
+    spec->mutable_parallelism()->mutable_zero()->set_shard(job.shard);
+    spec->mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+    spec->mutable_update()->set_deterministic(true);
+    spec->mutable_update()->set_first_bucket_bytes(64);
+    spec->mutable_update()->set_bucket_bytes(200);
+    if (job.compute == DType::kF16) {
+      spec->mutable_compute()->set_type(v1::ComputeSpec::F16);
+      spec->mutable_compute()->set_loss_scale_window(1);
+    }
+    ShardedDependencies dependencies;
+    dependencies.storage = &storage;
+    dependencies.clock = &clock_;
+    strategy_ = ShardedStrategy::Create(order, Schema(job), {}, std::move(dependencies)).value();
+  }
+
+  ShardedStrategy& strategy() { return *strategy_; }
+  const std::vector<TensorSpec>& tensors() const {
+    return strategy_->shard_state().tables().tensors;
+  }
+
+  // A forward-only pass. Returns what it read of the weights, by tensor.
+  std::vector<std::vector<float>> Evaluate() {
+    EXPECT_EQ(strategy_->BeginStep(*strategy_->replica_clock()), absl::OkStatus());
+    for (int unit = 0; unit < kUnits; ++unit) Forward(unit);
+    return read_;
+  }
+
+  // The rank's gradient of one element is infinite in the next step.
+  void Overflow() { overflows_ = true; }
+
+  absl::Status Step() {
+    const uint64_t clock = *strategy_->replica_clock();
+    if (absl::Status status = strategy_->BeginStep(clock); !status.ok()) return status;
+    for (int m = 0; m < job_.micro_batches; ++m) {
+      if (absl::Status status = RunMicroBatch(clock, m); !status.ok()) return status;
+    }
+    overflows_ = false;
+    return strategy_->EndStep();
+  }
+
+ private:
+  void Read(int unit) {
+    read_.resize(tensors().size());
+    const ModelParameters parameters = strategy_->parameters();
+    for (size_t t = 0; t < tensors().size(); ++t) {
+      if (static_cast<int>(tensors()[t].unit) != unit) continue;
+      std::vector<float>& values = read_[t];
+      values.assign(parameters.values[t].begin(), parameters.values[t].end());
+      if (tensors()[t].compute == DType::kF32) continue;
+      const auto* const rounded = static_cast<const uint16_t*>(parameters.rounded[t]);
+      values.clear();
+      for (int64_t i = 0; i < tensors()[t].elements(); ++i) {
+        values.push_back(ToFloat(BFloat16{rounded[i]}));
+      }
+    }
+  }
+
+  absl::Status Forward(int unit) {
+    if (absl::Status status = strategy_->Acquire(unit, Direction::kForward); !status.ok()) {
+      return status;
+    }
+    Read(unit);
+    strategy_->Release(unit, Direction::kForward);
+    return absl::OkStatus();
+  }
+
+  float Gradient(uint64_t clock, int m, size_t tensor, int64_t i) const {
+    const int64_t mixed =
+        static_cast<int64_t>(clock) * 7 + rank_ * 5 + m * 3 + static_cast<int64_t>(tensor) * 11 + i;
+    return (static_cast<float>(mixed % 13) - 6 + 0.25f * read_[tensor][i]) *
+           strategy_->loss_scale();
+  }
+
+  void Write(uint64_t clock, int m, int unit) {
+    for (size_t t = 0; t < tensors().size(); ++t) {
+      if (static_cast<int>(tensors()[t].unit) != unit) continue;
+      const absl::Span<float> gradient = strategy_->gradients()[t];
+      // The tied tensor's unit comes first in backward, so its owner adds.
+      const bool adds = strategy_->GradientStore(unit) == Accumulation::kAdd || t == 0;
+      for (int64_t i = 0; i < tensors()[t].elements(); ++i) {
+        const float value = Gradient(clock, m, t, i);
+        gradient[i] = adds ? gradient[i] + value : value;
+      }
+      if (overflows_ && tensors()[t].name == "c") gradient[100] = INFINITY;
+    }
+  }
+
+  absl::Status RunMicroBatch(uint64_t clock, int m) {
+    for (int unit = 0; unit + 1 < kUnits; ++unit) {
+      if (absl::Status status = Forward(unit); !status.ok()) return status;
+    }
+    for (int unit = kUnits - 1; unit >= 0; --unit) {
+      if (absl::Status status = strategy_->Acquire(unit, Direction::kBackward); !status.ok()) {
+        return status;
+      }
+      Read(unit);
+      if (unit == kUnits - 1) {
+        const absl::Status status = strategy_->BeforeBackward(
+            4, m + 1 == job_.micro_batches ? SeriesPosition::kLast : SeriesPosition::kMoreFollow);
+        if (!status.ok()) return status;
+      }
+      Write(clock, m, unit);
+      strategy_->Release(unit, Direction::kBackward);
+      if (absl::Status status = strategy_->GradientReady(unit); !status.ok()) return status;
+    }
+    MicroBatch no_rows;
+    return strategy_->PushRows(no_rows);
+  }
+
+  const Job job_;
+  const int rank_;
+  const RealClock clock_;
+  std::unique_ptr<ShardedStrategy> strategy_;
+  std::vector<std::vector<float>> read_;
+  bool overflows_ = false;
+};
+
+// The flat space of the first shard group, from what its ranks own.
+class Whole {
+ public:
+  void Add(const ShardState& state) {
+    absl::MutexLock lock(&mutex_);
+    weights_.resize(state.layout().elements());
+    for (const ShardLayout::OwnedBlock& owned : state.owned_blocks()) {
+      const absl::Span<const float> weights = state.weights(owned);
+      std::copy(weights.begin(), weights.end(), weights_.begin() + owned.block.begin);
+    }
+  }
+  std::vector<float> weights() const {
+    absl::MutexLock lock(&mutex_);
+    return weights_;
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  std::vector<float> weights_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Trains the job to a clock, and returns its weights.
+std::vector<float> Train(const Job& job, uint64_t end, const std::string& restore_uri = "",
+                         uint64_t start_clock = 0, MemoryStorage* storage = nullptr) {
+  MemoryStorage own_storage;
+  Whole whole;
+  TestRanks ranks(job.ranks);
+  ranks.Run([&](std::unique_ptr<Communicator> communicator) {
+    Rank rank(job, communicator->rank(), storage == nullptr ? own_storage : *storage, restore_uri,
+              start_clock);
+    ASSERT_EQ(rank.strategy().Join(std::move(communicator), absl::nullopt), absl::OkStatus());
+    ASSERT_EQ(rank.strategy().Start().value(), start_clock);
+    while (*rank.strategy().replica_clock() < end) ASSERT_EQ(rank.Step(), absl::OkStatus());
+    whole.Add(rank.strategy().shard_state());
+  });
+  return whole.weights();
+}
+
+double Distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < b.size(); ++i) {
+    difference += (double{a[i]} - b[i]) * (double{a[i]} - b[i]);
+    norm += double{b[i]} * b[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+class ShardedStagesTest : public ::testing::TestWithParam<std::tuple<uint32_t, int>> {
+ protected:
+  Job TheJob() const {
+    return {.stage = std::get<0>(GetParam()), .ranks = std::get<1>(GetParam())};
+  }
+};
+
+TEST_P(ShardedStagesTest, OneMicroBatchMakesTheStepsOfStageZero) {
+  for (const DType compute : {DType::kF32, DType::kBf16}) {
+    for (const double max_norm : {0.0, 3.0}) {
+      SCOPED_TRACE(max_norm);
+      Job job = TheJob();
+      job.compute = compute;
+      job.max_norm = max_norm;
+      const std::vector<float> trained = Train(job, 4);
+      job.stage = 0;
+      EXPECT_EQ(trained, Train(job, 4));
+      EXPECT_NE(trained, Train(job, 3));
+    }
+  }
+}
+
+TEST_P(ShardedStagesTest, MicroBatchesSumInTheStagesOrder) {
+  Job job = TheJob();
+  job.micro_batches = 3;
+  job.max_norm = 3;
+  const std::vector<float> trained = Train(job, 4);
+  Job other = job;
+  other.stage = job.stage < 2 ? 0 : 2;
+  EXPECT_EQ(trained, Train(other, 4));
+  other.stage = 0;
+  EXPECT_LE(Distance(trained, Train(other, 4)), 1e-5);
+}
+
+TEST_P(ShardedStagesTest, PassesReadTheWeightsAndChangeNothing) {
+  const Job job = TheJob();
+  const std::vector<float> undisturbed = Train(job, 3);
+  MemoryStorage storage;
+  Whole whole, end;
+  TestRanks ranks(job.ranks);
+  ranks.Run([&](std::unique_ptr<Communicator> communicator) {
+    Rank rank(job, communicator->rank(), storage);
+    ASSERT_EQ(rank.strategy().Join(std::move(communicator), absl::nullopt), absl::OkStatus());
+    rank.Evaluate();
+    ASSERT_EQ(rank.Step(), absl::OkStatus());
+    ASSERT_EQ(rank.Step(), absl::OkStatus());
+    whole.Add(rank.strategy().shard_state());
+    ranks.AwaitAll();
+    for (int pass = 0; pass < 2; ++pass) {
+      const std::vector<std::vector<float>> read = rank.Evaluate();
+      for (size_t t = 0; t < read.size(); ++t) {
+        const uint64_t begin = rank.strategy().shard_state().layout().tensor_offset(t);
+        EXPECT_EQ(absl::MakeConstSpan(read[t]),
+                  absl::MakeConstSpan(whole.weights()).subspan(begin, read[t].size()));
+      }
+    }
+    ASSERT_EQ(rank.Step(), absl::OkStatus());
+    end.Add(rank.strategy().shard_state());
+  });
+  EXPECT_EQ(end.weights(), undisturbed);
+}
+
+TEST_P(ShardedStagesTest, AStepInWhichAnyRankOverflowedIsLeftOutByAll) {
+  Job job = TheJob();
+  job.compute = DType::kF16;
+  const std::vector<float> one = Train(job, 1);
+  MemoryStorage storage;
+  Whole whole;
+  TestRanks ranks(job.ranks);
+  ranks.Run([&](std::unique_ptr<Communicator> communicator) {
+    Rank rank(job, communicator->rank(), storage);
+    const bool last = communicator->rank() == job.ranks - 1;
+    ASSERT_EQ(rank.strategy().Join(std::move(communicator), absl::nullopt), absl::OkStatus());
+    ASSERT_EQ(rank.Step(), absl::OkStatus());
+    EXPECT_EQ(rank.strategy().loss_scale(), 2 * LossScaler::kFirst);
+    if (last) rank.Overflow();
+    ASSERT_EQ(rank.Step(), absl::OkStatus());
+    EXPECT_EQ(rank.strategy().loss_scale(), LossScaler::kFirst);
+    EXPECT_THAT(rank.strategy().replica_clock(), Optional(2));
+    whole.Add(rank.strategy().shard_state());
+    EXPECT_EQ(rank.Step(), absl::OkStatus());
+  });
+  EXPECT_EQ(whole.weights(), one);
+}
+
+// Of the dense gradients and weights, with padding, as the byte table has it.
+TEST_P(ShardedStagesTest, MovesTheBytesOfItsStage) {
+  Job job = TheJob();
+  if (job.stage == 0) GTEST_SKIP() << "predicted elsewhere";
+  job.micro_batches = 2;
+  MemoryStorage storage;
+  TestRanks ranks(job.ranks);
+  ranks.Run([&](std::unique_ptr<Communicator> communicator) {
+    Rank rank(job, communicator->rank(), storage);
+    ASSERT_EQ(rank.strategy().Join(std::move(communicator), absl::nullopt), absl::OkStatus());
+    for (int step = 0; step < 3; ++step) {
+      rank.Evaluate();
+      ASSERT_EQ(rank.Step(), absl::OkStatus());
+      ASSERT_TRUE(rank.strategy().Cut(step + 1).ok());
+      ASSERT_TRUE(rank.strategy().EndCut(CutEnd::kGivenUp).ok());
+    }
+    const ShardLayout& layout = rank.strategy().shard_state().shard_layout();
+    const UnitPlaces places(layout, rank.tensors(), UnitPlaces::Holding::kInFlight,
+                            UnitPlaces::Content::kWeights);
+    const std::vector<int> gathers = GathersOfStep(kUnits, places, job.micro_batches);
+    uint64_t expected = 0;
+    for (const ShardLayout::Part& part : layout.parts()) {
+      const uint64_t once = part.slice * (job.ranks - 1) * sizeof(float);
+      const int scatters = job.stage == 1 ? 1 : job.micro_batches;
+      expected += once * (scatters + (job.stage == 3 ? gathers[part.unit] : 1));
+    }
+    EXPECT_EQ(rank.strategy().counters().bytes_sent, 3 * expected);
+    EXPECT_EQ(rank.strategy().counters().bytes_received, rank.strategy().counters().bytes_sent);
+  });
+}
+
+// A rank dies with gradients of the third step under way.
+TEST_P(ShardedStagesTest, AfterALossTheShardIsAsItWas) {
+  const Job job = TheJob();
+  if (job.ranks == 1) GTEST_SKIP() << "nobody is left";
+  const std::vector<float> before = Train(job, 2);
+  MemoryStorage storage;
+  Whole whole;
+  TestRanks ranks(job.ranks);
+  ranks.Run([&](std::unique_ptr<Communicator> communicator) {
+    const bool dies = communicator->rank() == 1;
+    Rank rank(job, communicator->rank(), storage);
+    ASSERT_EQ(rank.strategy().Join(std::move(communicator), absl::nullopt), absl::OkStatus());
+    for (int step = 0; step < 2; ++step) ASSERT_EQ(rank.Step(), absl::OkStatus());
+    whole.Add(rank.strategy().shard_state());
+    ranks.AwaitAll();
+    if (dies) return ranks.Kill(1);
+    EXPECT_EQ(rank.Step().code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(rank.strategy().replica_clock(), Optional(2));
+    rank.strategy().Leave();
+    EXPECT_THAT(rank.strategy().replica_clock(), Optional(2));
+    whole.Add(rank.strategy().shard_state());
+  });
+  EXPECT_EQ(whole.weights(), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryStage, ShardedStagesTest,
+                         ::testing::Combine(::testing::Values(0, 1, 2, 3),
+                                            ::testing::Values(1, 2, 3, 4, 8)),
+                         [](const auto& info) {
+                           return "Stage" + std::to_string(std::get<0>(info.param)) + "Ranks" +
+                                  std::to_string(std::get<1>(info.param));
+                         });
+
+class ShardGroupsTest : public ::testing::TestWithParam<uint32_t> {};
+
+TEST_P(ShardGroupsTest, ReplicasOfShardsStayEqualAndNearStageZero) {
+  for (const DType compute : {DType::kF32, DType::kBf16}) {
+    const Job job = {.stage = GetParam(),
+                     .ranks = 6,
+                     .shard = 2,
+                     .micro_batches = 2,
+                     .max_norm = 3,
+                     .compute = compute};
+    MemoryStorage storage;
+    Whole groups[3];
+    TestRanks ranks(job.ranks);
+    ranks.Run([&](std::unique_ptr<Communicator> communicator) {
+      const int group = communicator->rank() / job.shard;
+      Rank rank(job, communicator->rank(), storage);
+      ASSERT_EQ(rank.strategy().Join(std::move(communicator), absl::nullopt), absl::OkStatus());
+      for (int step = 0; step < 4; ++step) ASSERT_EQ(rank.Step(), absl::OkStatus());
+      groups[group].Add(rank.strategy().shard_state());
+    });
+    Job plain = job;
+    plain.stage = 0;
+    EXPECT_LE(Distance(groups[0].weights(), Train(plain, 4)), compute == DType::kF32 ? 1e-5 : 1e-2);
+    EXPECT_EQ(groups[1].weights(), groups[0].weights());
+    EXPECT_EQ(groups[2].weights(), groups[0].weights());
+  }
+}
+
+// The files of a checkpoint of any stage and number of ranks; of replicas, too.
+TEST_P(ShardGroupsTest, CutsRestoreInAnyStageAndWorld) {
+  for (const int shard : {0, 2}) {
+    SCOPED_TRACE(shard);
+    const Job job = {.stage = GetParam(), .ranks = 4, .shard = shard, .max_norm = 3};
+    MemoryStorage storage;
+    v1::CheckpointManifest manifest;
+    TestRanks ranks(job.ranks);
+    Whole cut, end;
+    ranks.Run([&](std::unique_ptr<Communicator> communicator) {
+      const int number = communicator->rank();
+      Rank rank(job, number, storage);
+      ASSERT_EQ(rank.strategy().Join(std::move(communicator), absl::nullopt), absl::OkStatus());
+      for (int step = 0; step < 3; ++step) ASSERT_EQ(rank.Step(), absl::OkStatus());
+      const std::vector<PartitionFile> files = rank.strategy().Cut(3).value().by_partition;
+      ASSERT_EQ(files.size(), 4);
+      ASSERT_EQ(rank.strategy().EndCut(CutEnd::kCommitted).value(), CutEnd::kCommitted);
+      cut.Add(rank.strategy().shard_state());
+      ranks.AwaitAll();
+      for (int step = 0; step < 2; ++step) ASSERT_EQ(rank.Step(), absl::OkStatus());
+      end.Add(rank.strategy().shard_state());
+      if (number != 0) return;
+      manifest.set_job_id("job");
+      manifest.set_clock(3);
+      *manifest.mutable_schema() = Schema(job);
+      for (const PartitionFile& written : files) {
+        v1::CheckpointFile* file = manifest.add_files();
+        file->set_partition(written.partition);
+        file->set_path(written.path);
+        file->set_bytes(written.bytes);
+        file->set_checksum(written.checksum);
+      }
+    });
+    ASSERT_EQ(WriteManifest(storage, "/root/job/3", manifest), absl::OkStatus());
+    ASSERT_EQ(VerifyCheckpoint(storage, "/root/job/3"), absl::OkStatus());
+    EXPECT_EQ(Train(job, 5, "/root/job/3", 3, &storage), end.weights());
+    for (const uint32_t stage : {0, 1, 2, 3}) {
+      for (const int world : {1, 2, 3, 4}) {
+        const Job other = {.stage = stage, .ranks = world, .max_norm = 3};
+        EXPECT_EQ(Train(other, 3, "/root/job/3", 3, &storage), cut.weights()) << stage << world;
+      }
+    }
+  }
+}
+
+TEST_P(ShardGroupsTest, RanksMustHaveTheShardsOfTheirSlots) {
+  const Job job = {.stage = GetParam(), .ranks = 2};
+  MemoryStorage storage;
+  TestRanks ranks(2);
+  ranks.Run([&](std::unique_ptr<Communicator> communicator) {
+    Rank rank(job, 1 - communicator->rank(), storage);
+    EXPECT_EQ(rank.strategy().Join(std::move(communicator), absl::nullopt).code(),
+              absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(rank.strategy().replica_clock(), absl::nullopt);
+  });
+}
+
+TEST_P(ShardGroupsTest, PlansDifferByStageAndByGroup) {
+  MemoryStorage storage;
+  const auto fingerprint = [&](const Job& job) {
+    return Rank(job, 0, storage).strategy().bucket_plan_fingerprint();
+  };
+  const Job job = {.stage = GetParam(), .ranks = 4};
+  EXPECT_EQ(fingerprint(job), fingerprint(job));
+  for (const uint32_t stage : {0, 1, 2, 3}) {
+    if (stage == GetParam()) continue;
+    EXPECT_NE(fingerprint(job), fingerprint({.stage = stage, .ranks = 4}));
+  }
+  EXPECT_NE(fingerprint(job), fingerprint({.stage = GetParam(), .ranks = 4, .shard = 2}));
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryStage, ShardGroupsTest, ::testing::Values(1, 2, 3));
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,481 @@
+#include "worker/strategy/group/sharded_strategy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/fingerprint.h"
+#include "common/base/status_macros.h"
+#include "common/mesh/zero.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/schema.pb.h"
+#include "worker/strategy/blocked_time.h"
+#include "worker/strategy/global_norm.h"
+
+namespace muster {
+namespace {
+
+bool IsHybrid(const v1::TaskOrder& order, const v1::TablesSchema& schema) {
+  return schema.sparse_size() > 0 &&
+         order.spec().update().sparse() == v1::UpdateSpec::PARAMETER_SERVER;
+}
+
+GradientReducerOptions Reducing(const v1::UpdateSpec& update, absl::Duration timeout) {
+  GradientReducerOptions reducing;
+  reducing.wire = update.wire() == v1::UpdateSpec::BF16 ? DType::kBf16 : DType::kF32;
+  reducing.deterministic = update.deterministic();
+  reducing.timeout = timeout;
+  return reducing;
+}
+
+ShardIndex ShardOf(const v1::TaskOrder& order) {
+  const int shards = static_cast<int>(ShardGroupSize(order.spec()));
+  return {.index = static_cast<int>(order.slot()) % shards, .count = shards};
+}
+
+std::vector<uint32_t> RowDims(const v1::TablesSchema& schema) {
+  std::vector<uint32_t> dims;
+  for (const v1::SparseTableSchema& table : schema.sparse()) dims.push_back(table.dim());
+  return dims;
+}
+
+}  // namespace
+
+const ShardedStrategy::Stage ShardedStrategy::kStages[] = {
+    {absl::nullopt, absl::nullopt},
+    {UnitPlaces::Holding::kWhole, UnitPlaces::Holding::kWhole},
+    {UnitPlaces::Holding::kWhole, UnitPlaces::Holding::kInFlight},
+    {UnitPlaces::Holding::kInFlight, UnitPlaces::Holding::kInFlight},
+};
+
+absl::StatusOr<std::unique_ptr<ShardedStrategy>> ShardedStrategy::Create(
+    const v1::TaskOrder& order, const v1::TablesSchema& schema, const ShardedOptions& options,
+    ShardedDependencies dependencies) {
+  const bool hybrid = IsHybrid(order, schema);
+  v1::TablesSchema held_here = schema;
+  if (hybrid) held_here.clear_sparse();
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<KeptShard> kept,
+                          KeptShard::Create(order, held_here,
+                                            {.storage = dependencies.storage,
+                                             .shard = ShardOf(order),
+                                             .timeout = options.storage_timeout,
+                                             .log = dependencies.log}));
+  std::unique_ptr<ShardedStrategy> strategy(
+      new ShardedStrategy(order, held_here, options, dependencies, std::move(kept)));
+  if (!hybrid) return strategy;
+
+  v1::TablesSchema on_servers = schema;
+  on_servers.clear_tensors();
+  ParameterServerStrategy::Options servers = options.servers;
+  servers.clipping =
+      [self = strategy.get(), tables = schema.sparse_size(),
+       max_norm = schema.clipping().by_global_norm()](
+          absl::Span<const std::vector<double>> rows_norms) -> absl::StatusOr<NormClipping> {
+    if (self->closing_ == nullptr) {
+      return absl::AbortedError(
+          "servers wait for the norm of a step that this worker has not taken; the job must return "
+          "to a cut");
+    }
+    std::vector<std::vector<double>> norms = self->own().SquaredNorms(*self->closing_);
+    for (size_t p = 0; p < norms.size(); ++p) {
+      norms[p].insert(norms[p].end(), rows_norms[p].begin(), rows_norms[p].end());
+    }
+    return ClipByNorm(self->own().layout(), tables, norms, max_norm);
+  };
+  MUSTER_ASSIGN_OR_RETURN(strategy->servers_,
+                          ParameterServerStrategy::Create(order, on_servers, std::move(servers),
+                                                          std::move(dependencies.routing)));
+  return strategy;
+}
+
+ShardedStrategy::ShardedStrategy(const v1::TaskOrder& order, const v1::TablesSchema& schema,
+                                 const ShardedOptions& options,
+                                 const ShardedDependencies& dependencies,
+                                 std::unique_ptr<KeptShard> kept)
+    : options_(options),
+      clock_(*dependencies.clock),
+      stage_(kStages[ZeroStage(order.spec())]),
+      reducing_(Reducing(order.spec().update(), options.timeout)),
+      clips_by_norm_(schema.clipping().by_global_norm() > 0),
+      kept_(std::move(kept)),
+      plan_(MakeBucketPlan(own().layout(), own().tables().tensors,
+                           BucketPlanOptionsOf(order.spec().update()))),
+      exchange_(RowDims(schema)),
+      gradients_(own().tables().tensors.size()) {
+  for (const SparseTableSpec& table : own().tables().sparse) rows_.emplace_back(table.dim);
+  for (const TensorSpec& tensor : own().tables().tensors) {
+    units_ = std::max(units_, static_cast<int>(tensor.unit) + 1);
+  }
+  if (stage_.weights.has_value()) return;
+  const ParameterSpans held = own().parameters();
+  copies_ = std::make_unique<RoundedCopies>(own().tables().tensors, ModelParameters{held, {}});
+}
+
+ShardedStrategy::~ShardedStrategy() { Leave(); }
+
+uint64_t ShardedStrategy::bucket_plan_fingerprint() const {
+  if (!stage_.gradients.has_value()) return BucketPlanFingerprint(plan_);
+  const ShardLayout& layout = shard_state().shard_layout();
+  std::string text = absl::StrCat("stage ", &stage_ - kStages, " of ", layout.shards(), ":");
+  for (const ShardLayout::Part& part : layout.parts()) {
+    absl::StrAppend(&text, part.begin, "-", part.end, "/", part.slice, "@", part.unit, ";");
+  }
+  return Fingerprint(text);
+}
+
+void ShardedStrategy::Leave() {
+  reducer_.reset();
+  // Ends what is under way of a step that was given up, for all.
+  scatterer_.reset();
+  if (gatherer_ != nullptr) {
+    // What the last step has started to gather others wait for, too, who may still be in that step.
+    gatherer_->Outdate();
+    own().PlaceWeights({});
+  }
+  gatherer_.reset();
+  replicas_.reset();
+  shard_group_.reset();
+  world_.reset();
+  gradients_.assign(gradients_.size(), absl::Span<float>());
+  counted_ = {};
+}
+
+absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
+                                   absl::optional<int> source) {
+  Leave();
+  world_ = std::move(communicator);
+  MUSTER_RETURN_IF_ERROR(MakeGroups());
+  MUSTER_RETURN_IF_ERROR(kept_->Fill(*world_, source, replicas_.get()));
+  MUSTER_RETURN_IF_ERROR(MakeExchanges());
+  counted_ = Traffic();
+  GatherAll();
+  return absl::OkStatus();
+}
+
+absl::Status ShardedStrategy::MakeGroups() {
+  cells_by_rank_.clear();
+  const ShardIndex shard = own().shard();
+  if (shard.count == 1) return absl::OkStatus();
+  const int rank = world_->rank();
+  const int ranks = world_->size();
+  if (ranks % shard.count != 0 || rank % shard.count != shard.index) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "rank ", rank, " of ", ranks, " holds shard ", shard.index, " of ", shard.count,
+        "; every rank r must hold shard r mod ", shard.count, ", and groups must be whole"));
+  }
+  if (ranks > shard.count) {
+    MUSTER_ASSIGN_OR_RETURN(shard_group_, world_->Split(rank / shard.count, rank));
+    MUSTER_ASSIGN_OR_RETURN(replicas_, world_->Split(shard.index, rank));
+  }
+  if (!clips_by_norm_) return absl::OkStatus();
+  // The first group's; the others' are the same.
+  const absl::Span<const size_t> cells = own().cells_by_shard();
+  cells_by_rank_.assign(cells.begin(), cells.end());
+  cells_by_rank_.resize(ranks);
+  return absl::OkStatus();
+}
+
+absl::Status ShardedStrategy::MakeExchanges() {
+  const ShardedTensors sharded = {own().layout(), own().shard_layout(), own().tables().tensors};
+  if (!stage_.gradients.has_value()) {
+    MUSTER_ASSIGN_OR_RETURN(
+        reducer_, GradientReducer::Create(*world_, plan_, sharded.layout.elements(), reducing_));
+    gradients_ = TensorSpans(sharded.layout, sharded.tensors, reducer_->gradients());
+    sums_ = own().PartSlices(reducer_->gradients());
+  } else {
+    MUSTER_ASSIGN_OR_RETURN(gatherer_, WeightGatherer::Create(shard_group(), sharded,
+                                                              {.holding = *stage_.weights,
+                                                               .timeout = options_.timeout}));
+    MUSTER_ASSIGN_OR_RETURN(scatterer_,
+                            GradientScatterer::Create(shard_group(), sharded,
+                                                      {.holding = *stage_.gradients,
+                                                       .wire = reducing_.wire,
+                                                       .deterministic = reducing_.deterministic,
+                                                       .timeout = options_.timeout,
+                                                       .replicas = replicas_.get()}));
+    sums_.assign(scatterer_->sums().begin(), scatterer_->sums().end());
+  }
+  tensor_sums_ = own().TensorSlices(sums_);
+  if (stage_.weights != UnitPlaces::Holding::kWhole) return absl::OkStatus();
+  // The model reads f32 weights where they are gathered, so the shard's lie there.
+  std::vector<float*> places;
+  for (size_t part = 0; part < sharded.shards.parts().size(); ++part) {
+    const bool f32 = sharded.shards.parts()[part].compute == DType::kF32;
+    places.push_back(f32 ? gatherer_->own_slice(static_cast<int>(part)).data() : nullptr);
+  }
+  own().PlaceWeights(places);
+  return absl::OkStatus();
+}
+
+void ShardedStrategy::GatherAll() {
+  if (stage_.weights != UnitPlaces::Holding::kWhole) return;
+  for (int unit = 0; unit < units_; ++unit) gatherer_->Start(unit, own().slices());
+}
+
+absl::Status ShardedStrategy::AwaitAll() {
+  if (stage_.weights != UnitPlaces::Holding::kWhole) return absl::OkStatus();
+  for (int unit = 0; unit < units_; ++unit) MUSTER_RETURN_IF_ERROR(gatherer_->Await(unit));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> ShardedStrategy::Start() {
+  if (!joined()) {
+    return absl::FailedPreconditionError("the strategy starts before it joined the other workers");
+  }
+  if (servers_ != nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t closed, servers_->Start());
+    if (closed != own().clock()) {
+      return absl::AbortedError(absl::StrCat("servers hold ", closed,
+                                             " steps of this worker's slot, its shard ",
+                                             own().clock(), "; the job must return to a cut"));
+    }
+  }
+  return own().clock();
+}
+
+absl::Status ShardedStrategy::BeginStep(uint64_t clock) {
+  if (!joined()) {
+    return absl::FailedPreconditionError("a step begins before the workers have met");
+  }
+  if (clock != own().clock()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "a step begins at clock ", clock, ", but the parameters are at ", own().clock()));
+  }
+  if (copies_ != nullptr) copies_->Outdate();
+  if (in_flight()) {
+    // Every step gathers the same, whatever was evaluated before it, and counts that alone.
+    gatherer_->Outdate();
+    counted_ = Traffic();
+    gatherer_->Start(0, own().slices());
+  }
+  micro_batches_ = 0;
+  return servers_ == nullptr ? absl::OkStatus() : servers_->BeginStep(clock);
+}
+
+absl::Status ShardedStrategy::Acquire(int unit, Direction direction) {
+  if (copies_ != nullptr) {
+    copies_->Refresh(unit);
+    return absl::OkStatus();
+  }
+  const BlockedTime blocked(clock_, counters_.exposed_seconds);
+  MUSTER_RETURN_IF_ERROR(AwaitWeights(unit, direction));
+  return direction == Direction::kForward ? absl::OkStatus() : scatterer_->BeforeWrite(unit);
+}
+
+absl::Status ShardedStrategy::AwaitWeights(int unit, Direction direction) {
+  const absl::Span<const int> tied = gatherer_->places().tied_units(unit);
+  if (in_flight()) {
+    gatherer_->Start(unit, own().slices());
+    for (const int owner : tied) gatherer_->Start(owner, own().slices());
+    // Its place is that of the unit before this one, which is released.
+    const int next = direction == Direction::kForward ? unit + 1 : unit - 1;
+    gatherer_->Start(next, own().slices());
+  }
+  for (const int owner : tied) MUSTER_RETURN_IF_ERROR(gatherer_->Await(owner));
+  return gatherer_->Await(unit);
+}
+
+ModelParameters ShardedStrategy::parameters() const {
+  return copies_ != nullptr ? copies_->parameters() : gatherer_->parameters();
+}
+
+absl::Status ShardedStrategy::Prefetch(const MicroBatch& micro_batch) {
+  return servers_ == nullptr ? absl::OkStatus() : servers_->Prefetch(micro_batch);
+}
+
+absl::Status ShardedStrategy::LookUp(MicroBatch& micro_batch) {
+  if (servers_ != nullptr) return servers_->LookUp(micro_batch);
+  for (size_t table = 0; table < rows_.size(); ++table) {
+    SparseRows& sparse = micro_batch.sparse[table];
+    sparse.rows.resize(sparse.keys.size() * rows_[table].dim());
+    own().LookUp(table, sparse.keys, absl::MakeSpan(sparse.rows));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShardedStrategy::BeforeBackward(uint64_t examples, SeriesPosition position) {
+  if (++micro_batches_ == 1) {
+    examples_ = 0;
+    for (RowSum& rows : rows_) rows.Clear();
+  }
+  examples_ += examples;
+  position_ = position;
+  if (scatterer_ != nullptr) scatterer_->BeginMicroBatch(position);
+  return servers_ == nullptr ? absl::OkStatus() : servers_->BeforeBackward(examples, position);
+}
+
+Accumulation ShardedStrategy::GradientStore(int unit) const {
+  if (scatterer_ != nullptr) return scatterer_->GradientStore();
+  return micro_batches_ == 1 ? Accumulation::kWrite : Accumulation::kAdd;
+}
+
+GradientSpans ShardedStrategy::gradients() const {
+  return scatterer_ != nullptr ? scatterer_->gradients() : GradientSpans(gradients_);
+}
+
+absl::Status ShardedStrategy::GradientReady(int unit) {
+  if (scatterer_ != nullptr) {
+    scatterer_->UnitReady(unit);
+  } else if (position_ == SeriesPosition::kLast) {
+    reducer_->UnitReady(unit);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShardedStrategy::PushRows(MicroBatch& micro_batch) {
+  if (servers_ != nullptr) return servers_->PushRows(micro_batch);
+  for (size_t table = 0; table < rows_.size(); ++table) {
+    rows_[table].Add(micro_batch.sparse[table].keys, micro_batch.sparse[table].gradients);
+  }
+  return absl::OkStatus();
+}
+
+CollectiveTraffic ShardedStrategy::Traffic() const {
+  CollectiveTraffic sum;
+  for (const Communicator* group : {world_.get(), shard_group_.get(), replicas_.get()}) {
+    if (group == nullptr) continue;
+    sum.sent += group->traffic().sent;
+    sum.received += group->traffic().received;
+  }
+  return sum;
+}
+
+void ShardedStrategy::CountTraffic(uint64_t& sent, uint64_t& received) {
+  const CollectiveTraffic now = Traffic();
+  sent += now.sent - counted_.sent;
+  received += now.received - counted_.received;
+  counted_ = now;
+}
+
+void ShardedStrategy::LeaveOut(const CollectiveTraffic& before) {
+  const CollectiveTraffic now = Traffic();
+  counted_.sent += now.sent - before.sent;
+  counted_.received += now.received - before.received;
+}
+
+absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
+  absl::Status summed;
+  {
+    const BlockedTime blocked(clock_, counters_.exposed_seconds);
+    summed = scatterer_ != nullptr ? scatterer_->Finish() : reducer_->Finish();
+  }
+  MUSTER_RETURN_IF_ERROR(summed);
+  CountTraffic(counters_.bytes_sent, counters_.bytes_received);
+  StepShare mine = {.examples = examples_, .rows = rows_};
+  const std::vector<TensorSpec>& tensors = own().tables().tensors;
+  const TensorSpec* const overflowed = kept_->loss_scaling().Divide(tensors, tensor_sums_);
+  if (overflowed != nullptr) mine.overflowed = static_cast<int>(overflowed - tensors.data());
+  std::vector<double> cells;
+  if (!cells_by_rank_.empty() && cells_by_rank_[world_->rank()] > 0) {
+    cells = own().CellNorms(sums_);
+    mine.cells = cells;
+  }
+  const BlockedTime blocked(clock_, counters_.exposed_seconds);
+  MUSTER_ASSIGN_OR_RETURN(const StepTotal total,
+                          exchange_.Run(*world_, options_.timeout, mine, cells_by_rank_));
+  CountTraffic(counters_.other_bytes_sent, counters_.other_bytes_received);
+  return total;
+}
+
+absl::StatusOr<double> ShardedStrategy::CloseServers(const GradientSums& sums) {
+  closing_ = &sums;
+  absl::Status closed = servers_->EndStep();
+  closing_ = nullptr;
+  // A norm that is not finite is found by the first slot alone, and ends the job on all.
+  if (!closed.ok() && !(clips_by_norm_ && absl::IsOutOfRange(closed))) return closed;
+  if (!clips_by_norm_) return 1.0;
+  const BlockedTime blocked(clock_, counters_.exposed_seconds);
+  double scale =
+      closed.ok() ? servers_->last_clipping_scale() : std::numeric_limits<double>::quiet_NaN();
+  CollectiveCall broadcast;
+  broadcast.kind = Collective::kBroadcast;
+  broadcast.dtype = DType::kF64;
+  broadcast.in = &scale;
+  broadcast.out = &scale;
+  broadcast.count = 1;
+  broadcast.timeout = options_.timeout;
+  broadcast.label = "clipping scale";
+  MUSTER_RETURN_IF_ERROR(world_->Run(broadcast));
+  CountTraffic(counters_.other_bytes_sent, counters_.other_bytes_received);
+  if (!closed.ok()) return closed;
+  if (std::isnan(scale)) {
+    return absl::OutOfRangeError(
+        "diverged: the gradient's norm is not finite; lower the learning rate");
+  }
+  return scale;
+}
+
+absl::Status ShardedStrategy::EndStep() {
+  MUSTER_ASSIGN_OR_RETURN(const StepTotal total, CollectSums());
+  const uint64_t clock = own().clock();
+  const bool overflowed = total.overflowed >= 0;
+  MUSTER_RETURN_IF_ERROR(kept_->loss_scaling().TakeEnd(
+      clock, overflowed ? StepEnd::kOverflowed : StepEnd::kFinite,
+      overflowed ? absl::StrCat("the gradient of ", own().tables().tensors[total.overflowed].name)
+                 : ""));
+  counters_.gradient_norm.reset();
+  if (overflowed) {
+    own().set_clock(clock + 1);
+    return absl::OkStatus();
+  }
+  const GradientSums sums = {
+      .examples = total.examples, .dense = sums_, .rows = total.rows, .cells = total.cells};
+  double scale = 1;
+  if (servers_ != nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(scale, CloseServers(sums));
+  } else {
+    MUSTER_ASSIGN_OR_RETURN(const NormClipping clipping, own().Clipping(sums));
+    counters_.gradient_norm = clipping.norm;
+    scale = clipping.scale;
+  }
+  if (gatherer_ != nullptr) gatherer_->Outdate();
+  own().Apply(sums, scale);
+  GatherAll();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CutFiles> ShardedStrategy::Cut(uint64_t clock) {
+  if (!joined() || clock != own().clock()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "a cut at clock ", clock, " was asked for, but the parameters are at ", own().clock()));
+  }
+  // What is under way belongs to the next step, what follows to none.
+  MUSTER_RETURN_IF_ERROR(AwaitAll());
+  const CollectiveTraffic before = Traffic();
+  CutFiles servers;
+  if (servers_ != nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(servers, servers_->Cut(clock));
+  }
+  const uint32_t first_number = servers_ == nullptr ? 0 : own().layout().partitions();
+  MUSTER_ASSIGN_OR_RETURN(CutFiles files, kept_->Cut(*world_, first_number, servers.failure));
+  LeaveOut(before);
+  files.by_partition.insert(files.by_partition.begin(), servers.by_partition.begin(),
+                            servers.by_partition.end());
+  return files;
+}
+
+absl::StatusOr<CutEnd> ShardedStrategy::EndCut(CutEnd mine) {
+  const CollectiveTraffic before = Traffic();
+  MUSTER_ASSIGN_OR_RETURN(const CutEnd end, kept_->EndCut(*world_, mine));
+  LeaveOut(before);
+  return end;
+}
+
+StrategyCounters ShardedStrategy::counters() const {
+  StrategyCounters counters = counters_;
+  if (servers_ != nullptr) {
+    const StrategyCounters servers = servers_->counters();
+    counters.bytes_pushed = servers.bytes_pushed;
+    counters.bytes_pulled = servers.bytes_pulled;
+    counters.staleness_sum = servers.staleness_sum;
+    counters.staleness_max = servers.staleness_max;
+    counters.exposed_seconds += servers.exposed_seconds;
+    counters.gradient_norm = servers.gradient_norm;
+  }
+  return counters;
+}
+
+}  // namespace muster

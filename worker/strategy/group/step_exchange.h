@@ -1,0 +1,76 @@
+#ifndef MUSTER_WORKER_STRATEGY_GROUP_STEP_EXCHANGE_H_
+#define MUSTER_WORKER_STRATEGY_GROUP_STEP_EXCHANGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/tables/row_sum.h"
+#include "worker/collectives/communicator.h"
+
+namespace muster {
+
+// What a rank knows of a step once its sums of dense gradients are complete.
+struct StepShare {
+  // In its own batch.
+  uint64_t examples = 0;
+  // The first tensor of which a gradient sum is not finite after scaling, by its number; -1: none.
+  int overflowed = -1;
+  // Its own, by sparse table.
+  absl::Span<const RowSum> rows;
+  // Squared norms of the cells that it owns. Empty where cells_by_rank is.
+  absl::Span<const double> cells;
+};
+
+// What all ranks together know of it.
+struct StepTotal {
+  uint64_t examples = 0;
+  int overflowed = -1;
+  // By sparse table.
+  absl::Span<const RowSum> rows;
+  // In order of rank.
+  absl::Span<const double> cells;
+};
+
+// Brings together what the ranks of a job know of a step: the exchange after which each of them
+// makes the step. As every rank comes to it with complete sums only, none steps before the sums of
+// all are complete, whatever groups they were made in. Calls: all-gather of two i64, the examples
+// and the overflow, and one per table for its number of keys; then per table with any keys
+// all-gather with unequal counts of the keys, and of the rows; then, where norms are asked for,
+// all-gather of the cells' norms, 8 bytes each. A rank receives what all others touched: 8 bytes +
+// 4 · dim for each key of each rank. Keys that several ranks touched are added up in rank order, so
+// every rank has the same bits, and those of servers that sum by slot.
+//
+// Keeps its memory from step to step. Used by one thread.
+class StepExchange {
+ public:
+  // `row_dims` are those of the sparse tables.
+  explicit StepExchange(absl::Span<const uint32_t> row_dims);
+
+  // A collective call of all ranks. `cells_by_rank` has the number of cells that each rank gives;
+  // empty: nobody asks for norms. Returns what is valid until the next call. Each call within it
+  // may take `timeout`. Errors are the communicator's.
+  absl::StatusOr<StepTotal> Run(Communicator& communicator, absl::Duration timeout,
+                                const StepShare& mine, absl::Span<const size_t> cells_by_rank);
+
+ private:
+  absl::Status GatherTable(Communicator& communicator, absl::Duration timeout, const RowSum& mine,
+                           RowSum& sum);
+
+  // By sparse table, over all ranks.
+  std::vector<RowSum> sums_;
+  // One per rank: keys of a table.
+  std::vector<size_t> counts_;
+  std::vector<int64_t> heads_;
+  std::vector<uint64_t> keys_;
+  std::vector<float> rows_;
+  std::vector<double> cells_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_GROUP_STEP_EXCHANGE_H_
