@@ -56,13 +56,18 @@ void AddCompare(CLI::App& app, Session& session) {
   auto* command =
       app.add_subcommand("compare",
                          "Train one job four ways (parameter servers with BSP, SSP and ASP; "
-                         "all-reduce) on temporary clusters on this machine, and compare them");
+                         "all-reduce), or by ZeRO stages, on temporary clusters on this machine, "
+                         "and compare them");
   auto arguments = std::make_shared<Arguments>();
   ComparisonOptions& options = arguments->options;
   arguments->job.AddTo(*command);
   command->add_option("--report", arguments->report,
                       "Also write a self-contained HTML page with curves and bars to this file");
   AddForceFlag(*command, arguments->replace);
+  const auto compare_stages = [&options](int64_t) { options.of = Comparison::Of::kStages; };
+  command->add_flag_function(
+      "--zero", compare_stages,
+      "Compare ZeRO's stages 0 to 3 by all-reduce: memory, bytes, step time and loss");
   command->add_option("--repeats", options.repeats, "Runs of each way, in alternating order")
       ->capture_default_str();
   command->add_option("--servers", options.servers, "Servers in each parameter-server run")
@@ -80,7 +85,8 @@ void AddCompare(CLI::App& app, Session& session) {
   AddCollectiveFlags(*command, options.worker_flags);
   command->footer(
       "Example: muster compare job.textproto --report comparison.html\n"
-      "Replaces the job's update.dense, update.sparse and staleness in each run.");
+      "Replaces the job's update.dense, update.sparse and staleness in each run; with --zero\n"
+      "also parallelism.zero.stage and min_workers.");
   command->callback(
       [&session, arguments] { session.Run([&] { return RunCompare(session, *arguments); }); });
 }

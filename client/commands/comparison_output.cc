@@ -51,7 +51,10 @@ nlohmann::ordered_json ToJson(const MeasuredRun& run) {
       {"predicted_dense_bytes_sent_by_servers", run.predicted.server_sent},
       {"worker_cpu_seconds", run.worker_cpu_seconds},
       {"server_cpu_seconds", run.server_cpu_seconds},
+      {"training_loss", run.training_loss},
       {"largest_worker_peak_bytes", run.worker_peak_bytes},
+      {"largest_worker_own_peak_bytes", run.worker_own_peak_bytes},
+      {"planned_worker_own_bytes", run.planned_worker_own_bytes},
       {"servers_peak_bytes", run.server_peak_bytes},
       {"metric", run.metric},
       {"curve", nlohmann::ordered_json::array()}};
@@ -69,6 +72,8 @@ nlohmann::ordered_json ToJson(const MeasuredRun& run) {
 
 // Every run's figures as numbers; medians are the reader's to take.
 nlohmann::ordered_json ToJson(const Comparison& comparison) {
+  const bool stages = comparison.of == Comparison::Of::kStages;
+  const char* const list = stages ? "stages" : "roads";
   nlohmann::ordered_json json = {{"job", comparison.job},
                                  {"workers", comparison.workers},
                                  {"servers", comparison.servers},
@@ -76,11 +81,11 @@ nlohmann::ordered_json ToJson(const Comparison& comparison) {
                                  {"batch_size", comparison.batch_size},
                                  {"left_out", comparison.left_out},
                                  {"not_as_predicted", TrafficMismatches(comparison)},
-                                 {"roads", nlohmann::ordered_json::array()}};
+                                 {list, nlohmann::ordered_json::array()}};
   for (const RoadResult& road : comparison.roads) {
     nlohmann::ordered_json runs = nlohmann::ordered_json::array();
     for (const MeasuredRun& run : road.runs) runs.push_back(ToJson(run));
-    json["roads"].push_back({{"road", road.road}, {"runs", runs}});
+    json[list].push_back({{stages ? "stage" : "road", road.road}, {"runs", runs}});
   }
   return json;
 }
@@ -106,9 +111,12 @@ absl::StatusOr<Comparison> CompareAndPrint(const Session& session, const v1::Job
   }
   const std::vector<std::vector<std::string>> table =
       ComparisonTable(comparison, TableStyle::kTerminal);
-  Print("\n%s: %d workers, %d servers (none for all-reduce),\nbatch %d, %d processors for all",
-        comparison.job, comparison.workers, comparison.servers, comparison.batch_size,
-        comparison.processors);
+  const std::string servers =
+      options.of == Comparison::Of::kRoads
+          ? absl::StrCat(", ", comparison.servers, " servers (none for all-reduce),\n")
+          : " by all-reduce, ";
+  Print("\n%s: %d workers%sbatch %d, %d processors for all", comparison.job, comparison.workers,
+        servers, comparison.batch_size, comparison.processors);
   if (options.repeats > 1) {
     Print("; medians of %d runs, ± the farthest run", options.repeats);
   }

@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <vector>
 
 #include "client/cluster/session.h"
 #include "client/commands/arguments/job_file_argument.h"
@@ -8,6 +9,7 @@
 #include "client/plan/effective_job.h"
 #include "client/plan/job_plan.h"
 #include "client/plan/plan_output.h"
+#include "client/plan/step_order.h"
 #include "client/terminal/terminal.h"
 #include "common/base/machine/multiplies_bfloat16.h"
 #include "common/base/machine/usable_resources.h"
@@ -21,6 +23,7 @@ void AddPlan(CLI::App& app, Session& session) {
   struct Arguments {
     JobFileArgument job;
     bool effective = false;
+    bool order = false;
   };
   auto* command = app.add_subcommand(
       "plan", "Predict a job's memory, and the operations and traffic of its steps");
@@ -29,6 +32,11 @@ void AddPlan(CLI::App& app, Session& session) {
   command->add_flag("--effective", arguments->effective,
                     "Instead print the job as a YAML job file in which every field that was left "
                     "out has the value it stands for");
+  command
+      ->add_flag("--order", arguments->order,
+                 "Instead print the actions of one training step in order, with the exchanges that "
+                 "each starts; for small jobs")
+      ->excludes("--effective");
   command->footer(
       "Example: muster plan job.yaml\n"
       "Needs no cluster. If the data is on this machine, plan reads the beginnings and\n"
@@ -45,7 +53,10 @@ void AddPlan(CLI::App& app, Session& session) {
                                       {.multiply_bf16 = MultipliesBFloat16(),
                                        .threads = static_cast<uint32_t>(UsableProcessors())}));
       const bool json = session.output == Session::Output::kJson;
-      if (arguments->effective) {
+      if (arguments->order) {
+        MUSTER_ASSIGN_OR_RETURN(const std::vector<OrderedAction> order, OrderOfStep(plan));
+        json ? PrintJsonText(OrderJson(order)) : WriteText(stdout, OrderText(plan, order));
+      } else if (arguments->effective) {
         const v1::JobSpec effective = EffectiveJob(plan);
         json ? session.PrintJson(effective) : WriteText(stdout, PrintYaml(effective));
       } else {

@@ -84,6 +84,76 @@ std::string Verdict(const RoadResult& road, const std::string& predicted,
   return predicted == "-" ? "-" : "to the byte";
 }
 
+std::string Loss(double value) { return absl::StrFormat("%.4f", value); }
+
+// Returns three digits or so, such as "12.3 ms".
+std::string ShortTime(double seconds) {
+  if (seconds >= 1) return absl::StrFormat("%.2f s", seconds);
+  const double milliseconds = seconds * 1e3;
+  if (milliseconds >= 100) return absl::StrFormat("%.0f ms", milliseconds);
+  return absl::StrFormat(milliseconds >= 10 ? "%.1f ms" : "%.2f ms", milliseconds);
+}
+
+std::string ShowLargest(const RoadResult& road, uint64_t MeasuredRun::*bytes) {
+  uint64_t largest = 0;
+  for (const MeasuredRun& run : road.runs) largest = std::max(largest, run.*bytes);
+  return largest == 0 ? "-" : FormatBytes(static_cast<double>(largest));
+}
+
+bool IsEvaluated(const Comparison& comparison) {
+  return std::all_of(comparison.roads.begin(), comparison.roads.end(), [](const RoadResult& road) {
+    return std::none_of(road.runs.begin(), road.runs.end(),
+                        [](const MeasuredRun& run) { return run.curve.empty(); });
+  });
+}
+
+std::vector<std::vector<std::string>> StagesTable(const Comparison& comparison, TableStyle style) {
+  std::vector<std::vector<std::string>> rows = {{""}};
+  for (const RoadResult& stage : comparison.roads) rows[0].push_back(stage.road);
+  const auto add = [&](const std::string& name,
+                       const std::function<std::string(const RoadResult&)>& cell) {
+    rows.push_back({name});
+    for (const RoadResult& stage : comparison.roads) rows.back().push_back(cell(stage));
+  };
+  const auto add_figure = [&](const std::string& name, double MeasuredRun::*figure,
+                              const Format& format) {
+    add(name, [&](const RoadResult& stage) { return Show(stage.Of(figure), format, style); });
+  };
+  if (IsEvaluated(comparison)) {
+    add("held-out loss",
+        [&](const RoadResult& stage) { return Show(stage.LastLoss(), Loss, style); });
+  }
+  add_figure("training loss", &MeasuredRun::training_loss, Loss);
+  add_figure("steps/s", &MeasuredRun::steps_per_second, FormatNumber);
+  add("  of stage 0's", [&](const RoadResult& stage) {
+    const double first = comparison.roads[0].Of(&MeasuredRun::steps_per_second).median;
+    if (first == 0) return std::string("-");
+    return absl::StrFormat("%.1f %%",
+                           stage.Of(&MeasuredRun::steps_per_second).median / first * 100);
+  });
+  add_figure("a step's compute", &MeasuredRun::compute_seconds, ShortTime);
+  add_figure("exposed communication", &MeasuredRun::communication_seconds, ShortTime);
+  add_figure("waiting for data", &MeasuredRun::waiting_seconds, ShortTime);
+  add("a worker's memory", [](const RoadResult& stage) {
+    return ShowLargest(stage, &MeasuredRun::worker_own_peak_bytes);
+  });
+  add("  planned", [](const RoadResult& stage) {
+    return ShowLargest(stage, &MeasuredRun::planned_worker_own_bytes);
+  });
+  const auto add_traffic = [&](const std::string& name, double WorkerTraffic::*direction) {
+    add(name, [&](const RoadResult& stage) { return ShowWorkers(stage, Dense, direction, style); });
+    add("  predicted",
+        [&](const RoadResult& stage) { return ShowWorkers(stage, Predicted, direction, style); });
+    add("  as predicted", [&](const RoadResult& stage) {
+      const auto match = [&](const MeasuredRun& run) { return WorkersMatch(run, direction); };
+      return Verdict(stage, "yes", match, TableStyle::kTerminal);
+    });
+  };
+  add_traffic("sends a step", &WorkerTraffic::sent);
+  add_traffic("receives a step", &WorkerTraffic::received);
+  return rows;
+}
+
 }  // namespace
 
 Spread SpreadOf(std::vector<double> values) {
@@ -124,6 +194,7 @@ std::vector<int> OrderOfRoads(int roads, int repeat) {
 
 std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparison,
                                                       TableStyle style) {
+  if (comparison.of == Comparison::Of::kStages) return StagesTable(comparison, style);
   std::vector<std::vector<std::string>> rows = {{""}};
   for (const RoadResult& road : comparison.roads) rows[0].push_back(road.road);
   const auto add = [&](const std::string& name,
@@ -135,21 +206,16 @@ std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparis
                               const std::function<std::string(double)>& format) {
     add(name, [&](const RoadResult& road) { return Show(road.Of(figure), format, style); });
   };
-  const auto loss = [](double value) { return absl::StrFormat("%.4f", value); };
-  const bool evaluated =
-      std::all_of(comparison.roads.begin(), comparison.roads.end(), [](const RoadResult& road) {
-        return std::none_of(road.runs.begin(), road.runs.end(),
-                            [](const MeasuredRun& run) { return run.curve.empty(); });
-      });
+  const bool evaluated = IsEvaluated(comparison);
   add("held-out loss",
-      [&](const RoadResult& road) { return evaluated ? Show(road.LastLoss(), loss, style) : "-"; });
+      [&](const RoadResult& road) { return evaluated ? Show(road.LastLoss(), Loss, style) : "-"; });
   const std::string metric = comparison.roads.empty() ? "" : comparison.roads[0].runs[0].metric;
   if (evaluated && !metric.empty() && metric != "loss") {
     add(absl::StrCat("held-out ", metric), [&](const RoadResult& road) {
       const bool has_value =
           std::all_of(road.runs.begin(), road.runs.end(),
                       [](const MeasuredRun& run) { return run.curve.back().metric.has_value(); });
-      return has_value ? Show(road.LastMetric(), loss, style) : "-";
+      return has_value ? Show(road.LastMetric(), Loss, style) : "-";
     });
   }
   add("steps", [](const RoadResult& road) { return Whole(road.runs[0].steps); });
@@ -191,16 +257,10 @@ std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparis
   });
   add_figure("CPU time of the workers", &MeasuredRun::worker_cpu_seconds, Seconds);
   add_figure("CPU time of the servers", &MeasuredRun::server_cpu_seconds, Seconds);
-  add("largest worker's peak memory", [](const RoadResult& road) {
-    uint64_t peak = 0;
-    for (const MeasuredRun& run : road.runs) peak = std::max(peak, run.worker_peak_bytes);
-    return FormatBytes(static_cast<double>(peak));
-  });
-  add("the servers' peak memory", [](const RoadResult& road) {
-    uint64_t peak = 0;
-    for (const MeasuredRun& run : road.runs) peak = std::max(peak, run.server_peak_bytes);
-    return peak == 0 ? std::string("-") : FormatBytes(static_cast<double>(peak));
-  });
+  add("largest worker's peak memory",
+      [](const RoadResult& road) { return ShowLargest(road, &MeasuredRun::worker_peak_bytes); });
+  add("the servers' peak memory",
+      [](const RoadResult& road) { return ShowLargest(road, &MeasuredRun::server_peak_bytes); });
   return rows;
 }
 

@@ -19,7 +19,7 @@ struct Spread {
 // REQUIRES: not empty.
 Spread SpreadOf(std::vector<double> values);
 
-// All repeats of one road.
+// All repeats of one road, or of one ZeRO stage.
 struct RoadResult {
   std::string road;
   // Sorted by repeat; never empty.
@@ -34,6 +34,9 @@ struct RoadResult {
 
 // A job, its measured roads, and how they were measured.
 struct Comparison {
+  enum class Of { kRoads, kStages };
+
+  Of of = Of::kRoads;
   std::string job;
   int workers = 0;
   int servers = 0;
@@ -53,15 +56,17 @@ inline constexpr char kNotAsPredicted[] = ", NOT AS PREDICTED";
 
 // Says who reads a table.
 enum class TableStyle {
-  // At most 100 columns for four roads: medians with the farthest run's distance ("110 ±10%"),
+  // At most 100 columns for four roads, 80 for four stages: medians with the farthest run's
+  // distance ("110 ±10%"),
   // bytes in KiB and so on, and whether traffic is as predicted.
   kTerminal,
   // Medians with the least and the most, bytes and predictions to the byte, each server.
   kReport,
 };
 
-// Returns the table of `muster compare` or of its report: one column per road. A worker's bytes are
-// the median over all workers of all repeats; a server's bytes are those of the first repeat.
+// Returns the table of `muster compare` or of its report: one column per road or stage. A worker's
+// bytes are the median over all workers of all repeats; a server's bytes are those of the first
+// repeat.
 std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparison,
                                                       TableStyle style);
 

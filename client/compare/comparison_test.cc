@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
@@ -55,6 +56,7 @@ v1::JobStatus Status(uint64_t steps) {
     task.set_other_bytes_received(300 * steps);
     task.set_process_cpu_seconds(1.5);
     task.set_process_peak_bytes(1000 + slot);
+    task.set_process_mapped_bytes(400 - 100 * slot);
   }
   return status;
 }
@@ -84,6 +86,7 @@ TEST(ComparisonTest, FiguresLeaveTheWarmUpOut) {
   EXPECT_THAT(run.dense, ElementsAre(WorkerTraffic{900, 1700}, WorkerTraffic{900, 1700}));
   EXPECT_EQ(run.worker_cpu_seconds, 3);
   EXPECT_EQ(run.worker_peak_bytes, 1001u);
+  EXPECT_EQ(run.worker_own_peak_bytes, 701);
   ASSERT_EQ(run.curve.size(), 1u);
   EXPECT_EQ(run.curve[0].examples, 11000u);
   EXPECT_EQ(run.curve[0].seconds, 6);
@@ -212,6 +215,53 @@ TEST(ComparisonTest, InATerminalFourRoadsTakeAtMost100Columns) {
                                           "931.3 GiB", "931.3 GiB")));
   EXPECT_THAT(table, Contains(ElementsAre("  as predicted", "to the byte", "NO", "to the byte",
                                           "to the byte")));
+}
+
+// Four stages, of two repeats each.
+Comparison Stages(double factor) {
+  Comparison comparison;
+  comparison.of = Comparison::Of::kStages;
+  for (int stage = 0; stage < 4; ++stage) {
+    RoadResult result{.road = absl::StrCat("stage ", stage)};
+    for (const double repeat : {1.0, factor}) {
+      MeasuredRun run;
+      run.curve.push_back({.loss = 10.5 * repeat});
+      run.training_loss = 11.5 * repeat;
+      run.steps_per_second = (1000 - 10 * stage) * repeat;
+      run.compute_seconds = run.communication_seconds = run.waiting_seconds = 0.0999 * repeat;
+      run.worker_own_peak_bytes = (1000 - 100 * stage) << 20;
+      run.planned_worker_own_bytes = (1001 - 100 * stage) << 20;
+      run.workers = run.dense = run.predicted.workers = {{1000.0 * (1 << 20), 10}};
+      result.runs.push_back(run);
+    }
+    comparison.roads.push_back(result);
+  }
+  return comparison;
+}
+
+TEST(ComparisonTest, StagesStandSideBySide) {
+  Comparison comparison = Stages(/*factor=*/1);
+  comparison.roads[2].runs[1].dense[0].received = 11;
+  const auto table = ComparisonTable(comparison, TableStyle::kTerminal);
+  EXPECT_THAT(table[0], ElementsAre("", "stage 0", "stage 1", "stage 2", "stage 3"));
+  EXPECT_THAT(table,
+              Contains(ElementsAre("  of stage 0's", "100.0 %", "99.0 %", "98.0 %", "97.0 %")));
+  EXPECT_THAT(table, Contains(ElementsAre("exposed communication", "99.9 ms", "99.9 ms", "99.9 ms",
+                                          "99.9 ms")));
+  EXPECT_THAT(table, Contains(ElementsAre("a worker's memory", "1000.0 MiB", "900.0 MiB",
+                                          "800.0 MiB", "700.0 MiB")));
+  EXPECT_THAT(table, Contains(ElementsAre("  planned", "1001.0 MiB", "901.0 MiB", "801.0 MiB",
+                                          "701.0 MiB")));
+  EXPECT_THAT(table, Contains(ElementsAre("  as predicted", "to the byte", "to the byte", "NO",
+                                          "to the byte")));
+  EXPECT_THAT(TrafficMismatches(comparison), SizeIs(1));
+}
+
+TEST(ComparisonTest, FourStagesTakeAtMost80Columns) {
+  const auto table = ComparisonTable(Stages(/*factor=*/1.25), TableStyle::kTerminal);
+  for (absl::string_view line : absl::StrSplit(FormatTable(table), '\n')) {
+    EXPECT_LE(absl::StrReplaceAll(line, {{"±", "+"}}).size(), 80u) << line;
+  }
 }
 
 TEST(ComparisonTest, RowsThatBelongTogetherStandTogether) {

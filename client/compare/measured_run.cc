@@ -12,9 +12,13 @@
 #include "client/cluster/local_cluster.h"
 #include "client/compare/process_usage.h"
 #include "client/terminal/progress.h"
+#include "common/base/machine/multiplies_bfloat16.h"
+#include "common/base/machine/usable_resources.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/local_storage.h"
 #include "common/checkpoint/manifest.h"
+#include "common/job_data/data_head.h"
+#include "common/plan/memory_plan.h"
 #include "common/rpc/parameter_service/grpc_parameter_client.h"
 #include "common/rpc/parameter_service/parameter_client.h"
 #include "common/rpc/rpc_credentials.h"
@@ -135,10 +139,8 @@ absl::StatusOr<PredictedTraffic> Predict(const v1::JobStatus& placed, const v1::
   LocalStorage storage;
   MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest,
                           ReadManifest(storage, end.checkpoint_uri()));
-  const int workers = end.spec().workers();
   if (ByAllReduce(end)) {
-    return PredictAllReduceTraffic(manifest.schema(), end.spec().update(), workers,
-                                   WayOf(end.spec(), worker_flags));
+    return PredictAllReduceTraffic(manifest.schema(), end.spec(), WayOf(end.spec(), worker_flags));
   }
   std::vector<const v1::PartitionPlacement*> partitions;
   for (const v1::PartitionPlacement& partition : placed.partitions()) {
@@ -158,6 +160,7 @@ MeasuredRun Figures(const v1::JobStatus& warm, const v1::JobStatus& end) {
   run.training_seconds = end.progress().training_seconds();
   run.mean_staleness = end.progress().mean_staleness();
   run.max_staleness = static_cast<double>(end.progress().max_staleness());
+  run.training_loss = end.progress().loss();
   const Sums before = SumsOf(warm), after = SumsOf(end);
   const double workers = std::max(1, end.tasks_size());
   const double steps = std::max(1.0, after.steps - before.steps);
@@ -170,7 +173,10 @@ MeasuredRun Figures(const v1::JobStatus& warm, const v1::JobStatus& end) {
   AddTraffic(warm, end, run);
   for (const v1::TaskStatus& task : end.tasks()) {
     run.worker_cpu_seconds += task.process_cpu_seconds();
-    run.worker_peak_bytes = std::max<uint64_t>(run.worker_peak_bytes, task.process_peak_bytes());
+    const uint64_t peak = task.process_peak_bytes();
+    run.worker_peak_bytes = std::max(run.worker_peak_bytes, peak);
+    run.worker_own_peak_bytes =
+        std::max(run.worker_own_peak_bytes, peak - std::min(peak, task.process_mapped_bytes()));
   }
   for (const v1::EvaluationResult& evaluation : end.evaluations()) {
     run.metric = evaluation.metric();
@@ -238,6 +244,10 @@ absl::StatusOr<MeasuredRun> MeasureRun(const v1::JobSpec& job, const Road& road,
   }
   MeasuredRun run = Figures(warm, end);
   run.road = road.name;
+  run.planned_worker_own_bytes = PlanMemory(job, ReadDataHead(job),
+                                            {.multiply_bf16 = MultipliesBFloat16(),
+                                             .threads = static_cast<uint32_t>(UsableProcessors())})
+                                     .worker_own_bytes();
   MUSTER_ASSIGN_OR_RETURN(run.server_sent, MeasureServers(placed, end));
   MUSTER_ASSIGN_OR_RETURN(run.predicted, Predict(placed, end, options.worker_flags));
   for (const ChildUsage& server : UsageOfChildren(cluster.supervisor_pid, "muster-server")) {

@@ -74,12 +74,15 @@ std::vector<BarRow> CpuParts(const Comparison& comparison) {
 }  // namespace
 
 std::string ComparisonReport(const Comparison& comparison) {
-  const std::string title = absl::StrCat("Roads compared: ", comparison.job);
+  const bool roads = comparison.of == Comparison::Of::kRoads;
+  const std::string title =
+      absl::StrCat(roads ? "Roads compared: " : "ZeRO stages compared: ", comparison.job);
+  const std::string servers =
+      roads ? absl::StrCat(comparison.servers, " servers on the parameter-server roads, ") : "";
   std::string html = absl::StrCat(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>", EscapeHtml(title),
       "</title><style>", kStyle, "</style></head><body>\n<h1>", EscapeHtml(title), "</h1>\n<p>",
-      comparison.workers, " workers, ", comparison.servers,
-      " servers on the parameter-server roads, batch ", comparison.batch_size, ", ",
+      comparison.workers, " workers, ", servers, "batch ", comparison.batch_size, ", ",
       comparison.processors, " processors for all of them together, ",
       comparison.roads.empty() ? 0 : comparison.roads[0].runs.size(),
       " repeats in alternating order; medians, with the range where it shows. Speeds, parts of a "

@@ -33,6 +33,22 @@ ComparableRoads RoadsOf(const v1::JobSpec& job, int staleness_bound) {
   return result;
 }
 
+ComparableRoads StagesOf(const v1::JobSpec& job) {
+  ComparableRoads result;
+  std::string why;
+  if (job.workers() < 2) why = "the job has one worker, which has nothing to divide";
+  if (job.compute().device() == v1::ComputeSpec::CUDA) {
+    why = "compute.device is CUDA, and devices hold everything in this version";
+  }
+  for (uint32_t stage = 0; stage <= (why.empty() ? 3 : 0); ++stage) {
+    result.roads.push_back({.kind = Road::Kind::kAllReduce,
+                            .name = absl::StrCat("stage ", stage),
+                            .zero_stage = stage});
+  }
+  if (!why.empty()) result.left_out.push_back(absl::StrCat("stages 1 to 3: ", why));
+  return result;
+}
+
 v1::JobSpec OnRoad(const v1::JobSpec& job, const Road& road, int staleness_bound) {
   v1::JobSpec spec = job;
   spec.set_name(absl::StrCat(job.name(), " (", road.name, ")"));
@@ -50,6 +66,12 @@ v1::JobSpec OnRoad(const v1::JobSpec& job, const Road& road, int staleness_bound
     spec.clear_min_workers();
     // Servers already hold what ranks would divide.
     spec.mutable_parallelism()->clear_zero();
+  }
+  if (road.zero_stage.has_value()) {
+    spec.clear_min_workers();
+    v1::ZeroSpec& zero = *spec.mutable_parallelism()->mutable_zero();
+    if (*road.zero_stage == 0) zero.Clear();
+    if (*road.zero_stage > 0) zero.set_stage(*road.zero_stage);
   }
   const v1::UpdateSpec::Road value =
       all_reduce ? v1::UpdateSpec::ALL_REDUCE : v1::UpdateSpec::PARAMETER_SERVER;

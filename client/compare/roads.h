@@ -1,6 +1,8 @@
 #ifndef MUSTER_CLIENT_COMPARE_ROADS_H_
 #define MUSTER_CLIENT_COMPARE_ROADS_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,13 +12,16 @@ namespace v1 {
 class JobSpec;
 }  // namespace v1
 
-// A way to train a job.
+// A way to train a job: a road, or a ZeRO stage of the all-reduce road.
 struct Road {
   enum class Kind { kBsp, kSsp, kAsp, kAllReduce };
 
   Kind kind = Kind::kBsp;
-  // Such as "BSP", "SSP 4", "ASP", "all-reduce" or "all-reduce, zero stage 3 over 2 ranks".
+  // Such as "BSP", "SSP 4", "ASP", "all-reduce", "all-reduce, zero stage 3 over 2 ranks" or
+  // "stage 1".
   std::string name;
+  // Absent: the job's own.
+  std::optional<uint32_t> zero_stage = std::nullopt;
 };
 
 // Roads to compare a job on, and the reason for each road that is left out.
@@ -29,7 +34,11 @@ struct ComparableRoads {
 // exclude.
 ComparableRoads RoadsOf(const v1::JobSpec& job, int staleness_bound);
 
-// Returns the job for that road, changed only in how gradients become parameters.
+// Returns all-reduce by ZeRO's stages 0 to 3, except for stages that the job's options exclude.
+ComparableRoads StagesOf(const v1::JobSpec& job);
+
+// Returns the job for that road, changed only in how gradients become parameters. A job that is
+// compared by stages always has all its workers.
 v1::JobSpec OnRoad(const v1::JobSpec& job, const Road& road, int staleness_bound);
 
 }  // namespace muster

@@ -34,6 +34,36 @@ TEST(RoadsTest, GlobalNormAndDeterminismLeaveOutWhatDoesNotWait) {
   EXPECT_THAT(RoadsOf(deterministic, 4).left_out, ElementsAre(HasSubstr("deterministic")));
 }
 
+TEST(RoadsTest, AJobTakesAllStages) {
+  v1::JobSpec job;
+  job.set_workers(4);
+  job.set_min_workers(2);
+  job.mutable_parallelism()->mutable_zero()->set_stage(1);
+  job.mutable_parallelism()->mutable_zero()->set_shard(2);
+  const ComparableRoads stages = StagesOf(job);
+  EXPECT_THAT(Names(stages), ElementsAre("stage 0", "stage 1", "stage 2", "stage 3"));
+  EXPECT_THAT(stages.left_out, IsEmpty());
+  const v1::JobSpec whole = OnRoad(job, stages.roads[0], 0);
+  EXPECT_EQ(whole.parallelism().zero().ByteSizeLong(), 0);
+  EXPECT_EQ(whole.min_workers(), 0);
+  EXPECT_EQ(whole.update().dense(), v1::UpdateSpec::ALL_REDUCE);
+  const v1::JobSpec third = OnRoad(job, stages.roads[3], 0);
+  EXPECT_EQ(third.parallelism().zero().stage(), 3);
+  EXPECT_EQ(third.parallelism().zero().shard(), 2);
+  EXPECT_EQ(third.min_workers(), 0);
+}
+
+TEST(RoadsTest, StagesAreForSeveralWorkersOnProcessors) {
+  v1::JobSpec job;
+  job.set_workers(1);
+  EXPECT_THAT(Names(StagesOf(job)), ElementsAre("stage 0"));
+  EXPECT_THAT(StagesOf(job).left_out, ElementsAre(HasSubstr("one worker")));
+  job.set_workers(2);
+  job.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
+  EXPECT_THAT(Names(StagesOf(job)), ElementsAre("stage 0"));
+  EXPECT_THAT(StagesOf(job).left_out, ElementsAre(HasSubstr("CUDA")));
+}
+
 TEST(RoadsTest, AWireThatAllReduceDoesNotKnowLeavesItOut) {
   v1::JobSpec job;
   job.mutable_update()->set_wire(v1::UpdateSpec::F16);

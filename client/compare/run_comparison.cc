@@ -18,12 +18,14 @@ absl::StatusOr<Comparison> RunComparison(const v1::JobSpec& job, const Compariso
         options.repeats, ", servers: ", options.servers, ", staleness: ", options.staleness_bound));
   }
   Comparison comparison;
+  comparison.of = options.of;
   comparison.job = job.name();
   comparison.workers = static_cast<int>(std::max(1u, job.workers()));
   comparison.servers = options.servers;
   comparison.processors = AvailableProcessors();
   comparison.batch_size = static_cast<int>(job.batch_size());
-  ComparableRoads roads = RoadsOf(job, options.staleness_bound);
+  ComparableRoads roads =
+      options.of == Comparison::Of::kStages ? StagesOf(job) : RoadsOf(job, options.staleness_bound);
   if (options.only_road.has_value()) {
     const auto is_other = [&](const Road& road) { return road.kind != *options.only_road; };
     roads.roads.erase(std::remove_if(roads.roads.begin(), roads.roads.end(), is_other),

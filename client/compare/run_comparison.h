@@ -19,6 +19,8 @@ class JobStatus;
 }  // namespace v1
 
 struct ComparisonOptions {
+  // What is compared.
+  Comparison::Of of = Comparison::Of::kRoads;
   // Servers on the parameter-server roads; all-reduce uses none.
   int servers = 2;
   int repeats = 3;
@@ -35,8 +37,8 @@ struct ComparisonOptions {
   std::function<void()> ended = [] {};
 };
 
-// Trains the job on every road that it can take, one run after another, each on a cluster of its
-// own on this machine. Errors are those of MeasureRun.
+// Trains the job on every road that it can take, or under every ZeRO stage, one run after another,
+// each on a cluster of its own on this machine. Errors are those of MeasureRun.
 absl::StatusOr<Comparison> RunComparison(const v1::JobSpec& job, const ComparisonOptions& options);
 
 }  // namespace muster

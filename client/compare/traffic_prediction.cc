@@ -7,9 +7,14 @@
 #include <vector>
 
 #include "common/base/status_macros.h"
+#include "common/mesh/data_ranks.h"
+#include "common/mesh/zero.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/pulled_types.h"
 #include "common/partition/schema.h"
+#include "common/partition/shard_layout.h"
+#include "common/partition/unit_gathers.h"
+#include "common/partition/unit_places.h"
 #include "common/partition/wire_dtype.h"
 #include "common/plan/device_memory_layout.h"
 #include "common/tensor/dtype.h"
@@ -30,15 +35,15 @@ absl::StatusOr<DenseLayout> LayoutOf(const v1::TablesSchema& schema,
       tensors, {.block_bytes = schema.block_bytes(), .partitions = schema.partitions()});
 }
 
-// Returns the number of buckets of each size, in elements. Nearly all buckets of a large model have
-// one size.
-absl::StatusOr<std::map<uint64_t, int>> BucketSizes(const v1::TablesSchema& schema,
-                                                    const v1::UpdateSpec& update,
-                                                    AllReduceWay way) {
+// Number of calls of each size, in elements. Nearly all of a large model have one of a few sizes.
+using CallSizes = std::map<uint64_t, uint64_t>;
+
+absl::StatusOr<CallSizes> BucketSizes(const v1::TablesSchema& schema, const v1::UpdateSpec& update,
+                                      AllReduceWay way) {
   std::vector<TensorSpec> tensors = TablesFromSchema(schema).tensors;
   if (way == AllReduceWay::kDevices) tensors = PaddedTensors(std::move(tensors));
   MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, LayoutOf(schema, tensors));
-  std::map<uint64_t, int> sizes;
+  CallSizes sizes;
   for (const GradientBucket& bucket :
        MakeBucketPlan(layout, tensors, BucketPlanOptionsOf(update))) {
     ++sizes[bucket.elements()];
@@ -53,16 +58,22 @@ DType WireOf(const v1::UpdateSpec& update) {
 // Algorithm by which NCCL's calls are counted, whatever NCCL chooses.
 constexpr Algorithm kOfDevices = Algorithm::kDirect;
 
-// Returns the algorithm of an all-reduce of `elements`.
-Algorithm AlgorithmFor(uint64_t elements, const v1::UpdateSpec& update, int workers,
-                       AllReduceWay way) {
-  if (way == AllReduceWay::kDevices) return kOfDevices;
-  return ChooseAlgorithm({.kind = Collective::kAllReduce,
-                          .dtype = WireOf(update),
-                          .bytes = elements * SizeOf(WireOf(update)),
-                          .size = workers,
-                          .same_machine = way == AllReduceWay::kSharedMemory,
-                          .deterministic = update.deterministic()});
+// The ranks that make a call together, and how.
+struct CallGroup {
+  int size = 1;
+  AllReduceWay way = AllReduceWay::kSharedMemory;
+  bool deterministic = false;
+};
+
+// Returns the algorithm of a call over a vector of `elements`.
+Algorithm AlgorithmFor(Collective kind, uint64_t elements, DType dtype, const CallGroup& group) {
+  if (group.way == AllReduceWay::kDevices) return kOfDevices;
+  return ChooseAlgorithm({.kind = kind,
+                          .dtype = dtype,
+                          .bytes = elements * SizeOf(dtype),
+                          .size = group.size,
+                          .same_machine = group.way == AllReduceWay::kSharedMemory,
+                          .deterministic = group.deterministic});
 }
 
 // Returns how often all ranks together send the vector of an all-reduce: W times what one rank
@@ -88,6 +99,107 @@ double TimesSent(Algorithm algorithm, int workers) {
       break;
   }
   return 0;
+}
+
+// Returns what each rank of a group sends and receives in all-reduces of these sizes.
+std::vector<WorkerTraffic> AllReduceBytes(const CallSizes& sizes, DType wire,
+                                          const CallGroup& group) {
+  std::vector<WorkerTraffic> ranks(group.size);
+  for (const auto& [elements, calls] : sizes) {
+    const Algorithm algorithm = AlgorithmFor(Collective::kAllReduce, elements, wire, group);
+    for (int rank = 0; rank < group.size; ++rank) {
+      const Schedule schedule = MakeSchedule({.kind = Collective::kAllReduce,
+                                              .algorithm = algorithm,
+                                              .rank = rank,
+                                              .size = group.size,
+                                              .count = elements});
+      for (const Transfer& transfer : schedule.transfers) {
+        if (transfer.kind != Transfer::Kind::kSend) continue;
+        const auto bytes = static_cast<double>(transfer.count * SizeOf(wire) * calls);
+        ranks[rank].sent += bytes;
+        ranks[transfer.peer].received += bytes;
+      }
+    }
+  }
+  return ranks;
+}
+
+// Returns the mean over the ranks of AllReduceBytes.
+double MeanAllReduceBytes(const CallSizes& sizes, DType wire, const CallGroup& group) {
+  double sent = 0;
+  for (const auto& [elements, calls] : sizes) {
+    const Algorithm algorithm = AlgorithmFor(Collective::kAllReduce, elements, wire, group);
+    sent += TimesSent(algorithm, group.size) * static_cast<double>(elements * SizeOf(wire) * calls);
+  }
+  return sent / group.size;
+}
+
+// Returns what each rank of a shard group sends, and receives, in gathers or scatters whose slices
+// have these sizes. As slices are equal, so are ranks.
+double SliceBytes(Collective kind, const CallSizes& slices, DType dtype, const CallGroup& group) {
+  if (group.size == 1) return 0;
+  double bytes = 0;
+  for (const auto& [slice, calls] : slices) {
+    const Schedule schedule =
+        MakeSchedule({.kind = kind,
+                      .algorithm = AlgorithmFor(kind, slice * group.size, dtype, group),
+                      .rank = 0,
+                      .size = group.size,
+                      .count = slice});
+    bytes += static_cast<double>(SentElements(schedule) * SizeOf(dtype) * calls);
+  }
+  return bytes;
+}
+
+int UnitsOf(absl::Span<const TensorSpec> tensors) {
+  uint32_t units = 1;
+  for (const TensorSpec& tensor : tensors) units = std::max(units, tensor.unit + 1);
+  return static_cast<int>(units);
+}
+
+// The calls of a step under ZeRO.
+struct ShardedCalls {
+  CallGroup group;
+  CallGroup replicas;
+  // Sizes of slices, by compute type.
+  std::map<DType, CallSizes> gathers;
+  CallSizes scatters;
+  // All-reduces between replicas.
+  CallSizes sums;
+
+  // What a rank sends, and receives, within its shard group.
+  double GroupBytes(DType wire) const {
+    double bytes = SliceBytes(Collective::kReduceScatter, scatters, wire, group);
+    for (const auto& [dtype, slices] : gathers) {
+      bytes += SliceBytes(Collective::kAllGather, slices, dtype, group);
+    }
+    return bytes;
+  }
+};
+
+absl::StatusOr<ShardedCalls> CallsOfShards(const v1::TablesSchema& schema, const v1::JobSpec& spec,
+                                           AllReduceWay way) {
+  const std::vector<TensorSpec> tensors = TablesFromSchema(schema).tensors;
+  MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, LayoutOf(schema, tensors));
+  const uint32_t stage = ZeroStage(spec);
+  const int S = static_cast<int>(ShardGroupSize(spec));
+  const bool deterministic = spec.update().deterministic();
+  const int micro_batches = static_cast<int>(std::max(1u, spec.micro_batches()));
+  const ShardLayout shards(layout, S);
+  const UnitPlaces places(shards, tensors,
+                          stage == 3 ? UnitPlaces::Holding::kInFlight : UnitPlaces::Holding::kWhole,
+                          UnitPlaces::Content::kWeights);
+  const std::vector<int> gathers = GathersOfStep(UnitsOf(tensors), places, micro_batches);
+
+  ShardedCalls calls;
+  calls.group = {S, way, deterministic};
+  calls.replicas = {static_cast<int>(DataRanks(spec)) / S, way, deterministic};
+  for (const ShardLayout::Part& part : shards.parts()) {
+    calls.gathers[part.compute][part.slice] += gathers[part.unit];
+    calls.scatters[part.slice] += stage == 1 ? 1 : micro_batches;
+    ++calls.sums[part.slice];
+  }
+  return calls;
 }
 
 }  // namespace
@@ -136,41 +248,41 @@ absl::StatusOr<PredictedTraffic> PredictServerTraffic(
 }
 
 absl::StatusOr<PredictedTraffic> PredictAllReduceTraffic(const v1::TablesSchema& schema,
-                                                         const v1::UpdateSpec& update, int workers,
+                                                         const v1::JobSpec& spec,
                                                          AllReduceWay way) {
-  const DType wire = WireOf(update);
+  const DType wire = WireOf(spec.update());
+  const int workers = static_cast<int>(std::max(1u, spec.workers()));
   PredictedTraffic traffic;
-  traffic.workers.resize(workers);
-  MUSTER_ASSIGN_OR_RETURN(const auto sizes, BucketSizes(schema, update, way));
-  for (const auto& [elements, buckets] : sizes) {
-    const Algorithm algorithm = AlgorithmFor(elements, update, workers, way);
-    for (int rank = 0; rank < workers; ++rank) {
-      const Schedule schedule = MakeSchedule({.kind = Collective::kAllReduce,
-                                              .algorithm = algorithm,
-                                              .rank = rank,
-                                              .size = workers,
-                                              .count = elements});
-      for (const Transfer& transfer : schedule.transfers) {
-        if (transfer.kind != Transfer::Kind::kSend) continue;
-        const auto bytes = static_cast<double>(transfer.count * SizeOf(wire) * buckets);
-        traffic.workers[rank].sent += bytes;
-        traffic.workers[transfer.peer].received += bytes;
-      }
-    }
+  if (ZeroStage(spec) == 0) {
+    MUSTER_ASSIGN_OR_RETURN(const CallSizes sizes, BucketSizes(schema, spec.update(), way));
+    traffic.workers = AllReduceBytes(sizes, wire, {workers, way, spec.update().deterministic()});
+    return traffic;
+  }
+  MUSTER_ASSIGN_OR_RETURN(const ShardedCalls calls, CallsOfShards(schema, spec, way));
+  const double in_group = calls.GroupBytes(wire);
+  const std::vector<WorkerTraffic> replicas = AllReduceBytes(calls.sums, wire, calls.replicas);
+  for (int rank = 0; rank < workers; ++rank) {
+    WorkerTraffic worker = replicas[rank / calls.group.size];
+    worker.sent += in_group;
+    worker.received += in_group;
+    traffic.workers.push_back(worker);
   }
   return traffic;
 }
 
 absl::StatusOr<WorkerTraffic> PredictMeanAllReduceTraffic(const v1::TablesSchema& schema,
-                                                          const v1::UpdateSpec& update, int workers,
+                                                          const v1::JobSpec& spec,
                                                           AllReduceWay way) {
-  MUSTER_ASSIGN_OR_RETURN(const auto sizes, BucketSizes(schema, update, way));
-  double sent = 0;
-  for (const auto& [elements, buckets] : sizes) {
-    const double times = TimesSent(AlgorithmFor(elements, update, workers, way), workers);
-    sent += times * static_cast<double>(elements * SizeOf(WireOf(update)) * buckets);
+  const DType wire = WireOf(spec.update());
+  const int workers = static_cast<int>(std::max(1u, spec.workers()));
+  if (ZeroStage(spec) == 0) {
+    MUSTER_ASSIGN_OR_RETURN(const CallSizes sizes, BucketSizes(schema, spec.update(), way));
+    const double mean =
+        MeanAllReduceBytes(sizes, wire, {workers, way, spec.update().deterministic()});
+    return WorkerTraffic{mean, mean};
   }
-  const double mean = sent / workers;
+  MUSTER_ASSIGN_OR_RETURN(const ShardedCalls calls, CallsOfShards(schema, spec, way));
+  const double mean = calls.GroupBytes(wire) + MeanAllReduceBytes(calls.sums, wire, calls.replicas);
   return WorkerTraffic{mean, mean};
 }
 

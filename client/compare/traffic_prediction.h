@@ -14,7 +14,6 @@ namespace v1 {
 class JobSpec;
 class PartitionPlacement;
 class TablesSchema;
-class UpdateSpec;
 }  // namespace v1
 
 // Payload bytes of a step that one worker sends and receives.
@@ -33,7 +32,7 @@ WorkerTraffic MeanOf(absl::Span<const WorkerTraffic> workers);
 // Payload bytes of one step that follow from the layout alone, which are those of dense parameters.
 // Rows of sparse tables depend on the data.
 struct PredictedTraffic {
-  // By slot. By all-reduce, workers differ if they do not own equal parts of a bucket.
+  // By slot. By all-reduce, workers differ if they do not own equal parts of a bucket or slice.
   std::vector<WorkerTraffic> workers;
   // Bytes of parameters that each server sends, by id; empty on the all-reduce road.
   std::map<std::string, double> server_sent;
@@ -51,19 +50,28 @@ absl::StatusOr<PredictedTraffic> PredictServerTraffic(
 // Transport between the ranks of an all-reduce.
 enum class AllReduceWay { kSharedMemory, kTcp, kDevices };
 
-// Predicts the all-reduce road from the schedule of each bucket that the gradient is divided into.
-// With P the gradient's bytes and W ranks, a rank sends 2(W-1)/W·P for large buckets; small buckets
-// are sent to all ranks at once, or over sockets between pairs, in fewer steps and with more bytes.
-// `update` says how gradients are divided, summed and sent. On devices tensors are padded.
-// InvalidArgument: the tensors cannot be laid out.
+// Predicts the all-reduce road from the schedules of the calls of a step, which are as `spec` says
+// (workers, micro-batches, ZeRO stage, how gradients are divided, summed and sent). With P the
+// parameters' bytes and W ranks, a rank sends
+//
+//   stage 0    2(W-1)/W·P for large buckets; small buckets are sent to all ranks at once, or over
+//              sockets between pairs, in fewer steps and with more bytes
+//   1 to 3     with S ranks in a shard group and m micro-batches: (S-1)/S times the bytes of
+//   weights,
+//              in the types that the model computes with, for each time that they are gathered, and
+//              of gradients for each time that they are scattered. Both happen once under stage 1;
+//              gradients go m times under 2 and 3; weights under 3 as often as GathersOfStep says
+//              (common/partition/unit_gathers.h): about 2 m times. With R > 1 shard groups besides
+//              an all-reduce of each slice between R ranks. Parts are padded to equal slices.
+//
+// On devices tensors are padded. InvalidArgument: the tensors cannot be laid out.
 absl::StatusOr<PredictedTraffic> PredictAllReduceTraffic(const v1::TablesSchema& schema,
-                                                         const v1::UpdateSpec& update, int workers,
-                                                         AllReduceWay way);
+                                                         const v1::JobSpec& spec, AllReduceWay way);
 
 // Returns the mean over the workers of PredictAllReduceTraffic. Many workers cost no more time than
 // two.
 absl::StatusOr<WorkerTraffic> PredictMeanAllReduceTraffic(const v1::TablesSchema& schema,
-                                                          const v1::UpdateSpec& update, int workers,
+                                                          const v1::JobSpec& spec,
                                                           AllReduceWay way);
 
 }  // namespace muster

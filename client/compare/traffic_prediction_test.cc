@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/partition/dense_layout.h"
@@ -90,11 +91,17 @@ TEST(TrafficPredictionTest, WhatIsComputedWithInSixteenBitsIsPulledSo) {
   EXPECT_THAT(OnTwoServers(schema, spec)->workers, Each(WorkerTraffic{2020, 2020}));
 }
 
-// What each of `workers` sends, which is what it receives. Where `update` is left out, the gradient
-// is one bucket.
-std::vector<double> Sent(const v1::TablesSchema& schema, int workers, AllReduceWay way,
-                         const v1::UpdateSpec& update = {}) {
-  const auto traffic = PredictAllReduceTraffic(schema, update, workers, way);
+v1::JobSpec SpecOf(int workers, const v1::UpdateSpec& update) {
+  v1::JobSpec spec;
+  spec.set_workers(workers);
+  *spec.mutable_update() = update;
+  return spec;
+}
+
+// What each of the job's workers sends, which is what it receives.
+std::vector<double> Sent(const v1::TablesSchema& schema, const v1::JobSpec& spec,
+                         AllReduceWay way) {
+  const auto traffic = PredictAllReduceTraffic(schema, spec, way);
   EXPECT_TRUE(traffic.ok()) << traffic.status();
   if (!traffic.ok()) return {};
   EXPECT_TRUE(traffic->server_sent.empty());
@@ -104,6 +111,12 @@ std::vector<double> Sent(const v1::TablesSchema& schema, int workers, AllReduceW
     sent.push_back(worker.sent);
   }
   return sent;
+}
+
+// The same of `workers` workers. Where `update` is left out, the gradient is one bucket.
+std::vector<double> Sent(const v1::TablesSchema& schema, int workers, AllReduceWay way,
+                         const v1::UpdateSpec& update = {}) {
+  return Sent(schema, SpecOf(workers, update), way);
 }
 
 constexpr AllReduceWay kShared = AllReduceWay::kSharedMemory;
@@ -184,8 +197,9 @@ TEST(TrafficPredictionTest, TheMeanNeedsNoSchedules) {
           SCOPED_TRACE(testing::Message()
                        << rows << " rows, " << workers << " workers, way " << static_cast<int>(way)
                        << " " << update.ShortDebugString());
-          const auto all = PredictAllReduceTraffic(schema, update, workers, way);
-          const auto mean = PredictMeanAllReduceTraffic(schema, update, workers, way);
+          const v1::JobSpec spec = SpecOf(workers, update);
+          const auto all = PredictAllReduceTraffic(schema, spec, way);
+          const auto mean = PredictMeanAllReduceTraffic(schema, spec, way);
           ASSERT_TRUE(mean.ok()) << mean.status();
           EXPECT_DOUBLE_EQ(mean->sent, MeanOf(all->workers).sent);
           EXPECT_DOUBLE_EQ(mean->received, MeanOf(all->workers).received);
@@ -195,11 +209,109 @@ TEST(TrafficPredictionTest, TheMeanNeedsNoSchedules) {
   }
 }
 
+// A unit of 4,096 elements each, which slices divide evenly among up to 64 ranks.
+constexpr double kUnit = 4096;
+v1::TablesSchema Units(int units, DType compute = DType::kF32) {
+  v1::TablesSchema schema = Schema();
+  std::vector<TensorSpec> tensors(units);
+  for (int unit = 0; unit < units; ++unit) {
+    tensors[unit].name = std::string(1, static_cast<char>('a' + unit));
+    tensors[unit].shape = {64, 64};
+    tensors[unit].unit = unit;
+    tensors[unit].compute = compute;
+  }
+  SetTables(tensors, {}, schema);
+  return schema;
+}
+
+v1::JobSpec Sharded(uint32_t stage, int workers, uint32_t micro_batches = 1, uint32_t shard = 0) {
+  v1::JobSpec spec = SpecOf(workers, {});
+  spec.set_micro_batches(micro_batches);
+  v1::ZeroSpec& zero = *spec.mutable_parallelism()->mutable_zero();
+  zero.set_stage(stage);
+  zero.set_shard(shard);
+  return spec;
+}
+
+// The table of docs/parallelism.md, for P parameters, whose gradients travel in 4 bytes: a rank
+// sends (S-1)/S P (4 + weight) under stage 1, (S-1)/S P (4 m + weight) under 2, and at most (S-1)/S
+// P m (4 + 2 weight) under 3.
+TEST(ShardedTrafficTest, IsThatOfTheTable) {
+  constexpr double P = 6 * kUnit;
+  for (const auto& [compute, weight] : {std::pair{DType::kF32, 4.0}, {DType::kBf16, 2.0}}) {
+    const v1::TablesSchema schema = Units(6, compute);
+    for (const int S : {2, 4, 8}) {
+      for (const int m : {1, 3}) {
+        for (const AllReduceWay way : {kShared, kTcp}) {
+          SCOPED_TRACE(testing::Message() << weight << " " << S << " ranks, " << m);
+          const double share = (S - 1.0) / S;
+          EXPECT_THAT(Sent(schema, Sharded(1, S, m), way),
+                      AllOf(SizeIs(S), Each(share * P * (4 + weight))));
+          EXPECT_THAT(Sent(schema, Sharded(2, S, m), way), Each(share * P * (4 * m + weight)));
+          // Of six units two are kept at each turn.
+          const double gathered = (6 + (2 * m - 1) * 4) * kUnit;
+          EXPECT_THAT(Sent(schema, Sharded(3, S, m), way),
+                      Each(share * (4 * m * P + weight * gathered)));
+        }
+      }
+    }
+  }
+}
+
+TEST(ShardedTrafficTest, OneWorkerSendsNothing) {
+  for (const uint32_t stage : {0, 1, 2, 3}) {
+    EXPECT_THAT(Sent(Units(3), Sharded(stage, 1), kShared), ElementsAre(0));
+  }
+}
+
+TEST(ShardedTrafficTest, TheWireIsOfGradients) {
+  v1::JobSpec spec = Sharded(2, 4, 3);
+  spec.mutable_update()->set_wire(v1::UpdateSpec::BF16);
+  EXPECT_THAT(Sent(Units(6), spec, kShared), Each(0.75 * 6 * kUnit * (2 * 3 + 4)));
+}
+
+TEST(ShardedTrafficTest, ReplicasSumTheirSlices) {
+  constexpr double P = 6 * kUnit;
+  EXPECT_THAT(Sent(Units(6), Sharded(1, 4, 1, /*shard=*/2), kShared),
+              AllOf(SizeIs(4), Each(P / 2 * (4 + 4) + P / 2 * 4)));
+  // Once a step, too, where gradients are scattered more often. Slices of 8 KiB go to all at once.
+  EXPECT_THAT(Sent(Units(6), Sharded(2, 8, 3, /*shard=*/2), kShared),
+              AllOf(SizeIs(8), Each(P / 2 * (3 * 4 + 4) + 3 * P / 2 * 4)));
+  // Slices that 3 replicas do not divide evenly.
+  EXPECT_THAT(Sent(Units(1), Sharded(1, 6, 1, /*shard=*/2), kTcp),
+              AllOf(SizeIs(6), Each(kUnit / 2 * (4 + 4) + 2 * kUnit / 2 * 4)));
+}
+
+TEST(ShardedTrafficTest, SlicesArePadded) {
+  // 999 x 10 elements in cells of 128 are 79 cells, or four slices of 20; 10 elements four of 3.
+  EXPECT_THAT(Sent(Schema(999), Sharded(1, 4), kShared), Each(3 * (20 * 128 + 3) * (4 + 4)));
+}
+
+TEST(ShardedTrafficTest, TheMeanIsThatOfAllWorkers) {
+  for (const uint32_t stage : {1, 2, 3}) {
+    for (const auto& [workers, shard] : {std::pair{2, 0}, {4, 0}, {4, 2}, {12, 4}, {12, 2}}) {
+      for (const AllReduceWay way : {kShared, kTcp}) {
+        SCOPED_TRACE(testing::Message() << stage << " " << workers << " by " << shard);
+        const v1::JobSpec spec = Sharded(stage, workers, 2, shard);
+        const v1::TablesSchema schema = Schema(300000);
+        const auto all = PredictAllReduceTraffic(schema, spec, way);
+        const auto mean = PredictMeanAllReduceTraffic(schema, spec, way);
+        ASSERT_TRUE(mean.ok()) << mean.status();
+        EXPECT_DOUBLE_EQ(mean->sent, MeanOf(all->workers).sent);
+        EXPECT_DOUBLE_EQ(mean->received, MeanOf(all->workers).received);
+      }
+    }
+  }
+}
+
 TEST(TrafficPredictionTest, AWrongSchemaIsRefused) {
   v1::TablesSchema schema = Schema();
   schema.set_partitions(0);
-  EXPECT_FALSE(PredictAllReduceTraffic(schema, v1::UpdateSpec(), 2, kShared).ok());
-  EXPECT_FALSE(PredictMeanAllReduceTraffic(schema, v1::UpdateSpec(), 2, kShared).ok());
+  for (const uint32_t stage : {0, 1}) {
+    const v1::JobSpec spec = Sharded(stage, 2);
+    EXPECT_FALSE(PredictAllReduceTraffic(schema, spec, kShared).ok());
+    EXPECT_FALSE(PredictMeanAllReduceTraffic(schema, spec, kShared).ok());
+  }
   EXPECT_FALSE(PredictServerTraffic(schema, {}, v1::JobSpec()).ok());
 }
 

@@ -6,6 +6,7 @@
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
 #include "common/mesh/data_ranks.h"
+#include "common/mesh/zero.h"
 #include "common/plan/distinct_rows.h"
 #include "common/plan/layout_validator.h"
 #include "common/plan/transformer_device_plan.h"
@@ -34,10 +35,10 @@ absl::StatusOr<RoadTraffic> ServerTraffic(const JobPlan& plan, const v1::TablesS
 absl::StatusOr<RoadTraffic> AllReduceTraffic(const JobPlan& plan, const v1::TablesSchema& schema) {
   // The places of the tasks are not known yet.
   const bool on_device = plan.spec.compute().device() == v1::ComputeSpec::CUDA;
-  MUSTER_ASSIGN_OR_RETURN(const WorkerTraffic mean,
-                          PredictMeanAllReduceTraffic(
-                              schema, plan.spec.update(), static_cast<int>(plan.spec.workers()),
-                              on_device ? AllReduceWay::kDevices : AllReduceWay::kSharedMemory));
+  MUSTER_ASSIGN_OR_RETURN(
+      const WorkerTraffic mean,
+      PredictMeanAllReduceTraffic(
+          schema, plan.spec, on_device ? AllReduceWay::kDevices : AllReduceWay::kSharedMemory));
   RoadTraffic road;
   road.all_reduce = true;
   road.sent = mean.sent;
@@ -89,6 +90,35 @@ std::vector<RecomputePlan> CompareRecompute(const JobPlan& plan) {
   return plans;
 }
 
+// A job on servers is planned as it would be by all-reduce.
+std::vector<StagePlan> CompareStages(const JobPlan& plan) {
+  std::vector<StagePlan> stages;
+  v1::JobSpec spec = plan.spec;
+  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+  v1::ZeroSpec& zero = *spec.mutable_parallelism()->mutable_zero();
+  zero.set_stage(3);
+  const double N = ShardGroupSize(spec);
+  const bool divides = N > 1 && plan.model.dense() > 0;
+  if (!divides || spec.compute().device() == v1::ComputeSpec::CUDA ||
+      spec.update().wire() == v1::UpdateSpec::F16) {
+    return stages;
+  }
+  const double published[] = {16, 4 + 12 / N, 2 + 14 / N, 16 / N};
+  for (uint32_t stage = 0; stage <= 3; ++stage) {
+    zero.set_stage(stage);
+    const MemoryPlan memory = PlanMemory(spec, plan.data, plan.processors);
+    StagePlan one;
+    one.stage = stage;
+    one.worker_bytes = memory.worker_own_bytes();
+    one.state_bytes = memory.worker_state_bytes();
+    one.state_bytes_per_parameter =
+        static_cast<double>(one.state_bytes) / static_cast<double>(plan.model.dense());
+    one.published_bytes_per_parameter = published[stage];
+    stages.push_back(one);
+  }
+  return stages;
+}
+
 }  // namespace
 
 absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DataSize& data,
@@ -104,7 +134,7 @@ absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DataSize& data,
   plan.memory = PlanMemory(plan.spec, data, processors);
   plan.recompute = CompareRecompute(plan);
   plan.costs = CostsOfStep(plan.spec, plan.model);
-  plan.zero = ZeroTable(plan.spec, plan.model);
+  plan.stages = CompareStages(plan);
 
   const v1::TablesSchema schema = PlannedSchema(plan.spec, plan.model);
   MUSTER_ASSIGN_OR_RETURN(RoadTraffic servers, ServerTraffic(plan, schema));

@@ -23,6 +23,18 @@ struct RecomputePlan {
   uint64_t device_bytes = 0;
 };
 
+// A worker's memory under one stage of ZeRO, by all-reduce.
+struct StagePlan {
+  uint32_t stage = 0;
+  // Its own (MemoryPlan::worker_own_bytes), and of it weights, gradients and optimizer state, to
+  // which units in flight do not belong.
+  uint64_t worker_bytes = 0;
+  uint64_t state_bytes = 0;
+  double state_bytes_per_parameter = 0;
+  // Published for Adam (Rajbhandari et al., 2020, figure 1), with gradients in 16 bits.
+  double published_bytes_per_parameter = 0;
+};
+
 // Payload of one step of one worker on one road.
 struct RoadTraffic {
   bool all_reduce = false;
@@ -46,7 +58,8 @@ struct JobPlan {
   // Kinds of recomputation of a transformer; empty for other models.
   std::vector<RecomputePlan> recompute;
   StepCosts costs;
-  std::vector<ZeroRow> zero;
+  // Stages 0 to 3; empty if the job's ranks have nothing to divide, or cannot.
+  std::vector<StagePlan> stages;
   // By parameter servers, then by all-reduce.
   std::vector<RoadTraffic> traffic;
 };

@@ -1,16 +1,20 @@
 #include "client/plan/job_plan.h"
 
+#include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "client/job_text/fill_message.h"
 #include "client/job_text/parse_yaml.h"
 #include "client/job_text/print_yaml.h"
 #include "client/plan/effective_job.h"
 #include "client/plan/plan_output.h"
+#include "client/plan/step_order.h"
 #include "common/job/job_validator.h"
 #include "common/optim/optimizer.h"
 #include "common/text/format_bytes.h"
@@ -21,9 +25,12 @@
 namespace muster {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ContainsRegex;
+using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 v1::JobSpec Job(const std::string& text) {
@@ -146,6 +153,151 @@ TEST(JobPlanTest, RecomputationOnDevicesIsOfTheirMemory) {
   }
 }
 
+v1::JobSpec ByAllReduce(const std::string& more) {
+  return Gpt(absl::StrCat("update { dense: ALL_REDUCE sparse: ALL_REDUCE } ", more));
+}
+
+std::string Stage(int stage) {
+  return absl::StrCat("parallelism { zero { stage: ", stage, " } } ");
+}
+
+TEST(JobPlanTest, ComparesStagesOfZero) {
+  const auto plan = PlanOf(ByAllReduce("workers: 4"));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(plan->stages.size(), 4);
+  EXPECT_EQ(plan->stages[0].worker_bytes, plan->memory.worker_own_bytes());
+  EXPECT_DOUBLE_EQ(plan->stages[0].state_bytes_per_parameter, 16);
+  EXPECT_NEAR(plan->stages[1].state_bytes_per_parameter, 8 + 8.0 / 4, 0.5);
+  EXPECT_NEAR(plan->stages[2].state_bytes_per_parameter, 4 + 12.0 / 4, 0.5);
+  EXPECT_NEAR(plan->stages[3].state_bytes_per_parameter, 16.0 / 4, 0.5);
+  EXPECT_EQ(plan->stages[1].published_bytes_per_parameter, 4 + 12.0 / 4);
+  EXPECT_EQ(plan->stages[3].published_bytes_per_parameter, 16.0 / 4);
+  for (int stage = 1; stage <= 3; ++stage) {
+    const auto own = PlanOf(ByAllReduce(absl::StrCat("workers: 4 ", Stage(stage))));
+    EXPECT_EQ(plan->stages[stage].worker_bytes, own->memory.worker_own_bytes());
+    EXPECT_EQ(own->stages[0].worker_bytes, plan->stages[0].worker_bytes);
+  }
+  // As it would be by all-reduce.
+  EXPECT_EQ(PlanOf(Gpt("workers: 4"))->stages[3].worker_bytes, plan->stages[3].worker_bytes);
+  // Of a shard group, which is half of the job here.
+  const auto groups = PlanOf(ByAllReduce("workers: 4 parallelism { zero { stage: 2 shard: 2 } }"));
+  EXPECT_EQ(groups->stages[3].published_bytes_per_parameter, 16.0 / 2);
+}
+
+TEST(JobPlanTest, ComparesNoStagesWhereNothingCanBeDivided) {
+  EXPECT_TRUE(PlanOf(Gpt())->stages.empty());
+  EXPECT_TRUE(PlanOf(Gpt("workers: 2 compute { device: CUDA }"))->stages.empty());
+}
+
+TEST(JobPlanTest, KnowsWhatAStageMoves) {
+  const auto sent = [](const std::string& more) {
+    return PlanOf(ByAllReduce("workers: 4 micro_batches: 2 " + more))->traffic[1].sent;
+  };
+  const double P = static_cast<double>(PlanOf(Gpt())->model.dense());
+  EXPECT_NEAR(sent(Stage(1)), 0.75 * P * 8, 0.05 * 0.75 * P * 8);
+  EXPECT_NEAR(sent(Stage(2)), 0.75 * P * 12, 0.05 * 0.75 * P * 12);
+  EXPECT_GT(sent(Stage(3)), sent(Stage(2)));
+}
+
+// The calls that start, one after another.
+std::vector<std::string> Starts(const std::vector<OrderedAction>& order) {
+  std::vector<std::string> starts;
+  for (const OrderedAction& action : order) {
+    starts.insert(starts.end(), action.starts.begin(), action.starts.end());
+  }
+  return starts;
+}
+
+std::vector<OrderedAction> OrderOf(const v1::JobSpec& spec) {
+  const auto plan = PlanOf(spec);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  const auto order = OrderOfStep(*plan);
+  EXPECT_TRUE(order.ok()) << order.status();
+  return *order;
+}
+
+// Two layers of 4 x 4 for 4 ranks: weights that lie in slices are gathered before they are read,
+// each gradient is scattered once backward has left its unit, and only then does anything change.
+TEST(StepOrderTest, IsThatOfTheWorkedExample) {
+  const std::vector<OrderedAction> order = OrderOf(
+      Job("model { mlp { hidden: 4 classes: 4 } } data { synthetic_classification { examples: 12 "
+          "features: 4 classes: 4 } } optimizer { name: 'sgd' learning_rate: 0.1 } batch_size: 12 "
+          "workers: 4 update { dense: ALL_REDUCE sparse: ALL_REDUCE } parallelism { zero { stage: "
+          "3 } }"));
+  std::vector<std::string> lines;
+  for (const OrderedAction& action : order) {
+    lines.push_back(action.action);
+    if (action.unit >= 0) absl::StrAppend(&lines.back(), " ", action.unit);
+    for (const std::string& call : action.starts) absl::StrAppend(&lines.back(), ": ", call);
+  }
+  EXPECT_THAT(
+      lines,
+      ElementsAre("begin the step", "load examples", "acquire for forward 0: gather 0: gather 1",
+                  "forward 0", "release 0", "acquire for backward 1", "begin backward",
+                  "forward and backward 1", "release 1", "check the loss",
+                  "gradients are ready 1: scatter 1", "acquire for backward 0", "backward 0",
+                  "release 0", "gradients are ready 0: scatter 0", "end the step",
+                  "wait for the sums", "agree on the step: gather counts", "step the own slices"));
+}
+
+TEST(StepOrderTest, GathersAsOftenAsIsPredicted) {
+  v1::JobSpec spec = ByAllReduce("workers: 2 micro_batches: 3 " + Stage(3));
+  spec.mutable_model()->mutable_transformer()->set_layers(5);
+  const std::vector<std::string> starts = Starts(OrderOf(spec));
+  // The embedding has a place of its own; blocks and the last unit share two, and of each turn the
+  // two at hand are there.
+  const auto times = [&](const std::string& call) {
+    return std::count(starts.begin(), starts.end(), call);
+  };
+  EXPECT_EQ(times("gather 0"), 1);
+  EXPECT_EQ(times("gather 1"), 4);
+  EXPECT_EQ(times("gather 3"), 6);
+  EXPECT_EQ(times("gather 6"), 3);
+  for (int unit = 0; unit <= 6; ++unit) EXPECT_EQ(times(absl::StrCat("scatter ", unit)), 3) << unit;
+}
+
+TEST(StepOrderTest, EachStageExchangesInItsOwnPlace) {
+  const std::string two = "workers: 2 micro_batches: 2 ";
+  EXPECT_THAT(Starts(OrderOf(ByAllReduce(two + Stage(1)))),
+              ElementsAre("scatter 3", "scatter 2", "scatter 1", "scatter 0", "gather counts",
+                          "gather 0", "gather 1", "gather 2", "gather 3"));
+  EXPECT_THAT(Starts(OrderOf(ByAllReduce(two + Stage(2)))),
+              ElementsAre("scatter 3", "scatter 2", "scatter 1", "scatter 0", "scatter 3",
+                          "scatter 2", "scatter 1", "scatter 0", "gather counts", "gather 0",
+                          "gather 1", "gather 2", "gather 3"));
+  const std::vector<std::string> clipped =
+      Starts(OrderOf(ByAllReduce("workers: 4 parallelism { zero { stage: 1 shard: 2 } } "
+                                 "clipping { by_global_norm: 1 }")));
+  EXPECT_THAT(clipped, Contains("all-reduce slices"));
+  EXPECT_THAT(clipped, Contains("gather norms"));
+  EXPECT_THAT(Starts(OrderOf(ByAllReduce(two))),
+              ElementsAre("all-reduce bucket 0", "gather counts"));
+  EXPECT_THAT(Starts(OrderOf(Gpt(two))), ElementsAre("pull 0", "pull 1", "pull 2", "pull 3",
+                                                     "push 3", "push 2", "push 1", "push 0"));
+  EXPECT_THAT(Starts(OrderOf(ByAllReduce("workers: 1"))), IsEmpty());
+}
+
+TEST(StepOrderTest, FitsATerminal) {
+  const auto plan = PlanOf(ByAllReduce("workers: 2 " + Stage(1)));
+  const std::string text = OrderText(*plan, *OrderOfStep(*plan));
+  EXPECT_THAT(text, HasSubstr("by all-reduce, zero stage 1 over 2 ranks"));
+  EXPECT_THAT(text, ContainsRegex("0 +acquire for forward +1 block0"));
+  EXPECT_THAT(text, HasSubstr("gather 0, …, gather 3"));
+  // The sign for what is left out takes three bytes.
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    EXPECT_LE(line.size(), 82) << line;
+  }
+  const auto json = nlohmann::json::parse(OrderJson(*OrderOfStep(*plan)));
+  EXPECT_EQ(json.back()["starts"][3], "gather 3");
+}
+
+TEST(StepOrderTest, RefusesWhatNobodyReads) {
+  v1::JobSpec spec = ByAllReduce("workers: 2");
+  spec.mutable_model()->mutable_transformer()->set_layers(500);
+  EXPECT_THAT(std::string(OrderOfStep(*PlanOf(spec)).status().message()),
+              HasSubstr("fewer layers or micro-batches"));
+}
+
 TEST(JobPlanTest, ExpectsRowsOfSparseTables) {
   const std::string job =
       "model { deep_fm { embedding_dim: 7 } } data { synthetic_clicks { examples: 100000 "
@@ -242,7 +394,11 @@ TEST(PlanOutputTest, SaysItInTables) {
   EXPECT_THAT(text, HasSubstr("g: transformer, "));
   EXPECT_THAT(text, HasSubstr("activations kept"));
   EXPECT_THAT(text, HasSubstr("selective"));
-  EXPECT_THAT(text, HasSubstr("stage 3"));
+  EXPECT_THAT(text, ContainsRegex("stage 3 +[0-9.]+ MiB"));
+  const std::string tables = text.substr(0, text.find("A step:"));
+  for (const absl::string_view line : absl::StrSplit(tables, '\n')) {
+    EXPECT_LE(line.size(), 80) << line;
+  }
   EXPECT_THAT(text, HasSubstr("6 N + 6 L C T"));
   EXPECT_THAT(text, HasSubstr("all-reduce"));
   EXPECT_THAT(text, Not(HasSubstr("Assumed")));

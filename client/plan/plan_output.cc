@@ -9,6 +9,7 @@
 #include "client/terminal/format.h"
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
+#include "common/mesh/zero.h"
 #include "common/text/dump_json.h"
 #include "common/text/format_bytes.h"
 
@@ -62,21 +63,24 @@ std::string RecomputeTable(const JobPlan& plan) {
   return FormatTable(rows);
 }
 
-std::string ZeroText(const JobPlan& plan) {
+std::string StagesText(const JobPlan& plan) {
+  v1::JobSpec spec = plan.spec;
+  spec.mutable_parallelism()->mutable_zero()->set_stage(3);
   std::vector<std::vector<std::string>> rows = {
-      {"ZeRO", "bytes a parameter", "each worker", "divided among workers"}};
+      {"ZeRO", "each worker", "model states", "a parameter", "published", "divided"}};
   static constexpr const char* kDivided[] = {"nothing", "optimizer state", "and gradients",
                                              "and weights"};
-  for (const ZeroRow& row : plan.zero) {
-    rows.push_back({row.stage == 0 ? "none" : absl::StrCat("stage ", row.stage),
-                    absl::StrFormat("%.2f", row.bytes_per_parameter), FormatBytes(row.worker_bytes),
-                    kDivided[row.stage]});
+  for (const StagePlan& one : plan.stages) {
+    rows.push_back(
+        {absl::StrCat("stage ", one.stage), FormatBytes(one.worker_bytes),
+         FormatBytes(one.state_bytes), absl::StrFormat("%.2f", one.state_bytes_per_parameter),
+         absl::StrFormat("%.2f", one.published_bytes_per_parameter), kDivided[one.stage]});
   }
-  return absl::StrCat(
-      "Weights, gradients and optimizer state by all-reduce, by stages of ZeRO "
-      "(parallelism.zero), over ",
-      plan.spec.workers(), plan.spec.workers() == 1 ? " worker" : " workers", "\n",
-      FormatTable(rows));
+  return absl::StrCat("Memory of each worker by all-reduce, by ZeRO stage; ", ShardGroupSize(spec),
+                      " ranks to a shard group\n", FormatTable(rows),
+                      "Model states are weights, gradients and optimizer state without units in "
+                      "flight;\npublished are bytes a parameter for Adam, with gradients in 16 "
+                      "bits.\n");
 }
 
 std::string CostsText(const JobPlan& plan) {
@@ -163,7 +167,8 @@ std::string PlanText(const JobPlan& plan) {
     absl::StrAppend(&text, "Memory of all servers together, beside the program\n",
                     MemoryTable(plan.memory.servers, "  "), "\n");
   }
-  absl::StrAppend(&text, ZeroText(plan), "\n", CostsText(plan), "\n", TrafficTable(plan));
+  if (!plan.stages.empty()) absl::StrAppend(&text, StagesText(plan), "\n");
+  absl::StrAppend(&text, CostsText(plan), "\n", TrafficTable(plan));
   for (const std::string& assumption : Assumptions(plan)) {
     absl::StrAppend(&text, "\nAssumed: ", assumption, ".\n");
   }
@@ -198,10 +203,12 @@ std::string PlanJson(const JobPlan& plan) {
                                  {"worker_bytes", one.worker_bytes},
                                  {"device_bytes", one.device_bytes}});
   }
-  for (const ZeroRow& row : plan.zero) {
-    json["zero"].push_back({{"stage", row.stage},
-                            {"bytes_per_parameter", row.bytes_per_parameter},
-                            {"worker_bytes", row.worker_bytes}});
+  for (const StagePlan& one : plan.stages) {
+    json["zero"].push_back({{"stage", one.stage},
+                            {"worker_bytes", one.worker_bytes},
+                            {"state_bytes", one.state_bytes},
+                            {"state_bytes_per_parameter", one.state_bytes_per_parameter},
+                            {"published_bytes_per_parameter", one.published_bytes_per_parameter}});
   }
   for (const RoadTraffic& road : plan.traffic) {
     json["traffic_per_step_and_worker"].push_back({{"road", RoadName(plan, road.all_reduce)},

@@ -13,12 +13,14 @@
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
 #include "common/mesh/data_ranks.h"
+#include "common/mesh/zero.h"
 #include "common/optim/optimizer.h"
 #include "common/partition/pulled_types.h"
 #include "common/partition/schema.h"
 #include "common/partition/tensor_spec.h"
 #include "common/partition/wire_dtype.h"
 #include "common/plan/distinct_rows.h"
+#include "common/plan/sharded_memory.h"
 #include "common/plan/transformer_device_plan.h"
 #include "common/plan/transformer_memory_plan.h"
 #include "common/tensor/dtype.h"
@@ -119,6 +121,7 @@ class Planner {
         evaluated_(EvaluatedExamples()),
         on_device_(spec.compute().device() == v1::ComputeSpec::CUDA),
         all_reduce_(TrainsByAllReduce(spec)),
+        stage_(ZeroStage(spec)),
         has_rows_(!model_.sparse.empty()),
         rows_on_servers_(has_rows_ && RowsOnServers(spec)),
         held_as_(HeldAs()),
@@ -127,8 +130,10 @@ class Planner {
                     StateFloats(spec.optimizer(), Granularity::kRow, model_.row_dim())) {}
 
   MemoryPlan Plan() {
-    AddParameters();
-    AddMessages();
+    if (stage_ == 0 || !AddShards()) {
+      AddParameters();
+      AddMessages();
+    }
     if (model_.transformer.has_value()) {
       AddTransformer();
     } else {
@@ -147,6 +152,9 @@ class Planner {
  private:
   void AddWorker(const std::string& name, uint64_t bytes) {
     plan_.worker.push_back({.name = name, .bytes = bytes});
+  }
+  void AddModelState(const std::string& name, uint64_t bytes) {
+    plan_.worker.push_back({.name = name, .bytes = bytes, .model_state = true});
   }
 
   // The number that the evaluator takes at once (worker/runtime/training/evaluator.cc), or all that
@@ -172,14 +180,60 @@ class Planner {
   }
 
   void AddParameters() {
-    AddWorker("parameters", SumOf(UnitBytes(model_, [this](size_t i) {
-                return model_.tensors[i].tied_to.empty() ? SizeOf(held_as_[i]) : 0;
-              })));
+    AddModelState("parameters", SumOf(UnitBytes(model_, [this](size_t i) {
+                    return model_.tensors[i].tied_to.empty() ? SizeOf(held_as_[i]) : 0;
+                  })));
     // By all-reduce a device's never leave it.
-    if (trains_ && (!all_reduce_ || !on_device_)) AddWorker("gradients", kFloat * P_);
-    if (all_reduce_) AddWorker("optimizer state", kFloat * P_ * dense_state_floats_);
+    if (trains_ && (!all_reduce_ || !on_device_)) AddModelState("gradients", kFloat * P_);
+    if (all_reduce_) AddModelState("optimizer state", kFloat * P_ * dense_state_floats_);
     const uint64_t copies = on_device_ ? 0 : SumOf(CopiedBytes());
-    if (copies > 0) AddWorker("16-bit weights", copies);
+    if (copies > 0) AddModelState("16-bit weights", copies);
+  }
+
+  // Tied tensors are gathered in their owners' type; those of another type have a copy.
+  uint64_t TiedCopyBytes() const {
+    uint64_t bytes = 0;
+    for (const TensorSpec& tensor : model_.tensors) {
+      for (const TensorSpec& owner : model_.tensors) {
+        const bool copied = owner.name == tensor.tied_to && owner.compute != tensor.compute;
+        if (copied) bytes += tensor.elements() * SizeOf(tensor.compute);
+      }
+    }
+    return bytes;
+  }
+
+  // What a rank has of parameters that it shares out with others; false if they cannot be laid out,
+  // as no job's are that is admitted.
+  bool AddShards() {
+    const uint32_t shards = ShardGroupSize(spec_);
+    const uint32_t replicas = DataRanks(spec_) / shards;
+    const auto memory =
+        PlanShardedMemory(model_.tensors, {.stage = stage_,
+                                           .shards = shards,
+                                           .replicas = replicas,
+                                           .half_wire = IsHalf(spec_.update().wire())});
+    if (!memory.ok()) return false;
+    AddModelState("slice of parameters", memory->weight_slices);
+    if (stage_ == 3) {
+      AddWorker("gathered parameters of units in flight", memory->gathered_weights);
+    } else {
+      AddModelState("gathered parameters", memory->gathered_weights);
+    }
+    if (stage_ >= 2) {
+      AddWorker("gradients of units in flight", memory->gradients);
+    } else {
+      AddModelState("gradients", memory->gradients);
+    }
+    AddModelState("16-bit weights", TiedCopyBytes());
+    AddModelState("slice of sums of gradients", memory->gradient_sums);
+    AddModelState("slice of optimizer state",
+                  kFloat * memory->stepped_elements * dense_state_floats_);
+    AddWorker("gradients on the wire", memory->wire);
+    plan_.worker.push_back({.name = "others' memory, if on one machine",
+                            .bytes = (shards - 1) * memory->shared_in_group +
+                                     (replicas - 1) * memory->shared_with_replica,
+                            .mapped = true});
+    return true;
   }
 
   // What a worker holds each tensor in: those that servers send in 16 bits, in these alone.
@@ -400,6 +454,8 @@ class Planner {
   // What is computed, and with what, is in a device's memory.
   const bool on_device_;
   const bool all_reduce_;
+  // Of ZeRO.
+  const uint32_t stage_;
   const bool has_rows_;
   const bool rows_on_servers_;
   const std::vector<DType> held_as_;
@@ -422,6 +478,12 @@ uint64_t MemoryPlan::worker_bytes() const { return Sum(worker); }
 uint64_t MemoryPlan::worker_own_bytes() const {
   uint64_t bytes = 0;
   for (const MemoryPart& part : worker) bytes += part.mapped ? 0 : part.bytes;
+  return bytes;
+}
+
+uint64_t MemoryPlan::worker_state_bytes() const {
+  uint64_t bytes = 0;
+  for (const MemoryPart& part : worker) bytes += part.model_state ? part.bytes : 0;
   return bytes;
 }
 

@@ -20,6 +20,8 @@ struct MemoryPart {
   // Another process's memory, which this one maps if both are on one machine: it counts in the
   // resident set of each, and exists once.
   bool mapped = false;
+  // True of weights, gradients and optimizer state, which ZeRO divides, without units in flight.
+  bool model_state = false;
 };
 
 // What is known of the processors that a job's workers run on.
@@ -55,6 +57,21 @@ struct WorkerProcessors {
 //            4 P W, what has come of several workers, at most 72 MiB of each on each server
 //            rows
 //
+// Under a ZeRO stage, with N ranks of a shard group and R shard groups (sharded_memory.h), the
+// first four are, as far as a rank has them in f32 (16 bits: in bf16 or f16 matrices alone):
+//
+//   stage                          1                  2                  3
+//   gathered parameters            4 P; 2 P, if 16    4 P; 2 P, if 16    units in flight
+//   slice of parameters            4 P / N, if 16     4 P / N, if 16     4 P / N
+//   gradients                      4 P                units in flight    units in flight
+//   sums of gradients              4 P / N, if R > 1  4 P / N            4 P / N
+//   optimizer state                4 P s / N          4 P s / N          4 P s / N
+//   others' memory, mapped         N - 1 times what is gathered and gradients; R - 1 times sums
+//
+// ("if 16": of what the model computes with in 16 bits). So f32 with Adam, s = 2, takes 16 P,
+// 8 P + 8 P / N, 4 P + 12 P / N and 16 P / N by stages 0 to 3, and 16 bits 18 P, 6 P + 12 P / N,
+// 2 P + 16 P / N and 16 P / N, beside units in flight.
+//
 // A job that only evaluates has no gradients, and activations of an evaluation alone.
 //
 // A worker's sum is its peak resident set on a CPU; tests/plan measures that it is, within 5 %.
@@ -68,6 +85,8 @@ struct MemoryPlan {
   uint64_t worker_bytes() const;
   // Without what is mapped: what must be there for each worker.
   uint64_t worker_own_bytes() const;
+  // A worker's parts that are model state.
+  uint64_t worker_state_bytes() const;
   uint64_t device_bytes() const;
   uint64_t server_bytes() const;
 };

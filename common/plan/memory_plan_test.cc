@@ -9,6 +9,7 @@
 #include "common/plan/data_size.h"
 #include "common/plan/distinct_rows.h"
 #include "common/plan/model_size.h"
+#include "common/plan/sharded_memory.h"
 #include "common/text/format_bytes.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
@@ -143,6 +144,134 @@ TEST(MemoryPlanTest, ScratchOfBf16IsForProcessorsThatDoNotMultiplyIt) {
   EXPECT_GT(scratch("BF16", {}), uint64_t{20} << 20);
   EXPECT_EQ(scratch("F16", known), scratch("BF16", {})) << "f16 is always made f32";
   EXPECT_EQ(scratch("F32", known), scratch("F32", {}));
+}
+
+// Six units of 4,096 elements, which slices divide evenly.
+ShardedMemory Shards(const Sharding& sharding, DType compute = DType::kF32) {
+  std::vector<TensorSpec> tensors(6);
+  for (int unit = 0; unit < 6; ++unit) {
+    tensors[unit].name = absl::StrCat("w", unit);
+    tensors[unit].shape = {64, 64};
+    tensors[unit].unit = unit;
+    tensors[unit].compute = compute;
+  }
+  const auto memory = PlanShardedMemory(tensors, sharding);
+  EXPECT_TRUE(memory.ok()) << memory.status();
+  return memory.value_or(ShardedMemory());
+}
+
+TEST(ShardedMemoryTest, StagesDivideWhatTheySay) {
+  constexpr uint64_t kUnit = 4096, kAll = 6 * kUnit;
+  ShardedMemory memory = Shards({.stage = 1, .shards = 4});
+  EXPECT_EQ(memory.stepped_elements, kAll / 4);
+  EXPECT_EQ(memory.weight_slices, 0);
+  EXPECT_EQ(memory.gathered_weights, 4 * kAll);
+  EXPECT_EQ(memory.gradients, 4 * kAll);
+  EXPECT_EQ(memory.gradient_sums, 0);
+  EXPECT_EQ(memory.shared_in_group, 8 * kAll);
+  memory = Shards({.stage = 2, .shards = 4});
+  EXPECT_EQ(memory.weight_slices, 0);
+  EXPECT_EQ(memory.gathered_weights, 4 * kAll);
+  EXPECT_EQ(memory.gradients, 2 * 4 * kUnit);
+  EXPECT_EQ(memory.gradient_sums, 4 * kAll / 4);
+  memory = Shards({.stage = 3, .shards = 4});
+  EXPECT_EQ(memory.weight_slices, 4 * kAll / 4);
+  EXPECT_EQ(memory.gathered_weights, 2 * 4 * kUnit);
+  EXPECT_EQ(memory.gradients, 2 * 4 * kUnit);
+  EXPECT_EQ(memory.gradient_sums, 4 * kAll / 4);
+  EXPECT_EQ(memory.shared_in_group, 2 * 8 * kUnit);
+  EXPECT_EQ(memory.shared_with_replica, 0);
+  EXPECT_EQ(memory.wire, 0);
+}
+
+TEST(ShardedMemoryTest, SixteenBitWeightsAreSteppedElsewhere) {
+  constexpr uint64_t kUnit = 4096, kAll = 6 * kUnit;
+  for (const uint32_t stage : {1, 2, 3}) {
+    const ShardedMemory memory = Shards({.stage = stage, .shards = 4}, DType::kBf16);
+    EXPECT_EQ(memory.weight_slices, 4 * kAll / 4);
+    EXPECT_EQ(memory.gathered_weights, 2 * (stage == 3 ? 2 * kUnit : kAll));
+    EXPECT_EQ(memory.gradients, 4 * (stage == 1 ? kAll : 2 * kUnit));
+  }
+}
+
+TEST(ShardedMemoryTest, ReplicasAndTheWireTakeTheirOwn) {
+  constexpr uint64_t kUnit = 4096, kAll = 6 * kUnit;
+  ShardedMemory memory = Shards({.stage = 1, .shards = 2, .replicas = 3, .half_wire = true});
+  EXPECT_EQ(memory.gradient_sums, 4 * kAll / 2);
+  EXPECT_EQ(memory.wire, 2 * kAll + 2 * kAll / 2);
+  EXPECT_EQ(memory.shared_in_group, (4 + 4 + 2) * kAll);
+  EXPECT_EQ(memory.shared_with_replica, (4 + 2) * kAll / 2);
+  memory = Shards({.stage = 3, .shards = 2, .half_wire = true});
+  EXPECT_EQ(memory.wire, 2 * 2 * kUnit);
+  EXPECT_EQ(memory.shared_with_replica, 0);
+}
+
+std::string ZeroStageIs(int stage, int workers, const std::string& more = "") {
+  return absl::StrCat("workers: ", workers, " micro_batches: 2 parallelism { zero { stage: ", stage,
+                      " ", more, " } } ");
+}
+
+// By stage, of N ranks, as docs/parallelism.md has it; but for padding, which is less than a
+// hundredth.
+TEST(MemoryPlanTest, StagesOfZeroHaveTheirModelStates) {
+  for (const int N : {2, 4}) {
+    const double divided = 1.0 / N;
+    const double f32[] = {16, 8 + 8 * divided, 4 + 12 * divided, 16 * divided};
+    for (int stage = 0; stage <= 3; ++stage) {
+      SCOPED_TRACE(absl::StrCat("stage ", stage, " of ", N));
+      const MemoryPlan plan = PlanOf(Gpt(ZeroStageIs(stage, N)));
+      const auto state = static_cast<double>(plan.worker_state_bytes());
+      EXPECT_GE(state, f32[stage] * kGpt);
+      EXPECT_LE(state, 1.01 * f32[stage] * kGpt);
+    }
+    // With a head of its own all matrices are computed with in 16 bits, but for the embedding and
+    // positions.
+    const auto in_half = [&](int stage) {
+      v1::JobSpec spec = Gpt(absl::StrCat(ZeroStageIs(stage, N), "compute { type: BF16 }"));
+      spec.mutable_model()->mutable_transformer()->set_separate_head(true);
+      return static_cast<double>(PlanOf(spec).worker_state_bytes());
+    };
+    constexpr uint64_t kHead = 256 * 384, kWide = kGpt + kHead - kGptMatrices;
+    const double half[] = {18, 6 + 12 * divided, 2 + 16 * divided, 16 * divided};
+    for (int stage = 0; stage <= 3; ++stage) {
+      SCOPED_TRACE(absl::StrCat("stage ", stage, " of ", N));
+      const double expected = half[stage] * kGptMatrices + f32[stage] * kWide;
+      EXPECT_GE(in_half(stage), expected);
+      EXPECT_LE(in_half(stage), 1.01 * expected);
+    }
+  }
+}
+
+TEST(MemoryPlanTest, UnitsInFlightAreNoModelState) {
+  constexpr uint64_t kBlock = 12 * 384 * 384 + 13 * 384, kEmbedding = 2 * 256 * 384;
+  std::map<std::string, uint64_t> parts = WorkerOf(Gpt(ZeroStageIs(3, 4)));
+  // Two blocks, and the embedding with its positions, which the head reads, too.
+  const uint64_t in_flight = 4 * (2 * kBlock + kEmbedding);
+  for (const char* name :
+       {"gathered parameters of units in flight", "gradients of units in flight"}) {
+    EXPECT_GE(parts[name], in_flight);
+    EXPECT_LE(parts[name], in_flight + in_flight / 100);
+  }
+  EXPECT_EQ(parts.count("parameters") + parts.count("gradients"), 0);
+  const MemoryPlan plan = PlanOf(Gpt(ZeroStageIs(3, 4)));
+  EXPECT_EQ(plan.worker_bytes() - plan.worker_own_bytes(),
+            3 * (parts["gathered parameters of units in flight"] +
+                 parts["gradients of units in flight"]));
+}
+
+TEST(MemoryPlanTest, ATiedHeadHasACopyInSixteenBits) {
+  for (const int stage : {1, 2, 3}) {
+    std::map<std::string, uint64_t> parts =
+        WorkerOf(Gpt(absl::StrCat(ZeroStageIs(stage, 2), "compute { type: BF16 }")));
+    EXPECT_EQ(parts["16-bit weights"], 2 * 256 * 384);
+  }
+}
+
+TEST(MemoryPlanTest, AJobWhoseShardGroupIsOneRankIsPlannedAsStage0) {
+  const MemoryPlan whole = PlanOf(Gpt("workers: 1 micro_batches: 2"));
+  EXPECT_EQ(PlanOf(Gpt(ZeroStageIs(3, 1))).worker_bytes(), whole.worker_bytes());
+  const MemoryPlan two = PlanOf(Gpt("workers: 2 micro_batches: 2"));
+  EXPECT_EQ(PlanOf(Gpt(ZeroStageIs(2, 2, "shard: 1"))).worker_bytes(), two.worker_bytes());
 }
 
 TEST(MemoryPlanTest, WhatDevicesComputeTakesNoneOfTheHostsMemory) {

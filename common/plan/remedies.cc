@@ -31,8 +31,23 @@ std::string HalveMicroBatches(v1::JobSpec& spec) {
 
 std::string DoubleWorkers(v1::JobSpec& spec) {
   if (LargestMicroBatch(spec) <= 1) return "";
+  v1::ZeroSpec& zero = *spec.mutable_parallelism()->mutable_zero();
+  const bool all_divide = zero.shard() == DataRanks(spec);
   spec.set_workers(2 * std::max(1u, spec.workers()));
+  if (all_divide) zero.set_shard(DataRanks(spec));
   return absl::StrCat(spec.workers(), " workers");
+}
+
+// Stages are for workers that exchange by all-reduce, on processors, and that are always as many.
+std::string RaiseZeroStage(v1::JobSpec& spec) {
+  const bool possible = TrainsByAllReduce(spec) && DataRanks(spec) > 1 &&
+                        spec.compute().device() != v1::ComputeSpec::CUDA &&
+                        !spec.stop().evaluate_only() &&
+                        (spec.min_workers() == 0 || spec.min_workers() == spec.workers());
+  const uint32_t stage = spec.parallelism().zero().stage();
+  if (!possible || stage >= 3) return "";
+  spec.mutable_parallelism()->mutable_zero()->set_stage(stage + 1);
+  return absl::StrCat("parallelism.zero.stage ", stage + 1);
 }
 
 std::string RowsToServers(v1::JobSpec& spec) {
@@ -51,8 +66,8 @@ std::string AllToServers(v1::JobSpec& spec) {
   return "update.dense PARAMETER_SERVER without parallelism.zero";
 }
 
-constexpr Change kChanges[] = {RecomputeMore, HalveMicroBatches, DoubleWorkers, RowsToServers,
-                               AllToServers};
+constexpr Change kChanges[] = {RecomputeMore,  HalveMicroBatches, DoubleWorkers,
+                               RaiseZeroStage, RowsToServers,     AllToServers};
 
 // What has to fit.
 struct Goal {
@@ -106,8 +121,9 @@ std::vector<Remedy> FindRemedies(const v1::JobSpec& spec, const DataSize& data,
 
 std::string DescribeRemedies(const std::vector<Remedy>& remedies) {
   if (remedies.empty()) {
-    return "no other batch, recomputation or road makes it fit: take a smaller model, or machines "
-           "with more memory";
+    return "no other batch, recomputation, ZeRO stage or road makes it fit: take a smaller model, "
+           "or "
+           "machines with more memory";
   }
   std::string text;
   for (const Remedy& remedy : remedies) {

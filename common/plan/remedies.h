@@ -25,9 +25,9 @@ struct Remedy {
 };
 
 // The smallest changes, each by itself, that make a worker of the job, or its device, need at most
-// `limit` bytes: recomputation, smaller micro-batches, more workers, tables and optimizer state on
-// servers; if none does alone, all of them that help together, if that does. Empty: parameters
-// alone are too many.
+// `limit` bytes: recomputation, smaller micro-batches, more workers, a higher ZeRO stage, tables
+// and optimizer state on servers; if none does alone, all of them that help together, if that does.
+// Empty: parameters alone are too many.
 std::vector<Remedy> FindRemedies(const v1::JobSpec& spec, const DataSize& data,
                                  const WorkerProcessors& processors, MemoryOf memory,
                                  uint64_t limit);

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "common/plan/memory_plan.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
@@ -11,8 +12,10 @@
 namespace muster {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr uint64_t kMiB = 1 << 20;
 
@@ -56,6 +59,32 @@ TEST(RemediesTest, NamesThemTogetherWhereNoneHelpsAlone) {
   const std::vector<std::string> changes = Changes(Gpt(), 230 * kMiB);
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_THAT(changes[0], HasSubstr("compute.recompute FULL with micro_batches"));
+}
+
+// The stage is the lowest that suffices.
+TEST(RemediesTest, NamesTheStageOfZero) {
+  v1::JobSpec spec = Gpt();
+  spec.set_workers(4);
+  const auto own = [&spec](uint32_t stage) {
+    v1::JobSpec staged = spec;
+    staged.mutable_parallelism()->mutable_zero()->set_stage(stage);
+    return PlanMemory(staged, SizeOfData(spec.data()), {}).worker_own_bytes();
+  };
+  ASSERT_GT(own(0), own(1));
+  ASSERT_GT(own(1), own(2));
+  ASSERT_GT(own(2), own(3));
+  for (const uint32_t stage : {1, 2, 3}) {
+    EXPECT_THAT(Changes(spec, own(stage)),
+                Contains(absl::StrCat("parallelism.zero.stage ", stage)));
+    // All that is less than it is now, too.
+    EXPECT_THAT(Changes(spec, own(stage) - 1),
+                Not(Contains(absl::StrCat("parallelism.zero.stage ", stage))));
+  }
+  spec.set_min_workers(2);
+  EXPECT_THAT(Changes(spec, own(1)), Not(Contains(HasSubstr("zero"))));
+  spec.clear_min_workers();
+  spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  EXPECT_THAT(Changes(spec, own(3)), Not(Contains(HasSubstr("zero"))));
 }
 
 TEST(RemediesTest, DevicesHaveTheirOwn) {

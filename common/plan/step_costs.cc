@@ -1,15 +1,9 @@
 #include "common/plan/step_costs.h"
 
-#include <algorithm>
-
-#include "common/optim/optimizer.h"
-#include "common/plan/transformer_memory_plan.h"
 #include "proto/job.pb.h"
 
 namespace muster {
 namespace {
-
-constexpr double kFloat = sizeof(float);
 
 double Recomputed(const v1::ComputeSpec& compute, const TransformerSize& size) {
   const double attention = 2.0 * static_cast<double>(size.layers * size.C * size.T);
@@ -34,29 +28,6 @@ StepCosts CostsOfStep(const v1::JobSpec& spec, const ModelSize& model) {
   costs.flops_per_item += 6.0 * static_cast<double>(size.layers * size.C * size.T);
   costs.recomputed_flops_per_item = Recomputed(spec.compute(), size);
   return costs;
-}
-
-std::vector<ZeroRow> ZeroTable(const v1::JobSpec& spec, const ModelSize& model) {
-  const auto optimizer = CreateOptimizer(spec.optimizer(), Granularity::kElements);
-  const double state_floats =
-      optimizer.ok() ? static_cast<double>((*optimizer)->state_floats(1)) : 0;
-  const bool half = model.transformer.has_value() && ComputesInHalf(spec.compute());
-  const double workers = std::max(1u, spec.workers());
-  const double weights = half ? 2 : kFloat;
-  const double gradients = kFloat;
-  const double state = kFloat * state_floats + (half ? kFloat : 0);
-  std::vector<ZeroRow> rows;
-  for (int stage = 0; stage <= 3; ++stage) {
-    ZeroRow row;
-    row.stage = stage;
-    row.bytes_per_parameter = weights / (stage >= 3 ? workers : 1) +
-                              gradients / (stage >= 2 ? workers : 1) +
-                              state / (stage >= 1 ? workers : 1);
-    row.worker_bytes =
-        static_cast<uint64_t>(row.bytes_per_parameter * static_cast<double>(model.dense()));
-    rows.push_back(row);
-  }
-  return rows;
 }
 
 }  // namespace muster

@@ -2,8 +2,6 @@
 #define MUSTER_COMMON_PLAN_STEP_COSTS_H_
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include "common/plan/model_size.h"
 
@@ -31,20 +29,6 @@ struct StepCosts {
 };
 
 StepCosts CostsOfStep(const v1::JobSpec& spec, const ModelSize& model);
-
-// What one stage of ZeRO (Rajbhandari et al., 2020) leaves on each of a job's workers of what
-// belongs to parameters, if all of them are one shard group.
-struct ZeroRow {
-  int stage = 0;
-  double bytes_per_parameter = 0;
-  uint64_t worker_bytes = 0;
-};
-
-// Stage 1 divides master weights and optimizer state among the workers, stage 2 gradients as well,
-// stage 3 the weights that are computed with too. In f32 the weights are their own master: 4 of
-// weights, 4 of gradients and 8 of Adam's state are the well-known 16 bytes. With 16-bit
-// computation here 2 of weights, 4 of gradients (f32), 4 of master and 8 of state.
-std::vector<ZeroRow> ZeroTable(const v1::JobSpec& spec, const ModelSize& model);
 
 }  // namespace muster
 

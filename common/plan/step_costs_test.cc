@@ -56,23 +56,5 @@ TEST(StepCostsTest, CountsLayersOfOtherModels) {
   EXPECT_EQ(costs.multiplied, 784u * 512 + 512 * 512 + 512 * 10);
 }
 
-TEST(ZeroTableTest, DividesStateThenGradientsThenWeights) {
-  const v1::JobSpec spec = Gpt2("workers: 8");
-  const std::vector<ZeroRow> rows = ZeroTable(spec, SizeOf(spec));
-  ASSERT_EQ(rows.size(), 4u);
-  EXPECT_DOUBLE_EQ(rows[0].bytes_per_parameter, 16);
-  EXPECT_DOUBLE_EQ(rows[1].bytes_per_parameter, 4 + 4 + 8.0 / 8);
-  EXPECT_DOUBLE_EQ(rows[2].bytes_per_parameter, 4 + 12.0 / 8);
-  EXPECT_DOUBLE_EQ(rows[3].bytes_per_parameter, 16.0 / 8);
-  EXPECT_EQ(rows[0].worker_bytes, 16 * SizeOf(spec).dense());
-}
-
-TEST(ZeroTableTest, KeepsAMasterOfSixteenBitWeights) {
-  const v1::JobSpec spec = Gpt2("workers: 4 compute { type: BF16 }");
-  const std::vector<ZeroRow> rows = ZeroTable(spec, SizeOf(spec));
-  EXPECT_DOUBLE_EQ(rows[0].bytes_per_parameter, 18);
-  EXPECT_DOUBLE_EQ(rows[1].bytes_per_parameter, 2 + 4 + 12.0 / 4);
-}
-
 }  // namespace
 }  // namespace muster

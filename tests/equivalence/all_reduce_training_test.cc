@@ -145,7 +145,7 @@ TEST_P(AllReduceModelTest, EachRankMovesWhatIsPredicted) {
         spec.set_workers(workers);
         const absl::StatusOr<PreparedJob> job = PrepareJob(spec);
         ASSERT_EQ(job.status(), absl::OkStatus());
-        const auto predicted = PredictAllReduceTraffic(*job->schema, spec.update(), workers, way);
+        const auto predicted = PredictAllReduceTraffic(*job->schema, spec, way);
         ASSERT_EQ(predicted.status(), absl::OkStatus());
         RunOptions options;
         options.share_memory = way == AllReduceWay::kSharedMemory;

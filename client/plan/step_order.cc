@@ -1,0 +1,303 @@
+#include "client/plan/step_order.h"
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/plan/plan_output.h"
+#include "client/terminal/format.h"
+#include "common/base/status_macros.h"
+#include "common/job/job_road.h"
+#include "common/mesh/data_ranks.h"
+#include "common/mesh/zero.h"
+#include "common/partition/dense_layout.h"
+#include "common/partition/schema.h"
+#include "common/partition/shard_layout.h"
+#include "common/partition/unit_gathers.h"
+#include "common/partition/unit_places.h"
+#include "common/text/dump_json.h"
+#include "proto/job.pb.h"
+#include "worker/runtime/training/step_plan.h"
+#include "worker/strategy/direction.h"
+#include "worker/strategy/group/bucket_plan.h"
+
+namespace muster {
+namespace {
+
+using Kind = StepAction::Kind;
+
+constexpr size_t kMostActions = 1000;
+
+std::string NameOf(const StepAction& action) {
+  switch (action.kind) {
+    case Kind::kBeginStep:
+      return "begin the step";
+    case Kind::kLoad:
+      return "load examples";
+    case Kind::kPrefetchRows:
+      return "fetch rows";
+    case Kind::kLookUpRows:
+      return "look rows up";
+    case Kind::kAcquire:
+      return action.direction == Direction::kForward ? "acquire for forward"
+                                                     : "acquire for backward";
+    case Kind::kRelease:
+      return "release";
+    case Kind::kForward:
+      return "forward";
+    case Kind::kBeginBackward:
+      return "begin backward";
+    case Kind::kLastUnit:
+      return "forward and backward";
+    case Kind::kCheckLoss:
+      return "check the loss";
+    case Kind::kBackward:
+      return "backward";
+    case Kind::kBackwardInput:
+      return "backward, of the input";
+    case Kind::kBackwardWeights:
+      return "backward, of weights";
+    case Kind::kGradientReady:
+    case Kind::kSendGradients:
+      return "gradients are ready";
+    case Kind::kPushRows:
+      return "hand over rows' gradients";
+    case Kind::kEndStep:
+      return "end the step";
+  }
+  return "";
+}
+
+StepShape ShapeOf(const JobPlan& plan) {
+  StepShape shape;
+  for (const TensorSpec& tensor : plan.model.tensors) {
+    shape.units = std::max(shape.units, static_cast<int>(tensor.unit) + 1);
+  }
+  shape.has_rows = !plan.model.sparse.empty();
+  shape.micro_batches = static_cast<int>(std::max(1u, plan.spec.micro_batches()));
+  shape.scaled_loss = plan.spec.compute().type() == v1::ComputeSpec::F16;
+  shape.on_device = plan.spec.compute().device() == v1::ComputeSpec::CUDA;
+  return shape;
+}
+
+// The calls that one kind of job starts, action by action.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+
+  virtual std::vector<std::string> BeginStep() { return {}; }
+  virtual std::vector<std::string> Acquire(int unit, Direction direction) { return {}; }
+  virtual std::vector<std::string> Ready(int unit, bool last_micro_batch) { return {}; }
+  // Appends the parts of the step's end.
+  virtual void EndStep(std::vector<OrderedAction>& order) = 0;
+};
+
+class WithServers final : public Exchange {
+ public:
+  explicit WithServers(int units) : units_(units) {}
+
+  std::vector<std::string> BeginStep() override {
+    std::vector<std::string> pulls;
+    for (int unit = 0; unit < units_; ++unit) pulls.push_back(absl::StrCat("pull ", unit));
+    return pulls;
+  }
+  std::vector<std::string> Ready(int unit, bool last_micro_batch) override {
+    if (!last_micro_batch) return {};
+    return {absl::StrCat("push ", unit)};
+  }
+  void EndStep(std::vector<OrderedAction>& order) override {
+    order.push_back({.action = "wait for the servers"});
+  }
+
+ private:
+  const int units_;
+};
+
+class WithReplicas final : public Exchange {
+ public:
+  WithReplicas(std::vector<GradientBucket> buckets, uint32_t workers)
+      : buckets_(std::move(buckets)), workers_(workers) {}
+
+  std::vector<std::string> Ready(int unit, bool last_micro_batch) override {
+    std::vector<std::string> starts;
+    if (!last_micro_batch || workers_ == 1) return starts;
+    for (; next_ < buckets_.size() && buckets_[next_].ready_unit >= unit; ++next_) {
+      starts.push_back(absl::StrCat("all-reduce bucket ", next_));
+    }
+    return starts;
+  }
+  void EndStep(std::vector<OrderedAction>& order) override {
+    if (workers_ > 1) {
+      order.push_back({.action = "wait for the sums"});
+      order.push_back({.action = "agree on the step", .starts = {"gather counts"}});
+    }
+    order.push_back({.action = "step all parameters"});
+  }
+
+ private:
+  const std::vector<GradientBucket> buckets_;
+  const uint32_t workers_;
+  size_t next_ = 0;
+};
+
+class WithShards final : public Exchange {
+ public:
+  WithShards(const v1::JobSpec& spec, const DenseLayout& layout,
+             absl::Span<const TensorSpec> tensors, int units)
+      : stage_(ZeroStage(spec)),
+        replicas_(DataRanks(spec) / ShardGroupSize(spec)),
+        clips_(spec.clipping().by_global_norm() > 0),
+        units_(units),
+        shards_(layout, static_cast<int>(ShardGroupSize(spec))),
+        places_(shards_, tensors,
+                stage_ == 3 ? UnitPlaces::Holding::kInFlight : UnitPlaces::Holding::kWhole,
+                UnitPlaces::Content::kWeights),
+        gathers_(places_) {
+    for (int unit = 0; unit < units; ++unit) ready_.push_back(unit);
+    for (int unit = 0; unit < units; ++unit) {
+      for (int owner : places_.tied_units(unit)) ready_[owner] = std::min(ready_[owner], unit);
+    }
+  }
+
+  std::vector<std::string> Acquire(int unit, Direction direction) override {
+    if (stage_ != 3) return {};
+    return Calls("gather ",
+                 gathers_.Acquire(unit, direction == Direction::kForward ? unit + 1 : unit - 1));
+  }
+  std::vector<std::string> Ready(int unit, bool last_micro_batch) override {
+    if (stage_ == 1 && !last_micro_batch) return {};
+    std::vector<int> complete;
+    for (int owner = units_ - 1; owner >= 0; --owner) {
+      if (ready_[owner] == unit) complete.push_back(owner);
+    }
+    return Calls("scatter ", complete);
+  }
+  void EndStep(std::vector<OrderedAction>& order) override {
+    order.push_back({.action = "wait for the sums"});
+    if (replicas_ > 1) {
+      order.push_back({.action = "sum with other groups", .starts = {"all-reduce slices"}});
+    }
+    order.push_back({.action = "agree on the step", .starts = {"gather counts"}});
+    if (clips_) order.back().starts.push_back("gather norms");
+    order.push_back({.action = "step the own slices"});
+    if (stage_ == 3) return;
+    std::vector<int> all;
+    for (int unit = 0; unit < units_; ++unit) all.push_back(unit);
+    order.push_back({.action = "renew the weights", .starts = Calls("gather ", all)});
+  }
+
+ private:
+  // Units without parameters need none.
+  std::vector<std::string> Calls(const std::string& call, const std::vector<int>& units) const {
+    std::vector<std::string> calls;
+    for (int unit : units) {
+      if (!shards_.unit_parts(unit).empty()) calls.push_back(absl::StrCat(call, unit));
+    }
+    return calls;
+  }
+
+  const uint32_t stage_;
+  const uint32_t replicas_;
+  const bool clips_;
+  const int units_;
+  const ShardLayout shards_;
+  const UnitPlaces places_;
+  UnitGathers gathers_;
+  // By unit, the one that is the last to add to its gradients.
+  std::vector<int> ready_;
+};
+
+absl::StatusOr<std::unique_ptr<Exchange>> ExchangeOf(const JobPlan& plan, int units) {
+  if (!TrainsByAllReduce(plan.spec)) return std::make_unique<WithServers>(units);
+  MUSTER_ASSIGN_OR_RETURN(
+      const DenseLayout layout,
+      DenseLayout::Create(plan.model.tensors, LayoutOptions(plan.spec.update())));
+  if (ZeroStage(plan.spec) > 0) {
+    return std::make_unique<WithShards>(plan.spec, layout, plan.model.tensors, units);
+  }
+  return std::make_unique<WithReplicas>(
+      MakeBucketPlan(layout, plan.model.tensors, BucketPlanOptionsOf(plan.spec.update())),
+      plan.spec.workers());
+}
+
+// Of many calls, the first and the last.
+std::string Shown(const std::vector<std::string>& starts) {
+  if (starts.size() <= 3) return absl::StrJoin(starts, ", ");
+  return absl::StrCat(starts.front(), ", …, ", starts.back());
+}
+
+// Returns the name of the unit's largest tensor, without its last part: "embedding", "block0".
+std::string UnitName(const ModelSize& model, int unit) {
+  const TensorSpec* largest = nullptr;
+  for (const TensorSpec& tensor : model.tensors) {
+    if (static_cast<int>(tensor.unit) != unit) continue;
+    if (largest == nullptr || tensor.elements() > largest->elements()) largest = &tensor;
+  }
+  return largest == nullptr ? "" : largest->name.substr(0, largest->name.find('.'));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<OrderedAction>> OrderOfStep(const JobPlan& plan) {
+  const StepShape shape = ShapeOf(plan);
+  const std::vector<StepAction> actions = TrainingStepPlan(shape);
+  if (actions.size() > kMostActions) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a step of this job has ", actions.size(), " actions, more than ",
+                     kMostActions, "; show the order of a job with fewer layers or micro-batches"));
+  }
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Exchange> exchange, ExchangeOf(plan, shape.units));
+  std::vector<OrderedAction> order;
+  for (const StepAction& action : actions) {
+    const bool of_step = action.kind == Kind::kBeginStep || action.kind == Kind::kEndStep;
+    order.push_back({.action = NameOf(action),
+                     .micro_batch = of_step ? -1 : action.micro_batch,
+                     .unit = action.unit});
+    switch (action.kind) {
+      case Kind::kBeginStep:
+        order.back().starts = exchange->BeginStep();
+        break;
+      case Kind::kAcquire:
+        order.back().starts = exchange->Acquire(action.unit, action.direction);
+        break;
+      case Kind::kGradientReady:
+      case Kind::kSendGradients:
+        order.back().starts =
+            exchange->Ready(action.unit, action.micro_batch + 1 == shape.micro_batches);
+        break;
+      case Kind::kEndStep:
+        exchange->EndStep(order);
+        break;
+      default:
+        break;
+    }
+  }
+  return order;
+}
+
+std::string OrderText(const JobPlan& plan, const std::vector<OrderedAction>& order) {
+  std::vector<std::vector<std::string>> rows = {{"micro-batch", "action", "unit", "starts"}};
+  for (const OrderedAction& action : order) {
+    rows.push_back(
+        {action.micro_batch < 0 ? "-" : absl::StrCat(action.micro_batch), action.action,
+         action.unit < 0 ? "" : absl::StrCat(action.unit, " ", UnitName(plan.model, action.unit)),
+         Shown(action.starts)});
+  }
+  return absl::StrCat(PlanSummary(plan), "\n\nOne step of each worker\n", FormatTable(rows));
+}
+
+std::string OrderJson(const std::vector<OrderedAction>& order) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const OrderedAction& action : order) {
+    nlohmann::ordered_json one = {{"action", action.action}};
+    if (action.micro_batch >= 0) one["micro_batch"] = action.micro_batch;
+    if (action.unit >= 0) one["unit"] = action.unit;
+    one["starts"] = action.starts;
+    json.push_back(std::move(one));
+  }
+  return DumpJson(json, 2);
+}
+
+}  // namespace muster
