@@ -232,7 +232,7 @@ TEST(StepOrderTest, IsThatOfTheWorkedExample) {
   }
   EXPECT_THAT(
       lines,
-      ElementsAre("begin the step", "load examples", "acquire for forward 0: gather 0: gather 1",
+      ElementsAre("begin the step: gather 0", "load examples", "acquire for forward 0: gather 1",
                   "forward 0", "release 0", "acquire for backward 1", "begin backward",
                   "forward and backward 1", "release 1", "check the loss",
                   "gradients are ready 1: scatter 1", "acquire for backward 0", "backward 0",
@@ -283,8 +283,9 @@ TEST(StepOrderTest, FitsATerminal) {
   EXPECT_THAT(text, HasSubstr("by all-reduce, zero stage 1 over 2 ranks"));
   EXPECT_THAT(text, ContainsRegex("0 +acquire for forward +1 block0"));
   EXPECT_THAT(text, HasSubstr("gather 0, …, gather 3"));
+  const std::string table = text.substr(text.find("One step"));
   // The sign for what is left out takes three bytes.
-  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+  for (const absl::string_view line : absl::StrSplit(table, '\n')) {
     EXPECT_LE(line.size(), 82) << line;
   }
   const auto json = nlohmann::json::parse(OrderJson(*OrderOfStep(*plan)));

@@ -161,6 +161,10 @@ class WithShards final : public Exchange {
     }
   }
 
+  std::vector<std::string> BeginStep() override {
+    if (stage_ != 3) return {};
+    return Calls("gather ", gathers_.Acquire(0, /*next=*/-1));
+  }
   std::vector<std::string> Acquire(int unit, Direction direction) override {
     if (stage_ != 3) return {};
     return Calls("gather ",

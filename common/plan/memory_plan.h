@@ -64,7 +64,7 @@ struct WorkerProcessors {
 //   gathered parameters            4 P; 2 P, if 16    4 P; 2 P, if 16    units in flight
 //   slice of parameters            4 P / N, if 16     4 P / N, if 16     4 P / N
 //   gradients                      4 P                units in flight    units in flight
-//   sums of gradients              4 P / N, if R > 1  4 P / N            4 P / N
+//   sums of gradients              among gradients    4 P / N            4 P / N
 //   optimizer state                4 P s / N          4 P s / N          4 P s / N
 //   others' memory, mapped         N - 1 times what is gathered and gradients; R - 1 times sums
 //

@@ -37,14 +37,14 @@ absl::StatusOr<ShardedMemory> PlanShardedMemory(absl::Span<const TensorSpec> ten
     const bool stepped_in_place = sharding.stage < 3 && part.compute == DType::kF32;
     if (!stepped_in_place) memory.weight_slices += kFloat * part.slice;
   }
-  // Where gradients are whole, and no other replica adds to them, sums lie among them.
-  const bool sums_apart = sharding.stage >= 2 || sharding.replicas > 1;
-  if (sums_apart) memory.gradient_sums = kFloat * shards.slice_elements();
+  // Where gradients are whole, sums lie among them.
+  if (sharding.stage >= 2) memory.gradient_sums = kFloat * shards.slice_elements();
   const uint64_t group_wire = sharding.half_wire ? memory.gradients / 2 : 0;
   memory.shared_in_group = memory.gathered_weights + memory.gradients + group_wire;
   memory.wire = group_wire;
   if (sharding.replicas > 1) {
-    const uint64_t replica_wire = sharding.half_wire ? memory.gradient_sums / 2 : 0;
+    const uint64_t sums = sharding.stage >= 2 ? memory.gradient_sums : memory.gradients;
+    const uint64_t replica_wire = sharding.half_wire ? sums / 2 : 0;
     memory.shared_with_replica = memory.gradient_sums + replica_wire;
     memory.wire += replica_wire;
   }
