@@ -63,6 +63,11 @@ std::string RecomputeTable(const JobPlan& plan) {
   return FormatTable(rows);
 }
 
+// Of one unit, so that rows compare.
+std::string Mebibytes(uint64_t bytes) {
+  return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
 std::string StagesText(const JobPlan& plan) {
   v1::JobSpec spec = plan.spec;
   spec.mutable_parallelism()->mutable_zero()->set_stage(3);
@@ -72,8 +77,8 @@ std::string StagesText(const JobPlan& plan) {
                                              "and weights"};
   for (const StagePlan& one : plan.stages) {
     rows.push_back(
-        {absl::StrCat("stage ", one.stage), FormatBytes(one.worker_bytes),
-         FormatBytes(one.state_bytes), absl::StrFormat("%.2f", one.state_bytes_per_parameter),
+        {absl::StrCat("stage ", one.stage), Mebibytes(one.worker_bytes), Mebibytes(one.state_bytes),
+         absl::StrFormat("%.2f", one.state_bytes_per_parameter),
          absl::StrFormat("%.2f", one.published_bytes_per_parameter), kDivided[one.stage]});
   }
   return absl::StrCat("Memory of each worker by all-reduce, by ZeRO stage; ", ShardGroupSize(spec),
