@@ -74,9 +74,10 @@ class Strategy : public TrainingState {
   // writes it and the other adds.
   virtual Accumulation GradientStore(int unit) const = 0;
 
-  // Returns the gradients, by tensor index. A unit's are writable from its Acquire for kBackward and
-  // from BeforeBackward on until GradientReady of the same micro-batch. After that, and between the
-  // last GradientReady and EndStep, they hold nothing in particular: units may share their memory.
+  // Returns the gradients, by tensor index. A unit's are writable from its Acquire for kBackward
+  // and from BeforeBackward on until GradientReady of the same micro-batch. After that, and between
+  // the last GradientReady and EndStep, they hold nothing in particular: units may share their
+  // memory.
   virtual GradientSpans gradients() const = 0;
 
   // Returns what the step's loss is multiplied by before backward, and all gradients with it; 1

@@ -22,10 +22,12 @@ struct StrategyCounters {
   // summed over the steps, and the largest.
   uint64_t staleness_sum = 0;
   uint64_t staleness_max = 0;
-  // Payload of collective calls: of the dense gradients' buckets (2(W-1)/W of their bytes, each
-  // way, summed over the ranks), and of all else that a step exchanges (example counts; keys and
-  // gradients of rows). What joining and cuts move is in neither. Without collective calls,
-  // other_bytes_* are the part of bytes_pushed and bytes_pulled that is not dense.
+  // Payload of collective calls: of dense gradients and of gathered weights (without shard groups
+  // 2(W-1)/W of the gradients' bytes, each way, summed over the ranks), and of all else that a step
+  // exchanges (example counts, norms; keys and gradients of rows). Weights gathered after a step
+  // count with the next one. What joining, cuts and evaluations move is in neither. Without
+  // collective calls, other_bytes_* are the part of bytes_pushed and bytes_pulled that is not
+  // dense.
   uint64_t bytes_sent = 0;
   uint64_t bytes_received = 0;
   uint64_t other_bytes_sent = 0;

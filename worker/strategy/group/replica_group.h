@@ -11,8 +11,9 @@
 
 namespace muster {
 
-// A replica of a job's parameters that is trained with those of other ranks, in one group after
-// another: groups end when a rank is lost, and the replica goes on in the next. Used by one thread.
+// A replica of a job's parameters, or a shard of one, that is trained with those of other ranks, in
+// one group after another: groups end when a rank is lost, and the replica goes on in the next.
+// Used by one thread.
 class ReplicaGroup {
  public:
   virtual ~ReplicaGroup() = default;
@@ -24,10 +25,11 @@ class ReplicaGroup {
   virtual absl::optional<uint64_t> replica_clock() const = 0;
 
   // A collective call of all ranks of a new group, whose communicator of host memory this is: takes
-  // it into use, and rank `source`'s replica over; without a source every rank starts from the
-  // order's checkpoint, or from rank 0's initial values. To be called before Start, and again after
-  // a collective failed, or between steps when the group changes. Leaves the former group first.
-  // Errors: the communicator's, or the storage's.
+  // it into use, and rank `source`'s replica over; without a source, and always with several
+  // shards, every rank starts from the order's checkpoint or from initial values, replicas from
+  // those of one. To be called before Start, and again after a collective failed, or between steps
+  // when the group changes. Leaves the former group first. Errors: the communicator's, or the
+  // storage's.
   virtual absl::Status Join(std::unique_ptr<Communicator> communicator,
                             absl::optional<int> source) = 0;
 

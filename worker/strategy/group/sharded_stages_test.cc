@@ -30,6 +30,7 @@
 namespace muster {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::Optional;
 
 constexpr int kUnits = 4;
@@ -121,7 +122,7 @@ class Rank {
     return read_;
   }
 
-  // The rank's gradient of one element is infinite in the next step.
+  // The rank's gradient of one element is infinite in the next step's first micro-batch.
   void Overflow() { overflows_ = true; }
 
   absl::Status Step() {
@@ -177,7 +178,7 @@ class Rank {
         const float value = Gradient(clock, m, t, i);
         gradient[i] = adds ? gradient[i] + value : value;
       }
-      if (overflows_ && tensors()[t].name == "c") gradient[100] = INFINITY;
+      if (overflows_ && m == 0 && tensors()[t].name == "c") gradient[100] = INFINITY;
     }
   }
 
@@ -341,6 +342,24 @@ TEST_P(ShardedStagesTest, AStepInWhichAnyRankOverflowedIsLeftOutByAll) {
     EXPECT_EQ(rank.Step(), absl::OkStatus());
   });
   EXPECT_EQ(whole.weights(), one);
+}
+
+// What the engine does not see of earlier micro-batches, all ranks do.
+TEST_P(ShardedStagesTest, ASumThatIsNotFiniteEndsTheJob) {
+  Job job = TheJob();
+  if (job.stage < 2 || job.ranks == 1) GTEST_SKIP() << "the engine sees the sums";
+  job.micro_batches = 2;
+  MemoryStorage storage;
+  TestRanks ranks(job.ranks);
+  ranks.Run([&](std::unique_ptr<Communicator> communicator) {
+    Rank rank(job, communicator->rank(), storage);
+    if (communicator->rank() == 1) rank.Overflow();
+    ASSERT_EQ(rank.strategy().Join(std::move(communicator), absl::nullopt), absl::OkStatus());
+    const absl::Status status = rank.Step();
+    EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("the gradient of c is not finite"));
+    EXPECT_THAT(rank.strategy().replica_clock(), Optional(0));
+  });
 }
 
 // Of the dense gradients and weights, with padding, as the byte table has it.

@@ -9,9 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
+#include "common/kernels/gemm/row_sums.h"
 #include "common/mesh/zero.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
+#include "worker/nn/diverged_error.h"
 #include "worker/strategy/blocked_time.h"
 #include "worker/strategy/global_norm.h"
 
@@ -34,6 +36,14 @@ GradientReducerOptions Reducing(const v1::UpdateSpec& update, absl::Duration tim
 ShardIndex ShardOf(const v1::TaskOrder& order) {
   const int shards = static_cast<int>(ShardGroupSize(order.spec()));
   return {.index = static_cast<int>(order.slot()) % shards, .count = shards};
+}
+
+// Returns the first tensor of which a gradient is not finite; null if there is none.
+const TensorSpec* FirstNotFinite(absl::Span<const TensorSpec> tensors, GradientSpans gradients) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!AllFinite(gradients[i].size(), gradients[i].data())) return &tensors[i];
+  }
+  return nullptr;
 }
 
 std::vector<uint32_t> RowDims(const v1::TablesSchema& schema) {
@@ -109,9 +119,6 @@ ShardedStrategy::ShardedStrategy(const v1::TaskOrder& order, const v1::TablesSch
   for (const TensorSpec& tensor : own().tables().tensors) {
     units_ = std::max(units_, static_cast<int>(tensor.unit) + 1);
   }
-  if (stage_.weights.has_value()) return;
-  const ParameterSpans held = own().parameters();
-  copies_ = std::make_unique<RoundedCopies>(own().tables().tensors, ModelParameters{held, {}});
 }
 
 ShardedStrategy::~ShardedStrategy() { Leave(); }
@@ -130,15 +137,14 @@ void ShardedStrategy::Leave() {
   reducer_.reset();
   // Ends what is under way of a step that was given up, for all.
   scatterer_.reset();
+  copies_.reset();
   if (gatherer_ != nullptr) {
     // What the last step has started to gather others wait for, too, who may still be in that step.
     gatherer_->Outdate();
     own().PlaceWeights({});
   }
   gatherer_.reset();
-  replicas_.reset();
-  shard_group_.reset();
-  world_.reset();
+  groups_.reset();
   gradients_.assign(gradients_.size(), absl::Span<float>());
   counted_ = {};
 }
@@ -146,59 +152,47 @@ void ShardedStrategy::Leave() {
 absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
                                    absl::optional<int> source) {
   Leave();
-  world_ = std::move(communicator);
-  MUSTER_RETURN_IF_ERROR(MakeGroups());
-  MUSTER_RETURN_IF_ERROR(kept_->Fill(*world_, source, replicas_.get()));
+  MUSTER_ASSIGN_OR_RETURN(groups_, RankGroups::Create(std::move(communicator), own().shard()));
+  MUSTER_RETURN_IF_ERROR(kept_->Fill(groups_->world(), source, groups_->replicas()));
   MUSTER_RETURN_IF_ERROR(MakeExchanges());
-  counted_ = Traffic();
+  counted_ = groups_->traffic();
   GatherAll();
-  return absl::OkStatus();
-}
-
-absl::Status ShardedStrategy::MakeGroups() {
-  cells_by_rank_.clear();
-  const ShardIndex shard = own().shard();
-  if (shard.count == 1) return absl::OkStatus();
-  const int rank = world_->rank();
-  const int ranks = world_->size();
-  if (ranks % shard.count != 0 || rank % shard.count != shard.index) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "rank ", rank, " of ", ranks, " holds shard ", shard.index, " of ", shard.count,
-        "; every rank r must hold shard r mod ", shard.count, ", and groups must be whole"));
-  }
-  if (ranks > shard.count) {
-    MUSTER_ASSIGN_OR_RETURN(shard_group_, world_->Split(rank / shard.count, rank));
-    MUSTER_ASSIGN_OR_RETURN(replicas_, world_->Split(shard.index, rank));
-  }
-  if (!clips_by_norm_) return absl::OkStatus();
-  // The first group's; the others' are the same.
-  const absl::Span<const size_t> cells = own().cells_by_shard();
-  cells_by_rank_.assign(cells.begin(), cells.end());
-  cells_by_rank_.resize(ranks);
   return absl::OkStatus();
 }
 
 absl::Status ShardedStrategy::MakeExchanges() {
   const ShardedTensors sharded = {own().layout(), own().shard_layout(), own().tables().tensors};
+  ModelParameters held;
   if (!stage_.gradients.has_value()) {
     MUSTER_ASSIGN_OR_RETURN(
-        reducer_, GradientReducer::Create(*world_, plan_, sharded.layout.elements(), reducing_));
+        reducer_,
+        GradientReducer::Create(groups_->world(), plan_, sharded.layout.elements(), reducing_));
     gradients_ = TensorSpans(sharded.layout, sharded.tensors, reducer_->gradients());
     sums_ = own().PartSlices(reducer_->gradients());
+    held.values = own().parameters();
   } else {
-    MUSTER_ASSIGN_OR_RETURN(gatherer_, WeightGatherer::Create(shard_group(), sharded,
+    MUSTER_ASSIGN_OR_RETURN(gatherer_, WeightGatherer::Create(groups_->shard_group(), sharded,
                                                               {.holding = *stage_.weights,
                                                                .timeout = options_.timeout}));
     MUSTER_ASSIGN_OR_RETURN(scatterer_,
-                            GradientScatterer::Create(shard_group(), sharded,
+                            GradientScatterer::Create(groups_->shard_group(), sharded,
                                                       {.holding = *stage_.gradients,
                                                        .wire = reducing_.wire,
                                                        .deterministic = reducing_.deterministic,
                                                        .timeout = options_.timeout,
-                                                       .replicas = replicas_.get()}));
+                                                       .replicas = groups_->replicas()}));
     sums_.assign(scatterer_->sums().begin(), scatterer_->sums().end());
+    held = gatherer_->parameters();
   }
   tensor_sums_ = own().TensorSlices(sums_);
+  copies_ = std::make_unique<RoundedCopies>(sharded.tensors, held);
+  cells_by_rank_.clear();
+  if (clips_by_norm_ && sharded.shards.shards() > 1) {
+    // The first group's; the others' are the same.
+    const absl::Span<const size_t> cells = own().cells_by_shard();
+    cells_by_rank_.assign(cells.begin(), cells.end());
+    cells_by_rank_.resize(groups_->world().size());
+  }
   if (stage_.weights != UnitPlaces::Holding::kWhole) return absl::OkStatus();
   // The model reads f32 weights where they are gathered, so the shard's lie there.
   std::vector<float*> places;
@@ -244,11 +238,11 @@ absl::Status ShardedStrategy::BeginStep(uint64_t clock) {
     return absl::FailedPreconditionError(absl::StrCat(
         "a step begins at clock ", clock, ", but the parameters are at ", own().clock()));
   }
-  if (copies_ != nullptr) copies_->Outdate();
+  copies_->Outdate();
   if (in_flight()) {
     // Every step gathers the same, whatever was evaluated before it, and counts that alone.
     gatherer_->Outdate();
-    counted_ = Traffic();
+    counted_ = groups_->traffic();
     gatherer_->Start(0, own().slices());
   }
   micro_batches_ = 0;
@@ -256,13 +250,13 @@ absl::Status ShardedStrategy::BeginStep(uint64_t clock) {
 }
 
 absl::Status ShardedStrategy::Acquire(int unit, Direction direction) {
-  if (copies_ != nullptr) {
-    copies_->Refresh(unit);
-    return absl::OkStatus();
+  if (gatherer_ != nullptr) {
+    const BlockedTime blocked(clock_, counters_.exposed_seconds);
+    MUSTER_RETURN_IF_ERROR(AwaitWeights(unit, direction));
+    if (direction == Direction::kBackward) MUSTER_RETURN_IF_ERROR(scatterer_->BeforeWrite(unit));
   }
-  const BlockedTime blocked(clock_, counters_.exposed_seconds);
-  MUSTER_RETURN_IF_ERROR(AwaitWeights(unit, direction));
-  return direction == Direction::kForward ? absl::OkStatus() : scatterer_->BeforeWrite(unit);
+  copies_->Refresh(unit);
+  return absl::OkStatus();
 }
 
 absl::Status ShardedStrategy::AwaitWeights(int unit, Direction direction) {
@@ -276,10 +270,6 @@ absl::Status ShardedStrategy::AwaitWeights(int unit, Direction direction) {
   }
   for (const int owner : tied) MUSTER_RETURN_IF_ERROR(gatherer_->Await(owner));
   return gatherer_->Await(unit);
-}
-
-ModelParameters ShardedStrategy::parameters() const {
-  return copies_ != nullptr ? copies_->parameters() : gatherer_->parameters();
 }
 
 absl::Status ShardedStrategy::Prefetch(const MicroBatch& micro_batch) {
@@ -333,25 +323,15 @@ absl::Status ShardedStrategy::PushRows(MicroBatch& micro_batch) {
   return absl::OkStatus();
 }
 
-CollectiveTraffic ShardedStrategy::Traffic() const {
-  CollectiveTraffic sum;
-  for (const Communicator* group : {world_.get(), shard_group_.get(), replicas_.get()}) {
-    if (group == nullptr) continue;
-    sum.sent += group->traffic().sent;
-    sum.received += group->traffic().received;
-  }
-  return sum;
-}
-
 void ShardedStrategy::CountTraffic(uint64_t& sent, uint64_t& received) {
-  const CollectiveTraffic now = Traffic();
+  const CollectiveTraffic now = groups_->traffic();
   sent += now.sent - counted_.sent;
   received += now.received - counted_.received;
   counted_ = now;
 }
 
 void ShardedStrategy::LeaveOut(const CollectiveTraffic& before) {
-  const CollectiveTraffic now = Traffic();
+  const CollectiveTraffic now = groups_->traffic();
   counted_.sent += now.sent - before.sent;
   counted_.received += now.received - before.received;
 }
@@ -366,16 +346,20 @@ absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
   CountTraffic(counters_.bytes_sent, counters_.bytes_received);
   StepShare mine = {.examples = examples_, .rows = rows_};
   const std::vector<TensorSpec>& tensors = own().tables().tensors;
-  const TensorSpec* const overflowed = kept_->loss_scaling().Divide(tensors, tensor_sums_);
+  const TensorSpec* overflowed = kept_->loss_scaling().Divide(tensors, tensor_sums_);
+  // The engine looks at gradients of the last micro-batch, which add up to these sums only where
+  // they are whole.
+  const bool unseen = stage_.gradients == UnitPlaces::Holding::kInFlight && micro_batches_ > 1;
+  if (unseen && overflowed == nullptr) overflowed = FirstNotFinite(tensors, tensor_sums_);
   if (overflowed != nullptr) mine.overflowed = static_cast<int>(overflowed - tensors.data());
   std::vector<double> cells;
-  if (!cells_by_rank_.empty() && cells_by_rank_[world_->rank()] > 0) {
+  if (!cells_by_rank_.empty() && cells_by_rank_[groups_->world().rank()] > 0) {
     cells = own().CellNorms(sums_);
     mine.cells = cells;
   }
   const BlockedTime blocked(clock_, counters_.exposed_seconds);
   MUSTER_ASSIGN_OR_RETURN(const StepTotal total,
-                          exchange_.Run(*world_, options_.timeout, mine, cells_by_rank_));
+                          exchange_.Run(groups_->world(), options_.timeout, mine, cells_by_rank_));
   CountTraffic(counters_.other_bytes_sent, counters_.other_bytes_received);
   return total;
 }
@@ -398,12 +382,11 @@ absl::StatusOr<double> ShardedStrategy::CloseServers(const GradientSums& sums) {
   broadcast.count = 1;
   broadcast.timeout = options_.timeout;
   broadcast.label = "clipping scale";
-  MUSTER_RETURN_IF_ERROR(world_->Run(broadcast));
+  MUSTER_RETURN_IF_ERROR(groups_->world().Run(broadcast));
   CountTraffic(counters_.other_bytes_sent, counters_.other_bytes_received);
   if (!closed.ok()) return closed;
   if (std::isnan(scale)) {
-    return absl::OutOfRangeError(
-        "diverged: the gradient's norm is not finite; lower the learning rate");
+    return DivergedError("the gradient's norm is not finite");
   }
   return scale;
 }
@@ -412,10 +395,14 @@ absl::Status ShardedStrategy::EndStep() {
   MUSTER_ASSIGN_OR_RETURN(const StepTotal total, CollectSums());
   const uint64_t clock = own().clock();
   const bool overflowed = total.overflowed >= 0;
-  MUSTER_RETURN_IF_ERROR(kept_->loss_scaling().TakeEnd(
-      clock, overflowed ? StepEnd::kOverflowed : StepEnd::kFinite,
+  const std::string what =
       overflowed ? absl::StrCat("the gradient of ", own().tables().tensors[total.overflowed].name)
-                 : ""));
+                 : "";
+  if (overflowed && loss_scaler() == nullptr) {
+    return DivergedError(clock, absl::StrCat(what, " is not finite"));
+  }
+  MUSTER_RETURN_IF_ERROR(kept_->loss_scaling().TakeEnd(
+      clock, overflowed ? StepEnd::kOverflowed : StepEnd::kFinite, what));
   counters_.gradient_norm.reset();
   if (overflowed) {
     own().set_clock(clock + 1);
@@ -444,13 +431,14 @@ absl::StatusOr<CutFiles> ShardedStrategy::Cut(uint64_t clock) {
   }
   // What is under way belongs to the next step, what follows to none.
   MUSTER_RETURN_IF_ERROR(AwaitAll());
-  const CollectiveTraffic before = Traffic();
+  const CollectiveTraffic before = groups_->traffic();
   CutFiles servers;
   if (servers_ != nullptr) {
     MUSTER_ASSIGN_OR_RETURN(servers, servers_->Cut(clock));
   }
   const uint32_t first_number = servers_ == nullptr ? 0 : own().layout().partitions();
-  MUSTER_ASSIGN_OR_RETURN(CutFiles files, kept_->Cut(*world_, first_number, servers.failure));
+  MUSTER_ASSIGN_OR_RETURN(CutFiles files,
+                          kept_->Cut(groups_->world(), first_number, servers.failure));
   LeaveOut(before);
   files.by_partition.insert(files.by_partition.begin(), servers.by_partition.begin(),
                             servers.by_partition.end());
@@ -458,8 +446,8 @@ absl::StatusOr<CutFiles> ShardedStrategy::Cut(uint64_t clock) {
 }
 
 absl::StatusOr<CutEnd> ShardedStrategy::EndCut(CutEnd mine) {
-  const CollectiveTraffic before = Traffic();
-  MUSTER_ASSIGN_OR_RETURN(const CutEnd end, kept_->EndCut(*world_, mine));
+  const CollectiveTraffic before = groups_->traffic();
+  MUSTER_ASSIGN_OR_RETURN(const CutEnd end, kept_->EndCut(groups_->world(), mine));
   LeaveOut(before);
   return end;
 }

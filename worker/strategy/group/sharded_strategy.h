@@ -23,6 +23,7 @@
 #include "worker/strategy/group/gradient_reducer.h"
 #include "worker/strategy/group/gradient_scatterer.h"
 #include "worker/strategy/group/kept_shard.h"
+#include "worker/strategy/group/rank_groups.h"
 #include "worker/strategy/group/replica_group.h"
 #include "worker/strategy/group/step_exchange.h"
 #include "worker/strategy/group/weight_gatherer.h"
@@ -113,13 +114,15 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   uint64_t bucket_plan_fingerprint() const override;
   absl::optional<uint64_t> replica_clock() const override { return kept_->clock(); }
   // With several shards there is no use for a source. FailedPrecondition: the rank has another
-  // shard than the slot, or there are ranks of a part of a shard group.
+  // shard than its slot, or a shard group is not whole.
   absl::Status Join(std::unique_ptr<Communicator> communicator,
                     absl::optional<int> source) override;
   void Leave() override;
-  const Communicator* communicator() const override { return world_.get(); }
+  const Communicator* communicator() const override {
+    return groups_ == nullptr ? nullptr : &groups_->world();
+  }
   // Thread-safe ways into it (Abort, recorder) start here.
-  Communicator* communicator() { return world_.get(); }
+  Communicator* communicator() { return groups_ == nullptr ? nullptr : &groups_->world(); }
   TrainingState& state() override { return *this; }
 
   // After each Join: the clock to go on from. Aborted: a hybrid job's servers are at another clock
@@ -130,7 +133,7 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   absl::Status Acquire(int unit, Direction direction) override;
   void Release(int unit, Direction direction) override {}
   // Under stages 1 to 3 tensors that are computed with in 16 bits have no f32 values.
-  ModelParameters parameters() const override;
+  ModelParameters parameters() const override { return copies_->parameters(); }
   absl::Status Prefetch(const MicroBatch& micro_batch) override;
   absl::Status LookUp(MicroBatch& micro_batch) override;
   absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) override;
@@ -139,9 +142,9 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   float loss_scale() const override { return kept_->loss_scaling().scale(); }
   absl::Status GradientReady(int unit) override;
   absl::Status PushRows(MicroBatch& micro_batch) override;
-  // Also OutOfRange, on all ranks: clipping by global norm found that the gradient's is not finite.
-  // Scaled gradients are summed as they are, and the sums of all shards decide whether the step is
-  // left out.
+  // Also OutOfRange, on all ranks: the sum of a gradient, or with clipping by global norm its norm,
+  // is not finite. Scaled gradients are summed as they are, and the sums of all shards decide
+  // whether the step is left out.
   absl::Status EndStep() override;
   // All ranks return all files (KeptShard::Cut). In a hybrid job the servers' files come first, and
   // the workers', which hold the dense tensors, after them.
@@ -167,11 +170,9 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
 
   ShardState& own() { return kept_->state(); }
   bool joined() const { return reducer_ != nullptr || scatterer_ != nullptr; }
-  Communicator& shard_group() { return shard_group_ == nullptr ? *world_ : *shard_group_; }
   bool in_flight() const { return stage_.weights == UnitPlaces::Holding::kInFlight; }
 
-  // Collective calls: makes the groups, and what moves weights and gradients in them.
-  absl::Status MakeGroups();
+  // A collective call: makes what moves weights and gradients in the groups.
   absl::Status MakeExchanges();
   // Starts to gather all units, in order, where they are held whole.
   void GatherAll();
@@ -180,7 +181,6 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   // Waits until the sums are complete, and brings together what ranks know of the step.
   absl::StatusOr<StepTotal> CollectSums();
   absl::StatusOr<double> CloseServers(const GradientSums& sums);
-  CollectiveTraffic Traffic() const;
   // Counts what was moved since the last count.
   void CountTraffic(uint64_t& sent, uint64_t& received);
   // Leaves out of the next count what was moved since `before`.
@@ -194,8 +194,6 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   const std::unique_ptr<KeptShard> kept_;
   // Number of units, those without tensors behind the last one left out.
   int units_ = 0;
-  // Of the shard's weights; null where weights are gathered.
-  std::unique_ptr<RoundedCopies> copies_;
   // Of gradients that are all-reduced.
   const std::vector<GradientBucket> plan_;
   // Hybrid jobs' sparse tables; null otherwise.
@@ -215,19 +213,17 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   // Where counting stood.
   CollectiveTraffic counted_;
 
-  // All ranks of the job.
-  std::unique_ptr<Communicator> world_;
-  // The ranks of this rank's shard group; null if these are all or this one.
-  std::unique_ptr<Communicator> shard_group_;
-  // The ranks that have the same shard; null if this one alone has.
-  std::unique_ptr<Communicator> replicas_;
+  // Null: no group was joined.
+  std::unique_ptr<RankGroups> groups_;
   // Cells that each rank gives for the norm; empty if none is needed of others.
   std::vector<size_t> cells_by_rank_;
-  // After the communicators: their memory goes before them. With one shard there is the reducer
-  // alone, with several the other two.
+  // After the groups, whose memory goes before them. With one shard there is the reducer alone,
+  // with several the other two.
   std::unique_ptr<GradientReducer> reducer_;
   std::unique_ptr<WeightGatherer> gatherer_;
   std::unique_ptr<GradientScatterer> scatterer_;
+  // What the model reads: the shard's weights or the gathered ones, and 16-bit copies of f32 ones.
+  std::unique_ptr<RoundedCopies> copies_;
   // The reducer's gradients, by tensor.
   std::vector<absl::Span<float>> gradients_;
   // The step's sums of the shard: by part, and by tensor.

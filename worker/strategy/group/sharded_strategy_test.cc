@@ -147,8 +147,7 @@ TEST_F(ShardedStrategyTest, AStepInWhichAnyRankOverflowedIsLeftOutByAll) {
       ShardedDependencies dependencies;
       dependencies.storage = &storage_;
       dependencies.clock = &clock_;
-      auto strategy =
-          ShardedStrategy::Create(order_, schema, {}, std::move(dependencies)).value();
+      auto strategy = ShardedStrategy::Create(order_, schema, {}, std::move(dependencies)).value();
       const int rank = communicator->rank();
       ASSERT_EQ(strategy->Join(std::move(communicator), absl::nullopt), absl::OkStatus());
       ASSERT_EQ(strategy->Start().value(), 0);

@@ -1,0 +1,44 @@
+#ifndef MUSTER_WORKER_STRATEGY_GROUP_RANK_GROUPS_H_
+#define MUSTER_WORKER_STRATEGY_GROUP_RANK_GROUPS_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "worker/collectives/communicator.h"
+#include "worker/strategy/shard_state.h"
+
+namespace muster {
+
+// The groups of ranks in which a rank of a job makes collective calls. Of W ranks and S shards,
+// rank r has shard r mod S: the S ranks from a multiple of S on are a shard group, and the W / S
+// ranks with the same shard are replicas of it. Used by one thread.
+class RankGroups {
+ public:
+  // A collective call of all ranks. FailedPrecondition: the rank does not have this shard, or some
+  // shard group would not be whole. Otherwise errors are the communicator's.
+  static absl::StatusOr<std::unique_ptr<RankGroups>> Create(std::unique_ptr<Communicator> world,
+                                                            ShardIndex shard);
+
+  // Returns the communicator of all ranks.
+  Communicator& world() { return *world_; }
+  const Communicator& world() const { return *world_; }
+  // Returns the shard group's, which is the former if there is one group.
+  Communicator& shard_group() { return shard_group_ == nullptr ? *world_ : *shard_group_; }
+  // Returns that of the ranks with this rank's shard; null if no other has it, and with one shard,
+  // which all ranks have.
+  Communicator* replicas() { return replicas_.get(); }
+
+  // Returns what the rank has moved in all groups.
+  CollectiveTraffic traffic() const;
+
+ private:
+  explicit RankGroups(std::unique_ptr<Communicator> world);
+
+  const std::unique_ptr<Communicator> world_;
+  std::unique_ptr<Communicator> shard_group_;
+  std::unique_ptr<Communicator> replicas_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_GROUP_RANK_GROUPS_H_
