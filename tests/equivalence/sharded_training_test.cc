@@ -1,13 +1,17 @@
 // Sharded data parallelism trains as plain data parallelism does, stage by stage: to the bit where
 // the order of sums is the same, and otherwise as near as roads are to one another.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
 #include "tests/equivalence/run_checkpoints.h"
+#include "tests/equivalence/step_observer.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
 
@@ -35,6 +39,38 @@ TrainedValues Train(const v1::JobSpec& spec, const RunOptions& options = {}) {
   EXPECT_FALSE(run.trained[0].values.empty());
   return run.trained[0];
 }
+
+// What one slot does with its units, in order.
+class UnitRecorder final : public StepObserver {
+ public:
+  void Acquired(uint32_t slot, int unit, Direction direction,
+                const ModelParameters& parameters) override {
+    if (slot != 0) return;
+    const bool forward = direction == Direction::kForward;
+    actions_.push_back(absl::StrCat(forward ? "forward" : "backward", " of unit ", unit));
+    // Weights, then biases.
+    const absl::Span<const float> weights = parameters.values[2 * unit];
+    read_.emplace_back(weights.begin(), weights.end());
+  }
+  void Released(uint32_t slot, int unit, Direction direction) override {
+    if (slot == 0) actions_.push_back(absl::StrCat("release of unit ", unit));
+  }
+  void GradientReady(uint32_t slot, uint64_t clock, int unit, float loss_scale,
+                     GradientSpans gradients) override {
+    if (slot == 0) actions_.push_back(absl::StrCat("gradients of unit ", unit));
+  }
+  void StepEnded(uint32_t slot, uint64_t clock, const StepSums& sums) override {
+    if (slot == 0) actions_.push_back("step");
+  }
+
+  const std::vector<std::string>& actions() const { return actions_; }
+  // The weights of the unit at each of its acquisitions.
+  const std::vector<std::vector<float>>& read() const { return read_; }
+
+ private:
+  std::vector<std::string> actions_;
+  std::vector<std::vector<float>> read_;
+};
 
 class ShardedTrainingTest : public ::testing::Test {
  protected:
@@ -200,6 +236,60 @@ TEST_F(ShardedTrainingTest, CheckpointsGoOnInOtherStagesAndOnOtherRoads) {
     EXPECT_EQ(Train(InStage(spec, 3), options).values, expected.values);
     options.from = 20;
     EXPECT_EQ(Train(spec, options).values, expected.values);
+  }
+}
+
+// Four ranks, two layers of 4 x 4 and their biases, twelve rows of four features, three rows a
+// rank. A layer's weights and biases are one part, of which each rank has a fourth: five elements.
+// The last layer goes forward and backward in one go, and the first is still there for its backward
+// pass, so each is gathered once a step; the second travels while the first computes.
+TEST_F(ShardedTrainingTest, TheWorkedExample) {
+  v1::JobSpec spec = Job("mlp", "sgd");
+  spec.mutable_model()->mutable_mlp()->clear_hidden();
+  spec.mutable_model()->mutable_mlp()->add_hidden(4);
+  spec.mutable_model()->mutable_mlp()->set_classes(4);
+  spec.mutable_data()->mutable_synthetic_classification()->set_examples(12);
+  spec.mutable_data()->mutable_synthetic_classification()->set_features(4);
+  spec.mutable_data()->mutable_synthetic_classification()->set_classes(4);
+  spec.set_workers(4);
+  spec.set_batch_size(12);
+  spec.mutable_stop()->set_steps(2);
+  UnitRecorder recorder;
+  RunOptions options;
+  options.observer = &recorder;
+  const RunResult run = TrainByAllReduce(InStage(spec, 3), options);
+
+  const std::vector<std::string> step = {
+      "forward of unit 0", "release of unit 0",   "backward of unit 1",
+      "release of unit 1", "gradients of unit 1", "backward of unit 0",
+      "release of unit 0", "gradients of unit 0", "step"};
+  std::vector<std::string> steps = step;
+  steps.insert(steps.end(), step.begin(), step.end());
+  EXPECT_EQ(recorder.actions(), steps);
+
+  // What every rank gathers and scatters, and that nobody steps before all have their sums.
+  const std::vector<std::string> calls = {"weights of unit 0",   "weights of unit 1",
+                                          "gradients of unit 1", "gradients of unit 0",
+                                          "examples and rows",   "norms of cells"};
+  for (const std::vector<std::string>& labels : run.collectives) {
+    std::vector<std::string> made;
+    for (const std::string& label : labels) {
+      if (std::find(calls.begin(), calls.end(), label) != calls.end()) made.push_back(label);
+    }
+    // The third time, the test reads the weights.
+    ASSERT_EQ(made.size(), 2 * calls.size() + 2);
+    for (size_t i = 0; i < made.size(); ++i) EXPECT_EQ(made[i], calls[i % calls.size()]) << i;
+  }
+
+  // No weight changes before the whole backward pass is through; then every one does.
+  ASSERT_EQ(recorder.read().size(), 6);
+  EXPECT_EQ(recorder.read()[2], recorder.read()[0]);
+  EXPECT_EQ(recorder.read()[5], recorder.read()[3]);
+  for (const int unit : {0, 1}) {
+    const std::vector<float>& before = recorder.read()[unit];
+    const std::vector<float>& after = recorder.read()[3 + unit];
+    ASSERT_EQ(before.size(), 16);
+    EXPECT_NE(after, before);
   }
 }
 

@@ -15,6 +15,11 @@ class StepObserver {
  public:
   virtual ~StepObserver() = default;
 
+  // A unit was acquired, and its parameters are these, by tensor; or it was released.
+  virtual void Acquired(uint32_t slot, int unit, Direction direction,
+                        const ModelParameters& parameters) {}
+  virtual void Released(uint32_t slot, int unit, Direction direction) {}
+
   // The slot's sums of the unit's gradients, times the loss scale, are whole, and nothing of them
   // has left yet.
   virtual void GradientReady(uint32_t slot, uint64_t clock, int unit, float loss_scale,
@@ -23,7 +28,7 @@ class StepObserver {
   virtual void StepEnded(uint32_t slot, uint64_t clock, const StepSums& sums) {}
 };
 
-// Shows an observer the gradients that a strategy is given.
+// Shows an observer what a strategy gives a model to read, and the gradients that it is given.
 class ObservedStrategy final : public ForwardingStrategy {
  public:
   // Both must outlive this one.
@@ -37,6 +42,15 @@ class ObservedStrategy final : public ForwardingStrategy {
   absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) override {
     last_ = position == SeriesPosition::kLast;
     return ForwardingStrategy::BeforeBackward(examples, position);
+  }
+  absl::Status Acquire(int unit, Direction direction) override {
+    const absl::Status status = ForwardingStrategy::Acquire(unit, direction);
+    if (status.ok()) observer_.Acquired(slot_, unit, direction, parameters());
+    return status;
+  }
+  void Release(int unit, Direction direction) override {
+    ForwardingStrategy::Release(unit, direction);
+    observer_.Released(slot_, unit, direction);
   }
   absl::Status GradientReady(int unit) override {
     if (last_) observer_.GradientReady(slot_, clock_, unit, loss_scale(), gradients());

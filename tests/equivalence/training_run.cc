@@ -124,6 +124,7 @@ class RunWorld {
     run_.trained.resize(spec.workers());
     run_.counters.resize(spec.workers());
     run_.calls.resize(spec.workers());
+    run_.collectives.resize(spec.workers());
   }
 
   // Runs a function for each slot, on a thread of its own.
@@ -204,9 +205,14 @@ class RunWorld {
     }
   }
 
-  // Writes what the slot's state has of the dense weights into its shard group's.
-  void AddShard(uint32_t slot, const ShardState& state) {
+  // Keeps the slot's collective calls, and writes what its state has of the dense weights into its
+  // shard group's.
+  void AddRank(uint32_t slot, const ShardedStrategy& strategy) {
+    const ShardState& state = strategy.shard_state();
     absl::MutexLock lock(&mutex_);
+    for (const RecordedCall& call : strategy.communicator()->recorder().Calls()) {
+      run_.collectives[slot].push_back(call.label);
+    }
     std::map<std::string, std::vector<float>>& values = groups_[slot / state.shard().count];
     const std::vector<TensorSpec>& tensors = job_.model->description().tensors;
     for (const TensorSpec& tensor : tensors) {
@@ -373,7 +379,7 @@ RunResult TrainByAllReduce(const v1::JobSpec& spec, const RunOptions& options) {
     EXPECT_EQ(TrainInRounds(slot, *strategy, living, meeting, world, coordinator),
               absl::OkStatus());
     world.Finish(slot, living, *strategy, coordinator);
-    world.AddShard(slot, strategy->shard_state());
+    world.AddRank(slot, *strategy);
     all_done.arrive_and_wait();
     world.TakeFromShards(slot, shards);
   });

@@ -67,7 +67,9 @@ struct RunResult {
   LossCurve curve;
   // Lines that tasks wrote, of each slot's in order.
   std::vector<std::string> log;
-  // All-reduce: how often the slots met.
+  // All-reduce: labels of the collective calls of each slot's last group, in their order; and how
+  // often the slots met.
+  std::vector<std::vector<std::string>> collectives;
   int rounds = 0;
 };
 
