@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "common/base/machine/stream_copy.h"
 #include "common/base/status_macros.h"
 
 namespace muster {
@@ -11,6 +12,9 @@ namespace {
 
 // Messages up to this size are copied once more, to leave in one Write.
 constexpr size_t kSmallBytes = 8 << 10;
+// Size from which a vector is gathered past the caches, which are too small to keep it until it is
+// read.
+constexpr size_t kStreamedBytes = 8 << 20;
 // Number of looks if a look costs next to nothing.
 constexpr int kLooks = 64;
 
@@ -229,6 +233,15 @@ absl::StatusOr<CollectiveRun::Progress> CollectiveRun::StepShared() {
   return Progress::kSome;
 }
 
+void CollectiveRun::CopyShared(const std::byte* from, std::byte* to, size_t bytes) {
+  if (to == from) return;
+  if (place_.elements * element_ >= kStreamedBytes) {
+    StreamCopy(to, from, bytes);
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+}
+
 void CollectiveRun::MoveShared() {
   const size_t count = std::min(own_.count - own_moved_, kCollectiveFragmentBytes / element_);
   for (int rank = 0; rank < size_; ++rank) {
@@ -244,10 +257,10 @@ void CollectiveRun::MoveShared() {
       break;
     case Collective::kAllGather:
       for (void* const to : outputs_) {
-        const std::byte* const from =
-            static_cast<const std::byte*>(call_.in) + own_moved_ * element_;
-        if (to != from) std::memcpy(to, from, count * element_);
+        CopyShared(static_cast<const std::byte*>(call_.in) + own_moved_ * element_,
+                   static_cast<std::byte*>(to), count * element_);
       }
+      StreamFence();
       break;
     default:
       ReduceIntoAll(op, inputs_, count, absl::MakeSpan(outputs_));

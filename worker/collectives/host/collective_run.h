@@ -110,6 +110,7 @@ class CollectiveRun {
 
   // Moves a fragment of the own slice between the ranks' memories.
   void MoveShared();
+  void CopyShared(const std::byte* from, std::byte* to, size_t bytes);
   void StartStreams();
   // Goes on as kStreams from kSmall, whose message has been sent.
   void ContinueAsStreams();
