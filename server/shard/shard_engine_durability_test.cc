@@ -60,6 +60,37 @@ TEST_F(ShardEngineDurabilityTest, EveryPushContinuesInPlaceAfterACrash) {
   ExpectValues(2, -2, -0.5);
 }
 
+TEST_F(ShardEngineDurabilityTest, MicroBatchesCountOnceAcrossACrash) {
+  for (const bool deterministic : {true, false}) {
+    v1::OpenTablesRequest request = TestDurableRequest();
+    request.set_generation(deterministic ? 1 : 2);
+    request.mutable_update()->set_deterministic(deterministic);
+    request.set_pushed_micro_batches(2);
+    Open(request);
+    const auto push = [&](uint32_t micro_batch, uint32_t first_block, uint32_t blocks) {
+      v1::ExchangeRequest pushed = TestDensePush(0, 0, first_block, blocks);
+      pushed.set_generation(request.generation());
+      pushed.mutable_dense_push()->set_micro_batch(micro_batch);
+      return pushed;
+    };
+    Do(push(0, 0, 2), Floats({1, 1, 1, 1, 2, 2, 2, 2}));
+    Do(push(1, 0, 1), Floats({3, 3, 3, 3}));
+    files_.Crash(1);
+    Start();
+    request.set_expect_state(true);
+    Open(request);
+    EXPECT_TRUE(Do(push(0, 0, 2), Floats(std::vector<float>(8, 9))).reply().already_applied());
+    EXPECT_FALSE(Do(push(1, 0, 2), Floats({9, 9, 9, 9, 4, 4, 4, 4})).reply().already_applied());
+    v1::ExchangeRequest close = TestClose(0, 0, 0);
+    close.set_generation(request.generation());
+    Do(close);
+    v1::ExchangeRequest pull = TestDensePull(0, 1, 0, 2);
+    pull.set_generation(request.generation());
+    // Over one example each.
+    EXPECT_THAT(Do(pull).floats(), ElementsAre(-1, -1, -1, -1, -2, -2, -2, -2));
+  }
+}
+
 TEST_F(ShardEngineDurabilityTest, ACutRepeatsItsAnswerAfterACrash) {
   v1::OpenTablesRequest request = TestDurableRequest();
   Open(request);

@@ -30,6 +30,7 @@ TEST_P(HistoryTest, EveryContributionCountsOnceAndNothingIsStaler) {
     options.workload.deterministic = mode.deterministic;
     options.workload.durable = durable;
     options.workload.overflows = mode.bound == uint64_t{0} && seed % 2 == 0;
+    options.workload.micro_batches = mode.bound == uint64_t{0} ? seed % 4 : 0;
     options.seed = seed;
     HistoryWorld world(options);
     const absl::Status status = world.Run();
@@ -132,7 +133,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Gradients whose sums depend on their order in the last bits.
 TEST(DeterministicHistoryTest, HasTheSameBitsOnAnyServersAndUnderAnyFaults) {
-  for (const uint32_t slots : {2, 4}) {
+  for (const auto& [slots, micro_batches] :
+       std::vector<std::pair<uint32_t, uint32_t>>{{2, 0}, {4, 0}, {3, 3}}) {
     HistoryWorld::Versions versions;
     for (uint64_t seed = 0; seed < 40; ++seed) {
       HistoryWorld::Options options;
@@ -141,6 +143,7 @@ TEST(DeterministicHistoryTest, HasTheSameBitsOnAnyServersAndUnderAnyFaults) {
       options.workload.deterministic = true;
       options.workload.durable = seed % 2 == 0;
       options.workload.inexact = true;
+      options.workload.micro_batches = micro_batches;
       // Half of the runs without room for all rows.
       if (seed / 2 % 2 == 1) options.workload.rows.set_cache_bytes(4 * 72 * 2);
       options.servers = 1 << seed % 3;

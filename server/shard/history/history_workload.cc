@@ -29,6 +29,7 @@ v1::OpenTablesRequest BaseRequest(const HistoryWorkload::Options& options) {
   update.set_staleness_bound(options.bound.value_or(0));
   update.set_unlimited_staleness(!options.bound.has_value());
   update.set_deterministic(options.deterministic);
+  request.set_pushed_micro_batches(options.micro_batches);
   *schema.mutable_sparse_options() = options.rows;
   update.set_durability(options.durable ? v1::UpdateSpec::EVERY_PUSH : v1::UpdateSpec::CHECKPOINT);
   return request;
@@ -63,6 +64,17 @@ v1::OpenTablesRequest HistoryWorkload::OpenRequest(uint64_t generation,
 float HistoryWorkload::Gradient(uint32_t slot, uint64_t clock, uint64_t element) const {
   const uint64_t high = uint64_t{slot} << 32 | clock;
   return options_.inexact ? random_.Normal(element, high) : 1 + random_.Below(9, element, high);
+}
+
+float HistoryWorkload::GradientOf(uint32_t micro_batch, uint32_t slot, uint64_t clock,
+                                  uint64_t element) const {
+  if (options_.micro_batches <= 1) return Gradient(slot, clock, element);
+  if (options_.inexact) {
+    return random_.Normal(element, uint64_t{slot} << 32 | clock | uint64_t{micro_batch} << 56);
+  }
+  // One each, and the last one has the rest.
+  const uint32_t before = options_.micro_batches - 1;
+  return micro_batch < before ? 1 : Gradient(slot, clock, element) - static_cast<float>(before);
 }
 
 bool HistoryWorkload::Touches(uint32_t slot, uint64_t clock, uint64_t key) const {
@@ -116,6 +128,32 @@ std::vector<HistoryWorkload::Message> HistoryWorkload::Pulls(uint32_t slot, uint
   return messages;
 }
 
+void HistoryWorkload::AppendDense(uint32_t slot, uint64_t clock, uint32_t partition,
+                                  uint32_t micro_batch, uint64_t random,
+                                  std::vector<Message>& messages) const {
+  const absl::Span<const uint32_t> blocks = layout_.partition_blocks(partition);
+  for (uint32_t first = 0; first < blocks.size();) {
+    const uint32_t count = std::min<uint32_t>(1 + random % 3, blocks.size() - first);
+    random /= 3;
+    v1::ExchangeRequest push = Request(slot, clock, partition);
+    push.mutable_dense_push()->set_first_block(first);
+    push.mutable_dense_push()->set_blocks(count);
+    push.mutable_dense_push()->set_micro_batch(micro_batch);
+    // The last micro-batch has them all.
+    const bool last = micro_batch + 1 >= options_.micro_batches;
+    push.mutable_dense_push()->set_examples(last ? Examples(slot) : 0);
+    std::vector<float> values;
+    for (uint32_t i = first; i < first + count; ++i) {
+      const DenseLayout::Block& block = layout_.blocks()[blocks[i]];
+      for (uint64_t e = block.begin; e < block.end; ++e) {
+        values.push_back(GradientOf(micro_batch, slot, clock, e));
+      }
+    }
+    messages.emplace_back(push, Floats(std::move(values)));
+    first += count;
+  }
+}
+
 std::vector<HistoryWorkload::Message> HistoryWorkload::Contribution(uint32_t slot, uint64_t clock,
                                                                     uint32_t partition,
                                                                     uint64_t random) const {
@@ -135,21 +173,8 @@ std::vector<HistoryWorkload::Message> HistoryWorkload::Contribution(uint32_t slo
     messages.emplace_back(close, Payload());
     return messages;
   }
-  const absl::Span<const uint32_t> blocks = layout_.partition_blocks(partition);
-  for (uint32_t first = 0; first < blocks.size();) {
-    const uint32_t count = std::min<uint32_t>(1 + random % 3, blocks.size() - first);
-    random /= 3;
-    v1::ExchangeRequest push = Request(slot, clock, partition);
-    push.mutable_dense_push()->set_first_block(first);
-    push.mutable_dense_push()->set_blocks(count);
-    push.mutable_dense_push()->set_examples(Examples(slot));
-    std::vector<float> values;
-    for (uint32_t i = first; i < first + count; ++i) {
-      const DenseLayout::Block& block = layout_.blocks()[blocks[i]];
-      for (uint64_t e = block.begin; e < block.end; ++e) values.push_back(Gradient(slot, clock, e));
-    }
-    messages.emplace_back(push, Floats(std::move(values)));
-    first += count;
+  for (uint32_t m = 0; m < std::max(1u, options_.micro_batches); ++m) {
+    AppendDense(slot, clock, partition, m, random >> m, messages);
   }
   // Two chunks, of even and odd keys; an empty one is left out.
   uint32_t chunks = 0;

@@ -18,7 +18,11 @@ uint64_t Partition::PredictedBytes(const JobTables& job, uint32_t partition) {
   const uint32_t tables = job.tables().sparse.size();
   return kOwn + job.PredictedDenseBytes(partition) + blocks * sizeof(DenseTable::Block) +
          tables * (sizeof(TieredTable) + sizeof(SparseSum) + sizeof(PreviousRows) + kTableHeap) +
-         Ledger::PredictedBytes(job.slots(), blocks, tables) + Clocks::PredictedBytes(job.slots());
+         Ledger::PredictedBytes({.slots = job.slots(),
+                                 .dense_blocks = blocks,
+                                 .sparse_tables = tables,
+                                 .micro_batches = job.pushes_of_block()}) +
+         Clocks::PredictedBytes(job.slots());
 }
 
 Partition::Partition(std::unique_ptr<PartitionTables> tables, uint64_t start,

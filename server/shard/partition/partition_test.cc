@@ -200,7 +200,7 @@ TEST_F(PartitionTest, WrongRequestsChangeNothing) {
   unknown.mutable_sparse_push()->set_table(0);
   EXPECT_THAT(Refusal(invalid, unknown, KeysAndRows({5}, {1, 1})), HasSubstr("table is 0"));
   EXPECT_THAT(Refusal(absl::StatusCode::kFailedPrecondition, TestClose(0, 0, 0)),
-              HasSubstr("0 of 2 dense blocks"));
+              HasSubstr("0 of 2 pushes of dense blocks"));
   EXPECT_THAT(Refusal(absl::StatusCode::kFailedPrecondition, TestDensePush(0, 1, 0, 1),
                       Floats({1, 1, 1, 1})),
               HasSubstr("open clock here is 0"));

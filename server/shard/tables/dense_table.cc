@@ -58,8 +58,8 @@ uint64_t DenseTable::value_bytes() const {
 }
 
 uint64_t DenseTable::MemoryOf(uint32_t block, const Sum& sum) const {
-  if (sum.values != nullptr) return blocks_[block].weights.size() * sizeof(float);
-  uint64_t bytes = 0;
+  uint64_t bytes = sum.unfinished.size() * blocks_[block].weights.size() * sizeof(float);
+  if (sum.values != nullptr) return bytes + blocks_[block].weights.size() * sizeof(float);
   for (const Contribution& contribution : sum.kept) bytes += contribution.scarce_bytes;
   return bytes;
 }
@@ -83,7 +83,8 @@ Payload DenseTable::Pull(uint32_t first, uint32_t count, Version version) {
   return Payload(std::move(spans), std::move(versions));
 }
 
-bool DenseTable::HasRoomFor(const Payload& gradient) const {
+bool DenseTable::HasRoomFor(const Payload& gradient, Keeping keeping) const {
+  if (keeping == Keeping::kImpossible) return false;
   return tables_->slots() == 1 || kept_bytes_ + gradient.size() <= kMostKeptBytes;
 }
 
@@ -96,7 +97,7 @@ void DenseTable::Add(uint32_t block, const Payload& gradient, Keeping keeping) {
       sum.kept.push_back({gradient});
       return;
     }
-    if (sum.kept.empty() && HasRoomFor(gradient)) {
+    if (sum.kept.empty() && HasRoomFor(gradient, keeping)) {
       sum.kept.push_back({gradient, gradient.size()});
       kept_bytes_ += gradient.size();
       return;
@@ -138,11 +139,37 @@ void DenseTable::Accumulate(uint32_t block, uint32_t slot, Payload gradient, Kee
     Add(block, gradient, keeping);
     return;
   }
+  if (tables_->pushes_of_block() > 1) {
+    const absl::optional<Payload> all = AddMicroBatch(block, slot, gradient);
+    if (all.has_value()) AddSlot(block, slot, *all, Keeping::kScarce);
+    return;
+  }
+  AddSlot(block, slot, std::move(gradient), keeping);
+}
+
+absl::optional<Payload> DenseTable::AddMicroBatch(uint32_t block, uint32_t slot,
+                                                  const Payload& gradient) {
+  const size_t size = blocks_[block].weights.size();
+  Sum::Unfinished& sum = sums_[block].unfinished[slot];
+  if (sum.values == nullptr) {
+    sum.values = pool_->Take(size);
+    gradient.CopyTo(sum.values.get());
+  } else {
+    gradient.AddTo({sum.values.get(), size});
+  }
+  if (++sum.micro_batches < tables_->pushes_of_block()) return absl::nullopt;
+  const std::shared_ptr<float> values = std::move(sum.values);
+  sums_[block].unfinished.erase(slot);
+  const Payload::Span span(reinterpret_cast<const std::byte*>(values.get()), size * sizeof(float));
+  return Payload({span}, values);
+}
+
+void DenseTable::AddSlot(uint32_t block, uint32_t slot, Payload gradient, Keeping keeping) {
   Sum& sum = sums_[block];
   if (slot != sum.next_slot) {
     if (keeping == Keeping::kFree) {
       sum.early.emplace(slot, Contribution{std::move(gradient), 0, keeping});
-    } else if (HasRoomFor(gradient)) {
+    } else if (HasRoomFor(gradient, keeping)) {
       kept_bytes_ += gradient.size();
       sum.early.emplace(slot, Contribution{gradient, gradient.size(), keeping});
     } else {

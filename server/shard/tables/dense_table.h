@@ -66,10 +66,11 @@ class DenseTable {
   // REQUIRES: the blocks exist.
   Payload Pull(uint32_t first, uint32_t count, Version version);
 
-  // Cost of keeping a gradient as it came: memory that the next ones need, or none that is missed.
-  enum class Keeping { kScarce, kFree };
-  // Adds a slot's gradient to a block's sum; at most once per slot and clock. REQUIRES: the
-  // gradient is as long as the weights.
+  // Cost of keeping a gradient as it came: memory that the next ones need, or none that is missed;
+  // or the sender uses its memory again.
+  enum class Keeping { kScarce, kFree, kImpossible };
+  // Adds a slot's gradient to a block's sum; once per clock, or once per micro-batch that slots
+  // push, in their order. REQUIRES: the gradient is as long as the weights.
   void Accumulate(uint32_t block, uint32_t slot, Payload gradient,
                   Keeping keeping = Keeping::kScarce);
   // Adds the gradients that wait for their slot's turn. REQUIRES: the clock is closed.
@@ -112,11 +113,22 @@ class DenseTable {
     // The first slot that has not been added, and contributions of later slots that came early.
     uint32_t next_slot = 0;
     std::map<uint32_t, Contribution> early;
+    // In slot order, by slot: the sum of those micro-batches that have come, and their number.
+    struct Unfinished {
+      std::shared_ptr<float> values;
+      uint32_t micro_batches = 0;
+    };
+    std::map<uint32_t, Unfinished> unfinished;
 
     bool empty() const { return kept.empty() && values == nullptr; }
   };
 
   void Add(uint32_t block, const Payload& gradient, Keeping keeping);
+  // Adds a slot's next micro-batch to those before it. Returns their sum, in memory of the table's
+  // own, once it has all; otherwise nothing.
+  absl::optional<Payload> AddMicroBatch(uint32_t block, uint32_t slot, const Payload& gradient);
+  // Does Accumulate in slot order, for all that a slot adds in a clock.
+  void AddSlot(uint32_t block, uint32_t slot, Payload gradient, Keeping keeping);
   // Turns what is kept into values.
   void AddKept(uint32_t block, Sum& sum);
   // Returns the bytes that a sum takes of the server's memory and of scarce memory.
@@ -124,8 +136,8 @@ class DenseTable {
   // Adds contributions that came early: those whose turn it is, or all.
   enum class Turn { kOwn, kAny };
   void AddEarly(uint32_t block, Turn turn);
-  // Returns whether a scarce contribution can be kept as it came.
-  bool HasRoomFor(const Payload& gradient) const;
+  // Returns whether a contribution that is not free to keep can be kept as it came.
+  bool HasRoomFor(const Payload& gradient, Keeping keeping) const;
   // Returns the sum; empty when nothing was added.
   absl::Span<const float> Values(uint32_t block, Sum& sum);
   void Settle(uint32_t block);

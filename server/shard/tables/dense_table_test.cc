@@ -182,6 +182,60 @@ TEST_F(DenseTableTest, AddsWhatIsFreeToKeepAndWhatIsNotInAnyOrder) {
   }
 }
 
+// The sums of the slots' micro-batches, of which some are lost in the sum of all.
+TEST_F(DenseTableTest, AddsWhatAreSumsOfMicroBatchesOfEachSlotAndKeepsNoneAsItCame) {
+  constexpr float kSmall = 0x1p-24f;
+  const float gradients[3][2] = {{kSmall, kSmall}, {1, 0}, {kSmall, kSmall}};
+  // Slots, in order of their micro-batches.
+  const std::vector<std::vector<uint32_t>> orders = {
+      {0, 0, 1, 1, 2, 2}, {2, 2, 1, 1, 0, 0}, {2, 1, 0, 0, 1, 2}, {0, 1, 2, 1, 2, 0}};
+  for (const bool deterministic : {true, false}) {
+    for (const std::vector<uint32_t>& order : orders) {
+      v1::OpenTablesRequest request = TestOpenRequest(3);
+      request.mutable_update()->set_deterministic(deterministic);
+      request.mutable_schema()->mutable_tensors(0)->mutable_initializer()->set_value(0);
+      request.set_pushed_micro_batches(2);
+      Make(request);
+      for (int clock = 0; clock < 2; ++clock) {
+        uint32_t next[3] = {};
+        for (const uint32_t slot : order) {
+          Payload gradient = Floats(std::vector<float>(4, gradients[slot][next[slot]++]));
+          const std::weak_ptr<const void> pushed = gradient.owner();
+          table_->Accumulate(1, slot, std::move(gradient), DenseTable::Keeping::kImpossible);
+          EXPECT_TRUE(pushed.expired());
+        }
+        EXPECT_LE(table_->memory_bytes() - table_->value_bytes(), 3 * 4 * sizeof(float));
+        table_->FinishSums();
+        ApplySums({.learning_rate = 1}, 0);
+      }
+      // 1 + 2^-23 + 2^-23 each time; in order of arrival each small one alone may be lost.
+      if (deterministic) EXPECT_THAT(Pull(1, 1), Each(-2 * (1 + 4 * kSmall)));
+      EXPECT_THAT(Pull(1, 1), Each(testing::FloatNear(-2, 1e-6f)));
+    }
+  }
+}
+
+TEST_F(DenseTableTest, KeepsNothingOfASlotThatUsesItsMemoryAgain) {
+  for (const bool deterministic : {true, false}) {
+    for (const uint32_t slots : {1, 2}) {
+      v1::OpenTablesRequest request = TestOpenRequest(slots);
+      request.mutable_update()->set_deterministic(deterministic);
+      request.set_pushed_micro_batches(1);
+      Make(request);
+      for (uint32_t slot = slots; slot-- > 0;) {
+        Payload gradient = Floats({1, 2, 3, 4});
+        const std::weak_ptr<const void> pushed = gradient.owner();
+        table_->Accumulate(0, slot, std::move(gradient), DenseTable::Keeping::kImpossible);
+        EXPECT_TRUE(pushed.expired());
+      }
+      table_->FinishSums();
+      ApplySums({.learning_rate = 1}, 0);
+      const float n = slots;
+      EXPECT_THAT(Pull(0, 1), ElementsAre(1 - n, 1 - 2 * n, 1 - 3 * n, 1 - 4 * n));
+    }
+  }
+}
+
 TEST_F(DenseTableTest, MakesTheStepOfABlockWhenSomebodyLooksAtIt) {
   Make(TestOpenRequest(1));
   EXPECT_TRUE(table_->settled());

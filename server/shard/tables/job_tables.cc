@@ -29,6 +29,12 @@ absl::Status ValidateUpdate(const v1::OpenTablesRequest& request) {
         "update.deterministic needs staleness_bound 0: with another bound, results depend on the "
         "order in which pushes arrive");
   }
+  if (!synchronous && request.pushed_micro_batches() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "pushed_micro_batches is ", request.pushed_micro_batches(),
+        ", but the gradients of single micro-batches need staleness_bound 0: with another bound, "
+        "each push changes the parameters"));
+  }
   const float max_norm = request.schema().clipping().by_global_norm();
   if (!synchronous && max_norm > 0) {
     return absl::InvalidArgumentError(
@@ -69,10 +75,14 @@ absl::Status ValidateRequest(const v1::OpenTablesRequest& request) {
 // Returns the fingerprint of what two requests must agree on beside the schema.
 uint64_t RequestFingerprint(const v1::OpenTablesRequest& request) {
   const v1::UpdateSpec& update = request.update();
-  return Fingerprint(absl::StrCat(request.slots(), "/", update.staleness_bound(), "/",
+  std::string text = absl::StrCat(request.slots(), "/", update.staleness_bound(), "/",
                                   update.unlimited_staleness(), "/", update.deterministic(), "/",
-                                  static_cast<int>(update.durability())),
-                     SchemaFingerprint(request.schema()));
+                                  static_cast<int>(update.durability()));
+  // Tables of other jobs are stored with fingerprints that do not have it.
+  if (request.pushed_micro_batches() > 0) {
+    absl::StrAppend(&text, "/", request.pushed_micro_batches());
+  }
+  return Fingerprint(text, SchemaFingerprint(request.schema()));
 }
 
 }  // namespace
@@ -108,6 +118,10 @@ const std::string& JobTables::job_id() const { return request_->job_id(); }
 uint64_t JobTables::generation() const { return request_->generation(); }
 uint32_t JobTables::slots() const { return request_->slots(); }
 uint64_t JobTables::seed() const { return request_->schema().seed(); }
+bool JobTables::pushes_micro_batches() const { return request_->pushed_micro_batches() > 0; }
+uint32_t JobTables::pushes_of_block() const {
+  return std::max(1u, request_->pushed_micro_batches());
+}
 
 RowPolicy JobTables::row_policy() const {
   const v1::SparseTableOptions& options = request_->schema().sparse_options();
@@ -138,7 +152,7 @@ uint64_t JobTables::PredictedDenseBytes(uint32_t partition) const {
   for (uint32_t id : layout_.partition_blocks(partition)) {
     const uint64_t elements = layout_.blocks()[id].elements();
     // Weights; under BSP also sums; in slot order also the previous weights, and a gradient that
-    // waits for its turn of each slot except one.
+    // waits for its turn, or for its other micro-batches, of each slot except one.
     const uint64_t arrays = order_ == SummationOrder::kSlot ? uint64_t{2} + request().slots()
                             : policy_.synchronous()         ? 2
                                                             : 1;

@@ -23,7 +23,9 @@ class OpenTablesRequest;
 enum class SummationOrder {
   // Order of arrival.
   kArrival,
-  // Order of slots; early gradients wait. The same bits from run to run.
+  // Order of slots; early gradients wait. Of a slot that pushes micro-batches, their sum in order
+  // is
+  // its gradient. The same bits from run to run.
   kSlot,
 };
 
@@ -53,6 +55,11 @@ class JobTables {
 
   StalenessPolicy policy() const { return policy_; }
   SummationOrder order() const { return order_; }
+  // Returns whether slots push the gradients of single micro-batches, from memory that they use
+  // again once a push is answered.
+  bool pushes_micro_batches() const;
+  // Returns how often a slot pushes each dense block in a clock.
+  uint32_t pushes_of_block() const;
   // Returns whether a push is on disk before it is acknowledged.
   bool durable() const { return durable_; }
   RowPolicy row_policy() const;

@@ -34,6 +34,10 @@ TEST(JobTablesTest, NamesTheFieldThatIsWrong) {
   request.mutable_schema()->mutable_clipping()->set_by_global_norm(1);
   EXPECT_THAT(Refusal(request), HasSubstr("by_global_norm is 1"));
   request = TestOpenRequest(2);
+  request.mutable_update()->set_staleness_bound(1);
+  request.set_pushed_micro_batches(2);
+  EXPECT_THAT(Refusal(request), HasSubstr("pushed_micro_batches is 2"));
+  request = TestOpenRequest(2);
   request.add_partitions()->set_partition(0);
   EXPECT_THAT(Refusal(request), HasSubstr("partition 0 twice"));
   request.mutable_partitions(1)->set_partition(1);
@@ -74,6 +78,9 @@ TEST(JobTablesTest, TheFingerprintCoversWhatMustBeEqual) {
   other.set_expect_state(true);
   EXPECT_EQ((*JobTables::Create(other))->fingerprint(), fingerprint);
   other.set_slots(3);
+  EXPECT_NE((*JobTables::Create(other))->fingerprint(), fingerprint);
+  other = request;
+  other.set_pushed_micro_batches(1);
   EXPECT_NE((*JobTables::Create(other))->fingerprint(), fingerprint);
   other = request;
   other.mutable_schema()->set_seed(8);

@@ -47,9 +47,12 @@ void TableUpdater::PushDense(const AdmittedCall& call) {
     return dense.PayloadBytes(first, count) / sizeof(float) * SizeOf(type);
   };
   const bool registered = call.call.payload_memory == ExchangeCall::PayloadMemory::kRegistered;
-  // What is widened is a copy.
-  const DenseTable::Keeping keeping =
-      registered && type == DType::kF32 ? DenseTable::Keeping::kFree : DenseTable::Keeping::kScarce;
+  DenseTable::Keeping keeping = DenseTable::Keeping::kScarce;
+  if (job_.pushes_micro_batches()) {
+    keeping = DenseTable::Keeping::kImpossible;
+  } else if (registered && type == DType::kF32) {  // What is widened is a copy.
+    keeping = DenseTable::Keeping::kFree;
+  }
   for (uint32_t block : call.new_blocks) {
     Payload gradient =
         WidenPayload(call.call.payload.Slice(bytes(push.first_block(), block - push.first_block()),
@@ -58,7 +61,7 @@ void TableUpdater::PushDense(const AdmittedCall& call) {
     if (synchronous) {
       dense.Accumulate(block, request.slot(), std::move(gradient), keeping);
       pushed_[block].examples += push.examples();
-      ++pushed_[block].slots;
+      ++pushed_[block].pushes;
       sums_empty_ = false;
     } else {
       dense.Update(block, gradient, step, call.lsn);
@@ -91,7 +94,8 @@ absl::Status TableUpdater::PushSparse(const AdmittedCall& call, uint64_t complet
 
 uint64_t TableUpdater::ExamplesOf(uint32_t block, uint64_t closed) const {
   // Slots without dense gradients (`no_dense`) count by their closes alone.
-  return pushed_[block].slots == job_.slots() ? pushed_[block].examples : closed;
+  const uint64_t all = uint64_t{job_.slots()} * job_.pushes_of_block();
+  return pushed_[block].pushes == all ? pushed_[block].examples : closed;
 }
 
 void TableUpdater::FinishSums() {

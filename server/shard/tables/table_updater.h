@@ -85,7 +85,7 @@ class TableUpdater {
   // Pushes in a block's sum at the open clock.
   struct Pushed {
     uint64_t examples = 0;
-    uint32_t slots = 0;
+    uint64_t pushes = 0;
   };
 
   void PushDense(const AdmittedCall& call);

@@ -53,7 +53,11 @@ AdmissionChecks::AdmissionChecks(const PartitionTables& tables, BufferPool& pool
       job_(*tables.job),
       pool_(pool),
       memory_(memory),
-      ledger_(job_.slots(), tables.dense.size(), tables.sparse.size(), start),
+      ledger_({.slots = job_.slots(),
+               .dense_blocks = tables.dense.size(),
+               .sparse_tables = static_cast<uint32_t>(tables.sparse.size()),
+               .micro_batches = job_.pushes_of_block()},
+              start),
       scaled_(start) {}
 
 bool AdmissionChecks::IsMutation(const v1::ExchangeRequest& request) {
@@ -166,6 +170,11 @@ absl::Status AdmissionChecks::CheckDensePush(AdmittedCall& call) {
   const v1::ExchangeRequest& request = *call.call.request;
   const v1::DensePush& push = request.dense_push();
   MUSTER_RETURN_IF_ERROR(CheckBlocks(push.first_block(), push.blocks()));
+  if (push.micro_batch() >= job_.pushes_of_block()) {
+    return absl::InvalidArgumentError(absl::StrCat("micro_batch is ", push.micro_batch(),
+                                                   "; the job pushes ", job_.pushes_of_block(),
+                                                   " of each block in a clock, counted from 0"));
+  }
   MUSTER_ASSIGN_OR_RETURN(const DType type, WireDType(push.type()));
   const uint64_t expected =
       tables_.dense.PayloadBytes(push.first_block(), push.blocks()) / sizeof(float) * SizeOf(type);
@@ -179,7 +188,13 @@ absl::Status AdmissionChecks::CheckDensePush(AdmittedCall& call) {
   MUSTER_RETURN_IF_ERROR(CheckPushBound(request.clock()));
   for (uint32_t i = 0; i < push.blocks(); ++i) {
     const uint32_t block = push.first_block() + i;
-    if (!ledger_.HasBlock(request.slot(), block)) call.new_blocks.push_back(block);
+    const uint32_t in = ledger_.MicroBatchesIn(request.slot(), block);
+    if (in < push.micro_batch()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("micro-batch ", push.micro_batch(), " of block ", block,
+                       " comes before micro-batch ", in, "; push them in order"));
+    }
+    if (in == push.micro_batch()) call.new_blocks.push_back(block);
   }
   call.already_applied = call.new_blocks.empty();
   return absl::OkStatus();

@@ -8,22 +8,21 @@
 
 namespace muster {
 
-Ledger::Ledger(uint32_t slots, uint32_t dense_blocks, uint32_t sparse_tables, uint64_t start)
-    : dense_blocks_(dense_blocks), slots_(slots) {
+Ledger::Ledger(const Shape& shape, uint64_t start) : shape_(shape), slots_(shape.slots) {
   for (Slot& slot : slots_) {
     slot.closed = start;
-    slot.blocks.resize(dense_blocks);
-    slot.chunks.resize(sparse_tables);
+    slot.micro_batches_in.resize(shape.dense_blocks);
+    slot.chunks.resize(shape.sparse_tables);
   }
   slowest_ = start;
 }
 
-uint64_t Ledger::PredictedBytes(uint32_t slots, uint32_t dense_blocks, uint32_t sparse_tables) {
+uint64_t Ledger::PredictedBytes(const Shape& shape) {
   // What malloc adds to each of a slot's two arrays, at most.
   constexpr uint64_t kAllocation = 32;
-  const uint64_t block_bytes = (uint64_t{dense_blocks} / 64 + 1) * sizeof(uint64_t);
-  const uint64_t chunk_bytes = uint64_t{sparse_tables} * sizeof(std::set<uint32_t>);
-  return slots * (sizeof(Slot) + block_bytes + chunk_bytes + 2 * kAllocation);
+  const uint64_t block_bytes = uint64_t{shape.dense_blocks} * sizeof(uint32_t);
+  const uint64_t chunk_bytes = uint64_t{shape.sparse_tables} * sizeof(std::set<uint32_t>);
+  return shape.slots * (sizeof(Slot) + block_bytes + chunk_bytes + 2 * kAllocation);
 }
 
 void Ledger::Recount() {
@@ -57,25 +56,27 @@ absl::StatusOr<bool> Ledger::IsClosed(uint32_t slot, uint64_t clock) const {
 
 void Ledger::AddBlock(uint32_t slot, uint32_t block) {
   Slot& entry = slots_[slot];
-  if (entry.blocks[block]) return;
-  entry.blocks[block] = true;
-  ++entry.blocks_in;
+  ++entry.micro_batches_in[block];
+  ++entry.pushes_in;
 }
 
 absl::Status Ledger::CheckClose(uint32_t slot, absl::Span<const uint32_t> chunks,
                                 bool no_dense) const {
   const Slot& entry = slots_[slot];
-  if (no_dense && entry.blocks_in > 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("slot ", slot, " closes clock ", entry.closed, " with no_dense, but ",
-                     entry.blocks_in, " dense blocks are in; push the rest and close with them"));
+  if (no_dense && entry.pushes_in > 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "slot ", slot, " closes clock ", entry.closed, " with no_dense, but ", entry.pushes_in,
+        " pushes of dense blocks are in; push the rest and close with them"));
   }
-  if (!no_dense && entry.blocks_in < dense_blocks_) {
-    const auto missing = std::find(entry.blocks.begin(), entry.blocks.end(), false);
-    return absl::FailedPreconditionError(
-        absl::StrCat("slot ", slot, " closes clock ", entry.closed, " with ", entry.blocks_in,
-                     " of ", dense_blocks_, " dense blocks in; the first one missing is ",
-                     missing - entry.blocks.begin(), "; push it, then close"));
+  if (!no_dense && entry.pushes_in < pushes()) {
+    const auto missing = std::find_if(
+        entry.micro_batches_in.begin(), entry.micro_batches_in.end(),
+        [this](uint32_t micro_batches) { return micro_batches < shape_.micro_batches; });
+    return absl::FailedPreconditionError(absl::StrCat(
+        "slot ", slot, " closes clock ", entry.closed, " with ", entry.pushes_in, " of ", pushes(),
+        " pushes of dense blocks in; the first one missing is block ",
+        missing - entry.micro_batches_in.begin(), " of micro-batch ", *missing,
+        "; push it, then close"));
   }
   if (!chunks.empty() && chunks.size() != entry.chunks.size()) {
     return absl::InvalidArgumentError(absl::StrCat("close has sparse_chunks for ", chunks.size(),
@@ -106,8 +107,8 @@ absl::Status Ledger::CheckClose(uint32_t slot, absl::Span<const uint32_t> chunks
 void Ledger::Close(uint32_t slot) {
   Slot& entry = slots_[slot];
   ++entry.closed;
-  entry.blocks_in = 0;
-  entry.blocks.assign(dense_blocks_, false);
+  entry.pushes_in = 0;
+  entry.micro_batches_in.assign(shape_.dense_blocks, 0);
   for (auto& chunks : entry.chunks) chunks.clear();
   Recount();
 }
@@ -115,7 +116,7 @@ void Ledger::Close(uint32_t slot) {
 bool Ledger::HasContributionsFrom(uint64_t clock) const {
   return std::any_of(slots_.begin(), slots_.end(), [clock](const Slot& slot) {
     if (slot.closed != clock) return slot.closed > clock;
-    return slot.blocks_in > 0 || std::any_of(slot.chunks.begin(), slot.chunks.end(),
+    return slot.pushes_in > 0 || std::any_of(slot.chunks.begin(), slot.chunks.end(),
                                              [](const auto& chunks) { return !chunks.empty(); });
   });
 }
@@ -127,8 +128,8 @@ void Ledger::Save(v1::PartitionState& state) const {
     v1::SlotState& stored = *state.mutable_slots(i);
     stored.set_incarnation(slot.incarnation);
     stored.set_closed_clocks(slot.closed);
-    for (uint32_t block = 0; block < dense_blocks_; ++block) {
-      if (slot.blocks[block]) stored.add_dense_blocks(block);
+    for (uint32_t block = 0; block < shape_.dense_blocks; ++block) {
+      for (uint32_t in = 0; in < slot.micro_batches_in[block]; ++in) stored.add_dense_blocks(block);
     }
     for (const auto& chunks : slot.chunks) {
       v1::TableChunks& table = *stored.add_chunks();
@@ -152,9 +153,14 @@ absl::Status Ledger::Restore(const v1::PartitionState& state) {
     slot.incarnation = stored.incarnation();
     slot.closed = stored.closed_clocks();
     for (uint32_t block : stored.dense_blocks()) {
-      if (block >= dense_blocks_) {
+      if (block >= shape_.dense_blocks) {
         return absl::DataLossError(
-            absl::StrCat("stored ledger names block ", block, " of ", dense_blocks_));
+            absl::StrCat("stored ledger names block ", block, " of ", shape_.dense_blocks));
+      }
+      if (MicroBatchesIn(i, block) == shape_.micro_batches) {
+        return absl::DataLossError(absl::StrCat("stored ledger names block ", block,
+                                                " more often than ", shape_.micro_batches,
+                                                " times"));
       }
       AddBlock(i, block);
     }

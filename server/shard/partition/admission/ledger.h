@@ -16,8 +16,10 @@ class PartitionState;
 }  // namespace v1
 
 // A record of what one partition has taken in, so that each contribution counts exactly once. The
-// key of a contribution is (slot, clock, table, block or chunk). Incarnations fence and are never
-// part of the key, so a respawned task that repeats its clock finds what its predecessor had sent.
+// key of a contribution is (slot, clock, table, block and micro-batch, or chunk). Incarnations
+// fence and are never part of the key, so a respawned task that repeats its clock finds what its
+// predecessor had sent. A slot pushes the micro-batches of a block in order, so that the ledger
+// holds their number.
 // Pushes name a slot's open clock, the first that the slot has not closed; what is older is in,
 // what is newer is out of order.
 //
@@ -28,12 +30,20 @@ class PartitionState;
 // Errors say what failed; the caller adds which partition. Not thread-safe.
 class Ledger {
  public:
-  // Begins where all slots have closed `start` clocks. The arguments are numbers of slots, blocks
-  // and sparse tables.
-  Ledger(uint32_t slots, uint32_t dense_blocks, uint32_t sparse_tables, uint64_t start);
+  // What the partition counts.
+  struct Shape {
+    uint32_t slots = 1;
+    uint32_t dense_blocks = 0;
+    uint32_t sparse_tables = 0;
+    // Pushes of each dense block by each slot in a clock.
+    uint32_t micro_batches = 1;
+  };
+
+  // Begins where all slots have closed `start` clocks.
+  Ledger(const Shape& shape, uint64_t start);
 
   // Returns the bytes that such a ledger takes before the first push.
-  static uint64_t PredictedBytes(uint32_t slots, uint32_t dense_blocks, uint32_t sparse_tables);
+  static uint64_t PredictedBytes(const Shape& shape);
 
   uint64_t closed(uint32_t slot) const { return slots_[slot].closed; }
   // Returns how many clocks the slot has closed that has closed fewest.
@@ -49,8 +59,12 @@ class Ledger {
   // FAILED_PRECONDITION: the clock is past the open one.
   absl::StatusOr<bool> IsClosed(uint32_t slot, uint64_t clock) const;
 
-  // Tell and note what is in of the slot's open clock.
-  bool HasBlock(uint32_t slot, uint32_t block) const { return slots_[slot].blocks[block]; }
+  // Tell and note what is in of the slot's open clock: of a block, how many micro-batches, the
+  // first ones.
+  uint32_t MicroBatchesIn(uint32_t slot, uint32_t block) const {
+    return slots_[slot].micro_batches_in[block];
+  }
+  // REQUIRES: not all of the block's micro-batches are in.
   void AddBlock(uint32_t slot, uint32_t block);
   bool HasChunk(uint32_t slot, uint32_t sparse_table, uint32_t chunk) const {
     return slots_[slot].chunks[sparse_table].contains(chunk);
@@ -60,9 +74,9 @@ class Ledger {
   }
 
   // Checks that the slot may close its open clock, of which it has sent these numbers of chunks
-  // (one per sparse table, or none at all). FAILED_PRECONDITION: not all chunks, or not all blocks,
-  // are in; or blocks are in although `no_dense`. INVALID_ARGUMENT: wrong number of tables, or more
-  // chunks are in than the slot says it sent.
+  // (one per sparse table, or none at all). FAILED_PRECONDITION: not all chunks, or not all
+  // micro-batches of all blocks, are in; or blocks are in although `no_dense`. INVALID_ARGUMENT:
+  // wrong number of tables, or more chunks are in than the slot says it sent.
   absl::Status CheckClose(uint32_t slot, absl::Span<const uint32_t> chunks, bool no_dense) const;
   void Close(uint32_t slot);
 
@@ -72,22 +86,26 @@ class Ledger {
   // Adds the slots to a state, with their incarnations, closed clocks, blocks and chunks.
   void Save(v1::PartitionState& state) const;
   // Takes the slots over from a state. DATA_LOSS: the numbers of slots or tables, or a block's
-  // index, do not fit this ledger.
+  // index or micro-batches, do not fit this ledger.
   absl::Status Restore(const v1::PartitionState& state);
 
  private:
   struct Slot {
     uint64_t incarnation = 0;
     uint64_t closed = 0;
-    uint32_t blocks_in = 0;
-    std::vector<bool> blocks;
+    // Pushes of blocks, by block and in all.
+    std::vector<uint32_t> micro_batches_in;
+    uint64_t pushes_in = 0;
     // By sparse table. The standard library's sets bear that memory runs out.
     std::vector<std::set<uint32_t>> chunks;
   };
 
   void Recount();
 
-  const uint32_t dense_blocks_;
+  // Returns the pushes of blocks that make up a slot's clock.
+  uint64_t pushes() const { return uint64_t{shape_.dense_blocks} * shape_.micro_batches; }
+
+  const Shape shape_;
   std::vector<Slot> slots_;
   uint64_t slowest_ = 0;
 };

@@ -36,11 +36,12 @@ using ::testing::HasSubstr;
 TEST(LedgerTest, PredictsWhatItAndTheClocksTake) {
   for (const uint32_t blocks : {0u, 1u, 64u, 1000u}) {
     for (const uint32_t tables : {0u, 1u, 100u}) {
+      const Ledger::Shape shape = {.slots = 50, .dense_blocks = blocks, .sparse_tables = tables};
       uint64_t before = allocated_bytes;
-      const Ledger ledger(50, blocks, tables, 0);
+      const Ledger ledger(shape, 0);
       const uint64_t taken = allocated_bytes - before;
-      EXPECT_LE(taken, Ledger::PredictedBytes(50, blocks, tables)) << blocks << " " << tables;
-      EXPECT_GE(3 * taken, Ledger::PredictedBytes(50, blocks, tables)) << blocks << " " << tables;
+      EXPECT_LE(taken, Ledger::PredictedBytes(shape)) << blocks << " " << tables;
+      EXPECT_GE(3 * taken, Ledger::PredictedBytes(shape)) << blocks << " " << tables;
     }
   }
   uint64_t before = allocated_bytes;
@@ -51,7 +52,7 @@ TEST(LedgerTest, PredictsWhatItAndTheClocksTake) {
 }
 
 TEST(LedgerTest, FencesLowerIncarnations) {
-  Ledger ledger(2, 0, 0, 0);
+  Ledger ledger({.slots = 2, .dense_blocks = 0, .sparse_tables = 0}, 0);
   EXPECT_TRUE(ledger.Enter(1, 7).ok());
   EXPECT_TRUE(ledger.Enter(1, 7).ok());
   EXPECT_TRUE(ledger.Enter(1, 8).ok());
@@ -62,7 +63,7 @@ TEST(LedgerTest, FencesLowerIncarnations) {
 }
 
 TEST(LedgerTest, KnowsClosedOpenAndFutureClocks) {
-  Ledger ledger(1, 0, 0, 3);
+  Ledger ledger({.slots = 1, .dense_blocks = 0, .sparse_tables = 0}, 3);
   EXPECT_TRUE(*ledger.IsClosed(0, 2));
   EXPECT_FALSE(*ledger.IsClosed(0, 3));
   EXPECT_TRUE(absl::IsFailedPrecondition(ledger.IsClosed(0, 4).status()));
@@ -71,10 +72,12 @@ TEST(LedgerTest, KnowsClosedOpenAndFutureClocks) {
 }
 
 TEST(LedgerTest, ClosesOnlyWhenAllHasCome) {
-  Ledger ledger(1, 2, 2, 0);
-  EXPECT_THAT(ledger.CheckClose(0, {1, 0}, false).message(), HasSubstr("first one missing is 0"));
+  Ledger ledger({.slots = 1, .dense_blocks = 2, .sparse_tables = 2}, 0);
+  EXPECT_THAT(ledger.CheckClose(0, {1, 0}, false).message(),
+              HasSubstr("first one missing is block 0"));
   ledger.AddBlock(0, 0);
-  EXPECT_THAT(ledger.CheckClose(0, {1, 0}, false).message(), HasSubstr("first one missing is 1"));
+  EXPECT_THAT(ledger.CheckClose(0, {1, 0}, false).message(),
+              HasSubstr("first one missing is block 1"));
   EXPECT_TRUE(absl::IsFailedPrecondition(ledger.CheckClose(0, {1, 0}, true)));
   ledger.AddBlock(0, 1);
   EXPECT_THAT(ledger.CheckClose(0, {1, 0}, false).message(), HasSubstr("chunk 0"));
@@ -87,23 +90,37 @@ TEST(LedgerTest, ClosesOnlyWhenAllHasCome) {
 }
 
 TEST(LedgerTest, AGapInTheChunksIsFound) {
-  Ledger ledger(1, 0, 1, 0);
+  Ledger ledger({.slots = 1, .dense_blocks = 0, .sparse_tables = 1}, 0);
   ledger.AddChunk(0, 0, 4000000000);
   EXPECT_THAT(ledger.CheckClose(0, {4000000001}, false).message(), HasSubstr("chunk 0"));
 }
 
 TEST(LedgerTest, AllBlocksOrNone) {
-  Ledger ledger(1, 2, 0, 0);
+  Ledger ledger({.slots = 1, .dense_blocks = 2, .sparse_tables = 0}, 0);
   EXPECT_TRUE(ledger.CheckClose(0, {}, true).ok());
   EXPECT_FALSE(ledger.CheckClose(0, {}, false).ok());
 }
 
+TEST(LedgerTest, ClosesOnlyWhenAllMicroBatchesOfAllBlocksHaveCome) {
+  Ledger ledger({.slots = 1, .dense_blocks = 2, .micro_batches = 2}, 0);
+  for (uint32_t block : {0, 1, 1}) ledger.AddBlock(0, block);
+  EXPECT_EQ(ledger.MicroBatchesIn(0, 1), 2u);
+  EXPECT_THAT(ledger.CheckClose(0, {}, false).message(),
+              HasSubstr("3 of 4 pushes of dense blocks in; the first one missing is block 0 of "
+                        "micro-batch 1"));
+  EXPECT_TRUE(absl::IsFailedPrecondition(ledger.CheckClose(0, {}, true)));
+  ledger.AddBlock(0, 0);
+  EXPECT_TRUE(ledger.CheckClose(0, {}, false).ok());
+  ledger.Close(0);
+  EXPECT_EQ(ledger.MicroBatchesIn(0, 0), 0u);
+}
+
 TEST(LedgerTest, KeepsTheOpenClockAlone) {
-  Ledger ledger(1, 1, 1, 0);
+  Ledger ledger({.slots = 1, .dense_blocks = 1, .sparse_tables = 1}, 0);
   ledger.AddBlock(0, 0);
   ledger.AddChunk(0, 0, 0);
   ledger.Close(0);
-  EXPECT_FALSE(ledger.HasBlock(0, 0));
+  EXPECT_EQ(ledger.MicroBatchesIn(0, 0), 0u);
   EXPECT_FALSE(ledger.HasChunk(0, 0, 0));
   EXPECT_TRUE(ledger.HasContributionsFrom(0));
   EXPECT_FALSE(ledger.HasContributionsFrom(1));
@@ -112,25 +129,43 @@ TEST(LedgerTest, KeepsTheOpenClockAlone) {
 }
 
 TEST(LedgerTest, ComesBackAsItWasSaved) {
-  Ledger ledger(2, 3, 1, 4);
+  Ledger ledger({.slots = 2, .dense_blocks = 3, .sparse_tables = 1}, 4);
   ASSERT_TRUE(ledger.Enter(1, 9).ok());
   ledger.Close(1);
   ledger.AddBlock(1, 2);
   ledger.AddChunk(0, 0, 5);
   v1::PartitionState state;
   ledger.Save(state);
-  Ledger restored(2, 3, 1, 0);
+  Ledger restored({.slots = 2, .dense_blocks = 3, .sparse_tables = 1}, 0);
   ASSERT_TRUE(restored.Restore(state).ok());
   EXPECT_EQ(restored.incarnation(1), 9u);
   EXPECT_EQ(restored.closed(0), 4u);
   EXPECT_EQ(restored.closed(1), 5u);
   EXPECT_EQ(restored.slowest(), 4u);
-  EXPECT_TRUE(restored.HasBlock(1, 2));
-  EXPECT_FALSE(restored.HasBlock(0, 2));
+  EXPECT_EQ(restored.MicroBatchesIn(1, 2), 1u);
+  EXPECT_EQ(restored.MicroBatchesIn(0, 2), 0u);
   EXPECT_TRUE(restored.HasChunk(0, 0, 5));
-  EXPECT_TRUE(absl::IsDataLoss(Ledger(3, 3, 1, 0).Restore(state)));
-  EXPECT_TRUE(absl::IsDataLoss(Ledger(2, 2, 1, 0).Restore(state)));
-  EXPECT_TRUE(absl::IsDataLoss(Ledger(2, 3, 2, 0).Restore(state)));
+  EXPECT_TRUE(absl::IsDataLoss(
+      Ledger({.slots = 3, .dense_blocks = 3, .sparse_tables = 1}, 0).Restore(state)));
+  EXPECT_TRUE(absl::IsDataLoss(
+      Ledger({.slots = 2, .dense_blocks = 2, .sparse_tables = 1}, 0).Restore(state)));
+  EXPECT_TRUE(absl::IsDataLoss(
+      Ledger({.slots = 2, .dense_blocks = 3, .sparse_tables = 2}, 0).Restore(state)));
+}
+
+TEST(LedgerTest, SavesHowManyMicroBatchesAreIn) {
+  const Ledger::Shape shape = {.slots = 1, .dense_blocks = 3, .micro_batches = 3};
+  Ledger ledger(shape, 0);
+  for (uint32_t block : {0, 0, 2}) ledger.AddBlock(0, block);
+  v1::PartitionState state;
+  ledger.Save(state);
+  Ledger restored(shape, 0);
+  ASSERT_TRUE(restored.Restore(state).ok());
+  EXPECT_EQ(restored.MicroBatchesIn(0, 0), 2u);
+  EXPECT_EQ(restored.MicroBatchesIn(0, 1), 0u);
+  EXPECT_EQ(restored.MicroBatchesIn(0, 2), 1u);
+  Ledger smaller({.slots = 1, .dense_blocks = 3}, 0);
+  EXPECT_THAT(smaller.Restore(state).message(), HasSubstr("block 0 more often than 1 times"));
 }
 
 }  // namespace
