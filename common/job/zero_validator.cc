@@ -59,16 +59,40 @@ absl::Status ValidateShard(const v1::JobSpec& spec) {
                    PossibleSizes(data_ranks), ", or 0, which stands for all of them"));
 }
 
-absl::Status ValidateRoad(const v1::JobSpec& spec) {
-  if (TrainsByAllReduce(spec)) return absl::OkStatus();
-  const uint32_t stage = spec.parallelism().zero().stage();
-  return Invalid("parallelism.zero.stage", stage,
-                 stage == 3
-                     ? "but update.dense is PARAMETER_SERVER, where each worker keeps all weights "
-                       "in this version; leave it out, or take update.dense ALL_REDUCE"
-                     : "but update.dense is PARAMETER_SERVER, where servers hold optimizer state "
-                       "and sums of gradients, and workers have nothing of them to divide; leave "
-                       "it out, or take update.dense ALL_REDUCE");
+// Checks a job whose dense parameters are on servers.
+absl::Status ValidateOnServers(const v1::JobSpec& spec) {
+  const v1::ZeroSpec& zero = spec.parallelism().zero();
+  const v1::UpdateSpec& update = spec.update();
+  if (zero.stage() < 3) {
+    return Invalid("parallelism.zero.stage", zero.stage(),
+                   "but update.dense is PARAMETER_SERVER, where servers hold optimizer state and "
+                   "sums of gradients, and workers have nothing of them to divide; take stage 3, "
+                   "under which workers keep weights of units in flight alone, or update.dense "
+                   "ALL_REDUCE");
+  }
+  if (update.unlimited_staleness() || update.staleness_bound() > 0) {
+    return Invalid("parallelism.zero.stage", 3,
+                   "but parameters may change between a unit's forward and backward, for which "
+                   "they are pulled apart; set update.staleness_bound 0 without "
+                   "update.unlimited_staleness, or take stage 0");
+  }
+  if (update.wire() != v1::UpdateSpec::WIRE_TYPE_UNSPECIFIED &&
+      update.wire() != v1::UpdateSpec::F32) {
+    return Invalid("update.wire", v1::UpdateSpec::WireType_Name(update.wire()),
+                   "but parallelism.zero.stage is 3, where workers have no memory for what all "
+                   "their pushes have rounded away; take update.wire F32, or stage 0");
+  }
+  if (zero.shard() > 0) {
+    return Invalid("parallelism.zero.shard", zero.shard(),
+                   "but update.dense is PARAMETER_SERVER, where the servers are the shard group: "
+                   "leave it out");
+  }
+  if (zero.redundancy() > 0) {
+    return Invalid("parallelism.zero.redundancy", zero.redundancy(),
+                   "but update.dense is PARAMETER_SERVER, where workers hold no slices that could "
+                   "be lost: leave it out");
+  }
+  return absl::OkStatus();
 }
 
 // Checks what the job is to do when it loses a rank.
@@ -108,7 +132,7 @@ absl::Status ValidateZero(const v1::JobSpec& spec) {
                    "it must be OPTIMIZER_STATE, or be left out");
   }
   if (zero.stage() == 0) return ValidateNoStage(zero);
-  MUSTER_RETURN_IF_ERROR(ValidateRoad(spec));
+  if (!TrainsByAllReduce(spec)) MUSTER_RETURN_IF_ERROR(ValidateOnServers(spec));
   if (spec.compute().device() == v1::ComputeSpec::CUDA) {
     return Invalid("parallelism.zero.stage", zero.stage(),
                    "but compute.device is CUDA, and devices hold everything in this version; take "

@@ -66,11 +66,40 @@ INSTANTIATE_TEST_SUITE_P(
         BadZero{"StageOneOnServers", 1, OnServers,
                 AllOf(HasSubstr("parallelism.zero.stage is 1; but update.dense is "
                                 "PARAMETER_SERVER, where servers hold optimizer state"),
-                      HasSubstr("take update.dense ALL_REDUCE"))},
+                      HasSubstr("take stage 3"), HasSubstr("or update.dense ALL_REDUCE"))},
         BadZero{"StageTwoOnServers", 2, OnServers, HasSubstr("where servers hold")},
-        BadZero{"StageThreeOnServers", 3, OnServers,
-                AllOf(HasSubstr("parallelism.zero.stage is 3; but update.dense is"),
-                      HasSubstr("in this version"))},
+        BadZero{"StaleParameters", 3,
+                [](v1::JobSpec& s) {
+                  OnServers(s);
+                  s.mutable_update()->set_staleness_bound(1);
+                },
+                AllOf(HasSubstr("parallelism.zero.stage is 3; but parameters may change between"),
+                      HasSubstr("set update.staleness_bound 0"))},
+        BadZero{"AsynchronousParameters", 3,
+                [](v1::JobSpec& s) {
+                  OnServers(s);
+                  s.mutable_update()->set_unlimited_staleness(true);
+                },
+                HasSubstr("parallelism.zero.stage is 3; but parameters may change between")},
+        BadZero{"HalvesOnTheWireToServers", 3,
+                [](v1::JobSpec& s) {
+                  OnServers(s);
+                  s.mutable_update()->set_wire(v1::UpdateSpec::BF16);
+                },
+                HasSubstr("update.wire is BF16; but parallelism.zero.stage is 3, where workers")},
+        BadZero{"ShardOnServers", 3,
+                [](v1::JobSpec& s) {
+                  OnServers(s);
+                  Zero(s).set_shard(2);
+                },
+                HasSubstr("parallelism.zero.shard is 2; but update.dense is PARAMETER_SERVER")},
+        BadZero{"RedundancyOnServers", 3,
+                [](v1::JobSpec& s) {
+                  OnServers(s);
+                  Zero(s).set_redundancy(1);
+                },
+                HasSubstr("parallelism.zero.redundancy is 1; but update.dense is "
+                          "PARAMETER_SERVER")},
         BadZero{"ShardDoesNotDivide", 2,
                 [](v1::JobSpec& s) {
                   s.set_workers(8);
@@ -129,6 +158,17 @@ TEST(ZeroValidatorTest, TakesEveryStageByAllReduce) {
   v1::JobSpec hybrid = HybridJob();
   Zero(hybrid).set_stage(2);
   EXPECT_EQ(ValidateJob(hybrid), absl::OkStatus()) << "its dense part is divided";
+}
+
+TEST(ZeroValidatorTest, TakesStageThreeOnServers) {
+  v1::JobSpec spec = ZeroJob(3);
+  OnServers(spec);
+  spec.set_micro_batches(2);
+  spec.mutable_update()->set_durability(v1::UpdateSpec::EVERY_PUSH);
+  EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+  FillDefaults(spec);
+  EXPECT_EQ(spec.parallelism().zero().shard(), 0u);
+  EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
 }
 
 TEST(ZeroValidatorTest, JobsThatDivideNothingMayLoseWorkers) {

@@ -5,9 +5,14 @@
 
 namespace muster {
 
+bool HoldsUnitsInFlight(const v1::JobSpec& spec) {
+  return spec.parallelism().zero().stage() == 3 &&
+         spec.update().dense() != v1::UpdateSpec::ALL_REDUCE;
+}
+
 uint32_t ShardGroupSize(const v1::JobSpec& spec) {
   const v1::ZeroSpec& zero = spec.parallelism().zero();
-  if (zero.stage() == 0 || spec.stop().evaluate_only()) return 1;
+  if (zero.stage() == 0 || HoldsUnitsInFlight(spec) || spec.stop().evaluate_only()) return 1;
   return zero.shard() == 0 ? DataRanks(spec) : zero.shard();
 }
 

@@ -9,6 +9,7 @@ namespace {
 v1::JobSpec Job(uint32_t workers, uint32_t stage, uint32_t shard) {
   v1::JobSpec spec;
   spec.set_workers(workers);
+  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
   spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
   spec.mutable_parallelism()->mutable_zero()->set_shard(shard);
   return spec;
@@ -29,6 +30,24 @@ TEST(ZeroTest, OneRankDividesNothing) {
     EXPECT_EQ(ShardGroupSize(spec), 1u);
     EXPECT_EQ(ZeroStage(spec), 0u);
     EXPECT_EQ(RankFiles(spec), 0u);
+  }
+}
+
+TEST(ZeroTest, ServersAreTheShardGroupOfStageThree) {
+  for (const uint32_t workers : {1, 8}) {
+    for (const uint32_t stage : {0, 1, 2, 3}) {
+      for (const auto road : {v1::UpdateSpec::ROAD_UNSPECIFIED, v1::UpdateSpec::PARAMETER_SERVER}) {
+        v1::JobSpec spec = Job(workers, stage, 0);
+        spec.mutable_update()->set_dense(road);
+        EXPECT_EQ(HoldsUnitsInFlight(spec), stage == 3);
+        if (stage < 3) continue;
+        EXPECT_EQ(ShardGroupSize(spec), 1u) << "workers have nothing to divide";
+        EXPECT_EQ(RankFiles(spec), 0u);
+      }
+      v1::JobSpec spec = Job(workers, stage, 0);
+      spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+      EXPECT_FALSE(HoldsUnitsInFlight(spec));
+    }
   }
 }
 

@@ -27,10 +27,10 @@ namespace muster {
 //   EndStep
 //
 // A unit that computes forward and backward in one go (the last) is acquired once for both, for
-// kBackward, before BeforeBackward. The gradients of a step's micro-batches add up here; nothing of
-// them leaves before the last. Between BeginStep and BeforeBackward any number of forward-only
-// passes may acquire units and look rows up (evaluation). Every hook that returns a status may
-// block until the data plane answered, and returns:
+// kBackward, before BeforeBackward. The gradients of a step's micro-batches add up here, and leave
+// after the last; or each micro-batch's leave, and add up where they come to. Between BeginStep and
+// BeforeBackward any number of forward-only passes may acquire units and look rows up (evaluation).
+// Every hook that returns a status may block until the data plane answered, and returns:
 //   Aborted       another incarnation or generation took over: the task must end;
 //   Unavailable   servers stayed out of reach longer than the strategy was told to wait;
 //   others        as the servers refused an operation (the message names partition and clock).
@@ -85,12 +85,12 @@ class Strategy : public TrainingState {
   // BeforeBackward of a step on.
   virtual float loss_scale() const = 0;
 
-  // The micro-batch has added its part to the unit's gradients. In the last one they are complete
-  // and are not written any more: starts to send them. Scaled gradients need not be finite. Where
-  // they are not, the step is left out, and the loss scale is less from then on: it changes no
-  // parameter, no optimizer state and no number of steps, and the clock goes on. Under BSP that
-  // holds for all slots, otherwise for this one. OutOfRange, here or from EndStep: there is no
-  // smaller loss scale.
+  // The micro-batch has added its part to the unit's gradients. In the last one, or in each one,
+  // they are complete and are not written any more: starts to send them. Scaled gradients need not
+  // be finite. Where they are not, the step is left out, and the loss scale is less from then on:
+  // it changes no parameter, no optimizer state and no number of steps, and the clock goes on.
+  // Under BSP that holds for all slots, otherwise for this one. OutOfRange, here or from EndStep:
+  // there is no smaller loss scale.
   virtual absl::Status GradientReady(int unit) = 0;
 
   // Takes the micro-batch's sparse gradients, whose keys are distinct, and leaves unspecified ones;

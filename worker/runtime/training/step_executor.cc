@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/kernels/gemm/row_sums.h"
+#include "common/mesh/zero.h"
 #include "proto/job.pb.h"
 #include "worker/nn/diverged_error.h"
 
@@ -26,6 +27,7 @@ StepExecutor::StepExecutor(const v1::JobSpec& spec, const Model& model, Strategy
           EvaluationPlan(model.description().units, !model.description().sparse_tables.empty())),
       evaluated_(model.NewMicroBatch()) {
   shape_.scaled_loss = spec.compute().type() == v1::ComputeSpec::F16;
+  shape_.sends_micro_batches = HoldsUnitsInFlight(spec) || ZeroStage(spec) >= 2;
   shape_.units = model.description().units;
   shape_.has_rows = !model.description().sparse_tables.empty();
   shape_.on_device = model.description().on_device;

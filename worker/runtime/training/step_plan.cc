@@ -25,8 +25,8 @@ std::vector<StepAction> TrainingStepPlan(const StepShape& shape) {
   std::vector<StepAction> plan = {{Kind::kBeginStep}};
   const int last_unit = shape.units - 1;
   for (int m = 0; m < shape.micro_batches; ++m) {
-    const bool last = m + 1 == shape.micro_batches;
-    const bool checks = last && !shape.scaled_loss && !shape.on_device;
+    const bool leaves = shape.sends_micro_batches || m + 1 == shape.micro_batches;
+    const bool checks = leaves && !shape.scaled_loss && !shape.on_device;
     const Kind ready = checks ? Kind::kSendGradients : Kind::kGradientReady;
     plan.push_back({Kind::kLoad, -1, m});
     AppendRows(shape.has_rows, m, plan);

@@ -35,10 +35,10 @@ struct StepAction {
     // kBackward in two actions (Model::BackwardInput): what earlier units wait for, and the rest.
     kBackwardInput,
     kBackwardWeights,
-    // The micro-batch has added its part to the unit's gradients. After the last one the strategy
-    // has them while earlier units compute.
+    // The micro-batch has added its part to the unit's gradients. After the last one, or each one,
+    // the strategy has them while earlier units compute.
     kGradientReady,
-    // The same after the last micro-batch of a loss that is not scaled: checks the gradients first.
+    // The same where the gradients are complete and not scaled: checks them first.
     kSendGradients,
     kPushRows,
     kEndStep,
@@ -66,6 +66,8 @@ struct StepShape {
   // True if the loss is scaled for backward, so that the strategy decides about gradients that are
   // not finite. REQUIRES: not with rows.
   bool scaled_loss = false;
+  // True if the gradients of each micro-batch leave, not their sum.
+  bool sends_micro_batches = false;
   // True if the model is on a device: the host does not look at gradients, and takes the loss once.
   bool on_device = false;
   // True if the gradients of weights wait until all units of a micro-batch have run kBackwardInput.

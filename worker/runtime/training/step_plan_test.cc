@@ -54,6 +54,22 @@ std::vector<StepAction> WithoutLifetimes(const StepShape& shape) {
   return plan;
 }
 
+TEST(StepPlanTest, EachMicroBatchSendsGradientsThatDoNotAddUpHere) {
+  for (const bool scaled : {false, true}) {
+    const Kind sent = scaled ? Kind::kGradientReady : Kind::kSendGradients;
+    std::vector<StepAction> expected;
+    for (const int m : {0, 1}) {
+      for (const int unit : {1, 0}) expected.push_back({sent, unit, m});
+    }
+    std::vector<StepAction> plan = WithoutLifetimes(
+        {.units = 2, .micro_batches = 2, .scaled_loss = scaled, .sends_micro_batches = true});
+    std::erase_if(plan, [](const StepAction& action) {
+      return action.kind != Kind::kGradientReady && action.kind != Kind::kSendGradients;
+    });
+    EXPECT_EQ(plan, expected);
+  }
+}
+
 TEST(StepPlanTest, OnlyTheLastMicroBatchSendsGradients) {
   EXPECT_THAT(
       WithoutLifetimes({.units = 2, .has_rows = true, .micro_batches = 2}),

@@ -8,7 +8,8 @@ std::vector<std::vector<DenseRun>> DenseRunsByUnit(const DenseLayout& layout, in
   const DenseLayout::Block* last = nullptr;
   for (const DenseLayout::Block& block : layout.blocks()) {
     std::vector<DenseRun>& of_unit = runs[block.unit];
-    const bool same_group = last != nullptr && last->weight_decay == block.weight_decay;
+    const bool same_group =
+        last != nullptr && last->part == block.part && last->weight_decay == block.weight_decay;
     last = &block;
     // Neighbours of one partition and unit are neighbours in the partition, too.
     const bool joins = same_group && !of_unit.empty() &&

@@ -9,7 +9,7 @@
 namespace muster {
 
 // What one message about dense parameters covers: consecutive blocks of one partition, all of one
-// layer unit and optimizer group, that lie side by side in the flat space. So what is pulled can be
+// part and optimizer group, that lie side by side in the flat space. So what is pulled can be
 // received where it belongs.
 struct DenseRun {
   uint32_t partition = 0;
@@ -23,7 +23,7 @@ struct DenseRun {
   uint64_t elements() const { return end - begin; }
 };
 
-// Cuts the layout's blocks of each unit and group into runs of at most `max_bytes` (a larger block
+// Cuts the layout's blocks of each part and group into runs of at most `max_bytes` (a larger block
 // is a run of its own), by unit; the runs of a unit are in order of the flat space. A pure
 // function.
 std::vector<std::vector<DenseRun>> DenseRunsByUnit(const DenseLayout& layout, int units,

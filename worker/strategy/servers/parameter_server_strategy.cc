@@ -9,8 +9,7 @@
 #include "common/base/lost_state.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_reader.h"
-#include "common/kernels/gemm/row_sums.h"
-#include "common/partition/pulled_types.h"
+#include "common/mesh/zero.h"
 #include "common/partition/wire_dtype.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/parameter_service.pb.h"
@@ -26,6 +25,11 @@ constexpr size_t kRowMemoryKept = size_t{64} << 20;
 
 constexpr uint64_t kNoClock = std::numeric_limits<uint64_t>::max();
 
+// What the worker has memory for.
+UnitPlaces::Holding HoldingOf(const v1::JobSpec& spec) {
+  return HoldsUnitsInFlight(spec) ? UnitPlaces::Holding::kInFlight : UnitPlaces::Holding::kWhole;
+}
+
 v1::OpenTablesRequest TablesOf(const v1::TaskOrder& order, const v1::TablesSchema& schema) {
   v1::OpenTablesRequest request;
   request.set_job_id(order.job_id());
@@ -40,12 +44,16 @@ v1::OpenTablesRequest TablesOf(const v1::TaskOrder& order, const v1::TablesSchem
   request.set_expect_state(order.expect_state());
   request.set_slot(order.slot());
   request.set_incarnation(order.incarnation());
+  if (HoldsUnitsInFlight(order.spec())) {
+    request.set_pushed_micro_batches(std::max(1u, order.spec().micro_batches()));
+  }
   return request;
 }
 
 ShardRouterOptions RouterOptions(ShardRouterOptions options, const v1::TaskOrder& order) {
   options.slot = order.slot();
   options.incarnation = order.incarnation();
+  if (HoldsUnitsInFlight(order.spec())) options.answered = ShardRouterOptions::Answered::kDropped;
   return options;
 }
 
@@ -80,17 +88,20 @@ PartitionFile FileOf(size_t partition, const v1::ExchangeReply& reply) {
 // For the random bits of pushed rows: no two pushes of a key in a job share them.
 uint64_t DrawOf(uint32_t slot, uint64_t clock) { return uint64_t{slot} << 40 | clock; }
 
-// By unit: the other units whose tensors its own are tied to.
-std::vector<std::vector<int>> TiedUnits(absl::Span<const TensorSpec> tensors, int units) {
-  std::vector<std::vector<int>> tied(units);
+// Returns, by unit, those whose gradients nobody adds to once backward has left it, last unit
+// first.
+std::vector<std::vector<int>> CompleteWith(absl::Span<const TensorSpec> tensors, int units) {
+  std::vector<int> last_writer(units);
+  for (int unit = 0; unit < units; ++unit) last_writer[unit] = unit;
   for (const TensorSpec& tensor : tensors) {
     for (const TensorSpec& owner : tensors) {
-      if (owner.name == tensor.tied_to && owner.unit != tensor.unit) {
-        tied[tensor.unit].push_back(static_cast<int>(owner.unit));
-      }
+      if (owner.name != tensor.tied_to) continue;
+      last_writer[owner.unit] = std::min(last_writer[owner.unit], static_cast<int>(tensor.unit));
     }
   }
-  return tied;
+  std::vector<std::vector<int>> complete(units);
+  for (int unit = units - 1; unit >= 0; --unit) complete[last_writer[unit]].push_back(unit);
+  return complete;
 }
 
 }  // namespace
@@ -101,7 +112,14 @@ absl::StatusOr<std::unique_ptr<ParameterServerStrategy>> ParameterServerStrategy
   MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
   MUSTER_ASSIGN_OR_RETURN(const DType wire, WireDType(order.spec().update().wire()));
   DenseLayout layout = LayoutFromSchema(schema);
-  if (wire != DType::kF32) MUSTER_RETURN_IF_ERROR(DenseResidual::CheckFits(layout));
+  if (wire != DType::kF32) {
+    if (HoldsUnitsInFlight(order.spec())) {
+      return absl::InvalidArgumentError(
+          "under ZeRO stage 3 gradients are pushed as f32, since a worker has no memory for what "
+          "all its pushes have rounded away");
+    }
+    MUSTER_RETURN_IF_ERROR(DenseResidual::CheckFits(layout));
+  }
   Tables tables = TablesFromSchema(schema);
   if (options.pull_f32) {
     for (TensorSpec& tensor : tables.tensors) tensor.compute = DType::kF32;
@@ -127,29 +145,41 @@ ParameterServerStrategy::ParameterServerStrategy(Tables tables, DenseLayout layo
       synchronous_(!order.spec().update().unlimited_staleness() &&
                    order.spec().update().staleness_bound() == 0),
       units_(UnitsOf(tables_)),
+      holding_(HoldingOf(order.spec())),
       runs_(DenseRunsByUnit(layout_, units_, options.max_message_bytes)),
-      tied_units_(TiedUnits(tables_.tensors, units_)),
-      pulled_(layout_, tables_.tensors, PulledTypes(tables_.tensors), options.registered_memory),
-      copies_(tables_.tensors, pulled_.parameters()),
-      // Where pushes are rounded, servers read what came of that.
-      gradient_pool_(layout_.elements(), options.gradient_arenas,
-                     wire_ == DType::kF32 ? options.registered_memory : nullptr),
-      gradients_(tables_.tensors.size()),
-      dense_pulls_(units_),
-      rows_pulls_(tables_.sparse.size()),
-      row_memory_(BufferPool::Create(kRowMemoryKept)),
+      complete_with_(CompleteWith(tables_.tensors, units_)),
       loss_scale_(LossScaling(order.spec().compute(), {.slot = order.slot(), .log = log_}),
                   synchronous_ ? ServedLossScale::Owner::kGroup : ServedLossScale::Owner::kSlot),
+      pulls_({.router = router_,
+              .layout = layout_,
+              .tensors = tables_.tensors,
+              .runs = runs_,
+              .loss_scale = loss_scale_,
+              .counters = counters_,
+              .clock = time_},
+             {.holding = holding_,
+              .wire = wire_,
+              .window_bytes = options.pull_window_bytes,
+              .registered_memory = options.registered_memory}),
+      pushes_({.router = router_,
+               .layout = layout_,
+               .tensors = tables_.tensors,
+               .runs = runs_,
+               .counters = counters_,
+               .clock = time_},
+              {.holding = holding_,
+               .wire = wire_,
+               .window_bytes = options.push_window_bytes,
+               .arenas = options.gradient_arenas,
+               .registered_memory = options.registered_memory}),
+      rows_pulls_(tables_.sparse.size()),
+      row_memory_(BufferPool::Create(kRowMemoryKept)),
       chunks_(layout_.partitions(), std::vector<uint32_t>(tables_.sparse.size())),
       router_(TablesOf(order, schema), order.shard_map(), RouterOptions(options.router, order),
               std::move(dependencies)) {
   for (const SparseTableSpec& table : tables_.sparse) {
     rows_.emplace_back(table.dim);
     row_coding_.push_back({wire_, Philox(schema.seed(), "wire", table.name), 0});
-  }
-  if (wire_ != DType::kF32 && layout_.elements() > 0) {
-    residual_ = std::make_unique<DenseResidual>(layout_, wire_, options.gradient_arenas,
-                                                options.registered_memory);
   }
 }
 
@@ -170,7 +200,7 @@ absl::StatusOr<uint64_t> ParameterServerStrategy::Start() {
 
 absl::Status ParameterServerStrategy::RestoreSlotState(uint64_t closed) {
   const bool scales = LossScaler::IsFound(order_->spec().compute());
-  if (residual_ == nullptr && !scales) return absl::OkStatus();
+  if (pushes_.residual() == nullptr && !scales) return absl::OkStatus();
   // At any other clock, or with another job's weights, it belongs to something else.
   if (options_.checkpoints == nullptr || order_->restore_uri().empty() ||
       order_->restore_weights_only() || closed != order_->start_clock()) {
@@ -182,8 +212,9 @@ absl::Status ParameterServerStrategy::RestoreSlotState(uint64_t closed) {
   // that is found anew, it is not worth ending the job.
   if (absl::IsNotFound(checkpoint.status())) {
     log_(absl::StrCat("slot ", order_->slot(), " cannot read ", order_->restore_uri(), " here: ",
-                      residual_ == nullptr ? "its loss scale begins anew"
-                                           : "what its pushes had rounded away before is dropped"));
+                      pushes_.residual() == nullptr
+                          ? "its loss scale begins anew"
+                          : "what its pushes had rounded away before is dropped"));
     return absl::OkStatus();
   }
   MUSTER_RETURN_IF_ERROR(DataLossIs(checkpoint.status(), LostState::kCheckpoint));
@@ -192,92 +223,22 @@ absl::Status ParameterServerStrategy::RestoreSlotState(uint64_t closed) {
     MUSTER_RETURN_IF_ERROR(DataLossIs(scale.status(), LostState::kCheckpoint));
     if (scale->has_value()) loss_scale_.GoOnWith(**scale);
   }
-  if (residual_ == nullptr) return absl::OkStatus();
-  return DataLossIs(
-      residual_->Restore(**checkpoint, tables_.tensors, order_->slot(), order_->spec().workers()),
-      LostState::kCheckpoint);
+  if (pushes_.residual() == nullptr) return absl::OkStatus();
+  return DataLossIs(pushes_.residual()->Restore(**checkpoint, tables_.tensors, order_->slot(),
+                                                order_->spec().workers()),
+                    LostState::kCheckpoint);
 }
 
 absl::Status ParameterServerStrategy::BeginStep(uint64_t clock) {
   clock_ = clock;
   micro_batches_ = 0;
-  dense_slowest_ = kNoClock;
   rows_slowest_ = kNoClock;
-  for (std::vector<DenseOperation>& pulls : dense_pulls_) {
-    // What nobody has waited for may still be on its way to the same place.
-    for (const DenseOperation& pull : pulls) MUSTER_RETURN_IF_ERROR(Await(pull.operation));
-    pulls.clear();
-  }
-  copies_.Outdate();
-  asked_bytes_ = 0;
-  next_unit_ = 0;
-  AskThrough(0);
-  return absl::OkStatus();
-}
-
-DType ParameterServerStrategy::PulledType(const DenseRun& run) const {
-  return wire_ == DType::kF32 ? pulled_.TypeOf(run) : wire_;
-}
-
-uint64_t ParameterServerStrategy::PulledBytes(const std::vector<DenseRun>& runs) const {
-  uint64_t bytes = 0;
-  for (const DenseRun& run : runs) bytes += PulledBytes(run);
-  return bytes;
-}
-
-uint64_t ParameterServerStrategy::PushedBytes(const std::vector<DenseRun>& runs) const {
-  uint64_t bytes = 0;
-  for (const DenseRun& run : runs) bytes += PushedBytes(run);
-  return bytes;
-}
-
-void ParameterServerStrategy::AskThrough(int unit) {
-  for (; next_unit_ < units_; ++next_unit_) {
-    const uint64_t bytes = PulledBytes(runs_[next_unit_]);
-    if (next_unit_ > unit && asked_bytes_ + bytes > options_.pull_window_bytes) return;
-    asked_bytes_ += bytes;
-    for (const DenseRun& run : runs_[next_unit_]) {
-      v1::ExchangeRequest request = At(clock_);
-      request.mutable_dense_pull()->set_first_block(run.first_block);
-      request.mutable_dense_pull()->set_blocks(run.blocks);
-      request.mutable_dense_pull()->set_type(TypeOf(PulledType(run)));
-      dense_pulls_[next_unit_].push_back(
-          {&run, router_.Send(run.partition, std::move(request), Payload(),
-                              ShardRouter::Order::kFree, LandingOf(run))});
-    }
-  }
-}
-
-absl::Span<std::byte> ParameterServerStrategy::LandingOf(const DenseRun& run) {
-  if (PulledType(run) != pulled_.TypeOf(run)) return {};
-  return pulled_.PlaceOf(run);
+  return pulls_.Begin(clock);
 }
 
 absl::Status ParameterServerStrategy::Acquire(int unit, Direction direction) {
-  if (unit >= units_) return absl::OkStatus();  // A unit without dense tensors.
-  AskThrough(unit + 1);
-  for (const int tied : tied_units_[unit]) MUSTER_RETURN_IF_ERROR(AwaitPulls(tied));
-  MUSTER_RETURN_IF_ERROR(AwaitPulls(unit));
-  copies_.Refresh(unit);
-  return absl::OkStatus();
-}
-
-absl::Status ParameterServerStrategy::AwaitPulls(int unit) {
-  for (const DenseOperation& pull : dense_pulls_[unit]) {
-    MUSTER_RETURN_IF_ERROR(Await(pull.operation));
-    const ExchangeResult& result = pull.operation->result();
-    MUSTER_RETURN_IF_ERROR(CheckLength(
-        result.payload, PulledBytes(*pull.run),
-        absl::StrCat("a dense pull at clock ", clock_, " on partition ", pull.run->partition)));
-    if (LandingOf(*pull.run).empty()) pulled_.Take(*pull.run, wire_, result.payload);
-    dense_slowest_ = std::min<uint64_t>(dense_slowest_, result.reply->slowest_clock());
-    loss_scale_.TakeReply(clock_, *result.reply);
-    counters_.bytes_pulled += result.payload.size();
-    asked_bytes_ -= PulledBytes(*pull.run);
-  }
-  // Waited for once; backward and other passes of the same clock come here again.
-  dense_pulls_[unit].clear();
-  return absl::OkStatus();
+  MUSTER_RETURN_IF_ERROR(pulls_.Acquire(unit, direction));
+  return direction == Direction::kBackward ? pushes_.BeforeWrite(unit) : absl::OkStatus();
 }
 
 int64_t ParameterServerStrategy::RowsPerMessage(size_t table) const {
@@ -329,11 +290,10 @@ absl::Status ParameterServerStrategy::LookUp(MicroBatch& micro_batch) {
 }
 
 absl::Status ParameterServerStrategy::CheckAllPulled() const {
-  bool all = next_unit_ == units_;
-  for (const std::vector<DenseOperation>& pulls : dense_pulls_) all &= pulls.empty();
   // In registered memory a synchronous server may still read what was pushed of a block, until it
   // has sent that block's new values.
-  if (all && (!synchronous_ || layout_.elements() == 0 || dense_slowest_ >= clock_)) {
+  if (pulls_.all_came() &&
+      (!synchronous_ || layout_.elements() == 0 || pulls_.slowest() >= clock_)) {
     return absl::OkStatus();
   }
   return absl::InternalError(
@@ -342,87 +302,63 @@ absl::Status ParameterServerStrategy::CheckAllPulled() const {
 
 absl::Status ParameterServerStrategy::BeforeBackward(uint64_t examples, SeriesPosition position) {
   if (micro_batches_ == 0) {
-    MUSTER_RETURN_IF_ERROR(CheckAllPulled());
-    withdrawn_ = false;
+    if (!in_flight()) MUSTER_RETURN_IF_ERROR(CheckAllPulled());
+    overflowed_ = nullptr;
     examples_ = 0;
     for (RowSum& rows : rows_) rows.Clear();
     for (std::vector<uint32_t>& counts : chunks_) std::fill(counts.begin(), counts.end(), 0);
-    {
-      const BlockedTime blocked(time_, counters_.exposed_seconds);
-      gradient_arena_ = gradient_pool_.Acquire();
-      if (residual_ != nullptr) residual_->BeginStep();
-    }
-    gradients_ = TensorSpans(layout_, tables_.tensors, gradient_arena_->values());
+    pushes_.BeginStep();
   }
   ++micro_batches_;
   examples_ += examples;
+  micro_batch_examples_ = examples;
   position_ = position;
   if (position == SeriesPosition::kMoreFollow) return absl::OkStatus();
 
-  const uint64_t slowest = std::min(dense_slowest_, rows_slowest_);
+  const uint64_t slowest = std::min(pulls_.slowest(), rows_slowest_);
   const uint64_t staleness = slowest < clock_ ? clock_ - slowest : 0;
   counters_.staleness_sum += staleness;
   counters_.staleness_max = std::max(counters_.staleness_max, staleness);
   return absl::OkStatus();
 }
 
-void ParameterServerStrategy::Withdraw() {
-  withdrawn_ = true;
-  examples_ = 0;
-  SetToZero(gradient_arena_->values().size(), gradient_arena_->values().data());
-}
-
-Payload ParameterServerStrategy::GradientOf(const DenseRun& run) {
-  if (residual_ != nullptr && !withdrawn_) {
-    return residual_->Round(run, gradient_arena_->values());
-  }
-  // Of a part that was taken back the arena holds zeros, as many of the wire's type from there on
-  // as it takes; what the slot owes of the run stays owed.
-  const float* first = gradient_arena_->values().data() + run.begin;
-  const Payload::Span span(reinterpret_cast<const std::byte*>(first), PushedBytes(run));
-  return Payload({span}, gradient_arena_);
-}
-
-absl::Status ParameterServerStrategy::AwaitPushWindow(uint64_t bytes) {
-  while (!dense_pushes_.empty() && pushed_bytes_ + bytes > options_.push_window_bytes) {
-    const DenseOperation& push = dense_pushes_.front();
-    MUSTER_RETURN_IF_ERROR(Await(push.operation));
-    pushed_bytes_ -= PushedBytes(*push.run);
-    dense_pushes_.pop_front();
-  }
-  return absl::OkStatus();
-}
-
 absl::Status ParameterServerStrategy::GradientReady(int unit) {
-  if (position_ == SeriesPosition::kMoreFollow || unit >= units_) return absl::OkStatus();
-  if (loss_scaler() == nullptr) return PushUnit(unit);
-  if (unit > 0) return absl::OkStatus();
-  MUSTER_ASSIGN_OR_RETURN(const StepEnd end,
-                          loss_scale_.TakeGradients(clock_, tables_.tensors, gradients_));
-  if (end == StepEnd::kOverflowed) Withdraw();
-  for (int ready = units_ - 1; ready >= 0; --ready) MUSTER_RETURN_IF_ERROR(PushUnit(ready));
-  return absl::OkStatus();
+  const bool last = position_ == SeriesPosition::kLast;
+  if (unit >= units_ || (!last && !in_flight())) return absl::OkStatus();
+  const bool scaled = loss_scaler() != nullptr;
+  if (scaled && !in_flight()) {
+    if (unit > 0) return absl::OkStatus();
+    for (int ready = units_ - 1; ready >= 0; --ready) Divide(ready);
+    MUSTER_RETURN_IF_ERROR(loss_scale_.TakeGradients(clock_, overflowed_));
+    for (int ready = units_ - 1; ready >= 0; --ready) MUSTER_RETURN_IF_ERROR(Push(ready));
+    return absl::OkStatus();
+  }
+  for (const int complete : complete_with_[unit]) {
+    if (scaled) Divide(complete);
+    MUSTER_RETURN_IF_ERROR(Push(complete));
+  }
+  if (!scaled || !last || unit > 0) return absl::OkStatus();
+  return loss_scale_.TakeGradients(clock_, overflowed_);
 }
 
-absl::Status ParameterServerStrategy::PushUnit(int unit) {
-  MUSTER_RETURN_IF_ERROR(AwaitPushWindow(PushedBytes(runs_[unit])));
-  for (const DenseRun& run : runs_[unit]) {
-    v1::ExchangeRequest request = At(clock_);
-    request.mutable_dense_push()->set_first_block(run.first_block);
-    request.mutable_dense_push()->set_blocks(run.blocks);
-    request.mutable_dense_push()->set_examples(examples_);
-    request.mutable_dense_push()->set_type(TypeOf(wire_));
-    Payload payload = GradientOf(run);
-    counters_.bytes_pushed += payload.size();
-    Handle operation = router_.Send(run.partition, std::move(request), std::move(payload),
-                                    ShardRouter::Order::kLane);
-    dense_pushes_.push_back({&run, operation});
-    pushed_bytes_ += PushedBytes(run);
-    if (residual_ != nullptr && !withdrawn_ && first_step_) {
-      first_pushes_.push_back({&run, std::move(operation)});
-    }
+void ParameterServerStrategy::Divide(int unit) {
+  for (size_t i = 0; i < tables_.tensors.size(); ++i) {
+    const TensorSpec& tensor = tables_.tensors[i];
+    if (static_cast<int>(tensor.unit) != unit) continue;
+    const TensorSpec* const overflowed =
+        loss_scale_.scaling().Divide({&tensor, 1}, pushes_.gradients().subspan(i, 1));
+    if (overflowed_ == nullptr) overflowed_ = overflowed;
   }
-  return absl::OkStatus();
+  if (overflowed_ != nullptr) pushes_.Withdraw();
+}
+
+absl::Status ParameterServerStrategy::Push(int unit) {
+  DensePushes::Contribution contribution = {.clock = clock_, .examples = examples_};
+  if (in_flight()) {
+    contribution.micro_batch = micro_batches_ - 1;
+    contribution.examples = micro_batch_examples_;
+  }
+  return pushes_.Push(unit, contribution);
 }
 
 absl::Status ParameterServerStrategy::PushRows(MicroBatch& micro_batch) {
@@ -466,28 +402,18 @@ absl::Status ParameterServerStrategy::EndStep() {
   for (uint32_t partition = 0; partition < layout_.partitions(); ++partition) {
     v1::ExchangeRequest request = At(clock_);
     v1::CloseClock* close = request.mutable_close();
-    close->set_examples(examples_);
+    close->set_examples(overflowed_ == nullptr ? examples_ : 0);
     for (uint32_t count : chunks_[partition]) close->add_sparse_chunks(count);
     close->set_no_dense(layout_.partition_blocks(partition).empty());
     loss_scale_.AddTo(*close);
     router_.Send(partition, std::move(request), Payload(), ShardRouter::Order::kLane);
   }
-  // The transport may go on holding the arena for a while; the next step takes another.
-  gradient_arena_.reset();
-  if (residual_ != nullptr) residual_->EndStep();
+  pushes_.EndStep();
   {
     const BlockedTime blocked(time_, counters_.exposed_seconds);
     MUSTER_RETURN_IF_ERROR(router_.WaitForLanes());
   }
-  dense_pushes_.clear();
-  pushed_bytes_ = 0;
-  // Where the task that held this slot before had pushed this clock already, its value stands, and
-  // what this one's rounding left is nobody's.
-  for (const DenseOperation& push : first_pushes_) {
-    if (push.operation->was_in()) residual_->Clear(*push.run);
-  }
-  first_pushes_.clear();
-  first_step_ = false;
+  pushes_.TakeAnswers();
   router_.set_closed(clock_ + 1);
   return clips_ ? ExchangeNorms(clock_) : absl::OkStatus();
 }
@@ -534,10 +460,10 @@ Payload ParameterServerStrategy::CutPayload(CutOrder order, uint32_t partition) 
   const bool writes = order.step == CutOrder::Step::kWrite;
   if (partition == 0 && !writes) order.loss_scale = loss_scale_.of_slot();
   Payload head = EncodeCutOrder(order);
-  if (residual_ == nullptr || writes) return head;
+  if (pushes_.residual() == nullptr || writes) return head;
   std::string bytes(head.size(), '\0');
   head.CopyTo(bytes.data());
-  residual_->Append(partition, bytes);
+  pushes_.residual()->Append(partition, bytes);
   return Payload::Copy({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()});
 }
 

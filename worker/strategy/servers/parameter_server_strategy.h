@@ -2,7 +2,6 @@
 #define MUSTER_WORKER_STRATEGY_SERVERS_PARAMETER_SERVER_STRATEGY_H_
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -17,16 +16,15 @@
 #include "common/partition/cut_order.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/schema.h"
+#include "common/partition/unit_places.h"
 #include "common/tables/row_sum.h"
 #include "common/tensor/dtype.h"
 #include "common/transport/shared_memory/registered_memory.h"
-#include "worker/nn/rounded_copies.h"
-#include "worker/strategy/arena.h"
 #include "worker/strategy/background_cuts.h"
 #include "worker/strategy/global_norm.h"
-#include "worker/strategy/servers/dense_residual.h"
+#include "worker/strategy/servers/dense_pulls.h"
+#include "worker/strategy/servers/dense_pushes.h"
 #include "worker/strategy/servers/dense_runs.h"
-#include "worker/strategy/servers/pulled_parameters.h"
 #include "worker/strategy/servers/row_arrays.h"
 #include "worker/strategy/servers/row_groups.h"
 #include "worker/strategy/servers/served_loss_scale.h"
@@ -49,19 +47,19 @@ inline constexpr uint64_t kPushWindowBytes = uint64_t{8} << 20;
 // clock.
 //
 //   BeginStep(c)      sends the first dense pulls, first unit first
-//   Acquire(u)        sends those of unit u + 1, and of later ones as far as the window goes; waits
-//                     for unit u's, which are received in the parameter arena
-//   GradientReady(u)  in the last micro-batch, sends unit u's pushes, as soon as few enough of
-//                     those before them are unacknowledged: runs of the gradient arena, which is
-//                     not written again before the transport let go of it (the next step takes
-//                     another one). Scaled gradients leave divided by the scale, once all are there
-//                     and it is known whether any overflowed (served_loss_scale.h)
+//   Acquire(u)        sends those of later units (dense_pulls.h); waits for unit u's
+//   GradientReady(u)  in the last micro-batch, sends unit u's pushes (dense_pushes.h). Scaled
+//                     gradients leave divided by the scale, once all are there and it is known
+//                     whether any overflowed (served_loss_scale.h)
 //   EndStep           sends a close to every partition, waits until all is acknowledged; where the
 //                     job clips by global norm, slot 0 then combines the partitions' norms and
 //                     hands out the scale
 //
-// Parameters that the model computes with in 16 bits alone (PulledTypes) are pulled so, and nothing
-// else of them is held; those that it reads in f32, too, are rounded here. Gradients are f32.
+// Under ZeRO stage 3 (HoldsUnitsInFlight) the worker has memory for the parameters and gradients of
+// units in flight alone. Then each unit's gradients leave in every micro-batch: those that others
+// are tied to once the last of these has added its part. The servers add the micro-batches up. From
+// the first gradient that overflows on, those of the step leave as zeros; the group leaves the
+// clock out whatever it has of it.
 //
 // With `wire` of less than f32, gradients and all parameters travel as halves. Dense pushes then
 // carry the rounding error of one step over to the next (dense_residual.h); pushed rows are rounded
@@ -113,14 +111,14 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   absl::Status BeginStep(uint64_t clock) override;
   absl::Status Acquire(int unit, Direction direction) override;
   void Release(int unit, Direction direction) override {}
-  ModelParameters parameters() const override { return copies_.parameters(); }
+  ModelParameters parameters() const override { return pulls_.parameters(); }
   absl::Status Prefetch(const MicroBatch& micro_batch) override;
   absl::Status LookUp(MicroBatch& micro_batch) override;
   absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) override;
   Accumulation GradientStore(int unit) const override {
-    return micro_batches_ == 1 ? Accumulation::kWrite : Accumulation::kAdd;
+    return micro_batches_ == 1 || in_flight() ? Accumulation::kWrite : Accumulation::kAdd;
   }
-  GradientSpans gradients() const override { return gradients_; }
+  GradientSpans gradients() const override { return pushes_.gradients(); }
   float loss_scale() const override { return loss_scale_.scaling().scale(); }
   absl::Status GradientReady(int unit) override;
   absl::Status PushRows(MicroBatch& micro_batch) override;
@@ -137,11 +135,6 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
  private:
   using Handle = ShardRouter::Handle;
 
-  // A push or pull under way and what it covers.
-  struct DenseOperation {
-    const DenseRun* run;
-    Handle operation;
-  };
   struct RowsPull {
     RowGroup group;
     Handle operation;
@@ -165,13 +158,12 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   // Reads what the slot owed, and its loss scale, at the checkpoint that it goes on from, having
   // closed `closed` clocks.
   absl::Status RestoreSlotState(uint64_t closed);
-  // Takes the slot's part of the step back, whose gradients are not finite: what leaves is zeros of
-  // no examples.
-  void Withdraw();
-  // Sends the unit's pushes, as soon as they fit the window.
-  absl::Status PushUnit(int unit);
-  // What is pushed of a run.
-  Payload GradientOf(const DenseRun& run);
+  bool in_flight() const { return holding_ == UnitPlaces::Holding::kInFlight; }
+  // Sends the unit's pushes, of a micro-batch or of the step.
+  absl::Status Push(int unit);
+  // Divides the unit's gradients by the loss scale. From the first on that is not finite, withdraws
+  // those of the step.
+  void Divide(int unit);
   // Internal: some of this clock's dense values have not come.
   absl::Status CheckAllPulled() const;
   // Of a cut: what is asked for, and this slot's state: what it owes of the partition's blocks, and
@@ -179,22 +171,6 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   Payload CutPayload(CutOrder order, uint32_t partition) const;
   // Waits for an answer, and counts the time.
   absl::Status Await(const Handle& operation);
-  // Waits for the unit's own parameters.
-  absl::Status AwaitPulls(int unit);
-  // Sends the pulls of units up to this one, and of later ones as far as the window goes.
-  void AskThrough(int unit);
-  // Waits until so many bytes more may be pushed.
-  absl::Status AwaitPushWindow(uint64_t bytes);
-  uint64_t PushedBytes(const DenseRun& run) const { return run.elements() * SizeOf(wire_); }
-  uint64_t PushedBytes(const std::vector<DenseRun>& runs) const;
-  // What a run's parameters travel as.
-  DType PulledType(const DenseRun& run) const;
-  uint64_t PulledBytes(const DenseRun& run) const {
-    return run.elements() * SizeOf(PulledType(run));
-  }
-  uint64_t PulledBytes(const std::vector<DenseRun>& runs) const;
-  // Where a pull of the run goes as it is: it travels as what it is kept in. Otherwise empty.
-  absl::Span<std::byte> LandingOf(const DenseRun& run);
   int64_t RowsPerMessage(size_t table) const;
   // Takes the gradients, and leaves unspecified ones.
   void PushTable(size_t table, absl::Span<const uint64_t> keys, std::vector<float>& gradients);
@@ -212,33 +188,27 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   const double max_norm_;
   const bool synchronous_;
   const int units_;
+  const UnitPlaces::Holding holding_;
   const std::vector<std::vector<DenseRun>> runs_;
-  // By unit: the other units that hold what its tensors are tied to.
-  const std::vector<std::vector<int>> tied_units_;
+  // By unit: the units whose gradients are complete once it is ready, last unit first.
+  const std::vector<std::vector<int>> complete_with_;
 
-  PulledParameters pulled_;
-  RoundedCopies copies_;
-  ArenaPool gradient_pool_;
-  std::shared_ptr<Arena> gradient_arena_;
-  std::vector<absl::Span<float>> gradients_;
+  StrategyCounters counters_;
+  ServedLossScale loss_scale_;
+  DensePulls pulls_;
+  DensePushes pushes_;
 
   uint64_t clock_ = 0;
-  // Of the step's micro-batches so far.
+  // Of the step's micro-batches so far, and of the last one alone.
   uint64_t examples_ = 0;
+  uint64_t micro_batch_examples_ = 0;
   // Of the step, those that BeforeBackward has seen; and the last one's position.
   int micro_batches_ = 0;
-  bool withdrawn_ = false;
   SeriesPosition position_ = SeriesPosition::kLast;
+  // The first tensor of the step whose scaled gradient is not finite; null: none so far.
+  const TensorSpec* overflowed_ = nullptr;
   // Gradients of rows of micro-batches before the last, by sparse table.
   std::vector<RowSum> rows_;
-  // By unit, those that were sent and not waited for; their bytes, and the first unit that nothing
-  // was sent of yet.
-  std::vector<std::vector<DenseOperation>> dense_pulls_;
-  uint64_t asked_bytes_ = 0;
-  int next_unit_ = 0;
-  // Pushes of this step that were not waited for, in order, and their bytes.
-  std::deque<DenseOperation> dense_pushes_;
-  uint64_t pushed_bytes_ = 0;
   // By sparse table.
   std::vector<std::vector<RowsPull>> rows_pulls_;
   // By sparse table.
@@ -246,21 +216,13 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   // Of pushes of rows under way: gradients, and what is made of them.
   RowArrays row_arrays_;
   const std::shared_ptr<BufferPool> row_memory_;
-  // Null where gradients travel as f32.
-  std::unique_ptr<DenseResidual> residual_;
-  ServedLossScale loss_scale_;
-  // The dense pushes of this task's first step, with a residual.
-  bool first_step_ = true;
-  std::vector<DenseOperation> first_pushes_;
   // Messages sent this clock, by [partition][sparse table].
   std::vector<std::vector<uint32_t>> chunks_;
-  // Slowest slot's clock, as the answers to this step's dense pulls and look-ups said.
-  uint64_t dense_slowest_ = 0;
+  // Slowest slot's clock, as the answers to this step's look-ups said.
   uint64_t rows_slowest_ = 0;
   double last_clipping_scale_ = 1;
   // Of the cut that is being written.
   std::vector<Handle> writes_;
-  StrategyCounters counters_;
 
   // Last: its destruction ends all use of the arenas by operations under way.
   ShardRouter router_;

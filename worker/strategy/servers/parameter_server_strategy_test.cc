@@ -4,23 +4,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <deque>
-#include <functional>
-#include <memory>
 #include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "common/base/clock.h"
-#include "common/rpc/retry.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/cluster_service.pb.h"
-#include "proto/parameter_service.pb.h"
+#include "worker/strategy/servers/strategy_fixture.h"
 
 namespace muster {
 namespace {
@@ -33,221 +24,18 @@ using ::testing::Ne;
 using ::testing::SizeIs;
 
 constexpr int kUnits = 3;
-// Elements of each unit's tensor, and the message that has all of it.
-constexpr int kElements = 8;
 
-// What arrived at the server, and the answers that it holds back.
-class Wire {
- public:
-  void Arrive(const v1::ExchangeRequest& request, const Payload& payload,
-              ParameterClient::Done done) {
-    const size_t bytes = payload.size();
-    absl::MutexLock lock(&mutex_);
-    if (request.has_close()) {
-      EXPECT_EQ(request.close().loss_scale().overflowed(), request.close().examples() == 0);
-      arrived_.push_back(request.close().examples() > 0 ? "close" : "close of an overflow");
-    } else if (request.has_sparse_pull()) {
-      arrived_.push_back(absl::StrCat("rows ", request.sparse_pull().rows()));
-    } else if (request.has_dense_pull()) {
-      arrived_.push_back(absl::StrCat("pull ", request.dense_pull().first_block()));
-    } else if (request.has_clip()) {
-      const bool has_scale = request.clip().has_scale();
-      arrived_.push_back(has_scale ? absl::StrCat("scale ", request.clip().scale()) : "norms");
-      held_.push_back({has_scale ? 0 : norms_ * sizeof(double), request.clock(), std::move(done)});
-      return;
-    } else if (request.dense_push().examples() == 0) {
-      std::vector<std::byte> content(bytes);
-      payload.CopyTo(content.data());
-      EXPECT_THAT(content, Each(std::byte{0}));
-      arrived_.push_back(
-          absl::StrCat("nothing ", request.dense_push().first_block(), " of ", bytes, " bytes"));
-    } else {
-      arrived_.push_back(
-          absl::StrCat("push ", request.dense_push().first_block(), " of ", bytes, " bytes"));
-      last_push_.resize(bytes);
-      payload.CopyTo(last_push_.data());
-    }
-    const bool is_pull = request.has_dense_pull() || request.has_sparse_pull();
-    held_.push_back({is_pull ? bytes_per_pull_ : 0, request.clock(), std::move(done)});
-  }
-
-  std::vector<std::string> TakeArrived() {
-    absl::MutexLock lock(&mutex_);
-    return std::exchange(arrived_, {});
-  }
-  // Of those of some examples.
-  std::vector<std::byte> last_push() {
-    absl::MutexLock lock(&mutex_);
-    return last_push_;
-  }
-  // The connection is lost before all that is held is answered.
-  void LoseAll() {
-    std::deque<Held> held;
-    {
-      absl::MutexLock lock(&mutex_);
-      held.swap(held_);
-    }
-    for (Held& lost : held) lost.done(absl::UnavailableError("lost"));
-  }
-  // Answers the oldest. `released`: called when its payload goes.
-  void AnswerOne(std::function<void()> released = nullptr) {
-    Held held;
-    {
-      absl::MutexLock lock(&mutex_);
-      held = std::move(held_.front());
-      held_.pop_front();
-    }
-    auto reply = std::make_shared<v1::ExchangeReply>();
-    reply->set_slowest_clock(held.clock - clocks_behind_);
-    reply->set_already_applied(already_applied_);
-    held.done(ExchangeResult{std::move(reply), MakePayload(held.bytes, std::move(released))});
-  }
-  void AnswerAll() {
-    for (size_t left = held(); left > 0; --left) AnswerOne();
-  }
-  size_t held() {
-    absl::MutexLock lock(&mutex_);
-    return held_.size();
-  }
-  void set_bytes_per_pull(size_t bytes) { bytes_per_pull_ = bytes; }
-  void set_norms(size_t norms) { norms_ = norms; }
-  // Answers come from before the clock that they were asked at.
-  void set_clocks_behind(uint64_t clocks) { clocks_behind_ = clocks; }
-  void set_already_applied(bool applied) { already_applied_ = applied; }
-
- private:
-  static Payload MakePayload(size_t bytes, std::function<void()> released) {
-    auto* const values = new std::vector<std::byte>(bytes);
-    return Payload({*values}, std::shared_ptr<const void>(values, [=](const void*) {
-                     delete values;
-                     if (released) released();
-                   }));
-  }
-
-  struct Held {
-    size_t bytes = 0;
-    uint64_t clock = 0;
-    ParameterClient::Done done;
-  };
-
-  absl::Mutex mutex_;
-  std::vector<std::string> arrived_ ABSL_GUARDED_BY(mutex_);
-  std::deque<Held> held_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::byte> last_push_ ABSL_GUARDED_BY(mutex_);
-  size_t bytes_per_pull_ = 0;
-  size_t norms_ = 0;
-  uint64_t clocks_behind_ = 0;
-  bool already_applied_ = false;
-};
-
-class HoldingClient final : public ParameterClient {
- public:
-  explicit HoldingClient(Wire& wire) : wire_(wire) {}
-
-  absl::StatusOr<v1::OpenTablesReply> OpenTables(const v1::OpenTablesRequest& request,
-                                                 absl::Duration) override {
-    v1::OpenTablesReply reply;
-    for (const v1::PartitionTerm& partition : request.partitions()) {
-      v1::PartitionClocks* clocks = reply.add_partitions();
-      clocks->set_partition(partition.partition());
-      clocks->add_closed(0);
-    }
-    return reply;
-  }
-  absl::Status DropTables(const std::string&, absl::Duration) override { return absl::OkStatus(); }
-  absl::StatusOr<v1::GetServerStatsReply> Stats(absl::Duration) override {
-    return v1::GetServerStatsReply();
-  }
-  void Call(v1::ExchangeRequest request, Payload payload, Done done) override {
-    wire_.Arrive(request, payload, std::move(done));
-  }
-  void Abort(absl::Status) override {}
-
- private:
-  Wire& wire_;
-};
-
-class ParameterServerStrategyTest : public ::testing::TestWithParam<v1::UpdateSpec::WireType> {
+class ParameterServerStrategyTest : public StrategyFixture,
+                                    public ::testing::TestWithParam<v1::UpdateSpec::WireType> {
  protected:
-  // One tensor and one block a unit, one table, one partition; the last unit reads the first one's
-  // tensor, too. A row is as long as a tensor, and has a message of its own.
-  ParameterServerStrategyTest() { MakeStrategy(kPullWindowBytes, kPushWindowBytes); }
-
-  // Begins a step, to the point where its backward may begin.
-  void PullAll(uint64_t clock) {
-    ASSERT_EQ(strategy_->BeginStep(clock), absl::OkStatus());
-    for (int unit = 0; unit < kUnits; ++unit) {
-      wire_.AnswerAll();
-      ASSERT_EQ(strategy_->Acquire(unit, Direction::kForward), absl::OkStatus());
-    }
-    wire_.TakeArrived();
+  ParameterServerStrategyTest() : StrategyFixture(kUnits) {
+    spec_.mutable_update()->set_wire(GetParam());
+    MakeStrategy(kPullWindowBytes, kPushWindowBytes);
   }
 
   void MakeStrategy(uint64_t pull_window_bytes, uint64_t push_window_bytes) {
-    v1::TablesSchema schema;
-    for (int unit = 0; unit < kUnits; ++unit) {
-      v1::TensorSchema& tensor = *schema.add_tensors();
-      tensor.set_name(absl::StrCat("w", unit));
-      tensor.add_shape(kElements);
-      tensor.set_unit(unit);
-      tensor.mutable_initializer()->set_kind(v1::Initializer::CONSTANT);
-    }
-    v1::SparseTableSchema& table = *schema.add_sparse();
-    table.set_name("rows");
-    table.set_dim(kElements);
-    table.mutable_initializer()->set_kind(v1::Initializer::CONSTANT);
-    v1::TensorSchema& tied = *schema.add_tensors();
-    tied = schema.tensors(0);
-    tied.set_name("tied");
-    tied.set_unit(kUnits - 1);
-    tied.set_tied_to("w0");
-    schema.set_partitions(1);
-    schema.set_block_bytes(1024);
-    schema.mutable_optimizer()->set_name("sgd");
-    schema.mutable_optimizer()->set_learning_rate(0.1f);
-    schema.mutable_clipping()->set_by_global_norm(max_norm_);
-    schema.mutable_schedule()->set_name("constant");
-    schema.set_total_steps(10);
-    v1::TaskOrder order;
-    order.set_job_id("job");
-    order.set_generation(1);
-    order.set_incarnation(1);
-    order.mutable_spec()->set_workers(1);
-    order.mutable_spec()->mutable_update()->set_wire(GetParam());
-    order.mutable_spec()->mutable_compute()->set_type(compute_);
-    order.mutable_shard_map()->set_version(1);
-    v1::Replica* replica = order.mutable_shard_map()->add_partitions()->add_replicas();
-    replica->set_address("server");
-    replica->set_role(v1::Replica::PRIMARY);
-    replica->set_term(1);
-    ShardRouterDependencies routing;
-    routing.make_client = [this](const std::string&) {
-      return std::make_unique<HoldingClient>(wire_);
-    };
-    routing.newest_shard_map = [map = order.shard_map()] { return map; };
-    routing.log = [](absl::string_view) {};
-    routing.clock = &clock_;
-    routing.waiter = &waiter_;
-    ParameterServerStrategy::Options options;
-    options.max_message_bytes = kElements * sizeof(float);
-    options.pull_window_bytes = pull_window_bytes;
-    options.push_window_bytes = push_window_bytes;
-    strategy_ = ParameterServerStrategy::Create(order, schema, options, std::move(routing)).value();
-    EXPECT_EQ(strategy_->Start().value(), 0);
-    wire_.set_bytes_per_pull(kElements * element_bytes());
+    ASSERT_EQ(Make(pull_window_bytes, push_window_bytes), absl::OkStatus());
   }
-
-  size_t element_bytes() const { return GetParam() == v1::UpdateSpec::F32 ? 4 : 2; }
-  std::string Push(int block) const {
-    return absl::StrCat("push ", block, " of ", kElements * element_bytes(), " bytes");
-  }
-
-  v1::ComputeSpec::Type compute_ = v1::ComputeSpec::F32;
-  float max_norm_ = 0;
-  const RealClock clock_;
-  RealWaiter waiter_;
-  Wire wire_;
-  std::unique_ptr<ParameterServerStrategy> strategy_;
 };
 
 TEST_P(ParameterServerStrategyTest, PullsComeFirstUnitFirstAndForwardWaitsForItsUnitAlone) {
@@ -386,7 +174,7 @@ TEST_P(ParameterServerStrategyTest, PushesWaitForAnswersBeyondTheWindow) {
 // All of it leaves, so that the server misses nothing, and is nothing: not even what rounding of
 // earlier steps owes.
 TEST_P(ParameterServerStrategyTest, GradientsThatOverflowLeaveAsNothing) {
-  compute_ = v1::ComputeSpec::F16;
+  spec_.mutable_compute()->set_type(v1::ComputeSpec::F16);
   MakeStrategy(kPullWindowBytes, kPushWindowBytes);
   for (const bool overflows : {false, true, false}) {
     PullAll(0);

@@ -3,34 +3,45 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/base/round_up.h"
+#include "common/partition/shard_layout.h"
 #include "common/tensor/half.h"
 #include "common/tensor/wire_elements.h"
 
 namespace muster {
 namespace {
 
-constexpr size_t kAlignBytes = 64;
+// Returns the room that the parameters need: usually those of a part are kept in the type that
+// workers compute with.
+UnitPlaces::Content ContentOf(const DenseLayout& layout, absl::Span<const DType> types) {
+  for (const DenseLayout::Block& block : layout.blocks()) {
+    if (types[block.pieces[0].tensor] != layout.parts()[block.part].compute) {
+      return UnitPlaces::Content::kGradients;
+    }
+  }
+  return UnitPlaces::Content::kWeights;
+}
 
 }  // namespace
 
 PulledParameters::PulledParameters(const DenseLayout& layout, absl::Span<const TensorSpec> tensors,
-                                   absl::Span<const DType> types,
-                                   std::shared_ptr<RegisteredMemory> registered) {
+                                   absl::Span<const DType> types, UnitPlaces::Holding holding,
+                                   std::shared_ptr<RegisteredMemory> registered)
+    : places_(ShardLayout(layout, 1), tensors, holding, ContentOf(layout, types)) {
   for (const DenseLayout::Block& block : layout.blocks()) {
     const DType type = types[block.pieces[0].tensor];
-    if (stretches_.empty() || stretches_.back().type != type) {
-      stretches_.push_back({.begin = block.begin, .type = type});
+    if (stretches_.empty() || stretches_.back().part != block.part ||
+        stretches_.back().type != type) {
+      // Within a part, one of another type has room for f32 before it.
+      const uint64_t before = block.begin - layout.parts()[block.part].begin;
+      stretches_.push_back(
+          {.begin = block.begin,
+           .part = block.part,
+           .type = type,
+           .offset = places_.part_offset(static_cast<int>(block.part)) + before * sizeof(float)});
     }
     stretches_.back().end = block.end;
   }
-  size_t bytes = 0;
-  for (TypeStretch& stretch : stretches_) {
-    stretch.offset = bytes;
-    const size_t used = (stretch.end - stretch.begin) * SizeOf(stretch.type);
-    bytes += RoundUp(used, kAlignBytes);
-  }
-  memory_.emplace(bytes, std::move(registered));
+  memory_.emplace(places_.bytes(), std::move(registered));
   values_.resize(tensors.size());
   rounded_.resize(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {

@@ -11,6 +11,7 @@
 #include "common/base/payload.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/tensor_spec.h"
+#include "common/partition/unit_places.h"
 #include "common/tensor/dtype.h"
 #include "common/transport/shared_memory/registered_memory.h"
 #include "worker/nn/model_parameters.h"
@@ -20,14 +21,18 @@
 namespace muster {
 
 // The parameters that a worker pulls, each in the type that it needs: f32, or 16 bits for what it
-// computes with in 16 bits alone, of which it holds no f32. Addresses never change. Thread-safe as
-// far as runs do not overlap.
+// computes with in 16 bits alone, of which it holds no f32. Either all of them have memory, or
+// units in flight alone (UnitPlaces). Addresses never change. Thread-safe as far as runs' places do
+// not overlap.
 class PulledParameters {
  public:
   // Zeros, in registered memory if there is some. `types`: by tensor (see PulledTypes).
   PulledParameters(const DenseLayout& layout, absl::Span<const TensorSpec> tensors,
-                   absl::Span<const DType> types,
+                   absl::Span<const DType> types, UnitPlaces::Holding holding,
                    std::shared_ptr<RegisteredMemory> registered = nullptr);
+
+  // Says which units share a place, and which are tied to which.
+  const UnitPlaces& places() const { return places_; }
 
   // What a run's values are kept in, and where: that many bytes.
   DType TypeOf(const DenseRun& run) const { return StretchOf(run).type; }
@@ -40,10 +45,11 @@ class PulledParameters {
   ModelParameters parameters() const { return {values_, rounded_}; }
 
  private:
-  // Neighbours in the flat space that are of one type.
+  // Neighbours in the flat space that are of one part and type.
   struct TypeStretch {
     uint64_t begin = 0;
     uint64_t end = 0;
+    uint32_t part = 0;
     DType type = DType::kF32;
     // Of the memory.
     size_t offset = 0;
@@ -53,6 +59,7 @@ class PulledParameters {
   const TypeStretch& StretchOf(const DenseRun& run) const { return StretchAt(run.begin); }
   std::byte* AddressOf(uint64_t element) const;
 
+  const UnitPlaces places_;
   // In order; none of no elements.
   std::vector<TypeStretch> stretches_;
   std::optional<ArenaMemory> memory_;

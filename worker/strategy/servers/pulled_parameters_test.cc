@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "common/partition/pulled_types.h"
+#include "common/partition/unit_places.h"
 #include "common/tensor/half.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -33,7 +34,9 @@ class PulledParametersTest : public ::testing::TestWithParam<DType> {
     for (uint64_t i = 0; i < layout_->elements(); ++i) values_.push_back(1 + 0.001f * i);
   }
 
-  PulledParameters Make() { return PulledParameters(*layout_, tensors_, PulledTypes(tensors_)); }
+  PulledParameters Make() {
+    return PulledParameters(*layout_, tensors_, PulledTypes(tensors_), UnitPlaces::Holding::kWhole);
+  }
 
   // As a server answers a pull.
   Payload Answer(const DenseRun& run, DType wire) const {
@@ -127,10 +130,54 @@ TEST(PulledParametersOfF32Test, AreTheFlatSpace) {
                                            {.name = "b", .shape = {4}},
                                            {.name = "c", .shape = {2}, .unit = 1}};
   const DenseLayout layout = DenseLayout::Create(tensors, {}).value();
-  const PulledParameters pulled(layout, tensors, PulledTypes(tensors));
+  const PulledParameters pulled(layout, tensors, PulledTypes(tensors), UnitPlaces::Holding::kWhole);
   EXPECT_THAT(pulled.parameters().rounded, Each(IsNull()));
   EXPECT_EQ(pulled.parameters().values[0].data() - pulled.parameters().values[1].data(), 4);
-  EXPECT_EQ(pulled.parameters().values[2].data() - pulled.parameters().values[1].data(), 7);
+  // The next part begins at a multiple of 64 bytes.
+  EXPECT_EQ(pulled.parameters().values[2].data() - pulled.parameters().values[1].data(), 16);
+}
+
+TEST(PulledParametersInFlightTest, UnitsTakeTwoPlacesByTurns) {
+  std::vector<TensorSpec> tensors;
+  for (uint32_t unit = 0; unit < 4; ++unit) {
+    tensors.push_back({.name = std::string(1, 'a' + unit), .shape = {20 + unit}, .unit = unit});
+  }
+  const DenseLayout layout = DenseLayout::Create(tensors, {}).value();
+  PulledParameters pulled(layout, tensors, PulledTypes(tensors), UnitPlaces::Holding::kInFlight);
+  const ParameterSpans values = pulled.parameters().values;
+  EXPECT_EQ(values[2].data(), values[0].data());
+  EXPECT_EQ(values[3].data(), values[1].data());
+  EXPECT_NE(values[1].data(), values[0].data());
+  const auto runs = DenseRunsByUnit(layout, 4, 1 << 20);
+  for (const int unit : {0, 1, 2}) {
+    const DenseRun& run = runs[unit][0];
+    pulled.Take(run, DType::kF32, Payload::Of(std::vector<float>(run.elements(), 1.0f + unit)));
+  }
+  EXPECT_THAT(values[1], Each(2));
+  EXPECT_THAT(values[2], Each(3));
+}
+
+// Tensors of a group that has both types are f32, and have room for that.
+TEST(PulledParametersInFlightTest, TensorsThatAreKeptInAnotherTypeThanTheyAreComputedWithHaveRoom) {
+  const std::vector<TensorSpec> tensors = {
+      {.name = "a", .shape = {33}, .compute = DType::kBf16},
+      {.name = "b", .shape = {5}},
+      {.name = "v", .shape = {7}, .weight_decay = false, .compute = DType::kBf16},
+      {.name = "c", .shape = {9}, .unit = 1, .compute = DType::kBf16}};
+  const DenseLayout layout = DenseLayout::Create(tensors, {}).value();
+  PulledParameters pulled(layout, tensors, PulledTypes(tensors), UnitPlaces::Holding::kInFlight);
+  for (const auto& unit : DenseRunsByUnit(layout, 2, 1 << 20)) {
+    for (const DenseRun& run : unit) {
+      pulled.Take(run, DType::kF32,
+                  Payload::Of(std::vector<float>(run.elements(), 1.0f + run.begin)));
+    }
+  }
+  EXPECT_THAT(pulled.parameters().values[0], Each(1));
+  EXPECT_THAT(pulled.parameters().values[1], Each(1 + layout.tensor_offset(1)));
+  const auto* const rounded = static_cast<const uint16_t*>(pulled.parameters().rounded[2]);
+  std::vector<float> widened(7);
+  WidenHalf(DType::kBf16, reinterpret_cast<const std::byte*>(rounded), absl::MakeSpan(widened));
+  EXPECT_THAT(widened, Each(1 + layout.tensor_offset(2)));
 }
 
 }  // namespace

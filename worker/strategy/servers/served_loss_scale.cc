@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/status_macros.h"
 #include "proto/parameter_service.pb.h"
 
 namespace muster {
@@ -56,29 +55,27 @@ void ServedLossScale::TakeReply(uint64_t clock, const v1::ExchangeReply& reply) 
   unheard_.reset();
 }
 
-absl::StatusOr<StepEnd> ServedLossScale::TakeGradients(uint64_t clock,
-                                                       absl::Span<const TensorSpec> tensors,
-                                                       GradientSpans gradients) {
-  if (!shared()) return scaling_.EndStep(clock, tensors, gradients);
-  const TensorSpec* const overflowed = scaling_.Divide(tensors, gradients);
+absl::Status ServedLossScale::TakeGradients(uint64_t clock, const TensorSpec* overflowed) {
   const StepEnd mine = overflowed == nullptr ? StepEnd::kFinite : StepEnd::kOverflowed;
+  const auto take_end = [&] {
+    return scaling_.TakeEnd(
+        clock, mine,
+        overflowed == nullptr ? "" : absl::StrCat("the gradient of ", overflowed->name));
+  };
+  if (!shared()) return take_end();
   if (decided_.has_value() && decided_->clock == clock) {
     // All partitions must decide alike, also where the parameters that come again are newer ones.
     word_->set_overflowed(decided_->end == StepEnd::kOverflowed);
     Store(decided_->after, *word_->mutable_if_finite());
     Store(decided_->after, *word_->mutable_if_overflowed());
-    return mine;
+    return absl::OkStatus();
   }
   word_->set_overflowed(mine == StepEnd::kOverflowed);
   Store(scaling_.StateAfter(StepEnd::kFinite), *word_->mutable_if_finite());
   Store(scaling_.StateAfter(StepEnd::kOverflowed), *word_->mutable_if_overflowed());
-  if (mine == StepEnd::kFinite) {
-    unheard_ = clock;
-  } else {
-    MUSTER_RETURN_IF_ERROR(
-        scaling_.TakeEnd(clock, mine, absl::StrCat("the gradient of ", overflowed->name)));
-  }
-  return mine;
+  if (mine == StepEnd::kOverflowed) return take_end();
+  unheard_ = clock;
+  return absl::OkStatus();
 }
 
 void ServedLossScale::AddTo(v1::CloseClock& close) const {

@@ -4,12 +4,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "absl/types/optional.h"
-#include "absl/types/span.h"
 #include "common/base/loss_scale.h"
 #include "common/partition/tensor_spec.h"
-#include "worker/nn/layer.h"
 #include "worker/nn/loss_scaling.h"
 
 namespace muster {
@@ -48,10 +46,10 @@ class ServedLossScale {
   // Takes what the answer to a dense pull at `clock` tells of the group. The first answer of a
   // clock sets the scale; later ones leave it, since the pass may have begun with it.
   void TakeReply(uint64_t clock, const v1::ExchangeReply& reply);
-  // Divides this slot's gradients at `clock` by the scale. kOverflowed: they are to be withdrawn.
+  // Takes what this slot's gradients at `clock` came to, divided by the scale
+  // (LossScaling::Divide): the first tensor whose gradient is not finite; null: all are finite.
   // OutOfRange: there is no smaller scale.
-  absl::StatusOr<StepEnd> TakeGradients(uint64_t clock, absl::Span<const TensorSpec> tensors,
-                                        GradientSpans gradients);
+  absl::Status TakeGradients(uint64_t clock, const TensorSpec* overflowed);
   // Adds what the gradients came to to the slot's close of their clock.
   void AddTo(v1::CloseClock& close) const;
 

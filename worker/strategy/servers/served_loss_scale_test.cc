@@ -36,7 +36,10 @@ class ServedLossScaleTest : public ::testing::Test {
   absl::StatusOr<StepEnd> Take(ServedLossScale& scale, uint64_t clock, float gradient) {
     gradient_ = gradient;
     absl::Span<float> span(&gradient_, 1);
-    return scale.TakeGradients(clock, tensors_, {&span, 1});
+    const TensorSpec* const overflowed = scale.scaling().Divide(tensors_, {&span, 1});
+    const absl::Status taken = scale.TakeGradients(clock, overflowed);
+    if (!taken.ok()) return taken;
+    return overflowed == nullptr ? StepEnd::kFinite : StepEnd::kOverflowed;
   }
   static v1::ClosingLossScale Word(const ServedLossScale& scale) {
     v1::CloseClock close;

@@ -201,7 +201,11 @@ absl::Status ShardRouter::Receive(absl::Duration timeout) {
     operation.state_ = Operation::State::kDone;
     if (operation.order_ == Order::kLane) {
       --lane_operations_;
-      answered_.insert(*it);
+      if (options_.answered == ShardRouterOptions::Answered::kKept) {
+        answered_.insert(*it);
+      } else {
+        operation.payload_ = Payload();
+      }
     }
     operations_.erase(it);
   }

@@ -56,6 +56,12 @@ struct ShardRouterOptions {
   absl::Duration open_timeout = absl::Minutes(5);
   // A wait longer than this is logged, and again each time it passes once more.
   absl::Duration log_waits = absl::Seconds(30);
+  // What lanes have sent and servers have answered: kept until WaitForLanes has returned, for a
+  // server that is opened anew and may have lost what it had only in memory; or dropped, for
+  // callers who use the memory of payloads again. A server that has lost such a contribution
+  // refuses the close that follows it.
+  enum class Answered { kKept, kDropped };
+  Answered answered = Answered::kKept;
   // Servers that cannot be reached for this long are told of: some seconds more than a restart of a
   // server takes to be noticed by its tasks.
   absl::Duration tell_after = absl::Seconds(3);
@@ -70,8 +76,8 @@ struct ShardRouterOptions {
 // unanswered is sent again in the first order (go back N). So a close never overtakes the pushes it
 // closes. Pulls, cuts and clip exchanges, which may be parked for long, go outside the lanes.
 //
-// What a lane has sent stays here until WaitForLanes returned: a contribution is kept whole until
-// it is acknowledged whole.
+// What a lane has sent stays here until WaitForLanes returned (unless the options say otherwise): a
+// contribution is kept whole until it is acknowledged whole.
 //
 // Progress (repeats, reconnecting) is made by the waiting caller. Used by one thread; answers come
 // in on any.

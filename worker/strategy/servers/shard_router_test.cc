@@ -220,6 +220,34 @@ TEST_F(ShardRouterTest, AnAnswerLandsAtItsPlaceAlsoWhenItTookTwoConnections) {
   EXPECT_THAT(world_.arrived, ElementsAre("b pull 3 p1 s1 i8", "b pull 3 p1 s1 i8"));
 }
 
+// For callers who use the memory of what they push again.
+TEST_F(ShardRouterTest, WhatIsAnsweredIsLetGoWhereTheOptionsSaySo) {
+  for (const auto answered :
+       {ShardRouterOptions::Answered::kKept, ShardRouterOptions::Answered::kDropped}) {
+    const bool drops = answered == ShardRouterOptions::Answered::kDropped;
+    options_.answered = answered;
+    world_.arrived.clear();
+    auto router = MakeRouter();
+    ASSERT_TRUE(router->Open().ok());
+    Payload payload = Payload::Of(std::vector<float>{4, 5});
+    const std::weak_ptr<const void> pushed = payload.owner();
+    auto push = router->Send(0, Push(3), std::move(payload), ShardRouter::Order::kLane);
+    // The fake's answer has the payload, too.
+    ASSERT_EQ(router->Wait(push), absl::OkStatus());
+    push.reset();
+    EXPECT_EQ(pushed.expired(), drops);
+    // The server is opened anew.
+    world_.answers = {absl::UnavailableError("broken")};
+    router->Send(0, Close(3), Payload(), ShardRouter::Order::kLane);
+    ASSERT_EQ(router->WaitForLanes(), absl::OkStatus());
+    EXPECT_TRUE(pushed.expired());
+    std::vector<std::string> expected = {"a push 3 p0 s1 i8", "a close 3 p0 s1 i8",
+                                         "a push 3 p0 s1 i8", "a close 3 p0 s1 i8"};
+    if (drops) expected.erase(expected.begin() + 2);
+    EXPECT_EQ(world_.arrived, expected);
+  }
+}
+
 TEST_F(ShardRouterTest, WaitsForServersThatAreNotThereYet) {
   world_.opens["b"] = {absl::UnavailableError("starting"), absl::UnavailableError("starting"),
                        uint64_t{3}};

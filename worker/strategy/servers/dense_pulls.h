@@ -1,0 +1,116 @@
+#ifndef MUSTER_WORKER_STRATEGY_SERVERS_DENSE_PULLS_H_
+#define MUSTER_WORKER_STRATEGY_SERVERS_DENSE_PULLS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
+#include "common/base/clock.h"
+#include "common/partition/dense_layout.h"
+#include "common/partition/tensor_spec.h"
+#include "common/partition/unit_gathers.h"
+#include "common/partition/unit_places.h"
+#include "common/tensor/dtype.h"
+#include "common/transport/shared_memory/registered_memory.h"
+#include "worker/nn/model_parameters.h"
+#include "worker/nn/rounded_copies.h"
+#include "worker/strategy/direction.h"
+#include "worker/strategy/servers/dense_operation.h"
+#include "worker/strategy/servers/dense_runs.h"
+#include "worker/strategy/servers/pulled_parameters.h"
+#include "worker/strategy/servers/served_loss_scale.h"
+#include "worker/strategy/servers/shard_router.h"
+#include "worker/strategy/training_state.h"
+
+namespace muster {
+
+// A worker's dense parameters, pulled unit by unit ahead of their use.
+//
+//   kWhole     Each unit is pulled once per clock. Begin sends the first pulls, first unit first;
+//              Acquire(u) those of unit u + 1, and of later ones as far as the window goes.
+//   kInFlight  A unit has memory while it is in use, or next in the direction (UnitGathers); it is
+//              pulled again where another has had its place since. All are of one version, since a
+//              synchronous clock does not end before this slot has closed it.
+//
+// Acquire waits for the unit's parameters and for those that they are tied to. What is computed
+// with in 16 bits alone is pulled so; what is read in f32, too, is rounded here. Used by one
+// thread.
+class DensePulls {
+ public:
+  struct Options {
+    UnitPlaces::Holding holding = UnitPlaces::Holding::kWhole;
+    // What parameters travel as; f32: each as what it is kept in.
+    DType wire = DType::kF32;
+    // Only with kWhole: bound on what is asked for and not waited for yet, but for the unit that is
+    // due and the next.
+    uint64_t window_bytes = 0;
+    // Where parameters lie; null: in memory of the process's own.
+    std::shared_ptr<RegisteredMemory> registered_memory;
+  };
+  // All outlive it; the router may be made later, and ends earlier.
+  struct Parts {
+    ShardRouter& router;
+    const DenseLayout& layout;
+    absl::Span<const TensorSpec> tensors;
+    const std::vector<std::vector<DenseRun>>& runs;
+    ServedLossScale& loss_scale;
+    StrategyCounters& counters;
+    const Clock& clock;
+  };
+
+  DensePulls(const Parts& parts, const Options& options);
+
+  // Starts to pull the parameters of a clock. Errors, here and below, are the router's.
+  absl::Status Begin(uint64_t clock);
+  // Does Strategy::Acquire.
+  absl::Status Acquire(int unit, Direction direction);
+  // Returns the parameters, by tensor index: readable are those of acquired units.
+  ModelParameters parameters() const { return copies_.parameters(); }
+
+  // Returns whether all units have come since Begin. Only with kWhole.
+  bool all_came() const;
+  // Returns the least clock of the slowest slot that an answer since Begin told of; the largest
+  // number if there was none.
+  uint64_t slowest() const { return slowest_; }
+
+ private:
+  // Waits for an answer, and counts the time.
+  absl::Status Await(const ShardRouter::Handle& operation);
+  // Waits for the unit's own parameters.
+  absl::Status AwaitUnit(int unit);
+  // Sends the unit's pulls.
+  void Ask(int unit);
+  // Sends the pulls of units up to this one, and of later ones as far as the window goes.
+  void AskThrough(int unit);
+  // Sends the pulls of these units, whose places nothing else is on its way to then.
+  absl::Status AskInFlight(absl::Span<const int> units);
+  DType TypeOf(const DenseRun& run) const;
+  uint64_t BytesOf(const DenseRun& run) const { return run.elements() * SizeOf(TypeOf(run)); }
+  // Returns where a pull of the run goes as it is: it travels as what it is kept in. Otherwise
+  // nothing.
+  absl::Span<std::byte> LandingOf(const DenseRun& run);
+
+  const Parts parts_;
+  const Options options_;
+  const int units_;
+  PulledParameters pulled_;
+  RoundedCopies copies_;
+  // Only with kInFlight: what is where since Begin.
+  absl::optional<UnitGathers> gathers_;
+
+  uint64_t clock_ = 0;
+  // By unit, those that were sent and not waited for; their bytes, and with kWhole the first unit
+  // that nothing was sent of yet.
+  std::vector<std::vector<DenseOperation>> pulls_;
+  uint64_t asked_bytes_ = 0;
+  int next_unit_ = 0;
+  uint64_t slowest_ = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_SERVERS_DENSE_PULLS_H_

@@ -1,0 +1,69 @@
+#ifndef MUSTER_WORKER_STRATEGY_SERVERS_GRADIENT_PLACES_H_
+#define MUSTER_WORKER_STRATEGY_SERVERS_GRADIENT_PLACES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/base/payload.h"
+#include "common/partition/dense_layout.h"
+#include "common/partition/tensor_spec.h"
+#include "common/partition/unit_places.h"
+#include "common/transport/shared_memory/registered_memory.h"
+#include "worker/nn/layer.h"
+#include "worker/strategy/servers/dense_runs.h"
+
+namespace muster {
+
+// The memory of a worker's gradients where units in flight alone have some (UnitPlaces), and who
+// reads it. Used by one thread; payloads may be let go on any, and outlive this.
+class GradientPlaces {
+ public:
+  // Zeros, in registered memory if there is some.
+  GradientPlaces(const DenseLayout& layout, absl::Span<const TensorSpec> tensors,
+                 std::shared_ptr<RegisteredMemory> registered);
+
+  // Returns the gradients, by tensor index, tied ones included. Addresses never change.
+  GradientSpans gradients() const { return gradients_; }
+
+  // Returns whether the units' gradients lie in the same memory.
+  bool SharePlace(int unit, int other) const { return PlaceOf(unit) == PlaceOf(other); }
+  // Returns the units that have the tensors which the unit's are tied to.
+  absl::Span<const int> tied_units(int unit) const { return places_.tied_units(unit); }
+
+  // Returns a run's gradients.
+  absl::Span<float> values(const DenseRun& run) {
+    return {AddressOf(run.begin), static_cast<size_t>(run.elements())};
+  }
+  // Returns the same for others to read, which lie in the unit's place. The place is read until the
+  // payload is let go.
+  Payload Read(int unit, const DenseRun& run);
+  // Blocks until nobody reads the unit's place.
+  void AwaitReaders(int unit);
+
+ private:
+  struct State;
+
+  // Returns the number of the unit's place.
+  size_t PlaceOf(int unit) const;
+  // Returns where an element of the flat space has its gradient.
+  float* AddressOf(uint64_t element) const;
+
+  const UnitPlaces places_;
+  // With the memory.
+  const std::shared_ptr<State> state_;
+  std::vector<absl::Span<float>> gradients_;
+  struct Part {
+    // Its first element of the flat space.
+    uint64_t begin = 0;
+    float* values = nullptr;
+  };
+  // In order.
+  std::vector<Part> parts_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_SERVERS_GRADIENT_PLACES_H_
