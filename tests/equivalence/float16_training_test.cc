@@ -205,6 +205,32 @@ TEST_F(Float16TrainingTest, ATaskThatTakesASlotOverGoesOnWithTheLossScale) {
   }
 }
 
+// Under ZeRO stage 3 some of such a step's micro-batches are pushed before the overflow.
+TEST_F(Float16TrainingTest, StepsThatOverflowAreLeftOutWholeWithUnitsInFlight) {
+  v1::JobSpec spec = Growing(12);
+  spec.mutable_update()->set_deterministic(true);
+  spec.mutable_clipping()->set_by_global_norm(0.5);
+  v1::JobSpec in_flight = spec;
+  in_flight.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  in_flight.mutable_parallelism()->mutable_zero()->set_stage(3);
+  EXPECT_EQ(TrainOnServers(in_flight, {}).trained[0].values,
+            TrainOnServers(spec, {}).trained[0].values);
+
+  in_flight.set_micro_batches(3);
+  const RunResult undisturbed = TrainOnServers(in_flight, {});
+  EXPECT_THAT(undisturbed.log, Contains(HasSubstr("gradients of step 4 overflow")));
+  spec.set_micro_batches(3);
+  ExpectClose(undisturbed.trained[0], TrainOnServers(spec, {}).trained[0], 1e-2);
+  // In the step that overflows, and in the one that follows it.
+  for (const HookCall& at : {HookCall{Hook::kGradientReady, 4, 5}, HookCall{Hook::kEndStep, 4},
+                             HookCall{Hook::kGradientReady, 5, 7}}) {
+    SCOPED_TRACE(testing::Message() << static_cast<int>(at.hook) << " of step " << at.step);
+    RunOptions options;
+    options.deaths = {{.slot = 1, .at = at, .takes_effect = true}, {.slot = 0, .at = at}};
+    EXPECT_EQ(TrainOnServers(in_flight, options).trained[0].values, undisturbed.trained[0].values);
+  }
+}
+
 // A window of one step overflows in every other one, from some step on.
 TEST_F(Float16TrainingTest, LearnsWhileItsScaleIsFound) {
   for (const NamedRoad& road : Roads()) {

@@ -59,6 +59,26 @@ TEST_P(TakeoverTest, DeathsAtAnyHookLeaveTheSameBits) {
   }
 }
 
+// Under ZeRO stage 3: some of a step's micro-batches are in, some parts of the next, and no more.
+TEST_P(TakeoverTest, DeathsAtAnyHookLeaveTheSameBitsWithUnitsInFlight) {
+  v1::JobSpec spec = Job();
+  spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  spec.mutable_parallelism()->mutable_zero()->set_stage(3);
+  spec.set_micro_batches(3);
+  RunOptions options;
+  options.keys = TrainLocally(spec).keys;
+  const RunResult undisturbed = TrainOnServers(spec, options);
+  ASSERT_FALSE(undisturbed.trained[0].values.empty());
+  for (int trial = 0; trial < 10; ++trial) {
+    options.reach = trial % 2 == 0 ? Reach::kCalls : Reach::kRegisteredMemory;
+    spec.mutable_update()->set_durability(trial % 3 == 0 ? v1::UpdateSpec::EVERY_PUSH
+                                                         : v1::UpdateSpec::CHECKPOINT);
+    options.deaths = DrawDeaths(GetParam(), trial, 2, undisturbed.calls[0]);
+    EXPECT_EQ(TrainOnServers(spec, options).trained[0].values, undisturbed.trained[0].values)
+        << "trial " << trial;
+  }
+}
+
 // Survivors go on in place, and give the newcomer their replica.
 TEST_P(TakeoverTest, DeathsAtAnyHookLeaveTheSameBitsByAllReduce) {
   v1::JobSpec spec = Job();
