@@ -75,10 +75,10 @@ class DevicePasses {
   // there was one.
   absl::StatusOr<HeadSums> TakeSums(Pass pass);
 
-  // Measures which algorithm each matrix product of the largest micro-batch runs by, and captures
-  // the graph of a whole pass: `run` trains one micro-batch, which it is given. Graphs that end
-  // where a strategy sends gradients are captured in the second step. Without a warm-up all are,
-  // and nothing is measured.
+  // Measures which algorithm each matrix product of the largest micro-batch runs by, and loads the
+  // code of its calls: `run` trains one micro-batch, which it is given. The first step then
+  // captures its graphs, wherever a strategy divides them. Without a warm-up the second does, and
+  // nothing is measured.
   absl::Status WarmUp(absl::FunctionRef<absl::Status(const Batch&)> run);
 
  private:

@@ -1,5 +1,7 @@
 #include "worker/device/device_recorder.h"
 
+#include <algorithm>
+
 #include "absl/status/statusor.h"
 
 namespace muster {
@@ -13,19 +15,19 @@ void DeviceRecorder::Begin(const TokenRows& rows) {
   const std::pair<int64_t, int64_t> extents = {rows.sequences, rows.length};
   auto found = extents_.find(extents);
   if (found == extents_.end() && extents_.size() < kMostExtentsWithGraphs) {
-    found = extents_.emplace(extents, Segments()).first;
+    found = extents_.try_emplace(extents).first;
   }
   BeginUnrecorded();
-  if (found != extents_.end()) segments_ = &found->second;
+  if (found != extents_.end()) recorded_ = &found->second;
 }
 
 void DeviceRecorder::BeginUnrecorded() {
-  segments_ = nullptr;
+  recorded_ = nullptr;
   handed_on_ = {};
 }
 
 void DeviceRecorder::Add(uint64_t name, Call call) {
-  if (segments_ == nullptr) {
+  if (recorded_ == nullptr) {
     handed_on_ = call(handed_on_);
     return;
   }
@@ -39,13 +41,22 @@ ResidualStream DeviceRecorder::QueueCalls() {
   return handed_on;
 }
 
+bool DeviceRecorder::HaveRun() const {
+  return std::all_of(names_.begin(), names_.end(), [this](uint64_t name) {
+    const auto found = recorded_->ran_with_fused_gelu.find(name);
+    return found != recorded_->ran_with_fused_gelu.end() && found->second == ops_.fuses_gelu();
+  });
+}
+
 void DeviceRecorder::Queue() {
   if (calls_.empty()) return;
-  Segment& segment = (*segments_)[names_];
-  if (segment.graph == nullptr && segment.ran_with_fused_gelu != ops_.fuses_gelu()) {
+  Segment& segment = recorded_->segments[names_];
+  if (segment.graph == nullptr && !HaveRun()) {
     // Where a fused product proves impossible, here or in another segment, what takes its place has
     // not run yet.
-    segment.ran_with_fused_gelu = ops_.fuses_gelu();
+    for (const uint64_t name : names_) {
+      recorded_->ran_with_fused_gelu[name] = ops_.fuses_gelu();
+    }
     segment.out = QueueCalls();
   } else {
     if (segment.graph == nullptr) {

@@ -9,7 +9,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "absl/types/optional.h"
 #include "common/compute/device_ops.h"
 #include "common/device/device.h"
 #include "worker/nn/residual_stream.h"
@@ -18,10 +17,11 @@
 namespace muster {
 
 // Turns the calls of a micro-batch's pass into graphs. Calls are put off until the host has
-// something else to queue; those that came together are a segment. The first time a segment comes,
-// its calls queue kernel by kernel, so that code is loaded then; the second time they are captured,
-// and from then on one launch stands for all of them. So a segment ends exactly where a hook of a
-// strategy does something, whichever strategy it is, and nobody has to know beforehand where.
+// something else to queue; those that came together are a segment. The first time a call comes, its
+// segment is queued kernel by kernel, so that code is loaded then. A segment of calls that have all
+// run so is captured, and from then on one launch stands for all of them. So a segment ends exactly
+// where a hook of a strategy does something, whichever strategy it is, and nobody has to know
+// beforehand where.
 //
 // Graphs take device memory, and micro-batches may come in any number of extents: those after the
 // first so many are queued kernel by kernel. Used by one thread.
@@ -54,24 +54,28 @@ class DeviceRecorder {
 
  private:
   struct Segment {
-    // Whether products had GELU in them when the calls last ran kernel by kernel; absent: they have
-    // not run.
-    absl::optional<bool> ran_with_fused_gelu;
     std::unique_ptr<DeviceGraph> graph;
     // What the last call returns.
     ResidualStream out;
   };
-  // By the names of the calls.
-  using Segments = absl::flat_hash_map<std::vector<uint64_t>, Segment>;
+  // What is known of micro-batches of the same rows.
+  struct Extents {
+    // By the names of the calls.
+    absl::flat_hash_map<std::vector<uint64_t>, Segment> segments;
+    // Whether products had GELU in them when a call last ran kernel by kernel, by its name.
+    absl::flat_hash_map<uint64_t, bool> ran_with_fused_gelu;
+  };
 
+  // Returns whether all calls that were put off have run, with the products that they use now.
+  bool HaveRun() const;
   ResidualStream QueueCalls();
 
   DeviceStream& stream_;
   const DeviceOps& ops_;
   // By sequences and length.
-  absl::flat_hash_map<std::pair<int64_t, int64_t>, Segments> extents_;
+  absl::flat_hash_map<std::pair<int64_t, int64_t>, Extents> extents_;
   // Of the pass; null: it is not recorded.
-  Segments* segments_ = nullptr;
+  Extents* recorded_ = nullptr;
   std::vector<uint64_t> names_;
   std::vector<Call> calls_;
   // What the call that was queued last has returned.

@@ -7,12 +7,12 @@
 
 namespace muster {
 
-absl::Status WarmUp(DevicePasses& passes, const Model& model, uint64_t seed,
-                    const ModelParameters& parameters, GradientSpans gradients) {
+absl::Status WarmUp(DevicePasses& passes, const Model& model, const ModelParameters& parameters,
+                    GradientSpans gradients) {
   const std::unique_ptr<MicroBatch> m = model.NewMicroBatch();
   const int last_unit = model.description().units - 1;
   return passes.WarmUp([&](const Batch& batch) -> absl::Status {
-    const LayerContext context = {.seed = seed};
+    const LayerContext context;
     MUSTER_RETURN_IF_ERROR(model.Load(batch, *m));
     for (int unit = 0; unit < last_unit; ++unit) {
       MUSTER_RETURN_IF_ERROR(model.Forward(context, unit, parameters, *m));
