@@ -33,7 +33,7 @@ void AddToSlot(const v1::ReportProgressRequest& report, v1::SlotProgress& slot) 
 }  // namespace
 
 ProgressTracker::ProgressTracker(uint32_t slots, StepIsDone done, const v1::ProgressRecord& stored)
-    : done_(done), record_(stored) {
+    : done_(done), record_(stored), times_(slots) {
   Resize(slots, *record_.mutable_clocks());
   Resize(slots, *record_.mutable_loss_sums());
   Resize(slots, *record_.mutable_loss_examples());
@@ -58,6 +58,7 @@ void ProgressTracker::Add(const v1::ReportProgressRequest& report, absl::Duratio
   record_.set_staleness_max(std::max<uint64_t>(record_.staleness_max(), report.staleness_max()));
   record_.set_training_seconds(slot, record_.training_seconds(slot) + report.training_seconds());
   AddToSlot(report, *record_.mutable_slots(slot));
+  times_[slot].Add(report, now);
   // The first sample only starts the window: when its own work began is not known.
   samples_.push_back({now, record_.examples(), step()});
   // One sample from before the window stays, so that the samples always span it.
@@ -67,6 +68,7 @@ void ProgressTracker::Add(const v1::ReportProgressRequest& report, absl::Duratio
 void ProgressTracker::RollBack(uint64_t clock) {
   for (uint64_t& closed : *record_.mutable_clocks()) closed = clock;
   samples_.clear();
+  for (SlotTimes& times : times_) times.Clear();
 }
 
 uint64_t ProgressTracker::step() const {

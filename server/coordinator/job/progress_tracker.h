@@ -3,15 +3,17 @@
 
 #include <cstdint>
 #include <deque>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "proto/job_record.pb.h"
 #include "proto/task_service.pb.h"
+#include "server/coordinator/history/slot_times.h"
 
 namespace muster {
 
-// A job's progress, computed from its slots' reports. Sums run since the job began; rates cover the
-// last ten seconds of the coordinator's monotonic clock. Not thread-safe.
+// A job's progress, computed from its slots' reports. Sums run since the job began; rates and times
+// cover about the last ten seconds of the coordinator's monotonic clock. Not thread-safe.
 class ProgressTracker {
  public:
   // Condition under which a step of the job is done.
@@ -42,6 +44,8 @@ class ProgressTracker {
   v1::JobProgress Progress(uint64_t total_steps) const;
   // Fills in a slot's step and sums.
   void Describe(uint32_t slot, v1::TaskStatus& task) const;
+  // The slots' last steps, in this process.
+  const std::vector<SlotTimes>& times() const { return times_; }
 
   // The state to store.
   const v1::ProgressRecord& record() const { return record_; }
@@ -56,6 +60,7 @@ class ProgressTracker {
   const StepIsDone done_;
   v1::ProgressRecord record_;
   std::deque<Sample> samples_;
+  std::vector<SlotTimes> times_;
 };
 
 }  // namespace muster

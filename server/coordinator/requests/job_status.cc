@@ -9,16 +9,30 @@
 #include "common/job/job_road.h"
 #include "server/coordinator/checkpoints/find_checkpoint.h"
 #include "server/coordinator/cluster/cluster_capacity.h"
+#include "server/coordinator/history/slot_times.h"
 #include "server/coordinator/job/job_state_machine.h"
 
 namespace muster {
 namespace {
 
+constexpr char kRunning[] = "RUNNING";
+
 const char* StateOf(const Job& job, uint32_t slot) {
   const v1::SlotRecord& holder = job.record.slots(slot);
   if (holder.done()) return "DONE";
   if (holder.worker_id().empty() || !IsActive(job.record.state())) return "LOST";
-  return job.tasks[slot].heard ? "RUNNING" : "STARTING";
+  return job.tasks[slot].heard ? kRunning : "STARTING";
+}
+
+// Adds where the time of the tasks' last steps went, and which of them are slow.
+void AddTimes(const Job& job, v1::JobStatus& status) {
+  const std::vector<SlotTimes>& times = job.progress.times();
+  const std::vector<std::string> slow = SlowSlots(times);
+  for (v1::TaskStatus& task : *status.mutable_tasks()) {
+    if (task.state() != kRunning || times[task.slot()].parts().empty()) continue;
+    *task.mutable_last_steps() = ToProto(times[task.slot()].sums());
+    task.set_slow(slow[task.slot()]);
+  }
 }
 
 void AddTasks(const Job& job, v1::JobStatus& status) {
@@ -60,6 +74,14 @@ void AddReplays(const Job& job, v1::JobStatus& status) {
   }
 }
 
+void SetShortSpec(const v1::JobSpec& spec, v1::JobSpec& shown) {
+  shown.set_name(spec.name());
+  shown.set_owner(spec.owner());
+  shown.set_namespace_(spec.namespace_());
+  shown.set_description(spec.description());
+  *shown.mutable_labels() = spec.labels();
+}
+
 std::string Message(const Job& job) {
   if (IsFinal(job.record.state())) return job.record.message();
   const std::string& rollback = job.record.last_rollback();
@@ -71,11 +93,10 @@ std::string Message(const Job& job) {
 
 }  // namespace
 
-v1::JobStatus StatusOf(const Job& job) {
+v1::JobStatus StatusOf(const Job& job, JobView view) {
   const v1::JobRecord& record = job.record;
   v1::JobStatus status;
   status.set_job_id(record.job_id());
-  *status.mutable_spec() = record.spec();
   status.set_state(record.state());
   status.set_message(Message(job));
   status.set_waiting_for(job.waiting_for.empty() ? job.checkpoint_waits_for : job.waiting_for);
@@ -84,8 +105,6 @@ v1::JobStatus StatusOf(const Job& job) {
   const uint64_t total =
       record.met().total_steps() > 0 ? record.met().total_steps() : record.spec().stop().steps();
   *status.mutable_progress() = job.progress.Progress(total);
-  AddTasks(job, status);
-  *status.mutable_partitions() = record.partitions();
   status.set_predicted_server_bytes(record.predicted_server_bytes());
   status.set_predicted_worker_bytes(record.predicted_worker_bytes());
   if (const v1::CheckpointRecord* last = LastSound(record)) {
@@ -95,9 +114,20 @@ v1::JobStatus StatusOf(const Job& job) {
   status.set_submitted_unix_ms(record.submitted_unix_ms());
   status.set_started_unix_ms(record.started_unix_ms());
   status.set_finished_unix_ms(record.finished_unix_ms());
-  *status.mutable_evaluations() = record.evaluations();
   status.set_recovery(Recovery(record));
-  AddReplays(job, status);
+  if (view == JobView::kShort) {
+    SetShortSpec(record.spec(), *status.mutable_spec());
+    if (!record.evaluations().empty()) {
+      *status.add_evaluations() = *record.evaluations().rbegin();
+    }
+  } else {
+    *status.mutable_spec() = record.spec();
+    *status.mutable_evaluations() = record.evaluations();
+    *status.mutable_partitions() = record.partitions();
+    AddTasks(job, status);
+    AddTimes(job, status);
+    AddReplays(job, status);
+  }
   return status;
 }
 

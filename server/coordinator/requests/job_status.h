@@ -8,8 +8,11 @@
 
 namespace muster {
 
+// Says how much of a job is shown: see ListJobsRequest.View.
+enum class JobView { kWhole, kShort };
+
 // Returns a job as its users see it.
-v1::JobStatus StatusOf(const Job& job);
+v1::JobStatus StatusOf(const Job& job, JobView view = JobView::kWhole);
 
 // Returns all daemons, in order of id.
 std::vector<v1::DaemonStatus> DaemonsOf(const JobTable& jobs, const Membership& members);

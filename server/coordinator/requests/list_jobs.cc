@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kMaxPageJobs = 500;
 constexpr size_t kMaxPageBytes = 4 << 20;
-// Most jobs that a page looks at; fewer if each is compared with a pattern.
+// Most jobs that a page looks at; fewer if each is compared with patterns.
 constexpr size_t kMaxExamined = 100'000;
 constexpr size_t kMaxComparedWithPattern = 1000;
 
@@ -31,6 +31,10 @@ class Filter {
       return false;
     }
     if (!request_.owner().empty() && spec.owner() != request_.owner()) return false;
+    for (const auto& [label, pattern] : request_.labels()) {
+      const auto found = spec.labels().find(label);
+      if (found == spec.labels().end() || !FitsPattern(pattern, found->second)) return false;
+    }
     return request_.name().empty() || FitsPattern(request_.name(), spec.name());
   }
 
@@ -38,12 +42,19 @@ class Filter {
   const v1::ListJobsRequest& request_;
 };
 
+// Returns the most jobs that a page looks at.
+size_t MostExamined(const v1::ListJobsRequest& request) {
+  const size_t patterns = (request.name().empty() ? 0 : 1) + request.labels_size();
+  return patterns == 0 ? kMaxExamined : kMaxComparedWithPattern / patterns;
+}
+
 // A page as it grows.
 class Page {
  public:
   explicit Page(const v1::ListJobsRequest& request)
       : filter_(request),
-        most_examined_(request.name().empty() ? kMaxExamined : kMaxComparedWithPattern),
+        view_(request.view() == v1::ListJobsRequest::SHORT ? JobView::kShort : JobView::kWhole),
+        most_examined_(MostExamined(request)),
         size_(request.page_size() > 0 ? std::min(request.page_size(), kMaxPageJobs)
                                       : kMaxPageJobs) {}
 
@@ -52,7 +63,7 @@ class Page {
     bool full = ++examined_ > most_examined_;
     if (!full) {
       if (!filter_.Takes(job)) return true;
-      v1::JobStatus status = StatusOf(job);
+      v1::JobStatus status = StatusOf(job, view_);
       bytes_ += status.ByteSizeLong();
       // A job that is larger than a page has a page of its own.
       full = static_cast<uint32_t>(reply_.jobs_size()) == size_ ||
@@ -67,6 +78,7 @@ class Page {
 
  private:
   const Filter filter_;
+  const JobView view_;
   const size_t most_examined_;
   const uint32_t size_;
   v1::ListJobsReply reply_;

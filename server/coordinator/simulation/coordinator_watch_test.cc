@@ -241,6 +241,8 @@ TEST_F(CoordinatorWatchTest, HeartbeatsWaitForOrders) {
   EXPECT_FALSE(changed.came());
   v1::SubmitJobRequest submit;
   *submit.mutable_spec() = SmallJob();
+  // Their order in memory is left to chance.
+  for (int i = 0; i < 20; ++i) (*submit.mutable_spec()->mutable_labels())[absl::StrCat(i)] = "v";
   submit.set_request_id("r");
   Answer<v1::SubmitJobReply> submitted;
   cluster_.coordinator().jobs().Submit(submit, submitted.call());
@@ -462,6 +464,67 @@ TEST_F(ListJobsTest, JobsAreListedByStateOwnerAndName) {
   const std::string other = *cluster_.Submit(spec);
   EXPECT_EQ(listed([&ids](Request& r) { r.set_job(ids[0]); }), Ids{ids[0]});
   EXPECT_EQ(listed([&ids](Request& r) { r.set_name(ids[0]); }), Ids{other});
+}
+
+TEST_F(ListJobsTest, JobsAreListedByLabels) {
+  JobRequests& jobs = cluster_.coordinator().jobs();
+  using Labels = std::map<std::string, std::string>;
+  std::vector<std::string> ids;
+  for (const Labels& labels :
+       {Labels{}, Labels{{"team", "vision"}}, Labels{{"team", "vision"}, {"run", "7"}},
+        Labels{{"team", ""}, {"run", "70"}}}) {
+    v1::JobSpec spec = SmallJob();
+    spec.mutable_labels()->insert(labels.begin(), labels.end());
+    ids.push_back(*cluster_.Submit(spec));
+  }
+  const auto listed = [&jobs](const Labels& labels) {
+    v1::ListJobsRequest request;
+    request.mutable_labels()->insert(labels.begin(), labels.end());
+    const std::vector<std::string> all = Listed(jobs, request);
+    request.set_page_size(1);
+    EXPECT_EQ(Listed(jobs, request), all);
+    return all;
+  };
+  using Ids = std::vector<std::string>;
+  EXPECT_EQ(listed({{"team", "vision"}}), (Ids{ids[1], ids[2]}));
+  EXPECT_EQ(listed({{"team", "vision"}, {"run", "7"}}), Ids{ids[2]});
+  EXPECT_EQ(listed({{"run", "7*"}}), (Ids{ids[2], ids[3]}));
+  EXPECT_EQ(listed({{"team", "*"}}), (Ids{ids[1], ids[2], ids[3]}));
+  EXPECT_EQ(listed({{"team", ""}}), Ids{ids[3]});
+  EXPECT_EQ(listed({{"vision", "*"}}), Ids{});
+}
+
+TEST_F(ListJobsTest, TheShortViewLeavesOutWhatIsLong) {
+  JobRequests& jobs = cluster_.coordinator().jobs();
+  v1::JobSpec spec = SmallJob();
+  spec.set_name("digits");
+  spec.set_owner("ada");
+  spec.set_namespace_("n");
+  spec.set_description("why");
+  (*spec.mutable_labels())["team"] = "vision";
+  const std::string id = *cluster_.Submit(spec);
+  for (uint64_t clock : {1, 2}) {
+    cluster_.coordinator().table().Find(id)->record.add_evaluations()->set_clock(clock);
+  }
+  v1::ListJobsRequest request;
+  const v1::JobStatus whole = jobs.List(request)->jobs(0);
+  EXPECT_TRUE(whole.spec().has_model());
+  EXPECT_EQ(whole.evaluations_size(), 2);
+  request.set_view(v1::ListJobsRequest::SHORT);
+  v1::JobStatus shown = jobs.List(request)->jobs(0);
+  EXPECT_EQ(shown.evaluations_size(), 1);
+  EXPECT_EQ(shown.evaluations(0).clock(), 2);
+  v1::JobSpec expected;
+  expected.set_name("digits");
+  expected.set_owner("ada");
+  expected.set_namespace_("n");
+  expected.set_description("why");
+  (*expected.mutable_labels())["team"] = "vision";
+  EXPECT_EQ(shown.spec().DebugString(), expected.DebugString());
+  // All the rest is the same.
+  *shown.mutable_spec() = whole.spec();
+  *shown.mutable_evaluations() = whole.evaluations();
+  EXPECT_EQ(shown.DebugString(), whole.DebugString());
 }
 
 TEST_F(ListJobsTest, AHostilePatternOfNamesEnds) {
