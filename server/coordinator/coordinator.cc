@@ -17,10 +17,11 @@ constexpr absl::Duration kProgressInterval = absl::Seconds(5);
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(
     JobStore& store, CheckpointArchive& archive, const Clock& clock, SerialExecutor& logic,
     SerialExecutor& disk, SerialExecutor& planning, CoordinatorOptions options) {
-  MUSTER_ASSIGN_OR_RETURN(
-      std::unique_ptr<JobTable> table,
-      JobTable::Load(store, clock,
-                     {.max_log_bytes = options.max_log_bytes, .identity = options.identity}));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<JobTable> table,
+                          JobTable::Load(store, clock,
+                                         {.max_log_bytes = options.max_log_bytes,
+                                          .identity = options.identity,
+                                          .log = options.log}));
   return std::unique_ptr<Coordinator>(
       new Coordinator(std::move(table), archive, clock, logic, disk, planning, std::move(options)));
 }

@@ -56,16 +56,23 @@ TEST_F(CoordinatorTest, RefusesWhatCannotBeLaidOut) {
 
 TEST_F(CoordinatorTest, SaysWhatMemoryIsReservedBy) {
   StartDaemons();
-  const auto submitted = [this](const v1::JobSpec& spec) {
-    return cluster_.coordinator().jobs().Events(*cluster_.Submit(spec))->events(0).text();
+  // The operations of an example are known where the model's size is.
+  double flops = -1;
+  const auto submitted = [&](const v1::JobSpec& spec) {
+    const std::string job = *cluster_.Submit(spec);
+    flops = cluster_.coordinator().table().Find(job)->record.flops_per_example();
+    return cluster_.coordinator().jobs().Events(job)->events(0).text();
   };
   v1::JobSpec spec = DeviceJob();
   spec.clear_compute();
   EXPECT_THAT(submitted(spec), AllOf(HasSubstr("model.transformer.vocabulary is left out"),
                                      HasSubstr("256 bytes of text")));
+  EXPECT_EQ(flops, 0);
   spec.mutable_model()->mutable_transformer()->set_vocabulary(300);
   EXPECT_EQ(submitted(spec), "submitted");
+  EXPECT_GT(flops, 1000);
   EXPECT_EQ(submitted(SmallJob()), "submitted");
+  EXPECT_EQ(flops, 0);
 }
 
 TEST_F(CoordinatorTest, RunsAJobFromSubmitToSuccess) {

@@ -17,7 +17,11 @@ namespace {
 
 constexpr absl::string_view kLoss = "train/loss";
 constexpr size_t kMostNameBytes = 128;
-constexpr absl::Duration kSampleInterval = absl::Seconds(1);
+// Time between samples: a quarter of the time since the first one, within these bounds.
+constexpr absl::Duration kLeastInterval = absl::Milliseconds(250);
+constexpr absl::Duration kMostInterval = absl::Seconds(1);
+// A shorter time at a job's end tells no speed.
+constexpr absl::Duration kLeastLastInterval = absl::Milliseconds(100);
 // Room for the series of all slots, and for losses that wait for other slots.
 constexpr size_t kBytesOfSlots = 20 << 20;
 constexpr size_t kBytesOfWaiting = 4 << 20;
@@ -60,8 +64,10 @@ size_t PointsOfSlots(uint32_t slots) {
                          HistoryLimits::kMostPointsOfSlot);
 }
 
-JobHistory::JobHistory(uint32_t slots)
-    : points_of_slots_(PointsOfSlots(slots)), losses_(slots, WaitingPoints(slots)) {}
+JobHistory::JobHistory(const HistoryOptions& options)
+    : options_(options),
+      points_of_slots_(PointsOfSlots(options.slots)),
+      losses_(options.slots, WaitingPoints(options.slots)) {}
 
 size_t JobHistory::IndexOf(const std::string& name) {
   const auto [it, added] = by_name_.try_emplace(name, series_.size());
@@ -98,6 +104,12 @@ void JobHistory::AddSums(const v1::ReportProgressRequest& report) {
   sums_.steps += steps;
   sums_.staleness += share * report.staleness_sum();
   sums_.most_staleness = std::max<uint64_t>(sums_.most_staleness, report.staleness_max());
+  if (sampled_ > -absl::InfiniteDuration()) return;
+  const uint32_t slot = report.task().slot();
+  sums_.slot_examples.resize(options_.slots);
+  sums_.slot_seconds.resize(options_.slots);
+  sums_.slot_examples[slot] += share * report.examples();
+  sums_.slot_seconds[slot] += share * report.training_seconds();
 }
 
 void JobHistory::AddReported(const v1::ReportProgressRequest& report, int64_t unix_ms) {
@@ -154,26 +166,48 @@ void JobHistory::AddLosses(std::vector<SeriesPoint> points, int64_t unix_ms) {
 void JobHistory::Settle(absl::Span<const uint32_t> slots, absl::Duration now, int64_t unix_ms) {
   if (!std::exchange(reported_, false) || slots.empty()) return;
   AddLosses(losses_.Take(slots), unix_ms);
+  training_slots_ = slots.size();
   const uint64_t before = std::exchange(closed_, losses_.ClosedByAll(slots));
   // Slots that were just heard of for the first time may have come from different steps.
   if (before == 0 || closed_ <= before) return;
-  if (sums_.steps > 0 && now - sampled_ >= kSampleInterval) Sample(now, unix_ms);
+  const absl::Duration interval =
+      std::clamp((now - first_sampled_) / 4, kLeastInterval, kMostInterval);
+  if (now - sampled_ >= interval) Sample(now, unix_ms);
+}
+
+double JobHistory::Speed(absl::Duration now) const {
+  if (sampled_ > -absl::InfiniteDuration()) {
+    return sums_.examples / absl::ToDoubleSeconds(now - sampled_);
+  }
+  // When the work of the first reports began is not known, so each slot's own time counts.
+  double speed = 0;
+  for (size_t slot = 0; slot < sums_.slot_seconds.size(); ++slot) {
+    const double seconds = sums_.slot_seconds[slot];
+    if (seconds > 0) speed += sums_.slot_examples[slot] / seconds;
+  }
+  return speed;
 }
 
 void JobHistory::Sample(absl::Duration now, int64_t unix_ms) {
+  if (sums_.steps == 0 || closed_ == 0) return;
+  const double speed = Speed(now);
   const Sums sums = std::exchange(sums_, {});
-  const absl::Duration interval = now - std::exchange(sampled_, now);
-  // When the work of the first reports began is not known.
-  if (interval < absl::InfiniteDuration()) {
-    const double seconds = absl::ToDoubleSeconds(interval);
-    Add("speed/examples_per_second", OneValue(closed_, sums.examples / seconds, unix_ms));
-    if (sums.tokens > 0) {
-      Add("speed/tokens_per_second", OneValue(closed_, sums.tokens / seconds, unix_ms));
+  sampled_ = now;
+  if (first_sampled_ == -absl::InfiniteDuration()) first_sampled_ = now;
+  const auto add = [&](const std::string& name, double value) {
+    Add(name, OneValue(closed_, value, unix_ms));
+  };
+  if (speed > 0) {
+    add("speed/examples_per_second", speed);
+    if (sums.tokens > 0) add("speed/tokens_per_second", speed * sums.tokens / sums.examples);
+    const double peak = options_.peak_flops * static_cast<double>(training_slots_);
+    if (options_.flops_per_example > 0 && peak > 0) {
+      add("speed/mfu", speed * options_.flops_per_example / peak);
     }
   }
   if (sums.most_staleness > 0) {
-    Add("staleness/mean", OneValue(closed_, sums.staleness / sums.steps, unix_ms));
-    Add("staleness/max", OneValue(closed_, static_cast<double>(sums.most_staleness), unix_ms));
+    add("staleness/mean", sums.staleness / sums.steps);
+    add("staleness/max", static_cast<double>(sums.most_staleness));
   }
 }
 
@@ -182,14 +216,15 @@ void JobHistory::CutAfter(const Mark& mark) {
   losses_.GoBack(mark.clock);
   sums_ = {};
   closed_ = mark.clock;
-  sampled_ = -absl::InfiniteDuration();
+  first_sampled_ = sampled_ = -absl::InfiniteDuration();
   marks_.push_back(mark);
   while (marks_.size() > HistoryLimits::kMostMarks) marks_.pop_front();
   changed_ = true;
 }
 
-void JobHistory::End(int64_t unix_ms) {
+void JobHistory::End(absl::Duration now, int64_t unix_ms) {
   AddLosses(losses_.TakeAll(), unix_ms);
+  if (now - sampled_ >= kLeastLastInterval) Sample(now, unix_ms);
   for (Named& named : series_) {
     named.series.Thin(IsOfSlot(named.name)
                           ? std::min(points_of_slots_, HistoryLimits::kPointsOfSlotAtEnd)

@@ -42,6 +42,15 @@ struct HistoryLimits {
 // Returns the most points of each series of a slot in a job of so many slots.
 size_t PointsOfSlots(uint32_t slots);
 
+// What a job's history must know of the job.
+struct HistoryOptions {
+  uint32_t slots = 1;
+  // A model's own floating-point operations per training example, and the most per second of one
+  // worker. 0: not known, and there is no speed/mfu.
+  double flops_per_example = 0;
+  double peak_flops = 0;
+};
+
 // The series of one job (proto/metrics.proto names them), and the marks of its roll-backs. Memory
 // is bounded however long the job runs. Knows no store; StoredHistory keeps it.
 //
@@ -71,7 +80,7 @@ class JobHistory {
     bool operator==(const Mark&) const = default;
   };
 
-  explicit JobHistory(uint32_t slots);
+  explicit JobHistory(const HistoryOptions& options);
 
   // Sets the clocks that the job may go back to, for everything added from now on.
   void SetBoundaries(Boundaries boundaries) { boundaries_ = std::move(boundaries); }
@@ -81,8 +90,9 @@ class JobHistory {
   void AddEvaluation(const v1::EvaluationResult& result, int64_t unix_ms);
 
   // Adds the losses of the steps that all of `slots`, those that train, have closed. When all have
-  // just closed a further step, adds at most once a second what reports add up to since the last
-  // time (speed, staleness): as many steps of one slot as of another. `now` is monotonic.
+  // just closed a further step, adds what reports add up to since the last time (speed, staleness):
+  // as many steps of one slot as of another. That is at most four times a second at first, so that
+  // short jobs have a curve, and later at most once a second. `now` is monotonic.
   void Settle(absl::Span<const uint32_t> slots, absl::Duration now, int64_t unix_ms);
   // Returns whether Settle has something to do.
   bool waits() const { return reported_; }
@@ -91,7 +101,7 @@ class JobHistory {
   void CutAfter(const Mark& mark);
 
   // The job has ended: adds what is left, and keeps fewer points.
-  void End(int64_t unix_ms);
+  void End(absl::Duration now, int64_t unix_ms);
 
   const std::vector<Named>& series() const { return series_; }
   const std::deque<Mark>& marks() const { return marks_; }
@@ -115,6 +125,9 @@ class JobHistory {
     double steps = 0;
     double staleness = 0;
     uint64_t most_staleness = 0;
+    // Of each slot, only until the first sample: its examples, and the seconds that it trained.
+    std::vector<double> slot_examples;
+    std::vector<double> slot_seconds;
   };
 
   // Returns the position of a series, and adds one if there is none of this name.
@@ -125,8 +138,12 @@ class JobHistory {
   void AddReported(const v1::ReportProgressRequest& report, int64_t unix_ms);
   void AddSlot(const v1::ReportProgressRequest& report, int64_t unix_ms);
   void AddLosses(std::vector<SeriesPoint> points, int64_t unix_ms);
+  // Adds what `sums_` hold.
   void Sample(absl::Duration now, int64_t unix_ms);
+  // Returns the examples per second of the job in `sums_`; 0: not known.
+  double Speed(absl::Duration now) const;
 
+  const HistoryOptions options_;
   const size_t points_of_slots_;
   Boundaries boundaries_;
   std::vector<Named> series_;
@@ -141,7 +158,10 @@ class JobHistory {
   Sums sums_;
   // The last step that all slots had closed at the last Settle; 0: some slot was not heard of.
   uint64_t closed_ = 0;
-  // Time of the last sample; the first only begins the interval.
+  // Number of slots at the last Settle.
+  size_t training_slots_ = 0;
+  // Times of the first and the last sample, since the job last went back.
+  absl::Duration first_sampled_ = -absl::InfiniteDuration();
   absl::Duration sampled_ = -absl::InfiniteDuration();
 };
 

@@ -66,7 +66,7 @@ class JobHistoryTest : public ::testing::Test {
   void Settle(absl::Duration now = absl::ZeroDuration()) { history_.Settle(slots_, now, 5); }
 
   const std::vector<uint32_t> slots_ = {0, 1};
-  JobHistory history_{2};
+  JobHistory history_{{.slots = 2}};
 };
 
 TEST_F(JobHistoryTest, TakesWhatTasksReport) {
@@ -100,7 +100,7 @@ TEST_F(JobHistoryTest, IgnoresWhatNoTaskReports) {
   AddSeries(report, "train/b", 1, {std::nan(""), std::numeric_limits<double>::infinity()});
   AddSeries(report, "train/loss", 1, {std::nan("")});
   history_.AddReport(report, 5);
-  history_.End(5);
+  history_.End(absl::ZeroDuration(), 5);
   EXPECT_THAT(history_.series(), IsEmpty());
 }
 
@@ -121,26 +121,58 @@ TEST_F(JobHistoryTest, AJobThatOnlyEvaluatesHasPointsAtStep0) {
   EXPECT_EQ(history_.last_step(), 10);
 }
 
-TEST_F(JobHistoryTest, SamplesSpeedAndStalenessOnceASecond) {
-  const auto report = [this](uint64_t clock, absl::Duration now) {
+TEST_F(JobHistoryTest, SamplesSpeedAndStaleness) {
+  const auto report = [this](uint64_t clock, absl::Duration now, uint64_t staleness) {
     v1::ReportProgressRequest report = Report(0, clock, 1);
     report.set_tokens(100);
-    report.set_staleness_sum(3);
-    report.set_staleness_max(2);
+    report.set_staleness_sum(staleness);
+    report.set_staleness_max(staleness);
     history_.AddReport(report, 5);
     history_.Settle({0}, now, 5);
   };
-  report(1, absl::Seconds(90));
-  report(2, absl::Seconds(100));
-  // When the first step began is not known.
-  EXPECT_EQ(Find(history_, "speed/examples_per_second"), nullptr);
-  EXPECT_EQ(Values(history_, "staleness/mean"), (Pairs{{2, 3}}));
-  report(3, absl::Seconds(100.5));
-  EXPECT_EQ(Find(history_, "speed/examples_per_second"), nullptr);
-  report(4, absl::Seconds(102));
-  EXPECT_EQ(Values(history_, "speed/examples_per_second"), (Pairs{{4, 10}}));
-  EXPECT_EQ(Values(history_, "speed/tokens_per_second"), (Pairs{{4, 100}}));
-  EXPECT_EQ(Values(history_, "staleness/max"), (Pairs{{2, 2}, {4, 2}}));
+  report(1, absl::Seconds(90), 5);
+  // When the first step began is not known; each took 0.4 s.
+  report(2, absl::Seconds(100), 3);
+  report(3, absl::Seconds(100.2), 0);
+  report(4, absl::Seconds(102), 2);
+  EXPECT_EQ(Values(history_, "speed/examples_per_second"), (Pairs{{2, 25}, {4, 10}}));
+  EXPECT_EQ(Values(history_, "speed/tokens_per_second"), (Pairs{{2, 250}, {4, 100}}));
+  EXPECT_EQ(Values(history_, "staleness/mean"), (Pairs{{2, 4}, {4, 1}}));
+  EXPECT_EQ(Values(history_, "staleness/max"), (Pairs{{2, 5}, {4, 2}})) << "it may fall";
+  EXPECT_EQ(Find(history_, "speed/mfu"), nullptr);
+  // What is left at the end counts, unless it took too short a time.
+  report(5, absl::Seconds(102.1), 0);
+  JobHistory ended = history_;
+  ended.End(absl::Seconds(102.2), 5);
+  EXPECT_EQ(Values(ended, "speed/examples_per_second").back(), std::pair(uint64_t{5}, 50.0));
+  history_.End(absl::Seconds(102.05), 5);
+  EXPECT_EQ(Values(history_, "speed/examples_per_second").size(), 2);
+}
+
+TEST_F(JobHistoryTest, AShortJobHasACurveAndALongOneAPointASecond) {
+  std::vector<int64_t> times;
+  for (uint64_t step = 1; step <= 200; ++step) {
+    const int64_t ms = 500'000 + 50 * static_cast<int64_t>(step);
+    history_.AddReport(Report(0, step, 1), ms);
+    history_.Settle({0}, absl::Milliseconds(ms), ms);
+  }
+  for (const SeriesPoint& point : Find(history_, "speed/examples_per_second")->points()) {
+    times.push_back(point.unix_ms - 500'000);
+  }
+  EXPECT_THAT(std::vector<int64_t>(times.begin(), times.begin() + 5),
+              ElementsAre(100, 350, 600, 850, 1100));
+  EXPECT_EQ(times.back() - times[times.size() - 2], 1000);
+}
+
+TEST_F(JobHistoryTest, ShowsTheShareOfThePeakWhereItIsKnown) {
+  // Two workers of 1,000 operations a second each, and examples of 20.
+  JobHistory history({.slots = 2, .flops_per_example = 20, .peak_flops = 1000});
+  for (uint64_t step = 1; step <= 3; ++step) {
+    for (uint32_t slot : slots_) history.AddReport(Report(slot, step, 1), 5);
+    history.Settle(slots_, absl::Seconds(step), 5);
+  }
+  EXPECT_EQ(Values(history, "speed/examples_per_second"), (Pairs{{2, 50}, {3, 20}}));
+  EXPECT_EQ(Values(history, "speed/mfu"), (Pairs{{2, 0.5}, {3, 0.2}}));
 }
 
 TEST_F(JobHistoryTest, SpeedIsThatOfAllSlotsWheneverTheyReport) {
@@ -158,7 +190,7 @@ TEST_F(JobHistoryTest, SpeedIsThatOfAllSlotsWheneverTheyReport) {
     settle_until(now + kLate, now + absl::Seconds(5));
   }
   EXPECT_EQ(Values(history_, "speed/examples_per_second"),
-            (Pairs{{12, 20 / 30.0}, {13, 20 / 30.0}, {14, 20 / 30.0}}));
+            (Pairs{{11, 50}, {12, 20 / 30.0}, {13, 20 / 30.0}, {14, 20 / 30.0}}));
 }
 
 TEST_F(JobHistoryTest, AReportThatComesAgainDoesNotCountTwice) {
@@ -180,7 +212,7 @@ TEST_F(JobHistoryTest, AReportThatComesAgainDoesNotCountTwice) {
   report.set_staleness_max(4);
   history_.AddReport(report, 5);
   settle(4);
-  EXPECT_EQ(Values(history_, "speed/examples_per_second"), (Pairs{{6, 20}}));
+  EXPECT_EQ(Values(history_, "speed/examples_per_second"), (Pairs{{2, 25}, {6, 20}}));
   EXPECT_EQ(Values(history_, "speed/tokens_per_second"), (Pairs{{6, 200}}));
   EXPECT_EQ(Values(history_, "staleness/mean"), (Pairs{{6, 3}}));
 }
@@ -261,7 +293,7 @@ TEST(HistoryLimitsTest, AllPointsOfAJobTakeLessThan64MiB) {
 
 TEST(JobHistoryPropertyTest, TenMillionPointsStayWithinTheBound) {
   // 250 names with 40,000 steps each.
-  JobHistory history(1);
+  JobHistory history({.slots = 1});
   history.SetBoundaries({.every = 1000});
   constexpr uint64_t kSteps = 40'000, kAtOnce = 50;
   v1::ReportProgressRequest report;
@@ -290,7 +322,7 @@ TEST(JobHistoryPropertyTest, TenMillionPointsStayWithinTheBound) {
   }
   EXPECT_EQ(history.series().size(), 250);
   EXPECT_LE(points * sizeof(SeriesPoint), 38 << 20);
-  history.End(5);
+  history.End(absl::ZeroDuration(), 5);
   for (const JobHistory::Named& named : history.series()) {
     EXPECT_LE(named.series.points().size(), 512);
     EXPECT_GE(named.series.points().size(), 128);

@@ -9,51 +9,17 @@
 #include "common/history/series_proto.h"
 #include "proto/job_record.pb.h"
 #include "proto/metrics.pb.h"
+#include "server/coordinator/history/history_records.h"
 
 namespace muster {
 namespace {
 
-constexpr uint32_t kFormatVersion = 1;
 // Changes may always take this much, so that short histories are not stored again and again.
 constexpr size_t kFewBytes = 64 << 10;
-
-template <typename Record>
-absl::Status Parse(const std::string& job_id, absl::string_view bytes, Record& record) {
-  if (!record.ParseFromArray(bytes.data(), bytes.size())) {
-    return absl::DataLossError(
-        absl::StrCat("a stored record of the history of job ", job_id, " is unreadable"));
-  }
-  if (record.format_version() > kFormatVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("a stored record of the history of job ", job_id, " has format version ",
-                     record.format_version(), "; this program reads up to ", kFormatVersion,
-                     ": run a newer release"));
-  }
-  return absl::OkStatus();
-}
 
 template <typename Points>
 void PutPoints(absl::Span<const SeriesPoint> points, Points& messages) {
   for (const SeriesPoint& point : points) ToProto(point, *messages.Add());
-}
-
-// Sets a series to stored points. Returns false if they are none.
-template <typename Points>
-bool TakePoints(const Points& messages, size_t kept, uint32_t level, Series& series) {
-  if (kept > series.points().size()) return false;
-  std::vector<SeriesPoint> points;
-  points.reserve(messages.size());
-  const SeriesPoint* before = kept > 0 ? &series.points()[kept - 1] : nullptr;
-  for (const v1::SeriesPoint& message : messages) {
-    points.push_back(FromProto(message));
-    const SeriesPoint& point = points.back();
-    if (!IsSound(point) || (before != nullptr && point.first_step <= before->last_step)) {
-      return false;
-    }
-    before = &point;
-  }
-  series.Replace(kept, level, points);
-  return true;
 }
 
 v1::HistoryMark MarkOf(const JobHistory::Mark& mark) {
@@ -66,8 +32,8 @@ v1::HistoryMark MarkOf(const JobHistory::Mark& mark) {
 
 }  // namespace
 
-StoredHistory::StoredHistory(std::string job_id, uint32_t slots)
-    : job_id_(std::move(job_id)), history_(slots) {}
+StoredHistory::StoredHistory(std::string job_id, const HistoryOptions& options)
+    : job_id_(std::move(job_id)), history_(options) {}
 
 void StoredHistory::Remove(const std::string& job_id, JobStoreBatch& batch) {
   batch.DeletePrefix(StoreTable::kSeries, StoreKeyPrefix(job_id));
@@ -79,9 +45,9 @@ void StoredHistory::AddTo(JobStoreBatch& batch, const Part& part) {
   part_ = part;
   next_ = state_;
   // An ended job's series are stored whole.
-  if (part.changes && !part.end_unix_ms.has_value()) AddChanges(next_, batch);
+  if (part.changes && !part.end.has_value()) AddChanges(next_, batch);
   if (part.cut.has_value()) AddCut(*part.cut, next_, batch);
-  if (part.end_unix_ms.has_value()) AddEnd(*part.end_unix_ms, batch);
+  if (part.end.has_value()) AddEnd(*part.end, batch);
 }
 
 void StoredHistory::Written() {
@@ -94,7 +60,7 @@ void StoredHistory::Written() {
 
 void StoredHistory::AddChanges(State& state, JobStoreBatch& batch) const {
   v1::HistoryChangeRecord record;
-  record.set_format_version(kFormatVersion);
+  record.set_format_version(kHistoryFormatVersion);
   const uint64_t number = state.first_change + state.changes.size();
   for (size_t i = 0; i < history_.series().size(); ++i) {
     const auto& [name, series] = history_.series()[i];
@@ -121,7 +87,7 @@ void StoredHistory::AddChanges(State& state, JobStoreBatch& batch) const {
 void StoredHistory::AddSeries(size_t index, const JobHistory::Named& named, uint64_t change,
                               State& state, JobStoreBatch& batch) const {
   v1::SeriesRecord record;
-  record.set_format_version(kFormatVersion);
+  record.set_format_version(kHistoryFormatVersion);
   record.set_name(named.name);
   record.set_level(named.series.level());
   record.set_change(change);
@@ -153,7 +119,7 @@ void StoredHistory::Rewrite(size_t bytes, State& state, JobStoreBatch& batch) co
 
 void StoredHistory::AddCut(const JobHistory::Mark& mark, State& state, JobStoreBatch& batch) const {
   v1::HistoryChangeRecord record;
-  record.set_format_version(kFormatVersion);
+  record.set_format_version(kHistoryFormatVersion);
   *record.mutable_mark() = MarkOf(mark);
   const uint64_t number = state.first_change + state.changes.size();
   std::string bytes = record.SerializeAsString();
@@ -161,111 +127,129 @@ void StoredHistory::AddCut(const JobHistory::Mark& mark, State& state, JobStoreB
   state.change_bytes += bytes.size();
   batch.Put(StoreTable::kHistoryChanges, StoreKey(job_id_, number), std::move(bytes));
 
-  v1::HistoryRecord marks;
-  marks.set_format_version(kFormatVersion);
+  std::deque<JobHistory::Mark> marks = history_.marks();
+  marks.push_back(mark);
   // The oldest mark goes when there are too many, as it will in memory.
-  const bool full = history_.marks().size() == HistoryLimits::kMostMarks;
-  for (size_t i = full ? 1 : 0; i < history_.marks().size(); ++i) {
-    *marks.add_marks() = MarkOf(history_.marks()[i]);
-  }
-  *marks.add_marks() = MarkOf(mark);
-  batch.Put(StoreTable::kHistories, job_id_, marks.SerializeAsString());
+  if (marks.size() > HistoryLimits::kMostMarks) marks.pop_front();
+  AddMarks(marks, batch);
 }
 
-void StoredHistory::AddEnd(int64_t unix_ms, JobStoreBatch& batch) const {
-  JobHistory ended = history_;
-  ended.End(unix_ms);
+void StoredHistory::AddMarks(const std::deque<JobHistory::Mark>& marks,
+                             JobStoreBatch& batch) const {
+  v1::HistoryRecord record;
+  record.set_format_version(kHistoryFormatVersion);
+  for (const JobHistory::Mark& mark : marks) *record.add_marks() = MarkOf(mark);
+  batch.Put(StoreTable::kHistories, job_id_, record.SerializeAsString());
+}
+
+StoredHistory::State StoredHistory::AddWhole(const JobHistory& history,
+                                             JobStoreBatch& batch) const {
   State state;
-  for (size_t i = 0; i < ended.series().size(); ++i) {
+  for (size_t i = 0; i < history.series().size(); ++i) {
     state.series.emplace_back();
-    AddSeries(i, ended.series()[i], 0, state, batch);
+    AddSeries(i, history.series()[i], 0, state, batch);
   }
+  return state;
+}
+
+void StoredHistory::AddEnd(const Part::End& end, JobStoreBatch& batch) const {
+  JobHistory ended = history_;
+  ended.End(end.now, end.unix_ms);
+  AddWhole(ended, batch);
   if (state_.changes.empty()) return;
   batch.DeletePrefix(StoreTable::kHistoryChanges, StoreKeyPrefix(job_id_));
 }
 
 absl::StatusOr<std::unique_ptr<StoredHistory>> StoredHistory::Read(const JobStore& store,
                                                                    const std::string& job_id,
-                                                                   uint32_t slots) {
-  auto stored = std::make_unique<StoredHistory>(job_id, slots);
-  MUSTER_RETURN_IF_ERROR(stored->ReadFrom(store));
+                                                                   const HistoryOptions& options) {
+  MUSTER_ASSIGN_OR_RETURN(const HistoryRecords records, ReadHistoryRecords(store, job_id));
+  auto stored = std::make_unique<StoredHistory>(job_id, options);
+  MUSTER_RETURN_IF_ERROR(stored->Restore(records));
   return stored;
 }
 
-absl::Status StoredHistory::ReadFrom(const JobStore& store) {
-  MUSTER_RETURN_IF_ERROR(store.Scan(
-      StoreTable::kHistories, job_id_, [&](absl::string_view key, absl::string_view value) {
-        if (key != job_id_) return absl::OkStatus();
-        v1::HistoryRecord record;
-        MUSTER_RETURN_IF_ERROR(Parse(job_id_, value, record));
-        std::deque<JobHistory::Mark> marks;
-        for (const v1::HistoryMark& mark : record.marks()) {
-          marks.push_back({mark.clock(), mark.reached(), mark.unix_ms()});
-        }
-        history_.Restore(std::move(marks));
-        return absl::OkStatus();
-      }));
-  std::map<uint64_t, v1::SeriesRecord> records;
-  MUSTER_RETURN_IF_ERROR(store.Scan(StoreTable::kSeries, StoreKeyPrefix(job_id_),
-                                    [&](absl::string_view key, absl::string_view value) {
-                                      v1::SeriesRecord& record = records[StoreKeyNumber(key)];
-                                      MUSTER_RETURN_IF_ERROR(Parse(job_id_, value, record));
-                                      state_.series_bytes += value.size();
-                                      return absl::OkStatus();
-                                    }));
-  std::vector<std::pair<uint64_t, v1::HistoryChangeRecord>> changes;
-  MUSTER_RETURN_IF_ERROR(store.Scan(StoreTable::kHistoryChanges, StoreKeyPrefix(job_id_),
-                                    [&](absl::string_view key, absl::string_view value) {
-                                      auto& [number, record] = changes.emplace_back();
-                                      number = StoreKeyNumber(key);
-                                      MUSTER_RETURN_IF_ERROR(Parse(job_id_, value, record));
-                                      state_.changes.push_back(value.size());
-                                      state_.change_bytes += value.size();
-                                      return absl::OkStatus();
-                                    }));
+absl::StatusOr<std::unique_ptr<StoredHistory>> StoredHistory::Salvage(const JobStore& store,
+                                                                      const std::string& job_id,
+                                                                      const HistoryOptions& options,
+                                                                      JobStoreBatch& batch) {
+  MUSTER_ASSIGN_OR_RETURN(const HistoryRecords records, ReadHistoryRecords(store, job_id));
+  auto stored = std::make_unique<StoredHistory>(job_id, options);
+  SalvageHistory(records, stored->history_);
+  Remove(job_id, batch);
+  stored->state_ = stored->AddWhole(stored->history_, batch);
+  if (!stored->history_.marks().empty()) stored->AddMarks(stored->history_.marks(), batch);
+  stored->history_.ForgetChanges();
+  return stored;
+}
 
-  const absl::Status damaged =
-      absl::DataLossError(absl::StrCat("the stored history of job ", job_id_, " is damaged"));
+absl::Status StoredHistory::Restore(const HistoryRecords& records) {
+  const auto damaged = [this](absl::string_view what) {
+    return absl::DataLossError(
+        absl::StrCat("the stored history of job ", job_id_, " is damaged: ", what));
+  };
+  if (records.marks.has_value()) {
+    if (!records.marks->record.has_value()) return damaged("its marks are unreadable");
+    history_.Restore(MarksOf(*records.marks->record));
+  }
   // Series by number. A series without a record begins in some change.
   std::map<uint64_t, std::string> names;
   std::map<uint64_t, uint64_t> begins;
-  for (const auto& [index, record] : records) {
-    names[index] = record.name();
-    begins[index] = record.change();
+  for (const auto& [index, stored] : records.series) {
+    if (!stored.record.has_value())
+      return damaged(absl::StrCat("series ", index, " is unreadable"));
+    names[index] = stored.record->name();
+    begins[index] = stored.record->change();
+    state_.series_bytes += stored.bytes;
   }
-  for (const auto& [number, record] : changes) {
-    for (const auto& changed : record.series()) {
+  for (const auto& [number, stored] : records.changes) {
+    const bool follows =
+        state_.changes.empty() || number == state_.first_change + state_.changes.size();
+    if (!stored.record.has_value() || !follows) {
+      return damaged(
+          absl::StrCat("change ", number, follows ? " is unreadable" : " is no next one"));
+    }
+    if (state_.changes.empty()) state_.first_change = number;
+    state_.changes.push_back(stored.bytes);
+    state_.change_bytes += stored.bytes;
+    for (const auto& changed : stored.record->series()) {
       if (!names.try_emplace(changed.series(), changed.name()).second) continue;
       begins[changed.series()] = number - 1;
     }
   }
   for (const auto& [index, name] : names) {
-    if (index != state_.series.size()) return damaged;
     Series& series = history_.RestoreSeries(name);
-    if (history_.series().size() != index + 1) return damaged;
+    if (index != state_.series.size() || history_.series().size() != index + 1) {
+      return damaged(absl::StrCat("series ", index, " is missing, or there twice"));
+    }
     SeriesState& state = state_.series.emplace_back();
     state.change = begins[index];
-    const auto it = records.find(index);
-    if (it == records.end()) continue;
-    if (!TakePoints(it->second.points(), 0, it->second.level(), series)) return damaged;
-    state.bytes = it->second.ByteSizeLong();
+    if (!records.changes.empty() && state.change + 1 < state_.first_change) {
+      return damaged(absl::StrCat("changes of series ", index, " are missing"));
+    }
+    const auto it = records.series.find(index);
+    if (it == records.series.end()) continue;
+    const v1::SeriesRecord& record = *it->second.record;
+    if (!TakePoints(record.points(), 0, record.level(), series)) {
+      return damaged(absl::StrCat("series ", index, " has points out of order"));
+    }
+    state.bytes = it->second.bytes;
   }
-  for (const auto& [number, record] : changes) {
-    if (record.has_mark()) {
-      for (size_t i = 0; i < state_.series.size(); ++i) {
-        if (number <= state_.series[i].change) continue;
-        history_.RestoreSeries(history_.series()[i].name).CutAfter(record.mark().clock());
-      }
+  for (const auto& [number, stored] : records.changes) {
+    const v1::HistoryChangeRecord& record = *stored.record;
+    for (size_t i = 0; record.has_mark() && i < state_.series.size(); ++i) {
+      if (number <= state_.series[i].change) continue;
+      history_.RestoreSeries(history_.series()[i].name).CutAfter(record.mark().clock());
     }
     for (const auto& changed : record.series()) {
       if (number <= state_.series[changed.series()].change) continue;
       Series& series = history_.RestoreSeries(names[changed.series()]);
-      if (!TakePoints(changed.points(), changed.kept(), changed.level(), series)) return damaged;
+      if (!TakePoints(changed.points(), changed.kept(), changed.level(), series)) {
+        return damaged(absl::StrCat("change ", number, " does not fit series ", changed.series()));
+      }
     }
   }
-  if (!changes.empty()) {
-    state_.first_change = changes.front().first;
-  } else {
+  if (records.changes.empty()) {
     for (const SeriesState& series : state_.series) {
       state_.first_change = std::max(state_.first_change, series.change + 1);
     }

@@ -10,10 +10,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "server/coordinator/history/job_history.h"
 #include "server/coordinator/store/job_store.h"
 
 namespace muster {
+
+struct HistoryRecords;
 
 // A job's history, and how the store keeps it.
 //
@@ -28,13 +31,20 @@ namespace muster {
 // What a crash loses is what came after the last write. Not thread-safe.
 class StoredHistory {
  public:
-  StoredHistory(std::string job_id, uint32_t slots);
+  StoredHistory(std::string job_id, const HistoryOptions& options);
 
   // Reads a job's history; empty if none was stored. DATA_LOSS: a record is unreadable.
   // FAILED_PRECONDITION: a newer release wrote it.
   static absl::StatusOr<std::unique_ptr<StoredHistory>> Read(const JobStore& store,
                                                              const std::string& job_id,
-                                                             uint32_t slots);
+                                                             const HistoryOptions& options);
+  // Takes what can be trusted of a damaged history (SalvageHistory), and adds to a batch the writes
+  // that store it in place of the damaged one. FAILED_PRECONDITION as above; other errors are the
+  // store's.
+  static absl::StatusOr<std::unique_ptr<StoredHistory>> Salvage(const JobStore& store,
+                                                                const std::string& job_id,
+                                                                const HistoryOptions& options,
+                                                                JobStoreBatch& batch);
   // Adds the removal of a job's history to a batch.
   static void Remove(const std::string& job_id, JobStoreBatch& batch);
 
@@ -48,7 +58,12 @@ class StoredHistory {
     // A roll-back, after those changes.
     std::optional<JobHistory::Mark> cut;
     // That the job has ended, at this time: all that is left, in fewer points.
-    std::optional<int64_t> end_unix_ms;
+    struct End {
+      // Monotonic.
+      absl::Duration now;
+      int64_t unix_ms = 0;
+    };
+    std::optional<End> end;
   };
   // Adds the writes for a part to a batch. Nothing changes here before Written.
   void AddTo(JobStoreBatch& batch, const Part& part);
@@ -76,12 +91,15 @@ class StoredHistory {
 
   void AddChanges(State& state, JobStoreBatch& batch) const;
   void AddCut(const JobHistory::Mark& mark, State& state, JobStoreBatch& batch) const;
-  void AddEnd(int64_t unix_ms, JobStoreBatch& batch) const;
+  void AddMarks(const std::deque<JobHistory::Mark>& marks, JobStoreBatch& batch) const;
+  void AddEnd(const Part::End& end, JobStoreBatch& batch) const;
+  // Stores all series of a history whole, and returns the state after that.
+  State AddWhole(const JobHistory& history, JobStoreBatch& batch) const;
   void AddSeries(size_t index, const JobHistory::Named& named, uint64_t change, State& state,
                  JobStoreBatch& batch) const;
   // Stores series anew until some bytes are written, and removes the changes that all include.
   void Rewrite(size_t bytes, State& state, JobStoreBatch& batch) const;
-  absl::Status ReadFrom(const JobStore& store);
+  absl::Status Restore(const HistoryRecords& records);
 
   const std::string job_id_;
   JobHistory history_;

@@ -20,6 +20,7 @@ namespace {
 using ::testing::ElementsAre;
 
 constexpr absl::string_view kJob = "j1-0000";
+constexpr HistoryOptions kTwoSlots = {.slots = 2};
 using Part = StoredHistory::Part;
 
 // What a history shows, to compare.
@@ -63,7 +64,7 @@ size_t BytesOf(const JobStoreBatch& batch) {
 }
 
 std::unique_ptr<StoredHistory> Read(const JobStore& store) {
-  auto read = StoredHistory::Read(store, std::string(kJob), 2);
+  auto read = StoredHistory::Read(store, std::string(kJob), kTwoSlots);
   EXPECT_TRUE(read.ok()) << read.status();
   return *std::move(read);
 }
@@ -96,7 +97,7 @@ void Write(StoredHistory& stored, const Part& part, JobStore& store) {
 }
 
 TEST(StoredHistoryTest, AnEmptyHistoryStoresNothing) {
-  StoredHistory stored(std::string(kJob), 2);
+  StoredHistory stored(std::string(kJob), kTwoSlots);
   JobStoreBatch batch;
   stored.AddTo(batch, {.changes = true});
   EXPECT_TRUE(batch.empty());
@@ -106,7 +107,7 @@ TEST(StoredHistoryTest, AnEmptyHistoryStoresNothing) {
 
 TEST(StoredHistoryTest, WhatIsWrittenIsReadAgain) {
   MemoryJobStore store;
-  StoredHistory stored(std::string(kJob), 2);
+  StoredHistory stored(std::string(kJob), kTwoSlots);
   Report(stored, 1, 10, 1.5);
   Write(stored, {.changes = true}, store);
   EXPECT_EQ(Show(Read(store)->history()), Show(stored.history()));
@@ -124,7 +125,7 @@ TEST(StoredHistoryTest, WhatIsWrittenIsReadAgain) {
 
 TEST(StoredHistoryTest, ACutIsStoredWhateverElseIsNot) {
   MemoryJobStore store;
-  StoredHistory stored(std::string(kJob), 2);
+  StoredHistory stored(std::string(kJob), kTwoSlots);
   stored.history().SetBoundaries({.clocks = {5}});
   Report(stored, 1, 5, 1);
   Report(stored, 6, 10, 2);
@@ -143,11 +144,11 @@ TEST(StoredHistoryTest, ACutIsStoredWhateverElseIsNot) {
 
 TEST(StoredHistoryTest, AnEndedJobIsStoredInFewerPoints) {
   MemoryJobStore store;
-  StoredHistory stored(std::string(kJob), 2);
+  StoredHistory stored(std::string(kJob), kTwoSlots);
   for (uint64_t step = 1; step <= 3000; ++step) Report(stored, step, step, 1);
   Write(stored, {.changes = true}, store);
   const size_t before = StoredBytes(store);
-  Write(stored, {.changes = true, .end_unix_ms = 7}, store);
+  Write(stored, {.changes = true, .end = Part::End{.now = absl::Seconds(7), .unix_ms = 7}}, store);
   const auto ended = Read(store);
   EXPECT_LT(StoredBytes(store), before / 2);
   EXPECT_EQ(ended->history().last_step(), 3000);
@@ -172,7 +173,7 @@ TEST(StoredHistoryTest, DamageAndNewerReleasesAreNamed) {
       JobStoreBatch batch;
       batch.Put(table, key, value);
       ASSERT_TRUE(store.Write(batch, JobStore::Durability::kSynced).ok());
-      const absl::Status status = StoredHistory::Read(store, std::string(kJob), 2).status();
+      const absl::Status status = StoredHistory::Read(store, std::string(kJob), kTwoSlots).status();
       EXPECT_EQ(status.code(), value.size() == 2 ? absl::StatusCode::kFailedPrecondition
                                                  : absl::StatusCode::kDataLoss);
       EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr(kJob));
@@ -189,7 +190,7 @@ TEST(StoredHistoryTest, DamageAndNewerReleasesAreNamed) {
     JobStoreBatch batch;
     batch.Put(StoreTable::kHistoryChanges, StoreKey(kJob, uint64_t{1}), record.SerializeAsString());
     ASSERT_TRUE(store.Write(batch, JobStore::Durability::kSynced).ok());
-    EXPECT_EQ(StoredHistory::Read(store, std::string(kJob), 2).status().code(),
+    EXPECT_EQ(StoredHistory::Read(store, std::string(kJob), kTwoSlots).status().code(),
               absl::StatusCode::kDataLoss);
   }
 }
@@ -200,7 +201,7 @@ void RunRandomHistory(uint32_t seed) {
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
   MemoryJobStore store;
-  auto stored = std::make_unique<StoredHistory>(std::string(kJob), 2);
+  auto stored = std::make_unique<StoredHistory>(std::string(kJob), kTwoSlots);
   Boundaries boundaries{.every = 1 + random() % 50};
   uint64_t step = 0;
   Shown written;
@@ -249,6 +250,102 @@ void RunRandomHistory(uint32_t seed) {
   ASSERT_EQ(Show(Read(store)->history()), written);
 }
 
+// What the store holds of a job's history while it trains and goes back: the value of a step is the
+// generation that made it.
+class GenerationsOfSteps {
+ public:
+  explicit GenerationsOfSteps(std::mt19937& random) : random_(random) {
+    for (int round = 0; round < 60; ++round) {
+      stored_.history().SetBoundaries({.clocks = {Base()}});
+      const uint64_t step = generations_.size();
+      if (random_() % 5 > 0) {
+        const uint64_t last = step + 1 + random_() % 40;
+        Report(stored_, step + 1, last, generation_);
+        generations_.resize(last, generation_);
+        Write(stored_, {.changes = true}, store);
+      } else {
+        const JobHistory::Mark mark{.clock = Base(), .reached = step, .unix_ms = round};
+        Write(stored_, {.changes = true, .cut = mark}, store);
+        generations_.resize(Base());
+        ++generation_;
+      }
+    }
+  }
+
+  // Checks that each point is of steps as they were made last.
+  void Check(const JobHistory& history) const {
+    for (const JobHistory::Named& named : history.series()) {
+      if (named.name.substr(0, 5) != "train") continue;
+      for (const SeriesPoint& point : named.series.points()) {
+        ASSERT_LE(point.last_step, generations_.size());
+        ASSERT_EQ(point.min, generations_[point.first_step - 1]) << named.name;
+        ASSERT_EQ(point.max, generations_[point.last_step - 1]) << named.name;
+      }
+    }
+  }
+
+  // Damages one record of a table. Returns false if it has none.
+  bool Damage(StoreTable table, const std::string& bytes) {
+    std::vector<std::string> keys;
+    EXPECT_TRUE(store
+                    .Scan(table, "",
+                          [&](absl::string_view key, absl::string_view) {
+                            keys.emplace_back(key);
+                            return absl::OkStatus();
+                          })
+                    .ok());
+    if (keys.empty()) return false;
+    JobStoreBatch batch;
+    batch.Put(table, keys[random_() % keys.size()], bytes);
+    EXPECT_TRUE(store.Write(batch, JobStore::Durability::kSynced).ok());
+    return true;
+  }
+
+  uint64_t step() const { return generations_.size(); }
+
+  MemoryJobStore store;
+
+ private:
+  // The clock that the job goes back to.
+  uint64_t Base() const { return generations_.size() / 50 * 50; }
+
+  std::mt19937& random_;
+  StoredHistory stored_{std::string(kJob), kTwoSlots};
+  // By step, from 1.
+  std::vector<int> generations_;
+  int generation_ = 1;
+};
+
+TEST(StoredHistoryPropertyTest, OfADamagedHistoryNothingWrongIsShown) {
+  std::mt19937 random(1);
+  int damaged = 0, kept = 0;
+  for (int round = 0; round < 300; ++round) {
+    SCOPED_TRACE(round);
+    GenerationsOfSteps job(random);
+    ASSERT_NO_FATAL_FAILURE(job.Check(Read(job.store)->history()));
+    const StoreTable table = std::vector{StoreTable::kHistoryChanges, StoreTable::kHistoryChanges,
+                                         StoreTable::kSeries, StoreTable::kHistories}[round % 4];
+    if (!job.Damage(table, "\xff")) continue;
+    ++damaged;
+    ASSERT_EQ(StoredHistory::Read(job.store, std::string(kJob), kTwoSlots).status().code(),
+              absl::StatusCode::kDataLoss);
+    JobStoreBatch batch;
+    auto salvaged = StoredHistory::Salvage(job.store, std::string(kJob), kTwoSlots, batch);
+    ASSERT_TRUE(salvaged.ok()) << salvaged.status();
+    ASSERT_NO_FATAL_FAILURE(job.Check((*salvaged)->history()));
+    kept += (*salvaged)->history().last_step() > 0 ? 1 : 0;
+    // It is stored, and goes on.
+    ASSERT_TRUE(job.store.Write(batch, JobStore::Durability::kSynced).ok());
+    ASSERT_EQ(Show(Read(job.store)->history()), Show((*salvaged)->history()));
+    Report(**salvaged, job.step() + 1, job.step() + 3, 100);
+    ASSERT_NO_FATAL_FAILURE(Write(**salvaged, {.changes = true}, job.store));
+    ASSERT_EQ(Show(Read(job.store)->history()), Show((*salvaged)->history()));
+    ASSERT_EQ((*salvaged)->history().last_step(), job.step() + 3);
+  }
+  EXPECT_GT(damaged, 150);
+  EXPECT_GT(kept, 50);
+}
+
 TEST(StoredHistoryPropertyTest, TheStoreHoldsTheLastWrite) {
   for (uint32_t seed = 1; seed <= 25; ++seed) ASSERT_NO_FATAL_FAILURE(RunRandomHistory(seed));
 }
@@ -259,7 +356,7 @@ TEST(StoredHistoryPropertyTest, TenMillionPointsTakeBoundedDiskAndFewWrites) {
   size_t written = 0, most = 0, largest = 0;
   {
     auto store = *RocksDbJobStore::Open(folder);
-    StoredHistory stored(std::string(kJob), 2);
+    StoredHistory stored(std::string(kJob), kTwoSlots);
     // 125 series of two slots' reports; a write for each 500 steps.
     uint64_t step = 0;
     for (int writes = 0; writes < 160; ++writes) {

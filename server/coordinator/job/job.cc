@@ -37,6 +37,12 @@ void Park(std::map<uint32_t, Call<Reply>>& parked, uint32_t slot, Call<Reply> ca
 
 }  // namespace
 
+HistoryOptions HistoryOptionsOf(const v1::JobRecord& record) {
+  return {.slots = record.spec().workers(),
+          .flops_per_example = record.flops_per_example(),
+          .peak_flops = record.spec().compute().peak_flops()};
+}
+
 Job::Job(v1::JobRecord stored, uint64_t max_log_bytes)
     : record(std::move(stored)),
       tasks(record.spec().workers()),
@@ -48,7 +54,7 @@ Job::Job(v1::JobRecord stored, uint64_t max_log_bytes)
       log(max_log_bytes),
       history(IsFinal(record.state())
                   ? nullptr
-                  : std::make_unique<StoredHistory>(record.job_id(), record.spec().workers())) {}
+                  : std::make_unique<StoredHistory>(record.job_id(), HistoryOptionsOf(record))) {}
 
 void Job::AnswerSlot(uint32_t slot, const absl::Status& status) {
   AnswerOne(rendezvous_calls, slot, status);

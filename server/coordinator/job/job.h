@@ -53,6 +53,9 @@ struct TaskState {
   std::string waits_for;
 };
 
+// Returns what a job's history must know of the job.
+HistoryOptions HistoryOptionsOf(const v1::JobRecord& record);
+
 // A job in memory. The record is the durable part and changes only through JobTable. All else is
 // lost with the process, and told again by daemons and tasks. Logic thread only.
 struct Job {

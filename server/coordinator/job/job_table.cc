@@ -137,19 +137,39 @@ absl::Status JobTable::LoadJobs() {
                                        return absl::OkStatus();
                                      }));
   for (const auto& [number, job] : jobs_) {
-    if (job->history == nullptr) continue;
-    MUSTER_ASSIGN_OR_RETURN(job->history, ReadHistory(*job));
-    job->history->history().SetBoundaries(BoundariesOf(job->record));
-    for (int slot = 0; slot < job->record.slots_size(); ++slot) {
-      if (!job->record.slots(slot).done()) continue;
-      job->history->history().RestoreDone(slot, job->progress.clock(slot));
-    }
-    // The record may be newer. When that evaluation was is not known.
-    for (const v1::EvaluationResult& result : job->record.evaluations()) {
-      job->history->history().AddEvaluation(result, /*unix_ms=*/0);
-    }
+    if (job->history != nullptr) MUSTER_RETURN_IF_ERROR(LoadHistory(*job));
   }
   return LoadLogs();
+}
+
+absl::Status JobTable::LoadHistory(Job& job) {
+  absl::StatusOr<std::unique_ptr<StoredHistory>> read = ReadHistory(job);
+  if (absl::IsDataLoss(read.status())) {
+    JobStoreBatch batch;
+    const std::string damage(read.status().message());
+    read = StoredHistory::Salvage(store_, job.id(), HistoryOptionsOf(job.record), batch);
+    MUSTER_RETURN_IF_ERROR(read.status());
+    const std::string event = absl::StrCat(
+        damage,
+        "; the job goes on, and its history with what can be read: some steps up to now "
+        "may be missing");
+    const std::vector<v1::JobEvent> events = AddEvents(job, {event}, batch);
+    MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
+    ShowEvents(job, events);
+    if (options_.log != nullptr) options_.log(event);
+  }
+  MUSTER_RETURN_IF_ERROR(read.status());
+  job.history = *std::move(read);
+  JobHistory& history = job.history->history();
+  history.SetBoundaries(BoundariesOf(job.record));
+  for (int slot = 0; slot < job.record.slots_size(); ++slot) {
+    if (job.record.slots(slot).done()) history.RestoreDone(slot, job.progress.clock(slot));
+  }
+  // The record may be newer. When that evaluation was is not known.
+  for (const v1::EvaluationResult& result : job.record.evaluations()) {
+    history.AddEvaluation(result, /*unix_ms=*/0);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status JobTable::LoadLogs() {
@@ -281,7 +301,7 @@ StoredHistory::Part JobTable::AddHistory(Job& job, const v1::JobRecord& next,
     part.cut = {
         .clock = next.start_clock(), .reached = job.progress.step(), .unix_ms = NowUnixMs()};
   }
-  if (IsFinal(next.state())) part.end_unix_ms = NowUnixMs();
+  if (IsFinal(next.state())) part.end = {.now = clock_.Monotonic(), .unix_ms = NowUnixMs()};
   job.history->AddTo(batch, part);
   return part;
 }
@@ -290,7 +310,7 @@ void JobTable::HistoryStored(Job& job, const StoredHistory::Part& part) const {
   if (job.history == nullptr) return;
   job.history->Written();
   if (part.changes) job.history_stored = clock_.Monotonic();
-  if (part.end_unix_ms.has_value()) {
+  if (part.end.has_value()) {
     job.history.reset();
   } else {
     job.history->history().SetBoundaries(BoundariesOf(job.record));

@@ -2,6 +2,7 @@
 #define MUSTER_SERVER_COORDINATOR_JOB_JOB_TABLE_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -26,6 +27,8 @@ struct JobTableOptions {
   size_t max_events = 1000;
   // Distinguishes the job ids of a new store from those of any other store.
   uint32_t identity = 0;
+  // Receives lines about damage that the table goes on without; may be empty.
+  std::function<void(absl::string_view)> log;
 };
 
 // Maps job ids, or server ids, to the last generation of tables that is to be dropped. 0: any, for
@@ -49,8 +52,9 @@ struct JobChange {
 // losing the last seconds of them costs nothing. Errors are the store's. Logic thread only.
 class JobTable {
  public:
-  // Reads the store. Store and clock outlive the table. DATA_LOSS: a record is unreadable.
-  // FAILED_PRECONDITION: a newer release wrote one.
+  // Reads the store. Store and clock outlive the table. DATA_LOSS: a record is unreadable, other
+  // than one of a history: the job goes on with what is left of it. FAILED_PRECONDITION: a newer
+  // release wrote one.
   static absl::StatusOr<std::unique_ptr<JobTable>> Load(JobStore& store, const Clock& clock,
                                                         JobTableOptions options);
 
@@ -73,7 +77,7 @@ class JobTable {
   bool HistoryIsDue(const Job& job) const;
   // Reads the history of a job that has ended.
   absl::StatusOr<std::unique_ptr<StoredHistory>> ReadHistory(const Job& job) const {
-    return StoredHistory::Read(store_, job.id(), job.slots());
+    return StoredHistory::Read(store_, job.id(), HistoryOptionsOf(job.record));
   }
 
   // Returns the job, or null.
@@ -117,6 +121,7 @@ class JobTable {
   std::string IdOf(uint64_t number) const;
   absl::Status LoadAll();
   absl::Status LoadJobs();
+  absl::Status LoadHistory(Job& job);
   absl::Status LoadLogs();
   std::vector<v1::JobEvent> AddEvents(const Job& job, const std::vector<std::string>& texts,
                                       JobStoreBatch& batch) const;

@@ -68,6 +68,43 @@ TEST_F(JobTableTest, ANewGenerationIsStoredWithItsProgress) {
   EXPECT_EQ(table_->Find(id)->progress.step(), 9'000);
 }
 
+TEST_F(JobTableTest, ADamagedHistoryIsSaidAndKeepsNoJobFromGoingOn) {
+  Job& job = AddJob();
+  const std::string id = job.id();
+  v1::ReportProgressRequest report;
+  for (uint64_t step = 1; step <= 3; ++step) {
+    report.set_clock(step);
+    report.set_steps(1);
+    job.history->history().AddReport(report, 5);
+    ASSERT_TRUE(table_->SaveProgress(job).ok());
+  }
+  JobStoreBatch batch;
+  batch.Put(StoreTable::kHistoryChanges, StoreKey(id, uint64_t{3}), "\xff");
+  ASSERT_TRUE(store_.Write(batch, JobStore::Durability::kSynced).ok());
+  std::vector<std::string> log;
+  const auto load = [&] {
+    table_ = *JobTable::Load(store_, clock_,
+                             {.log = [&log](absl::string_view line) { log.emplace_back(line); }});
+  };
+  load();
+  const Job* loaded = table_->Find(id);
+  EXPECT_EQ(loaded->history->history().last_step(), 2);
+  ASSERT_EQ(loaded->events.size(), 2);
+  EXPECT_THAT(loaded->events.back().text(),
+              ::testing::HasSubstr("history of job " + id + " is damaged: change 3"));
+  EXPECT_THAT(log, ::testing::ElementsAre(loaded->events.back().text()));
+  // It was stored anew.
+  load();
+  EXPECT_EQ(table_->Find(id)->history->history().last_step(), 2);
+  EXPECT_EQ(table_->Find(id)->events.size(), 2);
+  EXPECT_EQ(log.size(), 1);
+  // A newer release's is not touched.
+  batch.Put(StoreTable::kSeries, StoreKey(id, uint64_t{0}), std::string("\x08\x02"));
+  ASSERT_TRUE(store_.Write(batch, JobStore::Durability::kSynced).ok());
+  EXPECT_EQ(JobTable::Load(store_, clock_, {}).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
 TEST_F(JobTableTest, DropsOfEarlierReleasesStandForAnyGeneration) {
   JobStoreBatch batch;
   batch.Put(StoreTable::kDrops, StoreKey("s0", "j1-0000"), "");

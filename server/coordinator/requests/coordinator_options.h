@@ -27,7 +27,8 @@ struct CoordinatorOptions {
   // Number of ended jobs with checkpoints that are kept, likewise; the others are deleted with
   // their checkpoints. Absent: all are kept.
   std::optional<size_t> ended_with_checkpoints_kept;
-  // Receives lines about retired jobs and expired drops, on the logic thread; may be empty.
+  // Receives lines about retired jobs, expired drops and damaged histories, on the logic thread;
+  // may be empty.
   std::function<void(absl::string_view)> log;
   // Most jobs that may wait or run at once; more are refused.
   size_t max_unfinished_jobs = 1000;

@@ -278,6 +278,7 @@ absl::StatusOr<JobRequests::NewJob> JobRequests::MakeJob(const PlannedJob& plann
   record.set_predicted_server_bytes(plan.server_bytes());
   record.set_predicted_worker_bytes(plan.worker_own_bytes() * record.spec().workers());
   record.set_predicted_device_bytes(plan.device_bytes());
+  record.set_flops_per_example(planned.flops_per_example);
 
   MUSTER_RETURN_IF_ERROR(
       CheckWholeCluster(DemandOf(record, jobs_), plan, WholeCapacityOf(members_)));

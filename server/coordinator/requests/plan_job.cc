@@ -11,6 +11,7 @@
 #include "common/plan/layout_validator.h"
 #include "common/plan/model_size.h"
 #include "common/plan/remedies.h"
+#include "common/plan/step_costs.h"
 #include "common/text/format_bytes.h"
 #include "server/coordinator/cluster/placement.h"
 
@@ -82,6 +83,12 @@ std::string Assumed(const v1::JobSpec& spec, const DataSize& data) {
                       clause);
 }
 
+// Returns the operations of a transformer for an example; 0: they are not known.
+double FlopsPerExample(const v1::JobSpec& spec, const DataSize& data) {
+  if (!spec.model().has_transformer() || !VocabularyAssumption(spec, data).empty()) return 0;
+  return CostsOfStep(spec, SizeOfModel(spec, data)).flops() / spec.batch_size();
+}
+
 }  // namespace
 
 absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const ClusterCapacity& whole) {
@@ -91,6 +98,7 @@ absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const ClusterCapacit
   FillDefaults(planned.spec);
   const DataSize data = SizeOfData(planned.spec.data());
   MUSTER_RETURN_IF_ERROR(ValidateLayout(planned.spec, SizeOfModel(planned.spec, data)));
+  planned.flops_per_example = FlopsPerExample(planned.spec, data);
   planned.plan = PlanMemory(planned.spec, data, ProcessorsOf(whole));
   planned.assumed = Assumed(planned.spec, data);
   MUSTER_RETURN_IF_ERROR(CheckWorkersMemory(planned.spec, data, planned.plan, whole));

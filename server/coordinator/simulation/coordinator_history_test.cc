@@ -407,6 +407,30 @@ TEST_F(HistoryScenarioTest, ReadersOfAnEndedJobShareItsHistory) {
   EXPECT_EQ(one.get()->position.ended, other.get()->position.ended);
 }
 
+TEST_F(HistoryScenarioTest, ManySeriesAreComparedWithPatternsAFewAtATime) {
+  cluster_.AddWorker("w2", 300);
+  v1::JobSpec spec = SmallJob();
+  spec.set_workers(300);
+  spec.set_batch_size(300);
+  spec.mutable_data()->mutable_synthetic_classification()->set_examples(10'000);
+  const auto job = cluster_.Submit(spec);
+  ASSERT_TRUE(job.ok()) << job.status();
+  for (uint32_t slot = 0; slot < 300; ++slot) {
+    v1::ReportProgressRequest report;
+    report.mutable_task()->set_slot(slot);
+    report.set_clock(1);
+    report.set_steps(1);
+    table().Find(*job)->history->history().AddReport(report, 5);
+  }
+  v1::ReadMetricsRequest request = ReadAll(*job);
+  request.add_series("slot/299/step");
+  MetricsReader reader(cluster_, request);
+  EXPECT_TRUE(reader.Read());
+  cluster_.Pass(absl::Seconds(1));
+  EXPECT_FALSE(reader.Read());
+  EXPECT_THAT(reader.Steps("slot/299/step"), ElementsAre(1));
+}
+
 TEST_F(HistoryScenarioTest, ReadersWhoAreGoneAndThoseOfAnEndingCoordinatorAreAnswered) {
   const std::string job = Running();
   Answer<MetricsRequests::Update> gone, waiting;

@@ -227,7 +227,8 @@ void Trainer::Report(StepReport step) {
   step.other_bytes_sent = now.other_bytes_sent - reported_.other_bytes_sent;
   step.other_bytes_received = now.other_bytes_received - reported_.other_bytes_received;
   step.staleness_sum = now.staleness_sum - reported_.staleness_sum;
-  step.staleness_max = now.staleness_max;
+  // One step's sum is that step's staleness; the counter's maximum would never fall.
+  step.staleness_max = step.staleness_sum;
   step.exposed_communication_seconds = now.exposed_seconds - reported_.exposed_seconds;
   step.compute_seconds = std::max(
       0.0, step.training_seconds - step.waiting_seconds - step.exposed_communication_seconds);

@@ -1,0 +1,54 @@
+#ifndef MUSTER_SERVER_COORDINATOR_HISTORY_HISTORY_RECORDS_H_
+#define MUSTER_SERVER_COORDINATOR_HISTORY_HISTORY_RECORDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/history/series.h"
+#include "proto/job_record.pb.h"
+#include "server/coordinator/history/job_history.h"
+#include "server/coordinator/store/job_store.h"
+
+namespace muster {
+
+inline constexpr uint32_t kHistoryFormatVersion = 1;
+
+// The stored records of a job's history; a record is absent if its bytes are unreadable.
+struct HistoryRecords {
+  template <typename Record>
+  struct Stored {
+    std::optional<Record> record;
+    size_t bytes = 0;
+  };
+  // Absent: there are no marks.
+  std::optional<Stored<v1::HistoryRecord>> marks;
+  // By the series' number, and by the change's number.
+  std::map<uint64_t, Stored<v1::SeriesRecord>> series;
+  std::map<uint64_t, Stored<v1::HistoryChangeRecord>> changes;
+};
+
+// Reads a job's records. FAILED_PRECONDITION: a newer release wrote one. Other errors are the
+// store's.
+absl::StatusOr<HistoryRecords> ReadHistoryRecords(const JobStore& store, const std::string& job_id);
+
+std::deque<JobHistory::Mark> MarksOf(const v1::HistoryRecord& record);
+
+// Sets a series to its first `kept` points and stored ones. Returns false, without any change, if
+// it has fewer, or they are no points of a series in order.
+bool TakePoints(const google::protobuf::RepeatedPtrField<v1::SeriesPoint>& messages, size_t kept,
+                uint32_t level, Series& series);
+
+// Takes what can be trusted of damaged records into an empty history. A series keeps the points of
+// its record and of the changes up to the first one that is lost, and begins again with a change
+// that has all of its points. Since a lost change may have been a roll-back, a series that keeps
+// older points keeps those up to the lowest clock that the job is known to have gone back to.
+void SalvageHistory(const HistoryRecords& records, JobHistory& history);
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_HISTORY_HISTORY_RECORDS_H_
