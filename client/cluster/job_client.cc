@@ -1,9 +1,12 @@
 #include "client/cluster/job_client.h"
 
 #include <grpcpp/grpcpp.h>
+#include <pwd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -16,11 +19,13 @@
 #include "common/base/philox.h"
 #include "common/base/status_macros.h"
 #include "common/daemon/daemon.h"
+#include "common/job/name_validator.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/retry.h"
 #include "common/rpc/rpc_status.h"
 #include "common/text/message_utf8.h"
 #include "common/text/printable.h"
+#include "common/text/utf8.h"
 #include "proto/job_service.grpc.pb.h"
 
 namespace muster {
@@ -47,6 +52,19 @@ void AddChunk(v1::MetricsChunk& chunk, absl::flat_hash_map<std::string, int>& pl
     }
     points.MergeFrom(added.points());
   }
+}
+
+// Returns the name of the user who runs this process; empty: the machine does not know it, or it is
+// none that a job can have.
+std::string UserName() {
+  passwd user = {};
+  passwd* found = nullptr;
+  std::vector<char> strings(16 << 10);
+  const int error = getpwuid_r(geteuid(), &user, strings.data(), strings.size(), &found);
+  if (error != 0 || found == nullptr) return "";
+  v1::JobSpec owned;
+  owned.set_owner(user.pw_name);
+  return IsUtf8(owned.owner()) && ValidateNames(owned).ok() ? owned.owner() : "";
 }
 
 }  // namespace
@@ -129,6 +147,7 @@ absl::Status JobClient::Submit(const v1::JobSpec& spec, std::string& job_id) {
   MUSTER_RETURN_IF_ERROR(CheckUtf8(spec));
   v1::SubmitJobRequest request;
   *request.mutable_spec() = spec;
+  if (spec.owner().empty()) request.mutable_spec()->set_owner(UserName());
   request.set_request_id(absl::StrCat(absl::Hex(RandomBits(), absl::kZeroPad16)));
   v1::SubmitJobReply reply;
   const absl::Status status =
@@ -167,6 +186,7 @@ absl::Status JobClient::ListCalled(const std::string& called, Which which, size_
   v1::ListJobsRequest request;
   request.set_job(called);
   request.set_newest_first(true);
+  request.set_view(v1::ListJobsRequest::SHORT);
   if (which == Which::kUnfinished) {
     for (const v1::JobState state : {v1::PENDING, v1::PLACING, v1::RUNNING, v1::RECOVERING}) {
       request.add_states(state);
@@ -377,6 +397,35 @@ absl::Status JobClient::History(const v1::ReadMetricsRequest& request, v1::Metri
     while (stream->Read(&chunk)) AddChunk(chunk, places, read);
     return FromGrpc(stream->Finish());
   });
+}
+
+absl::Status JobClient::StreamHistory(
+    const v1::ReadMetricsRequest& request,
+    const std::function<absl::Status(const v1::MetricsChunk&)>& added) {
+  MUSTER_RETURN_IF_ERROR(CheckUtf8(request));
+  absl::Status taken;
+  bool interrupted = true;
+  const auto read = [&]() -> absl::Status {
+    grpc::ClientContext context;
+    const auto stream = connection_->stub->ReadMetrics(&context, request);
+    v1::MetricsChunk chunk;
+    bool answered = false;
+    while (taken.ok() && stream->Read(&chunk)) {
+      answered = true;
+      taken = added(chunk);
+    }
+    if (!taken.ok()) context.TryCancel();
+    const absl::Status finished = FromGrpc(stream->Finish());
+    // A stream that broke after it had begun to answer begins again with patience anew.
+    interrupted = taken.ok() && answered && absl::IsUnavailable(finished);
+    return interrupted || !taken.ok() ? absl::OkStatus() : finished;
+  };
+  absl::Status status;
+  while (status.ok() && interrupted) {
+    interrupted = false;
+    status = Reach(read);
+  }
+  return taken.ok() ? status : taken;
 }
 
 absl::Status JobClient::Export(const v1::CheckpointRequest& request,

@@ -56,6 +56,7 @@ class JobClient {
   JobClient(std::string coordinator_address, const RpcCredentials& credentials, Patience patience);
   ~JobClient();
 
+  // Submits a job. A job without an owner gets the name of the user who runs this process.
   absl::Status Submit(const v1::JobSpec& spec, std::string& job_id);
   absl::Status Get(const std::string& job_id, v1::JobStatus& status);
   // Lists the jobs that the request selects, `most` at most, by as many calls as needed. The
@@ -102,6 +103,10 @@ class JobClient {
 
   // Reads series of a job's history into `read`. REQUIRES: the request does not follow.
   absl::Status History(const v1::ReadMetricsRequest& request, v1::MetricsChunk& read);
+  // Calls `added` with each message of a job's history. After an interruption all comes again. An
+  // error of `added` ends the call, and is returned.
+  absl::Status StreamHistory(const v1::ReadMetricsRequest& request,
+                             const std::function<absl::Status(const v1::MetricsChunk&)>& added);
 
   // Calls `text` with the parts of a job's log that the request selects, and with a line in place
   // of what is missing.

@@ -1,6 +1,8 @@
 #include "client/cluster/job_client.h"
 
 #include <grpcpp/grpcpp.h>
+#include <pwd.h>
+#include <unistd.h>
 
 #include <memory>
 #include <string>
@@ -37,6 +39,13 @@ class OneJob final : public v1::JobService::Service {
     return {grpc::StatusCode::UNAVAILABLE, "the connection broke"};
   }
 
+  grpc::Status SubmitJob(grpc::ServerContext*, const v1::SubmitJobRequest* request,
+                         v1::SubmitJobReply*) override {
+    owners.push_back(request->spec().owner());
+    return grpc::Status::OK;
+  }
+
+  std::vector<std::string> owners;
   bool there = true;
   bool loses_answer = false;
   // The second page names itself.
@@ -217,6 +226,30 @@ TEST_F(JobClientTest, AJobThatIsNotThereIsNotDeleted) {
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr("nosuch"));
   EXPECT_EQ(service_.deletions, 0);
+}
+
+TEST_F(JobClientTest, StreamsAHistoryAndBeginsAgainAfterAnInterruption) {
+  service_.loses_answer = true;
+  std::vector<std::string> names;
+  const auto note = [&](const v1::MetricsChunk& chunk) {
+    names.push_back(chunk.series(0).name());
+    return names.size() == 4 ? absl::ResourceExhaustedError("full") : absl::OkStatus();
+  };
+  EXPECT_EQ(client_->StreamHistory({}, note), absl::ResourceExhaustedError("full"));
+  EXPECT_THAT(names, ElementsAre("train/gone", "train/loss", "train/learning_rate", "train/loss"));
+  names = {"", "", "", ""};
+  EXPECT_EQ(client_->StreamHistory({}, note), absl::OkStatus());
+  EXPECT_EQ(names.size(), 8);
+}
+
+TEST_F(JobClientTest, FillsInTheOwnerThatASubmittedJobLacks) {
+  const passwd* user = getpwuid(geteuid());
+  v1::JobSpec spec;
+  std::string id;
+  EXPECT_TRUE(client_->Submit(spec, id).ok());
+  spec.set_owner("somebody else");
+  EXPECT_TRUE(client_->Submit(spec, id).ok());
+  EXPECT_THAT(service_.owners, ElementsAre(user == nullptr ? "" : user->pw_name, "somebody else"));
 }
 
 }  // namespace

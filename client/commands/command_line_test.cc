@@ -212,6 +212,21 @@ TEST_F(CommandLineTest, AListIsAskedForByItsFlags) {
   EXPECT_THAT(coordinator_.listed.states(), ElementsAre(v1::RUNNING, v1::FAILED));
   EXPECT_FALSE(coordinator_.listed.newest_first());
   EXPECT_THAT(all, AllOf(HasSubstr("j2"), Not(HasSubstr("older jobs"))));
+  EXPECT_EQ(coordinator_.listed.view(), v1::ListJobsRequest::SHORT) << "a table shows no more";
+  Run({"--output", "json", "list", "--label", "team=a=b", "--label", "run"});
+  EXPECT_EQ(coordinator_.listed.labels_size(), 2);
+  EXPECT_EQ(coordinator_.listed.labels().at("team"), "a=b");
+  EXPECT_EQ(coordinator_.listed.labels().at("run"), "*");
+  EXPECT_NE(coordinator_.listed.view(), v1::ListJobsRequest::SHORT);
+  Run({"--output", "json", "list", "--short"});
+  EXPECT_EQ(coordinator_.listed.view(), v1::ListJobsRequest::SHORT);
+  for (const std::vector<std::string>& wrong :
+       {std::vector<std::string>{"--label", "=a"}, {"--label", "a=b", "--label", "a=c"}}) {
+    std::vector<std::string> arguments = {"list"};
+    arguments.insert(arguments.end(), wrong.begin(), wrong.end());
+    Run(arguments);
+    EXPECT_THAT(error_, HasSubstr("--label"));
+  }
   const std::string some = Run({"list", "--limit", "2", "--page", "p7"});
   EXPECT_EQ(coordinator_.listed.page_token(), "p7");
   EXPECT_LT(some.find("j7"), some.find("j8")) << "the newest comes last";

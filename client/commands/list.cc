@@ -28,9 +28,11 @@ struct Arguments {
   std::vector<std::string> states;
   std::string owner;
   std::string name;
+  std::vector<std::string> labels;
   // 0: all.
   size_t limit = 0;
   std::string page;
+  bool short_view = false;
 };
 
 // On a terminal long names are cut, so that a line fits 80 columns; `status` shows them whole.
@@ -59,7 +61,7 @@ std::vector<std::string> StateNames() {
 void PrintText(const v1::ListJobsReply& reply, const Arguments& arguments) {
   if (reply.jobs().empty()) {
     const bool all = arguments.states.empty() && arguments.owner.empty() &&
-                     arguments.name.empty() && arguments.page.empty();
+                     arguments.name.empty() && arguments.labels.empty() && arguments.page.empty();
     return Print("%s\n",
                  all ? "no jobs yet; `muster submit FILE --watch` runs one" : "no such job");
   }
@@ -83,6 +85,22 @@ void PrintText(const v1::ListJobsReply& reply, const Arguments& arguments) {
   }
 }
 
+// Adds a label that jobs must have, written NAME=VALUE, or NAME for any value.
+absl::Status AddLabel(const std::string& text, v1::ListJobsRequest& request) {
+  const size_t equals = std::min(text.find('='), text.size());
+  const std::string name = text.substr(0, equals);
+  const std::string value = equals == text.size() ? "*" : text.substr(equals + 1);
+  if (name.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--label ", PrintableLine(text), " names no label; give NAME=VALUE, or NAME alone"));
+  }
+  if (!request.mutable_labels()->insert({name, value}).second) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--label ", PrintableLine(name), " is given twice; give it once"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ListJobs(Session& session, const Arguments& arguments) {
   v1::ListJobsRequest request;
   for (const std::string& name : arguments.states) {
@@ -92,6 +110,13 @@ absl::Status ListJobs(Session& session, const Arguments& arguments) {
   }
   request.set_owner(arguments.owner);
   request.set_name(arguments.name);
+  for (const std::string& label : arguments.labels) {
+    MUSTER_RETURN_IF_ERROR(AddLabel(label, request));
+  }
+  // The table shows no more.
+  if (arguments.short_view || session.output == Session::Output::kText) {
+    request.set_view(v1::ListJobsRequest::SHORT);
+  }
   request.set_page_token(arguments.page);
   request.set_newest_first(arguments.limit > 0);
   MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
@@ -124,6 +149,14 @@ void AddList(CLI::App& app, Session& session) {
   command->add_option("--owner", arguments->owner, "Only jobs of this owner");
   command->add_option("--name", arguments->name,
                       "Only jobs with this name; `*` stands for any characters, `?` for one");
+  command
+      ->add_option("--label", arguments->labels,
+                   "Only jobs with this label and value, in which `*` and `?` stand for others; "
+                   "given several times: with each")
+      ->option_text("NAME=VALUE");
+  command->add_flag("--short", arguments->short_view,
+                    "With --output json: leave out models, data, tasks, partitions and all but the "
+                    "last evaluations");
   auto* limit =
       command
           ->add_option("--limit", arguments->limit, "Show only the newest jobs, at most this many")
@@ -134,7 +167,8 @@ void AddList(CLI::App& app, Session& session) {
       ->needs(limit);
   command->footer(
       "Example: muster list --state running,pending --owner ada\n"
-      "         muster list --name 'digits*' --limit 20");
+      "         muster list --name 'digits*' --limit 20\n"
+      "         muster list --label team=vision --label 'run=2026-*'");
   command->callback(
       [&session, arguments] { session.Run([&] { return ListJobs(session, *arguments); }); });
 }

@@ -48,7 +48,7 @@ void AddPathsBelow(const Descriptor& type, const std::string& name, const std::s
     const FieldDescriptor& field = *type.field(i);
     const std::string below = absl::StrCat(path, path.empty() ? "" : ".", field.name());
     if (field.name() == name) paths.push_back(below);
-    if (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) continue;
+    if (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || field.is_map()) continue;
     AddPathsBelow(*field.message_type(), name, below, depth + 1, paths);
   }
 }
@@ -98,6 +98,19 @@ std::string OtherChoice(const std::string& path, const FieldDescriptor& field,
                       " are both given; give one of ", absl::StrJoin(names, ", "));
 }
 
+// Returns the entry of a map with this name, which is added if there is none.
+Message& EntryOf(const std::string& name, const FieldDescriptor& field, Message& message) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  const FieldDescriptor& key = *field.message_type()->map_key();
+  for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
+    Message& entry = *reflection.MutableRepeatedMessage(&message, &field, i);
+    if (entry.GetReflection()->GetString(entry, &key) == name) return entry;
+  }
+  Message& entry = *reflection.AddMessage(&message, &field);
+  entry.GetReflection()->SetString(&entry, &key, name);
+  return entry;
+}
+
 class Filler {
  public:
   explicit Filler(const std::string& origin) : origin_(origin) {}
@@ -131,6 +144,7 @@ class Filler {
 
   absl::Status Field(const TextNode& node, const std::string& path, const FieldDescriptor& field,
                      Message& message) {
+    if (field.is_map() && !node.names_repeat) return Map(node, path, field, message);
     if (field.is_repeated() && node.kind == TextNode::Kind::kList) {
       for (const TextNode& item : node.items) {
         if (item.kind == TextNode::Kind::kNothing) {
@@ -143,7 +157,28 @@ class Filler {
     return One(node, path, field, message);
   }
 
+  // Sets the value of one name of a map.
+  absl::Status MapValue(const TextNode& node, const std::string& path, const std::string& name,
+                        const FieldDescriptor& field, Message& message) {
+    return One(node, absl::StrCat(path, ".", name), *field.message_type()->map_value(),
+               EntryOf(name, field, message));
+  }
+
  private:
+  // Fills a map whose names are written as a group's fields are.
+  absl::Status Map(const TextNode& node, const std::string& path, const FieldDescriptor& field,
+                   Message& message) {
+    if (node.kind == TextNode::Kind::kNothing) return absl::OkStatus();
+    if (node.kind != TextNode::Kind::kGroup) {
+      return Error(node, absl::StrCat(path, " is ", Described(node),
+                                      "; expected names with values, as in `NAME: VALUE`"));
+    }
+    for (const TextEntry& entry : node.entries) {
+      MUSTER_RETURN_IF_ERROR(MapValue(entry.node, path, entry.name, field, message));
+    }
+    return absl::OkStatus();
+  }
+
   // Sets the field, or adds one element.
   absl::Status One(const TextNode& node, const std::string& path, const FieldDescriptor& field,
                    Message& message) {
@@ -288,6 +323,19 @@ absl::Status AssignField(const std::string& assignment, const std::string& origi
       return TextError(origin, {}, other);
     }
     path = Join(path, *field);
+    if (field->is_map()) {
+      if (step.numbered || i + 1 == words.size()) {
+        return TextError(
+            origin, {},
+            absl::StrCat(path, " holds names with values; give one as in ", path, ".NAME=VALUE"));
+      }
+      MUSTER_ASSIGN_OR_RETURN(
+          const TextNode node,
+          ParseAssigned(assignment.substr(equals + 1), origin, *field, /*whole_list=*/false));
+      // A name may have dots.
+      const std::string name = absl::StrJoin(words.begin() + i + 1, words.end(), ".");
+      return Filler(origin).MapValue(node, path, name, *field, *current);
+    }
     const bool is_group = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
     if (step.numbered && !field->is_repeated()) {
       return TextError(origin, {}, absl::StrCat(path, " is not a list; leave the index out"));

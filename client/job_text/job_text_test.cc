@@ -1,4 +1,5 @@
 // The three notations of a job, and what becomes of their values.
+#include <map>
 #include <random>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "client/job_text/parse_textproto.h"
 #include "client/job_text/parse_yaml.h"
 #include "client/job_text/print_yaml.h"
+#include "common/base/message_fingerprint.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "google/protobuf/util/json_util.h"
@@ -142,6 +144,38 @@ TEST(JobTextTest, WhatPrintYamlWritesIsReadBackToTheSame) {
                             HasSubstr("    # guessed\n    # by its name\n    label: \"y\"\n"),
                             HasSubstr("hidden: [256, 16, 8, 4]\n"), HasSubstr("validation: {}")));
   }
+}
+
+TEST(JobTextTest, AMapsNamesAreWrittenAsFieldsAre) {
+  const std::string yaml = "labels:\n  run: 3\n  a.b/c: no\n  \"y\": \"a: b\"\n  team:\n";
+  v1::JobSpec spec, other;
+  ASSERT_TRUE(Yaml(yaml, spec).ok()) << Yaml(yaml, spec);
+  const std::map<std::string, std::string> labels(spec.labels().begin(), spec.labels().end());
+  const std::map<std::string, std::string> expected = {
+      {"run", "3"}, {"a.b/c", "no"}, {"y", "a: b"}, {"team", ""}};
+  EXPECT_EQ(labels, expected);
+
+  const auto same = [&](const absl::Status& status) {
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(FingerprintOf(other), FingerprintOf(spec)) << other.DebugString();
+  };
+  same(Yaml(PrintYaml(spec), other));
+  std::string text;
+  ASSERT_TRUE(google::protobuf::TextFormat::PrintToString(spec, &text));
+  same(Textproto(text, other));
+  text.clear();
+  ASSERT_TRUE(google::protobuf::util::MessageToJsonString(spec, &text).ok());
+  same(Json(text, other));
+  ASSERT_TRUE(Textproto("labels: [{ key: 'a' value: 'b' }, { key: 'c' }]", other).ok());
+  EXPECT_EQ(other.labels().at("a"), "b");
+  EXPECT_EQ(other.labels_size(), 2);
+
+  EXPECT_THAT(YamlError("labels: vision"), HasSubstr("expected names with values"));
+  EXPECT_THAT(YamlError("labels: [{key: a, value: b}]"), HasSubstr("expected names with values"));
+  EXPECT_THAT(YamlError("labels: {team: [a]}"),
+              HasSubstr("job:1:16: labels.team is a list; expected one value"));
+  EXPECT_THAT(YamlError("labels: {a: 1, a: 2}"), HasSubstr("\"a\" was given in line 1 already"));
+  EXPECT_THAT(YamlError("value: 1"), HasSubstr("a job has no field \"value\"; it has"));
 }
 
 TEST(JobTextTest, PrintYamlBreaksLongLists) {
@@ -379,7 +413,7 @@ TEST_F(AssignFieldTest, WritesValuesElementsAndLists) {
        {"optimizer.learning_rate=3e-4", "workers=4", "update.blockBytes=1MiB",
         "update.dense=parameter-server", "model.mlp.hidden[1]=7", "model.mlp.hidden[4]=9",
         "data.csv.numeric=[c, d e]", "data.csv.categorical=a, [b]", "name=a=b: #c",
-        "schedule.name=cosine", "owner="}) {
+        "schedule.name=cosine", "owner=", "labels.team=a", "labels.a.b=[c]", "labels.team=b"}) {
     const absl::Status status = AssignField(assignment, "--set", spec_);
     EXPECT_TRUE(status.ok()) << status;
   }
@@ -392,6 +426,9 @@ TEST_F(AssignFieldTest, WritesValuesElementsAndLists) {
   EXPECT_THAT(spec_.data().csv().categorical(), ::testing::ElementsAre("a, [b]"));
   EXPECT_EQ(spec_.name(), "a=b: #c");
   EXPECT_EQ(spec_.schedule().name(), "cosine");
+  EXPECT_EQ(spec_.labels_size(), 2);
+  EXPECT_EQ(spec_.labels().at("team"), "b");
+  EXPECT_EQ(spec_.labels().at("a.b"), "[c]");
 }
 
 TEST_F(AssignFieldTest, TellsWhatIsWrongAsFilesDo) {
@@ -404,6 +441,9 @@ TEST_F(AssignFieldTest, TellsWhatIsWrongAsFilesDo) {
   EXPECT_THAT(Error("optimizer=adam"), HasSubstr("optimizer is a group of fields; name one"));
   EXPECT_THAT(Error("workers.count=1"), HasSubstr("workers is a single value and has no fields"));
   EXPECT_THAT(Error("workers[0]=1"), HasSubstr("workers is not a list; leave the index out"));
+  for (const char* assignment : {"labels=a", "labels[0]=a", "labels[0].key=a"}) {
+    EXPECT_THAT(Error(assignment), HasSubstr("give one as in labels.NAME=VALUE"));
+  }
   EXPECT_THAT(Error("model.mlp.hidden[5]=1"),
               HasSubstr("model.mlp.hidden has 4 elements, counted"));
   EXPECT_THAT(Error("model.mlp.hidden[x]=1"),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -148,10 +149,26 @@ class YamlPrinter {
       Group(reflection.GetMessage(message, &field), path, indent + "  ");
       return;
     }
+    if (field.is_map()) return Map(message, field, indent + "  ");
     absl::StrAppend(&out_, "\n");
     for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
       absl::StrAppend(&out_, indent, "  -");
       Group(reflection.GetRepeatedMessage(message, &field, i), path, indent + "    ");
+    }
+  }
+
+  // By name, one to a line.
+  void Map(const Message& message, const FieldDescriptor& field, const std::string& indent) {
+    const Reflection& reflection = *message.GetReflection();
+    std::map<std::string, std::string> values;
+    for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
+      const Message& entry = reflection.GetRepeatedMessage(message, &field, i);
+      values[Value(entry, *field.message_type()->map_key(), 0)] =
+          Value(entry, *field.message_type()->map_value(), 0);
+    }
+    absl::StrAppend(&out_, "\n");
+    for (const auto& [name, value] : values) {
+      absl::StrAppend(&out_, indent, name, ": ", value, "\n");
     }
   }
 

@@ -35,6 +35,9 @@ struct TextNode {
   std::vector<TextNode> items;
   // In the file's order.
   std::vector<TextEntry> entries;
+  // True in a notation that gives a field's name once for each element of a list, and writes an
+  // entry of a map as a group with `key` and `value`.
+  bool names_repeat = false;
 };
 
 struct TextEntry {

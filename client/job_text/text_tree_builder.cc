@@ -32,6 +32,7 @@ bool TextTreeBuilder::Begin(TextNode::Kind kind, TextPosition position) {
   Open& open = open_.emplace_back();
   open.node.kind = kind;
   open.node.position = position;
+  open.node.names_repeat = repeats_ == Repeats::kAllowed;
   return true;
 }
 
