@@ -4,8 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "client/cluster/session.h"
 #include "client/commands/arguments/job_argument.h"
@@ -13,6 +17,7 @@
 #include "client/terminal/format.h"
 #include "client/terminal/progress.h"
 #include "client/terminal/row_counts.h"
+#include "client/terminal/task_table.h"
 #include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_validator.h"
@@ -26,6 +31,20 @@ namespace {
 
 void PrintField(const char* name, const std::string& value) {
   if (!value.empty()) Print("%-12s %s\n", name, PrintableLine(value));
+}
+
+// Prints a text of several lines.
+void PrintLines(const char* name, absl::string_view text) {
+  for (const absl::string_view line :
+       absl::StrSplit(absl::StripTrailingAsciiWhitespace(text), '\n')) {
+    PrintField(name, std::string(line));
+    name = "";
+  }
+}
+
+std::string Labels(const v1::JobSpec& spec) {
+  const std::map<std::string, std::string> labels(spec.labels().begin(), spec.labels().end());
+  return absl::StrJoin(labels, ", ", absl::PairFormatter("="));
 }
 
 std::string Servers(const v1::JobStatus& job) {
@@ -56,6 +75,9 @@ std::string Replay(const v1::ReplayStatus& replay) {
 void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
   const v1::JobProgress& progress = job.progress();
   PrintField("job", absl::StrCat(job.job_id(), "  ", job.spec().name()));
+  PrintField("owner", job.spec().owner());
+  PrintLines("about", job.spec().description());
+  PrintField("labels", Labels(job.spec()));
   PrintField("state",
              absl::StrCat(StateName(job), job.message().empty() ? "" : ": ", job.message()));
   PrintField("waits for", job.waiting_for());
@@ -94,15 +116,7 @@ void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
   PrintField("rows", DescribeRows(rows));
   PrintField("generation",
              absl::StrCat(job.generation(), ", shard map version ", job.shard_map_version()));
-  if (job.tasks_size() > 0) {
-    std::vector<std::vector<std::string>> rows = {
-        {"SLOT", "WORKER", "STATE", "STEP", "INCARNATION"}};
-    for (const v1::TaskStatus& task : job.tasks()) {
-      rows.push_back({absl::StrCat(task.slot()), task.worker_id(), task.state(),
-                      absl::StrCat(task.step()), absl::StrCat(task.incarnation())});
-    }
-    Print("\n%s", FormatTable(rows));
-  }
+  if (job.tasks_size() > 0) Print("\n%s", TaskTable(job));
   if (job.evaluations_size() > 0) {
     std::vector<std::vector<std::string>> rows = {{"CLOCK", "METRIC", "VALUE", "LOSS", "EXAMPLES"}};
     for (const v1::EvaluationResult& evaluation : job.evaluations()) {

@@ -1,5 +1,8 @@
 #include "client/terminal/progress.h"
 
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "client/terminal/task_table.h"
 #include "gtest/gtest.h"
 #include "proto/status.pb.h"
 
@@ -59,6 +62,58 @@ TEST(ProgressTest, EndedStates) {
   }
   status.set_state(v1::RECOVERING);
   EXPECT_FALSE(HasEnded(status));
+}
+
+// A task whose steps took 200 ms, 150 of them computing.
+v1::TaskStatus& AddTask(uint32_t slot, v1::JobStatus& job) {
+  v1::TaskStatus& task = *job.add_tasks();
+  task.set_slot(slot);
+  task.set_worker_id("worker-0");
+  task.set_state("RUNNING");
+  task.set_step(123456);
+  task.set_process_peak_bytes(uint64_t{3} << 30);
+  v1::StepTimes& times = *task.mutable_last_steps();
+  times.set_steps(40);
+  times.set_training_seconds(8);
+  times.set_compute_seconds(6);
+  times.set_exposed_communication_seconds(1.5);
+  times.set_waiting_seconds(0.5);
+  return task;
+}
+
+TEST(TaskTableTest, ShowsWhereAStepsTimeGoesAndWhoIsSlow) {
+  v1::JobStatus job;
+  EXPECT_EQ(TaskTable(job), "");
+  AddTask(0, job);
+  v1::TaskStatus& slow = AddTask(10, job);
+  slow.mutable_last_steps()->set_steps(38);
+  slow.set_slow("computes 2.1 x as long\x1b[2J");
+  v1::TaskStatus& starting = *job.add_tasks();
+  starting.set_slot(11);
+  starting.set_state("STARTING");
+  EXPECT_EQ(TaskTable(job),
+            "SLOT  WORKER    STATE       STEP  STEP TIME  COMPUTE  COMM.  DATA   MEMORY\n"
+            "   0  worker-0  RUNNING   123456     200 ms      75%    19%    6%  3.0 GiB\n"
+            "  10  worker-0  RUNNING   123456     211 ms      75%    19%    6%  3.0 GiB\n"
+            "  11            STARTING       0          -        -      -     -        -\n"
+            "times of each slot's last 38 to 40 steps\n"
+            "slot 10 is slow: computes 2.1 x as long\\x1b[2J\n");
+  for (const absl::string_view line : absl::StrSplit(TaskTable(job), '\n')) {
+    EXPECT_LE(line.size(), 80u) << line;
+  }
+}
+
+TEST(TaskTableTest, OfAnEndedJobItShowsAllSteps) {
+  v1::JobStatus job;
+  v1::TaskStatus& task = AddTask(0, job);
+  task.clear_last_steps();
+  task.set_steps(1000);
+  task.set_training_seconds(0.25);
+  task.set_compute_seconds(0.25);
+  EXPECT_EQ(TaskTable(job),
+            "SLOT  WORKER    STATE      STEP  STEP TIME  COMPUTE  COMM.  DATA   MEMORY\n"
+            "   0  worker-0  RUNNING  123456     250 us     100%     0%    0%  3.0 GiB\n"
+            "times of all steps\n");
 }
 
 }  // namespace
