@@ -29,6 +29,7 @@ void AddWatch(CLI::App& app, Session& session);
 void AddLogs(CLI::App& app, Session& session);
 void AddEvents(CLI::App& app, Session& session);
 void AddHistory(CLI::App& app, Session& session);
+void AddTensorboard(CLI::App& app, Session& session);
 void AddCancel(CLI::App& app, Session& session);
 void AddDelete(CLI::App& app, Session& session);
 void AddCheckpoint(CLI::App& app, Session& session);

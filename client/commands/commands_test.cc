@@ -260,6 +260,7 @@ TEST_F(CommandsTest, NothingThatACoordinatorSaysSteersTheTerminal) {
       {"events", "j1"},
       {"history", "j1"},
       {"history", "j1", "--csv"},
+      {"tensorboard", "j1", "--out", testing::TempDir() + "/evil"},
       {"cancel", "j1"},
       {"checkpoint", "list", "j1"},
       {"checkpoint", "verify", "j1"},
@@ -314,6 +315,7 @@ TEST_F(CommandsTest, JsonIsWhatEveryCommandPrintsWhateverGoesWrong) {
       {"logs", {"j1"}},
       {"events", {"j1"}},
       {"history", {"j1"}},
+      {"tensorboard", {"j1", "--out", none + "/\xf6"}},
       {"cancel", {"j1"}},
       {"delete", {"j1"}},
       {"checkpoint list", {"j1"}},
@@ -404,6 +406,20 @@ TEST_F(CommandsTest, AHistoryIsASummaryEveryPointOrJson) {
   const nlohmann::json json = Values(Run({"history", "j1", "--output", "json"}).out).at(0);
   EXPECT_EQ(json["series"][0]["points"].back()["mean"], 0.125);
   EXPECT_EQ(Run({"history", "j1", "--points", "1"}).exit_code, kUsage);
+}
+
+TEST_F(CommandsTest, AHistoryIsWrittenForTensorBoard) {
+  const std::string out = testing::TempDir() + "/runs";
+  const std::vector<std::string> words = {"tensorboard", "j1",      "--out",   out,
+                                          "--series",    "train/*", "--follow"};
+  Shown shown = Run(words);
+  EXPECT_EQ(shown.exit_code, kSuccess) << shown.error;
+  EXPECT_THAT(coordinator_.read_metrics.series(), ElementsAre("train/*"));
+  EXPECT_TRUE(coordinator_.read_metrics.follow());
+  EXPECT_THAT(shown.out, HasSubstr("until the job ends\n1 value written to " + out + "/"));
+  shown = Run(words);
+  EXPECT_EQ(shown.exit_code, kUsage);
+  EXPECT_THAT(shown.error, HasSubstr("has event files already"));
 }
 
 TEST_F(CommandsTest, AHistoryFitsATerminalAndShowsRollBacks) {

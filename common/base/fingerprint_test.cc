@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/crc32c.h"
 #include "common/base/message_fingerprint.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
@@ -41,6 +42,15 @@ TEST(FingerprintTest, EqualMessagesHaveEqualOnes) {
   EXPECT_NE(FingerprintOf(ascending), FingerprintOf(descending));
   ascending.clear_labels();
   EXPECT_EQ(FingerprintOf(ascending), Fingerprint("")) << "without maps it is that of the bytes";
+}
+
+TEST(Crc32cTest, GivesThePublishedValues) {
+  // RFC 3720, section B.4, and the usual check value.
+  EXPECT_EQ(Crc32c("123456789"), 0xE3069283u);
+  EXPECT_EQ(Crc32c(std::string(32, '\0')), 0x8A9136AAu);
+  EXPECT_EQ(Crc32c(std::string(32, '\xff')), 0x62A8AB43u);
+  EXPECT_EQ(MaskedCrc32c(std::string(32, '\0')),
+            ((0x8A9136AAu >> 15) | (0x8A9136AAu << 17)) + 0xA282EAD8u);
 }
 
 TEST(FingerprintTest, MixBitsSpreadsNeighbours) {

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
@@ -13,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/crc32c.h"
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_content.h"
@@ -30,28 +30,6 @@ enum RecordType : unsigned char { kWhole = 1, kFirst = 2, kMiddle = 3, kLast = 4
 constexpr size_t kBatchHeaderBytes = 12;
 // Disks write sectors whole.
 constexpr uint64_t kSectorBytes = 512;
-
-uint32_t Crc32c(absl::string_view bytes) {
-  static constexpr std::array<uint32_t, 256> kTable = [] {
-    std::array<uint32_t, 256> table{};
-    for (uint32_t i = 0; i < 256; ++i) {
-      uint32_t crc = i;
-      for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82f63b78u : 0);
-      table[i] = crc;
-    }
-    return table;
-  }();
-  uint32_t crc = ~0u;
-  for (const char c : bytes)
-    crc = kTable[(crc ^ static_cast<unsigned char>(c)) & 0xff] ^ (crc >> 8);
-  return ~crc;
-}
-
-// Returns the checksum of a record's type and bytes as RocksDB stores it.
-uint32_t MaskedCrc(absl::string_view bytes) {
-  const uint32_t crc = Crc32c(bytes);
-  return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
-}
 
 // Returns the little-endian number in these bytes.
 uint64_t Number(absl::string_view bytes) {
@@ -84,7 +62,7 @@ bool IsRecord(absl::string_view bytes, uint64_t at, uint64_t& record_bytes) {
   const Header header = HeaderAt(bytes, at);
   record_bytes = kHeaderBytes + header.length;
   return header.type >= kWhole && header.type <= kLast && at + record_bytes <= end &&
-         header.checksum == MaskedCrc(bytes.substr(at + kTypeAt, 1 + header.length));
+         header.checksum == MaskedCrc32c(bytes.substr(at + kTypeAt, 1 + header.length));
 }
 
 // Returns whether bytes at `at` look like a record: a cheap check before checksums are computed.
@@ -124,7 +102,7 @@ bool IsTorn(absl::string_view bytes, uint64_t bad) {
   const bool ends_beyond = bad + kHeaderBytes + header.length > bytes.size() &&
                            bad + kHeaderBytes + header.length <= BlockEnd(bad);
   // A damaged length looks the same, except that all bytes of the record are there.
-  return ends_beyond && header.checksum != MaskedCrc(rest.substr(kTypeAt));
+  return ends_beyond && header.checksum != MaskedCrc32c(rest.substr(kTypeAt));
 }
 
 absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder) {

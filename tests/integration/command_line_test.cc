@@ -155,10 +155,10 @@ TEST(CommandLineTest, TheVersionIsReleaseCommitAndBuild) {
 
 TEST(CommandLineTest, EveryCommandHasHelpWithAnExample) {
   for (const char* command :
-       {"up",     "down",       "demo",      "submit", "list",     "status",  "watch",
-        "logs",   "events",     "cancel",    "delete", "evaluate", "history", "export",
-        "import", "generate",   "tokenizer", "data",   "compare",  "cluster", "metrics",
-        "bench",  "checkpoint", "plan",      "version"}) {
+       {"up",     "down",       "demo",      "submit",  "list",       "status",  "watch",
+        "logs",   "events",     "cancel",    "delete",  "evaluate",   "history", "export",
+        "import", "generate",   "tokenizer", "data",    "compare",    "cluster", "metrics",
+        "bench",  "checkpoint", "plan",      "version", "tensorboard"}) {
     const Result result = Muster(absl::StrCat("help ", command));
     EXPECT_EQ(result.exit_code, 0) << command;
     EXPECT_THAT(result.output, HasSubstr("Example: muster")) << command;
@@ -359,6 +359,29 @@ void TrainOnASortedFile() {
   EXPECT_THAT(result.output, HasSubstr("over 105 examples"));
 }
 
+// On the running cluster, where the job has ended.
+void FindByLabelAndReadHistory(const std::string& id) {
+  EXPECT_THAT(Muster("list --label run=7 --label team").output, HasSubstr(id));
+  EXPECT_THAT(Muster("list --label run=8").output, HasSubstr("no such job"));
+  Result result = Muster("status " + id);
+  EXPECT_THAT(result.output, HasSubstr("run=7, team=vision"));
+  EXPECT_THAT(result.output, HasSubstr("times of all steps"));
+  const std::string runs = ::testing::TempDir() + "/runs";
+  result = Muster(absl::StrCat("tensorboard ", id, " --follow --output json --out ", runs));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  const auto written = nlohmann::json::parse(result.output, nullptr, false);
+  ASSERT_TRUE(written.contains("folder")) << result.output;
+  const std::string read = ::testing::TempDir() + "/read.txt";
+  EXPECT_EQ(std::system(absl::StrCat("/usr/bin/python3 client/tensorboard/read_events.py ",
+                                     written["folder"].get<std::string>(), " > ", read)
+                            .c_str()),
+            0);
+  const std::string points = BytesOfFile(read);
+  for (const char* tag : {"train/loss 100 ", "slot/1/compute ", "speed/examples_per_second "}) {
+    EXPECT_THAT(points, HasSubstr(tag));
+  }
+}
+
 TEST(CommandLineTest, AJobsWholeLife) {
   const std::string folder = ClusterFolderForTest();
   const absl::Cleanup down = [&] { Muster("down --data-dir " + folder); };
@@ -369,7 +392,8 @@ TEST(CommandLineTest, AJobsWholeLife) {
   EXPECT_EQ(Muster("up --data-dir " + folder).exit_code, 1);
 
   const std::string job = WriteJob("job.textproto", SmallJob());
-  result = Muster(absl::StrCat("submit ", job, " --watch"));
+  result =
+      Muster(absl::StrCat("submit ", job, " --set labels.team=vision --set labels.run=7 --watch"));
   EXPECT_EQ(result.exit_code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("SUCCEEDED"));
   EXPECT_THAT(result.output, HasSubstr(" (last step)"));
@@ -392,6 +416,7 @@ TEST(CommandLineTest, AJobsWholeLife) {
   const std::string out = ::testing::TempDir() + "/weights.safetensors";
   EXPECT_EQ(Muster(absl::StrCat("export ", id, " --out ", out)).exit_code, 0);
   EXPECT_GT(std::filesystem::file_size(out), 4u * (20 * 32 + 32 + 32 * 4 + 4));
+  FindByLabelAndReadHistory(id);
   TrainOnASortedFile();
 
   v1::JobSpec diverging = SmallJob();
