@@ -7,12 +7,16 @@
 #include <fstream>
 #include <memory>
 #include <ostream>
+#include <random>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/history/series.h"
+#include "common/history/series_proto.h"
 #include "gtest/gtest.h"
+#include "proto/job_service.pb.h"
 #include "tests/harness/endless_job.h"
 #include "tests/harness/jobs.h"
 #include "tests/harness/process_cluster.h"
@@ -88,6 +92,95 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"ServerEveryPush", v1::UpdateSpec::EVERY_PUSH, "server-0"},
                       Case{"CoordinatorEveryPush", v1::UpdateSpec::EVERY_PUSH, "coordinator"}),
     [](const auto& info) { return info.param.name; });
+
+// Checks that no step is in two points.
+void CheckNoStepTwice(const v1::MetricsChunk& history) {
+  for (const v1::Series& series : history.series()) {
+    uint64_t next = 0;
+    for (const v1::SeriesPoint& message : series.points()) {
+      const SeriesPoint point = FromProto(message);
+      ASSERT_TRUE(IsSound(point)) << series.name();
+      ASSERT_GE(point.first_step, next) << series.name();
+      next = point.last_step + 1;
+    }
+  }
+}
+
+// Returns whether a history has a point, alone or joined with others.
+bool Has(const v1::MetricsChunk& history, const std::string& name, const SeriesPoint& point) {
+  for (const v1::Series& series : history.series()) {
+    if (series.name() != name) continue;
+    for (const v1::SeriesPoint& message : series.points()) {
+      const SeriesPoint other = FromProto(message);
+      if (other.first_step <= point.first_step && point.last_step <= other.last_step) {
+        return other.min <= point.min && point.max <= other.max;
+      }
+    }
+  }
+  return false;
+}
+
+// The job trains on while the coordinator is killed at random points, also while it starts. What it
+// had stored stays in the history.
+TEST(HistoryKillTest, AHistorySurvivesAndShowsNoStepTwice) {
+  auto started = ProcessCluster::Start({.servers = 1});
+  ASSERT_TRUE(started.ok()) << started.status();
+  ProcessCluster& cluster = **started;
+  const auto id = cluster.Submit(Job(v1::UpdateSpec::CHECKPOINT));
+  ASSERT_TRUE(id.ok()) << id.status();
+  ASSERT_TRUE(AwaitRunning(cluster, *id).ok());
+  const auto kill_and_read = [&](v1::MetricsChunk& history) {
+    cluster.Kill("coordinator", SIGKILL);
+    ASSERT_TRUE(cluster.Restart("coordinator").ok());
+    v1::ReadMetricsRequest request;
+    request.set_job_id(*id);
+    const absl::Status read = cluster.jobs().History(request, history);
+    ASSERT_TRUE(read.ok()) << read << cluster.Diagnose(*id);
+    CheckNoStepTwice(history);
+  };
+  std::mt19937 random(7);
+  v1::MetricsChunk history;
+  for (int round = 0; round < 3; ++round) {
+    const auto now = cluster.Await(*id, [](const v1::JobStatus&) { return true; });
+    ASSERT_TRUE(now.ok()) << now.status();
+    const uint64_t until = now->progress().step() + random() % 300;
+    // It may not have heard of all steps that it had told of.
+    ASSERT_TRUE(cluster
+                    .Await(*id,
+                           [until](const v1::JobStatus& status) {
+                             return status.progress().step() >= until;
+                           })
+                    .ok());
+    ASSERT_NO_FATAL_FAILURE(kill_and_read(history));
+    if (round % 2 == 0) ASSERT_NO_FATAL_FAILURE(kill_and_read(history));
+  }
+  // What is some seconds old is stored.
+  const auto before = cluster.Await(
+      *id, [](const v1::JobStatus& status) { return status.progress().examples_per_second() > 0; });
+  ASSERT_TRUE(before.ok()) << before.status();
+  v1::ReadMetricsRequest request;
+  request.set_job_id(*id);
+  v1::MetricsChunk shown;
+  ASSERT_TRUE(cluster.jobs().History(request, shown).ok());
+  const double since = before->progress().training_seconds();
+  ASSERT_TRUE(cluster
+                  .Await(*id,
+                         [since](const v1::JobStatus& status) {
+                           return status.progress().training_seconds() > since + 7;
+                         })
+                  .ok());
+  ASSERT_NO_FATAL_FAILURE(kill_and_read(history));
+  EXPECT_TRUE(history.marks().empty());
+  int points = 0;
+  for (const v1::Series& series : shown.series()) {
+    for (const v1::SeriesPoint& point : series.points()) {
+      ++points;
+      EXPECT_TRUE(Has(history, series.name(), FromProto(point)))
+          << series.name() << " at " << point.last_step();
+    }
+  }
+  EXPECT_GT(points, 0);
+}
 
 TEST(StopTest, DaemonsEndWithinFiveSecondsOfSigterm) {
   auto started = ProcessCluster::Start({});
