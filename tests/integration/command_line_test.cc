@@ -267,6 +267,30 @@ TEST(CommandLineTest, ComparesAllRoadsOfAJob) {
   EXPECT_EQ(Muster(absl::StrCat("compare ", job, " --processors 100000")).exit_code, 2);
 }
 
+TEST(CommandLineTest, ComparesAllStagesOfZero) {
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_stop()->set_steps(40);
+  const std::string job = WriteJob("stages.textproto", spec);
+  const Result result =
+      Muster(absl::StrCat("compare ", job, " --zero --repeats 1 --warmup 5 --output json"));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  const auto compared = nlohmann::json::parse(result.output, nullptr, false);
+  ASSERT_TRUE(compared.is_object()) << result.output;
+  EXPECT_TRUE(compared["not_as_predicted"].empty()) << compared["not_as_predicted"];
+  const nlohmann::json& stages = compared["stages"];
+  ASSERT_EQ(stages.size(), 4) << result.output;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    EXPECT_EQ(stages[i]["stage"], absl::StrCat("stage ", i));
+    const nlohmann::json& run = stages[i]["runs"][0];
+    EXPECT_EQ(run["dense_bytes_per_step_by_worker"], run["predicted_dense_bytes_by_worker"]);
+    EXPECT_GT(run["largest_worker_own_peak_bytes"], 10 << 20);
+    EXPECT_GT(run["planned_worker_own_bytes"], 10 << 20);
+    EXPECT_GT(run["steps_per_second"], 0);
+    // The job is deterministic.
+    EXPECT_EQ(run["training_loss"], stages[0]["runs"][0]["training_loss"]);
+  }
+}
+
 TEST(CommandLineTest, ComparedBytesAreThosePredictedForAnyNumberOfWorkers) {
   // 10,710 parameters whose sums go by parts or in pairs, and 2,044 in a bucket that goes to all.
   v1::JobSpec spec = SmallJob();
