@@ -63,20 +63,24 @@ TEST_F(GradientPlacesTest, WhatIsReadIsWhatWasWritten) {
 }
 
 TEST_F(GradientPlacesTest, APlaceIsFreeOnceNobodyReadsIt) {
-  places_->AwaitReaders(1);
-  std::optional<Payload> read = places_->Read(3, runs_[3][0]);
-  std::optional<Payload> copy = *read;
-  places_->AwaitReaders(0);
-  places_->AwaitReaders(2);
-  absl::Notification free;
-  std::thread writer([&] {
-    places_->AwaitReaders(1);
-    free.Notify();
-  });
-  read.reset();
-  EXPECT_FALSE(free.WaitForNotificationWithTimeout(absl::Milliseconds(20)));
-  copy.reset();
-  writer.join();
+  for (const int unit : {0, 2, 3}) {
+    places_->AwaitReaders(unit);
+    std::optional<Payload> read = places_->Read(unit, runs_[unit][0]);
+    std::optional<Payload> copy = *read;
+    for (const int other : {0, 1, 2}) {
+      if (!places_->SharePlace(unit, other)) places_->AwaitReaders(other);
+    }
+    absl::Notification free;
+    std::thread writer([&] {
+      // Also for another unit in that place.
+      places_->AwaitReaders(unit == 3 ? 1 : unit);
+      free.Notify();
+    });
+    read.reset();
+    EXPECT_FALSE(free.WaitForNotificationWithTimeout(absl::Milliseconds(20)));
+    copy.reset();
+    writer.join();
+  }
 }
 
 TEST_F(GradientPlacesTest, ReadersMayOutliveIt) {

@@ -201,11 +201,7 @@ absl::Status ShardRouter::Receive(absl::Duration timeout) {
     operation.state_ = Operation::State::kDone;
     if (operation.order_ == Order::kLane) {
       --lane_operations_;
-      if (options_.answered == ShardRouterOptions::Answered::kKept) {
-        answered_.insert(*it);
-      } else {
-        operation.payload_ = Payload();
-      }
+      if (options_.answered == ShardRouterOptions::Answered::kKept) answered_.insert(*it);
     }
     operations_.erase(it);
   }
