@@ -6,8 +6,9 @@
 namespace muster {
 
 // Version of the protocol between daemons, sent at registration. The coordinator accepts its own
-// and the previous one.
-inline constexpr uint32_t kProtocolVersion = 1;
+// alone. Raise it when a daemon that ignores a new field would do the wrong thing.
+//   2: pushes of single micro-batches
+inline constexpr uint32_t kProtocolVersion = 2;
 
 }  // namespace muster
 

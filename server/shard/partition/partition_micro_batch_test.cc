@@ -56,6 +56,21 @@ TEST_F(PartitionMicroBatchTest, AClockIsOneUpdateOverThemAll) {
   }
 }
 
+// Of jobs that are not deterministic, too: backward must read what forward has read.
+TEST_F(PartitionMicroBatchTest, ASlotThatRepeatsTheClockReadsItsValuesAgain) {
+  for (const bool deterministic : {true, false}) {
+    v1::OpenTablesRequest request = OpenRequest(1, 1);
+    request.mutable_update()->set_deterministic(deterministic);
+    Open(request);
+    Do(Push(0, 0), Gradient(1));
+    v1::ExchangeRequest close = TestClose(0, 0, 0);
+    close.mutable_close()->set_examples(1);
+    Do(close);
+    EXPECT_THAT(Do(TestDensePull(0, 0, 0, 2)).floats(), Each(1));
+    EXPECT_THAT(Do(TestDensePull(0, 1, 0, 2)).floats(), Each(0));
+  }
+}
+
 TEST_F(PartitionMicroBatchTest, EachCountsOnceAndInOrder) {
   Open(OpenRequest(1, 2));
   EXPECT_THAT(Refusal(absl::StatusCode::kFailedPrecondition, Push(0, 1), Gradient(9)),

@@ -207,7 +207,7 @@ double DenseTable::SquaredNormOfSum(uint32_t block) {
 void DenseTable::BeginClock() {
   for (uint32_t i = 0; i < size(); ++i) {
     // Holding the current version makes the optimizer go on with a copy.
-    if (tables_->order() == SummationOrder::kSlot) {
+    if (tables_->keeps_previous()) {
       blocks_[i].previous = blocks_[i].weights.Read();
     }
     sums_[i] = Sum{};

@@ -58,7 +58,7 @@ class DenseTable {
   // Weights that a pull is to see.
   enum class Version {
     kCurrent,
-    // The weights before the last ApplySums; for SummationOrder::kSlot. REQUIRES: it has run.
+    // The weights before the last ApplySums; if JobTables::keeps_previous(). REQUIRES: it has run.
     kPrevious,
   };
 

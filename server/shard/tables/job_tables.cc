@@ -151,11 +151,11 @@ uint64_t JobTables::PredictedDenseBytes(uint32_t partition) const {
   uint64_t bytes = 0;
   for (uint32_t id : layout_.partition_blocks(partition)) {
     const uint64_t elements = layout_.blocks()[id].elements();
-    // Weights; under BSP also sums; in slot order also the previous weights, and a gradient that
-    // waits for its turn, or for its other micro-batches, of each slot except one.
-    const uint64_t arrays = order_ == SummationOrder::kSlot ? uint64_t{2} + request().slots()
-                            : policy_.synchronous()         ? 2
-                                                            : 1;
+    // Weights; under BSP also sums; the previous weights, where they are kept; in slot order also a
+    // gradient that waits for its turn, or for its other micro-batches, of each slot except one.
+    uint64_t arrays = policy_.synchronous() ? 2 : 1;
+    if (keeps_previous()) ++arrays;
+    if (order_ == SummationOrder::kSlot) arrays += request().slots() - 1;
     bytes += (arrays * elements + dense_optimizer_->state_floats(elements)) * sizeof(float);
   }
   return bytes;

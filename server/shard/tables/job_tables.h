@@ -23,9 +23,8 @@ class OpenTablesRequest;
 enum class SummationOrder {
   // Order of arrival.
   kArrival,
-  // Order of slots; early gradients wait. Of a slot that pushes micro-batches, their sum in order
-  // is
-  // its gradient. The same bits from run to run.
+  // Order of slots; early gradients wait. The gradient of a slot that pushes micro-batches is their
+  // sum in order. The same bits from run to run.
   kSlot,
 };
 
@@ -58,6 +57,10 @@ class JobTables {
   // Returns whether slots push the gradients of single micro-batches, from memory that they use
   // again once a push is answered.
   bool pushes_micro_batches() const;
+  // Returns whether values before the last clock's update are kept for slots that repeat the clock:
+  // in slot order, and for slots that pull them once more for backward, which must read the version
+  // that forward has read.
+  bool keeps_previous() const { return order_ == SummationOrder::kSlot || pushes_micro_batches(); }
   // Returns how often a slot pushes each dense block in a clock.
   uint32_t pushes_of_block() const;
   // Returns whether a push is on disk before it is acknowledged.

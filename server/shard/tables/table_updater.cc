@@ -129,7 +129,7 @@ absl::Status TableUpdater::EndClock(const ClockEnd& end) {
   for (size_t i = 0; i < tables_.sparse.size(); ++i) {
     TieredTable& table = tables_.sparse[i];
     SparseSum& sum = sparse_sums_[i];
-    if (job_.order() == SummationOrder::kSlot) previous_rows_[i].Keep(table, fetched[i], end.clock);
+    if (job_.keeps_previous()) previous_rows_[i].Keep(table, fetched[i], end.clock);
     step.weight_decay = job_.tables().sparse[i].weight_decay;
     if (moves) {
       // As many clocks are completed as this one's number says.
@@ -138,7 +138,7 @@ absl::Status TableUpdater::EndClock(const ClockEnd& end) {
     }
     sum.Clear();
   }
-  previous_kept_ = job_.order() == SummationOrder::kSlot && (end.lsn == 0 || end.lsn > loaded_lsn_);
+  previous_kept_ = job_.keeps_previous() && (end.lsn == 0 || end.lsn > loaded_lsn_);
   last_lsn_ = end.lsn;
   sums_empty_ = true;
   sums_finished_ = false;

@@ -26,7 +26,7 @@ namespace muster {
 // successor has no finite gradient of the same step (f16): the slot then closes with no examples,
 // although some blocks have a gradient of it.
 //
-// With SummationOrder::kSlot the values before the last clock's step are kept. A slot that is
+// With JobTables::keeps_previous() the values before the last clock's step are kept. A slot that is
 // respawned in the middle of its closes repeats a clock which this partition has completed but
 // others have not. It must see what it saw before, or its gradients, and with them the run's bits,
 // would differ.
@@ -71,7 +71,7 @@ class TableUpdater {
   // Returns whether the values before a clock's update must be the same after a recovery. Rows that
   // include last_lsn(), the record that ended the last clock, then stay in memory, so that a replay
   // starts from the values before it.
-  bool replays_previous() const { return job_.durable() && job_.order() == SummationOrder::kSlot; }
+  bool replays_previous() const { return job_.durable() && job_.keeps_previous(); }
   uint64_t last_lsn() const { return last_lsn_; }
 
   // Returns whether the values before the last EndClock are known.

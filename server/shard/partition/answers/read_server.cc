@@ -28,7 +28,7 @@ void ReadServer::Serve(AdmittedCall& call) {
 absl::StatusOr<DenseTable::Version> ReadServer::VersionFor(
     const v1::ExchangeRequest& request) const {
   const uint64_t clock = request.clock();
-  if (context_.job().order() == SummationOrder::kArrival || clock >= context_.clocks.completed()) {
+  if (!context_.job().keeps_previous() || clock >= context_.clocks.completed()) {
     return DenseTable::Version::kCurrent;
   }
   if (clock + 1 == context_.clocks.completed() && applier_.updater().previous_kept())
@@ -36,8 +36,8 @@ absl::StatusOr<DenseTable::Version> ReadServer::VersionFor(
   return context_.answers.Gone(
       request, absl::StrCat("pull at clock ", clock, " from partition ", context_.tables.partition,
                             " of job ", context_.job().job_id(),
-                            " refused: the job is deterministic, and the values of that clock are "
-                            "not kept at clock ",
+                            " refused: repeated clocks read what they have read before, and those "
+                            "values are not kept at clock ",
                             context_.clocks.completed(), "; go back to a checkpoint"));
 }
 
