@@ -239,6 +239,24 @@ TEST_F(ShardedTrainingTest, CheckpointsGoOnInOtherStagesAndOnOtherRoads) {
   }
 }
 
+// The servers' files of rows come before those of the ranks.
+TEST_F(ShardedTrainingTest, CheckpointsOfHybridJobsGoOnOnOtherRoads) {
+  v1::JobSpec spec = Job("deep_fm", "adam");
+  spec.mutable_checkpoint()->set_every_steps(4);
+  v1::JobSpec hybrid = spec;
+  hybrid.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
+  RunOptions options;
+  options.keys = TrainLocally(spec).keys;
+  const TrainedValues expected = Train(spec, options);
+  RunCheckpoints checkpoints;
+  options.checkpoints = &checkpoints;
+  EXPECT_EQ(Train(InStage(hybrid, 3), options).values, expected.values);
+  options.from = 4;
+  EXPECT_EQ(Train(InStage(spec, 1), options).values, expected.values);
+  options.from = 8;
+  EXPECT_EQ(Train(InStage(hybrid, 2), options).values, expected.values);
+}
+
 // Four ranks, two layers of 4 x 4 and their biases, twelve rows of four features, three rows a
 // rank. A layer's weights and biases are one part, of which each rank has a fourth: five elements.
 // The last layer goes forward and backward in one go, and the first is still there for its backward
