@@ -137,11 +137,19 @@ TEST_P(AllReduceModelTest, EachRankMovesWhatIsPredicted) {
   half.mutable_update()->set_wire(v1::UpdateSpec::BF16);
   v1::JobSpec ordered_half = half;
   ordered_half.mutable_update()->set_deterministic(true);
-  for (v1::JobSpec spec : {small, whole, ordered, half, ordered_half}) {
+  std::vector<v1::JobSpec> specs = {small, whole, ordered, half, ordered_half};
+  for (const int stage : {1, 2, 3}) {
+    for (v1::JobSpec spec : {whole, ordered_half}) {
+      spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
+      specs.push_back(spec);
+    }
+  }
+  for (v1::JobSpec spec : specs) {
     for (const int workers : {2, 3, 4}) {
       for (const AllReduceWay way : {AllReduceWay::kSharedMemory, AllReduceWay::kTcp}) {
-        SCOPED_TRACE(testing::Message() << workers << (way == AllReduceWay::kTcp ? " tcp " : " ")
-                                        << spec.update().ShortDebugString());
+        SCOPED_TRACE(testing::Message()
+                     << workers << (way == AllReduceWay::kTcp ? " tcp " : " ")
+                     << spec.update().ShortDebugString() << spec.parallelism().ShortDebugString());
         spec.set_workers(workers);
         const absl::StatusOr<PreparedJob> job = PrepareJob(spec);
         ASSERT_EQ(job.status(), absl::OkStatus());
