@@ -57,8 +57,7 @@ inline constexpr char kNotAsPredicted[] = ", NOT AS PREDICTED";
 // Says who reads a table.
 enum class TableStyle {
   // At most 100 columns for four roads, 80 for four stages: medians with the farthest run's
-  // distance ("110 ±10%"),
-  // bytes in KiB and so on, and whether traffic is as predicted.
+  // distance ("110 ±10%"), bytes in KiB and so on, and whether traffic is as predicted.
   kTerminal,
   // Medians with the least and the most, bytes and predictions to the byte, each server.
   kReport,

@@ -57,12 +57,12 @@ enum class AllReduceWay { kSharedMemory, kTcp, kDevices };
 //   stage 0    2(W-1)/W·P for large buckets; small buckets are sent to all ranks at once, or over
 //              sockets between pairs, in fewer steps and with more bytes
 //   1 to 3     with S ranks in a shard group and m micro-batches: (S-1)/S times the bytes of
-//   weights,
-//              in the types that the model computes with, for each time that they are gathered, and
-//              of gradients for each time that they are scattered. Both happen once under stage 1;
-//              gradients go m times under 2 and 3; weights under 3 as often as GathersOfStep says
-//              (common/partition/unit_gathers.h): about 2 m times. With R > 1 shard groups besides
-//              an all-reduce of each slice between R ranks. Parts are padded to equal slices.
+//              weights, in the types that the model computes with, for each time that they are
+//              gathered, and of gradients for each time that they are scattered. Both happen once
+//              under stage 1; gradients go m times under 2 and 3; weights under 3 as often as
+//              GathersOfStep says (common/partition/unit_gathers.h): about 2 m times. With R > 1
+//              shard groups, an all-reduce of each slice between R ranks besides. Parts are padded
+//              to equal slices.
 //
 // On devices tensors are padded. InvalidArgument: the tensors cannot be laid out.
 absl::StatusOr<PredictedTraffic> PredictAllReduceTraffic(const v1::TablesSchema& schema,

@@ -8,9 +8,10 @@
 namespace muster {
 
 // The units whose weights are in their places (UnitPlaces) while passes of one clock acquire one
-// unit after another. A unit that is still in its place is not gathered again; one that is gathered
-// into a shared place ends the stay of the one before it. When a unit is acquired, the next one is
-// gathered ahead of its time, so at most two units share the places.
+// unit after another. A unit that is still in its place is not gathered again. A unit that is
+// gathered into a shared place overwrites the one that was there, which must be gathered again when
+// it is next acquired. When a unit is acquired, the next one is gathered ahead of its time, so at
+// most two units are in the shared places.
 //
 // For example, units 0 to 3 in shared places: forward gathers 0 with 1, then 2, then 3; backward
 // finds 3 and 2, and gathers 1 and 0. Another micro-batch finds 0 and 1.

@@ -11,10 +11,11 @@
 namespace muster {
 
 // Where gathered parts lie in one piece of memory: each has room for the slices of all ranks.
-// Either every part has a place of its own, or only units in flight have one: then units lie in two
-// places by turns, each as large as its largest unit, so that the next unit can be fetched while
-// one is in use, in both directions. A unit that has a tensor which another unit is tied to keeps a
-// place of its own, as both use it at once. Places never move.
+// Either every part has a place of its own, or only units in flight have one: then units share two
+// places, the first, third, … of them one and the others the other, each as large as its largest
+// unit, so that the next unit can be fetched while one is in use, in both directions. A unit that
+// has a tensor which another unit is tied to keeps a place of its own, as both use it at once.
+// Places never move.
 //
 // A pure function of its arguments. Immutable, so thread-safe.
 class UnitPlaces {

@@ -122,8 +122,7 @@ std::vector<Remedy> FindRemedies(const v1::JobSpec& spec, const DataSize& data,
 std::string DescribeRemedies(const std::vector<Remedy>& remedies) {
   if (remedies.empty()) {
     return "no other batch, recomputation, ZeRO stage or road makes it fit: take a smaller model, "
-           "or "
-           "machines with more memory";
+           "or machines with more memory";
   }
   std::string text;
   for (const Remedy& remedy : remedies) {

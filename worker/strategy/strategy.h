@@ -85,12 +85,13 @@ class Strategy : public TrainingState {
   // BeforeBackward of a step on.
   virtual float loss_scale() const = 0;
 
-  // The micro-batch has added its part to the unit's gradients. In the last one, or in each one,
-  // they are complete and are not written any more: starts to send them. Scaled gradients need not
-  // be finite. Where they are not, the step is left out, and the loss scale is less from then on:
-  // it changes no parameter, no optimizer state and no number of steps, and the clock goes on.
-  // Under BSP that holds for all slots, otherwise for this one. OutOfRange, here or from EndStep:
-  // there is no smaller loss scale.
+  // The micro-batch has added its part to the unit's gradients, and does not write them any more:
+  // starts to send them, in every micro-batch if units share their memory, otherwise in the last
+  // one, in which they are complete. Scaled gradients need not be finite. Where they are not, the
+  // step is left out, and the loss scale is less from then on: it changes no parameter, no
+  // optimizer state and no number of steps, and the clock goes on. Under BSP that holds for all
+  // slots, otherwise for this one. OutOfRange, here or from EndStep: there is no smaller loss
+  // scale.
   virtual absl::Status GradientReady(int unit) = 0;
 
   // Takes the micro-batch's sparse gradients, whose keys are distinct, and leaves unspecified ones;

@@ -53,8 +53,7 @@ class AllReduceTask {
   // The end of a round.
   enum class End {
     // The job is over, or failed with an error that meeting again does not mend, such as a loss
-    // that
-    // is final.
+    // that is final.
     kFinal,
     // Another task was lost.
     kMeetAgain,

@@ -40,8 +40,7 @@ absl::Status CheckDevice(const v1::JobSpec& spec, const TaskDependencies& depend
   if (!OnDevice(spec) || dependencies.devices != nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "compute.device is CUDA, but this worker's program of tasks was built without CUDA; it "
-      "should "
-      "not have offered devices");
+      "should not have offered devices");
 }
 
 // Logs which files of a folder of texts are not read.

@@ -35,8 +35,8 @@ struct StepAction {
     // kBackward in two actions (Model::BackwardInput): what earlier units wait for, and the rest.
     kBackwardInput,
     kBackwardWeights,
-    // The micro-batch has added its part to the unit's gradients. After the last one, or each one,
-    // the strategy has them while earlier units compute.
+    // The micro-batch has added its part to the unit's gradients, which the strategy may send from
+    // now on, while earlier units compute (Strategy::GradientReady).
     kGradientReady,
     // The same where the gradients are complete and not scaled: checks them first.
     kSendGradients,

@@ -74,11 +74,16 @@ class KeptShard {
   absl::Status Fill(Communicator& communicator, absl::optional<int> source,
                     Communicator* replicas = nullptr);
 
-  // A collective call of all ranks, which share the files out among them, numbered from
-  // `first_number`: with a single shard rank r writes the files of partitions p with p mod W = r;
-  // with several each rank writes one, in order of rank: what it owns and its replicas do not
-  // write, and the rows of these partitions. All ranks return all files. A rank that cannot, or
-  // says that the cut has failed elsewhere (`failure` is not empty), fails it for all.
+  // Writes a checkpoint's files. A collective call of all W ranks, all of which return all files.
+  // Files are numbered from `first_number`.
+  //
+  // With a single shard there is one file for each partition: rank r writes those of partitions p
+  // with p mod W = r. With several shards there is one file for each rank, in order of rank. It has
+  // the rank's share of its shard's blocks, which replicas divide among them, and the rows of
+  // partitions p with p mod W = r.
+  //
+  // The cut fails on all ranks if one cannot write, or says that it has failed elsewhere (`failure`
+  // is not empty).
   absl::StatusOr<CutFiles> Cut(Communicator& communicator, uint32_t first_number,
                                absl::string_view failure);
 

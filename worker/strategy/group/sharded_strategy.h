@@ -70,13 +70,12 @@ struct ShardedDependencies {
 //   stage 3  in flight; gathered before   in flight; scattered in every micro-batch
 //            forward and before backward
 //
-// Units in flight have two places in memory by turns (UnitPlaces), so that the next one can travel
-// while one is in use.
+// Units in flight share two places in memory (UnitPlaces), so that the next one can travel while
+// one is in use.
 //
 //   Join              all ranks take over one replica, or start from the order's checkpoint
 //   Acquire(u)        makes the unit's 16-bit copies (stage 0), or waits until it is gathered;
-//   under
-//                     stage 3 starts to gather it, unless it is there, and then the next one.
+//                     under stage 3 starts to gather it, unless it is there, and then the next one.
 //                     Before backward waits until the memory of its gradients is free
 //   GradientReady(u)  starts to sum what is complete with unit u, while backward goes on
 //   EndStep           waits for all sums; makes the one exchange of all the job's ranks
@@ -98,7 +97,9 @@ struct ShardedDependencies {
 //
 // In BSP with `deterministic`, stages 0 and 1 equal parameter servers bit for bit, and so do 2 and
 // 3 with one micro-batch: all sum by slot, take norms cell by cell, and divide once. With more
-// micro-batches stages 2 and 3, which are equal bit for bit, sum over ranks first.
+// micro-batches stages 2 and 3, which are equal bit for bit, sum over ranks first. All that holds
+// with one shard group: with several, each sums its ranks' gradients before the groups' sums are
+// added up, which rounds otherwise.
 class ShardedStrategy final : public Strategy, public ReplicaGroup {
  public:
   // `schema` is the job's; stage and shard groups are as its spec says (common/mesh/zero.h).
