@@ -44,8 +44,8 @@ struct TaskState {
     // Clock of the slot and round of the job at that time.
     uint64_t clock = 0;
     uint64_t round = 0;
-    // True if the others' collective call had timed out before they came to wait here.
-    bool late = false;
+    // True if it has only a lease left to come where the others wait.
+    bool overdue = false;
   };
   std::optional<Awaited> awaited;
   // Incarnation of the task that last reported a wait, and what it cannot reach; empty: nothing.

@@ -36,8 +36,8 @@ class JobLifecycle {
   // All-reduce only: starts a round of the slots in `round`, who agreed on `met`. The event says
   // why the last round ended (job.round_failures).
   absl::Status OpenRound(Job& job, const v1::RendezvousRecord& met, const Rendezvous::Round& round);
-  // All-reduce only: takes the job back, since the round broke for good when `slot` left it: other
-  // slots have ended, or the servers hold what no replica does.
+  // All-reduce only: takes the job back, since the round that `slot` left broke for good
+  // (BrokeForGood).
   absl::Status RoundBroke(Job& job, uint32_t slot);
   // All-reduce only: takes the job back, since all came to meet and none has a replica.
   absl::Status ReplicasLost(Job& job);

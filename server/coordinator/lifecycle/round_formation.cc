@@ -65,15 +65,7 @@ void RoundFormation::Arrive(Job& job, const v1::RendezvousRequest& request,
     return job.AnswerSlot(slot, same);
   }
   ++job.status_version;
-  if (member) {
-    job.EndEvaluation();
-    // The job goes back. If that cannot be stored, the task is told, and comes again.
-    if (LossIsFinal(job.record.spec()) || AnyDone(job.record)) {
-      const absl::Status status = lifecycle_.RoundBroke(job, slot);
-      if (!status.ok()) AnswerParked(job, status);
-      return;
-    }
-  }
+  if (member) job.EndEvaluation();
   OpenIfDue(job);
 }
 
@@ -126,7 +118,8 @@ bool RoundFormation::AllAreThere(const Job& job) const {
 void RoundFormation::OpenIfDue(Job& job) {
   if (!IsActive(job.record.state()) || !TrainsByAllReduce(job.record.spec())) return;
   job.DropGoneCalls();
-  if (const absl::optional<uint32_t> slot = BrokeAtItsEnd(job.record, job.rendezvous)) {
+  if (const absl::optional<uint32_t> slot = BrokeForGood(job.record, job.rendezvous)) {
+    // The job goes back. If that cannot be stored, the tasks are told, and come again.
     const absl::Status status = lifecycle_.RoundBroke(job, *slot);
     if (!status.ok()) AnswerParked(job, status);
     return;

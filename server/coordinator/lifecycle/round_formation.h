@@ -30,8 +30,10 @@ namespace muster {
 // their tasks come later, the others leave the round between two steps to meet again (MeetAfter).
 //
 // A job that has advanced and has no replica left goes back to a checkpoint. So does a job whose
-// losses are final (common/job/job_road.h), once any task of its round is lost or comes here again.
-// Logic thread only.
+// losses are final (common/job/job_road.h), once a task of its round is lost or all have come here
+// again. Until then those that came wait, as after any round: one task's own error is what makes
+// the calls of the others fail, and that error decides what becomes of the job, whichever news is
+// first. Logic thread only.
 class RoundFormation {
  public:
   // All references outlive it.

@@ -91,12 +91,16 @@ v1::RendezvousReply MeetingReply(const v1::JobRecord& record) {
   return reply;
 }
 
-absl::optional<uint32_t> BrokeAtItsEnd(const v1::JobRecord& record, const Rendezvous& next) {
-  if (!AnyDone(record)) return absl::nullopt;
-  for (const v1::RoundMember& member : record.round().members()) {
-    if (!IsPresent(record, member) || next.Has(member.slot())) return member.slot();
-  }
-  return absl::nullopt;
+absl::optional<uint32_t> BrokeForGood(const v1::JobRecord& record, const Rendezvous& next) {
+  const auto& members = record.round().members();
+  const auto has_left = [&](const v1::RoundMember& member) {
+    return !IsPresent(record, member) || next.Has(member.slot());
+  };
+  const bool all_left =
+      LossIsFinal(record.spec()) && std::all_of(members.begin(), members.end(), has_left);
+  if (!AnyDone(record) && !all_left) return absl::nullopt;
+  const auto left = std::find_if(members.begin(), members.end(), has_left);
+  return left == members.end() ? absl::nullopt : absl::optional<uint32_t>(left->slot());
 }
 
 bool EndsGeneration(const v1::JobRecord& record, const std::vector<uint32_t>& lost) {

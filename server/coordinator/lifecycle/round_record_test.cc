@@ -94,6 +94,26 @@ TEST_F(RoundRecordTest, AShardGroupCannotLoseAny) {
   EXPECT_FALSE(EndsGeneration(record_, {1})) << "each rank holds everything";
 }
 
+TEST_F(RoundRecordTest, AShardGroupHasLeftForGoodOnceAllHave) {
+  *record_.mutable_spec() = AllReduceJob();
+  v1::RendezvousRequest one, two;
+  one.mutable_task()->set_slot(1);
+  two.mutable_task()->set_slot(2);
+  record_.mutable_spec()->mutable_parallelism()->mutable_zero()->set_stage(1);
+  EXPECT_EQ(BrokeForGood(record_, next_), absl::nullopt) << "there is no round yet";
+  OpenRound();
+  EXPECT_EQ(BrokeForGood(record_, next_), absl::nullopt);
+  ASSERT_TRUE(next_.Arrive(two).ok());
+  EXPECT_EQ(BrokeForGood(record_, next_), absl::nullopt) << "slot 1 may end with an error";
+  ASSERT_TRUE(next_.Arrive(one).ok());
+  EXPECT_EQ(BrokeForGood(record_, next_), 1);
+  record_.mutable_spec()->mutable_parallelism()->mutable_zero()->set_shard(1);
+  EXPECT_EQ(BrokeForGood(record_, next_), absl::nullopt) << "the next round opens";
+  next_.Forget(1);
+  record_.mutable_slots(1)->set_done(true);
+  EXPECT_EQ(BrokeForGood(record_, next_), 2) << "slot 1 meets no more";
+}
+
 TEST_F(RoundRecordTest, HasAdvancedOnceAnythingWasMade) {
   record_.set_start_clock(4);
   record_.add_checkpoints()->set_clock(4);

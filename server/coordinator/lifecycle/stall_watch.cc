@@ -31,9 +31,12 @@ bool OwesItsShare(const Job& job, uint32_t slot) {
   return takes_part && !job.evaluation_calls.empty() && !job.evaluation_calls.contains(slot);
 }
 
-// Returns whether others left the slot's call because it did not end in time.
+// Returns whether others left the slot's call because it did not end in time, or, in a hybrid job,
+// for any reason: the slot may wait on a server for a clock that none of them closes any more.
 bool IsOverdue(const Job& job, uint32_t slot) {
-  return job.rendezvous.AnyLate() && IsMember(job.record, slot);
+  const bool left =
+      job.rendezvous.AnyLate() || (IsHybrid(job.record.spec()) && job.rendezvous.any());
+  return left && IsMember(job.record, slot);
 }
 
 }  // namespace
@@ -79,7 +82,7 @@ absl::Status StallWatch::LookAt(Job& job) {
   for (uint32_t slot = 0; slot < job.slots(); ++slot) {
     if (!IsAwaited(job, slot) || TimeLeft(job, slot) > absl::ZeroDuration()) continue;
     // The job may have changed as a whole: the other slots are looked at next time.
-    const bool late = job.tasks[slot].awaited->late;
+    const bool late = job.tasks[slot].awaited->overdue && job.rendezvous.AnyLate();
     const absl::Duration waited = clock_.Monotonic() - job.tasks[slot].awaited->since;
     return lifecycle_.TaskStalled(job, slot, late ? waited + stall_timeout_ : waited);
   }
@@ -91,15 +94,15 @@ absl::Duration StallWatch::TimeLeft(Job& job, uint32_t slot) {
   const TaskState::Awaited present = {.since = now,
                                       .clock = job.progress.clock(slot),
                                       .round = job.record.round().number(),
-                                      .late = IsOverdue(job, slot)};
+                                      .overdue = IsOverdue(job, slot)};
   std::optional<TaskState::Awaited>& noted = job.tasks[slot].awaited;
   // Between a call and its repetition a slot does not seem awaited.
   const bool goes_on = noted.has_value() && now - noted->seen <= lease_ &&
                        noted->clock == present.clock && noted->round == present.round &&
-                       noted->late == present.late;
+                       noted->overdue == present.overdue;
   if (!goes_on) noted = present;
   noted->seen = now;
-  return noted->since + (noted->late ? lease_ : stall_timeout_) - now;
+  return noted->since + (noted->overdue ? lease_ : stall_timeout_) - now;
 }
 
 void StallWatch::Excuse(absl::Duration pause) {

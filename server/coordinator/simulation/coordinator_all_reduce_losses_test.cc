@@ -1,6 +1,9 @@
 // Jobs that train by all-reduce with fewer workers than they want, and what happens when some are
 // lost.
+#include <cstdint>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -258,10 +261,10 @@ TEST_F(AllReduceTest, AShardGroupGoesBackWhateverRankIsLost) {
   EXPECT_FALSE(last.get()->has_source_slot());
   cluster_.ProgressAll(job, 5);
   // A collective call failed, though nobody is lost.
-  EXPECT_EQ(cluster_.Rendezvous(Order(job, 1)).status().code(), absl::StatusCode::kAborted);
+  cluster_.MeetAll(job);
   cluster_.BeatAll();
   EXPECT_EQ(Order(job, 0).generation(), 3);
-  EXPECT_TRUE(cluster_.HasEvent(job, "slot 1 left round 1, which broke"));
+  EXPECT_TRUE(cluster_.HasEvent(job, "slot 0 left round 1, which broke"));
   // A machine is lost with all its tasks.
   cluster_.MeetAll(job);
   cluster_.ProgressAll(job, 6);
@@ -295,12 +298,131 @@ TEST_F(AllReduceTest, AHybridGoesBackWhateverIsLost) {
   cluster_.MeetAll(job);
   cluster_.ProgressAll(job, 6);
   // A collective call failed, though nobody is lost.
-  EXPECT_EQ(cluster_.Rendezvous(Order(job, 1)).status().code(), absl::StatusCode::kAborted);
+  cluster_.MeetAll(job);
   cluster_.BeatAll();
   EXPECT_EQ(Order(job, 0).generation(), 4);
-  EXPECT_TRUE(cluster_.HasEvent(job, "slot 1 left round 1, which broke"));
+  EXPECT_TRUE(cluster_.HasEvent(job, "slot 0 left round 1, which broke"));
   cluster_.Finish(job);
   EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED) << cluster_.Status(job).message();
+}
+
+// A shard group of 4 ranks on workers of some slots each. One rank's own error fails the calls of
+// the others, who come to meet after its end is known, or before.
+class OwnErrorTest : public AllReduceTest,
+                     public ::testing::WithParamInterface<std::tuple<uint32_t, bool>> {
+ protected:
+  static constexpr uint32_t kRanks = 4;
+
+  std::string Start(uint32_t slots_each) {
+    for (uint32_t i = 0; i < kRanks / slots_each; ++i) {
+      cluster_.AddWorker("w" + std::to_string(i), slots_each);
+    }
+    v1::JobSpec spec = Job(kRanks);
+    spec.mutable_parallelism()->mutable_zero()->set_stage(1);
+    return Running(spec);
+  }
+
+  // The calls of these slots fail.
+  std::vector<Answer<v1::RendezvousReply>> LeaveCall(const std::string& job,
+                                                     const std::vector<uint32_t>& slots) {
+    std::vector<Answer<v1::RendezvousReply>> answers;
+    for (const uint32_t slot : slots) {
+      const v1::TaskOrder order = Order(job, slot);
+      cluster_.rank(order).failure = "slot 2 left all-reduce 7";
+      answers.push_back(cluster_.Rendezvous(order));
+      EXPECT_FALSE(answers.back().came()) << "slot " << slot << ": " << answers.back().status();
+    }
+    return answers;
+  }
+
+  // Slot 2 ends with its error.
+  void EndSlot(const std::string& job, absl::StatusCode code, const std::string& message,
+               v1::TaskReport::Loss loss = v1::TaskReport::LOSS_UNSPECIFIED) {
+    const bool error_first = std::get<1>(GetParam());
+    if (!error_first) LeaveCall(job, {0, 1, 3});
+    cluster_.End(Order(job, 2), static_cast<int>(code), message, loss);
+  }
+};
+
+TEST_P(OwnErrorTest, FailsTheJob) {
+  const std::string job = Start(std::get<0>(GetParam()));
+  EndSlot(job, absl::StatusCode::kOutOfRange, "diverged at step 4");
+  EXPECT_EQ(cluster_.State(job), v1::FAILED);
+  EXPECT_THAT(cluster_.Status(job).message(), HasSubstr("diverged at step 4"));
+  EXPECT_FALSE(cluster_.HasEvent(job, "generation 2"));
+}
+
+TEST_P(OwnErrorTest, NotesADamagedCheckpoint) {
+  const std::string job = Start(std::get<0>(GetParam()));
+  for (const uint64_t clock : {3, 4}) {
+    cluster_.ProgressAll(job, clock);
+    ASSERT_TRUE(cluster_.Checkpoint(Order(job, 0), clock).status().ok());
+  }
+  cluster_.Die(Order(job, 0));
+  ASSERT_EQ(Order(job, 2).start_clock(), 4);
+  cluster_.MeetAll(job);
+  EndSlot(job, absl::StatusCode::kDataLoss, "p0 is damaged", v1::TaskReport::CHECKPOINT);
+  EXPECT_TRUE(cluster_.HasEvent(job, "the checkpoint at clock 4 is damaged: p0 is damaged"));
+  EXPECT_EQ(Order(job, 2).generation(), 3);
+  EXPECT_EQ(Order(job, 2).start_clock(), 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, OwnErrorTest,
+                         ::testing::Combine(::testing::Values(1, 4), ::testing::Bool()));
+
+class FinalLossTest : public OwnErrorTest {};
+
+TEST_F(FinalLossTest, AKilledTaskTakesTheJobBackAtOnce) {
+  const std::string job = Start(1);
+  const auto others = LeaveCall(job, {0, 1, 3});
+  cluster_.Die(Order(job, 2));
+  for (const auto& other : others) EXPECT_EQ(other.status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(Order(job, 2).generation(), 2);
+}
+
+TEST_F(FinalLossTest, ALostMachineTakesTheJobBackOnceItsLeaseEnds) {
+  const std::string job = Start(1);
+  const auto others = LeaveCall(job, {0, 1, 3});
+  Kill(Worker(job, 2));
+  for (const auto& other : others) EXPECT_EQ(other.status().code(), absl::StatusCode::kAborted);
+  EXPECT_TRUE(cluster_.HasEvent(job, "slot 2 lost its worker w2; generation 2"));
+  EXPECT_FALSE(cluster_.HasEvent(job, "generation 3"));
+}
+
+TEST_F(FinalLossTest, AStuckTaskTakesTheJobBackALeaseAfterTheOthersCame) {
+  const std::string job = Start(1);
+  for (const uint32_t slot : {0, 1, 3}) cluster_.rank(Order(job, slot)).late = true;
+  const auto others = LeaveCall(job, {0, 1, 3});
+  cluster_.Pass(kLease + absl::Seconds(1));
+  for (const auto& other : others) EXPECT_EQ(other.status().code(), absl::StatusCode::kAborted);
+  EXPECT_TRUE(cluster_.HasEvent(job, "slot 2 on worker w2 is stuck"));
+}
+
+TEST_F(FinalLossTest, WithNobodyLostTheJobGoesBackOnceTheLastHasCome) {
+  const std::string job = Start(1);
+  const auto others = LeaveCall(job, {0, 1, 3});
+  // It computes, and is told when it reports.
+  cluster_.Pass(2 * kLease);
+  EXPECT_TRUE(cluster_.Progress(Order(job, 2), 4).ok());
+  EXPECT_EQ(cluster_.progress_reply.meet_after_round(), 1);
+  EXPECT_FALSE(others[0].came());
+  EXPECT_EQ(cluster_.Rendezvous(Order(job, 2)).status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(others[0].status().code(), absl::StatusCode::kAborted);
+  EXPECT_TRUE(cluster_.HasEvent(job,
+                                "which broke: slot 0 on worker w0, slot 1 on worker w1, slot "
+                                "3 on worker w3: slot 2 left all-reduce 7; generation 2"));
+}
+
+// It waits for a clock that slot 1 does not close any more, so its calls never fail.
+TEST_F(AllReduceTest, AHybridGoesBackThoughATaskWaitsOnAServer) {
+  cluster_.AddServer("s0");
+  AddWorkers(2);
+  const std::string job = Running(HybridJob());
+  auto other = cluster_.Rendezvous(Order(job, 1));
+  EXPECT_FALSE(other.came());
+  cluster_.Pass(kLease + absl::Seconds(1));
+  EXPECT_EQ(other.status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(Order(job, 0).generation(), 2);
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "common/base/status_macros.h"
-#include "common/job/job_road.h"
 #include "common/text/utf8.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
@@ -27,7 +26,7 @@ constexpr absl::Duration kPoll = absl::Seconds(1);
 // Most bytes of the reason that the coordinator is told for the end of a round.
 constexpr size_t kMostFailureBytes = 2048;
 
-// Returns whether a collective call failed in a way that another meeting may mend.
+// Returns whether a collective call failed since another task was lost, is stuck or left the round.
 bool IsLoss(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsAborted(status);
 }
@@ -63,8 +62,8 @@ absl::StatusOr<ReplicaParts> MakeHostReplica(const v1::TaskOrder& order, const P
   lent.routing = RoutingOf(dependencies);
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<ShardedStrategy> strategy,
-      ShardedStrategy::Create(
-          order, *job.schema, {.timeout = StallTimeoutOf(order), .servers = {}}, std::move(lent)));
+      ShardedStrategy::Create(order, *job.schema, {.timeout = StallTimeoutOf(order), .servers = {}},
+                              std::move(lent)));
   ReplicaParts parts;
   parts.make_engine = [&order, &job,
                        lent = strategy.get()]() -> absl::StatusOr<std::unique_ptr<StepEngine>> {
@@ -204,8 +203,7 @@ AllReduceTask::Outcome AllReduceTask::AfterFailure(absl::Status status) {
     // For people to look at; training does not depend on it.
     dependencies_.coordinator->ReportCollectives(std::move(request)).IgnoreError();
   }
-  const bool meet_again = IsLoss(status) && !LossIsFinal(order_.spec());
-  return {meet_again ? End::kMeetAgain : End::kFinal, std::move(status)};
+  return {IsLoss(status) ? End::kMeetAgain : End::kFinal, std::move(status)};
 }
 
 }  // namespace muster

@@ -33,8 +33,10 @@ class TaskOrder;
 //    ▲                                    ├─ data, model, mismatch, fence: the task ends
 //    └────── a task was lost ─────────────┘
 //
-// A job whose losses are final (common/job/job_road.h, LossIsFinal) has no second round: the
-// coordinator takes it back to its last checkpoint.
+// A job whose losses are final (common/job/job_road.h, LossIsFinal) has no second round. Its tasks
+// come to meet all the same, and wait until the coordinator fences them and takes the job back to
+// its last checkpoint. So a task ends with an error only if the error is its own, and no task's end
+// hides the error of another.
 class AllReduceTask {
  public:
   // All arguments outlive the task. Unavailable: no endpoint for collectives could be opened.
@@ -44,16 +46,14 @@ class AllReduceTask {
       const v1::TaskOrder& order, const PreparedJob& job, const TaskDependencies& dependencies);
 
   // Trains to the end of the job. Aborted, NotFound: fenced. FailedPrecondition: the tasks' data,
-  // models or calls differ. Unavailable: no step was finished in several rounds. Unavailable,
-  // DeadlineExceeded in a job whose losses are final: another task was lost. Otherwise errors of
-  // the trainer.
+  // models or calls differ. Unavailable: no step was finished in several rounds. Otherwise errors
+  // of the trainer.
   absl::Status Run();
 
  private:
   // The end of a round.
   enum class End {
-    // The job is over, or failed with an error that meeting again does not mend, such as a loss
-    // that is final.
+    // The job is over, or failed with an error of this task's own.
     kFinal,
     // Another task was lost.
     kMeetAgain,

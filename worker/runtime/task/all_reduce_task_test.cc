@@ -161,6 +161,25 @@ TEST_P(LostTaskTest, TheOthersGoOnInPlaceToTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Calls, LostTaskTest,
                          ::testing::Combine(::testing::Range(0, 230, 23), ::testing::Bool()));
 
+// Its end must not be news that hides the error of the slot whose loss it saw.
+TEST(AllReduceTaskTest, ARankOfAShardGroupWaitsForTheCoordinatorAfterALoss) {
+  v1::JobSpec spec = Spec(2);
+  spec.mutable_parallelism()->mutable_zero()->set_stage(1);
+  JobInThreads job(spec);
+  std::atomic<bool> killed = false;
+  job.SetHook([&](uint32_t slot, int call, CollectiveCall&) {
+    if (slot == 1 && call == 25 && !killed.exchange(true)) job.Kill(1);
+  });
+  job.StartAll();
+  EXPECT_EQ(job.Wait(1).code(), absl::StatusCode::kAborted);
+  job.meeting.AwaitCollectives(0);
+  // The coordinator takes the job back.
+  job.meeting.Lose(0);
+  const absl::Status end = job.Wait(0);
+  EXPECT_EQ(end.code(), absl::StatusCode::kAborted) << end;
+  EXPECT_EQ(job.meeting.rounds().size(), 1);
+}
+
 // Its files would take the place of those that are committed.
 TEST(AllReduceTaskTest, ACommittedCutIsNotTakenAgainByTheNextRound) {
   v1::JobSpec spec = Spec(2);
