@@ -108,6 +108,11 @@ const Communicator* DeviceDataParallelStrategy::communicator() const {
   return device_ != nullptr ? device_.get() : host_.get();
 }
 
+std::vector<const FlightRecorder*> DeviceDataParallelStrategy::recorders() const {
+  if (communicator() == nullptr) return {};
+  return {&communicator()->recorder()};
+}
+
 absl::StatusOr<uint64_t> DeviceDataParallelStrategy::Start() {
   if (passes_ == nullptr) {
     return absl::FailedPreconditionError("a replica starts before it joined the other workers");

@@ -68,7 +68,9 @@ class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
   void Leave() override;
   uint64_t bucket_plan_fingerprint() const override { return fingerprint_; }
   absl::optional<uint64_t> replica_clock() const override;
-  const Communicator* communicator() const override;
+  std::vector<const FlightRecorder*> recorders() const override;
+  // Returns the one that sums gradients; null when no group is joined.
+  const Communicator* communicator() const;
   TrainingState& state() override { return *this; }
 
   // Returns the host's replica, whose weights are empty while the host has no copy.

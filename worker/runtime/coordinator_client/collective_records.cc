@@ -1,6 +1,10 @@
 #include "worker/runtime/coordinator_client/collective_records.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "common/tensor/dtype.h"
@@ -9,12 +13,32 @@
 #include "worker/collectives/collective_call.h"
 
 namespace muster {
+namespace {
 
-void AddCollectiveRecords(const FlightRecorder& recorder, v1::ReportCollectivesRequest& request) {
-  for (const RecordedCall& call : recorder.Calls()) {
+// What the coordinator takes of a report (ReportCollectivesRequest).
+constexpr size_t kMostCalls = 1000;
+
+}  // namespace
+
+void AddCollectiveRecords(absl::Span<const FlightRecorder* const> recorders,
+                          v1::ReportCollectivesRequest& request) {
+  struct Call {
+    const std::string* group;
+    RecordedCall call;
+  };
+  std::vector<Call> calls;
+  for (const FlightRecorder* recorder : recorders) {
+    for (RecordedCall& call : recorder->Calls()) {
+      calls.push_back({&recorder->group(), std::move(call)});
+    }
+  }
+  std::stable_sort(calls.begin(), calls.end(),
+                   [](const Call& a, const Call& b) { return a.call.started < b.call.started; });
+  const size_t first = calls.size() - std::min(calls.size(), kMostCalls);
+  for (const auto& [group, call] : absl::MakeConstSpan(calls).subspan(first)) {
     v1::CollectiveRecord* record = request.add_calls();
     record->set_sequence(call.sequence);
-    record->set_group(recorder.group());
+    record->set_group(*group);
     record->set_operation(Name(call.kind));
     record->set_dtype(Name(call.dtype));
     record->set_reduction(Name(call.reduction));

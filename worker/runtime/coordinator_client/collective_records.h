@@ -1,6 +1,7 @@
 #ifndef MUSTER_WORKER_RUNTIME_COORDINATOR_CLIENT_COLLECTIVE_RECORDS_H_
 #define MUSTER_WORKER_RUNTIME_COORDINATOR_CLIENT_COLLECTIVE_RECORDS_H_
 
+#include "absl/types/span.h"
 #include "worker/collectives/flight_recorder.h"
 
 namespace muster {
@@ -9,8 +10,10 @@ namespace v1 {
 class ReportCollectivesRequest;
 }  // namespace v1
 
-// Adds the recorder's calls to a report, oldest first.
-void AddCollectiveRecords(const FlightRecorder& recorder, v1::ReportCollectivesRequest& request);
+// Adds the calls of all groups to an empty report, oldest first: the last ones, as many as a report
+// may have.
+void AddCollectiveRecords(absl::Span<const FlightRecorder* const> recorders,
+                          v1::ReportCollectivesRequest& request);
 
 }  // namespace muster
 

@@ -1,5 +1,9 @@
 #include "worker/runtime/coordinator_client/collective_records.h"
 
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/task_service.pb.h"
@@ -8,6 +12,7 @@ namespace muster {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 TEST(CollectiveRecordsTest, CallsUnderWayFailedAndEndedAreToldApart) {
   FlightRecorder recorder("world");
@@ -24,7 +29,7 @@ TEST(CollectiveRecordsTest, CallsUnderWayFailedAndEndedAreToldApart) {
   recorder.Begin(3, call);
 
   v1::ReportCollectivesRequest request;
-  AddCollectiveRecords(recorder, request);
+  AddCollectiveRecords({&recorder}, request);
   ASSERT_EQ(request.calls_size(), 3);
   const v1::CollectiveRecord& ended = request.calls(0);
   EXPECT_EQ(ended.sequence(), 1);
@@ -41,6 +46,30 @@ TEST(CollectiveRecordsTest, CallsUnderWayFailedAndEndedAreToldApart) {
   EXPECT_EQ(request.calls(2).operation(), "barrier");
   EXPECT_EQ(request.calls(2).duration_us(), -1);
   EXPECT_EQ(request.calls(2).error(), "");
+}
+
+TEST(CollectiveRecordsTest, TheLastCallsOfAllGroupsAreToldInTheirOrder) {
+  FlightRecorder world("world");
+  FlightRecorder shards("world/3");
+  CollectiveCall call;
+  call.label = "old";
+  for (uint64_t i = 1; i <= FlightRecorder::kCalls; ++i) world.Begin(i, call);
+  call.label = "stuck";
+  shards.Begin(1, call);
+  call.label = "last";
+  world.Begin(FlightRecorder::kCalls + 1, call);
+
+  v1::ReportCollectivesRequest request;
+  AddCollectiveRecords({&shards, &world}, request);
+  ASSERT_EQ(request.calls_size(), 1000);
+  EXPECT_EQ(request.calls(0).label(), "old");
+  EXPECT_EQ(request.calls(0).sequence(), 3);
+  // They may have started at the same time by the clock.
+  std::vector<std::string> last;
+  for (int i : {998, 999}) {
+    last.push_back(absl::StrCat(request.calls(i).group(), " ", request.calls(i).label()));
+  }
+  EXPECT_THAT(last, UnorderedElementsAre("world/3 stuck", "world last"));
 }
 
 }  // namespace

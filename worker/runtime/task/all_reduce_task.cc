@@ -1,6 +1,7 @@
 #include "worker/runtime/task/all_reduce_task.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
@@ -178,10 +179,10 @@ AllReduceTask::Outcome AllReduceTask::Train(const v1::RendezvousReply& round, in
   if (!options.ok()) return {End::kFinal, options.status()};
   options->round = round_;
   options->reporting.poll = kPoll;
-  options->reporting.collectives = [&recorder = parts_.group->communicator()->recorder()](
-                                       v1::ReportCollectivesRequest& request) {
-    AddCollectiveRecords(recorder, request);
-  };
+  options->reporting.collectives =
+      [recorders = parts_.group->recorders()](v1::ReportCollectivesRequest& request) {
+        AddCollectiveRecords(recorders, request);
+      };
   const absl::StatusOr<std::unique_ptr<StepEngine>> engine = parts_.make_engine();
   if (!engine.ok()) return {End::kFinal, engine.status()};
   const absl::StatusOr<std::unique_ptr<Trainer>> trainer =
@@ -197,9 +198,10 @@ AllReduceTask::Outcome AllReduceTask::Train(const v1::RendezvousReply& round, in
 AllReduceTask::Outcome AllReduceTask::AfterFailure(absl::Status status) {
   late_ = absl::IsDeadlineExceeded(status);
   failure_ = std::string(CutUtf8(ToUtf8(status.message()), kMostFailureBytes));
-  if (const Communicator* communicator = parts_.group->communicator()) {
+  if (const std::vector<const FlightRecorder*> recorders = parts_.group->recorders();
+      !recorders.empty()) {
     v1::ReportCollectivesRequest request;
-    AddCollectiveRecords(communicator->recorder(), request);
+    AddCollectiveRecords(recorders, request);
     // For people to look at; training does not depend on it.
     dependencies_.coordinator->ReportCollectives(std::move(request)).IgnoreError();
   }

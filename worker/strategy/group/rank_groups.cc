@@ -37,4 +37,12 @@ CollectiveTraffic RankGroups::traffic() const {
   return sum;
 }
 
+std::vector<const FlightRecorder*> RankGroups::recorders() const {
+  std::vector<const FlightRecorder*> recorders;
+  for (const Communicator* group : {world_.get(), shard_group_.get(), replicas_.get()}) {
+    if (group != nullptr) recorders.push_back(&group->recorder());
+  }
+  return recorders;
+}
+
 }  // namespace muster

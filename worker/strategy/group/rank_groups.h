@@ -2,6 +2,7 @@
 #define MUSTER_WORKER_STRATEGY_GROUP_RANK_GROUPS_H_
 
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "worker/collectives/communicator.h"
@@ -30,6 +31,8 @@ class RankGroups {
 
   // Returns what the rank has moved in all groups.
   CollectiveTraffic traffic() const;
+  // Returns the records of the rank's calls in each group that has a communicator of its own.
+  std::vector<const FlightRecorder*> recorders() const;
 
  private:
   explicit RankGroups(std::unique_ptr<Communicator> world);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/optional.h"
@@ -36,8 +37,10 @@ class ReplicaGroup {
   // Gives the communicator back, and all that was allocated from it. Calls under way end in Abort.
   virtual void Leave() = 0;
 
-  // That which sums the gradients of the present group; null when there is none.
-  virtual const Communicator* communicator() const = 0;
+  // Returns the records of this rank's calls, one for each group of ranks in which it makes some:
+  // of all ranks first, then of a shard group and of replicas, if they are others. Empty when no
+  // group is joined. They live until the group is left.
+  virtual std::vector<const FlightRecorder*> recorders() const = 0;
 
   // The same object, between steps.
   virtual TrainingState& state() = 0;

@@ -445,6 +445,8 @@ TEST_P(ShardGroupsTest, ReplicasOfShardsStayEqualAndNearStageZero) {
       ASSERT_EQ(rank.strategy().Join(std::move(communicator), absl::nullopt), absl::OkStatus());
       for (int step = 0; step < 4; ++step) ASSERT_EQ(rank.Step(), absl::OkStatus());
       groups[group].Add(rank.strategy().shard_state());
+      // Of all ranks, the shard group, the replicas.
+      EXPECT_EQ(rank.strategy().recorders().size(), 3);
     });
     Job plain = job;
     plain.stage = 0;

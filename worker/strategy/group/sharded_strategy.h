@@ -119,11 +119,13 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   absl::Status Join(std::unique_ptr<Communicator> communicator,
                     absl::optional<int> source) override;
   void Leave() override;
-  const Communicator* communicator() const override {
+  std::vector<const FlightRecorder*> recorders() const override {
+    return groups_ == nullptr ? std::vector<const FlightRecorder*>() : groups_->recorders();
+  }
+  // Returns that of all ranks; null when no group is joined.
+  const Communicator* communicator() const {
     return groups_ == nullptr ? nullptr : &groups_->world();
   }
-  // Thread-safe ways into it (Abort, recorder) start here.
-  Communicator* communicator() { return groups_ == nullptr ? nullptr : &groups_->world(); }
   TrainingState& state() override { return *this; }
 
   // After each Join: the clock to go on from. Aborted: a hybrid job's servers are at another clock
