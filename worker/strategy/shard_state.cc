@@ -71,14 +71,27 @@ ShardState::ShardState(const v1::TablesSchema& schema, ShardIndex shard,
 ShardState::~ShardState() = default;
 
 void ShardState::CountCells() {
-  for (int shard = 0; shard < shard_.count; ++shard) {
-    size_t cells = 0;
-    for (const ShardLayout::OwnedBlock& owned : shard_layout_.OwnedBlocks(layout_, shard)) {
-      if (shard == shard_.index) first_cells_.push_back(cells);
-      block_cells_.push_back({owned.id, layout_.cells(owned.block).Count(owned.block.elements())});
-      cells += block_cells_.back().count;
+  std::vector<std::vector<BlockCells>> by_shard(shard_.count);
+  for (uint32_t id = 0; id < layout_.blocks().size(); ++id) {
+    const DenseLayout::Block& block = layout_.blocks()[id];
+    const ShardLayout::Part& part = shard_layout_.parts()[block.part];
+    DenseLayout::Block stretch = {.part = block.part};
+    for (stretch.begin = block.begin; stretch.begin < block.end; stretch.begin = stretch.end) {
+      const uint64_t shard = (stretch.begin - part.begin) / part.slice;
+      stretch.end = std::min(block.end, part.begin + (shard + 1) * part.slice);
+      by_shard[shard].push_back({id, layout_.cells(stretch).Count(stretch.elements())});
     }
+  }
+  size_t own = 0;
+  for (const BlockCells& cells : by_shard[shard_.index]) {
+    first_cells_.push_back(own);
+    own += cells.count;
+  }
+  for (const std::vector<BlockCells>& blocks : by_shard) {
+    size_t cells = 0;
+    for (const BlockCells& block : blocks) cells += block.count;
     cells_by_shard_.push_back(cells);
+    block_cells_.insert(block_cells_.end(), blocks.begin(), blocks.end());
   }
 }
 

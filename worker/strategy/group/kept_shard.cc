@@ -3,6 +3,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "common/base/lost_state.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_reader.h"
@@ -12,6 +13,12 @@
 #include "worker/strategy/group/cut_exchange.h"
 
 namespace muster {
+namespace {
+
+// Of collective calls in which ranks may have to wait for another's storage.
+constexpr absl::Duration kTimeout = absl::Minutes(10);
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<KeptShard>> KeptShard::Create(const v1::TaskOrder& order,
                                                              const v1::TablesSchema& schema,
@@ -56,14 +63,13 @@ absl::Status KeptShard::Fill(Communicator& communicator, absl::optional<int> sou
   state_->AllocateValues();
   const bool single = state_->shard().count == 1;
   if (single && source.has_value()) {
-    MUSTER_RETURN_IF_ERROR(
-        BroadcastState(communicator, *source, options_.timeout, *state_, content_));
+    MUSTER_RETURN_IF_ERROR(BroadcastState(communicator, *source, kTimeout, *state_, content_));
     return BroadcastLossScale(communicator, *source);
   }
   MUSTER_RETURN_IF_ERROR(Restore());
   // Nobody begins a step, whose calls are not patient, while others still read.
   CollectiveCall barrier;
-  barrier.timeout = options_.timeout;
+  barrier.timeout = kTimeout;
   barrier.label = "all have their parameters";
   MUSTER_RETURN_IF_ERROR(communicator.Run(barrier));
   Communicator* const same = single ? &communicator : replicas;
@@ -71,7 +77,7 @@ absl::Status KeptShard::Fill(Communicator& communicator, absl::optional<int> sou
   // Initial values come of functions of the C library, whose last bit may be another on another
   // machine.
   content_ = StateContent::kNothing;
-  MUSTER_RETURN_IF_ERROR(BroadcastWeights(*same, 0, options_.timeout, *state_));
+  MUSTER_RETURN_IF_ERROR(BroadcastWeights(*same, 0, kTimeout, *state_));
   content_ = StateContent::kWhole;
   return absl::OkStatus();
 }
@@ -112,7 +118,7 @@ absl::Status KeptShard::BroadcastLossScale(Communicator& communicator, int sourc
   broadcast.in = broadcast.out = &scale;
   broadcast.count = sizeof(scale);
   broadcast.root = source;
-  broadcast.timeout = options_.timeout;
+  broadcast.timeout = kTimeout;
   broadcast.label = "loss scale";
   MUSTER_RETURN_IF_ERROR(communicator.Run(broadcast));
   loss_scaling_.GoOnWith(scale);
@@ -183,8 +189,8 @@ absl::StatusOr<CutFiles> KeptShard::Cut(Communicator& communicator, uint32_t fir
   written_.clear();
   const absl::Status status =
       failure.empty() ? WriteOwnFiles(communicator, first_number) : absl::UnavailableError(failure);
-  if (!status.ok()) return ExchangeCut(communicator, options_.timeout, status);
-  return ExchangeCut(communicator, options_.timeout, written_);
+  if (!status.ok()) return ExchangeCut(communicator, kTimeout, status);
+  return ExchangeCut(communicator, kTimeout, written_);
 }
 
 absl::StatusOr<CutEnd> KeptShard::EndCut(Communicator& communicator, CutEnd mine) {
@@ -195,7 +201,7 @@ absl::StatusOr<CutEnd> KeptShard::EndCut(Communicator& communicator, CutEnd mine
   least.dtype = DType::kF64;
   least.in = least.out = &committed;
   least.count = 1;
-  least.timeout = options_.timeout;
+  least.timeout = kTimeout;
   least.label = "commit of the cut";
   // After an error of the communicator nobody knows whether rank 0 has the cut committed.
   MUSTER_RETURN_IF_ERROR(communicator.Run(least));

@@ -10,7 +10,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "common/base/loss_scale.h"
 #include "common/checkpoint/storage.h"
@@ -36,8 +35,6 @@ class KeptShard {
     // Outlives this.
     CheckpointStorage* storage = nullptr;
     ShardIndex shard = {};
-    // Of collective calls in which ranks may have to wait for another's storage.
-    absl::Duration timeout = absl::Minutes(10);
     // Writes one line to the job's log.
     std::function<void(absl::string_view)> log = [](absl::string_view) {};
   };

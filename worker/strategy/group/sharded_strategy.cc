@@ -67,12 +67,11 @@ absl::StatusOr<std::unique_ptr<ShardedStrategy>> ShardedStrategy::Create(
   const bool hybrid = IsHybrid(order, schema);
   v1::TablesSchema held_here = schema;
   if (hybrid) held_here.clear_sparse();
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<KeptShard> kept,
-                          KeptShard::Create(order, held_here,
-                                            {.storage = dependencies.storage,
-                                             .shard = ShardOf(order),
-                                             .timeout = options.storage_timeout,
-                                             .log = dependencies.log}));
+  MUSTER_ASSIGN_OR_RETURN(
+      std::unique_ptr<KeptShard> kept,
+      KeptShard::Create(
+          order, held_here,
+          {.storage = dependencies.storage, .shard = ShardOf(order), .log = dependencies.log}));
   std::unique_ptr<ShardedStrategy> strategy(
       new ShardedStrategy(order, held_here, options, dependencies, std::move(kept)));
   if (!hybrid) return strategy;
@@ -111,8 +110,10 @@ ShardedStrategy::ShardedStrategy(const v1::TaskOrder& order, const v1::TablesSch
       reducing_(Reducing(order.spec().update(), options.timeout)),
       clips_by_norm_(schema.clipping().by_global_norm() > 0),
       kept_(std::move(kept)),
-      plan_(MakeBucketPlan(own().layout(), own().tables().tensors,
-                           BucketPlanOptionsOf(order.spec().update()))),
+      plan_(stage_.gradients.has_value()
+                ? std::vector<GradientBucket>()
+                : MakeBucketPlan(own().layout(), own().tables().tensors,
+                                 BucketPlanOptionsOf(order.spec().update()))),
       exchange_(RowDims(schema)),
       gradients_(own().tables().tensors.size()) {
   for (const SparseTableSpec& table : own().tables().sparse) rows_.emplace_back(table.dim);

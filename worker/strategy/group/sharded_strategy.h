@@ -41,8 +41,6 @@ class TaskOrder;
 struct ShardedOptions {
   // Of each collective call of a step, in which ranks may have to wait for slower ones.
   absl::Duration timeout = absl::Minutes(10);
-  // Of calls in which ranks may have to wait for another's storage: when they join, and in cuts.
-  absl::Duration storage_timeout = absl::Minutes(10);
   // Hybrid jobs: the half on servers.
   ParameterServerStrategy::Options servers;
 };
@@ -197,7 +195,7 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   const std::unique_ptr<KeptShard> kept_;
   // Number of units, those without tensors behind the last one left out.
   int units_ = 0;
-  // Of gradients that are all-reduced.
+  // Of gradients that are all-reduced; empty if they are scattered.
   const std::vector<GradientBucket> plan_;
   // Hybrid jobs' sparse tables; null otherwise.
   std::unique_ptr<ParameterServerStrategy> servers_;
