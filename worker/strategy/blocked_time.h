@@ -1,8 +1,12 @@
 #ifndef MUSTER_WORKER_STRATEGY_BLOCKED_TIME_H_
 #define MUSTER_WORKER_STRATEGY_BLOCKED_TIME_H_
 
+#include <functional>
+
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/work.h"
 
 namespace muster {
 
@@ -21,6 +25,11 @@ class BlockedTime {
   double& seconds_;
   const absl::Duration since_;
 };
+
+// Blocks until the work has ended, and returns its status; whoever gives it may take the time.
+using WaitForWork = std::function<absl::Status(Work& work)>;
+
+inline absl::Status WaitForever(Work& work) { return work.Wait(absl::InfiniteDuration()); }
 
 }  // namespace muster
 

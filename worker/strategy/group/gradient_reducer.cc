@@ -86,7 +86,7 @@ absl::Status GradientReducer::Finish() {
   absl::Status result = std::exchange(failure_, absl::OkStatus());
   for (Call& call : calls_) {
     if (call.work == nullptr) continue;
-    const absl::Status status = call.work->Wait(absl::InfiniteDuration());
+    const absl::Status status = options_.wait(*call.work);
     call.work = nullptr;
     if (result.ok()) result = status;
     if (!result.ok() || options_.wire != DType::kBf16) continue;

@@ -13,6 +13,7 @@
 #include "common/base/work.h"
 #include "common/tensor/dtype.h"
 #include "worker/collectives/communicator.h"
+#include "worker/strategy/blocked_time.h"
 #include "worker/strategy/group/bucket_plan.h"
 #include "worker/strategy/group/call_order.h"
 
@@ -27,6 +28,8 @@ struct GradientReducerOptions {
   bool deterministic = false;
   // Of each bucket's call, from when it is its turn.
   absl::Duration timeout = absl::Minutes(10);
+  // Waits for a bucket's call.
+  WaitForWork wait = WaitForever;
   // The flat space, if it exists; otherwise Create allocates it from the communicator.
   absl::Span<float> gradients;
   // Outlives the reducer; null: gradients are there when UnitReady is called.

@@ -99,6 +99,7 @@ absl::Status GradientScatterer::Allocate() {
                                           {.wire = options_.wire,
                                            .deterministic = options_.deterministic,
                                            .timeout = options_.timeout,
+                                           .wait = options_.wait,
                                            .gradients = space}));
     space = reducer_->gradients();
   } else if (!whole) {
@@ -210,7 +211,7 @@ void GradientScatterer::CollectNext() {
   Part& part = parts_[position];
   const bool alone = part.work == nullptr;
   if (!alone) {
-    failure_.Update(std::exchange(part.work, nullptr)->Wait(absl::InfiniteDuration()));
+    failure_.Update(options_.wait(*std::exchange(part.work, nullptr)));
   }
   if (!failure_.ok()) return;
   const absl::Span<float> sum = sums_[part.index];

@@ -18,6 +18,7 @@
 #include "worker/collectives/communicator.h"
 #include "worker/nn/layer.h"
 #include "worker/strategy/arena.h"
+#include "worker/strategy/blocked_time.h"
 #include "worker/strategy/group/gradient_reducer.h"
 #include "worker/strategy/group/unit_memory.h"
 #include "worker/strategy/series_position.h"
@@ -36,6 +37,8 @@ struct GradientScattererOptions {
   bool deterministic = false;
   // Of each part's call, from when it is its turn.
   absl::Duration timeout = absl::Minutes(10);
+  // Waits for a call.
+  WaitForWork wait = WaitForever;
   // The ranks that have the same slices in other shard groups. Outlives the scatterer; null, or a
   // group of one: there are none.
   Communicator* replicas = nullptr;

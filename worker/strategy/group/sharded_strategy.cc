@@ -162,25 +162,32 @@ absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
 }
 
 absl::Status ShardedStrategy::MakeExchanges() {
+  const WaitForWork wait = [this](Work& work) {
+    const BlockedTime blocked(clock_, counters_.exposed_seconds);
+    return WaitForever(work);
+  };
   const ShardedTensors sharded = {own().layout(), own().shard_layout(), own().tables().tensors};
   ModelParameters held;
   if (!stage_.gradients.has_value()) {
-    MUSTER_ASSIGN_OR_RETURN(
-        reducer_,
-        GradientReducer::Create(groups_->world(), plan_, sharded.layout.elements(), reducing_));
+    GradientReducerOptions reducing = reducing_;
+    reducing.wait = wait;
+    MUSTER_ASSIGN_OR_RETURN(reducer_, GradientReducer::Create(groups_->world(), plan_,
+                                                              sharded.layout.elements(), reducing));
     gradients_ = TensorSpans(sharded.layout, sharded.tensors, reducer_->gradients());
     sums_ = own().PartSlices(reducer_->gradients());
     held.values = own().parameters();
   } else {
-    MUSTER_ASSIGN_OR_RETURN(gatherer_, WeightGatherer::Create(groups_->shard_group(), sharded,
-                                                              {.holding = *stage_.weights,
-                                                               .timeout = options_.timeout}));
+    MUSTER_ASSIGN_OR_RETURN(
+        gatherer_, WeightGatherer::Create(
+                       groups_->shard_group(), sharded,
+                       {.holding = *stage_.weights, .timeout = options_.timeout, .wait = wait}));
     MUSTER_ASSIGN_OR_RETURN(scatterer_,
                             GradientScatterer::Create(groups_->shard_group(), sharded,
                                                       {.holding = *stage_.gradients,
                                                        .wire = reducing_.wire,
                                                        .deterministic = reducing_.deterministic,
                                                        .timeout = options_.timeout,
+                                                       .wait = wait,
                                                        .replicas = groups_->replicas()}));
     sums_.assign(scatterer_->sums().begin(), scatterer_->sums().end());
     held = gatherer_->parameters();
@@ -252,7 +259,6 @@ absl::Status ShardedStrategy::BeginStep(uint64_t clock) {
 
 absl::Status ShardedStrategy::Acquire(int unit, Direction direction) {
   if (gatherer_ != nullptr) {
-    const BlockedTime blocked(clock_, counters_.exposed_seconds);
     MUSTER_RETURN_IF_ERROR(AwaitWeights(unit, direction));
     if (direction == Direction::kBackward) MUSTER_RETURN_IF_ERROR(scatterer_->BeforeWrite(unit));
   }
@@ -338,12 +344,7 @@ void ShardedStrategy::LeaveOut(const CollectiveTraffic& before) {
 }
 
 absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
-  absl::Status summed;
-  {
-    const BlockedTime blocked(clock_, counters_.exposed_seconds);
-    summed = scatterer_ != nullptr ? scatterer_->Finish() : reducer_->Finish();
-  }
-  MUSTER_RETURN_IF_ERROR(summed);
+  MUSTER_RETURN_IF_ERROR(scatterer_ != nullptr ? scatterer_->Finish() : reducer_->Finish());
   CountTraffic(counters_.bytes_sent, counters_.bytes_received);
   StepShare mine = {.examples = examples_, .rows = rows_};
   const std::vector<TensorSpec>& tensors = own().tables().tensors;

@@ -125,7 +125,7 @@ absl::Status WeightGatherer::End(int unit) {
   absl::Status result;
   for (const int index : sharded_.shards.unit_parts(unit)) {
     const std::shared_ptr<Work> work = std::exchange(works_[index], nullptr);
-    if (work != nullptr) result.Update(work->Wait(absl::InfiniteDuration()));
+    if (work != nullptr) result.Update(options_.wait(*work));
   }
   return result;
 }

@@ -14,6 +14,7 @@
 #include "common/partition/unit_places.h"
 #include "worker/collectives/communicator.h"
 #include "worker/nn/model_parameters.h"
+#include "worker/strategy/blocked_time.h"
 #include "worker/strategy/group/unit_memory.h"
 
 namespace muster {
@@ -24,6 +25,8 @@ struct WeightGathererOptions {
   UnitPlaces::Holding holding = UnitPlaces::Holding::kWhole;
   // Of each part's call, from when it is its turn.
   absl::Duration timeout = absl::Minutes(10);
+  // Waits for a part's call.
+  WaitForWork wait = WaitForever;
 };
 
 // Gathers the weights of a shard group's ranks, unit by unit, in the type that the model computes
