@@ -535,6 +535,22 @@ TEST_P(ShardGroupsTest, CutsRestoreInAnyStageAndWorld) {
   }
 }
 
+TEST_P(ShardGroupsTest, OwnWeightsMakeRoomBeforeGradientsAreAllocated) {
+  const Job job = {.stage = GetParam(), .ranks = 2};
+  MemoryStorage storage;
+  TestRanks ranks(job.ranks);
+  ranks.Run([&](std::unique_ptr<Communicator> communicator) {
+    Rank rank(job, communicator->rank(), storage);
+    std::vector<bool> own_weights;
+    auto watched = std::make_unique<WatchedCommunicator>(std::move(communicator), [&](size_t) {
+      own_weights.push_back(!rank.strategy().shard_state().weights().empty());
+    });
+    ASSERT_EQ(rank.strategy().Join(std::move(watched), absl::nullopt), absl::OkStatus());
+    // Of gathered weights, then of gradients.
+    EXPECT_THAT(own_weights, ::testing::ElementsAre(true, job.stage == 3));
+  });
+}
+
 TEST_P(ShardGroupsTest, RanksMustHaveTheShardsOfTheirSlots) {
   const Job job = {.stage = GetParam(), .ranks = 2};
   MemoryStorage storage;

@@ -181,6 +181,8 @@ absl::Status ShardedStrategy::MakeExchanges() {
         gatherer_, WeightGatherer::Create(
                        groups_->shard_group(), sharded,
                        {.holding = *stage_.weights, .timeout = options_.timeout, .wait = wait}));
+    // Before gradients are allocated: the state gives its own memory back.
+    PlaceWeights();
     MUSTER_ASSIGN_OR_RETURN(scatterer_,
                             GradientScatterer::Create(groups_->shard_group(), sharded,
                                                       {.holding = *stage_.gradients,
@@ -201,15 +203,18 @@ absl::Status ShardedStrategy::MakeExchanges() {
     cells_by_rank_.assign(cells.begin(), cells.end());
     cells_by_rank_.resize(groups_->world().size());
   }
-  if (stage_.weights != UnitPlaces::Holding::kWhole) return absl::OkStatus();
-  // The model reads f32 weights where they are gathered, so the shard's lie there.
+  return absl::OkStatus();
+}
+
+void ShardedStrategy::PlaceWeights() {
+  if (stage_.weights != UnitPlaces::Holding::kWhole) return;
+  const absl::Span<const ShardLayout::Part> parts = own().shard_layout().parts();
   std::vector<float*> places;
-  for (size_t part = 0; part < sharded.shards.parts().size(); ++part) {
-    const bool f32 = sharded.shards.parts()[part].compute == DType::kF32;
+  for (size_t part = 0; part < parts.size(); ++part) {
+    const bool f32 = parts[part].compute == DType::kF32;
     places.push_back(f32 ? gatherer_->own_slice(static_cast<int>(part)).data() : nullptr);
   }
   own().PlaceWeights(places);
-  return absl::OkStatus();
 }
 
 void ShardedStrategy::GatherAll() {

@@ -175,6 +175,9 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
 
   // A collective call: makes what moves weights and gradients in the groups.
   absl::Status MakeExchanges();
+  // Has the shard's f32 weights lie where they are gathered, if they are held whole, so that there
+  // is no second copy of them.
+  void PlaceWeights();
   // Starts to gather all units, in order, where they are held whole.
   void GatherAll();
   absl::Status AwaitAll();
