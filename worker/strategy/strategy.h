@@ -26,6 +26,10 @@ namespace muster {
 //     PushRows
 //   EndStep
 //
+// GradientReady(u) may come later than the unit's Release: a backward in two parts computes weight
+// gradients last. Where units share memory for gradients (ZeRO stages 2 and 3) it must come before
+// Acquire(u-2, kBackward).
+//
 // A unit that computes forward and backward in one go (the last) is acquired once for both, for
 // kBackward, before BeforeBackward. The gradients of a step's micro-batches add up here, and leave
 // after the last; or each micro-batch's leave, and add up where they come to. Between BeginStep and

@@ -134,6 +134,15 @@ Accumulation GradientScatterer::GradientStore() const {
 }
 
 absl::Status GradientScatterer::BeforeWrite(int unit) {
+  if (const int place = memory_->places().shared_place(unit); place >= 0) {
+    const int writer = std::exchange(writers_[place], unit);
+    if (writer >= 0 && writer != unit) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("unit ", unit, " is to write its gradients where those of unit ", writer,
+                       " still lie, which are not ready; a unit's gradients must be ready before ",
+                       "the next unit but one goes backward"));
+    }
+  }
   MUSTER_RETURN_IF_ERROR(FreeMemory(unit));
   for (const int owner : memory_->places().tied_units(unit)) {
     MUSTER_RETURN_IF_ERROR(FreeMemory(owner));
@@ -152,6 +161,7 @@ absl::Status GradientScatterer::FreeMemory(int unit) {
 }
 
 void GradientScatterer::UnitReady(int unit) {
+  if (const int place = memory_->places().shared_place(unit); place >= 0) writers_[place] = -1;
   if (options_.holding == UnitPlaces::Holding::kWhole && position_ != SeriesPosition::kLast) return;
   if (unit >= static_cast<int>(ready_.size())) return;
   for (size_t position = ready_[unit].begin; position < ready_[unit].end; ++position) {

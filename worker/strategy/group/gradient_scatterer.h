@@ -86,7 +86,8 @@ class GradientScatterer {
   Accumulation GradientStore() const;
 
   // Blocks until the memory of the unit's gradients, those of tied tensors included, is free: until
-  // what was written there before has been scattered and added up. Errors are the communicator's.
+  // what was written there before has been scattered and added up. FailedPrecondition: another unit
+  // that has been written there is not ready. Otherwise errors are the communicator's.
   absl::Status BeforeWrite(int unit);
 
   // Backward has left the unit: starts to scatter what is complete, unless it is still to be added
@@ -155,6 +156,9 @@ class GradientScatterer {
   };
   // By unit: which of parts_ are complete with it.
   std::vector<Interval> ready_;
+
+  // The unit that is written in each shared place, from BeforeWrite to UnitReady; -1: none.
+  int writers_[2] = {-1, -1};
 
   // Since the last Finish.
   int micro_batches_ = 0;

@@ -336,6 +336,29 @@ TEST(GradientScattererFailureTest, ADeadRankEndsTheStepOnAllOthers) {
   }
 }
 
+// A split backward may leave a unit's gradients for later, but not until its place is needed.
+TEST(GradientScattererFailureTest, AUnitThatIsNotReadyIsNotOverwritten) {
+  const ShardCase model(2);
+  TestRanks ranks(2);
+  ranks.Run([&](std::unique_ptr<Communicator> communicator) {
+    auto scatterer =
+        GradientScatterer::Create(*communicator, model.sharded(), {.holding = Holding::kInFlight})
+            .value();
+    scatterer->BeginMicroBatch(SeriesPosition::kLast);
+    // Units 6 and 2 have one place, 4 and 1 the other; 5 has its own.
+    ASSERT_EQ(scatterer->BeforeWrite(6), absl::OkStatus());
+    ASSERT_EQ(scatterer->BeforeWrite(5), absl::OkStatus());
+    ASSERT_EQ(scatterer->BeforeWrite(4), absl::OkStatus());
+    scatterer->UnitReady(4);
+    EXPECT_EQ(scatterer->BeforeWrite(1), absl::OkStatus());
+    const absl::Status status = scatterer->BeforeWrite(2);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()),
+                ::testing::HasSubstr("unit 2 is to write its gradients where those of unit 6"));
+    ranks.AwaitAll();
+  });
+}
+
 TEST(GradientScattererFailureTest, AStepGivenUpHalfWayKeepsNobodyWaiting) {
   const ShardCase model(2);
   TestRanks ranks(2);
