@@ -198,9 +198,9 @@ TEST(ShardedMemoryTest, ReplicasAndTheWireTakeTheirOwn) {
   constexpr uint64_t kUnit = 4096, kAll = 6 * kUnit;
   ShardedMemory memory = Shards({.stage = 1, .shards = 2, .replicas = 3, .half_wire = true});
   EXPECT_EQ(memory.gradient_sums, 0);
-  EXPECT_EQ(memory.wire, 2 * kAll + 2 * kAll);
+  EXPECT_EQ(memory.wire, 2 * kAll + 2 * kAll / 2);
   EXPECT_EQ(memory.shared_in_group, (4 + 4 + 2) * kAll);
-  EXPECT_EQ(memory.shared_with_replica, 2 * kAll);
+  EXPECT_EQ(memory.shared_with_replica, 2 * kAll / 2);
   memory = Shards({.stage = 2, .shards = 2, .replicas = 3, .half_wire = true});
   EXPECT_EQ(memory.gradient_sums, 4 * kAll / 2);
   EXPECT_EQ(memory.wire, 2 * 2 * kUnit + 2 * kAll / 2);

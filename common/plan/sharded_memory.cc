@@ -10,6 +10,7 @@ namespace muster {
 namespace {
 
 constexpr uint64_t kFloat = sizeof(float);
+constexpr uint64_t kHalf = sizeof(uint16_t);
 // Parts are the same with blocks of any size; with large ones there are few blocks.
 constexpr uint64_t kBlockBytes = uint64_t{1} << 42;
 
@@ -43,8 +44,7 @@ absl::StatusOr<ShardedMemory> PlanShardedMemory(absl::Span<const TensorSpec> ten
   memory.shared_in_group = memory.gathered_weights + memory.gradients + group_wire;
   memory.wire = group_wire;
   if (sharding.replicas > 1) {
-    const uint64_t sums = sharding.stage >= 2 ? memory.gradient_sums : memory.gradients;
-    const uint64_t replica_wire = sharding.half_wire ? sums / 2 : 0;
+    const uint64_t replica_wire = sharding.half_wire ? kHalf * shards.slice_elements() : 0;
     memory.shared_with_replica = memory.gradient_sums + replica_wire;
     memory.wire += replica_wire;
   }

@@ -21,7 +21,7 @@ GradientReducer::GradientReducer(Communicator& communicator,
                                  const GradientReducerOptions& options)
     : communicator_(communicator), options_(options), gradients_(options.gradients) {
   for (size_t i = 0; i < plan.size(); ++i) {
-    calls_.push_back({plan[i], absl::StrCat("bucket ", i), nullptr});
+    calls_.push_back({.bucket = plan[i], .label = absl::StrCat("bucket ", i)});
   }
 }
 
@@ -36,9 +36,14 @@ absl::StatusOr<std::unique_ptr<GradientReducer>> GradientReducer::Create(
     reducer->gradients_ = SpanOf<float>(*reducer->memory_, elements);
   }
   if (options.wire == DType::kBf16) {
-    MUSTER_ASSIGN_OR_RETURN(reducer->wire_memory_,
-                            communicator.Allocate(elements * sizeof(uint16_t)));
-    reducer->wire_ = SpanOf<uint16_t>(*reducer->wire_memory_, elements);
+    uint64_t sent = 0;
+    for (const Call& call : reducer->calls_) sent += call.bucket.elements();
+    MUSTER_ASSIGN_OR_RETURN(reducer->wire_memory_, communicator.Allocate(sent * sizeof(uint16_t)));
+    absl::Span<uint16_t> rest = SpanOf<uint16_t>(*reducer->wire_memory_, sent);
+    for (Call& call : reducer->calls_) {
+      call.wire = rest.first(call.bucket.elements());
+      rest.remove_prefix(call.wire.size());
+    }
   }
   return reducer;
 }
@@ -63,9 +68,9 @@ void GradientReducer::Start(Call& call) {
   if (options_.order != nullptr) all_reduce.stream = options_.order->stream();
   void* data = gradients_.data() + call.bucket.begin;
   if (options_.wire == DType::kBf16) {
-    uint16_t* bits = wire_.data() + call.bucket.begin;
-    RoundToHalf(options_.wire, gradients_.subspan(call.bucket.begin, call.bucket.elements()), bits);
-    data = bits;
+    RoundToHalf(options_.wire, gradients_.subspan(call.bucket.begin, call.bucket.elements()),
+                call.wire.data());
+    data = call.wire.data();
   }
   all_reduce.in = data;
   all_reduce.out = data;
@@ -90,7 +95,7 @@ absl::Status GradientReducer::Finish() {
     call.work = nullptr;
     if (result.ok()) result = status;
     if (!result.ok() || options_.wire != DType::kBf16) continue;
-    WidenHalf(options_.wire, reinterpret_cast<const std::byte*>(wire_.data() + call.bucket.begin),
+    WidenHalf(options_.wire, reinterpret_cast<const std::byte*>(call.wire.data()),
               gradients_.subspan(call.bucket.begin, call.bucket.elements()));
   }
   next_ = 0;

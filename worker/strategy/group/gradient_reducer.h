@@ -74,6 +74,8 @@ class GradientReducer {
  private:
   struct Call {
     GradientBucket bucket;
+    // Only with kBf16: what is sent.
+    absl::Span<uint16_t> wire;
     std::string label;
     std::shared_ptr<Work> work;
   };
@@ -95,9 +97,8 @@ class GradientReducer {
   // Null if the flat space is another's.
   std::unique_ptr<CollectiveBuffer> memory_;
   absl::Span<float> gradients_;
-  // Only with kBf16: what is sent, by the same offsets.
+  // Only with kBf16: what is sent, bucket after bucket.
   std::unique_ptr<CollectiveBuffer> wire_memory_;
-  absl::Span<uint16_t> wire_;
 };
 
 }  // namespace muster

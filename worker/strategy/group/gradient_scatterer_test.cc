@@ -294,6 +294,26 @@ TEST(GradientScattererReplicasTest, SumsAreThoseOfAllReplicas) {
   }
 }
 
+TEST(GradientScattererReplicasTest, WhatReplicasSendEachOtherHasMemoryForOneSlice) {
+  constexpr int kRanks = 4;
+  const ShardCase model(2);
+  for (const Holding holding : {Holding::kWhole, Holding::kInFlight}) {
+    TestRanks ranks(kRanks);
+    ranks.Run([&](std::unique_ptr<Communicator> communicator) {
+      const int rank = communicator->rank();
+      auto shard_group = communicator->Split(rank / 2, rank).value();
+      std::vector<size_t> allocated;
+      WatchedCommunicator replicas(communicator->Split(rank % 2, rank).value(),
+                                   [&](size_t bytes) { allocated.push_back(bytes); });
+      auto scatterer = GradientScatterer::Create(
+                           *shard_group, model.sharded(),
+                           {.holding = holding, .wire = DType::kBf16, .replicas = &replicas})
+                           .value();
+      EXPECT_EQ(allocated.back(), model.shards.slice_elements() * sizeof(uint16_t));
+    });
+  }
+}
+
 // A rank dies before its call number `death`; the others end with an error that names a call.
 void DieAt(const ShardCase& model, Holding holding, int death) {
   TestRanks ranks(3);
