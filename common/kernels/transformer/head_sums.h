@@ -3,8 +3,7 @@
 
 namespace muster {
 
-// Sums over rows of logits whose label is not -1. All are f64, in which counts are exact, so that
-// one all-reduce adds them over ranks.
+// Sums over rows of logits whose label is not -1. All are f64, in which counts are exact.
 struct HeadSums {
   double loss = 0;  // in nats
   double tokens = 0;
