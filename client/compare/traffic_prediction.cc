@@ -10,9 +10,11 @@
 #include "common/mesh/data_ranks.h"
 #include "common/mesh/zero.h"
 #include "common/partition/dense_layout.h"
+#include "common/partition/model_units.h"
 #include "common/partition/pulled_types.h"
 #include "common/partition/schema.h"
 #include "common/partition/shard_layout.h"
+#include "common/partition/stage_holding.h"
 #include "common/partition/unit_gathers.h"
 #include "common/partition/unit_places.h"
 #include "common/partition/wire_dtype.h"
@@ -151,12 +153,6 @@ double SliceBytes(Collective kind, const CallSizes& slices, DType dtype, const C
   return bytes;
 }
 
-int UnitsOf(absl::Span<const TensorSpec> tensors) {
-  uint32_t units = 1;
-  for (const TensorSpec& tensor : tensors) units = std::max(units, tensor.unit + 1);
-  return static_cast<int>(units);
-}
-
 // The calls of a step under ZeRO.
 struct ShardedCalls {
   CallGroup group;
@@ -181,22 +177,22 @@ absl::StatusOr<ShardedCalls> CallsOfShards(const v1::TablesSchema& schema, const
                                            AllReduceWay way) {
   const std::vector<TensorSpec> tensors = TablesFromSchema(schema).tensors;
   MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, LayoutOf(schema, tensors));
-  const uint32_t stage = ZeroStage(spec);
+  const StageHolding holding = HoldingOfStage(ZeroStage(spec));
   const int S = static_cast<int>(ShardGroupSize(spec));
   const bool deterministic = spec.update().deterministic();
   const int micro_batches = static_cast<int>(std::max(1u, spec.micro_batches()));
   const ShardLayout shards(layout, S);
-  const UnitPlaces places(shards, tensors,
-                          stage == 3 ? UnitPlaces::Holding::kInFlight : UnitPlaces::Holding::kWhole,
-                          UnitPlaces::Content::kWeights);
-  const std::vector<int> gathers = GathersOfStep(UnitsOf(tensors), places, micro_batches);
+  const UnitPlaces places(shards, tensors, *holding.weights, UnitPlaces::Content::kWeights);
+  const std::vector<int> gathers =
+      GathersOfStep(std::max(1, UnitCount(tensors)), places, micro_batches);
 
   ShardedCalls calls;
   calls.group = {S, way, deterministic};
   calls.replicas = {static_cast<int>(DataRanks(spec)) / S, way, deterministic};
   for (const ShardLayout::Part& part : shards.parts()) {
     calls.gathers[part.compute][part.slice] += gathers[part.unit];
-    calls.scatters[part.slice] += stage == 1 ? 1 : micro_batches;
+    calls.scatters[part.slice] +=
+        holding.gradients == UnitPlaces::Holding::kWhole ? 1 : micro_batches;
     ++calls.sums[part.slice];
   }
   return calls;

@@ -13,8 +13,10 @@
 #include "common/mesh/data_ranks.h"
 #include "common/mesh/zero.h"
 #include "common/partition/dense_layout.h"
+#include "common/partition/model_units.h"
 #include "common/partition/schema.h"
 #include "common/partition/shard_layout.h"
+#include "common/partition/stage_holding.h"
 #include "common/partition/unit_gathers.h"
 #include "common/partition/unit_places.h"
 #include "common/text/dump_json.h"
@@ -72,9 +74,7 @@ std::string NameOf(const StepAction& action) {
 
 StepShape ShapeOf(const JobPlan& plan) {
   StepShape shape;
-  for (const TensorSpec& tensor : plan.model.tensors) {
-    shape.units = std::max(shape.units, static_cast<int>(tensor.unit) + 1);
-  }
+  shape.units = std::max(shape.units, UnitCount(plan.model.tensors));
   shape.has_rows = !plan.model.sparse.empty();
   shape.micro_batches = static_cast<int>(std::max(1u, plan.spec.micro_batches()));
   shape.scaled_loss = plan.spec.compute().type() == v1::ComputeSpec::F16;
@@ -146,34 +146,28 @@ class WithShards final : public Exchange {
  public:
   WithShards(const v1::JobSpec& spec, const DenseLayout& layout,
              absl::Span<const TensorSpec> tensors, int units)
-      : stage_(ZeroStage(spec)),
+      : holding_(HoldingOfStage(ZeroStage(spec))),
         replicas_(DataRanks(spec) / ShardGroupSize(spec)),
         clips_(spec.clipping().by_global_norm() > 0),
         units_(units),
         shards_(layout, static_cast<int>(ShardGroupSize(spec))),
-        places_(shards_, tensors,
-                stage_ == 3 ? UnitPlaces::Holding::kInFlight : UnitPlaces::Holding::kWhole,
-                UnitPlaces::Content::kWeights),
-        gathers_(places_) {
-    for (int unit = 0; unit < units; ++unit) ready_.push_back(unit);
-    for (int unit = 0; unit < units; ++unit) {
-      for (int owner : places_.tied_units(unit)) ready_[owner] = std::min(ready_[owner], unit);
-    }
-  }
+        places_(shards_, tensors, *holding_.weights, UnitPlaces::Content::kWeights),
+        gathers_(places_),
+        ready_(ReadyUnits(tensors)) {}
 
   std::vector<std::string> BeginStep() override {
-    if (stage_ != 3) return {};
+    if (!in_flight()) return {};
     return Calls("gather ", gathers_.Acquire(0, /*next=*/-1));
   }
   std::vector<std::string> Acquire(int unit, Direction direction) override {
-    if (stage_ != 3) return {};
+    if (!in_flight()) return {};
     return Calls("gather ",
                  gathers_.Acquire(unit, direction == Direction::kForward ? unit + 1 : unit - 1));
   }
   std::vector<std::string> Ready(int unit, bool last_micro_batch) override {
-    if (stage_ == 1 && !last_micro_batch) return {};
+    if (holding_.gradients == UnitPlaces::Holding::kWhole && !last_micro_batch) return {};
     std::vector<int> complete;
-    for (int owner = units_ - 1; owner >= 0; --owner) {
+    for (int owner = static_cast<int>(ready_.size()) - 1; owner >= 0; --owner) {
       if (ready_[owner] == unit) complete.push_back(owner);
     }
     return Calls("scatter ", complete);
@@ -186,13 +180,15 @@ class WithShards final : public Exchange {
     order.push_back({.action = "agree on the step", .starts = {"gather counts"}});
     if (clips_) order.back().starts.push_back("gather norms");
     order.push_back({.action = "step the own slices"});
-    if (stage_ == 3) return;
+    if (in_flight()) return;
     std::vector<int> all;
     for (int unit = 0; unit < units_; ++unit) all.push_back(unit);
     order.push_back({.action = "renew the weights", .starts = Calls("gather ", all)});
   }
 
  private:
+  bool in_flight() const { return holding_.weights == UnitPlaces::Holding::kInFlight; }
+
   // Units without parameters need none.
   std::vector<std::string> Calls(const std::string& call, const std::vector<int>& units) const {
     std::vector<std::string> calls;
@@ -202,7 +198,7 @@ class WithShards final : public Exchange {
     return calls;
   }
 
-  const uint32_t stage_;
+  const StageHolding holding_;
   const uint32_t replicas_;
   const bool clips_;
   const int units_;
@@ -210,7 +206,7 @@ class WithShards final : public Exchange {
   const UnitPlaces places_;
   UnitGathers gathers_;
   // By unit, the one that is the last to add to its gradients.
-  std::vector<int> ready_;
+  const std::vector<int> ready_;
 };
 
 absl::StatusOr<std::unique_ptr<Exchange>> ExchangeOf(const JobPlan& plan, int units) {

@@ -3,35 +3,14 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/string_view.h"
 #include "common/base/round_up.h"
+#include "common/partition/model_units.h"
 #include "common/tensor/dtype.h"
 
 namespace muster {
 namespace {
 
 constexpr uint64_t kAlignBytes = 64;
-
-// By unit, the units whose tensors its own are tied to; as many as the tensors say.
-std::vector<std::vector<int>> TiedUnits(absl::Span<const TensorSpec> tensors) {
-  absl::flat_hash_map<absl::string_view, int> units;
-  std::vector<std::vector<int>> tied;
-  for (const TensorSpec& tensor : tensors) {
-    units[tensor.name] = static_cast<int>(tensor.unit);
-    if (tied.size() <= tensor.unit) tied.resize(tensor.unit + 1);
-  }
-  for (const TensorSpec& tensor : tensors) {
-    if (tensor.tied_to.empty()) continue;
-    const int owner = units.at(tensor.tied_to);
-    if (owner != static_cast<int>(tensor.unit)) tied[tensor.unit].push_back(owner);
-  }
-  for (std::vector<int>& owners : tied) {
-    std::sort(owners.begin(), owners.end());
-    owners.erase(std::unique(owners.begin(), owners.end()), owners.end());
-  }
-  return tied;
-}
 
 }  // namespace
 

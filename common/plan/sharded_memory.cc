@@ -3,6 +3,7 @@
 #include "common/base/status_macros.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/shard_layout.h"
+#include "common/partition/stage_holding.h"
 #include "common/partition/unit_places.h"
 #include "common/tensor/dtype.h"
 
@@ -18,28 +19,26 @@ constexpr uint64_t kBlockBytes = uint64_t{1} << 42;
 
 absl::StatusOr<ShardedMemory> PlanShardedMemory(absl::Span<const TensorSpec> tensors,
                                                 const Sharding& sharding) {
-  using Holding = UnitPlaces::Holding;
+  const StageHolding holding = HoldingOfStage(sharding.stage);
+  const bool sums_apart = holding.gradients == UnitPlaces::Holding::kInFlight;
   MUSTER_ASSIGN_OR_RETURN(
       const DenseLayout layout,
       DenseLayout::Create(tensors, {.block_bytes = kBlockBytes, .partitions = 1}));
   const ShardLayout shards(layout, static_cast<int>(sharding.shards));
-  const UnitPlaces weights(shards, tensors,
-                           sharding.stage == 3 ? Holding::kInFlight : Holding::kWhole,
-                           UnitPlaces::Content::kWeights);
-  const UnitPlaces gradients(shards, tensors,
-                             sharding.stage >= 2 ? Holding::kInFlight : Holding::kWhole,
-                             UnitPlaces::Content::kGradients);
+  const UnitPlaces weights(shards, tensors, *holding.weights, UnitPlaces::Content::kWeights);
+  const UnitPlaces gradients(shards, tensors, *holding.gradients, UnitPlaces::Content::kGradients);
   ShardedMemory memory;
   memory.stepped_elements = shards.slice_elements();
   memory.gathered_weights = weights.bytes();
   memory.gradients = gradients.bytes();
   for (const ShardLayout::Part& part : shards.parts()) {
     // Those of whole f32 parts are stepped where they are gathered.
-    const bool stepped_in_place = sharding.stage < 3 && part.compute == DType::kF32;
+    const bool stepped_in_place =
+        holding.weights == UnitPlaces::Holding::kWhole && part.compute == DType::kF32;
     if (!stepped_in_place) memory.weight_slices += kFloat * part.slice;
   }
   // Where gradients are whole, sums lie among them.
-  if (sharding.stage >= 2) memory.gradient_sums = kFloat * shards.slice_elements();
+  if (sums_apart) memory.gradient_sums = kFloat * shards.slice_elements();
   const uint64_t group_wire = sharding.half_wire ? memory.gradients / 2 : 0;
   memory.shared_in_group = memory.gathered_weights + memory.gradients + group_wire;
   memory.wire = group_wire;

@@ -4,10 +4,9 @@
 #include <limits>
 #include <string>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "common/base/fingerprint.h"
+#include "common/partition/model_units.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -21,38 +20,17 @@ struct UnitStretch {
   int ready_unit = 0;
 };
 
-// The first unit that adds to each tensor's storage; ties included.
-std::vector<uint32_t> FirstUnits(absl::Span<const TensorSpec> tensors) {
-  absl::flat_hash_map<absl::string_view, uint32_t> of_ties;
-  for (const TensorSpec& tensor : tensors) {
-    if (tensor.tied_to.empty()) continue;
-    const auto [it, added] = of_ties.emplace(tensor.tied_to, tensor.unit);
-    if (!added) it->second = std::min(it->second, tensor.unit);
-  }
-  std::vector<uint32_t> first;
-  for (const TensorSpec& tensor : tensors) {
-    const auto ties = of_ties.find(tensor.name);
-    first.push_back(ties == of_ties.end() ? tensor.unit : std::min(tensor.unit, ties->second));
-  }
-  return first;
-}
-
 std::vector<UnitStretch> UnitStretches(const DenseLayout& layout,
                                        absl::Span<const TensorSpec> tensors) {
-  const std::vector<uint32_t> first_units = FirstUnits(tensors);
+  const std::vector<int> ready_units = ReadyUnits(tensors);
   std::vector<UnitStretch> stretches;
   uint32_t open_unit = std::numeric_limits<uint32_t>::max();
   for (const DenseLayout::Block& block : layout.blocks()) {
     if (block.unit != open_unit) {
       open_unit = block.unit;
-      stretches.push_back({block.begin, block.begin, static_cast<int>(block.unit)});
+      stretches.push_back({block.begin, block.begin, ready_units[block.unit]});
     }
-    UnitStretch& stretch = stretches.back();
-    stretch.end = block.end;
-    for (const DenseLayout::Piece& piece : block.pieces) {
-      stretch.ready_unit =
-          std::min(stretch.ready_unit, static_cast<int>(first_units[piece.tensor]));
-    }
+    stretches.back().end = block.end;
   }
   return stretches;
 }

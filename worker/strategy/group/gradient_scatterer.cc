@@ -7,23 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/kernels/elementwise.h"
+#include "common/partition/model_units.h"
 #include "common/tensor/half.h"
 
 namespace muster {
-namespace {
-
-// By unit, the last unit in backward order that writes into its gradients: the first of the model
-// that has the unit's tensors or ones that are tied to them.
-std::vector<int> ReadyUnits(const UnitPlaces& places, int units) {
-  std::vector<int> ready(units);
-  for (int unit = 0; unit < units; ++unit) ready[unit] = unit;
-  for (int unit = 0; unit < units; ++unit) {
-    for (const int owner : places.tied_units(unit)) ready[owner] = std::min(ready[owner], unit);
-  }
-  return ready;
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<GradientScatterer>> GradientScatterer::Create(
     Communicator& shard_group, const ShardedTensors& sharded,
@@ -46,14 +33,12 @@ GradientScatterer::GradientScatterer(Communicator& shard_group, const ShardedTen
       memory_(std::move(memory)),
       gradients_(sharded.tensors.size()),
       sums_(sharded.shards.parts().size()) {
-  int units = 0;
   for (size_t i = 0; i < sharded.tensors.size(); ++i) {
-    const TensorSpec& tensor = sharded.tensors[i];
-    units = std::max(units, static_cast<int>(tensor.unit) + 1);
     gradients_[i] = absl::MakeSpan(reinterpret_cast<float*>(memory_->tensor(static_cast<int>(i))),
-                                   tensor.elements());
+                                   sharded.tensors[i].elements());
   }
-  const std::vector<int> ready_units = ReadyUnits(memory_->places(), units);
+  const std::vector<int> ready_units = ReadyUnits(sharded.tensors);
+  const int units = static_cast<int>(ready_units.size());
   ready_.resize(units);
   for (int ready = units - 1; ready >= 0; --ready) {
     ready_[ready].begin = parts_.size();

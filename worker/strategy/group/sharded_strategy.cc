@@ -11,6 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/kernels/gemm/row_sums.h"
 #include "common/mesh/zero.h"
+#include "common/partition/model_units.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/nn/diverged_error.h"
@@ -53,13 +54,6 @@ std::vector<uint32_t> RowDims(const v1::TablesSchema& schema) {
 }
 
 }  // namespace
-
-const ShardedStrategy::Stage ShardedStrategy::kStages[] = {
-    {absl::nullopt, absl::nullopt},
-    {UnitPlaces::Holding::kWhole, UnitPlaces::Holding::kWhole},
-    {UnitPlaces::Holding::kWhole, UnitPlaces::Holding::kInFlight},
-    {UnitPlaces::Holding::kInFlight, UnitPlaces::Holding::kInFlight},
-};
 
 absl::StatusOr<std::unique_ptr<ShardedStrategy>> ShardedStrategy::Create(
     const v1::TaskOrder& order, const v1::TablesSchema& schema, const ShardedOptions& options,
@@ -106,28 +100,27 @@ ShardedStrategy::ShardedStrategy(const v1::TaskOrder& order, const v1::TablesSch
                                  std::unique_ptr<KeptShard> kept)
     : options_(options),
       clock_(*dependencies.clock),
-      stage_(kStages[ZeroStage(order.spec())]),
+      stage_(ZeroStage(order.spec())),
+      holding_(HoldingOfStage(stage_)),
       reducing_(Reducing(order.spec().update(), options.timeout)),
       clips_by_norm_(schema.clipping().by_global_norm() > 0),
       kept_(std::move(kept)),
-      plan_(stage_.gradients.has_value()
+      units_(UnitCount(own().tables().tensors)),
+      plan_(holding_.gradients.has_value()
                 ? std::vector<GradientBucket>()
                 : MakeBucketPlan(own().layout(), own().tables().tensors,
                                  BucketPlanOptionsOf(order.spec().update()))),
       exchange_(RowDims(schema)),
       gradients_(own().tables().tensors.size()) {
   for (const SparseTableSpec& table : own().tables().sparse) rows_.emplace_back(table.dim);
-  for (const TensorSpec& tensor : own().tables().tensors) {
-    units_ = std::max(units_, static_cast<int>(tensor.unit) + 1);
-  }
 }
 
 ShardedStrategy::~ShardedStrategy() { Leave(); }
 
 uint64_t ShardedStrategy::bucket_plan_fingerprint() const {
-  if (!stage_.gradients.has_value()) return BucketPlanFingerprint(plan_);
+  if (!holding_.gradients.has_value()) return BucketPlanFingerprint(plan_);
   const ShardLayout& layout = shard_state().shard_layout();
-  std::string text = absl::StrCat("stage ", &stage_ - kStages, " of ", layout.shards(), ":");
+  std::string text = absl::StrCat("stage ", stage_, " of ", layout.shards(), ":");
   for (const ShardLayout::Part& part : layout.parts()) {
     absl::StrAppend(&text, part.begin, "-", part.end, "/", part.slice, "@", part.unit, ";");
   }
@@ -168,7 +161,7 @@ absl::Status ShardedStrategy::MakeExchanges() {
   };
   const ShardedTensors sharded = {own().layout(), own().shard_layout(), own().tables().tensors};
   ModelParameters held;
-  if (!stage_.gradients.has_value()) {
+  if (!holding_.gradients.has_value()) {
     GradientReducerOptions reducing = reducing_;
     reducing.wait = wait;
     MUSTER_ASSIGN_OR_RETURN(reducer_, GradientReducer::Create(groups_->world(), plan_,
@@ -180,12 +173,12 @@ absl::Status ShardedStrategy::MakeExchanges() {
     MUSTER_ASSIGN_OR_RETURN(
         gatherer_, WeightGatherer::Create(
                        groups_->shard_group(), sharded,
-                       {.holding = *stage_.weights, .timeout = options_.timeout, .wait = wait}));
+                       {.holding = *holding_.weights, .timeout = options_.timeout, .wait = wait}));
     // Before gradients are allocated: the state gives its own memory back.
     PlaceWeights();
     MUSTER_ASSIGN_OR_RETURN(scatterer_,
                             GradientScatterer::Create(groups_->shard_group(), sharded,
-                                                      {.holding = *stage_.gradients,
+                                                      {.holding = *holding_.gradients,
                                                        .wire = reducing_.wire,
                                                        .deterministic = reducing_.deterministic,
                                                        .timeout = options_.timeout,
@@ -207,7 +200,7 @@ absl::Status ShardedStrategy::MakeExchanges() {
 }
 
 void ShardedStrategy::PlaceWeights() {
-  if (stage_.weights != UnitPlaces::Holding::kWhole) return;
+  if (holding_.weights != UnitPlaces::Holding::kWhole) return;
   const absl::Span<const ShardLayout::Part> parts = own().shard_layout().parts();
   std::vector<float*> places;
   for (size_t part = 0; part < parts.size(); ++part) {
@@ -218,12 +211,12 @@ void ShardedStrategy::PlaceWeights() {
 }
 
 void ShardedStrategy::GatherAll() {
-  if (stage_.weights != UnitPlaces::Holding::kWhole) return;
+  if (holding_.weights != UnitPlaces::Holding::kWhole) return;
   for (int unit = 0; unit < units_; ++unit) gatherer_->Start(unit, own().slices());
 }
 
 absl::Status ShardedStrategy::AwaitAll() {
-  if (stage_.weights != UnitPlaces::Holding::kWhole) return absl::OkStatus();
+  if (holding_.weights != UnitPlaces::Holding::kWhole) return absl::OkStatus();
   for (int unit = 0; unit < units_; ++unit) MUSTER_RETURN_IF_ERROR(gatherer_->Await(unit));
   return absl::OkStatus();
 }
@@ -356,7 +349,7 @@ absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
   const TensorSpec* overflowed = kept_->loss_scaling().Divide(tensors, tensor_sums_);
   // The engine looks at gradients of the last micro-batch, which add up to these sums only where
   // they are whole.
-  const bool unseen = stage_.gradients == UnitPlaces::Holding::kInFlight && micro_batches_ > 1;
+  const bool unseen = holding_.gradients == UnitPlaces::Holding::kInFlight && micro_batches_ > 1;
   if (unseen && overflowed == nullptr) overflowed = FirstNotFinite(tensors, tensor_sums_);
   if (overflowed != nullptr) mine.overflowed = static_cast<int>(overflowed - tensors.data());
   std::vector<double> cells;

@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "common/base/clock.h"
 #include "common/checkpoint/storage.h"
+#include "common/partition/stage_holding.h"
 #include "common/partition/unit_places.h"
 #include "common/tables/row_sum.h"
 #include "worker/collectives/communicator.h"
@@ -158,20 +159,13 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   const ShardState& shard_state() const { return kept_->state(); }
 
  private:
-  // What a stage divides. Absent: every rank has its own, whole.
-  struct Stage {
-    absl::optional<UnitPlaces::Holding> weights;
-    absl::optional<UnitPlaces::Holding> gradients;
-  };
-  static const Stage kStages[];
-
   ShardedStrategy(const v1::TaskOrder& order, const v1::TablesSchema& schema,
                   const ShardedOptions& options, const ShardedDependencies& dependencies,
                   std::unique_ptr<KeptShard> kept);
 
   ShardState& own() { return kept_->state(); }
   bool joined() const { return reducer_ != nullptr || scatterer_ != nullptr; }
-  bool in_flight() const { return stage_.weights == UnitPlaces::Holding::kInFlight; }
+  bool in_flight() const { return holding_.weights == UnitPlaces::Holding::kInFlight; }
 
   // A collective call: makes what moves weights and gradients in the groups.
   absl::Status MakeExchanges();
@@ -192,12 +186,13 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
 
   const ShardedOptions options_;
   const Clock& clock_;
-  const Stage& stage_;
+  const uint32_t stage_;
+  const StageHolding holding_;
   const GradientReducerOptions reducing_;
   const bool clips_by_norm_;
   const std::unique_ptr<KeptShard> kept_;
   // Number of units, those without tensors behind the last one left out.
-  int units_ = 0;
+  const int units_;
   // Of gradients that are all-reduced; empty if they are scattered.
   const std::vector<GradientBucket> plan_;
   // Hybrid jobs' sparse tables; null otherwise.

@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/mesh/zero.h"
+#include "common/partition/model_units.h"
 #include "common/partition/wire_dtype.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/parameter_service.pb.h"
@@ -57,12 +58,6 @@ ShardRouterOptions RouterOptions(ShardRouterOptions options, const v1::TaskOrder
   return options;
 }
 
-int UnitsOf(const Tables& tables) {
-  uint32_t units = 0;
-  for (const TensorSpec& tensor : tables.tensors) units = std::max(units, tensor.unit + 1);
-  return static_cast<int>(units);
-}
-
 v1::ExchangeRequest At(uint64_t clock) {
   v1::ExchangeRequest request;
   request.set_clock(clock);
@@ -90,17 +85,12 @@ uint64_t DrawOf(uint32_t slot, uint64_t clock) { return uint64_t{slot} << 40 | c
 
 // Returns, by unit, those whose gradients nobody adds to once backward has left it, last unit
 // first.
-std::vector<std::vector<int>> CompleteWith(absl::Span<const TensorSpec> tensors, int units) {
-  std::vector<int> last_writer(units);
-  for (int unit = 0; unit < units; ++unit) last_writer[unit] = unit;
-  for (const TensorSpec& tensor : tensors) {
-    for (const TensorSpec& owner : tensors) {
-      if (owner.name != tensor.tied_to) continue;
-      last_writer[owner.unit] = std::min(last_writer[owner.unit], static_cast<int>(tensor.unit));
-    }
+std::vector<std::vector<int>> CompleteWith(absl::Span<const TensorSpec> tensors) {
+  const std::vector<int> ready_units = ReadyUnits(tensors);
+  std::vector<std::vector<int>> complete(ready_units.size());
+  for (int unit = static_cast<int>(ready_units.size()) - 1; unit >= 0; --unit) {
+    complete[ready_units[unit]].push_back(unit);
   }
-  std::vector<std::vector<int>> complete(units);
-  for (int unit = units - 1; unit >= 0; --unit) complete[last_writer[unit]].push_back(unit);
   return complete;
 }
 
@@ -144,10 +134,10 @@ ParameterServerStrategy::ParameterServerStrategy(Tables tables, DenseLayout layo
       max_norm_(schema.clipping().by_global_norm()),
       synchronous_(!order.spec().update().unlimited_staleness() &&
                    order.spec().update().staleness_bound() == 0),
-      units_(UnitsOf(tables_)),
+      units_(UnitCount(tables_.tensors)),
       holding_(HoldingOf(order.spec())),
       runs_(DenseRunsByUnit(layout_, units_, options.max_message_bytes)),
-      complete_with_(CompleteWith(tables_.tensors, units_)),
+      complete_with_(CompleteWith(tables_.tensors)),
       loss_scale_(LossScaling(order.spec().compute(), {.slot = order.slot(), .log = log_}),
                   synchronous_ ? ServedLossScale::Owner::kGroup : ServedLossScale::Owner::kSlot),
       pulls_({.router = router_,

@@ -1,0 +1,24 @@
+#ifndef MUSTER_COMMON_PARTITION_STAGE_HOLDING_H_
+#define MUSTER_COMMON_PARTITION_STAGE_HOLDING_H_
+
+#include <cstdint>
+
+#include "absl/types/optional.h"
+#include "common/partition/unit_places.h"
+
+namespace muster {
+
+// How the ranks of a shard group hold gathered weights, and gradients before they are scattered.
+// Absent: every rank has its own, whole. Gradients in flight are scattered in every micro-batch,
+// whole ones once a step.
+struct StageHolding {
+  absl::optional<UnitPlaces::Holding> weights;
+  absl::optional<UnitPlaces::Holding> gradients;
+};
+
+// Returns what a stage of ZeRO divides. REQUIRES: stage <= 3.
+StageHolding HoldingOfStage(uint32_t stage);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_PARTITION_STAGE_HOLDING_H_
