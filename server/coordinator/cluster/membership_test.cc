@@ -1,5 +1,6 @@
 #include "server/coordinator/cluster/membership.h"
 
+#include "absl/strings/str_cat.h"
 #include "common/rpc/membership/protocol.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -151,7 +152,9 @@ TEST_F(MembershipTest, NamesWhatIsMissing) {
   };
   v1::RegisterDaemonRequest request = Request(7);
   request.set_protocol_version(kProtocolVersion + 1);
-  EXPECT_THAT(message(request), HasSubstr("speaks protocol version 2, this coordinator 1"));
+  EXPECT_THAT(message(request),
+              HasSubstr(absl::StrCat("speaks protocol version ", kProtocolVersion + 1,
+                                     ", this coordinator ", kProtocolVersion)));
   request = Request(7);
   request.clear_id();
   EXPECT_THAT(message(request), HasSubstr("id is empty"));
