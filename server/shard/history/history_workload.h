@@ -36,6 +36,9 @@ class HistoryWorkload {
     // Options of the sparse table. Admission and expiry are for BSP, where alone the clocks that
     // have pushed a key are the same at every version.
     v1::SparseTableOptions rows;
+
+    // JobTables::keeps_previous().
+    bool keeps_previous() const { return deterministic || micro_batches > 0; }
   };
 
   using Message = std::pair<v1::ExchangeRequest, Payload>;

@@ -30,7 +30,7 @@ HistoryWorld::HistoryWorld(Options options)
     : options_(options), workload_(options.workload), random_(options.seed) {
   // Half of the time an image is written whenever it can be. Where values of the clock before are
   // of use, only cuts may move the image past it.
-  log_bytes_ = options_.workload.deterministic ? 1 << 30 : Below(2) == 0 ? 0 : 500;
+  log_bytes_ = options_.workload.keeps_previous() ? 1 << 30 : Below(2) == 0 ? 0 : 500;
   for (uint32_t i = 0; i < options_.servers; ++i) {
     servers_.push_back(std::make_unique<Server>());
     for (uint32_t p = i; p < options_.workload.partitions; p += options_.servers) {
