@@ -1,0 +1,220 @@
+// `kill -9` in the middle of jobs with ZeRO, whose steps are of several micro-batches. By
+// all-reduce the loss of any rank takes the job back to its last checkpoint. On servers a lost task
+// is replaced in place, and so is a lost server under EVERY_PUSH. In all cases the job goes on with
+// exactly the weights of a run that nothing disturbed.
+
+#include <signal.h>
+
+#include <cstdint>
+#include <fstream>
+#include <ostream>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/harness/endless_job.h"
+#include "tests/harness/jobs.h"
+#include "tests/harness/process_cluster.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// Nothing here may need a lease to be noticed, nor may a daemon lose one on a busy machine.
+constexpr absl::Duration kNoLease = absl::Hours(1);
+constexpr uint64_t kCheckpointSteps = 15;
+
+struct Case {
+  const char* name;
+  v1::UpdateSpec::Road road;
+  uint32_t stage;
+  v1::UpdateSpec::Durability durability;
+  // Those who die, one after the other: servers, or the tasks of workers.
+  std::vector<std::string> victims;
+  uint32_t seed;
+
+  friend std::ostream& operator<<(std::ostream& out, const Case& param) {
+    return out << param.name;
+  }
+};
+
+// A language model of several units, one of which is tied to another.
+v1::JobSpec Job(const Case& param) {
+  const std::string path = testing::TempDir() + "/text.txt";
+  std::ofstream text(path);
+  for (int line = 0; line < 2000; ++line) text << "line " << line * line % 997 << "\n";
+  v1::JobSpec spec = ParseJobOrDie(R"pb(
+    name: "sharded"
+    model {
+      transformer { layers: 2 width: 16 heads: 2 context: 16 dropout: 0.1 attention_dropout: 0.1 }
+    }
+    data {
+      sequences {}
+      holdout: 0.1
+    }
+    optimizer { name: "adamw" learning_rate: 0.001 }
+    clipping { by_global_norm: 0.5 }
+    update { deterministic: true partitions: 4 block_bytes: 4096 }
+    workers: 2
+    batch_size: 4
+    micro_batches: 2
+    seed: 11
+  )pb");
+  spec.mutable_data()->mutable_sequences()->set_path(path);
+  spec.mutable_update()->set_dense(param.road);
+  spec.mutable_update()->set_durability(param.durability);
+  spec.mutable_parallelism()->mutable_zero()->set_stage(param.stage);
+  return Endless(std::move(spec), kCheckpointSteps);
+}
+
+// Of all tasks; a task that comes in another's place has a higher one.
+uint64_t Incarnations(const v1::JobStatus& status) {
+  uint64_t sum = 0;
+  for (const v1::TaskStatus& task : status.tasks()) sum += task.incarnation();
+  return sum;
+}
+
+class ZeroKillTest : public ::testing::TestWithParam<Case> {
+ protected:
+  // Returns whether the loss takes the job back to its last checkpoint.
+  static bool TakesTheJobBack(const std::string& victim) {
+    const Case& param = GetParam();
+    if (param.road == v1::UpdateSpec::ALL_REDUCE) return true;
+    return IsServer(victim) && param.durability == v1::UpdateSpec::CHECKPOINT;
+  }
+
+  // Kills the victim anywhere in some steps from now, and waits until its loss was noticed.
+  void KillAndAwait(ProcessCluster& cluster, const std::string& id, const std::string& victim) {
+    v1::JobStatus now;
+    ASSERT_TRUE(cluster.jobs().Get(id, now).ok());
+    const uint64_t at = now.progress().step() + 1 + random_() % (2 * kCheckpointSteps);
+    const auto before = cluster.Await(
+        id, [at](const v1::JobStatus& status) { return status.progress().step() >= at; });
+    ASSERT_TRUE(before.ok()) << before.status();
+    const std::string other = victim == "worker-0" ? "worker-1" : "worker-0";
+    const std::vector<pid_t> others = cluster.ChildrenOf(other);
+    if (IsServer(victim)) {
+      cluster.Kill(victim, SIGKILL);
+      ASSERT_TRUE(cluster.Restart(victim).ok());
+    } else {
+      const std::vector<pid_t> tasks = cluster.ChildrenOf(victim);
+      ASSERT_EQ(tasks.size(), 1u);
+      kill(tasks[0], SIGKILL);
+    }
+    const auto noticed = cluster.Await(id, [&](const v1::JobStatus& status) {
+      if (TakesTheJobBack(victim)) return status.generation() > before->generation();
+      return IsServer(victim) || Incarnations(status) > Incarnations(*before);
+    });
+    ASSERT_TRUE(noticed.ok()) << noticed.status();
+    if (!TakesTheJobBack(victim)) {
+      EXPECT_EQ(noticed->generation(), before->generation());
+      EXPECT_EQ(cluster.ChildrenOf(other), others) << "the other task was restarted";
+    }
+  }
+
+ private:
+  static bool IsServer(const std::string& victim) { return absl::StartsWith(victim, "server"); }
+
+  std::mt19937 random_{GetParam().seed};
+};
+
+TEST_P(ZeroKillTest, JobGoesOnWithTheSameBits) {
+  const bool on_servers = GetParam().road == v1::UpdateSpec::PARAMETER_SERVER;
+  auto started = ProcessCluster::Start({.servers = on_servers ? 2 : 0, .lease = kNoLease});
+  ASSERT_TRUE(started.ok()) << started.status();
+  ProcessCluster& cluster = **started;
+  const auto id = cluster.Submit(Job(GetParam()));
+  ASSERT_TRUE(id.ok()) << id.status();
+  const auto running = AwaitRunning(cluster, *id);
+  ASSERT_TRUE(running.ok()) << running.status();
+  bool went_back = false;
+  for (const std::string& victim : GetParam().victims) {
+    SCOPED_TRACE(victim);
+    ASSERT_NO_FATAL_FAILURE(KillAndAwait(cluster, *id, victim)) << cluster.Diagnose(*id);
+    went_back = went_back || TakesTheJobBack(victim);
+  }
+  const auto trained = AwaitCheckpointSince(cluster, *id);
+  ASSERT_TRUE(trained.ok()) << trained.status();
+  if (!went_back) EXPECT_EQ(trained->generation(), 1u) << cluster.Diagnose(*id);
+  const auto weights = EndAndTrainUndisturbed(cluster, *id);
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  EXPECT_FALSE(weights->undisturbed.empty());
+  EXPECT_TRUE(weights->disturbed == weights->undisturbed)
+      << "the weights at clock " << weights->clock << " differ from an undisturbed run's\n"
+      << cluster.Diagnose(*id);
+}
+
+INSTANTIATE_TEST_SUITE_P(Stages, ZeroKillTest,
+                         ::testing::Values(Case{"Stage1ByAllReduce",
+                                                v1::UpdateSpec::ALL_REDUCE,
+                                                1,
+                                                v1::UpdateSpec::CHECKPOINT,
+                                                {"worker-0", "worker-1"},
+                                                31},
+                                           Case{"Stage3ByAllReduce",
+                                                v1::UpdateSpec::ALL_REDUCE,
+                                                3,
+                                                v1::UpdateSpec::CHECKPOINT,
+                                                {"worker-1", "worker-0"},
+                                                32},
+                                           Case{"Stage3OnServersCheckpoint",
+                                                v1::UpdateSpec::PARAMETER_SERVER,
+                                                3,
+                                                v1::UpdateSpec::CHECKPOINT,
+                                                {"server-1", "worker-0", "worker-1"},
+                                                33},
+                                           Case{"Stage3OnServersEveryPush",
+                                                v1::UpdateSpec::PARAMETER_SERVER,
+                                                3,
+                                                v1::UpdateSpec::EVERY_PUSH,
+                                                {"server-0", "worker-1", "server-1"},
+                                                34}),
+                         [](const auto& info) { return info.param.name; });
+
+// One rank's loss is not finite, and the other sees nothing of it but that a call fails.
+TEST(ZeroDivergedTest, OneRanksDivergenceFailsTheJob) {
+  const std::string path = testing::TempDir() + "/diverging.libsvm";
+  {
+    std::ofstream file(path);
+    for (int i = 0; i < 400; ++i) file << (i % 2 == 0 ? "1 1:1\n" : "0 2:1\n");
+    // Times the weight that the first step has made, it is beyond the largest float.
+    file << "0 1:3e38\n";
+  }
+  v1::JobSpec spec = ParseJobOrDie(R"pb(
+    name: "diverging"
+    model { logistic_regression {} }
+    data { libsvm {} }
+    optimizer { name: "sgd" learning_rate: 10 }
+    update { dense: ALL_REDUCE sparse: ALL_REDUCE deterministic: true }
+    parallelism { zero { stage: 1 } }
+    workers: 2
+    batch_size: 10
+    checkpoint { every_steps: 1 }
+    stop { epochs: 1 }
+    seed: 7
+  )pb");
+  spec.mutable_data()->mutable_libsvm()->set_path(path);
+  auto started = ProcessCluster::Start({.servers = 0, .lease = kNoLease});
+  ASSERT_TRUE(started.ok()) << started.status();
+  ProcessCluster& cluster = **started;
+  const auto id = cluster.Submit(spec);
+  ASSERT_TRUE(id.ok()) << id.status();
+  const auto end = cluster.Await(*id, [](const v1::JobStatus& status) {
+    return status.finished_unix_ms() > 0 || status.generation() > 1;
+  });
+  ASSERT_TRUE(end.ok()) << end.status();
+  EXPECT_EQ(end->generation(), 1u) << cluster.Diagnose(*id);
+  EXPECT_EQ(end->state(), v1::FAILED);
+  EXPECT_THAT(end->message(), AllOf(HasSubstr("diverged at step "), HasSubstr("loss is ")));
+  EXPECT_GT(end->checkpoint_clock(), 0u) << "no step was made before";
+}
+
+}  // namespace
+}  // namespace muster
