@@ -386,6 +386,7 @@ TEST_F(CommandsTest, JsonOfManyJobsIsWhole) {
 TEST_F(CommandsTest, AStatusNamesWhatRanksDivide) {
   EXPECT_THAT(Run({"status", "j1"}).out, Not(HasSubstr("zero stage")));
   coordinator_.spec.set_workers(4);
+  coordinator_.spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
   coordinator_.spec.mutable_parallelism()->mutable_zero()->set_stage(3);
   EXPECT_THAT(Run({"status", "j1"}).out, HasSubstr("parallelism  zero stage 3 over 4 ranks\n"));
 }

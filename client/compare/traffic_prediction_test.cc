@@ -226,6 +226,7 @@ v1::TablesSchema Units(int units, DType compute = DType::kF32) {
 
 v1::JobSpec Sharded(uint32_t stage, int workers, uint32_t micro_batches = 1, uint32_t shard = 0) {
   v1::JobSpec spec = SpecOf(workers, {});
+  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
   spec.set_micro_batches(micro_batches);
   v1::ZeroSpec& zero = *spec.mutable_parallelism()->mutable_zero();
   zero.set_stage(stage);
