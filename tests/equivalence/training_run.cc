@@ -121,6 +121,7 @@ class RunWorld {
         job_(std::move(job)),
         checkpoints_(options.checkpoints == nullptr ? own_checkpoints_ : *options.checkpoints),
         servers_(options.servers, checkpoints_.storage(), options.reach) {
+    losses_.resize(spec.workers());
     run_.trained.resize(spec.workers());
     run_.counters.resize(spec.workers());
     run_.calls.resize(spec.workers());
@@ -133,7 +134,15 @@ class RunWorld {
     for (uint32_t slot = 0; slot < spec_.workers(); ++slot) slots.emplace_back(body, slot);
     for (std::thread& slot : slots) slot.join();
     absl::MutexLock lock(&mutex_);
-    run_.curve = Means(losses_);
+    // In order of slot, so that equal runs have equal bits.
+    LossSums sums;
+    for (const LossSums& slot : losses_) {
+      for (const auto& [clock, sum] : slot) {
+        sums[clock].first += sum.first;
+        sums[clock].second += sum.second;
+      }
+    }
+    run_.curve = Means(sums);
     return run_;
   }
 
@@ -198,7 +207,7 @@ class RunWorld {
     run_.trained[slot] = std::move(trained);
     run_.counters[slot] = strategy.counters();
     run_.calls[slot] = strategy.calls();
-    AddEvaluations(coordinator, losses_);
+    AddEvaluations(coordinator, losses_[slot]);
     if (!coordinator.evaluations().empty()) {
       run_.evaluated += coordinator.evaluations().back().examples();
       run_.correct += coordinator.evaluations().back().correct();
@@ -263,7 +272,8 @@ class RunWorld {
   RunResult run_ ABSL_GUARDED_BY(mutex_);
   // Dense weights, by shard group.
   std::map<uint32_t, std::map<std::string, std::vector<float>>> groups_ ABSL_GUARDED_BY(mutex_);
-  LossSums losses_ ABSL_GUARDED_BY(mutex_);
+  // By slot.
+  std::vector<LossSums> losses_ ABSL_GUARDED_BY(mutex_);
 };
 
 // One task of a slot that trains by all-reduce: meets the others as often as it takes. Returns OK
