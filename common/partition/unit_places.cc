@@ -61,4 +61,13 @@ absl::Span<const int> UnitPlaces::tied_units(int unit) const {
   return tied_units_[unit];
 }
 
+UnitPlaces::Content RoomFor(const DenseLayout& layout, absl::Span<const DType> types) {
+  for (const DenseLayout::Block& block : layout.blocks()) {
+    if (types[block.pieces[0].tensor] != layout.parts()[block.part].compute) {
+      return UnitPlaces::Content::kGradients;
+    }
+  }
+  return UnitPlaces::Content::kWeights;
+}
+
 }  // namespace muster

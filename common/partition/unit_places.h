@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "common/partition/dense_layout.h"
 #include "common/partition/shard_layout.h"
 #include "common/partition/tensor_spec.h"
+#include "common/tensor/dtype.h"
 
 namespace muster {
 
@@ -47,6 +49,11 @@ class UnitPlaces {
   std::vector<std::vector<int>> tied_units_;
   uint64_t bytes_ = 0;
 };
+
+// Returns the room that parameters need which are held in `types` (by tensor, PulledTypes):
+// kWeights where each part is held in the type that workers compute with, otherwise kGradients,
+// which is room for f32.
+UnitPlaces::Content RoomFor(const DenseLayout& layout, absl::Span<const DType> types);
 
 }  // namespace muster
 

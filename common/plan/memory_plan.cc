@@ -180,6 +180,7 @@ class Planner {
   }
 
   void AddParameters() {
+    if (HoldsUnitsInFlight(spec_) && AddUnitsInFlight()) return;
     AddModelState("parameters", SumOf(UnitBytes(model_, [this](size_t i) {
                     return model_.tensors[i].tied_to.empty() ? SizeOf(held_as_[i]) : 0;
                   })));
@@ -188,6 +189,16 @@ class Planner {
     if (all_reduce_) AddModelState("optimizer state", kFloat * P_ * dense_state_floats_);
     const uint64_t copies = on_device_ ? 0 : SumOf(CopiedBytes());
     if (copies > 0) AddModelState("16-bit weights", copies);
+  }
+
+  // What a worker has of parameters that servers hold for it; false if they cannot be laid out.
+  bool AddUnitsInFlight() {
+    const auto memory = PlanUnitsInFlight(model_.tensors, held_as_);
+    if (!memory.ok()) return false;
+    AddWorker("parameters of units in flight", memory->weights);
+    if (trains_) AddWorker("gradients of units in flight", memory->gradients);
+    AddModelState("16-bit weights", SumOf(CopiedBytes()));
+    return true;
   }
 
   // Tied tensors are gathered in their owners' type; those of another type have a copy.
@@ -422,6 +433,9 @@ class Planner {
       if (IsHalf(spec_.update().wire())) {
         plan_.servers.push_back(
             {.name = "what pushes carry over, in a cut", .bytes = kFloat * P_ * W_});
+      }
+      if (HoldsUnitsInFlight(spec_) && !spec_.update().deterministic()) {
+        plan_.servers.push_back({.name = "values before the last step", .bytes = kFloat * P_});
       }
       if (spec_.update().deterministic()) {
         plan_.servers.push_back(

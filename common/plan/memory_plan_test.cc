@@ -116,6 +116,26 @@ TEST(MemoryPlanTest, SixteenBitsHalveActivationsAndCopyMatrices) {
   }
 }
 
+// A block has 12 * 384^2 elements and two gains; the tied embedding stays beside two blocks.
+TEST(MemoryPlanTest, WorkersOfServersHoldUnitsInFlight) {
+  constexpr uint64_t kBlock = 12 * 384 * 384 + 2 * 384;
+  v1::JobSpec spec = Gpt("workers: 2 parallelism { zero { stage: 3 } }");
+  spec.clear_update();
+  std::map<std::string, uint64_t> parts = WorkerOf(spec);
+  EXPECT_EQ(parts.count("parameters"), 0u);
+  EXPECT_EQ(parts.count("gradients"), 0u);
+  const uint64_t in_flight = parts["parameters of units in flight"];
+  EXPECT_GT(in_flight, 4 * 2 * kBlock);
+  EXPECT_LT(in_flight, 4 * (kGpt - 3 * kBlock));
+  EXPECT_EQ(parts["gradients of units in flight"], in_flight);
+  EXPECT_EQ(ServersOf(spec)["values before the last step"], 4 * kGpt);
+  spec.mutable_update()->set_deterministic(true);
+  EXPECT_EQ(ServersOf(spec).count("values before the last step"), 0u);
+  spec.mutable_compute()->set_type(v1::ComputeSpec::BF16);
+  EXPECT_EQ(WorkerOf(spec)["gradients of units in flight"], in_flight);
+  EXPECT_LT(WorkerOf(spec)["parameters of units in flight"], in_flight);
+}
+
 // What servers send rounded is held so, and not in f32 as well. A tied head's matrix is the
 // embedding's, which is looked up in f32.
 TEST(MemoryPlanTest, SixteenBitsComeFromServers) {

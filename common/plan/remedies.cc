@@ -38,8 +38,23 @@ std::string DoubleWorkers(v1::JobSpec& spec) {
   return absl::StrCat(spec.workers(), " workers");
 }
 
-// Stages are for workers that exchange by all-reduce, on processors, and that are always as many.
+// With parameters on servers there is stage 3 alone, where both passes read one version and pushes
+// are not rounded.
+bool MayHoldUnitsInFlight(const v1::JobSpec& spec) {
+  const v1::UpdateSpec& update = spec.update();
+  return !TrainsByAllReduce(spec) && spec.parallelism().zero().stage() == 0 &&
+         spec.compute().device() != v1::ComputeSpec::CUDA && !update.unlimited_staleness() &&
+         update.staleness_bound() == 0 &&
+         (update.wire() == v1::UpdateSpec::WIRE_TYPE_UNSPECIFIED ||
+          update.wire() == v1::UpdateSpec::F32);
+}
+
+// By all-reduce stages are for workers on processors that are always as many.
 std::string RaiseZeroStage(v1::JobSpec& spec) {
+  if (MayHoldUnitsInFlight(spec)) {
+    spec.mutable_parallelism()->mutable_zero()->set_stage(3);
+    return "parallelism.zero.stage 3";
+  }
   const bool possible = TrainsByAllReduce(spec) && DataRanks(spec) > 1 &&
                         spec.compute().device() != v1::ComputeSpec::CUDA &&
                         !spec.stop().evaluate_only() &&

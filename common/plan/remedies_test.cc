@@ -84,6 +84,9 @@ TEST(RemediesTest, NamesTheStageOfZero) {
   EXPECT_THAT(Changes(spec, own(1)), Not(Contains(HasSubstr("zero"))));
   spec.clear_min_workers();
   spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  EXPECT_THAT(Changes(spec, own(3)), Contains("parallelism.zero.stage 3"));
+  // Both passes must read one version.
+  spec.mutable_update()->set_staleness_bound(1);
   EXPECT_THAT(Changes(spec, own(3)), Not(Contains(HasSubstr("zero"))));
 }
 

@@ -15,15 +15,17 @@ constexpr uint64_t kHalf = sizeof(uint16_t);
 // Parts are the same with blocks of any size; with large ones there are few blocks.
 constexpr uint64_t kBlockBytes = uint64_t{1} << 42;
 
+absl::StatusOr<DenseLayout> LayoutOf(absl::Span<const TensorSpec> tensors) {
+  return DenseLayout::Create(tensors, {.block_bytes = kBlockBytes, .partitions = 1});
+}
+
 }  // namespace
 
 absl::StatusOr<ShardedMemory> PlanShardedMemory(absl::Span<const TensorSpec> tensors,
                                                 const Sharding& sharding) {
   const StageHolding holding = HoldingOfStage(sharding.stage);
   const bool sums_apart = holding.gradients == UnitPlaces::Holding::kInFlight;
-  MUSTER_ASSIGN_OR_RETURN(
-      const DenseLayout layout,
-      DenseLayout::Create(tensors, {.block_bytes = kBlockBytes, .partitions = 1}));
+  MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, LayoutOf(tensors));
   const ShardLayout shards(layout, static_cast<int>(sharding.shards));
   const UnitPlaces weights(shards, tensors, *holding.weights, UnitPlaces::Content::kWeights);
   const UnitPlaces gradients(shards, tensors, *holding.gradients, UnitPlaces::Content::kGradients);
@@ -48,6 +50,16 @@ absl::StatusOr<ShardedMemory> PlanShardedMemory(absl::Span<const TensorSpec> ten
     memory.wire += replica_wire;
   }
   return memory;
+}
+
+absl::StatusOr<InFlightMemory> PlanUnitsInFlight(absl::Span<const TensorSpec> tensors,
+                                                 absl::Span<const DType> held_as) {
+  MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, LayoutOf(tensors));
+  const ShardLayout one(layout, 1);
+  constexpr auto kInFlight = UnitPlaces::Holding::kInFlight;
+  return InFlightMemory{
+      .weights = UnitPlaces(one, tensors, kInFlight, RoomFor(layout, held_as)).bytes(),
+      .gradients = UnitPlaces(one, tensors, kInFlight, UnitPlaces::Content::kGradients).bytes()};
 }
 
 }  // namespace muster

@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/partition/tensor_spec.h"
+#include "common/tensor/dtype.h"
 
 namespace muster {
 
@@ -45,6 +46,17 @@ struct ShardedMemory {
 // out. Costs O(tensors).
 absl::StatusOr<ShardedMemory> PlanShardedMemory(absl::Span<const TensorSpec> tensors,
                                                 const Sharding& sharding);
+
+// Bytes of the places of units in flight, of a worker whose parameters are on servers (ZeRO stage
+// 3).
+struct InFlightMemory {
+  uint64_t weights = 0;
+  uint64_t gradients = 0;
+};
+
+// Returns the same for such a worker, which holds parameters in `held_as` (by tensor, PulledTypes).
+absl::StatusOr<InFlightMemory> PlanUnitsInFlight(absl::Span<const TensorSpec> tensors,
+                                                 absl::Span<const DType> held_as);
 
 }  // namespace muster
 

@@ -8,25 +8,10 @@
 #include "common/tensor/wire_elements.h"
 
 namespace muster {
-namespace {
-
-// Returns the room that the parameters need: usually those of a part are kept in the type that
-// workers compute with.
-UnitPlaces::Content ContentOf(const DenseLayout& layout, absl::Span<const DType> types) {
-  for (const DenseLayout::Block& block : layout.blocks()) {
-    if (types[block.pieces[0].tensor] != layout.parts()[block.part].compute) {
-      return UnitPlaces::Content::kGradients;
-    }
-  }
-  return UnitPlaces::Content::kWeights;
-}
-
-}  // namespace
-
 PulledParameters::PulledParameters(const DenseLayout& layout, absl::Span<const TensorSpec> tensors,
                                    absl::Span<const DType> types, UnitPlaces::Holding holding,
                                    std::shared_ptr<RegisteredMemory> registered)
-    : places_(ShardLayout(layout, 1), tensors, holding, ContentOf(layout, types)) {
+    : places_(ShardLayout(layout, 1), tensors, holding, RoomFor(layout, types)) {
   for (const DenseLayout::Block& block : layout.blocks()) {
     const DType type = types[block.pieces[0].tensor];
     if (stretches_.empty() || stretches_.back().part != block.part ||
