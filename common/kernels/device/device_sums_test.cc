@@ -154,8 +154,8 @@ TEST_P(DeviceSumsTest, DecidesTheStep) {
   const auto decide = [&](double squares, double examples, float loss_scale, float max_norm) {
     auto* const control = Room<GradientControl>(sizeof(GradientControl));
     DeviceDecideStep(stream(), {.max_norm = max_norm}, Copied(std::vector<double>{squares}),
-                     Copied(std::vector<double>{examples}),
-                     Copied(std::vector<float>{loss_scale}), control);
+                     Copied(std::vector<double>{examples}), Copied(std::vector<float>{loss_scale}),
+                     control);
     return Read(control, 1)[0];
   };
   // Sums of norm 24 over 4 examples at loss scale 2: means of norm 3.
