@@ -85,8 +85,8 @@ void AddCompare(CLI::App& app, Session& session) {
   AddCollectiveFlags(*command, options.worker_flags);
   command->footer(
       "Example: muster compare job.textproto --report comparison.html\n"
-      "Replaces the job's update.dense, update.sparse and staleness in each run; with --zero\n"
-      "also parallelism.zero.stage and min_workers.");
+      "Replaces the job's update.dense, update.sparse and staleness in each run, and with\n"
+      "--zero also parallelism.zero.stage and min_workers.");
   command->callback(
       [&session, arguments] { session.Run([&] { return RunCompare(session, *arguments); }); });
 }

@@ -25,6 +25,7 @@
 #include "proto/schema.pb.h"
 #include "worker/nn/loss_scaler.h"
 #include "worker/strategy/group/sharded_strategy.h"
+#include "worker/strategy/group/test_manifest.h"
 #include "worker/strategy/group/test_ranks.h"
 
 namespace muster {
@@ -512,16 +513,7 @@ TEST_P(ShardGroupsTest, CutsRestoreInAnyStageAndWorld) {
       for (int step = 0; step < 2; ++step) ASSERT_EQ(rank.Step(), absl::OkStatus());
       end.Add(rank.strategy().shard_state());
       if (number != 0) return;
-      manifest.set_job_id("job");
-      manifest.set_clock(3);
-      *manifest.mutable_schema() = Schema(job);
-      for (const PartitionFile& written : files) {
-        v1::CheckpointFile* file = manifest.add_files();
-        file->set_partition(written.partition);
-        file->set_path(written.path);
-        file->set_bytes(written.bytes);
-        file->set_checksum(written.checksum);
-      }
+      manifest = TestManifest(Schema(job), 3, files);
     });
     ASSERT_EQ(WriteManifest(storage, "/root/job/3", manifest), absl::OkStatus());
     ASSERT_EQ(VerifyCheckpoint(storage, "/root/job/3"), absl::OkStatus());

@@ -16,6 +16,7 @@
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/nn/loss_scaler.h"
+#include "worker/strategy/group/test_manifest.h"
 #include "worker/strategy/group/test_ranks.h"
 
 namespace muster {
@@ -423,16 +424,7 @@ TEST_F(ShardedStrategyTest, CutsAreDealtToRanksAndRestoreInAnyWorld) {
     ASSERT_EQ(Step(*strategy), absl::OkStatus());
     EXPECT_EQ(strategy->counters().bytes_sent - before.bytes_sent, before.bytes_sent / 3);
     if (rank != 1) return;
-    manifest.set_job_id("job");
-    manifest.set_clock(3);
-    *manifest.mutable_schema() = Schema();
-    for (const PartitionFile& written : files) {
-      v1::CheckpointFile* file = manifest.add_files();
-      file->set_partition(written.partition);
-      file->set_path(written.path);
-      file->set_bytes(written.bytes);
-      file->set_checksum(written.checksum);
-    }
+    manifest = TestManifest(Schema(), 3, files);
   });
   ASSERT_EQ(WriteManifest(storage_, "/root/job/3", manifest), absl::OkStatus());
   ASSERT_EQ(VerifyCheckpoint(storage_, "/root/job/3"), absl::OkStatus());
