@@ -38,8 +38,8 @@ namespace {
 
 constexpr uint64_t kSteps = 4;
 
-// Memory of the device of `passes`, by way of its stream. That ends the graph of what was computed
-// so far, so that what is poisoned after a Release is so for everything that comes later.
+// The memory of the device of `passes`, by way of its stream. An access ends the graph of what was
+// computed so far, so that memory poisoned after a Release is so for all that comes later.
 class DeviceMemory final : public ComputeMemory {
  public:
   explicit DeviceMemory(DevicePasses& passes) : passes_(passes) {}
@@ -58,11 +58,11 @@ class DeviceMemory final : public ComputeMemory {
   std::vector<DeviceBuffer> buffers_;
 };
 
-// What training came to on one rank.
+// The results of training on one rank.
 struct Trained {
-  // Of each clock's evaluation and then its step.
+  // The losses of each clock's evaluation and then its step.
   std::vector<double> losses;
-  // By tensor, as a step at the last clock reads them.
+  // The weights by tensor, as a step at the last clock reads them.
   std::vector<std::vector<float>> weights;
 };
 
@@ -73,7 +73,7 @@ void ExpectSameBits(const Trained& actual, const Trained& expected) {
   EXPECT_EQ(actual.weights, expected.weights);
 }
 
-// Whether the job has dropout, and what it computes in.
+// The job has dropout or not, and computes in this type.
 using Parameters = std::tuple<bool, v1::ComputeSpec::Type>;
 
 class DeviceTrainingTest : public ::testing::TestWithParam<Parameters> {
@@ -153,7 +153,7 @@ class DeviceTrainingTest : public ::testing::TestWithParam<Parameters> {
     ASSERT_EQ(passes.Wait(), absl::OkStatus());
   }
 
-  // The results of the group's ranks, each of which has its replica on a device.
+  // Returns the results of the group's ranks, each of which has its replica on a device.
   std::vector<Trained> TrainReplicas(bool poisoned) {
     std::vector<Trained> trained(spec_.workers());
     InProcessGroup group(static_cast<int>(spec_.workers()));
@@ -190,7 +190,7 @@ class DeviceTrainingTest : public ::testing::TestWithParam<Parameters> {
     Train(*options, *(*strategy)->passes(), **strategy, poisoned, rank, trained);
   }
 
-  // The result where the parameters are this process's, and copied to a device.
+  // Returns the result of parameters that are this process's, and copied to a device.
   Trained TrainCopies(bool poisoned) {
     Trained trained;
     const auto local = LocalStrategy::Create(*job_->schema).value();

@@ -205,7 +205,7 @@ TEST_F(Float16TrainingTest, ATaskThatTakesASlotOverGoesOnWithTheLossScale) {
   }
 }
 
-// Under ZeRO stage 3 some of such a step's micro-batches are pushed before the overflow.
+// Under ZeRO stage 3, some micro-batches of a step are pushed before one overflows.
 TEST_F(Float16TrainingTest, StepsThatOverflowAreLeftOutWholeWithUnitsInFlight) {
   v1::JobSpec spec = Growing(12);
   spec.mutable_update()->set_deterministic(true);
@@ -221,7 +221,7 @@ TEST_F(Float16TrainingTest, StepsThatOverflowAreLeftOutWholeWithUnitsInFlight) {
   EXPECT_THAT(undisturbed.log, Contains(HasSubstr("gradients of step 4 overflow")));
   spec.set_micro_batches(3);
   ExpectClose(undisturbed.trained[0], TrainOnServers(spec, {}).trained[0], 1e-2);
-  // In the step that overflows, and in the one that follows it.
+  // Slots die in the step that overflows, and in the one after it.
   for (const HookCall& at : {HookCall{Hook::kGradientReady, 4, 5}, HookCall{Hook::kEndStep, 4},
                              HookCall{Hook::kGradientReady, 5, 7}}) {
     SCOPED_TRACE(testing::Message() << static_cast<int>(at.hook) << " of step " << at.step);

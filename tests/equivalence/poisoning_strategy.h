@@ -27,7 +27,7 @@ class ComputeMemory {
   virtual void Poison(void* to, size_t bytes) = 0;
 };
 
-// Memory of this process, where processors compute.
+// Returns the memory of this process, where processors compute.
 std::unique_ptr<ComputeMemory> MakeHostMemory();
 
 // Hands out copies of another strategy's parameters, and fills memory with NaN wherever strategy.h
@@ -65,12 +65,12 @@ class PoisoningStrategy final : public ForwardingStrategy {
   std::vector<void*> rounded_;
   std::vector<absl::Span<const float>> value_spans_;
   std::vector<const void*> rounded_pointers_;
-  // By tensor, the unit that comes to its gradient first in backward: its own, or one with a tensor
-  // that is tied to it; -1 for a tied one.
+  // By tensor, the unit that is the first in backward to write its gradient: its own, or one with a
+  // tensor that is tied to it; -1 for a tied tensor.
   std::vector<int> first_writers_;
   // By unit.
   std::vector<bool> acquired_;
-  // From BeforeBackward on until the first unit's gradients are ready.
+  // True from BeforeBackward until the first unit's gradients are ready.
   bool in_backward_ = false;
 };
 

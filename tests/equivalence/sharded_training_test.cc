@@ -32,7 +32,7 @@ v1::JobSpec InStage(v1::JobSpec spec, uint32_t stage, uint32_t shard = 0) {
   return spec;
 }
 
-// The values of all ranks, which must be the same.
+// Returns the values of all ranks, which must be the same.
 TrainedValues Train(const v1::JobSpec& spec, const RunOptions& options = {}) {
   const RunResult run = TrainByAllReduce(spec, options);
   for (const TrainedValues& other : run.trained) EXPECT_EQ(other.values, run.trained[0].values);
@@ -40,7 +40,7 @@ TrainedValues Train(const v1::JobSpec& spec, const RunOptions& options = {}) {
   return run.trained[0];
 }
 
-// What one slot does with its units, in order.
+// Records what one slot does with its units, in order.
 class UnitRecorder final : public StepObserver {
  public:
   void Acquired(uint32_t slot, int unit, Direction direction,
@@ -74,7 +74,7 @@ class UnitRecorder final : public StepObserver {
 
 class ShardedTrainingTest : public ::testing::Test {
  protected:
-  // Deterministic, with clipping, on three ranks.
+  // Returns a deterministic job with clipping, on three ranks.
   v1::JobSpec Job(const std::string& model, const std::string& optimizer) {
     v1::JobSpec spec = ByAllReduce(TinyJob(model, optimizer, WriteTinyText(folder_)));
     spec.set_workers(3);
@@ -84,7 +84,7 @@ class ShardedTrainingTest : public ::testing::Test {
     return spec;
   }
 
-  // A transformer with a tied head and dropout.
+  // Returns a transformer job with a tied head and dropout.
   v1::JobSpec Transformer() {
     v1::JobSpec spec = Job("transformer", "adamw");
     spec.mutable_optimizer()->set_learning_rate(0.003);
@@ -148,7 +148,7 @@ TEST_F(ShardedTrainingTest, SixteenBitTypesEndInTheSameBits) {
   }
 }
 
-// The scale doubles with each step, until gradients overflow, and these steps are left out.
+// The scale doubles with each step until gradients overflow; those steps are left out.
 TEST_F(ShardedTrainingTest, OverflowsAreLeftOutInEveryStage) {
   v1::JobSpec spec = Transformer();
   spec.mutable_compute()->set_type(v1::ComputeSpec::F16);
@@ -194,7 +194,7 @@ TEST_F(ShardedTrainingTest, HybridJobsEndInTheSameBits) {
   }
 }
 
-// Held-out examples that every rank has as many of.
+// Every rank has the same number of held-out examples.
 TEST_F(ShardedTrainingTest, EvaluationsAreAlike) {
   v1::JobSpec spec = Transformer();
   spec.set_workers(2);
@@ -209,7 +209,7 @@ TEST_F(ShardedTrainingTest, EvaluationsAreAlike) {
   }
 }
 
-// To the bit, as the number of slots is the same on all roads.
+// Results are equal to the bit, because the number of slots is the same on all roads.
 TEST_F(ShardedTrainingTest, CheckpointsGoOnInOtherStagesAndOnOtherRoads) {
   for (const std::string model : {"transformer", "deep_fm"}) {
     SCOPED_TRACE(model);
@@ -285,7 +285,7 @@ TEST_F(ShardedTrainingTest, TheWorkedExample) {
   steps.insert(steps.end(), step.begin(), step.end());
   EXPECT_EQ(recorder.actions(), steps);
 
-  // What every rank gathers and scatters, and that nobody steps before all have their sums.
+  // Every rank gathers and scatters this; nobody steps before all ranks have their sums.
   const std::vector<std::string> calls = {"weights of unit 0",   "weights of unit 1",
                                           "gradients of unit 1", "gradients of unit 0",
                                           "examples and rows",   "norms of cells"};

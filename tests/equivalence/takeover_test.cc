@@ -59,7 +59,7 @@ TEST_P(TakeoverTest, DeathsAtAnyHookLeaveTheSameBits) {
   }
 }
 
-// Under ZeRO stage 3: some of a step's micro-batches are in, some parts of the next, and no more.
+// Under ZeRO stage 3, a dead task leaves some micro-batches of a step whole, the next in part.
 TEST_P(TakeoverTest, DeathsAtAnyHookLeaveTheSameBitsWithUnitsInFlight) {
   v1::JobSpec spec = Job();
   spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);

@@ -134,7 +134,7 @@ class RunWorld {
     for (uint32_t slot = 0; slot < spec_.workers(); ++slot) slots.emplace_back(body, slot);
     for (std::thread& slot : slots) slot.join();
     absl::MutexLock lock(&mutex_);
-    // In order of slot, so that equal runs have equal bits.
+    // Sums are added in order of slot, so that equal runs have equal bits.
     LossSums sums;
     for (const LossSums& slot : losses_) {
       for (const auto& [clock, sum] : slot) {
@@ -238,8 +238,8 @@ class RunWorld {
     }
   }
 
-  // The ranks of a slot's shard group are done: they have what the slot reads, and it gets the
-  // values that it only reads rounded.
+  // Expects that the slot reads what its shard group's ranks, now done, have. Gives it the f32
+  // values that it reads only rounded.
   void TakeFromShards(uint32_t slot, int shards) {
     absl::MutexLock lock(&mutex_);
     for (const TensorSpec& tensor : job_.model->description().tensors) {
@@ -270,9 +270,9 @@ class RunWorld {
   const InProcessServers servers_;
   absl::Mutex mutex_;
   RunResult run_ ABSL_GUARDED_BY(mutex_);
-  // Dense weights, by shard group.
+  // The dense weights, by shard group.
   std::map<uint32_t, std::map<std::string, std::vector<float>>> groups_ ABSL_GUARDED_BY(mutex_);
-  // By slot.
+  // The losses, by slot.
   std::vector<LossSums> losses_ ABSL_GUARDED_BY(mutex_);
 };
 

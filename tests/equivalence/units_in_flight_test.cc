@@ -1,5 +1,5 @@
-// ZeRO stage 3 on parameter servers: workers that hold units in flight alone come to what workers
-// come to that hold everything, and send what the units' places say.
+// Tests ZeRO stage 3 on parameter servers: workers that hold only units in flight get the same
+// results as workers that hold everything, and send what the units' places say.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -63,7 +63,7 @@ TEST_P(UnitsInFlightTest, MicroBatchesEqualOneProcess) {
   const TrainedValues first = TrainOnServers(InFlight(spec), options).trained[0];
   ExpectClose(first, alone, 1e-5);
   ExpectClose(first, TrainOnServers(spec, options).trained[0], 1e-5);
-  // Again, on another number of servers, in other memory.
+  // Trains again, on another number of servers, in other memory.
   options.servers = 1;
   options.reach = Reach::kRegisteredMemory;
   EXPECT_EQ(TrainOnServers(InFlight(spec), options).trained[0].values, first.values);
@@ -115,12 +115,12 @@ TEST_P(TransformerInFlightTest, MicroBatchesAreDeterministicAndCloseToTheirSums)
                 .trained[0]
                 .values,
             first.values);
-  // In 16 bits a last bit of a weight now and then rounds to another.
+  // Computation in 16 bits now and then rounds the last bit of a weight differently.
   const double tolerance = GetParam().compute == v1::ComputeSpec::F32 ? 1e-5 : 2e-2;
   ExpectClose(first, TrainOnServers(spec, {}).trained[0], tolerance);
 }
 
-// Units that are pulled for an evaluation, and a checkpoint that jobs of both kinds go on from.
+// Units are pulled for an evaluation, and jobs of both kinds go on from one checkpoint.
 TEST_P(TransformerInFlightTest, JobsGoOnFromTheCheckpointsOfOneAnother) {
   v1::JobSpec spec = Job(1);
   spec.mutable_stop()->set_steps(10);
@@ -145,8 +145,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{.name = "EveryPush", .durability = v1::UpdateSpec::EVERY_PUSH}),
     [](const auto& info) { return info.param.name; });
 
-// Bytes are those of the byte table: a unit is pulled before each use unless it is in its place
-// still, and pushed in each micro-batch.
+// The bytes are those of the byte table: a unit is pulled before each use unless it is still in its
+// place, and pushed in each micro-batch.
 TEST(UnitsInFlightBytesTest, AreThoseOfTheUnitsPlaces) {
   const TempFolder folder;
   for (const auto compute : {v1::ComputeSpec::F32, v1::ComputeSpec::BF16}) {

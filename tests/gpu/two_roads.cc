@@ -160,8 +160,8 @@ std::vector<absl::Span<float>> TensorsIn(std::vector<float>& flat, const DenseLa
   return spans;
 }
 
-// Keeps a slot's parameters on the server: all come when a step begins, and all gradients go when
-// it ends.
+// Keeps a slot's parameters on the server: all are pulled when a step begins, and all gradients are
+// pushed when it ends.
 class ServedStrategy final : public Strategy {
  public:
   ServedStrategy(Server& server, uint32_t slot, const DenseLayout& layout,
@@ -205,7 +205,7 @@ class ServedStrategy final : public Strategy {
  private:
   Server& server_;
   const uint32_t slot_;
-  // Both by the layout, and by tensor.
+  // Weights and gradients, by the layout and by tensor.
   std::vector<float> weights_;
   std::vector<float> sums_;
   const std::vector<absl::Span<float>> gradients_;

@@ -22,8 +22,8 @@ v1::JobSpec TwoRoadsJob(const std::string& type);
 // One process on the joined batch.
 absl::StatusOr<std::vector<float>> TrainAlone(const v1::JobSpec& spec);
 
-// One rank of kTwoRoadsSlots. Gradients are summed by all-reduce, and every rank runs the optimizer
-// on its device.
+// Trains as one rank of kTwoRoadsSlots. Gradients are summed by all-reduce, and every rank runs the
+// optimizer on its device.
 absl::StatusOr<std::vector<float>> TrainByAllReduce(const v1::JobSpec& spec,
                                                     DeviceRank::Place place);
 

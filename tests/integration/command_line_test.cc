@@ -230,7 +230,7 @@ void TrainOnASortedFile() {
   EXPECT_THAT(result.output, HasSubstr("over 105 examples"));
 }
 
-// On the running cluster, where the job has ended.
+// Runs on the running cluster, where the job has ended.
 void FindByLabelAndReadHistory(const std::string& id) {
   EXPECT_THAT(Muster("list --label run=7 --label team").output, HasSubstr(id));
   EXPECT_THAT(Muster("list --label run=8").output, HasSubstr("no such job"));
@@ -248,7 +248,7 @@ void FindByLabelAndReadHistory(const std::string& id) {
                             .c_str()),
             0);
   const std::string points = BytesOfFile(read);
-  for (const char* tag : {"train/loss 100 ", "slot/1/compute ", "speed/examples_per_second "}) {
+  for (const char* tag : {"train/loss 100 ", "slot/1/compute ", "slot/0/step "}) {
     EXPECT_THAT(points, HasSubstr(tag));
   }
 }

@@ -78,7 +78,7 @@ class PeakMemoryTest : public ::testing::Test {
 
   struct Peak {
     uint64_t bytes = 0;
-    // Of it, what other processes created.
+    // The part of it that other processes created.
     uint64_t mapped = 0;
   };
 
@@ -178,7 +178,7 @@ TEST_F(PeakMemoryTest, OfTwoReplicas) {
   ExpectAsPlanned(EvenTransformer(absl::StrCat("workers: 2", kAllReduce)), kFirst);
 }
 
-// Next to nothing but model states, which stages divide.
+// This job has little but model states, which stages divide.
 TEST_F(PeakMemoryTest, OfStagesOfZero) {
   for (const int stage : {1, 2, 3}) {
     for (const std::string type : {"F32", "BF16"}) {

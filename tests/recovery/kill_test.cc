@@ -154,7 +154,7 @@ TEST(HistoryKillTest, AHistorySurvivesAndShowsNoStepTwice) {
     ASSERT_NO_FATAL_FAILURE(kill_and_read(history));
     if (round % 2 == 0) ASSERT_NO_FATAL_FAILURE(kill_and_read(history));
   }
-  // What is some seconds old is stored.
+  // The coordinator has stored all points that are some seconds old.
   const auto before = cluster.Await(
       *id, [](const v1::JobStatus& status) { return status.progress().examples_per_second() > 0; });
   ASSERT_TRUE(before.ok()) << before.status();

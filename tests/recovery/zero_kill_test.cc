@@ -27,7 +27,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Nothing here may need a lease to be noticed, nor may a daemon lose one on a busy machine.
+// No test may depend on the end of a lease, and no daemon may lose its lease on a busy machine.
 constexpr absl::Duration kNoLease = absl::Hours(1);
 constexpr uint64_t kCheckpointSteps = 15;
 
@@ -36,7 +36,7 @@ struct Case {
   v1::UpdateSpec::Road road;
   uint32_t stage;
   v1::UpdateSpec::Durability durability;
-  // Those who die, one after the other: servers, or the tasks of workers.
+  // The servers or workers' tasks that are killed, one after the other.
   std::vector<std::string> victims;
   uint32_t seed;
 
@@ -74,7 +74,7 @@ v1::JobSpec Job(const Case& param) {
   return Endless(std::move(spec), kCheckpointSteps);
 }
 
-// Of all tasks; a task that comes in another's place has a higher one.
+// Returns the sum over all tasks; a task that replaces another has a higher incarnation.
 uint64_t Incarnations(const v1::JobStatus& status) {
   uint64_t sum = 0;
   for (const v1::TaskStatus& task : status.tasks()) sum += task.incarnation();
@@ -90,7 +90,7 @@ class ZeroKillTest : public ::testing::TestWithParam<Case> {
     return IsServer(victim) && param.durability == v1::UpdateSpec::CHECKPOINT;
   }
 
-  // Kills the victim anywhere in some steps from now, and waits until its loss was noticed.
+  // Kills the victim anywhere in the next steps, and waits until its loss was noticed.
   void KillAndAwait(ProcessCluster& cluster, const std::string& id, const std::string& victim) {
     v1::JobStatus now;
     ASSERT_TRUE(cluster.jobs().Get(id, now).ok());
@@ -178,7 +178,7 @@ INSTANTIATE_TEST_SUITE_P(Stages, ZeroKillTest,
                                                 34}),
                          [](const auto& info) { return info.param.name; });
 
-// One rank's loss is not finite, and the other sees nothing of it but that a call fails.
+// One rank's loss is not finite; the other rank only sees that a call fails.
 TEST(ZeroDivergedTest, OneRanksDivergenceFailsTheJob) {
   const std::string path = testing::TempDir() + "/diverging.libsvm";
   {

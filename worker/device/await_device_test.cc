@@ -1,4 +1,4 @@
-// What is refused before anything is allocated.
+// Tests what is refused before anything is allocated.
 #include "worker/device/await_device.h"
 
 #include <cstdint>
@@ -54,14 +54,14 @@ TEST(AwaitDeviceTest, RefusesWhatNoDeviceHolds) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("MiB of device memory"));
 }
 
-// On devices that offer less than sm_80 does.
+// Tests on devices that offer less than sm_80 does.
 class AwaitDeviceLimitsTest : public ::testing::Test {
  protected:
   void TearDown() override { SetEmulatedDevices({}); }
 };
 
 TEST_F(AwaitDeviceLimitsTest, HeadsThatTakeMoreSharedMemoryThanThereIs) {
-  // As sm_86, sm_89 and sm_120.
+  // The limit of sm_86, sm_89 and sm_120.
   SetEmulatedDevices({.shared_memory_per_block_optin = 99 << 10});
   const absl::Status f32 = AwaitDevice(Options(128, 1, DType::kF32));
   EXPECT_EQ(f32.code(), absl::StatusCode::kInvalidArgument);

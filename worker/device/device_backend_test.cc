@@ -45,14 +45,14 @@ Batch RandomBatch() {
 
 struct Results {
   double loss_sum = 0;
-  // All, one behind the other.
+  // All gradients, one behind the other.
   std::vector<float> gradients;
 };
 
 // A transformer in f32 on an emulated device, with initial weights.
 class DeviceBackendTest : public ::testing::Test {
  protected:
-  // Logits of so many rows exist at a time; 0: of all.
+  // Makes the backend. Logits of `logit_rows` rows exist at a time; 0: of all.
   void Make(int64_t logit_rows) {
     ASSERT_TRUE(OpenDevice(0).ok());
     DeviceComputeOptions options;
@@ -105,7 +105,7 @@ class DeviceBackendTest : public ::testing::Test {
   std::unique_ptr<MicroBatch> micro_batch_;
 };
 
-// Of 27 rows: pieces of 7 with a shorter one at the end, and single ones.
+// The 27 rows give pieces of 7 with a shorter last one, or single rows.
 TEST_F(DeviceBackendTest, LogitsOfAFewRowsAtATimeGiveTheSameGradients) {
   const Results whole = Run(0);
   EXPECT_GT(whole.loss_sum, 0);

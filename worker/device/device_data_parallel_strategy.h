@@ -69,7 +69,7 @@ class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
   uint64_t bucket_plan_fingerprint() const override { return fingerprint_; }
   absl::optional<uint64_t> replica_clock() const override;
   std::vector<const FlightRecorder*> recorders() const override;
-  // Returns the one that sums gradients; null when no group is joined.
+  // Returns the communicator that sums gradients; null when no group is joined.
   const Communicator* communicator() const;
   TrainingState& state() override { return *this; }
 
@@ -121,9 +121,9 @@ class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
   const uint64_t fingerprint_;
   // Of the replica on the device, while there is a group.
   uint64_t clock_ = 0;
-  // Steps that moved weights since the host's last copy, whose numbers of steps are kept.
+  // The number of steps that moved weights since the host's last copy.
   uint64_t moved_ = 0;
-  // Nothing was added to the gradients since BeginStep zeroed them.
+  // True if nothing was added to the gradients since BeginStep zeroed them.
   bool gradients_are_zero_ = false;
   // Of the step, so far; and the last micro-batch's position.
   uint64_t examples_ = 0;

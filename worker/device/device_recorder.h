@@ -58,11 +58,11 @@ class DeviceRecorder {
     // What the last call returns.
     ResidualStream out;
   };
-  // What is known of micro-batches of the same rows.
+  // The state of micro-batches that have the same rows.
   struct Extents {
-    // By the names of the calls.
+    // Segments by the names of their calls.
     absl::flat_hash_map<std::vector<uint64_t>, Segment> segments;
-    // Whether products had GELU in them when a call last ran kernel by kernel, by its name.
+    // True if products had GELU in them when a call last ran kernel by kernel; by the call's name.
     absl::flat_hash_map<uint64_t, bool> ran_with_fused_gelu;
   };
 

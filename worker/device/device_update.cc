@@ -137,7 +137,7 @@ absl::StatusOr<DeviceUpdateResult> DeviceUpdate::Run(float loss_scale, float lea
   if (reducer_ != nullptr) MUSTER_RETURN_IF_ERROR(AwaitSums());
   AdamOptions vectors = options_.optimizer;
   vectors.weight_decay = 0;
-  // Of the step before nothing reads these any more.
+  // The device has read the step before's values, so they may be overwritten.
   pinned().adam[0] = AdamStepOf(options_.optimizer, learning_rate, step);
   pinned().adam[1] = AdamStepOf(vectors, learning_rate, step);
   pinned().examples = examples_;

@@ -33,16 +33,16 @@ struct DeviceUpdateResult {
 // queues is a graph from the second step on. Used by one thread.
 class DeviceUpdate {
  public:
-  // The group's communicators, of the same ranks.
+  // The group's communicators, which have the same ranks.
   struct Group {
-    // Sums examples: a rank knows its own before backward has ended. Others make no calls between
-    // SumExamples and Run.
+    // Sums examples, which a rank knows before backward has ended. Nobody else makes calls on it
+    // between SumExamples and Run.
     Communicator& host;
-    // Sums gradients; of device memory unless the device is emulated. Null for a rank alone.
+    // Sums gradients. Of device memory unless the device is emulated. Null for a rank alone.
     Communicator* device = nullptr;
   };
 
-  // All outlive this.
+  // Creates an update. All arguments outlive it.
   static absl::StatusOr<std::unique_ptr<DeviceUpdate>> Create(const DeviceOptions& options,
                                                               DevicePasses& passes,
                                                               DeviceSpaces& spaces,
@@ -90,11 +90,11 @@ class DeviceUpdate {
   // Null for a rank alone.
   std::unique_ptr<DeviceCallOrder> order_;
   std::unique_ptr<GradientReducer> reducer_;
-  // Of the step: this rank's, then all ranks'.
+  // The step's examples: this rank's, then all ranks'.
   double examples_ = 0;
-  // Sums examples_; null: not under way.
+  // The call that sums examples_; null: none is under way.
   std::shared_ptr<Work> examples_sum_;
-  // Of the host's communicator before that.
+  // The traffic of the host's communicator before that call.
   CollectiveTraffic traffic_before_;
   CollectiveTraffic examples_traffic_;
 };

@@ -142,7 +142,7 @@ void CheckNoExamples(const Model& model, const Batch& batch) {
   const std::vector<std::vector<float>> of_batch = trainer.gradients();
   const std::vector<std::vector<float>> parameters = trainer.parameters();
   const auto set_parameters = [&](const std::vector<std::vector<float>>& values) {
-    // In place, as the trainer's spans point there.
+    // The values are changed in place, because the trainer's spans point there.
     for (size_t t = 0; t < values.size(); ++t) {
       std::copy(values[t].begin(), values[t].end(), trainer.parameters()[t].begin());
     }

@@ -26,7 +26,7 @@ class BlockedTime {
   const absl::Duration since_;
 };
 
-// Blocks until the work has ended, and returns its status; whoever gives it may take the time.
+// A function that blocks until the work has ended, and returns its status. It may measure the time.
 using WaitForWork = std::function<absl::Status(Work& work)>;
 
 inline absl::Status WaitForever(Work& work) { return work.Wait(absl::InfiniteDuration()); }

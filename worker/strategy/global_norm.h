@@ -13,7 +13,7 @@ namespace muster {
 
 // The clipping of one step by its gradient's norm over all parameters.
 struct NormClipping {
-  // The norm of the mean gradient before clipping; absent: not measured, or of no example.
+  // The norm of the mean gradient before clipping; absent: not measured, or there were no examples.
   absl::optional<double> norm;
   // The factor by which gradients are scaled.
   double scale = 1;

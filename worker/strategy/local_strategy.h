@@ -63,7 +63,7 @@ class LocalStrategy final : public Strategy {
   LossScaling loss_scaling_;
   RoundedCopies copies_;
   Arena sums_;
-  // Those in sums_, by tensor and by part of the shard layout.
+  // The gradients in sums_, by tensor and by part of the shard layout.
   const std::vector<absl::Span<float>> gradients_;
   const std::vector<absl::Span<float>> slices_;
   // By sparse table.

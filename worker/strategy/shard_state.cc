@@ -16,14 +16,14 @@
 namespace muster {
 namespace {
 
-// The factor that makes a mean of a sum over `examples`.
+// Returns the factor that makes a mean of a sum over `examples`.
 double MeanScale(double scale, uint64_t examples) {
-  // No examples, no gradient.
+  // Without examples there is no gradient.
   return examples == 0 ? 0 : scale / static_cast<double>(examples);
 }
 
-// Squared norms of a table's sums by partition. Each partition's rows are taken in their order
-// among all, as its server has them.
+// Returns squared norms of a table's sums by partition. Each partition's rows keep their order, as
+// on its server.
 std::vector<double> RowNorms(const RowSum& sum, uint32_t partitions) {
   std::vector<std::vector<float>> rows(partitions);
   const float* row = sum.sums().data();
@@ -124,7 +124,7 @@ void ShardState::PlaceWeights(absl::Span<float* const> places) {
   for (size_t part = 0; part < slices_.size(); ++part) {
     if (!elsewhere(part)) own += slices_[part].size();
   }
-  // Nothing is elsewhere, before or after.
+  // No weights are placed elsewhere, before or after.
   if (own == shard_layout_.slice_elements() && own == own_weights_->values().size()) return;
   auto memory = std::make_unique<Arena>(own);
   float* next = memory->values().data();

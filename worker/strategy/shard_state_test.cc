@@ -64,7 +64,7 @@ std::unique_ptr<ShardState> Make(const v1::TablesSchema& schema) {
   return ShardState::Create(schema).value();
 }
 
-// Steps with gradients that depend on the clock alone.
+// Makes steps whose gradients depend on the clock alone.
 class Gradients {
  public:
   explicit Gradients(const ShardState& state)
@@ -110,7 +110,7 @@ void Train(ShardState& state, uint64_t end) {
   }
 }
 
-// Everything that training changes, to the bit.
+// Expects that everything that training changes is the same, to the bit.
 void ExpectSame(ShardState& a, ShardState& b) {
   EXPECT_EQ(a.clock(), b.clock());
   const ShardState::State left = a.state(), right = b.state();
@@ -178,7 +178,7 @@ std::unique_ptr<CheckpointReader> Checkpoint(const ShardState& state,
   return OpenFiles(schema, state.clock(), files, storage);
 }
 
-// Writes one of several shards, a file for each. REQUIRES: as many partitions.
+// Writes a checkpoint of several shards, a file for each. REQUIRES: as many partitions.
 std::unique_ptr<CheckpointReader> Checkpoint(const std::vector<std::unique_ptr<ShardState>>& shards,
                                              const v1::TablesSchema& schema,
                                              CheckpointStorage& storage) {
@@ -191,7 +191,7 @@ std::unique_ptr<CheckpointReader> Checkpoint(const std::vector<std::unique_ptr<S
   return OpenFiles(schema, shards[0]->clock(), files, storage);
 }
 
-// The states of all shards of a group.
+// Creates the states of all shards of a group.
 std::vector<std::unique_ptr<ShardState>> MakeShards(const v1::TablesSchema& schema, int count) {
   std::vector<std::unique_ptr<ShardState>> shards;
   for (int shard = 0; shard < count; ++shard) {
@@ -206,7 +206,7 @@ void TrainShards(const std::vector<std::unique_ptr<ShardState>>& shards, uint64_
   Gradients gradients(*whole);
   while (shards[0]->clock() < end) {
     const GradientSums sums = gradients.At(shards[0]->clock());
-    // What a shard does not own is NaN, so that nobody reads it.
+    // Memory that the shard does not own is NaN, so that a read of it shows.
     std::vector<std::vector<float>> memory;
     std::vector<std::vector<absl::Span<float>>> slices;
     std::vector<double> cells;
@@ -233,7 +233,7 @@ void TrainShards(const std::vector<std::unique_ptr<ShardState>>& shards, uint64_
   }
 }
 
-// All weights and optimizer state, by the names of files' arrays, as a checkpoint has them.
+// Returns all weights and optimizer state of a checkpoint, by the names of the files' arrays.
 std::map<std::string, std::vector<float>> Stored(const CheckpointReader& checkpoint,
                                                  const v1::TablesSchema& schema) {
   std::map<std::string, std::vector<float>> stored;
@@ -261,7 +261,7 @@ TEST_P(ShardStateOptimizerTest, GoesOnFromACheckpointAsIfNothingHadHappened) {
   Train(*saved, 5);
   MemoryStorage storage;
   const auto checkpoint = Checkpoint(*saved, schema, storage);
-  // Another number of partitions reads the same, with other blocks.
+  // With another number of partitions the state reads the same, in other blocks.
   for (uint32_t partitions : {3, 1, 5}) {
     v1::TablesSchema other = Schema(GetParam(), partitions);
     const auto restored = Make(other);
@@ -272,7 +272,7 @@ TEST_P(ShardStateOptimizerTest, GoesOnFromACheckpointAsIfNothingHadHappened) {
   }
 }
 
-// To the bit, whatever the number of shards that trained, wrote and read.
+// Results are the same to the bit, whatever the number of shards that trained, wrote and read.
 TEST_P(ShardStateOptimizerTest, ShardsAreTheWhole) {
   v1::TablesSchema schema = Schema(GetParam(), 3);
   schema.mutable_clipping()->set_by_global_norm(3);
@@ -354,7 +354,7 @@ TEST(ShardStateTest, RefusesWeightsOfAnotherTokenizer) {
   const auto saved = Make(schema);
   MemoryStorage storage;
   const auto checkpoint = Checkpoint(*saved, schema, storage);
-  // Wherever it lies.
+  // The tokenizer counts by its content, wherever its file lies.
   schema.mutable_tokenizer()->set_name("b.json");
   EXPECT_EQ(Make(schema)->Restore(*checkpoint, RestoreExtent::kWeights, 0), absl::OkStatus());
   schema.mutable_tokenizer()->set_fingerprint(2);
@@ -426,7 +426,7 @@ TEST(ShardStateTest, TheGlobalNormIsThatOfAllParametersHoweverTheyAreDealt) {
     // Means over 8 examples: 1, 2, 1, 1, 1.
     EXPECT_DOUBLE_EQ(state->Clipping({8, slices, rows})->scale, 1 / std::sqrt(8.0));
     EXPECT_DOUBLE_EQ(*state->Clipping({8, slices, rows})->norm, std::sqrt(8.0));
-    // Nobody's gradient at all.
+    // There is no gradient at all.
     EXPECT_EQ(state->Clipping({0, slices, rows})->scale, 1);
     EXPECT_FALSE(state->Clipping({0, slices, rows})->norm.has_value());
     dense[1] = std::numeric_limits<float>::infinity();

@@ -78,10 +78,10 @@ class Strategy : public TrainingState {
   // writes it and the other adds.
   virtual Accumulation GradientStore(int unit) const = 0;
 
-  // Returns the gradients, by tensor index. A unit's are writable from its Acquire for kBackward
-  // and from BeforeBackward on until GradientReady of the same micro-batch. After that, and between
-  // the last GradientReady and EndStep, they hold nothing in particular: units may share their
-  // memory.
+  // Returns the gradients by tensor index. A unit's gradients are writable from its Acquire for
+  // kBackward and from BeforeBackward on, until GradientReady of the same micro-batch. After that,
+  // and between the last GradientReady and EndStep, their contents are undefined, because units may
+  // share memory.
   virtual GradientSpans gradients() const = 0;
 
   // Returns what the step's loss is multiplied by before backward, and all gradients with it; 1
@@ -89,13 +89,12 @@ class Strategy : public TrainingState {
   // BeforeBackward of a step on.
   virtual float loss_scale() const = 0;
 
-  // The micro-batch has added its part to the unit's gradients, and does not write them any more:
-  // starts to send them, in every micro-batch if units share their memory, otherwise in the last
-  // one, in which they are complete. Scaled gradients need not be finite. Where they are not, the
-  // step is left out, and the loss scale is less from then on: it changes no parameter, no
-  // optimizer state and no number of steps, and the clock goes on. Under BSP that holds for all
-  // slots, otherwise for this one. OutOfRange, here or from EndStep: there is no smaller loss
-  // scale.
+  // Tells that the micro-batch has added its part to the unit's gradients and writes them no more.
+  // Starts to send them: in every micro-batch if units share memory, otherwise in the last one,
+  // when they are complete. Scaled gradients need not be finite. If they are not, the step is left
+  // out: it changes no parameter, no optimizer state and no number of steps; the clock goes on with
+  // a smaller loss scale. Under BSP this holds for all slots, otherwise for this one. OutOfRange,
+  // here or from EndStep: there is no smaller loss scale.
   virtual absl::Status GradientReady(int unit) = 0;
 
   // Takes the micro-batch's sparse gradients, whose keys are distinct, and leaves unspecified ones;

@@ -35,8 +35,8 @@ struct StrategyCounters {
   // Time that hooks of training steps and look-ups were blocked on the data plane, be it for bytes
   // under way or for slower workers. The rest of a hook's time is this process's own work.
   double exposed_seconds = 0;
-  // Norm of the last step's mean gradient over all parameters, before clipping; absent: this rank
-  // did not measure it, or the step moved nothing.
+  // The norm of the last step's mean gradient over all parameters, before clipping; absent: this
+  // rank did not measure it, or the step moved nothing.
   absl::optional<double> gradient_norm;
 };
 

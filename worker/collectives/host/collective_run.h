@@ -21,12 +21,11 @@ namespace muster {
 // or a lock costs little beside it, and small enough that several fit into the L2 cache.
 constexpr size_t kCollectiveFragmentBytes = 128 << 10;
 
-// The place in symmetric memory of a call's whole vector (SharedVector); null memory for a call
-// elsewhere.
+// The place in symmetric memory of a call's whole vector (SharedVector); null memory if elsewhere.
 struct SymmetricAddress {
   SymmetricMemory* memory = nullptr;
   size_t offset = 0;
-  // Of the vector.
+  // The number of elements of the vector.
   size_t elements = 0;
   // Value of CallHeader::place.
   uint64_t name = 0;
@@ -159,7 +158,7 @@ class CollectiveRun {
   size_t message_bytes_ = 0;
   // Number of looks for others' messages in a kSmall Step.
   const int looks_;
-  // kShared: 1 once the own slice is moved, which the second header tells.
+  // kShared: 1 once the own slice is moved, as the second header tells.
   int round_ = 0;
   // kShared: the own slice of the whole vector, and how many of its elements are moved.
   Slice own_;

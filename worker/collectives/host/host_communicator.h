@@ -28,10 +28,9 @@ struct HostCommunicatorOptions {
 //   other until the deadline. With Start, messages flow both ways at once.
 // - Messages keep their place among collective calls: between two ranks, a send before a barrier is
 //   received before it.
-// - On one machine, an all-reduce in place in a buffer from Allocate, if too large for one
-// exchange,
-//   a reduce-scatter from such a buffer and an all-gather into it work on all ranks' memory at
-//   once. FailedPrecondition: another rank uses another offset or another buffer.
+// - On one machine, three calls work on all ranks' memory at once: an all-reduce in place in a
+//   buffer from Allocate, if it is too large for one exchange; a reduce-scatter from such a buffer;
+//   an all-gather into one. FailedPrecondition: another rank uses another offset or buffer.
 // - Split names its groups "world/3". They count as sharing a machine only if the parent does. An
 //   Abort or a death ends a Split under way, too.
 // - Destroying the communicator while calls are under way aborts the group.

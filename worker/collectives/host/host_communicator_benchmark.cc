@@ -23,8 +23,8 @@ void Pin(int rank) {
   pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
 }
 
-// Backend, ranks, bytes, and whether in a buffer of the communicator's. `make_calls` makes the
-// timed calls in place on `count` values.
+// Measures calls by backend, ranks, bytes, and whether in a buffer of the communicator's.
+// `make_calls` makes the timed calls in place on `count` values.
 void Measure(benchmark::State& state,
              const std::function<absl::Status(Communicator& rank, float* values, size_t count)>&
                  make_calls) {
@@ -70,7 +70,7 @@ BENCHMARK(AllReduce)
     ->Iterations(1)
     ->UseRealTime();
 
-// The two halves of an all-reduce, as ranks that divide parameters make them.
+// Makes the two halves of an all-reduce, like ranks that divide parameters.
 void ReduceScatterAllGather(benchmark::State& state) {
   Measure(state, [](Communicator& rank, float* values, size_t count) {
     const size_t slice = count / rank.size();

@@ -52,7 +52,7 @@ struct BatchDivision {
 struct EvaluationDivision {
   int64_t examples = 0;
   int64_t data_ranks = 1;
-  // Most examples of a batch; at least 1.
+  // The most examples of a batch; at least 1.
   int64_t most = 1;
 
   // Returns the number of batches, the same on every data rank; 0 without examples.

@@ -93,7 +93,7 @@ TEST(BatchDivisionTest, EveryExampleOnceInTheSameNumberOfMicroBatchesOnAllRanks)
 }
 
 TEST(BatchDivisionTest, AShareIsDividedEvenlyIntoWhatItNeeds) {
-  // Of 9 examples, two ranks of the three that there were have 4 and 5, where 3 are at hand.
+  // Two of the former three ranks are left: they have 4 and 5 of 9 examples, 3 at a time.
   const BatchDivision division = {
       .batch_size = 9, .data_ranks = 2, .job_data_ranks = 3, .micro_batches = 1};
   EXPECT_EQ(division.MicroBatches(), 2);
@@ -101,7 +101,7 @@ TEST(BatchDivisionTest, AShareIsDividedEvenlyIntoWhatItNeeds) {
   EXPECT_EQ(division.MicroBatch(0, 1).size(), 2);
   EXPECT_EQ(division.MicroBatch(1, 0).size(), 2);
   EXPECT_EQ(division.MicroBatch(1, 1).size(), 3);
-  // Of 7, in micro-batches of 3: only one of the ranks needs a second.
+  // With 7 examples in micro-batches of 3, only one of the ranks needs a second micro-batch.
   const BatchDivision uneven = {
       .batch_size = 7, .data_ranks = 2, .job_data_ranks = 3, .micro_batches = 1};
   EXPECT_EQ(uneven.MicroBatches(), 2);

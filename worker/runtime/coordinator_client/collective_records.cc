@@ -15,7 +15,7 @@
 namespace muster {
 namespace {
 
-// What the coordinator takes of a report (ReportCollectivesRequest).
+// The most calls that a report may have (ReportCollectivesRequest).
 constexpr size_t kMostCalls = 1000;
 
 }  // namespace

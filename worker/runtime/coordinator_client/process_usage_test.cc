@@ -48,7 +48,7 @@ TEST(ProcessUsageTest, MappedMemoryIsWhatOtherProcessesCreated) {
   const absl::StatusOr<SharedRegion> own = SharedRegion::Create(kBytes);
   ASSERT_TRUE(own.ok()) << own.status();
   EXPECT_EQ(ReadProcessUsage().mapped_bytes, 0);
-  // As one that the process with the number 1 created.
+  // This looks like a region that process 1 created.
   const int other = memfd_create(absl::StrCat(SharedRegion::kName, 1).c_str(), MFD_CLOEXEC);
   ASSERT_GE(other, 0);
   ASSERT_EQ(ftruncate(other, kBytes), 0);

@@ -54,8 +54,8 @@ struct ProgressReporterOptions {
   absl::Duration interval = absl::Milliseconds(250);
   // Time after which a report is sent even if no step ended, since the reply may ask for something.
   absl::Duration poll = absl::InfiniteDuration();
-  // Multiples of this clock may be checkpoints; values from before and after one are not joined. 0:
-  // there are none.
+  // Checkpoints come at multiples of this clock; values from before and after one are not joined.
+  // 0: there are no checkpoints.
   uint64_t checkpoint_every = 0;
   // Fills in the task's last collective calls when somebody wants to see them. Called on the
   // reporter's thread or in Flush and Finish.
@@ -94,18 +94,18 @@ class ProgressReporter {
   enum class Empty { kKeep, kSend };
 
   static constexpr size_t kMostPoints = 64;
-  // What is to be reported.
+  // The progress that is still to be reported.
   struct Pending {
     StepReport sums;
     // Sum of the divisors of the losses in `series`.
     double loss_weight = 0;
-    // In the order of kSeriesNames.
+    // The values, in the order of kSeriesNames.
     std::array<Series, 4> series = {Series(kMostPoints), Series(kMostPoints), Series(kMostPoints),
                                     Series(kMostPoints)};
   };
 
   static v1::ReportProgressRequest ToRequest(uint64_t clock, const Pending& report);
-  // Puts what could not be sent before what came since.
+  // Returns progress that could not be sent, followed by later progress.
   Pending Join(const Pending& earlier, const Pending& later) const;
 
   void Run();

@@ -1,5 +1,5 @@
-// What steps ask of the device: graphs captured once and launched from then on, no memory after the
-// first step, and no wait of the host within one.
+// Tests what steps ask of the device: graphs are captured once and launched from then on, memory is
+// not allocated after the first step, and the host does not wait within a step.
 #include <cstdint>
 #include <iterator>
 #include <memory>
@@ -19,7 +19,7 @@ constexpr int64_t kVocabulary = 37;
 constexpr int64_t kLength = 9;
 constexpr int64_t kSequences = 3;
 
-// What was counted since `before`.
+// Returns what was counted since `before`.
 EmulatedDeviceCounts Since(const EmulatedDeviceCounts& before) {
   const EmulatedDeviceCounts now = CountsOfEmulatedDevice();
   return {.captures = now.captures - before.captures,
@@ -69,9 +69,9 @@ class DeviceCallsTest : public ::testing::Test {
 
 TEST_F(DeviceCallsTest, GraphsAreCapturedOnceAndLaunchedFromThenOn) {
   EXPECT_EQ(created_.captures, 0);
-  // In each step twice the largest micro-batch, a shorter one between them, and the update. What
-  // comes the first time is launched kernel by kernel, as warming up has done with the largest, the
-  // second time it is captured.
+  // Each step has the largest micro-batch twice, a shorter one between them, and the update. A call
+  // is launched kernel by kernel the first time, which warming up has done for the largest
+  // micro-batch, and is captured the second time.
   const struct {
     int64_t captures;
     int64_t launches;
@@ -90,7 +90,7 @@ TEST_F(DeviceCallsTest, EightExtentsHaveGraphs) {
     micro_batches.push_back(Sequences(1, length));
   }
   EXPECT_EQ(Train(micro_batches).captures, 0);
-  // The eighth are those of warming up; and the update's.
+  // Warming up has captured the eighth extent's graph; one capture is the update's.
   EXPECT_EQ(Train(micro_batches).captures, 7 + 1);
   EXPECT_EQ(Train(micro_batches).captures, 0);
 }

@@ -1,4 +1,4 @@
-// Steps on an emulated device, whoever keeps the parameters.
+// Tests steps on an emulated device, wherever the parameters are kept.
 #include <fstream>
 #include <memory>
 #include <string>
@@ -52,7 +52,7 @@ class WithoutLabels final : public Dataset {
   const Dataset& inner_;
 };
 
-// The first micro-batch of a step, and an error in place of the second.
+// Gives the first micro-batch of a step, and an error in place of the second.
 class FailsHalfWay final : public MicroBatchSource {
  public:
   explicit FailsHalfWay(MicroBatchSource& inner) : inner_(inner) {}
@@ -69,7 +69,7 @@ class FailsHalfWay final : public MicroBatchSource {
   MicroBatchSource& inner_;
 };
 
-// All micro-batches of a step, and one of no examples after them.
+// Gives all micro-batches of a step, and one of no examples after them.
 class ThenNoExamples final : public MicroBatchSource {
  public:
   explicit ThenNoExamples(MicroBatchSource& inner) : inner_(inner) {}
@@ -131,13 +131,13 @@ class DeviceEnginesTest : public ::testing::TestWithParam<std::string> {
     return strategy.Join(MakeHostCommunicator(alone.Join(0), {}).value(), source);
   }
 
-  // For the strategy's present group.
+  // Returns an engine for the strategy's present group.
   std::unique_ptr<StepEngine> MakeEngine(DeviceDataParallelStrategy& strategy) {
     return MakeDeviceEngine(spec_, options_, *strategy.passes(), strategy, /*owned=*/nullptr)
         .value();
   }
 
-  // The steps of clocks [begin, end), with labels.
+  // Trains the steps of clocks [begin, end), with labels.
   void TrainSteps(DeviceDataParallelStrategy& strategy, uint64_t begin, uint64_t end) {
     MicroBatchReader reader(*job_->dataset, *sampler_, /*data_rank=*/0,
                             {.start_clock = begin, .end_clock = end}, clock_);
@@ -149,7 +149,7 @@ class DeviceEnginesTest : public ::testing::TestWithParam<std::string> {
     }
   }
 
-  // Checksums of a cut's files, by partition.
+  // Returns checksums of a cut's files, by partition.
   static std::vector<uint64_t> CutChecksums(DeviceDataParallelStrategy& strategy, uint64_t clock,
                                             CutEnd end) {
     std::vector<uint64_t> checksums;
@@ -177,7 +177,7 @@ class DeviceEnginesTest : public ::testing::TestWithParam<std::string> {
     }
   }
 
-  // After the first step on a strategy's device.
+  // Checks the gradients after the first step on a strategy's device.
   static void ExpectZeroedOnce(Strategy& strategy, DevicePasses& passes) {
     const absl::Span<float> gradient = strategy.gradients()[0];
     const auto first = [&] {

@@ -1,5 +1,5 @@
-// Which products an engine asks for, with a library that lacks one of them: linked in the place
-// of those that compute.
+// Tests which products an engine asks for. A library that lacks one of them is linked in place of
+// the real one.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -22,9 +22,9 @@ using ::testing::IsEmpty;
 
 constexpr int64_t kVocabulary = 37;
 
-// What the engine asked for.
+// The products that the engine asked for.
 struct Products {
-  // Rows of the products with GELU's gradient that are not there; 0: none is.
+  // The rows of products with GELU's gradient that are missing; 0: none is.
   int64_t lacking_rows = 0;
   bool measuring = false;
   int refused = 0;
@@ -59,7 +59,8 @@ class DeviceProductsTest : public ::testing::Test {
  protected:
   void SetUp() override { products = Products(); }
 
-  // Of micro-batches of at most 3 sequences of 9 tokens. Null, and a failed test, after an error.
+  // Returns a rank whose micro-batches have at most 3 sequences of 9 tokens. Null, and a failed
+  // test, after an error.
   static std::unique_ptr<DeviceRank> Make() {
     v1::JobSpec spec;
     EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(

@@ -55,7 +55,7 @@ DatasetInfo SequencesFor(const v1::JobSpec& spec, int64_t vocabulary);
 class DeviceRank {
  public:
   struct Place {
-    // The group's; null: alone.
+    // The group's communicator; null: the rank is alone.
     std::unique_ptr<Communicator> host;
     // Emulated devices have the memory of the host.
     MakeDeviceCommunicator make_communicator = [](Communicator& host) {
@@ -74,9 +74,9 @@ class DeviceRank {
   }
 
   struct StepResult {
-    // This rank's.
+    // The sums of this rank.
     StepSums sums;
-    // Of the group's mean gradient, before clipping; absent: the step moved nothing.
+    // The norm of the group's mean gradient, before clipping; absent: the step moved nothing.
     absl::optional<double> gradient_norm;
   };
 
@@ -89,10 +89,10 @@ class DeviceRank {
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
   DeviceDataParallelStrategy& strategy() { return *strategy_; }
 
-  // By tensor, those that are tied empty; after a failed step, too.
+  // Returns weights by tensor, empty for tied tensors. Allowed after a failed step, too.
   absl::StatusOr<std::vector<std::vector<float>>> Weights();
   absl::Status SetWeights(const std::vector<std::vector<float>>& weights);
-  // The same of the last step's gradients, which are sums over examples and ranks. REQUIRES: no
+  // Returns the last step's gradients, summed over examples and ranks, by tensor. REQUIRES: no
   // evaluation has come since.
   absl::StatusOr<std::vector<std::vector<float>>> Gradients();
 
@@ -110,7 +110,7 @@ class DeviceRank {
   std::unique_ptr<DeviceDataParallelStrategy> strategy_;
   std::unique_ptr<StepEngine> engine_;
   uint64_t clock_ = 0;
-  // Of the last step.
+  // The loss scale of the last step.
   float loss_scale_ = 1;
 };
 

@@ -1,4 +1,4 @@
-// Ranks as threads, each with an emulated device, against one process on the joined batch.
+// Tests ranks as threads, each with an emulated device, against one process on the joined batch.
 #include <barrier>
 #include <functional>
 #include <memory>
@@ -65,8 +65,8 @@ v1::JobSpec Job(int workers) {
   return spec;
 }
 
-// With the reference's weights; alone without a communicator. Null, and a failed test, after an
-// error.
+// Returns a rank with the reference's weights, alone without a communicator. Null, and a failed
+// test, after an error.
 std::unique_ptr<DeviceRank> Make(std::unique_ptr<Communicator> communicator, uint64_t weights) {
   CpuReference reference(kShape, kVocabulary, "");
   reference.SetWeights(weights);
@@ -90,12 +90,12 @@ Batch StepBatch(uint64_t clock) { return RandomSequences(6, kLength, kVocabulary
 
 struct Trained {
   std::vector<std::vector<float>> weights;
-  // By step: this rank's.
+  // This rank's sums, by step.
   std::vector<StepSums> sums;
 };
 
-// Sequences [first, first + count) of every step, in two micro-batches, the first of which has
-// `cut`.
+// Trains on sequences [first, first + count) of every step, in two micro-batches, the first of
+// which has `cut` sequences.
 Trained Train(DeviceRank& rank, int64_t first, int64_t cut, int64_t count) {
   Trained trained;
   for (uint64_t clock = 0; clock < kSteps; ++clock) {

@@ -56,7 +56,7 @@ class DeviceStepsTest : public ::testing::Test {
     ASSERT_TRUE(device.ok()) << device.status();
   }
 
-  // With the reference's weights; null, and a failed test, where there is none.
+  // Returns a rank with the reference's weights; null, and a failed test, after an error.
   static std::unique_ptr<DeviceRank> Make(const v1::JobSpec& job, CpuReference& reference) {
     auto rank = DeviceRank::Create(job, kVocabulary);
     EXPECT_TRUE(rank.ok()) << rank.status();
@@ -95,8 +95,8 @@ class DeviceStepsTest : public ::testing::Test {
     }
   }
 
-  // One step's gradients, from micro-batches of 2 sequences, 1 sequence of another length, and
-  // none.
+  // Compares one step's gradients, from micro-batches of 2 sequences, 1 sequence of another length,
+  // and none.
   static void CompareGradients(CpuReference& reference, const v1::JobSpec& job, double bound) {
     reference.SetWeights(3);
     const auto rank = Make(job, reference);
@@ -125,8 +125,8 @@ TEST_P(DeviceStepsShapesTest, F32GradientsAreTheCpus) {
   CompareGradients(reference, Job(GetParam(), "type: F32"), 1e-5);
 }
 
-// Both round: over these shapes and six seeds each is up to 3.5e-2 from f32's, in the worst of its
-// tensors, and up to 2.7e-2 from the other.
+// CPU and device both round. Over these shapes and six seeds, each is up to 3.5e-2 from f32 in its
+// worst tensor, and up to 2.7e-2 from the other.
 TEST_P(DeviceStepsShapesTest, Bf16GradientsAreNearTheCpus) {
   CpuReference reference(GetParam(), kVocabulary, "type: BF16");
   CompareGradients(reference, Job(GetParam(), "type: BF16"), 3e-2);
@@ -137,8 +137,8 @@ TEST_P(DeviceStepsShapesTest, F16GradientsAreNearThoseOfF32) {
   CompareGradients(reference, Job(GetParam(), "type: F16"), 5e-3);
 }
 
-// What is made again is what was there: in f32, and in bf16 where no product has GELU in it, as
-// widths that are no multiples of 8 have none.
+// Recomputed values equal the stored ones: in f32, and in bf16 if no product has GELU in it, as
+// with widths that are no multiples of 8.
 TEST_P(DeviceStepsShapesTest, RecomputationGivesTheSameBits) {
   const std::string shape = absl::StrContains(GetParam(), "feed_forward")
                                 ? GetParam()
@@ -183,8 +183,8 @@ TEST_P(DeviceStepsShapesTest, TenStepsGiveTheCpusLosses) {
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_NEAR(result->sums.loss_sum / tokens, loss, 1e-4) << clock;
   }
-  // Together: Adam makes whole steps of the rounding in gradients that are 0, those of keys'
-  // biases.
+  // Tensors are compared together: Adam makes whole steps of rounding errors in gradients that are
+  // 0, such as those of keys' biases.
   EXPECT_LE(RelativeDistance(Joined(Weights(*rank)), Joined(reference.weights())), 3e-3);
 }
 
@@ -291,7 +291,7 @@ TEST_F(DeviceStepsTest, AStepWithoutLabelsChangesNothing) {
   }
 }
 
-// Of the batch and place that a graph was captured from, nothing is left in it.
+// A graph keeps nothing of the batch and place that it was captured from.
 TEST_F(DeviceStepsTest, MicroBatchesOfOneGraphAreTheCpus) {
   for (const char* shape : {kGpt2, kLlama}) {
     SCOPED_TRACE(shape);

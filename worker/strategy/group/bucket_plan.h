@@ -14,12 +14,12 @@ namespace v1 {
 class UpdateSpec;
 }  // namespace v1
 
-// What one all-reduce of gradients covers.
+// The elements that one all-reduce of gradients covers.
 struct GradientBucket {
   // Elements [begin, end) of the flat space; never empty.
   uint64_t begin = 0;
   uint64_t end = 0;
-  // Complete once backward has left this unit and all after it.
+  // The bucket is complete once backward has left this unit and all units after it.
   int ready_unit = 0;
 
   uint64_t elements() const { return end - begin; }
@@ -32,7 +32,7 @@ struct BucketPlanOptions {
   uint64_t bucket_bytes = 25 << 20;
 };
 
-// Those of a job; what it leaves out is as above.
+// Returns a job's options; a field that the job leaves out keeps its default.
 BucketPlanOptions BucketPlanOptionsOf(const v1::UpdateSpec& update);
 
 // Cuts the flat gradient into buckets, in the one order in which all ranks reduce them: from the
@@ -52,7 +52,7 @@ std::vector<GradientBucket> MakeBucketPlan(const DenseLayout& layout,
                                            absl::Span<const TensorSpec> tensors,
                                            const BucketPlanOptions& options);
 
-// Equal for equal plans: compared before ranks reduce together.
+// Returns a fingerprint, equal for equal plans. Ranks compare it before they reduce together.
 uint64_t BucketPlanFingerprint(absl::Span<const GradientBucket> plan);
 
 }  // namespace muster

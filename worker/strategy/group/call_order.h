@@ -5,17 +5,17 @@
 
 namespace muster {
 
-// The order between collective calls and a computation that only queues: on a device, gradients are
-// not there yet when the host starts their sum. Used by one thread.
+// The order between collective calls and a computation that only queues its work: on a device,
+// gradients are not there yet when the host starts their sum. Used by one thread.
 class CallOrder {
  public:
   virtual ~CallOrder() = default;
 
-  // Lets calls that start from now on come after what the computation has queued. An error: it has
-  // failed, and nothing of it may leave.
+  // Makes calls that start from now on wait for what the computation has queued. Returns an error
+  // if the computation has failed; its results must then not be sent.
   virtual absl::Status FollowComputation() = 0;
 
-  // Returns CollectiveCall::stream of these calls.
+  // Returns the stream for these calls (CollectiveCall::stream).
   virtual void* stream() const = 0;
 };
 

@@ -10,10 +10,10 @@
 
 namespace muster {
 
-// A collective call: the files of a cut that each rank wrote, or why it could not, become known to
-// all. Returns all ranks' files in order of partition, on every rank; or the error of the first
-// rank that had one, naming the rank, on every rank: as a failure without files where the cut may
-// be written later; or the communicator's. Each call within it may take `timeout`.
+// Tells all ranks which files of a cut each rank wrote, or why it could not. A collective call.
+// Returns all ranks' files in order of partition. If a rank failed, every rank returns the first
+// such rank's error, which names the rank; if the cut may be written later, it is a failure without
+// files. Otherwise errors are the communicator's. Each call within it may take `timeout`.
 absl::StatusOr<CutFiles> ExchangeCut(Communicator& communicator, absl::Duration timeout,
                                      const absl::StatusOr<std::vector<PartitionFile>>& mine);
 

@@ -20,19 +20,20 @@
 namespace muster {
 
 struct GradientReducerOptions {
-  // What buckets travel as. kF32: sums of f32, to the bit as the communicator adds them. kBf16:
-  // half the bytes; each rank's gradient is rounded to bf16, added in f32, and the sum rounded once
-  // more: a relative error of at most 2^-8 for each rounding.
+  // The type in which buckets travel. kF32: sums of f32, to the bit as the communicator adds them.
+  // kBf16: half the bytes; each rank's gradient is rounded to bf16, added in f32, and the sum
+  // rounded once more: a relative error of at most 2^-8 for each rounding.
   DType wire = DType::kF32;
   // Sums in rank order, whatever a bucket's size.
   bool deterministic = false;
-  // Of each bucket's call, from when it is its turn.
+  // The timeout of each bucket's call, from when it is the call's turn.
   absl::Duration timeout = absl::Minutes(10);
-  // Waits for a bucket's call.
+  // The function that waits for a bucket's call.
   WaitForWork wait = WaitForever;
   // The flat space, if it exists; otherwise Create allocates it from the communicator.
   absl::Span<float> gradients;
-  // Outlives the reducer; null: gradients are there when UnitReady is called.
+  // The order between the computation and the calls. Outlives the reducer. Null: gradients are
+  // complete when UnitReady is called.
   CallOrder* order = nullptr;
 };
 
@@ -46,15 +47,14 @@ struct GradientReducerOptions {
 // Used by one thread.
 class GradientReducer {
  public:
-  // A collective call. `elements` is the flat space's size. The communicator must outlive the
-  // reducer, and meanwhile be used by others only between Finish and UnitReady. Errors are the
-  // communicator's.
+  // Creates the reducer; a collective call. `elements` is the flat space's size. The communicator
+  // must outlive the reducer, and meanwhile be used by others only between Finish and UnitReady.
+  // Errors are the communicator's.
   static absl::StatusOr<std::unique_ptr<GradientReducer>> Create(
       Communicator& communicator, std::vector<GradientBucket> plan, uint64_t elements,
       const GradientReducerOptions& options);
 
-  // Calls that are under way end in Abort, for the whole group: nobody waits for what does not
-  // come.
+  // Ends calls under way in Abort, for the whole group, so that no rank waits for this one.
   ~GradientReducer();
 
   GradientReducer(const GradientReducer&) = delete;
@@ -63,8 +63,9 @@ class GradientReducer {
   // The flat space; its address never changes.
   absl::Span<float> gradients() { return gradients_; }
 
-  // Backward has left `unit`, and with it all units after it. Starts nothing once the computation
-  // has failed (CallOrder); Finish then returns its error.
+  // Tells that backward has left `unit` and all units after it, and starts the calls of buckets
+  // that are complete. Starts nothing once the computation has failed (CallOrder); Finish then
+  // returns that error.
   void UnitReady(int unit);
 
   // Starts what was not ready yet, and waits for all buckets: gradients() then holds the sums. The
@@ -74,7 +75,7 @@ class GradientReducer {
  private:
   struct Call {
     GradientBucket bucket;
-    // Only with kBf16: what is sent.
+    // The values that are sent. Only with kBf16.
     absl::Span<uint16_t> wire;
     std::string label;
     std::shared_ptr<Work> work;
@@ -91,13 +92,13 @@ class GradientReducer {
   std::vector<Call> calls_;
   size_t next_ = 0;
 
-  // The order's, of this step.
+  // The first error of the order in this step.
   absl::Status failure_;
 
-  // Null if the flat space is another's.
+  // Null if the caller gave the flat space.
   std::unique_ptr<CollectiveBuffer> memory_;
   absl::Span<float> gradients_;
-  // Only with kBf16: what is sent, bucket after bucket.
+  // The values that are sent, bucket after bucket. Only with kBf16.
   std::unique_ptr<CollectiveBuffer> wire_memory_;
 };
 

@@ -61,7 +61,7 @@ absl::Status GradientScatterer::Allocate() {
                             shard_group_.Allocate(bytes / sizeof(float) * sizeof(uint16_t)));
   }
   const bool whole = options_.holding == UnitPlaces::Holding::kWhole;
-  // The memory in which the sums lie, and where those of a part begin there.
+  // The memory of the sums, and where each part's sums begin there.
   absl::Span<float> space;
   if (whole) space = {reinterpret_cast<float*>(memory_->bytes().data()), bytes / sizeof(float)};
   const auto begin_of = [&](int index) -> uint64_t {
@@ -154,8 +154,8 @@ void GradientScatterer::UnitReady(int unit) {
   }
 }
 
-// What a part's call reads, and this rank's slice there, in which its sums arrive unless they go
-// right to their place.
+// The memory that a part's call reads, and this rank's slice of it. Sums arrive in the slice unless
+// they go straight to their final place.
 struct GradientScatterer::Sent {
   std::byte* all = nullptr;
   std::byte* own = nullptr;
@@ -176,7 +176,7 @@ void GradientScatterer::Scatter(size_t position) {
   const ShardLayout::Part& shape = sharded_.shards.parts()[part.index];
   const absl::Span<float> gradients(reinterpret_cast<float*>(memory_->part(part.index)),
                                     shape.slice * sharded_.shards.shards());
-  // Padding holds what another unit has left there.
+  // The padding still holds what another unit has left there.
   std::fill(gradients.begin() + shape.elements(), gradients.end(), 0.0f);
   const Sent sent = SentOf(part);
   if (wire_memory_ != nullptr) {
@@ -227,7 +227,7 @@ void GradientScatterer::CollectNext() {
 absl::Status GradientScatterer::Finish() {
   while (!under_way_.empty()) CollectNext();
   if (reducer_ != nullptr) {
-    // What this rank would add to the replicas' sums is not there.
+    // This rank's share of the replicas' sums does not exist.
     if (!failure_.ok()) options_.replicas->Abort(std::string(failure_.message()));
     failure_.Update(reducer_->Finish());
   }

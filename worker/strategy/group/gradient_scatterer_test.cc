@@ -24,8 +24,8 @@ using Holding = UnitPlaces::Holding;
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// Backward of one micro-batch on one rank, as models do it: units that are told to write write, and
-// of a tied tensor the unit that comes first.
+// Runs backward of one micro-batch on one rank as models do: units write or add as they are told,
+// and the first unit of a tied tensor writes it.
 class Backward {
  public:
   // Gradients are numbers in [-1, 1) or, if `integers`, small whole numbers.
@@ -41,7 +41,7 @@ class Backward {
       const int owner = model_.OwnerOf(static_cast<int>(t));
       const bool writes = store == Accumulation::kWrite && !written_[owner];
       written_[owner] = true;
-      // What is written over may be anything.
+      // Memory that is written over may hold anything.
       if (writes) std::fill(gradients[t].begin(), gradients[t].end(), kNaN);
       for (size_t i = 0; i < gradients[t].size(); ++i) {
         const float value = ValueOf(t, i);
@@ -62,8 +62,7 @@ class Backward {
   std::vector<bool> written_;
 };
 
-// Says where the sums of the rank's own elements are not those of the flat space, or its padding
-// not zero; empty: nowhere.
+// Returns where the rank's sums differ from the flat space, or its padding from 0; empty: nowhere.
 std::string WrongSums(const ShardCase& model, int shard, absl::Span<const absl::Span<float>> sums,
                       absl::Span<const float> flat) {
   for (size_t p = 0; p < sums.size(); ++p) {
@@ -81,7 +80,7 @@ std::string WrongSums(const ShardCase& model, int shard, absl::Span<const absl::
   return "";
 }
 
-// One step of the scatterer.
+// Runs one step of the scatterer.
 absl::Status RunStep(const ShardCase& model, GradientScatterer& scatterer, int rank, uint64_t seed,
                      int micro_batches, bool integers = false) {
   for (int m = 0; m < micro_batches; ++m) {
@@ -99,8 +98,8 @@ absl::Status RunStep(const ShardCase& model, GradientScatterer& scatterer, int r
   return scatterer.Finish();
 }
 
-// The sums that an all-reduce of whole gradients gives: of the micro-batches' sum, or, if
-// `by_micro_batch`, each micro-batch's, added up.
+// Returns the sums that an all-reduce of whole gradients gives: of the micro-batches' sum or, if
+// `by_micro_batch`, of each micro-batch, added up.
 std::vector<float> AllReduced(const ShardCase& model, Communicator& communicator,
                               const GradientReducerOptions& options, uint64_t seed,
                               int micro_batches, bool by_micro_batch, bool integers = false) {
@@ -155,7 +154,7 @@ TEST_P(GradientScattererTest, SumsAreThoseOfAnAllReduceToTheBit) {
       ASSERT_EQ(WrongSums(model, rank, scatterer->sums(), expected), "") << step;
     }
     EXPECT_EQ(scatterer->gradients()[0].data(), address);
-    // The head's are the embedding's.
+    // The head's gradients are the embedding's.
     EXPECT_EQ(scatterer->gradients()[11].data(), address);
   });
 }
@@ -167,7 +166,7 @@ INSTANTIATE_TEST_SUITE_P(Small, GradientScattererTest,
                                             ::testing::Values(Holding::kWhole, Holding::kInFlight),
                                             ::testing::Values(DType::kF32, DType::kBf16),
                                             ::testing::Values(1, 3)));
-// Parts so long that ranks move them in each other's memory.
+// These parts are so long that ranks move them in each other's memory.
 INSTANTIATE_TEST_SUITE_P(Large, GradientScattererTest,
                          ::testing::Combine(::testing::Values(ScatterCase{2, true, 40},
                                                               ScatterCase{3, false, 40},
@@ -176,7 +175,7 @@ INSTANTIATE_TEST_SUITE_P(Large, GradientScattererTest,
                                             ::testing::Values(DType::kF32, DType::kBf16),
                                             ::testing::Values(2)));
 
-// Bytes are those of the design page's table, with the padding of parts.
+// The bytes are the design page's table, plus the padding of parts.
 TEST(GradientScattererTrafficTest, IsOneSliceForEachOtherRankAndScatter) {
   for (const int size : {1, 2, 3, 4}) {
     const ShardCase model(size);
@@ -232,8 +231,7 @@ TEST(GradientScattererPaddingTest, WhatAnotherUnitHasLeftInPaddingReachesNobody)
       auto scatterer = GradientScatterer::Create(*communicator, model.sharded(),
                                                  {.holding = Holding::kInFlight, .wire = wire})
                            .value();
-      // The gradients of units 4 and 6 overflow. Then units 1 and 2, which are smaller, have their
-      // places.
+      // The gradients of units 4 and 6 overflow. The smaller units 1 and 2 then take their places.
       const auto overflows = [](int unit) { return unit == 4 || unit == 6; };
       scatterer->BeginMicroBatch(SeriesPosition::kLast);
       for (int unit = ShardCase::kUnits - 1; unit >= 0; --unit) {
@@ -314,7 +312,7 @@ TEST(GradientScattererReplicasTest, WhatReplicasSendEachOtherHasMemoryForOneSlic
   }
 }
 
-// A rank dies before its call number `death`; the others end with an error that names a call.
+// Lets a rank die before its call number `death`; the others end with an error that names a call.
 void DieAt(const ShardCase& model, Holding holding, int death) {
   TestRanks ranks(3);
   ranks.Run([&](std::unique_ptr<Communicator> communicator) {
@@ -398,7 +396,7 @@ TEST(GradientScattererFailureTest, AStepGivenUpHalfWayKeepsNobodyWaiting) {
   });
 }
 
-// A rank of one shard group dies: its replica, whose own group is whole, gets no sum without it.
+// A rank of one shard group dies. Its replica, whose own group is whole, gets no sum without it.
 TEST(GradientScattererFailureTest, AGroupThatFailsGivesItsReplicasNothing) {
   const ShardCase model(2);
   TestRanks ranks(4);
@@ -411,7 +409,7 @@ TEST(GradientScattererFailureTest, AGroupThatFailsGivesItsReplicasNothing) {
             .value();
     ranks.AwaitAll();
     if (rank == 1) {
-      // Ends its shard group alone, as a process would that has found an error.
+      // The rank ends its shard group alone, like a process that has found an error.
       shard_group->Abort("it is given up");
     }
     const absl::Status status = RunStep(model, *scatterer, rank, 1, 1);

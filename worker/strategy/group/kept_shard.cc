@@ -15,7 +15,7 @@
 namespace muster {
 namespace {
 
-// Of collective calls in which ranks may have to wait for another's storage.
+// The timeout of collective calls in which ranks may wait for another rank's storage.
 constexpr absl::Duration kTimeout = absl::Minutes(10);
 
 }  // namespace
@@ -67,15 +67,14 @@ absl::Status KeptShard::Fill(Communicator& communicator, absl::optional<int> sou
     return BroadcastLossScale(communicator, *source);
   }
   MUSTER_RETURN_IF_ERROR(Restore());
-  // Nobody begins a step, whose calls are not patient, while others still read.
+  // No rank may begin a step, whose calls have short timeouts, while others still read.
   CollectiveCall barrier;
   barrier.timeout = kTimeout;
   barrier.label = "all have their parameters";
   MUSTER_RETURN_IF_ERROR(communicator.Run(barrier));
   Communicator* const same = single ? &communicator : replicas;
   if (!order_->restore_uri().empty() || same == nullptr) return absl::OkStatus();
-  // Initial values come of functions of the C library, whose last bit may be another on another
-  // machine.
+  // Initial values come from functions of the C library, whose last bit depends on the machine.
   content_ = StateContent::kNothing;
   MUSTER_RETURN_IF_ERROR(BroadcastWeights(*same, 0, kTimeout, *state_));
   content_ = StateContent::kWhole;
@@ -89,7 +88,7 @@ absl::Status KeptShard::Restore() {
   if (!order_->restore_uri().empty()) {
     const absl::StatusOr<std::unique_ptr<CheckpointReader>> checkpoint =
         CheckpointReader::Open(*options_.storage, order_->restore_uri());
-    // One that this worker does not see may be sound all the same: its folder may not be mounted.
+    // A checkpoint that this worker cannot see may still be sound: its folder may not be mounted.
     MUSTER_RETURN_IF_ERROR(DataLossIs(checkpoint.status(), LostState::kCheckpoint));
     MUSTER_RETURN_IF_ERROR(
         DataLossIs(state_->Restore(**checkpoint,
@@ -109,7 +108,7 @@ absl::Status KeptShard::Restore() {
 
 absl::Status KeptShard::BroadcastLossScale(Communicator& communicator, int source) {
   if (!loss_scaling_.searches()) return absl::OkStatus();
-  // Of one version of the program, as all ranks are.
+  // All ranks run the same version of the program.
   static_assert(std::is_trivially_copyable_v<LossScale>);
   LossScale scale = loss_scaling_.state();
   CollectiveCall broadcast;
@@ -179,7 +178,7 @@ void KeptShard::DeleteWritten() {
   const std::string folder =
       CheckpointFolder(order_->checkpoint_root(), order_->job_id(), state_->clock());
   for (const PartitionFile& file : std::exchange(written_, {})) {
-    // What stays is a leftover, which the coordinator finds later.
+    // A file that stays is a leftover, which the coordinator finds later.
     options_.storage->DeleteRecursively(JoinUri(folder, file.path)).IgnoreError();
   }
 }
@@ -203,7 +202,7 @@ absl::StatusOr<CutEnd> KeptShard::EndCut(Communicator& communicator, CutEnd mine
   least.count = 1;
   least.timeout = kTimeout;
   least.label = "commit of the cut";
-  // After an error of the communicator nobody knows whether rank 0 has the cut committed.
+  // After an error of the communicator no rank knows whether rank 0 will commit the cut.
   MUSTER_RETURN_IF_ERROR(communicator.Run(least));
   if (committed > 0) return CutEnd::kCommitted;
   DeleteWritten();

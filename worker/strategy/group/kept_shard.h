@@ -26,20 +26,20 @@ class TablesSchema;
 class TaskOrder;
 }  // namespace v1
 
-// A rank's shard with where it comes from (another rank, the order's checkpoint, initial values)
-// and where it goes (the files of a checkpoint, shared out among the ranks). A single shard is a
-// replica, of which every rank has one. Not thread-safe.
+// A rank's shard, where it comes from (another rank, the order's checkpoint or initial values) and
+// where it goes (the files of a checkpoint, which the ranks share out). With one shard, every rank
+// has a replica of it. Not thread-safe.
 class KeptShard {
  public:
   struct Options {
-    // Outlives this.
+    // The storage of checkpoints. Outlives this object.
     CheckpointStorage* storage = nullptr;
     ShardIndex shard = {};
     // Writes one line to the job's log.
     std::function<void(absl::string_view)> log = [](absl::string_view) {};
   };
 
-  // InvalidArgument: the schema is not valid.
+  // Creates an unfilled shard. InvalidArgument: the schema is not valid.
   static absl::StatusOr<std::unique_ptr<KeptShard>> Create(const v1::TaskOrder& order,
                                                            const v1::TablesSchema& schema,
                                                            const Options& options);
@@ -48,26 +48,27 @@ class KeptShard {
   ShardState& state() { return *state_; }
   const ShardState& state() const { return *state_; }
 
-  // Steps that it has seen; absent: there is none yet, or it is of no use.
+  // Returns the number of steps that the shard has seen; absent: there is no usable shard yet.
   absl::optional<uint64_t> clock() const;
 
   // Gives up weights and optimizer state, which the caller has elsewhere, and their memory. Clock,
-  // steps, rows and the loss scale stay. There is no state until it is filled or taken back.
+  // steps, rows and the loss scale stay. There is no usable state until Fill or TakeBack.
   void HandOver();
-  // Takes a state that was handed over back: `copy` writes all weights and optimizer state, and
-  // brings clock and steps up to date. Errors are those of `copy`; there is no state after one.
+  // Takes back a state that was handed over: `copy` writes all weights and optimizer state, and
+  // brings clock and steps up to date. Errors are those of `copy`; after one there is no state.
   absl::Status TakeBack(absl::FunctionRef<absl::Status(ShardState& state)> copy);
 
-  // The group's loss scale, which is part of the state: alike on all ranks, as long as each takes
-  // the same ends of steps. Cuts hold it as every slot's; a checkpoint's is that of slot 0.
+  // Returns the group's loss scale, which is part of the state. It is the same on all ranks as long
+  // as their steps end alike. Cuts hold it once for every slot; a checkpoint's scale is that of
+  // slot 0.
   LossScaling& loss_scaling() { return loss_scaling_; }
   const LossScaling& loss_scaling() const { return loss_scaling_; }
 
-  // A collective call of all ranks: with a single shard, rank `source`'s replica becomes all
-  // ranks'; without a source every rank starts from the order's checkpoint, or from rank 0's
-  // initial values. With several shards every rank starts from the order's checkpoint or initial
-  // values, whatever the source; `replicas` are the ranks that have the same shard, and null if
-  // this is the only one. Errors: the communicators', or the storage's.
+  // Fills the shards of all ranks; a collective call of all of them. With one shard, the replica of
+  // rank `source` becomes all ranks'; without a source, every rank starts from the order's
+  // checkpoint or from rank 0's initial values. With several shards, every rank starts from the
+  // order's checkpoint or initial values, whatever the source. `replicas` are the ranks that have
+  // the same shard; null if this is the only one. Errors are the communicators' or the storage's.
   absl::Status Fill(Communicator& communicator, absl::optional<int> source,
                     Communicator* replicas = nullptr);
 
@@ -79,25 +80,24 @@ class KeptShard {
   // the rank's share of its shard's blocks, which replicas divide among them, and the rows of
   // partitions p with p mod W = r.
   //
-  // The cut fails on all ranks if one cannot write, or says that it has failed elsewhere (`failure`
-  // is not empty).
+  // The cut fails on all ranks if one cannot write, or if `failure` says that it failed elsewhere.
   absl::StatusOr<CutFiles> Cut(Communicator& communicator, uint32_t first_number,
                                absl::string_view failure);
 
-  // A collective call, after each Cut: all ranks return rank 0's end of it, and none goes on before
-  // that. Each deletes its files of one that is given up.
+  // Returns rank 0's end of the cut on all ranks. A collective call after each Cut, and a barrier.
+  // Each rank deletes its files of a cut that is given up.
   absl::StatusOr<CutEnd> EndCut(Communicator& communicator, CutEnd mine);
 
  private:
   KeptShard(const v1::TaskOrder& order, const Options& options, std::unique_ptr<ShardState> state);
 
   absl::Status Restore();
-  // A collective call: rank `source`'s loss scale becomes all ranks'.
+  // Makes rank `source`'s loss scale that of all ranks; a collective call.
   absl::Status BroadcastLossScale(Communicator& communicator, int source);
   std::vector<SlotLossScale> LossScalesOfSlots() const;
-  // Returns what this rank writes in a cut.
+  // Returns the files that this rank writes in a cut.
   std::vector<ShardFile> OwnFiles(const Communicator& communicator, uint32_t first_number) const;
-  // Adds what it writes to written_.
+  // Writes this rank's files, and adds them to written_.
   absl::Status WriteOwnFiles(const Communicator& communicator, uint32_t first_number);
   void DeleteWritten();
 
@@ -106,7 +106,7 @@ class KeptShard {
   const std::unique_ptr<ShardState> state_;
   StateContent content_ = StateContent::kNothing;
   LossScaling loss_scaling_;
-  // This rank's files of the last cut, at the state's clock.
+  // This rank's files of the last cut, whose clock is the state's.
   std::vector<PartitionFile> written_;
 };
 

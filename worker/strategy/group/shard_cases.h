@@ -30,7 +30,7 @@ struct ShardCase {
   const ShardLayout shards;
 };
 
-// Returns a number in [-1, 1) that says where it comes from.
+// Returns a number in [-1, 1) that depends on `seed` and `index` alone.
 float CaseValue(uint64_t seed, uint64_t index);
 
 }  // namespace muster

@@ -1,5 +1,5 @@
-// All stages of ZeRO make the same steps: what a model reads, sums and leaves out, and how it goes
-// on, whoever holds what.
+// Checks that all stages of ZeRO make the same steps: they read, sum and leave out the same, and go
+// on alike after a loss or a restore.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -39,7 +39,7 @@ constexpr int kUnits = 4;
 struct Job {
   uint32_t stage = 0;
   int ranks = 1;
-  // 0: all.
+  // The number of shards; 0: all ranks.
   int shard = 0;
   int micro_batches = 1;
   double max_norm = 0;
@@ -80,7 +80,7 @@ v1::TablesSchema Schema(const Job& job) {
   return schema;
 }
 
-// Goes on by a second whenever somebody looks, so that it counts what is timed. For one thread.
+// A clock that advances by a second at each reading, so that timed calls count. For one thread.
 class TickingClock final : public Clock {
  public:
   absl::Duration Monotonic() const override { return absl::Seconds(++looks_); }
@@ -127,14 +127,14 @@ class Rank {
     return strategy_->shard_state().tables().tensors;
   }
 
-  // A forward-only pass. Returns what it read of the weights, by tensor.
+  // Runs a forward-only pass. Returns the weights that it read, by tensor.
   std::vector<std::vector<float>> Evaluate() {
     EXPECT_EQ(strategy_->BeginStep(*strategy_->replica_clock()), absl::OkStatus());
     for (int unit = 0; unit < kUnits; ++unit) Forward(unit);
     return read_;
   }
 
-  // The rank's gradient of one element is infinite in the next step's first micro-batch.
+  // Makes one element of the rank's gradient infinite in the next step's first micro-batch.
   void Overflow() { overflows_ = true; }
 
   absl::Status Step() {
@@ -224,7 +224,7 @@ class Rank {
   bool overflows_ = false;
 };
 
-// The flat space of the first shard group, from what its ranks own.
+// The flat space of the first shard group, made from the ranks' own slices.
 class Whole {
  public:
   void Add(const ShardState& state) {
@@ -356,7 +356,7 @@ TEST_P(ShardedStagesTest, AStepInWhichAnyRankOverflowedIsLeftOutByAll) {
   EXPECT_EQ(whole.weights(), one);
 }
 
-// What the engine does not see of earlier micro-batches, all ranks do.
+// The engine does not see gradients of earlier micro-batches; all ranks see that their sum is bad.
 TEST_P(ShardedStagesTest, ASumThatIsNotFiniteEndsTheJob) {
   Job job = TheJob();
   if (job.stage < 2 || job.ranks == 1) GTEST_SKIP() << "the engine sees the sums";
@@ -382,7 +382,7 @@ int CallsOf(const ShardLayout::Part& part, const Job& job, const Rank& rank) {
   return GathersOfStep(kUnits, places, job.micro_batches)[part.unit] + job.micro_batches;
 }
 
-// Rounding, copying and adding up are this rank's own work.
+// Rounding, copying and adding up are this rank's own work, and are not counted.
 TEST_P(ShardedStagesTest, ExposedAreWaitsForCallsAlone) {
   Job job = TheJob();
   if (job.stage == 0 || job.ranks == 1) GTEST_SKIP() << "buckets are not counted here";
@@ -393,7 +393,7 @@ TEST_P(ShardedStagesTest, ExposedAreWaitsForCallsAlone) {
     Rank rank(job, communicator->rank(), storage);
     ASSERT_EQ(rank.strategy().Join(std::move(communicator), absl::nullopt), absl::OkStatus());
     ASSERT_EQ(rank.Step(), absl::OkStatus());
-    // One for the exchange of all ranks.
+    // One wait is for the exchange of all ranks.
     int waits = 1;
     for (const ShardLayout::Part& part : rank.strategy().shard_state().shard_layout().parts()) {
       waits += CallsOf(part, job, rank);
@@ -402,7 +402,7 @@ TEST_P(ShardedStagesTest, ExposedAreWaitsForCallsAlone) {
   });
 }
 
-// Of the dense gradients and weights, with padding, as the byte table has it.
+// The bytes of dense gradients and weights, padding included, are those of the byte table.
 TEST_P(ShardedStagesTest, MovesTheBytesOfItsStage) {
   Job job = TheJob();
   if (job.stage == 0) GTEST_SKIP() << "predicted elsewhere";
@@ -480,7 +480,7 @@ TEST_P(ShardGroupsTest, ReplicasOfShardsStayEqualAndNearStageZero) {
       ASSERT_EQ(rank.strategy().Join(std::move(communicator), absl::nullopt), absl::OkStatus());
       for (int step = 0; step < 4; ++step) ASSERT_EQ(rank.Step(), absl::OkStatus());
       groups[group].Add(rank.strategy().shard_state());
-      // Of all ranks, the shard group, the replicas.
+      // There are three records: of all ranks, the shard group and the replicas.
       EXPECT_EQ(rank.strategy().recorders().size(), 3);
     });
     Job plain = job;
@@ -491,7 +491,7 @@ TEST_P(ShardGroupsTest, ReplicasOfShardsStayEqualAndNearStageZero) {
   }
 }
 
-// The files of a checkpoint of any stage and number of ranks; of replicas, too.
+// Checkpoints restore in any stage and number of ranks, with replicas, too.
 TEST_P(ShardGroupsTest, CutsRestoreInAnyStageAndWorld) {
   for (const int shard : {0, 2}) {
     SCOPED_TRACE(shard);
@@ -538,7 +538,7 @@ TEST_P(ShardGroupsTest, OwnWeightsMakeRoomBeforeGradientsAreAllocated) {
       own_weights.push_back(!rank.strategy().shard_state().weights().empty());
     });
     ASSERT_EQ(rank.strategy().Join(std::move(watched), absl::nullopt), absl::OkStatus());
-    // Of gathered weights, then of gradients.
+    // The first value is for gathered weights, the second for gradients.
     EXPECT_THAT(own_weights, ::testing::ElementsAre(true, job.stage == 3));
   });
 }

@@ -129,11 +129,11 @@ uint64_t ShardedStrategy::bucket_plan_fingerprint() const {
 
 void ShardedStrategy::Leave() {
   reducer_.reset();
-  // Ends what is under way of a step that was given up, for all.
+  // This ends the calls of a step that was given up, on all ranks.
   scatterer_.reset();
   copies_.reset();
   if (gatherer_ != nullptr) {
-    // What the last step has started to gather others wait for, too, who may still be in that step.
+    // Other ranks may still be in the last step, and wait for the gathers that it started.
     gatherer_->Outdate();
     own().PlaceWeights({});
   }
@@ -174,7 +174,7 @@ absl::Status ShardedStrategy::MakeExchanges() {
         gatherer_, WeightGatherer::Create(
                        groups_->shard_group(), sharded,
                        {.holding = *holding_.weights, .timeout = options_.timeout, .wait = wait}));
-    // Before gradients are allocated: the state gives its own memory back.
+    // This comes before gradients are allocated, because the state gives its own memory back.
     PlaceWeights();
     MUSTER_ASSIGN_OR_RETURN(scatterer_,
                             GradientScatterer::Create(groups_->shard_group(), sharded,
@@ -191,7 +191,7 @@ absl::Status ShardedStrategy::MakeExchanges() {
   copies_ = std::make_unique<RoundedCopies>(sharded.tensors, held);
   cells_by_rank_.clear();
   if (clips_by_norm_ && sharded.shards.shards() > 1) {
-    // The first group's; the others' are the same.
+    // These are the cells of the first group; the others have the same.
     const absl::Span<const size_t> cells = own().cells_by_shard();
     cells_by_rank_.assign(cells.begin(), cells.end());
     cells_by_rank_.resize(groups_->world().size());
@@ -246,7 +246,7 @@ absl::Status ShardedStrategy::BeginStep(uint64_t clock) {
   }
   copies_->Outdate();
   if (in_flight()) {
-    // Every step gathers the same, whatever was evaluated before it, and counts that alone.
+    // Every step gathers the same, whatever was evaluated before, and counts only its traffic.
     gatherer_->Outdate();
     counted_ = groups_->traffic();
     gatherer_->Start(0, own().slices());
@@ -269,7 +269,7 @@ absl::Status ShardedStrategy::AwaitWeights(int unit, Direction direction) {
   if (in_flight()) {
     gatherer_->Start(unit, own().slices());
     for (const int owner : tied) gatherer_->Start(owner, own().slices());
-    // Its place is that of the unit before this one, which is released.
+    // The next unit takes the place of the unit before this one, which is released.
     const int next = direction == Direction::kForward ? unit + 1 : unit - 1;
     gatherer_->Start(next, own().slices());
   }
@@ -347,8 +347,8 @@ absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
   StepShare mine = {.examples = examples_, .rows = rows_};
   const std::vector<TensorSpec>& tensors = own().tables().tensors;
   const TensorSpec* overflowed = kept_->loss_scaling().Divide(tensors, tensor_sums_);
-  // The engine looks at gradients of the last micro-batch, which add up to these sums only where
-  // they are whole.
+  // The engine checks the gradients of the last micro-batch, which hold the sums over all
+  // micro-batches only if gradients are whole.
   const bool unseen = holding_.gradients == UnitPlaces::Holding::kInFlight && micro_batches_ > 1;
   if (unseen && overflowed == nullptr) overflowed = FirstNotFinite(tensors, tensor_sums_);
   if (overflowed != nullptr) mine.overflowed = static_cast<int>(overflowed - tensors.data());
@@ -368,7 +368,7 @@ absl::StatusOr<double> ShardedStrategy::CloseServers(const GradientSums& sums) {
   closing_ = &sums;
   absl::Status closed = servers_->EndStep();
   closing_ = nullptr;
-  // A norm that is not finite is found by the first slot alone, and ends the job on all.
+  // A norm that is not finite is found by the first slot alone, but ends the job on all slots.
   if (!closed.ok() && !(clips_by_norm_ && absl::IsOutOfRange(closed))) return closed;
   if (!clips_by_norm_) return 1.0;
   const BlockedTime blocked(clock_, counters_.exposed_seconds);
@@ -429,7 +429,7 @@ absl::StatusOr<CutFiles> ShardedStrategy::Cut(uint64_t clock) {
     return absl::FailedPreconditionError(absl::StrCat(
         "a cut at clock ", clock, " was asked for, but the parameters are at ", own().clock()));
   }
-  // What is under way belongs to the next step, what follows to none.
+  // Calls under way belong to the next step; calls that follow belong to no step.
   MUSTER_RETURN_IF_ERROR(AwaitAll());
   const CollectiveTraffic before = groups_->traffic();
   CutFiles servers;

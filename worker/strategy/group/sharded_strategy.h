@@ -40,27 +40,26 @@ class TaskOrder;
 }  // namespace v1
 
 struct ShardedOptions {
-  // Of each collective call of a step, in which ranks may have to wait for slower ones.
+  // The timeout of each collective call of a step, in which ranks may have to wait for slower ones.
   absl::Duration timeout = absl::Minutes(10);
-  // Hybrid jobs: the half on servers.
+  // Options of the half that is on servers; only for hybrid jobs.
   ParameterServerStrategy::Options servers;
 };
 
 struct ShardedDependencies {
-  // Both outlive the strategy.
+  // The storage and the clock. Both outlive the strategy.
   CheckpointStorage* storage = nullptr;
   const Clock* clock = nullptr;
   // Writes one line to the job's log.
   std::function<void(absl::string_view)> log = [](absl::string_view) {};
-  // Hybrid jobs: the way to the servers.
+  // The connections to the servers; only for hybrid jobs.
   ShardRouterDependencies routing;
 };
 
 // Data parallelism without servers: the ranks of a shard group divide the optimizer among them and,
 // by stage, sums of gradients and weights (Rajbhandari, Rasley, Ruwase, He, "ZeRO", 2020). Rank r
-// has shard r mod S of group r / S; the ranks that have the same shard in different groups are
-// replicas of one another. Stage 0 is plain data parallelism: S = 1, so every rank has a replica of
-// everything.
+// has shard r mod S of group r / S; ranks with the same shard in different groups are replicas of
+// one another. Stage 0 is plain data parallelism: S = 1, so every rank has a full replica.
 //
 //            weights                      gradients
 //   stage 0  the shard's own: all         all-reduced, as units are ready in the last micro-batch
@@ -84,25 +83,26 @@ struct ShardedDependencies {
 // Every rank makes the same calls in the same order, so all run the same number of micro-batches
 // and, under stage 3, of evaluation passes, if need be without examples.
 //
-// Sparse tables, as the job's update says, are part of what every rank has (rows are gathered) or
-// on servers (hybrid: the servers' half has its tables alone, and ends its clock with this one).
+// Sparse tables are either part of what every rank has (rows are gathered) or on servers, as the
+// job's update says. In a hybrid job the servers' half has only the sparse tables, and ends its
+// clock together with this one.
 //
-// After a hook failed with Unavailable, DeadlineExceeded or Aborted from a collective, the shard is
-// as it was before the step or, if this rank's part had succeeded already, after it:
-// replica_clock() says which; other ranks differ by at most one. Under stage 0 Join, with another
-// communicator, brings them together again, in the same process, and the trainer repeats from what
-// Start returns. With several shards, nobody has what a lost rank had, and the job returns to a
-// cut; so does a hybrid job, whose servers may be ahead.
+// A hook may fail with Unavailable, DeadlineExceeded or Aborted from a collective. The shard is
+// then as it was before the step or, if this rank's part had succeeded already, after it:
+// replica_clock() says which. Other ranks differ by at most one step. Under stage 0, Join with
+// another communicator brings the ranks together again in the same process, and the trainer repeats
+// from the clock that Start returns. With several shards no rank has the state of a lost rank, so
+// the job returns to a cut; so does a hybrid job, whose servers may be ahead.
 //
-// In BSP with `deterministic`, stages 0 and 1 equal parameter servers bit for bit, and so do 2 and
-// 3 with one micro-batch: all sum by slot, take norms cell by cell, and divide once. With more
-// micro-batches stages 2 and 3, which are equal bit for bit, sum over ranks first. All that holds
-// with one shard group: with several, each sums its ranks' gradients before the groups' sums are
-// added up, which rounds otherwise.
+// In BSP with `deterministic`, stages 0 and 1 equal parameter servers bit for bit, and with one
+// micro-batch so do stages 2 and 3: all sum by slot, take norms cell by cell, and divide once. With
+// more micro-batches, stages 2 and 3 equal each other bit for bit, but sum over ranks first. All
+// this holds for one shard group. Several groups each sum their own ranks' gradients before the
+// groups' sums are added up, which rounds otherwise.
 class ShardedStrategy final : public Strategy, public ReplicaGroup {
  public:
-  // `schema` is the job's; stage and shard groups are as its spec says (common/mesh/zero.h).
-  // InvalidArgument: the schema is not valid.
+  // Creates the strategy. `schema` is the job's; the job's spec says stage and shard groups
+  // (common/mesh/zero.h). InvalidArgument: the schema is not valid.
   static absl::StatusOr<std::unique_ptr<ShardedStrategy>> Create(const v1::TaskOrder& order,
                                                                  const v1::TablesSchema& schema,
                                                                  const ShardedOptions& options,
@@ -110,31 +110,32 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
 
   ~ShardedStrategy() override;
 
-  // Covers what is summed in which calls, and how it is divided.
+  // Returns a fingerprint of what is summed in which calls, and of how it is divided.
   uint64_t bucket_plan_fingerprint() const override;
   absl::optional<uint64_t> replica_clock() const override { return kept_->clock(); }
-  // With several shards there is no use for a source. FailedPrecondition: the rank has another
-  // shard than its slot, or a shard group is not whole.
+  // Ignores `source` with several shards. FailedPrecondition: the rank's shard is not its slot's,
+  // or a shard group is not whole.
   absl::Status Join(std::unique_ptr<Communicator> communicator,
                     absl::optional<int> source) override;
   void Leave() override;
   std::vector<const FlightRecorder*> recorders() const override {
     return groups_ == nullptr ? std::vector<const FlightRecorder*>() : groups_->recorders();
   }
-  // Returns that of all ranks; null when no group is joined.
+  // Returns the communicator of all ranks; null when no group is joined.
   const Communicator* communicator() const {
     return groups_ == nullptr ? nullptr : &groups_->world();
   }
   TrainingState& state() override { return *this; }
 
-  // After each Join: the clock to go on from. Aborted: a hybrid job's servers are at another clock
-  // than the shard; the job must return to a cut.
+  // Returns the clock to go on from; to be called after each Join. Aborted: a hybrid job's servers
+  // are at another clock than the shard, so the job must return to a cut.
   absl::StatusOr<uint64_t> Start() override;
-  // FailedPrecondition: no group was joined, or the clock is not the shard's.
+  // Begins a step. FailedPrecondition: no group was joined, or the clock is not the shard's.
   absl::Status BeginStep(uint64_t clock) override;
   absl::Status Acquire(int unit, Direction direction) override;
   void Release(int unit, Direction direction) override {}
-  // Under stages 1 to 3 tensors that are computed with in 16 bits have no f32 values.
+  // Returns the parameters. Under stages 1 to 3, tensors that are computed with in 16 bits have no
+  // f32 values.
   ModelParameters parameters() const override { return copies_->parameters(); }
   absl::Status Prefetch(const MicroBatch& micro_batch) override;
   absl::Status LookUp(MicroBatch& micro_batch) override;
@@ -144,14 +145,14 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   float loss_scale() const override { return kept_->loss_scaling().scale(); }
   absl::Status GradientReady(int unit) override;
   absl::Status PushRows(MicroBatch& micro_batch) override;
-  // Also OutOfRange, on all ranks: the sum of a gradient, or with clipping by global norm its norm,
-  // is not finite. Scaled gradients are summed as they are, and the sums of all shards decide
-  // whether the step is left out.
+  // Ends the step. Also returns OutOfRange, on all ranks: the sum of a gradient is not finite or,
+  // with clipping by global norm, its norm. Scaled gradients are summed as they are; the sums of
+  // all shards decide whether the step is left out.
   absl::Status EndStep() override;
-  // All ranks return all files (KeptShard::Cut). In a hybrid job the servers' files come first, and
-  // the workers', which hold the dense tensors, after them.
+  // Returns all files on all ranks (KeptShard::Cut). In a hybrid job the servers' files come first,
+  // then the workers', which hold the dense tensors.
   absl::StatusOr<CutFiles> Cut(uint64_t clock) override;
-  // A barrier.
+  // Ends the cut; a barrier of all ranks.
   absl::StatusOr<CutEnd> EndCut(CutEnd mine) override;
   const LossScaler* loss_scaler() const override { return kept_->loss_scaling().scaler(); }
   StrategyCounters counters() const override;
@@ -167,21 +168,21 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   bool joined() const { return reducer_ != nullptr || scatterer_ != nullptr; }
   bool in_flight() const { return holding_.weights == UnitPlaces::Holding::kInFlight; }
 
-  // A collective call: makes what moves weights and gradients in the groups.
+  // Creates the objects that move weights and gradients in the groups; a collective call.
   absl::Status MakeExchanges();
-  // Has the shard's f32 weights lie where they are gathered, if they are held whole, so that there
+  // Moves the shard's f32 weights to where they are gathered, if they are held whole, so that there
   // is no second copy of them.
   void PlaceWeights();
-  // Starts to gather all units, in order, where they are held whole.
+  // Starts to gather all units, in order, if they are held whole.
   void GatherAll();
   absl::Status AwaitAll();
   absl::Status AwaitWeights(int unit, Direction direction);
-  // Waits until the sums are complete, and brings together what ranks know of the step.
+  // Waits until the sums are complete, and exchanges what ranks know of the step.
   absl::StatusOr<StepTotal> CollectSums();
   absl::StatusOr<double> CloseServers(const GradientSums& sums);
-  // Counts what was moved since the last count.
+  // Counts the traffic since the last count.
   void CountTraffic(uint64_t& sent, uint64_t& received);
-  // Leaves out of the next count what was moved since `before`.
+  // Leaves the traffic since `before` out of the next count.
   void LeaveOut(const CollectiveTraffic& before);
 
   const ShardedOptions options_;
@@ -191,37 +192,37 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   const GradientReducerOptions reducing_;
   const bool clips_by_norm_;
   const std::unique_ptr<KeptShard> kept_;
-  // Number of units, those without tensors behind the last one left out.
+  // The number of units, without those behind the last unit that has tensors.
   const int units_;
-  // Of gradients that are all-reduced; empty if they are scattered.
+  // The buckets of gradients that are all-reduced; empty if gradients are scattered.
   const std::vector<GradientBucket> plan_;
-  // Hybrid jobs' sparse tables; null otherwise.
+  // The strategy of a hybrid job's sparse tables; null otherwise.
   std::unique_ptr<ParameterServerStrategy> servers_;
 
   // This rank's rows, by sparse table.
   std::vector<RowSum> rows_;
   StepExchange exchange_;
-  // Of the step, those that BeforeBackward has seen; and the last one's position.
+  // The number of the step's micro-batches that BeforeBackward saw, and the last one's position.
   int micro_batches_ = 0;
   SeriesPosition position_ = SeriesPosition::kLast;
   uint64_t examples_ = 0;
-  // What the servers' part of the step's end needs of this one's.
+  // The sums that the servers' half needs while the step ends.
   const GradientSums* closing_ = nullptr;
 
   StrategyCounters counters_;
-  // Where counting stood.
+  // The traffic at the last count.
   CollectiveTraffic counted_;
 
-  // Null: no group was joined.
+  // The groups of ranks; null: no group was joined.
   std::unique_ptr<RankGroups> groups_;
-  // Cells that each rank gives for the norm; empty if none is needed of others.
+  // The number of cells that each rank gives for the norm; empty if no norm is needed of others.
   std::vector<size_t> cells_by_rank_;
-  // After the groups, whose memory goes before them. With one shard there is the reducer alone,
-  // with several the other two.
+  // These come after the groups, so that they are destroyed before the groups' memory. With one
+  // shard there is the reducer alone, with several the other two.
   std::unique_ptr<GradientReducer> reducer_;
   std::unique_ptr<WeightGatherer> gatherer_;
   std::unique_ptr<GradientScatterer> scatterer_;
-  // What the model reads: the shard's weights or the gathered ones, and 16-bit copies of f32 ones.
+  // The parameters to read: the shard's or the gathered weights, and 16-bit copies of f32 weights.
   std::unique_ptr<RoundedCopies> copies_;
   // The reducer's gradients, by tensor.
   std::vector<absl::Span<float>> gradients_;

@@ -8,22 +8,22 @@
 
 namespace muster {
 
-// What a state holds.
+// The contents of a state.
 enum class StateContent {
   // The parameters after the steps that its clock says.
   kWhole,
-  // Not yet filled, or part of one and part of another: of no use until it is reset or filled.
+  // The state is not filled yet, or partly overwritten: unusable until it is reset or filled.
   kNothing,
 };
 
-// A collective call of ranks that have the same shard: every rank's state becomes that of rank
-// `source`, to the bit: weights, optimizer state, steps, rows and clock. Each call within it may
-// take `timeout`. Costs the state's bytes on the wire, in calls of at most 64 MiB.
+// Makes the state of rank `source` that of all ranks with the same shard, to the bit: weights,
+// optimizer state, steps, rows and clock. A collective call of these ranks. Each call within it may
+// take `timeout`. Sends the state's bytes, in calls of at most 64 MiB.
 //
-// `content` is that of this rank's state, before and after, also after an error. States of one
+// `content` says what this rank's state holds, before and after, also after an error. States of one
 // shard and job with equal clocks are equal, so a rank that is as far as the source keeps a whole
-// state even if the call fails half-way. Errors are the communicator's. REQUIRES: states of the
-// same schema; kWhole on the source.
+// state even if the call fails half-way. Errors are the communicator's. REQUIRES: all states have
+// the same schema; the source's is kWhole.
 absl::Status BroadcastState(Communicator& communicator, int source, absl::Duration timeout,
                             ShardState& state, StateContent& content);
 

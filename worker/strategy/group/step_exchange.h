@@ -14,25 +14,25 @@
 
 namespace muster {
 
-// What a rank knows of a step once its sums of dense gradients are complete.
+// One rank's share of a step, once its sums of dense gradients are complete.
 struct StepShare {
-  // In its own batch.
+  // The number of examples in its own batch.
   uint64_t examples = 0;
-  // The first tensor of which a gradient sum is not finite after scaling, by its number; -1: none.
+  // The number of the first tensor whose gradient sum is not finite after scaling; -1: none.
   int overflowed = -1;
-  // Its own, by sparse table.
+  // Its own rows, by sparse table.
   absl::Span<const RowSum> rows;
-  // Squared norms of the cells that it owns. Empty where cells_by_rank is.
+  // Squared norms of the cells that it owns. Empty if cells_by_rank is empty.
   absl::Span<const double> cells;
 };
 
-// What all ranks together know of it.
+// The shares of all ranks, combined.
 struct StepTotal {
   uint64_t examples = 0;
   int overflowed = -1;
-  // By sparse table.
+  // Rows by sparse table.
   absl::Span<const RowSum> rows;
-  // In order of rank.
+  // Squared norms of cells, in order of rank.
   absl::Span<const double> cells;
 };
 
@@ -51,9 +51,9 @@ class StepExchange {
   // `row_dims` are those of the sparse tables.
   explicit StepExchange(absl::Span<const uint32_t> row_dims);
 
-  // A collective call of all ranks. `cells_by_rank` has the number of cells that each rank gives;
-  // empty: nobody asks for norms. Returns what is valid until the next call. Each call within it
-  // may take `timeout`. Errors are the communicator's.
+  // Exchanges the ranks' shares; a collective call of all ranks. `cells_by_rank` has the number of
+  // cells that each rank gives; empty: no norms are needed. The result is valid until the next
+  // call. Each call within it may take `timeout`. Errors are the communicator's.
   absl::StatusOr<StepTotal> Run(Communicator& communicator, absl::Duration timeout,
                                 const StepShare& mine, absl::Span<const size_t> cells_by_rank);
 
@@ -61,9 +61,9 @@ class StepExchange {
   absl::Status GatherTable(Communicator& communicator, absl::Duration timeout, const RowSum& mine,
                            RowSum& sum);
 
-  // By sparse table, over all ranks.
+  // The rows of all ranks, by sparse table.
   std::vector<RowSum> sums_;
-  // One per rank: keys of a table.
+  // The number of a table's keys on each rank.
   std::vector<size_t> counts_;
   std::vector<int64_t> heads_;
   std::vector<uint64_t> keys_;

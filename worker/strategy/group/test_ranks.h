@@ -21,11 +21,11 @@ class TestRanks {
  public:
   explicit TestRanks(int size, const InProcessOptions& options = {});
 
-  // Runs `body` on a thread for each rank, with the rank's place in the group, and waits for all.
-  // To be called once.
+  // Runs `body` on a thread for each rank, with the rank's communicator, and waits for all. To be
+  // called once.
   void Run(const std::function<void(std::unique_ptr<Communicator>)>& body);
 
-  // Waits until all ranks have come here, and so returned from their calls before.
+  // Waits until all ranks have called this, and so returned from their earlier calls.
   void AwaitAll() { all_.arrive_and_wait(); }
 
   // Kills a rank, as SIGKILL does. Thread-safe.
@@ -38,7 +38,7 @@ class TestRanks {
   std::barrier<> all_;
 };
 
-// A communicator of a test that looks on when memory is allocated.
+// A communicator for tests that observes when memory is allocated.
 class WatchedCommunicator final : public Communicator {
  public:
   WatchedCommunicator(std::unique_ptr<Communicator> inner,

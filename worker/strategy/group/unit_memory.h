@@ -15,20 +15,20 @@
 
 namespace muster {
 
-// A model's dense tensors, and how a shard group divides them. All three outlive whoever is given
-// them.
+// A model's dense tensors, and how a shard group divides them. All three outlive the objects that
+// use them.
 struct ShardedTensors {
   const DenseLayout& layout;
   const ShardLayout& shards;
   absl::Span<const TensorSpec> tensors;
 };
 
-// The memory of gathered parts (UnitPlaces), allocated from the shard group's communicator, so that
-// its calls move parts where they are. Zeroed when allocated; addresses never change.
+// The memory of gathered parts (UnitPlaces). It is allocated from the shard group's communicator,
+// so that calls move parts in place. Zero at first; addresses never change.
 class UnitMemory {
  public:
-  // A collective call. FailedPrecondition if the group's size is not the number of shards;
-  // otherwise the communicator's errors.
+  // Allocates the memory; a collective call. FailedPrecondition: the group's size is not the number
+  // of shards. Otherwise errors are the communicator's.
   static absl::StatusOr<std::unique_ptr<UnitMemory>> Create(Communicator& shard_group,
                                                             const ShardedTensors& sharded,
                                                             UnitPlaces::Holding holding,
@@ -38,8 +38,8 @@ class UnitMemory {
   absl::Span<std::byte> bytes() const { return bytes_; }
   // Returns the first byte of a part's place.
   std::byte* part(int index) const { return bytes_.data() + places_.part_offset(index); }
-  // Returns the first byte of a tensor, a tied one's being its owner's; null for a tensor without
-  // elements.
+  // Returns the first byte of a tensor, which for a tied tensor is its owner's; null for a tensor
+  // without elements.
   std::byte* tensor(int index) const { return tensors_[index]; }
 
  private:

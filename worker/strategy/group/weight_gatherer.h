@@ -20,10 +20,10 @@
 namespace muster {
 
 struct WeightGathererOptions {
-  // kWhole: every unit has a place of its own. kInFlight: at most two units besides those that
-  // others are tied to are there at a time.
+  // How weights are held. kWhole: every unit has a place of its own. kInFlight: at most two units
+  // have memory at a time, besides units that others are tied to.
   UnitPlaces::Holding holding = UnitPlaces::Holding::kWhole;
-  // Of each part's call, from when it is its turn.
+  // The timeout of each part's call, from when it is the call's turn.
   absl::Duration timeout = absl::Minutes(10);
   // Waits for a part's call.
   WaitForWork wait = WaitForever;
@@ -37,55 +37,55 @@ struct WeightGathererOptions {
 //   Start(u, weights) ahead of time; Await(u); the model reads parameters(); …
 //   Outdate; own slices change; and again
 //
-// All ranks start the same units in the same order. Bytes that a rank sends: (S-1)/S of the part
-// with its padding, by kDirect and kRing alike; all-gathers have no other algorithm. Used by one
-// thread.
+// All ranks start the same units in the same order. A rank sends (S-1)/S of the part, with padding,
+// by kDirect and kRing alike; all-gathers have no other algorithm. Used by one thread.
 class WeightGatherer {
  public:
-  // A collective call. The communicator must outlive the gatherer; others may use it between any
-  // two calls of the gatherer, in the same order on all ranks. FailedPrecondition if the group's
-  // size is not the number of shards; InvalidArgument if a tensor is tied to one that is held in 16
-  // bits, and is not read in the same type; otherwise errors are the communicator's.
+  // Creates the gatherer; a collective call. The communicator must outlive the gatherer; others may
+  // use it between any two calls of the gatherer, in the same order on all ranks.
+  // FailedPrecondition: the group's size is not the number of shards. InvalidArgument: a tensor is
+  // tied to one that is held in 16 bits, and is read in another type. Otherwise errors are the
+  // communicator's.
   static absl::StatusOr<std::unique_ptr<WeightGatherer>> Create(
       Communicator& shard_group, const ShardedTensors& sharded,
       const WeightGathererOptions& options);
 
-  // Calls that nobody has awaited end in Abort, for the whole group: nobody waits for what does not
-  // come. To leave a group that goes on, call Outdate first.
+  // Ends calls that nobody has awaited in Abort, for the whole group, so that no rank waits for
+  // this one. To leave a group that goes on, call Outdate first.
   ~WeightGatherer();
 
   WeightGatherer(const WeightGatherer&) = delete;
   WeightGatherer& operator=(const WeightGatherer&) = delete;
 
-  // Returns the parameters, by tensor index, tied ones included: those of f32 parts as `values`,
-  // those of 16-bit parts as `rounded`, and nothing else. (A 16-bit tensor that is tied to one of
-  // an f32 part thus lacks its copy, which RoundedCopies makes.) Addresses never change. Readable
-  // are those of units that are held and were awaited; elsewhere there is anything.
+  // Returns the parameters by tensor index, tied tensors included: f32 parts as `values`, 16-bit
+  // parts as `rounded`, and nothing else. (A 16-bit tensor that is tied to one of an f32 part thus
+  // lacks its copy, which RoundedCopies makes.) Addresses never change. Only units that are held
+  // and were awaited may be read.
   ModelParameters parameters() const { return {values_, rounded_}; }
 
   // Says which units share a place and which are tied to which.
   const UnitPlaces& places() const { return memory_->places(); }
 
   // Returns where this rank's slice of an f32 part is gathered: shards().parts()[part].slice
-  // elements, padding included, at first zero. With kWhole the weights can live here.
+  // elements, padding included, zero at first. With kWhole the weights can live here.
   absl::Span<float> own_slice(int part);
 
-  // Puts this rank's slices of the unit's parts into their places, copied or rounded, and starts to
-  // gather them. `weights` has, by part, this rank's slice with its padding; those of other units
-  // are not read. A slice that is own_slice(part) itself is not copied. A no-op if the unit is
-  // held. The unit that had the place before is not held any more: nobody may read it. Blocks if
-  // its calls are still under way.
+  // Copies or rounds this rank's slices of the unit's parts into their places, and starts to gather
+  // them. `weights` has this rank's slices by part, with padding; those of other units are not
+  // read. A slice that is own_slice(part) itself is not copied. A no-op if the unit is held. The
+  // unit that had the place before is no longer held and must not be read. Blocks while its calls
+  // are under way.
   void Start(int unit, absl::Span<const absl::Span<const float>> weights);
 
-  // Blocks until the unit's parameters are readable; those of units that it is tied to are to be
-  // awaited by themselves. The first error of the unit's calls. REQUIRES: Holds(unit).
+  // Blocks until the unit's parameters are readable, and returns the first error of its calls.
+  // Units that it is tied to are awaited separately. REQUIRES: Holds(unit).
   absl::Status Await(int unit);
 
   // Returns true if the unit was started after the last Outdate and its place is still its own, or
   // if it has no parameters.
   bool Holds(int unit) const;
 
-  // Forgets all units, because their weights are about to change. Blocks until nothing is under
+  // Forgets all units, because their weights are about to change. Blocks until no call is under
   // way, so that own slices may be written.
   void Outdate();
 
@@ -108,10 +108,10 @@ class WeightGatherer {
   const ShardedTensors sharded_;
   const WeightGathererOptions options_;
   const std::unique_ptr<UnitMemory> memory_;
-  // By tensor.
+  // Weights by tensor.
   std::vector<absl::Span<const float>> values_;
   std::vector<const void*> rounded_;
-  // By part: the call that gathers it, unless that has been waited for.
+  // By part: the call that gathers it, until it was waited for.
   std::vector<std::shared_ptr<Work>> works_;
   std::vector<Unit> units_;
   // The unit that was last started in each shared place; -1: none.

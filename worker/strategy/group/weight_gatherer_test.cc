@@ -20,7 +20,7 @@ namespace {
 using ::testing::HasSubstr;
 using Holding = UnitPlaces::Holding;
 
-// One rank's weights: its slice space, or wherever they live.
+// One rank's weights, in its slice space or elsewhere.
 struct OwnWeights {
   explicit OwnWeights(const ShardLayout& shards) : space(shards.slice_elements()) {
     for (const ShardLayout::Part& part : shards.parts()) {
@@ -28,7 +28,7 @@ struct OwnWeights {
     }
   }
 
-  // Gives every element of the flat space that the rank has the clock's value.
+  // Gives every element that the rank owns the clock's value.
   void Fill(const ShardLayout& shards, int rank, uint64_t clock) {
     for (size_t p = 0; p < by_part.size(); ++p) {
       const ShardLayout::Part& part = shards.parts()[p];
@@ -45,7 +45,7 @@ struct OwnWeights {
   std::vector<absl::Span<float>> by_part;
 };
 
-// Says which of the unit's parameters are not the clock's; empty if they all are.
+// Returns which of the unit's parameters are not the clock's; empty if all are.
 std::string WrongParameters(const ShardCase& model, const WeightGatherer& gatherer, int unit,
                             uint64_t clock) {
   const ModelParameters parameters = gatherer.parameters();
@@ -74,7 +74,7 @@ std::string WrongParameters(const ShardCase& model, const WeightGatherer& gather
   return "";
 }
 
-// Waits as a strategy does that acquires the unit.
+// Waits for the unit and its tied ones, like a strategy that acquires the unit.
 absl::Status AwaitWithTied(WeightGatherer& gatherer, int unit) {
   absl::Status status = gatherer.Await(unit);
   for (const int owner : gatherer.places().tied_units(unit)) status.Update(gatherer.Await(owner));
@@ -166,7 +166,7 @@ TEST_P(WeightGathererTest, WholeParametersStayAndWeightsCanLiveAmongThem) {
   });
 }
 
-// Bytes are those of the design page's table, with the padding of parts.
+// The bytes are the design page's table, plus the padding of parts.
 TEST_P(WeightGathererTest, WhatIsHeldIsNotSentAgain) {
   const auto [size, share_memory, scale] = GetParam();
   const ShardCase model(size, scale);
@@ -196,7 +196,7 @@ TEST_P(WeightGathererTest, WhatIsHeldIsNotSentAgain) {
 INSTANTIATE_TEST_SUITE_P(Small, WeightGathererTest,
                          ::testing::Combine(::testing::Values(1, 2, 3, 4, 8), ::testing::Bool(),
                                             ::testing::Values(1)));
-// Parts so long that ranks move them in each other's memory.
+// These parts are so long that ranks move them in each other's memory.
 INSTANTIATE_TEST_SUITE_P(Large, WeightGathererTest,
                          ::testing::Combine(::testing::Values(2, 4), ::testing::Bool(),
                                             ::testing::Values(40)));
@@ -210,7 +210,7 @@ TEST(WeightGathererPlacesTest, AUnitGoesWhenAnotherTakesItsPlace) {
             .value();
     OwnWeights weights(model.shards);
     weights.Fill(model.shards, communicator->rank(), 1);
-    // Units 0 and 5 are tied to; 1, 2, 4 and 6 lie in two places by turns.
+    // Other units are tied to units 0 and 5; units 1, 2, 4 and 6 take turns in two places.
     ASSERT_EQ(gatherer->places().shared_place(1), gatherer->places().shared_place(4));
     ASSERT_EQ(gatherer->places().shared_place(2), gatherer->places().shared_place(6));
     // Nobody waits for unit 1 before 4 takes its place.

@@ -6,7 +6,7 @@
 
 namespace muster {
 
-// A push or pull of dense parameters under way, and what it covers.
+// A push or pull under way, and the run of dense parameters that it covers.
 struct DenseOperation {
   const DenseRun* run = nullptr;
   ShardRouter::Handle operation;

@@ -30,7 +30,7 @@ absl::Status DensePulls::Begin(uint64_t clock) {
   clock_ = clock;
   slowest_ = std::numeric_limits<uint64_t>::max();
   for (std::vector<DenseOperation>& pulls : pulls_) {
-    // What nobody has waited for may still be on its way to the same place.
+    // Pulls that nobody has waited for may still be on their way to the same place.
     for (const DenseOperation& pull : pulls) MUSTER_RETURN_IF_ERROR(Await(pull.operation));
     pulls.clear();
   }
@@ -95,7 +95,7 @@ absl::Status DensePulls::AskInFlight(absl::Span<const int> units) {
   for (const int unit : units) {
     const int place = pulled_.places().shared_place(unit);
     for (int other = 0; place >= 0 && other < units_; ++other) {
-      // It was asked for, and nobody has acquired it.
+      // The unit was pulled, but nobody has acquired it.
       if (pulled_.places().shared_place(other) == place) MUSTER_RETURN_IF_ERROR(AwaitUnit(other));
     }
     Ask(unit);
@@ -119,7 +119,7 @@ absl::Status DensePulls::AwaitUnit(int unit) {
     parts_.counters.bytes_pulled += result.payload.size();
     asked_bytes_ -= BytesOf(*pull.run);
   }
-  // Waited for once; backward and other passes of the same clock come here again.
+  // The pulls are waited for once; backward and other passes of the same clock come here again.
   pulls_[unit].clear();
   return absl::OkStatus();
 }

@@ -30,28 +30,29 @@ namespace muster {
 
 // A worker's dense parameters, pulled unit by unit ahead of their use.
 //
-//   kWhole     Each unit is pulled once per clock. Begin sends the first pulls, first unit first;
-//              Acquire(u) those of unit u + 1, and of later ones as far as the window goes.
-//   kInFlight  A unit has memory while it is in use, or next in the direction (UnitGathers); it is
-//              pulled again where another has had its place since. All are of one version, since a
-//              synchronous clock does not end before this slot has closed it.
+//   kWhole     Each unit is pulled once per clock. Begin sends the first pulls, from the first unit
+//              on; Acquire(u) sends those of unit u + 1, and of later units within the window.
+//   kInFlight  A unit has memory while it is in use or next in the direction (UnitGathers). It is
+//              pulled again if another unit has had its place since. All pulls read one version,
+//              because a synchronous clock does not end before this slot has closed it.
 //
-// Acquire waits for the unit's parameters and for those that they are tied to. What is computed
-// with in 16 bits alone is pulled so; what is read in f32, too, is rounded here. Used by one
-// thread.
+// Acquire waits for the unit's parameters and for those that they are tied to. Parameters that are
+// computed with only in 16 bits are pulled in 16 bits; those that are read in f32, too, are rounded
+// here. Used by one thread.
 class DensePulls {
  public:
   struct Options {
     UnitPlaces::Holding holding = UnitPlaces::Holding::kWhole;
-    // What parameters travel as; f32: each as what it is kept in.
+    // The type in which parameters travel; f32: each in the type that it is kept in.
     DType wire = DType::kF32;
-    // Only with kWhole: bound on what is asked for and not waited for yet, but for the unit that is
-    // due and the next.
+    // The most bytes that are asked for and not waited for yet, apart from the unit that is due and
+    // the next one. Only with kWhole.
     uint64_t window_bytes = 0;
-    // Where parameters lie; null: in memory of the process's own.
+    // The memory of the parameters; null: the process's own memory.
     std::shared_ptr<RegisteredMemory> registered_memory;
   };
-  // All outlive it; the router may be made later, and ends earlier.
+  // What the pulls work with. All outlive this object, except that the router may be made later and
+  // end earlier.
   struct Parts {
     ShardRouter& router;
     const DenseLayout& layout;
@@ -64,17 +65,17 @@ class DensePulls {
 
   DensePulls(const Parts& parts, const Options& options);
 
-  // Starts to pull the parameters of a clock. Errors, here and below, are the router's.
+  // Starts to pull the parameters of a clock. Errors here and below are the router's.
   absl::Status Begin(uint64_t clock);
-  // Does Strategy::Acquire.
+  // Acquires a unit (Strategy::Acquire).
   absl::Status Acquire(int unit, Direction direction);
-  // Returns the parameters, by tensor index: readable are those of acquired units.
+  // Returns the parameters by tensor index; those of acquired units are readable.
   ModelParameters parameters() const { return copies_.parameters(); }
 
-  // Returns whether all units have come since Begin. Only with kWhole.
+  // Returns whether all units have arrived since Begin. Only with kWhole.
   bool all_came() const;
-  // Returns the least clock of the slowest slot that an answer since Begin told of; the largest
-  // number if there was none.
+  // Returns the least clock of the slowest slot in the answers since Begin; the largest number if
+  // there was no answer.
   uint64_t slowest() const { return slowest_; }
 
  private:
@@ -84,14 +85,14 @@ class DensePulls {
   absl::Status AwaitUnit(int unit);
   // Sends the unit's pulls.
   void Ask(int unit);
-  // Sends the pulls of units up to this one, and of later ones as far as the window goes.
+  // Sends the pulls of units up to this one, and of later units within the window.
   void AskThrough(int unit);
-  // Sends the pulls of these units, whose places nothing else is on its way to then.
+  // Sends the pulls of these units, once no other pull into their places is under way.
   absl::Status AskInFlight(absl::Span<const int> units);
   DType TypeOf(const DenseRun& run) const;
   uint64_t BytesOf(const DenseRun& run) const { return run.elements() * SizeOf(TypeOf(run)); }
-  // Returns where a pull of the run goes as it is: it travels as what it is kept in. Otherwise
-  // nothing.
+  // Returns the memory that the run's answer can be received into directly, if it travels in the
+  // type that it is kept in; otherwise an empty span.
   absl::Span<std::byte> LandingOf(const DenseRun& run);
 
   const Parts parts_;
@@ -99,12 +100,12 @@ class DensePulls {
   const int units_;
   PulledParameters pulled_;
   RoundedCopies copies_;
-  // Only with kInFlight: what is where since Begin.
+  // Says which unit is where since Begin. Only with kInFlight.
   absl::optional<UnitGathers> gathers_;
 
   uint64_t clock_ = 0;
-  // By unit, those that were sent and not waited for; their bytes, and with kWhole the first unit
-  // that nothing was sent of yet.
+  // By unit, the pulls that were sent and not waited for; their bytes; and, with kWhole, the first
+  // unit whose pulls were not sent yet.
   std::vector<std::vector<DenseOperation>> pulls_;
   uint64_t asked_bytes_ = 0;
   int next_unit_ = 0;

@@ -26,7 +26,7 @@ DensePushes::DensePushes(const Parts& parts, const Options& options)
     : parts_(parts),
       options_(options),
       places_(PlacesFor(parts, options)),
-      // Where pushes are rounded, servers read what came of that.
+      // If pushes are rounded, servers read the rounded values, not the arenas.
       arenas_(parts.layout.elements(), options.arenas,
               options.wire == DType::kF32 ? options.registered_memory : nullptr),
       gradients_(parts.tensors.size()) {
@@ -86,7 +86,7 @@ Payload DensePushes::GradientOf(int unit, const DenseRun& run) {
     return residual_->Round(run, arena_->values());
   }
   if (places_ != nullptr) return places_->Read(unit, run);
-  // Of what was withdrawn as many zeros as the wire's type takes.
+  // Withdrawn gradients are pushed as zeros, in the wire's type.
   const Payload::Span span(reinterpret_cast<const std::byte*>(values.data()), BytesOf(run));
   return Payload({span}, arena_);
 }
@@ -127,8 +127,8 @@ void DensePushes::EndStep() {
 void DensePushes::TakeAnswers() {
   pushes_.clear();
   pushed_bytes_ = 0;
-  // Where the task that held this slot before had pushed this clock already, its value stands, and
-  // what this one's rounding left is nobody's.
+  // If the former task of this slot had pushed this clock already, that push stands, and this
+  // task's rounding error must not be carried over.
   for (const DenseOperation& push : first_pushes_) {
     if (push.operation->was_in()) residual_->Clear(*push.run);
   }

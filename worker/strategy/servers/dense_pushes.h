@@ -26,29 +26,30 @@
 
 namespace muster {
 
-// A worker's dense gradients, and their way to the servers, unit by unit.
+// A worker's dense gradients, which are pushed to the servers unit by unit.
 //
-//   kWhole     The gradients of a step's micro-batches add up in an arena, which is not written
+//   kWhole     The gradients of a step's micro-batches add up in an arena. The arena is not written
 //              again before the transport has let go of it; the next step takes another one.
-//   kInFlight  A unit has memory from BeforeWrite until the pushes of its micro-batch are answered,
-//              and nobody reads them any more (GradientPlaces).
+//   kInFlight  A unit has memory from BeforeWrite until the pushes of its micro-batch are answered
+//              and nobody reads the gradients any more (GradientPlaces).
 //
-// Few enough pushes are unacknowledged at a time. With a wire of less than f32 they carry the
-// rounding error of one step over to the next (dense_residual.h); only with kWhole. Used by one
-// thread.
+// A window bounds the bytes of unacknowledged pushes. If the wire's type is smaller than f32,
+// pushes carry the rounding error of one step over to the next (dense_residual.h); only with
+// kWhole. Used by one thread.
 class DensePushes {
  public:
   struct Options {
     UnitPlaces::Holding holding = UnitPlaces::Holding::kWhole;
     DType wire = DType::kF32;
-    // Bound on what is pushed and not acknowledged yet, but for the pushes of one unit alone.
+    // The most bytes that are pushed and not acknowledged yet; one unit alone may have more.
     uint64_t window_bytes = 0;
-    // Only with kWhole: one being written, the others still being sent.
+    // The number of arenas: one is written while the others are being sent. Only with kWhole.
     int arenas = 1;
-    // Where gradients lie; null: in memory of the process's own.
+    // The memory of the gradients; null: the process's own memory.
     std::shared_ptr<RegisteredMemory> registered_memory;
   };
-  // All outlive it; the router may be made later, and ends earlier.
+  // What the pushes work with. All outlive this object, except that the router may be made later
+  // and end earlier.
   struct Parts {
     ShardRouter& router;
     const DenseLayout& layout;
@@ -60,38 +61,38 @@ class DensePushes {
 
   DensePushes(const Parts& parts, const Options& options);
 
-  // Makes ready for the gradients of a step. Blocks while too many steps' are being sent.
+  // Prepares for the gradients of a step. Blocks while too many steps' gradients are being sent.
   void BeginStep();
-  // Blocks until the unit's gradients may be written, tied ones included. Errors are the router's.
+  // Blocks until the unit's gradients, tied ones included, may be written. Errors are the router's.
   absl::Status BeforeWrite(int unit);
-  // Returns the gradients, by tensor index; with kWhole, those of the step.
+  // Returns the gradients by tensor index; with kWhole, the step's sums.
   GradientSpans gradients() const { return gradients_; }
 
-  // What is pushed is the part of a micro-batch in the clock's gradient, or all of it.
+  // A push's contribution to the clock's gradient: one micro-batch's part, or all of it.
   struct Contribution {
     uint64_t clock = 0;
     uint32_t micro_batch = 0;
     uint64_t examples = 0;
   };
-  // Sends the unit's pushes, as soon as they fit the window. Errors are the router's.
+  // Sends the unit's pushes as soon as they fit the window. Errors are the router's.
   absl::Status Push(int unit, const Contribution& contribution);
-  // Takes the gradients back that are not pushed yet: what is pushed until the step ends are zeros
-  // of no examples, and what the slot owes stays owed.
+  // Withdraws the gradients that are not pushed yet: until the step ends, pushes are zeros of no
+  // examples, and the residual stays as it is.
   void Withdraw() { withdrawn_ = true; }
 
   // Ends the step's pushes; the transport may go on holding their memory for a while.
   void EndStep();
-  // Takes note that all pushes of the step have been answered.
+  // Notes that all pushes of the step have been answered.
   void TakeAnswers();
 
-  // Returns what pushes have rounded away so far; null where they travel as f32.
+  // Returns the rounding error of the pushes so far; null if they travel as f32.
   DenseResidual* residual() { return residual_.get(); }
   const DenseResidual* residual() const { return residual_.get(); }
 
  private:
   // Waits for the oldest push.
   absl::Status AwaitOldest();
-  // Returns what is pushed of a run.
+  // Returns the payload of a run's push.
   Payload GradientOf(int unit, const DenseRun& run);
   uint64_t BytesOf(const DenseRun& run) const { return run.elements() * SizeOf(options_.wire); }
   // Blocks until the unit's place is free.
@@ -99,7 +100,7 @@ class DensePushes {
 
   const Parts parts_;
   const Options options_;
-  // With kInFlight; otherwise null.
+  // The gradients' places. Null unless kInFlight.
   const std::unique_ptr<GradientPlaces> places_;
   ArenaPool arenas_;
   std::shared_ptr<Arena> arena_;
@@ -107,14 +108,14 @@ class DensePushes {
   std::unique_ptr<DenseResidual> residual_;
   bool withdrawn_ = false;
 
-  // Pushes of this step that were not waited for, in order, with their units, and their bytes.
+  // The pushes of this step that were not waited for, in order, each with its unit and bytes.
   struct UnitPush {
     int unit = 0;
     DenseOperation push;
   };
   std::deque<UnitPush> pushes_;
   uint64_t pushed_bytes_ = 0;
-  // The pushes of this task's first step, with a residual.
+  // The pushes of this task's first step. Only with a residual.
   bool first_step_ = true;
   std::vector<DenseOperation> first_pushes_;
 };

@@ -8,9 +8,8 @@
 
 namespace muster {
 
-// What one message about dense parameters covers: consecutive blocks of one partition, all of one
-// part and optimizer group, that lie side by side in the flat space. So what is pulled can be
-// received where it belongs.
+// The parameters that one message covers: consecutive blocks of one partition, part and optimizer
+// group, side by side in the flat space, so that an answer can be received where it belongs.
 struct DenseRun {
   uint32_t partition = 0;
   // Index within the partition, and how many.
@@ -23,9 +22,8 @@ struct DenseRun {
   uint64_t elements() const { return end - begin; }
 };
 
-// Cuts the layout's blocks of each part and group into runs of at most `max_bytes` (a larger block
-// is a run of its own), by unit; the runs of a unit are in order of the flat space. A pure
-// function.
+// Cuts the layout's blocks of each part and group into runs of at most `max_bytes` by unit (a
+// larger block is a run of its own). A unit's runs are in order of the flat space. A pure function.
 std::vector<std::vector<DenseRun>> DenseRunsByUnit(const DenseLayout& layout, int units,
                                                    uint64_t max_bytes);
 

@@ -17,7 +17,7 @@ struct GradientPlaces::State {
 
   const ArenaMemory memory;
   absl::Mutex mutex;
-  // By place.
+  // The number of readers, by place.
   std::vector<int> readers ABSL_GUARDED_BY(mutex);
 };
 

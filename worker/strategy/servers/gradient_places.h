@@ -17,28 +17,28 @@
 
 namespace muster {
 
-// The memory of a worker's gradients where units in flight alone have some (UnitPlaces), and who
-// reads it. Used by one thread; payloads may be let go on any, and outlive this.
+// The memory of a worker's gradients where only units in flight have memory (UnitPlaces), and the
+// count of its readers. Used by one thread, except that payloads may be released on any thread and
+// may outlive this object.
 class GradientPlaces {
  public:
-  // Zeros, in registered memory if there is some.
+  // Makes zeros, in registered memory if there is some.
   GradientPlaces(const DenseLayout& layout, absl::Span<const TensorSpec> tensors,
                  std::shared_ptr<RegisteredMemory> registered);
 
-  // Returns the gradients, by tensor index, tied ones included. Addresses never change.
+  // Returns the gradients by tensor index, tied tensors included. Addresses never change.
   GradientSpans gradients() const { return gradients_; }
 
   // Returns whether the units' gradients lie in the same memory.
   bool SharePlace(int unit, int other) const { return PlaceOf(unit) == PlaceOf(other); }
-  // Returns the units that have the tensors which the unit's are tied to.
+  // Returns the units whose tensors the unit's tensors are tied to.
   absl::Span<const int> tied_units(int unit) const { return places_.tied_units(unit); }
 
   // Returns a run's gradients.
   absl::Span<float> values(const DenseRun& run) {
     return {AddressOf(run.begin), static_cast<size_t>(run.elements())};
   }
-  // Returns the same for others to read, which lie in the unit's place. The place is read until the
-  // payload is let go.
+  // Returns a run's gradients as a payload. The unit's place is read until the payload is released.
   Payload Read(int unit, const DenseRun& run);
   // Blocks until nobody reads the unit's place.
   void AwaitReaders(int unit);
@@ -52,15 +52,15 @@ class GradientPlaces {
   float* AddressOf(uint64_t element) const;
 
   const UnitPlaces places_;
-  // With the memory.
+  // The memory and its readers. Payloads share it.
   const std::shared_ptr<State> state_;
   std::vector<absl::Span<float>> gradients_;
   struct Part {
-    // Its first element of the flat space.
+    // The first element of the part in the flat space.
     uint64_t begin = 0;
     float* values = nullptr;
   };
-  // In order.
+  // The parts, in order of the flat space.
   std::vector<Part> parts_;
 };
 

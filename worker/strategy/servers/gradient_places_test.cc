@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Unit 0 has what unit 3 is tied to; units 1 and 3 share a place.
+// Unit 3 is tied to unit 0; units 1 and 3 share a place.
 class GradientPlacesTest : public ::testing::Test {
  protected:
   GradientPlacesTest() {
@@ -72,7 +72,7 @@ TEST_F(GradientPlacesTest, APlaceIsFreeOnceNobodyReadsIt) {
     }
     absl::Notification free;
     std::thread writer([&] {
-      // Also for another unit in that place.
+      // Another unit in that place waits, too.
       places_->AwaitReaders(unit == 3 ? 1 : unit);
       free.Notify();
     });

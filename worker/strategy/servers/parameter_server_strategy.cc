@@ -26,7 +26,7 @@ constexpr size_t kRowMemoryKept = size_t{64} << 20;
 
 constexpr uint64_t kNoClock = std::numeric_limits<uint64_t>::max();
 
-// What the worker has memory for.
+// Returns which units the worker has memory for.
 UnitPlaces::Holding HoldingOf(const v1::JobSpec& spec) {
   return HoldsUnitsInFlight(spec) ? UnitPlaces::Holding::kInFlight : UnitPlaces::Holding::kWhole;
 }
@@ -83,8 +83,7 @@ PartitionFile FileOf(size_t partition, const v1::ExchangeReply& reply) {
 // For the random bits of pushed rows: no two pushes of a key in a job share them.
 uint64_t DrawOf(uint32_t slot, uint64_t clock) { return uint64_t{slot} << 40 | clock; }
 
-// Returns, by unit, those whose gradients nobody adds to once backward has left it, last unit
-// first.
+// Returns, by unit, the units whose gradients are complete once backward has left it, last first.
 std::vector<std::vector<int>> CompleteWith(absl::Span<const TensorSpec> tensors) {
   const std::vector<int> ready_units = ReadyUnits(tensors);
   std::vector<std::vector<int>> complete(ready_units.size());

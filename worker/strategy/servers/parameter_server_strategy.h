@@ -55,11 +55,11 @@ inline constexpr uint64_t kPushWindowBytes = uint64_t{8} << 20;
 //                     job clips by global norm, slot 0 then combines the partitions' norms and
 //                     hands out the scale
 //
-// Under ZeRO stage 3 (HoldsUnitsInFlight) the worker has memory for the parameters and gradients of
-// units in flight alone. Then each unit's gradients leave in every micro-batch: those that others
-// are tied to once the last of these has added its part. The servers add the micro-batches up. From
-// the first gradient that overflows on, those of the step leave as zeros; the group leaves the
-// clock out whatever it has of it.
+// Under ZeRO stage 3 (HoldsUnitsInFlight) the worker has memory only for the parameters and
+// gradients of units in flight. Each unit's gradients then leave in every micro-batch; those of a
+// unit that others are tied to leave once the last of these has added its part. The servers add the
+// micro-batches up. From the first gradient that overflows on, the step's gradients leave as zeros,
+// and the group leaves the clock out.
 //
 // With `wire` of less than f32, gradients and all parameters travel as halves. Dense pushes then
 // carry the rounding error of one step over to the next (dense_residual.h); pushed rows are rounded
@@ -159,10 +159,10 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   // closed `closed` clocks.
   absl::Status RestoreSlotState(uint64_t closed);
   bool in_flight() const { return holding_ == UnitPlaces::Holding::kInFlight; }
-  // Sends the unit's pushes, of a micro-batch or of the step.
+  // Sends the unit's pushes, for a micro-batch or for the step.
   absl::Status Push(int unit);
-  // Divides the unit's gradients by the loss scale. From the first on that is not finite, withdraws
-  // those of the step.
+  // Divides the unit's gradients by the loss scale. Withdraws the step's gradients from the first
+  // one on that is not finite.
   void Divide(int unit);
   // Internal: some of this clock's dense values have not come.
   absl::Status CheckAllPulled() const;
@@ -199,7 +199,7 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   DensePushes pushes_;
 
   uint64_t clock_ = 0;
-  // Of the step's micro-batches so far, and of the last one alone.
+  // The numbers of examples in the step's micro-batches so far, and in the last one.
   uint64_t examples_ = 0;
   uint64_t micro_batch_examples_ = 0;
   // Of the step, those that BeforeBackward has seen; and the last one's position.
@@ -218,7 +218,7 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   const std::shared_ptr<BufferPool> row_memory_;
   // Messages sent this clock, by [partition][sparse table].
   std::vector<std::vector<uint32_t>> chunks_;
-  // Slowest slot's clock, as the answers to this step's look-ups said.
+  // The slowest slot's clock, as the answers to this step's look-ups said.
   uint64_t rows_slowest_ = 0;
   double last_clipping_scale_ = 1;
   // Of the cut that is being written.

@@ -204,7 +204,7 @@ TEST_P(ParameterServerStrategyTest, GradientsThatOverflowLeaveAsNothing) {
   }
 }
 
-// Whichever slot overflowed.
+// No clock that is left out has a norm, whichever slot overflowed.
 TEST_P(ParameterServerStrategyTest, AClockThatIsLeftOutHasNoGradientNorm) {
   max_norm_ = 2;
   MakeStrategy(kPullWindowBytes, kPushWindowBytes);
@@ -214,7 +214,7 @@ TEST_P(ParameterServerStrategyTest, AClockThatIsLeftOutHasNoGradientNorm) {
     for (int unit = kUnits - 1; unit >= 0; --unit) {
       ASSERT_EQ(strategy_->GradientReady(unit), absl::OkStatus());
     }
-    // Of each block and of the table.
+    // One norm for each block, and one for the table.
     wire_.set_norms(left_out ? 0 : kUnits + 1);
     std::thread trainer([&] { EXPECT_EQ(strategy_->EndStep(), absl::OkStatus()); });
     for (const size_t answers : {kUnits + 1, 1, 1}) {

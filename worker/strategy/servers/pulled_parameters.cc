@@ -16,7 +16,7 @@ PulledParameters::PulledParameters(const DenseLayout& layout, absl::Span<const T
     const DType type = types[block.pieces[0].tensor];
     if (stretches_.empty() || stretches_.back().part != block.part ||
         stretches_.back().type != type) {
-      // Within a part, one of another type has room for f32 before it.
+      // A block of another type than its part's leaves room for f32 values before it.
       const uint64_t before = block.begin - layout.parts()[block.part].begin;
       stretches_.push_back(
           {.begin = block.begin,

@@ -20,10 +20,9 @@
 
 namespace muster {
 
-// The parameters that a worker pulls, each in the type that it needs: f32, or 16 bits for what it
-// computes with in 16 bits alone, of which it holds no f32. Either all of them have memory, or
-// units in flight alone (UnitPlaces). Addresses never change. Thread-safe as far as runs' places do
-// not overlap.
+// The parameters that a worker pulls, each in the type that it needs: 16 bits for parameters that
+// it computes with only in 16 bits, otherwise f32. Either all units have memory, or only units in
+// flight (UnitPlaces). Addresses never change. Thread-safe for runs whose places do not overlap.
 class PulledParameters {
  public:
   // Zeros, in registered memory if there is some. `types`: by tensor (see PulledTypes).
@@ -34,18 +33,18 @@ class PulledParameters {
   // Says which units share a place, and which are tied to which.
   const UnitPlaces& places() const { return places_; }
 
-  // What a run's values are kept in, and where: that many bytes.
+  // Return the type in which a run's values are kept, and the bytes of their place.
   DType TypeOf(const DenseRun& run) const { return StretchOf(run).type; }
   absl::Span<std::byte> PlaceOf(const DenseRun& run);
-  // Writes what came of a run, as elements of `wire`, to its place, rounded where that is needed.
-  // REQUIRES: so many elements.
+  // Writes a run's payload, whose elements are of type `wire`, to the run's place, rounded if
+  // needed. REQUIRES: the payload has as many elements as the run.
   void Take(const DenseRun& run, DType wire, const Payload& payload);
 
   // Returns each tensor in one of the two lists: what is kept in 16 bits is `rounded`.
   ModelParameters parameters() const { return {values_, rounded_}; }
 
  private:
-  // Neighbours in the flat space that are of one part and type.
+  // Neighbouring elements of the flat space that have the same part and type.
   struct TypeStretch {
     uint64_t begin = 0;
     uint64_t end = 0;

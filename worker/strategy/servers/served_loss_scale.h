@@ -63,8 +63,8 @@ class ServedLossScale {
   absl::optional<uint64_t> heard_;
   // A clock that was finite here, and whose end is not known yet.
   absl::optional<uint64_t> unheard_;
-  // A clock that this slot repeats, its end and the scale after it, as a partition tells that has
-  // completed it.
+  // A clock that this slot repeats, with its end and the scale after it, as told by a partition
+  // that has completed the clock.
   struct Decided {
     uint64_t clock = 0;
     StepEnd end = StepEnd::kFinite;

@@ -106,7 +106,7 @@ TEST_F(ServedLossScaleTest, ATaskThatTakesASlotOverGoesOnWithTheGroupsScale) {
   EXPECT_THAT(log_, ElementsAre("slot 1 goes on with a loss scale of 64"));
   scale.TakeReply(7, Reply(7, 128, 1, false));
   EXPECT_EQ(scale.scaling().scale(), 64) << "a pass has one scale";
-  // What is decided there holds everywhere, and so does the scale after it.
+  // A decision there holds everywhere, and so does the scale after it.
   EXPECT_EQ(*Take(scale, 7, 128), StepEnd::kFinite);
   EXPECT_EQ(gradient_, 2) << "divided by the pass's scale";
   EXPECT_TRUE(Word(scale).overflowed());

@@ -56,10 +56,10 @@ struct ShardRouterOptions {
   absl::Duration open_timeout = absl::Minutes(5);
   // A wait longer than this is logged, and again each time it passes once more.
   absl::Duration log_waits = absl::Seconds(30);
-  // What lanes have sent and servers have answered: kept until WaitForLanes has returned, for a
-  // server that is opened anew and may have lost what it had only in memory; or dropped, for
-  // callers who use the memory of payloads again. A server that has lost such a contribution
-  // refuses the close that follows it.
+  // What happens to a contribution once servers have answered it. kKept: it stays until
+  // WaitForLanes returns, for a server that is opened anew and may have lost what was only in
+  // memory. kDropped: it is dropped, for callers that use the memory of payloads again; a server
+  // that has lost it refuses the close that follows.
   enum class Answered { kKept, kDropped };
   Answered answered = Answered::kKept;
   // Servers that cannot be reached for this long are told of: some seconds more than a restart of a

@@ -220,7 +220,7 @@ TEST_F(ShardRouterTest, AnAnswerLandsAtItsPlaceAlsoWhenItTookTwoConnections) {
   EXPECT_THAT(world_.arrived, ElementsAre("b pull 3 p1 s1 i8", "b pull 3 p1 s1 i8"));
 }
 
-// For callers who use the memory of what they push again.
+// Callers that drop answered contributions use the memory of their payloads again.
 TEST_F(ShardRouterTest, WhatIsAnsweredIsLetGoWhereTheOptionsSaySo) {
   for (const auto answered :
        {ShardRouterOptions::Answered::kKept, ShardRouterOptions::Answered::kDropped}) {

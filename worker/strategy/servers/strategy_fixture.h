@@ -24,10 +24,10 @@
 
 namespace muster {
 
-// Elements of each unit's tensor, and the message that has all of it.
+// The number of elements of each unit's tensor, and the size of the message that has them all.
 inline constexpr int kElements = 8;
 
-// What arrived at the server, and the answers that it holds back.
+// Records what arrived at the server, and holds its answers back.
 class Wire {
  public:
   void Arrive(const v1::ExchangeRequest& request, const Payload& payload,
@@ -66,12 +66,12 @@ class Wire {
     absl::MutexLock lock(&mutex_);
     return std::exchange(arrived_, {});
   }
-  // Of those of some examples.
+  // Returns the last push of some examples.
   std::vector<std::byte> last_push() {
     absl::MutexLock lock(&mutex_);
     return last_push_;
   }
-  // The connection is lost before all that is held is answered.
+  // Breaks the connection before all held requests are answered.
   void LoseAll() {
     std::deque<Held> held;
     {
@@ -80,7 +80,7 @@ class Wire {
     }
     for (Held& lost : held) lost.done(absl::UnavailableError("lost"));
   }
-  // Answers the oldest. `released`: called when its payload goes.
+  // Answers the oldest request. `released` is called when its payload is released.
   void AnswerOne(std::function<void()> released = nullptr) {
     Held held;
     {
@@ -90,7 +90,7 @@ class Wire {
     }
     Answer(std::move(held), std::move(released));
   }
-  // Answers the newest of pulls alone.
+  // Answers only the newest pull.
   void AnswerNewestPull() {
     Held held;
     {
@@ -112,7 +112,7 @@ class Wire {
   }
   void set_bytes_per_pull(size_t bytes) { bytes_per_pull_ = bytes; }
   void set_norms(size_t norms) { norms_ = norms; }
-  // Answers come from before the clock that they were asked at.
+  // Makes answers come from clocks before the one that they were asked at.
   void set_clocks_behind(uint64_t clocks) { clocks_behind_ = clocks; }
   void set_already_applied(bool applied) { already_applied_ = applied; }
 
@@ -271,7 +271,7 @@ class StrategyFixture {
   const RealClock clock_;
   RealWaiter waiter_;
   Wire wire_;
-  // The request that the tables were opened with.
+  // The request that opened the tables.
   v1::OpenTablesRequest opened_;
   std::unique_ptr<ParameterServerStrategy> strategy_;
 };

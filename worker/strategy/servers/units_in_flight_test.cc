@@ -1,5 +1,4 @@
-// What goes over the wire when under ZeRO stage 3, where a worker has memory for units in flight
-// alone.
+// Tests the wire under ZeRO stage 3, where a worker has memory only for units in flight.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-// Units 1 and 3 share a place with one another; 2 has the other; 0 stays.
+// Units 1 and 3 share one place; unit 2 has the other; unit 0 stays.
 constexpr int kUnits = 4;
 
 class UnitsInFlightTest : public StrategyFixture, public ::testing::Test {
@@ -39,7 +38,7 @@ class UnitsInFlightTest : public StrategyFixture, public ::testing::Test {
     ASSERT_EQ(strategy_->BeginStep(0), absl::OkStatus());
   }
 
-  // Acquires the unit, whose pulls are answered at once; what was sent for that.
+  // Acquires the unit, and answers its pulls at once. Returns what was sent for it.
   std::vector<std::string> Acquire(int unit, Direction direction) {
     wire_.AnswerAll();
     // Answers what it has to wait for.
@@ -68,7 +67,7 @@ class UnitsInFlightTest : public StrategyFixture, public ::testing::Test {
   void Fill(int unit, float value) {
     for (float& gradient : strategy_->gradients()[unit]) gradient = value;
   }
-  // The unit's gradients are ready; what was sent of them.
+  // Tells that the unit's gradients are ready. Returns what was sent of them.
   std::vector<std::string> Ready(int unit) {
     EXPECT_EQ(strategy_->GradientReady(unit), absl::OkStatus());
     return wire_.TakeArrived();
@@ -112,7 +111,7 @@ TEST_F(UnitsInFlightTest, PlacesAreShared) {
   EXPECT_EQ(strategy_->gradients()[kUnits].data(), strategy_->gradients()[0].data()) << "tied";
 }
 
-// The order of a step of two micro-batches.
+// Checks the order of a step of two micro-batches.
 TEST_F(UnitsInFlightTest, UnitsArePulledBeforeEachUseUnlessTheyAreThereStillAndPushedAfterIt) {
   MakeStrategy();
   EXPECT_THAT(wire_.TakeArrived(), ElementsAre("pull 0"));
@@ -120,7 +119,7 @@ TEST_F(UnitsInFlightTest, UnitsArePulledBeforeEachUseUnlessTheyAreThereStillAndP
     const std::string micro_batch = last ? ", micro-batch 1" : "";
     using Direction::kBackward;
     using Direction::kForward;
-    // Both are there since backward.
+    // Both have been there since backward.
     const std::vector<std::string> none;
     EXPECT_EQ(Acquire(0, kForward), last ? none : std::vector<std::string>{"pull 1"});
     EXPECT_EQ(Acquire(1, kForward), last ? none : std::vector<std::string>{"pull 2"});
@@ -163,13 +162,13 @@ TEST_F(UnitsInFlightTest, PassesOfAnEvaluationPullAgain) {
   }
 }
 
-// A unit's memory is free once what had it before is acknowledged.
+// A unit's memory is free once the pushes of the unit that had it before are acknowledged.
 TEST_F(UnitsInFlightTest, AUnitWaitsForTheGradientsThatHaveItsPlace) {
   MakeStrategy();
   Forward(SeriesPosition::kLast);
   Fill(3, 3);
   EXPECT_THAT(Ready(3), ElementsAre(Push(3)));
-  // All that is held is the push of unit 3.
+  // The only held request is the push of unit 3.
   ASSERT_EQ(wire_.held(), 1u);
   EXPECT_EQ(strategy_->Acquire(2, Direction::kBackward), absl::OkStatus()) << "has another place";
   EXPECT_THAT(wire_.TakeArrived(), ElementsAre("pull 1"));
@@ -187,7 +186,7 @@ TEST_F(UnitsInFlightTest, AUnitWaitsForTheGradientsThatHaveItsPlace) {
   wire_.AnswerAll();
 }
 
-// What was pushed before is out, and finite.
+// Gradients that were pushed before the overflow are already sent, and finite.
 TEST_F(UnitsInFlightTest, AnOverflowTakesTheRestOfTheStepBack) {
   spec_.mutable_compute()->set_type(v1::ComputeSpec::F16);
   MakeStrategy();
@@ -206,7 +205,7 @@ TEST_F(UnitsInFlightTest, AnOverflowTakesTheRestOfTheStepBack) {
     }
     EXPECT_THAT(EndStep(), ElementsAre(overflows ? "close of an overflow" : "close"));
     if (!overflows) {
-      // Divided by the scale.
+      // Gradients are divided by the scale.
       const float half = 0.5f;
       std::vector<std::byte> expected(sizeof(half));
       std::memcpy(expected.data(), &half, sizeof(half));
