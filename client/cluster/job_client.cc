@@ -37,8 +37,7 @@ constexpr size_t kPageJobs = 500;
 // Jobs of one name that an error lists.
 constexpr size_t kMostNamed = 10;
 
-// Adds a message of a stream of series to what is read of it. `places` are the positions of series
-// in `read`.
+// Adds a message of a stream of series to `read`. `places` holds each series' position there.
 void AddChunk(v1::MetricsChunk& chunk, absl::flat_hash_map<std::string, int>& places,
               v1::MetricsChunk& read) {
   if (chunk.marks_size() > 0) read.mutable_marks()->Swap(chunk.mutable_marks());
@@ -54,8 +53,8 @@ void AddChunk(v1::MetricsChunk& chunk, absl::flat_hash_map<std::string, int>& pl
   }
 }
 
-// Returns the name of the user who runs this process; empty: the machine does not know it, or it is
-// none that a job can have.
+// Returns the name of the user who runs this process, or nothing if the machine does not know it or
+// a job cannot have it.
 std::string UserName() {
   passwd user = {};
   passwd* found = nullptr;
@@ -416,7 +415,7 @@ absl::Status JobClient::StreamHistory(
     }
     if (!taken.ok()) context.TryCancel();
     const absl::Status finished = FromGrpc(stream->Finish());
-    // A stream that broke after it had begun to answer begins again with patience anew.
+    // A stream that broke after its first answer is retried with full patience.
     interrupted = taken.ok() && answered && absl::IsUnavailable(finished);
     return interrupted || !taken.ok() ? absl::OkStatus() : finished;
   };

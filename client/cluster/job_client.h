@@ -103,8 +103,8 @@ class JobClient {
 
   // Reads series of a job's history into `read`. REQUIRES: the request does not follow.
   absl::Status History(const v1::ReadMetricsRequest& request, v1::MetricsChunk& read);
-  // Calls `added` with each message of a job's history. After an interruption all comes again. An
-  // error of `added` ends the call, and is returned.
+  // Calls `added` with each message of a job's history. After an interruption all messages come
+  // again. An error of `added` ends the call and is returned.
   absl::Status StreamHistory(const v1::ReadMetricsRequest& request,
                              const std::function<absl::Status(const v1::MetricsChunk&)>& added);
 

@@ -80,7 +80,7 @@ class OneJob final : public v1::JobService::Service {
     return grpc::Status::OK;
   }
 
-  // A history whose job goes back from step 5 to step 2 while it is sent.
+  // Sends a history whose job goes back from step 5 to step 2 meanwhile.
   grpc::Status ReadMetrics(grpc::ServerContext*, const v1::ReadMetricsRequest*,
                            grpc::ServerWriter<v1::MetricsChunk>* writer) override {
     if (loses_answer && ++history_reads == 1) {

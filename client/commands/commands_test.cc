@@ -196,9 +196,9 @@ class HostileCoordinator final : public v1::JobService::Service {
   std::function<void()> watched;
   std::vector<std::string> cancelled;
   v1::ReadMetricsRequest read_metrics;
-  // That ReadMetrics answers, if it is set.
+  // The answer of ReadMetrics, if set.
   std::optional<v1::MetricsChunk> history;
-  // That ListJobs lists.
+  // The number of jobs that ListJobs lists.
   int jobs = 1;
   // Merged into the specification of the job that GetJob answers with.
   v1::JobSpec spec;

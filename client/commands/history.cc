@@ -70,7 +70,7 @@ void PrintCsv(const v1::MetricsChunk& history) {
   }
 }
 
-// Its lines have at most 80 columns with the names and sizes that jobs have.
+// Lines have at most 80 columns for usual names and sizes.
 void PrintTable(const v1::MetricsChunk& history, absl::string_view if_empty) {
   std::vector<std::vector<std::string>> rows = {{"SERIES", "STEPS", "LAST", "MEAN", "MIN", "MAX"}};
   for (const v1::Series& series : history.series()) {

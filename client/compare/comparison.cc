@@ -86,7 +86,7 @@ std::string Verdict(const RoadResult& road, const std::string& predicted,
 
 std::string Loss(double value) { return absl::StrFormat("%.4f", value); }
 
-// Returns three digits or so, such as "12.3 ms".
+// Returns a time with about three digits, such as "12.3 ms".
 std::string ShortTime(double seconds) {
   if (seconds >= 1) return absl::StrFormat("%.2f s", seconds);
   const double milliseconds = seconds * 1e3;

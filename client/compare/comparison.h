@@ -56,10 +56,10 @@ inline constexpr char kNotAsPredicted[] = ", NOT AS PREDICTED";
 
 // Says who reads a table.
 enum class TableStyle {
-  // At most 100 columns for four roads, 80 for four stages: medians with the farthest run's
-  // distance ("110 ±10%"), bytes in KiB and so on, and whether traffic is as predicted.
+  // Shows medians with the farthest run's distance ("110 ±10%"), bytes in KiB and so on, and
+  // whether traffic is as predicted. Takes at most 100 columns for four roads, 80 for four stages.
   kTerminal,
-  // Medians with the least and the most, bytes and predictions to the byte, each server.
+  // Shows medians with minimum and maximum, exact bytes and predictions, and each server.
   kReport,
 };
 

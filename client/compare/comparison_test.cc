@@ -217,7 +217,7 @@ TEST(ComparisonTest, InATerminalFourRoadsTakeAtMost100Columns) {
                                           "to the byte")));
 }
 
-// Four stages, of two repeats each.
+// Returns a comparison of four stages with two repeats each.
 Comparison Stages(double factor) {
   Comparison comparison;
   comparison.of = Comparison::Of::kStages;

@@ -61,10 +61,10 @@ struct MeasuredRun {
   // CPU time of the whole run.
   double worker_cpu_seconds = 0;
   double server_cpu_seconds = 0;
-  // The mean training loss of the last steps that were reported.
+  // The mean training loss of the last reported steps.
   double training_loss = 0;
-  // Peak memory of the largest worker, the same without what other processes created and the worker
-  // maps, what is planned of that (MemoryPlan::worker_own_bytes), and the sum of the servers'
+  // Peak memory of the largest worker; the same without memory that other processes created and the
+  // worker maps; the plan of the latter (MemoryPlan::worker_own_bytes); and the sum of the servers'
   // peaks.
   uint64_t worker_peak_bytes = 0;
   uint64_t worker_own_peak_bytes = 0;

@@ -64,7 +64,7 @@ v1::JobSpec OnRoad(const v1::JobSpec& job, const Road& road, int staleness_bound
     update.set_bucket_bytes(job.update().bucket_bytes());
   } else {
     spec.clear_min_workers();
-    // Servers already hold what ranks would divide.
+    // Servers already hold the state that ranks would divide.
     spec.mutable_parallelism()->clear_zero();
   }
   if (road.zero_stage.has_value()) {

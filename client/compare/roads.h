@@ -17,10 +17,10 @@ struct Road {
   enum class Kind { kBsp, kSsp, kAsp, kAllReduce };
 
   Kind kind = Kind::kBsp;
-  // Such as "BSP", "SSP 4", "ASP", "all-reduce", "all-reduce, zero stage 3 over 2 ranks" or
-  // "stage 1".
+  // The name to show, such as "BSP", "SSP 4", "ASP", "all-reduce", "all-reduce, zero stage 3 over 2
+  // ranks" or "stage 1".
   std::string name;
-  // Absent: the job's own.
+  // The ZeRO stage; if absent, the job's own.
   std::optional<uint32_t> zero_stage = std::nullopt;
 };
 
@@ -34,11 +34,11 @@ struct ComparableRoads {
 // exclude.
 ComparableRoads RoadsOf(const v1::JobSpec& job, int staleness_bound);
 
-// Returns all-reduce by ZeRO's stages 0 to 3, except for stages that the job's options exclude.
+// Returns all-reduce under ZeRO stages 0 to 3, except for stages that the job's options exclude.
 ComparableRoads StagesOf(const v1::JobSpec& job);
 
-// Returns the job for that road, changed only in how gradients become parameters. A job that is
-// compared by stages always has all its workers.
+// Returns the job for that road; only the way from gradients to parameters changes. When stages are
+// compared, the job always has all its workers.
 v1::JobSpec OnRoad(const v1::JobSpec& job, const Road& road, int staleness_bound);
 
 }  // namespace muster

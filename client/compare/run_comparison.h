@@ -19,7 +19,7 @@ class JobStatus;
 }  // namespace v1
 
 struct ComparisonOptions {
-  // What is compared.
+  // Says whether roads or ZeRO stages are compared.
   Comparison::Of of = Comparison::Of::kRoads;
   // Servers on the parameter-server roads; all-reduce uses none.
   int servers = 2;

@@ -37,7 +37,7 @@ absl::StatusOr<DenseLayout> LayoutOf(const v1::TablesSchema& schema,
       tensors, {.block_bytes = schema.block_bytes(), .partitions = schema.partitions()});
 }
 
-// Number of calls of each size, in elements. Nearly all of a large model have one of a few sizes.
+// The number of calls of each size, in elements. A large model's calls have few different sizes.
 using CallSizes = std::map<uint64_t, uint64_t>;
 
 absl::StatusOr<CallSizes> BucketSizes(const v1::TablesSchema& schema, const v1::UpdateSpec& update,
@@ -103,7 +103,7 @@ double TimesSent(Algorithm algorithm, int workers) {
   return 0;
 }
 
-// Returns what each rank of a group sends and receives in all-reduces of these sizes.
+// Returns the bytes that each rank of a group sends and receives in all-reduces of these sizes.
 std::vector<WorkerTraffic> AllReduceBytes(const CallSizes& sizes, DType wire,
                                           const CallGroup& group) {
   std::vector<WorkerTraffic> ranks(group.size);
@@ -136,8 +136,8 @@ double MeanAllReduceBytes(const CallSizes& sizes, DType wire, const CallGroup& g
   return sent / group.size;
 }
 
-// Returns what each rank of a shard group sends, and receives, in gathers or scatters whose slices
-// have these sizes. As slices are equal, so are ranks.
+// Returns the bytes that each rank of a shard group sends, and receives, in gathers or scatters
+// with slices of these sizes. Slices are equal, so all ranks send the same.
 double SliceBytes(Collective kind, const CallSizes& slices, DType dtype, const CallGroup& group) {
   if (group.size == 1) return 0;
   double bytes = 0;
@@ -163,7 +163,7 @@ struct ShardedCalls {
   // All-reduces between replicas.
   CallSizes sums;
 
-  // What a rank sends, and receives, within its shard group.
+  // Returns the bytes that a rank sends, and receives, within its shard group.
   double GroupBytes(DType wire) const {
     double bytes = SliceBytes(Collective::kReduceScatter, scatters, wire, group);
     for (const auto& [dtype, slices] : gathers) {

@@ -29,10 +29,11 @@ struct WorkerTraffic {
 // Returns the mean, or zeros for no workers.
 WorkerTraffic MeanOf(absl::Span<const WorkerTraffic> workers);
 
-// Payload bytes of one step that follow from the layout alone, which are those of dense parameters.
-// Rows of sparse tables depend on the data.
+// Payload bytes of dense parameters in one step, which follow from the layout alone. Rows of sparse
+// tables are left out, since they depend on the data.
 struct PredictedTraffic {
-  // By slot. By all-reduce, workers differ if they do not own equal parts of a bucket or slice.
+  // Each worker's traffic, by slot. Under all-reduce, workers differ if they do not own equal parts
+  // of a bucket or slice.
   std::vector<WorkerTraffic> workers;
   // Bytes of parameters that each server sends, by id; empty on the all-reduce road.
   std::map<std::string, double> server_sent;
@@ -50,9 +51,9 @@ absl::StatusOr<PredictedTraffic> PredictServerTraffic(
 // Transport between the ranks of an all-reduce.
 enum class AllReduceWay { kSharedMemory, kTcp, kDevices };
 
-// Predicts the all-reduce road from the schedules of the calls of a step, which are as `spec` says
-// (workers, micro-batches, ZeRO stage, how gradients are divided, summed and sent). With P the
-// parameters' bytes and W ranks, a rank sends
+// Predicts the all-reduce road from the schedules of a step's calls. `spec` gives workers,
+// micro-batches, the ZeRO stage, and how gradients are divided, summed and sent. With P bytes of
+// parameters and W ranks, a rank sends
 //
 //   stage 0    2(W-1)/W·P for large buckets; small buckets are sent to all ranks at once, or over
 //              sockets between pairs, in fewer steps and with more bytes
@@ -64,12 +65,12 @@ enum class AllReduceWay { kSharedMemory, kTcp, kDevices };
 //              shard groups, an all-reduce of each slice between R ranks besides. Parts are padded
 //              to equal slices.
 //
-// On devices tensors are padded. InvalidArgument: the tensors cannot be laid out.
+// On devices, tensors are padded. InvalidArgument: the tensors cannot be laid out.
 absl::StatusOr<PredictedTraffic> PredictAllReduceTraffic(const v1::TablesSchema& schema,
                                                          const v1::JobSpec& spec, AllReduceWay way);
 
-// Returns the mean over the workers of PredictAllReduceTraffic. Many workers cost no more time than
-// two.
+// Returns the mean of PredictAllReduceTraffic over the workers. Takes no longer for many workers
+// than for two.
 absl::StatusOr<WorkerTraffic> PredictMeanAllReduceTraffic(const v1::TablesSchema& schema,
                                                           const v1::JobSpec& spec,
                                                           AllReduceWay way);

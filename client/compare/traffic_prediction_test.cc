@@ -98,7 +98,7 @@ v1::JobSpec SpecOf(int workers, const v1::UpdateSpec& update) {
   return spec;
 }
 
-// What each of the job's workers sends, which is what it receives.
+// Returns the bytes that each of the job's workers sends; it receives as many.
 std::vector<double> Sent(const v1::TablesSchema& schema, const v1::JobSpec& spec,
                          AllReduceWay way) {
   const auto traffic = PredictAllReduceTraffic(schema, spec, way);
@@ -113,7 +113,7 @@ std::vector<double> Sent(const v1::TablesSchema& schema, const v1::JobSpec& spec
   return sent;
 }
 
-// The same of `workers` workers. Where `update` is left out, the gradient is one bucket.
+// Does the same for `workers` workers. Without `update`, the gradient is one bucket.
 std::vector<double> Sent(const v1::TablesSchema& schema, int workers, AllReduceWay way,
                          const v1::UpdateSpec& update = {}) {
   return Sent(schema, SpecOf(workers, update), way);
@@ -209,7 +209,7 @@ TEST(TrafficPredictionTest, TheMeanNeedsNoSchedules) {
   }
 }
 
-// A unit of 4,096 elements each, which slices divide evenly among up to 64 ranks.
+// Each unit has 4,096 elements, which divide into equal slices for up to 64 ranks.
 constexpr double kUnit = 4096;
 v1::TablesSchema Units(int units, DType compute = DType::kF32) {
   v1::TablesSchema schema = Schema();
@@ -249,7 +249,7 @@ TEST(ShardedTrafficTest, IsThatOfTheTable) {
           EXPECT_THAT(Sent(schema, Sharded(1, S, m), way),
                       AllOf(SizeIs(S), Each(share * P * (4 + weight))));
           EXPECT_THAT(Sent(schema, Sharded(2, S, m), way), Each(share * P * (4 * m + weight)));
-          // Of six units two are kept at each turn.
+          // Two of the six units stay in place at each turn.
           const double gathered = (6 + (2 * m - 1) * 4) * kUnit;
           EXPECT_THAT(Sent(schema, Sharded(3, S, m), way),
                       Each(share * (4 * m * P + weight * gathered)));
@@ -275,16 +275,18 @@ TEST(ShardedTrafficTest, ReplicasSumTheirSlices) {
   constexpr double P = 6 * kUnit;
   EXPECT_THAT(Sent(Units(6), Sharded(1, 4, 1, /*shard=*/2), kShared),
               AllOf(SizeIs(4), Each(P / 2 * (4 + 4) + P / 2 * 4)));
-  // Once a step, too, where gradients are scattered more often. Slices of 8 KiB go to all at once.
+  // Replicas sum once a step, even where gradients are scattered more often. Slices of 8 KiB go to
+  // all 3 others at once.
   EXPECT_THAT(Sent(Units(6), Sharded(2, 8, 3, /*shard=*/2), kShared),
               AllOf(SizeIs(8), Each(P / 2 * (3 * 4 + 4) + 3 * P / 2 * 4)));
-  // Slices that 3 replicas do not divide evenly.
+  // Slices do not divide evenly by 3 replicas.
   EXPECT_THAT(Sent(Units(1), Sharded(1, 6, 1, /*shard=*/2), kTcp),
               AllOf(SizeIs(6), Each(kUnit / 2 * (4 + 4) + 2 * kUnit / 2 * 4)));
 }
 
 TEST(ShardedTrafficTest, SlicesArePadded) {
-  // 999 x 10 elements in cells of 128 are 79 cells, or four slices of 20; 10 elements four of 3.
+  // 999 x 10 elements make 79 cells of 128, so four slices of 20 cells; 10 elements make four
+  // slices of 3.
   EXPECT_THAT(Sent(Schema(999), Sharded(1, 4), kShared), Each(3 * (20 * 128 + 3) * (4 + 4)));
 }
 

@@ -157,7 +157,7 @@ class YamlPrinter {
     }
   }
 
-  // By name, one to a line.
+  // Prints a map's entries in order of their names, one to a line.
   void Map(const Message& message, const FieldDescriptor& field, const std::string& indent) {
     const Reflection& reflection = *message.GetReflection();
     std::map<std::string, std::string> values;

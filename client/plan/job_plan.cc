@@ -90,7 +90,7 @@ std::vector<RecomputePlan> CompareRecompute(const JobPlan& plan) {
   return plans;
 }
 
-// A job on servers is planned as it would be by all-reduce.
+// A job on servers is planned as if it trained by all-reduce.
 std::vector<StagePlan> CompareStages(const JobPlan& plan) {
   std::vector<StagePlan> stages;
   v1::JobSpec spec = plan.spec;

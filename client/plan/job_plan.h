@@ -23,15 +23,15 @@ struct RecomputePlan {
   uint64_t device_bytes = 0;
 };
 
-// A worker's memory under one stage of ZeRO, by all-reduce.
+// A worker's memory under one ZeRO stage of the all-reduce road.
 struct StagePlan {
   uint32_t stage = 0;
-  // Its own (MemoryPlan::worker_own_bytes), and of it weights, gradients and optimizer state, to
-  // which units in flight do not belong.
+  // The worker's own memory (MemoryPlan::worker_own_bytes), and the part of it for weights,
+  // gradients and optimizer state, without units in flight.
   uint64_t worker_bytes = 0;
   uint64_t state_bytes = 0;
   double state_bytes_per_parameter = 0;
-  // Published for Adam (Rajbhandari et al., 2020, figure 1), with gradients in 16 bits.
+  // The figure published for Adam with gradients in 16 bits (Rajbhandari et al., 2020, figure 1).
   double published_bytes_per_parameter = 0;
 };
 
@@ -58,9 +58,9 @@ struct JobPlan {
   // Kinds of recomputation of a transformer; empty for other models.
   std::vector<RecomputePlan> recompute;
   StepCosts costs;
-  // Stages 0 to 3; empty if the job's ranks have nothing to divide, or cannot.
+  // Stages 0 to 3; empty if the job's ranks have nothing to divide or cannot divide it.
   std::vector<StagePlan> stages;
-  // By parameter servers, then by all-reduce.
+  // Traffic by parameter servers, then by all-reduce.
   std::vector<RoadTraffic> traffic;
 };
 

@@ -177,9 +177,9 @@ TEST(JobPlanTest, ComparesStagesOfZero) {
     EXPECT_EQ(plan->stages[stage].worker_bytes, own->memory.worker_own_bytes());
     EXPECT_EQ(own->stages[0].worker_bytes, plan->stages[0].worker_bytes);
   }
-  // As it would be by all-reduce.
+  // A job on servers is planned as if it trained by all-reduce.
   EXPECT_EQ(PlanOf(Gpt("workers: 4"))->stages[3].worker_bytes, plan->stages[3].worker_bytes);
-  // Of a shard group, which is half of the job here.
+  // State is divided within a shard group, which is half of the job here.
   const auto groups = PlanOf(ByAllReduce("workers: 4 parallelism { zero { stage: 2 shard: 2 } }"));
   EXPECT_EQ(groups->stages[3].published_bytes_per_parameter, 16.0 / 2);
 }
@@ -199,7 +199,7 @@ TEST(JobPlanTest, KnowsWhatAStageMoves) {
   EXPECT_GT(sent(Stage(3)), sent(Stage(2)));
 }
 
-// The calls that start, one after another.
+// Returns the calls that start, one after another.
 std::vector<std::string> Starts(const std::vector<OrderedAction>& order) {
   std::vector<std::string> starts;
   for (const OrderedAction& action : order) {
@@ -216,8 +216,8 @@ std::vector<OrderedAction> OrderOf(const v1::JobSpec& spec) {
   return *order;
 }
 
-// Two layers of 4 x 4 for 4 ranks: weights that lie in slices are gathered before they are read,
-// each gradient is scattered once backward has left its unit, and only then does anything change.
+// 4 ranks train two layers of 4 x 4. Sliced weights are gathered before they are read, each
+// gradient is scattered once backward has left its unit, and only then do weights change.
 TEST(StepOrderTest, IsThatOfTheWorkedExample) {
   const std::vector<OrderedAction> order = OrderOf(
       Job("model { mlp { hidden: 4 classes: 4 } } data { synthetic_classification { examples: 12 "
@@ -244,8 +244,8 @@ TEST(StepOrderTest, GathersAsOftenAsIsPredicted) {
   v1::JobSpec spec = ByAllReduce("workers: 2 micro_batches: 3 " + Stage(3));
   spec.mutable_model()->mutable_transformer()->set_layers(5);
   const std::vector<std::string> starts = Starts(OrderOf(spec));
-  // The embedding has a place of its own; blocks and the last unit share two, and of each turn the
-  // two at hand are there.
+  // The embedding has a place of its own; blocks and the last unit share two. At each turn the two
+  // units at hand are still in place.
   const auto times = [&](const std::string& call) {
     return std::count(starts.begin(), starts.end(), call);
   };
@@ -284,7 +284,7 @@ TEST(StepOrderTest, FitsATerminal) {
   EXPECT_THAT(text, ContainsRegex("0 +acquire for forward +1 block0"));
   EXPECT_THAT(text, HasSubstr("gather 0, …, gather 3"));
   const std::string table = text.substr(text.find("One step"));
-  // The sign for what is left out takes three bytes.
+  // The ellipsis takes three bytes.
   for (const absl::string_view line : absl::StrSplit(table, '\n')) {
     EXPECT_LE(line.size(), 82) << line;
   }

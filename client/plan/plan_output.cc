@@ -63,7 +63,7 @@ std::string RecomputeTable(const JobPlan& plan) {
   return FormatTable(rows);
 }
 
-// Of one unit, so that rows compare.
+// Prints in MiB always, so that rows compare.
 std::string Mebibytes(uint64_t bytes) {
   return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
 }

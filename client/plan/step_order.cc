@@ -189,7 +189,7 @@ class WithShards final : public Exchange {
  private:
   bool in_flight() const { return holding_.weights == UnitPlaces::Holding::kInFlight; }
 
-  // Units without parameters need none.
+  // Units without parameters need no call.
   std::vector<std::string> Calls(const std::string& call, const std::vector<int>& units) const {
     std::vector<std::string> calls;
     for (int unit : units) {
@@ -205,7 +205,7 @@ class WithShards final : public Exchange {
   const ShardLayout shards_;
   const UnitPlaces places_;
   UnitGathers gathers_;
-  // By unit, the one that is the last to add to its gradients.
+  // For each unit, the last unit in backward order that adds to its gradients.
   const std::vector<int> ready_;
 };
 
@@ -222,7 +222,7 @@ absl::StatusOr<std::unique_ptr<Exchange>> ExchangeOf(const JobPlan& plan, int un
       plan.spec.workers());
 }
 
-// Of many calls, the first and the last.
+// Returns the calls as text; of more than three, only the first and the last.
 std::string Shown(const std::vector<std::string>& starts) {
   if (starts.size() <= 3) return absl::StrJoin(starts, ", ");
   return absl::StrCat(starts.front(), ", …, ", starts.back());

@@ -9,25 +9,25 @@
 
 namespace muster {
 
-// One action of a training step, for people.
+// One action of a training step, described for people.
 struct OrderedAction {
-  // Such as "forward".
+  // The action's name, such as "forward".
   std::string action;
-  // -1: the action is of the whole step, or of no unit.
+  // The unit that it works on; -1: the whole step, or no unit.
   int micro_batch = -1;
   int unit = -1;
-  // The calls that it starts, in order, such as "gather 1" of a unit, "scatter 1" or "all-reduce
-  // bucket 0".
+  // The calls that the action starts, in order, such as "gather 1" of a unit, "scatter 1" or
+  // "all-reduce bucket 0".
   std::vector<std::string> starts;
 };
 
-// Returns the actions of one training step of each worker, in order: those that the step executor
-// executes (worker/runtime/training/step_plan.h), each with the exchanges that the job's ZeRO stage
-// starts there, and the end of the step in its parts. InvalidArgument: the job's tensors cannot be
-// laid out, or the step has more actions than anybody reads.
+// Returns the actions of a worker's training step in the step executor's order
+// (worker/runtime/training/step_plan.h), each with the calls that the job's ZeRO stage starts
+// there, and the end of the step in its parts. InvalidArgument: the job's tensors cannot be laid
+// out, or the step has too many actions to read.
 absl::StatusOr<std::vector<OrderedAction>> OrderOfStep(const JobPlan& plan);
 
-// Returns a table for people, and an array for programs.
+// Return a table for people and an array for programs.
 std::string OrderText(const JobPlan& plan, const std::vector<OrderedAction>& order);
 std::string OrderJson(const std::vector<OrderedAction>& order);
 

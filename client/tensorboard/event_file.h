@@ -29,17 +29,17 @@ class EventFile {
   // Begins a file. AlreadyExists: there is something at `path`.
   static absl::StatusOr<std::unique_ptr<EventFile>> Create(const std::string& path,
                                                            double wall_seconds);
-  // Loses what was not flushed.
+  // Drops events that were not flushed.
   ~EventFile();
 
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
 
   void AddScalar(absl::string_view tag, uint64_t step, double wall_seconds, double value);
-  // Makes readers drop the points of this step and later ones that came before, in this file and
-  // in files whose names sort before its name.
+  // Makes readers drop earlier points of this step and of later steps, in this file and in files
+  // whose names sort before its name.
   void AddRestart(uint64_t step, double wall_seconds);
-  // Writes what was added, so that readers see it.
+  // Writes the added events, so that readers see them.
   absl::Status Flush();
 
  private:

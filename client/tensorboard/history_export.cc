@@ -32,7 +32,7 @@ std::string RunFolderName(absl::string_view job_name, absl::string_view job_id) 
     const bool plain = absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
     folder += plain ? static_cast<char>(c) : '_';
   }
-  // A name that begins with a dot is hidden, or another folder.
+  // A name that begins with a dot would be hidden or mean another folder.
   if (folder.empty() || folder[0] == '.') folder.insert(0, "_");
   return folder;
 }
@@ -77,7 +77,7 @@ absl::Status HistoryExport::TakeMarks(const v1::MetricsChunk& chunk) {
   const bool first = !last_mark_.has_value();
   if (first) last_mark_.emplace();
   if (marks.empty() || marks.back() == *last_mark_) return absl::OkStatus();
-  // Those after the last known one are new.
+  // Marks after the last known one are new.
   const auto known = std::find(marks.rbegin(), marks.rend(), *last_mark_);
   uint64_t clock = marks.back().clock;
   for (auto mark = marks.rbegin(); mark != known; ++mark) clock = std::min(clock, mark->clock);

@@ -25,10 +25,10 @@ std::string RunFolderName(absl::string_view job_name, absl::string_view job_id);
 
 // Writes a job's history into a run folder of TensorBoard, message by message as ReadMetrics
 // streams it. A series is a tag. Each point becomes one event: the mean of its values, at its last
-// step and time. TensorBoard only reads on, so a step of a series is written once: a point that the
-// coordinator sends again, in coarser points or after an interruption, is left out. After a
-// roll-back to clock c the next file begins with a session start at step c + 1, from which
-// TensorBoard drops what came before. Not thread-safe.
+// step and time. TensorBoard never reads back, so each step of a series is written once: a point
+// that the coordinator sends again, merged into a coarser one or after an interruption, is left
+// out. After a roll-back to clock c the next file begins with a session start at step c + 1, from
+// which TensorBoard drops what came before. Not thread-safe.
 class HistoryExport {
  public:
   // Makes the folder, with its parents. InvalidArgument: it has event files already. Other errors
@@ -36,7 +36,7 @@ class HistoryExport {
   static absl::StatusOr<std::unique_ptr<HistoryExport>> Create(const std::string& folder,
                                                                int64_t started_unix_ms);
 
-  // Writes what a message adds; readers see it when this returns. Errors are FileError's.
+  // Writes the points of a message; readers see them when this returns. Errors are FileError's.
   absl::Status Add(const v1::MetricsChunk& chunk);
 
   // Returns the number of events with values that were written.
@@ -44,7 +44,7 @@ class HistoryExport {
 
  private:
   struct Tag {
-    // The last step that was written, and the time of its value.
+    // The last written step, and the time of its value.
     std::optional<uint64_t> step;
     int64_t unix_ms = 0;
   };
@@ -68,8 +68,8 @@ class HistoryExport {
   int files_ = 0;
   std::unique_ptr<EventFile> file_;
   absl::flat_hash_map<std::string, Tag> tags_;
-  // The last roll-back that is known. Absent before the first message, whose series were cut by all
-  // that it names.
+  // The last known roll-back. Absent before the first message, whose series the roll-backs that it
+  // names have already cut.
   std::optional<Mark> last_mark_;
   uint64_t values_ = 0;
 };

@@ -1,4 +1,4 @@
-// What is written is read by a reader that knows the format's description alone
+// Checks the files with a reader that was written from the format's description alone
 // (read_events.py).
 #include "client/tensorboard/history_export.h"
 
@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-// Time of the point of a step.
+// Returns the time of a step's point.
 int64_t TimeOf(uint64_t step) { return 1'700'000'000'000 + 250 * static_cast<int64_t>(step); }
 
 void AddPoints(const std::string& name, const std::vector<std::pair<uint64_t, double>>& values,
@@ -60,7 +60,7 @@ class HistoryExportTest : public ::testing::Test {
     EXPECT_TRUE(status.ok()) << status;
   }
 
-  // What the reader shows.
+  // Returns what the reader shows.
   std::string Read() {
     const std::string command =
         absl::StrCat("/usr/bin/python3 client/tensorboard/read_events.py ", folder_, " 2>&1");
@@ -122,7 +122,7 @@ TEST_F(HistoryExportTest, EachStepOfASeriesIsWrittenOnce) {
   v1::MetricsChunk chunk;
   AddPoints("train/loss", {{1, 1}, {2, 2}, {3, 3}}, chunk);
   Add(chunk);
-  // All comes again in coarser points, with what followed; and once more after an interruption.
+  // All points come again: coarser, with later steps; and once more after an interruption.
   v1::MetricsChunk coarse;
   AddPoints("train/loss", {{2, 1.5}, {4, 3.5}}, coarse);
   Add(coarse);
@@ -140,7 +140,7 @@ TEST_F(HistoryExportTest, EachStepOfASeriesIsWrittenOnce) {
 
 TEST_F(HistoryExportTest, ARollBackRestartsTheCurveInANewFile) {
   v1::MetricsChunk chunk;
-  // Its series were cut by this one already.
+  // This mark has already cut the message's series.
   AddMark(1, 7, chunk);
   AddPoints("train/loss", {{1, 1}, {2, 1}, {3, 1}, {4, 1}}, chunk);
   AddPoints("train/learning_rate", {{2, 1}}, chunk);
@@ -159,13 +159,13 @@ TEST_F(HistoryExportTest, ARollBackRestartsTheCurveInANewFile) {
   AddPoints("train/loss", {{3, 2}}, again);
   AddPoints("train/learning_rate", {{4, 2}}, again);
   Add(again);
-  // The same marks once more mean nothing new.
+  // The same marks again change nothing.
   v1::MetricsChunk marks;
   *marks.mutable_marks() = after.marks();
   Add(marks);
   EXPECT_THAT(Files(), ::testing::ElementsAre("events.out.tfevents.0000000000.muster",
                                               "events.out.tfevents.0000000001.muster"));
-  // Two at once: the lower one counts.
+  // Of two new marks the lower one counts.
   v1::MetricsChunk twice = after;
   AddMark(0, 3, twice);
   AddMark(1, 1, twice);
@@ -181,7 +181,7 @@ TEST_F(HistoryExportTest, AFolderWithEventFilesIsLeftAlone) {
   EXPECT_EQ(again.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(again.status().message()), HasSubstr("has event files already"));
   EXPECT_EQ(Files().size(), 1);
-  // A file where the folder should be.
+  // A file is where the folder should be.
   const std::string file = absl::StrCat(folder_, "/file");
   std::ofstream{file} << "x";
   EXPECT_FALSE(HistoryExport::Create(absl::StrCat(file, "/run"), 0).ok());

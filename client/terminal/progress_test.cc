@@ -64,7 +64,7 @@ TEST(ProgressTest, EndedStates) {
   EXPECT_FALSE(HasEnded(status));
 }
 
-// A task whose steps took 200 ms, 150 of them computing.
+// Returns a task whose steps took 200 ms, 150 of them computing.
 v1::TaskStatus& AddTask(uint32_t slot, v1::JobStatus& job) {
   v1::TaskStatus& task = *job.add_tasks();
   task.set_slot(slot);

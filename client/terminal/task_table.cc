@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-// Returns the times that the coordinator knows best: of the last steps, or of all.
+// Returns the times of the last steps if the coordinator has them, otherwise of all steps.
 v1::StepTimes TimesOf(const v1::TaskStatus& task) {
   if (task.has_last_steps()) return task.last_steps();
   v1::StepTimes times;

@@ -10,8 +10,9 @@ class JobStatus;
 }  // namespace v1
 
 // Returns a table of a job's slots: worker, state, step, a step's time and where it goes
-// (computing, communication, waiting for training data), and peak memory; below it what the times
-// cover, and the slots that are slow. Each line ends with a newline. Empty: the job has no tasks.
+// (computing, communication, waiting for training data), and peak memory. Lines below it say which
+// steps the times cover and which slots are slow. Each line ends with a newline. Empty if the job
+// has no tasks.
 std::string TaskTable(const v1::JobStatus& job);
 
 }  // namespace muster

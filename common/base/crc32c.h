@@ -7,12 +7,12 @@
 
 namespace muster {
 
-// Returns the CRC-32C of bytes (Castagnoli's polynomial), as RFC 3720 defines it. For formats of
-// others that have it; Muster's own take Fingerprint.
+// Returns the CRC-32C of bytes (Castagnoli's polynomial), as RFC 3720 defines it. Only for foreign
+// formats; Muster's own use Fingerprint.
 uint32_t Crc32c(absl::string_view bytes);
 
-// Returns the CRC-32C as logs of RocksDB and TensorFlow's record files store it: rotated by 15 bits
-// and shifted by a constant, so that bytes which hold checksums have another one.
+// Returns the masked CRC-32C that logs of RocksDB and TensorFlow's record files store: rotated by
+// 15 bits, plus a constant, because the CRC of bytes that contain their own CRC is weak.
 uint32_t MaskedCrc32c(absl::string_view bytes);
 
 }  // namespace muster

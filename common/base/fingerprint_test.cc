@@ -45,7 +45,7 @@ TEST(FingerprintTest, EqualMessagesHaveEqualOnes) {
 }
 
 TEST(Crc32cTest, GivesThePublishedValues) {
-  // RFC 3720, section B.4, and the usual check value.
+  // The vectors of RFC 3720, section B.4, and the usual check value.
   EXPECT_EQ(Crc32c("123456789"), 0xE3069283u);
   EXPECT_EQ(Crc32c(std::string(32, '\0')), 0x8A9136AAu);
   EXPECT_EQ(Crc32c(std::string(32, '\xff')), 0x62A8AB43u);

@@ -22,8 +22,8 @@ class CheckpointManifest;
 // which is written last: a folder without MANIFEST is no checkpoint. No file is ever replaced: each
 // attempt to write one has its own name, and files that no MANIFEST names are leftovers. Where
 // servers hold a job's rows and workers its dense tensors, the servers' files, one per partition,
-// come before the workers'. Where ranks divide the parameters among them, each rank writes one file
-// instead; the manifest says how many these are.
+// come before the workers'. Where ranks divide the parameters, each rank writes one file instead;
+// the manifest counts these files.
 //
 // A checkpoint is full, or a delta that goes on from an earlier one of the same job, its base, down
 // to a full one.
@@ -32,7 +32,7 @@ class CheckpointManifest;
 // message as u64.
 
 inline constexpr uint32_t kCheckpointFormatVersion = 2;
-// The version of a MANIFEST with files of ranks, which earlier readers would take for files of
+// The version of a MANIFEST that has files of ranks. Earlier readers would take them for files of
 // partitions.
 inline constexpr uint32_t kRankFilesFormatVersion = 3;
 

@@ -183,11 +183,11 @@ TEST(ManifestTest, AnyNumberOfRanksWritesOneFileEach) {
     uint32_t rank_files;
     bool complete;
   } cases[] = {
-      // Fewer ranks than partitions, as many, and more.
+      // Tries fewer ranks than partitions, as many, and more.
       {2, 8, 2, true},
       {4, 4, 4, true},
       {8, 2, 8, true},
-      // After the files of the servers' partitions.
+      // Files of ranks follow those of the servers' partitions.
       {7, 4, 3, true},
       // A file is missing, or one too many is there.
       {2, 8, 3, false},

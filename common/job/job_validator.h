@@ -28,8 +28,8 @@ void FillDefaults(v1::JobSpec& spec);
 // "all-reduce, zero stage 3 over 4 ranks".
 std::string PolicyName(const v1::JobSpec& spec);
 
-// Returns what the job's ranks divide in a few words, such as "zero stage 3 over 4 ranks" or "zero
-// stage 1 over groups of 2 ranks"; empty: nothing.
+// Returns in a few words how the job's ranks divide parameters, such as "zero stage 3 over 4 ranks"
+// or "zero stage 1 over groups of 2 ranks"; empty if they divide nothing.
 std::string ZeroName(const v1::JobSpec& spec);
 
 // Returns whether the job trains nothing, so that there is nothing to keep.

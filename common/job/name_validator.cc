@@ -67,7 +67,7 @@ absl::Status ValidateLabels(const v1::JobSpec& spec) {
     return absl::InvalidArgumentError(
         absl::StrCat("labels has ", spec.labels_size(), " names; at most ", kMostLabels));
   }
-  // By name, so that of several wrong labels it is always the same that is refused.
+  // Labels are checked in order of their names, so that the same wrong one is always reported.
   const std::map<std::string, std::string> labels(spec.labels().begin(), spec.labels().end());
   for (const auto& [name, value] : labels) {
     MUSTER_RETURN_IF_ERROR(ValidateLabelName(name));

@@ -25,7 +25,7 @@ std::string StageIs(const v1::ZeroSpec& zero) {
   return absl::StrCat("but parallelism.zero.stage is ", zero.stage());
 }
 
-// Checks fields that say how a stage divides, where there is none.
+// Checks a job without a ZeRO stage: fields that say how a stage divides must be unset.
 absl::Status ValidateNoStage(const v1::ZeroSpec& zero) {
   constexpr absl::string_view kNothing =
       "but parallelism.zero.stage is 0, which divides nothing; set the stage, or leave this out";
@@ -40,7 +40,8 @@ absl::Status ValidateNoStage(const v1::ZeroSpec& zero) {
   return absl::OkStatus();
 }
 
-// Returns the sizes above 1 that shard groups of so many ranks may have, or 1 for a single rank.
+// Returns the sizes above 1 that shard groups of a job with so many ranks may have, or 1 for a
+// single rank.
 std::string PossibleSizes(uint32_t data_ranks) {
   std::vector<std::string> sizes;
   for (uint32_t size = data_ranks == 1 ? 1 : 2; size <= data_ranks; ++size) {

@@ -9,8 +9,8 @@ namespace v1 {
 class JobSpec;
 }  // namespace v1
 
-// Checks `parallelism.zero` against the job's road, device and workers. Errors as ValidateJob's.
-// REQUIRES: the rest of `parallelism` is valid, and `workers` is filled in.
+// Checks `parallelism.zero` against the job's road, device and workers. Errors are those of
+// ValidateJob. REQUIRES: the rest of `parallelism` is valid, and `workers` is filled in.
 absl::Status ValidateZero(const v1::JobSpec& spec);
 
 }  // namespace muster

@@ -38,7 +38,7 @@ class BadZeroTest : public ::testing::TestWithParam<BadZero> {};
 TEST_P(BadZeroTest, IsRefusedByName) {
   v1::JobSpec spec = ZeroJob(GetParam().stage);
   GetParam().spoil(spec);
-  // The job's validator asks this one.
+  // The job's validator calls this one.
   for (const absl::Status& status : {ValidateZero(spec), ValidateJob(spec)}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), GetParam().message);
@@ -176,7 +176,7 @@ TEST(ZeroValidatorTest, JobsThatDivideNothingMayLoseWorkers) {
   spec.set_min_workers(1);
   Zero(spec).set_shard(1);
   EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
-  // The file of a job that trained evaluates its weights with one more line.
+  // One more line in a training job's file makes it evaluate the weights.
   Zero(spec).set_shard(2);
   spec.mutable_stop()->clear_steps();
   spec.mutable_stop()->set_evaluate_only(true);

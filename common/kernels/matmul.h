@@ -19,7 +19,7 @@ enum class Transpose { kNo, kYes };
 void Matmul(Transpose transpose_a, Transpose transpose_b, int64_t m, int64_t n, int64_t k,
             const float* a, const float* b, Accumulation accumulation, float* c);
 
-// Does the same with so many elements from one stored row to the next. Extents are not 0.
+// Does the same with strides: elements from one stored row to the next. Extents are not 0.
 struct MatmulShape {
   Transpose transpose_a = Transpose::kNo;
   Transpose transpose_b = Transpose::kNo;

@@ -16,7 +16,7 @@ class JobSpec;
 uint32_t DataRanks(const v1::JobSpec& spec);
 
 // Returns the examples of the largest micro-batch of any data rank. A round with fewer data ranks
-// has none that is larger (worker/data/sampling/shares.h).
+// has no larger micro-batch (worker/data/sampling/shares.h).
 uint32_t LargestMicroBatch(const v1::JobSpec& spec);
 
 }  // namespace muster

@@ -5,8 +5,8 @@
 
 namespace muster {
 
-// How a stretch of elements is divided for norms: cells of `step` elements, but the first one ends
-// after `first`, and the last one where the stretch ends.
+// The division of a stretch of elements into cells, over which norms are summed. A cell has `step`
+// elements, except that the first has `first` and the last ends with the stretch.
 struct Cells {
   uint64_t first = 0;
   uint64_t step = 0;

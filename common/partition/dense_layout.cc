@@ -23,8 +23,7 @@ namespace {
 constexpr uint64_t kMaxElements = uint64_t{1} << 40;
 // Blocks start at multiples of this within their group if the limit allows: a cache line of f32.
 constexpr uint64_t kAlignElements = 16;
-// A part has this many cells at least, if it has so many elements; and a cell this many elements at
-// most.
+// A part with enough elements has at least kFewCells cells. A cell has at most kMaxCellElements.
 constexpr uint64_t kFewCells = 64;
 constexpr uint64_t kMaxCellElements = 1024;
 

@@ -17,15 +17,15 @@ namespace muster {
 //
 // Tensors are laid one after another, ordered by unit, within a unit by compute type (16 bits
 // first), then by optimizer group (those that decay first), then by position in the list. A tied
-// tensor adds nothing: it lies where its owner does. What one unit has of one type is a part. Each
-// group's stretch of a part is divided into as few blocks of at most `block_bytes` as possible, of
-// equal size except for the last, so no block crosses a part or a group. Blocks are dealt to
-// partitions largest first, each to the partition with the fewest bytes (the lowest index among
-// equals), so two partitions differ by no more than the largest block.
+// tensor adds nothing: it lies where its owner does. A unit's tensors of one compute type are a
+// part. Each group's stretch of a part is divided into as few blocks of at most `block_bytes` as
+// possible, of equal size except for the last, so no block crosses a part or a group. Blocks are
+// dealt to partitions largest first, each to the partition with the fewest bytes (the lowest index
+// among equals), so two partitions differ by no more than the largest block.
 //
-// Each part has a grid of cells, over which norms are sums in f64: a cell ends at each multiple of
-// the part's `cell` elements from its begin, and at each end of a block. The norm of a block is the
-// sum over its cells in order, so whoever has whole cells can give their part of a norm.
+// Each part is divided into cells, over which squared norms are summed in f64: a cell ends at each
+// multiple of `cell` elements from the part's begin, and at each end of a block. A block's squared
+// norm is the sum over its cells in order, so a holder of whole cells can contribute their share.
 //
 // For example, with blocks of at most 16 bytes and 2 partitions: unit 0 has w (6 elements, decays)
 // and b (2, does not), unit 1 has v (3, decays). The flat space is w b v; its blocks are [0,3)
@@ -52,15 +52,15 @@ class DenseLayout {
     uint64_t end = 0;
   };
 
-  // What one unit has of one compute type.
+  // The tensors of one unit that have one compute type.
   struct Part {
     // Elements [begin, end) of the flat space; never empty.
     uint64_t begin = 0;
     uint64_t end = 0;
     uint32_t unit = 0;
     DType compute = DType::kF32;
-    // Elements of a cell: a power of two that depends on the part's number of elements alone, so
-    // that small parts, too, have some tens of cells.
+    // Elements of a cell, a power of two that depends only on the part's number of elements. Even
+    // small parts have some tens of cells.
     uint64_t cell = 1;
 
     uint64_t elements() const { return end - begin; }

@@ -8,18 +8,18 @@
 
 namespace muster {
 
-// What a model's tensors say of its units. Pure functions, the same on every rank. Owners of tied
-// tensors must be among the tensors.
+// These functions derive a model's units from its tensors. They are pure, so every rank gets the
+// same. Owners of tied tensors must be among the tensors.
 
-// Returns the number of units; those without tensors behind the last one are left out.
+// Returns the number of units up to the last one that has tensors.
 int UnitCount(absl::Span<const TensorSpec> tensors);
 
-// Returns, by unit, the other units that own tensors which the unit's are tied to, in ascending
-// order.
+// Returns, by unit, the other units that own tensors to which the unit's tensors are tied, in
+// ascending order.
 std::vector<std::vector<int>> TiedUnits(absl::Span<const TensorSpec> tensors);
 
-// Returns, by unit, the last one in backward order that adds to the unit's gradients: the first of
-// the model that has the unit's tensors or ones that are tied to them.
+// Returns, by unit, the last unit in backward order that adds to its gradients: the model's first
+// unit that has the unit's tensors or tensors tied to them.
 std::vector<int> ReadyUnits(absl::Span<const TensorSpec> tensors);
 
 }  // namespace muster

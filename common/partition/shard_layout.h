@@ -10,13 +10,13 @@
 
 namespace muster {
 
-// How the flat space of a DenseLayout is divided among the ranks of a shard group: every part in
-// equal slices, one for each rank, in order of rank. A slice has whole cells, so that each rank can
-// give its part of a norm; the last ones are padding in part or as a whole. With one shard its
-// slices are the parts.
+// The division of a DenseLayout's flat space among the ranks of a shard group. Every part is
+// divided into equal slices, one for each rank, in order of rank. A slice consists of whole cells,
+// so that each rank can sum its share of a norm. The last slices of a part may be padding, in part
+// or as a whole. With one shard, the slices are the parts.
 //
-// A rank's own values lie in a slice space: its slices one after another. A part is gathered into
-// its slices in order of rank; as padding is at its end, its tensors are contiguous there.
+// A rank's slice space holds its slices one after another. A gathered part holds its slices in
+// order of rank; its padding is at its end, so its tensors are contiguous there.
 //
 // For example, with 2 shards: parts of 6 and 3 elements in cells of 1 have slices of 3 and 2, and a
 // slice space has 5. The last element of the second rank's is padding.
@@ -32,19 +32,19 @@ class ShardLayout {
     DType compute = DType::kF32;
     // Elements of each slice.
     uint64_t slice = 0;
-    // Where each rank's slice begins in its slice space.
+    // The position of a rank's slice in the rank's slice space, the same for all ranks.
     uint64_t slice_begin = 0;
 
     uint64_t elements() const { return end - begin; }
   };
 
-  // What a shard owns of a block.
+  // The elements of a block that one shard owns.
   struct OwnedBlock {
     // The block, narrowed to elements of one slice; never empty.
     DenseLayout::Block block;
     // The whole block's position in DenseLayout::blocks().
     uint32_t id = 0;
-    // Where its elements lie in the slice space.
+    // The position of its first element in the slice space.
     uint64_t slice_begin = 0;
   };
 
@@ -61,7 +61,7 @@ class ShardLayout {
   int PartOf(uint64_t flat) const;
   uint64_t slice_elements() const { return slice_elements_; }
 
-  // Returns what a shard owns, in order. REQUIRES: 0 <= shard < shards().
+  // Returns the blocks that a shard owns, in order. REQUIRES: 0 <= shard < shards().
   std::vector<OwnedBlock> OwnedBlocks(const DenseLayout& layout, int shard) const;
 
  private:

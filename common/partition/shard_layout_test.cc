@@ -84,7 +84,7 @@ TEST(ShardLayoutTest, OneShardHasTheFlatSpace) {
   }
 }
 
-// Of random tensors: every element is owned once, by whole cells, and lies where the layout says.
+// Every element of random tensors is owned once, in whole cells, and lies in its place.
 TEST(ShardLayoutTest, ShardsOwnEveryElementOnceInWholeCells) {
   std::mt19937 random(7);
   for (int round = 0; round < 300; ++round) {
@@ -100,7 +100,7 @@ TEST(ShardLayoutTest, ShardsOwnEveryElementOnceInWholeCells) {
     const ShardLayout shards(layout, shard_count);
 
     std::vector<int> owners(layout.elements());
-    // Of each block, the cells that its narrowed blocks have.
+    // The number of cells of each block's narrowed blocks.
     std::vector<uint64_t> cells(layout.blocks().size());
 
     for (int shard = 0; shard < shard_count; ++shard) {
@@ -116,7 +116,7 @@ TEST(ShardLayoutTest, ShardsOwnEveryElementOnceInWholeCells) {
         if (owned.block.end != whole.end) {
           ASSERT_EQ((owned.block.end - part.begin) % cell, 0);
         }
-        // The place in the slice space is that in the part, less what earlier shards own.
+        // The position in the slice is that in the part, less earlier shards' elements.
         ASSERT_EQ(owned.slice_begin - part.slice_begin,
                   owned.block.begin - part.begin - shard * part.slice);
         ASSERT_LE(owned.slice_begin + owned.block.elements(), part.slice_begin + part.slice);

@@ -8,15 +8,15 @@
 
 namespace muster {
 
-// How the ranks of a shard group hold gathered weights, and gradients before they are scattered.
-// Absent: every rank has its own, whole. Gradients in flight are scattered in every micro-batch,
-// whole ones once a step.
+// The way in which ranks of a shard group hold gathered weights, and gradients before they are
+// scattered. If absent, each rank holds its own, undivided. Gradients in flight are scattered in
+// every micro-batch, whole gradients once a step.
 struct StageHolding {
   absl::optional<UnitPlaces::Holding> weights;
   absl::optional<UnitPlaces::Holding> gradients;
 };
 
-// Returns what a stage of ZeRO divides. REQUIRES: stage <= 3.
+// Returns how ranks hold weights and gradients under a ZeRO stage. REQUIRES: stage <= 3.
 StageHolding HoldingOfStage(uint32_t stage);
 
 }  // namespace muster

@@ -15,7 +15,8 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// `units` units of one matrix each; the last one has one tied to the first, if it is `tied`.
+// Returns the tensors of `units` units of one matrix each. If `tied`, the last unit has a matrix
+// tied to the first unit's.
 UnitPlaces Places(int units, UnitPlaces::Holding holding, bool tied = false) {
   std::vector<TensorSpec> tensors;
   for (int unit = 0; unit < units; ++unit) {
@@ -45,7 +46,7 @@ TEST(UnitGathersTest, GathersTheNextUnitAheadOfItsTime) {
   EXPECT_THAT(gathers.Acquire(0, 1), ElementsAre(0, 1));
   EXPECT_THAT(gathers.Acquire(1, 2), ElementsAre(2));
   EXPECT_THAT(gathers.Acquire(2, 3), ElementsAre(3));
-  // The turn: the last two are still there.
+  // Where forward turns into backward, the last two units are still in place.
   EXPECT_THAT(gathers.Acquire(3, 2), IsEmpty());
   EXPECT_THAT(gathers.Acquire(2, 1), ElementsAre(1));
   EXPECT_THAT(gathers.Acquire(1, 0), ElementsAre(0));
@@ -55,7 +56,7 @@ TEST(UnitGathersTest, GathersTheNextUnitAheadOfItsTime) {
 TEST(UnitGathersTest, ATiedUnitsOwnerIsThere) {
   const UnitPlaces places = InFlight(4, /*tied=*/true);
   UnitGathers gathers(places);
-  // Out of order: nobody acquired the owner before.
+  // The owner was not acquired before.
   EXPECT_THAT(gathers.Acquire(3, 2), ElementsAre(3, 0, 2));
   EXPECT_THAT(gathers.Acquire(0, 1), ElementsAre(1));
 }

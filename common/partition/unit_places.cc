@@ -23,7 +23,7 @@ UnitPlaces::UnitPlaces(const ShardLayout& shards, absl::Span<const TensorSpec> t
     for (int owner : owners) stays[owner] = true;
   }
 
-  // Lays the unit's parts from `begin` on, and returns their end.
+  // Lays the unit's parts out from `begin` on, and returns their end.
   const auto lay = [&](int unit, uint64_t begin) {
     for (int index : shards.unit_parts(unit)) {
       const ShardLayout::Part& part = shards.parts()[index];

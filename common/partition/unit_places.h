@@ -12,21 +12,20 @@
 
 namespace muster {
 
-// Where gathered parts lie in one piece of memory: each has room for the slices of all ranks.
-// Either every part has a place of its own, or only units in flight have one: then units share two
-// places, the first, third, … of them one and the others the other, each as large as its largest
-// unit, so that the next unit can be fetched while one is in use, in both directions. A unit that
-// has a tensor which another unit is tied to keeps a place of its own, as both use it at once.
-// Places never move.
+// The places of gathered parts in one piece of memory. A part's place has room for the slices of
+// all ranks. With kWhole, every part has a place of its own. With kInFlight, units take turns in
+// two shared places, each as large as its largest unit, so that the next unit can be fetched while
+// one is in use, in both directions. A unit that owns a tensor to which another unit is tied keeps
+// a place of its own, since both units use it at once. Places never move.
 //
 // A pure function of its arguments. Immutable, so thread-safe.
 class UnitPlaces {
  public:
   enum class Holding { kWhole, kInFlight };
   enum class Content {
-    // In the type that workers compute with.
+    // Weights, in the type with which workers compute.
     kWeights,
-    // In f32.
+    // Gradients, in f32.
     kGradients,
   };
 
@@ -36,15 +35,14 @@ class UnitPlaces {
   uint64_t bytes() const { return bytes_; }
   // Returns the first byte of a part's place, a multiple of 64.
   uint64_t part_offset(int part) const { return part_offsets_[part]; }
-  // Returns the number of the place that the unit shares with others: 0 or 1; -1 if it has its own,
-  // or no parts.
+  // Returns the unit's shared place, 0 or 1; -1 if the unit has a place of its own or no parts.
   int shared_place(int unit) const;
-  // Returns the units that have the tensors which the unit's are tied to, in ascending order.
+  // Returns the units that own the tensors to which the unit's are tied, in ascending order.
   absl::Span<const int> tied_units(int unit) const;
 
  private:
   std::vector<uint64_t> part_offsets_;
-  // By unit.
+  // Both by unit.
   std::vector<int> shared_places_;
   std::vector<std::vector<int>> tied_units_;
   uint64_t bytes_ = 0;

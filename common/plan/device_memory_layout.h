@@ -32,7 +32,7 @@ inline constexpr uint64_t kDeviceHeadroomBytes = uint64_t{256} << 20;
 inline constexpr uint64_t kCudaContextBytes = uint64_t{1} << 30;
 inline constexpr uint64_t kNcclBytes = uint64_t{512} << 20;
 
-// For matrix products: what cuBLASLt likes on sm_90.
+// Workspace for matrix products, as large as cuBLASLt wants it on sm_90.
 inline constexpr uint64_t kDeviceWorkspaceBytes = uint64_t{32} << 20;
 
 // What arrays go by.
@@ -97,7 +97,7 @@ struct DeviceState {
   GradientControl* control = nullptr;
   // With and without weight decay.
   DeviceAdamStep* adam = nullptr;
-  // Of the step: of all ranks, and what the loss was multiplied by.
+  // The step's examples on all ranks, and the factor by which the loss was multiplied.
   double* examples = nullptr;
   float* loss_scale = nullptr;
   double* squares = nullptr;

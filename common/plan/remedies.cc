@@ -76,7 +76,7 @@ std::string AllToServers(v1::JobSpec& spec) {
   spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
   spec.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
   if (spec.parallelism().zero().stage() == 0) return "update.dense PARAMETER_SERVER";
-  // Servers already hold what ranks would divide.
+  // Servers already hold the state that ranks would divide.
   spec.mutable_parallelism()->clear_zero();
   return "update.dense PARAMETER_SERVER without parallelism.zero";
 }

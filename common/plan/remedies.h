@@ -26,8 +26,8 @@ struct Remedy {
 
 // The smallest changes, each by itself, that make a worker of the job, or its device, need at most
 // `limit` bytes: recomputation, smaller micro-batches, more workers, a higher ZeRO stage, tables
-// and optimizer state on servers; if none does alone, all of them that help together, if that does.
-// Empty: parameters alone are too many.
+// and optimizer state on servers. If no change suffices alone, all that help are combined. Empty if
+// even that does not suffice.
 std::vector<Remedy> FindRemedies(const v1::JobSpec& spec, const DataSize& data,
                                  const WorkerProcessors& processors, MemoryOf memory,
                                  uint64_t limit);

@@ -61,7 +61,7 @@ TEST(RemediesTest, NamesThemTogetherWhereNoneHelpsAlone) {
   EXPECT_THAT(changes[0], HasSubstr("compute.recompute FULL with micro_batches"));
 }
 
-// The stage is the lowest that suffices.
+// The lowest stage that suffices is named.
 TEST(RemediesTest, NamesTheStageOfZero) {
   v1::JobSpec spec = Gpt();
   spec.set_workers(4);
@@ -76,7 +76,7 @@ TEST(RemediesTest, NamesTheStageOfZero) {
   for (const uint32_t stage : {1, 2, 3}) {
     EXPECT_THAT(Changes(spec, own(stage)),
                 Contains(absl::StrCat("parallelism.zero.stage ", stage)));
-    // All that is less than it is now, too.
+    // One byte less is too little for this stage.
     EXPECT_THAT(Changes(spec, own(stage) - 1),
                 Not(Contains(absl::StrCat("parallelism.zero.stage ", stage))));
   }

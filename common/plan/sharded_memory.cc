@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kFloat = sizeof(float);
 constexpr uint64_t kHalf = sizeof(uint16_t);
-// Parts are the same with blocks of any size; with large ones there are few blocks.
+// Parts do not depend on the block size; large blocks are few.
 constexpr uint64_t kBlockBytes = uint64_t{1} << 42;
 
 absl::StatusOr<DenseLayout> LayoutOf(absl::Span<const TensorSpec> tensors) {
@@ -34,12 +34,12 @@ absl::StatusOr<ShardedMemory> PlanShardedMemory(absl::Span<const TensorSpec> ten
   memory.gathered_weights = weights.bytes();
   memory.gradients = gradients.bytes();
   for (const ShardLayout::Part& part : shards.parts()) {
-    // Those of whole f32 parts are stepped where they are gathered.
+    // If ranks hold all gathered weights, f32 weights are stepped in place.
     const bool stepped_in_place =
         holding.weights == UnitPlaces::Holding::kWhole && part.compute == DType::kF32;
     if (!stepped_in_place) memory.weight_slices += kFloat * part.slice;
   }
-  // Where gradients are whole, sums lie among them.
+  // If ranks hold whole gradients, sums lie among them.
   if (sums_apart) memory.gradient_sums = kFloat * shards.slice_elements();
   const uint64_t group_wire = sharding.half_wire ? memory.gradients / 2 : 0;
   memory.shared_in_group = memory.gathered_weights + memory.gradients + group_wire;

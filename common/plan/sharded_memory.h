@@ -10,11 +10,11 @@
 
 namespace muster {
 
-// How the ranks of a job share out its dense parameters.
+// The division of a job's dense parameters among its ranks.
 struct Sharding {
   // ZeRO stage, 1 to 3.
   uint32_t stage = 1;
-  // Ranks of a shard group, and shard groups.
+  // Ranks in a shard group, and the number of shard groups.
   uint32_t shards = 1;
   uint32_t replicas = 1;
   // True if gradients travel in 16 bits, so that each sum is rounded into other memory.
@@ -23,25 +23,25 @@ struct Sharding {
 
 // Bytes of one rank's memory, padding included.
 struct ShardedMemory {
-  // Weights that the optimizer steps, where no gathered weight is the same number: in f32.
+  // The rank's f32 weights that the optimizer steps, unless it steps gathered weights in place.
   uint64_t weight_slices = 0;
-  // In the type that the model computes with: all weights, or the places of units in flight.
+  // All weights, or the places of units in flight, in the type with which the model computes.
   uint64_t gathered_weights = 0;
-  // In f32: all gradients, or the places of units in flight.
+  // All gradients, or the places of units in flight, in f32.
   uint64_t gradients = 0;
   // Sums of gradients that are kept apart from the gradients, in f32.
   uint64_t gradient_sums = 0;
-  // Copies of gradients and of sums in the type in which they travel.
+  // Copies of gradients and sums in the type in which they travel.
   uint64_t wire = 0;
-  // Parameters that the rank steps.
+  // The number of parameters that the rank steps.
   uint64_t stepped_elements = 0;
-  // What each other rank of the shard group, and each other replica, shares with this rank, if both
-  // are on one machine.
+  // Bytes that each other rank of the shard group, and each other replica, shares with this rank if
+  // both are on one machine.
   uint64_t shared_in_group = 0;
   uint64_t shared_with_replica = 0;
 };
 
-// Returns what a rank has of these parameters, by the functions by which ranks lay it out
+// Returns the memory of a rank for these parameters, computed from the layouts that ranks use
 // (common/partition/shard_layout.h, unit_places.h). InvalidArgument: the tensors cannot be laid
 // out. Costs O(tensors).
 absl::StatusOr<ShardedMemory> PlanShardedMemory(absl::Span<const TensorSpec> tensors,

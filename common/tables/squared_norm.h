@@ -16,7 +16,7 @@ double SquaredNorm(absl::Span<const float> values);
 void SquaredNorms(absl::Span<const float> values, const Cells& cells,
                   absl::FunctionRef<void(double squared_norm)> visitor);
 
-// Returns the sum over the cells of a stretch, in order.
+// Returns the sum of squares over the cells of a stretch, in order.
 double SquaredNorm(absl::Span<const float> values, const Cells& cells);
 
 // Returns the sum of squares in f64, to the bit as SquaredNorm of the concatenation, for rows

@@ -56,7 +56,7 @@ TEST_F(CoordinatorTest, RefusesWhatCannotBeLaidOut) {
 
 TEST_F(CoordinatorTest, SaysWhatMemoryIsReservedBy) {
   StartDaemons();
-  // The operations of an example are known where the model's size is.
+  // The operations per example are known if the model's size is known.
   double flops = -1;
   const auto submitted = [&](const v1::JobSpec& spec) {
     const std::string job = *cluster_.Submit(spec);

@@ -86,7 +86,7 @@ TEST_F(ShardEngineDurabilityTest, MicroBatchesCountOnceAcrossACrash) {
     Do(close);
     v1::ExchangeRequest pull = TestDensePull(0, 1, 0, 2);
     pull.set_generation(request.generation());
-    // Over one example each.
+    // Each sum is over one example.
     EXPECT_THAT(Do(pull).floats(), ElementsAre(-1, -1, -1, -1, -2, -2, -2, -2));
   }
 }

@@ -135,8 +135,8 @@ TEST_P(RestoreTest, AnyNumberOfPartitionsGoesOnWithTheSameBits) {
   EXPECT_EQ(Values(resumed, 3), expected);
 }
 
-// By all-reduce, each of as many ranks as the first number says has written one file, with rows as
-// they came.
+// Under all-reduce, each rank has written one file, with rows as they came; the first number is the
+// number of ranks.
 TEST_P(RestoreTest, FilesOfRanksHaveRowsOfAnyPartition) {
   v1::OpenTablesRequest job = Request(GetParam().first);
   Open(job);

@@ -28,9 +28,10 @@ struct ClipOptions {
   float max_norm = std::numeric_limits<float>::infinity();
 };
 
-// From the sum of squares of gradients that are sums over *examples times *loss_scale (null: 1):
-// the mean's norm, what to scale by, and whether to skip: where the sum of squares is not finite,
-// or there were no examples. One thread; no host.
+// Computes the norm of the mean gradient, the factor to scale by, and whether to skip the step,
+// which is when *squares is not finite or there were no examples. *squares is the sum of squares of
+// gradients, each a sum over *examples times *loss_scale (null: 1). Runs in one device thread,
+// without the host.
 void DeviceDecideStep(DeviceStream& stream, const ClipOptions& options, const double* squares,
                       const double* examples, const float* loss_scale, GradientControl* control);
 

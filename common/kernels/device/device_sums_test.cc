@@ -158,7 +158,7 @@ TEST_P(DeviceSumsTest, DecidesTheStep) {
                      control);
     return Read(control, 1)[0];
   };
-  // Sums of norm 24 over 4 examples at loss scale 2: means of norm 3.
+  // Sums with norm 24 over 4 examples at loss scale 2 give means with norm 3.
   GradientControl control = decide(576, 4, 2, INFINITY);
   EXPECT_EQ(control.norm, 3);
   EXPECT_EQ(control.scale, 1.0f / 8);

@@ -12,8 +12,7 @@ namespace muster {
 struct GemmOptions {
   Transpose transpose_a = Transpose::kNo;
   Transpose transpose_b = Transpose::kNo;
-  // Elements from one stored row of a, or of c, to the next; 0 for dense. At least the stored row's
-  // length.
+  // Elements from one stored row to the next, at least the row's length; 0 for dense.
   int64_t a_stride = 0;
   int64_t c_stride = 0;
   // kAdd, in f32, for gradients of weights: only where c is f32.

@@ -63,7 +63,7 @@ void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out,
                        const float* logsumexp, const T* dout, T* dqkv,
                        const AttentionDropout& dropout = {});
 
-// Keys and values of one layer, for generation, which is in f32: [B, KV, capacity, D] each.
+// Keys and values of one layer for generation, [B, KV, capacity, D] each, in f32.
 struct KeyValueCache {
   float* keys = nullptr;
   float* values = nullptr;

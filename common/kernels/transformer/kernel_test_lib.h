@@ -106,7 +106,7 @@ inline void ForEachInstructionSet(const std::function<void()>& body) {
   SetVectorKernelsForTesting(*list.kernels[0]);
 }
 
-// factors[i] = what element begin + i of `example` is multiplied by, for i < count, on the
+// Sets factors[i], for i < count, to the factor of element begin + i of `example`, computed on the
 // instruction set in use.
 inline void DropoutFactors(const DropoutMask& mask, uint64_t example, int64_t begin, int64_t count,
                            float* factors) {

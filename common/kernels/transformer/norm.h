@@ -48,7 +48,7 @@ template <typename T>
 struct NormOutputs {
   // Null where there is no branch. May be x.
   float* sum = nullptr;
-  // May be the branch.
+  // May alias the branch.
   T* out = nullptr;
   // [rows] each, for backward. mean is not used for kRmsNorm.
   float* mean = nullptr;
@@ -82,8 +82,8 @@ struct NormGradients {
   // The gradient of the branch: dx rounded to T, and dropped as forward did. Null for none; with T
   // float and no dropout it is dx itself and need not be made. May be dout.
   T* dbranch = nullptr;
-  // [width] each, added to; bias may be null. Summed in f32 over 32 equal runs of rows, then the
-  // runs in order.
+  // Gradients are added to these, [width] each; bias may be null. Sums are in f32, over 32 equal
+  // runs of rows, then over the runs in order.
   float* gain = nullptr;
   float* bias = nullptr;
 };

@@ -170,7 +170,7 @@ TYPED_TEST(NormTest, ForwardAndBackwardOfManyShapes) {
   }
 }
 
-// Without a branch, a bias, a stream's gradient.
+// Leaves out the branch, the bias and the stream's gradient.
 TYPED_TEST(NormTest, OptionalParts) {
   using T = TypeParam;
   const auto s = TestFixture::Make({1, 5, 40}, NormKind::kRmsNorm, nullptr);

@@ -147,7 +147,7 @@ void DropoutOfAll(benchmark::State& state) {
   });
 }
 
-// Tokens of all of the vocabulary.
+// Returns tokens from the whole vocabulary.
 std::vector<int32_t> Tokens() {
   std::vector<int32_t> tokens(kRows);
   for (int64_t i = 0; i < kRows; ++i) tokens[i] = i * 31 % kVocabulary;

@@ -68,8 +68,8 @@ struct VectorKernels {
   bool (*all_finite)(int64_t n, const float* x);
   void (*dropout_factors)(const DropoutMask& mask, uint64_t example, int64_t begin, int64_t count,
                           float* factors);
-  // One query [D] over the first `length` positions of its key-value head's cache, keys and values
-  // [length, D]. `scratch` holds `length` floats, rounded up to a multiple of 16.
+  // Attends with one query [D] to the first `length` positions of its key-value head's cache, keys
+  // and values [length, D]. `scratch` holds `length` floats, rounded up to a multiple of 16.
   void (*cached_attention)(int64_t D, int64_t length, float scale, const float* query,
                            const float* keys, const float* values, float* scratch, float* out);
   TypedVectorKernels<float> f32;

@@ -39,8 +39,8 @@ class CheckpointArchive {
   // there belongs to a checkpoint that does not count (damaged, or never recorded) and is removed
   // first. DATA_LOSS: a file is missing or incomplete. FAILED_PRECONDITION: the manifest cannot be
   // written now, or the base checkpoint is gone; take the next one whole. INVALID_ARGUMENT: the
-  // request does not describe one file per partition and rank that writes any. REQUIRES: the job
-  // has no sound checkpoint at this clock; one call at a time per job.
+  // request does not describe one file for each partition and for each rank that writes a file.
+  // REQUIRES: the job has no sound checkpoint at this clock; one call at a time per job.
   virtual absl::StatusOr<CompletedCheckpoint> Complete(const v1::CommitCheckpointRequest& request,
                                                        absl::Time created) = 0;
 

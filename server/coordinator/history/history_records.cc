@@ -28,16 +28,16 @@ absl::Status Parse(const std::string& job_id, absl::string_view bytes,
   return absl::OkStatus();
 }
 
-// A series while it is salvaged.
+// A series that is being salvaged.
 struct Salvaged {
   Series* series = nullptr;
   // The last change that its points include.
   uint64_t change = 0;
-  // True if the points are what the series had at that change.
+  // True if the points are exactly those that the series had at that change.
   bool whole = false;
 };
 
-// The lowest clock that the job is known to have gone back to.
+// The lowest clock to which the job is known to have gone back.
 class LowestMark {
  public:
   explicit LowestMark(const HistoryRecords& records) {
@@ -67,7 +67,7 @@ class LowestMark {
 
 // Makes the series, in the order of their numbers, with the points of their records.
 std::map<uint64_t, Salvaged> BeginSeries(const HistoryRecords& records, JobHistory& history) {
-  // The name of a series, and the change before the first that it needs.
+  // By index: the series' name, and the change before the first one that it needs.
   std::map<uint64_t, std::pair<std::string, uint64_t>> names;
   for (const auto& [index, stored] : records.series) {
     if (stored.record.has_value()) names[index] = {stored.record->name(), stored.record->change()};
@@ -84,11 +84,11 @@ std::map<uint64_t, Salvaged> BeginSeries(const HistoryRecords& records, JobHisto
   for (const auto& [index, name] : names) {
     const size_t before = history.series().size();
     history.RestoreSeries(name.first);
-    // Two series of one name are one too many.
+    // The name is taken: keep only the first series of a name.
     if (history.series().size() == before) continue;
     series[index] = {.change = name.second};
   }
-  // A series keeps its place once all are there.
+  // Series no longer move once all are there.
   for (auto& [index, salvaged] : series) {
     salvaged.series = &history.RestoreSeries(names[index].first);
     const auto it = records.series.find(index);

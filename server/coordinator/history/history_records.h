@@ -25,9 +25,9 @@ struct HistoryRecords {
     std::optional<Record> record;
     size_t bytes = 0;
   };
-  // Absent: there are no marks.
+  // Absent if there are no marks.
   std::optional<Stored<v1::HistoryRecord>> marks;
-  // By the series' number, and by the change's number.
+  // Series by their number, and changes by theirs.
   std::map<uint64_t, Stored<v1::SeriesRecord>> series;
   std::map<uint64_t, Stored<v1::HistoryChangeRecord>> changes;
 };
@@ -38,15 +38,15 @@ absl::StatusOr<HistoryRecords> ReadHistoryRecords(const JobStore& store, const s
 
 std::deque<JobHistory::Mark> MarksOf(const v1::HistoryRecord& record);
 
-// Sets a series to its first `kept` points and stored ones. Returns false, without any change, if
-// it has fewer, or they are no points of a series in order.
+// Sets a series to its first `kept` points and stored ones. Returns false and changes nothing if
+// the series has fewer points or the stored ones are not in order.
 bool TakePoints(const google::protobuf::RepeatedPtrField<v1::SeriesPoint>& messages, size_t kept,
                 uint32_t level, Series& series);
 
-// Takes what can be trusted of damaged records into an empty history. A series keeps the points of
-// its record and of the changes up to the first one that is lost, and begins again with a change
-// that has all of its points. Since a lost change may have been a roll-back, a series that keeps
-// older points keeps those up to the lowest clock that the job is known to have gone back to.
+// Fills an empty history with the trustworthy part of damaged records. A series keeps the points of
+// its record and of the changes before the first lost one; a later change that has all of its
+// points replaces these. A lost change may have been a roll-back, so a series with older points
+// keeps only those up to the lowest clock to which the job is known to have gone back.
 void SalvageHistory(const HistoryRecords& records, JobHistory& history);
 
 }  // namespace muster

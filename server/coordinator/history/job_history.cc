@@ -20,7 +20,7 @@ constexpr size_t kMostNameBytes = 128;
 // Time between samples: a quarter of the time since the first one, within these bounds.
 constexpr absl::Duration kLeastInterval = absl::Milliseconds(250);
 constexpr absl::Duration kMostInterval = absl::Seconds(1);
-// A shorter time at a job's end tells no speed.
+// A shorter time at a job's end is too short to measure speed.
 constexpr absl::Duration kLeastLastInterval = absl::Milliseconds(100);
 // Room for the series of all slots, and for losses that wait for other slots.
 constexpr size_t kBytesOfSlots = 20 << 20;
@@ -168,7 +168,7 @@ void JobHistory::Settle(absl::Span<const uint32_t> slots, absl::Duration now, in
   AddLosses(losses_.Take(slots), unix_ms);
   training_slots_ = slots.size();
   const uint64_t before = std::exchange(closed_, losses_.ClosedByAll(slots));
-  // Slots that were just heard of for the first time may have come from different steps.
+  // Slots that just reported for the first time may be at different steps.
   if (before == 0 || closed_ <= before) return;
   const absl::Duration interval =
       std::clamp((now - first_sampled_) / 4, kLeastInterval, kMostInterval);
@@ -179,7 +179,7 @@ double JobHistory::Speed(absl::Duration now) const {
   if (sampled_ > -absl::InfiniteDuration()) {
     return sums_.examples / absl::ToDoubleSeconds(now - sampled_);
   }
-  // When the work of the first reports began is not known, so each slot's own time counts.
+  // The time at which the first reports' work began is not known, so each slot's own time counts.
   double speed = 0;
   for (size_t slot = 0; slot < sums_.slot_seconds.size(); ++slot) {
     const double seconds = sums_.slot_seconds[slot];

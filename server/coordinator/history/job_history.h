@@ -23,7 +23,7 @@ class ReportProgressRequest;
 
 // Limits of one job's history. Points take 64 bytes, so all of a job's take less than 64 MiB.
 struct HistoryLimits {
-  // Series that tasks name: the first ones have the most points, later ones fewer.
+  // Most series that tasks name, and how many of them, the first ones, keep the most points.
   static constexpr size_t kMostReported = 256;
   static constexpr size_t kLongReported = 40;
   // The coordinator's own series other than those of slots always fit: train/loss, two of
@@ -42,11 +42,11 @@ struct HistoryLimits {
 // Returns the most points of each series of a slot in a job of so many slots.
 size_t PointsOfSlots(uint32_t slots);
 
-// What a job's history must know of the job.
+// The facts about a job that its history needs.
 struct HistoryOptions {
   uint32_t slots = 1;
-  // A model's own floating-point operations per training example, and the most per second of one
-  // worker. 0: not known, and there is no speed/mfu.
+  // The model's own floating-point operations per training example, and one worker's peak per
+  // second. 0: not known, so there is no speed/mfu.
   double flops_per_example = 0;
   double peak_flops = 0;
 };
@@ -55,15 +55,14 @@ struct HistoryOptions {
 // is bounded however long the job runs. Knows no store; StoredHistory keeps it.
 //
 // What may go wrong, and what holds then:
-//   - A report comes twice, in parts, late or after a newer one: a series takes steps after its
-//     last alone, and speed counts each step of a slot once. Reports of fenced tasks do not come
-//     here.
+//   - A report comes twice, in parts, late or after a newer one: a series takes only steps after
+//     its last, and speed counts each step of a slot once. Reports of fenced tasks never get here.
 //   - A new task of a slot repeats steps: the slot's part of them is not taken again. Another slot
 //     becomes the one that speaks for all: the same rule.
 //   - The job goes back to clock c: CutAfter(c) removes what is later, in all series, also what
 //     waits for other slots. Since no point spans a checkpoint's clock, nothing else is lost.
-//   - A value is infinite or NaN, a name is none of a task's, or there are too many names: not
-//     taken.
+//   - A value is infinite or NaN, a name is not one for tasks, or there are too many names: the
+//     value is left out.
 //   - The wall clock goes back: times are shown as they were, and order nothing.
 // Not thread-safe.
 class JobHistory {
@@ -110,22 +109,22 @@ class JobHistory {
   // Returns whether anything changed since the last call of ForgetChanges.
   bool changed() const { return changed_; }
 
-  // For StoredHistory and JobTable: what was stored, and that all changes are.
+  // StoredHistory and JobTable use these to restore a history and to note stored changes.
   void Restore(std::deque<Mark> marks) { marks_ = std::move(marks); }
-  // A slot that is done had closed `clock` clocks, and will not report again.
+  // Restores a slot that is done: it has closed `clock` clocks and will not report again.
   void RestoreDone(uint32_t slot, uint64_t clock) { losses_.Reach(slot, clock); }
   Series& RestoreSeries(const std::string& name) { return series_[IndexOf(name)].series; }
   void ForgetChanges();
 
  private:
-  // Sums over reports since the last sample. Not whole if a part of a report was known before.
+  // Sums over reports since the last sample. Steps that were known before do not count.
   struct Sums {
     double examples = 0;
     double tokens = 0;
     double steps = 0;
     double staleness = 0;
     uint64_t most_staleness = 0;
-    // Of each slot, only until the first sample: its examples, and the seconds that it trained.
+    // Each slot's examples and the seconds that it trained, only until the first sample.
     std::vector<double> slot_examples;
     std::vector<double> slot_seconds;
   };
@@ -138,9 +137,9 @@ class JobHistory {
   void AddReported(const v1::ReportProgressRequest& report, int64_t unix_ms);
   void AddSlot(const v1::ReportProgressRequest& report, int64_t unix_ms);
   void AddLosses(std::vector<SeriesPoint> points, int64_t unix_ms);
-  // Adds what `sums_` hold.
+  // Adds the points of `sums_`.
   void Sample(absl::Duration now, int64_t unix_ms);
-  // Returns the examples per second of the job in `sums_`; 0: not known.
+  // Returns the job's examples per second according to `sums_`; 0: not known.
   double Speed(absl::Duration now) const;
 
   const HistoryOptions options_;
@@ -156,7 +155,7 @@ class JobHistory {
   std::deque<Mark> marks_;
   bool changed_ = false;
   Sums sums_;
-  // The last step that all slots had closed at the last Settle; 0: some slot was not heard of.
+  // The last step that all slots had closed at the last Settle; 0: some slot had not reported yet.
   uint64_t closed_ = 0;
   // Number of slots at the last Settle.
   size_t training_slots_ = 0;

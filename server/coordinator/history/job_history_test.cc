@@ -131,7 +131,7 @@ TEST_F(JobHistoryTest, SamplesSpeedAndStaleness) {
     history_.Settle({0}, now, 5);
   };
   report(1, absl::Seconds(90), 5);
-  // When the first step began is not known; each took 0.4 s.
+  // The begin of the first step is not known; each step took 0.4 s.
   report(2, absl::Seconds(100), 3);
   report(3, absl::Seconds(100.2), 0);
   report(4, absl::Seconds(102), 2);
@@ -140,7 +140,7 @@ TEST_F(JobHistoryTest, SamplesSpeedAndStaleness) {
   EXPECT_EQ(Values(history_, "staleness/mean"), (Pairs{{2, 4}, {4, 1}}));
   EXPECT_EQ(Values(history_, "staleness/max"), (Pairs{{2, 5}, {4, 2}})) << "it may fall";
   EXPECT_EQ(Find(history_, "speed/mfu"), nullptr);
-  // What is left at the end counts, unless it took too short a time.
+  // The rest at the end counts, unless it took too short a time.
   report(5, absl::Seconds(102.1), 0);
   JobHistory ended = history_;
   ended.End(absl::Seconds(102.2), 5);
@@ -204,7 +204,7 @@ TEST_F(JobHistoryTest, AReportThatComesAgainDoesNotCountTwice) {
   report.set_staleness_sum(6);
   report.set_staleness_max(4);
   history_.AddReport(report, 5);
-  // Again, and then with two steps more.
+  // The report comes again, and then with two more steps.
   history_.AddReport(report, 5);
   report = Report(0, 6, 4);
   report.set_tokens(400);
@@ -249,7 +249,7 @@ TEST_F(JobHistoryTest, TakesAtMost256NamesAndShortensLaterSeries) {
   for (int i = 0; i < 300; ++i) AddSeries(report, absl::StrCat("train/", i), 1, {1});
   history_.AddReport(report, 5);
   EXPECT_EQ(history_.series().size(), 256);
-  // What the coordinator adds has series nevertheless, and known names go on.
+  // The coordinator's own series are still added, and known names go on.
   report = Report(1, 1'000'000, 1);
   AddSeries(report, "train/loss", 2, {1});
   AddSeries(report, "train/7", 2, {1});

@@ -35,8 +35,8 @@ class SlotLosses {
            const Boundaries& boundaries);
 
   // Removes and returns the job's losses up to the last step that all of `slots` have closed. Slots
-  // that did not report a step have no part in its mean. What slots that are not among `slots` have
-  // reported is forgotten: the others make those steps again, or make them without them.
+  // that did not report a step have no part in its mean. Reports of slots that are not among
+  // `slots` are forgotten: those steps are made again, or without these slots.
   std::vector<SeriesPoint> Take(absl::Span<const uint32_t> slots);
   // Does the same for all steps that any slot has reported: there will be no more reports.
   std::vector<SeriesPoint> TakeAll();

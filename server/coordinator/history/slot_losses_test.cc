@@ -79,7 +79,7 @@ TEST_F(SlotLossesTest, TheStepsOfALostSlotAreNotMeantWhenTheOthersMakeThemAgain)
   Report(0, Steps(1, {1}));
   Report(1, Steps(1, {3, 100}));
   EXPECT_THAT(losses_.Take(kBoth), ElementsAre(OneValue(1, 2)));
-  // Slot 1 is lost with step 2, which slot 0 makes alone.
+  // Slot 1 is lost in step 2, which slot 0 makes alone.
   EXPECT_THAT(losses_.Take({kBoth, 1}), IsEmpty());
   Report(0, Steps(2, {5}));
   EXPECT_THAT(losses_.Take({kBoth, 1}), ElementsAre(OneValue(2, 5)));

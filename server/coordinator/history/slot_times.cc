@@ -14,7 +14,7 @@ constexpr size_t kFewestParts = 3;
 constexpr double kSlowFactor = 1.5;
 constexpr double kSlowShareOfStep = 0.1;
 
-// Seconds for an example.
+// Returns a slot's own seconds per example.
 double OwnTime(const SlotTimes::Sums& sums) {
   return (sums.compute_seconds + sums.data_seconds) / sums.examples;
 }

@@ -17,8 +17,8 @@ class ReportProgressRequest;
 class StepTimes;
 }  // namespace v1
 
-// Where the time of a slot's last steps went: about the last ten seconds, or the last eight reports
-// if they come more slowly. A new task begins anew. Not thread-safe.
+// The times of a slot's last steps by what they were spent on. Covers about the last ten seconds,
+// or the last eight reports if these come more slowly. A new task begins anew. Not thread-safe.
 class SlotTimes {
  public:
   // Sums over steps; see ReportProgressRequest.
@@ -30,7 +30,7 @@ class SlotTimes {
     double communication_seconds = 0;
     double data_seconds = 0;
   };
-  // The steps of about a second, or of one report.
+  // The steps of about one second, or of one report.
   struct Part {
     absl::Duration begin;
     Sums sums;
@@ -42,7 +42,7 @@ class SlotTimes {
   void Clear() { parts_.clear(); }
 
   Sums sums() const;
-  // The oldest part first.
+  // Returns the parts, the oldest first.
   const std::deque<Part>& parts() const { return parts_; }
 
  private:
@@ -54,11 +54,11 @@ v1::StepTimes ToProto(const SlotTimes::Sums& sums);
 
 // Returns for each slot why it counts as slow beside the others of its job, or nothing.
 //
-// A slot's own time for an example is what it computes and waits for training data; what it waits
-// for others is theirs. A slot is slow if its own time exceeds 1.5 x the median of all slots in
-// three parts of four, of which it has at least three: a pause, or the start of a task, makes no
-// slot slow. And the difference must be a tenth of a median step, so that it matters. Of an even
-// number of slots the median is the lower one, so that one of two slots can be slow.
+// A slot's own time for an example is spent computing and waiting for training data; time that it
+// waits for other slots is theirs. A slot is slow if its own time exceeds 1.5 x the median of all
+// slots in three parts of four, of which it has at least three: a pause, or the start of a task,
+// makes no slot slow. The difference must also be at least a tenth of a median step. For an even
+// number of slots the lower median is used, so that one of two slots can be slow.
 std::vector<std::string> SlowSlots(absl::Span<const SlotTimes> slots);
 
 }  // namespace muster

@@ -29,7 +29,7 @@ v1::ReportProgressRequest Report(double compute, double data, double communicati
   return report;
 }
 
-// A slot that reported for so long.
+// Returns a slot that reported for so long.
 SlotTimes Slot(double compute, double data, double communication,
                absl::Duration length = absl::Seconds(20), uint64_t examples = 10) {
   SlotTimes slot;
@@ -71,7 +71,7 @@ TEST(SlowSlotsTest, CallsNobodySlowWithoutOthersOrReports) {
   EXPECT_THAT(SlowSlots({}), IsEmpty());
   EXPECT_THAT(SlowSlots({Slot(1, 0, 0)}), ElementsAre(""));
   EXPECT_THAT(SlowSlots({Slot(1, 0, 0), SlotTimes()}), Each(IsEmpty()));
-  // Two parts do not tell.
+  // Two parts are too few to tell.
   EXPECT_THAT(SlowSlots({Slot(0.1, 0, 0), Slot(1, 0, 0, absl::Seconds(2))}), Each(IsEmpty()));
   EXPECT_THAT(SlowSlots({Slot(0.1, 0, 0), Slot(1, 0, 0, absl::Seconds(3))}),
               ElementsAre("", HasSubstr("10.0 x")));

@@ -38,9 +38,8 @@ class StoredHistory {
   static absl::StatusOr<std::unique_ptr<StoredHistory>> Read(const JobStore& store,
                                                              const std::string& job_id,
                                                              const HistoryOptions& options);
-  // Takes what can be trusted of a damaged history (SalvageHistory), and adds to a batch the writes
-  // that store it in place of the damaged one. FAILED_PRECONDITION as above; other errors are the
-  // store's.
+  // Loads the trustworthy part of a damaged history (SalvageHistory), and adds the writes that
+  // replace the damaged one to a batch. FAILED_PRECONDITION as above; other errors are the store's.
   static absl::StatusOr<std::unique_ptr<StoredHistory>> Salvage(const JobStore& store,
                                                                 const std::string& job_id,
                                                                 const HistoryOptions& options,

@@ -250,8 +250,7 @@ void RunRandomHistory(uint32_t seed) {
   ASSERT_EQ(Show(Read(store)->history()), written);
 }
 
-// What the store holds of a job's history while it trains and goes back: the value of a step is the
-// generation that made it.
+// The stored history of a job that trains and goes back. A step's value is its generation.
 class GenerationsOfSteps {
  public:
   explicit GenerationsOfSteps(std::mt19937& random) : random_(random) {
@@ -272,7 +271,7 @@ class GenerationsOfSteps {
     }
   }
 
-  // Checks that each point is of steps as they were made last.
+  // Checks that each point has the values of the last generation that made its steps.
   void Check(const JobHistory& history) const {
     for (const JobHistory::Named& named : history.series()) {
       if (named.name.substr(0, 5) != "train") continue;
@@ -306,12 +305,12 @@ class GenerationsOfSteps {
   MemoryJobStore store;
 
  private:
-  // The clock that the job goes back to.
+  // Returns the clock to which the job goes back.
   uint64_t Base() const { return generations_.size() / 50 * 50; }
 
   std::mt19937& random_;
   StoredHistory stored_{std::string(kJob), kTwoSlots};
-  // By step, from 1.
+  // The generation that made each step, from step 1 on.
   std::vector<int> generations_;
   int generation_ = 1;
 };
@@ -334,7 +333,7 @@ TEST(StoredHistoryPropertyTest, OfADamagedHistoryNothingWrongIsShown) {
     ASSERT_TRUE(salvaged.ok()) << salvaged.status();
     ASSERT_NO_FATAL_FAILURE(job.Check((*salvaged)->history()));
     kept += (*salvaged)->history().last_step() > 0 ? 1 : 0;
-    // It is stored, and goes on.
+    // The history is stored and goes on.
     ASSERT_TRUE(job.store.Write(batch, JobStore::Durability::kSynced).ok());
     ASSERT_EQ(Show(Read(job.store)->history()), Show((*salvaged)->history()));
     Report(**salvaged, job.step() + 1, job.step() + 3, 100);

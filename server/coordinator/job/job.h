@@ -44,7 +44,7 @@ struct TaskState {
     // Clock of the slot and round of the job at that time.
     uint64_t clock = 0;
     uint64_t round = 0;
-    // True if it has only a lease left to come where the others wait.
+    // True if the slot has only one lease left to come to where the others wait.
     bool overdue = false;
   };
   std::optional<Awaited> awaited;
@@ -53,7 +53,7 @@ struct TaskState {
   std::string waits_for;
 };
 
-// Returns what a job's history must know of the job.
+// Returns the facts about a job that its history needs.
 HistoryOptions HistoryOptionsOf(const v1::JobRecord& record);
 
 // A job in memory. The record is the durable part and changes only through JobTable. All else is

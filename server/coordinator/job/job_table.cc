@@ -165,7 +165,7 @@ absl::Status JobTable::LoadHistory(Job& job) {
   for (int slot = 0; slot < job.record.slots_size(); ++slot) {
     if (job.record.slots(slot).done()) history.RestoreDone(slot, job.progress.clock(slot));
   }
-  // The record may be newer. When that evaluation was is not known.
+  // The record may be newer than the history. The evaluation's time is not known.
   for (const v1::EvaluationResult& result : job.record.evaluations()) {
     history.AddEvaluation(result, /*unix_ms=*/0);
   }

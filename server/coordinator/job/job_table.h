@@ -27,7 +27,7 @@ struct JobTableOptions {
   size_t max_events = 1000;
   // Distinguishes the job ids of a new store from those of any other store.
   uint32_t identity = 0;
-  // Receives lines about damage that the table goes on without; may be empty.
+  // Receives a line about each damaged record that the table can do without; may be empty.
   std::function<void(absl::string_view)> log;
 };
 
@@ -52,9 +52,8 @@ struct JobChange {
 // losing the last seconds of them costs nothing. Errors are the store's. Logic thread only.
 class JobTable {
  public:
-  // Reads the store. Store and clock outlive the table. DATA_LOSS: a record is unreadable, other
-  // than one of a history: the job goes on with what is left of it. FAILED_PRECONDITION: a newer
-  // release wrote one.
+  // Reads the store. Store and clock outlive the table. DATA_LOSS: a record is unreadable; a
+  // damaged history is salvaged instead. FAILED_PRECONDITION: a newer release wrote one.
   static absl::StatusOr<std::unique_ptr<JobTable>> Load(JobStore& store, const Clock& clock,
                                                         JobTableOptions options);
 

@@ -93,12 +93,12 @@ TEST_F(JobTableTest, ADamagedHistoryIsSaidAndKeepsNoJobFromGoingOn) {
   EXPECT_THAT(loaded->events.back().text(),
               ::testing::HasSubstr("history of job " + id + " is damaged: change 3"));
   EXPECT_THAT(log, ::testing::ElementsAre(loaded->events.back().text()));
-  // It was stored anew.
+  // The salvaged history was stored.
   load();
   EXPECT_EQ(table_->Find(id)->history->history().last_step(), 2);
   EXPECT_EQ(table_->Find(id)->events.size(), 2);
   EXPECT_EQ(log.size(), 1);
-  // A newer release's is not touched.
+  // A newer release's history is not touched.
   batch.Put(StoreTable::kSeries, StoreKey(id, uint64_t{0}), std::string("\x08\x02"));
   ASSERT_TRUE(store_.Write(batch, JobStore::Durability::kSynced).ok());
   EXPECT_EQ(JobTable::Load(store_, clock_, {}).status().code(),

@@ -44,7 +44,7 @@ class ProgressTracker {
   v1::JobProgress Progress(uint64_t total_steps) const;
   // Fills in a slot's step and sums.
   void Describe(uint32_t slot, v1::TaskStatus& task) const;
-  // The slots' last steps, in this process.
+  // Returns the times of the slots' last steps, as reported since this process started.
   const std::vector<SlotTimes>& times() const { return times_; }
 
   // The state to store.

@@ -63,7 +63,7 @@ constexpr Limit kFields[] = {
     {"JobSpec.initial_weights", 4096},
     {"JobSpec.labels", kMostLabels},
     {"JobSpec.description", kMostDescriptionBytes},
-    // Of JobSpec.labels and ListJobsRequest.labels.
+    // These two hold for JobSpec.labels and ListJobsRequest.labels.
     {"LabelsEntry.key", kMostLabelNameBytes},
     {"LabelsEntry.value", kMostLabelValueBytes},
     {"ListJobsRequest.labels", kMostLabels},

@@ -119,7 +119,7 @@ void RoundFormation::OpenIfDue(Job& job) {
   if (!IsActive(job.record.state()) || !TrainsByAllReduce(job.record.spec())) return;
   job.DropGoneCalls();
   if (const absl::optional<uint32_t> slot = BrokeForGood(job.record, job.rendezvous)) {
-    // The job goes back. If that cannot be stored, the tasks are told, and come again.
+    // The job goes back. If that cannot be stored, the tasks are told and come again.
     const absl::Status status = lifecycle_.RoundBroke(job, *slot);
     if (!status.ok()) AnswerParked(job, status);
     return;

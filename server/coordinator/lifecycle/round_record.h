@@ -46,10 +46,10 @@ uint32_t CountMeetings(const Rendezvous::Round& next, const v1::JobRecord& recor
 // Returns what every task that meets is told, on either road.
 v1::RendezvousReply MeetingReply(const v1::JobRecord& record);
 
-// Returns the first slot that left a round after which there can be none; nullopt: none did, or one
-// can follow. None can follow once some slots have ended well, since those meet no more. Nor can
-// one where losses are final (LossIsFinal), but there the round lasts until every slot has left it:
-// a slot that has not may yet end with the error that broke the round. REQUIRES: as RoundLasts.
+// Returns the first slot that left a round that no other can follow; nullopt if no slot left, or
+// another round can follow. None can follow once some slots have ended well, since these do not
+// meet again, or if losses are final (LossIsFinal). In the latter case the round lasts until every
+// slot has left it, since the last may end with the error that broke it. REQUIRES: as RoundLasts.
 absl::optional<uint32_t> BrokeForGood(const v1::JobRecord& record, const Rendezvous& next);
 
 // Returns whether losing the tasks of these slots takes the whole job back to its last checkpoint:

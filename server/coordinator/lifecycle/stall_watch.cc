@@ -31,8 +31,8 @@ bool OwesItsShare(const Job& job, uint32_t slot) {
   return takes_part && !job.evaluation_calls.empty() && !job.evaluation_calls.contains(slot);
 }
 
-// Returns whether others left the slot's call because it did not end in time, or, in a hybrid job,
-// for any reason: the slot may wait on a server for a clock that none of them closes any more.
+// Returns whether others left the slot's call because it did not end in time or, in a hybrid job,
+// for any reason: the slot may wait on a server for a clock that the others no longer close.
 bool IsOverdue(const Job& job, uint32_t slot) {
   const bool left =
       job.rendezvous.AnyLate() || (IsHybrid(job.record.spec()) && job.rendezvous.any());

@@ -27,7 +27,7 @@ std::vector<uint32_t> AwaitedFor(absl::Duration time, absl::Duration now, const 
 // A task that is awaited for `stall_timeout` without closing a clock is ended, and another takes
 // its slot. By all-reduce the others first notice that their call has not ended in that time, and
 // come to meet again; a task that has not come a lease later is stuck. In a hybrid job the same
-// holds once the others have come for any reason: they may keep the clock open for which it waits.
+// holds once the others have come for any reason: they may keep open the clock for which it waits.
 //
 // Waiting times are lost with the process and counted anew. Logic thread only.
 class StallWatch {

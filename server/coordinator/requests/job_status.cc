@@ -24,7 +24,7 @@ const char* StateOf(const Job& job, uint32_t slot) {
   return job.tasks[slot].heard ? kRunning : "STARTING";
 }
 
-// Adds where the time of the tasks' last steps went, and which of them are slow.
+// Adds the times of the tasks' last steps, and which tasks are slow.
 void AddTimes(const Job& job, v1::JobStatus& status) {
   const std::vector<SlotTimes>& times = job.progress.times();
   const std::vector<std::string> slow = SlowSlots(times);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kMaxPageJobs = 500;
 constexpr size_t kMaxPageBytes = 4 << 20;
-// Most jobs that a page looks at; fewer if each is compared with patterns.
+// Most jobs that one page examines, and most comparisons of jobs with patterns.
 constexpr size_t kMaxExamined = 100'000;
 constexpr size_t kMaxComparedWithPattern = 1000;
 
@@ -42,7 +42,7 @@ class Filter {
   const v1::ListJobsRequest& request_;
 };
 
-// Returns the most jobs that a page looks at.
+// Returns the most jobs that one page examines.
 size_t MostExamined(const v1::ListJobsRequest& request) {
   const size_t patterns = (request.name().empty() ? 0 : 1) + request.labels_size();
   return patterns == 0 ? kMaxExamined : kMaxComparedWithPattern / patterns;

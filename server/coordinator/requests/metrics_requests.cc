@@ -16,7 +16,7 @@ namespace {
 constexpr absl::Duration kFollowInterval = absl::Seconds(1);
 // Series are added to a chunk until it has this much; the last may exceed it.
 constexpr size_t kChunkBytes = 1 << 20;
-// Most series that one call compares with patterns, so that others come in between.
+// Most series that one call compares with patterns, so that other calls get their turn.
 constexpr size_t kMaxComparedWithPatterns = 1000;
 
 bool IsWanted(const v1::ReadMetricsRequest& request, absl::string_view name) {
@@ -73,7 +73,8 @@ void AddMarks(const JobHistory& history, MetricsRequests::Position& position,
   }
 }
 
-// Returns whether steps that the reader has were removed or joined since. It has all marks.
+// Returns whether steps that the reader has were removed or joined since. REQUIRES: the reader has
+// all marks.
 bool IsOutdated(const JobHistory& history, const MetricsRequests::Position& position) {
   for (size_t i = 0; i < position.series.size(); ++i) {
     const std::optional<uint64_t>& sent = position.series[i].revision;

@@ -76,7 +76,7 @@ class MetricsRequests {
   absl::StatusOr<std::optional<Update>> UpdateFor(Reader& reader);
   // Returns the job's history, wherever it is. NotFound: there is no such job.
   absl::StatusOr<const JobHistory*> HistoryFor(Reader& reader);
-  // Returns the history of a job that has ended: the one that others read, if there are any.
+  // Returns the history of a job that has ended. Readers of the same history share it.
   absl::StatusOr<std::shared_ptr<const StoredHistory>> ReadEnded(const Job& job);
 
   const JobTable& jobs_;

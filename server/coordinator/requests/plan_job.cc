@@ -83,7 +83,7 @@ std::string Assumed(const v1::JobSpec& spec, const DataSize& data) {
                       clause);
 }
 
-// Returns the operations of a transformer for an example; 0: they are not known.
+// Returns a transformer's operations per example; 0: not known.
 double FlopsPerExample(const v1::JobSpec& spec, const DataSize& data) {
   if (!spec.model().has_transformer() || !VocabularyAssumption(spec, data).empty()) return 0;
   return CostsOfStep(spec, SizeOfModel(spec, data)).flops() / spec.batch_size();

@@ -14,7 +14,7 @@ struct PlannedJob {
   // The specification with its defaults filled in.
   v1::JobSpec spec;
   MemoryPlan plan;
-  // JobRecord.flops_per_example.
+  // The value of JobRecord.flops_per_example.
   double flops_per_example = 0;
   // Assumptions of the memory plan that may be wrong, for people; may be empty.
   std::string assumed;

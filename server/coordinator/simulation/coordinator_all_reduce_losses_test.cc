@@ -236,7 +236,7 @@ TEST_F(AllReduceTest, AShardGroupGoesBackWhateverRankIsLost) {
   spec.set_workers(4);
   spec.mutable_parallelism()->mutable_zero()->set_stage(1);
   const std::string job = *cluster_.Submit(spec);
-  // Nothing is lost before they met.
+  // No loss counts before the ranks have met.
   cluster_.Die(Order(job, 1));
   EXPECT_EQ(Order(job, 1).generation(), 1);
   cluster_.MeetAll(job);
@@ -306,8 +306,8 @@ TEST_F(AllReduceTest, AHybridGoesBackWhateverIsLost) {
   EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED) << cluster_.Status(job).message();
 }
 
-// A shard group of 4 ranks on workers of some slots each. One rank's own error fails the calls of
-// the others, who come to meet after its end is known, or before.
+// Runs a shard group of 4 ranks on workers of some slots each. One rank's own error fails the calls
+// of the others, which come to meet before or after its end is known.
 class OwnErrorTest : public AllReduceTest,
                      public ::testing::WithParamInterface<std::tuple<uint32_t, bool>> {
  protected:
@@ -322,7 +322,7 @@ class OwnErrorTest : public AllReduceTest,
     return Running(spec);
   }
 
-  // The calls of these slots fail.
+  // Lets the calls of these slots fail.
   std::vector<Answer<v1::RendezvousReply>> LeaveCall(const std::string& job,
                                                      const std::vector<uint32_t>& slots) {
     std::vector<Answer<v1::RendezvousReply>> answers;
@@ -401,7 +401,7 @@ TEST_F(FinalLossTest, AStuckTaskTakesTheJobBackALeaseAfterTheOthersCame) {
 TEST_F(FinalLossTest, WithNobodyLostTheJobGoesBackOnceTheLastHasCome) {
   const std::string job = Start(1);
   const auto others = LeaveCall(job, {0, 1, 3});
-  // It computes, and is told when it reports.
+  // The slot computes, and is told when it reports.
   cluster_.Pass(2 * kLease);
   EXPECT_TRUE(cluster_.Progress(Order(job, 2), 4).ok());
   EXPECT_EQ(cluster_.progress_reply.meet_after_round(), 1);
@@ -413,7 +413,7 @@ TEST_F(FinalLossTest, WithNobodyLostTheJobGoesBackOnceTheLastHasCome) {
                                 "3 on worker w3: slot 2 left all-reduce 7; generation 2"));
 }
 
-// It waits for a clock that slot 1 does not close any more, so its calls never fail.
+// The slot waits for a clock that slot 1 no longer closes, so its calls never fail.
 TEST_F(AllReduceTest, AHybridGoesBackThoughATaskWaitsOnAServer) {
   cluster_.AddServer("s0");
   AddWorkers(2);

@@ -64,7 +64,7 @@ class SimulationTest : public ::testing::TestWithParam<uint64_t> {
     if (job.ok()) jobs_.insert(*job);
   }
 
-  // Makes it a job whose losses are final, or one that may go on with fewer workers.
+  // Makes the job one whose losses are final, or one that may go on with fewer workers.
   void MaybeDivide(v1::JobSpec& spec) {
     if (Draw(4) == 0) {
       spec.mutable_parallelism()->mutable_zero()->set_stage(1 + Draw(3));

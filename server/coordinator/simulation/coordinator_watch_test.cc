@@ -241,7 +241,7 @@ TEST_F(CoordinatorWatchTest, HeartbeatsWaitForOrders) {
   EXPECT_FALSE(changed.came());
   v1::SubmitJobRequest submit;
   *submit.mutable_spec() = SmallJob();
-  // Their order in memory is left to chance.
+  // Their order in memory is random.
   for (int i = 0; i < 20; ++i) (*submit.mutable_spec()->mutable_labels())[absl::StrCat(i)] = "v";
   submit.set_request_id("r");
   Answer<v1::SubmitJobReply> submitted;

@@ -17,9 +17,9 @@ namespace {
 // Keys of a checkpoint after which `go_on` is called again.
 constexpr uint64_t kKeysPerLook = 4096;
 
-// Returns the number of the file that alone has the partition's rows: the fixed rule of placement
-// puts them into the file of the partition with its number, if there were as many partitions and
-// servers held the rows, or ranks wrote partitions' files. Absent: any file may have some.
+// Returns the number of the only file that has the partition's rows. This is the file of the
+// partition with the same number, if there were as many partitions and servers held the rows or
+// ranks wrote partitions' files. Absent: any file may have some rows.
 std::optional<uint32_t> FileOfRows(const CheckpointReader& checkpoint,
                                    const PartitionTables& tables) {
   const v1::CheckpointManifest& manifest = checkpoint.manifest();

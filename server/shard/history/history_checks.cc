@@ -94,8 +94,8 @@ absl::Status HistoryWorld::CheckPull(const Answer& answer) {
     return Fail(absl::StrCat("a pull at clock ", clock, " was answered at clock ", slowest));
   }
   if (bound == uint64_t{0}) {
-    // Where the values before are kept, exactly the clock's version; otherwise possibly the next
-    // one after a respawn.
+    // If previous values are kept, the pull sees exactly the clock's version; otherwise it may see
+    // the next one after a respawn.
     const uint64_t version = options_.workload.keeps_previous() ? clock : slowest;
     if (version > clock + 1) {
       return Fail(absl::StrCat("a pull at clock ", clock, " saw version ", version));

@@ -72,7 +72,7 @@ float HistoryWorkload::GradientOf(uint32_t micro_batch, uint32_t slot, uint64_t 
   if (options_.inexact) {
     return random_.Normal(element, uint64_t{slot} << 32 | clock | uint64_t{micro_batch} << 56);
   }
-  // One each, and the last one has the rest.
+  // Each micro-batch has one, and the last one has the rest.
   const uint32_t before = options_.micro_batches - 1;
   return micro_batch < before ? 1 : Gradient(slot, clock, element) - static_cast<float>(before);
 }
@@ -139,7 +139,7 @@ void HistoryWorkload::AppendDense(uint32_t slot, uint64_t clock, uint32_t partit
     push.mutable_dense_push()->set_first_block(first);
     push.mutable_dense_push()->set_blocks(count);
     push.mutable_dense_push()->set_micro_batch(micro_batch);
-    // The last micro-batch has them all.
+    // The last micro-batch has all of them.
     const bool last = micro_batch + 1 >= options_.micro_batches;
     push.mutable_dense_push()->set_examples(last ? Examples(slot) : 0);
     std::vector<float> values;

@@ -31,13 +31,14 @@ class HistoryWorkload {
     bool inexact = false;
     // In some clocks the gradients of some slots overflow, as in f16. For BSP.
     bool overflows = false;
-    // Micro-batches of which slots push dense gradients one by one; 0: they push sums. For BSP.
+    // The number of micro-batches whose dense gradients slots push one by one; 0: slots push sums.
+    // For BSP.
     uint32_t micro_batches = 0;
     // Options of the sparse table. Admission and expiry are for BSP, where alone the clocks that
     // have pushed a key are the same at every version.
     v1::SparseTableOptions rows;
 
-    // JobTables::keeps_previous().
+    // Returns what JobTables::keeps_previous() returns for the job.
     bool keeps_previous() const { return deterministic || micro_batches > 0; }
   };
 
@@ -70,7 +71,7 @@ class HistoryWorkload {
 
  private:
   float Gradient(uint32_t slot, uint64_t clock, uint64_t element) const;
-  // Returns the part of a dense gradient that a micro-batch has.
+  // Returns a micro-batch's part of a dense gradient.
   float GradientOf(uint32_t micro_batch, uint32_t slot, uint64_t clock, uint64_t element) const;
   bool Touches(uint32_t slot, uint64_t clock, uint64_t key) const;
   // Returns the values of a key's row after so many clocks of every slot, by the row options.
@@ -82,8 +83,8 @@ class HistoryWorkload {
   bool Counts(uint32_t slot, uint64_t clock, uint32_t partition) const {
     return !Idle(slot, clock, partition) && !LossScaleAfter(clock + 1).left_out();
   }
-  // Adds the pushes of the partition's blocks to `messages`: of one micro-batch, where slots push
-  // these.
+  // Adds the pushes of the partition's blocks to `messages`; those of one micro-batch, if slots
+  // push micro-batches.
   void AppendDense(uint32_t slot, uint64_t clock, uint32_t partition, uint32_t micro_batch,
                    uint64_t random, std::vector<Message>& messages) const;
   uint64_t Examples(uint32_t slot) const;

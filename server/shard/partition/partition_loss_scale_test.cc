@@ -21,7 +21,7 @@ TEST_F(PartitionLossScaleTest, AClockInWhichAnySlotOverflowedIsLeftOutForAll) {
     for (const bool clips : {true, false}) {
       v1::OpenTablesRequest request = TestOpenRequest(2);
       request.mutable_update()->set_deterministic(deterministic);
-      // Its steps are counted.
+      // Adagrad counts its steps.
       request.mutable_schema()->mutable_optimizer()->set_name("adagrad");
       if (clips) request.mutable_schema()->mutable_clipping()->set_by_global_norm(100);
       const auto train = [&](const std::vector<absl::optional<uint32_t>>& overflowed) {
@@ -34,7 +34,7 @@ TEST_F(PartitionLossScaleTest, AClockInWhichAnySlotOverflowedIsLeftOutForAll) {
             Do(TestCloseWithScale(s, clock, 1, slot == s));
           }
           if (clips) {
-            // Of two blocks and a table; of a clock that is left out there are none.
+            // There are norms of two blocks and a table, but none for a clock that is left out.
             const size_t norms = slot.has_value() ? 0 : 3;
             EXPECT_EQ(Do(TestClip(0, clock, std::nullopt)).doubles().size(), norms);
             Do(TestClip(0, clock, 1));

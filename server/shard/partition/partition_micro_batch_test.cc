@@ -56,7 +56,7 @@ TEST_F(PartitionMicroBatchTest, AClockIsOneUpdateOverThemAll) {
   }
 }
 
-// Of jobs that are not deterministic, too: backward must read what forward has read.
+// This holds without determinism, too: backward must read what forward has read.
 TEST_F(PartitionMicroBatchTest, ASlotThatRepeatsTheClockReadsItsValuesAgain) {
   for (const bool deterministic : {true, false}) {
     v1::OpenTablesRequest request = OpenRequest(1, 1);
@@ -76,7 +76,7 @@ TEST_F(PartitionMicroBatchTest, EachCountsOnceAndInOrder) {
   EXPECT_THAT(Refusal(absl::StatusCode::kFailedPrecondition, Push(0, 1), Gradient(9)),
               HasSubstr("micro-batch 1 of block 0 comes before micro-batch 0"));
   Do(Push(0, 0, 0, 1), Gradient(1, 1));
-  // As a task that repeats the clock divides them.
+  // A task that repeats the clock may divide its pushes otherwise.
   EXPECT_FALSE(Do(Push(0, 0), Floats({9, 9, 9, 9, 2, 2, 2, 2})).reply().already_applied());
   EXPECT_TRUE(Do(Push(0, 0), Gradient(9)).reply().already_applied());
   Do(Push(0, 1, 1, 1), Gradient(4, 1));

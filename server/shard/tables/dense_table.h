@@ -58,7 +58,8 @@ class DenseTable {
   // Weights that a pull is to see.
   enum class Version {
     kCurrent,
-    // The weights before the last ApplySums; if JobTables::keeps_previous(). REQUIRES: it has run.
+    // The weights before the last ApplySums. REQUIRES: JobTables::keeps_previous(), and ApplySums
+    // has run.
     kPrevious,
   };
 
@@ -66,11 +67,11 @@ class DenseTable {
   // REQUIRES: the blocks exist.
   Payload Pull(uint32_t first, uint32_t count, Version version);
 
-  // Cost of keeping a gradient as it came: memory that the next ones need, or none that is missed;
-  // or the sender uses its memory again.
+  // Says whether a gradient can be kept as it came: kScarce, in memory that the next gradients
+  // need; kFree, in memory that nobody misses; kImpossible, since the sender reuses the memory.
   enum class Keeping { kScarce, kFree, kImpossible };
-  // Adds a slot's gradient to a block's sum; once per clock, or once per micro-batch that slots
-  // push, in their order. REQUIRES: the gradient is as long as the weights.
+  // Adds a slot's gradient to a block's sum; once per clock or, if slots push micro-batches, once
+  // per micro-batch, in order. REQUIRES: the gradient is as long as the weights.
   void Accumulate(uint32_t block, uint32_t slot, Payload gradient,
                   Keeping keeping = Keeping::kScarce);
   // Adds the gradients that wait for their slot's turn. REQUIRES: the clock is closed.
@@ -82,7 +83,7 @@ class DenseTable {
   // step's; a block without one stays as it is. REQUIRES: FinishSums.
   void ApplySums(const OptimizerStep& step, std::vector<absl::optional<float>> gradient_scales,
                  uint64_t lsn);
-  // Makes the steps of the last ApplySums that nobody asked for, and that hold sums until then.
+  // Makes the steps of the last ApplySums that nobody asked for yet, which frees their sums.
   void Settle();
   bool settled() const { return unsettled_ == 0; }
 
@@ -113,7 +114,7 @@ class DenseTable {
     // The first slot that has not been added, and contributions of later slots that came early.
     uint32_t next_slot = 0;
     std::map<uint32_t, Contribution> early;
-    // In slot order, by slot: the sum of those micro-batches that have come, and their number.
+    // The sum and the number of a slot's micro-batches so far; used in slot order only.
     struct Unfinished {
       std::shared_ptr<float> values;
       uint32_t micro_batches = 0;
@@ -124,10 +125,10 @@ class DenseTable {
   };
 
   void Add(uint32_t block, const Payload& gradient, Keeping keeping);
-  // Adds a slot's next micro-batch to those before it. Returns their sum, in memory of the table's
-  // own, once it has all; otherwise nothing.
+  // Adds a slot's next micro-batch to those before it. Returns the sum, in the table's own memory,
+  // once all micro-batches are in; nothing before.
   absl::optional<Payload> AddMicroBatch(uint32_t block, uint32_t slot, const Payload& gradient);
-  // Does Accumulate in slot order, for all that a slot adds in a clock.
+  // Accumulates in slot order. `gradient` is all that the slot adds in the clock.
   void AddSlot(uint32_t block, uint32_t slot, Payload gradient, Keeping keeping);
   // Turns what is kept into values.
   void AddKept(uint32_t block, Sum& sum);

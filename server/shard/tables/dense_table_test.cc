@@ -182,11 +182,11 @@ TEST_F(DenseTableTest, AddsWhatIsFreeToKeepAndWhatIsNotInAnyOrder) {
   }
 }
 
-// The sums of the slots' micro-batches, of which some are lost in the sum of all.
+// Some micro-batches are too small to change the sum of all, but not the sum of their slot.
 TEST_F(DenseTableTest, AddsWhatAreSumsOfMicroBatchesOfEachSlotAndKeepsNoneAsItCame) {
   constexpr float kSmall = 0x1p-24f;
   const float gradients[3][2] = {{kSmall, kSmall}, {1, 0}, {kSmall, kSmall}};
-  // Slots, in order of their micro-batches.
+  // The slots in the order in which their micro-batches arrive.
   const std::vector<std::vector<uint32_t>> orders = {
       {0, 0, 1, 1, 2, 2}, {2, 2, 1, 1, 0, 0}, {2, 1, 0, 0, 1, 2}, {0, 1, 2, 1, 2, 0}};
   for (const bool deterministic : {true, false}) {
@@ -208,7 +208,8 @@ TEST_F(DenseTableTest, AddsWhatAreSumsOfMicroBatchesOfEachSlotAndKeepsNoneAsItCa
         table_->FinishSums();
         ApplySums({.learning_rate = 1}, 0);
       }
-      // 1 + 2^-23 + 2^-23 each time; in order of arrival each small one alone may be lost.
+      // Slot order gives 1 + 2^-23 + 2^-23 each time; in order of arrival each small gradient alone
+      // may be lost.
       if (deterministic) EXPECT_THAT(Pull(1, 1), Each(-2 * (1 + 4 * kSmall)));
       EXPECT_THAT(Pull(1, 1), Each(testing::FloatNear(-2, 1e-6f)));
     }

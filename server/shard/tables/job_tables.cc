@@ -78,7 +78,7 @@ uint64_t RequestFingerprint(const v1::OpenTablesRequest& request) {
   std::string text = absl::StrCat(request.slots(), "/", update.staleness_bound(), "/",
                                   update.unlimited_staleness(), "/", update.deterministic(), "/",
                                   static_cast<int>(update.durability()));
-  // Tables of other jobs are stored with fingerprints that do not have it.
+  // Stored fingerprints of jobs without micro-batches do not have this field.
   if (request.pushed_micro_batches() > 0) {
     absl::StrAppend(&text, "/", request.pushed_micro_batches());
   }
@@ -151,8 +151,8 @@ uint64_t JobTables::PredictedDenseBytes(uint32_t partition) const {
   uint64_t bytes = 0;
   for (uint32_t id : layout_.partition_blocks(partition)) {
     const uint64_t elements = layout_.blocks()[id].elements();
-    // Weights; under BSP also sums; the previous weights, where they are kept; in slot order also a
-    // gradient that waits for its turn, or for its other micro-batches, of each slot except one.
+    // Counts weights; under BSP also sums; previous weights, if they are kept; in slot order also,
+    // for each slot except one, a gradient that waits for its turn or its other micro-batches.
     uint64_t arrays = policy_.synchronous() ? 2 : 1;
     if (keeps_previous()) ++arrays;
     if (order_ == SummationOrder::kSlot) arrays += request().slots() - 1;

@@ -23,8 +23,8 @@ class OpenTablesRequest;
 enum class SummationOrder {
   // Order of arrival.
   kArrival,
-  // Order of slots; early gradients wait. The gradient of a slot that pushes micro-batches is their
-  // sum in order. The same bits from run to run.
+  // Order of slots; early gradients wait. If slots push micro-batches, a slot's are first summed in
+  // order. Gives the same bits from run to run.
   kSlot,
 };
 
@@ -54,12 +54,12 @@ class JobTables {
 
   StalenessPolicy policy() const { return policy_; }
   SummationOrder order() const { return order_; }
-  // Returns whether slots push the gradients of single micro-batches, from memory that they use
-  // again once a push is answered.
+  // Returns whether slots push the gradients of single micro-batches, from memory that they reuse
+  // once a push is answered.
   bool pushes_micro_batches() const;
-  // Returns whether values before the last clock's update are kept for slots that repeat the clock:
-  // in slot order, and for slots that pull them once more for backward, which must read the version
-  // that forward has read.
+  // Returns whether values before the last clock's update are kept for slots that repeat the clock.
+  // They are kept in slot order, and where slots pull again for backward, which must read the same
+  // version as forward.
   bool keeps_previous() const { return order_ == SummationOrder::kSlot || pushes_micro_batches(); }
   // Returns how often a slot pushes each dense block in a clock.
   uint32_t pushes_of_block() const;

@@ -15,13 +15,12 @@ namespace v1 {
 class PartitionState;
 }  // namespace v1
 
-// A record of what one partition has taken in, so that each contribution counts exactly once. The
-// key of a contribution is (slot, clock, table, block and micro-batch, or chunk). Incarnations
+// A record of the contributions that one partition has admitted, so that each counts exactly once.
+// The key of a contribution is (slot, clock, table, block and micro-batch, or chunk). Incarnations
 // fence and are never part of the key, so a respawned task that repeats its clock finds what its
-// predecessor had sent. A slot pushes the micro-batches of a block in order, so that the ledger
-// holds their number.
-// Pushes name a slot's open clock, the first that the slot has not closed; what is older is in,
-// what is newer is out of order.
+// predecessor had sent. A slot pushes the micro-batches of a block in order, so the ledger only
+// counts them. Pushes name the slot's open clock, the first that the slot has not closed. Pushes to
+// older clocks are repeats; pushes to newer ones are out of order.
 //
 // The ledger holds for each slot the incarnation, the count of closed clocks, and the blocks and
 // chunks of the open clock alone, so its size is bounded. It runs ahead of the tables: an entry is
@@ -30,23 +29,23 @@ class PartitionState;
 // Errors say what failed; the caller adds which partition. Not thread-safe.
 class Ledger {
  public:
-  // What the partition counts.
+  // The numbers of slots, blocks, tables and pushes that the ledger covers.
   struct Shape {
     uint32_t slots = 1;
     uint32_t dense_blocks = 0;
     uint32_t sparse_tables = 0;
-    // Pushes of each dense block by each slot in a clock.
+    // Pushes of each dense block that each slot makes in a clock.
     uint32_t micro_batches = 1;
   };
 
-  // Begins where all slots have closed `start` clocks.
+  // Begins with all slots having closed `start` clocks.
   Ledger(const Shape& shape, uint64_t start);
 
   // Returns the bytes that such a ledger takes before the first push.
   static uint64_t PredictedBytes(const Shape& shape);
 
   uint64_t closed(uint32_t slot) const { return slots_[slot].closed; }
-  // Returns how many clocks the slot has closed that has closed fewest.
+  // Returns how many clocks the slowest slot has closed.
   uint64_t slowest() const { return slowest_; }
   uint64_t incarnation(uint32_t slot) const { return slots_[slot].incarnation; }
 
@@ -59,8 +58,8 @@ class Ledger {
   // FAILED_PRECONDITION: the clock is past the open one.
   absl::StatusOr<bool> IsClosed(uint32_t slot, uint64_t clock) const;
 
-  // Tell and note what is in of the slot's open clock: of a block, how many micro-batches, the
-  // first ones.
+  // Return and note which contributions to the slot's open clock are in. Of a block, the first
+  // MicroBatchesIn() micro-batches are.
   uint32_t MicroBatchesIn(uint32_t slot, uint32_t block) const {
     return slots_[slot].micro_batches_in[block];
   }
@@ -93,16 +92,16 @@ class Ledger {
   struct Slot {
     uint64_t incarnation = 0;
     uint64_t closed = 0;
-    // Pushes of blocks, by block and in all.
+    // The number of pushes of blocks that are in, by block and in all.
     std::vector<uint32_t> micro_batches_in;
     uint64_t pushes_in = 0;
-    // By sparse table. The standard library's sets bear that memory runs out.
+    // Chunks by sparse table. The standard library's sets survive running out of memory.
     std::vector<std::set<uint32_t>> chunks;
   };
 
   void Recount();
 
-  // Returns the pushes of blocks that make up a slot's clock.
+  // Returns the number of pushes of blocks in a slot's clock.
   uint64_t pushes() const { return uint64_t{shape_.dense_blocks} * shape_.micro_batches; }
 
   const Shape shape_;
