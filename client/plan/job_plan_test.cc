@@ -448,6 +448,11 @@ TEST(PlanOutputTest, SaysWhichWayIsAssumedWhereItMatters) {
     return traffic[1]["over"].get<std::string>();
   };
   EXPECT_THAT(PlanText(*PlanOf(Gpt("workers: 3"))), HasSubstr("through shared memory"));
+  v1::JobSpec on_servers = Gpt("workers: 3 parallelism { zero { stage: 3 } }");
+  on_servers.clear_update();
+  const std::string in_flight = PlanText(*PlanOf(on_servers));
+  EXPECT_THAT(in_flight, HasSubstr("by parameter servers, zero stage 3\n"));
+  EXPECT_THAT(in_flight, HasSubstr("by ZeRO stage; 3 ranks to a shard group\n"));
   EXPECT_THAT(PlanText(*PlanOf(Gpt("workers: 2"))), Not(HasSubstr("through shared memory")));
   EXPECT_EQ(over(Gpt("workers: 2")), "shared_memory");
   const v1::JobSpec on_device = Gpt("workers: 3 compute { device: CUDA }");

@@ -70,6 +70,7 @@ std::string Mebibytes(uint64_t bytes) {
 
 std::string StagesText(const JobPlan& plan) {
   v1::JobSpec spec = plan.spec;
+  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
   spec.mutable_parallelism()->mutable_zero()->set_stage(3);
   std::vector<std::vector<std::string>> rows = {
       {"ZeRO", "each worker", "model states", "a parameter", "published", "divided"}};

@@ -441,6 +441,7 @@ void FillDefaults(v1::JobSpec& spec) {
 }
 
 std::string ZeroName(const v1::JobSpec& spec) {
+  if (HoldsUnitsInFlight(spec)) return "zero stage 3";
   if (ZeroStage(spec) == 0) return "";
   const uint32_t shards = ShardGroupSize(spec);
   return absl::StrCat("zero stage ", ZeroStage(spec),
@@ -448,14 +449,16 @@ std::string ZeroName(const v1::JobSpec& spec) {
 }
 
 std::string PolicyName(const v1::JobSpec& spec) {
+  std::string name = absl::StrCat("SSP with bound ", spec.update().staleness_bound());
   if (TrainsByAllReduce(spec)) {
-    const std::string zero = ZeroName(spec);
-    return absl::StrCat(IsHybrid(spec) ? "all-reduce with sparse tables on servers" : "all-reduce",
-                        zero.empty() ? "" : ", ", zero);
+    name = IsHybrid(spec) ? "all-reduce with sparse tables on servers" : "all-reduce";
+  } else if (spec.update().unlimited_staleness()) {
+    name = "ASP";
+  } else if (spec.update().staleness_bound() == 0) {
+    name = "BSP";
   }
-  if (spec.update().unlimited_staleness()) return "ASP";
-  if (spec.update().staleness_bound() == 0) return "BSP";
-  return absl::StrCat("SSP with bound ", spec.update().staleness_bound());
+  const std::string zero = ZeroName(spec);
+  return zero.empty() ? name : absl::StrCat(name, ", ", zero);
 }
 
 bool OnlyEvaluates(const v1::JobSpec& spec) { return spec.stop().evaluate_only(); }

@@ -29,7 +29,8 @@ void FillDefaults(v1::JobSpec& spec);
 std::string PolicyName(const v1::JobSpec& spec);
 
 // Returns in a few words how the job's ranks divide parameters, such as "zero stage 3 over 4 ranks"
-// or "zero stage 1 over groups of 2 ranks"; empty if they divide nothing.
+// or "zero stage 1 over groups of 2 ranks"; "zero stage 3" where servers are the shard group; empty
+// if nothing is divided.
 std::string ZeroName(const v1::JobSpec& spec);
 
 // Returns whether the job trains nothing, so that there is nothing to keep.

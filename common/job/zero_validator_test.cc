@@ -206,6 +206,9 @@ TEST(ZeroValidatorTest, EventsNameTheStage) {
             "all-reduce with sparse tables on servers, zero stage 2 over 2 ranks");
   Zero(hybrid).set_shard(1);
   EXPECT_EQ(ZeroName(hybrid), "") << "a rank alone divides nothing";
+  v1::JobSpec on_servers = ZeroJob(3);
+  on_servers.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  EXPECT_EQ(PolicyName(on_servers), "BSP, zero stage 3");
 }
 
 TEST(ZeroValidatorTest, TheShardGroupIsWrittenOut) {
