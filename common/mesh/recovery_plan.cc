@@ -1,0 +1,99 @@
+#include "common/mesh/recovery_plan.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace muster {
+namespace {
+
+bool Reaches(uint64_t own, bool has_sums, uint64_t clock) {
+  return own == clock || (own + 1 == clock && has_sums);
+}
+
+bool HasShard(const RankHolding& rank, uint64_t clock) {
+  return rank.clock.has_value() && Reaches(*rank.clock, rank.has_sums, clock);
+}
+
+// Returns the rank that sends the shard: the lowest replica, else the lowest keeper; -1 for none.
+int SourceOf(absl::Span<const RankHolding> ranks, int shard, int shards, uint64_t clock) {
+  for (size_t rank = shard; rank < ranks.size(); rank += shards) {
+    if (HasShard(ranks[rank], clock)) return static_cast<int>(rank);
+  }
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (FindCopy(ranks[rank], shard, clock) != nullptr) return static_cast<int>(rank);
+  }
+  return -1;
+}
+
+bool IsBehind(const RankHolding& rank, uint64_t clock) {
+  const auto behind = [clock](uint64_t own, bool has_sums) {
+    return own != clock && Reaches(own, has_sums, clock);
+  };
+  return (rank.clock.has_value() && behind(*rank.clock, rank.has_sums)) ||
+         std::any_of(rank.copies.begin(), rank.copies.end(), [&](const RankHolding::Copy& copy) {
+           return behind(copy.clock, copy.has_sums);
+         });
+}
+
+}  // namespace
+
+const RankHolding::Copy* FindCopy(const RankHolding& rank, int shard, uint64_t clock) {
+  for (const RankHolding::Copy& copy : rank.copies) {
+    if (copy.shard == shard && Reaches(copy.clock, copy.has_sums, clock)) return &copy;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<RecoveryPlan> PlanRecovery(absl::Span<const RankHolding> ranks, int shards) {
+  RecoveryPlan plan;
+  plan.leader = -1;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const absl::optional<uint64_t>& clock = ranks[rank].clock;
+    if (!clock.has_value() || (plan.leader >= 0 && *clock <= plan.clock)) continue;
+    plan.clock = *clock;
+    plan.leader = static_cast<int>(rank);
+  }
+  if (plan.leader < 0) return absl::NotFoundError("no worker has a shard of the parameters left");
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    plan.rolls_forward = plan.rolls_forward || IsBehind(ranks[rank], plan.clock);
+    if (HasShard(ranks[rank], plan.clock)) continue;
+    const int shard = static_cast<int>(rank) % shards;
+    const int source = SourceOf(ranks, shard, shards, plan.clock);
+    if (source < 0) {
+      return absl::NotFoundError(absl::StrCat("no worker has shard ", shard, " of ", shards,
+                                              " or a copy of it at step ", plan.clock));
+    }
+    plan.transfers.push_back({shard, source, static_cast<int>(rank)});
+  }
+  return plan;
+}
+
+std::vector<int> Keepers(absl::Span<const uint64_t> daemons) {
+  const int ranks = static_cast<int>(daemons.size());
+  std::vector<int> keepers(ranks, -1);
+  std::vector<int> kept(ranks);
+  for (int owner = 0; owner < ranks; ++owner) {
+    int& best = keepers[owner];
+    for (int i = 1; i < ranks; ++i) {
+      const int rank = (owner + i) % ranks;
+      if (daemons[rank] == daemons[owner]) continue;
+      if (best < 0 || kept[rank] < kept[best]) best = rank;
+    }
+    if (best >= 0) ++kept[best];
+  }
+  return keepers;
+}
+
+std::vector<ShardTransfer> PlanCopies(absl::Span<const RankHolding> ranks,
+                                      absl::Span<const int> keepers, uint64_t clock) {
+  std::vector<ShardTransfer> transfers;
+  for (int owner = 0; owner < static_cast<int>(keepers.size()); ++owner) {
+    const int keeper = keepers[owner];
+    if (keeper < 0 || FindCopy(ranks[keeper], owner, clock) != nullptr) continue;
+    transfers.push_back({owner, owner, keeper});
+  }
+  return transfers;
+}
+
+}  // namespace muster

@@ -1,0 +1,78 @@
+#ifndef MUSTER_COMMON_MESH_RECOVERY_PLAN_H_
+#define MUSTER_COMMON_MESH_RECOVERY_PLAN_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
+
+namespace muster {
+
+// How the ranks of a job with several shards go on after some of them were lost and replaced. Pure
+// functions, with which the coordinator decides whether the job goes on in place, and the ranks
+// decide who sends what to whom.
+//
+// No rank makes a step before all ranks have told one another that their sums are complete. So
+// clocks differ by at most one, and if one rank is a step ahead, all others have their sums of that
+// step, too: they roll forward to it. A rank that was lost takes its shard from another rank with
+// the same shard (a replica), or from the rank that keeps a copy of it (ZeroSpec.redundancy).
+
+// What a rank has of the parameters when it meets the others.
+struct RankHolding {
+  // The number of steps in its own shard; absent: it has no shard.
+  absl::optional<uint64_t> clock;
+  // True if it kept its complete sums of the step after `clock`.
+  bool has_sums = false;
+
+  // A copy of another rank's shard.
+  struct Copy {
+    int shard = 0;
+    uint64_t clock = 0;
+    bool has_sums = false;
+  };
+  std::vector<Copy> copies;
+};
+
+// One rank sends a shard, or its copy of one, to another.
+struct ShardTransfer {
+  int shard = 0;
+  int from = 0;
+  int to = 0;
+
+  friend bool operator==(const ShardTransfer&, const ShardTransfer&) = default;
+};
+
+struct RecoveryPlan {
+  // The clock to go on from: that of the most advanced rank.
+  uint64_t clock = 0;
+  // The lowest rank that is there already. It knows how the step before `clock` ended.
+  int leader = 0;
+  // True if some rank or copy has to make the step before `clock` yet.
+  bool rolls_forward = false;
+  // The transfers to ranks that lack their shard, in the order in which ranks make them. Those who
+  // send have rolled forward.
+  std::vector<ShardTransfer> transfers;
+};
+
+// Plans the recovery of ranks whose holdings are given; rank r has shard r mod `shards`. NotFound:
+// some shard is lost with all its replicas and copies; says which. REQUIRES: `shards` divides the
+// number of ranks.
+absl::StatusOr<RecoveryPlan> PlanRecovery(absl::Span<const RankHolding> ranks, int shards);
+
+// Returns the copy of the shard that can be brought to `clock`; null if there is none.
+const RankHolding::Copy* FindCopy(const RankHolding& rank, int shard, uint64_t clock);
+
+// Returns, by rank, the rank that keeps a copy of its shard: one on another worker daemon; -1 if
+// all ranks are on one. Of the ranks on other daemons it is one that keeps the fewest so far, the
+// first one after the owner in ring order. `daemons` has an identity of each rank's daemon.
+std::vector<int> Keepers(absl::Span<const uint64_t> daemons);
+
+// Returns the transfers to keepers that lack a copy at `clock`. Each owner has its shard by then.
+std::vector<ShardTransfer> PlanCopies(absl::Span<const RankHolding> ranks,
+                                      absl::Span<const int> keepers, uint64_t clock);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_MESH_RECOVERY_PLAN_H_

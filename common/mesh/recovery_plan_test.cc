@@ -1,0 +1,172 @@
+#include "common/mesh/recovery_plan.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr uint64_t kClock = 5;
+
+// What a rank was doing when a loss ended the step at kClock.
+enum class Progress {
+  kLost,
+  // Its sums were not complete.
+  kSumming,
+  // It had its sums, and its keeper had them, too.
+  kSummed,
+  // It had made the step.
+  kStepped,
+};
+
+RankHolding HoldingOf(int rank, Progress progress, const std::vector<int>& keepers) {
+  RankHolding holding;
+  if (progress == Progress::kLost) return holding;
+  holding.clock = progress == Progress::kStepped ? kClock + 1 : kClock;
+  holding.has_sums = progress == Progress::kSummed;
+  for (int owner = 0; owner < static_cast<int>(keepers.size()); ++owner) {
+    if (keepers[owner] == rank) holding.copies.push_back({owner, *holding.clock, holding.has_sums});
+  }
+  return holding;
+}
+
+// Returns whether some rank's survival gives the shard.
+bool Survives(int shard, int shards, const std::vector<Progress>& ranks,
+              const std::vector<int>& keepers) {
+  for (size_t rank = shard; rank < ranks.size(); rank += shards) {
+    if (ranks[rank] != Progress::kLost) return true;
+  }
+  return !keepers.empty() && keepers[shard] >= 0 && ranks[keepers[shard]] != Progress::kLost;
+}
+
+void Check(const std::vector<Progress>& ranks, int shards, const std::vector<int>& keepers) {
+  std::vector<RankHolding> holdings;
+  std::string name;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    holdings.push_back(HoldingOf(static_cast<int>(rank), ranks[rank], keepers));
+    name += std::to_string(static_cast<int>(ranks[rank]));
+  }
+  SCOPED_TRACE(name + " in shards " + std::to_string(shards));
+  bool survives = true;
+  for (int shard = 0; shard < shards; ++shard) {
+    survives = survives && Survives(shard, shards, ranks, keepers);
+  }
+  const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(holdings, shards);
+  ASSERT_EQ(plan.ok(), survives) << plan.status();
+  if (!survives) return;
+
+  const auto count = [&](Progress progress) {
+    return std::count(ranks.begin(), ranks.end(), progress);
+  };
+  const bool stepped = count(Progress::kStepped) > 0;
+  EXPECT_EQ(plan->clock, kClock + (stepped ? 1 : 0));
+  EXPECT_EQ(plan->rolls_forward, stepped && count(Progress::kSummed) > 0);
+  EXPECT_EQ(holdings[plan->leader].clock, plan->clock);
+  std::vector<int> receivers;
+  for (const ShardTransfer& transfer : plan->transfers) {
+    receivers.push_back(transfer.to);
+    EXPECT_EQ(transfer.shard, transfer.to % shards);
+    EXPECT_NE(ranks[transfer.from], Progress::kLost);
+    if (transfer.from % shards == transfer.shard) continue;
+    EXPECT_EQ(keepers[transfer.shard], transfer.from) << "it has neither the shard nor a copy";
+    for (size_t rank = transfer.shard; rank < ranks.size(); rank += shards) {
+      EXPECT_EQ(ranks[rank], Progress::kLost) << "a replica was passed over";
+    }
+  }
+  std::vector<int> lost;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (ranks[rank] == Progress::kLost) lost.push_back(static_cast<int>(rank));
+  }
+  EXPECT_EQ(receivers, lost);
+  if (keepers.empty()) return;
+  for (const ShardTransfer& copy : PlanCopies(holdings, keepers, plan->clock)) {
+    EXPECT_EQ(keepers[copy.from], copy.to);
+    EXPECT_EQ(copy.shard, copy.from);
+    EXPECT_EQ(ranks[copy.to], Progress::kLost) << "it has the copy already";
+  }
+}
+
+// Goes through all that can have happened to so many ranks.
+void CheckAll(int size, int shards, const std::vector<int>& keepers) {
+  std::vector<Progress> ranks(size);
+  const int cases = 1 << (2 * size);
+  for (int number = 0; number < cases; ++number) {
+    for (int rank = 0; rank < size; ++rank) {
+      ranks[rank] = static_cast<Progress>((number >> (2 * rank)) & 3);
+    }
+    const bool stepped = std::count(ranks.begin(), ranks.end(), Progress::kStepped) > 0;
+    // Nobody steps before all sums are complete.
+    if (stepped && std::count(ranks.begin(), ranks.end(), Progress::kSumming) > 0) continue;
+    Check(ranks, shards, keepers);
+  }
+}
+
+TEST(RecoveryPlanTest, FindsEveryShardThatSurvives) {
+  for (int size = 1; size <= 6; ++size) {
+    for (int shards = 1; shards <= size; ++shards) {
+      if (size % shards == 0) CheckAll(size, shards, {});
+    }
+  }
+}
+
+TEST(RecoveryPlanTest, FindsCopiesOfShards) {
+  for (int size = 2; size <= 6; ++size) {
+    for (int per_daemon = 1; per_daemon < size; ++per_daemon) {
+      std::vector<uint64_t> daemons;
+      for (int rank = 0; rank < size; ++rank) daemons.push_back(rank / per_daemon);
+      CheckAll(size, size, Keepers(daemons));
+    }
+  }
+}
+
+TEST(RecoveryPlanTest, NothingIsLeftOfNobody) {
+  EXPECT_THAT(std::string(PlanRecovery({RankHolding(), RankHolding()}, 2).status().message()),
+              HasSubstr("no worker has a shard"));
+  EXPECT_THAT(std::string(PlanRecovery({{.clock = 3}, RankHolding()}, 2).status().message()),
+              HasSubstr("shard 1 of 2 or a copy of it at step 3"));
+}
+
+TEST(RecoveryPlanTest, AnOldCopyIsNone) {
+  std::vector<RankHolding> ranks = {{.clock = 3}, RankHolding()};
+  ranks[0].copies = {{.shard = 1, .clock = 2}};
+  EXPECT_FALSE(PlanRecovery(ranks, 2).ok());
+  ranks[0].copies[0].has_sums = true;
+  ASSERT_TRUE(PlanRecovery(ranks, 2).ok());
+  EXPECT_TRUE(PlanRecovery(ranks, 2)->rolls_forward);
+  EXPECT_THAT(PlanRecovery(ranks, 2)->transfers, ElementsAre(ShardTransfer{1, 0, 1}));
+}
+
+TEST(RecoveryPlanTest, KeepersAreOnOtherDaemonsAndShareOut) {
+  EXPECT_THAT(Keepers({}), IsEmpty());
+  EXPECT_THAT(Keepers({7, 7, 7}), ElementsAre(-1, -1, -1));
+  EXPECT_THAT(Keepers({1, 2, 3}), ElementsAre(1, 2, 0));
+  EXPECT_THAT(Keepers({1, 1, 2, 2}), ElementsAre(2, 3, 0, 1));
+  EXPECT_THAT(Keepers({1, 1, 1, 2}), ElementsAre(3, 3, 3, 0));
+  for (int size = 2; size <= 12; ++size) {
+    for (int per_daemon = 1; per_daemon < size; ++per_daemon) {
+      std::vector<uint64_t> daemons;
+      for (int rank = 0; rank < size; ++rank) daemons.push_back(rank / per_daemon);
+      std::vector<int> kept(size);
+      for (int rank = 0; rank < size; ++rank) {
+        const int keeper = Keepers(daemons)[rank];
+        ASSERT_GE(keeper, 0);
+        EXPECT_NE(daemons[keeper], daemons[rank]);
+        ++kept[keeper];
+      }
+      // With daemons of one size, every rank keeps as many as any other.
+      if (size % per_daemon == 0) EXPECT_THAT(kept, ::testing::Each(1)) << size << per_daemon;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace muster
