@@ -148,7 +148,7 @@ class WithShards final : public Exchange {
              absl::Span<const TensorSpec> tensors, int units)
       : holding_(HoldingOfStage(ZeroStage(spec))),
         replicas_(DataRanks(spec) / ShardGroupSize(spec)),
-        clips_(spec.clipping().by_global_norm() > 0),
+        clips_(spec.clipping().by_global_norm() > 0 || spec.clipping().measure_norm()),
         units_(units),
         shards_(layout, static_cast<int>(ShardGroupSize(spec))),
         places_(shards_, tensors, *holding_.weights, UnitPlaces::Content::kWeights),

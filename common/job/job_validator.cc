@@ -106,6 +106,12 @@ absl::Status ValidateClipping(const v1::JobSpec& spec) {
                                 "whose norm could be taken; use BSP (staleness_bound 0), or "
                                 "clipping.by_value"));
   }
+  if (clipping.measure_norm() && !IsBsp(spec.update())) {
+    return Invalid("clipping.measure_norm", "true",
+                   absl::StrCat("but the update is ", PolicyName(spec),
+                                ": its pushes are applied one by one, so there is no one gradient "
+                                "whose norm could be taken; use BSP (staleness_bound 0)"));
+  }
   return absl::OkStatus();
 }
 

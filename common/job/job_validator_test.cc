@@ -250,6 +250,12 @@ INSTANTIATE_TEST_SUITE_P(
                HasSubstr("; did you mean \"accuracy\"?")},
         BadJob{"UnknownSchedule", [](v1::JobSpec& s) { s.mutable_schedule()->set_name("up"); },
                HasSubstr("schedule.name is \"up\"")},
+        BadJob{"NormOfStalePushes",
+               [](v1::JobSpec& s) {
+                 s.mutable_clipping()->set_measure_norm(true);
+                 s.mutable_update()->set_staleness_bound(4);
+               },
+               AllOf(HasSubstr("clipping.measure_norm is true"), HasSubstr("SSP with bound 4"))},
         BadJob{"NegativeClip", [](v1::JobSpec& s) { s.mutable_clipping()->set_by_value(-1); },
                HasSubstr("clipping.by_value is -1")},
         BadJob{"NormClipUnderSsp",

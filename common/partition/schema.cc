@@ -134,14 +134,16 @@ absl::Status CheckTables(const v1::TablesSchema& schema) {
 }
 
 absl::Status CheckClipping(const v1::ClippingSpec& clipping) {
-  const std::pair<const char*, float> fields[] = {{"by_value", clipping.by_value()},
-                                                  {"by_global_norm", clipping.by_global_norm()}};
-  for (const auto& [name, value] : fields) {
-    if (!std::isfinite(value) || value < 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("schema.clipping.", name, " is ", value,
-                       ": it must be a finite number above 0, or 0 for none"));
-    }
+  if (!std::isfinite(clipping.by_value()) || clipping.by_value() < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schema.clipping.by_value is ", clipping.by_value(),
+                     ": it must be a finite number above 0, or 0 for none"));
+  }
+  // An infinite limit has the norm measured, and clips nothing.
+  if (!(clipping.by_global_norm() >= 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schema.clipping.by_global_norm is ", clipping.by_global_norm(),
+                     ": it must be a number above 0, or 0 for none"));
   }
   return absl::OkStatus();
 }

@@ -108,6 +108,26 @@ TEST_P(AllReduceModelTest, DeterministicRoadsEndInTheSameBits) {
   }
 }
 
+TEST_P(AllReduceModelTest, MeasuringTheNormChangesNoBits) {
+  v1::JobSpec spec = Job("adam");
+  spec.mutable_update()->set_deterministic(true);
+  RunOptions options;
+  options.keys = TrainLocally(spec).keys;
+  const RunResult unmeasured = TrainOnServers(spec, options);
+  ASSERT_FALSE(unmeasured.trained[0].values.empty());
+  EXPECT_FALSE(unmeasured.counters[0].gradient_norm.has_value());
+  spec.mutable_clipping()->set_measure_norm(true);
+  const RunResult on_servers = TrainOnServers(spec, options);
+  EXPECT_EQ(on_servers.trained[0].values, unmeasured.trained[0].values);
+  ASSERT_TRUE(on_servers.counters[0].gradient_norm.has_value());
+  EXPECT_GT(*on_servers.counters[0].gradient_norm, 0);
+  for (const v1::JobSpec& road : {ByAllReduce(spec), Hybrid(spec)}) {
+    const RunResult run = TrainByAllReduce(road, options);
+    EXPECT_EQ(run.trained[0].values, unmeasured.trained[0].values);
+    EXPECT_EQ(run.counters[0].gradient_norm, on_servers.counters[0].gradient_norm);
+  }
+}
+
 TEST_P(AllReduceModelTest, MicroBatchesEqualOneBatch) {
   v1::JobSpec spec = Job("momentum");
   const TrainedValues expected = TrainLocally(spec);

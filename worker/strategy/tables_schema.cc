@@ -1,5 +1,7 @@
 #include "worker/strategy/tables_schema.h"
 
+#include <limits>
+
 #include "common/optim/schedule.h"
 #include "common/partition/schema.h"
 #include "proto/job.pb.h"
@@ -19,6 +21,10 @@ v1::TablesSchema MakeTablesSchema(const ModelDescription& model, const v1::JobSp
       ScaledLearningRate(spec.schedule(), spec.optimizer().learning_rate(), spec.batch_size()));
   *schema.mutable_schedule() = spec.schedule();
   *schema.mutable_clipping() = spec.clipping();
+  if (spec.clipping().measure_norm() && spec.clipping().by_global_norm() == 0) {
+    // A limit that no norm exceeds: every road then measures the norm, and scales by 1.
+    schema.mutable_clipping()->set_by_global_norm(std::numeric_limits<float>::infinity());
+  }
   schema.set_seed(spec.seed());
   schema.set_total_steps(total_steps);
   if (spec.has_sparse_tables()) *schema.mutable_sparse_options() = spec.sparse_tables();
