@@ -10,20 +10,13 @@
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/manifest.h"
-#include "common/checkpoint/rectangle.h"
+#include "common/partition/rectangle.h"
 #include "proto/checkpoint.pb.h"
 
 namespace muster {
 namespace {
 
 constexpr absl::string_view kRemedy = "; restore from an earlier checkpoint or a backup";
-
-// Elements [from, from + count) of a piece are the tensor's elements [to, to + count).
-struct Overlap {
-  uint64_t from = 0;
-  uint64_t to = 0;
-  uint64_t count = 0;
-};
 
 constexpr absl::string_view kResidualPrefix = "residual/";
 constexpr absl::string_view kCandidatesSuffix = " candidates";
@@ -74,22 +67,6 @@ class NewestRows {
   std::vector<float> values_;
   StoredRows filtered_;
 };
-
-// The part of a piece that overlaps elements [begin, end) of its tensor.
-std::vector<Overlap> OverlapsOf(const v1::TensorSchema& tensor, const v1::DensePiece& piece,
-                                uint64_t begin, uint64_t end) {
-  std::vector<Overlap> overlaps;
-  ForEachContiguous(
-      tensor.shape(), piece.start(), piece.extent(), piece.begin(), piece.end(),
-      [&](uint64_t first, uint64_t global, uint64_t count) {
-        const uint64_t from = std::max(global, begin);
-        const uint64_t to = std::min(global + count, end);
-        if (from < to) {
-          overlaps.push_back({first - piece.begin() + (from - global), from, to - from});
-        }
-      });
-  return overlaps;
-}
 
 }  // namespace
 
@@ -192,28 +169,85 @@ absl::Status CheckpointReader::Verify(size_t file) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int> CheckpointReader::FindTensor(absl::string_view tensor, uint64_t begin,
-                                                 uint64_t end) const {
-  for (int i = 0; i < manifest_->schema().tensors_size(); ++i) {
-    const v1::TensorSchema& schema = manifest_->schema().tensors(i);
-    if (absl::string_view(schema.name()) != SchemaTensor(tensor)) continue;
-    uint64_t elements = 1;
-    for (const int64_t extent : schema.shape()) elements *= extent;
-    if (begin > end || end > elements) {
-      return absl::OutOfRangeError(absl::StrCat("elements ", begin, " to ", end, " of tensor ",
-                                                tensor, " asked for; in the checkpoint ", folder_,
-                                                " it has ", elements));
-    }
-    return i;
+std::vector<CheckpointReader::Overlap> CheckpointReader::OverlapsOf(const v1::TensorSchema& tensor,
+                                                                    const v1::DensePiece& piece,
+                                                                    absl::Span<const Run> wanted) {
+  std::vector<Overlap> overlaps;
+  const Run* run = wanted.begin();
+  // Both series ascend in the tensor.
+  ForEachContiguous(tensor.shape(), piece.start(), piece.extent(), piece.begin(), piece.end(),
+                    [&](uint64_t first, uint64_t global, uint64_t count) {
+                      for (; run != wanted.end() && run->global < global + count; ++run) {
+                        const uint64_t from = std::max(global, run->global);
+                        const uint64_t to = std::min(global + count, run->global + run->count);
+                        if (from < to) {
+                          const Overlap overlap = {first - piece.begin() + (from - global),
+                                                   run->first + (from - run->global), to - from};
+                          if (!overlaps.empty() && overlaps.back().IsFollowedBy(overlap)) {
+                            overlaps.back().count += overlap.count;
+                          } else {
+                            overlaps.push_back(overlap);
+                          }
+                        }
+                        // The next consecutive elements of the piece may have the rest of the run.
+                        if (run->global + run->count > global + count) break;
+                      }
+                    });
+  return overlaps;
+}
+
+uint64_t CheckpointReader::GlobalIndex(absl::Span<const Run> runs, uint64_t at) {
+  for (const Run& run : runs) {
+    if (at < run.first + run.count) return run.global + (at - run.first);
+  }
+  return 0;
+}
+
+absl::StatusOr<const v1::TensorSchema*> CheckpointReader::FindTensor(
+    absl::string_view tensor) const {
+  for (const v1::TensorSchema& schema : manifest_->schema().tensors()) {
+    if (absl::string_view(schema.name()) == SchemaTensor(tensor)) return &schema;
   }
   return absl::NotFoundError(absl::StrCat("the checkpoint ", folder_, " has no tensor '", tensor,
                                           "'; it is of another model"));
 }
 
+absl::StatusOr<std::vector<CheckpointReader::Run>> CheckpointReader::RunsOf(
+    const v1::TensorSchema& tensor, const Rectangle& rectangle, uint64_t begin,
+    uint64_t end) const {
+  if (begin > end || !IsRectangleOf(tensor.shape(), rectangle.start, rectangle.extent, end)) {
+    if (rectangle.extent.empty()) {
+      uint64_t elements = 1;
+      for (const int64_t extent : tensor.shape()) elements *= extent;
+      return absl::OutOfRangeError(absl::StrCat("elements ", begin, " to ", end, " of tensor ",
+                                                tensor.name(), " asked for; in the checkpoint ",
+                                                folder_, " it has ", elements));
+    }
+    return absl::OutOfRangeError(absl::StrCat(
+        "elements ", begin, " to ", end, " of a part of tensor ", tensor.name(),
+        " asked for, which begins at [", absl::StrJoin(rectangle.start, ", "), "] and is [",
+        absl::StrJoin(rectangle.extent, ", "), "] long; in the checkpoint ", folder_,
+        " the tensor's shape is [", absl::StrJoin(tensor.shape(), ", "), "]"));
+  }
+  std::vector<Run> runs;
+  ForEachContiguous(tensor.shape(), rectangle.start, rectangle.extent, begin, end,
+                    [&runs](uint64_t first, uint64_t global, uint64_t count) {
+                      runs.push_back({first, global, count});
+                    });
+  return runs;
+}
+
 absl::Status CheckpointReader::ReadTensor(absl::string_view tensor, absl::string_view state,
                                           uint64_t begin, absl::Span<float> values) const {
+  return ReadRectangle(tensor, state, Rectangle(), begin, values);
+}
+
+absl::Status CheckpointReader::ReadRectangle(absl::string_view tensor, absl::string_view state,
+                                             const Rectangle& rectangle, uint64_t begin,
+                                             absl::Span<float> values) const {
   const uint64_t end = begin + values.size();
-  MUSTER_ASSIGN_OR_RETURN(const int index, FindTensor(tensor, begin, end));
+  MUSTER_ASSIGN_OR_RETURN(const v1::TensorSchema* const schema, FindTensor(tensor));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<Run> wanted, RunsOf(*schema, rectangle, begin, end));
   int array = 0;
   if (!state.empty()) {
     const auto at = absl::c_find(state_names_, state);
@@ -225,7 +259,7 @@ absl::Status CheckpointReader::ReadTensor(absl::string_view tensor, absl::string
     }
     array = 1 + static_cast<int>(at - state_names_.begin());
   }
-  // Where elements were read to, to see that each came once.
+  // The elements of the rectangle that were read, to see that each came once.
   std::vector<std::pair<uint64_t, uint64_t>> covered;
   const auto pieces = dense_.find(tensor);
   if (pieces == dense_.end() && SchemaTensor(tensor) != tensor) {
@@ -236,8 +270,8 @@ absl::Status CheckpointReader::ReadTensor(absl::string_view tensor, absl::string
   if (pieces != dense_.end()) {
     for (const Location& location : pieces->second) {
       const PartitionFileReader& file = *files_[location.file]->reader;
-      const std::vector<Overlap> overlaps = OverlapsOf(
-          manifest_->schema().tensors(index), file.header().dense(location.piece), begin, end);
+      const std::vector<Overlap> overlaps =
+          OverlapsOf(*schema, file.header().dense(location.piece), wanted);
       if (overlaps.empty()) continue;
       MUSTER_RETURN_IF_ERROR(Verify(location.file));
       for (const Overlap& overlap : overlaps) {
@@ -254,8 +288,9 @@ absl::Status CheckpointReader::ReadTensor(absl::string_view tensor, absl::string
     at = last;
   }
   if (at != end) {
-    return absl::DataLossError(absl::StrCat("the checkpoint ", folder_, " holds element ", at,
-                                            " of tensor ", tensor, " not exactly once", kRemedy));
+    return absl::DataLossError(absl::StrCat("the checkpoint ", folder_, " holds element ",
+                                            GlobalIndex(wanted, at), " of tensor ", tensor,
+                                            " not exactly once", kRemedy));
   }
   return absl::OkStatus();
 }
@@ -275,18 +310,17 @@ absl::StatusOr<std::optional<LossScale>> CheckpointReader::ReadLossScale(uint32_
   return std::nullopt;
 }
 
-absl::StatusOr<uint64_t> CheckpointReader::TensorSteps(absl::string_view tensor, uint64_t begin,
+absl::StatusOr<uint64_t> CheckpointReader::TensorSteps(absl::string_view tensor,
+                                                       const Rectangle& rectangle, uint64_t begin,
                                                        uint64_t end) const {
-  MUSTER_ASSIGN_OR_RETURN(const int index, FindTensor(tensor, begin, end));
+  MUSTER_ASSIGN_OR_RETURN(const v1::TensorSchema* const schema, FindTensor(tensor));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<Run> asked, RunsOf(*schema, rectangle, begin, end));
   uint64_t steps = 0;
   const auto pieces = dense_.find(tensor);
   if (pieces == dense_.end()) return steps;
   for (const Location& location : pieces->second) {
     const v1::DensePiece& piece = files_[location.file]->reader->header().dense(location.piece);
-    if (piece.steps() <= steps ||
-        OverlapsOf(manifest_->schema().tensors(index), piece, begin, end).empty()) {
-      continue;
-    }
+    if (piece.steps() <= steps || OverlapsOf(*schema, piece, asked).empty()) continue;
     // The header is what is used of the file here, and it must be sound too.
     MUSTER_RETURN_IF_ERROR(Verify(location.file));
     steps = piece.steps();

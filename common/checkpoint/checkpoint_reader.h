@@ -17,12 +17,14 @@
 #include "common/base/loss_scale.h"
 #include "common/checkpoint/partition_file.h"
 #include "common/checkpoint/storage.h"
+#include "common/partition/tensor_spec.h"
 
 namespace muster {
 
 namespace v1 {
 class CheckpointManifest;
 class DensePiece;
+class TensorSchema;
 }  // namespace v1
 
 // Reads a complete checkpoint as logical tensors and tables, so that it can be restored onto any
@@ -53,14 +55,20 @@ class CheckpointReader {
   // tensor, residual or state array. OutOfRange: the tensor is smaller.
   absl::Status ReadTensor(absl::string_view tensor, absl::string_view state, uint64_t begin,
                           absl::Span<float> values) const;
+  // Does the same with the elements of a rectangle of the tensor, counted row-major within it.
+  // OutOfRange: the rectangle is not within the tensor, or is smaller.
+  absl::Status ReadRectangle(absl::string_view tensor, absl::string_view state,
+                             const Rectangle& rectangle, uint64_t begin,
+                             absl::Span<float> values) const;
 
   // Returns a slot's loss scale. A slot beyond those in the checkpoint gets the scale of slot
   // modulo their number. Absent: no slot adapted its scale while training.
   absl::StatusOr<std::optional<LossScale>> ReadLossScale(uint32_t slot) const;
 
-  // Returns the most optimizer steps that any of these elements has seen.
-  absl::StatusOr<uint64_t> TensorSteps(absl::string_view tensor, uint64_t begin,
-                                       uint64_t end) const;
+  // Returns the most optimizer steps that any of a rectangle's elements [begin, end) has seen.
+  // Errors as above.
+  absl::StatusOr<uint64_t> TensorSteps(absl::string_view tensor, const Rectangle& rectangle,
+                                       uint64_t begin, uint64_t end) const;
 
   // Calls `visitor` with the rows of a sparse table, each key once, some MiB at a time, in order of
   // partition; with `partition`, of that partition's file only. Rows are valid during the call
@@ -83,6 +91,24 @@ class CheckpointReader {
     std::atomic<bool> verified = false;
   };
 
+  // `count` elements: from `first` on in a rectangle, from `global` on in its tensor.
+  struct Run {
+    uint64_t first = 0;
+    uint64_t global = 0;
+    uint64_t count = 0;
+  };
+
+  // Elements [from, from + count) of a piece are the rectangle's elements [to, to + count).
+  struct Overlap {
+    uint64_t from = 0;
+    uint64_t to = 0;
+    uint64_t count = 0;
+
+    bool IsFollowedBy(const Overlap& next) const {
+      return from + count == next.from && to + count == next.to;
+    }
+  };
+
   // A piece of a tensor, by file and number in it.
   struct Location {
     size_t file = 0;
@@ -96,8 +122,17 @@ class CheckpointReader {
   absl::Status OpenBase();
   absl::Status CheckDensePiece(const std::string& uri, const v1::DensePiece& piece) const;
   absl::Status Verify(size_t file) const;
-  // Returns the tensor's number in the manifest's schema, after a check of the range.
-  absl::StatusOr<int> FindTensor(absl::string_view tensor, uint64_t begin, uint64_t end) const;
+  // Returns what a piece has of the elements that are wanted, in order of these.
+  static std::vector<Overlap> OverlapsOf(const v1::TensorSchema& tensor,
+                                         const v1::DensePiece& piece, absl::Span<const Run> wanted);
+  // Returns the tensor's element that element `at` of the rectangle is.
+  static uint64_t GlobalIndex(absl::Span<const Run> runs, uint64_t at);
+  absl::StatusOr<const v1::TensorSchema*> FindTensor(absl::string_view tensor) const;
+  // Returns the consecutive elements of the tensor that elements [begin, end) of the rectangle are,
+  // after a check of both.
+  absl::StatusOr<std::vector<Run>> RunsOf(const v1::TensorSchema& tensor,
+                                          const Rectangle& rectangle, uint64_t begin,
+                                          uint64_t end) const;
   absl::Status CheckSparseTable(absl::string_view table) const;
   enum class Columns { kAll, kKeys };
 

@@ -120,9 +120,9 @@ TEST_P(CheckpointReaderTest, VisitorsErrorEndsTheRead) {
 
 TEST_P(CheckpointReaderTest, StepsAreTheLargestOfTheRange) {
   const std::unique_ptr<CheckpointReader> reader = OpenReader();
-  EXPECT_EQ(reader->TensorSteps("a", 0, 24).value(), 10 + GetParam() - 1);
+  EXPECT_EQ(reader->TensorSteps("a", {}, 0, 24).value(), 10 + GetParam() - 1);
   // Of 30 partitions, the first has none of the 24 elements.
-  EXPECT_EQ(reader->TensorSteps("a", 0, 1).value(), GetParam() <= 24 ? 10u : 11u);
+  EXPECT_EQ(reader->TensorSteps("a", {}, 0, 1).value(), GetParam() <= 24 ? 10u : 11u);
 }
 
 TEST_P(CheckpointReaderTest, LossScalesGoToAnyNumberOfSlots) {
@@ -230,6 +230,44 @@ class RectanglePiecesTest : public ::testing::Test {
 
   MemoryStorage storage_;
 };
+
+TEST_F(RectanglePiecesTest, AnyRectangleIsRead) {
+  Write(0);
+  const auto reader = CheckpointReader::Open(storage_, kFolder);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  for (int64_t top = 0; top < 4; ++top) {
+    for (int64_t left = 0; left < 4; ++left) {
+      for (int64_t rows = 1; rows <= 4 - top; ++rows) {
+        for (int64_t columns = 1; columns <= 4 - left; ++columns) {
+          const Rectangle rectangle = {{top, left}, {rows, columns}};
+          const int64_t n = rows * columns;
+          for (int64_t begin = 0; begin < n; ++begin) {
+            std::vector<float> values(n - begin);
+            ASSERT_TRUE(
+                (*reader)->ReadRectangle("t", "", rectangle, begin, absl::MakeSpan(values)).ok());
+            for (int64_t i = begin; i < n; ++i) {
+              EXPECT_EQ(values[i - begin], (top + i / columns) * 4 + left + i % columns);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(RectanglePiecesTest, RectanglesOutsideAreNamed) {
+  Write(0);
+  const auto reader = CheckpointReader::Open(storage_, kFolder);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  std::vector<float> values(4);
+  for (const Rectangle& rectangle :
+       {Rectangle{{3, 0}, {2, 2}}, Rectangle{{0, 0}, {1, 3}}, Rectangle{{0}, {4}}}) {
+    const absl::Status status =
+        (*reader)->ReadRectangle("t", "", rectangle, 0, absl::MakeSpan(values));
+    EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
+    EXPECT_THAT(status.message(), HasSubstr("the tensor's shape is [4, 4]"));
+  }
+}
 
 TEST_F(RectanglePiecesTest, AreAssembled) {
   Write(0);

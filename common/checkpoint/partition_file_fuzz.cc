@@ -107,7 +107,7 @@ void ReadCheckpoint(const CheckpointStorage& storage) {
   std::vector<float> values(24);
   (*reader)->ReadTensor("a", "", 0, absl::MakeSpan(values)).IgnoreError();
   (*reader)->ReadTensor("a", "m", 3, absl::MakeSpan(values).first(9)).IgnoreError();
-  (*reader)->TensorSteps("a", 0, 24).IgnoreError();
+  (*reader)->TensorSteps("a", {}, 0, 24).IgnoreError();
   (*reader)->ReadLossScale(1).IgnoreError();
   uint64_t rows = 0;
   const absl::Status read = (*reader)->ReadSparse("e", 0, [&](const StoredRows& part) {

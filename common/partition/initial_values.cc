@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "common/base/philox.h"
+#include "common/partition/local_tensors.h"
 
 namespace muster {
 namespace {
@@ -57,7 +58,11 @@ void Fill(const Initializer& initializer, uint64_t seed, const std::string& name
 
 void InitialValues(const TensorSpec& tensor, uint64_t seed, uint64_t begin,
                    absl::Span<float> values) {
-  Fill(tensor.initializer, seed, tensor.name, 0, begin, values);
+  ForEachGlobal(tensor, begin, begin + values.size(),
+                [&](uint64_t first, uint64_t global, uint64_t count) {
+                  Fill(tensor.initializer, seed, tensor.name, 0, global,
+                       values.subspan(first - begin, count));
+                });
 }
 
 void InitialRow(const SparseTableSpec& table, uint64_t seed, uint64_t key, absl::Span<float> row) {

@@ -14,7 +14,7 @@ namespace muster {
 // lane's pair. Thread-safe.
 
 // Writes the initial values of elements [begin, begin + values.size()) of a dense tensor
-// (row-major). Of a tied tensor, pass the owner.
+// (row-major), or of a rank's share of one. Of a tied tensor, pass the owner.
 void InitialValues(const TensorSpec& tensor, uint64_t seed, uint64_t begin,
                    absl::Span<float> values);
 

@@ -21,21 +21,44 @@ struct Initializer {
   float value = 0;
 };
 
-// The placement of a tensor's elements along one axis of the mesh.
+// The way in which the ranks of a tensor group (tensor parallelism) divide a tensor.
 struct Placement {
-  enum class Kind { kReplicate, kShard, kPartial };
+  enum class Kind {
+    // Every rank has the whole tensor.
+    kReplicate,
+    // Every rank has its share of each section.
+    kShard,
+    // The first rank has the whole tensor, the others have nothing of it.
+    kFirst,
+  };
+  // Consecutive indices of the dimension, `extent` in number, that form `units` of equal size.
+  // Ranks get whole units: each as many as the others or, where there are fewer units than ranks,
+  // one that neighbours have in common.
+  struct Section {
+    int64_t extent = 0;
+    int64_t units = 0;
+  };
 
   Kind kind = Kind::kReplicate;
-  // Axis of the mesh by name, and for kShard the tensor's dimension that is divided.
-  std::string mesh_axis;
+  // Of kShard: the dimension that is divided, and its sections in order, which make up all of it.
+  // There are several only in dimension 0.
   int dimension = 0;
+  std::vector<Section> sections;
 };
 
-// One logical parameter of a model, whoever holds it. Checkpoints are keyed by its name and global
-// shape.
+// A part of a tensor: from `start` on, `extent` long in each dimension.
+struct Rectangle {
+  std::vector<int64_t> start;
+  std::vector<int64_t> extent;
+
+  friend bool operator==(const Rectangle& a, const Rectangle& b) = default;
+};
+
+// One logical parameter of a model, or a rank's share of it (LocalTensors). Checkpoints and initial
+// values are keyed by its name and its global indices.
 struct TensorSpec {
   std::string name;
-  // Global shape, row-major.
+  // The shape of what this describes, row-major.
   std::vector<int64_t> shape;
   Initializer initializer;
   // Layer unit, counted from 0 in forward order.
@@ -45,10 +68,13 @@ struct TensorSpec {
   // Type that workers compute with: kF32, or kBf16 or kF16 if a model reads nothing but values
   // rounded to that (to the nearest). The values themselves are f32, whoever holds them.
   DType compute = DType::kF32;
-  // One per axis that is not replicated.
-  std::vector<Placement> placements;
+  Placement placement;
   // Name of the tensor whose storage this one shares; empty: none.
   std::string tied_to;
+  // Of a share: the whole tensor's shape, and the parts of it that the share consists of, one after
+  // another along dimension 0. Both are empty for a whole tensor.
+  std::vector<int64_t> global_shape;
+  std::vector<Rectangle> rectangles;
 
   int64_t elements() const {
     int64_t n = 1;

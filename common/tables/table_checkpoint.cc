@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/manifest.h"
+#include "common/partition/local_tensors.h"
 #include "common/tokenizer/tokenizer_identity.h"
 #include "proto/checkpoint.pb.h"
 
@@ -18,42 +19,59 @@ namespace {
 // Rows gathered at once.
 constexpr size_t kRowsAtOnce = 4096;
 
-void AddPiece(const TensorSpec& tensor, const DenseLayout::Piece& piece, std::string name,
-              v1::DensePiece& dense) {
-  dense.set_tensor(std::move(name));
-  for (int64_t extent : tensor.shape) {
-    dense.add_start(0);
-    dense.add_extent(extent);
-  }
-  dense.set_begin(piece.begin);
-  dense.set_end(piece.end);
+// Adds a dense piece of the header for each rectangle that has some of the piece's elements.
+// `finish` completes each.
+void AddPieces(const TensorSpec& tensor, const DenseLayout::Piece& piece, const std::string& name,
+               v1::PartitionFileHeader& header,
+               absl::FunctionRef<void(v1::DensePiece& dense)> finish) {
+  ForEachRectangle(tensor, piece.begin, piece.end,
+                   [&](const Rectangle& rectangle, uint64_t begin, uint64_t end) {
+                     v1::DensePiece& dense = *header.add_dense();
+                     dense.set_tensor(name);
+                     dense.mutable_start()->Add(rectangle.start.begin(), rectangle.start.end());
+                     dense.mutable_extent()->Add(rectangle.extent.begin(), rectangle.extent.end());
+                     dense.set_begin(begin);
+                     dense.set_end(end);
+                     finish(dense);
+                   });
 }
 
-absl::Status AppendBlock(const PartitionContent::Block& block, size_t state_arrays,
-                         PartitionFileWriter& writer) {
+// Calls `append(offset, elements)` for each dense piece that AddPieces has made of the block's
+// pieces: its position in the block, and its size. Returns the first error.
+absl::Status ForEachDensePiece(
+    absl::Span<const TensorSpec> tensors, const DenseLayout::Block& block,
+    absl::FunctionRef<absl::Status(size_t offset, size_t elements)> append) {
+  absl::Status status;
   size_t offset = 0;
-  for (const DenseLayout::Piece& piece : block.layout->pieces) {
-    const size_t elements = piece.end - piece.begin;
+  for (const DenseLayout::Piece& piece : block.pieces) {
+    ForEachRectangle(tensors[piece.tensor], piece.begin, piece.end,
+                     [&](const Rectangle&, uint64_t begin, uint64_t end) {
+                       if (status.ok()) status = append(offset, end - begin);
+                       offset += end - begin;
+                     });
+  }
+  return status;
+}
+
+absl::Status AppendBlock(const PartitionContent& content, const PartitionContent::Block& block,
+                         PartitionFileWriter& writer) {
+  return ForEachDensePiece(content.tensors, *block.layout, [&](size_t offset, size_t elements) {
     std::vector<absl::Span<const float>> state;
-    for (size_t i = 0; i < state_arrays; ++i) {
+    for (size_t i = 0; i < content.state_names.size(); ++i) {
       state.push_back(block.state.subspan(i * block.weights.size() + offset, elements));
     }
-    MUSTER_RETURN_IF_ERROR(writer.AppendDense(block.weights.subspan(offset, elements), state));
-    offset += elements;
-  }
-  return absl::OkStatus();
+    return writer.AppendDense(block.weights.subspan(offset, elements), state);
+  });
 }
 
 absl::Status AppendResidual(const PartitionContent& content,
                             const PartitionContent::Residual& residual,
                             PartitionFileWriter& writer) {
   for (size_t i = 0; i < content.blocks.size(); ++i) {
-    size_t offset = 0;
-    for (const DenseLayout::Piece& piece : content.blocks[i].layout->pieces) {
-      const size_t elements = piece.end - piece.begin;
-      MUSTER_RETURN_IF_ERROR(writer.AppendDense(residual.blocks[i].subspan(offset, elements), {}));
-      offset += elements;
-    }
+    MUSTER_RETURN_IF_ERROR(ForEachDensePiece(
+        content.tensors, *content.blocks[i].layout, [&](size_t offset, size_t elements) {
+          return writer.AppendDense(residual.blocks[i].subspan(offset, elements), {});
+        }));
   }
   return absl::OkStatus();
 }
@@ -88,13 +106,13 @@ absl::Status AppendTable(int piece, const PartitionContent::Rows& table,
 absl::Status CheckShape(const CheckpointReader& checkpoint, const TensorSpec& tensor) {
   for (const v1::TensorSchema& schema : checkpoint.manifest().schema().tensors()) {
     if (absl::string_view(schema.name()) != absl::string_view(tensor.name)) continue;
-    if (std::equal(schema.shape().begin(), schema.shape().end(), tensor.shape.begin(),
-                   tensor.shape.end())) {
+    const std::vector<int64_t>& shape = GlobalShape(tensor);
+    if (std::equal(schema.shape().begin(), schema.shape().end(), shape.begin(), shape.end())) {
       break;
     }
     return absl::InvalidArgumentError(
         absl::StrCat("tensor ", tensor.name, " has shape [", absl::StrJoin(schema.shape(), ", "),
-                     "] in the checkpoint, the job's has [", absl::StrJoin(tensor.shape, ", "),
+                     "] in the checkpoint, the job's has [", absl::StrJoin(shape, ", "),
                      "]: it is of another model"));
   }
   return absl::OkStatus();
@@ -112,18 +130,16 @@ v1::PartitionFileHeader PartitionHeader(const PartitionContent& content) {
   for (const PartitionContent::Block& block : content.blocks) {
     for (const DenseLayout::Piece& piece : block.layout->pieces) {
       const TensorSpec& tensor = content.tensors[piece.tensor];
-      v1::DensePiece& dense = *header.add_dense();
-      AddPiece(tensor, piece, tensor.name, dense);
-      dense.set_steps(block.steps);
+      AddPieces(tensor, piece, tensor.name, header,
+                [&](v1::DensePiece& dense) { dense.set_steps(block.steps); });
     }
   }
   for (const PartitionContent::Residual& residual : content.residuals) {
     for (const PartitionContent::Block& block : content.blocks) {
       for (const DenseLayout::Piece& piece : block.layout->pieces) {
         const TensorSpec& tensor = content.tensors[piece.tensor];
-        v1::DensePiece& dense = *header.add_dense();
-        AddPiece(tensor, piece, absl::StrCat("residual/", residual.slot, "/", tensor.name), dense);
-        dense.set_no_slots(true);
+        AddPieces(tensor, piece, absl::StrCat("residual/", residual.slot, "/", tensor.name), header,
+                  [](v1::DensePiece& dense) { dense.set_no_slots(true); });
       }
     }
   }
@@ -144,7 +160,7 @@ v1::PartitionFileHeader PartitionHeader(const PartitionContent& content) {
 
 absl::Status AppendDensePieces(const PartitionContent& content, PartitionFileWriter& writer) {
   for (const PartitionContent::Block& block : content.blocks) {
-    MUSTER_RETURN_IF_ERROR(AppendBlock(block, content.state_names.size(), writer));
+    MUSTER_RETURN_IF_ERROR(AppendBlock(content, block, writer));
   }
   for (const PartitionContent::Residual& residual : content.residuals) {
     MUSTER_RETURN_IF_ERROR(AppendResidual(content, residual, writer));
@@ -193,21 +209,30 @@ absl::StatusOr<uint64_t> RestoreBlock(const CheckpointReader& checkpoint,
   uint64_t steps = 0;
   size_t offset = 0;
   for (const DenseLayout::Piece& piece : block.pieces) {
-    const std::string& tensor = tensors[piece.tensor].name;
-    MUSTER_RETURN_IF_ERROR(CheckShape(checkpoint, tensors[piece.tensor]));
-    const size_t elements = piece.end - piece.begin;
-    MUSTER_RETURN_IF_ERROR(
-        checkpoint.ReadTensor(tensor, "", piece.begin, weights.subspan(offset, elements)));
-    size_t state_offset = offset;
-    for (const std::string& name : state_names) {
-      MUSTER_RETURN_IF_ERROR(
-          checkpoint.ReadTensor(tensor, name, piece.begin, state.subspan(state_offset, elements)));
-      state_offset += weights.size();
-    }
-    MUSTER_ASSIGN_OR_RETURN(const uint64_t seen,
-                            checkpoint.TensorSteps(tensor, piece.begin, piece.end));
-    steps = std::max(steps, seen);
-    offset += elements;
+    const TensorSpec& tensor = tensors[piece.tensor];
+    MUSTER_RETURN_IF_ERROR(CheckShape(checkpoint, tensor));
+    absl::Status status;
+    const auto restore = [&](const Rectangle& rectangle, uint64_t begin,
+                             uint64_t end) -> absl::Status {
+      const size_t elements = end - begin;
+      MUSTER_RETURN_IF_ERROR(checkpoint.ReadRectangle(tensor.name, "", rectangle, begin,
+                                                      weights.subspan(offset, elements)));
+      for (size_t i = 0; i < state_names.size(); ++i) {
+        MUSTER_RETURN_IF_ERROR(
+            checkpoint.ReadRectangle(tensor.name, state_names[i], rectangle, begin,
+                                     state.subspan(i * weights.size() + offset, elements)));
+      }
+      MUSTER_ASSIGN_OR_RETURN(const uint64_t seen,
+                              checkpoint.TensorSteps(tensor.name, rectangle, begin, end));
+      steps = std::max(steps, seen);
+      offset += elements;
+      return absl::OkStatus();
+    };
+    ForEachRectangle(tensor, piece.begin, piece.end,
+                     [&](const Rectangle& rectangle, uint64_t begin, uint64_t end) {
+                       if (status.ok()) status = restore(rectangle, begin, end);
+                     });
+    MUSTER_RETURN_IF_ERROR(status);
   }
   return steps;
 }

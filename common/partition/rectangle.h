@@ -1,5 +1,5 @@
-#ifndef MUSTER_COMMON_CHECKPOINT_RECTANGLE_H_
-#define MUSTER_COMMON_CHECKPOINT_RECTANGLE_H_
+#ifndef MUSTER_COMMON_PARTITION_RECTANGLE_H_
+#define MUSTER_COMMON_PARTITION_RECTANGLE_H_
 
 #include <cstdint>
 
@@ -31,4 +31,4 @@ bool IsRectangleOf(absl::Span<const int64_t> shape, absl::Span<const int64_t> st
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_CHECKPOINT_RECTANGLE_H_
+#endif  // MUSTER_COMMON_PARTITION_RECTANGLE_H_

@@ -1,4 +1,4 @@
-#include "common/checkpoint/rectangle.h"
+#include "common/partition/rectangle.h"
 
 #include <algorithm>
 #include <cstddef>

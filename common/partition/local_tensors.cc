@@ -1,0 +1,111 @@
+#include "common/partition/local_tensors.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/partition/rectangle.h"
+
+namespace muster {
+namespace {
+
+uint64_t Elements(const Rectangle& rectangle) {
+  uint64_t n = 1;
+  for (const int64_t extent : rectangle.extent) n *= static_cast<uint64_t>(extent);
+  return n;
+}
+
+Rectangle Whole(const std::vector<int64_t>& shape) {
+  return {.start = std::vector<int64_t>(shape.size(), 0), .extent = shape};
+}
+
+struct Interval {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+// Returns the indices of a section, counted from its begin, that a rank has.
+absl::StatusOr<Interval> ShareOf(const TensorSpec& tensor, const Placement::Section& section,
+                                 int ranks, int rank) {
+  const int64_t units = section.units;
+  if (units < 1 || section.extent % units != 0 || (units % ranks != 0 && ranks % units != 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor ", tensor.name, " has ", units, " units of ", section.extent,
+                     " rows or columns, which ", ranks,
+                     " tensor ranks cannot divide evenly: one number must divide the other"));
+  }
+  const int64_t unit = section.extent / units;
+  const int64_t first = rank * units / ranks;
+  const int64_t count = std::max<int64_t>(1, units / ranks);
+  return Interval{first * unit, (first + count) * unit};
+}
+
+absl::Status TakeShare(int ranks, int rank, TensorSpec& tensor) {
+  const Placement& placement = tensor.placement;
+  if (placement.kind == Placement::Kind::kReplicate) return absl::OkStatus();
+  if (placement.kind == Placement::Kind::kFirst && rank == 0) return absl::OkStatus();
+  tensor.global_shape = tensor.shape;
+  const int dimension = placement.dimension;
+  tensor.shape[dimension] = 0;
+  if (placement.kind == Placement::Kind::kFirst) return absl::OkStatus();
+  int64_t section_begin = 0;
+  for (const Placement::Section& section : placement.sections) {
+    const absl::StatusOr<Interval> share = ShareOf(tensor, section, ranks, rank);
+    if (!share.ok()) return share.status();
+    Rectangle rectangle = Whole(tensor.global_shape);
+    rectangle.start[dimension] = section_begin + share->begin;
+    rectangle.extent[dimension] = share->end - share->begin;
+    tensor.shape[dimension] += rectangle.extent[dimension];
+    tensor.rectangles.push_back(std::move(rectangle));
+    section_begin += section.extent;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<TensorSpec>> LocalTensors(absl::Span<const TensorSpec> tensors,
+                                                     int ranks, int rank) {
+  std::vector<TensorSpec> local(tensors.begin(), tensors.end());
+  if (ranks == 1) return local;
+  for (TensorSpec& tensor : local) {
+    const absl::Status status = TakeShare(ranks, rank, tensor);
+    if (!status.ok()) return status;
+  }
+  return local;
+}
+
+void ForEachRectangle(
+    const TensorSpec& tensor, uint64_t begin, uint64_t end,
+    absl::FunctionRef<void(const Rectangle& rectangle, uint64_t begin, uint64_t end)> visitor) {
+  if (begin >= end) return;
+  if (tensor.rectangles.empty()) {
+    visitor(Whole(tensor.shape), begin, end);
+    return;
+  }
+  uint64_t first = 0;
+  for (const Rectangle& rectangle : tensor.rectangles) {
+    const uint64_t last = first + Elements(rectangle);
+    if (std::max(begin, first) < std::min(end, last)) {
+      visitor(rectangle, std::max(begin, first) - first, std::min(end, last) - first);
+    }
+    first = last;
+  }
+}
+
+void ForEachGlobal(
+    const TensorSpec& tensor, uint64_t begin, uint64_t end,
+    absl::FunctionRef<void(uint64_t first, uint64_t global, uint64_t count)> visitor) {
+  uint64_t first = begin;
+  ForEachRectangle(tensor, begin, end, [&](const Rectangle& rectangle, uint64_t from, uint64_t to) {
+    ForEachContiguous(GlobalShape(tensor), rectangle.start, rectangle.extent, from, to,
+                      [&](uint64_t, uint64_t global, uint64_t count) {
+                        visitor(first, global, count);
+                        first += count;
+                      });
+  });
+}
+
+}  // namespace muster

@@ -1,0 +1,131 @@
+#include "common/partition/local_tensors.h"
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/partition/initial_values.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using Section = Placement::Section;
+
+TensorSpec Tensor(std::string name, std::vector<int64_t> shape) {
+  TensorSpec tensor;
+  tensor.name = std::move(name);
+  tensor.shape = std::move(shape);
+  tensor.initializer = {.kind = Initializer::Kind::kNormal, .scale = 1};
+  return tensor;
+}
+
+TensorSpec Sharded(std::string name, std::vector<int64_t> shape, int dimension,
+                   std::vector<Section> sections) {
+  TensorSpec tensor = Tensor(std::move(name), std::move(shape));
+  tensor.placement = {Placement::Kind::kShard, dimension, std::move(sections)};
+  return tensor;
+}
+
+TensorSpec LocalOf(const TensorSpec& tensor, int ranks, int rank) {
+  return LocalTensors({tensor}, ranks, rank).value().front();
+}
+
+// The global indices of the tensor's elements [begin, end), found one by one.
+std::vector<uint64_t> Globals(const TensorSpec& tensor, uint64_t begin, uint64_t end) {
+  std::vector<uint64_t> globals;
+  ForEachGlobal(tensor, begin, end, [&](uint64_t first, uint64_t global, uint64_t count) {
+    EXPECT_EQ(first, begin + globals.size());
+    for (uint64_t i = 0; i < count; ++i) globals.push_back(global + i);
+  });
+  return globals;
+}
+
+TEST(LocalTensorsTest, OneRankHasWholeTensors) {
+  const TensorSpec local = LocalOf(Sharded("w", {4, 3}, 0, {{4, 4}}), 1, 0);
+  EXPECT_THAT(local.shape, ElementsAre(4, 3));
+  EXPECT_THAT(local.rectangles, IsEmpty());
+  EXPECT_THAT(GlobalShape(local), ElementsAre(4, 3));
+}
+
+TEST(LocalTensorsTest, ExampleOfTheHeader) {
+  const TensorSpec local =
+      LocalOf(Sharded("qkv", {64, 5}, 0, {{32, 4}, {16, 2}, {16, 2}}), /*ranks=*/2, /*rank=*/1);
+  EXPECT_THAT(local.shape, ElementsAre(32, 5));
+  EXPECT_THAT(GlobalShape(local), ElementsAre(64, 5));
+  EXPECT_THAT(local.rectangles, ElementsAre(Rectangle{{16, 0}, {16, 5}}, Rectangle{{40, 0}, {8, 5}},
+                                            Rectangle{{56, 0}, {8, 5}}));
+}
+
+TEST(LocalTensorsTest, ReplicatedAndFirst) {
+  TensorSpec first = Tensor("b", {6});
+  first.placement.kind = Placement::Kind::kFirst;
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(LocalOf(Tensor("g", {6}), 3, rank).elements(), 6);
+    const TensorSpec local = LocalOf(first, 3, rank);
+    EXPECT_EQ(local.elements(), rank == 0 ? 6 : 0);
+    EXPECT_THAT(GlobalShape(local), ElementsAre(6));
+    EXPECT_THAT(Globals(local, 0, local.elements()), testing::SizeIs(rank == 0 ? 6 : 0));
+  }
+}
+
+TEST(LocalTensorsTest, NeighboursHaveAUnitInCommonWhereThereAreFewerUnits) {
+  const TensorSpec keys = Sharded("k", {4}, 0, {{4, 2}});
+  EXPECT_THAT(Globals(LocalOf(keys, 4, 0), 0, 2), ElementsAre(0, 1));
+  EXPECT_THAT(Globals(LocalOf(keys, 4, 1), 0, 2), ElementsAre(0, 1));
+  EXPECT_THAT(Globals(LocalOf(keys, 4, 2), 0, 2), ElementsAre(2, 3));
+  EXPECT_THAT(Globals(LocalOf(keys, 4, 3), 0, 2), ElementsAre(2, 3));
+}
+
+TEST(LocalTensorsTest, SaysWhatDoesNotDivide) {
+  const auto local = LocalTensors({Sharded("up.weight", {9, 2}, 0, {{9, 9}})}, 2, 0);
+  EXPECT_EQ(local.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(local.status().message(), HasSubstr("up.weight has 9 units"));
+  EXPECT_THAT(local.status().message(), HasSubstr("2 tensor ranks"));
+  // Six units among four ranks, nor four ranks among six units.
+  EXPECT_FALSE(LocalTensors({Sharded("q", {6}, 0, {{6, 6}})}, 4, 0).ok());
+}
+
+class SharesTest : public ::testing::TestWithParam<int> {};
+
+TEST_P(SharesTest, HaveEachElementOnceAndItsInitialValue) {
+  const int ranks = GetParam();
+  for (const TensorSpec& tensor :
+       {Sharded("qkv", {64, 3}, 0, {{32, 8}, {16, 8}, {16, 8}}),
+        Sharded("up", {16, 5}, 0, {{16, 16}}), Sharded("down", {3, 24}, 1, {{24, 24}}),
+        Sharded("bias", {48}, 0, {{24, 24}, {24, 24}})}) {
+    SCOPED_TRACE(tensor.name);
+    std::vector<float> whole(tensor.elements());
+    InitialValues(tensor, 7, 0, absl::MakeSpan(whole));
+    std::map<uint64_t, int> seen;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const TensorSpec local = LocalOf(tensor, ranks, rank);
+      const uint64_t n = local.elements();
+      const std::vector<uint64_t> globals = Globals(local, 0, n);
+      ASSERT_EQ(globals.size(), n);
+      for (const uint64_t global : globals) ++seen[global];
+      // Any range of a share is a range of the whole share.
+      for (const auto& [begin, end] :
+           std::vector<std::pair<uint64_t, uint64_t>>{{0, n}, {1, n}, {n / 3, n / 2}, {n - 1, n}}) {
+        EXPECT_EQ(Globals(local, begin, end),
+                  std::vector<uint64_t>(globals.begin() + begin, globals.begin() + end));
+        std::vector<float> values(end - begin);
+        InitialValues(local, 7, begin, absl::MakeSpan(values));
+        for (uint64_t i = begin; i < end; ++i) EXPECT_EQ(values[i - begin], whole[globals[i]]);
+      }
+    }
+    EXPECT_EQ(seen.size(), static_cast<size_t>(tensor.elements()));
+    for (const auto& [global, times] : seen) EXPECT_EQ(times, 1) << global;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, SharesTest, ::testing::Values(1, 2, 4, 8));
+
+}  // namespace
+}  // namespace muster
