@@ -52,6 +52,65 @@ Initializer FromProto(const v1::Initializer& proto) {
   return initializer;
 }
 
+void ToProto(const Placement& placement, v1::TensorPlacement& proto) {
+  proto.set_kind(static_cast<v1::TensorPlacement::Kind>(placement.kind));
+  proto.set_dimension(placement.dimension);
+  for (const Placement::Section& section : placement.sections) {
+    v1::TensorPlacement::Section& added = *proto.add_sections();
+    added.set_extent(section.extent);
+    added.set_units(section.units);
+  }
+}
+
+Placement FromProto(const v1::TensorPlacement& proto) {
+  Placement placement;
+  if (proto.kind() == v1::TensorPlacement::SHARD) placement.kind = Placement::Kind::kShard;
+  if (proto.kind() == v1::TensorPlacement::FIRST) placement.kind = Placement::Kind::kFirst;
+  placement.dimension = proto.dimension();
+  for (const v1::TensorPlacement::Section& section : proto.sections()) {
+    placement.sections.push_back({section.extent(), section.units()});
+  }
+  return placement;
+}
+
+// Checks that sections make up the dimension that they divide.
+absl::Status CheckPlacement(const std::string& field, const v1::TensorSchema& tensor) {
+  const v1::TensorPlacement& placement = tensor.placement();
+  if (placement.kind() == v1::TensorPlacement::REPLICATE) return absl::OkStatus();
+  if (!v1::TensorPlacement::Kind_IsValid(placement.kind())) {
+    return absl::InvalidArgumentError(absl::StrCat(field, ".placement.kind is ",
+                                                   static_cast<int>(placement.kind()),
+                                                   ": it must be REPLICATE, SHARD or FIRST"));
+  }
+  const int dimension = placement.dimension();
+  if (dimension < 0 || dimension >= tensor.shape_size()) {
+    return absl::InvalidArgumentError(absl::StrCat(field, ".placement.dimension is ", dimension,
+                                                   ": the tensor has ", tensor.shape_size(),
+                                                   " dimensions"));
+  }
+  if (placement.kind() == v1::TensorPlacement::FIRST) return absl::OkStatus();
+  if (dimension > 0 && placement.sections_size() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ".placement has ", placement.sections_size(), " sections in dimension ",
+                     dimension, ": only dimension 0 may have several"));
+  }
+  int64_t rest = tensor.shape(dimension);
+  for (const v1::TensorPlacement::Section& section : placement.sections()) {
+    if (section.extent() < 0 || section.extent() > rest || section.units() < 1 ||
+        section.extent() % section.units() != 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          field, ".placement has a section of ", section.extent(), " indices in ", section.units(),
+          " units: they must divide it, and it must lie within the dimension"));
+    }
+    rest -= section.extent();
+  }
+  if (rest != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(field, ".placement's sections leave out ", rest,
+                                                   " of ", tensor.shape(dimension), " indices"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckName(const std::string& field, const std::string& name,
                        absl::flat_hash_set<std::string>& names) {
   if (name.empty()) {
@@ -110,6 +169,7 @@ absl::Status CheckTables(const v1::TablesSchema& schema) {
       return absl::Status(type.status().code(),
                           absl::StrCat(field, ".compute: ", type.status().message()));
     }
+    MUSTER_RETURN_IF_ERROR(CheckPlacement(field, tensor));
     // A tied tensor's values are those of its owner.
     if (!tensor.tied_to().empty()) continue;
     MUSTER_RETURN_IF_ERROR(
@@ -188,6 +248,9 @@ void SetTables(absl::Span<const TensorSpec> tensors, absl::Span<const SparseTabl
     proto.set_unit(tensor.unit);
     proto.set_weight_decay(tensor.weight_decay);
     proto.set_tied_to(tensor.tied_to);
+    if (tensor.placement.kind != Placement::Kind::kReplicate) {
+      ToProto(tensor.placement, *proto.mutable_placement());
+    }
     if (tensor.compute != DType::kF32) {
       proto.set_compute(static_cast<v1::UpdateSpec::WireType>(WireTypeOf(tensor.compute)));
     }
@@ -228,6 +291,7 @@ Tables TablesFromSchema(const v1::TablesSchema& schema) {
     tensor.unit = proto.unit();
     tensor.weight_decay = proto.weight_decay();
     tensor.tied_to = proto.tied_to();
+    tensor.placement = FromProto(proto.placement());
     tensor.compute = WireDType(proto.compute()).value_or(DType::kF32);
     tables.tensors.push_back(std::move(tensor));
   }
@@ -249,8 +313,11 @@ uint64_t SchemaFingerprint(const v1::TablesSchema& schema) {
   // that act alike.
   v1::TablesSchema known = schema;
   known.DiscardUnknownFields();
-  // Each pull names its own type.
-  for (v1::TensorSchema& tensor : *known.mutable_tensors()) tensor.clear_compute();
+  for (v1::TensorSchema& tensor : *known.mutable_tensors()) {
+    // Each pull names its own type.
+    tensor.clear_compute();
+    tensor.clear_placement();
+  }
   known.clear_tokenizer();
   std::string bytes;
   {

@@ -23,8 +23,7 @@ struct Tables {
   std::vector<SparseTableSpec> sparse;
 };
 
-// Replaces the tensors and sparse tables of `schema`, without placements, which servers need not
-// know.
+// Replaces the tensors and sparse tables of `schema`. REQUIRES: whole tensors.
 void SetTables(absl::Span<const TensorSpec> tensors, absl::Span<const SparseTableSpec> sparse,
                v1::TablesSchema& schema);
 
@@ -42,7 +41,8 @@ Tables TablesFromSchema(const v1::TablesSchema& schema);
 DenseLayout LayoutFromSchema(const v1::TablesSchema& schema);
 
 // Returns equal values for equal schemas, whoever wrote them. Any field that the schema knows
-// counts, except workers' compute types and the tokenizer: no stored value depends on these.
+// counts, except workers' compute types, placements and the tokenizer: no stored value depends on
+// these.
 uint64_t SchemaFingerprint(const v1::TablesSchema& schema);
 
 }  // namespace muster

@@ -97,6 +97,25 @@ TEST(SchemaTest, TablesComeThroughBothWays) {
   EXPECT_EQ(ValidateSchema(again), absl::OkStatus());
 }
 
+TEST(SchemaTest, PlacementsComeThroughBothWays) {
+  Tables tables = TablesFromSchema(GoodSchema());
+  v1::TablesSchema schema = GoodSchema();
+  SetTables(tables.tensors, tables.sparse, schema);
+  const uint64_t fingerprint = SchemaFingerprint(schema);
+  tables.tensors[0].placement = {Placement::Kind::kShard, 0, {{3, 3}, {1, 1}}};
+  tables.tensors[1].placement.kind = Placement::Kind::kFirst;
+  SetTables(tables.tensors, tables.sparse, schema);
+  EXPECT_EQ(ValidateSchema(schema), absl::OkStatus());
+  EXPECT_EQ(SchemaFingerprint(schema), fingerprint);
+  const Tables back = TablesFromSchema(schema);
+  EXPECT_EQ(back.tensors[0].placement.kind, Placement::Kind::kShard);
+  ASSERT_EQ(back.tensors[0].placement.sections.size(), 2u);
+  EXPECT_EQ(back.tensors[0].placement.sections[0].extent, 3);
+  EXPECT_EQ(back.tensors[0].placement.sections[1].units, 1);
+  EXPECT_EQ(back.tensors[1].placement.kind, Placement::Kind::kFirst);
+  EXPECT_EQ(back.tensors[2].placement.kind, Placement::Kind::kReplicate);
+}
+
 TEST(SchemaTest, LayoutOptionsAreTheJobsOrTheDefaults) {
   v1::UpdateSpec update;
   EXPECT_EQ(LayoutOptions(update).partitions, DenseLayout::Options().partitions);
@@ -170,6 +189,31 @@ INSTANTIATE_TEST_SUITE_P(
                   s.clear_sparse();
                 },
                 {"neither tensors nor sparse tables"}},
+        BadCase{"SectionsLeaveSomethingOut",
+                [](auto& s) {
+                  v1::TensorPlacement& placement = *s.mutable_tensors(0)->mutable_placement();
+                  placement.set_kind(v1::TensorPlacement::SHARD);
+                  v1::TensorPlacement::Section& section = *placement.add_sections();
+                  section.set_extent(3);
+                  section.set_units(1);
+                },
+                {"tensors[0].placement", "leave out 1 of 4"}},
+        BadCase{"UnitsDoNotDivideTheSection",
+                [](auto& s) {
+                  v1::TensorPlacement& placement = *s.mutable_tensors(0)->mutable_placement();
+                  placement.set_kind(v1::TensorPlacement::SHARD);
+                  v1::TensorPlacement::Section& section = *placement.add_sections();
+                  section.set_extent(4);
+                  section.set_units(3);
+                },
+                {"tensors[0].placement", "4 indices in 3 units"}},
+        BadCase{"NoSuchDimension",
+                [](auto& s) {
+                  v1::TensorPlacement& placement = *s.mutable_tensors(0)->mutable_placement();
+                  placement.set_kind(v1::TensorPlacement::SHARD);
+                  placement.set_dimension(2);
+                },
+                {"tensors[0].placement.dimension is 2", "2 dimensions"}},
         BadCase{"NoName",
                 [](auto& s) { s.mutable_tensors(1)->clear_name(); },
                 {"tensors[1].name is empty"}},

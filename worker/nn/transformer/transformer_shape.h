@@ -19,6 +19,8 @@ struct TransformerShape {
   int64_t layers = 0;
   int64_t width = 0;
   int64_t heads = 0;
+  // Columns of a head; 0: width / heads.
+  int64_t head_columns = 0;
   // Each is read by heads / kv_heads query heads.
   int64_t kv_heads = 0;
   int64_t feed_forward = 0;
@@ -41,7 +43,7 @@ struct TransformerShape {
   float rotary_base = 10000;
   float norm_epsilon = 1e-5f;
 
-  int64_t head_dim() const { return width / heads; }
+  int64_t head_dim() const { return head_columns > 0 ? head_columns : width / heads; }
   // Rows of the embedding and the head, and columns of the logits.
   int64_t vocabulary_rows() const { return std::max(vocabulary, padded_vocabulary); }
   // Columns of one token's queries, keys and values.

@@ -1,5 +1,6 @@
 #include "worker/nn/transformer/transformer_tensors.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -19,36 +20,55 @@ class Builder {
 
   void BeginUnit(uint32_t unit) { unit_ = unit; }
 
-  int Matrix(std::string name, int64_t rows, int64_t cols, float deviation) {
+  int Matrix(std::string name, int64_t rows, int64_t cols, float deviation, Placement placement) {
     return Append({.name = std::move(name),
                    .shape = {rows, cols},
                    .initializer = {.kind = Initializer::Kind::kNormal, .scale = deviation},
-                   .unit = unit_});
+                   .unit = unit_,
+                   .placement = std::move(placement)});
   }
 
-  LayerTensors Linear(const std::string& name, int64_t rows, int64_t cols, float deviation) {
+  // A layer whose outputs tensor ranks divide by sections.
+  LayerTensors ColumnLinear(const std::string& name, std::vector<Placement::Section> sections,
+                            int64_t cols, float deviation) {
+    int64_t rows = 0;
+    for (const Placement::Section& section : sections) rows += section.extent;
+    const Placement placement = {Placement::Kind::kShard, 0, std::move(sections)};
     LayerTensors layer;
-    layer.weight = Matrix(absl::StrCat(name, ".weight"), rows, cols, deviation);
-    if (shape_.biases) layer.bias = Vector(absl::StrCat(name, ".bias"), rows, 0);
+    layer.weight = Matrix(absl::StrCat(name, ".weight"), rows, cols, deviation, placement);
+    if (shape_.biases) layer.bias = Vector(absl::StrCat(name, ".bias"), rows, 0, placement);
+    return layer;
+  }
+
+  // A layer whose inputs tensor ranks divide. Their results add up, so one of them has the bias.
+  LayerTensors RowLinear(const std::string& name, int64_t rows, Placement::Section inputs,
+                         float deviation) {
+    LayerTensors layer;
+    layer.weight = Matrix(absl::StrCat(name, ".weight"), rows, inputs.extent, deviation,
+                          {Placement::Kind::kShard, 1, {inputs}});
+    if (shape_.biases) {
+      layer.bias = Vector(absl::StrCat(name, ".bias"), rows, 0, {.kind = Placement::Kind::kFirst});
+    }
     return layer;
   }
 
   LayerTensors Norm(const std::string& name) {
     LayerTensors layer;
-    layer.weight = Vector(absl::StrCat(name, ".weight"), shape_.width, 1);
+    layer.weight = Vector(absl::StrCat(name, ".weight"), shape_.width, 1, {});
     if (shape_.biases && shape_.norm == TransformerShape::Norm::kLayerNorm) {
-      layer.bias = Vector(absl::StrCat(name, ".bias"), shape_.width, 0);
+      layer.bias = Vector(absl::StrCat(name, ".bias"), shape_.width, 0, {});
     }
     return layer;
   }
 
  private:
-  int Vector(std::string name, int64_t elements, float value) {
+  int Vector(std::string name, int64_t elements, float value, Placement placement) {
     return Append({.name = std::move(name),
                    .shape = {elements},
                    .initializer = {.value = value},
                    .unit = unit_,
-                   .weight_decay = false});
+                   .weight_decay = false,
+                   .placement = std::move(placement)});
   }
 
   int Append(TensorSpec spec) {
@@ -63,31 +83,52 @@ class Builder {
 
 }  // namespace
 
+TransformerShape ShapeOfRank(const TransformerShape& shape, int tensor_ranks) {
+  TransformerShape local = shape;
+  local.head_columns = shape.head_dim();
+  local.heads = shape.heads / tensor_ranks;
+  local.kv_heads = std::max<int64_t>(1, shape.kv_heads / tensor_ranks);
+  local.feed_forward = shape.feed_forward / tensor_ranks;
+  local.vocabulary = shape.vocabulary_rows() / tensor_ranks;
+  local.padded_vocabulary = 0;
+  return local;
+}
+
 TransformerTensors MakeTransformerTensors(const TransformerShape& shape) {
+  using Kind = Placement::Kind;
   const int64_t C = shape.width;
+  const int64_t F = shape.feed_forward;
+  const int64_t V = shape.vocabulary_rows();
   const float residual_deviation = kDeviation / std::sqrt(2 * static_cast<float>(shape.layers));
+  const Placement::Section queries = {shape.heads * shape.head_dim(), shape.heads};
+  const Placement::Section keys = {shape.kv_heads * shape.head_dim(), shape.kv_heads};
+  const Placement::Section hidden = {F, F};
+  const Placement by_token = {Kind::kShard, 0, {{V, V}}};
   TransformerTensors tensors;
   Builder builder(shape, tensors.specs);
-  tensors.embedding = builder.Matrix("embedding.weight", shape.vocabulary_rows(), C, kDeviation);
+  tensors.embedding = builder.Matrix("embedding.weight", V, C, kDeviation, by_token);
   if (shape.positions == TransformerShape::Positions::kLearned) {
-    tensors.positions = builder.Matrix("positions.weight", shape.context, C, kDeviation);
+    tensors.positions =
+        builder.Matrix("positions.weight", shape.context, C, kDeviation, {.kind = Kind::kFirst});
   }
+  const bool gated = shape.activation == TransformerShape::Activation::kSwiGlu;
   for (int64_t l = 0; l < shape.layers; ++l) {
     builder.BeginUnit(static_cast<uint32_t>(1 + l));
     const std::string name = absl::StrCat("block", l);
     BlockTensors block;
     block.norm1 = builder.Norm(name + ".norm1");
-    block.qkv = builder.Linear(name + ".qkv", shape.qkv_width(), C, kDeviation);
-    block.proj =
-        builder.Linear(name + ".proj", C, shape.heads * shape.head_dim(), residual_deviation);
+    block.qkv = builder.ColumnLinear(name + ".qkv", {queries, keys, keys}, C, kDeviation);
+    block.proj = builder.RowLinear(name + ".proj", C, queries, residual_deviation);
     block.norm2 = builder.Norm(name + ".norm2");
-    block.up = builder.Linear(name + ".up", shape.up_width(), C, kDeviation);
-    block.down = builder.Linear(name + ".down", C, shape.feed_forward, residual_deviation);
+    block.up = builder.ColumnLinear(
+        name + ".up", gated ? std::vector<Placement::Section>{hidden, hidden} : std::vector{hidden},
+        C, kDeviation);
+    block.down = builder.RowLinear(name + ".down", C, hidden, residual_deviation);
     tensors.blocks.push_back(block);
   }
   builder.BeginUnit(static_cast<uint32_t>(1 + shape.layers));
   tensors.norm = builder.Norm("norm");
-  tensors.head = builder.Matrix("head.weight", shape.vocabulary_rows(), C, kDeviation);
+  tensors.head = builder.Matrix("head.weight", V, C, kDeviation, by_token);
   if (shape.tied_head) tensors.specs[tensors.head].tied_to = "embedding.weight";
   return tensors;
 }

@@ -34,6 +34,10 @@ struct BlockTensors {
 //
 // Initial values are GPT-2's: normal with deviation 0.02, that of proj and down (which end in the
 // residual) divided by sqrt(2 layers); norms are 1, biases 0. Weight decay is for matrices alone.
+//
+// Tensor ranks divide queries, keys and values by heads, gate and up each by rows, proj and down by
+// columns, embedding and head by rows. Norms are replicated; biases of proj and down, and
+// positions, are the first rank's.
 struct TransformerTensors {
   std::vector<TensorSpec> specs;
   int embedding = kNoTensor;  // embedding.weight [V, C]
@@ -42,6 +46,11 @@ struct TransformerTensors {
   LayerTensors norm;     // norm.weight, norm.bias
   int head = kNoTensor;  // head.weight [V, C]; tied to embedding.weight unless it has its own
 };
+
+// Returns the shape of what one of `tensor_ranks` ranks computes, whose tensors are its shares of
+// MakeTransformerTensors(shape): its heads, its part of the feed-forward width, and its rows of the
+// vocabulary, all of which count as tokens. REQUIRES: the tensors can be divided (LocalTensors).
+TransformerShape ShapeOfRank(const TransformerShape& shape, int tensor_ranks);
 
 // A pure function. Units: 0 is the embedding, 1 + l is block l, the last is norm and head.
 TransformerTensors MakeTransformerTensors(const TransformerShape& shape);

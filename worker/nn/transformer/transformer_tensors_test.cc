@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "common/partition/dense_layout.h"
+#include "common/partition/local_tensors.h"
 #include "gtest/gtest.h"
 
 namespace muster {
@@ -66,6 +67,45 @@ TEST(TransformerTensorsTest, NamesAndShapes) {
   EXPECT_EQ(llama.specs[llama.blocks[0].qkv.weight].shape,
             (std::vector<int64_t>{2048 + 2 * 256, 2048}));
   EXPECT_EQ(llama.specs[llama.blocks[0].up.weight].shape, (std::vector<int64_t>{2 * 5632, 2048}));
+}
+
+// What a rank has of the tensors is what a transformer of its shape has, apart from what is the
+// first rank's alone.
+TEST(TransformerTensorsTest, SharesOfRanksAreThoseOfTheirShape) {
+  TransformerShape gpt2 = Gpt2();
+  gpt2.padded_vocabulary = 50304;
+  for (const TransformerShape& shape : {gpt2, TinyLlama()}) {
+    for (const int ranks : {2, 4}) {
+      const TransformerTensors of_shape = MakeTransformerTensors(ShapeOfRank(shape, ranks));
+      for (int rank = 0; rank < ranks; ++rank) {
+        const std::vector<TensorSpec> shares =
+            LocalTensors(MakeTransformerTensors(shape).specs, ranks, rank).value();
+        ASSERT_EQ(shares.size(), of_shape.specs.size());
+        for (size_t i = 0; i < shares.size(); ++i) {
+          SCOPED_TRACE(shares[i].name);
+          EXPECT_EQ(shares[i].name, of_shape.specs[i].name);
+          EXPECT_EQ(shares[i].tied_to, of_shape.specs[i].tied_to);
+          const bool first = shares[i].placement.kind == Placement::Kind::kFirst;
+          if (first && rank > 0) {
+            EXPECT_EQ(shares[i].elements(), 0);
+          } else {
+            EXPECT_EQ(shares[i].shape, of_shape.specs[i].shape);
+          }
+        }
+      }
+    }
+  }
+}
+
+// TinyLlama has 4 key-value heads: of 8 ranks two have each.
+TEST(TransformerTensorsTest, KeyValueHeadsFewerThanRanksAreReplicated) {
+  const TransformerTensors tensors = MakeTransformerTensors(TinyLlama());
+  const int qkv = tensors.blocks[0].qkv.weight;
+  const TensorSpec share = LocalTensors(tensors.specs, 8, 5).value()[qkv];
+  EXPECT_EQ(share.shape, (std::vector<int64_t>{(4 + 1 + 1) * 64, 2048}));
+  ASSERT_EQ(share.rectangles.size(), 3u);
+  EXPECT_EQ(share.rectangles[1].start[0], 2048 + 2 * 64);
+  EXPECT_EQ(LocalTensors(tensors.specs, 8, 4).value()[qkv].rectangles[1], share.rectangles[1]);
 }
 
 TEST(TransformerTensorsTest, InitialValuesAndDecay) {
