@@ -27,6 +27,13 @@ TEST(SparsePlacementTest, SpreadsPatternsEvenly) {
   }
 }
 
+TEST(SparsePlacementTest, AShardHasWholePartitions) {
+  for (uint64_t key = 0; key < 1000; ++key) {
+    EXPECT_EQ(SparseShard(key, 8, 3), SparsePartition(key, 8) % 3);
+    EXPECT_EQ(SparseShard(key, 8, 1), 0);
+  }
+}
+
 // Stored keys lie where this puts them: the values must never change.
 TEST(SparsePlacementTest, IsStable) {
   EXPECT_EQ(SparsePartition(0, 1000), 0);

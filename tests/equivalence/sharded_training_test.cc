@@ -286,9 +286,9 @@ TEST_F(ShardedTrainingTest, TheWorkedExample) {
   EXPECT_EQ(recorder.actions(), steps);
 
   // Every rank gathers and scatters this; nobody steps before all ranks have their sums.
-  const std::vector<std::string> calls = {"weights of unit 0",   "weights of unit 1",
-                                          "gradients of unit 1", "gradients of unit 0",
-                                          "examples and rows",   "norms of cells"};
+  const std::vector<std::string> calls = {"weights of unit 0",      "weights of unit 1",
+                                          "gradients of unit 1",    "gradients of unit 0",
+                                          "examples and overflows", "norms of cells"};
   for (const std::vector<std::string>& labels : run.collectives) {
     std::vector<std::string> made;
     for (const std::string& label : labels) {

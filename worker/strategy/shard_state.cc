@@ -7,7 +7,6 @@
 #include "common/kernels/parallel_for.h"
 #include "common/optim/schedule.h"
 #include "common/partition/initial_values.h"
-#include "common/partition/sparse_placement.h"
 #include "common/tables/squared_norm.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/schema.pb.h"
@@ -22,9 +21,9 @@ double MeanScale(double scale, uint64_t examples) {
   return examples == 0 ? 0 : scale / static_cast<double>(examples);
 }
 
-// Returns squared norms of a table's sums by partition. Each partition's rows keep their order, as
-// on its server.
-std::vector<double> RowNorms(const RowSum& sum, uint32_t partitions) {
+// Returns squared norms of a table's sums by partition, of those that the shard owns. Each
+// partition's rows keep their order, as on its server.
+std::vector<double> RowNorms(const RowSum& sum, uint32_t partitions, const ShardIndex& shard) {
   std::vector<std::vector<float>> rows(partitions);
   const float* row = sum.sums().data();
   for (uint64_t key : sum.keys()) {
@@ -33,7 +32,9 @@ std::vector<double> RowNorms(const RowSum& sum, uint32_t partitions) {
     row += sum.dim();
   }
   std::vector<double> norms;
-  for (const std::vector<float>& values : rows) norms.push_back(SquaredNorm(values));
+  for (uint32_t p = shard.index; p < partitions; p += shard.count) {
+    norms.push_back(SquaredNorm(rows[p]));
+  }
   return norms;
 }
 
@@ -71,7 +72,7 @@ ShardState::ShardState(const v1::TablesSchema& schema, ShardIndex shard,
 ShardState::~ShardState() = default;
 
 void ShardState::CountCells() {
-  std::vector<std::vector<BlockCells>> by_shard(shard_.count);
+  block_cells_.resize(shard_.count);
   for (uint32_t id = 0; id < layout_.blocks().size(); ++id) {
     const DenseLayout::Block& block = layout_.blocks()[id];
     const ShardLayout::Part& part = shard_layout_.parts()[block.part];
@@ -79,19 +80,21 @@ void ShardState::CountCells() {
     for (stretch.begin = block.begin; stretch.begin < block.end; stretch.begin = stretch.end) {
       const uint64_t shard = (stretch.begin - part.begin) / part.slice;
       stretch.end = std::min(block.end, part.begin + (shard + 1) * part.slice);
-      by_shard[shard].push_back({id, layout_.cells(stretch).Count(stretch.elements())});
+      block_cells_[shard].push_back({id, layout_.cells(stretch).Count(stretch.elements())});
     }
   }
   size_t own = 0;
-  for (const BlockCells& cells : by_shard[shard_.index]) {
+  for (const BlockCells& cells : block_cells_[shard_.index]) {
     first_cells_.push_back(own);
     own += cells.count;
   }
-  for (const std::vector<BlockCells>& blocks : by_shard) {
+  for (uint32_t shard = 0; shard < block_cells_.size(); ++shard) {
     size_t cells = 0;
-    for (const BlockCells& block : blocks) cells += block.count;
+    for (const BlockCells& block : block_cells_[shard]) cells += block.count;
+    for (uint32_t p = shard; p < layout_.partitions(); p += shard_.count) {
+      cells += tables_.sparse.size();
+    }
     cells_by_shard_.push_back(cells);
-    block_cells_.insert(block_cells_.end(), blocks.begin(), blocks.end());
   }
 }
 
@@ -211,7 +214,8 @@ std::vector<uint64_t> ShardState::Keys(size_t table) const {
   return keys;
 }
 
-std::vector<double> ShardState::CellNorms(absl::Span<const absl::Span<float>> dense) const {
+std::vector<double> ShardState::CellNorms(absl::Span<const absl::Span<float>> dense,
+                                          absl::Span<const RowSum> rows) const {
   std::vector<double> norms(cells_by_shard_[shard_.index]);
   ParallelFor(owned_.size(), 1, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
@@ -220,36 +224,39 @@ std::vector<double> ShardState::CellNorms(absl::Span<const absl::Span<float>> de
                            [&cell](double squared_norm) { *cell++ = squared_norm; });
     }
   });
+  double* end = norms.data() + norms.size();
+  for (size_t table = rows.size(); table-- > 0;) {
+    const std::vector<double> of_table = RowNorms(rows[table], layout_.partitions(), shard_);
+    end = std::copy_backward(of_table.begin(), of_table.end(), end);
+  }
   return norms;
 }
 
 std::vector<std::vector<double>> ShardState::SquaredNorms(const GradientSums& sums) const {
   const double mean = MeanScale(1, sums.examples);
+  const size_t tables = tables_.sparse.size();
   std::vector<std::vector<double>> norms(layout_.partitions());
   for (uint32_t p = 0; p < layout_.partitions(); ++p) {
-    norms[p].resize(layout_.partition_blocks(p).size());
+    norms[p].resize(layout_.partition_blocks(p).size() + tables);
   }
-  const auto norm_of = [&](uint32_t id) -> double& {
-    const DenseLayout::Block& block = layout_.blocks()[id];
-    return norms[block.partition][block.index_in_partition];
-  };
   std::vector<double> own;
-  if (shard_.count == 1) own = CellNorms(sums.dense);
+  if (shard_.count == 1) own = CellNorms(sums.dense, sums.rows);
   const double* cell = shard_.count == 1 ? own.data() : sums.cells.data();
   // Shard after shard, a block's cells come in their order.
-  for (const BlockCells& cells : block_cells_) {
-    double& norm = norm_of(cells.id);
-    for (size_t i = 0; i < cells.count; ++i) norm += *cell++;
-  }
-  for (uint32_t id = 0; id < layout_.blocks().size(); ++id) {
-    double& norm = norm_of(id);
-    norm = norm * mean * mean;
-  }
-  for (const RowSum& rows : sums.rows) {
-    const std::vector<double> by_partition = RowNorms(rows, layout_.partitions());
-    for (uint32_t p = 0; p < layout_.partitions(); ++p) {
-      norms[p].push_back(by_partition[p] * mean * mean);
+  for (uint32_t shard = 0; shard < block_cells_.size(); ++shard) {
+    for (const BlockCells& cells : block_cells_[shard]) {
+      const DenseLayout::Block& block = layout_.blocks()[cells.id];
+      double& norm = norms[block.partition][block.index_in_partition];
+      for (size_t i = 0; i < cells.count; ++i) norm += *cell++;
     }
+    for (size_t table = 0; table < tables; ++table) {
+      for (uint32_t p = shard; p < layout_.partitions(); p += shard_.count) {
+        norms[p][layout_.partition_blocks(p).size() + table] = *cell++;
+      }
+    }
+  }
+  for (std::vector<double>& of_partition : norms) {
+    for (double& norm : of_partition) norm = norm * mean * mean;
   }
   return norms;
 }
@@ -311,7 +318,10 @@ absl::Status ShardState::Restore(const CheckpointReader& checkpoint, RestoreExte
   for (size_t table = 0; table < rows_.size(); ++table) {
     MUSTER_RETURN_IF_ERROR(RestoreRows(
         checkpoint, tables_.sparse[table].name, options,
-        [](uint64_t) -> absl::StatusOr<bool> { return true; }, rows_[table]));
+        [this](uint64_t key) -> absl::StatusOr<bool> {
+          return OwnerOf(key) == static_cast<uint32_t>(shard_.index);
+        },
+        rows_[table]));
   }
   clock_ = clock;
   return absl::OkStatus();

@@ -18,6 +18,7 @@
 #include "common/partition/dense_layout.h"
 #include "common/partition/schema.h"
 #include "common/partition/shard_layout.h"
+#include "common/partition/sparse_placement.h"
 #include "common/tables/row_sum.h"
 #include "common/tables/sparse_table.h"
 #include "common/tables/table_checkpoint.h"
@@ -35,7 +36,7 @@ struct GradientSums {
   uint64_t examples = 0;
   // The shard's slices of the sums, by part of the ShardLayout.
   absl::Span<const absl::Span<float>> dense;
-  // Rows by sparse table; keys are in the order in which all workers' rows were added.
+  // The shard's rows by sparse table; keys are in the order in which all workers' rows were added.
   absl::Span<const RowSum> rows;
   // Squared norms of the cells of all shards (ShardState::CellNorms), in order of shard. Read only
   // if norms are measured and there are several shards.
@@ -64,10 +65,10 @@ struct ShardIndex {
 };
 
 // One shard of a job's parameters: weights and optimizer state of the blocks that it owns
-// (ShardLayout), the number of steps that they have seen, and all rows of sparse tables. A single
-// shard holds a whole copy. A step over the same sums gives the same bits here as on the servers,
-// whatever the number of shards: cells, their order in the global norm, the one division and the
-// optimizer are the same.
+// (ShardLayout), the number of steps that they have seen, and the rows of sparse tables that it
+// owns (SparseShard). A single shard holds a whole copy. A step over the same sums gives the same
+// bits here as on the servers, whatever the number of shards: cells, their order in the global
+// norm, the one division and the optimizer are the same.
 //
 // Dense values lie in the slice space of ShardLayout; with one shard that is the layout's flat
 // space. Not thread-safe.
@@ -112,14 +113,20 @@ class ShardState {
   // there. Null places, or no places, mean the state's own memory, which is as large as needed.
   void PlaceWeights(absl::Span<float* const> places);
 
+  // Returns the shard that owns the rows of a key.
+  uint32_t OwnerOf(uint64_t key) const {
+    return SparseShard(key, layout_.partitions(), static_cast<uint32_t>(shard_.count));
+  }
   // Reads the rows of keys of a sparse table into `out`; a row that was never pushed has its
-  // initial value.
+  // initial value. REQUIRES: the shard owns them.
   void LookUp(size_t table, absl::Span<const uint64_t> keys, absl::Span<float> out) const;
-  // Returns the keys of a table that were ever pushed, in ascending order.
+  // Returns the shard's keys of a table that were ever pushed, in ascending order.
   std::vector<uint64_t> Keys(size_t table) const;
 
-  // Returns the squared norms of the owned cells of sums (GradientSums::dense), in order.
-  std::vector<double> CellNorms(absl::Span<const absl::Span<float>> dense) const;
+  // Returns the squared norms of the owned cells of sums (GradientSums), in order. A table's rows
+  // of one partition are a cell, too; these follow those of blocks, table by table.
+  std::vector<double> CellNorms(absl::Span<const absl::Span<float>> dense,
+                                absl::Span<const RowSum> rows) const;
   // Returns the number of cells that each shard owns.
   absl::Span<const size_t> cells_by_shard() const { return cells_by_shard_; }
 
@@ -197,8 +204,8 @@ class ShardState {
   // The number of floats of optimizer state for each weight.
   const size_t state_per_weight_;
 
-  // The cells of all shards, in order of shard and block.
-  std::vector<BlockCells> block_cells_;
+  // The cells of blocks, by shard, in order of block.
+  std::vector<std::vector<BlockCells>> block_cells_;
   std::vector<size_t> cells_by_shard_;
   // By owned block, the index of its first cell among the shard's own.
   std::vector<size_t> first_cells_;

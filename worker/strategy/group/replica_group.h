@@ -39,8 +39,8 @@ class ReplicaGroup {
   virtual void Leave() = 0;
 
   // Returns the records of this rank's calls, one for each of its groups: all ranks first, then the
-  // shard group and the replicas if these are other groups. Empty when no group is joined. The
-  // records live until the group is left.
+  // shard group and the replicas if these are other groups, then the shard group's rows if they are
+  // divided. Empty when no group is joined. The records live until the group is left.
   virtual std::vector<const FlightRecorder*> recorders() const = 0;
 
   // Returns the same object's training state. To be called between steps.

@@ -47,12 +47,6 @@ const TensorSpec* FirstNotFinite(absl::Span<const TensorSpec> tensors, GradientS
   return nullptr;
 }
 
-std::vector<uint32_t> RowDims(const v1::TablesSchema& schema) {
-  std::vector<uint32_t> dims;
-  for (const v1::SparseTableSchema& table : schema.sparse()) dims.push_back(table.dim());
-  return dims;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ShardedStrategy>> ShardedStrategy::Create(
@@ -110,10 +104,8 @@ ShardedStrategy::ShardedStrategy(const v1::TaskOrder& order, const v1::TablesSch
                 ? std::vector<GradientBucket>()
                 : MakeBucketPlan(own().layout(), own().tables().tensors,
                                  BucketPlanOptionsOf(order.spec().update()))),
-      exchange_(RowDims(schema)),
-      gradients_(own().tables().tensors.size()) {
-  for (const SparseTableSpec& table : own().tables().sparse) rows_.emplace_back(table.dim);
-}
+      rows_(own(), {.timeout = options.timeout, .wait = MeasuredWait()}),
+      gradients_(own().tables().tensors.size()) {}
 
 ShardedStrategy::~ShardedStrategy() { Leave(); }
 
@@ -127,7 +119,22 @@ uint64_t ShardedStrategy::bucket_plan_fingerprint() const {
   return Fingerprint(text);
 }
 
+WaitForWork ShardedStrategy::MeasuredWait() {
+  return [this](Work& work) {
+    const BlockedTime blocked(clock_, counters_.exposed_seconds);
+    return WaitForever(work);
+  };
+}
+
+std::vector<const FlightRecorder*> ShardedStrategy::recorders() const {
+  if (groups_ == nullptr) return {};
+  std::vector<const FlightRecorder*> recorders = groups_->recorders();
+  if (rows_.recorder() != nullptr) recorders.push_back(rows_.recorder());
+  return recorders;
+}
+
 void ShardedStrategy::Leave() {
+  rows_.Leave();
   reducer_.reset();
   // This ends the calls of a step that was given up, on all ranks.
   scatterer_.reset();
@@ -148,6 +155,7 @@ absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
   Leave();
   MUSTER_ASSIGN_OR_RETURN(groups_, RankGroups::Create(std::move(communicator), own().shard()));
   MUSTER_RETURN_IF_ERROR(kept_->Fill(groups_->world(), source, groups_->replicas()));
+  MUSTER_RETURN_IF_ERROR(rows_.Join(*groups_));
   MUSTER_RETURN_IF_ERROR(MakeExchanges());
   counted_ = groups_->traffic();
   GatherAll();
@@ -155,10 +163,7 @@ absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
 }
 
 absl::Status ShardedStrategy::MakeExchanges() {
-  const WaitForWork wait = [this](Work& work) {
-    const BlockedTime blocked(clock_, counters_.exposed_seconds);
-    return WaitForever(work);
-  };
+  const WaitForWork wait = MeasuredWait();
   const ShardedTensors sharded = {own().layout(), own().shard_layout(), own().tables().tensors};
   ModelParameters held;
   if (!holding_.gradients.has_value()) {
@@ -245,6 +250,7 @@ absl::Status ShardedStrategy::BeginStep(uint64_t clock) {
         "a step begins at clock ", clock, ", but the parameters are at ", own().clock()));
   }
   copies_->Outdate();
+  rows_.BeginStep();
   if (in_flight()) {
     // Every step gathers the same, whatever was evaluated before, and counts only its traffic.
     gatherer_->Outdate();
@@ -278,24 +284,18 @@ absl::Status ShardedStrategy::AwaitWeights(int unit, Direction direction) {
 }
 
 absl::Status ShardedStrategy::Prefetch(const MicroBatch& micro_batch) {
-  return servers_ == nullptr ? absl::OkStatus() : servers_->Prefetch(micro_batch);
+  if (servers_ != nullptr) return servers_->Prefetch(micro_batch);
+  rows_.AskFor(micro_batch.sparse);
+  return absl::OkStatus();
 }
 
 absl::Status ShardedStrategy::LookUp(MicroBatch& micro_batch) {
   if (servers_ != nullptr) return servers_->LookUp(micro_batch);
-  for (size_t table = 0; table < rows_.size(); ++table) {
-    SparseRows& sparse = micro_batch.sparse[table];
-    sparse.rows.resize(sparse.keys.size() * rows_[table].dim());
-    own().LookUp(table, sparse.keys, absl::MakeSpan(sparse.rows));
-  }
-  return absl::OkStatus();
+  return rows_.LookUp(absl::MakeSpan(micro_batch.sparse));
 }
 
 absl::Status ShardedStrategy::BeforeBackward(uint64_t examples, SeriesPosition position) {
-  if (++micro_batches_ == 1) {
-    examples_ = 0;
-    for (RowSum& rows : rows_) rows.Clear();
-  }
+  if (++micro_batches_ == 1) examples_ = 0;
   examples_ += examples;
   position_ = position;
   if (scatterer_ != nullptr) scatterer_->BeginMicroBatch(position);
@@ -322,9 +322,7 @@ absl::Status ShardedStrategy::GradientReady(int unit) {
 
 absl::Status ShardedStrategy::PushRows(MicroBatch& micro_batch) {
   if (servers_ != nullptr) return servers_->PushRows(micro_batch);
-  for (size_t table = 0; table < rows_.size(); ++table) {
-    rows_[table].Add(micro_batch.sparse[table].keys, micro_batch.sparse[table].gradients);
-  }
+  rows_.Add(micro_batch.sparse);
   return absl::OkStatus();
 }
 
@@ -342,9 +340,12 @@ void ShardedStrategy::LeaveOut(const CollectiveTraffic& before) {
 }
 
 absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
+  // Rows go to their owners beside the dense sums that are still under way.
+  MUSTER_RETURN_IF_ERROR(rows_.SendToOwners());
   MUSTER_RETURN_IF_ERROR(scatterer_ != nullptr ? scatterer_->Finish() : reducer_->Finish());
   CountTraffic(counters_.bytes_sent, counters_.bytes_received);
-  StepShare mine = {.examples = examples_, .rows = rows_};
+  MUSTER_RETURN_IF_ERROR(rows_.AddReplicas());
+  StepShare mine = {.examples = examples_};
   const std::vector<TensorSpec>& tensors = own().tables().tensors;
   const TensorSpec* overflowed = kept_->loss_scaling().Divide(tensors, tensor_sums_);
   // The engine checks the gradients of the last micro-batch, which hold the sums over all
@@ -354,13 +355,16 @@ absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
   if (overflowed != nullptr) mine.overflowed = static_cast<int>(overflowed - tensors.data());
   std::vector<double> cells;
   if (!cells_by_rank_.empty() && cells_by_rank_[groups_->world().rank()] > 0) {
-    cells = own().CellNorms(sums_);
+    cells = own().CellNorms(sums_, rows_.sums());
     mine.cells = cells;
   }
   const BlockedTime blocked(clock_, counters_.exposed_seconds);
   MUSTER_ASSIGN_OR_RETURN(const StepTotal total,
                           exchange_.Run(groups_->world(), options_.timeout, mine, cells_by_rank_));
   CountTraffic(counters_.other_bytes_sent, counters_.other_bytes_received);
+  const CollectiveTraffic of_rows = rows_.step_traffic();
+  counters_.other_bytes_sent += of_rows.sent;
+  counters_.other_bytes_received += of_rows.received;
   return total;
 }
 
@@ -409,7 +413,7 @@ absl::Status ShardedStrategy::EndStep() {
     return absl::OkStatus();
   }
   const GradientSums sums = {
-      .examples = total.examples, .dense = sums_, .rows = total.rows, .cells = total.cells};
+      .examples = total.examples, .dense = sums_, .rows = rows_.sums(), .cells = total.cells};
   double scale = 1;
   if (servers_ != nullptr) {
     MUSTER_ASSIGN_OR_RETURN(scale, CloseServers(sums));

@@ -17,15 +17,16 @@
 #include "common/checkpoint/storage.h"
 #include "common/partition/stage_holding.h"
 #include "common/partition/unit_places.h"
-#include "common/tables/row_sum.h"
 #include "worker/collectives/communicator.h"
 #include "worker/nn/rounded_copies.h"
+#include "worker/strategy/blocked_time.h"
 #include "worker/strategy/group/bucket_plan.h"
 #include "worker/strategy/group/gradient_reducer.h"
 #include "worker/strategy/group/gradient_scatterer.h"
 #include "worker/strategy/group/kept_shard.h"
 #include "worker/strategy/group/rank_groups.h"
 #include "worker/strategy/group/replica_group.h"
+#include "worker/strategy/group/row_exchange.h"
 #include "worker/strategy/group/step_exchange.h"
 #include "worker/strategy/group/weight_gatherer.h"
 #include "worker/strategy/servers/parameter_server_strategy.h"
@@ -76,16 +77,17 @@ struct ShardedDependencies {
 //                     under stage 3 starts to gather it, unless it is there, and then the next one.
 //                     Before backward waits until the memory of its gradients is free
 //   GradientReady(u)  starts to sum what is complete with unit u, while backward goes on
-//   EndStep           waits for all sums; makes the one exchange of all the job's ranks
+//   EndStep           waits for all sums, of rows, too; makes the one exchange of all the job's
+//   ranks
 //                     (step_exchange.h); only when all of that succeeded steps the shard; then
 //                     starts to gather all units (stages 1 and 2), which travel beside what follows
 //
 // Every rank makes the same calls in the same order, so all run the same number of micro-batches
 // and, under stage 3, of evaluation passes, if need be without examples.
 //
-// Sparse tables are either part of what every rank has (rows are gathered) or on servers, as the
-// job's update says. In a hybrid job the servers' half has only the sparse tables, and ends its
-// clock together with this one.
+// Rows of sparse tables are either divided among the ranks of a shard group, whatever the stage
+// (row_exchange.h), or on servers, as the job's update says. In a hybrid job the servers' half has
+// only the sparse tables, and ends its clock together with this one.
 //
 // A hook may fail with Unavailable, DeadlineExceeded or Aborted from a collective. The shard is
 // then as it was before the step or, if this rank's part had succeeded already, after it:
@@ -118,9 +120,7 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   absl::Status Join(std::unique_ptr<Communicator> communicator,
                     absl::optional<int> source) override;
   void Leave() override;
-  std::vector<const FlightRecorder*> recorders() const override {
-    return groups_ == nullptr ? std::vector<const FlightRecorder*>() : groups_->recorders();
-  }
+  std::vector<const FlightRecorder*> recorders() const override;
   // Returns the communicator of all ranks; null when no group is joined.
   const Communicator* communicator() const {
     return groups_ == nullptr ? nullptr : &groups_->world();
@@ -168,6 +168,8 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   bool joined() const { return reducer_ != nullptr || scatterer_ != nullptr; }
   bool in_flight() const { return holding_.weights == UnitPlaces::Holding::kInFlight; }
 
+  // Returns a wait whose time is counted as exposed.
+  WaitForWork MeasuredWait();
   // Creates the objects that move weights and gradients in the groups; a collective call.
   absl::Status MakeExchanges();
   // Moves the shard's f32 weights to where they are gathered, if they are held whole, so that there
@@ -199,8 +201,7 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   // The strategy of a hybrid job's sparse tables; null otherwise.
   std::unique_ptr<ParameterServerStrategy> servers_;
 
-  // This rank's rows, by sparse table.
-  std::vector<RowSum> rows_;
+  RowExchange rows_;
   StepExchange exchange_;
   // The number of the step's micro-batches that BeforeBackward saw, and the last one's position.
   int micro_batches_ = 0;

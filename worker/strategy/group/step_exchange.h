@@ -9,7 +9,6 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "common/tables/row_sum.h"
 #include "worker/collectives/communicator.h"
 
 namespace muster {
@@ -20,8 +19,6 @@ struct StepShare {
   uint64_t examples = 0;
   // The number of the first tensor whose gradient sum is not finite after scaling; -1: none.
   int overflowed = -1;
-  // Its own rows, by sparse table.
-  absl::Span<const RowSum> rows;
   // Squared norms of the cells that it owns. Empty if cells_by_rank is empty.
   absl::Span<const double> cells;
 };
@@ -30,8 +27,6 @@ struct StepShare {
 struct StepTotal {
   uint64_t examples = 0;
   int overflowed = -1;
-  // Rows by sparse table.
-  absl::Span<const RowSum> rows;
   // Squared norms of cells, in order of rank.
   absl::Span<const double> cells;
 };
@@ -39,18 +34,11 @@ struct StepTotal {
 // Brings together what the ranks of a job know of a step: the exchange after which each of them
 // makes the step. As every rank comes to it with complete sums only, none steps before the sums of
 // all are complete, whatever groups they were made in. Calls: all-gather of two i64, the examples
-// and the overflow, and one per table for its number of keys; then per table with any keys
-// all-gather with unequal counts of the keys, and of the rows; then, where norms are asked for,
-// all-gather of the cells' norms, 8 bytes each. A rank receives what all others touched: 8 bytes +
-// 4 · dim for each key of each rank. Keys that several ranks touched are added up in rank order, so
-// every rank has the same bits, and those of servers that sum by slot.
+// and the overflow; then, where norms are asked for, all-gather of the cells' norms, 8 bytes each.
 //
 // Keeps its memory from step to step. Used by one thread.
 class StepExchange {
  public:
-  // `row_dims` are those of the sparse tables.
-  explicit StepExchange(absl::Span<const uint32_t> row_dims);
-
   // Exchanges the ranks' shares; a collective call of all ranks. `cells_by_rank` has the number of
   // cells that each rank gives; empty: no norms are needed. The result is valid until the next
   // call. Each call within it may take `timeout`. Errors are the communicator's.
@@ -58,16 +46,7 @@ class StepExchange {
                                 const StepShare& mine, absl::Span<const size_t> cells_by_rank);
 
  private:
-  absl::Status GatherTable(Communicator& communicator, absl::Duration timeout, const RowSum& mine,
-                           RowSum& sum);
-
-  // The rows of all ranks, by sparse table.
-  std::vector<RowSum> sums_;
-  // The number of a table's keys on each rank.
-  std::vector<size_t> counts_;
   std::vector<int64_t> heads_;
-  std::vector<uint64_t> keys_;
-  std::vector<float> rows_;
   std::vector<double> cells_;
 };
 
