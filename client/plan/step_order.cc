@@ -88,6 +88,8 @@ class Exchange {
   virtual ~Exchange() = default;
 
   virtual std::vector<std::string> BeginStep() { return {}; }
+  virtual std::vector<std::string> FetchRows() { return {}; }
+  virtual std::vector<std::string> LookRowsUp() { return {}; }
   virtual std::vector<std::string> Acquire(int unit, Direction direction) { return {}; }
   virtual std::vector<std::string> Ready(int unit, bool last_micro_batch) { return {}; }
   // Appends the parts of the step's end.
@@ -117,8 +119,8 @@ class WithServers final : public Exchange {
 
 class WithReplicas final : public Exchange {
  public:
-  WithReplicas(std::vector<GradientBucket> buckets, uint32_t workers)
-      : buckets_(std::move(buckets)), workers_(workers) {}
+  WithReplicas(std::vector<GradientBucket> buckets, uint32_t workers, bool has_rows)
+      : buckets_(std::move(buckets)), workers_(workers), has_rows_(has_rows) {}
 
   std::vector<std::string> Ready(int unit, bool last_micro_batch) override {
     std::vector<std::string> starts;
@@ -131,6 +133,9 @@ class WithReplicas final : public Exchange {
   void EndStep(std::vector<OrderedAction>& order) override {
     if (workers_ > 1) {
       order.push_back({.action = "wait for the sums"});
+      if (has_rows_) {
+        order.push_back({.action = "sum rows", .starts = {"gather keys", "gather rows"}});
+      }
       order.push_back({.action = "agree on the step", .starts = {"gather counts"}});
     }
     order.push_back({.action = "step all parameters"});
@@ -139,16 +144,18 @@ class WithReplicas final : public Exchange {
  private:
   const std::vector<GradientBucket> buckets_;
   const uint32_t workers_;
+  const bool has_rows_;
   size_t next_ = 0;
 };
 
 class WithShards final : public Exchange {
  public:
   WithShards(const v1::JobSpec& spec, const DenseLayout& layout,
-             absl::Span<const TensorSpec> tensors, int units)
+             absl::Span<const TensorSpec> tensors, int units, bool has_rows)
       : holding_(HoldingOfStage(ZeroStage(spec))),
         replicas_(DataRanks(spec) / ShardGroupSize(spec)),
         clips_(spec.clipping().by_global_norm() > 0 || spec.clipping().measure_norm()),
+        has_rows_(has_rows),
         units_(units),
         shards_(layout, static_cast<int>(ShardGroupSize(spec))),
         places_(shards_, tensors, *holding_.weights, UnitPlaces::Content::kWeights),
@@ -158,6 +165,14 @@ class WithShards final : public Exchange {
   std::vector<std::string> BeginStep() override {
     if (!in_flight()) return {};
     return Calls("gather ", gathers_.Acquire(0, /*next=*/-1));
+  }
+  std::vector<std::string> FetchRows() override {
+    if (!has_rows_) return {};
+    return {"exchange counts"};
+  }
+  std::vector<std::string> LookRowsUp() override {
+    if (!has_rows_) return {};
+    return {"exchange keys", "exchange rows"};
   }
   std::vector<std::string> Acquire(int unit, Direction direction) override {
     if (!in_flight()) return {};
@@ -173,9 +188,16 @@ class WithShards final : public Exchange {
     return Calls("scatter ", complete);
   }
   void EndStep(std::vector<OrderedAction>& order) override {
+    if (has_rows_) {
+      order.push_back({.action = "send rows to their owners",
+                       .starts = {"exchange counts", "exchange keys", "exchange rows"}});
+    }
     order.push_back({.action = "wait for the sums"});
     if (replicas_ > 1) {
       order.push_back({.action = "sum with other groups", .starts = {"all-reduce slices"}});
+      if (has_rows_) {
+        order.back().starts.insert(order.back().starts.end(), {"gather keys", "gather rows"});
+      }
     }
     order.push_back({.action = "agree on the step", .starts = {"gather counts"}});
     if (clips_) order.back().starts.push_back("gather norms");
@@ -201,6 +223,7 @@ class WithShards final : public Exchange {
   const StageHolding holding_;
   const uint32_t replicas_;
   const bool clips_;
+  const bool has_rows_;
   const int units_;
   const ShardLayout shards_;
   const UnitPlaces places_;
@@ -210,16 +233,18 @@ class WithShards final : public Exchange {
 };
 
 absl::StatusOr<std::unique_ptr<Exchange>> ExchangeOf(const JobPlan& plan, int units) {
+  // Otherwise servers' half of a hybrid job has the rows.
+  const bool has_rows = !plan.model.sparse.empty() && !IsHybrid(plan.spec);
   if (!TrainsByAllReduce(plan.spec)) return std::make_unique<WithServers>(units);
   MUSTER_ASSIGN_OR_RETURN(
       const DenseLayout layout,
       DenseLayout::Create(plan.model.tensors, LayoutOptions(plan.spec.update())));
   if (ZeroStage(plan.spec) > 0) {
-    return std::make_unique<WithShards>(plan.spec, layout, plan.model.tensors, units);
+    return std::make_unique<WithShards>(plan.spec, layout, plan.model.tensors, units, has_rows);
   }
   return std::make_unique<WithReplicas>(
       MakeBucketPlan(layout, plan.model.tensors, BucketPlanOptionsOf(plan.spec.update())),
-      plan.spec.workers());
+      plan.spec.workers(), has_rows);
 }
 
 // Returns the calls as text; of more than three, only the first and the last.
@@ -258,6 +283,12 @@ absl::StatusOr<std::vector<OrderedAction>> OrderOfStep(const JobPlan& plan) {
     switch (action.kind) {
       case Kind::kBeginStep:
         order.back().starts = exchange->BeginStep();
+        break;
+      case Kind::kPrefetchRows:
+        order.back().starts = exchange->FetchRows();
+        break;
+      case Kind::kLookUpRows:
+        order.back().starts = exchange->LookRowsUp();
         break;
       case Kind::kAcquire:
         order.back().starts = exchange->Acquire(action.unit, action.direction);

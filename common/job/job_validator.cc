@@ -1,5 +1,6 @@
 #include "common/job/job_validator.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -431,10 +432,13 @@ void FillDefaults(v1::JobSpec& spec) {
   if (update.durability() == v1::UpdateSpec::DURABILITY_UNSPECIFIED) {
     update.set_durability(v1::UpdateSpec::CHECKPOINT);
   }
-  const DenseLayout::Options layout = LayoutOptions(update);
+  FillWorkers(spec);
+  DenseLayout::Options layout = LayoutOptions(update);
+  // The ranks of a shard group divide rows of sparse tables by partition.
+  if (update.partitions() == 0)
+    layout.partitions = std::max(layout.partitions, ShardGroupSize(spec));
   update.set_partitions(layout.partitions);
   update.set_block_bytes(layout.block_bytes);
-  FillWorkers(spec);
   // The number of threads that share a product can change its last bits, and a replacement may run
   // on another worker.
   if (spec.threads_per_worker() == 0 && update.deterministic()) spec.set_threads_per_worker(1);

@@ -96,6 +96,19 @@ absl::Status ValidateOnServers(const v1::JobSpec& spec) {
   return absl::OkStatus();
 }
 
+// Checks that each rank of a shard group can own rows of sparse tables.
+absl::Status ValidateRows(const v1::JobSpec& spec) {
+  const uint32_t shards = ShardGroupSize(spec);
+  const uint32_t partitions = spec.update().partitions();
+  const bool divides = HasSparseTables(spec) && !spec.model().has_transformer() && !IsHybrid(spec);
+  if (!divides || partitions == 0 || partitions >= shards) return absl::OkStatus();
+  return Invalid("update.partitions", partitions,
+                 absl::StrCat("but the ", shards,
+                              " ranks of a shard group divide rows of sparse tables by partition; "
+                              "raise it to ",
+                              shards, " at least, or leave it out"));
+}
+
 // Checks what the job is to do when it loses a rank.
 absl::Status ValidateLosses(const v1::JobSpec& spec) {
   const v1::ZeroSpec& zero = spec.parallelism().zero();
@@ -140,6 +153,7 @@ absl::Status ValidateZero(const v1::JobSpec& spec) {
                    "stage 0, or compute.device CPU");
   }
   MUSTER_RETURN_IF_ERROR(ValidateShard(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateRows(spec));
   MUSTER_RETURN_IF_ERROR(ValidateLosses(spec));
   if (zero.offload() != v1::ZeroSpec::OFFLOAD_UNSPECIFIED) {
     return Invalid("parallelism.zero.offload", v1::ZeroSpec::Offload_Name(zero.offload()),

@@ -211,6 +211,28 @@ TEST(ZeroValidatorTest, EventsNameTheStage) {
   EXPECT_EQ(PolicyName(on_servers), "BSP, zero stage 3");
 }
 
+TEST(ZeroValidatorTest, EachRankOwnsRows) {
+  v1::JobSpec spec = ZeroJob(1);
+  spec.mutable_model()->mutable_deep_fm()->set_embedding_dim(4);
+  spec.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
+  spec.set_workers(12);
+  spec.mutable_update()->clear_partitions();
+  v1::JobSpec few = spec;
+  few.mutable_update()->set_partitions(11);
+  EXPECT_THAT(std::string(ValidateZero(few).message()),
+              AllOf(HasSubstr("update.partitions is 11; but the 12 ranks of a shard group"),
+                    HasSubstr("raise it to 12 at least")));
+  Zero(few).set_shard(6);
+  EXPECT_EQ(ValidateZero(few), absl::OkStatus());
+  Zero(few).set_shard(0);
+  few.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
+  EXPECT_EQ(ValidateZero(few), absl::OkStatus()) << "rows are on servers";
+  EXPECT_EQ(ValidateZero(spec), absl::OkStatus());
+  FillDefaults(spec);
+  EXPECT_EQ(spec.update().partitions(), 12u);
+  EXPECT_EQ(ValidateZero(spec), absl::OkStatus());
+}
+
 TEST(ZeroValidatorTest, TheShardGroupIsWrittenOut) {
   v1::JobSpec spec = ZeroJob(1);
   FillDefaults(spec);

@@ -386,13 +386,58 @@ class Planner {
                 5 * in_batch * row + std::max(in_batch * row, in_slabs ? 2 * kSlabBytes : 0));
       return;
     }
-    // This worker's, summed, and all workers', gathered and summed; sums have an index, a quarter
-    // as large. By half again, too.
-    const uint64_t of_step = DistinctRows(model_, data_, spec_.batch_size());
-    const uint64_t gathered = in_batch > kMostRows / W_ ? kMostRows : in_batch * W_;
-    const uint64_t rows = in_batch + in_batch / 4 + gathered + of_step + of_step / 4;
-    if (trains_) AddWorker("rows of a step", (rows + rows / 2) * (row + 16));
-    AddWorker("sparse tables", TableBytes(DistinctRows(model_, data_, ExamplesSeen(spec_, data_))));
+    const uint64_t own = DistinctRows(model_, data_, CeilDivide(uint64_t{spec_.batch_size()}, W_));
+    if (trains_) {
+      const uint64_t of_step = stage_ == 0 ? RowsOfStep(own) : DividedRowsOfStep(own);
+      AddWorker("rows of a step", of_step + of_step / 2);
+    }
+    AddWorker("sparse tables",
+              TableBytes(OwnedRows(DistinctRows(model_, data_, ExamplesSeen(spec_, data_)))));
+  }
+
+  // Returns at most `count` times so many rows.
+  static uint64_t Times(uint64_t count, uint64_t rows) {
+    return rows > kMostRows / count ? kMostRows : count * rows;
+  }
+
+  // Returns the most rows that a rank owns of so many: those of its partitions.
+  uint64_t OwnedRows(uint64_t rows) const {
+    const uint64_t shards = ShardGroupSize(spec_);
+    if (shards == 1) return rows;
+    const uint64_t partitions = LayoutOptions(spec_.update()).partitions;
+    return CeilDivide(rows, partitions) * CeilDivide(partitions, shards);
+  }
+
+  // Returns the bytes of sums over so many rows, whose index is a quarter as large.
+  uint64_t SumBytes(uint64_t rows) const {
+    return (rows + rows / 4) * (kFloat * model_.row_dim() + sizeof(uint64_t) + 16);
+  }
+
+  // Returns the bytes of this worker's `own` rows, summed, and of all workers', gathered and
+  // summed.
+  uint64_t RowsOfStep(uint64_t own) const {
+    const uint64_t row = kFloat * model_.row_dim() + sizeof(uint64_t);
+    return SumBytes(own) + Times(W_, own) * (row + 16) +
+           SumBytes(DistinctRows(model_, data_, spec_.batch_size()));
+  }
+
+  // Returns the same where the ranks of a shard group divide rows (row_exchange.h in
+  // worker/strategy/group): sums of its own, of what it owns in its group and, with several groups,
+  // in all; two arrays of rows on their way, for look-ups, too; and keys with their positions.
+  uint64_t DividedRowsOfStep(uint64_t own) const {
+    const uint64_t row = kFloat * model_.row_dim() + sizeof(uint64_t);
+    const uint64_t shards = ShardGroupSize(spec_);
+    const uint64_t replicas = W_ / shards;
+    const uint64_t asked = std::max(own, DistinctRows(model_, data_, evaluated_));
+    const uint64_t of_group =
+        OwnedRows(DistinctRows(model_, data_, CeilDivide(uint64_t{spec_.batch_size()}, replicas)));
+    uint64_t moved = std::max(asked, Times(shards, OwnedRows(asked)));
+    uint64_t sums = SumBytes(own) + SumBytes(of_group);
+    if (replicas > 1) {
+      moved = std::max(moved, Times(replicas, of_group));
+      sums += SumBytes(OwnedRows(DistinctRows(model_, data_, spec_.batch_size())));
+    }
+    return sums + 2 * moved * row + 2 * asked * (sizeof(uint64_t) + sizeof(uint32_t));
   }
 
   // Records in slabs (common/tables/row_memory.h), and the index of their keys

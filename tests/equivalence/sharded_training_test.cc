@@ -121,16 +121,34 @@ INSTANTIATE_TEST_SUITE_P(ShardedTraining, EveryModelAndOptimizerTest,
 class EveryWorldTest : public ShardedTrainingTest, public ::testing::WithParamInterface<int> {};
 
 TEST_P(EveryWorldTest, MicroBatchesSumInTheStagesOrder) {
-  for (v1::JobSpec spec : {Transformer(), Job("mlp", "momentum")}) {
+  for (v1::JobSpec spec : {Transformer(), Job("mlp", "momentum"), Job("deep_fm", "momentum")}) {
     SCOPED_TRACE(spec.model().ShortDebugString());
     spec.set_workers(GetParam());
     spec.set_micro_batches(3);
-    const TrainedValues whole = Train(spec);
-    EXPECT_EQ(Train(InStage(spec, 1)).values, whole.values);
-    const TrainedValues sliced = Train(InStage(spec, 2));
-    EXPECT_EQ(Train(InStage(spec, 3)).values, sliced.values);
+    const TrainedValues local = TrainLocally(spec);
+    RunOptions options;
+    options.keys = local.keys;
+    const TrainedValues whole = Train(spec, options);
+    EXPECT_EQ(Train(InStage(spec, 1), options).values, whole.values);
+    const TrainedValues sliced = Train(InStage(spec, 2), options);
+    EXPECT_EQ(Train(InStage(spec, 3), options).values, sliced.values);
     ExpectClose(sliced, whole, 1e-5);
-    ExpectClose(sliced, TrainLocally(spec), 1e-5);
+    ExpectClose(sliced, local, 1e-5);
+  }
+}
+
+// Three partitions are divided, so some ranks own no rows; others' batches may be empty.
+TEST_P(EveryWorldTest, RowsAreDividedToTheSameBits) {
+  for (const std::string optimizer : {"row_wise_adagrad", "ftrl"}) {
+    v1::JobSpec spec = Job("deep_fm", optimizer);
+    spec.set_workers(GetParam());
+    spec.set_batch_size(17);
+    RunOptions options;
+    options.keys = TrainLocally(spec).keys;
+    const TrainedValues whole = Train(spec, options);
+    for (const uint32_t stage : {1, 2, 3}) {
+      EXPECT_EQ(Train(InStage(spec, stage), options).values, whole.values) << stage;
+    }
   }
 }
 
@@ -173,12 +191,14 @@ TEST_F(ShardedTrainingTest, HalfTheBytesAreNearAndAlikeInStagesTwoAndThree) {
 }
 
 TEST_F(ShardedTrainingTest, GroupsWithReplicasAreNearPlainDataParallelism) {
-  for (v1::JobSpec spec : {Transformer(), Job("mlp", "adam")}) {
+  for (v1::JobSpec spec : {Transformer(), Job("mlp", "adam"), Job("deep_fm", "sgd")}) {
     spec.set_workers(4);
     spec.set_micro_batches(2);
-    const TrainedValues expected = Train(spec);
+    RunOptions options;
+    options.keys = TrainLocally(spec).keys;
+    const TrainedValues expected = Train(spec, options);
     for (const uint32_t stage : {1, 2, 3}) {
-      ExpectClose(Train(InStage(spec, stage, 2)), expected, 1e-5);
+      ExpectClose(Train(InStage(spec, stage, 2), options), expected, 1e-5);
     }
   }
 }
@@ -196,16 +216,25 @@ TEST_F(ShardedTrainingTest, HybridJobsEndInTheSameBits) {
 
 // Every rank has the same number of held-out examples.
 TEST_F(ShardedTrainingTest, EvaluationsAreAlike) {
-  v1::JobSpec spec = Transformer();
-  spec.set_workers(2);
-  spec.mutable_data()->set_holdout(0.2);
-  spec.mutable_evaluation()->set_every_steps(4);
-  const RunResult expected = TrainByAllReduce(spec, {});
-  ASSERT_EQ(expected.curve.size(), 3);
-  for (const uint32_t stage : {1, 2, 3}) {
-    const RunResult run = TrainByAllReduce(InStage(spec, stage), {});
-    EXPECT_EQ(run.curve, expected.curve) << stage;
-    EXPECT_EQ(run.trained[0].values, expected.trained[0].values) << stage;
+  for (v1::JobSpec spec : {Transformer(), Job("deep_fm", "adam")}) {
+    SCOPED_TRACE(spec.model().ShortDebugString());
+    spec.set_workers(2);
+    spec.mutable_data()->set_holdout(0.2);
+    spec.mutable_evaluation()->set_every_steps(4);
+    RunOptions options;
+    options.keys = TrainLocally(spec).keys;
+    const RunResult expected = TrainByAllReduce(spec, options);
+    ASSERT_EQ(expected.curve.size(), 3);
+    for (const uint32_t stage : {1, 2, 3}) {
+      const RunResult run = TrainByAllReduce(InStage(spec, stage), options);
+      EXPECT_EQ(run.curve, expected.curve) << stage;
+      EXPECT_EQ(run.trained[0].values, expected.trained[0].values) << stage;
+      v1::JobSpec seldom = InStage(spec, stage);
+      seldom.mutable_evaluation()->set_every_steps(12);
+      const StrategyCounters counters = TrainByAllReduce(seldom, options).counters[0];
+      EXPECT_EQ(run.counters[0].other_bytes_sent, counters.other_bytes_sent)
+          << "evaluations do not count";
+    }
   }
 }
 
@@ -313,18 +342,21 @@ TEST_F(ShardedTrainingTest, TheWorkedExample) {
 
 // The batch is divided otherwise in every world.
 TEST_F(ShardedTrainingTest, CheckpointsGoOnInOtherWorlds) {
-  v1::JobSpec spec = Transformer();
-  spec.mutable_checkpoint()->set_every_steps(3);
-  const TrainedValues expected = TrainLocally(spec);
-  RunCheckpoints checkpoints;
-  RunOptions options;
-  options.checkpoints = &checkpoints;
-  uint64_t from = 0;
-  for (const int world : {4, 2, 3, 1}) {
-    spec.set_workers(world);
-    options.from = from;
-    ExpectClose(Train(InStage(spec, world == 2 ? 2 : 3), options), expected, 1e-5);
-    from += 3;
+  for (v1::JobSpec spec : {Transformer(), Job("deep_fm", "momentum")}) {
+    SCOPED_TRACE(spec.model().ShortDebugString());
+    spec.mutable_checkpoint()->set_every_steps(3);
+    const TrainedValues expected = TrainLocally(spec);
+    RunCheckpoints checkpoints;
+    RunOptions options;
+    options.keys = expected.keys;
+    options.checkpoints = &checkpoints;
+    uint64_t from = 0;
+    for (const int world : {4, 2, 3, 1}) {
+      spec.set_workers(world);
+      options.from = from;
+      ExpectClose(Train(InStage(spec, world == 2 ? 2 : 3), options), expected, 1e-5);
+      from += 3;
+    }
   }
 }
 
