@@ -35,10 +35,9 @@ absl::Status ValidateSparseTables(const v1::JobSpec& spec) {
       return Invalid(field, value, "but the model has no sparse tables; leave it out");
     }
     if (TrainsByAllReduce(spec) && !IsHybrid(spec)) {
-      return Invalid(
-          field, value,
-          "but update.sparse is ALL_REDUCE, where every worker keeps all rows in memory; "
-          "leave it out, or take update.sparse PARAMETER_SERVER");
+      return Invalid(field, value,
+                     "but update.sparse is ALL_REDUCE, where workers keep rows in memory; "
+                     "leave it out, or take update.sparse PARAMETER_SERVER");
     }
   }
   if (options.expire_after_clocks() > kMostClocks) {
