@@ -224,6 +224,13 @@ void JobHistory::CutAfter(const Mark& mark) {
 
 void JobHistory::End(absl::Duration now, int64_t unix_ms) {
   AddLosses(losses_.TakeAll(), unix_ms);
+  // Settle may not have run since the last reports, or ever.
+  std::vector<uint32_t> reported;
+  for (uint32_t slot = 0; slot < options_.slots; ++slot) {
+    if (losses_.clock(slot) > 0) reported.push_back(slot);
+  }
+  if (!reported.empty()) closed_ = std::max(closed_, losses_.ClosedByAll(reported));
+  training_slots_ = std::max(training_slots_, reported.size());
   if (now - sampled_ >= kLeastLastInterval) Sample(now, unix_ms);
   for (Named& named : series_) {
     named.series.Thin(IsOfSlot(named.name)

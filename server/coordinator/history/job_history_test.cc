@@ -149,6 +149,17 @@ TEST_F(JobHistoryTest, SamplesSpeedAndStaleness) {
   EXPECT_EQ(Values(history_, "speed/examples_per_second").size(), 2);
 }
 
+TEST_F(JobHistoryTest, AJobThatEndsWithItsFirstReportsHasItsSpeed) {
+  JobHistory history({.slots = 2, .flops_per_example = 20, .peak_flops = 1000});
+  // Nothing is settled between the reports of the slots and the end.
+  history.AddReport(Report(0, 2, 2), 5);
+  history.Settle(slots_, absl::Seconds(1), 5);
+  history.AddReport(Report(1, 2, 2), 5);
+  history.End(absl::Seconds(1), 5);
+  EXPECT_EQ(Values(history, "speed/examples_per_second"), (Pairs{{2, 50}}));
+  EXPECT_EQ(Values(history, "speed/mfu"), (Pairs{{2, 0.5}}));
+}
+
 TEST_F(JobHistoryTest, AShortJobHasACurveAndALongOneAPointASecond) {
   std::vector<int64_t> times;
   for (uint64_t step = 1; step <= 200; ++step) {
