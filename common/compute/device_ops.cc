@@ -198,10 +198,23 @@ void DeviceOps::AttentionBackward(const AttentionShape& shape, DType type,
 
 void DeviceOps::CrossEntropy(const CrossEntropyShape& shape, DType type,
                              const CrossEntropyArrays& arrays) {
+  DeviceCrossEntropy(stream_, shape, type, arrays, Losses(shape.rows));
+}
+
+void DeviceOps::SoftmaxParts(const VocabularyShareShape& shape, const float* logits,
+                             const int32_t* labels, SoftmaxPart* parts) {
+  DeviceSoftmaxParts(stream_, shape, logits, labels, parts);
+}
+
+void DeviceOps::CrossEntropyOfParts(const VocabularyShareShape& shape, DType type,
+                                    const VocabularyShareArrays& arrays) {
+  DeviceCrossEntropyOfParts(stream_, shape, type, arrays, Losses(shape.columns.rows));
+}
+
+RowLosses DeviceOps::Losses(int64_t rows) {
   static_assert(kDeviceLossScratch == 2 * sizeof(float));
-  float* const losses = Scratch(2 * shape.rows);
-  DeviceCrossEntropy(stream_, shape, type, arrays, losses,
-                     reinterpret_cast<int32_t*>(losses + shape.rows));
+  float* const losses = Scratch(2 * rows);
+  return {losses, reinterpret_cast<int32_t*>(losses + rows)};
 }
 
 }  // namespace muster

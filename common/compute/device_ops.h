@@ -9,6 +9,7 @@
 #include "common/compute/ops.h"
 #include "common/device/device.h"
 #include "common/device/matmul/device_matmul.h"
+#include "common/kernels/device/device_cross_entropy.h"
 
 namespace muster {
 
@@ -67,11 +68,16 @@ class DeviceOps final : public Ops {
                          const AttentionGradientArrays& arrays) override;
   void CrossEntropy(const CrossEntropyShape& shape, DType type,
                     const CrossEntropyArrays& arrays) override;
+  void SoftmaxParts(const VocabularyShareShape& shape, const float* logits, const int32_t* labels,
+                    SoftmaxPart* parts) override;
+  void CrossEntropyOfParts(const VocabularyShareShape& shape, DType type,
+                           const VocabularyShareArrays& arrays) override;
 
  private:
   // Returns scratch of so many floats. Where fewer are there, fails the stream with Internal, so
   // that nothing is launched.
   float* Scratch(int64_t floats);
+  RowLosses Losses(int64_t rows);
   void Run(const MatmulProblem& problem, const MatmulOperands& operands);
   // Queues a product with GELU in it, of rows of so many elements. Returns false, and queues
   // nothing, where there is no such product.

@@ -49,6 +49,28 @@ AttentionDropout ProbabilitiesDropout(const OpDropout& dropout,
   return {.mask = mask.has_value() ? &*mask : nullptr, .first_example = FirstExample(dropout)};
 }
 
+LogitsShape LogitsOf(const CrossEntropyShape& shape) {
+  return {.rows = shape.rows, .vocabulary = shape.tokens, .columns = shape.vocabulary};
+}
+
+float ScaleOf(const CrossEntropyArrays& arrays) {
+  return arrays.gradient_scale != nullptr ? *arrays.gradient_scale : 1;
+}
+
+// The elements of T from one row of the logits' gradient to the next.
+template <typename T>
+int64_t GradientStride(const CrossEntropyShape& shape) {
+  return shape.logits_stride * static_cast<int64_t>(sizeof(float) / sizeof(T));
+}
+
+// `sums` may be null.
+void AddSums(const HeadSums& added, HeadSums* sums) {
+  if (sums == nullptr) return;
+  sums->loss += added.loss;
+  sums->tokens += added.tokens;
+  sums->correct += added.correct;
+}
+
 }  // namespace
 
 void HostOps::Zero(int64_t n, float* x) { SetToZero(n, x); }
@@ -230,18 +252,29 @@ void HostOps::AttentionBackward(const AttentionShape& shape, DType type,
 
 void HostOps::CrossEntropy(const CrossEntropyShape& shape, DType type,
                            const CrossEntropyArrays& arrays) {
-  const float scale = arrays.gradient_scale != nullptr ? *arrays.gradient_scale : 1;
   WithType(type, [&](auto zero) {
     using T = decltype(zero);
-    constexpr auto kTypesInF32 = static_cast<int64_t>(sizeof(float) / sizeof(T));
-    const HeadSums sums = SoftmaxCrossEntropyRows(
-        {.rows = shape.rows, .vocabulary = shape.tokens, .columns = shape.vocabulary},
-        arrays.logits, arrays.labels, scale, Out<T>(arrays.gradient),
-        shape.logits_stride * kTypesInF32);
-    if (arrays.sums == nullptr) return;
-    arrays.sums->loss += sums.loss;
-    arrays.sums->tokens += sums.tokens;
-    arrays.sums->correct += sums.correct;
+    AddSums(SoftmaxCrossEntropyRows(LogitsOf(shape), arrays.logits, arrays.labels, ScaleOf(arrays),
+                                    Out<T>(arrays.gradient), GradientStride<T>(shape)),
+            arrays.sums);
+  });
+}
+
+void HostOps::SoftmaxParts(const VocabularyShareShape& shape, const float* logits,
+                           const int32_t* labels, SoftmaxPart* parts) {
+  muster::SoftmaxParts({LogitsOf(shape.columns), shape.first_token}, logits, labels, parts);
+}
+
+void HostOps::CrossEntropyOfParts(const VocabularyShareShape& shape, DType type,
+                                  const VocabularyShareArrays& arrays) {
+  const CrossEntropyArrays& columns = arrays.columns;
+  WithType(type, [&](auto zero) {
+    using T = decltype(zero);
+    AddSums(
+        muster::CrossEntropyOfParts({LogitsOf(shape.columns), shape.first_token}, arrays.ranks,
+                                    arrays.parts, columns.logits, columns.labels, ScaleOf(columns),
+                                    Out<T>(columns.gradient), GradientStride<T>(shape.columns)),
+        columns.sums);
   });
 }
 

@@ -46,6 +46,10 @@ class HostOps final : public Ops {
                          const AttentionGradientArrays& arrays) override;
   void CrossEntropy(const CrossEntropyShape& shape, DType type,
                     const CrossEntropyArrays& arrays) override;
+  void SoftmaxParts(const VocabularyShareShape& shape, const float* logits, const int32_t* labels,
+                    SoftmaxPart* parts) override;
+  void CrossEntropyOfParts(const VocabularyShareShape& shape, DType type,
+                           const VocabularyShareArrays& arrays) override;
 
  private:
   const OpsTraits traits_ = {.logits_alignment = kOnHost.logits_alignment};

@@ -94,6 +94,12 @@ class Ops {
   // gradient = scale · (softmax - onehot of the label) in `type`.
   virtual void CrossEntropy(const CrossEntropyShape& shape, DType type,
                             const CrossEntropyArrays& arrays) = 0;
+  // The same where ranks divide the vocabulary: parts [rows] of this rank's columns, and then what
+  // all ranks' parts make of them. Every rank adds the same sums.
+  virtual void SoftmaxParts(const VocabularyShareShape& shape, const float* logits,
+                            const int32_t* labels, SoftmaxPart* parts) = 0;
+  virtual void CrossEntropyOfParts(const VocabularyShareShape& shape, DType type,
+                                   const VocabularyShareArrays& arrays) = 0;
 };
 
 }  // namespace muster

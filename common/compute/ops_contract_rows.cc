@@ -278,5 +278,119 @@ TEST_P(OpsContractTest, CrossEntropy) {
   }
 }
 
+// The columns that one of several ranks has.
+struct ColumnShare {
+  VocabularyShareShape shape;
+  HostArray logits;
+  std::vector<SoftmaxPart> parts;
+};
+
+VocabularyShape KernelShape(const VocabularyShareShape& shape) {
+  return {{.rows = shape.columns.rows,
+           .vocabulary = shape.columns.tokens,
+           .columns = shape.columns.vocabulary},
+          shape.first_token};
+}
+
+// Divides a case's columns into equal shares, with their parts. Padding fills the last.
+std::vector<ColumnShare> SharesOf(const LossCase& c, const HostArray& logits,
+                                  const std::vector<int32_t>& labels, const OpsTraits& traits,
+                                  int ranks) {
+  std::vector<ColumnShare> shares;
+  const int64_t width = (c.V + ranks - 1) / ranks;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int64_t begin = rank * width;
+    ColumnShare& share = shares.emplace_back(
+        ColumnShare{.shape = {.columns = {.rows = c.rows,
+                                          .vocabulary = width,
+                                          .tokens = std::clamp<int64_t>(c.tokens - begin, 0, width),
+                                          .logits_stride = traits.LogitsStride(width)},
+                              .first_token = static_cast<int32_t>(begin)},
+                    .logits = HostArray(DType::kF32, c.rows * width),
+                    .parts = std::vector<SoftmaxPart>(c.rows)});
+    for (int64_t i = 0; i < share.logits.size(); ++i) {
+      const int64_t column = begin + i % width;
+      if (column < c.V) share.logits.Set(i, logits.Get(i / width * c.V + column));
+    }
+    SoftmaxParts(KernelShape(share.shape), share.logits.As<float>(), labels.data(),
+                 share.parts.data());
+  }
+  return shares;
+}
+
+TEST_P(OpsContractTest, CrossEntropyOfColumnsThatRanksDivide) {
+  constexpr int kRanks = 3;
+  constexpr float kScale = 1024;
+  for (const LossCase& c : kLosses) {
+    SCOPED_TRACE(testing::Message()
+                 << c.rows << " x " << c.V << " of " << c.tokens << ", NaN at " << c.nan);
+    HostArray logits = Random(DType::kF32, c.rows * c.V, 1, -8, 8);
+    std::vector<int32_t> labels;
+    FillLossCase(c, logits, labels);
+    const std::vector<ColumnShare> shares = SharesOf(c, logits, labels, traits(), kRanks);
+    std::vector<SoftmaxPart> parts;
+    for (const ColumnShare& share : shares) {
+      parts.insert(parts.end(), share.parts.begin(), share.parts.end());
+    }
+    for (const ColumnShare& share : shares) {
+      const CrossEntropyShape& shape = share.shape.columns;
+      const int64_t width = shape.vocabulary;
+      HostArray strided(DType::kF32, c.rows * shape.logits_stride);
+      for (int64_t i = 0; i < share.logits.size(); ++i) {
+        strided.Set(i / width * shape.logits_stride + i % width, share.logits.Get(i));
+      }
+      auto* const put = static_cast<float*>(Put(strided));
+      const int32_t* const put_labels = PutValues(labels);
+      auto* const got_parts = static_cast<SoftmaxPart*>(Room(c.rows * sizeof(SoftmaxPart)));
+      ops().SoftmaxParts(share.shape, put, put_labels, got_parts);
+      std::vector<SoftmaxPart> read(c.rows);
+      ReadBytes(got_parts, read.data(), c.rows * sizeof(SoftmaxPart));
+      for (int64_t r = 0; r < c.rows; ++r) {
+        if (std::isnan(share.parts[r].sum)) {
+          EXPECT_TRUE(std::isnan(read[r].sum)) << r;
+          continue;
+        }
+        EXPECT_EQ(read[r].largest, share.parts[r].largest) << r;
+        EXPECT_EQ(read[r].label, share.parts[r].label) << r;
+        EXPECT_NEAR(read[r].sum, share.parts[r].sum, 1e-6 * std::abs(share.parts[r].sum)) << r;
+      }
+
+      HostArray gradient(type(), c.rows * width);
+      HeadSums sums;
+      WithType(type(), [&](auto zero) {
+        using T = decltype(zero);
+        sums = CrossEntropyOfParts<T>(KernelShape(share.shape), kRanks, parts.data(),
+                                      share.logits.As<float>(), labels.data(), kScale,
+                                      gradient.As<T>(), width);
+      });
+      auto* const got_sums = PutValues(std::vector<HeadSums>{{10, 20, 30}});
+      ops().CrossEntropyOfParts(
+          share.shape, type(),
+          {.columns = {.logits = put,
+                       .labels = put_labels,
+                       .gradient = put,
+                       .gradient_scale = PutValues(std::vector<float>{kScale}),
+                       .sums = got_sums},
+           .ranks = kRanks,
+           .parts = PutValues(parts)});
+      HeadSums got;
+      ReadBytes(got_sums, &got, sizeof(got));
+      if (std::isnan(sums.loss)) {
+        EXPECT_TRUE(std::isnan(got.loss));
+      } else {
+        EXPECT_NEAR(got.loss, 10 + sums.loss, 1e-5 * static_cast<double>(c.rows));
+      }
+      EXPECT_EQ(got.tokens, 20 + sums.tokens);
+      EXPECT_EQ(got.correct, 30 + sums.correct);
+      for (int64_t r = 0; r < c.rows; ++r) {
+        HostArray row(type(), width);
+        for (int64_t i = 0; i < width; ++i) row.Set(i, gradient.Get(r * width + i));
+        Expect(put + r * shape.logits_stride, row, {.absolute = 1e-6 * kScale, .relative = 4e-6},
+               "gradient");
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace muster

@@ -137,7 +137,7 @@ class Bench {
     Measure("cross entropy", 6.0 * rows * kV, "GB/s", [&] {
       DeviceCrossEntropy(
           *stream_, {.rows = rows, .vocabulary = kV, .tokens = 50257, .logits_stride = kV}, kType,
-          {.logits = logits, .labels = labels, .gradient = logits, .sums = sums}, mean, correct);
+          {.logits = logits, .labels = labels, .gradient = logits, .sums = sums}, {mean, correct});
     });
     float* const table = Zeros<float>(kV * kC * 4);
     Measure("token embedding", 12.0 * n, "GB/s", [&] {

@@ -52,33 +52,30 @@ MUSTER_DEVICE void IncludeAll(Softmax& s, const float (&x)[N], int column) {
   s.sum += sum;
 }
 
-template <typename Gradient, int N>
-struct CrossEntropyKernel {
+// Columns beyond those left are not read; their values do not count.
+template <int N>
+MUSTER_DEVICE void LoadSome(const float* from, int64_t left, float (&values)[N]) {
+  if (left >= N) {
+    LoadFloats<N>(from, values);
+  } else {
+#pragma unroll
+    for (int j = 0; j < N; ++j) values[j] = j < left ? from[j] : 0.0f;
+  }
+}
+
+// What a block does with a row of logits, kThreads threads together, N columns each at a time.
+template <int N>
+struct RowSweeps {
   static constexpr int kThreads = 512;
-  static constexpr int kMinBlocks = 2;
-  static constexpr const char* kName = "cross entropy";
   static constexpr int kWarps = kThreads / 32;
   static constexpr size_t kShared = kWarps * (sizeof(float) + sizeof(int) + sizeof(double));
 
   int64_t tokens;
   int64_t vocabulary;
   int64_t logits_stride;
-  CrossEntropyArrays arrays;
-  float* losses;
-  int32_t* correct;
 
-  MUSTER_DEVICE void Run() const {
-    const int64_t row = BlockX();
-    const float* const x = arrays.logits + row * logits_stride;
-    const int label = arrays.labels[row];
-    if (label < 0) {
-      if (arrays.gradient != nullptr) WriteGradient<false>(row, x, label, 0, 0, 0);
-      if (ThreadIndex() == 0) {
-        losses[row] = 0;
-        correct[row] = -1;
-      }
-      return;
-    }
+  // Returns the softmax of the row's tokens on every thread. `sum` is its sum in f64.
+  MUSTER_DEVICE Softmax Sum(const float* x, double& sum) const {
     Softmax mine = {-Infinity(), 0, 0};
     for (int64_t c = ThreadIndex() * N; c < tokens; c += kThreads * N) {
       float values[N];
@@ -92,34 +89,11 @@ struct CrossEntropyKernel {
         if (c + j < tokens) Include(mine, values[j], static_cast<int>(c) + j);
       }
     }
-    double sum;
-    const Softmax all = Joined(mine, sum);
-    // Read before the gradient is written over it.
-    const float label_logit = x[label];
-    SyncBlock();
-    if (ThreadIndex() == 0) {
-      const double loss =
-          LogDouble(sum) - (static_cast<double>(label_logit) - static_cast<double>(all.largest));
-      losses[row] = static_cast<float>(loss);
-      correct[row] = sum == sum && all.column == label ? 1 : 0;
-    }
-    if (arrays.gradient == nullptr) return;
-    const float scale = arrays.gradient_scale != nullptr ? *arrays.gradient_scale : 1.0f;
-    WriteGradient<true>(row, x, label, all.largest, static_cast<float>(scale / sum), scale);
-  }
-
-  // Columns beyond those left are not read; their values do not count.
-  static MUSTER_DEVICE void LoadSome(const float* from, int64_t left, float (&values)[N]) {
-    if (left >= N) {
-      LoadFloats<N>(from, values);
-    } else {
-#pragma unroll
-      for (int j = 0; j < N; ++j) values[j] = j < left ? from[j] : 0.0f;
-    }
+    return Joined(mine, sum);
   }
 
   // All threads' pairs, in one order, on every thread. `sum` is all.sum in f64.
-  MUSTER_DEVICE Softmax Joined(Softmax mine, double& sum) const {
+  static MUSTER_DEVICE Softmax Joined(Softmax mine, double& sum) {
     double* const sums = reinterpret_cast<double*>(SharedMemory());
     float* const largests = reinterpret_cast<float*>(sums + kWarps);
     int* const columns = reinterpret_cast<int*>(largests + kWarps);
@@ -163,14 +137,14 @@ struct CrossEntropyKernel {
     return all;
   }
 
-  // The row may lie over its own logits, so that writes of one round of columns wait for all reads
-  // of that round; the next round's logits lie behind what this one writes.
-  template <bool kLabelled>
-  MUSTER_DEVICE void WriteGradient(int64_t row, const float* x, int label, float largest,
-                                   float factor, float scale) const {
+  // Writes factor · e^(x - largest), less `scale` at the label, if kLabelled, otherwise zeros. The
+  // row may lie over its own logits, so that writes of one round of columns wait for all reads of
+  // that round; the next round's logits lie behind what this one writes.
+  template <bool kLabelled, typename Gradient>
+  MUSTER_DEVICE void WriteGradient(Gradient* gradient, int64_t row, const float* x, int64_t label,
+                                   float largest, float factor, float scale) const {
     constexpr int64_t kGradientsInF32 = sizeof(float) / sizeof(Gradient);
-    Gradient* const dx =
-        static_cast<Gradient*>(arrays.gradient) + row * logits_stride * kGradientsInF32;
+    Gradient* const dx = gradient + row * logits_stride * kGradientsInF32;
     const bool over_itself = static_cast<const void*>(dx) == static_cast<const void*>(x) &&
                              sizeof(Gradient) != sizeof(float);
     for (int64_t first = 0; first < vocabulary; first += kThreads * N) {
@@ -194,6 +168,146 @@ struct CrossEntropyKernel {
         }
       }
     }
+  }
+};
+
+// Returns what the gradient of a row is scaled by.
+MUSTER_DEVICE float ScaleOf(const CrossEntropyArrays& arrays) {
+  return arrays.gradient_scale != nullptr ? *arrays.gradient_scale : 1.0f;
+}
+
+MUSTER_DEVICE void WriteLoss(const RowLosses& rows, int64_t row, double sum, float label_logit,
+                             float largest, bool correct) {
+  const double loss =
+      LogDouble(sum) - (static_cast<double>(label_logit) - static_cast<double>(largest));
+  rows.losses[row] = static_cast<float>(loss);
+  rows.correct[row] = sum == sum && correct ? 1 : 0;
+}
+
+MUSTER_DEVICE void WriteNoLoss(const RowLosses& rows, int64_t row) {
+  rows.losses[row] = 0;
+  rows.correct[row] = -1;
+}
+
+template <typename Gradient, int N>
+struct CrossEntropyKernel {
+  static constexpr int kThreads = RowSweeps<N>::kThreads;
+  static constexpr int kMinBlocks = 2;
+  static constexpr const char* kName = "cross entropy";
+  static constexpr size_t kShared = RowSweeps<N>::kShared;
+
+  RowSweeps<N> sweeps;
+  CrossEntropyArrays arrays;
+  RowLosses rows;
+
+  MUSTER_DEVICE void Run() const {
+    const int64_t row = BlockX();
+    const float* const x = arrays.logits + row * sweeps.logits_stride;
+    Gradient* const gradient = static_cast<Gradient*>(arrays.gradient);
+    const int label = arrays.labels[row];
+    if (label < 0) {
+      if (gradient != nullptr) {
+        sweeps.template WriteGradient<false>(gradient, row, x, label, 0, 0, 0);
+      }
+      if (ThreadIndex() == 0) WriteNoLoss(rows, row);
+      return;
+    }
+    double sum;
+    const Softmax all = sweeps.Sum(x, sum);
+    // Read before the gradient is written over it.
+    const float label_logit = x[label];
+    SyncBlock();
+    if (ThreadIndex() == 0) {
+      WriteLoss(rows, row, sum, label_logit, all.largest, all.column == label);
+    }
+    if (gradient == nullptr) return;
+    const float scale = ScaleOf(arrays);
+    sweeps.template WriteGradient<true>(gradient, row, x, label, all.largest,
+                                        static_cast<float>(scale / sum), scale);
+  }
+};
+
+template <int N>
+struct SoftmaxPartsKernel {
+  static constexpr int kThreads = RowSweeps<N>::kThreads;
+  static constexpr int kMinBlocks = 2;
+  static constexpr const char* kName = "softmax parts";
+  static constexpr size_t kShared = RowSweeps<N>::kShared;
+
+  RowSweeps<N> sweeps;
+  int32_t first_token;
+  const float* logits;
+  const int32_t* labels;
+  SoftmaxPart* parts;
+
+  MUSTER_DEVICE void Run() const {
+    const int64_t row = BlockX();
+    SoftmaxPart part = {-Infinity(), 0, -Infinity()};
+    if (labels[row] >= 0) {
+      const float* const x = logits + row * sweeps.logits_stride;
+      const int64_t label = static_cast<int64_t>(labels[row]) - first_token;
+      double sum;
+      const Softmax all = sweeps.Sum(x, sum);
+      part.largest = all.largest;
+      part.sum = static_cast<float>(sum);
+      if (label >= 0 && label < sweeps.tokens) {
+        part.label = x[label];
+        if (all.column == label && x[label] == all.largest) part.sum = -part.sum;
+      }
+    }
+    if (ThreadIndex() == 0) parts[row] = part;
+  }
+};
+
+template <typename Gradient, int N>
+struct CrossEntropyOfPartsKernel {
+  static constexpr int kThreads = RowSweeps<N>::kThreads;
+  static constexpr int kMinBlocks = 2;
+  static constexpr const char* kName = "cross entropy of parts";
+
+  RowSweeps<N> sweeps;
+  int64_t row_count;
+  int32_t first_token;
+  VocabularyShareArrays arrays;
+  RowLosses rows;
+
+  MUSTER_DEVICE void Run() const {
+    const CrossEntropyArrays& columns = arrays.columns;
+    const int64_t row = BlockX();
+    const float* const x = columns.logits + row * sweeps.logits_stride;
+    Gradient* const gradient = static_cast<Gradient*>(columns.gradient);
+    if (columns.labels[row] < 0) {
+      if (gradient != nullptr) {
+        sweeps.template WriteGradient<false>(gradient, row, x, -1, 0, 0, 0);
+      }
+      if (ThreadIndex() == 0) WriteNoLoss(rows, row);
+      return;
+    }
+    SoftmaxPart all = arrays.parts[row];
+    bool correct = all.sum < 0;
+    for (int rank = 1; rank < arrays.ranks; ++rank) {
+      const SoftmaxPart part = arrays.parts[rank * row_count + row];
+      if (part.largest > all.largest) {
+        all.largest = part.largest;
+        correct = part.sum < 0;
+      }
+      if (part.label > all.label || part.label != part.label) all.label = part.label;
+    }
+    double sum = 0;
+    for (int rank = 0; rank < arrays.ranks; ++rank) {
+      const SoftmaxPart part = arrays.parts[rank * row_count + row];
+      const double own = static_cast<double>(part.sum < 0 ? -part.sum : part.sum);
+      // What has no column above -∞ has the sum 0, or a NaN that must stay.
+      sum += part.largest == -Infinity()
+                 ? own
+                 : own * static_cast<double>(Exp(part.largest - all.largest));
+    }
+    if (ThreadIndex() == 0) WriteLoss(rows, row, sum, all.label, all.largest, correct);
+    if (gradient == nullptr) return;
+    const float scale = ScaleOf(columns);
+    sweeps.template WriteGradient<true>(gradient, row, x,
+                                        static_cast<int64_t>(columns.labels[row]) - first_token,
+                                        all.largest, static_cast<float>(scale / sum), scale);
   }
 };
 
@@ -237,27 +351,61 @@ struct HeadSumsKernel {
 
 }  // namespace
 
+namespace {
+
+// Calls `launch` with the sweeps that fit the arrays.
+template <typename LaunchWith>
+void WithSweeps(const CrossEntropyShape& shape, const void* logits, const void* gradient,
+                LaunchWith launch) {
+  if (shape.logits_stride % 8 == 0 && IsAligned16(logits) && IsAligned16(gradient)) {
+    launch(RowSweeps<8>{shape.tokens, shape.vocabulary, shape.logits_stride});
+  } else {
+    launch(RowSweeps<1>{shape.tokens, shape.vocabulary, shape.logits_stride});
+  }
+}
+
+void AddSums(DeviceStream& stream, int64_t count, const RowLosses& rows, HeadSums* sums) {
+  if (sums == nullptr) return;
+  Launch(stream, {}, HeadSumsKernel::kShared,
+         HeadSumsKernel{count, rows.losses, rows.correct, sums});
+}
+
+}  // namespace
+
 void DeviceCrossEntropy(DeviceStream& stream, const CrossEntropyShape& shape, DType type,
-                        const CrossEntropyArrays& arrays, float* losses, int32_t* correct) {
-  const bool packed =
-      shape.logits_stride % 8 == 0 && IsAligned16(arrays.logits) && IsAligned16(arrays.gradient);
+                        const CrossEntropyArrays& arrays, const RowLosses& rows) {
   WithStorageType(type, [&](auto gradient) {
     using Gradient = decltype(gradient);
-    const auto launch = [&](auto kernel) {
-      Launch(stream, {.x = shape.rows}, kernel.kShared, kernel);
-    };
-    if (packed) {
-      launch(CrossEntropyKernel<Gradient, 8>{shape.tokens, shape.vocabulary, shape.logits_stride,
-                                             arrays, losses, correct});
-    } else {
-      launch(CrossEntropyKernel<Gradient, 1>{shape.tokens, shape.vocabulary, shape.logits_stride,
-                                             arrays, losses, correct});
-    }
+    WithSweeps(shape, arrays.logits, arrays.gradient, [&]<int N>(const RowSweeps<N>& sweeps) {
+      using Kernel = CrossEntropyKernel<Gradient, N>;
+      Launch(stream, {.x = shape.rows}, Kernel::kShared, Kernel{sweeps, arrays, rows});
+    });
   });
-  if (arrays.sums != nullptr) {
-    Launch(stream, {}, HeadSumsKernel::kShared,
-           HeadSumsKernel{shape.rows, losses, correct, arrays.sums});
-  }
+  AddSums(stream, shape.rows, rows, arrays.sums);
+}
+
+void DeviceSoftmaxParts(DeviceStream& stream, const VocabularyShareShape& shape,
+                        const float* logits, const int32_t* labels, SoftmaxPart* parts) {
+  WithSweeps(shape.columns, logits, nullptr, [&]<int N>(const RowSweeps<N>& sweeps) {
+    using Kernel = SoftmaxPartsKernel<N>;
+    Launch(stream, {.x = shape.columns.rows}, Kernel::kShared,
+           Kernel{sweeps, shape.first_token, logits, labels, parts});
+  });
+}
+
+void DeviceCrossEntropyOfParts(DeviceStream& stream, const VocabularyShareShape& shape, DType type,
+                               const VocabularyShareArrays& arrays, const RowLosses& rows) {
+  const int64_t count = shape.columns.rows;
+  WithStorageType(type, [&](auto gradient) {
+    using Gradient = decltype(gradient);
+    WithSweeps(
+        shape.columns, arrays.columns.logits, arrays.columns.gradient,
+        [&]<int N>(const RowSweeps<N>& sweeps) {
+          using Kernel = CrossEntropyOfPartsKernel<Gradient, N>;
+          Launch(stream, {.x = count}, 0, Kernel{sweeps, count, shape.first_token, arrays, rows});
+        });
+  });
+  AddSums(stream, count, rows, arrays.columns.sums);
 }
 
 }  // namespace muster

@@ -46,6 +46,32 @@ MUSTER_ALWAYS_INLINE bool IsFirstLargest(const float* x, float largest, int32_t 
   return true;
 }
 
+// dx = factor · e^(x - largest) in the columns that are tokens, less gradient_scale at the label,
+// if it is among them; 0 in padding. dx may lie over x, not ahead of it.
+template <typename T>
+MUSTER_ALWAYS_INLINE void WriteRowGradient(const LogitsShape& shape, const float* x, int64_t label,
+                                           float largest, float factor, float gradient_scale,
+                                           T* dx) {
+  const int64_t vocabulary = shape.vocabulary;
+  const bool labelled = label >= 0 && label < vocabulary;
+  const float label_logit = labelled ? x[label] : 0;
+  ForVec16(vocabulary, [&](int64_t i, int64_t count) {
+    StoreUpTo(Exp16(LoadUpTo(x + i, count) - largest) * factor, count, dx + i);
+  });
+  if (labelled) {
+    // p - 1 at the label, from its f32 value.
+    const Vec16 p = Exp16(Splat(label_logit - largest)) * factor;
+    StoreSome(p - gradient_scale, 1, dx + label);
+  }
+  ForVec16(shape.columns - vocabulary,
+           [&](int64_t i, int64_t count) { StoreUpTo(Vec16{}, count, dx + vocabulary + i); });
+}
+
+template <typename T>
+MUSTER_ALWAYS_INLINE void WriteNoGradient(const LogitsShape& shape, T* dx) {
+  ForVec16(shape.columns, [&](int64_t i, int64_t count) { StoreUpTo(Vec16{}, count, dx + i); });
+}
+
 template <typename T>
 HeadSums CrossEntropyLoop(const LogitsShape& shape, const float* logits, const int32_t* labels,
                           float gradient_scale, T* dlogits, int64_t dlogits_stride, int64_t begin,
@@ -57,10 +83,7 @@ HeadSums CrossEntropyLoop(const LogitsShape& shape, const float* logits, const i
     T* dx = dlogits != nullptr ? dlogits + r * dlogits_stride : nullptr;
     const int32_t label = labels[r];
     if (label < 0) {
-      if (dx != nullptr) {
-        ForVec16(shape.columns,
-                 [&](int64_t i, int64_t count) { StoreUpTo(Vec16{}, count, dx + i); });
-      }
+      if (dx != nullptr) WriteNoGradient(shape, dx);
       continue;
     }
     const float largest = LargestOf(vocabulary, x);
@@ -71,17 +94,75 @@ HeadSums CrossEntropyLoop(const LogitsShape& shape, const float* logits, const i
     ++sums.tokens;
     if (sum == sum && IsFirstLargest(x, largest, label)) ++sums.correct;
     if (dx == nullptr) continue;
-    const float factor = static_cast<float>(gradient_scale / sum);
-    // dlogits may lie over this row's logits, not ahead of them.
-    const float label_logit = x[label];
-    ForVec16(vocabulary, [&](int64_t i, int64_t count) {
-      StoreUpTo(Exp16(LoadUpTo(x + i, count) - largest) * factor, count, dx + i);
-    });
-    // p - 1 at the label, from its f32 value.
-    const Vec16 p = Exp16(Splat(label_logit - largest)) * factor;
-    StoreSome(p - gradient_scale, 1, dx + label);
-    ForVec16(shape.columns - vocabulary,
-             [&](int64_t i, int64_t count) { StoreUpTo(Vec16{}, count, dx + vocabulary + i); });
+    WriteRowGradient(shape, x, label, largest, static_cast<float>(gradient_scale / sum),
+                     gradient_scale, dx);
+  }
+  return sums;
+}
+
+inline void SoftmaxPartsLoop(const VocabularyShape& shape, const float* logits,
+                             const int32_t* labels, SoftmaxPart* parts, int64_t begin,
+                             int64_t end) {
+  constexpr float kNone = -__builtin_inff();
+  const int64_t vocabulary = shape.columns.vocabulary;
+  for (int64_t r = begin; r < end; ++r) {
+    parts[r] = {kNone, 0, kNone};
+    if (labels[r] < 0) continue;
+    const float* x = logits + r * shape.columns.columns;
+    const float largest = LargestOf(vocabulary, x);
+    // While none is above -∞, -∞ - largest would be a NaN.
+    float sum = static_cast<float>(SumOfExp(vocabulary, x, largest == kNone ? 0.0f : largest));
+    const int64_t label = static_cast<int64_t>(labels[r]) - shape.first_token;
+    if (label >= 0 && label < vocabulary) {
+      parts[r].label = x[label];
+      if (sum == sum && IsFirstLargest(x, largest, static_cast<int32_t>(label))) sum = -sum;
+    }
+    parts[r].largest = largest;
+    parts[r].sum = sum;
+  }
+}
+
+// Rows [begin, end) of `rows`.
+template <typename T>
+HeadSums CrossEntropyOfPartsLoop(const VocabularyShape& shape, int ranks, const SoftmaxPart* parts,
+                                 const float* logits, const int32_t* labels, float gradient_scale,
+                                 T* dlogits, int64_t dlogits_stride, int64_t begin, int64_t end) {
+  const LogitsShape& columns = shape.columns;
+  HeadSums sums;
+  for (int64_t r = begin; r < end; ++r) {
+    T* dx = dlogits != nullptr ? dlogits + r * dlogits_stride : nullptr;
+    if (labels[r] < 0) {
+      if (dx != nullptr) WriteNoGradient(columns, dx);
+      continue;
+    }
+    SoftmaxPart all = parts[r];
+    bool correct = all.sum < 0;
+    for (int rank = 1; rank < ranks; ++rank) {
+      const SoftmaxPart& part = parts[rank * columns.rows + r];
+      if (part.largest > all.largest) {
+        all.largest = part.largest;
+        correct = part.sum < 0;
+      }
+      if (part.label > all.label || part.label != part.label) all.label = part.label;
+    }
+    double sum = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const SoftmaxPart& part = parts[rank * columns.rows + r];
+      const double own = static_cast<double>(part.sum < 0 ? -part.sum : part.sum);
+      // What has no column above -∞ has the sum 0, or a NaN that must stay.
+      sum += part.largest == -__builtin_inff()
+                 ? own
+                 : own * __builtin_exp(static_cast<double>(part.largest) -
+                                       static_cast<double>(all.largest));
+    }
+    sums.loss +=
+        __builtin_log(sum) - (static_cast<double>(all.label) - static_cast<double>(all.largest));
+    ++sums.tokens;
+    if (sum == sum && correct) ++sums.correct;
+    if (dx == nullptr) continue;
+    WriteRowGradient(columns, logits + r * columns.columns,
+                     static_cast<int64_t>(labels[r]) - shape.first_token, all.largest,
+                     static_cast<float>(gradient_scale / sum), gradient_scale, dx);
   }
   return sums;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "common/kernels/transformer/head_sums.h"
+#include "common/kernels/transformer/softmax_part.h"
 #include "common/tensor/bfloat16.h"
 
 namespace muster {
@@ -32,6 +33,25 @@ template <typename T>
 HeadSums SoftmaxCrossEntropyRows(const LogitsShape& shape, const float* logits,
                                  const int32_t* labels, float gradient_scale, T* dlogits,
                                  int64_t dlogits_stride);
+
+// The same in two sweeps, for ranks that divide the columns. `shape` is of the columns that a rank
+// has, of which `vocabulary`, perhaps none, are tokens: those from `first_token` on. Labels are
+// tokens of all ranks, or -1.
+struct VocabularyShape {
+  LogitsShape columns;
+  int32_t first_token = 0;
+};
+
+// parts[row], [rows], = what these columns contribute. A row without a label gets an empty part.
+void SoftmaxParts(const VocabularyShape& shape, const float* logits, const int32_t* labels,
+                  SoftmaxPart* parts);
+
+// Does what SoftmaxCrossEntropyRows does, of all ranks' `parts`, [ranks, rows], in order of their
+// columns. All ranks return the same sums.
+template <typename T>
+HeadSums CrossEntropyOfParts(const VocabularyShape& shape, int ranks, const SoftmaxPart* parts,
+                             const float* logits, const int32_t* labels, float gradient_scale,
+                             T* dlogits, int64_t dlogits_stride);
 
 }  // namespace muster
 

@@ -114,6 +114,113 @@ TYPED_TEST(CrossEntropyRowsTest, RowsInPlaceAndOnAnyThreads) {
   }
 }
 
+// The columns of one of several ranks.
+struct Share {
+  int64_t begin = 0;
+  VocabularyShape shape;
+  std::vector<float> logits;
+};
+
+// Divides rows of V tokens and `columns` columns into equal shares; the last may be padding alone.
+std::vector<Share> SharesOf(const std::vector<float>& logits, int64_t rows, int64_t V,
+                            int64_t columns, int ranks) {
+  std::vector<Share> shares(ranks);
+  const int64_t width = (columns + ranks - 1) / ranks;
+  for (int rank = 0; rank < ranks; ++rank) {
+    Share& share = shares[rank];
+    share.begin = rank * width;
+    share.shape.first_token = static_cast<int32_t>(share.begin);
+    share.shape.columns = {.rows = rows,
+                           .vocabulary = std::clamp<int64_t>(V - share.begin, 0, width),
+                           .columns = width};
+    share.logits.resize(rows * width, std::numeric_limits<float>::quiet_NaN());
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < width && share.begin + c < V; ++c) {
+        share.logits[r * width + c] = logits[r * V + share.begin + c];
+      }
+    }
+  }
+  return shares;
+}
+
+// Ranks that divide the columns get together what one alone gets.
+TYPED_TEST(CrossEntropyRowsTest, RanksThatDivideTheColumns) {
+  using T = TypeParam;
+  constexpr int64_t kPerFloat = sizeof(float) / sizeof(T);
+  constexpr float kScale = 2;
+  const int64_t rows = 37;
+  for (const int64_t V : {1, 7, 64, 1003}) {
+    auto logits = RandomArray(rows * V, 1, -20, 20);
+    const auto labels = Labels(rows, V);
+    if (V > 10) {
+      // A tie of two ranks: the first column counts, which is not the label's in row 1.
+      logits[0 * V + labels[0]] = logits[0 * V + V - 1] = 30;
+      logits[1 * V + labels[1]] = logits[1 * V + 0] = 30;
+      // All but one column of row 2 have no probability.
+      for (int64_t v = 0; v < V; ++v) logits[2 * V + v] = -INFINITY;
+      logits[2 * V + labels[2]] = 3;
+    }
+    for (const int ranks : {1, 2, 3, 4}) {
+      SCOPED_TRACE(testing::Message() << V << " columns, " << ranks << " ranks");
+      ForEachInstructionSet([&] {
+        std::vector<T> wanted(rows * V);
+        const HeadSums alone =
+            SoftmaxCrossEntropyRows({.rows = rows, .vocabulary = V}, logits.data(), labels.data(),
+                                    kScale, wanted.data(), V);
+        std::vector<Share> shares = SharesOf(logits, rows, V, V + 3, ranks);
+        std::vector<SoftmaxPart> parts(ranks * rows);
+        for (int rank = 0; rank < ranks; ++rank) {
+          SoftmaxParts(shares[rank].shape, shares[rank].logits.data(), labels.data(),
+                       parts.data() + rank * rows);
+        }
+        for (Share& share : shares) {
+          T* const dlogits = reinterpret_cast<T*>(share.logits.data());
+          const int64_t width = share.shape.columns.columns;
+          const HeadSums sums =
+              CrossEntropyOfParts(share.shape, ranks, parts.data(), share.logits.data(),
+                                  labels.data(), kScale, dlogits, width * kPerFloat);
+          EXPECT_NEAR(sums.loss, alone.loss, 1e-6 * (1 + alone.loss));
+          EXPECT_EQ(sums.tokens, alone.tokens);
+          EXPECT_EQ(sums.correct, alone.correct);
+          for (int64_t r = 0; r < rows; ++r) {
+            for (int64_t c = 0; c < width; ++c) {
+              const float got = ToFloat(dlogits[r * width * kPerFloat + c]);
+              const int64_t v = share.begin + c;
+              const float want = v < V ? ToFloat(wanted[r * V + v]) : 0;
+              ASSERT_NEAR(got, want, 4e-6 + 2 * kRounding<T> * std::abs(want)) << r << ", " << v;
+            }
+          }
+        }
+      });
+    }
+  }
+}
+
+// A NaN of any rank makes the loss of its row a NaN on all.
+TYPED_TEST(CrossEntropyRowsTest, NanOfAnyRankIsSeenByAll) {
+  const int64_t rows = 1, V = 64;
+  auto logits = RandomArray(rows * V, 1, -5, 5);
+  const std::vector<int32_t> labels = {3};
+  for (const int64_t at : {3, 20, 63}) {
+    auto spoilt = logits;
+    spoilt[at] = std::numeric_limits<float>::quiet_NaN();
+    ForEachInstructionSet([&] {
+      std::vector<Share> shares = SharesOf(spoilt, rows, V, V, 4);
+      std::vector<SoftmaxPart> parts(4);
+      for (int rank = 0; rank < 4; ++rank) {
+        SoftmaxParts(shares[rank].shape, shares[rank].logits.data(), labels.data(), &parts[rank]);
+      }
+      for (const Share& share : shares) {
+        const HeadSums sums =
+            CrossEntropyOfParts(share.shape, 4, parts.data(), share.logits.data(), labels.data(),
+                                1.0f, static_cast<TypeParam*>(nullptr), 0);
+        EXPECT_TRUE(std::isnan(sums.loss)) << at;
+        EXPECT_EQ(sums.correct, 0);
+      }
+    });
+  }
+}
+
 // Columns of padding, whatever is in them, change nothing and get no gradient.
 TYPED_TEST(CrossEntropyRowsTest, PaddingTakesNoPart) {
   using T = TypeParam;

@@ -6,6 +6,7 @@
 #include "common/kernels/accumulation.h"
 #include "common/kernels/transformer/dropout.h"
 #include "common/kernels/transformer/head_sums.h"
+#include "common/kernels/transformer/softmax_part.h"
 #include "common/tensor/dtype.h"
 
 namespace muster {
@@ -168,6 +169,21 @@ struct CrossEntropyArrays {
   const float* gradient_scale = nullptr;
   // Record in the ops' memory to which the sums are added; null: not made.
   HeadSums* sums = nullptr;
+};
+
+// The columns of logits that one of several ranks has, in order of rank (VocabularyShape).
+struct VocabularyShareShape {
+  // Of this rank's columns; `tokens` may be 0.
+  CrossEntropyShape columns;
+  // The token of the first column.
+  int32_t first_token = 0;
+};
+
+struct VocabularyShareArrays {
+  // As in CrossEntropyArrays, except that labels are tokens of all ranks.
+  CrossEntropyArrays columns;
+  int ranks = 1;
+  const SoftmaxPart* parts = nullptr;  // [ranks, rows]
 };
 
 }  // namespace muster

@@ -43,6 +43,11 @@ struct TypedVectorKernels {
                             float gradient_scale, T* dlogits, int64_t dlogits_stride, int64_t begin,
                             int64_t end);
 
+  HeadSums (*cross_entropy_of_parts)(const VocabularyShape& shape, int ranks,
+                                     const SoftmaxPart* parts, const float* logits,
+                                     const int32_t* labels, float gradient_scale, T* dlogits,
+                                     int64_t dlogits_stride, int64_t begin, int64_t end);
+
   // Queries [begin, end) of head h of sequence b.
   void (*attention)(const AttentionShape& shape, const AttentionDropout& dropout, const T* qkv,
                     int64_t b, int64_t h, int64_t begin, int64_t end, float* scratch, T* out,
@@ -68,6 +73,9 @@ struct VectorKernels {
   bool (*all_finite)(int64_t n, const float* x);
   void (*dropout_factors)(const DropoutMask& mask, uint64_t example, int64_t begin, int64_t count,
                           float* factors);
+  // Rows [begin, end).
+  void (*softmax_parts)(const VocabularyShape& shape, const float* logits, const int32_t* labels,
+                        SoftmaxPart* parts, int64_t begin, int64_t end);
   // Attends with one query [D] to the first `length` positions of its key-value head's cache, keys
   // and values [length, D]. `scratch` holds `length` floats, rounded up to a multiple of 16.
   void (*cached_attention)(int64_t D, int64_t length, float scale, const float* query,

@@ -27,6 +27,7 @@ constexpr TypedVectorKernels<T> kTypedLoops = {
     .norm_backward = NormBackwardLoop<T>,
     .rotary = RotaryLoop<T>,
     .cross_entropy = CrossEntropyLoop<T>,
+    .cross_entropy_of_parts = CrossEntropyOfPartsLoop<T>,
     .attention = AttentionLoop<T>,
     .attention_backward = AttentionBackwardLoop<T>,
 };
@@ -41,6 +42,7 @@ constexpr VectorKernels LoopsOf(const char* name) {
       .unscale = UnscaleLoop,
       .all_finite = AllFiniteLoop,
       .dropout_factors = DropoutFactorsLoop,
+      .softmax_parts = SoftmaxPartsLoop,
       .cached_attention = CachedAttentionLoop,
       .f32 = kTypedLoops<float>,
       .bf16 = kTypedLoops<BFloat16>,
