@@ -47,17 +47,18 @@ void Walk::TakeBlock(bool first, BlockActivations& block) {
   const auto take = [&](bool own, uint64_t elements, auto*& array) {
     if (own || first) Take(elements, own ? bytes_.kept : bytes_.shared, array);
   };
-  take(training, r.N * r.C, block.norm1.sum);
-  take(keeps_all, r.N, block.norm1.mean);
-  take(keeps_all, r.N, block.norm1.rstd);
-  take(keeps_inputs, r.N * r.C, block.norm1_out);
+  const uint64_t n = r.own_rows();
+  take(training, n * r.C, block.norm1.sum);
+  take(keeps_all, n, block.norm1.mean);
+  take(keeps_all, n, block.norm1.rstd);
+  take(keeps_inputs, n * r.C, block.norm1_out);
   take(keeps_products, r.N * r.Q, block.qkv);
-  take(keeps_inputs, r.N * r.C, block.attention);
+  take(keeps_inputs, r.N * r.A, block.attention);
   take(keeps_all, r.N * r.H, block.logsumexp);
-  take(keeps_products, r.N * r.C, block.norm2.sum);
-  take(keeps_all, r.N, block.norm2.mean);
-  take(keeps_all, r.N, block.norm2.rstd);
-  take(keeps_inputs, r.N * r.C, block.norm2_out);
+  take(keeps_products, n * r.C, block.norm2.sum);
+  take(keeps_all, n, block.norm2.mean);
+  take(keeps_all, n, block.norm2.rstd);
+  take(keeps_inputs, n * r.C, block.norm2_out);
   take(keeps_products, r.N * r.U, block.up);
   take(keeps_inputs, r.N * r.F, block.activated);
 }
@@ -65,22 +66,29 @@ void Walk::TakeBlock(bool first, BlockActivations& block) {
 void Walk::TakeProductGradients(BlockProductGradients& gradients) {
   const ActivationRequest& r = request_;
   Take(r.N * r.Q, bytes_.kept, gradients.qkv);
-  Take(r.N * r.C, bytes_.kept, gradients.proj);
+  Take(r.own_rows() * r.C, bytes_.kept, gradients.proj);
   Take(r.N * r.U, bytes_.kept, gradients.up);
-  Take(r.N * r.C, bytes_.kept, gradients.down);
+  Take(r.own_rows() * r.C, bytes_.kept, gradients.down);
 }
 
 void Walk::TakeHead(LanguageHeadActivations& head) {
   const ActivationRequest& r = request_;
-  Take(r.N * r.C, bytes_.shared, head.norm.sum);
-  Take(r.N, bytes_.shared, head.norm.mean);
-  Take(r.N, bytes_.shared, head.norm.rstd);
-  Take(r.N * r.C, bytes_.shared, head.norm_out);
+  const uint64_t n = r.own_rows();
+  Take(n * r.C, bytes_.shared, head.norm.sum);
+  Take(n, bytes_.shared, head.norm.mean);
+  Take(n, bytes_.shared, head.norm.rstd);
+  Take(n * r.C, bytes_.shared, head.norm_out);
   const uint64_t usual_rows = r.placement.LogitRows(r.V);
   const uint64_t rows = std::min(r.N, r.logit_rows > 0 ? r.logit_rows : usual_rows);
   head.logit_rows = static_cast<int64_t>(rows);
   head.logits = reinterpret_cast<float*>(
       TakeBytes(rows * r.placement.LogitsStride(r.V) * sizeof(float), bytes_.logits));
+  if (r.tensor_ranks == 1) return;
+  const auto take_parts = [&](uint64_t parts) {
+    return reinterpret_cast<SoftmaxPart*>(TakeBytes(parts * sizeof(SoftmaxPart), bytes_.logits));
+  };
+  head.own_parts = take_parts(rows);
+  head.parts = take_parts(r.tensor_ranks * rows);
 }
 
 TransformerArrays Walk::TakeAll() {
@@ -92,12 +100,17 @@ TransformerArrays Walk::TakeAll() {
     TakeBlock(l == 0, arrays.blocks.back());
   }
   TakeHead(arrays.head);
-  Take(r.N * r.C, bytes_.scratch, arrays.scratch.branch);
+  const uint64_t n = r.own_rows();
+  Take(n * r.C, bytes_.scratch, arrays.scratch.branch);
+  if (r.sequence_parallel) {
+    arrays.scratch.gathered = reinterpret_cast<void*>(
+        TakeBytes(r.tensor_ranks * n * r.C * sizeof(float), bytes_.scratch));
+  }
   if (r.pass == Pass::kEvaluation) return arrays;
-  Take(r.N * std::max(r.F, r.C), bytes_.scratch, arrays.scratch.inner);
+  Take(std::max(r.N * std::max(r.F, r.A), n * r.C), bytes_.scratch, arrays.scratch.inner);
   void* wide = nullptr;
   if (!r.split_backward) Take(r.N * std::max(r.Q, r.U), bytes_.scratch, wide);
-  Take(r.N * r.C, bytes_.scratch, arrays.stream_gradient);
+  Take(n * r.C, bytes_.scratch, arrays.stream_gradient);
   const BlockScratch& scratch = arrays.scratch;
   // The gradient of `activated` lies in `inner`, where that of a GELU's input takes its place.
   arrays.product_gradients.assign(r.layers, {.qkv = wide,

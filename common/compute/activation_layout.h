@@ -51,6 +51,7 @@ struct ActivationRequest {
   uint64_t layers = 0;
   uint64_t N = 0;
   uint64_t C = 0;
+  uint64_t A = 0;
   uint64_t H = 0;
   uint64_t Q = 0;
   uint64_t U = 0;
@@ -65,6 +66,12 @@ struct ActivationRequest {
   // True if the gradients of products' weights may be made after the whole backward pass of their
   // inputs: every block then keeps both operands of each.
   bool split_backward = false;
+  // t, and whether the ranks share out rows.
+  uint64_t tensor_ranks = 1;
+  bool sequence_parallel = false;
+
+  // n.
+  uint64_t own_rows() const { return sequence_parallel ? CeilDivide(N, tensor_ranks) : N; }
 };
 
 // Where the arrays of one micro-batch lie in one block of memory: for the engines that compute in
@@ -72,10 +79,11 @@ struct ActivationRequest {
 // itself; what recomputation makes again, and in an evaluation everything, is one set for all
 // blocks. The same arrays of fewer tokens take no more memory. Pure and immutable.
 //
-// Kept per token and block, beside the statistics of norms and attention: 3 C + Q + U + F elements
-// of T and 2 C of f32 (the residual stream) without recomputation; Q + U and 2 C with the selective
-// one; C of f32 alone with the full one. A split backward keeps 2 C + Q + U elements of T more, and
-// with recomputation the products' inputs, 3 C + F.
+// Kept per token and block, beside the statistics of norms and attention: 2 C + A + Q + U + F
+// elements of T and 2 C of f32 (the residual stream) without recomputation; Q + U and 2 C with the
+// selective one; C of f32 alone with the full one. A split backward keeps 2 C + Q + U elements of T
+// more, and with recomputation the products' inputs, 2 C + A + F. Where ranks share out rows, each
+// keeps n of the N rows of what is C wide: everything is divided by t.
 class ActivationLayout {
  public:
   // By what arrays are for, padding included. Multiples of the placement's alignment.

@@ -86,8 +86,8 @@ void DeviceOps::EmbedBackward(const TokenEmbeddingShape& shape, const EmbeddingT
                                gradients.positions);
 }
 
-void DeviceOps::Dropout(const OpDropout& dropout, int64_t examples, int64_t size, float* x) {
-  DeviceDropoutForward(stream_, dropout, examples, size, x, x);
+void DeviceOps::Dropout(const OpDropout& dropout, int64_t elements, int64_t size, float* x) {
+  DeviceDropoutForward(stream_, dropout, elements, size, x, x);
 }
 
 void DeviceOps::Norm(const NormShape& shape, DType type, const OpNormInputs& in,

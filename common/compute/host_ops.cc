@@ -36,17 +36,25 @@ uint64_t FirstExample(const OpDropout& dropout) {
   return dropout.clock == nullptr ? 0 : dropout.clock->first_example;
 }
 
+DropoutShape ShapeOf(const OpDropout& dropout, int64_t elements, int64_t size) {
+  return {.elements = elements,
+          .size = size,
+          .first_example = FirstExample(dropout),
+          .first_element = dropout.first_element};
+}
+
 // Returns the shape of a norm's branch.
 DropoutShape BranchShape(const NormShape& shape, const OpDropout& dropout,
                          int64_t rows_per_example) {
-  return {.examples = shape.rows / rows_per_example,
-          .size = rows_per_example * shape.width,
-          .first_example = FirstExample(dropout)};
+  return ShapeOf(dropout, shape.rows * shape.width, rows_per_example * shape.width);
 }
 
 AttentionDropout ProbabilitiesDropout(const OpDropout& dropout,
                                       const absl::optional<DropoutMask>& mask) {
-  return {.mask = mask.has_value() ? &*mask : nullptr, .first_example = FirstExample(dropout)};
+  return {.mask = mask.has_value() ? &*mask : nullptr,
+          .first_example = FirstExample(dropout),
+          .first_head = dropout.first_head,
+          .heads = dropout.heads};
 }
 
 LogitsShape LogitsOf(const CrossEntropyShape& shape) {
@@ -98,10 +106,8 @@ void HostOps::EmbedBackward(const TokenEmbeddingShape& shape, const EmbeddingTok
   TokenEmbeddingBackward(shape, tokens.tokens, dout, gradients.table, gradients.positions);
 }
 
-void HostOps::Dropout(const OpDropout& dropout, int64_t examples, int64_t size, float* x) {
-  muster::Dropout(*MaskOf(dropout),
-                  {.examples = examples, .size = size, .first_example = FirstExample(dropout)}, x,
-                  x);
+void HostOps::Dropout(const OpDropout& dropout, int64_t elements, int64_t size, float* x) {
+  muster::Dropout(*MaskOf(dropout), ShapeOf(dropout, elements, size), x, x);
 }
 
 void HostOps::Norm(const NormShape& shape, DType type, const OpNormInputs& in,

@@ -22,7 +22,7 @@ class HostOps final : public Ops {
              const float* positions, float* out) override;
   void EmbedBackward(const TokenEmbeddingShape& shape, const EmbeddingTokens& tokens,
                      const float* dout, const EmbeddingGradients& gradients) override;
-  void Dropout(const OpDropout& dropout, int64_t examples, int64_t size, float* x) override;
+  void Dropout(const OpDropout& dropout, int64_t elements, int64_t size, float* x) override;
   void Norm(const NormShape& shape, DType type, const OpNormInputs& in,
             const OpNormOutputs& out) override;
   void NormBackward(const NormShape& shape, DType type, const OpNormBackwardInputs& in,

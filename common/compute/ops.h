@@ -52,9 +52,9 @@ class Ops {
                      const float* table, const float* positions, float* out) = 0;
   virtual void EmbedBackward(const TokenEmbeddingShape& shape, const EmbeddingTokens& tokens,
                              const float* dout, const EmbeddingGradients& gradients) = 0;
-  // Drops from x, in place, `examples` of `size` elements; backward does the same to gradients.
-  // REQUIRES: dropout.clock is not null.
-  virtual void Dropout(const OpDropout& dropout, int64_t examples, int64_t size, float* x) = 0;
+  // Drops from x, in place, `elements` elements of examples of `size`; backward does the same to
+  // gradients. REQUIRES: dropout.clock is not null.
+  virtual void Dropout(const OpDropout& dropout, int64_t elements, int64_t size, float* x) = 0;
 
   // sum = x + dropout(branch); out = norm(sum) · gain + bias.
   virtual void Norm(const NormShape& shape, DType type, const OpNormInputs& in,

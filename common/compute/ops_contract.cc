@@ -78,8 +78,11 @@ EmbeddingTokens OpsContractTest::PutTokens(const std::vector<int32_t>& tokens, i
   return result;
 }
 
-OpDropout OpsContractTest::PutDropout(const DropoutMask& mask, uint64_t first_example) {
-  return DropoutOf(mask, PutValues(std::vector<DropoutClock>{{mask.clock, first_example}}));
+OpDropout OpsContractTest::PutDropout(const DropoutMask& mask, const DropoutShape& shape) {
+  OpDropout dropout =
+      DropoutOf(mask, PutValues(std::vector<DropoutClock>{{mask.clock, shape.first_example}}));
+  dropout.first_element = shape.first_element;
+  return dropout;
 }
 
 const void* OpsContractTest::PutBias(const HostArray* bias) {

@@ -101,8 +101,8 @@ class OpsContractTest : public testing::TestWithParam<std::tuple<OpsImplementati
   }
   // Makes the order, too, for ops on devices.
   EmbeddingTokens PutTokens(const std::vector<int32_t>& tokens, int64_t vocabulary);
-  // Puts the mask's clock and first_example into the ops' memory.
-  OpDropout PutDropout(const DropoutMask& mask, uint64_t first_example);
+  // Puts the mask's clock and the shape's first example into the ops' memory.
+  OpDropout PutDropout(const DropoutMask& mask, const DropoutShape& shape);
   // Puts a bias, of values of type(), in the type that the ops take; null stays null.
   const void* PutBias(const HostArray* bias);
 

@@ -109,14 +109,20 @@ TEST_P(OpsContractTest, Embedding) {
 TEST_P(OpsContractTest, DropoutDropsTheSame) {
   const DropoutMask mask(42, "embedding", (uint64_t{1} << 33) + 77, 0.3f);
   for (const auto& [examples, size] : {std::pair{1, 3}, {3, 64}, {2, 1000}, {3, 5001}}) {
-    const DropoutShape shape = {
-        .examples = examples, .size = size, .first_example = (uint64_t{5} << 32) + 9};
-    const HostArray x = Random(DType::kF32, examples * size, 1);
-    HostArray wanted = x;
-    Dropout(mask, shape, x.As<float>(), wanted.As<float>());
-    float* const dropped = PutFloats(x);
-    ops().Dropout(PutDropout(mask, shape.first_example), examples, size, dropped);
-    Expect(dropped, wanted, {}, "dropped");
+    // Whole examples, and elements that begin and end within one.
+    for (const int64_t first : {int64_t{0}, size / 2, int64_t{8}}) {
+      if (first >= size) continue;
+      const DropoutShape shape = {.elements = examples * size - first - first / 2,
+                                  .size = size,
+                                  .first_example = (uint64_t{5} << 32) + 9,
+                                  .first_element = first};
+      const HostArray x = Random(DType::kF32, shape.elements, 1);
+      HostArray wanted = x;
+      Dropout(mask, shape, x.As<float>(), wanted.As<float>());
+      float* const dropped = PutFloats(x);
+      ops().Dropout(PutDropout(mask, shape), shape.elements, size, dropped);
+      Expect(dropped, wanted, {}, "dropped");
+    }
   }
 }
 

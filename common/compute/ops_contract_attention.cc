@@ -61,8 +61,11 @@ TEST_P(OpsContractTest, Attention) {
     AttentionDropout dropout;
     OpDropout op_dropout;
     if (c.dropout > 0) {
-      dropout = {.mask = &mask, .first_example = 2};
-      op_dropout = PutDropout(mask, 2);
+      // As if the heads were the second half of all.
+      dropout = {.mask = &mask, .first_example = 2, .first_head = c.H, .heads = 2 * c.H};
+      op_dropout = PutDropout(mask, {.first_example = 2});
+      op_dropout.first_head = c.H;
+      op_dropout.heads = 2 * c.H;
     }
     WithType(type(), [&](auto zero) {
       using T = decltype(zero);

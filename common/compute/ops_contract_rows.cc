@@ -15,6 +15,8 @@ struct NormCase {
   bool branch = true;
   bool bias = true;
   float dropout = 0;
+  // The row of the first example with which the arrays begin.
+  int64_t first_row = 0;
 };
 
 constexpr NormCase kNorms[] = {{NormKind::kLayerNorm, 1, 1, 1},
@@ -26,6 +28,8 @@ constexpr NormCase kNorms[] = {{NormKind::kLayerNorm, 1, 1, 1},
                                {NormKind::kRmsNorm, 2, 4, 33, false, false},
                                // Backward has forward's dropout also where it makes no branch.
                                {NormKind::kLayerNorm, 2, 5, 48, false, true, 0.3f},
+                               {NormKind::kLayerNorm, 2, 17, 96, true, true, 0.2f, 5},
+                               {NormKind::kRmsNorm, 1, 9, 131, true, false, 0.2f, 8},
                                // More rows than a device's runs of backward.
                                {NormKind::kLayerNorm, 3, 700, 8, true, true, 0.1f}};
 
@@ -37,7 +41,10 @@ struct NormArrays {
   NormArrays(const NormCase& c, DType type)
       : shape{.kind = c.kind, .rows = c.examples * c.length, .width = c.width},
         mask(7, "branch", 12, c.dropout),
-        dropout{.examples = c.examples, .size = c.length * c.width, .first_example = 1000},
+        dropout{.elements = shape.rows * c.width,
+                .size = c.length * c.width,
+                .first_example = 1000,
+                .first_element = c.first_row * c.width},
         out(type, shape.rows * c.width),
         mean(DType::kF32, shape.rows),
         rstd(DType::kF32, shape.rows) {}
@@ -88,7 +95,7 @@ TEST_P(OpsContractTest, Norm) {
         arrays.shape, type(),
         {.x = got_sum,
          .branch = c.branch ? got_out : nullptr,
-         .dropout = c.dropout > 0 ? PutDropout(arrays.mask, 1000) : OpDropout(),
+         .dropout = c.dropout > 0 ? PutDropout(arrays.mask, arrays.dropout) : OpDropout(),
          .rows_per_example = c.length,
          .gain = PutFloats(gain),
          .bias = c.bias ? PutFloats(bias) : nullptr},
@@ -115,7 +122,7 @@ TEST_P(OpsContractTest, NormBackward) {
     WithType(type(), [&](auto zero) {
       ForwardReference<decltype(zero)>(c, branch, gain, bias, sum, arrays);
     });
-    const OpDropout dropout = c.dropout > 0 ? PutDropout(arrays.mask, 1000) : OpDropout();
+    const OpDropout dropout = c.dropout > 0 ? PutDropout(arrays.mask, arrays.dropout) : OpDropout();
     for (const bool has_dsum : {false, true}) {
       // The gradient of the stream is made in its own place, and that of the branch.
       HostArray dx = dsum, dbranch = dout;

@@ -4,31 +4,35 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/kernels/transformer/softmax_part.h"
+
 namespace muster {
 
 // The arrays of one micro-batch on its way through a transformer, on processors and on devices. All
-// are row-major, and all but the logits dense; N = B T tokens, C is the width, Q the columns of
-// queries, keys and values, F the feed-forward width, U the columns of its first matrix (F, or 2 F
-// for SwiGLU), H the query heads, V the rows of the vocabulary, padding included. T is the type of
-// computation, f32, bf16 or f16.
+// are row-major, and all but the logits dense; N = B T tokens, C is the width, A the columns of
+// attention's result (H heads'), Q the columns of queries, keys and values, F the feed-forward
+// width, U the columns of its first matrix (F, or 2 F for SwiGLU), H the query heads, V the rows of
+// the vocabulary, padding included. T is the type of computation, f32, bf16 or f16. In a tensor
+// group of t ranks A, Q, F, U, H and V are the rank's own; and n are the rank's own rows, ceil(N /
+// t) where ranks share them out, otherwise N. Alone, A = C and n = N.
 
 // What a norm of the residual stream keeps for its backward pass.
 struct NormActivations {
-  float* sum = nullptr;   // [N, C]
-  float* mean = nullptr;  // [N]
-  float* rstd = nullptr;  // [N]
+  float* sum = nullptr;   // [n, C]
+  float* mean = nullptr;  // [n]
+  float* rstd = nullptr;  // [n]
 };
 
 // What one block's forward pass writes and its backward pass reads. Blocks may share those that
 // recomputation makes again.
 struct BlockActivations {
   NormActivations norm1;
-  void* norm1_out = nullptr;   // T [N, C]
+  void* norm1_out = nullptr;   // T [n, C]
   void* qkv = nullptr;         // T [N, Q], turned
-  void* attention = nullptr;   // T [N, C]
+  void* attention = nullptr;   // T [N, A]
   float* logsumexp = nullptr;  // [B, H, T]
   NormActivations norm2;
-  void* norm2_out = nullptr;  // T [N, C]
+  void* norm2_out = nullptr;  // T [n, C]
   void* up = nullptr;         // T [N, U], before the activation function
   void* activated = nullptr;  // T [N, F]
 };
@@ -39,28 +43,35 @@ struct BlockActivations {
 // BlockScratch, one over another: each has been read when the next is made.
 struct BlockProductGradients {
   void* qkv = nullptr;   // [N, Q]
-  void* proj = nullptr;  // [N, C]
+  void* proj = nullptr;  // [n, C]
   void* up = nullptr;    // [N, U]
-  void* down = nullptr;  // [N, C]; made by the unit after the block
+  void* down = nullptr;  // [n, C]; made by the unit after the block
 };
 
 struct LanguageHeadActivations {
   NormActivations norm;
-  void* norm_out = nullptr;  // T [N, C]
+  void* norm_out = nullptr;  // T [n, C]
   // [R, V], rows OpsTraits::LogitsStride(V) elements apart: those made last; in training then their
   // gradient in T, each row where its logits began.
   float* logits = nullptr;
   // R: rows of which logits exist at a time.
   int64_t logit_rows = 0;
+  // [R] of this rank, and [t, R] of all ranks; null without a tensor group.
+  SoftmaxPart* own_parts = nullptr;
+  SoftmaxPart* parts = nullptr;
 };
 
 // One for all blocks of a micro-batch.
 struct BlockScratch {
-  // T [N, C]. Forward: the branch that a block leaves. Backward: its gradient, on the way in and
+  // T [n, C]. Forward: the branch that a block leaves. Backward: its gradient, on the way in and
   // out; unless that is the stream's (see ResidualNorm).
   void* branch = nullptr;
-  // T [N, max(F, C)]. Overwritten by Backward; Forward does not use it. Null in an evaluation.
+  // T, of the larger of [N, max(F, A)] and [n, C]. Overwritten by Backward; Forward does not use
+  // it. Null in an evaluation.
   void* inner = nullptr;
+  // [t n, C] of f32: all rows, gathered or to be summed, in either type. Null unless ranks share
+  // out rows.
+  void* gathered = nullptr;
 };
 
 struct TransformerArrays {
@@ -69,7 +80,7 @@ struct TransformerArrays {
   BlockScratch scratch;
   // By block; none in an evaluation.
   std::vector<BlockProductGradients> product_gradients;
-  // The gradient of the residual stream, [N, C]; null in an evaluation.
+  // The gradient of the residual stream, [n, C]; null in an evaluation.
   float* stream_gradient = nullptr;
 };
 

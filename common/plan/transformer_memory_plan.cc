@@ -81,6 +81,7 @@ ActivationRequest ActivationRequestOf(const TransformerSize& size, uint64_t sequ
   return {.layers = size.layers,
           .N = TokensOf(size, sequences),
           .C = size.C,
+          .A = size.C,
           .H = size.heads,
           .Q = size.Q,
           .U = size.U,

@@ -9,9 +9,9 @@
 
 namespace muster {
 
-LocalTrainer::LocalTrainer(const Model& model, uint64_t seed)
+LocalTrainer::LocalTrainer(const Model& model, const std::vector<TensorSpec>& tensors,
+                           uint64_t seed)
     : model_(model), seed_(seed), micro_batch_(model.NewMicroBatch()) {
-  const std::vector<TensorSpec>& tensors = model.description().tensors;
   for (const TensorSpec& tensor : tensors) {
     const int64_t elements = tensor.tied_to.empty() ? tensor.elements() : 0;
     parameters_.emplace_back(elements);

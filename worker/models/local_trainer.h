@@ -18,7 +18,10 @@ namespace muster {
 class LocalTrainer {
  public:
   // Initial values follow from the seed. `model` must outlive this.
-  LocalTrainer(const Model& model, uint64_t seed);
+  LocalTrainer(const Model& model, uint64_t seed)
+      : LocalTrainer(model, model.description().tensors, seed) {}
+  // Holds a rank's shares of the model's tensors.
+  LocalTrainer(const Model& model, const std::vector<TensorSpec>& tensors, uint64_t seed);
 
   // Runs the model forward on a batch; results lie in micro_batch().
   absl::Status Evaluate(const Batch& batch);

@@ -20,12 +20,12 @@ namespace {
 class Transformer final : public Model {
  public:
   // Computes in `type`: f32, bf16 or f16.
-  Transformer(const TransformerShape& shape, DType type, Recompute recompute,
+  Transformer(const TransformerShape& shape, int tensor_ranks, DType type, Recompute recompute,
               std::unique_ptr<const TransformerBackend> backend)
       : shape_(shape),
         type_(type),
         backend_(std::move(backend)),
-        units_(shape, recompute, backend_->rotary_table()) {
+        units_(shape, tensor_ranks, recompute, backend_->rotary_table()) {
     description_.tensors = units_.tensors().specs;
     for (const int matrix : Matrices(units_.tensors())) {
       description_.tensors[matrix].compute = type;
@@ -128,7 +128,9 @@ class Transformer final : public Model {
                         .clock = memory.clock,
                         .loss_scale = memory.loss_scale,
                         .gradients = context.gradients,
-                        .split_backward = m.split_backward},
+                        .split_backward = m.split_backward,
+                        .group = context.tensor_group,
+                        .sequence_parallel = context.sequence_parallel},
             .parameters = parameters,
             .tokens = memory.tokens,
             .loss = memory.loss,
@@ -175,10 +177,10 @@ class Transformer final : public Model {
 
 }  // namespace
 
-std::unique_ptr<const Model> MakeTransformer(const TransformerShape& shape, DType type,
-                                             Recompute recompute,
+std::unique_ptr<const Model> MakeTransformer(const TransformerShape& shape, int tensor_ranks,
+                                             DType type, Recompute recompute,
                                              std::unique_ptr<const TransformerBackend> backend) {
-  return std::make_unique<Transformer>(shape, type, recompute, std::move(backend));
+  return std::make_unique<Transformer>(shape, tensor_ranks, type, recompute, std::move(backend));
 }
 
 absl::StatusOr<std::unique_ptr<const Model>> CreateTransformer(const v1::TransformerSpec& spec,
@@ -197,7 +199,7 @@ absl::StatusOr<std::unique_ptr<const Model>> CreateTransformer(const v1::Transfo
   }
   const DType type = ActivationType(compute);
   const Recompute recompute = ResolveRecompute(compute);
-  return MakeTransformer(shape, type, recompute,
+  return MakeTransformer(shape, /*tensor_ranks=*/1, type, recompute,
                          std::make_unique<HostBackend>(shape, type, recompute));
 }
 

@@ -27,9 +27,11 @@ absl::StatusOr<std::unique_ptr<const Model>> CreateTransformer(const v1::Transfo
                                                                const DatasetInfo& data);
 
 // Returns the same of a shape, computed in `type` (f32, bf16 or f16) by `backend`, which is made
-// for them.
-std::unique_ptr<const Model> MakeTransformer(const TransformerShape& shape, DType type,
-                                             Recompute recompute,
+// for them. Of `tensor_ranks` above 1, the parameters and gradients of its passes are the shares of
+// the rank in LayerContext::tensor_group (LocalTensors of the description's, which are whole), and
+// the backend is for ShapeOfRank(shape, tensor_ranks).
+std::unique_ptr<const Model> MakeTransformer(const TransformerShape& shape, int tensor_ranks,
+                                             DType type, Recompute recompute,
                                              std::unique_ptr<const TransformerBackend> backend);
 
 }  // namespace muster

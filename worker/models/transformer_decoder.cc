@@ -106,7 +106,7 @@ const float* TransformerDecoder::TakeIn(absl::Span<const int32_t> tokens) {
   float* embedded = memory_.arrays().blocks[0].norm1.sum;
   embedding_.Forward(context, {.tokens = tokens.data()},
                      {.table = Get(tensors_.embedding), .positions = Get(tensors_.positions)},
-                     embedded);
+                     embedded, /*block=*/nullptr);
   ResidualStream stream = {.sum = embedded};
   const int64_t layer_size = shape_.kv_heads * capacity_ * shape_.head_dim();
   float* keys = cache_.get();

@@ -8,6 +8,8 @@
 
 namespace muster {
 
+class TensorGroup;
+
 // What a layer may use besides its spans; passed to every call, so that there is no process-wide
 // state.
 struct LayerContext {
@@ -23,6 +25,10 @@ struct LayerContext {
   float loss_scale = 1;
   // How backward leaves the gradients of parameters.
   Accumulation gradients = Accumulation::kAdd;
+  // The ranks that compute the model together (tensor parallelism); null: this rank alone.
+  TensorGroup* tensor_group = nullptr;
+  // True if they share out rows where no rank needs all of them.
+  bool sequence_parallel = false;
 };
 
 }  // namespace muster

@@ -29,8 +29,9 @@ struct KeptTile {
   MUSTER_DEVICE void Draw(const OpDropout& dropout, const ResolvedAttentionShape& place, int b,
                           int h, int64_t q0, int64_t k0) const {
     if constexpr (kDrops) {
-      const uint64_t first = dropout.clock->first_example * place.H * place.T;
-      const uint64_t row = first + place.Rows(b, h) + q0;
+      const int64_t heads = dropout.heads > 0 ? dropout.heads : place.H;
+      const uint64_t head = (dropout.clock->first_example + b) * heads + dropout.first_head + h;
+      const uint64_t row = head * place.T + q0;
       for (int i = ThreadIndex(); i < kQueries * kRowBytes; i += kThreads) {
         bits[i] = KeptOf8(dropout, row + i / kRowBytes, k0 / 8 + i % kRowBytes);
       }

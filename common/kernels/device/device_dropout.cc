@@ -16,7 +16,7 @@ struct DropoutOp {
 
   template <int N>
   MUSTER_DEVICE void Do(int64_t i) const {
-    const Place place = PlaceOf(i, size);
+    const Place place = PlaceOf(dropout.first_element + i, size);
     float values[N], factors[N];
     DropoutFactorsOf<N>(dropout, place.row, place.column, factors);
     LoadFloats<N>(x + i, values);
@@ -28,10 +28,11 @@ struct DropoutOp {
 
 }  // namespace
 
-void DeviceDropoutForward(DeviceStream& stream, const OpDropout& dropout, int64_t examples,
+void DeviceDropoutForward(DeviceStream& stream, const OpDropout& dropout, int64_t elements,
                           int64_t size, const float* x, float* y) {
-  const bool packed = size % 8 == 0 && IsAligned16(x) && IsAligned16(y);
-  ForElements(stream, examples * size, packed, DropoutOp{dropout, size, x, y});
+  const bool packed = size % 8 == 0 && dropout.first_element % 8 == 0 && elements % 8 == 0 &&
+                      IsAligned16(x) && IsAligned16(y);
+  ForElements(stream, elements, packed, DropoutOp{dropout, size, x, y});
 }
 
 }  // namespace muster

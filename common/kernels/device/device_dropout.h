@@ -9,11 +9,11 @@ namespace muster {
 
 class DeviceStream;
 
-// y = x · factor for `examples` examples of `size` elements, dense; example i has the global index
-// first_example + i. common/kernels/transformer/dropout.h says which elements are dropped, here as
-// there, bit for bit. y may be x. Backward is the same on gradients.
+// y = x · factor for `elements` elements of dense examples of `size` each (DropoutShape).
+// common/kernels/transformer/dropout.h says which elements are dropped, here as there, bit for bit.
+// y may be x. Backward is the same on gradients.
 // REQUIRES: dropout.clock is not null.
-void DeviceDropoutForward(DeviceStream& stream, const OpDropout& dropout, int64_t examples,
+void DeviceDropoutForward(DeviceStream& stream, const OpDropout& dropout, int64_t elements,
                           int64_t size, const float* x, float* y);
 
 }  // namespace muster

@@ -11,6 +11,8 @@ struct EmbeddingOp {
   int64_t width;
   int64_t context;
   int64_t first_position;
+  int64_t first_token;
+  int64_t vocabulary;
   const int32_t* tokens;
   const float* table;
   const float* positions;
@@ -19,8 +21,9 @@ struct EmbeddingOp {
   template <int N>
   MUSTER_DEVICE void Do(int64_t i) const {
     const Place place = PlaceOf(i, width);
-    float sum[N];
-    LoadFloats<N>(table + tokens[place.row] * width + place.column, sum);
+    float sum[N] = {};
+    const int64_t row = tokens[place.row] - first_token;
+    if (row >= 0 && row < vocabulary) LoadFloats<N>(table + row * width + place.column, sum);
     if (positions != nullptr) {
       const int64_t position = first_position + PlaceOf(place.row, context).column;
       float added[N];
@@ -46,6 +49,8 @@ struct TableGradientKernel {
 
   int64_t rows;
   int64_t width;
+  int64_t first_token;
+  int64_t vocabulary;
   const int32_t* order;
   const float* dout;
   float* gradient;
@@ -55,6 +60,8 @@ struct TableGradientKernel {
     const int32_t* const tokens = begins + rows + 1;
     const int count = tokens[rows];
     if (BlockX() >= count) return;
+    const int64_t table_row = tokens[BlockX()] - first_token;
+    if (table_row < 0 || table_row >= vocabulary) return;
     const int first = begins[BlockX()], end = begins[BlockX() + 1];
     const int64_t c = static_cast<int64_t>(BlockY()) * kColumns + LaneIndex() * N;
     float* const shared = reinterpret_cast<float*>(SharedMemory());
@@ -77,7 +84,7 @@ struct TableGradientKernel {
       float total = 0;
 #pragma unroll
       for (int w = 0; w < kWarps; ++w) total += shared[(w * N + i % N) * 32 + i / N];
-      gradient[tokens[BlockX()] * width + column] += total;
+      gradient[table_row * width + column] += total;
     }
   }
 };
@@ -116,23 +123,27 @@ void DeviceTokenEmbedding(DeviceStream& stream, const TokenEmbeddingShape& shape
       shape.width % 8 == 0 && IsAligned16(table) && IsAligned16(positions) && IsAligned16(out);
   ForElements(
       stream, shape.rows * shape.width, packed,
-      EmbeddingOp{shape.width, shape.context, shape.first_position, tokens, table, positions, out});
+      EmbeddingOp{shape.width, shape.context, shape.first_position, shape.first_token,
+                  shape.vocabulary, tokens, table, positions, out});
 }
 
 void DeviceTokenEmbeddingBackward(DeviceStream& stream, const TokenEmbeddingShape& shape,
                                   const int32_t* order, const float* dout, float* table_gradient,
                                   float* position_gradient) {
   // No more tokens occur than there are rows, or tokens.
-  const LaunchGrid grid = {.x = shape.rows < shape.vocabulary ? shape.rows : shape.vocabulary};
+  const int64_t tokens = shape.tokens > 0 ? shape.tokens : shape.vocabulary;
+  const LaunchGrid grid = {.x = shape.rows < tokens ? shape.rows : tokens};
   const auto launch = [&](auto kernel) {
     LaunchGrid all = grid;
     all.y = static_cast<int>(CeilDiv(shape.width, kernel.kColumns));
     Launch(stream, all, kernel.kShared, kernel);
   };
   if (shape.width % 4 == 0 && IsAligned16(dout)) {
-    launch(TableGradientKernel<4>{shape.rows, shape.width, order, dout, table_gradient});
+    launch(TableGradientKernel<4>{shape.rows, shape.width, shape.first_token, shape.vocabulary,
+                                  order, dout, table_gradient});
   } else {
-    launch(TableGradientKernel<1>{shape.rows, shape.width, order, dout, table_gradient});
+    launch(TableGradientKernel<1>{shape.rows, shape.width, shape.first_token, shape.vocabulary,
+                                  order, dout, table_gradient});
   }
   if (position_gradient == nullptr) return;
   float* const first = position_gradient + shape.first_position * shape.width;

@@ -4,6 +4,7 @@
 
 #include "common/kernels/device/column_sums.h"
 #include "common/kernels/device/dropout_factors.h"
+#include "common/kernels/device/elements.h"
 #include "common/kernels/device/simt.h"
 
 namespace muster {
@@ -101,9 +102,9 @@ struct NormKernel {
     LoadFloats<N>(static_cast<const T*>(in.branch) + row * shape.width + c, branch);
     if (in.dropout.clock != nullptr) {
       float factors[N];
-      const int64_t example = row / in.rows_per_example;
-      DropoutFactorsOf<N>(in.dropout, example,
-                          (row - example * in.rows_per_example) * shape.width + c, factors);
+      const Place place = PlaceOf(in.dropout.first_element + row * shape.width + c,
+                                  in.rows_per_example * shape.width);
+      DropoutFactorsOf<N>(in.dropout, place.row, place.column, factors);
 #pragma unroll
       for (int j = 0; j < N; ++j) branch[j] *= factors[j];
     }
@@ -200,9 +201,9 @@ struct NormBackwardKernel {
       if (gradients.dbranch == nullptr) continue;
       if (in.dropout.clock != nullptr) {
         float factors[N];
-        const int64_t example = row / in.rows_per_example;
-        DropoutFactorsOf<N>(in.dropout, example, (row - example * in.rows_per_example) * C + c,
-                            factors);
+        const Place place =
+            PlaceOf(in.dropout.first_element + row * C + c, in.rows_per_example * C);
+        DropoutFactorsOf<N>(in.dropout, place.row, place.column, factors);
 #pragma unroll
         for (int j = 0; j < N; ++j) d[j] *= factors[j];
       }

@@ -40,13 +40,16 @@ struct AttentionShape {
 };
 
 // Dropout of the probabilities, after the softmax: a row's sum is that of all. Keys of query t of
-// head h of the sequence with global index x are the elements of the mask's example (x · H + h) · T
-// + t.
+// head h of the sequence with global index x are the elements of the mask's example (x · heads + h)
+// · T + t.
 struct AttentionDropout {
   // Null: nothing is dropped.
   const DropoutMask* mask = nullptr;
   // Global index of the first sequence.
   uint64_t first_example = 0;
+  // Global index of the first query head, and how many there are; 0: H.
+  int64_t first_head = 0;
+  int64_t heads = 0;
 };
 
 // out = dropout(softmax(scale · q kᵀ, causal)) · v, laid out [B · T, H · D]; logsumexp[b, h, t]

@@ -138,7 +138,8 @@ MUSTER_ALWAYS_INLINE float SoftmaxStep(int64_t count, int64_t padded, float* s, 
 MUSTER_ALWAYS_INLINE uint64_t DropoutRow(const AttentionShape& shape,
                                          const AttentionDropout& dropout, int64_t b, int64_t h,
                                          int64_t t) {
-  return ((dropout.first_example + b) * shape.H + h) * shape.T + t;
+  const int64_t heads = dropout.heads > 0 ? dropout.heads : shape.H;
+  return ((dropout.first_example + b) * heads + dropout.first_head + h) * shape.T + t;
 }
 
 // p[i] is times the factor of key k0 + i, for i < count; both a multiple of 16, k0 of 64.

@@ -23,16 +23,22 @@ DropoutMask::DropoutMask(uint64_t seed, absl::string_view name, uint64_t clock, 
 void Dropout(const DropoutMask& mask, const DropoutShape& shape, const float* x, float* y) {
   // Elements whose factors lie on the stack at a time.
   constexpr int64_t kPiece = 4096;
-  const int64_t pieces = (shape.size + kPiece - 1) / kPiece;
+  const int64_t first = shape.first_element;
+  const int64_t end = first + shape.elements;
   const VectorKernels& kernels = ActiveVectorKernels();
-  ParallelFor(shape.examples * pieces, 1, [&](int64_t piece, int64_t) {
-    const int64_t example = piece / pieces;
-    const int64_t begin = piece % pieces * kPiece;
-    const int64_t count = std::min(kPiece, shape.size - begin);
+  ParallelFor((end + kPiece - 1) / kPiece - first / kPiece, 1, [&](int64_t piece, int64_t) {
     float factors[kPiece];
-    kernels.dropout_factors(mask, shape.first_example + example, begin, count, factors);
-    const int64_t place = example * shape.size + begin;
-    kernels.scale(count, factors, x + place, y + place);
+    const int64_t piece_begin = (first / kPiece + piece) * kPiece;
+    const int64_t piece_end = std::min(end, piece_begin + kPiece);
+    // Elements are counted from the first example's begin on.
+    for (int64_t at = std::max(first, piece_begin); at < piece_end;) {
+      const int64_t example = at / shape.size;
+      const int64_t count = std::min(piece_end, (example + 1) * shape.size) - at;
+      kernels.dropout_factors(mask, shape.first_example + example, at - example * shape.size, count,
+                              factors);
+      kernels.scale(count, factors, x + (at - first), y + (at - first));
+      at += count;
+    }
   });
 }
 

@@ -28,12 +28,14 @@ struct DropoutMask {
   float scale;
 };
 
-// Arrays of `examples` examples of `size` elements each, dense. Example i has the global index
-// first_example + i; every rank and micro-batch names its own.
+// An array of `elements` elements, a part of dense examples of `size` elements each. It begins with
+// element `first_element` of the example with the global index `first_example`; every rank and
+// micro-batch names its own.
 struct DropoutShape {
-  int64_t examples = 0;
+  int64_t elements = 0;
   int64_t size = 0;
   uint64_t first_example = 0;
+  int64_t first_element = 0;
 };
 
 // y = x · factor. y may be x. Backward is the same function on gradients. On ComputeThreads()

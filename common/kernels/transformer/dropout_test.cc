@@ -81,14 +81,29 @@ TEST(DropoutTest, MultipliesHoweverTheBatchIsCut) {
   ForEachInstructionSet([&] {
     ExpectSameBitsOnAnyThreads([&] {
       std::vector<float> y(x.size());
-      Dropout(mask, {.examples = examples, .size = size, .first_example = 70}, x.data(), y.data());
+      Dropout(mask, {.elements = examples * size, .size = size, .first_example = 70}, x.data(),
+              y.data());
       EXPECT_TRUE(y == wanted);
       std::vector<float> in_place = x;
       for (int64_t i = 0; i < examples; ++i) {
-        Dropout(mask, {.examples = 1, .size = size, .first_example = static_cast<uint64_t>(70 + i)},
+        Dropout(mask,
+                {.elements = size, .size = size, .first_example = static_cast<uint64_t>(70 + i)},
                 in_place.data() + i * size, in_place.data() + i * size);
       }
       EXPECT_TRUE(in_place == wanted);
+      // Parts that begin within an example and end within another.
+      std::vector<float> parts = x;
+      int64_t begin = 0;
+      for (const int64_t end : {1, 100, 9001, 9002, 30000, 36004, 45005}) {
+        Dropout(mask,
+                {.elements = end - begin,
+                 .size = size,
+                 .first_example = static_cast<uint64_t>(70 + begin / size),
+                 .first_element = begin % size},
+                parts.data() + begin, parts.data() + begin);
+        begin = end;
+      }
+      EXPECT_TRUE(parts == wanted);
       return y;
     });
   });

@@ -20,9 +20,10 @@ constexpr int64_t kFactorColumns = 512;
 template <typename F>
 MUSTER_ALWAYS_INLINE void ForDropoutPieces(const DropoutMask& mask, const DropoutShape& dropout,
                                            int64_t width, int64_t r, const F& f) {
-  const int64_t rows_per_example = dropout.size / width;
-  const uint64_t example = dropout.first_example + r / rows_per_example;
-  const int64_t first = r % rows_per_example * width;
+  // Elements are counted from the first example's begin on.
+  const int64_t at = dropout.first_element + r * width;
+  const uint64_t example = dropout.first_example + at / dropout.size;
+  const int64_t first = at % dropout.size;
   float factors[kFactorColumns];
   for (int64_t c = 0; c < width; c += kFactorColumns) {
     const int64_t count = width - c < kFactorColumns ? width - c : kFactorColumns;

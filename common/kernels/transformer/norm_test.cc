@@ -13,7 +13,7 @@ namespace {
 // Factors of the branch's elements, 1 without dropout.
 std::vector<double> BranchFactors(const DropoutMask* mask, const DropoutShape& dropout, int64_t n) {
   std::vector<float> factors(n, 1);
-  for (int64_t i = 0; mask != nullptr && i < dropout.examples; ++i) {
+  for (int64_t i = 0; mask != nullptr && i * dropout.size < dropout.elements; ++i) {
     DropoutFactors(*mask, dropout.first_example + i, 0, dropout.size,
                    factors.data() + i * dropout.size);
   }
@@ -63,9 +63,7 @@ class NormTest : public testing::Test {
   static Setting Make(const Case& c, NormKind kind, const DropoutMask* mask) {
     const int64_t rows = c.examples * c.rows_per_example, n = rows * c.width;
     return {.shape = {.kind = kind, .rows = rows, .width = c.width, .epsilon = 1e-3f},
-            .dropout = {.examples = c.examples,
-                        .size = c.rows_per_example * c.width,
-                        .first_example = 9},
+            .dropout = {.elements = n, .size = c.rows_per_example * c.width, .first_example = 9},
             .mask = mask,
             .x = RandomArray(n, 1, -1, 2),
             .gain = RandomArray(c.width, 2, 0.5f, 1.5f),

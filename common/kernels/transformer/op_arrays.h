@@ -32,6 +32,11 @@ struct OpDropout {
   float scale = 1;
   // Null: nothing is dropped.
   const DropoutClock* clock = nullptr;
+  // Where the arrays begin in those of all ranks that compute together: an element of the first
+  // example; and, of attention, the first of `heads` query heads, where 0 stands for the arrays' own.
+  int64_t first_element = 0;
+  int64_t first_head = 0;
+  int64_t heads = 0;
 };
 
 // Returns the mask's dropout with `clock` in place of the mask's own.

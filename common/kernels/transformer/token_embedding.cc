@@ -6,6 +6,15 @@
 #include "common/kernels/transformer/vector_kernels.h"
 
 namespace muster {
+namespace {
+
+// Returns the token's row of the table; -1 if it has none there.
+int64_t RowOf(const TokenEmbeddingShape& shape, int32_t token) {
+  const int64_t row = token - shape.first_token;
+  return row >= 0 && row < shape.vocabulary ? row : -1;
+}
+
+}  // namespace
 
 void TokenEmbedding(const TokenEmbeddingShape& shape, const int32_t* tokens, const float* table,
                     const float* positions, float* out) {
@@ -18,7 +27,14 @@ void TokenEmbedding(const TokenEmbeddingShape& shape, const int32_t* tokens, con
       const float* position = positions != nullptr
                                   ? positions + (shape.first_position + r % shape.context) * C
                                   : nullptr;
-      kernels.embed(C, table + tokens[r] * C, position, out + r * C);
+      const int64_t row = RowOf(shape, tokens[r]);
+      if (row >= 0) {
+        kernels.embed(C, table + row * C, position, out + r * C);
+      } else if (position != nullptr) {
+        std::copy_n(position, C, out + r * C);
+      } else {
+        std::fill_n(out + r * C, C, 0.0f);
+      }
     }
   });
 }
@@ -32,7 +48,8 @@ void TokenEmbeddingBackward(const TokenEmbeddingShape& shape, const int32_t* tok
   ParallelFor(C, kColumns, [&](int64_t begin, int64_t end) {
     for (int64_t r = 0; r < shape.rows; ++r) {
       const float* row = dout + r * C + begin;
-      kernels.add(end - begin, row, table_gradient + tokens[r] * C + begin);
+      const int64_t at = RowOf(shape, tokens[r]);
+      if (at >= 0) kernels.add(end - begin, row, table_gradient + at * C + begin);
       if (position_gradient == nullptr) continue;
       const int64_t position = shape.first_position + r % shape.context;
       kernels.add(end - begin, row, position_gradient + position * C + begin);

@@ -14,18 +14,23 @@ struct TokenEmbeddingShape {
   int64_t first_position = 0;
   // C.
   int64_t width = 0;
+  // Rows of the table.
   int64_t vocabulary = 0;
+  // The token of the table's first row, and the number of tokens; 0: those of the table.
+  int64_t first_token = 0;
+  int64_t tokens = 0;
 };
 
-// out[r, :] = table[tokens[r], :] + positions[first_position + r % context, :], in f32: the
+// out[r, :] = table[row of tokens[r], :] + positions[first_position + r % context, :], in f32: the
 // residual stream. table is [vocabulary, C], positions [at least first_position + context, C] or
-// null for none (rotary), out [rows, C]; all dense, no overlap. REQUIRES: 0 <= tokens[r] <
-// vocabulary. On ComputeThreads() threads; the same bits on any number of them. Thread-safe.
+// null for none (rotary), out [rows, C]; all dense, no overlap. A token without a row in the table
+// counts as zeros. REQUIRES: tokens[r] >= 0. On ComputeThreads() threads; the same bits on any
+// number of them. Thread-safe.
 void TokenEmbedding(const TokenEmbeddingShape& shape, const int32_t* tokens, const float* table,
                     const float* positions, float* out);
 
-// table_gradient[tokens[r], :] += dout[r, :], position_gradient[position of r, :] += dout[r, :],
-// each sum in order of r. All f32; position_gradient may be null. On ComputeThreads() threads,
+// table_gradient[row of tokens[r], :] += dout[r, :], position_gradient[position of r, :] += dout[r,
+// :], each sum in order of r. All f32; position_gradient may be null. On ComputeThreads() threads,
 // which divide the columns among them: the same bits on any number. Thread-safe for distinct
 // gradients.
 void TokenEmbeddingBackward(const TokenEmbeddingShape& shape, const int32_t* tokens,

@@ -143,7 +143,7 @@ void DropoutOfAll(benchmark::State& state) {
   std::vector<float> y(x.size());
   const DropoutMask mask(1, "x", 2, 0.1f);
   Measure(state, 2 * x.size() * sizeof(float), [&] {
-    Dropout(mask, {.examples = kRows / kContext, .size = kContext * kWide}, x.data(), y.data());
+    Dropout(mask, {.elements = kRows * kWide, .size = kContext * kWide}, x.data(), y.data());
   });
 }
 

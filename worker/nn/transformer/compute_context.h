@@ -1,13 +1,16 @@
 #ifndef MUSTER_WORKER_NN_TRANSFORMER_COMPUTE_CONTEXT_H_
 #define MUSTER_WORKER_NN_TRANSFORMER_COMPUTE_CONTEXT_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
 #include "common/base/pass.h"
+#include "common/base/round_up.h"
 #include "common/compute/ops.h"
 #include "common/kernels/accumulation.h"
 #include "common/tensor/dtype.h"
+#include "worker/nn/tensor_group.h"
 #include "worker/nn/transformer/transformer_arrays.h"
 
 namespace muster {
@@ -30,6 +33,22 @@ struct ComputeContext {
   // True if the arrays are those of ActivationRequest::split_backward: the gradients of products'
   // weights are made apart from the rest of backward.
   bool split_backward = false;
+  // The ranks that compute the transformer together; null: this rank alone.
+  TensorGroup* group = nullptr;
+  // True if they share out the rows where no rank needs all of them (sequence parallelism).
+  bool sequence_parallel = false;
+
+  bool divides_rows() const { return group != nullptr && sequence_parallel; }
+  // Returns the rows that each rank has memory for where rows are shared out: n. Rank r has rows
+  // [r n, min(N, (r + 1) n)), so the last ranks may have fewer, or none.
+  int64_t rows_of_rank() const {
+    return divides_rows() ? CeilDivide<int64_t>(rows.count(), group->size()) : rows.count();
+  }
+  // Returns the first of this rank's own rows, and their number.
+  int64_t first_row() const {
+    return divides_rows() ? std::min(rows.count(), group->rank() * rows_of_rank()) : 0;
+  }
+  int64_t own_rows() const { return std::min(rows_of_rank(), rows.count() - first_row()); }
 };
 
 // Returns the dropout of the arrays that `name` keys; none in an evaluation.
@@ -38,6 +57,14 @@ inline OpDropout DropoutOf(const ComputeContext& context, absl::string_view name
   if (probability == 0 || context.pass != Pass::kTraining) return {};
   // The clock is not the mask's but context.clock.
   return DropoutOf(DropoutMask(context.seed, name, /*clock=*/0, probability), context.clock);
+}
+
+// Returns the same for this rank's own rows of `width` elements.
+inline OpDropout DropoutOfOwnRows(const ComputeContext& context, absl::string_view name,
+                                  float probability, int64_t width) {
+  OpDropout dropout = DropoutOf(context, name, probability);
+  dropout.first_element = context.first_row() * width;
+  return dropout;
 }
 
 }  // namespace muster

@@ -4,6 +4,7 @@
 
 #include "common/compute/host_ops.h"
 #include "common/kernels/transformer/rotary.h"
+#include "worker/nn/tensor_group.h"
 #include "worker/nn/transformer/transformer_memory.h"
 
 namespace muster {
@@ -32,8 +33,13 @@ class HostMicroBatch final : public TransformerMicroBatch {
     clock_ = {.clock = context.clock, .first_example = context.first_example};
     loss_scale_ = context.loss_scale;
     sums_ = {};
-    memory_.Prepare(
-        {.ops = ops_, .rows = rows_, .pass = context.pass, .split_backward = split_backward});
+    group_ = context.tensor_group;
+    memory_.Prepare({.ops = ops_,
+                     .rows = rows_,
+                     .pass = context.pass,
+                     .split_backward = split_backward,
+                     .group = group_,
+                     .sequence_parallel = context.sequence_parallel});
   }
 
   PassMemory memory() override {
@@ -54,6 +60,7 @@ class HostMicroBatch final : public TransformerMicroBatch {
   absl::Status TakeResults() override {
     loss_sum = sums_.loss;
     correct = static_cast<int64_t>(sums_.correct);
+    if (group_ != nullptr && !group_->status().ok()) return group_->status();
     return ops_.stream().status();
   }
 
@@ -65,6 +72,7 @@ class HostMicroBatch final : public TransformerMicroBatch {
   // Of the pass.
   DropoutClock clock_;
   float loss_scale_ = 1;
+  TensorGroup* group_ = nullptr;
   HeadSums sums_;
   TransformerMemory memory_;
 };

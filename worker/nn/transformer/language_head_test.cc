@@ -170,7 +170,7 @@ Results<T> ResultsOf(const Inputs<T>& in, int64_t logit_rows, const LayerContext
                                   .pass = layer_context.pass,
                                   .loss_scale = &layer_context.loss_scale,
                                   .gradients = layer_context.gradients};
-  const LanguageHead layer(in.shape);
+  const LanguageHead layer(in.shape, in.shape.vocabulary);
   const int64_t N = in.rows.count(), C = in.shape.width, V = in.shape.vocabulary_rows();
   Results<T> results;
   results.norm_out.resize(N * C);
@@ -192,11 +192,11 @@ Results<T> ResultsOf(const Inputs<T>& in, int64_t logit_rows, const LayerContext
   const ResidualStream stream = {in.stream.data(), in.branch.data()};
   const LanguageHeadLoss loss = {in.labels.data(), &results.sums};
   if (context.pass == Pass::kEvaluation) {
-    layer.Forward(context, weights, stream, loss, activations);
+    layer.Forward(context, weights, stream, loss, activations, /*block=*/nullptr);
   } else {
     const LayerGradients norm = {results.gain.data(),
                                  in.bias.empty() ? nullptr : results.bias.data()};
-    layer.ForwardBackward(context, weights, stream, loss, activations,
+    layer.ForwardBackward(context, weights, stream, loss, activations, /*block=*/nullptr,
                           {.stream = results.stream.data(),
                            .branch = branch_gradient.data(),
                            .norm = norm,

@@ -16,20 +16,25 @@ bool StreamIsBranch(const ComputeContext& context, const TransformerShape& shape
 ResidualNorm::ResidualNorm(const TransformerShape& shape, std::string branch_name)
     : shape_(shape), branch_name_(std::move(branch_name)) {}
 
-NormShape ResidualNorm::KernelShape(const TokenRows& rows) const {
+NormShape ResidualNorm::KernelShape(const ComputeContext& context) const {
   return {.kind = shape_.norm == TransformerShape::Norm::kRmsNorm ? NormKind::kRmsNorm
                                                                   : NormKind::kLayerNorm,
-          .rows = rows.count(),
+          .rows = context.own_rows(),
           .width = shape_.width,
           .epsilon = shape_.norm_epsilon};
 }
 
+OpDropout ResidualNorm::DropoutOfBranch(const ComputeContext& context) const {
+  return DropoutOfOwnRows(context, branch_name_, shape_.dropout, shape_.width);
+}
+
 void ResidualNorm::Forward(const ComputeContext& context, const NormWeights& weights,
                            const ResidualStream& in, const NormActivations& kept, void* out) const {
-  context.ops.Norm(KernelShape(context.rows), context.type,
+  if (context.own_rows() == 0) return;
+  context.ops.Norm(KernelShape(context), context.type,
                    {.x = in.sum,
                     .branch = in.branch,
-                    .dropout = DropoutOf(context, branch_name_, shape_.dropout),
+                    .dropout = DropoutOfBranch(context),
                     .rows_per_example = context.rows.length,
                     .gain = weights.gain,
                     .bias = weights.bias},
@@ -46,15 +51,16 @@ void ResidualNorm::Backward(const ComputeContext& context, const NormWeights& we
     context.ops.Zero(shape_.width, gradients.weight);
     if (gradients.bias != nullptr) context.ops.Zero(shape_.width, gradients.bias);
   }
+  if (context.own_rows() == 0) return;
   const bool makes_branch = !branch_name_.empty() && !StreamIsBranch(context, shape_);
-  context.ops.NormBackward(KernelShape(context.rows), context.type,
+  context.ops.NormBackward(KernelShape(context), context.type,
                            {.sum = kept.sum,
                             .gain = weights.gain,
                             .mean = kept.mean,
                             .rstd = kept.rstd,
                             .dout = branch_gradient,
                             .dsum = upstream == Upstream::kStream ? stream_gradient : nullptr,
-                            .dropout = DropoutOf(context, branch_name_, shape_.dropout),
+                            .dropout = DropoutOfBranch(context),
                             .rows_per_example = context.rows.length},
                            {.dx = stream_gradient,
                             .dbranch = makes_branch ? branch_gradient : nullptr,

@@ -17,8 +17,8 @@ class ResidualNorm {
   // empty where no branch comes in, or in evaluations alone.
   ResidualNorm(const TransformerShape& shape, std::string branch_name);
 
-  // kept.sum = in.sum + dropout(in.branch); out, T [N, C], = norm(kept.sum). Without a branch
-  // in.sum must be kept.sum.
+  // kept.sum = in.sum + dropout(in.branch); out, T [n, C], = norm(kept.sum). Without a branch
+  // in.sum must be kept.sum. All arrays are of the rank's own rows.
   void Forward(const ComputeContext& context, const NormWeights& weights, const ResidualStream& in,
                const NormActivations& kept, void* out) const;
 
@@ -30,7 +30,7 @@ class ResidualNorm {
     kStream,
   };
 
-  // Makes of branch_gradient, T [N, C], which is that of `out`, the gradient of in.branch, unless
+  // Makes of branch_gradient, T [n, C], which is that of `out`, the gradient of in.branch, unless
   // that is the stream's (BranchGradient) or there is no branch; stream_gradient becomes that of
   // in.sum. Leaves the parameters' gradients as `context` says.
   void Backward(const ComputeContext& context, const NormWeights& weights,
@@ -44,7 +44,8 @@ class ResidualNorm {
                                     const float* stream_gradient, const void* branch_gradient);
 
  private:
-  NormShape KernelShape(const TokenRows& rows) const;
+  NormShape KernelShape(const ComputeContext& context) const;
+  OpDropout DropoutOfBranch(const ComputeContext& context) const;
 
   const TransformerShape shape_;
   const std::string branch_name_;

@@ -1,6 +1,8 @@
 #include "worker/nn/transformer/transformer_block.h"
 
 #include "absl/strings/str_cat.h"
+#include "worker/nn/tensor_group.h"
+#include "worker/nn/transformer/tensor_rows.h"
 
 namespace muster {
 namespace {
@@ -56,7 +58,7 @@ Linear TransformerBlock::Qkv(const ComputeContext& context) const {
 }
 
 Linear TransformerBlock::Proj(const ComputeContext& context) const {
-  return LinearOf(context, shape_.width, shape_.width);
+  return LinearOf(context, shape_.heads * shape_.head_dim(), shape_.width);
 }
 
 Linear TransformerBlock::Up(const ComputeContext& context) const {
@@ -85,12 +87,37 @@ RotaryShape TransformerBlock::RotaryOf(const TokenRows& rows) const {
 }
 
 OpDropout TransformerBlock::ProbabilitiesDropout(const ComputeContext& context) const {
-  return DropoutOf(context, probabilities_name_, shape_.attention_dropout);
+  OpDropout dropout = DropoutOf(context, probabilities_name_, shape_.attention_dropout);
+  if (context.group != nullptr) {
+    dropout.first_head = context.group->rank() * shape_.heads;
+    dropout.heads = context.group->size() * shape_.heads;
+  }
+  return dropout;
+}
+
+const void* TransformerBlock::AllRowsOf(const ComputeContext& context, const void* own,
+                                        void* block) const {
+  return AllRows(context, context.type, shape_.width, own, block);
+}
+
+void TransformerBlock::RowProduct(const ComputeContext& context, const Linear& linear,
+                                  const LinearWeights& weights, const void* x, void* own,
+                                  void* block) const {
+  LinearForward(context.ops, linear, weights, x, SummandRows(context, own, block));
+  SumRows(context, context.type, shape_.width, own, block);
+}
+
+void TransformerBlock::RowProductInput(const ComputeContext& context, const Linear& linear,
+                                       const void* weight, const void* dy, void* own,
+                                       void* block) const {
+  context.ops.LinearBackwardInput(linear, dy, weight, SummandRows(context, own, block));
+  SumRows(context, context.type, shape_.width, own, block);
 }
 
 void TransformerBlock::ComputeQkv(const ComputeContext& context, const BlockWeights& weights,
-                                  const BlockActivations& activations) const {
-  LinearForward(context.ops, Qkv(context), weights.qkv, activations.norm1_out, activations.qkv);
+                                  const BlockActivations& activations, void* block) const {
+  LinearForward(context.ops, Qkv(context), weights.qkv,
+                AllRowsOf(context, activations.norm1_out, block), activations.qkv);
   if (rotary_table_ == nullptr) return;
   context.ops.Rotary(RotaryOf(context.rows), context.type, rotary_table_, activations.qkv);
 }
@@ -105,14 +132,15 @@ void TransformerBlock::Attend(const ComputeContext& context, const AttentionStep
 }
 
 void TransformerBlock::ComputeUp(const ComputeContext& context, const BlockWeights& weights,
-                                 const BlockActivations& activations) const {
+                                 const BlockActivations& activations, void* block) const {
   const Linear up = Up(context);
+  const void* const in = AllRowsOf(context, activations.norm2_out, block);
   if (swiglu()) {
-    LinearForward(context.ops, up, weights.up, activations.norm2_out, activations.up);
+    LinearForward(context.ops, up, weights.up, in, activations.up);
     context.ops.SwiGlu(context.type, up.rows, shape_.feed_forward, activations.up,
                        activations.activated);
   } else {
-    context.ops.LinearGelu(up, {.x = activations.norm2_out,
+    context.ops.LinearGelu(up, {.x = in,
                                 .weight = weights.up.weight,
                                 .bias = weights.up.bias,
                                 .before = activations.up,
@@ -126,13 +154,15 @@ ResidualStream TransformerBlock::Forward(const ComputeContext& context,
                                          const BlockActivations& activations,
                                          const BlockScratch& scratch) const {
   norm1_.Forward(context, weights.norm1, in, activations.norm1, activations.norm1_out);
-  ComputeQkv(context, weights, activations);
+  ComputeQkv(context, weights, activations, scratch.gathered);
   Attend(context, attention, activations);
-  LinearForward(context.ops, Proj(context), weights.proj, activations.attention, scratch.branch);
+  RowProduct(context, Proj(context), weights.proj, activations.attention, scratch.branch,
+             scratch.gathered);
   norm2_.Forward(context, weights.norm2, {activations.norm1.sum, scratch.branch}, activations.norm2,
                  activations.norm2_out);
-  ComputeUp(context, weights, activations);
-  LinearForward(context.ops, Down(context), weights.down, activations.activated, scratch.branch);
+  ComputeUp(context, weights, activations, scratch.gathered);
+  RowProduct(context, Down(context), weights.down, activations.activated, scratch.branch,
+             scratch.gathered);
   return {activations.norm2.sum, scratch.branch};
 }
 
@@ -143,19 +173,22 @@ void TransformerBlock::Again(Recompute recompute, const ComputeContext& context,
   if (recompute == Recompute::kNone) return;
   norm1_.Forward(context, weights.norm1, {activations.norm1.sum, nullptr}, activations.norm1,
                  activations.norm1_out);
-  if (recompute == Recompute::kFull) ComputeQkv(context, weights, activations);
+  if (recompute == Recompute::kFull) {
+    ComputeQkv(context, weights, activations, scratch.gathered);
+  }
   Attend(context, attention, activations);
   ResidualStream middle = {activations.norm2.sum, nullptr};
   if (recompute == Recompute::kFull) {
     // Not scratch.branch, which holds a gradient by now.
-    LinearForward(context.ops, Proj(context), weights.proj, activations.attention, scratch.inner);
+    RowProduct(context, Proj(context), weights.proj, activations.attention, scratch.inner,
+               scratch.gathered);
     middle = {activations.norm1.sum, scratch.inner};
   }
   norm2_.Forward(context, weights.norm2, middle, activations.norm2, activations.norm2_out);
   const int64_t N = context.rows.count();
   const int64_t F = shape_.feed_forward;
   if (recompute == Recompute::kFull) {
-    ComputeUp(context, weights, activations);
+    ComputeUp(context, weights, activations, scratch.gathered);
   } else if (swiglu()) {
     context.ops.SwiGlu(context.type, N, F, activations.up, activations.activated);
   } else {
@@ -182,8 +215,9 @@ void TransformerBlock::BackwardFeedForward(const ComputeContext& context,
                                            const BlockActivations& activations,
                                            const BlockBackwardArrays& arrays,
                                            const BlockGradients& gradients) const {
-  const void* branch_gradient =
-      ResidualNorm::BranchGradient(context, shape_, arrays.stream, arrays.products.down);
+  const void* branch_gradient = AllRowsOf(
+      context, ResidualNorm::BranchGradient(context, shape_, arrays.stream, arrays.products.down),
+      arrays.gathered);
   const Linear down = Down(context);
   BackwardWeightsAtOnce(context, down, branch_gradient, activations.activated, gradients.down);
   if (swiglu()) {
@@ -197,8 +231,10 @@ void TransformerBlock::BackwardFeedForward(const ComputeContext& context,
                                                .dbefore = arrays.products.up});
   }
   const Linear up = Up(context);
-  BackwardWeightsAtOnce(context, up, arrays.products.up, activations.norm2_out, gradients.up);
-  context.ops.LinearBackwardInput(up, arrays.products.up, weights.up.weight, arrays.products.proj);
+  ColumnWeightsAtOnce(context, up, arrays.products.up, activations.norm2_out, arrays.gathered,
+                      gradients.up);
+  RowProductInput(context, up, weights.up.weight, arrays.products.up, arrays.products.proj,
+                  arrays.gathered);
 }
 
 void TransformerBlock::BackwardAttention(const ComputeContext& context,
@@ -207,8 +243,9 @@ void TransformerBlock::BackwardAttention(const ComputeContext& context,
                                          const BlockActivations& activations,
                                          const BlockBackwardArrays& arrays,
                                          const BlockGradients& gradients) const {
-  const void* branch_gradient =
-      ResidualNorm::BranchGradient(context, shape_, arrays.stream, arrays.products.proj);
+  const void* branch_gradient = AllRowsOf(
+      context, ResidualNorm::BranchGradient(context, shape_, arrays.stream, arrays.products.proj),
+      arrays.gathered);
   void* const qkv_gradient = arrays.products.qkv;
   const Linear proj = Proj(context);
   BackwardWeightsAtOnce(context, proj, branch_gradient, activations.attention, gradients.proj);
@@ -224,20 +261,30 @@ void TransformerBlock::BackwardAttention(const ComputeContext& context,
     context.ops.RotaryBackward(RotaryOf(context.rows), context.type, rotary_table_, qkv_gradient);
   }
   const Linear qkv = Qkv(context);
-  BackwardWeightsAtOnce(context, qkv, qkv_gradient, activations.norm1_out, gradients.qkv);
-  context.ops.LinearBackwardInput(qkv, qkv_gradient, weights.qkv.weight, arrays.branch);
+  ColumnWeightsAtOnce(context, qkv, qkv_gradient, activations.norm1_out, arrays.gathered,
+                      gradients.qkv);
+  RowProductInput(context, qkv, weights.qkv.weight, qkv_gradient, arrays.branch, arrays.gathered);
 }
 
 void TransformerBlock::BackwardWeights(const ComputeContext& context,
                                        const BlockActivations& activations,
-                                       const BlockProductGradients& products,
+                                       const BlockProductGradients& products, void* gathered,
                                        const BlockGradients& gradients) const {
-  LinearBackwardWeights(context, Down(context), products.down, activations.activated,
-                        gradients.down);
-  LinearBackwardWeights(context, Up(context), products.up, activations.norm2_out, gradients.up);
-  LinearBackwardWeights(context, Proj(context), products.proj, activations.attention,
-                        gradients.proj);
-  LinearBackwardWeights(context, Qkv(context), products.qkv, activations.norm1_out, gradients.qkv);
+  LinearBackwardWeights(context, Down(context), AllRowsOf(context, products.down, gathered),
+                        activations.activated, gradients.down);
+  LinearBackwardWeights(context, Up(context), products.up,
+                        AllRowsOf(context, activations.norm2_out, gathered), gradients.up);
+  LinearBackwardWeights(context, Proj(context), AllRowsOf(context, products.proj, gathered),
+                        activations.attention, gradients.proj);
+  LinearBackwardWeights(context, Qkv(context), products.qkv,
+                        AllRowsOf(context, activations.norm1_out, gathered), gradients.qkv);
+}
+
+void TransformerBlock::ColumnWeightsAtOnce(const ComputeContext& context, const Linear& linear,
+                                           const void* dy, const void* own_x, void* block,
+                                           const LayerGradients& gradients) const {
+  if (context.split_backward) return;
+  LinearBackwardWeights(context, linear, dy, AllRowsOf(context, own_x, block), gradients);
 }
 
 }  // namespace muster

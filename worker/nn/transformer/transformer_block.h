@@ -24,12 +24,14 @@ struct BlockBackwardArrays {
   // T [N, C]: made of the branch that the block takes in; unless that is the stream's
   // (ResidualNorm::BranchGradient). Overwritten in any case.
   void* branch = nullptr;
-  // BlockScratch::inner.
+  // BlockScratch's.
   void* inner = nullptr;
+  void* gathered = nullptr;
 };
 
 // One pre-norm transformer block: x += attention(norm1(x)); x += feed_forward(norm2(x)). The last
-// addition is left to the next unit's norm. `attention` is the step in which tokens read one
+// addition is left to the next unit's norm. In a tensor group the shape is the rank's own
+// (ShapeOfRank). `attention` is the step in which tokens read one
 // another; Backward takes the step that gave Forward's result. Holds shapes only. Thread-safe.
 class TransformerBlock {
  public:
@@ -58,17 +60,29 @@ class TransformerBlock {
   // Leaves the gradients of products' weights and biases, to the bits that Backward would make
   // without a split. Reads the products' inputs. REQUIRES: context.split_backward; after Backward.
   void BackwardWeights(const ComputeContext& context, const BlockActivations& activations,
-                       const BlockProductGradients& products,
+                       const BlockProductGradients& products, void* gathered,
                        const BlockGradients& gradients) const;
 
  private:
+  // `block` is BlockScratch::gathered, here and below.
   void ComputeQkv(const ComputeContext& context, const BlockWeights& weights,
-                  const BlockActivations& activations) const;
+                  const BlockActivations& activations, void* block) const;
   void Attend(const ComputeContext& context, const AttentionStep& attention,
               const BlockActivations& activations) const;
   // Makes `up` and `activated`.
   void ComputeUp(const ComputeContext& context, const BlockWeights& weights,
-                 const BlockActivations& activations) const;
+                 const BlockActivations& activations, void* block) const;
+  // tensor_rows.h for rows of the width and type of computation.
+  const void* AllRowsOf(const ComputeContext& context, const void* own, void* block) const;
+  // Makes the own rows of a product whose input columns, or those of its gradient's, ranks divide.
+  void RowProduct(const ComputeContext& context, const Linear& linear, const LinearWeights& weights,
+                  const void* x, void* own, void* block) const;
+  void RowProductInput(const ComputeContext& context, const Linear& linear, const void* weight,
+                       const void* dy, void* own, void* block) const;
+  // Leaves the gradients of a layer's weights, unless they are made apart; `own_x` are the rank's
+  // own rows of its input.
+  void ColumnWeightsAtOnce(const ComputeContext& context, const Linear& linear, const void* dy,
+                           const void* own_x, void* block, const LayerGradients& gradients) const;
   void BackwardFeedForward(const ComputeContext& context, const BlockWeights& weights,
                            const BlockActivations& activations, const BlockBackwardArrays& arrays,
                            const BlockGradients& gradients) const;

@@ -1,33 +1,47 @@
 #include "worker/nn/transformer/transformer_embedding.h"
 
+#include "worker/nn/tensor_group.h"
+#include "worker/nn/transformer/tensor_rows.h"
+
 namespace muster {
 
-TokenEmbeddingShape TransformerEmbedding::KernelShape(const TokenRows& rows) const {
-  return {.rows = rows.count(),
-          .context = rows.length,
-          .first_position = rows.first_position,
-          .width = shape_.width,
-          .vocabulary = shape_.vocabulary_rows()};
+TokenEmbeddingShape TransformerEmbedding::KernelShape(const ComputeContext& context) const {
+  const int64_t V = shape_.vocabulary_rows();
+  TokenEmbeddingShape shape = {.rows = context.rows.count(),
+                               .context = context.rows.length,
+                               .first_position = context.rows.first_position,
+                               .width = shape_.width,
+                               .vocabulary = V};
+  if (context.group != nullptr) {
+    shape.first_token = context.group->rank() * V;
+    shape.tokens = context.group->size() * V;
+  }
+  return shape;
 }
 
 void TransformerEmbedding::Drop(const ComputeContext& context, float* stream) const {
-  const OpDropout dropout = DropoutOf(context, "embedding", shape_.dropout);
-  if (dropout.clock == nullptr) return;
-  const TokenRows& rows = context.rows;
-  context.ops.Dropout(dropout, rows.sequences, rows.length * shape_.width, stream);
+  const int64_t C = shape_.width;
+  const OpDropout dropout = DropoutOfOwnRows(context, "embedding", shape_.dropout, C);
+  if (dropout.clock == nullptr || context.own_rows() == 0) return;
+  context.ops.Dropout(dropout, context.own_rows() * C, context.rows.length * C, stream);
 }
 
 void TransformerEmbedding::Forward(const ComputeContext& context, const EmbeddingTokens& tokens,
-                                   const EmbeddingWeights& weights, float* stream) const {
-  context.ops.Embed(KernelShape(context.rows), tokens, weights.table, weights.positions, stream);
+                                   const EmbeddingWeights& weights, float* stream,
+                                   void* block) const {
+  context.ops.Embed(KernelShape(context), tokens, weights.table, weights.positions,
+                    static_cast<float*>(SummandRows(context, stream, block)));
+  SumRows(context, DType::kF32, shape_.width, stream, block);
   Drop(context, stream);
 }
 
 void TransformerEmbedding::Backward(const ComputeContext& context, const EmbeddingTokens& tokens,
-                                    float* stream_gradient,
+                                    float* stream_gradient, void* block,
                                     const EmbeddingGradients& gradients) const {
   Drop(context, stream_gradient);
-  context.ops.EmbedBackward(KernelShape(context.rows), tokens, stream_gradient, gradients);
+  const void* const rows = AllRows(context, DType::kF32, shape_.width, stream_gradient, block);
+  context.ops.EmbedBackward(KernelShape(context), tokens, static_cast<const float*>(rows),
+                            gradients);
 }
 
 }  // namespace muster

@@ -7,26 +7,28 @@
 namespace muster {
 
 struct EmbeddingWeights {
-  const float* table = nullptr;      // [V, C]
+  const float* table = nullptr;      // [V, C]: in a tensor group the rank's own rows
   const float* positions = nullptr;  // [context, C]; null: none
 };
 
-// The beginning of a transformer: tokens become the residual stream, [N, C], with dropout. Holds
-// shapes only. Thread-safe.
+// The beginning of a transformer: tokens become the residual stream, [n, C], with dropout. In a
+// tensor group each rank looks up the tokens of its own rows of the table, and the ranks' results
+// are added up; one of them has the positions. `block` is BlockScratch::gathered. Holds shapes
+// only. Thread-safe.
 class TransformerEmbedding {
  public:
   explicit TransformerEmbedding(const TransformerShape& shape) : shape_(shape) {}
 
   void Forward(const ComputeContext& context, const EmbeddingTokens& tokens,
-               const EmbeddingWeights& weights, float* stream) const;
+               const EmbeddingWeights& weights, float* stream, void* block) const;
 
   // Adds to the gradients, whatever context.gradients says: most rows of the table have none.
   // Overwrites stream_gradient.
   void Backward(const ComputeContext& context, const EmbeddingTokens& tokens,
-                float* stream_gradient, const EmbeddingGradients& gradients) const;
+                float* stream_gradient, void* block, const EmbeddingGradients& gradients) const;
 
  private:
-  TokenEmbeddingShape KernelShape(const TokenRows& rows) const;
+  TokenEmbeddingShape KernelShape(const ComputeContext& context) const;
   // Drops from the stream or its gradient.
   void Drop(const ComputeContext& context, float* stream) const;
 

@@ -7,6 +7,7 @@ ActivationRequest ActivationRequestOf(const TransformerShape& shape, DType type,
   ActivationRequest request;
   request.layers = shape.layers;
   request.C = shape.width;
+  request.A = shape.heads * shape.head_dim();
   request.H = shape.heads;
   request.Q = shape.qkv_width();
   request.U = shape.up_width();
@@ -19,10 +20,14 @@ ActivationRequest ActivationRequestOf(const TransformerShape& shape, DType type,
 
 void TransformerMemory::Prepare(const ComputeContext& context) {
   const auto tokens = static_cast<uint64_t>(context.rows.count());
+  const uint64_t ranks = context.group == nullptr ? 1 : context.group->size();
   if (tokens == request_.N && context.pass == request_.pass &&
-      context.split_backward == request_.split_backward) {
+      context.split_backward == request_.split_backward && ranks == request_.tensor_ranks &&
+      context.divides_rows() == request_.sequence_parallel) {
     return;
   }
+  request_.tensor_ranks = ranks;
+  request_.sequence_parallel = context.divides_rows();
   request_.N = tokens;
   request_.pass = context.pass;
   request_.split_backward = context.split_backward;

@@ -3,45 +3,11 @@
 #include <cstddef>
 
 #include "absl/types/span.h"
+#include "worker/nn/tensor_group.h"
 #include "worker/nn/transformer/residual_norm.h"
 
 namespace muster {
 namespace {
-
-// Returns null where the shape does not have the tensor.
-template <typename E>
-E* ValuesOf(int tensor, absl::Span<const absl::Span<E>> values) {
-  return tensor == kNoTensor ? nullptr : values[tensor].data();
-}
-
-NormWeights NormOf(const LayerTensors& norm, const TransformerPass& pass) {
-  const ParameterSpans values = pass.parameters.values;
-  return {ValuesOf(norm.weight, values), ValuesOf(norm.bias, values)};
-}
-
-const void* RoundedOf(int tensor, const TransformerPass& pass) {
-  if (pass.context.type == DType::kF32) return ValuesOf(tensor, pass.parameters.values);
-  return tensor == kNoTensor ? nullptr : pass.parameters.rounded[tensor];
-}
-
-LinearWeights LinearOf(const LayerTensors& linear, const TransformerPass& pass) {
-  const bool rounded = pass.context.ops.traits().bias == OpsTraits::Bias::kRounded;
-  return {RoundedOf(linear.weight, pass),
-          rounded ? RoundedOf(linear.bias, pass) : ValuesOf(linear.bias, pass.parameters.values)};
-}
-
-LayerGradients GradientOf(const LayerTensors& layer, GradientSpans gradients) {
-  return {gradients[layer.weight].data(), ValuesOf(layer.bias, gradients)};
-}
-
-BlockGradients BlockGradientsOf(const BlockTensors& tensors, GradientSpans gradients) {
-  return {.norm1 = GradientOf(tensors.norm1, gradients),
-          .qkv = GradientOf(tensors.qkv, gradients),
-          .proj = GradientOf(tensors.proj, gradients),
-          .norm2 = GradientOf(tensors.norm2, gradients),
-          .up = GradientOf(tensors.up, gradients),
-          .down = GradientOf(tensors.down, gradients)};
-}
 
 // Returns where the gradient of the branch that the unit ends with is made. The embedding ends with
 // none, but the norm after it has to work somewhere.
@@ -51,28 +17,77 @@ void* BranchGradientOf(const TransformerArrays& arrays, int unit) {
 
 }  // namespace
 
-TransformerUnits::TransformerUnits(const TransformerShape& shape, Recompute recompute,
-                                   const float* rotary_table)
-    : shape_(shape),
+TransformerUnits::TransformerUnits(const TransformerShape& shape, int tensor_ranks,
+                                   Recompute recompute, const float* rotary_table)
+    : shape_(tensor_ranks == 1 ? shape : ShapeOfRank(shape, tensor_ranks)),
       recompute_(recompute),
       tensors_(MakeTransformerTensors(shape)),
-      embedding_(shape),
-      head_(shape) {
-  for (int64_t l = 0; l < shape.layers; ++l) blocks_.emplace_back(shape, l, rotary_table);
+      embedding_(shape_),
+      head_(shape_, shape.vocabulary) {
+  for (int64_t l = 0; l < shape.layers; ++l) blocks_.emplace_back(shape_, l, rotary_table);
+}
+
+bool TransformerUnits::Has(const ComputeContext& context, int tensor) const {
+  if (tensor == kNoTensor) return false;
+  const bool first_alone = tensors_.specs[tensor].placement.kind == Placement::Kind::kFirst;
+  return !first_alone || context.group == nullptr || context.group->rank() == 0;
+}
+
+template <typename E>
+E* TransformerUnits::ValuesOf(const ComputeContext& context, int tensor,
+                              absl::Span<const absl::Span<E>> values) const {
+  return Has(context, tensor) ? values[tensor].data() : nullptr;
+}
+
+NormWeights TransformerUnits::NormOf(const TransformerPass& pass, const LayerTensors& norm) const {
+  const ParameterSpans values = pass.parameters.values;
+  return {ValuesOf(pass.context, norm.weight, values), ValuesOf(pass.context, norm.bias, values)};
+}
+
+const void* TransformerUnits::RoundedOf(const TransformerPass& pass, int tensor) const {
+  if (pass.context.type == DType::kF32) {
+    return ValuesOf(pass.context, tensor, pass.parameters.values);
+  }
+  return Has(pass.context, tensor) ? pass.parameters.rounded[tensor] : nullptr;
+}
+
+LinearWeights TransformerUnits::LinearOf(const TransformerPass& pass,
+                                         const LayerTensors& linear) const {
+  const bool rounded = pass.context.ops.traits().bias == OpsTraits::Bias::kRounded;
+  return {RoundedOf(pass, linear.weight),
+          rounded ? RoundedOf(pass, linear.bias)
+                  : ValuesOf(pass.context, linear.bias, pass.parameters.values)};
+}
+
+LayerGradients TransformerUnits::GradientOf(const ComputeContext& context,
+                                            const LayerTensors& layer,
+                                            GradientSpans gradients) const {
+  return {gradients[layer.weight].data(), ValuesOf(context, layer.bias, gradients)};
+}
+
+BlockGradients TransformerUnits::BlockGradientsOf(const ComputeContext& context, int unit,
+                                                  GradientSpans gradients) const {
+  const BlockTensors& tensors = tensors_.blocks[unit - 1];
+  return {.norm1 = GradientOf(context, tensors.norm1, gradients),
+          .qkv = GradientOf(context, tensors.qkv, gradients),
+          .proj = GradientOf(context, tensors.proj, gradients),
+          .norm2 = GradientOf(context, tensors.norm2, gradients),
+          .up = GradientOf(context, tensors.up, gradients),
+          .down = GradientOf(context, tensors.down, gradients)};
 }
 
 BlockWeights TransformerUnits::BlockWeightsOf(const TransformerPass& pass, int unit) const {
   const BlockTensors& tensors = tensors_.blocks[unit - 1];
-  return {.norm1 = NormOf(tensors.norm1, pass),
-          .qkv = LinearOf(tensors.qkv, pass),
-          .proj = LinearOf(tensors.proj, pass),
-          .norm2 = NormOf(tensors.norm2, pass),
-          .up = LinearOf(tensors.up, pass),
-          .down = LinearOf(tensors.down, pass)};
+  return {.norm1 = NormOf(pass, tensors.norm1),
+          .qkv = LinearOf(pass, tensors.qkv),
+          .proj = LinearOf(pass, tensors.proj),
+          .norm2 = NormOf(pass, tensors.norm2),
+          .up = LinearOf(pass, tensors.up),
+          .down = LinearOf(pass, tensors.down)};
 }
 
 LanguageHeadWeights TransformerUnits::HeadWeightsOf(const TransformerPass& pass) const {
-  return {.norm = NormOf(tensors_.norm, pass), .head = RoundedOf(tensors_.head, pass)};
+  return {.norm = NormOf(pass, tensors_.norm), .head = RoundedOf(pass, tensors_.head)};
 }
 
 void TransformerUnits::ZeroGradients(Ops& ops, int unit, GradientSpans gradients) const {
@@ -91,15 +106,17 @@ ResidualStream TransformerUnits::Forward(const TransformerPass& pass, int unit,
     const ParameterSpans values = pass.parameters.values;
     float* const stream = arrays.blocks[0].norm1.sum;
     embedding_.Forward(pass.context, pass.tokens,
-                       {ValuesOf(tensors_.embedding, values), ValuesOf(tensors_.positions, values)},
-                       stream);
+                       {ValuesOf(pass.context, tensors_.embedding, values),
+                        ValuesOf(pass.context, tensors_.positions, values)},
+                       stream, arrays.scratch.gathered);
     return {.sum = stream};
   }
   if (unit < last_unit()) {
     return block(unit).Forward(pass.context, attention_, BlockWeightsOf(pass, unit), in,
                                arrays.blocks[unit - 1], arrays.scratch);
   }
-  head_.Forward(pass.context, HeadWeightsOf(pass), in, pass.loss, arrays.head);
+  head_.Forward(pass.context, HeadWeightsOf(pass), in, pass.loss, arrays.head,
+                arrays.scratch.gathered);
   return {};
 }
 
@@ -120,9 +137,10 @@ ResidualStream TransformerUnits::RunLastUnit(const TransformerPass& pass, const 
     return {};
   }
   head_.ForwardBackward(context, HeadWeightsOf(pass), in, pass.loss, pass.arrays.head,
+                        pass.arrays.scratch.gathered,
                         {.stream = pass.arrays.stream_gradient,
                          .branch = BranchGradientOf(pass.arrays, last_unit() - 1),
-                         .norm = GradientOf(tensors_.norm, gradients),
+                         .norm = GradientOf(context, tensors_.norm, gradients),
                          .head = gradients[tensors_.head].data()});
   return OutputGradient(pass, last_unit() - 1);
 }
@@ -144,9 +162,9 @@ ResidualStream TransformerUnits::BackwardInput(const TransformerPass& pass, int 
   }
   if (empty) return {};
   if (unit == 0) {
-    embedding_.Backward(
-        context, pass.tokens, arrays.stream_gradient,
-        {ValuesOf(tensors_.embedding, gradients), ValuesOf(tensors_.positions, gradients)});
+    embedding_.Backward(context, pass.tokens, arrays.stream_gradient, arrays.scratch.gathered,
+                        {ValuesOf(context, tensors_.embedding, gradients),
+                         ValuesOf(context, tensors_.positions, gradients)});
     return {};
   }
   const BlockActivations& activations = arrays.blocks[unit - 1];
@@ -156,8 +174,9 @@ ResidualStream TransformerUnits::BackwardInput(const TransformerPass& pass, int 
                        {.stream = arrays.stream_gradient,
                         .products = arrays.product_gradients[unit - 1],
                         .branch = BranchGradientOf(arrays, unit - 1),
-                        .inner = arrays.scratch.inner},
-                       BlockGradientsOf(tensors_.blocks[unit - 1], gradients));
+                        .inner = arrays.scratch.inner,
+                        .gathered = arrays.scratch.gathered},
+                       BlockGradientsOf(context, unit, gradients));
   return OutputGradient(pass, unit - 1);
 }
 
@@ -166,8 +185,8 @@ void TransformerUnits::BackwardWeights(const TransformerPass& pass, int unit,
   const ComputeContext& context = pass.context;
   if (!context.split_backward || unit == 0 || context.rows.sequences == 0) return;
   block(unit).BackwardWeights(context, pass.arrays.blocks[unit - 1],
-                              pass.arrays.product_gradients[unit - 1],
-                              BlockGradientsOf(tensors_.blocks[unit - 1], gradients));
+                              pass.arrays.product_gradients[unit - 1], pass.arrays.scratch.gathered,
+                              BlockGradientsOf(context, unit, gradients));
 }
 
 }  // namespace muster

@@ -36,8 +36,11 @@ class TransformerUnits {
  public:
   // `rotary_table`: FillRotaryTable's, [context, D], in the memory of the ops; outlives this; null
   // without rotary positions.
-  TransformerUnits(const TransformerShape& shape, Recompute recompute, const float* rotary_table);
+  // `tensor_ranks`: the ranks of context.group in every pass; 1: there is no group.
+  TransformerUnits(const TransformerShape& shape, int tensor_ranks, Recompute recompute,
+                   const float* rotary_table);
 
+  // Returns the whole tensors of the transformer.
   const TransformerTensors& tensors() const { return tensors_; }
 
   // Runs one unit forward; the last, which adds to pass.loss, in an evaluation alone. `in` is what
@@ -74,8 +77,24 @@ class TransformerUnits {
   // Returns where backward leaves the gradients with regard to what the unit returned.
   ResidualStream OutputGradient(const TransformerPass& pass, int unit) const;
 
+  // Returns whether the shape has the tensor, and this rank something of it.
+  bool Has(const ComputeContext& context, int tensor) const;
+  // Returns a tensor's values or gradients; null if this rank has none.
+  template <typename E>
+  E* ValuesOf(const ComputeContext& context, int tensor,
+              absl::Span<const absl::Span<E>> values) const;
+  LayerGradients GradientOf(const ComputeContext& context, const LayerTensors& layer,
+                            GradientSpans gradients) const;
+  NormWeights NormOf(const TransformerPass& pass, const LayerTensors& norm) const;
+  LinearWeights LinearOf(const TransformerPass& pass, const LayerTensors& linear) const;
+  const void* RoundedOf(const TransformerPass& pass, int tensor) const;
+  BlockGradients BlockGradientsOf(const ComputeContext& context, int unit,
+                                  GradientSpans gradients) const;
+
+  // The rank's own.
   const TransformerShape shape_;
   const Recompute recompute_;
+  // The whole transformer's.
   const TransformerTensors tensors_;
   const TransformerEmbedding embedding_;
   const PlainAttentionStep attention_;

@@ -47,9 +47,9 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeDeviceEngine(const v1::JobSpec& 
                                                              DevicePasses& passes,
                                                              Strategy& strategy,
                                                              std::unique_ptr<Strategy> owned) {
-  std::unique_ptr<const Model> model =
-      MakeTransformer(options.shape, options.compute.type, options.compute.recompute,
-                      std::make_unique<DeviceBackend>(options.shape, passes));
+  std::unique_ptr<const Model> model = MakeTransformer(
+      options.shape, /*tensor_ranks=*/1, options.compute.type, options.compute.recompute,
+      std::make_unique<DeviceBackend>(options.shape, passes));
   MUSTER_RETURN_IF_ERROR(WarmUp(passes, *model, strategy.parameters(), strategy.gradients()));
   return std::make_unique<DeviceEngine>(spec, passes, std::move(model), strategy, std::move(owned));
 }

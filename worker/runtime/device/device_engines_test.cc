@@ -283,9 +283,9 @@ TEST_P(DeviceEnginesTest, GradientsThatAreCopiedAreZeroedOnceBetweenSteps) {
 TEST_P(DeviceEnginesTest, BackwardInTwoActionsIsRefused) {
   const auto strategy = MakeReplica();
   ASSERT_EQ(JoinAlone(*strategy, absl::nullopt), absl::OkStatus());
-  const std::unique_ptr<const Model> model =
-      MakeTransformer(options_.shape, options_.compute.type, options_.compute.recompute,
-                      std::make_unique<DeviceBackend>(options_.shape, *strategy->passes()));
+  const std::unique_ptr<const Model> model = MakeTransformer(
+      options_.shape, /*tensor_ranks=*/1, options_.compute.type, options_.compute.recompute,
+      std::make_unique<DeviceBackend>(options_.shape, *strategy->passes()));
   StepExecutor executor(spec_, *model, *strategy, [](StepShape shape) {
     shape.split_backward = true;
     return TrainingStepPlan(shape);

@@ -1,0 +1,39 @@
+#ifndef MUSTER_WORKER_PARALLEL_COMMUNICATOR_TENSOR_GROUP_H_
+#define MUSTER_WORKER_PARALLEL_COMMUNICATOR_TENSOR_GROUP_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/tensor/dtype.h"
+#include "worker/collectives/communicator.h"
+#include "worker/nn/tensor_group.h"
+
+namespace muster {
+
+// A tensor group whose calls a communicator makes. Used by one thread.
+class CommunicatorTensorGroup final : public TensorGroup {
+ public:
+  // The communicator outlives the group, which alone uses it during a pass. Each call may take
+  // `timeout`.
+  CommunicatorTensorGroup(Communicator& communicator, absl::Duration timeout)
+      : communicator_(communicator), timeout_(timeout) {}
+
+  int size() const override { return communicator_.size(); }
+  int rank() const override { return communicator_.rank(); }
+  void Gather(DType type, int64_t elements, const void* mine, void* all) override;
+  void ScatterSums(DType type, int64_t elements, void* all, void* mine) override;
+  void Sum(DType type, int64_t elements, void* values) override;
+  absl::Status status() const override { return status_; }
+
+ private:
+  void Run(CollectiveCall call, DType type, int64_t elements, const char* label);
+
+  Communicator& communicator_;
+  const absl::Duration timeout_;
+  absl::Status status_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_PARALLEL_COMMUNICATOR_TENSOR_GROUP_H_
