@@ -67,23 +67,26 @@ TEST_P(OpsContractTest, Embedding) {
       {.rows = 1, .context = 1, .width = 1, .vocabulary = 1},
       {.rows = 34, .context = 17, .first_position = 2, .width = 40, .vocabulary = 11},
       {.rows = 130, .context = 130, .width = 67, .vocabulary = 500},
-      {.rows = 600, .context = 200, .width = 264, .vocabulary = 3}};
+      {.rows = 600, .context = 200, .width = 264, .vocabulary = 3},
+      // A rank's rows of a table: most tokens have none there.
+      {.rows = 130, .context = 65, .width = 40, .vocabulary = 7, .first_token = 5, .tokens = 30}};
   for (const bool has_positions : {false, true}) {
     for (const TokenEmbeddingShape& shape : shapes) {
       const int64_t out_size = shape.rows * shape.width;
       const int64_t table_size = shape.vocabulary * shape.width;
       const int64_t positions_size = (shape.first_position + shape.context) * shape.width;
+      const int64_t all_tokens = shape.tokens > 0 ? shape.tokens : shape.vocabulary;
       // Some tokens often, some never.
       std::vector<int32_t> tokens(shape.rows);
       for (int64_t r = 0; r < shape.rows; ++r) {
-        tokens[r] = static_cast<int32_t>((r * r * 7 + r / 3) % shape.vocabulary);
+        tokens[r] = static_cast<int32_t>((r * r * 7 + r / 3) % all_tokens);
       }
       const HostArray table = Random(DType::kF32, table_size, 1);
       const HostArray positions = Random(DType::kF32, positions_size, 2);
       HostArray out(DType::kF32, out_size);
       TokenEmbedding(shape, tokens.data(), table.As<float>(),
                      has_positions ? positions.As<float>() : nullptr, out.As<float>());
-      const EmbeddingTokens put = PutTokens(tokens, shape.vocabulary);
+      const EmbeddingTokens put = PutTokens(tokens, all_tokens);
       float* const embedded = Floats(out_size);
       ops().Embed(shape, put, PutFloats(table), has_positions ? PutFloats(positions) : nullptr,
                   embedded);
