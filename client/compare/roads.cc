@@ -72,6 +72,8 @@ v1::JobSpec OnRoad(const v1::JobSpec& job, const Road& road, int staleness_bound
     v1::ZeroSpec& zero = *spec.mutable_parallelism()->mutable_zero();
     if (*road.zero_stage == 0) zero.Clear();
     if (*road.zero_stage > 0) zero.set_stage(*road.zero_stage);
+    // Stages 1 and 2 keep everything gathered.
+    if (*road.zero_stage < 3) zero.clear_keep_gathered_bytes();
   }
   const v1::UpdateSpec::Road value =
       all_reduce ? v1::UpdateSpec::ALL_REDUCE : v1::UpdateSpec::PARAMETER_SERVER;

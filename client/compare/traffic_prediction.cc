@@ -182,7 +182,8 @@ absl::StatusOr<ShardedCalls> CallsOfShards(const v1::TablesSchema& schema, const
   const bool deterministic = spec.update().deterministic();
   const int micro_batches = static_cast<int>(std::max(1u, spec.micro_batches()));
   const ShardLayout shards(layout, S);
-  const UnitPlaces places(shards, tensors, *holding.weights, UnitPlaces::Content::kWeights);
+  const UnitPlaces places(shards, tensors, *holding.weights, UnitPlaces::Content::kWeights,
+                          KeptGatheredBytes(spec));
   const std::vector<int> gathers =
       GathersOfStep(std::max(1, UnitCount(tensors)), places, micro_batches);
 

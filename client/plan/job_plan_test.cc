@@ -256,6 +256,25 @@ TEST(StepOrderTest, GathersAsOftenAsIsPredicted) {
   for (int unit = 0; unit <= 6; ++unit) EXPECT_EQ(times(absl::StrCat("scatter ", unit)), 3) << unit;
 }
 
+TEST(StepOrderTest, GathersKeptUnitsOnce) {
+  const auto starts = [](uint64_t kept_bytes) {
+    v1::JobSpec spec = ByAllReduce("workers: 2 micro_batches: 3 " + Stage(3));
+    spec.mutable_model()->mutable_transformer()->set_layers(5);
+    spec.mutable_parallelism()->mutable_zero()->set_keep_gathered_bytes(kept_bytes);
+    return Starts(OrderOf(spec));
+  };
+  const auto times = [](const std::vector<std::string>& calls, int unit) {
+    return std::count(calls.begin(), calls.end(), absl::StrCat("gather ", unit));
+  };
+  // A block has about 50,000 parameters, so there is room for two.
+  const std::vector<std::string> two = starts(450'000);
+  for (const int unit : {0, 1, 2}) EXPECT_EQ(times(two, unit), 1) << unit;
+  EXPECT_EQ(times(two, 3), 4);
+  EXPECT_EQ(times(two, 4), 6);
+  const std::vector<std::string> all = starts(1 << 30);
+  for (int unit = 0; unit <= 6; ++unit) EXPECT_EQ(times(all, unit), 1) << unit;
+}
+
 TEST(StepOrderTest, EachStageExchangesInItsOwnPlace) {
   const std::string two = "workers: 2 micro_batches: 2 ";
   EXPECT_THAT(Starts(OrderOf(ByAllReduce(two + Stage(1)))),
@@ -404,6 +423,20 @@ TEST(PlanOutputTest, SaysItInTables) {
   EXPECT_THAT(text, HasSubstr("all-reduce"));
   EXPECT_THAT(text, Not(HasSubstr("Assumed")));
   EXPECT_THAT(text, Not(HasSubstr("device")));
+}
+
+TEST(PlanOutputTest, SaysWhatIsOnDisk) {
+  const auto plan =
+      PlanOf(ByAllReduce("workers: 2 parallelism { zero { stage: 3 offload: OPTIMIZER_STATE } }"));
+  const std::string text = PlanText(*plan);
+  EXPECT_THAT(text, HasSubstr(absl::StrCat("Each keeps ", FormatBytes(plan->memory.disk_bytes),
+                                           " of optimizer state on disk")));
+  EXPECT_THAT(text, HasSubstr("optimizer state in use"));
+  for (const absl::string_view line : absl::StrSplit(text.substr(0, text.find("A step:")), '\n')) {
+    EXPECT_LE(line.size(), 80) << line;
+  }
+  EXPECT_EQ(nlohmann::json::parse(PlanJson(*plan))["worker_disk_bytes"], plan->memory.disk_bytes);
+  EXPECT_THAT(PlanText(*PlanOf(Gpt("workers: 2"))), Not(HasSubstr("on disk")));
 }
 
 TEST(PlanOutputTest, SaysWhichProcessorsBf16IsPlannedFor) {

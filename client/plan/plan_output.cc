@@ -164,6 +164,10 @@ std::string PlanText(const JobPlan& plan) {
     absl::StrAppend(&text, "Each must have ", FormatBytes(plan.memory.worker_own_bytes()),
                     "; the rest is other workers' memory, mapped.\n\n");
   }
+  if (plan.memory.disk_bytes > 0) {
+    absl::StrAppend(&text, "Each keeps ", FormatBytes(plan.memory.disk_bytes),
+                    " of optimizer state on disk (--offload-folder).\n\n");
+  }
   if (!plan.memory.device.empty()) {
     absl::StrAppend(&text, "Memory of each worker's device\n",
                     MemoryTable(plan.memory.device, "  "), "\n");
@@ -190,6 +194,7 @@ std::string PlanJson(const JobPlan& plan) {
       {"worker_bytes", plan.memory.worker_bytes()},
       {"worker_own_bytes", plan.memory.worker_own_bytes()},
       {"worker_parts", PartsJson(plan.memory.worker)},
+      {"worker_disk_bytes", plan.memory.disk_bytes},
       {"device_bytes", plan.memory.device_bytes()},
       {"device_parts", PartsJson(plan.memory.device)},
       {"server_bytes", plan.memory.server_bytes()},

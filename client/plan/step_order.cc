@@ -158,7 +158,8 @@ class WithShards final : public Exchange {
         has_rows_(has_rows),
         units_(units),
         shards_(layout, static_cast<int>(ShardGroupSize(spec))),
-        places_(shards_, tensors, *holding_.weights, UnitPlaces::Content::kWeights),
+        places_(shards_, tensors, *holding_.weights, UnitPlaces::Content::kWeights,
+                KeptGatheredBytes(spec)),
         gathers_(places_),
         ready_(ReadyUnits(tensors)) {}
 

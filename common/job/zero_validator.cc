@@ -37,6 +37,9 @@ absl::Status ValidateNoStage(const v1::ZeroSpec& zero) {
     return Invalid("parallelism.zero.offload", v1::ZeroSpec::Offload_Name(zero.offload()),
                    kNothing);
   }
+  if (zero.keep_gathered_bytes() > 0) {
+    return Invalid("parallelism.zero.keep_gathered_bytes", zero.keep_gathered_bytes(), kNothing);
+  }
   return absl::OkStatus();
 }
 
@@ -92,6 +95,36 @@ absl::Status ValidateOnServers(const v1::JobSpec& spec) {
     return Invalid("parallelism.zero.redundancy", zero.redundancy(),
                    "but update.dense is PARAMETER_SERVER, where workers hold no slices that could "
                    "be lost: leave it out");
+  }
+  if (zero.offload() != v1::ZeroSpec::OFFLOAD_UNSPECIFIED) {
+    return Invalid(
+        "parallelism.zero.offload", v1::ZeroSpec::Offload_Name(zero.offload()),
+        "but update.dense is PARAMETER_SERVER, where servers hold optimizer state: leave "
+        "it out, or take update.dense ALL_REDUCE");
+  }
+  if (zero.keep_gathered_bytes() > 0) {
+    return Invalid(
+        "parallelism.zero.keep_gathered_bytes", zero.keep_gathered_bytes(),
+        "but update.dense is PARAMETER_SERVER, where weights are pulled before each use: "
+        "leave it out, or take update.dense ALL_REDUCE");
+  }
+  return absl::OkStatus();
+}
+
+// Checks what a job by all-reduce keeps on disk, and what it keeps gathered.
+absl::Status ValidateKept(const v1::JobSpec& spec) {
+  const v1::ZeroSpec& zero = spec.parallelism().zero();
+  if (zero.offload() != v1::ZeroSpec::OFFLOAD_UNSPECIFIED &&
+      spec.compute().device() == v1::ComputeSpec::CUDA) {
+    return Invalid("parallelism.zero.offload", v1::ZeroSpec::Offload_Name(zero.offload()),
+                   "but compute.device is CUDA, and devices hold optimizer state in their own "
+                   "memory: leave it out, or take compute.device CPU");
+  }
+  if (zero.keep_gathered_bytes() > 0 && zero.stage() < 3) {
+    return Invalid("parallelism.zero.keep_gathered_bytes", zero.keep_gathered_bytes(),
+                   absl::StrCat(StageIs(zero),
+                                ", under which all weights are kept gathered: leave it out, or "
+                                "take stage 3"));
   }
   return absl::OkStatus();
 }
@@ -155,12 +188,7 @@ absl::Status ValidateZero(const v1::JobSpec& spec) {
   MUSTER_RETURN_IF_ERROR(ValidateShard(spec));
   MUSTER_RETURN_IF_ERROR(ValidateRows(spec));
   MUSTER_RETURN_IF_ERROR(ValidateLosses(spec));
-  if (zero.offload() != v1::ZeroSpec::OFFLOAD_UNSPECIFIED) {
-    return Invalid("parallelism.zero.offload", v1::ZeroSpec::Offload_Name(zero.offload()),
-                   "this version keeps optimizer state in memory: leave it out, and take more "
-                   "workers or larger shard groups where memory is short");
-  }
-  return absl::OkStatus();
+  return ValidateKept(spec);
 }
 
 }  // namespace muster

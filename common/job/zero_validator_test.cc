@@ -9,6 +9,7 @@
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
 #include "common/job/test_jobs.h"
+#include "common/mesh/zero.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -51,6 +52,8 @@ void OnServers(v1::JobSpec& spec) {
 
 void Offloads(v1::JobSpec& spec) { Zero(spec).set_offload(v1::ZeroSpec::OPTIMIZER_STATE); }
 
+void Keeps(v1::JobSpec& spec) { Zero(spec).set_keep_gathered_bytes(1024); }
+
 INSTANTIATE_TEST_SUITE_P(
     All, BadZeroTest,
     ::testing::Values(
@@ -63,6 +66,28 @@ INSTANTIATE_TEST_SUITE_P(
         BadZero{"OffloadWithoutAStage", 0, Offloads,
                 HasSubstr("parallelism.zero.offload is OPTIMIZER_STATE; but "
                           "parallelism.zero.stage is 0")},
+        BadZero{"KeptWithoutAStage", 0, Keeps,
+                HasSubstr("parallelism.zero.keep_gathered_bytes is 1024; but "
+                          "parallelism.zero.stage is 0")},
+        BadZero{"KeptBelowStageThree", 2, Keeps,
+                AllOf(HasSubstr("parallelism.zero.keep_gathered_bytes is 1024; but "
+                                "parallelism.zero.stage is 2, under which all weights"),
+                      HasSubstr("leave it out, or take stage 3"))},
+        BadZero{"KeptOnServers", 3,
+                [](v1::JobSpec& s) {
+                  OnServers(s);
+                  Keeps(s);
+                },
+                HasSubstr("parallelism.zero.keep_gathered_bytes is 1024; but update.dense is "
+                          "PARAMETER_SERVER")},
+        BadZero{"OffloadOnServers", 3,
+                [](v1::JobSpec& s) {
+                  OnServers(s);
+                  Offloads(s);
+                },
+                AllOf(HasSubstr("parallelism.zero.offload is OPTIMIZER_STATE; but update.dense is "
+                                "PARAMETER_SERVER"),
+                      HasSubstr("or take update.dense ALL_REDUCE"))},
         BadZero{"StageOneOnServers", 1, OnServers,
                 AllOf(HasSubstr("parallelism.zero.stage is 1; but update.dense is "
                                 "PARAMETER_SERVER, where servers hold optimizer state"),
@@ -123,8 +148,6 @@ INSTANTIATE_TEST_SUITE_P(
                       HasSubstr("checkpoint.every_steps"))},
         BadZero{"MuchRedundancy", 3, [](v1::JobSpec& s) { Zero(s).set_redundancy(2); },
                 HasSubstr("parallelism.zero.redundancy is 2; it must be 0 or 1")},
-        BadZero{"Offload", 3, Offloads,
-                HasSubstr("parallelism.zero.offload is OPTIMIZER_STATE; this version keeps")},
         BadZero{"NoSuchOffload", 3,
                 [](v1::JobSpec& s) { Zero(s).set_offload(static_cast<v1::ZeroSpec::Offload>(7)); },
                 HasSubstr("parallelism.zero.offload is 7; it must be OPTIMIZER_STATE")},
@@ -158,6 +181,28 @@ TEST(ZeroValidatorTest, TakesEveryStageByAllReduce) {
   v1::JobSpec hybrid = HybridJob();
   Zero(hybrid).set_stage(2);
   EXPECT_EQ(ValidateJob(hybrid), absl::OkStatus()) << "its dense part is divided";
+}
+
+TEST(ZeroValidatorTest, TakesOffloadInEveryStage) {
+  for (uint32_t stage = 1; stage <= 3; ++stage) {
+    for (uint32_t workers : {1, 2}) {
+      v1::JobSpec spec = ZeroJob(stage);
+      spec.set_workers(workers);
+      Offloads(spec);
+      EXPECT_EQ(ValidateJob(spec), absl::OkStatus()) << stage;
+      EXPECT_TRUE(OffloadsOptimizerState(spec));
+      if (stage == 3) Keeps(spec);
+      EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+      // A single worker gathers nothing.
+      EXPECT_EQ(KeptGatheredBytes(spec), stage == 3 && workers == 2 ? 1024 : 0);
+    }
+  }
+  EXPECT_FALSE(OffloadsOptimizerState(ZeroJob(3)));
+  v1::JobSpec evaluates = ZeroJob(3);
+  Offloads(evaluates);
+  evaluates.mutable_stop()->clear_steps();
+  evaluates.mutable_stop()->set_evaluate_only(true);
+  EXPECT_FALSE(OffloadsOptimizerState(evaluates)) << "it has no steps";
 }
 
 TEST(ZeroValidatorTest, TakesStageThreeOnServers) {

@@ -20,6 +20,16 @@ uint32_t ZeroStage(const v1::JobSpec& spec) {
   return ShardGroupSize(spec) == 1 ? 0 : spec.parallelism().zero().stage();
 }
 
+uint64_t KeptGatheredBytes(const v1::JobSpec& spec) {
+  return ZeroStage(spec) == 3 ? spec.parallelism().zero().keep_gathered_bytes() : 0;
+}
+
+bool OffloadsOptimizerState(const v1::JobSpec& spec) {
+  const v1::ZeroSpec& zero = spec.parallelism().zero();
+  return zero.stage() > 0 && zero.offload() == v1::ZeroSpec::OPTIMIZER_STATE &&
+         !HoldsUnitsInFlight(spec) && !spec.stop().evaluate_only();
+}
+
 uint32_t RankFiles(const v1::JobSpec& spec) {
   return ShardGroupSize(spec) == 1 ? 0 : spec.workers();
 }

@@ -24,6 +24,13 @@ bool HoldsUnitsInFlight(const v1::JobSpec& spec);
 // Returns the stage, 0 to 3; 0 if a shard group is a single rank, which divides nothing.
 uint32_t ZeroStage(const v1::JobSpec& spec);
 
+// Returns the memory in which a worker keeps units gathered over passes and micro-batches, beside
+// units in flight. Returns 0 unless ranks of a shard group gather weights before each use.
+uint64_t KeptGatheredBytes(const v1::JobSpec& spec);
+
+// Returns whether workers keep their optimizer state on disk.
+bool OffloadsOptimizerState(const v1::JobSpec& spec);
+
 // Returns how many files of a checkpoint are written by ranks, one each. They are numbered by rank,
 // after the files of the servers' partitions. 0: each file is a partition's.
 uint32_t RankFiles(const v1::JobSpec& spec);

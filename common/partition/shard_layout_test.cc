@@ -189,5 +189,30 @@ TEST(UnitPlacesTest, AUnitThatOthersAreTiedToKeepsItsPlace) {
   EXPECT_THAT(places.tied_units(9), IsEmpty());
 }
 
+TEST(UnitPlacesTest, UnitsAreKeptInOrderAsFarAsTheyFit) {
+  const std::vector<TensorSpec> tensors = {
+      Tensor("embedding", 32, 0), Tensor("b", 16, 1), Tensor("c", 64, 2),
+      Tensor("d", 16, 3),         Tensor("e", 48, 4), Tied("head", 32, 5, "embedding")};
+  const ShardLayout shards(Layout(tensors), 2);
+  const auto shared = [&](uint64_t kept_bytes) {
+    const Places places(shards, tensors, Places::Holding::kInFlight, Places::Content::kWeights,
+                        kept_bytes);
+    std::vector<int> shared;
+    for (int unit = 1; unit < 5; ++unit) shared.push_back(places.shared_place(unit));
+    return std::make_pair(shared, places.bytes() / 4);
+  };
+  using Units = std::vector<int>;
+  // The embedding is there anyway, and does not count.
+  EXPECT_EQ(shared(0), std::make_pair(Units{0, 1, 0, 1}, uint64_t{32 + 16 + 64}));
+  EXPECT_EQ(shared(63), shared(0));
+  // b alone, then b and d; c would not fit. Those that are left take turns.
+  EXPECT_EQ(shared(64), std::make_pair(Units{-1, 0, 1, 0}, uint64_t{32 + 16 + 64 + 16}));
+  EXPECT_EQ(shared(128), std::make_pair(Units{-1, 0, -1, 1}, uint64_t{32 + 16 + 16 + 64 + 48}));
+  EXPECT_EQ(shared(1000), std::make_pair(Units{-1, -1, -1, -1}, uint64_t{32 + 16 + 64 + 16 + 48}));
+  // Whole places are the same.
+  const Places whole(shards, tensors, Places::Holding::kWhole, Places::Content::kWeights, 64);
+  EXPECT_EQ(whole.bytes() / 4, 32 + 16 + 64 + 16 + 48);
+}
+
 }  // namespace
 }  // namespace muster

@@ -16,8 +16,8 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 // Returns the tensors of `units` units of one matrix each. If `tied`, the last unit has a matrix
-// tied to the first unit's.
-UnitPlaces Places(int units, UnitPlaces::Holding holding, bool tied = false) {
+// tied to the first unit's. There is memory to keep `kept` units.
+UnitPlaces Places(int units, UnitPlaces::Holding holding, bool tied = false, int kept = 0) {
   std::vector<TensorSpec> tensors;
   for (int unit = 0; unit < units; ++unit) {
     TensorSpec tensor;
@@ -33,7 +33,9 @@ UnitPlaces Places(int units, UnitPlaces::Holding holding, bool tied = false) {
     tensors.back().tied_to = "w0";
   }
   const auto layout = DenseLayout::Create(tensors, {});
-  return UnitPlaces(ShardLayout(*layout, 2), tensors, holding, UnitPlaces::Content::kWeights);
+  const uint64_t unit_bytes = 4 * 4 * sizeof(float);
+  return UnitPlaces(ShardLayout(*layout, 2), tensors, holding, UnitPlaces::Content::kWeights,
+                    kept * unit_bytes);
 }
 
 UnitPlaces InFlight(int units, bool tied = false) {
@@ -76,6 +78,16 @@ TEST(GathersOfStepTest, UnitsWithAPlaceOfTheirOwnOnce) {
   // Units 1 to 4 share places; the first, to which the last is tied, does not.
   EXPECT_THAT(GathersOfStep(5, InFlight(5, /*tied=*/true), 1), ElementsAre(1, 2, 2, 1, 1));
   EXPECT_THAT(GathersOfStep(5, InFlight(5, /*tied=*/true), 2), ElementsAre(1, 3, 3, 2, 2));
+}
+
+TEST(GathersOfStepTest, KeptUnitsOnce) {
+  const auto keeping = [](int kept) {
+    return Places(5, UnitPlaces::Holding::kInFlight, /*tied=*/false, kept);
+  };
+  EXPECT_THAT(GathersOfStep(5, keeping(0), 2), ElementsAre(3, 3, 4, 2, 2));
+  EXPECT_THAT(GathersOfStep(5, keeping(1), 2), ElementsAre(1, 3, 3, 2, 2));
+  EXPECT_THAT(GathersOfStep(5, keeping(2), 2), ElementsAre(1, 1, 3, 1, 2));
+  EXPECT_THAT(GathersOfStep(5, keeping(3), 4), Each(1));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ constexpr uint64_t kAlignBytes = 64;
 }  // namespace
 
 UnitPlaces::UnitPlaces(const ShardLayout& shards, absl::Span<const TensorSpec> tensors,
-                       Holding holding, Content content)
+                       Holding holding, Content content, uint64_t kept_bytes)
     : part_offsets_(shards.parts().size()), tied_units_(TiedUnits(tensors)) {
   shared_places_.assign(tied_units_.size(), -1);
   std::vector<bool> stays(tied_units_.size(), holding == Holding::kWhole);
@@ -34,6 +34,7 @@ UnitPlaces::UnitPlaces(const ShardLayout& shards, absl::Span<const TensorSpec> t
     return begin;
   };
   uint64_t shared_bytes[2] = {};
+  uint64_t left = kept_bytes;
   int turn = 0;
   for (int unit = 0; unit < static_cast<int>(tied_units_.size()); ++unit) {
     if (shards.unit_parts(unit).empty()) continue;
@@ -41,7 +42,13 @@ UnitPlaces::UnitPlaces(const ShardLayout& shards, absl::Span<const TensorSpec> t
       bytes_ = lay(unit, bytes_);
       continue;
     }
-    shared_bytes[turn] = std::max(shared_bytes[turn], lay(unit, 0));
+    const uint64_t bytes = lay(unit, 0);
+    if (bytes <= left) {
+      left -= bytes;
+      bytes_ = lay(unit, bytes_);
+      continue;
+    }
+    shared_bytes[turn] = std::max(shared_bytes[turn], bytes);
     shared_places_[unit] = turn;
     turn = 1 - turn;
   }

@@ -16,7 +16,8 @@ namespace muster {
 // all ranks. With kWhole, every part has a place of its own. With kInFlight, units take turns in
 // two shared places, each as large as its largest unit, so that the next unit can be fetched while
 // one is in use, in both directions. A unit that owns a tensor to which another unit is tied keeps
-// a place of its own, since both units use it at once. Places never move.
+// a place of its own, since both units use it at once. So do further units, if there is memory to
+// keep some: in order, each whose parts still fit. Places never move.
 //
 // A pure function of its arguments. Immutable, so thread-safe.
 class UnitPlaces {
@@ -29,8 +30,10 @@ class UnitPlaces {
     kGradients,
   };
 
+  // `kept_bytes` is the memory for units that are kept besides those in flight; it counts with
+  // kInFlight alone.
   UnitPlaces(const ShardLayout& shards, absl::Span<const TensorSpec> tensors, Holding holding,
-             Content content);
+             Content content, uint64_t kept_bytes = 0);
 
   uint64_t bytes() const { return bytes_; }
   // Returns the first byte of a part's place, a multiple of 64.

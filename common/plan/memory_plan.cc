@@ -57,6 +57,10 @@ constexpr uint64_t kKeptGradientBytes = 1 * kMiB;
 // which batches have two (common/base/buffer_pool.h). Rows lie in such slabs, too.
 constexpr uint64_t kSmallestInSlab = 64 << 10;
 constexpr uint64_t kSlabBytes = 2 * kMiB;
+// Offloaded optimizer state that is in memory at a time (worker/strategy/shard_state.cc), and the
+// pages of its file.
+constexpr uint64_t kOffloadWindowBytes = 32 * kMiB;
+constexpr uint64_t kPageBytes = 4096;
 // What a table keeps beside a row's floats.
 constexpr uint64_t kRowOverheadBytes = 64;
 
@@ -157,6 +161,14 @@ class Planner {
     plan_.worker.push_back({.name = name, .bytes = bytes, .model_state = true});
   }
 
+  // Adds the state of so many parameters to memory, or to the disk.
+  void AddOptimizerState(const std::string& name, uint64_t elements) {
+    const uint64_t bytes = kFloat * elements * dense_state_floats_;
+    if (!OffloadsOptimizerState(spec_)) return AddModelState(name, bytes);
+    plan_.disk_bytes = RoundUp(bytes, kPageBytes);
+    AddWorker("optimizer state in use", std::min(plan_.disk_bytes, kOffloadWindowBytes));
+  }
+
   // The number that the evaluator takes at once (worker/runtime/training/evaluator.cc), or all that
   // a data rank has.
   uint64_t EvaluatedExamples() const {
@@ -186,7 +198,7 @@ class Planner {
                   })));
     // By all-reduce a device's never leave it.
     if (trains_ && (!all_reduce_ || !on_device_)) AddModelState("gradients", kFloat * P_);
-    if (all_reduce_) AddModelState("optimizer state", kFloat * P_ * dense_state_floats_);
+    if (all_reduce_) AddOptimizerState("optimizer state", P_);
     const uint64_t copies = on_device_ ? 0 : SumOf(CopiedBytes());
     if (copies > 0) AddModelState("16-bit weights", copies);
   }
@@ -222,6 +234,7 @@ class Planner {
         PlanShardedMemory(model_.tensors, {.stage = stage_,
                                            .shards = shards,
                                            .replicas = replicas,
+                                           .kept_bytes = KeptGatheredBytes(spec_),
                                            .half_wire = IsHalf(spec_.update().wire())});
     if (!memory.ok()) return false;
     AddModelState("slice of parameters", memory->weight_slices);
@@ -237,8 +250,7 @@ class Planner {
     }
     AddModelState("16-bit weights", TiedCopyBytes());
     AddModelState("slice of sums of gradients", memory->gradient_sums);
-    AddModelState("slice of optimizer state",
-                  kFloat * memory->stepped_elements * dense_state_floats_);
+    AddOptimizerState("slice of optimizer state", memory->stepped_elements);
     AddWorker("gradients on the wire", memory->wire);
     plan_.worker.push_back({.name = "others' memory, if on one machine",
                             .bytes = (shards - 1) * memory->shared_in_group +

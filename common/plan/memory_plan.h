@@ -72,6 +72,8 @@ struct WorkerProcessors {
 // 8 P + 8 P / N, 4 P + 12 P / N and 16 P / N by stages 0 to 3, and 16 bits 18 P, 6 P + 12 P / N,
 // 2 P + 16 P / N and 16 P / N, beside units in flight.
 //
+// Offloaded optimizer state is on disk instead, and at most 32 MiB of it in memory at a time.
+//
 // A job that only evaluates has no gradients, and activations of an evaluation alone.
 //
 // A worker's sum is its peak resident set on a CPU; tests/plan measures that it is, within 5 %.
@@ -80,6 +82,8 @@ struct MemoryPlan {
   // Of each worker's device; empty where the job computes on none.
   std::vector<MemoryPart> device;
   std::vector<MemoryPart> servers;
+  // The length of each worker's file of optimizer state, if the job offloads it.
+  uint64_t disk_bytes = 0;
 
   // The peak of a worker's resident set where all workers are on one machine.
   uint64_t worker_bytes() const;

@@ -230,6 +230,19 @@ TEST(ShardedMemoryTest, ReplicasAndTheWireTakeTheirOwn) {
   EXPECT_EQ(memory.shared_with_replica, 0);
 }
 
+TEST(ShardedMemoryTest, KeptUnitsHaveMemoryOfTheirOwn) {
+  constexpr uint64_t kUnit = 4096, kAll = 6 * kUnit;
+  const auto gathered = [](uint64_t kept_bytes) {
+    const ShardedMemory memory = Shards({.stage = 3, .shards = 4, .kept_bytes = kept_bytes});
+    EXPECT_EQ(memory.gradients, 2 * 4 * kUnit);
+    EXPECT_EQ(memory.weight_slices, 4 * kAll / 4);
+    return memory.gathered_weights;
+  };
+  EXPECT_EQ(gathered(4 * kUnit - 1), 4 * 2 * kUnit);
+  EXPECT_EQ(gathered(4 * kUnit), 4 * 3 * kUnit);
+  EXPECT_EQ(gathered(4 * kAll), 4 * kAll);
+}
+
 std::string ZeroStageIs(int stage, int workers, const std::string& more = "") {
   return absl::StrCat("workers: ", workers, " micro_batches: 2 parallelism { zero { stage: ", stage,
                       " ", more, " } } ");
@@ -264,6 +277,28 @@ TEST(MemoryPlanTest, StagesOfZeroHaveTheirModelStates) {
       EXPECT_LE(in_half(stage), 1.01 * expected);
     }
   }
+}
+
+TEST(MemoryPlanTest, OffloadedStateIsOnDisk) {
+  for (const int workers : {1, 2, 4}) {
+    const MemoryPlan in_memory = PlanOf(Gpt(ZeroStageIs(3, workers)));
+    EXPECT_EQ(in_memory.disk_bytes, 0);
+    const MemoryPlan plan = PlanOf(Gpt(ZeroStageIs(3, workers, "offload: OPTIMIZER_STATE")));
+    EXPECT_GE(plan.disk_bytes, 8 * kGpt / workers);
+    EXPECT_LE(plan.disk_bytes, 8 * kGpt / workers * 101 / 100);
+    EXPECT_EQ(plan.disk_bytes % 4096, 0);
+    // Of the state 32 MiB at most are in memory, and all of it if it is smaller.
+    const uint64_t in_use = std::min<uint64_t>(32 * kMiB, plan.disk_bytes);
+    EXPECT_EQ(ByName(plan.worker)["optimizer state in use"], in_use);
+    const uint64_t state = in_memory.worker_own_bytes() - plan.worker_own_bytes() + in_use;
+    EXPECT_LE(state, plan.disk_bytes);
+    EXPECT_GT(state + 4096, plan.disk_bytes);
+    EXPECT_LT(plan.worker_state_bytes(), in_memory.worker_state_bytes());
+  }
+  EXPECT_EQ(PlanOf(Gpt("workers: 2 stop { evaluate_only: true } parallelism { zero { stage: 3 "
+                       "offload: OPTIMIZER_STATE } }"))
+                .disk_bytes,
+            0);
 }
 
 TEST(MemoryPlanTest, UnitsInFlightAreNoModelState) {

@@ -65,6 +65,22 @@ std::string RaiseZeroStage(v1::JobSpec& spec) {
   return absl::StrCat("parallelism.zero.stage ", stage + 1);
 }
 
+// Also for a single worker, which has no one to divide with.
+std::string OffloadState(v1::JobSpec& spec) {
+  v1::ZeroSpec zero = spec.parallelism().zero();
+  const bool possible =
+      TrainsByAllReduce(spec) && !spec.stop().evaluate_only() &&
+      spec.compute().device() != v1::ComputeSpec::CUDA &&
+      (zero.stage() > 0 || spec.min_workers() == 0 || spec.min_workers() == spec.workers());
+  if (!possible || zero.offload() != v1::ZeroSpec::OFFLOAD_UNSPECIFIED) return "";
+  const bool without_stage = zero.stage() == 0;
+  if (without_stage) zero.set_stage(1);
+  zero.set_offload(v1::ZeroSpec::OPTIMIZER_STATE);
+  *spec.mutable_parallelism()->mutable_zero() = zero;
+  return absl::StrCat("parallelism.zero.", without_stage ? "stage 1 and " : "",
+                      "offload OPTIMIZER_STATE");
+}
+
 std::string RowsToServers(v1::JobSpec& spec) {
   if (RowsOnServers(spec)) return "";
   spec.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
@@ -81,8 +97,8 @@ std::string AllToServers(v1::JobSpec& spec) {
   return "update.dense PARAMETER_SERVER without parallelism.zero";
 }
 
-constexpr Change kChanges[] = {RecomputeMore,  HalveMicroBatches, DoubleWorkers,
-                               RaiseZeroStage, RowsToServers,     AllToServers};
+constexpr Change kChanges[] = {RecomputeMore, HalveMicroBatches, DoubleWorkers, RaiseZeroStage,
+                               OffloadState,  RowsToServers,     AllToServers};
 
 // What has to fit.
 struct Goal {

@@ -43,6 +43,7 @@ TEST(RemediesTest, NamesEachChangeThatHelpsAlone) {
   // Where servers have the optimizer's state, gradients need no room of their own on the way there.
   EXPECT_THAT(Changes(Gpt(), 480 * kMiB),
               ::testing::ElementsAre("compute.recompute SELECTIVE", "micro_batches 2", "2 workers",
+                                     "parallelism.zero.stage 1 and offload OPTIMIZER_STATE",
                                      "update.dense PARAMETER_SERVER"));
   EXPECT_THAT(Changes(Gpt(), 400 * kMiB),
               ::testing::ElementsAre("compute.recompute FULL", "micro_batches 2", "2 workers"));
@@ -88,6 +89,20 @@ TEST(RemediesTest, NamesTheStageOfZero) {
   // Both passes must read one version.
   spec.mutable_update()->set_staleness_bound(1);
   EXPECT_THAT(Changes(spec, own(3)), Not(Contains(HasSubstr("zero"))));
+}
+
+TEST(RemediesTest, OffloadsStateWhereAJobMay) {
+  v1::JobSpec spec = Gpt();
+  spec.set_workers(2);
+  spec.mutable_parallelism()->mutable_zero()->set_stage(3);
+  v1::JobSpec offloads = spec;
+  offloads.mutable_parallelism()->mutable_zero()->set_offload(v1::ZeroSpec::OPTIMIZER_STATE);
+  const uint64_t limit = PlanMemory(offloads, SizeOfData(spec.data()), {}).worker_own_bytes();
+  EXPECT_THAT(Changes(spec, limit), Contains("parallelism.zero.offload OPTIMIZER_STATE"));
+  EXPECT_THAT(Changes(offloads, limit - 1), Not(Contains(HasSubstr("offload"))));
+  spec.mutable_parallelism()->clear_zero();
+  spec.set_min_workers(1);
+  EXPECT_THAT(Changes(spec, limit), Not(Contains(HasSubstr("offload"))));
 }
 
 TEST(RemediesTest, DevicesHaveTheirOwn) {

@@ -27,7 +27,8 @@ absl::StatusOr<ShardedMemory> PlanShardedMemory(absl::Span<const TensorSpec> ten
   const bool sums_apart = holding.gradients == UnitPlaces::Holding::kInFlight;
   MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, LayoutOf(tensors));
   const ShardLayout shards(layout, static_cast<int>(sharding.shards));
-  const UnitPlaces weights(shards, tensors, *holding.weights, UnitPlaces::Content::kWeights);
+  const UnitPlaces weights(shards, tensors, *holding.weights, UnitPlaces::Content::kWeights,
+                           sharding.kept_bytes);
   const UnitPlaces gradients(shards, tensors, *holding.gradients, UnitPlaces::Content::kGradients);
   ShardedMemory memory;
   memory.stepped_elements = shards.slice_elements();

@@ -17,6 +17,8 @@ struct Sharding {
   // Ranks in a shard group, and the number of shard groups.
   uint32_t shards = 1;
   uint32_t replicas = 1;
+  // Stage 3: memory for units that stay gathered, beside units in flight.
+  uint64_t kept_bytes = 0;
   // True if gradients travel in 16 bits, so that each sum is rounded into other memory.
   bool half_wire = false;
 };
@@ -25,7 +27,8 @@ struct Sharding {
 struct ShardedMemory {
   // The rank's f32 weights that the optimizer steps, unless it steps gathered weights in place.
   uint64_t weight_slices = 0;
-  // All weights, or the places of units in flight, in the type with which the model computes.
+  // All weights, or the places of units in flight and of kept units, in the type with which the
+  // model computes.
   uint64_t gathered_weights = 0;
   // All gradients, or the places of units in flight, in f32.
   uint64_t gradients = 0;

@@ -159,8 +159,9 @@ v1::PartitionFileHeader PartitionHeader(const PartitionContent& content) {
 }
 
 absl::Status AppendDensePieces(const PartitionContent& content, PartitionFileWriter& writer) {
-  for (const PartitionContent::Block& block : content.blocks) {
-    MUSTER_RETURN_IF_ERROR(AppendBlock(content, block, writer));
+  for (size_t i = 0; i < content.blocks.size(); ++i) {
+    MUSTER_RETURN_IF_ERROR(AppendBlock(content, content.blocks[i], writer));
+    content.written(i);
   }
   for (const PartitionContent::Residual& residual : content.residuals) {
     MUSTER_RETURN_IF_ERROR(AppendResidual(content, residual, writer));

@@ -1,7 +1,9 @@
 #ifndef MUSTER_COMMON_TABLES_TABLE_CHECKPOINT_H_
 #define MUSTER_COMMON_TABLES_TABLE_CHECKPOINT_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -74,6 +76,8 @@ struct PartitionContent {
   std::vector<SlotLossScale> loss_scales;
   // One per sparse table of the job.
   std::vector<Rows> sparse;
+  // Called after each of `blocks`, with its index, when its values are in the file.
+  std::function<void(size_t block)> written = [](size_t) {};
 };
 
 // Makes the header of the content's file, without numbers of rows, and appends all of its dense

@@ -163,6 +163,7 @@ def test_folders_that_it_writes_to_are_volumes(stateful_set):
         folder = manifests.arguments(stateful_set).get(flag)
         # Below the mount, so that a folder of ours may be made in a volume that has one of its own (lost+found).
         assert folder is None or any(folder.startswith(path + "/") for path in written), flag
+    assert manifests.arguments(stateful_set).get("--offload-folder", written[0]) in written
 
 
 @each_stateful_set

@@ -164,6 +164,10 @@ TEST_P(AllReduceModelTest, EachRankMovesWhatIsPredicted) {
       specs.push_back(spec);
     }
   }
+  v1::JobSpec keeps = specs.back();
+  keeps.set_micro_batches(3);
+  keeps.mutable_parallelism()->mutable_zero()->set_keep_gathered_bytes(4096);
+  specs.push_back(keeps);
   for (v1::JobSpec spec : specs) {
     for (const int workers : {2, 3, 4}) {
       for (const AllReduceWay way : {AllReduceWay::kSharedMemory, AllReduceWay::kTcp}) {

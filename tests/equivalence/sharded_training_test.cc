@@ -238,6 +238,51 @@ TEST_F(ShardedTrainingTest, EvaluationsAreAlike) {
   }
 }
 
+// With memory for no unit that shares a place, for some and for all.
+TEST_F(ShardedTrainingTest, KeptUnitsEndInTheSameBits) {
+  v1::JobSpec spec = InStage(Transformer(), 3);
+  spec.set_micro_batches(3);
+  for (const auto type : {v1::ComputeSpec::F32, v1::ComputeSpec::BF16}) {
+    spec.mutable_compute()->set_type(type);
+    spec.mutable_parallelism()->mutable_zero()->clear_keep_gathered_bytes();
+    const TrainedValues expected = Train(spec);
+    for (const uint64_t bytes : {64, 8192, 1 << 24}) {
+      spec.mutable_parallelism()->mutable_zero()->set_keep_gathered_bytes(bytes);
+      EXPECT_EQ(Train(spec).values, expected.values) << bytes;
+    }
+  }
+}
+
+TEST_F(ShardedTrainingTest, OffloadedStateEndsInTheSameBits) {
+  for (const std::string& optimizer : OptimizerNames()) {
+    SCOPED_TRACE(optimizer);
+    v1::JobSpec spec = Job("mlp", optimizer);
+    const TrainedValues expected = Train(spec);
+    spec.mutable_parallelism()->mutable_zero()->set_offload(v1::ZeroSpec::OPTIMIZER_STATE);
+    for (const uint32_t stage : {1, 2, 3}) {
+      EXPECT_EQ(Train(InStage(spec, stage)).values, expected.values) << stage;
+    }
+    // Each rank has a whole copy, which all of them step alike.
+    EXPECT_EQ(Train(InStage(spec, 1, /*shard=*/1)).values, expected.values);
+  }
+}
+
+TEST_F(ShardedTrainingTest, CheckpointsGoOnWithAndWithoutOffload) {
+  v1::JobSpec spec = InStage(Transformer(), 2);
+  spec.mutable_checkpoint()->set_every_steps(4);
+  v1::JobSpec offloads = spec;
+  offloads.mutable_parallelism()->mutable_zero()->set_offload(v1::ZeroSpec::OPTIMIZER_STATE);
+  const TrainedValues expected = Train(spec);
+  RunCheckpoints checkpoints;
+  RunOptions options;
+  options.checkpoints = &checkpoints;
+  EXPECT_EQ(Train(offloads, options).values, expected.values);
+  options.from = 4;
+  EXPECT_EQ(Train(spec, options).values, expected.values);
+  options.from = 8;
+  EXPECT_EQ(Train(InStage(offloads, 3), options).values, expected.values);
+}
+
 // Results are equal to the bit, because the number of slots is the same on all roads.
 TEST_F(ShardedTrainingTest, CheckpointsGoOnInOtherStagesAndOnOtherRoads) {
   for (const std::string model : {"transformer", "deep_fm"}) {

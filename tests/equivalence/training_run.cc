@@ -179,6 +179,7 @@ class RunWorld {
     ShardedDependencies dependencies;
     dependencies.storage = &checkpoints_.storage();
     dependencies.clock = &clock_;
+    dependencies.offload_folder = checkpoints_.root();
     dependencies.log = [this](absl::string_view line) { Log(line); };
     dependencies.routing = servers_.Routing(order.shard_map(), nullptr);
     return ShardedStrategy::Create(order, *job_.schema, {}, std::move(dependencies)).value();

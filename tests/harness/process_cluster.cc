@@ -101,13 +101,13 @@ absl::Status ProcessCluster::StartAll() {
   }
   for (int i = 0; i < options_.workers; ++i) {
     const std::string name = absl::StrCat("worker-", i);
-    std::vector<std::string> command = {Program("worker/runtime/muster-worker"), "--id=" + name,
-                                        "--listen=127.0.0.1:0",
-                                        "--coordinator=" + coordinator_address_,
-                                        absl::StrCat("--slots=", options_.slots_per_worker),
-                                        // One thread a task, as in tasks without processes.
-                                        absl::StrCat("--processors=", options_.slots_per_worker),
-                                        absl::StrCat("--devices=", options_.devices_per_worker)};
+    std::vector<std::string> command = {
+        Program("worker/runtime/muster-worker"), "--id=" + name, "--listen=127.0.0.1:0",
+        "--coordinator=" + coordinator_address_,
+        absl::StrCat("--slots=", options_.slots_per_worker),
+        // One thread a task, as in tasks without processes.
+        absl::StrCat("--processors=", options_.slots_per_worker),
+        absl::StrCat("--devices=", options_.devices_per_worker), "--offload-folder=" + folder_};
     if (options_.devices_per_worker > 0) {
       command.push_back("--device-program=" + Program("worker/runtime/muster-emulated-task"));
     }

@@ -2,15 +2,20 @@
 // all-reduce from the first steps on, and with servers once messages have been on their way in
 // every order and rows' arrays have grown to the largest batch.
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/machine/multiplies_bfloat16.h"
@@ -49,6 +54,21 @@ double MostBelowPlan(double peak) { return kTolerance * peak + kProgramLess; }
 // Steps until a task's memory is at its peak by all-reduce, and with servers.
 constexpr int kFirst = 2;
 constexpr int kSettled = 20;
+
+// Returns the length of the files that a process has open in a folder, and that have no name there.
+uint64_t NamelessFileBytes(pid_t process, const std::string& folder) {
+  uint64_t bytes = 0;
+  const std::string real = std::filesystem::canonical(folder);
+  for (const auto& open :
+       std::filesystem::directory_iterator(absl::StrCat("/proc/", process, "/fd"))) {
+    struct stat file = {};
+    std::error_code gone;
+    const std::string path = std::filesystem::read_symlink(open.path(), gone);
+    const bool inside = absl::StartsWith(path, real) && absl::EndsWith(path, "(deleted)");
+    if (inside && stat(open.path().c_str(), &file) == 0) bytes += file.st_size;
+  }
+  return bytes;
+}
 
 class PeakMemoryTest : public ::testing::Test {
  protected:
@@ -188,6 +208,40 @@ TEST_F(PeakMemoryTest, OfStagesOfZero) {
       ExpectAsPlanned(Transformer(/*layers=*/6, /*context=*/64, /*batch=*/16, how), kFirst);
     }
   }
+}
+
+// Half of what this job would take in memory is its optimizer state.
+TEST_F(PeakMemoryTest, OfOffloadedOptimizerState) {
+  for (const int workers : {1, 2}) {
+    ExpectAsPlanned(Transformer(/*layers=*/12, /*context=*/64, /*batch=*/4,
+                                absl::StrCat("workers: ", workers,
+                                             " parallelism { zero { stage: 3 "
+                                             "offload: OPTIMIZER_STATE } }",
+                                             kAllReduce)),
+                    kFirst);
+  }
+}
+
+// The files are there while the job runs, and their length is what was planned.
+TEST_F(PeakMemoryTest, OffloadedOptimizerStateTakesThePlannedDisk) {
+  const v1::JobSpec spec = SpecOf(
+      LargeTransformer(absl::StrCat(
+          "workers: 2 parallelism { zero { stage: 1 offload: OPTIMIZER_STATE } }", kAllReduce)),
+      /*steps=*/1'000'000);
+  const uint64_t planned = PlanMemory(spec, ReadDataHead(spec)).disk_bytes;
+  EXPECT_GT(planned, 40 << 20);
+  const auto id = cluster_->Submit(spec);
+  ASSERT_TRUE(id.ok()) << id.status();
+  const auto trains = cluster_->Await(
+      *id, [](const v1::JobStatus& status) { return status.progress().step() >= 2; });
+  ASSERT_TRUE(trains.ok()) << trains.status();
+  for (const std::string worker : {"worker-0", "worker-1"}) {
+    const std::vector<pid_t> tasks = cluster_->ChildrenOf(worker);
+    ASSERT_EQ(tasks.size(), 1u);
+    EXPECT_EQ(NamelessFileBytes(tasks[0], cluster_->folder()), planned);
+  }
+  v1::JobStatus status;
+  EXPECT_TRUE(cluster_->jobs().Cancel(*id, "measured", status).ok());
 }
 
 TEST_F(PeakMemoryTest, OfASmallTransformer) {

@@ -70,7 +70,11 @@ v1::JobSpec Job(const Case& param) {
   spec.mutable_data()->mutable_sequences()->set_path(path);
   spec.mutable_update()->set_dense(param.road);
   spec.mutable_update()->set_durability(param.durability);
-  spec.mutable_parallelism()->mutable_zero()->set_stage(param.stage);
+  v1::ZeroSpec& zero = *spec.mutable_parallelism()->mutable_zero();
+  zero.set_stage(param.stage);
+  // Files of optimizer state go with their tasks, and come back from the checkpoint.
+  const bool offloads = param.road == v1::UpdateSpec::ALL_REDUCE && param.stage == 3;
+  if (offloads) zero.set_offload(v1::ZeroSpec::OPTIMIZER_STATE);
   return Endless(std::move(spec), kCheckpointSteps);
 }
 

@@ -38,6 +38,7 @@
 #include "worker/runtime/daemon/worker_daemon.h"
 #include "worker/runtime/device/list_devices.h"
 #include "worker/runtime/process/collective_flags.h"
+#include "worker/runtime/process/offload_folder_flag.h"
 #include "worker/runtime/process/task_process.h"
 #include "worker/runtime/process/task_program.h"
 
@@ -64,6 +65,7 @@ struct Flags {
   CollectiveFlags collectives;
   FileAccess file_access = FileAccess::kUser;
   std::vector<std::string> data_roots;
+  std::string offload_folder;
   TlsFiles tls;
   std::string devices = "auto";
   std::string device_program;
@@ -105,6 +107,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_flag("--end-with-parent", flags.end_with_parent,
                "Stop, as on SIGTERM, when the process that started this one ends.");
   AddDataRootFlag(app, flags.data_roots);
+  AddOffloadFolderFlag(app, flags.offload_folder);
   AddCollectiveFlags(app, flags.collectives);
   AddFileAccessFlag(app, flags.file_access);
   AddTlsFlags(app, flags.tls);
@@ -231,6 +234,7 @@ int Run(const Flags& flags) {
   for (std::string& argument : DataRootArguments(flags.data_roots)) {
     arguments.push_back(std::move(argument));
   }
+  arguments.push_back("--offload-folder=" + flags.offload_folder);
   for (std::string& argument : TlsArguments(flags.tls)) arguments.push_back(std::move(argument));
   WorkerDaemon daemon(*cluster,
                       ProcessTaskStarter({.coordinator_address = flags.coordinator,

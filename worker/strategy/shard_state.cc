@@ -15,6 +15,10 @@
 namespace muster {
 namespace {
 
+// Most bytes of an offloaded optimizer state that are in memory at a time, if blocks are no larger
+// (common/plan/memory_plan.cc counts them).
+constexpr size_t kWindowBytes = size_t{32} << 20;
+
 // Returns the factor that makes a mean of a sum over `examples`.
 double MeanScale(double scale, uint64_t examples) {
   // Without examples there is no gradient.
@@ -40,15 +44,25 @@ std::vector<double> RowNorms(const RowSum& sum, uint32_t partitions, const Shard
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ShardState>> ShardState::Create(const v1::TablesSchema& schema,
-                                                               ShardIndex shard) {
+absl::StatusOr<std::unique_ptr<ShardState>> ShardState::Create(
+    const v1::TablesSchema& schema, ShardIndex shard,
+    const absl::optional<std::string>& offload_folder) {
   MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<const Optimizer> dense_optimizer,
                           CreateOptimizer(schema.optimizer(), Granularity::kElements));
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<const Optimizer> row_optimizer,
                           CreateOptimizer(schema.optimizer(), Granularity::kRow));
-  return std::unique_ptr<ShardState>(
+  std::unique_ptr<ShardState> state(
       new ShardState(schema, shard, std::move(dense_optimizer), std::move(row_optimizer)));
+  if (offload_folder.has_value()) {
+    const size_t floats = state->shard_layout_.slice_elements() * state->state_per_weight_;
+    MUSTER_ASSIGN_OR_RETURN(state->offloaded_state_,
+                            OffloadedFloats::Create(*offload_folder, floats));
+  }
+  state->MakeWindows();
+  state->AllocateValues();
+  state->Reset();
+  return state;
 }
 
 ShardState::ShardState(const v1::TablesSchema& schema, ShardIndex shard,
@@ -65,8 +79,6 @@ ShardState::ShardState(const v1::TablesSchema& schema, ShardIndex shard,
       state_per_weight_(dense_optimizer_->state_floats(1)),
       steps_(owned_.size()) {
   CountCells();
-  AllocateValues();
-  Reset();
 }
 
 ShardState::~ShardState() = default;
@@ -98,6 +110,20 @@ void ShardState::CountCells() {
   }
 }
 
+void ShardState::MakeWindows() {
+  size_t bytes = 0;
+  for (size_t i = 0; i < owned_.size(); ++i) {
+    const size_t more = owned_[i].block.elements() * state_per_weight_ * sizeof(float);
+    const bool full = offloaded_state_ != nullptr && bytes + more > kWindowBytes;
+    if (windows_.empty() || full) {
+      windows_.push_back({i, i});
+      bytes = 0;
+    }
+    windows_.back().last = i + 1;
+    bytes += more;
+  }
+}
+
 void ShardState::ReleaseValues() {
   parameters_.clear();
   SetSlices(std::vector<absl::Span<float>>(shard_layout_.parts().size()));
@@ -108,7 +134,9 @@ void ShardState::ReleaseValues() {
 void ShardState::AllocateValues() {
   if (own_weights_ != nullptr) return;
   own_weights_ = std::make_unique<Arena>(shard_layout_.slice_elements());
-  optimizer_state_ = std::make_unique<Arena>(shard_layout_.slice_elements() * state_per_weight_);
+  if (offloaded_state_ == nullptr) {
+    optimizer_state_ = std::make_unique<Arena>(shard_layout_.slice_elements() * state_per_weight_);
+  }
   SetSlices(PartSlices(own_weights_->values()));
   if (shard_.count > 1) return;
   for (absl::Span<float> span : TensorSpans(layout_, tables_.tensors, own_weights_->values())) {
@@ -150,9 +178,35 @@ absl::Span<float> ShardState::Of(const ShardLayout::OwnedBlock& owned,
                               owned.block.elements());
 }
 
+absl::Span<float> ShardState::OptimizerState() const {
+  return offloaded_state_ != nullptr ? offloaded_state_->values() : optimizer_state_->values();
+}
+
 absl::Span<float> ShardState::OptimizerState(const ShardLayout::OwnedBlock& owned) const {
-  return optimizer_state_->values().subspan(owned.slice_begin * state_per_weight_,
-                                            owned.block.elements() * state_per_weight_);
+  return OptimizerState().subspan(owned.slice_begin * state_per_weight_,
+                                  owned.block.elements() * state_per_weight_);
+}
+
+OffloadedFloats::Range ShardState::FloatsOf(const Window& window) const {
+  const ShardLayout::OwnedBlock& last = owned_[window.last - 1];
+  return {owned_[window.first].slice_begin * state_per_weight_,
+          (last.slice_begin + last.block.elements()) * state_per_weight_};
+}
+
+void ShardState::ForEachWindow(absl::FunctionRef<void(const Window&)> work) const {
+  for (size_t i = 0; i < windows_.size(); ++i) {
+    if (offloaded_state_ != nullptr) {
+      // After the last window comes the next pass.
+      const Window& next = windows_[(i + 1) % windows_.size()];
+      offloaded_state_->Enter(FloatsOf(windows_[i]), FloatsOf(next));
+    }
+    work(windows_[i]);
+    if (offloaded_state_ != nullptr) offloaded_state_->Leave(FloatsOf(windows_[i]));
+  }
+}
+
+void ShardState::UnmapState() {
+  if (offloaded_state_ != nullptr) offloaded_state_->Leave({0, OptimizerState().size()});
 }
 
 std::vector<absl::Span<float>> ShardState::PartSlices(absl::Span<float> values) const {
@@ -180,16 +234,19 @@ std::vector<absl::Span<float>> ShardState::TensorSlices(
 }
 
 void ShardState::Reset() {
-  for (const ShardLayout::OwnedBlock& owned : owned_) {
-    absl::Span<float> rest = Of(owned, slices_);
-    for (const DenseLayout::Piece& piece : owned.block.pieces) {
-      const size_t elements = piece.end - piece.begin;
-      InitialValues(tables_.tensors[piece.tensor], schema_->seed(), piece.begin,
-                    rest.first(elements));
-      rest.remove_prefix(elements);
+  ForEachWindow([this](const Window& window) {
+    for (size_t i = window.first; i < window.last; ++i) {
+      const ShardLayout::OwnedBlock& owned = owned_[i];
+      absl::Span<float> rest = Of(owned, slices_);
+      for (const DenseLayout::Piece& piece : owned.block.pieces) {
+        const size_t elements = piece.end - piece.begin;
+        InitialValues(tables_.tensors[piece.tensor], schema_->seed(), piece.begin,
+                      rest.first(elements));
+        rest.remove_prefix(elements);
+      }
+      dense_optimizer_->InitState(owned.block.elements(), OptimizerState(owned));
     }
-    dense_optimizer_->InitState(owned.block.elements(), OptimizerState(owned));
-  }
+  });
   std::fill(steps_.begin(), steps_.end(), 0);
   ClearRows();
   clock_ = 0;
@@ -282,15 +339,17 @@ void ShardState::Apply(const GradientSums& sums, double scale) {
   step.gradient_scale = static_cast<float>(MeanScale(scale, sums.examples));
   if (schema_->clipping().by_value() > 0) step.clip_value = schema_->clipping().by_value();
 
-  ParallelFor(owned_.size(), 1, [&](int64_t first, int64_t last) {
-    OptimizerStep block_step = step;
-    for (int64_t i = first; i < last; ++i) {
-      const ShardLayout::OwnedBlock& owned = owned_[i];
-      block_step.weight_decay = owned.block.weight_decay;
-      dense_optimizer_->Apply(block_step, Of(owned, sums.dense), Of(owned, slices_),
-                              OptimizerState(owned));
-      ++steps_[i];
-    }
+  ForEachWindow([&](const Window& window) {
+    ParallelFor(window.last - window.first, 1, [&](int64_t first, int64_t last) {
+      OptimizerStep block_step = step;
+      for (size_t i = window.first + first; i < window.first + last; ++i) {
+        const ShardLayout::OwnedBlock& owned = owned_[i];
+        block_step.weight_decay = owned.block.weight_decay;
+        dense_optimizer_->Apply(block_step, Of(owned, sums.dense), Of(owned, slices_),
+                                OptimizerState(owned));
+        ++steps_[i];
+      }
+    });
   });
   for (size_t table = 0; table < rows_.size(); ++table) {
     step.weight_decay = tables_.sparse[table].weight_decay;
@@ -306,13 +365,18 @@ absl::Status ShardState::Restore(const CheckpointReader& checkpoint, RestoreExte
   const bool with_state = RestoresState(checkpoint, extent, schema_->optimizer().name());
   const std::vector<std::string> state_names =
       with_state ? dense_optimizer_->state_names() : std::vector<std::string>();
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const ShardLayout::OwnedBlock& owned = owned_[i];
-    MUSTER_ASSIGN_OR_RETURN(const uint64_t steps,
-                            RestoreBlock(checkpoint, tables_.tensors, owned.block, state_names,
-                                         Of(owned, slices_), OptimizerState(owned)));
-    if (with_state) steps_[i] = steps;
-  }
+  absl::Status status;
+  ForEachWindow([&](const Window& window) {
+    for (size_t i = window.first; i < window.last && status.ok(); ++i) {
+      const ShardLayout::OwnedBlock& owned = owned_[i];
+      const absl::StatusOr<uint64_t> steps =
+          RestoreBlock(checkpoint, tables_.tensors, owned.block, state_names, Of(owned, slices_),
+                       OptimizerState(owned));
+      status = steps.status();
+      if (with_state && steps.ok()) steps_[i] = *steps;
+    }
+  });
+  MUSTER_RETURN_IF_ERROR(status);
   RestoreRowsOptions options;
   options.with_state = with_state;
   for (size_t table = 0; table < rows_.size(); ++table) {
@@ -337,6 +401,12 @@ absl::StatusOr<PartitionFileInfo> ShardState::Save(const ShardFile& file,
   content.state_names = dense_optimizer_->state_names();
   content.tensors = tables_.tensors;
   content.loss_scales = file.loss_scales;
+  if (offloaded_state_ != nullptr) {
+    content.written = [&](size_t block) {
+      const size_t i = file.blocks[block];
+      offloaded_state_->Leave(FloatsOf({i, i + 1}));
+    };
+  }
   for (uint32_t i : file.blocks) {
     const ShardLayout::OwnedBlock& owned = owned_[i];
     content.blocks.push_back({.layout = &owned.block,
@@ -358,8 +428,7 @@ absl::StatusOr<PartitionFileInfo> ShardState::Save(const ShardFile& file,
 }
 
 ShardState::State ShardState::state() {
-  return {own_weights_->values(), optimizer_state_->values(), absl::MakeSpan(steps_),
-          absl::MakeSpan(rows_)};
+  return {own_weights_->values(), OptimizerState(), absl::MakeSpan(steps_), absl::MakeSpan(rows_)};
 }
 
 }  // namespace muster

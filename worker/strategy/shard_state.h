@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "common/base/loss_scale.h"
 #include "common/checkpoint/checkpoint_reader.h"
@@ -24,6 +26,7 @@
 #include "common/tables/table_checkpoint.h"
 #include "worker/strategy/arena.h"
 #include "worker/strategy/global_norm.h"
+#include "worker/strategy/offloaded_floats.h"
 
 namespace muster {
 
@@ -71,12 +74,16 @@ struct ShardIndex {
 // norm, the one division and the optimizer are the same.
 //
 // Dense values lie in the slice space of ShardLayout; with one shard that is the layout's flat
-// space. Not thread-safe.
+// space. Optimizer state may be offloaded to a file (OffloadedFloats), which all methods but
+// state() go through in the order of blocks, with some MiB of it in memory at a time. Not
+// thread-safe.
 class ShardState {
  public:
-  // Creates a state with initial values. InvalidArgument: the schema is not valid.
-  static absl::StatusOr<std::unique_ptr<ShardState>> Create(const v1::TablesSchema& schema,
-                                                            ShardIndex shard = {});
+  // Creates a state with initial values, whose optimizer state is in a file in `offload_folder`, if
+  // there is one. InvalidArgument: the schema is not valid. Otherwise errors are OffloadedFloats'.
+  static absl::StatusOr<std::unique_ptr<ShardState>> Create(
+      const v1::TablesSchema& schema, ShardIndex shard = {},
+      const absl::optional<std::string>& offload_folder = absl::nullopt);
 
   ~ShardState();
 
@@ -157,7 +164,8 @@ class ShardState {
   // Frees the memory of weights and optimizer state, whose values are lost. Clock, steps and rows
   // stay. Call AllocateValues before reading or writing values again.
   void ReleaseValues();
-  // Allocates memory for weights and optimizer state, all zeros; does nothing if there is some.
+  // Allocates memory for weights and optimizer state, all zeros; does nothing if there is some. An
+  // offloaded state keeps its file and its values throughout.
   void AllocateValues();
 
   // The whole state, to be read, or to be overwritten with another rank's copy of the same shard.
@@ -171,6 +179,8 @@ class ShardState {
   };
   // Returns the whole state. REQUIRES: no weights are placed elsewhere.
   State state();
+  // Unmaps what was read or written of an offloaded optimizer state through state().
+  void UnmapState();
   void set_clock(uint64_t clock) { clock_ = clock; }
   // Forgets all rows.
   void ClearRows();
@@ -186,12 +196,24 @@ class ShardState {
              std::unique_ptr<const Optimizer> dense_optimizer,
              std::unique_ptr<const Optimizer> row_optimizer);
 
+  // Owned blocks [first, last), whose optimizer state is in memory at the same time.
+  struct Window {
+    size_t first = 0;
+    size_t last = 0;
+  };
+
   void CountCells();
+  void MakeWindows();
   void SetSlices(std::vector<absl::Span<float>> slices);
   // Returns the elements of an owned block in slices by part.
   absl::Span<float> Of(const ShardLayout::OwnedBlock& owned,
                        absl::Span<const absl::Span<float>> slices) const;
+  absl::Span<float> OptimizerState() const;
   absl::Span<float> OptimizerState(const ShardLayout::OwnedBlock& owned) const;
+  // Returns the floats of the optimizer state of a window.
+  OffloadedFloats::Range FloatsOf(const Window& window) const;
+  // Calls `work` for windows in order. The next one's optimizer state is read ahead meanwhile.
+  void ForEachWindow(absl::FunctionRef<void(const Window&)> work) const;
 
   const std::unique_ptr<const v1::TablesSchema> schema_;
   const Tables tables_;
@@ -210,10 +232,15 @@ class ShardState {
   // By owned block, the index of its first cell among the shard's own.
   std::vector<size_t> first_cells_;
 
+  // All owned blocks in order. A single window if optimizer state is in memory. Const after Create.
+  std::vector<Window> windows_;
+
   // The weights that are not placed elsewhere. Empty without values, and so is optimizer_state_.
   std::unique_ptr<Arena> own_weights_;
-  // The optimizer state in the slice space: each owned block's arrays, one after another.
+  // The optimizer state in the slice space: each owned block's arrays, one after another. In
+  // memory, or offloaded.
   std::unique_ptr<Arena> optimizer_state_;
+  std::unique_ptr<const OffloadedFloats> offloaded_state_;
   // By part, where its weights are: writable, and readable.
   std::vector<absl::Span<float>> slices_;
   std::vector<absl::Span<const float>> readable_slices_;

@@ -1,17 +1,23 @@
 #include "worker/strategy/shard_state.h"
 
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
+#include <fstream>
 #include <initializer_list>
 #include <limits>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "common/base/philox.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/memory_storage.h"
+#include "common/files/temp_folder.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/checkpoint.pb.h"
@@ -198,10 +204,13 @@ std::unique_ptr<CheckpointReader> Checkpoint(const std::vector<std::unique_ptr<S
 }
 
 // Creates the states of all shards of a group.
-std::vector<std::unique_ptr<ShardState>> MakeShards(const v1::TablesSchema& schema, int count) {
+std::vector<std::unique_ptr<ShardState>> MakeShards(
+    const v1::TablesSchema& schema, int count,
+    const absl::optional<std::string>& offload_folder = absl::nullopt) {
   std::vector<std::unique_ptr<ShardState>> shards;
   for (int shard = 0; shard < count; ++shard) {
-    shards.push_back(ShardState::Create(schema, {.index = shard, .count = count}).value());
+    shards.push_back(
+        ShardState::Create(schema, {.index = shard, .count = count}, offload_folder).value());
   }
   return shards;
 }
@@ -353,8 +362,131 @@ TEST_P(ShardStateOptimizerTest, WeightsMayLieElsewhereForATime) {
   EXPECT_EQ(moved[1]->state().optimizer_state, undisturbed[1]->state().optimizer_state);
 }
 
+TEST_P(ShardStateOptimizerTest, OffloadedStateMakesTheSameSteps) {
+  const v1::TablesSchema schema = Schema(GetParam(), 2);
+  const TempFolder folder;
+  const auto in_memory = MakeShards(schema, 2);
+  const auto offloaded = MakeShards(schema, 2, folder.path());
+  for (const uint64_t clock : {0, 3}) {
+    TrainShards(in_memory, clock);
+    TrainShards(offloaded, clock);
+    for (int shard = 0; shard < 2; ++shard) ExpectSame(*offloaded[shard], *in_memory[shard]);
+  }
+  MemoryStorage storage, other_storage;
+  const auto checkpoint = Checkpoint(offloaded, schema, storage);
+  EXPECT_EQ(Stored(*checkpoint, schema),
+            Stored(*Checkpoint(in_memory, schema, other_storage), schema));
+  for (const auto& shard : offloaded) shard->Reset();
+  ExpectSame(*offloaded[1], *MakeShards(schema, 2)[1]);
+  for (const auto& shard : offloaded) {
+    ASSERT_EQ(shard->Restore(*checkpoint, RestoreExtent::kAll, 3), absl::OkStatus());
+  }
+  TrainShards(in_memory, 5);
+  TrainShards(offloaded, 5);
+  for (int shard = 0; shard < 2; ++shard) ExpectSame(*offloaded[shard], *in_memory[shard]);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, ShardStateOptimizerTest,
                          ::testing::Values("sgd", "momentum", "row_wise_adagrad", "adam", "ftrl"));
+
+// 7 million weights, whose state of 56 MiB is in memory in two parts, one after the other.
+class OffloadedStateTest : public ::testing::Test {
+ protected:
+  static constexpr int64_t kRows = 7, kColumns = 1 << 20;
+
+  static v1::TablesSchema Large() {
+    v1::TablesSchema schema;
+    v1::TensorSchema* tensor = schema.add_tensors();
+    tensor->set_name("w");
+    tensor->add_shape(kRows);
+    tensor->add_shape(kColumns);
+    tensor->mutable_initializer()->set_kind(v1::Initializer::UNIFORM);
+    tensor->mutable_initializer()->set_scale(1);
+    schema.set_partitions(2);
+    schema.set_block_bytes(1 << 20);
+    schema.mutable_optimizer()->set_name("adam");
+    schema.mutable_optimizer()->set_learning_rate(0.1);
+    schema.set_total_steps(100);
+    return schema;
+  }
+
+  // Trains some steps; writes a checkpoint and restores it.
+  static std::unique_ptr<ShardState> Train(const absl::optional<std::string>& offload_folder,
+                                           CheckpointStorage& storage) {
+    const v1::TablesSchema schema = Large();
+    auto state = ShardState::Create(schema, {}, offload_folder).value();
+    const std::vector<absl::Span<float>> slices = state->PartSlices(Sums());
+    for (int step = 0; step < 2; ++step) state->Apply({.examples = 4, .dense = slices}, 1);
+    const auto checkpoint = Checkpoint(*state, schema, storage);
+    state->Reset();
+    EXPECT_EQ(state->Restore(*checkpoint, RestoreExtent::kAll, 2), absl::OkStatus());
+    state->Apply({.examples = 4, .dense = slices}, 1);
+    return state;
+  }
+
+  static absl::Span<float> Sums() {
+    static std::vector<float>* const sums = [] {
+      auto* made = new std::vector<float>(kRows * kColumns);
+      for (size_t i = 0; i < made->size(); ++i) (*made)[i] = static_cast<float>(i % 97) - 48;
+      return made;
+    }();
+    return absl::MakeSpan(*sums);
+  }
+
+  const TempFolder folder_;
+};
+
+TEST_F(OffloadedStateTest, GoesThroughMemoryPartByPart) {
+  MemoryStorage storage, other_storage;
+  const auto in_memory = Train(absl::nullopt, storage);
+  const auto offloaded = Train(folder_.path(), other_storage);
+  EXPECT_EQ(offloaded->weights(), in_memory->weights());
+  EXPECT_EQ(offloaded->state().optimizer_state, in_memory->state().optimizer_state);
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+// Returns the most memory that was resident at once, in MiB.
+int PeakMebibytes() {
+  std::ifstream status("/proc/self/status");
+  uint64_t kib = 0;
+  std::string field;
+  while (status >> field && field != "VmHWM:") {
+  }
+  status >> kib;
+  return static_cast<int>(kib / 1024);
+}
+
+TEST_F(OffloadedStateTest, TakesNoMemoryForMostOfTheState) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers take memory of their own";
+  // Ends the process; its exit status is what training took, in MiB.
+  const auto train = [this](bool offload) {
+    const int before = PeakMebibytes();
+    absl::optional<std::string> folder;
+    if (offload) folder = folder_.path();
+    const auto state = ShardState::Create(Large(), {}, folder).value();
+    const std::vector<absl::Span<float>> slices = state->PartSlices(Sums());
+    for (int step = 0; step < 2; ++step) state->Apply({.examples = 4, .dense = slices}, 1);
+    state->Reset();
+    std::_Exit(PeakMebibytes() - before);
+  };
+  const auto takes = [](int mebibytes) {
+    return [mebibytes](int status) {
+      const int taken = WEXITSTATUS(status);
+      EXPECT_GE(taken, mebibytes);
+      EXPECT_LE(taken, mebibytes + 5);
+      return WIFEXITED(status);
+    };
+  };
+  Sums();
+  constexpr int kWeights = 28, kState = 56, kInUse = 32;
+  EXPECT_EXIT(train(/*offload=*/false), takes(kWeights + kState), "");
+  EXPECT_EXIT(train(/*offload=*/true), takes(kWeights + kInUse), "");
+}
 
 TEST(ShardStateTest, TakesWeightsAloneFromAnotherJob) {
   const auto saved = Make(Schema("adam", 2));

@@ -65,8 +65,9 @@ void Log(absl::string_view line) {
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
-absl::Status RunOrder(const v1::TaskOrder& order, const HostEndpointOptions& collectives,
-                      const RpcCredentials& credentials, const MakeDeviceTraining& make_devices) {
+absl::Status RunOrder(const v1::TaskOrder& order, const TaskChildOptions& given) {
+  const HostEndpointOptions& collectives = given.collectives;
+  const RpcCredentials& credentials = given.credentials;
   RealClock clock;
   RealWaiter waiter;
   LocalStorage storage(DataRoots());
@@ -107,13 +108,16 @@ absl::Status RunOrder(const v1::TaskOrder& order, const HostEndpointOptions& col
     return MakeDataChannelClient(address, credentials, io, std::move(options));
   };
   dependencies.storage = &storage;
+  dependencies.offload_folder = given.offload_folder;
   dependencies.make_endpoint = [&collectives, &order] {
     HostEndpointOptions options = collectives;
     if (options.host.empty()) options.host = DefaultCollectivesHost(order.coordinator_address());
     return MakeHostEndpoint(options);
   };
   std::unique_ptr<DeviceTraining> devices;
-  if (make_devices != nullptr) devices = make_devices(static_cast<int>(order.device()));
+  if (given.make_devices != nullptr) {
+    devices = given.make_devices(static_cast<int>(order.device()));
+  }
   dependencies.devices = devices.get();
   dependencies.log = Log;
   return CatchOutOfMemory("the task", [&] { return RunTask(order, dependencies); });
@@ -171,8 +175,7 @@ class ResultSender {
 
 }  // namespace
 
-int RunTaskChild(int control_socket, const HostEndpointOptions& collectives,
-                 const RpcCredentials& credentials, const MakeDeviceTraining& make_devices) {
+int RunTaskChild(int control_socket, const TaskChildOptions& options) {
   absl::StatusOr<v1::TaskOrder> order = ReadOrder(control_socket);
   ResultSender result(control_socket);
   if (!order.ok()) return *result.Send(order, order.status());
@@ -184,7 +187,7 @@ int RunTaskChild(int control_socket, const HostEndpointOptions& collectives,
            [&](const absl::Status& status) {
              if (const auto exit_status = result.Send(order, status)) _exit(*exit_status);
            }});
-  const absl::Status status = RunOrder(*order, collectives, credentials, make_devices);
+  const absl::Status status = RunOrder(*order, options);
   if (const auto exit_status = result.Send(order, status)) return *exit_status;
   while (true) pause();
 }

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "common/rpc/rpc_credentials.h"
 #include "worker/collectives/endpoint.h"
@@ -17,13 +18,22 @@ inline constexpr unsigned kMaxControlBytes = 64u << 20;
 // Returns what trains on device number `device` of this process.
 using MakeDeviceTraining = std::function<std::unique_ptr<DeviceTraining>(int device)>;
 
+// What a task's process has from its daemon, beside the order.
+struct TaskChildOptions {
+  // How the task trains by all-reduce, if its job does.
+  HostEndpointOptions collectives;
+  // The folder for optimizer state that jobs offload.
+  std::string offload_folder;
+  RpcCredentials credentials;
+  // Empty in a program that knows no devices.
+  MakeDeviceTraining make_devices;
+};
+
 // Runs a task's process: reads a TaskOrder from the control socket, runs the task, and writes back
-// a TaskReport with its status. `collectives` says how the task trains by all-reduce, if its job
-// does. Log lines go to stderr. The process ends at once when the socket closes, since its daemon
-// is then gone. `make_devices` is empty in a program that knows no devices. Returns the exit status
-// for main: 0 once the result is written, whatever it is.
-int RunTaskChild(int control_socket, const HostEndpointOptions& collectives,
-                 const RpcCredentials& credentials, const MakeDeviceTraining& make_devices);
+// a TaskReport with its status. Log lines go to stderr. The process ends at once when the socket
+// closes, since its daemon is then gone. Returns the exit status for main: 0 once the result is
+// written, whatever it is.
+int RunTaskChild(int control_socket, const TaskChildOptions& options);
 
 }  // namespace muster
 

@@ -12,6 +12,7 @@
 #include "common/daemon/tls_flags.h"
 #include "common/rpc/rpc_credentials.h"
 #include "worker/runtime/process/collective_flags.h"
+#include "worker/runtime/process/offload_folder_flag.h"
 #include "worker/runtime/process/task_process.h"
 
 namespace muster {
@@ -22,9 +23,11 @@ int RunTaskProgram(int argc, char** argv, const char* program,
   CollectiveFlags flags;
   std::vector<std::string> data_roots;
   TlsFiles tls;
+  std::string offload_folder;
   AddCollectiveFlags(app, flags);
   AddDataRootFlag(app, data_roots);
   AddTlsFlags(app, tls);
+  AddOffloadFolderFlag(app, offload_folder);
   if (const auto code = ParseFlags(app, argc, argv)) return *code;
   if (!data_roots.empty()) {
     auto roots = FileRoots::Create(data_roots);
@@ -40,8 +43,10 @@ int RunTaskProgram(int argc, char** argv, const char* program,
     DaemonLog(program, credentials.status().message());
     return EXIT_FAILURE;
   }
-  return RunTaskChild(kControlDescriptor, EndpointOptions(flags, *credentials), *credentials,
-                      make_devices);
+  return RunTaskChild(kControlDescriptor, {.collectives = EndpointOptions(flags, *credentials),
+                                           .offload_folder = offload_folder,
+                                           .credentials = *credentials,
+                                           .make_devices = make_devices});
 }
 
 }  // namespace muster

@@ -59,6 +59,7 @@ absl::StatusOr<ReplicaParts> MakeHostReplica(const v1::TaskOrder& order, const P
   ShardedDependencies lent;
   lent.storage = dependencies.storage;
   lent.clock = dependencies.clock;
+  lent.offload_folder = dependencies.offload_folder;
   lent.log = dependencies.log;
   lent.routing = RoutingOf(dependencies);
   MUSTER_ASSIGN_OR_RETURN(

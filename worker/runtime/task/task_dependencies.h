@@ -29,6 +29,8 @@ struct TaskDependencies {
   std::shared_ptr<RegisteredMemory> registered_memory;
   // Storage of checkpoints, for tasks that train by all-reduce or push 16-bit gradients to servers.
   CheckpointStorage* storage = nullptr;
+  // The folder for optimizer state that jobs offload, on a disk.
+  std::string offload_folder;
   // Makes the endpoint at which other tasks reach this one. Only used to train by all-reduce.
   std::function<absl::StatusOr<std::unique_ptr<CollectiveEndpoint>>()> make_endpoint;
   // Null in a program that knows no devices.

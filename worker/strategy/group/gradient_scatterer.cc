@@ -17,7 +17,9 @@ absl::StatusOr<std::unique_ptr<GradientScatterer>> GradientScatterer::Create(
     const GradientScattererOptions& options) {
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<UnitMemory> memory,
-      UnitMemory::Create(shard_group, sharded, options.holding, UnitPlaces::Content::kGradients));
+      UnitMemory::Create(shard_group, sharded, UnitPlaces::Content::kGradients,
+                         UnitPlaces(sharded.shards, sharded.tensors, options.holding,
+                                    UnitPlaces::Content::kGradients)));
   std::unique_ptr<GradientScatterer> scatterer(
       new GradientScatterer(shard_group, sharded, options, std::move(memory)));
   MUSTER_RETURN_IF_ERROR(scatterer->Allocate());

@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/manifest.h"
+#include "common/mesh/zero.h"
 #include "proto/cluster_service.pb.h"
 #include "worker/nn/loss_scaler.h"
 #include "worker/strategy/group/cut_exchange.h"
@@ -23,8 +24,10 @@ constexpr absl::Duration kTimeout = absl::Minutes(10);
 absl::StatusOr<std::unique_ptr<KeptShard>> KeptShard::Create(const v1::TaskOrder& order,
                                                              const v1::TablesSchema& schema,
                                                              const Options& options) {
+  absl::optional<std::string> offload_folder;
+  if (OffloadsOptimizerState(order.spec())) offload_folder = options.offload_folder;
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<ShardState> state,
-                          ShardState::Create(schema, options.shard));
+                          ShardState::Create(schema, options.shard, offload_folder));
   return std::unique_ptr<KeptShard>(new KeptShard(order, options, std::move(state)));
 }
 
@@ -64,6 +67,7 @@ absl::Status KeptShard::Fill(Communicator& communicator, absl::optional<int> sou
   const bool single = state_->shard().count == 1;
   if (single && source.has_value()) {
     MUSTER_RETURN_IF_ERROR(BroadcastState(communicator, *source, kTimeout, *state_, content_));
+    state_->UnmapState();
     return BroadcastLossScale(communicator, *source);
   }
   MUSTER_RETURN_IF_ERROR(Restore());

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -35,11 +36,14 @@ class KeptShard {
     // The storage of checkpoints. Outlives this object.
     CheckpointStorage* storage = nullptr;
     ShardIndex shard = {};
+    // The folder for optimizer state, if the job offloads it.
+    std::string offload_folder;
     // Writes one line to the job's log.
     std::function<void(absl::string_view)> log = [](absl::string_view) {};
   };
 
-  // Creates an unfilled shard. InvalidArgument: the schema is not valid.
+  // Creates an unfilled shard. InvalidArgument: the schema is not valid. Otherwise errors are
+  // OffloadedFloats'.
   static absl::StatusOr<std::unique_ptr<KeptShard>> Create(const v1::TaskOrder& order,
                                                            const v1::TablesSchema& schema,
                                                            const Options& options);

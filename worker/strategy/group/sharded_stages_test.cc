@@ -44,6 +44,8 @@ struct Job {
   int micro_batches = 1;
   double max_norm = 0;
   DType compute = DType::kF32;
+  // Memory for units that stay gathered.
+  uint64_t kept_bytes = 0;
 };
 
 void AddTensor(const std::string& name, int64_t elements, uint32_t unit, DType compute,
@@ -107,6 +109,7 @@ class Rank {
     spec->set_workers(job.ranks);
     spec->mutable_parallelism()->mutable_zero()->set_stage(job.stage);
     spec->mutable_parallelism()->mutable_zero()->set_shard(job.shard);
+    spec->mutable_parallelism()->mutable_zero()->set_keep_gathered_bytes(job.kept_bytes);
     spec->mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
     spec->mutable_update()->set_deterministic(true);
     spec->mutable_update()->set_first_bucket_bytes(64);
@@ -378,7 +381,8 @@ TEST_P(ShardedStagesTest, ASumThatIsNotFiniteEndsTheJob) {
 int CallsOf(const ShardLayout::Part& part, const Job& job, const Rank& rank) {
   if (job.stage < 3) return 1 + (job.stage == 1 ? 1 : job.micro_batches);
   const UnitPlaces places(rank.strategy().shard_state().shard_layout(), rank.tensors(),
-                          UnitPlaces::Holding::kInFlight, UnitPlaces::Content::kWeights);
+                          UnitPlaces::Holding::kInFlight, UnitPlaces::Content::kWeights,
+                          job.kept_bytes);
   return GathersOfStep(kUnits, places, job.micro_batches)[part.unit] + job.micro_batches;
 }
 
@@ -403,10 +407,7 @@ TEST_P(ShardedStagesTest, ExposedAreWaitsForCallsAlone) {
 }
 
 // The bytes of dense gradients and weights, padding included, are those of the byte table.
-TEST_P(ShardedStagesTest, MovesTheBytesOfItsStage) {
-  Job job = TheJob();
-  if (job.stage == 0) GTEST_SKIP() << "predicted elsewhere";
-  job.micro_batches = 2;
+void ExpectBytesOfItsStage(const Job& job) {
   MemoryStorage storage;
   TestRanks ranks(job.ranks);
   ranks.Run([&](std::unique_ptr<Communicator> communicator) {
@@ -426,6 +427,27 @@ TEST_P(ShardedStagesTest, MovesTheBytesOfItsStage) {
     EXPECT_EQ(rank.strategy().counters().bytes_sent, 3 * expected);
     EXPECT_EQ(rank.strategy().counters().bytes_received, rank.strategy().counters().bytes_sent);
   });
+}
+
+TEST_P(ShardedStagesTest, MovesTheBytesOfItsStage) {
+  Job job = TheJob();
+  if (job.stage == 0) GTEST_SKIP() << "predicted elsewhere";
+  job.micro_batches = 2;
+  ExpectBytesOfItsStage(job);
+}
+
+// There is memory for none of the units that share places, for one, and for all.
+TEST_P(ShardedStagesTest, KeptUnitsAreGatheredOnceAndChangeNothing) {
+  Job job = TheJob();
+  if (job.stage != 3) GTEST_SKIP() << "others keep everything gathered";
+  job.micro_batches = 3;
+  const std::vector<float> undisturbed = Train(job, 3);
+  for (const uint64_t kept_bytes : {16, 256, 1 << 20}) {
+    SCOPED_TRACE(kept_bytes);
+    job.kept_bytes = kept_bytes;
+    ExpectBytesOfItsStage(job);
+    EXPECT_EQ(Train(job, 3), undisturbed);
+  }
 }
 
 // A rank dies with gradients of the third step under way.

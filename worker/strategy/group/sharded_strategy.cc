@@ -55,11 +55,12 @@ absl::StatusOr<std::unique_ptr<ShardedStrategy>> ShardedStrategy::Create(
   const bool hybrid = IsHybrid(order, schema);
   v1::TablesSchema held_here = schema;
   if (hybrid) held_here.clear_sparse();
-  MUSTER_ASSIGN_OR_RETURN(
-      std::unique_ptr<KeptShard> kept,
-      KeptShard::Create(
-          order, held_here,
-          {.storage = dependencies.storage, .shard = ShardOf(order), .log = dependencies.log}));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<KeptShard> kept,
+                          KeptShard::Create(order, held_here,
+                                            {.storage = dependencies.storage,
+                                             .shard = ShardOf(order),
+                                             .offload_folder = dependencies.offload_folder,
+                                             .log = dependencies.log}));
   std::unique_ptr<ShardedStrategy> strategy(
       new ShardedStrategy(order, held_here, options, dependencies, std::move(kept)));
   if (!hybrid) return strategy;
@@ -96,6 +97,7 @@ ShardedStrategy::ShardedStrategy(const v1::TaskOrder& order, const v1::TablesSch
       clock_(*dependencies.clock),
       stage_(ZeroStage(order.spec())),
       holding_(HoldingOfStage(stage_)),
+      kept_gathered_bytes_(KeptGatheredBytes(order.spec())),
       reducing_(Reducing(order.spec().update(), options.timeout)),
       clips_by_norm_(schema.clipping().by_global_norm() > 0),
       kept_(std::move(kept)),
@@ -113,6 +115,7 @@ uint64_t ShardedStrategy::bucket_plan_fingerprint() const {
   if (!holding_.gradients.has_value()) return BucketPlanFingerprint(plan_);
   const ShardLayout& layout = shard_state().shard_layout();
   std::string text = absl::StrCat("stage ", stage_, " of ", layout.shards(), ":");
+  if (kept_gathered_bytes_ > 0) absl::StrAppend(&text, "keeps ", kept_gathered_bytes_, ";");
   for (const ShardLayout::Part& part : layout.parts()) {
     absl::StrAppend(&text, part.begin, "-", part.end, "/", part.slice, "@", part.unit, ";");
   }
@@ -175,10 +178,11 @@ absl::Status ShardedStrategy::MakeExchanges() {
     sums_ = own().PartSlices(reducer_->gradients());
     held.values = own().parameters();
   } else {
-    MUSTER_ASSIGN_OR_RETURN(
-        gatherer_, WeightGatherer::Create(
-                       groups_->shard_group(), sharded,
-                       {.holding = *holding_.weights, .timeout = options_.timeout, .wait = wait}));
+    MUSTER_ASSIGN_OR_RETURN(gatherer_, WeightGatherer::Create(groups_->shard_group(), sharded,
+                                                              {.holding = *holding_.weights,
+                                                               .kept_bytes = kept_gathered_bytes_,
+                                                               .timeout = options_.timeout,
+                                                               .wait = wait}));
     // This comes before gradients are allocated, because the state gives its own memory back.
     PlaceWeights();
     MUSTER_ASSIGN_OR_RETURN(scatterer_,

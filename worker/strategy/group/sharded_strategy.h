@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -51,6 +52,8 @@ struct ShardedDependencies {
   // The storage and the clock. Both outlive the strategy.
   CheckpointStorage* storage = nullptr;
   const Clock* clock = nullptr;
+  // The folder for optimizer state, if the job offloads it.
+  std::string offload_folder;
   // Writes one line to the job's log.
   std::function<void(absl::string_view)> log = [](absl::string_view) {};
   // The connections to the servers; only for hybrid jobs.
@@ -70,7 +73,8 @@ struct ShardedDependencies {
 //            forward and before backward
 //
 // Units in flight share two places in memory (UnitPlaces), so that the next one can travel while
-// one is in use.
+// one is in use. Under stage 3 a job may keep further units gathered: these are gathered once a
+// step.
 //
 //   Join              all ranks take over one replica, or start from the order's checkpoint
 //   Acquire(u)        makes the unit's 16-bit copies (stage 0), or waits until it is gathered;
@@ -104,7 +108,8 @@ struct ShardedDependencies {
 class ShardedStrategy final : public Strategy, public ReplicaGroup {
  public:
   // Creates the strategy. `schema` is the job's; the job's spec says stage and shard groups
-  // (common/mesh/zero.h). InvalidArgument: the schema is not valid.
+  // (common/mesh/zero.h). InvalidArgument: the schema is not valid. Otherwise errors are
+  // KeptShard::Create's.
   static absl::StatusOr<std::unique_ptr<ShardedStrategy>> Create(const v1::TaskOrder& order,
                                                                  const v1::TablesSchema& schema,
                                                                  const ShardedOptions& options,
@@ -191,6 +196,7 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   const Clock& clock_;
   const uint32_t stage_;
   const StageHolding holding_;
+  const uint64_t kept_gathered_bytes_;
   const GradientReducerOptions reducing_;
   const bool clips_by_norm_;
   const std::unique_ptr<KeptShard> kept_;

@@ -10,15 +10,14 @@ namespace muster {
 
 absl::StatusOr<std::unique_ptr<UnitMemory>> UnitMemory::Create(Communicator& shard_group,
                                                                const ShardedTensors& sharded,
-                                                               UnitPlaces::Holding holding,
-                                                               UnitPlaces::Content content) {
+                                                               UnitPlaces::Content content,
+                                                               const UnitPlaces& places) {
   if (shard_group.size() != sharded.shards.shards()) {
     return absl::FailedPreconditionError(
         absl::StrCat("a group of ", shard_group.size(), " ranks holds parameters that are divided ",
                      "into ", sharded.shards.shards(), " shards; there must be one for each rank"));
   }
-  std::unique_ptr<UnitMemory> memory(
-      new UnitMemory(UnitPlaces(sharded.shards, sharded.tensors, holding, content)));
+  std::unique_ptr<UnitMemory> memory(new UnitMemory(places));
   memory->tensors_.resize(sharded.tensors.size());
   if (memory->places_.bytes() == 0) return memory;
   MUSTER_ASSIGN_OR_RETURN(memory->memory_, shard_group.Allocate(memory->places_.bytes()));

@@ -27,12 +27,13 @@ struct ShardedTensors {
 // so that calls move parts in place. Zero at first; addresses never change.
 class UnitMemory {
  public:
-  // Allocates the memory; a collective call. FailedPrecondition: the group's size is not the number
-  // of shards. Otherwise errors are the communicator's.
+  // Allocates the memory; a collective call. `places` are those of the sharded tensors.
+  // FailedPrecondition: the group's size is not the number of shards. Otherwise errors are the
+  // communicator's.
   static absl::StatusOr<std::unique_ptr<UnitMemory>> Create(Communicator& shard_group,
                                                             const ShardedTensors& sharded,
-                                                            UnitPlaces::Holding holding,
-                                                            UnitPlaces::Content content);
+                                                            UnitPlaces::Content content,
+                                                            const UnitPlaces& places);
 
   const UnitPlaces& places() const { return places_; }
   absl::Span<std::byte> bytes() const { return bytes_; }

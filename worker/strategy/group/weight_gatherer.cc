@@ -41,7 +41,9 @@ absl::StatusOr<std::unique_ptr<WeightGatherer>> WeightGatherer::Create(
   MUSTER_RETURN_IF_ERROR(CheckTypes(sharded));
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<UnitMemory> memory,
-      UnitMemory::Create(shard_group, sharded, options.holding, UnitPlaces::Content::kWeights));
+      UnitMemory::Create(shard_group, sharded, UnitPlaces::Content::kWeights,
+                         UnitPlaces(sharded.shards, sharded.tensors, options.holding,
+                                    UnitPlaces::Content::kWeights, options.kept_bytes)));
   return std::unique_ptr<WeightGatherer>(
       new WeightGatherer(shard_group, sharded, options, std::move(memory)));
 }

@@ -2,6 +2,7 @@
 #define MUSTER_WORKER_STRATEGY_GROUP_WEIGHT_GATHERER_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ struct WeightGathererOptions {
   // How weights are held. kWhole: every unit has a place of its own. kInFlight: at most two units
   // have memory at a time, besides units that others are tied to.
   UnitPlaces::Holding holding = UnitPlaces::Holding::kWhole;
+  // With kInFlight: the memory in which further units have places of their own.
+  uint64_t kept_bytes = 0;
   // The timeout of each part's call, from when it is the call's turn.
   absl::Duration timeout = absl::Minutes(10);
   // Waits for a part's call.
