@@ -97,16 +97,14 @@ absl::Status ValidateOnServers(const v1::JobSpec& spec) {
                    "be lost: leave it out");
   }
   if (zero.offload() != v1::ZeroSpec::OFFLOAD_UNSPECIFIED) {
-    return Invalid(
-        "parallelism.zero.offload", v1::ZeroSpec::Offload_Name(zero.offload()),
-        "but update.dense is PARAMETER_SERVER, where servers hold optimizer state: leave "
-        "it out, or take update.dense ALL_REDUCE");
+    return Invalid("parallelism.zero.offload", v1::ZeroSpec::Offload_Name(zero.offload()),
+                   "but update.dense is PARAMETER_SERVER, where servers hold optimizer state: "
+                   "leave it out, or take update.dense ALL_REDUCE");
   }
   if (zero.keep_gathered_bytes() > 0) {
-    return Invalid(
-        "parallelism.zero.keep_gathered_bytes", zero.keep_gathered_bytes(),
-        "but update.dense is PARAMETER_SERVER, where weights are pulled before each use: "
-        "leave it out, or take update.dense ALL_REDUCE");
+    return Invalid("parallelism.zero.keep_gathered_bytes", zero.keep_gathered_bytes(),
+                   "but update.dense is PARAMETER_SERVER, where weights are pulled before each "
+                   "use: leave it out, or take update.dense ALL_REDUCE");
   }
   return absl::OkStatus();
 }
