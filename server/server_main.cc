@@ -37,6 +37,7 @@
 #include "proto/cluster_service.pb.h"
 #include "proto/parameter_service.pb.h"
 #include "proto/status.pb.h"
+#include "server/measured_host.h"
 #include "server/server_metrics.h"
 #include "server/shard/service/data_channel_server.h"
 #include "server/shard/service/drop_orders.h"
@@ -160,9 +161,17 @@ struct Engine {
   ShardEngine::Options options;
   // Null: the server keeps nothing.
   std::shared_ptr<const RocksDbStore> store;
+  // The engine to call; outlives the calls that wait in it.
+  std::unique_ptr<MeasuredHost> host;
   std::unique_ptr<ShardEngine> engine;
 
   bool healthy() const { return store == nullptr || store->healthy(); }
+  std::vector<prometheus::MetricFamily> Metrics() const {
+    std::vector<prometheus::MetricFamily> metrics = host->Metrics();
+    if (store == nullptr) return metrics;
+    for (prometheus::MetricFamily& family : store->Metrics()) metrics.push_back(std::move(family));
+    return metrics;
+  }
 };
 
 // Returns callbacks that make a server with a lease and a writable store ready. A refusal ends the
@@ -176,7 +185,7 @@ MembershipCallbacks Callbacks(const Engine& engine, RpcServer& server,
       replay.set_server_id(engine.server_id);
       *request.add_replays() = std::move(replay);
     }
-    AddServerMetrics(engine.server_id, service.Stats(), request);
+    AddServerMetrics(service.Stats(), engine.Metrics(), request);
     drops.Report(request);
     moves.Report(request);
     server.SetReady(engine.healthy());
@@ -201,7 +210,7 @@ MembershipCallbacks Callbacks(const Engine& engine, RpcServer& server,
   return callbacks;
 }
 
-absl::StatusOr<Engine> OpenEngine(const Flags& flags, uint64_t process_nonce,
+absl::StatusOr<Engine> OpenEngine(const Flags& flags, uint64_t process_nonce, const Clock& clock,
                                   CheckpointStorage& checkpoints) {
   Engine result;
   result.server_id = flags.id.empty() ? absl::StrFormat("server-%016x", RandomBits()) : flags.id;
@@ -230,6 +239,7 @@ absl::StatusOr<Engine> OpenEngine(const Flags& flags, uint64_t process_nonce,
         replay.seconds() > 0 ? megabytes / replay.seconds() : 0));
   };
   MUSTER_ASSIGN_OR_RETURN(result.engine, ShardEngine::Create(options));
+  result.host = std::make_unique<MeasuredHost>(*result.engine, clock);
   return result;
 }
 
@@ -273,9 +283,10 @@ int Run(const Flags& flags) {
   if (!roots.ok()) return Fail(roots.status());
   LocalStorage checkpoints(*std::move(roots));
   const uint64_t process_nonce = RandomBits();
-  auto opened = OpenEngine(flags, process_nonce, checkpoints);
+  const RealClock clock;
+  auto opened = OpenEngine(flags, process_nonce, clock, checkpoints);
   if (!opened.ok()) return Fail(opened.status());
-  PartitionHost& host = *opened->engine;
+  PartitionHost& host = *opened->host;
   const int64_t message_bytes = MessageBytes(opened->options.memory_budget_bytes);
   const auto budgets = std::make_shared<MessageBudgets>(message_bytes);
   auto data_channels = OpenDataChannels(flags, *credentials, budgets, host);
@@ -295,7 +306,6 @@ int Run(const Flags& flags) {
     return Fail(status);
   }
 
-  RealClock clock;
   RealWaiter waiter;
   DropOrders drops(Droppable(*opened->engine));
   const std::unique_ptr<PartitionSource> partition_source = MakeGrpcPartitionSource(*credentials);

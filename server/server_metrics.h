@@ -1,7 +1,9 @@
 #ifndef MUSTER_SERVER_SERVER_METRICS_H_
 #define MUSTER_SERVER_SERVER_METRICS_H_
 
-#include "absl/strings/string_view.h"
+#include <prometheus/metric_family.h>
+
+#include <vector>
 
 namespace muster {
 
@@ -10,9 +12,10 @@ class GetServerStatsReply;
 class HeartbeatRequest;
 }  // namespace v1
 
-// Adds a server's figures to its heartbeat, which has its replays already. They are labelled
-// `server="ID"` and, if they belong to a job, `job="ID"`.
-void AddServerMetrics(absl::string_view server_id, const v1::GetServerStatsReply& stats,
+// Adds a server's metrics to its heartbeat, which has its replays already: those of `stats`, and
+// `others`. What belongs to a job is labelled `job_id`.
+void AddServerMetrics(const v1::GetServerStatsReply& stats,
+                      std::vector<prometheus::MetricFamily> others,
                       v1::HeartbeatRequest& heartbeat);
 
 }  // namespace muster

@@ -1,8 +1,13 @@
 #include "server/server_metrics.h"
 
-#include <map>
-#include <string>
+#include <prometheus/metric_family.h>
 
+#include <string>
+#include <utility>
+
+#include "common/metrics/metric_families.h"
+#include "common/metrics/metric_family_proto.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/parameter_service.pb.h"
@@ -11,7 +16,9 @@
 namespace muster {
 namespace {
 
-TEST(ServerMetricsTest, NamesServerAndJob) {
+using ::testing::HasSubstr;
+
+TEST(ServerMetricsTest, FamiliesHaveTypesAndJobs) {
   v1::GetServerStatsReply stats;
   stats.set_bytes_pushed(100);
   stats.set_bytes_pulled(200);
@@ -34,21 +41,35 @@ TEST(ServerMetricsTest, NamesServerAndJob) {
   replay.set_job_id("b");
   replay.set_bytes(300);
   replay.set_seconds(1.5);
-  AddServerMetrics("s0", stats, heartbeat);
-  std::map<std::string, double> values;
-  for (const v1::MetricSample& sample : heartbeat.metrics()) {
-    values[sample.name() + "{" + sample.labels() + "}"] = sample.value();
+  prometheus::MetricFamily other;
+  other.name = "muster_rocksdb_keys";
+  other.type = prometheus::MetricType::Gauge;
+  other.metric.emplace_back().gauge.value = 17;
+  AddServerMetrics(stats, {other}, heartbeat);
+  MetricFamilies families;
+  for (const v1::MetricFamily& message : heartbeat.metrics()) {
+    const auto family = FromProto(message);
+    ASSERT_TRUE(family.ok()) << family.status();
+    families.Add(*family);
   }
-  EXPECT_EQ(values.size(), 21u);
-  EXPECT_EQ(values["muster_server_pushed_bytes_total{server=\"s0\"}"], 100);
-  EXPECT_EQ(values["muster_server_channel_connections{server=\"s0\",kind=\"tcp\"}"], 3);
-  EXPECT_EQ(values["muster_server_channel_received_bytes_total{server=\"s0\",kind=\"tcp\"}"], 99);
-  EXPECT_EQ(values["muster_server_pulled_bytes_total{server=\"s0\"}"], 200);
-  EXPECT_EQ(values["muster_server_sparse_rows{server=\"s0\",job=\"b\"}"], 7);
-  EXPECT_EQ(values["muster_server_rows_on_disk{server=\"s0\",job=\"b\"}"], 3);
-  EXPECT_EQ(values["muster_server_replayed_bytes_total{server=\"s0\",job=\"b\"}"], 300);
-  EXPECT_EQ(values["muster_server_replay_seconds_total{server=\"s0\",job=\"b\"}"], 1.5);
-  EXPECT_EQ(values["muster_server_memory_bytes{server=\"s0\",job=\"a\"}"], 1 << 21);
+  const std::string text = std::move(families).Text();
+  for (const char* line : {
+           "# TYPE muster_server_pushed_bytes_total counter",
+           "muster_server_pushed_bytes_total 100",
+           "muster_server_pulled_bytes_total 200",
+           "muster_server_channel_connections{kind=\"tcp\"} 3",
+           "muster_server_channel_received_bytes_total{kind=\"tcp\"} 99",
+           "# TYPE muster_server_sparse_rows gauge",
+           "muster_server_sparse_rows{job_id=\"b\"} 7",
+           "muster_server_rows_on_disk{job_id=\"b\"} 3",
+           "muster_server_replayed_bytes_total{job_id=\"b\"} 300",
+           "muster_server_replay_seconds_total{job_id=\"b\"} 1.5",
+           "muster_server_memory_bytes{job_id=\"a\"} 2097152",
+           "muster_rocksdb_keys 17",
+       }) {
+    EXPECT_THAT(text, HasSubstr(std::string(line) + "\n"));
+  }
+  EXPECT_THAT(text, HasSubstr("muster_build_info{program=\"muster-server\""));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace muster {
 
 RowCounts RowCountsOf(absl::string_view metrics, const std::string& job_id) {
   RowCounts counts;
-  const std::string label = absl::StrCat("job=\"", job_id, "\"");
+  const std::string label = absl::StrCat("job_id=\"", job_id, "\"");
   for (absl::string_view line : absl::StrSplit(metrics, '\n')) {
     uint64_t* count = nullptr;
     if (absl::ConsumePrefix(&line, "muster_server_sparse_rows{")) count = &counts.rows;

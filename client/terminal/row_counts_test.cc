@@ -7,12 +7,12 @@ namespace {
 
 constexpr char kMetrics[] =
     "# TYPE muster_server_sparse_rows gauge\n"
-    "muster_server_sparse_rows{server=\"s0\",job=\"a\"} 100\n"
-    "muster_server_sparse_rows{server=\"s1\",job=\"a\"} 20\n"
-    "muster_server_sparse_rows{server=\"s1\",job=\"ab\"} 7\n"
-    "muster_server_rows_on_disk{server=\"s0\",job=\"a\"} 90\n"
-    "muster_server_rows_on_disk{server=\"s1\",job=\"a\"} 0\n"
-    "muster_server_memory_bytes{server=\"s1\",job=\"a\"} 3000\n";
+    "muster_server_sparse_rows{daemon=\"s0\",job_id=\"a\"} 100\n"
+    "muster_server_sparse_rows{daemon=\"s1\",job_id=\"a\"} 20\n"
+    "muster_server_sparse_rows{daemon=\"s1\",job_id=\"ab\"} 7\n"
+    "muster_server_rows_on_disk{daemon=\"s0\",job_id=\"a\"} 90\n"
+    "muster_server_rows_on_disk{daemon=\"s1\",job_id=\"a\"} 0\n"
+    "muster_server_memory_bytes{daemon=\"s1\",job_id=\"a\"} 3000\n";
 
 TEST(RowCountsTest, AddsUpTheServersOfAJob) {
   const RowCounts counts = RowCountsOf(kMetrics, "a");
@@ -25,10 +25,11 @@ TEST(RowCountsTest, AddsUpTheServersOfAJob) {
 TEST(RowCountsTest, SaysNothingWithoutRows) {
   EXPECT_EQ(DescribeRows(RowCountsOf(kMetrics, "b")), "");
   EXPECT_EQ(DescribeRows(RowCountsOf("", "a")), "");
-  EXPECT_EQ(DescribeRows(RowCountsOf("muster_server_sparse_rows{job=\"a\"} x\nmuster_server_sparse_"
-                                     "rows{",
-                                     "a")),
-            "");
+  EXPECT_EQ(
+      DescribeRows(RowCountsOf("muster_server_sparse_rows{job_id=\"a\"} x\nmuster_server_sparse_"
+                               "rows{",
+                               "a")),
+      "");
 }
 
 }  // namespace

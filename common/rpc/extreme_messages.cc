@@ -116,6 +116,8 @@ void Extremes::Add(Message& message, const FieldDescriptor& field, uint64_t rari
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT64:
       return r.AddInt64(&message, &field, static_cast<int64_t>(Number()));
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return r.AddDouble(&message, &field, Real());
     case FieldDescriptor::CPPTYPE_FLOAT:
       return r.AddFloat(&message, &field, static_cast<float>(Real()));
     case FieldDescriptor::CPPTYPE_UINT32:

@@ -34,6 +34,7 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointArchive& arc
       last_tick_(clock.Monotonic()),
       table_(std::move(table)),
       members_(options_.lease),
+      metrics_(options_.metric_sources),
       lifecycle_(*table_, members_, clock, metrics_),
       scheduler_(*table_, members_, lifecycle_, clock, metrics_, options_.elastic_wait),
       moves_(*table_, members_, lifecycle_, clock),
@@ -44,7 +45,7 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointArchive& arc
       daemon_requests_(*table_, members_, lifecycle_, moves_, clock, metrics_,
                        {options_.advertised_address, archive.root(), options_.stall_timeout},
                        options_.log),
-      task_requests_(*table_, lifecycle_, checkpoints_, rounds_, clock),
+      task_requests_(*table_, lifecycle_, checkpoints_, rounds_, metrics_.collectives(), clock),
       job_requests_(*table_, members_, lifecycle_, checkpoints_, archive, logic, planning, clock,
                     metrics_, options_),
       metrics_requests_(*table_, clock) {
@@ -60,7 +61,7 @@ absl::Status Coordinator::Settle() {
   rounds_.OpenRounds();
   // A meeting that shows that all replicas of a job are lost frees its slots.
   if (table_->version() != placed) status.Update(scheduler_.Run());
-  if (!status.ok()) metrics_.store_errors.Add();
+  if (!status.ok()) metrics_.store_errors.Increment();
   daemon_requests_.AnswerChanged();
   task_requests_.AnswerChanged();
   job_requests_.AnswerChanged();

@@ -25,7 +25,8 @@ absl::StatusOr<std::unique_ptr<CoordinatorLoop>> CoordinatorLoop::Create(JobStor
                                                                          const Clock& clock,
                                                                          CoordinatorOptions options,
                                                                          Trouble trouble) {
-  std::unique_ptr<CoordinatorLoop> loop(new CoordinatorLoop(archive, std::move(trouble)));
+  std::unique_ptr<CoordinatorLoop> loop(new CoordinatorLoop(archive, clock, std::move(trouble)));
+  options.metric_sources.push_back([&rpcs = loop->rpc_metrics_] { return rpcs.Collect(); });
   // The logic thread sees this through the queue's lock: it runs nothing before the first post.
   MUSTER_ASSIGN_OR_RETURN(loop->coordinator_,
                           Coordinator::Create(store, archive, clock, *loop->logic_, *loop->disk_,
@@ -34,9 +35,10 @@ absl::StatusOr<std::unique_ptr<CoordinatorLoop>> CoordinatorLoop::Create(JobStor
   return loop;
 }
 
-CoordinatorLoop::CoordinatorLoop(CheckpointArchive& archive, Trouble trouble)
+CoordinatorLoop::CoordinatorLoop(CheckpointArchive& archive, const Clock& clock, Trouble trouble)
     : archive_(archive),
       trouble_(std::move(trouble)),
+      rpc_metrics_(clock),
       logic_(std::make_unique<ThreadExecutor>()),
       disk_(std::make_unique<ThreadExecutor>()),
       exports_(std::make_unique<ThreadExecutor>()),

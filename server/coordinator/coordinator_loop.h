@@ -14,6 +14,7 @@
 #include "server/coordinator/checkpoints/checkpoint_archive.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/requests/coordinator_options.h"
+#include "server/coordinator/rpc_metrics.h"
 #include "server/coordinator/store/job_store.h"
 
 namespace muster {
@@ -40,18 +41,22 @@ class CoordinatorLoop {
   // Runs `work`, which may block, on the thread for exports.
   void PostExport(std::function<void(const CheckpointArchive&)> work);
 
+  // Times of the rpcs that come to the loop. Shown with the coordinator's metrics.
+  RpcMetrics& rpc_metrics() { return rpc_metrics_; }
+
   // Answers all parked calls, then later ones at once, with UNAVAILABLE. Blocks until those parked
   // are answered. Idempotent.
   void Shutdown();
 
  private:
-  CoordinatorLoop(CheckpointArchive& archive, Trouble trouble);
+  CoordinatorLoop(CheckpointArchive& archive, const Clock& clock, Trouble trouble);
 
   void RunTicks();
   void Note(const absl::Status& status);
 
   const CheckpointArchive& archive_;
   const Trouble trouble_;
+  RpcMetrics rpc_metrics_;
 
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

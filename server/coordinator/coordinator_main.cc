@@ -210,6 +210,7 @@ int Run(const Flags& flags) {
   options.max_unfinished_jobs = flags.max_jobs;
   options.max_log_bytes = flags.log_bytes;
   options.identity = std::random_device()();
+  options.metric_sources.push_back([&store = **store] { return store.Metrics(); });
 
   auto loop = CoordinatorLoop::Create(**store, archive, clock, options, [](const absl::Status& s) {
     Log(absl::StrCat("cannot go on, tried again soon: ", s.message()));

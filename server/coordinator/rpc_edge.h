@@ -1,13 +1,18 @@
 #ifndef MUSTER_SERVER_COORDINATOR_RPC_EDGE_H_
 #define MUSTER_SERVER_COORDINATOR_RPC_EDGE_H_
 
+#include <prometheus/histogram.h>
+
 #include <atomic>
+#include <cstring>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/catch_out_of_memory.h"
 #include "grpcpp/impl/codegen/server_callback_handlers.h"
@@ -17,6 +22,7 @@
 #include "grpcpp/support/server_callback.h"
 #include "server/coordinator/calls/call.h"
 #include "server/coordinator/coordinator_loop.h"
+#include "server/coordinator/rpc_metrics.h"
 
 namespace google::protobuf {
 class Message;
@@ -38,7 +44,7 @@ grpc::Status AtEdge(const absl::Status& status);
 template <typename Request, typename Reply>
 class UnaryCall final : public grpc::ServerUnaryReactor {
  public:
-  explicit UnaryCall(grpc::ByteBuffer* reply) : reply_(reply) {}
+  UnaryCall(grpc::ByteBuffer* reply, RpcMetrics::Timer timer) : reply_(reply), timer_(timer) {}
 
   Request& request() { return request_; }
 
@@ -48,9 +54,15 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
                 [this](absl::StatusOr<Reply> reply) {
                   absl::Status status = reply.status();
                   if (status.ok()) status = WriteReply(*reply, *reply_);
-                  Finish(AtEdge(status));
+                  End(status);
                 },
             .cancelled = cancelled_};
+  }
+
+  // Ends the rpc. Call once, or the Call.
+  void End(const absl::Status& status) {
+    timer_.End(status.code());
+    Finish(AtEdge(status));
   }
 
  private:
@@ -59,6 +71,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
   Request request_;
   grpc::ByteBuffer* const reply_;
+  const RpcMetrics::Timer timer_;
   // Outlives the reactor if a call is parked for longer than gRPC waits.
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
 };
@@ -90,11 +103,16 @@ class EdgeService : public Api::Service {
   void Park(const char* method,
             std::function<void(Coordinator&, const Request&, Call<Reply>)> work) {
     const auto shared = std::make_shared<const decltype(work)>(std::move(work));
-    const auto start = [this, shared](grpc::CallbackServerContext*, const grpc::ByteBuffer* bytes,
-                                      grpc::ByteBuffer* reply) -> grpc::ServerUnaryReactor* {
-      auto* call = new UnaryCall<Request, Reply>(reply);
+    const auto name = std::make_shared<const std::string>(
+        absl::StrCat(Api::service_full_name() + std::strlen("muster.v1."), "/", method));
+    prometheus::Histogram& seconds = loop_.rpc_metrics().Seconds(*name);
+    const auto start = [this, shared, name, &seconds](
+                           grpc::CallbackServerContext*, const grpc::ByteBuffer* bytes,
+                           grpc::ByteBuffer* reply) -> grpc::ServerUnaryReactor* {
+      auto* call = new UnaryCall<Request, Reply>(
+          reply, RpcMetrics::Timer(loop_.rpc_metrics(), *name, seconds));
       if (absl::Status status = ReadRequest(*bytes, call->request()); !status.ok()) {
-        call->Finish(AtEdge(status));
+        call->End(status);
         return call;
       }
       loop_.Post([call, shared](Coordinator& coordinator) {

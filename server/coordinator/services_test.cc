@@ -338,6 +338,22 @@ TEST_F(ServicesTest, WhatIsTooLargeIsRefusedByNameAndOthersAreServed) {
   EXPECT_EQ(State(job), v1::PLACING);
 }
 
+TEST_F(ServicesTest, RpcsAreMeasured) {
+  v1::GetJobRequest request;
+  request.set_job_id("nobody");
+  v1::JobStatus status;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(jobs_->GetJob(Context().get(), request, &status).error_code(),
+              grpc::StatusCode::NOT_FOUND);
+  }
+  v1::GetMetricsReply metrics;
+  ASSERT_TRUE(jobs_->GetMetrics(Context().get(), {}, &metrics).ok());
+  const std::string labels = "{daemon=\"coordinator\",method=\"JobService/GetJob\"";
+  EXPECT_THAT(metrics.text(), HasSubstr("\nmuster_rpc_seconds_count" + labels + "} 2\n"));
+  EXPECT_THAT(metrics.text(), HasSubstr("\nmuster_rpc_failures_total{daemon=\"coordinator\",code="
+                                        "\"NOT_FOUND\",method=\"JobService/GetJob\"} 2\n"));
+}
+
 // An error is delivered however long the text is that it quotes.
 TEST_F(ServicesTest, LongErrorsAreCut) {
   v1::SubmitJobRequest request;

@@ -66,7 +66,10 @@ def test_metrics_are_where_the_pods_annotation_says(cluster):
     with urllib.request.urlopen(f"http://{pod.address}:{port}/metrics", timeout=GRACE_SECONDS) as page:
         lines = page.read().decode().splitlines()
     live = {line for line in lines if line.startswith("muster_daemon_live")}
-    assert live == {f'muster_daemon_live{{daemon="{name}"}} 1' for name in set(cluster.pods) - {pod.name}}
+    assert live == {
+        f'muster_daemon_live{{daemon="{name}",kind="{name.split("-")[1]}"}} 1'
+        for name in set(cluster.pods) - {pod.name}
+    }
 
 
 @pytest.mark.parametrize("update", [SERVERS, ALL_REDUCE], ids=["servers", "all-reduce"])

@@ -36,6 +36,16 @@ void FlightRecorder::End(uint64_t sequence, const absl::Status& status) {
   // The wall clock may have been set back meanwhile.
   entry.duration_ns = std::max<int64_t>(0, now - entry.started_ns);
   entry.status = status;
+  if (!status.ok()) return;
+  const double seconds = static_cast<double>(entry.duration_ns) / 1e9;
+  CallTimes& times = times_[entry.kind];
+  ++times.counts[TimeBucket(seconds)];
+  times.seconds += seconds;
+}
+
+std::map<Collective, CallTimes> FlightRecorder::Times() const {
+  absl::MutexLock lock(&mutex_);
+  return times_;
 }
 
 std::vector<RecordedCall> FlightRecorder::Calls() const {

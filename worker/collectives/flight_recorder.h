@@ -1,8 +1,10 @@
 #ifndef MUSTER_WORKER_COLLECTIVES_FLIGHT_RECORDER_H_
 #define MUSTER_WORKER_COLLECTIVES_FLIGHT_RECORDER_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/metrics/time_bounds.h"
 #include "worker/collectives/collective_call.h"
 
 namespace muster {
@@ -29,8 +32,16 @@ struct RecordedCall {
   absl::Status status;
 };
 
+// Calls of one operation that have succeeded: how many there were in each bucket of
+// common/metrics/time_bounds.h, and their times' sum.
+struct CallTimes {
+  std::array<uint64_t, kTimeBuckets> counts = {};
+  double seconds = 0;
+};
+
 // Records the last calls of a rank in one group. Thread-safe. Recording a call takes well below a
-// microsecond and allocates nothing; labels are truncated to 23 bytes, between UTF-8 characters.
+// microsecond and allocates nothing, except for the first of an operation; labels are truncated to
+// 23 bytes, between UTF-8 characters.
 class FlightRecorder {
  public:
   static constexpr size_t kCalls = 1000;
@@ -47,6 +58,9 @@ class FlightRecorder {
 
   // Returns at most kCalls calls, oldest first.
   std::vector<RecordedCall> Calls() const;
+
+  // Returns the times of all calls so far, by operation; those without calls are left out.
+  std::map<Collective, CallTimes> Times() const;
 
  private:
   static constexpr size_t kLabelBytes = 24;
@@ -71,6 +85,7 @@ class FlightRecorder {
   mutable absl::Mutex mutex_;
   // kCalls entries; call n is at index n modulo kCalls.
   std::vector<Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  std::map<Collective, CallTimes> times_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster

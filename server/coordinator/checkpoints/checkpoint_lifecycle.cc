@@ -47,11 +47,13 @@ bool SameCut(const v1::CommitCheckpointRequest& a, const v1::CommitCheckpointReq
 }
 
 // Inserts a checkpoint in order of clocks, replacing a damaged one of its clock.
-void Insert(uint64_t clock, const CompletedCheckpoint& completed, v1::JobRecord& record) {
+void Insert(uint64_t clock, const CompletedCheckpoint& completed, int64_t unix_ms,
+            v1::JobRecord& record) {
   auto& checkpoints = *record.mutable_checkpoints();
   v1::CheckpointRecord added;
   added.set_clock(clock);
   added.set_uri(completed.folder);
+  added.set_unix_ms(unix_ms);
   if (completed.base_clock.has_value()) added.set_base_clock(*completed.base_clock);
   int at = 0;
   while (at < checkpoints.size() && checkpoints[at].clock() < clock) ++at;
@@ -211,7 +213,7 @@ absl::Status CheckpointLifecycle::Record(Job& job, const v1::CommitCheckpointReq
   const uint64_t clock = request.clock();
   JobChange change{.record = job.record, .data_preparation = request.data_preparation()};
   const std::string given_up = GivenUpBefore(clock, job.record);
-  Insert(clock, completed, change.record);
+  Insert(clock, completed, jobs_.NowUnixMs(), change.record);
   auto& checkpoints = *change.record.mutable_checkpoints();
   if (const uint64_t base = completed.base_clock.value_or(0);
       completed.base_clock.has_value() && !IsSound(change.record, *FindAt(clock, change.record))) {
@@ -249,7 +251,7 @@ absl::Status CheckpointLifecycle::Record(Job& job, const v1::CommitCheckpointReq
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   job.checkpoint_waits_for.clear();
   dropped = std::move(superseded);
-  metrics_.checkpoints.Add();
+  metrics_.checkpoints.Increment();
   return absl::OkStatus();
 }
 

@@ -23,6 +23,7 @@
 #include "server/coordinator/job/job_log.h"
 #include "server/coordinator/job/progress_tracker.h"
 #include "server/coordinator/job/rendezvous.h"
+#include "server/coordinator/job/wait_reason.h"
 
 namespace muster {
 
@@ -106,6 +107,7 @@ struct Job {
 
   // Why the job does not go on; empty: it does.
   std::string waiting_for;
+  WaitReason wait_reason = WaitReason::kNothing;
   // Why the last checkpoint is not written yet; empty: nothing is late.
   std::string checkpoint_waits_for;
   // Servers whose return the job waits for.

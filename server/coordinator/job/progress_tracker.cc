@@ -33,7 +33,7 @@ void AddToSlot(const v1::ReportProgressRequest& report, v1::SlotProgress& slot) 
 }  // namespace
 
 ProgressTracker::ProgressTracker(uint32_t slots, StepIsDone done, const v1::ProgressRecord& stored)
-    : done_(done), record_(stored), times_(slots) {
+    : done_(done), record_(stored), times_(slots), slot_steps_(slots) {
   Resize(slots, *record_.mutable_clocks());
   Resize(slots, *record_.mutable_loss_sums());
   Resize(slots, *record_.mutable_loss_examples());
@@ -59,6 +59,14 @@ void ProgressTracker::Add(const v1::ReportProgressRequest& report, absl::Duratio
   record_.set_training_seconds(slot, record_.training_seconds(slot) + report.training_seconds());
   AddToSlot(report, *record_.mutable_slots(slot));
   times_[slot].Add(report, now);
+  slot_steps_[slot] += report.steps();
+  totals_.steps = std::max(totals_.steps, slot_steps_[slot]);
+  totals_.examples += report.examples();
+  totals_.tokens += report.tokens();
+  totals_.training_seconds += report.training_seconds();
+  totals_.compute_seconds += report.compute_seconds();
+  totals_.communication_seconds += report.exposed_communication_seconds();
+  totals_.data_seconds += report.waiting_seconds();
   // The first sample only starts the window: when its own work began is not known.
   samples_.push_back({now, record_.examples(), step()});
   // One sample from before the window stays, so that the samples always span it.

@@ -42,6 +42,20 @@ class ProgressTracker {
   double training_seconds() const;
 
   v1::JobProgress Progress(uint64_t total_steps) const;
+  // Sums over all slots since this tracker was made, for counters of the coordinator's process.
+  struct Totals {
+    // Steps of the slot that made the most.
+    uint64_t steps = 0;
+    uint64_t examples = 0;
+    uint64_t tokens = 0;
+    // See ReportProgressRequest.
+    double training_seconds = 0;
+    double compute_seconds = 0;
+    double communication_seconds = 0;
+    double data_seconds = 0;
+  };
+  const Totals& totals() const { return totals_; }
+
   // Fills in a slot's step and sums.
   void Describe(uint32_t slot, v1::TaskStatus& task) const;
   // Returns the times of the slots' last steps, as reported since this process started.
@@ -61,6 +75,9 @@ class ProgressTracker {
   v1::ProgressRecord record_;
   std::deque<Sample> samples_;
   std::vector<SlotTimes> times_;
+  Totals totals_;
+  // Number of steps since this tracker was made, by slot.
+  std::vector<uint64_t> slot_steps_;
 };
 
 }  // namespace muster

@@ -113,7 +113,7 @@ absl::Status JobLifecycle::Reconcile(Job& job) {
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
 
   job.missing_servers = {losses.missing.begin(), losses.missing.end()};
-  metrics_.respawned_slots.Add(losses.slots.size());
+  metrics_.respawned_slots.Increment(losses.slots.size());
   ForgetTasks(job, losses.slots,
               absl::AbortedError("the worker's lease is over; another task takes the slot"));
   if (losses.any_server()) {
@@ -159,7 +159,7 @@ absl::Status JobLifecycle::GoBackWith(Job& job, const std::string& why, uint32_t
   change.record.set_last_rollback(ToUtf8(absl::StrCat(why, "; ", StartOf(change.record))));
   change.events.push_back(change.record.last_rollback());
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
-  metrics_.rollbacks.Add();
+  metrics_.rollbacks.Increment();
   job.checkpoint_waits_for.clear();
   job.round_failures.clear();
   job.missing_servers.clear();
@@ -369,7 +369,7 @@ absl::Status JobLifecycle::Respawn(Job& job, uint32_t slot, absl::string_view wh
   if (hurts) change.record.set_state(v1::RECOVERING);
   change.events.push_back(absl::StrCat(why, "; another task takes its place"));
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
-  metrics_.respawned_slots.Add();
+  metrics_.respawned_slots.Increment();
   ForgetTasks(job, {slot}, absl::AbortedError(absl::StrCat("slot ", slot, " has a later task")));
   job.tasks[slot].not_before =
       clock_.Monotonic() + RespawnDelay(failures + patience, members_.lease());
@@ -443,6 +443,7 @@ absl::Status JobLifecycle::Finish(Job& job, v1::JobState state, const std::strin
   change.record.clear_former_servers();
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   job.waiting_for.clear();
+  job.wait_reason = WaitReason::kNothing;
   job.checkpoint_waits_for.clear();
   job.round_failures.clear();
   job.missing_servers.clear();

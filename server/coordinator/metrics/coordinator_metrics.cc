@@ -1,126 +1,100 @@
 #include "server/coordinator/metrics/coordinator_metrics.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
+#include "common/metrics/metric_families.h"
+#include "common/metrics/metric_family_proto.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/status.pb.h"
 #include "server/coordinator/cluster/cluster_capacity.h"
-#include "server/coordinator/job/job_state_machine.h"
+#include "server/coordinator/metrics/job_metrics.h"
 
 namespace muster {
 namespace {
 
-void AddGauge(std::string name, std::string help, std::string labels, double value,
-              std::vector<MetricPoint>& points) {
-  points.push_back({.name = name,
-                    .labels = std::move(labels),
-                    .value = value,
-                    .family = std::move(name),
-                    .help = std::move(help),
-                    .type = MetricType::kGauge});
+prometheus::Counter& AddCounter(const char* name, const char* help,
+                                prometheus::Registry& registry) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry).Add({});
 }
 
-void AddJobs(const JobTable& jobs, std::vector<MetricPoint>& points) {
-  std::map<int, int> by_state;
-  for (int state = v1::PENDING; state <= v1::CANCELLED; ++state) by_state[state] = 0;
-  for (const auto& [number, job] : jobs.jobs()) ++by_state[job->record.state()];
-  for (const auto& [state, count] : by_state) {
-    AddGauge("muster_jobs", "Jobs by state.",
-             MetricLabel("state", v1::JobState_Name(static_cast<v1::JobState>(state))), count,
-             points);
-  }
-}
-
-// Figures only of jobs that have not ended: a cluster keeps many ended ones.
-void AddProgress(const JobTable& jobs, std::vector<MetricPoint>& points) {
-  for (const auto& [number, job] : jobs.jobs()) {
-    const v1::JobRecord& record = job->record;
-    if (IsFinal(record.state())) continue;
-    const std::string labels =
-        absl::StrCat(MetricLabel("job", job->id()), ",", MetricLabel("name", record.spec().name()));
-    const v1::JobProgress progress = job->progress.Progress(record.met().total_steps());
-    AddGauge("muster_job_step", "Steps that every slot has finished.", labels, progress.step(),
-             points);
-    AddGauge("muster_job_loss", "Mean training loss per example since the last report.", labels,
-             progress.loss(), points);
-    AddGauge("muster_job_examples_per_second", "Trained on by all workers together.", labels,
-             progress.examples_per_second(), points);
-    std::map<std::string, double> last;
-    for (const v1::EvaluationResult& each : record.evaluations()) {
-      if (each.no_value().empty()) last[each.metric()] = each.value();
-    }
-    for (const auto& [metric, value] : last) {
-      AddGauge("muster_job_evaluation", "Last value of a metric on held-out data.",
-               absl::StrCat(labels, ",", MetricLabel("metric", metric)), value, points);
-    }
-  }
-}
-
-void AddMembers(const JobTable& jobs, const Membership& members, std::vector<MetricPoint>& points) {
+void AddMembers(const JobTable& jobs, const Membership& members, MetricFamilies& families) {
   const std::map<std::string, Reserved> reserved = ReservedBy(jobs, members);
   for (const auto& [id, member] : members.members()) {
-    const std::string label = MetricLabel("daemon", id);
-    AddGauge("muster_daemon_live", "Whether the daemon holds a lease.", label, member.live, points);
+    const MetricLabels labels = {{"daemon", id}};
+    const char* kind = member.kind() == v1::WORKER ? "worker" : "server";
+    families.AddGauge("muster_daemon_live", "1 if the daemon holds a lease, 0 if it was lost.",
+                      {{"daemon", id}, {"kind", kind}}, member.live);
     const auto it = reserved.find(id);
     const Reserved held = it == reserved.end() ? Reserved{} : it->second;
-    AddGauge("muster_memory_reserved_bytes", "Predicted bytes of placed jobs.", label, held.bytes,
-             points);
+    families.AddGauge("muster_daemon_memory_bytes",
+                      "Memory that jobs may reserve; 0: the daemon sets no limit.", labels,
+                      member.record.memory_bytes());
+    families.AddGauge("muster_daemon_memory_reserved_bytes",
+                      "Memory that placed jobs are predicted to take.", labels, held.bytes);
     if (member.kind() != v1::WORKER) continue;
-    AddGauge("muster_slots", "Task slots offered.", label, member.record.slots(), points);
-    AddGauge("muster_slots_used", "Task slots held by jobs.", label, held.slots, points);
-    AddGauge("muster_devices", "Devices offered.", label, member.record.devices_size(), points);
-    AddGauge("muster_devices_used", "Devices held by jobs.", label, held.devices, points);
+    families.AddGauge("muster_worker_slots", "Task slots offered.", labels, member.record.slots());
+    families.AddGauge("muster_worker_slots_used", "Task slots held by jobs.", labels, held.slots);
+    families.AddGauge("muster_worker_devices", "Devices offered.", labels,
+                      member.record.devices_size());
+    families.AddGauge("muster_worker_devices_used", "Devices held by jobs.", labels, held.devices);
   }
 }
 
 }  // namespace
 
-CoordinatorMetrics::CoordinatorMetrics()
-    : submitted(registry_.AddCounter("muster_jobs_submitted_total", "Jobs accepted.")),
-      placed(registry_.AddCounter("muster_placements_total", "Jobs placed, again included.")),
-      respawned_slots(registry_.AddCounter("muster_slots_respawned_total",
-                                           "Slots given to another task after a loss.")),
-      rollbacks(registry_.AddCounter("muster_rollbacks_total",
-                                     "Jobs taken back to their last checkpoint.")),
-      daemons_lost(registry_.AddCounter("muster_daemons_lost_total",
-                                        "Leases that ran out or were taken over.")),
-      checkpoints(registry_.AddCounter("muster_checkpoints_total", "Checkpoints completed.")),
-      retired(registry_.AddCounter("muster_jobs_retired_total",
-                                   "Ended jobs that were forgotten to keep no more than asked.")),
-      heartbeats(registry_.AddCounter("muster_heartbeats_total", "Heartbeats taken.")),
-      store_errors(registry_.AddCounter("muster_store_errors_total",
-                                        "Changes that could not be stored and are tried again.")) {}
+CoordinatorMetrics::CoordinatorMetrics(std::vector<MetricSource> sources)
+    : sources_(std::move(sources)),
+      submitted(AddCounter("muster_jobs_submitted_total", "Jobs accepted.", registry_)),
+      placed(AddCounter("muster_placements_total", "Jobs placed, again included.", registry_)),
+      respawned_slots(AddCounter("muster_slots_respawned_total",
+                                 "Slots given to another task after a loss.", registry_)),
+      rollbacks(AddCounter("muster_rollbacks_total", "Jobs taken back to their last checkpoint.",
+                           registry_)),
+      daemons_lost(AddCounter("muster_daemons_lost_total",
+                              "Leases that ran out or were taken over.", registry_)),
+      checkpoints(AddCounter("muster_checkpoints_total", "Checkpoints completed.", registry_)),
+      retired(AddCounter("muster_jobs_retired_total",
+                         "Ended jobs that were forgotten to keep no more than asked.", registry_)),
+      heartbeats(AddCounter("muster_heartbeats_total", "Heartbeats taken.", registry_)),
+      store_errors(AddCounter("muster_store_errors_total",
+                              "Changes that could not be stored and are tried again.", registry_)),
+      refused_families(AddCounter("muster_metric_families_refused_total",
+                                  "Metrics of daemons that Prometheus could not read.",
+                                  registry_)) {}
 
-void CoordinatorMetrics::SetSamples(const std::string& daemon_id,
-                                    std::vector<v1::MetricSample> samples) {
-  if (!samples.empty()) samples_[daemon_id] = std::move(samples);
+void CoordinatorMetrics::Take(const v1::HeartbeatRequest& heartbeat) {
+  if (heartbeat.metrics().empty()) return;
+  std::vector<prometheus::MetricFamily>& families = daemons_[heartbeat.id()];
+  families.clear();
+  for (const v1::MetricFamily& message : heartbeat.metrics()) {
+    absl::StatusOr<prometheus::MetricFamily> family = FromProto(message);
+    if (family.ok()) {
+      families.push_back(*std::move(family));
+    } else {
+      refused_families.Increment();
+    }
+  }
+}
+
+void CoordinatorMetrics::Forget(const std::string& daemon_id) {
+  daemons_.erase(daemon_id);
+  collectives_.Forget(daemon_id);
 }
 
 std::string CoordinatorMetrics::Text(const JobTable& jobs, const Membership& members) const {
-  std::vector<MetricPoint> points = registry_.Read();
-  AddJobs(jobs, points);
-  AddProgress(jobs, points);
-  AddMembers(jobs, members, points);
-  for (const auto& [id, samples] : samples_) {
-    for (const v1::MetricSample& sample : samples) {
-      std::string labels = sample.labels();
-      if (!absl::StartsWith(labels, "daemon=") && !absl::StrContains(labels, ",daemon=")) {
-        labels = absl::StrCat(MetricLabel("daemon", id), labels.empty() ? "" : ",", labels);
-      }
-      const bool total = absl::EndsWith(sample.name(), "_total");
-      points.push_back({.name = sample.name(),
-                        .labels = std::move(labels),
-                        .value = sample.value(),
-                        .family = sample.name(),
-                        .help = "Reported by daemons.",
-                        .type = total ? MetricType::kCounter : MetricType::kGauge});
-    }
+  MetricFamilies families;
+  families.Add(registry_.Collect());
+  AddJobMetrics(jobs, families);
+  AddMembers(jobs, members, families);
+  MetricFamilies own;
+  AddBuildInfo("muster-coordinator", own);
+  for (const auto& [name, family] : own.families()) {
+    families.Add(family, {{"daemon", "coordinator"}});
   }
-  // Prometheus wants the points of one family together.
-  std::stable_sort(points.begin(), points.end(),
-                   [](const MetricPoint& a, const MetricPoint& b) { return a.family < b.family; });
-  return PrometheusText(points);
+  for (const MetricSource& source : sources_) families.Add(source(), {{"daemon", "coordinator"}});
+  for (const auto& [id, reported] : daemons_) families.Add(reported, {{"daemon", id}});
+  collectives_.AddTo(families);
+  return std::move(families).Text();
 }
 
 }  // namespace muster

@@ -1,43 +1,65 @@
 #ifndef MUSTER_SERVER_COORDINATOR_METRICS_COORDINATOR_METRICS_H_
 #define MUSTER_SERVER_COORDINATOR_METRICS_COORDINATOR_METRICS_H_
 
+#include <prometheus/counter.h>
+#include <prometheus/metric_family.h>
+#include <prometheus/registry.h>
+
 #include <map>
 #include <string>
 #include <vector>
 
-#include "common/metrics/metric_registry.h"
-#include "proto/status.pb.h"
+#include "common/metrics/metric_families.h"
 #include "server/coordinator/cluster/membership.h"
 #include "server/coordinator/job/job_table.h"
+#include "server/coordinator/metrics/collective_times.h"
 
 namespace muster {
 
-// The coordinator's own counters, and the last samples of each daemon. Logic thread only.
+namespace v1 {
+class HeartbeatRequest;
+}  // namespace v1
+
+// The coordinator's own counters, the last metrics of each daemon, and the text that Prometheus
+// reads.
+//
+// The number of metrics is bounded: labels are a daemon's or a job's id, or have values from short
+// fixed lists. Of jobs there are all that have not ended (at most max_unfinished_jobs), and some
+// that have (job_metrics.h). Names and owners label muster_job_info alone. A heartbeat's metrics
+// are bounded by request_limits.h, and are forgotten with the daemon's lease. Logic thread only,
+// except that the sources may be called while other threads update what they show.
 class CoordinatorMetrics {
  public:
-  CoordinatorMetrics();
+  explicit CoordinatorMetrics(std::vector<MetricSource> sources);
 
-  // Returns all in Prometheus' text format. Samples without a `daemon` label get their daemon's.
+  // Returns all in Prometheus' text format. Whatever comes from one daemon has its id as the label
+  // `daemon`; the coordinator's is "coordinator".
   std::string Text(const JobTable& jobs, const Membership& members) const;
 
-  // Replaces the samples of a daemon.
-  void SetSamples(const std::string& daemon_id, std::vector<v1::MetricSample> samples);
-  void Forget(const std::string& daemon_id) { samples_.erase(daemon_id); }
+  // Replaces the metrics of a daemon.
+  void Take(const v1::HeartbeatRequest& heartbeat);
+  // Takes the collective calls that tasks report.
+  CollectiveTimes& collectives() { return collectives_; }
+  void Forget(const std::string& daemon_id);
 
  private:
-  MetricRegistry registry_;
-  std::map<std::string, std::vector<v1::MetricSample>> samples_;
+  prometheus::Registry registry_;
+  const std::vector<MetricSource> sources_;
+  std::map<std::string, std::vector<prometheus::MetricFamily>> daemons_;
+  CollectiveTimes collectives_;
 
  public:
-  Counter& submitted;
-  Counter& placed;
-  Counter& respawned_slots;
-  Counter& rollbacks;
-  Counter& daemons_lost;
-  Counter& checkpoints;
-  Counter& retired;
-  Counter& heartbeats;
-  Counter& store_errors;
+  prometheus::Counter& submitted;
+  prometheus::Counter& placed;
+  prometheus::Counter& respawned_slots;
+  prometheus::Counter& rollbacks;
+  prometheus::Counter& daemons_lost;
+  prometheus::Counter& checkpoints;
+  prometheus::Counter& retired;
+  prometheus::Counter& heartbeats;
+  prometheus::Counter& store_errors;
+  // Families that daemons sent and that Prometheus could not read.
+  prometheus::Counter& refused_families;
 };
 
 }  // namespace muster

@@ -6,9 +6,11 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/metrics/metric_families.h"
 
 namespace muster {
 
@@ -40,6 +42,9 @@ struct CoordinatorOptions {
   absl::Duration forget_drops_after = absl::Hours(24);
   // Random number for a new store, which becomes part of its jobs' ids.
   uint32_t identity = 0;
+  // Parts of the process whose metrics are shown with the coordinator's. Called on the logic
+  // thread.
+  std::vector<MetricSource> metric_sources;
 };
 
 }  // namespace muster

@@ -43,7 +43,7 @@ absl::StatusOr<v1::RegisterDaemonReply> DaemonRequests::Register(
                           members_.Admit(request, jobs_.next_incarnation(), now));
   MUSTER_RETURN_IF_ERROR(jobs_.PutDaemon(admission.record));
   members_.Commit(admission, now);
-  if (admission.replaces_live) metrics_.daemons_lost.Add();
+  if (admission.replaces_live) metrics_.daemons_lost.Increment();
   // An earlier incarnation is lost with all it had; jobs may wait for a server's next one.
   if (!admission.renewed) MUSTER_RETURN_IF_ERROR(IncarnationEnded(request.id()));
   v1::RegisterDaemonReply reply;
@@ -79,8 +79,8 @@ void DaemonRequests::Heartbeat(const v1::HeartbeatRequest& request, Call<v1::Hea
     call.done(status);
     return;
   }
-  metrics_.heartbeats.Add();
-  metrics_.SetSamples(request.id(), {request.metrics().begin(), request.metrics().end()});
+  metrics_.heartbeats.Increment();
+  metrics_.Take(request);
   TakeReplays(request);
   absl::Status status = TakeDrops(request);
   for (const v1::TaskReport& report : request.tasks()) {
@@ -98,7 +98,7 @@ void DaemonRequests::Heartbeat(const v1::HeartbeatRequest& request, Call<v1::Hea
   }
   if (!status.ok()) {
     // Reports come again with the next heartbeat.
-    metrics_.store_errors.Add();
+    metrics_.store_errors.Increment();
     call.done(absl::UnavailableError(
         absl::StrCat("the coordinator could not store what was reported: ", status.message())));
     return;
@@ -211,7 +211,7 @@ absl::StatusOr<bool> DaemonRequests::ExpireLeases(absl::Duration forget_after) {
   const std::vector<std::string> lost = members_.Expire(clock_.Monotonic(), forget_after);
   absl::Status status;
   for (const std::string& id : lost) {
-    metrics_.daemons_lost.Add();
+    metrics_.daemons_lost.Increment();
     status.Update(jobs_.RemoveDaemon(id));
     status.Update(IncarnationEnded(id));
   }

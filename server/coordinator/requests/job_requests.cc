@@ -179,7 +179,7 @@ absl::StatusOr<v1::SubmitJobReply> JobRequests::Accept(const std::string& reques
                                          record.spec().owner(), FreeData(record), planned->assumed);
   MUSTER_ASSIGN_OR_RETURN(const Job* job,
                           jobs_.Create(std::move(record), event, std::move(made.data_preparation)));
-  metrics_.submitted.Add();
+  metrics_.submitted.Increment();
   return ReplyFor(*job);
 }
 
@@ -495,7 +495,7 @@ void JobRequests::RetireBeyond(size_t kept, std::vector<Job*> ended, const std::
                      v1::JobState_Name(ended[i]->record.state()), ")");
     checkpoints_.RemoveJob(*ended[i], [this, job, why](absl::Status removed) {
       if (removed.ok()) {
-        metrics_.retired.Add();
+        metrics_.retired.Increment();
       } else {
         retire_after_ = clock_.Monotonic() + kRetireAgainAfter;
       }

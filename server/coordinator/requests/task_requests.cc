@@ -55,11 +55,12 @@ v1::ReportEvaluationReply ReplyOf(const v1::JobRecord& record, const v1::Evaluat
 
 TaskRequests::TaskRequests(JobTable& jobs, JobLifecycle& lifecycle,
                            CheckpointLifecycle& checkpoints, RoundFormation& rounds,
-                           const Clock& clock)
+                           CollectiveTimes& collective_times, const Clock& clock)
     : jobs_(jobs),
       lifecycle_(lifecycle),
       checkpoints_(checkpoints),
       rounds_(rounds),
+      collective_times_(collective_times),
       clock_(clock) {}
 
 absl::StatusOr<Job*> TaskRequests::Authenticate(const v1::TaskIdentity& task) const {
@@ -162,6 +163,7 @@ absl::StatusOr<v1::ReportProgressReply> TaskRequests::ReportProgress(
   job->progress.Add(request, clock_.Monotonic());
   job->progress_unsaved = true;
   job->history->history().AddReport(request, jobs_.NowUnixMs());
+  collective_times_.Take(job->record.slots(request.task().slot()).worker_id(), request);
   ++job->status_version;
   MUSTER_RETURN_IF_ERROR(lifecycle_.Heard(*job, request.task().slot(), request.clock()));
   v1::ReportProgressReply reply;

@@ -13,7 +13,7 @@
 #include "server/coordinator/job/job_table.h"
 #include "server/coordinator/lifecycle/job_lifecycle.h"
 #include "server/coordinator/lifecycle/round_formation.h"
-#include "server/coordinator/metrics/coordinator_metrics.h"
+#include "server/coordinator/metrics/collective_times.h"
 
 namespace muster {
 
@@ -24,7 +24,7 @@ class TaskRequests {
  public:
   // All references outlive it.
   TaskRequests(JobTable& jobs, JobLifecycle& lifecycle, CheckpointLifecycle& checkpoints,
-               RoundFormation& rounds, const Clock& clock);
+               RoundFormation& rounds, CollectiveTimes& collective_times, const Clock& clock);
 
   void Rendezvous(const v1::RendezvousRequest& request, Call<v1::RendezvousReply> call);
   absl::StatusOr<v1::ReportProgressReply> ReportProgress(const v1::ReportProgressRequest& request);
@@ -53,6 +53,7 @@ class TaskRequests {
   JobLifecycle& lifecycle_;
   CheckpointLifecycle& checkpoints_;
   RoundFormation& rounds_;
+  CollectiveTimes& collective_times_;
   const Clock& clock_;
 };
 

@@ -20,7 +20,9 @@
 namespace muster {
 namespace {
 
-void SetWaiting(Job& job, std::string text) {
+// An empty text says that the job waits for nothing.
+void SetWaiting(Job& job, WaitReason reason, std::string text) {
+  job.wait_reason = text.empty() ? WaitReason::kNothing : reason;
   if (job.waiting_for == text) return;
   job.waiting_for = std::move(text);
   ++job.status_version;
@@ -203,7 +205,8 @@ absl::Status Scheduler::RunRecovering(Job& job, Turn& turn) {
   if (!IsPlaced(job.record)) {
     for (const TaskState& task : job.tasks) {
       if (task.not_before <= clock_.Monotonic()) continue;
-      SetWaiting(job, "waits a little before it starts again, after going back without progress");
+      SetWaiting(job, WaitReason::kPause,
+                 "waits a little before it starts again, after going back without progress");
       return absl::OkStatus();
     }
     return PlaceWhole(job, turn);
@@ -214,8 +217,9 @@ absl::Status Scheduler::RunRecovering(Job& job, Turn& turn) {
       waits.push_back(
           absl::StrCat("server ", server, " (partitions ", PartitionsOf(server, job.record), ")"));
     }
-    SetWaiting(job, absl::StrCat("waits for ", absl::StrJoin(waits, ", "),
-                                 " to register again: the job's state is in its log"));
+    SetWaiting(job, WaitReason::kServer,
+               absl::StrCat("waits for ", absl::StrJoin(waits, ", "),
+                            " to register again: the job's state is in its log"));
     return absl::OkStatus();
   }
   return FillSlots(job, turn);
@@ -224,17 +228,20 @@ absl::Status Scheduler::RunRecovering(Job& job, Turn& turn) {
 absl::Status Scheduler::FillSlots(Job& job, Turn& turn) {
   JobChange change{.record = job.record};
   std::string waiting;
+  WaitReason reason = WaitReason::kTasks;
   bool short_of_slots = false;
   for (uint32_t slot = 0; slot < job.slots(); ++slot) {
     const v1::SlotRecord& holder = job.record.slots(slot);
     if (holder.done() || !holder.worker_id().empty()) continue;
     if (job.tasks[slot].not_before > clock_.Monotonic()) {
+      reason = WaitReason::kPause;
       waiting = absl::StrCat("slot ", slot, " waits a little before its next task, after ",
                              holder.failures(), " failures");
       continue;
     }
     auto place = PlaceSlots(1, SlotDemandOf(job.record), turn.capacity);
     if (!place.ok()) {
+      reason = WaitReason::kResources;
       waiting = absl::StrCat("slot ", slot, ": ", place.status().message());
       short_of_slots = true;
       // Pending jobs must not take the next free slots if those could ever be enough for this job.
@@ -256,14 +263,15 @@ absl::Status Scheduler::FillSlots(Job& job, Turn& turn) {
   if (short_of_slots && job.record.state() == v1::RECOVERING && !MayGoOnSmaller(job.record)) {
     turn.short_of_slots.push_back(&job);
   }
-  SetWaiting(job,
+  SetWaiting(job, reason,
              waiting.empty() ? WaitsForTasks(job, clock_.Monotonic(), members_.lease()) : waiting);
   return absl::OkStatus();
 }
 
 absl::Status Scheduler::PlaceWhole(Job& job, Turn& turn) {
   if (!turn.blocked_by.empty()) {
-    SetWaiting(job, absl::StrCat("waits behind job ", turn.blocked_by, ", which comes first"));
+    SetWaiting(job, WaitReason::kEarlierJob,
+               absl::StrCat("waits behind job ", turn.blocked_by, ", which comes first"));
     return absl::OkStatus();
   }
   const Demand demand = DemandOf(job.record, jobs_);
@@ -272,7 +280,7 @@ absl::Status Scheduler::PlaceWhole(Job& job, Turn& turn) {
   if (const auto fewer = PlaceFewer(job, demand, turn); fewer.ok()) {
     return StorePlacement(job, *fewer);
   }
-  SetWaiting(job, std::string(assignment.status().message()));
+  SetWaiting(job, WaitReason::kResources, std::string(assignment.status().message()));
   if (job.record.state() == v1::RECOVERING) turn.short_of_slots.push_back(&job);
   const ClusterCapacity whole = WholeCapacityOf(jobs_, members_);
   const bool fits_alone = !whole.workers.empty() &&
@@ -319,8 +327,8 @@ absl::Status Scheduler::StorePlacement(Job& job, const Assignment& assignment) {
                    assignment.slots.size() == 1 ? " slot with " : " slots with ",
                    ThreadsOf(job.record.spec(), assignment.slots, members_), " each, ", where));
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
-  metrics_.placed.Add();
-  SetWaiting(job, WaitsForTasks(job, clock_.Monotonic(), members_.lease()));
+  metrics_.placed.Increment();
+  SetWaiting(job, WaitReason::kTasks, WaitsForTasks(job, clock_.Monotonic(), members_.lease()));
   return absl::OkStatus();
 }
 

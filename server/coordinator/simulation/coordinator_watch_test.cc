@@ -155,47 +155,6 @@ TEST_F(CoordinatorWatchTest, PartsOfALogAreReadBySlotTimeAndLines) {
   EXPECT_EQ(next.get()->chunk.missing_bytes(), 0);
 }
 
-TEST_F(CoordinatorWatchTest, MetricsCountJobsAndDaemons) {
-  v1::HeartbeatRequest request;
-  request.set_id("s0");
-  request.set_incarnation(cluster_.daemon("s0").incarnation);
-  v1::MetricSample& sample = *request.add_metrics();
-  sample.set_name("muster_pushed_bytes_total");
-  sample.set_labels("job=\"x\"");
-  sample.set_value(42);
-  Answer<v1::HeartbeatReply> answer;
-  cluster_.coordinator().daemons().Heartbeat(request, answer.call());
-  cluster_.Run();
-  const std::string job = *cluster_.Submit(SmallJob());
-  cluster_.MeetAll(job);
-  const std::string text = cluster_.coordinator().jobs().Metrics().text();
-  EXPECT_THAT(text, HasSubstr("muster_jobs{state=\"RUNNING\"} 1\n"));
-  EXPECT_THAT(text, HasSubstr("muster_jobs_submitted_total 1\n"));
-  EXPECT_THAT(text, HasSubstr("muster_slots_used{daemon=\"w0\"} 1\n"));
-  EXPECT_THAT(text, HasSubstr("muster_pushed_bytes_total{daemon=\"s0\",job=\"x\"} 42\n"));
-}
-
-TEST_F(CoordinatorWatchTest, MetricsShowHowFarJobsAreUntilTheyEnd) {
-  v1::JobSpec spec = SmallJob();
-  spec.set_name("a \"quoted\" name");
-  const std::string job = *cluster_.Submit(spec);
-  cluster_.MeetAll(job);
-  const auto text = [&] { return cluster_.coordinator().jobs().Metrics().text(); };
-  for (const v1::TaskOrder& order : cluster_.Orders(job)) {
-    ASSERT_TRUE(cluster_.Progress(order, 4).ok());
-  }
-  const std::string labels = absl::StrCat("{job=\"", job, "\",name=\"a \\\"quoted\\\" name\"}");
-  cluster_.EvaluateAll(job, 4);
-  EXPECT_THAT(text(), HasSubstr(absl::StrCat("muster_job_step", labels, " 4\n")));
-  const v1::EvaluationResult last = cluster_.Status(job).evaluations(0);
-  EXPECT_THAT(text(),
-              HasSubstr(absl::StrCat("muster_job_evaluation", labels.substr(0, labels.size() - 1),
-                                     ",metric=\"", last.metric(), "\"} ", last.value(), "\n")));
-  cluster_.Finish(job);
-  cluster_.Run();
-  EXPECT_THAT(text(), Not(HasSubstr("muster_job_")));
-}
-
 TEST_F(CoordinatorWatchTest, StatusShowsWhatServersReplayed) {
   const std::string job = *cluster_.Submit(SmallJob());
   cluster_.MeetAll(job);

@@ -9,6 +9,7 @@
 #include "rocksdb/options.h"
 #include "rocksdb/write_batch.h"
 #include "server/data_folder/data_folder.h"
+#include "server/data_folder/database_metrics.h"
 #include "server/data_folder/open_database.h"
 
 namespace muster {
@@ -138,6 +139,10 @@ absl::Status RocksDbJobStore::Scan(
     MUSTER_RETURN_IF_ERROR(visitor(View(it->key()).substr(1), View(it->value())));
   }
   return FromRocksDb(it->status(), "cannot read the coordinator's data", directory_);
+}
+
+std::vector<prometheus::MetricFamily> RocksDbJobStore::Metrics() const {
+  return DatabaseMetrics(*db_);
 }
 
 }  // namespace muster

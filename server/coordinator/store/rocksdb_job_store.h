@@ -1,8 +1,11 @@
 #ifndef MUSTER_SERVER_COORDINATOR_STORE_ROCKSDB_JOB_STORE_H_
 #define MUSTER_SERVER_COORDINATOR_STORE_ROCKSDB_JOB_STORE_H_
 
+#include <prometheus/metric_family.h>
+
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/files/folder_entries.h"
@@ -32,6 +35,9 @@ class RocksDbJobStore final : public JobStore {
   absl::Status Scan(
       StoreTable table, absl::string_view prefix,
       absl::FunctionRef<absl::Status(absl::string_view, absl::string_view)> visitor) const override;
+
+  // Returns RocksDB's metrics (server/data_folder/database_metrics.h).
+  std::vector<prometheus::MetricFamily> Metrics() const;
 
  private:
   RocksDbJobStore(std::string directory, std::unique_ptr<rocksdb::DB> db);

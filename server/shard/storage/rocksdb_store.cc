@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "server/data_folder/data_folder.h"
+#include "server/data_folder/database_metrics.h"
 #include "server/data_folder/open_database.h"
 #include "server/shard/storage/store_keys.h"
 
@@ -301,6 +302,10 @@ absl::Status RocksDbStore::DropJob(const std::string& job) {
   return FromRocksDb(rocksdb::DeleteFilesInRange(db_.get(), db_->DefaultColumnFamily(),
                                                  &begin_slice, &end_slice, /*include_end=*/false),
                      absl::StrCat("free the files of job ", job));
+}
+
+std::vector<prometheus::MetricFamily> RocksDbStore::Metrics() const {
+  return DatabaseMetrics(*db_);
 }
 
 }  // namespace muster

@@ -1,6 +1,8 @@
 #ifndef MUSTER_SERVER_SHARD_STORAGE_ROCKSDB_STORE_H_
 #define MUSTER_SERVER_SHARD_STORAGE_ROCKSDB_STORE_H_
 
+#include <prometheus/metric_family.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -61,6 +63,9 @@ class RocksDbStore final : public ParameterStore {
 
   // Returns whether the last write succeeded. Thread-safe.
   bool healthy() const { return !failed_.load(std::memory_order_relaxed); }
+
+  // Returns RocksDB's metrics (server/data_folder/database_metrics.h). Thread-safe.
+  std::vector<prometheus::MetricFamily> Metrics() const;
 
   // Returns the server's id as recorded in the data directory.
   const std::string& server_id() const { return server_id_; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +49,26 @@ void AddCollectiveRecords(absl::Span<const FlightRecorder* const> recorders,
     record->set_duration_us(
         call.duration == absl::InfiniteDuration() ? -1 : absl::ToInt64Microseconds(call.duration));
     if (!call.status.ok()) record->set_error(ToUtf8(call.status.ToString()));
+  }
+}
+
+void AddCollectiveTimes(absl::Span<const FlightRecorder* const> recorders,
+                        v1::ReportProgressRequest& request) {
+  std::map<Collective, CallTimes> all;
+  for (const FlightRecorder* recorder : recorders) {
+    for (const auto& [kind, times] : recorder->Times()) {
+      CallTimes& sum = all[kind];
+      for (size_t bucket = 0; bucket < kTimeBuckets; ++bucket) {
+        sum.counts[bucket] += times.counts[bucket];
+      }
+      sum.seconds += times.seconds;
+    }
+  }
+  for (const auto& [kind, times] : all) {
+    v1::CollectiveTimes& added = *request.add_collective_times();
+    added.set_operation(Name(kind));
+    added.mutable_counts()->Add(times.counts.begin(), times.counts.end());
+    added.set_seconds(times.seconds);
   }
 }
 

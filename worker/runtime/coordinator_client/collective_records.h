@@ -8,12 +8,17 @@ namespace muster {
 
 namespace v1 {
 class ReportCollectivesRequest;
+class ReportProgressRequest;
 }  // namespace v1
 
 // Adds the calls of all groups to an empty report, oldest first: the last ones, as many as a report
 // may have.
 void AddCollectiveRecords(absl::Span<const FlightRecorder* const> recorders,
                           v1::ReportCollectivesRequest& request);
+
+// Adds the times of all calls that the recorders have seen, of all groups together.
+void AddCollectiveTimes(absl::Span<const FlightRecorder* const> recorders,
+                        v1::ReportProgressRequest& request);
 
 }  // namespace muster
 

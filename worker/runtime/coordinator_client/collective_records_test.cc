@@ -1,5 +1,6 @@
 #include "worker/runtime/coordinator_client/collective_records.h"
 
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -70,6 +71,28 @@ TEST(CollectiveRecordsTest, TheLastCallsOfAllGroupsAreToldInTheirOrder) {
     last.push_back(absl::StrCat(request.calls(i).group(), " ", request.calls(i).label()));
   }
   EXPECT_THAT(last, UnorderedElementsAre("world/3 stuck", "world last"));
+}
+
+TEST(CollectiveRecordsTest, TimesAreThoseOfAllGroups) {
+  FlightRecorder world("world");
+  FlightRecorder shards("world/3");
+  CollectiveCall call;
+  call.kind = Collective::kAllReduce;
+  for (FlightRecorder* recorder : {&world, &shards}) {
+    for (uint64_t sequence : {1, 2}) {
+      recorder->Begin(sequence, call);
+      recorder->End(sequence, absl::OkStatus());
+    }
+    recorder->Begin(3, call);
+    recorder->End(3, absl::UnavailableError("slot 1 died"));
+  }
+  v1::ReportProgressRequest request;
+  AddCollectiveTimes({&world, &shards}, request);
+  ASSERT_EQ(request.collective_times_size(), 1);
+  const v1::CollectiveTimes& times = request.collective_times(0);
+  EXPECT_EQ(times.operation(), "all_reduce");
+  EXPECT_EQ(std::accumulate(times.counts().begin(), times.counts().end(), uint64_t{0}), 4);
+  EXPECT_GE(times.seconds(), 0);
 }
 
 }  // namespace

@@ -186,9 +186,15 @@ bool ProgressReporter::Send(Empty empty) {
     report = std::exchange(pending_, Pending());
     clock = clock_;
   }
+  v1::ReportProgressRequest request = ToRequest(clock, report);
+  if (options_.collective_times != nullptr) options_.collective_times(request);
+  std::vector<v1::CollectiveTimes> times(request.collective_times().begin(),
+                                         request.collective_times().end());
+  LeaveNewTimes(request);
   const absl::StatusOr<v1::ReportProgressReply> reply =
-      coordinator_.ReportProgress(ToRequest(clock, report));
+      coordinator_.ReportProgress(std::move(request));
   if (reply.ok()) {
+    sent_times_ = std::move(times);
     Answer(*reply);
     return true;
   }
@@ -196,6 +202,18 @@ bool ProgressReporter::Send(Empty empty) {
   absl::MutexLock lock(&mutex_);
   pending_ = Join(report, pending_);
   return false;
+}
+
+void ProgressReporter::LeaveNewTimes(v1::ReportProgressRequest& request) const {
+  for (v1::CollectiveTimes& times : *request.mutable_collective_times()) {
+    for (const v1::CollectiveTimes& sent : sent_times_) {
+      if (sent.operation() != times.operation()) continue;
+      for (int bucket = 0; bucket < sent.counts_size(); ++bucket) {
+        times.set_counts(bucket, times.counts(bucket) - sent.counts(bucket));
+      }
+      times.set_seconds(times.seconds() - sent.seconds());
+    }
+  }
 }
 
 void ProgressReporter::Answer(const v1::ReportProgressReply& reply) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -15,6 +16,10 @@
 #include "worker/runtime/coordinator_client/coordinator_client.h"
 
 namespace muster {
+
+namespace v1 {
+class CollectiveTimes;
+}  // namespace v1
 
 // The results of one or several training steps.
 struct StepReport {
@@ -60,6 +65,9 @@ struct ProgressReporterOptions {
   // Fills in the task's last collective calls when somebody wants to see them. Called on the
   // reporter's thread or in Flush and Finish.
   std::function<void(v1::ReportCollectivesRequest&)> collectives;
+  // Adds the times of all of the task's collective calls in this round; reports have what is new in
+  // them. Called like `collectives`, for each report.
+  std::function<void(v1::ReportProgressRequest&)> collective_times;
 };
 
 // Reports progress to the coordinator on its own thread, at most once per interval. Progress that
@@ -111,6 +119,9 @@ class ProgressReporter {
   void Run();
   // Sends pending progress. Returns false if nothing was to be sent or sending failed.
   bool Send(Empty empty);
+  // Replaces the times of all collective calls by those of calls that were not yet reported.
+  void LeaveNewTimes(v1::ReportProgressRequest& request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(sending_);
   // Does what the reply to a report asks for.
   void Answer(const v1::ReportProgressReply& reply);
   void TakeStatus(const absl::Status& status);
@@ -120,6 +131,8 @@ class ProgressReporter {
 
   // Held while a report is sent: one at a time, in order.
   absl::Mutex sending_ ABSL_ACQUIRED_BEFORE(mutex_);
+  // The times of collective calls that the coordinator has.
+  std::vector<v1::CollectiveTimes> sent_times_ ABSL_GUARDED_BY(sending_);
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   Pending pending_ ABSL_GUARDED_BY(mutex_);

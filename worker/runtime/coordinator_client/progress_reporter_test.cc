@@ -265,5 +265,32 @@ TEST(ProgressReporterTest, TellsOfCollectiveCallsWhenAsked) {
   EXPECT_EQ(coordinator.collectives()[0].calls(0).label(), "bucket 3");
 }
 
+TEST(ProgressReporterTest, ACollectiveCallIsReportedOnce) {
+  FakeCoordinatorClient coordinator;
+  uint64_t calls = 0;
+  ProgressReporterOptions options = Quiet();
+  options.collective_times = [&calls](v1::ReportProgressRequest& request) {
+    v1::CollectiveTimes& times = *request.add_collective_times();
+    times.set_operation("all_reduce");
+    times.add_counts(calls);
+    times.set_seconds(static_cast<double>(calls) / 2);
+  };
+  coordinator.FailProgress({absl::OkStatus(), absl::UnavailableError("away")});
+  ProgressReporter reporter(coordinator, options);
+  for (const uint64_t after : {2, 3, 7}) {
+    calls = after;
+    reporter.Flush();
+  }
+  // The second report was lost; the third has its call, too.
+  ASSERT_EQ(coordinator.progress().size(), 2);
+  const v1::CollectiveTimes first = coordinator.progress()[0].collective_times(0);
+  const v1::CollectiveTimes last = coordinator.progress()[1].collective_times(0);
+  EXPECT_EQ(first.counts(0), 2);
+  EXPECT_EQ(first.seconds(), 1);
+  EXPECT_EQ(last.operation(), "all_reduce");
+  EXPECT_EQ(last.counts(0), 5);
+  EXPECT_EQ(last.seconds(), 2.5);
+}
+
 }  // namespace
 }  // namespace muster

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/metrics/metric_samples.h"
+#include "common/metrics/metric_families.h"
+#include "common/metrics/metric_family_proto.h"
 #include "proto/cluster_service.pb.h"
 #include "worker/runtime/process/task_process.h"
 
@@ -71,23 +72,33 @@ TaskStarter ProcessTaskStarter(ProcessTaskOptions given, LogShipper& logs) {
 WorkerDaemon::WorkerDaemon(ClusterClient& cluster, TaskStarter start, WorkerDaemonOptions options,
                            const Clock& clock, Waiter& waiter)
     : options_(std::move(options)),
-      running_(metrics_.AddGauge("muster_worker_tasks", "Tasks that run on this worker.")),
-      started_(metrics_.AddCounter("muster_worker_tasks_started_total",
-                                   "Tasks that this worker has started.")),
-      ended_(metrics_.AddCounter("muster_worker_tasks_ended_total",
-                                 "Tasks of this worker that ended, for whatever reason.")),
+      running_(prometheus::BuildGauge()
+                   .Name("muster_worker_tasks")
+                   .Help("Tasks that run on this worker.")
+                   .Register(metrics_)
+                   .Add({})),
+      started_(prometheus::BuildCounter()
+                   .Name("muster_worker_tasks_started_total")
+                   .Help("Tasks that this worker has started.")
+                   .Register(metrics_)
+                   .Add({})),
+      ended_(prometheus::BuildCounter()
+                 .Name("muster_worker_tasks_ended_total")
+                 .Help("Tasks of this worker that ended, for whatever reason.")
+                 .Register(metrics_)
+                 .Add({})),
       tasks_(
           [this, start = std::move(start)](const v1::TaskOrder& order,
                                            std::function<void(const v1::TaskReport&)> ended) {
             options_.log(absl::StrCat("starts slot ", order.slot(), " of job ", order.job_id(),
                                       ", generation ", order.generation(), ", incarnation ",
                                       order.incarnation()));
-            started_.Add();
+            started_.Increment();
             return start(order, std::move(ended));
           },
           NumbersOf(options_.identity.devices),
           [this] {
-            ended_.Add();
+            ended_.Increment();
             membership_.ReportSoon();
           }),
       membership_(cluster, {.daemon = options_.identity, .backoff = {}}, clock, waiter,
@@ -106,9 +117,11 @@ MembershipCallbacks WorkerDaemon::Callbacks() {
   callbacks.report = [this](v1::HeartbeatRequest& heartbeat) {
     tasks_.Report(heartbeat);
     running_.Set(tasks_.running());
-    for (v1::MetricSample& sample :
-         MetricSamples(metrics_, MetricLabel("daemon", options_.identity.id))) {
-      *heartbeat.add_metrics() = std::move(sample);
+    MetricFamilies families;
+    AddBuildInfo("muster-worker", families);
+    families.Add(metrics_.Collect());
+    for (const auto& [name, family] : families.families()) {
+      ToProto(family, *heartbeat.add_metrics());
     }
   };
   callbacks.orders = [this](const v1::HeartbeatReply& orders) { tasks_.Reconcile(orders); };

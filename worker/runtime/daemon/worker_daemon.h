@@ -1,6 +1,10 @@
 #ifndef MUSTER_WORKER_RUNTIME_DAEMON_WORKER_DAEMON_H_
 #define MUSTER_WORKER_RUNTIME_DAEMON_WORKER_DAEMON_H_
 
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/registry.h>
+
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,7 +14,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
-#include "common/metrics/metric_registry.h"
 #include "common/rpc/membership/cluster_client.h"
 #include "common/rpc/membership/membership.h"
 #include "common/rpc/retry.h"
@@ -59,10 +62,10 @@ class WorkerDaemon {
   MembershipCallbacks Callbacks();
 
   const WorkerDaemonOptions options_;
-  MetricRegistry metrics_;
-  Gauge& running_;
-  Counter& started_;
-  Counter& ended_;
+  prometheus::Registry metrics_;
+  prometheus::Gauge& running_;
+  prometheus::Counter& started_;
+  prometheus::Counter& ended_;
   TaskTable tasks_;
   MembershipLoop membership_;
 };

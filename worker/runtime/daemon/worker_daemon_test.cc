@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"
+#include "proto/status.pb.h"
 
 namespace muster {
 namespace {
@@ -171,13 +172,14 @@ TEST_F(WorkerDaemonTest, RunsWhatIsOrderedAndReportsItsEnd) {
   tasks_.End(1, v1::TaskReport::ENDED);
   v1::HeartbeatRequest heartbeat = cluster_.AwaitReport({"0 RUNNING", "1 ENDED"});
   std::set<std::string> metrics;
-  for (const auto& sample : heartbeat.metrics()) {
-    metrics.insert(absl::StrCat(sample.name(), "{", sample.labels(), "} ", sample.value()));
+  for (const v1::MetricFamily& family : heartbeat.metrics()) {
+    metrics.insert(absl::StrCat(family.name(), " ", v1::MetricFamily::Type_Name(family.type()), " ",
+                                family.metrics(0).value()));
   }
-  EXPECT_THAT(metrics, ::testing::IsSupersetOf(
-                           {std::string("muster_worker_tasks{daemon=\"w0\"} 1"),
-                            std::string("muster_worker_tasks_started_total{daemon=\"w0\"} 2"),
-                            std::string("muster_worker_tasks_ended_total{daemon=\"w0\"} 1")}));
+  EXPECT_EQ(metrics,
+            (std::set<std::string>{"muster_build_info GAUGE 1", "muster_worker_tasks GAUGE 1",
+                                   "muster_worker_tasks_started_total COUNTER 2",
+                                   "muster_worker_tasks_ended_total COUNTER 1"}));
   cluster_.Order({0});
   cluster_.AwaitReport({"0 RUNNING"});
 }

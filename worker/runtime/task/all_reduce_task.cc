@@ -184,6 +184,10 @@ AllReduceTask::Outcome AllReduceTask::Train(const v1::RendezvousReply& round, in
       [recorders = parts_.group->recorders()](v1::ReportCollectivesRequest& request) {
         AddCollectiveRecords(recorders, request);
       };
+  options->reporting.collective_times =
+      [recorders = parts_.group->recorders()](v1::ReportProgressRequest& request) {
+        AddCollectiveTimes(recorders, request);
+      };
   const absl::StatusOr<std::unique_ptr<StepEngine>> engine = parts_.make_engine();
   if (!engine.ok()) return {End::kFinal, engine.status()};
   const absl::StatusOr<std::unique_ptr<Trainer>> trainer =
