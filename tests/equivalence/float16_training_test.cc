@@ -1,5 +1,6 @@
 // Training in f16 with a scaled loss: near f32, alike in one process, on servers and by all-reduce,
 // and steps whose gradients overflow change nothing on any road.
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <string>
@@ -13,8 +14,10 @@
 #include "gtest/gtest.h"
 #include "tests/equivalence/dying_strategy.h"
 #include "tests/equivalence/run_checkpoints.h"
+#include "tests/equivalence/step_observer.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
+#include "worker/runtime/training/prepared_job.h"
 
 namespace muster {
 namespace {
@@ -49,6 +52,27 @@ class Float16TrainingTest : public ::testing::Test {
     spec.mutable_compute()->set_loss_scale_window(1);
     return spec;
   }
+
+  // Makes an element of one tensor's gradient infinite in the third step of slot 1, in the task
+  // that comes to it first: a task that takes the slot over does not overflow.
+  class OverflowOnce final : public StepObserver {
+   public:
+    explicit OverflowOnce(const v1::JobSpec& spec)
+        : tensors_(PrepareJob(spec)->model->description().tensors) {}
+
+    void GradientReady(uint32_t slot, uint64_t clock, int unit, float loss_scale,
+                       GradientSpans gradients) override {
+      if (slot != 1 || clock != 2 || unit != 1 || std::exchange(done_, true)) return;
+      const auto tensor = std::find_if(tensors_.begin(), tensors_.end(), [](const TensorSpec& t) {
+        return t.unit == 1 && t.tied_to.empty();
+      });
+      gradients[tensor - tensors_.begin()][0] = INFINITY;
+    }
+
+   private:
+    const std::vector<TensorSpec> tensors_;
+    bool done_ = false;
+  };
 
   using Road = std::function<std::pair<TrainedValues, std::vector<std::string>>(v1::JobSpec)>;
   struct NamedRoad {
@@ -228,6 +252,46 @@ TEST_F(Float16TrainingTest, StepsThatOverflowAreLeftOutWholeWithUnitsInFlight) {
     RunOptions options;
     options.deaths = {{.slot = 1, .at = at, .takes_effect = true}, {.slot = 0, .at = at}};
     EXPECT_EQ(TrainOnServers(in_flight, options).trained[0].values, undisturbed.trained[0].values);
+  }
+}
+
+// Pushes of the task that overflowed stand as zeros, and some of its micro-batches before that as
+// they are, but the task that takes over computes a finite gradient. The clock is left out as a
+// whole, or counts as a whole.
+TEST_F(Float16TrainingTest, WhatATaskHasWithdrawnLeavesTheClockOutAfterItsDeath) {
+  v1::JobSpec spec = Job();
+  spec.mutable_stop()->set_steps(5);
+  spec.mutable_update()->set_deterministic(true);
+  v1::JobSpec in_flight = spec;
+  in_flight.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  in_flight.mutable_parallelism()->mutable_zero()->set_stage(3);
+  in_flight.set_micro_batches(2);
+  for (const v1::JobSpec& job : {spec, in_flight}) {
+    SCOPED_TRACE(job.parallelism().ShortDebugString());
+    const auto finite = TrainOnServers(job, {}).trained[0].values;
+    RunOptions options;
+    OverflowOnce overflow(job);
+    options.observer = &overflow;
+    const RunResult overflowed = TrainOnServers(job, options);
+    const auto left_out = overflowed.trained[0].values;
+    ASSERT_NE(left_out, finite);
+    int times_left_out = 0, times = 0;
+    for (const HookCall& at : overflowed.calls[1]) {
+      if (at.step != 3 || (at.hook != Hook::kGradientReady && at.hook != Hook::kEndStep)) continue;
+      for (const bool takes_effect : {false, true}) {
+        SCOPED_TRACE(testing::Message() << "hook " << static_cast<int>(at.hook) << ", call "
+                                        << at.nth << (takes_effect ? " takes effect" : ""));
+        OverflowOnce again(job);
+        options.observer = &again;
+        options.deaths = {{.slot = 1, .at = at, .takes_effect = takes_effect}};
+        const auto values = TrainOnServers(job, options).trained[0].values;
+        EXPECT_TRUE(values == left_out || values == finite);
+        times_left_out += values == left_out ? 1 : 0;
+        ++times;
+      }
+    }
+    EXPECT_GT(times_left_out, 1);
+    EXPECT_LT(times_left_out, times);
   }
 }
 

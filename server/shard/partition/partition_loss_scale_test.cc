@@ -73,6 +73,31 @@ TEST_F(PartitionLossScaleTest, AClockWithoutAWordOnTheLossScaleIsNotLeftOut) {
   EXPECT_EQ(scale.value().scale(), 512);
 }
 
+TEST_F(PartitionLossScaleTest, ATaskThatTakesOverLearnsOfWithdrawnGradients) {
+  Open(TestOpenRequest(2));
+  const auto withdrawn = [&](uint32_t slot, uint64_t clock, uint32_t block, bool withdraws) {
+    v1::ExchangeRequest push = TestDensePush(slot, clock, block, 1);
+    push.mutable_dense_push()->set_withdrawn(withdraws);
+    return Do(push, Floats({0, 0, 0, 0})).reply().withdrawn();
+  };
+  EXPECT_FALSE(withdrawn(0, 0, 0, false));
+  withdrawn(0, 0, 1, true);
+  // The same is told of every block, and of no other slot.
+  for (uint32_t block : {0, 1}) {
+    EXPECT_TRUE(withdrawn(0, 0, block, false));
+    EXPECT_FALSE(withdrawn(1, 0, block, false));
+  }
+  Do(TestCloseWithScale(0, 0, 0, true));
+  EXPECT_TRUE(withdrawn(0, 0, 0, false));
+  Do(TestCloseWithScale(1, 0, 0, false));
+  EXPECT_FALSE(withdrawn(0, 1, 0, false));
+  EXPECT_FALSE(withdrawn(0, 1, 1, false));
+  // A close alone says it, too.
+  Do(TestCloseWithScale(0, 1, 0, true));
+  EXPECT_TRUE(withdrawn(0, 1, 0, false));
+  EXPECT_FALSE(withdrawn(0, 0, 0, false)) << "no task repeats that clock";
+}
+
 TEST_F(PartitionLossScaleTest, OfTheSlotsLossScalesTheLeastIsTheGroups) {
   Open(TestOpenRequest(2));
   EXPECT_FALSE(Do(TestDensePull(0, 0, 0, 1)).reply().has_loss_scale());

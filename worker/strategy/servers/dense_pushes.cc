@@ -41,6 +41,7 @@ DensePushes::DensePushes(const Parts& parts, const Options& options)
 
 void DensePushes::BeginStep() {
   withdrawn_ = false;
+  told_of_withdrawal_ = false;
   if (places_ != nullptr) return;
   {
     const BlockedTime blocked(parts_.clock, parts_.counters.exposed_seconds);
@@ -55,6 +56,7 @@ absl::Status DensePushes::AwaitOldest() {
     const BlockedTime blocked(parts_.clock, parts_.counters.exposed_seconds);
     MUSTER_RETURN_IF_ERROR(parts_.router.Wait(pushes_.front().push.operation));
   }
+  told_of_withdrawal_ |= pushes_.front().push.operation->result().reply->withdrawn();
   pushed_bytes_ -= BytesOf(*pushes_.front().push.run);
   pushes_.pop_front();
   return absl::OkStatus();
@@ -106,6 +108,7 @@ absl::Status DensePushes::Push(int unit, const Contribution& contribution) {
     push.set_examples(withdrawn_ ? 0 : contribution.examples);
     push.set_type(static_cast<v1::UpdateSpec::WireType>(WireTypeOf(options_.wire)));
     push.set_micro_batch(contribution.micro_batch);
+    push.set_withdrawn(withdrawn_);
     Payload payload = GradientOf(unit, run);
     parts_.counters.bytes_pushed += payload.size();
     ShardRouter::Handle operation = parts_.router.Send(
@@ -122,6 +125,11 @@ absl::Status DensePushes::Push(int unit, const Contribution& contribution) {
 void DensePushes::EndStep() {
   arena_.reset();
   if (residual_ != nullptr) residual_->EndStep();
+}
+
+absl::StatusOr<bool> DensePushes::AwaitWithdrawn() {
+  while (!pushes_.empty()) MUSTER_RETURN_IF_ERROR(AwaitOldest());
+  return told_of_withdrawal_;
 }
 
 void DensePushes::TakeAnswers() {

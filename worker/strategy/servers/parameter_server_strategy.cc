@@ -387,11 +387,20 @@ void ParameterServerStrategy::PushTable(size_t table, absl::Span<const uint64_t>
   }
 }
 
+absl::StatusOr<bool> ParameterServerStrategy::LeavesOut() {
+  if (overflowed_ != nullptr) return true;
+  if (!loss_scale_.shared() || !pushes_.first_step()) return false;
+  MUSTER_ASSIGN_OR_RETURN(const bool withdrawn, pushes_.AwaitWithdrawn());
+  if (withdrawn) loss_scale_.TakeWithdrawal();
+  return withdrawn;
+}
+
 absl::Status ParameterServerStrategy::EndStep() {
+  MUSTER_ASSIGN_OR_RETURN(const bool leaves_out, LeavesOut());
   for (uint32_t partition = 0; partition < layout_.partitions(); ++partition) {
     v1::ExchangeRequest request = At(clock_);
     v1::CloseClock* close = request.mutable_close();
-    close->set_examples(overflowed_ == nullptr ? examples_ : 0);
+    close->set_examples(leaves_out ? 0 : examples_);
     for (uint32_t count : chunks_[partition]) close->add_sparse_chunks(count);
     close->set_no_dense(layout_.partition_blocks(partition).empty());
     loss_scale_.AddTo(*close);

@@ -59,7 +59,9 @@ inline constexpr uint64_t kPushWindowBytes = uint64_t{8} << 20;
 // gradients of units in flight. Each unit's gradients then leave in every micro-batch; those of a
 // unit that others are tied to leave once the last of these has added its part. The servers add the
 // micro-batches up. From the first gradient that overflows on, the step's gradients leave as zeros,
-// and the group leaves the clock out.
+// and the group leaves the clock out. A task that takes a slot over may find such zeros in its
+// first step, and leaves the clock out, too, whatever its own gradients are: it closes the clock
+// once all its pushes are answered.
 //
 // With `wire` of less than f32, gradients and all parameters travel as halves. Dense pushes then
 // carry the rounding error of one step over to the next (dense_residual.h); pushed rows are rounded
@@ -164,6 +166,9 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   // Divides the unit's gradients by the loss scale. Withdraws the step's gradients from the first
   // one on that is not finite.
   void Divide(int unit);
+  // Returns whether the slot's gradients of the clock are left out, because they overflowed here or
+  // in a former task of the slot, some of whose pushes may stand.
+  absl::StatusOr<bool> LeavesOut();
   // Internal: some of this clock's dense values have not come.
   absl::Status CheckAllPulled() const;
   // Of a cut: what is asked for, and this slot's state: what it owes of the partition's blocks, and

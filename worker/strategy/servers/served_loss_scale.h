@@ -50,12 +50,16 @@ class ServedLossScale {
   // (LossScaling::Divide): the first tensor whose gradient is not finite; null: all are finite.
   // OutOfRange: there is no smaller scale.
   absl::Status TakeGradients(uint64_t clock, const TensorSpec* overflowed);
+  // Returns whether closes tell what the slot's gradients came to.
+  bool shared() const { return word_ != nullptr; }
+  // Takes that a former task of the slot had withdrawn gradients of the clock, so that zeros stand
+  // for them on some partitions: the clock is left out, whatever this task's gradients came to.
+  // REQUIRES: shared(), after TakeGradients.
+  void TakeWithdrawal();
   // Adds what the gradients came to to the slot's close of their clock.
   void AddTo(v1::CloseClock& close) const;
 
  private:
-  bool shared() const { return word_ != nullptr; }
-
   LossScaling scaling_;
   // For the group, on the last clock; null where the slot's scale is its own, or is not found.
   std::unique_ptr<v1::ClosingLossScale> word_;

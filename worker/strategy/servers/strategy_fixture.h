@@ -115,6 +115,8 @@ class Wire {
   // Makes answers come from clocks before the one that they were asked at.
   void set_clocks_behind(uint64_t clocks) { clocks_behind_ = clocks; }
   void set_already_applied(bool applied) { already_applied_ = applied; }
+  // Makes answers tell that the slot has withdrawn gradients of the clock.
+  void set_withdrawn(bool withdrawn) { withdrawn_ = withdrawn; }
 
  private:
   struct Held {
@@ -127,6 +129,7 @@ class Wire {
     auto reply = std::make_shared<v1::ExchangeReply>();
     reply->set_slowest_clock(held.clock - clocks_behind_);
     reply->set_already_applied(already_applied_);
+    reply->set_withdrawn(withdrawn_);
     held.done(ExchangeResult{std::move(reply), MakePayload(held.bytes, std::move(released))});
   }
 
@@ -151,6 +154,7 @@ class Wire {
   size_t norms_ = 0;
   uint64_t clocks_behind_ = 0;
   bool already_applied_ = false;
+  bool withdrawn_ = false;
 };
 
 class HoldingClient final : public ParameterClient {

@@ -79,6 +79,7 @@ class UnitsInFlightTest : public StrategyFixture, public ::testing::Test {
     while (true) {
       for (std::string& message : wire_.TakeArrived()) arrived.push_back(std::move(message));
       if (!arrived.empty() && absl::StrContains(arrived.back(), "close")) break;
+      wire_.AnswerAll();
       std::this_thread::yield();
     }
     wire_.AnswerAll();
@@ -212,6 +213,26 @@ TEST_F(UnitsInFlightTest, AnOverflowTakesTheRestOfTheStepBack) {
       EXPECT_EQ(std::memcmp(wire_.last_push().data(), expected.data(), sizeof(half)), 0);
     }
     ASSERT_EQ(strategy_->BeginStep(1), absl::OkStatus());
+  }
+}
+
+// What a former task of the slot had withdrawn stands as zeros, in the task's first step.
+TEST_F(UnitsInFlightTest, AnOverflowOfAFormerTaskLeavesTheClockOut) {
+  spec_.mutable_compute()->set_type(v1::ComputeSpec::F16);
+  MakeStrategy();
+  for (const uint64_t clock : {0, 1}) {
+    for (const uint32_t micro_batch : {0, 1}) {
+      Forward(micro_batch == 0 ? SeriesPosition::kMoreFollow : SeriesPosition::kLast);
+      for (int unit = kUnits - 1; unit >= 0; --unit) {
+        if (unit + 1 < kUnits) Acquire(unit, Direction::kBackward);
+        Fill(unit, 1);
+        // The answers of a push that is waited for, and of the last ones.
+        wire_.set_withdrawn(clock == 0 && micro_batch == 0);
+        EXPECT_THAT(Ready(unit), ElementsAre(StartsWith("push")));
+      }
+    }
+    EXPECT_THAT(EndStep(), ElementsAre(clock == 0 ? "close of an overflow" : "close"));
+    ASSERT_EQ(strategy_->BeginStep(clock + 1), absl::OkStatus());
   }
 }
 

@@ -169,6 +169,7 @@ absl::Status AdmissionChecks::CheckReachable(const v1::ExchangeRequest& request,
 absl::Status AdmissionChecks::CheckDensePush(AdmittedCall& call) {
   const v1::ExchangeRequest& request = *call.call.request;
   const v1::DensePush& push = request.dense_push();
+  call.withdrawn = ledger_.HasWithdrawn(request.slot(), request.clock());
   MUSTER_RETURN_IF_ERROR(CheckBlocks(push.first_block(), push.blocks()));
   if (push.micro_batch() >= job_.pushes_of_block()) {
     return absl::InvalidArgumentError(absl::StrCat("micro_batch is ", push.micro_batch(),
@@ -320,12 +321,14 @@ void AdmissionChecks::Enter(const AdmittedCall& call) {
   switch (request.operation_case()) {
     case Operation::kDensePush:
       for (uint32_t block : call.new_blocks) ledger_.AddBlock(request.slot(), block);
+      if (request.dense_push().withdrawn()) ledger_.Withdraw(request.slot());
       break;
     case Operation::kSparsePush:
       ledger_.AddChunk(request.slot(), request.sparse_push().table() - 1,
                        request.sparse_push().chunk());
       break;
     case Operation::kClose:
+      if (request.close().loss_scale().overflowed()) ledger_.Withdraw(request.slot());
       ledger_.Close(request.slot());
       break;
     case Operation::kClip:

@@ -1,6 +1,7 @@
 #include "server/shard/partition/admission/ledger.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
@@ -60,6 +61,12 @@ void Ledger::AddBlock(uint32_t slot, uint32_t block) {
   ++entry.pushes_in;
 }
 
+bool Ledger::HasWithdrawn(uint32_t slot, uint64_t clock) const {
+  const Slot& entry = slots_[slot];
+  if (clock == entry.closed) return entry.withdrawn;
+  return clock + 1 == entry.closed && entry.closed_withdrawn;
+}
+
 absl::Status Ledger::CheckClose(uint32_t slot, absl::Span<const uint32_t> chunks,
                                 bool no_dense) const {
   const Slot& entry = slots_[slot];
@@ -110,6 +117,7 @@ void Ledger::Close(uint32_t slot) {
   entry.pushes_in = 0;
   entry.micro_batches_in.assign(shape_.dense_blocks, 0);
   for (auto& chunks : entry.chunks) chunks.clear();
+  entry.closed_withdrawn = std::exchange(entry.withdrawn, false);
   Recount();
 }
 
@@ -128,6 +136,8 @@ void Ledger::Save(v1::PartitionState& state) const {
     v1::SlotState& stored = *state.mutable_slots(i);
     stored.set_incarnation(slot.incarnation);
     stored.set_closed_clocks(slot.closed);
+    stored.set_withdrawn(slot.withdrawn);
+    stored.set_closed_withdrawn(slot.closed_withdrawn);
     for (uint32_t block = 0; block < shape_.dense_blocks; ++block) {
       for (uint32_t in = 0; in < slot.micro_batches_in[block]; ++in) stored.add_dense_blocks(block);
     }
@@ -152,6 +162,8 @@ absl::Status Ledger::Restore(const v1::PartitionState& state) {
     }
     slot.incarnation = stored.incarnation();
     slot.closed = stored.closed_clocks();
+    slot.withdrawn = stored.withdrawn();
+    slot.closed_withdrawn = stored.closed_withdrawn();
     for (uint32_t block : stored.dense_blocks()) {
       if (block >= shape_.dense_blocks) {
         return absl::DataLossError(

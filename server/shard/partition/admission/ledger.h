@@ -72,6 +72,12 @@ class Ledger {
     slots_[slot].chunks[sparse_table].insert(chunk);
   }
 
+  // Notes that the slot's gradients of its open clock overflowed, so that zeros stand for them.
+  void Withdraw(uint32_t slot) { slots_[slot].withdrawn = true; }
+  // Returns whether the slot's gradients of the clock overflowed. The open clock and the last
+  // closed one are known; of others the answer is false.
+  bool HasWithdrawn(uint32_t slot, uint64_t clock) const;
+
   // Checks that the slot may close its open clock, of which it has sent these numbers of chunks
   // (one per sparse table, or none at all). FAILED_PRECONDITION: not all chunks, or not all
   // micro-batches of all blocks, are in; or blocks are in although `no_dense`. INVALID_ARGUMENT:
@@ -97,6 +103,9 @@ class Ledger {
     uint64_t pushes_in = 0;
     // Chunks by sparse table. The standard library's sets survive running out of memory.
     std::vector<std::set<uint32_t>> chunks;
+    // True if gradients of the open clock, and of the last closed one, are withdrawn.
+    bool withdrawn = false;
+    bool closed_withdrawn = false;
   };
 
   void Recount();

@@ -131,9 +131,11 @@ TEST(LedgerTest, KeepsTheOpenClockAlone) {
 TEST(LedgerTest, ComesBackAsItWasSaved) {
   Ledger ledger({.slots = 2, .dense_blocks = 3, .sparse_tables = 1}, 4);
   ASSERT_TRUE(ledger.Enter(1, 9).ok());
+  ledger.Withdraw(1);
   ledger.Close(1);
   ledger.AddBlock(1, 2);
   ledger.AddChunk(0, 0, 5);
+  ledger.Withdraw(0);
   v1::PartitionState state;
   ledger.Save(state);
   Ledger restored({.slots = 2, .dense_blocks = 3, .sparse_tables = 1}, 0);
@@ -145,6 +147,9 @@ TEST(LedgerTest, ComesBackAsItWasSaved) {
   EXPECT_EQ(restored.MicroBatchesIn(1, 2), 1u);
   EXPECT_EQ(restored.MicroBatchesIn(0, 2), 0u);
   EXPECT_TRUE(restored.HasChunk(0, 0, 5));
+  EXPECT_TRUE(restored.HasWithdrawn(0, 4));
+  EXPECT_TRUE(restored.HasWithdrawn(1, 4));
+  EXPECT_FALSE(restored.HasWithdrawn(1, 5));
   EXPECT_TRUE(absl::IsDataLoss(
       Ledger({.slots = 3, .dense_blocks = 3, .sparse_tables = 1}, 0).Restore(state)));
   EXPECT_TRUE(absl::IsDataLoss(
