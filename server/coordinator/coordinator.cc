@@ -54,6 +54,12 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointArchive& arc
   }
 }
 
+v1::GetClusterReply Coordinator::Cluster() {
+  v1::GetClusterReply cluster = job_requests_.Cluster();
+  for (v1::DrainStatus& drain : moves_.Drains()) *cluster.add_drains() = std::move(drain);
+  return cluster;
+}
+
 absl::Status Coordinator::Settle() {
   absl::Status status = moves_.Run();
   status.Update(scheduler_.Run());

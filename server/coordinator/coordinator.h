@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
+#include "proto/job_service.pb.h"
 #include "server/coordinator/calls/serial_executor.h"
 #include "server/coordinator/checkpoints/checkpoint_archive.h"
 #include "server/coordinator/checkpoints/checkpoint_lifecycle.h"
@@ -52,6 +53,8 @@ class Coordinator {
   MetricsRequests& metrics() { return metrics_requests_; }
   MoveScheduler& moves() { return moves_; }
   CheckpointRequests& checkpoints() { return checkpoint_requests_; }
+  // Returns the daemons and the drains.
+  v1::GetClusterReply Cluster();
 
   // Acts on what has changed: places jobs, answers parked calls. Errors are the store's; what
   // failed is tried again at the next Settle.

@@ -351,10 +351,60 @@ TEST_F(CoordinatorTest, TwoJobsRunSideBySide) {
     if (daemon.id() == "w0") {
       EXPECT_EQ(daemon.slots_used(), 4);
     }
+    EXPECT_EQ(daemon.partitions(), daemon.id() == "s0" ? 4 : 0);
     EXPECT_GT(daemon.memory_reserved_bytes(), 0);
+    EXPECT_EQ(daemon.lost_for_ms(), 0);
   }
   cluster_.Finish(a);
   EXPECT_EQ(cluster_.State(b), v1::RUNNING);
+}
+
+TEST_F(CoordinatorTest, SaysForHowLongADaemonHasBeenLost) {
+  cluster_.AddWorker("w0");
+  cluster_.Kill("w0");
+  cluster_.Pass(absl::Seconds(60));
+  const v1::GetClusterReply cluster = cluster_.coordinator().Cluster();
+  ASSERT_EQ(cluster.daemons_size(), 1);
+  EXPECT_FALSE(cluster.daemons(0).live());
+  // The lease was another few seconds.
+  EXPECT_GT(cluster.daemons(0).lost_for_ms(), 40'000);
+  EXPECT_LT(cluster.daemons(0).lost_for_ms(), 60'000);
+}
+
+TEST_F(CoordinatorTest, NamesSlowSlotsInShort) {
+  cluster_.AddServer("s0");
+  cluster_.AddWorker("w0", 3);
+  v1::JobSpec spec = SmallJob();
+  spec.set_workers(3);
+  spec.mutable_stop()->set_steps(100);
+  const std::string job = *cluster_.Submit(spec);
+  cluster_.MeetAll(job);
+  for (uint64_t clock = 1; clock <= 6; ++clock) {
+    for (uint32_t slot = 0; slot < 3; ++slot) {
+      v1::ReportProgressRequest report;
+      report.mutable_task()->set_job_id(job);
+      report.mutable_task()->set_generation(1);
+      report.mutable_task()->set_slot(slot);
+      report.mutable_task()->set_incarnation(1);
+      report.set_clock(clock);
+      report.set_steps(1);
+      report.set_examples(3);
+      report.set_training_seconds(2);
+      report.set_compute_seconds(slot == 1 ? 2 : 0.5);
+      ASSERT_TRUE(cluster_.coordinator().tasks().ReportProgress(report).ok());
+    }
+    cluster_.Pass(absl::Seconds(2));
+  }
+  v1::ListJobsRequest request;
+  request.set_view(v1::ListJobsRequest::SHORT);
+  const v1::JobStatus listed = cluster_.coordinator().jobs().List(request)->jobs(0);
+  ASSERT_EQ(listed.slow_slots_size(), 1);
+  EXPECT_EQ(listed.slow_slots(0).slot(), 1);
+  EXPECT_THAT(listed.slow_slots(0).reason(), testing::HasSubstr("the median slot"));
+  const v1::JobStatus whole = cluster_.Status(job);
+  EXPECT_EQ(whole.tasks(1).slow(), listed.slow_slots(0).reason());
+  EXPECT_EQ(whole.tasks(0).slow(), "");
+  EXPECT_GT(whole.tasks(2).last_steps().steps(), 0);
 }
 
 TEST_F(CoordinatorTest, AccountsForMemory) {

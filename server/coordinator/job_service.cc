@@ -63,13 +63,7 @@ class JobService final : public EdgeService<v1::JobService> {
 
   void ServeCluster() {
     AtOnce<v1::GetClusterRequest, v1::GetClusterReply>(
-        "GetCluster", [](Coordinator& c, const auto&) {
-          v1::GetClusterReply cluster = c.jobs().Cluster();
-          for (v1::DrainStatus& drain : c.moves().Drains()) {
-            *cluster.add_drains() = std::move(drain);
-          }
-          return cluster;
-        });
+        "GetCluster", [](Coordinator& c, const auto&) { return c.Cluster(); });
     AtOnce<v1::DrainServerRequest, v1::DrainServerReply>(
         "DrainServer",
         [](Coordinator& c, const auto& request) { return c.moves().Drain(request); });

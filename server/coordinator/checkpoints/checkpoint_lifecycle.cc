@@ -242,12 +242,13 @@ absl::Status CheckpointLifecycle::Record(Job& job, const v1::CommitCheckpointReq
       bases.insert(checkpoint.base_clock());
     }
   }
-  change.events.push_back(
+  change.events.emplace_back(
       absl::StrCat(completed.base_clock.has_value()
                        ? absl::StrCat("checkpoint at clock ", clock, ", a delta on that at ",
                                       *completed.base_clock)
                        : absl::StrCat("checkpoint at clock ", clock),
-                   given_up));
+                   given_up),
+      v1::JobEvent::CHECKPOINT);
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   job.checkpoint_waits_for.clear();
   dropped = std::move(superseded);

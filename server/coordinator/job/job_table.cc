@@ -198,13 +198,14 @@ void JobTable::Insert(std::unique_ptr<Job> job) {
 
 int64_t JobTable::NowUnixMs() const { return absl::ToUnixMillis(clock_.Wall()); }
 
-std::vector<v1::JobEvent> JobTable::AddEvents(const Job& job, const std::vector<std::string>& texts,
+std::vector<v1::JobEvent> JobTable::AddEvents(const Job& job, const std::vector<NewEvent>& added,
                                               JobStoreBatch& batch) const {
   std::vector<v1::JobEvent> events;
-  for (const std::string& text : texts) {
+  for (const auto& [text, kind] : added) {
     v1::JobEvent& event = events.emplace_back();
     event.set_unix_ms(NowUnixMs());
     event.set_text(ToUtf8(text));
+    event.set_kind(kind);
     event.set_step(job.progress.step());
     ShortenStrings(event);
     const uint64_t number = job.next_event + events.size() - 1;

@@ -35,11 +35,22 @@ struct JobTableOptions {
 // forgotten jobs and in records of earlier releases.
 using Drops = std::map<std::string, uint64_t>;
 
+// An event to add to a job.
+struct NewEvent {
+  // Implicit, since most events are a text.
+  NewEvent(std::string text, v1::JobEvent::Kind kind = v1::JobEvent::KIND_UNSPECIFIED)
+      : text(std::move(text)), kind(kind) {}
+  NewEvent(const char* text) : NewEvent(std::string(text)) {}
+
+  std::string text;
+  v1::JobEvent::Kind kind;
+};
+
 // A change of a job's record, and what is stored with it.
 struct JobChange {
   v1::JobRecord record;
   // Events to add to the job's history.
-  std::vector<std::string> events;
+  std::vector<NewEvent> events;
   // Servers that are to drop the job's tables, up to which generation; added to earlier drops.
   Drops drops;
   // New value of Job::data_preparation; empty: unchanged.
@@ -122,7 +133,7 @@ class JobTable {
   absl::Status LoadJobs();
   absl::Status LoadHistory(Job& job);
   absl::Status LoadLogs();
-  std::vector<v1::JobEvent> AddEvents(const Job& job, const std::vector<std::string>& texts,
+  std::vector<v1::JobEvent> AddEvents(const Job& job, const std::vector<NewEvent>& added,
                                       JobStoreBatch& batch) const;
   // Adds to a batch what is to be stored of the history with the record `next`, and takes note that
   // it was stored.

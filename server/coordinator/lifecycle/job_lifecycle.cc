@@ -102,9 +102,10 @@ absl::Status JobLifecycle::Reconcile(Job& job) {
   JobChange change{.record = job.record};
   const bool hurts = Hurts(job.record, losses.slots) || losses.any_server();
   for (uint32_t slot : losses.slots) {
-    change.events.push_back(absl::StrCat("slot ", slot, " lost its worker ",
-                                         job.record.slots(slot).worker_id(),
-                                         "; another task takes its place"));
+    change.events.emplace_back(
+        absl::StrCat("slot ", slot, " lost its worker ", job.record.slots(slot).worker_id(),
+                     "; another task takes its place"),
+        v1::JobEvent::LOSS);
     LoseSlot(slot, change.record);
   }
   MUSTER_RETURN_IF_ERROR(RecoverServers(job, losses, change));
@@ -126,9 +127,10 @@ absl::Status JobLifecycle::Reconcile(Job& job) {
 absl::Status JobLifecycle::RecoverServers(Job& job, const Losses& losses, JobChange& change) {
   for (const std::string& server : losses.missing) {
     if (job.missing_servers.contains(server)) continue;
-    change.events.push_back(absl::StrCat("lost server ", server, " with partitions ",
-                                         PartitionsOf(server, job.record),
-                                         "; continues in place once it is back"));
+    change.events.emplace_back(
+        absl::StrCat("lost server ", server, " with partitions ", PartitionsOf(server, job.record),
+                     "; continues in place once it is back"),
+        v1::JobEvent::LOSS);
   }
   for (const ServerIdentity& returned : losses.returned) {
     MoveShards(returned, change.record);
@@ -157,7 +159,7 @@ absl::Status JobLifecycle::GoBackWith(Job& job, const std::string& why, uint32_t
   RollBack(change.record);
   change.record.set_state(v1::RECOVERING);
   change.record.set_last_rollback(ToUtf8(absl::StrCat(why, "; ", StartOf(change.record))));
-  change.events.push_back(change.record.last_rollback());
+  change.events.emplace_back(change.record.last_rollback(), v1::JobEvent::ROLLBACK);
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   metrics_.rollbacks.Increment();
   job.checkpoint_waits_for.clear();
@@ -367,7 +369,8 @@ absl::Status JobLifecycle::Respawn(Job& job, uint32_t slot, absl::string_view wh
   }
   LoseSlot(slot, change.record);
   if (hurts) change.record.set_state(v1::RECOVERING);
-  change.events.push_back(absl::StrCat(why, "; another task takes its place"));
+  change.events.emplace_back(absl::StrCat(why, "; another task takes its place"),
+                             v1::JobEvent::LOSS);
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   metrics_.respawned_slots.Increment();
   ForgetTasks(job, {slot}, absl::AbortedError(absl::StrCat("slot ", slot, " has a later task")));

@@ -264,6 +264,7 @@ absl::StatusOr<JobRequests::NewJob> JobRequests::MakeJob(const PlannedJob& plann
   job.data_preparation = planned.data_preparation;
   v1::JobRecord& record = job.record;
   *record.mutable_spec() = planned.spec;
+  record.mutable_given()->Assign(planned.given.begin(), planned.given.end());
   record.set_state(v1::PENDING);
   record.set_generation(1);
   record.set_submitted_unix_ms(jobs_.NowUnixMs());
@@ -339,7 +340,7 @@ void JobRequests::Delete(const std::string& job_id, Call<v1::DeleteJobReply> cal
 
 v1::GetClusterReply JobRequests::Cluster() const {
   v1::GetClusterReply reply;
-  for (v1::DaemonStatus& daemon : DaemonsOf(jobs_, members_)) {
+  for (v1::DaemonStatus& daemon : DaemonsOf(jobs_, members_, clock_.Monotonic())) {
     *reply.add_daemons() = std::move(daemon);
   }
   return reply;

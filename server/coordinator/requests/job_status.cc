@@ -1,11 +1,13 @@
 #include "server/coordinator/requests/job_status.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/job/job_road.h"
 #include "server/coordinator/checkpoints/find_checkpoint.h"
 #include "server/coordinator/cluster/cluster_capacity.h"
@@ -24,14 +26,40 @@ const char* StateOf(const Job& job, uint32_t slot) {
   return job.tasks[slot].heard ? kRunning : "STARTING";
 }
 
-// Adds the times of the tasks' last steps, and which tasks are slow.
+bool HasTimes(const Job& job, uint32_t slot) {
+  return StateOf(job, slot) == absl::string_view(kRunning) &&
+         !job.progress.times()[slot].parts().empty();
+}
+
+void AddSlowSlots(const Job& job, v1::JobStatus& status) {
+  if (!IsActive(job.record.state())) return;
+  const std::vector<std::string> slow = SlowSlots(job.progress.times());
+  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+    if (slow[slot].empty() || !HasTimes(job, slot)) continue;
+    v1::SlowSlot& added = *status.add_slow_slots();
+    added.set_slot(slot);
+    added.set_reason(slow[slot]);
+  }
+}
+
+// Adds the times of the tasks' last steps, and which tasks are slow. REQUIRES: AddSlowSlots.
 void AddTimes(const Job& job, v1::JobStatus& status) {
-  const std::vector<SlotTimes>& times = job.progress.times();
-  const std::vector<std::string> slow = SlowSlots(times);
+  auto slow = status.slow_slots().begin();
   for (v1::TaskStatus& task : *status.mutable_tasks()) {
-    if (task.state() != kRunning || times[task.slot()].parts().empty()) continue;
-    *task.mutable_last_steps() = ToProto(times[task.slot()].sums());
-    task.set_slow(slow[task.slot()]);
+    if (!HasTimes(job, task.slot())) continue;
+    *task.mutable_last_steps() = ToProto(job.progress.times()[task.slot()].sums());
+    if (slow == status.slow_slots().end() || slow->slot() != task.slot()) continue;
+    task.set_slow(slow->reason());
+    ++slow;
+  }
+}
+
+void AddDamage(const v1::JobRecord& record, v1::JobStatus& status) {
+  for (const v1::CheckpointRecord& checkpoint : record.checkpoints()) {
+    if (checkpoint.damage().empty()) continue;
+    v1::DamagedCheckpoint& added = *status.add_damaged_checkpoints();
+    added.set_clock(checkpoint.clock());
+    added.set_damage(checkpoint.damage());
   }
 }
 
@@ -82,6 +110,18 @@ void SetShortSpec(const v1::JobSpec& spec, v1::JobSpec& shown) {
   *shown.mutable_labels() = spec.labels();
 }
 
+// Returns the number of partitions of all jobs by server.
+std::map<std::string, uint32_t> PartitionsByServer(const JobTable& jobs) {
+  std::map<std::string, uint32_t> partitions;
+  for (const auto& [number, job] : jobs.jobs()) {
+    if (!IsActive(job->record.state())) continue;
+    for (const v1::PartitionPlacement& partition : job->record.partitions()) {
+      for (const v1::Replica& replica : partition.replicas()) ++partitions[replica.server_id()];
+    }
+  }
+  return partitions;
+}
+
 std::string Message(const Job& job) {
   if (IsFinal(job.record.state())) return job.record.message();
   const std::string& rollback = job.record.last_rollback();
@@ -107,6 +147,7 @@ v1::JobStatus StatusOf(const Job& job, JobView view) {
   *status.mutable_progress() = job.progress.Progress(total);
   status.set_predicted_server_bytes(record.predicted_server_bytes());
   status.set_predicted_worker_bytes(record.predicted_worker_bytes());
+  status.set_predicted_device_bytes(record.predicted_device_bytes());
   if (const v1::CheckpointRecord* last = LastSound(record)) {
     status.set_checkpoint_clock(last->clock());
     status.set_checkpoint_uri(last->uri());
@@ -115,6 +156,8 @@ v1::JobStatus StatusOf(const Job& job, JobView view) {
   status.set_started_unix_ms(record.started_unix_ms());
   status.set_finished_unix_ms(record.finished_unix_ms());
   status.set_recovery(Recovery(record));
+  AddSlowSlots(job, status);
+  AddDamage(record, status);
   if (view == JobView::kShort) {
     SetShortSpec(record.spec(), *status.mutable_spec());
     if (!record.evaluations().empty()) {
@@ -124,6 +167,7 @@ v1::JobStatus StatusOf(const Job& job, JobView view) {
     *status.mutable_spec() = record.spec();
     *status.mutable_evaluations() = record.evaluations();
     *status.mutable_partitions() = record.partitions();
+    *status.mutable_given() = record.given();
     AddTasks(job, status);
     AddTimes(job, status);
     AddReplays(job, status);
@@ -131,8 +175,10 @@ v1::JobStatus StatusOf(const Job& job, JobView view) {
   return status;
 }
 
-std::vector<v1::DaemonStatus> DaemonsOf(const JobTable& jobs, const Membership& members) {
+std::vector<v1::DaemonStatus> DaemonsOf(const JobTable& jobs, const Membership& members,
+                                        absl::Duration now) {
   const std::map<std::string, Reserved> reserved = ReservedBy(jobs, members);
+  const std::map<std::string, uint32_t> partitions = PartitionsByServer(jobs);
   std::vector<v1::DaemonStatus> daemons;
   for (const auto& [id, member] : members.members()) {
     v1::DaemonStatus& daemon = daemons.emplace_back();
@@ -141,10 +187,17 @@ std::vector<v1::DaemonStatus> DaemonsOf(const JobTable& jobs, const Membership& 
     daemon.set_address(member.record.address());
     daemon.set_incarnation(member.record.incarnation());
     daemon.set_live(member.live);
+    if (!member.live) {
+      daemon.set_lost_for_ms(
+          absl::ToInt64Milliseconds(std::max(now - member.lease_ends, absl::Milliseconds(1))));
+    }
     daemon.set_slots(member.record.slots());
     daemon.set_memory_bytes(member.record.memory_bytes());
     *daemon.mutable_devices() = member.record.devices();
     daemon.set_processors(member.record.processors());
+    if (const auto it = partitions.find(id); it != partitions.end()) {
+      daemon.set_partitions(it->second);
+    }
     if (const auto it = reserved.find(id); it != reserved.end()) {
       daemon.set_slots_used(it->second.slots);
       daemon.set_devices_used(it->second.devices);

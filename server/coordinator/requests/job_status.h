@@ -1,6 +1,7 @@
 #ifndef MUSTER_SERVER_COORDINATOR_REQUESTS_JOB_STATUS_H_
 #define MUSTER_SERVER_COORDINATOR_REQUESTS_JOB_STATUS_H_
 
+#include "absl/time/time.h"
 #include "proto/status.pb.h"
 #include "server/coordinator/cluster/membership.h"
 #include "server/coordinator/job/job.h"
@@ -14,8 +15,9 @@ enum class JobView { kWhole, kShort };
 // Returns a job as its users see it.
 v1::JobStatus StatusOf(const Job& job, JobView view = JobView::kWhole);
 
-// Returns all daemons, in order of id.
-std::vector<v1::DaemonStatus> DaemonsOf(const JobTable& jobs, const Membership& members);
+// Returns all daemons, in order of id. `now` is monotonic.
+std::vector<v1::DaemonStatus> DaemonsOf(const JobTable& jobs, const Membership& members,
+                                        absl::Duration now);
 
 }  // namespace muster
 

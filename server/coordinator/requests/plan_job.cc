@@ -14,6 +14,7 @@
 #include "common/plan/step_costs.h"
 #include "common/text/format_bytes.h"
 #include "server/coordinator/cluster/placement.h"
+#include "server/coordinator/requests/given_fields.h"
 
 namespace muster {
 namespace {
@@ -95,6 +96,7 @@ absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const ClusterCapacit
   MUSTER_RETURN_IF_ERROR(ValidateJob(spec));
   PlannedJob planned;
   planned.spec = spec;
+  planned.given = GivenFields(spec);
   FillDefaults(planned.spec);
   const DataSize data = SizeOfData(planned.spec.data());
   MUSTER_RETURN_IF_ERROR(ValidateLayout(planned.spec, SizeOfModel(planned.spec, data)));

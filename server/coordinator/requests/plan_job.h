@@ -2,6 +2,7 @@
 #define MUSTER_SERVER_COORDINATOR_REQUESTS_PLAN_JOB_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/plan/memory_plan.h"
@@ -13,6 +14,8 @@ namespace muster {
 struct PlannedJob {
   // The specification with its defaults filled in.
   v1::JobSpec spec;
+  // The value of JobRecord.given.
+  std::vector<std::string> given;
   MemoryPlan plan;
   // The value of JobRecord.flops_per_example.
   double flops_per_example = 0;

@@ -142,9 +142,10 @@ absl::Status MoveScheduler::Complete(Job& job, int index) {
                 change.record);
   move.set_state(v1::MoveRecord::MOVED);
   failures_.erase({job.id(), move.to_server()});
-  change.events.push_back(absl::StrCat("partition ", move.partition(), " moved from ",
-                                       move.from_server(), " to ", move.to_server(),
-                                       "; shard map version ", change.record.shard_map_version()));
+  change.events.emplace_back(
+      absl::StrCat("partition ", move.partition(), " moved from ", move.from_server(), " to ",
+                   move.to_server(), "; shard map version ", change.record.shard_map_version()),
+      v1::JobEvent::MOVE);
   return jobs_.Commit(job, std::move(change));
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "common/job/test_jobs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -115,6 +116,11 @@ TEST_F(RecoveryScenarioTest, ADeadTaskIsStartedAgain) {
   cluster_.Die(Order(job, 0));
   EXPECT_EQ(Order(job, 0).incarnation(), 2);
   EXPECT_TRUE(cluster_.HasEvent(job, "died: signal 9"));
+  const v1::ListEventsReply events = *cluster_.coordinator().jobs().Events(job);
+  for (const v1::JobEvent& event : events.events()) {
+    EXPECT_EQ(event.kind() == v1::JobEvent::LOSS, absl::StrContains(event.text(), "died"))
+        << event.text();
+  }
   EXPECT_TRUE(cluster_.Rendezvous(Order(job, 0)).status().ok());
   EXPECT_EQ(cluster_.State(job), v1::RUNNING);
 }

@@ -483,6 +483,8 @@ TEST_F(ListJobsTest, TheShortViewLeavesOutWhatIsLong) {
   // All the rest is the same.
   *shown.mutable_spec() = whole.spec();
   *shown.mutable_evaluations() = whole.evaluations();
+  EXPECT_FALSE(whole.given().empty());
+  *shown.mutable_given() = whole.given();
   EXPECT_EQ(shown.DebugString(), whole.DebugString());
 }
 

@@ -1,5 +1,6 @@
 // Jobs whose tasks find that a server's state, or a checkpoint, is no more: they go back to what
 // can be read, and say so.
+#include <algorithm>
 #include <string>
 
 #include "common/job/test_jobs.h"
@@ -51,6 +52,11 @@ class LostStateTest : public ::testing::Test {
   }
   void DamageCheckpoint(const std::string& job, const std::string& damage) {
     cluster_.End(Order(job, 0), kDataLoss, damage, v1::TaskReport::CHECKPOINT);
+  }
+  int Count(const std::string& job, v1::JobEvent::Kind kind) {
+    const v1::ListEventsReply reply = *cluster_.coordinator().jobs().Events(job);
+    return std::count_if(reply.events().begin(), reply.events().end(),
+                         [kind](const v1::JobEvent& event) { return event.kind() == kind; });
   }
   v1::ListCheckpointsReply List(const std::string& job) {
     Answer<v1::ListCheckpointsReply> answer;
@@ -145,7 +151,14 @@ TEST_F(LostStateTest, ADamagedCheckpointIsRememberedAndTheOneBeforeIsTaken) {
   EXPECT_EQ(Order(job, 0).start_clock(), 4);
   EXPECT_EQ(cluster_.Status(job).checkpoint_clock(), 4);
   EXPECT_TRUE(cluster_.HasEvent(job, "the checkpoint at clock 6 is damaged: the checkpoint file"));
+  EXPECT_EQ(Count(job, v1::JobEvent::CHECKPOINT), 3);
+  EXPECT_EQ(Count(job, v1::JobEvent::ROLLBACK), 2);
+  EXPECT_EQ(Count(job, v1::JobEvent::LOSS), 0);
   cluster_.RestartCoordinator();
+  const v1::JobStatus status = cluster_.Status(job);
+  ASSERT_EQ(status.damaged_checkpoints_size(), 1);
+  EXPECT_EQ(status.damaged_checkpoints(0).clock(), 6);
+  EXPECT_THAT(status.damaged_checkpoints(0).damage(), HasSubstr("p0 has checksum 1"));
   cluster_.BeatAll();
   const v1::ListCheckpointsReply list = List(job);
   ASSERT_EQ(list.checkpoints_size(), 3);
