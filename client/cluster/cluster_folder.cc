@@ -90,6 +90,7 @@ absl::Status ClusterFolder::AwaitStop(absl::Duration patience) const {
 
 absl::Status ClusterFolder::Write(const LocalCluster& cluster) const {
   nlohmann::json json = {{"coordinator", cluster.coordinator_address},
+                         {"page", cluster.page},
                          {"supervisor_pid", cluster.supervisor_pid},
                          {"servers", cluster.servers},
                          {"workers", cluster.workers}};
@@ -133,6 +134,7 @@ absl::StatusOr<LocalCluster> ClusterFolder::Read() const {
   }
   LocalCluster cluster;
   cluster.coordinator_address = json.value("coordinator", "");
+  cluster.page = json.value("page", "");
   cluster.supervisor_pid = json.value("supervisor_pid", 0);
   cluster.servers = json.value("servers", 0);
   cluster.workers = json.value("workers", 0);

@@ -16,6 +16,8 @@ namespace muster {
 // Record of a cluster on this machine, which commands read.
 struct LocalCluster {
   std::string coordinator_address;
+  // URL of the coordinator's page; empty: it serves none.
+  std::string page;
   pid_t supervisor_pid = 0;
   int servers = 0;
   int workers = 0;

@@ -72,6 +72,9 @@ absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
                                       absl::StrCat("--slots=", options.slots_per_worker),
                                       absl::StrCat("--port=", options.port),
                                       absl::StrCat("--owner=", owner)};
+  if (options.page_port.has_value()) {
+    command.push_back(absl::StrCat("--page-port=", *options.page_port));
+  }
   for (const std::string& flag : options.worker_flags) command.push_back("--worker-flag=" + flag);
   for (const std::string& flag : options.daemon_flags) command.push_back("--daemon-flag=" + flag);
   for (const std::string& argument : TlsArguments(options.tls)) command.push_back(argument);

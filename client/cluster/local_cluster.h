@@ -1,6 +1,7 @@
 #ifndef MUSTER_CLIENT_CLUSTER_LOCAL_CLUSTER_H_
 #define MUSTER_CLIENT_CLUSTER_LOCAL_CLUSTER_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct LocalClusterOptions {
   int slots_per_worker = 1;
   // Port of the coordinator; 0 takes a free one.
   int port = 0;
+  // Port of the coordinator's page, on loopback; 0 takes a free one. Absent: no page.
+  std::optional<int> page_port = {};
   // Passed on to every worker.
   std::vector<std::string> worker_flags = {};
   // See Supervisor::Options.

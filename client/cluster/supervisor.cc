@@ -33,7 +33,8 @@ constexpr absl::Duration kHealthyAfter = absl::Seconds(10);
 constexpr absl::Duration kStartPatience = absl::Seconds(20);
 constexpr absl::Duration kStopPatience = absl::Seconds(6);
 constexpr absl::Duration kPoll = absl::Milliseconds(20);
-constexpr char kListening[] = "listening on ";
+constexpr absl::string_view kListening = "listening on ";
+constexpr absl::string_view kPage = "page on ";
 // A killed supervisor leaves no daemon behind.
 constexpr char kEndWithParent[] = "--end-with-parent";
 
@@ -44,15 +45,15 @@ void Say(const std::string& line) {
   std::fflush(stdout);
 }
 
-// The address after "listening on" in what a log file holds from `offset` on; empty while it is not
-// there.
-std::string ListeningAddress(const std::string& log, size_t offset) {
+// Returns the rest of the line after the first `mark` in what a log file holds from `offset` on;
+// empty while it is not there.
+std::string Told(const std::string& log, size_t offset, absl::string_view mark) {
   std::ifstream file(log);
   file.seekg(static_cast<std::streamoff>(offset));
   std::string line;
   while (std::getline(file, line)) {
-    const size_t at = line.find(kListening);
-    if (at != std::string::npos && !file.eof()) return line.substr(at + sizeof(kListening) - 1);
+    const size_t at = absl::string_view(line).find(mark);
+    if (at != std::string::npos && !file.eof()) return line.substr(at + mark.size());
   }
   return "";
 }
@@ -82,15 +83,19 @@ std::vector<std::string> Supervisor::Command(const std::string& name,
   return command;
 }
 
-absl::StatusOr<std::string> Supervisor::StartCoordinator() {
+absl::StatusOr<Supervisor::Coordinator> Supervisor::StartCoordinator() {
   MUSTER_ASSIGN_OR_RETURN(const std::string program, FindProgram("muster-coordinator"));
   Daemon coordinator{.name = "coordinator"};
-  const auto command = [&](const std::string& listen) {
-    return Command(coordinator.name,
-                   {program, "--listen=" + listen, "--data-dir=" + folder_.DataOf("coordinator"),
-                    "--checkpoint-root=" + folder_.CheckpointRoot()});
+  const auto command = [&](const std::string& listen, const std::string& page) {
+    std::vector<std::string> command = {program, "--listen=" + listen,
+                                        "--data-dir=" + folder_.DataOf("coordinator"),
+                                        "--checkpoint-root=" + folder_.CheckpointRoot()};
+    if (!page.empty()) command.push_back("--page-listen=" + page);
+    return Command(coordinator.name, std::move(command));
   };
-  coordinator.command = command(absl::StrCat("127.0.0.1:", options_.port));
+  coordinator.command = command(
+      absl::StrCat("127.0.0.1:", options_.port),
+      options_.page_port.has_value() ? absl::StrCat("127.0.0.1:", *options_.page_port) : "");
   coordinator.backoff = kFirstBackoff;
   coordinator.started = clock_.Monotonic();
   const std::string log = folder_.LogOf("coordinator");
@@ -99,9 +104,9 @@ absl::StatusOr<std::string> Supervisor::StartCoordinator() {
   const size_t offset = no_log_yet ? 0 : size;
   MUSTER_ASSIGN_OR_RETURN(coordinator.pid,
                           Spawn({.command = coordinator.command, .output_file = log}));
-  std::string address;
+  Coordinator started;
   const absl::Duration until = clock_.Monotonic() + kStartPatience;
-  while (address.empty()) {
+  while (started.address.empty()) {
     int status = 0;
     if (waitpid(coordinator.pid, &status, WNOHANG) == coordinator.pid) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -115,12 +120,17 @@ absl::StatusOr<std::string> Supervisor::StartCoordinator() {
                                                       "; its log is ", log));
     }
     absl::SleepFor(kPoll);
-    address = ListeningAddress(log, offset);
+    started.address = Told(log, offset, kListening);
   }
-  // A restarted coordinator must be found where its daemons and clients know it.
-  coordinator.command = command(address);
+  // Told before the address.
+  started.page = Told(log, offset, kPage);
+  // A restarted coordinator must be found where its daemons, clients and browsers know it.
+  absl::string_view page = started.page;
+  page.remove_prefix(std::min(page.size(), page.find("//") + 2));
+  absl::ConsumeSuffix(&page, "/");
+  coordinator.command = command(started.address, std::string(page));
   daemons_.push_back(std::move(coordinator));
-  return address;
+  return started;
 }
 
 absl::Status Supervisor::AddDaemons(const std::string& coordinator_address) {
@@ -212,10 +222,11 @@ absl::Status Supervisor::Run() {
   for (int signal : {SIGTERM, SIGINT, SIGCHLD}) sigaddset(&signals, signal);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
 
-  MUSTER_ASSIGN_OR_RETURN(const std::string address, StartCoordinator());
-  absl::Status status = AddDaemons(address);
+  MUSTER_ASSIGN_OR_RETURN(const Coordinator coordinator, StartCoordinator());
+  absl::Status status = AddDaemons(coordinator.address);
   if (status.ok()) {
-    status = folder_.Write({.coordinator_address = address,
+    status = folder_.Write({.coordinator_address = coordinator.address,
+                            .page = coordinator.page,
                             .supervisor_pid = getpid(),
                             .servers = options_.servers,
                             .workers = options_.workers,

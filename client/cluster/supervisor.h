@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ class Supervisor {
     int slots_per_worker = 1;
     // Port of the coordinator; 0 takes a free one.
     int port = 0;
+    // Port of its page; 0 takes a free one. Absent: no page.
+    std::optional<int> page_port;
     // Passed on to every worker.
     std::vector<std::string> worker_flags;
     // Flags for single daemons, as NAME:--FLAG=VALUE, such as "server-0:--memory=1GiB". A flag here
@@ -59,7 +62,12 @@ class Supervisor {
 
   // Returns `command` with the flags that every daemon is given and those of this daemon.
   std::vector<std::string> Command(const std::string& name, std::vector<std::string> command) const;
-  absl::StatusOr<std::string> StartCoordinator();
+  struct Coordinator {
+    std::string address;
+    // URL of the page; empty: it serves none.
+    std::string page;
+  };
+  absl::StatusOr<Coordinator> StartCoordinator();
   absl::Status AddDaemons(const std::string& coordinator_address);
   absl::Status StartDue();
   void Reap();

@@ -15,6 +15,7 @@ void AddSupervise(CLI::App& app, Session& session) {
   command->add_option("--workers", options->workers);
   command->add_option("--slots", options->slots_per_worker);
   command->add_option("--port", options->port);
+  command->add_option("--page-port", options->page_port);
   command->add_option("--owner", options->owner);
   command->add_option("--worker-flag", options->worker_flags);
   command->add_option("--daemon-flag", options->daemon_flags);

@@ -26,6 +26,12 @@ void AddUp(CLI::App& app, Session& session) {
   command->add_option("--port", options->port, "Port of the coordinator; 0 takes a free one")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
+  options->page_port = 0;
+  command
+      ->add_option("--page-port", options->page_port,
+                   "Port of the page that shows the cluster in a browser; 0 takes a free one")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
   AddCollectiveFlags(*command, options->worker_flags);
   command->footer("Example: muster up --servers 2 --workers 2 --data-dir /var/tmp/muster");
   command->callback([&session, options] {
@@ -43,9 +49,10 @@ void AddUp(CLI::App& app, Session& session) {
       session.PrintResult(
           absl::StrCat(cluster.servers, cluster.servers == 1 ? " server" : " servers", " and ",
                        cluster.workers, cluster.workers == 1 ? " worker run" : " workers run",
-                       ", coordinator ", cluster.coordinator_address,
+                       ", coordinator ", cluster.coordinator_address, "\npage: ", cluster.page,
                        "\ndata and logs: ", folder.path()),
           {{"coordinator", cluster.coordinator_address},
+           {"page", cluster.page},
            {"data_dir", folder.path()},
            {"servers", absl::StrCat(cluster.servers)},
            {"workers", absl::StrCat(cluster.workers)}});

@@ -1,7 +1,6 @@
 // muster-coordinator: keeps a cluster's jobs, decides who runs them, and recovers what is lost.
 
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <future>
@@ -36,9 +35,11 @@
 #include "server/coordinator/cluster_service.h"
 #include "server/coordinator/coordinator_loop.h"
 #include "server/coordinator/job_service.h"
-#include "server/coordinator/metrics/metrics_page.h"
+#include "server/coordinator/page/page_service.h"
 #include "server/coordinator/store/rocksdb_job_store.h"
 #include "server/coordinator/task_service.h"
+#include "server/page/http_listener.h"
+#include "server/page/page_security.h"
 
 namespace muster {
 namespace {
@@ -47,7 +48,6 @@ constexpr char kProgram[] = "muster-coordinator";
 // Parts of the 5 seconds that a daemon has to stop.
 constexpr absl::Duration kStopTimeout = absl::Seconds(4);
 constexpr absl::Duration kDrainTimeout = absl::Seconds(2);
-constexpr std::chrono::seconds kMetricsTimeout(1);
 
 struct Flags {
   std::string listen = "0.0.0.0:7070";
@@ -55,7 +55,9 @@ struct Flags {
   std::string data_dir;
   std::string checkpoint_root;
   std::vector<std::string> data_roots;
-  std::string metrics_listen;
+  std::string page_listen;
+  std::string page_token_file;
+  std::vector<std::string> page_hosts;
   std::string address_file;
   bool end_with_parent = false;
   int lease_ms = 5000;
@@ -74,6 +76,23 @@ void Log(absl::string_view line) { DaemonLog(kProgram, line); }
 int Fail(const absl::Status& status) {
   Log(std::string(status.message()));
   return EXIT_FAILURE;
+}
+
+void AddPageFlags(CLI::App& app, Flags& flags) {
+  app.add_option("--page-listen", flags.page_listen,
+                 "HOST:PORT on which to serve the page for browsers (/), its calls (/api/v1/) and "
+                 "metrics for Prometheus (/metrics); port 0 takes a free one. By HTTPS if "
+                 "--tls-certificate is given. If other machines reach it, all but the metrics needs "
+                 "the token. Default: not served.");
+  app.add_option("--page-token-file", flags.page_token_file,
+                 "File with the token that whoever cancels jobs on the page, or reads the page from "
+                 "another machine, must know: 16 or more letters and digits. Default: nobody "
+                 "can do either.")
+      ->check(Utf8Flag());
+  app.add_option("--page-host", flags.page_hosts,
+                 "Name under which browsers and Prometheus reach the page; may be repeated. IP "
+                 "addresses and localhost are always taken, other names in a request's Host header "
+                 "are refused.");
 }
 
 void AddFlags(CLI::App& app, Flags& flags) {
@@ -129,10 +148,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "Bytes of log to keep per job, such as 4MiB; older text is dropped.")
       ->capture_default_str()
       ->transform(CLI::AsSizeValue(false));
-  app.add_option(
-      "--metrics-listen", flags.metrics_listen,
-      "HOST:PORT on which to serve the cluster's metrics to Prometheus (GET /metrics), without "
-      "encryption or access control. Default: not served; `muster metrics` prints them.");
+  AddPageFlags(app, flags);
   app.add_option("--address-file", flags.address_file,
                  "File to write the coordinator's address to once it listens.");
   app.add_flag("--end-with-parent", flags.end_with_parent,
@@ -171,16 +187,33 @@ absl::StatusOr<std::shared_ptr<const FileRoots>> RootsOf(const Flags& flags,
   return FileRoots::Create(folders);
 }
 
-// Returns the metrics of the cluster, as `muster metrics` prints them.
-absl::StatusOr<std::string> MetricsOf(CoordinatorLoop& loop) {
-  auto text = std::make_shared<std::promise<std::string>>();
-  std::future<std::string> known = text->get_future();
-  loop.Post(
-      [text](Coordinator& coordinator) { text->set_value(coordinator.jobs().Metrics().text()); });
-  if (known.wait_for(kMetricsTimeout) != std::future_status::ready) {
-    return absl::UnavailableError("the coordinator is busy");
+// The page, while it is served.
+struct Page {
+  std::unique_ptr<HttpService> service;
+  std::unique_ptr<HttpListener> listener;
+};
+
+// Serves the page, and tells where and how. REQUIRES: flags.page_listen is not empty.
+absl::StatusOr<Page> StartPage(const Flags& flags, CoordinatorLoop& loop) {
+  PageRules rules = {.loopback = IsLoopback(flags.page_listen), .hosts = flags.page_hosts};
+  if (!flags.page_token_file.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(rules.token, ReadTokenFile(flags.page_token_file));
   }
-  return known.get();
+  Page page;
+  page.service = MakePageService(loop, rules);
+  MUSTER_ASSIGN_OR_RETURN(
+      page.listener,
+      HttpListener::Create({.listen = flags.page_listen, .tls = flags.tls}, *page.service));
+  const bool encrypted = !flags.tls.None();
+  Log(absl::StrCat("page on ", encrypted ? "https://" : "http://", page.listener->address(), "/"));
+  if (!rules.loopback && !encrypted) {
+    Log("WARNING: other machines reach the page without TLS, so the network between can read what "
+        "it shows, and the token; give the coordinator certificates, or listen on 127.0.0.1");
+  }
+  if (!rules.loopback && rules.token.empty()) {
+    Log("only /metrics is served to other machines: there is no --page-token-file");
+  }
+  return page;
 }
 
 int Run(const Flags& flags) {
@@ -233,16 +266,16 @@ int Run(const Flags& flags) {
   const std::string& listening = (*server)->address();
   const std::string advertised = AdvertisedAddress(flags.advertise, listening);
   address.set_value(advertised);
+  Page page;
+  if (!flags.page_listen.empty()) {
+    auto started = StartPage(flags, **loop);
+    if (!started.ok()) return Fail(started.status());
+    page = *std::move(started);
+  }
+  // Whoever reads this line finds the page's address before it.
   if (absl::Status status = AnnounceAddress(kProgram, listening, flags.address_file);
       !status.ok()) {
     return Fail(status);
-  }
-  std::unique_ptr<MetricsPage> page;
-  if (!flags.metrics_listen.empty()) {
-    auto made = MetricsPage::Create(flags.metrics_listen, [&] { return MetricsOf(**loop); });
-    if (!made.ok()) return Fail(made.status());
-    page = *std::move(made);
-    Log(absl::StrCat("metrics on http://", page->address(), "/metrics"));
   }
   const AnswerWatch readiness(
       {},
@@ -261,7 +294,7 @@ int Run(const Flags& flags) {
                        });
   Log(absl::StrCat("stopping: ", shutdown.Wait()));
   if (deaf) ExitWithin(kStopTimeout, EXIT_FAILURE);
-  page.reset();
+  page.listener.reset();
   (*loop)->Shutdown();
   (*server)->Shutdown(kDrainTimeout);
   return deaf ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import socket
+import ssl
 import subprocess
 import sys
 import urllib.request
@@ -62,8 +63,10 @@ def test_all_daemons_have_joined(cluster):
 
 def test_metrics_are_where_the_pods_annotation_says(cluster):
     pod = cluster.pods["muster-coordinator-0"]
-    port = manifests.pod_template(pod.stateful_set)["metadata"]["annotations"]["prometheus.io/port"]
-    with urllib.request.urlopen(f"http://{pod.address}:{port}/metrics", timeout=GRACE_SECONDS) as page:
+    told = manifests.pod_template(pod.stateful_set)["metadata"]["annotations"]
+    url = f"{told.get('prometheus.io/scheme', 'http')}://{pod.address}:{told['prometheus.io/port']}/metrics"
+    authority = ssl.create_default_context(cafile=cluster.volume("muster-tls") / "ca.crt") if cluster.tls else None
+    with urllib.request.urlopen(url, timeout=GRACE_SECONDS, context=authority) as page:
         lines = page.read().decode().splitlines()
     live = {line for line in lines if line.startswith("muster_daemon_live")}
     assert live == {

@@ -32,10 +32,12 @@ def stateful_sets(tls=False):
     if not tls:
         return found
     (component,) = documents(ROOT / "components/tls/kustomization.yaml")
-    (patch,) = component["patches"]
-    assert patch["target"] == {"kind": "StatefulSet"}
-    (operations,) = documents(ROOT / "components/tls" / patch["path"])
-    return [jsonpatch.apply_patch(each, copy.deepcopy(operations)) for each in found]
+    for patch in component["patches"]:
+        assert patch["target"]["kind"] == "StatefulSet"
+        (operations,) = documents(ROOT / "components/tls" / patch["path"])
+        found = [jsonpatch.apply_patch(each, copy.deepcopy(operations))
+                 if patch["target"].get("name", name_of(each)) == name_of(each) else each for each in found]
+    return found
 
 
 def name_of(resource):

@@ -64,10 +64,12 @@ def test_it_listens_where_its_ports_and_probes_are(stateful_set):
         assert manifests.probed_port(stateful_set, probe) == (grpc, way), probe
     if "--advertise" in flags:
         assert manifests.port_of(flags["--advertise"]) == grpc
-    metrics = manifests.port_of(flags["--metrics-listen"]) if "--metrics-listen" in flags else None
+    metrics = manifests.port_of(flags["--page-listen"]) if "--page-listen" in flags else None
     assert ports.get("metrics") == metrics
     told = manifests.pod_template(stateful_set)["metadata"].get("annotations", {}).get("prometheus.io/port")
     assert told == (None if metrics is None else str(metrics))
+    scheme = manifests.pod_template(stateful_set)["metadata"].get("annotations", {}).get("prometheus.io/scheme")
+    assert scheme == ("https" if metrics is not None and "--tls-key" in flags else None)
 
 
 @each_stateful_set

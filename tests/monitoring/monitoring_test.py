@@ -97,9 +97,9 @@ class Cluster:
         self.processes = []
         self.folder = folder
         coordinator = self.start("server/coordinator/muster-coordinator", "--listen=127.0.0.1:0",
-                                 f"--data-dir={folder}/coordinator", "--metrics-listen=127.0.0.1:0")  # yapf: disable
+                                 f"--data-dir={folder}/coordinator", "--page-listen=127.0.0.1:0")  # yapf: disable
         self.address = coordinator.await_line(r"listening on (\S+)")
-        self.metrics = coordinator.await_line(r"http://(\S+)/metrics")
+        self.metrics = coordinator.await_line(r"page on http://(\S+)/")
         self.start("server/muster-server", "--listen=127.0.0.1:0", f"--coordinator={self.address}",
                    f"--data-dir={folder}/server", "--id=s0")  # yapf: disable
         for worker in ["w0", "w1"]:
