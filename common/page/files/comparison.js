@@ -1,0 +1,113 @@
+// Runs side by side: curves over one another, what differs between their configurations, and final figures. The page
+// shows jobs so, and the report of `muster compare` the roads that a job can take.
+import { bar, barLegend, STEP_PARTS } from "./bars.js";
+import { mountChart } from "./chart.js";
+import { chartControls, linesOf } from "./controls.js";
+import { differences, fieldName } from "./differences.js";
+import { h } from "./dom.js";
+import { formatDuration } from "./format.js";
+import { meanWithBand, smooth, xValues } from "./series.js";
+import { table } from "./table.js";
+
+// Returns the names of labels that can group the runs: those that put at least two runs together or set them apart.
+export function groupingLabels(runs) {
+  return [...new Set(runs.flatMap((run) => Object.keys(run.labels ?? {})))].sort();
+}
+
+// Returns the runs by their value of a label, as [value, runs], in the runs' order.
+export function groupsBy(runs, label) {
+  const groups = new Map();
+  for (const run of runs) {
+    const value = run.labels?.[label] ?? "(none)";
+    if (!groups.has(value)) groups.set(value, []);
+    groups.get(value).push(run);
+  }
+  return [...groups];
+}
+
+function groupLine(name, colour, runs, series, settings) {
+  const curves = runs.map((run) => ({ x: xValues(run.curves[series], settings.axis, run), y: run.curves[series].values }));
+  if (curves.length === 1) return { name, colour, x: curves[0].x, y: smooth(curves[0].y, settings.smoothing) };
+  const band = meanWithBand(curves);
+  const line = { name: `${name} (mean of ${curves.length})`, colour, x: band.x, y: smooth(band.y, settings.smoothing) };
+  return { ...line, low: smooth(band.low, settings.smoothing), high: smooth(band.high, settings.smoothing) };
+}
+
+// Returns the data of all charts of a comparison.
+export function comparisonCharts(runs, settings) {
+  const names = [...new Set(runs.flatMap((run) => Object.keys(run.curves)))];
+  const order = (name) => ["train/loss", "held_out/", "train/", "speed/", "staleness/"].findIndex((each) => name.startsWith(each));
+  return names.filter((name) => order(name) >= 0).sort((a, b) => order(a) - order(b) || (a < b ? -1 : 1)).map((series) => {
+    const has = (run) => run.curves[series]?.steps.length > 0;
+    const lines = settings.group
+      ? groupsBy(runs, settings.group).map(([value, group], index) => ({ value, index, group: group.filter(has) }))
+        .filter(({ group }) => group.length > 0)
+        .map(({ value, index, group }) => groupLine(value, index, group, series, settings))
+      : runs.filter(has).flatMap((run) => linesOf(run.name, run.colour, run.curves[series], settings, run)
+        .map(({ low, high, ...line }) => line));
+    return { title: seriesTitle(series), axis: settings.axis, log: settings.log, lines, sync: "comparison", key: series };
+  });
+}
+
+// Returns a series' name in words, such as "held-out bits per byte".
+export function seriesTitle(name) {
+  const words = name.replace("held_out/", "held-out ").replace("train/", "training ").replace(/[_/]/g, " ")
+    .replace("training learning", "learning").replace("training gradient", "gradient");
+  return words[0].toUpperCase() + words.slice(1);
+}
+
+// Describes a comparison {notes, alerts, runs, configurations: {name, specification}, charts, figures: rows of texts with
+// a head, steps}.
+export function comparisonView(comparison, settings, onChange) {
+  const { runs, configurations } = comparison;
+  const labels = groupingLabels(runs);
+  const different = differences(configurations.map(({ specification }) => specification));
+  return [
+    comparison.notes.map((note) => h("p", { key: note }, note)),
+    comparison.alerts.map((alert) => h("p", { class: "problem error", key: alert }, alert)),
+    h("h2", { key: "curves" }, "Curves"),
+    h("div", { class: "toolbar", key: "toolbar" },
+      chartControls(settings, onChange),
+      labels.length > 0 && h("label", null, "Group by ",
+        h("select", { value: settings.group, onchange: (event) => onChange({ ...settings, group: event.target.value }) },
+          h("option", { value: "" }, "nothing"),
+          labels.map((label) => h("option", { value: label, key: label }, label))))),
+    settings.group && h("p", { class: "soft", key: "band" },
+      "A group's curve is the mean of its runs where all of them have a value; its band reaches from the smallest to the largest."),
+    h("div", { class: "charts", key: "charts" }, comparison.charts.map((chart) => h("div",
+      { key: chart.key, mount: mountChart, data: chart }))),
+    comparison.steps.length > 0 && [
+      h("h2", { key: "steps" }, "Where a step's time goes"),
+      stepBars(comparison.steps),
+    ],
+    h("h2", { key: "figures" }, "Final figures"),
+    figureTable(comparison.figures),
+    h("h2", { key: "differences" }, "Configuration differences"),
+    different.length === 0 ? h("p", { key: "none" }, "The configurations are the same.") : table("Configuration differences", [
+      { name: "field", cell: ({ path }) => h("code", null, fieldName(path)) },
+      ...configurations.map(({ name }, index) => ({ name, cell: ({ values }) => String(values[index] ?? "–") })),
+    ], different, ({ path }) => path),
+  ];
+}
+
+function figureTable({ head, rows, alert = () => false }) {
+  return table("Final figures", head.map((name, index) => ({
+    name: name || "figure",
+    numeric: index > 0,
+    cell: (row) => (alert(row[index]) ? h("strong", { class: "error" }, row[index]) : row[index]),
+  })), rows, (row, index) => `${index} ${row[0]}`);
+}
+
+function stepBars(steps) {
+  const whole = Math.max(...steps.map(({ parts }) => parts.reduce((sum, part) => sum + part.value, 0)));
+  return h("div", { class: "bars", key: "bars" }, barLegend(STEP_PARTS), steps.map(({ name, parts }) => h("div", { class: "bar-row", key: name },
+    h("span", { class: "bar-name" }, name),
+    bar(parts, whole),
+    h("span", { class: "number" }, formatDuration(parts.reduce((sum, part) => sum + part.value, 0))))));
+}
+
+// Returns a title for runs, such as "Comparison of a and b" or "Comparison of 5 jobs".
+export function comparisonTitle(runs) {
+  if (runs.length > 2) return `Comparison of ${runs.length} jobs`;
+  return `Comparison of ${runs.map((run) => run.name).join(" and ")}`;
+}

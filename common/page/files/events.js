@@ -1,0 +1,31 @@
+// A job's events as marks on its curves. Pure functions.
+
+// Kinds of marks by kinds of events (proto/status.proto, JobEvent.Kind).
+const KINDS = { CHECKPOINT: "checkpoint", LOSS: "loss", ROLLBACK: "rollback", MOVE: "move" };
+
+export const MARK_NAMES = {
+  checkpoint: "checkpoint",
+  loss: "lost task or server",
+  rollback: "roll-back",
+  move: "drain or move",
+};
+
+// Returns marks {kind, step, unixMs, text} in order of time: the events, and the history's roll-backs that no event
+// tells of any more. A checkpoint is marked at its clock and a roll-back at the clock that it goes back to, since the
+// steps after it are gone.
+export function marksOf(events, historyMarks) {
+  const marks = [];
+  for (const event of events ?? []) {
+    const kind = KINDS[event.kind];
+    if (!kind) continue;
+    const clock = /(?:checkpoint at|starts again from) clock (\d+)/.exec(event.text)?.[1];
+    marks.push({ kind, step: Number(clock ?? event.step ?? 0), unixMs: Number(event.unixMs ?? 0), text: event.text });
+  }
+  const oldest = marks[0]?.unixMs ?? Infinity;
+  for (const mark of historyMarks ?? []) {
+    const unixMs = Number(mark.unixMs ?? 0), clock = Number(mark.clock ?? 0);
+    if (unixMs >= oldest) continue;
+    marks.push({ kind: "rollback", step: clock, unixMs, text: `went back from step ${mark.reached ?? 0} to ${clock}` });
+  }
+  return marks.sort((a, b) => a.unixMs - b.unixMs);
+}

@@ -1,0 +1,60 @@
+// A job's curves: what is shown together, and the marks of its events.
+import { markKinds, mountChart } from "./chart.js";
+import { chartControls, linesOf, placeMarks } from "./controls.js";
+import { h } from "./dom.js";
+import { formatTime } from "./format.js";
+import { seriesTitle } from "./comparison.js";
+
+// Charts of several series; any other series has a chart of its own.
+const TOGETHER = [
+  { title: "Loss", series: ["train/loss", "held_out/loss"] },
+  { title: "Speed, examples/s", series: ["speed/examples_per_second"] },
+  { title: "Speed, tokens/s", series: ["speed/tokens_per_second"] },
+  { title: "Share of the peak in use (MFU)", series: ["speed/mfu"] },
+  { title: "Staleness, clocks", series: ["staleness/mean", "staleness/max"] },
+];
+const SHORT_NAMES = { "train/loss": "training", "held_out/loss": "held-out" };
+
+// Returns the charts {title, series} for these series, loss and metrics first.
+export function chartsOf(names) {
+  const single = names.filter((name) => !TOGETHER.some(({ series }) => series.includes(name)));
+  const own = (prefix) => single.filter((name) => name.startsWith(prefix)).sort()
+    .map((name) => ({ title: seriesTitle(name), series: [name] }));
+  const together = TOGETHER.map((chart) => ({ ...chart, series: chart.series.filter((name) => names.includes(name)) }))
+    .filter(({ series }) => series.length > 0);
+  const [loss, rest] = [together.filter(({ title }) => title === "Loss"), together.filter(({ title }) => title !== "Loss")];
+  return [...loss, ...own("held_out/"), ...own("train/"), ...rest];
+}
+
+// Returns all charts' data. `run`: {batchSize, startMs}.
+export function curveData(history, marks, settings, run) {
+  const placed = placeMarks(marks, settings, run);
+  return chartsOf([...history.series.keys()]).map(({ title, series }) => ({
+    key: title,
+    title,
+    axis: settings.axis,
+    log: settings.log,
+    marks: placed,
+    sync: "job",
+    lines: series.flatMap((name, index) => linesOf(SHORT_NAMES[name] ?? name.split("/")[1].replace(/_/g, " "), index,
+      history.series.get(name), settings, run, { dots: name.startsWith("held_out/") })),
+  }));
+}
+
+// Describes the controls, the charts and the list of marks.
+export function curvesTab({ charts, marks, settings, onSettings }) {
+  return [
+    h("h2", { class: "hidden", key: "title" }, "Curves"),
+    h("div", { class: "toolbar", key: "toolbar" }, chartControls(settings, onSettings)),
+    charts.length === 0 && h("p", { key: "none" }, "There are no curves yet."),
+    h("div", { class: "charts", key: "charts" }, charts.map((chart) => h("div", { key: chart.key, mount: mountChart, data: chart }))),
+    marks.length > 0 && [
+      h("ul", { class: "legend", key: "kinds" }, markKinds(marks).map(({ kind, letter, name }) => h("li", { key: kind },
+        h("span", { class: `mark ${kind}` }, letter), name))),
+      h("details", { key: "marks" },
+        h("summary", null, `Marks: ${marks.length}`),
+        h("ol", { class: "events" }, marks.slice(-200).reverse().map((mark, index) => h("li", { key: `${mark.unixMs} ${index}` },
+          h("time", null, formatTime(mark.unixMs)), ` step ${mark.step}: ${mark.text}`)))),
+    ],
+  ];
+}

@@ -1,0 +1,84 @@
+// What is wrong in a cluster, worst first. Pure functions.
+import { count, formatDuration, formatTime } from "./format.js";
+
+const DAY_MS = 24 * 3600 * 1000;
+
+// Returns the job's name and id, as problems name it.
+export function jobTitle(job) {
+  return job.spec?.name ? `${job.spec.name} (${job.jobId})` : job.jobId;
+}
+
+// Returns the names of a job's slow slots with the reason, such as "slot 3 computes 2.1 x as long …".
+export function slowSlots(job) {
+  return (job.slowSlots ?? []).map(({ slot, reason }) => `slot ${slot ?? 0} ${reason}`);
+}
+
+function jobProblems(job, now) {
+  const problems = [];
+  const href = `/jobs/${encodeURIComponent(job.jobId)}`;
+  const add = (level, what, detail = "", tab = "") => {
+    problems.push({ level, key: `${job.jobId}/${what}`, title: `${jobTitle(job)} ${what}`, detail, href: href + tab });
+  };
+  if (job.state === "FAILED" && now - Number(job.finishedUnixMs ?? 0) < DAY_MS) {
+    add("error", "failed", `${formatTime(job.finishedUnixMs, now)}: ${job.message ?? ""}`);
+  }
+  if (job.state === "RECOVERING") add("error", "is recovering", job.waitingFor || job.message);
+  if (job.state === "PENDING" || job.state === "PLACING") add("warning", "waits", job.waitingFor);
+  if (job.state === "RUNNING" && job.waitingFor) add("warning", "is held up", job.waitingFor);
+  const slow = slowSlots(job);
+  if (slow.length) {
+    add("warning", `has ${count(slow.length, "slow slot")}`,
+      slow.slice(0, 3).join("; ") + (slow.length > 3 ? "; …" : ""), "?tab=slots");
+  }
+  for (const { clock, damage } of job.damagedCheckpoints ?? []) {
+    add("error", `has a damaged checkpoint at clock ${clock ?? 0}`, damage, "?tab=checkpoints");
+  }
+  return problems;
+}
+
+// Returns problems {level, key, title, detail, href}, errors first. Of failed jobs those of the last day.
+export function findProblems(cluster, jobs, now = Date.now()) {
+  const problems = [];
+  for (const daemon of cluster?.daemons ?? []) {
+    if (daemon.live) continue;
+    problems.push({
+      level: "error",
+      key: daemon.id,
+      title: `${daemon.kind === "SERVER" ? "Server" : "Worker"} ${daemon.id} is lost`,
+      detail: daemon.lostForMs ? `for ${formatDuration(Number(daemon.lostForMs) / 1000)}, last at ${daemon.address}` : "",
+      href: "/cluster",
+    });
+  }
+  for (const drain of cluster?.drains ?? []) {
+    if (!drain.waitingFor?.length) continue;
+    problems.push({
+      level: "warning",
+      key: `drain/${drain.serverId}`,
+      title: `The drain of ${drain.serverId} waits`,
+      detail: drain.waitingFor.join("; "),
+      href: "/cluster",
+    });
+  }
+  for (const job of jobs) problems.push(...jobProblems(job, now));
+  const rank = { error: 0, warning: 1 };
+  return problems.sort((a, b) => rank[a.level] - rank[b.level]);
+}
+
+const ENDED = new Set(["SUCCEEDED", "FAILED", "CANCELLED"]);
+
+export function hasEnded(job) {
+  return ENDED.has(job.state);
+}
+
+// Returns one sentence on the cluster.
+export function clusterSentence(cluster, jobs) {
+  const live = (cluster?.daemons ?? []).filter((daemon) => daemon.live);
+  const workers = live.filter((daemon) => daemon.kind === "WORKER");
+  const servers = live.length - workers.length;
+  const sum = (name) => workers.reduce((total, worker) => total + Number(worker[name] ?? 0), 0);
+  const running = jobs.filter((job) => job.state === "RUNNING" || job.state === "RECOVERING").length;
+  const waiting = jobs.filter((job) => job.state === "PENDING" || job.state === "PLACING").length;
+  return `${count(servers, "server")} and ${count(workers.length, "worker")} are live; ` +
+    `${sum("slotsUsed")} of ${count(sum("slots"), "slot")} are in use; ` +
+    `${count(running, "job")} ${running === 1 ? "runs" : "run"} and ${waiting} ${waiting === 1 ? "waits" : "wait"}.`;
+}

@@ -1,0 +1,30 @@
+// The report of `muster compare`: the comparison's view, with the data that the page carries.
+import { partsOf } from "./bars.js";
+import { comparisonCharts, comparisonView, groupsBy } from "./comparison.js";
+import { FIRST_SETTINGS } from "./controls.js";
+import { render } from "./dom.js";
+import { toColumns } from "./series.js";
+
+const comparison = JSON.parse(document.getElementById("comparison").textContent);
+let settings = { ...FIRST_SETTINGS, axis: "examples", group: comparison.group };
+
+const runs = comparison.runs.map((run, index) => ({
+  ...run,
+  colour: index,
+  curves: Object.fromEntries(run.series.map(({ name, points }) => [name, toColumns(points)])),
+}));
+// A road's runs differ in nothing that is configured.
+const configurations = groupsBy(runs, comparison.group).map(([name, [{ specification }]]) => ({ name, specification }));
+const steps = comparison.steps.map(({ name, seconds }) => ({ name, parts: partsOf(seconds) }));
+const figures = { ...comparison.figures, alert: (text) => text.endsWith(comparison.mismatch) };
+
+function draw() {
+  const charts = comparisonCharts(runs, settings);
+  const view = comparisonView({ ...comparison, runs, configurations, charts, figures, steps }, settings, (changed) => {
+    settings = changed;
+    draw();
+  });
+  render(document.getElementById("comparison-view"), view);
+}
+
+draw();

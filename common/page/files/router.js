@@ -1,0 +1,17 @@
+// Which view an address shows. Pure functions.
+
+// Returns {view, job, query} for a path and its query string; view is "home", "job", "compare", "cluster" or "missing".
+export function routeOf(path, search = "") {
+  const query = new URLSearchParams(search);
+  const job = /^\/jobs\/([^/]+)$/.exec(path)?.[1];
+  if (job) return { view: "job", job: decodeURIComponent(job), query };
+  const views = { "/": "home", "/compare": "compare", "/cluster": "cluster" };
+  return { view: views[path] ?? "missing", query };
+}
+
+// Returns true for a click that the browser should not follow itself: a plain one on a link of this page.
+export function isPageLink(event, link, origin) {
+  return link.origin === origin && !link.pathname.startsWith("/api/") && link.pathname !== "/metrics" &&
+    !link.target && !link.hasAttribute("download") && !link.hash && event.button === 0 &&
+    !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey && !event.defaultPrevented;
+}

@@ -1,0 +1,179 @@
+// One job: its state, and a tab for each kind of thing that is known of it.
+import { api } from "./api.js";
+import { askToCancel } from "./cancel.js";
+import { FIRST_SETTINGS } from "./controls.js";
+import { h } from "./dom.js";
+import { marksOf } from "./events.js";
+import { count, formatCompact, formatDuration, formatFigure, formatNumber, formatTime, toNumber } from "./format.js";
+import { History } from "./history.js";
+import { curveData, curvesTab } from "./job_curves.js";
+import { JobLog } from "./job_log.js";
+import { slotsTab } from "./job_slots.js";
+import { checkpointsTab, collectivesTab, configurationTab, eventsTab, tasksTab } from "./job_tables.js";
+import { hasEnded, slowSlots } from "./problems.js";
+import { metricText, stateBadge } from "./view_home.js";
+
+const SERIES = ["train/*", "held_out/*", "speed/*", "staleness/*"];
+const MOST_POINTS = 2000;
+// Checkpoints are read from disk: once in so many polls.
+const EVERY_CHECKPOINTS = 10;
+const TABS = {
+  curves: "Curves",
+  slots: "Slots",
+  tasks: "Tasks and shards",
+  collectives: "Collectives",
+  checkpoints: "Checkpoints",
+  log: "Log",
+  configuration: "Configuration",
+  events: "Events",
+};
+
+class JobView {
+  constructor(context) {
+    this.context = context;
+    this.id = context.route.job;
+    this.settings = FIRST_SETTINGS;
+    this.history = new History(this.id, SERIES, MOST_POINTS);
+    this.log = new JobLog(this.id, () => { context.draw(); context.poll(); });
+    const tab = context.route.query.get("tab");
+    this.tab = tab in TABS ? tab : "curves";
+    this.turn = 0;
+  }
+
+  title() {
+    return this.job?.spec?.name || this.id;
+  }
+
+  async poll() {
+    const ended = this.job && hasEnded(this.job);
+    // Once more after the end, which may have come with news.
+    if (!ended || !this.complete) {
+      const [job, events] = await Promise.all([api.job(this.id), api.events(this.id), this.history.poll()]);
+      this.complete = ended;
+      this.job = job;
+      this.events = events.events ?? [];
+    }
+    if (this.tab === "log") await this.log.poll();
+    if (this.tab === "checkpoints" && this.turn++ % EVERY_CHECKPOINTS === 0) {
+      this.checkpoints = (await api.checkpoints(this.id)).checkpoints ?? [];
+    }
+  }
+
+  select(tab) {
+    this.tab = tab;
+    this.turn = 0;
+    this.context.rename(tab === "curves" ? location.pathname : `${location.pathname}?tab=${tab}`);
+    this.context.draw();
+    document.getElementById(`tab-${tab}`).scrollIntoView({ block: "nearest", inline: "nearest" });
+    this.context.poll();
+  }
+
+  async readCollectives() {
+    try {
+      this.collectives = { slots: (await api.collectives(this.id)).slots ?? [] };
+    } catch (error) {
+      this.collectives = { slots: [], problem: error.message };
+    }
+    this.context.draw();
+  }
+
+  // The charts' data, made anew only when something changed.
+  charts() {
+    const last = this.events[this.events.length - 1];
+    const key = `${this.history.version} ${this.events.length} ${last?.unixMs} ${JSON.stringify(this.settings)}`;
+    if (key !== this.chartsKey) {
+      this.chartsKey = key;
+      this.marks = marksOf(this.events, this.history.marks);
+      this.chartData = curveData(this.history, this.marks, this.settings, {
+        batchSize: toNumber(this.job.spec?.batchSize) || 1,
+        startMs: toNumber(this.job.startedUnixMs) || toNumber(this.job.submittedUnixMs),
+      });
+    }
+    return this.chartData;
+  }
+
+  draw() {
+    if (!this.job) return [h("p", null, "Reading …")];
+    return [this.head(), this.tabs(), h("div", {
+      key: "panel", role: "tabpanel", id: "panel", "aria-labelledby": `tab-${this.tab}`, class: "panel",
+    }, h("div", { key: this.tab }, this.panel()))];
+  }
+
+  head() {
+    const { job } = this;
+    const progress = job.progress ?? {};
+    const step = toNumber(progress.step), all = toNumber(progress.totalSteps);
+    const facts = [
+      ["training loss", formatFigure(progress.loss)],
+      ["metric", metricText(job) || "–"],
+      ["speed", progress.examplesPerSecond ? `${formatCompact(progress.examplesPerSecond)} examples/s` : "–"],
+      [hasEnded(job) ? "ended" : "left", hasEnded(job) ? formatTime(job.finishedUnixMs) : progress.secondsLeft ? formatDuration(progress.secondsLeft) : "–"],
+      ["trained", formatDuration(toNumber(progress.trainingSeconds))],
+      ["staleness", toNumber(progress.maxStaleness) ? `${formatNumber(progress.meanStaleness, 3)} (at most ${progress.maxStaleness})` : "0"],
+    ];
+    const slow = slowSlots(job);
+    return h("section", { key: "head", "aria-label": "State" },
+      h("p", null, stateBadge(job.state), ` ${job.jobId} · ${job.spec?.owner ?? ""} · ${count(toNumber(job.spec?.workers) || 1, "slot")} `,
+        Object.entries(job.spec?.labels ?? {}).map(([name, value]) => h("span", { class: "label", key: name }, `${name}=${value}`))),
+      job.spec?.description && h("p", { class: "description" }, job.spec.description),
+      job.waitingFor && h("p", { class: "problem warning" }, `Waits for: ${job.waitingFor}`),
+      slow.length > 0 && h("p", { class: "problem warning" }, `Slow: ${slow.slice(0, 3).join("; ")}${slow.length > 3 ? `; and ${slow.length - 3} more` : ""}`),
+      (job.damagedCheckpoints ?? []).map(({ clock, damage }) => h("p", { class: "problem error", key: `damage ${clock}` },
+        `The checkpoint at clock ${clock ?? 0} is damaged: ${damage}`)),
+      job.message && h("p", { class: job.state === "FAILED" ? "problem error" : "soft" }, job.message),
+      h("progress", { max: String(all || 1), value: String(step), "aria-label": "steps" }),
+      h("p", { class: "soft" }, `step ${formatNumber(step)}${all ? ` of ${formatNumber(all)}` : ""}`,
+        job.recovery && !hasEnded(job) && ` · if a daemon is lost: ${job.recovery}`),
+      h("dl", { class: "facts" }, facts.map(([name, text]) => h("div", { key: name }, h("dt", null, name), h("dd", null, text)))),
+      this.context.page()?.cancel && !hasEnded(job) && h("button", {
+        type: "button",
+        class: "danger",
+        onclick: () => askToCancel(this.id, this.title(), () => this.context.poll()),
+      }, "Cancel …"));
+  }
+
+  tabs() {
+    const names = Object.keys(TABS);
+    const onKey = (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!step) return;
+      const next = names[(names.indexOf(this.tab) + step + names.length) % names.length];
+      this.select(next);
+      document.getElementById(`tab-${next}`).focus();
+      event.preventDefault();
+    };
+    return h("div", { key: "tabs", role: "tablist", "aria-label": "What is known of the job", onkeydown: onKey }, names.map((name) => h("button", {
+      key: name,
+      type: "button",
+      role: "tab",
+      id: `tab-${name}`,
+      "aria-selected": String(this.tab === name),
+      "aria-controls": this.tab === name ? "panel" : null,
+      tabindex: this.tab === name ? "0" : "-1",
+      onclick: () => this.select(name),
+    }, TABS[name])));
+  }
+
+  panel() {
+    const { job } = this;
+    switch (this.tab) {
+      case "slots":
+        return slotsTab(job, this.allSlots, () => { this.allSlots = true; this.context.draw(); });
+      case "tasks": return tasksTab(job);
+      case "collectives": return collectivesTab(this.collectives, () => this.readCollectives());
+      case "checkpoints": return checkpointsTab(job, this.checkpoints);
+      case "log": return this.log.draw(Array.from({ length: toNumber(job.spec?.workers) || 1 }, (_, slot) => slot));
+      case "configuration": return configurationTab(job);
+      case "events": return eventsTab(this.events);
+      default:
+        return curvesTab({ charts: this.charts(), marks: this.marks, settings: this.settings, onSettings: (settings) => {
+          this.settings = settings;
+          this.context.draw();
+        } });
+    }
+  }
+}
+
+export function jobView(context) {
+  return new JobView(context);
+}

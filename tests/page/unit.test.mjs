@@ -1,0 +1,229 @@
+// The page's pure functions.
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import test from "node:test";
+
+const FILES = new URL("../../common/page/files/", import.meta.url);
+const load = (name) => import(new URL(name, FILES));
+const format = await load("format.js");
+const series = await load("series.js");
+const { differences, fieldName, flatten } = await load("differences.js");
+const { marksOf } = await load("events.js");
+const { clusterSentence, findProblems } = await load("problems.js");
+const { isPageLink, routeOf } = await load("router.js");
+const { groupsBy, comparisonCharts } = await load("comparison.js");
+const { linesOf } = await load("controls.js");
+const { memoryOf, stepParts } = await load("job_slots.js");
+const { splitMatches } = await load("job_log.js");
+const { queryOf } = await load("api.js");
+
+test("numbers keep their significant digits", () => {
+  assert.equal(format.formatNumber(12345), "12,345");
+  assert.equal(format.formatNumber("12345"), "12,345");
+  assert.equal(format.formatNumber(0.123456), "0.1235");
+  assert.equal(format.formatNumber(1.5e-7), "1.500e−7");
+  assert.equal(format.formatNumber(NaN), "–");
+  assert.equal(format.formatNumber("Infinity"), "∞");
+  assert.equal(format.formatNumber(undefined), "–");
+  assert.equal(format.formatFigure(2.06), "2.060");
+  assert.equal(format.formatFigure(0), "0");
+  assert.equal(format.formatCompact(123456), "123k");
+  assert.equal(format.formatCompact(9999), "9,999");
+  assert.equal(format.formatCompact(2.5e9), "2.5G");
+});
+
+test("sizes and times have units that fit", () => {
+  assert.equal(format.formatBytes("1536"), "1.5 KiB");
+  assert.equal(format.formatBytes(undefined), "0 bytes");
+  assert.equal(format.formatDuration(0.00085), "850 µs");
+  assert.equal(format.formatDuration(0.0123), "12.3 ms");
+  assert.equal(format.formatDuration(200), "3 min 20 s");
+  assert.equal(format.formatDuration(7500), "2 h 5 min");
+  assert.equal(format.formatDuration(59.7), "60 s");
+  assert.equal(format.formatDuration(undefined), "–");
+  assert.equal(format.count(1, "job"), "1 job");
+  assert.equal(format.count(1000, "job"), "1,000 jobs");
+});
+
+const point = (first, last, values, more) => ({ firstStep: String(first), lastStep: String(last), values: String(values), ...more });
+
+test("a point of several steps keeps its spike; what is left out is zero", () => {
+  const columns = series.toColumns([point(1, 1, 1, { last: 3, unixMs: "5" }), point(2, 5, 4, { min: -1, max: 9, mean: 2, last: 1 }), point(6, 6, 1, {})]);
+  assert.deepEqual(columns.steps, [1, 5, 6]);
+  assert.deepEqual(columns.values, [3, 2, 0]);
+  assert.deepEqual(columns.high, [3, 9, 0]);
+  assert.deepEqual(columns.low, [3, -1, 0]);
+  assert.deepEqual(columns.times, [5, 0, 0]);
+});
+
+test("fresh points replace those that end at their beginning or later", () => {
+  const old = series.toColumns([1, 2, 3, 4].map((step) => point(step, step, 1, { last: step })));
+  const fresh = series.toColumns([point(3, 4, 2, { mean: 30 }), point(5, 5, 1, { last: 50 })]);
+  assert.deepEqual(series.mergeColumns(old, fresh).values, [1, 2, 30, 50]);
+  assert.deepEqual(series.mergeColumns(old, series.toColumns([])).values, [1, 2, 3, 4]);
+  assert.deepEqual(series.mergeColumns(undefined, fresh).values, [30, 50]);
+});
+
+test("smoothing begins at the first value and skips what is no number", () => {
+  assert.deepEqual(series.smooth([4, 4, 4], 0.9).map((value) => value.toFixed(9)), ["4.000000000", "4.000000000", "4.000000000"]);
+  const smoothed = series.smooth([0, NaN, 10], 0.5);
+  assert.equal(smoothed[0], 0);
+  assert.ok(Number.isNaN(smoothed[1]));
+  assert.ok(Math.abs(smoothed[2] - 20 / 3) < 1e-12);
+  assert.deepEqual(series.smooth([1, 2], 0), [1, 2]);
+});
+
+test("fewer points keep every spike", () => {
+  const values = Array.from({ length: 10000 }, (_, index) => (index === 7777 ? 99 : Math.sin(index)));
+  const kept = series.downsample(values, 100);
+  assert.ok(kept.length <= 100);
+  assert.ok(kept.includes(7777));
+  assert.deepEqual(kept, [...kept].sort((a, b) => a - b));
+  assert.deepEqual(series.downsample([1, 2, 3], 100), [0, 1, 2]);
+});
+
+test("lines with their own x share one table", () => {
+  const { xs, columns } = series.alignLines([{ x: [1, 3], ys: [[10, 30]] }, { x: [2, 3], ys: [[2, NaN], [5, 6]] }]);
+  assert.deepEqual(xs, [1, 2, 3]);
+  assert.deepEqual(columns[0], [[10, undefined, 30]].map((each) => { const holes = [...each]; delete holes[1]; return holes; }));
+  assert.equal(columns[1][0][2], null);
+  assert.equal(columns[1][1][1], 5);
+});
+
+test("a group's band is where all runs have a value", () => {
+  const band = series.meanWithBand([{ x: [0, 10], y: [0, 10] }, { x: [5, 15], y: [15, 25] }]);
+  assert.deepEqual(band.x, [5, 10]);
+  assert.deepEqual(band.y, [10, 15]);
+  assert.deepEqual(band.low, [5, 10]);
+  assert.deepEqual(band.high, [15, 20]);
+});
+
+test("the axes are steps, examples and time", () => {
+  const columns = { steps: [1, 2], times: [1500, 900] };
+  assert.deepEqual(series.xValues(columns, "steps", {}), [1, 2]);
+  assert.deepEqual(series.xValues(columns, "examples", { batchSize: 32 }), [32, 64]);
+  assert.deepEqual(series.xValues(columns, "time", { startMs: 1000 }), [0.5, 0]);
+});
+
+test("a smoothed line leaves the curve as it is behind it", () => {
+  const columns = series.toColumns([point(1, 2, 2, { min: 1, max: 3, mean: 2 }), point(3, 3, 1, { last: 4 })]);
+  const run = { batchSize: 1, startMs: 0 };
+  assert.deepEqual(linesOf("loss", 0, columns, { axis: "steps", smoothing: 0 }, run)[0].high, [3, 4]);
+  const [raw, smoothed] = linesOf("loss", 0, columns, { axis: "steps", smoothing: 0.5 }, run);
+  assert.ok(raw.faint && !smoothed.faint && smoothed.low === undefined);
+});
+
+test("only what differs between configurations is shown", () => {
+  const left = { name: "a", optimizer: { name: "adam", learningRate: 0.1 }, labels: { aB: "1" }, model: { mlp: { hidden: [4, 5] } } };
+  const right = { name: "a", optimizer: { name: "adam", learningRate: 0.2 }, labels: { aB: "1" }, model: { mlp: { hidden: [4, 6] } }, seed: "7" };
+  assert.deepEqual(differences([left, right]), [
+    { path: "optimizer.learningRate", values: [0.1, 0.2] },
+    { path: "model.mlp.hidden", values: ["4, 5", "4, 6"] },
+    { path: "seed", values: [undefined, "7"] },
+  ]);
+  assert.equal(fieldName("optimizer.learningRate"), "optimizer.learning_rate");
+  assert.equal(fieldName("labels.aB"), "labels.aB");
+  assert.deepEqual(flatten({ a: { b: 1 }, c: [] }), [["a.b", 1], ["c", ""]]);
+});
+
+test("events and forgotten roll-backs are marks", () => {
+  const events = [
+    { unixMs: "10000", step: "7", text: "slot 1 lost its worker w1; another task takes its place", kind: "LOSS" },
+    { unixMs: "11000", step: "9", text: "lost server s0; generation 2 starts again from clock 4", kind: "ROLLBACK" },
+    { unixMs: "12000", step: "11", text: "checkpoint at clock 8", kind: "CHECKPOINT" },
+    { unixMs: "13000", step: "11", text: "slot 1 is done" },
+  ];
+  const history = [{ clock: "2", reached: "6", unixMs: "4000" }, { clock: "4", reached: "9", unixMs: "11001" }];
+  assert.deepEqual(marksOf(events, history).map(({ kind, step }) => [kind, step]),
+    [["rollback", 2], ["loss", 7], ["rollback", 4], ["checkpoint", 8]]);
+  assert.deepEqual(marksOf(undefined, [{ reached: "3", unixMs: "1" }]).map(({ text }) => text), ["went back from step 3 to 0"]);
+});
+
+test("what is wrong comes worst first", () => {
+  const now = 1_800_000_000_000;
+  const cluster = {
+    daemons: [{ id: "s0", kind: "SERVER", live: true }, { id: "w7", kind: "WORKER", lostForMs: "90000", address: "h:1" }],
+    drains: [{ serverId: "s0", partitions: "2", waitingFor: ["j1: no other server"] }, { serverId: "s1" }],
+  };
+  const jobs = [
+    { jobId: "j1", state: "PENDING", waitingFor: "2 free slots" },
+    { jobId: "j2", state: "RUNNING", slowSlots: [{ slot: 3, reason: "computes 2.1 x as long" }], damagedCheckpoints: [{ clock: "40", damage: "file 2" }] },
+    { jobId: "j3", state: "FAILED", finishedUnixMs: String(now - 1000), message: "the loss is not finite" },
+    { jobId: "j4", state: "FAILED", finishedUnixMs: String(now - 48 * 3600 * 1000) },
+    { jobId: "j5", state: "SUCCEEDED" },
+  ];
+  const problems = findProblems(cluster, jobs, now);
+  assert.deepEqual(problems.map(({ level, title }) => [level, title]), [
+    ["error", "Worker w7 is lost"],
+    ["error", "j2 has a damaged checkpoint at clock 40"],
+    ["error", "j3 failed"],
+    ["warning", "The drain of s0 waits"],
+    ["warning", "j1 waits"],
+    ["warning", "j2 has 1 slow slot"],
+  ]);
+  assert.equal(problems[5].detail, "slot 3 computes 2.1 x as long");
+  assert.deepEqual(findProblems({ daemons: [] }, [{ jobId: "j", state: "RUNNING" }], now), []);
+  assert.equal(clusterSentence(cluster, jobs), "1 server and 0 workers are live; 0 of 0 slots are in use; 1 job runs and 1 waits.");
+});
+
+test("addresses name views", () => {
+  assert.equal(routeOf("/").view, "home");
+  assert.deepEqual([routeOf("/jobs/j1%2Fx").view, routeOf("/jobs/j1%2Fx").job], ["job", "j1/x"]);
+  assert.equal(routeOf("/compare", "?jobs=a,b").query.get("jobs"), "a,b");
+  assert.equal(routeOf("/jobs/a/b").view, "missing");
+  const link = { origin: "o", pathname: "/", hash: "", hasAttribute: () => false };
+  const click = { button: 0 };
+  assert.ok(isPageLink(click, link, "o"));
+  assert.ok(!isPageLink({ ...click, ctrlKey: true }, link, "o"));
+  assert.ok(!isPageLink(click, { ...link, pathname: "/metrics" }, "o"));
+  assert.ok(!isPageLink(click, link, "other"));
+  assert.equal(queryOf({ states: ["A", "B"], page: undefined, text: "", size: 5 }), "?states=A&states=B&size=5");
+});
+
+test("runs are grouped by a label", () => {
+  const columns = (value) => series.toColumns([point(1, 1, 1, { last: value }), point(2, 2, 1, { last: value })]);
+  const run = (name, rate, value) => ({ name, colour: 0, labels: rate ? { rate } : {}, batchSize: 1, startMs: 0, curves: { "train/loss": columns(value), "slot/0/step": columns(1) } });
+  const runs = [run("a", "1", 1), run("b", "2", 5), run("c", "1", 3), run("d", undefined, 7)];
+  assert.deepEqual(groupsBy(runs, "rate").map(([value, group]) => [value, group.length]), [["1", 2], ["2", 1], ["(none)", 1]]);
+  const charts = comparisonCharts(runs, { axis: "steps", smoothing: 0, group: "rate" });
+  assert.deepEqual(charts.map(({ key }) => key), ["train/loss"]);
+  // A group has its colour even where another has no curve.
+  runs[1].curves = {};
+  assert.deepEqual(comparisonCharts(runs, { axis: "steps", smoothing: 0, group: "rate" })[0].lines.map(({ colour }) => colour), [0, 2]);
+  runs[1].curves = runs[0].curves;
+  assert.deepEqual(charts[0].lines[0].y, [2, 2]);
+  assert.deepEqual(charts[0].lines[0].high, [3, 3]);
+  assert.equal(comparisonCharts(runs, { axis: "steps", smoothing: 0, group: "" })[0].lines.length, 4);
+});
+
+test("a slot's step and memory", () => {
+  assert.deepEqual(stepParts({ lastSteps: { steps: "2", computeSeconds: 4 }, steps: "100" }), { compute: 2, communication: 0, data: 0 });
+  assert.equal(stepParts({}), undefined);
+  assert.deepEqual(memoryOf({ processPeakBytes: "100", processMappedBytes: "30" }, { predictedWorkerBytes: "160", spec: { workers: 2 } }), { used: 70, planned: 80 });
+});
+
+test("a search shows where it matches", () => {
+  assert.deepEqual(splitMatches("Step 1, step 2", "step"), [["Step", true], [" 1, ", false], ["step", true], [" 2", false]]);
+  assert.deepEqual(splitMatches("a<b", ""), [["a<b", false]]);
+});
+
+// The report holds its modules one after another in one script (client/compare/report.cc).
+test("the modules can be joined: one line an import, without other names, and no name twice", () => {
+  const names = new Map();
+  for (const file of readdirSync(FILES).filter((name) => name.endsWith(".js"))) {
+    const lines = readFileSync(new URL(file, FILES), "utf8").split("\n");
+    for (const line of lines) {
+      if (/^(import|export)\b/.test(line)) {
+        assert.match(line, /^(import \{ [\w, ]+ \} from "\.\/\w+\.js";|export (async )?(function|class|const) )/, `${file}: ${line}`);
+        assert.doesNotMatch(line, / as /, file);
+      }
+    }
+  }
+  const report = ["format", "series", "differences", "events", "dom", "bars", "table", "chart", "controls", "comparison", "report"];
+  for (const file of report) {
+    for (const [, name] of readFileSync(new URL(`${file}.js`, FILES), "utf8").matchAll(/^(?:export )?(?:async )?(?:function|class|const|let) (?:\[|\{ )?(\w+)/gm)) {
+      assert.ok(!names.has(name), `${name} is in ${names.get(name)} and in ${file}`);
+      names.set(name, file);
+    }
+  }
+});
