@@ -24,6 +24,8 @@
 #include "common/rpc/rpc_credentials.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
+#include "proto/job_service.pb.h"
+#include "proto/metrics.pb.h"
 #include "proto/parameter_service.pb.h"
 #include "proto/status.pb.h"
 
@@ -31,6 +33,8 @@ namespace muster {
 namespace {
 
 constexpr absl::Duration kStatsTimeout = absl::Seconds(10);
+// Points of a series that a comparison draws.
+constexpr uint32_t kHistoryPoints = 1000;
 // Among a worker's flags.
 constexpr char kOverTcp[] = "--collectives-transport=tcp";
 
@@ -149,12 +153,26 @@ absl::StatusOr<PredictedTraffic> Predict(const v1::JobStatus& placed, const v1::
   return PredictServerTraffic(manifest.schema(), partitions, end.spec());
 }
 
+absl::StatusOr<std::vector<v1::Series>> ReadHistory(JobClient& jobs, const std::string& job_id) {
+  v1::ReadMetricsRequest request;
+  request.set_job_id(job_id);
+  for (const char* pattern : {"train/*", "held_out/*", "speed/*", "staleness/*"}) {
+    request.add_series(pattern);
+  }
+  request.set_max_points(kHistoryPoints);
+  v1::MetricsChunk history;
+  MUSTER_RETURN_IF_ERROR(jobs.History(request, history));
+  return std::vector<v1::Series>(history.series().begin(), history.series().end());
+}
+
 }  // namespace
 
 MeasuredRun Figures(const v1::JobStatus& warm, const v1::JobStatus& end) {
   // Statuses come a few times a second: a warm-up that was told of too late would leave nothing.
   if (2 * warm.progress().step() > end.progress().step()) return Figures(v1::JobStatus(), end);
   MeasuredRun run;
+  run.spec = end.spec();
+  run.started_unix_ms = end.started_unix_ms();
   run.steps = end.progress().step();
   run.warmup_steps = warm.progress().step();
   run.training_seconds = end.progress().training_seconds();
@@ -244,6 +262,7 @@ absl::StatusOr<MeasuredRun> MeasureRun(const v1::JobSpec& job, const Road& road,
   }
   MeasuredRun run = Figures(warm, end);
   run.road = road.name;
+  MUSTER_ASSIGN_OR_RETURN(run.history, ReadHistory(jobs, job_id));
   run.planned_worker_own_bytes = PlanMemory(job, ReadDataHead(job),
                                             {.multiply_bf16 = MultipliesBFloat16(),
                                              .threads = static_cast<uint32_t>(UsableProcessors())})

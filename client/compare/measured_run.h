@@ -11,11 +11,12 @@
 #include "absl/status/statusor.h"
 #include "client/compare/roads.h"
 #include "client/compare/traffic_prediction.h"
+#include "proto/job.pb.h"
+#include "proto/metrics.pb.h"
 
 namespace muster {
 
 namespace v1 {
-class JobSpec;
 class JobStatus;
 }  // namespace v1
 
@@ -36,6 +37,10 @@ struct MeasuredRun {
   int repeat = 0;
   std::string metric;
   std::vector<CurvePoint> curve;
+  // The job as it ran, when it started, and its history, except for what concerns single slots.
+  v1::JobSpec spec;
+  int64_t started_unix_ms = 0;
+  std::vector<v1::Series> history;
 
   uint64_t steps = 0;
   uint64_t warmup_steps = 0;

@@ -7,9 +7,8 @@
 
 namespace muster {
 
-// Returns a self-contained HTML page with the table, curves of loss and metric over examples and
-// over seconds, and bars of a step's parts, drawn as SVG. The page needs no other file and no
-// script.
+// Returns a self-contained HTML page: the coordinator's view of a comparison (common/page/), with
+// the roads in the place of jobs, its data in the page, and the table. The page loads nothing.
 std::string ComparisonReport(const Comparison& comparison);
 
 }  // namespace muster

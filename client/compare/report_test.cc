@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <nlohmann/json.hpp>
 
-#include "client/compare/chart.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace muster {
 namespace {
@@ -14,79 +16,101 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(ChartTest, TicksAreRoundAndCoverTheRange) {
-  EXPECT_THAT(Ticks(0, 10, 5), ElementsAre(0, 2, 4, 6, 8, 10));
-  const std::vector<double> ticks = Ticks(0.31, 0.97, 5);
-  EXPECT_LE(ticks.front(), 0.31);
-  EXPECT_GE(ticks.back(), 0.97);
-  EXPECT_LE(ticks.size(), 8u);
-  // A flat line still has an axis.
-  EXPECT_GE(Ticks(2, 2, 5).size(), 2u);
-  EXPECT_GE(Ticks(0, 0, 5).size(), 2u);
-  EXPECT_LE(Ticks(1, std::nextafter(1, 2), 5).size(), 8u);
-  EXPECT_LE(Ticks(-3, std::nextafter(-3, 0), 5).size(), 8u);
+constexpr char kDataStart[] = "<script type=\"application/json\" id=\"comparison\">";
+
+// Returns the text of the report's data.
+std::string DataOf(const std::string& html) {
+  const size_t begin = html.find(kDataStart) + sizeof(kDataStart) - 1;
+  return html.substr(begin, html.find("</script>", begin) - begin);
 }
 
-TEST(ChartTest, PointsThatAreNoNumbersAreLeftOut) {
-  const std::string svg = LineChart("t", "x", {{"a", 0, {{1, 2}, {2, NAN}, {3, 4}}}});
-  EXPECT_THAT(svg, Not(HasSubstr("nan")));
-  EXPECT_THAT(svg, HasSubstr("<polyline"));
-  EXPECT_THAT(LineChart("t", "x", {}), HasSubstr("</svg>"));
-  EXPECT_THAT(LineChart("t", "x", {{"empty", 0, {}}}), Not(HasSubstr("nan")));
-}
-
-TEST(ChartTest, TextCannotBecomeMarkup) {
-  EXPECT_EQ(EscapeHtml("<a href=\"x\">&'"), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;");
-}
-
-TEST(ReportTest, HoldsTheTableAndAllCharts) {
+Comparison TwoRoads() {
   Comparison comparison;
-  comparison.job = "<digits>";
+  comparison.job = "digits";
   comparison.workers = 2;
-  comparison.servers = 2;
-  comparison.processors = 2;
-  comparison.left_out = {"SSP 4 and ASP: because"};
   for (const char* road : {"BSP", "all-reduce"}) {
     MeasuredRun run;
     run.road = road;
     run.metric = "accuracy";
-    run.curve = {{.step = 10, .examples = 100, .seconds = 1, .loss = 2, .metric = 0.5},
-                 {.step = 20, .examples = 200, .seconds = 2, .loss = 1, .metric = 0.9}};
+    run.spec.set_batch_size(10);
+    run.spec.mutable_update()->set_dense(road[0] == 'B' ? v1::UpdateSpec::PARAMETER_SERVER
+                                                        : v1::UpdateSpec::ALL_REDUCE);
+    v1::Series& series = run.history.emplace_back();
+    series.set_name("train/loss");
+    v1::SeriesPoint& point = *series.add_points();
+    point.set_last_step(3);
+    point.set_last(0.5);
+    run.curve = {{.step = 20, .examples = 200, .seconds = 2, .loss = 1, .metric = 0.9}};
     run.compute_seconds = 0.002;
-    run.communication_seconds = 0.001;
-    comparison.roads.push_back({.road = road, .runs = {run}});
-  }
-  const std::string html = ComparisonReport(comparison);
-  EXPECT_THAT(html, HasSubstr("&lt;digits&gt;"));
-  EXPECT_THAT(html, Not(HasSubstr("<digits>")));
-  EXPECT_THAT(html, HasSubstr("Left out: SSP 4 and ASP: because."));
-  for (const char* part : {"Held-out loss over examples", "Held-out loss over time",
-                           "Held-out accuracy over time", "Where a step&#39;s time goes",
-                           "<td>held-out accuracy</td><td>0.9000</td><td>0.9000</td>"}) {
-    EXPECT_THAT(html, HasSubstr(part));
-  }
-  // Self-contained: nothing is loaded from elsewhere.
-  EXPECT_THAT(html, Not(HasSubstr("src=")));
-  EXPECT_THAT(html, Not(HasSubstr("href=")));
-  EXPECT_THAT(html, Not(HasSubstr("nan")));
-  EXPECT_THAT(html, Not(HasSubstr("Not as predicted")));
-  EXPECT_THAT(html, Not(HasSubstr("class=\"mismatch\"")));
-}
-
-TEST(ReportTest, MarksBytesThatAreNotAsPredicted) {
-  Comparison comparison;
-  for (const char* road : {"BSP", "all-reduce"}) {
-    MeasuredRun run;
     run.dense = run.predicted.workers = {{4040, 4040}};
     comparison.roads.push_back({.road = road, .runs = {run}});
   }
-  comparison.roads[1].runs[0].dense[0].sent = 8080;
+  return comparison;
+}
+
+TEST(ReportTest, HoldsRunsAndFigures) {
+  Comparison comparison = TwoRoads();
+  comparison.left_out = {"SSP 4 and ASP: because"};
+  const auto json = nlohmann::json::parse(DataOf(ComparisonReport(comparison)));
+  ASSERT_EQ(json["runs"].size(), 2u);
+  const auto& run = json["runs"][1];
+  EXPECT_EQ(run["name"], "all-reduce");
+  EXPECT_EQ(run["labels"]["road"], "all-reduce");
+  EXPECT_EQ(run["batchSize"], 10);
+  EXPECT_EQ(run["specification"]["update"]["dense"], "ALL_REDUCE");
+  EXPECT_EQ(run["series"][0]["name"], "train/loss");
+  EXPECT_EQ(run["series"][0]["points"][0]["lastStep"], "3");
+  EXPECT_EQ(json["steps"][0]["seconds"]["compute"], 0.002);
+  EXPECT_EQ(json["notes"][1], "Left out: SSP 4 and ASP: because.");
+  EXPECT_THAT(json["figures"]["head"], ElementsAre("", "BSP", "all-reduce"));
+  EXPECT_THAT(json["figures"]["rows"][1], ElementsAre("held-out accuracy", "0.9000", "0.9000"));
+  EXPECT_TRUE(json["alerts"].empty());
+}
+
+TEST(ReportTest, LoadsNothing) {
+  const std::string html = ComparisonReport(TwoRoads());
+  EXPECT_THAT(html, Not(HasSubstr(" src=")));
+  EXPECT_THAT(html, Not(HasSubstr(" href=")));
+  for (const absl::string_view line : absl::StrSplit(html, '\n')) {
+    EXPECT_FALSE(absl::StartsWith(line, "import ") || absl::StartsWith(line, "export ")) << line;
+  }
+  // Every module is there.
+  for (const char* part :
+       {"function formatNumber", "function toColumns", "function differences", "function marksOf",
+        "function render", "function bar(", "function table(", "class Chart",
+        "function chartControls", "function comparisonView", "getElementById(\"comparison\")"}) {
+    EXPECT_THAT(html, HasSubstr(part));
+  }
+}
+
+TEST(ReportTest, TextCannotBecomeMarkup) {
+  Comparison comparison = TwoRoads();
+  comparison.job = "</title><script>";
+  comparison.left_out = {"</script><script>alert(1)\xe2\x80\xa8\xe2\x80\xa9"};
   const std::string html = ComparisonReport(comparison);
-  EXPECT_THAT(html, HasSubstr("<td>  predicted</td><td>4,040 bytes</td>"
-                              "<td class=\"mismatch\">4,040 bytes, NOT AS PREDICTED</td>"));
-  EXPECT_THAT(
-      html, HasSubstr("<p class=\"mismatch\">Not as predicted: all-reduce, run 1: slot 0 "
-                      "sends 8,080 bytes of dense parameters a step, predicted 4,040 bytes.</p>"));
+  EXPECT_THAT(html, HasSubstr("<title>Roads compared: &lt;/title&gt;&lt;script&gt;</title>"));
+  // Those of the data, of uPlot and of the modules.
+  EXPECT_EQ(std::vector<std::string>(absl::StrSplit(html, "<script")).size(), 4u);
+  EXPECT_EQ(std::vector<std::string>(absl::StrSplit(html, "</script")).size(), 4u);
+  const std::string data = DataOf(html);
+  EXPECT_THAT(data, HasSubstr("\\u003c/script>\\u003cscript>alert(1)\\u2028\\u2029."));
+  EXPECT_EQ(nlohmann::json::parse(data)["notes"][1],
+            "Left out: </script><script>alert(1)\xe2\x80\xa8\xe2\x80\xa9.");
+}
+
+TEST(ReportTest, MarksBytesThatAreNotAsPredicted) {
+  Comparison comparison = TwoRoads();
+  comparison.roads[1].runs[0].dense[0].sent = 8080;
+  const auto json = nlohmann::json::parse(DataOf(ComparisonReport(comparison)));
+  EXPECT_THAT(json["alerts"],
+              ElementsAre("Not as predicted: all-reduce, run 1: slot 0 sends 8,080 bytes of dense "
+                          "parameters a step, predicted 4,040 bytes."));
+  EXPECT_EQ(json["mismatch"], kNotAsPredicted);
+  bool marked = false;
+  for (const auto& row : json["figures"]["rows"]) {
+    marked |= row[2] == absl::StrCat("4,040 bytes", kNotAsPredicted);
+  }
+  EXPECT_TRUE(marked);
 }
 
 }  // namespace

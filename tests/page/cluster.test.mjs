@@ -1,0 +1,167 @@
+// The page in a browser, served by a real coordinator with real jobs.
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { request } from "node:http";
+import { join } from "node:path";
+import test, { after, before } from "node:test";
+import { pathToFileURL } from "node:url";
+import { checkAccessible, closeBrowser, skip, withPage } from "./browser.mjs";
+import { endlessJob, muster, RealCluster, TOKEN } from "./real_cluster.mjs";
+
+const cluster = new RealCluster();
+before(async () => { if (!skip) await cluster.start(); });
+after(async () => {
+  await closeBrowser();
+  if (!skip) await cluster.stop();
+});
+
+// Asks the coordinator as a program would; returns {status, body}.
+function ask(path, { headers = {}, method = "GET", body } = {}) {
+  return new Promise((answered, failed) => {
+    const url = new URL(path, cluster.page);
+    const asked = request(url, { method, headers, agent: false }, (response) => {
+      let text = "";
+      response.on("data", (part) => { text += part; });
+      response.on("end", () => answered({ status: response.statusCode, headers: response.headers, body: text }));
+    });
+    asked.on("error", failed);
+    asked.end(body);
+  });
+}
+
+const cancelPath = (job) => `/api/v1/jobs/${job}/cancel`;
+const stateOf = async (job) => JSON.parse((await ask(`/api/v1/jobs/${job}`)).body).state;
+
+// Runs `body` with the id of a submitted job that trains until then.
+async function withJob(spec, body) {
+  const job = cluster.submit(spec);
+  try {
+    await body(job);
+  } finally {
+    muster([`--coordinator=${cluster.address}`, "cancel", job]);
+  }
+}
+
+// The step that the job's head shows.
+async function stepOf(page) {
+  const text = await page.locator("main p", { hasText: /^step / }).first().textContent();
+  return Number(/^step ([\d,]+)/.exec(text)[1].replaceAll(",", ""));
+}
+
+async function waitForStep(page, step) {
+  await page.waitForFunction((wanted) => {
+    const text = [...document.querySelectorAll("main p")].map((each) => each.textContent).find((each) => each.startsWith("step "));
+    return text && Number(/^step ([\d,]+)/.exec(text)[1].replaceAll(",", "")) > wanted;
+  }, step);
+}
+
+test("a job from its card to its tabs, while it runs", { skip }, () => withJob(endlessJob({ labels: { run: "first" } }), async (job) => {
+  await withPage(cluster.page, async (page) => {
+    await page.getByText("1 server and 2 workers are live; 2 of 2 slots are in use; 1 job runs and 0 wait.").waitFor();
+    await page.locator(".card").getByRole("link", { name: "endless" }).click();
+    await page.locator(".chart canvas").first().waitFor();
+    await waitForStep(page, await stepOf(page));
+    await page.locator(".mark.checkpoint").waitFor();
+    await page.getByRole("tab", { name: "Slots" }).click();
+    await page.getByText("Where each slot's step goes").waitFor();
+    await page.getByRole("tab", { name: "Tasks and shards" }).click();
+    await page.getByRole("region", { name: "Shard map" }).getByText("server-0").first().waitFor();
+    await page.getByRole("tab", { name: "Checkpoints" }).click();
+    await page.getByText(new RegExp(`muster checkpoint restore ${job}@\\d+`)).first().waitFor();
+    await page.getByRole("tab", { name: "Log" }).click();
+    await page.getByText(/slot 1 starts at step 0/).waitFor();
+    await page.getByRole("tab", { name: "Collectives" }).click();
+    await page.getByRole("button", { name: "Ask the tasks" }).click();
+    await page.getByText("No slot has made a collective call.").waitFor();
+    await page.getByRole("tab", { name: "Configuration" }).click();
+    await page.getByRole("row", { name: "optimizer.learning_rate 0.01 given" }).waitFor();
+    await page.getByRole("row", { name: "update.partitions 8 filled in" }).waitFor();
+    await page.getByRole("link", { name: "Cluster" }).click();
+    await page.getByRole("region", { name: "Workers" }).getByText("1 of 1").first().waitFor();
+  });
+}));
+
+test("the loss of a server rolls back: the curve is cut and marked", { skip }, () => withJob(endlessJob(), async (job) => {
+  await withPage(`${cluster.page}jobs/${job}`, async (page) => {
+    await waitForStep(page, 600);
+    await cluster.loseServer(0);
+    await page.locator(".mark.rollback").waitFor();
+    await waitForStep(page, 0);
+    // No step is drawn twice: steps only grow along the curve.
+    const { series } = JSON.parse((await ask(`/api/v1/jobs/${job}/metrics?series=train/loss`)).body);
+    const steps = series[0].points.map(({ lastStep }) => Number(lastStep));
+    assert.ok(steps.every((step, index) => index === 0 || step > steps[index - 1]));
+  });
+}));
+
+test("a job is cancelled with the token alone", { skip }, () => withJob(endlessJob(), async (job) => {
+  const json = { "Content-Type": "application/json", Origin: new URL(cluster.page).origin };
+  assert.equal((await ask(cancelPath(job), { method: "POST", headers: json, body: "{}" })).status, 401);
+  assert.equal((await ask(cancelPath(job))).status, 405);
+  await withPage(`${cluster.page}jobs/${job}`, async (page) => {
+    await waitForStep(page, 0);
+    await page.getByRole("button", { name: "Cancel …" }).click();
+    await page.getByLabel("Token").fill("wrong-wrong-wrong-wrong");
+    await page.getByRole("button", { name: "Cancel the job" }).click();
+    await page.getByRole("alert").waitFor();
+    assert.notEqual(await stateOf(job), "CANCELLED");
+    await page.getByLabel("Token").fill(TOKEN);
+    await page.getByLabel("Reason").fill("enough seen");
+    await page.getByRole("button", { name: "Cancel the job" }).click();
+    await page.locator(".state.CANCELLED").waitFor();
+    await page.getByText(/enough seen/).first().waitFor();
+  }, { expected: /status of 401/ });
+  assert.equal(await stateOf(job), "CANCELLED");
+}));
+
+test("a foreign Host and a foreign Origin are refused", { skip }, () => withJob(endlessJob(), async (job) => {
+  const { port } = new URL(cluster.page);
+  for (const path of ["/", "/api/v1/jobs", "/metrics", "/assets/app.js"]) {
+    assert.equal((await ask(path, { headers: { Host: `rebound.example:${port}` } })).status, 403, path);
+  }
+  const headers = { "Content-Type": "application/json", Authorization: `Bearer ${TOKEN}` };
+  for (const origin of ["http://rebound.example", "null", "http://127.0.0.1:1", undefined]) {
+    const refused = await ask(cancelPath(job), { method: "POST", headers: { ...headers, ...(origin ? { Origin: origin } : {}) }, body: "{}" });
+    assert.equal(refused.status, 403, `${origin}: ${refused.body}`);
+  }
+  assert.notEqual(await stateOf(job), "CANCELLED");
+  // Another page can neither read an answer nor cancel, not even with the token: the browser asks first and gets no leave.
+  await withPage("data:text/html,<title>other</title>", async (page) => {
+    const outcome = await page.evaluate(async ([page, path, token]) => {
+      const asked = [fetch(`${page}api/v1/jobs`), fetch(page + path, {
+        method: "POST", headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}` }, body: "{}",
+      })];
+      return (await Promise.allSettled(asked)).map(({ status }) => status);
+    }, [cluster.page, cancelPath(job).slice(1), TOKEN]);
+    assert.deepEqual(outcome, ["rejected", "rejected"]);
+  }, { expected: /CORS|ERR_FAILED|status of/, foreign: new URL(cluster.page).origin });
+  assert.notEqual(await stateOf(job), "CANCELLED");
+}));
+
+test("the coordinator is killed, and comes back with the history", { skip }, () => withJob(endlessJob(), async (job) => {
+  await withPage(`${cluster.page}jobs/${job}`, async (page) => {
+    await waitForStep(page, 100);
+    const step = await stepOf(page);
+    await cluster.killCoordinator();
+    await page.getByText(/has not answered since/).waitFor();
+    await cluster.bringBack();
+    await waitForStep(page, step);
+    assert.equal(await page.getByText(/has not answered since/).count(), 0);
+  }, { expected: /ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE/ });
+}));
+
+for (const colorScheme of ["light", "dark"]) {
+  test(`the report of muster compare opens from a file: ${colorScheme}`, { skip }, async () => {
+    const folder = cluster.folder, report = join(folder, `report-${colorScheme}.html`), file = join(folder, "compared.json");
+    writeFileSync(file, JSON.stringify(endlessJob({ name: "compared", stop: { steps: 60 }, evaluation: { every_steps: 20 } })));
+    muster(["compare", file, "--repeats", "2", "--warmup", "10", "--servers", "1", "--report", report]);
+    await withPage(pathToFileURL(report).href, async (page) => {
+      await page.locator(".chart canvas").first().waitFor();
+      await page.getByRole("button", { name: /^all-reduce \(mean of 2\)/ }).first().waitFor();
+      await page.getByLabel("Group by").selectOption("");
+      await page.getByRole("button", { name: /^BSP, run 2/ }).first().waitFor();
+      assert.ok(await page.getByRole("region", { name: "Configuration differences" }).getByText("update.dense").isVisible());
+      await checkAccessible(page);
+    }, { colorScheme });
+  });
+}
