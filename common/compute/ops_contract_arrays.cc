@@ -113,7 +113,7 @@ TEST_P(OpsContractTest, DropoutDropsTheSame) {
   const DropoutMask mask(42, "embedding", (uint64_t{1} << 33) + 77, 0.3f);
   for (const auto& [examples, size] : {std::pair{1, 3}, {3, 64}, {2, 1000}, {3, 5001}}) {
     // Whole examples, and elements that begin and end within one.
-    for (const int64_t first : {int64_t{0}, size / 2, int64_t{8}}) {
+    for (const int first : {0, size / 2, 8}) {
       if (first >= size) continue;
       const DropoutShape shape = {.elements = examples * size - first - first / 2,
                                   .size = size,
