@@ -68,6 +68,7 @@ class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
   void Leave() override;
   uint64_t bucket_plan_fingerprint() const override { return fingerprint_; }
   absl::optional<uint64_t> replica_clock() const override;
+  RankHolding holding() const override { return {.clock = replica_clock()}; }
   std::vector<const FlightRecorder*> recorders() const override;
   // Returns the communicator that sums gradients; null when no group is joined.
   const Communicator* communicator() const;

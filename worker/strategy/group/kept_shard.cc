@@ -65,7 +65,7 @@ absl::Status KeptShard::Fill(Communicator& communicator, absl::optional<int> sou
                              Communicator* replicas) {
   state_->AllocateValues();
   const bool single = state_->shard().count == 1;
-  if (single && source.has_value()) {
+  if (source.has_value()) {
     MUSTER_RETURN_IF_ERROR(BroadcastState(communicator, *source, kTimeout, *state_, content_));
     state_->UnmapState();
     return BroadcastLossScale(communicator, *source);
@@ -81,6 +81,14 @@ absl::Status KeptShard::Fill(Communicator& communicator, absl::optional<int> sou
   // Initial values come from functions of the C library, whose last bit depends on the machine.
   content_ = StateContent::kNothing;
   MUSTER_RETURN_IF_ERROR(BroadcastWeights(*same, 0, kTimeout, *state_));
+  content_ = StateContent::kWhole;
+  return absl::OkStatus();
+}
+
+absl::Status KeptShard::Receive(Communicator& communicator, int from) {
+  content_ = StateContent::kNothing;
+  state_->AllocateValues();
+  MUSTER_RETURN_IF_ERROR(ReceiveState(communicator, from, kTimeout, *state_));
   content_ = StateContent::kWhole;
   return absl::OkStatus();
 }

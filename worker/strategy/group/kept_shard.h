@@ -68,13 +68,19 @@ class KeptShard {
   LossScaling& loss_scaling() { return loss_scaling_; }
   const LossScaling& loss_scaling() const { return loss_scaling_; }
 
-  // Fills the shards of all ranks; a collective call of all of them. With one shard, the replica of
-  // rank `source` becomes all ranks'; without a source, every rank starts from the order's
-  // checkpoint or from rank 0's initial values. With several shards, every rank starts from the
-  // order's checkpoint or initial values, whatever the source. `replicas` are the ranks that have
-  // the same shard; null if this is the only one. Errors are the communicators' or the storage's.
+  // Fills the shards of all ranks; a collective call of all of them. Without a source, every rank
+  // starts from the order's checkpoint or from the initial values of one of its replicas. With one
+  // shard, the replica of rank `source` may become all ranks' instead. `replicas` are the ranks
+  // that have the same shard; null if this is the only one. Errors are the communicators' or the
+  // storage's. REQUIRES: with several shards there is no source.
   absl::Status Fill(Communicator& communicator, absl::optional<int> source,
                     Communicator* replicas = nullptr);
+
+  // Fills the shard from rank `from`, which sends it (SendState). After an error there is no usable
+  // shard. Errors are the communicator's.
+  absl::Status Receive(Communicator& communicator, int from);
+  // Makes rank `source`'s loss scale that of all ranks; a collective call.
+  absl::Status BroadcastLossScale(Communicator& communicator, int source);
 
   // Writes a checkpoint's files. A collective call of all W ranks, all of which return all files.
   // Files are numbered from `first_number`.
@@ -96,8 +102,6 @@ class KeptShard {
   KeptShard(const v1::TaskOrder& order, const Options& options, std::unique_ptr<ShardState> state);
 
   absl::Status Restore();
-  // Makes rank `source`'s loss scale that of all ranks; a collective call.
-  absl::Status BroadcastLossScale(Communicator& communicator, int source);
   std::vector<SlotLossScale> LossScalesOfSlots() const;
   // Returns the files that this rank writes in a cut.
   std::vector<ShardFile> OwnFiles(const Communicator& communicator, uint32_t first_number) const;

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/optional.h"
+#include "common/mesh/recovery_plan.h"
 #include "worker/collectives/communicator.h"
 #include "worker/strategy/training_state.h"
 
@@ -25,11 +26,16 @@ class ReplicaGroup {
   // Returns the number of steps that the replica has seen; absent: there is no usable replica yet.
   virtual absl::optional<uint64_t> replica_clock() const = 0;
 
+  // Returns what the rank brings to the next group. Its clock is replica_clock().
+  virtual RankHolding holding() const = 0;
+
   // Joins a new group: a collective call of all its ranks, with their communicator of host memory.
-  // The replica of rank `source` becomes every rank's. Without a source, and always with several
-  // shards, every rank starts from the order's checkpoint or from initial values, which replicas
-  // take from one of them. Called before Start, after a failed collective, and between steps when
-  // the group changes. Leaves the former group first. Errors: the communicator's or the storage's.
+  // With one shard, the replica of rank `source` becomes every rank's. With several, a source says
+  // that every shard is among what the ranks hold, and all go on from the most advanced clock
+  // (PlanRecovery). Without a source, every rank starts from the order's checkpoint or from initial
+  // values, which replicas take from one of them. Called before Start, after a failed collective,
+  // and between steps when the group changes. Leaves the former group first. Errors: the
+  // communicator's or the storage's.
   virtual absl::Status Join(std::unique_ptr<Communicator> communicator,
                             absl::optional<int> source) = 0;
 

@@ -10,20 +10,17 @@
 #include <utility>
 #include <vector>
 
-#include "absl/synchronization/mutex.h"
-#include "common/base/clock.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/memory_storage.h"
 #include "common/partition/unit_gathers.h"
 #include "common/partition/unit_places.h"
-#include "common/tensor/bfloat16.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/checkpoint.pb.h"
-#include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/nn/loss_scaler.h"
+#include "worker/strategy/group/sharded_job_for_testing.h"
 #include "worker/strategy/group/sharded_strategy.h"
 #include "worker/strategy/group/test_manifest.h"
 #include "worker/strategy/group/test_ranks.h"
@@ -34,236 +31,10 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Optional;
 
-constexpr int kUnits = 4;
+using Job = ShardedJob;
+using Rank = ShardedTask;
 
-struct Job {
-  uint32_t stage = 0;
-  int ranks = 1;
-  // The number of shards; 0: all ranks.
-  int shard = 0;
-  int micro_batches = 1;
-  double max_norm = 0;
-  DType compute = DType::kF32;
-  // Memory for units that stay gathered.
-  uint64_t kept_bytes = 0;
-};
-
-void AddTensor(const std::string& name, int64_t elements, uint32_t unit, DType compute,
-               v1::TablesSchema& schema) {
-  v1::TensorSchema* tensor = schema.add_tensors();
-  tensor->set_name(name);
-  tensor->add_shape(elements);
-  tensor->set_unit(unit);
-  tensor->set_weight_decay(name != "bias");
-  tensor->mutable_initializer()->set_kind(v1::Initializer::UNIFORM);
-  tensor->mutable_initializer()->set_scale(1);
-  if (compute == DType::kBf16) tensor->set_compute(v1::UpdateSpec::BF16);
-}
-
-// Four units: sizes that no number of ranks divides, a tensor that does not decay, and a last unit
-// with a tensor that is tied to the first unit's.
-v1::TablesSchema Schema(const Job& job) {
-  v1::TablesSchema schema;
-  schema.set_seed(3);
-  AddTensor("embedding", 1030, 0, job.compute, schema);
-  AddTensor("b", 37, 1, job.compute, schema);
-  AddTensor("bias", 5, 1, job.compute, schema);
-  AddTensor("c", 130, 2, DType::kF32, schema);
-  AddTensor("d", 21, 3, job.compute, schema);
-  AddTensor("head", 1030, 3, job.compute, schema);
-  schema.mutable_tensors(5)->set_tied_to("embedding");
-  schema.set_partitions(3);
-  schema.set_block_bytes(256);
-  schema.mutable_optimizer()->set_name("adamw");
-  schema.mutable_optimizer()->set_learning_rate(0.1);
-  schema.mutable_optimizer()->set_weight_decay(0.01);
-  schema.mutable_clipping()->set_by_global_norm(job.max_norm);
-  schema.set_total_steps(100);
-  return schema;
-}
-
-// A clock that advances by a second at each reading, so that timed calls count. For one thread.
-class TickingClock final : public Clock {
- public:
-  absl::Duration Monotonic() const override { return absl::Seconds(++looks_); }
-  absl::Time Wall() const override { return absl::UnixEpoch(); }
-
- private:
-  mutable int looks_ = 0;
-};
-
-// One rank's task: its strategy, and a model whose gradients depend on weights, rank and clock.
-class Rank {
- public:
-  Rank(const Job& job, int rank, CheckpointStorage& storage, const std::string& restore_uri = "",
-       uint64_t start_clock = 0)
-      : job_(job), rank_(rank) {
-    v1::TaskOrder order;
-    order.set_job_id("job");
-    order.set_generation(2);
-    order.set_checkpoint_root("/root");
-    order.set_slot(rank);
-    order.set_restore_uri(restore_uri);
-    order.set_start_clock(start_clock);
-    v1::JobSpec* spec = order.mutable_spec();
-    spec->set_workers(job.ranks);
-    spec->mutable_parallelism()->mutable_zero()->set_stage(job.stage);
-    spec->mutable_parallelism()->mutable_zero()->set_shard(job.shard);
-    spec->mutable_parallelism()->mutable_zero()->set_keep_gathered_bytes(job.kept_bytes);
-    spec->mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
-    spec->mutable_update()->set_deterministic(true);
-    spec->mutable_update()->set_first_bucket_bytes(64);
-    spec->mutable_update()->set_bucket_bytes(200);
-    if (job.compute == DType::kF16) {
-      spec->mutable_compute()->set_type(v1::ComputeSpec::F16);
-      spec->mutable_compute()->set_loss_scale_window(1);
-    }
-    ShardedDependencies dependencies;
-    dependencies.storage = &storage;
-    dependencies.clock = &clock_;
-    strategy_ = ShardedStrategy::Create(order, Schema(job), {}, std::move(dependencies)).value();
-  }
-
-  ShardedStrategy& strategy() { return *strategy_; }
-  const ShardedStrategy& strategy() const { return *strategy_; }
-  const std::vector<TensorSpec>& tensors() const {
-    return strategy_->shard_state().tables().tensors;
-  }
-
-  // Runs a forward-only pass. Returns the weights that it read, by tensor.
-  std::vector<std::vector<float>> Evaluate() {
-    EXPECT_EQ(strategy_->BeginStep(*strategy_->replica_clock()), absl::OkStatus());
-    for (int unit = 0; unit < kUnits; ++unit) Forward(unit);
-    return read_;
-  }
-
-  // Makes one element of the rank's gradient infinite in the next step's first micro-batch.
-  void Overflow() { overflows_ = true; }
-
-  absl::Status Step() {
-    const uint64_t clock = *strategy_->replica_clock();
-    if (absl::Status status = strategy_->BeginStep(clock); !status.ok()) return status;
-    for (int m = 0; m < job_.micro_batches; ++m) {
-      if (absl::Status status = RunMicroBatch(clock, m); !status.ok()) return status;
-    }
-    overflows_ = false;
-    return strategy_->EndStep();
-  }
-
- private:
-  void Read(int unit) {
-    read_.resize(tensors().size());
-    const ModelParameters parameters = strategy_->parameters();
-    for (size_t t = 0; t < tensors().size(); ++t) {
-      if (static_cast<int>(tensors()[t].unit) != unit) continue;
-      std::vector<float>& values = read_[t];
-      values.assign(parameters.values[t].begin(), parameters.values[t].end());
-      if (tensors()[t].compute == DType::kF32) continue;
-      const auto* const rounded = static_cast<const uint16_t*>(parameters.rounded[t]);
-      values.clear();
-      for (int64_t i = 0; i < tensors()[t].elements(); ++i) {
-        values.push_back(ToFloat(BFloat16{rounded[i]}));
-      }
-    }
-  }
-
-  absl::Status Forward(int unit) {
-    if (absl::Status status = strategy_->Acquire(unit, Direction::kForward); !status.ok()) {
-      return status;
-    }
-    Read(unit);
-    strategy_->Release(unit, Direction::kForward);
-    return absl::OkStatus();
-  }
-
-  float Gradient(uint64_t clock, int m, size_t tensor, int64_t i) const {
-    const int64_t mixed =
-        static_cast<int64_t>(clock) * 7 + rank_ * 5 + m * 3 + static_cast<int64_t>(tensor) * 11 + i;
-    return (static_cast<float>(mixed % 13) - 6 + 0.25f * read_[tensor][i]) *
-           strategy_->loss_scale();
-  }
-
-  void Write(uint64_t clock, int m, int unit) {
-    for (size_t t = 0; t < tensors().size(); ++t) {
-      if (static_cast<int>(tensors()[t].unit) != unit) continue;
-      const absl::Span<float> gradient = strategy_->gradients()[t];
-      // The tied tensor's unit comes first in backward, so its owner adds.
-      const bool adds = strategy_->GradientStore(unit) == Accumulation::kAdd || t == 0;
-      for (int64_t i = 0; i < tensors()[t].elements(); ++i) {
-        const float value = Gradient(clock, m, t, i);
-        gradient[i] = adds ? gradient[i] + value : value;
-      }
-      if (overflows_ && m == 0 && tensors()[t].name == "c") gradient[100] = INFINITY;
-    }
-  }
-
-  absl::Status RunMicroBatch(uint64_t clock, int m) {
-    for (int unit = 0; unit + 1 < kUnits; ++unit) {
-      if (absl::Status status = Forward(unit); !status.ok()) return status;
-    }
-    for (int unit = kUnits - 1; unit >= 0; --unit) {
-      if (absl::Status status = strategy_->Acquire(unit, Direction::kBackward); !status.ok()) {
-        return status;
-      }
-      Read(unit);
-      if (unit == kUnits - 1) {
-        const absl::Status status = strategy_->BeforeBackward(
-            4, m + 1 == job_.micro_batches ? SeriesPosition::kLast : SeriesPosition::kMoreFollow);
-        if (!status.ok()) return status;
-      }
-      Write(clock, m, unit);
-      strategy_->Release(unit, Direction::kBackward);
-      if (absl::Status status = strategy_->GradientReady(unit); !status.ok()) return status;
-    }
-    MicroBatch no_rows;
-    return strategy_->PushRows(no_rows);
-  }
-
-  const Job job_;
-  const int rank_;
-  const TickingClock clock_;
-  std::unique_ptr<ShardedStrategy> strategy_;
-  std::vector<std::vector<float>> read_;
-  bool overflows_ = false;
-};
-
-// The flat space of the first shard group, made from the ranks' own slices.
-class Whole {
- public:
-  void Add(const ShardState& state) {
-    absl::MutexLock lock(&mutex_);
-    weights_.resize(state.layout().elements());
-    for (const ShardLayout::OwnedBlock& owned : state.owned_blocks()) {
-      const absl::Span<const float> weights = state.weights(owned);
-      std::copy(weights.begin(), weights.end(), weights_.begin() + owned.block.begin);
-    }
-  }
-  std::vector<float> weights() const {
-    absl::MutexLock lock(&mutex_);
-    return weights_;
-  }
-
- private:
-  mutable absl::Mutex mutex_;
-  std::vector<float> weights_ ABSL_GUARDED_BY(mutex_);
-};
-
-// Trains the job to a clock, and returns its weights.
-std::vector<float> Train(const Job& job, uint64_t end, const std::string& restore_uri = "",
-                         uint64_t start_clock = 0, MemoryStorage* storage = nullptr) {
-  MemoryStorage own_storage;
-  Whole whole;
-  TestRanks ranks(job.ranks);
-  ranks.Run([&](std::unique_ptr<Communicator> communicator) {
-    Rank rank(job, communicator->rank(), storage == nullptr ? own_storage : *storage, restore_uri,
-              start_clock);
-    ASSERT_EQ(rank.strategy().Join(std::move(communicator), absl::nullopt), absl::OkStatus());
-    ASSERT_EQ(rank.strategy().Start().value(), start_clock);
-    while (*rank.strategy().replica_clock() < end) ASSERT_EQ(rank.Step(), absl::OkStatus());
-    whole.Add(rank.strategy().shard_state());
-  });
-  return whole.weights();
-}
+constexpr int kUnits = ShardedTask::kUnits;
 
 double Distance(const std::vector<float>& a, const std::vector<float>& b) {
   double difference = 0, norm = 0;

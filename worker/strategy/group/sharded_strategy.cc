@@ -101,6 +101,10 @@ ShardedStrategy::ShardedStrategy(const v1::TaskOrder& order, const v1::TablesSch
       reducing_(Reducing(order.spec().update(), options.timeout)),
       clips_by_norm_(schema.clipping().by_global_norm() > 0),
       kept_(std::move(kept)),
+      recovery_(schema, *kept_,
+                {.redundant = order.spec().parallelism().zero().redundancy() > 0,
+                 .daemon = Fingerprint(order.worker_id()),
+                 .log = dependencies.log}),
       units_(UnitCount(own().tables().tensors)),
       plan_(holding_.gradients.has_value()
                 ? std::vector<GradientBucket>()
@@ -137,6 +141,7 @@ std::vector<const FlightRecorder*> ShardedStrategy::recorders() const {
 }
 
 void ShardedStrategy::Leave() {
+  if (scatterer_ != nullptr) recovery_.KeepSums(sums_);
   rows_.Leave();
   reducer_.reset();
   // This ends the calls of a step that was given up, on all ranks.
@@ -157,12 +162,23 @@ absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
                                    absl::optional<int> source) {
   Leave();
   MUSTER_ASSIGN_OR_RETURN(groups_, RankGroups::Create(std::move(communicator), own().shard()));
-  MUSTER_RETURN_IF_ERROR(kept_->Fill(groups_->world(), source, groups_->replicas()));
+  MUSTER_RETURN_IF_ERROR(FillShards(source));
   MUSTER_RETURN_IF_ERROR(rows_.Join(*groups_));
   MUSTER_RETURN_IF_ERROR(MakeExchanges());
   counted_ = groups_->traffic();
   GatherAll();
   return absl::OkStatus();
+}
+
+absl::Status ShardedStrategy::FillShards(absl::optional<int> source) {
+  Communicator& world = groups_->world();
+  if (own().shard().count == 1) return kept_->Fill(world, source);
+  if (!source.has_value()) {
+    recovery_.Forget();
+    MUSTER_RETURN_IF_ERROR(kept_->Fill(world, absl::nullopt, groups_->replicas()));
+    return recovery_.MakeCopies(world);
+  }
+  return recovery_.Recover(world, [this](const StepOutcome& outcome) { return MakeStep(outcome); });
 }
 
 absl::Status ShardedStrategy::MakeExchanges() {
@@ -347,11 +363,15 @@ absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
   // Rows go to their owners beside the dense sums that are still under way.
   MUSTER_RETURN_IF_ERROR(rows_.SendToOwners());
   MUSTER_RETURN_IF_ERROR(scatterer_ != nullptr ? scatterer_->Finish() : reducer_->Finish());
+  const std::vector<TensorSpec>& tensors = own().tables().tensors;
+  const TensorSpec* overflowed = kept_->loss_scaling().Divide(tensors, tensor_sums_);
+  if (scatterer_ != nullptr) {
+    MUSTER_RETURN_IF_ERROR(
+        recovery_.SumsComplete(groups_->world(), sums_, options_.timeout, MeasuredWait()));
+  }
   CountTraffic(counters_.bytes_sent, counters_.bytes_received);
   MUSTER_RETURN_IF_ERROR(rows_.AddReplicas());
   StepShare mine = {.examples = examples_};
-  const std::vector<TensorSpec>& tensors = own().tables().tensors;
-  const TensorSpec* overflowed = kept_->loss_scaling().Divide(tensors, tensor_sums_);
   // The engine checks the gradients of the last micro-batch, which hold the sums over all
   // micro-batches only if gradients are whole.
   const bool unseen = holding_.gradients == UnitPlaces::Holding::kInFlight && micro_batches_ > 1;
@@ -401,34 +421,45 @@ absl::StatusOr<double> ShardedStrategy::CloseServers(const GradientSums& sums) {
 
 absl::Status ShardedStrategy::EndStep() {
   MUSTER_ASSIGN_OR_RETURN(const StepTotal total, CollectSums());
-  const uint64_t clock = own().clock();
-  const bool overflowed = total.overflowed >= 0;
-  const std::string what =
-      overflowed ? absl::StrCat("the gradient of ", own().tables().tensors[total.overflowed].name)
-                 : "";
-  if (overflowed && loss_scaler() == nullptr) {
-    return DivergedError(clock, absl::StrCat(what, " is not finite"));
-  }
-  MUSTER_RETURN_IF_ERROR(kept_->loss_scaling().TakeEnd(
-      clock, overflowed ? StepEnd::kOverflowed : StepEnd::kFinite, what));
-  counters_.gradient_norm.reset();
-  if (overflowed) {
-    own().set_clock(clock + 1);
-    return absl::OkStatus();
+  StepOutcome outcome = {
+      .clock = own().clock(), .examples = total.examples, .overflowed = total.overflowed};
+  if (outcome.overflowed >= 0) {
+    if (loss_scaler() == nullptr) {
+      return DivergedError(outcome.clock, absl::StrCat(NameOfOverflow(outcome), " is not finite"));
+    }
+    return MakeStep(outcome);
   }
   const GradientSums sums = {
       .examples = total.examples, .dense = sums_, .rows = rows_.sums(), .cells = total.cells};
-  double scale = 1;
   if (servers_ != nullptr) {
-    MUSTER_ASSIGN_OR_RETURN(scale, CloseServers(sums));
+    MUSTER_ASSIGN_OR_RETURN(outcome.scale, CloseServers(sums));
   } else {
     MUSTER_ASSIGN_OR_RETURN(const NormClipping clipping, own().Clipping(sums));
-    counters_.gradient_norm = clipping.norm;
-    scale = clipping.scale;
+    outcome.norm = clipping.norm;
+    outcome.scale = clipping.scale;
   }
-  if (gatherer_ != nullptr) gatherer_->Outdate();
-  own().Apply(sums, scale);
-  GatherAll();
+  return MakeStep(outcome);
+}
+
+std::string ShardedStrategy::NameOfOverflow(const StepOutcome& outcome) const {
+  return absl::StrCat("the gradient of ", own().tables().tensors[outcome.overflowed].name);
+}
+
+absl::Status ShardedStrategy::MakeStep(const StepOutcome& outcome) {
+  const bool overflowed = outcome.overflowed >= 0;
+  MUSTER_RETURN_IF_ERROR(kept_->loss_scaling().TakeEnd(
+      outcome.clock, overflowed ? StepEnd::kOverflowed : StepEnd::kFinite,
+      overflowed ? NameOfOverflow(outcome) : ""));
+  counters_.gradient_norm = outcome.norm;
+  if (overflowed) {
+    own().set_clock(outcome.clock + 1);
+  } else {
+    if (gatherer_ != nullptr) gatherer_->Outdate();
+    own().Apply({.examples = outcome.examples, .dense = sums_, .rows = rows_.sums()},
+                outcome.scale);
+    if (gatherer_ != nullptr) GatherAll();
+  }
+  recovery_.StepMade(outcome);
   return absl::OkStatus();
 }
 

@@ -28,7 +28,9 @@
 #include "worker/strategy/group/rank_groups.h"
 #include "worker/strategy/group/replica_group.h"
 #include "worker/strategy/group/row_exchange.h"
+#include "worker/strategy/group/shard_recovery.h"
 #include "worker/strategy/group/step_exchange.h"
+#include "worker/strategy/group/step_outcome.h"
 #include "worker/strategy/group/weight_gatherer.h"
 #include "worker/strategy/servers/parameter_server_strategy.h"
 #include "worker/strategy/shard_state.h"
@@ -81,8 +83,9 @@ struct ShardedDependencies {
 //                     under stage 3 starts to gather it, unless it is there, and then the next one.
 //                     Before backward waits until the memory of its gradients is free
 //   GradientReady(u)  starts to sum what is complete with unit u, while backward goes on
-//   EndStep           waits for all sums, of rows, too; makes the one exchange of all the job's
-//   ranks
+//   EndStep           waits for all sums, of rows, too, and with redundancy sends those of the
+//   slice
+//                     to the rank that keeps a copy; makes the one exchange of all the job's ranks
 //                     (step_exchange.h); only when all of that succeeded steps the shard; then
 //                     starts to gather all units (stages 1 and 2), which travel beside what follows
 //
@@ -95,10 +98,11 @@ struct ShardedDependencies {
 //
 // A hook may fail with Unavailable, DeadlineExceeded or Aborted from a collective. The shard is
 // then as it was before the step or, if this rank's part had succeeded already, after it:
-// replica_clock() says which. Other ranks differ by at most one step. Under stage 0, Join with
-// another communicator brings the ranks together again in the same process, and the trainer repeats
-// from the clock that Start returns. With several shards no rank has the state of a lost rank, so
-// the job returns to a cut; so does a hybrid job, whose servers may be ahead.
+// replica_clock() says which. Other ranks differ by at most one step. Join with another
+// communicator brings the ranks together again in the same process, and the trainer repeats from
+// the clock that Start returns. With several shards that takes a replica or a copy of each lost
+// rank's shard (shard_recovery.h); without one, the job returns to a cut. So does a hybrid job,
+// whose servers may be ahead.
 //
 // In BSP with `deterministic`, stages 0 and 1 equal parameter servers bit for bit, and with one
 // micro-batch so do stages 2 and 3: all sum by slot, take norms cell by cell, and divide once. With
@@ -120,8 +124,8 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   // Returns a fingerprint of what is summed in which calls, and of how it is divided.
   uint64_t bucket_plan_fingerprint() const override;
   absl::optional<uint64_t> replica_clock() const override { return kept_->clock(); }
-  // Ignores `source` with several shards. FailedPrecondition: the rank's shard is not its slot's,
-  // or a shard group is not whole.
+  RankHolding holding() const override { return recovery_.holding(); }
+  // FailedPrecondition: the rank's shard is not its slot's, or a shard group is not whole.
   absl::Status Join(std::unique_ptr<Communicator> communicator,
                     absl::optional<int> source) override;
   void Leave() override;
@@ -170,11 +174,14 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
                   std::unique_ptr<KeptShard> kept);
 
   ShardState& own() { return kept_->state(); }
+  const ShardState& own() const { return kept_->state(); }
   bool joined() const { return reducer_ != nullptr || scatterer_ != nullptr; }
   bool in_flight() const { return holding_.weights == UnitPlaces::Holding::kInFlight; }
 
   // Returns a wait whose time is counted as exposed.
   WaitForWork MeasuredWait();
+  // Gives every rank its shard; a collective call.
+  absl::Status FillShards(absl::optional<int> source);
   // Creates the objects that move weights and gradients in the groups; a collective call.
   absl::Status MakeExchanges();
   // Moves the shard's f32 weights to where they are gathered, if they are held whole, so that there
@@ -187,6 +194,9 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   // Waits until the sums are complete, and exchanges what ranks know of the step.
   absl::StatusOr<StepTotal> CollectSums();
   absl::StatusOr<double> CloseServers(const GradientSums& sums);
+  std::string NameOfOverflow(const StepOutcome& outcome) const;
+  // Makes a step of which this rank has the sums, in its shard and its copies.
+  absl::Status MakeStep(const StepOutcome& outcome);
   // Counts the traffic since the last count.
   void CountTraffic(uint64_t& sent, uint64_t& received);
   // Leaves the traffic since `before` out of the next count.
@@ -200,6 +210,7 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   const GradientReducerOptions reducing_;
   const bool clips_by_norm_;
   const std::unique_ptr<KeptShard> kept_;
+  ShardRecovery recovery_;
   // The number of units, without those behind the last unit that has tensors.
   const int units_;
   // The buckets of gradients that are all-reduced; empty if gradients are scattered.
@@ -233,7 +244,7 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   std::unique_ptr<RoundedCopies> copies_;
   // The reducer's gradients, by tensor.
   std::vector<absl::Span<float>> gradients_;
-  // The step's sums of the shard: by part, and by tensor.
+  // The step's sums of the shard: by part, and by tensor. Without a group: those that are kept.
   std::vector<absl::Span<float>> sums_;
   std::vector<absl::Span<float>> tensor_sums_;
 };

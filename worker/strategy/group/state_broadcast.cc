@@ -11,23 +11,29 @@ namespace {
 
 constexpr size_t kCallBytes = size_t{64} << 20;
 
-// Broadcasts from one rank, in place.
-class Broadcaster {
+// Broadcasts in place from one rank, or sends to or receives from one rank.
+class Mover {
  public:
-  Broadcaster(Communicator& communicator, int source, absl::Duration timeout)
-      : communicator_(communicator), source_(source), timeout_(timeout) {}
+  struct Options {
+    Collective kind = Collective::kBroadcast;
+    int peer = 0;
+    absl::Duration timeout;
+  };
+
+  Mover(Communicator& communicator, const Options& options)
+      : communicator_(communicator), options_(options) {}
 
   absl::Status Run(void* data, size_t bytes, absl::string_view label) const {
     std::byte* at = static_cast<std::byte*>(data);
     for (size_t done = 0; done < bytes; done += kCallBytes) {
       CollectiveCall call;
-      call.kind = Collective::kBroadcast;
+      call.kind = options_.kind;
       call.dtype = DType::kUint8;
       call.in = at + done;
       call.out = at + done;
       call.count = std::min(kCallBytes, bytes - done);
-      call.root = source_;
-      call.timeout = timeout_;
+      call.root = options_.peer;
+      call.timeout = options_.timeout;
       call.label = label;
       MUSTER_RETURN_IF_ERROR(communicator_.Run(call));
     }
@@ -41,9 +47,15 @@ class Broadcaster {
 
  private:
   Communicator& communicator_;
-  const int source_;
-  const absl::Duration timeout_;
+  const Options options_;
 };
+
+// Moves everything except rows.
+absl::Status MoveDense(const Mover& mover, const ShardState::State& state) {
+  MUSTER_RETURN_IF_ERROR(mover.Run(state.weights, "weights of the state"));
+  MUSTER_RETURN_IF_ERROR(mover.Run(state.optimizer_state, "optimizer state"));
+  return mover.Run(state.steps, "steps of the state");
+}
 
 // A row as it travels: its key, steps and last use, then its values.
 struct RowHead {
@@ -69,8 +81,7 @@ void LoadRow(const std::byte* from, size_t values_bytes, SparseTable& table) {
 
 enum class Role { kSends, kTakes, kHasThem };
 
-absl::Status BroadcastRows(const Broadcaster& broadcaster, Role role, uint64_t count,
-                           SparseTable& table) {
+absl::Status BroadcastRows(const Mover& mover, Role role, uint64_t count, SparseTable& table) {
   const size_t values_bytes = table.width() * sizeof(float);
   const size_t row_bytes = sizeof(RowHead) + values_bytes;
   const size_t rows_per_call = std::max<size_t>(1, kCallBytes / row_bytes);
@@ -83,7 +94,7 @@ absl::Status BroadcastRows(const Broadcaster& broadcaster, Role role, uint64_t c
       for (size_t i = 0; i < n; ++i)
         PackRow(*rows[first + i], values_bytes, &buffer[i * row_bytes]);
     }
-    MUSTER_RETURN_IF_ERROR(broadcaster.Run(buffer.data(), n * row_bytes, "rows of the state"));
+    MUSTER_RETURN_IF_ERROR(mover.Run(buffer.data(), n * row_bytes, "rows of the state"));
     if (role == Role::kTakes) {
       for (size_t i = 0; i < n; ++i) LoadRow(&buffer[i * row_bytes], values_bytes, table);
     }
@@ -95,12 +106,12 @@ absl::Status BroadcastRows(const Broadcaster& broadcaster, Role role, uint64_t c
 
 absl::Status BroadcastState(Communicator& communicator, int source, absl::Duration timeout,
                             ShardState& state, StateContent& content) {
-  const Broadcaster broadcaster(communicator, source, timeout);
+  const Mover mover(communicator, {.peer = source, .timeout = timeout});
   const size_t tables = state.tables().sparse.size();
   // The clock, then each table's number of rows.
   std::vector<uint64_t> head = {state.clock()};
   for (const SparseTable& table : state.state().rows) head.push_back(table.rows());
-  MUSTER_RETURN_IF_ERROR(broadcaster.Run(absl::MakeSpan(head), "head of the state"));
+  MUSTER_RETURN_IF_ERROR(mover.Run(absl::MakeSpan(head), "head of the state"));
 
   const bool has_them = content == StateContent::kWhole && head[0] == state.clock();
   const Role role = communicator.rank() == source ? Role::kSends
@@ -112,20 +123,37 @@ absl::Status BroadcastState(Communicator& communicator, int source, absl::Durati
   }
   // Who has them already receives the bits that are there.
   const ShardState::State held = state.state();
-  MUSTER_RETURN_IF_ERROR(broadcaster.Run(held.weights, "weights of the state"));
-  MUSTER_RETURN_IF_ERROR(broadcaster.Run(held.optimizer_state, "optimizer state"));
-  MUSTER_RETURN_IF_ERROR(broadcaster.Run(held.steps, "steps of the state"));
+  MUSTER_RETURN_IF_ERROR(MoveDense(mover, held));
   for (size_t i = 0; i < tables; ++i) {
-    MUSTER_RETURN_IF_ERROR(BroadcastRows(broadcaster, role, head[1 + i], held.rows[i]));
+    MUSTER_RETURN_IF_ERROR(BroadcastRows(mover, role, head[1 + i], held.rows[i]));
   }
   state.set_clock(head[0]);
   content = StateContent::kWhole;
   return absl::OkStatus();
 }
 
+absl::Status SendState(Communicator& communicator, int to, absl::Duration timeout,
+                       ShardState& state) {
+  const Mover mover(communicator, {Collective::kSend, to, timeout});
+  uint64_t clock = state.clock();
+  MUSTER_RETURN_IF_ERROR(mover.Run(absl::MakeSpan(&clock, 1), "head of the state"));
+  return MoveDense(mover, state.state());
+}
+
+absl::Status ReceiveState(Communicator& communicator, int from, absl::Duration timeout,
+                          ShardState& state) {
+  const Mover mover(communicator, {Collective::kReceive, from, timeout});
+  uint64_t clock = 0;
+  MUSTER_RETURN_IF_ERROR(mover.Run(absl::MakeSpan(&clock, 1), "head of the state"));
+  MUSTER_RETURN_IF_ERROR(MoveDense(mover, state.state()));
+  state.set_clock(clock);
+  return absl::OkStatus();
+}
+
 absl::Status BroadcastWeights(Communicator& communicator, int source, absl::Duration timeout,
                               ShardState& state) {
-  return Broadcaster(communicator, source, timeout).Run(state.state().weights, "initial weights");
+  const Mover mover(communicator, {.peer = source, .timeout = timeout});
+  return mover.Run(state.state().weights, "initial weights");
 }
 
 }  // namespace muster

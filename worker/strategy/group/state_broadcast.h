@@ -27,6 +27,17 @@ enum class StateContent {
 absl::Status BroadcastState(Communicator& communicator, int source, absl::Duration timeout,
                             ShardState& state, StateContent& content);
 
+// Sends the state to rank `to`, which calls ReceiveState: weights, optimizer state, steps and
+// clock. In calls of at most 64 MiB, each of which may take `timeout`. Errors are the
+// communicator's. REQUIRES: the schema has no sparse tables.
+absl::Status SendState(Communicator& communicator, int to, absl::Duration timeout,
+                       ShardState& state);
+
+// Receives the state of the same shard from rank `from`. After an error the contents of `state` are
+// undefined.
+absl::Status ReceiveState(Communicator& communicator, int from, absl::Duration timeout,
+                          ShardState& state);
+
 // Broadcasts the weights alone.
 absl::Status BroadcastWeights(Communicator& communicator, int source, absl::Duration timeout,
                               ShardState& state);

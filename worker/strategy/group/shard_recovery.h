@@ -1,0 +1,118 @@
+#ifndef MUSTER_WORKER_STRATEGY_GROUP_SHARD_RECOVERY_H_
+#define MUSTER_WORKER_STRATEGY_GROUP_SHARD_RECOVERY_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
+#include "common/mesh/recovery_plan.h"
+#include "worker/collectives/communicator.h"
+#include "worker/strategy/arena.h"
+#include "worker/strategy/blocked_time.h"
+#include "worker/strategy/group/kept_copies.h"
+#include "worker/strategy/group/kept_shard.h"
+#include "worker/strategy/group/step_outcome.h"
+
+namespace muster {
+
+namespace v1 {
+class TablesSchema;
+class TaskOrder;
+}  // namespace v1
+
+// One rank's part in going on in place after a loss, in a job with several shards
+// (common/mesh/recovery_plan.h): what it keeps from step to step for that, and how all ranks become
+// whole again.
+//
+//   in each step   SumsComplete, before the exchange after which ranks make the step; then
+//                  StepMade
+//   after a loss   KeepSums, before the memory of sums goes; then, in the next group, Recover; or
+//                  Forget and, once all shards are filled anew, MakeCopies
+//
+// A rank that comes back with complete sums of a step that others have made takes the step's
+// outcome from them and makes the step with its own sums, and so do its copies. A rank that has
+// nothing takes its shard from a replica, or from the keeper of a copy. With redundancy, the new
+// keepers then get the copies that they lack. Used by one thread.
+class ShardRecovery {
+ public:
+  struct Options {
+    // Keeps copies of shards on other worker daemons.
+    bool redundant = false;
+    // Identity of this rank's worker daemon.
+    uint64_t daemon = 0;
+    // Writes one line to the job's log.
+    std::function<void(absl::string_view)> log = [](absl::string_view) {};
+  };
+
+  // `schema` is the job's. `shard` is the rank's own, and outlives this object.
+  ShardRecovery(const v1::TablesSchema& schema, KeptShard& shard, const Options& options);
+
+  // Returns what this rank brings to the next group.
+  RankHolding holding() const;
+
+  // Notes that this rank's sums of the step at the shard's clock are complete and, with copies,
+  // sends them to the rank that keeps one; a collective call of all ranks. Errors are the
+  // communicator's; after one the sums count as incomplete.
+  absl::Status SumsComplete(Communicator& world, absl::Span<const absl::Span<float>> sums,
+                            absl::Duration timeout, const WaitForWork& wait);
+
+  // Makes the step in all copies, and remembers how it ended for ranks that may be behind. To be
+  // called once the shard has made the step, and nothing can fail any more.
+  void StepMade(const StepOutcome& outcome);
+
+  // Moves complete sums of a step that was not made to memory of their own, to which `sums` then
+  // points. Without such sums, `sums` becomes empty.
+  void KeepSums(std::vector<absl::Span<float>>& sums);
+
+  // Brings the shards and copies of all ranks to one clock; a collective call. `make_step` makes a
+  // step of which this rank has kept the sums: it steps the shard, then calls StepMade. After an
+  // error the shard is usable or absent (KeptShard::clock), and what was kept is kept for the next
+  // group. Internal: the coordinator opened the round, though ranks lack a shard. Otherwise errors
+  // are those of `make_step` and of the communicator.
+  absl::Status Recover(Communicator& world,
+                       absl::FunctionRef<absl::Status(const StepOutcome&)> make_step);
+
+  // Forgets sums and copies, because all shards are about to be filled from the job's beginning or
+  // a checkpoint.
+  void Forget();
+  // Sends the copies to those who are to keep them; a collective call. Errors are the
+  // communicator's.
+  absl::Status MakeCopies(Communicator& world);
+
+ private:
+  // What all ranks have.
+  struct Meeting {
+    std::vector<RankHolding> holdings;
+    // Identities of daemons, by rank.
+    std::vector<uint64_t> daemons;
+  };
+
+  absl::Status Exchange(Communicator& world, Meeting& meeting) const;
+  absl::Status RollForward(Communicator& world, const RecoveryPlan& plan,
+                           absl::FunctionRef<absl::Status(const StepOutcome&)> make_step);
+  absl::Status Move(Communicator& world, const ShardTransfer& transfer);
+  // Brings the copies to the ranks that are to keep them at `clock`.
+  absl::Status RenewCopies(Communicator& world, const Meeting& meeting, uint64_t clock);
+  void DropSums();
+
+  const Options options_;
+  KeptShard& shard_;
+  KeptCopies copies_;
+  // True while the sums of the step at the shard's clock are complete, here and in the copies.
+  bool has_sums_ = false;
+  // The sums that outlive the group's memory, in the slice space.
+  std::unique_ptr<Arena> kept_sums_;
+  // The end of the last step that this rank made or was told of; absent: it knows of none.
+  absl::optional<StepOutcome> outcome_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_GROUP_SHARD_RECOVERY_H_

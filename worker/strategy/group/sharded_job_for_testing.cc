@@ -1,0 +1,189 @@
+#include "worker/strategy/group/sharded_job_for_testing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/tensor/bfloat16.h"
+#include "gtest/gtest.h"
+#include "proto/cluster_service.pb.h"
+#include "worker/strategy/group/test_ranks.h"
+
+namespace muster {
+namespace {
+
+void AddTensor(const std::string& name, int64_t elements, uint32_t unit, DType compute,
+               v1::TablesSchema& schema) {
+  v1::TensorSchema* tensor = schema.add_tensors();
+  tensor->set_name(name);
+  tensor->add_shape(elements);
+  tensor->set_unit(unit);
+  tensor->set_weight_decay(name != "bias");
+  tensor->mutable_initializer()->set_kind(v1::Initializer::UNIFORM);
+  tensor->mutable_initializer()->set_scale(1);
+  if (compute == DType::kBf16) tensor->set_compute(v1::UpdateSpec::BF16);
+}
+
+}  // namespace
+
+v1::TablesSchema Schema(const ShardedJob& job) {
+  v1::TablesSchema schema;
+  schema.set_seed(3);
+  AddTensor("embedding", 1030, 0, job.compute, schema);
+  AddTensor("b", 37, 1, job.compute, schema);
+  AddTensor("bias", 5, 1, job.compute, schema);
+  AddTensor("c", 130, 2, DType::kF32, schema);
+  AddTensor("d", 21, 3, job.compute, schema);
+  AddTensor("head", 1030, 3, job.compute, schema);
+  schema.mutable_tensors(5)->set_tied_to("embedding");
+  schema.set_partitions(3);
+  schema.set_block_bytes(256);
+  schema.mutable_optimizer()->set_name("adamw");
+  schema.mutable_optimizer()->set_learning_rate(0.1);
+  schema.mutable_optimizer()->set_weight_decay(0.01);
+  schema.mutable_clipping()->set_by_global_norm(job.max_norm);
+  schema.set_total_steps(100);
+  return schema;
+}
+
+ShardedTask::ShardedTask(const ShardedJob& job, int rank, CheckpointStorage& storage,
+                         const std::string& restore_uri, uint64_t start_clock)
+    : job_(job), rank_(rank) {
+  v1::TaskOrder order;
+  order.set_job_id("job");
+  order.set_generation(2);
+  order.set_checkpoint_root("/root");
+  order.set_slot(rank);
+  order.set_worker_id(absl::StrCat("worker-", rank / job.ranks_per_daemon));
+  order.set_restore_uri(restore_uri);
+  order.set_start_clock(start_clock);
+  v1::JobSpec* spec = order.mutable_spec();
+  spec->set_workers(job.ranks);
+  spec->mutable_parallelism()->mutable_zero()->set_stage(job.stage);
+  spec->mutable_parallelism()->mutable_zero()->set_shard(job.shard);
+  spec->mutable_parallelism()->mutable_zero()->set_keep_gathered_bytes(job.kept_bytes);
+  spec->mutable_parallelism()->mutable_zero()->set_redundancy(job.redundant ? 1 : 0);
+  spec->mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+  spec->mutable_update()->set_deterministic(true);
+  spec->mutable_update()->set_first_bucket_bytes(64);
+  spec->mutable_update()->set_bucket_bytes(200);
+  if (job.compute == DType::kF16) {
+    spec->mutable_compute()->set_type(v1::ComputeSpec::F16);
+    spec->mutable_compute()->set_loss_scale_window(1);
+  }
+  ShardedDependencies dependencies;
+  dependencies.storage = &storage;
+  dependencies.clock = &clock_;
+  strategy_ = ShardedStrategy::Create(order, Schema(job), {}, std::move(dependencies)).value();
+}
+
+std::vector<std::vector<float>> ShardedTask::Evaluate() {
+  EXPECT_EQ(strategy_->BeginStep(*strategy_->replica_clock()), absl::OkStatus());
+  for (int unit = 0; unit < kUnits; ++unit) Forward(unit);
+  return read_;
+}
+
+absl::Status ShardedTask::Step() {
+  const uint64_t clock = *strategy_->replica_clock();
+  if (absl::Status status = strategy_->BeginStep(clock); !status.ok()) return status;
+  for (int m = 0; m < job_.micro_batches; ++m) {
+    if (absl::Status status = RunMicroBatch(clock, m); !status.ok()) return status;
+  }
+  overflows_ = false;
+  return strategy_->EndStep();
+}
+
+void ShardedTask::Read(int unit) {
+  read_.resize(tensors().size());
+  const ModelParameters parameters = strategy_->parameters();
+  for (size_t t = 0; t < tensors().size(); ++t) {
+    if (static_cast<int>(tensors()[t].unit) != unit) continue;
+    std::vector<float>& values = read_[t];
+    values.assign(parameters.values[t].begin(), parameters.values[t].end());
+    if (tensors()[t].compute == DType::kF32) continue;
+    const auto* const rounded = static_cast<const uint16_t*>(parameters.rounded[t]);
+    values.clear();
+    for (int64_t i = 0; i < tensors()[t].elements(); ++i) {
+      values.push_back(ToFloat(BFloat16{rounded[i]}));
+    }
+  }
+}
+
+absl::Status ShardedTask::Forward(int unit) {
+  if (absl::Status status = strategy_->Acquire(unit, Direction::kForward); !status.ok()) {
+    return status;
+  }
+  Read(unit);
+  strategy_->Release(unit, Direction::kForward);
+  return absl::OkStatus();
+}
+
+float ShardedTask::Gradient(uint64_t clock, int m, size_t tensor, int64_t i) const {
+  const int64_t mixed =
+      static_cast<int64_t>(clock) * 7 + rank_ * 5 + m * 3 + static_cast<int64_t>(tensor) * 11 + i;
+  return (static_cast<float>(mixed % 13) - 6 + 0.25f * read_[tensor][i]) * strategy_->loss_scale();
+}
+
+void ShardedTask::Write(uint64_t clock, int m, int unit) {
+  for (size_t t = 0; t < tensors().size(); ++t) {
+    if (static_cast<int>(tensors()[t].unit) != unit) continue;
+    const absl::Span<float> gradient = strategy_->gradients()[t];
+    // The tied tensor's unit comes first in backward, so its owner adds.
+    const bool adds = strategy_->GradientStore(unit) == Accumulation::kAdd || t == 0;
+    for (int64_t i = 0; i < tensors()[t].elements(); ++i) {
+      const float value = Gradient(clock, m, t, i);
+      gradient[i] = adds ? gradient[i] + value : value;
+    }
+    if (overflows_ && m == 0 && tensors()[t].name == "c") gradient[100] = INFINITY;
+  }
+}
+
+absl::Status ShardedTask::RunMicroBatch(uint64_t clock, int m) {
+  for (int unit = 0; unit + 1 < kUnits; ++unit) {
+    if (absl::Status status = Forward(unit); !status.ok()) return status;
+  }
+  for (int unit = kUnits - 1; unit >= 0; --unit) {
+    if (absl::Status status = strategy_->Acquire(unit, Direction::kBackward); !status.ok()) {
+      return status;
+    }
+    Read(unit);
+    if (unit == kUnits - 1) {
+      const absl::Status status = strategy_->BeforeBackward(
+          4, m + 1 == job_.micro_batches ? SeriesPosition::kLast : SeriesPosition::kMoreFollow);
+      if (!status.ok()) return status;
+    }
+    Write(clock, m, unit);
+    strategy_->Release(unit, Direction::kBackward);
+    if (absl::Status status = strategy_->GradientReady(unit); !status.ok()) return status;
+  }
+  MicroBatch no_rows;
+  return strategy_->PushRows(no_rows);
+}
+
+void Whole::Add(const ShardState& state) {
+  absl::MutexLock lock(&mutex_);
+  weights_.resize(state.layout().elements());
+  for (const ShardLayout::OwnedBlock& owned : state.owned_blocks()) {
+    const absl::Span<const float> weights = state.weights(owned);
+    std::copy(weights.begin(), weights.end(), weights_.begin() + owned.block.begin);
+  }
+}
+
+std::vector<float> Train(const ShardedJob& job, uint64_t end, const std::string& restore_uri,
+                         uint64_t start_clock, MemoryStorage* storage) {
+  MemoryStorage own_storage;
+  Whole whole;
+  TestRanks ranks(job.ranks);
+  ranks.Run([&](std::unique_ptr<Communicator> communicator) {
+    ShardedTask rank(job, communicator->rank(), storage == nullptr ? own_storage : *storage,
+                     restore_uri, start_clock);
+    ASSERT_EQ(rank.strategy().Join(std::move(communicator), absl::nullopt), absl::OkStatus());
+    ASSERT_EQ(rank.strategy().Start().value(), start_clock);
+    while (*rank.strategy().replica_clock() < end) ASSERT_EQ(rank.Step(), absl::OkStatus());
+    whole.Add(rank.strategy().shard_state());
+  });
+  return whole.weights();
+}
+
+}  // namespace muster

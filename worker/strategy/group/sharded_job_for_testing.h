@@ -1,0 +1,109 @@
+#ifndef MUSTER_WORKER_STRATEGY_GROUP_SHARDED_JOB_FOR_TESTING_H_
+#define MUSTER_WORKER_STRATEGY_GROUP_SHARDED_JOB_FOR_TESTING_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/clock.h"
+#include "common/checkpoint/memory_storage.h"
+#include "common/checkpoint/storage.h"
+#include "common/partition/tensor_spec.h"
+#include "common/tensor/dtype.h"
+#include "proto/schema.pb.h"
+#include "worker/strategy/group/sharded_strategy.h"
+
+namespace muster {
+
+// A small job under any stage of ZeRO.
+struct ShardedJob {
+  uint32_t stage = 0;
+  int ranks = 1;
+  // The number of shards; 0: all ranks.
+  int shard = 0;
+  int micro_batches = 1;
+  double max_norm = 0;
+  DType compute = DType::kF32;
+  // Memory for units that stay gathered.
+  uint64_t kept_bytes = 0;
+  // Keeps copies of shards; and the number of neighbouring ranks on each worker daemon.
+  bool redundant = false;
+  int ranks_per_daemon = 1;
+};
+
+// Four units: sizes that no number of ranks divides, a tensor that does not decay, and a last unit
+// with a tensor that is tied to the first unit's.
+v1::TablesSchema Schema(const ShardedJob& job);
+
+// A clock that advances by a second at each reading, so that timed calls count. For one thread.
+class TickingClock final : public Clock {
+ public:
+  absl::Duration Monotonic() const override { return absl::Seconds(++looks_); }
+  absl::Time Wall() const override { return absl::UnixEpoch(); }
+
+ private:
+  mutable int looks_ = 0;
+};
+
+// One rank's task: its strategy, and a model whose gradients depend on weights, rank and clock.
+class ShardedTask {
+ public:
+  static constexpr int kUnits = 4;
+
+  ShardedTask(const ShardedJob& job, int rank, CheckpointStorage& storage,
+              const std::string& restore_uri = "", uint64_t start_clock = 0);
+
+  ShardedStrategy& strategy() { return *strategy_; }
+  const ShardedStrategy& strategy() const { return *strategy_; }
+  const std::vector<TensorSpec>& tensors() const {
+    return strategy_->shard_state().tables().tensors;
+  }
+
+  // Runs a forward-only pass. Returns the weights that it read, by tensor.
+  std::vector<std::vector<float>> Evaluate();
+
+  // Makes one element of the rank's gradient infinite in the next step's first micro-batch.
+  void Overflow() { overflows_ = true; }
+
+  absl::Status Step();
+
+ private:
+  void Read(int unit);
+  absl::Status Forward(int unit);
+  float Gradient(uint64_t clock, int m, size_t tensor, int64_t i) const;
+  void Write(uint64_t clock, int m, int unit);
+  absl::Status RunMicroBatch(uint64_t clock, int m);
+
+  const ShardedJob job_;
+  const int rank_;
+  const TickingClock clock_;
+  std::unique_ptr<ShardedStrategy> strategy_;
+  std::vector<std::vector<float>> read_;
+  bool overflows_ = false;
+};
+
+// The flat space of the first shard group, made from the ranks' own slices. Thread-safe.
+class Whole {
+ public:
+  void Add(const ShardState& state);
+  std::vector<float> weights() const {
+    absl::MutexLock lock(&mutex_);
+    return weights_;
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  std::vector<float> weights_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Trains the job to a clock, and returns its weights.
+std::vector<float> Train(const ShardedJob& job, uint64_t end, const std::string& restore_uri = "",
+                         uint64_t start_clock = 0, MemoryStorage* storage = nullptr);
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_GROUP_SHARDED_JOB_FOR_TESTING_H_
