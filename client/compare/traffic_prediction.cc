@@ -162,10 +162,13 @@ struct ShardedCalls {
   CallSizes scatters;
   // All-reduces between replicas.
   CallSizes sums;
+  // Bytes of sums that a rank sends to the keeper of its copy and, with worker daemons of one size,
+  // receives for the copy that it keeps.
+  double copied = 0;
 
   // Returns the bytes that a rank sends, and receives, within its shard group.
   double GroupBytes(DType wire) const {
-    double bytes = SliceBytes(Collective::kReduceScatter, scatters, wire, group);
+    double bytes = copied + SliceBytes(Collective::kReduceScatter, scatters, wire, group);
     for (const auto& [dtype, slices] : gathers) {
       bytes += SliceBytes(Collective::kAllGather, slices, dtype, group);
     }
@@ -190,6 +193,9 @@ absl::StatusOr<ShardedCalls> CallsOfShards(const v1::TablesSchema& schema, const
   ShardedCalls calls;
   calls.group = {S, way, deterministic};
   calls.replicas = {static_cast<int>(DataRanks(spec)) / S, way, deterministic};
+  if (spec.parallelism().zero().redundancy() > 0) {
+    calls.copied = static_cast<double>(shards.slice_elements() * sizeof(float));
+  }
   for (const ShardLayout::Part& part : shards.parts()) {
     calls.gathers[part.compute][part.slice] += gathers[part.unit];
     calls.scatters[part.slice] +=

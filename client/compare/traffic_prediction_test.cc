@@ -284,6 +284,17 @@ TEST(ShardedTrafficTest, ReplicasSumTheirSlices) {
               AllOf(SizeIs(6), Each(kUnit / 2 * (4 + 4) + 2 * kUnit / 2 * 4)));
 }
 
+// One f32 slice a step, whatever the wire and the number of micro-batches.
+TEST(ShardedTrafficTest, SumsOfSlicesGoToCopies) {
+  for (const uint32_t stage : {1, 2, 3}) {
+    v1::JobSpec spec = Sharded(stage, 4, 3);
+    spec.mutable_update()->set_wire(v1::UpdateSpec::BF16);
+    const double without = Sent(Units(6), spec, kShared)[0];
+    spec.mutable_parallelism()->mutable_zero()->set_redundancy(1);
+    EXPECT_THAT(Sent(Units(6), spec, kShared), Each(without + 6 * kUnit / 4 * 4));
+  }
+}
+
 TEST(ShardedTrafficTest, SlicesArePadded) {
   // 999 x 10 elements make 79 cells of 128, so four slices of 20 cells; 10 elements make four
   // slices of 3.

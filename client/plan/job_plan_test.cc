@@ -285,6 +285,13 @@ TEST(StepOrderTest, EachStageExchangesInItsOwnPlace) {
               ElementsAre("scatter 3", "scatter 2", "scatter 1", "scatter 0", "scatter 3",
                           "scatter 2", "scatter 1", "scatter 0", "gather counts", "gather 0",
                           "gather 1", "gather 2", "gather 3"));
+  EXPECT_THAT(
+      Starts(OrderOf(ByAllReduce("workers: 2 parallelism { zero { stage: 3 redundancy: 1 } }"))),
+      testing::IsSupersetOf({"move slices", "gather counts"}));
+  EXPECT_EQ(OrderOf(ByAllReduce("workers: 2 parallelism { zero { stage: 1 redundancy: 1 } }"))
+                .back()
+                .action,
+            "step the copies");
   const std::vector<std::string> clipped =
       Starts(OrderOf(ByAllReduce("workers: 4 parallelism { zero { stage: 1 shard: 2 } } "
                                  "clipping { by_global_norm: 1 }")));

@@ -154,6 +154,7 @@ class WithShards final : public Exchange {
              absl::Span<const TensorSpec> tensors, int units, bool has_rows)
       : holding_(HoldingOfStage(ZeroStage(spec))),
         replicas_(DataRanks(spec) / ShardGroupSize(spec)),
+        copies_(spec.parallelism().zero().redundancy() > 0),
         clips_(spec.clipping().by_global_norm() > 0 || spec.clipping().measure_norm()),
         has_rows_(has_rows),
         units_(units),
@@ -200,13 +201,18 @@ class WithShards final : public Exchange {
         order.back().starts.insert(order.back().starts.end(), {"gather keys", "gather rows"});
       }
     }
+    if (copies_) {
+      order.push_back({.action = "send the sums to their copies", .starts = {"move slices"}});
+    }
     order.push_back({.action = "agree on the step", .starts = {"gather counts"}});
     if (clips_) order.back().starts.push_back("gather norms");
     order.push_back({.action = "step the own slices"});
-    if (in_flight()) return;
-    std::vector<int> all;
-    for (int unit = 0; unit < units_; ++unit) all.push_back(unit);
-    order.push_back({.action = "renew the weights", .starts = Calls("gather ", all)});
+    if (!in_flight()) {
+      std::vector<int> all;
+      for (int unit = 0; unit < units_; ++unit) all.push_back(unit);
+      order.push_back({.action = "renew the weights", .starts = Calls("gather ", all)});
+    }
+    if (copies_) order.push_back({.action = "step the copies"});
   }
 
  private:
@@ -223,6 +229,7 @@ class WithShards final : public Exchange {
 
   const StageHolding holding_;
   const uint32_t replicas_;
+  const bool copies_;
   const bool clips_;
   const bool has_rows_;
   const int units_;

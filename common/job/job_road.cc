@@ -1,5 +1,6 @@
 #include "common/job/job_road.h"
 
+#include "common/mesh/data_ranks.h"
 #include "common/mesh/zero.h"
 #include "proto/job.pb.h"
 
@@ -16,7 +17,15 @@ bool IsHybrid(const v1::JobSpec& spec) {
 
 bool NeedsServers(const v1::JobSpec& spec) { return !TrainsByAllReduce(spec) || IsHybrid(spec); }
 
-bool LossIsFinal(const v1::JobSpec& spec) { return IsHybrid(spec) || ShardGroupSize(spec) > 1; }
+bool LossIsFinal(const v1::JobSpec& spec) {
+  if (IsHybrid(spec)) return true;
+  const uint32_t shards = ShardGroupSize(spec);
+  if (shards == 1) return false;
+  const bool is_dense = spec.model().model_case() == v1::ModelSpec::kMlp ||
+                        spec.model().model_case() == v1::ModelSpec::kTransformer;
+  const bool is_elsewhere = shards < DataRanks(spec) || spec.parallelism().zero().redundancy() > 0;
+  return !is_dense || !is_elsewhere;
+}
 
 bool HasSparseTables(const v1::JobSpec& spec) {
   return spec.model().model_case() != v1::ModelSpec::kMlp;

@@ -140,26 +140,43 @@ absl::Status ValidateRows(const v1::JobSpec& spec) {
                               shards, " at least, or leave it out"));
 }
 
+// Checks a job whose ranks are to keep copies of one another's slices.
+absl::Status ValidateRedundancy(const v1::JobSpec& spec) {
+  constexpr absl::string_view kField = "parallelism.zero.redundancy";
+  const uint32_t redundancy = spec.parallelism().zero().redundancy();
+  if (redundancy > 1) return Invalid(kField, redundancy, "it must be 0 or 1");
+  const uint32_t shards = ShardGroupSize(spec);
+  if (shards == 1) {
+    return Invalid(kField, redundancy,
+                   "but a shard group of this job is a single rank, which divides nothing: leave "
+                   "it out");
+  }
+  if (shards < DataRanks(spec)) {
+    return Invalid(kField, redundancy,
+                   absl::StrCat("but parallelism.zero.shard is ", shards, " of ", DataRanks(spec),
+                                " data ranks, so other shard groups have replicas of each slice, "
+                                "from which a lost worker's comes: leave it out"));
+  }
+  if (LossIsFinal(spec)) {
+    return Invalid(kField, redundancy,
+                   "but the model may have sparse tables, and only slices of dense parameters are "
+                   "copied: leave it out, and set checkpoint.every_steps, since such a job goes "
+                   "back to its last checkpoint when it loses a worker");
+  }
+  return absl::OkStatus();
+}
+
 // Checks what the job is to do when it loses a rank.
 absl::Status ValidateLosses(const v1::JobSpec& spec) {
   const v1::ZeroSpec& zero = spec.parallelism().zero();
   if (ShardGroupSize(spec) > 1 && spec.min_workers() > 0 && spec.min_workers() < spec.workers()) {
     return Invalid("min_workers", spec.min_workers(),
                    absl::StrCat(StageIs(zero),
-                                ", where no rank has a lost one's slice: after a loss such a job "
-                                "goes back to its last checkpoint with all its workers; leave "
-                                "min_workers out, or take stage 0"));
+                                ", under which every slice needs its worker: such a job waits for "
+                                "a lost worker's successor; leave min_workers out, or take stage "
+                                "0"));
   }
-  if (zero.redundancy() > 1) {
-    return Invalid("parallelism.zero.redundancy", zero.redundancy(), "it must be 0 or 1");
-  }
-  if (zero.redundancy() == 1) {
-    return Invalid("parallelism.zero.redundancy", 1,
-                   "this version keeps no further copies of slices: leave it out, and set "
-                   "checkpoint.every_steps, since a job that loses a worker goes back to its last "
-                   "checkpoint");
-  }
-  return absl::OkStatus();
+  return zero.redundancy() == 0 ? absl::OkStatus() : ValidateRedundancy(spec);
 }
 
 }  // namespace

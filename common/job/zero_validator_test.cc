@@ -143,9 +143,29 @@ INSTANTIATE_TEST_SUITE_P(
         BadZero{"MinWorkers", 1, [](v1::JobSpec& s) { s.set_min_workers(1); },
                 AllOf(HasSubstr("min_workers is 1; but parallelism.zero.stage is 1"),
                       HasSubstr("leave min_workers out, or take stage 0"))},
-        BadZero{"Redundancy", 3, [](v1::JobSpec& s) { Zero(s).set_redundancy(1); },
-                AllOf(HasSubstr("parallelism.zero.redundancy is 1; this version"),
+        BadZero{"RedundancyWithSparseTables", 3,
+                [](v1::JobSpec& s) {
+                  s = HybridJob();
+                  s.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
+                  Zero(s).set_stage(3);
+                  Zero(s).set_redundancy(1);
+                },
+                AllOf(HasSubstr("parallelism.zero.redundancy is 1; but the model may have sparse"),
                       HasSubstr("checkpoint.every_steps"))},
+        BadZero{"RedundancyWithReplicas", 1,
+                [](v1::JobSpec& s) {
+                  s.set_workers(4);
+                  Zero(s).set_shard(2);
+                  Zero(s).set_redundancy(1);
+                },
+                HasSubstr("but parallelism.zero.shard is 2 of 4 data ranks, so other shard groups "
+                          "have replicas")},
+        BadZero{"RedundancyOfASingleRank", 2,
+                [](v1::JobSpec& s) {
+                  s.set_workers(1);
+                  Zero(s).set_redundancy(1);
+                },
+                HasSubstr("but a shard group of this job is a single rank")},
         BadZero{"MuchRedundancy", 3, [](v1::JobSpec& s) { Zero(s).set_redundancy(2); },
                 HasSubstr("parallelism.zero.redundancy is 2; it must be 0 or 1")},
         BadZero{"NoSuchOffload", 3,
@@ -226,6 +246,38 @@ TEST(ZeroValidatorTest, JobsThatDivideNothingMayLoseWorkers) {
   spec.mutable_stop()->clear_steps();
   spec.mutable_stop()->set_evaluate_only(true);
   EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+}
+
+TEST(ZeroValidatorTest, CopiesAreForOneShardGroup) {
+  for (uint32_t stage = 1; stage <= 3; ++stage) {
+    v1::JobSpec spec = ZeroJob(stage);
+    Zero(spec).set_redundancy(1);
+    EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+    FillDefaults(spec);
+    EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+  }
+}
+
+TEST(ZeroValidatorTest, LossesAreNotFinalWhereOthersHaveTheSlice) {
+  v1::JobSpec spec = ZeroJob(3);
+  spec.set_workers(4);
+  for (const bool dense : {false, true}) {
+    if (dense) {
+      spec.mutable_model()->mutable_mlp();
+    } else {
+      spec.mutable_model()->mutable_logistic_regression();
+    }
+    Zero(spec).clear_shard();
+    Zero(spec).clear_redundancy();
+    EXPECT_TRUE(LossIsFinal(spec));
+    Zero(spec).set_redundancy(1);
+    EXPECT_EQ(LossIsFinal(spec), !dense);
+    Zero(spec).clear_redundancy();
+    Zero(spec).set_shard(2);
+    EXPECT_EQ(LossIsFinal(spec), !dense) << "rows are not taken from replicas";
+    Zero(spec).set_shard(4);
+    EXPECT_TRUE(LossIsFinal(spec));
+  }
 }
 
 TEST(ZeroValidatorTest, LossesAreFinalWhereNobodyElseHasTheSlice) {

@@ -54,7 +54,7 @@ absl::StatusOr<RecoveryPlan> PlanRecovery(absl::Span<const RankHolding> ranks, i
     plan.clock = *clock;
     plan.leader = static_cast<int>(rank);
   }
-  if (plan.leader < 0) return absl::NotFoundError("no worker has a shard of the parameters left");
+  if (plan.leader < 0) return absl::NotFoundError("no worker has a replica left");
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     plan.rolls_forward = plan.rolls_forward || IsBehind(ranks[rank], plan.clock);
     if (HasShard(ranks[rank], plan.clock)) continue;

@@ -130,7 +130,7 @@ TEST(RecoveryPlanTest, FindsCopiesOfShards) {
 
 TEST(RecoveryPlanTest, NothingIsLeftOfNobody) {
   EXPECT_THAT(std::string(PlanRecovery({RankHolding(), RankHolding()}, 2).status().message()),
-              HasSubstr("no worker has a shard"));
+              HasSubstr("no worker has a replica left"));
   EXPECT_THAT(std::string(PlanRecovery({{.clock = 3}, RankHolding()}, 2).status().message()),
               HasSubstr("shard 1 of 2 or a copy of it at step 3"));
 }

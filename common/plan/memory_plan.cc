@@ -252,6 +252,11 @@ class Planner {
     AddModelState("slice of sums of gradients", memory->gradient_sums);
     AddOptimizerState("slice of optimizer state", memory->stepped_elements);
     AddWorker("gradients on the wire", memory->wire);
+    // Weights, sums and optimizer state. With worker daemons of one size each rank keeps one copy.
+    if (spec_.parallelism().zero().redundancy() > 0) {
+      AddWorker("copy of another worker's slice",
+                kFloat * memory->stepped_elements * (2 + dense_state_floats_));
+    }
     plan_.worker.push_back({.name = "others' memory, if on one machine",
                             .bytes = (shards - 1) * memory->shared_in_group +
                                      (replicas - 1) * memory->shared_with_replica,

@@ -326,6 +326,18 @@ TEST(MemoryPlanTest, ATiedHeadHasACopyInSixteenBits) {
   }
 }
 
+// Weights, Adam's state and sums of another slice, apart from the model states.
+TEST(MemoryPlanTest, ACopyOfASliceIsPlannedApart) {
+  for (const int stage : {1, 2, 3}) {
+    const MemoryPlan without = PlanOf(Gpt(ZeroStageIs(stage, 4)));
+    const MemoryPlan with = PlanOf(Gpt(ZeroStageIs(stage, 4, "redundancy: 1")));
+    EXPECT_EQ(with.worker_state_bytes(), without.worker_state_bytes());
+    const auto copy = static_cast<double>(with.worker_own_bytes() - without.worker_own_bytes());
+    EXPECT_GE(copy, 16.0 / 4 * kGpt);
+    EXPECT_LE(copy, 1.01 * 16 / 4 * kGpt);
+  }
+}
+
 TEST(MemoryPlanTest, AJobWhoseShardGroupIsOneRankIsPlannedAsStage0) {
   const MemoryPlan whole = PlanOf(Gpt("workers: 1 micro_batches: 2"));
   EXPECT_EQ(PlanOf(Gpt(ZeroStageIs(3, 1))).worker_bytes(), whole.worker_bytes());

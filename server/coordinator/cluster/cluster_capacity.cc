@@ -120,6 +120,8 @@ ClusterCapacity WholeCapacityOf(const JobTable& jobs, const Membership& members)
 Demand DemandOf(const v1::JobRecord& record, const JobTable& jobs) {
   Demand demand{.slots = record.spec().workers(),
                 .slot = SlotDemandOf(record),
+                .apart = record.spec().parallelism().zero().redundancy() > 0 &&
+                         record.state() != v1::RECOVERING,
                 .servers = record.spec().servers(),
                 .partitions = NeedsServers(record.spec()) ? record.spec().update().partitions() : 0,
                 .server_bytes = record.predicted_server_bytes()};

@@ -110,6 +110,36 @@ absl::StatusOr<std::vector<ServerShare>> DealServers(const Demand& demand,
   return shares;
 }
 
+// Places the demand's slots; what it takes out of `capacity` is undefined after an error.
+absl::StatusOr<std::vector<SlotWorker>> PlaceAllSlots(const Demand& demand,
+                                                      ClusterCapacity& capacity) {
+  if (!demand.apart || demand.slots < 2) return PlaceSlots(demand.slots, demand.slot, capacity);
+  if (absl::Status status = MissingSlots(demand.slots, demand.slot, capacity); !status.ok()) {
+    return status;
+  }
+  absl::StatusOr<std::vector<SlotWorker>> slots = PlaceSlots(1, demand.slot, capacity);
+  if (!slots.ok()) return slots.status();
+  const std::string first = slots->front().worker_id;
+  const auto worker =
+      std::find_if(capacity.workers.begin(), capacity.workers.end(),
+                   [&](const WorkerCapacity& candidate) { return candidate.id == first; });
+  const uint32_t free_slots = std::exchange(worker->free_slots, 0);
+  const absl::StatusOr<std::vector<SlotWorker>> second = PlaceSlots(1, demand.slot, capacity);
+  worker->free_slots = free_slots;
+  if (!second.ok()) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "parallelism.zero.redundancy is 1, which keeps copies of slices on another worker daemon, "
+        "but only worker ",
+        first, " has slots for this job; waits for another one"));
+  }
+  const absl::StatusOr<std::vector<SlotWorker>> rest =
+      PlaceSlots(demand.slots - 2, demand.slot, capacity);
+  if (!rest.ok()) return rest.status();
+  slots->push_back(second->front());
+  slots->insert(slots->end(), rest->begin(), rest->end());
+  return slots;
+}
+
 // Orders slots so that those of one worker are neighbours; workers stay in their order.
 void MakeNeighbours(std::vector<SlotWorker>& slots) {
   absl::flat_hash_map<std::string, size_t> first;
@@ -150,7 +180,7 @@ absl::StatusOr<std::vector<SlotWorker>> PlaceSlots(uint32_t slots, const SlotDem
 
 absl::StatusOr<Assignment> Place(const Demand& demand, ClusterCapacity& capacity) {
   ClusterCapacity left = capacity;
-  absl::StatusOr<std::vector<SlotWorker>> slots = PlaceSlots(demand.slots, demand.slot, left);
+  absl::StatusOr<std::vector<SlotWorker>> slots = PlaceAllSlots(demand, left);
   if (!slots.ok()) return std::move(slots).status();
   absl::StatusOr<std::vector<ServerShare>> servers = DealServers(demand, left);
   if (!servers.ok()) return std::move(servers).status();
@@ -167,7 +197,7 @@ absl::Status FitsEmpty(const Demand& demand, ClusterCapacity capacity) {
   }
   for (ServerCapacity& server : capacity.servers) server.free_bytes = server.bytes;
   if (!capacity.workers.empty()) {
-    if (auto slots = PlaceSlots(demand.slots, demand.slot, capacity); !slots.ok()) {
+    if (auto slots = PlaceAllSlots(demand, capacity); !slots.ok()) {
       return std::move(slots).status();
     }
   }

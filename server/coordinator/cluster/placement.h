@@ -14,7 +14,8 @@ namespace muster {
 
 // Gang placement: a job gets all its slots and bytes on servers, or nothing. Pure functions.
 //
-// Slots go one by one to the worker with the most free slots, so that jobs spread. Slots of one
+// Slots go one by one to the worker with the most free slots, so that jobs spread. If they must be
+// apart, the second one goes to another worker than the first. Slots of one
 // worker are then made neighbours, since neighbours talk most (common/mesh/zero.h). Partitions are
 // dealt round robin to the servers with the most free bytes, in order of id, so that servers differ
 // by one partition at most. Each partition is taken to need equally many bytes.
@@ -71,6 +72,9 @@ struct SlotDemand {
 struct Demand {
   uint32_t slots = 1;
   SlotDemand slot;
+  // True if the slots must not all be on one worker, because ranks keep copies of one another's
+  // shards (ZeroSpec.redundancy).
+  bool apart = false;
   // Number of servers; 0: every live server, but not more than there are partitions.
   uint32_t servers = 0;
   // Number of partitions; 0: the job needs no servers.

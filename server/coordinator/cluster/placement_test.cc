@@ -54,6 +54,24 @@ TEST(PlacementTest, SlotsOfOneWorkerAreNeighbours) {
   EXPECT_THAT(workers, ElementsAre("w1", "w1", "w1", "w2", "w2", "w0", "w0"));
 }
 
+TEST(PlacementTest, SlotsThatMustBeApartAreOnTwoWorkers) {
+  ClusterCapacity capacity{{Worker("w0", 9, 8), Worker("w1", 2, 1), Worker("w2", 2, 0)}, {}};
+  const Demand demand = {.slots = 4, .apart = true, .partitions = 0};
+  ClusterCapacity left = capacity;
+  std::map<std::string, int> slots;
+  const Assignment got = *Place(demand, left);
+  for (const SlotWorker& place : got.slots) ++slots[place.worker_id];
+  EXPECT_EQ(slots["w0"], 3);
+  EXPECT_EQ(slots["w1"], 1);
+  EXPECT_EQ(left.workers[0].free_slots, 5);
+  EXPECT_EQ(left.workers[1].free_slots, 0);
+  EXPECT_THAT(Reason(demand, left), HasSubstr("but only worker w0 has slots for this job"));
+  EXPECT_THAT(Reason({.slots = 20, .apart = true}, capacity), HasSubstr("9 of 20 worker slots"));
+  EXPECT_EQ(FitsEmpty(demand, left), absl::OkStatus());
+  capacity.workers.resize(1);
+  EXPECT_THAT(std::string(FitsEmpty(demand, capacity).message()), HasSubstr("only worker w0"));
+}
+
 TEST(PlacementTest, AllOrNothing) {
   ClusterCapacity capacity{{Worker("w0", 4, 2)}, {}};
   EXPECT_FALSE(Place({.slots = 2, .partitions = 4}, capacity).ok());

@@ -21,6 +21,16 @@ v1::RendezvousRecord RecordOf(const v1::RendezvousRequest& request) {
   return record;
 }
 
+RankHolding HoldingOf(const v1::RendezvousRequest& request) {
+  RankHolding holding;
+  if (request.has_replica_clock()) holding.clock = request.replica_clock();
+  holding.has_sums = request.has_sums();
+  for (const v1::KeptCopy& copy : request.copies()) {
+    holding.copies.push_back({static_cast<int>(copy.shard()), copy.clock(), copy.has_sums()});
+  }
+  return holding;
+}
+
 std::string Hex(uint64_t value) { return absl::StrCat(absl::Hex(value, absl::kZeroPad16)); }
 
 absl::Status Compare(absl::string_view a_name, const v1::RendezvousRecord& a,
@@ -55,9 +65,9 @@ absl::Status Rendezvous::Arrive(const v1::RendezvousRequest& request) {
   const uint32_t slot = request.task().slot();
   Arrival arrival{.agreed = RecordOf(request),
                   .endpoint = request.endpoint(),
+                  .holding = HoldingOf(request),
                   .late = request.late(),
                   .failure = request.failure()};
-  if (request.has_replica_clock()) arrival.replica_clock = request.replica_clock();
   for (const auto& [other, brought] : arrived_) {
     if (other == slot) continue;
     MUSTER_RETURN_IF_ERROR(Compare(absl::StrCat("slot ", other), brought.agreed,
@@ -79,29 +89,32 @@ std::optional<v1::RendezvousRecord> Rendezvous::Met() const {
   return Agreed();
 }
 
-absl::StatusOr<Rendezvous::Round> Rendezvous::PlanRound() const {
+absl::StatusOr<Rendezvous::Round> Rendezvous::PlanRound(int shards) const {
   Round round;
-  Round::Source last;
+  std::vector<RankHolding> holdings;
+  std::optional<Round::Source> first, last;
   for (const auto& [slot, arrival] : arrived_) {
     v1::CollectivePeer& peer = round.peers.emplace_back();
     peer.set_slot(slot);
     peer.set_endpoint(arrival.endpoint);
-    if (!arrival.replica_clock.has_value()) continue;
-    const uint64_t clock = *arrival.replica_clock;
-    if (!round.source.has_value()) {
-      round.source = last = {slot, clock};
-    } else if (clock > round.source->clock) {
-      round.source = {slot, clock};
-    } else if (clock < last.clock) {
-      last = {slot, clock};
-    }
+    holdings.push_back(arrival.holding);
+    if (!arrival.holding.clock.has_value()) continue;
+    const uint64_t clock = *arrival.holding.clock;
+    if (!first.has_value() || clock > first->clock) first = {slot, clock};
+    if (!last.has_value() || clock < last->clock) last = {slot, clock};
   }
-  if (round.source.has_value() && round.source->clock > last.clock + 1) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("slot ", round.source->slot, " has made ", round.source->clock,
-                     " steps, slot ", last.slot, " ", last.clock,
-                     "; workers that train by all-reduce are at most one step apart: run the "
-                     "same release on all workers, and report this"));
+  if (shards == 1 && first.has_value() && first->clock > last->clock + 1) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "slot ", first->slot, " has made ", first->clock, " steps, slot ", last->slot, " ",
+        last->clock,
+        "; workers that train by all-reduce are at most one step apart: run the same release on "
+        "all workers, and report this"));
+  }
+  const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(holdings, shards);
+  if (plan.ok()) {
+    round.source = {round.peers[plan->leader].slot(), plan->clock};
+  } else {
+    round.lost = std::string(plan.status().message());
   }
   return round;
 }

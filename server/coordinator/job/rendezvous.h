@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/mesh/recovery_plan.h"
 #include "proto/job_record.pb.h"
 #include "proto/task_service.pb.h"
 
@@ -51,23 +52,28 @@ class Rendezvous {
   struct Round {
     // Peers by rank.
     std::vector<v1::CollectivePeer> peers;
-    // Slot whose replica all continue from, and the replica's clock; absent: no slot has a replica.
+    // The slot with the most advanced replica or shard, from which all continue, and its clock.
+    // Absent: what the slots have is not enough to go on from, as `lost` says.
     struct Source {
       uint32_t slot = 0;
       uint64_t clock = 0;
     };
     std::optional<Source> source;
+    std::string lost;
   };
-  // Plans a round of the slots that are there. The source is the slot with the most advanced
-  // replica; of equals, the lowest. FAILED_PRECONDITION, which ends the job: replicas are more than
-  // one step apart, which all-reduce rules out; names the slots and their clocks. REQUIRES: any().
-  absl::StatusOr<Round> PlanRound() const;
+  // Plans a round of the slots that are there, of a job whose ranks hold `shards` shards
+  // (PlanRecovery). Of equally advanced slots the source is the lowest. FAILED_PRECONDITION, which
+  // ends the job: replicas are more than one step apart, which all-reduce rules out; names the
+  // slots and their clocks. (With several shards, ranks may have begun anew in a round that other
+  // ranks, which still have theirs, did not reach.) REQUIRES: any(), and `shards` divides the
+  // number of slots that are there.
+  absl::StatusOr<Round> PlanRound(int shards) const;
 
  private:
   struct Arrival {
     v1::RendezvousRecord agreed;
     std::string endpoint;
-    std::optional<uint64_t> replica_clock;
+    RankHolding holding;
     bool late = false;
     std::string failure;
   };

@@ -94,7 +94,7 @@ TEST(RendezvousTest, ARoundGoesOnFromTheMostAdvancedReplica) {
   ASSERT_TRUE(rendezvous.Arrive(WithReplica(1, 8)).ok());
   ASSERT_TRUE(rendezvous.Arrive(WithReplica(0, 7)).ok());
   ASSERT_TRUE(rendezvous.Arrive(Request(2)).ok());
-  const auto round = rendezvous.PlanRound();
+  const auto round = rendezvous.PlanRound(/*shards=*/1);
   ASSERT_TRUE(round.ok()) << round.status();
   ASSERT_TRUE(round->source.has_value());
   EXPECT_EQ(round->source->slot, 1);
@@ -108,10 +108,10 @@ TEST(RendezvousTest, WithoutReplicasThereIsNoSource) {
   Rendezvous rendezvous(2);
   ASSERT_TRUE(rendezvous.Arrive(Request(0)).ok());
   ASSERT_TRUE(rendezvous.Arrive(Request(1)).ok());
-  EXPECT_FALSE(rendezvous.PlanRound()->source.has_value());
+  EXPECT_FALSE(rendezvous.PlanRound(/*shards=*/1)->source.has_value());
   // A replica of which no step was made is one all the same.
   ASSERT_TRUE(rendezvous.Arrive(WithReplica(1, 0)).ok());
-  EXPECT_EQ(rendezvous.PlanRound()->source->slot, 1);
+  EXPECT_EQ(rendezvous.PlanRound(/*shards=*/1)->source->slot, 1);
 }
 
 TEST(RendezvousTest, ReplicasAreAtMostOneStepApart) {
@@ -119,12 +119,45 @@ TEST(RendezvousTest, ReplicasAreAtMostOneStepApart) {
   ASSERT_TRUE(rendezvous.Arrive(WithReplica(0, 7)).ok());
   ASSERT_TRUE(rendezvous.Arrive(WithReplica(1, 5)).ok());
   ASSERT_TRUE(rendezvous.Arrive(WithReplica(2, 6)).ok());
-  const absl::Status status = rendezvous.PlanRound().status();
+  const absl::Status status = rendezvous.PlanRound(/*shards=*/1).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("slot 0 has made 7 steps, slot 1 5; workers"));
   rendezvous.Forget(1);
-  EXPECT_TRUE(rendezvous.PlanRound().ok());
+  EXPECT_TRUE(rendezvous.PlanRound(/*shards=*/1).ok());
+}
+
+// Four tasks in two shards: ranks 1 and 3 have one, ranks 0 and 2 the other.
+TEST(RendezvousTest, ShardsGoOnFromReplicasAndCopies) {
+  Rendezvous rendezvous(4);
+  for (const uint32_t slot : {0, 2, 3}) {
+    ASSERT_TRUE(rendezvous.Arrive(slot == 3 ? WithReplica(3, 8) : Request(slot)).ok());
+  }
+  v1::RendezvousRequest behind = WithReplica(1, 7);
+  behind.set_has_sums(true);
+  ASSERT_TRUE(rendezvous.Arrive(behind).ok());
+  auto round = rendezvous.PlanRound(/*shards=*/2);
+  ASSERT_TRUE(round.ok()) << round.status();
+  EXPECT_FALSE(round->source.has_value());
+  EXPECT_THAT(round->lost, HasSubstr("no worker has shard 0 of 2"));
+
+  v1::KeptCopy& copy = *behind.add_copies();
+  copy.set_shard(0);
+  copy.set_clock(7);
+  ASSERT_TRUE(rendezvous.Arrive(behind).ok());
+  EXPECT_FALSE(rendezvous.PlanRound(/*shards=*/2)->source.has_value()) << "the copy is behind";
+  behind.mutable_copies(0)->set_has_sums(true);
+  ASSERT_TRUE(rendezvous.Arrive(behind).ok());
+  round = rendezvous.PlanRound(/*shards=*/2);
+  ASSERT_TRUE(round.ok() && round->source.has_value());
+  EXPECT_EQ(round->source->slot, 3);
+  EXPECT_EQ(round->source->clock, 8);
+
+  // Slot 2 has begun anew, and takes its shard like one that has nothing.
+  ASSERT_TRUE(rendezvous.Arrive(WithReplica(2, 0)).ok());
+  round = rendezvous.PlanRound(/*shards=*/2);
+  ASSERT_TRUE(round.ok() && round->source.has_value()) << round.status();
+  EXPECT_EQ(round->source->clock, 8);
 }
 
 }  // namespace

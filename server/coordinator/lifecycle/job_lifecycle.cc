@@ -264,8 +264,8 @@ absl::Status JobLifecycle::RoundBroke(Job& job, uint32_t slot) {
   return GoBack(job, why);
 }
 
-absl::Status JobLifecycle::ReplicasLost(Job& job) {
-  return GoBack(job, "no worker has a replica left");
+absl::Status JobLifecycle::ReplicasLost(Job& job, const std::string& why) {
+  return GoBack(job, why);
 }
 
 absl::Status JobLifecycle::GiveBackSlots(Job& job, const std::string& for_job) {

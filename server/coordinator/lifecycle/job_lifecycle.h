@@ -39,8 +39,9 @@ class JobLifecycle {
   // All-reduce only: takes the job back, since the round that `slot` left broke for good
   // (BrokeForGood).
   absl::Status RoundBroke(Job& job, uint32_t slot);
-  // All-reduce only: takes the job back, since all came to meet and none has a replica.
-  absl::Status ReplicasLost(Job& job);
+  // All-reduce only: takes the job back, since all came to meet and some shard has no replica or
+  // copy left. `why` says which.
+  absl::Status ReplicasLost(Job& job, const std::string& why);
 
   // Gives a stuck job's slots up, for a job that was submitted earlier and waits for them.
   absl::Status GiveBackSlots(Job& job, const std::string& for_job);

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/job/job_road.h"
+#include "common/mesh/zero.h"
 #include "server/coordinator/job/job_state_machine.h"
 #include "server/coordinator/job/training_data.h"
 #include "server/coordinator/lifecycle/round_failures.h"
@@ -132,7 +133,8 @@ void RoundFormation::OpenIfDue(Job& job) {
 }
 
 void RoundFormation::OpenAfterPause(Job& job) {
-  const absl::StatusOr<Rendezvous::Round> round = job.rendezvous.PlanRound();
+  const absl::StatusOr<Rendezvous::Round> round =
+      job.rendezvous.PlanRound(static_cast<int>(ShardGroupSize(job.record.spec())));
   if (!round.ok()) return Fail(job, round.status());
   const absl::Duration now = clock_.Monotonic();
   if (!job.all_there_since.has_value()) {
@@ -146,7 +148,7 @@ void RoundFormation::OpenAfterPause(Job& job) {
 
 void RoundFormation::Open(Job& job, const Rendezvous::Round& round) {
   const absl::Status opened = !round.source.has_value() && HasAdvanced(job.record)
-                                  ? lifecycle_.ReplicasLost(job)
+                                  ? lifecycle_.ReplicasLost(job, round.lost)
                                   : lifecycle_.OpenRound(job, job.rendezvous.Agreed(), round);
   if (!opened.ok()) return AnswerParked(job, opened);
   // No calls are left if the job went back instead.

@@ -16,9 +16,10 @@ namespace muster {
 //
 // A round is a group of tasks that train together, each with a replica of the parameters. When a
 // task is lost, the collective calls of the others fail, and they come here again with their last
-// round and their replica's clock. The lost slot's next task comes with neither. Once every slot's
+// round and their replica's clock; in jobs with several shards also with what they kept of other
+// shards and of the last step. The lost slot's next task comes with nothing. Once every slot's
 // present task is here, the next round opens: all get the same answer, which names their addresses
-// by rank and the slot whose replica all continue from. The round's number is stored before anybody
+// by rank and the slot whose clock all continue from. The round's number is stored before anybody
 // is told, so no two rounds of a generation share one. The answer is not stored. A task that
 // repeats its call gets it again while the round lasts and this process lives; after a restart the
 // task waits for the next round, to which the others come once they notice that it is missing.
@@ -29,7 +30,8 @@ namespace muster {
 // A job with min_workers waits at most `elastic_wait` for slots that no worker is free for. If
 // their tasks come later, the others leave the round between two steps to meet again (MeetAfter).
 //
-// A job that has advanced and has no replica left goes back to a checkpoint. So does a job whose
+// A job that has advanced and has lost all replicas of a shard, copies included, goes back to a
+// checkpoint (common/mesh/recovery_plan.h). So does a job whose
 // losses are final (common/job/job_road.h), once a task of its round is lost or all have come here
 // again. Until then those that came wait, as after any round: one task's own error is what makes
 // the calls of the others fail, and that error decides what becomes of the job, whichever news is

@@ -94,6 +94,21 @@ TEST_F(RoundRecordTest, AShardGroupCannotLoseAny) {
   EXPECT_FALSE(EndsGeneration(record_, {1})) << "each rank holds everything";
 }
 
+// Who has what of a lost shard shows when the others meet.
+TEST_F(RoundRecordTest, AShardGroupWithCopiesMayLoseAny) {
+  record_.mutable_spec()->mutable_parallelism()->mutable_zero()->set_stage(1);
+  record_.mutable_spec()->mutable_parallelism()->mutable_zero()->set_redundancy(1);
+  OpenRound();
+  EXPECT_FALSE(EndsGeneration(record_, {1}));
+  EXPECT_TRUE(EndsGeneration(record_, {1, 2}));
+  for (const uint32_t slot : {1, 2}) {
+    v1::RendezvousRequest request;
+    request.mutable_task()->set_slot(slot);
+    ASSERT_TRUE(next_.Arrive(request).ok());
+  }
+  EXPECT_EQ(BrokeForGood(record_, next_), absl::nullopt);
+}
+
 TEST_F(RoundRecordTest, AShardGroupHasLeftForGoodOnceAllHave) {
   *record_.mutable_spec() = AllReduceJob();
   v1::RendezvousRequest one, two;

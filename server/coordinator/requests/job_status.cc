@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/job/job_road.h"
+#include "common/mesh/zero.h"
 #include "server/coordinator/checkpoints/find_checkpoint.h"
 #include "server/coordinator/cluster/cluster_capacity.h"
 #include "server/coordinator/history/slot_times.h"
@@ -85,7 +86,12 @@ std::string Recovery(const v1::JobRecord& record) {
     return absl::StrCat("continues in place; if the server's data folder is lost, ", back);
   }
   if (NeedsServers(record.spec()) || LossIsFinal(record.spec())) return back;
-  return absl::StrCat("continues from another worker's replica; without any, ", back);
+  if (ShardGroupSize(record.spec()) == 1) {
+    return absl::StrCat("continues from another worker's replica; without any, ", back);
+  }
+  const bool copies = record.spec().parallelism().zero().redundancy() > 0;
+  return absl::StrCat("continues with ", copies ? "the copy" : "a replica",
+                      " of the lost worker's slice; without it, ", back);
 }
 
 // Adds the replays of the job's present servers that recovered it from their logs.

@@ -29,6 +29,7 @@ void AddOrder(const Member& member, const Job& job, uint32_t slot, const OrderCo
   order.set_data_clock(record.initial_clock());
   order.set_data_examples(ExamplesSeen(record, record.initial_clock()));
   order.set_checkpoint_root(context.checkpoint_root);
+  if (record.spec().parallelism().zero().redundancy() > 0) order.set_worker_id(member.record.id());
   order.set_expect_state(record.slots(slot).expect_state());
   order.set_stall_timeout_ms(
       static_cast<uint32_t>(absl::ToInt64Milliseconds(context.stall_timeout)));

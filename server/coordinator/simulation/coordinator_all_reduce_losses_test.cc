@@ -275,6 +275,66 @@ TEST_F(AllReduceTest, AShardGroupGoesBackWhateverRankIsLost) {
   EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED) << cluster_.Status(job).message();
 }
 
+TEST_F(AllReduceTest, CopiesOfShardsKeepTheJobInPlace) {
+  AddWorkers(4);
+  v1::JobSpec spec = Job(4);
+  spec.mutable_parallelism()->mutable_zero()->set_stage(2);
+  spec.mutable_parallelism()->mutable_zero()->set_redundancy(1);
+  const std::string job = Running(spec);
+  EXPECT_EQ(Order(job, 2).worker_id(), Worker(job, 2));
+  EXPECT_EQ(
+      cluster_.Status(job).recovery(),
+      "continues with the copy of the lost worker's slice; without it, rolls back to clock 0");
+  EXPECT_TRUE(cluster_.Checkpoint(Order(job, 0), 3).status().ok());
+  for (uint32_t slot = 0; slot < 4; ++slot) cluster_.rank(Order(job, slot)).clock = 4;
+  cluster_.ProgressAll(job, 4);
+  // Ranks 0 and 2 do not keep one another's copies.
+  cluster_.Die(Order(job, 0));
+  cluster_.Die(Order(job, 2));
+  cluster_.rank(Order(job, 3)).clock = 5;
+  MeetAfterPause(job);
+  EXPECT_EQ(cluster_.rank(Order(job, 0)).round, 2);
+  EXPECT_EQ(cluster_.rank(Order(job, 0)).clock, 5) << "rank 1 rolls forward";
+  EXPECT_EQ(Order(job, 0).generation(), 1);
+  EXPECT_TRUE(cluster_.HasEvent(job, "from slot 3's replica at clock 5"));
+  // Rank 2 keeps rank 1's copy.
+  cluster_.ProgressAll(job, 5);
+  cluster_.Die(Order(job, 1));
+  EXPECT_EQ(Order(job, 0).generation(), 1);
+  cluster_.Die(Order(job, 2));
+  MeetAfterPause(job);
+  cluster_.BeatAll();
+  EXPECT_EQ(Order(job, 0).generation(), 2);
+  EXPECT_EQ(Order(job, 0).start_clock(), 3);
+  EXPECT_TRUE(cluster_.HasEvent(job, "no worker has shard 1 of 4 or a copy of it at step 5"));
+  cluster_.MeetAll(job);
+  cluster_.Finish(job);
+  EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED) << cluster_.Status(job).message();
+}
+
+TEST_F(AllReduceTest, CopiesNeedTwoWorkerDaemons) {
+  v1::JobSpec spec = Job(2);
+  spec.mutable_parallelism()->mutable_zero()->set_stage(1);
+  spec.mutable_parallelism()->mutable_zero()->set_redundancy(1);
+  const std::string job = *cluster_.Submit(spec);
+  cluster_.AddWorker("w0", 2);
+  cluster_.Pass(absl::Seconds(1));
+  EXPECT_EQ(cluster_.State(job), v1::PENDING) << "it waits for workers";
+  EXPECT_THAT(cluster_.Status(job).waiting_for(),
+              testing::HasSubstr("on another worker daemon, but only worker w0 has slots"));
+  const absl::Status refused = cluster_.Submit(spec, "again").status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.message()),
+              testing::HasSubstr("parallelism.zero.redundancy is 1"));
+  cluster_.AddWorker("w1", 1);
+  cluster_.Pass(absl::Seconds(1));
+  EXPECT_NE(Worker(job, 0), Worker(job, 1));
+  // A job that has begun goes on where it can.
+  cluster_.MeetAll(job);
+  Kill("w1");
+  EXPECT_EQ(AwaitOrder(job, 1).worker_id(), "w0");
+}
+
 TEST_F(AllReduceTest, AHybridGoesBackWhateverIsLost) {
   cluster_.AddServer("s0");
   AddWorkers(3);

@@ -247,6 +247,13 @@ Answer<v1::RendezvousReply> SimulatedCluster::Rendezvous(const v1::TaskOrder& or
   const Rank& known = rank(order);
   request.set_round(known.round);
   if (known.clock.has_value()) request.set_replica_clock(*known.clock);
+  if (known.clock.has_value() && order.spec().parallelism().zero().redundancy() > 0) {
+    request.set_has_sums(true);
+    v1::KeptCopy& copy = *request.add_copies();
+    copy.set_shard((order.slot() + order.spec().workers() - 1) % order.spec().workers());
+    copy.set_clock(*known.clock);
+    copy.set_has_sums(true);
+  }
   request.set_late(known.late);
   request.set_failure(known.failure);
   Answer<v1::RendezvousReply> answer;

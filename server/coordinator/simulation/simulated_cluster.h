@@ -133,6 +133,7 @@ class SimulatedCluster {
 
   // State of an all-reduce task: its last round, and the clock of its replica, which it has as soon
   // as it is told of a round (the source's, or the order's start).
+  // A rank of a job with redundancy keeps a copy of its left neighbour's shard, and all sums.
   struct Rank {
     uint64_t round = 0;
     std::optional<uint64_t> clock;

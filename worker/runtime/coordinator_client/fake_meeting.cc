@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/mesh/recovery_plan.h"
 
 namespace muster {
 
@@ -59,7 +60,7 @@ class FakeMeeting::Task final : public CoordinatorClient {
   const uint64_t incarnation_;
 };
 
-FakeMeeting::FakeMeeting(uint32_t slots) {
+FakeMeeting::FakeMeeting(uint32_t slots, int shards) : shards_(shards) {
   for (uint32_t slot = 0; slot < slots; ++slot) expected_.insert(slot);
 }
 
@@ -145,6 +146,7 @@ void FakeMeeting::OpenRoundIfAllAreThereLocked() {
   }
   if (arrived_.empty()) return;
   Round round;
+  std::vector<RankHolding> holdings;
   round.number = reply_.round() + 1;
   reply_.Clear();
   reply_.set_round(round.number);
@@ -156,10 +158,16 @@ void FakeMeeting::OpenRoundIfAllAreThereLocked() {
     peer->set_slot(slot);
     peer->set_endpoint(request.endpoint());
     if (!request.failure().empty()) round.failures[slot] = request.failure();
-    if (!request.has_replica_clock()) continue;
-    if (round.source_slot.has_value() && request.replica_clock() <= round.clock) continue;
-    round.source_slot = slot;
-    round.clock = request.replica_clock();
+    RankHolding& holding = holdings.emplace_back();
+    if (request.has_replica_clock()) holding.clock = request.replica_clock();
+    holding.has_sums = request.has_sums();
+    for (const v1::KeptCopy& copy : request.copies()) {
+      holding.copies.push_back({static_cast<int>(copy.shard()), copy.clock(), copy.has_sums()});
+    }
+  }
+  if (const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(holdings, shards_); plan.ok()) {
+    round.source_slot = round.slots[plan->leader];
+    round.clock = plan->clock;
   }
   if (round.source_slot.has_value()) reply_.set_source_slot(*round.source_slot);
   arrived_.clear();

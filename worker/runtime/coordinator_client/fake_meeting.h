@@ -22,8 +22,8 @@ namespace muster {
 // A coordinator of one all-reduce job, in memory: rounds, evaluations and fences. Thread-safe.
 class FakeMeeting {
  public:
-  // Expects slots 0 … slots - 1.
-  explicit FakeMeeting(uint32_t slots);
+  // Expects slots 0 … slots - 1, of a job whose ranks hold `shards` shards.
+  explicit FakeMeeting(uint32_t slots, int shards = 1);
 
   // Starts the slot's next incarnation and expects it to meet. Returns the task's client.
   std::unique_ptr<CoordinatorClient> StartTask(uint32_t slot);
@@ -73,6 +73,8 @@ class FakeMeeting {
   void LoseLocked(uint32_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends parked evaluations, which are repeated after the next meeting.
   void CancelEvaluationLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const int shards_;
 
   mutable absl::Mutex mutex_;
   std::set<uint32_t> expected_ ABSL_GUARDED_BY(mutex_);

@@ -131,8 +131,14 @@ absl::StatusOr<v1::RendezvousReply> AllReduceTask::Meet() {
   request.set_round(round_);
   request.set_late(late_);
   request.set_failure(failure_);
-  if (const absl::optional<uint64_t> clock = parts_.group->replica_clock()) {
-    request.set_replica_clock(*clock);
+  const RankHolding holding = parts_.group->holding();
+  if (holding.clock.has_value()) request.set_replica_clock(*holding.clock);
+  request.set_has_sums(holding.has_sums);
+  for (const RankHolding::Copy& held : holding.copies) {
+    v1::KeptCopy& copy = *request.add_copies();
+    copy.set_shard(held.shard);
+    copy.set_clock(held.clock);
+    copy.set_has_sums(held.has_sums);
   }
   MUSTER_ASSIGN_OR_RETURN(v1::RendezvousReply round,
                           dependencies_.coordinator->Rendezvous(std::move(request)));

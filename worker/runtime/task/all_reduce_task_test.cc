@@ -120,12 +120,26 @@ v1::JobSpec SparseSpec() {
   return spec;
 }
 
+// Each task keeps a copy of another one's slice.
+v1::JobSpec CopiesSpec() {
+  v1::JobSpec spec = Spec(3);
+  spec.set_micro_batches(2);
+  v1::ZeroSpec& zero = *spec.mutable_parallelism()->mutable_zero();
+  zero.set_stage(3);
+  zero.set_redundancy(1);
+  return spec;
+}
+
+enum class Kind { kDense, kSparse, kCopies };
+
 // A slot dies before its n-th call, wherever in a step that is, and is filled again.
-class LostTaskTest : public ::testing::TestWithParam<std::tuple<int, bool>> {};
+class LostTaskTest : public ::testing::TestWithParam<std::tuple<int, Kind>> {};
 
 TEST_P(LostTaskTest, TheOthersGoOnInPlaceToTheSameBits) {
-  const auto [lost_at, sparse] = GetParam();
-  v1::JobSpec spec = sparse ? SparseSpec() : Spec(3);
+  const auto [lost_at, kind] = GetParam();
+  v1::JobSpec spec = kind == Kind::kSparse   ? SparseSpec()
+                     : kind == Kind::kCopies ? CopiesSpec()
+                                             : Spec(3);
   spec.mutable_checkpoint()->set_every_steps(7);
   spec.mutable_evaluation()->set_every_steps(10);
   JobInThreads job(spec);
@@ -141,9 +155,9 @@ TEST_P(LostTaskTest, TheOthersGoOnInPlaceToTheSameBits) {
   const auto rounds = job.meeting.rounds();
   ASSERT_EQ(rounds.size(), 2);
   EXPECT_THAT(rounds[1].slots, ElementsAre(0, 1, 2));
-  static auto& undisturbed = *new std::map<bool, std::vector<uint64_t>>();
-  if (undisturbed.count(sparse) == 0) undisturbed[sparse] = UndisturbedChecksums(spec);
-  EXPECT_EQ(job.Checksums(), undisturbed.at(sparse));
+  static auto& undisturbed = *new std::map<Kind, std::vector<uint64_t>>();
+  if (undisturbed.count(kind) == 0) undisturbed[kind] = UndisturbedChecksums(spec);
+  EXPECT_EQ(job.Checksums(), undisturbed.at(kind));
   // Who failed told of its calls, and its log names who was lost.
   EXPECT_FALSE(job.meeting.collectives(0).empty());
   bool named = false;
@@ -159,7 +173,9 @@ TEST_P(LostTaskTest, TheOthersGoOnInPlaceToTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Calls, LostTaskTest,
-                         ::testing::Combine(::testing::Range(0, 230, 23), ::testing::Bool()));
+                         ::testing::Combine(::testing::Range(0, 230, 23),
+                                            ::testing::Values(Kind::kDense, Kind::kSparse,
+                                                              Kind::kCopies)));
 
 // Its end must not be news that hides the error of the slot whose loss it saw.
 TEST(AllReduceTaskTest, ARankOfAShardGroupWaitsForTheCoordinatorAfterALoss) {

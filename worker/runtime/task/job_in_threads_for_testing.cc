@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/mesh/zero.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/task_service.pb.h"
 #include "worker/runtime/task/task.h"
@@ -9,7 +10,7 @@
 namespace muster {
 
 JobInThreads::JobInThreads(const v1::JobSpec& spec)
-    : meeting(spec.workers()),
+    : meeting(spec.workers(), static_cast<int>(ShardGroupSize(spec))),
       spec_(spec),
       endpoints_([this](const std::string& name, CollectiveCall& call) { OnCall(name, call); }) {}
 
@@ -72,6 +73,7 @@ void JobInThreads::RunTaskOf(uint32_t slot, const Task& task) {
   *order.mutable_spec() = specs_.count(slot) > 0 ? specs_.at(slot) : spec_;
   order.set_generation(1);
   order.set_slot(slot);
+  order.set_worker_id(absl::StrCat("worker-", slot));
   order.set_checkpoint_root("/checkpoints");
   TaskDependencies dependencies;
   dependencies.coordinator = task.coordinator.get();
