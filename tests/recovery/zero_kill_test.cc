@@ -1,12 +1,16 @@
 // `kill -9` in the middle of jobs with ZeRO, whose steps are of several micro-batches. By
-// all-reduce the loss of any rank takes the job back to its last checkpoint. On servers a lost task
-// is replaced in place, and so is a lost server under EVERY_PUSH. In all cases the job goes on with
-// exactly the weights of a run that nothing disturbed.
+// all-reduce a lost task is replaced in place if others have its slice; otherwise the job goes back
+// to its last checkpoint. On servers a lost task is replaced in place, and so is a lost server
+// under EVERY_PUSH. In all cases the job goes on with exactly the weights of a run that nothing
+// disturbed.
 
 #include <signal.h>
 
 #include <cstdint>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <memory>
 #include <ostream>
 #include <random>
 #include <string>
@@ -46,7 +50,7 @@ struct Case {
 };
 
 // A language model of several units, one of which is tied to another.
-v1::JobSpec Job(const Case& param) {
+v1::JobSpec Job(v1::UpdateSpec::Road road, uint32_t stage) {
   const std::string path = testing::TempDir() + "/text.txt";
   std::ofstream text(path);
   for (int line = 0; line < 2000; ++line) text << "line " << line * line % 997 << "\n";
@@ -68,13 +72,8 @@ v1::JobSpec Job(const Case& param) {
     seed: 11
   )pb");
   spec.mutable_data()->mutable_sequences()->set_path(path);
-  spec.mutable_update()->set_dense(param.road);
-  spec.mutable_update()->set_durability(param.durability);
-  v1::ZeroSpec& zero = *spec.mutable_parallelism()->mutable_zero();
-  zero.set_stage(param.stage);
-  // Files of optimizer state go with their tasks, and come back from the checkpoint.
-  const bool offloads = param.road == v1::UpdateSpec::ALL_REDUCE && param.stage == 3;
-  if (offloads) zero.set_offload(v1::ZeroSpec::OPTIMIZER_STATE);
+  spec.mutable_update()->set_dense(road);
+  spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
   return Endless(std::move(spec), kCheckpointSteps);
 }
 
@@ -134,7 +133,14 @@ TEST_P(ZeroKillTest, JobGoesOnWithTheSameBits) {
   auto started = ProcessCluster::Start({.servers = on_servers ? 2 : 0, .lease = kNoLease});
   ASSERT_TRUE(started.ok()) << started.status();
   ProcessCluster& cluster = **started;
-  const auto id = cluster.Submit(Job(GetParam()));
+  v1::JobSpec spec = Job(GetParam().road, GetParam().stage);
+  spec.mutable_update()->set_durability(GetParam().durability);
+  // Files of optimizer state go with their tasks, and come back from the checkpoint.
+  const bool offloads = !on_servers && GetParam().stage == 3;
+  if (offloads) {
+    spec.mutable_parallelism()->mutable_zero()->set_offload(v1::ZeroSpec::OPTIMIZER_STATE);
+  }
+  const auto id = cluster.Submit(spec);
   ASSERT_TRUE(id.ok()) << id.status();
   const auto running = AwaitRunning(cluster, *id);
   ASSERT_TRUE(running.ok()) << running.status();
@@ -181,6 +187,137 @@ INSTANTIATE_TEST_SUITE_P(Stages, ZeroKillTest,
                                                 {"server-0", "worker-1", "server-1"},
                                                 34}),
                          [](const auto& info) { return info.param.name; });
+
+// Jobs of which others have a lost task's slice, on workers of one slot each.
+class ZeroInPlaceTest : public ::testing::TestWithParam<uint32_t> {
+ protected:
+  // Starts a job of three workers that keep copies, or of two groups of two.
+  void Start(int workers, bool copies) {
+    deaths_ = testing::TempDir() + "/deaths";
+    std::filesystem::create_directories(deaths_);
+    setenv("MUSTER_DEATHS", deaths_.c_str(), /*overwrite=*/1);
+    const std::string program = std::filesystem::absolute("tests/recovery/muster-dying-task");
+    auto started = ProcessCluster::Start({.servers = 0,
+                                          .workers = workers,
+                                          .lease = kNoLease,
+                                          .worker_arguments = {"--task-program=" + program}});
+    ASSERT_TRUE(started.ok()) << started.status();
+    cluster_ = *std::move(started);
+    v1::JobSpec spec = Job(v1::UpdateSpec::ALL_REDUCE, GetParam());
+    spec.set_workers(workers);
+    spec.set_batch_size(2 * workers);
+    v1::ZeroSpec& zero = *spec.mutable_parallelism()->mutable_zero();
+    if (copies) zero.set_redundancy(1);
+    if (!copies) zero.set_shard(2);
+    const auto id = cluster_->Submit(spec);
+    ASSERT_TRUE(id.ok()) << id.status();
+    id_ = *id;
+    const auto running = AwaitRunning(*cluster_, id_);
+    ASSERT_TRUE(running.ok()) << running.status();
+  }
+
+  // Returns the worker daemon on which the slot's task runs.
+  std::string WorkerOf(uint32_t slot) {
+    v1::JobStatus now;
+    EXPECT_TRUE(cluster_->jobs().Get(id_, now).ok());
+    return now.tasks(static_cast<int>(slot)).worker_id();
+  }
+
+  // Lets the slot's task die at a call (dying_task_main.cc), and waits until the job has gone on in
+  // place with another.
+  void DieAt(uint32_t slot, const std::string& call) {
+    SCOPED_TRACE("slot " + std::to_string(slot) + " dies " + call);
+    v1::JobStatus before;
+    ASSERT_TRUE(cluster_->jobs().Get(id_, before).ok());
+    const std::string file = deaths_ + "/slot " + std::to_string(slot);
+    // A task must not find half of the text.
+    std::ofstream(file + ".new") << call;
+    std::filesystem::rename(file + ".new", file);
+    AwaitTasks(before, 1);
+  }
+
+  // Kills the tasks of these slots at once.
+  void Kill(const std::vector<uint32_t>& slots) {
+    std::vector<pid_t> tasks;
+    for (const uint32_t slot : slots) {
+      const std::vector<pid_t> children = cluster_->ChildrenOf(WorkerOf(slot));
+      ASSERT_EQ(children.size(), 1u);
+      tasks.push_back(children[0]);
+    }
+    for (const pid_t task : tasks) kill(task, SIGKILL);
+  }
+
+  // Waits until `count` slots have further tasks, and the job trains on in the same generation.
+  void AwaitTasks(const v1::JobStatus& before, uint64_t count) {
+    const auto replaced = cluster_->Await(id_, [&](const v1::JobStatus& status) {
+      return Incarnations(status) >= Incarnations(before) + count;
+    });
+    ASSERT_TRUE(replaced.ok()) << replaced.status() << cluster_->Diagnose(id_);
+    const auto went_on = cluster_->Await(id_, [&](const v1::JobStatus& status) {
+      return status.progress().step() > replaced->progress().step() + 2;
+    });
+    ASSERT_TRUE(went_on.ok()) << went_on.status() << cluster_->Diagnose(id_);
+    EXPECT_EQ(went_on->generation(), before.generation()) << cluster_->Diagnose(id_);
+    EXPECT_EQ(Incarnations(*went_on), Incarnations(before) + count) << cluster_->Diagnose(id_);
+  }
+
+  void ExpectTheSameBits() {
+    const auto trained = AwaitCheckpointSince(*cluster_, id_);
+    ASSERT_TRUE(trained.ok()) << trained.status();
+    const auto weights = EndAndTrainUndisturbed(*cluster_, id_);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    EXPECT_FALSE(weights->undisturbed.empty());
+    EXPECT_TRUE(weights->disturbed == weights->undisturbed)
+        << "the weights at clock " << weights->clock << " differ from an undisturbed run's\n"
+        << cluster_->Diagnose(id_);
+  }
+
+  std::string deaths_;
+  std::unique_ptr<ProcessCluster> cluster_;
+  std::string id_;
+};
+
+// The calls of a step at which a task dies, in their order.
+const char* const kPoints[] = {"before gradients of unit 2",    "before gradients of unit 0",
+                               "before examples and overflows", "after examples and overflows",
+                               "after norms of cells",          "before weights of unit 0",
+                               "before weights of unit 2"};
+
+TEST_P(ZeroInPlaceTest, CopiesTakeTheJobOnWhereverATaskDies) {
+  ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/3, /*copies=*/true));
+  uint32_t slot = 0;
+  ASSERT_NO_FATAL_FAILURE(DieAt(2, "before sums for copies"));
+  for (const char* const point : kPoints) ASSERT_NO_FATAL_FAILURE(DieAt(slot++ % 3, point));
+  ExpectTheSameBits();
+}
+
+TEST_P(ZeroInPlaceTest, ReplicasTakeTheJobOnWhereverATaskDies) {
+  ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/4, /*copies=*/false));
+  uint32_t slot = 0;
+  for (const char* const point : kPoints) ASSERT_NO_FATAL_FAILURE(DieAt(slot++ % 4, point));
+  v1::JobStatus before;
+  ASSERT_TRUE(cluster_->jobs().Get(id_, before).ok());
+  // Of different shards, in different groups.
+  ASSERT_NO_FATAL_FAILURE(Kill({0, 3}));
+  ASSERT_NO_FATAL_FAILURE(AwaitTasks(before, 2));
+  ExpectTheSameBits();
+}
+
+// Slot 1 keeps slot 0's copy, and slot 2 that of slot 1.
+TEST_P(ZeroInPlaceTest, TwoTasksThatDieAtOnceMayBeTooMany) {
+  ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/4, /*copies=*/true));
+  v1::JobStatus before;
+  ASSERT_TRUE(cluster_->jobs().Get(id_, before).ok());
+  ASSERT_NO_FATAL_FAILURE(Kill({1, 3}));
+  ASSERT_NO_FATAL_FAILURE(AwaitTasks(before, 2));
+  ASSERT_NO_FATAL_FAILURE(Kill({0, 1}));
+  const auto back = cluster_->Await(
+      id_, [&](const v1::JobStatus& status) { return status.generation() > before.generation(); });
+  ASSERT_TRUE(back.ok()) << back.status() << cluster_->Diagnose(id_);
+  ExpectTheSameBits();
+}
+
+INSTANTIATE_TEST_SUITE_P(Stages, ZeroInPlaceTest, ::testing::Values(1, 2, 3));
 
 // One rank's loss is not finite; the other rank only sees that a call fails.
 TEST(ZeroDivergedTest, OneRanksDivergenceFailsTheJob) {

@@ -69,6 +69,7 @@ struct Flags {
   TlsFiles tls;
   std::string devices = "auto";
   std::string device_program;
+  std::string task_program;
 };
 
 void Log(absl::string_view line) { DaemonLog(kProgram, line); }
@@ -117,7 +118,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--device-program", flags.device_program,
                  "Program that lists the GPUs and runs tasks on them. Default: muster-cuda-task "
-                 "beside this program, if it is there; it is built with --config=cuda.");
+                 "beside this program, if it is there;
+  // For tests.
+  app.add_option("--task-program", flags.task_program, "Program that runs tasks on processors.")
+      ->group(""); it is built with --config=cuda.");
 }
 
 std::string DeviceProgram(const Flags& flags) {
@@ -239,7 +243,8 @@ int Run(const Flags& flags) {
   WorkerDaemon daemon(*cluster,
                       ProcessTaskStarter({.coordinator_address = flags.coordinator,
                                           .arguments = std::move(arguments),
-                                          .device_program = device_program},
+                                          .device_program = device_program,
+                                          .task_program = flags.task_program},
                                          logs),
                       std::move(options), clock, waiter);
 
@@ -264,7 +269,7 @@ int main(int argc, char** argv) {
   muster::SkipDeadlockDetection();
   muster::IgnoreFileSignals();
   if (argc >= 2 && std::strcmp(argv[1], muster::kTaskFlag) == 0) {
-    return muster::RunTaskProgram(argc - 1, argv + 1, muster::kProgram, nullptr);
+    return muster::RunTaskProgram(argc - 1, argv + 1, muster::kProgram, {});
   }
   muster::RaiseDescriptorLimit();
   CLI::App app(

@@ -43,9 +43,9 @@ TaskStarter ProcessTaskStarter(ProcessTaskOptions given, LogShipper& logs) {
     v1::TaskOrder reachable = order;
     reachable.set_coordinator_address(given.coordinator_address);
     TaskProcessOptions options;
-    if (order.spec().compute().device() == v1::ComputeSpec::CUDA && !given.device_program.empty()) {
-      options.program = given.device_program;
-    }
+    const bool on_device = order.spec().compute().device() == v1::ComputeSpec::CUDA;
+    const std::string& program = on_device ? given.device_program : given.task_program;
+    if (!program.empty()) options.program = program;
     options.arguments = given.arguments;
     // Matrix products start this many threads; spinning ones would starve the other tasks of the
     // machine.

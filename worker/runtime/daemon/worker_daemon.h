@@ -27,8 +27,9 @@ struct ProcessTaskOptions {
   std::string coordinator_address;
   // Arguments that follow kTaskFlag.
   std::vector<std::string> arguments;
-  // Program of tasks that compute on a device. Empty means this binary, which runs all other tasks.
+  // Programs of tasks that compute on a device, and of all other tasks. Empty means this binary.
   std::string device_program;
+  std::string task_program;
 };
 
 // Returns a starter of tasks as child processes. `logs` gets their output, and outlives them.

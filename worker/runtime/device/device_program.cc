@@ -39,10 +39,12 @@ int RunDeviceProgram(int argc, char** argv, const DeviceProgram& program) {
   IgnoreFileSignals();
   if (argc == 2 && std::strcmp(argv[1], kListDevicesFlag) == 0) return ReportDevices();
   if (argc >= 2 && std::strcmp(argv[1], kTaskFlag) == 0) {
-    return RunTaskProgram(argc - 1, argv + 1, program.name, [&program](int device) {
+    TaskProgramParts parts;
+    parts.make_devices = [&program](int device) {
       return MakeLinkedDeviceTraining(
           {.device = device, .make_communicator = program.make_communicator(device)});
-    });
+    };
+    return RunTaskProgram(argc - 1, argv + 1, program.name, parts);
   }
   std::fprintf(stderr, "%s is not for people: muster-worker starts it; see muster-worker --help\n",
                program.name);

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -109,10 +110,14 @@ absl::Status RunOrder(const v1::TaskOrder& order, const TaskChildOptions& given)
   };
   dependencies.storage = &storage;
   dependencies.offload_folder = given.offload_folder;
-  dependencies.make_endpoint = [&collectives, &order] {
-    HostEndpointOptions options = collectives;
+  dependencies.make_endpoint = [&given,
+                                &order]() -> absl::StatusOr<std::unique_ptr<CollectiveEndpoint>> {
+    HostEndpointOptions options = given.collectives;
     if (options.host.empty()) options.host = DefaultCollectivesHost(order.coordinator_address());
-    return MakeHostEndpoint(options);
+    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<CollectiveEndpoint> endpoint,
+                            MakeHostEndpoint(options));
+    if (given.wrap_endpoint == nullptr) return endpoint;
+    return given.wrap_endpoint(std::move(endpoint));
   };
   std::unique_ptr<DeviceTraining> devices;
   if (given.make_devices != nullptr) {

@@ -18,6 +18,10 @@ inline constexpr unsigned kMaxControlBytes = 64u << 20;
 // Returns what trains on device number `device` of this process.
 using MakeDeviceTraining = std::function<std::unique_ptr<DeviceTraining>(int device)>;
 
+// Returns an endpoint that does more with the given one.
+using WrapEndpoint =
+    std::function<std::unique_ptr<CollectiveEndpoint>(std::unique_ptr<CollectiveEndpoint>)>;
+
 // What a task's process has from its daemon, beside the order.
 struct TaskChildOptions {
   // How the task trains by all-reduce, if its job does.
@@ -27,6 +31,9 @@ struct TaskChildOptions {
   RpcCredentials credentials;
   // Empty in a program that knows no devices.
   MakeDeviceTraining make_devices;
+  // Replaces the endpoint at which a task that trains by all-reduce is reached; if empty, it is
+  // used as it is. For tests.
+  WrapEndpoint wrap_endpoint;
 };
 
 // Runs a task's process: reads a TaskOrder from the control socket, runs the task, and writes back

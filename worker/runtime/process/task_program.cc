@@ -17,8 +17,7 @@
 
 namespace muster {
 
-int RunTaskProgram(int argc, char** argv, const char* program,
-                   const MakeDeviceTraining& make_devices) {
+int RunTaskProgram(int argc, char** argv, const char* program, const TaskProgramParts& parts) {
   CLI::App app("A task of muster-worker.", program);
   CollectiveFlags flags;
   std::vector<std::string> data_roots;
@@ -46,7 +45,8 @@ int RunTaskProgram(int argc, char** argv, const char* program,
   return RunTaskChild(kControlDescriptor, {.collectives = EndpointOptions(flags, *credentials),
                                            .offload_folder = offload_folder,
                                            .credentials = *credentials,
-                                           .make_devices = make_devices});
+                                           .make_devices = parts.make_devices,
+                                           .wrap_endpoint = parts.wrap_endpoint});
 }
 
 }  // namespace muster

@@ -5,10 +5,15 @@
 
 namespace muster {
 
+// What a program adds to the tasks that it runs (TaskChildOptions).
+struct TaskProgramParts {
+  MakeDeviceTraining make_devices;
+  WrapEndpoint wrap_endpoint;
+};
+
 // The main function of a task's process; arguments start at kTaskFlag. Reads the flags that the
 // daemon hands on, and runs the task. `program` is the name in the log. Returns the exit status.
-int RunTaskProgram(int argc, char** argv, const char* program,
-                   const MakeDeviceTraining& make_devices);
+int RunTaskProgram(int argc, char** argv, const char* program, const TaskProgramParts& parts);
 
 }  // namespace muster
 

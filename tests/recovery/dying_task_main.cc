@@ -1,0 +1,113 @@
+// muster-dying-task: a task of muster-worker, for tests, that kills itself at a named call of its
+// training by all-reduce. The folder that MUSTER_DEATHS names may hold a file "slot N", with
+//
+//   before LABEL    the task of this slot dies before its next call of that name
+//   after LABEL     it dies once the call has succeeded here
+//
+// where LABEL is the call's name in the flight recorder, such as "examples and overflows". A task
+// that dies removes the file, so that its successor lives.
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/mutex_tuning.h"
+#include "common/rpc/memory_tuning.h"
+#include "worker/collectives/communicator.h"
+#include "worker/collectives/endpoint.h"
+#include "worker/runtime/process/task_program.h"
+
+namespace muster {
+namespace {
+
+// Kills this process if its slot is to die now.
+class Deaths {
+ public:
+  explicit Deaths(const std::string& slot) {
+    const char* const folder = getenv("MUSTER_DEATHS");
+    if (folder != nullptr) file_ = absl::StrCat(folder, "/", slot);
+  }
+
+  void Check(absl::string_view when, absl::string_view label) const {
+    std::ifstream file(file_);
+    if (!file) return;
+    const std::string death{std::istreambuf_iterator<char>(file), {}};
+    if (death != absl::StrCat(when, " ", label)) return;
+    unlink(file_.c_str());
+    kill(getpid(), SIGKILL);
+  }
+
+ private:
+  std::string file_;
+};
+
+class DyingCommunicator final : public Communicator {
+ public:
+  DyingCommunicator(std::unique_ptr<Communicator> inner, std::shared_ptr<const Deaths> deaths)
+      : inner_(std::move(inner)), deaths_(std::move(deaths)) {}
+
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  absl::Status Run(const CollectiveCall& call) override {
+    deaths_->Check("before", call.label);
+    absl::Status status = inner_->Run(call);
+    if (status.ok()) deaths_->Check("after", call.label);
+    return status;
+  }
+  std::shared_ptr<Work> Start(const CollectiveCall& call) override {
+    deaths_->Check("before", call.label);
+    return inner_->Start(call);
+  }
+  absl::StatusOr<std::unique_ptr<CollectiveBuffer>> Allocate(size_t bytes) override {
+    return inner_->Allocate(bytes);
+  }
+  absl::StatusOr<std::unique_ptr<Communicator>> Split(int colour, int key) override {
+    absl::StatusOr<std::unique_ptr<Communicator>> group = inner_->Split(colour, key);
+    if (!group.ok()) return group.status();
+    return std::make_unique<DyingCommunicator>(*std::move(group), deaths_);
+  }
+  void Abort(const std::string& reason) override { inner_->Abort(reason); }
+  const FlightRecorder& recorder() const override { return inner_->recorder(); }
+  CollectiveTraffic traffic() const override { return inner_->traffic(); }
+
+ private:
+  const std::unique_ptr<Communicator> inner_;
+  const std::shared_ptr<const Deaths> deaths_;
+};
+
+class DyingEndpoint final : public CollectiveEndpoint {
+ public:
+  explicit DyingEndpoint(std::unique_ptr<CollectiveEndpoint> inner) : inner_(std::move(inner)) {}
+
+  std::string address() const override { return inner_->address(); }
+  absl::StatusOr<std::unique_ptr<Communicator>> Connect(const Group& group,
+                                                        absl::Duration timeout) override {
+    absl::StatusOr<std::unique_ptr<Communicator>> world = inner_->Connect(group, timeout);
+    if (!world.ok()) return world.status();
+    return std::make_unique<DyingCommunicator>(
+        *std::move(world), std::make_shared<const Deaths>(group.names[group.rank]));
+  }
+
+ private:
+  const std::unique_ptr<CollectiveEndpoint> inner_;
+};
+
+}  // namespace
+}  // namespace muster
+
+int main(int argc, char** argv) {
+  muster::KeepMessageMemory();
+  muster::SkipDeadlockDetection();
+  muster::TaskProgramParts parts;
+  parts.wrap_endpoint = [](std::unique_ptr<muster::CollectiveEndpoint> endpoint) {
+    return std::make_unique<muster::DyingEndpoint>(std::move(endpoint));
+  };
+  return muster::RunTaskProgram(argc - 1, argv + 1, "muster-dying-task", parts);
+}
