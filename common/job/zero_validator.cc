@@ -157,6 +157,11 @@ absl::Status ValidateRedundancy(const v1::JobSpec& spec) {
                                 " data ranks, so other shard groups have replicas of each slice, "
                                 "from which a lost worker's comes: leave it out"));
   }
+  if (spec.parallelism().zero().offload() != v1::ZeroSpec::OFFLOAD_UNSPECIFIED) {
+    return Invalid(kField, redundancy,
+                   "but parallelism.zero.offload is OPTIMIZER_STATE, and copies of slices are in "
+                   "memory: leave out one of the two");
+  }
   if (LossIsFinal(spec)) {
     return Invalid(kField, redundancy,
                    "but the model may have sparse tables, and only slices of dense parameters are "

@@ -160,6 +160,12 @@ INSTANTIATE_TEST_SUITE_P(
                 },
                 HasSubstr("but parallelism.zero.shard is 2 of 4 data ranks, so other shard groups "
                           "have replicas")},
+        BadZero{"RedundancyWithOffload", 2,
+                [](v1::JobSpec& s) {
+                  Zero(s).set_redundancy(1);
+                  Offloads(s);
+                },
+                HasSubstr("parallelism.zero.redundancy is 1; but parallelism.zero.offload")},
         BadZero{"RedundancyOfASingleRank", 2,
                 [](v1::JobSpec& s) {
                   s.set_workers(1);

@@ -137,7 +137,9 @@ absl::Status SendState(Communicator& communicator, int to, absl::Duration timeou
   const Mover mover(communicator, {Collective::kSend, to, timeout});
   uint64_t clock = state.clock();
   MUSTER_RETURN_IF_ERROR(mover.Run(absl::MakeSpan(&clock, 1), "head of the state"));
-  return MoveDense(mover, state.state());
+  const absl::Status status = MoveDense(mover, state.state());
+  state.UnmapState();
+  return status;
 }
 
 absl::Status ReceiveState(Communicator& communicator, int from, absl::Duration timeout,
@@ -145,7 +147,9 @@ absl::Status ReceiveState(Communicator& communicator, int from, absl::Duration t
   const Mover mover(communicator, {Collective::kReceive, from, timeout});
   uint64_t clock = 0;
   MUSTER_RETURN_IF_ERROR(mover.Run(absl::MakeSpan(&clock, 1), "head of the state"));
-  MUSTER_RETURN_IF_ERROR(MoveDense(mover, state.state()));
+  const absl::Status status = MoveDense(mover, state.state());
+  state.UnmapState();
+  MUSTER_RETURN_IF_ERROR(status);
   state.set_clock(clock);
   return absl::OkStatus();
 }
