@@ -259,7 +259,7 @@ TEST_F(CommandsTest, NothingThatACoordinatorSaysSteersTheTerminal) {
       {"logs", "j1"},
       {"events", "j1"},
       {"history", "j1"},
-      {"history", "j1", "--csv"},
+      {"history", "j1", "--output", "csv"},
       {"tensorboard", "j1", "--out", testing::TempDir() + "/evil"},
       {"cancel", "j1"},
       {"checkpoint", "list", "j1"},
@@ -400,13 +400,15 @@ TEST_F(CommandsTest, AHistoryIsASummaryEveryPointOrJson) {
   EXPECT_EQ(coordinator_.read_metrics.from_step(), 3u);
   EXPECT_EQ(coordinator_.read_metrics.max_points(), 9u);
   EXPECT_FALSE(coordinator_.read_metrics.follow());
-  shown = Run({"history", "j1", "--csv"});
+  shown = Run({"history", "j1", "--output", "csv"});
   EXPECT_THAT(shown.out,
               StartsWith("series,first_step,last_step,values,min,max,mean,last,time_utc\n"));
   EXPECT_THAT(shown.out, HasSubstr(",7,7,1,0.125,0.125,0.125,0.125,\n"));
   const nlohmann::json json = Values(Run({"history", "j1", "--output", "json"}).out).at(0);
   EXPECT_EQ(json["series"][0]["points"].back()["mean"], 0.125);
+  EXPECT_EQ(Values(Run({"--output", "json", "history", "j1"}).out).at(0), json);
   EXPECT_EQ(Run({"history", "j1", "--points", "1"}).exit_code, kUsage);
+  EXPECT_EQ(Run({"list", "--output", "csv"}).exit_code, kUsage) << "a history alone is a table";
 }
 
 TEST_F(CommandsTest, AHistoryIsWrittenForTensorBoard) {
@@ -446,7 +448,8 @@ TEST_F(CommandsTest, AHistoryFitsATerminalAndShowsRollBacks) {
     EXPECT_LE(line.size(), 80u) << line;
   EXPECT_THAT(shown.out, HasSubstr("1-1000000"));
   EXPECT_THAT(shown.out, HasSubstr("went back from step 1000000 to step 900000"));
-  EXPECT_THAT(Run({"history", "j1", "--csv"}).out, HasSubstr("\nrollback,900000,1000000,,,,,,\n"));
+  EXPECT_THAT(Run({"history", "j1", "--output", "csv"}).out,
+              HasSubstr("\nrollback,900000,1000000,,,,,,\n"));
   history.Clear();
   EXPECT_THAT(Run({"history", "j1"}).out, HasSubstr("nothing reported yet"));
   EXPECT_THAT(Run({"history", "j1", "--series", "x"}).out, HasSubstr("no values of these series"));
@@ -459,7 +462,7 @@ TEST_F(CommandsTest, AValueMakesNoLinesOfItsOwn) {
                                              {"status", "j1"},
                                              {"events", "j1"},
                                              {"history", "j1"},
-                                             {"history", "j1", "--csv"},
+                                             {"history", "j1", "--output", "csv"},
                                              {"watch", "j1"},
                                              {"cluster"},
                                              {"checkpoint", "verify", "j1"},

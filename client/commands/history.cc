@@ -11,6 +11,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "client/cluster/session.h"
+#include "client/commands/arguments/choices.h"
 #include "client/commands/arguments/job_argument.h"
 #include "client/commands/commands.h"
 #include "client/terminal/format.h"
@@ -141,14 +142,23 @@ void AddHistory(CLI::App& app, Session& session) {
       ->add_option("--points", arguments->points,
                    "At most so many points a series, at least 2; neighbours are joined")
       ->check(CLI::Range(uint32_t{2}, uint32_t{1} << 20));
-  command->add_flag("--csv", arguments->csv,
-                    "Print every point as comma-separated values, instead of a summary");
+  command
+      ->add_option_function<std::string>(
+          "--output",
+          [arguments, &session](const std::string& output) {
+            session.output = output == "json" ? Session::Output::kJson : Session::Output::kText;
+            arguments->csv = output == "csv";
+          },
+          "text: a summary; json and csv: every point, for programs and for spreadsheets")
+      ->transform(OneOf({"text", "json", "csv"}))
+      ->take_last()
+      ->option_text("text|json|csv");
   command->footer(
       "Example: muster history JOB\n"
-      "         muster history JOB --series 'train/*,held_out/*' --csv\n"
+      "         muster history JOB --series 'train/*,held_out/*' --output csv\n"
       "The coordinator keeps at most 4,096 points of a series: of a longer job, a point stands for "
       "several steps. Values of a job that has ended are kept in at most 512. "
-      "In --csv, a line `rollback` has the step that the job went back to, and the one it had come "
+      "In csv, a line `rollback` has the step that the job went back to, and the one it had come "
       "to.");
 }
 
