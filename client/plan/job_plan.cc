@@ -99,10 +99,8 @@ std::vector<StagePlan> CompareStages(const JobPlan& plan) {
   zero.set_stage(3);
   const double N = ShardGroupSize(spec);
   const bool divides = N > 1 && plan.model.dense() > 0;
-  if (!divides || spec.compute().device() == v1::ComputeSpec::CUDA ||
-      spec.update().wire() == v1::UpdateSpec::F16) {
-    return stages;
-  }
+  if (!divides || spec.update().wire() == v1::UpdateSpec::F16) return stages;
+  const bool on_device = spec.compute().device() == v1::ComputeSpec::CUDA;
   const double published[] = {16, 4 + 12 / N, 2 + 14 / N, 16 / N};
   for (uint32_t stage = 0; stage <= 3; ++stage) {
     zero.set_stage(stage);
@@ -110,7 +108,8 @@ std::vector<StagePlan> CompareStages(const JobPlan& plan) {
     StagePlan one;
     one.stage = stage;
     one.worker_bytes = memory.worker_own_bytes();
-    one.state_bytes = memory.worker_state_bytes();
+    one.device_bytes = memory.device_bytes();
+    one.state_bytes = on_device ? memory.device_state_bytes() : memory.worker_state_bytes();
     one.state_bytes_per_parameter =
         static_cast<double>(one.state_bytes) / static_cast<double>(plan.model.dense());
     one.published_bytes_per_parameter = published[stage];

@@ -26,9 +26,11 @@ struct RecomputePlan {
 // A worker's memory under one ZeRO stage of the all-reduce road.
 struct StagePlan {
   uint32_t stage = 0;
-  // The worker's own memory (MemoryPlan::worker_own_bytes), and the part of it for weights,
-  // gradients and optimizer state, without units in flight.
+  // The worker's own memory (MemoryPlan::worker_own_bytes), and its device's.
   uint64_t worker_bytes = 0;
+  uint64_t device_bytes = 0;
+  // The part for weights, gradients and optimizer state, without units in flight: of the device, if
+  // there is one.
   uint64_t state_bytes = 0;
   double state_bytes_per_parameter = 0;
   // The figure published for Adam with gradients in 16 bits (Rajbhandari et al., 2020, figure 1).

@@ -186,7 +186,23 @@ TEST(JobPlanTest, ComparesStagesOfZero) {
 
 TEST(JobPlanTest, ComparesNoStagesWhereNothingCanBeDivided) {
   EXPECT_TRUE(PlanOf(Gpt())->stages.empty());
-  EXPECT_TRUE(PlanOf(Gpt("workers: 2 compute { device: CUDA }"))->stages.empty());
+}
+
+// Their bytes a parameter are those of workers on processors.
+TEST(JobPlanTest, ComparesWhatDevicesHaveUnderStages) {
+  const auto plan = PlanOf(Gpt("workers: 4 compute { device: CUDA }"));
+  const auto on_host = PlanOf(Gpt("workers: 4"));
+  ASSERT_EQ(plan->stages.size(), 4);
+  for (uint32_t stage = 0; stage <= 3; ++stage) {
+    v1::JobSpec spec = Gpt("workers: 4 compute { device: CUDA }");
+    spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+    spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
+    EXPECT_EQ(plan->stages[stage].device_bytes, PlanOf(spec)->memory.device_bytes()) << stage;
+    EXPECT_NEAR(plan->stages[stage].state_bytes_per_parameter,
+                on_host->stages[stage].state_bytes_per_parameter, 0.01)
+        << stage;
+  }
+  EXPECT_THAT(PlanText(*plan), HasSubstr("Memory of each device by all-reduce, by ZeRO stage"));
 }
 
 TEST(JobPlanTest, KnowsWhatAStageMoves) {

@@ -72,17 +72,19 @@ std::string StagesText(const JobPlan& plan) {
   v1::JobSpec spec = plan.spec;
   spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
   spec.mutable_parallelism()->mutable_zero()->set_stage(3);
+  const std::string each = OnDevices(plan) ? "each device" : "each worker";
   std::vector<std::vector<std::string>> rows = {
-      {"ZeRO", "each worker", "model states", "a parameter", "published", "divided"}};
+      {"ZeRO", each, "model states", "a parameter", "published", "divided"}};
   static constexpr const char* kDivided[] = {"nothing", "optimizer state", "and gradients",
                                              "and weights"};
   for (const StagePlan& one : plan.stages) {
     rows.push_back(
-        {absl::StrCat("stage ", one.stage), Mebibytes(one.worker_bytes), Mebibytes(one.state_bytes),
-         absl::StrFormat("%.2f", one.state_bytes_per_parameter),
+        {absl::StrCat("stage ", one.stage),
+         Mebibytes(OnDevices(plan) ? one.device_bytes : one.worker_bytes),
+         Mebibytes(one.state_bytes), absl::StrFormat("%.2f", one.state_bytes_per_parameter),
          absl::StrFormat("%.2f", one.published_bytes_per_parameter), kDivided[one.stage]});
   }
-  return absl::StrCat("Memory of each worker by all-reduce, by ZeRO stage; ", ShardGroupSize(spec),
+  return absl::StrCat("Memory of ", each, " by all-reduce, by ZeRO stage; ", ShardGroupSize(spec),
                       " ranks to a shard group\n", FormatTable(rows),
                       "Model states are weights, gradients and optimizer state without units in "
                       "flight;\npublished are bytes a parameter for Adam, with gradients in 16 "
@@ -217,6 +219,7 @@ std::string PlanJson(const JobPlan& plan) {
   for (const StagePlan& one : plan.stages) {
     json["zero"].push_back({{"stage", one.stage},
                             {"worker_bytes", one.worker_bytes},
+                            {"device_bytes", one.device_bytes},
                             {"state_bytes", one.state_bytes},
                             {"state_bytes_per_parameter", one.state_bytes_per_parameter},
                             {"published_bytes_per_parameter", one.published_bytes_per_parameter}});

@@ -21,6 +21,7 @@ bool LossIsFinal(const v1::JobSpec& spec) {
   if (IsHybrid(spec)) return true;
   const uint32_t shards = ShardGroupSize(spec);
   if (shards == 1) return false;
+  if (spec.compute().device() == v1::ComputeSpec::CUDA) return true;
   const bool is_dense = spec.model().model_case() == v1::ModelSpec::kMlp ||
                         spec.model().model_case() == v1::ModelSpec::kTransformer;
   const bool is_elsewhere = shards < DataRanks(spec) || spec.parallelism().zero().redundancy() > 0;

@@ -171,6 +171,21 @@ absl::Status ValidateRedundancy(const v1::JobSpec& spec) {
   return absl::OkStatus();
 }
 
+// Checks a job whose ranks have their slices on devices.
+absl::Status ValidateOnDevices(const v1::JobSpec& spec) {
+  const v1::ZeroSpec& zero = spec.parallelism().zero();
+  constexpr absl::string_view kWhole =
+      "but compute.device is CUDA and update.dense PARAMETER_SERVER, where each device holds all "
+      "weights and gradients; take update.dense ALL_REDUCE, stage 0, or compute.device CPU";
+  if (!TrainsByAllReduce(spec)) return Invalid("parallelism.zero.stage", zero.stage(), kWhole);
+  if (zero.redundancy() > 0) {
+    return Invalid("parallelism.zero.redundancy", zero.redundancy(),
+                   "but compute.device is CUDA, where slices lie on devices alone in this version: "
+                   "leave it out, or take compute.device CPU");
+  }
+  return absl::OkStatus();
+}
+
 // Checks what the job is to do when it loses a rank.
 absl::Status ValidateLosses(const v1::JobSpec& spec) {
   const v1::ZeroSpec& zero = spec.parallelism().zero();
@@ -201,9 +216,7 @@ absl::Status ValidateZero(const v1::JobSpec& spec) {
   if (zero.stage() == 0) return ValidateNoStage(zero);
   if (!TrainsByAllReduce(spec)) MUSTER_RETURN_IF_ERROR(ValidateOnServers(spec));
   if (spec.compute().device() == v1::ComputeSpec::CUDA) {
-    return Invalid("parallelism.zero.stage", zero.stage(),
-                   "but compute.device is CUDA, and devices hold everything in this version; take "
-                   "stage 0, or compute.device CPU");
+    MUSTER_RETURN_IF_ERROR(ValidateOnDevices(spec));
   }
   MUSTER_RETURN_IF_ERROR(ValidateShard(spec));
   MUSTER_RETURN_IF_ERROR(ValidateRows(spec));

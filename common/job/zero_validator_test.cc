@@ -46,6 +46,17 @@ TEST_P(BadZeroTest, IsRefusedByName) {
   }
 }
 
+void OnDevices(v1::JobSpec& spec) {
+  spec.mutable_data()->mutable_sequences()->set_path("p");
+  v1::TransformerSpec& transformer = *spec.mutable_model()->mutable_transformer();
+  transformer.set_layers(1);
+  transformer.set_width(4);
+  transformer.set_heads(1);
+  transformer.set_context(4);
+  spec.mutable_optimizer()->set_name("adamw");
+  spec.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
+}
+
 void OnServers(v1::JobSpec& spec) {
   spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
 }
@@ -177,18 +188,27 @@ INSTANTIATE_TEST_SUITE_P(
         BadZero{"NoSuchOffload", 3,
                 [](v1::JobSpec& s) { Zero(s).set_offload(static_cast<v1::ZeroSpec::Offload>(7)); },
                 HasSubstr("parallelism.zero.offload is 7; it must be OPTIMIZER_STATE")},
-        BadZero{"Device", 1,
+        BadZero{"ServersOfDevices", 3,
                 [](v1::JobSpec& s) {
-                  s.mutable_data()->mutable_sequences()->set_path("p");
-                  v1::TransformerSpec& transformer = *s.mutable_model()->mutable_transformer();
-                  transformer.set_layers(1);
-                  transformer.set_width(4);
-                  transformer.set_heads(1);
-                  transformer.set_context(4);
-                  s.mutable_optimizer()->set_name("adamw");
-                  s.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
+                  OnDevices(s);
+                  OnServers(s);
                 },
-                HasSubstr("parallelism.zero.stage is 1; but compute.device is CUDA")}),
+                AllOf(HasSubstr("parallelism.zero.stage is 3; but compute.device is CUDA and "
+                                "update.dense PARAMETER_SERVER"),
+                      HasSubstr("take update.dense ALL_REDUCE"))},
+        BadZero{"RedundancyOnDevices", 3,
+                [](v1::JobSpec& s) {
+                  OnDevices(s);
+                  Zero(s).set_redundancy(1);
+                },
+                HasSubstr("parallelism.zero.redundancy is 1; but compute.device is CUDA")},
+        BadZero{"OffloadFromDevices", 2,
+                [](v1::JobSpec& s) {
+                  OnDevices(s);
+                  Offloads(s);
+                },
+                HasSubstr("parallelism.zero.offload is OPTIMIZER_STATE; but compute.device is "
+                          "CUDA")}),
     [](const auto& info) { return info.param.name; });
 
 TEST(ZeroValidatorTest, TakesEveryStageByAllReduce) {
@@ -197,6 +217,8 @@ TEST(ZeroValidatorTest, TakesEveryStageByAllReduce) {
     EXPECT_EQ(ValidateJob(spec), absl::OkStatus()) << stage;
     spec.set_min_workers(2);
     EXPECT_EQ(ValidateJob(spec), absl::OkStatus()) << "no fewer than all workers";
+    OnDevices(spec);
+    EXPECT_EQ(ValidateJob(spec), absl::OkStatus()) << stage << " on devices";
   }
   v1::JobSpec groups = ZeroJob(3);
   groups.set_workers(8);

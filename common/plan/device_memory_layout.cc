@@ -52,26 +52,30 @@ std::vector<TensorSpec> PaddedTensors(std::vector<TensorSpec> tensors) {
 DeviceState PlanDeviceState(const DeviceExtents& extents, std::byte* base) {
   DeviceState state;
   Cursor cursor(base);
-  const uint64_t elements = extents.parameters;
+  const DType type = extents.activations.type;
+  const DeviceShardExtents shard =
+      extents.shard.value_or(DeviceShardExtents{.weights = extents.parameters,
+                                                .sums = extents.parameters,
+                                                .moments = extents.parameters,
+                                                .copies_bytes = extents.parameters * SizeOf(type)});
   cursor.Count(state.bytes.weights);
-  cursor.Take(elements, state.weights);
-  cursor.Count(state.bytes.gradients);
-  cursor.Take(elements, state.gradients);
+  cursor.Take(shard.weights, state.weights);
+  cursor.Count(extents.shard.has_value() ? state.bytes.gradient_sums : state.bytes.gradients);
+  cursor.Take(shard.sums, state.gradients);
   cursor.Count(state.bytes.optimizer_state);
   if (extents.optimizer_here) {
-    cursor.Take(elements, state.m);
-    cursor.Take(elements, state.v);
+    cursor.Take(shard.moments, state.m);
+    cursor.Take(shard.moments, state.v);
   }
   cursor.Count(state.bytes.rounded_weights);
-  const DType type = extents.activations.type;
-  if (type != DType::kF32) cursor.TakeBytes(elements * SizeOf(type), state.rounded);
+  if (type != DType::kF32) cursor.TakeBytes(shard.copies_bytes, state.rounded);
   cursor.Count(state.bytes.scratch);
   cursor.TakeRecord(state.control);
   cursor.TakeRecord(state.adam);
   cursor.Take(1, state.examples);
   cursor.Take(1, state.loss_scale);
   cursor.Take(1, state.squares);
-  cursor.Take(DeviceSquaresScratch(elements), state.squares_scratch);
+  cursor.Take(DeviceSquaresScratch(shard.moments), state.squares_scratch);
   state.bytes.total = cursor.bytes();
   return state;
 }
@@ -113,6 +117,11 @@ DeviceMemoryBytes PlanDeviceMemory(const DeviceExtents& extents) {
   bytes.logits = passes.logits;
   bytes.scratch += passes.scratch;
   bytes.total += passes.total;
+  if (extents.shard.has_value()) {
+    bytes.gathered_weights = extents.shard->gathered_bytes;
+    bytes.gradients = extents.shard->gradient_bytes;
+    bytes.total += bytes.gathered_weights + bytes.gradients;
+  }
   return bytes;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "common/base/round_up.h"
 #include "common/compute/activation_layout.h"
 #include "common/compute/transformer_activations.h"
@@ -35,6 +36,22 @@ inline constexpr uint64_t kNcclBytes = uint64_t{512} << 20;
 // Workspace for matrix products, as large as cuBLASLt wants it on sm_90.
 inline constexpr uint64_t kDeviceWorkspaceBytes = uint64_t{32} << 20;
 
+// What a rank has on its device of parameters that its shard group divides (ZeRO stages 1 to 3;
+// common/plan/device_shard_plan.h).
+struct DeviceShardExtents {
+  // Elements: of the rank's f32 weights, unless they are stepped where they are gathered; of sums
+  // of gradients, unless these lie among the gradients; of each of Adam's moments.
+  uint64_t weights = 0;
+  uint64_t sums = 0;
+  uint64_t moments = 0;
+  // Bytes of the 16-bit copies of what is gathered in f32.
+  uint64_t copies_bytes = 0;
+  // Bytes of the communicator's memory: gathered weights and gradients, of all units or of those in
+  // flight.
+  uint64_t gathered_bytes = 0;
+  uint64_t gradient_bytes = 0;
+};
+
 // What arrays go by.
 struct DeviceExtents {
   ActivationRequest activations = {.placement = kOnDevice};
@@ -44,6 +61,8 @@ struct DeviceExtents {
   uint64_t rotary = 0;
   // True if Adam's moments are here; otherwise somebody else steps the parameters.
   bool optimizer_here = true;
+  // If there, takes the place of `parameters`.
+  absl::optional<DeviceShardExtents> shard;
 };
 
 // Of a tensor in the flat spaces: whole cache lines, 256 bytes of f32 and 128 of a 16-bit copy,
@@ -71,6 +90,9 @@ struct DeviceScratch {
 // Bytes by what they are for, padding included; `total` is all of them.
 struct DeviceMemoryBytes {
   size_t weights = 0;
+  // Of a rank that gathers them, and its sums of gradients apart from the gradients.
+  size_t gathered_weights = 0;
+  size_t gradient_sums = 0;
   size_t rounded_weights = 0;
   size_t gradients = 0;
   size_t optimizer_state = 0;
@@ -86,13 +108,13 @@ inline constexpr size_t kDeviceRecordBytes = ArenaPlan::kAlignment;
 
 // The block of what lasts from step to step.
 struct DeviceState {
-  // Flat, f32.
+  // Flat, f32; of a shard, slices of weights, and of sums in place of gradients.
   float* weights = nullptr;
   float* gradients = nullptr;
   // Null where the optimizer is elsewhere.
   float* m = nullptr;
   float* v = nullptr;
-  // The weights in the type of computation; null for f32.
+  // The weights in the type of computation, or of a shard the copies; null for f32.
   void* rounded = nullptr;
   GradientControl* control = nullptr;
   // With and without weight decay.
@@ -123,7 +145,7 @@ struct DevicePassMemory {
 DeviceState PlanDeviceState(const DeviceExtents& extents, std::byte* base);
 DevicePassMemory PlanDevicePasses(const DeviceExtents& extents, std::byte* base);
 
-// Returns the bytes of both.
+// Returns the bytes of both, and of the communicator's memory.
 DeviceMemoryBytes PlanDeviceMemory(const DeviceExtents& extents);
 
 }  // namespace muster

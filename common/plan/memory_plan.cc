@@ -237,6 +237,13 @@ class Planner {
                                            .kept_bytes = KeptGatheredBytes(spec_),
                                            .half_wire = IsHalf(spec_.update().wire())});
     if (!memory.ok()) return false;
+    if (on_device_) {
+      // While a checkpoint is written, and between groups.
+      AddModelState("slice of parameters", kFloat * memory->stepped_elements);
+      AddModelState("slice of optimizer state",
+                    kFloat * memory->stepped_elements * dense_state_floats_);
+      return true;
+    }
     AddModelState("slice of parameters", memory->weight_slices);
     if (stage_ == 3) {
       AddWorker("gathered parameters of units in flight", memory->gathered_weights);
@@ -334,17 +341,44 @@ class Planner {
 
   void AddDevice() {
     const DeviceMemoryBytes bytes = PlanDeviceBytes(spec_, model_, LargestMicroBatch(spec_));
-    plan_.device = {{.name = "parameters", .bytes = bytes.weights},
-                    {.name = "16-bit weights", .bytes = bytes.rounded_weights},
-                    {.name = "gradients", .bytes = bytes.gradients},
-                    {.name = "optimizer state", .bytes = bytes.optimizer_state},
-                    {.name = "activations", .bytes = bytes.activations},
-                    {.name = "logits", .bytes = bytes.logits},
-                    {.name = "kernels' scratch", .bytes = bytes.scratch},
-                    {.name = "CUDA's own", .bytes = kDeviceHeadroomBytes + kCudaContextBytes}};
-    if (W_ > 1 && all_reduce_) {
-      plan_.device.push_back({.name = "NCCL's own", .bytes = kNcclBytes});
+    const auto add = [this](const std::string& name, uint64_t size) {
+      plan_.device.push_back({.name = name, .bytes = size});
+    };
+    const auto add_state = [this](const std::string& name, uint64_t size) {
+      plan_.device.push_back({.name = name, .bytes = size, .model_state = true});
+    };
+    add_state("16-bit weights", bytes.rounded_weights);
+    if (stage_ == 0) {
+      add_state("parameters", bytes.weights);
+      add_state("gradients", bytes.gradients);
+      add_state("optimizer state", bytes.optimizer_state);
+    } else {
+      add_state("slice of parameters", bytes.weights);
+      add_state("slice of sums of gradients", bytes.gradient_sums);
+      add_state("slice of optimizer state", bytes.optimizer_state);
+      if (stage_ == 3) {
+        add("gathered parameters of units in flight", bytes.gathered_weights);
+      } else {
+        add_state("gathered parameters", bytes.gathered_weights);
+      }
+      if (stage_ >= 2) {
+        add("gradients of units in flight", bytes.gradients);
+      } else {
+        add_state("gradients", bytes.gradients);
+      }
     }
+    add("activations", bytes.activations);
+    add("logits", bytes.logits);
+    add("kernels' scratch", bytes.scratch);
+    add("CUDA's own", kDeviceHeadroomBytes + kCudaContextBytes);
+    if (W_ > 1 && all_reduce_) add("NCCL's own", NcclGroups() * kNcclBytes);
+  }
+
+  // The number of a rank's groups with communicators on its device: all ranks or its shard group,
+  // and its shard's replicas.
+  uint64_t NcclGroups() const {
+    const uint32_t shards = ShardGroupSize(spec_);
+    return stage_ > 0 && shards < DataRanks(spec_) ? 2 : 1;
   }
 
   void AddTransformer() {
@@ -547,6 +581,12 @@ uint64_t Sum(const std::vector<MemoryPart>& parts) {
   return bytes;
 }
 
+uint64_t StateOf(const std::vector<MemoryPart>& parts) {
+  uint64_t bytes = 0;
+  for (const MemoryPart& part : parts) bytes += part.model_state ? part.bytes : 0;
+  return bytes;
+}
+
 }  // namespace
 
 uint64_t MemoryPlan::worker_bytes() const { return Sum(worker); }
@@ -557,11 +597,9 @@ uint64_t MemoryPlan::worker_own_bytes() const {
   return bytes;
 }
 
-uint64_t MemoryPlan::worker_state_bytes() const {
-  uint64_t bytes = 0;
-  for (const MemoryPart& part : worker) bytes += part.model_state ? part.bytes : 0;
-  return bytes;
-}
+uint64_t MemoryPlan::worker_state_bytes() const { return StateOf(worker); }
+
+uint64_t MemoryPlan::device_state_bytes() const { return StateOf(device); }
 
 uint64_t MemoryPlan::device_bytes() const { return Sum(device); }
 

@@ -89,8 +89,9 @@ struct MemoryPlan {
   uint64_t worker_bytes() const;
   // Without what is mapped: what must be there for each worker.
   uint64_t worker_own_bytes() const;
-  // A worker's parts that are model state.
+  // A worker's and a device's parts that are model state.
   uint64_t worker_state_bytes() const;
+  uint64_t device_state_bytes() const;
   uint64_t device_bytes() const;
   uint64_t server_bytes() const;
 };

@@ -383,6 +383,35 @@ TEST(MemoryPlanTest, GradientsOfDevicesPassThroughTheHostOnTheirWayToServers) {
   EXPECT_EQ(WorkerOf(spec).at("gradients"), 4 * kGpt);
 }
 
+// What a device has under stages has the host while a checkpoint is written: slices, and nothing of
+// gradients. The device has what a rank on processors has in its own memory.
+TEST(MemoryPlanTest, DevicesHaveSlicesUnderStages) {
+  for (const uint32_t stage : {1, 2, 3}) {
+    const v1::JobSpec on_host = Gpt(ZeroStageIs(stage, 2));
+    v1::JobSpec spec = on_host;
+    spec.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
+    const MemoryPlan plan = PlanOf(spec);
+    std::map<std::string, uint64_t> processors = WorkerOf(on_host);
+    std::map<std::string, uint64_t> device = ByName(plan.device);
+    for (const std::string name :
+         {"slice of parameters", "gathered parameters", "gathered parameters of units in flight",
+          "gradients", "gradients of units in flight", "slice of sums of gradients",
+          "slice of optimizer state"}) {
+      EXPECT_EQ(device.count(name), processors.count(name)) << name;
+      // Arrays begin at multiples of 256 bytes.
+      EXPECT_NEAR(device[name], processors[name], 512) << name;
+    }
+    EXPECT_EQ(device.at("NCCL's own"), 512 * kMiB);
+    const std::map<std::string, uint64_t> host = ByName(plan.worker);
+    EXPECT_NEAR(host.at("slice of parameters"), 2 * kGpt, 0.01 * kGpt);
+    EXPECT_NEAR(host.at("slice of optimizer state"), 4 * kGpt, 0.01 * kGpt);
+    EXPECT_EQ(host.count("gradients") + host.count("gradients of units in flight"), 0u);
+  }
+  const MemoryPlan groups =
+      PlanOf(Gpt(absl::StrCat(ZeroStageIs(2, 4, "shard: 2"), "compute { device: CUDA }")));
+  EXPECT_EQ(ByName(groups.device).at("NCCL's own"), 1024 * kMiB) << "a group of replicas, too";
+}
+
 // tests/plan compares all of it with what the engine takes.
 TEST(MemoryPlanTest, DevicesHaveWhatTheyCompute) {
   EXPECT_TRUE(PlanOf(Gpt()).device.empty());

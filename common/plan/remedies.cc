@@ -49,14 +49,13 @@ bool MayHoldUnitsInFlight(const v1::JobSpec& spec) {
           update.wire() == v1::UpdateSpec::F32);
 }
 
-// By all-reduce stages are for workers on processors that are always as many.
+// By all-reduce stages are for workers that are always as many.
 std::string RaiseZeroStage(v1::JobSpec& spec) {
   if (MayHoldUnitsInFlight(spec)) {
     spec.mutable_parallelism()->mutable_zero()->set_stage(3);
     return "parallelism.zero.stage 3";
   }
   const bool possible = TrainsByAllReduce(spec) && DataRanks(spec) > 1 &&
-                        spec.compute().device() != v1::ComputeSpec::CUDA &&
                         !spec.stop().evaluate_only() &&
                         (spec.min_workers() == 0 || spec.min_workers() == spec.workers());
   const uint32_t stage = spec.parallelism().zero().stage();

@@ -1,5 +1,7 @@
 #include "common/plan/transformer_device_plan.h"
 
+#include "common/mesh/zero.h"
+#include "common/plan/device_shard_plan.h"
 #include "common/plan/transformer_memory_plan.h"
 
 namespace muster {
@@ -26,6 +28,11 @@ DeviceMemoryBytes PlanDeviceBytes(const v1::JobSpec& spec, const ModelSize& mode
     extents.rotary = size.T * (size.C / size.heads);
   }
   extents.optimizer_here = spec.update().dense() == v1::UpdateSpec::ALL_REDUCE;
+  if (ZeroStage(spec) > 0) {
+    // The tensors of a job that is admitted can be laid out.
+    const auto shard = PlanDeviceShard(spec, model.tensors, extents.activations.type);
+    if (shard.ok()) extents.shard = *shard;
+  }
   return PlanDeviceMemory(extents);
 }
 

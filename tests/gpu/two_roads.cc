@@ -216,7 +216,7 @@ class ServedStrategy final : public Strategy {
 
 }  // namespace
 
-v1::JobSpec TwoRoadsJob(const std::string& type) {
+v1::JobSpec TwoRoadsJob(const std::string& type, uint32_t stage) {
   v1::JobSpec spec;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
       R"pb(
@@ -251,11 +251,14 @@ v1::JobSpec TwoRoadsJob(const std::string& type) {
   spec.set_workers(kTwoRoadsSlots);
   spec.set_batch_size(kTwoRoadsSlots * kSlotSequences);
   spec.set_micro_batches(2);
+  spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
   return spec;
 }
 
 absl::StatusOr<std::vector<float>> TrainAlone(const v1::JobSpec& spec) {
-  MUSTER_ASSIGN_OR_RETURN(const auto rank, DeviceRank::Create(spec, kVocabulary));
+  v1::JobSpec whole = spec;
+  whole.mutable_parallelism()->clear_zero();
+  MUSTER_ASSIGN_OR_RETURN(const auto rank, DeviceRank::Create(whole, kVocabulary));
   for (uint64_t clock = 0; clock < kTwoRoadsSteps; ++clock) {
     std::vector<PlacedBatch> step;
     for (int slot = 0; slot < kTwoRoadsSlots; ++slot) AddSlot(clock, slot, step);

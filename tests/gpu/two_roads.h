@@ -1,6 +1,7 @@
 #ifndef MUSTER_TESTS_GPU_TWO_ROADS_H_
 #define MUSTER_TESTS_GPU_TWO_ROADS_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,14 +17,15 @@ namespace muster {
 inline constexpr int kTwoRoadsSlots = 2;
 inline constexpr int kTwoRoadsSteps = 20;
 
-// Returns the job, computed in `type` of ComputeSpec.
-v1::JobSpec TwoRoadsJob(const std::string& type);
+// Returns the job, computed in `type` of ComputeSpec, whose ranks by all-reduce divide what this
+// ZeRO stage says.
+v1::JobSpec TwoRoadsJob(const std::string& type, uint32_t stage = 0);
 
 // One process on the joined batch.
 absl::StatusOr<std::vector<float>> TrainAlone(const v1::JobSpec& spec);
 
-// Trains as one rank of kTwoRoadsSlots. Gradients are summed by all-reduce, and every rank runs the
-// optimizer on its device.
+// Trains as one rank of kTwoRoadsSlots. Gradients are summed by collective calls, and every rank
+// runs the optimizer on its device. Under ZeRO stages matrices of 16-bit jobs come rounded.
 absl::StatusOr<std::vector<float>> TrainByAllReduce(const v1::JobSpec& spec,
                                                     DeviceRank::Place place);
 

@@ -2,12 +2,14 @@
 // parameter server that gets them from the device. Without a GPU it is skipped with the reason.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
 #include "common/files/bytes_of_file.h"
 #include "tests/gpu/gpu_ranks.h"
@@ -23,8 +25,11 @@ absl::Status RunRank(const GpuRank& rank) {
   place.host = std::move(group.host);
   place.make_communicator = [&group](Communicator&) { return std::move(group.nccl); };
   place.device = rank.rank % CountGpus(&reason);
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<float> weights,
-                          TrainByAllReduce(TwoRoadsJob(rank.task), std::move(place)));
+  // The type and the stage.
+  const std::vector<std::string> task = absl::StrSplit(rank.task, ' ');
+  MUSTER_ASSIGN_OR_RETURN(
+      const std::vector<float> weights,
+      TrainByAllReduce(TwoRoadsJob(task[0], std::stoi(task[1])), std::move(place)));
   PublishFile(
       absl::StrCat(rank.folder, "/weights", rank.rank),
       std::string(reinterpret_cast<const char*>(weights.data()), weights.size() * sizeof(float)));
@@ -40,13 +45,15 @@ std::vector<float> WeightsIn(const std::string& path) {
 
 struct RoadCase {
   std::string type;
+  // Of the ranks by all-reduce.
+  uint32_t stage = 0;
   double bound = 0;
 };
 
 class TwoRoadsGpuTest : public ::testing::TestWithParam<RoadCase> {};
 
 // 20 steps of sums in another order; in bf16 a weight that rounds to its other neighbour changes
-// what is computed with it by 2^-8.
+// what is computed with it by 2^-8. Under stages matrices are compared as they are rounded.
 TEST_P(TwoRoadsGpuTest, BothEndWhereOneProcessDoes) {
   std::string reason;
   if (CountGpus(&reason) == 0) GTEST_SKIP() << reason;
@@ -56,7 +63,7 @@ TEST_P(TwoRoadsGpuTest, BothEndWhereOneProcessDoes) {
   ASSERT_TRUE(server.ok()) << server.status();
   EXPECT_LE(WeightsDistance(*server, *alone), GetParam().bound);
   GpuRun run;
-  run.task = GetParam().type;
+  run.task = absl::StrCat(GetParam().type, " ", GetParam().stage);
   run.world = kTwoRoadsSlots;
   run.look = [&](const std::string& folder) {
     const std::vector<float> first = WeightsIn(folder + "/weights0");
@@ -70,8 +77,13 @@ TEST_P(TwoRoadsGpuTest, BothEndWhereOneProcessDoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, TwoRoadsGpuTest,
-                         ::testing::Values(RoadCase{"F32", 1e-5}, RoadCase{"BF16", 1e-3}),
-                         [](const auto& info) { return info.param.type; });
+                         ::testing::Values(RoadCase{"F32", 0, 1e-5}, RoadCase{"BF16", 0, 1e-3},
+                                           RoadCase{"F32", 1, 1e-5}, RoadCase{"F32", 2, 1e-5},
+                                           RoadCase{"F32", 3, 1e-5}, RoadCase{"BF16", 1, 5e-3},
+                                           RoadCase{"BF16", 3, 5e-3}),
+                         [](const auto& info) {
+                           return absl::StrCat(info.param.type, "Stage", info.param.stage);
+                         });
 
 }  // namespace
 }  // namespace muster

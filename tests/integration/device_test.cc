@@ -63,6 +63,11 @@ v1::JobSpec OnDevices(v1::JobSpec spec) {
   return spec;
 }
 
+v1::JobSpec Staged(v1::JobSpec spec, uint32_t stage) {
+  spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
+  return spec;
+}
+
 class DeviceTest : public ::testing::Test {
  protected:
   DeviceTest() {
@@ -150,6 +155,34 @@ TEST_F(DeviceTest, CheckpointsGoFromDevicesToProcessorsAndBack) {
     second.set_resume_from(job);
     EXPECT_LE(RelativeDistance(Train(second), whole), 1e-4) << device_first;
   }
+}
+
+// Between two halves under different stages the job also moves.
+TEST_F(DeviceTest, StagesTrainAsOnProcessorsAndGoOnFromOneAnother) {
+  const ExportedTensors whole = Train(Job());
+  for (const uint32_t stage : {1, 2, 3}) {
+    v1::JobSpec first = Staged(OnDevices(Job()), stage);
+    first.mutable_stop()->set_steps(kSteps / 2);
+    const std::string job = Submit(first);
+    AwaitSuccess(job);
+    for (v1::JobSpec second : {Staged(OnDevices(Job()), 4 - stage), Staged(Job(), stage)}) {
+      second.set_resume_from(job);
+      EXPECT_LE(RelativeDistance(Train(second), whole), 1e-4) << stage;
+    }
+  }
+}
+
+TEST_F(DeviceTest, AJobUnderAStageGoesBackWhenAWorkerIsKilled) {
+  const std::string job = Submit(Endless(Staged(OnDevices(Job()), 2), /*checkpoint_steps=*/4));
+  const auto running = AwaitRunning(*cluster_, job);
+  ASSERT_TRUE(running.ok()) << running.status();
+  cluster_->Kill("worker-1", SIGKILL);
+  ASSERT_TRUE(cluster_->Restart("worker-1").ok());
+  const auto trained = AwaitCheckpointSince(*cluster_, job);
+  ASSERT_TRUE(trained.ok()) << trained.status();
+  const auto weights = EndAndTrainUndisturbed(*cluster_, job);
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  EXPECT_LE(RelativeDistance(weights->disturbed, weights->undisturbed), 1e-4);
 }
 
 TEST_F(DeviceTest, AKilledWorkersTaskIsReplacedOnBothRoads) {

@@ -11,7 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/device/device.h"
 #include "common/job/job_road.h"
+#include "common/mesh/zero.h"
+#include "common/partition/tensor_spec.h"
 #include "common/plan/data_size.h"
+#include "common/plan/device_shard_plan.h"
 #include "common/plan/memory_plan.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -21,6 +24,7 @@
 #include "worker/data/dataset.h"
 #include "worker/device/await_device.h"
 #include "worker/device/device_memory_plan.h"
+#include "worker/models/create_model.h"
 #include "worker/runtime/device/device_job.h"
 
 namespace muster {
@@ -35,12 +39,21 @@ v1::JobSpec Job(const std::string& transformer, const std::string& more) {
                                     more));
 }
 
-absl::StatusOr<DeviceOptions> OptionsOf(const v1::JobSpec& spec) {
+DatasetInfo DataOf(const v1::JobSpec& spec) {
   DatasetInfo data;
   data.examples = 100;
   data.context = spec.model().transformer().context();
   data.vocabulary = data.classes = 256;
   data.labels_per_example = data.context;
+  return data;
+}
+
+std::vector<TensorSpec> TensorsOf(const v1::JobSpec& spec) {
+  return CreateModel(spec.model(), spec.compute(), DataOf(spec)).value()->description().tensors;
+}
+
+absl::StatusOr<DeviceOptions> OptionsOf(const v1::JobSpec& spec) {
+  const DatasetInfo data = DataOf(spec);
   if (!TrainsByAllReduce(spec)) return DeviceOptionsFor(spec, data, /*device=*/0);
   v1::TablesSchema schema;
   *schema.mutable_optimizer() = spec.optimizer();
@@ -53,18 +66,28 @@ void ExpectTheEnginesMemory(const std::string& transformer, const std::string& m
   const MemoryPlan plan = PlanMemory(spec, SizeOfData(spec.data()));
   std::map<std::string, uint64_t> parts;
   for (const MemoryPart& part : plan.device) parts[part.name] = part.bytes;
-  const auto options = OptionsOf(spec);
+  auto options = OptionsOf(spec);
   ASSERT_TRUE(options.ok()) << options.status();
+  if (ZeroStage(spec) > 0) {
+    // As the strategy does.
+    options->compute.shard = PlanDeviceShard(spec, TensorsOf(spec), options->compute.type).value();
+  }
   const DeviceMemoryBytes taken = PlanDeviceMemory(DeviceExtentsOf(
       options->shape, DeviceParameters::Create(options->shape).value(), options->compute));
-  EXPECT_EQ(parts["parameters"], taken.weights);
+  const auto either = [&parts](const char* whole, const char* divided) {
+    return parts[whole] + parts[divided];
+  };
+  EXPECT_EQ(either("parameters", "slice of parameters"), taken.weights);
+  EXPECT_EQ(either("gathered parameters", "gathered parameters of units in flight"),
+            taken.gathered_weights);
   EXPECT_EQ(parts["16-bit weights"], taken.rounded_weights);
-  EXPECT_EQ(parts["gradients"], taken.gradients);
-  EXPECT_EQ(parts["optimizer state"], taken.optimizer_state);
+  EXPECT_EQ(either("gradients", "gradients of units in flight"), taken.gradients);
+  EXPECT_EQ(parts["slice of sums of gradients"], taken.gradient_sums);
+  EXPECT_EQ(either("optimizer state", "slice of optimizer state"), taken.optimizer_state);
   EXPECT_EQ(parts["activations"], taken.activations);
   EXPECT_EQ(parts["logits"], taken.logits);
   EXPECT_EQ(parts["kernels' scratch"], taken.scratch);
-  EXPECT_EQ(plan.device_bytes() - parts["CUDA's own"], taken.total);
+  EXPECT_EQ(plan.device_bytes() - parts["CUDA's own"] - parts["NCCL's own"], taken.total);
 }
 
 TEST(DeviceMemoryTest, ThePlanIsWhatTheEngineTakes) {
@@ -88,6 +111,12 @@ TEST(DeviceMemoryTest, ThePlanIsWhatTheEngineTakes) {
         // Shares of 7 in micro-batches of 3, 2 and 2.
         ExpectTheEnginesMemory(transformer,
                                absl::StrCat(compute, "workers: 2 batch_size: 13 micro_batches: 3"));
+        for (const uint32_t stage : {1, 2, 3}) {
+          ExpectTheEnginesMemory(
+              transformer,
+              absl::StrCat(compute, "update { dense: ALL_REDUCE } workers: 3 batch_size: 13 ",
+                           "parallelism { zero { stage: ", stage, " } }"));
+        }
       }
     }
   }

@@ -25,7 +25,11 @@ std::string Table(const DeviceMemoryBytes& bytes) {
   const auto mib = [](size_t each) {
     return absl::StrCat(static_cast<int64_t>(std::ceil(each / kMiB)), " MiB");
   };
-  return absl::StrCat("weights ", mib(bytes.weights), ", 16-bit weights ",
+  const std::string gathered =
+      bytes.gathered_weights == 0 ? ""
+                                  : absl::StrCat(", gathered weights ", mib(bytes.gathered_weights),
+                                                 ", sums of gradients ", mib(bytes.gradient_sums));
+  return absl::StrCat("weights ", mib(bytes.weights), gathered, ", 16-bit weights ",
                       mib(bytes.rounded_weights), ", gradients ", mib(bytes.gradients),
                       ", optimizer state ", mib(bytes.optimizer_state), ", activations ",
                       mib(bytes.activations), ", logits ", mib(bytes.logits), ", scratch ",
@@ -97,7 +101,7 @@ absl::Status CheckSharedMemory(const DeviceOptions& options, const DevicePropert
 
 }  // namespace
 
-absl::Status AwaitDevice(const DeviceOptions& options, int ranks) {
+absl::Status AwaitDevice(const DeviceOptions& options, int communicators) {
   MUSTER_RETURN_IF_ERROR(CheckOptions(options));
   const absl::StatusOr<DeviceProperties> device = OpenDevice(options.device);
   if (absl::IsUnavailable(device.status())) return DeviceFaultError(device.status().message());
@@ -109,7 +113,7 @@ absl::Status AwaitDevice(const DeviceOptions& options, int ranks) {
       PlanDeviceMemory(DeviceExtentsOf(options.shape, parameters, options.compute));
   return AwaitDeviceMemory({.needed = bytes.total + kDeviceHeadroomBytes,
                             .total = device->memory_bytes,
-                            .own = kCudaContextBytes + (ranks > 1 ? kNcclBytes : 0),
+                            .own = kCudaContextBytes + communicators * kNcclBytes,
                             .parts = Table(bytes)},
                            FreeDeviceMemory, options.wait);
 }

@@ -4,13 +4,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/mesh/zero.h"
 #include "common/optim/optimizer_options.h"
 #include "common/optim/schedule.h"
+#include "common/plan/device_shard_plan.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/device/await_device.h"
 #include "worker/device/device_memory_plan.h"
-#include "worker/device/replica_copy.h"
+#include "worker/device/device_replica.h"
 #include "worker/nn/diverged_error.h"
 #include "worker/nn/loss_scaling.h"
 #include "worker/strategy/group/bucket_plan.h"
@@ -23,24 +25,39 @@ absl::StatusOr<std::unique_ptr<DeviceDataParallelStrategy>> DeviceDataParallelSt
   MUSTER_RETURN_IF_ERROR(ReadAdamOptions(schema.optimizer()).status());
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<KeptShard> kept,
-      KeptShard::Create(order, schema, {.storage = dependencies.storage, .log = dependencies.log}));
+      KeptShard::Create(
+          order, schema,
+          {.storage = dependencies.storage, .shard = ShardOf(order), .log = dependencies.log}));
   MUSTER_ASSIGN_OR_RETURN(DeviceParameters places, DeviceParameters::Create(options.shape));
+  const DeviceSlices::Holding divided = {.stage = ZeroStage(order.spec()),
+                                         .kept_bytes = KeptGatheredBytes(order.spec())};
+  DeviceOptions own = options;
+  if (divided.stage > 0) {
+    MUSTER_ASSIGN_OR_RETURN(
+        own.compute.shard,
+        PlanDeviceShard(order.spec(), kept->state().tables().tensors, options.compute.type));
+  }
   return std::unique_ptr<DeviceDataParallelStrategy>(new DeviceDataParallelStrategy(
-      schema, options, std::move(dependencies), std::move(kept), std::move(places)));
+      divided, schema, own, std::move(dependencies), std::move(kept), std::move(places)));
 }
 
-DeviceDataParallelStrategy::DeviceDataParallelStrategy(const v1::TablesSchema& schema,
+DeviceDataParallelStrategy::DeviceDataParallelStrategy(const DeviceSlices::Holding& divided,
+                                                       const v1::TablesSchema& schema,
                                                        const DeviceOptions& options,
                                                        DeviceDataParallelDependencies dependencies,
                                                        std::unique_ptr<KeptShard> kept,
                                                        DeviceParameters places)
-    : schema_(std::make_unique<const v1::TablesSchema>(schema)),
+    : divided_(divided),
+      schema_(std::make_unique<const v1::TablesSchema>(schema)),
       options_(options),
       dependencies_(std::move(dependencies)),
       kept_(std::move(kept)),
       places_(std::move(places)),
-      fingerprint_(BucketPlanFingerprint(
-          MakeBucketPlan(places_.layout(), places_.padded(), options.buckets))) {}
+      fingerprint_(divided_.stage > 0 ? ShardFingerprint(divided_.stage, divided_.kept_bytes,
+                                                         kept_->state().shard_layout())
+                                      : BucketPlanFingerprint(MakeBucketPlan(
+                                            places_.layout(), places_.padded(), options.buckets))) {
+}
 
 DeviceDataParallelStrategy::~DeviceDataParallelStrategy() {
   // Not Leave: nobody needs a copy on the host any more.
@@ -48,37 +65,62 @@ DeviceDataParallelStrategy::~DeviceDataParallelStrategy() {
 }
 
 void DeviceDataParallelStrategy::EndGroup() {
-  update_ = nullptr;
-  spaces_ = nullptr;
+  shard_ = nullptr;
   passes_ = nullptr;
+  device_replicas_ = nullptr;
   device_ = nullptr;
-  host_ = nullptr;
+  groups_ = nullptr;
 }
 
 absl::Status DeviceDataParallelStrategy::Join(std::unique_ptr<Communicator> communicator,
                                               absl::optional<int> source) {
   Leave();
-  host_ = std::move(communicator);
-  MUSTER_RETURN_IF_ERROR(kept_->Fill(*host_, source));
-  // The communicator takes device memory, too, and cannot wait for it.
-  MUSTER_RETURN_IF_ERROR(AwaitDevice(options_, host_->size()));
-  if (host_->size() > 1) {
-    MUSTER_ASSIGN_OR_RETURN(device_, dependencies_.make_communicator(*host_));
-    MUSTER_RETURN_IF_ERROR(AwaitDevice(options_, host_->size()));
-  }
+  MUSTER_ASSIGN_OR_RETURN(groups_,
+                          RankGroups::Create(std::move(communicator), kept_->state().shard()));
+  MUSTER_RETURN_IF_ERROR(kept_->Fill(groups_->world(), source, groups_->replicas()));
+  MUSTER_RETURN_IF_ERROR(MakeCommunicators());
   const DeviceExtents extents = DeviceExtentsOf(options_.shape, places_, options_.compute);
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DevicePasses> passes,
-                          DevicePasses::Create(options_.shape, options_.compute, extents));
-  MUSTER_ASSIGN_OR_RETURN(
-      spaces_, DeviceSpaces::Create(places_, options_.compute, extents, passes->stream()));
-  MUSTER_RETURN_IF_ERROR(CopyToDevice(kept_->state(), passes->stream(), *spaces_));
-  MUSTER_ASSIGN_OR_RETURN(update_, DeviceUpdate::Create(options_, *passes, *spaces_,
-                                                        {.host = *host_, .device = device_.get()}));
+  MUSTER_ASSIGN_OR_RETURN(passes_, DevicePasses::Create(options_.shape, options_.compute, extents));
+  absl::Status filled = MakeShard();
+  if (filled.ok()) filled = shard_->Upload(kept_->state());
+  if (!filled.ok()) {
+    // There is nothing on the device that Leave could copy.
+    shard_ = nullptr;
+    passes_ = nullptr;
+    return filled;
+  }
   clock_ = kept_->state().clock();
   moved_ = 0;
-  gradients_are_zero_ = false;
-  passes_ = std::move(passes);
   kept_->HandOver();
+  return absl::OkStatus();
+}
+
+absl::Status DeviceDataParallelStrategy::MakeCommunicators() {
+  Communicator& group = divided_.stage > 0 ? groups_->shard_group() : groups_->world();
+  Communicator* const replicas = groups_->replicas();
+  const bool summed_again = replicas != nullptr && replicas->size() > 1;
+  const int communicators = (group.size() > 1 ? 1 : 0) + (summed_again ? 1 : 0);
+  // Communicators take device memory, too, and cannot wait for it.
+  MUSTER_RETURN_IF_ERROR(AwaitDevice(options_, communicators));
+  if (communicators == 0) return absl::OkStatus();
+  MUSTER_ASSIGN_OR_RETURN(device_, dependencies_.make_communicator(group));
+  if (summed_again) {
+    MUSTER_ASSIGN_OR_RETURN(device_replicas_, dependencies_.make_communicator(*replicas));
+  }
+  return AwaitDevice(options_, communicators);
+}
+
+absl::Status DeviceDataParallelStrategy::MakeShard() {
+  if (divided_.stage == 0) {
+    MUSTER_ASSIGN_OR_RETURN(
+        shard_, DeviceReplica::Create(options_, places_, *passes_,
+                                      {.host = groups_->world(), .device = device_.get()}));
+    return absl::OkStatus();
+  }
+  MUSTER_ASSIGN_OR_RETURN(shard_, DeviceSlices::Create(options_, divided_, kept_->state(), *passes_,
+                                                       {.host = groups_->world(),
+                                                        .shard_group = *device_,
+                                                        .replicas = device_replicas_.get()}));
   return absl::OkStatus();
 }
 
@@ -90,11 +132,11 @@ void DeviceDataParallelStrategy::Leave() {
 }
 
 absl::Status DeviceDataParallelStrategy::Download() {
-  return kept_->TakeBack([this](ShardState& replica) -> absl::Status {
-    MUSTER_RETURN_IF_ERROR(CopyFromDevice(passes_->stream(), *spaces_, replica));
-    for (uint64_t& steps : replica.state().steps) steps += moved_;
+  return kept_->TakeBack([this](ShardState& state) -> absl::Status {
+    MUSTER_RETURN_IF_ERROR(shard_->Download(state));
+    for (uint64_t& steps : state.state().steps) steps += moved_;
     moved_ = 0;
-    replica.set_clock(clock_);
+    state.set_clock(clock_);
     return absl::OkStatus();
   });
 }
@@ -105,12 +147,19 @@ absl::optional<uint64_t> DeviceDataParallelStrategy::replica_clock() const {
 }
 
 const Communicator* DeviceDataParallelStrategy::communicator() const {
-  return device_ != nullptr ? device_.get() : host_.get();
+  if (device_ != nullptr) return device_.get();
+  return groups_ == nullptr ? nullptr : &groups_->world();
 }
 
 std::vector<const FlightRecorder*> DeviceDataParallelStrategy::recorders() const {
-  if (communicator() == nullptr) return {};
-  return {&communicator()->recorder()};
+  if (groups_ == nullptr) return {};
+  std::vector<const FlightRecorder*> recorders;
+  // Without a stage all calls but one a step are on the device's communicator.
+  if (divided_.stage > 0 || device_ == nullptr) recorders.push_back(&groups_->world().recorder());
+  for (const Communicator* device : {device_.get(), device_replicas_.get()}) {
+    if (device != nullptr) recorders.push_back(&device->recorder());
+  }
+  return recorders;
 }
 
 absl::StatusOr<uint64_t> DeviceDataParallelStrategy::Start() {
@@ -125,22 +174,17 @@ absl::Status DeviceDataParallelStrategy::BeginStep(uint64_t clock) {
     return absl::FailedPreconditionError(
         absl::StrCat("a step begins at clock ", clock, ", but the replica is at ", clock_));
   }
-  examples_ = 0;
-  if (!std::exchange(gradients_are_zero_, true)) spaces_->ZeroGradients(passes_->stream());
-  return passes_->status();
+  return shard_->BeginStep();
 }
 
 absl::Status DeviceDataParallelStrategy::BeforeBackward(uint64_t examples,
                                                         SeriesPosition position) {
-  examples_ += examples;
-  position_ = position;
-  gradients_are_zero_ = false;
-  if (position == SeriesPosition::kLast) update_->SumExamples(examples_);
+  shard_->BeforeBackward(examples, position);
   return absl::OkStatus();
 }
 
 absl::Status DeviceDataParallelStrategy::GradientReady(int unit) {
-  if (position_ == SeriesPosition::kLast) update_->UnitReady(unit);
+  shard_->GradientReady(unit);
   return absl::OkStatus();
 }
 
@@ -148,8 +192,9 @@ absl::Status DeviceDataParallelStrategy::EndStep() {
   const float rate = LearningRate(schema_->schedule(), schema_->optimizer().learning_rate(), clock_,
                                   schema_->total_steps());
   // Bias correction counts clocks, as on processors.
-  MUSTER_ASSIGN_OR_RETURN(const DeviceUpdateResult result,
-                          update_->Run(loss_scale(), rate, clock_ + 1));
+  MUSTER_ASSIGN_OR_RETURN(
+      const DeviceUpdateResult result,
+      shard_->EndStep({.loss_scale = loss_scale(), .learning_rate = rate, .step = clock_ + 1}));
   const bool failed = result.skipped && result.examples > 0;
   LossScaling& scaling = kept_->loss_scaling();
   if (failed && scaling.scaler() == nullptr) {
@@ -169,24 +214,21 @@ absl::StatusOr<CutFiles> DeviceDataParallelStrategy::Cut(uint64_t clock) {
     return absl::FailedPreconditionError(
         absl::StrCat("a cut at clock ", clock, " was asked for, but the replica is at ", clock_));
   }
+  // Calls under way belong to the next step.
+  MUSTER_RETURN_IF_ERROR(shard_->AwaitCalls());
   MUSTER_RETURN_IF_ERROR(Download());
-  absl::StatusOr<CutFiles> files = kept_->Cut(*host_, /*first_number=*/0, /*failure=*/"");
+  absl::StatusOr<CutFiles> files = kept_->Cut(groups_->world(), /*first_number=*/0, /*failure=*/"");
   kept_->HandOver();
   return files;
 }
 
 absl::StatusOr<CutEnd> DeviceDataParallelStrategy::EndCut(CutEnd mine) {
-  return kept_->EndCut(*host_, mine);
+  return kept_->EndCut(groups_->world(), mine);
 }
 
 StrategyCounters DeviceDataParallelStrategy::counters() const {
   StrategyCounters counters = counters_;
-  if (device_ != nullptr && update_ != nullptr) {
-    counters.bytes_sent += device_->traffic().sent;
-    counters.bytes_received += device_->traffic().received;
-    counters.other_bytes_sent += update_->examples_traffic().sent;
-    counters.other_bytes_received += update_->examples_traffic().received;
-  }
+  if (shard_ != nullptr) shard_->Count(counters);
   return counters;
 }
 

@@ -12,10 +12,12 @@
 #include "common/checkpoint/storage.h"
 #include "worker/collectives/communicator.h"
 #include "worker/device/device_options.h"
+#include "worker/device/device_parameters.h"
 #include "worker/device/device_passes.h"
-#include "worker/device/device_spaces.h"
-#include "worker/device/device_update.h"
+#include "worker/device/device_shard.h"
+#include "worker/device/device_slices.h"
 #include "worker/strategy/group/kept_shard.h"
+#include "worker/strategy/group/rank_groups.h"
 #include "worker/strategy/group/replica_group.h"
 #include "worker/strategy/shard_state.h"
 #include "worker/strategy/strategy.h"
@@ -41,28 +43,32 @@ struct DeviceDataParallelDependencies {
   MakeDeviceCommunicator make_communicator;
 };
 
-// sharded_strategy.h for replicas that live on devices: weights, gradients and Adam's moments
-// never leave them while a group trains; a communicator of device memory sums gradients. Parameters
-// and gradients are device memory, which only a model on passes() reads and writes. The host has a
-// copy (12 bytes a parameter) only for what is not a step: without a group, where it is what the
-// next one restores, takes over from another rank or sends to others, and in Cut. Its memory goes
+// sharded_strategy.h for shards that live on devices, of any ZeRO stage: weights, gradients and
+// Adam's moments never leave them while a group trains; communicators of device memory sum
+// gradients and gather weights (device_shard.h). Parameters and gradients are device memory, which
+// only a model on passes() reads and writes. The host has a copy (12 bytes for each parameter of
+// the shard) only for what is not a step: without a group, where it is what the next one restores
+// or, with one shard, takes over from another rank or sends to others, and in Cut. Its memory goes
 // when Join has copied it to the device, and when Cut has written its files, so a step costs the
 // host nothing. Checkpoints have the common form, so that a job goes on from them on processors,
-// too, and the reverse.
+// with any number of ranks and any stage, and the reverse.
 //
 // A step queues its hooks' work, and waits in EndStep: for the gradients' sums, where there are
-// several ranks, and for the device. A failed step leaves weights and moments as they were, and the
-// next group goes on from there.
+// several ranks, and for the device. Where weights are gathered, Acquire waits for them, too. A
+// failed step leaves weights and moments as they were, and the next group goes on from there. With
+// several shards, a job that loses a rank goes back to its last checkpoint.
 class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
  public:
-  // `options` are for the job's model; `schema` is the job's. InvalidArgument: the schema is not
-  // valid, or its optimizer is not adam or adamw.
+  // `options` are for the job's model; `schema` is the job's, whose spec says stage and shard
+  // groups (common/mesh/zero.h). InvalidArgument: the schema is not valid, or its optimizer is not
+  // adam or adamw.
   static absl::StatusOr<std::unique_ptr<DeviceDataParallelStrategy>> Create(
       const v1::TaskOrder& order, const v1::TablesSchema& schema, const DeviceOptions& options,
       DeviceDataParallelDependencies dependencies);
   ~DeviceDataParallelStrategy() override;
 
-  // Also errors of AwaitDevice and of the device.
+  // Also errors of AwaitDevice and of the device. Ignores `source` with several shards.
+  // FailedPrecondition: the rank's shard is not its slot's, or a shard group is not whole.
   absl::Status Join(std::unique_ptr<Communicator> communicator,
                     absl::optional<int> source) override;
   void Leave() override;
@@ -70,11 +76,12 @@ class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
   absl::optional<uint64_t> replica_clock() const override;
   RankHolding holding() const override { return {.clock = replica_clock()}; }
   std::vector<const FlightRecorder*> recorders() const override;
-  // Returns the communicator that sums gradients; null when no group is joined.
+  // Returns the communicator that sums the gradients of the rank's shard group, or with one shard
+  // of all ranks; null when no group is joined.
   const Communicator* communicator() const;
   TrainingState& state() override { return *this; }
 
-  // Returns the host's replica, whose weights are empty while the host has no copy.
+  // Returns the host's shard, whose weights are empty while the host has no copy.
   const ShardState& host_copy() const { return kept_->state(); }
 
   // Returns the passes of the present group; null when there is none.
@@ -84,15 +91,18 @@ class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
   absl::StatusOr<uint64_t> Start() override;
   // FailedPrecondition: the clock is not the replica's.
   absl::Status BeginStep(uint64_t clock) override;
-  absl::Status Acquire(int unit, Direction direction) override { return absl::OkStatus(); }
+  absl::Status Acquire(int unit, Direction direction) override {
+    return shard_->Acquire(unit, direction);
+  }
   void Release(int unit, Direction direction) override {}
-  ModelParameters parameters() const override { return spaces_->parameters(); }
+  // Returns the parameters. Under stages 1 to 3, tensors that are gathered in 16 bits have no f32
+  // values.
+  ModelParameters parameters() const override { return shard_->parameters(); }
   absl::Status Prefetch(const MicroBatch& micro_batch) override { return absl::OkStatus(); }
   absl::Status LookUp(MicroBatch& micro_batch) override { return absl::OkStatus(); }
   absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) override;
-  // BeginStep zeroes gradients that hold sums.
-  Accumulation GradientStore(int unit) const override { return Accumulation::kAdd; }
-  GradientSpans gradients() const override { return spaces_->gradients(); }
+  Accumulation GradientStore(int unit) const override { return shard_->GradientStore(); }
+  GradientSpans gradients() const override { return shard_->gradients(); }
   float loss_scale() const override { return kept_->loss_scaling().scale(); }
   absl::Status GradientReady(int unit) override;
   absl::Status PushRows(MicroBatch& micro_batch) override { return absl::OkStatus(); }
@@ -105,39 +115,43 @@ class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
   StrategyCounters counters() const override;
 
  private:
-  DeviceDataParallelStrategy(const v1::TablesSchema& schema, const DeviceOptions& options,
+  DeviceDataParallelStrategy(const DeviceSlices::Holding& divided, const v1::TablesSchema& schema,
+                             const DeviceOptions& options,
                              DeviceDataParallelDependencies dependencies,
                              std::unique_ptr<KeptShard> kept, DeviceParameters places);
 
+  // Makes the communicators of device memory; a collective call.
+  absl::Status MakeCommunicators();
+  // Makes what the rank has on its device; a collective call.
+  absl::Status MakeShard();
+
   // Gives back all that belongs to a group.
   void EndGroup();
-  // Makes a copy of the device's replica on the host.
+  // Makes a copy of the device's shard on the host.
   absl::Status Download();
 
+  // With stage 0 nothing is divided.
+  const DeviceSlices::Holding divided_;
   const std::unique_ptr<const v1::TablesSchema> schema_;
   const DeviceOptions options_;
   const DeviceDataParallelDependencies dependencies_;
   const std::unique_ptr<KeptShard> kept_;
   const DeviceParameters places_;
   const uint64_t fingerprint_;
-  // Of the replica on the device, while there is a group.
+  // Of the shard on the device, while there is a group.
   uint64_t clock_ = 0;
   // The number of steps that moved weights since the host's last copy.
   uint64_t moved_ = 0;
-  // True if nothing was added to the gradients since BeginStep zeroed them.
-  bool gradients_are_zero_ = false;
-  // Of the step, so far; and the last micro-batch's position.
-  uint64_t examples_ = 0;
-  SeriesPosition position_ = SeriesPosition::kLast;
   // Of groups before.
   StrategyCounters counters_;
 
-  std::unique_ptr<Communicator> host_;
-  // Null in a group of one.
+  std::unique_ptr<RankGroups> groups_;
+  // Of device memory: the shard group, or with one shard all ranks, and the shard's replicas. Null
+  // in place of groups of one.
   std::unique_ptr<Communicator> device_;
+  std::unique_ptr<Communicator> device_replicas_;
   std::unique_ptr<DevicePasses> passes_;
-  std::unique_ptr<DeviceSpaces> spaces_;
-  std::unique_ptr<DeviceUpdate> update_;
+  std::unique_ptr<DeviceShard> shard_;
 };
 
 }  // namespace muster

@@ -20,6 +20,7 @@ DeviceExtents DeviceExtentsOf(const TransformerShape& shape, const DeviceParamet
   activations.placement = kOnDevice;
   activations.N = options.rows().count();
   extents.parameters = parameters.elements();
+  extents.shard = options.shard;
   if (shape.positions == TransformerShape::Positions::kRotary) {
     extents.rotary = shape.context * shape.head_dim();
   }

@@ -4,7 +4,9 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "common/kernels/device/device_optimizer.h"
+#include "common/plan/device_memory_layout.h"
 #include "common/tensor/dtype.h"
 #include "worker/device/await_device_memory.h"
 #include "worker/nn/transformer/transformer_arrays.h"
@@ -30,6 +32,8 @@ struct DeviceComputeOptions {
   int64_t sequences = 0;
   int64_t length = 0;
   OptimizerPlace optimizer = OptimizerPlace::kDevice;
+  // What the rank has of parameters that its shard group divides; absent: it has all of them.
+  absl::optional<DeviceShardExtents> shard;
 
   TokenRows rows() const { return {.sequences = sequences, .length = length}; }
 };

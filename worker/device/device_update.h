@@ -2,18 +2,20 @@
 #define MUSTER_WORKER_DEVICE_DEVICE_UPDATE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/base/work.h"
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "common/device/device.h"
-#include "worker/collectives/communicator.h"
-#include "worker/device/device_call_order.h"
+#include "common/kernels/device/device_optimizer.h"
+#include "common/plan/device_memory_layout.h"
 #include "worker/device/device_options.h"
 #include "worker/device/device_passes.h"
-#include "worker/device/device_spaces.h"
-#include "worker/strategy/group/gradient_reducer.h"
 
 namespace muster {
 
@@ -27,76 +29,80 @@ struct DeviceUpdateResult {
   bool skipped = false;
 };
 
-// What ends a step on a device: gradients, sums over examples (labels, where these have several),
-// are summed over ranks, divided once by the number of all, and clipped by global norm; AdamW moves
-// the weights. Every rank sees the same sums, so that ranks step, or skip a step, alike. What it
-// queues is a graph from the second step on. Used by one thread.
-class DeviceUpdate {
- public:
-  // The group's communicators, which have the same ranks.
-  struct Group {
-    // Sums examples, which a rank knows before backward has ended. Nobody else makes calls on it
-    // between SumExamples and Run.
-    Communicator& host;
-    // Sums gradients. Of device memory unless the device is emulated. Null for a rank alone.
-    Communicator* device = nullptr;
+// The device memory of an update.
+struct DeviceUpdateArrays {
+  // Elements of one optimizer group, with their sums of gradients.
+  struct Stretch {
+    int64_t elements = 0;
+    bool weight_decay = true;
+    DeviceAdamArrays arrays;
   };
 
-  // Creates an update. All arguments outlive it.
+  // This rank's sums of gradients, which are squared one span after another.
+  std::vector<absl::Span<const float>> sums;
+  // The weights that this rank moves.
+  std::vector<Stretch> stretches;
+  // For the records, from `control` to `squares_scratch`.
+  DeviceState state;
+};
+
+// One step's numbers.
+struct DeviceUpdateStep {
+  // Of all ranks; labels, where examples have several.
+  uint64_t examples = 0;
+  // What gradients come multiplied by.
+  float loss_scale = 1;
+  float learning_rate = 0;
+  // From 1.
+  uint64_t step = 1;
+  // The sum of squares of all ranks' sums. Absent: this rank's are all. Always there or never.
+  absl::optional<double> squares;
+};
+
+// What ends a step on a device: sums of gradients over examples are divided once by the number of
+// all, and clipped by global norm; Adam or AdamW moves the weights. From the same numbers all ranks
+// move, or skip a step, alike. What it queues is a graph from the second step on. Used by one
+// thread.
+class DeviceUpdate {
+ public:
+  // Creates an update. `passes` outlive it.
   static absl::StatusOr<std::unique_ptr<DeviceUpdate>> Create(const DeviceOptions& options,
                                                               DevicePasses& passes,
-                                                              DeviceSpaces& spaces,
-                                                              const Group& group);
-  // Waits for the device. Calls that are under way end in Abort, for the whole group.
-  ~DeviceUpdate();
+                                                              DeviceUpdateArrays arrays);
+  // Waits for the device.
+  ~DeviceUpdate() { passes_.Stop(); }
 
-  // Starts to sum `examples`, this rank's of the whole step, over the ranks. Once a step.
-  void SumExamples(uint64_t examples);
+  // Returns the sum of squares of this rank's sums; not finite exactly if one of them is not. Waits
+  // for the device.
+  absl::StatusOr<double> SumOfSquares();
 
-  // All that backward adds to the gradients of `unit`, and so of all units after it, has been
-  // called: starts the buckets that are complete.
-  void UnitReady(int unit);
-
-  // Sums gradients, which come multiplied by `loss_scale`, over ranks and moves the weights, as
-  // step number `step`, from 1. Waits for the sums, if there are several ranks, and for the device.
-  // After an error of a collective call weights and moments are as before. REQUIRES: SumExamples.
-  absl::StatusOr<DeviceUpdateResult> Run(float loss_scale, float learning_rate, uint64_t step);
-
-  // Returns what the sums of examples have moved.
-  CollectiveTraffic examples_traffic() const { return examples_traffic_; }
+  // Moves the weights. Waits for the device.
+  absl::StatusOr<DeviceUpdateResult> Run(const DeviceUpdateStep& step);
 
  private:
   struct Pinned;
+  // Work that is queued kernel by kernel the first time, so that code is loaded then.
+  struct Recorded {
+    bool ran = false;
+    std::unique_ptr<DeviceGraph> graph;
+  };
 
-  DeviceUpdate(const DeviceOptions& options, DevicePasses& passes, DeviceSpaces& spaces,
-               const Group& group);
+  DeviceUpdate(const DeviceOptions& options, DevicePasses& passes, DeviceUpdateArrays arrays);
 
   Pinned& pinned() { return *reinterpret_cast<Pinned*>(pinned_.data()); }
-  // Waits for the sums over the ranks.
-  absl::Status AwaitSums();
-  // Queue the gradients' norm and what follows from it, and the optimizer.
+  static absl::Status Queue(Recorded& recorded, DeviceStream& stream,
+                            absl::FunctionRef<void()> work);
+  // Queue the sums' squares, the norm and what follows from it, and the optimizer.
+  void QueueSquares(DeviceStream& stream);
   void QueueDecision(DeviceStream& stream);
   void QueueOptimizer(DeviceStream& stream);
-  absl::Status QueueBoth(DeviceStream& stream);
 
   const DeviceOptions options_;
   DevicePasses& passes_;
-  DeviceSpaces& spaces_;
-  const Group group_;
+  const DeviceUpdateArrays arrays_;
   DeviceBuffer pinned_;
-  // The first time kernels are launched one by one: code is loaded then.
-  bool ran_ = false;
-  std::unique_ptr<DeviceGraph> graph_;
-  // Null for a rank alone.
-  std::unique_ptr<DeviceCallOrder> order_;
-  std::unique_ptr<GradientReducer> reducer_;
-  // The step's examples: this rank's, then all ranks'.
-  double examples_ = 0;
-  // The call that sums examples_; null: none is under way.
-  std::shared_ptr<Work> examples_sum_;
-  // The traffic of the host's communicator before that call.
-  CollectiveTraffic traffic_before_;
-  CollectiveTraffic examples_traffic_;
+  Recorded squares_;
+  Recorded update_;
 };
 
 }  // namespace muster

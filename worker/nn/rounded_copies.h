@@ -2,15 +2,26 @@
 #define MUSTER_WORKER_NN_ROUNDED_COPIES_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "common/base/machine/huge_memory.h"
+#include "common/compute/ops.h"
 #include "common/partition/tensor_spec.h"
 #include "common/tensor/dtype.h"
 #include "worker/nn/model_parameters.h"
 
 namespace muster {
+
+// Where copies lie and what makes them. By default both are the processor's.
+struct RoundedCopiesPlace {
+  // Memory of RoundedCopies::Bytes, aligned to 64 bytes; outlives the copies. Null: allocated from
+  // the host's.
+  void* memory = nullptr;
+  // Returns what rounds; called each time that there is something to round. Null: processors do.
+  std::function<Ops&()> ops;
+};
 
 // Copies of f32 parameters in the 16-bit types that a model computes with them in
 // (TensorSpec::compute), for those who hold the parameters. A unit's copies are made right before
@@ -20,7 +31,11 @@ class RoundedCopies {
  public:
   // Copies each tensor of `held.values` that is computed with in 16 bits, unless `held.rounded`
   // has it already (an empty span has none). The arrays of `held` outlive this and do not move.
-  RoundedCopies(absl::Span<const TensorSpec> tensors, const ModelParameters& held);
+  RoundedCopies(absl::Span<const TensorSpec> tensors, const ModelParameters& held,
+                RoundedCopiesPlace place = {});
+
+  // Returns the bytes of a tensor's copy, with room up to the next one's.
+  static uint64_t Bytes(const TensorSpec& tensor);
 
   // Marks all copies as out of date: the values may change from now on.
   void Outdate();
@@ -43,6 +58,7 @@ class RoundedCopies {
     bool up_to_date = false;
   };
 
+  const std::function<Ops&()> ops_;
   const ParameterSpans values_;
   std::vector<const void*> rounded_;
   std::vector<Unit> units_;

@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
     return [device](muster::Communicator& host) {
       // All groups of an NcclWatch fail together, so each group of tasks has its own.
       muster::NcclGroupOptions options;
+      options.name = host.recorder().group();
       options.device = device;
       return muster::MakeNcclCommunicator(std::make_shared<muster::NcclWatch>(), host, options);
     };

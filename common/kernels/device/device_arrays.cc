@@ -21,6 +21,23 @@ struct ConvertOp {
   }
 };
 
+struct AddOp {
+  static constexpr const char* kName = "add";
+
+  const float* x;
+  float* y;
+
+  template <int N>
+  MUSTER_DEVICE void Do(int64_t i) const {
+    float values[N], sums[N];
+    LoadFloats<N>(x + i, values);
+    LoadFloats<N>(y + i, sums);
+#pragma unroll
+    for (int j = 0; j < N; ++j) sums[j] += values[j];
+    StoreFloats<N>(sums, y + i);
+  }
+};
+
 // Sum over a block in f64, in one order, on every thread.
 template <int kThreads>
 MUSTER_DEVICE double BlockSumDouble(double* shared, double x) {
@@ -111,6 +128,10 @@ void DeviceConvert(DeviceStream& stream, int64_t n, DType from, const void* x, D
                   ConvertOp<From, To>{static_cast<const From*>(x), static_cast<To*>(y)});
     });
   });
+}
+
+void DeviceAdd(DeviceStream& stream, int64_t n, const float* x, float* y) {
+  ForElements(stream, n, IsAligned16(x) && IsAligned16(y), AddOp{x, y});
 }
 
 void DeviceSumOfSquares(DeviceStream& stream, int64_t n, const float* x, Accumulation accumulation,

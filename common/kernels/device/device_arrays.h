@@ -21,6 +21,9 @@ void DeviceAddRowSums(DeviceStream& stream, DType type, int64_t rows, int64_t co
 // y = x for i < n, rounded to nearest even or widened. Between f32 and any type, or within one.
 void DeviceConvert(DeviceStream& stream, int64_t n, DType from, const void* x, DType to, void* y);
 
+// y += x for i < n, in f32.
+void DeviceAdd(DeviceStream& stream, int64_t n, const float* x, float* y);
+
 // *sum = (kAdd: *sum, kWrite: 0) + sum of x[i]² in f64, runs of 65,536 elements each by itself,
 // then the runs in order. Not finite exactly if an element is not, so it is the check for overflow
 // too. `scratch` has DeviceSquaresScratch(n) doubles.

@@ -42,6 +42,24 @@ TEST_P(DeviceSumsTest, SumOfSquares) {
   }
 }
 
+TEST_P(DeviceSumsTest, AddAddsElementByElement) {
+  for (const int64_t n : {1, 8, 100, 4099}) {
+    const std::vector<float> x = RandomNumbers(DType::kF32, n, 1);
+    const std::vector<float> y = RandomNumbers(DType::kF32, n, 2);
+    std::vector<float> wanted = y;
+    for (int64_t i = 0; i < n; ++i) wanted[i] += x[i];
+    float* const sums = Copied(y);
+    DeviceAdd(stream(), n, Copied(x), sums);
+    EXPECT_EQ(Read(sums, n), wanted) << n;
+    // Not aligned for vector loads.
+    if (n == 1) continue;
+    float* const odd = Copied(y);
+    DeviceAdd(stream(), n - 1, Copied(x) + 1, odd + 1);
+    wanted[0] = y[0];
+    EXPECT_EQ(Read(odd, n), wanted) << n;
+  }
+}
+
 TEST_P(DeviceSumsTest, TokenOrder) {
   const std::vector<int32_t> tokens = {5, 2, 5, 9, 2, 5};
   std::vector<int32_t> order(TokenOrderSize(6)), counts(10);

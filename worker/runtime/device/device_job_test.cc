@@ -121,6 +121,37 @@ TEST(DeviceJobTest, HalfPrecisionAndRecomputationTrainAsOnProcessors) {
   }
 }
 
+TEST(DeviceJobTest, EveryZeroStageTrainsAsOneWorkerOnProcessors) {
+  const std::map<uint64_t, double> alone = Train(Spec(1));
+  for (const uint32_t stage : {1, 2, 3}) {
+    v1::JobSpec spec = OnDevice(Spec(2));
+    spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
+    spec.mutable_checkpoint()->set_every_steps(5);
+    ExpectNear(Train(spec), alone, 1e-4);
+  }
+}
+
+// No rank has the slices of the lost one; the coordinator takes the job back.
+TEST(DeviceJobTest, ARankOfAShardGroupWaitsForTheCoordinatorAfterALoss) {
+  for (const uint32_t stage : {1, 3}) {
+    v1::JobSpec spec = OnDevice(Spec(2));
+    spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
+    const auto devices = EmulatedDevices();
+    JobInThreads job(spec);
+    job.SetDevices(*devices);
+    std::atomic<bool> killed = false;
+    job.SetHook([&](uint32_t slot, int call, CollectiveCall&) {
+      if (slot == 1 && call == 61 && !killed.exchange(true)) job.Kill(1);
+    });
+    job.StartAll();
+    EXPECT_EQ(job.Wait(1).code(), absl::StatusCode::kAborted);
+    job.meeting.AwaitCollectives(0);
+    job.meeting.Lose(0);
+    EXPECT_EQ(job.Wait(0).code(), absl::StatusCode::kAborted);
+    EXPECT_EQ(job.meeting.rounds().size(), 1);
+  }
+}
+
 // A slot dies before its n-th call and is filled again.
 void LoseAndReplace(const v1::JobSpec& spec, int lost_at,
                     const std::map<uint64_t, double>& undisturbed) {

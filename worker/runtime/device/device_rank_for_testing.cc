@@ -4,6 +4,8 @@
 
 #include "common/base/status_macros.h"
 #include "common/kernels/device/device_arrays.h"
+#include "common/mesh/zero.h"
+#include "common/tensor/half.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/collectives/host/host_communicator.h"
@@ -41,16 +43,19 @@ absl::StatusOr<std::unique_ptr<DeviceRank>> DeviceRank::Create(const v1::JobSpec
   order.set_job_id("job");
   order.set_generation(1);
   order.set_slot(place.host->rank());
-  order.set_checkpoint_root("/checkpoints");
+  order.set_checkpoint_root(place.checkpoint_root);
+  order.set_restore_uri(place.restore_uri);
+  order.set_start_clock(place.start_clock);
 
   std::unique_ptr<DeviceRank> rank(new DeviceRank());
   rank->tensors_ = model->description().tensors;
   rank->type_ = options.compute.type;
+  rank->divided_ = ZeroStage(spec) > 0;
   MUSTER_ASSIGN_OR_RETURN(
-      rank->strategy_,
-      DeviceDataParallelStrategy::Create(
-          order, schema, options,
-          {.storage = &rank->storage_, .make_communicator = std::move(place.make_communicator)}));
+      rank->strategy_, DeviceDataParallelStrategy::Create(
+                           order, schema, options,
+                           {.storage = place.storage != nullptr ? place.storage : &rank->storage_,
+                            .make_communicator = std::move(place.make_communicator)}));
   MUSTER_RETURN_IF_ERROR(rank->strategy_->Join(std::move(place.host), absl::nullopt));
   MUSTER_ASSIGN_OR_RETURN(rank->engine_, MakeDeviceEngine(spec, options, rank->passes(),
                                                           *rank->strategy_, /*owned=*/nullptr));
@@ -91,7 +96,36 @@ absl::StatusOr<std::vector<std::vector<float>>> DeviceRank::Read(
 }
 
 absl::StatusOr<std::vector<std::vector<float>>> DeviceRank::Weights() {
+  if (divided_) return AcquiredWeights();
   return Read(strategy_->parameters().values);
+}
+
+absl::StatusOr<std::vector<std::vector<float>>> DeviceRank::AcquiredWeights() {
+  MUSTER_RETURN_IF_ERROR(strategy_->BeginStep(clock_));
+  std::vector<std::vector<float>> read(tensors_.size());
+  const int units = static_cast<int>(tensors_.back().unit) + 1;
+  for (int unit = 0; unit < units; ++unit) {
+    MUSTER_RETURN_IF_ERROR(strategy_->Acquire(unit, Direction::kForward));
+    const ModelParameters parameters = strategy_->parameters();
+    for (size_t t = 0; t < tensors_.size(); ++t) {
+      if (!tensors_[t].tied_to.empty() || static_cast<int>(tensors_[t].unit) != unit) continue;
+      const size_t elements = tensors_[t].elements();
+      read[t].resize(elements);
+      std::vector<uint16_t> rounded(elements);
+      if (parameters.values[t].empty()) {
+        passes().stream().CopyToHost(rounded.data(), parameters.rounded[t],
+                                     elements * sizeof(uint16_t));
+      } else {
+        passes().stream().CopyToHost(read[t].data(), parameters.values[t].data(),
+                                     elements * sizeof(float));
+      }
+      MUSTER_RETURN_IF_ERROR(passes().Wait());
+      if (!parameters.values[t].empty()) continue;
+      WidenHalf(type_, reinterpret_cast<const std::byte*>(rounded.data()), absl::MakeSpan(read[t]));
+    }
+    strategy_->Release(unit, Direction::kForward);
+  }
+  return read;
 }
 
 absl::Status DeviceRank::SetWeights(const std::vector<std::vector<float>>& weights) {

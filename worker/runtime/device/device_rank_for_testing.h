@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -10,6 +11,7 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "common/checkpoint/memory_storage.h"
+#include "common/checkpoint/storage.h"
 #include "common/partition/tensor_spec.h"
 #include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
@@ -62,6 +64,12 @@ class DeviceRank {
       return host.Split(/*colour=*/0, /*key=*/host.rank());
     };
     int device = 0;
+    // Where checkpoints are; null: the rank has a storage of its own.
+    CheckpointStorage* storage = nullptr;
+    std::string checkpoint_root = "/checkpoints";
+    // The checkpoint to start from, and its clock; empty: initial values.
+    std::string restore_uri;
+    uint64_t start_clock = 0;
   };
 
   // Joins the group and warms the engine up. `spec` has model.transformer, whose data have
@@ -89,7 +97,9 @@ class DeviceRank {
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
   DeviceDataParallelStrategy& strategy() { return *strategy_; }
 
-  // Returns weights by tensor, empty for tied tensors. Allowed after a failed step, too.
+  // Returns weights by tensor, empty for tied tensors. Under ZeRO stages this is a collective call,
+  // and a tensor that is computed with in 16 bits comes rounded. Without, it is allowed after a
+  // failed step, too. The next two are for stage 0.
   absl::StatusOr<std::vector<std::vector<float>>> Weights();
   absl::Status SetWeights(const std::vector<std::vector<float>>& weights);
   // Returns the last step's gradients, summed over examples and ranks, by tensor. REQUIRES: no
@@ -100,6 +110,8 @@ class DeviceRank {
   DeviceRank() = default;
 
   DevicePasses& passes() { return *strategy_->passes(); }
+  // Reads the weights unit by unit, as an evaluation does.
+  absl::StatusOr<std::vector<std::vector<float>>> AcquiredWeights();
   // Copies `values`, by tensor and in device memory, to the host.
   template <typename T>
   absl::StatusOr<std::vector<std::vector<float>>> Read(absl::Span<const absl::Span<T>> values);
@@ -107,6 +119,8 @@ class DeviceRank {
   MemoryStorage storage_;
   std::vector<TensorSpec> tensors_;
   DType type_ = DType::kF32;
+  // True if no rank holds all weights.
+  bool divided_ = false;
   std::unique_ptr<DeviceDataParallelStrategy> strategy_;
   std::unique_ptr<StepEngine> engine_;
   uint64_t clock_ = 0;

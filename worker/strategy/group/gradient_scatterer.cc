@@ -1,12 +1,10 @@
 #include "worker/strategy/group/gradient_scatterer.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/kernels/elementwise.h"
 #include "common/partition/model_units.h"
 #include "common/tensor/half.h"
 
@@ -64,7 +62,7 @@ absl::Status GradientScatterer::Allocate() {
   }
   const bool whole = options_.holding == UnitPlaces::Holding::kWhole;
   // The memory of the sums, and where each part's sums begin there.
-  absl::Span<float> space;
+  absl::Span<float> space = options_.sums;
   if (whole) space = {reinterpret_cast<float*>(memory_->bytes().data()), bytes / sizeof(float)};
   const auto begin_of = [&](int index) -> uint64_t {
     const ShardLayout::Part& part = sharded_.shards.parts()[index];
@@ -87,9 +85,10 @@ absl::Status GradientScatterer::Allocate() {
                                            .deterministic = options_.deterministic,
                                            .timeout = options_.timeout,
                                            .wait = options_.wait,
-                                           .gradients = space}));
+                                           .gradients = space,
+                                           .order = options_.ops}));
     space = reducer_->gradients();
-  } else if (!whole) {
+  } else if (space.empty()) {
     own_sums_ = std::make_unique<Arena>(sharded_.shards.slice_elements());
     space = own_sums_->values();
   }
@@ -179,7 +178,7 @@ void GradientScatterer::Scatter(size_t position) {
   const absl::Span<float> gradients(reinterpret_cast<float*>(memory_->part(part.index)),
                                     shape.slice * sharded_.shards.shards());
   // The padding still holds what another unit has left there.
-  std::fill(gradients.begin() + shape.elements(), gradients.end(), 0.0f);
+  options_.ops->Zero(gradients.subspan(shape.elements()));
   const Sent sent = SentOf(part);
   if (wire_memory_ != nullptr) {
     RoundToHalf(options_.wire, gradients, reinterpret_cast<uint16_t*>(sent.all));
@@ -188,6 +187,8 @@ void GradientScatterer::Scatter(size_t position) {
   part.position = position_;
   under_way_.push_back(position);
   if (shard_group_.size() == 1) return;
+  failure_.Update(options_.ops->FollowComputation());
+  if (!failure_.ok()) return;
   CollectiveCall scatter;
   scatter.kind = Collective::kReduceScatter;
   scatter.reduction = Reduction::kSum;
@@ -199,6 +200,7 @@ void GradientScatterer::Scatter(size_t position) {
   scatter.deterministic = options_.deterministic;
   scatter.timeout = options_.timeout;
   scatter.label = part.label;
+  scatter.stream = options_.ops->stream();
   part.work = shard_group_.Start(scatter);
 }
 
@@ -217,9 +219,9 @@ void GradientScatterer::CollectNext() {
   if (wire_memory_ != nullptr) {
     part.adds ? AddHalf(options_.wire, own, sum) : WidenHalf(options_.wire, own, sum);
   } else if (part.adds) {
-    AddScaled(static_cast<int64_t>(sum.size()), 1, values, sum.data());
+    options_.ops->Add({values, sum.size()}, sum.data());
   } else if (alone && values != sum.data()) {
-    std::memcpy(sum.data(), values, sum.size() * sizeof(float));
+    options_.ops->Copy({values, sum.size()}, sum.data());
   }
   if (reducer_ != nullptr && part.position == SeriesPosition::kLast) {
     reducer_->UnitReady(BucketUnit(position));

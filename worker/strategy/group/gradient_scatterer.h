@@ -20,6 +20,7 @@
 #include "worker/strategy/arena.h"
 #include "worker/strategy/blocked_time.h"
 #include "worker/strategy/group/gradient_reducer.h"
+#include "worker/strategy/group/slice_ops.h"
 #include "worker/strategy/group/unit_memory.h"
 #include "worker/strategy/series_position.h"
 
@@ -31,7 +32,7 @@ struct GradientScattererOptions {
   // a time, besides units that others are tied to; each unit is scattered in every micro-batch, and
   // this rank's slices add up.
   UnitPlaces::Holding holding = UnitPlaces::Holding::kWhole;
-  // The type in which gradients travel; see GradientReducerOptions.
+  // The type in which gradients travel; see GradientReducerOptions. kBf16 only in host memory.
   DType wire = DType::kF32;
   // True: sums are taken in rank order, and have the bits of a deterministic all-reduce.
   bool deterministic = false;
@@ -42,6 +43,11 @@ struct GradientScattererOptions {
   // The ranks that have the same slices in other shard groups. Outlives the scatterer. Null, or a
   // group of one: there are no replicas.
   Communicator* replicas = nullptr;
+  // The operations on the memory of gradients, which is the communicators'. Outlive the scatterer.
+  SliceOps* ops = &HostSliceOps();
+  // With kInFlight, memory for the slice space, if it exists; otherwise Create allocates it in the
+  // host's memory.
+  absl::Span<float> sums;
 };
 
 // Sums a step's gradients over the ranks of a shard group while backward goes on, and leaves each
@@ -94,8 +100,9 @@ class GradientScatterer {
   // the first.
   void UnitReady(int unit);
 
-  // Waits for all calls; sums() then hold this rank's share. Returns the first error, once no call
-  // is under way. REQUIRES: every unit was ready in the last micro-batch.
+  // Waits for all calls; sums() then hold this rank's share, perhaps once queued operations are
+  // done. Returns the first error, once no call is under way. REQUIRES: every unit was ready in the
+  // last micro-batch.
   absl::Status Finish();
 
   // Returns this rank's slice of the sums, by part; its padding is zero. Addresses never change.
@@ -138,7 +145,8 @@ class GradientScatterer {
   std::unique_ptr<CollectiveBuffer> wire_memory_;
   // Sums over the replicas; null without replicas.
   std::unique_ptr<GradientReducer> reducer_;
-  // The slice space. Only with kInFlight and without replicas; with replicas the reducer has it.
+  // The slice space. Only with kInFlight, unless the caller gives it or, with replicas, the reducer
+  // has it.
   std::unique_ptr<Arena> own_sums_;
 
   // Gradients by tensor.
@@ -162,7 +170,7 @@ class GradientScatterer {
   SeriesPosition position_ = SeriesPosition::kLast;
   // Positions in parts_, in the order in which they were started.
   std::deque<size_t> under_way_;
-  // The first error. The group has ended with it.
+  // The first error, of a call or of the computation. The group has ended with it, or will.
   absl::Status failure_;
 };
 

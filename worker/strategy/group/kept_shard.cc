@@ -1,9 +1,12 @@
 #include "worker/strategy/group/kept_shard.h"
 
+#include <string>
 #include <type_traits>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/fingerprint.h"
 #include "common/base/lost_state.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_reader.h"
@@ -20,6 +23,20 @@ namespace {
 constexpr absl::Duration kTimeout = absl::Minutes(10);
 
 }  // namespace
+
+ShardIndex ShardOf(const v1::TaskOrder& order) {
+  const int shards = static_cast<int>(ShardGroupSize(order.spec()));
+  return {.index = static_cast<int>(order.slot()) % shards, .count = shards};
+}
+
+uint64_t ShardFingerprint(uint32_t stage, uint64_t kept_bytes, const ShardLayout& layout) {
+  std::string text = absl::StrCat("stage ", stage, " of ", layout.shards(), ":");
+  if (kept_bytes > 0) absl::StrAppend(&text, "keeps ", kept_bytes, ";");
+  for (const ShardLayout::Part& part : layout.parts()) {
+    absl::StrAppend(&text, part.begin, "-", part.end, "/", part.slice, "@", part.unit, ";");
+  }
+  return Fingerprint(text);
+}
 
 absl::StatusOr<std::unique_ptr<KeptShard>> KeptShard::Create(const v1::TaskOrder& order,
                                                              const v1::TablesSchema& schema,

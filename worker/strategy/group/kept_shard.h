@@ -14,6 +14,7 @@
 #include "absl/types/optional.h"
 #include "common/base/loss_scale.h"
 #include "common/checkpoint/storage.h"
+#include "common/partition/shard_layout.h"
 #include "worker/collectives/communicator.h"
 #include "worker/nn/loss_scaling.h"
 #include "worker/strategy/group/state_broadcast.h"
@@ -26,6 +27,13 @@ namespace v1 {
 class TablesSchema;
 class TaskOrder;
 }  // namespace v1
+
+// Returns the shard that a task's rank has, by its slot.
+ShardIndex ShardOf(const v1::TaskOrder& order);
+
+// Returns a fingerprint of how a stage's calls divide what they gather and scatter, and of which
+// units stay gathered (KeptGatheredBytes).
+uint64_t ShardFingerprint(uint32_t stage, uint64_t kept_bytes, const ShardLayout& layout);
 
 // A rank's shard, where it comes from (another rank, the order's checkpoint or initial values) and
 // where it goes (the files of a checkpoint, which the ranks share out). With one shard, every rank

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
 #include "common/kernels/gemm/row_sums.h"
 #include "common/mesh/zero.h"
@@ -32,11 +31,6 @@ GradientReducerOptions Reducing(const v1::UpdateSpec& update, absl::Duration tim
   reducing.deterministic = update.deterministic();
   reducing.timeout = timeout;
   return reducing;
-}
-
-ShardIndex ShardOf(const v1::TaskOrder& order) {
-  const int shards = static_cast<int>(ShardGroupSize(order.spec()));
-  return {.index = static_cast<int>(order.slot()) % shards, .count = shards};
 }
 
 // Returns the first tensor of which a gradient is not finite; null if there is none.
@@ -117,13 +111,7 @@ ShardedStrategy::~ShardedStrategy() { Leave(); }
 
 uint64_t ShardedStrategy::bucket_plan_fingerprint() const {
   if (!holding_.gradients.has_value()) return BucketPlanFingerprint(plan_);
-  const ShardLayout& layout = shard_state().shard_layout();
-  std::string text = absl::StrCat("stage ", stage_, " of ", layout.shards(), ":");
-  if (kept_gathered_bytes_ > 0) absl::StrAppend(&text, "keeps ", kept_gathered_bytes_, ";");
-  for (const ShardLayout::Part& part : layout.parts()) {
-    absl::StrAppend(&text, part.begin, "-", part.end, "/", part.slice, "@", part.unit, ";");
-  }
-  return Fingerprint(text);
+  return ShardFingerprint(stage_, kept_gathered_bytes_, shard_state().shard_layout());
 }
 
 WaitForWork ShardedStrategy::MeasuredWait() {
@@ -283,24 +271,11 @@ absl::Status ShardedStrategy::BeginStep(uint64_t clock) {
 
 absl::Status ShardedStrategy::Acquire(int unit, Direction direction) {
   if (gatherer_ != nullptr) {
-    MUSTER_RETURN_IF_ERROR(AwaitWeights(unit, direction));
+    MUSTER_RETURN_IF_ERROR(gatherer_->Acquire(unit, direction, own().slices()));
     if (direction == Direction::kBackward) MUSTER_RETURN_IF_ERROR(scatterer_->BeforeWrite(unit));
   }
   copies_->Refresh(unit);
   return absl::OkStatus();
-}
-
-absl::Status ShardedStrategy::AwaitWeights(int unit, Direction direction) {
-  const absl::Span<const int> tied = gatherer_->places().tied_units(unit);
-  if (in_flight()) {
-    gatherer_->Start(unit, own().slices());
-    for (const int owner : tied) gatherer_->Start(owner, own().slices());
-    // The next unit takes the place of the unit before this one, which is released.
-    const int next = direction == Direction::kForward ? unit + 1 : unit - 1;
-    gatherer_->Start(next, own().slices());
-  }
-  for (const int owner : tied) MUSTER_RETURN_IF_ERROR(gatherer_->Await(owner));
-  return gatherer_->Await(unit);
 }
 
 absl::Status ShardedStrategy::Prefetch(const MicroBatch& micro_batch) {

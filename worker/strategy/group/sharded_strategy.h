@@ -190,7 +190,6 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   // Starts to gather all units, in order, if they are held whole.
   void GatherAll();
   absl::Status AwaitAll();
-  absl::Status AwaitWeights(int unit, Direction direction);
   // Waits until the sums are complete, and exchanges what ranks know of the step.
   absl::StatusOr<StepTotal> CollectSums();
   absl::StatusOr<double> CloseServers(const GradientSums& sums);

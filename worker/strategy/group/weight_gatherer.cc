@@ -2,13 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/tensor/dtype.h"
-#include "common/tensor/half.h"
 
 namespace muster {
 
@@ -105,22 +103,28 @@ void WeightGatherer::Start(int unit, absl::Span<const absl::Span<const float>> w
     const ShardLayout::Part& part = sharded_.shards.parts()[index];
     std::byte* const own = Own(index);
     if (part.compute != DType::kF32) {
-      RoundToHalf(part.compute, weights[index], reinterpret_cast<uint16_t*>(own));
+      options_.ops->Round(part.compute, weights[index], own);
     } else if (reinterpret_cast<const std::byte*>(weights[index].data()) != own) {
-      std::memcpy(own, weights[index].data(), part.slice * sizeof(float));
+      options_.ops->Copy(weights[index], reinterpret_cast<float*>(own));
     }
-    if (shard_group_.size() == 1) continue;
+  }
+  units_[unit].held = true;
+  if (shard_group_.size() == 1) return;
+  failure_.Update(options_.ops->FollowComputation());
+  if (!failure_.ok()) return;
+  for (const int index : sharded_.shards.unit_parts(unit)) {
+    const ShardLayout::Part& part = sharded_.shards.parts()[index];
     CollectiveCall all_gather;
     all_gather.kind = Collective::kAllGather;
     all_gather.dtype = part.compute;
-    all_gather.in = own;
+    all_gather.in = Own(index);
     all_gather.out = memory_->part(index);
     all_gather.count = part.slice;
     all_gather.timeout = options_.timeout;
     all_gather.label = units_[unit].label;
+    all_gather.stream = options_.ops->stream();
     works_[index] = shard_group_.Start(all_gather);
   }
-  units_[unit].held = true;
 }
 
 absl::Status WeightGatherer::End(int unit) {
@@ -137,7 +141,20 @@ absl::Status WeightGatherer::Await(int unit) {
     return absl::InternalError(
         absl::StrCat("weights of unit ", unit, " are waited for, but nobody has started them"));
   }
-  return End(unit);
+  MUSTER_RETURN_IF_ERROR(End(unit));
+  return failure_;
+}
+
+absl::Status WeightGatherer::Acquire(int unit, Direction direction,
+                                     absl::Span<const absl::Span<const float>> weights) {
+  const absl::Span<const int> tied = places().tied_units(unit);
+  Start(unit, weights);
+  for (const int owner : tied) Start(owner, weights);
+  if (options_.holding == UnitPlaces::Holding::kInFlight) {
+    Start(direction == Direction::kForward ? unit + 1 : unit - 1, weights);
+  }
+  for (const int owner : tied) MUSTER_RETURN_IF_ERROR(Await(owner));
+  return Await(unit);
 }
 
 bool WeightGatherer::Holds(int unit) const {

@@ -16,6 +16,8 @@
 #include "worker/collectives/communicator.h"
 #include "worker/nn/model_parameters.h"
 #include "worker/strategy/blocked_time.h"
+#include "worker/strategy/direction.h"
+#include "worker/strategy/group/slice_ops.h"
 #include "worker/strategy/group/unit_memory.h"
 
 namespace muster {
@@ -30,6 +32,9 @@ struct WeightGathererOptions {
   absl::Duration timeout = absl::Minutes(10);
   // Waits for a part's call.
   WaitForWork wait = WaitForever;
+  // The operations on the memory of slices and gathered units, which is the communicator's. Outlive
+  // the gatherer.
+  SliceOps* ops = &HostSliceOps();
 };
 
 // Gathers the weights of a shard group's ranks, unit by unit, in the type that the model computes
@@ -74,15 +79,22 @@ class WeightGatherer {
   absl::Span<float> own_slice(int part);
 
   // Copies or rounds this rank's slices of the unit's parts into their places, and starts to gather
-  // them. `weights` has this rank's slices by part, with padding; those of other units are not
-  // read. A slice that is own_slice(part) itself is not copied. A no-op if the unit is held. The
-  // unit that had the place before is no longer held and must not be read. Blocks while its calls
-  // are under way.
+  // them, after all that the computation has queued (SliceOps). `weights` has this rank's slices by
+  // part, with padding; those of other units are not read. A slice that is own_slice(part) itself
+  // is not copied. A no-op if the unit is held. The unit that had the place before is no longer
+  // held and must not be read. Blocks while its calls are under way.
   void Start(int unit, absl::Span<const absl::Span<const float>> weights);
 
-  // Blocks until the unit's parameters are readable, and returns the first error of its calls.
+  // Blocks until the unit's parameters are readable, and returns the first error of its calls or of
+  // the computation.
   // Units that it is tied to are awaited separately. REQUIRES: Holds(unit).
   absl::Status Await(int unit);
+
+  // Starts the unit and those that it is tied to, unless they are held, and with kInFlight the unit
+  // that comes next in this direction, which takes the place of the unit before this one. Blocks
+  // until the unit's parameters are readable, tied ones included. Errors are those of Await.
+  absl::Status Acquire(int unit, Direction direction,
+                       absl::Span<const absl::Span<const float>> weights);
 
   // Returns true if the unit was started after the last Outdate and its place is still its own, or
   // if it has no parameters.
@@ -117,6 +129,8 @@ class WeightGatherer {
   // By part: the call that gathers it, until it was waited for.
   std::vector<std::shared_ptr<Work>> works_;
   std::vector<Unit> units_;
+  // The first error of the computation. Nothing is started after it.
+  absl::Status failure_;
   // The unit that was last started in each shared place; -1: none.
   int tenants_[2] = {-1, -1};
 };
