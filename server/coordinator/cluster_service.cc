@@ -21,6 +21,9 @@ class ClusterService final : public EdgeService<v1::ClusterService> {
     AtOnce<v1::AppendLogsRequest, v1::AppendLogsReply>(
         "AppendLogs",
         [](Coordinator& c, const auto& request) { return c.daemons().AppendLogs(request); });
+    AtOnce<v1::ReportServerTraceRequest, v1::TraceReply>(
+        "ReportServerTrace",
+        [](Coordinator& c, const auto& request) { return c.daemons().ReportServerTrace(request); });
   }
 };
 

@@ -42,10 +42,12 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointArchive& arc
       checkpoint_requests_(*table_, checkpoints_, archive, disk),
       rounds_(*table_, lifecycle_, clock, options_.elastic_wait),
       stalls_(*table_, lifecycle_, clock, options_.lease, options_.stall_timeout),
-      daemon_requests_(*table_, members_, lifecycle_, moves_, clock, metrics_,
+      trace_requests_(*table_, clock),
+      daemon_requests_(*table_, members_, lifecycle_, moves_, trace_requests_, clock, metrics_,
                        {options_.advertised_address, archive.root(), options_.stall_timeout},
                        options_.log),
-      task_requests_(*table_, lifecycle_, checkpoints_, rounds_, metrics_.collectives(), clock),
+      task_requests_(*table_, lifecycle_, checkpoints_, rounds_, metrics_.collectives(),
+                     trace_requests_, clock),
       job_requests_(*table_, members_, lifecycle_, checkpoints_, archive, logic, planning, clock,
                     metrics_, options_),
       metrics_requests_(*table_, clock) {
@@ -68,6 +70,7 @@ absl::Status Coordinator::Settle() {
   // A meeting that shows that all replicas of a job are lost frees its slots.
   if (table_->version() != placed) status.Update(scheduler_.Run());
   if (!status.ok()) metrics_.store_errors.Increment();
+  trace_requests_.AnswerChanged();
   daemon_requests_.AnswerChanged();
   task_requests_.AnswerChanged();
   job_requests_.AnswerChanged();
@@ -122,6 +125,7 @@ void Coordinator::Shutdown() {
   daemon_requests_.AnswerAll(status);
   job_requests_.AnswerAll(status);
   metrics_requests_.AnswerAll(status);
+  trace_requests_.AnswerAll(status);
   for (const auto& [number, job] : table_->jobs()) job->AnswerAll(status);
 }
 

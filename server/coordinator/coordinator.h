@@ -22,6 +22,7 @@
 #include "server/coordinator/requests/job_requests.h"
 #include "server/coordinator/requests/metrics_requests.h"
 #include "server/coordinator/requests/task_requests.h"
+#include "server/coordinator/requests/trace_requests.h"
 #include "server/coordinator/scheduling/move_scheduler.h"
 #include "server/coordinator/scheduling/scheduler.h"
 #include "server/coordinator/store/job_store.h"
@@ -51,6 +52,7 @@ class Coordinator {
   DaemonRequests& daemons() { return daemon_requests_; }
   TaskRequests& tasks() { return task_requests_; }
   MetricsRequests& metrics() { return metrics_requests_; }
+  TraceRequests& traces() { return trace_requests_; }
   MoveScheduler& moves() { return moves_; }
   CheckpointRequests& checkpoints() { return checkpoint_requests_; }
   // Returns the daemons and the drains.
@@ -93,6 +95,7 @@ class Coordinator {
   CheckpointRequests checkpoint_requests_;
   RoundFormation rounds_;
   StallWatch stalls_;
+  TraceRequests trace_requests_;
   DaemonRequests daemon_requests_;
   TaskRequests task_requests_;
   JobRequests job_requests_;

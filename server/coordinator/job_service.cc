@@ -38,6 +38,7 @@ class JobService final : public EdgeService<v1::JobService> {
     Stream<v1::GetJobRequest>("WatchJob", StartWatch);
     Stream<v1::ReadLogsRequest>("ReadLogs", StartLogs);
     Stream<v1::ReadMetricsRequest>("ReadMetrics", StartMetrics);
+    Stream<v1::TraceJobRequest>("TraceJob", StartTrace);
     ServeCheckpoints();
     ServeCluster();
   }

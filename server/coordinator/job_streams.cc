@@ -131,6 +131,29 @@ class MetricsStream final : public UpdateStream<v1::MetricsChunk, MetricsRequest
   MetricsRequests::Position position_;
 };
 
+class TraceStream final : public UpdateStream<v1::TraceChunk, TraceRequests::Update> {
+ public:
+  TraceStream(CoordinatorLoop& loop, const v1::TraceJobRequest& request)
+      : UpdateStream(loop), request_(request) {
+    Next();
+  }
+
+ private:
+  void Ask(Coordinator& coordinator, Call<TraceRequests::Update> call) override {
+    if (ticket_ == nullptr) {
+      absl::StatusOr<TraceRequests::Ticket> begun = coordinator.traces().Begin(request_);
+      if (!begun.ok()) return call.done(begun.status());
+      ticket_ = *std::move(begun);
+    }
+    coordinator.traces().Next(ticket_, std::move(call));
+  }
+
+  v1::TraceChunk Take(TraceRequests::Update& update) override { return std::move(update.chunk); }
+
+  const v1::TraceJobRequest request_;
+  TraceRequests::Ticket ticket_;
+};
+
 class ExportStream final : public RawStream {
  public:
   ExportStream(CoordinatorLoop& loop, const v1::CheckpointRequest& request,
@@ -209,6 +232,11 @@ RawStream* StartLogs(CoordinatorLoop& loop, const v1::ReadLogsRequest& request,
 RawStream* StartMetrics(CoordinatorLoop& loop, const v1::ReadMetricsRequest& request,
                         grpc::CallbackServerContext*) {
   return new MetricsStream(loop, request);
+}
+
+RawStream* StartTrace(CoordinatorLoop& loop, const v1::TraceJobRequest& request,
+                      grpc::CallbackServerContext*) {
+  return new TraceStream(loop, request);
 }
 
 RawStream* StartExport(CoordinatorLoop& loop, const v1::CheckpointRequest& request,

@@ -20,6 +20,10 @@ RawStream* StartLogs(CoordinatorLoop& loop, const v1::ReadLogsRequest& request,
 RawStream* StartMetrics(CoordinatorLoop& loop, const v1::ReadMetricsRequest& request,
                         grpc::CallbackServerContext* context);
 
+// Traces a job; the trace ends with the stream.
+RawStream* StartTrace(CoordinatorLoop& loop, const v1::TraceJobRequest& request,
+                      grpc::CallbackServerContext* context);
+
 // Streams a checkpoint, read on the export thread no faster than the client takes it. A client that
 // takes nothing for half a minute loses its stream, so that it does not hold up others.
 RawStream* StartExport(CoordinatorLoop& loop, const v1::CheckpointRequest& request,

@@ -29,6 +29,9 @@ class TaskService final : public EdgeService<v1::TaskService> {
     AtOnce<v1::ReportCollectivesRequest, v1::ReportCollectivesReply>(
         "ReportCollectives",
         [](Coordinator& c, const auto& request) { return c.tasks().ReportCollectives(request); });
+    AtOnce<v1::ReportTraceRequest, v1::TraceReply>(
+        "ReportTrace",
+        [](Coordinator& c, const auto& request) { return c.tasks().ReportTrace(request); });
     Park<v1::GetShardMapRequest, v1::ShardMap>("GetShardMap",
                                                [](Coordinator& c, const auto& request, auto call) {
                                                  c.tasks().GetShardMap(request, std::move(call));

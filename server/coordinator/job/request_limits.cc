@@ -43,6 +43,8 @@ constexpr Limit kRequests[] = {
     {"ReportEvaluationRequest", kMaxScoreBytes},
     {"CommitCheckpointRequest", 32 << 20},
     {"ReportCollectivesRequest", 4 << 20},
+    {"ReportTraceRequest", 256 << 10},
+    {"ReportServerTraceRequest", 256 << 10},
     // Each of a job's many series is compared with each pattern.
     {"ReadMetricsRequest", 1024},
 };
@@ -93,6 +95,9 @@ constexpr Limit kFields[] = {
     {"ReportCollectivesRequest.calls", 1000},
     {"ReportProgressRequest.collective_times", 16},
     {"CollectiveTimes.counts", 64},
+    {"TraceName.name", 128},
+    {"TraceName.category", 32},
+    {"TraceTrack.name", 64},
     {"ReportEvaluationRequest.scores", kMaxScoreBytes},
     {"ReportEvaluationRequest.labels", kMaxScoreBytes},
     {"ReportEvaluationRequest.positive_bins", 1 << 20},

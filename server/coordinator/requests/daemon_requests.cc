@@ -19,13 +19,14 @@ constexpr size_t kKeptMessageBytes = 8 << 10;
 }  // namespace
 
 DaemonRequests::DaemonRequests(JobTable& jobs, Membership& members, JobLifecycle& lifecycle,
-                               MoveScheduler& moves, const Clock& clock,
+                               MoveScheduler& moves, TraceRequests& traces, const Clock& clock,
                                CoordinatorMetrics& metrics, OrderContext context,
                                std::function<void(absl::string_view)> log)
     : jobs_(jobs),
       members_(members),
       lifecycle_(lifecycle),
       moves_(moves),
+      traces_(traces),
       clock_(clock),
       metrics_(metrics),
       context_(std::move(context)),
@@ -207,6 +208,15 @@ absl::StatusOr<v1::AppendLogsReply> DaemonRequests::AppendLogs(
   return v1::AppendLogsReply();
 }
 
+absl::StatusOr<v1::TraceReply> DaemonRequests::ReportServerTrace(
+    const v1::ReportServerTraceRequest& request) {
+  if (!members_.Holds(request.id(), request.incarnation())) {
+    return absl::AbortedError(
+        absl::StrCat("daemon ", request.id(), " has another incarnation now; register again"));
+  }
+  return traces_.TakeFromServer(request.id(), request.piece());
+}
+
 absl::StatusOr<bool> DaemonRequests::ExpireLeases(absl::Duration forget_after) {
   const std::vector<std::string> lost = members_.Expire(clock_.Monotonic(), forget_after);
   absl::Status status;
@@ -221,9 +231,14 @@ absl::StatusOr<bool> DaemonRequests::ExpireLeases(absl::Duration forget_after) {
 
 const v1::HeartbeatReply& DaemonRequests::OrdersFor(const Member& member) {
   Orders& orders = orders_[member.record.id()];
-  if (orders.table_version != jobs_.version() ||
+  if (orders.table_version != jobs_.version() || orders.trace_version != traces_.version() ||
       orders.incarnation != member.record.incarnation()) {
-    orders = {jobs_.version(), member.record.incarnation(), OrdersOf(member, jobs_, context_)};
+    const bool server = member.kind() == v1::SERVER;
+    orders = {.table_version = jobs_.version(),
+              .trace_version = traces_.version(),
+              .incarnation = member.record.incarnation(),
+              .reply = OrdersOf(member, jobs_, context_,
+                                server ? traces_.OrderForServer(member.record.id()) : nullptr)};
   }
   return orders.reply;
 }

@@ -16,6 +16,7 @@
 #include "server/coordinator/job/job_table.h"
 #include "server/coordinator/lifecycle/job_lifecycle.h"
 #include "server/coordinator/metrics/coordinator_metrics.h"
+#include "server/coordinator/requests/trace_requests.h"
 #include "server/coordinator/scheduling/move_scheduler.h"
 #include "server/coordinator/scheduling/orders.h"
 
@@ -27,8 +28,8 @@ class DaemonRequests {
  public:
   // All references outlive it. `log` takes one line, on the logic thread; it may be null.
   DaemonRequests(JobTable& jobs, Membership& members, JobLifecycle& lifecycle, MoveScheduler& moves,
-                 const Clock& clock, CoordinatorMetrics& metrics, OrderContext context,
-                 std::function<void(absl::string_view)> log);
+                 TraceRequests& traces, const Clock& clock, CoordinatorMetrics& metrics,
+                 OrderContext context, std::function<void(absl::string_view)> log);
 
   // Sets the address at which tasks reach the coordinator; before, the options' address.
   void SetAddress(std::string address);
@@ -37,6 +38,7 @@ class DaemonRequests {
   // Takes reports at once, and parks the call until the orders change or poll_ms has passed.
   void Heartbeat(const v1::HeartbeatRequest& request, Call<v1::HeartbeatReply> call);
   absl::StatusOr<v1::AppendLogsReply> AppendLogs(const v1::AppendLogsRequest& request);
+  absl::StatusOr<v1::TraceReply> ReportServerTrace(const v1::ReportServerTraceRequest& request);
 
   // Ends leases that ran out. Returns whether there were any.
   absl::StatusOr<bool> ExpireLeases(absl::Duration forget_after);
@@ -59,6 +61,7 @@ class DaemonRequests {
   // A daemon's orders as last computed.
   struct Orders {
     uint64_t table_version = 0;
+    uint64_t trace_version = 0;
     uint64_t incarnation = 0;
     v1::HeartbeatReply reply;
   };
@@ -77,6 +80,7 @@ class DaemonRequests {
   Membership& members_;
   JobLifecycle& lifecycle_;
   MoveScheduler& moves_;
+  TraceRequests& traces_;
   const Clock& clock_;
   CoordinatorMetrics& metrics_;
   OrderContext context_;

@@ -55,12 +55,14 @@ v1::ReportEvaluationReply ReplyOf(const v1::JobRecord& record, const v1::Evaluat
 
 TaskRequests::TaskRequests(JobTable& jobs, JobLifecycle& lifecycle,
                            CheckpointLifecycle& checkpoints, RoundFormation& rounds,
-                           CollectiveTimes& collective_times, const Clock& clock)
+                           CollectiveTimes& collective_times, TraceRequests& traces,
+                           const Clock& clock)
     : jobs_(jobs),
       lifecycle_(lifecycle),
       checkpoints_(checkpoints),
       rounds_(rounds),
       collective_times_(collective_times),
+      traces_(traces),
       clock_(clock) {}
 
 absl::StatusOr<Job*> TaskRequests::Authenticate(const v1::TaskIdentity& task) const {
@@ -171,6 +173,9 @@ absl::StatusOr<v1::ReportProgressReply> TaskRequests::ReportProgress(
   reply.set_collectives_wanted(TrainsByAllReduce(job->record.spec()) &&
                                job->collectives.Wanted(request.task().slot()));
   reply.set_meet_after_round(rounds_.MeetAfter(*job));
+  if (const v1::TraceOrder* order = traces_.OrderForSlot(*job, request.task().slot())) {
+    *reply.mutable_trace() = *order;
+  }
   return reply;
 }
 
@@ -254,6 +259,11 @@ absl::StatusOr<v1::ReportCollectivesReply> TaskRequests::ReportCollectives(
   MUSTER_ASSIGN_OR_RETURN(Job * job, AuthenticateLast(request.task()));
   job->collectives.Tell(request, jobs_.NowUnixMs());
   return v1::ReportCollectivesReply();
+}
+
+absl::StatusOr<v1::TraceReply> TaskRequests::ReportTrace(const v1::ReportTraceRequest& request) {
+  MUSTER_ASSIGN_OR_RETURN(const Job* job, AuthenticateLast(request.task()));
+  return traces_.TakeFromSlot(*job, request.task(), request.piece());
 }
 
 void TaskRequests::GetShardMap(const v1::GetShardMapRequest& request, Call<v1::ShardMap> call) {

@@ -14,6 +14,7 @@
 #include "server/coordinator/lifecycle/job_lifecycle.h"
 #include "server/coordinator/lifecycle/round_formation.h"
 #include "server/coordinator/metrics/collective_times.h"
+#include "server/coordinator/requests/trace_requests.h"
 
 namespace muster {
 
@@ -24,7 +25,8 @@ class TaskRequests {
  public:
   // All references outlive it.
   TaskRequests(JobTable& jobs, JobLifecycle& lifecycle, CheckpointLifecycle& checkpoints,
-               RoundFormation& rounds, CollectiveTimes& collective_times, const Clock& clock);
+               RoundFormation& rounds, CollectiveTimes& collective_times, TraceRequests& traces,
+               const Clock& clock);
 
   void Rendezvous(const v1::RendezvousRequest& request, Call<v1::RendezvousReply> call);
   absl::StatusOr<v1::ReportProgressReply> ReportProgress(const v1::ReportProgressRequest& request);
@@ -35,6 +37,8 @@ class TaskRequests {
   // Takes reports also from the last tasks of a job that has ended: they most likely show why.
   absl::StatusOr<v1::ReportCollectivesReply> ReportCollectives(
       const v1::ReportCollectivesRequest& request);
+  // Takes pieces also from the last tasks of a job that has ended.
+  absl::StatusOr<v1::TraceReply> ReportTrace(const v1::ReportTraceRequest& request);
   void GetShardMap(const v1::GetShardMapRequest& request, Call<v1::ShardMap> call);
 
   // Answers calls for shard maps that are there or overdue, and those whose callers are gone.
@@ -54,6 +58,7 @@ class TaskRequests {
   CheckpointLifecycle& checkpoints_;
   RoundFormation& rounds_;
   CollectiveTimes& collective_times_;
+  TraceRequests& traces_;
   const Clock& clock_;
 };
 

@@ -73,9 +73,10 @@ void AddMoves(const std::string& server_id, const v1::JobRecord& record,
 
 }  // namespace
 
-v1::HeartbeatReply OrdersOf(const Member& member, const JobTable& jobs,
-                            const OrderContext& context) {
+v1::HeartbeatReply OrdersOf(const Member& member, const JobTable& jobs, const OrderContext& context,
+                            const v1::TraceOrder* trace) {
   v1::HeartbeatReply reply;
+  if (trace != nullptr) *reply.mutable_trace() = *trace;
   if (member.kind() == v1::WORKER) {
     for (const auto& [number, job] : jobs.jobs()) {
       if (IsActive(job->record.state())) AddTasks(member, *job, context, reply);

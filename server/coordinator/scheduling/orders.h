@@ -17,10 +17,11 @@ struct OrderContext {
   absl::Duration stall_timeout;
 };
 
-// Returns what a live daemon should be doing, by the jobs' records alone. The version is a
-// fingerprint and never 0: equal orders have equal versions, also after a restart.
-v1::HeartbeatReply OrdersOf(const Member& member, const JobTable& jobs,
-                            const OrderContext& context);
+// Returns what a live daemon should be doing, by the jobs' records and, for a server, the order to
+// trace that stands (null: there is none). The version is a fingerprint and never 0: equal orders
+// have equal versions, also after a restart.
+v1::HeartbeatReply OrdersOf(const Member& member, const JobTable& jobs, const OrderContext& context,
+                            const v1::TraceOrder* trace = nullptr);
 
 }  // namespace muster
 
