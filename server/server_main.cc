@@ -33,6 +33,9 @@
 #include "common/rpc/retry.h"
 #include "common/rpc/rpc_credentials.h"
 #include "common/rpc/shutdown_signal.h"
+#include "common/trace/send_trace.h"
+#include "common/trace/trace_recorder.h"
+#include "common/trace/trace_sender.h"
 #include "common/transport/shared_memory/shared_segment.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/parameter_service.pb.h"
@@ -155,6 +158,15 @@ DropOrders::Server Droppable(ShardEngine& engine) {
   return server;
 }
 
+// What carries out orders to trace.
+struct Tracing {
+  TraceRecorder recorder;
+  // The server's incarnation in the cluster.
+  std::atomic<uint64_t> incarnation = 0;
+  // Null in a server without a coordinator, which gets no orders.
+  std::unique_ptr<TraceSender> sender;
+};
+
 // The engine, and the server's id, which its data folder keeps.
 struct Engine {
   std::string server_id;
@@ -178,7 +190,8 @@ struct Engine {
 // daemon, and sets `refused`.
 MembershipCallbacks Callbacks(const Engine& engine, RpcServer& server,
                               const ParameterService& service, DropOrders& drops, MoveOrders& moves,
-                              ShutdownSignal& shutdown, std::atomic<bool>& refused) {
+                              Tracing& tracing, ShutdownSignal& shutdown,
+                              std::atomic<bool>& refused) {
   MembershipCallbacks callbacks;
   callbacks.report = [&](v1::HeartbeatRequest& request) {
     for (v1::ReplayStatus& replay : engine.engine->Replays()) {
@@ -193,9 +206,11 @@ MembershipCallbacks Callbacks(const Engine& engine, RpcServer& server,
   callbacks.orders = [&](const v1::HeartbeatReply& orders) {
     drops.TakeOrders(orders);
     moves.TakeOrders(orders);
+    tracing.sender->Take(orders.trace());
   };
   callbacks.registered = [&](uint64_t incarnation) {
     Log(absl::StrCat("joined the cluster as incarnation ", incarnation));
+    tracing.incarnation = incarnation;
     server.SetReady(engine.healthy());
   };
   callbacks.lease_lost = [&](const absl::Status& status) {
@@ -211,7 +226,7 @@ MembershipCallbacks Callbacks(const Engine& engine, RpcServer& server,
 }
 
 absl::StatusOr<Engine> OpenEngine(const Flags& flags, uint64_t process_nonce, const Clock& clock,
-                                  CheckpointStorage& checkpoints) {
+                                  CheckpointStorage& checkpoints, TraceRecorder& trace) {
   Engine result;
   result.server_id = flags.id.empty() ? absl::StrFormat("server-%016x", RandomBits()) : flags.id;
   ShardEngine::Options& options = result.options;
@@ -224,6 +239,7 @@ absl::StatusOr<Engine> OpenEngine(const Flags& flags, uint64_t process_nonce, co
     options.store = std::move(store);
     options.log_dir = flags.data_dir + "/logs";
   }
+  options.trace = &trace;
   options.checkpoint_storage = &checkpoints;
   options.root_check = flags.coordinator.empty() ? RootCheck::kWritable : RootCheck::kMarked;
   options.server_name = absl::StrCat("server ", result.server_id);
@@ -284,7 +300,8 @@ int Run(const Flags& flags) {
   LocalStorage checkpoints(*std::move(roots));
   const uint64_t process_nonce = RandomBits();
   const RealClock clock;
-  auto opened = OpenEngine(flags, process_nonce, clock, checkpoints);
+  Tracing tracing;
+  auto opened = OpenEngine(flags, process_nonce, clock, checkpoints, tracing.recorder);
   if (!opened.ok()) return Fail(opened.status());
   PartitionHost& host = *opened->host;
   const int64_t message_bytes = MessageBytes(opened->options.memory_budget_bytes);
@@ -323,9 +340,14 @@ int Run(const Flags& flags) {
                       .address = advertised,
                       .memory_bytes = opened->options.memory_budget_bytes};
     cluster = MakeGrpcClusterClient(flags.coordinator, *credentials);
+    tracing.sender = std::make_unique<TraceSender>(
+        tracing.recorder,
+        SendServerTrace(flags.coordinator, *credentials, opened->server_id,
+                        [&tracing] { return tracing.incarnation.load(); }),
+        TraceSender::Options{.ends = TraceSender::Ends::kWhenTold});
     membership = std::make_unique<MembershipLoop>(
         *cluster, std::move(options), clock, waiter,
-        Callbacks(*opened, **server, *service, drops, moves, shutdown, failed));
+        Callbacks(*opened, **server, *service, drops, moves, tracing, shutdown, failed));
     drops.SetReportSoon([&membership] { membership->ReportSoon(); });
     moves.SetReportSoon([&membership] { membership->ReportSoon(); });
   }

@@ -119,6 +119,7 @@ ShardEngine::Impl::Impl(Options options)
   };
   resources_.replays = &replays_;
   resources_.served = &served_;
+  resources_.trace = options_.trace;
 }
 
 ShardEngine::Impl::~Impl() {

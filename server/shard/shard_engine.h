@@ -21,6 +21,7 @@ class Executor;
 class LogFileSystem;
 class ParameterStore;
 class PartitionMover;
+class TraceRecorder;
 
 namespace v1 {
 class ReplayStatus;
@@ -38,6 +39,8 @@ class ReplayStatus;
 class ShardEngine final : public PartitionHost {
  public:
   struct Options {
+    // Records what partitions of a traced job do; must outlive the engine. Null: nothing does.
+    TraceRecorder* trace = nullptr;
     // Store for state of jobs with durability EVERY_PUSH, and for rows that are evicted from memory
     // (in a daemon, a RocksDbStore in its data folder). Null: jobs that need a store are refused.
     std::shared_ptr<ParameterStore> store;

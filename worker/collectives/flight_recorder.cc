@@ -6,9 +6,11 @@
 
 #include "absl/time/clock.h"
 #include "common/text/utf8.h"
+#include "common/trace/trace_scope.h"
 
 namespace muster {
-FlightRecorder::FlightRecorder(std::string group) : group_(std::move(group)), entries_(kCalls) {}
+FlightRecorder::FlightRecorder(std::string group)
+    : group_(std::move(group)), trace_(trace_bound.recorder), entries_(kCalls) {}
 
 void FlightRecorder::Begin(uint64_t sequence, const CollectiveCall& call) {
   const int64_t now = absl::GetCurrentTimeNanos();
@@ -36,6 +38,10 @@ void FlightRecorder::End(uint64_t sequence, const absl::Status& status) {
   // The wall clock may have been set back meanwhile.
   entry.duration_ns = std::max<int64_t>(0, now - entry.started_ns);
   entry.status = status;
+  if (trace_ != nullptr && trace_->on()) {
+    TraceCall(*trace_, entry.label[0] == '\0' ? Name(entry.kind) : entry.label, entry.duration_ns,
+              entry.count * SizeOf(entry.dtype));
+  }
   if (!status.ok()) return;
   const double seconds = static_cast<double>(entry.duration_ns) / 1e9;
   CallTimes& times = times_[entry.kind];

@@ -13,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/metrics/time_bounds.h"
+#include "common/trace/trace_recorder.h"
 #include "worker/collectives/collective_call.h"
 
 namespace muster {
@@ -42,6 +43,7 @@ struct CallTimes {
 // Records the last calls of a rank in one group. Thread-safe. Recording a call takes well below a
 // microsecond and allocates nothing, except for the first of an operation; labels are truncated to
 // 23 bytes, between UTF-8 characters.
+// Calls also go to the trace recorder of the thread that made this object, which outlives it.
 class FlightRecorder {
  public:
   static constexpr size_t kCalls = 1000;
@@ -81,6 +83,8 @@ class FlightRecorder {
   };
 
   const std::string group_;
+  // Null: the calls are not traced.
+  TraceRecorder* const trace_;
   // Held for a few stores, or while Calls copies the entries.
   mutable absl::Mutex mutex_;
   // kCalls entries; call n is at index n modulo kCalls.

@@ -7,10 +7,11 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/work.h"
+#include "common/trace/trace_scope.h"
 
 namespace muster {
 
-// Adds the time that it lives to a count of seconds. Both must outlive it.
+// Adds the time that it lives to a count of seconds, and records a wait. Both must outlive it.
 class BlockedTime {
  public:
   BlockedTime(const Clock& clock, double& seconds)
@@ -24,6 +25,7 @@ class BlockedTime {
   const Clock& clock_;
   double& seconds_;
   const absl::Duration since_;
+  const TraceScope trace_{TraceKind::kWait};
 };
 
 // A function that blocks until the work has ended, and returns its status. It may measure the time.

@@ -8,6 +8,7 @@
 #include "common/optim/schedule.h"
 #include "common/partition/initial_values.h"
 #include "common/tables/squared_norm.h"
+#include "common/trace/trace_scope.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/strategy/global_norm.h"
@@ -328,6 +329,7 @@ absl::StatusOr<NormClipping> ShardState::Clipping(const GradientSums& sums) cons
 }
 
 void ShardState::Apply(const GradientSums& sums, double scale) {
+  const TraceScope trace(TraceKind::kOptimizer);
   if (sums.examples == 0) {
     ++clock_;
     return;

@@ -17,6 +17,7 @@
 #include "common/base/buffer_pool.h"
 #include "common/checkpoint/root_mark.h"
 #include "common/checkpoint/storage.h"
+#include "common/trace/trace_recorder.h"
 #include "server/shard/partition/partition_executor.h"
 #include "server/shard/resources/crash_point.h"
 #include "server/shard/resources/executor.h"
@@ -58,6 +59,7 @@ struct ShardResources {
   int open_threads = 1;
   ReplayMeter* replays = nullptr;
   ServedBytes* served = nullptr;
+  TraceRecorder* trace = nullptr;
 };
 
 // The partitions of one generation of a job on this server. Thread-safe; one thread at a time

@@ -2,6 +2,7 @@
 
 #include "common/base/catch_out_of_memory.h"
 #include "common/base/status_macros.h"
+#include "common/trace/trace_scope.h"
 #include "proto/parameter_service.pb.h"
 #include "proto/partition_state.pb.h"
 #include "server/shard/calls/refusal.h"
@@ -97,7 +98,15 @@ std::vector<uint64_t> Partition::closed_clocks() const {
 
 // --- Operations.
 
+TraceRecorder* Partition::Tracing() const {
+  const bool traced = options_.trace != nullptr && options_.trace->on() &&
+                      options_.trace->Records(tables_->job->job_id());
+  return traced ? options_.trace : nullptr;
+}
+
 void Partition::Execute(std::vector<ExchangeCall> calls) {
+  const TraceBinding bound(Tracing(), TraceTrack::kPartition,
+                           static_cast<uint16_t>(tables_->partition));
   auto next = calls.begin();
   Guarded([&] { ExecuteFrom(next, calls.end()); });
   if (health_.crashed()) return;
@@ -108,6 +117,9 @@ void Partition::Execute(std::vector<ExchangeCall> calls) {
 void Partition::ExecuteFrom(std::vector<ExchangeCall>::iterator& next,
                             std::vector<ExchangeCall>::iterator end) {
   if (health_.crashed() || !queue_.AwaitRoom()) return;
+  // A batch counts as its first call's step.
+  const TraceScope trace(TraceKind::kBatch,
+                         next == end ? TraceBound::kStepOfRecorder : next->request->clock(), 0);
   const uint64_t logged = log_.last_lsn();
   while (next != end) {
     AdmittedCall& call = queue_.Add(std::move(*next));
@@ -135,6 +147,10 @@ void Partition::Run(AdmittedCall& call) {
   if (!health_.ok()) return answers_.Refuse(call, health_.status());
   if (!call.status.ok()) return answers_.Refuse(call, call.status, call.retry_after_ms);
   if (!AdmissionChecks::IsMutation(*call.call.request)) return waiting_.Await(call);
+  const v1::ExchangeRequest& request = *call.call.request;
+  const bool pushes = request.has_dense_push() || request.has_sparse_push();
+  const TraceScope trace(pushes ? TraceKind::kTakePush : TraceKind::kTakeClose, request.clock(),
+                         call.call.payload.size());
   if (!call.already_applied) {
     if (absl::Status status = applier_.Apply(call); !status.ok()) {
       return answers_.Refuse(call, status);
@@ -145,7 +161,11 @@ void Partition::Run(AdmittedCall& call) {
   waiting_.Release();
 }
 
-void Partition::RunTask(const std::function<void()>& task) { Guarded(task); }
+void Partition::RunTask(const std::function<void()>& task) {
+  const TraceBinding bound(Tracing(), TraceTrack::kPartition,
+                           static_cast<uint16_t>(tables_->partition));
+  Guarded(task);
+}
 
 void Partition::Drain() {
   Guarded([this] {

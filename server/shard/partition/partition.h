@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/buffer_pool.h"
 #include "common/checkpoint/storage.h"
+#include "common/trace/trace_recorder.h"
 #include "server/shard/calls/admitted_call.h"
 #include "server/shard/calls/partition_host.h"
 #include "server/shard/partition/admission/admission.h"
@@ -79,6 +80,8 @@ class Partition {
     ReplayMeter* replays = nullptr;
     // Counts what is pushed and pulled; null: nobody does. Must outlive the partition.
     ServedBytes* served = nullptr;
+    // Records what partitions of a traced job do; null: nothing does. Must outlive the partition.
+    TraceRecorder* trace = nullptr;
     // Run tasks between batches, one at a time, and tasks that may block on files, so that cuts are
     // written while the partition goes on. Both or none; none: within Execute.
     std::shared_ptr<Executor> strand;
@@ -150,6 +153,8 @@ class Partition {
 
  private:
   ServeContext Context();
+  // Returns what records this partition's work now; null: nothing does.
+  TraceRecorder* Tracing() const;
 
   // Does `work`; when memory runs out in it, fails the partition and refuses all that was let in.
   void Guarded(absl::FunctionRef<void()> work);

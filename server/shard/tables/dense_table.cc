@@ -7,6 +7,7 @@
 #include "common/kernels/elementwise.h"
 #include "common/partition/initial_values.h"
 #include "common/tables/squared_norm.h"
+#include "common/trace/trace_scope.h"
 
 namespace muster {
 namespace {
@@ -237,6 +238,7 @@ void DenseTable::Settle(uint32_t block) {
   if (ended_[block].empty()) return;
   OptimizerStep step = step_;
   step.gradient_scale = *step_scales_[block];
+  const TraceScope trace(TraceKind::kOptimizer, step.step - 1, blocks_[block].weights.size());
   Apply(blocks_[block], step, Values(block, ended_[block]), step_lsn_);
   ended_[block] = Sum{};
   --unsettled_;

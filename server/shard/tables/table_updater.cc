@@ -6,6 +6,7 @@
 #include "common/base/payload.h"
 #include "common/base/status_macros.h"
 #include "common/partition/wire_dtype.h"
+#include "common/trace/trace_scope.h"
 #include "proto/parameter_service.pb.h"
 #include "server/shard/calls/typed_payload.h"
 
@@ -106,6 +107,7 @@ void TableUpdater::FinishSums() {
 }
 
 absl::Status TableUpdater::EndClock(const ClockEnd& end) {
+  const TraceScope trace(TraceKind::kOptimizer, end.clock, 0);
   FinishSums();
   const bool moves = end.examples > 0 && !end.left_out;
   // All that can fail comes before anything is applied.

@@ -6,6 +6,7 @@
 #include "common/history/series_proto.h"
 #include "proto/metrics.pb.h"
 #include "proto/task_service.pb.h"
+#include "proto/trace.pb.h"
 #include "worker/runtime/coordinator_client/process_usage.h"
 
 namespace muster {
@@ -221,6 +222,7 @@ void ProgressReporter::Answer(const v1::ReportProgressReply& reply) {
     absl::MutexLock lock(&mutex_);
     meet_after_round_ = std::max(meet_after_round_, reply.meet_after_round());
   }
+  if (options_.traced != nullptr) options_.traced(reply.trace());
   if (!reply.collectives_wanted() || options_.collectives == nullptr) return;
   v1::ReportCollectivesRequest request;
   options_.collectives(request);

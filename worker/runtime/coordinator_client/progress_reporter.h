@@ -19,6 +19,7 @@ namespace muster {
 
 namespace v1 {
 class CollectiveTimes;
+class TraceOrder;
 }  // namespace v1
 
 // The results of one or several training steps.
@@ -68,6 +69,9 @@ struct ProgressReporterOptions {
   // Adds the times of all of the task's collective calls in this round; reports have what is new in
   // them. Called like `collectives`, for each report.
   std::function<void(v1::ReportProgressRequest&)> collective_times;
+  // Takes the order to trace of each reply, which has none if no trace stands; may be null. Called
+  // as `collectives`; does not block.
+  std::function<void(const v1::TraceOrder&)> traced;
 };
 
 // Reports progress to the coordinator on its own thread, at most once per interval. Progress that

@@ -23,10 +23,15 @@
 #include "common/rpc/parameter_service/data_channel_client.h"
 #include "common/rpc/retry.h"
 #include "common/text/utf8.h"
+#include "common/trace/send_trace.h"
+#include "common/trace/trace_recorder.h"
+#include "common/trace/trace_scope.h"
+#include "common/trace/trace_sender.h"
 #include "common/transport/data_channel/channel_io.h"
 #include "common/transport/shared_memory/registered_memory.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/task_service.pb.h"
+#include "proto/trace.pb.h"
 #include "worker/runtime/coordinator_client/grpc_coordinator_client.h"
 #include "worker/runtime/coordinator_client/process_usage.h"
 #include "worker/runtime/process/collective_flags.h"
@@ -69,6 +74,8 @@ void Log(absl::string_view line) {
 absl::Status RunOrder(const v1::TaskOrder& order, const TaskChildOptions& given) {
   const HostEndpointOptions& collectives = given.collectives;
   const RpcCredentials& credentials = given.credentials;
+  // Before all else, since answers of servers that are recorded may come late.
+  TraceRecorder recorder;
   RealClock clock;
   RealWaiter waiter;
   LocalStorage storage(DataRoots());
@@ -79,8 +86,12 @@ absl::Status RunOrder(const v1::TaskOrder& order, const TaskChildOptions& given)
   identity.set_incarnation(order.incarnation());
   std::unique_ptr<CoordinatorClient> coordinator = MakeGrpcCoordinatorClient(
       order.coordinator_address(), credentials, identity, {}, waiter, Log);
+  TraceSender traces(recorder, SendTaskTrace(order.coordinator_address(), credentials, identity),
+                     {.ends = TraceSender::Ends::kWithItsSteps});
+  const TraceBinding bound(&recorder, TraceTrack::kTrainer);
   TaskDependencies dependencies;
   dependencies.coordinator = coordinator.get();
+  dependencies.traced = [&traces](const v1::TraceOrder& traced) { traces.Take(traced); };
   dependencies.clock = &clock;
   dependencies.waiter = &waiter;
   MUSTER_ASSIGN_OR_RETURN(

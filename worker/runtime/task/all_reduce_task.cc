@@ -22,8 +22,6 @@ namespace {
 constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
 // The task gives up after so many rounds in a row without a finished step.
 constexpr int kMaxFruitlessRounds = 10;
-// Time between reports while no step ends, so that a stuck task can still be asked for its calls.
-constexpr absl::Duration kPoll = absl::Seconds(1);
 // Most bytes of the reason that the coordinator is told for the end of a round.
 constexpr size_t kMostFailureBytes = 2048;
 
@@ -185,7 +183,6 @@ AllReduceTask::Outcome AllReduceTask::Train(const v1::RendezvousReply& round, in
       order_, round, {.rank = rank, .world_size = round.peers_size()}, dependencies_);
   if (!options.ok()) return {End::kFinal, options.status()};
   options->round = round_;
-  options->reporting.poll = kPoll;
   options->reporting.collectives =
       [recorders = parts_.group->recorders()](v1::ReportCollectivesRequest& request) {
         AddCollectiveRecords(recorders, request);

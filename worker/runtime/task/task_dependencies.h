@@ -19,6 +19,10 @@ namespace muster {
 
 class DeviceTraining;
 
+namespace v1 {
+class TraceOrder;
+}  // namespace v1
+
 // The collaborators of a task. Everything outlives the task.
 struct TaskDependencies {
   CoordinatorClient* coordinator = nullptr;
@@ -35,6 +39,8 @@ struct TaskDependencies {
   std::function<absl::StatusOr<std::unique_ptr<CollectiveEndpoint>>()> make_endpoint;
   // Null in a program that knows no devices.
   DeviceTraining* devices = nullptr;
+  // Takes the order to trace that stands, again and again; null: the task is not traced.
+  std::function<void(const v1::TraceOrder&)> traced;
   // Writes one line to the job's log.
   std::function<void(absl::string_view)> log;
 };

@@ -18,6 +18,8 @@ namespace {
 
 // Most bytes of what a task waits for, as the job's status shows it.
 constexpr size_t kMostWaitBytes = 1000;
+// Time between reports while no step ends, so that a stuck task can still be asked for something.
+constexpr absl::Duration kPoll = absl::Seconds(1);
 
 }  // namespace
 
@@ -71,6 +73,8 @@ absl::StatusOr<TrainerOptions> TrainerOptionsFor(const v1::TaskOrder& order,
     options.checkpoint_clock =
         std::max<uint64_t>(options.checkpoint_clock.value_or(0), meeting.checkpoint_clock());
   }
+  options.reporting.poll = kPoll;
+  options.reporting.traced = dependencies.traced;
   options.log = dependencies.log;
   options.wait = [waiter = dependencies.waiter](absl::Duration duration) {
     return waiter->Wait(duration);

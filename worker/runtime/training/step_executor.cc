@@ -7,11 +7,52 @@
 #include "common/base/status_macros.h"
 #include "common/kernels/gemm/row_sums.h"
 #include "common/mesh/zero.h"
+#include "common/trace/trace_scope.h"
 #include "proto/job.pb.h"
 #include "worker/nn/diverged_error.h"
 
 namespace muster {
 namespace {
+
+// Returns how the action is named in a trace.
+TraceKind TracedAs(StepAction::Kind kind) {
+  switch (kind) {
+    case StepAction::Kind::kBeginStep:
+      return TraceKind::kBeginStep;
+    case StepAction::Kind::kLoad:
+      return TraceKind::kLoad;
+    case StepAction::Kind::kPrefetchRows:
+      return TraceKind::kPrefetchRows;
+    case StepAction::Kind::kLookUpRows:
+      return TraceKind::kLookUpRows;
+    case StepAction::Kind::kAcquire:
+      return TraceKind::kAcquire;
+    case StepAction::Kind::kRelease:
+      return TraceKind::kRelease;
+    case StepAction::Kind::kForward:
+      return TraceKind::kForward;
+    case StepAction::Kind::kBeginBackward:
+      return TraceKind::kBeginBackward;
+    case StepAction::Kind::kLastUnit:
+      return TraceKind::kLastUnit;
+    case StepAction::Kind::kCheckLoss:
+      return TraceKind::kCheckLoss;
+    case StepAction::Kind::kBackward:
+      return TraceKind::kBackward;
+    case StepAction::Kind::kBackwardInput:
+      return TraceKind::kBackwardInput;
+    case StepAction::Kind::kBackwardWeights:
+      return TraceKind::kBackwardWeights;
+    case StepAction::Kind::kGradientReady:
+    case StepAction::Kind::kSendGradients:
+      return TraceKind::kSendGradients;
+    case StepAction::Kind::kPushRows:
+      return TraceKind::kPushRows;
+    case StepAction::Kind::kEndStep:
+      break;
+  }
+  return TraceKind::kEndStep;
+}
 
 bool AreFinite(absl::Span<const float> values) { return AllFinite(values.size(), values.data()); }
 
@@ -54,6 +95,7 @@ absl::Status StepExecutor::Train(uint64_t clock, MicroBatchSource& micro_batches
   context.seed = seed_;
   context.clock = clock;
   for (const StepAction& action : plan_) {
+    const TraceScope trace(TracedAs(action.kind), static_cast<uint32_t>(action.unit));
     MicroBatch& micro_batch = *saved_[action.saved];
     context.loss_scale = strategy_.loss_scale();
     context.first_example = micro_batches.first_example(action.micro_batch);

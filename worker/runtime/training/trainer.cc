@@ -9,6 +9,7 @@
 #include "common/mesh/data_ranks.h"
 #include "common/mesh/zero.h"
 #include "common/optim/schedule.h"
+#include "common/trace/trace_scope.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "proto/task_service.pb.h"
@@ -137,6 +138,7 @@ absl::StatusOr<Trainer::Next> Trainer::Synchronize(uint64_t clock) {
   // neither after a restore nor in a later round or incarnation.
   const bool keeps = job_.total_steps > 0 && !(options_.checkpoint_clock >= clock);
   const auto keep = [&](SeriesPosition position) {
+    const TraceScope trace(TraceKind::kCheckpoint);
     return keeps ? FromCheckpoints(checkpoints_.Take(clock, position)) : absl::OkStatus();
   };
   // The last checkpoint is committed before the last evaluation, so that the weights survive if the
@@ -167,6 +169,7 @@ absl::Status Trainer::FromCheckpoints(absl::Status status) {
 }
 
 absl::StatusOr<Trainer::Next> Trainer::Evaluate(uint64_t clock) {
+  const TraceScope trace(TraceKind::kEvaluation);
   MUSTER_RETURN_IF_ERROR(engine_.BeginEvaluation(clock));
   v1::ReportEvaluationRequest request;
   MUSTER_RETURN_IF_ERROR(evaluator_->Evaluate(clock, engine_, request));
@@ -191,6 +194,7 @@ absl::StatusOr<Trainer::Next> Trainer::Evaluate(uint64_t clock) {
 }
 
 absl::Status Trainer::TrainStep(uint64_t clock, MicroBatchReader& reader) {
+  const TraceStep trace(clock);
   const absl::Duration started = clock_.Monotonic();
   const absl::Duration waited = reader.waited();
   StepSums sums;

@@ -8,6 +8,7 @@
 #include "common/base/lost_state.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/rpc_status.h"
+#include "common/trace/trace_scope.h"
 #include "proto/parameter_service.pb.h"
 #include "proto/status.pb.h"
 
@@ -37,6 +38,26 @@ absl::string_view OperationName(const v1::ExchangeRequest& request) {
       break;
   }
   return "empty operation";
+}
+
+// Returns how the operation is named in a trace.
+TraceKind TracedAs(const v1::ExchangeRequest& request) {
+  switch (request.operation_case()) {
+    case v1::ExchangeRequest::kDensePush:
+      return TraceKind::kPush;
+    case v1::ExchangeRequest::kSparsePush:
+      return TraceKind::kRowPush;
+    case v1::ExchangeRequest::kClose:
+      return TraceKind::kClose;
+    case v1::ExchangeRequest::kSparsePull:
+      return TraceKind::kRowPull;
+    case v1::ExchangeRequest::kCut:
+      return TraceKind::kCut;
+    case v1::ExchangeRequest::kClip:
+      return TraceKind::kClip;
+    default:
+      return TraceKind::kPull;
+  }
 }
 
 // Servers that a task cannot reach, from the first attempt on, and who is told of them.
@@ -120,13 +141,16 @@ void ShardRouter::Transmit(Operation& operation) {
   ++operation.sent_;
   operation.state_ = Operation::State::kInFlight;
   operation.request_->set_term(connections_.term(operation.request_->partition()));
-  operation.connection_ =
-      connections_.Call(*operation.request_, operation.payload_, operation.landing_,
-                        [mailbox = mailbox_, id = operation.id_](
-                            uint64_t connection, absl::StatusOr<ExchangeResult> result) {
-                          absl::MutexLock lock(&mailbox->mutex);
-                          mailbox->arrivals.push_back({id, connection, std::move(result)});
-                        });
+  const TraceSpan span(TracingHere(), TraceTrack::kRequests, TracedAs(*operation.request_),
+                       operation.request_->partition());
+  operation.connection_ = connections_.Call(
+      *operation.request_, operation.payload_, operation.landing_,
+      [mailbox = mailbox_, id = operation.id_, span, pushed = operation.payload_.size()](
+          uint64_t connection, absl::StatusOr<ExchangeResult> result) {
+        span.End(pushed + (result.ok() ? result->payload.size() : 0));
+        absl::MutexLock lock(&mailbox->mutex);
+        mailbox->arrivals.push_back({id, connection, std::move(result)});
+      });
 }
 
 absl::Status ShardRouter::Wait(const Handle& operation) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/catch_out_of_memory.h"
 #include "common/partition/wire_dtype.h"
+#include "common/trace/trace_scope.h"
 #include "proto/parameter_service.pb.h"
 #include "server/shard/calls/refusal.h"
 #include "server/shard/calls/typed_payload.h"
@@ -15,6 +16,7 @@ namespace muster {
 using Operation = v1::ExchangeRequest::OperationCase;
 
 void ReadServer::Serve(AdmittedCall& call) {
+  const TraceScope trace(TraceKind::kServePull, call.call.request->clock(), 0);
   switch (call.call.request->operation_case()) {
     case Operation::kDensePull:
       return ServeDensePull(call);

@@ -4,6 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/trace/trace_scope.h"
 #include "proto/parameter_service.pb.h"
 
 namespace muster {
@@ -56,6 +57,7 @@ absl::Status JournalWriter::Write(v1::ExchangeRequest record, const Payload& pay
 
 bool JournalWriter::Sync() {
   if (!health_.ok() || synced_lsn() == last_lsn()) return true;
+  const TraceScope trace(TraceKind::kLogSync);
   if (absl::Status status = journal_->Sync(); !status.ok()) LogFailed(status);
   return !health_.Pass("synced");
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/trace/trace_scope.h"
 #include "proto/parameter_service.pb.h"
 #include "server/shard/storage/log_sync.h"
 
@@ -52,12 +53,14 @@ void SyncQueue::StartSync() {
   }
   // Whoever needs the sync before its turn carries it out himself. The strand forgets what it is
   // given once the partition is closed.
-  options_.syncs->Add(
-      [this, sync = std::move(sync), strand = options_.strand, crash_point = options_.crash_point] {
-        if (crash_point->crashed()) return;
-        sync->Run().IgnoreError();  // FinishSync returns it again.
-        strand->Add([this, lsn = sync->lsn()] { options_.synced(lsn); });
-      });
+  options_.syncs->Add([this, sync = std::move(sync), strand = options_.strand,
+                       crash_point = options_.crash_point,
+                       span = TraceSpan(TracingHere(), TraceTrack::kDisk, TraceKind::kLogSync)] {
+    if (crash_point->crashed()) return;
+    sync->Run().IgnoreError();  // FinishSync returns it again.
+    span.End(0);
+    strand->Add([this, lsn = sync->lsn()] { options_.synced(lsn); });
+  });
 }
 
 bool SyncQueue::EndSync(uint64_t lsn) {
