@@ -351,6 +351,28 @@ void JobClient::StopWatching() {
   if (connection_->watch != nullptr) connection_->watch->TryCancel();
 }
 
+absl::Status JobClient::Trace(const v1::TraceJobRequest& request,
+                              const std::function<absl::Status(const v1::TraceChunk&)>& added) {
+  MUSTER_RETURN_IF_ERROR(CheckUtf8(request));
+  return Reach([&]() -> absl::Status {
+    grpc::ClientContext context;
+    const auto stream = connection_->stub->TraceJob(&context, request);
+    v1::TraceChunk chunk;
+    absl::Status status;
+    bool begun = false;
+    while (status.ok() && stream->Read(&chunk)) {
+      begun = true;
+      status = added(chunk);
+    }
+    if (!status.ok()) context.TryCancel();
+    const absl::Status finished = FromGrpc(stream->Finish());
+    if (!status.ok()) return status;
+    if (!begun || !absl::IsUnavailable(finished)) return finished;
+    return absl::AbortedError(
+        absl::StrCat("the coordinator went away during the trace: ", finished.message()));
+  });
+}
+
 absl::Status JobClient::Logs(v1::ReadLogsRequest request,
                              const std::function<void(absl::string_view)>& text) {
   MUSTER_RETURN_IF_ERROR(CheckUtf8(request));

@@ -34,6 +34,8 @@ class ListJobsRequest;
 class MetricsChunk;
 class ReadLogsRequest;
 class ReadMetricsRequest;
+class TraceChunk;
+class TraceJobRequest;
 class VerifyCheckpointReply;
 }  // namespace v1
 
@@ -107,6 +109,11 @@ class JobClient {
   // again. An error of `added` ends the call and is returned.
   absl::Status StreamHistory(const v1::ReadMetricsRequest& request,
                              const std::function<absl::Status(const v1::MetricsChunk&)>& added);
+
+  // Traces a job and calls `added` with each message. An error of `added` ends the trace and is
+  // returned. Not repeated once begun. Aborted: the coordinator went away meanwhile.
+  absl::Status Trace(const v1::TraceJobRequest& request,
+                     const std::function<absl::Status(const v1::TraceChunk&)>& added);
 
   // Calls `text` with the parts of a job's log that the request selects, and with a line in place
   // of what is missing.

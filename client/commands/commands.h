@@ -30,6 +30,7 @@ void AddLogs(CLI::App& app, Session& session);
 void AddEvents(CLI::App& app, Session& session);
 void AddHistory(CLI::App& app, Session& session);
 void AddTensorboard(CLI::App& app, Session& session);
+void AddTrace(CLI::App& app, Session& session);
 void AddCancel(CLI::App& app, Session& session);
 void AddDelete(CLI::App& app, Session& session);
 void AddCheckpoint(CLI::App& app, Session& session);
@@ -44,6 +45,7 @@ void AddImport(CLI::App& app, Session& session);
 
 // Commands for the cluster and its speed.
 void AddCluster(CLI::App& app, Session& session);
+void AddTop(CLI::App& app, Session& session);
 void AddDrain(CLI::App& app, Session& session);
 void AddRebalance(CLI::App& app, Session& session);
 void AddMetrics(CLI::App& app, Session& session);

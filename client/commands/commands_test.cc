@@ -152,6 +152,18 @@ class HostileCoordinator final : public v1::JobService::Service {
     writer->Write(chunk);
     return grpc::Status::OK;
   }
+  grpc::Status TraceJob(grpc::ServerContext*, const v1::TraceJobRequest*,
+                        grpc::ServerWriter<v1::TraceChunk>* writer) override {
+    v1::TraceChunk filled, first, piece, last;
+    Fill(filled);
+    *first.mutable_order() = filled.order();
+    *piece.mutable_source() = filled.source();
+    *piece.mutable_piece() = filled.piece();
+    *last.mutable_missing() = filled.missing();
+    last.set_ended_because(filled.ended_because());
+    for (const v1::TraceChunk& chunk : {first, piece, last}) writer->Write(chunk);
+    return grpc::Status::OK;
+  }
   grpc::Status ListEvents(grpc::ServerContext*, const v1::GetJobRequest*,
                           v1::ListEventsReply* reply) override {
     return Filled(*reply);
@@ -261,6 +273,8 @@ TEST_F(CommandsTest, NothingThatACoordinatorSaysSteersTheTerminal) {
       {"history", "j1"},
       {"history", "j1", "--output", "csv"},
       {"tensorboard", "j1", "--out", testing::TempDir() + "/evil"},
+      {"trace", "j1", "--force", "--out", testing::TempDir() + "/trace.json"},
+      {"top", "--once"},
       {"cancel", "j1"},
       {"checkpoint", "list", "j1"},
       {"checkpoint", "verify", "j1"},
@@ -316,6 +330,8 @@ TEST_F(CommandsTest, JsonIsWhatEveryCommandPrintsWhateverGoesWrong) {
       {"events", {"j1"}},
       {"history", {"j1"}},
       {"tensorboard", {"j1", "--out", none + "/\xf6"}},
+      {"trace", {"j1", "--out", none + "/\xf6"}},
+      {"top", {}},
       {"cancel", {"j1"}},
       {"delete", {"j1"}},
       {"checkpoint list", {"j1"}},

@@ -1,0 +1,99 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+#include "client/cluster/session.h"
+#include "client/commands/commands.h"
+#include "client/terminal/interrupt.h"
+#include "client/terminal/screen.h"
+#include "client/terminal/terminal.h"
+#include "client/terminal/top_frame.h"
+#include "common/base/status_macros.h"
+#include "common/text/printable.h"
+#include "proto/job_service.pb.h"
+
+namespace muster {
+namespace {
+
+constexpr absl::Duration kInterval = absl::Seconds(1);
+// Most jobs that are asked for; more than fit on a screen.
+constexpr size_t kMostJobs = 100;
+
+struct Cluster {
+  v1::ListJobsReply jobs;
+  v1::GetClusterReply daemons;
+};
+
+absl::Status Read(JobClient& jobs, Cluster& cluster) {
+  v1::ListJobsRequest request;
+  for (const v1::JobState state : {v1::PENDING, v1::PLACING, v1::RUNNING, v1::RECOVERING}) {
+    request.add_states(state);
+  }
+  request.set_newest_first(true);
+  MUSTER_RETURN_IF_ERROR(jobs.List(std::move(request), cluster.jobs, kMostJobs));
+  return jobs.Cluster(cluster.daemons);
+}
+
+absl::Status ShowOnce(Session& session) {
+  MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
+  Cluster cluster;
+  MUSTER_RETURN_IF_ERROR(Read(*jobs, cluster));
+  if (session.output == Session::Output::kJson) {
+    session.PrintJson(cluster.jobs);
+    session.PrintJson(cluster.daemons);
+    return absl::OkStatus();
+  }
+  constexpr FrameSize kPlain = {.columns = 80, .lines = std::numeric_limits<size_t>::max()};
+  Print("%s", TopFrame(cluster.jobs, cluster.daemons, kPlain));
+  return absl::OkStatus();
+}
+
+absl::Status ShowUntilInterrupted(Session& session) {
+  // Before anything starts threads.
+  absl::Notification stop;
+  Interrupt interrupt;
+  interrupt.Call([&stop] { stop.Notify(); });
+  MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
+  Cluster cluster;
+  MUSTER_RETURN_IF_ERROR(Read(*jobs, cluster));
+  Screen screen;
+  std::string trouble;
+  do {
+    const FrameSize size = TerminalSize();
+    // The last line stays free: a line break there would scroll the screen.
+    const FrameSize frame = {.columns = size.columns, .lines = size.lines - 1};
+    const std::string shown = TopFrame(cluster.jobs, cluster.daemons, frame);
+    screen.Show(trouble.empty() ? shown : absl::StrCat(PrintableLine(trouble), "\n"));
+    if (stop.WaitForNotificationWithTimeout(kInterval)) break;
+    const absl::Status read = Read(*jobs, cluster);
+    trouble = read.ok() ? "" : std::string(read.message());
+  } while (!stop.HasBeenNotified());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddTop(CLI::App& app, Session& session) {
+  auto* command =
+      app.add_subcommand("top", "Show the cluster's jobs, slots and daemons, anew each second");
+  auto once = std::make_shared<bool>(false);
+  command->add_flag("--once", *once, "Print once, and end");
+  command->footer(
+      "Example: muster top\n"
+      "Ends with Ctrl-C. If standard output is no terminal, or with --output json, it prints once: "
+      "the jobs that have not ended and then the daemons, one JSON object each.");
+  command->callback([&session, once] {
+    const bool plain =
+        *once || session.output == Session::Output::kJson || isatty(STDOUT_FILENO) == 0;
+    session.Run([&] { return plain ? ShowOnce(session) : ShowUntilInterrupted(session); });
+  });
+}
+
+}  // namespace muster
