@@ -30,8 +30,7 @@ bool NeedsServers(const v1::JobSpec& spec);
 // servers may be ahead of the replicas, and cannot go back by a step. In a job with several shards
 // (common/mesh/zero.h) nobody else has the lost rank's shard, unless other shard groups have
 // replicas of it or ZeroSpec.redundancy keeps copies; neither helps with rows of sparse tables, nor
-// with shards on devices.
-// False on parameter servers, where ranks hold nothing.
+// with shards on devices. False on parameter servers, where ranks hold nothing.
 bool LossIsFinal(const v1::JobSpec& spec);
 
 // Judges by the kind of model; the tables may turn out to be empty.
