@@ -118,10 +118,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--device-program", flags.device_program,
                  "Program that lists the GPUs and runs tasks on them. Default: muster-cuda-task "
-                 "beside this program, if it is there;
+                 "beside this program, if it is there; it is built with --config=cuda.");
   // For tests.
   app.add_option("--task-program", flags.task_program, "Program that runs tasks on processors.")
-      ->group(""); it is built with --config=cuda.");
+      ->group("");
 }
 
 std::string DeviceProgram(const Flags& flags) {
