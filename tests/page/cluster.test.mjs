@@ -138,6 +138,23 @@ test("a foreign Host and a foreign Origin are refused", { skip }, () => withJob(
   assert.notEqual(await stateOf(job), "CANCELLED");
 }));
 
+test("where other machines reach the page, reading takes the token", { skip }, async () => {
+  const open = new RealCluster();
+  const page = await open.start({ servers: 0, workers: 0, listen: "0.0.0.0:0" });
+  try {
+    await withPage(page.replace("0.0.0.0", "127.0.0.1"), async (browser) => {
+      await browser.getByLabel("Token").fill(TOKEN);
+      await browser.getByRole("button", { name: "Read" }).click();
+      await browser.getByText("0 servers and 0 workers are live").waitFor();
+      // The tab keeps it.
+      await browser.reload();
+      await browser.getByText("0 servers and 0 workers are live").waitFor();
+    }, { expected: /status of 401/ });
+  } finally {
+    await open.stop();
+  }
+});
+
 test("the coordinator is killed, and comes back with the history", { skip }, () => withJob(endlessJob(), async (job) => {
   await withPage(`${cluster.page}jobs/${job}`, async (page) => {
     await waitForStep(page, 100);

@@ -82,12 +82,12 @@ test("from the list to a job and its tabs", { skip }, () => shown(recorded(), ""
   await page.getByRole("tab", { name: "Slots" }).click();
   await page.getByText("No slot is slow").waitFor();
   await page.getByRole("tab", { name: "Checkpoints" }).click();
-  await page.getByText("muster checkpoint restore j6-2204@800 --steps 869").waitFor();
+  await page.getByText("muster checkpoint restore j6-2204@1600 --steps 69").waitFor();
   await page.getByRole("tab", { name: "Log" }).click();
   await page.getByRole("searchbox", { name: "Search" }).fill("HELD-OUT");
   assert.equal(await page.locator("mark").first().textContent(), "held-out");
   await page.getByRole("tab", { name: "Configuration" }).click();
-  await page.getByRole("row", { name: "optimizer.learning_rate 0.1" }).waitFor();
+  await page.getByRole("row", { name: "optimizer.learning_rate 0.1 given" }).waitFor();
   await page.goBack();
   await page.getByRole("heading", { level: 1, name: "Jobs" }).waitFor();
 }));
@@ -110,7 +110,7 @@ test("axis, log scale and smoothing", { skip }, () => shown(recorded(), "jobs/j6
   await page.getByLabel("Over").selectOption("examples");
   assert.match(await lastPointOf(page, "Loss"), /^examples 1.71M/);
   await page.getByLabel("Over").selectOption("time");
-  assert.match(await lastPointOf(page, "Loss"), /^time since the start 1\d s/);
+  assert.match(await lastPointOf(page, "Loss"), /^time since the start 5\d s/);
   await page.getByLabel("log scale").check();
   await page.getByLabel("Smoothing").fill("0.9");
   await page.getByText("0.90").waitFor();

@@ -54,11 +54,12 @@ class Program {
 }
 
 export class RealCluster {
-  async start({ servers = 1, workers = 2 } = {}) {
+  // `listen`: where the coordinator serves the page.
+  async start({ servers = 1, workers = 2, listen = "127.0.0.1:0" } = {}) {
     this.folder = mkdtempSync(join(process.env.TEST_TMPDIR ?? tmpdir(), "page-"));
     this.tokenFile = join(this.folder, "token");
     writeFileSync(this.tokenFile, `${TOKEN}\n`);
-    await this.startCoordinator("127.0.0.1:0", "127.0.0.1:0");
+    await this.startCoordinator("127.0.0.1:0", listen);
     this.servers = Array.from({ length: servers }, (_, index) => this.startServer(index));
     this.workers = Array.from({ length: workers }, (_, index) => (
       this.startDaemon("worker", index, ["--slots=1", "--processors=1", "--devices=0"])));

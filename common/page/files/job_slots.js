@@ -58,6 +58,7 @@ export function slotsTab(job, all, onAll) {
         h("span", { class: "number" }, `${formatBytes(used)} / ${formatBytes(planned)}`));
     })),
     toNumber(job.predictedServerBytes) > 0 && h("p", { key: "servers" }, `Planned on all servers together: ${formatBytes(job.predictedServerBytes)}.`),
+    toNumber(job.predictedDeviceBytes) > 0 && h("p", { key: "devices" }, `Planned on each task's device: ${formatBytes(job.predictedDeviceBytes)}.`),
     tasks.length > shown.length && h("button", { type: "button", key: "all", onclick: onAll }, `Show all ${count(tasks.length, "slot")}`),
   ];
 }
