@@ -315,6 +315,11 @@ TEST(ZeroValidatorTest, LossesAreFinalWhereNobodyElseHasTheSlice) {
   v1::JobSpec spec = ZeroJob(3);
   Zero(spec).set_shard(1);
   EXPECT_FALSE(LossIsFinal(spec));
+  spec.set_workers(4);
+  Zero(spec).set_shard(2);
+  EXPECT_FALSE(LossIsFinal(spec)) << "replicas have the slice";
+  OnDevices(spec);
+  EXPECT_TRUE(LossIsFinal(spec)) << "which devices do not give away";
   EXPECT_TRUE(LossIsFinal(HybridJob()));
   EXPECT_FALSE(LossIsFinal(SmallJob()));
 }
