@@ -360,6 +360,7 @@ TEST(ZeroValidatorTest, EachRankOwnsRows) {
   EXPECT_EQ(ValidateZero(spec), absl::OkStatus());
   FillDefaults(spec);
   EXPECT_EQ(spec.update().partitions(), 12u);
+  EXPECT_TRUE(LossIsFinal(spec)) << "nobody else has a lost rank's rows";
   EXPECT_EQ(ValidateZero(spec), absl::OkStatus());
 }
 

@@ -334,7 +334,6 @@ TEST_F(PeakMemoryTest, OfDeepFm) {
   ExpectAsPlanned(absl::StrCat(job, 1, kServers), kSettled);
   ExpectAsPlanned(absl::StrCat(job, 1, kAllReduce), kSettled);
   ExpectAsPlanned(absl::StrCat(job, 2, kAllReduce), kSettled);
-  ExpectAsPlanned(absl::StrCat(job, 2, " parallelism { zero { stage: 2 } }", kAllReduce), kSettled);
 }
 
 }  // namespace
