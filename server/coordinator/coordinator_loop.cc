@@ -69,6 +69,10 @@ void CoordinatorLoop::Post(std::function<void(Coordinator&)> work) {
   });
 }
 
+void CoordinatorLoop::PostRead(std::function<void(Coordinator&)> work) {
+  logic_->Post([this, work = std::move(work)] { work(*coordinator_); });
+}
+
 void CoordinatorLoop::PostExport(std::function<void(const CheckpointArchive&)> work) {
   exports_->Post([this, work = std::move(work)] { work(archive_); });
 }

@@ -38,6 +38,10 @@ class CoordinatorLoop {
   // Runs `work` on the logic thread, then Coordinator::Settle. Never blocks.
   void Post(std::function<void(Coordinator&)> work);
 
+  // Runs `work`, which changes and parks nothing, on the logic thread. Spares the coordinator to
+  // settle, which takes longer than most reads once there are many jobs. Never blocks.
+  void PostRead(std::function<void(Coordinator&)> work);
+
   // Runs `work`, which may block, on the thread for exports.
   void PostExport(std::function<void(const CheckpointArchive&)> work);
 

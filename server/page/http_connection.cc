@@ -21,11 +21,11 @@ constexpr size_t kMostPresent = 256;
 
 }  // namespace
 
-bool HttpConnections::HasRoomLocked() const { return present_ < kMostPresent; }
+bool HttpConnections::TakesMoreLocked() const { return closed_ || present_ < kMostPresent; }
 
 void HttpConnections::Arrived() {
   absl::MutexLock lock(&mutex_);
-  mutex_.Await(absl::Condition(this, &HttpConnections::HasRoomLocked));
+  mutex_.Await(absl::Condition(this, &HttpConnections::TakesMoreLocked));
   if (++present_ <= kServed) return;
   for (HttpConnection& connection : connections_) {
     if (!connection.waits) continue;
@@ -52,6 +52,7 @@ void HttpConnections::Remove(std::list<HttpConnection>::iterator connection) {
 
 bool HttpConnections::BeginWait(HttpConnection& connection) {
   absl::MutexLock lock(&mutex_);
+  if (closed_) return false;
   if (owed_ > 0) {
     --owed_;
     return false;
@@ -63,6 +64,14 @@ bool HttpConnections::BeginWait(HttpConnection& connection) {
 void HttpConnections::EndWait(HttpConnection& connection) {
   absl::MutexLock lock(&mutex_);
   connection.waits = false;
+}
+
+void HttpConnections::Close() {
+  absl::MutexLock lock(&mutex_);
+  closed_ = true;
+  for (HttpConnection& connection : connections_) {
+    if (connection.waits) connection.End();
+  }
 }
 
 void HttpConnection::SslDeleter::operator()(SSL* ssl) const { SSL_free(ssl); }

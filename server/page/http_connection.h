@@ -26,7 +26,7 @@ class HttpConnections {
   static constexpr size_t kServed = 32;
 
   // Counts a connection that is to be served. If no thread is free, ends another connection, the
-  // oldest that waits for its client. Blocks while too many connections are there.
+  // oldest that waits for its client. Blocks while too many connections are there, unless closed.
   void Arrived();
   void Served();
 
@@ -38,8 +38,11 @@ class HttpConnections {
   bool BeginWait(HttpConnection& connection);
   void EndWait(HttpConnection& connection);
 
+  // Ends the waits of all connections, and lets none begin any more.
+  void Close();
+
  private:
-  bool HasRoomLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool TakesMoreLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::Mutex mutex_;
   // Connections being served, oldest first.
@@ -48,6 +51,7 @@ class HttpConnections {
   size_t present_ ABSL_GUARDED_BY(mutex_) = 0;
   // Number of connections that must still end to make room.
   size_t owed_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 // One client's connection, plain or TLS, bounded in time and in the size of its request. Used by

@@ -65,6 +65,8 @@ class BoundedServer final : public httplib::Server {
 
   // Undoes the library's limit of five connections that wait to be accepted. REQUIRES: bound.
   void WidenBacklog() { ::listen(svr_sock_, SOMAXCONN); }
+  // Ends what waits for clients.
+  void EndWaits() { connections_.Close(); }
 
  private:
   bool process_and_close_socket(socket_t socket) override {
@@ -111,6 +113,7 @@ class HttplibListener final : public HttpListener {
   ~HttplibListener() override {
     if (!thread_.joinable()) return;
     server_.stop();
+    server_.EndWaits();
     thread_.join();
   }
 

@@ -28,7 +28,8 @@ class HttpListener {
   // listen there. Other errors as of ReadTlsFiles.
   static absl::StatusOr<std::unique_ptr<HttpListener>> Create(const Options& options,
                                                               HttpService& service);
-  // Refuses new connections, and ends requests under way within about 15 seconds.
+  // Refuses new connections, and ends those that wait for their clients. Blocks until the service
+  // has answered what it was asked.
   virtual ~HttpListener() = default;
 
   // Returns the HOST:PORT that it listens on.

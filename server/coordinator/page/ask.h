@@ -20,33 +20,53 @@ namespace muster {
 // calls.
 inline constexpr std::chrono::seconds kAskPatience(5);
 
+// An answer that a thread of the page waits for. Values share it.
+template <typename Reply>
+class AwaitedAnswer {
+ public:
+  // Returns the Call that gives the answer. Call once.
+  Call<Reply> call() const {
+    return {.done = [answer = answer_](
+                        absl::StatusOr<Reply> reply) { answer->set_value(std::move(reply)); },
+            .cancelled = cancelled_};
+  }
+
+  // Blocks until the answer comes. Unavailable: it does not within kAskPatience; then the call is
+  // cancelled, and its answer goes nowhere. Call once.
+  absl::StatusOr<Reply> Await() {
+    std::future<absl::StatusOr<Reply>> known = answer_->get_future();
+    if (known.wait_for(kAskPatience) == std::future_status::ready) return known.get();
+    cancelled_->store(true, std::memory_order_release);
+    return absl::UnavailableError("the coordinator is busy; try again");
+  }
+
+ private:
+  std::shared_ptr<std::promise<absl::StatusOr<Reply>>> answer_ =
+      std::make_shared<std::promise<absl::StatusOr<Reply>>>();
+  std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+};
+
 // Makes a call on the logic thread, which may park it, and blocks until it is answered.
-// Unavailable: it is not within kAskPatience; the call is cancelled then.
+// Unavailable: see AwaitedAnswer.
 template <typename Reply>
 absl::StatusOr<Reply> AskParked(CoordinatorLoop& loop,
                                 std::function<void(Coordinator&, Call<Reply>)> work) {
-  // Outlives this call if the answer comes too late.
-  const auto answer = std::make_shared<std::promise<absl::StatusOr<Reply>>>();
-  const auto cancelled = std::make_shared<std::atomic<bool>>(false);
-  std::future<absl::StatusOr<Reply>> known = answer->get_future();
-  loop.Post([answer, cancelled, work = std::move(work)](Coordinator& coordinator) {
-    work(coordinator,
-         {.done = [answer](absl::StatusOr<Reply> reply) { answer->set_value(std::move(reply)); },
-          .cancelled = cancelled});
+  AwaitedAnswer<Reply> answer;
+  loop.Post([answer, work = std::move(work)](Coordinator& coordinator) {
+    work(coordinator, answer.call());
   });
-  if (known.wait_for(kAskPatience) == std::future_status::ready) return known.get();
-  cancelled->store(true, std::memory_order_release);
-  return absl::UnavailableError("the coordinator is busy; try again");
+  return answer.Await();
 }
 
-// Like AskParked, for a call that is answered at once.
+// Like AskParked, for a call that changes nothing and is answered at once.
 template <typename Reply>
-absl::StatusOr<Reply> Ask(CoordinatorLoop& loop,
-                          std::function<absl::StatusOr<Reply>(Coordinator&)> work) {
-  return AskParked<Reply>(
-      loop, [work = std::move(work)](Coordinator& coordinator, Call<Reply> call) {
-        call.done(CatchOutOfMemory("the call", [&] { return work(coordinator); }));
-      });
+absl::StatusOr<Reply> AskRead(CoordinatorLoop& loop,
+                              std::function<absl::StatusOr<Reply>(Coordinator&)> work) {
+  AwaitedAnswer<Reply> answer;
+  loop.PostRead([answer, work = std::move(work)](Coordinator& coordinator) {
+    answer.call().done(CatchOutOfMemory("the call", [&] { return work(coordinator); }));
+  });
+  return answer.Await();
 }
 
 }  // namespace muster

@@ -68,7 +68,7 @@ absl::StatusOr<std::string> PageApi::Answer(absl::Span<const std::string> path,
   if (path.size() == 1 && path[0] == "jobs") {
     v1::ListJobsRequest request;
     MUSTER_RETURN_IF_ERROR(SetFields(query, {}, request));
-    return ToJson(Ask<v1::ListJobsReply>(
+    return ToJson(AskRead<v1::ListJobsReply>(
         loop_, [request](Coordinator& coordinator) { return coordinator.jobs().List(request); }));
   }
   const std::string part = path.size() == 3 ? path[2] : "";
@@ -76,7 +76,7 @@ absl::StatusOr<std::string> PageApi::Answer(absl::Span<const std::string> path,
   if (part == "log") return ReadLog(path[1], query);
   MUSTER_RETURN_IF_ERROR(CheckNoQuery(query));
   if (path[0] == "cluster") {
-    return ToJson(Ask<v1::GetClusterReply>(
+    return ToJson(AskRead<v1::GetClusterReply>(
         loop_, [](Coordinator& coordinator) { return coordinator.Cluster(); }));
   }
   if (part == "cancel") return Cancel(path[1], body);
@@ -89,7 +89,7 @@ absl::StatusOr<std::string> PageApi::OfJob(const std::string& job, absl::string_
   request.set_job_id(job);
   MUSTER_RETURN_IF_ERROR(CheckLimits(request));
   if (what == "events") {
-    return ToJson(Ask<v1::ListEventsReply>(
+    return ToJson(AskRead<v1::ListEventsReply>(
         loop_, [job](Coordinator& coordinator) { return coordinator.jobs().Events(job); }));
   }
   if (what == "checkpoints") {
@@ -104,7 +104,7 @@ absl::StatusOr<std::string> PageApi::OfJob(const std::string& job, absl::string_
           coordinator.jobs().ListCollectives(job, std::move(call));
         }));
   }
-  return ToJson(Ask<v1::JobStatus>(
+  return ToJson(AskRead<v1::JobStatus>(
       loop_, [job](Coordinator& coordinator) { return coordinator.jobs().Get(job); }));
 }
 
@@ -169,13 +169,15 @@ absl::StatusOr<std::string> PageApi::Cancel(const std::string& job, const std::s
   request.set_job_id(job);
   if (request.reason().empty()) request.set_reason("cancelled on the page");
   MUSTER_RETURN_IF_ERROR(CheckLimits(request));
-  return ToJson(Ask<v1::JobStatus>(
-      loop_, [request](Coordinator& coordinator) { return coordinator.jobs().Cancel(request); }));
+  return ToJson(AskParked<v1::JobStatus>(
+      loop_, [request](Coordinator& coordinator, Call<v1::JobStatus> call) {
+        call.done(CatchOutOfMemory("the call", [&] { return coordinator.jobs().Cancel(request); }));
+      }));
 }
 
 absl::StatusOr<std::string> PageApi::Metrics() {
   MUSTER_ASSIGN_OR_RETURN(const v1::GetMetricsReply reply,
-                          Ask<v1::GetMetricsReply>(loop_, [](Coordinator& coordinator) {
+                          AskRead<v1::GetMetricsReply>(loop_, [](Coordinator& coordinator) {
                             return coordinator.jobs().Metrics();
                           }));
   return reply.text();

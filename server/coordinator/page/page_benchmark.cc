@@ -86,8 +86,10 @@ class LargeCluster {
     request.set_process_nonce(1);
     request.set_address(id + ":1");
     request.set_slots(kind == v1::WORKER ? 8 : 0);
-    const auto registered = Ask<v1::RegisterDaemonReply>(
-        *loop_, [request](Coordinator& c) { return c.daemons().Register(request); });
+    const auto registered = AskParked<v1::RegisterDaemonReply>(
+        *loop_, [request](Coordinator& c, Call<v1::RegisterDaemonReply> call) {
+          call.done(c.daemons().Register(request));
+        });
     if (!registered.ok()) std::abort();
   }
 

@@ -118,8 +118,10 @@ class PageServiceTest : public ::testing::Test {
     request.set_process_nonce(1);
     request.set_address(id + ":1");
     request.set_slots(kind == v1::WORKER ? 2 : 0);
-    const auto reply = Ask<v1::RegisterDaemonReply>(
-        *loop_, [request](Coordinator& c) { return c.daemons().Register(request); });
+    const auto reply = AskParked<v1::RegisterDaemonReply>(
+        *loop_, [request](Coordinator& c, Call<v1::RegisterDaemonReply> call) {
+          call.done(c.daemons().Register(request));
+        });
     EXPECT_TRUE(reply.ok()) << reply.status();
     return reply->incarnation();
   }
@@ -222,9 +224,11 @@ TEST_F(PageServiceTest, ReadsALogOnFromWhereItWas) {
     request.set_job_id(job);
     request.set_slot(slot);
     request.set_text(text);
-    ASSERT_TRUE(Ask<v1::AppendLogsReply>(*loop_, [request](Coordinator& c) {
-                  return c.daemons().AppendLogs(request);
-                }).ok());
+    const auto appended = AskParked<v1::AppendLogsReply>(
+        *loop_, [request](Coordinator& c, Call<v1::AppendLogsReply> call) {
+          call.done(c.daemons().AppendLogs(request));
+        });
+    ASSERT_TRUE(appended.ok()) << appended.status();
   }
   const std::string log = "/api/v1/jobs/" + job + "/log";
   const auto whole = Read<v1::LogChunk>(log);
@@ -403,7 +407,7 @@ TEST_F(PageServiceTest, ServesMetricsToPrometheus) {
   const httplib::Result metrics = Get("/metrics");
   EXPECT_EQ(metrics->status, 200);
   EXPECT_THAT(metrics->get_header_value("Content-Type"), StartsWith("text/plain; version=0.0.4"));
-  const auto text = Ask<v1::GetMetricsReply>(
+  const auto text = AskRead<v1::GetMetricsReply>(
       *loop_, [](Coordinator& coordinator) { return coordinator.jobs().Metrics(); });
   EXPECT_THAT(metrics->body, HasSubstr("muster_"));
   EXPECT_THAT(text->text(), HasSubstr("muster_"));

@@ -226,7 +226,8 @@ absl::Status Scheduler::RunRecovering(Job& job, Turn& turn) {
 }
 
 absl::Status Scheduler::FillSlots(Job& job, Turn& turn) {
-  JobChange change{.record = job.record};
+  // Made once there is a change: most jobs, most of the time, have none.
+  std::optional<JobChange> change;
   std::string waiting;
   WaitReason reason = WaitReason::kTasks;
   bool short_of_slots = false;
@@ -254,12 +255,13 @@ absl::Status Scheduler::FillSlots(Job& job, Turn& turn) {
       }
       continue;
     }
-    GiveSlot(place->front(), change.record, slot);
-    change.events.push_back(absl::StrCat("slot ", slot, " goes to worker ",
-                                         place->front().worker_id, ", incarnation ",
-                                         holder.incarnation()));
+    if (!change.has_value()) change = JobChange{.record = job.record};
+    GiveSlot(place->front(), change->record, slot);
+    change->events.push_back(absl::StrCat("slot ", slot, " goes to worker ",
+                                          place->front().worker_id, ", incarnation ",
+                                          holder.incarnation()));
   }
-  if (!change.events.empty()) MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+  if (change.has_value()) MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, *std::move(change)));
   if (short_of_slots && job.record.state() == v1::RECOVERING && !MayGoOnSmaller(job.record)) {
     turn.short_of_slots.push_back(&job);
   }
