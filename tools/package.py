@@ -107,6 +107,8 @@ def stage(built, folder):
     licences.mkdir()
     for package in sorted({*names(depends), *HEADER_PACKAGES}):
         copy_licence(package, licences)
+    # The coordinator and the client hold uPlot.
+    shutil.copyfile(ROOT / "third_party/uplot/LICENSE", licences / "uplot")
     (share / "packages.txt").write_text("\n".join(names(depends)) + "\n")
     return depends
 
