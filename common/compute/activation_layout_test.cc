@@ -19,13 +19,14 @@ constexpr Recompute kRecomputes[] = {Recompute::kNone, Recompute::kSelective, Re
 
 // Widths that are no multiples of cache lines.
 ActivationRequest Odd(uint64_t N) {
-  return {.layers = 3, .N = N, .C = 36, .H = 3, .Q = 60, .U = 46, .F = 23, .V = 37};
+  return {.layers = 3, .N = N, .C = 36, .A = 36, .H = 3, .Q = 60, .U = 46, .F = 23, .V = 37};
 }
 
 ActivationRequest Gpt2Small() {
   return {.layers = 12,
           .N = 16 * 1024,
           .C = 768,
+          .A = 768,
           .H = 12,
           .Q = 3 * 768,
           .U = 3072,
