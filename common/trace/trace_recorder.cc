@@ -51,7 +51,9 @@ void TraceRecorder::BeginStep(uint64_t step) {
     finished_.store(true, std::memory_order_release);
     return;
   }
-  on_.store(step >= first_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  on_.store(step >= first_.load(std::memory_order_relaxed));
+  // Stop may have come between.
+  if (!armed_.load()) on_.store(false, std::memory_order_relaxed);
 }
 
 void TraceRecorder::EndStep() {
@@ -90,8 +92,8 @@ void TraceRecorder::StartNow(absl::string_view job_id, Steps steps) {
 }
 
 void TraceRecorder::Stop() {
-  armed_.store(false, std::memory_order_relaxed);
-  on_.store(false, std::memory_order_relaxed);
+  armed_.store(false);
+  on_.store(false);
 }
 
 bool TraceRecorder::Records(absl::string_view job_id) const {

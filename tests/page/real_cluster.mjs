@@ -63,6 +63,9 @@ export class RealCluster {
     this.servers = Array.from({ length: servers }, (_, index) => this.startServer(index));
     this.workers = Array.from({ length: workers }, (_, index) => (
       this.startDaemon("worker", index, ["--slots=1", "--processors=1", "--devices=0"])));
+    while (servers + workers > 0 && await this.liveDaemons() < servers + workers) {
+      await new Promise((wake) => setTimeout(wake, 50));
+    }
     return this.page;
   }
 
@@ -78,6 +81,12 @@ export class RealCluster {
   startDaemon(kind, index, more) {
     return new Program(PROGRAMS[kind], [
       `--id=${kind}-${index}`, "--listen=127.0.0.1:0", `--coordinator=${this.address}`, ...more]);
+  }
+
+  async liveDaemons() {
+    const answer = await fetch(new URL("/api/v1/cluster", this.page));
+    const { daemons = [] } = await answer.json();
+    return daemons.filter(({ live }) => live).length;
   }
 
   startServer(index) {

@@ -48,7 +48,8 @@ export class History {
     const all = [...this.series.values()].map(({ steps }) => steps);
     // What was added step by step grows; read anew, it has few points again.
     const long = all.some((steps) => steps.length > LONGEST * this.maxPoints);
-    this.lastStep = long ? 0 : Math.max(0, ...all.map((steps) => steps[steps.length - 1] ?? 0));
+    // Other series of training grow with each slot's report, the loss once all slots have closed a step.
+    this.lastStep = long ? 0 : this.series.get("train/loss")?.steps.at(-1) ?? 0;
   }
 }
 

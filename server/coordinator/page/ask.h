@@ -53,7 +53,8 @@ absl::StatusOr<Reply> AskParked(CoordinatorLoop& loop,
                                 std::function<void(Coordinator&, Call<Reply>)> work) {
   AwaitedAnswer<Reply> answer;
   loop.Post([answer, work = std::move(work)](Coordinator& coordinator) {
-    work(coordinator, answer.call());
+    const Call<Reply> call = answer.call();
+    if (!call.gone()) work(coordinator, call);
   });
   return answer.Await();
 }
@@ -64,7 +65,8 @@ absl::StatusOr<Reply> AskRead(CoordinatorLoop& loop,
                               std::function<absl::StatusOr<Reply>(Coordinator&)> work) {
   AwaitedAnswer<Reply> answer;
   loop.PostRead([answer, work = std::move(work)](Coordinator& coordinator) {
-    answer.call().done(CatchOutOfMemory("the call", [&] { return work(coordinator); }));
+    const Call<Reply> call = answer.call();
+    if (!call.gone()) call.done(CatchOutOfMemory("the call", [&] { return work(coordinator); }));
   });
   return answer.Await();
 }

@@ -7,11 +7,13 @@
 #include <optional>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -28,6 +30,8 @@ namespace {
 
 constexpr char kJson[] = "application/json";
 constexpr char kPage[] = "index.html";
+// Scrapes are farther apart.
+constexpr absl::Duration kMetricsAge = absl::Milliseconds(500);
 
 // What a path names.
 enum class Room { kNothing, kPage, kAsset, kInfo, kCalls, kMetrics };
@@ -239,11 +243,18 @@ class PageService final : public HttpService {
     return info;
   }
 
+  // Answers with a text that is at most kMetricsAge old: anybody may ask, as often as they like.
   HttpAnswer Metrics() {
-    absl::StatusOr<std::string> text = api_.Metrics();
-    if (!text.ok()) return ErrorAnswer(text.status());
+    absl::MutexLock lock(&metrics_mutex_);
+    const absl::Time now = absl::Now();
+    if (metrics_.empty() || now - metrics_time_ >= kMetricsAge || now < metrics_time_) {
+      absl::StatusOr<std::string> text = api_.Metrics();
+      if (!text.ok()) return ErrorAnswer(text.status());
+      metrics_ = *std::move(text);
+      metrics_time_ = now;
+    }
     return {.content_type = "text/plain; version=0.0.4",
-            .body = *std::move(text),
+            .body = metrics_,
             .headers = {{"Cache-Control", "no-store"}}};
   }
 
@@ -264,6 +275,9 @@ class PageService final : public HttpService {
   PageApi api_;
   // By name. Const after construction.
   std::map<absl::string_view, TaggedAsset> assets_;
+  absl::Mutex metrics_mutex_;
+  std::string metrics_ ABSL_GUARDED_BY(metrics_mutex_);
+  absl::Time metrics_time_ ABSL_GUARDED_BY(metrics_mutex_);
 };
 
 }  // namespace

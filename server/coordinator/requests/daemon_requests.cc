@@ -214,7 +214,7 @@ absl::StatusOr<v1::TraceReply> DaemonRequests::ReportServerTrace(
     return absl::AbortedError(
         absl::StrCat("daemon ", request.id(), " has another incarnation now; register again"));
   }
-  return traces_.TakeFromServer(request.id(), request.piece());
+  return traces_.TakeFromServer(request.id(), request.incarnation(), request.piece());
 }
 
 absl::StatusOr<bool> DaemonRequests::ExpireLeases(absl::Duration forget_after) {

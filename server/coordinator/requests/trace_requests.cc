@@ -217,11 +217,13 @@ v1::TraceReply TraceRequests::TakeFromSlot(const Job& job, const v1::TaskIdentit
   return Take(sender, piece);
 }
 
-v1::TraceReply TraceRequests::TakeFromServer(const std::string& server_id,
+v1::TraceReply TraceRequests::TakeFromServer(const std::string& server_id, uint64_t incarnation,
                                              const v1::TracePiece& piece) {
   const v1::TraceOrder* const order = OrderForServer(server_id);
   if (order == nullptr || order->trace() != piece.trace()) return ReplyFor(false);
-  return Take(trace_->servers[server_id], piece);
+  Sender& sender = trace_->servers[server_id];
+  if (std::exchange(sender.incarnation, incarnation) != incarnation) sender.pieces = 0;
+  return Take(sender, piece);
 }
 
 v1::TraceReply TraceRequests::Take(Sender& sender, const v1::TracePiece& piece) {

@@ -54,7 +54,8 @@ class TraceRequests {
   // Take a piece from the present task of a slot, or from a server.
   v1::TraceReply TakeFromSlot(const Job& job, const v1::TaskIdentity& task,
                               const v1::TracePiece& piece);
-  v1::TraceReply TakeFromServer(const std::string& server_id, const v1::TracePiece& piece);
+  v1::TraceReply TakeFromServer(const std::string& server_id, uint64_t incarnation,
+                                const v1::TracePiece& piece);
 
   // Ends a trace whose time is up, whose job has ended or whose caller is gone; answers the parked
   // call.
@@ -66,6 +67,8 @@ class TraceRequests {
   struct Sender {
     v1::TraceProcess process;
     v1::TraceOrder order;
+    // Of a server that has sent pieces: those of another incarnation count anew.
+    uint64_t incarnation = 0;
     // Number of the last piece that was taken.
     uint64_t pieces = 0;
     bool done = false;
