@@ -196,7 +196,9 @@ absl::Status ValidateLosses(const v1::JobSpec& spec) {
                                 "a lost worker's successor; leave min_workers out, or take stage "
                                 "0"));
   }
-  return zero.redundancy() == 0 ? absl::OkStatus() : ValidateRedundancy(spec);
+  // An evaluation copies the job's specification, and keeps nothing that could be lost.
+  const bool keeps_copies = zero.redundancy() > 0 && !spec.stop().evaluate_only();
+  return keeps_copies ? ValidateRedundancy(spec) : absl::OkStatus();
 }
 
 }  // namespace

@@ -274,6 +274,9 @@ TEST(ZeroValidatorTest, JobsThatDivideNothingMayLoseWorkers) {
   spec.mutable_stop()->clear_steps();
   spec.mutable_stop()->set_evaluate_only(true);
   EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+  Zero(spec).clear_shard();
+  Zero(spec).set_redundancy(1);
+  EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
 }
 
 TEST(ZeroValidatorTest, CopiesAreForOneShardGroup) {

@@ -81,6 +81,12 @@ const std::map<std::string, Serve>& Methods() {
        Park<v1::GetJobRequest, v1::ListCollectivesReply>([](C& c, const auto& r, auto call) {
          c.jobs().ListCollectives(r.job_id(), std::move(call));
        })},
+      {"JobService.TraceJob",
+       Park<v1::TraceJobRequest, TraceRequests::Update>([](C& c, const auto& r, auto call) {
+         const absl::StatusOr<TraceRequests::Ticket> ticket = c.traces().Begin(r);
+         if (!ticket.ok()) return call.done(ticket.status());
+         c.traces().Next(*ticket, std::move(call));
+       })},
       {"JobService.CancelJob",
        AtOnce<v1::CancelJobRequest>([](C& c, const auto& r) { c.jobs().Cancel(r).ok(); })},
       {"JobService.DeleteJob",
@@ -114,6 +120,9 @@ const std::map<std::string, Serve>& Methods() {
            [](C& c, const auto& r, auto call) { c.daemons().Heartbeat(r, std::move(call)); })},
       {"ClusterService.AppendLogs",
        AtOnce<v1::AppendLogsRequest>([](C& c, const auto& r) { c.daemons().AppendLogs(r).ok(); })},
+      {"ClusterService.ReportServerTrace",
+       AtOnce<v1::ReportServerTraceRequest>(
+           [](C& c, const auto& r) { c.daemons().ReportServerTrace(r).ok(); })},
       {"TaskService.Rendezvous",
        Park<v1::RendezvousRequest, v1::RendezvousReply>(
            [](C& c, const auto& r, auto call) { c.tasks().Rendezvous(r, std::move(call)); })},
@@ -129,6 +138,8 @@ const std::map<std::string, Serve>& Methods() {
       {"TaskService.ReportCollectives",
        AtOnce<v1::ReportCollectivesRequest>(
            [](C& c, const auto& r) { c.tasks().ReportCollectives(r).ok(); })},
+      {"TaskService.ReportTrace",
+       AtOnce<v1::ReportTraceRequest>([](C& c, const auto& r) { c.tasks().ReportTrace(r).ok(); })},
       {"TaskService.GetShardMap",
        Park<v1::GetShardMapRequest, v1::ShardMap>(
            [](C& c, const auto& r, auto call) { c.tasks().GetShardMap(r, std::move(call)); })},

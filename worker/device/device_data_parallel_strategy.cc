@@ -77,7 +77,10 @@ absl::Status DeviceDataParallelStrategy::Join(std::unique_ptr<Communicator> comm
   Leave();
   MUSTER_ASSIGN_OR_RETURN(groups_,
                           RankGroups::Create(std::move(communicator), kept_->state().shard()));
-  MUSTER_RETURN_IF_ERROR(kept_->Fill(groups_->world(), source, groups_->replicas()));
+  // Several shards have no source in common.
+  const bool single = kept_->state().shard().count == 1;
+  MUSTER_RETURN_IF_ERROR(
+      kept_->Fill(groups_->world(), single ? source : absl::nullopt, groups_->replicas()));
   MUSTER_RETURN_IF_ERROR(MakeCommunicators());
   const DeviceExtents extents = DeviceExtentsOf(options_.shape, places_, options_.compute);
   MUSTER_ASSIGN_OR_RETURN(passes_, DevicePasses::Create(options_.shape, options_.compute, extents));

@@ -4,6 +4,7 @@
 
 #include "common/base/round_up.h"
 #include "common/job/job_road.h"
+#include "common/mesh/zero.h"
 #include "server/coordinator/cluster/shard_map.h"
 #include "server/coordinator/cluster/task_threads.h"
 #include "server/coordinator/job/job_state_machine.h"
@@ -120,7 +121,8 @@ ClusterCapacity WholeCapacityOf(const JobTable& jobs, const Membership& members)
 Demand DemandOf(const v1::JobRecord& record, const JobTable& jobs) {
   Demand demand{.slots = record.spec().workers(),
                 .slot = SlotDemandOf(record),
-                .apart = record.spec().parallelism().zero().redundancy() > 0 &&
+                .apart = ShardGroupSize(record.spec()) > 1 &&
+                         record.spec().parallelism().zero().redundancy() > 0 &&
                          record.state() != v1::RECOVERING,
                 .servers = record.spec().servers(),
                 .partitions = NeedsServers(record.spec()) ? record.spec().update().partitions() : 0,

@@ -391,7 +391,7 @@ absl::StatusOr<bool> ParameterServerStrategy::LeavesOut() {
   if (overflowed_ != nullptr) return true;
   if (!loss_scale_.shared() || !pushes_.first_step()) return false;
   MUSTER_ASSIGN_OR_RETURN(const bool withdrawn, pushes_.AwaitWithdrawn());
-  if (withdrawn) loss_scale_.TakeWithdrawal();
+  if (withdrawn) loss_scale_.TakeWithdrawal(clock_);
   return withdrawn;
 }
 

@@ -78,7 +78,10 @@ absl::Status ServedLossScale::TakeGradients(uint64_t clock, const TensorSpec* ov
   return absl::OkStatus();
 }
 
-void ServedLossScale::TakeWithdrawal() { word_->set_overflowed(true); }
+void ServedLossScale::TakeWithdrawal(uint64_t clock) {
+  const bool decided = decided_.has_value() && decided_->clock == clock;
+  if (!decided) word_->set_overflowed(true);
+}
 
 void ServedLossScale::AddTo(v1::CloseClock& close) const {
   if (shared()) *close.mutable_loss_scale() = *word_;

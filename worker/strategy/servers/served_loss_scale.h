@@ -53,9 +53,9 @@ class ServedLossScale {
   // Returns whether closes tell what the slot's gradients came to.
   bool shared() const { return word_ != nullptr; }
   // Takes that a former task of the slot had withdrawn gradients of the clock, so that zeros stand
-  // for them on some partitions: the clock is left out, whatever this task's gradients came to.
-  // REQUIRES: shared(), after TakeGradients.
-  void TakeWithdrawal();
+  // for them on some partitions: the clock is left out, whatever this task's gradients came to,
+  // unless a partition has decided otherwise already. REQUIRES: shared(), after TakeGradients.
+  void TakeWithdrawal(uint64_t clock);
   // Adds what the gradients came to to the slot's close of their clock.
   void AddTo(v1::CloseClock& close) const;
 
