@@ -201,9 +201,9 @@ absl::Status CheckClipping(const v1::ClippingSpec& clipping) {
   }
   // An infinite limit has the norm measured, and clips nothing.
   if (!(clipping.by_global_norm() >= 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("schema.clipping.by_global_norm is ", clipping.by_global_norm(),
-                     ": it must be a number above 0, or 0 for none"));
+    return absl::InvalidArgumentError(absl::StrCat("schema.clipping.by_global_norm is ",
+                                                   clipping.by_global_norm(),
+                                                   ": it must be a number above 0, or 0 for none"));
   }
   return absl::OkStatus();
 }

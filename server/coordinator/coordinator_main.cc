@@ -79,15 +79,17 @@ int Fail(const absl::Status& status) {
 }
 
 void AddPageFlags(CLI::App& app, Flags& flags) {
-  app.add_option("--page-listen", flags.page_listen,
-                 "HOST:PORT on which to serve the page for browsers (/), its calls (/api/v1/) and "
-                 "metrics for Prometheus (/metrics); port 0 takes a free one. By HTTPS if "
-                 "--tls-certificate is given. If other machines reach it, all but the metrics needs "
-                 "the token. Default: not served.");
-  app.add_option("--page-token-file", flags.page_token_file,
-                 "File with the token that whoever cancels jobs on the page, or reads the page from "
-                 "another machine, must know: 16 or more letters and digits. Default: nobody "
-                 "can do either.")
+  app.add_option(
+      "--page-listen", flags.page_listen,
+      "HOST:PORT on which to serve the page for browsers (/), its calls (/api/v1/) and "
+      "metrics for Prometheus (/metrics); port 0 takes a free one. By HTTPS if "
+      "--tls-certificate is given. If other machines reach it, all but the metrics needs "
+      "the token. Default: not served.");
+  app.add_option(
+         "--page-token-file", flags.page_token_file,
+         "File with the token that whoever cancels jobs on the page, or reads the page from "
+         "another machine, must know: 16 or more letters and digits. Default: nobody "
+         "can do either.")
       ->check(Utf8Flag());
   app.add_option("--page-host", flags.page_hosts,
                  "Name under which browsers and Prometheus reach the page; may be repeated. IP "

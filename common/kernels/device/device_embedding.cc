@@ -121,10 +121,9 @@ void DeviceTokenEmbedding(DeviceStream& stream, const TokenEmbeddingShape& shape
                           float* out) {
   const bool packed =
       shape.width % 8 == 0 && IsAligned16(table) && IsAligned16(positions) && IsAligned16(out);
-  ForElements(
-      stream, shape.rows * shape.width, packed,
-      EmbeddingOp{shape.width, shape.context, shape.first_position, shape.first_token,
-                  shape.vocabulary, tokens, table, positions, out});
+  ForElements(stream, shape.rows * shape.width, packed,
+              EmbeddingOp{shape.width, shape.context, shape.first_position, shape.first_token,
+                          shape.vocabulary, tokens, table, positions, out});
 }
 
 void DeviceTokenEmbeddingBackward(DeviceStream& stream, const TokenEmbeddingShape& shape,

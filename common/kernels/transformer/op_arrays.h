@@ -33,7 +33,8 @@ struct OpDropout {
   // Null: nothing is dropped.
   const DropoutClock* clock = nullptr;
   // Where the arrays begin in those of all ranks that compute together: an element of the first
-  // example; and, of attention, the first of `heads` query heads, where 0 stands for the arrays' own.
+  // example; and, of attention, the first of `heads` query heads, where 0 stands for the arrays'
+  // own.
   int64_t first_element = 0;
   int64_t first_head = 0;
   int64_t heads = 0;
