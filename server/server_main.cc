@@ -158,7 +158,7 @@ DropOrders::Server Droppable(ShardEngine& engine) {
   return server;
 }
 
-// What carries out orders to trace.
+// The object that carries out orders to trace.
 struct Tracing {
   TraceRecorder recorder;
   // The server's incarnation in the cluster.

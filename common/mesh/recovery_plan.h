@@ -19,7 +19,7 @@ namespace muster {
 // step, too: they roll forward to it. A rank that was lost takes its shard from another rank with
 // the same shard (a replica), or from the rank that keeps a copy of it (ZeroSpec.redundancy).
 
-// What a rank has of the parameters when it meets the others.
+// The parameters that a rank has when it meets the others.
 struct RankHolding {
   // The number of steps in its own shard; absent: it has no shard.
   absl::optional<uint64_t> clock;

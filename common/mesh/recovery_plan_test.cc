@@ -17,7 +17,7 @@ using ::testing::IsEmpty;
 
 constexpr uint64_t kClock = 5;
 
-// What a rank was doing when a loss ended the step at kClock.
+// The point that a rank had reached when a loss ended the step at kClock.
 enum class Progress {
   kLost,
   // Its sums were not complete.

@@ -23,7 +23,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// What a registry holds, after the way from a daemon to the coordinator.
+// The content of a registry, after the way from a daemon to the coordinator.
 MetricFamilies Arrived(const prometheus::Registry& registry, const MetricLabels& labels) {
   MetricFamilies families;
   for (const prometheus::MetricFamily& family : registry.Collect()) {

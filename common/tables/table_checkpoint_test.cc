@@ -107,7 +107,7 @@ class LocalTensorsOfCheckpointsTest : public ::testing::TestWithParam<std::tuple
   MemoryStorage storage_;
 };
 
-// What ranks of one number write, ranks of any other number read.
+// Ranks of any number read what ranks of any other number write.
 TEST_P(LocalTensorsOfCheckpointsTest, GoToAnyNumberOfRanks) {
   const auto [writers, readers] = GetParam();
   ASSERT_NO_FATAL_FAILURE(Write(writers));

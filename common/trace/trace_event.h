@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// What an event was. Each kind has a name and a category in trace_event.cc.
+// The kind of an event. Each has a name and a category in trace_event.cc.
 enum class TraceKind : uint8_t {
   kStep,
   // Actions of a step (worker/runtime/training/step_plan.h).

@@ -1,4 +1,4 @@
-// What one event costs: with recording off, and on with a ring that is emptied in between.
+// The cost of one event: with recording off, and on with a ring that is emptied in between.
 #include <vector>
 
 #include "benchmark/benchmark.h"

@@ -53,7 +53,7 @@ class TraceSender {
   void Take(const v1::TraceOrder& order);
 
  private:
-  // What goes on with the trace after a piece.
+  // The way in which the trace goes on after a piece.
   enum class Next { kGoOn, kEnd };
 
   void Run();

@@ -25,7 +25,7 @@ namespace {
 
 constexpr size_t kMaxBodyBytes = 4 << 10;
 
-// What browsers must know of every answer.
+// The headers of every answer.
 const httplib::Headers& SecurityHeaders() {
   static const auto& headers = *new httplib::Headers{
       {"Content-Security-Policy",

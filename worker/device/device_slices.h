@@ -51,7 +51,7 @@ class DeviceSlices final : public DeviceShard {
     Communicator* replicas = nullptr;
   };
 
-  // What a job's specification says of the slices.
+  // The slices' part of a job's specification.
   struct Holding {
     // 1 to 3.
     uint32_t stage = 1;

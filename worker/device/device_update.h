@@ -50,7 +50,7 @@ struct DeviceUpdateArrays {
 struct DeviceUpdateStep {
   // Of all ranks; labels, where examples have several.
   uint64_t examples = 0;
-  // What gradients come multiplied by.
+  // The factor that gradients come multiplied by.
   float loss_scale = 1;
   float learning_rate = 0;
   // From 1.

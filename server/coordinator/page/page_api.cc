@@ -27,7 +27,7 @@ struct JobPart {
   absl::string_view name;
   absl::string_view method;
 };
-// What a job has below its own path.
+// The parts that a job has below its own path.
 constexpr JobPart kJobParts[] = {{"metrics", "GET"},     {"events", "GET"},
                                  {"log", "GET"},         {"checkpoints", "GET"},
                                  {"collectives", "GET"}, {"cancel", "POST"}};

@@ -33,7 +33,7 @@ constexpr char kPage[] = "index.html";
 // Scrapes are farther apart.
 constexpr absl::Duration kMetricsAge = absl::Milliseconds(500);
 
-// What a path names.
+// The things that a path can name.
 enum class Room { kNothing, kPage, kAsset, kInfo, kCalls, kMetrics };
 
 Room RoomOf(absl::Span<const std::string> path) {

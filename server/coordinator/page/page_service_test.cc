@@ -164,7 +164,7 @@ class PageServiceTest : public ::testing::Test {
   std::unique_ptr<HttpService> service_;
   std::unique_ptr<HttpListener> listener_;
   std::unique_ptr<httplib::Client> client_;
-  // Of the last error.
+  // The message of the last error.
   std::string message_;
 };
 

@@ -63,7 +63,7 @@ class TraceRequests {
   void AnswerAll(const absl::Status& status);
 
  private:
-  // What one process is to send.
+  // The pieces that one process is to send.
   struct Sender {
     v1::TraceProcess process;
     v1::TraceOrder order;

@@ -1,4 +1,4 @@
-// What Prometheus is shown of jobs, daemons and tasks.
+// The families that Prometheus is shown of jobs, daemons and tasks.
 #include <string>
 
 #include "absl/strings/str_cat.h"

@@ -97,7 +97,7 @@ v1::TablesSchema SchemaOf(const Job& job) {
   return MakeTablesSchema(model->description(), spec, /*total_steps=*/0);
 }
 
-// What training left.
+// The results that training left.
 struct Trained {
   // By step, summed over the ranks.
   std::vector<double> losses;

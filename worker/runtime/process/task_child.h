@@ -22,9 +22,9 @@ using MakeDeviceTraining = std::function<std::unique_ptr<DeviceTraining>(int dev
 using WrapEndpoint =
     std::function<std::unique_ptr<CollectiveEndpoint>(std::unique_ptr<CollectiveEndpoint>)>;
 
-// What a task's process has from its daemon, beside the order.
+// The things that a task's process has from its daemon, beside the order.
 struct TaskChildOptions {
-  // How the task trains by all-reduce, if its job does.
+  // The options of training by all-reduce, if the task's job does that.
   HostEndpointOptions collectives;
   // The folder for optimizer state that jobs offload.
   std::string offload_folder;

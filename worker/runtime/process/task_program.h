@@ -5,7 +5,7 @@
 
 namespace muster {
 
-// What a program adds to the tasks that it runs (TaskChildOptions).
+// The options that a program adds to the tasks that it runs (TaskChildOptions).
 struct TaskProgramParts {
   MakeDeviceTraining make_devices;
   WrapEndpoint wrap_endpoint;

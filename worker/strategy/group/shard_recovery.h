@@ -87,7 +87,7 @@ class ShardRecovery {
   absl::Status MakeCopies(Communicator& world);
 
  private:
-  // What all ranks have.
+  // The holdings of all ranks.
   struct Meeting {
     std::vector<RankHolding> holdings;
     // Identities of daemons, by rank.

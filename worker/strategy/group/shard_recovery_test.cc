@@ -28,7 +28,7 @@ using ::testing::ElementsAre;
 constexpr uint64_t kLossClock = 2;
 constexpr uint64_t kEnd = 4;
 
-// What happens to one rank's calls, in all its groups.
+// The fate of one rank's calls, in all its groups.
 struct Fault {
   // The rank dies before the call of this number; -1: it does not.
   int dies_before = -1;
