@@ -106,7 +106,7 @@ class DeepFm final : public Model {
     m.first_order.resize(B);
     m.second_order.resize(B);
     m.scores.resize(B);
-    perceptron_.Resize(B, m.activations);
+    perceptron_.Begin(B, m.activations);
     m.activations.in = m.joined;
     m.activations.in_gradient = absl::MakeSpan(m.joined_gradient);
     return absl::OkStatus();
@@ -116,7 +116,7 @@ class DeepFm final : public Model {
                        MicroBatch& micro_batch) const override {
     auto& m = static_cast<DeepFmMicroBatch&>(micro_batch);
     if (unit == 0) ForwardMachine(context, parameters.values, m);
-    perceptron_.Forward(context, unit, parameters.values, m.activations);
+    MUSTER_RETURN_IF_ERROR(perceptron_.Forward(context, unit, parameters.values, m.activations));
     if (unit + 1 == perceptron_.units()) {
       std::vector<float>& logits = m.activations.out.back();
       AddScaled(logits.size(), 1, m.first_order.data(), logits.data());
@@ -132,7 +132,8 @@ class DeepFm final : public Model {
   absl::Status Backward(const LayerContext& context, int unit, const ModelParameters& parameters,
                         GradientSpans gradients, MicroBatch& micro_batch) const override {
     auto& m = static_cast<DeepFmMicroBatch&>(micro_batch);
-    perceptron_.Backward(context, unit, parameters.values, gradients, m.activations);
+    MUSTER_RETURN_IF_ERROR(
+        perceptron_.Backward(context, unit, parameters.values, gradients, m.activations));
     if (unit == 0) BackwardMachine(context, gradients, m);
     return absl::OkStatus();
   }

@@ -47,7 +47,7 @@ class Mlp final : public Model {
     m.Start(batch);
     m.features = batch.dense;
     if (classes_ == 2) m.scores.resize(batch.examples);
-    perceptron_.Resize(batch.examples, m.activations);
+    perceptron_.Begin(batch.examples, m.activations);
     m.activations.in = m.features;
     return absl::OkStatus();
   }
@@ -55,7 +55,7 @@ class Mlp final : public Model {
   absl::Status Forward(const LayerContext& context, int unit, const ModelParameters& parameters,
                        MicroBatch& micro_batch) const override {
     auto& m = static_cast<MlpMicroBatch&>(micro_batch);
-    perceptron_.Forward(context, unit, parameters.values, m.activations);
+    MUSTER_RETURN_IF_ERROR(perceptron_.Forward(context, unit, parameters.values, m.activations));
     if (unit + 1 == perceptron_.units()) {
       const HeadResult result = head_.Forward(
           context, m.labels, absl::MakeSpan(m.activations.out.back()), absl::MakeSpan(m.scores));
@@ -68,8 +68,7 @@ class Mlp final : public Model {
   absl::Status Backward(const LayerContext& context, int unit, const ModelParameters& parameters,
                         GradientSpans gradients, MicroBatch& micro_batch) const override {
     auto& m = static_cast<MlpMicroBatch&>(micro_batch);
-    perceptron_.Backward(context, unit, parameters.values, gradients, m.activations);
-    return absl::OkStatus();
+    return perceptron_.Backward(context, unit, parameters.values, gradients, m.activations);
   }
 
  private:

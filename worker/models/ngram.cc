@@ -87,7 +87,7 @@ class Ngram final : public Model {
     m.sparse[0].rows.resize(m.sparse[0].keys.size() * shape_.dim);
     m.joined.resize(B * shape_.orders * shape_.dim);
     m.joined_gradient.resize(m.joined.size());
-    perceptron_.Resize(B, m.activations);
+    perceptron_.Begin(B, m.activations);
     m.activations.in = m.joined;
     m.activations.in_gradient = absl::MakeSpan(m.joined_gradient);
     return absl::OkStatus();
@@ -97,7 +97,7 @@ class Ngram final : public Model {
                        MicroBatch& micro_batch) const override {
     auto& m = static_cast<NgramMicroBatch&>(micro_batch);
     if (unit == 0) join_.Forward(context, m.sparse[0], absl::MakeSpan(m.joined));
-    perceptron_.Forward(context, unit, parameters.values, m.activations);
+    MUSTER_RETURN_IF_ERROR(perceptron_.Forward(context, unit, parameters.values, m.activations));
     if (unit + 1 == perceptron_.units()) {
       const HeadResult result =
           head_.Forward(context, m.labels, absl::MakeSpan(m.activations.out.back()), {});
@@ -110,7 +110,8 @@ class Ngram final : public Model {
   absl::Status Backward(const LayerContext& context, int unit, const ModelParameters& parameters,
                         GradientSpans gradients, MicroBatch& micro_batch) const override {
     auto& m = static_cast<NgramMicroBatch&>(micro_batch);
-    perceptron_.Backward(context, unit, parameters.values, gradients, m.activations);
+    MUSTER_RETURN_IF_ERROR(
+        perceptron_.Backward(context, unit, parameters.values, gradients, m.activations));
     if (unit == 0) {
       m.sparse[0].gradients.assign(m.sparse[0].rows.size(), 0);
       join_.BackwardRows(context, m.joined_gradient, m.sparse[0]);

@@ -1,5 +1,6 @@
-// Ranks that compute one transformer together get what one rank alone gets.
+// Ranks that compute one model together get what one rank alone gets.
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -10,7 +11,9 @@
 #include "common/compute/activation_layout.h"
 #include "common/partition/local_tensors.h"
 #include "gtest/gtest.h"
+#include "proto/job.pb.h"
 #include "worker/models/local_trainer.h"
+#include "worker/models/mlp.h"
 #include "worker/models/transformer.h"
 #include "worker/nn/transformer/host_backend.h"
 #include "worker/nn/transformer/transformer_tensors.h"
@@ -78,15 +81,14 @@ struct Results {
   std::vector<std::vector<float>> gradients;
 };
 
-// Runs a micro-batch forward and backward; with ranks above 1 on this rank of the group.
-Results Train(const TransformerShape& shape, const Batch& batch, DType type, Recompute recompute,
-              TensorGroup* group, bool sequence_parallel, bool split_backward) {
-  const int ranks = group == nullptr ? 1 : group->size();
-  const std::unique_ptr<const Model> model = ModelOf(shape, ranks, type, recompute);
+// Runs a micro-batch forward and backward; with a group on this rank of it.
+Results Train(const Model& model, const Batch& batch, TensorGroup* group, bool sequence_parallel,
+              bool split_backward) {
   const std::vector<TensorSpec> tensors =
-      LocalTensors(model->description().tensors, ranks, group == nullptr ? 0 : group->rank())
+      LocalTensors(model.description().tensors, group == nullptr ? 1 : group->size(),
+                   group == nullptr ? 0 : group->rank())
           .value();
-  LocalTrainer trainer(*model, tensors, kSeed);
+  LocalTrainer trainer(model, tensors, kSeed);
   trainer.micro_batch().split_backward = split_backward;
   EXPECT_TRUE(trainer.Load(batch).ok());
   const absl::Status status = trainer.Run({.seed = kSeed,
@@ -100,9 +102,8 @@ Results Train(const TransformerShape& shape, const Batch& batch, DType type, Rec
 
 // Puts the ranks' gradients together. Those of what ranks have in common are sums over the ranks if
 // they share out rows or heads, otherwise equal.
-std::vector<std::vector<double>> Joined(const TransformerShape& shape,
+std::vector<std::vector<double>> Joined(const std::vector<TensorSpec>& whole,
                                         const std::vector<Results>& ranks, bool sequence_parallel) {
-  const std::vector<TensorSpec> whole = MakeTransformerTensors(shape).specs;
   std::vector<std::vector<double>> joined;
   for (const TensorSpec& tensor : whole) {
     joined.emplace_back(tensor.tied_to.empty() ? tensor.elements() : 0);
@@ -136,6 +137,36 @@ double Distance(const std::vector<double>& a, const std::vector<float>& b) {
   return norm == 0 ? std::sqrt(difference) : std::sqrt(difference / norm);
 }
 
+// Expects each of `ranks` ranks to get the results of one rank, up to `bound`. `model_of` makes the
+// model for a number of ranks.
+void ExpectResultsOfOneRank(const std::function<std::unique_ptr<const Model>(int ranks)>& model_of,
+                            int ranks, const Batch& batch, bool sequence_parallel,
+                            bool split_backward, double bound) {
+  const std::unique_ptr<const Model> whole = model_of(1);
+  const Results alone = Train(*whole, batch, nullptr, false, split_backward);
+  std::vector<Results> results(ranks);
+  TestRanks group(ranks);
+  group.Run([&](std::unique_ptr<Communicator> communicator) {
+    CommunicatorTensorGroup tensor_group(*communicator, absl::Minutes(5));
+    results[communicator->rank()] =
+        Train(*model_of(ranks), batch, &tensor_group, sequence_parallel, split_backward);
+    group.AwaitAll();
+  });
+  for (const Results& result : results) {
+    EXPECT_NEAR(result.loss, alone.loss, bound * std::abs(alone.loss));
+    EXPECT_EQ(result.loss, results[0].loss);
+    // Values of 16 bits may tie where those of 32 do not.
+    if (bound <= 1e-5) {
+      EXPECT_EQ(result.correct, alone.correct);
+    }
+  }
+  const std::vector<TensorSpec>& tensors = whole->description().tensors;
+  const auto joined = Joined(tensors, results, sequence_parallel);
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    EXPECT_LE(Distance(joined[t], alone.gradients[t]), bound) << tensors[t].name;
+  }
+}
+
 class TensorParallelTest : public ::testing::TestWithParam<std::tuple<int, int, bool, DType>> {
  protected:
   TransformerShape shape() const { return std::get<0>(GetParam()) == 0 ? Gpt2() : Llama(); }
@@ -156,27 +187,8 @@ class TensorParallelTest : public ::testing::TestWithParam<std::tuple<int, int, 
   }
 
   void Check(const Batch& batch, Recompute recompute, bool split_backward) {
-    const Results alone = Train(shape(), batch, type(), recompute, nullptr, false, split_backward);
-    std::vector<Results> results(ranks());
-    TestRanks group(ranks());
-    group.Run([&](std::unique_ptr<Communicator> communicator) {
-      CommunicatorTensorGroup tensor_group(*communicator, absl::Minutes(5));
-      results[communicator->rank()] = Train(shape(), batch, type(), recompute, &tensor_group,
-                                            sequence_parallel(), split_backward);
-      group.AwaitAll();
-    });
-    for (const Results& result : results) {
-      EXPECT_NEAR(result.loss, alone.loss, bound() * std::abs(alone.loss));
-      EXPECT_EQ(result.loss, results[0].loss);
-      if (type() == DType::kF32) {
-        EXPECT_EQ(result.correct, alone.correct);
-      }
-    }
-    const auto joined = Joined(shape(), results, sequence_parallel());
-    const std::vector<TensorSpec> tensors = MakeTransformerTensors(shape()).specs;
-    for (size_t t = 0; t < tensors.size(); ++t) {
-      EXPECT_LE(Distance(joined[t], alone.gradients[t]), bound()) << tensors[t].name;
-    }
+    ExpectResultsOfOneRank([&](int ranks) { return ModelOf(shape(), ranks, type(), recompute); },
+                           ranks(), batch, sequence_parallel(), split_backward, bound());
   }
 };
 
@@ -203,6 +215,43 @@ INSTANTIATE_TEST_SUITE_P(
     All, TensorParallelTest,
     ::testing::Combine(::testing::Values(0, 1), ::testing::Values(2, 4, 8), ::testing::Bool(),
                        ::testing::Values(DType::kF32, DType::kBf16, DType::kF16)));
+
+// Perceptrons of one to four layers.
+class PerceptronParallelTest : public ::testing::TestWithParam<std::tuple<int, int>> {};
+
+TEST_P(PerceptronParallelTest, LossAndGradientsAreThoseOfOneRank) {
+  const auto [hidden_layers, ranks] = GetParam();
+  constexpr int64_t kFeatures = 7;
+  constexpr int64_t kClasses = 5;
+  // Widths of every other layer need not divide.
+  constexpr uint32_t kHidden[] = {16, 9, 24};
+  v1::MlpSpec spec;
+  spec.set_classes(kClasses);
+  for (int i = 0; i < hidden_layers; ++i) spec.add_hidden(kHidden[i]);
+  const auto model_of = [&](int) {
+    return CreateMlp(spec, {.dense_features = kFeatures, .classes = kClasses}).value();
+  };
+  // An empty micro-batch, too.
+  for (const int64_t examples : {0, 3, 21}) {
+    SCOPED_TRACE(examples);
+    const Philox random(5, "test", "features");
+    Batch batch;
+    batch.Clear();
+    batch.examples = examples;
+    for (int64_t i = 0; i < examples * kFeatures; ++i) {
+      batch.dense.push_back(static_cast<float>(random.Below(2000, i)) / 1000 - 1);
+    }
+    for (int64_t i = 0; i < examples; ++i) {
+      batch.labels.push_back(static_cast<int32_t>(random.Below(kClasses, i, 1)));
+    }
+    ExpectResultsOfOneRank(model_of, ranks, batch, /*sequence_parallel=*/false,
+                           /*split_backward=*/false, 1e-5);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PerceptronParallelTest,
+                         ::testing::Combine(::testing::Values(0, 1, 2, 3),
+                                            ::testing::Values(2, 4, 8)));
 
 }  // namespace
 }  // namespace muster

@@ -1,18 +1,43 @@
 #include "worker/nn/layers/perceptron.h"
 
 #include "absl/strings/str_cat.h"
+#include "worker/nn/tensor_group.h"
 
 namespace muster {
 
+namespace {
+
+// Returns the widths of the layers' outputs, the last layer's included.
+std::vector<int64_t> OutWidths(const Perceptron::Shape& shape) {
+  std::vector<int64_t> widths = shape.hidden;
+  widths.push_back(shape.out_features);
+  return widths;
+}
+
+LinearLayer::Division DivisionOf(int unit, int units) {
+  if (unit % 2 == 1) return LinearLayer::Division::kInputs;
+  return unit + 1 < units ? LinearLayer::Division::kOutputs : LinearLayer::Division::kNone;
+}
+
+absl::Status GroupStatus(const LayerContext& context) {
+  return context.tensor_group == nullptr ? absl::OkStatus() : context.tensor_group->status();
+}
+
+}  // namespace
+
 Perceptron::Perceptron(const Shape& shape) : first_tensor_(shape.first_tensor) {
-  int64_t width = shape.in_features;
-  for (int64_t hidden : shape.hidden) {
-    linear_.emplace_back(width, hidden, LinearLayer::Options{.init = LinearLayer::Init::kRelu});
-    relu_.emplace_back(hidden);
-    width = hidden;
+  const std::vector<int64_t> widths = OutWidths(shape);
+  const int units = static_cast<int>(widths.size());
+  int64_t in_width = shape.in_features;
+  for (int unit = 0; unit < units; ++unit) {
+    const bool last = unit + 1 == units;
+    linear_.emplace_back(
+        in_width, widths[unit],
+        LinearLayer::Options{.init = last ? LinearLayer::Init::kLogits : LinearLayer::Init::kRelu,
+                             .division = DivisionOf(unit, units)});
+    if (!last) relu_.emplace_back(widths[unit]);
+    in_width = widths[unit];
   }
-  linear_.emplace_back(width, shape.out_features,
-                       LinearLayer::Options{.init = LinearLayer::Init::kLogits});
 }
 
 void Perceptron::AppendTensors(std::vector<TensorSpec>& tensors) const {
@@ -22,27 +47,25 @@ void Perceptron::AppendTensors(std::vector<TensorSpec>& tensors) const {
   }
 }
 
-void Perceptron::Resize(int64_t examples, Activations& activations) const {
+void Perceptron::Begin(int64_t examples, Activations& activations) const {
+  activations.examples = examples;
   activations.out.resize(units());
   activations.out_gradient.resize(units() - 1);
-  for (int unit = 0; unit < units(); ++unit) {
-    const int64_t size = examples * linear_[unit].out_features();
-    activations.out[unit].resize(size);
-    if (unit + 1 < units()) activations.out_gradient[unit].resize(size);
-  }
 }
 
-void Perceptron::Forward(const LayerContext& context, int unit, ParameterSpans parameters,
-                         Activations& activations) const {
+absl::Status Perceptron::Forward(const LayerContext& context, int unit, ParameterSpans parameters,
+                                 Activations& activations) const {
   const absl::Span<const float> in =
       unit == 0 ? activations.in : absl::MakeConstSpan(activations.out[unit - 1]);
+  activations.out[unit].resize(activations.examples * linear_[unit].LocalOut(context));
   const absl::Span<float> out = absl::MakeSpan(activations.out[unit]);
   linear_[unit].Forward(context, parameters.subspan(first_tensor_ + 2 * unit, 2), in, out);
   if (unit + 1 < units()) relu_[unit].Forward(context, {}, out, out);
+  return GroupStatus(context);
 }
 
-void Perceptron::Backward(const LayerContext& context, int unit, ParameterSpans parameters,
-                          GradientSpans gradients, Activations& activations) const {
+absl::Status Perceptron::Backward(const LayerContext& context, int unit, ParameterSpans parameters,
+                                  GradientSpans gradients, Activations& activations) const {
   const bool last = unit + 1 == units();
   if (!last) {
     const absl::Span<float> gradient = absl::MakeSpan(activations.out_gradient[unit]);
@@ -55,11 +78,16 @@ void Perceptron::Backward(const LayerContext& context, int unit, ParameterSpans 
       .out = {},
       .out_gradient = last ? activations.out[unit] : activations.out_gradient[unit]};
   linear_[unit].BackwardWeights(context, inputs, gradients.subspan(first_tensor_ + 2 * unit, 2));
-  const absl::Span<float> in_gradient =
-      unit == 0 ? activations.in_gradient : absl::MakeSpan(activations.out_gradient[unit - 1]);
-  if (in_gradient.empty()) return;
-  linear_[unit].BackwardInput(context, parameters.subspan(first_tensor_ + 2 * unit, 2), inputs,
-                              Accumulation::kWrite, in_gradient);
+  absl::Span<float> in_gradient = activations.in_gradient;
+  if (unit > 0) {
+    activations.out_gradient[unit - 1].resize(activations.out[unit - 1].size());
+    in_gradient = absl::MakeSpan(activations.out_gradient[unit - 1]);
+  }
+  if (!in_gradient.empty()) {
+    linear_[unit].BackwardInput(context, parameters.subspan(first_tensor_ + 2 * unit, 2), inputs,
+                                Accumulation::kWrite, in_gradient);
+  }
+  return GroupStatus(context);
 }
 
 }  // namespace muster

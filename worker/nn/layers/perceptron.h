@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "worker/nn/layer.h"
 #include "worker/nn/layers/linear_layer.h"
@@ -13,6 +14,12 @@ namespace muster {
 
 // A stack of linear layers with a ReLU after each but the last, one layer unit per linear layer:
 // what the models' dense parts are made of. Holds shapes only. Thread-safe.
+//
+// Ranks of a tensor group divide the layers in pairs: the outputs of layer 0 and the inputs of
+// layer 1, the outputs of 2 and the inputs of 3, and so on, so that a pair makes one sum of its
+// outputs forward and, unless it is the first, one of its inputs' gradients backward. If the number
+// of layers is odd, all ranks compute the whole last one. So every rank has all logits. The widths
+// of hidden layers 0, 2, 4, … are multiples of the number of ranks.
 class Perceptron {
  public:
   struct Shape {
@@ -25,14 +32,16 @@ class Perceptron {
 
   // What one micro-batch keeps between forward and backward.
   struct Activations {
+    int64_t examples = 0;
     // [B, in_features]: given by the model before the first unit's forward, and left alone until
     // its backward.
     absl::Span<const float> in;
     // [B, in_features]: where the first unit's backward writes the input's gradient; empty: it is
     // not wanted.
     absl::Span<float> in_gradient;
-    // By unit, [B, width]: the output after the ReLU. The last one holds the logits, which the
-    // model replaces by their gradient before the backward pass.
+    // By unit, [B, width], where the width is what this rank has of the unit's outputs: the output
+    // after the ReLU. The last one holds the logits, which the model replaces by their gradient
+    // before the backward pass.
     std::vector<std::vector<float>> out;
     // By unit but the last, [B, width].
     std::vector<std::vector<float>> out_gradient;
@@ -46,14 +55,15 @@ class Perceptron {
   // REQUIRES: tensors.size() is first_tensor.
   void AppendTensors(std::vector<TensorSpec>& tensors) const;
 
-  // Sizes all buffers for B examples; allocates only where one grows.
-  void Resize(int64_t examples, Activations& activations) const;
+  // Prepares for B examples. Passes size the buffers, and allocate only where one grows.
+  void Begin(int64_t examples, Activations& activations) const;
 
-  // `parameters` and `gradients` are those of the whole model.
-  void Forward(const LayerContext& context, int unit, ParameterSpans parameters,
-               Activations& activations) const;
-  void Backward(const LayerContext& context, int unit, ParameterSpans parameters,
-                GradientSpans gradients, Activations& activations) const;
+  // `parameters` and `gradients` are those of the whole model, of which a rank has its shares. Both
+  // return the error of the tensor group, if it has one.
+  absl::Status Forward(const LayerContext& context, int unit, ParameterSpans parameters,
+                       Activations& activations) const;
+  absl::Status Backward(const LayerContext& context, int unit, ParameterSpans parameters,
+                        GradientSpans gradients, Activations& activations) const;
 
  private:
   const int first_tensor_;

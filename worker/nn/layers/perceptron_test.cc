@@ -27,7 +27,7 @@ class PerceptronTest : public ::testing::Test {
 
   double Forward() {
     for (int unit = 0; unit < perceptron_.units(); ++unit) {
-      perceptron_.Forward({}, unit, parameter_spans_, activations_);
+      EXPECT_TRUE(perceptron_.Forward({}, unit, parameter_spans_, activations_).ok());
     }
     double sum = 0;
     for (size_t i = 0; i < weights_.size(); ++i) sum += weights_[i] * activations_.out.back()[i];
@@ -37,7 +37,8 @@ class PerceptronTest : public ::testing::Test {
   void Backward() {
     activations_.out.back() = weights_;
     for (int unit = perceptron_.units() - 1; unit >= 0; --unit) {
-      perceptron_.Backward({}, unit, parameter_spans_, gradient_spans_, activations_);
+      EXPECT_TRUE(
+          perceptron_.Backward({}, unit, parameter_spans_, gradient_spans_, activations_).ok());
     }
   }
 
@@ -66,7 +67,7 @@ TEST_F(PerceptronTest, DescribesOneUnitPerLinearLayer) {
 
 TEST_F(PerceptronTest, Gradients) {
   std::vector<float> in_gradient(in_.size());
-  perceptron_.Resize(2, activations_);
+  perceptron_.Begin(2, activations_);
   activations_.in = in_;
   activations_.in_gradient = absl::MakeSpan(in_gradient);
   Forward();
@@ -81,11 +82,38 @@ TEST_F(PerceptronTest, Gradients) {
 }
 
 TEST_F(PerceptronTest, BuffersStayAllocated) {
-  perceptron_.Resize(2, activations_);
+  activations_.in = in_;
+  perceptron_.Begin(2, activations_);
+  Forward();
   const float* before = activations_.out[1].data();
-  perceptron_.Resize(1, activations_);
-  perceptron_.Resize(2, activations_);
+  weights_.resize(3);
+  activations_.in = activations_.in.subspan(0, 4);
+  perceptron_.Begin(1, activations_);
+  Forward();
+  EXPECT_EQ(activations_.out[1].size(), 5);
   EXPECT_EQ(activations_.out[1].data(), before);
+}
+
+TEST_F(PerceptronTest, RanksDivideLayersInPairs) {
+  const auto placements = [](const Perceptron& perceptron) {
+    std::vector<TensorSpec> tensors;
+    perceptron.AppendTensors(tensors);
+    std::vector<std::string> placements;
+    for (const TensorSpec& tensor : tensors) {
+      const char* const kinds[] = {"all", "dimension ", "first"};
+      placements.push_back(kinds[static_cast<int>(tensor.placement.kind)]);
+      if (tensor.placement.kind != Placement::Kind::kShard) continue;
+      placements.back() += std::to_string(tensor.placement.dimension);
+    }
+    return placements;
+  };
+  EXPECT_THAT(placements(Perceptron({.in_features = 4, .hidden = {6, 5, 8}, .out_features = 3})),
+              ElementsAre("dimension 0", "dimension 0", "dimension 1", "first", "dimension 0",
+                          "dimension 0", "dimension 1", "first"));
+  EXPECT_THAT(placements(Perceptron({.in_features = 4, .hidden = {6, 5}, .out_features = 3})),
+              ElementsAre("dimension 0", "dimension 0", "dimension 1", "first", "all", "all"));
+  EXPECT_THAT(placements(Perceptron({.in_features = 4, .hidden = {}, .out_features = 3})),
+              ElementsAre("all", "all"));
 }
 
 }  // namespace
