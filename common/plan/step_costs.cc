@@ -3,18 +3,13 @@
 #include "proto/job.pb.h"
 
 namespace muster {
-namespace {
-
-double Recomputed(const v1::ComputeSpec& compute, const TransformerSize& size) {
-  const double attention = 2.0 * static_cast<double>(size.layers * size.C * size.T);
+double RecomputedOfBlock(const v1::ComputeSpec& compute, const TransformerSize& size) {
+  const double attention = 2.0 * static_cast<double>(size.C * size.T);
   if (compute.recompute() == v1::ComputeSpec::SELECTIVE) return attention;
   if (compute.recompute() != v1::ComputeSpec::FULL) return 0;
   // The last product of a block is not made again: nothing of its backward needs its result.
-  const double block = static_cast<double>(size.C * (size.Q + size.C + size.U));
-  return attention + 2 * static_cast<double>(size.layers) * block;
+  return attention + 2 * static_cast<double>(size.C * (size.Q + size.C + size.U));
 }
-
-}  // namespace
 
 StepCosts CostsOfStep(const v1::JobSpec& spec, const ModelSize& model) {
   StepCosts costs;
@@ -26,7 +21,8 @@ StepCosts CostsOfStep(const v1::JobSpec& spec, const ModelSize& model) {
   costs.items_are_tokens = true;
   costs.items *= size.T;
   costs.flops_per_item += 6.0 * static_cast<double>(size.layers * size.C * size.T);
-  costs.recomputed_flops_per_item = Recomputed(spec.compute(), size);
+  costs.recomputed_flops_per_item =
+      static_cast<double>(size.layers) * RecomputedOfBlock(spec.compute(), size);
   return costs;
 }
 

@@ -8,6 +8,7 @@
 namespace muster {
 
 namespace v1 {
+class ComputeSpec;
 class JobSpec;
 }  // namespace v1
 
@@ -29,6 +30,9 @@ struct StepCosts {
 };
 
 StepCosts CostsOfStep(const v1::JobSpec& spec, const ModelSize& model);
+
+// Returns the operations of one block that backward makes again, per token.
+double RecomputedOfBlock(const v1::ComputeSpec& compute, const TransformerSize& size);
 
 }  // namespace muster
 

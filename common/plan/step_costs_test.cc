@@ -1,8 +1,10 @@
 #include "common/plan/step_costs.h"
 
 #include <string>
+#include <vector>
 
 #include "common/plan/data_size.h"
+#include "common/plan/unit_costs.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
@@ -54,6 +56,55 @@ TEST(StepCostsTest, CountsLayersOfOtherModels) {
   EXPECT_FALSE(costs.items_are_tokens);
   EXPECT_EQ(costs.items, 128u);
   EXPECT_EQ(costs.multiplied, 784u * 512 + 512 * 512 + 512 * 10);
+}
+
+// Returns the operations of a step of all units together.
+double OperationsOf(const v1::JobSpec& spec) {
+  double operations = 0;
+  for (const UnitCost& unit : CostsOfUnits(spec, SizeOf(spec))) {
+    operations += unit.operations.total();
+  }
+  return operations;
+}
+
+TEST(UnitCostsTest, AddUpToTheStep) {
+  for (const char* more : {"", "compute { recompute: SELECTIVE }", "compute { recompute: FULL }"}) {
+    const v1::JobSpec spec = Gpt2(more);
+    const StepCosts costs = CostsOfStep(spec, SizeOf(spec));
+    const double looked_up = 2.0 * 4096 * 768;
+    EXPECT_DOUBLE_EQ(OperationsOf(spec),
+                     4096 * (costs.flops_per_item + costs.recomputed_flops_per_item) + looked_up);
+  }
+  const v1::JobSpec mlp =
+      Job("model { mlp { hidden: [ 512, 512 ] classes: 10 } } data { idx {} } batch_size: 128 "
+          "optimizer { name: 'sgd' learning_rate: 0.1 }");
+  EXPECT_DOUBLE_EQ(OperationsOf(mlp), CostsOfStep(mlp, SizeOf(mlp)).flops());
+}
+
+TEST(UnitCostsTest, ATiedHeadTakesACopyOnItsStage) {
+  const v1::JobSpec spec = Gpt2("update { dense: ALL_REDUCE }");
+  const std::vector<UnitCost> units = CostsOfUnits(spec, SizeOf(spec));
+  ASSERT_EQ(units.size(), 14u);
+  EXPECT_EQ(units.front().state_bytes, 16.0 * (50257 + 1024) * 768);
+  EXPECT_EQ(units.back().state_bytes, 8.0 * 50257 * 768 + 16.0 * 2 * 768);
+  EXPECT_EQ(units[1].activation_bytes, units[12].activation_bytes);
+}
+
+TEST(UnitCostsTest, ZeroBubbleKeepsMoreOfABlock) {
+  const v1::JobSpec plain = Gpt2();
+  const v1::JobSpec zero_bubble =
+      Gpt2("micro_batches: 1 parallelism { pipeline_schedule: ZERO_BUBBLE }");
+  EXPECT_GT(CostsOfUnits(zero_bubble, SizeOf(plain))[1].activation_bytes,
+            CostsOfUnits(plain, SizeOf(plain))[1].activation_bytes);
+}
+
+// The head of GPT-2 costs almost as much as five blocks.
+TEST(UnitCostsTest, GroupsAreTheJobsListOrBalanced) {
+  v1::JobSpec spec = Gpt2("micro_batches: 2 parallelism { pipeline: 2 } workers: 2");
+  const std::vector<UnitCost> units = CostsOfUnits(spec, SizeOf(spec));
+  EXPECT_EQ(*GroupSizes(spec, units), std::vector<int>({9, 5}));
+  for (const uint32_t layers : {5, 9}) spec.mutable_parallelism()->add_pipeline_layers(layers);
+  EXPECT_EQ(*GroupSizes(spec, units), std::vector<int>({5, 9}));
 }
 
 }  // namespace

@@ -1,0 +1,176 @@
+#include "common/pipeline/divide_units.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/pipeline/compute_order.h"
+
+namespace muster {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+// Sums of the same numbers in another order may differ so much.
+constexpr double kRounding = 1 + 1e-9;
+
+// The cost of group `group` if it has the units from `first` to before `end`; kNever if it may not.
+using GroupCost = std::function<double(int group, int first, int end)>;
+
+struct Division {
+  double largest = kNever;
+  std::vector<int> sizes;
+};
+
+// Returns the division of `units` units into `groups` groups whose largest cost is smallest. Takes
+// groups * units² / 2 costs: the best of the first groups is found for every end of theirs.
+Division MinimiseLargest(int units, int groups, const GroupCost& cost) {
+  // By number of units that are divided so far: the largest cost, and by group where the last one
+  // begins.
+  std::vector<double> largest(units + 1, kNever);
+  largest[0] = 0;
+  std::vector<std::vector<int>> begins(groups, std::vector<int>(units + 1));
+  for (int group = 0; group < groups; ++group) {
+    std::vector<double> next(units + 1, kNever);
+    for (int end = group + 1; end <= units; ++end) {
+      for (int first = group; first < end; ++first) {
+        if (largest[first] >= next[end]) continue;
+        const double with = std::max(largest[first], cost(group, first, end));
+        if (with >= next[end]) continue;
+        next[end] = with;
+        begins[group][end] = first;
+      }
+    }
+    largest = std::move(next);
+  }
+  Division division = {largest[units], std::vector<int>(groups)};
+  int end = units;
+  for (int group = groups - 1; group >= 0; --group) {
+    division.sizes[group] = end - begins[group][end];
+    end = begins[group][end];
+  }
+  return division;
+}
+
+// What is to be small, the first numbers first.
+using Objective = std::tuple<double, double, double>;
+
+Objective ObjectiveOf(const PipelineShape& shape, absl::Span<const UnitCost> units,
+                      absl::Span<const int> sizes) {
+  double slowest = 0, largest = 0, slowest_group = 0;
+  for (const StageCost& stage : CostsOfStages(shape, units, sizes)) {
+    slowest = std::max(slowest, stage.operations);
+    largest = std::max(largest, stage.bytes);
+  }
+  for (const GroupTimes& group : OperationsOfGroups(units, sizes)) {
+    slowest_group = std::max(slowest_group, group.total());
+  }
+  return {slowest, slowest_group, largest};
+}
+
+bool IsBetter(const Objective& a, const Objective& b) {
+  const auto less = [](double x, double y) { return x * kRounding < y; };
+  if (less(std::get<0>(a), std::get<0>(b))) return true;
+  if (less(std::get<0>(b), std::get<0>(a))) return false;
+  if (less(std::get<1>(a), std::get<1>(b))) return true;
+  if (less(std::get<1>(b), std::get<1>(a))) return false;
+  return less(std::get<2>(a), std::get<2>(b));
+}
+
+// Moves a unit from one group to another near it, and so the units of the groups between them, as
+// long as that helps.
+void Improve(const PipelineShape& shape, absl::Span<const UnitCost> units,
+             std::vector<int>& sizes) {
+  const int groups = shape.groups();
+  Objective best = ObjectiveOf(shape, units, sizes);
+  for (bool improved = true; improved;) {
+    improved = false;
+    for (int from = 0; from < groups; ++from) {
+      for (int to = std::max(0, from - 2); to <= std::min(groups - 1, from + 2); ++to) {
+        if (to == from || sizes[from] == 1) continue;
+        --sizes[from];
+        ++sizes[to];
+        const Objective objective = ObjectiveOf(shape, units, sizes);
+        if (IsBetter(objective, best)) {
+          best = objective;
+          improved = true;
+        } else {
+          ++sizes[from];
+          --sizes[to];
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<int>> DivideUnits(const PipelineShape& shape,
+                                             absl::Span<const UnitCost> units) {
+  const int count = static_cast<int>(units.size());
+  const int groups = shape.groups();
+  if (count < groups) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a model of ", count, " units has too few for ", groups, " groups of layers, which are ",
+        shape.stages, " stages with ", shape.chunks, " each"));
+  }
+  // Sums over the units before each.
+  std::vector<double> operations(count + 1), state(count + 1), activations(count + 1);
+  for (int unit = 0; unit < count; ++unit) {
+    operations[unit + 1] = operations[unit] + units[unit].operations.total();
+    state[unit + 1] = state[unit] + units[unit].state_bytes;
+    activations[unit + 1] = activations[unit] + units[unit].activation_bytes;
+  }
+  const auto operations_of = [&](int group, int first, int end) {
+    return operations[end] - operations[first];
+  };
+  const double slowest = MinimiseLargest(count, groups, operations_of).largest;
+  std::vector<double> sets(shape.stages);
+  for (int stage = 0; stage < shape.stages; ++stage) {
+    sets[stage] = static_cast<double>(MostSavedSets(shape, stage)) / shape.chunks;
+  }
+  Division division = MinimiseLargest(count, groups, [&](int group, int first, int end) {
+    if (operations_of(group, first, end) > slowest * kRounding) return kNever;
+    return state[end] - state[first] +
+           sets[group % shape.stages] * (activations[end] - activations[first]);
+  });
+  if (shape.chunks > 1) Improve(shape, units, division.sizes);
+  return division.sizes;
+}
+
+std::vector<GroupTimes> OperationsOfGroups(absl::Span<const UnitCost> units,
+                                           absl::Span<const int> sizes) {
+  std::vector<GroupTimes> groups;
+  int unit = 0;
+  for (const int size : sizes) {
+    GroupTimes sum = {0, 0, 0};
+    for (const int end = unit + size; unit < end; ++unit) {
+      sum.forward += units[unit].operations.forward;
+      sum.backward_input += units[unit].operations.backward_input;
+      sum.backward_weights += units[unit].operations.backward_weights;
+    }
+    groups.push_back(sum);
+  }
+  return groups;
+}
+
+std::vector<StageCost> CostsOfStages(const PipelineShape& shape, absl::Span<const UnitCost> units,
+                                     absl::Span<const int> sizes) {
+  std::vector<StageCost> stages(shape.stages);
+  int unit = 0;
+  for (int group = 0; group < shape.groups(); ++group) {
+    StageCost& stage = stages[group % shape.stages];
+    // Sets of all chunks together are as many of each, in the mean.
+    const double sets =
+        static_cast<double>(MostSavedSets(shape, group % shape.stages)) / shape.chunks;
+    for (const int end = unit + sizes[group]; unit < end; ++unit) {
+      stage.operations += units[unit].operations.total();
+      stage.bytes += units[unit].state_bytes + sets * units[unit].activation_bytes;
+    }
+  }
+  return stages;
+}
+
+}  // namespace muster

@@ -1,0 +1,48 @@
+#ifndef MUSTER_COMMON_PIPELINE_DIVIDE_UNITS_H_
+#define MUSTER_COMMON_PIPELINE_DIVIDE_UNITS_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/pipeline/pipeline_action.h"
+#include "common/pipeline/pipeline_timeline.h"
+
+namespace muster {
+
+// What a unit of a model costs the stage that has it.
+struct UnitCost {
+  // Operations of its passes over one micro-batch.
+  GroupTimes operations = {0, 0, 0};
+  // Parameters, gradients and optimizer state.
+  double state_bytes = 0;
+  // What its forward leaves for its backward, of one micro-batch.
+  double activation_bytes = 0;
+};
+
+struct StageCost {
+  // Operations of all passes over one micro-batch.
+  double operations = 0;
+  // State, and the activations of as many micro-batches as the stage holds at a time.
+  double bytes = 0;
+};
+
+// Returns how many units each group of layers has, in order, at least one: so that the stage with
+// the most operations has as few as possible, since all others wait for it; among equals, so that
+// the stage with the most bytes has as few as possible. With several chunks a stage this is found
+// by moving units between neighbouring groups while it helps, which may miss the best.
+// InvalidArgument: fewer units than groups. REQUIRES: as ComputeOrder.
+absl::StatusOr<std::vector<int>> DivideUnits(const PipelineShape& shape,
+                                             absl::Span<const UnitCost> units);
+
+// Returns, by group, the sum of its units' operations; `sizes` is the number of units by group.
+std::vector<GroupTimes> OperationsOfGroups(absl::Span<const UnitCost> units,
+                                           absl::Span<const int> sizes);
+
+// Returns what the stages cost. REQUIRES: as above.
+std::vector<StageCost> CostsOfStages(const PipelineShape& shape, absl::Span<const UnitCost> units,
+                                     absl::Span<const int> sizes);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_PIPELINE_DIVIDE_UNITS_H_

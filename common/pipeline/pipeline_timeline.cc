@@ -1,0 +1,114 @@
+#include "common/pipeline/pipeline_timeline.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "common/pipeline/compute_order.h"
+
+namespace muster {
+namespace {
+
+using Kind = PipelineAction::Kind;
+
+constexpr double kNotYet = std::numeric_limits<double>::infinity();
+
+// The progress of all stages.
+class Run {
+ public:
+  Run(const PipelineShape& shape, absl::Span<const GroupTimes> groups, double transfer)
+      : shape_(shape),
+        groups_(groups),
+        transfer_(shape.stages > 1 ? transfer : 0),
+        outputs_(shape.groups() * shape.micro_batches, kNotYet),
+        gradients_(outputs_) {}
+
+  // Makes the pass, if its inputs are there. Returns false if they are not.
+  bool Make(int stage, const PipelineAction& action, std::vector<TimedAction>& timeline) {
+    const int group = shape_.Group(stage, action.chunk);
+    const double inputs = InputsAt(group, action);
+    if (inputs == kNotYet) return false;
+    const double begin = std::max(inputs, timeline.empty() ? 0 : timeline.back().end);
+    const double end = begin + Duration(groups_[group], action.kind);
+    timeline.push_back({action, begin, end});
+    if (action.kind == Kind::kForward) At(outputs_, group, action) = end;
+    if (action.kind == Kind::kBackward || action.kind == Kind::kBackwardInput) {
+      At(gradients_, group, action) = end;
+    }
+    return true;
+  }
+
+ private:
+  static double Duration(const GroupTimes& times, Kind kind) {
+    switch (kind) {
+      case Kind::kForward:
+        return times.forward;
+      case Kind::kBackwardInput:
+        return times.backward_input;
+      case Kind::kBackwardWeights:
+        return times.backward_weights;
+      default:
+        return times.backward_input + times.backward_weights;
+    }
+  }
+
+  double& At(std::vector<double>& ends, int group, const PipelineAction& action) {
+    return ends[group * shape_.micro_batches + action.micro_batch];
+  }
+
+  double InputsAt(int group, const PipelineAction& action) {
+    switch (action.kind) {
+      case Kind::kForward:
+        return group == 0 ? 0 : At(outputs_, group - 1, action) + transfer_;
+      case Kind::kBackwardWeights:
+        return At(gradients_, group, action);
+      default:
+        return group + 1 == shape_.groups() ? At(outputs_, group, action)
+                                            : At(gradients_, group + 1, action) + transfer_;
+    }
+  }
+
+  const PipelineShape shape_;
+  const absl::Span<const GroupTimes> groups_;
+  const double transfer_;
+  // By group and micro-batch, when the group's forward, and the gradient of its input, ended.
+  std::vector<double> outputs_;
+  std::vector<double> gradients_;
+};
+
+}  // namespace
+
+double PipelineTimeline::length() const {
+  double length = 0;
+  for (const std::vector<TimedAction>& stage : stages) {
+    length = std::max(length, stage.back().end);
+  }
+  return length;
+}
+
+double PipelineTimeline::busy(int stage) const {
+  double busy = 0;
+  for (const TimedAction& timed : stages[stage]) busy += timed.end - timed.begin;
+  return busy;
+}
+
+PipelineTimeline TimelineOf(const PipelineShape& shape, absl::Span<const GroupTimes> groups,
+                            double transfer) {
+  std::vector<std::vector<PipelineAction>> orders;
+  for (int stage = 0; stage < shape.stages; ++stage) orders.push_back(ComputeOrder(shape, stage));
+  PipelineTimeline timeline;
+  timeline.stages.resize(shape.stages);
+  Run run(shape, groups, transfer);
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int stage = 0; stage < shape.stages; ++stage) {
+      std::vector<TimedAction>& made = timeline.stages[stage];
+      while (made.size() < orders[stage].size() &&
+             run.Make(stage, orders[stage][made.size()], made)) {
+        moved = true;
+      }
+    }
+  }
+  return timeline;
+}
+
+}  // namespace muster

@@ -1,0 +1,45 @@
+#ifndef MUSTER_COMMON_PIPELINE_PIPELINE_TIMELINE_H_
+#define MUSTER_COMMON_PIPELINE_PIPELINE_TIMELINE_H_
+
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/pipeline/pipeline_action.h"
+
+namespace muster {
+
+// How long the passes of a group of layers take over one micro-batch, in any unit of time.
+struct GroupTimes {
+  double forward = 1;
+  double backward_input = 1;
+  double backward_weights = 1;
+
+  double total() const { return forward + backward_input + backward_weights; }
+};
+
+struct TimedAction {
+  PipelineAction action;
+  double begin = 0;
+  double end = 0;
+};
+
+// When each stage computes what in a step that begins at 0.
+struct PipelineTimeline {
+  // By stage; passes alone, in order.
+  std::vector<std::vector<TimedAction>> stages;
+
+  // Returns the time at which the last stage has ended.
+  double length() const;
+  // Returns for how long the stage computes.
+  double busy(int stage) const;
+};
+
+// Returns the timeline of a pipeline in which every stage makes each pass as soon as its order
+// (compute_order.h) and its inputs let it, and an input takes `transfer` from one stage to another.
+// REQUIRES: as ComputeOrder; one entry in `groups` per group.
+PipelineTimeline TimelineOf(const PipelineShape& shape, absl::Span<const GroupTimes> groups,
+                            double transfer);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_PIPELINE_PIPELINE_TIMELINE_H_
