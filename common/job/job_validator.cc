@@ -14,6 +14,7 @@
 #include "common/job/job_road.h"
 #include "common/job/model_validator.h"
 #include "common/job/name_validator.h"
+#include "common/job/pipeline_validator.h"
 #include "common/job/sparse_tables_validator.h"
 #include "common/job/zero_validator.h"
 #include "common/mesh/data_ranks.h"
@@ -413,6 +414,7 @@ absl::Status ValidateJob(const v1::JobSpec& given) {
   MUSTER_RETURN_IF_ERROR(ValidateSparseTables(spec));
   MUSTER_RETURN_IF_ERROR(ValidateCheckpoints(spec));
   MUSTER_RETURN_IF_ERROR(ValidateParallelism(spec));
+  MUSTER_RETURN_IF_ERROR(ValidatePipeline(spec));
   MUSTER_RETURN_IF_ERROR(ValidateZero(spec));
   MUSTER_RETURN_IF_ERROR(ValidateSize(spec));
   return ValidateStop(spec);
