@@ -180,6 +180,24 @@ TEST_F(JobFileCommandsTest, PlanPrintsTheWholeJobWhichIsAJobAgain) {
   EXPECT_THAT(Run({"plan", file_}).out, HasSubstr("Memory of each worker"));
 }
 
+TEST_F(JobFileCommandsTest, PlanDrawsAPipelineThatSubmitWouldRefuse) {
+  const std::string out = folder_ + "/pipeline.svg";
+  std::filesystem::remove(out);
+  std::vector<std::string> words = {
+      "plan", file_, "--schedule", "--set", "workers=2", "--set", "parallelism.pipeline=2"};
+  const Shown shown = Run(words);
+  EXPECT_EQ(shown.exit_code, kSuccess) << shown.error;
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("LAYER_WISE, 2 stages"), HasSubstr("stage 1  "),
+                               HasSubstr("submit refuses the job")));
+  words.insert(words.end(), {"--out", out, "--output", "json"});
+  EXPECT_THAT(Run(words).out, HasSubstr("\"schedule\": \"LAYER_WISE\""));
+  std::ifstream svg(out);
+  EXPECT_THAT(std::string(std::istreambuf_iterator<char>(svg), {}), HasSubstr("<svg xmlns="));
+  // Nothing is replaced unasked.
+  EXPECT_THAT(Run(words).error, HasSubstr("pipeline.svg is there already"));
+  EXPECT_THAT(Run({"plan", file_, "--schedule"}).error, HasSubstr("parallelism.pipeline is 1"));
+}
+
 TEST_F(JobFileCommandsTest, InitWritesAJobThatValidates) {
   const std::string data = folder_ + "/flowers.csv";
   std::ofstream(data) << "length,width,species\n1.5,2,a\n2.5,3,b\n3.5,1,c\n1,1,a\n2,2,b\n3,3,c\n"
