@@ -1,0 +1,94 @@
+"""Makes what the package has beside its sources: messages of the protos, the client for plain code, and the version.
+
+setup.py runs this in a build, and tools/package.py for an installation without pip.
+"""
+
+from __future__ import annotations
+
+import io
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import tokenize
+
+HERE = pathlib.Path(__file__).absolute().parent
+ROOT = HERE.parent
+SOURCES = HERE / "src/muster"
+# The protos that the client needs, with all that they import.
+PROTOS = ["job", "job_service", "metrics", "status", "trace"]
+# What the asyncio client's words are in the other.
+WORDS = {
+    "AsyncIterator": "Iterator",
+    "__aenter__": "__enter__",
+    "__aexit__": "__exit__",
+}
+LINES = {
+    "from asyncio import sleep": "from time import sleep",
+    "from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence": (
+        "from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence"
+    ),
+    "from grpc import aio as channels": "import grpc as channels",
+}
+DOCSTRING = '"""The client. Made by generate.py from aio.py."""'
+
+
+def release() -> str:
+    """Returns the release of the checkout."""
+    found = re.search(r'kRelease\[\] = "(.*)"', (ROOT / "common/base/version.h").read_text())
+    assert found is not None, "common/base/version.h names no release"
+    return found[1]
+
+
+def plain_client(source: str) -> str:
+    """Returns the client for plain code, made of the asyncio client's source."""
+    for line, other in LINES.items():
+        if f"\n{line}\n" not in source:
+            raise SystemExit(f"generate.py: aio.py has no line {line!r}")
+        source = source.replace(f"\n{line}\n", f"\n{other}\n")
+    tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    lines = source.splitlines(keepends=True)
+    # From the end, so that the places of the tokens before stay right.
+    for token, after in reversed(list(zip(tokens, tokens[1:]))):
+        row, begin = token.start[0] - 1, token.start[1]
+        if token.type != tokenize.NAME:
+            continue
+        if token.string in ("async", "await"):
+            lines[row] = lines[row][:begin] + lines[row][after.start[1] :]
+        elif token.string in WORDS:
+            lines[row] = lines[row][:begin] + WORDS[token.string] + lines[row][token.end[1] :]
+    # The module's own docstring and the comment after it are about asyncio.
+    text = "".join(lines)
+    return DOCSTRING + text[text.index("\n\nfrom __future__") :]
+
+
+def generate(target: pathlib.Path) -> None:
+    """Writes the made files into the folder of the package `muster`."""
+    (target / "_client.py").write_text(plain_client((SOURCES / "aio.py").read_text()))
+    (target / "_version.py").write_text(f'__version__ = "{release()}"\n')
+    # Under a name of their own, so that they can be imported beside other protos of the name proto/job.proto.
+    with tempfile.TemporaryDirectory() as folder:
+        protos = pathlib.Path(folder, "muster/v1")
+        protos.mkdir(parents=True)
+        for name in PROTOS:
+            text = (ROOT / f"proto/{name}.proto").read_text()
+            (protos / f"{name}.proto").write_text(text.replace('import "proto/', 'import "muster/v1/'))
+        made = pathlib.Path(folder, "made")
+        made.mkdir()
+        plugin = shutil.which("grpc_python_plugin") or "/usr/bin/grpc_python_plugin"
+        outputs = [f"--{kind}_out={made}" for kind in ("python", "pyi", "grpc")]
+        files = [f"muster/v1/{name}.proto" for name in PROTOS]
+        command = ["protoc", f"-I{folder}", f"--plugin=protoc-gen-grpc={plugin}", *outputs, *files]
+        subprocess.run(command, check=True)
+        (target / "v1").mkdir(exist_ok=True)
+        for each in (made / "muster/v1").iterdir():
+            if not (each.name.endswith("_pb2_grpc.py") and each.name != "job_service_pb2_grpc.py"):
+                shutil.copyfile(each, target / "v1" / each.name)
+        (target / "v1/__init__.py").write_text('"""The messages of proto/, as Python has them."""\n')
+
+
+def build(target: pathlib.Path) -> None:
+    """Writes the whole package `muster` into the folder `target`."""
+    shutil.copytree(SOURCES, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    generate(target)

@@ -1,0 +1,48 @@
+"""Muster from Python: submits jobs and follows them, and is what a program that runs as a job talks to (docs/python.md).
+
+    import muster
+
+    with muster.connect() as client:
+        job = client.submit(muster.Job.from_file("job.yaml").set("optimizer.learning_rate", 3e-4))
+        job.wait()
+        weights = job.last_checkpoint().tensors()
+
+`muster.aio` has the same for asyncio. Nothing here needs numpy or torch until arrays are asked for. Errors are those of
+`muster.errors`; messages of the protos are in `muster.v1`.
+"""
+
+from muster import aio
+from muster._client import Checkpoint, Client, Job, connect
+from muster._cluster import Tls
+from muster._draft import JobDraft
+from muster.errors import Error, InvalidArgument, JobCancelled, JobFailed, NotFound, Unreachable
+from muster.history import History, Point, RollBack, Series
+from muster.program import Resumed, checkpoint, in_job, report, resume, resume_folder
+from muster._version import __version__
+
+__all__ = [
+    "Checkpoint",
+    "Client",
+    "Error",
+    "History",
+    "InvalidArgument",
+    "Job",
+    "JobCancelled",
+    "JobDraft",
+    "JobFailed",
+    "NotFound",
+    "Point",
+    "Resumed",
+    "RollBack",
+    "Series",
+    "Tls",
+    "Unreachable",
+    "__version__",
+    "aio",
+    "checkpoint",
+    "connect",
+    "in_job",
+    "report",
+    "resume",
+    "resume_folder",
+]

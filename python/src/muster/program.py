@@ -1,0 +1,179 @@
+"""What a program that runs as a job says to its task, and asks it (docs/programs.md).
+
+The task listens on the Unix socket that the environment variable MUSTER_TASK names. In a program that runs by hand the
+variable is not set: then `report` does nothing, checkpoints go into a folder of the working directory, and there is nothing to
+resume from, so that the same program runs in both ways.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import os
+import pathlib
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any, SupportsFloat
+
+from muster.errors import Error, error_of
+
+# Where a program that runs by hand writes checkpoints: a folder for each step.
+_FOLDER_BY_HAND = "muster-checkpoints"
+_MOST_ANSWER_BYTES = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Resumed:
+    """The checkpoint that this run goes on from.
+
+    Attributes:
+        folder: its files, of all ranks, to be read only.
+        step: the number of steps that were done when it was made.
+    """
+
+    folder: pathlib.Path
+    step: int
+
+
+def in_job() -> bool:
+    """Returns True if this process runs as a job of Muster."""
+    return bool(os.environ.get("MUSTER_TASK"))
+
+
+def report(
+    step: int,
+    *,
+    examples: int = 0,
+    evaluation: Mapping[str, SupportsFloat] | None = None,
+    **metrics: SupportsFloat,
+) -> None:
+    """Reports figures of this rank, such as `muster.report(step, loss=0.31)`. Never waits for the network.
+
+    Args:
+        step: number of steps done so far; never less than this process reported before.
+        examples: number of examples that this process trained on since its last report, for the job's speed.
+        evaluation: results on held-out data at this step. `loss` is their loss; each other name is a metric.
+        metrics: `loss` is the job's training loss; each other NAME becomes the series train/NAME of its history. Values
+            that are not finite stay out of it. A tensor with one element is a number, too.
+
+    Raises:
+        InvalidArgument: the step goes back, or a name is not one of a series.
+    """
+    if not in_job():
+        return
+    request: dict[str, Any] = {"call": "report", "step": step, "metrics": _numbers(metrics)}
+    if examples:
+        request["examples"] = examples
+    if evaluation:
+        request["evaluation"] = _numbers(evaluation)
+    _task().call(request)
+
+
+@contextlib.contextmanager
+def checkpoint(step: int, *, whole: bool = False) -> Iterator[pathlib.Path]:
+    """Makes a checkpoint of the files that are written into the folder that this gives, in `with`.
+
+    The end of the block blocks until the coordinator has committed the checkpoint. If the block raises, there is none.
+
+    Args:
+        step: number of steps done so far, the same on all ranks.
+        whole: False: the checkpoint is the files of all ranks, so every rank must make it, under names of its own. True: this
+            process's files are all of it, and nobody is waited for, as for `if rank == 0`.
+
+    Raises:
+        Error: with the code FAILED_PRECONDITION, the checkpoint cannot be written now; the program may go on.
+        InvalidArgument: the step is not beyond the last checkpoint, two ranks wrote one file, or no rank wrote any.
+    """
+    if not in_job():
+        folder = pathlib.Path(_FOLDER_BY_HAND, str(step))
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
+        return
+    task = _task()
+    folder = pathlib.Path(task.call({"call": "begin_checkpoint", "step": step})["folder"])
+    try:
+        yield folder
+    except BaseException:
+        task.call({"call": "drop_checkpoint", "step": step})
+        raise
+    task.call({"call": "commit_checkpoint", "step": step, "whole": whole})
+
+
+def resume() -> Resumed | None:
+    """Returns the checkpoint that this run goes on from, the same on all ranks; None if it begins afresh."""
+    if not in_job():
+        return None
+    answer = _task().call({"call": "resume"})
+    return None if answer["folder"] is None else Resumed(pathlib.Path(answer["folder"]), answer["step"])
+
+
+def resume_folder() -> pathlib.Path | None:
+    """Returns the folder of `resume`; None if this run begins afresh."""
+    resumed = resume()
+    return None if resumed is None else resumed.folder
+
+
+class _Task:
+    """The connection to this process's task. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.connect(os.environ["MUSTER_TASK"])
+        self._answers = self._socket.makefile("rb")
+
+    def is_mine(self) -> bool:
+        """Returns False in a child process, which has to make a connection of its own."""
+        return self._pid == os.getpid()
+
+    def call(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Returns the answer to a request.
+
+        Raises:
+            Error: the task refuses it, or has ended.
+        """
+        line = json.dumps({"token": os.environ.get("MUSTER_TASK_TOKEN", ""), **request}, allow_nan=False)
+        try:
+            with self._lock:
+                self._socket.sendall(line.encode() + b"\n")
+                answered = self._answers.readline(_MOST_ANSWER_BYTES)
+        except OSError as error:
+            raise Error("UNAVAILABLE", f"the task of this program cannot be reached ({error}); the job is ending") from None
+        if not answered.endswith(b"\n"):
+            raise Error("UNAVAILABLE", "the task of this program has closed the connection; the job is ending")
+        answer: dict[str, Any] = json.loads(answered)
+        if not answer["ok"]:
+            raise error_of(answer["code"], answer["message"])
+        return answer
+
+
+_connect_lock = threading.Lock()
+_connected: _Task | None = None
+
+
+def _task() -> _Task:
+    global _connected
+    with _connect_lock:
+        if _connected is None or not _connected.is_mine():
+            try:
+                _connected = _Task()
+            except OSError as error:
+                where = os.environ["MUSTER_TASK"]
+                raise Error("UNAVAILABLE", f"no task answers at MUSTER_TASK={where}: {error.strerror}") from None
+        return _connected
+
+
+def _numbers(values: Mapping[str, SupportsFloat]) -> dict[str, float | str]:
+    """Returns the values as JSON has them, which knows finite numbers only."""
+    numbers: dict[str, float | str] = {}
+    for name, value in values.items():
+        number = float(value)
+        if math.isfinite(number):
+            numbers[name] = number
+        else:
+            numbers[name] = "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+    return numbers

@@ -1,0 +1,396 @@
+"""The client against a real cluster: the plain one, and its twin for asyncio."""
+
+import asyncio
+import json
+import re
+import socket
+import threading
+import time
+
+import pytest
+from conftest import MUSTER, ROOT, run
+from jobs import endless_job, small_job
+
+import muster
+from muster.v1 import job_service_pb2, status_pb2
+
+WAIT_SECONDS = 120
+
+
+def whole_log(job):
+    """The log of a job of two slots that has succeeded; its last lines come a moment after the job's end."""
+    until = time.monotonic() + WAIT_SECONDS
+    while True:
+        text = "".join(job.logs())
+        if all(f"slot {slot} finished" in text for slot in (0, 1)) or time.monotonic() > until:
+            return text
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def small(client):
+    """A job that has succeeded."""
+    job = client.submit(small_job())
+    assert job.wait(WAIT_SECONDS).state == status_pb2.SUCCEEDED
+    return job
+
+
+@pytest.fixture
+def endless(client, request):
+    """A job that runs until the test ends."""
+    job = client.submit(endless_job(request.node.name))
+    yield job
+    if client.jobs(name=request.node.name, states=["RUNNING"]):
+        job.cancel("the test is over")
+
+
+def test_a_job_is_submitted_watched_and_has_an_owner(client):
+    job = client.submit(small_job(labels__team="vision"))
+    states = [status.state for status in job.watch()]
+    assert states[-1] == status_pb2.SUCCEEDED
+    status = job.status()
+    assert (status.job_id, status.progress.step, status.spec.labels["team"]) == (job.id, 60, "vision")
+    assert status.spec.owner == run("id", "-un").strip()
+    assert job.state() == "SUCCEEDED"
+    assert any(event.text.startswith("submitted") for event in job.events())
+
+
+def test_logs_come_whole_by_slot_and_from_the_end(small):
+    text = whole_log(small)
+    assert "slot 0 finished at step 60" in text
+    assert "".join(small.logs(follow=True)) == text
+    # A log's times are those at which the text came, all within the last hour.
+    assert "".join(small.logs(since=3600)) == text
+    by_slot = ["".join(small.logs(slot=slot)) for slot in (0, 1)]
+    assert "slot 1 finished" in by_slot[1] and "slot 1 finished" not in by_slot[0]
+    assert "".join(small.logs(tail=1)).count("\n") == 1
+
+
+def test_the_history_has_every_step(small):
+    history = small.metrics("train/*", "held_out/accuracy")
+    assert set(history) == {"train/loss", "train/learning_rate", "held_out/accuracy"}
+    assert history["train/loss"].steps == list(range(1, 61))
+    assert history["train/loss"].values[-1] < history["train/loss"].values[0]
+    assert history["held_out/accuracy"].steps == [20, 40, 60]
+    assert small.metrics("train/loss", from_step=50)["train/loss"].steps[0] == 50
+    joined = small.metrics("train/loss", max_points=4)["train/loss"].points
+    assert len(joined) <= 4 and sum(point.count for point in joined) == 60
+    assert all(point.min <= point.mean <= point.max for point in joined)
+
+
+def test_metrics_are_followed_while_a_job_runs(endless):
+    seen = 0
+    for history in endless.follow_metrics("train/loss"):
+        if "train/loss" in history and history["train/loss"].points[-1].step > seen + 10:
+            if seen:
+                break
+            seen = history["train/loss"].points[-1].step
+    assert not endless.metrics("train/loss").roll_backs
+
+
+def test_tensors_are_those_that_the_program_exports(small, client, cluster, tmp_path):
+    numpy = pytest.importorskip("numpy")
+    oldest, *_, newest = small.checkpoints()
+    assert (oldest.clock, newest.clock) == (40, 60)
+    assert small.last_checkpoint().clock == 60 and newest.bytes > 0 and not newest.damage and newest.verify() == []
+    file = tmp_path / "weights.safetensors"
+    run(MUSTER, "export", f"{small.id}@40", "--out", file, "--data-dir", cluster)
+    data = file.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    header.pop("__metadata__")
+    tensors = oldest.tensors()
+    assert set(tensors) == set(header) and len(tensors) == 4
+    for name, array in tensors.items():
+        begin, end = header[name]["data_offsets"]
+        assert array.dtype == numpy.float32 and list(array.shape) == header[name]["shape"]
+        assert array.tobytes() == data[8 + size + begin : 8 + size + end]
+        array += 1
+    assert any((newest.tensors()[name] + 1 != array).any() for name, array in tensors.items())
+    oldest.save(tmp_path / "saved")
+    assert (tmp_path / "saved").read_bytes() == data
+    assert [each.name for each in tmp_path.iterdir() if "partial" in each.name] == []
+
+
+def test_tensors_of_torch_have_the_same_values(small):
+    torch = pytest.importorskip("torch")
+    checkpoint = small.last_checkpoint()
+    arrays, tensors = checkpoint.tensors(), checkpoint.tensors("torch")
+    assert set(arrays) == set(tensors)
+    for name, tensor in tensors.items():
+        assert torch.equal(tensor, torch.from_numpy(arrays[name]))
+    with pytest.raises(muster.InvalidArgument, match='library is "jax"; expected "numpy" or "torch"'):
+        checkpoint.tensors("jax")
+
+
+def test_rows_of_sparse_tables_come_with_their_keys(client):
+    pytest.importorskip("numpy")
+    job = client.submit(small_job(
+        model=None,
+        model__logistic_regression={},
+        data={"synthetic_clicks": {"examples": 2000, "fields": 3, "cardinality": 50, "seed": 1}, "holdout": 0.2},
+    ))  # fmt: skip
+    job.wait(WAIT_SECONDS)
+    tensors = job.last_checkpoint().tensors()
+    tables = [name.removesuffix(".keys") for name in tensors if name.endswith(".keys")]
+    assert tables
+    for table in tables:
+        assert tensors[f"{table}.keys"].dtype == "uint64"
+        assert tensors[f"{table}.rows"].shape[0] == len(tensors[f"{table}.keys"]) > 0
+
+
+def test_a_failed_job_says_why_with_slot_and_last_lines(client, tmp_path):
+    missing = tmp_path / "none.csv"
+    job = client.submit(small_job(data={"csv": {"path": missing, "label": "y", "numeric": ["a"]}, "holdout": 0.2}))
+    with pytest.raises(muster.JobFailed, match=f"job {job.id} failed: slot [01] on worker .*{missing}") as raised:
+        job.wait(WAIT_SECONDS)
+    error = raised.value
+    assert error.slot in (0, 1) and error.job_id == job.id and error.code == "JOB_FAILED"
+    assert any(str(missing) in line for line in error.log_lines)
+    assert f"last lines of slot {error.slot}:\n  {error.log_lines[0]}" in str(error)
+
+
+def test_waiting_ends_in_time_and_by_a_cancel(endless):
+    with pytest.raises(TimeoutError, match=f"job {endless.id} has not ended after 0.2 s: [A-Z]+, step"):
+        endless.wait(0.2)
+    endless.cancel("enough of it")
+    with pytest.raises(muster.JobCancelled, match="enough of it"):
+        endless.wait(WAIT_SECONDS)
+    # Safe to repeat.
+    endless.cancel()
+    endless.delete()
+    with pytest.raises(muster.NotFound, match=endless.id):
+        endless.status()
+
+
+def test_jobs_are_found_by_id_name_and_label(client, endless):
+    by_name = client.job(endless.status().spec.name)
+    assert by_name.id == endless.id == client.job(endless.id).id
+    done = client.submit(small_job(name="found", labels__run="7"))
+    done.wait(WAIT_SECONDS)
+    again = client.submit(small_job(name="found", labels__run="8"))
+    again.wait(WAIT_SECONDS)
+    assert client.job("found").id == again.id
+    assert [each.job_id for each in client.jobs(name="foun?")] == [again.id, done.id]
+    assert [each.job_id for each in client.jobs(name="foun?", limit=1)] == [again.id]
+    assert [each.job_id for each in client.jobs(labels={"run": "7"})] == [done.id]
+    running = {each.job_id for each in client.jobs(states=["PENDING", "PLACING", "RUNNING"])}
+    assert endless.id in running and done.id not in running
+    with pytest.raises(muster.NotFound, match='no job has the id or the name "nobody"'):
+        client.job("nobody")
+    with pytest.raises(muster.InvalidArgument, match='no state is called "DONE"; there are PENDING, '):
+        client.jobs(states=["DONE"])
+
+
+def test_refusals_are_the_coordinators(client, small):
+    with pytest.raises(muster.InvalidArgument, match="model is not set; name one of ") as raised:
+        client.submit(muster.Job.from_fields({"name": "x"}))
+    assert isinstance(raised.value, ValueError)
+    with pytest.raises(muster.Error, match="has already ended") as raised:
+        small.cancel()
+    assert raised.value.code == "FAILED_PRECONDITION"
+    with pytest.raises(muster.NotFound, match="initial_weights .* holds no complete checkpoint"):
+        client.submit(small_job(initial_weights="/nowhere/at all"))
+
+
+def test_the_cluster_shows_its_daemons(client):
+    daemons = client.cluster().daemons
+    assert sorted(daemon.kind for daemon in daemons) == [status_pb2.SERVER, status_pb2.WORKER, status_pb2.WORKER]
+
+
+def test_clusters_are_named_by_address_folder_and_environment(client, cluster, monkeypatch, tmp_path):
+    with muster.connect(folder=cluster) as other:
+        assert other.address == client.address and other.cluster().daemons
+    monkeypatch.setenv("MUSTER_COORDINATOR", client.address)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with muster.connect() as other:
+        assert other.address == client.address
+    with muster.connect("127.0.0.1:1") as other:
+        assert other.address == "127.0.0.1:1"
+    monkeypatch.delenv("MUSTER_COORDINATOR")
+    with pytest.raises(muster.Unreachable, match="no cluster was named or started here"):
+        muster.connect()
+    with pytest.raises(muster.Unreachable, match=f"no cluster has been started in {tmp_path}"):
+        muster.connect(folder=tmp_path)
+    (tmp_path / "cluster.json").write_text((cluster / "cluster.json").read_text())
+    (tmp_path / "lock").touch()
+    with pytest.raises(muster.Unreachable, match=f"the cluster in {tmp_path} is not running"):
+        muster.connect(folder=tmp_path)
+    (tmp_path / "cluster.json").write_text("{")
+    with pytest.raises(muster.Unreachable, match="cluster.json is damaged"):
+        muster.connect(folder=tmp_path)
+
+
+def test_an_address_where_nobody_answers_is_named_after_some_patience():
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        start = time.monotonic()
+        with muster.connect(address) as client, pytest.raises(muster.Unreachable, match=address):
+            client.cluster()
+        assert time.monotonic() - start > 2, "it was not tried again"
+
+
+class Forwarder:
+    """Passes connections on to an address, and can cut them: a coordinator that goes away and comes back."""
+
+    def __init__(self, address):
+        host, port = address.rsplit(":", 1)
+        self._target = (host, int(port))
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self._open = []
+        self.connections = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            far = socket.create_connection(self._target)
+            self._open += [near, far]
+            for source, target in ((near, far), (far, near)):
+                threading.Thread(target=self._pass, args=(source, target), daemon=True).start()
+
+    @staticmethod
+    def _pass(source, target):
+        try:
+            while data := source.recv(1 << 16):
+                target.sendall(data)
+        except OSError:
+            pass
+        for each in (source, target):
+            try:
+                each.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def cut(self):
+        for each in self._open:
+            try:
+                each.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+        self._open.clear()
+
+    def close(self):
+        self._listener.close()
+        self.cut()
+
+
+def test_streams_and_calls_go_on_after_an_interruption(client):
+    forwarder = Forwarder(client.address)
+    try:
+        with muster.connect(forwarder.address) as other:
+            job = other.submit(endless_job("interrupted"))
+            steps = 0
+            for status in job.watch():
+                if status.progress.step > steps:
+                    steps = status.progress.step
+                    forwarder.cut()
+                if forwarder.connections > 3:
+                    break
+            forwarder.cut()
+            text = job.logs(follow=True)
+            seen = next(text)
+            forwarder.cut()
+            job.cancel()
+            seen += "".join(text)
+            # Nothing is missing and nothing comes twice; more may have come after the stream's end.
+            assert "".join(job.logs()).startswith(seen) and seen.count("starts at step 0") == 2
+            assert [each.job_id for each in other.jobs(name="interrupted")] == [job.id]
+    finally:
+        forwarder.close()
+
+
+def test_what_is_repeated_is_what_the_proto_calls_safe():
+    """Every rpc that the client makes by a way that repeats it has the sentence in its comment."""
+    proto = (ROOT / "proto/job_service.proto").read_text()
+    comments = {name: " ".join(text.split("//")) for text, name in re.findall(r"((?:  //.*\n)+)  rpc (\w+)", proto)}
+    source = (ROOT / "python/src/muster/aio.py").read_text()
+    repeated = set(re.findall(r"(?:_call|_stream)\(\s*self\._stub\.(\w+)", source))
+    once = set(re.findall(r"= self\._stub\.(\w+)\(", source))
+    assert {"SubmitJob", "WatchJob", "ReadLogs", "ReadMetrics", "CancelJob", "DeleteJob"} <= repeated
+    assert once == {"ExportJob"} and not once & repeated
+    unsafe = [name for name in repeated if not re.search(r"retry\s+is\s+safe", comments[name])]
+    assert not unsafe
+
+
+def test_asyncio_has_the_same_names_and_works(client):
+    for kind in (muster.Client, muster.Job, muster.Checkpoint):
+        public = {name for name in vars(kind) if not name.startswith("_")}
+        assert public == {name for name in vars(getattr(muster.aio, kind.__name__)) if not name.startswith("_")}
+
+    async def main():
+        async with muster.aio.connect() as other:
+            job = await other.submit(small_job(name="awaited"))
+            states = [status.state async for status in job.watch()]
+            assert states[-1] == status_pb2.SUCCEEDED
+            assert (await job.wait()).progress.step == 60
+            text = whole_log(client.job(job.id))
+            assert "".join([part async for part in job.logs()]) == text
+            assert (await job.metrics("train/loss"))["train/loss"].steps[-1] == 60
+            assert len(await (await job.last_checkpoint()).tensors()) == 4
+            # Two at a time, on one connection.
+            first, second = await asyncio.gather(*(other.submit(endless_job(name)) for name in ("one", "two")))
+            waiting = [asyncio.create_task(each.wait()) for each in (first, second)]
+            await asyncio.gather(first.cancel(), second.cancel())
+            ended = await asyncio.gather(*waiting, return_exceptions=True)
+            assert [type(each) for each in ended] == [muster.JobCancelled] * 2
+            with pytest.raises(muster.NotFound):
+                await other.job("nobody")
+
+    asyncio.run(main())
+
+
+def test_a_cluster_with_certificates_is_opened_by_the_files_that_its_folder_names(home, tmp_path):
+    def openssl(*words):
+        run("openssl", *words, cwd=tmp_path)
+
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    openssl("req", "-x509", *curve, "-days", 1, "-subj", "/CN=authority", "-keyout", "a.key", "-out", "a.pem")
+    openssl("req", *curve, "-subj", "/CN=here", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "k.key", "-out", "k.csr")
+    openssl("x509", "-req", "-in", "k.csr", "-CA", "a.pem", "-CAkey", "a.key", "-CAcreateserial", "-days", 1,
+            "-copy_extensions", "copy", "-out", "k.pem")  # fmt: skip
+    files = [tmp_path / name for name in ("a.pem", "k.pem", "k.key")]
+    (tmp_path / "k.key").chmod(0o600)
+    flags = [f"--tls-{name}={file}" for name, file in zip(("authority", "certificate", "key"), files)]
+    folder = tmp_path / "cluster"
+    # A home of its own, so that the other cluster stays the usual one.
+    environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    run(MUSTER, "up", "--servers", 0, "--workers", 1, "--data-dir", folder, *flags, env=environment)
+    try:
+        with muster.connect(folder=folder) as client:
+            assert len(client.cluster().daemons) == 1
+            address = client.address
+        with muster.connect(address, tls=muster.Tls(*map(str, files))) as client:
+            assert len(client.cluster().daemons) == 1
+        with muster.connect(address) as client, pytest.raises(muster.Unreachable):
+            client.cluster()
+        with pytest.raises(muster.InvalidArgument, match="cannot read the TLS file /nowhere"):
+            muster.connect(address, tls=muster.Tls("/nowhere", *map(str, files[1:])))
+    finally:
+        run(MUSTER, "down", "--data-dir", folder, env=environment)
+
+
+def test_pages_of_jobs_are_read_to_the_end(client, monkeypatch):
+    """With pages of one job each."""
+    for name in ("paged-a", "paged-b", "paged-c"):
+        client.submit(small_job(name=name, stop__steps=1)).wait(WAIT_SECONDS)
+    sizes = []
+    stub = client._stub.ListJobs
+
+    def one_a_page(request, timeout):
+        sizes.append(request.page_size)
+        copy = job_service_pb2.ListJobsRequest()
+        copy.CopyFrom(request)
+        copy.page_size = 1
+        return stub(copy, timeout=timeout)
+
+    monkeypatch.setattr(client._stub, "ListJobs", one_a_page)
+    assert [each.spec.name for each in client.jobs(name="paged-*")] == ["paged-c", "paged-b", "paged-a"]
+    assert len(sizes) >= 3
+    assert len(client.jobs(name="paged-*", limit=2)) == 2
