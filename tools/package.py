@@ -7,6 +7,8 @@ Usage: package.py package [--out DIR] [--built DIR]       makes muster-RELEASE-d
 What is packed, under the prefix (/usr in the .deb, a folder named muster-RELEASE in the tarball):
 
     bin/                the programs, without debugging symbols
+    lib/                the Python package muster (python/), in lib/python3/dist-packages; `install` puts it where Debian's
+                        Python finds packages of the prefix, if it looks anywhere there
     share/muster/       README.md, CHANGELOG.md, docs/, examples/, proto/ (for clients in any language), licences/ (of
                         the libraries that the programs are linked with), packages.txt (Debian's packages that have to
                         be installed for the programs to start)
@@ -19,6 +21,7 @@ import os
 import pathlib
 import re
 import shutil
+import site
 import subprocess
 import sys
 import tarfile
@@ -32,6 +35,10 @@ PROGRAMS = [
     "worker/generate/muster-generate",
     "worker/runtime/muster-worker",
 ]
+# Debian's own place of packages, under its prefix /usr.
+PYTHON_PACKAGES = pathlib.Path("lib/python3/dist-packages")
+# What the package muster needs to be imported, which programs do not.
+PYTHON_DEPENDENCIES = "python3-grpcio, python3-protobuf, python3-yaml"
 TEXTS = ["README.md", "CHANGELOG.md", "docs", "examples", "proto"]
 # Libraries of which the compiler takes code into the programs, so that no file of them is needed to run.
 HEADER_PACKAGES = ["libcli11-dev", "nlohmann-json3-dev", "libxxhash-dev", "libabsl-dev", "libcpp-httplib-dev"]
@@ -94,6 +101,7 @@ def stage(built, folder):
         run("strip", "--strip-unneeded", "-o", target, (built / each).resolve())
         target.chmod(0o755)
     depends = dependencies(sorted(programs.iterdir()))
+    stage_python(folder / PYTHON_PACKAGES)
     share = folder / "share/muster"
     share.mkdir(parents=True)
     for name in TEXTS:
@@ -111,6 +119,23 @@ def stage(built, folder):
     shutil.copyfile(ROOT / "third_party/uplot/LICENSE", licences / "uplot")
     (share / "packages.txt").write_text("\n".join(names(depends)) + "\n")
     return depends
+
+
+def stage_python(folder):
+    """Makes the Python package in a folder."""
+    sys.path.insert(0, str(ROOT / "python"))
+    import generate
+
+    generate.build(folder / "muster")
+    for each in folder.rglob("*"):
+        each.chmod(0o755 if each.is_dir() else 0o644)
+
+
+def python_folder(prefix):
+    """Where a prefix has Python packages, and whether Debian's Python looks there by itself."""
+    looked_at = map(pathlib.Path, [*site.getsitepackages(), site.getusersitepackages()])
+    found = [each for each in looked_at if each.is_relative_to(prefix.absolute() / "lib")]
+    return (found[0], True) if found else (prefix / PYTHON_PACKAGES, False)
 
 
 def write_tarball(folder, name, path, time):
@@ -148,6 +173,7 @@ Architecture: {architecture()}
 Maintainer: Muster's developers <muster@localhost>
 Installed-Size: {(size + 1023) // 1024}
 Depends: {depends}
+Recommends: {PYTHON_DEPENDENCIES}
 Section: science
 Priority: optional
 Description: {DESCRIPTION}
@@ -187,10 +213,13 @@ def install(built, prefix):
     with tempfile.TemporaryDirectory() as top:
         folder = pathlib.Path(top) / "staged"
         depends = stage(built, folder)
+        python, found = python_folder(prefix)
         for source in sorted(folder.rglob("*")):
             if source.is_dir():
                 continue
             target = prefix / source.relative_to(folder)
+            if source.is_relative_to(folder / PYTHON_PACKAGES):
+                target = python / source.relative_to(folder / PYTHON_PACKAGES)
             target.parent.mkdir(parents=True, exist_ok=True)
             # A program that runs keeps the file that it was started from.
             new = target.with_name(f".{target.name}.new")
@@ -198,6 +227,9 @@ def install(built, prefix):
             new.replace(target)
     print(f"muster {release}, commit {commit}, is in {prefix}/bin; it needs these packages of Debian:")
     print("  " + " ".join(names(depends)))
+    print(f"The Python package muster is in {python}; it needs " + PYTHON_DEPENDENCIES.replace(",", ""))
+    if not found:
+        print(f"  Python looks there with PYTHONPATH={python.absolute()}")
 
 
 def main():

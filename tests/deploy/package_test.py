@@ -12,6 +12,7 @@ import pytest
 import shared_libraries
 
 PACKAGES = "tools/package.py"
+PYTHON_FILES = {f"muster/{each}" for each in ("__init__.py", "_client.py", "py.typed", "v1/job_pb2.py")}
 PROGRAMS = {"muster", "muster-coordinator", "muster-generate", "muster-server", "muster-worker"}
 TEXTS = {"README.md", "CHANGELOG.md", "docs/operations.md", "examples/text.textproto", "proto/job.proto"}
 
@@ -51,6 +52,10 @@ def test_it_has_programs_texts_and_a_licence_of_all_that_is_linked(packed):
     assert {each.name for each in (root / "usr/bin").iterdir()} == PROGRAMS
     share = root / "usr/share/muster"
     assert TEXTS <= prefix_files(share)
+    packages = root / "usr/lib/python3/dist-packages"
+    assert PYTHON_FILES <= prefix_files(packages)
+    assert not [each for each in prefix_files(packages) if not each.startswith("muster/") or each.endswith(".pyc")]
+    assert "python3-grpcio" in control["Recommends"]
     linked = shared_libraries.packages_of(shared_libraries.needed_libraries((root / "usr/bin").iterdir()))
     licences = {each.name for each in (share / "licences").iterdir() if each.stat().st_size > 0}
     # Libraries of which only headers are used are compiled into the programs.
@@ -86,10 +91,16 @@ def test_installed_programs_run_and_are_replaced_while_they_do(tmp_path):
     shutil.copy("/bin/sleep", prefix / "bin/muster")
     running = subprocess.Popen([prefix / "bin/muster", "1000"])
     try:
-        run("/usr/bin/python3", PACKAGES, "install", "--built", ".", "--prefix", prefix)
+        printed = run("/usr/bin/python3", PACKAGES, "install", "--built", ".", "--prefix", prefix)
     finally:
         running.kill()
         running.wait()
+    where = prefix / "lib/python3/dist-packages"
+    assert f"PYTHONPATH={where}\n" in printed
+    found = "import muster; print(muster.__file__)"
+    assert subprocess.check_output(
+        ["/usr/bin/python3", "-c", found], env={"PYTHONPATH": str(where)}, text=True
+    ) == f"{where}/muster/__init__.py\n"  # fmt: skip
     said = run(prefix / "bin/muster", "version")
     assert said == run("client/muster", "version")
     for program in PROGRAMS:
