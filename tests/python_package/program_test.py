@@ -66,7 +66,7 @@ def task(tmp_path, monkeypatch):
 def test_reports_carry_metrics_examples_and_evaluations(task):
     numpy = pytest.importorskip("numpy")
     assert muster.in_job()
-    muster.report(1, loss=numpy.float32(0.5), accuracy=1)
+    muster.report(numpy.int64(1), loss=numpy.float32(0.5), accuracy=1)
     muster.report(2, loss=math.nan, up=math.inf, down=-math.inf, examples=64, evaluation={"accuracy": 0.75, "loss": 0.25})
     assert task.requests == [
         {"token": "secret", "call": "report", "step": 1, "metrics": {"loss": 0.5, "accuracy": 1.0}},
@@ -107,6 +107,9 @@ def test_a_checkpoint_is_dropped_if_its_block_raises(task, tmp_path):
     with pytest.raises(ZeroDivisionError), muster.checkpoint(100):
         _ = 1 / 0
     assert [each["call"] for each in task.requests] == ["begin_checkpoint", "drop_checkpoint"]
+    task.answers["drop_checkpoint"] = None
+    with pytest.raises(ZeroDivisionError), muster.checkpoint(100):
+        _ = 1 / 0
 
 
 def test_a_commit_that_cannot_be_is_an_error_with_its_code(task, tmp_path):

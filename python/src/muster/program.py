@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import json
 import math
+import operator
 import os
 import pathlib
 import socket
@@ -64,9 +65,10 @@ def report(
     """
     if not in_job():
         return
-    request: dict[str, Any] = {"call": "report", "step": step, "metrics": _numbers(metrics)}
+    # Also a whole number of numpy, which JSON does not know.
+    request: dict[str, Any] = {"call": "report", "step": operator.index(step), "metrics": _numbers(metrics)}
     if examples:
-        request["examples"] = examples
+        request["examples"] = operator.index(examples)
     if evaluation:
         request["evaluation"] = _numbers(evaluation)
     _task().call(request)
@@ -87,6 +89,7 @@ def checkpoint(step: int, *, whole: bool = False) -> Iterator[pathlib.Path]:
         Error: with the code FAILED_PRECONDITION, the checkpoint cannot be written now; the program may go on.
         InvalidArgument: the step is not beyond the last checkpoint, two ranks wrote one file, or no rank wrote any.
     """
+    step = operator.index(step)
     if not in_job():
         folder = pathlib.Path(_FOLDER_BY_HAND, str(step))
         folder.mkdir(parents=True, exist_ok=True)
@@ -97,7 +100,9 @@ def checkpoint(step: int, *, whole: bool = False) -> Iterator[pathlib.Path]:
     try:
         yield folder
     except BaseException:
-        task.call({"call": "drop_checkpoint", "step": step})
+        # What went wrong in the block is the error, even if the task has ended, too.
+        with contextlib.suppress(Error):
+            task.call({"call": "drop_checkpoint", "step": step})
         raise
     task.call({"call": "commit_checkpoint", "step": step, "whole": whole})
 
