@@ -120,13 +120,11 @@ absl::StatusOr<std::vector<SlotWorker>> PlaceAllSlots(const Demand& demand,
   absl::StatusOr<std::vector<SlotWorker>> slots = PlaceSlots(1, demand.slot, capacity);
   if (!slots.ok()) return slots.status();
   const std::string first = slots->front().worker_id;
-  const auto worker =
-      std::find_if(capacity.workers.begin(), capacity.workers.end(),
-                   [&](const WorkerCapacity& candidate) { return candidate.id == first; });
-  const uint32_t free_slots = std::exchange(worker->free_slots, 0);
-  const absl::StatusOr<std::vector<SlotWorker>> second = PlaceSlots(1, demand.slot, capacity);
-  worker->free_slots = free_slots;
-  if (!second.ok()) {
+  SlotDemand elsewhere = demand.slot;
+  elsewhere.avoided = first;
+  const absl::StatusOr<std::vector<SlotWorker>> second = PlaceSlots(1, elsewhere, capacity);
+  if (!second.ok()) return second.status();
+  if (second->front().worker_id == first) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "parallelism.zero.redundancy is 1, which keeps copies of slices on another worker daemon, "
         "but only worker ",
@@ -159,6 +157,7 @@ absl::StatusOr<std::vector<SlotWorker>> PlaceSlots(uint32_t slots, const SlotDem
     return slot.devices > 0 || worker.free_devices == 0 || worker.free_slots > worker.free_devices;
   };
   const auto better = [&](const WorkerCapacity& a, const WorkerCapacity& b) {
+    if ((a.id == slot.avoided) != (b.id == slot.avoided)) return b.id == slot.avoided;
     if (keeps_device(a) != keeps_device(b)) return keeps_device(a);
     return a.free_slots > b.free_slots;
   };

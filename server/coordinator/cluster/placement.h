@@ -15,10 +15,10 @@ namespace muster {
 // Gang placement: a job gets all its slots and bytes on servers, or nothing. Pure functions.
 //
 // Slots go one by one to the worker with the most free slots, so that jobs spread. If they must be
-// apart, the second one goes to another worker than the first. Slots of one
-// worker are then made neighbours, since neighbours talk most (common/mesh/zero.h). Partitions are
-// dealt round robin to the servers with the most free bytes, in order of id, so that servers differ
-// by one partition at most. Each partition is taken to need equally many bytes.
+// apart, the second one goes to another worker than the first. Slots of one worker are then made
+// neighbours, since neighbours talk most (common/mesh/zero.h). Partitions are dealt round robin to
+// the servers with the most free bytes, in order of id, so that servers differ by one partition at
+// most. Each partition is taken to need equally many bytes.
 
 // Stands for memory that a daemon, or a device, did not report, and that limits nothing.
 inline constexpr uint64_t kUnlimitedBytes = std::numeric_limits<uint64_t>::max();
@@ -67,6 +67,8 @@ struct SlotDemand {
   uint32_t devices = 0;
   // Bytes of each of these devices.
   uint64_t device_bytes = 0;
+  // The worker that is taken only where no other has room; empty: there is none.
+  std::string avoided;
 };
 
 struct Demand {

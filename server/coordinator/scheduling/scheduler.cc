@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
+#include "common/mesh/zero.h"
 #include "server/coordinator/cluster/cluster_capacity.h"
 #include "server/coordinator/cluster/shard_map.h"
 #include "server/coordinator/cluster/task_threads.h"
@@ -117,6 +119,20 @@ uint32_t PlacedSlots(const v1::JobRecord& record) {
 bool MayGoOnSmaller(const v1::JobRecord& record) {
   const uint32_t least = record.spec().min_workers();
   return least > 0 && PlacedSlots(record) >= least;
+}
+
+// Returns the worker to avoid for the job's next slot: the one that has all its others, if ranks
+// keep copies on other workers (ZeroSpec.redundancy); empty: none.
+std::string AvoidedWorker(const v1::JobRecord& record) {
+  std::string only;
+  if (ShardGroupSize(record.spec()) == 1) return only;
+  if (record.spec().parallelism().zero().redundancy() == 0) return only;
+  for (const v1::SlotRecord& slot : record.slots()) {
+    if (slot.worker_id().empty() || slot.worker_id() == only) continue;
+    if (!only.empty()) return "";
+    only = slot.worker_id();
+  }
+  return only;
 }
 
 // Adds what the job's slots hold to `capacity`.
@@ -240,7 +256,9 @@ absl::Status Scheduler::FillSlots(Job& job, Turn& turn) {
                              holder.failures(), " failures");
       continue;
     }
-    auto place = PlaceSlots(1, SlotDemandOf(job.record), turn.capacity);
+    SlotDemand demand = SlotDemandOf(job.record);
+    demand.avoided = AvoidedWorker(change.has_value() ? change->record : job.record);
+    auto place = PlaceSlots(1, demand, turn.capacity);
     if (!place.ok()) {
       reason = WaitReason::kResources;
       waiting = absl::StrCat("slot ", slot, ": ", place.status().message());
