@@ -97,7 +97,7 @@ std::vector<StagePlan> CompareStages(const JobPlan& plan) {
   spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
   v1::ZeroSpec& zero = *spec.mutable_parallelism()->mutable_zero();
   zero.set_stage(3);
-  const double N = ShardGroupSize(spec);
+  const double N = SmallestShardGroup(spec);
   const bool divides = N > 1 && plan.model.dense() > 0;
   if (!divides || spec.update().wire() == v1::UpdateSpec::F16) return stages;
   const bool on_device = spec.compute().device() == v1::ComputeSpec::CUDA;

@@ -455,7 +455,7 @@ TEST(PlanOutputTest, SaysWhatIsOnDisk) {
   const std::string text = PlanText(*plan);
   EXPECT_THAT(text, HasSubstr(absl::StrCat("Each keeps ", FormatBytes(plan->memory.disk_bytes),
                                            " of optimizer state on disk")));
-  EXPECT_THAT(text, HasSubstr("optimizer state in use"));
+  EXPECT_THAT(text, HasSubstr("optimizer state, mapped from its file"));
   EXPECT_EQ(nlohmann::json::parse(PlanJson(*plan))["worker_disk_bytes"], plan->memory.disk_bytes);
   EXPECT_THAT(PlanText(*PlanOf(Gpt("workers: 2"))), Not(HasSubstr("on disk")));
 }

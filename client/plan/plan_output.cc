@@ -84,8 +84,8 @@ std::string StagesText(const JobPlan& plan) {
          Mebibytes(one.state_bytes), absl::StrFormat("%.2f", one.state_bytes_per_parameter),
          absl::StrFormat("%.2f", one.published_bytes_per_parameter), kDivided[one.stage]});
   }
-  return absl::StrCat("Memory of ", each, " by all-reduce, by ZeRO stage; ", ShardGroupSize(spec),
-                      " ranks to a shard group\n", FormatTable(rows),
+  return absl::StrCat("Memory of ", each, " by all-reduce, by ZeRO stage; ",
+                      SmallestShardGroup(spec), " ranks to a shard group\n", FormatTable(rows),
                       "Model states are weights, gradients and optimizer state without units in "
                       "flight;\npublished are bytes a parameter for Adam, with gradients in 16 "
                       "bits.\n");
@@ -164,7 +164,7 @@ std::string PlanText(const JobPlan& plan) {
   absl::StrAppend(&text, "Memory of each worker\n", MemoryTable(plan.memory.worker, "  "), "\n");
   if (plan.memory.worker_own_bytes() < plan.memory.worker_bytes()) {
     absl::StrAppend(&text, "Each must have ", FormatBytes(plan.memory.worker_own_bytes()),
-                    "; the rest is other workers' memory, mapped.\n\n");
+                    "; the rest is mapped: other workers' memory, or a file.\n\n");
   }
   if (plan.memory.disk_bytes > 0) {
     absl::StrAppend(&text, "Each keeps ", FormatBytes(plan.memory.disk_bytes),

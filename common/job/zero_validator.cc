@@ -186,18 +186,39 @@ absl::Status ValidateOnDevices(const v1::JobSpec& spec) {
   return absl::OkStatus();
 }
 
+// Checks a job whose ranks divide their shards anew when they become fewer or more.
+absl::Status ValidateNewShards(const v1::JobSpec& spec) {
+  constexpr absl::string_view kField = "min_workers";
+  const v1::ZeroSpec& zero = spec.parallelism().zero();
+  if (ShardGroupSize(spec) < DataRanks(spec)) {
+    return Invalid(
+        kField, spec.min_workers(),
+        absl::StrCat("but parallelism.zero.shard is ", zero.shard(), " of ", DataRanks(spec),
+                     " data ranks, and a group of ranks that divide the parameters must "
+                     "stay whole: leave out one of the two"));
+  }
+  if (spec.compute().device() == v1::ComputeSpec::CUDA) {
+    return Invalid(kField, spec.min_workers(),
+                   absl::StrCat(StageIs(zero),
+                                " and compute.device CUDA, where shards lie on devices alone in "
+                                "this version: leave it out, or take stage 0 or compute.device "
+                                "CPU"));
+  }
+  if (spec.model().model_case() != v1::ModelSpec::kMlp && !spec.model().has_transformer()) {
+    return Invalid(kField, spec.min_workers(),
+                   absl::StrCat(StageIs(zero),
+                                ", under which the ranks also divide the rows of sparse tables, "
+                                "and these stay with them: leave it out, or take stage 0"));
+  }
+  return absl::OkStatus();
+}
+
 // Checks what the job is to do when it loses a rank.
 absl::Status ValidateLosses(const v1::JobSpec& spec) {
-  const v1::ZeroSpec& zero = spec.parallelism().zero();
-  if (ShardGroupSize(spec) > 1 && spec.min_workers() > 0 && spec.min_workers() < spec.workers()) {
-    return Invalid("min_workers", spec.min_workers(),
-                   absl::StrCat(StageIs(zero),
-                                ", under which every slice needs its worker: such a job waits for "
-                                "a lost worker's successor; leave min_workers out, or take stage "
-                                "0"));
-  }
+  if (DividesAnew(spec)) MUSTER_RETURN_IF_ERROR(ValidateNewShards(spec));
   // An evaluation copies the job's specification, and keeps nothing that could be lost.
-  const bool keeps_copies = zero.redundancy() > 0 && !spec.stop().evaluate_only();
+  const bool keeps_copies =
+      spec.parallelism().zero().redundancy() > 0 && !spec.stop().evaluate_only();
   return keeps_copies ? ValidateRedundancy(spec) : absl::OkStatus();
 }
 

@@ -151,9 +151,31 @@ INSTANTIATE_TEST_SUITE_P(
                   Zero(s).set_shard(2);
                 },
                 HasSubstr("which are 1: take one of 1, or 0")},
-        BadZero{"MinWorkers", 1, [](v1::JobSpec& s) { s.set_min_workers(1); },
-                AllOf(HasSubstr("min_workers is 1; but parallelism.zero.stage is 1"),
-                      HasSubstr("leave min_workers out, or take stage 0"))},
+        BadZero{"MinWorkersOfShardGroups", 1,
+                [](v1::JobSpec& s) {
+                  s.set_workers(4);
+                  s.set_min_workers(2);
+                  Zero(s).set_shard(2);
+                },
+                HasSubstr("min_workers is 2; but parallelism.zero.shard is 2 of 4 data ranks")},
+        BadZero{"MinWorkersOnDevices", 2,
+                [](v1::JobSpec& s) {
+                  OnDevices(s);
+                  s.set_min_workers(1);
+                },
+                AllOf(HasSubstr("min_workers is 1; but parallelism.zero.stage is 2 and "
+                                "compute.device CUDA"),
+                      HasSubstr("take stage 0 or compute.device CPU"))},
+        BadZero{"MinWorkersWithSparseTables", 3,
+                [](v1::JobSpec& s) {
+                  s = HybridJob();
+                  s.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
+                  Zero(s).set_stage(3);
+                  s.set_workers(2);
+                  s.set_min_workers(1);
+                },
+                AllOf(HasSubstr("min_workers is 1; but parallelism.zero.stage is 3"),
+                      HasSubstr("rows of sparse tables"))},
         BadZero{"RedundancyWithSparseTables", 3,
                 [](v1::JobSpec& s) {
                   s = HybridJob();
@@ -262,6 +284,19 @@ TEST(ZeroValidatorTest, TakesStageThreeOnServers) {
   FillDefaults(spec);
   EXPECT_EQ(spec.parallelism().zero().shard(), 0u);
   EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+}
+
+TEST(ZeroValidatorTest, RanksOfOneShardGroupMayBecomeFewer) {
+  for (uint32_t stage = 1; stage <= 3; ++stage) {
+    v1::JobSpec spec = ZeroJob(stage);
+    spec.set_workers(3);
+    spec.set_min_workers(1);
+    EXPECT_EQ(ValidateJob(spec), absl::OkStatus()) << stage;
+    FillDefaults(spec);
+    EXPECT_EQ(ValidateJob(spec), absl::OkStatus()) << "the shard group's size is filled in";
+    Zero(spec).set_redundancy(1);
+    EXPECT_EQ(ValidateJob(spec), absl::OkStatus()) << stage;
+  }
 }
 
 TEST(ZeroValidatorTest, JobsThatDivideNothingMayLoseWorkers) {

@@ -1,7 +1,10 @@
 #include "common/mesh/recovery_plan.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
 namespace muster {
@@ -26,6 +29,11 @@ int SourceOf(absl::Span<const RankHolding> ranks, int shard, int shards, uint64_
   return -1;
 }
 
+absl::Status LostShard(int shard, int shards, uint64_t clock) {
+  return absl::NotFoundError(absl::StrCat("no worker has shard ", shard, " of ", shards,
+                                          " or a copy of it at step ", clock));
+}
+
 bool IsBehind(const RankHolding& rank, uint64_t clock) {
   const auto behind = [clock](uint64_t own, bool has_sums) {
     return own != clock && Reaches(own, has_sums, clock);
@@ -34,6 +42,47 @@ bool IsBehind(const RankHolding& rank, uint64_t clock) {
          std::any_of(rank.copies.begin(), rank.copies.end(), [&](const RankHolding::Copy& copy) {
            return behind(copy.clock, copy.has_sums);
          });
+}
+
+// Returns whether the rank has only shards that it may have in the round.
+bool HasShardsOfRound(const RankHolding& rank, int shard, int shards) {
+  if (rank.shards == 0) return true;
+  if (rank.clock.has_value() && rank.shard != shard) return false;
+  return rank.shards == shards || (!rank.clock.has_value() && rank.copies.empty());
+}
+
+// Returns the rank that sends a former shard, one of `shards`, to all: the lowest that has it, else
+// the lowest that has a copy; -1 for none.
+int SourceOfFormer(absl::Span<const RankHolding> ranks, int shard, int shards, uint64_t clock) {
+  int keeper = -1;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (ranks[rank].shards != shards) continue;
+    if (ranks[rank].shard == shard && HasShard(ranks[rank], clock)) return static_cast<int>(rank);
+    if (keeper < 0 && FindCopy(ranks[rank], shard, clock) != nullptr) {
+      keeper = static_cast<int>(rank);
+    }
+  }
+  return keeper;
+}
+
+// Plans to divide the parameters anew.
+absl::StatusOr<RecoveryPlan> PlanNewShards(absl::Span<const RankHolding> ranks, RecoveryPlan plan) {
+  std::set<int> numbers;
+  for (const RankHolding& rank : ranks) {
+    if (rank.clock.has_value() || !rank.copies.empty()) numbers.insert(rank.shards);
+  }
+  absl::Status lost;
+  // After a loss in a round that had begun to divide them anew, some ranks may have new shards.
+  for (const int shards : numbers) {
+    plan.former.clear();
+    lost = absl::OkStatus();
+    for (int shard = 0; shard < shards && lost.ok(); ++shard) {
+      plan.former.push_back(SourceOfFormer(ranks, shard, shards, plan.clock));
+      if (plan.former.back() < 0) lost = LostShard(shard, shards, plan.clock);
+    }
+    if (lost.ok()) return plan;
+  }
+  return lost;
 }
 
 }  // namespace
@@ -55,15 +104,17 @@ absl::StatusOr<RecoveryPlan> PlanRecovery(absl::Span<const RankHolding> ranks, i
     plan.leader = static_cast<int>(rank);
   }
   if (plan.leader < 0) return absl::NotFoundError("no worker has a replica left");
+  bool in_place = true;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     plan.rolls_forward = plan.rolls_forward || IsBehind(ranks[rank], plan.clock);
+    in_place = in_place && HasShardsOfRound(ranks[rank], static_cast<int>(rank) % shards, shards);
+  }
+  if (!in_place) return PlanNewShards(ranks, std::move(plan));
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
     if (HasShard(ranks[rank], plan.clock)) continue;
     const int shard = static_cast<int>(rank) % shards;
     const int source = SourceOf(ranks, shard, shards, plan.clock);
-    if (source < 0) {
-      return absl::NotFoundError(absl::StrCat("no worker has shard ", shard, " of ", shards,
-                                              " or a copy of it at step ", plan.clock));
-    }
+    if (source < 0) return LostShard(shard, shards, plan.clock);
     plan.transfers.push_back({shard, source, static_cast<int>(rank)});
   }
   return plan;

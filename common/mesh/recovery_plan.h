@@ -18,6 +18,9 @@ namespace muster {
 // clocks differ by at most one, and if one rank is a step ahead, all others have their sums of that
 // step, too: they roll forward to it. A rank that was lost takes its shard from another rank with
 // the same shard (a replica), or from the rank that keeps a copy of it (ZeroSpec.redundancy).
+//
+// With JobSpec.min_workers the ranks may be fewer or more than before. They then divide the
+// parameters anew: whoever has a former shard, or a copy of it, sends it to all.
 
 // The parameters that a rank has when it meets the others.
 struct RankHolding {
@@ -25,6 +28,10 @@ struct RankHolding {
   absl::optional<uint64_t> clock;
   // True if it kept its complete sums of the step after `clock`.
   bool has_sums = false;
+  // The number of shards of which it has one, and copies of others, and the index of its own; 0
+  // shards: those that a rank has in the round (PlanRecovery), because no round is of other ranks.
+  int shards = 0;
+  int shard = 0;
 
   // A copy of another rank's shard.
   struct Copy {
@@ -54,11 +61,14 @@ struct RecoveryPlan {
   // The transfers to ranks that lack their shard, in the order in which ranks make them. Those who
   // send have rolled forward.
   std::vector<ShardTransfer> transfers;
+  // Empty unless ranks have other shards than those of the round. Then all divide the parameters
+  // anew instead of the transfers: by former shard, the rank that sends it to all.
+  std::vector<int> former;
 };
 
-// Plans the recovery of ranks whose holdings are given; rank r has shard r mod `shards`. NotFound:
-// some shard is lost with all its replicas and copies; says which. REQUIRES: `shards` divides the
-// number of ranks.
+// Plans the recovery of ranks whose holdings are given; rank r is to have shard r mod `shards`.
+// NotFound: some shard is lost with all its replicas and copies; says which. REQUIRES: `shards`
+// divides the number of ranks.
 absl::StatusOr<RecoveryPlan> PlanRecovery(absl::Span<const RankHolding> ranks, int shards);
 
 // Returns the copy of the shard that can be brought to `clock`; null if there is none.

@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "common/mesh/holding_message.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/task_service.pb.h"
 
 namespace muster {
 namespace {
@@ -28,7 +30,7 @@ enum class Progress {
   kStepped,
 };
 
-RankHolding HoldingOf(int rank, Progress progress, const std::vector<int>& keepers) {
+RankHolding HoldingAt(int rank, Progress progress, const std::vector<int>& keepers) {
   RankHolding holding;
   if (progress == Progress::kLost) return holding;
   holding.clock = progress == Progress::kStepped ? kClock + 1 : kClock;
@@ -52,7 +54,7 @@ void Check(const std::vector<Progress>& ranks, int shards, const std::vector<int
   std::vector<RankHolding> holdings;
   std::string name;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    holdings.push_back(HoldingOf(static_cast<int>(rank), ranks[rank], keepers));
+    holdings.push_back(HoldingAt(static_cast<int>(rank), ranks[rank], keepers));
     name += std::to_string(static_cast<int>(ranks[rank]));
   }
   SCOPED_TRACE(name + " in shards " + std::to_string(shards));
@@ -143,6 +145,103 @@ TEST(RecoveryPlanTest, AnOldCopyIsNone) {
   ASSERT_TRUE(PlanRecovery(ranks, 2).ok());
   EXPECT_TRUE(PlanRecovery(ranks, 2)->rolls_forward);
   EXPECT_THAT(PlanRecovery(ranks, 2)->transfers, ElementsAre(ShardTransfer{1, 0, 1}));
+}
+
+// Former ranks, some of which are lost, meet newcomers that come after them.
+void CheckNewShards(const std::vector<Progress>& former, int newcomers,
+                    const std::vector<int>& keepers) {
+  const int count = static_cast<int>(former.size());
+  std::vector<RankHolding> ranks;
+  std::vector<int> rank_of(count, -1);
+  bool in_place = true;
+  for (int old = 0; old < count; ++old) {
+    if (former[old] == Progress::kLost) continue;
+    rank_of[old] = static_cast<int>(ranks.size());
+    in_place = in_place && rank_of[old] == old;
+    RankHolding& holding = ranks.emplace_back(HoldingAt(old, former[old], keepers));
+    holding.shards = count;
+    holding.shard = old;
+  }
+  // What a task without parameters is made for means nothing.
+  for (int i = 0; i < newcomers; ++i) ranks.push_back({.shards = 9, .shard = 5});
+  const int size = static_cast<int>(ranks.size());
+  in_place = in_place && size == count;
+  bool survives = size > newcomers;
+  for (int shard = 0; shard < count; ++shard) {
+    survives = survives && Survives(shard, count, former, keepers);
+  }
+  const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(ranks, size);
+  ASSERT_EQ(plan.ok(), survives) << plan.status();
+  if (!survives) return;
+  EXPECT_EQ(plan->former.empty(), in_place);
+  if (in_place) return;
+  EXPECT_TRUE(plan->transfers.empty());
+  ASSERT_EQ(plan->former.size(), static_cast<size_t>(count));
+  for (int shard = 0; shard < count; ++shard) {
+    const int owner = rank_of[shard];
+    EXPECT_EQ(plan->former[shard], owner >= 0 ? owner : rank_of[keepers[shard]]) << shard;
+  }
+  const bool stepped = std::count(former.begin(), former.end(), Progress::kStepped) > 0;
+  EXPECT_EQ(plan->clock, kClock + (stepped ? 1 : 0));
+  EXPECT_EQ(plan->rolls_forward,
+            stepped && std::count(former.begin(), former.end(), Progress::kSummed) > 0);
+}
+
+TEST(RecoveryPlanTest, FindsEveryFormerShardThatSurvives) {
+  for (int count = 1; count <= 5; ++count) {
+    std::vector<uint64_t> daemons(count);
+    for (int rank = 0; rank < count; ++rank) daemons[rank] = rank;
+    for (const std::vector<int>& keepers : {std::vector<int>(count, -1), Keepers(daemons)}) {
+      for (int number = 0; number < 1 << (2 * count); ++number) {
+        std::vector<Progress> former(count);
+        for (int rank = 0; rank < count; ++rank) {
+          former[rank] = static_cast<Progress>((number >> (2 * rank)) & 3);
+        }
+        const bool stepped = std::count(former.begin(), former.end(), Progress::kStepped) > 0;
+        if (stepped && std::count(former.begin(), former.end(), Progress::kSumming) > 0) continue;
+        for (int newcomers = 0; newcomers <= 2; ++newcomers) {
+          SCOPED_TRACE(std::to_string(number) + " of " + std::to_string(count) + " with " +
+                       std::to_string(newcomers) + " newcomers");
+          CheckNewShards(former, newcomers, keepers);
+          if (::testing::Test::HasFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+// A rank was lost while others took their new shards.
+TEST(RecoveryPlanTest, TakesTheDivisionOfWhichAllIsThere) {
+  std::vector<RankHolding> ranks = {{.clock = 3, .shards = 2, .shard = 0},
+                                    {.clock = 3, .shards = 3, .shard = 1}};
+  EXPECT_THAT(std::string(PlanRecovery(ranks, 2).status().message()),
+              HasSubstr("shard 0 of 3 or a copy of it at step 3"));
+  ranks.push_back({.clock = 3, .shards = 2, .shard = 1});
+  ASSERT_TRUE(PlanRecovery(ranks, 3).ok()) << PlanRecovery(ranks, 3).status();
+  EXPECT_THAT(PlanRecovery(ranks, 3)->former, ElementsAre(0, 2));
+  ranks[0] = {.clock = 3, .shards = 3, .shard = 0};
+  ranks[2].copies = {{.shard = 0, .clock = 3}};
+  EXPECT_THAT(PlanRecovery(ranks, 3)->former, ElementsAre(2, 2));
+}
+
+TEST(RecoveryPlanTest, HoldingsTravel) {
+  RankHolding holding = {.clock = 0, .has_sums = true, .shards = 3, .shard = 2};
+  holding.copies = {{.shard = 1, .clock = 4, .has_sums = true}, {.shard = 0, .clock = 5}};
+  for (const bool has_shard : {true, false}) {
+    if (!has_shard) holding.clock.reset();
+    v1::RendezvousRequest request;
+    SetHolding(holding, request);
+    const RankHolding read = HoldingOf(request);
+    EXPECT_EQ(read.clock, holding.clock);
+    EXPECT_TRUE(read.has_sums);
+    EXPECT_EQ(read.shards, 3);
+    EXPECT_EQ(read.shard, 2);
+    ASSERT_EQ(read.copies.size(), 2u);
+    EXPECT_EQ(read.copies[0].shard, 1);
+    EXPECT_EQ(read.copies[0].clock, 4u);
+    EXPECT_TRUE(read.copies[0].has_sums);
+    EXPECT_FALSE(read.copies[1].has_sums);
+  }
 }
 
 TEST(RecoveryPlanTest, KeepersAreOnOtherDaemonsAndShareOut) {

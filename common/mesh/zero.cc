@@ -16,6 +16,18 @@ uint32_t ShardGroupSize(const v1::JobSpec& spec) {
   return zero.shard() == 0 ? DataRanks(spec) : zero.shard();
 }
 
+bool DividesAnew(const v1::JobSpec& spec) {
+  return ShardGroupSize(spec) > 1 && spec.min_workers() > 0 && spec.min_workers() < spec.workers();
+}
+
+uint32_t ShardGroupSize(const v1::JobSpec& spec, uint32_t ranks) {
+  return DividesAnew(spec) ? ranks : ShardGroupSize(spec);
+}
+
+uint32_t SmallestShardGroup(const v1::JobSpec& spec) {
+  return ShardGroupSize(spec, spec.min_workers());
+}
+
 uint32_t ZeroStage(const v1::JobSpec& spec) {
   return ShardGroupSize(spec) == 1 ? 0 : spec.parallelism().zero().stage();
 }
@@ -30,8 +42,8 @@ bool OffloadsOptimizerState(const v1::JobSpec& spec) {
          !HoldsUnitsInFlight(spec) && !spec.stop().evaluate_only();
 }
 
-uint32_t RankFiles(const v1::JobSpec& spec) {
-  return ShardGroupSize(spec) == 1 ? 0 : spec.workers();
+uint32_t RankFiles(const v1::JobSpec& spec, uint32_t ranks) {
+  return ShardGroupSize(spec, ranks) == 1 ? 0 : ranks;
 }
 
 }  // namespace muster

@@ -17,6 +17,16 @@ class JobSpec;
 // stage 0, with a single data rank, in jobs that only evaluate) or if servers are the shard group.
 uint32_t ShardGroupSize(const v1::JobSpec& spec);
 
+// Returns the number of ranks that divide one copy of the parameters in a round of so many ranks,
+// which with JobSpec.min_workers may be fewer than the job's.
+uint32_t ShardGroupSize(const v1::JobSpec& spec, uint32_t ranks);
+
+// Returns whether rounds may have other numbers of ranks, which divide the parameters anew.
+bool DividesAnew(const v1::JobSpec& spec);
+
+// Returns the number of ranks that divide one copy of the parameters in the job's smallest round.
+uint32_t SmallestShardGroup(const v1::JobSpec& spec);
+
 // Returns whether servers are the shard group, as under stage 3 with update.dense PARAMETER_SERVER.
 // A worker then holds parameters and gradients of units in flight alone, even if it only evaluates.
 bool HoldsUnitsInFlight(const v1::JobSpec& spec);
@@ -31,9 +41,10 @@ uint64_t KeptGatheredBytes(const v1::JobSpec& spec);
 // Returns whether workers keep their optimizer state on disk.
 bool OffloadsOptimizerState(const v1::JobSpec& spec);
 
-// Returns how many files of a checkpoint are written by ranks, one each. They are numbered by rank,
-// after the files of the servers' partitions. 0: each file is a partition's.
-uint32_t RankFiles(const v1::JobSpec& spec);
+// Returns how many files of a checkpoint are written by ranks, one each, in a round of so many
+// ranks. They are numbered by rank, after the files of the servers' partitions. 0: each file is a
+// partition's.
+uint32_t RankFiles(const v1::JobSpec& spec, uint32_t ranks);
 
 }  // namespace muster
 

@@ -22,14 +22,14 @@ TEST(ZeroTest, AllDataRanksAreOneShardGroupUnlessTheJobSaysAnother) {
   v1::JobSpec tensor_parallel = Job(8, 2, 0);
   tensor_parallel.mutable_parallelism()->set_tensor(2);
   EXPECT_EQ(ShardGroupSize(tensor_parallel), 4u);
-  EXPECT_EQ(RankFiles(tensor_parallel), 8u) << "every rank writes one";
+  EXPECT_EQ(RankFiles(tensor_parallel, 8), 8u) << "every rank writes one";
 }
 
 TEST(ZeroTest, OneRankDividesNothing) {
   for (const v1::JobSpec& spec : {Job(8, 0, 0), Job(1, 3, 0), Job(0, 3, 0), Job(8, 2, 1)}) {
     EXPECT_EQ(ShardGroupSize(spec), 1u);
     EXPECT_EQ(ZeroStage(spec), 0u);
-    EXPECT_EQ(RankFiles(spec), 0u);
+    EXPECT_EQ(RankFiles(spec, spec.workers()), 0u);
   }
 }
 
@@ -42,13 +42,33 @@ TEST(ZeroTest, ServersAreTheShardGroupOfStageThree) {
         EXPECT_EQ(HoldsUnitsInFlight(spec), stage == 3);
         if (stage < 3) continue;
         EXPECT_EQ(ShardGroupSize(spec), 1u) << "workers have nothing to divide";
-        EXPECT_EQ(RankFiles(spec), 0u);
+        EXPECT_EQ(RankFiles(spec, workers), 0u);
       }
       v1::JobSpec spec = Job(workers, stage, 0);
       spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
       EXPECT_FALSE(HoldsUnitsInFlight(spec));
     }
   }
+}
+
+TEST(ZeroTest, FewerRanksDivideAnew) {
+  v1::JobSpec spec = Job(4, 2, 0);
+  EXPECT_FALSE(DividesAnew(spec));
+  spec.set_min_workers(4);
+  EXPECT_FALSE(DividesAnew(spec)) << "they are never fewer";
+  spec.set_min_workers(1);
+  EXPECT_TRUE(DividesAnew(spec));
+  EXPECT_EQ(ShardGroupSize(spec), 4u);
+  EXPECT_EQ(ShardGroupSize(spec, 3), 3u);
+  EXPECT_EQ(SmallestShardGroup(spec), 1u);
+  spec.set_min_workers(2);
+  EXPECT_EQ(SmallestShardGroup(spec), 2u);
+  EXPECT_EQ(RankFiles(spec, 3), 3u);
+  EXPECT_EQ(RankFiles(spec, 1), 0u) << "nothing is divided";
+  spec.mutable_parallelism()->mutable_zero()->set_stage(0);
+  EXPECT_FALSE(DividesAnew(spec));
+  EXPECT_EQ(ShardGroupSize(spec, 3), 1u);
+  EXPECT_EQ(SmallestShardGroup(Job(4, 2, 2)), 2u) << "every round is of all ranks";
 }
 
 TEST(ZeroTest, JobsThatOnlyEvaluateDivideNothing) {

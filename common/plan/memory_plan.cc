@@ -57,10 +57,12 @@ constexpr uint64_t kKeptGradientBytes = 1 * kMiB;
 // which batches have two (common/base/buffer_pool.h). Rows lie in such slabs, too.
 constexpr uint64_t kSmallestInSlab = 64 << 10;
 constexpr uint64_t kSlabBytes = 2 * kMiB;
-// Offloaded optimizer state that is in memory at a time (worker/strategy/shard_state.cc), and the
+// Offloaded optimizer state that is mapped at a time (worker/strategy/shard_state.cc), and the
 // pages of its file.
 constexpr uint64_t kOffloadWindowBytes = 32 * kMiB;
 constexpr uint64_t kPageBytes = 4096;
+// The bytes of a call in which ranks divide parameters anew (worker/strategy/group/resharding.h).
+constexpr uint64_t kReshardingCallBytes = 64 * kMiB;
 // What a table keeps beside a row's floats.
 constexpr uint64_t kRowOverheadBytes = 64;
 
@@ -146,9 +148,11 @@ class Planner {
     if (has_rows_) AddRows();
     AddWorker("data", data_.bytes + examples_ * ExampleBytes() * kBatches);
     if (on_device_) AddWorker("CUDA's own", kCudaProgramBytes);
-    AddWorker("program and libraries",
-              (model_.transformer.has_value() ? kTransformerProgramBytes : kProgramBytes) +
-                  (all_reduce_ && !rows_on_servers_ && W_ == 1 ? 0 : kConnectedBytes));
+    const uint64_t program =
+        (model_.transformer.has_value() ? kTransformerProgramBytes : kProgramBytes) +
+        (all_reduce_ && !rows_on_servers_ && W_ == 1 ? 0 : kConnectedBytes);
+    AddWorker("program and libraries", program);
+    if (DividesAnew(spec_)) AddNewSlices(program);
     AddServers();
     return plan_;
   }
@@ -166,7 +170,9 @@ class Planner {
     const uint64_t bytes = kFloat * elements * dense_state_floats_;
     if (!OffloadsOptimizerState(spec_)) return AddModelState(name, bytes);
     plan_.disk_bytes = RoundUp(bytes, kPageBytes);
-    AddWorker("optimizer state in use", std::min(plan_.disk_bytes, kOffloadWindowBytes));
+    plan_.worker.push_back({.name = "optimizer state, mapped from its file",
+                            .bytes = std::min(plan_.disk_bytes, kOffloadWindowBytes),
+                            .mapped = true});
   }
 
   // The number that the evaluator takes at once (worker/runtime/training/evaluator.cc), or all that
@@ -228,8 +234,8 @@ class Planner {
   // What a rank has of parameters that it shares out with others; false if they cannot be laid out,
   // as no job's are that is admitted.
   bool AddShards() {
-    const uint32_t shards = ShardGroupSize(spec_);
-    const uint32_t replicas = DataRanks(spec_) / shards;
+    const uint32_t shards = SmallestShardGroup(spec_);
+    const uint32_t replicas = DataRanks(spec_) / ShardGroupSize(spec_);
     const auto memory =
         PlanShardedMemory(model_.tensors, {.stage = stage_,
                                            .shards = shards,
@@ -237,6 +243,7 @@ class Planner {
                                            .kept_bytes = KeptGatheredBytes(spec_),
                                            .half_wire = IsHalf(spec_.update().wire())});
     if (!memory.ok()) return false;
+    slice_elements_ = memory->stepped_elements;
     if (on_device_) {
       // While a checkpoint is written, and between groups.
       AddModelState("slice of parameters", kFloat * memory->stepped_elements);
@@ -269,6 +276,20 @@ class Planner {
                                      (replicas - 1) * memory->shared_with_replica,
                             .mapped = true});
     return true;
+  }
+
+  // Adds what a rank needs beyond its steps' peak while it divides the parameters anew: its former
+  // slice and copy are there beside the new slice, and little else.
+  void AddNewSlices(uint64_t program) {
+    const uint64_t slice = kFloat * slice_elements_;
+    const uint64_t state = slice * dense_state_floats_;
+    const uint64_t in_memory = slice + (OffloadsOptimizerState(spec_) ? 0 : state);
+    const bool copies = spec_.parallelism().zero().redundancy() > 0;
+    const uint64_t bytes = program + data_.bytes + 2 * in_memory +
+                           (copies ? 2 * slice + state : 0) +
+                           std::min(kReshardingCallBytes, slice + state);
+    const uint64_t in_steps = plan_.worker_own_bytes();
+    AddWorker("new slice while the workers change", bytes > in_steps ? bytes - in_steps : 0);
   }
 
   // What a worker holds each tensor in: those that servers send in 16 bits, in these alone.
@@ -573,6 +594,8 @@ class Planner {
   // Floats of a row with its state.
   const uint64_t row_floats_;
   MemoryPlan plan_;
+  // Under a ZeRO stage, the elements of a rank's slice.
+  uint64_t slice_elements_ = 0;
 };
 
 uint64_t Sum(const std::vector<MemoryPart>& parts) {

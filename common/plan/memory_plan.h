@@ -17,8 +17,9 @@ class JobSpec;
 struct MemoryPart {
   std::string name;
   uint64_t bytes = 0;
-  // Another process's memory, which this one maps if both are on one machine: it counts in the
-  // resident set of each, and exists once.
+  // True of what counts in the process's resident set, but is not its own: another process's
+  // memory, which this one maps if both are on one machine, and pages of a file, which the system
+  // writes and drops as it needs.
   bool mapped = false;
   // True of weights, gradients and optimizer state, which ZeRO divides, without units in flight.
   bool model_state = false;
@@ -72,7 +73,10 @@ struct WorkerProcessors {
 // 8 P + 8 P / N, 4 P + 12 P / N and 16 P / N by stages 0 to 3, and 16 bits 18 P, 6 P + 12 P / N,
 // 2 P + 16 P / N and 16 P / N, beside units in flight.
 //
-// Offloaded optimizer state is on disk instead, and at most 32 MiB of it in memory at a time.
+// Offloaded optimizer state is on disk instead, and at most 32 MiB of its file mapped at a time.
+//
+// A job whose ranks divide the parameters anew when they become fewer (DividesAnew) is planned for
+// the fewest, JobSpec.min_workers, and for the moment when a rank has its former and its new slice.
 //
 // A job that only evaluates has no gradients, and activations of an evaluation alone.
 //

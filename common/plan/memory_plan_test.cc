@@ -287,10 +287,12 @@ TEST(MemoryPlanTest, OffloadedStateIsOnDisk) {
     EXPECT_GE(plan.disk_bytes, 8 * kGpt / workers);
     EXPECT_LE(plan.disk_bytes, 8 * kGpt / workers * 101 / 100);
     EXPECT_EQ(plan.disk_bytes % 4096, 0);
-    // Of the state 32 MiB at most are in memory, and all of it if it is smaller.
-    const uint64_t in_use = std::min<uint64_t>(32 * kMiB, plan.disk_bytes);
-    EXPECT_EQ(ByName(plan.worker)["optimizer state in use"], in_use);
-    const uint64_t state = in_memory.worker_own_bytes() - plan.worker_own_bytes() + in_use;
+    // Of the state 32 MiB at most are mapped, and all of it if it is smaller.
+    const uint64_t window = std::min<uint64_t>(32 * kMiB, plan.disk_bytes);
+    EXPECT_EQ(ByName(plan.worker)["optimizer state, mapped from its file"], window);
+    EXPECT_EQ(plan.worker_bytes() - plan.worker_own_bytes(),
+              in_memory.worker_bytes() - in_memory.worker_own_bytes() + window);
+    const uint64_t state = in_memory.worker_own_bytes() - plan.worker_own_bytes();
     EXPECT_LE(state, plan.disk_bytes);
     EXPECT_GT(state + 4096, plan.disk_bytes);
     EXPECT_LT(plan.worker_state_bytes(), in_memory.worker_state_bytes());
@@ -299,6 +301,33 @@ TEST(MemoryPlanTest, OffloadedStateIsOnDisk) {
                        "offload: OPTIMIZER_STATE } }"))
                 .disk_bytes,
             0);
+}
+
+TEST(MemoryPlanTest, IsForTheFewestRanksThatDivideAnew) {
+  const MemoryPlan least = PlanOf(Gpt(ZeroStageIs(3, 2)));
+  const MemoryPlan plan = PlanOf(Gpt(absl::StrCat(ZeroStageIs(3, 4), " min_workers: 2")));
+  for (const char* name : {"slice of parameters", "slice of optimizer state"}) {
+    EXPECT_EQ(ByName(plan.worker)[name], ByName(least.worker)[name]) << name;
+  }
+  // Whatever their number, the ranks take the same micro-batches.
+  EXPECT_EQ(ByName(plan.worker)["activations kept"],
+            ByName(PlanOf(Gpt(ZeroStageIs(3, 4))).worker)["activations kept"]);
+}
+
+// Where activations are small, the moment with two slices is the peak.
+TEST(MemoryPlanTest, CountsNewSlicesWhereStepsTakeLess) {
+  const auto extra = [](int context, const std::string& more) {
+    v1::JobSpec spec = Gpt(absl::StrCat(ZeroStageIs(3, 3, more), " min_workers: 1"));
+    spec.mutable_model()->mutable_transformer()->set_context(context);
+    spec.mutable_model()->mutable_transformer()->set_layers(24);
+    return ByName(PlanOf(spec).worker)["new slice while the workers change"];
+  };
+  EXPECT_EQ(extra(4096, ""), 0u) << "activations are more";
+  EXPECT_GT(extra(16, ""), 0u);
+  EXPECT_GT(extra(16, ""), extra(16, "offload: OPTIMIZER_STATE"));
+  EXPECT_GT(extra(16, "redundancy: 1") + 8 * kMiB, extra(16, "")) << "the copy is always there";
+  EXPECT_EQ(ByName(PlanOf(Gpt(ZeroStageIs(3, 3))).worker)["new slice while the workers change"],
+            0u);
 }
 
 TEST(MemoryPlanTest, UnitsInFlightAreNoModelState) {

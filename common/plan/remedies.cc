@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/job/job_road.h"
+#include "common/job/zero_validator.h"
 #include "common/mesh/data_ranks.h"
 #include "common/text/format_bytes.h"
 #include "proto/job.pb.h"
@@ -49,33 +51,34 @@ bool MayHoldUnitsInFlight(const v1::JobSpec& spec) {
           update.wire() == v1::UpdateSpec::F32);
 }
 
-// By all-reduce stages are for workers that are always as many.
 std::string RaiseZeroStage(v1::JobSpec& spec) {
   if (MayHoldUnitsInFlight(spec)) {
     spec.mutable_parallelism()->mutable_zero()->set_stage(3);
     return "parallelism.zero.stage 3";
   }
-  const bool possible = TrainsByAllReduce(spec) && DataRanks(spec) > 1 &&
-                        !spec.stop().evaluate_only() &&
-                        (spec.min_workers() == 0 || spec.min_workers() == spec.workers());
   const uint32_t stage = spec.parallelism().zero().stage();
-  if (!possible || stage >= 3) return "";
-  spec.mutable_parallelism()->mutable_zero()->set_stage(stage + 1);
+  const bool divides =
+      TrainsByAllReduce(spec) && DataRanks(spec) > 1 && !spec.stop().evaluate_only();
+  if (!divides || stage >= 3) return "";
+  v1::JobSpec raised = spec;
+  raised.mutable_parallelism()->mutable_zero()->set_stage(stage + 1);
+  if (!ValidateZero(raised).ok()) return "";
+  spec = std::move(raised);
   return absl::StrCat("parallelism.zero.stage ", stage + 1);
 }
 
 // Also for a single worker, which has no one to divide with.
 std::string OffloadState(v1::JobSpec& spec) {
   v1::ZeroSpec zero = spec.parallelism().zero();
-  const bool possible =
-      TrainsByAllReduce(spec) && !spec.stop().evaluate_only() &&
-      spec.compute().device() != v1::ComputeSpec::CUDA &&
-      (zero.stage() > 0 || spec.min_workers() == 0 || spec.min_workers() == spec.workers());
+  const bool possible = TrainsByAllReduce(spec) && !spec.stop().evaluate_only();
   if (!possible || zero.offload() != v1::ZeroSpec::OFFLOAD_UNSPECIFIED) return "";
   const bool without_stage = zero.stage() == 0;
   if (without_stage) zero.set_stage(1);
   zero.set_offload(v1::ZeroSpec::OPTIMIZER_STATE);
-  *spec.mutable_parallelism()->mutable_zero() = zero;
+  v1::JobSpec offloads = spec;
+  *offloads.mutable_parallelism()->mutable_zero() = zero;
+  if (!ValidateZero(offloads).ok()) return "";
+  spec = std::move(offloads);
   return absl::StrCat("parallelism.zero.", without_stage ? "stage 1 and " : "",
                       "offload OPTIMIZER_STATE");
 }

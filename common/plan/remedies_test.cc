@@ -81,8 +81,11 @@ TEST(RemediesTest, NamesTheStageOfZero) {
     EXPECT_THAT(Changes(spec, own(stage) - 1),
                 Not(Contains(absl::StrCat("parallelism.zero.stage ", stage))));
   }
+  // The fewest workers have larger slices.
+  const uint64_t with_all = own(1);
   spec.set_min_workers(2);
-  EXPECT_THAT(Changes(spec, own(1)), Not(Contains(HasSubstr("zero"))));
+  EXPECT_THAT(Changes(spec, own(1)), Contains("parallelism.zero.stage 1"));
+  EXPECT_THAT(Changes(spec, with_all), Not(Contains("parallelism.zero.stage 1")));
   spec.clear_min_workers();
   spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
   EXPECT_THAT(Changes(spec, own(3)), Contains("parallelism.zero.stage 3"));
@@ -100,8 +103,8 @@ TEST(RemediesTest, OffloadsStateWhereAJobMay) {
   const uint64_t limit = PlanMemory(offloads, SizeOfData(spec.data()), {}).worker_own_bytes();
   EXPECT_THAT(Changes(spec, limit), Contains("parallelism.zero.offload OPTIMIZER_STATE"));
   EXPECT_THAT(Changes(offloads, limit - 1), Not(Contains(HasSubstr("offload"))));
-  spec.mutable_parallelism()->clear_zero();
-  spec.set_min_workers(1);
+  // Copies are in memory.
+  spec.mutable_parallelism()->mutable_zero()->set_redundancy(1);
   EXPECT_THAT(Changes(spec, limit), Not(Contains(HasSubstr("offload"))));
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/mesh/holding_message.h"
 
 namespace muster {
 namespace {
@@ -19,16 +20,6 @@ v1::RendezvousRecord RecordOf(const v1::RendezvousRequest& request) {
   record.set_schema_fingerprint(request.schema_fingerprint());
   record.set_bucket_plan_fingerprint(request.bucket_plan_fingerprint());
   return record;
-}
-
-RankHolding HoldingOf(const v1::RendezvousRequest& request) {
-  RankHolding holding;
-  if (request.has_replica_clock()) holding.clock = request.replica_clock();
-  holding.has_sums = request.has_sums();
-  for (const v1::KeptCopy& copy : request.copies()) {
-    holding.copies.push_back({static_cast<int>(copy.shard()), copy.clock(), copy.has_sums()});
-  }
-  return holding;
 }
 
 std::string Hex(uint64_t value) { return absl::StrCat(absl::Hex(value, absl::kZeroPad16)); }

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "common/job/job_road.h"
+#include "common/mesh/zero.h"
 #include "server/coordinator/checkpoints/find_checkpoint.h"
 
 namespace muster {
@@ -96,8 +97,8 @@ absl::optional<uint32_t> BrokeForGood(const v1::JobRecord& record, const Rendezv
   const auto has_left = [&](const v1::RoundMember& member) {
     return !IsPresent(record, member) || next.Has(member.slot());
   };
-  const bool all_left =
-      LossIsFinal(record.spec()) && std::all_of(members.begin(), members.end(), has_left);
+  const bool all_left = LossIsFinal(record.spec()) && !DividesAnew(record.spec()) &&
+                        std::all_of(members.begin(), members.end(), has_left);
   if (!AnyDone(record) && !all_left) return absl::nullopt;
   const auto left = std::find_if(members.begin(), members.end(), has_left);
   return left == members.end() ? absl::nullopt : absl::optional<uint32_t>(left->slot());

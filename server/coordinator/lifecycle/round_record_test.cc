@@ -129,6 +129,22 @@ TEST_F(RoundRecordTest, AShardGroupHasLeftForGoodOnceAllHave) {
   EXPECT_EQ(BrokeForGood(record_, next_), 2) << "slot 1 meets no more";
 }
 
+TEST_F(RoundRecordTest, AShardGroupThatDividesAnewMayLeaveToMeetNewcomers) {
+  record_.mutable_spec()->set_workers(3);
+  record_.mutable_spec()->set_min_workers(2);
+  record_.mutable_spec()->mutable_parallelism()->mutable_zero()->set_stage(1);
+  OpenRound();
+  EXPECT_TRUE(EndsGeneration(record_, {1})) << "nobody else has its shard";
+  for (const uint32_t slot : {1, 2}) {
+    v1::RendezvousRequest request;
+    request.mutable_task()->set_slot(slot);
+    ASSERT_TRUE(next_.Arrive(request).ok());
+  }
+  EXPECT_EQ(BrokeForGood(record_, next_), absl::nullopt);
+  record_.mutable_spec()->clear_min_workers();
+  EXPECT_EQ(BrokeForGood(record_, next_), 1);
+}
+
 TEST_F(RoundRecordTest, HasAdvancedOnceAnythingWasMade) {
   record_.set_start_clock(4);
   record_.add_checkpoints()->set_clock(4);

@@ -312,6 +312,56 @@ TEST_F(AllReduceTest, CopiesOfShardsKeepTheJobInPlace) {
   EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED) << cluster_.Status(job).message();
 }
 
+// True: the ranks keep copies of one another's shards.
+class NewShardsTest : public AllReduceTest, public ::testing::WithParamInterface<bool> {};
+
+// With copies the remaining workers have all shards. Without, they start from a checkpoint. Either
+// way they take a newcomer in where they are.
+TEST_P(NewShardsTest, AreDividedAmongThoseThatAreThere) {
+  const bool copies = GetParam();
+  AddWorkers(3);
+  v1::JobSpec spec = Job(3, 2);
+  spec.mutable_parallelism()->mutable_zero()->set_stage(2);
+  if (copies) spec.mutable_parallelism()->mutable_zero()->set_redundancy(1);
+  const std::string job = Running(spec);
+  EXPECT_TRUE(cluster_.Checkpoint(Order(job, 0), 3).status().ok());
+  for (uint32_t slot = 0; slot < 3; ++slot) cluster_.rank(Order(job, slot)).clock = 4;
+  cluster_.ProgressAll(job, 4);
+  Kill(Worker(job, 1));
+  cluster_.Pass(kElasticWait);
+  EXPECT_EQ(Order(job, 0).generation(), copies ? 1 : 2);
+  // A job that went back fills its lowest slots.
+  const std::vector<uint32_t> left = {0, copies ? 2u : 1u};
+  const uint32_t missing = copies ? 1 : 2;
+  for (const uint32_t slot : left) cluster_.Rendezvous(Order(job, slot));
+  cluster_.Pass(kElasticWait);
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    const SimulatedCluster::Rank& known = cluster_.rank(Order(job, left[rank]));
+    EXPECT_EQ(known.shards, 2);
+    EXPECT_EQ(known.shard, rank);
+    EXPECT_EQ(known.clock, copies ? 4 : 3);
+  }
+  const uint64_t generation = Order(job, 0).generation();
+  for (const uint32_t slot : left) cluster_.rank(Order(job, slot)).clock = 6;
+  cluster_.ProgressAll(job, 6);
+  cluster_.AddWorker("w9");
+  const v1::TaskOrder newcomer = Order(job, missing);
+  auto joins = cluster_.Rendezvous(newcomer);
+  for (const uint32_t slot : left) cluster_.Rendezvous(Order(job, slot));
+  ASSERT_TRUE(joins.status().ok()) << joins.status();
+  EXPECT_EQ(joins.get()->peers_size(), 3);
+  EXPECT_EQ(joins.get()->source_slot(), 0);
+  EXPECT_EQ(cluster_.rank(newcomer).clock, 6) << "nobody goes back to take it in";
+  EXPECT_EQ(newcomer.generation(), generation);
+  cluster_.ProgressAll(job, 8);
+  cluster_.Finish(job);
+  EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED) << cluster_.Status(job).message();
+}
+
+INSTANTIATE_TEST_SUITE_P(Copies, NewShardsTest, ::testing::Bool(), [](const auto& info) {
+  return info.param ? "WithCopies" : "WithoutCopies";
+});
+
 TEST_F(AllReduceTest, CopiesNeedTwoWorkerDaemons) {
   v1::JobSpec spec = Job(2);
   spec.mutable_parallelism()->mutable_zero()->set_stage(1);
@@ -333,6 +383,24 @@ TEST_F(AllReduceTest, CopiesNeedTwoWorkerDaemons) {
   cluster_.MeetAll(job);
   Kill("w1");
   EXPECT_EQ(AwaitOrder(job, 1).worker_id(), "w0");
+}
+
+// Ranks keep copies on other workers alone.
+TEST_F(AllReduceTest, ALostSlotGoesToAnotherWorkerThanTheRanksThatAreLeft) {
+  cluster_.AddWorker("w0", 5);
+  cluster_.AddWorker("w1", 1);
+  v1::JobSpec spec = Job(2);
+  spec.mutable_parallelism()->mutable_zero()->set_stage(1);
+  spec.mutable_parallelism()->mutable_zero()->set_redundancy(1);
+  const std::string job = *cluster_.Submit(spec);
+  cluster_.MeetAll(job);
+  ASSERT_EQ(Worker(job, 0), "w0");
+  ASSERT_EQ(Worker(job, 1), "w1");
+  cluster_.AddWorker("w2", 1);
+  Kill("w1");
+  EXPECT_EQ(Worker(job, 1), "w2") << "though w0 has the most free slots";
+  Kill("w2");
+  EXPECT_EQ(AwaitOrder(job, 1).worker_id(), "w0") << "the only one";
 }
 
 TEST_F(AllReduceTest, AHybridGoesBackWhateverIsLost) {

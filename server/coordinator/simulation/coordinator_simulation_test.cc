@@ -65,16 +65,16 @@ class SimulationTest : public ::testing::TestWithParam<uint64_t> {
     if (job.ok()) jobs_.insert(*job);
   }
 
-  // Makes the job one whose losses are final or that needs copies of lost shards, or one that may
-  // go on with fewer workers.
+  // Makes the job one whose losses are final or that needs copies of lost shards, one that may go
+  // on with fewer workers, or both.
   void MaybeDivide(v1::JobSpec& spec) {
     if (Draw(4) == 0) {
       v1::ZeroSpec& zero = *spec.mutable_parallelism()->mutable_zero();
       zero.set_stage(1 + Draw(3));
       if (spec.workers() > 1) zero.set_redundancy(Draw(2));
-    } else {
-      spec.set_min_workers(Draw(spec.workers() + 1));
+      if (Draw(2) == 0) return;
     }
+    spec.set_min_workers(Draw(spec.workers() + 1));
   }
 
   // Something that a task may do at any time, sensible or not.
@@ -187,12 +187,12 @@ class SimulationTest : public ::testing::TestWithParam<uint64_t> {
       if (reply.has_source_slot() && peer.slot() == reply.source_slot()) source = rank.clock;
     }
     EXPECT_TRUE(is_in);
-    if (LossIsFinal(record.spec())) {
+    if (LossIsFinal(record.spec()) && !DividesAnew(record.spec())) {
       EXPECT_FALSE(reply.has_source_slot()) << "nobody has what a lost rank had";
     }
     const bool lost_a_shard = !source.has_value() && ShardGroupSize(record.spec()) > 1;
     if (!lost_a_shard) EXPECT_EQ(source, most) << "the source is the most advanced";
-    if (ShardGroupSize(record.spec()) > 1) {
+    if (ShardGroupSize(record.spec()) > 1 && !DividesAnew(record.spec())) {
       EXPECT_EQ(reply.peers_size(), record.slots_size()) << "a rank would have another shard";
     }
     const uint32_t least = record.spec().min_workers();

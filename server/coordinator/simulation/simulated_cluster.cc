@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/job/job_road.h"
+#include "common/mesh/zero.h"
 #include "common/rpc/membership/protocol.h"
 #include "gtest/gtest.h"
 #include "proto/metrics.pb.h"
@@ -247,10 +248,14 @@ Answer<v1::RendezvousReply> SimulatedCluster::Rendezvous(const v1::TaskOrder& or
   const Rank& known = rank(order);
   request.set_round(known.round);
   if (known.clock.has_value()) request.set_replica_clock(*known.clock);
+  if (DividesAnew(order.spec())) {
+    request.set_shards(known.shards);
+    request.set_shard(known.shard);
+  }
   if (known.clock.has_value() && order.spec().parallelism().zero().redundancy() > 0) {
     request.set_has_sums(true);
     v1::KeptCopy& copy = *request.add_copies();
-    copy.set_shard((order.slot() + order.spec().workers() - 1) % order.spec().workers());
+    copy.set_shard((known.shard + known.shards - 1) % known.shards);
     copy.set_clock(*known.clock);
     copy.set_has_sums(true);
   }
@@ -280,7 +285,10 @@ void SimulatedCluster::Meet(const v1::TaskOrder& order, uint64_t named,
   if (on_round != nullptr) on_round(order, named, reply);
   if (answers_are_lost) return;
   std::optional<uint64_t> clock = order.start_clock();
-  for (const v1::CollectivePeer& peer : reply.peers()) {
+  uint32_t own = 0;
+  for (int i = 0; i < reply.peers_size(); ++i) {
+    const v1::CollectivePeer& peer = reply.peers(i);
+    if (peer.slot() == order.slot()) own = i;
     if (!reply.has_source_slot() || peer.slot() != reply.source_slot()) continue;
     // The clock when the round opened: the source may train on before the others are told.
     clock = source_clocks_
@@ -288,7 +296,8 @@ void SimulatedCluster::Meet(const v1::TaskOrder& order, uint64_t named,
                              ranks_[peer.endpoint()].clock)
                 .first->second;
   }
-  rank(order) = {.round = reply.round(), .clock = clock};
+  const auto peers = static_cast<uint32_t>(reply.peers_size());
+  rank(order) = {.round = reply.round(), .clock = clock, .shard = own, .shards = peers};
 }
 
 absl::Status SimulatedCluster::Progress(const v1::TaskOrder& order, uint64_t clock) {

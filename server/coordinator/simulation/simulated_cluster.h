@@ -137,6 +137,10 @@ class SimulatedCluster {
   struct Rank {
     uint64_t round = 0;
     std::optional<uint64_t> clock;
+    // Its shard in that round, and the number of shards, if the round's ranks divide the
+    // parameters.
+    uint32_t shard = 0;
+    uint32_t shards = 0;
     // True if its last collective call timed out.
     bool late = false;
     // Why its last round ended.

@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/mesh/holding_message.h"
 #include "common/mesh/recovery_plan.h"
+#include "common/mesh/zero.h"
 
 namespace muster {
 
@@ -60,8 +62,8 @@ class FakeMeeting::Task final : public CoordinatorClient {
   const uint64_t incarnation_;
 };
 
-FakeMeeting::FakeMeeting(uint32_t slots, int shards) : shards_(shards) {
-  for (uint32_t slot = 0; slot < slots; ++slot) expected_.insert(slot);
+FakeMeeting::FakeMeeting(const v1::JobSpec& spec) : spec_(spec) {
+  for (uint32_t slot = 0; slot < spec.workers(); ++slot) expected_.insert(slot);
 }
 
 std::unique_ptr<CoordinatorClient> FakeMeeting::StartTask(uint32_t slot) {
@@ -158,14 +160,11 @@ void FakeMeeting::OpenRoundIfAllAreThereLocked() {
     peer->set_slot(slot);
     peer->set_endpoint(request.endpoint());
     if (!request.failure().empty()) round.failures[slot] = request.failure();
-    RankHolding& holding = holdings.emplace_back();
-    if (request.has_replica_clock()) holding.clock = request.replica_clock();
-    holding.has_sums = request.has_sums();
-    for (const v1::KeptCopy& copy : request.copies()) {
-      holding.copies.push_back({static_cast<int>(copy.shard()), copy.clock(), copy.has_sums()});
-    }
+    holdings.push_back(HoldingOf(request));
   }
-  if (const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(holdings, shards_); plan.ok()) {
+  const auto ranks = static_cast<uint32_t>(holdings.size());
+  const auto shards = static_cast<int>(ShardGroupSize(spec_, ranks));
+  if (const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(holdings, shards); plan.ok()) {
     round.source_slot = round.slots[plan->leader];
     round.clock = plan->clock;
   }

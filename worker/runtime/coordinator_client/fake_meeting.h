@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/optional.h"
+#include "proto/job.pb.h"
 #include "proto/status.pb.h"
 #include "proto/task_service.pb.h"
 #include "worker/runtime/coordinator_client/coordinator_client.h"
@@ -22,8 +23,8 @@ namespace muster {
 // A coordinator of one all-reduce job, in memory: rounds, evaluations and fences. Thread-safe.
 class FakeMeeting {
  public:
-  // Expects slots 0 … slots - 1, of a job whose ranks hold `shards` shards.
-  explicit FakeMeeting(uint32_t slots, int shards = 1);
+  // Expects all slots of the job.
+  explicit FakeMeeting(const v1::JobSpec& spec);
 
   // Starts the slot's next incarnation and expects it to meet. Returns the task's client.
   std::unique_ptr<CoordinatorClient> StartTask(uint32_t slot);
@@ -74,7 +75,7 @@ class FakeMeeting {
   // Ends parked evaluations, which are repeated after the next meeting.
   void CancelEvaluationLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const int shards_;
+  const v1::JobSpec spec_;
 
   mutable absl::Mutex mutex_;
   std::set<uint32_t> expected_ ABSL_GUARDED_BY(mutex_);

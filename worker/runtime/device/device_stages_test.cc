@@ -194,7 +194,7 @@ Trained Train(const Job& job, Checkpoints& checkpoints, uint64_t steps = kSteps)
   checkpoints.clock += steps;
   checkpoints.restore_uri = absl::StrCat(root, "/job/", checkpoints.clock);
   v1::CheckpointManifest manifest = TestManifest(SchemaOf(job), checkpoints.clock, files);
-  manifest.set_rank_files(RankFiles(spec));
+  manifest.set_rank_files(RankFiles(spec, spec.workers()));
   EXPECT_EQ(WriteManifest(checkpoints.storage, checkpoints.restore_uri, manifest),
             absl::OkStatus());
   ReadCheckpoint(job, checkpoints, trained);

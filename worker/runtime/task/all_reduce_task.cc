@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "common/base/status_macros.h"
+#include "common/mesh/holding_message.h"
 #include "common/text/utf8.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
@@ -129,15 +130,7 @@ absl::StatusOr<v1::RendezvousReply> AllReduceTask::Meet() {
   request.set_round(round_);
   request.set_late(late_);
   request.set_failure(failure_);
-  const RankHolding holding = parts_.group->holding();
-  if (holding.clock.has_value()) request.set_replica_clock(*holding.clock);
-  request.set_has_sums(holding.has_sums);
-  for (const RankHolding::Copy& held : holding.copies) {
-    v1::KeptCopy& copy = *request.add_copies();
-    copy.set_shard(held.shard);
-    copy.set_clock(held.clock);
-    copy.set_has_sums(held.has_sums);
-  }
+  SetHolding(parts_.group->holding(), request);
   MUSTER_ASSIGN_OR_RETURN(v1::RendezvousReply round,
                           dependencies_.coordinator->Rendezvous(std::move(request)));
   round_ = round.round();

@@ -237,17 +237,17 @@ TEST(AllReduceTaskTest, ATaskLostWhileOthersWaitForItsEvaluationIsReplaced) {
   EXPECT_EQ(job.Checksums(), UndisturbedChecksums(spec));
 }
 
-TEST(AllReduceTaskTest, AJobGoesOnSmallerAndTakesASlotInAgain) {
-  const v1::JobSpec spec = Spec(3);
+// Slot 0 dies, is missed, and comes back.
+void ExpectGoesOnSmaller(const v1::JobSpec& spec, int calls_a_step) {
   JobInThreads job(spec);
   absl::Notification gone, back;
   std::atomic<bool> killed = false, asked = false;
   job.SetHook([&](uint32_t slot, int call, CollectiveCall&) {
-    if (slot == 0 && call == 20 && !killed.exchange(true)) {
+    if (slot == 0 && call == 5 * calls_a_step && !killed.exchange(true)) {
       job.Kill(0);
       job.meeting.GoOnWithout(0);
     }
-    if (slot == 1 && call == 60 && !asked.exchange(true)) {
+    if (slot == 1 && call == 15 * calls_a_step && !asked.exchange(true)) {
       gone.Notify();
       back.WaitForNotification();
       job.meeting.AskToMeet();
@@ -273,6 +273,16 @@ TEST(AllReduceTaskTest, AJobGoesOnSmallerAndTakesASlotInAgain) {
   for (uint32_t slot = 0; slot < 3; ++slot) ASSERT_EQ(whole.Wait(slot), absl::OkStatus());
   EXPECT_NEAR(job.meeting.evaluations().at(kSteps).loss(),
               whole.meeting.evaluations().at(kSteps).loss(), 1e-5);
+}
+
+TEST(AllReduceTaskTest, AJobGoesOnSmallerAndTakesASlotInAgain) {
+  ExpectGoesOnSmaller(Spec(3), /*calls_a_step=*/4);
+}
+
+TEST(AllReduceTaskTest, AShardGroupGoesOnSmallerAndTakesASlotInAgain) {
+  v1::JobSpec spec = CopiesSpec();
+  spec.set_min_workers(2);
+  ExpectGoesOnSmaller(spec, /*calls_a_step=*/12);
 }
 
 TEST(AllReduceTaskTest, AStuckTaskTellsOfItsCallsWhenAsked) {

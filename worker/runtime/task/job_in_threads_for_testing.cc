@@ -2,7 +2,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "common/mesh/zero.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/task_service.pb.h"
 #include "worker/runtime/task/task.h"
@@ -10,7 +9,7 @@
 namespace muster {
 
 JobInThreads::JobInThreads(const v1::JobSpec& spec)
-    : meeting(spec.workers(), static_cast<int>(ShardGroupSize(spec))),
+    : meeting(spec),
       spec_(spec),
       endpoints_([this](const std::string& name, CollectiveCall& call) { OnCall(name, call); }) {}
 

@@ -76,7 +76,7 @@ Trainer::Trainer(const v1::JobSpec& spec, const TrainerOptions& options, const P
                     .full_every = spec.checkpoint().full_every(),
                     .schema = job.schema->SerializeAsString(),
                     .data_preparation = job.dataset->info().preparation,
-                    .rank_files = RankFiles(spec),
+                    .rank_files = RankFiles(spec, options_.mesh.world_size()),
                     .log = options_.log,
                     .wait = options_.wait},
                    parts.state, coordinator),

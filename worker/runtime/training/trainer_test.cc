@@ -402,6 +402,7 @@ TEST_F(TrainerTest, OfShardGroupsEachRankWritesOneFile) {
   spec.set_workers(4);
   spec.mutable_parallelism()->mutable_zero()->set_stage(2);
   spec.mutable_parallelism()->mutable_zero()->set_shard(2);
+  options_.mesh = Mesh::FromSpec({}, 4).value();
   ASSERT_EQ(Run(spec), absl::OkStatus());
   ASSERT_EQ(coordinator_.checkpoints().size(), 1);
   EXPECT_EQ(coordinator_.checkpoints()[0].rank_files(), 4);

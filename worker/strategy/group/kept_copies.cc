@@ -59,6 +59,11 @@ void KeptCopies::Settle(std::vector<int> keepers, int rank) {
   }
 }
 
+void KeptCopies::Divide(int shards) {
+  Clear();
+  shards_ = shards;
+}
+
 absl::Status KeptCopies::ExchangeSums(Communicator& communicator,
                                       absl::Span<const absl::Span<float>> own,
                                       absl::Duration timeout, const WaitForWork& wait) {

@@ -54,6 +54,8 @@ class KeptCopies {
 
   // Drops all copies.
   void Clear() { Settle({}, 0); }
+  // Drops all copies, and keeps copies of shards of another division from now on.
+  void Divide(int shards);
 
   // Sends this rank's sums to its keeper, and receives those of the copies; a collective call of
   // all ranks. Makes no calls if nobody keeps anything. Blocks until all calls have ended. `own`
@@ -72,7 +74,7 @@ class KeptCopies {
   };
 
   const std::unique_ptr<const v1::TablesSchema> schema_;
-  const int shards_;
+  int shards_;
   std::vector<int> keepers_;
   // Copies by shard, which is their owner's rank.
   std::map<int, Copy> copies_;

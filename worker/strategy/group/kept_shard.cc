@@ -13,6 +13,7 @@
 #include "common/checkpoint/manifest.h"
 #include "common/mesh/zero.h"
 #include "proto/cluster_service.pb.h"
+#include "proto/schema.pb.h"
 #include "worker/nn/loss_scaler.h"
 #include "worker/strategy/group/cut_exchange.h"
 
@@ -41,18 +42,16 @@ uint64_t ShardFingerprint(uint32_t stage, uint64_t kept_bytes, const ShardLayout
 absl::StatusOr<std::unique_ptr<KeptShard>> KeptShard::Create(const v1::TaskOrder& order,
                                                              const v1::TablesSchema& schema,
                                                              const Options& options) {
-  absl::optional<std::string> offload_folder;
-  if (OffloadsOptimizerState(order.spec())) offload_folder = options.offload_folder;
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<ShardState> state,
-                          ShardState::Create(schema, options.shard, offload_folder));
-  return std::unique_ptr<KeptShard>(new KeptShard(order, options, std::move(state)));
+  std::unique_ptr<KeptShard> kept(new KeptShard(order, schema, options));
+  MUSTER_RETURN_IF_ERROR(kept->Divide(options.shard));
+  return kept;
 }
 
-KeptShard::KeptShard(const v1::TaskOrder& order, const Options& options,
-                     std::unique_ptr<ShardState> state)
+KeptShard::KeptShard(const v1::TaskOrder& order, const v1::TablesSchema& schema,
+                     const Options& options)
     : order_(std::make_unique<const v1::TaskOrder>(order)),
+      schema_(std::make_unique<const v1::TablesSchema>(schema)),
       options_(options),
-      state_(std::move(state)),
       loss_scaling_(order.spec().compute(), {.slot = order.slot(), .log = options.log}) {}
 
 KeptShard::~KeptShard() = default;
@@ -99,6 +98,24 @@ absl::Status KeptShard::Fill(Communicator& communicator, absl::optional<int> sou
   content_ = StateContent::kNothing;
   MUSTER_RETURN_IF_ERROR(BroadcastWeights(*same, 0, kTimeout, *state_));
   content_ = StateContent::kWhole;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<ShardState>> KeptShard::MakeState(ShardIndex shard) const {
+  absl::optional<std::string> offload_folder;
+  if (OffloadsOptimizerState(order_->spec())) offload_folder = options_.offload_folder;
+  return ShardState::Create(*schema_, shard, offload_folder);
+}
+
+void KeptShard::Take(std::unique_ptr<ShardState> state) {
+  state_ = std::move(state);
+  content_ = StateContent::kWhole;
+}
+
+absl::Status KeptShard::Divide(ShardIndex shard) {
+  content_ = StateContent::kNothing;
+  if (state_ != nullptr) state_->ReleaseValues();
+  MUSTER_ASSIGN_OR_RETURN(state_, MakeState(shard));
   return absl::OkStatus();
 }
 

@@ -57,6 +57,7 @@ class KeptShard {
                                                            const Options& options);
   ~KeptShard();
 
+  // Returns the shard's state, which Take and Divide replace by another object.
   ShardState& state() { return *state_; }
   const ShardState& state() const { return *state_; }
 
@@ -84,6 +85,13 @@ class KeptShard {
   absl::Status Fill(Communicator& communicator, absl::optional<int> source,
                     Communicator* replicas = nullptr);
 
+  // Makes this rank's shard another one, which is not filled. Errors are OffloadedFloats'.
+  absl::Status Divide(ShardIndex shard);
+  // Returns an unfilled state of another shard, for Take. Errors are OffloadedFloats'.
+  absl::StatusOr<std::unique_ptr<ShardState>> MakeState(ShardIndex shard) const;
+  // Makes this rank's shard the one of `state`, which the caller has filled.
+  void Take(std::unique_ptr<ShardState> state);
+
   // Fills the shard from rank `from`, which sends it (SendState). After an error there is no usable
   // shard. Errors are the communicator's.
   absl::Status Receive(Communicator& communicator, int from);
@@ -107,7 +115,7 @@ class KeptShard {
   absl::StatusOr<CutEnd> EndCut(Communicator& communicator, CutEnd mine);
 
  private:
-  KeptShard(const v1::TaskOrder& order, const Options& options, std::unique_ptr<ShardState> state);
+  KeptShard(const v1::TaskOrder& order, const v1::TablesSchema& schema, const Options& options);
 
   absl::Status Restore();
   std::vector<SlotLossScale> LossScalesOfSlots() const;
@@ -118,8 +126,10 @@ class KeptShard {
   void DeleteWritten();
 
   const std::unique_ptr<const v1::TaskOrder> order_;
+  const std::unique_ptr<const v1::TablesSchema> schema_;
   const Options options_;
-  const std::unique_ptr<ShardState> state_;
+  // Set after Create.
+  std::unique_ptr<ShardState> state_;
   StateContent content_ = StateContent::kNothing;
   LossScaling loss_scaling_;
   // This rank's files of the last cut, whose clock is the state's.

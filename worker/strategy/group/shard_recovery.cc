@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <type_traits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "worker/strategy/group/resharding.h"
 #include "worker/strategy/group/state_broadcast.h"
 
 namespace muster {
@@ -28,7 +30,7 @@ CollectiveCall AllGather(absl::Span<const int64_t> in, absl::Span<int64_t> out,
 }
 
 // Numbers of a rank's own holding and of each copy, as they travel.
-constexpr size_t kOwnNumbers = 4;
+constexpr size_t kOwnNumbers = 6;
 constexpr size_t kCopyNumbers = 3;
 
 }  // namespace
@@ -42,6 +44,10 @@ RankHolding ShardRecovery::holding() const {
   holding.clock = shard_.clock();
   holding.has_sums = has_sums_ && holding.clock.has_value();
   holding.copies = copies_.holdings(has_sums_);
+  if (options_.divides_anew) {
+    holding.shards = shard_.state().shard().count;
+    holding.shard = shard_.state().shard().index;
+  }
   return holding;
 }
 
@@ -83,8 +89,11 @@ absl::Status ShardRecovery::Exchange(Communicator& world, Meeting& meeting) cons
   const size_t ranks = world.size();
   const RankHolding mine = holding();
   const std::vector<int64_t> own = {mine.clock.has_value() ? static_cast<int64_t>(*mine.clock) : -1,
-                                    mine.has_sums ? 1 : 0, static_cast<int64_t>(options_.daemon),
-                                    static_cast<int64_t>(mine.copies.size())};
+                                    mine.has_sums ? 1 : 0,
+                                    static_cast<int64_t>(options_.daemon),
+                                    static_cast<int64_t>(mine.copies.size()),
+                                    mine.shards,
+                                    mine.shard};
   std::vector<int64_t> all(ranks * kOwnNumbers);
   const std::vector<size_t> widths(ranks, kOwnNumbers);
   MUSTER_RETURN_IF_ERROR(world.Run(AllGather(own, absl::MakeSpan(all), widths, "what ranks have")));
@@ -95,6 +104,8 @@ absl::Status ShardRecovery::Exchange(Communicator& world, Meeting& meeting) cons
     RankHolding& holding = meeting.holdings.emplace_back();
     if (numbers[0] >= 0) holding.clock = numbers[0];
     holding.has_sums = numbers[1] != 0;
+    holding.shards = static_cast<int>(numbers[4]);
+    holding.shard = static_cast<int>(numbers[5]);
     meeting.daemons.push_back(numbers[2]);
     counts.push_back(numbers[3] * kCopyNumbers);
     total += counts.back();
@@ -164,29 +175,79 @@ absl::Status ShardRecovery::Move(Communicator& world, const ShardTransfer& trans
   return copies_.Receive(world, transfer.from, transfer.shard, kTimeout);
 }
 
-absl::Status ShardRecovery::Recover(Communicator& world,
+absl::Status ShardRecovery::AwaitAll(Communicator& world, absl::string_view label) {
+  CollectiveCall barrier;
+  barrier.timeout = kTimeout;
+  barrier.label = label;
+  return world.Run(barrier);
+}
+
+absl::Status ShardRecovery::Become(ShardIndex shard) {
+  const ShardIndex own = shard_.state().shard();
+  if (own.count == shard.count && own.index == shard.index) return absl::OkStatus();
+  if (own.count != shard.count) copies_.Divide(shard.count);
+  return shard_.Divide(shard);
+}
+
+absl::Status ShardRecovery::MakeNewShards(Communicator& world, const RecoveryPlan& plan,
+                                          ShardIndex shard) {
+  // All are at one clock, so nobody makes a step with them any more.
+  DropSums();
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<ShardState> state, shard_.MakeState(shard));
+  const ShardIndex own = shard_.state().shard();
+  const int count = static_cast<int>(plan.former.size());
+  for (int index = 0; index < count; ++index) {
+    ShardState* source = nullptr;
+    if (plan.former[index] == world.rank()) {
+      source =
+          index == own.index && shard_.clock().has_value() ? &shard_.state() : copies_.Find(index);
+    }
+    MUSTER_RETURN_IF_ERROR(SendFormerShard(world, plan.former[index],
+                                           {.index = index, .count = count}, source,
+                                           {.timeout = kTimeout}, *state));
+  }
+  state->set_clock(plan.clock);
+  MUSTER_RETURN_IF_ERROR(AwaitAll(world, "all have new shards"));
+  if (world.rank() == 0) {
+    options_.log(absl::StrCat("the shards of ", count, " ranks are divided anew among ",
+                              shard.count, " at step ", plan.clock));
+  }
+  copies_.Divide(shard.count);
+  shard_.Take(std::move(state));
+  return absl::OkStatus();
+}
+
+absl::Status ShardRecovery::Recover(Communicator& world, ShardIndex shard,
                                     absl::FunctionRef<absl::Status(const StepOutcome&)> make_step) {
   Meeting meeting;
   MUSTER_RETURN_IF_ERROR(Exchange(world, meeting));
-  const absl::StatusOr<RecoveryPlan> plan =
-      PlanRecovery(meeting.holdings, shard_.state().shard().count);
+  const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(meeting.holdings, shard.count);
   if (!plan.ok()) {
     return absl::InternalError(
         absl::StrCat("the round was to go on in place, but ", plan.status().message()));
   }
   if (plan->rolls_forward) MUSTER_RETURN_IF_ERROR(RollForward(world, *plan, make_step));
+  // A newcomer that has its shard has the loss scale, too, whatever happens next.
+  MUSTER_RETURN_IF_ERROR(shard_.BroadcastLossScale(world, plan->leader));
+  if (!plan->former.empty()) {
+    MUSTER_RETURN_IF_ERROR(MakeNewShards(world, *plan, shard));
+    for (RankHolding& holding : meeting.holdings) holding.copies.clear();
+  } else {
+    // Only a rank without a shard may have to become another.
+    MUSTER_RETURN_IF_ERROR(Become(shard));
+  }
   for (const ShardTransfer& transfer : plan->transfers) {
     MUSTER_RETURN_IF_ERROR(Move(world, transfer));
   }
-  MUSTER_RETURN_IF_ERROR(shard_.BroadcastLossScale(world, plan->leader));
   DropSums();
   return RenewCopies(world, meeting, plan->clock);
 }
 
-void ShardRecovery::Forget() {
+absl::Status ShardRecovery::Forget(ShardIndex shard) {
   DropSums();
   outcome_.reset();
   copies_.Clear();
+  return Become(shard);
 }
 
 absl::Status ShardRecovery::MakeCopies(Communicator& world) {
@@ -205,10 +266,7 @@ absl::Status ShardRecovery::RenewCopies(Communicator& world, const Meeting& meet
   }
   // Former keepers drop nothing before the new ones have everything, and no rank begins a step,
   // whose calls have short timeouts, while others still wait for their shards.
-  CollectiveCall barrier;
-  barrier.timeout = kTimeout;
-  barrier.label = "all have their shards";
-  MUSTER_RETURN_IF_ERROR(world.Run(barrier));
+  MUSTER_RETURN_IF_ERROR(AwaitAll(world, "all have their shards"));
   if (options_.redundant && world.rank() == 0 && keepers[0] < 0) {
     options_.log(
         "all ranks are on one worker daemon, so no rank keeps a copy of another's shard: "

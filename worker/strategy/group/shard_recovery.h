@@ -39,12 +39,19 @@ class TaskOrder;
 // A rank that comes back with complete sums of a step that others have made takes the step's
 // outcome from them and makes the step with its own sums, and so do its copies. A rank that has
 // nothing takes its shard from a replica, or from the keeper of a copy. With redundancy, the new
-// keepers then get the copies that they lack. Used by one thread.
+// keepers then get the copies that they lack.
+//
+// Where the next group has other ranks than the last (JobSpec.min_workers), every former shard is
+// sent to all ranks, which make new shards of them (resharding.h). The former ones go once all have
+// their new ones. A loss right then, before there are copies, takes the job back. Used by one
+// thread.
 class ShardRecovery {
  public:
   struct Options {
     // Keeps copies of shards on other worker daemons.
     bool redundant = false;
+    // Groups may have other numbers of ranks, which divide the parameters anew (DividesAnew).
+    bool divides_anew = false;
     // Identity of this rank's worker daemon.
     uint64_t daemon = 0;
     // Writes one line to the job's log.
@@ -71,17 +78,18 @@ class ShardRecovery {
   // points. Without such sums, `sums` becomes empty.
   void KeepSums(std::vector<absl::Span<float>>& sums);
 
-  // Brings the shards and copies of all ranks to one clock; a collective call. `make_step` makes a
+  // Brings the shards and copies of all ranks to one clock; a collective call. This rank is to have
+  // `shard`, which only with `divides_anew` may be another than before. `make_step` makes a
   // step of which this rank has kept the sums: it steps the shard, then calls StepMade. After an
   // error the shard is usable or absent (KeptShard::clock), and what was kept is kept for the next
   // group. Internal: the coordinator opened the round, though ranks lack a shard. Otherwise errors
   // are those of `make_step` and of the communicator.
-  absl::Status Recover(Communicator& world,
+  absl::Status Recover(Communicator& world, ShardIndex shard,
                        absl::FunctionRef<absl::Status(const StepOutcome&)> make_step);
 
   // Forgets sums and copies, because all shards are about to be filled from the job's beginning or
-  // a checkpoint.
-  void Forget();
+  // a checkpoint, and this rank's with `shard`. Errors are KeptShard::Divide's.
+  absl::Status Forget(ShardIndex shard);
   // Sends the copies to those who are to keep them; a collective call. Errors are the
   // communicator's.
   absl::Status MakeCopies(Communicator& world);
@@ -98,6 +106,12 @@ class ShardRecovery {
   absl::Status RollForward(Communicator& world, const RecoveryPlan& plan,
                            absl::FunctionRef<absl::Status(const StepOutcome&)> make_step);
   absl::Status Move(Communicator& world, const ShardTransfer& transfer);
+  // Makes new shards of all former ones, and then forgets these with their copies.
+  absl::Status MakeNewShards(Communicator& world, const RecoveryPlan& plan, ShardIndex shard);
+  // Makes this rank's shard the given one, which is then not filled, unless it is that already.
+  absl::Status Become(ShardIndex shard);
+  // Waits until all ranks have come here.
+  static absl::Status AwaitAll(Communicator& world, absl::string_view label);
   // Brings the copies to the ranks that are to keep them at `clock`.
   absl::Status RenewCopies(Communicator& world, const Meeting& meeting, uint64_t clock);
   void DropSums();

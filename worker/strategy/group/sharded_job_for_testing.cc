@@ -47,15 +47,15 @@ v1::TablesSchema Schema(const ShardedJob& job) {
   return schema;
 }
 
-ShardedTask::ShardedTask(const ShardedJob& job, int rank, CheckpointStorage& storage,
+ShardedTask::ShardedTask(const ShardedJob& job, int slot, CheckpointStorage& storage,
                          const std::string& restore_uri, uint64_t start_clock)
-    : job_(job), rank_(rank) {
+    : job_(job) {
   v1::TaskOrder order;
   order.set_job_id("job");
   order.set_generation(2);
   order.set_checkpoint_root("/root");
-  order.set_slot(rank);
-  order.set_worker_id(absl::StrCat("worker-", rank / job.ranks_per_daemon));
+  order.set_slot(slot);
+  order.set_worker_id(absl::StrCat("worker-", slot / job.ranks_per_daemon));
   order.set_restore_uri(restore_uri);
   order.set_start_clock(start_clock);
   v1::JobSpec* spec = order.mutable_spec();
@@ -64,6 +64,10 @@ ShardedTask::ShardedTask(const ShardedJob& job, int rank, CheckpointStorage& sto
   spec->mutable_parallelism()->mutable_zero()->set_shard(job.shard);
   spec->mutable_parallelism()->mutable_zero()->set_keep_gathered_bytes(job.kept_bytes);
   spec->mutable_parallelism()->mutable_zero()->set_redundancy(job.redundant ? 1 : 0);
+  if (!job.offload_folder.empty()) {
+    spec->mutable_parallelism()->mutable_zero()->set_offload(v1::ZeroSpec::OPTIMIZER_STATE);
+  }
+  if (job.may_shrink) spec->set_min_workers(1);
   spec->mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
   spec->mutable_update()->set_deterministic(true);
   spec->mutable_update()->set_first_bucket_bytes(64);
@@ -75,6 +79,7 @@ ShardedTask::ShardedTask(const ShardedJob& job, int rank, CheckpointStorage& sto
   ShardedDependencies dependencies;
   dependencies.storage = &storage;
   dependencies.clock = &clock_;
+  dependencies.offload_folder = job.offload_folder;
   strategy_ = ShardedStrategy::Create(order, Schema(job), {}, std::move(dependencies)).value();
 }
 
@@ -120,8 +125,9 @@ absl::Status ShardedTask::Forward(int unit) {
 }
 
 float ShardedTask::Gradient(uint64_t clock, int m, size_t tensor, int64_t i) const {
+  const int64_t rank = strategy_->communicator()->rank();
   const int64_t mixed =
-      static_cast<int64_t>(clock) * 7 + rank_ * 5 + m * 3 + static_cast<int64_t>(tensor) * 11 + i;
+      static_cast<int64_t>(clock) * 7 + rank * 5 + m * 3 + static_cast<int64_t>(tensor) * 11 + i;
   return (static_cast<float>(mixed % 13) - 6 + 0.25f * read_[tensor][i]) * strategy_->loss_scale();
 }
 

@@ -33,6 +33,10 @@ struct ShardedJob {
   // Keeps copies of shards; and the number of neighbouring ranks on each worker daemon.
   bool redundant = false;
   int ranks_per_daemon = 1;
+  // Groups may have fewer ranks.
+  bool may_shrink = false;
+  // The folder for optimizer state; empty: it is in memory.
+  std::string offload_folder;
 };
 
 // Four units: sizes that no number of ranks divides, a tensor that does not decay, and a last unit
@@ -49,12 +53,13 @@ class TickingClock final : public Clock {
   mutable int looks_ = 0;
 };
 
-// One rank's task: its strategy, and a model whose gradients depend on weights, rank and clock.
+// One slot's task: its strategy, and a model whose gradients depend on weights, clock and rank in
+// the group.
 class ShardedTask {
  public:
   static constexpr int kUnits = 4;
 
-  ShardedTask(const ShardedJob& job, int rank, CheckpointStorage& storage,
+  ShardedTask(const ShardedJob& job, int slot, CheckpointStorage& storage,
               const std::string& restore_uri = "", uint64_t start_clock = 0);
 
   ShardedStrategy& strategy() { return *strategy_; }
@@ -79,7 +84,6 @@ class ShardedTask {
   absl::Status RunMicroBatch(uint64_t clock, int m);
 
   const ShardedJob job_;
-  const int rank_;
   const TickingClock clock_;
   std::unique_ptr<ShardedStrategy> strategy_;
   std::vector<std::vector<float>> read_;

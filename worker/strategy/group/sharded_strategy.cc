@@ -94,9 +94,11 @@ ShardedStrategy::ShardedStrategy(const v1::TaskOrder& order, const v1::TablesSch
       kept_gathered_bytes_(KeptGatheredBytes(order.spec())),
       reducing_(Reducing(order.spec().update(), options.timeout)),
       clips_by_norm_(schema.clipping().by_global_norm() > 0),
+      divides_anew_(DividesAnew(order.spec())),
       kept_(std::move(kept)),
       recovery_(schema, *kept_,
                 {.redundant = order.spec().parallelism().zero().redundancy() > 0,
+                 .divides_anew = divides_anew_,
                  .daemon = Fingerprint(order.worker_id()),
                  .log = dependencies.log}),
       units_(UnitCount(own().tables().tensors)),
@@ -104,15 +106,13 @@ ShardedStrategy::ShardedStrategy(const v1::TaskOrder& order, const v1::TablesSch
                 ? std::vector<GradientBucket>()
                 : MakeBucketPlan(own().layout(), own().tables().tensors,
                                  BucketPlanOptionsOf(order.spec().update()))),
-      rows_(own(), {.timeout = options.timeout, .wait = MeasuredWait()}),
+      fingerprint_(holding_.gradients.has_value()
+                       ? ShardFingerprint(stage_, kept_gathered_bytes_, own().shard_layout())
+                       : BucketPlanFingerprint(plan_)),
+      rows_(MakeRows()),
       gradients_(own().tables().tensors.size()) {}
 
 ShardedStrategy::~ShardedStrategy() { Leave(); }
-
-uint64_t ShardedStrategy::bucket_plan_fingerprint() const {
-  if (!holding_.gradients.has_value()) return BucketPlanFingerprint(plan_);
-  return ShardFingerprint(stage_, kept_gathered_bytes_, shard_state().shard_layout());
-}
 
 WaitForWork ShardedStrategy::MeasuredWait() {
   return [this](Work& work) {
@@ -121,16 +121,21 @@ WaitForWork ShardedStrategy::MeasuredWait() {
   };
 }
 
+std::unique_ptr<RowExchange> ShardedStrategy::MakeRows() {
+  return std::make_unique<RowExchange>(
+      own(), RowExchangeOptions{.timeout = options_.timeout, .wait = MeasuredWait()});
+}
+
 std::vector<const FlightRecorder*> ShardedStrategy::recorders() const {
   if (groups_ == nullptr) return {};
   std::vector<const FlightRecorder*> recorders = groups_->recorders();
-  if (rows_.recorder() != nullptr) recorders.push_back(rows_.recorder());
+  if (rows_->recorder() != nullptr) recorders.push_back(rows_->recorder());
   return recorders;
 }
 
 void ShardedStrategy::Leave() {
   if (scatterer_ != nullptr) recovery_.KeepSums(sums_);
-  rows_.Leave();
+  rows_->Leave();
   reducer_.reset();
   // This ends the calls of a step that was given up, on all ranks.
   scatterer_.reset();
@@ -149,24 +154,30 @@ void ShardedStrategy::Leave() {
 absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
                                    absl::optional<int> source) {
   Leave();
-  MUSTER_ASSIGN_OR_RETURN(groups_, RankGroups::Create(std::move(communicator), own().shard()));
-  MUSTER_RETURN_IF_ERROR(FillShards(source));
-  MUSTER_RETURN_IF_ERROR(rows_.Join(*groups_));
+  ShardIndex shard = own().shard();
+  if (divides_anew_) shard = {.index = communicator->rank(), .count = communicator->size()};
+  MUSTER_ASSIGN_OR_RETURN(groups_, RankGroups::Create(std::move(communicator), shard));
+  const absl::Status filled = FillShards(source, shard);
+  // The shard may be another object now.
+  if (divides_anew_) rows_ = MakeRows();
+  MUSTER_RETURN_IF_ERROR(filled);
+  MUSTER_RETURN_IF_ERROR(rows_->Join(*groups_));
   MUSTER_RETURN_IF_ERROR(MakeExchanges());
   counted_ = groups_->traffic();
   GatherAll();
   return absl::OkStatus();
 }
 
-absl::Status ShardedStrategy::FillShards(absl::optional<int> source) {
+absl::Status ShardedStrategy::FillShards(absl::optional<int> source, ShardIndex shard) {
   Communicator& world = groups_->world();
-  if (own().shard().count == 1) return kept_->Fill(world, source);
+  if (own().shard().count == 1 && !divides_anew_) return kept_->Fill(world, source);
   if (!source.has_value()) {
-    recovery_.Forget();
+    MUSTER_RETURN_IF_ERROR(recovery_.Forget(shard));
     MUSTER_RETURN_IF_ERROR(kept_->Fill(world, absl::nullopt, groups_->replicas()));
     return recovery_.MakeCopies(world);
   }
-  return recovery_.Recover(world, [this](const StepOutcome& outcome) { return MakeStep(outcome); });
+  return recovery_.Recover(world, shard,
+                           [this](const StepOutcome& outcome) { return MakeStep(outcome); });
 }
 
 absl::Status ShardedStrategy::MakeExchanges() {
@@ -258,7 +269,7 @@ absl::Status ShardedStrategy::BeginStep(uint64_t clock) {
         "a step begins at clock ", clock, ", but the parameters are at ", own().clock()));
   }
   copies_->Outdate();
-  rows_.BeginStep();
+  rows_->BeginStep();
   if (in_flight()) {
     // Every step gathers the same, whatever was evaluated before, and counts only its traffic.
     gatherer_->Outdate();
@@ -280,13 +291,13 @@ absl::Status ShardedStrategy::Acquire(int unit, Direction direction) {
 
 absl::Status ShardedStrategy::Prefetch(const MicroBatch& micro_batch) {
   if (servers_ != nullptr) return servers_->Prefetch(micro_batch);
-  rows_.AskFor(micro_batch.sparse);
+  rows_->AskFor(micro_batch.sparse);
   return absl::OkStatus();
 }
 
 absl::Status ShardedStrategy::LookUp(MicroBatch& micro_batch) {
   if (servers_ != nullptr) return servers_->LookUp(micro_batch);
-  return rows_.LookUp(absl::MakeSpan(micro_batch.sparse));
+  return rows_->LookUp(absl::MakeSpan(micro_batch.sparse));
 }
 
 absl::Status ShardedStrategy::BeforeBackward(uint64_t examples, SeriesPosition position) {
@@ -317,7 +328,7 @@ absl::Status ShardedStrategy::GradientReady(int unit) {
 
 absl::Status ShardedStrategy::PushRows(MicroBatch& micro_batch) {
   if (servers_ != nullptr) return servers_->PushRows(micro_batch);
-  rows_.Add(micro_batch.sparse);
+  rows_->Add(micro_batch.sparse);
   return absl::OkStatus();
 }
 
@@ -336,7 +347,7 @@ void ShardedStrategy::LeaveOut(const CollectiveTraffic& before) {
 
 absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
   // Rows go to their owners beside the dense sums that are still under way.
-  MUSTER_RETURN_IF_ERROR(rows_.SendToOwners());
+  MUSTER_RETURN_IF_ERROR(rows_->SendToOwners());
   MUSTER_RETURN_IF_ERROR(scatterer_ != nullptr ? scatterer_->Finish() : reducer_->Finish());
   const std::vector<TensorSpec>& tensors = own().tables().tensors;
   const TensorSpec* overflowed = kept_->loss_scaling().Divide(tensors, tensor_sums_);
@@ -345,7 +356,7 @@ absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
         recovery_.SumsComplete(groups_->world(), sums_, options_.timeout, MeasuredWait()));
   }
   CountTraffic(counters_.bytes_sent, counters_.bytes_received);
-  MUSTER_RETURN_IF_ERROR(rows_.AddReplicas());
+  MUSTER_RETURN_IF_ERROR(rows_->AddReplicas());
   StepShare mine = {.examples = examples_};
   // The engine checks the gradients of the last micro-batch, which hold the sums over all
   // micro-batches only if gradients are whole.
@@ -354,14 +365,14 @@ absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
   if (overflowed != nullptr) mine.overflowed = static_cast<int>(overflowed - tensors.data());
   std::vector<double> cells;
   if (!cells_by_rank_.empty() && cells_by_rank_[groups_->world().rank()] > 0) {
-    cells = own().CellNorms(sums_, rows_.sums());
+    cells = own().CellNorms(sums_, rows_->sums());
     mine.cells = cells;
   }
   const BlockedTime blocked(clock_, counters_.exposed_seconds);
   MUSTER_ASSIGN_OR_RETURN(const StepTotal total,
                           exchange_.Run(groups_->world(), options_.timeout, mine, cells_by_rank_));
   CountTraffic(counters_.other_bytes_sent, counters_.other_bytes_received);
-  const CollectiveTraffic of_rows = rows_.step_traffic();
+  const CollectiveTraffic of_rows = rows_->step_traffic();
   counters_.other_bytes_sent += of_rows.sent;
   counters_.other_bytes_received += of_rows.received;
   return total;
@@ -405,7 +416,7 @@ absl::Status ShardedStrategy::EndStep() {
     return MakeStep(outcome);
   }
   const GradientSums sums = {
-      .examples = total.examples, .dense = sums_, .rows = rows_.sums(), .cells = total.cells};
+      .examples = total.examples, .dense = sums_, .rows = rows_->sums(), .cells = total.cells};
   if (servers_ != nullptr) {
     MUSTER_ASSIGN_OR_RETURN(outcome.scale, CloseServers(sums));
   } else {
@@ -430,7 +441,7 @@ absl::Status ShardedStrategy::MakeStep(const StepOutcome& outcome) {
     own().set_clock(outcome.clock + 1);
   } else {
     if (gatherer_ != nullptr) gatherer_->Outdate();
-    own().Apply({.examples = outcome.examples, .dense = sums_, .rows = rows_.sums()},
+    own().Apply({.examples = outcome.examples, .dense = sums_, .rows = rows_->sums()},
                 outcome.scale);
     if (gatherer_ != nullptr) GatherAll();
   }

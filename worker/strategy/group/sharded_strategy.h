@@ -102,7 +102,8 @@ struct ShardedDependencies {
 // communicator brings the ranks together again in the same process, and the trainer repeats from
 // the clock that Start returns. With several shards that takes a replica or a copy of each lost
 // rank's shard (shard_recovery.h); without one, the job returns to a cut. So does a hybrid job,
-// whose servers may be ahead.
+// whose servers may be ahead. With JobSpec.min_workers a group may have other ranks than the one
+// before: then a rank's shard is the one of its rank, and the ranks divide the parameters anew.
 //
 // In BSP with `deterministic`, stages 0 and 1 equal parameter servers bit for bit, and with one
 // micro-batch so do stages 2 and 3: all sum by slot, take norms cell by cell, and divide once. With
@@ -121,8 +122,9 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
 
   ~ShardedStrategy() override;
 
-  // Returns a fingerprint of what is summed in which calls, and of how it is divided.
-  uint64_t bucket_plan_fingerprint() const override;
+  // Returns a fingerprint of what is summed in which calls, and of how all the job's ranks divide
+  // it.
+  uint64_t bucket_plan_fingerprint() const override { return fingerprint_; }
   absl::optional<uint64_t> replica_clock() const override { return kept_->clock(); }
   RankHolding holding() const override { return recovery_.holding(); }
   // FailedPrecondition: the rank's shard is not its slot's, or a shard group is not whole.
@@ -180,8 +182,9 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
 
   // Returns a wait whose time is counted as exposed.
   WaitForWork MeasuredWait();
-  // Gives every rank its shard; a collective call.
-  absl::Status FillShards(absl::optional<int> source);
+  std::unique_ptr<RowExchange> MakeRows();
+  // Gives every rank its shard, and this one `shard`; a collective call.
+  absl::Status FillShards(absl::optional<int> source, ShardIndex shard);
   // Creates the objects that move weights and gradients in the groups; a collective call.
   absl::Status MakeExchanges();
   // Moves the shard's f32 weights to where they are gathered, if they are held whole, so that there
@@ -208,16 +211,18 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   const uint64_t kept_gathered_bytes_;
   const GradientReducerOptions reducing_;
   const bool clips_by_norm_;
+  const bool divides_anew_;
   const std::unique_ptr<KeptShard> kept_;
   ShardRecovery recovery_;
   // The number of units, without those behind the last unit that has tensors.
   const int units_;
   // The buckets of gradients that are all-reduced; empty if gradients are scattered.
   const std::vector<GradientBucket> plan_;
+  const uint64_t fingerprint_;
   // The strategy of a hybrid job's sparse tables; null otherwise.
   std::unique_ptr<ParameterServerStrategy> servers_;
 
-  RowExchange rows_;
+  std::unique_ptr<RowExchange> rows_;
   StepExchange exchange_;
   // The number of the step's micro-batches that BeforeBackward saw, and the last one's position.
   int micro_batches_ = 0;

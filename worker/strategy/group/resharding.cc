@@ -1,0 +1,151 @@
+#include "worker/strategy/group/resharding.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/base/status_macros.h"
+#include "common/partition/dense_layout.h"
+#include "common/partition/shard_layout.h"
+
+namespace muster {
+namespace {
+
+// The values of a shard: its weights and the arrays of its optimizer state, block by block.
+class Values {
+ public:
+  explicit Values(ShardState& shard)
+      : state_(shard.state()),
+        arrays_(state_.weights.empty() ? 0
+                                       : state_.optimizer_state.size() / state_.weights.size()) {}
+
+  // Returns the number of floats of an element: its weight and its optimizer state.
+  size_t floats() const { return 1 + arrays_; }
+
+  // Returns the first of the elements of a block, in the weights (0) or in an array of optimizer
+  // state (from 1 on).
+  float* Of(const ShardLayout::OwnedBlock& owned, size_t array) const {
+    if (array == 0) return state_.weights.data() + owned.slice_begin;
+    return state_.optimizer_state.data() + owned.slice_begin * arrays_ +
+           (array - 1) * owned.block.elements();
+  }
+
+  absl::Span<uint64_t> steps() const { return state_.steps; }
+
+ private:
+  const ShardState::State state_;
+  const size_t arrays_;
+};
+
+// Elements [begin, end) of the flat space, in one block of the former shard.
+struct Piece {
+  // The block's position among those of the former shard.
+  size_t block = 0;
+  uint64_t begin = 0;
+  uint64_t end = 0;
+
+  size_t elements() const { return end - begin; }
+};
+
+// Divides the blocks into calls of at most so many elements.
+std::vector<std::vector<Piece>> MakeCalls(absl::Span<const ShardLayout::OwnedBlock> blocks,
+                                          size_t most) {
+  std::vector<std::vector<Piece>> calls;
+  size_t left = 0;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const DenseLayout::Block& block = blocks[i].block;
+    for (uint64_t begin = block.begin; begin < block.end;) {
+      if (left == 0) {
+        calls.emplace_back();
+        left = most;
+      }
+      const uint64_t end = std::min<uint64_t>(block.end, begin + left);
+      calls.back().push_back({i, begin, end});
+      left -= end - begin;
+      begin = end;
+    }
+  }
+  return calls;
+}
+
+CollectiveCall Broadcast(int root, void* data, size_t bytes, absl::Duration timeout) {
+  CollectiveCall call;
+  call.kind = Collective::kBroadcast;
+  call.dtype = DType::kUint8;
+  call.in = call.out = data;
+  call.count = bytes;
+  call.root = root;
+  call.timeout = timeout;
+  call.label = "former shards";
+  return call;
+}
+
+// Copies a piece's floats, which are weights and then arrays of state, to where the new shard has
+// the elements.
+void TakePiece(const Piece& piece, const float* from, uint64_t steps,
+               absl::Span<const ShardLayout::OwnedBlock> owned, const Values& to) {
+  const auto first = std::upper_bound(
+      owned.begin(), owned.end(), piece.begin,
+      [](uint64_t at, const ShardLayout::OwnedBlock& block) { return at < block.block.end; });
+  for (auto it = first; it != owned.end() && it->block.begin < piece.end; ++it) {
+    const uint64_t begin = std::max(piece.begin, it->block.begin);
+    const uint64_t end = std::min(piece.end, it->block.end);
+    for (size_t array = 0; array < to.floats(); ++array) {
+      const float* const values = from + array * piece.elements();
+      std::copy(values + (begin - piece.begin), values + (end - piece.begin),
+                to.Of(*it, array) + (begin - it->block.begin));
+    }
+    uint64_t& seen = to.steps()[it - owned.begin()];
+    seen = std::max(seen, steps);
+  }
+}
+
+}  // namespace
+
+absl::Status SendFormerShard(Communicator& world, int root, ShardIndex former, ShardState* source,
+                             const ReshardingOptions& options, ShardState& to) {
+  const DenseLayout& layout = to.layout();
+  const std::vector<ShardLayout::OwnedBlock> blocks =
+      ShardLayout(layout, former.count).OwnedBlocks(layout, former.index);
+  if (blocks.empty()) return absl::OkStatus();
+  std::vector<uint64_t> steps(blocks.size());
+  if (source != nullptr) {
+    const absl::Span<const uint64_t> seen = source->state().steps;
+    std::copy(seen.begin(), seen.end(), steps.begin());
+  }
+  MUSTER_RETURN_IF_ERROR(
+      world.Run(Broadcast(root, steps.data(), steps.size() * sizeof(steps[0]), options.timeout)));
+
+  const Values values(to);
+  const size_t most = std::max<size_t>(1, options.call_bytes / (values.floats() * sizeof(float)));
+  std::vector<float> buffer;
+  for (const std::vector<Piece>& call : MakeCalls(blocks, most)) {
+    size_t elements = 0;
+    for (const Piece& piece : call) elements += piece.elements();
+    buffer.resize(elements * values.floats());
+    if (source != nullptr) {
+      const Values sent(*source);
+      float* next = buffer.data();
+      for (const Piece& piece : call) {
+        const ShardLayout::OwnedBlock& owned = blocks[piece.block];
+        for (size_t array = 0; array < sent.floats(); ++array) {
+          const float* const from = sent.Of(owned, array) + (piece.begin - owned.block.begin);
+          next = std::copy(from, from + piece.elements(), next);
+        }
+      }
+      source->UnmapState();
+    }
+    MUSTER_RETURN_IF_ERROR(
+        world.Run(Broadcast(root, buffer.data(), buffer.size() * sizeof(float), options.timeout)));
+    const float* next = buffer.data();
+    for (const Piece& piece : call) {
+      TakePiece(piece, next, steps[piece.block], to.owned_blocks(), values);
+      next += piece.elements() * values.floats();
+    }
+    to.UnmapState();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace muster

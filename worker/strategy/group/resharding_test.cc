@@ -1,0 +1,377 @@
+// Checks that ranks which become fewer or more divide the parameters anew, and then have the bits
+// of as many ranks that were restored from a checkpoint.
+#include "worker/strategy/group/resharding.h"
+
+#include <cstdint>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/checkpoint/manifest.h"
+#include "common/checkpoint/memory_storage.h"
+#include "common/files/temp_folder.h"
+#include "common/mesh/recovery_plan.h"
+#include "gtest/gtest.h"
+#include "proto/checkpoint.pb.h"
+#include "worker/strategy/group/faulty_communicator_for_testing.h"
+#include "worker/strategy/group/sharded_job_for_testing.h"
+#include "worker/strategy/group/test_manifest.h"
+#include "worker/strategy/group/test_ranks.h"
+
+namespace muster {
+namespace {
+
+// Returns a value for an element of the flat space, in its weights (0) or in its optimizer state.
+float ValueOf(uint64_t flat, size_t array) { return static_cast<float>(flat * 8 + array); }
+
+// Calls `visit` with each float of a shard, and its element and array.
+void ForEachFloat(ShardState& shard, const std::function<void(float&, uint64_t, size_t)>& visit) {
+  const ShardState::State state = shard.state();
+  const size_t arrays = state.optimizer_state.size() / state.weights.size();
+  for (const ShardLayout::OwnedBlock& owned : shard.owned_blocks()) {
+    const size_t elements = owned.block.elements();
+    for (size_t i = 0; i < elements; ++i) {
+      visit(state.weights[owned.slice_begin + i], owned.block.begin + i, 0);
+      for (size_t array = 0; array < arrays; ++array) {
+        const size_t at = owned.slice_begin * arrays + array * elements + i;
+        visit(state.optimizer_state[at], owned.block.begin + i, 1 + array);
+      }
+    }
+  }
+}
+
+TEST(SendFormerShardTest, EveryFloatComesToItsNewPlace) {
+  const v1::TablesSchema schema = Schema({});
+  const TempFolder folder;
+  for (const int former : {1, 2, 3, 5}) {
+    for (const int ranks : {1, 2, 3, 4}) {
+      // A few elements a call, some blocks, and all.
+      for (const size_t call_bytes : {size_t{100}, size_t{5000}, size_t{1} << 26}) {
+        SCOPED_TRACE(absl::StrCat(former, " to ", ranks, " in calls of ", call_bytes));
+        TestRanks group(ranks);
+        group.Run([&](std::unique_ptr<Communicator> world) {
+          const int rank = world->rank();
+          absl::optional<std::string> offload_folder;
+          if (rank == 1) offload_folder = folder.path();
+          const auto mine =
+              ShardState::Create(schema, {.index = rank, .count = ranks}, offload_folder).value();
+          for (int index = 0; index < former; ++index) {
+            const int root = index % ranks;
+            std::unique_ptr<ShardState> source;
+            if (rank == root) {
+              source = ShardState::Create(schema, {.index = index, .count = former}).value();
+              ForEachFloat(*source, [](float& value, uint64_t flat, size_t array) {
+                value = ValueOf(flat, array);
+              });
+              for (uint64_t& steps : source->state().steps) steps = 7;
+            }
+            ASSERT_EQ(SendFormerShard(*world, root, {.index = index, .count = former}, source.get(),
+                                      {.call_bytes = call_bytes}, *mine),
+                      absl::OkStatus());
+          }
+          uint64_t floats = 0, wrong = 0;
+          ForEachFloat(*mine, [&](float& value, uint64_t flat, size_t array) {
+            ++floats;
+            wrong += value != ValueOf(flat, array);
+          });
+          EXPECT_GT(floats, 0u);
+          EXPECT_EQ(wrong, 0u);
+          for (const uint64_t steps : mine->state().steps) EXPECT_EQ(steps, 7u);
+        });
+      }
+    }
+  }
+}
+
+// A group of ranks, and the clock to which it trains.
+struct Stretch {
+  std::vector<int> slots;
+  uint64_t end = 0;
+};
+
+struct Trained {
+  std::vector<float> weights;
+  float loss_scale = 0;
+
+  friend bool operator==(const Trained&, const Trained&) = default;
+};
+
+// Trains jobs of as many ranks as each stretch has, each of which is restored from the checkpoint
+// of the one before.
+Trained TrainByCheckpoints(ShardedJob job, const std::vector<Stretch>& stretches) {
+  job.redundant = false;
+  job.offload_folder.clear();
+  MemoryStorage storage;
+  Trained trained;
+  std::string restore_uri;
+  uint64_t clock = 0;
+  for (const Stretch& stretch : stretches) {
+    const int size = static_cast<int>(stretch.slots.size());
+    // A job of a single rank has no stages. Of several micro-batches it sums tied tensors in
+    // another order than a shard group that has come down to one rank.
+    job.may_shrink = size == 1;
+    job.ranks = size == 1 ? 2 : size;
+    v1::CheckpointManifest manifest;
+    Whole whole;
+    TestRanks ranks(size);
+    ranks.Run([&](std::unique_ptr<Communicator> communicator) {
+      const int rank = communicator->rank();
+      ShardedTask task(job, rank, storage, restore_uri, clock);
+      ASSERT_EQ(task.strategy().Join(std::move(communicator), absl::nullopt), absl::OkStatus());
+      while (*task.strategy().replica_clock() < stretch.end) {
+        ASSERT_EQ(task.Step(), absl::OkStatus());
+      }
+      const CutFiles files = task.strategy().Cut(stretch.end).value();
+      ASSERT_TRUE(task.strategy().EndCut(CutEnd::kCommitted).ok());
+      whole.Add(task.strategy().shard_state());
+      if (rank > 0) return;
+      manifest = TestManifest(Schema(job), stretch.end, files.by_partition);
+      manifest.set_rank_files(size == 1 ? 0 : size);
+      trained.loss_scale = task.strategy().loss_scale();
+    });
+    restore_uri = absl::StrCat("/root/job/", stretch.end);
+    EXPECT_EQ(WriteManifest(storage, restore_uri, manifest), absl::OkStatus());
+    clock = stretch.end;
+    trained.weights = whole.weights();
+  }
+  return trained;
+}
+
+// The tasks of a job whose groups have some of its slots.
+class Tasks {
+ public:
+  explicit Tasks(const ShardedJob& job) : job_(job), faults(job.ranks), tasks_(job.ranks) {}
+
+  // Loses the tasks of all other slots, and starts tasks in slots that have none.
+  void Place(const std::vector<int>& slots) {
+    std::vector<std::unique_ptr<ShardedTask>> placed(job_.ranks);
+    for (const int slot : slots) {
+      placed[slot] = std::move(tasks_[slot]);
+      if (placed[slot] == nullptr) {
+        placed[slot] = std::make_unique<ShardedTask>(job_, slot, storage_);
+      }
+    }
+    tasks_ = std::move(placed);
+  }
+
+  absl::StatusOr<RecoveryPlan> Plan(const std::vector<int>& slots) const {
+    std::vector<RankHolding> holdings;
+    for (const int slot : slots) holdings.push_back(tasks_[slot]->strategy().holding());
+    return PlanRecovery(holdings, static_cast<int>(slots.size()));
+  }
+
+  // Makes a group of the slots, which go on in place or begin anew, and trains to the stretch's
+  // end, or until a call fails. Faults are armed in the join, or in the last step.
+  void Train(const Stretch& stretch, bool in_join = true) {
+    Place(stretch.slots);
+    const absl::StatusOr<RecoveryPlan> plan = Plan(stretch.slots);
+    const absl::optional<int> source =
+        plan.ok() ? absl::optional<int>(plan->leader) : absl::nullopt;
+    std::vector<int> died(job_.ranks);
+    TestRanks ranks(static_cast<int>(stretch.slots.size()));
+    ranks.Run([&](std::unique_ptr<Communicator> communicator) {
+      const int rank = communicator->rank();
+      const int slot = stretch.slots[rank];
+      Fault& fault = faults[slot];
+      fault.die = [&ranks, &died, rank, slot] {
+        died[slot] = 1;
+        ranks.Kill(rank);
+      };
+      ShardedStrategy& strategy = tasks_[slot]->strategy();
+      fault.armed = in_join;
+      absl::Status status = strategy.Join(
+          std::make_unique<FaultyCommunicator>(std::move(communicator), fault), source);
+      fault.armed = false;
+      while (status.ok() && *strategy.replica_clock() < stretch.end) {
+        const bool is_last = *strategy.replica_clock() + 1 == stretch.end;
+        fault.armed = !in_join && is_last;
+        status = tasks_[slot]->Step();
+        fault.armed = false;
+        if (status.ok() && is_last && after_last_step) after_last_step(slot);
+        if (died[slot]) break;
+      }
+      if (died[slot] == 0) strategy.Leave();
+    });
+    for (int slot = 0; slot < job_.ranks; ++slot) {
+      if (died[slot]) tasks_[slot] = nullptr;
+    }
+    faults.assign(job_.ranks, Fault());
+  }
+
+  bool IsAlive(int slot) const { return tasks_[slot] != nullptr; }
+  RankHolding holding(int slot) const { return tasks_[slot]->strategy().holding(); }
+
+  // Expects that the stretch's ranks have come to its end, with these parameters.
+  void ExpectEnd(const Stretch& stretch, const Trained& expected) {
+    Whole whole;
+    for (const int slot : stretch.slots) {
+      const ShardedStrategy& strategy = tasks_[slot]->strategy();
+      ASSERT_EQ(strategy.replica_clock(), stretch.end) << slot;
+      EXPECT_EQ(strategy.shard_state().shard().count, static_cast<int>(stretch.slots.size()));
+      EXPECT_EQ(strategy.loss_scale(), expected.loss_scale) << slot;
+      whole.Add(strategy.shard_state());
+    }
+    EXPECT_EQ(whole.weights(), expected.weights);
+  }
+
+ private:
+  const ShardedJob job_;
+  MemoryStorage storage_;
+
+ public:
+  // By slot, for the next group.
+  std::vector<Fault> faults;
+  // Run by each rank after the stretch's last step.
+  std::function<void(int slot)> after_last_step;
+
+ private:
+  std::vector<std::unique_ptr<ShardedTask>> tasks_;
+};
+
+class ReshardingTest : public ::testing::TestWithParam<uint32_t> {
+ protected:
+  // Three kinds of weights, and of what a stage may keep besides.
+  ShardedJob TheJob() const {
+    ShardedJob job = {.stage = GetParam(), .ranks = 4, .micro_batches = 2, .may_shrink = true};
+    if (GetParam() == 1) job.compute = DType::kF16;
+    if (GetParam() > 1) job.max_norm = 3;
+    if (GetParam() == 2) job.compute = DType::kBf16;
+    if (GetParam() == 3) job.kept_bytes = 1 << 20;
+    return job;
+  }
+  ShardedJob WithCopies() const {
+    ShardedJob job = TheJob();
+    job.redundant = true;
+    return job;
+  }
+
+  // Trains stretch after stretch, each of which is to go on in place.
+  static void ExpectInPlace(const ShardedJob& job, const std::vector<Stretch>& stretches) {
+    Tasks tasks(job);
+    std::vector<Stretch> so_far;
+    for (const Stretch& stretch : stretches) {
+      SCOPED_TRACE(absl::StrCat("to step ", stretch.end));
+      tasks.Place(stretch.slots);
+      if (!so_far.empty()) {
+        const absl::StatusOr<RecoveryPlan> plan = tasks.Plan(stretch.slots);
+        ASSERT_TRUE(plan.ok()) << plan.status();
+        EXPECT_EQ(plan->clock, so_far.back().end);
+      }
+      tasks.Train(stretch);
+      so_far.push_back(stretch);
+      tasks.ExpectEnd(stretch, TrainByCheckpoints(job, so_far));
+      if (HasFailure()) return;
+    }
+  }
+
+  const TempFolder folder_;
+};
+
+TEST_P(ReshardingTest, CopiesLetTheRanksBecomeFewerAndMore) {
+  ExpectInPlace(WithCopies(), {{{0, 1, 2, 3}, 2},
+                               {{0, 2, 3}, 4},
+                               // Another newcomer: rank 1 is to have what rank 2 had.
+                               {{0, 1, 3}, 5},
+                               {{0, 3}, 6},
+                               {{3}, 7},
+                               {{1, 3}, 8},
+                               {{0, 1, 2, 3}, 9}});
+}
+
+TEST_P(ReshardingTest, WithoutCopiesTheRanksBecomeMore) {
+  ExpectInPlace(TheJob(), {{{2}, 1}, {{0, 2}, 2}, {{0, 2, 3}, 4}, {{0, 1, 2, 3}, 6}});
+  Tasks tasks(TheJob());
+  tasks.Train({{0, 1, 2, 3}, 2});
+  tasks.Place({0, 1, 3});
+  EXPECT_FALSE(tasks.Plan({0, 1, 3}).ok()) << "nobody has the lost shard";
+  tasks.Train({{0, 1, 3}, 3});
+  tasks.ExpectEnd({{0, 1, 3}, 3}, TrainByCheckpoints(TheJob(), {{{0, 1, 3}, 3}}));
+}
+
+TEST_P(ReshardingTest, OffloadedStateIsDividedAnew) {
+  ShardedJob job = TheJob();
+  job.offload_folder = folder_.path();
+  ExpectInPlace(job, {{{0, 2}, 2}, {{0, 1, 2, 3}, 4}});
+}
+
+// A rank dies when the others, except for one, have made the step.
+TEST_P(ReshardingTest, ARankThatIsBehindMakesTheStepFirst) {
+  const ShardedJob job = WithCopies();
+  const Stretch last = {{0, 1, 3}, 5};
+  const Trained expected = TrainByCheckpoints(job, {{{0, 1, 2, 3}, 3}, last});
+  for (const int behind : last.slots) {
+    SCOPED_TRACE(absl::StrCat("rank ", behind, " is behind"));
+    Tasks tasks(job);
+    std::latch others(3);
+    tasks.faults[behind].loses_answer_of =
+        job.max_norm > 0 ? "norms of cells" : "examples and overflows";
+    tasks.faults[behind].meanwhile = [&others] { others.wait(); };
+    tasks.after_last_step = [&others](int) { others.count_down(); };
+    tasks.Train({{0, 1, 2, 3}, 3}, /*in_join=*/false);
+    tasks.after_last_step = nullptr;
+    ASSERT_EQ(tasks.holding(behind).clock, 2u);
+    tasks.Place(last.slots);
+    ASSERT_TRUE(tasks.Plan(last.slots).ok()) << tasks.Plan(last.slots).status();
+    EXPECT_TRUE(tasks.Plan(last.slots)->rolls_forward);
+    EXPECT_FALSE(tasks.Plan(last.slots)->former.empty());
+    tasks.Train(last);
+    tasks.ExpectEnd(last, expected);
+  }
+}
+
+// Each rank in turn dies at each call in which its group divides the parameters anew. What is left
+// goes on in place if it has everything, and begins anew otherwise.
+TEST_P(ReshardingTest, ARankMayDieAtAnyCall) {
+  struct Case {
+    Stretch before;
+    Stretch now;
+    // How many of the deaths of each victim the others survive in place at the least.
+    int survived = 0;
+  };
+  const std::vector<Case> cases = {{{{0, 1, 2, 3}, 2}, {{0, 2, 3}, 4}, 0},
+                                   {{{0, 2}, 2}, {{0, 1, 2}, 4}, 5}};
+  for (const Case& test : cases) {
+    for (const int victim : test.now.slots) {
+      std::vector<int> left;
+      for (const int slot : test.now.slots) {
+        if (slot != victim) left.push_back(slot);
+      }
+      const Stretch last = {left, 4};
+      const Trained in_place = TrainByCheckpoints(WithCopies(), {test.before, last});
+      const Trained anew = TrainByCheckpoints(WithCopies(), {last});
+      int survived = 0, call = 0;
+      for (bool died = true; died; ++call) {
+        SCOPED_TRACE(absl::StrCat("slot ", victim, " dies before call ", call, " of a group of ",
+                                  test.now.slots.size()));
+        Tasks tasks(WithCopies());
+        tasks.Train(test.before);
+        tasks.Place(test.now.slots);
+        tasks.faults[victim].dies_before = call;
+        tasks.Train(test.now);
+        died = !tasks.IsAlive(victim);
+        if (!died) {
+          tasks.ExpectEnd(test.now, TrainByCheckpoints(WithCopies(), {test.before, test.now}));
+          break;
+        }
+        const bool goes_on = tasks.Plan(left).ok();
+        survived += goes_on;
+        tasks.Train(last);
+        tasks.ExpectEnd(last, goes_on ? in_place : anew);
+        if (HasFailure()) return;
+      }
+      EXPECT_GT(call, 10) << "the join's calls were not counted";
+      EXPECT_GE(survived, test.survived);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryStage, ReshardingTest, ::testing::Values(1, 2, 3),
+                         [](const auto& info) { return absl::StrCat("Stage", info.param); });
+
+}  // namespace
+}  // namespace muster
