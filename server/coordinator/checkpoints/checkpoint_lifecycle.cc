@@ -47,14 +47,9 @@ bool SameCut(const v1::CommitCheckpointRequest& a, const v1::CommitCheckpointReq
 }
 
 // Inserts a checkpoint in order of clocks, replacing a damaged one of its clock.
-void Insert(uint64_t clock, const CompletedCheckpoint& completed, int64_t unix_ms,
-            v1::JobRecord& record) {
+void Insert(v1::CheckpointRecord added, v1::JobRecord& record) {
+  const uint64_t clock = added.clock();
   auto& checkpoints = *record.mutable_checkpoints();
-  v1::CheckpointRecord added;
-  added.set_clock(clock);
-  added.set_uri(completed.folder);
-  added.set_unix_ms(unix_ms);
-  if (completed.base_clock.has_value()) added.set_base_clock(*completed.base_clock);
   int at = 0;
   while (at < checkpoints.size() && checkpoints[at].clock() < clock) ++at;
   if (at < checkpoints.size() && checkpoints[at].clock() == clock) {
@@ -116,10 +111,11 @@ void CheckpointLifecycle::Commit(Job& job, const v1::CommitCheckpointRequest& re
 
 void CheckpointLifecycle::Complete(Job& job, const v1::CommitCheckpointRequest& request) {
   job.committing = request;
-  disk_.Post([this, request] {
+  disk_.Post([this, request = request, began = clock_.Monotonic()]() mutable {
     auto completed =
         CatchOutOfMemory("the call", [&] { return archive_.Complete(request, clock_.Wall()); });
-    logic_.Post([this, request, completed = std::move(completed)]() mutable {
+    request.set_seconds(request.seconds() + absl::ToDoubleSeconds(clock_.Monotonic() - began));
+    logic_.Post([this, request = std::move(request), completed = std::move(completed)]() mutable {
       Completed(request, std::move(completed));
     });
   });
@@ -213,7 +209,13 @@ absl::Status CheckpointLifecycle::Record(Job& job, const v1::CommitCheckpointReq
   const uint64_t clock = request.clock();
   JobChange change{.record = job.record, .data_preparation = request.data_preparation()};
   const std::string given_up = GivenUpBefore(clock, job.record);
-  Insert(clock, completed, jobs_.NowUnixMs(), change.record);
+  v1::CheckpointRecord added;
+  added.set_clock(clock);
+  added.set_uri(completed.folder);
+  added.set_unix_ms(jobs_.NowUnixMs());
+  added.set_seconds(request.seconds());
+  if (completed.base_clock.has_value()) added.set_base_clock(*completed.base_clock);
+  Insert(std::move(added), change.record);
   auto& checkpoints = *change.record.mutable_checkpoints();
   if (const uint64_t base = completed.base_clock.value_or(0);
       completed.base_clock.has_value() && !IsSound(change.record, *FindAt(clock, change.record))) {

@@ -59,7 +59,8 @@ class CheckpointLifecycle {
   void RemoveLeftovers(const Job& job, uint64_t reached);
   void Completed(const v1::CommitCheckpointRequest& request,
                  absl::StatusOr<CompletedCheckpoint> completed);
-  // Adds a checkpoint to the job's record. `dropped` gets the folders no longer kept, newest first.
+  // Adds a checkpoint to the job's record; `request` has the time that all of it took. `dropped`
+  // gets the folders no longer kept, newest first.
   absl::Status Record(Job& job, const v1::CommitCheckpointRequest& request,
                       const CompletedCheckpoint& completed, std::vector<std::string>& dropped);
   // Returns an unfinished job that may still read the checkpoint; null: none.

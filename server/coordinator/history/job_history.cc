@@ -94,7 +94,7 @@ void JobHistory::AddReport(const v1::ReportProgressRequest& report, int64_t unix
 }
 
 void JobHistory::AddSums(const v1::ReportProgressRequest& report) {
-  // A report whose answer was lost comes again, alone or joined with the steps that followed.
+  // A report whose answer was lost comes again, and a new task repeats steps of the one before.
   const uint64_t before = losses_.clock(report.task().slot());
   if (report.steps() == 0 || report.clock() <= before) return;
   const uint64_t steps = std::min<uint64_t>(report.steps(), report.clock() - before);

@@ -1,6 +1,7 @@
 #include "server/coordinator/job/progress_tracker.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace muster {
 namespace {
@@ -30,6 +31,20 @@ void AddToSlot(const v1::ReportProgressRequest& report, v1::SlotProgress& slot) 
   slot.set_process_mapped_bytes(report.process_mapped_bytes());
 }
 
+// Notes that a report was taken. Returns false if it was taken before.
+bool IsNew(const v1::ReportProgressRequest& report, v1::SlotProgress& slot) {
+  if (report.number() == 0) return true;
+  const std::tuple<uint64_t, uint64_t, uint64_t> last = {slot.report_incarnation(),
+                                                         slot.report_round(), slot.report_number()};
+  if (std::tuple(report.task().incarnation(), report.round(), report.number()) <= last) {
+    return false;
+  }
+  slot.set_report_incarnation(report.task().incarnation());
+  slot.set_report_round(report.round());
+  slot.set_report_number(report.number());
+  return true;
+}
+
 }  // namespace
 
 ProgressTracker::ProgressTracker(uint32_t slots, StepIsDone done, const v1::ProgressRecord& stored)
@@ -41,8 +56,9 @@ ProgressTracker::ProgressTracker(uint32_t slots, StepIsDone done, const v1::Prog
   while (record_.slots_size() < static_cast<int>(slots)) record_.add_slots();
 }
 
-void ProgressTracker::Add(const v1::ReportProgressRequest& report, absl::Duration now) {
+bool ProgressTracker::Add(const v1::ReportProgressRequest& report, absl::Duration now) {
   const uint32_t slot = report.task().slot();
+  if (!IsNew(report, *record_.mutable_slots(slot))) return false;
   record_.set_clocks(slot, std::max<uint64_t>(record_.clocks(slot), report.clock()));
   // A task's last report may repeat the loss of its last step without new examples.
   if (report.examples() > 0 || report.loss_weight() > 0) {
@@ -71,6 +87,7 @@ void ProgressTracker::Add(const v1::ReportProgressRequest& report, absl::Duratio
   samples_.push_back({now, record_.examples(), step()});
   // One sample from before the window stays, so that the samples always span it.
   while (samples_.size() > 2 && samples_[1].at <= now - kWindow) samples_.pop_front();
+  return true;
 }
 
 void ProgressTracker::RollBack(uint64_t clock) {

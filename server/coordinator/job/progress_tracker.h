@@ -28,7 +28,9 @@ class ProgressTracker {
   // Continues from what was stored.
   ProgressTracker(uint32_t slots, StepIsDone done, const v1::ProgressRecord& stored);
 
-  void Add(const v1::ReportProgressRequest& report, absl::Duration now);
+  // Takes a report. Returns false, and changes nothing, if it is numbered and was taken before,
+  // also by an earlier process whose progress was stored.
+  bool Add(const v1::ReportProgressRequest& report, absl::Duration now);
 
   // Restarts the whole job's clocks at `clock`. Sums of bytes, seconds and examples stay.
   void RollBack(uint64_t clock);

@@ -133,6 +133,31 @@ TEST(ProgressTrackerTest, SumsWhatEachSlotReports) {
   EXPECT_EQ(task.process_mapped_bytes(), 110);
 }
 
+TEST(ProgressTrackerTest, TakesANumberedReportOnce) {
+  ProgressTracker tracker(2, kEach, {});
+  const auto numbered = [](uint64_t incarnation, uint64_t round, uint64_t number) {
+    v1::ReportProgressRequest report = Report(1, 3, 3);
+    report.mutable_task()->set_incarnation(incarnation);
+    report.set_round(round);
+    report.set_number(number);
+    return report;
+  };
+  EXPECT_TRUE(tracker.Add(numbered(1, 1, 1), absl::Seconds(1)));
+  EXPECT_FALSE(tracker.Add(numbered(1, 1, 1), absl::Seconds(2)));
+  EXPECT_TRUE(tracker.Add(numbered(1, 1, 2), absl::Seconds(2)));
+  EXPECT_FALSE(tracker.Add(numbered(1, 1, 1), absl::Seconds(2))) << "late";
+  EXPECT_EQ(tracker.totals().steps, 6);
+  EXPECT_EQ(tracker.totals().examples, 24);
+  EXPECT_EQ(tracker.record().steps(), 6);
+  EXPECT_EQ(tracker.times()[1].sums().steps, 6);
+  // The next process knows what is in the stored sums.
+  ProgressTracker restored(2, kEach, tracker.record());
+  EXPECT_FALSE(restored.Add(numbered(1, 1, 2), absl::Seconds(3)));
+  EXPECT_TRUE(restored.Add(numbered(1, 2, 1), absl::Seconds(3))) << "another round";
+  EXPECT_TRUE(restored.Add(numbered(2, 1, 1), absl::Seconds(3))) << "another task";
+  EXPECT_EQ(restored.record().steps(), 12);
+}
+
 TEST(ProgressTrackerTest, ContinuesFromARecord) {
   ProgressTracker tracker(2, kEach, {});
   tracker.Add(Report(0, 10, 10), absl::Seconds(0));

@@ -108,6 +108,11 @@ void AddCheckpoints(const v1::JobRecord& record, const MetricLabels& labels,
                         "Time at which the last sound checkpoint was completed.", labels,
                         Seconds(last->unix_ms()));
     }
+    if (last->seconds() > 0) {
+      families.AddGauge("muster_job_checkpoint_seconds",
+                        "Time that writing the last sound checkpoint took.", labels,
+                        last->seconds());
+    }
   }
   const auto damaged = std::count_if(
       record.checkpoints().begin(), record.checkpoints().end(),

@@ -162,10 +162,12 @@ absl::StatusOr<v1::ReportProgressReply> TaskRequests::ReportProgress(
     return v1::ReportProgressReply();
   }
   MUSTER_RETURN_IF_ERROR(CheckReport(job->record, request));
-  job->progress.Add(request, clock_.Monotonic());
-  job->progress_unsaved = true;
+  if (job->progress.Add(request, clock_.Monotonic())) {
+    job->progress_unsaved = true;
+    collective_times_.Take(job->record.slots(request.task().slot()).worker_id(), request);
+  }
+  // The history is stored at other times than progress, so it finds out by itself what it has.
   job->history->history().AddReport(request, jobs_.NowUnixMs());
-  collective_times_.Take(job->record.slots(request.task().slot()).worker_id(), request);
   ++job->status_version;
   MUSTER_RETURN_IF_ERROR(lifecycle_.Heard(*job, request.task().slot(), request.clock()));
   v1::ReportProgressReply reply;
@@ -245,6 +247,7 @@ void TaskRequests::CommitCheckpoint(const v1::CommitCheckpointRequest& request,
                                     Call<v1::CommitCheckpointReply> call) {
   const absl::StatusOr<Job*> found = Authenticate(request.task());
   if (!found.ok()) return call.done(found.status());
+  if (absl::Status status = CheckNumbers(request); !status.ok()) return call.done(status);
   if (const uint32_t speaks = SpeakingSlot((*found)->record); request.task().slot() != speaks) {
     return call.done(absl::InvalidArgumentError(
         absl::StrCat("slot ", request.task().slot(), " of job ", request.task().job_id(),

@@ -124,12 +124,15 @@ TEST_F(CoordinatorMetricsTest, ShowsWhereTimeGoesAndCheckpoints) {
   cluster_.MeetAll(job);
   for (const v1::TaskOrder& order : cluster_.Orders(job)) {
     v1::ReportProgressRequest report = Report(order, 4);
+    report.set_number(1);
     report.set_examples(20);
     report.set_tokens(400);
     report.set_training_seconds(8);
     report.set_compute_seconds(4);
     report.set_exposed_communication_seconds(2);
     report.set_waiting_seconds(1);
+    ASSERT_TRUE(cluster_.coordinator().tasks().ReportProgress(report).ok());
+    // Its answer was lost.
     ASSERT_TRUE(cluster_.coordinator().tasks().ReportProgress(report).ok());
   }
   EXPECT_THAT(Text(), HasSubstr(Line("muster_job_steps_total", job, "4")));
@@ -144,6 +147,16 @@ TEST_F(CoordinatorMetricsTest, ShowsWhereTimeGoesAndCheckpoints) {
   ASSERT_TRUE(cluster_.Checkpoint(*cluster_.Order(job, 0), 4).status().ok());
   EXPECT_THAT(Text(), HasSubstr(Line("muster_job_checkpoint_step", job, "4")));
   EXPECT_THAT(Text(), HasSubstr("\nmuster_job_checkpoint_timestamp_seconds{"));
+  EXPECT_THAT(Text(), Not(HasSubstr("muster_job_checkpoint_seconds"))) << "the task told none";
+  v1::CommitCheckpointRequest request;
+  *request.mutable_task() = SimulatedCluster::Identity(*cluster_.Order(job, 0));
+  request.set_clock(5);
+  request.set_seconds(2.5);
+  Answer<v1::CommitCheckpointReply> answer;
+  cluster_.coordinator().tasks().CommitCheckpoint(request, answer.call());
+  cluster_.Run();
+  ASSERT_TRUE(answer.status().ok());
+  EXPECT_THAT(Text(), HasSubstr(Line("muster_job_checkpoint_seconds", job, "2.5")));
 }
 
 TEST_F(CoordinatorMetricsTest, NamesTheReasonOfAWait) {
@@ -174,7 +187,9 @@ TEST_F(CoordinatorMetricsTest, AddsUpCollectiveCallsOfADaemonsTasks) {
   v1::CollectiveTimes& malformed = *report.add_collective_times();
   malformed.set_operation("barrier");
   malformed.add_counts(1);
-  for (int i = 0; i < 2; ++i) {
+  // The second report comes twice.
+  for (const uint64_t number : {1, 2, 2}) {
+    report.set_number(number);
     ASSERT_TRUE(cluster_.coordinator().tasks().ReportProgress(report).ok());
   }
   const std::string labels = absl::StrCat("{daemon=\"", worker, "\",operation=\"all_reduce\"");

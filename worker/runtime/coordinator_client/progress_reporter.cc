@@ -93,19 +93,6 @@ v1::ReportProgressRequest ProgressReporter::ToRequest(uint64_t clock, const Pend
   return request;
 }
 
-ProgressReporter::Pending ProgressReporter::Join(const Pending& earlier,
-                                                 const Pending& later) const {
-  Pending sum = earlier;
-  sum.sums = Combine(earlier.sums, later.sums);
-  sum.loss_weight += later.loss_weight;
-  for (size_t i = 0; i < sum.series.size(); ++i) {
-    for (const SeriesPoint& point : later.series[i].points()) {
-      sum.series[i].Add(point, {.every = options_.checkpoint_every});
-    }
-  }
-  return sum;
-}
-
 ProgressReporter::ProgressReporter(CoordinatorClient& coordinator, ProgressReporterOptions options)
     : coordinator_(coordinator), options_(std::move(options)), thread_([this] { Run(); }) {}
 
@@ -178,41 +165,53 @@ void ProgressReporter::Run() {
 
 bool ProgressReporter::Send(Empty empty) {
   absl::MutexLock sending(&sending_);
+  if (!status().ok()) return false;
+  const bool again = unanswered_ != nullptr;
+  if (!again && !MakeReport(empty)) return false;
+  if (!SendReport()) return false;
+  return !again || !MakeReport(empty) || SendReport();
+}
+
+bool ProgressReporter::MakeReport(Empty empty) {
   Pending report;
   uint64_t clock = 0;
   {
     absl::MutexLock lock(&mutex_);
-    if (!status_.ok()) return false;
     if (pending_.sums.steps == 0 && empty == Empty::kKeep) return false;
     report = std::exchange(pending_, Pending());
     clock = clock_;
   }
-  v1::ReportProgressRequest request = ToRequest(clock, report);
-  if (options_.collective_times != nullptr) options_.collective_times(request);
-  std::vector<v1::CollectiveTimes> times(request.collective_times().begin(),
-                                         request.collective_times().end());
-  LeaveNewTimes(request);
-  const absl::StatusOr<v1::ReportProgressReply> reply =
-      coordinator_.ReportProgress(std::move(request));
-  if (reply.ok()) {
-    sent_times_ = std::move(times);
-    Answer(*reply);
-    return true;
+  unanswered_ = std::make_unique<v1::ReportProgressRequest>(ToRequest(clock, report));
+  unanswered_->set_round(options_.round);
+  unanswered_->set_number(++reports_);
+  if (options_.collective_times == nullptr) return true;
+  options_.collective_times(*unanswered_);
+  std::vector<v1::CollectiveTimes> times(unanswered_->collective_times().begin(),
+                                         unanswered_->collective_times().end());
+  LeaveNewTimes(*unanswered_);
+  reported_times_ = std::move(times);
+  return true;
+}
+
+bool ProgressReporter::SendReport() {
+  const absl::StatusOr<v1::ReportProgressReply> reply = coordinator_.ReportProgress(*unanswered_);
+  if (!reply.ok()) {
+    TakeStatus(reply.status());
+    return false;
   }
-  TakeStatus(reply.status());
-  absl::MutexLock lock(&mutex_);
-  pending_ = Join(report, pending_);
-  return false;
+  unanswered_.reset();
+  Answer(*reply);
+  return true;
 }
 
 void ProgressReporter::LeaveNewTimes(v1::ReportProgressRequest& request) const {
   for (v1::CollectiveTimes& times : *request.mutable_collective_times()) {
-    for (const v1::CollectiveTimes& sent : sent_times_) {
-      if (sent.operation() != times.operation()) continue;
-      for (int bucket = 0; bucket < sent.counts_size(); ++bucket) {
-        times.set_counts(bucket, times.counts(bucket) - sent.counts(bucket));
+    for (const v1::CollectiveTimes& reported : reported_times_) {
+      if (reported.operation() != times.operation()) continue;
+      for (int bucket = 0; bucket < reported.counts_size(); ++bucket) {
+        times.set_counts(bucket, times.counts(bucket) - reported.counts(bucket));
       }
-      times.set_seconds(times.seconds() - sent.seconds());
+      times.set_seconds(times.seconds() - reported.seconds());
     }
   }
 }

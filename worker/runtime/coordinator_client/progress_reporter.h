@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -56,6 +57,8 @@ struct StepReport {
 };
 
 struct ProgressReporterOptions {
+  // The all-reduce round; 0 without all-reduce. A task has one reporter in a round.
+  uint64_t round = 0;
   // Time between reports of steps.
   absl::Duration interval = absl::Milliseconds(250);
   // Time after which a report is sent even if no step ended, since the reply may ask for something.
@@ -74,11 +77,12 @@ struct ProgressReporterOptions {
   std::function<void(const v1::TraceOrder&)> traced;
 };
 
-// Reports progress to the coordinator on its own thread, at most once per interval. Progress that
-// could not be reported is added to the next report. A report has the values of each step up to 64
-// steps, and joins neighbouring steps if there are more. A report's loss covers all steps since the
-// report before. The final report's loss is the last step's alone, so that equal runs end with
-// equal losses whenever reports were sent. Thread-safe.
+// Reports progress to the coordinator on its own thread, at most once per interval. A report
+// without an answer is sent again unchanged, before anything else, since the coordinator may have
+// taken it. A report has the values of each step up to 64 steps, and joins neighbouring steps if
+// there are more. A report's loss covers all steps since the report before. The final report's loss
+// is the last step's alone, so that equal runs end with equal losses whenever reports were sent.
+// Thread-safe.
 class ProgressReporter {
  public:
   // `coordinator` outlives the reporter.
@@ -117,13 +121,16 @@ class ProgressReporter {
   };
 
   static v1::ReportProgressRequest ToRequest(uint64_t clock, const Pending& report);
-  // Returns progress that could not be sent, followed by later progress.
-  Pending Join(const Pending& earlier, const Pending& later) const;
 
   void Run();
-  // Sends pending progress. Returns false if nothing was to be sent or sending failed.
+  // Sends the report without an answer if there is one, and then pending progress. Returns false if
+  // nothing was to be sent or sending failed.
   bool Send(Empty empty);
-  // Replaces the times of all collective calls by those of calls that were not yet reported.
+  // Makes a report of pending progress. Returns false if nothing is pending.
+  bool MakeReport(Empty empty) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sending_);
+  // Makes one attempt to send the report. Returns false if there was no answer.
+  bool SendReport() ABSL_EXCLUSIVE_LOCKS_REQUIRED(sending_);
+  // Replaces the times of all collective calls by those of calls that no report has.
   void LeaveNewTimes(v1::ReportProgressRequest& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sending_);
   // Does what the reply to a report asks for.
@@ -135,8 +142,12 @@ class ProgressReporter {
 
   // Held while a report is sent: one at a time, in order.
   absl::Mutex sending_ ABSL_ACQUIRED_BEFORE(mutex_);
-  // The times of collective calls that the coordinator has.
-  std::vector<v1::CollectiveTimes> sent_times_ ABSL_GUARDED_BY(sending_);
+  // The report without an answer; null if there is none.
+  std::unique_ptr<v1::ReportProgressRequest> unanswered_ ABSL_GUARDED_BY(sending_);
+  // Number of reports that were made.
+  uint64_t reports_ ABSL_GUARDED_BY(sending_) = 0;
+  // The times of collective calls in all reports that were made.
+  std::vector<v1::CollectiveTimes> reported_times_ ABSL_GUARDED_BY(sending_);
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   Pending pending_ ABSL_GUARDED_BY(mutex_);

@@ -119,14 +119,28 @@ TEST(ProgressReporterTest, FlushTellsWhatTheProcessHasUsedSince) {
             coordinator.progress()[0].process_peak_bytes() + kBytes / 2);
 }
 
-TEST(ProgressReporterTest, ALostReportIsAddedToTheNext) {
+TEST(ProgressReporterTest, AReportWithoutAnAnswerIsSentAgainUnchanged) {
   FakeCoordinatorClient coordinator;
   coordinator.FailProgress({absl::UnavailableError("away"), absl::UnavailableError("away")});
-  ProgressReporter reporter(coordinator, Quiet());
+  ProgressReporterOptions options = Quiet();
+  options.round = 5;
+  ProgressReporter reporter(coordinator, options);
   reporter.Add(Step(1));
+  reporter.Flush();
+  EXPECT_TRUE(coordinator.progress().empty());
+  StepReport step = Step(2);
+  step.loss_sum = 7;
+  reporter.Add(step);
   reporter.Finish();
-  ASSERT_EQ(coordinator.progress().size(), 1);
-  EXPECT_EQ(coordinator.progress()[0].steps(), 1);
+  ASSERT_EQ(coordinator.progress().size(), 2);
+  for (int i = 0; i < 2; ++i) {
+    const v1::ReportProgressRequest report = coordinator.progress()[i];
+    EXPECT_EQ(report.round(), 5);
+    EXPECT_EQ(report.number(), i + 1);
+    EXPECT_EQ(report.clock(), i + 1);
+    EXPECT_EQ(report.steps(), 1);
+    EXPECT_EQ(report.loss_sum(), i == 0 ? 2 : 7);
+  }
   EXPECT_EQ(reporter.status(), absl::OkStatus());
 }
 
@@ -171,7 +185,7 @@ TEST(ProgressReporterTest, AReportHasTheValuesOfEachStep) {
   EXPECT_EQ(report.series(3).weight(), 0);
 }
 
-TEST(ProgressReporterTest, ValuesOfALostReportComeWithTheNext) {
+TEST(ProgressReporterTest, ValuesOfALostReportComeBeforeLaterOnes) {
   FakeCoordinatorClient coordinator;
   coordinator.FailProgress({absl::UnavailableError("away")});
   ProgressReporter reporter(coordinator, Quiet());
@@ -180,11 +194,9 @@ TEST(ProgressReporterTest, ValuesOfALostReportComeWithTheNext) {
   EXPECT_TRUE(coordinator.progress().empty());
   reporter.Add(Step(2));
   reporter.Flush();
-  EXPECT_EQ(Values(coordinator.progress().at(0).series(0)), (Pairs{{1, 0.2}, {2, 0.2}}));
+  EXPECT_EQ(Values(coordinator.progress().at(0).series(0)), (Pairs{{1, 0.2}}));
   EXPECT_EQ(coordinator.progress()[0].series(0).weight(), 10);
-  reporter.Add(Step(3));
-  reporter.Flush();
-  EXPECT_EQ(Values(coordinator.progress().at(1).series(0)), (Pairs{{3, 0.2}}));
+  EXPECT_EQ(Values(coordinator.progress().at(1).series(0)), (Pairs{{2, 0.2}}));
 }
 
 TEST(ProgressReporterTest, ManyStepsAreJoinedOnEachSideOfACheckpoint) {
@@ -281,15 +293,15 @@ TEST(ProgressReporterTest, ACollectiveCallIsReportedOnce) {
     calls = after;
     reporter.Flush();
   }
-  // The second report was lost; the third has its call, too.
-  ASSERT_EQ(coordinator.progress().size(), 2);
-  const v1::CollectiveTimes first = coordinator.progress()[0].collective_times(0);
-  const v1::CollectiveTimes last = coordinator.progress()[1].collective_times(0);
-  EXPECT_EQ(first.counts(0), 2);
-  EXPECT_EQ(first.seconds(), 1);
-  EXPECT_EQ(last.operation(), "all_reduce");
-  EXPECT_EQ(last.counts(0), 5);
-  EXPECT_EQ(last.seconds(), 2.5);
+  // The second report had no answer; it comes again as it was, before the third.
+  ASSERT_EQ(coordinator.progress().size(), 3);
+  int report = 0;
+  for (const uint64_t counts : {2, 1, 4}) {
+    const v1::CollectiveTimes times = coordinator.progress()[report++].collective_times(0);
+    EXPECT_EQ(times.operation(), "all_reduce");
+    EXPECT_EQ(times.counts(0), counts);
+    EXPECT_EQ(times.seconds(), static_cast<double>(counts) / 2);
+  }
 }
 
 }  // namespace

@@ -39,15 +39,17 @@ constexpr BackoffOptions kAttempts = {.first = absl::Seconds(1), .longest = absl
 }  // namespace
 
 TaskCheckpoints::TaskCheckpoints(Options options, TrainingState& state,
-                                 CoordinatorClient& coordinator)
+                                 CoordinatorClient& coordinator, const Clock& clock)
     : options_(std::move(options)),
       state_(state),
       cuts_(state.background_cuts()),
-      coordinator_(coordinator) {}
+      coordinator_(coordinator),
+      clock_(clock) {}
 
 absl::Status TaskCheckpoints::Take(uint64_t clock, SeriesPosition position) {
   MUSTER_RETURN_IF_ERROR(Finish());
   if (cuts_ == nullptr || position == SeriesPosition::kLast) return TakeWhole(clock, position);
+  began_ = clock_.Monotonic();
   MUSTER_RETURN_IF_ERROR(cuts_->Take(clock));
   if (!options_.commits) return absl::OkStatus();
   under_way_ = clock;
@@ -62,6 +64,7 @@ v1::CommitCheckpointRequest TaskCheckpoints::CommitOf(
   request.set_schema(options_.schema);
   request.set_data_preparation(options_.data_preparation);
   request.set_rank_files(options_.rank_files);
+  request.set_seconds(absl::ToDoubleSeconds(clock_.Monotonic() - began_));
   return request;
 }
 
@@ -95,6 +98,7 @@ absl::Status TaskCheckpoints::TakeWhole(uint64_t clock, SeriesPosition position)
 }
 
 absl::StatusOr<std::string> TaskCheckpoints::TryWhole(uint64_t clock, SeriesPosition position) {
+  began_ = clock_.Monotonic();
   MUSTER_ASSIGN_OR_RETURN(const CutFiles files, state_.Cut(clock));
   // Rank 0 reports for all: every slot got the same answers.
   if (!options_.commits) return files.failure;

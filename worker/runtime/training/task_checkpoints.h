@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "common/base/clock.h"
 #include "worker/runtime/coordinator_client/coordinator_client.h"
 #include "worker/runtime/training/background_commit.h"
 #include "worker/strategy/background_cuts.h"
@@ -54,8 +55,9 @@ class TaskCheckpoints {
     std::function<bool(absl::Duration)> wait;
   };
 
-  // `state` and `coordinator` outlive this object.
-  TaskCheckpoints(Options options, TrainingState& state, CoordinatorClient& coordinator);
+  // `state`, `coordinator` and `clock` outlive this object.
+  TaskCheckpoints(Options options, TrainingState& state, CoordinatorClient& coordinator,
+                  const Clock& clock);
 
   // Takes the checkpoint at `clock`, which this slot has closed. Errors are those of the state and
   // of the coordinator, including those of the checkpoint before.
@@ -91,6 +93,9 @@ class TaskCheckpoints {
   // Null if the state takes only whole cuts.
   BackgroundCuts* const cuts_;
   CoordinatorClient& coordinator_;
+  const Clock& clock_;
+  // Time at which the last cut began.
+  absl::Duration began_;
   // The clock of the checkpoint under way, and its base.
   absl::optional<uint64_t> under_way_;
   absl::optional<uint64_t> under_way_base_;

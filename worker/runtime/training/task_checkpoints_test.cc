@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
+#include "common/base/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/task_service.pb.h"
@@ -143,7 +144,7 @@ class TaskCheckpointsTest : public ::testing::Test {
                                   ++waits_;
                                   return !stopped_;
                                 }},
-                           cuts_, coordinator_);
+                           cuts_, coordinator_, clock_);
   }
   // From Take to its commit.
   void TakeAll(TaskCheckpoints& checkpoints, uint64_t clock) {
@@ -152,6 +153,7 @@ class TaskCheckpointsTest : public ::testing::Test {
   }
   std::vector<std::string> TakeCalls() { return std::exchange(cuts_.calls, {}); }
 
+  FakeClock clock_;
   CutsOnly cuts_;
   SlowCoordinator coordinator_;
   std::vector<std::string> log_;
@@ -166,6 +168,7 @@ TEST_F(TaskCheckpointsTest, TrainingGoesOnWhileFilesAndCommitAreUnderWay) {
   ASSERT_EQ(checkpoints.Take(10, SeriesPosition::kMoreFollow), absl::OkStatus());
   EXPECT_THAT(TakeCalls(), ElementsAre("take 10", "write 10"));
   // Steps go by, and the files are not there.
+  clock_.Advance(absl::Seconds(3));
   ASSERT_EQ(checkpoints.GoOn(), absl::OkStatus());
   EXPECT_THAT(TakeCalls(), IsEmpty());
   cuts_.written = true;
@@ -186,6 +189,7 @@ TEST_F(TaskCheckpointsTest, TrainingGoesOnWhileFilesAndCommitAreUnderWay) {
   EXPECT_EQ(request.schema(), "schema");
   EXPECT_EQ(request.data_preparation(), "preparation");
   EXPECT_EQ(request.rank_files(), 2);
+  EXPECT_EQ(request.seconds(), 3);
   // Nothing is left to do.
   ASSERT_EQ(checkpoints.GoOn(), absl::OkStatus());
   ASSERT_EQ(checkpoints.Finish(), absl::OkStatus());

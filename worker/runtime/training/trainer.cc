@@ -25,6 +25,7 @@ bool IsDue(uint64_t clock, uint64_t every, uint64_t last) {
 
 ProgressReporterOptions Reporting(const TrainerOptions& options, const v1::JobSpec& spec) {
   ProgressReporterOptions reporting = options.reporting;
+  reporting.round = options.round;
   reporting.checkpoint_every = spec.checkpoint().every_steps();
   return reporting;
 }
@@ -79,7 +80,7 @@ Trainer::Trainer(const v1::JobSpec& spec, const TrainerOptions& options, const P
                     .rank_files = RankFiles(spec, options_.mesh.world_size()),
                     .log = options_.log,
                     .wait = options_.wait},
-                   parts.state, coordinator),
+                   parts.state, coordinator, clock),
       reporter_(coordinator, Reporting(options, spec)) {}
 
 absl::Status Trainer::Run() {
