@@ -1,6 +1,7 @@
 #include "common/mesh/zero.h"
 
 #include "common/mesh/data_ranks.h"
+#include "common/mesh/tensor_ranks.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -28,6 +29,11 @@ uint32_t SmallestShardGroup(const v1::JobSpec& spec) {
   return ShardGroupSize(spec, spec.min_workers());
 }
 
+uint32_t ShardCoordinates(const v1::JobSpec& spec, uint32_t ranks) {
+  const bool on_servers = spec.update().dense() != v1::UpdateSpec::ALL_REDUCE;
+  return ShardGroupSize(spec, ranks) * (on_servers ? 1 : TensorRanks(spec));
+}
+
 uint32_t ZeroStage(const v1::JobSpec& spec) {
   return ShardGroupSize(spec) == 1 ? 0 : spec.parallelism().zero().stage();
 }
@@ -43,7 +49,7 @@ bool OffloadsOptimizerState(const v1::JobSpec& spec) {
 }
 
 uint32_t RankFiles(const v1::JobSpec& spec, uint32_t ranks) {
-  return ShardGroupSize(spec, ranks) == 1 ? 0 : ranks;
+  return ShardCoordinates(spec, ranks) == 1 ? 0 : ranks;
 }
 
 }  // namespace muster

@@ -12,9 +12,10 @@ class JobSpec;
 // These functions say what a job's data ranks divide among them (sharded data parallelism, ZeRO).
 // All take a valid specification, with or without its defaults filled in.
 
-// Returns S, the number of ranks that divide one copy of the parameters. These are neighbours: rank
-// r has shard index r mod S in shard group r / S. Returns 1 if each rank holds everything (under
-// stage 0, with a single data rank, in jobs that only evaluate) or if servers are the shard group.
+// Returns S, the number of data ranks that divide one copy of the parameters. These are neighbours:
+// data rank d has shard index d mod S in shard group d / S. Returns 1 if each holds everything
+// (under stage 0, with a single data rank, in jobs that only evaluate) or if servers are the shard
+// group.
 uint32_t ShardGroupSize(const v1::JobSpec& spec);
 
 // Returns the number of ranks that divide one copy of the parameters in a round of so many ranks,
@@ -26,6 +27,10 @@ bool DividesAnew(const v1::JobSpec& spec);
 
 // Returns the number of ranks that divide one copy of the parameters in the job's smallest round.
 uint32_t SmallestShardGroup(const v1::JobSpec& spec);
+
+// Returns the number of shares of the parameters in a round of so many ranks: S for each tensor
+// rank. Rank r has share r mod that number, and ranks with equal shares have the same parameters.
+uint32_t ShardCoordinates(const v1::JobSpec& spec, uint32_t ranks);
 
 // Returns whether servers are the shard group, as under stage 3 with update.dense PARAMETER_SERVER.
 // A worker then holds parameters and gradients of units in flight alone, even if it only evaluates.

@@ -1,5 +1,6 @@
 #include "common/mesh/zero.h"
 
+#include "common/mesh/tensor_ranks.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
 
@@ -23,6 +24,35 @@ TEST(ZeroTest, AllDataRanksAreOneShardGroupUnlessTheJobSaysAnother) {
   tensor_parallel.mutable_parallelism()->set_tensor(2);
   EXPECT_EQ(ShardGroupSize(tensor_parallel), 4u);
   EXPECT_EQ(RankFiles(tensor_parallel, 8), 8u) << "every rank writes one";
+}
+
+TEST(ZeroTest, TensorRanksHaveSharesOfTheirOwn) {
+  EXPECT_EQ(ShardCoordinates(Job(8, 1, 4), 8), 4u);
+  v1::JobSpec spec = Job(8, 2, 2);
+  spec.mutable_parallelism()->set_tensor(2);
+  EXPECT_EQ(ShardCoordinates(spec, 8), 4u) << "two data ranks have each of them";
+  spec.mutable_parallelism()->clear_zero();
+  EXPECT_EQ(ShardCoordinates(spec, 8), 2u);
+  EXPECT_EQ(RankFiles(spec, 8), 8u);
+  spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  EXPECT_EQ(ShardCoordinates(spec, 8), 1u) << "servers hold all shares";
+  EXPECT_EQ(RankFiles(spec, 8), 0u);
+}
+
+TEST(ZeroTest, TransformersDivideTokensUnlessTheJobSaysOtherwise) {
+  v1::JobSpec spec;
+  spec.mutable_model()->mutable_transformer();
+  EXPECT_EQ(TensorRanks(spec), 1u);
+  EXPECT_FALSE(DividesTokens(spec));
+  spec.mutable_parallelism()->set_tensor(4);
+  EXPECT_EQ(TensorRanks(spec), 4u);
+  EXPECT_TRUE(DividesTokens(spec));
+  spec.mutable_parallelism()->set_sequence(false);
+  EXPECT_FALSE(DividesTokens(spec));
+  spec.mutable_parallelism()->set_sequence(true);
+  EXPECT_TRUE(DividesTokens(spec));
+  spec.mutable_model()->mutable_mlp();
+  EXPECT_FALSE(DividesTokens(spec));
 }
 
 TEST(ZeroTest, OneRankDividesNothing) {

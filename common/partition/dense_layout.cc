@@ -118,13 +118,14 @@ absl::StatusOr<DenseLayout> DenseLayout::Create(absl::Span<const TensorSpec> ten
   MUSTER_RETURN_IF_ERROR(CheckOptions(options));
   MUSTER_RETURN_IF_ERROR(CheckTensors(tensors));
 
-  // Each tensor adds at most one block to its share of full blocks, so this bounds the allocation
-  // below.
+  // Each tensor adds at most one block to its share of full blocks, and each of its shared elements
+  // two, so this bounds the allocation below.
   const uint64_t max_block_elements = options.block_bytes / sizeof(float);
   uint64_t blocks = 0;
   for (const TensorSpec& tensor : tensors) {
     if (tensor.tied_to.empty()) {
-      blocks += CeilDivide(static_cast<uint64_t>(tensor.elements()), max_block_elements);
+      blocks += CeilDivide(static_cast<uint64_t>(tensor.elements()), max_block_elements) +
+                2 * tensor.shared.size();
     }
   }
   if (blocks > kMaxBlocks) {
@@ -165,37 +166,16 @@ void DenseLayout::Place(absl::Span<const TensorSpec> tensors, uint64_t max_block
       elements_ += static_cast<uint64_t>(tensors[order[last]].elements());
     }
 
-    const uint64_t group_elements = elements_ - group_begin;
-    if (group_elements > 0) {
+    if (elements_ > group_begin) {
       const TensorSpec& one = tensors[order[first]];
       if (parts_.empty() || parts_.back().unit != one.unit ||
           parts_.back().compute != one.compute) {
         parts_.push_back({group_begin, group_begin, one.unit, one.compute});
       }
       parts_.back().end = elements_;
-      const uint64_t even =
-          CeilDivide(group_elements, CeilDivide(group_elements, max_block_elements));
-      const uint64_t aligned = RoundUp(even, kAlignElements);
-      const uint64_t step = aligned <= max_block_elements ? aligned : even;
-      size_t next = first;
-      for (uint64_t begin = group_begin; begin < elements_; begin += step) {
-        Block block;
-        block.begin = begin;
-        block.end = std::min(begin + step, elements_);
-        block.part = static_cast<uint32_t>(parts_.size() - 1);
-        block.unit = one.unit;
-        block.weight_decay = one.weight_decay;
-        while (true) {
-          const int tensor = order[next];
-          const uint64_t offset = tensor_offsets_[tensor];
-          const uint64_t end = offset + static_cast<uint64_t>(tensors[tensor].elements());
-          const uint64_t from = std::max(block.begin, offset);
-          const uint64_t to = std::min(block.end, end);
-          if (from < to) block.pieces.push_back({tensor, from - offset, to - offset});
-          if (end >= block.end) break;  // The next block may go on with this tensor.
-          ++next;
-        }
-        blocks_.push_back(std::move(block));
+      const absl::Span<const int> in_group = absl::MakeSpan(order).subspan(first, last - first);
+      for (const Stretch& stretch : StretchesOf(tensors, in_group)) {
+        AddBlocks(tensors, in_group, stretch, max_block_elements);
       }
     }
     first = last;
@@ -206,6 +186,60 @@ void DenseLayout::Place(absl::Span<const TensorSpec> tensors, uint64_t max_block
     if (!tensors[i].tied_to.empty()) {
       tensor_offsets_[i] = tensor_offsets_[owners.at(tensors[i].tied_to)];
     }
+  }
+}
+
+std::vector<DenseLayout::Stretch> DenseLayout::StretchesOf(absl::Span<const TensorSpec> tensors,
+                                                           absl::Span<const int> group) const {
+  std::vector<Stretch> stretches;
+  const auto append = [&](const Stretch& next) {
+    if (next.begin == next.end) return;
+    if (!stretches.empty() && stretches.back().ranks == next.ranks &&
+        stretches.back().repeated == next.repeated) {
+      stretches.back().end = next.end;
+    } else {
+      stretches.push_back(next);
+    }
+  };
+  for (const int tensor : group) {
+    const uint64_t offset = tensor_offsets_[tensor];
+    uint64_t done = 0;
+    for (const SharedElements& shared : tensors[tensor].shared) {
+      append({offset + done, offset + shared.begin});
+      append({offset + shared.begin, offset + shared.end, shared.ranks, !shared.first});
+      done = shared.end;
+    }
+    append({offset + done, offset + static_cast<uint64_t>(tensors[tensor].elements())});
+  }
+  return stretches;
+}
+
+void DenseLayout::AddBlocks(absl::Span<const TensorSpec> tensors, absl::Span<const int> group,
+                            const Stretch& stretch, uint64_t max_block_elements) {
+  const uint64_t elements = stretch.end - stretch.begin;
+  const uint64_t even = CeilDivide(elements, CeilDivide(elements, max_block_elements));
+  const uint64_t aligned = RoundUp(even, kAlignElements);
+  const uint64_t step = aligned <= max_block_elements ? aligned : even;
+  size_t next = 0;
+  for (uint64_t begin = stretch.begin; begin < stretch.end; begin += step) {
+    Block block;
+    block.begin = begin;
+    block.end = std::min(begin + step, stretch.end);
+    block.part = static_cast<uint32_t>(parts_.size() - 1);
+    block.unit = tensors[group[next]].unit;
+    block.weight_decay = tensors[group[next]].weight_decay;
+    block.repeated = stretch.repeated;
+    while (true) {
+      const int tensor = group[next];
+      const uint64_t offset = tensor_offsets_[tensor];
+      const uint64_t end = offset + static_cast<uint64_t>(tensors[tensor].elements());
+      const uint64_t from = std::max(block.begin, offset);
+      const uint64_t to = std::min(block.end, end);
+      if (from < to) block.pieces.push_back({tensor, from - offset, to - offset});
+      if (end >= block.end) break;  // The next block may go on with this tensor.
+      ++next;
+    }
+    blocks_.push_back(std::move(block));
   }
 }
 

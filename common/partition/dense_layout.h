@@ -23,6 +23,10 @@ namespace muster {
 // dealt to partitions largest first, each to the partition with the fewest bytes (the lowest index
 // among equals), so two partitions differ by no more than the largest block.
 //
+// Shares of tensors (LocalTensors) are laid out in the same way. Elements that several tensor ranks
+// have are in blocks of their own, the same on all of these. On all but the lowest rank these
+// blocks are neither counted in norms nor written to checkpoints.
+//
 // Each part is divided into cells, over which squared norms are summed in f64: a cell ends at each
 // multiple of `cell` elements from the part's begin, and at each end of a block. A block's squared
 // norm is the sum over its cells in order, so a holder of whole cells can contribute their share.
@@ -74,6 +78,8 @@ class DenseLayout {
     uint32_t part = 0;
     uint32_t unit = 0;
     bool weight_decay = true;
+    // True if lower tensor ranks have its elements, too.
+    bool repeated = false;
     uint32_t partition = 0;
     // Position among its partition's blocks, which are in order of `begin`.
     uint32_t index_in_partition = 0;
@@ -107,8 +113,23 @@ class DenseLayout {
  private:
   DenseLayout() = default;
 
+  // Elements of one group that the same tensor ranks have.
+  struct Stretch {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    // The number of these ranks, and whether this is not the lowest of them.
+    int ranks = 1;
+    bool repeated = false;
+  };
+
   // Fills everything except the partitions.
   void Place(absl::Span<const TensorSpec> tensors, uint64_t max_block_elements);
+  // Returns the stretches of a group of tensors, in order.
+  std::vector<Stretch> StretchesOf(absl::Span<const TensorSpec> tensors,
+                                   absl::Span<const int> group) const;
+  // Divides a stretch of the group into blocks of the last part.
+  void AddBlocks(absl::Span<const TensorSpec> tensors, absl::Span<const int> group,
+                 const Stretch& stretch, uint64_t max_block_elements);
   // Gives each block its partition.
   void Deal(uint32_t partitions);
 

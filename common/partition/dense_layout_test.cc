@@ -14,6 +14,7 @@ namespace muster {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -245,6 +246,29 @@ INSTANTIATE_TEST_SUITE_P(
                 {},
                 {"tensor b has 2", "which has 3"}}),
     [](const testing::TestParamInfo<BadCase>& info) { return info.param.what; });
+
+// Elements that other tensor ranks have, too, end blocks where they begin and end.
+TEST(DenseLayoutTest, SharedElementsAreInBlocksOfTheirOwn) {
+  std::vector<TensorSpec> tensors = {Tensor("qkv", {9, 4}), Tensor("gain", {4}, 0, false),
+                                     Tensor("bias", {9}, 0, false), Tensor("none", {0}, 0, false)};
+  for (const bool first : {true, false}) {
+    tensors[0].shared = {{12, 36, 2, first}};
+    tensors[1].shared = {{0, 4, 4, first}};
+    tensors[2].shared = {{3, 9, 2, first}};
+    const DenseLayout layout = DenseLayout::Create(tensors, {.block_bytes = 64}).value();
+    EXPECT_THAT(Bounds(layout),
+                ElementsAre(std::pair(0, 12), std::pair(12, 28), std::pair(28, 36),
+                            std::pair(36, 40), std::pair(40, 43), std::pair(43, 49)));
+    std::vector<bool> repeated;
+    for (const DenseLayout::Block& block : layout.blocks()) repeated.push_back(block.repeated);
+    if (first) {
+      EXPECT_THAT(repeated, Each(false));
+    } else {
+      EXPECT_THAT(repeated, ElementsAre(false, true, true, true, false, true));
+    }
+    ExpectSound(tensors, {.block_bytes = 64});
+  }
+}
 
 }  // namespace
 }  // namespace muster

@@ -42,15 +42,30 @@ absl::StatusOr<Interval> ShareOf(const TensorSpec& tensor, const Placement::Sect
   return Interval{first * unit, (first + count) * unit};
 }
 
+// Appends elements to those that other ranks have, too.
+void AddShared(const SharedElements& elements, std::vector<SharedElements>& shared) {
+  if (elements.begin == elements.end || elements.ranks == 1) return;
+  if (!shared.empty() && shared.back().end == elements.begin &&
+      shared.back().ranks == elements.ranks && shared.back().first == elements.first) {
+    shared.back().end = elements.end;
+    return;
+  }
+  shared.push_back(elements);
+}
+
 absl::Status TakeShare(int ranks, int rank, TensorSpec& tensor) {
   const Placement& placement = tensor.placement;
-  if (placement.kind == Placement::Kind::kReplicate) return absl::OkStatus();
+  if (placement.kind == Placement::Kind::kReplicate) {
+    AddShared({0, static_cast<uint64_t>(tensor.elements()), ranks, rank == 0}, tensor.shared);
+    return absl::OkStatus();
+  }
   if (placement.kind == Placement::Kind::kFirst && rank == 0) return absl::OkStatus();
   tensor.global_shape = tensor.shape;
   const int dimension = placement.dimension;
   tensor.shape[dimension] = 0;
   if (placement.kind == Placement::Kind::kFirst) return absl::OkStatus();
   int64_t section_begin = 0;
+  uint64_t first = 0;
   for (const Placement::Section& section : placement.sections) {
     const absl::StatusOr<Interval> share = ShareOf(tensor, section, ranks, rank);
     if (!share.ok()) return share.status();
@@ -58,6 +73,10 @@ absl::Status TakeShare(int ranks, int rank, TensorSpec& tensor) {
     rectangle.start[dimension] = section_begin + share->begin;
     rectangle.extent[dimension] = share->end - share->begin;
     tensor.shape[dimension] += rectangle.extent[dimension];
+    const uint64_t last = first + Elements(rectangle);
+    const int sharers = std::max<int>(1, ranks / static_cast<int>(section.units));
+    AddShared({first, last, sharers, rank % sharers == 0}, tensor.shared);
+    first = last;
     tensor.rectangles.push_back(std::move(rectangle));
     section_begin += section.extent;
   }

@@ -14,9 +14,11 @@ namespace muster {
 // These functions are pure: workers, servers and the planner compute the same.
 
 // Returns the shares of tensors that one rank of a tensor group of `ranks` has (Placement), in the
-// same order, with the same names and ties. A rank that has nothing of a tensor has a share without
-// elements. InvalidArgument, naming the tensor and the numbers: a section's units do not divide
-// among the ranks, nor the ranks among the units. REQUIRES: 0 <= rank < ranks; whole tensors.
+// same order, with the same names and ties. Says which elements several ranks have: replicated
+// tensors, and sections of fewer units than ranks. A rank that has nothing of a tensor has a share
+// without elements. InvalidArgument, naming the tensor and the numbers: a section's units do not
+// divide among the ranks, nor the ranks among the units. REQUIRES: 0 <= rank < ranks; whole
+// tensors.
 //
 // For example, 2 ranks divide queries, keys and values of 4, 2 and 2 heads of 8 columns: sections
 // {32, 4}, {16, 2}, {16, 2} along dimension 0 of a tensor of 64 rows. Rank 1 has 32 rows: rows 16

@@ -54,6 +54,24 @@ TEST(LocalTensorsTest, OneRankHasWholeTensors) {
   EXPECT_THAT(GlobalShape(local), ElementsAre(4, 3));
 }
 
+TEST(LocalTensorsTest, SharedElementsAreThoseOfReplicatedTensorsAndOfCommonUnits) {
+  EXPECT_THAT(LocalOf(Tensor("gain", {6}), 1, 0).shared, IsEmpty());
+  EXPECT_THAT(LocalOf(Tensor("gain", {6}), 4, 0).shared,
+              ElementsAre(SharedElements{0, 6, 4, true}));
+  EXPECT_THAT(LocalOf(Tensor("gain", {6}), 4, 3).shared,
+              ElementsAre(SharedElements{0, 6, 4, false}));
+  TensorSpec first = Tensor("bias", {6});
+  first.placement.kind = Placement::Kind::kFirst;
+  EXPECT_THAT(LocalOf(first, 2, 0).shared, IsEmpty());
+  EXPECT_THAT(LocalOf(Sharded("w", {4, 6}, 1, {{6, 6}}), 2, 1).shared, IsEmpty());
+  // Four ranks have two query heads each, and pairs of them one key and one value head.
+  const TensorSpec qkv = Sharded("qkv", {48, 5}, 0, {{32, 8}, {8, 2}, {8, 2}});
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_THAT(LocalOf(qkv, 4, rank).shared,
+                ElementsAre(SharedElements{40, 80, 2, /*first=*/rank % 2 == 0}));
+  }
+}
+
 TEST(LocalTensorsTest, ExampleOfTheHeader) {
   const TensorSpec local =
       LocalOf(Sharded("qkv", {64, 5}, 0, {{32, 4}, {16, 2}, {16, 2}}), /*ranks=*/2, /*rank=*/1);

@@ -12,6 +12,7 @@
 #include "common/base/status_macros.h"
 #include "common/optim/optimizer.h"
 #include "common/optim/schedule.h"
+#include "common/partition/local_tensors.h"
 #include "common/partition/wire_dtype.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
@@ -225,8 +226,7 @@ absl::Status CheckSparseOptions(const v1::SparseTableOptions& options) {
 }
 
 absl::StatusOr<DenseLayout> Layout(const v1::TablesSchema& schema) {
-  return DenseLayout::Create(TablesFromSchema(schema).tensors, {.block_bytes = schema.block_bytes(),
-                                                                .partitions = schema.partitions()});
+  return LayoutOfTensors(schema, TablesFromSchema(schema).tensors);
 }
 
 absl::Status InSchema(const absl::Status& status) {
@@ -306,7 +306,20 @@ Tables TablesFromSchema(const v1::TablesSchema& schema) {
   return tables;
 }
 
+absl::StatusOr<Tables> LocalTables(const v1::TablesSchema& schema, int tensor_ranks,
+                                   int tensor_rank) {
+  Tables tables = TablesFromSchema(schema);
+  MUSTER_ASSIGN_OR_RETURN(tables.tensors, LocalTensors(tables.tensors, tensor_ranks, tensor_rank));
+  return tables;
+}
+
 DenseLayout LayoutFromSchema(const v1::TablesSchema& schema) { return *Layout(schema); }
+
+absl::StatusOr<DenseLayout> LayoutOfTensors(const v1::TablesSchema& schema,
+                                            absl::Span<const TensorSpec> tensors) {
+  return DenseLayout::Create(
+      tensors, {.block_bytes = schema.block_bytes(), .partitions = schema.partitions()});
+}
 
 uint64_t SchemaFingerprint(const v1::TablesSchema& schema) {
   // Fields that a newer client sent and this build does not know must not tell apart two schemas

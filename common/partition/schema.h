@@ -37,8 +37,18 @@ absl::Status ValidateSchema(const v1::TablesSchema& schema);
 // Returns the tables of a schema. REQUIRES: ValidateSchema(schema).ok().
 Tables TablesFromSchema(const v1::TablesSchema& schema);
 
+// Returns the same with the shares of dense tensors that one rank of a tensor group has
+// (LocalTensors). InvalidArgument: the tensors cannot be divided.
+absl::StatusOr<Tables> LocalTables(const v1::TablesSchema& schema, int tensor_ranks,
+                                   int tensor_rank);
+
 // Returns the dense table's layout. REQUIRES: ValidateSchema(schema).ok().
 DenseLayout LayoutFromSchema(const v1::TablesSchema& schema);
+
+// Returns the layout of tensors that are a rank's shares of the schema's. Errors are those of
+// DenseLayout::Create.
+absl::StatusOr<DenseLayout> LayoutOfTensors(const v1::TablesSchema& schema,
+                                            absl::Span<const TensorSpec> tensors);
 
 // Returns equal values for equal schemas, whoever wrote them. Any field that the schema knows
 // counts, except workers' compute types, placements and the tokenizer: no stored value depends on

@@ -54,6 +54,18 @@ struct Rectangle {
   friend bool operator==(const Rectangle& a, const Rectangle& b) = default;
 };
 
+// Elements [begin, end), row-major, of a rank's share of a tensor that `ranks` consecutive tensor
+// ranks have, too.
+struct SharedElements {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  int ranks = 1;
+  // True on the lowest of these ranks.
+  bool first = true;
+
+  friend bool operator==(const SharedElements& a, const SharedElements& b) = default;
+};
+
 // One logical parameter of a model, or a rank's share of it (LocalTensors). Checkpoints and initial
 // values are keyed by its name and its global indices.
 struct TensorSpec {
@@ -75,6 +87,8 @@ struct TensorSpec {
   // another along dimension 0. Both are empty for a whole tensor.
   std::vector<int64_t> global_shape;
   std::vector<Rectangle> rectangles;
+  // Of a share: the elements that other ranks have, too, in order.
+  std::vector<SharedElements> shared;
 
   int64_t elements() const {
     int64_t n = 1;

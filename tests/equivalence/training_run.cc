@@ -11,13 +11,16 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/clock.h"
 #include "common/mesh/mesh.h"
+#include "common/mesh/tensor_ranks.h"
 #include "common/mesh/zero.h"
+#include "common/partition/local_tensors.h"
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
 #include "tests/equivalence/meeting.h"
 #include "tests/equivalence/poisoning_strategy.h"
 #include "worker/nn/loss_scaling.h"
+#include "worker/nn/tensor_group.h"
 #include "worker/runtime/coordinator_client/fake_coordinator_client.h"
 #include "worker/runtime/training/prepared_job.h"
 #include "worker/runtime/training/step_executor.h"
@@ -90,9 +93,23 @@ LossCurve Means(const LossSums& sums) {
   return curve;
 }
 
+// A slot's strategy, and the ranks that compute the model together with this one; null: this rank
+// alone.
+struct RankStrategy {
+  Strategy& strategy;
+  TensorGroup* tensor_group = nullptr;
+};
+
+// Returns what the slot has of the model's tensors.
+std::vector<TensorSpec> TensorsOf(const v1::JobSpec& spec, uint32_t slot, const PreparedJob& job) {
+  const int ranks = static_cast<int>(TensorRanks(spec));
+  return LocalTensors(job.model->description().tensors, ranks, static_cast<int>(slot) % ranks)
+      .value();
+}
+
 absl::Status Train(const v1::JobSpec& spec, uint32_t slot, const RunOptions& run,
-                   const PreparedJob& job, Strategy& strategy, CoordinatorClient& coordinator,
-                   std::function<void(absl::string_view)> log) {
+                   const PreparedJob& job, const RankStrategy& strategy,
+                   CoordinatorClient& coordinator, std::function<void(absl::string_view)> log) {
   RealClock clock;
   TrainerOptions options;
   options.slot = slot;
@@ -102,9 +119,11 @@ absl::Status Train(const v1::JobSpec& spec, uint32_t slot, const RunOptions& run
   options.log = std::move(log);
   StepObserver unobserved;
   StepObserver& observer = run.observer == nullptr ? unobserved : *run.observer;
-  ObservedStrategy observed(strategy, slot, observer);
-  PoisoningStrategy poisoning(observed, job.model->description().tensors);
-  StepExecutor engine(spec, *job.model, poisoning, run.plan);
+  ObservedStrategy observed(strategy.strategy, slot, observer);
+  const std::vector<TensorSpec> tensors = TensorsOf(spec, slot, job);
+  PoisoningStrategy poisoning(observed, tensors);
+  StepExecutor engine(spec, *job.model, poisoning,
+                      {.make_plan = run.plan, .tensor_group = strategy.tensor_group});
   ObservedEngine observed_engine(engine, slot, observer);
   absl::StatusOr<std::unique_ptr<Trainer>> trainer =
       Trainer::Create(spec, options, job, {poisoning, observed_engine}, coordinator, clock);
@@ -185,7 +204,8 @@ class RunWorld {
     return ShardedStrategy::Create(order, *job_.schema, {}, std::move(dependencies)).value();
   }
 
-  absl::Status Train(uint32_t slot, Strategy& strategy, FakeCoordinatorClient& coordinator) {
+  absl::Status Train(uint32_t slot, const RankStrategy& strategy,
+                     FakeCoordinatorClient& coordinator) {
     return muster::Train(spec_, slot, options_, job_, strategy, coordinator,
                          [this](absl::string_view line) { Log(line); });
   }
@@ -215,40 +235,45 @@ class RunWorld {
     }
   }
 
-  // Keeps the slot's collective calls, and writes what its state has of the dense weights into its
-  // shard group's.
+  // Keeps the slot's collective calls, and writes what its state has of the dense weights into
+  // those of its group, whose ranks have all of them together.
   void AddRank(uint32_t slot, const ShardedStrategy& strategy) {
     const ShardState& state = strategy.shard_state();
     absl::MutexLock lock(&mutex_);
     for (const RecordedCall& call : strategy.communicator()->recorder().Calls()) {
       run_.collectives[slot].push_back(call.label);
     }
-    std::map<std::string, std::vector<float>>& values = groups_[slot / state.shard().count];
-    const std::vector<TensorSpec>& tensors = job_.model->description().tensors;
-    for (const TensorSpec& tensor : tensors) {
+    std::map<std::string, std::vector<float>>& values = groups_[slot / state.shard().coordinates()];
+    for (const TensorSpec& tensor : job_.model->description().tensors) {
       if (tensor.tied_to.empty()) values[tensor.name].resize(tensor.elements());
     }
     for (const ShardLayout::OwnedBlock& owned : state.owned_blocks()) {
       absl::Span<const float> weights = state.weights(owned);
       for (const DenseLayout::Piece& piece : owned.block.pieces) {
-        const size_t elements = piece.end - piece.begin;
-        std::copy_n(weights.begin(), elements,
-                    values[tensors[piece.tensor].name].begin() + piece.begin);
-        weights.remove_prefix(elements);
+        const TensorSpec& tensor = state.tables().tensors[piece.tensor];
+        std::vector<float>& whole = values[tensor.name];
+        ForEachGlobal(tensor, piece.begin, piece.end, [&](uint64_t, uint64_t global, uint64_t n) {
+          std::copy_n(weights.begin(), n, whole.begin() + global);
+          weights.remove_prefix(n);
+        });
       }
     }
   }
 
-  // Expects that the slot reads what its shard group's ranks, now done, have. Gives it the f32
-  // values that it reads only rounded.
-  void TakeFromShards(uint32_t slot, int shards) {
+  // Expects that the slot reads what its group's ranks, now done, have. Gives it whole tensors, and
+  // the f32 values that it reads only rounded.
+  void TakeFromShards(uint32_t slot, int coordinates) {
     absl::MutexLock lock(&mutex_);
-    for (const TensorSpec& tensor : job_.model->description().tensors) {
+    for (const TensorSpec& tensor : TensorsOf(spec_, slot, job_)) {
       const std::string& owner = tensor.tied_to.empty() ? tensor.name : tensor.tied_to;
-      const std::vector<float>& held = groups_[slot / shards][owner];
+      const std::vector<float>& held = groups_[slot / coordinates][owner];
       std::vector<float>& values = run_.trained[slot].values[tensor.name];
-      if (values.empty()) values = held;
-      EXPECT_EQ(values, held) << "slot " << slot << ", " << tensor.name;
+      std::vector<float> share;
+      ForEachGlobal(tensor, 0, tensor.elements(), [&](uint64_t, uint64_t global, uint64_t n) {
+        share.insert(share.end(), held.begin() + global, held.begin() + global + n);
+      });
+      if (!values.empty()) EXPECT_EQ(values, share) << "slot " << slot << ", " << tensor.name;
+      values = held;
     }
   }
 
@@ -271,7 +296,7 @@ class RunWorld {
   const InProcessServers servers_;
   absl::Mutex mutex_;
   RunResult run_ ABSL_GUARDED_BY(mutex_);
-  // The dense weights, by shard group.
+  // The dense weights, by group of ranks that have all of them together.
   std::map<uint32_t, std::map<std::string, std::vector<float>>> groups_ ABSL_GUARDED_BY(mutex_);
   // The losses, by slot.
   std::vector<LossSums> losses_ ABSL_GUARDED_BY(mutex_);
@@ -285,7 +310,9 @@ absl::Status TrainInRounds(uint32_t slot, ShardedStrategy& strategy, DyingStrate
     strategy.Leave();
     Meeting::Place place = meeting.Arrive(slot, strategy.replica_clock());
     absl::Status status = strategy.Join(std::move(place.communicator), place.source);
-    if (status.ok()) status = world.Train(slot, dying, coordinator);
+    if (status.ok()) {
+      status = world.Train(slot, {dying, strategy.tensor_group()}, coordinator);
+    }
     if (dying.died()) {
       meeting.Kill(slot);
       return absl::InternalError("died");
@@ -308,6 +335,7 @@ void ExpectClose(const TrainedValues& actual, const TrainedValues& expected, dou
 
 RunResult TrainAlone(v1::JobSpec spec, const RunOptions& options) {
   spec.set_workers(1);
+  spec.mutable_parallelism()->clear_tensor();
   absl::StatusOr<PreparedJob> job = PrepareJob(spec);
   EXPECT_EQ(job.status(), absl::OkStatus());
   if (!job.ok()) return {};
@@ -316,7 +344,7 @@ RunResult TrainAlone(v1::JobSpec spec, const RunOptions& options) {
   const auto note = [&run](absl::string_view line) { run.log.emplace_back(line); };
   std::unique_ptr<LocalStrategy> strategy =
       LocalStrategy::Create(*job->schema, LossScaling(spec.compute(), {.log = note})).value();
-  EXPECT_EQ(Train(spec, 0, {.observer = options.observer, .plan = options.plan}, *job, *strategy,
+  EXPECT_EQ(Train(spec, 0, {.observer = options.observer, .plan = options.plan}, *job, {*strategy},
                   coordinator, note),
             absl::OkStatus());
   LossSums sums;
@@ -348,14 +376,14 @@ RunResult TrainOnServers(const v1::JobSpec& spec, const RunOptions& options) {
       auto strategy = world.OnServers(slot, incarnation++);
       DyingStrategy dying(*strategy, death);
       FakeCoordinatorClient coordinator;
-      const absl::Status status = world.Train(slot, dying, coordinator);
+      const absl::Status status = world.Train(slot, {dying}, coordinator);
       EXPECT_TRUE(dying.died()) << "the task never got to the call at which it was to die: "
                                 << status;
     }
     auto strategy = world.OnServers(slot, incarnation);
     DyingStrategy living(*strategy, absl::nullopt);
     FakeCoordinatorClient coordinator;
-    EXPECT_EQ(world.Train(slot, living, coordinator), absl::OkStatus());
+    EXPECT_EQ(world.Train(slot, {living}, coordinator), absl::OkStatus());
     auto reader = world.OnServers(slot, incarnation + 1, {.pull_f32 = true});
     EXPECT_EQ(reader->Start().status(), absl::OkStatus());
     world.Finish(slot, living, *reader, coordinator);
@@ -371,7 +399,7 @@ RunResult TrainByAllReduce(const v1::JobSpec& spec, const RunOptions& options) {
   transport.share_memory = options.share_memory;
   Meeting meeting(static_cast<int>(spec.workers()), transport);
   RunWorld world(spec, options, *std::move(job));
-  const int shards = static_cast<int>(ShardGroupSize(spec));
+  const int coordinates = static_cast<int>(ShardCoordinates(spec, spec.workers()));
   std::barrier<> all_done(spec.workers());
   RunResult run = world.ForEachSlot([&](uint32_t slot) {
     uint64_t incarnation = 1;
@@ -392,7 +420,7 @@ RunResult TrainByAllReduce(const v1::JobSpec& spec, const RunOptions& options) {
     world.Finish(slot, living, *strategy, coordinator);
     world.AddRank(slot, *strategy);
     all_done.arrive_and_wait();
-    world.TakeFromShards(slot, shards);
+    world.TakeFromShards(slot, coordinates);
   });
   run.rounds = meeting.rounds();
   return run;

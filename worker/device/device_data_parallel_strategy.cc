@@ -100,8 +100,8 @@ absl::Status DeviceDataParallelStrategy::Join(std::unique_ptr<Communicator> comm
 
 absl::Status DeviceDataParallelStrategy::MakeCommunicators() {
   Communicator& group = divided_.stage > 0 ? groups_->shard_group() : groups_->world();
-  Communicator* const replicas = groups_->replicas();
-  const bool summed_again = replicas != nullptr && replicas->size() > 1;
+  Communicator* const replicas = divided_.stage > 0 ? groups_->replicas() : nullptr;
+  const bool summed_again = replicas != nullptr;
   const int communicators = (group.size() > 1 ? 1 : 0) + (summed_again ? 1 : 0);
   // Communicators take device memory, too, and cannot wait for it.
   MUSTER_RETURN_IF_ERROR(AwaitDevice(options_, communicators));

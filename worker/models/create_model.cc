@@ -32,9 +32,17 @@ absl::Status CheckPlainCompute(const v1::ComputeSpec& compute) {
 
 absl::StatusOr<std::unique_ptr<const Model>> CreateModel(const v1::ModelSpec& spec,
                                                          const v1::ComputeSpec& compute,
-                                                         const DatasetInfo& data) {
-  if (spec.has_transformer()) return CreateTransformer(spec.transformer(), compute, data);
+                                                         const DatasetInfo& data,
+                                                         int tensor_ranks) {
+  if (spec.has_transformer()) {
+    return CreateTransformer(spec.transformer(), compute, data, tensor_ranks);
+  }
   MUSTER_RETURN_IF_ERROR(CheckPlainCompute(compute));
+  if (tensor_ranks > 1 && !spec.has_mlp()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "parallelism.tensor is ", tensor_ranks,
+        "; only transformers and perceptrons can be divided among tensor ranks: leave it out."));
+  }
   switch (spec.model_case()) {
     case v1::ModelSpec::kLogisticRegression:
       return CreateLogisticRegression(spec.logistic_regression(), data);

@@ -20,9 +20,13 @@ class ModelSpec;
 // names no model, a field is out of its range, the model does not compute as `compute` says, or the
 // data lacks what the model reads (the message names the field or what is missing, its value, and
 // the remedy).
+//
+// Of several tensor ranks, each computes its part of the model with its shares of the description's
+// tensors (LocalTensors), which are whole. InvalidArgument: the model cannot be divided among them.
 absl::StatusOr<std::unique_ptr<const Model>> CreateModel(const v1::ModelSpec& spec,
                                                          const v1::ComputeSpec& compute,
-                                                         const DatasetInfo& data);
+                                                         const DatasetInfo& data,
+                                                         int tensor_ranks = 1);
 
 // Tokens that the model reads, before each label or in each sequence, for DatasetOptions::context;
 // 0 for models that read no text, and for specifications that CreateModel refuses.

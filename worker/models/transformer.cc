@@ -5,13 +5,16 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
+#include "common/partition/local_tensors.h"
 #include "common/plan/transformer_memory_plan.h"
 #include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
 #include "worker/models/checks.h"
 #include "worker/models/resolve_transformer.h"
 #include "worker/nn/transformer/host_backend.h"
+#include "worker/nn/transformer/transformer_tensors.h"
 #include "worker/nn/transformer/transformer_units.h"
 
 namespace muster {
@@ -175,6 +178,26 @@ class Transformer final : public Model {
   ModelDescription description_;  // const after construction
 };
 
+absl::Status CheckDivisible(const TransformerShape& shape, int tensor_ranks) {
+  const struct {
+    absl::string_view what;
+    int64_t number;
+    absl::string_view remedy;
+  } divided[] = {
+      {"heads", shape.heads, "take another number"},
+      {"feed-forward columns", shape.feed_forward, "set model.transformer.feed_forward"},
+      {"rows of the vocabulary", shape.vocabulary_rows(),
+       "set model.transformer.pad_vocabulary_to"},
+  };
+  for (const auto& [what, number, remedy] : divided) {
+    if (number % tensor_ranks == 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat("parallelism.tensor is ", tensor_ranks,
+                                                   ", which does not divide the model's ", number,
+                                                   " ", what, "; ", remedy, "."));
+  }
+  return LocalTensors(MakeTransformerTensors(shape).specs, tensor_ranks, 0).status();
+}
+
 }  // namespace
 
 std::unique_ptr<const Model> MakeTransformer(const TransformerShape& shape, int tensor_ranks,
@@ -185,7 +208,8 @@ std::unique_ptr<const Model> MakeTransformer(const TransformerShape& shape, int 
 
 absl::StatusOr<std::unique_ptr<const Model>> CreateTransformer(const v1::TransformerSpec& spec,
                                                                const v1::ComputeSpec& compute,
-                                                               const DatasetInfo& data) {
+                                                               const DatasetInfo& data,
+                                                               int tensor_ranks) {
   if (data.vocabulary == 0 || data.labels_per_example <= 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("model.transformer reads sequences of tokens, but the data have ",
@@ -197,10 +221,12 @@ absl::StatusOr<std::unique_ptr<const Model>> CreateTransformer(const v1::Transfo
         "model.transformer.context is ", shape.context, ", but the data was opened with ",
         data.context, " tokens a sequence; open it with RequiredContext of the model."));
   }
+  MUSTER_RETURN_IF_ERROR(CheckDivisible(shape, tensor_ranks));
   const DType type = ActivationType(compute);
   const Recompute recompute = ResolveRecompute(compute);
-  return MakeTransformer(shape, /*tensor_ranks=*/1, type, recompute,
-                         std::make_unique<HostBackend>(shape, type, recompute));
+  const TransformerShape local = tensor_ranks == 1 ? shape : ShapeOfRank(shape, tensor_ranks);
+  return MakeTransformer(shape, tensor_ranks, type, recompute,
+                         std::make_unique<HostBackend>(local, type, recompute));
 }
 
 }  // namespace muster

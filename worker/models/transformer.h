@@ -24,7 +24,8 @@ class TransformerSpec;
 // CreateModel says.
 absl::StatusOr<std::unique_ptr<const Model>> CreateTransformer(const v1::TransformerSpec& spec,
                                                                const v1::ComputeSpec& compute,
-                                                               const DatasetInfo& data);
+                                                               const DatasetInfo& data,
+                                                               int tensor_ranks);
 
 // Returns the same of a shape, computed in `type` (f32, bf16 or f16) by `backend`, which is made
 // for them. Of `tensor_ranks` above 1, the parameters and gradients of its passes are the shares of

@@ -11,7 +11,7 @@ void CommunicatorTensorGroup::Run(CollectiveCall call, DType type, int64_t eleme
   call.count = static_cast<size_t>(elements);
   call.timeout = timeout_;
   call.label = label;
-  status_ = communicator_.Run(call);
+  status_ = run_(communicator_, call);
 }
 
 void CommunicatorTensorGroup::Gather(DType type, int64_t elements, const void* mine, void* all) {

@@ -2,6 +2,8 @@
 #define MUSTER_WORKER_PARALLEL_COMMUNICATOR_TENSOR_GROUP_H_
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -14,10 +16,16 @@ namespace muster {
 // A tensor group whose calls a communicator makes. Used by one thread.
 class CommunicatorTensorGroup final : public TensorGroup {
  public:
+  // Makes a call, and perhaps measures its time.
+  using RunCall =
+      std::function<absl::Status(Communicator& communicator, const CollectiveCall& call)>;
+
   // The communicator outlives the group, which alone uses it during a pass. Each call may take
   // `timeout`.
-  CommunicatorTensorGroup(Communicator& communicator, absl::Duration timeout)
-      : communicator_(communicator), timeout_(timeout) {}
+  CommunicatorTensorGroup(
+      Communicator& communicator, absl::Duration timeout,
+      RunCall run = [](Communicator& group, const CollectiveCall& call) { return group.Run(call); })
+      : communicator_(communicator), timeout_(timeout), run_(std::move(run)) {}
 
   int size() const override { return communicator_.size(); }
   int rank() const override { return communicator_.rank(); }
@@ -31,6 +39,7 @@ class CommunicatorTensorGroup final : public TensorGroup {
 
   Communicator& communicator_;
   const absl::Duration timeout_;
+  const RunCall run_;
   absl::Status status_;
 };
 

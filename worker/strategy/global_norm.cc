@@ -7,6 +7,14 @@
 
 namespace muster {
 
+absl::StatusOr<NormClipping> ClipBySquaredNorm(double squared, double max_norm) {
+  const double norm = std::sqrt(squared);
+  if (!std::isfinite(norm)) {
+    return DivergedError(absl::StrCat("the gradient's norm is ", norm));
+  }
+  return NormClipping{.norm = norm, .scale = norm > max_norm ? max_norm / norm : 1.0};
+}
+
 absl::StatusOr<NormClipping> ClipByNorm(const DenseLayout& layout, size_t sparse_tables,
                                         absl::Span<const std::vector<double>> partition_norms,
                                         double max_norm) {
@@ -27,11 +35,7 @@ absl::StatusOr<NormClipping> ClipByNorm(const DenseLayout& layout, size_t sparse
       squared += partition_norms[p][layout.partition_blocks(p).size() + table];
     }
   }
-  const double norm = std::sqrt(squared);
-  if (!std::isfinite(norm)) {
-    return DivergedError(absl::StrCat("the gradient's norm is ", norm));
-  }
-  return NormClipping{.norm = norm, .scale = norm > max_norm ? max_norm / norm : 1.0};
+  return ClipBySquaredNorm(squared, max_norm);
 }
 
 }  // namespace muster

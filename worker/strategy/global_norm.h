@@ -19,15 +19,16 @@ struct NormClipping {
   double scale = 1;
 };
 
-// Measures a gradient's norm, and returns the factor min(1, max_norm / norm) that brings it down to
+// Returns the factor min(1, max_norm / norm) that brings a gradient of this squared norm down to
 // `max_norm` (Pascanu, Mikolov, Bengio, "On the difficulty of training recurrent neural networks",
-// 2013, section 3.2).
-//
-// `partition_norms[p]` holds squared norms as partition p reports them: one per dense block, in
-// order, then one per sparse table. They are added in one order, whichever servers hold the
-// partitions: dense blocks by their id in the layout, then sparse tables, each over its partitions.
-// OutOfRange: the norm is not finite. Internal: a partition reported another number of norms than
-// it has blocks and tables.
+// 2013, section 3.2). OutOfRange: the norm is not finite.
+absl::StatusOr<NormClipping> ClipBySquaredNorm(double squared, double max_norm);
+
+// Does the same with the norm as partitions report it. `partition_norms[p]` holds squared norms as
+// partition p reports them: one per dense block, in order, then one per sparse table. They are
+// added in one order, whichever servers hold the partitions: dense blocks by their id in the
+// layout, then sparse tables, each over its partitions. OutOfRange: the norm is not finite.
+// Internal: a partition reported another number of norms than it has blocks and tables.
 absl::StatusOr<NormClipping> ClipByNorm(const DenseLayout& layout, size_t sparse_tables,
                                         absl::Span<const std::vector<double>> partition_norms,
                                         double max_norm);

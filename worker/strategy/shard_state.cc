@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/kernels/parallel_for.h"
 #include "common/optim/schedule.h"
@@ -48,13 +49,8 @@ std::vector<double> RowNorms(const RowSum& sum, uint32_t partitions, const Shard
 absl::StatusOr<std::unique_ptr<ShardState>> ShardState::Create(
     const v1::TablesSchema& schema, ShardIndex shard,
     const absl::optional<std::string>& offload_folder) {
-  MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<const Optimizer> dense_optimizer,
-                          CreateOptimizer(schema.optimizer(), Granularity::kElements));
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<const Optimizer> row_optimizer,
-                          CreateOptimizer(schema.optimizer(), Granularity::kRow));
-  std::unique_ptr<ShardState> state(
-      new ShardState(schema, shard, std::move(dense_optimizer), std::move(row_optimizer)));
+  MUSTER_ASSIGN_OR_RETURN(Parts parts, MakeParts(schema, shard));
+  std::unique_ptr<ShardState> state(new ShardState(schema, shard, std::move(parts)));
   if (offload_folder.has_value()) {
     const size_t floats = state->shard_layout_.slice_elements() * state->state_per_weight_;
     MUSTER_ASSIGN_OR_RETURN(state->offloaded_state_,
@@ -66,18 +62,42 @@ absl::StatusOr<std::unique_ptr<ShardState>> ShardState::Create(
   return state;
 }
 
-ShardState::ShardState(const v1::TablesSchema& schema, ShardIndex shard,
-                       std::unique_ptr<const Optimizer> dense_optimizer,
-                       std::unique_ptr<const Optimizer> row_optimizer)
+absl::StatusOr<ShardState::Parts> ShardState::MakeParts(const v1::TablesSchema& schema,
+                                                        const ShardIndex& shard) {
+  MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
+  if (shard.tensor_ranks > 1 && schema.sparse_size() > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a job with ", shard.tensor_ranks,
+                     " tensor ranks has sparse tables, which tensor ranks do not divide"));
+  }
+  MUSTER_ASSIGN_OR_RETURN(Tables tables,
+                          LocalTables(schema, shard.tensor_ranks, shard.tensor_rank));
+  MUSTER_ASSIGN_OR_RETURN(DenseLayout layout, LayoutOfTensors(schema, tables.tensors));
+  std::vector<NormCells> cells;
+  for (int rank = 0; rank < shard.tensor_ranks; ++rank) {
+    MUSTER_ASSIGN_OR_RETURN(const Tables other, LocalTables(schema, shard.tensor_ranks, rank));
+    MUSTER_ASSIGN_OR_RETURN(const DenseLayout its_layout, LayoutOfTensors(schema, other.tensors));
+    cells.emplace_back(its_layout, ShardLayout(its_layout, shard.count));
+  }
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<const Optimizer> dense_optimizer,
+                          CreateOptimizer(schema.optimizer(), Granularity::kElements));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<const Optimizer> row_optimizer,
+                          CreateOptimizer(schema.optimizer(), Granularity::kRow));
+  return Parts{std::move(tables), std::move(layout), std::move(cells), std::move(dense_optimizer),
+               std::move(row_optimizer)};
+}
+
+ShardState::ShardState(const v1::TablesSchema& schema, ShardIndex shard, Parts parts)
     : schema_(std::make_unique<const v1::TablesSchema>(schema)),
-      tables_(TablesFromSchema(schema)),
-      layout_(LayoutFromSchema(schema)),
+      tables_(std::move(parts.tables)),
+      layout_(std::move(parts.layout)),
       shard_(shard),
       shard_layout_(layout_, shard.count),
       owned_(shard_layout_.OwnedBlocks(layout_, shard.index)),
-      dense_optimizer_(std::move(dense_optimizer)),
-      row_optimizer_(std::move(row_optimizer)),
+      dense_optimizer_(std::move(parts.dense_optimizer)),
+      row_optimizer_(std::move(parts.row_optimizer)),
       state_per_weight_(dense_optimizer_->state_floats(1)),
+      cells_(std::move(parts.cells)),
       steps_(owned_.size()) {
   CountCells();
 }
@@ -85,29 +105,18 @@ ShardState::ShardState(const v1::TablesSchema& schema, ShardIndex shard,
 ShardState::~ShardState() = default;
 
 void ShardState::CountCells() {
-  block_cells_.resize(shard_.count);
-  for (uint32_t id = 0; id < layout_.blocks().size(); ++id) {
-    const DenseLayout::Block& block = layout_.blocks()[id];
-    const ShardLayout::Part& part = shard_layout_.parts()[block.part];
-    DenseLayout::Block stretch = {.part = block.part};
-    for (stretch.begin = block.begin; stretch.begin < block.end; stretch.begin = stretch.end) {
-      const uint64_t shard = (stretch.begin - part.begin) / part.slice;
-      stretch.end = std::min(block.end, part.begin + (shard + 1) * part.slice);
-      block_cells_[shard].push_back({id, layout_.cells(stretch).Count(stretch.elements())});
-    }
-  }
   size_t own = 0;
-  for (const BlockCells& cells : block_cells_[shard_.index]) {
+  for (const NormCells::BlockCells& block : cells_[shard_.tensor_rank].blocks(shard_.index)) {
     first_cells_.push_back(own);
-    own += cells.count;
+    own += block.count;
   }
-  for (uint32_t shard = 0; shard < block_cells_.size(); ++shard) {
-    size_t cells = 0;
-    for (const BlockCells& block : block_cells_[shard]) cells += block.count;
-    for (uint32_t p = shard; p < layout_.partitions(); p += shard_.count) {
+  for (int coordinate = 0; coordinate < shard_.coordinates(); ++coordinate) {
+    const ShardIndex at = shard_.At(coordinate);
+    size_t cells = cells_[at.tensor_rank].count(at.index);
+    for (uint32_t p = at.index; p < layout_.partitions(); p += at.count) {
       cells += tables_.sparse.size();
     }
-    cells_by_shard_.push_back(cells);
+    cells_by_coordinate_.push_back(cells);
   }
 }
 
@@ -274,9 +283,10 @@ std::vector<uint64_t> ShardState::Keys(size_t table) const {
 
 std::vector<double> ShardState::CellNorms(absl::Span<const absl::Span<float>> dense,
                                           absl::Span<const RowSum> rows) const {
-  std::vector<double> norms(cells_by_shard_[shard_.index]);
+  std::vector<double> norms(cells_by_coordinate_[shard_.coordinate()]);
   ParallelFor(owned_.size(), 1, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
+      if (owned_[i].block.repeated) continue;
       double* cell = norms.data() + first_cells_[i];
       muster::SquaredNorms(Of(owned_[i], dense), layout_.cells(owned_[i].block),
                            [&cell](double squared_norm) { *cell++ = squared_norm; });
@@ -290,6 +300,16 @@ std::vector<double> ShardState::CellNorms(absl::Span<const absl::Span<float>> de
   return norms;
 }
 
+std::vector<absl::Span<const double>> ShardState::CellsByCoordinate(
+    absl::Span<const double> cells) const {
+  std::vector<absl::Span<const double>> by_coordinate;
+  for (const size_t count : cells_by_coordinate_) {
+    by_coordinate.push_back(cells.first(count));
+    cells.remove_prefix(count);
+  }
+  return by_coordinate;
+}
+
 std::vector<std::vector<double>> ShardState::SquaredNorms(const GradientSums& sums) const {
   const double mean = MeanScale(1, sums.examples);
   const size_t tables = tables_.sparse.size();
@@ -299,14 +319,15 @@ std::vector<std::vector<double>> ShardState::SquaredNorms(const GradientSums& su
   }
   std::vector<double> own;
   if (shard_.count == 1) own = CellNorms(sums.dense, sums.rows);
-  const double* cell = shard_.count == 1 ? own.data() : sums.cells.data();
-  // Shard after shard, a block's cells come in their order.
-  for (uint32_t shard = 0; shard < block_cells_.size(); ++shard) {
-    for (const BlockCells& cells : block_cells_[shard]) {
-      const DenseLayout::Block& block = layout_.blocks()[cells.id];
-      double& norm = norms[block.partition][block.index_in_partition];
-      for (size_t i = 0; i < cells.count; ++i) norm += *cell++;
-    }
+  const std::vector<absl::Span<const double>> cells =
+      CellsByCoordinate(shard_.count == 1 ? absl::MakeConstSpan(own) : sums.cells);
+  const std::vector<double> blocks = cells_[0].AddUp(cells);
+  for (uint32_t id = 0; id < blocks.size(); ++id) {
+    const DenseLayout::Block& block = layout_.blocks()[id];
+    norms[block.partition][block.index_in_partition] = blocks[id];
+  }
+  for (int shard = 0; shard < shard_.count; ++shard) {
+    const double* cell = cells[shard].data() + cells_[0].count(shard);
     for (size_t table = 0; table < tables; ++table) {
       for (uint32_t p = shard; p < layout_.partitions(); p += shard_.count) {
         norms[p][layout_.partition_blocks(p).size() + table] = *cell++;
@@ -319,11 +340,27 @@ std::vector<std::vector<double>> ShardState::SquaredNorms(const GradientSums& su
   return norms;
 }
 
+double ShardState::SquaredNormOfTensorRanks(const GradientSums& sums) const {
+  const double mean = MeanScale(1, sums.examples);
+  const std::vector<absl::Span<const double>> cells = CellsByCoordinate(sums.cells);
+  double squared = 0;
+  for (int rank = 0; rank < shard_.tensor_ranks; ++rank) {
+    std::vector<absl::Span<const double>> of_rank;
+    for (int shard = 0; shard < shard_.count; ++shard) {
+      of_rank.push_back(cells[shard * shard_.tensor_ranks + rank]);
+    }
+    for (const double norm : cells_[rank].AddUp(of_rank)) squared += norm * mean * mean;
+  }
+  return squared;
+}
+
 absl::StatusOr<NormClipping> ShardState::Clipping(const GradientSums& sums) const {
   const double max_norm = schema_->clipping().by_global_norm();
   if (max_norm <= 0) return NormClipping();
   absl::StatusOr<NormClipping> clipping =
-      ClipByNorm(layout_, tables_.sparse.size(), SquaredNorms(sums), max_norm);
+      shard_.tensor_ranks > 1
+          ? ClipBySquaredNorm(SquaredNormOfTensorRanks(sums), max_norm)
+          : ClipByNorm(layout_, tables_.sparse.size(), SquaredNorms(sums), max_norm);
   if (clipping.ok() && sums.examples == 0) clipping->norm.reset();
   return clipping;
 }

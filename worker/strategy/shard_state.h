@@ -26,6 +26,7 @@
 #include "common/tables/table_checkpoint.h"
 #include "worker/strategy/arena.h"
 #include "worker/strategy/global_norm.h"
+#include "worker/strategy/norm_cells.h"
 #include "worker/strategy/offloaded_floats.h"
 
 namespace muster {
@@ -41,8 +42,8 @@ struct GradientSums {
   absl::Span<const absl::Span<float>> dense;
   // The shard's rows by sparse table; keys are in the order in which all workers' rows were added.
   absl::Span<const RowSum> rows;
-  // Squared norms of the cells of all shards (ShardState::CellNorms), in order of shard. Read only
-  // if norms are measured and there are several shards.
+  // Squared norms of the cells of all shards of all tensor ranks (ShardState::CellNorms), in order
+  // of coordinate (ShardIndex). Read only if norms are measured and there are several coordinates.
   absl::Span<const double> cells = {};
 };
 
@@ -61,15 +62,29 @@ struct ShardFile {
   std::vector<SlotLossScale> loss_scales;
 };
 
-// A shard's index, and the number of shards. REQUIRES: 0 <= index < count.
+// What a rank holds of a job's parameters: one of `count` shards of a tensor rank's share of them.
+// Ranks with equal coordinates hold the same. With W ranks, rank r has coordinate r mod
+// coordinates(): tensor ranks are neighbours, then the shards of a group. REQUIRES: 0 <= index <
+// count, and the same of tensor ranks.
 struct ShardIndex {
   int index = 0;
   int count = 1;
+  int tensor_rank = 0;
+  int tensor_ranks = 1;
+
+  int coordinate() const { return index * tensor_ranks + tensor_rank; }
+  int coordinates() const { return count * tensor_ranks; }
+  // Returns what ranks with another coordinate hold.
+  ShardIndex At(int coordinate) const {
+    return {coordinate / tensor_ranks, count, coordinate % tensor_ranks, tensor_ranks};
+  }
 };
 
 // One shard of a job's parameters: weights and optimizer state of the blocks that it owns
 // (ShardLayout), the number of steps that they have seen, and the rows of sparse tables that it
-// owns (SparseShard). A single shard holds a whole copy. A step over the same sums gives the same
+// owns (SparseShard). Of several tensor ranks, each has the shards of its shares of dense tensors
+// (LocalTensors), laid out for themselves. A single shard of a single tensor rank holds a whole
+// copy. A step over the same sums gives the same
 // bits here as on the servers, whatever the number of shards: cells, their order in the global
 // norm, the one division and the optimizer are the same.
 //
@@ -80,13 +95,16 @@ struct ShardIndex {
 class ShardState {
  public:
   // Creates a state with initial values, whose optimizer state is in a file in `offload_folder`, if
-  // there is one. InvalidArgument: the schema is not valid. Otherwise errors are OffloadedFloats'.
+  // there is one. InvalidArgument: the schema is not valid, or tensor ranks cannot divide its
+  // tensors, or it has sparse tables besides several tensor ranks. Otherwise errors are
+  // OffloadedFloats'.
   static absl::StatusOr<std::unique_ptr<ShardState>> Create(
       const v1::TablesSchema& schema, ShardIndex shard = {},
       const absl::optional<std::string>& offload_folder = absl::nullopt);
 
   ~ShardState();
 
+  // Returns the job's tables, of dense tensors the tensor rank's shares, and their layout.
   const Tables& tables() const { return tables_; }
   const DenseLayout& layout() const { return layout_; }
   const ShardLayout& shard_layout() const { return shard_layout_; }
@@ -134,11 +152,11 @@ class ShardState {
   // of one partition are a cell, too; these follow those of blocks, table by table.
   std::vector<double> CellNorms(absl::Span<const absl::Span<float>> dense,
                                 absl::Span<const RowSum> rows) const;
-  // Returns the number of cells that each shard owns.
-  absl::Span<const size_t> cells_by_shard() const { return cells_by_shard_; }
+  // Returns the number of cells that ranks of each coordinate own.
+  absl::Span<const size_t> cells_by_coordinate() const { return cells_by_coordinate_; }
 
   // Returns squared norms of the mean gradient by partition, as servers report them: one per dense
-  // block, then one per sparse table.
+  // block, then one per sparse table. REQUIRES: one tensor rank.
   std::vector<std::vector<double>> SquaredNorms(const GradientSums& sums) const;
 
   // Returns how clipping by global norm scales the mean gradient, if the job clips by it.
@@ -186,15 +204,19 @@ class ShardState {
   void ClearRows();
 
  private:
-  // The cells of a block that one shard owns.
-  struct BlockCells {
-    uint32_t id = 0;
-    size_t count = 0;
+  // What is made of a valid schema.
+  struct Parts {
+    Tables tables;
+    DenseLayout layout;
+    // By tensor rank.
+    std::vector<NormCells> cells;
+    std::unique_ptr<const Optimizer> dense_optimizer;
+    std::unique_ptr<const Optimizer> row_optimizer;
   };
 
-  ShardState(const v1::TablesSchema& schema, ShardIndex shard,
-             std::unique_ptr<const Optimizer> dense_optimizer,
-             std::unique_ptr<const Optimizer> row_optimizer);
+  static absl::StatusOr<Parts> MakeParts(const v1::TablesSchema& schema, const ShardIndex& shard);
+
+  ShardState(const v1::TablesSchema& schema, ShardIndex shard, Parts parts);
 
   // Owned blocks [first, last), whose optimizer state is in memory at the same time.
   struct Window {
@@ -203,6 +225,11 @@ class ShardState {
   };
 
   void CountCells();
+  // Returns the squared norms of cells, or of this rank's own if nobody else has any, by
+  // coordinate.
+  std::vector<absl::Span<const double>> CellsByCoordinate(absl::Span<const double> cells) const;
+  // Returns the squared norm of the mean gradient over all tensor ranks.
+  double SquaredNormOfTensorRanks(const GradientSums& sums) const;
   void MakeWindows();
   void SetSlices(std::vector<absl::Span<float>> slices);
   // Returns the elements of an owned block in slices by part.
@@ -226,9 +253,9 @@ class ShardState {
   // The number of floats of optimizer state for each weight.
   const size_t state_per_weight_;
 
-  // The cells of blocks, by shard, in order of block.
-  std::vector<std::vector<BlockCells>> block_cells_;
-  std::vector<size_t> cells_by_shard_;
+  // By tensor rank.
+  const std::vector<NormCells> cells_;
+  std::vector<size_t> cells_by_coordinate_;
   // By owned block, the index of its first cell among the shard's own.
   std::vector<size_t> first_cells_;
 

@@ -252,7 +252,7 @@ void TrainShards(const std::vector<std::unique_ptr<ShardState>>& shards, uint64_
         }
       }
       const std::vector<double> own = shard->CellNorms(slices.back(), rows.back());
-      ASSERT_EQ(own.size(), shard->cells_by_shard()[shard->shard().index]);
+      ASSERT_EQ(own.size(), shard->cells_by_coordinate()[shard->shard().coordinate()]);
       cells.insert(cells.end(), own.begin(), own.end());
     }
     for (size_t s = 0; s < shards.size(); ++s) {

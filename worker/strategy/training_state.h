@@ -32,6 +32,9 @@ struct StrategyCounters {
   uint64_t bytes_received = 0;
   uint64_t other_bytes_sent = 0;
   uint64_t other_bytes_received = 0;
+  // Payload of the calls of tensor ranks in passes, and of the gradients that they share.
+  uint64_t tensor_bytes_sent = 0;
+  uint64_t tensor_bytes_received = 0;
   // Time that hooks of training steps and look-ups were blocked on the data plane, be it for bytes
   // under way or for slower workers. The rest of a hook's time is this process's own work.
   double exposed_seconds = 0;

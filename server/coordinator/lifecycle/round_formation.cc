@@ -135,7 +135,7 @@ void RoundFormation::OpenIfDue(Job& job) {
 void RoundFormation::OpenAfterPause(Job& job) {
   const auto ranks = static_cast<uint32_t>(job.rendezvous.size());
   const absl::StatusOr<Rendezvous::Round> round =
-      job.rendezvous.PlanRound(static_cast<int>(ShardGroupSize(job.record.spec(), ranks)));
+      job.rendezvous.PlanRound(static_cast<int>(ShardCoordinates(job.record.spec(), ranks)));
   if (!round.ok()) return Fail(job, round.status());
   const absl::Duration now = clock_.Monotonic();
   if (!job.all_there_since.has_value()) {

@@ -68,7 +68,9 @@ absl::StatusOr<ReplicaParts> MakeHostReplica(const v1::TaskOrder& order, const P
   ReplicaParts parts;
   parts.make_engine = [&order, &job,
                        lent = strategy.get()]() -> absl::StatusOr<std::unique_ptr<StepEngine>> {
-    return std::make_unique<StepExecutor>(order.spec(), *job.model, *lent);
+    return std::make_unique<StepExecutor>(
+        order.spec(), *job.model, *lent,
+        StepExecutor::Options{.tensor_group = lent->tensor_group()});
   };
   parts.group = std::move(strategy);
   return parts;

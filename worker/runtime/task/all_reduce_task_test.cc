@@ -1,6 +1,7 @@
 #include "worker/runtime/task/all_reduce_task.h"
 
 #include <atomic>
+#include <fstream>
 #include <map>
 #include <string>
 #include <tuple>
@@ -8,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/synchronization/notification.h"
+#include "common/files/temp_folder.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -176,6 +178,67 @@ INSTANTIATE_TEST_SUITE_P(Calls, LostTaskTest,
                          ::testing::Combine(::testing::Range(0, 230, 23),
                                             ::testing::Values(Kind::kDense, Kind::kSparse,
                                                               Kind::kCopies)));
+
+// Two data ranks of two tensor ranks each. Its four slots compute half of the heads each.
+v1::JobSpec TensorRanksSpec(const std::string& text) {
+  v1::JobSpec spec = Spec(4);
+  spec.mutable_parallelism()->set_tensor(2);
+  EXPECT_TRUE(google::protobuf::TextFormat::MergeFromString(
+      R"pb(
+        model { transformer { layers: 1 width: 8 heads: 2 context: 4 feed_forward: 8 } }
+        batch_size: 8
+        stop { steps: 10 }
+        evaluation { every_steps: 5 }
+        checkpoint { every_steps: 4 }
+      )pb",
+      &spec));
+  spec.mutable_data()->clear_synthetic_classification();
+  spec.mutable_data()->mutable_sequences()->set_path(text);
+  return spec;
+}
+
+TEST(AllReduceTaskTest, TensorRanksReportOnceAndGoOnInPlace) {
+  const TempFolder folder;
+  const std::string text = folder.path() + "/text";
+  std::ofstream(text) << std::string(300, 'a') << std::string(300, 'b');
+  const v1::JobSpec spec = TensorRanksSpec(text);
+  JobInThreads whole(spec);
+  whole.StartAll();
+  for (uint32_t slot = 0; slot < 4; ++slot) ASSERT_EQ(whole.Wait(slot), absl::OkStatus());
+  for (uint32_t slot = 0; slot < 4; ++slot) {
+    uint64_t steps = 0, examples = 0;
+    for (const auto& report : whole.meeting.progress(slot)) {
+      steps += report.steps();
+      examples += report.examples();
+    }
+    EXPECT_EQ(steps, 10);
+    EXPECT_EQ(examples, slot % 2 == 0 ? 40 : 0) << slot;
+  }
+  v1::JobSpec single = spec;
+  single.set_workers(1);
+  single.clear_parallelism();
+  JobInThreads alone(single);
+  alone.StartAll();
+  ASSERT_EQ(alone.Wait(0), absl::OkStatus());
+  for (const auto& [clock, result] : alone.meeting.evaluations()) {
+    EXPECT_EQ(whole.meeting.evaluations().at(clock).examples(), result.examples());
+    EXPECT_NEAR(whole.meeting.evaluations().at(clock).loss(), result.loss(), 1e-5);
+  }
+  for (const int lost_at : {0, 30, 61, 92, 123, 154}) {
+    SCOPED_TRACE(lost_at);
+    JobInThreads job(spec);
+    std::atomic<bool> killed = false;
+    job.SetHook([&](uint32_t slot, int call, CollectiveCall&) {
+      if (slot == 3 && call == lost_at && !killed.exchange(true)) job.Kill(3);
+    });
+    job.StartAll();
+    EXPECT_EQ(job.Wait(3).code(), absl::StatusCode::kAborted);
+    job.Start(3);
+    for (uint32_t slot = 0; slot < 4; ++slot) EXPECT_EQ(job.Wait(slot), absl::OkStatus());
+    EXPECT_EQ(job.meeting.rounds().size(), 2);
+    EXPECT_EQ(job.Checksums(), whole.Checksums());
+  }
+}
 
 // Its end must not be news that hides the error of the slot whose loss it saw.
 TEST(AllReduceTaskTest, ARankOfAShardGroupWaitsForTheCoordinatorAfterALoss) {

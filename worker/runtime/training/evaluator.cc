@@ -61,15 +61,24 @@ Evaluator::Evaluator(std::string metric, const EvaluationShare& share, bool any,
                      const Dataset& dataset)
     : metric_(std::move(metric)), share_(share), any_(any), dataset_(dataset) {}
 
-absl::Status Evaluator::Evaluate(uint64_t clock, StepEngine& engine,
-                                 v1::ReportEvaluationRequest& report) {
+void Evaluator::Begin(uint64_t clock, v1::ReportEvaluationRequest& report) const {
   report.set_clock(clock);
   report.set_metric(metric_);
-  if (metric_ == "binned_auc") {
-    const ScoreBins none;
-    report.mutable_positive_bins()->Add(none.positive.begin(), none.positive.end());
-    report.mutable_negative_bins()->Add(none.negative.begin(), none.negative.end());
-  }
+  if (metric_ != "binned_auc") return;
+  const ScoreBins none;
+  report.mutable_positive_bins()->Add(none.positive.begin(), none.positive.end());
+  report.mutable_negative_bins()->Add(none.negative.begin(), none.negative.end());
+}
+
+void Evaluator::LeaveOutResults(v1::ReportEvaluationRequest& report) const {
+  const uint64_t clock = report.clock();
+  report.Clear();
+  Begin(clock, report);
+}
+
+absl::Status Evaluator::Evaluate(uint64_t clock, StepEngine& engine,
+                                 v1::ReportEvaluationRequest& report) {
+  Begin(clock, report);
   Batch batch;
   std::vector<int64_t> examples;
   PassResult pass;

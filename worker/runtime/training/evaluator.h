@@ -45,7 +45,13 @@ class Evaluator {
   // data and engine.
   absl::Status Evaluate(uint64_t clock, StepEngine& engine, v1::ReportEvaluationRequest& report);
 
+  // Makes a filled-in report one of no examples, for ranks whose results another rank reports.
+  void LeaveOutResults(v1::ReportEvaluationRequest& report) const;
+
  private:
+  // Begins a report.
+  void Begin(uint64_t clock, v1::ReportEvaluationRequest& report) const;
+
   Evaluator(std::string metric, const EvaluationShare& share, bool any, const Dataset& dataset);
 
   // Returns how many bytes of the source these labels stand for.

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
+#include "common/mesh/tensor_ranks.h"
 #include "common/optim/schedule.h"
 #include "common/partition/schema.h"
 #include "proto/job.pb.h"
@@ -58,8 +59,9 @@ absl::Status OpenData(const v1::JobSpec& spec, const std::string& preparation, P
   MUSTER_ASSIGN_OR_RETURN(job.validation, OpenDataset(spec.validation(), options));
   MUSTER_RETURN_IF_ERROR(CheckFit(info, job.validation->info()));
   // Finds labels for which the model has no class.
-  MUSTER_RETURN_IF_ERROR(
-      CreateModel(spec.model(), spec.compute(), job.validation->info()).status());
+  MUSTER_RETURN_IF_ERROR(CreateModel(spec.model(), spec.compute(), job.validation->info(),
+                                     static_cast<int>(TensorRanks(spec)))
+                             .status());
   job.evaluated = {.training = 0, .held_out = job.validation->info().examples};
   return absl::OkStatus();
 }
@@ -82,7 +84,8 @@ absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec, const DataPositi
   job.begin = begin;
   MUSTER_RETURN_IF_ERROR(OpenData(spec, preparation, job));
   const DatasetInfo& info = job.dataset->info();
-  MUSTER_ASSIGN_OR_RETURN(job.model, CreateModel(spec.model(), spec.compute(), info));
+  MUSTER_ASSIGN_OR_RETURN(job.model, CreateModel(spec.model(), spec.compute(), info,
+                                                 static_cast<int>(TensorRanks(spec))));
   MUSTER_ASSIGN_OR_RETURN(
       job.total_steps,
       TotalSteps(spec.stop(), {job.split.training, info.context}, spec.batch_size(), begin));

@@ -18,7 +18,8 @@ class JobSpec;
 class TablesSchema;
 }  // namespace v1
 
-// A job's data, model and schema, made from its specification. Equal on every slot.
+// A job's data, model and schema, made from its specification. Equal on every slot; the schema is
+// of whole tensors, of which tensor ranks hold shares.
 struct PreparedJob {
   PreparedJob();
   PreparedJob(PreparedJob&&);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/kernels/gemm/row_sums.h"
+#include "common/mesh/tensor_ranks.h"
 #include "common/mesh/zero.h"
 #include "common/trace/trace_scope.h"
 #include "proto/job.pb.h"
@@ -59,11 +60,12 @@ bool AreFinite(absl::Span<const float> values) { return AllFinite(values.size(),
 }  // namespace
 
 StepExecutor::StepExecutor(const v1::JobSpec& spec, const Model& model, Strategy& strategy,
-                           MakePlan plan)
+                           const Options& options)
     : model_(model),
       strategy_(strategy),
-      make_plan_(std::move(plan)),
+      options_(options),
       seed_(spec.seed()),
+      divides_tokens_(DividesTokens(spec)),
       evaluation_plan_(
           EvaluationPlan(model.description().units, !model.description().sparse_tables.empty())),
       evaluated_(model.NewMicroBatch()) {
@@ -78,7 +80,7 @@ int64_t StepExecutor::most_examples() const { return model_.description().most_e
 
 void StepExecutor::Plan(int micro_batches) {
   shape_.micro_batches = micro_batches;
-  plan_ = make_plan_(shape_);
+  plan_ = options_.make_plan(shape_);
   for (const StepAction& action : plan_) {
     while (saved_.size() <= static_cast<size_t>(action.saved)) {
       saved_.push_back(model_.NewMicroBatch());
@@ -89,11 +91,17 @@ void StepExecutor::Plan(int micro_batches) {
   }
 }
 
+LayerContext StepExecutor::ContextOf(Pass pass, uint64_t clock) const {
+  return {.pass = pass,
+          .seed = seed_,
+          .clock = clock,
+          .tensor_group = options_.tensor_group,
+          .sequence_parallel = divides_tokens_};
+}
+
 absl::Status StepExecutor::Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) {
   if (plan_.empty() || shape_.micro_batches != micro_batches.count()) Plan(micro_batches.count());
-  LayerContext context;
-  context.seed = seed_;
-  context.clock = clock;
+  LayerContext context = ContextOf(Pass::kTraining, clock);
   for (const StepAction& action : plan_) {
     const TraceScope trace(TracedAs(action.kind), static_cast<uint32_t>(action.unit));
     MicroBatch& micro_batch = *saved_[action.saved];
@@ -210,9 +218,7 @@ absl::Status StepExecutor::BeginEvaluation(uint64_t clock) {
 
 absl::Status StepExecutor::Evaluate(const Batch& batch, PassResult& result) {
   MicroBatch& pass = *evaluated_;
-  LayerContext context;
-  context.pass = Pass::kEvaluation;
-  context.clock = evaluation_clock_;
+  const LayerContext context = ContextOf(Pass::kEvaluation, evaluation_clock_);
   MUSTER_RETURN_IF_ERROR(model_.Load(batch, pass));
   for (const StepAction& action : evaluation_plan_) {
     MUSTER_RETURN_IF_ERROR(Execute(action, context, pass));

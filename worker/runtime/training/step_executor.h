@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/base/pass.h"
 #include "worker/data/batch.h"
 #include "worker/nn/layer_context.h"
 #include "worker/nn/model.h"
+#include "worker/nn/tensor_group.h"
 #include "worker/runtime/training/step_engine.h"
 #include "worker/runtime/training/step_plan.h"
 #include "worker/strategy/strategy.h"
@@ -30,9 +32,18 @@ class StepExecutor final : public StepEngine {
   // micro-batches do not overlap.
   using MakePlan = std::function<std::vector<StepAction>(const StepShape& shape)>;
 
+  struct Options {
+    MakePlan make_plan = TrainingStepPlan;
+    // The ranks that compute the model together with this one, which outlive the executor; null:
+    // this rank alone. The model is then made for that number of ranks.
+    TensorGroup* tensor_group = nullptr;
+  };
+
   // The model and the strategy outlive the executor.
+  StepExecutor(const v1::JobSpec& spec, const Model& model, Strategy& strategy)
+      : StepExecutor(spec, model, strategy, Options()) {}
   StepExecutor(const v1::JobSpec& spec, const Model& model, Strategy& strategy,
-               MakePlan plan = TrainingStepPlan);
+               const Options& options);
 
   int64_t most_examples() const override;
   absl::Status Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) override;
@@ -42,6 +53,7 @@ class StepExecutor final : public StepEngine {
  private:
   // Makes the plan of steps of so many micro-batches, and the saved sets that it uses.
   void Plan(int micro_batches);
+  LayerContext ContextOf(Pass pass, uint64_t clock) const;
   // Executes any action but kLoad and kCheckLoss.
   absl::Status Execute(const StepAction& action, LayerContext context, MicroBatch& micro_batch);
   absl::Status CheckLoss(uint64_t clock, MicroBatch& micro_batch, StepSums& sums) const;
@@ -50,8 +62,9 @@ class StepExecutor final : public StepEngine {
 
   const Model& model_;
   Strategy& strategy_;
-  const MakePlan make_plan_;
+  const Options options_;
   const uint64_t seed_;
+  const bool divides_tokens_;
   StepShape shape_;
   std::vector<StepAction> plan_;
   const std::vector<StepAction> evaluation_plan_;

@@ -67,6 +67,7 @@ Trainer::Trainer(const v1::JobSpec& spec, const TrainerOptions& options, const P
       job_(job),
       checkpoint_every_(spec.checkpoint().every_steps()),
       evaluate_every_(spec.evaluation().every_steps()),
+      reports_results_(options.mesh.Coordinate(options.rank, "tensor") == 0),
       sampler_(std::move(sampler)),
       evaluator_(std::move(evaluator)),
       state_(parts.state),
@@ -174,6 +175,7 @@ absl::StatusOr<Trainer::Next> Trainer::Evaluate(uint64_t clock) {
   MUSTER_RETURN_IF_ERROR(engine_.BeginEvaluation(clock));
   v1::ReportEvaluationRequest request;
   MUSTER_RETURN_IF_ERROR(evaluator_->Evaluate(clock, engine_, request));
+  if (!reports_results_) evaluator_->LeaveOutResults(request);
   // The coordinator notes the result beside the training time so far, and the task's peak memory
   // includes evaluations, also after the last report of steps.
   reporter_.Flush();
@@ -203,11 +205,13 @@ absl::Status Trainer::TrainStep(uint64_t clock, MicroBatchReader& reader) {
   StepReport step;
   step.clock = clock + 1;
   step.steps = 1;
-  step.loss_sum = sums.loss_sum;
-  step.loss_weight = sums.loss_weight;
-  step.examples = sums.examples;
-  const int64_t labels = job_.dataset->info().labels_per_example;
-  if (labels > 1) step.tokens = sums.examples * static_cast<uint64_t>(labels);
+  if (reports_results_) {
+    step.loss_sum = sums.loss_sum;
+    step.loss_weight = sums.loss_weight;
+    step.examples = sums.examples;
+    const int64_t labels = job_.dataset->info().labels_per_example;
+    if (labels > 1) step.tokens = sums.examples * static_cast<uint64_t>(labels);
+  }
   step.training_seconds = absl::ToDoubleSeconds(clock_.Monotonic() - started);
   step.waiting_seconds = absl::ToDoubleSeconds(reader.waited() - waited);
   if (options_.rank == 0) DescribeStep(clock, sums, step);
@@ -227,8 +231,10 @@ void Trainer::Report(StepReport step) {
   const StrategyCounters now = state_.counters();
   step.bytes_pushed = now.bytes_pushed - reported_.bytes_pushed;
   step.bytes_pulled = now.bytes_pulled - reported_.bytes_pulled;
-  step.bytes_sent = now.bytes_sent - reported_.bytes_sent;
-  step.bytes_received = now.bytes_received - reported_.bytes_received;
+  step.bytes_sent =
+      now.bytes_sent - reported_.bytes_sent + (now.tensor_bytes_sent - reported_.tensor_bytes_sent);
+  step.bytes_received = now.bytes_received - reported_.bytes_received +
+                        (now.tensor_bytes_received - reported_.tensor_bytes_received);
   step.other_bytes_sent = now.other_bytes_sent - reported_.other_bytes_sent;
   step.other_bytes_received = now.other_bytes_received - reported_.other_bytes_received;
   step.staleness_sum = now.staleness_sum - reported_.staleness_sum;

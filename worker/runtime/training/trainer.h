@@ -31,8 +31,9 @@ class JobSpec;
 
 struct TrainerOptions {
   uint32_t slot = 0;
-  // The ranks that train together, and this task's. Its data rank has a share of the examples; rank
-  // 0 commits checkpoints and logs evaluations.
+  // The ranks that train together, and this task's. Its data rank has a share of the examples,
+  // whose results the first of its tensor ranks reports; rank 0 commits checkpoints and logs
+  // evaluations.
   Mesh mesh;
   int rank = 0;
   // The all-reduce round; training ends when the coordinator wants a new one. 0 without all-reduce.
@@ -104,6 +105,8 @@ class Trainer {
   const PreparedJob& job_;
   const uint64_t checkpoint_every_;
   const uint64_t evaluate_every_;
+  // True if this rank reports the results of its data rank.
+  const bool reports_results_;
   const std::unique_ptr<const Sampler> sampler_;
   const std::unique_ptr<Evaluator> evaluator_;
   TrainingState& state_;

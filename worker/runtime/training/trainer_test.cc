@@ -329,19 +329,31 @@ TEST_F(TrainerTest, ARankWithLessToDoRunsAsManyMicroBatches) {
 TEST_F(TrainerTest, RanksOfOneDataRankTakeItsShare) {
   v1::JobSpec spec = MlpSpec();
   spec.mutable_stop()->set_steps(2);
-  // Trains as the last rank, and returns the weights.
-  const auto train = [&](uint32_t workers, uint32_t tensor) {
+  // Trains as a rank, and returns the weights. The first tensor rank alone reports results.
+  const auto train = [&](uint32_t workers, uint32_t tensor, int rank) {
     spec.set_workers(workers);
     spec.mutable_parallelism()->set_tensor(tensor);
     options_.mesh = Mesh::FromSpec(spec.parallelism(), static_cast<int>(workers)).value();
-    options_.rank = options_.mesh.world_size() - 1;
+    options_.rank = rank;
+    const size_t reports = coordinator_.progress().size();
     EXPECT_EQ(Run(spec), absl::OkStatus());
     EXPECT_THAT(strategy_->micro_batches(), ElementsAre(16, 16));
-    EXPECT_EQ(coordinator_.evaluations().back().examples(), 60);
+    const bool first = rank % tensor == 0;
+    EXPECT_EQ(coordinator_.evaluations().back().examples(), first ? 60 : 0);
+    EXPECT_EQ(coordinator_.evaluations().back().loss_sum() > 0, first);
+    uint64_t examples = 0, steps = 0;
+    for (size_t i = reports; i < coordinator_.progress().size(); ++i) {
+      examples += coordinator_.progress()[i].examples();
+      steps += coordinator_.progress()[i].steps();
+    }
+    EXPECT_EQ(examples, first ? 32 : 0);
+    EXPECT_EQ(steps, 2);
     const absl::Span<const float> weights = strategy_->parameters().values[0];
     return std::vector<float>(weights.begin(), weights.end());
   };
-  EXPECT_EQ(train(4, 2), train(2, 1));
+  const std::vector<float> expected = train(2, 1, 1);
+  EXPECT_EQ(train(4, 2, 2), expected);
+  EXPECT_EQ(train(4, 2, 3), expected);
 }
 
 TEST_F(TrainerTest, LeavesItsRoundWhenTheCoordinatorWantsAMeeting) {

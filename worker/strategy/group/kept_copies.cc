@@ -5,13 +5,29 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "common/partition/schema.h"
 #include "proto/schema.pb.h"
 #include "worker/strategy/group/state_broadcast.h"
 
 namespace muster {
+namespace {
 
-KeptCopies::KeptCopies(const v1::TablesSchema& schema, int shards)
-    : schema_(std::make_unique<const v1::TablesSchema>(schema)), shards_(shards) {}
+size_t MostParts(const v1::TablesSchema& schema, int tensor_ranks) {
+  size_t most = 0;
+  for (int rank = 0; rank < tensor_ranks; ++rank) {
+    // The rank's own state has been made of the schema.
+    const Tables tables = LocalTables(schema, tensor_ranks, rank).value();
+    most = std::max(most, LayoutOfTensors(schema, tables.tensors).value().parts().size());
+  }
+  return most;
+}
+
+}  // namespace
+
+KeptCopies::KeptCopies(const v1::TablesSchema& schema, const ShardIndex& own)
+    : schema_(std::make_unique<const v1::TablesSchema>(schema)),
+      own_(own),
+      parts_(MostParts(schema, own.tensor_ranks)) {}
 
 KeptCopies::~KeptCopies() = default;
 
@@ -32,7 +48,7 @@ absl::Status KeptCopies::Receive(Communicator& communicator, int from, int shard
                                  absl::Duration timeout) {
   copies_.erase(shard);
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<ShardState> state,
-                          ShardState::Create(*schema_, {.index = shard, .count = shards_}));
+                          ShardState::Create(*schema_, own_.At(shard)));
   MUSTER_RETURN_IF_ERROR(ReceiveState(communicator, from, timeout, *state));
   copies_[shard].state = std::move(state);
   return absl::OkStatus();
@@ -47,21 +63,26 @@ void KeptCopies::Settle(std::vector<int> keepers, int rank) {
   }
   sums_ = nullptr;
   if (copies_.empty()) return;
-  const ShardLayout& layout = copies_.begin()->second.state->shard_layout();
-  sums_ = std::make_unique<Arena>(copies_.size() * layout.slice_elements());
+  size_t elements = 0;
+  for (auto& [shard, copy] : copies_) {
+    copy.sums.clear();
+    elements += copy.state->shard_layout().slice_elements();
+  }
+  sums_ = std::make_unique<Arena>(elements);
   float* next = sums_->values().data();
-  for (auto& [shard, copy] : copies_) copy.sums.clear();
-  for (const ShardLayout::Part& part : layout.parts()) {
+  for (size_t part = 0; part < parts_; ++part) {
     for (auto& [shard, copy] : copies_) {
-      copy.sums.emplace_back(next, part.slice);
-      next += part.slice;
+      const absl::Span<const ShardLayout::Part> parts = copy.state->shard_layout().parts();
+      if (part >= parts.size()) continue;
+      copy.sums.emplace_back(next, parts[part].slice);
+      next += parts[part].slice;
     }
   }
 }
 
-void KeptCopies::Divide(int shards) {
+void KeptCopies::Divide(const ShardIndex& own) {
   Clear();
-  shards_ = shards;
+  own_ = own;
 }
 
 absl::Status KeptCopies::ExchangeSums(Communicator& communicator,
@@ -74,15 +95,20 @@ absl::Status KeptCopies::ExchangeSums(Communicator& communicator,
   std::vector<size_t> sent(communicator.size());
   std::vector<size_t> received(communicator.size());
   std::vector<std::shared_ptr<Work>> works;
-  for (size_t part = 0; part < own.size(); ++part) {
-    if (keeper >= 0) sent[keeper] = own[part].size();
+  for (size_t part = 0; part < parts_; ++part) {
+    const absl::Span<float> mine = part < own.size() ? own[part] : absl::Span<float>();
+    if (keeper >= 0) sent[keeper] = mine.size();
     CollectiveCall call;
     call.kind = Collective::kAllToAll;
     call.dtype = DType::kF32;
-    call.in = own[part].data();
-    for (const auto& [shard, copy] : copies_) received[shard] = own[part].size();
+    call.in = mine.data();
     // Without copies nothing is written.
-    call.out = copies_.empty() ? own[part].data() : copies_.begin()->second.sums[part].data();
+    call.out = mine.data();
+    for (auto it = copies_.rbegin(); it != copies_.rend(); ++it) {
+      const std::vector<absl::Span<float>>& sums = it->second.sums;
+      received[it->first] = part < sums.size() ? sums[part].size() : 0;
+      if (part < sums.size()) call.out = sums[part].data();
+    }
     call.send_counts = sent;
     call.counts = received;
     call.timeout = timeout;

@@ -1,6 +1,7 @@
 #ifndef MUSTER_WORKER_STRATEGY_GROUP_KEPT_COPIES_H_
 #define MUSTER_WORKER_STRATEGY_GROUP_KEPT_COPIES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -32,8 +33,10 @@ class TablesSchema;
 // thread.
 class KeptCopies {
  public:
-  // Keeps nothing at first. `schema` is the job's; copies have no rows of sparse tables.
-  KeptCopies(const v1::TablesSchema& schema, int shards);
+  // Keeps nothing at first. `schema` is the job's; copies have no rows of sparse tables. `own` is
+  // what this rank holds. Shards are named by their coordinates (ShardIndex), which are their
+  // owners' ranks.
+  KeptCopies(const v1::TablesSchema& schema, const ShardIndex& own);
   ~KeptCopies();
 
   // Returns what is kept. `has_sums` says whether the last ExchangeSums was for the step at the
@@ -55,7 +58,7 @@ class KeptCopies {
   // Drops all copies.
   void Clear() { Settle({}, 0); }
   // Drops all copies, and keeps copies of shards of another division from now on.
-  void Divide(int shards);
+  void Divide(const ShardIndex& own);
 
   // Sends this rank's sums to its keeper, and receives those of the copies; a collective call of
   // all ranks. Makes no calls if nobody keeps anything. Blocks until all calls have ended. `own`
@@ -74,7 +77,9 @@ class KeptCopies {
   };
 
   const std::unique_ptr<const v1::TablesSchema> schema_;
-  int shards_;
+  ShardIndex own_;
+  // The most parts that any shard has. Each is a call.
+  const size_t parts_;
   std::vector<int> keepers_;
   // Copies by shard, which is their owner's rank.
   std::map<int, Copy> copies_;

@@ -11,6 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/manifest.h"
+#include "common/mesh/tensor_ranks.h"
 #include "common/mesh/zero.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
@@ -26,8 +27,9 @@ constexpr absl::Duration kTimeout = absl::Minutes(10);
 }  // namespace
 
 ShardIndex ShardOf(const v1::TaskOrder& order) {
-  const int shards = static_cast<int>(ShardGroupSize(order.spec()));
-  return {.index = static_cast<int>(order.slot()) % shards, .count = shards};
+  const ShardIndex first = {.count = static_cast<int>(ShardGroupSize(order.spec())),
+                            .tensor_ranks = static_cast<int>(TensorRanks(order.spec()))};
+  return first.At(static_cast<int>(order.slot()) % first.coordinates());
 }
 
 uint64_t ShardFingerprint(uint32_t stage, uint64_t kept_bytes, const ShardLayout& layout) {
@@ -80,7 +82,6 @@ absl::Status KeptShard::TakeBack(absl::FunctionRef<absl::Status(ShardState& stat
 absl::Status KeptShard::Fill(Communicator& communicator, absl::optional<int> source,
                              Communicator* replicas) {
   state_->AllocateValues();
-  const bool single = state_->shard().count == 1;
   if (source.has_value()) {
     MUSTER_RETURN_IF_ERROR(BroadcastState(communicator, *source, kTimeout, *state_, content_));
     state_->UnmapState();
@@ -92,11 +93,10 @@ absl::Status KeptShard::Fill(Communicator& communicator, absl::optional<int> sou
   barrier.timeout = kTimeout;
   barrier.label = "all have their parameters";
   MUSTER_RETURN_IF_ERROR(communicator.Run(barrier));
-  Communicator* const same = single ? &communicator : replicas;
-  if (!order_->restore_uri().empty() || same == nullptr) return absl::OkStatus();
+  if (!order_->restore_uri().empty() || replicas == nullptr) return absl::OkStatus();
   // Initial values come from functions of the C library, whose last bit depends on the machine.
   content_ = StateContent::kNothing;
-  MUSTER_RETURN_IF_ERROR(BroadcastWeights(*same, 0, kTimeout, *state_));
+  MUSTER_RETURN_IF_ERROR(BroadcastWeights(*replicas, 0, kTimeout, *state_));
   content_ = StateContent::kWhole;
   return absl::OkStatus();
 }
@@ -194,7 +194,8 @@ std::vector<ShardFile> KeptShard::OwnFiles(const Communicator& communicator,
     if (number == 0) file.loss_scales = LossScalesOfSlots();
     return file;
   };
-  if (state_->shard().count == 1) {
+  const uint32_t coordinates = state_->shard().coordinates();
+  if (coordinates == 1) {
     for (uint32_t p = rank; p < partitions; p += ranks) {
       ShardFile& file = add(p);
       const absl::Span<const uint32_t> blocks = state_->layout().partition_blocks(p);
@@ -204,9 +205,9 @@ std::vector<ShardFile> KeptShard::OwnFiles(const Communicator& communicator,
     return files;
   }
   ShardFile& file = add(rank);
-  const uint32_t shards = state_->shard().count;
-  for (uint32_t i = rank / shards; i < state_->owned_blocks().size(); i += ranks / shards) {
-    file.blocks.push_back(i);
+  const uint32_t blocks = state_->owned_blocks().size();
+  for (uint32_t i = rank / coordinates; i < blocks; i += ranks / coordinates) {
+    if (!state_->owned_blocks()[i].block.repeated) file.blocks.push_back(i);
   }
   for (uint32_t p = rank; p < partitions; p += ranks) file.partitions.push_back(p);
   return files;

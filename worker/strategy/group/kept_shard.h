@@ -28,7 +28,7 @@ class TablesSchema;
 class TaskOrder;
 }  // namespace v1
 
-// Returns the shard that a task's rank has, by its slot.
+// Returns what a task's rank holds, by its slot.
 ShardIndex ShardOf(const v1::TaskOrder& order);
 
 // Returns a fingerprint of how a stage's calls divide what they gather and scatter, and of which
@@ -78,12 +78,11 @@ class KeptShard {
   const LossScaling& loss_scaling() const { return loss_scaling_; }
 
   // Fills the shards of all ranks; a collective call of all of them. Without a source, every rank
-  // starts from the order's checkpoint or from the initial values of one of its replicas. With one
-  // shard, the replica of rank `source` may become all ranks' instead. `replicas` are the ranks
-  // that have the same shard; null if this is the only one. Errors are the communicators' or the
-  // storage's. REQUIRES: with several shards there is no source.
-  absl::Status Fill(Communicator& communicator, absl::optional<int> source,
-                    Communicator* replicas = nullptr);
+  // starts from the order's checkpoint or from the initial values of one of its replicas. Where all
+  // ranks hold the same, that of rank `source` may become all ranks' instead. `replicas` are the
+  // ranks that hold the same; null if there is no other. Errors are the communicators' or the
+  // storage's. REQUIRES: with several coordinates (ShardIndex) there is no source.
+  absl::Status Fill(Communicator& communicator, absl::optional<int> source, Communicator* replicas);
 
   // Makes this rank's shard another one, which is not filled. Errors are OffloadedFloats'.
   absl::Status Divide(ShardIndex shard);
@@ -101,10 +100,10 @@ class KeptShard {
   // Writes a checkpoint's files. A collective call of all W ranks, all of which return all files.
   // Files are numbered from `first_number`.
   //
-  // With a single shard there is one file for each partition: rank r writes those of partitions p
-  // with p mod W = r. With several shards there is one file for each rank, in order of rank. It has
-  // the rank's share of its shard's blocks, which replicas divide among them, and the rows of
-  // partitions p with p mod W = r.
+  // Where all ranks hold the same, there is one file for each partition: rank r writes those of
+  // partitions p with p mod W = r. Otherwise there is one file for each rank, in order of rank. It
+  // has the rank's share of its shard's blocks, which replicas divide among them, except for blocks
+  // that lower tensor ranks have, too; and the rows of partitions p with p mod W = r.
   //
   // The cut fails on all ranks if one cannot write, or if `failure` says that it failed elsewhere.
   absl::StatusOr<CutFiles> Cut(Communicator& communicator, uint32_t first_number,

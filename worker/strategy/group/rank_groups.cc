@@ -8,28 +8,46 @@
 
 namespace muster {
 
-RankGroups::RankGroups(std::unique_ptr<Communicator> world) : world_(std::move(world)) {}
+RankGroups::RankGroups(std::unique_ptr<Communicator> world, const ShardIndex& shard)
+    : world_(std::move(world)), shards_(shard.count) {}
 
 absl::StatusOr<std::unique_ptr<RankGroups>> RankGroups::Create(std::unique_ptr<Communicator> world,
                                                                ShardIndex shard) {
-  std::unique_ptr<RankGroups> groups(new RankGroups(std::move(world)));
+  std::unique_ptr<RankGroups> groups(new RankGroups(std::move(world), shard));
   const int rank = groups->world().rank();
   const int ranks = groups->world().size();
-  if (ranks % shard.count != 0 || rank % shard.count != shard.index) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "rank ", rank, " of ", ranks, " holds shard ", shard.index, " of ", shard.count,
-        "; every rank r must hold shard r mod ", shard.count, ", and shard groups must be whole"));
+  if (ranks % shard.coordinates() != 0 || rank % shard.coordinates() != shard.coordinate()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("rank ", rank, " of ", ranks, " holds shard ", shard.index, " of ",
+                     shard.count, " of tensor rank ", shard.tensor_rank, " of ", shard.tensor_ranks,
+                     "; tensor ranks must be neighbours, then shards, and groups of ",
+                     shard.coordinates(), " ranks must be whole"));
   }
-  // With one shard all ranks are replicas, and each is a shard group of its own, without calls.
-  if (shard.count == 1 || shard.count == ranks) return groups;
-  MUSTER_ASSIGN_OR_RETURN(groups->shard_group_, groups->world().Split(rank / shard.count, rank));
-  MUSTER_ASSIGN_OR_RETURN(groups->replicas_, groups->world().Split(shard.index, rank));
+  // The whole world makes each group: it learns at once of a rank that fails meanwhile, for which a
+  // smaller group would wait in vain.
+  Communicator& all = groups->world();
+  const int data_rank = rank / shard.tensor_ranks;
+  if (shard.tensor_ranks > 1) {
+    MUSTER_ASSIGN_OR_RETURN(groups->tensor_group_, all.Split(data_rank, rank));
+    MUSTER_ASSIGN_OR_RETURN(groups->data_group_, all.Split(shard.tensor_rank, rank));
+  }
+  // With one shard all ranks of the data group are replicas.
+  if (shard.count == 1 || shard.coordinates() == ranks) return groups;
+  const int shard_group = data_rank / shard.count;
+  MUSTER_ASSIGN_OR_RETURN(groups->shard_group_,
+                          all.Split(shard_group * shard.tensor_ranks + shard.tensor_rank, rank));
+  MUSTER_ASSIGN_OR_RETURN(groups->replicas_, all.Split(shard.coordinate(), rank));
   return groups;
+}
+
+Communicator* RankGroups::replicas() {
+  if (shards_ > 1) return replicas_.get();
+  return data_group().size() > 1 ? &data_group() : nullptr;
 }
 
 CollectiveTraffic RankGroups::traffic() const {
   CollectiveTraffic sum;
-  for (const Communicator* group : {world_.get(), shard_group_.get(), replicas_.get()}) {
+  for (const Communicator* group : along_data()) {
     if (group == nullptr) continue;
     sum.sent += group->traffic().sent;
     sum.received += group->traffic().received;
@@ -39,9 +57,10 @@ CollectiveTraffic RankGroups::traffic() const {
 
 std::vector<const FlightRecorder*> RankGroups::recorders() const {
   std::vector<const FlightRecorder*> recorders;
-  for (const Communicator* group : {world_.get(), shard_group_.get(), replicas_.get()}) {
+  for (const Communicator* group : along_data()) {
     if (group != nullptr) recorders.push_back(&group->recorder());
   }
+  if (tensor_group_ != nullptr) recorders.push_back(&tensor_group_->recorder());
   return recorders;
 }
 

@@ -33,10 +33,8 @@ absl::Status RowExchange::Join(RankGroups& groups) {
   if (shards_ > 1) {
     Communicator& group = groups.shard_group();
     MUSTER_ASSIGN_OR_RETURN(owners_, group.Split(/*colour=*/0, group.rank()));
-    replicas_ = groups.replicas();
-  } else if (groups.world().size() > 1) {
-    replicas_ = &groups.world();
   }
+  replicas_ = groups.replicas();
   return absl::OkStatus();
 }
 

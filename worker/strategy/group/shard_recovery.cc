@@ -37,7 +37,7 @@ constexpr size_t kCopyNumbers = 3;
 
 ShardRecovery::ShardRecovery(const v1::TablesSchema& schema, KeptShard& shard,
                              const Options& options)
-    : options_(options), shard_(shard), copies_(schema, shard.state().shard().count) {}
+    : options_(options), shard_(shard), copies_(schema, shard.state().shard()) {}
 
 RankHolding ShardRecovery::holding() const {
   RankHolding holding;
@@ -45,8 +45,8 @@ RankHolding ShardRecovery::holding() const {
   holding.has_sums = has_sums_ && holding.clock.has_value();
   holding.copies = copies_.holdings(has_sums_);
   if (options_.divides_anew) {
-    holding.shards = shard_.state().shard().count;
-    holding.shard = shard_.state().shard().index;
+    holding.shards = shard_.state().shard().coordinates();
+    holding.shard = shard_.state().shard().coordinate();
   }
   return holding;
 }
@@ -159,7 +159,7 @@ absl::Status ShardRecovery::RollForward(
 }
 
 absl::Status ShardRecovery::Move(Communicator& world, const ShardTransfer& transfer) {
-  const int own = shard_.state().shard().index;
+  const int own = shard_.state().shard().coordinate();
   if (world.rank() == transfer.from) {
     options_.log(absl::StrCat("rank ", transfer.from, " sends shard ", transfer.shard, " to rank ",
                               transfer.to));
@@ -185,7 +185,7 @@ absl::Status ShardRecovery::AwaitAll(Communicator& world, absl::string_view labe
 absl::Status ShardRecovery::Become(ShardIndex shard) {
   const ShardIndex own = shard_.state().shard();
   if (own.count == shard.count && own.index == shard.index) return absl::OkStatus();
-  if (own.count != shard.count) copies_.Divide(shard.count);
+  if (own.count != shard.count) copies_.Divide(shard);
   return shard_.Divide(shard);
 }
 
@@ -212,7 +212,7 @@ absl::Status ShardRecovery::MakeNewShards(Communicator& world, const RecoveryPla
     options_.log(absl::StrCat("the shards of ", count, " ranks are divided anew among ",
                               shard.count, " at step ", plan.clock));
   }
-  copies_.Divide(shard.count);
+  copies_.Divide(shard);
   shard_.Take(std::move(state));
   return absl::OkStatus();
 }
@@ -221,7 +221,7 @@ absl::Status ShardRecovery::Recover(Communicator& world, ShardIndex shard,
                                     absl::FunctionRef<absl::Status(const StepOutcome&)> make_step) {
   Meeting meeting;
   MUSTER_RETURN_IF_ERROR(Exchange(world, meeting));
-  const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(meeting.holdings, shard.count);
+  const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(meeting.holdings, shard.coordinates());
   if (!plan.ok()) {
     return absl::InternalError(
         absl::StrCat("the round was to go on in place, but ", plan.status().message()));

@@ -27,9 +27,9 @@ class TablesSchema;
 class TaskOrder;
 }  // namespace v1
 
-// One rank's part in going on in place after a loss, in a job with several shards
+// One rank's part in going on in place after a loss, in a job whose ranks hold different shards
 // (common/mesh/recovery_plan.h): what it keeps from step to step for that, and how all ranks become
-// whole again.
+// whole again. Shards are named by their coordinates (ShardIndex).
 //
 //   in each step   SumsComplete, before the exchange after which ranks make the step; then
 //                  StepMade

@@ -50,9 +50,7 @@ class Rounds {
     for (const auto& task : tasks_) holdings.push_back(task->strategy().holding());
     return holdings;
   }
-  absl::StatusOr<RecoveryPlan> Plan() const {
-    return PlanRecovery(holdings(), job_.shard == 0 ? job_.ranks : job_.shard);
-  }
+  absl::StatusOr<RecoveryPlan> Plan() const { return PlanRecovery(holdings(), job_.coordinates()); }
 
   // Runs a round: all ranks join, go on in place if they can, and train to kEnd, or until a call
   // fails. Faults are armed in joins, or in the step at kLossClock. Ranks that died are replaced.
@@ -97,11 +95,10 @@ class Rounds {
 
   // Expects that all ranks have made all steps, with these weights.
   void ExpectEnd(const std::vector<float>& weights) {
-    const int shards = job_.shard == 0 ? job_.ranks : job_.shard;
-    std::vector<Whole> groups(job_.ranks / shards);
+    std::vector<Whole> groups(job_.ranks / job_.coordinates());
     for (int rank = 0; rank < job_.ranks; ++rank) {
       ASSERT_EQ(strategy(rank).replica_clock(), kEnd) << rank;
-      groups[rank / shards].Add(strategy(rank).shard_state());
+      groups[rank / job_.coordinates()].Add(strategy(rank).shard_state());
     }
     for (const Whole& group : groups) EXPECT_EQ(group.weights(), weights);
   }
@@ -119,24 +116,29 @@ class Rounds {
   std::function<void(int)> after_step;
 };
 
-enum class Source { kReplicas, kCopies };
-
-class ShardRecoveryTest : public ::testing::TestWithParam<std::tuple<uint32_t, Source>> {
- protected:
+struct RecoveryCase {
+  const char* name = "";
+  uint32_t stage = 0;
+  int ranks = 0;
+  int shard = 0;
+  bool copies = false;
+  int tensor = 1;
   // Ranks that die. With replicas they have different shards, in different groups.
-  static std::vector<int> Victims() {
-    if (std::get<1>(GetParam()) == Source::kCopies) return {0, 1, 2};
-    return {1, 2};
-  }
+  std::vector<int> victims;
+};
+
+class ShardRecoveryTest : public ::testing::TestWithParam<RecoveryCase> {
+ protected:
+  static const std::vector<int>& Victims() { return GetParam().victims; }
   static ShardedJob TheJob() {
-    const bool copies = std::get<1>(GetParam()) == Source::kCopies;
-    return {.stage = std::get<0>(GetParam()),
-            .ranks = copies ? 3 : 4,
-            .shard = copies ? 0 : 2,
+    return {.stage = GetParam().stage,
+            .ranks = GetParam().ranks,
+            .shard = GetParam().shard,
             .micro_batches = 2,
             .max_norm = 3,
             .compute = DType::kBf16,
-            .redundant = copies};
+            .redundant = GetParam().copies,
+            .tensor = GetParam().tensor};
   }
 };
 
@@ -183,8 +185,7 @@ TEST_P(ShardRecoveryTest, ARankThatIsBehindMakesTheStepWithItsOwnSums) {
     overflow(undisturbed);
     undisturbed.Run();
     Whole weights;
-    const int shards = job.shard == 0 ? job.ranks : job.shard;
-    for (int rank = 0; rank < shards; ++rank) {
+    for (int rank = 0; rank < job.coordinates(); ++rank) {
       weights.Add(undisturbed.strategy(rank).shard_state());
     }
     for (int behind = 0; behind < job.ranks; ++behind) {
@@ -247,26 +248,33 @@ TEST_P(ShardRecoveryTest, ARankMayDieAtAnyCallOfAJoin) {
       }
       const bool goes_on = rounds.Plan().ok();
       if (victim == kFirst) EXPECT_TRUE(goes_on) << "nothing else was lost";
-      if (job.shard > 0) EXPECT_TRUE(goes_on) << "each shard has a replica";
+      if (!job.redundant) EXPECT_TRUE(goes_on) << "each shard has a replica";
       recovered += goes_on;
       // What cannot go on begins anew, which gives the same.
       rounds.Run();
       rounds.ExpectEnd(undisturbed);
       if (HasFailure()) return;
     }
-    EXPECT_GT(call, 5) << "the join's calls were not counted";
+    EXPECT_GT(call, 4) << "the join's calls were not counted";
   }
-  EXPECT_GT(recovered, 10);
+  EXPECT_GT(recovered, 3 * static_cast<int>(Victims().size()));
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryStage, ShardRecoveryTest,
-                         ::testing::Combine(::testing::Values(1, 2, 3),
-                                            ::testing::Values(Source::kReplicas, Source::kCopies)),
-                         [](const auto& info) {
-                           return "Stage" + std::to_string(std::get<0>(info.param)) +
-                                  (std::get<1>(info.param) == Source::kCopies ? "Copies"
-                                                                              : "Replicas");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    EveryStage, ShardRecoveryTest,
+    ::testing::Values(RecoveryCase{"Stage1Replicas", 1, 4, 2, false, 1, {1, 2}},
+                      RecoveryCase{"Stage2Replicas", 2, 4, 2, false, 1, {1, 2}},
+                      RecoveryCase{"Stage3Replicas", 3, 4, 2, false, 1, {1, 2}},
+                      RecoveryCase{"Stage1Copies", 1, 3, 0, true, 1, {0, 1, 2}},
+                      RecoveryCase{"Stage2Copies", 2, 3, 0, true, 1, {0, 1, 2}},
+                      RecoveryCase{"Stage3Copies", 3, 3, 0, true, 1, {0, 1, 2}},
+                      RecoveryCase{"Tensor2Stage0", 0, 4, 0, false, 2, {1, 2}},
+                      RecoveryCase{"Tensor4Stage0", 0, 8, 0, false, 4, {1}},
+                      RecoveryCase{"Tensor2Stage1Copies", 1, 4, 0, true, 2, {1}},
+                      RecoveryCase{"Tensor2Stage2Copies", 2, 4, 0, true, 2, {2}},
+                      RecoveryCase{"Tensor2Stage3Copies", 3, 4, 0, true, 2, {0, 1}},
+                      RecoveryCase{"Tensor2Stage3Replicas", 3, 8, 2, false, 2, {1}}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 class KeptCopiesTest : public ::testing::TestWithParam<uint32_t> {
  protected:

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/partition/local_tensors.h"
 #include "common/tensor/bfloat16.h"
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"
@@ -12,6 +13,25 @@
 
 namespace muster {
 namespace {
+
+v1::TensorPlacement::Section Section(int64_t extent, int64_t units) {
+  v1::TensorPlacement::Section section;
+  section.set_extent(extent);
+  section.set_units(units);
+  return section;
+}
+
+// Divides a tensor by sections.
+void Divide(const std::vector<v1::TensorPlacement::Section>& sections, v1::TensorSchema& tensor) {
+  v1::TensorPlacement& placement = *tensor.mutable_placement();
+  placement.set_kind(v1::TensorPlacement::SHARD);
+  int64_t elements = 0;
+  for (const v1::TensorPlacement::Section& section : sections) {
+    *placement.add_sections() = section;
+    elements += section.extent();
+  }
+  tensor.set_shape(0, elements);
+}
 
 void AddTensor(const std::string& name, int64_t elements, uint32_t unit, DType compute,
                v1::TablesSchema& schema) {
@@ -37,6 +57,11 @@ v1::TablesSchema Schema(const ShardedJob& job) {
   AddTensor("d", 21, 3, job.compute, schema);
   AddTensor("head", 1030, 3, job.compute, schema);
   schema.mutable_tensors(5)->set_tied_to("embedding");
+  if (job.tensor > 1) {
+    for (const int t : {0, 5}) Divide({Section(1032, 8)}, *schema.mutable_tensors(t));
+    schema.mutable_tensors(2)->mutable_placement()->set_kind(v1::TensorPlacement::FIRST);
+    Divide({Section(96, 4), Section(24, 2), Section(10, 1)}, *schema.mutable_tensors(3));
+  }
   schema.set_partitions(3);
   schema.set_block_bytes(256);
   schema.mutable_optimizer()->set_name("adamw");
@@ -60,6 +85,11 @@ ShardedTask::ShardedTask(const ShardedJob& job, int slot, CheckpointStorage& sto
   order.set_start_clock(start_clock);
   v1::JobSpec* spec = order.mutable_spec();
   spec->set_workers(job.ranks);
+  if (job.tensor > 1) {
+    spec->mutable_parallelism()->set_tensor(job.tensor);
+    // Its tensor ranks have parts of the gradients of replicated tensors, too.
+    spec->mutable_model()->mutable_transformer();
+  }
   spec->mutable_parallelism()->mutable_zero()->set_stage(job.stage);
   spec->mutable_parallelism()->mutable_zero()->set_shard(job.shard);
   spec->mutable_parallelism()->mutable_zero()->set_keep_gathered_bytes(job.kept_bytes);
@@ -115,20 +145,42 @@ void ShardedTask::Read(int unit) {
   }
 }
 
+absl::Status ShardedTask::MeetTensorRanks() {
+  TensorGroup* const group = strategy_->tensor_group();
+  if (group == nullptr) return absl::OkStatus();
+  float ranks = 1;
+  group->Sum(DType::kF32, 1, &ranks);
+  if (group->status().ok()) EXPECT_EQ(ranks, job_.tensor);
+  return group->status();
+}
+
 absl::Status ShardedTask::Forward(int unit) {
   if (absl::Status status = strategy_->Acquire(unit, Direction::kForward); !status.ok()) {
     return status;
   }
   Read(unit);
+  if (absl::Status status = MeetTensorRanks(); !status.ok()) return status;
   strategy_->Release(unit, Direction::kForward);
   return absl::OkStatus();
 }
 
-float ShardedTask::Gradient(uint64_t clock, int m, size_t tensor, int64_t i) const {
-  const int64_t rank = strategy_->communicator()->rank();
-  const int64_t mixed =
-      static_cast<int64_t>(clock) * 7 + rank * 5 + m * 3 + static_cast<int64_t>(tensor) * 11 + i;
-  return (static_cast<float>(mixed % 13) - 6 + 0.25f * read_[tensor][i]) * strategy_->loss_scale();
+float ShardedTask::Gradient(uint64_t clock, int m, size_t tensor, const Element& element) const {
+  for (const SharedElements& shared : tensors()[tensor].shared) {
+    const bool has = shared.begin <= element.local && element.local < shared.end;
+    // Each of the other ranks has 1 of the whole gradient.
+    if (has && !shared.first) return 1;
+    if (has) return WholeGradient(clock, m, tensor, element) - static_cast<float>(shared.ranks - 1);
+  }
+  return WholeGradient(clock, m, tensor, element);
+}
+
+float ShardedTask::WholeGradient(uint64_t clock, int m, size_t tensor,
+                                 const Element& element) const {
+  const int64_t data_rank = strategy_->communicator()->rank() / job_.tensor;
+  const int64_t mixed = static_cast<int64_t>(clock) * 7 + data_rank * 5 + m * 3 +
+                        static_cast<int64_t>(tensor) * 11 + static_cast<int64_t>(element.global);
+  return (static_cast<float>(mixed % 13) - 6 + 0.25f * read_[tensor][element.local]) *
+         strategy_->loss_scale();
 }
 
 void ShardedTask::Write(uint64_t clock, int m, int unit) {
@@ -137,11 +189,14 @@ void ShardedTask::Write(uint64_t clock, int m, int unit) {
     const absl::Span<float> gradient = strategy_->gradients()[t];
     // The tied tensor's unit comes first in backward, so its owner adds.
     const bool adds = strategy_->GradientStore(unit) == Accumulation::kAdd || t == 0;
-    for (int64_t i = 0; i < tensors()[t].elements(); ++i) {
-      const float value = Gradient(clock, m, t, i);
-      gradient[i] = adds ? gradient[i] + value : value;
-    }
-    if (overflows_ && m == 0 && tensors()[t].name == "c") gradient[100] = INFINITY;
+    ForEachGlobal(tensors()[t], 0, gradient.size(),
+                  [&](uint64_t first, uint64_t global, uint64_t count) {
+                    for (uint64_t i = 0; i < count; ++i) {
+                      const float value = Gradient(clock, m, t, {first + i, global + i});
+                      gradient[first + i] = adds ? gradient[first + i] + value : value;
+                    }
+                  });
+    if (overflows_ && m == 0 && tensors()[t].name == "c") gradient.back() = INFINITY;
   }
 }
 
@@ -169,11 +224,21 @@ absl::Status ShardedTask::RunMicroBatch(uint64_t clock, int m) {
 
 void Whole::Add(const ShardState& state) {
   absl::MutexLock lock(&mutex_);
-  weights_.resize(state.layout().elements());
+  std::vector<float>& whole = weights_[state.shard().tensor_rank];
+  whole.resize(state.layout().elements());
   for (const ShardLayout::OwnedBlock& owned : state.owned_blocks()) {
     const absl::Span<const float> weights = state.weights(owned);
-    std::copy(weights.begin(), weights.end(), weights_.begin() + owned.block.begin);
+    std::copy(weights.begin(), weights.end(), whole.begin() + owned.block.begin);
   }
+}
+
+std::vector<float> Whole::weights() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<float> weights;
+  for (const auto& [tensor_rank, whole] : weights_) {
+    weights.insert(weights.end(), whole.begin(), whole.end());
+  }
+  return weights;
 }
 
 std::vector<float> Train(const ShardedJob& job, uint64_t end, const std::string& restore_uri,

@@ -2,6 +2,7 @@
 #define MUSTER_WORKER_STRATEGY_GROUP_SHARDED_JOB_FOR_TESTING_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,7 +24,7 @@ namespace muster {
 struct ShardedJob {
   uint32_t stage = 0;
   int ranks = 1;
-  // The number of shards; 0: all ranks.
+  // The number of shards; 0: all data ranks.
   int shard = 0;
   int micro_batches = 1;
   double max_norm = 0;
@@ -37,10 +38,19 @@ struct ShardedJob {
   bool may_shrink = false;
   // The folder for optimizer state; empty: it is in memory.
   std::string offload_folder;
+  // The number of tensor ranks: 1, 2 or 4.
+  int tensor = 1;
+
+  // Returns the number of neighbouring ranks that hold the parameters together.
+  int coordinates() const {
+    if (stage == 0) return tensor;
+    return shard == 0 ? ranks : shard * tensor;
+  }
 };
 
 // Four units: sizes that no number of ranks divides, a tensor that does not decay, and a last unit
-// with a tensor that is tied to the first unit's.
+// with a tensor that is tied to the first unit's. Tensor ranks divide it with replicated elements,
+// elements that two or all of them share, and a tensor that only the first has.
 v1::TablesSchema Schema(const ShardedJob& job);
 
 // A clock that advances by a second at each reading, so that timed calls count. For one thread.
@@ -53,8 +63,8 @@ class TickingClock final : public Clock {
   mutable int looks_ = 0;
 };
 
-// One slot's task: its strategy, and a model whose gradients depend on weights, clock and rank in
-// the group.
+// One slot's task: its strategy, and a model whose gradients depend on weights, clock and data rank
+// in the group. Of elements that tensor ranks share, each has a part of the gradient.
 class ShardedTask {
  public:
   static constexpr int kUnits = 4;
@@ -78,8 +88,17 @@ class ShardedTask {
 
  private:
   void Read(int unit);
+  // Makes a call of the tensor group, if there is one.
+  absl::Status MeetTensorRanks();
   absl::Status Forward(int unit);
-  float Gradient(uint64_t clock, int m, size_t tensor, int64_t i) const;
+  // Element `local` of the rank's share of a tensor, which is element `global` of the tensor.
+  struct Element {
+    uint64_t local = 0;
+    uint64_t global = 0;
+  };
+  // Returns the rank's part of the element's gradient, and all of it.
+  float Gradient(uint64_t clock, int m, size_t tensor, const Element& element) const;
+  float WholeGradient(uint64_t clock, int m, size_t tensor, const Element& element) const;
   void Write(uint64_t clock, int m, int unit);
   absl::Status RunMicroBatch(uint64_t clock, int m);
 
@@ -90,18 +109,17 @@ class ShardedTask {
   bool overflows_ = false;
 };
 
-// The flat space of the first shard group, made from the ranks' own slices. Thread-safe.
+// The flat spaces of the tensor ranks one after another, made from the ranks' own slices.
+// Thread-safe.
 class Whole {
  public:
   void Add(const ShardState& state);
-  std::vector<float> weights() const {
-    absl::MutexLock lock(&mutex_);
-    return weights_;
-  }
+  std::vector<float> weights() const;
 
  private:
   mutable absl::Mutex mutex_;
-  std::vector<float> weights_ ABSL_GUARDED_BY(mutex_);
+  // By tensor rank.
+  std::map<int, std::vector<float>> weights_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Trains the job to a clock, and returns its weights.

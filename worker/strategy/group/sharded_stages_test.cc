@@ -20,6 +20,7 @@
 #include "proto/checkpoint.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/nn/loss_scaler.h"
+#include "worker/strategy/group/rank_groups.h"
 #include "worker/strategy/group/sharded_job_for_testing.h"
 #include "worker/strategy/group/sharded_strategy.h"
 #include "worker/strategy/group/test_manifest.h"
@@ -28,6 +29,7 @@
 namespace muster {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Optional;
 
@@ -363,6 +365,54 @@ TEST_P(ShardGroupsTest, PlansDifferByStageAndByGroup) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryStage, ShardGroupsTest, ::testing::Values(1, 2, 3));
+
+// The example of rank_groups.h.
+TEST(RankGroupsTest, TensorRanksAreNeighboursThenShards) {
+  TestRanks ranks(8);
+  ranks.Run([&ranks](std::unique_ptr<Communicator> world) {
+    const int rank = world->rank();
+    const ShardIndex shard = ShardIndex{.count = 2, .tensor_ranks = 2}.At(rank % 4);
+    const auto groups = RankGroups::Create(std::move(world), shard).value();
+    const auto members = [rank](Communicator& group) {
+      std::vector<int64_t> others(group.size());
+      const int64_t own = rank;
+      CollectiveCall gather;
+      gather.kind = Collective::kAllGather;
+      gather.dtype = DType::kInt64;
+      gather.in = &own;
+      gather.out = others.data();
+      gather.count = 1;
+      EXPECT_EQ(group.Run(gather), absl::OkStatus());
+      return others;
+    };
+    const std::vector<int64_t> tensor = members(*groups->tensor_group());
+    const std::vector<int64_t> data = members(groups->data_group());
+    const std::vector<int64_t> shards = members(groups->shard_group());
+    const std::vector<int64_t> replicas = members(*groups->replicas());
+    ranks.AwaitAll();
+    if (rank != 5) return;
+    EXPECT_THAT(tensor, ElementsAre(4, 5));
+    EXPECT_THAT(data, ElementsAre(1, 3, 5, 7));
+    EXPECT_THAT(shards, ElementsAre(5, 7));
+    EXPECT_THAT(replicas, ElementsAre(1, 5));
+  });
+}
+
+TEST(RankGroupsTest, OneDataRankHasNoReplicas) {
+  TestRanks ranks(2);
+  ranks.Run([&ranks](std::unique_ptr<Communicator> world) {
+    const ShardIndex shard = ShardIndex{.tensor_ranks = 2}.At(world->rank());
+    const auto groups = RankGroups::Create(std::move(world), shard).value();
+    EXPECT_EQ(groups->tensor_group()->size(), 2);
+    EXPECT_EQ(groups->data_group().size(), 1);
+    EXPECT_EQ(groups->replicas(), nullptr);
+    const absl::Status wrong =
+        RankGroups::Create(groups->world().Split(0, 0).value(), shard.At(1 - shard.tensor_rank))
+            .status();
+    EXPECT_EQ(wrong.code(), absl::StatusCode::kFailedPrecondition) << wrong;
+    ranks.AwaitAll();
+  });
+}
 
 }  // namespace
 }  // namespace muster

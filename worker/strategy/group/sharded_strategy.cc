@@ -9,8 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/kernels/gemm/row_sums.h"
+#include "common/mesh/tensor_ranks.h"
 #include "common/mesh/zero.h"
 #include "common/partition/model_units.h"
+#include "common/partition/schema.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/nn/diverged_error.h"
@@ -39,6 +41,21 @@ const TensorSpec* FirstNotFinite(absl::Span<const TensorSpec> tensors, GradientS
     if (!AllFinite(gradients[i].size(), gradients[i].data())) return &tensors[i];
   }
   return nullptr;
+}
+
+// Returns a fingerprint of the plan of the first tensor rank, from which those of the others
+// follow.
+uint64_t PlanFingerprint(const v1::JobSpec& spec, const v1::TablesSchema& schema,
+                         const ShardIndex& shard) {
+  // The rank's own state has been made of the schema.
+  const Tables tables = LocalTables(schema, shard.tensor_ranks, 0).value();
+  const DenseLayout layout = LayoutOfTensors(schema, tables.tensors).value();
+  if (ZeroStage(spec) == 0) {
+    return BucketPlanFingerprint(
+        MakeBucketPlan(layout, tables.tensors, BucketPlanOptionsOf(spec.update())));
+  }
+  return ShardFingerprint(ZeroStage(spec), KeptGatheredBytes(spec),
+                          ShardLayout(layout, shard.count));
 }
 
 }  // namespace
@@ -89,9 +106,9 @@ ShardedStrategy::ShardedStrategy(const v1::TaskOrder& order, const v1::TablesSch
                                  std::unique_ptr<KeptShard> kept)
     : options_(options),
       clock_(*dependencies.clock),
-      stage_(ZeroStage(order.spec())),
-      holding_(HoldingOfStage(stage_)),
+      holding_(HoldingOfStage(ZeroStage(order.spec()))),
       kept_gathered_bytes_(KeptGatheredBytes(order.spec())),
+      divides_tokens_(DividesTokens(order.spec())),
       reducing_(Reducing(order.spec().update(), options.timeout)),
       clips_by_norm_(schema.clipping().by_global_norm() > 0),
       divides_anew_(DividesAnew(order.spec())),
@@ -106,9 +123,7 @@ ShardedStrategy::ShardedStrategy(const v1::TaskOrder& order, const v1::TablesSch
                 ? std::vector<GradientBucket>()
                 : MakeBucketPlan(own().layout(), own().tables().tensors,
                                  BucketPlanOptionsOf(order.spec().update()))),
-      fingerprint_(holding_.gradients.has_value()
-                       ? ShardFingerprint(stage_, kept_gathered_bytes_, own().shard_layout())
-                       : BucketPlanFingerprint(plan_)),
+      fingerprint_(PlanFingerprint(order.spec(), schema, own().shard())),
       rows_(MakeRows()),
       gradients_(own().tables().tensors.size()) {}
 
@@ -130,11 +145,16 @@ std::vector<const FlightRecorder*> ShardedStrategy::recorders() const {
   if (groups_ == nullptr) return {};
   std::vector<const FlightRecorder*> recorders = groups_->recorders();
   if (rows_->recorder() != nullptr) recorders.push_back(rows_->recorder());
+  if (shared_gradients_ != nullptr) {
+    for (const FlightRecorder* recorder : shared_gradients_->recorders()) {
+      recorders.push_back(recorder);
+    }
+  }
   return recorders;
 }
 
 void ShardedStrategy::Leave() {
-  if (scatterer_ != nullptr) recovery_.KeepSums(sums_);
+  if (joined() && recovers()) recovery_.KeepSums(sums_);
   rows_->Leave();
   reducer_.reset();
   // This ends the calls of a step that was given up, on all ranks.
@@ -146,6 +166,8 @@ void ShardedStrategy::Leave() {
     own().PlaceWeights({});
   }
   gatherer_.reset();
+  shared_gradients_.reset();
+  tensor_group_.reset();
   groups_.reset();
   gradients_.assign(gradients_.size(), absl::Span<float>());
   counted_ = {};
@@ -161,6 +183,7 @@ absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
   // The shard may be another object now.
   if (divides_anew_) rows_ = MakeRows();
   MUSTER_RETURN_IF_ERROR(filled);
+  MUSTER_RETURN_IF_ERROR(MakeTensorGroup());
   MUSTER_RETURN_IF_ERROR(rows_->Join(*groups_));
   MUSTER_RETURN_IF_ERROR(MakeExchanges());
   counted_ = groups_->traffic();
@@ -168,9 +191,24 @@ absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
   return absl::OkStatus();
 }
 
+absl::Status ShardedStrategy::MakeTensorGroup() {
+  Communicator* const group = groups_->tensor_group();
+  if (group == nullptr) return absl::OkStatus();
+  tensor_group_ = std::make_unique<CommunicatorTensorGroup>(
+      *group, options_.timeout, [this](Communicator& communicator, const CollectiveCall& call) {
+        const BlockedTime blocked(clock_, counters_.exposed_seconds);
+        return communicator.Run(call);
+      });
+  MUSTER_ASSIGN_OR_RETURN(
+      shared_gradients_,
+      SharedGradients::Create(*group, own().tables().tensors,
+                              {.divides_tokens = divides_tokens_, .timeout = options_.timeout}));
+  return absl::OkStatus();
+}
+
 absl::Status ShardedStrategy::FillShards(absl::optional<int> source, ShardIndex shard) {
   Communicator& world = groups_->world();
-  if (own().shard().count == 1 && !divides_anew_) return kept_->Fill(world, source);
+  if (!recovers()) return kept_->Fill(world, source, groups_->replicas());
   if (!source.has_value()) {
     MUSTER_RETURN_IF_ERROR(recovery_.Forget(shard));
     MUSTER_RETURN_IF_ERROR(kept_->Fill(world, absl::nullopt, groups_->replicas()));
@@ -187,7 +225,7 @@ absl::Status ShardedStrategy::MakeExchanges() {
   if (!holding_.gradients.has_value()) {
     GradientReducerOptions reducing = reducing_;
     reducing.wait = wait;
-    MUSTER_ASSIGN_OR_RETURN(reducer_, GradientReducer::Create(groups_->world(), plan_,
+    MUSTER_ASSIGN_OR_RETURN(reducer_, GradientReducer::Create(groups_->data_group(), plan_,
                                                               sharded.layout.elements(), reducing));
     gradients_ = TensorSpans(sharded.layout, sharded.tensors, reducer_->gradients());
     sums_ = own().PartSlices(reducer_->gradients());
@@ -214,9 +252,9 @@ absl::Status ShardedStrategy::MakeExchanges() {
   tensor_sums_ = own().TensorSlices(sums_);
   copies_ = std::make_unique<RoundedCopies>(sharded.tensors, held);
   cells_by_rank_.clear();
-  if (clips_by_norm_ && sharded.shards.shards() > 1) {
-    // These are the cells of the first group; the others have the same.
-    const absl::Span<const size_t> cells = own().cells_by_shard();
+  if (clips_by_norm_ && own().shard().coordinates() > 1) {
+    // These are the cells of the first ranks with each shard; the others have the same.
+    const absl::Span<const size_t> cells = own().cells_by_coordinate();
     cells_by_rank_.assign(cells.begin(), cells.end());
     cells_by_rank_.resize(groups_->world().size());
   }
@@ -270,6 +308,7 @@ absl::Status ShardedStrategy::BeginStep(uint64_t clock) {
   }
   copies_->Outdate();
   rows_->BeginStep();
+  tensor_counted_ = TensorTraffic();
   if (in_flight()) {
     // Every step gathers the same, whatever was evaluated before, and counts only its traffic.
     gatherer_->Outdate();
@@ -318,6 +357,12 @@ GradientSpans ShardedStrategy::gradients() const {
 }
 
 absl::Status ShardedStrategy::GradientReady(int unit) {
+  const bool leaves =
+      holding_.gradients == UnitPlaces::Holding::kInFlight || position_ == SeriesPosition::kLast;
+  if (shared_gradients_ != nullptr && leaves) {
+    const BlockedTime blocked(clock_, counters_.exposed_seconds);
+    MUSTER_RETURN_IF_ERROR(shared_gradients_->Sum(unit, gradients()));
+  }
   if (scatterer_ != nullptr) {
     scatterer_->UnitReady(unit);
   } else if (position_ == SeriesPosition::kLast) {
@@ -345,19 +390,27 @@ void ShardedStrategy::LeaveOut(const CollectiveTraffic& before) {
   counted_.received += now.received - before.received;
 }
 
+CollectiveTraffic ShardedStrategy::TensorTraffic() const {
+  if (shared_gradients_ == nullptr) return {};
+  CollectiveTraffic traffic = shared_gradients_->traffic();
+  traffic.sent += groups_->tensor_group()->traffic().sent;
+  traffic.received += groups_->tensor_group()->traffic().received;
+  return traffic;
+}
+
 absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
   // Rows go to their owners beside the dense sums that are still under way.
   MUSTER_RETURN_IF_ERROR(rows_->SendToOwners());
   MUSTER_RETURN_IF_ERROR(scatterer_ != nullptr ? scatterer_->Finish() : reducer_->Finish());
   const std::vector<TensorSpec>& tensors = own().tables().tensors;
   const TensorSpec* overflowed = kept_->loss_scaling().Divide(tensors, tensor_sums_);
-  if (scatterer_ != nullptr) {
+  if (recovers()) {
     MUSTER_RETURN_IF_ERROR(
         recovery_.SumsComplete(groups_->world(), sums_, options_.timeout, MeasuredWait()));
   }
   CountTraffic(counters_.bytes_sent, counters_.bytes_received);
   MUSTER_RETURN_IF_ERROR(rows_->AddReplicas());
-  StepShare mine = {.examples = examples_};
+  StepShare mine = {.examples = own().shard().tensor_rank == 0 ? examples_ : 0};
   // The engine checks the gradients of the last micro-batch, which hold the sums over all
   // micro-batches only if gradients are whole.
   const bool unseen = holding_.gradients == UnitPlaces::Holding::kInFlight && micro_batches_ > 1;
@@ -372,6 +425,9 @@ absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
   MUSTER_ASSIGN_OR_RETURN(const StepTotal total,
                           exchange_.Run(groups_->world(), options_.timeout, mine, cells_by_rank_));
   CountTraffic(counters_.other_bytes_sent, counters_.other_bytes_received);
+  const CollectiveTraffic of_tensors = TensorTraffic();
+  counters_.tensor_bytes_sent += of_tensors.sent - tensor_counted_.sent;
+  counters_.tensor_bytes_received += of_tensors.received - tensor_counted_.received;
   const CollectiveTraffic of_rows = rows_->step_traffic();
   counters_.other_bytes_sent += of_rows.sent;
   counters_.other_bytes_received += of_rows.received;

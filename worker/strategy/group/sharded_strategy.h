@@ -20,6 +20,8 @@
 #include "common/partition/unit_places.h"
 #include "worker/collectives/communicator.h"
 #include "worker/nn/rounded_copies.h"
+#include "worker/nn/tensor_group.h"
+#include "worker/parallel/communicator_tensor_group.h"
 #include "worker/strategy/blocked_time.h"
 #include "worker/strategy/group/bucket_plan.h"
 #include "worker/strategy/group/gradient_reducer.h"
@@ -29,6 +31,7 @@
 #include "worker/strategy/group/replica_group.h"
 #include "worker/strategy/group/row_exchange.h"
 #include "worker/strategy/group/shard_recovery.h"
+#include "worker/strategy/group/shared_gradients.h"
 #include "worker/strategy/group/step_exchange.h"
 #include "worker/strategy/group/step_outcome.h"
 #include "worker/strategy/group/weight_gatherer.h"
@@ -84,13 +87,17 @@ struct ShardedDependencies {
 //                     Before backward waits until the memory of its gradients is free
 //   GradientReady(u)  starts to sum what is complete with unit u, while backward goes on
 //   EndStep           waits for all sums, of rows, too, and with redundancy sends those of the
-//   slice
-//                     to the rank that keeps a copy; makes the one exchange of all the job's ranks
-//                     (step_exchange.h); only when all of that succeeded steps the shard; then
-//                     starts to gather all units (stages 1 and 2), which travel beside what follows
+//                     slice to the rank that keeps a copy; makes the one exchange of all the job's
+//                     ranks (step_exchange.h); only when all of that succeeded steps the shard;
+//                     then starts to gather all units (stages 1 and 2), which travel beside what
+//                     follows
 //
 // Every rank makes the same calls in the same order, so all run the same number of micro-batches
 // and, under stage 3, of evaluation passes, if need be without examples.
+//
+// Of several tensor ranks, each has its share of the tensors, which is divided in this way among
+// the ranks with the same tensor rank (rank_groups.h). Gradients of elements that tensor ranks
+// share are summed over these before anything else reads them (shared_gradients.h).
 //
 // Rows of sparse tables are either divided among the ranks of a shard group, whatever the stage
 // (row_exchange.h), or on servers, as the job's update says. In a hybrid job the servers' half has
@@ -100,10 +107,11 @@ struct ShardedDependencies {
 // then as it was before the step or, if this rank's part had succeeded already, after it:
 // replica_clock() says which. Other ranks differ by at most one step. Join with another
 // communicator brings the ranks together again in the same process, and the trainer repeats from
-// the clock that Start returns. With several shards that takes a replica or a copy of each lost
-// rank's shard (shard_recovery.h); without one, the job returns to a cut. So does a hybrid job,
-// whose servers may be ahead. With JobSpec.min_workers a group may have other ranks than the one
-// before: then a rank's shard is the one of its rank, and the ranks divide the parameters anew.
+// the clock that Start returns. With several shards or tensor ranks that takes a replica or a copy
+// of each lost rank's shard (shard_recovery.h); without one, the job returns to a cut. So does a
+// hybrid job, whose servers may be ahead. With JobSpec.min_workers a group may have other ranks
+// than the one before: then a rank's shard is the one of its rank, and the ranks divide the
+// parameters anew.
 //
 // In BSP with `deterministic`, stages 0 and 1 equal parameter servers bit for bit, and with one
 // micro-batch so do stages 2 and 3: all sum by slot, take norms cell by cell, and divide once. With
@@ -137,6 +145,9 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
     return groups_ == nullptr ? nullptr : &groups_->world();
   }
   TrainingState& state() override { return *this; }
+  // Returns the ranks that compute the model together with this one; null when there are none or no
+  // group is joined. Lives until Leave.
+  TensorGroup* tensor_group() { return tensor_group_.get(); }
 
   // Returns the clock to go on from; to be called after each Join. Aborted: a hybrid job's servers
   // are at another clock than the shard, so the job must return to a cut.
@@ -178,11 +189,15 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   ShardState& own() { return kept_->state(); }
   const ShardState& own() const { return kept_->state(); }
   bool joined() const { return reducer_ != nullptr || scatterer_ != nullptr; }
+  // True if ranks hold different shards, in this group or in another one.
+  bool recovers() const { return divides_anew_ || own().shard().coordinates() > 1; }
   bool in_flight() const { return holding_.weights == UnitPlaces::Holding::kInFlight; }
 
   // Returns a wait whose time is counted as exposed.
   WaitForWork MeasuredWait();
   std::unique_ptr<RowExchange> MakeRows();
+  // Makes what the tensor group's ranks need of one another; a collective call.
+  absl::Status MakeTensorGroup();
   // Gives every rank its shard, and this one `shard`; a collective call.
   absl::Status FillShards(absl::optional<int> source, ShardIndex shard);
   // Creates the objects that move weights and gradients in the groups; a collective call.
@@ -203,12 +218,14 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   void CountTraffic(uint64_t& sent, uint64_t& received);
   // Leaves the traffic since `before` out of the next count.
   void LeaveOut(const CollectiveTraffic& before);
+  // Returns the traffic among tensor ranks.
+  CollectiveTraffic TensorTraffic() const;
 
   const ShardedOptions options_;
   const Clock& clock_;
-  const uint32_t stage_;
   const StageHolding holding_;
   const uint64_t kept_gathered_bytes_;
+  const bool divides_tokens_;
   const GradientReducerOptions reducing_;
   const bool clips_by_norm_;
   const bool divides_anew_;
@@ -232,11 +249,15 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   const GradientSums* closing_ = nullptr;
 
   StrategyCounters counters_;
-  // The traffic at the last count.
+  // The traffic at the last count, and that among tensor ranks at the step's beginning.
   CollectiveTraffic counted_;
+  CollectiveTraffic tensor_counted_;
 
   // The groups of ranks; null: no group was joined.
   std::unique_ptr<RankGroups> groups_;
+  // Null unless there are several tensor ranks.
+  std::unique_ptr<CommunicatorTensorGroup> tensor_group_;
+  std::unique_ptr<SharedGradients> shared_gradients_;
   // The number of cells that each rank gives for the norm; empty if no norm is needed of others.
   std::vector<size_t> cells_by_rank_;
   // These come after the groups, so that they are destroyed before the groups' memory. With one

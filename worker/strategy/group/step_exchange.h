@@ -15,7 +15,7 @@ namespace muster {
 
 // One rank's share of a step, once its sums of dense gradients are complete.
 struct StepShare {
-  // The number of examples in its own batch.
+  // The number of examples in its own batch. The first tensor rank of a data rank counts them.
   uint64_t examples = 0;
   // The number of the first tensor whose gradient sum is not finite after scaling; -1: none.
   int overflowed = -1;

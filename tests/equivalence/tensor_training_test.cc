@@ -1,0 +1,273 @@
+// Jobs whose layers are divided among tensor ranks train as one process does, in every stage of
+// ZeRO, and their checkpoints go on in any other.
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/files/temp_folder.h"
+#include "gtest/gtest.h"
+#include "tests/equivalence/run_checkpoints.h"
+#include "tests/equivalence/training_jobs.h"
+#include "tests/equivalence/training_run.h"
+
+namespace muster {
+namespace {
+
+enum class Shape { kGpt2, kLlama };
+
+v1::JobSpec OnMesh(v1::JobSpec spec, uint32_t tensor, uint32_t data, uint32_t stage = 0,
+                   uint32_t shard = 0) {
+  spec.set_workers(tensor * data);
+  if (tensor > 1) spec.mutable_parallelism()->set_tensor(tensor);
+  if (stage > 0) spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
+  if (shard > 0) spec.mutable_parallelism()->mutable_zero()->set_shard(shard);
+  return spec;
+}
+
+v1::JobSpec WithoutSequence(v1::JobSpec spec) {
+  spec.mutable_parallelism()->set_sequence(false);
+  return spec;
+}
+
+// Returns the values of all ranks, which must be the same.
+TrainedValues Train(const v1::JobSpec& spec, const RunOptions& options = {}) {
+  const RunResult run = TrainByAllReduce(spec, options);
+  for (const TrainedValues& other : run.trained) EXPECT_EQ(other.values, run.trained[0].values);
+  EXPECT_FALSE(run.trained[0].values.empty());
+  return run.trained[0];
+}
+
+class TensorTrainingTest : public ::testing::Test {
+ protected:
+  // Returns a job with two micro-batches, clipping and, in GPT-2's shape, dropout, biases, a tied
+  // head and a padded vocabulary; in Llama's, grouped heads, of which there are fewer than four
+  // ranks.
+  v1::JobSpec Job(Shape shape) {
+    // In GPT-2's shape the gradient of the keys' biases is rounding error alone (training_jobs.cc).
+    v1::JobSpec spec = TinyJob("transformer", shape == Shape::kGpt2 ? "momentum" : "adamw",
+                               WriteTinyText(folder_));
+    v1::TransformerSpec& model = *spec.mutable_model()->mutable_transformer();
+    model.set_heads(8);
+    model.set_feed_forward(24);
+    if (shape == Shape::kGpt2) {
+      model.clear_norm();
+      model.clear_activation();
+      model.clear_no_biases();
+      model.set_kv_heads(0);
+      model.set_vocabulary(256);
+      model.set_pad_vocabulary_to(24);
+      model.set_dropout(0.1);
+      model.set_attention_dropout(0.1);
+    } else {
+      model.set_separate_head(true);
+      model.set_positions(v1::TransformerSpec::ROTARY);
+    }
+    spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+    spec.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
+    spec.mutable_update()->set_first_bucket_bytes(64);
+    spec.mutable_update()->set_bucket_bytes(500);
+    spec.mutable_update()->set_deterministic(true);
+    spec.mutable_clipping()->set_by_global_norm(0.05);
+    spec.set_micro_batches(2);
+    spec.mutable_stop()->set_steps(50);
+    return spec;
+  }
+
+  const TempFolder folder_;
+};
+
+class EveryMeshTest : public TensorTrainingTest,
+                      public ::testing::WithParamInterface<std::tuple<Shape, uint32_t, uint32_t>> {
+ protected:
+  static Shape shape() { return std::get<0>(GetParam()); }
+  static uint32_t tensor() { return std::get<1>(GetParam()); }
+  static uint32_t data() { return std::get<2>(GetParam()); }
+};
+
+TEST_P(EveryMeshTest, TrainsAsOneProcess) {
+  const v1::JobSpec spec = Job(shape());
+  const TrainedValues expected = TrainLocally(spec);
+  ExpectClose(Train(OnMesh(spec, tensor(), data())), expected, 1e-5);
+  ExpectClose(Train(WithoutSequence(OnMesh(spec, tensor(), data()))), expected, 1e-5);
+}
+
+// Steps so large that only the gradients are left of the weights.
+TEST_P(EveryMeshTest, GradientsAreThoseOfOneProcess) {
+  v1::JobSpec spec = Job(shape());
+  spec.clear_optimizer();
+  spec.mutable_optimizer()->set_name("sgd");
+  spec.mutable_optimizer()->set_learning_rate(1e6);
+  spec.clear_clipping();
+  spec.mutable_stop()->set_steps(1);
+  const TrainedValues expected = TrainLocally(spec);
+  ExpectClose(Train(OnMesh(spec, tensor(), data())), expected, 1e-5);
+}
+
+INSTANTIATE_TEST_SUITE_P(TensorTraining, EveryMeshTest,
+                         ::testing::Combine(::testing::Values(Shape::kGpt2, Shape::kLlama),
+                                            ::testing::Values(2, 4, 8), ::testing::Values(1, 2)),
+                         [](const auto& info) {
+                           const bool gpt2 = std::get<0>(info.param) == Shape::kGpt2;
+                           return absl::StrCat(gpt2 ? "Gpt2" : "Llama", "_tensor",
+                                               std::get<1>(info.param), "_data",
+                                               std::get<2>(info.param));
+                         });
+
+class BothShapesTest : public TensorTrainingTest, public ::testing::WithParamInterface<Shape> {};
+
+// Stages sum micro-batches in one of two orders.
+TEST_P(BothShapesTest, StagesEndInTheSameBits) {
+  const v1::JobSpec spec = Job(GetParam());
+  const TrainedValues alone = TrainLocally(spec);
+  for (const bool sequence : {true, false}) {
+    const auto train = [&](uint32_t stage) {
+      const v1::JobSpec divided = OnMesh(spec, 2, 2, stage);
+      return Train(sequence ? divided : WithoutSequence(divided));
+    };
+    const TrainedValues whole = train(0);
+    EXPECT_EQ(train(1).values, whole.values);
+    const TrainedValues sliced = train(2);
+    EXPECT_EQ(train(3).values, sliced.values);
+    ExpectClose(sliced, alone, 1e-5);
+  }
+  v1::JobSpec single = OnMesh(spec, 2, 2);
+  single.clear_micro_batches();
+  const TrainedValues whole = Train(single);
+  for (const uint32_t stage : {1, 2, 3}) {
+    EXPECT_EQ(Train(OnMesh(single, 2, 2, stage)).values, whole.values) << stage;
+  }
+}
+
+TEST_P(BothShapesTest, EightRanksTrainAsOneProcessInEveryStage) {
+  const v1::JobSpec spec = Job(GetParam());
+  const TrainedValues expected = TrainLocally(spec);
+  for (const uint32_t stage : {1, 2, 3}) {
+    SCOPED_TRACE(stage);
+    ExpectClose(Train(OnMesh(spec, 4, 2, stage)), expected, 1e-5);
+    // Two shard groups, which are replicas.
+    ExpectClose(Train(OnMesh(spec, 2, 4, stage, /*shard=*/2)), expected, 1e-5);
+  }
+}
+
+TEST_P(BothShapesTest, RecomputedActivationsEndInTheSameBits) {
+  v1::JobSpec spec = OnMesh(Job(GetParam()), 4, 2, 2);
+  spec.mutable_stop()->set_steps(10);
+  const TrainedValues expected = Train(spec);
+  for (const auto recompute : {v1::ComputeSpec::SELECTIVE, v1::ComputeSpec::FULL}) {
+    spec.mutable_compute()->set_recompute(recompute);
+    EXPECT_EQ(Train(spec).values, expected.values) << recompute;
+  }
+}
+
+// What is rounded to 16 bits is rounded once more for each sum over tensor ranks.
+TEST_P(BothShapesTest, SixteenBitTypesAreNearInEveryStage) {
+  for (const auto type : {v1::ComputeSpec::BF16, v1::ComputeSpec::F16}) {
+    SCOPED_TRACE(type);
+    v1::JobSpec spec = Job(GetParam());
+    spec.mutable_compute()->set_type(type);
+    spec.clear_micro_batches();
+    spec.mutable_stop()->set_steps(10);
+    const TrainedValues expected = TrainLocally(spec);
+    const TrainedValues whole = Train(OnMesh(spec, 2, 2));
+    ExpectClose(whole, expected, type == v1::ComputeSpec::BF16 ? 3e-2 : 4e-3);
+    for (const uint32_t stage : {1, 2, 3}) {
+      EXPECT_EQ(Train(OnMesh(spec, 2, 2, stage)).values, whole.values) << stage;
+    }
+  }
+}
+
+// The scale doubles with each step until gradients overflow, on whatever rank; those steps are left
+// out.
+TEST_F(TensorTrainingTest, OverflowsAreLeftOutByAllRanks) {
+  v1::JobSpec spec = Job(Shape::kLlama);
+  spec.mutable_compute()->set_type(v1::ComputeSpec::F16);
+  spec.mutable_compute()->set_loss_scale_window(1);
+  spec.mutable_stop()->set_steps(12);
+  std::vector<std::string> alone;
+  const TrainedValues expected = TrainLocally(spec, nullptr, &alone);
+  for (const uint32_t stage : {0, 2}) {
+    const RunResult run = TrainByAllReduce(OnMesh(spec, 2, 2, stage), {});
+    int left_out = 0;
+    for (const std::string& line : run.log) left_out += line.find("left out") != line.npos;
+    EXPECT_GT(left_out, 0) << stage;
+    ExpectClose(run.trained[0], expected, 4e-3);
+  }
+}
+
+TEST_F(TensorTrainingTest, EvaluationsCountEachExampleOnce) {
+  v1::JobSpec spec = Job(Shape::kGpt2);
+  spec.mutable_stop()->set_steps(8);
+  spec.mutable_data()->set_holdout(0.2);
+  spec.mutable_evaluation()->set_every_steps(4);
+  v1::JobSpec one = spec;
+  one.set_workers(1);
+  const RunResult alone = TrainByAllReduce(one, {});
+  ASSERT_GT(alone.evaluated, 0u);
+  for (const uint32_t stage : {0, 3}) {
+    const RunResult run = TrainByAllReduce(OnMesh(spec, 2, 2, stage), {});
+    EXPECT_EQ(run.evaluated, alone.evaluated);
+    ASSERT_EQ(run.curve.size(), alone.curve.size());
+    for (const auto& [clock, loss] : alone.curve) {
+      EXPECT_NEAR(run.curve.at(clock), loss, 1e-5 * loss) << clock;
+    }
+    v1::JobSpec seldom = OnMesh(spec, 2, 2, stage);
+    seldom.mutable_evaluation()->set_every_steps(8);
+    const StrategyCounters counters = TrainByAllReduce(seldom, {}).counters[0];
+    EXPECT_GT(counters.tensor_bytes_sent, 0);
+    EXPECT_EQ(run.counters[0].tensor_bytes_sent, counters.tensor_bytes_sent)
+        << "evaluations do not count";
+  }
+}
+
+// From one mesh, stage and road to another, through files of shares and of partitions.
+TEST_P(BothShapesTest, CheckpointsGoOnOnOtherMeshesStagesAndRoads) {
+  v1::JobSpec spec = Job(GetParam());
+  spec.mutable_checkpoint()->set_every_steps(4);
+  spec.mutable_stop()->set_steps(28);
+  const TrainedValues expected = TrainLocally(spec);
+  RunCheckpoints checkpoints;
+  RunOptions options;
+  options.checkpoints = &checkpoints;
+  ExpectClose(Train(OnMesh(spec, 2, 2, 3), options), expected, 1e-5);
+  options.from = 4;
+  ExpectClose(Train(OnMesh(spec, 4, 1), options), expected, 1e-5);
+  options.from = 8;
+  ExpectClose(Train(OnMesh(spec, 1, 3, 2), options), expected, 1e-5);
+  options.from = 12;
+  ExpectClose(Train(OnMesh(spec, 8, 1), options), expected, 1e-5);
+  options.from = 16;
+  v1::JobSpec on_servers = spec;
+  on_servers.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  on_servers.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
+  ExpectClose(TrainOnServers(on_servers, options).trained[0], expected, 1e-5);
+  options.from = 20;
+  ExpectClose(Train(OnMesh(spec, 2, 4, 1, /*shard=*/2), options), expected, 1e-5);
+  options.from = 24;
+  ExpectClose(Train(OnMesh(spec, 1, 1), options), expected, 1e-5);
+}
+
+TEST_F(TensorTrainingTest, ALostRankTakesTheStateOfItsPeer) {
+  v1::JobSpec spec = OnMesh(Job(Shape::kLlama), 2, 2);
+  spec.mutable_stop()->set_steps(8);
+  const TrainedValues expected = Train(spec);
+  for (const uint32_t slot : {0, 3}) {
+    for (const HookCall& at : {HookCall{Hook::kAcquire, 3, 2}, HookCall{Hook::kGradientReady, 4, 7},
+                               HookCall{Hook::kEndStep, 5, 1}}) {
+      for (const bool takes_effect : {false, true}) {
+        RunOptions options;
+        options.deaths = {{.slot = slot, .at = at, .takes_effect = takes_effect}};
+        EXPECT_EQ(Train(spec, options).values, expected.values);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(TensorTraining, BothShapesTest,
+                         ::testing::Values(Shape::kGpt2, Shape::kLlama), [](const auto& info) {
+                           return info.param == Shape::kGpt2 ? "Gpt2" : "Llama";
+                         });
+
+}  // namespace
+}  // namespace muster

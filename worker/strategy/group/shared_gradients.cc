@@ -1,0 +1,83 @@
+#include "worker/strategy/group/shared_gradients.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/tensor/dtype.h"
+
+namespace muster {
+
+absl::StatusOr<std::unique_ptr<SharedGradients>> SharedGradients::Create(
+    Communicator& tensor_group, absl::Span<const TensorSpec> tensors, const Options& options) {
+  std::unique_ptr<SharedGradients> sums(new SharedGradients(options));
+  // By number of ranks, in the same order on all ranks.
+  std::map<int, std::vector<Elements>> shared;
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    const bool replicated = tensors[t].placement.kind == Placement::Kind::kReplicate;
+    if (!tensors[t].tied_to.empty() || (replicated && !options.divides_tokens)) continue;
+    for (const SharedElements& elements : tensors[t].shared) {
+      shared[elements.ranks].push_back({t, elements.begin, elements.end});
+    }
+  }
+  const int rank = tensor_group.rank();
+  for (const auto& [ranks, elements] : shared) {
+    Communicator* group = &tensor_group;
+    if (ranks < tensor_group.size()) {
+      MUSTER_ASSIGN_OR_RETURN(sums->groups_[ranks], tensor_group.Split(rank / ranks, rank));
+      group = sums->groups_[ranks].get();
+    }
+    for (const Elements& some : elements) {
+      const uint32_t unit = tensors[some.tensor].unit;
+      sums->calls_.resize(std::max<size_t>(sums->calls_.size(), unit + 1));
+      std::vector<Call>& calls = sums->calls_[unit];
+      if (calls.empty() || calls.back().group != group) {
+        calls.push_back({group, {}, absl::StrCat("shared gradients of unit ", unit)});
+      }
+      calls.back().elements.push_back(some);
+    }
+  }
+  return sums;
+}
+
+absl::Status SharedGradients::Sum(int unit, GradientSpans gradients) {
+  if (unit >= static_cast<int>(calls_.size())) return absl::OkStatus();
+  for (const Call& call : calls_[unit]) {
+    packed_.clear();
+    for (const Elements& some : call.elements) {
+      const absl::Span<float> gradient = gradients[some.tensor];
+      packed_.insert(packed_.end(), gradient.begin() + some.begin, gradient.begin() + some.end);
+    }
+    CollectiveCall sum;
+    sum.kind = Collective::kAllReduce;
+    sum.dtype = DType::kF32;
+    sum.in = sum.out = packed_.data();
+    sum.count = packed_.size();
+    sum.timeout = options_.timeout;
+    sum.label = call.label;
+    MUSTER_RETURN_IF_ERROR(call.group->Run(sum));
+    const float* next = packed_.data();
+    for (const Elements& some : call.elements) {
+      std::copy_n(next, some.end - some.begin, gradients[some.tensor].begin() + some.begin);
+      next += some.end - some.begin;
+    }
+  }
+  return absl::OkStatus();
+}
+
+CollectiveTraffic SharedGradients::traffic() const {
+  CollectiveTraffic sum;
+  for (const auto& [ranks, group] : groups_) {
+    sum.sent += group->traffic().sent;
+    sum.received += group->traffic().received;
+  }
+  return sum;
+}
+
+std::vector<const FlightRecorder*> SharedGradients::recorders() const {
+  std::vector<const FlightRecorder*> recorders;
+  for (const auto& [ranks, group] : groups_) recorders.push_back(&group->recorder());
+  return recorders;
+}
+
+}  // namespace muster
