@@ -122,8 +122,15 @@ absl::StatusOr<Supervisor::Coordinator> Supervisor::StartCoordinator() {
     absl::SleepFor(kPoll);
     started.address = Told(log, offset, kListening);
   }
-  // Told before the address.
+  // Told before the address, if it is served.
   started.page = Told(log, offset, kPage);
+  if (started.page.empty() && options_.page_port.value_or(0) != 0) {
+    kill(coordinator.pid, SIGKILL);
+    waitpid(coordinator.pid, nullptr, 0);
+    return absl::FailedPreconditionError(
+        absl::StrCat("the page cannot be served on port ", *options_.page_port,
+                     ", which may be in use: give another --page-port, or 0 for a free one"));
+  }
   // A restarted coordinator must be found where its daemons, clients and browsers know it.
   absl::string_view page = started.page;
   page.remove_prefix(std::min(page.size(), page.find("//") + 2));

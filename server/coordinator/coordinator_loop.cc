@@ -70,7 +70,10 @@ void CoordinatorLoop::Post(std::function<void(Coordinator&)> work) {
 }
 
 void CoordinatorLoop::PostRead(std::function<void(Coordinator&)> work) {
-  logic_->Post([this, work = std::move(work)] { work(*coordinator_); });
+  logic_->Post([this, work = std::move(work)] {
+    work(*coordinator_);
+    if (shut_down_) coordinator_->Shutdown();
+  });
 }
 
 void CoordinatorLoop::PostExport(std::function<void(const CheckpointArchive&)> work) {

@@ -38,8 +38,9 @@ class CoordinatorLoop {
   // Runs `work` on the logic thread, then Coordinator::Settle. Never blocks.
   void Post(std::function<void(Coordinator&)> work);
 
-  // Runs `work`, which changes and parks nothing, on the logic thread. Spares the coordinator to
-  // settle, which takes longer than most reads once there are many jobs. Never blocks.
+  // Runs `work`, which only reads, on the logic thread. Spares the coordinator to settle, which
+  // takes longer than most reads once there are many jobs; a parked call is answered by a later
+  // Settle, which comes with the next tick at the latest. Never blocks.
   void PostRead(std::function<void(Coordinator&)> work);
 
   // Runs `work`, which may block, on the thread for exports.

@@ -38,8 +38,8 @@
 #include "server/coordinator/page/page_service.h"
 #include "server/coordinator/store/rocksdb_job_store.h"
 #include "server/coordinator/task_service.h"
-#include "server/page/http_listener.h"
 #include "server/page/page_security.h"
+#include "server/page/patient_listener.h"
 
 namespace muster {
 namespace {
@@ -192,10 +192,11 @@ absl::StatusOr<std::shared_ptr<const FileRoots>> RootsOf(const Flags& flags,
 // The page, while it is served.
 struct Page {
   std::unique_ptr<HttpService> service;
-  std::unique_ptr<HttpListener> listener;
+  std::unique_ptr<PatientListener> listener;
 };
 
-// Serves the page, and tells where and how. REQUIRES: flags.page_listen is not empty.
+// Serves the page, and tells where and how. While another process has its port, the coordinator
+// goes on without the page: jobs must not wait for it. REQUIRES: flags.page_listen is not empty.
 absl::StatusOr<Page> StartPage(const Flags& flags, CoordinatorLoop& loop) {
   PageRules rules = {.loopback = IsLoopback(flags.page_listen), .hosts = flags.page_hosts};
   if (!flags.page_token_file.empty()) {
@@ -203,11 +204,19 @@ absl::StatusOr<Page> StartPage(const Flags& flags, CoordinatorLoop& loop) {
   }
   Page page;
   page.service = MakePageService(loop, rules);
-  MUSTER_ASSIGN_OR_RETURN(
-      page.listener,
-      HttpListener::Create({.listen = flags.page_listen, .tls = flags.tls}, *page.service));
   const bool encrypted = !flags.tls.None();
-  Log(absl::StrCat("page on ", encrypted ? "https://" : "http://", page.listener->address(), "/"));
+  PatientListener::Options options = {
+      .listener = {.listen = flags.page_listen, .tls = flags.tls},
+      .served =
+          [encrypted](const std::string& address) {
+            Log(absl::StrCat("page on ", encrypted ? "https://" : "http://", address, "/"));
+          },
+      .waits =
+          [](const absl::Status& status) {
+            Log(absl::StrCat("the page and /metrics are not served yet: ", status.message(),
+                             "; tried again until it works, and all else goes on"));
+          }};
+  MUSTER_ASSIGN_OR_RETURN(page.listener, PatientListener::Create(options, *page.service));
   if (!rules.loopback && !encrypted) {
     Log("WARNING: other machines reach the page without TLS, so the network between can read what "
         "it shows, and the token; give the coordinator certificates, or listen on 127.0.0.1");

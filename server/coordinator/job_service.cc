@@ -17,15 +17,15 @@ class JobService final : public EdgeService<v1::JobService> {
         "SubmitJob", [](Coordinator& c, const auto& request, auto call) {
           c.jobs().Submit(request, std::move(call));
         });
-    AtOnce<v1::GetJobRequest, v1::JobStatus>("GetJob", [](Coordinator& c, const auto& request) {
+    Read<v1::GetJobRequest, v1::JobStatus>("GetJob", [](Coordinator& c, const auto& request) {
       return c.jobs().Get(request.job_id());
     });
-    AtOnce<v1::ListJobsRequest, v1::ListJobsReply>(
+    Read<v1::ListJobsRequest, v1::ListJobsReply>(
         "ListJobs", [](Coordinator& c, const auto& request) { return c.jobs().List(request); });
-    AtOnce<v1::GetJobRequest, v1::ListEventsReply>(
+    Read<v1::GetJobRequest, v1::ListEventsReply>(
         "ListEvents",
         [](Coordinator& c, const auto& request) { return c.jobs().Events(request.job_id()); });
-    Park<v1::GetJobRequest, v1::ListCollectivesReply>(
+    ParkRead<v1::GetJobRequest, v1::ListCollectivesReply>(
         "ListCollectives", [](Coordinator& c, const auto& request, auto call) {
           c.jobs().ListCollectives(request.job_id(), std::move(call));
         });
@@ -46,11 +46,11 @@ class JobService final : public EdgeService<v1::JobService> {
  private:
   void ServeCheckpoints() {
     Stream<v1::CheckpointRequest>("ExportJob", StartExport);
-    Park<v1::GetJobRequest, v1::ListCheckpointsReply>(
+    ParkRead<v1::GetJobRequest, v1::ListCheckpointsReply>(
         "ListCheckpoints", [](Coordinator& c, const auto& request, auto call) {
           c.checkpoints().List(request.job_id(), std::move(call));
         });
-    Park<v1::CheckpointRequest, v1::VerifyCheckpointReply>(
+    ParkRead<v1::CheckpointRequest, v1::VerifyCheckpointReply>(
         "VerifyCheckpoint", [this](Coordinator& c, const auto& request, auto call) {
           const absl::StatusOr<std::string> folder = c.checkpoints().Folder(request);
           if (!folder.ok()) return call.done(folder.status());
@@ -63,7 +63,7 @@ class JobService final : public EdgeService<v1::JobService> {
   }
 
   void ServeCluster() {
-    AtOnce<v1::GetClusterRequest, v1::GetClusterReply>(
+    Read<v1::GetClusterRequest, v1::GetClusterReply>(
         "GetCluster", [](Coordinator& c, const auto&) { return c.Cluster(); });
     AtOnce<v1::DrainServerRequest, v1::DrainServerReply>(
         "DrainServer",
@@ -75,7 +75,7 @@ class JobService final : public EdgeService<v1::JobService> {
           }
           return c.jobs().Get(request.job_id());
         });
-    AtOnce<v1::GetMetricsRequest, v1::GetMetricsReply>(
+    Read<v1::GetMetricsRequest, v1::GetMetricsReply>(
         "GetMetrics", [](Coordinator& c, const auto&) { return c.jobs().Metrics(); });
   }
 
@@ -84,7 +84,7 @@ class JobService final : public EdgeService<v1::JobService> {
     loop_.PostExport([this, job, folder, call = std::move(call)](const CheckpointArchive& archive) {
       absl::StatusOr<v1::VerifyCheckpointReply> found =
           CatchOutOfMemory("the call", [&] { return archive.Verify(folder); });
-      loop_.Post([job, folder, found = std::move(found), call](Coordinator& c) {
+      loop_.PostRead([job, folder, found = std::move(found), call](Coordinator& c) {
         call.done(c.checkpoints().Verified(job, folder, found));
       });
     });

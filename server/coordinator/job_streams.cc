@@ -24,13 +24,13 @@ constexpr absl::Duration kExportPatience = absl::Seconds(30);
 template <typename Message, typename Update>
 class UpdateStream : public RawStream {
  protected:
-  // Asks for the next update, on the logic thread.
+  // Asks for the next update, on the logic thread. Only reads.
   virtual void Ask(Coordinator& coordinator, Call<Update> call) = 0;
   // Takes the message out of an update.
   virtual Message Take(Update& update) = 0;
 
   void Next() {
-    loop_.Post([this](Coordinator& coordinator) {
+    loop_.PostRead([this](Coordinator& coordinator) {
       Ask(coordinator, {.done = [this](absl::StatusOr<Update> update) { Send(std::move(update)); },
                         .cancelled = cancelled_});
     });
@@ -133,24 +133,23 @@ class MetricsStream final : public UpdateStream<v1::MetricsChunk, MetricsRequest
 
 class TraceStream final : public UpdateStream<v1::TraceChunk, TraceRequests::Update> {
  public:
-  TraceStream(CoordinatorLoop& loop, const v1::TraceJobRequest& request)
-      : UpdateStream(loop), request_(request) {
-    Next();
+  TraceStream(CoordinatorLoop& loop, const v1::TraceJobRequest& request) : UpdateStream(loop) {
+    loop.Post([this, request](Coordinator& coordinator) {
+      absl::StatusOr<TraceRequests::Ticket> begun = coordinator.traces().Begin(request);
+      if (!begun.ok()) return Finish(AtEdge(begun.status()));
+      ticket_ = *std::move(begun);
+      Next();
+    });
   }
 
  private:
   void Ask(Coordinator& coordinator, Call<TraceRequests::Update> call) override {
-    if (ticket_ == nullptr) {
-      absl::StatusOr<TraceRequests::Ticket> begun = coordinator.traces().Begin(request_);
-      if (!begun.ok()) return call.done(begun.status());
-      ticket_ = *std::move(begun);
-    }
     coordinator.traces().Next(ticket_, std::move(call));
   }
 
   v1::TraceChunk Take(TraceRequests::Update& update) override { return std::move(update.chunk); }
 
-  const v1::TraceJobRequest request_;
+  // Written before the first call of Ask.
   TraceRequests::Ticket ticket_;
 };
 
@@ -159,7 +158,7 @@ class ExportStream final : public RawStream {
   ExportStream(CoordinatorLoop& loop, const v1::CheckpointRequest& request,
                grpc::CallbackServerContext* context)
       : context_(context) {
-    loop.Post([this, &loop, request](Coordinator& coordinator) {
+    loop.PostRead([this, &loop, request](Coordinator& coordinator) {
       const absl::StatusOr<std::string> folder = coordinator.checkpoints().Folder(request);
       if (!folder.ok()) return Finish(AtEdge(folder.status()));
       loop.PostExport([this, folder = *folder](const CheckpointArchive& archive) {

@@ -92,7 +92,8 @@ class RefusedStream final : public RawStream {
 int MethodIndex(absl::string_view service, absl::string_view method);
 
 // A service over the loop. The derived class's constructor registers a handler for each method.
-// `Api` is the class that gRPC generated. Handlers never block.
+// `Api` is the class that gRPC generated. Handlers never block. After methods that only read, the
+// coordinator does not settle (CoordinatorLoop::PostRead).
 template <typename Api>
 class EdgeService : public Api::Service {
  protected:
@@ -102,38 +103,28 @@ class EdgeService : public Api::Service {
   template <typename Request, typename Reply>
   void Park(const char* method,
             std::function<void(Coordinator&, const Request&, Call<Reply>)> work) {
-    const auto shared = std::make_shared<const decltype(work)>(std::move(work));
-    const auto name = std::make_shared<const std::string>(
-        absl::StrCat(Api::service_full_name() + std::strlen("muster.v1."), "/", method));
-    prometheus::Histogram& seconds = loop_.rpc_metrics().Seconds(*name);
-    const auto start = [this, shared, name, &seconds](
-                           grpc::CallbackServerContext*, const grpc::ByteBuffer* bytes,
-                           grpc::ByteBuffer* reply) -> grpc::ServerUnaryReactor* {
-      auto* call = new UnaryCall<Request, Reply>(
-          reply, RpcMetrics::Timer(loop_.rpc_metrics(), *name, seconds));
-      if (absl::Status status = ReadRequest(*bytes, call->request()); !status.ok()) {
-        call->End(status);
-        return call;
-      }
-      loop_.Post([call, shared](Coordinator& coordinator) {
-        (*shared)(coordinator, call->request(), call->TakeCall());
-      });
-      return call;
-    };
-    this->MarkMethodRawCallback(
-        MethodIndex(Api::service_full_name(), method),
-        new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, grpc::ByteBuffer>(start));
+    Serve(method, &CoordinatorLoop::Post, std::move(work));
+  }
+
+  // Registers a method that the coordinator may park and that only reads.
+  template <typename Request, typename Reply>
+  void ParkRead(const char* method,
+                std::function<void(Coordinator&, const Request&, Call<Reply>)> work) {
+    Serve(method, &CoordinatorLoop::PostRead, std::move(work));
   }
 
   // Registers a method that the coordinator answers at once.
   template <typename Request, typename Reply>
   void AtOnce(const char* method,
               std::function<absl::StatusOr<Reply>(Coordinator&, const Request&)> work) {
-    Park<Request, Reply>(
-        method, [work = std::move(work)](Coordinator& coordinator, const Request& request,
-                                         Call<Reply> call) {
-          call.done(CatchOutOfMemory("the call", [&] { return work(coordinator, request); }));
-        });
+    Serve(method, &CoordinatorLoop::Post, Answering<Request, Reply>(std::move(work)));
+  }
+
+  // Registers a method that the coordinator answers at once and that only reads.
+  template <typename Request, typename Reply>
+  void Read(const char* method,
+            std::function<absl::StatusOr<Reply>(Coordinator&, const Request&)> work) {
+    Serve(method, &CoordinatorLoop::PostRead, Answering<Request, Reply>(std::move(work)));
   }
 
   // Registers a method with a stream of answers.
@@ -158,6 +149,46 @@ class EdgeService : public Api::Service {
   }
 
   CoordinatorLoop& loop_;
+
+ private:
+  using PostWork = void (CoordinatorLoop::*)(std::function<void(Coordinator&)>);
+
+  // Returns work that answers a call with what `work` returns.
+  template <typename Request, typename Reply>
+  static std::function<void(Coordinator&, const Request&, Call<Reply>)> Answering(
+      std::function<absl::StatusOr<Reply>(Coordinator&, const Request&)> work) {
+    return [work = std::move(work)](Coordinator& coordinator, const Request& request,
+                                    Call<Reply> call) {
+      call.done(CatchOutOfMemory("the call", [&] { return work(coordinator, request); }));
+    };
+  }
+
+  // Registers a unary method whose work `post` brings to the logic thread.
+  template <typename Request, typename Reply>
+  void Serve(const char* method, PostWork post,
+             std::function<void(Coordinator&, const Request&, Call<Reply>)> work) {
+    const auto shared = std::make_shared<const decltype(work)>(std::move(work));
+    const auto name = std::make_shared<const std::string>(
+        absl::StrCat(Api::service_full_name() + std::strlen("muster.v1."), "/", method));
+    prometheus::Histogram& seconds = loop_.rpc_metrics().Seconds(*name);
+    const auto start = [this, post, shared, name, &seconds](
+                           grpc::CallbackServerContext*, const grpc::ByteBuffer* bytes,
+                           grpc::ByteBuffer* reply) -> grpc::ServerUnaryReactor* {
+      auto* call = new UnaryCall<Request, Reply>(
+          reply, RpcMetrics::Timer(loop_.rpc_metrics(), *name, seconds));
+      if (absl::Status status = ReadRequest(*bytes, call->request()); !status.ok()) {
+        call->End(status);
+        return call;
+      }
+      (loop_.*post)([call, shared](Coordinator& coordinator) {
+        (*shared)(coordinator, call->request(), call->TakeCall());
+      });
+      return call;
+    };
+    this->MarkMethodRawCallback(
+        MethodIndex(Api::service_full_name(), method),
+        new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, grpc::ByteBuffer>(start));
+  }
 };
 
 }  // namespace muster

@@ -437,6 +437,14 @@ TEST_F(ServicesTest, ShutdownEndsParkedCallsAndStreams) {
   v1::HeartbeatReply reply;
   EXPECT_EQ(cluster_->Heartbeat(Context().get(), late, &reply).error_code(),
             grpc::StatusCode::UNAVAILABLE);
+  v1::GetJobRequest late_watch;
+  late_watch.set_job_id(job);
+  auto context = Context();
+  auto stream = jobs_->WatchJob(context.get(), late_watch);
+  v1::JobStatus status;
+  EXPECT_TRUE(stream->Read(&status));
+  EXPECT_FALSE(stream->Read(&status));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
 TEST_F(ServicesTest, ACancelledCallIsLetGo) {

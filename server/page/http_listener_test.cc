@@ -12,9 +12,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "common/rpc/certificates_for_testing.h"
 #include "common/transport/descriptor.h"
 #include "httplib.h"
+#include "server/page/patient_listener.h"
 
 namespace muster {
 namespace {
@@ -206,6 +208,35 @@ TEST_F(HttpListenerTest, GivesItsPortBack) {
     listen = (*listener)->address();
     ASSERT_TRUE(httplib::Client("http://" + listen).Get("/"));
   }
+}
+
+TEST_F(HttpListenerTest, APatientListenerBeginsOnceThePortIsFree) {
+  Start("the port's first owner");
+  FakeService service("patient");
+  absl::Notification served;
+  absl::Status waits;
+  const auto patient =
+      PatientListener::Create({.listener = {.listen = address()},
+                               .interval = absl::Milliseconds(1),
+                               .served = [&served](const std::string&) { served.Notify(); },
+                               .waits = [&waits](const absl::Status& status) { waits = status; }},
+                              service);
+  ASSERT_TRUE(patient.ok()) << patient.status();
+  EXPECT_THAT(waits.message(), HasSubstr(address()));
+  EXPECT_FALSE(served.HasBeenNotified());
+  httplib::Client client("http://" + address());
+  EXPECT_EQ(client.Get("/")->body, "the port's first owner");
+  listener_.reset();
+  served.WaitForNotification();
+  EXPECT_EQ(client.Get("/")->body, "patient");
+}
+
+TEST_F(HttpListenerTest, APatientListenerEndsWhileItWaits) {
+  Start("the port's owner");
+  FakeService service("patient");
+  ASSERT_TRUE(PatientListener::Create({.listener = {.listen = address()}}, service).ok());
+  EXPECT_EQ(PatientListener::Create({.listener = {.listen = "nowhere"}}, service).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(HttpListenerTest, SpeaksTlsAloneWithTheDaemonsCertificate) {

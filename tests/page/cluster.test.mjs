@@ -6,7 +6,7 @@ import { join } from "node:path";
 import test, { after, before } from "node:test";
 import { pathToFileURL } from "node:url";
 import { checkAccessible, closeBrowser, skip, withPage } from "./browser.mjs";
-import { endlessJob, muster, RealCluster, TOKEN } from "./real_cluster.mjs";
+import { endlessJob, muster, Program, PROGRAMS, RealCluster, TOKEN } from "./real_cluster.mjs";
 
 const cluster = new RealCluster();
 before(async () => { if (!skip) await cluster.start(); });
@@ -153,6 +153,17 @@ test("where other machines reach the page, reading takes the token", { skip }, a
   } finally {
     await open.stop();
   }
+});
+
+test("a page's port that is taken stops no coordinator, and muster up says so", { skip }, async () => {
+  const { host, port } = new URL(cluster.page);
+  const second = new Program(PROGRAMS.coordinator, [
+    "--listen=127.0.0.1:0", `--page-listen=${host}`, `--data-dir=${cluster.folder}/second`]);
+  await second.told("are not served yet: cannot listen on");
+  await second.told("listening on ");
+  await second.stop("SIGTERM");
+  assert.throws(() => muster(["up", "--data-dir", join(cluster.folder, "up"), "--page-port", port]),
+    new RegExp(`cannot be served on port ${port}`));
 });
 
 test("the coordinator is killed, and comes back with the history", { skip }, () => withJob(endlessJob(), async (job) => {

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 
-const PROGRAMS = {
+export const PROGRAMS = {
   coordinator: "server/coordinator/muster-coordinator",
   server: "server/muster-server",
   worker: "worker/runtime/muster-worker",
@@ -22,7 +22,7 @@ export function muster(args) {
 }
 
 // A program that runs until it is stopped.
-class Program {
+export class Program {
   constructor(program, args) {
     this.process = spawn(resolve(program), args, { stdio: ["ignore", "pipe", "pipe"] });
     this.ended = once(this.process, "exit");

@@ -46,8 +46,8 @@ class AwaitedAnswer {
   std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
 };
 
-// Makes a call on the logic thread, which may park it, and blocks until it is answered.
-// Unavailable: see AwaitedAnswer.
+// Makes a call that changes something on the logic thread, which may park it, and blocks until it
+// is answered. Unavailable: see AwaitedAnswer.
 template <typename Reply>
 absl::StatusOr<Reply> AskParked(CoordinatorLoop& loop,
                                 std::function<void(Coordinator&, Call<Reply>)> work) {
@@ -59,16 +59,26 @@ absl::StatusOr<Reply> AskParked(CoordinatorLoop& loop,
   return answer.Await();
 }
 
-// Like AskParked, for a call that changes nothing and is answered at once.
+// Like AskParked, for a call that only reads.
 template <typename Reply>
-absl::StatusOr<Reply> AskRead(CoordinatorLoop& loop,
-                              std::function<absl::StatusOr<Reply>(Coordinator&)> work) {
+absl::StatusOr<Reply> AskParkedRead(CoordinatorLoop& loop,
+                                    std::function<void(Coordinator&, Call<Reply>)> work) {
   AwaitedAnswer<Reply> answer;
   loop.PostRead([answer, work = std::move(work)](Coordinator& coordinator) {
     const Call<Reply> call = answer.call();
-    if (!call.gone()) call.done(CatchOutOfMemory("the call", [&] { return work(coordinator); }));
+    if (!call.gone()) work(coordinator, call);
   });
   return answer.Await();
+}
+
+// Like AskParkedRead, for a call that is answered at once.
+template <typename Reply>
+absl::StatusOr<Reply> AskRead(CoordinatorLoop& loop,
+                              std::function<absl::StatusOr<Reply>(Coordinator&)> work) {
+  return AskParkedRead<Reply>(
+      loop, [work = std::move(work)](Coordinator& coordinator, const Call<Reply>& call) {
+        call.done(CatchOutOfMemory("the call", [&] { return work(coordinator); }));
+      });
 }
 
 }  // namespace muster

@@ -93,13 +93,13 @@ absl::StatusOr<std::string> PageApi::OfJob(const std::string& job, absl::string_
         loop_, [job](Coordinator& coordinator) { return coordinator.jobs().Events(job); }));
   }
   if (what == "checkpoints") {
-    return ToJson(AskParked<v1::ListCheckpointsReply>(
+    return ToJson(AskParkedRead<v1::ListCheckpointsReply>(
         loop_, [job](Coordinator& coordinator, Call<v1::ListCheckpointsReply> call) {
           coordinator.checkpoints().List(job, std::move(call));
         }));
   }
   if (what == "collectives") {
-    return ToJson(AskParked<v1::ListCollectivesReply>(
+    return ToJson(AskParkedRead<v1::ListCollectivesReply>(
         loop_, [job](Coordinator& coordinator, Call<v1::ListCollectivesReply> call) {
           coordinator.jobs().ListCollectives(job, std::move(call));
         }));
@@ -118,7 +118,7 @@ absl::StatusOr<std::string> PageApi::ReadMetrics(const std::string& job, const Q
   size_t bytes = 0;
   while (!update.last) {
     MUSTER_ASSIGN_OR_RETURN(
-        update, AskParked<MetricsRequests::Update>(
+        update, AskParkedRead<MetricsRequests::Update>(
                     loop_, [request, position = update.position](
                                Coordinator& coordinator, Call<MetricsRequests::Update> call) {
                       coordinator.metrics().Next(request, position, std::move(call));
@@ -152,7 +152,7 @@ absl::StatusOr<std::string> PageApi::ReadLog(const std::string& job, const Query
   MUSTER_RETURN_IF_ERROR(SetFields(query, {"jobId", "follow"}, request));
   MUSTER_ASSIGN_OR_RETURN(
       const JobRequests::LogUpdate update,
-      AskParked<JobRequests::LogUpdate>(
+      AskParkedRead<JobRequests::LogUpdate>(
           loop_, [request](Coordinator& coordinator, Call<JobRequests::LogUpdate> call) {
             coordinator.jobs().NextLog(request, std::move(call));
           }));

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,18 +14,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "common/base/clock.h"
 #include "common/job/test_jobs.h"
-#include "common/rpc/membership/protocol.h"
 #include "httplib.h"
-#include "proto/cluster_service.pb.h"
-#include "proto/job_service.pb.h"
-#include "server/coordinator/checkpoints/fake_checkpoint_archive.h"
-#include "server/coordinator/coordinator_loop.h"
-#include "server/coordinator/page/ask.h"
-#include "server/coordinator/page/page_service.h"
-#include "server/coordinator/store/memory_job_store.h"
-#include "server/page/http_listener.h"
+#include "server/coordinator/page/page_test_coordinator.h"
 
 namespace muster {
 namespace {
@@ -38,20 +28,23 @@ constexpr int kJobs = 1000;
 class LargeCluster {
  public:
   LargeCluster() {
-    CoordinatorOptions options;
-    options.lease = absl::Hours(1);
-    options.max_unfinished_jobs = kJobs;
-    loop_ = *CoordinatorLoop::Create(store_, archive_, clock_, options, [](const absl::Status&) {});
-    for (int i = 0; i < kServers; ++i) Register(v1::SERVER, absl::StrCat("server-", i));
-    for (int i = 0; i < kWorkers; ++i) Register(v1::WORKER, absl::StrCat("worker-", i));
-    for (int i = 0; i < kJobs; ++i) job_ = Submit(absl::StrCat("job-", i));
-    service_ = MakePageService(*loop_, {});
-    listener_ = *HttpListener::Create({.listen = "127.0.0.1:0"}, *service_);
+    coordinator_.Start({});
+    for (int i = 0; i < kServers; ++i) {
+      coordinator_.Register(v1::SERVER, absl::StrCat("server-", i), /*slots=*/0);
+    }
+    for (int i = 0; i < kWorkers; ++i) {
+      coordinator_.Register(v1::WORKER, absl::StrCat("worker-", i), /*slots=*/8);
+    }
+    for (int i = 0; i < kJobs; ++i) {
+      v1::JobSpec spec = SmallJob();
+      spec.set_name(absl::StrCat("job-", i));
+      job_ = coordinator_.Submit(spec, spec.name());
+    }
   }
 
   // Makes one poll; returns the bytes that came.
   size_t Poll() {
-    httplib::Client client("http://" + listener_->address());
+    httplib::Client client("http://" + coordinator_.address());
     size_t bytes = 0;
     const auto get = [&](const std::string& target) {
       const httplib::Result got = client.Get(target.c_str(), {{"Accept-Encoding", "gzip"}});
@@ -72,46 +65,13 @@ class LargeCluster {
   absl::Duration Wait() {
     const absl::Time begin = absl::Now();
     absl::Notification done;
-    loop_->Post([&done](Coordinator&) { done.Notify(); });
+    coordinator_.loop().Post([&done](Coordinator&) { done.Notify(); });
     done.WaitForNotification();
     return absl::Now() - begin;
   }
 
  private:
-  void Register(v1::DaemonKind kind, const std::string& id) {
-    v1::RegisterDaemonRequest request;
-    request.set_protocol_version(kProtocolVersion);
-    request.set_kind(kind);
-    request.set_id(id);
-    request.set_process_nonce(1);
-    request.set_address(id + ":1");
-    request.set_slots(kind == v1::WORKER ? 8 : 0);
-    const auto registered = AskParked<v1::RegisterDaemonReply>(
-        *loop_, [request](Coordinator& c, Call<v1::RegisterDaemonReply> call) {
-          call.done(c.daemons().Register(request));
-        });
-    if (!registered.ok()) std::abort();
-  }
-
-  std::string Submit(const std::string& name) {
-    v1::SubmitJobRequest request;
-    *request.mutable_spec() = SmallJob();
-    request.mutable_spec()->set_name(name);
-    request.set_request_id(name);
-    const auto reply = AskParked<v1::SubmitJobReply>(
-        *loop_, [request](Coordinator& c, Call<v1::SubmitJobReply> call) {
-          c.jobs().Submit(request, std::move(call));
-        });
-    if (!reply.ok()) std::abort();
-    return reply->job_id();
-  }
-
-  RealClock clock_;
-  MemoryJobStore store_;
-  FakeCheckpointArchive archive_;
-  std::unique_ptr<CoordinatorLoop> loop_;
-  std::unique_ptr<HttpService> service_;
-  std::unique_ptr<HttpListener> listener_;
+  PageTestCoordinator coordinator_;
   std::string job_;
 };
 

@@ -14,9 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/clock.h"
 #include "common/job/test_jobs.h"
-#include "common/rpc/membership/protocol.h"
 #include "common/transport/descriptor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -24,11 +22,8 @@
 #include "proto/cluster_service.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/page.pb.h"
-#include "server/coordinator/checkpoints/fake_checkpoint_archive.h"
-#include "server/coordinator/coordinator_loop.h"
 #include "server/coordinator/page/ask.h"
-#include "server/coordinator/store/memory_job_store.h"
-#include "server/page/http_listener.h"
+#include "server/coordinator/page/page_test_coordinator.h"
 
 namespace muster {
 namespace {
@@ -44,23 +39,11 @@ constexpr char kToken[] = "0123456789abcdef0123456789abcdef";
 class PageServiceTest : public ::testing::Test {
  protected:
   PageServiceTest() { Start({}); }
-  ~PageServiceTest() override { Stop(); }
 
   // Starts a coordinator on the store, and its page; what was there before ends.
   void Start(const PageRules& rules) {
-    Stop();
-    CoordinatorOptions options;
-    options.lease = absl::Minutes(5);
-    loop_ = *CoordinatorLoop::Create(store_, archive_, clock_, options,
-                                     [](const absl::Status& s) { ADD_FAILURE() << s; });
-    service_ = MakePageService(*loop_, rules);
-    listener_ = *HttpListener::Create({.listen = "127.0.0.1:0"}, *service_);
-    client_ = std::make_unique<httplib::Client>("http://" + listener_->address());
-  }
-
-  void Stop() {
-    listener_.reset();
-    loop_.reset();
+    coordinator_.Start(rules);
+    client_ = std::make_unique<httplib::Client>("http://" + coordinator_.address());
   }
 
   httplib::Result Get(const std::string& target, const httplib::Headers& headers = {}) {
@@ -95,7 +78,7 @@ class PageServiceTest : public ::testing::Test {
   // Returns all that the listener says to bytes, of which it makes a request.
   std::string Say(const std::string& bytes) const {
     const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const std::string& address = listener_->address();
+    const std::string& address = coordinator_.address();
     sockaddr_in to = {};
     to.sin_family = AF_INET;
     to.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
@@ -110,32 +93,9 @@ class PageServiceTest : public ::testing::Test {
     return heard;
   }
 
-  uint64_t Register(v1::DaemonKind kind, const std::string& id) {
-    v1::RegisterDaemonRequest request;
-    request.set_protocol_version(kProtocolVersion);
-    request.set_kind(kind);
-    request.set_id(id);
-    request.set_process_nonce(1);
-    request.set_address(id + ":1");
-    request.set_slots(kind == v1::WORKER ? 2 : 0);
-    const auto reply = AskParked<v1::RegisterDaemonReply>(
-        *loop_, [request](Coordinator& c, Call<v1::RegisterDaemonReply> call) {
-          call.done(c.daemons().Register(request));
-        });
-    EXPECT_TRUE(reply.ok()) << reply.status();
-    return reply->incarnation();
-  }
-
-  std::string Submit(const v1::JobSpec& spec, const std::string& request_id) {
-    v1::SubmitJobRequest request;
-    *request.mutable_spec() = spec;
-    request.set_request_id(request_id);
-    const auto reply = AskParked<v1::SubmitJobReply>(
-        *loop_, [request](Coordinator& c, Call<v1::SubmitJobReply> call) {
-          c.jobs().Submit(request, std::move(call));
-        });
-    EXPECT_TRUE(reply.ok()) << reply.status();
-    return reply->job_id();
+  void AddDaemons() {
+    coordinator_.Register(v1::SERVER, "s0", /*slots=*/0);
+    coordinator_.Register(v1::WORKER, "w0", /*slots=*/2);
   }
 
   httplib::Result Cancel(const std::string& job, httplib::Headers headers,
@@ -154,29 +114,23 @@ class PageServiceTest : public ::testing::Test {
   // The headers with which the page cancels.
   httplib::Headers Permitted() const {
     return {{"Authorization", absl::StrCat("Bearer ", kToken)},
-            {"Origin", "http://" + listener_->address()}};
+            {"Origin", "http://" + coordinator_.address()}};
   }
 
-  RealClock clock_;
-  MemoryJobStore store_;
-  FakeCheckpointArchive archive_;
-  std::unique_ptr<CoordinatorLoop> loop_;
-  std::unique_ptr<HttpService> service_;
-  std::unique_ptr<HttpListener> listener_;
+  PageTestCoordinator coordinator_;
   std::unique_ptr<httplib::Client> client_;
   // The message of the last error.
   std::string message_;
 };
 
 TEST_F(PageServiceTest, AnswersWithTheRepliesOfJobService) {
-  Register(v1::SERVER, "s0");
-  Register(v1::WORKER, "w0");
+  AddDaemons();
   v1::JobSpec spec = SmallJob();
   (*spec.mutable_labels())["team"] = "a";
-  const std::string job = Submit(spec, "r1");
+  const std::string job = coordinator_.Submit(spec, "r1");
   spec.set_name("other");
   spec.clear_labels();
-  const std::string waiting = Submit(spec, "r2");
+  const std::string waiting = coordinator_.Submit(spec, "r2");
 
   const auto cluster = Read<v1::GetClusterReply>("/api/v1/cluster");
   ASSERT_EQ(cluster.daemons_size(), 2);
@@ -216,16 +170,15 @@ TEST_F(PageServiceTest, AnswersWithTheRepliesOfJobService) {
 }
 
 TEST_F(PageServiceTest, ReadsALogOnFromWhereItWas) {
-  Register(v1::SERVER, "s0");
-  Register(v1::WORKER, "w0");
-  const std::string job = Submit(SmallJob(), "r");
+  AddDaemons();
+  const std::string job = coordinator_.Submit(SmallJob(), "r");
   for (const auto& [slot, text] : {std::pair{0u, "zero\n"}, {1u, "one\n"}}) {
     v1::AppendLogsRequest request;
     request.set_job_id(job);
     request.set_slot(slot);
     request.set_text(text);
     const auto appended = AskParked<v1::AppendLogsReply>(
-        *loop_, [request](Coordinator& c, Call<v1::AppendLogsReply> call) {
+        coordinator_.loop(), [request](Coordinator& c, Call<v1::AppendLogsReply> call) {
           call.done(c.daemons().AppendLogs(request));
         });
     ASSERT_TRUE(appended.ok()) << appended.status();
@@ -239,7 +192,7 @@ TEST_F(PageServiceTest, ReadsALogOnFromWhereItWas) {
 }
 
 TEST_F(PageServiceTest, SaysWhatIsWrongWithACall) {
-  const std::string job = Submit(SmallJob(), "r");
+  const std::string job = coordinator_.Submit(SmallJob(), "r");
   EXPECT_EQ(ErrorOf(Get("/api/v1/jobs/nobody"), 404), "NOT_FOUND");
   EXPECT_THAT(message_, HasSubstr("nobody"));
   for (const char* part : {"events", "metrics", "log", "checkpoints", "collectives"}) {
@@ -281,7 +234,7 @@ TEST_F(PageServiceTest, AnAnswerThatIsUnchangedIsNotSentAgain) {
   const httplib::Result first = Get("/api/v1/jobs");
   const std::string tag = first->get_header_value("ETag");
   EXPECT_EQ(Get("/api/v1/jobs", {{"If-None-Match", tag}})->status, 304);
-  Submit(SmallJob(), "r");
+  coordinator_.Submit(SmallJob(), "r");
   EXPECT_EQ(Get("/api/v1/jobs", {{"If-None-Match", tag}})->status, 200);
 }
 
@@ -313,7 +266,7 @@ TEST_F(PageServiceTest, KnowsNoOtherAddresses) {
 }
 
 TEST_F(PageServiceTest, RefusesOtherMethods) {
-  const std::string job = Submit(SmallJob(), "r");
+  const std::string job = coordinator_.Submit(SmallJob(), "r");
   for (const char* method : {"POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"}) {
     for (const std::string& path :
          {std::string("/"), "/api/v1/jobs/" + job, std::string("/metrics"),
@@ -371,7 +324,7 @@ TEST_F(PageServiceTest, OnLoopbackReadingNeedsNoToken) {
 
 TEST_F(PageServiceTest, FromElsewhereReadingNeedsTheToken) {
   Start({.loopback = false, .token = kToken});
-  const std::string job = Submit(SmallJob(), "r");
+  const std::string job = coordinator_.Submit(SmallJob(), "r");
   EXPECT_TRUE(Read<v1::PageInfo>("/api/v1/page").read_needs_token());
   for (const std::string& path :
        {std::string("/api/v1/cluster"), std::string("/api/v1/jobs"), "/api/v1/jobs/" + job,
@@ -408,14 +361,14 @@ TEST_F(PageServiceTest, ServesMetricsToPrometheus) {
   EXPECT_EQ(metrics->status, 200);
   EXPECT_THAT(metrics->get_header_value("Content-Type"), StartsWith("text/plain; version=0.0.4"));
   const auto text = AskRead<v1::GetMetricsReply>(
-      *loop_, [](Coordinator& coordinator) { return coordinator.jobs().Metrics(); });
+      coordinator_.loop(), [](Coordinator& coordinator) { return coordinator.jobs().Metrics(); });
   EXPECT_THAT(metrics->body, HasSubstr("muster_"));
   EXPECT_THAT(text->text(), HasSubstr("muster_"));
 }
 
 TEST_F(PageServiceTest, CancelsAJobWithTheToken) {
   Start({.token = kToken});
-  const std::string job = Submit(SmallJob(), "r");
+  const std::string job = coordinator_.Submit(SmallJob(), "r");
   const httplib::Result done = Cancel(job, Permitted(), R"({"reason": "enough"})");
   ASSERT_EQ(done->status, 200) << done->body;
   v1::JobStatus status;
@@ -428,11 +381,11 @@ TEST_F(PageServiceTest, CancelsAJobWithTheToken) {
 }
 
 TEST_F(PageServiceTest, CancelsNothingForOthers) {
-  const std::string open = Submit(SmallJob(), "r1");
+  const std::string open = coordinator_.Submit(SmallJob(), "r1");
   EXPECT_EQ(ErrorOf(Cancel(open, Permitted()), 403), "PERMISSION_DENIED");
   EXPECT_THAT(message_, HasSubstr("--page-token-file"));
   Start({.token = kToken});
-  const std::string job = Submit(SmallJob(), "r2");
+  const std::string job = coordinator_.Submit(SmallJob(), "r2");
   const auto without = [this](const std::string& name) {
     httplib::Headers headers = Permitted();
     headers.erase(name);
@@ -465,18 +418,18 @@ TEST_F(PageServiceTest, CancelsNothingForOthers) {
 }
 
 TEST_F(PageServiceTest, ARestartedCoordinatorAnswersAsBefore) {
-  const std::string job = Submit(SmallJob(), "r");
+  const std::string job = coordinator_.Submit(SmallJob(), "r");
   const std::string before = Get("/api/v1/jobs/" + job)->body;
   Start({});
   EXPECT_EQ(Get("/api/v1/jobs/" + job)->body, before);
 }
 
 TEST_F(PageServiceTest, ManyReadersAtOnce) {
-  const std::string job = Submit(SmallJob(), "r");
+  const std::string job = coordinator_.Submit(SmallJob(), "r");
   std::vector<std::thread> readers;
   std::vector<int> answered(8);
   for (int& count : answered) {
-    readers.emplace_back([&, address = listener_->address()] {
+    readers.emplace_back([&, address = coordinator_.address()] {
       httplib::Client client("http://" + address);
       for (int i = 0; i < 50; ++i) {
         const httplib::Result got = client.Get(("/api/v1/jobs/" + job).c_str());
