@@ -147,6 +147,20 @@ export function point(step, value, unixMs = 1_800_000_000_000 + step * 10) {
   return { firstStep: String(step), lastStep: String(step), values: "1", last: value, unixMs: String(unixMs) };
 }
 
+// Returns the series of a slot whose reports cover ten steps each; it became as slow as it is half-way.
+function slotSeries(slot, last, steps) {
+  const seconds = {
+    compute: (late) => (late ? last.computeSeconds : 0.4) / 10,
+    communication: (late) => (late ? last.exposedCommunicationSeconds : 0.05) / 10,
+    data: () => last.waitingSeconds / 10,
+  };
+  const parts = { ...seconds, step: (late) => Object.values(seconds).reduce((sum, part) => sum + part(late), 0) };
+  const ends = Array.from({ length: Math.min(200, Math.floor(steps / 10)) }, (_, index) => Math.floor((index + 1) * steps / Math.min(200, steps / 10)));
+  return Object.entries(parts).map(([name, value]) => ({
+    name: `slot/${slot}/${name}`, points: ends.map((step) => point(step, value(step > steps / 2) * (1 + 0.1 * Math.sin(step)))),
+  }));
+}
+
 // Returns a job whose loss falls over `steps` steps.
 export function simulatedJob(id, { name = id, state = "RUNNING", slots = 2, steps = 100, totalSteps = 1000, labels = {} } = {}) {
   const loss = (step) => 4 / (1 + step / (steps / 8)) + 0.2 * Math.sin(step * 1.7) / (1 + step / steps) + 1;
@@ -167,7 +181,10 @@ export function simulatedJob(id, { name = id, state = "RUNNING", slots = 2, step
       ...(state === "FAILED" ? { message: "slot 0: the loss is not finite", finishedUnixMs: String(Date.now() - 60000) } : {}),
     },
     events: { events: [] },
-    metrics: { series: [{ name: "train/loss", points: all.map((step) => point(step, loss(step))) }], marks: [] },
+    metrics: { series: [
+      { name: "train/loss", points: all.map((step) => point(step, loss(step))) },
+      ...tasks.flatMap(({ slot, lastSteps }) => slotSeries(slot, lastSteps, steps)),
+    ], marks: [] },
     checkpoints: { checkpoints: [] },
     collectives: { slots: [] },
     log: "",

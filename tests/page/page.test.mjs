@@ -17,7 +17,7 @@ async function shown(coordinator, path, body, options) {
 }
 
 const VIEWS = [
-  "", "cluster", "jobs/j6-2204", "jobs/j6-2204?tab=slots", "jobs/j6-2204?tab=tasks", "jobs/j6-2204?tab=collectives",
+  "", "cluster", "jobs/j6-2204", "jobs/j8?tab=slots", "jobs/j6-2204?tab=tasks", "jobs/j6-2204?tab=collectives",
   "jobs/j6-2204?tab=checkpoints", "jobs/j6-2204?tab=log", "jobs/j6-2204?tab=configuration", "jobs/j6-2204?tab=events",
   "compare?jobs=j2-2204,j3-2204,j4-2204,j5-2204",
 ];
@@ -173,6 +173,20 @@ test("200 workers and 1,000 jobs: pages, filter, and focus that stays", { skip }
   await page.getByRole("link", { name: "Cluster" }).click();
   await page.getByRole("region", { name: "Workers" }).waitFor();
   assert.equal(await page.getByRole("region", { name: "Workers" }).getByRole("row").count(), 1 + 200);
+}));
+
+test("where slots' steps went over the run, and which of them are shown", { skip }, () => shown(simulated(), "jobs/j999-sim?tab=slots", async (page, coordinator) => {
+  assert.match(await lastPointOf(page, "Compute"), /^step 100/);
+  const slot3 = page.locator(".chart", { has: page.getByRole("heading", { name: "Compute", exact: true }) }).getByRole("button", { name: /^slot 3/ });
+  assert.match(await slot3.textContent(), /^slot 3 \d\d\.?\d* ms$/);
+  await page.getByRole("combobox", { name: "Slots" }).selectOption("8 to 15");
+  await page.getByRole("button", { name: /^slot 15/ }).first().waitFor();
+  assert.equal(await slot3.count(), 0);
+  // What is known is not asked for again.
+  const { jobs } = coordinator, { series } = jobs.get("j999-sim").metrics;
+  for (const each of series) each.points.push(point(110, each.points.at(-1).last));
+  await page.waitForResponse((response) => response.url().includes("slot%2F8%2Fcompute") && response.url().includes("fromStep=100"));
+  assert.match(await lastPointOf(page, "Compute"), /^step 1[01]0/);
 }));
 
 test("nothing is asked for while the page is hidden", { skip }, () => shown(recorded(), "", async (page, coordinator) => {

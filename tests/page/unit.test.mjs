@@ -14,6 +14,7 @@ const { isPageLink, routeOf } = await load("router.js");
 const { groupsBy, comparisonCharts } = await load("comparison.js");
 const { linesOf } = await load("controls.js");
 const { memoryOf, stepParts } = await load("job_slots.js");
+const { groupName, slotCurveData, slotGroups, slotSeries } = await load("slot_curves.js");
 const { splitMatches } = await load("job_log.js");
 const { queryOf } = await load("api.js");
 
@@ -200,6 +201,21 @@ test("a slot's step and memory", () => {
   assert.deepEqual(stepParts({ lastSteps: { steps: "2", computeSeconds: 4 }, steps: "100" }), { compute: 2, communication: 0, data: 0 });
   assert.equal(stepParts({}), undefined);
   assert.deepEqual(memoryOf({ processPeakBytes: "100", processMappedBytes: "30" }, { predictedWorkerBytes: "160", spec: { workers: 2 } }), { used: 70, planned: 80 });
+});
+
+test("slots' curves: as many together as there are colours, one chart a part", () => {
+  const job = { spec: { workers: 10 }, tasks: [{ slot: 0 }, { slot: 9, slow: "computes 2 x as long" }] };
+  const groups = slotGroups(job);
+  assert.deepEqual(groups, [[0, 1, 2, 3, 4, 5, 6, 7], [8, 9]]);
+  assert.deepEqual(groups.map((group) => groupName(group, job)), ["0 to 7", "8 to 9 (9 is slow)"]);
+  assert.deepEqual(slotGroups({ spec: {} }), [[0]]);
+  assert.deepEqual(slotSeries([8]), ["slot/8/step", "slot/8/compute", "slot/8/communication", "slot/8/data"]);
+  const columns = (value) => series.toColumns([point(1, 1, 1, { last: value }), point(2, 3, 1, { last: value })]);
+  const history = { series: new Map([["slot/8/compute", columns(2)], ["slot/9/compute", columns(3)], ["slot/9/data", columns(1)]]) };
+  const charts = slotCurveData(history, [8, 9], [], { axis: "steps", smoothing: 0 }, { batchSize: 1, startMs: 0 });
+  assert.deepEqual(charts.map(({ title, lines }) => [title, lines.map(({ name, y }) => [name, y[0]])]), [
+    ["Compute", [["slot 8", 2], ["slot 9", 3]]], ["Waiting for training data", [["slot 9", 1]]]]);
+  assert.equal(charts[1].lines[0].colour, charts[0].lines[1].colour);
 });
 
 test("a search shows where it matches", () => {

@@ -53,8 +53,8 @@ function markPlugin(marks) {
   };
 }
 
-// One chart in `host`. Its data: {title, axis, log, marks, lines, sync}; a mark is {x, kind, text}; a line is
-// {name, colour, x, y} and, where wanted, {low, high} for a band, `faint`, `dots`, `unit`.
+// One chart in `host`. Its data: {title, axis, log, marks, lines, sync} and, where values are seconds, `seconds`; a mark
+// is {x, kind, text}; a line is {name, colour, x, y} and, where wanted, {low, high} for a band, `faint`, `dots`.
 class Chart {
   constructor(host) {
     this.host = host;
@@ -153,20 +153,25 @@ class Chart {
       height: HEIGHT,
       series,
       bands,
-      padding: [18, 12, 0, 0],
+      // Room for the marks' letters, and for half of the last tick's text.
+      padding: [18, 26, 0, 0],
       legend: { show: false },
       cursor: { sync: this.data.sync ? { key: this.data.sync } : undefined, points: { size: 7 } },
       scales: { x: { time: false }, y: { distr: log ? 3 : 1 } },
       axes: [
         { ...axisStyle, label: AXIS_NAMES[axis], labelSize: 20, size: 34,
           values: (_, ticks) => ticks.map((tick) => formatX(tick, axis)), space: 70 },
-        { ...axisStyle, size: 58, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : formatCompact(tick))) },
+        { ...axisStyle, size: 58, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : this.data.seconds ? formatDuration(tick) : formatCompact(tick))) },
       ],
       hooks: { setCursor: [() => this.showValues()] },
       plugins: [markPlugin(() => this.data.marks ?? [])],
     };
     this.plot = new globalThis.uPlot(options, this.plotData(), this.area);
     this.drawLegend();
+  }
+
+  format(value) {
+    return this.data.seconds ? formatDuration(value) : formatNumber(value);
   }
 
   // Returns the first of a line's uPlot series.
@@ -213,7 +218,7 @@ class Chart {
     const { idx, left } = this.plot.cursor;
     const x = left >= 0 && idx !== null && idx !== undefined ? this.table.xs[idx] : undefined;
     this.data.lines.forEach((line, index) => {
-      this.values[index].textContent = line.x.length ? formatNumber(line.y[this.pointOf(line, x)]) : "";
+      this.values[index].textContent = line.x.length ? this.format(line.y[this.pointOf(line, x)]) : "";
     });
     const parts = [];
     if (x !== undefined) {
@@ -230,8 +235,8 @@ class Chart {
     const parts = this.data.lines.filter((line) => !line.faint && line.x.length).map((line) => {
       const finite = line.y.filter(Number.isFinite);
       const last = line.y[line.y.length - 1];
-      return `${line.name}: ${formatNumber(last)} at the end, between ${formatNumber(least(finite))} and ` +
-        `${formatNumber(-least(finite.map((value) => -value)))}`;
+      return `${line.name}: ${this.format(last)} at the end, between ${this.format(least(finite))} and ` +
+        `${this.format(-least(finite.map((value) => -value)))}`;
     });
     this.area.setAttribute("aria-label", `${this.data.title}. ${parts.join("; ")}. Arrow keys read values.`);
   }

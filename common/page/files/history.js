@@ -7,11 +7,13 @@ import { mergeColumns, toColumns } from "./series.js";
 const LONGEST = 3;
 
 export class History {
-  // `patterns`: names of series, with `*` and `?`.
-  constructor(job, patterns, maxPoints) {
+  // `patterns`: names of series, with `*` and `?`. `isComplete(name)`: once this series has a step, all others have it, too.
+  // Other series of training grow with each slot's report, the loss once all slots have closed a step.
+  constructor(job, patterns, maxPoints, isComplete = (name) => name === "train/loss") {
     this.job = job;
     this.patterns = patterns;
     this.maxPoints = maxPoints;
+    this.isComplete = isComplete;
     this.series = new Map();
     this.marks = [];
     this.lastStep = 0;
@@ -48,8 +50,8 @@ export class History {
     const all = [...this.series.values()].map(({ steps }) => steps);
     // What was added step by step grows; read anew, it has few points again.
     const long = all.some((steps) => steps.length > LONGEST * this.maxPoints);
-    // Other series of training grow with each slot's report, the loss once all slots have closed a step.
-    this.lastStep = long ? 0 : this.series.get("train/loss")?.steps.at(-1) ?? 0;
+    const ends = [...this.series].filter(([name]) => this.isComplete(name)).map(([, { steps }]) => steps.at(-1) ?? 0);
+    this.lastStep = long || ends.length === 0 ? 0 : Math.min(...ends);
   }
 }
 

@@ -41,11 +41,10 @@ export function curveData(history, marks, settings, run) {
   }));
 }
 
-// Describes the controls, the charts and the list of marks.
-export function curvesTab({ charts, marks, settings, onSettings }) {
+// Describes the controls (`more` are further ones), the charts and the list of marks.
+export function curves({ charts, marks, settings, onSettings }, more) {
   return [
-    h("h2", { class: "hidden", key: "title" }, "Curves"),
-    h("div", { class: "toolbar", key: "toolbar" }, chartControls(settings, onSettings)),
+    h("div", { class: "toolbar", key: "toolbar" }, chartControls(settings, onSettings), more),
     charts.length === 0 && h("p", { key: "none" }, "There are no curves yet."),
     h("div", { class: "charts", key: "charts" }, charts.map((chart) => h("div", { key: chart.key, mount: mountChart, data: chart }))),
     marks.length > 0 && [
@@ -57,4 +56,9 @@ export function curvesTab({ charts, marks, settings, onSettings }) {
           h("time", null, formatTime(mark.unixMs)), ` step ${mark.step}: ${mark.text}`)))),
     ],
   ];
+}
+
+// Describes the tab.
+export function curvesTab(shown) {
+  return [h("h2", { class: "hidden", key: "title" }, "Curves"), curves(shown)];
 }

@@ -2,6 +2,8 @@
 import { bar, barLegend, partsOf, STEP_PARTS } from "./bars.js";
 import { h } from "./dom.js";
 import { count, formatBytes, formatDuration, toNumber } from "./format.js";
+import { curves } from "./job_curves.js";
+import { groupName } from "./slot_curves.js";
 
 // Slots that are shown at once; slow ones come first.
 const MOST = 32;
@@ -26,8 +28,20 @@ export function memoryOf(task, job) {
   };
 }
 
-// Describes the tab. `all`: shows every slot; `onAll` asks for it.
-export function slotsTab(job, all, onAll) {
+// Describes the tab. `all`: shows every slot's bars; `onAll` asks for it. `over`: the curves {charts, marks, settings,
+// onSettings} of the group with index `group` of `groups`; `onGroup` gets the index of another.
+export function slotsTab(job, { all, onAll, over, groups, group, onGroup }) {
+  return [
+    slotBars(job, all, onAll),
+    h("h2", { key: "over" }, "Over the whole run"),
+    h("p", { class: "soft", key: "mean" }, "Time of a step, as the mean of the steps that a slot reported together."),
+    curves(over, groups.length > 1 && h("label", null, "Slots ",
+      h("select", { value: String(group), onchange: (event) => onGroup(Number(event.target.value)) },
+        groups.map((slots, index) => h("option", { value: String(index), key: index }, groupName(slots, job)))))),
+  ];
+}
+
+function slotBars(job, all, onAll) {
   const tasks = [...(job.tasks ?? [])].sort((a, b) => Number(Boolean(b.slow)) - Number(Boolean(a.slow)) || toNumber(a.slot) - toNumber(b.slot));
   if (tasks.length === 0) return [h("p", null, "The job has no tasks now.")];
   const shown = all ? tasks : tasks.slice(0, MOST);

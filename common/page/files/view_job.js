@@ -9,12 +9,14 @@ import { History } from "./history.js";
 import { curveData, curvesTab } from "./job_curves.js";
 import { JobLog } from "./job_log.js";
 import { slotsTab } from "./job_slots.js";
+import { slotCurveData, slotGroups, slotSeries } from "./slot_curves.js";
 import { checkpointsTab, collectivesTab, configurationTab, eventsTab, tasksTab } from "./job_tables.js";
 import { hasEnded, slowSlots } from "./problems.js";
 import { metricText, stateBadge } from "./view_home.js";
 
 const SERIES = ["train/*", "held_out/*", "speed/*", "staleness/*"];
 const MOST_POINTS = 2000;
+const MOST_POINTS_OF_SLOT = 256;
 // Checkpoints are read from disk: once in so many polls.
 const EVERY_CHECKPOINTS = 10;
 const TABS = {
@@ -54,9 +56,23 @@ class JobView {
       this.events = events.events ?? [];
     }
     if (this.tab === "log") await this.log.poll();
+    if (this.tab === "slots") await this.pollSlots(ended);
     if (this.tab === "checkpoints" && this.turn++ % EVERY_CHECKPOINTS === 0) {
       this.checkpoints = (await api.checkpoints(this.id)).checkpoints ?? [];
     }
+  }
+
+  // Reads the series of the slots that are shown.
+  async pollSlots(ended) {
+    const groups = slotGroups(this.job);
+    this.group ??= Math.max(0, groups.findIndex((group) => (this.job.slowSlots ?? []).some(({ slot }) => group.includes(toNumber(slot)))));
+    if (this.slotHistory?.group !== this.group) {
+      this.slotHistory = new History(this.id, slotSeries(groups[this.group]), MOST_POINTS_OF_SLOT, () => true);
+      this.slotHistory.group = this.group;
+    }
+    if (ended && this.slotHistory.whole) return;
+    await this.slotHistory.poll();
+    this.slotHistory.whole = ended;
   }
 
   select(tab) {
@@ -77,19 +93,22 @@ class JobView {
     this.context.draw();
   }
 
-  // The charts' data, made anew only when something changed.
-  charts() {
+  // Curves {charts, marks, settings, onSettings} of a history. Made anew by `make(marks, settings, run)` only when
+  // something changed.
+  curves(history, make) {
     const last = this.events[this.events.length - 1];
-    const key = `${this.history.version} ${this.events.length} ${last?.unixMs} ${JSON.stringify(this.settings)}`;
-    if (key !== this.chartsKey) {
-      this.chartsKey = key;
-      this.marks = marksOf(this.events, this.history.marks);
-      this.chartData = curveData(this.history, this.marks, this.settings, {
+    const key = `${history.version} ${this.events.length} ${last?.unixMs} ${JSON.stringify(this.settings)}`;
+    if (key !== history.drawn?.key) {
+      const marks = marksOf(this.events, history.marks);
+      history.drawn = { key, marks, charts: make(marks, this.settings, {
         batchSize: toNumber(this.job.spec?.batchSize) || 1,
         startMs: toNumber(this.job.startedUnixMs) || toNumber(this.job.submittedUnixMs),
-      });
+      }) };
     }
-    return this.chartData;
+    return { ...history.drawn, settings: this.settings, onSettings: (settings) => {
+      this.settings = settings;
+      this.context.draw();
+    } };
   }
 
   draw() {
@@ -157,8 +176,7 @@ class JobView {
   panel() {
     const { job } = this;
     switch (this.tab) {
-      case "slots":
-        return slotsTab(job, this.allSlots, () => { this.allSlots = true; this.context.draw(); });
+      case "slots": return this.slots();
       case "tasks": return tasksTab(job);
       case "collectives": return collectivesTab(this.collectives, () => this.readCollectives());
       case "checkpoints": return checkpointsTab(job, this.checkpoints);
@@ -166,11 +184,20 @@ class JobView {
       case "configuration": return configurationTab(job);
       case "events": return eventsTab(this.events);
       default:
-        return curvesTab({ charts: this.charts(), marks: this.marks, settings: this.settings, onSettings: (settings) => {
-          this.settings = settings;
-          this.context.draw();
-        } });
+        return curvesTab(this.curves(this.history, (...how) => curveData(this.history, ...how)));
     }
+  }
+
+  slots() {
+    const history = this.slotHistory ?? new History(this.id, [], 0, () => true), groups = slotGroups(this.job);
+    return slotsTab(this.job, {
+      all: this.allSlots,
+      onAll: () => { this.allSlots = true; this.context.draw(); },
+      over: this.curves(history, (...how) => slotCurveData(history, groups[history.group ?? 0], ...how)),
+      groups,
+      group: this.group ?? 0,
+      onGroup: (group) => { this.group = group; this.context.poll(); },
+    });
   }
 }
 
