@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -37,6 +39,13 @@ int LiveDaemons(const std::string& coordinator_address, const RpcCredentials& cr
   int live = 0;
   for (const v1::DaemonStatus& daemon : cluster.daemons()) live += daemon.live();
   return live;
+}
+
+std::string LastLine(const std::string& file) {
+  std::ifstream lines(file);
+  std::string last;
+  for (std::string line; std::getline(lines, line);) last = line;
+  return last;
 }
 
 }  // namespace
@@ -84,7 +93,8 @@ absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
   const absl::Duration until = RealClock().Monotonic() + kStartPatience;
   while (RealClock().Monotonic() < until) {
     if (waitpid(pid, nullptr, WNOHANG) == pid) {
-      return absl::InternalError(absl::StrCat("the cluster did not start; the reason is in ", log));
+      return absl::InternalError(
+          absl::StrCat("the cluster did not start: ", LastLine(log), "; its log is ", log));
     }
     const absl::StatusOr<LocalCluster> cluster = folder.Read();
     // A file of an earlier cluster has another supervisor.

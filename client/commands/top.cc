@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "client/cluster/session.h"
@@ -16,7 +15,6 @@
 #include "client/terminal/terminal.h"
 #include "client/terminal/top_frame.h"
 #include "common/base/status_macros.h"
-#include "common/text/printable.h"
 #include "proto/job_service.pb.h"
 
 namespace muster {
@@ -67,10 +65,10 @@ absl::Status ShowUntilInterrupted(Session& session) {
   std::string trouble;
   do {
     const FrameSize size = TerminalSize();
-    // The last line stays free: a line break there would scroll the screen.
-    const FrameSize frame = {.columns = size.columns, .lines = size.lines - 1};
-    const std::string shown = TopFrame(cluster.jobs, cluster.daemons, frame);
-    screen.Show(trouble.empty() ? shown : absl::StrCat(PrintableLine(trouble), "\n"));
+    // The last line stays free: a line break there would scroll the screen. So does the last
+    // column: a terminal's cursor stays on it, and clearing the rest of the line would clear it.
+    const FrameSize frame = {.columns = size.columns - 1, .lines = size.lines - 1};
+    screen.Show(TopFrame(cluster.jobs, cluster.daemons, frame, trouble));
     if (stop.WaitForNotificationWithTimeout(kInterval)) break;
     const absl::Status read = Read(*jobs, cluster);
     trouble = read.ok() ? "" : std::string(read.message());

@@ -19,8 +19,10 @@
 namespace muster {
 namespace {
 
-// Widths at which names leave room for the other columns.
-constexpr size_t kJobColumns = 24;
+// Width of the other columns of the jobs' table, and the least width of a name.
+constexpr size_t kOtherColumns = 56;
+constexpr size_t kLeastNameColumns = 24;
+// Width at which a daemon's name leaves room for the other columns.
 constexpr size_t kDaemonColumns = 20;
 // Most daemons that are listed, and most slots of a job.
 constexpr size_t kMostDaemons = 8;
@@ -39,9 +41,10 @@ std::string Cut(absl::string_view text, size_t columns) {
   return absl::StrCat(kept, "~");
 }
 
-std::string JobName(const v1::JobStatus& job) {
+std::string JobName(const v1::JobStatus& job, size_t columns) {
   const std::string& name = job.spec().name();
-  return Cut(PrintableLine(name.empty() ? job.job_id() : name), kJobColumns);
+  const size_t rest = columns - std::min(columns, kOtherColumns);
+  return Cut(PrintableLine(name.empty() ? job.job_id() : name), std::max(rest, kLeastNameColumns));
 }
 
 std::vector<const v1::JobStatus*> InOrder(const v1::ListJobsReply& jobs) {
@@ -76,7 +79,7 @@ std::string Sums(const std::vector<const v1::JobStatus*>& jobs,
   return text;
 }
 
-std::string JobTable(const std::vector<const v1::JobStatus*>& jobs) {
+std::string JobTable(const std::vector<const v1::JobStatus*>& jobs, size_t columns) {
   if (jobs.empty()) return "no job runs or waits\n";
   std::vector<std::vector<std::string>> rows = {
       {"JOB", "STATE", "STEP", "LOSS", "EXAMPLES/S", "LEFT"}};
@@ -84,14 +87,14 @@ std::string JobTable(const std::vector<const v1::JobStatus*>& jobs) {
   for (const v1::JobStatus* job : jobs) {
     const v1::JobProgress& progress = job->progress();
     rows.push_back(
-        {JobName(*job), StateName(*job),
+        {JobName(*job, columns), StateName(*job),
          progress.total_steps() > 0 ? absl::StrCat(progress.step(), "/", progress.total_steps())
                                     : absl::StrCat(progress.step()),
          progress.step() > 0 ? absl::StrFormat("%.4f", progress.loss()) : "-",
          progress.examples_per_second() > 0 ? FormatNumber(progress.examples_per_second()) : "-",
          progress.seconds_left() > 0 ? FormatSeconds(progress.seconds_left()) : "-"});
     if (!job->waiting_for().empty()) {
-      absl::StrAppend(&waits, JobName(*job), " waits for ", PrintableLine(job->waiting_for()),
+      absl::StrAppend(&waits, JobName(*job, columns), ": ", PrintableLine(job->waiting_for()),
                       "\n");
     }
   }
@@ -121,7 +124,7 @@ std::string DaemonTable(const v1::GetClusterReply& cluster) {
   return text;
 }
 
-std::string Slots(const v1::JobStatus& job) {
+std::string Slots(const v1::JobStatus& job, size_t columns) {
   v1::JobStatus shown = job;
   auto& tasks = *shown.mutable_tasks();
   std::stable_sort(tasks.begin(), tasks.end(),
@@ -133,7 +136,7 @@ std::string Slots(const v1::JobStatus& job) {
   for (v1::TaskStatus& task : tasks) {
     task.set_worker_id(Cut(PrintableLine(task.worker_id()), kDaemonColumns));
   }
-  std::string text = absl::StrCat("\nslots of ", JobName(job), "\n", TaskTable(shown));
+  std::string text = absl::StrCat("\nslots of ", JobName(job, columns), "\n", TaskTable(shown));
   if (all > kMostSlots) absl::StrAppend(&text, "and ", all - kMostSlots, " more slots\n");
   return text;
 }
@@ -141,12 +144,15 @@ std::string Slots(const v1::JobStatus& job) {
 }  // namespace
 
 std::string TopFrame(const v1::ListJobsReply& jobs, const v1::GetClusterReply& cluster,
-                     const FrameSize& size) {
+                     const FrameSize& size, absl::string_view trouble) {
   const std::vector<const v1::JobStatus*> ordered = InOrder(jobs);
-  std::string text =
-      absl::StrCat(Sums(ordered, cluster), "\n\n", JobTable(ordered), "\n", DaemonTable(cluster));
+  std::string text;
+  if (!trouble.empty()) text = absl::StrCat("what is below is old: ", PrintableLine(trouble), "\n");
+  absl::StrAppend(&text, Sums(ordered, cluster), "\n\n", JobTable(ordered, size.columns), "\n",
+                  DaemonTable(cluster));
   for (const v1::JobStatus* job : ordered) {
-    if (job->state() == v1::RUNNING && !job->tasks().empty()) absl::StrAppend(&text, Slots(*job));
+    if (job->state() == v1::RUNNING && !job->tasks().empty())
+      absl::StrAppend(&text, Slots(*job, size.columns));
   }
   std::vector<std::string> lines = absl::StrSplit(text, '\n');
   lines.pop_back();  // After the last line break.

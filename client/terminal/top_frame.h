@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <string>
 
+#include "absl/strings/string_view.h"
+
 namespace muster {
 
 namespace v1 {
@@ -19,10 +21,11 @@ struct FrameSize {
 
 // Returns the cluster at a glance, as `muster top` draws it: a line of sums; the jobs that have not
 // ended, running ones first, with step, loss, speed and time left; daemons, lost ones first; and,
-// per running job, where each slot's step goes, slow slots first. Lines are cut to the columns, and
-// the last line says how many do not fit. Escapes what must not reach a terminal.
+// per running job, where each slot's step goes, slow slots first. `trouble`, if there is any, comes
+// before all: what is shown is old then. Lines are cut to the columns, and the last line says how
+// many do not fit. Escapes what must not reach a terminal.
 std::string TopFrame(const v1::ListJobsReply& jobs, const v1::GetClusterReply& cluster,
-                     const FrameSize& size);
+                     const FrameSize& size, absl::string_view trouble = "");
 
 }  // namespace muster
 

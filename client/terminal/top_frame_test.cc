@@ -90,7 +90,7 @@ TEST(TopFrameTest, ShowsJobsDaemonsAndSlots) {
   EXPECT_THAT(lines[job], HasSubstr("1,234"));
   EXPECT_THAT(lines[job], HasSubstr("2m05s"));
   EXPECT_LT(job, LineWith(lines, "PENDING")) << "running jobs come first";
-  LineWith(lines, "waits waits for 1 of 2 slots");
+  LineWith(lines, "waits: 1 of 2 slots");
   EXPECT_THAT(lines, Each(Not(HasSubstr("over"))));
   EXPECT_LT(LineWith(lines, "LOST"), LineWith(lines, "w0")) << "lost daemons come first";
   EXPECT_LT(LineWith(lines, "worker-1"), LineWith(lines, "worker-0")) << "slow slots come first";
@@ -129,6 +129,26 @@ TEST(TopFrameTest, CutsBetweenCharacters) {
   std::string cut;
   for (int i = 0; i < 23; ++i) cut += "é";
   EXPECT_THAT(lines[LineWith(lines, "120/1000")], HasSubstr(cut + "~  RUNNING"));
+}
+
+TEST(TopFrameTest, AWideTerminalShowsWholeNames) {
+  v1::ListJobsReply jobs;
+  const std::string name(120, 'n');
+  AddRunning(jobs, name, 1);
+  const std::vector<std::string> lines =
+      LinesOf(TopFrame(jobs, v1::GetClusterReply(), {.columns = 200, .lines = 50}));
+  EXPECT_THAT(lines[LineWith(lines, "120/1000")], HasSubstr(name + "  RUNNING"));
+  LineWith(lines, "slots of " + name);
+}
+
+TEST(TopFrameTest, TroubleComesFirstAndWhatIsKnownStays) {
+  v1::ListJobsReply jobs;
+  AddRunning(jobs, "trains", 1);
+  const std::vector<std::string> lines = LinesOf(
+      TopFrame(jobs, v1::GetClusterReply(), {.columns = 80, .lines = 24}, "no answer\nat all"));
+  EXPECT_THAT(lines[0], HasSubstr("no answer"));
+  EXPECT_THAT(lines[0], HasSubstr("at all"));
+  LineWith(lines, "120/1000");
 }
 
 TEST(TopFrameTest, AnEmptyClusterSaysSo) {
