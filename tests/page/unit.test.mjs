@@ -9,7 +9,7 @@ const format = await load("format.js");
 const series = await load("series.js");
 const { differences, fieldName, flatten } = await load("differences.js");
 const { marksOf } = await load("events.js");
-const { clusterSentence, findProblems } = await load("problems.js");
+const { clusterSentence, findProblems, jobsSentence } = await load("problems.js");
 const { isPageLink, routeOf } = await load("router.js");
 const { groupsBy, comparisonCharts } = await load("comparison.js");
 const { linesOf } = await load("controls.js");
@@ -91,6 +91,12 @@ test("lines with their own x share one table", () => {
   assert.equal(columns[1][1][1], 5);
 });
 
+test("charts that are seen together reach over the same x", () => {
+  const charts = series.withOneSpan([{ lines: [{ x: [3, 9] }, { x: [] }] }, { lines: [{ x: [5] }] }]);
+  assert.deepEqual(charts.map(({ span }) => span), [[3, 9], [3, 9]]);
+  assert.deepEqual(series.withOneSpan([{ lines: [] }])[0].span, []);
+});
+
 test("a group's band is where all runs have a value", () => {
   const band = series.meanWithBand([{ x: [0, 10], y: [0, 10] }, { x: [5, 15], y: [15, 25] }]);
   assert.deepEqual(band.x, [5, 10]);
@@ -164,7 +170,8 @@ test("what is wrong comes worst first", () => {
   ]);
   assert.equal(problems[5].detail, "slot 3 computes 2.1 x as long");
   assert.deepEqual(findProblems({ daemons: [] }, [{ jobId: "j", state: "RUNNING" }], now), []);
-  assert.equal(clusterSentence(cluster, jobs), "1 server and 0 workers are live; 0 of 0 slots are in use; 1 job runs and 1 waits.");
+  assert.equal(clusterSentence(cluster), "1 server and 0 workers are live; 0 of 0 slots are in use");
+  assert.equal(jobsSentence(jobs), "1 job runs and 1 waits");
 });
 
 test("addresses name views", () => {

@@ -53,8 +53,8 @@ function markPlugin(marks) {
   };
 }
 
-// One chart in `host`. Its data: {title, axis, log, marks, lines, sync} and, where values are seconds, `seconds`; a mark
-// is {x, kind, text}; a line is {name, colour, x, y} and, where wanted, {low, high} for a band, `faint`, `dots`.
+// One chart in `host`. Its data: {title, axis, log, marks, lines, sync, span} and, where values are seconds, `seconds`;
+// `span` is the x from the chart's beginning to its end; a mark is {x, kind, text}; a line is {name, colour, x, y} and, where wanted, {low, high} for a band, `faint`, `dots`.
 class Chart {
   constructor(host) {
     this.host = host;
@@ -92,11 +92,11 @@ class Chart {
     this.title.textContent = data.title;
     const shape = JSON.stringify([data.axis, data.log, data.lines.map((line) => [
       line.name, line.colour, line.low !== undefined, line.faint, line.dots])]);
-    this.table = alignLines(data.lines.map((line) => ({
+    this.table = alignLines([{ x: data.span, ys: [] }, ...data.lines.map((line) => ({
       x: line.x,
       ys: (line.low ? [line.y, line.high, line.low] : [line.y]).map((values) => (
         data.log ? values.map((value) => (value > 0 ? value : null)) : values)),
-    })));
+    }))]);
     if (shape !== this.shape || !this.plot) {
       this.shape = shape;
       this.rebuild();

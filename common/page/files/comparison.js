@@ -6,7 +6,7 @@ import { chartControls, linesOf } from "./controls.js";
 import { differences, fieldName } from "./differences.js";
 import { h } from "./dom.js";
 import { formatDuration } from "./format.js";
-import { meanWithBand, smooth, xValues } from "./series.js";
+import { meanWithBand, smooth, withOneSpan, xValues } from "./series.js";
 import { table } from "./table.js";
 
 // Returns the names of labels that can group the runs: those that put at least two runs together or set them apart.
@@ -37,7 +37,7 @@ function groupLine(name, colour, runs, series, settings) {
 export function comparisonCharts(runs, settings) {
   const names = [...new Set(runs.flatMap((run) => Object.keys(run.curves)))];
   const order = (name) => ["train/loss", "held_out/", "train/", "speed/", "staleness/"].findIndex((each) => name.startsWith(each));
-  return names.filter((name) => order(name) >= 0).sort((a, b) => order(a) - order(b) || (a < b ? -1 : 1)).map((series) => {
+  return withOneSpan(names.filter((name) => order(name) >= 0).sort((a, b) => order(a) - order(b) || (a < b ? -1 : 1)).map((series) => {
     const has = (run) => run.curves[series]?.steps.length > 0;
     const lines = settings.group
       ? groupsBy(runs, settings.group).map(([value, group], index) => ({ value, index, group: group.filter(has) }))
@@ -46,7 +46,7 @@ export function comparisonCharts(runs, settings) {
       : runs.filter(has).flatMap((run) => linesOf(run.name, run.colour, run.curves[series], settings, run)
         .map(({ low, high, ...line }) => line));
     return { title: seriesTitle(series), axis: settings.axis, log: settings.log, lines, sync: "comparison", key: series };
-  });
+  }));
 }
 
 // Returns a series' name in words, such as "held-out bits per byte".

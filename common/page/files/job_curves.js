@@ -4,6 +4,7 @@ import { chartControls, linesOf, placeMarks } from "./controls.js";
 import { h } from "./dom.js";
 import { formatTime } from "./format.js";
 import { seriesTitle } from "./comparison.js";
+import { withOneSpan } from "./series.js";
 
 // Charts of several series; any other series has a chart of its own.
 const TOGETHER = [
@@ -29,7 +30,7 @@ export function chartsOf(names) {
 // Returns all charts' data. `run`: {batchSize, startMs}.
 export function curveData(history, marks, settings, run) {
   const placed = placeMarks(marks, settings, run);
-  return chartsOf([...history.series.keys()]).map(({ title, series }) => ({
+  return withOneSpan(chartsOf([...history.series.keys()]).map(({ title, series }) => ({
     key: title,
     title,
     axis: settings.axis,
@@ -38,7 +39,7 @@ export function curveData(history, marks, settings, run) {
     sync: "job",
     lines: series.flatMap((name, index) => linesOf(SHORT_NAMES[name] ?? name.split("/")[1].replace(/_/g, " "), index,
       history.series.get(name), settings, run, { dots: name.startsWith("held_out/") })),
-  }));
+  })));
 }
 
 // Describes the controls (`more` are further ones), the charts and the list of marks.

@@ -71,14 +71,18 @@ export function hasEnded(job) {
 }
 
 // Returns one sentence on the cluster.
-export function clusterSentence(cluster, jobs) {
+export function clusterSentence(cluster) {
   const live = (cluster?.daemons ?? []).filter((daemon) => daemon.live);
   const workers = live.filter((daemon) => daemon.kind === "WORKER");
   const servers = live.length - workers.length;
   const sum = (name) => workers.reduce((total, worker) => total + Number(worker[name] ?? 0), 0);
+  return `${count(servers, "server")} and ${count(workers.length, "worker")} are live; ` +
+    `${sum("slotsUsed")} of ${count(sum("slots"), "slot")} are in use`;
+}
+
+// Returns the jobs in half a sentence.
+export function jobsSentence(jobs) {
   const running = jobs.filter((job) => job.state === "RUNNING" || job.state === "RECOVERING").length;
   const waiting = jobs.filter((job) => job.state === "PENDING" || job.state === "PLACING").length;
-  return `${count(servers, "server")} and ${count(workers.length, "worker")} are live; ` +
-    `${sum("slotsUsed")} of ${count(sum("slots"), "slot")} are in use; ` +
-    `${count(running, "job")} ${running === 1 ? "runs" : "run"} and ${waiting} ${waiting === 1 ? "waits" : "wait"}.`;
+  return `${count(running, "job")} ${running === 1 ? "runs" : "run"} and ${waiting} ${waiting === 1 ? "waits" : "wait"}`;
 }

@@ -80,6 +80,13 @@ export function alignLines(lines) {
   return { xs, columns: lines.map((line) => line.ys.map((values) => spread(line, values))) };
 }
 
+// Returns charts, each of which reaches over the x of all of them.
+export function withOneSpan(charts) {
+  const ends = charts.flatMap(({ lines }) => lines.flatMap(({ x }) => (x.length > 0 ? [x[0], x[x.length - 1]] : [])));
+  const span = ends.length > 0 ? [Math.min(...ends), Math.max(...ends)] : [];
+  return charts.map((chart) => ({ ...chart, span }));
+}
+
 // Returns a curve's value at x between its points, or undefined outside of them.
 export function interpolate(curve, x) {
   const last = curve.x.length - 1;

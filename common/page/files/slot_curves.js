@@ -2,6 +2,7 @@
 import { COLOURS } from "./chart.js";
 import { linesOf, placeMarks } from "./controls.js";
 import { toNumber } from "./format.js";
+import { withOneSpan } from "./series.js";
 
 // The parts as the job's history names them (proto/metrics.proto).
 const PARTS = [
@@ -32,7 +33,7 @@ export function slotSeries(slots) {
 // Returns the charts' data; a slot keeps its colour in all of them. `run`: {batchSize, startMs}.
 export function slotCurveData(history, slots, marks, settings, run) {
   const placed = placeMarks(marks, settings, run);
-  return PARTS.map(([part, title]) => ({
+  return withOneSpan(PARTS.map(([part, title]) => ({
     key: title,
     title,
     axis: settings.axis,
@@ -42,5 +43,5 @@ export function slotCurveData(history, slots, marks, settings, run) {
     sync: "slots",
     lines: slots.filter((slot) => history.series.has(`slot/${slot}/${part}`)).flatMap((slot) => (
       linesOf(`slot ${slot}`, slot, history.series.get(`slot/${slot}/${part}`), settings, run).map(({ low, high, ...line }) => line))),
-  })).filter(({ lines }) => lines.length > 0);
+  })).filter(({ lines }) => lines.length > 0));
 }

@@ -58,7 +58,7 @@ export function clusterView(context) {
       const of = (kind) => (cluster.daemons ?? []).filter((daemon) => daemon.kind === kind);
       const placed = jobs.filter((job) => !hasEnded(job) && job.partitions?.length);
       return [
-        h("p", { key: "sentence", class: "lead" }, clusterSentence(cluster, jobs)),
+        h("p", { key: "sentence", class: "lead" }, `${clusterSentence(cluster)}.`),
         h("h2", { key: "servers" }, "Servers"),
         of("SERVER").length ? daemonTable("SERVER", of("SERVER"), drains) : h("p", null, "There are no servers."),
         h("h2", { key: "workers" }, "Workers"),

@@ -2,7 +2,7 @@
 import { allJobs, api, queryOf, unlessMissing } from "./api.js";
 import { h } from "./dom.js";
 import { count, formatCompact, formatDuration, formatFigure, formatNumber, formatTime, toNumber } from "./format.js";
-import { clusterSentence, findProblems, hasEnded } from "./problems.js";
+import { clusterSentence, findProblems, hasEnded, jobsSentence } from "./problems.js";
 import { downsample, toColumns } from "./series.js";
 import { table } from "./table.js";
 
@@ -133,7 +133,7 @@ class Home {
     if (!this.cluster) return [h("p", null, "Reading …")];
     const jobs = this.known();
     return [
-      h("p", { class: "lead", key: "sentence" }, clusterSentence(this.cluster, jobs)),
+      h("p", { class: "lead", key: "sentence" }, `${clusterSentence(this.cluster)}; ${jobsSentence(jobs)}.`),
       this.problems(jobs),
       this.cards(jobs),
       this.list(jobs),
@@ -212,7 +212,7 @@ class Home {
         checked: this.chosen.has(job.jobId),
         onchange: (event) => choose(job, event.target.checked),
       }) },
-      { name: "job", cell: (job) => [jobLink(job), " ", h("span", { class: "soft id" }, job.jobId)] },
+      { name: "job", class: "name", cell: (job) => [jobLink(job), " ", h("span", { class: "soft id" }, job.jobId)] },
       { name: "state", cell: (job) => stateBadge(job.state) },
       { name: "step", numeric: true, class: "wide", cell: (job) => {
         const { step, totalSteps } = job.progress ?? {};

@@ -80,8 +80,13 @@ class JobView {
     this.turn = 0;
     this.context.rename(tab === "curves" ? location.pathname : `${location.pathname}?tab=${tab}`);
     this.context.draw();
-    document.getElementById(`tab-${tab}`).scrollIntoView({ block: "nearest", inline: "nearest" });
+    this.showTab();
     this.context.poll();
+  }
+
+  // Scrolls to the chosen tab, where not all of them fit.
+  showTab() {
+    document.getElementById(`tab-${this.tab}`)?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
   async readCollectives() {
@@ -113,6 +118,10 @@ class JobView {
 
   draw() {
     if (!this.job) return [h("p", null, "Reading …")];
+    if (!this.drawn) {
+      this.drawn = true;
+      requestAnimationFrame(() => this.showTab());
+    }
     return [this.head(), this.tabs(), h("div", {
       key: "panel", role: "tabpanel", id: "panel", "aria-labelledby": `tab-${this.tab}`, class: "panel",
     }, h("div", { key: this.tab }, this.panel()))];
