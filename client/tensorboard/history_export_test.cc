@@ -165,7 +165,7 @@ TEST_F(HistoryExportTest, ARollBackRestartsTheCurveInANewFile) {
   Add(marks);
   EXPECT_THAT(Files(), ::testing::ElementsAre("events.out.tfevents.0000000000.muster",
                                               "events.out.tfevents.0000000001.muster"));
-  // Of two new marks the lower one counts.
+  // The lower one of two new marks counts.
   v1::MetricsChunk twice = after;
   AddMark(0, 3, twice);
   AddMark(1, 1, twice);

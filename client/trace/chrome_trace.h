@@ -58,7 +58,7 @@ class ChromeTrace {
   struct Process {
     v1::TraceProcess process;
     std::map<std::string, Track> tracks;
-    // As of the process's last piece.
+    // These come from the process's last piece.
     int64_t offset_ns = 0;
     uint64_t error_ns = 0;
     uint64_t dropped = 0;

@@ -13,7 +13,7 @@ struct Names {
   const char* category;
 };
 
-// By TraceKind.
+// The names of each TraceKind.
 constexpr Names kNames[] = {
     {"step", "step"},
     {"begin step", "parameters"},

@@ -54,7 +54,7 @@ Serve AtOnce(std::function<void(Coordinator&, const Request&)> work) {
   };
 }
 
-// By the method's full name; EveryMethodIsServed compares them with the services.
+// Returns all methods by their full names; EveryMethodIsServed compares them with the services.
 const std::map<std::string, Serve>& Methods() {
   using C = Coordinator;
   static const auto& methods = *new std::map<std::string, Serve>{
@@ -181,14 +181,14 @@ void FillIn(Message& message, const v1::TaskOrder& victim, uint64_t number) {
   }
 }
 
-// As gRPC hands it over; false: it is refused at the edge.
+// Brings a message over the edge as gRPC does. Returns false if it is refused there.
 bool PassesTheEdge(const Message& sent, Message& received) {
   grpc::ByteBuffer bytes;
   EXPECT_TRUE(WriteReply(sent, bytes).ok());
   return ReadRequest(bytes, received).ok();
 }
 
-// By seed.
+// The parameter is a seed.
 class RpcPropertyTest : public ::testing::TestWithParam<uint64_t> {};
 
 TEST(RpcCoverageTest, EveryMethodIsServed) {

@@ -88,7 +88,7 @@ absl::Status CheckToken(absl::Span<const absl::string_view> authorization,
         "this needs the token of the coordinator's --page-token-file, as a bearer token");
   }
   given = absl::StripLeadingAsciiWhitespace(given.substr(sizeof("bearer")));
-  // Of a wrong length as many bytes are compared, with themselves.
+  // A token of a wrong length is compared with itself, so that it takes as long.
   const bool same_length = given.size() == token.size();
   const absl::string_view other = same_length ? token : given;
   const bool same = CRYPTO_memcmp(given.data(), other.data(), given.size()) == 0;

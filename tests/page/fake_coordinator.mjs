@@ -39,7 +39,7 @@ function shortStatus(status) {
 export class FakeCoordinator {
   constructor() {
     this.cluster = { daemons: [] };
-    // By id, in order of submission: {status, events, metrics, checkpoints, collectives, log}.
+    // Jobs by id, in order of submission: {status, events, metrics, checkpoints, collectives, log}.
     this.jobs = new Map();
     // Paths and query strings of what was asked for.
     this.requests = [];

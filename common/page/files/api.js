@@ -62,7 +62,7 @@ export const api = {
   log: (job, parameters) => request(`${jobPath(job)}/log${queryOf(parameters)}`),
   collectives: (job) => request(`${jobPath(job)}/collectives`),
   checkpoints: (job) => request(`${jobPath(job)}/checkpoints`),
-  // With the token given, or else with the one that is known.
+  // Takes the token given, or else the one that is known.
   cancel: (job, reason, token) => request(`${jobPath(job)}/cancel`, {
     method: "POST",
     headers: { "Content-Type": "application/json" },

@@ -1,4 +1,4 @@
-// How curves are drawn: axis, log scale and smoothing, for all charts of a view.
+// Controls of how curves are drawn: axis, log scale and smoothing, for all charts of a view.
 import { h } from "./dom.js";
 import { smooth, xValues } from "./series.js";
 

@@ -20,7 +20,7 @@ function flat(children) {
     .map((child) => (typeof child === "object" ? child : { text: String(child) }));
 }
 
-// What is shown now: the described children of a parent with their nodes.
+// The described children of a parent with their nodes, as they are shown now.
 const shown = new WeakMap();
 const PROPERTIES = new Set(["value", "checked", "selected", "disabled", "open", "hidden"]);
 
@@ -55,7 +55,7 @@ function create(description) {
     node.mounted.update(description.properties.data);
   } else {
     patch(node, description.children);
-    // Of a <select>, the value can be set once its options are there.
+    // The value of a <select> can be set once its options are there.
     if ("value" in description.properties) node.value = description.properties.value;
   }
   return node;

@@ -1,4 +1,4 @@
-// Where each slot's step and memory goes.
+// Shows where each slot's step and memory goes.
 import { bar, barLegend, partsOf, STEP_PARTS } from "./bars.js";
 import { h } from "./dom.js";
 import { count, formatBytes, formatDuration, toNumber } from "./format.js";

@@ -1,4 +1,4 @@
-// What is wrong in a cluster, worst first. Pure functions.
+// Finds what is wrong in a cluster, worst first. Pure functions.
 import { count, formatDuration, formatTime } from "./format.js";
 
 const DAY_MS = 24 * 3600 * 1000;

@@ -1,4 +1,4 @@
-// Which view an address shows. Pure functions.
+// Finds the view that an address shows. Pure functions.
 
 // Returns {view, job, query} for a path and its query string; view is "home", "job", "compare", "cluster" or "missing".
 export function routeOf(path, search = "") {

@@ -1,4 +1,4 @@
-// Where slots' steps went over the whole run: a chart for each part of a step, with a curve for each slot.
+// Shows where slots' steps went over the whole run: a chart for each part of a step has a curve for each slot.
 import { COLOURS } from "./chart.js";
 import { linesOf, placeMarks } from "./controls.js";
 import { toNumber } from "./format.js";

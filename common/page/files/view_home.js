@@ -12,7 +12,7 @@ const MOST_CARDS = 12;
 const MOST_PROBLEMS = 8;
 const ROWS = 50;
 const NEWEST = 50;
-// How often what changes slowly is read again, in polls.
+// Numbers of polls after which what changes slowly is read again.
 const EVERY_LIST = 30, EVERY_SPARKLINE = 3;
 
 const SORTS = {

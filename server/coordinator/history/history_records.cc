@@ -67,7 +67,7 @@ class LowestMark {
 
 // Makes the series, in the order of their numbers, with the points of their records.
 std::map<uint64_t, Salvaged> BeginSeries(const HistoryRecords& records, JobHistory& history) {
-  // By index: the series' name, and the change before the first one that it needs.
+  // The name of each series, and the change before the first one that it needs.
   std::map<uint64_t, std::pair<std::string, uint64_t>> names;
   for (const auto& [index, stored] : records.series) {
     if (stored.record.has_value()) names[index] = {stored.record->name(), stored.record->change()};

@@ -50,13 +50,13 @@ class StoredHistory {
   JobHistory& history() { return history_; }
   const JobHistory& history() const { return history_; }
 
-  // What a write is to store.
+  // The part of the history that a write stores.
   struct Part {
     // All that changed since the last write.
     bool changes = false;
     // A roll-back, after those changes.
     std::optional<JobHistory::Mark> cut;
-    // That the job has ended, at this time: all that is left, in fewer points.
+    // The job has ended at this time: all that is left, in fewer points.
     struct End {
       // Monotonic.
       absl::Duration now;
@@ -70,7 +70,7 @@ class StoredHistory {
   void Written();
 
  private:
-  // How a series is stored.
+  // The place of a series in the store.
   struct SeriesState {
     // Bytes of its record; 0: it has none yet.
     size_t bytes = 0;

@@ -23,7 +23,7 @@ constexpr absl::string_view kJob = "j1-0000";
 constexpr HistoryOptions kTwoSlots = {.slots = 2};
 using Part = StoredHistory::Part;
 
-// What a history shows, to compare.
+// The content of a history, to compare.
 struct Shown {
   std::map<std::string, std::vector<SeriesPoint>> series;
   std::vector<JobHistory::Mark> marks;

@@ -35,7 +35,7 @@ class CollectiveTimes {
     double seconds = 0;
   };
 
-  // By daemon, then by operation.
+  // The sums of each daemon's operations.
   std::map<std::string, std::map<std::string, Sums>> daemons_;
 };
 

@@ -84,7 +84,7 @@ absl::StatusOr<std::string> PageApi::Answer(absl::Span<const std::string> path,
 }
 
 absl::StatusOr<std::string> PageApi::OfJob(const std::string& job, absl::string_view what) {
-  // What a call over gRPC must be, too.
+  // The limits are those of calls over gRPC.
   v1::GetJobRequest request;
   request.set_job_id(job);
   MUSTER_RETURN_IF_ERROR(CheckLimits(request));

@@ -11,7 +11,7 @@
 namespace muster {
 
 struct PageRules {
-  // Whether only programs of this machine reach the listener. Otherwise reading needs the token,
+  // True if only programs of this machine reach the listener. Otherwise reading needs the token,
   // and nobody may read without one.
   bool loopback = true;
   // Allows to read from elsewhere, and to cancel jobs. Empty: nobody may.

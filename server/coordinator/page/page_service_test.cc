@@ -340,7 +340,7 @@ TEST_F(PageServiceTest, FromElsewhereReadingNeedsTheToken) {
         Say(absl::StrCat("HEAD ", path, " HTTP/1.1\r\nHost: localhost\r\n\r\n")).substr(0, 12),
         "HTTP/1.1 401");
   }
-  // What shows nothing of the cluster, and what Prometheus asks for.
+  // These show nothing of the cluster, and Prometheus asks for the last one.
   for (const char* path : {"/", "/jobs/x", "/assets/uPlot.min.css", "/metrics"}) {
     EXPECT_EQ(Get(path)->status, 200) << path;
   }
@@ -375,7 +375,7 @@ TEST_F(PageServiceTest, CancelsAJobWithTheToken) {
   ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(done->body, &status).ok());
   EXPECT_EQ(status.state(), v1::CANCELLED);
   EXPECT_THAT(Read<v1::JobStatus>("/api/v1/jobs/" + job).message(), HasSubstr("enough"));
-  // As for CancelJob, a repeat is no error.
+  // A repeat is no error, as it is none of CancelJob.
   EXPECT_EQ(Cancel(job, Permitted())->status, 200);
   EXPECT_EQ(ErrorOf(Cancel("nobody", Permitted()), 404), "NOT_FOUND");
 }

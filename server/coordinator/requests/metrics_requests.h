@@ -27,16 +27,16 @@ class MetricsRequests {
   // Both outlive it.
   MetricsRequests(const JobTable& jobs, const Clock& clock) : jobs_(jobs), clock_(clock) {}
 
-  // What a reader has been sent. The first call of a stream has an empty one.
+  // The part of a history that a reader has been sent. The first call of a stream has an empty one.
   struct Position {
     struct Sent {
-      // Whether the reader asked for the series; absent: not looked at yet.
+      // True if the reader asked for the series; absent: not looked at yet.
       std::optional<bool> wanted;
       // Revision and last step of the series when it was sent; absent: it was not.
       std::optional<uint64_t> revision;
       std::optional<uint64_t> last_step;
     };
-    // By number of the series.
+    // The position in each series.
     std::vector<Sent> series;
     // The series to look at next.
     size_t next = 0;

@@ -67,7 +67,7 @@ class TraceRequests {
   struct Sender {
     v1::TraceProcess process;
     v1::TraceOrder order;
-    // Of a server that has sent pieces: those of another incarnation count anew.
+    // The server's incarnation that sent pieces; those of another one count anew.
     uint64_t incarnation = 0;
     // Number of the last piece that was taken.
     uint64_t pieces = 0;

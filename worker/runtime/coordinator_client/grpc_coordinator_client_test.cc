@@ -70,7 +70,7 @@ class ScriptedService final : public v1::TaskService::Service {
     mutex_.Await(absl::Condition(&came));
   }
 
-  // Whether checkpoints are answered no earlier than they are released.
+  // True if checkpoints are answered no earlier than they are released.
   bool parks = false;
   absl::Notification released;
 

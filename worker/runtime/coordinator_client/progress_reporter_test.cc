@@ -101,7 +101,7 @@ TEST(ProgressReporterTest, TheLastReportTellsTheLossOfTheLastStepWheneverOthersW
   }
 }
 
-// As of an evaluation after the last step.
+// An evaluation after the last step uses memory, too.
 TEST(ProgressReporterTest, FlushTellsWhatTheProcessHasUsedSince) {
   FakeCoordinatorClient coordinator;
   ProgressReporter reporter(coordinator, Quiet());

@@ -63,9 +63,9 @@ class CutsOnly final : public TrainingState, public BackgroundCuts {
   bool written = false;
   // The next answer of AwaitFiles.
   absl::StatusOr<CutFiles> files = Both();
-  // Of the next whole cuts.
+  // Why the next whole cuts fail; empty: one does not.
   std::vector<std::string> whole_failures;
-  // What rank 0 said, to another.
+  // Rank 0's answer to another rank.
   absl::optional<CutEnd> others_end;
   std::vector<CutEnd> ends;
   std::vector<std::string> calls;
@@ -122,7 +122,7 @@ class SlowCoordinator final : public CoordinatorClient {
   const FakeCoordinatorClient& inner() const { return inner_; }
 
   absl::Notification* hold = nullptr;
-  // For ever.
+  // True: commits are never answered.
   bool away = false;
   absl::Status answer;
 
@@ -146,7 +146,7 @@ class TaskCheckpointsTest : public ::testing::Test {
                                 }},
                            cuts_, coordinator_, clock_);
   }
-  // From Take to its commit.
+  // Takes a checkpoint, up to its commit.
   void TakeAll(TaskCheckpoints& checkpoints, uint64_t clock) {
     EXPECT_EQ(checkpoints.Take(clock, SeriesPosition::kMoreFollow), absl::OkStatus());
     EXPECT_EQ(checkpoints.Finish(), absl::OkStatus());
