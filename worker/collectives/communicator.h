@@ -56,6 +56,20 @@ class Communicator {
   // must stay valid until the handle has ended.
   virtual std::shared_ptr<Work> Start(const CollectiveCall& call) = 0;
 
+  // Starts sends and receives together, of which none waits for another, except that messages of
+  // one pair of ranks and one direction keep their order. Returns their handles, in order. On a
+  // device, messages that are started one by one wait for one another: two ranks that each send to
+  // the other, and receive then, wait for ever. So messages that ranks exchange at one time are
+  // started by one call on each; and those of a later call may wait for all of an earlier one. A
+  // message that is wrong in itself is refused alone. Unless a communicator says otherwise, Start
+  // does not make messages wait for one another. REQUIRES: sends and receives alone.
+  virtual std::vector<std::shared_ptr<Work>> StartMessages(
+      absl::Span<const CollectiveCall> messages) {
+    std::vector<std::shared_ptr<Work>> works;
+    for (const CollectiveCall& message : messages) works.push_back(Start(message));
+    return works;
+  }
+
   // Allocates memory for calls without copies; a collective call: every rank asks for the same
   // number of bytes. A call may use any part of the buffer, at the same offset of the same buffer
   // on every rank. The buffer must be destroyed before the communicator.

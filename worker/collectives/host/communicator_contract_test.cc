@@ -224,6 +224,68 @@ TEST_P(CommunicatorContractTest, MessagesKeepTheirOrderByPair) {
   EXPECT_THAT(faults.Take(), ElementsAre());
 }
 
+// Every rank exchanges with both neighbours at once, more than their pipes hold; the order in which
+// a rank names its messages is its own.
+TEST_P(CommunicatorContractTest, MessagesThatAreStartedTogetherPassOneAnother) {
+  if (size() < 2) GTEST_SKIP() << "a message needs two ranks";
+  const std::unique_ptr<TestGroup> group = Group();
+  Faults faults;
+  group->Run([&](Communicator& rank) {
+    constexpr size_t kCount = 50'000;
+    const int ranks = rank.size();
+    const int peers[] = {(rank.rank() + 1) % ranks, (rank.rank() + ranks - 1) % ranks};
+    for (int round = 0; round < 4; ++round) {
+      std::vector<int64_t> out(kCount, rank.rank() * 100 + round);
+      std::vector<std::vector<int64_t>> in(2, std::vector<int64_t>(kCount));
+      std::vector<CollectiveCall> messages;
+      for (int i = 0; i < (ranks == 2 ? 1 : 2); ++i) {
+        messages.push_back({.kind = Collective::kSend,
+                            .dtype = DType::kInt64,
+                            .in = out.data(),
+                            .count = kCount,
+                            .root = peers[i]});
+        messages.push_back({.kind = Collective::kReceive,
+                            .dtype = DType::kInt64,
+                            .out = in[i].data(),
+                            .count = kCount,
+                            .root = peers[i]});
+      }
+      if ((rank.rank() + round) % 2 == 0) std::reverse(messages.begin(), messages.end());
+      const std::vector<std::shared_ptr<Work>> works = rank.StartMessages(messages);
+      if (works.size() != messages.size()) return faults.Add("not one handle for each message");
+      for (const std::shared_ptr<Work>& work : works) faults.Add(work->Wait(absl::Minutes(2)));
+      for (int i = 0; i < (ranks == 2 ? 1 : 2); ++i) {
+        if (std::count(in[i].begin(), in[i].end(), peers[i] * 100 + round) != kCount) {
+          faults.Add("a message has other contents");
+        }
+      }
+    }
+    faults.Add(rank.Run({.kind = Collective::kBarrier}));
+  });
+  EXPECT_THAT(faults.Take(), ElementsAre());
+}
+
+TEST_P(CommunicatorContractTest, AWrongMessageIsRefusedAlone) {
+  if (size() < 2) GTEST_SKIP() << "a message needs two ranks";
+  const std::unique_ptr<TestGroup> group = Group();
+  Faults faults;
+  group->Run([&](Communicator& rank) {
+    if (rank.rank() > 1) return;
+    float value = static_cast<float>(rank.rank());
+    float other = -1;
+    const int peer = 1 - rank.rank();
+    const std::vector<std::shared_ptr<Work>> works = rank.StartMessages(
+        {{.kind = Collective::kSend, .in = &value, .count = 1, .root = rank.rank()},
+         {.kind = Collective::kSend, .in = &value, .count = 1, .root = peer},
+         {.kind = Collective::kReceive, .out = &other, .count = 1, .root = peer}});
+    if (!absl::IsInvalidArgument(works[0]->Wait(absl::Minutes(2)))) faults.Add("not refused");
+    faults.Add(works[1]->Wait(absl::Minutes(2)));
+    faults.Add(works[2]->Wait(absl::Minutes(2)));
+    if (other != static_cast<float>(peer)) faults.Add("wrong value");
+  });
+  EXPECT_THAT(faults.Take(), ElementsAre());
+}
+
 // Sends from every rank to the next one.
 TEST_P(CommunicatorContractTest, MessagesOfEveryTypeAndSize) {
   if (size() < 2) GTEST_SKIP() << "a message needs two ranks";

@@ -376,6 +376,45 @@ absl::Status MessagesOf(Communicator& group, DType dtype) {
   return group.Run(CollectiveCall());
 }
 
+// Every rank exchanges with both neighbours at once; one by one, sends would wait for one another.
+absl::Status MessagesTogether(Communicator& group, DType dtype) {
+  const int ranks = group.size();
+  if (ranks == 1) return absl::OkStatus();
+  const int rank = group.rank();
+  const int peers[] = {(rank + 1) % ranks, (rank + ranks - 1) % ranks};
+  const size_t neighbours = ranks == 2 ? 1 : 2;
+  for (size_t size : kSizes) {
+    DeviceMemory own(size * SizeOf(dtype), 3);
+    own.Write(ValuesOf(rank, size, dtype, 6));
+    std::vector<std::unique_ptr<DeviceMemory>> theirs;
+    std::vector<CollectiveCall> messages;
+    for (size_t i = 0; i < neighbours; ++i) {
+      theirs.push_back(std::make_unique<DeviceMemory>(size * SizeOf(dtype), 3));
+      CollectiveCall message;
+      message.dtype = dtype;
+      message.count = size;
+      message.root = peers[i];
+      message.kind = Collective::kSend;
+      message.in = own.data();
+      messages.push_back(message);
+      message.kind = Collective::kReceive;
+      message.in = nullptr;
+      message.out = theirs.back()->data();
+      messages.push_back(message);
+    }
+    const std::vector<std::shared_ptr<Work>> works = group.StartMessages(messages);
+    for (const std::shared_ptr<Work>& work : works) {
+      MUSTER_RETURN_IF_ERROR(work->Wait(absl::InfiniteDuration()));
+    }
+    for (size_t i = 0; i < neighbours; ++i) {
+      const HostBytes want = ValuesOf(peers[i], size, dtype, 6);
+      MUSTER_RETURN_IF_ERROR(
+          Compare(theirs[i]->Read(0, want.size()), want, Describe(messages[1], false, 3)));
+    }
+  }
+  return group.Run(CollectiveCall());
+}
+
 // A contract of one type, kept by all of them.
 template <absl::Status (*run)(Communicator&, DType)>
 absl::Status OfEachType(Communicator& group) {
@@ -548,6 +587,7 @@ constexpr DeviceContract kContracts[] = {
     {"Broadcasts", Leaves::kWhole, 1, Broadcasts},
     {"AllToAlls", Leaves::kWhole, 1, OfEachType<AllToAllsOf>},
     {"Messages", Leaves::kWhole, 2, OfEachType<MessagesOf>},
+    {"MessagesTogether", Leaves::kWhole, 2, OfEachType<MessagesTogether>},
     {"Streams", Leaves::kWhole, 1, Streams},
     {"Handles", Leaves::kWhole, 1, Handles},
     {"Buffers", Leaves::kWhole, 1, Buffers},

@@ -108,7 +108,13 @@ class NcclCommunicator final : public Communicator {
   std::shared_ptr<Work> Start(const CollectiveCall& call) override {
     // Comes first: the call's first moments may already need the deadline thread.
     watch_->Wake();
-    return group_->Start(call);
+    return group_->Start({&call, 1}).front();
+  }
+
+  std::vector<std::shared_ptr<Work>> StartMessages(
+      absl::Span<const CollectiveCall> messages) override {
+    watch_->Wake();
+    return group_->Start(messages);
   }
 
   absl::StatusOr<std::unique_ptr<CollectiveBuffer>> Allocate(size_t bytes) override {

@@ -144,16 +144,21 @@ absl::StatusOr<cudaEvent_t> NcclGroup::TakeEvent() {
   return event;
 }
 
-absl::Status NcclGroup::Queue(const CollectiveCall& call, NcclWork& work) {
-  const auto caller = static_cast<cudaStream_t>(call.stream);
-  MUSTER_ASSIGN_OR_RETURN(cudaEvent_t done, TakeEvent());
-  {
-    absl::MutexLock lock(&mutex_);
-    work.done_ = done;
-  }
-  if (caller != nullptr) {
-    MUSTER_RETURN_IF_ERROR(CudaStatus(cudaEventRecord(ready_, caller), "ordering after"));
-    MUSTER_RETURN_IF_ERROR(CudaStatus(cudaStreamWaitEvent(stream_, ready_, 0), "ordering after"));
+absl::Status NcclGroup::Queue(absl::Span<const Begun> calls) {
+  std::vector<cudaEvent_t> done;
+  std::vector<CollectiveCall> queued;
+  for (const Begun& begun : calls) {
+    MUSTER_ASSIGN_OR_RETURN(cudaEvent_t event, TakeEvent());
+    {
+      absl::MutexLock lock(&mutex_);
+      begun.work->done_ = event;
+    }
+    done.push_back(event);
+    queued.push_back(begun.call);
+    if (const auto caller = static_cast<cudaStream_t>(begun.call.stream); caller != nullptr) {
+      MUSTER_RETURN_IF_ERROR(CudaStatus(cudaEventRecord(ready_, caller), "ordering after"));
+      MUSTER_RETURN_IF_ERROR(CudaStatus(cudaStreamWaitEvent(stream_, ready_, 0), "ordering after"));
+    }
   }
   NcclContext context;
   context.handle = &handle_;
@@ -162,34 +167,35 @@ absl::Status NcclGroup::Queue(const CollectiveCall& call, NcclWork& work) {
   context.stream = stream_;
   context.scratch = scratch_;
   context.scratch_bytes = kScratchBytes;
-  MUSTER_RETURN_IF_ERROR(QueueCall(context, call));
-  MUSTER_RETURN_IF_ERROR(CudaStatus(cudaEventRecord(done, stream_), "marking the end"));
-  if (caller != nullptr) {
-    MUSTER_RETURN_IF_ERROR(CudaStatus(cudaStreamWaitEvent(caller, done, 0), "ordering before"));
+  MUSTER_RETURN_IF_ERROR(queued.size() == 1 ? QueueCall(context, queued[0])
+                                            : QueueMessages(context, queued));
+  for (size_t i = 0; i < queued.size(); ++i) {
+    MUSTER_RETURN_IF_ERROR(CudaStatus(cudaEventRecord(done[i], stream_), "marking the end"));
+    if (const auto caller = static_cast<cudaStream_t>(queued[i].stream); caller != nullptr) {
+      MUSTER_RETURN_IF_ERROR(
+          CudaStatus(cudaStreamWaitEvent(caller, done[i], 0), "ordering before"));
+    }
   }
   return absl::OkStatus();
 }
 
-std::shared_ptr<Work> NcclGroup::Start(const CollectiveCall& call) {
-  if (absl::Status wrong = CheckCall(call, rank(), size()); !wrong.ok()) return EndedWork(wrong);
+absl::StatusOr<NcclGroup::Begun> NcclGroup::Begin(const CollectiveCall& call) {
+  MUSTER_RETURN_IF_ERROR(CheckCall(call, rank(), size()));
   if (call.deterministic && Reduces(call.kind) && size() > 1) {
-    return EndedWork(absl::InvalidArgumentError(
+    return absl::InvalidArgumentError(
         "deterministic: NCCL chooses the order of additions by size, topology and version; use the "
-        "host transports for runs that repeat bit for bit"));
+        "host transports for runs that repeat bit for bit");
   }
-  const DeviceScope scope(device());
-  if (absl::Status wrong = CheckDeviceMemory(call); !wrong.ok()) return EndedWork(wrong);
+  MUSTER_RETURN_IF_ERROR(CheckDeviceMemory(call));
   {
     absl::MutexLock lock(&mutex_);
-    if (!closed_.ok()) return EndedWork(closed_);
+    if (!closed_.ok()) return closed_;
   }
   const LedgerEntry entry = EntryOf(call, rank(), size());
   auto work = std::make_shared<NcclWork>(weak_from_this(), sequence_ + 1,
                                          RealClock().Monotonic() + call.timeout, Describe(entry));
   if (size() > 1) {
-    auto ticket = rounds().Enter(entry);
-    if (!ticket.ok()) return EndedWork(ticket.status());
-    work->ticket_ = *ticket;
+    MUSTER_ASSIGN_OR_RETURN(work->ticket_, rounds().Enter(entry));
   }
   recorder_.Begin(++sequence_, call);
   absl::Status ended;
@@ -204,31 +210,51 @@ std::shared_ptr<Work> NcclGroup::Start(const CollectiveCall& call) {
   }
   if (!ended.ok()) {
     recorder_.End(sequence_, ended);
-    return EndedWork(ended);
+    return ended;
   }
   const CollectiveTraffic traffic = TrafficOf(call, rank(), size());
   sent_ += traffic.sent;
   received_ += traffic.received;
-  const absl::Status queued = Queue(call, *work);
+  return Begun{.call = call, .work = std::move(work)};
+}
+
+std::vector<std::shared_ptr<Work>> NcclGroup::Start(absl::Span<const CollectiveCall> calls) {
+  const DeviceScope scope(device());
+  std::vector<std::shared_ptr<Work>> works;
+  std::vector<Begun> begun;
+  for (const CollectiveCall& call : calls) {
+    absl::StatusOr<Begun> one = Begin(call);
+    if (one.ok()) {
+      works.push_back(one->work);
+      begun.push_back(*std::move(one));
+    } else {
+      works.push_back(EndedWork(one.status()));
+    }
+  }
+  if (begun.empty()) return works;
+  const absl::Status queued = Queue(begun);
   bool closed = false;
   {
     absl::MutexLock lock(&mutex_);
-    work->queued_ = queued.ok();
     closed = !closed_.ok();
-    if (calls_ended_ && work->done_ != nullptr) {
-      free_events_.push_back(work->done_);
-      work->done_ = nullptr;
+    for (const Begun& one : begun) {
+      one.work->queued_ = queued.ok();
+      if (calls_ended_ && one.work->done_ != nullptr) {
+        free_events_.push_back(one.work->done_);
+        one.work->done_ = nullptr;
+      }
     }
   }
   if (closed) {
     // The caller gets its memory back only when what was queued before NCCL refused is over.
     AwaitDevice(kLeave);
   } else if (!queued.ok()) {
-    Suggest(absl::Status(queued.code(), absl::StrCat("group '", name(), "', call ", work->sequence_,
-                                                     ", ", work->description_, ", on rank ", rank(),
+    const NcclWork& first = *begun.front().work;
+    Suggest(absl::Status(queued.code(), absl::StrCat("group '", name(), "', call ", first.sequence_,
+                                                     ", ", first.description_, ", on rank ", rank(),
                                                      ": ", queued.message())));
   }
-  return work;
+  return works;
 }
 
 bool NcclGroup::idle() const {

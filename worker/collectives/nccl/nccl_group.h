@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "common/base/work.h"
 #include "worker/collectives/collective_call.h"
 #include "worker/collectives/flight_recorder.h"
@@ -87,8 +88,9 @@ class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
   CollectiveTraffic traffic() const { return {sent_.load(), received_.load()}; }
   cudaStream_t stream() const { return stream_; }
 
-  // Puts the call on the device; see Communicator::Start.
-  std::shared_ptr<Work> Start(const CollectiveCall& call);
+  // Puts calls on the device together; see Communicator::Start and StartMessages. REQUIRES: one
+  // call, or messages.
+  std::vector<std::shared_ptr<Work>> Start(absl::Span<const CollectiveCall> calls);
 
   // Blocks until no call is under way, or returns the group's error.
   absl::Status Drain();
@@ -116,7 +118,15 @@ class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
  private:
   explicit NcclGroup(Parts parts);
   absl::Status Prepare();
-  absl::Status Queue(const CollectiveCall& call, NcclWork& work);
+  // A call that the ledger has taken, and the caller's handle.
+  struct Begun {
+    CollectiveCall call;
+    std::shared_ptr<NcclWork> work;
+  };
+  // Notes the call, which is under way from now on. An error is the call's result.
+  absl::StatusOr<Begun> Begin(const CollectiveCall& call);
+  // Puts the calls on the stream.
+  absl::Status Queue(absl::Span<const Begun> calls);
   absl::StatusOr<cudaEvent_t> TakeEvent();
   // Returns the error that ends the group on the other ranks.
   absl::Status ForPeers(const absl::Status& reason) const;

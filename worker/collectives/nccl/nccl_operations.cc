@@ -361,15 +361,8 @@ absl::Status QueueCall(const NcclContext& context, const CollectiveCall& call) {
         return ncclBroadcast(call.in, call.out, bytes, ncclUint8, call.root, comm, context.stream);
       });
     case Collective::kSend:
-      if (bytes == 0) return absl::OkStatus();
-      return context.handle->Issue("send", [&](ncclComm_t& comm) {
-        return ncclSend(call.in, bytes, ncclUint8, call.root, comm, context.stream);
-      });
     case Collective::kReceive:
-      if (bytes == 0) return absl::OkStatus();
-      return context.handle->Issue("receive", [&](ncclComm_t& comm) {
-        return ncclRecv(call.out, bytes, ncclUint8, call.root, comm, context.stream);
-      });
+      return QueueMessages(context, {&call, 1});
     case Collective::kBarrier:
       return context.handle->Issue("barrier", [&](ncclComm_t& comm) {
         return ncclAllReduce(context.scratch, context.scratch, 1, ncclUint8, ncclMax, comm,
@@ -377,6 +370,24 @@ absl::Status QueueCall(const NcclContext& context, const CollectiveCall& call) {
       });
   }
   return absl::OkStatus();
+}
+
+absl::Status QueueMessages(const NcclContext& context, absl::Span<const CollectiveCall> messages) {
+  const auto is_empty = [](const CollectiveCall& message) { return message.count == 0; };
+  if (std::all_of(messages.begin(), messages.end(), is_empty)) return absl::OkStatus();
+  return context.handle->Issue("messages", [&](ncclComm_t& comm) {
+    ncclResult_t result = ncclGroupStart();
+    for (const CollectiveCall& message : messages) {
+      const size_t bytes = message.count * SizeOf(message.dtype);
+      if (bytes == 0 || result != ncclSuccess) continue;
+      result = message.kind == Collective::kSend
+                   ? ncclSend(message.in, bytes, ncclUint8, message.root, comm, context.stream)
+                   : ncclRecv(message.out, bytes, ncclUint8, message.root, comm, context.stream);
+      if (result == ncclInProgress) result = ncclSuccess;
+    }
+    const ncclResult_t ended = ncclGroupEnd();
+    return result == ncclSuccess ? ended : result;
+  });
 }
 
 CollectiveTraffic TrafficOf(const CollectiveCall& call, int rank, int size) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "worker/collectives/collective_call.h"
 #include "worker/collectives/nccl/nccl_handle.h"
 
@@ -44,6 +45,10 @@ struct NcclContext {
 // call is done. May wait for other ranks in a group's first calls, when they connect. REQUIRES: the
 // call is valid; the context's device is current.
 absl::Status QueueCall(const NcclContext& context, const CollectiveCall& call);
+
+// Puts several sends and receives on the context's stream as one operation of NCCL, in which none
+// waits for another. Otherwise as QueueCall.
+absl::Status QueueMessages(const NcclContext& context, absl::Span<const CollectiveCall> messages);
 
 // Returns the payload that QueueCall moves between this rank and the others. NCCL's own operations
 // count as a ring; NCCL may choose another way.
