@@ -336,5 +336,15 @@ TEST_F(PeakMemoryTest, OfDeepFm) {
   ExpectAsPlanned(absl::StrCat(job, 2, kAllReduce), kSettled);
 }
 
+// Each rank of the shard group owns half of the rows, and has no other's.
+TEST_F(PeakMemoryTest, OfDividedRows) {
+  ExpectAsPlanned(
+      absl::StrCat("model { deep_fm { embedding_dim: 16 hidden: [400, 400] } } batch_size: 2048 "
+                   "data { synthetic_clicks { examples: 100000 fields: 26 cardinality: 100000 "
+                   "numeric: 4 seed: 3 } } parallelism { zero { stage: 2 } } workers: 2",
+                   kAllReduce),
+      kSettled);
+}
+
 }  // namespace
 }  // namespace muster
