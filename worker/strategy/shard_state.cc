@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/machine/resident_peak.h"
 #include "common/base/status_macros.h"
 #include "common/kernels/parallel_for.h"
 #include "common/optim/schedule.h"
@@ -204,6 +205,8 @@ OffloadedFloats::Range ShardState::FloatsOf(const Window& window) const {
 }
 
 void ShardState::ForEachWindow(absl::FunctionRef<void(const Window&)> work) const {
+  absl::optional<FileWindow> mapped;
+  if (offloaded_state_ != nullptr) mapped.emplace();
   for (size_t i = 0; i < windows_.size(); ++i) {
     if (offloaded_state_ != nullptr) {
       // After the last window comes the next pass.

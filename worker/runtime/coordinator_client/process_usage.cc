@@ -14,6 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/machine/resident_peak.h"
 #include "common/transport/shared_memory/shared_region.h"
 
 namespace muster {
@@ -66,8 +67,9 @@ ProcessUsage ReadProcessUsage() {
   if (getrusage(RUSAGE_SELF, &self) == 0) {
     usage.cpu_seconds = Seconds(self.ru_utime) + Seconds(self.ru_stime);
   }
-  usage.peak_bytes = StatusBytes({"VmHWM:"});
-  usage.mapped_bytes = MappedBytes();
+  const ResidentPeaks peaks = ReadResidentPeaks();
+  usage.peak_bytes = peaks.all;
+  usage.mapped_bytes = MappedBytes() + (peaks.all - peaks.without_files);
   return usage;
 }
 

@@ -9,10 +9,10 @@ namespace muster {
 struct ProcessUsage {
   // CPU time of all threads, in user mode and in the kernel.
   double cpu_seconds = 0;
-  // Most memory that was resident at once; 0 if the system does not tell. Not from getrusage, whose
-  // figure a process inherits from its parent.
+  // Most memory that was resident at once; 0 if the system does not tell.
   uint64_t peak_bytes = 0;
-  // Resident memory that other processes created and this one maps (SharedRegion), now.
+  // The part of the peak that is not the process's own: what other processes created and this one
+  // maps (SharedRegion), as it is now, and what mapped files (FileWindow) have added to the peak.
   uint64_t mapped_bytes = 0;
 };
 

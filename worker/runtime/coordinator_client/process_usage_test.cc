@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/machine/resident_peak.h"
 #include "common/transport/shared_memory/shared_region.h"
 #include "gtest/gtest.h"
 
@@ -60,6 +61,34 @@ TEST(ProcessUsageTest, MappedMemoryIsWhatOtherProcessesCreated) {
   munmap(mapped, kBytes);
   close(other);
   EXPECT_EQ(ReadProcessUsage().mapped_bytes, 0);
+}
+
+// The peak of all that is mapped counts, and so does what was there before and comes after.
+TEST(ProcessUsageTest, FileWindowsAreNoMemoryOfItsOwn) {
+  constexpr size_t kBytes = 256 << 20;
+  const auto touch = [] {
+    void* const memory =
+        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    memset(memory, 1, kBytes);
+    munmap(memory, kBytes);
+  };
+  const auto own = [] {
+    const ProcessUsage usage = ReadProcessUsage();
+    return usage.peak_bytes - usage.mapped_bytes;
+  };
+  const uint64_t before = own();
+  {
+    const FileWindow window;
+    const FileWindow another;
+    touch();
+  }
+  const uint64_t peak = ReadProcessUsage().peak_bytes;
+  EXPECT_GE(peak, kBytes);
+  EXPECT_LT(own(), before + kBytes / 2);
+  EXPECT_EQ(ReadProcessUsage().peak_bytes, peak) << "it stays the peak";
+  touch();
+  EXPECT_GE(own(), kBytes);
 }
 
 TEST(ProcessUsageTest, ProcessorTimeGrowsWithWork) {
