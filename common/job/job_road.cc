@@ -1,6 +1,7 @@
 #include "common/job/job_road.h"
 
 #include "common/mesh/data_ranks.h"
+#include "common/mesh/tensor_ranks.h"
 #include "common/mesh/zero.h"
 #include "proto/job.pb.h"
 
@@ -16,6 +17,10 @@ bool IsHybrid(const v1::JobSpec& spec) {
 }
 
 bool NeedsServers(const v1::JobSpec& spec) { return !TrainsByAllReduce(spec) || IsHybrid(spec); }
+
+bool TrainsInRounds(const v1::JobSpec& spec) {
+  return TrainsByAllReduce(spec) || TensorRanks(spec) > 1;
+}
 
 bool LossIsFinal(const v1::JobSpec& spec) {
   if (IsHybrid(spec)) return true;

@@ -25,6 +25,10 @@ bool IsHybrid(const v1::JobSpec& spec);
 
 bool NeedsServers(const v1::JobSpec& spec);
 
+// Returns whether tasks make collective calls, and so train in rounds (glossary): by all-reduce, or
+// with tensor ranks.
+bool TrainsInRounds(const v1::JobSpec& spec);
+
 // Returns whether losing any rank of a round is final: the whole job goes back to its last
 // checkpoint, because the other ranks cannot give a successor what it needs. In a hybrid job
 // servers may be ahead of the replicas, and cannot go back by a step. In a job with several shards

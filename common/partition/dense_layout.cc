@@ -243,6 +243,26 @@ void DenseLayout::AddBlocks(absl::Span<const TensorSpec> tensors, absl::Span<con
   }
 }
 
+DenseLayout DenseLayout::OfBlocks(std::vector<Part> parts, std::vector<Block> blocks,
+                                  uint32_t partitions) {
+  DenseLayout layout;
+  layout.elements_ = blocks.empty() ? 0 : blocks.back().end;
+  layout.parts_ = std::move(parts);
+  layout.blocks_ = std::move(blocks);
+  layout.Deal(partitions);
+  return layout;
+}
+
+DenseLayout DenseLayout::WithBlocks(std::vector<Block> blocks, uint32_t partitions) const {
+  DenseLayout layout = *this;
+  layout.blocks_ = std::move(blocks);
+  layout.partition_blocks_.assign(partitions, {});
+  for (uint32_t id = 0; id < layout.blocks_.size(); ++id) {
+    layout.partition_blocks_[layout.blocks_[id].partition].push_back(id);
+  }
+  return layout;
+}
+
 Cells DenseLayout::cells(const Block& block) const {
   const Part& part = parts_[block.part];
   return {part.cell - (block.begin - part.begin) % part.cell, part.cell};

@@ -110,6 +110,14 @@ class DenseLayout {
   // Returns a tensor's start in the flat space, where it is contiguous.
   uint64_t tensor_offset(int tensor) const { return tensor_offsets_[tensor]; }
 
+  // For those who derive layouts of shares (served_layout.h). OfBlocks returns a layout of parts
+  // and blocks, both in order, in which tensors have no offset, and deals the blocks to partitions.
+  // WithBlocks returns this layout with its elements in other blocks, in order, which have their
+  // partition and their index there.
+  static DenseLayout OfBlocks(std::vector<Part> parts, std::vector<Block> blocks,
+                              uint32_t partitions);
+  DenseLayout WithBlocks(std::vector<Block> blocks, uint32_t partitions) const;
+
  private:
   DenseLayout() = default;
 

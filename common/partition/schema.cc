@@ -1,5 +1,6 @@
 #include "common/partition/schema.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -273,7 +274,7 @@ DenseLayout::Options LayoutOptions(const v1::UpdateSpec& update) {
 
 absl::Status ValidateSchema(const v1::TablesSchema& schema) {
   MUSTER_RETURN_IF_ERROR(CheckTables(schema));
-  MUSTER_RETURN_IF_ERROR(InSchema(Layout(schema).status()));
+  MUSTER_RETURN_IF_ERROR(InSchema(ServedFromSchema(schema).status()));
   MUSTER_RETURN_IF_ERROR(
       InSchema(CreateOptimizer(schema.optimizer(), Granularity::kElements).status()));
   MUSTER_RETURN_IF_ERROR(InSchema(ValidateSchedule(schema.schedule())));
@@ -313,6 +314,12 @@ absl::StatusOr<Tables> LocalTables(const v1::TablesSchema& schema, int tensor_ra
   return tables;
 }
 
+absl::StatusOr<ServedTensors> ServedFromSchema(const v1::TablesSchema& schema) {
+  return ServeTensors(TablesFromSchema(schema).tensors,
+                      static_cast<int>(std::max(1u, schema.tensor_ranks())),
+                      {.block_bytes = schema.block_bytes(), .partitions = schema.partitions()});
+}
+
 DenseLayout LayoutFromSchema(const v1::TablesSchema& schema) { return *Layout(schema); }
 
 absl::StatusOr<DenseLayout> LayoutOfTensors(const v1::TablesSchema& schema,
@@ -329,8 +336,9 @@ uint64_t SchemaFingerprint(const v1::TablesSchema& schema) {
   for (v1::TensorSchema& tensor : *known.mutable_tensors()) {
     // Each pull names its own type.
     tensor.clear_compute();
-    tensor.clear_placement();
+    if (schema.tensor_ranks() <= 1) tensor.clear_placement();
   }
+  if (schema.tensor_ranks() <= 1) known.clear_tensor_ranks();
   known.clear_tokenizer();
   std::string bytes;
   {

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/partition/dense_layout.h"
+#include "common/partition/served_layout.h"
 #include "common/partition/tensor_spec.h"
 
 namespace muster {
@@ -42,7 +43,11 @@ Tables TablesFromSchema(const v1::TablesSchema& schema);
 absl::StatusOr<Tables> LocalTables(const v1::TablesSchema& schema, int tensor_ranks,
                                    int tensor_rank);
 
-// Returns the dense table's layout. REQUIRES: ValidateSchema(schema).ok().
+// Returns the dense tensors as servers hold them for the schema's tensor ranks. Errors are those of
+// ServeTensors; there are none if ValidateSchema(schema).ok().
+absl::StatusOr<ServedTensors> ServedFromSchema(const v1::TablesSchema& schema);
+
+// Returns the layout of the whole dense tensors. REQUIRES: ValidateSchema(schema).ok().
 DenseLayout LayoutFromSchema(const v1::TablesSchema& schema);
 
 // Returns the layout of tensors that are a rank's shares of the schema's. Errors are those of
@@ -51,8 +56,8 @@ absl::StatusOr<DenseLayout> LayoutOfTensors(const v1::TablesSchema& schema,
                                             absl::Span<const TensorSpec> tensors);
 
 // Returns equal values for equal schemas, whoever wrote them. Any field that the schema knows
-// counts, except workers' compute types, placements and the tokenizer: no stored value depends on
-// these.
+// counts, except workers' compute types, the tokenizer and, without tensor ranks, placements: no
+// stored value depends on these.
 uint64_t SchemaFingerprint(const v1::TablesSchema& schema);
 
 }  // namespace muster

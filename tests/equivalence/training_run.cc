@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/clock.h"
 #include "common/mesh/mesh.h"
@@ -25,6 +26,7 @@
 #include "worker/runtime/training/prepared_job.h"
 #include "worker/runtime/training/step_executor.h"
 #include "worker/runtime/training/trainer.h"
+#include "worker/strategy/group/served_group.h"
 #include "worker/strategy/group/sharded_strategy.h"
 #include "worker/strategy/local_strategy.h"
 #include "worker/strategy/servers/parameter_server_strategy.h"
@@ -193,6 +195,14 @@ class RunWorld {
         .value();
   }
 
+  std::unique_ptr<ServedGroup> OnServersWithPeers(uint32_t slot, const v1::TaskOrder& order) {
+    ServedGroup::Options options;
+    options.servers.checkpoints = &checkpoints_.storage();
+    ShardRouterDependencies routing = servers_.Routing(order.shard_map(), nullptr);
+    routing.log = [this](absl::string_view line) { Log(line); };
+    return std::make_unique<ServedGroup>(order, *job_.schema, options, std::move(routing));
+  }
+
   std::unique_ptr<ShardedStrategy> ByAllReduce(uint32_t slot, uint64_t incarnation) {
     const v1::TaskOrder order = Order(slot, incarnation);
     ShardedDependencies dependencies;
@@ -218,14 +228,30 @@ class RunWorld {
   // The slot's last task has trained to the end; `reader` holds the values, all of them as f32.
   void Finish(uint32_t slot, const DyingStrategy& strategy, Strategy& reader,
               const FakeCoordinatorClient& coordinator) {
+    NoteRun(slot, strategy, coordinator);
+    ReadTrained(slot, reader);
+  }
+
+  void ReadTrained(uint32_t slot, Strategy& reader) {
     TrainedValues trained = ReadValues(job_, job_.total_steps, reader, options_.keys);
+    absl::MutexLock lock(&mutex_);
+    run_.trained[slot] = std::move(trained);
+  }
+
+  std::vector<TrainedValues> trained() {
+    absl::MutexLock lock(&mutex_);
+    return run_.trained;
+  }
+
+  // Keeps what the slot's last task came to, beside the values.
+  void NoteRun(uint32_t slot, const DyingStrategy& strategy,
+               const FakeCoordinatorClient& coordinator) {
     if (slot == 0) {
       for (const v1::CommitCheckpointRequest& request : coordinator.checkpoints()) {
         checkpoints_.Commit(kJob, kGeneration, request);
       }
     }
     absl::MutexLock lock(&mutex_);
-    run_.trained[slot] = std::move(trained);
     run_.counters[slot] = strategy.counters();
     run_.calls[slot] = strategy.calls();
     AddEvaluations(coordinator, losses_[slot]);
@@ -277,6 +303,28 @@ class RunWorld {
     }
   }
 
+  // Gives each slot whole tensors, of which it has read its shares.
+  void JoinShares() {
+    absl::MutexLock lock(&mutex_);
+    const uint32_t ranks = TensorRanks(spec_);
+    for (uint32_t first = 0; first < spec_.workers(); first += ranks) {
+      std::map<std::string, std::vector<float>> whole;
+      for (const TensorSpec& tensor : job_.model->description().tensors) {
+        whole[tensor.name].resize(tensor.elements());
+      }
+      for (uint32_t slot = first; slot < first + ranks; ++slot) {
+        for (const TensorSpec& tensor : TensorsOf(spec_, slot, job_)) {
+          const std::vector<float>& share = run_.trained[slot].values[tensor.name];
+          EXPECT_EQ(static_cast<int64_t>(share.size()), tensor.elements()) << tensor.name;
+          ForEachGlobal(tensor, 0, share.size(), [&](uint64_t at, uint64_t global, uint64_t n) {
+            std::copy_n(share.begin() + at, n, whole[tensor.name].begin() + global);
+          });
+        }
+      }
+      for (uint32_t slot = first; slot < first + ranks; ++slot) run_.trained[slot].values = whole;
+    }
+  }
+
   // The slot's tasks that are to die, in their order.
   std::vector<Death> Deaths(uint32_t slot) const {
     std::vector<Death> deaths;
@@ -319,6 +367,84 @@ absl::Status TrainInRounds(uint32_t slot, ShardedStrategy& strategy, DyingStrate
     }
     if (!absl::IsUnavailable(status) && !absl::IsAborted(status)) return status;
   }
+}
+
+// The groups of slots' tasks on servers, of which each may end the others' waits.
+class ServedGroups {
+ public:
+  void Add(ServedGroup& group) {
+    absl::MutexLock lock(&mutex_);
+    groups_.push_back(&group);
+  }
+  void Remove(ServedGroup& group) {
+    absl::MutexLock lock(&mutex_);
+    groups_.erase(std::find(groups_.begin(), groups_.end(), &group));
+  }
+  // As the coordinator tells the others of a round that one has left.
+  void EndRound() {
+    absl::MutexLock lock(&mutex_);
+    for (ServedGroup* const group : groups_) group->EndWaits("the round is over");
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::vector<ServedGroup*> groups_ ABSL_GUARDED_BY(mutex_);
+};
+
+// One task of a slot on servers that tensor ranks compute together, as TrainInRounds. The hooks of
+// a task that is to die count from the beginning of its round.
+absl::Status TrainServedInRounds(uint32_t slot, ServedGroup& group,
+                                 const absl::optional<Death>& death, ServedGroups& groups,
+                                 Meeting& meeting, RunWorld& world) {
+  groups.Add(group);
+  const absl::Cleanup remove = [&] { groups.Remove(group); };
+  while (true) {
+    group.Leave();
+    Meeting::Place place = meeting.Arrive(slot, group.replica_clock());
+    FakeCoordinatorClient coordinator;
+    absl::Status status = group.Join(std::move(place.communicator), place.source);
+    if (status.ok()) {
+      DyingStrategy dying(group.strategy(), death);
+      status = world.Train(slot, {dying, &group.tensor_group()}, coordinator);
+      if (dying.died()) {
+        meeting.Kill(slot);
+        groups.EndRound();
+        return absl::InternalError("died");
+      }
+      if (status.ok()) world.NoteRun(slot, dying, coordinator);
+    }
+    if (!absl::IsUnavailable(status) && !absl::IsAborted(status)) return status;
+    groups.EndRound();
+  }
+}
+
+// Trains the job on servers, with several tensor ranks.
+RunResult TrainServedRanks(const v1::JobSpec& spec, const RunOptions& options, PreparedJob job) {
+  Meeting meeting(static_cast<int>(spec.workers()), {});
+  RunWorld world(spec, options, std::move(job));
+  ServedGroups groups;
+  world.ForEachSlot([&](uint32_t slot) {
+    uint64_t incarnation = 1;
+    for (const Death& death : world.Deaths(slot)) {
+      const v1::TaskOrder order = world.Order(slot, incarnation++);
+      const auto group = world.OnServersWithPeers(slot, order);
+      EXPECT_EQ(TrainServedInRounds(slot, *group, death, groups, meeting, world).message(), "died");
+    }
+    const v1::TaskOrder order = world.Order(slot, incarnation);
+    const auto group = world.OnServersWithPeers(slot, order);
+    EXPECT_EQ(TrainServedInRounds(slot, *group, absl::nullopt, groups, meeting, world),
+              absl::OkStatus());
+  });
+  RunResult run = world.ForEachSlot([&world](uint32_t slot) {
+    constexpr uint64_t kLastIncarnation = 100;
+    auto reader = world.OnServers(slot, kLastIncarnation, {.pull_f32 = true});
+    EXPECT_EQ(reader->Start().status(), absl::OkStatus());
+    world.ReadTrained(slot, *reader);
+  });
+  world.JoinShares();
+  run.trained = world.trained();
+  run.rounds = meeting.rounds();
+  return run;
 }
 
 }  // namespace
@@ -369,6 +495,7 @@ RunResult TrainOnServers(const v1::JobSpec& spec, const RunOptions& options) {
   absl::StatusOr<PreparedJob> job = PrepareJob(spec);
   EXPECT_EQ(job.status(), absl::OkStatus());
   if (!job.ok()) return {};
+  if (TensorRanks(spec) > 1) return TrainServedRanks(spec, options, *std::move(job));
   RunWorld world(spec, options, *std::move(job));
   return world.ForEachSlot([&world](uint32_t slot) {
     uint64_t incarnation = 1;

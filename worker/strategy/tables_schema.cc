@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "common/job/job_road.h"
+#include "common/mesh/tensor_ranks.h"
 #include "common/optim/schedule.h"
 #include "common/partition/schema.h"
 #include "proto/job.pb.h"
@@ -14,6 +16,9 @@ v1::TablesSchema MakeTablesSchema(const ModelDescription& model, const v1::JobSp
   v1::TablesSchema schema;
   SetTables(model.tensors, model.sparse_tables, schema);
   const DenseLayout::Options layout = LayoutOptions(spec.update());
+  if (!TrainsByAllReduce(spec) && TensorRanks(spec) > 1) {
+    schema.set_tensor_ranks(TensorRanks(spec));
+  }
   schema.set_partitions(layout.partitions);
   schema.set_block_bytes(layout.block_bytes);
   *schema.mutable_optimizer() = spec.optimizer();

@@ -78,7 +78,7 @@ void Job::AnswerAll(const absl::Status& status) {
 void Job::DropGoneCalls() {
   std::vector<uint32_t> gone, unused;
   DropGone(rendezvous_calls, gone);
-  if (TrainsByAllReduce(record.spec())) {
+  if (TrainsInRounds(record.spec())) {
     for (uint32_t slot : gone) rendezvous.Forget(slot);
   }
   DropGone(evaluation_calls, unused);

@@ -117,7 +117,7 @@ bool RoundFormation::AllAreThere(const Job& job) const {
 }
 
 void RoundFormation::OpenIfDue(Job& job) {
-  if (!IsActive(job.record.state()) || !TrainsByAllReduce(job.record.spec())) return;
+  if (!IsActive(job.record.state()) || !TrainsInRounds(job.record.spec())) return;
   job.DropGoneCalls();
   if (const absl::optional<uint32_t> slot = BrokeForGood(job.record, job.rendezvous)) {
     // The job goes back. If that cannot be stored, the tasks are told and come again.
@@ -148,7 +148,8 @@ void RoundFormation::OpenAfterPause(Job& job) {
 }
 
 void RoundFormation::Open(Job& job, const Rendezvous::Round& round) {
-  const absl::Status opened = !round.source.has_value() && HasAdvanced(job.record)
+  const bool needs_source = TrainsByAllReduce(job.record.spec()) && HasAdvanced(job.record);
+  const absl::Status opened = needs_source && !round.source.has_value()
                                   ? lifecycle_.ReplicasLost(job, round.lost)
                                   : lifecycle_.OpenRound(job, job.rendezvous.Agreed(), round);
   if (!opened.ok()) return AnswerParked(job, opened);

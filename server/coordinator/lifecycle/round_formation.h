@@ -12,7 +12,7 @@
 
 namespace muster {
 
-// Forms rounds of tasks that train by all-reduce.
+// Forms rounds of tasks that make collective calls (TrainsInRounds).
 //
 // A round is a group of tasks that train together, each with a replica of the parameters. When a
 // task is lost, the collective calls of the others fail, and they come here again with their last
@@ -26,6 +26,9 @@ namespace muster {
 //
 // Rounds in a row without a step, for example while a network is cut, open after longer and longer
 // pauses. Their event and the job's status say why the last one ended. A step resets the pause.
+//
+// If servers hold the parameters, tasks have nothing to give each other: they open the tables again
+// in each round, and no job goes back for lack of a replica.
 //
 // A job with min_workers waits at most `elastic_wait` for slots that no worker is free for. If
 // their tasks come later, the others leave the round between two steps to meet again (MeetAfter).

@@ -105,11 +105,13 @@ absl::optional<uint32_t> BrokeForGood(const v1::JobRecord& record, const Rendezv
 }
 
 bool EndsGeneration(const v1::JobRecord& record, const std::vector<uint32_t>& lost) {
-  if (!TrainsByAllReduce(record.spec())) return false;
+  if (!TrainsInRounds(record.spec())) return false;
   const bool loses =
       std::any_of(lost.begin(), lost.end(), [&](uint32_t slot) { return IsMember(record, slot); });
   if (!loses) return false;
   if (LossIsFinal(record.spec()) || AnyDone(record)) return true;
+  // Servers have what the tasks' successors need.
+  if (!TrainsByAllReduce(record.spec())) return false;
   const auto& members = record.round().members();
   return std::none_of(members.begin(), members.end(), [&](const v1::RoundMember& member) {
     return IsPresent(record, member) &&

@@ -11,7 +11,8 @@
 
 namespace muster {
 
-// Pure functions of the record of an all-reduce job that answer questions about its present round.
+// Pure functions of the record of a job that answer questions about its present round, if it trains
+// in rounds (TrainsInRounds).
 // Before the first round of a generation there are no members.
 
 // Returns whether the slot's present task is a member of the present round.

@@ -46,7 +46,9 @@ bool IsAwaited(const Job& job, uint32_t slot) {
   if (record.slots(slot).done() || record.slots(slot).worker_id().empty()) return false;
   if (!job.missing_servers.empty()) return false;
   if (OwesItsShare(job, slot)) return true;
-  if (!TrainsByAllReduce(record.spec()) && record.has_met()) return IsTooFarBehind(job, slot);
+  const bool on_servers = !TrainsByAllReduce(record.spec()) && record.has_met();
+  if (on_servers && IsTooFarBehind(job, slot)) return true;
+  if (on_servers && !TrainsInRounds(record.spec())) return false;
   if (!job.rendezvous.any() || job.rendezvous.Has(slot)) return false;
   // Newcomers wait until the others have ended their step, however long that takes.
   return !IsMember(record, slot) || !RoundLasts(record, job.rendezvous);

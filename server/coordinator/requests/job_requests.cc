@@ -451,7 +451,7 @@ bool JobRequests::Answer(CollectivesReader& reader) const {
     return true;
   }
   const Job& job = **found;
-  const bool may_tell = IsActive(job.record.state()) && TrainsByAllReduce(job.record.spec()) &&
+  const bool may_tell = IsActive(job.record.state()) && TrainsInRounds(job.record.spec()) &&
                         clock_.Monotonic() < reader.deadline;
   for (uint32_t slot = 0; may_tell && slot < job.slots(); ++slot) {
     const v1::SlotRecord& holder = job.record.slots(slot);

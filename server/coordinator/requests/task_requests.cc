@@ -110,7 +110,7 @@ void TaskRequests::Rendezvous(const v1::RendezvousRequest& request,
     return call.done(status);
   }
   const uint32_t slot = request.task().slot();
-  if (TrainsByAllReduce(job.record.spec())) return rounds_.Arrive(job, request, std::move(call));
+  if (TrainsInRounds(job.record.spec())) return rounds_.Arrive(job, request, std::move(call));
   if (absl::Status same = CompareWithJob(request, job.record); !same.ok()) {
     lifecycle_.Fail(job, std::string(same.message())).IgnoreError();
     return call.done(same);
@@ -172,7 +172,7 @@ absl::StatusOr<v1::ReportProgressReply> TaskRequests::ReportProgress(
   MUSTER_RETURN_IF_ERROR(lifecycle_.Heard(*job, request.task().slot(), request.clock()));
   v1::ReportProgressReply reply;
   reply.set_shard_map_version(job->record.shard_map_version());
-  reply.set_collectives_wanted(TrainsByAllReduce(job->record.spec()) &&
+  reply.set_collectives_wanted(TrainsInRounds(job->record.spec()) &&
                                job->collectives.Wanted(request.task().slot()));
   reply.set_meet_after_round(rounds_.MeetAfter(*job));
   if (const v1::TraceOrder* order = traces_.OrderForSlot(*job, request.task().slot())) {
@@ -192,7 +192,7 @@ void TaskRequests::ReportEvaluation(const v1::ReportEvaluationRequest& request,
   if (const v1::EvaluationResult* known = FindResult(job.record, request.clock())) {
     return call.done(ReplyOf(job.record, *known));
   }
-  if (TrainsByAllReduce(job.record.spec()) && !RoundLasts(job.record, job.rendezvous)) {
+  if (TrainsInRounds(job.record.spec()) && !RoundLasts(job.record, job.rendezvous)) {
     return call.done(absl::CancelledError(
         absl::StrCat("round ", job.record.round().number(), " of job ", job.id(),
                      " is over: meet the others again, then evaluate")));

@@ -92,7 +92,7 @@ std::string WaitsForTasks(const Job& job, absl::Duration now, absl::Duration lea
                : absl::StrCat("the others wait for slot ", absl::StrJoin(awaited, ", "));
   }
   std::vector<uint32_t> missing;
-  if (!job.record.has_met() || TrainsByAllReduce(job.record.spec())) {
+  if (!job.record.has_met() || TrainsInRounds(job.record.spec())) {
     missing = job.rendezvous.Missing();
   } else {
     for (uint32_t slot = 0; slot < job.slots(); ++slot) {

@@ -22,7 +22,8 @@ uint64_t Partition::PredictedBytes(const JobTables& job, uint32_t partition) {
          Ledger::PredictedBytes({.slots = job.slots(),
                                  .dense_blocks = blocks,
                                  .sparse_tables = tables,
-                                 .micro_batches = job.pushes_of_block()}) +
+                                 .micro_batches = job.pushes_of_block(),
+                                 .tensor_ranks = job.tensor_ranks()}) +
          Clocks::PredictedBytes(job.slots());
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -35,6 +36,12 @@ absl::Status ValidateUpdate(const v1::OpenTablesRequest& request) {
         ", but the gradients of single micro-batches need staleness_bound 0: with another bound, "
         "each push changes the parameters"));
   }
+  if (!synchronous && request.schema().tensor_ranks() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "schema.tensor_ranks is ", request.schema().tensor_ranks(),
+        ", but tensor ranks need staleness_bound 0: with another bound, the ranks of a group read "
+        "different versions of the parameters"));
+  }
   const float max_norm = request.schema().clipping().by_global_norm();
   if (!synchronous && max_norm > 0) {
     return absl::InvalidArgumentError(
@@ -56,6 +63,13 @@ absl::Status ValidateRequest(const v1::OpenTablesRequest& request) {
         absl::StrCat("slot is ", request.slot(), ", but the job has ", request.slots(), " slots"));
   }
   MUSTER_RETURN_IF_ERROR(ValidateSchema(request.schema()));
+  if (const uint32_t ranks = request.schema().tensor_ranks(); ranks > 1) {
+    if (request.slots() % ranks != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("slots is ", request.slots(), ", which schema.tensor_ranks, ", ranks,
+                       ", does not divide: each data rank has that many slots"));
+    }
+  }
   MUSTER_RETURN_IF_ERROR(ValidateUpdate(request));
   std::vector<bool> seen(request.schema().partitions());
   for (const v1::PartitionTerm& term : request.partitions()) {
@@ -87,18 +101,20 @@ uint64_t RequestFingerprint(const v1::OpenTablesRequest& request) {
 
 }  // namespace
 
-JobTables::JobTables(const v1::OpenTablesRequest& request)
+JobTables::JobTables(const v1::OpenTablesRequest& request, ServedTensors dense)
     : request_(std::make_unique<v1::OpenTablesRequest>(request)),
       fingerprint_(RequestFingerprint(request)),
-      tables_(TablesFromSchema(request.schema())),
-      layout_(LayoutFromSchema(request.schema())) {}
+      tables_{std::move(dense.tensors), TablesFromSchema(request.schema()).sparse},
+      layout_(std::move(dense.layout)),
+      tensor_ranks_(static_cast<uint32_t>(dense.ranks)) {}
 
 JobTables::~JobTables() = default;
 
 absl::StatusOr<std::shared_ptr<const JobTables>> JobTables::Create(
     const v1::OpenTablesRequest& request) {
   MUSTER_RETURN_IF_ERROR(ValidateRequest(request));
-  std::shared_ptr<JobTables> tables(new JobTables(request));
+  MUSTER_ASSIGN_OR_RETURN(ServedTensors dense, ServedFromSchema(request.schema()));
+  std::shared_ptr<JobTables> tables(new JobTables(request, std::move(dense)));
   const v1::TablesSchema& schema = request.schema();
   MUSTER_ASSIGN_OR_RETURN(tables->dense_optimizer_,
                           CreateOptimizer(schema.optimizer(), Granularity::kElements));
@@ -117,6 +133,14 @@ absl::StatusOr<std::shared_ptr<const JobTables>> JobTables::Create(
 const std::string& JobTables::job_id() const { return request_->job_id(); }
 uint64_t JobTables::generation() const { return request_->generation(); }
 uint32_t JobTables::slots() const { return request_->slots(); }
+std::vector<uint32_t> JobTables::OwnersOf(uint32_t partition) const {
+  std::vector<uint32_t> owners;
+  if (tensor_ranks_ == 1) return owners;
+  for (const uint32_t id : layout_.partition_blocks(partition)) {
+    owners.push_back(OwnerOf(layout_.blocks()[id], tables_.tensors.size() / tensor_ranks_));
+  }
+  return owners;
+}
 uint64_t JobTables::seed() const { return request_->schema().seed(); }
 bool JobTables::pushes_micro_batches() const { return request_->pushed_micro_batches() > 0; }
 uint32_t JobTables::pushes_of_block() const {
@@ -152,10 +176,10 @@ uint64_t JobTables::PredictedDenseBytes(uint32_t partition) const {
   for (uint32_t id : layout_.partition_blocks(partition)) {
     const uint64_t elements = layout_.blocks()[id].elements();
     // Counts weights; under BSP also sums; previous weights, if they are kept; in slot order also,
-    // for each slot except one, a gradient that waits for its turn or its other micro-batches.
+    // for each data rank except one, a gradient that waits for its turn or its other micro-batches.
     uint64_t arrays = policy_.synchronous() ? 2 : 1;
     if (keeps_previous()) ++arrays;
-    if (order_ == SummationOrder::kSlot) arrays += request().slots() - 1;
+    if (order_ == SummationOrder::kSlot) arrays += data_ranks() - 1;
     bytes += (arrays * elements + dense_optimizer_->state_floats(elements)) * sizeof(float);
   }
   return bytes;

@@ -10,6 +10,7 @@
 #include "common/optim/optimizer.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/schema.h"
+#include "common/partition/served_layout.h"
 #include "server/shard/tables/row_policy.h"
 #include "server/shard/tables/staleness_policy.h"
 
@@ -23,8 +24,8 @@ class OpenTablesRequest;
 enum class SummationOrder {
   // Order of arrival.
   kArrival,
-  // Order of slots; early gradients wait. If slots push micro-batches, a slot's are first summed in
-  // order. Gives the same bits from run to run.
+  // Order of data ranks; early gradients wait. If slots push micro-batches, a slot's are first
+  // summed in order. Gives the same bits from run to run.
   kSlot,
 };
 
@@ -42,10 +43,19 @@ class JobTables {
   const std::string& job_id() const;
   uint64_t generation() const;
   uint32_t slots() const;
+  // Returns the number of ranks of a tensor group, each of which pushes the blocks that it owns
+  // (ServedTensors); and of such groups. Slot s is tensor rank s mod tensor_ranks() of its group.
+  uint32_t tensor_ranks() const { return tensor_ranks_; }
+  uint32_t data_ranks() const { return slots() / tensor_ranks(); }
+  uint32_t DataRankOf(uint32_t slot) const { return slot / tensor_ranks(); }
+  // Returns the tensor ranks that own the partition's blocks, in order; none if there is one rank.
+  std::vector<uint32_t> OwnersOf(uint32_t partition) const;
   uint32_t partitions() const { return layout_.partitions(); }
   // Returns the fingerprint of all that must be equal for two requests to mean the same tables.
   uint64_t fingerprint() const { return fingerprint_; }
 
+  // Return the tables, and the layout of the dense tensors; of several tensor ranks these are
+  // ServedTensors.
   const Tables& tables() const { return tables_; }
   const DenseLayout& layout() const { return layout_; }
   uint64_t seed() const;
@@ -58,9 +68,11 @@ class JobTables {
   // once a push is answered.
   bool pushes_micro_batches() const;
   // Returns whether values before the last clock's update are kept for slots that repeat the clock.
-  // They are kept in slot order, and where slots pull again for backward, which must read the same
-  // version as forward.
-  bool keeps_previous() const { return order_ == SummationOrder::kSlot || pushes_micro_batches(); }
+  // They are kept in slot order, and where slots must read one version: if they pull again for
+  // backward, or if several compute the model together.
+  bool keeps_previous() const {
+    return order_ == SummationOrder::kSlot || pushes_micro_batches() || tensor_ranks() > 1;
+  }
   // Returns how often a slot pushes each dense block in a clock.
   uint32_t pushes_of_block() const;
   // Returns whether a push is on disk before it is acknowledged.
@@ -80,12 +92,13 @@ class JobTables {
   uint64_t PredictedDenseBytes(uint32_t partition) const;
 
  private:
-  explicit JobTables(const v1::OpenTablesRequest& request);
+  JobTables(const v1::OpenTablesRequest& request, ServedTensors dense);
 
   std::unique_ptr<const v1::OpenTablesRequest> request_;
   uint64_t fingerprint_ = 0;
   Tables tables_;
   DenseLayout layout_;
+  const uint32_t tensor_ranks_;
   std::unique_ptr<const Optimizer> dense_optimizer_;
   std::unique_ptr<const Optimizer> row_optimizer_;
   StalenessPolicy policy_ = StalenessPolicy::Bounded(0);

@@ -38,6 +38,13 @@ TEST(JobTablesTest, NamesTheFieldThatIsWrong) {
   request.set_pushed_micro_batches(2);
   EXPECT_THAT(Refusal(request), HasSubstr("pushed_micro_batches is 2"));
   request = TestOpenRequest(2);
+  request.mutable_schema()->set_tensor_ranks(2);
+  request.mutable_update()->set_staleness_bound(1);
+  EXPECT_THAT(Refusal(request), HasSubstr("tensor_ranks is 2"));
+  request = TestOpenRequest(3);
+  request.mutable_schema()->set_tensor_ranks(2);
+  EXPECT_THAT(Refusal(request), HasSubstr("slots is 3"));
+  request = TestOpenRequest(2);
   request.add_partitions()->set_partition(0);
   EXPECT_THAT(Refusal(request), HasSubstr("partition 0 twice"));
   request.mutable_partitions(1)->set_partition(1);

@@ -22,7 +22,7 @@ namespace muster {
 // and makes no row: slots with nothing to add take part in the clock, too.
 //
 // Under BSP a block's mean is over the examples of the pushes in its sum, not of the closes, if all
-// slots pushed the block. The two differ when a task dies in the middle of its pushes and its
+// data ranks pushed the block. The two differ when a task dies in the middle of its pushes and its
 // successor has no finite gradient of the same step (f16): the slot then closes with no examples,
 // although some blocks have a gradient of it.
 //

@@ -221,6 +221,9 @@ void ProgressReporter::Answer(const v1::ReportProgressReply& reply) {
     absl::MutexLock lock(&mutex_);
     meet_after_round_ = std::max(meet_after_round_, reply.meet_after_round());
   }
+  if (options_.meet_after != nullptr && reply.meet_after_round() > 0) {
+    options_.meet_after(reply.meet_after_round());
+  }
   if (options_.traced != nullptr) options_.traced(reply.trace());
   if (!reply.collectives_wanted() || options_.collectives == nullptr) return;
   v1::ReportCollectivesRequest request;

@@ -72,6 +72,9 @@ struct ProgressReporterOptions {
   // Adds the times of all of the task's collective calls in this round; reports have what is new in
   // them. Called like `collectives`, for each report.
   std::function<void(v1::ReportProgressRequest&)> collective_times;
+  // Takes the last round that the coordinator wants tasks to leave, once there is one; may be null.
+  // Called as `collectives`; does not block.
+  std::function<void(uint64_t round)> meet_after;
   // Takes the order to trace of each reply, which has none if no trace stands; may be null. Called
   // as `collectives`; does not block.
   std::function<void(const v1::TraceOrder&)> traced;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "common/base/status_macros.h"
+#include "common/job/job_road.h"
 #include "common/mesh/holding_message.h"
 #include "common/text/utf8.h"
 #include "proto/cluster_service.pb.h"
@@ -14,6 +15,7 @@
 #include "worker/runtime/coordinator_client/collective_records.h"
 #include "worker/runtime/task/task_parts.h"
 #include "worker/runtime/training/step_executor.h"
+#include "worker/strategy/group/served_group.h"
 #include "worker/strategy/group/sharded_strategy.h"
 
 namespace muster {
@@ -76,6 +78,25 @@ absl::StatusOr<ReplicaParts> MakeHostReplica(const v1::TaskOrder& order, const P
   return parts;
 }
 
+// Makes the parts of a rank whose parameters are on servers.
+ReplicaParts MakeServedRank(const v1::TaskOrder& order, const PreparedJob& job,
+                            const TaskDependencies& dependencies) {
+  ServedGroup::Options options;
+  options.timeout = StallTimeoutOf(order);
+  options.servers.checkpoints = dependencies.storage;
+  auto group = std::make_unique<ServedGroup>(order, *job.schema, options, RoutingOf(dependencies));
+  ReplicaParts parts;
+  parts.make_engine = [&order, &job,
+                       lent = group.get()]() -> absl::StatusOr<std::unique_ptr<StepEngine>> {
+    return std::make_unique<StepExecutor>(
+        order.spec(), *job.model, lent->strategy(),
+        StepExecutor::Options{.tensor_group = &lent->tensor_group()});
+  };
+  parts.end_waits = [lent = group.get()](absl::string_view reason) { lent->EndWaits(reason); };
+  parts.group = std::move(group);
+  return parts;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AllReduceTask>> AllReduceTask::Create(
@@ -83,11 +104,17 @@ absl::StatusOr<std::unique_ptr<AllReduceTask>> AllReduceTask::Create(
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<CollectiveEndpoint> endpoint,
                           dependencies.make_endpoint());
   const bool on_device = order.spec().compute().device() == v1::ComputeSpec::CUDA;
-  MUSTER_ASSIGN_OR_RETURN(ReplicaParts parts,
-                          on_device ? dependencies.devices->MakeReplica(order, job, dependencies)
-                                    : MakeHostReplica(order, job, dependencies));
+  absl::StatusOr<ReplicaParts> parts;
+  if (!TrainsByAllReduce(order.spec())) {
+    parts = MakeServedRank(order, job, dependencies);
+  } else if (on_device) {
+    parts = dependencies.devices->MakeReplica(order, job, dependencies);
+  } else {
+    parts = MakeHostReplica(order, job, dependencies);
+  }
+  if (!parts.ok()) return parts.status();
   return std::unique_ptr<AllReduceTask>(
-      new AllReduceTask(order, job, dependencies, std::move(endpoint), std::move(parts)));
+      new AllReduceTask(order, job, dependencies, std::move(endpoint), *std::move(parts)));
 }
 
 AllReduceTask::AllReduceTask(const v1::TaskOrder& order, const PreparedJob& job,
@@ -186,6 +213,11 @@ AllReduceTask::Outcome AllReduceTask::Train(const v1::RendezvousReply& round, in
       [recorders = parts_.group->recorders()](v1::ReportProgressRequest& request) {
         AddCollectiveTimes(recorders, request);
       };
+  if (parts_.end_waits != nullptr) {
+    options->reporting.meet_after = [this](uint64_t last) {
+      if (last >= round_) parts_.end_waits("the coordinator wants the tasks to meet again");
+    };
+  }
   const absl::StatusOr<std::unique_ptr<StepEngine>> engine = parts_.make_engine();
   if (!engine.ok()) return {End::kFinal, engine.status()};
   const absl::StatusOr<std::unique_ptr<Trainer>> trainer =

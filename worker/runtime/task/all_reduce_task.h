@@ -22,8 +22,9 @@ class RendezvousRequest;
 class TaskOrder;
 }  // namespace v1
 
-// The task of one slot in a job whose dense parameters are trained by all-reduce. The tasks meet
-// through the coordinator, form a group, take over the most advanced replica and train. A
+// The task of one slot in a job that trains in rounds (TrainsInRounds). The tasks meet through the
+// coordinator, form a group, take over the most advanced replica and train; if parameters are on
+// servers, they go on from what these have. A
 // collective call fails when another task is lost, is stuck or cannot be reached. Each task then
 // reports its last calls, meets the others again and says why: the next round goes on in the same
 // process, from the replica, with the tasks that are there. The coordinator waits longer and longer

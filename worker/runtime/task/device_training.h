@@ -17,12 +17,15 @@ namespace v1 {
 class TaskOrder;
 }  // namespace v1
 
-// A replica that is trained together with the other ranks' replicas, and its step engines.
+// What a rank trains with in one group of ranks after another, and its step engines.
 struct ReplicaParts {
   std::unique_ptr<ReplicaGroup> group;
   // Makes the engine for the group that the replica has joined; the engine lives as long as the
   // group. Errors are those of the computation only.
   std::function<absl::StatusOr<std::unique_ptr<StepEngine>>()> make_engine;
+  // Ends waits for others that no call of the group ends, because the group is to be left. For any
+  // thread. Null: there are none.
+  std::function<void(absl::string_view reason)> end_waits;
 };
 
 // Makes the parts with which tasks train on a device. Only programs that are linked with devices

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/files/text_files.h"
+#include "common/job/job_road.h"
 #include "common/kernels/matmul.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
@@ -121,7 +122,7 @@ absl::Status RunTask(const v1::TaskOrder& order, const TaskDependencies& depende
     if (!warning.empty()) dependencies.log(absl::StrCat("warning: ", warning));
   }
   LogPreparation(order, job, dependencies);
-  if (order.spec().update().dense() != v1::UpdateSpec::ALL_REDUCE) {
+  if (!TrainsInRounds(order.spec())) {
     return RunOnServers(order, job, dependencies);
   }
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<AllReduceTask> task,

@@ -35,7 +35,7 @@ struct TaskDependencies {
   CheckpointStorage* storage = nullptr;
   // The folder for optimizer state that jobs offload, on a disk.
   std::string offload_folder;
-  // Makes the endpoint at which other tasks reach this one. Only used to train by all-reduce.
+  // Makes the endpoint at which other tasks reach this one. Only used to train in rounds.
   std::function<absl::StatusOr<std::unique_ptr<CollectiveEndpoint>>()> make_endpoint;
   // Null in a program that knows no devices.
   DeviceTraining* devices = nullptr;

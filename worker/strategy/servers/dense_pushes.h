@@ -75,7 +75,8 @@ class DensePushes {
     uint32_t micro_batch = 0;
     uint64_t examples = 0;
   };
-  // Sends the unit's pushes as soon as they fit the window. Errors are the router's.
+  // Sends the unit's pushes, of what no lower tensor rank pushes, as soon as they fit the window.
+  // Errors are the router's.
   absl::Status Push(int unit, const Contribution& contribution);
   // Withdraws the gradients that are not pushed yet: until the step ends, pushes are zeros of no
   // examples, and the residual stays as it is.

@@ -11,15 +11,18 @@ std::vector<std::vector<DenseRun>> DenseRunsByUnit(const DenseLayout& layout, in
     const bool same_group =
         last != nullptr && last->part == block.part && last->weight_decay == block.weight_decay;
     last = &block;
-    // Neighbours of one partition and unit are neighbours in the partition, too.
-    const bool joins = same_group && !of_unit.empty() &&
-                       of_unit.back().partition == block.partition &&
-                       of_unit.back().end == block.begin &&
-                       (of_unit.back().elements() + block.elements()) * sizeof(float) <= max_bytes;
+    const bool joins =
+        same_group && !of_unit.empty() && of_unit.back().partition == block.partition &&
+        of_unit.back().repeated == block.repeated &&
+        // Blocks of other tensor ranks may lie between neighbours.
+        of_unit.back().first_block + of_unit.back().blocks == block.index_in_partition &&
+        of_unit.back().end == block.begin &&
+        (of_unit.back().elements() + block.elements()) * sizeof(float) <= max_bytes;
     if (!joins) {
       of_unit.push_back({.partition = block.partition,
                          .first_block = block.index_in_partition,
-                         .begin = block.begin});
+                         .begin = block.begin,
+                         .repeated = block.repeated});
     }
     ++of_unit.back().blocks;
     of_unit.back().end = block.end;

@@ -9,7 +9,8 @@
 namespace muster {
 
 // The parameters that one message covers: consecutive blocks of one partition, part and optimizer
-// group, side by side in the flat space, so that an answer can be received where it belongs.
+// group, side by side in the flat space, so that an answer can be received where it belongs. All of
+// them are `repeated`, or none.
 struct DenseRun {
   uint32_t partition = 0;
   // Index within the partition, and how many.
@@ -18,6 +19,8 @@ struct DenseRun {
   // Elements [begin, end) of the flat space, in the order of the message's payload.
   uint64_t begin = 0;
   uint64_t end = 0;
+  // True if a lower tensor rank pushes these parameters.
+  bool repeated = false;
 
   uint64_t elements() const { return end - begin; }
 };

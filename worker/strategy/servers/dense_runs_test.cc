@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "common/partition/served_layout.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -53,6 +54,27 @@ TEST(DenseRunsTest, BlocksWithOthersBetweenThemGoAlone) {
     places.emplace_back(run.partition, run.first_block);
   }
   EXPECT_THAT(places, ElementsAre(Pair(0, 0), Pair(1, 0), Pair(0, 1), Pair(1, 1)));
+}
+
+TEST(DenseRunsTest, WhatALowerTensorRankPushesGoesAlone) {
+  TensorSpec divided = {.name = "a", .shape = {8}};
+  divided.placement = {.kind = Placement::Kind::kShard, .dimension = 0, .sections = {{8, 8}}};
+  const TensorSpec common = {.name = "b", .shape = {4}};
+  // Blocks of 4 floats: rank 0's half of a and b, then rank 1's half of a.
+  const ServedTensors served =
+      ServeTensors({divided, common}, 2, {.block_bytes = 16, .partitions = 1}).value();
+  const auto first = DenseRunsByUnit(LayoutOfRank(served, 0), 1, 1 << 20);
+  ASSERT_EQ(first[0].size(), 1);
+  EXPECT_EQ(first[0][0].blocks, 2);
+  EXPECT_FALSE(first[0][0].repeated);
+  const auto second = DenseRunsByUnit(LayoutOfRank(served, 1), 1, 1 << 20);
+  ASSERT_EQ(second[0].size(), 2);
+  EXPECT_EQ(second[0][0].first_block, 2);
+  EXPECT_EQ(second[0][0].end, 4);
+  EXPECT_FALSE(second[0][0].repeated);
+  EXPECT_EQ(second[0][1].first_block, 1);
+  EXPECT_EQ(second[0][1].end, 8);
+  EXPECT_TRUE(second[0][1].repeated);
 }
 
 TEST(DenseRunsTest, AnOptimizerGroupEndsAMessage) {

@@ -11,6 +11,7 @@
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/mesh/zero.h"
 #include "common/partition/model_units.h"
+#include "common/partition/served_layout.h"
 #include "common/partition/wire_dtype.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/parameter_service.pb.h"
@@ -93,6 +94,15 @@ std::vector<std::vector<int>> CompleteWith(absl::Span<const TensorSpec> tensors)
   return complete;
 }
 
+// Returns, by partition, whether a slot pushes any block there.
+std::vector<bool> PushesTo(const DenseLayout& layout) {
+  std::vector<bool> pushes(layout.partitions());
+  for (const DenseLayout::Block& block : layout.blocks()) {
+    if (!block.repeated) pushes[block.partition] = true;
+  }
+  return pushes;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ParameterServerStrategy>> ParameterServerStrategy::Create(
@@ -100,30 +110,38 @@ absl::StatusOr<std::unique_ptr<ParameterServerStrategy>> ParameterServerStrategy
     ShardRouterDependencies dependencies) {
   MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
   MUSTER_ASSIGN_OR_RETURN(const DType wire, WireDType(order.spec().update().wire()));
-  DenseLayout layout = LayoutFromSchema(schema);
+  MUSTER_ASSIGN_OR_RETURN(ServedTensors served, ServedFromSchema(schema));
   if (wire != DType::kF32) {
-    if (HoldsUnitsInFlight(order.spec())) {
+    if (HoldsUnitsInFlight(order.spec()) || served.ranks > 1) {
       return absl::InvalidArgumentError(
-          "under ZeRO stage 3 gradients are pushed as f32, since a worker has no memory for what "
-          "all its pushes have rounded away");
+          "under ZeRO stage 3 and with tensor ranks gradients are pushed as f32, since a worker "
+          "has no memory for what all its pushes have rounded away");
     }
-    MUSTER_RETURN_IF_ERROR(DenseResidual::CheckFits(layout));
+    MUSTER_RETURN_IF_ERROR(DenseResidual::CheckFits(served.layout));
   }
-  Tables tables = TablesFromSchema(schema);
+  const size_t tensors = served.tensors.size() / served.ranks;
+  Share share{.tensor_rank = static_cast<int>(order.slot()) % served.ranks,
+              .tables = TablesFromSchema(schema),
+              .layout = LayoutOfRank(served, static_cast<int>(order.slot()) % served.ranks),
+              .joined = absl::nullopt};
+  const auto own = served.tensors.begin() + static_cast<ptrdiff_t>(share.tensor_rank * tensors);
+  share.tables.tensors.assign(own, own + static_cast<ptrdiff_t>(tensors));
+  if (served.ranks > 1) share.joined = std::move(served.layout);
   if (options.pull_f32) {
-    for (TensorSpec& tensor : tables.tensors) tensor.compute = DType::kF32;
+    for (TensorSpec& tensor : share.tables.tensors) tensor.compute = DType::kF32;
   }
   return std::unique_ptr<ParameterServerStrategy>(new ParameterServerStrategy(
-      std::move(tables), std::move(layout), order, schema, options, std::move(dependencies)));
+      std::move(share), order, schema, options, std::move(dependencies)));
 }
 
-ParameterServerStrategy::ParameterServerStrategy(Tables tables, DenseLayout layout,
-                                                 const v1::TaskOrder& order,
+ParameterServerStrategy::ParameterServerStrategy(Share share, const v1::TaskOrder& order,
                                                  const v1::TablesSchema& schema,
                                                  const Options& options,
                                                  ShardRouterDependencies dependencies)
-    : tables_(std::move(tables)),
-      layout_(std::move(layout)),
+    : tensor_rank_(share.tensor_rank),
+      tables_(std::move(share.tables)),
+      layout_(std::move(share.layout)),
+      joined_(std::move(share.joined)),
       options_(options),
       order_(std::make_unique<const v1::TaskOrder>(order)),
       wire_(*WireDType(order.spec().update().wire())),
@@ -136,6 +154,7 @@ ParameterServerStrategy::ParameterServerStrategy(Tables tables, DenseLayout layo
       units_(UnitCount(tables_.tensors)),
       holding_(HoldingOf(order.spec())),
       runs_(DenseRunsByUnit(layout_, units_, options.max_message_bytes)),
+      pushes_to_(PushesTo(layout_)),
       complete_with_(CompleteWith(tables_.tensors)),
       loss_scale_(LossScaling(order.spec().compute(), {.slot = order.slot(), .log = log_}),
                   synchronous_ ? ServedLossScale::Owner::kGroup : ServedLossScale::Owner::kSlot),
@@ -178,13 +197,19 @@ absl::Status ParameterServerStrategy::Await(const Handle& operation) {
 }
 
 absl::StatusOr<uint64_t> ParameterServerStrategy::Start() {
-  MUSTER_ASSIGN_OR_RETURN(uint64_t closed, router_.Open());
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t closed, router_.Open());
+  uint64_t begin = closed;
+  if (options_.peers != nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(begin, options_.peers->LeastClock(closed));
+  }
   // The task that held this slot before may have ended between its close and the clipping that all
-  // others wait for.
-  if (clips_ && closed > order_->start_clock()) MUSTER_RETURN_IF_ERROR(ExchangeNorms(closed - 1));
-  router_.set_closed(closed);
-  MUSTER_RETURN_IF_ERROR(RestoreSlotState(closed));
-  return closed;
+  // others wait for. A slot that repeats the clock comes to the clipping again.
+  if (clips_ && begin == closed && closed > order_->start_clock()) {
+    MUSTER_RETURN_IF_ERROR(ExchangeNorms(closed - 1));
+  }
+  SetClosed(closed);
+  MUSTER_RETURN_IF_ERROR(RestoreSlotState(begin));
+  return begin;
 }
 
 absl::Status ParameterServerStrategy::RestoreSlotState(uint64_t closed) {
@@ -317,17 +342,37 @@ absl::Status ParameterServerStrategy::GradientReady(int unit) {
   const bool scaled = loss_scaler() != nullptr;
   if (scaled && !in_flight()) {
     if (unit > 0) return absl::OkStatus();
-    for (int ready = units_ - 1; ready >= 0; --ready) Divide(ready);
+    for (int ready = units_ - 1; ready >= 0; --ready) {
+      MUSTER_RETURN_IF_ERROR(SumShared(ready));
+      Divide(ready);
+    }
     MUSTER_RETURN_IF_ERROR(loss_scale_.TakeGradients(clock_, overflowed_));
     for (int ready = units_ - 1; ready >= 0; --ready) MUSTER_RETURN_IF_ERROR(Push(ready));
     return absl::OkStatus();
   }
   for (const int complete : complete_with_[unit]) {
+    MUSTER_RETURN_IF_ERROR(SumShared(complete));
     if (scaled) Divide(complete);
     MUSTER_RETURN_IF_ERROR(Push(complete));
   }
   if (!scaled || !last || unit > 0) return absl::OkStatus();
   return loss_scale_.TakeGradients(clock_, overflowed_);
+}
+
+void ParameterServerStrategy::SetClosed(uint64_t clocks) {
+  closed_ = clocks;
+  router_.set_closed(clocks);
+}
+
+absl::Status ParameterServerStrategy::SumShared(int unit) {
+  if (options_.peers == nullptr) return absl::OkStatus();
+  return options_.peers->SumShared(unit, pushes_.gradients());
+}
+
+StrategyCounters ParameterServerStrategy::counters() const {
+  StrategyCounters counters = counters_;
+  if (options_.peers != nullptr) options_.peers->AddTo(counters);
+  return counters;
 }
 
 void ParameterServerStrategy::Divide(int unit) {
@@ -400,9 +445,9 @@ absl::Status ParameterServerStrategy::EndStep() {
   for (uint32_t partition = 0; partition < layout_.partitions(); ++partition) {
     v1::ExchangeRequest request = At(clock_);
     v1::CloseClock* close = request.mutable_close();
-    close->set_examples(leaves_out ? 0 : examples_);
+    close->set_examples(leaves_out || tensor_rank_ > 0 ? 0 : examples_);
     for (uint32_t count : chunks_[partition]) close->add_sparse_chunks(count);
-    close->set_no_dense(layout_.partition_blocks(partition).empty());
+    close->set_no_dense(!pushes_to_[partition]);
     loss_scale_.AddTo(*close);
     router_.Send(partition, std::move(request), Payload(), ShardRouter::Order::kLane);
   }
@@ -412,7 +457,7 @@ absl::Status ParameterServerStrategy::EndStep() {
     MUSTER_RETURN_IF_ERROR(router_.WaitForLanes());
   }
   pushes_.TakeAnswers();
-  router_.set_closed(clock_ + 1);
+  SetClosed(std::max(*closed_, clock_ + 1));
   return clips_ ? ExchangeNorms(clock_) : absl::OkStatus();
 }
 
@@ -441,10 +486,10 @@ absl::Status ParameterServerStrategy::ExchangeNorms(uint64_t clock) {
   const bool left_out = std::all_of(
       norms.begin(), norms.end(), [](const std::vector<double>& values) { return values.empty(); });
   if (!left_out) {
-    MUSTER_ASSIGN_OR_RETURN(clipping,
-                            options_.clipping != nullptr
-                                ? options_.clipping(norms)
-                                : ClipByNorm(layout_, tables_.sparse.size(), norms, max_norm_));
+    MUSTER_ASSIGN_OR_RETURN(clipping, options_.clipping != nullptr
+                                          ? options_.clipping(norms)
+                                          : ClipByNorm(joined_.has_value() ? *joined_ : layout_,
+                                                       tables_.sparse.size(), norms, max_norm_));
   }
   counters_.gradient_norm = clipping.norm;
   last_clipping_scale_ = clipping.scale;

@@ -29,6 +29,7 @@
 #include "worker/strategy/servers/row_groups.h"
 #include "worker/strategy/servers/served_loss_scale.h"
 #include "worker/strategy/servers/shard_router.h"
+#include "worker/strategy/servers/tensor_peers.h"
 #include "worker/strategy/strategy.h"
 
 namespace muster {
@@ -68,6 +69,12 @@ inline constexpr uint64_t kPushWindowBytes = uint64_t{8} << 20;
 // stochastically (row_groups.h); what is pulled is rounded to the nearest by the server, whose
 // tables and sums stay f32.
 //
+// Of several tensor ranks (TablesSchema::tensor_ranks), each slot pulls the shares of its rank,
+// slot mod ranks, and pushes those that no lower rank has, with gradients that its peers have added
+// up (tensor_peers.h). Examples count on the first rank alone. The ranks of a group begin at the
+// same clock: the least that any of them has not closed everywhere. Those that have closed it
+// repeat it for the others; servers have their pushes already.
+//
 // Messages carry 1 to 4 MiB. BSP, SSP and ASP are all the same here: servers answer a pull when its
 // clock is reached. A schema without dense tensors makes it the sparse half of a hybrid job.
 class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
@@ -91,6 +98,8 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
     // Where gradients and what is pulled lie, so that servers of this machine reach them; null: in
     // memory of the process's own. The same that `make_client`'s clients have.
     std::shared_ptr<RegisteredMemory> registered_memory;
+    // The other ranks of the slot's tensor group; null: there are none. Outlives the strategy.
+    TensorPeers* peers = nullptr;
     // Where checkpoints are, to take the slot's own state over from: residuals of half-precision
     // pushes, and its loss scale; null: none is. Outlives the strategy.
     const CheckpointStorage* checkpoints = nullptr;
@@ -104,7 +113,8 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
 
   // `schema` is the job's, as every slot makes it from the same specification and data.
   // Options::router's slot and incarnation are taken from the order. InvalidArgument: the schema is
-  // not valid.
+  // not valid, or `wire` is not F32 where the worker cannot keep what pushes round away: under ZeRO
+  // stage 3, and with several tensor ranks.
   static absl::StatusOr<std::unique_ptr<ParameterServerStrategy>> Create(
       const v1::TaskOrder& order, const v1::TablesSchema& schema, Options options,
       ShardRouterDependencies dependencies);
@@ -128,7 +138,14 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   absl::StatusOr<CutFiles> Cut(uint64_t clock) override;
   BackgroundCuts* background_cuts() override { return this; }
   const LossScaler* loss_scaler() const override { return loss_scale_.scaling().scaler(); }
-  StrategyCounters counters() const override { return counters_; }
+  StrategyCounters counters() const override;
+
+  // Ends waits for servers, now and later, with Aborted: the ranks of the job are to meet. For any
+  // thread.
+  void EndWaits(absl::string_view reason) { router_.Interrupt(reason); }
+
+  // Returns how many clocks this slot has closed on all partitions; absent before Start.
+  absl::optional<uint64_t> closed() const { return closed_; }
 
   // The scale that slot 0 handed out at the end of the last step; 1 on other slots, and where the
   // job does not clip by global norm.
@@ -142,9 +159,17 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
     Handle operation;
   };
 
-  ParameterServerStrategy(Tables tables, DenseLayout layout, const v1::TaskOrder& order,
-                          const v1::TablesSchema& schema, const Options& options,
-                          ShardRouterDependencies dependencies);
+  // What a slot has of the job's tables.
+  struct Share {
+    int tensor_rank = 0;
+    Tables tables;
+    DenseLayout layout;
+    // The layout of all tensor ranks' shares; absent if there is one.
+    absl::optional<DenseLayout> joined;
+  };
+
+  ParameterServerStrategy(Share share, const v1::TaskOrder& order, const v1::TablesSchema& schema,
+                          const Options& options, ShardRouterDependencies dependencies);
 
   absl::Status Take(uint64_t clock) override;
   void Write(uint64_t clock, absl::optional<uint64_t> base) override;
@@ -160,6 +185,9 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   // Reads what the slot owed, and its loss scale, at the checkpoint that it goes on from, having
   // closed `closed` clocks.
   absl::Status RestoreSlotState(uint64_t closed);
+  void SetClosed(uint64_t clocks);
+  // Has the peers sum the unit's gradients of what they have in common.
+  absl::Status SumShared(int unit);
   bool in_flight() const { return holding_ == UnitPlaces::Holding::kInFlight; }
   // Sends the unit's pushes, for a micro-batch or for the step.
   absl::Status Push(int unit);
@@ -180,8 +208,10 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   // Takes the gradients, and leaves unspecified ones.
   void PushTable(size_t table, absl::Span<const uint64_t> keys, std::vector<float>& gradients);
 
+  const int tensor_rank_;
   const Tables tables_;
   const DenseLayout layout_;
+  const absl::optional<DenseLayout> joined_;
   const Options options_;
   const std::unique_ptr<const v1::TaskOrder> order_;
   // Of gradients and parameters in messages.
@@ -195,6 +225,8 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   const int units_;
   const UnitPlaces::Holding holding_;
   const std::vector<std::vector<DenseRun>> runs_;
+  // By partition, whether the slot pushes any of its blocks.
+  const std::vector<bool> pushes_to_;
   // By unit: the units whose gradients are complete once it is ready, last unit first.
   const std::vector<std::vector<int>> complete_with_;
 
@@ -204,6 +236,7 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   DensePushes pushes_;
 
   uint64_t clock_ = 0;
+  absl::optional<uint64_t> closed_;
   // The numbers of examples in the step's micro-batches so far, and in the last one.
   uint64_t examples_ = 0;
   uint64_t micro_batch_examples_ = 0;

@@ -163,6 +163,17 @@ absl::Status ShardRouter::WaitForLanes() {
   return absl::OkStatus();
 }
 
+void ShardRouter::Interrupt(absl::string_view reason) {
+  absl::MutexLock lock(&mailbox_->mutex);
+  mailbox_->interruption =
+      absl::AbortedError(absl::StrCat("slot ", options_.slot, " waits no longer: ", reason));
+}
+
+absl::Status ShardRouter::CheckInterruption() const {
+  absl::MutexLock lock(&mailbox_->mutex);
+  return mailbox_->interruption;
+}
+
 absl::Status ShardRouter::WaitUntil(const std::function<bool()>& satisfied) {
   MUSTER_RETURN_IF_ERROR(Receive(absl::ZeroDuration()));
   if (satisfied()) return absl::OkStatus();
@@ -178,6 +189,7 @@ absl::Status ShardRouter::ReceiveUntil(const std::function<bool()>& satisfied) {
   while (true) {
     MUSTER_RETURN_IF_ERROR(Receive(absl::ZeroDuration()));
     if (satisfied()) return absl::OkStatus();
+    MUSTER_RETURN_IF_ERROR(CheckInterruption());
     MUSTER_RETURN_IF_ERROR(Repeat());
     const absl::Duration now = dependencies_.clock->Monotonic();
     if (now >= log_at && !operations_.empty()) {
@@ -202,7 +214,7 @@ absl::Status ShardRouter::Receive(absl::Duration timeout) {
   {
     absl::MutexLock lock(&mailbox_->mutex);
     auto any = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mailbox_->mutex) {
-      return !mailbox_->arrivals.empty();
+      return !mailbox_->arrivals.empty() || !mailbox_->interruption.ok();
     };
     if (timeout > absl::ZeroDuration()) {
       mailbox_->mutex.AwaitWithTimeout(absl::Condition(&any), timeout);

@@ -149,6 +149,10 @@ class ShardRouter {
   absl::Status Wait(const Handle& operation);
   absl::Status WaitForLanes();
 
+  // Makes the wait under way, and all later ones, return Aborted with this reason unless what they
+  // wait for is there: for callers who are waited for elsewhere. For any thread.
+  void Interrupt(absl::string_view reason);
+
  private:
   struct Arrival {
     uint64_t operation = 0;
@@ -159,13 +163,16 @@ class ShardRouter {
   struct Mailbox {
     absl::Mutex mutex;
     std::vector<Arrival> arrivals ABSL_GUARDED_BY(mutex);
+    // Why waits end; OK: they do not.
+    absl::Status interruption ABSL_GUARDED_BY(mutex);
   };
 
   void Transmit(Operation& operation);
   absl::Status WaitUntil(const std::function<bool()>& satisfied);
   absl::Status ReceiveUntil(const std::function<bool()>& satisfied);
-  // Takes answers in, waiting at most `timeout` for one.
+  // Takes answers in, waiting at most `timeout` for one or for an interruption.
   absl::Status Receive(absl::Duration timeout);
+  absl::Status CheckInterruption() const;
   // Decides what becomes of a refused operation: OK repeats it.
   absl::Status Judge(Operation& operation);
   absl::Status GiveUpAfterPatience(const Operation& operation);

@@ -426,6 +426,17 @@ TEST_F(ShardRouterTest, FencingIsFinal) {
   EXPECT_EQ(router->WaitForLanes().code(), absl::StatusCode::kAborted);
 }
 
+TEST_F(ShardRouterTest, AnInterruptionEndsWaitsForWhatIsNotThere) {
+  auto router = MakeRouter();
+  ASSERT_TRUE(router->Open().ok());
+  const auto there = router->Send(1, Pull(3), Payload(), ShardRouter::Order::kFree);
+  world_.answers = {absl::UnavailableError("broken")};
+  const auto missing = router->Send(0, Pull(3), Payload(), ShardRouter::Order::kFree);
+  router->Interrupt("the round is over");
+  EXPECT_EQ(router->Wait(there), absl::OkStatus());
+  EXPECT_EQ(router->Wait(missing), absl::AbortedError("slot 1 waits no longer: the round is over"));
+}
+
 TEST_F(ShardRouterTest, EndsWhenTheCoordinatorSaysSoWhileServersAreAway) {
   auto router = MakeRouter();
   ASSERT_TRUE(router->Open().ok());

@@ -56,7 +56,9 @@ AdmissionChecks::AdmissionChecks(const PartitionTables& tables, BufferPool& pool
       ledger_({.slots = job_.slots(),
                .dense_blocks = tables.dense.size(),
                .sparse_tables = static_cast<uint32_t>(tables.sparse.size()),
-               .micro_batches = job_.pushes_of_block()},
+               .micro_batches = job_.pushes_of_block(),
+               .tensor_ranks = job_.tensor_ranks(),
+               .owners = job_.OwnersOf(tables.partition)},
               start),
       scaled_(start) {}
 
@@ -171,6 +173,12 @@ absl::Status AdmissionChecks::CheckDensePush(AdmittedCall& call) {
   const v1::DensePush& push = request.dense_push();
   call.withdrawn = ledger_.HasWithdrawn(request.slot(), request.clock());
   MUSTER_RETURN_IF_ERROR(CheckBlocks(push.first_block(), push.blocks()));
+  for (uint32_t block = push.first_block(); block < push.first_block() + push.blocks(); ++block) {
+    if (ledger_.Pushes(request.slot(), block)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "block ", block, " is pushed by slots of another tensor rank, not by those of ",
+        request.slot() % job_.tensor_ranks(), " of ", job_.tensor_ranks()));
+  }
   if (push.micro_batch() >= job_.pushes_of_block()) {
     return absl::InvalidArgumentError(absl::StrCat("micro_batch is ", push.micro_batch(),
                                                    "; the job pushes ", job_.pushes_of_block(),

@@ -9,7 +9,11 @@
 
 namespace muster {
 
-Ledger::Ledger(const Shape& shape, uint64_t start) : shape_(shape), slots_(shape.slots) {
+Ledger::Ledger(const Shape& shape, uint64_t start)
+    : shape_(shape), pushes_(shape.tensor_ranks), slots_(shape.slots) {
+  for (uint32_t block = 0; block < shape.dense_blocks; ++block) {
+    pushes_[shape.tensor_ranks == 1 ? 0 : shape.owners[block]] += shape.micro_batches;
+  }
   for (Slot& slot : slots_) {
     slot.closed = start;
     slot.micro_batches_in.resize(shape.dense_blocks);
@@ -23,7 +27,9 @@ uint64_t Ledger::PredictedBytes(const Shape& shape) {
   constexpr uint64_t kAllocation = 32;
   const uint64_t block_bytes = uint64_t{shape.dense_blocks} * sizeof(uint32_t);
   const uint64_t chunk_bytes = uint64_t{shape.sparse_tables} * sizeof(std::set<uint32_t>);
-  return shape.slots * (sizeof(Slot) + block_bytes + chunk_bytes + 2 * kAllocation);
+  const uint64_t owner_bytes = shape.tensor_ranks == 1 ? 0 : block_bytes;
+  return shape.slots * (sizeof(Slot) + block_bytes + chunk_bytes + 2 * kAllocation) + owner_bytes +
+         shape.tensor_ranks * sizeof(uint64_t) + 2 * kAllocation;
 }
 
 void Ledger::Recount() {
@@ -75,15 +81,15 @@ absl::Status Ledger::CheckClose(uint32_t slot, absl::Span<const uint32_t> chunks
         "slot ", slot, " closes clock ", entry.closed, " with no_dense, but ", entry.pushes_in,
         " pushes of dense blocks are in; push the rest and close with them"));
   }
-  if (!no_dense && entry.pushes_in < pushes()) {
-    const auto missing = std::find_if(
-        entry.micro_batches_in.begin(), entry.micro_batches_in.end(),
-        [this](uint32_t micro_batches) { return micro_batches < shape_.micro_batches; });
+  if (!no_dense && entry.pushes_in < PushesOf(slot)) {
+    uint32_t missing = 0;
+    while (!Pushes(slot, missing) || entry.micro_batches_in[missing] == shape_.micro_batches) {
+      ++missing;
+    }
     return absl::FailedPreconditionError(absl::StrCat(
-        "slot ", slot, " closes clock ", entry.closed, " with ", entry.pushes_in, " of ", pushes(),
-        " pushes of dense blocks in; the first one missing is block ",
-        missing - entry.micro_batches_in.begin(), " of micro-batch ", *missing,
-        "; push it, then close"));
+        "slot ", slot, " closes clock ", entry.closed, " with ", entry.pushes_in, " of ",
+        PushesOf(slot), " pushes of dense blocks in; the first one missing is block ", missing,
+        " of micro-batch ", entry.micro_batches_in[missing], "; push it, then close"));
   }
   if (!chunks.empty() && chunks.size() != entry.chunks.size()) {
     return absl::InvalidArgumentError(absl::StrCat("close has sparse_chunks for ", chunks.size(),
@@ -168,6 +174,10 @@ absl::Status Ledger::Restore(const v1::PartitionState& state) {
       if (block >= shape_.dense_blocks) {
         return absl::DataLossError(
             absl::StrCat("stored ledger names block ", block, " of ", shape_.dense_blocks));
+      }
+      if (!Pushes(i, block)) {
+        return absl::DataLossError(absl::StrCat("stored ledger has a push of block ", block,
+                                                " by slot ", i, ", which does not push it"));
       }
       if (MicroBatchesIn(i, block) == shape_.micro_batches) {
         return absl::DataLossError(absl::StrCat("stored ledger names block ", block,

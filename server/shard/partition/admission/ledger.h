@@ -29,13 +29,17 @@ class PartitionState;
 // Errors say what failed; the caller adds which partition. Not thread-safe.
 class Ledger {
  public:
-  // The numbers of slots, blocks, tables and pushes that the ledger covers.
+  // The slots, blocks, tables and pushes that the ledger covers.
   struct Shape {
     uint32_t slots = 1;
     uint32_t dense_blocks = 0;
     uint32_t sparse_tables = 0;
     // Pushes of each dense block that each slot makes in a clock.
     uint32_t micro_batches = 1;
+    // Slot s is tensor rank s mod `tensor_ranks`.
+    uint32_t tensor_ranks = 1;
+    // By dense block, the tensor rank whose slots push it; empty if there is one tensor rank.
+    std::vector<uint32_t> owners;
   };
 
   // Begins with all slots having closed `start` clocks.
@@ -57,6 +61,11 @@ class Ledger {
   // Returns whether the slot has closed the clock, so that the contribution is in.
   // FAILED_PRECONDITION: the clock is past the open one.
   absl::StatusOr<bool> IsClosed(uint32_t slot, uint64_t clock) const;
+
+  // Returns whether the slot is one of those that push the block.
+  bool Pushes(uint32_t slot, uint32_t block) const {
+    return shape_.tensor_ranks == 1 || shape_.owners[block] == slot % shape_.tensor_ranks;
+  }
 
   // Return and note which contributions to the slot's open clock are in. Of a block, the first
   // MicroBatchesIn() micro-batches are.
@@ -80,8 +89,8 @@ class Ledger {
 
   // Checks that the slot may close its open clock, of which it has sent these numbers of chunks
   // (one per sparse table, or none at all). FAILED_PRECONDITION: not all chunks, or not all
-  // micro-batches of all blocks, are in; or blocks are in although `no_dense`. INVALID_ARGUMENT:
-  // wrong number of tables, or more chunks are in than the slot says it sent.
+  // micro-batches of all blocks that it pushes, are in; or blocks are in although `no_dense`.
+  // INVALID_ARGUMENT: wrong number of tables, or more chunks are in than the slot says it sent.
   absl::Status CheckClose(uint32_t slot, absl::Span<const uint32_t> chunks, bool no_dense) const;
   void Close(uint32_t slot);
 
@@ -110,10 +119,12 @@ class Ledger {
 
   void Recount();
 
-  // Returns the number of pushes of blocks in a slot's clock.
-  uint64_t pushes() const { return uint64_t{shape_.dense_blocks} * shape_.micro_batches; }
+  // Returns the number of pushes of blocks in a clock of the slot.
+  uint64_t PushesOf(uint32_t slot) const { return pushes_[slot % shape_.tensor_ranks]; }
 
   const Shape shape_;
+  // By tensor rank, the number of pushes of blocks in a clock of each of its slots.
+  std::vector<uint64_t> pushes_;
   std::vector<Slot> slots_;
   uint64_t slowest_ = 0;
 };

@@ -51,6 +51,29 @@ TEST(LedgerTest, PredictsWhatItAndTheClocksTake) {
   EXPECT_GE(allocated_bytes - before, Clocks::PredictedBytes(50) / 2);
 }
 
+TEST(LedgerTest, ASlotOwesTheBlocksOfItsTensorRank) {
+  const Ledger::Shape shape = {
+      .slots = 4, .dense_blocks = 3, .sparse_tables = 0, .tensor_ranks = 2, .owners = {0, 1, 1}};
+  Ledger ledger(shape, 0);
+  EXPECT_TRUE(ledger.Pushes(2, 0));
+  EXPECT_FALSE(ledger.Pushes(3, 0));
+  EXPECT_TRUE(ledger.Pushes(3, 2));
+  ledger.AddBlock(2, 0);
+  EXPECT_TRUE(ledger.CheckClose(2, {}, false).ok());
+  ledger.AddBlock(3, 1);
+  EXPECT_THAT(ledger.CheckClose(3, {}, false).message(),
+              HasSubstr("1 of 2 pushes of dense blocks in; the first one missing is block 2"));
+  v1::PartitionState state;
+  ledger.Save(state);
+  Ledger restored(shape, 0);
+  ASSERT_TRUE(restored.Restore(state).ok());
+  EXPECT_TRUE(restored.CheckClose(2, {}, false).ok());
+  Ledger other(
+      {.slots = 4, .dense_blocks = 3, .sparse_tables = 0, .tensor_ranks = 2, .owners = {1, 1, 1}},
+      0);
+  EXPECT_TRUE(absl::IsDataLoss(other.Restore(state)));
+}
+
 TEST(LedgerTest, FencesLowerIncarnations) {
   Ledger ledger({.slots = 2, .dense_blocks = 0, .sparse_tables = 0}, 0);
   EXPECT_TRUE(ledger.Enter(1, 7).ok());

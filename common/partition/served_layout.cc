@@ -1,0 +1,120 @@
+#include "common/partition/served_layout.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/partition/local_tensors.h"
+
+namespace muster {
+namespace {
+
+// The most shares of all ranks together: a schema from outside must not make a server allocate
+// without bound.
+constexpr size_t kMostShares = size_t{1} << 20;
+
+// A size of blocks that divides no tensor.
+constexpr uint64_t kWholeTensors = uint64_t{1} << 42;
+
+// Appends the blocks of a rank's layout that it owns, with their parts. The rank's first share is
+// number `first_tensor`.
+void AppendOwned(const DenseLayout& layout, int first_tensor, std::vector<DenseLayout::Part>& parts,
+                 std::vector<DenseLayout::Block>& blocks) {
+  constexpr uint32_t kNone = ~uint32_t{0};
+  uint32_t last_part = kNone;
+  for (DenseLayout::Block block : layout.blocks()) {
+    if (block.repeated) continue;
+    const uint64_t begin = blocks.empty() ? 0 : blocks.back().end;
+    if (block.part != last_part) {
+      last_part = block.part;
+      parts.push_back(layout.parts()[block.part]);
+      parts.back().begin = begin;
+    }
+    const uint64_t end = begin + block.elements();
+    block.begin = begin;
+    block.end = end;
+    block.part = static_cast<uint32_t>(parts.size() - 1);
+    for (DenseLayout::Piece& piece : block.pieces) piece.tensor += first_tensor;
+    parts.back().end = end;
+    blocks.push_back(std::move(block));
+  }
+}
+
+// Returns whether a rank has the elements of a block.
+bool Has(const ServedTensors& served, int rank, const DenseLayout::Block& block) {
+  const int owner = static_cast<int>(OwnerOf(block, served.tensors.size() / served.ranks));
+  if (owner == rank) return true;
+  const DenseLayout::Piece& piece = block.pieces[0];
+  for (const SharedElements& shared : served.tensors[piece.tensor].shared) {
+    if (shared.begin <= piece.begin && piece.begin < shared.end) {
+      return owner < rank && rank < owner + shared.ranks;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::StatusOr<ServedTensors> ServeTensors(absl::Span<const TensorSpec> tensors, int ranks,
+                                           const DenseLayout::Options& options) {
+  if (ranks < 1 || ranks > kMostTensorRanks || tensors.size() * ranks > kMostShares) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor_ranks is ", ranks, ": it must lie in [1, ", kMostTensorRanks,
+                     "], and with ", tensors.size(), " tensors at most ", kMostShares, " shares"));
+  }
+  if (ranks == 1) {
+    MUSTER_ASSIGN_OR_RETURN(DenseLayout layout, DenseLayout::Create(tensors, options));
+    return ServedTensors{1, {tensors.begin(), tensors.end()}, std::move(layout)};
+  }
+  std::vector<TensorSpec> shares;
+  std::vector<DenseLayout::Part> parts;
+  std::vector<DenseLayout::Block> blocks;
+  for (int rank = 0; rank < ranks; ++rank) {
+    MUSTER_ASSIGN_OR_RETURN(std::vector<TensorSpec> own, LocalTensors(tensors, ranks, rank));
+    MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, DenseLayout::Create(own, options));
+    AppendOwned(layout, static_cast<int>(shares.size()), parts, blocks);
+    if (blocks.size() > DenseLayout::kMaxBlocks) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "block_bytes is ", options.block_bytes, ", which divides the shares of ", ranks,
+          " tensor ranks into more than ", DenseLayout::kMaxBlocks, " blocks: raise block_bytes"));
+    }
+    shares.insert(shares.end(), std::make_move_iterator(own.begin()),
+                  std::make_move_iterator(own.end()));
+  }
+  return ServedTensors{
+      ranks, std::move(shares),
+      DenseLayout::OfBlocks(std::move(parts), std::move(blocks), options.partitions)};
+}
+
+DenseLayout LayoutOfRank(const ServedTensors& served, int rank) {
+  if (served.ranks == 1) return served.layout;
+  const size_t n = served.tensors.size() / served.ranks;
+  const absl::Span<const TensorSpec> own = absl::MakeConstSpan(served.tensors).subspan(rank * n, n);
+  // Only its blocks depend on the options, so it can be made as ServeTensors made it.
+  const DenseLayout layout = *DenseLayout::Create(own, {.block_bytes = kWholeTensors});
+  std::vector<DenseLayout::Block> blocks;
+  for (DenseLayout::Block block : served.layout.blocks()) {
+    if (!Has(served, rank, block)) continue;
+    block.repeated = OwnerOf(block, n) != static_cast<uint32_t>(rank);
+    // Elements that ranks have in common are at the same place in each one's share.
+    for (DenseLayout::Piece& piece : block.pieces) piece.tensor %= static_cast<int>(n);
+    const uint64_t elements = block.elements();
+    const DenseLayout::Piece& first = block.pieces[0];
+    block.begin = layout.tensor_offset(first.tensor) + first.begin;
+    block.end = block.begin + elements;
+    blocks.push_back(std::move(block));
+  }
+  std::sort(
+      blocks.begin(), blocks.end(),
+      [](const DenseLayout::Block& a, const DenseLayout::Block& b) { return a.begin < b.begin; });
+  uint32_t part = 0;
+  for (DenseLayout::Block& block : blocks) {
+    while (layout.parts()[part].end <= block.begin) ++part;
+    block.part = part;
+  }
+  return layout.WithBlocks(std::move(blocks), served.layout.partitions());
+}
+
+}  // namespace muster

@@ -1,0 +1,56 @@
+#ifndef MUSTER_COMMON_PARTITION_SERVED_LAYOUT_H_
+#define MUSTER_COMMON_PARTITION_SERVED_LAYOUT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/partition/dense_layout.h"
+#include "common/partition/tensor_spec.h"
+
+namespace muster {
+
+// The dense tensors of a job as parameter servers hold them, and as one rank of a tensor group sees
+// them. These functions are pure: workers and servers compute the same.
+//
+// The layout of several ranks is the layouts of their shares one after another, without the blocks
+// that a lower rank has, too. So each element is in one block, and each block belongs to one rank,
+// its owner, whose slots push it. The other ranks that have a block's elements have all of them,
+// and pull the block.
+//
+// For example, 2 ranks divide a matrix of 4 rows and have a bias of 2 in common. Rank 0 owns the
+// blocks of rows 0 and 1 and of the bias; rank 1 owns that of rows 2 and 3, and pulls the bias,
+// too.
+struct ServedTensors {
+  int ranks = 1;
+  // The shares of rank 0, then those of rank 1, and so on (LocalTensors): of n tensors, rank r's
+  // share of tensor i is number r · n + i. Of a single rank, the whole tensors.
+  std::vector<TensorSpec> tensors;
+  // Pieces of its blocks name `tensors`. Tensors have no offset in it unless there is one rank.
+  DenseLayout layout;
+};
+
+// The most ranks of a tensor group.
+inline constexpr int kMostTensorRanks = 1024;
+
+// Returns the tensors as servers hold them for tensor groups of `ranks` ranks. InvalidArgument:
+// `ranks` is not in [1, kMostTensorRanks], or as LocalTensors and DenseLayout::Create say.
+absl::StatusOr<ServedTensors> ServeTensors(absl::Span<const TensorSpec> tensors, int ranks,
+                                           const DenseLayout::Options& options);
+
+// Returns the rank that owns a block of ServedTensors::layout, of `tensors_of_rank` shares of each
+// rank.
+inline uint32_t OwnerOf(const DenseLayout::Block& block, size_t tensors_of_rank) {
+  return static_cast<uint32_t>(block.pieces[0].tensor / tensors_of_rank);
+}
+
+// Returns the layout of a rank's shares, in order of the model's tensors, in the blocks in which
+// servers hold them. Blocks keep their partition and their index there; those that other ranks own
+// are `repeated`.
+DenseLayout LayoutOfRank(const ServedTensors& served, int rank);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_PARTITION_SERVED_LAYOUT_H_

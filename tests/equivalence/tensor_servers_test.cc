@@ -1,0 +1,204 @@
+// Tensor ranks whose parameters are on servers train as one process does, as they do by all-reduce,
+// and through losses.
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/files/temp_folder.h"
+#include "gtest/gtest.h"
+#include "tests/equivalence/run_checkpoints.h"
+#include "tests/equivalence/training_jobs.h"
+#include "tests/equivalence/training_run.h"
+
+namespace muster {
+namespace {
+
+enum class Shape { kGpt2, kLlama, kPerceptron };
+
+v1::JobSpec OnMesh(v1::JobSpec spec, uint32_t tensor, uint32_t data, uint32_t stage = 0) {
+  spec.set_workers(tensor * data);
+  spec.mutable_parallelism()->set_tensor(tensor);
+  if (stage > 0) spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
+  return spec;
+}
+
+v1::JobSpec ByAllReduce(v1::JobSpec spec) {
+  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+  spec.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
+  return spec;
+}
+
+// Returns the values of all ranks, which must be the same.
+TrainedValues Same(const RunResult& run) {
+  for (const TrainedValues& other : run.trained) EXPECT_EQ(other.values, run.trained[0].values);
+  EXPECT_FALSE(run.trained[0].values.empty());
+  return run.trained[0];
+}
+
+TrainedValues Train(const v1::JobSpec& spec, const RunOptions& options = {}) {
+  return Same(TrainOnServers(spec, options));
+}
+
+class TensorServersTest : public ::testing::Test {
+ protected:
+  // Returns a job with dropout, biases, a tied head and a padded vocabulary in GPT-2's shape, and
+  // with fewer key-value heads than four ranks in Llama's. Adds are in order.
+  v1::JobSpec Job(Shape shape) {
+    const bool is_text = shape != Shape::kPerceptron;
+    v1::JobSpec spec = TinyJob(is_text ? "transformer" : "mlp", "adamw", WriteTinyText(folder_));
+    spec.mutable_update()->set_deterministic(true);
+    if (!is_text) {
+      spec.mutable_model()->mutable_mlp()->clear_hidden();
+      for (const uint32_t width : {16, 6}) spec.mutable_model()->mutable_mlp()->add_hidden(width);
+      return spec;
+    }
+    v1::TransformerSpec& model = *spec.mutable_model()->mutable_transformer();
+    model.set_heads(8);
+    model.set_feed_forward(24);
+    if (shape == Shape::kGpt2) {
+      model.clear_norm();
+      model.clear_activation();
+      model.clear_no_biases();
+      model.set_kv_heads(0);
+      model.set_vocabulary(256);
+      model.set_pad_vocabulary_to(24);
+      model.set_dropout(0.1);
+      model.set_attention_dropout(0.1);
+      // The gradient of the keys' biases is rounding error alone (TinyJob).
+      spec.mutable_optimizer()->set_name("momentum");
+      spec.mutable_optimizer()->clear_epsilon();
+    } else {
+      model.set_separate_head(true);
+      model.set_positions(v1::TransformerSpec::ROTARY);
+    }
+    return spec;
+  }
+
+  const TempFolder folder_;
+};
+
+class EveryShapeTest : public TensorServersTest, public ::testing::WithParamInterface<Shape> {};
+
+TEST_P(EveryShapeTest, TrainsAsOneProcess) {
+  v1::JobSpec spec = Job(GetParam());
+  spec.set_micro_batches(2);
+  spec.mutable_clipping()->set_by_global_norm(0.05);
+  const TrainedValues expected = TrainLocally(spec);
+  for (const uint32_t stage : {0, 3}) {
+    SCOPED_TRACE(stage);
+    ExpectClose(Train(OnMesh(spec, 2, 2, stage)), expected, 1e-5);
+    ExpectClose(Train(OnMesh(spec, 4, 1, stage)), expected, 1e-5);
+  }
+  if (GetParam() == Shape::kPerceptron) return;
+  // Tensor ranks share more of the activations, and so more gradients are parts.
+  v1::JobSpec whole_tokens = OnMesh(spec, 4, 2);
+  whole_tokens.mutable_parallelism()->set_sequence(false);
+  ExpectClose(Train(whole_tokens), expected, 1e-5);
+}
+
+// Sums are made in the same order, and every element is in one block.
+TEST_P(EveryShapeTest, EndsInTheBitsOfAllReduce) {
+  const v1::JobSpec spec = Job(GetParam());
+  for (const auto& [tensor, data] : {std::pair<uint32_t, uint32_t>(2, 2), {4, 2}, {2, 3}}) {
+    SCOPED_TRACE(absl::StrCat(tensor, " x ", data));
+    const TrainedValues expected =
+        Same(TrainByAllReduce(ByAllReduce(OnMesh(spec, tensor, data)), {}));
+    EXPECT_EQ(Train(OnMesh(spec, tensor, data)).values, expected.values);
+    EXPECT_EQ(Train(OnMesh(spec, tensor, data, 3)).values, expected.values);
+  }
+}
+
+TEST_P(EveryShapeTest, CheckpointsGoOnOnOtherMeshesAndRoads) {
+  v1::JobSpec spec = Job(GetParam());
+  spec.mutable_checkpoint()->set_every_steps(4);
+  spec.mutable_stop()->set_steps(20);
+  const TrainedValues expected = TrainLocally(spec);
+  RunCheckpoints checkpoints;
+  RunOptions options;
+  options.checkpoints = &checkpoints;
+  ExpectClose(Train(OnMesh(spec, 2, 2), options), expected, 1e-5);
+  options.from = 4;
+  ExpectClose(Train(OnMesh(spec, 4, 1, 3), options), expected, 1e-5);
+  options.from = 8;
+  ExpectClose(Same(TrainByAllReduce(ByAllReduce(OnMesh(spec, 2, 1)), options)), expected, 1e-5);
+  options.from = 12;
+  ExpectClose(Train(OnMesh(spec, 2, 2), options), expected, 1e-5);
+  options.from = 16;
+  ExpectClose(TrainOnServers(spec, options).trained[0], expected, 1e-5);
+}
+
+// Dies before or after the call takes effect; its successor and its peers repeat the clock.
+TEST_P(EveryShapeTest, ALostRankIsReplacedAndTheClockRepeated) {
+  for (const uint32_t stage : {0, 3}) {
+    v1::JobSpec spec = OnMesh(Job(GetParam()), 2, 2, stage);
+    spec.mutable_stop()->set_steps(8);
+    spec.mutable_clipping()->set_by_global_norm(0.05);
+    const TrainedValues expected = Train(spec);
+    for (const uint32_t slot : {0, 3}) {
+      for (const HookCall& at :
+           {HookCall{Hook::kAcquire, 3, 2}, HookCall{Hook::kGradientReady, 4, 2},
+            HookCall{Hook::kEndStep, 5, 1}, HookCall{Hook::kBeginStep, 6, 1}}) {
+        for (const bool takes_effect : {false, true}) {
+          SCOPED_TRACE(absl::StrCat("stage ", stage, ", slot ", slot, ", step ", at.step, ", ",
+                                    takes_effect));
+          RunOptions options;
+          options.deaths = {{.slot = slot, .at = at, .takes_effect = takes_effect}};
+          const RunResult run = TrainOnServers(spec, options);
+          EXPECT_EQ(run.rounds, 2);
+          EXPECT_EQ(Same(run).values, expected.values);
+        }
+      }
+    }
+  }
+}
+
+std::string NameOf(const ::testing::TestParamInfo<Shape>& info) {
+  const char* const names[] = {"Gpt2", "Llama", "Perceptron"};
+  return names[static_cast<int>(info.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(TensorServers, EveryShapeTest,
+                         ::testing::Values(Shape::kGpt2, Shape::kLlama, Shape::kPerceptron),
+                         NameOf);
+
+TEST_F(TensorServersTest, EvaluationsCountEachExampleOnce) {
+  v1::JobSpec spec = Job(Shape::kGpt2);
+  spec.mutable_stop()->set_steps(8);
+  spec.mutable_data()->set_holdout(0.2);
+  spec.mutable_evaluation()->set_every_steps(4);
+  v1::JobSpec one = spec;
+  one.set_workers(1);
+  const RunResult alone = TrainOnServers(one, {});
+  ASSERT_GT(alone.evaluated, 0u);
+  for (const uint32_t stage : {0, 3}) {
+    const RunResult run = TrainOnServers(OnMesh(spec, 2, 2, stage), {});
+    EXPECT_EQ(run.evaluated, alone.evaluated);
+    ASSERT_EQ(run.curve.size(), alone.curve.size());
+    for (const auto& [clock, loss] : alone.curve) {
+      EXPECT_NEAR(run.curve.at(clock), loss, 1e-5 * loss) << clock;
+    }
+    EXPECT_GT(run.counters[0].tensor_bytes_sent, 0u);
+  }
+}
+
+// The scale doubles with each step until gradients overflow, on whatever rank; those steps are left
+// out.
+TEST_F(TensorServersTest, OverflowsAreLeftOutByAllRanks) {
+  v1::JobSpec spec = Job(Shape::kLlama);
+  spec.mutable_compute()->set_type(v1::ComputeSpec::F16);
+  spec.mutable_compute()->set_loss_scale_window(1);
+  spec.mutable_stop()->set_steps(12);
+  const TrainedValues expected = TrainLocally(spec);
+  for (const uint32_t stage : {0, 3}) {
+    const RunResult run = TrainOnServers(OnMesh(spec, 2, 2, stage), {});
+    int left_out = 0;
+    for (const std::string& line : run.log) left_out += line.find("left out") != line.npos;
+    EXPECT_GT(left_out, 0) << stage;
+    ExpectClose(Same(run), expected, 4e-3);
+  }
+}
+
+}  // namespace
+}  // namespace muster

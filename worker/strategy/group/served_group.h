@@ -1,0 +1,100 @@
+#ifndef MUSTER_WORKER_STRATEGY_GROUP_SERVED_GROUP_H_
+#define MUSTER_WORKER_STRATEGY_GROUP_SERVED_GROUP_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "common/base/clock.h"
+#include "worker/collectives/communicator.h"
+#include "worker/parallel/communicator_tensor_group.h"
+#include "worker/strategy/group/rank_groups.h"
+#include "worker/strategy/group/replica_group.h"
+#include "worker/strategy/group/shared_gradients.h"
+#include "worker/strategy/servers/parameter_server_strategy.h"
+#include "worker/strategy/servers/tensor_peers.h"
+
+namespace muster {
+
+namespace v1 {
+class TablesSchema;
+class TaskOrder;
+}  // namespace v1
+
+// A slot of a job whose parameters are on servers, and which tensor ranks compute together: the
+// slot's strategy, and its tensor group. The slot holds nothing that others lack, so any group of
+// ranks will do. In each it opens the tables again, as a task does that takes a slot over, and
+// begins where its tensor group begins.
+//
+// A rank that waits for servers makes no call that could fail because the group has ended. So who
+// hears of the end (the coordinator tells the task) ends these waits (EndWaits).
+//
+// Pushes and pulls do not use registered memory: a server may read it until the clock is complete,
+// and in the next group this task uses the memory for something else.
+class ServedGroup final : public ReplicaGroup, private TensorPeers {
+ public:
+  struct Options {
+    // The timeout of each collective call, in which ranks may have to wait for slower ones.
+    absl::Duration timeout = absl::Minutes(10);
+    ParameterServerStrategy::Options servers;
+  };
+
+  // The order, the schema, the clock of `routing`, and what the options name outlive this.
+  ServedGroup(const v1::TaskOrder& order, const v1::TablesSchema& schema, const Options& options,
+              ShardRouterDependencies routing);
+  ~ServedGroup() override;
+
+  // Returns the same for all ranks: what they push is laid out by the schema, which they compare.
+  uint64_t bucket_plan_fingerprint() const override { return 0; }
+  // Returns how many clocks the slot is known to have closed.
+  absl::optional<uint64_t> replica_clock() const override { return clock_; }
+  RankHolding holding() const override { return {.clock = clock_}; }
+  // Needs no source. Errors are the communicator's and ParameterServerStrategy::Create's.
+  absl::Status Join(std::unique_ptr<Communicator> communicator,
+                    absl::optional<int> source) override;
+  void Leave() override;
+  std::vector<const FlightRecorder*> recorders() const override;
+  TrainingState& state() override { return *strategy_; }
+
+  // Return the strategy, and the ranks that compute the model together with this one. REQUIRES: a
+  // group is joined. Both live until Leave.
+  Strategy& strategy() { return *strategy_; }
+  TensorGroup& tensor_group() { return *tensor_group_; }
+
+  // Ends the strategy's waits for servers, now and until Leave; a no-op if no group is joined. For
+  // any thread.
+  void EndWaits(absl::string_view reason) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  absl::StatusOr<uint64_t> LeastClock(uint64_t clock) override;
+  absl::Status SumShared(int unit, GradientSpans gradients) override;
+  void AddTo(StrategyCounters& counters) const override;
+
+  const v1::TaskOrder& order_;
+  const v1::TablesSchema& schema_;
+  const Options options_;
+  const ShardRouterDependencies routing_;
+
+  absl::optional<uint64_t> clock_;
+  // Time in calls of the group.
+  double exposed_seconds_ = 0;
+  // Null unless a group is joined.
+  std::unique_ptr<RankGroups> groups_;
+  std::unique_ptr<CommunicatorTensorGroup> tensor_group_;
+  std::unique_ptr<SharedGradients> shared_gradients_;
+  std::unique_ptr<ParameterServerStrategy> strategy_;
+  absl::Mutex mutex_;
+  // The strategy, as long as its waits may be ended.
+  ParameterServerStrategy* waiting_ ABSL_GUARDED_BY(mutex_) = nullptr;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_GROUP_SERVED_GROUP_H_

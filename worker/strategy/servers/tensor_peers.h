@@ -1,0 +1,33 @@
+#ifndef MUSTER_WORKER_STRATEGY_SERVERS_TENSOR_PEERS_H_
+#define MUSTER_WORKER_STRATEGY_SERVERS_TENSOR_PEERS_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/nn/layer.h"
+#include "worker/strategy/training_state.h"
+
+namespace muster {
+
+// The other ranks of a slot's tensor group, as far as a strategy on servers deals with them. All
+// ranks of the group make the same calls in the same order. Errors are those of collective calls.
+// Used by one thread.
+class TensorPeers {
+ public:
+  virtual ~TensorPeers() = default;
+
+  // Returns the least of the clocks that the ranks of the group bring.
+  virtual absl::StatusOr<uint64_t> LeastClock(uint64_t clock) = 0;
+
+  // Sums the unit's gradients of elements of which several ranks have computed a part, by tensor
+  // index. Once per push of the unit, when its gradients are complete.
+  virtual absl::Status SumShared(int unit, GradientSpans gradients) = 0;
+
+  // Adds what the calls of the group have moved, and the time that they have taken.
+  virtual void AddTo(StrategyCounters& counters) const = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_SERVERS_TENSOR_PEERS_H_
