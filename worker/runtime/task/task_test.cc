@@ -64,7 +64,7 @@ class UnreachableTest : public ::testing::Test {
     order_.set_job_id("job");
   }
 
-  FakeMeeting meeting_{2};
+  FakeMeeting meeting_{DenseSpec()};
   std::unique_ptr<CoordinatorClient> coordinator_;
   RealClock clock_;
   ImmediateWaiter waiter_;
