@@ -161,6 +161,28 @@ TEST_P(BothShapesTest, RecomputedActivationsEndInTheSameBits) {
   }
 }
 
+// Whether norms and residuals are divided by tokens makes no difference to a step's matrices.
+TEST_P(BothShapesTest, FirstStepsWithAndWithoutSequenceHaveEqualMatrices) {
+  v1::JobSpec spec = Job(GetParam());
+  spec.clear_optimizer();
+  spec.mutable_optimizer()->set_name("sgd");
+  spec.mutable_optimizer()->set_learning_rate(1);
+  spec.clear_clipping();
+  spec.mutable_stop()->set_steps(1);
+  for (const uint32_t tensor : {2, 4}) {
+    const TrainedValues with = Train(OnMesh(spec, tensor, 2));
+    const TrainedValues without = Train(WithoutSequence(OnMesh(spec, tensor, 2)));
+    ExpectClose(with, without, 1e-6);
+    int matrices = 0;
+    for (const auto& [name, values] : without.values) {
+      if (name.find("norm") != name.npos || name.find("bias") != name.npos) continue;
+      ++matrices;
+      EXPECT_EQ(with.values.at(name), values) << name;
+    }
+    EXPECT_GT(matrices, 8);
+  }
+}
+
 // What is rounded to 16 bits is rounded once more for each sum over tensor ranks.
 TEST_P(BothShapesTest, SixteenBitTypesAreNearInEveryStage) {
   for (const auto type : {v1::ComputeSpec::BF16, v1::ComputeSpec::F16}) {
@@ -175,6 +197,31 @@ TEST_P(BothShapesTest, SixteenBitTypesAreNearInEveryStage) {
     for (const uint32_t stage : {1, 2, 3}) {
       EXPECT_EQ(Train(OnMesh(spec, 2, 2, stage)).values, whole.values) << stage;
     }
+  }
+}
+
+TEST_F(TensorTrainingTest, RanksMayHaveAnOddNumberOfHeads) {
+  for (const Shape shape : {Shape::kGpt2, Shape::kLlama}) {
+    v1::JobSpec spec = Job(shape);
+    spec.mutable_model()->mutable_transformer()->set_width(24);
+    spec.mutable_model()->mutable_transformer()->set_heads(6);
+    spec.mutable_stop()->set_steps(10);
+    ExpectClose(Train(OnMesh(spec, 2, 2, 3)), TrainLocally(spec), 1e-5);
+  }
+}
+
+TEST_F(TensorTrainingTest, PerceptronsTrainAsOneProcessInEveryStage) {
+  v1::JobSpec spec = TinyJob("mlp", "adam", "");
+  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+  spec.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
+  spec.mutable_update()->set_deterministic(true);
+  spec.mutable_clipping()->set_by_global_norm(0.05);
+  spec.set_micro_batches(2);
+  const TrainedValues expected = TrainLocally(spec);
+  for (const uint32_t stage : {0, 1, 2, 3}) {
+    SCOPED_TRACE(stage);
+    ExpectClose(Train(OnMesh(spec, 2, 2, stage)), expected, 1e-5);
+    ExpectClose(Train(OnMesh(spec, 4, 2, stage)), expected, 1e-5);
   }
 }
 

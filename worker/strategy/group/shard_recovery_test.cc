@@ -268,7 +268,7 @@ INSTANTIATE_TEST_SUITE_P(
                       RecoveryCase{"Stage1Copies", 1, 3, 0, true, 1, {0, 1, 2}},
                       RecoveryCase{"Stage2Copies", 2, 3, 0, true, 1, {0, 1, 2}},
                       RecoveryCase{"Stage3Copies", 3, 3, 0, true, 1, {0, 1, 2}},
-                      RecoveryCase{"Tensor2Stage0", 0, 4, 0, false, 2, {1, 2}},
+                      RecoveryCase{"Tensor2Stage0", 0, 4, 0, false, 2, {0, 1, 2}},
                       RecoveryCase{"Tensor4Stage0", 0, 8, 0, false, 4, {1}},
                       RecoveryCase{"Tensor2Stage1Copies", 1, 4, 0, true, 2, {1}},
                       RecoveryCase{"Tensor2Stage2Copies", 2, 4, 0, true, 2, {2}},
