@@ -2,13 +2,17 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -28,6 +32,12 @@ std::string CurrentPointerPath() {
   return absl::StrCat(home == nullptr ? "/tmp" : home, "/.muster/current");
 }
 
+// Returns 64 bits of the system's random source.
+uint64_t SecretBits() {
+  std::random_device random;
+  return uint64_t{random()} << 32 | random();
+}
+
 }  // namespace
 
 std::string ClusterFolder::DataOf(const std::string& daemon) const {
@@ -40,6 +50,25 @@ std::string ClusterFolder::LogOf(const std::string& daemon) const {
 
 std::string ClusterFolder::CheckpointRoot() const {
   return (fs::path(path_) / "checkpoints").string();
+}
+
+std::string ClusterFolder::ProgramTokenFile() const {
+  return (fs::path(path_) / "program.token").string();
+}
+
+absl::Status ClusterFolder::WriteProgramToken() const {
+  const std::string path = ProgramTokenFile();
+  const std::string token = absl::StrCat(absl::Hex(SecretBits(), absl::kZeroPad16),
+                                         absl::Hex(SecretBits(), absl::kZeroPad16), "\n");
+  unlink(path.c_str());
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  const bool written =
+      fd >= 0 && write(fd, token.data(), token.size()) == static_cast<ssize_t>(token.size());
+  const int error = errno;
+  if (fd >= 0) close(fd);
+  if (written) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot write ", path, ": ", std::strerror(error)));
 }
 
 absl::Status ClusterFolder::Prepare() const {

@@ -36,6 +36,11 @@ class ClusterFolder {
   std::string DataOf(const std::string& daemon) const;
   std::string LogOf(const std::string& daemon) const;
   std::string CheckpointRoot() const;
+  // Returns the file with the token that jobs that run programs are submitted with. It is there if
+  // the cluster takes such jobs.
+  std::string ProgramTokenFile() const;
+  // Writes that file with a new token, for this user alone.
+  absl::Status WriteProgramToken() const;
 
   // Creates the folders. An error names what could not be created.
   absl::Status Prepare() const;

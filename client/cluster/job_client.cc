@@ -5,11 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -19,6 +22,7 @@
 #include "common/base/philox.h"
 #include "common/base/status_macros.h"
 #include "common/daemon/daemon.h"
+#include "common/job/job_road.h"
 #include "common/job/name_validator.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/retry.h"
@@ -64,6 +68,23 @@ std::string UserName() {
   v1::JobSpec owned;
   owned.set_owner(user.pw_name);
   return IsUtf8(owned.owner()) && ValidateNames(owned).ok() ? owned.owner() : "";
+}
+
+// Returns the text of a file with a token, without white space around it.
+absl::StatusOr<std::string> ReadToken(const std::string& path) {
+  constexpr absl::string_view kWhich =
+      "the job runs a program, for which the coordinator wants the token of its "
+      "--program-token-file";
+  if (path.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        kWhich, "; name a file with it in the environment variable MUSTER_PROGRAM_TOKEN_FILE"));
+  }
+  std::ifstream file(path);
+  const std::string token{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (file.good()) return std::string(absl::StripAsciiWhitespace(token));
+  return absl::FailedPreconditionError(absl::StrCat(
+      kWhich, ", but ", path, " cannot be read; a cluster that takes programs is started with ",
+      "`muster up --allow-programs`"));
 }
 
 }  // namespace
@@ -117,9 +138,10 @@ class JobClient::Watching {
 };
 
 JobClient::JobClient(std::string coordinator_address, const RpcCredentials& credentials,
-                     Patience patience)
+                     Patience patience, std::string program_token_file)
     : address_(std::move(coordinator_address)),
       patience_(patience),
+      program_token_file_(std::move(program_token_file)),
       connection_(std::make_unique<Connection>(address_, credentials, patience.call)) {}
 
 JobClient::~JobClient() = default;
@@ -148,6 +170,9 @@ absl::Status JobClient::Submit(const v1::JobSpec& spec, std::string& job_id) {
   *request.mutable_spec() = spec;
   if (spec.owner().empty()) request.mutable_spec()->set_owner(UserName());
   request.set_request_id(absl::StrCat(absl::Hex(RandomBits(), absl::kZeroPad16)));
+  if (RunsProgram(spec)) {
+    MUSTER_ASSIGN_OR_RETURN(*request.mutable_program_token(), ReadToken(program_token_file_));
+  }
   v1::SubmitJobReply reply;
   const absl::Status status =
       Reach([&] { return connection_->Call(&v1::JobService::Stub::SubmitJob, request, reply); });

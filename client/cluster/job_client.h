@@ -55,10 +55,13 @@ class JobClient {
 
   JobClient(std::string coordinator_address, const RpcCredentials& credentials)
       : JobClient(std::move(coordinator_address), credentials, Patience()) {}
-  JobClient(std::string coordinator_address, const RpcCredentials& credentials, Patience patience);
+  // `program_token_file` has the token to submit jobs with that run programs; empty: there is none.
+  JobClient(std::string coordinator_address, const RpcCredentials& credentials, Patience patience,
+            std::string program_token_file = "");
   ~JobClient();
 
   // Submits a job. A job without an owner gets the name of the user who runs this process.
+  // FailedPrecondition: the job runs a program, and there is no token or it cannot be read.
   absl::Status Submit(const v1::JobSpec& spec, std::string& job_id);
   absl::Status Get(const std::string& job_id, v1::JobStatus& status);
   // Lists the jobs that the request selects, `most` at most, by as many calls as needed. The
@@ -140,6 +143,7 @@ class JobClient {
 
   const std::string address_;
   const Patience patience_;
+  const std::string program_token_file_;
   std::unique_ptr<Connection> connection_;
 };
 

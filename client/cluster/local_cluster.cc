@@ -86,6 +86,7 @@ absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
   }
   for (const std::string& flag : options.worker_flags) command.push_back("--worker-flag=" + flag);
   for (const std::string& flag : options.daemon_flags) command.push_back("--daemon-flag=" + flag);
+  if (options.allow_programs) command.push_back("--allow-programs");
   for (const std::string& argument : TlsArguments(options.tls)) command.push_back(argument);
   MUSTER_ASSIGN_OR_RETURN(
       const pid_t pid,

@@ -27,6 +27,8 @@ struct LocalClusterOptions {
   std::vector<std::string> daemon_flags = {};
   // TLS files of every daemon; the certificate names 127.0.0.1.
   TlsFiles tls = {};
+  // Workers take jobs that run programs.
+  bool allow_programs = false;
   enum class Life {
     // The cluster runs until it is stopped.
     kOfItsOwn,

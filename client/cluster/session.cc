@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/terminal/progress_display.h"
@@ -53,6 +54,8 @@ absl::StatusOr<JobClient*> Session::Jobs() {
     const char* usual = std::getenv("MUSTER_COORDINATOR");
     if (address.empty() && data_dir.empty() && usual != nullptr) address = usual;
     TlsFiles files = tls;
+    const char* token_file = std::getenv("MUSTER_PROGRAM_TOKEN_FILE");
+    std::string program_token_file = token_file == nullptr ? "" : token_file;
     if (address.empty()) {
       MUSTER_ASSIGN_OR_RETURN(const ClusterFolder folder, Folder());
       absl::StatusOr<LocalCluster> cluster = folder.Read();
@@ -60,10 +63,12 @@ absl::StatusOr<JobClient*> Session::Jobs() {
       if (!cluster.ok()) return NoCoordinatorError(cluster.status().message());
       address = cluster->coordinator_address;
       if (files.None()) files = cluster->tls;
+      if (program_token_file.empty()) program_token_file = folder.ProgramTokenFile();
     }
     MUSTER_ASSIGN_OR_RETURN(const RpcCredentials credentials,
                             RpcCredentials::Of(files, TlsUse::kCalls));
-    jobs_ = std::make_unique<JobClient>(address, credentials, patience);
+    jobs_ =
+        std::make_unique<JobClient>(address, credentials, patience, std::move(program_token_file));
   }
   return jobs_.get();
 }

@@ -36,7 +36,8 @@ class Session {
   enum class Output { kText, kJson };
 
   // Options of every command, bound by main. Without an address and a folder, the environment
-  // variable MUSTER_COORDINATOR gives the address.
+  // variable MUSTER_COORDINATOR gives the address. MUSTER_PROGRAM_TOKEN_FILE names the file with
+  // the token for jobs that run programs, instead of the one in the folder.
   std::string coordinator_address;
   std::string data_dir;
   TlsFiles tls;

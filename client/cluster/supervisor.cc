@@ -91,6 +91,9 @@ absl::StatusOr<Supervisor::Coordinator> Supervisor::StartCoordinator() {
                                         "--data-dir=" + folder_.DataOf("coordinator"),
                                         "--checkpoint-root=" + folder_.CheckpointRoot()};
     if (!page.empty()) command.push_back("--page-listen=" + page);
+    if (options_.allow_programs) {
+      command.push_back("--program-token-file=" + folder_.ProgramTokenFile());
+    }
     return Command(coordinator.name, std::move(command));
   };
   coordinator.command = command(
@@ -163,6 +166,7 @@ absl::Status Supervisor::AddDaemons(const std::string& coordinator_address) {
                        // The machine's devices are offered once.
                        i == 0 ? "--devices=auto" : "--devices=0"});
     command.insert(command.end(), options_.worker_flags.begin(), options_.worker_flags.end());
+    if (options_.allow_programs) command.push_back("--allow-programs");
     daemons_.push_back({.name = name, .command = std::move(command), .backoff = kFirstBackoff});
   }
   return absl::OkStatus();
@@ -229,6 +233,7 @@ absl::Status Supervisor::Run() {
   for (int signal : {SIGTERM, SIGINT, SIGCHLD}) sigaddset(&signals, signal);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
 
+  if (options_.allow_programs) MUSTER_RETURN_IF_ERROR(folder_.WriteProgramToken());
   MUSTER_ASSIGN_OR_RETURN(const Coordinator coordinator, StartCoordinator());
   absl::Status status = AddDaemons(coordinator.address);
   if (status.ok()) {

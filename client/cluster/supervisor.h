@@ -40,6 +40,8 @@ class Supervisor {
     pid_t owner = 0;
     // TLS files of every daemon.
     TlsFiles tls;
+    // Workers take jobs that run programs.
+    bool allow_programs = false;
   };
 
   explicit Supervisor(Options options);

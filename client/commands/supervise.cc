@@ -19,6 +19,7 @@ void AddSupervise(CLI::App& app, Session& session) {
   command->add_option("--owner", options->owner);
   command->add_option("--worker-flag", options->worker_flags);
   command->add_option("--daemon-flag", options->daemon_flags);
+  command->add_flag("--allow-programs", options->allow_programs);
   command->callback([&session, options] {
     options->data_dir = session.data_dir;
     options->tls = session.tls;

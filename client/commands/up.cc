@@ -32,6 +32,9 @@ void AddUp(CLI::App& app, Session& session) {
                    "Port of the page that shows the cluster in a browser; 0 takes a free one")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
+  command->add_flag("--allow-programs", options->allow_programs,
+                    "Take jobs that run a program of yours (model.program), as your user. Whoever "
+                    "can read the file program.token in the data folder can submit them");
   AddCollectiveFlags(*command, options->worker_flags);
   command->footer("Example: muster up --servers 2 --workers 2 --data-dir /var/tmp/muster");
   command->callback([&session, options] {

@@ -123,6 +123,11 @@ std::vector<StagePlan> CompareStages(const JobPlan& plan) {
 absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DataSize& data,
                                 const WorkerProcessors& processors) {
   MUSTER_RETURN_IF_ERROR(ValidateJob(spec));
+  if (RunsProgram(spec)) {
+    return absl::FailedPreconditionError(
+        "the job runs a program (model.program), whose steps only the program knows: there is "
+        "nothing to predict; each of its processes may take model.program.memory_bytes");
+  }
   JobPlan plan;
   plan.spec = spec;
   FillDefaults(plan.spec);

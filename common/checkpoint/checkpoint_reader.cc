@@ -79,6 +79,11 @@ CheckpointReader::~CheckpointReader() = default;
 absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(
     const CheckpointStorage& storage, absl::string_view folder) {
   MUSTER_ASSIGN_OR_RETURN(v1::CheckpointManifest manifest, ReadManifest(storage, folder));
+  if (manifest.program()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the checkpoint ", folder, " has files that a program wrote (model.program); ",
+                     "only the program knows what is in them"));
+  }
   std::unique_ptr<CheckpointReader> reader(new CheckpointReader(
       storage, std::string(folder), std::make_unique<v1::CheckpointManifest>(std::move(manifest))));
   MUSTER_RETURN_IF_ERROR(reader->OpenFiles());

@@ -6,9 +6,11 @@
 #include <map>
 #include <random>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
 #include "proto/checkpoint.pb.h"
@@ -24,6 +26,8 @@ constexpr absl::string_view kGeneration = "-generation-";
 constexpr absl::string_view kRemedy =
     "; the checkpoint is of no use, restore from an earlier one or a backup";
 constexpr size_t kReadBytes = 1 << 20;
+// The longest name of a program's file.
+constexpr size_t kMostNameBytes = 1024;
 // Length and checksum around the message.
 constexpr uint64_t kManifestFrame = 2 * sizeof(uint64_t);
 
@@ -103,6 +107,25 @@ absl::StatusOr<std::string> ReadManifestFile(const CheckpointStorage& storage,
   return bytes;
 }
 
+absl::Status CheckProgramFiles(const v1::CheckpointManifest& manifest) {
+  if (manifest.files().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("the manifest of job ", manifest.job_id(),
+                                                   " at clock ", manifest.clock(),
+                                                   " names no file of the program"));
+  }
+  const std::string* last = nullptr;
+  for (const v1::CheckpointFile& file : manifest.files()) {
+    if (!IsProgramFileName(file.name()) || (last != nullptr && *last >= file.name())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the manifest of job ", manifest.job_id(), " at clock ", manifest.clock(),
+                       " names the program's file '", absl::CHexEscape(file.name()),
+                       "'; relative paths in order, each once, are expected"));
+    }
+    last = &file.name();
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckNumberOfFiles(const v1::CheckpointManifest& manifest) {
   const uint64_t files = manifest.files_size();
   const uint64_t partitions = manifest.schema().partitions();
@@ -117,7 +140,8 @@ absl::Status CheckNumberOfFiles(const v1::CheckpointManifest& manifest) {
 }
 
 absl::Status CheckFiles(const v1::CheckpointManifest& manifest) {
-  MUSTER_RETURN_IF_ERROR(CheckNumberOfFiles(manifest));
+  MUSTER_RETURN_IF_ERROR(manifest.program() ? CheckProgramFiles(manifest)
+                                            : CheckNumberOfFiles(manifest));
   if (manifest.has_base_clock() && manifest.base_clock() >= manifest.clock()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the manifest of job ", manifest.job_id(), " at clock ", manifest.clock(),
@@ -147,6 +171,14 @@ std::string CheckpointJobFolder(absl::string_view root, absl::string_view job_id
 
 std::string CheckpointFolder(absl::string_view root, absl::string_view job_id, uint64_t clock) {
   return JoinUri(CheckpointJobFolder(root, job_id), absl::StrCat(clock));
+}
+
+bool IsProgramFileName(absl::string_view name) {
+  if (name.size() > kMostNameBytes || name.find('\0') != absl::string_view::npos) return false;
+  for (const absl::string_view part : absl::StrSplit(name, '/')) {
+    if (part.empty() || part == "." || part == "..") return false;
+  }
+  return true;
 }
 
 std::string CheckpointBeside(absl::string_view folder, uint64_t clock) {
@@ -186,8 +218,9 @@ absl::Status WriteManifest(CheckpointStorage& storage, absl::string_view folder,
     }
   }
   v1::CheckpointManifest stored = manifest;
-  stored.set_format_version(manifest.rank_files() > 0 ? kRankFilesFormatVersion
-                                                      : kCheckpointFormatVersion);
+  stored.set_format_version(manifest.program()          ? kProgramFormatVersion
+                            : manifest.rank_files() > 0 ? kRankFilesFormatVersion
+                                                        : kCheckpointFormatVersion);
   if (manifest.has_base_clock()) {
     uint64_t checksum = 0;
     const std::string base = CheckpointBeside(folder, manifest.base_clock());
@@ -243,10 +276,10 @@ absl::StatusOr<v1::CheckpointManifest> ReadManifest(const CheckpointStorage& sto
     return absl::DataLossError(
         absl::StrCat("the manifest ", uri, " is no CheckpointManifest message", kRemedy));
   }
-  if (manifest.format_version() > kRankFilesFormatVersion) {
+  if (manifest.format_version() > kProgramFormatVersion) {
     return absl::FailedPreconditionError(
         absl::StrCat("the manifest ", uri, " has format version ", manifest.format_version(),
-                     ", this program reads up to ", kRankFilesFormatVersion,
+                     ", this program reads up to ", kProgramFormatVersion,
                      "; run the version of Muster that wrote it, or a later one"));
   }
   if (absl::Status status = CheckFiles(manifest); !status.ok()) {

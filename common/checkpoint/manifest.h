@@ -25,6 +25,10 @@ class CheckpointManifest;
 // come before the workers'. Where ranks divide the parameters, each rank writes one file instead;
 // the manifest counts these files.
 //
+// A program's checkpoint has the files that its processes wrote, in no format of Muster's. The
+// MANIFEST has the relative paths that the program gave them; in the folder they have plain names
+// like all others.
+//
 // A checkpoint is full, or a delta that goes on from an earlier one of the same job, its base, down
 // to a full one.
 //
@@ -35,6 +39,8 @@ inline constexpr uint32_t kCheckpointFormatVersion = 2;
 // The version of a MANIFEST that has files of ranks. Earlier readers would take them for files of
 // partitions.
 inline constexpr uint32_t kRankFilesFormatVersion = 3;
+// The version of a program's MANIFEST. Earlier readers would find no tensors in it.
+inline constexpr uint32_t kProgramFormatVersion = 4;
 
 // The most bytes of the message in a MANIFEST or in a partition file's header. A damaged or sparse
 // file may claim any length, and a message in memory can take forty times its stored size. A
@@ -52,6 +58,10 @@ std::string PartitionFileName(uint32_t partition, uint64_t generation);
 // writes a cut of the same clock again never meets files that a manifest may name already.
 std::string NewPartitionFileName(uint32_t partition, uint64_t generation);
 
+// Returns whether a program's file may have this name: a relative path without empty parts, "." and
+// "..", of at most 1,024 bytes without NUL bytes.
+bool IsProgramFileName(absl::string_view name);
+
 // Returns the folder of the same job's checkpoint at `clock`.
 std::string CheckpointBeside(absl::string_view folder, uint64_t clock);
 
@@ -60,7 +70,7 @@ std::string CheckpointBeside(absl::string_view folder, uint64_t clock);
 // AlreadyExists: there is a MANIFEST, which stays as it is. FailedPrecondition: a file or the base
 // is missing or of another size. InvalidArgument: there are fewer files than partitions, or other
 // files beside those of the ranks than one per partition; they are not in order of their numbers;
-// or the base is not earlier.
+// the base is not earlier; or a program has no files, or wrong or equal names for them.
 absl::Status WriteManifest(CheckpointStorage& storage, absl::string_view folder,
                            const v1::CheckpointManifest& manifest);
 

@@ -7,7 +7,10 @@
 
 namespace muster {
 
+bool RunsProgram(const v1::JobSpec& spec) { return spec.model().has_program(); }
+
 bool TrainsByAllReduce(const v1::JobSpec& spec) {
+  if (RunsProgram(spec)) return !spec.model().program().elastic();
   return spec.update().dense() == v1::UpdateSpec::ALL_REDUCE;
 }
 
@@ -16,13 +19,16 @@ bool IsHybrid(const v1::JobSpec& spec) {
          HasSparseTables(spec);
 }
 
-bool NeedsServers(const v1::JobSpec& spec) { return !TrainsByAllReduce(spec) || IsHybrid(spec); }
+bool NeedsServers(const v1::JobSpec& spec) {
+  return !RunsProgram(spec) && (!TrainsByAllReduce(spec) || IsHybrid(spec));
+}
 
 bool TrainsInRounds(const v1::JobSpec& spec) {
   return TrainsByAllReduce(spec) || TensorRanks(spec) > 1;
 }
 
 bool LossIsFinal(const v1::JobSpec& spec) {
+  if (RunsProgram(spec)) return TrainsByAllReduce(spec);
   if (IsHybrid(spec)) return true;
   const uint32_t shards = ShardGroupSize(spec);
   if (shards == 1) return false;
@@ -34,7 +40,7 @@ bool LossIsFinal(const v1::JobSpec& spec) {
 }
 
 bool HasSparseTables(const v1::JobSpec& spec) {
-  return spec.model().model_case() != v1::ModelSpec::kMlp;
+  return spec.model().model_case() != v1::ModelSpec::kMlp && !RunsProgram(spec);
 }
 
 }  // namespace muster

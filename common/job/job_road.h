@@ -15,7 +15,12 @@ class JobSpec;
 //   ALL_REDUCE         PARAMETER_SERVER   hybrid: servers hold the sparse tables alone
 //   ALL_REDUCE         ALL_REDUCE         every worker holds a replica; no servers
 //
-// A model without sparse tables is never hybrid.
+// A model without sparse tables is never hybrid. What the processes of a program do is their own
+// affair: they count as training by all-reduce, since the loss of one ends what the others do,
+// unless the program is `elastic`.
+
+// Returns whether the job runs a program of the user's own.
+bool RunsProgram(const v1::JobSpec& spec);
 
 // Returns whether dense gradients go from worker to worker.
 bool TrainsByAllReduce(const v1::JobSpec& spec);
@@ -34,7 +39,8 @@ bool TrainsInRounds(const v1::JobSpec& spec);
 // servers may be ahead of the replicas, and cannot go back by a step. In a job with several shards
 // (common/mesh/zero.h) nobody else has the lost rank's shard, unless other shard groups have
 // replicas of it or ZeroSpec.redundancy keeps copies; neither helps with rows of sparse tables, nor
-// with shards on devices. False on parameter servers, where ranks hold nothing.
+// with shards on devices. A program that is not elastic begins again as a whole. False on parameter
+// servers, where ranks hold nothing.
 bool LossIsFinal(const v1::JobSpec& spec);
 
 // Judges by the kind of model; the tables may turn out to be empty.

@@ -15,6 +15,7 @@
 #include "common/job/model_validator.h"
 #include "common/job/name_validator.h"
 #include "common/job/pipeline_validator.h"
+#include "common/job/program_validator.h"
 #include "common/job/sparse_tables_validator.h"
 #include "common/job/zero_validator.h"
 #include "common/mesh/data_ranks.h"
@@ -271,11 +272,14 @@ absl::Status ValidateUpdate(const v1::JobSpec& spec) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateWorkers(const v1::JobSpec& spec) {
+  if (spec.workers() <= kMaxWorkers) return absl::OkStatus();
+  return Invalid("workers", spec.workers(), absl::StrCat("it must be at most ", kMaxWorkers));
+}
+
 absl::Status ValidateParallelism(const v1::JobSpec& spec) {
   const v1::ParallelismSpec& parallelism = spec.parallelism();
-  if (spec.workers() > kMaxWorkers) {
-    return Invalid("workers", spec.workers(), absl::StrCat("it must be at most ", kMaxWorkers));
-  }
+  MUSTER_RETURN_IF_ERROR(ValidateWorkers(spec));
   MUSTER_ASSIGN_OR_RETURN(const Mesh mesh,
                           Mesh::FromSpec(parallelism, static_cast<int>(spec.workers())));
   const uint32_t data = mesh.size("data");
@@ -300,6 +304,13 @@ absl::Status ValidateParallelism(const v1::JobSpec& spec) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateThreads(const v1::JobSpec& spec) {
+  if (spec.threads_per_worker() <= kMaxThreads) return absl::OkStatus();
+  return Invalid("threads_per_worker", spec.threads_per_worker(),
+                 absl::StrCat("it must be at most ", kMaxThreads,
+                              " (0: the worker's processors divided by its slots)"));
+}
+
 absl::Status ValidateSize(const v1::JobSpec& spec) {
   const uint32_t data_ranks = DataRanks(spec);
   if (spec.batch_size() < data_ranks) {
@@ -310,11 +321,7 @@ absl::Status ValidateSize(const v1::JobSpec& spec) {
             spec.parallelism().data() != 0 ? " (parallelism.data)"
                                            : absl::StrCat(" (workers ", spec.workers(), ")")));
   }
-  if (spec.threads_per_worker() > kMaxThreads) {
-    return Invalid("threads_per_worker", spec.threads_per_worker(),
-                   absl::StrCat("it must be at most ", kMaxThreads,
-                                " (0: the worker's processors divided by its slots)"));
-  }
+  MUSTER_RETURN_IF_ERROR(ValidateThreads(spec));
   if (const uint32_t share = spec.batch_size() / data_ranks; spec.micro_batches() > share) {
     return Invalid("micro_batches", spec.micro_batches(),
                    absl::StrCat("a data rank's share of a step is ", share, " of its ",
@@ -401,6 +408,11 @@ absl::Status ValidateJob(const v1::JobSpec& given) {
   v1::JobSpec spec = given;
   FillWorkers(spec);
   MUSTER_RETURN_IF_ERROR(ValidateNames(spec));
+  if (RunsProgram(spec)) {
+    MUSTER_RETURN_IF_ERROR(ValidateProgram(given));
+    MUSTER_RETURN_IF_ERROR(ValidateWorkers(spec));
+    return ValidateThreads(spec);
+  }
   MUSTER_RETURN_IF_ERROR(ValidateModelAndData(spec));
   MUSTER_RETURN_IF_ERROR(ValidateData(spec));
   for (Granularity granularity : {Granularity::kElements, Granularity::kRow}) {
@@ -421,6 +433,9 @@ absl::Status ValidateJob(const v1::JobSpec& given) {
 }
 
 void FillDefaults(v1::JobSpec& spec) {
+  FillWorkers(spec);
+  if (spec.checkpoint().keep() == 0) spec.mutable_checkpoint()->set_keep(kDefaultCheckpointsKept);
+  if (RunsProgram(spec)) return FillProgramDefaults(spec);
   v1::UpdateSpec& update = *spec.mutable_update();
   if (!TrainsByAllReduce(spec)) {
     update.set_dense(v1::UpdateSpec::PARAMETER_SERVER);
@@ -434,7 +449,6 @@ void FillDefaults(v1::JobSpec& spec) {
   if (update.durability() == v1::UpdateSpec::DURABILITY_UNSPECIFIED) {
     update.set_durability(v1::UpdateSpec::CHECKPOINT);
   }
-  FillWorkers(spec);
   DenseLayout::Options layout = LayoutOptions(update);
   // The ranks of a shard group divide rows of sparse tables by partition.
   if (update.partitions() == 0)
@@ -449,7 +463,6 @@ void FillDefaults(v1::JobSpec& spec) {
   if (ZeroStage(spec) > 0) {
     spec.mutable_parallelism()->mutable_zero()->set_shard(ShardGroupSize(spec));
   }
-  if (spec.checkpoint().keep() == 0) spec.mutable_checkpoint()->set_keep(kDefaultCheckpointsKept);
 }
 
 std::string ZeroName(const v1::JobSpec& spec) {
@@ -461,6 +474,7 @@ std::string ZeroName(const v1::JobSpec& spec) {
 }
 
 std::string PolicyName(const v1::JobSpec& spec) {
+  if (RunsProgram(spec)) return "a program";
   std::string name = absl::StrCat("SSP with bound ", spec.update().staleness_bound());
   if (TrainsByAllReduce(spec)) {
     name = IsHybrid(spec) ? "all-reduce with sparse tables on servers" : "all-reduce";

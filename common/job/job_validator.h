@@ -25,7 +25,7 @@ absl::Status ValidateJob(const v1::JobSpec& spec);
 void FillDefaults(v1::JobSpec& spec);
 
 // Returns the update policy in a few words: "BSP", "SSP with bound 4", "ASP", "all-reduce", or
-// "all-reduce, zero stage 3 over 4 ranks".
+// "all-reduce, zero stage 3 over 4 ranks"; "a program" for a job that runs one.
 std::string PolicyName(const v1::JobSpec& spec);
 
 // Returns in a few words how the job's ranks divide parameters, such as "zero stage 3 over 4 ranks"

@@ -223,11 +223,12 @@ absl::Status ValidateModel(const ModelSpec& model) {
                     kMaxEmbeddingDim - 1);
     case ModelSpec::kTransformer:
       return ValidateTransformer(model.transformer());
+    case ModelSpec::kProgram:  // ValidateProgram checks it.
     case ModelSpec::MODEL_NOT_SET:
       break;
   }
   return Invalid("model", "not set",
-                 "name one of logistic_regression, mlp, ngram, deep_fm, transformer");
+                 "name one of logistic_regression, mlp, ngram, deep_fm, transformer, program");
 }
 
 absl::Status ValidateSeparator(const std::string& separator) {

@@ -33,6 +33,17 @@ inline v1::JobSpec AllReduceJob() {
   return spec;
 }
 
+// A job of 2 processes, each of which runs a program.
+inline v1::JobSpec ProgramJob() {
+  v1::JobSpec spec;
+  spec.set_name("program");
+  v1::ProgramSpec& program = *spec.mutable_model()->mutable_program();
+  program.add_command("true");
+  program.set_memory_bytes(uint64_t{256} << 20);
+  spec.set_workers(2);
+  return spec;
+}
+
 // A job with dense parameters by all-reduce and a sparse table on servers.
 inline v1::JobSpec HybridJob() {
   v1::JobSpec spec = AllReduceJob();

@@ -1,8 +1,10 @@
 #include "server/coordinator/coordinator.h"
 
 #include <utility>
+#include <vector>
 
 #include "common/base/status_macros.h"
+#include "common/job/job_road.h"
 #include "server/coordinator/job/job_state_machine.h"
 #include "server/coordinator/lifecycle/round_record.h"
 
@@ -11,6 +13,17 @@ namespace {
 
 // Progress that a restart may lose.
 constexpr absl::Duration kProgressInterval = absl::Seconds(5);
+
+// Returns the slots whose reports make up the job's series. A program's processes may leave it to
+// some of them to report, and need not make equally many steps.
+std::vector<uint32_t> SeriesSlots(const Job& job) {
+  std::vector<uint32_t> slots = TrainingSlots(job.record);
+  if (!RunsProgram(job.record.spec())) return slots;
+  std::erase_if(slots, [&](uint32_t slot) {
+    return job.record.slots(slot).done() || !job.tasks[slot].has_reported;
+  });
+  return slots;
+}
 
 }  // namespace
 
@@ -103,8 +116,7 @@ absl::Status Coordinator::Tick() {
 void Coordinator::SettleHistories() {
   for (const auto& [number, job] : table_->jobs()) {
     if (job->history == nullptr || !job->history->history().waits()) continue;
-    job->history->history().Settle(TrainingSlots(job->record), clock_.Monotonic(),
-                                   table_->NowUnixMs());
+    job->history->history().Settle(SeriesSlots(*job), clock_.Monotonic(), table_->NowUnixMs());
   }
 }
 

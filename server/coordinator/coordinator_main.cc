@@ -58,6 +58,7 @@ struct Flags {
   std::string page_listen;
   std::string page_token_file;
   std::vector<std::string> page_hosts;
+  std::string program_token_file;
   std::string address_file;
   bool end_with_parent = false;
   int lease_ms = 5000;
@@ -150,6 +151,12 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "Bytes of log to keep per job, such as 4MiB; older text is dropped.")
       ->capture_default_str()
       ->transform(CLI::AsSizeValue(false));
+  app.add_option(
+         "--program-token-file", flags.program_token_file,
+         "File with the token that whoever submits jobs that run programs must know: 16 or more "
+         "letters and digits, in a file that only its user can read. Default: no such job is "
+         "taken.")
+      ->check(Utf8Flag());
   AddPageFlags(app, flags);
   app.add_option("--address-file", flags.address_file,
                  "File to write the coordinator's address to once it listens.");
@@ -256,6 +263,11 @@ int Run(const Flags& flags) {
   options.identity = std::random_device()();
   options.metric_sources.push_back([&store = **store] { return store.Metrics(); });
 
+  if (!flags.program_token_file.empty()) {
+    auto token = ReadTokenFile(flags.program_token_file);
+    if (!token.ok()) return Fail(token.status());
+    options.program_token = *std::move(token);
+  }
   auto loop = CoordinatorLoop::Create(**store, archive, clock, options, [](const absl::Status& s) {
     Log(absl::StrCat("cannot go on, tried again soon: ", s.message()));
   });

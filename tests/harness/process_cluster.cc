@@ -72,6 +72,11 @@ absl::Status ProcessCluster::StartAll() {
       Program("server/coordinator/muster-coordinator"), "--listen=127.0.0.1:0",
       "--data-dir=" + folder_ + "/coordinator", "--checkpoint-root=" + folder_ + "/checkpoints",
       absl::StrCat("--lease-ms=", absl::ToInt64Milliseconds(options_.lease))};
+  const std::string token_file = folder_ + "/program.token";
+  if (options_.allow_programs) {
+    std::ofstream(token_file) << "token-of-the-test\n";
+    coordinator.push_back("--program-token-file=" + token_file);
+  }
   for (const std::string& argument : options_.coordinator_arguments) {
     coordinator.push_back(argument);
   }
@@ -91,7 +96,8 @@ absl::Status ProcessCluster::StartAll() {
     }
   }
   daemons_["coordinator"].command[1] = "--listen=" + coordinator_address_;
-  jobs_ = std::make_unique<JobClient>(coordinator_address_, credentials);
+  jobs_ = std::make_unique<JobClient>(coordinator_address_, credentials, JobClient::Patience(),
+                                      options_.allow_programs ? token_file : "");
   for (int i = 0; i < options_.servers; ++i) {
     const std::string name = absl::StrCat("server-", i);
     AddDaemon(name,
@@ -111,6 +117,7 @@ absl::Status ProcessCluster::StartAll() {
     if (options_.devices_per_worker > 0) {
       command.push_back("--device-program=" + Program("worker/runtime/muster-emulated-task"));
     }
+    if (options_.allow_programs) command.push_back("--allow-programs");
     for (const std::string& argument : options_.worker_arguments) command.push_back(argument);
     AddDaemon(name, std::move(command));
     MUSTER_RETURN_IF_ERROR(Launch(name));

@@ -37,6 +37,8 @@ class ProcessCluster {
     absl::Duration lease = absl::Seconds(2);
     // Of every daemon and of this client; the certificate names 127.0.0.1.
     TlsFiles tls;
+    // Workers take jobs that run programs, and this client may submit them.
+    bool allow_programs = false;
     // Further ones.
     std::vector<std::string> worker_arguments, coordinator_arguments;
   };

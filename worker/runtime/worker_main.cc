@@ -66,6 +66,7 @@ struct Flags {
   FileAccess file_access = FileAccess::kUser;
   std::vector<std::string> data_roots;
   std::string offload_folder;
+  bool allow_programs = false;
   TlsFiles tls;
   std::string devices = "auto";
   std::string device_program;
@@ -109,6 +110,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
                "Stop, as on SIGTERM, when the process that started this one ends.");
   AddDataRootFlag(app, flags.data_roots);
   AddOffloadFolderFlag(app, flags.offload_folder);
+  app.add_flag("--allow-programs", flags.allow_programs,
+               "Let jobs run programs of their own (model.program) as this worker's user, who "
+               "should have no other rights: --data-root does not bind them. With other machines "
+               "only together with the --tls-* flags.");
   AddCollectiveFlags(app, flags.collectives);
   AddFileAccessFlag(app, flags.file_access);
   AddTlsFlags(app, flags.tls);
@@ -171,6 +176,17 @@ absl::StatusOr<std::vector<OfferedDevice>> OfferedDevices(const Flags& flags,
   return std::move(found->devices);
 }
 
+// Anybody between plain-text machines could have the worker run anything.
+absl::Status CheckPrograms(const Flags& flags) {
+  if (!flags.allow_programs || !flags.tls.None()) return absl::OkStatus();
+  if (IsLoopback(flags.listen) && IsLoopback(flags.coordinator)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "--allow-programs is given, but this worker talks to other machines (--listen is ",
+      flags.listen, ", --coordinator ", flags.coordinator,
+      ") without TLS; give --tls-authority, --tls-certificate and --tls-key, or stay on "
+      "127.0.0.1"));
+}
+
 DaemonIdentity Identity(const Flags& flags, const std::string& listening) {
   char host[256] = "localhost";
   gethostname(host, sizeof(host) - 1);
@@ -184,6 +200,7 @@ DaemonIdentity Identity(const Flags& flags, const std::string& listening) {
   identity.slots = flags.slots > 0 ? flags.slots : identity.processors;
   identity.memory_bytes = flags.memory_bytes > 0 ? flags.memory_bytes : DefaultMemoryBytes();
   identity.multiplies_bf16 = MultipliesBFloat16();
+  identity.allows_programs = flags.allow_programs;
   return identity;
 }
 
@@ -196,6 +213,7 @@ int Run(const Flags& flags) {
   if (const auto roots = RootsOfDaemon(flags.listen, flags.data_roots); !roots.ok()) {
     return Fail(roots.status());
   }
+  if (const absl::Status status = CheckPrograms(flags); !status.ok()) return Fail(status);
   const std::string device_program = DeviceProgram(flags);
   absl::StatusOr<std::vector<OfferedDevice>> devices = OfferedDevices(flags, device_program);
   if (!devices.ok()) return Fail(devices.status());
@@ -244,7 +262,8 @@ int Run(const Flags& flags) {
                       ProcessTaskStarter({.coordinator_address = flags.coordinator,
                                           .arguments = std::move(arguments),
                                           .device_program = device_program,
-                                          .task_program = flags.task_program},
+                                          .task_program = flags.task_program,
+                                          .allow_programs = flags.allow_programs},
                                          logs),
                       std::move(options), clock, waiter);
 

@@ -36,6 +36,7 @@ class GrpcClusterClient final : public ClusterClient {
     }
     request.set_multiplies_bf16(daemon.multiplies_bf16);
     request.set_processors(daemon.processors);
+    request.set_allows_programs(daemon.allows_programs);
     v1::RegisterDaemonReply reply;
     absl::Status status = Interruptible("registration", timeout, [&](grpc::ClientContext& context) {
       return stub_->RegisterDaemon(&context, request, &reply);

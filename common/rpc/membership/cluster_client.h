@@ -42,6 +42,8 @@ struct DaemonIdentity {
   bool multiplies_bf16 = false;
   // Processors that a worker's tasks share; 0: unknown.
   uint32_t processors = 0;
+  // Workers only: whether tasks may run programs.
+  bool allows_programs = false;
 };
 
 // The coordinator's ClusterService as membership needs it, without gRPC, so that tests can fake it.

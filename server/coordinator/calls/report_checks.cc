@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/job/job_road.h"
 
 namespace muster {
 namespace {
@@ -74,6 +75,8 @@ absl::Status CheckReport(const v1::JobRecord&, const v1::RendezvousRequest& repo
 
 absl::Status CheckReport(const v1::JobRecord& job, const v1::ReportProgressRequest& report) {
   MUSTER_RETURN_IF_ERROR(CheckNumbers(report));
+  // Only a program knows how many steps it makes, and of how many examples.
+  if (RunsProgram(job.spec())) return absl::OkStatus();
   MUSTER_RETURN_IF_ERROR(CheckClock(job, "clock", report.clock()));
   MUSTER_RETURN_IF_ERROR(CheckClock(job, "steps", report.steps()));
   // Bounds the steps so that the product fits 64 bits.
@@ -85,6 +88,11 @@ absl::Status CheckReport(const v1::JobRecord& job, const v1::ReportProgressReque
 
 absl::Status CheckReport(const v1::JobRecord& job, const v1::ReportEvaluationRequest& report) {
   MUSTER_RETURN_IF_ERROR(CheckNumbers(report));
+  if (report.has_value() != RunsProgram(job.spec())) {
+    return Impossible("value", report.has_value() ? absl::StrCat(report.value()) : "absent",
+                      "a program reports it, and only a program");
+  }
+  if (report.has_value()) return absl::OkStatus();
   MUSTER_RETURN_IF_ERROR(CheckClock(job, "clock", report.clock()));
   const uint64_t weight = report.loss_weight() > 0 ? report.loss_weight() : report.examples();
   MUSTER_RETURN_IF_ERROR(CheckAtMost("correct", report.correct(), weight, "the number of labels"));

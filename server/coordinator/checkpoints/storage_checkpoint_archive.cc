@@ -37,6 +37,28 @@ absl::Status CheckPlainName(absl::string_view file) {
       absl::StrCat("\"", absl::CHexEscape(file), "\" is no name of a partition's file"));
 }
 
+bool IsOfProgram(const v1::CommitCheckpointRequest& request) {
+  return request.program_part() != v1::CommitCheckpointRequest::PROGRAM_PART_UNSPECIFIED;
+}
+
+// Adds the request's files in the manifest's order: by number, a program's by name.
+void AddFiles(const v1::CommitCheckpointRequest& request, const std::string& folder,
+              v1::CheckpointManifest& manifest) {
+  std::vector<v1::CutFile> files(request.files().begin(), request.files().end());
+  std::sort(files.begin(), files.end(), [](const v1::CutFile& a, const v1::CutFile& b) {
+    return std::pair(a.partition(), absl::string_view(a.name())) <
+           std::pair(b.partition(), absl::string_view(b.name()));
+  });
+  for (const v1::CutFile& file : files) {
+    v1::CheckpointFile* stored = manifest.add_files();
+    stored->set_partition(manifest.program() ? manifest.files_size() - 1 : file.partition());
+    stored->set_path(std::string(NameIn(folder, file.path())));
+    stored->set_bytes(file.bytes());
+    stored->set_checksum(file.checksum());
+    stored->set_name(file.name());
+  }
+}
+
 }  // namespace
 
 StorageCheckpointArchive::StorageCheckpointArchive(CheckpointStorage& storage, std::string root)
@@ -58,18 +80,11 @@ absl::StatusOr<CompletedCheckpoint> StorageCheckpointArchive::Complete(
   }
   manifest.set_data_preparation(request.data_preparation());
   manifest.set_rank_files(request.rank_files());
-  std::vector<v1::CutFile> files(request.files().begin(), request.files().end());
-  std::sort(files.begin(), files.end(), [](const v1::CutFile& a, const v1::CutFile& b) {
-    return a.partition() < b.partition();
-  });
-  for (const v1::CutFile& file : files) {
-    v1::CheckpointFile* stored = manifest.add_files();
-    stored->set_partition(file.partition());
-    stored->set_path(std::string(NameIn(folder, file.path())));
-    stored->set_bytes(file.bytes());
-    stored->set_checksum(file.checksum());
-  }
-  const absl::StatusOr<absl::optional<uint64_t>> base = BaseOfFiles(storage_, folder, manifest);
+  manifest.set_program(IsOfProgram(request));
+  AddFiles(request, folder, manifest);
+  // A program's files are in no format that could name a base.
+  const absl::StatusOr<absl::optional<uint64_t>> base =
+      manifest.program() ? absl::optional<uint64_t>() : BaseOfFiles(storage_, folder, manifest);
   absl::Status written = base.status();
   if (written.ok() && base->has_value()) {
     manifest.set_base_clock(**base);

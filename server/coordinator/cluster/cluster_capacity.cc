@@ -41,6 +41,7 @@ void AddMember(const Member& member, const Reserved& reserved, ClusterCapacity& 
          .free_devices = devices - std::min(devices, reserved.devices),
          .device_bytes = SmallestDevice(record),
          .multiplies_bf16 = record.multiplies_bf16(),
+         .allows_programs = record.allows_programs(),
          .task_threads = DefaultThreads(record),
          .bytes = bytes,
          .free_bytes = Left(bytes, reserved.bytes)});
@@ -142,7 +143,8 @@ SlotDemand SlotDemandOf(const v1::JobRecord& record) {
   const uint64_t workers = std::max<uint64_t>(record.spec().workers(), 1);
   return {.bytes = record.predicted_worker_bytes() / workers,
           .devices = record.spec().compute().device() == v1::ComputeSpec::CUDA ? 1u : 0u,
-          .device_bytes = record.predicted_device_bytes()};
+          .device_bytes = record.predicted_device_bytes(),
+          .program = RunsProgram(record.spec())};
 }
 
 }  // namespace muster

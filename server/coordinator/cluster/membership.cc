@@ -71,7 +71,10 @@ absl::StatusOr<Membership::Admission> Membership::Admit(const v1::RegisterDaemon
   admission.record.set_memory_bytes(request.memory_bytes());
   if (request.kind() == v1::WORKER) *admission.record.mutable_devices() = request.devices();
   admission.record.set_multiplies_bf16(request.multiplies_bf16());
-  if (request.kind() == v1::WORKER) admission.record.set_processors(request.processors());
+  if (request.kind() == v1::WORKER) {
+    admission.record.set_processors(request.processors());
+    admission.record.set_allows_programs(request.allows_programs());
+  }
 
   const Member* member = Find(request.id());
   if (member == nullptr && members_.size() >= kMaxDaemons) {

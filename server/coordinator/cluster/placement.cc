@@ -12,10 +12,16 @@
 namespace muster {
 namespace {
 
+// Returns how many free slots a task of this kind may use, its size aside.
+uint32_t FreeSlots(const WorkerCapacity& worker, const SlotDemand& slot) {
+  return slot.program && !worker.allows_programs ? 0 : worker.free_slots;
+}
+
 // Returns how many free slots a task of this size can use, devices aside.
 uint32_t SlotsWithMemory(const WorkerCapacity& worker, const SlotDemand& slot) {
-  if (slot.bytes == 0 || worker.free_bytes == kUnlimitedBytes) return worker.free_slots;
-  return std::min<uint64_t>(worker.free_slots, worker.free_bytes / slot.bytes);
+  const uint32_t free = FreeSlots(worker, slot);
+  if (slot.bytes == 0 || worker.free_bytes == kUnlimitedBytes) return free;
+  return std::min<uint64_t>(free, worker.free_bytes / slot.bytes);
 }
 
 bool HasDevices(const WorkerCapacity& worker, const SlotDemand& slot) {
@@ -31,7 +37,7 @@ uint32_t UsableSlots(const WorkerCapacity& worker, const SlotDemand& slot) {
 absl::Status MissingSlots(uint32_t slots, const SlotDemand& slot, const ClusterCapacity& capacity) {
   uint64_t free = 0, with_memory = 0, usable = 0, devices = 0, free_devices = 0;
   for (const WorkerCapacity& worker : capacity.workers) {
-    free += worker.free_slots;
+    free += FreeSlots(worker, slot);
     with_memory += SlotsWithMemory(worker, slot);
     usable += UsableSlots(worker, slot);
     if (!HasDevices(worker, slot)) continue;
@@ -58,8 +64,10 @@ absl::Status MissingSlots(uint32_t slots, const SlotDemand& slot, const ClusterC
         with_memory, " of ", slots, " worker slots free with the ", FormatBytes(slot.bytes),
         " that each task needs; waits for memory on workers"));
   }
-  return absl::ResourceExhaustedError(
-      absl::StrCat(free, " of ", slots, " worker slots free; waits for ", slots - free, " more"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      free, " of ", slots, " worker slots free",
+      slot.program ? " on workers that take programs (muster-worker --allow-programs)" : "",
+      "; waits for ", slots - free, " more"));
 }
 
 // Deals the partitions to the servers with the most free bytes, and takes what they need out of

@@ -34,6 +34,7 @@ struct WorkerCapacity {
   // Bytes of its smallest device, so that a task fits whichever it gets; 0 without devices.
   uint64_t device_bytes = 0;
   bool multiplies_bf16 = false;
+  bool allows_programs = false;
   // Threads of a task whose job names no number.
   uint32_t task_threads = 1;
   uint64_t bytes = kUnlimitedBytes;
@@ -69,6 +70,8 @@ struct SlotDemand {
   uint64_t device_bytes = 0;
   // The worker that is taken only where no other has room; empty: there is none.
   std::string avoided;
+  // True if the worker must allow programs.
+  bool program = false;
 };
 
 struct Demand {

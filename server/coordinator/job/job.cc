@@ -47,8 +47,10 @@ Job::Job(v1::JobRecord stored, uint64_t max_log_bytes)
     : record(std::move(stored)),
       tasks(record.spec().workers()),
       progress(record.spec().workers(),
-               TrainsByAllReduce(record.spec()) ? ProgressTracker::StepIsDone::kTogether
-                                                : ProgressTracker::StepIsDone::kByEverySlot,
+               // A program's processes may leave it to one of them to report.
+               TrainsByAllReduce(record.spec()) || RunsProgram(record.spec())
+                   ? ProgressTracker::StepIsDone::kTogether
+                   : ProgressTracker::StepIsDone::kByEverySlot,
                record.progress()),
       rendezvous(record.spec().workers()),
       log(max_log_bytes),
@@ -60,6 +62,7 @@ void Job::AnswerSlot(uint32_t slot, const absl::Status& status) {
   AnswerOne(rendezvous_calls, slot, status);
   AnswerOne(evaluation_calls, slot, status);
   AnswerOne(commit_calls, slot, status);
+  AnswerOne(part_calls, slot, status);
   std::vector<ShardMapCall> others;
   for (ShardMapCall& parked : std::exchange(shard_map_calls, {})) {
     if (parked.slot == slot) {
@@ -76,13 +79,15 @@ void Job::AnswerAll(const absl::Status& status) {
 }
 
 void Job::DropGoneCalls() {
-  std::vector<uint32_t> gone, unused;
+  std::vector<uint32_t> gone, gone_parts, unused;
   DropGone(rendezvous_calls, gone);
   if (TrainsInRounds(record.spec())) {
     for (uint32_t slot : gone) rendezvous.Forget(slot);
   }
   DropGone(evaluation_calls, unused);
   DropGone(commit_calls, unused);
+  DropGone(part_calls, gone_parts);
+  for (uint32_t slot : gone_parts) program_parts.Forget(slot);
   std::vector<ShardMapCall> others;
   for (ShardMapCall& parked : std::exchange(shard_map_calls, {})) {
     if (parked.call.gone()) {
@@ -107,6 +112,10 @@ void Job::ParkCommit(const v1::CommitCheckpointRequest& request,
   const uint32_t slot = request.task().slot();
   commit_requests[slot] = request;
   Park(commit_calls, slot, std::move(call));
+}
+
+void Job::ParkPart(uint32_t slot, Call<v1::CommitCheckpointReply> call) {
+  Park(part_calls, slot, std::move(call));
 }
 
 void Job::EndEvaluation() {

@@ -21,6 +21,7 @@
 #include "server/coordinator/job/collective_reports.h"
 #include "server/coordinator/job/evaluation_gatherer.h"
 #include "server/coordinator/job/job_log.h"
+#include "server/coordinator/job/program_parts.h"
 #include "server/coordinator/job/progress_tracker.h"
 #include "server/coordinator/job/rendezvous.h"
 #include "server/coordinator/job/wait_reason.h"
@@ -49,6 +50,10 @@ struct TaskState {
     bool overdue = false;
   };
   std::optional<Awaited> awaited;
+  // Programs: time since which the task has reported no further step (see StallWatch), and whether
+  // it ever has. Absent until the first look.
+  std::optional<absl::Duration> silent_since;
+  bool has_reported = false;
   // Incarnation of the task that last reported a wait, and what it cannot reach; empty: nothing.
   uint64_t waiting_incarnation = 0;
   std::string waits_for;
@@ -81,6 +86,7 @@ struct Job {
   void ParkRendezvous(uint32_t slot, Call<v1::RendezvousReply> call);
   void ParkEvaluation(uint32_t slot, Call<v1::ReportEvaluationReply> call);
   void ParkCommit(const v1::CommitCheckpointRequest& request, Call<v1::CommitCheckpointReply> call);
+  void ParkPart(uint32_t slot, Call<v1::CommitCheckpointReply> call);
   // All-reduce only: ends an evaluation that its round cannot complete; its calls get CANCELLED.
   void EndEvaluation();
 
@@ -99,6 +105,7 @@ struct Job {
   std::optional<absl::Duration> all_there_since;
   CollectiveReports collectives;
   EvaluationGatherer evaluation;
+  ProgramParts program_parts;
   JobLog log;
   // Null once the job has ended; see JobTable::ReadHistory.
   std::unique_ptr<StoredHistory> history;
@@ -136,6 +143,8 @@ struct Job {
   // Calls that wait for a commit, and the requests they came with, by slot.
   std::map<uint32_t, Call<v1::CommitCheckpointReply>> commit_calls;
   std::map<uint32_t, v1::CommitCheckpointRequest> commit_requests;
+  // Calls of a program's tasks whose parts of a checkpoint wait for others', by slot.
+  std::map<uint32_t, Call<v1::CommitCheckpointReply>> part_calls;
   // Files of the last cut that was given up; they are removed and must not be committed.
   std::set<std::string> given_up_files;
 };

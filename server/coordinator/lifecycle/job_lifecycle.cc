@@ -26,9 +26,31 @@ std::string CodeName(int code) {
 // Most rounds of all-reduce in a row without a step.
 constexpr uint32_t kMaxMeetings = 20;
 
-std::string Describe(const v1::RendezvousRecord& met) {
+// Says what slots that have met do.
+std::string Describe(const v1::RendezvousRecord& met, const v1::JobSpec& spec) {
+  if (RunsProgram(spec)) return PolicyName(spec);
   return absl::StrCat(met.training_examples(), " training and ", met.held_out_examples(),
-                      " held-out examples, ", met.total_steps(), " steps");
+                      " held-out examples, ", met.total_steps(), " steps, ", PolicyName(spec));
+}
+
+// Returns how many roll-backs in a row, or failures of one slot, the job survives.
+uint32_t MostRollBacks(const v1::JobSpec& spec) {
+  return RunsProgram(spec) ? spec.model().program().max_restarts() : kMaxRollBacks;
+}
+
+uint32_t MostFailures(const v1::JobSpec& spec) {
+  return RunsProgram(spec) ? spec.model().program().max_restarts() : kMaxSlotFailures;
+}
+
+// Names the slots of a program whose processes have ended well; empty if there are none. What the
+// others do may wait for them in vain.
+std::string EndedBefore(const v1::JobRecord& record) {
+  std::vector<int> done;
+  for (int slot = 0; slot < record.slots_size(); ++slot) {
+    if (record.slots(slot).done()) done.push_back(slot);
+  }
+  if (done.empty() || !RunsProgram(record.spec())) return "";
+  return absl::StrCat("; slot ", absl::StrJoin(done, ", "), " had ended with status 0 before");
 }
 
 void SetMet(const v1::RendezvousRecord& met, int64_t now_unix_ms, v1::JobRecord& record) {
@@ -41,7 +63,8 @@ void SetMet(const v1::RendezvousRecord& met, int64_t now_unix_ms, v1::JobRecord&
 std::string StartOf(const v1::JobRecord& record) {
   std::string from;
   if (record.restore_uri().empty()) {
-    from = ", with initial values: there is no checkpoint";
+    from = RunsProgram(record.spec()) ? ": there is no checkpoint"
+                                      : ", with initial values: there is no checkpoint";
   } else if (record.restore_uri() == record.initial_uri()) {
     from = absl::StrCat(" (", record.initial_uri(), "): there is no later checkpoint");
   }
@@ -144,12 +167,15 @@ absl::Status JobLifecycle::RecoverServers(Job& job, const Losses& losses, JobCha
 absl::Status JobLifecycle::GoBack(Job& job, const std::string& why) {
   JobChange change{.record = job.record};
   const uint32_t rollbacks = CountRollBack(job.progress.step(), change.record);
-  if (rollbacks > kMaxRollBacks) {
-    return Fail(job, absl::StrCat(why, "; the job went back ", kMaxRollBacks,
-                                  " times in a row without getting past clock ",
-                                  change.record.rollback_clock(),
-                                  "; look into the logs of the job and of what was lost, then "
-                                  "submit it again"));
+  if (const uint32_t most = MostRollBacks(job.record.spec()); rollbacks > most) {
+    if (most == 0) return Fail(job, absl::StrCat(why, "; model.program.max_restarts is 0"));
+    return Fail(
+        job,
+        absl::StrCat(why, "; the job went back ", most,
+                     " times in a row without getting past clock ", change.record.rollback_clock(),
+                     RunsProgram(job.record.spec()) ? " (model.program.max_restarts)" : "",
+                     "; look into the logs of the job and of what was lost, then "
+                     "submit it again"));
   }
   return GoBackWith(job, why, rollbacks, std::move(change));
 }
@@ -168,6 +194,7 @@ absl::Status JobLifecycle::GoBackWith(Job& job, const std::string& why, uint32_t
   job.rendezvous.Clear();
   job.open_round.reset();
   job.evaluation.Clear();
+  job.program_parts.Clear();
   job.AnswerAll(absl::AbortedError(absl::StrCat("job ", job.id(), " went on to generation ",
                                                 job.record.generation(), "; this task is fenced")));
   // A fault that lasts some seconds must not use up all chances.
@@ -206,8 +233,8 @@ absl::Status JobLifecycle::Met(Job& job, const v1::RendezvousRecord& met) {
   JobChange change{.record = job.record};
   SetMet(met, jobs_.NowUnixMs(), change.record);
   change.events.push_back(absl::StrCat("all ", job.slots(), " slots met in generation ",
-                                       job.record.generation(), ": ", Describe(met), ", ",
-                                       PolicyName(job.record.spec())));
+                                       job.record.generation(), ": ",
+                                       Describe(met, job.record.spec())));
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   for (TaskState& task : job.tasks) task.heard = true;
   return absl::OkStatus();
@@ -246,8 +273,8 @@ absl::Status JobLifecycle::OpenRound(Job& job, const v1::RendezvousRecord& met,
   change.events.push_back(
       job.record.has_met()
           ? absl::StrCat(who, " again in round ", record.number(), ", ", from, ended)
-          : absl::StrCat(who, " in generation ", job.record.generation(), ": ", Describe(met), ", ",
-                         PolicyName(job.record.spec())));
+          : absl::StrCat(who, " in generation ", job.record.generation(), ": ",
+                         Describe(met, job.record.spec())));
   SetMet(met, jobs_.NowUnixMs(), change.record);
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   for (const v1::CollectivePeer& peer : round.peers) job.tasks[peer.slot()].heard = true;
@@ -324,7 +351,7 @@ absl::Status JobLifecycle::TaskEnded(Job& job, uint32_t slot, int code, absl::st
   }
   const std::string what =
       absl::StrCat("slot ", slot, " on worker ", job.record.slots(slot).worker_id(), " ended with ",
-                   CodeName(code), ": ", message);
+                   CodeName(code), ": ", message, EndedBefore(job.record));
   if (loss != v1::TaskReport::LOSS_UNSPECIFIED && IsComplete(job.record)) {
     return Finish(job, v1::SUCCEEDED, "", absl::StrCat("succeeded, though ", what));
   }
@@ -341,7 +368,7 @@ absl::Status JobLifecycle::TaskEnded(Job& job, uint32_t slot, int code, absl::st
 absl::Status JobLifecycle::TaskDied(Job& job, uint32_t slot, absl::string_view message) {
   return Respawn(job, slot,
                  absl::StrCat("slot ", slot, " on worker ", job.record.slots(slot).worker_id(),
-                              " died: ", message),
+                              " died: ", message, EndedBefore(job.record)),
                  0);
 }
 
@@ -354,6 +381,13 @@ absl::Status JobLifecycle::TaskStalled(Job& job, uint32_t slot, absl::Duration w
                  0);
 }
 
+absl::Status JobLifecycle::ProgramSilent(Job& job, uint32_t slot, absl::string_view why) {
+  return Respawn(job, slot,
+                 absl::StrCat("slot ", slot, " on worker ", job.record.slots(slot).worker_id(), " ",
+                              why, EndedBefore(job.record)),
+                 0);
+}
+
 absl::Status JobLifecycle::Respawn(Job& job, uint32_t slot, absl::string_view why,
                                    uint32_t patience) {
   if (IsComplete(job.record)) {
@@ -363,7 +397,7 @@ absl::Status JobLifecycle::Respawn(Job& job, uint32_t slot, absl::string_view wh
   JobChange change{.record = job.record};
   const bool hurts = Hurts(job.record, {slot});
   const uint32_t failures = CountFailure(slot, job.progress.clock(slot), change.record);
-  if (failures > kMaxSlotFailures && !CanDoWithout(job.record, slot)) {
+  if (failures > MostFailures(job.record.spec()) && !CanDoWithout(job.record, slot)) {
     return Fail(
         job, absl::StrCat(why, "; that was failure ", failures, " of this slot without progress"));
   }
@@ -385,6 +419,7 @@ void JobLifecycle::ForgetTasks(Job& job, const std::vector<uint32_t>& slots,
     job.tasks[slot] = TaskState{};
     job.rendezvous.Forget(slot);
     job.evaluation.Forget(slot);
+    job.program_parts.Forget(slot);
     job.AnswerSlot(slot, status);
   }
   // A round that lost a task cannot complete its evaluation, which the others would wait for.
@@ -396,7 +431,8 @@ void JobLifecycle::ForgetTasks(Job& job, const std::vector<uint32_t>& slots,
 absl::Status JobLifecycle::MaybeSucceed(Job& job) {
   const v1::JobRecord& record = job.record;
   if (!AllDone(record)) return absl::OkStatus();
-  const bool trains = !OnlyEvaluates(record.spec());
+  // Whether a program keeps anything is its own affair.
+  const bool trains = !OnlyEvaluates(record.spec()) && !RunsProgram(record.spec());
   const uint64_t kept = LastSoundClock(record, 0);
   if (!record.has_met()) return Fail(job, "its tasks ended before they met");
   if (trains && record.initial_resumes() && FinalClock(record) <= record.initial_clock()) {
@@ -452,6 +488,7 @@ absl::Status JobLifecycle::Finish(Job& job, v1::JobState state, const std::strin
   job.missing_servers.clear();
   // Scores gathered for an evaluation may take much memory.
   job.evaluation.Clear();
+  job.program_parts.Clear();
   job.rendezvous.Clear();
   job.open_round.reset();
   job.AnswerAll(

@@ -60,6 +60,9 @@ class JobLifecycle {
   absl::Status TaskDied(Job& job, uint32_t slot, absl::string_view message);
   // Ends the slot's present task, for which the others have waited for as long as they may.
   absl::Status TaskStalled(Job& job, uint32_t slot, absl::Duration waited);
+  // Ends the slot's present task, whose program has reported nothing for as long as it may; `why`
+  // says so of the slot.
+  absl::Status ProgramSilent(Job& job, uint32_t slot, absl::string_view why);
 
   absl::Status Fail(Job& job, const std::string& message);
   // Does nothing if the job has ended, as does Fail.

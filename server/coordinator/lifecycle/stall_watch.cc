@@ -1,7 +1,9 @@
 #include "server/coordinator/lifecycle/stall_watch.h"
 
 #include <algorithm>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
 #include "server/coordinator/job/job_state_machine.h"
@@ -39,15 +41,51 @@ bool IsOverdue(const Job& job, uint32_t slot) {
   return left && IsMember(job.record, slot);
 }
 
+// Returns how long the processes of a program that runs may report nothing; 0: for ever, or none
+// runs.
+absl::Duration SilenceLimit(const Job& job) {
+  if (!RunsProgram(job.record.spec()) || !job.record.has_met()) return absl::ZeroDuration();
+  return absl::Seconds(job.record.spec().model().program().report_within_seconds());
+}
+
+// Returns the slots whose processes have reported no further step for as long as `limit`: of those
+// that report, or of all if none does. Of several, only those with the fewest steps: the others may
+// wait for them.
+std::vector<uint32_t> FindSilent(Job& job, absl::Duration limit, absl::Duration now) {
+  const auto runs = [&](uint32_t slot) {
+    const v1::SlotRecord& holder = job.record.slots(slot);
+    return !holder.done() && !holder.worker_id().empty() && job.tasks[slot].heard;
+  };
+  bool any_reports = false;
+  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+    if (!runs(slot)) continue;
+    if (!job.tasks[slot].silent_since.has_value()) job.tasks[slot].silent_since = now;
+    any_reports |= job.tasks[slot].has_reported;
+  }
+  std::vector<uint32_t> silent;
+  uint64_t fewest = 0;
+  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+    const TaskState& task = job.tasks[slot];
+    if (!runs(slot) || task.has_reported != any_reports) continue;
+    if (now - *task.silent_since < limit) continue;
+    const uint64_t clock = job.progress.clock(slot);
+    if (silent.empty() || clock < fewest) silent.clear();
+    if (silent.empty()) fewest = clock;
+    if (clock == fewest) silent.push_back(slot);
+  }
+  return silent;
+}
+
 }  // namespace
 
 bool IsAwaited(const Job& job, uint32_t slot) {
   const v1::JobRecord& record = job.record;
   if (record.slots(slot).done() || record.slots(slot).worker_id().empty()) return false;
+  if (job.program_parts.any() && !job.program_parts.Has(slot)) return true;
   if (!job.missing_servers.empty()) return false;
   if (OwesItsShare(job, slot)) return true;
   const bool on_servers = !TrainsByAllReduce(record.spec()) && record.has_met();
-  if (on_servers && IsTooFarBehind(job, slot)) return true;
+  if (on_servers && !RunsProgram(record.spec()) && IsTooFarBehind(job, slot)) return true;
   if (on_servers && !TrainsInRounds(record.spec())) return false;
   if (!job.rendezvous.any() || job.rendezvous.Has(slot)) return false;
   // Newcomers wait until the others have ended their step, however long that takes.
@@ -81,6 +119,10 @@ absl::Status StallWatch::Look() {
 }
 
 absl::Status StallWatch::LookAt(Job& job) {
+  if (const absl::Duration limit = SilenceLimit(job); limit > absl::ZeroDuration()) {
+    const std::vector<uint32_t> silent = FindSilent(job, limit, clock_.Monotonic());
+    if (!silent.empty()) return EndSilent(job, silent, limit);
+  }
   for (uint32_t slot = 0; slot < job.slots(); ++slot) {
     if (!IsAwaited(job, slot) || TimeLeft(job, slot) > absl::ZeroDuration()) continue;
     // The job may have changed as a whole: the other slots are looked at next time.
@@ -89,6 +131,21 @@ absl::Status StallWatch::LookAt(Job& job) {
     return lifecycle_.TaskStalled(job, slot, late ? waited + stall_timeout_ : waited);
   }
   return absl::OkStatus();
+}
+
+absl::Status StallWatch::EndSilent(Job& job, const std::vector<uint32_t>& silent,
+                                   absl::Duration limit) {
+  const uint32_t slot = silent.front();
+  std::string why =
+      absl::StrCat("is stuck at step ", job.progress.clock(slot),
+                   ": its program has reported no further step for ", absl::FormatDuration(limit),
+                   " (model.program.report_within_seconds)");
+  for (const uint32_t also : silent) {
+    const TaskState& task = job.tasks[also];
+    if (also != slot) absl::StrAppend(&why, "; nor has that of slot ", also);
+    if (!task.waits_for.empty()) absl::StrAppend(&why, ": ", task.waits_for);
+  }
+  return lifecycle_.ProgramSilent(job, slot, why);
 }
 
 absl::Duration StallWatch::TimeLeft(Job& job, uint32_t slot) {
@@ -110,6 +167,7 @@ absl::Duration StallWatch::TimeLeft(Job& job, uint32_t slot) {
 void StallWatch::Excuse(absl::Duration pause) {
   for (const auto& [number, job] : jobs_.jobs()) {
     for (TaskState& task : job->tasks) {
+      if (task.silent_since.has_value()) *task.silent_since += pause;
       if (!task.awaited.has_value()) continue;
       task.awaited->since += pause;
       task.awaited->seen += pause;

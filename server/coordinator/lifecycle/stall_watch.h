@@ -12,9 +12,10 @@
 
 namespace muster {
 
-// Returns whether other tasks wait for this slot's task: it has not come where they meet or
-// evaluate, or is further behind than the job's staleness allows. A slot without a worker, or in a
-// job whose servers are missing, is not awaited: something else keeps the others.
+// Returns whether other tasks wait for this slot's task: it has not come where they meet, evaluate
+// or commit a program's checkpoint, or is further behind than the job's staleness allows. A slot
+// without a worker, or in a job whose servers are missing, is not awaited: something else keeps the
+// others.
 bool IsAwaited(const Job& job, uint32_t slot);
 
 // Returns the awaited slots that a StallWatch has seen awaited for at least `time`.
@@ -28,6 +29,9 @@ std::vector<uint32_t> AwaitedFor(absl::Duration time, absl::Duration now, const 
 // its slot. By all-reduce the others first notice that their call has not ended in that time, and
 // come to meet again; a task that has not come a lease later is stuck. In a hybrid job the same
 // holds once the others have come for any reason: they may keep open the clock for which it waits.
+//
+// The processes of a program wait for one another where nobody here sees it. If the program says
+// within what time each reports a step, one that does not is ended.
 //
 // Waiting times are lost with the process and counted anew. Logic thread only.
 class StallWatch {
@@ -45,6 +49,8 @@ class StallWatch {
 
  private:
   absl::Status LookAt(Job& job);
+  // Ends the first of these slots' tasks, and names all. REQUIRES: there are some.
+  absl::Status EndSilent(Job& job, const std::vector<uint32_t>& silent, absl::Duration limit);
   // Notes that the slot is awaited, and returns how much longer it may be.
   absl::Duration TimeLeft(Job& job, uint32_t slot);
 

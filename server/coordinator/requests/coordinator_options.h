@@ -34,6 +34,8 @@ struct CoordinatorOptions {
   std::function<void(absl::string_view)> log;
   // Most jobs that may wait or run at once; more are refused.
   size_t max_unfinished_jobs = 1000;
+  // The token that jobs that run programs are submitted with; empty: none is taken.
+  std::string program_token;
   // Bytes of log text kept per job.
   uint64_t max_log_bytes = 4 << 20;
   // Time for which lost daemons are still shown.

@@ -95,6 +95,25 @@ std::optional<uint32_t> SlotOf(const v1::ReadLogsRequest& request) {
   return request.has_slot() ? std::optional<uint32_t>(request.slot()) : std::nullopt;
 }
 
+// Compares in a time that does not depend on the secret.
+bool SameSecret(absl::string_view given, absl::string_view secret) {
+  unsigned difference = given.size() != secret.size();
+  for (size_t i = 0; i < given.size(); ++i) {
+    difference |= static_cast<unsigned char>(given[i]) ^
+                  static_cast<unsigned char>(secret[i % secret.size()]);
+  }
+  return difference == 0;
+}
+
+// Checks that a job that starts from another one's checkpoint can read it.
+absl::Status CheckSameKind(absl::string_view field, const v1::JobSpec& spec,
+                           const v1::JobSpec& source) {
+  if (RunsProgram(spec) == RunsProgram(source)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      field, " names a job that runs ", RunsProgram(source) ? "a program" : "a model of Muster's",
+      ", whose checkpoints only such jobs can read"));
+}
+
 absl::Status GoneError() { return absl::CancelledError("the caller is gone"); }
 
 }  // namespace
@@ -139,6 +158,7 @@ void JobRequests::Submit(const v1::SubmitJobRequest& request, Call<v1::SubmitJob
     return call.done(absl::InvalidArgumentError(
         "request_id is empty; send a random string, the same one when the call is repeated"));
   }
+  if (absl::Status allowed = CheckMayRun(request); !allowed.ok()) return call.done(allowed);
   const uint64_t fingerprint = FingerprintOf(request.spec());
   const absl::StatusOr<const Job*> known = FindRequest(request.request_id(), fingerprint);
   if (!known.ok()) return call.done(known.status());
@@ -162,6 +182,20 @@ void JobRequests::Submit(const v1::SubmitJobRequest& request, Call<v1::SubmitJob
       call.done(Accept(request_id, fingerprint, planned));
     });
   });
+}
+
+absl::Status JobRequests::CheckMayRun(const v1::SubmitJobRequest& request) const {
+  if (!RunsProgram(request.spec())) return absl::OkStatus();
+  if (options_.program_token.empty()) {
+    return absl::PermissionDeniedError(
+        "the job runs a program (model.program), and this cluster takes none: its coordinator has "
+        "no --program-token-file (`muster up --allow-programs` gives it one)");
+  }
+  if (SameSecret(request.program_token(), options_.program_token)) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("the job runs a program (model.program), but program_token is ",
+                   request.program_token().empty() ? "empty" : "not the right one",
+                   "; send the content of the coordinator's --program-token-file"));
 }
 
 absl::StatusOr<v1::SubmitJobReply> JobRequests::Accept(const std::string& request_id,
@@ -209,6 +243,8 @@ absl::Status JobRequests::TakeInitialWeights(NewJob& job) const {
     record.set_initial_uri(source);
   } else {
     MUSTER_ASSIGN_OR_RETURN(const Source found, FindSource("initial_weights", source));
+    MUSTER_RETURN_IF_ERROR(
+        CheckSameKind("initial_weights", record.spec(), found.job->record.spec()));
     record.mutable_spec()->set_initial_weights(found.by_id);
     record.set_initial_uri(found.checkpoint->uri());
     job.data_preparation = found.job->data_preparation;
@@ -222,6 +258,7 @@ absl::Status JobRequests::Resume(NewJob& job) const {
   v1::JobRecord& record = job.record;
   const v1::JobSpec& spec = record.spec();
   MUSTER_ASSIGN_OR_RETURN(const Source found, FindSource("resume_from", spec.resume_from()));
+  MUSTER_RETURN_IF_ERROR(CheckSameKind("resume_from", spec, found.job->record.spec()));
   record.mutable_spec()->set_resume_from(found.by_id);
   const v1::CheckpointRecord& checkpoint = *found.checkpoint;
   const std::string& trained_by = found.job->record.spec().optimizer().name();
@@ -452,7 +489,7 @@ bool JobRequests::Answer(CollectivesReader& reader) const {
   }
   const Job& job = **found;
   const bool may_tell = IsActive(job.record.state()) && TrainsInRounds(job.record.spec()) &&
-                        clock_.Monotonic() < reader.deadline;
+                        !RunsProgram(job.record.spec()) && clock_.Monotonic() < reader.deadline;
   for (uint32_t slot = 0; may_tell && slot < job.slots(); ++slot) {
     const v1::SlotRecord& holder = job.record.slots(slot);
     // Only a task that reports progress can be asked.

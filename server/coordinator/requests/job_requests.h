@@ -114,6 +114,8 @@ class JobRequests {
   // Returns the job of an earlier call with this request_id; null: there is none. InvalidArgument:
   // that call had another specification.
   absl::StatusOr<const Job*> FindRequest(const std::string& request_id, uint64_t fingerprint) const;
+  // Checks that whoever submits the job may have it run a program, if it does. PermissionDenied.
+  absl::Status CheckMayRun(const v1::SubmitJobRequest& request) const;
   // Stores a job that was planned, or returns why not.
   absl::StatusOr<v1::SubmitJobReply> Accept(const std::string& request_id, uint64_t fingerprint,
                                             const absl::StatusOr<PlannedJob>& planned);

@@ -85,6 +85,9 @@ std::string Recovery(const v1::JobRecord& record) {
   if (record.spec().update().durability() == v1::UpdateSpec::EVERY_PUSH) {
     return absl::StrCat("continues in place; if the server's data folder is lost, ", back);
   }
+  if (RunsProgram(record.spec()) && record.spec().model().program().elastic()) {
+    return "starts the lost process alone again";
+  }
   if (NeedsServers(record.spec()) || LossIsFinal(record.spec())) return back;
   if (ShardGroupSize(record.spec()) == 1) {
     return absl::StrCat("continues from another worker's replica; without any, ", back);
@@ -201,6 +204,7 @@ std::vector<v1::DaemonStatus> DaemonsOf(const JobTable& jobs, const Membership& 
     daemon.set_memory_bytes(member.record.memory_bytes());
     *daemon.mutable_devices() = member.record.devices();
     daemon.set_processors(member.record.processors());
+    daemon.set_allows_programs(member.record.allows_programs());
     if (const auto it = partitions.find(id); it != partitions.end()) {
       daemon.set_partitions(it->second);
     }

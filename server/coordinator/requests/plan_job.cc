@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/job/job_road.h"
 #include "common/job/job_validator.h"
 #include "common/plan/data_size.h"
 #include "common/plan/layout_validator.h"
@@ -90,6 +92,17 @@ double FlopsPerExample(const v1::JobSpec& spec, const DataSize& data) {
   return CostsOfStep(spec, SizeOfModel(spec, data)).flops() / spec.batch_size();
 }
 
+// Plans a job that runs a program, which says itself what it takes.
+absl::StatusOr<PlannedJob> PlanProgram(PlannedJob planned, const ClusterCapacity& whole) {
+  const uint64_t bytes = planned.spec.model().program().memory_bytes();
+  planned.plan.worker.push_back({.name = "program", .bytes = bytes});
+  const WorkerCapacity* const most = WorkerWithMost(whole, &WorkerCapacity::bytes);
+  if (most == nullptr || bytes <= most->bytes) return planned;
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "model.program.memory_bytes is ", FormatBytes(bytes), ", and worker ", most->id,
+      " offers the most, ", FormatBytes(most->bytes), "; --memory gives a worker daemon more"));
+}
+
 }  // namespace
 
 absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const ClusterCapacity& whole) {
@@ -98,6 +111,7 @@ absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const ClusterCapacit
   planned.spec = spec;
   planned.given = GivenFields(spec);
   FillDefaults(planned.spec);
+  if (RunsProgram(planned.spec)) return PlanProgram(std::move(planned), whole);
   const DataSize data = SizeOfData(planned.spec.data());
   MUSTER_RETURN_IF_ERROR(ValidateLayout(planned.spec, SizeOfModel(planned.spec, data)));
   planned.flops_per_example = FlopsPerExample(planned.spec, data);

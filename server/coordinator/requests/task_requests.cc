@@ -1,6 +1,8 @@
 #include "server/coordinator/requests/task_requests.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -9,6 +11,7 @@
 #include "common/job/job_road.h"
 #include "common/text/utf8.h"
 #include "server/coordinator/calls/report_checks.h"
+#include "server/coordinator/checkpoints/find_checkpoint.h"
 #include "server/coordinator/cluster/shard_map.h"
 #include "server/coordinator/job/job_state_machine.h"
 #include "server/coordinator/job/training_data.h"
@@ -27,8 +30,12 @@ constexpr absl::Duration kMaxShardMapWait = absl::Minutes(1);
 
 // Describes a result for people.
 std::string Describe(const v1::EvaluationResult& result) {
-  const std::string loss =
-      absl::StrCat("loss ", result.loss(), " over ", result.examples(), " examples");
+  if (std::isnan(result.loss())) {
+    return absl::StrCat("step ", result.clock(), ": ", result.metric(), " ", result.value());
+  }
+  std::string loss = absl::StrCat("loss ", result.loss());
+  // A program need not know the number.
+  if (result.examples() > 0) absl::StrAppend(&loss, " over ", result.examples(), " examples");
   if (result.no_value().empty()) {
     return absl::StrCat("step ", result.clock(), ": ", result.metric(), " ", result.value(), ", ",
                         loss);
@@ -166,6 +173,10 @@ absl::StatusOr<v1::ReportProgressReply> TaskRequests::ReportProgress(
     job->progress_unsaved = true;
     collective_times_.Take(job->record.slots(request.task().slot()).worker_id(), request);
   }
+  if (request.steps() > 0) {
+    job->tasks[request.task().slot()].silent_since = clock_.Monotonic();
+    job->tasks[request.task().slot()].has_reported = true;
+  }
   // The history is stored at other times than progress, so it finds out by itself what it has.
   job->history->history().AddReport(request, jobs_.NowUnixMs());
   ++job->status_version;
@@ -173,6 +184,7 @@ absl::StatusOr<v1::ReportProgressReply> TaskRequests::ReportProgress(
   v1::ReportProgressReply reply;
   reply.set_shard_map_version(job->record.shard_map_version());
   reply.set_collectives_wanted(TrainsInRounds(job->record.spec()) &&
+                               !RunsProgram(job->record.spec()) &&
                                job->collectives.Wanted(request.task().slot()));
   reply.set_meet_after_round(rounds_.MeetAfter(*job));
   if (const v1::TraceOrder* order = traces_.OrderForSlot(*job, request.task().slot())) {
@@ -188,6 +200,10 @@ void TaskRequests::ReportEvaluation(const v1::ReportEvaluationRequest& request,
   Job& job = **found;
   if (absl::Status status = CheckReport(job.record, request); !status.ok()) {
     return call.done(status);
+  }
+  if (request.has_value()) {
+    const absl::Status taken = TakeValue(job, request);
+    return taken.ok() ? call.done(v1::ReportEvaluationReply()) : call.done(taken);
   }
   if (const v1::EvaluationResult* known = FindResult(job.record, request.clock())) {
     return call.done(ReplyOf(job.record, *known));
@@ -223,23 +239,44 @@ void TaskRequests::ReportEvaluation(const v1::ReportEvaluationRequest& request,
 absl::Status TaskRequests::TakeShare(Job& job, const v1::ReportEvaluationRequest& request) {
   MUSTER_RETURN_IF_ERROR(job.evaluation.Add(request));
   if (!job.evaluation.complete(ReportingSlots(job.record))) return absl::OkStatus();
-  absl::StatusOr<v1::EvaluationResult> result = job.evaluation.Result();
-  if (!result.ok()) return result.status();
-  result->set_training_seconds(job.progress.training_seconds());
+  MUSTER_ASSIGN_OR_RETURN(v1::EvaluationResult result, job.evaluation.Result());
+  MUSTER_RETURN_IF_ERROR(AddResult(job, std::move(result)));
+  job.evaluation.Clear();
+  return absl::OkStatus();
+}
+
+absl::Status TaskRequests::TakeValue(Job& job, const v1::ReportEvaluationRequest& request) {
+  for (const v1::EvaluationResult& known : job.record.evaluations()) {
+    if (known.clock() > request.clock()) return absl::OkStatus();
+    if (known.clock() == request.clock() && known.metric() == request.metric()) {
+      return absl::OkStatus();
+    }
+  }
+  v1::EvaluationResult result;
+  result.set_clock(request.clock());
+  result.set_metric(request.metric());
+  result.set_value(request.value());
+  result.set_loss(request.loss_weight() == 1 ? request.loss_sum()
+                                             : std::numeric_limits<double>::quiet_NaN());
+  result.set_examples(request.examples());
+  return AddResult(job, std::move(result));
+}
+
+absl::Status TaskRequests::AddResult(Job& job, v1::EvaluationResult result) {
+  result.set_training_seconds(job.progress.training_seconds());
   JobChange change{.record = job.record};
-  *change.record.add_evaluations() = *result;
+  *change.record.add_evaluations() = result;
   while (change.record.evaluations_size() > kMaxEvaluations) {
     change.record.mutable_evaluations()->DeleteSubrange(0, 1);
   }
-  std::string event = Describe(*result);
+  std::string event = Describe(result);
   if (const std::string why = StopsAfter(change.record); !why.empty()) {
-    change.record.set_stop_clock(result->clock());
+    change.record.set_stop_clock(result.clock());
     absl::StrAppend(&event, "; ", why);
   }
   change.events.push_back(std::move(event));
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
-  job.history->history().AddEvaluation(*result, jobs_.NowUnixMs());
-  job.evaluation.Clear();
+  job.history->history().AddEvaluation(result, jobs_.NowUnixMs());
   return absl::OkStatus();
 }
 
@@ -248,6 +285,9 @@ void TaskRequests::CommitCheckpoint(const v1::CommitCheckpointRequest& request,
   const absl::StatusOr<Job*> found = Authenticate(request.task());
   if (!found.ok()) return call.done(found.status());
   if (absl::Status status = CheckNumbers(request); !status.ok()) return call.done(status);
+  if (RunsProgram((*found)->record.spec())) {
+    return CommitOfProgram(**found, request, std::move(call));
+  }
   if (const uint32_t speaks = SpeakingSlot((*found)->record); request.task().slot() != speaks) {
     return call.done(absl::InvalidArgumentError(
         absl::StrCat("slot ", request.task().slot(), " of job ", request.task().job_id(),
@@ -255,6 +295,43 @@ void TaskRequests::CommitCheckpoint(const v1::CommitCheckpointRequest& request,
   }
   if (!request.failure().empty()) return checkpoints_.CutFailed(**found, request, std::move(call));
   checkpoints_.Commit(**found, request, std::move(call));
+}
+
+void TaskRequests::CommitOfProgram(Job& job, const v1::CommitCheckpointRequest& request,
+                                   Call<v1::CommitCheckpointReply> call) {
+  if (request.clock() == 0) {
+    return call.done(
+        absl::InvalidArgumentError("clock is 0; a checkpoint is of a step that was made"));
+  }
+  const bool committed = LastSoundClock(job.record, 0) >= request.clock();
+  if (request.program_part() == v1::CommitCheckpointRequest::WHOLE || committed) {
+    return checkpoints_.Commit(job, request, std::move(call));
+  }
+  if (request.program_part() != v1::CommitCheckpointRequest::PART) {
+    return call.done(absl::InvalidArgumentError(
+        absl::StrCat("program_part is ", static_cast<int>(request.program_part()),
+                     "; the task of a program says PART or WHOLE")));
+  }
+  if (absl::Status added = job.program_parts.Add(request); !added.ok()) return call.done(added);
+  job.ParkPart(request.task().slot(), std::move(call));
+  ++job.status_version;
+  CommitParts(job);
+}
+
+void TaskRequests::CommitParts(Job& job) {
+  if (!job.program_parts.any()) return;
+  v1::CommitCheckpointRequest joined = job.program_parts.Joined();
+  // A task may repeat its part while the parts before are being committed.
+  const bool committed = LastSoundClock(job.record, 0) >= joined.clock();
+  for (uint32_t slot = 0; slot < job.slots() && !committed; ++slot) {
+    // Processes that have ended well have nothing to add.
+    if (!job.record.slots(slot).done() && !job.program_parts.Has(slot)) return;
+  }
+  job.program_parts.Clear();
+  for (auto& [slot, parked] : std::exchange(job.part_calls, {})) {
+    joined.mutable_task()->set_slot(slot);
+    checkpoints_.Commit(job, joined, std::move(parked));
+  }
 }
 
 absl::StatusOr<v1::ReportCollectivesReply> TaskRequests::ReportCollectives(
@@ -284,6 +361,7 @@ void TaskRequests::AnswerChanged() {
   const absl::Duration now = clock_.Monotonic();
   for (const auto& [number, job] : jobs_.jobs()) {
     job->DropGoneCalls();
+    CommitParts(*job);
     std::vector<Job::ShardMapCall> waiting;
     for (Job::ShardMapCall& parked : std::exchange(job->shard_map_calls, {})) {
       if (job->record.shard_map_version() >= parked.min_version || now >= parked.deadline) {

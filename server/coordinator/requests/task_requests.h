@@ -52,6 +52,14 @@ class TaskRequests {
   // Notes what the task says it cannot reach.
   absl::Status NoteWait(Job& job, const v1::ReportProgressRequest& request);
   absl::Status TakeShare(Job& job, const v1::ReportEvaluationRequest& request);
+  // Does the same for a value that a program measured.
+  absl::Status TakeValue(Job& job, const v1::ReportEvaluationRequest& request);
+  // Adds a result to the job's record and history.
+  absl::Status AddResult(Job& job, v1::EvaluationResult result);
+  void CommitOfProgram(Job& job, const v1::CommitCheckpointRequest& request,
+                       Call<v1::CommitCheckpointReply> call);
+  // Commits the parts of a program's checkpoint, if all that the job waits for are there.
+  void CommitParts(Job& job);
 
   JobTable& jobs_;
   JobLifecycle& lifecycle_;

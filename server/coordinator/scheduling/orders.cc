@@ -1,6 +1,7 @@
 #include "server/coordinator/scheduling/orders.h"
 
 #include "common/base/message_fingerprint.h"
+#include "common/job/job_road.h"
 #include "server/coordinator/cluster/shard_map.h"
 #include "server/coordinator/cluster/task_threads.h"
 #include "server/coordinator/job/job_state_machine.h"
@@ -29,7 +30,9 @@ void AddOrder(const Member& member, const Job& job, uint32_t slot, const OrderCo
   order.set_data_clock(record.initial_clock());
   order.set_data_examples(ExamplesSeen(record, record.initial_clock()));
   order.set_checkpoint_root(context.checkpoint_root);
-  if (record.spec().parallelism().zero().redundancy() > 0) order.set_worker_id(member.record.id());
+  if (record.spec().parallelism().zero().redundancy() > 0 || RunsProgram(record.spec())) {
+    order.set_worker_id(member.record.id());
+  }
   order.set_expect_state(record.slots(slot).expect_state());
   order.set_stall_timeout_ms(
       static_cast<uint32_t>(absl::ToInt64Milliseconds(context.stall_timeout)));

@@ -105,6 +105,7 @@ void SimulatedCluster::Register(Daemon& daemon) {
     device.set_memory_bytes(memory_bytes);
   }
   request.set_multiplies_bf16(daemon.multiplies_bf16);
+  request.set_allows_programs(daemon.allows_programs);
   request.set_memory_bytes(memory_[daemon.id]);
   const auto reply = coordinator_->daemons().Register(request);
   if (reply.ok()) daemon.incarnation = reply->incarnation();
@@ -122,7 +123,8 @@ void SimulatedCluster::RestartDaemon(const std::string& id) {
                   .nonce = next_nonce_++,
                   .slots = old.slots,
                   .devices = old.devices,
-                  .multiplies_bf16 = old.multiplies_bf16};
+                  .multiplies_bf16 = old.multiplies_bf16,
+                  .allows_programs = old.allows_programs};
   Register(daemons_[id]);
   BeatAll();
 }
@@ -193,6 +195,7 @@ absl::StatusOr<std::string> SimulatedCluster::Submit(const v1::JobSpec& spec,
   *request.mutable_spec() = spec;
   request.set_request_id(request_id.empty() ? absl::StrCat("request-", next_request_++)
                                             : request_id);
+  request.set_program_token(options_.program_token);
   Answer<v1::SubmitJobReply> reply;
   coordinator_->jobs().Submit(request, reply.call());
   Run();
@@ -240,10 +243,12 @@ Answer<v1::RendezvousReply> SimulatedCluster::Rendezvous(const v1::TaskOrder& or
                                                          uint64_t data_fingerprint) {
   v1::RendezvousRequest request;
   *request.mutable_task() = Identity(order);
-  request.set_total_steps(total_steps);
-  request.set_data_fingerprint(data_fingerprint);
-  request.set_training_examples(80);
-  request.set_held_out_examples(20);
+  if (!order.spec().model().has_program()) {
+    request.set_total_steps(total_steps);
+    request.set_data_fingerprint(data_fingerprint);
+    request.set_training_examples(80);
+    request.set_held_out_examples(20);
+  }
   request.set_endpoint(EndpointOf(order));
   const Rank& known = rank(order);
   request.set_round(known.round);
@@ -365,6 +370,23 @@ Answer<v1::CommitCheckpointReply> SimulatedCluster::Checkpoint(
   *request.mutable_task() = Identity(order);
   request.set_clock(clock);
   request.set_data_preparation(data_preparation);
+  Answer<v1::CommitCheckpointReply> answer;
+  coordinator_->tasks().CommitCheckpoint(request, answer.call());
+  Run();
+  return answer;
+}
+
+Answer<v1::CommitCheckpointReply> SimulatedCluster::CommitPart(
+    const v1::TaskOrder& order, uint64_t clock, const std::vector<std::string>& names) {
+  v1::CommitCheckpointRequest request;
+  *request.mutable_task() = Identity(order);
+  request.set_clock(clock);
+  request.set_program_part(v1::CommitCheckpointRequest::PART);
+  for (const std::string& name : names) {
+    v1::CutFile& file = *request.add_files();
+    file.set_name(name);
+    file.set_path(absl::StrCat("partition-", order.slot(), "-", name));
+  }
   Answer<v1::CommitCheckpointReply> answer;
   coordinator_->tasks().CommitCheckpoint(request, answer.call());
   Run();

@@ -90,6 +90,7 @@ class SimulatedCluster {
     // Bytes of each device.
     std::vector<uint64_t> devices;
     bool multiplies_bf16 = false;
+    bool allows_programs = true;
   };
 
   // `lent` keeps the checkpoints in place of `archive` below; null: `archive` does.
@@ -167,6 +168,9 @@ class SimulatedCluster {
                                              uint64_t correct = 5);
   Answer<v1::CommitCheckpointReply> Checkpoint(const v1::TaskOrder& order, uint64_t clock,
                                                const std::string& data_preparation = "");
+  // Commits a part of a program's checkpoint, with files of these names.
+  Answer<v1::CommitCheckpointReply> CommitPart(const v1::TaskOrder& order, uint64_t clock,
+                                               const std::vector<std::string>& names);
   Answer<v1::ListCollectivesReply> ListCollectives(const std::string& job_id);
   absl::Status TellCollectives(const v1::TaskOrder& order, const std::vector<std::string>& labels);
   Answer<v1::ShardMap> GetShardMap(const v1::TaskOrder& order, uint64_t min_version,

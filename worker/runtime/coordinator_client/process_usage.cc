@@ -20,9 +20,11 @@
 namespace muster {
 namespace {
 
-// Returns the sum in bytes of these fields of /proc/self/status, which holds KiB.
-uint64_t StatusBytes(std::initializer_list<const char*> fields) {
-  std::ifstream status("/proc/self/status");
+constexpr char kOwnStatus[] = "/proc/self/status";
+
+// Returns the sum in bytes of these fields of a process's file `status`, which holds KiB.
+uint64_t StatusBytes(const std::string& path, std::initializer_list<const char*> fields) {
+  std::ifstream status(path);
   uint64_t bytes = 0;
   size_t found = 0;
   std::string field;
@@ -73,6 +75,10 @@ ProcessUsage ReadProcessUsage() {
   return usage;
 }
 
-uint64_t ReadAnonymousBytes() { return StatusBytes({"RssAnon:", "RssShmem:"}); }
+uint64_t ReadAnonymousBytes() { return StatusBytes(kOwnStatus, {"RssAnon:", "RssShmem:"}); }
+
+uint64_t ReadAnonymousBytesOf(pid_t process) {
+  return StatusBytes(absl::StrCat("/proc/", process, "/status"), {"RssAnon:", "RssShmem:"});
+}
 
 }  // namespace muster

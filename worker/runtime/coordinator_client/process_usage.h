@@ -1,6 +1,8 @@
 #ifndef MUSTER_WORKER_RUNTIME_COORDINATOR_CLIENT_PROCESS_USAGE_H_
 #define MUSTER_WORKER_RUNTIME_COORDINATOR_CLIENT_PROCESS_USAGE_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 
 namespace muster {
@@ -18,8 +20,10 @@ struct ProcessUsage {
 
 ProcessUsage ReadProcessUsage();
 
-// Returns the resident bytes of anonymous and shared memory; 0 if the system does not tell.
+// Returns the resident bytes of anonymous and shared memory, of this process or of another; 0 if
+// the system does not tell.
 uint64_t ReadAnonymousBytes();
+uint64_t ReadAnonymousBytesOf(pid_t process);
 
 }  // namespace muster
 

@@ -1,5 +1,6 @@
 #include "worker/runtime/daemon/task_table.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/text/utf8.h"
@@ -68,6 +69,9 @@ std::vector<std::unique_ptr<v1::TaskOrder>> TaskTable::TakeStartableLocked() {
   std::vector<std::unique_ptr<v1::TaskOrder>> startable;
   for (auto& [key, entry] : entries_) {
     if (entry.waiting == nullptr || !entry.ordered) continue;
+    if (entry.waiting->spec().model().has_program() && AnyEndsLocked(entry.waiting->job_id())) {
+      continue;
+    }
     // Without devices, the task itself fails and says so.
     if (NeedsDevice(*entry.waiting) && has_devices_) {
       if (free_devices_.empty()) continue;
@@ -80,6 +84,14 @@ std::vector<std::unique_ptr<v1::TaskOrder>> TaskTable::TakeStartableLocked() {
   }
   starting_ += startable.size();
   return startable;
+}
+
+bool TaskTable::AnyEndsLocked(const std::string& job_id) const {
+  return std::any_of(entries_.begin(), entries_.end(), [&](const auto& each) {
+    const auto& [key, entry] = each;
+    return std::get<0>(key) == job_id && !entry.ordered && entry.waiting == nullptr &&
+           IsRunning(*entry.report);
+  });
 }
 
 void TaskTable::StartWaiting() {

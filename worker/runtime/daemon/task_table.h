@@ -42,7 +42,10 @@ using TaskStarter = std::function<absl::StatusOr<std::unique_ptr<RunningTask>>(
 //
 // A task that computes on a device has one to itself, from its start to its end. The coordinator
 // counts devices, but a task that is being stopped may still hold one; the next task starts once
-// that device is free. Thread-safe.
+// that device is free.
+//
+// A task that runs a program gets time to end. Tasks of the same job that follow it start once it
+// has, so that memory is not taken twice. Thread-safe.
 class TaskTable {
  public:
   // `devices` has the numbers of tasks' devices. `changed` is called without locks when a task
@@ -83,6 +86,8 @@ class TaskTable {
   // Takes the orders of tasks that can start: those that need no device, or got one.
   std::vector<std::unique_ptr<v1::TaskOrder>> TakeStartableLocked()
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns whether a task of the job is being stopped.
+  bool AnyEndsLocked(const std::string& job_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Starts all tasks that can start now.
   void StartWaiting();
   void Start(const v1::TaskOrder& order);

@@ -40,13 +40,23 @@ TaskStarter ProcessTaskStarter(ProcessTaskOptions given, LogShipper& logs) {
   return [given = std::move(given), &logs](const v1::TaskOrder& order,
                                            std::function<void(const v1::TaskReport&)> ended)
              -> absl::StatusOr<std::unique_ptr<RunningTask>> {
+    const bool runs_program = order.spec().model().has_program();
+    if (runs_program && !given.allow_programs) {
+      return absl::FailedPreconditionError(
+          "this worker runs no programs (model.program): it was started without "
+          "--allow-programs");
+    }
     v1::TaskOrder reachable = order;
     reachable.set_coordinator_address(given.coordinator_address);
     TaskProcessOptions options;
-    const bool on_device = order.spec().compute().device() == v1::ComputeSpec::CUDA;
+    const bool on_device =
+        !runs_program && order.spec().compute().device() == v1::ComputeSpec::CUDA;
     const std::string& program = on_device ? given.device_program : given.task_program;
     if (!program.empty()) options.program = program;
     options.arguments = given.arguments;
+    if (runs_program) {
+      options.grace = absl::Seconds(order.spec().model().program().grace_seconds());
+    }
     // Matrix products start this many threads; spinning ones would starve the other tasks of the
     // machine.
     options.environment = {

@@ -30,6 +30,8 @@ struct ProcessTaskOptions {
   // Programs of tasks that compute on a device, and of all other tasks. Empty means this binary.
   std::string device_program;
   std::string task_program;
+  // Tasks may run programs.
+  bool allow_programs = false;
 };
 
 // Returns a starter of tasks as child processes. `logs` gets their output, and outlives them.

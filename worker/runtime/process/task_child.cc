@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/types/optional.h"
 #include "common/base/catch_out_of_memory.h"
@@ -37,6 +38,9 @@
 #include "worker/runtime/process/collective_flags.h"
 #include "worker/runtime/process/framed_message.h"
 #include "worker/runtime/process/plan_watch.h"
+#include "worker/runtime/process/task_process.h"
+#include "worker/runtime/program/process_tree.h"
+#include "worker/runtime/program/program_task.h"
 #include "worker/runtime/task/device_training.h"
 #include "worker/runtime/task/task.h"
 
@@ -56,19 +60,64 @@ constexpr bool kSanitized = false;
 
 // Ends the process when the socket closes. Nothing is lost: servers have every contribution that
 // was acknowledged.
-void EndWithSocket(int socket) {
+void EndWithSocket(
+    int socket, void (*before)() = [] {}) {
   pollfd poll_for = {.fd = socket, .events = POLLRDHUP, .revents = 0};
   while (true) {
     const int ready = poll(&poll_for, 1, -1);
     if (ready < 0 && errno == EINTR) continue;
+    before();
     _exit(kOrphaned);
   }
 }
+
+// Returns once the daemon asks the task to end; ends the process, and those of its program, when
+// the socket closes.
+void AwaitStop(int socket) {
+  char byte = 0;
+  while (true) {
+    const ssize_t got = read(socket, &byte, 1);
+    if (got == 1 && byte == kStopByte) return;
+    if (got < 0 && errno == EINTR) continue;
+    KillDescendants();
+    _exit(kOrphaned);
+  }
+}
+
+// Ends the process as AwaitStop and EndWithSocket say. Until the program starts, nothing is lost by
+// an end; from then on it is told, and given its time.
+class ProgramStop {
+ public:
+  explicit ProgramStop(int socket) {
+    std::thread([this, socket] {
+      AwaitStop(socket);
+      if (!started_) _exit(kOrphaned);
+      stop_.Notify();
+      EndWithSocket(socket, KillDescendants);
+    }).detach();
+  }
+
+  void Started() { started_ = true; }
+  const absl::Notification& stop() const { return stop_; }
+
+ private:
+  std::atomic<bool> started_{false};
+  absl::Notification stop_;
+};
 
 void Log(absl::string_view line) {
   const std::string text = absl::StrCat(
       absl::FormatTime("%H:%M:%E3S", absl::Now(), absl::LocalTimeZone()), " ", line, "\n");
   std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+v1::TaskIdentity IdentityOf(const v1::TaskOrder& order) {
+  v1::TaskIdentity identity;
+  identity.set_job_id(order.job_id());
+  identity.set_generation(order.generation());
+  identity.set_slot(order.slot());
+  identity.set_incarnation(order.incarnation());
+  return identity;
 }
 
 absl::Status RunOrder(const v1::TaskOrder& order, const TaskChildOptions& given) {
@@ -79,11 +128,7 @@ absl::Status RunOrder(const v1::TaskOrder& order, const TaskChildOptions& given)
   RealClock clock;
   RealWaiter waiter;
   LocalStorage storage(DataRoots());
-  v1::TaskIdentity identity;
-  identity.set_job_id(order.job_id());
-  identity.set_generation(order.generation());
-  identity.set_slot(order.slot());
-  identity.set_incarnation(order.incarnation());
+  const v1::TaskIdentity identity = IdentityOf(order);
   std::unique_ptr<CoordinatorClient> coordinator = MakeGrpcCoordinatorClient(
       order.coordinator_address(), credentials, identity, {}, waiter, Log);
   TraceSender traces(recorder, SendTaskTrace(order.coordinator_address(), credentials, identity),
@@ -137,6 +182,30 @@ absl::Status RunOrder(const v1::TaskOrder& order, const TaskChildOptions& given)
   dependencies.devices = devices.get();
   dependencies.log = Log;
   return CatchOutOfMemory("the task", [&] { return RunTask(order, dependencies); });
+}
+
+absl::Status RunProgramOrder(const v1::TaskOrder& order, const TaskChildOptions& given,
+                             ProgramStop& stop) {
+  RealClock clock;
+  RealWaiter waiter;
+  const std::unique_ptr<CoordinatorClient> coordinator = MakeGrpcCoordinatorClient(
+      order.coordinator_address(), given.credentials, IdentityOf(order), {}, waiter, Log);
+  ProgramTaskDependencies dependencies;
+  dependencies.coordinator = coordinator.get();
+  dependencies.clock = &clock;
+  dependencies.waiter = &waiter;
+  dependencies.host = given.collectives.host.empty()
+                          ? DefaultCollectivesHost(order.coordinator_address())
+                          : given.collectives.host;
+  dependencies.ports = {given.collectives.first_port, given.collectives.last_port};
+  dependencies.advertised_host = given.collectives.advertised_host;
+  dependencies.stop = &stop.stop();
+  dependencies.starts = [&stop] { stop.Started(); };
+  dependencies.log = Log;
+  dependencies.output = [](absl::string_view text) {
+    std::fwrite(text.data(), 1, text.size(), stderr);
+  };
+  return CatchOutOfMemory("the task", [&] { return RunProgramTask(order, dependencies); });
 }
 
 v1::TaskReport::Loss ReportedLoss(const absl::Status& status) {
@@ -195,7 +264,12 @@ int RunTaskChild(int control_socket, const TaskChildOptions& options) {
   absl::StatusOr<v1::TaskOrder> order = ReadOrder(control_socket);
   ResultSender result(control_socket);
   if (!order.ok()) return *result.Send(order, order.status());
-  std::thread(EndWithSocket, control_socket).detach();
+  if (order->spec().model().has_program()) {
+    // The thread that looks at it lives as long as the process.
+    ProgramStop& stop = *new ProgramStop(control_socket);
+    return result.Send(order, RunProgramOrder(*order, options, stop)).value_or(kOrphaned);
+  }
+  std::thread([control_socket] { EndWithSocket(control_socket); }).detach();
   const PlanWatch watch(
       {.allowance = [&order] { return kSanitized ? TaskAllowance() : AllowanceOf(order->spec()); },
        .taken_bytes = ReadAnonymousBytes,

@@ -13,12 +13,18 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "common/text/utf8.h"
 #include "proto/cluster_service.pb.h"
 #include "worker/runtime/process/framed_message.h"
 
 namespace muster {
 namespace {
+
+// Time that a process with a grace has after it to say how its program ended.
+constexpr absl::Duration kAfterGrace = absl::Seconds(10);
+// Milliseconds between looks at whether a grace is over.
+constexpr int kLookMs = 500;
 
 // Closes a descriptor at the end of its scope.
 class Descriptor {
@@ -45,14 +51,19 @@ absl::Status SystemError(absl::string_view what, int error) {
 // set for itself.
 class SpawnAttributes {
  public:
-  SpawnAttributes() {
+  enum class Group { kDaemons, kItsOwn };
+
+  explicit SpawnAttributes(Group group) {
     posix_spawnattr_init(&attributes_);
     sigset_t all, none;
     sigfillset(&all);
     sigemptyset(&none);
     posix_spawnattr_setsigdefault(&attributes_, &all);
     posix_spawnattr_setsigmask(&attributes_, &none);
-    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setpgroup(&attributes_, 0);
+    posix_spawnattr_setflags(&attributes_,
+                             POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK |
+                                 (group == Group::kItsOwn ? POSIX_SPAWN_SETPGROUP : 0));
   }
   ~SpawnAttributes() { posix_spawnattr_destroy(&attributes_); }
 
@@ -131,7 +142,8 @@ absl::StatusOr<std::unique_ptr<TaskProcess>> TaskProcess::Start(const v1::TaskOr
   pid_t pid = 0;
   {
     const SpawnDescriptors descriptors(control_source.get(), output_source.get());
-    const SpawnAttributes attributes;
+    const SpawnAttributes attributes(options.grace.has_value() ? SpawnAttributes::Group::kItsOwn
+                                                               : SpawnAttributes::Group::kDaemons);
     const int error =
         posix_spawn(&pid, options.program.c_str(), descriptors.get(), attributes.get(),
                     Pointers(arguments).data(), Pointers(environment).data());
@@ -152,15 +164,32 @@ TaskProcess::TaskProcess(pid_t pid, int control, int output,
       thread_([this] { Watch(); }) {}
 
 TaskProcess::~TaskProcess() {
-  Kill();
+  KillNow();
   thread_.join();
   close(control_);
   close(output_);
 }
 
 void TaskProcess::Kill() {
+  if (!options_.grace.has_value()) return KillNow();
   absl::MutexLock lock(&mutex_);
-  if (!reaped_) kill(pid_, SIGKILL);
+  if (reaped_ || kill_at_.has_value()) return;
+  kill_at_ = absl::Now() + *options_.grace + kAfterGrace;
+  // If the process does not read it, its time runs out.
+  send(control_, &kStopByte, sizeof(kStopByte), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void TaskProcess::KillNow() {
+  absl::MutexLock lock(&mutex_);
+  if (!reaped_) kill(options_.grace.has_value() ? -pid_ : pid_, SIGKILL);
+}
+
+void TaskProcess::KillIfOverdue() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!kill_at_.has_value() || absl::Now() < *kill_at_) return;
+  }
+  KillNow();
 }
 
 void TaskProcess::Watch() {
@@ -176,8 +205,11 @@ std::string TaskProcess::Drain() {
   std::vector<char> buffer(1 << 16);
   pollfd descriptors[2] = {{output_, POLLIN, 0}, {control_, POLLIN, 0}};
   int open = 2;
+  const int look_ms = options_.grace.has_value() ? kLookMs : -1;
   while (open > 0) {
-    if (poll(descriptors, 2, -1) < 0) continue;  // EINTR.
+    const int ready = poll(descriptors, 2, look_ms);
+    if (ready < 0) continue;  // EINTR.
+    KillIfOverdue();
     for (pollfd& descriptor : descriptors) {
       if (descriptor.fd < 0 || descriptor.revents == 0) continue;
       const ssize_t got = read(descriptor.fd, buffer.data(), buffer.size());
@@ -210,6 +242,8 @@ v1::TaskReport TaskProcess::Reap(const std::string& result) {
   {
     absl::MutexLock lock(&mutex_);
     reaped_ = true;
+    // The group's id is taken as long as its leader is not reaped.
+    if (options_.grace.has_value()) kill(-pid_, SIGKILL);
     while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
     }
   }

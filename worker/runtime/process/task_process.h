@@ -13,6 +13,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
 
 namespace muster {
 
@@ -28,6 +30,10 @@ struct TaskProcessOptions {
   std::vector<std::string> arguments;
   // Added to the daemon's environment, as NAME=value.
   std::vector<std::string> environment;
+  // For a task that runs a program. It leads a process group, and whatever is left in the group at
+  // its end is killed. Kill asks it to end, by a byte on the control socket, and kills it some
+  // seconds after this time. Absent: Kill kills it at once, for a kill loses nothing.
+  absl::optional<absl::Duration> grace;
   // Called with what the process wrote to standard output and error, in pieces of any length.
   std::function<void(absl::string_view text)> output;
   // Called once, last, with the process's result (ENDED), or how it ended without one (DIED).
@@ -38,11 +44,14 @@ struct TaskProcessOptions {
 inline constexpr char kTaskFlag[] = "--run-task";
 // Descriptor of the control socket in the child.
 inline constexpr int kControlDescriptor = 3;
+// What a daemon writes to the control socket, after the order, to ask a task that runs a program to
+// end.
+inline constexpr char kStopByte = 's';
 
 // A child process that runs one task. It is started by posix_spawn, not by fork, since the daemon
 // has many threads. The process inherits only its three standard descriptors and the control
 // socket. It reads its order from the socket, and ends when the socket closes, so it never outlives
-// its daemon. Thread-safe.
+// its daemon; nor do processes of a program that it runs. Thread-safe.
 class TaskProcess {
  public:
   // Starts the process. Internal: no process could be started (says why).
@@ -54,7 +63,7 @@ class TaskProcess {
   TaskProcess(const TaskProcess&) = delete;
   TaskProcess& operator=(const TaskProcess&) = delete;
 
-  // Kills the process without blocking; `ended` follows. Idempotent. A kill loses nothing.
+  // Kills the process, in its grace if it has any, without blocking; `ended` follows. Idempotent.
   void Kill();
 
   pid_t pid() const { return pid_; }
@@ -63,8 +72,12 @@ class TaskProcess {
   TaskProcess(pid_t pid, int control, int output, std::unique_ptr<const v1::TaskOrder> order,
               TaskProcessOptions options);
 
+  // Kills the process, with its group if it leads one.
+  void KillNow();
   // Runs on the thread until the process is gone.
   void Watch();
+  // Kills a process whose grace is over.
+  void KillIfOverdue();
   // Passes on output until both descriptors end. Returns the result, empty if none came.
   std::string Drain();
   v1::TaskReport Reap(const std::string& result);
@@ -78,6 +91,8 @@ class TaskProcess {
   absl::Mutex mutex_;
   // Once true, the process id may belong to another process.
   bool reaped_ ABSL_GUARDED_BY(mutex_) = false;
+  // When the process is killed, once it was asked to end.
+  absl::optional<absl::Time> kill_at_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

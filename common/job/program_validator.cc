@@ -1,0 +1,178 @@
+#include "common/job/program_validator.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/base/status_macros.h"
+#include "common/checkpoint/checkpoint_name.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+constexpr int kMostVariables = 256;
+constexpr uint32_t kMostRestarts = 1000;
+constexpr uint32_t kDefaultRestarts = 3;
+constexpr uint32_t kMostGraceSeconds = 3600;
+constexpr uint32_t kDefaultGraceSeconds = 10;
+constexpr uint32_t kMostSilentSeconds = 7 * 86400;
+constexpr size_t kMostShown = 100;
+
+absl::Status Invalid(absl::string_view field, absl::AlphaNum value, absl::string_view remedy) {
+  return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; ", remedy));
+}
+
+std::string Quoted(absl::string_view text) {
+  return absl::StrCat("\"", absl::CHexEscape(text.substr(0, kMostShown)), "\"");
+}
+
+// Checks that no other fields of the message are set than those named.
+absl::Status CheckOnly(const google::protobuf::Message& message, absl::string_view path,
+                       std::initializer_list<absl::string_view> allowed) {
+  std::vector<const google::protobuf::FieldDescriptor*> set;
+  message.GetReflection()->ListFields(message, &set);
+  for (const google::protobuf::FieldDescriptor* field : set) {
+    const absl::string_view name = field->name();
+    if (std::find(allowed.begin(), allowed.end(), name) != allowed.end()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, name,
+                     " is set, but the job runs a program (model.program), to which it means "
+                     "nothing; leave it out"));
+  }
+  return absl::OkStatus();
+}
+
+// Returns whether Muster sets the variable itself.
+bool IsOfMuster(absl::string_view name) {
+  constexpr absl::string_view kNames[] = {"RANK",
+                                          "LOCAL_RANK",
+                                          "WORLD_SIZE",
+                                          "LOCAL_WORLD_SIZE",
+                                          "MASTER_ADDR",
+                                          "MASTER_PORT",
+                                          "TORCHELASTIC_RESTART_COUNT",
+                                          "CUDA_VISIBLE_DEVICES"};
+  return absl::StartsWith(name, "MUSTER_") ||
+         std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
+bool IsVariableName(absl::string_view name) {
+  if (name.empty() || absl::ascii_isdigit(name.front())) return false;
+  return std::all_of(name.begin(), name.end(),
+                     [](unsigned char c) { return absl::ascii_isalnum(c) || c == '_'; });
+}
+
+// A NUL byte would end a text early once the program has it.
+absl::Status CheckNoNul(absl::string_view field, absl::string_view text) {
+  if (text.find('\0') == absl::string_view::npos) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, " has a NUL byte; leave it out"));
+}
+
+absl::Status ValidateCommand(const v1::ProgramSpec& program) {
+  if (program.command().empty() || program.command(0).empty()) {
+    return absl::InvalidArgumentError(
+        "model.program.command is empty; name the program and its arguments, such as "
+        "[\"python3\", \"train.py\"]");
+  }
+  for (int i = 0; i < program.command_size(); ++i) {
+    MUSTER_RETURN_IF_ERROR(
+        CheckNoNul(absl::StrCat("model.program.command[", i, "]"), program.command(i)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateEnvironment(const v1::ProgramSpec& program) {
+  if (program.environment_size() > kMostVariables) {
+    return absl::InvalidArgumentError(absl::StrCat("model.program.environment has ",
+                                                   program.environment_size(),
+                                                   " variables; at most ", kMostVariables));
+  }
+  // In order of name, so that the same job is always refused for the same variable.
+  const std::map<std::string, std::string> variables(program.environment().begin(),
+                                                     program.environment().end());
+  for (const auto& [name, value] : variables) {
+    if (!IsVariableName(name)) {
+      return Invalid("model.program.environment", absl::StrCat("for ", Quoted(name)),
+                     "a variable's name has letters, digits and _, and begins with no digit");
+    }
+    if (IsOfMuster(name)) {
+      return Invalid("model.program.environment", absl::StrCat("for ", name),
+                     "Muster sets this variable itself; leave it out");
+    }
+    MUSTER_RETURN_IF_ERROR(CheckNoNul(absl::StrCat("model.program.environment.", name), value));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateSpec(const v1::ProgramSpec& program) {
+  MUSTER_RETURN_IF_ERROR(ValidateCommand(program));
+  MUSTER_RETURN_IF_ERROR(ValidateEnvironment(program));
+  if (!program.working_folder().empty() && program.working_folder().front() != '/') {
+    return Invalid("model.program.working_folder", Quoted(program.working_folder()),
+                   "give an absolute path, which every worker has");
+  }
+  MUSTER_RETURN_IF_ERROR(CheckNoNul("model.program.working_folder", program.working_folder()));
+  if (program.memory_bytes() == 0) {
+    return Invalid("model.program.memory_bytes", 0,
+                   "say how much memory one process may take: that much is reserved, and a process "
+                   "that takes more is ended");
+  }
+  if (program.memory_bytes() > uint64_t{1} << 50) {
+    return Invalid("model.program.memory_bytes", program.memory_bytes(),
+                   "no machine has more than 2^50 bytes");
+  }
+  if (program.max_restarts() > kMostRestarts) {
+    return Invalid("model.program.max_restarts", program.max_restarts(),
+                   absl::StrCat("it may be at most ", kMostRestarts));
+  }
+  if (program.grace_seconds() > kMostGraceSeconds) {
+    return Invalid("model.program.grace_seconds", program.grace_seconds(),
+                   absl::StrCat("it may be at most ", kMostGraceSeconds));
+  }
+  if (program.report_within_seconds() > kMostSilentSeconds) {
+    return Invalid("model.program.report_within_seconds", program.report_within_seconds(),
+                   absl::StrCat("it may be at most ", kMostSilentSeconds, " (0: no limit)"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ValidateProgram(const v1::JobSpec& spec) {
+  MUSTER_RETURN_IF_ERROR(
+      CheckOnly(spec, "",
+                {"name", "owner", "namespace", "labels", "description", "model", "workers",
+                 "threads_per_worker", "compute", "checkpoint", "resume_from"}));
+  MUSTER_RETURN_IF_ERROR(ValidateSpec(spec.model().program()));
+  MUSTER_RETURN_IF_ERROR(CheckOnly(spec.compute(), "compute.", {"device"}));
+  if (!v1::ComputeSpec::Device_IsValid(spec.compute().device())) {
+    return Invalid("compute.device", static_cast<int>(spec.compute().device()),
+                   "it must be CPU or CUDA");
+  }
+  MUSTER_RETURN_IF_ERROR(CheckOnly(spec.checkpoint(), "checkpoint.", {"keep"}));
+  if (spec.resume_from().empty()) return absl::OkStatus();
+  if (const absl::Status name = ParseCheckpointName(spec.resume_from()).status(); !name.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("resume_from is ", name.message()));
+  }
+  return absl::OkStatus();
+}
+
+void FillProgramDefaults(v1::JobSpec& spec) {
+  v1::ProgramSpec& program = *spec.mutable_model()->mutable_program();
+  if (!program.has_max_restarts()) program.set_max_restarts(kDefaultRestarts);
+  if (program.grace_seconds() == 0) program.set_grace_seconds(kDefaultGraceSeconds);
+}
+
+}  // namespace muster

@@ -1,0 +1,43 @@
+#include "server/coordinator/job/program_parts.h"
+
+#include <string>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace muster {
+
+absl::Status ProgramParts::Add(const v1::CommitCheckpointRequest& request) {
+  const uint32_t slot = request.task().slot();
+  absl::flat_hash_set<absl::string_view> names;
+  for (const v1::CutFile& file : request.files()) names.insert(file.name());
+  for (const auto& [other, part] : parts_) {
+    if (other == slot) continue;
+    if (part.clock() != request.clock()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "slot ", slot, " commits a checkpoint at step ", request.clock(), ", but slot ", other,
+          " waits for the others' parts of the one at step ", part.clock(),
+          "; every process has to commit the same steps, or one of them the whole checkpoint"));
+    }
+    for (const v1::CutFile& file : part.files()) {
+      if (!names.contains(file.name())) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "slots ", other, " and ", slot, " both wrote the file \"", absl::CHexEscape(file.name()),
+          "\" of the checkpoint at step ", request.clock(),
+          "; all files of a checkpoint are in one folder: put the rank into the names"));
+    }
+  }
+  parts_[slot] = request;
+  return absl::OkStatus();
+}
+
+v1::CommitCheckpointRequest ProgramParts::Joined() const {
+  v1::CommitCheckpointRequest joined = parts_.begin()->second;
+  joined.clear_files();
+  for (const auto& [slot, part] : parts_) joined.mutable_files()->MergeFrom(part.files());
+  return joined;
+}
+
+}  // namespace muster

@@ -1,0 +1,207 @@
+// Jobs that run programs, as the coordinator sees them.
+#include <string>
+#include <vector>
+
+#include "common/job/test_jobs.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/coordinator/coordinator.h"
+#include "server/coordinator/simulation/simulated_cluster.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+CoordinatorOptions WithToken() {
+  CoordinatorOptions options;
+  options.program_token = "the token of the test";
+  return options;
+}
+
+class ProgramJobsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* id : {"w0", "w1", "w2"}) cluster_.AddWorker(id);
+  }
+
+  // Submits a job whose tasks have met.
+  std::string Running(const v1::JobSpec& spec) {
+    const auto job = cluster_.Submit(spec);
+    EXPECT_TRUE(job.ok()) << job.status();
+    cluster_.MeetAll(*job);
+    EXPECT_EQ(cluster_.State(*job), v1::RUNNING) << cluster_.Status(*job).waiting_for();
+    return *job;
+  }
+  v1::TaskOrder Order(const std::string& job, uint32_t slot) { return *cluster_.Order(job, slot); }
+  // Ends a slot's program with another status than 0, and lets the job start again.
+  void Crash(const std::string& job, uint32_t slot) {
+    cluster_.End(Order(job, slot), static_cast<int>(absl::StatusCode::kAborted),
+                 "the program ended with status 3");
+    cluster_.Pass(absl::Minutes(1));
+    if (cluster_.State(job) == v1::RECOVERING) cluster_.MeetAll(job);
+  }
+
+  SimulatedCluster cluster_{WithToken()};
+};
+
+TEST_F(ProgramJobsTest, EndsWellWhenAllProcessesHave) {
+  const std::string job = Running(ProgramJob());
+  cluster_.End(Order(job, 1));
+  EXPECT_EQ(cluster_.State(job), v1::RUNNING);
+  cluster_.End(Order(job, 0));
+  EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED);
+}
+
+TEST_F(ProgramJobsTest, AFailureStartsAllAgainAndIsCounted) {
+  v1::JobSpec spec = ProgramJob();
+  spec.mutable_model()->mutable_program()->set_max_restarts(2);
+  const std::string job = Running(spec);
+  for (uint64_t generation = 2; generation <= 3; ++generation) {
+    Crash(job, 1);
+    EXPECT_EQ(cluster_.Status(job).generation(), generation);
+    EXPECT_EQ(cluster_.State(job), v1::RUNNING);
+    EXPECT_EQ(Order(job, 0).generation(), generation);
+  }
+  Crash(job, 0);
+  EXPECT_EQ(cluster_.State(job), v1::FAILED);
+  EXPECT_THAT(
+      cluster_.Status(job).message(),
+      AllOf(HasSubstr("slot 0 on worker w"), HasSubstr("the program ended with status 3"),
+            HasSubstr("went back 2 times in a row"), HasSubstr("(model.program.max_restarts)")));
+}
+
+TEST_F(ProgramJobsTest, ProgressForgivesRestarts) {
+  v1::JobSpec spec = ProgramJob();
+  spec.mutable_model()->mutable_program()->set_max_restarts(1);
+  const std::string job = Running(spec);
+  for (uint64_t step = 1; step <= 4; ++step) {
+    cluster_.ProgressAll(job, step);
+    Crash(job, 1);
+    EXPECT_EQ(cluster_.State(job), v1::RUNNING) << step;
+  }
+  Crash(job, 1);
+  EXPECT_EQ(cluster_.State(job), v1::FAILED);
+}
+
+TEST_F(ProgramJobsTest, ACheckpointWaitsForEveryPart) {
+  const std::string job = Running(ProgramJob());
+  auto first = cluster_.CommitPart(Order(job, 0), 5, {"a"});
+  EXPECT_FALSE(first.came());
+  auto other_step = cluster_.CommitPart(Order(job, 1), 6, {"b"});
+  EXPECT_EQ(other_step.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(other_step.status().message()), HasSubstr("step 6"));
+  auto same_name = cluster_.CommitPart(Order(job, 1), 5, {"b", "a"});
+  EXPECT_EQ(same_name.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(same_name.status().message()), HasSubstr("slots 0 and 1 both wrote"));
+  EXPECT_FALSE(first.came());
+  auto second = cluster_.CommitPart(Order(job, 1), 5, {"b"});
+  EXPECT_TRUE(first.status().ok()) << first.status();
+  EXPECT_TRUE(second.status().ok()) << second.status();
+  ASSERT_EQ(cluster_.archive.completed_requests.size(), 1u);
+  EXPECT_EQ(cluster_.archive.completed_requests[0].files_size(), 2);
+  // An answer that was lost.
+  auto again = cluster_.CommitPart(Order(job, 0), 5, {"a"});
+  EXPECT_TRUE(again.status().ok()) << again.status();
+  EXPECT_EQ(cluster_.archive.completed_requests.size(), 1u);
+
+  // The next generation starts there.
+  Crash(job, 0);
+  EXPECT_EQ(Order(job, 1).start_clock(), 5u);
+  EXPECT_EQ(Order(job, 1).restore_uri(), "/checkpoints/" + job + "/5");
+}
+
+TEST_F(ProgramJobsTest, APartWaitsForNobodyWhoHasEndedAndIsForgottenWithItsTask) {
+  const std::string job = Running(ProgramJob());
+  auto lost = cluster_.CommitPart(Order(job, 0), 5, {"a"});
+  Crash(job, 1);
+  EXPECT_EQ(lost.status().code(), absl::StatusCode::kAborted);
+  auto half = cluster_.CommitPart(Order(job, 1), 5, {"b"});
+  EXPECT_FALSE(half.came()) << "the part of the task before does not count";
+  cluster_.End(Order(job, 0));
+  EXPECT_TRUE(half.status().ok()) << half.status();
+}
+
+TEST_F(ProgramJobsTest, WhoReportsNothingForTooLongIsNamed) {
+  v1::JobSpec spec = ProgramJob();
+  spec.set_workers(3);
+  spec.mutable_model()->mutable_program()->set_report_within_seconds(60);
+  const std::string job = Running(spec);
+  // Slot 2 leaves reports to the others.
+  for (uint64_t step = 1; step <= 3; ++step) {
+    ASSERT_TRUE(cluster_.Progress(Order(job, 0), step).ok());
+    ASSERT_TRUE(cluster_.Progress(Order(job, 1), step).ok());
+    cluster_.Pass(absl::Seconds(40));
+  }
+  EXPECT_EQ(cluster_.Status(job).generation(), 1u);
+  ASSERT_TRUE(cluster_.Progress(Order(job, 0), 4).ok());
+  cluster_.Pass(absl::Seconds(25));
+  EXPECT_EQ(cluster_.Status(job).generation(), 2u);
+  EXPECT_TRUE(cluster_.HasEvent(job, "is stuck at step 3")) << cluster_.Status(job).message();
+  EXPECT_THAT(cluster_.Status(job).message(), HasSubstr("slot 1 on worker"));
+}
+
+TEST_F(ProgramJobsTest, WhereNobodyReportsAllAreWatched) {
+  v1::JobSpec spec = ProgramJob();
+  spec.mutable_model()->mutable_program()->set_report_within_seconds(60);
+  const std::string job = Running(spec);
+  cluster_.Pass(absl::Seconds(55));
+  EXPECT_EQ(cluster_.Status(job).generation(), 1u);
+  cluster_.Pass(absl::Seconds(10));
+  EXPECT_EQ(cluster_.Status(job).generation(), 2u);
+  EXPECT_TRUE(cluster_.HasEvent(job, "nor has that of slot 1"));
+}
+
+TEST_F(ProgramJobsTest, AnElasticProgramLosesOneProcess) {
+  v1::JobSpec spec = ProgramJob();
+  spec.mutable_model()->mutable_program()->set_elastic(true);
+  const std::string job = Running(spec);
+  cluster_.ProgressAll(job, 3);
+  cluster_.End(Order(job, 1), static_cast<int>(absl::StatusCode::kAborted), "it crashed");
+  cluster_.Pass(absl::Minutes(1));
+  EXPECT_EQ(cluster_.Status(job).generation(), 1u);
+  EXPECT_EQ(Order(job, 0).incarnation(), 1u);
+  EXPECT_EQ(Order(job, 1).incarnation(), 2u);
+  auto met = cluster_.Rendezvous(Order(job, 1));
+  EXPECT_TRUE(met.status().ok()) << "nobody is waited for";
+  EXPECT_EQ(cluster_.State(job), v1::RUNNING);
+  // A process that is behind the others is not stuck.
+  cluster_.Pass(CoordinatorOptions().stall_timeout * 2);
+  EXPECT_EQ(Order(job, 1).incarnation(), 2u);
+}
+
+TEST_F(ProgramJobsTest, NeedsTheTokenAndWorkersThatAllowIt) {
+  SimulatedCluster without;
+  without.AddWorker("w0", 2);
+  const auto refused = without.Submit(ProgramJob());
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("--program-token-file"));
+
+  SimulatedCluster guarded{WithToken()};
+  SimulatedCluster::Daemon& worker = guarded.AddWorker("w0", 2);
+  worker.allows_programs = false;
+  guarded.RestartDaemon("w0");
+  const auto nowhere = guarded.Submit(ProgramJob());
+  EXPECT_EQ(nowhere.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(nowhere.status().message()), HasSubstr("--allow-programs"));
+}
+
+TEST_F(ProgramJobsTest, StartsOnlyFromAProgramsCheckpoint) {
+  const std::string program = Running(ProgramJob());
+  auto first = cluster_.CommitPart(Order(program, 0), 5, {"a"});
+  auto second = cluster_.CommitPart(Order(program, 1), 5, {"b"});
+  ASSERT_TRUE(second.status().ok()) << second.status();
+  v1::JobSpec next = ProgramJob();
+  next.set_resume_from(program);
+  EXPECT_TRUE(cluster_.Submit(next).ok());
+  v1::JobSpec other = AllReduceJob();
+  other.set_resume_from(program);
+  EXPECT_EQ(cluster_.Submit(other).status().code(), absl::StatusCode::kInvalidArgument);
+  other.clear_resume_from();
+  other.set_initial_weights(program);
+  EXPECT_THAT(std::string(cluster_.Submit(other).status().message()), HasSubstr("runs a program"));
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,186 @@
+#include "worker/runtime/program/program_calls.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status_macros.h"
+#include "common/files/parse_json.h"
+#include "common/text/dump_json.h"
+
+namespace muster {
+namespace {
+
+using Json = nlohmann::json;
+
+// Larger numbers are not exact in the coordinator's sums.
+constexpr uint64_t kMostCount = uint64_t{1} << 53;
+// Figures in one report.
+constexpr size_t kMostFigures = 256;
+
+// Compares in a time that does not depend on the token.
+bool SameToken(absl::string_view given, absl::string_view token) {
+  unsigned difference = given.size() != token.size();
+  for (size_t i = 0; i < given.size(); ++i) {
+    difference |=
+        static_cast<unsigned char>(given[i]) ^ static_cast<unsigned char>(token[i % token.size()]);
+  }
+  return difference == 0;
+}
+
+// Checks that the request has no other fields than these, `token` and `call`.
+absl::Status CheckFields(const Json& request, std::initializer_list<absl::string_view> fields) {
+  for (const auto& [name, value] : request.items()) {
+    const bool known = name == "token" || name == "call" ||
+                       std::find(fields.begin(), fields.end(), name) != fields.end();
+    if (known) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the call has a field \"", name, "\", which is none of its own; it may have ",
+        fields.size() == 0 ? "none beside token and call" : absl::StrJoin(fields, ", ")));
+  }
+  return absl::OkStatus();
+}
+
+// Returns a whole number of the request; `otherwise` if it has none of this name.
+absl::StatusOr<uint64_t> Count(const Json& request, const char* field, uint64_t otherwise) {
+  const auto found = request.find(field);
+  if (found == request.end()) return otherwise;
+  if (!found->is_number_unsigned() || found->get<uint64_t>() > kMostCount) {
+    return absl::InvalidArgumentError(absl::StrCat(field, " is ", DumpJson(*found),
+                                                   "; it must be a whole number from 0 to 2^53"));
+  }
+  return found->get<uint64_t>();
+}
+
+absl::StatusOr<uint64_t> Step(const Json& request) {
+  if (!request.contains("step")) {
+    return absl::InvalidArgumentError("the call has no step: the number of steps made so far");
+  }
+  return Count(request, "step", 0);
+}
+
+// Returns an object's figures by name. JSON has no number that is not finite, so texts stand for
+// those.
+absl::StatusOr<std::map<std::string, double>> Figures(const Json& request, const char* field) {
+  std::map<std::string, double> figures;
+  const auto found = request.find(field);
+  if (found == request.end() || found->is_null()) return figures;
+  if (!found->is_object() || found->size() > kMostFigures) {
+    return absl::InvalidArgumentError(absl::StrCat(field, " must be an object of at most ",
+                                                   kMostFigures,
+                                                   " numbers, such as {\"loss\": 0.5}"));
+  }
+  for (const auto& [name, value] : found->items()) {
+    const bool no_number =
+        value.is_null() || value == "NaN" || value == "Infinity" || value == "-Infinity";
+    if (!value.is_number() && !no_number) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          field, ".", name, " must be a number, null, \"NaN\", \"Infinity\" or ", "\"-Infinity\""));
+    }
+    figures[name] = no_number ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+  }
+  return figures;
+}
+
+}  // namespace
+
+ProgramCalls::ProgramCalls(Facts facts, ProgramReporter& reporter, ProgramCheckpoints& checkpoints,
+                           std::stop_token stop)
+    : facts_(std::move(facts)),
+      reporter_(reporter),
+      checkpoints_(checkpoints),
+      stop_(std::move(stop)) {}
+
+std::string ProgramCalls::Answer(absl::string_view line) {
+  const absl::StatusOr<Json> result = Call(line);
+  Json answer = result.ok() ? *result : Json::object();
+  answer["ok"] = result.ok();
+  if (!result.ok()) {
+    answer["code"] = absl::StatusCodeToString(result.status().code());
+    answer["message"] = std::string(result.status().message());
+  }
+  return DumpJson(answer);
+}
+
+absl::StatusOr<Json> ProgramCalls::Call(absl::string_view line) {
+  MUSTER_ASSIGN_OR_RETURN(
+      const Json request,
+      ParseJson(line, "the line",
+                "a call: an object such as {\"token\": \"…\", \"call\": \"info\"}"));
+  if (!request.is_object()) {
+    return absl::InvalidArgumentError("the line is no JSON object");
+  }
+  const auto token = request.find("token");
+  if (token == request.end() || !token->is_string() ||
+      !SameToken(token->get_ref<const std::string&>(), facts_.token)) {
+    return absl::PermissionDeniedError(
+        "token is not this task's; its program finds it in MUSTER_TASK_TOKEN");
+  }
+  const auto name = request.find("call");
+  const std::string call =
+      name != request.end() && name->is_string() ? name->get<std::string>() : "";
+  if (call == "report") return Report(request);
+  if (call == "commit_checkpoint") return Commit(request);
+  if (call == "begin_checkpoint" || call == "drop_checkpoint") {
+    MUSTER_RETURN_IF_ERROR(CheckFields(request, {"step"}));
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t step, Step(request));
+    Json answer = Json::object();
+    if (call == "drop_checkpoint") {
+      checkpoints_.Drop();
+    } else {
+      MUSTER_ASSIGN_OR_RETURN(answer["folder"], checkpoints_.Begin(step));
+    }
+    return answer;
+  }
+  if (call == "info" || call == "resume") {
+    MUSTER_RETURN_IF_ERROR(CheckFields(request, {}));
+    return call == "info" ? Info() : Resume();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("call is \"", call,
+                   "\"; it must be report, begin_checkpoint, commit_checkpoint, drop_checkpoint, "
+                   "resume or info"));
+}
+
+absl::StatusOr<Json> ProgramCalls::Report(const Json& request) {
+  MUSTER_RETURN_IF_ERROR(CheckFields(request, {"step", "metrics", "examples", "evaluation"}));
+  ProgramReport report;
+  MUSTER_ASSIGN_OR_RETURN(report.step, Step(request));
+  MUSTER_ASSIGN_OR_RETURN(report.metrics, Figures(request, "metrics"));
+  MUSTER_ASSIGN_OR_RETURN(report.examples, Count(request, "examples", 0));
+  MUSTER_ASSIGN_OR_RETURN(report.evaluation, Figures(request, "evaluation"));
+  MUSTER_RETURN_IF_ERROR(reporter_.Add(report));
+  return Json::object();
+}
+
+absl::StatusOr<Json> ProgramCalls::Commit(const Json& request) {
+  MUSTER_RETURN_IF_ERROR(CheckFields(request, {"step", "whole"}));
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t step, Step(request));
+  const auto whole = request.find("whole");
+  if (whole != request.end() && !whole->is_boolean()) {
+    return absl::InvalidArgumentError("whole must be true or false");
+  }
+  const bool is_whole = whole != request.end() && whole->get<bool>();
+  using Share = ProgramCheckpoints::Share;
+  MUSTER_RETURN_IF_ERROR(checkpoints_.Commit(step, is_whole ? Share::kWhole : Share::kPart, stop_));
+  return Json::object();
+}
+
+Json ProgramCalls::Info() const {
+  return {{"job", facts_.job_id}, {"worker", facts_.worker_id},      {"slot", facts_.slot},
+          {"rank", facts_.rank},  {"world_size", facts_.world_size}, {"restarts", facts_.restarts}};
+}
+
+Json ProgramCalls::Resume() const {
+  Json answer = {{"folder", nullptr}, {"step", facts_.resume_step}};
+  if (!facts_.resume_folder.empty()) answer["folder"] = facts_.resume_folder;
+  return answer;
+}
+
+}  // namespace muster

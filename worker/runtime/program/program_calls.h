@@ -1,0 +1,56 @@
+#ifndef MUSTER_WORKER_RUNTIME_PROGRAM_PROGRAM_CALLS_H_
+#define MUSTER_WORKER_RUNTIME_PROGRAM_PROGRAM_CALLS_H_
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <stop_token>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "worker/runtime/program/program_checkpoints.h"
+#include "worker/runtime/program/program_reporter.h"
+
+namespace muster {
+
+// What a program may ask its task for, in JSON: one object a line, answered by one
+// (docs/programs.md). An error is an answer, too. Thread-safe.
+class ProgramCalls {
+ public:
+  // What the task knows when the program starts.
+  struct Facts {
+    std::string token;
+    std::string job_id;
+    std::string worker_id;
+    uint32_t slot = 0;
+    uint32_t rank = 0;
+    uint32_t world_size = 1;
+    uint64_t restarts = 0;
+    // The folder that shows the checkpoint to go on from, and its step; empty: there is none.
+    std::string resume_folder;
+    uint64_t resume_step = 0;
+  };
+
+  // Both outlive this object. Calls that wait end when `stop` is requested.
+  ProgramCalls(Facts facts, ProgramReporter& reporter, ProgramCheckpoints& checkpoints,
+               std::stop_token stop);
+
+  // Returns the answer to a line. Blocks while a checkpoint is committed.
+  std::string Answer(absl::string_view line);
+
+ private:
+  absl::StatusOr<nlohmann::json> Call(absl::string_view line);
+  absl::StatusOr<nlohmann::json> Report(const nlohmann::json& request);
+  absl::StatusOr<nlohmann::json> Commit(const nlohmann::json& request);
+  nlohmann::json Info() const;
+  nlohmann::json Resume() const;
+
+  const Facts facts_;
+  ProgramReporter& reporter_;
+  ProgramCheckpoints& checkpoints_;
+  const std::stop_token stop_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_RUNTIME_PROGRAM_PROGRAM_CALLS_H_

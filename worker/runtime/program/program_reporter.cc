@@ -1,0 +1,257 @@
+#include "worker/runtime/program/program_reporter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/history/series_proto.h"
+#include "proto/metrics.pb.h"
+#include "proto/task_service.pb.h"
+
+namespace muster {
+namespace {
+
+constexpr absl::Duration kInterval = absl::Milliseconds(250);
+// A report is sent this often even if the program says nothing.
+constexpr int kIntervalsOfPoll = 4;
+constexpr int kLastAttempts = 3;
+constexpr size_t kMostPoints = 64;
+// A request has at most 64 KiB.
+constexpr size_t kSeriesOfRequest = 8;
+// Evaluations that wait for the coordinator; more are dropped, the oldest first.
+constexpr size_t kMostEvaluations = 256;
+constexpr size_t kMostNameBytes = 122;
+constexpr size_t kMostShown = 100;
+constexpr char kLoss[] = "loss";
+
+absl::Status CheckName(absl::string_view name) {
+  const bool plain =
+      !name.empty() && name.size() <= kMostNameBytes &&
+      std::all_of(name.begin(), name.end(), [](unsigned char c) {
+        return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '_' || c == '.' || c == '/';
+      });
+  if (plain) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a metric is named \"", absl::CHexEscape(name.substr(0, kMostShown)),
+                   "\"; a name has 1 to ", kMostNameBytes, " small letters, digits, _, . and /"));
+}
+
+}  // namespace
+
+ProgramReporter::ProgramReporter(CoordinatorClient& coordinator, const Clock& clock,
+                                 uint64_t first_step)
+    : coordinator_(coordinator),
+      clock_(clock),
+      step_(first_step),
+      stepped_at_(clock.Monotonic()),
+      thread_([this] { Run(); }) {}
+
+ProgramReporter::~ProgramReporter() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+absl::Status ProgramReporter::Add(const ProgramReport& report) {
+  for (const auto* figures : {&report.metrics, &report.evaluation}) {
+    for (const auto& [name, value] : *figures) MUSTER_RETURN_IF_ERROR(CheckName(name));
+  }
+  absl::MutexLock lock(&mutex_);
+  if (report.step < step_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("step is ", report.step, ", but this process has reported, or goes on from, ",
+                     "step ", step_, "; steps only grow"));
+  }
+  std::set<std::string> names = names_;
+  for (const auto& [name, value] : report.metrics) names.insert(name);
+  if (names.size() > kMostNames) {
+    return absl::InvalidArgumentError(absl::StrCat("the process has reported ", names.size(),
+                                                   " different metrics; at most ", kMostNames,
+                                                   " are kept"));
+  }
+  names_ = std::move(names);
+  const absl::Duration now = clock_.Monotonic();
+  if (report.step > step_) {
+    pending_.steps += report.step - step_;
+    pending_.time += now - stepped_at_;
+    step_ = report.step;
+    stepped_at_ = now;
+  }
+  pending_.examples += report.examples;
+  for (const auto& [name, value] : report.metrics) {
+    if (!std::isfinite(value)) continue;
+    if (name == kLoss) {
+      pending_.loss_sum += value;
+      ++pending_.losses;
+    }
+    pending_.series.try_emplace(name, kMostPoints)
+        .first->second.Add(OneValue(report.step, value), Boundaries());
+  }
+  if (!report.evaluation.empty()) {
+    evaluations_.push_back(report);
+    if (evaluations_.size() > kMostEvaluations) evaluations_.pop_front();
+  }
+  return absl::OkStatus();
+}
+
+void ProgramReporter::SetUsage(double cpu_seconds, uint64_t peak_bytes) {
+  absl::MutexLock lock(&mutex_);
+  cpu_seconds_ = cpu_seconds;
+  peak_bytes_ = peak_bytes;
+}
+
+void ProgramReporter::TellSilence(std::string text) {
+  absl::MutexLock lock(&mutex_);
+  silence_ = std::move(text);
+}
+
+void ProgramReporter::SendSilence() {
+  v1::ReportProgressRequest request;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!silence_.has_value()) return;
+    request.set_waits_for(*std::exchange(silence_, absl::nullopt));
+  }
+  // Nothing depends on it.
+  Take(coordinator_.ReportProgress(std::move(request)).status());
+}
+
+absl::Duration ProgramReporter::SilentFor() const {
+  absl::MutexLock lock(&mutex_);
+  return clock_.Monotonic() - stepped_at_;
+}
+
+absl::Status ProgramReporter::status() const {
+  absl::MutexLock lock(&mutex_);
+  return status_;
+}
+
+void ProgramReporter::Run() {
+  for (int interval = 0;; ++interval) {
+    bool is_due = interval % kIntervalsOfPoll == 0;
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kInterval);
+      if (stopping_ || !status_.ok()) return;
+      is_due |= pending_.steps > 0 || !pending_.series.empty();
+    }
+    if (is_due) SendProgress();
+    SendEvaluations();
+    SendSilence();
+  }
+}
+
+bool ProgramReporter::SendProgress() {
+  Pending pending;
+  v1::ReportProgressRequest request;
+  {
+    absl::MutexLock lock(&mutex_);
+    pending = std::exchange(pending_, {});
+    request.set_clock(step_);
+    request.set_process_cpu_seconds(cpu_seconds_);
+    request.set_process_peak_bytes(peak_bytes_);
+  }
+  request.set_steps(pending.steps);
+  request.set_examples(pending.examples);
+  request.set_loss_sum(pending.loss_sum);
+  request.set_loss_weight(pending.losses);
+  const double seconds = absl::ToDoubleSeconds(pending.time);
+  request.set_training_seconds(seconds);
+  // What of the time the program waits for others is its own knowledge.
+  request.set_compute_seconds(seconds);
+  const uint64_t clock = request.clock();
+  auto series = pending.series.begin();
+  do {
+    for (size_t count = 0; series != pending.series.end() && count < kSeriesOfRequest; ++count) {
+      v1::ReportedSeries& reported = *request.add_series();
+      reported.set_name(absl::StrCat("train/", series->first));
+      if (series->first == kLoss) reported.set_weight(1);
+      for (const SeriesPoint& point : series->second.points()) {
+        ToProto(point, *reported.add_points());
+      }
+      ++series;
+    }
+    if (!Take(coordinator_.ReportProgress(request).status())) {
+      absl::MutexLock lock(&mutex_);
+      PutBack(std::move(pending));
+      return false;
+    }
+    // What the coordinator has is not sent again.
+    pending.steps = pending.examples = pending.losses = 0;
+    pending.loss_sum = 0;
+    pending.time = absl::ZeroDuration();
+    series = pending.series.erase(pending.series.begin(), series);
+    request.Clear();
+    request.set_clock(clock);
+  } while (series != pending.series.end());
+  return true;
+}
+
+void ProgramReporter::PutBack(Pending earlier) {
+  earlier.steps += pending_.steps;
+  earlier.examples += pending_.examples;
+  earlier.loss_sum += pending_.loss_sum;
+  earlier.losses += pending_.losses;
+  earlier.time += pending_.time;
+  for (const auto& [name, later] : pending_.series) {
+    Series& series = earlier.series.try_emplace(name, kMostPoints).first->second;
+    for (const SeriesPoint& point : later.points()) series.Add(point, Boundaries());
+  }
+  pending_ = std::move(earlier);
+}
+
+bool ProgramReporter::SendEvaluations() {
+  while (true) {
+    ProgramReport report;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (evaluations_.empty()) return true;
+      report = evaluations_.front();
+    }
+    absl::optional<double> loss;
+    if (const auto found = report.evaluation.find(kLoss); found != report.evaluation.end()) {
+      if (std::isfinite(found->second)) loss = found->second;
+    }
+    for (const auto& [name, value] : report.evaluation) {
+      if (!std::isfinite(value) || (name == kLoss && report.evaluation.size() > 1)) continue;
+      v1::ReportEvaluationRequest request;
+      request.set_clock(report.step);
+      request.set_metric(name);
+      request.set_value(value);
+      if (loss.has_value()) {
+        request.set_loss_sum(*loss);
+        request.set_loss_weight(1);
+      }
+      if (!Take(coordinator_.ReportEvaluation(std::move(request)).status())) return false;
+    }
+    absl::MutexLock lock(&mutex_);
+    evaluations_.pop_front();
+  }
+}
+
+bool ProgramReporter::Take(const absl::Status& status) {
+  if (status.ok()) return true;
+  absl::MutexLock lock(&mutex_);
+  if (absl::IsAborted(status) || absl::IsNotFound(status)) status_ = status;
+  return false;
+}
+
+void ProgramReporter::Finish() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  if (thread_.joinable()) thread_.join();
+  for (int attempt = 0; attempt < kLastAttempts; ++attempt) {
+    if (!status().ok() || (SendProgress() && SendEvaluations())) return;
+  }
+}
+
+}  // namespace muster

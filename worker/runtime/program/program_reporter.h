@@ -1,0 +1,109 @@
+#ifndef MUSTER_WORKER_RUNTIME_PROGRAM_PROGRAM_REPORTER_H_
+#define MUSTER_WORKER_RUNTIME_PROGRAM_PROGRAM_REPORTER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "common/base/clock.h"
+#include "common/history/series.h"
+#include "worker/runtime/coordinator_client/coordinator_client.h"
+
+namespace muster {
+
+// What a program reports of its training.
+struct ProgramReport {
+  // Number of steps made so far.
+  uint64_t step = 0;
+  // Figures of this step; those that are not finite are left out.
+  std::map<std::string, double> metrics;
+  // Examples since the last report.
+  uint64_t examples = 0;
+  // Figures on held-out data at this step. `loss` belongs to all others.
+  std::map<std::string, double> evaluation;
+};
+
+// Reports a program's progress to the coordinator on a thread of its own, at most four times a
+// second and at least once, so that the task learns when it must end. What could not be reported is
+// added to the next report. Thread-safe.
+class ProgramReporter {
+ public:
+  // Metrics of a program that are kept; a report with another one is refused.
+  static constexpr size_t kMostNames = 256;
+
+  // Both outlive the reporter. The program begins at `first_step`.
+  ProgramReporter(CoordinatorClient& coordinator, const Clock& clock, uint64_t first_step);
+  // Ends without reporting what is left.
+  ~ProgramReporter();
+
+  // Takes a report, without waiting for the network. InvalidArgument: the step is before the last
+  // one, or a name cannot be one.
+  absl::Status Add(const ProgramReport& report);
+
+  // Notes what the program's processes have used.
+  void SetUsage(double cpu_seconds, uint64_t peak_bytes);
+
+  // Has the coordinator told what the program does while it reports nothing; an empty text says
+  // that it reports again. For people. Does not wait for the network.
+  void TellSilence(std::string text);
+
+  // Returns the time since the last further step, or since the beginning.
+  absl::Duration SilentFor() const;
+
+  // Returns Aborted or NotFound once the coordinator has answered so: the task must end.
+  absl::Status status() const;
+
+  // Reports what is left, in a few attempts, and ends.
+  void Finish();
+
+ private:
+  // What is still to be reported.
+  struct Pending {
+    uint64_t steps = 0;
+    uint64_t examples = 0;
+    double loss_sum = 0;
+    uint64_t losses = 0;
+    absl::Duration time;
+    std::map<std::string, Series> series;
+  };
+
+  void Run();
+  // Sends what is pending, or an empty report. Returns whether the coordinator has it.
+  bool SendProgress();
+  bool SendEvaluations();
+  void SendSilence();
+  // Puts what could not be sent before what came meanwhile.
+  void PutBack(Pending earlier) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Notes an answer. Returns whether the call succeeded.
+  bool Take(const absl::Status& status);
+
+  CoordinatorClient& coordinator_;
+  const Clock& clock_;
+
+  mutable absl::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t step_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration stepped_at_ ABSL_GUARDED_BY(mutex_);
+  Pending pending_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> names_ ABSL_GUARDED_BY(mutex_);
+  std::deque<ProgramReport> evaluations_ ABSL_GUARDED_BY(mutex_);
+  // What is to be told of the program's silence.
+  absl::optional<std::string> silence_ ABSL_GUARDED_BY(mutex_);
+  double cpu_seconds_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t peak_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_RUNTIME_PROGRAM_PROGRAM_REPORTER_H_

@@ -1,0 +1,106 @@
+#include "worker/runtime/program/program_reporter.h"
+
+#include <cmath>
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/task_service.pb.h"
+#include "worker/runtime/coordinator_client/fake_coordinator_client.h"
+
+namespace muster {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(ProgramReporterTest, SendsEachStepOnceEvenIfReportsFail) {
+  FakeCoordinatorClient coordinator;
+  coordinator.FailProgress({absl::UnavailableError("away"), absl::UnavailableError("away")});
+  RealClock clock;
+  ProgramReporter reporter(coordinator, clock, /*first_step=*/4);
+  for (uint64_t step = 5; step <= 8; ++step) {
+    ASSERT_TRUE(reporter
+                    .Add({.step = step,
+                          .metrics = {{"loss", 1.0 / step}, {"odd", NAN}, {"rate", 0.5}},
+                          .examples = 3})
+                    .ok());
+  }
+  reporter.Finish();
+  uint64_t steps = 0, examples = 0, losses = 0;
+  std::map<std::string, int> points;
+  for (const v1::ReportProgressRequest& request : coordinator.progress()) {
+    steps += request.steps();
+    examples += request.examples();
+    losses += request.loss_weight();
+    for (const v1::ReportedSeries& series : request.series()) {
+      points[series.name()] += series.points_size();
+    }
+  }
+  EXPECT_EQ(steps, 4u);
+  EXPECT_EQ(coordinator.progress().rbegin()->clock(), 8u);
+  EXPECT_EQ(steps * 3, examples);
+  EXPECT_EQ(steps, losses);
+  EXPECT_EQ(points.count("train/odd"), 0u);
+  EXPECT_EQ(points["train/loss"], 4);
+  EXPECT_EQ(points["train/rate"], 4);
+}
+
+TEST(ProgramReporterTest, SendsManySeriesInPieces) {
+  FakeCoordinatorClient coordinator;
+  RealClock clock;
+  ProgramReporter reporter(coordinator, clock, 0);
+  ProgramReport report{.step = 1};
+  for (size_t i = 0; i < ProgramReporter::kMostNames; ++i) {
+    report.metrics[absl::StrCat("m", i)] = 1;
+  }
+  ASSERT_TRUE(reporter.Add(report).ok());
+  const absl::Status one_more = reporter.Add({.step = 1, .metrics = {{"more", 1}}});
+  EXPECT_THAT(std::string(one_more.message()), HasSubstr("at most 256"));
+  reporter.Finish();
+  uint64_t steps = 0;
+  size_t series = 0;
+  for (const v1::ReportProgressRequest& request : coordinator.progress()) {
+    EXPECT_LE(request.ByteSizeLong(), 60u << 10);
+    EXPECT_EQ(request.clock(), 1u);
+    steps += request.steps();
+    series += request.series_size();
+  }
+  EXPECT_EQ(steps, 1u);
+  EXPECT_EQ(series, ProgramReporter::kMostNames);
+}
+
+TEST(ProgramReporterTest, EvaluationsHaveTheirLossIfItIsKnown) {
+  FakeCoordinatorClient coordinator;
+  RealClock clock;
+  ProgramReporter reporter(coordinator, clock, 0);
+  ASSERT_TRUE(
+      reporter.Add({.step = 1, .evaluation = {{"accuracy", 0.5}, {"auc", 0.6}, {"loss", 0.25}}})
+          .ok());
+  ASSERT_TRUE(reporter.Add({.step = 2, .evaluation = {{"accuracy", 0.7}, {"odd", NAN}}}).ok());
+  ASSERT_TRUE(reporter.Add({.step = 3, .evaluation = {{"loss", 0.2}}}).ok());
+  reporter.Finish();
+  std::string all;
+  for (const v1::ReportEvaluationRequest& request : coordinator.evaluations()) {
+    absl::StrAppend(&all, request.clock(), " ", request.metric(), " ", request.value(), " ",
+                    request.loss_weight() == 1 ? absl::StrCat(request.loss_sum()) : "-", "\n");
+  }
+  EXPECT_EQ(all, "1 accuracy 0.5 0.25\n1 auc 0.6 0.25\n2 accuracy 0.7 -\n3 loss 0.2 0.2\n");
+}
+
+TEST(ProgramReporterTest, StepsOnlyGrowAndAFencedTaskEnds) {
+  FakeCoordinatorClient coordinator;
+  coordinator.FailProgress({absl::AbortedError("fenced")});
+  RealClock clock;
+  ProgramReporter reporter(coordinator, clock, 7);
+  EXPECT_THAT(std::string(reporter.Add({.step = 6}).message()), HasSubstr("step is 6"));
+  EXPECT_TRUE(reporter.Add({.step = 8}).ok());
+  reporter.Finish();
+  EXPECT_TRUE(absl::IsAborted(reporter.status()));
+  EXPECT_TRUE(coordinator.progress().empty()) << "nothing more is said";
+}
+
+}  // namespace
+}  // namespace muster
