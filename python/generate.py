@@ -18,6 +18,8 @@ ROOT = HERE.parent
 SOURCES = HERE / "src/muster"
 # The protos that the client needs, with all that they import.
 PROTOS = ["job", "job_service", "metrics", "status", "trace"]
+# The library of collectives, which Bazel builds; the package has none where it was not built.
+NATIVE = "worker/c_abi/libmuster_native.so"
 # What the asyncio client's words are in the other.
 WORDS = {
     "AsyncIterator": "Iterator",
@@ -88,7 +90,23 @@ def generate(target: pathlib.Path) -> None:
         (target / "v1/__init__.py").write_text('"""The messages of proto/, as Python has them."""\n')
 
 
-def build(target: pathlib.Path) -> None:
-    """Writes the whole package `muster` into the folder `target`."""
-    shutil.copytree(SOURCES, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+def native_library() -> pathlib.Path | None:
+    """Returns the library of collectives of this checkout; None if it was not built."""
+    built = ROOT / "bazel-bin" / NATIVE
+    return built if built.exists() else None
+
+
+def build(target: pathlib.Path, native: pathlib.Path | None) -> None:
+    """Writes the whole package `muster` into the folder `target`, with a library of collectives if one is given."""
+    made = shutil.ignore_patterns("__pycache__", pathlib.Path(NATIVE).name)
+    shutil.copytree(SOURCES, target, dirs_exist_ok=True, ignore=made)
     generate(target)
+    if native is not None:
+        copy_native(native, target)
+
+
+def copy_native(native: pathlib.Path, target: pathlib.Path) -> None:
+    """Puts the library into the package's folder. A process keeps the file that it has loaded."""
+    new = target / f".{native.name}.new"
+    shutil.copyfile(native, new)
+    new.replace(target / native.name)

@@ -6,6 +6,7 @@ import sys
 
 import setuptools
 from setuptools.command.build_py import build_py
+from wheel.bdist_wheel import bdist_wheel
 
 sys.path.insert(0, str(pathlib.Path(__file__).absolute().parent))
 import generate  # noqa: E402
@@ -15,17 +16,38 @@ class BuildWithMadeFiles(build_py):
     """Writes the package anew, with the files that are made."""
 
     def run(self):
+        native = generate.native_library()
         if self.editable_mode:
             # The sources are used where they are.
             generate.generate(generate.SOURCES)
+            if native is not None:
+                generate.copy_native(native, generate.SOURCES)
             return
         target = pathlib.Path(self.build_lib, "muster")
         # What an earlier build left there may be of an earlier release.
         shutil.rmtree(target, ignore_errors=True)
-        generate.build(target)
+        generate.build(target, native)
 
     def get_source_files(self):
         return []
 
 
-setuptools.setup(version=generate.release(), cmdclass={"build_py": BuildWithMadeFiles})
+class WheelOfAnyPython(bdist_wheel):
+    """A wheel for every version of Python: no file in it is for one."""
+
+    def get_tag(self):
+        return ("py3", "none", super().get_tag()[2])
+
+
+class PackageOfThisMachine(setuptools.Distribution):
+    """The package is for this machine's kind alone if it has the library."""
+
+    def has_ext_modules(self):
+        return generate.native_library() is not None
+
+
+setuptools.setup(
+    version=generate.release(),
+    cmdclass={"build_py": BuildWithMadeFiles, "bdist_wheel": WheelOfAnyPython},
+    distclass=PackageOfThisMachine,
+)

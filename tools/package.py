@@ -100,8 +100,8 @@ def stage(built, folder):
         target = programs / pathlib.Path(each).name
         run("strip", "--strip-unneeded", "-o", target, (built / each).resolve())
         target.chmod(0o755)
-    depends = dependencies(sorted(programs.iterdir()))
-    stage_python(folder / PYTHON_PACKAGES)
+    library = stage_python(built, folder / PYTHON_PACKAGES)
+    depends = dependencies([*sorted(programs.iterdir()), library])
     share = folder / "share/muster"
     share.mkdir(parents=True)
     for name in TEXTS:
@@ -121,14 +121,18 @@ def stage(built, folder):
     return depends
 
 
-def stage_python(folder):
-    """Makes the Python package in a folder."""
+def stage_python(built, folder):
+    """Makes the Python package in a folder; returns the library in it."""
     sys.path.insert(0, str(ROOT / "python"))
     import generate
 
-    generate.build(folder / "muster")
+    generate.build(folder / "muster", built / generate.NATIVE)
+    library = folder / "muster" / pathlib.Path(generate.NATIVE).name
+    library.chmod(0o644)
+    run("strip", "--strip-unneeded", library)
     for each in folder.rglob("*"):
         each.chmod(0o755 if each.is_dir() else 0o644)
+    return library
 
 
 def python_folder(prefix):

@@ -10,6 +10,7 @@ import pytest
 
 ROOT = pathlib.Path.cwd()
 MUSTER = ROOT / "client/muster"
+NATIVE = pathlib.Path("bazel-bin/worker/c_abi/libmuster_native.so")
 PYTHON = "/usr/bin/python3"
 # Without this pip asks an index for what a package needs.
 OFFLINE = ["--no-index", "--no-build-isolation", "--no-deps", "--quiet", "--disable-pip-version-check"]
@@ -28,6 +29,9 @@ def copy_of_sources(folder):
         shutil.copytree(ROOT / name, folder / name)
     (folder / "common/base").mkdir(parents=True)
     shutil.copyfile(ROOT / "common/base/version.h", folder / "common/base/version.h")
+    # Where a checkout has what Bazel built.
+    (folder / NATIVE.parent).mkdir(parents=True)
+    shutil.copyfile(ROOT / NATIVE.relative_to("bazel-bin"), folder / NATIVE)
     return folder / "python"
 
 

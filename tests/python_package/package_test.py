@@ -8,7 +8,7 @@ import subprocess
 import zipfile
 
 import pytest
-from conftest import OFFLINE, PYTHON, ROOT, copy_of_sources, run
+from conftest import NATIVE, OFFLINE, PYTHON, ROOT, copy_of_sources, run
 
 import muster
 
@@ -74,8 +74,9 @@ def test_a_wheel_installs_in_a_fresh_environment(environment, tmp_path):
     sources = copy_of_sources(tmp_path)
     run(environment, "-m", "pip", "wheel", *OFFLINE, "--wheel-dir", tmp_path, sources)
     (wheel,) = tmp_path.glob("*.whl")
-    assert wheel.name == f"muster_train-{muster.__version__}-py3-none-any.whl"
+    assert re.fullmatch(rf"muster_train-{muster.__version__}-py3-none-linux_\w+\.whl", wheel.name)
     names = zipfile.ZipFile(wheel).namelist()
+    assert "muster/libmuster_native.so" in names
     assert {"muster/py.typed", "muster/_client.py", "muster/v1/job_pb2.py", "muster/v1/job_pb2.pyi"} <= set(names)
     assert not [each for each in names if not each.startswith(("muster/", "muster_train-"))]
     run(environment, "-m", "pip", "install", *OFFLINE, wheel)
@@ -83,10 +84,20 @@ def test_a_wheel_installs_in_a_fresh_environment(environment, tmp_path):
     run(environment, "-m", "pip", "uninstall", "--yes", "muster-train")
 
 
+def test_without_the_built_library_a_wheel_is_for_any_machine(tmp_path):
+    sources = copy_of_sources(tmp_path)
+    (tmp_path / NATIVE).unlink()
+    run(PYTHON, "-m", "pip", "wheel", *OFFLINE, "--wheel-dir", tmp_path, sources)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name == f"muster_train-{muster.__version__}-py3-none-any.whl"
+    assert "muster/libmuster_native.so" not in zipfile.ZipFile(wheel).namelist()
+
+
 def test_it_installs_in_place(environment, tmp_path):
     sources = copy_of_sources(tmp_path)
     run(environment, "-m", "pip", "install", *OFFLINE, "--editable", sources)
     assert muster_of(environment) == sources / "src/muster/__init__.py"
+    run(environment, "-c", "from muster._native import Endpoint; Endpoint('127.0.0.1').address()", cwd="/")
     # What was changed is there at once.
     with open(sources / "src/muster/errors.py", "a") as file:
         file.write("CHANGED = 1\n")

@@ -70,6 +70,10 @@ class JobCancelled(Error):
         self.job_id = job_id
 
 
+class CollectiveError(Error, RuntimeError):
+    """A collective call failed on all ranks; the message names rank and call, and what the others were doing."""
+
+
 def error_of(code: str, message: str) -> Error:
     """Returns the error for a status that a coordinator or a task answered."""
     if code == "INVALID_ARGUMENT":

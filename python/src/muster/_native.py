@@ -1,0 +1,226 @@
+"""Muster's collectives through the C functions of libmuster_native.so (worker/c_abi/muster_native.h).
+
+ctypes gives up the interpreter's lock during each call, so that other threads run while one waits. Memory is named by its
+address and not copied.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import os
+import pathlib
+import weakref
+from collections.abc import Sequence
+
+from muster.errors import CollectiveError, Error, InvalidArgument
+
+_ABI_VERSION = 1
+_LIBRARY = "libmuster_native.so"
+# absl::StatusCode, by number.
+_CODES = (
+    "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
+    "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL",
+    "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
+)  # fmt: skip
+
+
+class Kind(enum.IntEnum):
+    """The values of Collective (worker/collectives/collective_call.h)."""
+
+    ALL_REDUCE = 0
+    REDUCE_SCATTER = 1
+    ALL_GATHER = 2
+    BROADCAST = 3
+    REDUCE = 4
+    ALL_TO_ALL = 5
+    SEND = 6
+    RECEIVE = 7
+    BARRIER = 8
+
+
+class DType(enum.IntEnum):
+    """The values of DType (common/tensor/dtype.h)."""
+
+    F32 = 0
+    F64 = 1
+    F16 = 2
+    BF16 = 3
+    INT32 = 4
+    INT64 = 5
+    UINT8 = 6
+
+
+class Reduction(enum.IntEnum):
+    """The values of Reduction."""
+
+    SUM = 0
+    AVG = 1
+    MIN = 2
+    MAX = 3
+    PROD = 4
+
+
+class _Meeting(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("round", ctypes.c_uint64),
+        ("secret", ctypes.c_char_p),
+        ("secret_size", ctypes.c_size_t),
+        ("addresses", ctypes.POINTER(ctypes.c_char_p)),
+        ("address_sizes", ctypes.POINTER(ctypes.c_size_t)),
+        ("rank", ctypes.c_int32),
+        ("size", ctypes.c_int32),
+        ("timeout_seconds", ctypes.c_double),
+    ]
+
+
+class Call(ctypes.Structure):
+    """One collective call, as muster_call describes it."""
+
+    _fields_ = [
+        ("kind", ctypes.c_int32),
+        ("dtype", ctypes.c_int32),
+        ("reduction", ctypes.c_int32),
+        ("root", ctypes.c_int32),
+        ("input", ctypes.c_void_p),
+        ("output", ctypes.c_void_p),
+        ("count", ctypes.c_size_t),
+        ("counts", ctypes.POINTER(ctypes.c_size_t)),
+        ("send_counts", ctypes.POINTER(ctypes.c_size_t)),
+        ("timeout_seconds", ctypes.c_double),
+    ]
+
+
+def sizes(values: Sequence[int]) -> ctypes.Array[ctypes.c_size_t]:
+    """Returns an array for the counts of a Call, which must live until the call was started."""
+    return (ctypes.c_size_t * len(values))(*values)
+
+
+_loaded: ctypes.CDLL | None = None
+
+
+def library() -> ctypes.CDLL:
+    """Returns the library, which is loaded once: MUSTER_NATIVE_LIBRARY, or the file beside this one.
+
+    Raises:
+        Error: this installation has none, or one of another release.
+    """
+    global _loaded
+    if _loaded is not None:
+        return _loaded
+    path = os.environ.get("MUSTER_NATIVE_LIBRARY") or str(pathlib.Path(__file__).with_name(_LIBRARY))
+    try:
+        loaded = ctypes.CDLL(path)
+    except OSError as error:
+        raise Error(
+            "UNIMPLEMENTED",
+            f"Muster's collectives need {_LIBRARY}, which cannot be loaded ({error}); install the package from a checkout "
+            "whose programs are built, or name the library in MUSTER_NATIVE_LIBRARY",
+        ) from None
+    version = loaded.muster_abi_version()
+    if version != _ABI_VERSION:
+        raise Error("UNIMPLEMENTED", f"{path} has version {version} of the functions; this package takes {_ABI_VERSION}")
+    pointer, out = ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)
+    loaded.muster_error.restype = ctypes.c_char_p
+    loaded.muster_endpoint_make.argtypes = [ctypes.c_char_p, out]
+    loaded.muster_endpoint_address.argtypes = [pointer, ctypes.POINTER(ctypes.c_size_t)]
+    loaded.muster_endpoint_address.restype = pointer
+    loaded.muster_connect.argtypes = [pointer, ctypes.POINTER(_Meeting), out]
+    loaded.muster_start.argtypes = [pointer, ctypes.POINTER(Call), out]
+    for name in ("muster_wait", "muster_ended", "muster_endpoint_free", "muster_work_free", "muster_group_free"):
+        getattr(loaded, name).argtypes = [pointer]
+    for name in ("muster_endpoint_free", "muster_work_free", "muster_group_free", "muster_abort"):
+        getattr(loaded, name).restype = None
+    loaded.muster_abort.argtypes = [pointer, ctypes.c_char_p]
+    _loaded = loaded
+    return loaded
+
+
+def _check(code: int) -> None:
+    """Raises the error of the last call if it failed."""
+    if code == 0:
+        return
+    message = library().muster_error().decode("utf-8", "replace")
+    name = _CODES[code] if code < len(_CODES) else "UNKNOWN"
+    raise InvalidArgument(message) if name == "INVALID_ARGUMENT" else CollectiveError(name, message)
+
+
+class Work:
+    """A call that was started. Its memory must live until it has ended."""
+
+    def __init__(self, handle: ctypes.c_void_p) -> None:
+        self._handle = handle
+        weakref.finalize(self, library().muster_work_free, handle)
+
+    def wait(self) -> None:
+        """Blocks until the call has ended. Raises CollectiveError if it failed."""
+        _check(library().muster_wait(self._handle))
+
+    def ended(self) -> bool:
+        """Returns True if the call has ended."""
+        return bool(library().muster_ended(self._handle))
+
+
+class Group:
+    """A rank's place in a group of ranks."""
+
+    def __init__(self, endpoint: Endpoint, handle: ctypes.c_void_p) -> None:
+        # The group needs its endpoint.
+        self._endpoint = endpoint
+        self._handle = handle
+        self._free = weakref.finalize(self, library().muster_group_free, handle)
+
+    def start(self, call: Call) -> Work:
+        """Queues a call behind earlier ones and returns. Raises InvalidArgument if the call is wrong in itself."""
+        work = ctypes.c_void_p()
+        _check(library().muster_start(self._handle, ctypes.byref(call), ctypes.byref(work)))
+        return Work(work)
+
+    def abort(self, reason: str) -> None:
+        """Ends all calls on all ranks with this reason."""
+        library().muster_abort(self._handle, reason.encode())
+
+    def leave(self) -> None:
+        """Leaves the group; calls under way end with an error on all ranks."""
+        self._free()
+
+
+class Endpoint:
+    """The place where this process waits for the other ranks before it knows who they are."""
+
+    def __init__(self, host: str) -> None:
+        self._handle = ctypes.c_void_p()
+        _check(library().muster_endpoint_make(host.encode(), ctypes.byref(self._handle)))
+        weakref.finalize(self, library().muster_endpoint_free, self._handle)
+
+    def address(self) -> bytes:
+        """Returns bytes by which others reach this process."""
+        size = ctypes.c_size_t()
+        data = library().muster_endpoint_address(self._handle, ctypes.byref(size))
+        return ctypes.string_at(data, size.value)
+
+    def connect(
+        self, name: str, round_number: int, secret: bytes, addresses: Sequence[bytes], rank: int, timeout: float
+    ) -> Group:
+        """Connects this rank to the others, whose addresses are given by rank; blocks until all have come.
+
+        Args:
+            round_number: the same on all ranks, and never used for two groups.
+            secret: known to the members alone.
+        """
+        count = len(addresses)
+        meeting = _Meeting(
+            name=name.encode(),
+            round=round_number,
+            secret=secret,
+            secret_size=len(secret),
+            addresses=(ctypes.c_char_p * count)(*addresses),
+            address_sizes=sizes([len(each) for each in addresses]),
+            rank=rank,
+            size=count,
+            timeout_seconds=timeout,
+        )
+        group = ctypes.c_void_p()
+        _check(library().muster_connect(self._handle, ctypes.byref(meeting), ctypes.byref(group)))
+        return Group(self, group)

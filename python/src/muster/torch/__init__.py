@@ -1,0 +1,18 @@
+"""Muster under PyTorch. Importing this registers the backend "muster" of torch.distributed (docs/python.md):
+
+    import muster.torch
+    torch.distributed.init_process_group("muster")
+
+Whatever the installed PyTorch offers on CPU tensors, such as DistributedDataParallel, then runs on Muster's collectives.
+"""
+
+import torch.distributed
+
+from muster.torch._process_group import ProcessGroup
+
+BACKEND = "muster"
+
+if not hasattr(torch.distributed.Backend, BACKEND.upper()):
+    torch.distributed.Backend.register_backend(BACKEND, ProcessGroup)
+
+__all__ = ["BACKEND", "ProcessGroup"]
