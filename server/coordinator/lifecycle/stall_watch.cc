@@ -85,7 +85,9 @@ bool IsAwaited(const Job& job, uint32_t slot) {
   if (!job.missing_servers.empty()) return false;
   if (OwesItsShare(job, slot)) return true;
   const bool on_servers = !TrainsByAllReduce(record.spec()) && record.has_met();
-  if (on_servers && !RunsProgram(record.spec()) && IsTooFarBehind(job, slot)) return true;
+  // Only a program knows how far its processes may be apart.
+  if (on_servers && RunsProgram(record.spec())) return false;
+  if (on_servers && IsTooFarBehind(job, slot)) return true;
   if (on_servers && !TrainsInRounds(record.spec())) return false;
   if (!job.rendezvous.any() || job.rendezvous.Has(slot)) return false;
   // Newcomers wait until the others have ended their step, however long that takes.

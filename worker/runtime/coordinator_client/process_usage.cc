@@ -20,8 +20,6 @@
 namespace muster {
 namespace {
 
-constexpr char kOwnStatus[] = "/proc/self/status";
-
 // Returns the sum in bytes of these fields of a process's file `status`, which holds KiB.
 uint64_t StatusBytes(const std::string& path, std::initializer_list<const char*> fields) {
   std::ifstream status(path);
@@ -75,7 +73,7 @@ ProcessUsage ReadProcessUsage() {
   return usage;
 }
 
-uint64_t ReadAnonymousBytes() { return StatusBytes(kOwnStatus, {"RssAnon:", "RssShmem:"}); }
+uint64_t ReadAnonymousBytes() { return ReadAnonymousBytesOf(getpid()); }
 
 uint64_t ReadAnonymousBytesOf(pid_t process) {
   return StatusBytes(absl::StrCat("/proc/", process, "/status"), {"RssAnon:", "RssShmem:"});
