@@ -107,7 +107,8 @@ void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
              job.checkpoint_uri().empty()
                  ? "none yet"
                  : absl::StrCat("clock ", job.checkpoint_clock(), " in ", job.checkpoint_uri()));
-  PrintField("parallelism", ZeroName(job.spec()));
+  PrintField("parallelism", DivisionName(job.spec()));
+  for (const std::string& group : job.split_groups()) PrintField("slow groups", group);
   PrintField("after a loss", job.recovery());
   PrintField("reserved", absl::StrCat(FormatBytes(job.predicted_server_bytes()), " on servers, ",
                                       FormatBytes(job.predicted_worker_bytes()), " on workers"));

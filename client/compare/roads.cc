@@ -2,12 +2,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/job/job_validator.h"
+#include "common/mesh/data_ranks.h"
+#include "common/mesh/tensor_ranks.h"
 #include "proto/job.pb.h"
 
 namespace muster {
 
 ComparableRoads RoadsOf(const v1::JobSpec& job, int staleness_bound) {
   ComparableRoads result;
+  const std::string division = DivisionName(job);
+  const Road all_reduce = {Road::Kind::kAllReduce,
+                           absl::StrCat("all-reduce", division.empty() ? "" : ", ", division)};
+  if (TensorRanks(job) > 1) {
+    result.roads.push_back(all_reduce);
+    result.left_out.push_back("BSP, SSP and ASP: parallelism.tensor is for all-reduce alone");
+    return result;
+  }
   result.roads.push_back({Road::Kind::kBsp, "BSP"});
   const std::string ssp = absl::StrCat("SSP ", staleness_bound);
   std::string why;
@@ -26,9 +36,7 @@ ComparableRoads RoadsOf(const v1::JobSpec& job, int staleness_bound) {
         "all-reduce: update.wire is F16, and sums of workers' gradients may exceed its range; BF16 "
         "works on all roads");
   } else {
-    const std::string zero = ZeroName(job);
-    result.roads.push_back(
-        {Road::Kind::kAllReduce, absl::StrCat("all-reduce", zero.empty() ? "" : ", ", zero)});
+    result.roads.push_back(all_reduce);
   }
   return result;
 }
@@ -36,7 +44,7 @@ ComparableRoads RoadsOf(const v1::JobSpec& job, int staleness_bound) {
 ComparableRoads StagesOf(const v1::JobSpec& job) {
   ComparableRoads result;
   std::string why;
-  if (job.workers() < 2) why = "the job has one worker, which has nothing to divide";
+  if (DataRanks(job) < 2) why = "the job has one data rank, which has nothing to divide";
   if (job.compute().device() == v1::ComputeSpec::CUDA) {
     why = "compute.device is CUDA, and devices hold everything in this version";
   }

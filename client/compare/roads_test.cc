@@ -57,7 +57,7 @@ TEST(RoadsTest, StagesAreForSeveralWorkersOnProcessors) {
   v1::JobSpec job;
   job.set_workers(1);
   EXPECT_THAT(Names(StagesOf(job)), ElementsAre("stage 0"));
-  EXPECT_THAT(StagesOf(job).left_out, ElementsAre(HasSubstr("one worker")));
+  EXPECT_THAT(StagesOf(job).left_out, ElementsAre(HasSubstr("one data rank")));
   job.set_workers(2);
   job.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
   EXPECT_THAT(Names(StagesOf(job)), ElementsAre("stage 0"));

@@ -6,10 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "client/compare/tensor_traffic.h"
 #include "common/base/status_macros.h"
 #include "common/mesh/data_ranks.h"
+#include "common/mesh/tensor_ranks.h"
 #include "common/mesh/zero.h"
 #include "common/partition/dense_layout.h"
+#include "common/partition/local_tensors.h"
 #include "common/partition/model_units.h"
 #include "common/partition/pulled_types.h"
 #include "common/partition/schema.h"
@@ -24,7 +27,6 @@
 #include "proto/schema.pb.h"
 #include "proto/status.pb.h"
 #include "worker/collectives/collective_call.h"
-#include "worker/collectives/schedule.h"
 #include "worker/strategy/group/bucket_plan.h"
 
 namespace muster {
@@ -37,12 +39,9 @@ absl::StatusOr<DenseLayout> LayoutOf(const v1::TablesSchema& schema,
       tensors, {.block_bytes = schema.block_bytes(), .partitions = schema.partitions()});
 }
 
-// The number of calls of each size, in elements. A large model's calls have few different sizes.
-using CallSizes = std::map<uint64_t, uint64_t>;
-
-absl::StatusOr<CallSizes> BucketSizes(const v1::TablesSchema& schema, const v1::UpdateSpec& update,
+absl::StatusOr<CallSizes> BucketSizes(const v1::TablesSchema& schema,
+                                      std::vector<TensorSpec> tensors, const v1::UpdateSpec& update,
                                       AllReduceWay way) {
-  std::vector<TensorSpec> tensors = TablesFromSchema(schema).tensors;
   if (way == AllReduceWay::kDevices) tensors = PaddedTensors(std::move(tensors));
   MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, LayoutOf(schema, tensors));
   CallSizes sizes;
@@ -55,102 +54,6 @@ absl::StatusOr<CallSizes> BucketSizes(const v1::TablesSchema& schema, const v1::
 
 DType WireOf(const v1::UpdateSpec& update) {
   return update.wire() == v1::UpdateSpec::BF16 ? DType::kBf16 : DType::kF32;
-}
-
-// Algorithm by which NCCL's calls are counted, whatever NCCL chooses.
-constexpr Algorithm kOfDevices = Algorithm::kDirect;
-
-// The ranks that make a call together, and how.
-struct CallGroup {
-  int size = 1;
-  AllReduceWay way = AllReduceWay::kSharedMemory;
-  bool deterministic = false;
-};
-
-// Returns the algorithm of a call over a vector of `elements`.
-Algorithm AlgorithmFor(Collective kind, uint64_t elements, DType dtype, const CallGroup& group) {
-  if (group.way == AllReduceWay::kDevices) return kOfDevices;
-  return ChooseAlgorithm({.kind = kind,
-                          .dtype = dtype,
-                          .bytes = elements * SizeOf(dtype),
-                          .size = group.size,
-                          .same_machine = group.way == AllReduceWay::kSharedMemory,
-                          .deterministic = group.deterministic});
-}
-
-// Returns how often all ranks together send the vector of an all-reduce: W times what one rank
-// sends (worker/collectives/schedule.h). A whole number, however the vector is divided.
-double TimesSent(Algorithm algorithm, int workers) {
-  const double W = workers;
-  double cores = 1;
-  double steps = 0;
-  for (; 2 * cores <= W; cores *= 2) ++steps;
-  // Ranks beyond a power of two leave their vector to another one, and get the sum back.
-  const double folds = 2 * (W - cores);
-  switch (algorithm) {
-    case Algorithm::kRing:
-    case Algorithm::kDirect:
-      return 2 * (W - 1);
-    case Algorithm::kExchange:
-      return W * (W - 1);
-    case Algorithm::kDoubling:
-      return cores * steps + folds;
-    case Algorithm::kHalving:
-      return 2 * (cores - 1) + folds;
-    case Algorithm::kDissemination:
-      break;
-  }
-  return 0;
-}
-
-// Returns the bytes that each rank of a group sends and receives in all-reduces of these sizes.
-std::vector<WorkerTraffic> AllReduceBytes(const CallSizes& sizes, DType wire,
-                                          const CallGroup& group) {
-  std::vector<WorkerTraffic> ranks(group.size);
-  for (const auto& [elements, calls] : sizes) {
-    const Algorithm algorithm = AlgorithmFor(Collective::kAllReduce, elements, wire, group);
-    for (int rank = 0; rank < group.size; ++rank) {
-      const Schedule schedule = MakeSchedule({.kind = Collective::kAllReduce,
-                                              .algorithm = algorithm,
-                                              .rank = rank,
-                                              .size = group.size,
-                                              .count = elements});
-      for (const Transfer& transfer : schedule.transfers) {
-        if (transfer.kind != Transfer::Kind::kSend) continue;
-        const auto bytes = static_cast<double>(transfer.count * SizeOf(wire) * calls);
-        ranks[rank].sent += bytes;
-        ranks[transfer.peer].received += bytes;
-      }
-    }
-  }
-  return ranks;
-}
-
-// Returns the mean over the ranks of AllReduceBytes.
-double MeanAllReduceBytes(const CallSizes& sizes, DType wire, const CallGroup& group) {
-  double sent = 0;
-  for (const auto& [elements, calls] : sizes) {
-    const Algorithm algorithm = AlgorithmFor(Collective::kAllReduce, elements, wire, group);
-    sent += TimesSent(algorithm, group.size) * static_cast<double>(elements * SizeOf(wire) * calls);
-  }
-  return sent / group.size;
-}
-
-// Returns the bytes that each rank of a shard group sends, and receives, in gathers or scatters
-// with slices of these sizes. Slices are equal, so all ranks send the same.
-double SliceBytes(Collective kind, const CallSizes& slices, DType dtype, const CallGroup& group) {
-  if (group.size == 1) return 0;
-  double bytes = 0;
-  for (const auto& [slice, calls] : slices) {
-    const Schedule schedule =
-        MakeSchedule({.kind = kind,
-                      .algorithm = AlgorithmFor(kind, slice * group.size, dtype, group),
-                      .rank = 0,
-                      .size = group.size,
-                      .count = slice});
-    bytes += static_cast<double>(SentElements(schedule) * SizeOf(dtype) * calls);
-  }
-  return bytes;
 }
 
 // The calls of a step under ZeRO.
@@ -176,9 +79,9 @@ struct ShardedCalls {
   }
 };
 
-absl::StatusOr<ShardedCalls> CallsOfShards(const v1::TablesSchema& schema, const v1::JobSpec& spec,
-                                           AllReduceWay way) {
-  const std::vector<TensorSpec> tensors = TablesFromSchema(schema).tensors;
+absl::StatusOr<ShardedCalls> CallsOfShards(const v1::TablesSchema& schema,
+                                           absl::Span<const TensorSpec> tensors,
+                                           const v1::JobSpec& spec, AllReduceWay way) {
   MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, LayoutOf(schema, tensors));
   const StageHolding holding = HoldingOfStage(ZeroStage(spec));
   const int S = static_cast<int>(ShardGroupSize(spec));
@@ -205,19 +108,46 @@ absl::StatusOr<ShardedCalls> CallsOfShards(const v1::TablesSchema& schema, const
   return calls;
 }
 
-}  // namespace
-
-WorkerTraffic MeanOf(absl::Span<const WorkerTraffic> workers) {
-  WorkerTraffic mean;
-  if (workers.empty()) return mean;
-  for (const WorkerTraffic& worker : workers) {
-    mean.sent += worker.sent;
-    mean.received += worker.received;
+// Returns what the data ranks of one tensor coordinate, which have these tensors, send one another.
+absl::StatusOr<std::vector<WorkerTraffic>> DataTraffic(const v1::TablesSchema& schema,
+                                                       absl::Span<const TensorSpec> tensors,
+                                                       const v1::JobSpec& spec, AllReduceWay way) {
+  const DType wire = WireOf(spec.update());
+  const auto ranks = static_cast<int>(DataRanks(spec));
+  if (ZeroStage(spec) == 0) {
+    MUSTER_ASSIGN_OR_RETURN(
+        const CallSizes sizes,
+        BucketSizes(schema, {tensors.begin(), tensors.end()}, spec.update(), way));
+    return AllReduceBytes(sizes, wire, {ranks, way, spec.update().deterministic()});
   }
-  mean.sent /= static_cast<double>(workers.size());
-  mean.received /= static_cast<double>(workers.size());
-  return mean;
+  MUSTER_ASSIGN_OR_RETURN(const ShardedCalls calls, CallsOfShards(schema, tensors, spec, way));
+  const double in_group = calls.GroupBytes(wire);
+  const std::vector<WorkerTraffic> replicas = AllReduceBytes(calls.sums, wire, calls.replicas);
+  std::vector<WorkerTraffic> traffic;
+  for (int rank = 0; rank < ranks; ++rank) {
+    traffic.push_back(replicas[rank / calls.group.size]);
+    traffic.back() += {in_group, in_group};
+  }
+  return traffic;
 }
+
+// Returns the mean of the bytes that each of these ranks sends, and receives.
+absl::StatusOr<double> MeanDataBytes(const v1::TablesSchema& schema,
+                                     absl::Span<const TensorSpec> tensors, const v1::JobSpec& spec,
+                                     AllReduceWay way) {
+  const DType wire = WireOf(spec.update());
+  if (ZeroStage(spec) == 0) {
+    MUSTER_ASSIGN_OR_RETURN(
+        const CallSizes sizes,
+        BucketSizes(schema, {tensors.begin(), tensors.end()}, spec.update(), way));
+    const auto ranks = static_cast<int>(DataRanks(spec));
+    return MeanAllReduceBytes(sizes, wire, {ranks, way, spec.update().deterministic()});
+  }
+  MUSTER_ASSIGN_OR_RETURN(const ShardedCalls calls, CallsOfShards(schema, tensors, spec, way));
+  return calls.GroupBytes(wire) + MeanAllReduceBytes(calls.sums, wire, calls.replicas);
+}
+
+}  // namespace
 
 absl::StatusOr<PredictedTraffic> PredictServerTraffic(
     const v1::TablesSchema& schema, absl::Span<const v1::PartitionPlacement* const> partitions,
@@ -253,40 +183,37 @@ absl::StatusOr<PredictedTraffic> PredictServerTraffic(
 absl::StatusOr<PredictedTraffic> PredictAllReduceTraffic(const v1::TablesSchema& schema,
                                                          const v1::JobSpec& spec,
                                                          AllReduceWay way) {
-  const DType wire = WireOf(spec.update());
-  const int workers = static_cast<int>(std::max(1u, spec.workers()));
+  const std::vector<TensorSpec> tensors = TablesFromSchema(schema).tensors;
+  const auto tensor_ranks = static_cast<int>(TensorRanks(spec));
   PredictedTraffic traffic;
-  if (ZeroStage(spec) == 0) {
-    MUSTER_ASSIGN_OR_RETURN(const CallSizes sizes, BucketSizes(schema, spec.update(), way));
-    traffic.workers = AllReduceBytes(sizes, wire, {workers, way, spec.update().deterministic()});
-    return traffic;
-  }
-  MUSTER_ASSIGN_OR_RETURN(const ShardedCalls calls, CallsOfShards(schema, spec, way));
-  const double in_group = calls.GroupBytes(wire);
-  const std::vector<WorkerTraffic> replicas = AllReduceBytes(calls.sums, wire, calls.replicas);
-  for (int rank = 0; rank < workers; ++rank) {
-    WorkerTraffic worker = replicas[rank / calls.group.size];
-    worker.sent += in_group;
-    worker.received += in_group;
-    traffic.workers.push_back(worker);
+  traffic.tensor = PredictTensorTraffic(tensors, spec, way);
+  traffic.workers = traffic.tensor;
+  std::vector<WorkerTraffic> data;
+  for (int r = 0; r < tensor_ranks; ++r) {
+    // The first tensor rank has more than the others, which have equally many.
+    if (r < 2) {
+      MUSTER_ASSIGN_OR_RETURN(const std::vector<TensorSpec> local,
+                              LocalTensors(tensors, tensor_ranks, r));
+      MUSTER_ASSIGN_OR_RETURN(data, DataTraffic(schema, local, spec, way));
+    }
+    for (size_t d = 0; d < data.size(); ++d) traffic.workers[d * tensor_ranks + r] += data[d];
   }
   return traffic;
 }
 
-absl::StatusOr<WorkerTraffic> PredictMeanAllReduceTraffic(const v1::TablesSchema& schema,
-                                                          const v1::JobSpec& spec,
-                                                          AllReduceWay way) {
-  const DType wire = WireOf(spec.update());
-  const int workers = static_cast<int>(std::max(1u, spec.workers()));
-  if (ZeroStage(spec) == 0) {
-    MUSTER_ASSIGN_OR_RETURN(const CallSizes sizes, BucketSizes(schema, spec.update(), way));
-    const double mean =
-        MeanAllReduceBytes(sizes, wire, {workers, way, spec.update().deterministic()});
-    return WorkerTraffic{mean, mean};
+absl::StatusOr<AxisTraffic> PredictMeanAllReduceTraffic(const v1::TablesSchema& schema,
+                                                        const v1::JobSpec& spec, AllReduceWay way) {
+  const std::vector<TensorSpec> tensors = TablesFromSchema(schema).tensors;
+  const auto tensor_ranks = static_cast<int>(TensorRanks(spec));
+  double sum = 0;
+  for (int r = 0; r < std::min(tensor_ranks, 2); ++r) {
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<TensorSpec> local,
+                            LocalTensors(tensors, tensor_ranks, r));
+    MUSTER_ASSIGN_OR_RETURN(const double mean, MeanDataBytes(schema, local, spec, way));
+    sum += mean * (r == 0 ? 1 : tensor_ranks - 1);
   }
-  MUSTER_ASSIGN_OR_RETURN(const ShardedCalls calls, CallsOfShards(schema, spec, way));
-  const double mean = calls.GroupBytes(wire) + MeanAllReduceBytes(calls.sums, wire, calls.replicas);
-  return WorkerTraffic{mean, mean};
+  const double mean = sum / tensor_ranks;
+  return AxisTraffic{.data = {mean, mean}, .tensor = PredictMeanTensorTraffic(tensors, spec, way)};
 }
 
 }  // namespace muster

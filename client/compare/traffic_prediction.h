@@ -7,6 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "client/compare/call_bytes.h"
+#include "client/compare/worker_traffic.h"
 
 namespace muster {
 
@@ -16,25 +18,15 @@ class PartitionPlacement;
 class TablesSchema;
 }  // namespace v1
 
-// Payload bytes of a step that one worker sends and receives.
-struct WorkerTraffic {
-  double sent = 0;
-  double received = 0;
-
-  friend bool operator==(const WorkerTraffic& a, const WorkerTraffic& b) {
-    return a.sent == b.sent && a.received == b.received;
-  }
-};
-
-// Returns the mean, or zeros for no workers.
-WorkerTraffic MeanOf(absl::Span<const WorkerTraffic> workers);
-
-// Payload bytes of dense parameters in one step, which follow from the layout alone. Rows of sparse
-// tables are left out, since they depend on the data.
+// Payload bytes of dense parameters and, with tensor parallelism, of activations in one step, which
+// follow from the job and its layout alone. Rows of sparse tables are left out, since they depend
+// on the data.
 struct PredictedTraffic {
   // Each worker's traffic, by slot. Under all-reduce, workers differ if they do not own equal parts
   // of a bucket or slice.
   std::vector<WorkerTraffic> workers;
+  // The part of it within tensor groups (tensor_traffic.h); empty on the road of servers.
+  std::vector<WorkerTraffic> tensor;
   // Bytes of parameters that each server sends, by id; empty on the all-reduce road.
   std::map<std::string, double> server_sent;
 };
@@ -48,12 +40,9 @@ absl::StatusOr<PredictedTraffic> PredictServerTraffic(
     const v1::TablesSchema& schema, absl::Span<const v1::PartitionPlacement* const> partitions,
     const v1::JobSpec& spec);
 
-// Transport between the ranks of an all-reduce.
-enum class AllReduceWay { kSharedMemory, kTcp, kDevices };
-
 // Predicts the all-reduce road from the schedules of a step's calls. `spec` gives workers,
 // micro-batches, the ZeRO stage, and how gradients are divided, summed and sent. With P bytes of
-// parameters and W ranks, a rank sends
+// parameters of a rank and W data ranks, a rank sends
 //
 //   stage 0    2(W-1)/W·P for large buckets; small buckets are sent to all ranks at once, or over
 //              sockets between pairs, in fewer steps and with more bytes
@@ -65,15 +54,21 @@ enum class AllReduceWay { kSharedMemory, kTcp, kDevices };
 //              shard groups, an all-reduce of each slice between R ranks besides. Parts are padded
 //              to equal slices.
 //
-// On devices, tensors are padded. InvalidArgument: the tensors cannot be laid out.
+// and, with tensor parallelism, what tensor_traffic.h says besides. On devices, tensors are padded.
+// InvalidArgument: the tensors cannot be laid out, or tensor ranks cannot divide them.
 absl::StatusOr<PredictedTraffic> PredictAllReduceTraffic(const v1::TablesSchema& schema,
                                                          const v1::JobSpec& spec, AllReduceWay way);
 
-// Returns the mean of PredictAllReduceTraffic over the workers. Takes no longer for many workers
-// than for two.
-absl::StatusOr<WorkerTraffic> PredictMeanAllReduceTraffic(const v1::TablesSchema& schema,
-                                                          const v1::JobSpec& spec,
-                                                          AllReduceWay way);
+// Payload bytes of a worker's step by the mesh's axes.
+struct AxisTraffic {
+  WorkerTraffic data;
+  WorkerTraffic tensor;
+};
+
+// Returns the mean of PredictAllReduceTraffic over the workers, by axis. Takes no longer for many
+// workers than for two.
+absl::StatusOr<AxisTraffic> PredictMeanAllReduceTraffic(const v1::TablesSchema& schema,
+                                                        const v1::JobSpec& spec, AllReduceWay way);
 
 }  // namespace muster
 

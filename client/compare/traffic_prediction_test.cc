@@ -201,8 +201,8 @@ TEST(TrafficPredictionTest, TheMeanNeedsNoSchedules) {
           const auto all = PredictAllReduceTraffic(schema, spec, way);
           const auto mean = PredictMeanAllReduceTraffic(schema, spec, way);
           ASSERT_TRUE(mean.ok()) << mean.status();
-          EXPECT_DOUBLE_EQ(mean->sent, MeanOf(all->workers).sent);
-          EXPECT_DOUBLE_EQ(mean->received, MeanOf(all->workers).received);
+          EXPECT_DOUBLE_EQ(mean->data.sent, MeanOf(all->workers).sent);
+          EXPECT_DOUBLE_EQ(mean->data.received, MeanOf(all->workers).received);
         }
       }
     }
@@ -234,7 +234,7 @@ v1::JobSpec Sharded(uint32_t stage, int workers, uint32_t micro_batches = 1, uin
   return spec;
 }
 
-// The table of docs/parallelism.md, for P parameters, whose gradients travel in 4 bytes: a rank
+// The table of docs/parallelism/zero.md, for P parameters, whose gradients travel in 4 bytes: a rank
 // sends (S-1)/S P (4 + weight) under stage 1, (S-1)/S P (4 m + weight) under 2, and at most (S-1)/S
 // P m (4 + 2 weight) under 3.
 TEST(ShardedTrafficTest, IsThatOfTheTable) {
@@ -311,11 +311,130 @@ TEST(ShardedTrafficTest, TheMeanIsThatOfAllWorkers) {
         const auto all = PredictAllReduceTraffic(schema, spec, way);
         const auto mean = PredictMeanAllReduceTraffic(schema, spec, way);
         ASSERT_TRUE(mean.ok()) << mean.status();
-        EXPECT_DOUBLE_EQ(mean->sent, MeanOf(all->workers).sent);
-        EXPECT_DOUBLE_EQ(mean->received, MeanOf(all->workers).received);
+        EXPECT_DOUBLE_EQ(mean->data.sent, MeanOf(all->workers).sent);
+        EXPECT_DOUBLE_EQ(mean->data.received, MeanOf(all->workers).received);
+        EXPECT_EQ(mean->tensor, WorkerTraffic());
       }
     }
   }
+}
+
+// Rows of a matrix that ranks divide, a gain that all have, and a bias of the first rank alone.
+v1::TablesSchema DividedSchema() {
+  std::vector<TensorSpec> tensors(3);
+  tensors[0].name = "w";
+  tensors[0].shape = {8, 4};
+  tensors[0].placement = {Placement::Kind::kShard, 0, {{8, 8}}};
+  tensors[1].name = "gain";
+  tensors[1].shape = {4};
+  tensors[2].name = "bias";
+  tensors[2].shape = {4};
+  tensors[2].placement.kind = Placement::Kind::kFirst;
+  v1::TablesSchema schema = Schema();
+  SetTables(tensors, {}, schema);
+  return schema;
+}
+
+// A block of width 4 on sequences of 8 tokens, on 2 data ranks of 2 tensor ranks.
+v1::JobSpec TensorJob(uint32_t batch_size) {
+  v1::JobSpec spec;
+  spec.set_workers(4);
+  spec.set_batch_size(batch_size);
+  spec.mutable_parallelism()->set_tensor(2);
+  v1::TransformerSpec& transformer = *spec.mutable_model()->mutable_transformer();
+  transformer.set_layers(1);
+  transformer.set_width(4);
+  transformer.set_heads(2);
+  transformer.set_context(8);
+  return spec;
+}
+
+std::vector<double> TensorSent(const v1::JobSpec& spec,
+                               const v1::TablesSchema& schema = DividedSchema()) {
+  const auto traffic = PredictAllReduceTraffic(schema, spec, kShared);
+  EXPECT_TRUE(traffic.ok()) << traffic.status();
+  if (!traffic.ok()) return {};
+  const auto mean = PredictMeanAllReduceTraffic(schema, spec, kShared);
+  EXPECT_DOUBLE_EQ(mean->tensor.sent, MeanOf(traffic->tensor).sent);
+  EXPECT_DOUBLE_EQ(mean->data.sent + mean->tensor.sent, MeanOf(traffic->workers).sent);
+  EXPECT_DOUBLE_EQ(mean->tensor.received, MeanOf(traffic->tensor).received);
+  std::vector<double> sent;
+  for (const WorkerTraffic& worker : traffic->tensor) sent.push_back(worker.sent);
+  return sent;
+}
+
+TEST(TensorTrafficTest, RanksGatherAndScatterTheirTokens) {
+  // 16 tokens a data rank: rows of 8 are 128 bytes. A block has 10 calls, embedding and head have 2
+  // each; 3 floats a token are told, and the gain's gradient.
+  constexpr double kLoss = 16 * 12, kGain = 16;
+  const v1::JobSpec spec = TensorJob(4);
+  EXPECT_THAT(TensorSent(spec), ElementsAre(2000, 2000, 2000, 2000));
+  EXPECT_EQ(2000, 14 * 128 + kLoss + kGain);
+  // Along data each tensor rank sums its own tensors, and the first has the bias, too.
+  const auto all = PredictAllReduceTraffic(DividedSchema(), spec, kShared);
+  EXPECT_THAT(all->workers, ElementsAre(WorkerTraffic{2096, 2096}, WorkerTraffic{2080, 2080},
+                                        WorkerTraffic{2096, 2096}, WorkerTraffic{2080, 2080}));
+  v1::JobSpec full = spec;
+  full.mutable_compute()->set_recompute(v1::ComputeSpec::FULL);
+  EXPECT_THAT(TensorSent(full), Each(17 * 128 + kLoss + kGain));
+  v1::JobSpec half = spec;
+  half.mutable_compute()->set_type(v1::ComputeSpec::BF16);
+  EXPECT_THAT(TensorSent(half), Each(12 * 64 + 2 * 128 + kLoss + kGain));
+}
+
+TEST(TensorTrafficTest, WithWholeTokensRanksSum) {
+  v1::JobSpec spec = TensorJob(4);
+  spec.mutable_parallelism()->set_sequence(false);
+  EXPECT_THAT(TensorSent(spec), Each(6 * 256 + 16 * 12));
+  spec.mutable_compute()->set_recompute(v1::ComputeSpec::FULL);
+  EXPECT_THAT(TensorSent(spec), Each(7 * 256 + 16 * 12));
+}
+
+TEST(TensorTrafficTest, EveryMicroBatchMakesItsCalls) {
+  // A data rank has a micro-batch of 16 tokens and one of 8.
+  v1::JobSpec spec = TensorJob(6);
+  spec.set_micro_batches(2);
+  EXPECT_THAT(TensorSent(spec), Each(14 * (128 + 64) + 24 * 12 + 16));
+  // Gradients in flight are summed each time.
+  spec.mutable_parallelism()->mutable_zero()->set_stage(2);
+  EXPECT_THAT(TensorSent(spec), Each(14 * (128 + 64) + 24 * 12 + 2 * 16));
+}
+
+TEST(TensorTrafficTest, DataRanksWithMoreExamplesSendMore) {
+  EXPECT_THAT(TensorSent(TensorJob(3)), ElementsAre(1008, 1008, 2000, 2000));
+}
+
+TEST(TensorTrafficTest, NeighboursSumTheHeadsThatTheyShare) {
+  std::vector<TensorSpec> tensors(1);
+  tensors[0].name = "qkv";
+  tensors[0].shape = {8, 4};
+  tensors[0].placement = {Placement::Kind::kShard, 0, {{4, 4}, {2, 2}, {2, 2}}};
+  v1::TablesSchema schema = Schema();
+  SetTables(tensors, {}, schema);
+  v1::JobSpec spec = TensorJob(2);
+  spec.mutable_parallelism()->set_tensor(4);
+  // Of 16 tokens each rank has 4 rows, which are 64 bytes, and sends them three times; a row of
+  // keys and one of values go to the neighbour.
+  EXPECT_THAT(TensorSent(spec, schema), Each(14 * 3 * 64 + 3 * 16 * 12 + 32));
+}
+
+TEST(TensorTrafficTest, PerceptronsSumOnceForEachPairOfLayers) {
+  std::vector<TensorSpec> tensors(3);
+  const int64_t shapes[][2] = {{8, 5}, {6, 8}, {4, 6}};
+  for (uint32_t unit = 0; unit < 3; ++unit) {
+    tensors[unit].name = std::string(1, static_cast<char>('a' + unit));
+    tensors[unit].shape = {shapes[unit][0], shapes[unit][1]};
+    tensors[unit].unit = unit;
+    const int64_t divided = shapes[unit][unit % 2];
+    tensors[unit].placement = {
+        Placement::Kind::kShard, static_cast<int>(unit % 2), {{divided, divided}}};
+  }
+  v1::TablesSchema schema = Schema();
+  SetTables(tensors, {}, schema);
+  v1::JobSpec spec = TensorJob(4);
+  spec.mutable_model()->mutable_mlp();
+  // 2 examples: 6 outputs of the second layer, and the gradients of the third one's 6 inputs.
+  EXPECT_THAT(TensorSent(spec, schema), Each(2 * (6 + 6) * 4));
 }
 
 TEST(TrafficPredictionTest, AWrongSchemaIsRefused) {

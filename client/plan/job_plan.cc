@@ -1,11 +1,11 @@
 #include "client/plan/job_plan.h"
 
-#include "client/compare/traffic_prediction.h"
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
 #include "common/mesh/data_ranks.h"
+#include "common/mesh/tensor_ranks.h"
 #include "common/mesh/zero.h"
 #include "common/plan/distinct_rows.h"
 #include "common/plan/layout_validator.h"
@@ -36,13 +36,14 @@ absl::StatusOr<RoadTraffic> AllReduceTraffic(const JobPlan& plan, const v1::Tabl
   // The places of the tasks are not known yet.
   const bool on_device = plan.spec.compute().device() == v1::ComputeSpec::CUDA;
   MUSTER_ASSIGN_OR_RETURN(
-      const WorkerTraffic mean,
+      const AxisTraffic mean,
       PredictMeanAllReduceTraffic(
           schema, plan.spec, on_device ? AllReduceWay::kDevices : AllReduceWay::kSharedMemory));
   RoadTraffic road;
   road.all_reduce = true;
-  road.sent = mean.sent;
-  road.received = mean.received;
+  road.sent = mean.data.sent + mean.tensor.sent;
+  road.received = mean.data.received + mean.tensor.received;
+  if (TensorRanks(plan.spec) > 1) road.axes = mean;
   return road;
 }
 
@@ -66,10 +67,11 @@ void AddRows(const JobPlan& plan, RoadTraffic& road) {
 
 uint64_t ActivationBytes(const v1::JobSpec& spec, const ModelSize& model) {
   const uint64_t sequences = LargestMicroBatch(spec);
+  const ModelSize of_rank = SizeOfRank(spec, model);
   if (spec.compute().device() == v1::ComputeSpec::CUDA) {
-    return PlanDeviceBytes(spec, model, sequences).activations;
+    return PlanDeviceBytes(spec, of_rank, sequences).activations;
   }
-  return PlanActivations(*model.transformer, sequences, spec.compute(), Pass::kTraining).total();
+  return PlanActivations(*of_rank.transformer, sequences, spec.compute(), Pass::kTraining).total();
 }
 
 std::vector<RecomputePlan> CompareRecompute(const JobPlan& plan) {
@@ -110,8 +112,8 @@ std::vector<StagePlan> CompareStages(const JobPlan& plan) {
     one.worker_bytes = memory.worker_own_bytes();
     one.device_bytes = memory.device_bytes();
     one.state_bytes = on_device ? memory.device_state_bytes() : memory.worker_state_bytes();
-    one.state_bytes_per_parameter =
-        static_cast<double>(one.state_bytes) / static_cast<double>(plan.model.dense());
+    one.state_bytes_per_parameter = static_cast<double>(one.state_bytes) /
+                                    static_cast<double>(SizeOfRank(spec, plan.model).dense());
     one.published_bytes_per_parameter = published[stage];
     stages.push_back(one);
   }
@@ -141,11 +143,14 @@ absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DataSize& data,
   plan.stages = CompareStages(plan);
 
   const v1::TablesSchema schema = PlannedSchema(plan.spec, plan.model);
-  MUSTER_ASSIGN_OR_RETURN(RoadTraffic servers, ServerTraffic(plan, schema));
-  AddRows(plan, servers);
+  if (TensorRanks(plan.spec) == 1) {
+    MUSTER_ASSIGN_OR_RETURN(RoadTraffic servers, ServerTraffic(plan, schema));
+    AddRows(plan, servers);
+    plan.traffic.push_back(servers);
+  }
   MUSTER_ASSIGN_OR_RETURN(RoadTraffic all_reduce, AllReduceTraffic(plan, schema));
   AddRows(plan, all_reduce);
-  plan.traffic = {servers, all_reduce};
+  plan.traffic.push_back(all_reduce);
   return plan;
 }
 

@@ -1,10 +1,12 @@
 #ifndef MUSTER_CLIENT_PLAN_JOB_PLAN_H_
 #define MUSTER_CLIENT_PLAN_JOB_PLAN_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/compare/traffic_prediction.h"
 #include "common/plan/data_size.h"
 #include "common/plan/memory_plan.h"
 #include "common/plan/model_size.h"
@@ -40,10 +42,13 @@ struct StagePlan {
 // Payload of one step of one worker on one road.
 struct RoadTraffic {
   bool all_reduce = false;
-  // Dense gradients and parameters: exact, the mean over workers. All-reduce is planned as on one
-  // machine, through shared memory; over TCP small buckets may be sent otherwise.
+  // Dense gradients and parameters, and activations of tensor ranks: exact, the mean over workers.
+  // All-reduce is planned as on one machine, through shared memory; over TCP small buckets may be
+  // sent otherwise.
   double sent = 0;
   double received = 0;
+  // The parts of these by axis of the mesh; absent without tensor parallelism.
+  std::optional<AxisTraffic> axes;
   // Expected bytes of rows of sparse tables.
   double rows_sent = 0;
   double rows_received = 0;
@@ -62,7 +67,7 @@ struct JobPlan {
   StepCosts costs;
   // Stages 0 to 3; empty if the job's ranks have nothing to divide or cannot divide it.
   std::vector<StagePlan> stages;
-  // Traffic by parameter servers, then by all-reduce.
+  // Traffic by parameter servers, unless the job has tensor parallelism, then by all-reduce.
   std::vector<RoadTraffic> traffic;
 };
 

@@ -449,6 +449,41 @@ TEST(PlanOutputTest, SaysItInTables) {
   EXPECT_THAT(text, Not(HasSubstr("device")));
 }
 
+TEST(PlanOutputTest, ShowsTheMeshAndWhatTravelsAlongEachAxis) {
+  const auto plan = PlanOf(ByAllReduce("workers: 4 parallelism { tensor: 2 }"));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(plan->traffic.size(), 1u) << "servers do not have such jobs";
+  ASSERT_TRUE(plan->traffic[0].axes.has_value());
+  const AxisTraffic& axes = *plan->traffic[0].axes;
+  EXPECT_GT(axes.data.sent, 0);
+  EXPECT_GT(axes.tensor.sent, 0);
+  EXPECT_EQ(plan->traffic[0].sent, axes.data.sent + axes.tensor.sent);
+  const std::string text = PlanText(*plan);
+  EXPECT_THAT(text, HasSubstr("by all-reduce, tensor 2 with sequence\n"));
+  EXPECT_THAT(text, HasSubstr("Mesh of 4 slots: data 2 x tensor 2\n"));
+  EXPECT_THAT(text, ContainsRegex("slot +data +tensor\n"));
+  EXPECT_THAT(text, ContainsRegex("3 +1 +1\n"));
+  EXPECT_THAT(text, ContainsRegex("data +\\{0, 2\\} \\{1, 3\\} +gradients\n"));
+  EXPECT_THAT(text, ContainsRegex("tensor +\\{0, 1\\} \\{2, 3\\} +activations"));
+  EXPECT_THAT(text, ContainsRegex(absl::StrCat("along tensor +", FormatBytes(axes.tensor.sent))));
+  const auto json = nlohmann::json::parse(PlanJson(*plan));
+  EXPECT_EQ(json["mesh"]["tensor"], 2);
+  EXPECT_EQ(json["traffic_per_step_and_worker"][0]["tensor_bytes_sent"], axes.tensor.sent);
+  EXPECT_THAT(PlanText(*PlanOf(Gpt("workers: 4"))), Not(HasSubstr("Mesh")));
+  // With whole tokens, activations take more memory.
+  const auto tokens_whole =
+      PlanOf(ByAllReduce("workers: 4 parallelism { tensor: 2 sequence: false }"));
+  EXPECT_GT(tokens_whole->recompute[0].activation_bytes, plan->recompute[0].activation_bytes);
+  const auto order = OrderOfStep(*plan);
+  ASSERT_TRUE(order.ok()) << order.status();
+  const auto forward = std::find_if(order->begin(), order->end(), [](const OrderedAction& action) {
+    return action.action == "forward" && action.unit == 1;
+  });
+  ASSERT_NE(forward, order->end());
+  EXPECT_THAT(forward->starts,
+              ElementsAre("gather rows", "scatter sums", "gather rows", "scatter sums"));
+}
+
 TEST(PlanOutputTest, SaysWhatIsOnDisk) {
   const auto plan =
       PlanOf(ByAllReduce("workers: 2 parallelism { zero { stage: 3 offload: OPTIMIZER_STATE } }"));

@@ -6,10 +6,14 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/plan/mesh_text.h"
 #include "client/terminal/format.h"
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
+#include "common/mesh/mesh.h"
 #include "common/mesh/zero.h"
+#include "common/plan/memory_part.h"
+#include "common/plan/rows_memory.h"
 #include "common/text/dump_json.h"
 #include "common/text/format_bytes.h"
 
@@ -113,9 +117,16 @@ std::string TrafficTable(const JobPlan& plan) {
   for (const RoadTraffic& road : plan.traffic) {
     rows.push_back(
         {RoadName(plan, road.all_reduce), FormatBytes(road.sent), FormatBytes(road.received)});
-    if (!rows_move) continue;
-    rows.back().push_back(FormatBytes(road.rows_sent));
-    rows.back().push_back(FormatBytes(road.rows_received));
+    if (rows_move) {
+      rows.back().push_back(FormatBytes(road.rows_sent));
+      rows.back().push_back(FormatBytes(road.rows_received));
+    }
+    if (!road.axes.has_value()) continue;
+    const auto add_axis = [&](const char* axis, const WorkerTraffic& part) {
+      rows.push_back({axis, FormatBytes(part.sent), FormatBytes(part.received)});
+    };
+    add_axis("  along data", road.axes->data);
+    add_axis("  along tensor", road.axes->tensor);
   }
   // Two workers send the same either way.
   const bool assumes = plan.spec.workers() > 2 && !OnDevices(plan);
@@ -139,6 +150,15 @@ std::vector<std::string> Assumptions(const JobPlan& plan) {
   return assumptions;
 }
 
+// Returns the sizes of the mesh's axes by name, outermost first.
+nlohmann::ordered_json MeshJson(const v1::JobSpec& spec) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  const auto mesh = Mesh::FromSpec(spec.parallelism(), static_cast<int>(spec.workers()));
+  if (!mesh.ok()) return json;
+  for (const Mesh::Axis& axis : mesh->axes()) json[axis.name] = axis.size;
+  return json;
+}
+
 nlohmann::ordered_json PartsJson(const std::vector<MemoryPart>& parts) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   for (const MemoryPart& part : parts) {
@@ -150,17 +170,20 @@ nlohmann::ordered_json PartsJson(const std::vector<MemoryPart>& parts) {
 }  // namespace
 
 std::string PlanSummary(const JobPlan& plan) {
-  const std::string zero = ZeroName(plan.spec);
+  const std::string division = DivisionName(plan.spec);
   return absl::StrCat(
       plan.spec.name().empty() ? "the job" : plan.spec.name(), ": ", ModelName(plan.spec.model()),
       ", ", FormatNumber(static_cast<double>(plan.model.dense())), " dense parameters",
       plan.model.sparse.empty() ? "" : absl::StrCat(" and rows of ", plan.model.row_dim()), "; ",
       plan.spec.workers(), plan.spec.workers() == 1 ? " worker" : " workers", ", by ",
-      RoadName(plan, TrainsByAllReduce(plan.spec)), zero.empty() ? "" : ", ", zero);
+      RoadName(plan, TrainsByAllReduce(plan.spec)), division.empty() ? "" : ", ", division);
 }
 
 std::string PlanText(const JobPlan& plan) {
   std::string text = absl::StrCat(PlanSummary(plan), "\n\n");
+  if (const std::string mesh = MeshText(plan.spec); !mesh.empty()) {
+    absl::StrAppend(&text, mesh, "\n");
+  }
   absl::StrAppend(&text, "Memory of each worker\n", MemoryTable(plan.memory.worker, "  "), "\n");
   if (plan.memory.worker_own_bytes() < plan.memory.worker_bytes()) {
     absl::StrAppend(&text, "Each must have ", FormatBytes(plan.memory.worker_own_bytes()),
@@ -192,6 +215,7 @@ std::string PlanJson(const JobPlan& plan) {
       {"job", plan.spec.name()},
       {"model", ModelName(plan.spec.model())},
       {"workers", plan.spec.workers()},
+      {"mesh", MeshJson(plan.spec)},
       {"dense_parameters", plan.model.dense()},
       {"worker_bytes", plan.memory.worker_bytes()},
       {"worker_own_bytes", plan.memory.worker_own_bytes()},
@@ -231,8 +255,13 @@ std::string PlanJson(const JobPlan& plan) {
                                                    {"row_bytes_sent", road.rows_sent},
                                                    {"row_bytes_received", road.rows_received}});
     if (!road.all_reduce) continue;
-    json["traffic_per_step_and_worker"].back()["over"] =
-        OnDevices(plan) ? "devices" : "shared_memory";
+    nlohmann::ordered_json& added = json["traffic_per_step_and_worker"].back();
+    added["over"] = OnDevices(plan) ? "devices" : "shared_memory";
+    if (!road.axes.has_value()) continue;
+    added["data_bytes_sent"] = road.axes->data.sent;
+    added["data_bytes_received"] = road.axes->data.received;
+    added["tensor_bytes_sent"] = road.axes->tensor.sent;
+    added["tensor_bytes_received"] = road.axes->tensor.received;
   }
   return DumpJson(json, 2);
 }

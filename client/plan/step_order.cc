@@ -11,6 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
 #include "common/mesh/data_ranks.h"
+#include "common/mesh/tensor_ranks.h"
 #include "common/mesh/zero.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/model_units.h"
@@ -119,31 +120,33 @@ class WithServers final : public Exchange {
 
 class WithReplicas final : public Exchange {
  public:
-  WithReplicas(std::vector<GradientBucket> buckets, uint32_t workers, bool has_rows)
-      : buckets_(std::move(buckets)), workers_(workers), has_rows_(has_rows) {}
+  WithReplicas(std::vector<GradientBucket> buckets, const v1::JobSpec& spec, bool has_rows)
+      : buckets_(std::move(buckets)),
+        workers_(spec.workers()),
+        data_ranks_(DataRanks(spec)),
+        has_rows_(has_rows) {}
 
   std::vector<std::string> Ready(int unit, bool last_micro_batch) override {
     std::vector<std::string> starts;
-    if (!last_micro_batch || workers_ == 1) return starts;
+    if (!last_micro_batch || data_ranks_ == 1) return starts;
     for (; next_ < buckets_.size() && buckets_[next_].ready_unit >= unit; ++next_) {
       starts.push_back(absl::StrCat("all-reduce bucket ", next_));
     }
     return starts;
   }
   void EndStep(std::vector<OrderedAction>& order) override {
-    if (workers_ > 1) {
-      order.push_back({.action = "wait for the sums"});
-      if (has_rows_) {
-        order.push_back({.action = "sum rows", .starts = {"gather keys", "gather rows"}});
-      }
-      order.push_back({.action = "agree on the step", .starts = {"gather counts"}});
+    if (data_ranks_ > 1) order.push_back({.action = "wait for the sums"});
+    if (data_ranks_ > 1 && has_rows_) {
+      order.push_back({.action = "sum rows", .starts = {"gather keys", "gather rows"}});
     }
+    if (workers_ > 1) order.push_back({.action = "agree on the step", .starts = {"gather counts"}});
     order.push_back({.action = "step all parameters"});
   }
 
  private:
   const std::vector<GradientBucket> buckets_;
   const uint32_t workers_;
+  const uint32_t data_ranks_;
   const bool has_rows_;
   size_t next_ = 0;
 };
@@ -244,15 +247,47 @@ absl::StatusOr<std::unique_ptr<Exchange>> ExchangeOf(const JobPlan& plan, int un
   // Otherwise servers' half of a hybrid job has the rows.
   const bool has_rows = !plan.model.sparse.empty() && !IsHybrid(plan.spec);
   if (!TrainsByAllReduce(plan.spec)) return std::make_unique<WithServers>(units);
-  MUSTER_ASSIGN_OR_RETURN(
-      const DenseLayout layout,
-      DenseLayout::Create(plan.model.tensors, LayoutOptions(plan.spec.update())));
+  const std::vector<TensorSpec> tensors = SizeOfRank(plan.spec, plan.model).tensors;
+  MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout,
+                          DenseLayout::Create(tensors, LayoutOptions(plan.spec.update())));
   if (ZeroStage(plan.spec) > 0) {
-    return std::make_unique<WithShards>(plan.spec, layout, plan.model.tensors, units, has_rows);
+    return std::make_unique<WithShards>(plan.spec, layout, tensors, units, has_rows);
   }
   return std::make_unique<WithReplicas>(
-      MakeBucketPlan(layout, plan.model.tensors, BucketPlanOptionsOf(plan.spec.update())),
-      plan.spec.workers(), has_rows);
+      MakeBucketPlan(layout, tensors, BucketPlanOptionsOf(plan.spec.update())), plan.spec,
+      has_rows);
+}
+
+// Returns the calls that a transformer's unit makes in its tensor group while it computes.
+std::vector<std::string> TensorCalls(const JobPlan& plan, const StepAction& action) {
+  if (TensorRanks(plan.spec) == 1 || !plan.model.transformer.has_value()) return {};
+  const bool divides = DividesTokens(plan.spec);
+  const int last = static_cast<int>(plan.model.transformer->layers) + 1;
+  const std::string sum = divides ? "scatter sums" : "sum";
+  std::vector<std::string> calls;
+  const auto gather = [&](const char* what) {
+    if (divides) calls.push_back(absl::StrCat("gather ", what));
+  };
+  if (action.kind == Kind::kForward && action.unit == 0) return {sum};
+  if (action.kind == Kind::kForward && action.unit < last) {
+    for (int half = 0; half < 2; ++half) {
+      gather("rows");
+      calls.push_back(sum);
+    }
+  } else if (action.kind == Kind::kLastUnit || action.kind == Kind::kForward) {
+    gather("rows");
+    calls.push_back("gather softmax parts");
+    if (action.kind == Kind::kLastUnit) calls.push_back(sum);
+  } else if (action.kind == Kind::kBackward && action.unit == 0) {
+    gather("gradients");
+  } else if (action.kind == Kind::kBackward) {
+    for (int half = 0; half < 2; ++half) {
+      gather("gradients");
+      gather("rows");
+      calls.push_back(sum);
+    }
+  }
+  return calls;
 }
 
 // Returns the calls as text; of more than three, only the first and the last.
@@ -310,6 +345,7 @@ absl::StatusOr<std::vector<OrderedAction>> OrderOfStep(const JobPlan& plan) {
         exchange->EndStep(order);
         break;
       default:
+        order.back().starts = TensorCalls(plan, action);
         break;
     }
   }

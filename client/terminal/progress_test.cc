@@ -3,11 +3,15 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "client/terminal/task_table.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/status.pb.h"
 
 namespace muster {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(ProgressTest, RunningJobShowsEverything) {
   v1::JobStatus status;
@@ -101,6 +105,18 @@ TEST(TaskTableTest, ShowsWhereAStepsTimeGoesAndWhoIsSlow) {
   for (const absl::string_view line : absl::StrSplit(TaskTable(job), '\n')) {
     EXPECT_LE(line.size(), 80u) << line;
   }
+}
+
+TEST(TaskTableTest, ShowsCoordinatesInAMeshOfSeveralAxes) {
+  v1::JobStatus job;
+  v1::TaskStatus& task = AddTask(2, job);
+  v1::Coordinate& data = *task.add_coordinates();
+  data.set_axis("data");
+  data.set_position(1);
+  EXPECT_THAT(TaskTable(job), Not(HasSubstr("COORDINATES"))) << "slots are data ranks";
+  task.add_coordinates()->set_axis("tensor");
+  EXPECT_THAT(TaskTable(job), HasSubstr("  COORDINATES\n"));
+  EXPECT_THAT(TaskTable(job), HasSubstr("  data 1 tensor 0\n"));
 }
 
 TEST(TaskTableTest, OfAnEndedJobItShowsAllSteps) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "client/terminal/format.h"
 #include "common/text/format_bytes.h"
 #include "common/text/printable.h"
@@ -32,6 +33,13 @@ std::string StepTime(const v1::StepTimes& times) {
   return absl::StrFormat("%.3g s", seconds);
 }
 
+// Returns the slot's place in the job's mesh, such as "data 1 tensor 0".
+std::string Coordinates(const v1::TaskStatus& task) {
+  return absl::StrJoin(task.coordinates(), " ", [](std::string* out, const v1::Coordinate& one) {
+    absl::StrAppend(out, one.axis(), " ", one.position());
+  });
+}
+
 // Returns which steps the times are of.
 std::string Covered(const v1::JobStatus& job) {
   uint64_t fewest = 0, most = 0;
@@ -53,6 +61,13 @@ std::string TaskTable(const v1::JobStatus& job) {
   if (job.tasks().empty()) return "";
   std::vector<std::vector<std::string>> rows = {
       {"SLOT", "WORKER", "STATE", "STEP", "STEP TIME", "COMPUTE", "COMM.", "DATA", "MEMORY"}};
+  // On the axis `data` alone, slots are data ranks.
+  const bool has_places =
+      std::any_of(job.tasks().begin(), job.tasks().end(), [](const v1::TaskStatus& task) {
+        return task.coordinates_size() > 1 ||
+               (task.coordinates_size() == 1 && task.coordinates(0).axis() != "data");
+      });
+  if (has_places) rows[0].push_back("COORDINATES");
   bool timed = false;
   for (const v1::TaskStatus& task : job.tasks()) {
     const v1::StepTimes times = TimesOf(task);
@@ -67,6 +82,7 @@ std::string TaskTable(const v1::JobStatus& job) {
          share(times.exposed_communication_seconds()), share(times.waiting_seconds()),
          task.process_peak_bytes() > 0 ? FormatBytes(static_cast<double>(task.process_peak_bytes()))
                                        : "-"});
+    if (has_places) rows.back().push_back(Coordinates(task));
   }
   std::string text = FormatTable(rows);
   if (timed) absl::StrAppend(&text, Covered(job));

@@ -30,12 +30,12 @@ bool TrainsInRounds(const v1::JobSpec& spec) {
 bool LossIsFinal(const v1::JobSpec& spec) {
   if (RunsProgram(spec)) return TrainsByAllReduce(spec);
   if (IsHybrid(spec)) return true;
-  const uint32_t shards = ShardGroupSize(spec);
-  if (shards == 1) return false;
+  if (ShardCoordinates(spec, spec.workers()) == 1) return false;
   if (spec.compute().device() == v1::ComputeSpec::CUDA) return true;
   const bool is_dense = spec.model().model_case() == v1::ModelSpec::kMlp ||
                         spec.model().model_case() == v1::ModelSpec::kTransformer;
-  const bool is_elsewhere = shards < DataRanks(spec) || spec.parallelism().zero().redundancy() > 0;
+  const bool is_elsewhere =
+      ShardGroupSize(spec) < DataRanks(spec) || spec.parallelism().zero().redundancy() > 0;
   return !is_dense || !is_elsewhere;
 }
 

@@ -17,9 +17,11 @@
 #include "common/job/pipeline_validator.h"
 #include "common/job/program_validator.h"
 #include "common/job/sparse_tables_validator.h"
+#include "common/job/tensor_validator.h"
 #include "common/job/zero_validator.h"
 #include "common/mesh/data_ranks.h"
 #include "common/mesh/mesh.h"
+#include "common/mesh/tensor_ranks.h"
 #include "common/mesh/zero.h"
 #include "common/optim/optimizer.h"
 #include "common/optim/schedule.h"
@@ -291,14 +293,13 @@ absl::Status ValidateParallelism(const v1::JobSpec& spec) {
   const struct {
     absl::string_view field;
     uint32_t value;
-  } not_built[] = {{"parallelism.tensor", parallelism.tensor()},
-                   {"parallelism.pipeline", parallelism.pipeline()},
+  } not_built[] = {{"parallelism.pipeline", parallelism.pipeline()},
                    {"parallelism.context", parallelism.context()},
                    {"parallelism.expert", parallelism.expert()}};
   for (const auto& axis : not_built) {
     if (axis.value > 1) {
       return Invalid(axis.field, axis.value,
-                     "this version has data parallelism only: leave it out");
+                     "this version has data and tensor parallelism only: leave it out");
     }
   }
   return absl::OkStatus();
@@ -427,6 +428,7 @@ absl::Status ValidateJob(const v1::JobSpec& given) {
   MUSTER_RETURN_IF_ERROR(ValidateCheckpoints(spec));
   MUSTER_RETURN_IF_ERROR(ValidateParallelism(spec));
   MUSTER_RETURN_IF_ERROR(ValidatePipeline(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateTensor(spec));
   MUSTER_RETURN_IF_ERROR(ValidateZero(spec));
   MUSTER_RETURN_IF_ERROR(ValidateSize(spec));
   return ValidateStop(spec);
@@ -483,8 +485,17 @@ std::string PolicyName(const v1::JobSpec& spec) {
   } else if (spec.update().staleness_bound() == 0) {
     name = "BSP";
   }
-  const std::string zero = ZeroName(spec);
-  return zero.empty() ? name : absl::StrCat(name, ", ", zero);
+  const std::string division = DivisionName(spec);
+  return division.empty() ? name : absl::StrCat(name, ", ", division);
+}
+
+std::string DivisionName(const v1::JobSpec& spec) {
+  std::string name = ZeroName(spec);
+  if (TensorRanks(spec) == 1) return name;
+  if (!name.empty()) name += ", ";
+  absl::StrAppend(&name, "tensor ", TensorRanks(spec));
+  if (DividesTokens(spec)) name += " with sequence";
+  return name;
 }
 
 bool OnlyEvaluates(const v1::JobSpec& spec) { return spec.stop().evaluate_only(); }

@@ -25,13 +25,17 @@ absl::Status ValidateJob(const v1::JobSpec& spec);
 void FillDefaults(v1::JobSpec& spec);
 
 // Returns the update policy in a few words: "BSP", "SSP with bound 4", "ASP", "all-reduce", or
-// "all-reduce, zero stage 3 over 4 ranks"; "a program" for a job that runs one.
+// "all-reduce, zero stage 3 over 4 ranks" (DivisionName); "a program" for a job that runs one.
 std::string PolicyName(const v1::JobSpec& spec);
 
-// Returns in a few words how the job's ranks divide parameters, such as "zero stage 3 over 4 ranks"
-// or "zero stage 1 over groups of 2 ranks"; "zero stage 3" where servers are the shard group; empty
-// if nothing is divided.
+// Returns in a few words how the job's data ranks divide parameters, such as "zero stage 3 over 4
+// ranks" or "zero stage 1 over groups of 2 ranks"; "zero stage 3" where servers are the shard
+// group; empty if nothing is divided.
 std::string ZeroName(const v1::JobSpec& spec);
+
+// Returns in a few words how ranks divide the model: ZeroName, and tensor parallelism, such as
+// "zero stage 1 over 2 ranks, tensor 4 with sequence" or "tensor 2"; empty if nothing is divided.
+std::string DivisionName(const v1::JobSpec& spec);
 
 // Returns whether the job trains nothing, so that there is nothing to keep.
 bool OnlyEvaluates(const v1::JobSpec& spec);

@@ -405,7 +405,7 @@ INSTANTIATE_TEST_SUITE_P(
                [](v1::JobSpec& s) { s.mutable_parallelism()->set_tensor(3); },
                HasSubstr("tensor 3 must divide the number of workers, which is 2")},
         BadJob{"ExpertParallel", [](v1::JobSpec& s) { s.mutable_parallelism()->set_expert(2); },
-               HasSubstr("parallelism.expert is 2; this version has data parallelism only")},
+               HasSubstr("parallelism.expert is 2; this version has data and tensor parallelism only")},
         BadJob{"AxesWhoseProductOverflows",
                [](v1::JobSpec& s) {
                  s.mutable_parallelism()->set_tensor(1u << 31);
@@ -418,7 +418,7 @@ INSTANTIATE_TEST_SUITE_P(
                  s.mutable_parallelism()->set_data(1);
                  s.mutable_parallelism()->set_tensor(2);
                },
-               HasSubstr("parallelism.tensor is 2")},
+               HasSubstr("parallelism.tensor is 2; but update.dense is PARAMETER_SERVER")},
         BadJob{"StepsAndEpochs", [](v1::JobSpec& s) { s.mutable_stop()->set_epochs(2); },
                HasSubstr("stop.steps is 10 and stop.epochs is 2")},
         BadJob{"MoreStepsThanCanBeCounted",

@@ -22,7 +22,7 @@ bool DividesAnew(const v1::JobSpec& spec) {
 }
 
 uint32_t ShardGroupSize(const v1::JobSpec& spec, uint32_t ranks) {
-  return DividesAnew(spec) ? ranks : ShardGroupSize(spec);
+  return DividesAnew(spec) ? ranks / TensorRanks(spec) : ShardGroupSize(spec);
 }
 
 uint32_t SmallestShardGroup(const v1::JobSpec& spec) {

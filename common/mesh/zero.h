@@ -18,14 +18,15 @@ class JobSpec;
 // group.
 uint32_t ShardGroupSize(const v1::JobSpec& spec);
 
-// Returns the number of ranks that divide one copy of the parameters in a round of so many ranks,
-// which with JobSpec.min_workers may be fewer than the job's.
+// Returns the number of data ranks that divide one copy of the parameters in a round of so many
+// ranks, which with JobSpec.min_workers may be fewer than the job's.
 uint32_t ShardGroupSize(const v1::JobSpec& spec, uint32_t ranks);
 
 // Returns whether rounds may have other numbers of ranks, which divide the parameters anew.
 bool DividesAnew(const v1::JobSpec& spec);
 
-// Returns the number of ranks that divide one copy of the parameters in the job's smallest round.
+// Returns the number of data ranks that divide one copy of the parameters in the job's smallest
+// round.
 uint32_t SmallestShardGroup(const v1::JobSpec& spec);
 
 // Returns the number of shares of the parameters in a round of so many ranks: S for each tensor

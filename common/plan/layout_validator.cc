@@ -5,8 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/round_up.h"
+#include "common/base/status_macros.h"
 #include "common/job/job_road.h"
+#include "common/mesh/tensor_ranks.h"
 #include "common/partition/dense_layout.h"
+#include "common/partition/local_tensors.h"
 #include "common/partition/schema.h"
 #include "proto/job.pb.h"
 
@@ -25,9 +28,23 @@ absl::Status TooMany(absl::string_view field, uint64_t value, absl::string_view 
                                                  " are possible, so raise it"));
 }
 
+// Checks that tensor ranks can divide tensors whose sizes the job leaves out.
+absl::Status ValidateShares(const v1::JobSpec& spec, const ModelSize& model) {
+  const uint32_t ranks = TensorRanks(spec);
+  const absl::Status status =
+      LocalTensors(model.tensors, static_cast<int>(ranks), /*rank=*/0).status();
+  if (status.ok()) return status;
+  return absl::InvalidArgumentError(
+      absl::StrCat("parallelism.tensor is ", ranks, "; but ", status.message(),
+                   ". Set model.transformer.feed_forward, or model.transformer.vocabulary with "
+                   "pad_vocabulary_to, to a multiple of ",
+                   ranks));
+}
+
 }  // namespace
 
 absl::Status ValidateLayout(const v1::JobSpec& spec, const ModelSize& model) {
+  MUSTER_RETURN_IF_ERROR(ValidateShares(spec, model));
   if (model.dense() > kMostElements) {
     return absl::InvalidArgumentError(
         absl::StrCat("model has ", model.dense(), " dense parameters: at most 2^40 are possible"));

@@ -11,7 +11,8 @@ class JobSpec;
 }  // namespace v1
 
 // Checks what of a job depends on its model's size, which ValidateJob does not know: whether
-// the dense parameters can be laid out, in blocks and in buckets of gradients. InvalidArgument
+// the dense parameters can be laid out, in blocks and in buckets of gradients, and tensor ranks can
+// divide them. InvalidArgument
 // names the field, its value and what would be right. Costs O(tensors).
 absl::Status ValidateLayout(const v1::JobSpec& spec, const ModelSize& model);
 

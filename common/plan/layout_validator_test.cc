@@ -45,5 +45,24 @@ TEST(LayoutValidatorTest, BoundsParameters) {
   EXPECT_THAT(Refused(1u << 31, "update { block_bytes: 33554432 }"), HasSubstr("at most 2^40"));
 }
 
+TEST(LayoutValidatorTest, TensorRanksDivideWhatTheJobLeavesOut) {
+  const auto refused = [](const std::string& more) {
+    v1::JobSpec spec;
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+        "model { transformer { layers: 1 width: 384 heads: 6 context: 8 activation: SWIGLU " + more,
+        &spec));
+    const absl::Status status = ValidateLayout(spec, SizeOfModel(spec, SizeOfData(spec.data())));
+    return std::string(status.message());
+  };
+  const std::string data = "} } data { sequences { path: 't' } } parallelism { ";
+  EXPECT_EQ(refused(data + "tensor: 2 }"), "");
+  // 1,024 columns.
+  EXPECT_THAT(refused("vocabulary: 258 " + data + "tensor: 3 }"),
+              AllOf(HasSubstr("parallelism.tensor is 3; but tensor block0.up.weight"),
+                    HasSubstr("feed_forward")));
+  EXPECT_THAT(refused("feed_forward: 1026 " + data + "tensor: 3 }"),
+              AllOf(HasSubstr("tensor embedding.weight"), HasSubstr("pad_vocabulary_to")));
+}
+
 }  // namespace
 }  // namespace muster

@@ -1,14 +1,10 @@
 #include "common/plan/memory_plan.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstdio>
-#include <limits>
 #include <numeric>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/round_up.h"
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
@@ -19,12 +15,12 @@
 #include "common/partition/schema.h"
 #include "common/partition/tensor_spec.h"
 #include "common/partition/wire_dtype.h"
-#include "common/plan/distinct_rows.h"
+#include "common/plan/device_memory_parts.h"
+#include "common/plan/model_size.h"
+#include "common/plan/rows_memory.h"
 #include "common/plan/sharded_memory.h"
-#include "common/plan/transformer_device_plan.h"
 #include "common/plan/transformer_memory_plan.h"
 #include "common/tensor/dtype.h"
-#include "common/text/format_bytes.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -53,26 +49,21 @@ constexpr uint64_t kPushWindowBytes = 8 * kMiB;
 // Gradients of a partition that a server leaves where they are until other workers' come
 // (server/shard/tables/dense_table.cc).
 constexpr uint64_t kKeptGradientBytes = 1 * kMiB;
-// Messages of this size and more are put together in slabs of 2 MiB at least, for one size each, of
-// which batches have two (common/base/buffer_pool.h). Rows lie in such slabs, too.
-constexpr uint64_t kSmallestInSlab = 64 << 10;
-constexpr uint64_t kSlabBytes = 2 * kMiB;
 // Offloaded optimizer state that is mapped at a time (worker/strategy/shard_state.cc), and the
 // pages of its file.
 constexpr uint64_t kOffloadWindowBytes = 32 * kMiB;
 constexpr uint64_t kPageBytes = 4096;
 // The bytes of a call in which ranks divide parameters anew (worker/strategy/group/resharding.h).
 constexpr uint64_t kReshardingCallBytes = 64 * kMiB;
-// What a table keeps beside a row's floats.
-constexpr uint64_t kRowOverheadBytes = 64;
 
 bool IsHalf(v1::UpdateSpec::WireType wire) {
   return wire == v1::UpdateSpec::BF16 || wire == v1::UpdateSpec::F16;
 }
 
-uint64_t StateFloats(const v1::OptimizerSpec& spec, Granularity granularity, uint64_t n) {
-  const auto optimizer = CreateOptimizer(spec, granularity);
-  return optimizer.ok() ? (*optimizer)->state_floats(n) : 0;
+// Returns the floats of optimizer state of a dense parameter.
+uint64_t StateFloats(const v1::OptimizerSpec& spec) {
+  const auto optimizer = CreateOptimizer(spec, Granularity::kElements);
+  return optimizer.ok() ? (*optimizer)->state_floats(1) : 0;
 }
 
 // By unit, of its tensors' elements so many bytes each: `bytes_of(i)` of tensor i's.
@@ -102,26 +93,16 @@ uint64_t LargestOf(const std::vector<uint64_t>& values, size_t count) {
   return largest;
 }
 
-// Examples that all workers together see before the job ends; the largest number for more.
-uint64_t ExamplesSeen(const v1::JobSpec& spec, const DataSize& data) {
-  if (spec.stop().steps() > 0) {
-    uint64_t examples = 0;
-    const bool too_many =
-        __builtin_mul_overflow(spec.stop().steps(), uint64_t{spec.batch_size()}, &examples);
-    return too_many ? std::numeric_limits<uint64_t>::max() : examples;
-  }
-  return data.examples > 0 ? data.examples : uint64_t{1} << 40;
-}
-
 class Planner {
  public:
   Planner(const v1::JobSpec& spec, const DataSize& data, const WorkerProcessors& processors)
       : spec_(spec),
         data_(data),
         processors_(processors),
-        model_(SizeOfModel(spec, data)),
+        whole_(SizeOfModel(spec, data)),
+        model_(SizeOfRank(spec, whole_)),
         P_(model_.dense()),
-        W_(std::max(1u, spec.workers())),
+        W_(DataRanks(spec)),
         trains_(!spec.stop().evaluate_only()),
         examples_(trains_ ? LargestMicroBatch(spec) : 0),
         evaluated_(EvaluatedExamples()),
@@ -131,9 +112,7 @@ class Planner {
         has_rows_(!model_.sparse.empty()),
         rows_on_servers_(has_rows_ && RowsOnServers(spec)),
         held_as_(HeldAs()),
-        dense_state_floats_(StateFloats(spec.optimizer(), Granularity::kElements, 1)),
-        row_floats_(model_.row_dim() +
-                    StateFloats(spec.optimizer(), Granularity::kRow, model_.row_dim())) {}
+        dense_state_floats_(StateFloats(spec.optimizer())) {}
 
   MemoryPlan Plan() {
     if (stage_ == 0 || !AddShards()) {
@@ -145,12 +124,16 @@ class Planner {
     } else {
       AddPerceptron();
     }
-    if (has_rows_) AddRows();
+    if (has_rows_) {
+      const std::vector<MemoryPart> rows =
+          RowsMemory(spec_, data_, model_, examples_, evaluated_).OfWorker();
+      plan_.worker.insert(plan_.worker.end(), rows.begin(), rows.end());
+    }
     AddWorker("data", data_.bytes + examples_ * ExampleBytes() * kBatches);
     if (on_device_) AddWorker("CUDA's own", kCudaProgramBytes);
     const uint64_t program =
         (model_.transformer.has_value() ? kTransformerProgramBytes : kProgramBytes) +
-        (all_reduce_ && !rows_on_servers_ && W_ == 1 ? 0 : kConnectedBytes);
+        (all_reduce_ && !rows_on_servers_ && spec_.workers() <= 1 ? 0 : kConnectedBytes);
     AddWorker("program and libraries", program);
     if (DividesAnew(spec_)) AddNewSlices(program);
     AddServers();
@@ -345,7 +328,7 @@ class Planner {
   uint64_t GradientMessages() const {
     const std::vector<uint64_t> pushed = PushedBytes();
     const uint64_t most = std::min(SumOf(pushed), SharedWithServers());
-    if (W_ == 1) return most;
+    if (spec_.workers() <= 1) return most;
     const uint64_t partitions = LayoutOptions(spec_.update()).partitions;
     const uint64_t sent = std::max(kPushWindowBytes, LargestOf(pushed, 1));
     return std::min(most, sent + partitions * kKeptGradientBytes);
@@ -360,50 +343,11 @@ class Planner {
     return std::min(SumOf(pulled), std::max(kPullWindowBytes, due));
   }
 
-  void AddDevice() {
-    const DeviceMemoryBytes bytes = PlanDeviceBytes(spec_, model_, LargestMicroBatch(spec_));
-    const auto add = [this](const std::string& name, uint64_t size) {
-      plan_.device.push_back({.name = name, .bytes = size});
-    };
-    const auto add_state = [this](const std::string& name, uint64_t size) {
-      plan_.device.push_back({.name = name, .bytes = size, .model_state = true});
-    };
-    add_state("16-bit weights", bytes.rounded_weights);
-    if (stage_ == 0) {
-      add_state("parameters", bytes.weights);
-      add_state("gradients", bytes.gradients);
-      add_state("optimizer state", bytes.optimizer_state);
-    } else {
-      add_state("slice of parameters", bytes.weights);
-      add_state("slice of sums of gradients", bytes.gradient_sums);
-      add_state("slice of optimizer state", bytes.optimizer_state);
-      if (stage_ == 3) {
-        add("gathered parameters of units in flight", bytes.gathered_weights);
-      } else {
-        add_state("gathered parameters", bytes.gathered_weights);
-      }
-      if (stage_ >= 2) {
-        add("gradients of units in flight", bytes.gradients);
-      } else {
-        add_state("gradients", bytes.gradients);
-      }
-    }
-    add("activations", bytes.activations);
-    add("logits", bytes.logits);
-    add("kernels' scratch", bytes.scratch);
-    add("CUDA's own", kDeviceHeadroomBytes + kCudaContextBytes);
-    if (W_ > 1 && all_reduce_) add("NCCL's own", NcclGroups() * kNcclBytes);
-  }
-
-  // The number of a rank's groups with communicators on its device: all ranks or its shard group,
-  // and its shard's replicas.
-  uint64_t NcclGroups() const {
-    const uint32_t shards = ShardGroupSize(spec_);
-    return stage_ > 0 && shards < DataRanks(spec_) ? 2 : 1;
-  }
-
   void AddTransformer() {
-    if (on_device_) return AddDevice();
+    if (on_device_) {
+      plan_.device = DeviceMemoryParts(spec_, model_);
+      return;
+    }
     const TransformerSize& size = *model_.transformer;
     const ActivationLayout::Bytes training =
         PlanActivations(size, examples_, spec_.compute(), Pass::kTraining);
@@ -436,98 +380,6 @@ class Planner {
     AddWorker("evaluation", (kFloat * floats + 2 * ExampleBytes()) * evaluated_);
   }
 
-  // Rows of a micro-batch with their gradients, of an evaluation's pass without, a step's sums, and
-  // rows that are kept here.
-  void AddRows() {
-    const uint64_t row = kFloat * model_.row_dim() + sizeof(uint64_t);
-    const uint64_t in_batch = DistinctRows(model_, data_, examples_);
-    const uint64_t lookups = examples_ * model_.lookups;
-    const uint64_t of_lookup = sizeof(int32_t) + 8;
-    // By half again, as arrays grow with the largest batch so far.
-    AddWorker("rows of a batch",
-              3 * (in_batch * (2 * row + sizeof(uint64_t)) + lookups * of_lookup) / 2);
-    AddWorker("rows of an evaluation",
-              DistinctRows(model_, data_, evaluated_) * (row + sizeof(uint64_t)) +
-                  evaluated_ * model_.lookups * of_lookup);
-    if (rows_on_servers_) {
-      // Pulled and pushed ones in the memory shared with servers and where they are put together,
-      // and the gradients of two earlier batches, held until they are sent.
-      const uint64_t partitions = LayoutOptions(spec_.update()).partitions;
-      const bool in_slabs = in_batch * row >= partitions * kSmallestInSlab;
-      AddWorker("messages of rows",
-                5 * in_batch * row + std::max(in_batch * row, in_slabs ? 2 * kSlabBytes : 0));
-      return;
-    }
-    const uint64_t own = DistinctRows(model_, data_, CeilDivide(uint64_t{spec_.batch_size()}, W_));
-    if (trains_) {
-      const uint64_t of_step = stage_ == 0 ? RowsOfStep(own) : DividedRowsOfStep(own);
-      AddWorker("rows of a step", of_step + of_step / 2);
-    }
-    AddWorker("sparse tables",
-              TableBytes(OwnedRows(DistinctRows(model_, data_, ExamplesSeen(spec_, data_)))));
-  }
-
-  // Returns at most `count` times so many rows.
-  static uint64_t Times(uint64_t count, uint64_t rows) {
-    return rows > kMostRows / count ? kMostRows : count * rows;
-  }
-
-  // Returns the most rows that a rank owns of so many: those of its partitions.
-  uint64_t OwnedRows(uint64_t rows) const {
-    const uint64_t shards = ShardGroupSize(spec_);
-    if (shards == 1) return rows;
-    const uint64_t partitions = LayoutOptions(spec_.update()).partitions;
-    return CeilDivide(rows, partitions) * CeilDivide(partitions, shards);
-  }
-
-  // Returns the bytes of sums over so many rows, whose index is a quarter as large.
-  uint64_t SumBytes(uint64_t rows) const {
-    return (rows + rows / 4) * (kFloat * model_.row_dim() + sizeof(uint64_t) + 16);
-  }
-
-  // Returns the bytes of this worker's `own` rows, summed, and of all workers', gathered and
-  // summed.
-  uint64_t RowsOfStep(uint64_t own) const {
-    const uint64_t row = kFloat * model_.row_dim() + sizeof(uint64_t);
-    return SumBytes(own) + Times(W_, own) * (row + 16) +
-           SumBytes(DistinctRows(model_, data_, spec_.batch_size()));
-  }
-
-  // Returns the same where the ranks of a shard group divide rows (row_exchange.h in
-  // worker/strategy/group): sums of its own, of what it owns in its group and, with several groups,
-  // in all; two arrays of rows on their way, for look-ups, too; and keys with their positions.
-  uint64_t DividedRowsOfStep(uint64_t own) const {
-    const uint64_t row = kFloat * model_.row_dim() + sizeof(uint64_t);
-    const uint64_t shards = ShardGroupSize(spec_);
-    const uint64_t replicas = W_ / shards;
-    const uint64_t asked = std::max(own, DistinctRows(model_, data_, evaluated_));
-    const uint64_t of_group =
-        OwnedRows(DistinctRows(model_, data_, CeilDivide(uint64_t{spec_.batch_size()}, replicas)));
-    uint64_t moved = std::max(asked, Times(shards, OwnedRows(asked)));
-    uint64_t sums = SumBytes(own) + SumBytes(of_group);
-    if (replicas > 1) {
-      moved = std::max(moved, Times(replicas, of_group));
-      sums += SumBytes(OwnedRows(DistinctRows(model_, data_, spec_.batch_size())));
-    }
-    return sums + 2 * moved * row + 2 * asked * (sizeof(uint64_t) + sizeof(uint32_t));
-  }
-
-  // Records in slabs (common/tables/row_memory.h), and the index of their keys
-  // (common/tables/key_index.h): buckets of five keys, a power of two of them, at most five eighths
-  // full. The most there is at a time may have been when it grew, and its keys went over from one
-  // of half the size.
-  uint64_t TableBytes(uint64_t rows) const {
-    constexpr uint64_t kHead = 32, kBucket = 64;
-    const auto records = [this](uint64_t count) {
-      const uint64_t bytes = count * (kFloat * row_floats_ + kHead);
-      // Of the first only what is touched.
-      return bytes <= kSlabBytes ? bytes : RoundUp(bytes, kSlabBytes);
-    };
-    const uint64_t buckets = std::bit_ceil((rows * 8 + 24) / 25);
-    return std::max(records(rows) + buckets * kBucket,
-                    records(buckets / 2 * 25 / 8) + buckets * (kBucket + kBucket / 2));
-  }
-
   // As it is read.
   uint64_t ExampleBytes() const {
     if (model_.transformer.has_value()) return model_.transformer->T * 2 * sizeof(int32_t);
@@ -538,42 +390,38 @@ class Planner {
   }
 
   void AddServers() {
-    if (!all_reduce_) {
-      plan_.servers.push_back({.name = "parameters", .bytes = kFloat * P_});
-      plan_.servers.push_back(
-          {.name = "optimizer state", .bytes = kFloat * P_ * dense_state_floats_});
-      plan_.servers.push_back({.name = "sums of the open clock", .bytes = kFloat * P_});
-      // An only worker's gradients are the sums, as they came.
-      const uint64_t gradients = W_ == 1 ? 0 : GradientMessages();
-      plan_.servers.push_back(
-          {.name = "messages with workers", .bytes = W_ * (gradients + ParameterMessages())});
-      if (IsHalf(spec_.update().wire())) {
-        plan_.servers.push_back(
-            {.name = "what pushes carry over, in a cut", .bytes = kFloat * P_ * W_});
-      }
-      if (HoldsUnitsInFlight(spec_) && !spec_.update().deterministic()) {
-        plan_.servers.push_back({.name = "values before the last step", .bytes = kFloat * P_});
-      }
-      if (spec_.update().deterministic()) {
-        plan_.servers.push_back(
-            {.name = "gradients that wait for their turn", .bytes = kFloat * P_ * W_});
-      }
-    }
+    if (!all_reduce_) AddDenseServers();
     if (!rows_on_servers_) return;
-    const uint64_t row = kFloat * row_floats_ + kRowOverheadBytes;
-    const uint64_t all = DistinctRows(model_, data_, ExamplesSeen(spec_, data_)) * row;
-    const uint64_t cache = spec_.sparse_tables().cache_bytes();
-    // Beyond the cache, the rows that one step touches.
-    const uint64_t of_step = DistinctRows(model_, data_, spec_.batch_size()) * row;
-    plan_.servers.push_back(
-        {.name = "rows", .bytes = cache == 0 ? all : std::min(all, cache + of_step)});
+    const RowsMemory rows(spec_, data_, model_, examples_, evaluated_);
+    plan_.servers.push_back({.name = "rows", .bytes = rows.OnServers()});
+  }
+
+  void AddDenseServers() {
+    const auto add = [this](const char* name, uint64_t bytes) {
+      plan_.servers.push_back({.name = name, .bytes = bytes});
+    };
+    const uint64_t whole = kFloat * whole_.dense();
+    add("parameters", whole);
+    add("optimizer state", whole * dense_state_floats_);
+    add("sums of the open clock", whole);
+    // An only worker's gradients are the sums, as they came.
+    const uint64_t workers = std::max(1u, spec_.workers());
+    const uint64_t gradients = workers == 1 ? 0 : GradientMessages();
+    add("messages with workers", workers * (gradients + ParameterMessages()));
+    if (IsHalf(spec_.update().wire())) add("what pushes carry over, in a cut", whole * W_);
+    const bool deterministic = spec_.update().deterministic();
+    if (HoldsUnitsInFlight(spec_) && !deterministic) add("values before the last step", whole);
+    if (deterministic) add("gradients that wait for their turn", whole * W_);
   }
 
   const v1::JobSpec& spec_;
   const DataSize& data_;
   const WorkerProcessors processors_;
+  // The model, and what a rank has and computes of it.
+  const ModelSize whole_;
   const ModelSize model_;
   const uint64_t P_;
+  // Data ranks.
   const uint64_t W_;
   // Where nothing is trained, what only training writes to is never there: gradients, activations
   // that backward reads, messages of gradients.
@@ -591,18 +439,10 @@ class Planner {
   const bool rows_on_servers_;
   const std::vector<DType> held_as_;
   const uint64_t dense_state_floats_;
-  // Floats of a row with its state.
-  const uint64_t row_floats_;
   MemoryPlan plan_;
   // Under a ZeRO stage, the elements of a rank's slice.
   uint64_t slice_elements_ = 0;
 };
-
-uint64_t Sum(const std::vector<MemoryPart>& parts) {
-  uint64_t bytes = 0;
-  for (const MemoryPart& part : parts) bytes += part.bytes;
-  return bytes;
-}
 
 uint64_t StateOf(const std::vector<MemoryPart>& parts) {
   uint64_t bytes = 0;
@@ -612,7 +452,7 @@ uint64_t StateOf(const std::vector<MemoryPart>& parts) {
 
 }  // namespace
 
-uint64_t MemoryPlan::worker_bytes() const { return Sum(worker); }
+uint64_t MemoryPlan::worker_bytes() const { return SumOfParts(worker); }
 
 uint64_t MemoryPlan::worker_own_bytes() const {
   uint64_t bytes = 0;
@@ -624,35 +464,13 @@ uint64_t MemoryPlan::worker_state_bytes() const { return StateOf(worker); }
 
 uint64_t MemoryPlan::device_state_bytes() const { return StateOf(device); }
 
-uint64_t MemoryPlan::device_bytes() const { return Sum(device); }
+uint64_t MemoryPlan::device_bytes() const { return SumOfParts(device); }
 
-uint64_t MemoryPlan::server_bytes() const { return Sum(servers); }
-
-bool RowsOnServers(const v1::JobSpec& spec) {
-  return !TrainsByAllReduce(spec) || spec.update().sparse() == v1::UpdateSpec::PARAMETER_SERVER;
-}
+uint64_t MemoryPlan::server_bytes() const { return SumOfParts(servers); }
 
 MemoryPlan PlanMemory(const v1::JobSpec& spec, const DataSize& data,
                       const WorkerProcessors& processors) {
   return Planner(spec, data, processors).Plan();
-}
-
-std::string MemoryTable(const std::vector<MemoryPart>& parts, const std::string& indent) {
-  std::vector<MemoryPart> sorted = parts;
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const MemoryPart& a, const MemoryPart& b) { return a.bytes > b.bytes; });
-  sorted.push_back({.name = "together", .bytes = Sum(parts)});
-  size_t width = 0;
-  for (const MemoryPart& part : sorted) width = std::max(width, part.name.size());
-  std::string table;
-  for (const MemoryPart& part : sorted) {
-    if (part.bytes == 0) continue;
-    char text[160];
-    std::snprintf(text, sizeof(text), "%s%-*s %12s\n", indent.c_str(), static_cast<int>(width),
-                  part.name.c_str(), FormatBytes(part.bytes).c_str());
-    table += text;
-  }
-  return table;
 }
 
 }  // namespace muster

@@ -2,28 +2,16 @@
 #define MUSTER_COMMON_PLAN_MEMORY_PLAN_H_
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "common/plan/data_size.h"
-#include "common/plan/model_size.h"
+#include "common/plan/memory_part.h"
 
 namespace muster {
 
 namespace v1 {
 class JobSpec;
 }  // namespace v1
-
-struct MemoryPart {
-  std::string name;
-  uint64_t bytes = 0;
-  // True of what counts in the process's resident set, but is not its own: another process's
-  // memory, which this one maps if both are on one machine, and pages of a file, which the system
-  // writes and drops as it needs.
-  bool mapped = false;
-  // True of weights, gradients and optimizer state, which ZeRO divides, without units in flight.
-  bool model_state = false;
-};
 
 // What is known of the processors that a job's workers run on.
 struct WorkerProcessors {
@@ -36,7 +24,7 @@ struct WorkerProcessors {
 
 // What a job takes of each of its workers and of its servers together. Pure arithmetic over the
 // specification and what is known of the data and of processors; nothing is allocated or read. With
-// P dense parameters, s floats of optimizer state for each, and W workers:
+// P dense parameters, s floats of optimizer state for each, and W data ranks:
 //
 //   worker   parameters            4 P
 //            gradients             4 P                but by all-reduce where devices compute
@@ -78,6 +66,12 @@ struct WorkerProcessors {
 // A job whose ranks divide the parameters anew when they become fewer (DividesAnew) is planned for
 // the fewest, JobSpec.min_workers, and for the moment when a rank has its former and its new slice.
 //
+// With tensor parallelism a worker's parameters are what its rank has of them (SizeOfRank), and its
+// activations those of its heads, columns and, unless tokens are not divided, tokens, with one
+// gathered block among their scratch. The plan is that of the first rank of a tensor group, which
+// has what others lack: positions, and biases of layers whose inputs are divided. Servers hold the
+// whole P.
+//
 // A job that only evaluates has no gradients, and activations of an evaluation alone.
 //
 // A worker's sum is its peak resident set on a CPU; tests/plan measures that it is, within 5 %.
@@ -103,12 +97,6 @@ struct MemoryPlan {
 // REQUIRES: a valid specification, its defaults filled in or not.
 MemoryPlan PlanMemory(const v1::JobSpec& spec, const DataSize& data,
                       const WorkerProcessors& processors = {});
-
-// Of a model that has any.
-bool RowsOnServers(const v1::JobSpec& spec);
-
-// One line per part that is not 0, the largest first, and their sum; lines begin with `indent`.
-std::string MemoryTable(const std::vector<MemoryPart>& parts, const std::string& indent);
 
 }  // namespace muster
 

@@ -97,6 +97,38 @@ TEST(MemoryPlanTest, LaysOutATransformer) {
   EXPECT_EQ(parts.count("others' gradients, if on one machine"), 0u);
 }
 
+TEST(MemoryPlanTest, TensorRanksHaveSharesOfLayersAndTokens) {
+  constexpr uint64_t C = 384;
+  std::map<std::string, uint64_t> whole = WorkerOf(Gpt());
+  std::map<std::string, uint64_t> parts = WorkerOf(Gpt("workers: 2 parallelism { tensor: 2 }"));
+  // Matrices are halved, as are biases of outputs that ranks divide. Norms are whole, and the first
+  // rank has the positions and the other biases.
+  constexpr uint64_t kOfRank =
+      6 * (6 * C * C + 4 * C + (3 + 4) * C / 2 + 2 * C) + 256 * C / 2 + 256 * C + 2 * C;
+  EXPECT_EQ(parts["parameters"], 4 * kOfRank);
+  EXPECT_EQ(parts["gradients"], 4 * kOfRank);
+  EXPECT_EQ(parts["optimizer state"], 8 * kOfRank);
+  EXPECT_EQ(parts.count("others' gradients, if on one machine"), 0u) << "there is one data rank";
+  EXPECT_EQ(2 * parts["activations kept"], whole["activations kept"]);
+  EXPECT_GT(2 * parts["activations of one block"], whole["activations of one block"])
+      << "a gathered block is scratch";
+  const std::map<std::string, uint64_t> tokens_whole =
+      WorkerOf(Gpt("workers: 2 parallelism { tensor: 2 sequence: false }"));
+  EXPECT_EQ(tokens_whole.at("activations kept"),
+            6 * 2048 * 4 * (4 * C + (C + 1152 + 2 * 1536) / 2 + 4 + 3));
+  parts = WorkerOf(Gpt("workers: 4 parallelism { tensor: 2 }"));
+  EXPECT_EQ(parts["others' gradients, if on one machine"], 4 * kOfRank);
+  parts = WorkerOf(Gpt("workers: 4 parallelism { tensor: 2 zero { stage: 3 } }"));
+  EXPECT_NEAR(parts["slice of parameters"], 2 * kOfRank, 0.01 * kOfRank);
+}
+
+TEST(MemoryPlanTest, TensorRanksDividePairsOfLayers) {
+  v1::JobSpec spec = SmallMlp();
+  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+  spec.mutable_parallelism()->set_tensor(2);
+  EXPECT_EQ(WorkerOf(spec)["parameters"], 4 * (8 * 9 + 3 * 8 + 3));
+}
+
 TEST(MemoryPlanTest, RecomputationKeepsLess) {
   const uint64_t none = WorkerOf(Gpt())["activations kept"];
   const uint64_t selective = WorkerOf(Gpt("compute { recompute: SELECTIVE }"))["activations kept"];
@@ -248,7 +280,7 @@ std::string ZeroStageIs(int stage, int workers, const std::string& more = "") {
                       " ", more, " } } ");
 }
 
-// By stage, of N ranks, as docs/parallelism.md has it; but for padding, which is less than a
+// By stage, of N ranks, as docs/parallelism/zero.md has it; but for padding, which is less than a
 // hundredth.
 TEST(MemoryPlanTest, StagesOfZeroHaveTheirModelStates) {
   for (const int N : {2, 4}) {

@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/round_up.h"
+#include "common/mesh/tensor_ranks.h"
+#include "common/partition/local_tensors.h"
 #include "common/partition/schema.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
@@ -17,33 +19,76 @@ constexpr uint64_t kByteValues = 256;
 
 int64_t Extent(uint64_t n) { return static_cast<int64_t>(n); }
 
+Placement Divided(int dimension, std::vector<Placement::Section> sections) {
+  return {Placement::Kind::kShard, dimension, std::move(sections)};
+}
+
+// A section whose every row or column is a unit.
+Placement::Section Each(uint64_t extent) { return {Extent(extent), Extent(extent)}; }
+
 void AddMatrix(const std::string& name, uint32_t unit, uint64_t out, uint64_t in,
-               ModelSize& model) {
-  model.tensors.push_back({.name = name, .shape = {Extent(out), Extent(in)}, .unit = unit});
-}
-
-void AddVector(const std::string& name, uint32_t unit, uint64_t elements, ModelSize& model) {
+               const Placement& placement, ModelSize& model) {
   model.tensors.push_back(
-      {.name = name, .shape = {Extent(elements)}, .unit = unit, .weight_decay = false});
+      {.name = name, .shape = {Extent(out), Extent(in)}, .unit = unit, .placement = placement});
 }
 
-void AddLinear(const std::string& name, uint32_t unit, uint64_t out, uint64_t in, bool bias,
-               ModelSize& model) {
-  AddMatrix(absl::StrCat(name, ".weight"), unit, out, in, model);
-  if (bias) AddVector(absl::StrCat(name, ".bias"), unit, out, model);
-  model.products.push_back({.in = in, .out = out});
+void AddVector(const std::string& name, uint32_t unit, uint64_t elements,
+               const Placement& placement, ModelSize& model) {
+  model.tensors.push_back({.name = name,
+                           .shape = {Extent(elements)},
+                           .unit = unit,
+                           .weight_decay = false,
+                           .placement = placement});
 }
 
-// Fully connected layers, a unit each.
+// A fully connected layer: its weight [out, in] and, unless it has none, its bias.
+struct LinearSize {
+  uint64_t out = 0;
+  uint64_t in = 0;
+  bool bias = true;
+  Placement weight_placement;
+  Placement bias_placement;
+};
+
+// Returns a layer whose outputs tensor ranks divide by sections.
+LinearSize ByOutputs(std::vector<Placement::Section> sections, uint64_t in, bool bias) {
+  uint64_t out = 0;
+  for (const Placement::Section& section : sections) out += section.extent;
+  const Placement placement = Divided(0, std::move(sections));
+  return {out, in, bias, placement, placement};
+}
+
+// Returns a layer whose inputs tensor ranks divide. The first one adds the bias.
+LinearSize ByInputs(uint64_t out, Placement::Section inputs, bool bias) {
+  return {out,
+          static_cast<uint64_t>(inputs.extent),
+          bias,
+          Divided(1, {inputs}),
+          {.kind = Placement::Kind::kFirst}};
+}
+
+void AddLinear(const std::string& name, uint32_t unit, const LinearSize& linear, ModelSize& model) {
+  model.products.push_back({.in = linear.in, .out = linear.out, .tensor = model.tensors.size()});
+  AddMatrix(absl::StrCat(name, ".weight"), unit, linear.out, linear.in, linear.weight_placement,
+            model);
+  if (!linear.bias) return;
+  AddVector(absl::StrCat(name, ".bias"), unit, linear.out, linear.bias_placement, model);
+}
+
+// Fully connected layers, a unit each, which tensor ranks divide in pairs: the first by outputs,
+// the second by inputs. A last layer without a second is not divided.
 void AddPerceptron(uint64_t inputs, const google::protobuf::RepeatedField<uint32_t>& hidden,
                    uint64_t outputs, ModelSize& model) {
-  uint32_t unit = 0;
-  for (const uint32_t width : hidden) {
-    AddLinear(absl::StrCat("hidden", unit), unit, width, inputs, true, model);
-    inputs = width;
-    ++unit;
+  const auto layers = static_cast<uint32_t>(hidden.size()) + 1;
+  for (uint32_t unit = 0; unit < layers; ++unit) {
+    const bool last = unit + 1 == layers;
+    const uint64_t out = last ? outputs : hidden[static_cast<int>(unit)];
+    const LinearSize linear = unit % 2 == 1 ? ByInputs(out, Each(inputs), true)
+                              : last        ? LinearSize{out, inputs}
+                                            : ByOutputs({Each(out)}, inputs, true);
+    AddLinear(last ? "output" : absl::StrCat("hidden", unit), unit, linear, model);
+    inputs = out;
   }
-  AddLinear("output", unit, outputs, inputs, true, model);
 }
 
 void AddTable(const std::string& name, uint64_t dim, uint64_t lookups, uint64_t rows,
@@ -57,29 +102,34 @@ void AddTransformer(const v1::TransformerSpec& spec, const TransformerSize& size
                     ModelSize& model) {
   const bool biases = !spec.no_biases();
   const bool norm_biases = biases && spec.norm() != v1::TransformerSpec::RMS_NORM;
+  const bool gated = size.U > size.F;
+  const Placement::Section queries = {Extent(size.A), Extent(size.heads)};
+  const Placement::Section keys = {Extent(size.kv_heads * size.head_dim()), Extent(size.kv_heads)};
+  const Placement by_token = Divided(0, {Each(size.V)});
   const auto add_norm = [&](const std::string& name, uint32_t unit) {
-    AddVector(absl::StrCat(name, ".weight"), unit, size.C, model);
-    if (norm_biases) AddVector(absl::StrCat(name, ".bias"), unit, size.C, model);
+    AddVector(absl::StrCat(name, ".weight"), unit, size.C, {}, model);
+    if (norm_biases) AddVector(absl::StrCat(name, ".bias"), unit, size.C, {}, model);
   };
-  AddMatrix("embedding.weight", 0, size.V, size.C, model);
+  AddMatrix("embedding.weight", 0, size.V, size.C, by_token, model);
   if (spec.positions() != v1::TransformerSpec::ROTARY) {
-    AddMatrix("positions.weight", 0, size.T, size.C, model);
+    AddMatrix("positions.weight", 0, size.T, size.C, {.kind = Placement::Kind::kFirst}, model);
   }
   for (uint64_t l = 0; l < size.layers; ++l) {
     const auto unit = static_cast<uint32_t>(1 + l);
     const std::string name = absl::StrCat("block", l);
     add_norm(name + ".norm1", unit);
-    AddLinear(name + ".qkv", unit, size.Q, size.C, biases, model);
-    AddLinear(name + ".proj", unit, size.C, size.C, biases, model);
+    AddLinear(name + ".qkv", unit, ByOutputs({queries, keys, keys}, size.C, biases), model);
+    AddLinear(name + ".proj", unit, ByInputs(size.C, queries, biases), model);
     add_norm(name + ".norm2", unit);
-    AddLinear(name + ".up", unit, size.U, size.C, biases, model);
-    AddLinear(name + ".down", unit, size.C, size.F, biases, model);
+    std::vector<Placement::Section> up(gated ? 2 : 1, Each(size.F));
+    AddLinear(name + ".up", unit, ByOutputs(std::move(up), size.C, biases), model);
+    AddLinear(name + ".down", unit, ByInputs(size.C, Each(size.F), biases), model);
   }
   const auto unit = static_cast<uint32_t>(1 + size.layers);
   add_norm("norm", unit);
-  AddMatrix("head.weight", unit, size.V, size.C, model);
+  model.products.push_back({.in = size.C, .out = size.V, .tensor = model.tensors.size()});
+  AddMatrix("head.weight", unit, size.V, size.C, by_token, model);
   if (!spec.separate_head()) model.tensors.back().tied_to = "embedding.weight";
-  model.products.push_back({.in = size.C, .out = size.V});
   model.transformer = size;
 }
 
@@ -110,7 +160,7 @@ void AddNgram(const v1::NgramSpec& ngram, const DataSize& data, ModelSize& model
 
 void AddDeepFm(const v1::DeepFmSpec& spec, const DataSize& data, ModelSize& model) {
   const uint64_t dim = spec.embedding_dim();
-  if (data.dense_features > 0) AddMatrix("numeric.weight", 0, 1, data.dense_features, model);
+  if (data.dense_features > 0) AddMatrix("numeric.weight", 0, 1, data.dense_features, {}, model);
   AddPerceptron(data.fields * dim + data.dense_features, spec.hidden(), 1, model);
   AddTable("embedding", dim + 1, data.keys, data.rows, model);
 }
@@ -118,8 +168,8 @@ void AddDeepFm(const v1::DeepFmSpec& spec, const DataSize& data, ModelSize& mode
 void AddLogisticRegression(const v1::LogisticRegressionSpec& spec, const DataSize& data,
                            ModelSize& model) {
   const uint64_t logits = spec.classes() <= 2 ? 1 : spec.classes();
-  AddVector("bias", 0, logits, model);
-  if (data.dense_features > 0) AddLinear("dense", 0, logits, data.dense_features, false, model);
+  AddVector("bias", 0, logits, {}, model);
+  if (data.dense_features > 0) AddLinear("dense", 0, {logits, data.dense_features, false}, model);
   if (data.sparse) AddTable("weights", logits, data.keys, data.rows, model);
 }
 
@@ -135,13 +185,14 @@ TransformerSize SizeOfTransformer(const v1::TransformerSpec& spec, const DataSiz
   TransformerSize size;
   size.layers = spec.layers();
   size.C = spec.width();
+  size.A = size.C;
   size.heads = std::max(1u, spec.heads());
   size.kv_heads = spec.kv_heads() == 0 ? size.heads : spec.kv_heads();
   const bool swiglu = spec.activation() == v1::TransformerSpec::SWIGLU;
   const uint64_t usual = swiglu ? RoundUp(CeilDivide(8 * size.C, 3), 64) : 4 * size.C;
   size.F = spec.feed_forward() == 0 ? usual : spec.feed_forward();
   size.U = swiglu ? 2 * size.F : size.F;
-  size.Q = (size.heads + 2 * size.kv_heads) * (size.C / size.heads);
+  size.Q = (size.heads + 2 * size.kv_heads) * size.head_dim();
   size.V = spec.vocabulary() == 0 ? std::max<uint64_t>(1, data.vocabulary) : spec.vocabulary();
   if (const uint64_t multiple = spec.pad_vocabulary_to(); multiple > 1) {
     size.V = RoundUp(size.V, multiple);
@@ -182,6 +233,32 @@ ModelSize SizeOfModel(const v1::JobSpec& spec, const DataSize& data) {
       break;
   }
   if (model.transformer.has_value()) SetComputeTypes(spec.compute(), model);
+  return model;
+}
+
+ModelSize SizeOfRank(const v1::JobSpec& spec, ModelSize model) {
+  const uint32_t ranks = TensorRanks(spec);
+  absl::StatusOr<std::vector<TensorSpec>> tensors =
+      LocalTensors(model.tensors, static_cast<int>(ranks), /*rank=*/0);
+  if (ranks == 1 || !tensors.ok()) return model;
+  model.tensors = *std::move(tensors);
+  for (ProductSize& product : model.products) {
+    const std::vector<int64_t>& shape = model.tensors[product.tensor].shape;
+    product.out = static_cast<uint64_t>(shape[0]);
+    product.in = static_cast<uint64_t>(shape[1]);
+  }
+  if (!model.transformer.has_value()) return model;
+  TransformerSize& size = *model.transformer;
+  const uint64_t head_dim = size.head_dim();
+  size.heads /= ranks;
+  size.kv_heads = std::max<uint64_t>(1, size.kv_heads / ranks);
+  size.A = size.heads * head_dim;
+  size.Q = (size.heads + 2 * size.kv_heads) * head_dim;
+  size.U /= ranks;
+  size.F /= ranks;
+  size.V /= ranks;
+  size.tensor_ranks = ranks;
+  size.divides_tokens = DividesTokens(spec);
   return model;
 }
 

@@ -17,10 +17,13 @@ class TablesSchema;
 class TransformerSpec;
 }  // namespace v1
 
-// A transformer's extents, defaults filled in; letters as in worker/nn.
+// A transformer's extents, or those of what one tensor rank computes (SizeOfRank), defaults filled
+// in; letters as in common/compute/transformer_activations.h.
 struct TransformerSize {
   uint64_t layers = 0;
   uint64_t C = 0;
+  // Columns of all heads together.
+  uint64_t A = 0;
   uint64_t heads = 0;
   uint64_t kv_heads = 0;
   // Columns of queries, keys and values; of the first and the second feed-forward matrix.
@@ -30,6 +33,11 @@ struct TransformerSize {
   // Rows of the embedding, padding included.
   uint64_t V = 0;
   uint64_t T = 0;
+  // The number of ranks that divide the layers, and whether they divide tokens, too.
+  uint64_t tensor_ranks = 1;
+  bool divides_tokens = false;
+
+  uint64_t head_dim() const { return A / heads; }
 };
 
 // What the model's size takes for granted of the data's tokens, a clause for people; empty:
@@ -42,9 +50,12 @@ TransformerSize SizeOfTransformer(const v1::TransformerSpec& spec, const DataSiz
 struct ProductSize {
   uint64_t in = 0;
   uint64_t out = 0;
+  // w's position among the model's tensors.
+  size_t tensor = 0;
 };
 
-// What a model consists of: the tensors and tables of its Describe, and what is multiplied.
+// What a model, or a tensor rank's share of one, consists of: the tensors and tables of its
+// Describe, and what is multiplied.
 struct ModelSize {
   // Without initialisers.
   std::vector<TensorSpec> tensors;
@@ -63,6 +74,11 @@ struct ModelSize {
 
 // REQUIRES: a valid specification.
 ModelSize SizeOfModel(const v1::JobSpec& spec, const DataSize& data);
+
+// Returns what the first rank of a tensor group computes, which has at least as much as any other;
+// the whole model if the job has no tensor parallelism. REQUIRES: the whole model's size, which
+// ValidateLayout accepts (common/plan/layout_validator.h).
+ModelSize SizeOfRank(const v1::JobSpec& spec, ModelSize model);
 
 // The job's tables as servers would be told of them, but for initial values and learning rate: what
 // traffic is predicted from.

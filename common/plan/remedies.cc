@@ -8,6 +8,8 @@
 #include "common/job/job_road.h"
 #include "common/job/zero_validator.h"
 #include "common/mesh/data_ranks.h"
+#include "common/mesh/tensor_ranks.h"
+#include "common/plan/rows_memory.h"
 #include "common/text/format_bytes.h"
 #include "proto/job.pb.h"
 
@@ -90,7 +92,7 @@ std::string RowsToServers(v1::JobSpec& spec) {
 }
 
 std::string AllToServers(v1::JobSpec& spec) {
-  if (!TrainsByAllReduce(spec)) return "";
+  if (!TrainsByAllReduce(spec) || TensorRanks(spec) > 1) return "";
   spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
   spec.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
   if (spec.parallelism().zero().stage() == 0) return "update.dense PARAMETER_SERVER";

@@ -25,7 +25,7 @@ DeviceMemoryBytes PlanDeviceBytes(const v1::JobSpec& spec, const ModelSize& mode
   extents.activations.placement = kOnDevice;
   extents.parameters = FlatElements(model);
   if (spec.model().transformer().positions() == v1::TransformerSpec::ROTARY) {
-    extents.rotary = size.T * (size.C / size.heads);
+    extents.rotary = size.T * size.head_dim();
   }
   extents.optimizer_here = spec.update().dense() == v1::UpdateSpec::ALL_REDUCE;
   if (ZeroStage(spec) > 0) {

@@ -11,7 +11,8 @@ namespace muster {
 
 // What one task of a transformer's job has on its device (`compute { device: CUDA }`), for
 // micro-batches of at most `sequences` whole sequences: the bytes of the block of memory that the
-// engine takes, laid out by the same function. REQUIRES: model.transformer.
+// engine takes, laid out by the same function. `model` is what the task's rank computes
+// (SizeOfRank). REQUIRES: model.transformer.
 DeviceMemoryBytes PlanDeviceBytes(const v1::JobSpec& spec, const ModelSize& model,
                                   uint64_t sequences);
 

@@ -81,14 +81,16 @@ ActivationRequest ActivationRequestOf(const TransformerSize& size, uint64_t sequ
   return {.layers = size.layers,
           .N = TokensOf(size, sequences),
           .C = size.C,
-          .A = size.C,
+          .A = size.A,
           .H = size.heads,
           .Q = size.Q,
           .U = size.U,
           .F = size.F,
           .V = size.V,
           .type = ActivationType(compute),
-          .recompute = ResolveRecompute(compute)};
+          .recompute = ResolveRecompute(compute),
+          .tensor_ranks = size.tensor_ranks,
+          .sequence_parallel = size.divides_tokens};
 }
 
 ActivationLayout::Bytes PlanActivations(const TransformerSize& size, uint64_t sequences,
@@ -105,7 +107,7 @@ uint64_t PlanTransformerScratch(const ModelSize& model, uint64_t sequences,
   const uint64_t N = TokensOf(size, sequences);
   // Queries, keys, values and two gradients of one head
   // (common/kernels/transformer/attention_tiles.h).
-  const uint64_t head = RoundUp(size.C / size.heads, 16);
+  const uint64_t head = RoundUp(size.head_dim(), 16);
   const uint64_t floats = threads * head * 5 * (RoundUp(size.T, 64) + 64);
   if (multiply_bf16 && compute.type() == v1::ComputeSpec::BF16) return floats * kFloat;
   const uint64_t packed = PlanPackedBytes(model, N);

@@ -36,6 +36,16 @@ DatasetInfo InfoOf(const DataSize& data, const v1::ModelSpec& model) {
   return info;
 }
 
+void ExpectEqual(const Placement& planned, const Placement& real, const std::string& name) {
+  EXPECT_EQ(planned.kind, real.kind) << name;
+  EXPECT_EQ(planned.dimension, real.dimension) << name;
+  ASSERT_EQ(planned.sections.size(), real.sections.size()) << name;
+  for (size_t i = 0; i < planned.sections.size(); ++i) {
+    EXPECT_EQ(planned.sections[i].extent, real.sections[i].extent) << name;
+    EXPECT_EQ(planned.sections[i].units, real.sections[i].units) << name;
+  }
+}
+
 void ExpectTheModelsTensors(const std::string& job) {
   SCOPED_TRACE(job);
   const v1::JobSpec spec = ParseJobOrDie(job);
@@ -54,6 +64,7 @@ void ExpectTheModelsTensors(const std::string& job) {
     EXPECT_EQ(planned.weight_decay, real.weight_decay) << real.name;
     EXPECT_EQ(planned.tied_to, real.tied_to) << real.name;
     EXPECT_EQ(planned.compute, real.compute) << real.name;
+    if (spec.model().has_transformer()) ExpectEqual(planned.placement, real.placement, real.name);
   }
   ASSERT_EQ(size.sparse.size(), description.sparse_tables.size());
   for (size_t i = 0; i < size.sparse.size(); ++i) {

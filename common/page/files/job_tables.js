@@ -5,11 +5,15 @@ import { formatBytes, formatDuration, formatNumber, formatTime, toNumber } from 
 import { table } from "./table.js";
 
 export function tasksTab(job) {
-  const tasks = job.tasks ?? [], partitions = job.partitions ?? [];
+  const tasks = job.tasks ?? [], partitions = job.partitions ?? [], split = job.splitGroups ?? [];
+  // On the axis `data` alone, slots are data ranks.
+  const placed = tasks.some((task) => (task.coordinates ?? []).some((one) => one.axis !== "data"));
+  const place = (task) => (task.coordinates ?? []).map((one) => `${one.axis} ${one.position ?? 0}`).join(" ");
   return [
     h("h2", { key: "tasks" }, "Tasks"),
     tasks.length === 0 ? h("p", { key: "no-tasks" }, "The job has no tasks now.") : table("Tasks", [
       { name: "slot", numeric: true, cell: (task) => String(task.slot ?? 0) },
+      ...(placed ? [{ name: "coordinates", cell: place }] : []),
       { name: "worker", class: "whole", cell: (task) => task.workerId || "–" },
       { name: "state", cell: (task) => h("span", { class: `state ${task.state}` }, (task.state ?? "").toLowerCase()) },
       { name: "step", numeric: true, cell: (task) => formatNumber(toNumber(task.step)) },
@@ -18,6 +22,7 @@ export function tasksTab(job) {
       { name: "received", numeric: true, cell: (task) => formatBytes(toNumber(task.bytesPulled) + toNumber(task.bytesReceived)) },
       { name: "CPU time", numeric: true, cell: (task) => formatDuration(toNumber(task.processCpuSeconds)) },
     ], tasks, (task) => task.slot ?? 0),
+    split.map((group) => h("p", { class: "problem", key: group }, `Slow: ${group}.`)),
     h("h2", { key: "map" }, "Shard map"),
     partitions.length === 0 ? h("p", { key: "no-map" }, "The job has no partitions on servers.") : [
       h("p", { key: "version" }, `Version ${job.shardMapVersion ?? 0}, generation ${job.generation ?? 0}.`),

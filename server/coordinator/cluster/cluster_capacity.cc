@@ -4,6 +4,7 @@
 
 #include "common/base/round_up.h"
 #include "common/job/job_road.h"
+#include "common/mesh/tensor_ranks.h"
 #include "common/mesh/zero.h"
 #include "server/coordinator/cluster/shard_map.h"
 #include "server/coordinator/cluster/task_threads.h"
@@ -121,6 +122,7 @@ ClusterCapacity WholeCapacityOf(const JobTable& jobs, const Membership& members)
 
 Demand DemandOf(const v1::JobRecord& record, const JobTable& jobs) {
   Demand demand{.slots = record.spec().workers(),
+                .group = TensorRanks(record.spec()),
                 .slot = SlotDemandOf(record),
                 .apart = ShardGroupSize(record.spec()) > 1 &&
                          record.spec().parallelism().zero().redundancy() > 0 &&

@@ -34,40 +34,33 @@ uint32_t UsableSlots(const WorkerCapacity& worker, const SlotDemand& slot) {
   return HasDevices(worker, slot) ? std::min(slots, worker.free_devices / slot.devices) : 0;
 }
 
-absl::Status MissingSlots(uint32_t slots, const SlotDemand& slot, const ClusterCapacity& capacity) {
-  uint64_t free = 0, with_memory = 0, usable = 0, devices = 0, free_devices = 0;
-  for (const WorkerCapacity& worker : capacity.workers) {
-    free += FreeSlots(worker, slot);
-    with_memory += SlotsWithMemory(worker, slot);
-    usable += UsableSlots(worker, slot);
-    if (!HasDevices(worker, slot)) continue;
-    devices += worker.devices;
-    free_devices += worker.free_devices;
+// Returns the worker for `count` slots that are to be on one: the one with the most free slots, not
+// `other_than`; null if no worker has so many.
+WorkerCapacity* FindWorker(uint32_t count, const SlotDemand& slot, absl::string_view other_than,
+                           ClusterCapacity& capacity) {
+  // A task without devices prefers a worker that keeps a slot for each free device.
+  const auto keeps_device = [&](const WorkerCapacity& worker) {
+    return slot.devices > 0 || worker.free_devices == 0 || worker.free_slots > worker.free_devices;
+  };
+  const auto better = [&](const WorkerCapacity& a, const WorkerCapacity& b) {
+    if ((a.id == slot.avoided) != (b.id == slot.avoided)) return b.id == slot.avoided;
+    if (keeps_device(a) != keeps_device(b)) return keeps_device(a);
+    return a.free_slots > b.free_slots;
+  };
+  WorkerCapacity* best = nullptr;
+  for (WorkerCapacity& worker : capacity.workers) {
+    if (UsableSlots(worker, slot) < count || worker.id == other_than) continue;
+    if (best == nullptr || better(worker, *best)) best = &worker;
   }
-  if (usable >= slots) return absl::OkStatus();
-  if (with_memory >= slots) {
-    const uint64_t wanted = uint64_t{slots} * slot.devices;
-    if (devices < wanted) {
-      const std::string size =
-          slot.device_bytes == 0 ? "" : absl::StrCat(" with ", FormatBytes(slot.device_bytes));
-      return absl::ResourceExhaustedError(
-          absl::StrCat("compute.device is CUDA, which takes ", wanted,
-                       wanted == 1 ? " device" : " devices", size, ", and the workers offer ",
-                       devices, "; waits for workers with such devices (muster-worker --devices)"));
-    }
-    return absl::ResourceExhaustedError(
-        absl::StrCat(usable, " of ", slots, " worker slots free with a device beside them (",
-                     free_devices, " of ", devices, " devices are free); waits for devices"));
-  }
-  if (free >= slots) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        with_memory, " of ", slots, " worker slots free with the ", FormatBytes(slot.bytes),
-        " that each task needs; waits for memory on workers"));
-  }
-  return absl::ResourceExhaustedError(absl::StrCat(
-      free, " of ", slots, " worker slots free",
-      slot.program ? " on workers that take programs (muster-worker --allow-programs)" : "",
-      "; waits for ", slots - free, " more"));
+  return best;
+}
+
+// Takes a slot out of the worker's capacity. REQUIRES: UsableSlots(worker, slot) > 0.
+SlotWorker TakeSlot(const SlotDemand& slot, WorkerCapacity& worker) {
+  --worker.free_slots;
+  worker.free_devices -= slot.devices;
+  if (worker.free_bytes != kUnlimitedBytes) worker.free_bytes -= slot.bytes;
+  return {worker.id, worker.incarnation};
 }
 
 // Deals the partitions to the servers with the most free bytes, and takes what they need out of
@@ -118,34 +111,6 @@ absl::StatusOr<std::vector<ServerShare>> DealServers(const Demand& demand,
   return shares;
 }
 
-// Places the demand's slots; what it takes out of `capacity` is undefined after an error.
-absl::StatusOr<std::vector<SlotWorker>> PlaceAllSlots(const Demand& demand,
-                                                      ClusterCapacity& capacity) {
-  if (!demand.apart || demand.slots < 2) return PlaceSlots(demand.slots, demand.slot, capacity);
-  if (absl::Status status = MissingSlots(demand.slots, demand.slot, capacity); !status.ok()) {
-    return status;
-  }
-  absl::StatusOr<std::vector<SlotWorker>> slots = PlaceSlots(1, demand.slot, capacity);
-  if (!slots.ok()) return slots.status();
-  const std::string first = slots->front().worker_id;
-  SlotDemand elsewhere = demand.slot;
-  elsewhere.avoided = first;
-  const absl::StatusOr<std::vector<SlotWorker>> second = PlaceSlots(1, elsewhere, capacity);
-  if (!second.ok()) return second.status();
-  if (second->front().worker_id == first) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "parallelism.zero.redundancy is 1, which keeps copies of slices on another worker daemon, "
-        "but only worker ",
-        first, " has slots for this job; waits for another one"));
-  }
-  const absl::StatusOr<std::vector<SlotWorker>> rest =
-      PlaceSlots(demand.slots - 2, demand.slot, capacity);
-  if (!rest.ok()) return rest.status();
-  slots->push_back(second->front());
-  slots->insert(slots->end(), rest->begin(), rest->end());
-  return slots;
-}
-
 // Orders slots so that those of one worker are neighbours; workers stay in their order.
 void MakeNeighbours(std::vector<SlotWorker>& slots) {
   absl::flat_hash_map<std::string, size_t> first;
@@ -155,34 +120,97 @@ void MakeNeighbours(std::vector<SlotWorker>& slots) {
   });
 }
 
+// Places the demand's slots; what it takes out of `capacity` is undefined after an error.
+absl::StatusOr<std::vector<SlotWorker>> PlaceAllSlots(const Demand& demand,
+                                                      ClusterCapacity& capacity) {
+  if (absl::Status status = CheckSlots(demand.slots, demand.slot, capacity); !status.ok()) {
+    return status;
+  }
+  std::vector<SlotWorker> together, divided;
+  const auto take = [&](uint32_t count, WorkerCapacity& worker, std::vector<SlotWorker>& slots) {
+    for (uint32_t i = 0; i < count; ++i) slots.push_back(TakeSlot(demand.slot, worker));
+  };
+  for (uint32_t placed = 0; placed < demand.slots; placed += demand.group) {
+    const bool second = demand.apart && placed == demand.group && divided.empty();
+    const std::string first = second ? together.front().worker_id : "";
+    if (WorkerCapacity* worker = FindWorker(demand.group, demand.slot, first, capacity)) {
+      take(demand.group, *worker, together);
+      continue;
+    }
+    uint32_t left = demand.group;
+    if (second) {
+      WorkerCapacity* const other = FindWorker(1, demand.slot, first, capacity);
+      if (other == nullptr) {
+        return absl::ResourceExhaustedError(absl::StrCat(
+            "parallelism.zero.redundancy is 1, which keeps copies of slices on another worker "
+            "daemon, but only worker ",
+            first, " has slots for this job; waits for another one"));
+      }
+      take(1, *other, divided);
+      --left;
+    }
+    while (left > 0) {
+      WorkerCapacity& worker = *FindWorker(1, demand.slot, /*other_than=*/"", capacity);
+      const uint32_t count = std::min(left, UsableSlots(worker, demand.slot));
+      take(count, worker, divided);
+      left -= count;
+    }
+  }
+  MakeNeighbours(together);
+  MakeNeighbours(divided);
+  together.insert(together.end(), divided.begin(), divided.end());
+  return together;
+}
+
 }  // namespace
 
-absl::StatusOr<std::vector<SlotWorker>> PlaceSlots(uint32_t slots, const SlotDemand& slot,
-                                                   ClusterCapacity& capacity) {
-  if (absl::Status status = MissingSlots(slots, slot, capacity); !status.ok()) return status;
-  // A task without devices prefers a worker that keeps a slot for each free device.
-  const auto keeps_device = [&](const WorkerCapacity& worker) {
-    return slot.devices > 0 || worker.free_devices == 0 || worker.free_slots > worker.free_devices;
-  };
-  const auto better = [&](const WorkerCapacity& a, const WorkerCapacity& b) {
-    if ((a.id == slot.avoided) != (b.id == slot.avoided)) return b.id == slot.avoided;
-    if (keeps_device(a) != keeps_device(b)) return keeps_device(a);
-    return a.free_slots > b.free_slots;
-  };
-  std::vector<SlotWorker> workers;
-  workers.reserve(slots);
-  for (uint32_t placed = 0; placed < slots; ++placed) {
-    WorkerCapacity* best = nullptr;
-    for (WorkerCapacity& worker : capacity.workers) {
-      if (UsableSlots(worker, slot) == 0) continue;
-      if (best == nullptr || better(worker, *best)) best = &worker;
-    }
-    --best->free_slots;
-    best->free_devices -= slot.devices;
-    if (best->free_bytes != kUnlimitedBytes) best->free_bytes -= slot.bytes;
-    workers.push_back({best->id, best->incarnation});
+absl::Status CheckSlots(uint32_t slots, const SlotDemand& slot, const ClusterCapacity& capacity) {
+  uint64_t free = 0, with_memory = 0, usable = 0, devices = 0, free_devices = 0;
+  for (const WorkerCapacity& worker : capacity.workers) {
+    free += FreeSlots(worker, slot);
+    with_memory += SlotsWithMemory(worker, slot);
+    usable += UsableSlots(worker, slot);
+    if (!HasDevices(worker, slot)) continue;
+    devices += worker.devices;
+    free_devices += worker.free_devices;
   }
-  return workers;
+  if (usable >= slots) return absl::OkStatus();
+  if (with_memory >= slots) {
+    const uint64_t wanted = uint64_t{slots} * slot.devices;
+    if (devices < wanted) {
+      const std::string size =
+          slot.device_bytes == 0 ? "" : absl::StrCat(" with ", FormatBytes(slot.device_bytes));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("compute.device is CUDA, which takes ", wanted,
+                       wanted == 1 ? " device" : " devices", size, ", and the workers offer ",
+                       devices, "; waits for workers with such devices (muster-worker --devices)"));
+    }
+    return absl::ResourceExhaustedError(
+        absl::StrCat(usable, " of ", slots, " worker slots free with a device beside them (",
+                     free_devices, " of ", devices, " devices are free); waits for devices"));
+  }
+  if (free >= slots) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        with_memory, " of ", slots, " worker slots free with the ", FormatBytes(slot.bytes),
+        " that each task needs; waits for memory on workers"));
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      free, " of ", slots, " worker slots free",
+      slot.program ? " on workers that take programs (muster-worker --allow-programs)" : "",
+      "; waits for ", slots - free, " more"));
+}
+
+absl::StatusOr<SlotWorker> PlaceSlot(const SlotDemand& slot,
+                                     absl::Span<const std::string> preferred,
+                                     ClusterCapacity& capacity) {
+  if (absl::Status status = CheckSlots(1, slot, capacity); !status.ok()) return status;
+  for (const std::string& id : preferred) {
+    for (WorkerCapacity& worker : capacity.workers) {
+      const bool fits = worker.id != slot.avoided && UsableSlots(worker, slot) > 0;
+      if (worker.id == id && fits) return TakeSlot(slot, worker);
+    }
+  }
+  return TakeSlot(slot, *FindWorker(1, slot, /*other_than=*/"", capacity));
 }
 
 absl::StatusOr<Assignment> Place(const Demand& demand, ClusterCapacity& capacity) {
@@ -192,7 +220,6 @@ absl::StatusOr<Assignment> Place(const Demand& demand, ClusterCapacity& capacity
   absl::StatusOr<std::vector<ServerShare>> servers = DealServers(demand, left);
   if (!servers.ok()) return std::move(servers).status();
   capacity = std::move(left);
-  MakeNeighbours(*slots);
   return Assignment{*std::move(slots), *std::move(servers)};
 }
 

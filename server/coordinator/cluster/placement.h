@@ -9,15 +9,17 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 namespace muster {
 
 // Gang placement: a job gets all its slots and bytes on servers, or nothing. Pure functions.
 //
-// Slots go one by one to the worker with the most free slots, so that jobs spread. If they must be
-// apart, the second one goes to another worker than the first. Slots of one worker are then made
-// neighbours, since neighbours talk most (common/mesh/zero.h). Partitions are dealt round robin to
-// the servers with the most free bytes, in order of id, so that servers differ by one partition at
+// Slots go, one group after another, to the worker with the most free slots, so that jobs spread; a
+// group for which no worker has enough is divided. If slots must be apart, the second group goes to
+// another worker than the first. Slots of one worker are then made neighbours, since neighbours
+// talk most (common/mesh/mesh.h); divided groups come last. Partitions are dealt round robin to the
+// servers with the most free bytes, in order of id, so that servers differ by one partition at
 // most. Each partition is taken to need equally many bytes.
 
 // Stands for memory that a daemon, or a device, did not report, and that limits nothing.
@@ -76,6 +78,8 @@ struct SlotDemand {
 
 struct Demand {
   uint32_t slots = 1;
+  // Number of neighbouring slots that should be on one worker; divides `slots`.
+  uint32_t group = 1;
   SlotDemand slot;
   // True if the slots must not all be on one worker, because ranks keep copies of one another's
   // shards (ZeroSpec.redundancy).
@@ -112,9 +116,14 @@ struct Assignment {
 // the demand does not fit now; the message says what there is and what is missing.
 absl::StatusOr<Assignment> Place(const Demand& demand, ClusterCapacity& capacity);
 
-// Does the same for slots alone, of a job that keeps the rest.
-absl::StatusOr<std::vector<SlotWorker>> PlaceSlots(uint32_t slots, const SlotDemand& slot,
-                                                   ClusterCapacity& capacity);
+// Places one slot of a job that keeps the rest: on one of the `preferred` workers if one of them
+// has room. Takes it out of `capacity`. RESOURCE_EXHAUSTED as for Place.
+absl::StatusOr<SlotWorker> PlaceSlot(const SlotDemand& slot,
+                                     absl::Span<const std::string> preferred,
+                                     ClusterCapacity& capacity);
+
+// Checks that so many slots are free. RESOURCE_EXHAUSTED says what there is and what is missing.
+absl::Status CheckSlots(uint32_t slots, const SlotDemand& slot, const ClusterCapacity& capacity);
 
 // Checks that the demand fits when nothing else runs. A kind of daemon of which there is none yet
 // is not held against the job: such a job waits. RESOURCE_EXHAUSTED says what is missing.

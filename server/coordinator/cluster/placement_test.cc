@@ -1,9 +1,13 @@
 #include "server/coordinator/cluster/placement.h"
 
 #include <map>
+#include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/job_record.pb.h"
+#include "server/coordinator/cluster/tensor_groups.h"
 
 namespace muster {
 namespace {
@@ -70,6 +74,60 @@ TEST(PlacementTest, SlotsThatMustBeApartAreOnTwoWorkers) {
   EXPECT_EQ(FitsEmpty(demand, left), absl::OkStatus());
   capacity.workers.resize(1);
   EXPECT_THAT(std::string(FitsEmpty(demand, capacity).message()), HasSubstr("only worker w0"));
+}
+
+std::vector<std::string> WorkersOf(const Demand& demand, ClusterCapacity capacity) {
+  const auto got = Place(demand, capacity);
+  std::vector<std::string> workers;
+  if (!got.ok()) return workers;
+  for (const SlotWorker& place : got->slots) workers.push_back(place.worker_id);
+  return workers;
+}
+
+TEST(PlacementTest, GroupsAreOnOneWorkerAsFarAsThereIsRoom) {
+  // With single slots the second group would be on two workers.
+  const ClusterCapacity capacity{{Worker("w0", 3, 3), Worker("w1", 2, 2), Worker("w2", 3, 3)}, {}};
+  EXPECT_THAT(WorkersOf({.slots = 6, .group = 2, .partitions = 0}, capacity),
+              ElementsAre("w0", "w0", "w2", "w2", "w1", "w1"));
+  // The fourth group is on what the others left, and last.
+  EXPECT_THAT(WorkersOf({.slots = 8, .group = 2, .partitions = 0}, capacity),
+              ElementsAre("w0", "w0", "w2", "w2", "w1", "w1", "w0", "w2"));
+  EXPECT_THAT(WorkersOf({.slots = 4, .group = 4, .partitions = 0}, capacity),
+              ElementsAre("w0", "w0", "w0", "w2"));
+}
+
+TEST(PlacementTest, GroupsOfJobsThatMustBeApartAreOnTwoWorkers) {
+  Demand demand = {.slots = 4, .group = 2, .apart = true, .partitions = 0};
+  EXPECT_THAT(WorkersOf(demand, {{Worker("w0", 9, 9), Worker("w1", 2, 2)}, {}}),
+              ElementsAre("w0", "w0", "w1", "w1"));
+  EXPECT_THAT(WorkersOf(demand, {{Worker("w0", 9, 9), Worker("w1", 1, 1)}, {}}),
+              ElementsAre("w0", "w0", "w1", "w0"));
+  EXPECT_THAT(Reason(demand, {{Worker("w0", 9, 9)}, {}}), HasSubstr("only worker w0"));
+}
+
+TEST(PlacementTest, ASlotGoesToThePreferredWorkerThatHasRoom) {
+  ClusterCapacity capacity{{Worker("w0", 3, 3), Worker("w1", 1, 1), Worker("w2", 1, 0)}, {}};
+  EXPECT_EQ(PlaceSlot({}, {"w2", "w1"}, capacity)->worker_id, "w1");
+  EXPECT_EQ(PlaceSlot({}, {"w2", "w1"}, capacity)->worker_id, "w0");
+  EXPECT_EQ(capacity.workers[0].free_slots, 2);
+}
+
+TEST(TensorGroupsTest, AreNamedWhereTheySpanWorkers) {
+  v1::JobRecord record;
+  record.mutable_spec()->set_workers(6);
+  for (const char* worker : {"a", "a", "b", "c", "b", ""}) {
+    record.add_slots()->set_worker_id(worker);
+  }
+  EXPECT_THAT(SplitTensorGroups(record), ::testing::IsEmpty());
+  record.mutable_spec()->mutable_parallelism()->set_tensor(2);
+  EXPECT_THAT(SplitTensorGroups(record),
+              ElementsAre("tensor group of slots 2-3 spans workers b and c"));
+  EXPECT_THAT(WorkersOfTensorGroup(record, 5), ElementsAre("b"));
+  EXPECT_THAT(WorkersOfTensorGroup(record, 2), ElementsAre("c"));
+  record.mutable_spec()->mutable_parallelism()->set_tensor(3);
+  EXPECT_THAT(SplitTensorGroups(record),
+              ElementsAre("tensor group of slots 0-2 spans workers a and b",
+                          "tensor group of slots 3-5 spans workers c and b"));
 }
 
 TEST(PlacementTest, AllOrNothing) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/job/job_road.h"
+#include "common/mesh/tensor_ranks.h"
 #include "server/coordinator/job/job_state_machine.h"
 
 namespace muster {
@@ -52,7 +53,7 @@ Job::Job(v1::JobRecord stored, uint64_t max_log_bytes)
                    ? ProgressTracker::StepIsDone::kTogether
                    : ProgressTracker::StepIsDone::kByEverySlot,
                record.progress()),
-      rendezvous(record.spec().workers()),
+      rendezvous(record.spec().workers(), TensorRanks(record.spec())),
       log(max_log_bytes),
       history(IsFinal(record.state())
                   ? nullptr

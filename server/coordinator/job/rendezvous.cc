@@ -75,6 +75,20 @@ bool Rendezvous::AnyLate() const {
                      [](const auto& arrived) { return arrived.second.late; });
 }
 
+bool Rendezvous::TakesPart(uint32_t slot) const {
+  const uint32_t first = slot / group_ * group_;
+  for (uint32_t other = first; other < first + group_; ++other) {
+    if (!Has(other)) return false;
+  }
+  return true;
+}
+
+size_t Rendezvous::CountParticipants() const {
+  return static_cast<size_t>(
+      std::count_if(arrived_.begin(), arrived_.end(),
+                    [this](const auto& arrived) { return TakesPart(arrived.first); }));
+}
+
 std::optional<v1::RendezvousRecord> Rendezvous::Met() const {
   if (arrived_.size() < slots_) return std::nullopt;
   return Agreed();
@@ -85,6 +99,7 @@ absl::StatusOr<Rendezvous::Round> Rendezvous::PlanRound(int shards) const {
   std::vector<RankHolding> holdings;
   std::optional<Round::Source> first, last;
   for (const auto& [slot, arrival] : arrived_) {
+    if (!TakesPart(slot)) continue;
     v1::CollectivePeer& peer = round.peers.emplace_back();
     peer.set_slot(slot);
     peer.set_endpoint(arrival.endpoint);

@@ -19,7 +19,9 @@ namespace muster {
 // calls. Not thread-safe.
 class Rendezvous {
  public:
-  explicit Rendezvous(uint32_t slots) : slots_(slots) {}
+  // `group` is the number of neighbouring slots that take part in a round together or not at all:
+  // those that compute one data rank's share. Divides `slots`.
+  explicit Rendezvous(uint32_t slots, uint32_t group = 1) : slots_(slots), group_(group) {}
 
   // Notes what a slot brings; a repeat replaces the earlier one. FAILED_PRECONDITION, which ends
   // the job: another slot brought something else; names both slots, the field and both values.
@@ -32,8 +34,11 @@ class Rendezvous {
   void Clear() { arrived_.clear(); }
 
   bool any() const { return !arrived_.empty(); }
-  size_t size() const { return arrived_.size(); }
   bool Has(uint32_t slot) const { return arrived_.contains(slot); }
+  // Returns whether the slot is there with its whole group.
+  bool TakesPart(uint32_t slot) const;
+  // Returns the number of slots that take part in a round of those that are there.
+  size_t CountParticipants() const;
   // Returns whether a task there reported that its last collective call timed out.
   bool AnyLate() const;
 
@@ -48,7 +53,7 @@ class Rendezvous {
   // Returns why the last round ended, by slot, for the slots there whose calls failed.
   std::map<uint32_t, std::string> Failures() const;
 
-  // A round of the slots that are there.
+  // A round of the slots that take part.
   struct Round {
     // Peers by rank.
     std::vector<v1::CollectivePeer> peers;
@@ -61,12 +66,12 @@ class Rendezvous {
     std::optional<Source> source;
     std::string lost;
   };
-  // Plans a round of the slots that are there, of a job whose ranks hold `shards` shards
+  // Plans a round of the slots that take part, of a job whose ranks hold `shards` shards
   // (PlanRecovery). Of equally advanced slots the source is the lowest. FAILED_PRECONDITION, which
   // ends the job: replicas are more than one step apart, which all-reduce rules out; names the
   // slots and their clocks. (With several shards, ranks may have begun anew in a round that other
-  // ranks, which still have theirs, did not reach.) REQUIRES: any(), and `shards` divides the
-  // number of slots that are there.
+  // ranks, which still have theirs, did not reach.) REQUIRES: some slot takes part, and `shards`
+  // divides their number.
   absl::StatusOr<Round> PlanRound(int shards) const;
 
  private:
@@ -79,6 +84,7 @@ class Rendezvous {
   };
 
   const uint32_t slots_;
+  const uint32_t group_;
   std::map<uint32_t, Arrival> arrived_;
 };
 

@@ -35,6 +35,21 @@ TEST(RendezvousTest, MeetsWhenAllCame) {
   EXPECT_EQ(rendezvous.Met()->total_steps(), 10);
 }
 
+TEST(RendezvousTest, GroupsTakePartWholeOrNotAtAll) {
+  Rendezvous rendezvous(6, /*group=*/2);
+  for (const uint32_t slot : {1, 2, 3, 4}) ASSERT_TRUE(rendezvous.Arrive(Request(slot)).ok());
+  EXPECT_FALSE(rendezvous.TakesPart(1)) << "slot 0 is missing";
+  EXPECT_FALSE(rendezvous.TakesPart(0));
+  EXPECT_TRUE(rendezvous.TakesPart(2));
+  EXPECT_FALSE(rendezvous.TakesPart(4));
+  EXPECT_EQ(rendezvous.CountParticipants(), 2);
+  const auto round = rendezvous.PlanRound(/*shards=*/2);
+  ASSERT_TRUE(round.ok()) << round.status();
+  ASSERT_EQ(round->peers.size(), 2);
+  EXPECT_EQ(round->peers[0].slot(), 2);
+  EXPECT_EQ(round->peers[1].slot(), 3);
+}
+
 TEST(RendezvousTest, NamesSlotsAndValuesThatDiffer) {
   Rendezvous rendezvous(2);
   ASSERT_TRUE(rendezvous.Arrive(Request(0)).ok());

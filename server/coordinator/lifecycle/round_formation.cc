@@ -94,9 +94,9 @@ uint64_t RoundFormation::MeetAfter(const Job& job) const {
   bool newcomers = false;
   for (uint32_t slot = 0; slot < job.slots(); ++slot) {
     if (IsMember(job.record, slot)) continue;
-    if (job.rendezvous.Has(slot)) {
+    if (job.rendezvous.TakesPart(slot)) {
       newcomers = true;
-    } else if (!GivenUp(job, slot)) {
+    } else if (!job.rendezvous.Has(slot) && !GivenUp(job, slot)) {
       // The next round would have to wait for this slot.
       return 0;
     }
@@ -113,7 +113,8 @@ bool RoundFormation::AllAreThere(const Job& job) const {
   for (uint32_t slot = 0; slot < job.slots(); ++slot) {
     if (!job.rendezvous.Has(slot) && !GivenUp(job, slot)) return false;
   }
-  return job.rendezvous.size() >= job.record.spec().min_workers();
+  const size_t least = std::max(1u, job.record.spec().min_workers());
+  return job.rendezvous.CountParticipants() >= least;
 }
 
 void RoundFormation::OpenIfDue(Job& job) {
@@ -133,7 +134,7 @@ void RoundFormation::OpenIfDue(Job& job) {
 }
 
 void RoundFormation::OpenAfterPause(Job& job) {
-  const auto ranks = static_cast<uint32_t>(job.rendezvous.size());
+  const auto ranks = static_cast<uint32_t>(job.rendezvous.CountParticipants());
   const absl::StatusOr<Rendezvous::Round> round =
       job.rendezvous.PlanRound(static_cast<int>(ShardCoordinates(job.record.spec(), ranks)));
   if (!round.ok()) return Fail(job, round.status());
@@ -161,7 +162,12 @@ void RoundFormation::Open(Job& job, const Rendezvous::Round& round) {
   if (round.source.has_value()) reply.set_source_slot(round.source->slot);
   reply.set_secret(NewSecret());
   job.open_round = reply;
-  AnswerParked(job, reply);
+  // Slots that cannot take part wait for the rest of their groups.
+  for (const v1::CollectivePeer& peer : reply.peers()) {
+    job.rendezvous.Forget(peer.slot());
+    auto parked = job.rendezvous_calls.extract(peer.slot());
+    if (!parked.empty()) parked.mapped().done(reply);
+  }
 }
 
 }  // namespace muster

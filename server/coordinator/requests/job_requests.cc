@@ -14,6 +14,7 @@
 #include "common/checkpoint/checkpoint_name.h"
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
+#include "common/plan/memory_part.h"
 #include "common/plan/memory_plan.h"
 #include "server/coordinator/checkpoints/find_checkpoint.h"
 #include "server/coordinator/cluster/cluster_capacity.h"

@@ -4,14 +4,17 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/job/job_road.h"
+#include "common/mesh/mesh.h"
 #include "common/mesh/zero.h"
 #include "server/coordinator/checkpoints/find_checkpoint.h"
 #include "server/coordinator/cluster/cluster_capacity.h"
+#include "server/coordinator/cluster/tensor_groups.h"
 #include "server/coordinator/history/slot_times.h"
 #include "server/coordinator/job/job_state_machine.h"
 
@@ -89,12 +92,27 @@ std::string Recovery(const v1::JobRecord& record) {
     return "starts the lost process alone again";
   }
   if (NeedsServers(record.spec()) || LossIsFinal(record.spec())) return back;
-  if (ShardGroupSize(record.spec()) == 1) {
+  if (ShardCoordinates(record.spec(), record.spec().workers()) == 1) {
     return absl::StrCat("continues from another worker's replica; without any, ", back);
   }
   const bool copies = record.spec().parallelism().zero().redundancy() > 0;
   return absl::StrCat("continues with ", copies ? "the copy" : "a replica",
                       " of the lost worker's slice; without it, ", back);
+}
+
+// Adds the slots' coordinates. A job's mesh was checked at submit.
+void AddCoordinates(const v1::JobSpec& spec, v1::JobStatus& status) {
+  const absl::StatusOr<Mesh> mesh =
+      Mesh::FromSpec(spec.parallelism(), static_cast<int>(spec.workers()));
+  if (!mesh.ok()) return;
+  for (v1::TaskStatus& task : *status.mutable_tasks()) {
+    for (const Mesh::Axis& axis : mesh->axes()) {
+      if (axis.size == 1) continue;
+      v1::Coordinate& coordinate = *task.add_coordinates();
+      coordinate.set_axis(axis.name);
+      coordinate.set_position(mesh->Coordinate(static_cast<int>(task.slot()), axis.name));
+    }
+  }
 }
 
 // Adds the replays of the job's present servers that recovered it from their logs.
@@ -178,6 +196,12 @@ v1::JobStatus StatusOf(const Job& job, JobView view) {
     *status.mutable_partitions() = record.partitions();
     *status.mutable_given() = record.given();
     AddTasks(job, status);
+    AddCoordinates(record.spec(), status);
+    if (IsActive(record.state())) {
+      for (std::string& group : SplitTensorGroups(record)) {
+        status.add_split_groups(std::move(group));
+      }
+    }
     AddTimes(job, status);
     AddReplays(job, status);
   }

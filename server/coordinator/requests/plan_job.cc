@@ -11,6 +11,7 @@
 #include "common/job/job_validator.h"
 #include "common/plan/data_size.h"
 #include "common/plan/layout_validator.h"
+#include "common/plan/memory_part.h"
 #include "common/plan/model_size.h"
 #include "common/plan/remedies.h"
 #include "common/plan/step_costs.h"

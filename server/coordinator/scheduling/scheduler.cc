@@ -16,6 +16,7 @@
 #include "server/coordinator/cluster/cluster_capacity.h"
 #include "server/coordinator/cluster/shard_map.h"
 #include "server/coordinator/cluster/task_threads.h"
+#include "server/coordinator/cluster/tensor_groups.h"
 #include "server/coordinator/job/job_state_machine.h"
 #include "server/coordinator/lifecycle/stall_watch.h"
 
@@ -203,7 +204,7 @@ absl::StatusOr<bool> Scheduler::SettleRivals(const Turn& turn) {
       ClusterCapacity left = capacity;
       const bool enough =
           IsPlaced(wants)
-              ? PlaceSlots(wants.slots_size() - PlacedSlots(wants), SlotDemandOf(wants), left).ok()
+              ? CheckSlots(wants.slots_size() - PlacedSlots(wants), SlotDemandOf(wants), left).ok()
               : Place(DemandOf(wants, jobs_), left).ok();
       if (!enough) continue;
       for (size_t i = last; i < turn.short_of_slots.size(); ++i) {
@@ -256,9 +257,10 @@ absl::Status Scheduler::FillSlots(Job& job, Turn& turn) {
                              holder.failures(), " failures");
       continue;
     }
-    SlotDemand demand = SlotDemandOf(job.record);
-    demand.avoided = AvoidedWorker(change.has_value() ? change->record : job.record);
-    auto place = PlaceSlots(1, demand, turn.capacity);
+    const v1::JobRecord& record = change.has_value() ? change->record : job.record;
+    SlotDemand demand = SlotDemandOf(record);
+    demand.avoided = AvoidedWorker(record);
+    const auto place = PlaceSlot(demand, WorkersOfTensorGroup(record, slot), turn.capacity);
     if (!place.ok()) {
       reason = WaitReason::kResources;
       waiting = absl::StrCat("slot ", slot, ": ", place.status().message());
@@ -274,10 +276,9 @@ absl::Status Scheduler::FillSlots(Job& job, Turn& turn) {
       continue;
     }
     if (!change.has_value()) change = JobChange{.record = job.record};
-    GiveSlot(place->front(), change->record, slot);
-    change->events.push_back(absl::StrCat("slot ", slot, " goes to worker ",
-                                          place->front().worker_id, ", incarnation ",
-                                          holder.incarnation()));
+    GiveSlot(*place, change->record, slot);
+    change->events.push_back(absl::StrCat("slot ", slot, " goes to worker ", place->worker_id,
+                                          ", incarnation ", holder.incarnation()));
   }
   if (change.has_value()) MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, *std::move(change)));
   if (short_of_slots && job.record.state() == v1::RECOVERING && !MayGoOnSmaller(job.record)) {
@@ -315,7 +316,8 @@ absl::StatusOr<Assignment> Scheduler::PlaceFewer(const Job& job, Demand demand, 
   const std::optional<absl::Duration> since = job.tasks.front().unplaced_since;
   if (least > 0 && job.record.state() == v1::RECOVERING && since.has_value() &&
       clock_.Monotonic() - *since >= elastic_wait_) {
-    while (--demand.slots >= least) {
+    while (demand.slots >= least + demand.group) {
+      demand.slots -= demand.group;
       if (auto fewer = Place(demand, turn.capacity); fewer.ok()) return fewer;
     }
   }

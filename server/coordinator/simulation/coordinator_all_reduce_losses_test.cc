@@ -13,6 +13,7 @@
 namespace muster {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -228,6 +229,65 @@ TEST_F(AllReduceTest, EndingAfterALossTakesAnIncompleteJobBack) {
   EXPECT_EQ(parked.status().code(), absl::StatusCode::kAborted);
   EXPECT_EQ(Order(job, 0).generation(), 2);
   EXPECT_EQ(Order(job, 0).start_clock(), 3);
+}
+
+TEST_F(AllReduceTest, TensorGroupsAreOnOneWorkerAndTakePartWhole) {
+  cluster_.AddWorker("w0", 2);
+  cluster_.AddWorker("w1", 1);
+  cluster_.AddWorker("w2", 1);
+  v1::JobSpec spec = Job(4, 2);
+  spec.mutable_parallelism()->set_tensor(2);
+  const std::string job = Running(spec);
+  EXPECT_EQ(Worker(job, 0), "w0");
+  EXPECT_EQ(Worker(job, 1), "w0");
+  EXPECT_THAT(cluster_.Status(job).split_groups(),
+              ElementsAre("tensor group of slots 2-3 spans workers w1 and w2"));
+  const v1::TaskStatus last = cluster_.Status(job).tasks(3);
+  ASSERT_EQ(last.coordinates_size(), 2);
+  EXPECT_EQ(last.coordinates(0).axis(), "data");
+  EXPECT_EQ(last.coordinates(0).position(), 1);
+  EXPECT_EQ(last.coordinates(1).axis(), "tensor");
+  EXPECT_EQ(last.coordinates(1).position(), 1);
+  // Without slot 3, slot 2 cannot compute its share either.
+  Kill("w2");
+  auto a = cluster_.Rendezvous(Order(job, 0));
+  auto b = cluster_.Rendezvous(Order(job, 1));
+  auto alone = cluster_.Rendezvous(Order(job, 2));
+  cluster_.Pass(kElasticWait);
+  ASSERT_TRUE(a.status().ok()) << a.status();
+  ASSERT_EQ(a.get()->peers_size(), 2);
+  EXPECT_EQ(a.get()->peers(1).slot(), 1);
+  EXPECT_FALSE(alone.came());
+  EXPECT_TRUE(cluster_.Progress(Order(job, 0), 5).ok());
+  EXPECT_TRUE(cluster_.Progress(Order(job, 1), 5).ok());
+  EXPECT_EQ(cluster_.progress_reply.meet_after_round(), 0) << "nobody could join";
+  // A worker comes. The whole group joins.
+  cluster_.AddWorker("w3");
+  auto joins = cluster_.Rendezvous(AwaitOrder(job, 3));
+  EXPECT_TRUE(cluster_.Progress(Order(job, 0), 6).ok());
+  EXPECT_EQ(cluster_.progress_reply.meet_after_round(), 2);
+  EXPECT_TRUE(cluster_.Progress(Order(job, 1), 6).ok());
+  cluster_.Rendezvous(Order(job, 0));
+  cluster_.Rendezvous(Order(job, 1));
+  ASSERT_TRUE(alone.status().ok()) << alone.status();
+  EXPECT_EQ(joins.get()->peers_size(), 4);
+}
+
+TEST_F(AllReduceTest, ATaskGoesWhereItsTensorGroupIs) {
+  cluster_.AddWorker("w0", 4);
+  cluster_.AddWorker("w1", 6);
+  v1::JobSpec spec = Job(4);
+  spec.mutable_parallelism()->set_tensor(2);
+  const std::string job = Running(spec);
+  EXPECT_EQ(Worker(job, 0), "w1");
+  EXPECT_EQ(Worker(job, 3), "w0");
+  EXPECT_EQ(cluster_.Status(job).recovery(),
+            "continues with a replica of the lost worker's slice; without it, rolls back to clock "
+            "0");
+  // By then w1 has more slots free.
+  cluster_.Die(Order(job, 2));
+  AwaitOrder(job, 2);
+  EXPECT_EQ(Worker(job, 2), "w0");
 }
 
 TEST_F(AllReduceTest, AShardGroupGoesBackWhateverRankIsLost) {

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/job/job_road.h"
 #include "common/job/test_jobs.h"
+#include "common/mesh/tensor_ranks.h"
 #include "common/mesh/zero.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -73,6 +74,10 @@ class SimulationTest : public ::testing::TestWithParam<uint64_t> {
       zero.set_stage(1 + Draw(3));
       if (spec.workers() > 1) zero.set_redundancy(Draw(2));
       if (Draw(2) == 0) return;
+    } else if (spec.workers() % 2 == 0 && Draw(3) == 0) {
+      spec.mutable_parallelism()->set_tensor(2);
+      spec.set_min_workers(2 * Draw(spec.workers() / 2 + 1));
+      return;
     }
     spec.set_min_workers(Draw(spec.workers() + 1));
   }
@@ -190,11 +195,13 @@ class SimulationTest : public ::testing::TestWithParam<uint64_t> {
     if (LossIsFinal(record.spec()) && !DividesAnew(record.spec())) {
       EXPECT_FALSE(reply.has_source_slot()) << "nobody has what a lost rank had";
     }
-    const bool lost_a_shard = !source.has_value() && ShardGroupSize(record.spec()) > 1;
+    const bool lost_a_shard =
+        !source.has_value() && ShardCoordinates(record.spec(), record.spec().workers()) > 1;
     if (!lost_a_shard) EXPECT_EQ(source, most) << "the source is the most advanced";
     if (ShardGroupSize(record.spec()) > 1 && !DividesAnew(record.spec())) {
       EXPECT_EQ(reply.peers_size(), record.slots_size()) << "a rank would have another shard";
     }
+    EXPECT_EQ(reply.peers_size() % TensorRanks(record.spec()), 0) << "part of a data rank";
     const uint32_t least = record.spec().min_workers();
     EXPECT_GE(reply.peers_size(), least == 0 ? record.spec().workers() : least);
   }

@@ -1,0 +1,66 @@
+#include "common/plan/device_memory_parts.h"
+
+#include "common/job/job_road.h"
+#include "common/mesh/data_ranks.h"
+#include "common/mesh/tensor_ranks.h"
+#include "common/mesh/zero.h"
+#include "common/plan/transformer_device_plan.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+// Returns the number of a rank's groups with communicators on its device: all data ranks or its
+// shard group, its shard's replicas, and its tensor group.
+uint64_t NcclGroups(const v1::JobSpec& spec) {
+  const uint32_t shards = ShardGroupSize(spec);
+  uint64_t groups = TensorRanks(spec) > 1 ? 1 : 0;
+  if (TrainsByAllReduce(spec) && DataRanks(spec) > 1) {
+    groups += ZeroStage(spec) > 0 && shards < DataRanks(spec) ? 2 : 1;
+  }
+  return groups;
+}
+
+}  // namespace
+
+std::vector<MemoryPart> DeviceMemoryParts(const v1::JobSpec& spec, const ModelSize& model) {
+  const DeviceMemoryBytes bytes = PlanDeviceBytes(spec, model, LargestMicroBatch(spec));
+  const uint32_t stage = ZeroStage(spec);
+  std::vector<MemoryPart> parts;
+  const auto add = [&](const char* name, uint64_t size) {
+    parts.push_back({.name = name, .bytes = size});
+  };
+  const auto add_state = [&](const char* name, uint64_t size) {
+    parts.push_back({.name = name, .bytes = size, .model_state = true});
+  };
+  add_state("16-bit weights", bytes.rounded_weights);
+  if (stage == 0) {
+    add_state("parameters", bytes.weights);
+    add_state("gradients", bytes.gradients);
+    add_state("optimizer state", bytes.optimizer_state);
+  } else {
+    add_state("slice of parameters", bytes.weights);
+    add_state("slice of sums of gradients", bytes.gradient_sums);
+    add_state("slice of optimizer state", bytes.optimizer_state);
+    if (stage == 3) {
+      add("gathered parameters of units in flight", bytes.gathered_weights);
+    } else {
+      add_state("gathered parameters", bytes.gathered_weights);
+    }
+    if (stage >= 2) {
+      add("gradients of units in flight", bytes.gradients);
+    } else {
+      add_state("gradients", bytes.gradients);
+    }
+  }
+  add("activations", bytes.activations);
+  add("logits", bytes.logits);
+  add("kernels' scratch", bytes.scratch);
+  add("CUDA's own", kDeviceHeadroomBytes + kCudaContextBytes);
+  if (const uint64_t groups = NcclGroups(spec); groups > 0) {
+    add("NCCL's own", groups * kNcclBytes);
+  }
+  return parts;
+}
+
+}  // namespace muster
