@@ -9,6 +9,7 @@
 #include "common/mesh/data_ranks.h"
 #include "common/mesh/tensor_ranks.h"
 #include "common/mesh/zero.h"
+#include "common/partition/local_tensors.h"
 #include "common/partition/stage_holding.h"
 #include "common/partition/unit_places.h"
 #include "common/plan/model_size.h"
@@ -44,17 +45,12 @@ class TensorCalls {
   // Adds the sums of gradients of elements that ranks share, one call for each unit and number of
   // ranks.
   void AddSharedGradients() {
-    std::map<std::pair<uint32_t, uint32_t>, uint64_t> elements;
+    std::map<std::pair<uint32_t, int>, uint64_t> elements;
     for (const TensorSpec& tensor : tensors_) {
-      if (!tensor.tied_to.empty()) continue;
-      if (tensor.placement.kind == Placement::Kind::kReplicate && DividesTokens(spec_)) {
-        elements[{tensor.unit, ranks_}] += tensor.elements();
-      }
-      for (const Placement::Section& section : tensor.placement.sections) {
-        const auto units = static_cast<uint32_t>(section.units);
-        if (units >= ranks_) continue;
-        const int64_t of_index = tensor.elements() / tensor.shape[tensor.placement.dimension];
-        elements[{tensor.unit, ranks_ / units}] += section.extent / section.units * of_index;
+      const bool replicated = tensor.placement.kind == Placement::Kind::kReplicate;
+      if (!tensor.tied_to.empty() || (replicated && !DividesTokens(spec_))) continue;
+      for (const SharedElements& shared : tensor.shared) {
+        elements[{tensor.unit, shared.ranks}] += shared.end - shared.begin;
       }
     }
     const StageHolding holding = HoldingOfStage(ZeroStage(spec_));
@@ -78,7 +74,7 @@ class TensorCalls {
       }
     }
     for (const auto& [ranks, sizes] : shared_) {
-      AddAllReduces(sizes, DType::kF32, {static_cast<int>(ranks), way}, bytes);
+      AddAllReduces(sizes, DType::kF32, {ranks, way}, bytes);
     }
     return bytes;
   }
@@ -117,11 +113,11 @@ class TensorCalls {
 
   void AddPerceptron(uint64_t examples, uint64_t micro_batches) {
     for (const TensorSpec& tensor : tensors_) {
-      if (tensor.placement.kind != Placement::Kind::kShard || tensor.shape.size() != 2) continue;
+      const std::vector<int64_t>& shape = GlobalShape(tensor);
+      if (tensor.placement.kind != Placement::Kind::kShard || shape.size() != 2) continue;
       const bool by_inputs = tensor.placement.dimension == 1;
       if (!by_inputs && tensor.unit == 0) continue;
-      Add(Collective::kAllReduce, DType::kF32, examples * tensor.shape[by_inputs ? 0 : 1],
-          micro_batches);
+      Add(Collective::kAllReduce, DType::kF32, examples * shape[by_inputs ? 0 : 1], micro_batches);
     }
   }
 
@@ -131,7 +127,7 @@ class TensorCalls {
   // The calls of all ranks, with the elements of a slice or of a sum.
   std::map<std::pair<Collective, DType>, CallSizes> calls_;
   // Sums over neighbours, by their number.
-  std::map<uint32_t, CallSizes> shared_;
+  std::map<int, CallSizes> shared_;
 };
 
 // Returns the traffic of each rank of a tensor group whose data rank has so many examples.

@@ -15,8 +15,9 @@ class JobSpec;
 }  // namespace v1
 
 // Predict what the ranks of tensor groups send one another in a step of training, with all the
-// job's workers. `tensors` are the model's, whole. With t ranks, B sequences of T tokens, width C
-// and b bytes of an activation, a rank of a transformer sends
+// job's workers. `tensors` are the first tensor rank's shares of the model's (LocalTensors). With t
+// ranks, B sequences of T tokens, width C and b bytes of an activation, a rank of a transformer
+// sends
 //
 //   a block, forward and backward     8 (t-1)/t · B T C b: four sums, in large all-reduces
 //     with tokens divided            10 (t-1)/t · B T C b: six gathers and four scatters

@@ -186,8 +186,6 @@ absl::StatusOr<PredictedTraffic> PredictAllReduceTraffic(const v1::TablesSchema&
   const std::vector<TensorSpec> tensors = TablesFromSchema(schema).tensors;
   const auto tensor_ranks = static_cast<int>(TensorRanks(spec));
   PredictedTraffic traffic;
-  traffic.tensor = PredictTensorTraffic(tensors, spec, way);
-  traffic.workers = traffic.tensor;
   std::vector<WorkerTraffic> data;
   for (int r = 0; r < tensor_ranks; ++r) {
     // The first tensor rank has more than the others, which have equally many.
@@ -195,6 +193,7 @@ absl::StatusOr<PredictedTraffic> PredictAllReduceTraffic(const v1::TablesSchema&
       MUSTER_ASSIGN_OR_RETURN(const std::vector<TensorSpec> local,
                               LocalTensors(tensors, tensor_ranks, r));
       MUSTER_ASSIGN_OR_RETURN(data, DataTraffic(schema, local, spec, way));
+      if (r == 0) traffic.workers = traffic.tensor = PredictTensorTraffic(local, spec, way);
     }
     for (size_t d = 0; d < data.size(); ++d) traffic.workers[d * tensor_ranks + r] += data[d];
   }
@@ -205,15 +204,17 @@ absl::StatusOr<AxisTraffic> PredictMeanAllReduceTraffic(const v1::TablesSchema& 
                                                         const v1::JobSpec& spec, AllReduceWay way) {
   const std::vector<TensorSpec> tensors = TablesFromSchema(schema).tensors;
   const auto tensor_ranks = static_cast<int>(TensorRanks(spec));
+  AxisTraffic traffic;
   double sum = 0;
   for (int r = 0; r < std::min(tensor_ranks, 2); ++r) {
     MUSTER_ASSIGN_OR_RETURN(const std::vector<TensorSpec> local,
                             LocalTensors(tensors, tensor_ranks, r));
+    if (r == 0) traffic.tensor = PredictMeanTensorTraffic(local, spec, way);
     MUSTER_ASSIGN_OR_RETURN(const double mean, MeanDataBytes(schema, local, spec, way));
     sum += mean * (r == 0 ? 1 : tensor_ranks - 1);
   }
-  const double mean = sum / tensor_ranks;
-  return AxisTraffic{.data = {mean, mean}, .tensor = PredictMeanTensorTraffic(tensors, spec, way)};
+  traffic.data = {sum / tensor_ranks, sum / tensor_ranks};
+  return traffic;
 }
 
 }  // namespace muster

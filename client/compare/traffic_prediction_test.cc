@@ -234,9 +234,9 @@ v1::JobSpec Sharded(uint32_t stage, int workers, uint32_t micro_batches = 1, uin
   return spec;
 }
 
-// The table of docs/parallelism/zero.md, for P parameters, whose gradients travel in 4 bytes: a rank
-// sends (S-1)/S P (4 + weight) under stage 1, (S-1)/S P (4 m + weight) under 2, and at most (S-1)/S
-// P m (4 + 2 weight) under 3.
+// The table of docs/parallelism/zero.md, for P parameters, whose gradients travel in 4 bytes: a
+// rank sends (S-1)/S P (4 + weight) under stage 1, (S-1)/S P (4 m + weight) under 2, and at most
+// (S-1)/S P m (4 + 2 weight) under 3.
 TEST(ShardedTrafficTest, IsThatOfTheTable) {
   constexpr double P = 6 * kUnit;
   for (const auto& [compute, weight] : {std::pair{DType::kF32, 4.0}, {DType::kBf16, 2.0}}) {

@@ -98,6 +98,11 @@ absl::Status ValidateModel(const v1::JobSpec& spec) {
 
 absl::Status ValidateRoad(const v1::JobSpec& spec) {
   const uint32_t ranks = TensorRanks(spec);
+  if (spec.compute().device() == v1::ComputeSpec::CUDA) {
+    return Invalid(kField, ranks,
+                   "but compute.device is CUDA, and a device computes whole layers in this "
+                   "version: leave it out, or take compute.device CPU");
+  }
   if (TrainsByAllReduce(spec)) return absl::OkStatus();
   const v1::UpdateSpec& update = spec.update();
   if (update.unlimited_staleness() || update.staleness_bound() > 0) {

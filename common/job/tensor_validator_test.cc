@@ -141,6 +141,12 @@ INSTANTIATE_TEST_SUITE_P(
                   s.mutable_update()->set_unlimited_staleness(true);
                 },
                 HasSubstr("must read one version")},
+        BadCase{"Devices",
+                [](v1::JobSpec& s) {
+                  s.mutable_optimizer()->set_name("adamw");
+                  s.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
+                },
+                HasSubstr("parallelism.tensor is 2; but compute.device is CUDA")},
         BadCase{"PartOfADataRank", [](v1::JobSpec& s) { s.set_min_workers(3); },
                 AllOf(HasSubstr("min_workers is 3; "), HasSubstr("multiple of 2"))},
         BadCase{"FewerShards",

@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/compare/traffic_prediction.h"
 #include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
 #include "tests/equivalence/run_checkpoints.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
+#include "worker/runtime/training/prepared_job.h"
 
 namespace muster {
 namespace {
@@ -265,6 +267,38 @@ TEST_F(TensorTrainingTest, EvaluationsCountEachExampleOnce) {
     EXPECT_GT(counters.tensor_bytes_sent, 0);
     EXPECT_EQ(run.counters[0].tensor_bytes_sent, counters.tensor_bytes_sent)
         << "evaluations do not count";
+  }
+}
+
+TEST_P(BothShapesTest, BytesAlongEachAxisAreThosePredicted) {
+  v1::JobSpec spec = Job(GetParam());
+  spec.mutable_stop()->set_steps(4);
+  v1::JobSpec again = spec;
+  again.mutable_compute()->set_recompute(v1::ComputeSpec::FULL);
+  v1::JobSpec half = spec;
+  half.mutable_compute()->set_type(v1::ComputeSpec::BF16);
+  for (const v1::JobSpec& job :
+       {OnMesh(spec, 2, 1), OnMesh(spec, 4, 2), WithoutSequence(OnMesh(spec, 4, 2)),
+        OnMesh(spec, 2, 2, 1), OnMesh(spec, 2, 2, 3), WithoutSequence(OnMesh(spec, 4, 2, 2)),
+        OnMesh(spec, 2, 4, 3, /*shard=*/2), OnMesh(again, 2, 2),
+        WithoutSequence(OnMesh(again, 2, 2)), OnMesh(half, 4, 2, 1)}) {
+    SCOPED_TRACE(job.parallelism().ShortDebugString());
+    const auto predicted =
+        PredictAllReduceTraffic(*PrepareJob(job).value().schema, job, AllReduceWay::kSharedMemory);
+    ASSERT_EQ(predicted.status(), absl::OkStatus());
+    const RunResult run = TrainByAllReduce(job, {});
+    ASSERT_EQ(run.counters.size(), predicted->workers.size());
+    for (size_t slot = 0; slot < run.counters.size(); ++slot) {
+      SCOPED_TRACE(slot);
+      const StrategyCounters& counters = run.counters[slot];
+      const WorkerTraffic& all = predicted->workers[slot];
+      const WorkerTraffic& tensor = predicted->tensor[slot];
+      EXPECT_GT(counters.tensor_bytes_sent, 0);
+      EXPECT_EQ(counters.tensor_bytes_sent, 4 * tensor.sent);
+      EXPECT_EQ(counters.tensor_bytes_received, 4 * tensor.received);
+      EXPECT_EQ(counters.bytes_sent, 4 * (all.sent - tensor.sent));
+      EXPECT_EQ(counters.bytes_received, 4 * (all.received - tensor.received));
+    }
   }
 }
 
