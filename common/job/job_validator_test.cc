@@ -417,8 +417,9 @@ INSTANTIATE_TEST_SUITE_P(
                [](v1::JobSpec& s) {
                  s.mutable_parallelism()->set_data(1);
                  s.mutable_parallelism()->set_tensor(2);
+                 s.mutable_update()->set_staleness_bound(1);
                },
-               HasSubstr("parallelism.tensor is 2; but update.dense is PARAMETER_SERVER")},
+               HasSubstr("parallelism.tensor is 2; but the ranks of a tensor group")},
         BadJob{"StepsAndEpochs", [](v1::JobSpec& s) { s.mutable_stop()->set_epochs(2); },
                HasSubstr("stop.steps is 10 and stop.epochs is 2")},
         BadJob{"MoreStepsThanCanBeCounted",

@@ -110,7 +110,14 @@ absl::Status ValidateRoad(const v1::JobSpec& spec) {
                    "but the ranks of a tensor group must read one version of the parameters: set "
                    "update.staleness_bound 0 without update.unlimited_staleness");
   }
-  return Invalid(kField, ranks, "but update.dense is PARAMETER_SERVER: take ALL_REDUCE");
+  if (update.wire() != v1::UpdateSpec::WIRE_TYPE_UNSPECIFIED &&
+      update.wire() != v1::UpdateSpec::F32) {
+    return Invalid("update.wire", v1::UpdateSpec::WireType_Name(update.wire()),
+                   absl::StrCat("but update.dense is PARAMETER_SERVER and ", kField, " ", ranks,
+                                ", where what pushes round away is not kept: take update.wire F32, "
+                                "or update.dense ALL_REDUCE"));
+  }
+  return absl::OkStatus();
 }
 
 // Checks how few workers the job may go on with: data ranks are there as a whole, or not at all.

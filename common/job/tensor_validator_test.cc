@@ -125,10 +125,13 @@ INSTANTIATE_TEST_SUITE_P(
                   Transformer(s).set_pad_vocabulary_to(3);
                 },
                 HasSubstr("which makes 99 rows")},
-        BadCase{
-            "Servers",
-            [](v1::JobSpec& s) { s.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER); },
-            HasSubstr("parallelism.tensor is 2; but update.dense is PARAMETER_SERVER")},
+        BadCase{"RoundedPushes",
+                [](v1::JobSpec& s) {
+                  s.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+                  s.mutable_update()->set_wire(v1::UpdateSpec::BF16);
+                },
+                HasSubstr("update.wire is BF16; but update.dense is PARAMETER_SERVER and "
+                          "parallelism.tensor 2")},
         BadCase{"Staleness",
                 [](v1::JobSpec& s) {
                   s.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);

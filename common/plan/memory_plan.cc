@@ -9,6 +9,7 @@
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
 #include "common/mesh/data_ranks.h"
+#include "common/mesh/tensor_ranks.h"
 #include "common/mesh/zero.h"
 #include "common/optim/optimizer.h"
 #include "common/partition/pulled_types.h"
@@ -410,7 +411,8 @@ class Planner {
     add("messages with workers", workers * (gradients + ParameterMessages()));
     if (IsHalf(spec_.update().wire())) add("what pushes carry over, in a cut", whole * W_);
     const bool deterministic = spec_.update().deterministic();
-    if (HoldsUnitsInFlight(spec_) && !deterministic) add("values before the last step", whole);
+    const bool keeps_previous = HoldsUnitsInFlight(spec_) || TensorRanks(spec_) > 1;
+    if (keeps_previous && !deterministic) add("values before the last step", whole);
     if (deterministic) add("gradients that wait for their turn", whole * W_);
   }
 

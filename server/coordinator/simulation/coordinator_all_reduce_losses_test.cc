@@ -613,5 +613,56 @@ TEST_F(AllReduceTest, AHybridGoesBackThoughATaskWaitsOnAServer) {
   EXPECT_EQ(Order(job, 0).generation(), 2);
 }
 
+// Two tensor ranks whose parameters are on a server.
+class TensorServersTest : public AllReduceTest {
+ protected:
+  TensorServersTest() {
+    AddWorkers(2);
+    cluster_.AddServer("s0");
+  }
+
+  std::string RunningOnServers() {
+    v1::JobSpec spec = SmallJob();
+    spec.mutable_parallelism()->set_tensor(2);
+    return Running(spec);
+  }
+};
+
+TEST_F(TensorServersTest, ALostRankBringsTheOthersToMeetAgain) {
+  const std::string job = RunningOnServers();
+  cluster_.Die(Order(job, 0));
+  EXPECT_EQ(cluster_.State(job), v1::RECOVERING);
+  EXPECT_EQ(Order(job, 1).incarnation(), 1) << "its task goes on";
+  // It may wait for the server, and learns that the round is over.
+  EXPECT_TRUE(cluster_.Progress(Order(job, 1), 4).ok());
+  EXPECT_EQ(cluster_.progress_reply.meet_after_round(), 1);
+  auto survivor = cluster_.Rendezvous(Order(job, 1));
+  EXPECT_FALSE(survivor.came());
+  auto newcomer = cluster_.Rendezvous(Order(job, 0));
+  ASSERT_TRUE(survivor.status().ok()) << survivor.status();
+  EXPECT_EQ(survivor.get()->round(), 2);
+  EXPECT_EQ(survivor.get()->peers_size(), 2);
+  EXPECT_EQ(cluster_.State(job), v1::RUNNING);
+  cluster_.Finish(job);
+  EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED) << cluster_.Status(job).message();
+}
+
+TEST_F(TensorServersTest, WhenAllRanksAreLostTheServersStillHaveWhatTheyNeed) {
+  const std::string job = RunningOnServers();
+  cluster_.Die(Order(job, 0));
+  cluster_.Die(Order(job, 1));
+  MeetAfterPause(job);
+  EXPECT_EQ(cluster_.State(job), v1::RUNNING);
+  EXPECT_EQ(Order(job, 0).generation(), 1);
+}
+
+TEST_F(TensorServersTest, ARankCannotBeReplacedOnceAnotherHasEnded) {
+  const std::string job = RunningOnServers();
+  cluster_.ProgressAll(job, 10);
+  cluster_.End(Order(job, 0));
+  cluster_.Die(Order(job, 1));
+  EXPECT_EQ(AwaitOrder(job, 0).generation(), 2);
+}
+
 }  // namespace
 }  // namespace muster

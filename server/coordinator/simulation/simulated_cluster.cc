@@ -476,8 +476,8 @@ void SimulatedCluster::EndAll(const std::string& job_id) {
 
 void SimulatedCluster::Finish(const std::string& job_id, uint64_t total_steps) {
   BeatAll();
-  // Tasks that train by all-reduce stay in their round.
-  const bool in_round = TrainsByAllReduce(Status(job_id).spec()) && State(job_id) == v1::RUNNING;
+  // Tasks that train in rounds stay in theirs.
+  const bool in_round = TrainsInRounds(Status(job_id).spec()) && State(job_id) == v1::RUNNING;
   for (const v1::TaskOrder& order : Orders(job_id)) {
     if (!in_round) Rendezvous(order, total_steps);
   }
