@@ -69,6 +69,15 @@ std::string NameOf(const StepAction& action) {
       return "hand over rows' gradients";
     case Kind::kEndStep:
       return "end the step";
+    case Kind::kReceiveOutput:
+    case Kind::kReceiveOutputGradient:
+      return "receive from a stage";
+    case Kind::kSendOutput:
+    case Kind::kSendOutputGradient:
+      return "send to a stage";
+    case Kind::kAwaitOutput:
+    case Kind::kAwaitOutputGradient:
+      return "wait for a stage";
   }
   return "";
 }

@@ -77,6 +77,7 @@ void Walk::TakeHead(LanguageHeadActivations& head) {
   Take(n * r.C, bytes_.shared, head.norm.sum);
   Take(n, bytes_.shared, head.norm.mean);
   Take(n, bytes_.shared, head.norm.rstd);
+  if (!r.has_head) return;
   Take(n * r.C, bytes_.shared, head.norm_out);
   const uint64_t usual_rows = r.placement.LogitRows(r.V);
   const uint64_t rows = std::min(r.N, r.logit_rows > 0 ? r.logit_rows : usual_rows);
@@ -94,10 +95,12 @@ void Walk::TakeHead(LanguageHeadActivations& head) {
 TransformerArrays Walk::TakeAll() {
   const ActivationRequest& r = request_;
   TransformerArrays arrays;
-  arrays.blocks.reserve(r.layers);
-  for (uint64_t l = 0; l < r.layers; ++l) {
-    arrays.blocks.push_back(l == 0 ? BlockActivations() : arrays.blocks[0]);
-    TakeBlock(l == 0, arrays.blocks.back());
+  const uint64_t end = r.first_layer + r.layers;
+  arrays.blocks.resize(end);
+  for (uint64_t l = r.first_layer; l < end; ++l) {
+    const bool first = l == r.first_layer;
+    if (!first) arrays.blocks[l] = arrays.blocks[r.first_layer];
+    TakeBlock(first, arrays.blocks[l]);
   }
   TakeHead(arrays.head);
   const uint64_t n = r.own_rows();
@@ -113,12 +116,13 @@ TransformerArrays Walk::TakeAll() {
   Take(n * r.C, bytes_.scratch, arrays.stream_gradient);
   const BlockScratch& scratch = arrays.scratch;
   // The gradient of `activated` lies in `inner`, where that of a GELU's input takes its place.
-  arrays.product_gradients.assign(r.layers, {.qkv = wide,
-                                             .proj = scratch.branch,
-                                             .up = r.U == r.F ? scratch.inner : wide,
-                                             .down = scratch.branch});
+  arrays.product_gradients.assign(end, {.qkv = wide,
+                                        .proj = scratch.branch,
+                                        .up = r.U == r.F ? scratch.inner : wide,
+                                        .down = scratch.branch});
   if (r.split_backward) {
-    for (BlockProductGradients& block : arrays.product_gradients) TakeProductGradients(block);
+    for (uint64_t l = r.first_layer; l < end; ++l)
+      TakeProductGradients(arrays.product_gradients[l]);
   }
   return arrays;
 }

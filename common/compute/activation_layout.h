@@ -48,7 +48,11 @@ inline constexpr ActivationPlacement kOnDevice = {.alignment = ArenaPlan::kAlign
 // What a layout goes by. Letters as in transformer_activations.h.
 struct ActivationRequest {
   ActivationPlacement placement = kOnHost;
+  // Blocks that have arrays, of which there are `first_layer` before: those of a pipeline's stage.
   uint64_t layers = 0;
+  uint64_t first_layer = 0;
+  // True if there are logits.
+  bool has_head = true;
   uint64_t N = 0;
   uint64_t C = 0;
   uint64_t A = 0;
@@ -104,6 +108,7 @@ class ActivationLayout {
   const Bytes& bytes() const { return bytes_; }
 
   // Returns the arrays in bytes().total() bytes of memory that begin at `base`, and touches none.
+  // Blocks before the first have no activations, and their gradients are scratch.
   // REQUIRES: `base` is aligned as the placement says.
   TransformerArrays Bind(std::byte* base) const;
 

@@ -35,6 +35,35 @@ ActivationRequest Gpt2Small() {
           .type = DType::kBf16};
 }
 
+// Together the stages of a pipeline keep what one process keeps, and the last has the logits.
+TEST(ActivationLayoutTest, AStageHasItsBlocksAlone) {
+  for (const bool split_backward : {false, true}) {
+    ActivationRequest whole = Gpt2Small();
+    whole.split_backward = split_backward;
+    const ActivationLayout::Bytes all = ActivationLayout(whole).bytes();
+    uint64_t kept = 0;
+    for (const uint64_t first : {0, 5, 12}) {
+      ActivationRequest stage = whole;
+      stage.first_layer = first;
+      stage.layers = first == 12 ? 0 : first == 5 ? 7 : 5;
+      stage.has_head = first == 12;
+      const ActivationLayout::Bytes bytes = ActivationLayout(stage).bytes();
+      kept += bytes.kept;
+      EXPECT_EQ(bytes.logits, stage.has_head ? all.logits : 0);
+      EXPECT_EQ(bytes.scratch, all.scratch);
+      const TransformerArrays arrays = ActivationLayout(stage).Bind(nullptr);
+      ASSERT_EQ(arrays.blocks.size(), first + stage.layers);
+      ASSERT_EQ(arrays.product_gradients.size(), first + stage.layers);
+      if (first == 5) {
+        EXPECT_EQ(arrays.blocks[4].qkv, nullptr);
+        EXPECT_NE(arrays.blocks[5].qkv, arrays.blocks[6].qkv);
+        EXPECT_EQ(arrays.product_gradients[4].down, arrays.scratch.branch);
+      }
+    }
+    EXPECT_EQ(kept, all.kept);
+  }
+}
+
 std::vector<ActivationRequest> Requests() {
   std::vector<ActivationRequest> requests;
   for (const ActivationPlacement& placement : {kOnHost, kOnDevice}) {

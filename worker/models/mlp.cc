@@ -1,5 +1,6 @@
 #include "worker/models/mlp.h"
 
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,7 @@ struct MlpMicroBatch final : MicroBatch {
   Perceptron::Activations activations;
 };
 
-class Mlp final : public Model {
+class Mlp final : public Model, private UnitBoundaries {
  public:
   Mlp(int64_t features, std::vector<int64_t> hidden, int64_t classes)
       : features_(features),
@@ -39,6 +40,8 @@ class Mlp final : public Model {
   std::unique_ptr<MicroBatch> NewMicroBatch() const override {
     return std::make_unique<MlpMicroBatch>();
   }
+
+  const UnitBoundaries* boundaries() const override { return this; }
 
   absl::Status Load(const Batch& batch, MicroBatch& micro_batch) const override {
     MUSTER_RETURN_IF_ERROR(CheckLabels(batch, classes_));
@@ -72,6 +75,41 @@ class Mlp final : public Model {
   }
 
  private:
+  size_t Bytes(const LayerContext& context, int unit, const Batch& batch) const override {
+    return batch.examples * perceptron_.OutWidth(context, unit) * sizeof(float);
+  }
+
+  absl::Status ReadOutput(const LayerContext& context, int unit, MicroBatch& micro_batch,
+                          absl::Span<std::byte> to) const override {
+    return Read(static_cast<MlpMicroBatch&>(micro_batch).activations.out[unit], to);
+  }
+
+  absl::Status SetOutput(const LayerContext& context, int unit, absl::Span<const std::byte> from,
+                         MicroBatch& micro_batch) const override {
+    return Set(from, static_cast<MlpMicroBatch&>(micro_batch).activations.out[unit]);
+  }
+
+  absl::Status ReadGradient(const LayerContext& context, int unit, MicroBatch& micro_batch,
+                            absl::Span<std::byte> to) const override {
+    return Read(static_cast<MlpMicroBatch&>(micro_batch).activations.out_gradient[unit], to);
+  }
+
+  absl::Status SetGradient(const LayerContext& context, int unit, absl::Span<const std::byte> from,
+                           MicroBatch& micro_batch) const override {
+    return Set(from, static_cast<MlpMicroBatch&>(micro_batch).activations.out_gradient[unit]);
+  }
+
+  static absl::Status Read(const std::vector<float>& values, absl::Span<std::byte> to) {
+    if (!to.empty()) std::memcpy(to.data(), values.data(), to.size());
+    return absl::OkStatus();
+  }
+
+  static absl::Status Set(absl::Span<const std::byte> from, std::vector<float>& values) {
+    values.resize(from.size() / sizeof(float));
+    if (!from.empty()) std::memcpy(values.data(), from.data(), from.size());
+    return absl::OkStatus();
+  }
+
   const int64_t features_;
   const int64_t classes_;
   const Perceptron perceptron_;

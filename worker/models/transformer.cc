@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
+#include "common/compute/host_ops.h"
 #include "common/partition/local_tensors.h"
 #include "common/plan/transformer_memory_plan.h"
 #include "common/tensor/dtype.h"
@@ -14,13 +15,14 @@
 #include "worker/models/checks.h"
 #include "worker/models/resolve_transformer.h"
 #include "worker/nn/transformer/host_backend.h"
+#include "worker/nn/transformer/stream_boundary.h"
 #include "worker/nn/transformer/transformer_tensors.h"
 #include "worker/nn/transformer/transformer_units.h"
 
 namespace muster {
 namespace {
 
-class Transformer final : public Model {
+class Transformer final : public Model, private UnitBoundaries {
  public:
   // Computes in `type`: f32, bf16 or f16.
   Transformer(const TransformerShape& shape, int tensor_ranks, DType type, Recompute recompute,
@@ -28,7 +30,8 @@ class Transformer final : public Model {
       : shape_(shape),
         type_(type),
         backend_(std::move(backend)),
-        units_(shape, tensor_ranks, recompute, backend_->rotary_table()) {
+        units_(shape, tensor_ranks, recompute, backend_->rotary_table()),
+        boundary_(shape) {
     description_.tensors = units_.tensors().specs;
     for (const int matrix : Matrices(units_.tensors())) {
       description_.tensors[matrix].compute = type;
@@ -42,6 +45,10 @@ class Transformer final : public Model {
   const ModelDescription& description() const override { return description_; }
 
   std::unique_ptr<MicroBatch> NewMicroBatch() const override { return backend_->NewMicroBatch(); }
+
+  const UnitBoundaries* boundaries() const override {
+    return description_.on_device ? nullptr : this;
+  }
 
   absl::Status Load(const Batch& batch, MicroBatch& micro_batch) const override {
     MUSTER_RETURN_IF_ERROR(CheckTokens(batch));
@@ -140,6 +147,49 @@ class Transformer final : public Model {
             .arrays = memory.arrays};
   }
 
+  size_t Bytes(const LayerContext& context, int unit, const Batch& batch) const override {
+    // Only extents are asked for.
+    HostOps none;
+    return boundary_.Bytes({.ops = none,
+                            .type = type_,
+                            .rows = RowsOf(batch),
+                            .group = context.tensor_group,
+                            .sequence_parallel = context.sequence_parallel});
+  }
+
+  absl::Status ReadOutput(const LayerContext& context, int unit, MicroBatch& micro_batch,
+                          absl::Span<std::byte> to) const override {
+    TransformerMicroBatch& m = In(micro_batch);
+    boundary_.ReadOutput(PassOf(context, {}, m).context, unit, m.handed_on, m.memory().arrays, to);
+    return m.TakeResults();
+  }
+
+  absl::Status SetOutput(const LayerContext& context, int unit, absl::Span<const std::byte> from,
+                         MicroBatch& micro_batch) const override {
+    TransformerMicroBatch& m = In(micro_batch);
+    // The pass begins here, and not with unit 0.
+    m.Begin(context);
+    m.handed_on =
+        boundary_.SetOutput(PassOf(context, {}, m).context, unit, from, m.memory().arrays);
+    return m.TakeResults();
+  }
+
+  absl::Status ReadGradient(const LayerContext& context, int unit, MicroBatch& micro_batch,
+                            absl::Span<std::byte> to) const override {
+    TransformerMicroBatch& m = In(micro_batch);
+    boundary_.ReadGradient(PassOf(context, {}, m).context, m.memory().arrays, to);
+    return m.TakeResults();
+  }
+
+  absl::Status SetGradient(const LayerContext& context, int unit, absl::Span<const std::byte> from,
+                           MicroBatch& micro_batch) const override {
+    TransformerMicroBatch& m = In(micro_batch);
+    const TransformerArrays& arrays = m.memory().arrays;
+    boundary_.SetGradient(PassOf(context, {}, m).context, unit, from, arrays,
+                          unit == 0 ? nullptr : arrays.product_gradients[unit - 1].down);
+    return m.TakeResults();
+  }
+
   // Whole sequences of at most `context` tokens, with a label in [-1, V) each.
   absl::Status CheckTokens(const Batch& batch) const {
     const int64_t tokens = batch.tokens.size();
@@ -175,6 +225,7 @@ class Transformer final : public Model {
   const DType type_;
   const std::unique_ptr<const TransformerBackend> backend_;
   const TransformerUnits units_;
+  const StreamBoundary boundary_;
   ModelDescription description_;  // const after construction
 };
 

@@ -16,6 +16,7 @@
 #include "worker/nn/model_parameters.h"
 #include "worker/nn/residual_stream.h"
 #include "worker/nn/sparse_rows.h"
+#include "worker/nn/unit_boundaries.h"
 
 namespace muster {
 
@@ -33,6 +34,14 @@ struct ModelDescription {
   // True if parameters and gradients lie in a device's memory, where only the model and the
   // strategy read them; and results are there after Model::TakeResults, which waits for the device.
   bool on_device = false;
+};
+
+// Units of a model that follow one another, from `first` to before `end`.
+struct UnitRange {
+  int first = 0;
+  int end = std::numeric_limits<int>::max();
+
+  friend bool operator==(const UnitRange& a, const UnitRange& b) = default;
 };
 
 // Activations and results of one micro-batch: all that a forward leaves for its backward, so any
@@ -72,6 +81,8 @@ class MicroBatch {
   // Set before Load: backward will be BackwardInput and BackwardWeights, and what the latter reads
   // has to stay.
   bool split_backward = false;
+  // Set before Load: the units that run, for which alone the model needs memory.
+  UnitRange units;
 };
 
 // A model: layer units in a row, the last of which ends in the loss. Holds no parameter and no
@@ -84,6 +95,9 @@ class Model {
   virtual const ModelDescription& description() const = 0;
 
   virtual std::unique_ptr<MicroBatch> NewMicroBatch() const = 0;
+
+  // Returns what units hand each other; null if the units must run in one process.
+  virtual const UnitBoundaries* boundaries() const { return nullptr; }
 
   // Takes a batch in: sizes the activations, collects the distinct keys per sparse table (and sizes
   // `rows`), copies the labels, clears the results. InvalidArgument: the batch does not fit the

@@ -51,6 +51,11 @@ class Perceptron {
 
   int units() const { return static_cast<int>(linear_.size()); }
 
+  // Returns how many of the unit's outputs of one example this rank has.
+  int64_t OutWidth(const LayerContext& context, int unit) const {
+    return linear_[unit].LocalOut(context);
+  }
+
   // Appends hidden0.weight, hidden0.bias, …, output.weight, output.bias, of units 0 to units() - 1.
   // REQUIRES: tensors.size() is first_tensor.
   void AppendTensors(std::vector<TensorSpec>& tensors) const;

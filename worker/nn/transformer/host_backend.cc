@@ -39,7 +39,8 @@ class HostMicroBatch final : public TransformerMicroBatch {
                      .pass = context.pass,
                      .split_backward = split_backward,
                      .group = group_,
-                     .sequence_parallel = context.sequence_parallel});
+                     .sequence_parallel = context.sequence_parallel},
+                    units);
   }
 
   PassMemory memory() override {

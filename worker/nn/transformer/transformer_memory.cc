@@ -1,5 +1,7 @@
 #include "worker/nn/transformer/transformer_memory.h"
 
+#include <algorithm>
+
 namespace muster {
 
 ActivationRequest ActivationRequestOf(const TransformerShape& shape, DType type,
@@ -18,14 +20,20 @@ ActivationRequest ActivationRequestOf(const TransformerShape& shape, DType type,
   return request;
 }
 
-void TransformerMemory::Prepare(const ComputeContext& context) {
+void TransformerMemory::Prepare(const ComputeContext& context, const UnitRange& units) {
   const auto tokens = static_cast<uint64_t>(context.rows.count());
   const uint64_t ranks = context.group == nullptr ? 1 : context.group->size();
   if (tokens == request_.N && context.pass == request_.pass &&
       context.split_backward == request_.split_backward && ranks == request_.tensor_ranks &&
-      context.divides_rows() == request_.sequence_parallel) {
+      context.divides_rows() == request_.sequence_parallel && units == units_) {
     return;
   }
+  units_ = units;
+  // Unit 0 is the embedding, and the last one the head.
+  const int64_t first = std::clamp<int64_t>(units.first - 1, 0, layers_);
+  request_.first_layer = first;
+  request_.layers = std::clamp<int64_t>(units.end - 1, first, layers_) - first;
+  request_.has_head = units.end > layers_ + 1;
   request_.tensor_ranks = ranks;
   request_.sequence_parallel = context.divides_rows();
   request_.N = tokens;

@@ -2,10 +2,12 @@
 #define MUSTER_WORKER_NN_TRANSFORMER_TRANSFORMER_MEMORY_H_
 
 #include <cstddef>
+#include <cstdint>
 
 #include "common/compute/activation_layout.h"
 #include "common/tensor/dtype.h"
 #include "worker/nn/activation_arena.h"
+#include "worker/nn/model.h"
 #include "worker/nn/transformer/compute_context.h"
 #include "worker/nn/transformer/transformer_arrays.h"
 #include "worker/nn/transformer/transformer_shape.h"
@@ -22,19 +24,21 @@ class TransformerMemory {
  public:
   // `type`: T of transformer_activations.h.
   TransformerMemory(const TransformerShape& shape, DType type, Recompute recompute)
-      : request_(ActivationRequestOf(shape, type, recompute)) {}
+      : layers_(shape.layers), request_(ActivationRequestOf(shape, type, recompute)) {}
 
-  // Lays out for the context's rows, pass and way of backward; nothing happens where it is laid out
-  // so already.
-  void Prepare(const ComputeContext& context);
+  // Lays out for the context's rows, pass and way of backward, and the units that run; nothing
+  // happens where it is laid out so already.
+  void Prepare(const ComputeContext& context, const UnitRange& units = {});
 
   // Of the present layout.
   const TransformerArrays& arrays() const { return arrays_; }
   size_t bytes() const { return arena_.used(); }
 
  private:
+  const int64_t layers_;
   // Of the present layout.
   ActivationRequest request_;
+  UnitRange units_;
   ActivationArena arena_;
   TransformerArrays arrays_;
 };

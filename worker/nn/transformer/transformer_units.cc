@@ -104,7 +104,8 @@ ResidualStream TransformerUnits::Forward(const TransformerPass& pass, int unit,
   if (pass.context.rows.sequences == 0) return {};
   if (unit == 0) {
     const ParameterSpans values = pass.parameters.values;
-    float* const stream = arrays.blocks[0].norm1.sum;
+    // A pipeline's stage may have no block, and then has no other use for the head's.
+    float* const stream = arrays.blocks.empty() ? arrays.head.norm.sum : arrays.blocks[0].norm1.sum;
     embedding_.Forward(pass.context, pass.tokens,
                        {ValuesOf(pass.context, tensors_.embedding, values),
                         ValuesOf(pass.context, tensors_.positions, values)},

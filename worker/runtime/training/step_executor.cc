@@ -49,6 +49,13 @@ TraceKind TracedAs(StepAction::Kind kind) {
       return TraceKind::kSendGradients;
     case StepAction::Kind::kPushRows:
       return TraceKind::kPushRows;
+    case StepAction::Kind::kReceiveOutput:
+    case StepAction::Kind::kSendOutput:
+    case StepAction::Kind::kReceiveOutputGradient:
+    case StepAction::Kind::kSendOutputGradient:
+    case StepAction::Kind::kAwaitOutput:
+    case StepAction::Kind::kAwaitOutputGradient:
+      return TraceKind::kWait;
     case StepAction::Kind::kEndStep:
       break;
   }
@@ -66,21 +73,29 @@ StepExecutor::StepExecutor(const v1::JobSpec& spec, const Model& model, Strategy
       options_(options),
       seed_(spec.seed()),
       divides_tokens_(DividesTokens(spec)),
-      evaluation_plan_(
-          EvaluationPlan(model.description().units, !model.description().sparse_tables.empty())),
+      evaluation_plan_(options.stage.has_value()
+                           ? StageEvaluationPlan(*options.stage)
+                           : EvaluationPlan(model.description().units,
+                                            !model.description().sparse_tables.empty())),
       evaluated_(model.NewMicroBatch()) {
   shape_.scaled_loss = spec.compute().type() == v1::ComputeSpec::F16;
   shape_.sends_micro_batches = HoldsUnitsInFlight(spec) || ZeroStage(spec) >= 2;
   shape_.units = model.description().units;
   shape_.has_rows = !model.description().sparse_tables.empty();
   shape_.on_device = model.description().on_device;
+  if (!options_.stage.has_value()) return;
+  const PipelineShape& pipeline = options_.stage->shape;
+  shape_.split_backward = pipeline.order == PipelineOrder::kZeroBubble;
+  evaluated_->units = options_.stage->UnitsOf(0, pipeline.chunks - 1);
 }
 
 int64_t StepExecutor::most_examples() const { return model_.description().most_examples; }
 
 void StepExecutor::Plan(int micro_batches) {
   shape_.micro_batches = micro_batches;
-  plan_ = options_.make_plan(shape_);
+  plan_ = options_.stage.has_value() ? StageStepPlan(shape_, *options_.stage)
+                                     : options_.make_plan(shape_);
+  read_.resize(options_.links == nullptr ? 1 : micro_batches);
   for (const StepAction& action : plan_) {
     while (saved_.size() <= static_cast<size_t>(action.saved)) {
       saved_.push_back(model_.NewMicroBatch());
@@ -102,29 +117,82 @@ LayerContext StepExecutor::ContextOf(Pass pass, uint64_t clock) const {
 absl::Status StepExecutor::Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) {
   if (plan_.empty() || shape_.micro_batches != micro_batches.count()) Plan(micro_batches.count());
   LayerContext context = ContextOf(Pass::kTraining, clock);
-  for (const StepAction& action : plan_) {
+  batches_read_ = batches_loaded_ = 0;
+  for (size_t i = 0; i < plan_.size(); ++i) {
+    const StepAction& action = plan_[i];
     const TraceScope trace(TracedAs(action.kind), static_cast<uint32_t>(action.unit));
     MicroBatch& micro_batch = *saved_[action.saved];
     context.loss_scale = strategy_.loss_scale();
     context.first_example = micro_batches.first_example(action.micro_batch);
-    switch (action.kind) {
-      case StepAction::Kind::kLoad:
-        MUSTER_RETURN_IF_ERROR(micro_batches.Read(clock, action.micro_batch, read_));
-        MUSTER_RETURN_IF_ERROR(model_.Load(read_, micro_batch));
-        sums.loss_weight += micro_batch.loss_weight;
-        sums.examples += micro_batch.examples;
-        break;
-      case StepAction::Kind::kCheckLoss:
-        MUSTER_RETURN_IF_ERROR(CheckLoss(clock, micro_batch, sums));
-        break;
-      case StepAction::Kind::kLastUnit:
-        sums.loss_scale = context.loss_scale;
-        [[fallthrough]];
-      default:
-        MUSTER_RETURN_IF_ERROR(Execute(action, context, micro_batch));
+    if (action.kind == StepAction::Kind::kCheckLoss) {
+      MUSTER_RETURN_IF_ERROR(CheckLoss(clock, micro_batch, sums));
+    } else if (action.kind == StepAction::Kind::kLoad || action.exchanges()) {
+      MUSTER_ASSIGN_OR_RETURN(const Batch* const batch,
+                              BatchOf(clock, action.micro_batch, micro_batches));
+      MUSTER_RETURN_IF_ERROR(action.exchanges() ? Exchange(action, context, *batch, micro_batch)
+                                                : Load(*batch, action, micro_batch, sums));
+      if (action.travels() && !plan_[i + 1].travels()) options_.links->Start();
+    } else {
+      if (action.kind == StepAction::Kind::kLastUnit) sums.loss_scale = context.loss_scale;
+      MUSTER_RETURN_IF_ERROR(Execute(action, context, micro_batch));
     }
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<const Batch*> StepExecutor::BatchOf(uint64_t clock, int micro_batch,
+                                                   MicroBatchSource& source) {
+  for (; batches_read_ <= micro_batch; ++batches_read_) {
+    MUSTER_RETURN_IF_ERROR(source.Read(clock, batches_read_, read_[batches_read_ % read_.size()]));
+  }
+  return &read_[micro_batch % read_.size()];
+}
+
+absl::Status StepExecutor::Load(const Batch& batch, const StepAction& action,
+                                MicroBatch& micro_batch, StepSums& sums) {
+  if (options_.stage.has_value()) {
+    micro_batch.units = options_.stage->UnitsOf(action.chunk, action.chunk);
+  }
+  MUSTER_RETURN_IF_ERROR(model_.Load(batch, micro_batch));
+  // Each chunk of a stage loads the micro-batch.
+  if (action.micro_batch < batches_loaded_) return absl::OkStatus();
+  batches_loaded_ = action.micro_batch + 1;
+  sums.loss_weight += micro_batch.loss_weight;
+  sums.examples += micro_batch.examples;
+  return absl::OkStatus();
+}
+
+absl::Status StepExecutor::Exchange(const StepAction& action, const LayerContext& context,
+                                    const Batch& batch, MicroBatch& micro_batch) {
+  using Kind = StepAction::Kind;
+  const UnitBoundaries& boundaries = *model_.boundaries();
+  const StageMessage message = {.gradient = action.kind == Kind::kReceiveOutputGradient ||
+                                            action.kind == Kind::kSendOutputGradient ||
+                                            action.kind == Kind::kAwaitOutputGradient,
+                                .unit = action.unit,
+                                .micro_batch = action.micro_batch};
+  if (action.kind == Kind::kAwaitOutput || action.kind == Kind::kAwaitOutputGradient) {
+    MUSTER_ASSIGN_OR_RETURN(const absl::Span<const std::byte> received,
+                            options_.links->Await(message));
+    MUSTER_RETURN_IF_ERROR(message.gradient
+                               ? boundaries.SetGradient(context, action.unit, received, micro_batch)
+                               : boundaries.SetOutput(context, action.unit, received, micro_batch));
+    options_.links->Release(message);
+    return absl::OkStatus();
+  }
+  const size_t bytes = boundaries.Bytes(context, action.unit, batch);
+  if (action.kind == Kind::kReceiveOutput || action.kind == Kind::kReceiveOutputGradient) {
+    return options_.links->AddReceive(message, action.peer, bytes);
+  }
+  MUSTER_ASSIGN_OR_RETURN(const absl::Span<std::byte> sent,
+                          options_.links->AddSend(action.peer, bytes));
+  return message.gradient ? boundaries.ReadGradient(context, action.unit, micro_batch, sent)
+                          : boundaries.ReadOutput(context, action.unit, micro_batch, sent);
+}
+
+Accumulation StepExecutor::StoreOf(const StepAction& action) const {
+  if (options_.links != nullptr && action.micro_batch == 0) return Accumulation::kWrite;
+  return strategy_.GradientStore(action.unit);
 }
 
 absl::Status StepExecutor::Execute(const StepAction& action, LayerContext context,
@@ -149,19 +217,19 @@ absl::Status StepExecutor::Execute(const StepAction& action, LayerContext contex
                                           ? SeriesPosition::kLast
                                           : SeriesPosition::kMoreFollow);
     case StepAction::Kind::kLastUnit:
-      context.gradients = strategy_.GradientStore(action.unit);
+      context.gradients = StoreOf(action);
       return model_.RunLastUnit(context, strategy_.parameters(), strategy_.gradients(),
                                 micro_batch);
     case StepAction::Kind::kBackward:
-      context.gradients = strategy_.GradientStore(action.unit);
+      context.gradients = StoreOf(action);
       return model_.Backward(context, action.unit, strategy_.parameters(), strategy_.gradients(),
                              micro_batch);
     case StepAction::Kind::kBackwardInput:
-      context.gradients = strategy_.GradientStore(action.unit);
+      context.gradients = StoreOf(action);
       return model_.BackwardInput(context, action.unit, strategy_.parameters(),
                                   strategy_.gradients(), micro_batch);
     case StepAction::Kind::kBackwardWeights:
-      context.gradients = strategy_.GradientStore(action.unit);
+      context.gradients = StoreOf(action);
       return model_.BackwardWeights(context, action.unit, strategy_.gradients(), micro_batch);
     case StepAction::Kind::kGradientReady:
       return strategy_.GradientReady(action.unit);
@@ -172,9 +240,9 @@ absl::Status StepExecutor::Execute(const StepAction& action, LayerContext contex
       MUSTER_RETURN_IF_ERROR(CheckRowGradients(context.clock, micro_batch));
       return strategy_.PushRows(micro_batch);
     case StepAction::Kind::kEndStep:
+      if (options_.links != nullptr) MUSTER_RETURN_IF_ERROR(options_.links->Finish());
       return strategy_.EndStep();
-    case StepAction::Kind::kLoad:
-    case StepAction::Kind::kCheckLoss:
+    default:
       break;
   }
   return absl::InternalError("the action is not Execute's");
@@ -221,8 +289,14 @@ absl::Status StepExecutor::Evaluate(const Batch& batch, PassResult& result) {
   const LayerContext context = ContextOf(Pass::kEvaluation, evaluation_clock_);
   MUSTER_RETURN_IF_ERROR(model_.Load(batch, pass));
   for (const StepAction& action : evaluation_plan_) {
-    MUSTER_RETURN_IF_ERROR(Execute(action, context, pass));
+    if (!action.exchanges()) {
+      MUSTER_RETURN_IF_ERROR(Execute(action, context, pass));
+      continue;
+    }
+    MUSTER_RETURN_IF_ERROR(Exchange(action, context, batch, pass));
+    if (action.travels()) options_.links->Start();
   }
+  if (options_.links != nullptr) MUSTER_RETURN_IF_ERROR(options_.links->Finish());
   MUSTER_RETURN_IF_ERROR(model_.TakeResults(pass));
   result = {.examples = pass.examples,
             .loss_weight = pass.loss_weight,

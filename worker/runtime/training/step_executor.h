@@ -7,11 +7,16 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "common/base/pass.h"
+#include "common/kernels/accumulation.h"
 #include "worker/data/batch.h"
 #include "worker/nn/layer_context.h"
 #include "worker/nn/model.h"
 #include "worker/nn/tensor_group.h"
+#include "worker/runtime/training/pipeline_links.h"
+#include "worker/runtime/training/stage_plan.h"
 #include "worker/runtime/training/step_engine.h"
 #include "worker/runtime/training/step_plan.h"
 #include "worker/strategy/strategy.h"
@@ -37,6 +42,13 @@ class StepExecutor final : public StepEngine {
     // The ranks that compute the model together with this one, which outlive the executor; null:
     // this rank alone. The model is then made for that number of ranks.
     TensorGroup* tensor_group = nullptr;
+    // The stage of a pipeline whose units alone the executor runs, and the links, which outlive the
+    // executor, by which it exchanges with other stages what units hand one another. All stages
+    // read the same micro-batches; that with the last unit has loss and results. Then the model has
+    // boundaries() and no rows, and the plan is StageStepPlan. Where the order is kInterleaved or
+    // kZeroBubble, units of the strategy do not share memory for gradients.
+    absl::optional<PipelineStage> stage;
+    PipelineLinks* links = nullptr;
   };
 
   // The model and the strategy outlive the executor.
@@ -54,7 +66,17 @@ class StepExecutor final : public StepEngine {
   // Makes the plan of steps of so many micro-batches, and the saved sets that it uses.
   void Plan(int micro_batches);
   LayerContext ContextOf(Pass pass, uint64_t clock) const;
-  // Executes any action but kLoad and kCheckLoss.
+  // Returns a micro-batch of the step, which it reads unless that has happened.
+  absl::StatusOr<const Batch*> BatchOf(uint64_t clock, int micro_batch, MicroBatchSource& source);
+  absl::Status Load(const Batch& batch, const StepAction& action, MicroBatch& micro_batch,
+                    StepSums& sums);
+  // Returns how the action leaves the unit's gradients. Where backward passes of micro-batches
+  // overlap, the strategy answers for the one that began last; the first writes in any case.
+  Accumulation StoreOf(const StepAction& action) const;
+  // Executes a part of an exchange with another stage; `batch` is the micro-batch's.
+  absl::Status Exchange(const StepAction& action, const LayerContext& context, const Batch& batch,
+                        MicroBatch& micro_batch);
+  // Executes any other action but kLoad and kCheckLoss.
   absl::Status Execute(const StepAction& action, LayerContext context, MicroBatch& micro_batch);
   absl::Status CheckLoss(uint64_t clock, MicroBatch& micro_batch, StepSums& sums) const;
   absl::Status CheckGradients(int unit, uint64_t clock) const;
@@ -72,8 +94,11 @@ class StepExecutor final : public StepEngine {
   std::vector<std::unique_ptr<MicroBatch>> saved_;
   const std::unique_ptr<MicroBatch> evaluated_;
   uint64_t evaluation_clock_ = 0;
-  // Memory that kLoad reads into.
-  Batch read_;
+  // The step's micro-batches by number, modulo the length: one, if each is loaded once it is read.
+  std::vector<Batch> read_;
+  // How many of the step's micro-batches were read, and how many loaded.
+  int batches_read_ = 0;
+  int batches_loaded_ = 0;
 };
 
 }  // namespace muster

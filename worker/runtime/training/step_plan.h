@@ -42,6 +42,16 @@ struct StepAction {
     kSendGradients,
     kPushRows,
     kEndStep,
+    // Of a pipeline's stage (stage_plan.h). Add a message from or to another stage, which carries
+    // the output of the unit or its gradient, to those that start together, and start them after
+    // the last of neighbouring actions.
+    kReceiveOutput,
+    kSendOutput,
+    kReceiveOutputGradient,
+    kSendOutputGradient,
+    // Wait for what was received, and give it to the next unit's forward, or the unit's backward.
+    kAwaitOutput,
+    kAwaitOutputGradient,
   };
 
   Kind kind;
@@ -52,6 +62,15 @@ struct StepAction {
   // The saved set (MicroBatch) that holds the micro-batch, from 0 on. From its kLoad to its last
   // action no other micro-batch has the set.
   int saved = 0;
+  // Of messages: the other stage.
+  int peer = -1;
+  // Of kLoad in a pipeline: the stage's group of layers that the saved set is for.
+  int chunk = 0;
+
+  // Returns whether the action adds a message.
+  bool travels() const { return Kind::kReceiveOutput <= kind && kind <= Kind::kSendOutputGradient; }
+  // Returns whether the action is part of an exchange with another stage.
+  bool exchanges() const { return Kind::kReceiveOutput <= kind; }
 
   friend bool operator==(const StepAction& a, const StepAction& b) = default;
 };

@@ -1,0 +1,135 @@
+#include "worker/runtime/training/pipeline_links.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/round_up.h"
+#include "common/base/status_macros.h"
+
+namespace muster {
+namespace {
+
+// Every message begins on a cache line.
+constexpr size_t kAlignment = 64;
+
+absl::Status WaitFor(std::shared_ptr<Work>& work) {
+  if (work == nullptr) return absl::OkStatus();
+  const absl::Status status = work->Wait(absl::InfiniteDuration());
+  work = nullptr;
+  return status;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PipelineLinks>> PipelineLinks::Create(
+    Communicator& stages, const PipelineLinksOptions& options) {
+  const size_t places = options.received + options.sent;
+  MUSTER_ASSIGN_OR_RETURN(
+      std::unique_ptr<CollectiveBuffer> memory,
+      stages.Allocate(places * RoundUp<size_t>(options.message_bytes, kAlignment)));
+  return std::unique_ptr<PipelineLinks>(new PipelineLinks(stages, options, std::move(memory)));
+}
+
+PipelineLinks::PipelineLinks(Communicator& stages, const PipelineLinksOptions& options,
+                             std::unique_ptr<CollectiveBuffer> memory)
+    : stages_(stages),
+      options_(options),
+      memory_(std::move(memory)),
+      received_(options.received),
+      sent_(options.sent) {
+  absl::Span<std::byte> rest = memory_->bytes();
+  for (std::vector<Place>* places : {&received_, &sent_}) {
+    for (Place& place : *places) {
+      place.memory = rest.first(options.message_bytes);
+      rest.remove_prefix(RoundUp<size_t>(options.message_bytes, kAlignment));
+    }
+  }
+}
+
+PipelineLinks::~PipelineLinks() {
+  bool under_way = false;
+  for (std::vector<Place>* places : {&received_, &sent_}) {
+    for (const Place& place : *places) under_way |= place.work != nullptr;
+  }
+  if (!under_way) return;
+  stages_.Abort("a step was given up with messages between stages under way");
+  Finish().IgnoreError();
+}
+
+PipelineLinks::Place* PipelineLinks::Find(const StageMessage& message) {
+  const auto found = std::find_if(received_.begin(), received_.end(), [&](const Place& place) {
+    return place.taken && place.message == message;
+  });
+  return found == received_.end() ? nullptr : &*found;
+}
+
+void PipelineLinks::Add(CollectiveCall call, int peer, size_t bytes, Place& place) {
+  call.dtype = DType::kUint8;
+  call.count = bytes;
+  call.root = peer;
+  call.timeout = options_.timeout;
+  place.bytes = bytes;
+  added_.push_back(call);
+  places_.push_back(&place);
+}
+
+absl::StatusOr<absl::Span<std::byte>> PipelineLinks::AddSend(int peer, size_t bytes) {
+  Place& place = sent_[next_sent_];
+  next_sent_ = (next_sent_ + 1) % sent_.size();
+  MUSTER_RETURN_IF_ERROR(WaitFor(place.work));
+  CollectiveCall call;
+  call.kind = Collective::kSend;
+  call.in = place.memory.data();
+  call.label = "to a stage";
+  Add(call, peer, bytes, place);
+  return place.memory.first(bytes);
+}
+
+absl::Status PipelineLinks::AddReceive(const StageMessage& message, int peer, size_t bytes) {
+  const auto place = std::find_if(received_.begin(), received_.end(),
+                                  [](const Place& place) { return !place.taken; });
+  if (place == received_.end()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "a stage receives more than the ", received_.size(), " messages that it has memory for"));
+  }
+  place->taken = true;
+  place->message = message;
+  CollectiveCall call;
+  call.kind = Collective::kReceive;
+  call.out = place->memory.data();
+  call.label = "from a stage";
+  Add(call, peer, bytes, *place);
+  return absl::OkStatus();
+}
+
+void PipelineLinks::Start() {
+  const std::vector<std::shared_ptr<Work>> works = stages_.StartMessages(added_);
+  for (size_t i = 0; i < works.size(); ++i) places_[i]->work = works[i];
+  added_.clear();
+  places_.clear();
+}
+
+absl::StatusOr<absl::Span<const std::byte>> PipelineLinks::Await(const StageMessage& message) {
+  Place* const place = Find(message);
+  if (place == nullptr) {
+    return absl::InternalError(absl::StrCat("nobody receives what unit ", message.unit,
+                                            " hands on of micro-batch ", message.micro_batch));
+  }
+  MUSTER_RETURN_IF_ERROR(WaitFor(place->work));
+  return place->memory.first(place->bytes);
+}
+
+void PipelineLinks::Release(const StageMessage& message) {
+  if (Place* const place = Find(message); place != nullptr) place->taken = false;
+}
+
+absl::Status PipelineLinks::Finish() {
+  absl::Status result;
+  for (std::vector<Place>* places : {&received_, &sent_}) {
+    for (Place& place : *places) result.Update(WaitFor(place.work));
+  }
+  return result;
+}
+
+}  // namespace muster

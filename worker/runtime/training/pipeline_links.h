@@ -1,0 +1,104 @@
+#ifndef MUSTER_WORKER_RUNTIME_TRAINING_PIPELINE_LINKS_H_
+#define MUSTER_WORKER_RUNTIME_TRAINING_PIPELINE_LINKS_H_
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/base/work.h"
+#include "worker/collectives/communicator.h"
+
+namespace muster {
+
+// What a message between two stages carries: what group of layers it is for follows from the unit.
+struct StageMessage {
+  // The output of a unit, or its gradient.
+  bool gradient = false;
+  int unit = 0;
+  int micro_batch = 0;
+
+  friend bool operator==(const StageMessage& a, const StageMessage& b) = default;
+};
+
+struct PipelineLinksOptions {
+  // The most bytes of a message.
+  size_t message_bytes = 0;
+  // The most outputs and gradients that are received, from BeginReceive to Release
+  // (StageHoldings).
+  int received = 2;
+  // The most messages that are sent at a time; more wait for them.
+  int sent = 2;
+  // The timeout of each message, in which a stage may have to wait for slower ones.
+  absl::Duration timeout = absl::Minutes(10);
+};
+
+// The messages between one stage of a pipeline and the others, in memory that is taken once. Sends
+// and receives are collected, and started together (Communicator::StartMessages); they travel while
+// the stage computes. Used by one thread. Errors are the communicator's.
+class PipelineLinks {
+ public:
+  // Creates the links; a collective call with the same options on all stages. The communicator's
+  // ranks are the stages; it outlives the links, and has no other calls while messages are under
+  // way.
+  static absl::StatusOr<std::unique_ptr<PipelineLinks>> Create(Communicator& stages,
+                                                               const PipelineLinksOptions& options);
+
+  // Ends messages under way in Abort, for all stages, so that no stage waits for this one.
+  ~PipelineLinks();
+
+  PipelineLinks(const PipelineLinks&) = delete;
+  PipelineLinks& operator=(const PipelineLinks&) = delete;
+
+  // Adds a send to the messages that Start starts, and returns the memory to write it to before.
+  // Waits for an earlier send if there is no memory left.
+  absl::StatusOr<absl::Span<std::byte>> AddSend(int peer, size_t bytes);
+  // Adds a receive. FailedPrecondition: there is no memory left.
+  absl::Status AddReceive(const StageMessage& message, int peer, size_t bytes);
+  // Starts what was added since the last call.
+  void Start();
+
+  // Waits until a message has come whose receive was started, and returns it. It stays until
+  // Release.
+  absl::StatusOr<absl::Span<const std::byte>> Await(const StageMessage& message);
+  void Release(const StageMessage& message);
+
+  // Waits until all that was started has ended.
+  absl::Status Finish();
+
+ private:
+  struct Place {
+    absl::Span<std::byte> memory;
+    bool taken = false;
+    // Of a receive.
+    StageMessage message;
+    size_t bytes = 0;
+    // Null until the message was started, and after it was waited for.
+    std::shared_ptr<Work> work;
+  };
+
+  PipelineLinks(Communicator& stages, const PipelineLinksOptions& options,
+                std::unique_ptr<CollectiveBuffer> memory);
+
+  Place* Find(const StageMessage& message);
+  // Adds a message, for which `place` is taken.
+  void Add(CollectiveCall call, int peer, size_t bytes, Place& place);
+
+  Communicator& stages_;
+  const PipelineLinksOptions options_;
+  const std::unique_ptr<CollectiveBuffer> memory_;
+  std::vector<Place> received_;
+  // Sends take these by turns.
+  std::vector<Place> sent_;
+  size_t next_sent_ = 0;
+  // Added and not started, and the place of each.
+  std::vector<CollectiveCall> added_;
+  std::vector<Place*> places_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_RUNTIME_TRAINING_PIPELINE_LINKS_H_
