@@ -1,0 +1,99 @@
+"""A Python program as a job: it trains with the backend "muster", reports, loses a rank, and goes on from its checkpoint."""
+
+import re
+import subprocess
+
+import pytest
+from conftest import PYTHON, ROOT
+
+import muster
+
+pytest.importorskip("torch")
+WAIT_SECONDS = 240
+TOKEN = "only-for-this-test-0123456789"
+
+PROGRAM = """
+import os
+import torch
+import torch.distributed as dist
+import muster
+import muster.torch
+
+rank = int(os.environ["RANK"])
+dist.init_process_group("muster")
+net = torch.nn.Linear(4, 1)
+trained = torch.nn.parallel.DistributedDataParallel(net)
+optimizer = torch.optim.SGD(net.parameters(), 0.05)
+resumed = muster.resume()
+start = 0
+if resumed is not None:
+    net.load_state_dict(torch.load(resumed.folder / "model.pt"))
+    start = resumed.step
+print("rank", rank, "starts at", start, flush=True)
+generator = torch.Generator().manual_seed(rank)
+for step in range(start + 1, 61):
+    x = torch.randn(16, 4, generator=generator)
+    loss = ((trained(x) - x.sum(1, keepdim=True)) ** 2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    muster.report(step, loss=loss, examples=16)
+    if step % 20 == 0 and rank == 0:
+        with muster.checkpoint(step, whole=True) as folder:
+            torch.save(net.state_dict(), folder / "model.pt")
+    if step == 45 and rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        os._exit(3)
+"""
+
+
+@pytest.fixture
+def cluster_for_programs(tmp_path):
+    """A coordinator and a worker that take programs; the client of them."""
+    token = tmp_path / "token"
+    token.write_text(TOKEN + "\n")
+    token.chmod(0o600)
+    listen = ["--listen", "127.0.0.1:0"]
+    coordinator = subprocess.Popen(
+        [ROOT / "server/coordinator/muster-coordinator", *listen, "--data-dir", tmp_path / "coordinator",
+         "--program-token-file", token],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    address = re.search(r"listening on (\S+)", coordinator.stdout.readline()).group(1)
+    worker = subprocess.Popen([ROOT / "worker/runtime/muster-worker", *listen, "--id", "w0", "--coordinator", address,
+                               "--slots", "2", "--allow-programs"])  # fmt: skip
+    try:
+        with muster.connect(address, token_file=token) as client:
+            yield client
+    finally:
+        for each in (worker, coordinator):
+            each.terminate()
+            each.wait()
+        coordinator.stdout.close()
+
+
+def test_a_program_trains_reports_and_goes_on_after_a_loss(cluster_for_programs, installed, tmp_path):
+    program = tmp_path / "train.py"
+    program.write_text(PROGRAM)
+    draft = muster.Job.from_fields({
+        "name": "program",
+        "workers": 2,
+        "model": {
+            "program": {
+                "command": [PYTHON, program],
+                "environment": {"PYTHONPATH": installed},
+                "memory_bytes": "1GiB",
+            }
+        },
+    })
+    with muster.connect(cluster_for_programs.address) as without_token, pytest.raises(muster.Error) as raised:
+        without_token.submit(draft)
+    assert raised.value.code == "PERMISSION_DENIED"
+    job = cluster_for_programs.submit(draft)
+    job.wait(WAIT_SECONDS)
+    history = job.metrics("train/*")
+    loss = history["train/loss"]
+    assert loss.steps[-1] == 60 and loss.values[-1] < loss.values[0] / 100
+    assert [(each.step, each.reached >= 44) for each in history.roll_backs] == [(40, True)]
+    assert [each.clock for each in job.checkpoints()] == [40, 60]
+    text = "".join(job.logs())
+    assert "rank 1 starts at 0" in text and "rank 0 starts at 40" in text
