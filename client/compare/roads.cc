@@ -15,7 +15,9 @@ ComparableRoads RoadsOf(const v1::JobSpec& job, int staleness_bound) {
                            absl::StrCat("all-reduce", division.empty() ? "" : ", ", division)};
   if (TensorRanks(job) > 1) {
     result.roads.push_back(all_reduce);
-    result.left_out.push_back("BSP, SSP and ASP: parallelism.tensor is for all-reduce alone");
+    result.left_out.push_back(
+        "BSP, SSP and ASP: what tensor ranks exchange with servers is not predicted in this "
+        "version");
     return result;
   }
   result.roads.push_back({Road::Kind::kBsp, "BSP"});

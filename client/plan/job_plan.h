@@ -67,7 +67,8 @@ struct JobPlan {
   StepCosts costs;
   // Stages 0 to 3; empty if the job's ranks have nothing to divide or cannot divide it.
   std::vector<StagePlan> stages;
-  // Traffic by parameter servers, unless the job has tensor parallelism, then by all-reduce.
+  // Traffic by parameter servers, which is not known of jobs with tensor parallelism and left out
+  // there, then by all-reduce.
   std::vector<RoadTraffic> traffic;
 };
 

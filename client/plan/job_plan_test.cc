@@ -452,7 +452,7 @@ TEST(PlanOutputTest, SaysItInTables) {
 TEST(PlanOutputTest, ShowsTheMeshAndWhatTravelsAlongEachAxis) {
   const auto plan = PlanOf(ByAllReduce("workers: 4 parallelism { tensor: 2 }"));
   ASSERT_TRUE(plan.ok()) << plan.status();
-  ASSERT_EQ(plan->traffic.size(), 1u) << "servers do not have such jobs";
+  ASSERT_EQ(plan->traffic.size(), 1u) << "by servers it is not known";
   ASSERT_TRUE(plan->traffic[0].axes.has_value());
   const AxisTraffic& axes = *plan->traffic[0].axes;
   EXPECT_GT(axes.data.sent, 0);
