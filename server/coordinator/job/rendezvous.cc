@@ -116,6 +116,10 @@ absl::StatusOr<Rendezvous::Round> Rendezvous::PlanRound(int shards) const {
         "; workers that train by all-reduce are at most one step apart: run the same release on "
         "all workers, and report this"));
   }
+  if (shards == 0) {
+    round.source = first;
+    return round;
+  }
   const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(holdings, shards);
   if (plan.ok()) {
     round.source = {round.peers[plan->leader].slot(), plan->clock};

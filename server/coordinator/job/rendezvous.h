@@ -67,11 +67,12 @@ class Rendezvous {
     std::string lost;
   };
   // Plans a round of the slots that take part, of a job whose ranks hold `shards` shards
-  // (PlanRecovery). Of equally advanced slots the source is the lowest. FAILED_PRECONDITION, which
-  // ends the job: replicas are more than one step apart, which all-reduce rules out; names the
-  // slots and their clocks. (With several shards, ranks may have begun anew in a round that other
-  // ranks, which still have theirs, did not reach.) REQUIRES: some slot takes part, and `shards`
-  // divides their number.
+  // (PlanRecovery); 0 if servers hold everything, so that slots may be any number of steps apart
+  // and the source is only the most advanced one. Of equally advanced slots the source is the
+  // lowest. FAILED_PRECONDITION, which ends the job: replicas are more than one step apart, which
+  // all-reduce rules out; names the slots and their clocks. (With several shards, ranks may have
+  // begun anew in a round that other ranks, which still have theirs, did not reach.) REQUIRES: some
+  // slot takes part, and `shards` is 0 or divides their number.
   absl::StatusOr<Round> PlanRound(int shards) const;
 
  private:

@@ -142,6 +142,17 @@ TEST(RendezvousTest, ReplicasAreAtMostOneStepApart) {
   EXPECT_TRUE(rendezvous.PlanRound(/*shards=*/1).ok());
 }
 
+TEST(RendezvousTest, WhereServersHoldEverythingSlotsMayBeAnyNumberOfStepsApart) {
+  Rendezvous rendezvous(3);
+  ASSERT_TRUE(rendezvous.Arrive(WithReplica(0, 7)).ok());
+  ASSERT_TRUE(rendezvous.Arrive(WithReplica(1, 9)).ok());
+  ASSERT_TRUE(rendezvous.Arrive(Request(2)).ok());
+  const auto round = rendezvous.PlanRound(/*shards=*/0);
+  ASSERT_TRUE(round.ok()) << round.status();
+  EXPECT_EQ(round->source->slot, 1);
+  EXPECT_EQ(round->source->clock, 9);
+}
+
 // Four tasks in two shards: ranks 1 and 3 have one, ranks 0 and 2 the other.
 TEST(RendezvousTest, ShardsGoOnFromReplicasAndCopies) {
   Rendezvous rendezvous(4);

@@ -76,7 +76,12 @@ bool AllDone(const v1::JobRecord& record) {
 }
 
 uint64_t BeginningOf(const Rendezvous::Round& next, const v1::JobRecord& record) {
-  return next.source.has_value() ? next.source->clock : record.start_clock();
+  if (next.source.has_value()) return next.source->clock;
+  uint64_t clock = record.start_clock();
+  if (TrainsByAllReduce(record.spec())) return clock;
+  // Newcomers know of no steps, but servers have them.
+  for (const uint64_t closed : record.progress().clocks()) clock = std::max(clock, closed);
+  return clock;
 }
 
 uint32_t CountMeetings(const Rendezvous::Round& next, const v1::JobRecord& record) {

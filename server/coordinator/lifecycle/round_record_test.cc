@@ -40,6 +40,18 @@ TEST_F(RoundRecordTest, BeforeTheFirstRoundAllTakePart) {
   EXPECT_TRUE(AllDone(record_));
 }
 
+TEST_F(RoundRecordTest, NewcomersBeginWhereServersAre) {
+  record_.mutable_round()->set_number(1);
+  record_.mutable_round()->set_clock(4);
+  for (uint64_t clock : {5, 6, 0}) record_.mutable_progress()->add_clocks(clock);
+  const Rendezvous::Round newcomers;
+  EXPECT_EQ(BeginningOf(newcomers, record_), 0) << "by all-reduce nobody has the replicas";
+  EXPECT_EQ(CountMeetings(newcomers, record_), 1 + record_.round().meetings());
+  record_.mutable_spec()->mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  EXPECT_EQ(BeginningOf(newcomers, record_), 6);
+  EXPECT_EQ(CountMeetings(newcomers, record_), 1);
+}
+
 TEST_F(RoundRecordTest, ARoundLastsUntilATaskIsReplacedOrLeaves) {
   OpenRound();
   EXPECT_FALSE(IsMember(record_, 0));

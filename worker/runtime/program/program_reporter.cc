@@ -149,6 +149,20 @@ void ProgramReporter::Run() {
 }
 
 bool ProgramReporter::SendProgress() {
+  if (!SendUnanswered()) return false;
+  MakeReports();
+  return SendUnanswered();
+}
+
+bool ProgramReporter::SendUnanswered() {
+  while (!unanswered_.empty()) {
+    if (!Take(coordinator_.ReportProgress(unanswered_.front()).status())) return false;
+    unanswered_.pop_front();
+  }
+  return true;
+}
+
+void ProgramReporter::MakeReports() {
   Pending pending;
   v1::ReportProgressRequest request;
   {
@@ -178,33 +192,11 @@ bool ProgramReporter::SendProgress() {
       }
       ++series;
     }
-    if (!Take(coordinator_.ReportProgress(request).status())) {
-      absl::MutexLock lock(&mutex_);
-      PutBack(std::move(pending));
-      return false;
-    }
-    // What the coordinator has is not sent again.
-    pending.steps = pending.examples = pending.losses = 0;
-    pending.loss_sum = 0;
-    pending.time = absl::ZeroDuration();
-    series = pending.series.erase(pending.series.begin(), series);
-    request.Clear();
+    request.set_number(++reports_);
+    unanswered_.push_back(std::move(request));
+    request = v1::ReportProgressRequest();
     request.set_clock(clock);
   } while (series != pending.series.end());
-  return true;
-}
-
-void ProgramReporter::PutBack(Pending earlier) {
-  earlier.steps += pending_.steps;
-  earlier.examples += pending_.examples;
-  earlier.loss_sum += pending_.loss_sum;
-  earlier.losses += pending_.losses;
-  earlier.time += pending_.time;
-  for (const auto& [name, later] : pending_.series) {
-    Series& series = earlier.series.try_emplace(name, kMostPoints).first->second;
-    for (const SeriesPoint& point : later.points()) series.Add(point, Boundaries());
-  }
-  pending_ = std::move(earlier);
 }
 
 bool ProgramReporter::SendEvaluations() {

@@ -16,6 +16,7 @@
 #include "absl/types/optional.h"
 #include "common/base/clock.h"
 #include "common/history/series.h"
+#include "proto/task_service.pb.h"
 #include "worker/runtime/coordinator_client/coordinator_client.h"
 
 namespace muster {
@@ -33,8 +34,8 @@ struct ProgramReport {
 };
 
 // Reports a program's progress to the coordinator on a thread of its own, at most four times a
-// second and at least once, so that the task learns when it must end. What could not be reported is
-// added to the next report. Thread-safe.
+// second and at least once, so that the task learns when it must end. A report without an answer is
+// sent again, unchanged. Thread-safe.
 class ProgramReporter {
  public:
   // Metrics of a program that are kept; a report with another one is refused.
@@ -77,17 +78,24 @@ class ProgramReporter {
   };
 
   void Run();
-  // Sends what is pending, or an empty report. Returns whether the coordinator has it.
+  // Sends what is pending, or an empty report. Returns whether the coordinator has all of it.
   bool SendProgress();
+  // Sends the reports that have no answer yet. Returns whether all have one now.
+  bool SendUnanswered();
+  // Makes reports of what is pending, or an empty one.
+  void MakeReports();
   bool SendEvaluations();
   void SendSilence();
-  // Puts what could not be sent before what came meanwhile.
-  void PutBack(Pending earlier) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Notes an answer. Returns whether the call succeeded.
   bool Take(const absl::Status& status);
 
   CoordinatorClient& coordinator_;
   const Clock& clock_;
+
+  // Used by the thread, and by Finish after it. Reports are numbered from 1, so that the
+  // coordinator takes each once.
+  std::deque<v1::ReportProgressRequest> unanswered_;
+  uint64_t reports_ = 0;
 
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -29,9 +29,10 @@ TEST(ProgramReporterTest, SendsEachStepOnceEvenIfReportsFail) {
                     .ok());
   }
   reporter.Finish();
-  uint64_t steps = 0, examples = 0, losses = 0;
+  uint64_t steps = 0, examples = 0, losses = 0, number = 0;
   std::map<std::string, int> points;
   for (const v1::ReportProgressRequest& request : coordinator.progress()) {
+    EXPECT_EQ(request.number(), ++number) << "the same report is sent again";
     steps += request.steps();
     examples += request.examples();
     losses += request.loss_weight();

@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
 #include "common/mesh/holding_message.h"
+#include "common/mesh/tensor_ranks.h"
 #include "common/text/utf8.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
@@ -162,6 +163,9 @@ absl::StatusOr<v1::RendezvousReply> AllReduceTask::Meet() {
   SetHolding(parts_.group->holding(), request);
   MUSTER_ASSIGN_OR_RETURN(v1::RendezvousReply round,
                           dependencies_.coordinator->Rendezvous(std::move(request)));
+  // Others may have gone on without this rank's tensor group, and made the step with other sums.
+  const bool may_sit_out = order_.spec().min_workers() > 0 && TensorRanks(order_.spec()) > 1;
+  if (may_sit_out && round.round() > round_ + 1) parts_.group->ForgetSums();
   round_ = round.round();
   return round;
 }

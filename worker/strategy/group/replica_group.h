@@ -39,6 +39,11 @@ class ReplicaGroup {
   virtual absl::Status Join(std::unique_ptr<Communicator> communicator,
                             absl::optional<int> source) = 0;
 
+  // Forgets the complete sums of a step that this rank has not made. To be called before a group is
+  // joined that is not the next one after the last, because others may have made the step with
+  // other sums meanwhile.
+  virtual void ForgetSums() = 0;
+
   // Gives back the communicator and all memory allocated from it. Waits for gathers that the last
   // step started, because other ranks may still be in that step. Calls of a step that was given up
   // end in Abort.

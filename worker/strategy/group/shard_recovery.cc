@@ -80,7 +80,7 @@ void ShardRecovery::KeepSums(std::vector<absl::Span<float>>& sums) {
   sums = std::move(kept);
 }
 
-void ShardRecovery::DropSums() {
+void ShardRecovery::ForgetSums() {
   has_sums_ = false;
   kept_sums_ = nullptr;
 }
@@ -169,7 +169,7 @@ absl::Status ShardRecovery::Move(Communicator& world, const ShardTransfer& trans
   if (world.rank() != transfer.to) return absl::OkStatus();
   if (transfer.shard == own) {
     // They are of another clock.
-    DropSums();
+    ForgetSums();
     return shard_.Receive(world, transfer.from);
   }
   return copies_.Receive(world, transfer.from, transfer.shard, kTimeout);
@@ -192,7 +192,7 @@ absl::Status ShardRecovery::Become(ShardIndex shard) {
 absl::Status ShardRecovery::MakeNewShards(Communicator& world, const RecoveryPlan& plan,
                                           ShardIndex shard) {
   // All are at one clock, so nobody makes a step with them any more.
-  DropSums();
+  ForgetSums();
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<ShardState> state, shard_.MakeState(shard));
   const ShardIndex own = shard_.state().shard();
   const int count = static_cast<int>(plan.former.size());
@@ -239,12 +239,12 @@ absl::Status ShardRecovery::Recover(Communicator& world, ShardIndex shard,
   for (const ShardTransfer& transfer : plan->transfers) {
     MUSTER_RETURN_IF_ERROR(Move(world, transfer));
   }
-  DropSums();
+  ForgetSums();
   return RenewCopies(world, meeting, plan->clock);
 }
 
 absl::Status ShardRecovery::Forget(ShardIndex shard) {
-  DropSums();
+  ForgetSums();
   outcome_.reset();
   copies_.Clear();
   return Become(shard);

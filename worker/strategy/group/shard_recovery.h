@@ -77,6 +77,9 @@ class ShardRecovery {
   // Moves complete sums of a step that was not made to memory of their own, to which `sums` then
   // points. Without such sums, `sums` becomes empty.
   void KeepSums(std::vector<absl::Span<float>>& sums);
+  // Forgets complete sums of a step that was not made, because others may have made it with other
+  // sums.
+  void ForgetSums();
 
   // Brings the shards and copies of all ranks to one clock; a collective call. This rank is to have
   // `shard`, which only with `divides_anew` may be another than before. `make_step` makes a
@@ -114,7 +117,6 @@ class ShardRecovery {
   static absl::Status AwaitAll(Communicator& world, absl::string_view label);
   // Brings the copies to the ranks that are to keep them at `clock`.
   absl::Status RenewCopies(Communicator& world, const Meeting& meeting, uint64_t clock);
-  void DropSums();
 
   const Options options_;
   KeptShard& shard_;

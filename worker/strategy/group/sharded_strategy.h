@@ -138,6 +138,7 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   // FailedPrecondition: the rank's shard is not its slot's, or a shard group is not whole.
   absl::Status Join(std::unique_ptr<Communicator> communicator,
                     absl::optional<int> source) override;
+  void ForgetSums() override { recovery_.ForgetSums(); }
   void Leave() override;
   std::vector<const FlightRecorder*> recorders() const override;
   // Returns the communicator of all ranks; null when no group is joined.
