@@ -126,8 +126,11 @@ class ProgramTest : public testing::Test {
     const std::string id = Submit(spec);
     const auto status = cluster_->AwaitEnd(id);
     EXPECT_TRUE(status.ok()) << status.status();
-    for (last_log_ = Log(id); CountOf("; starts ") > CountOf(" of the program ") +
-                                                         CountOf("the task ends: INVALID_ARGUMENT");
+    const bool succeeded = status.ok() && status->state() == v1::SUCCEEDED;
+    const int least = succeeded ? static_cast<int>(spec.workers()) : 1;
+    for (last_log_ = Log(id);
+         CountOf(" of the program ") + CountOf("the task ends: INVALID_ARGUMENT") <
+         std::max(least, CountOf("; starts "));
          last_log_ = Log(id)) {
       absl::SleepFor(absl::Milliseconds(10));
     }
