@@ -5,7 +5,6 @@
 #include "common/base/status_macros.h"
 #include "common/mesh/tensor_ranks.h"
 #include "common/partition/schema.h"
-#include "proto/cluster_service.pb.h"
 #include "worker/strategy/blocked_time.h"
 
 namespace muster {
@@ -40,6 +39,7 @@ absl::Status ServedGroup::Join(std::unique_ptr<Communicator> communicator,
   servers.peers = this;
   MUSTER_ASSIGN_OR_RETURN(strategy_,
                           ParameterServerStrategy::Create(order_, schema_, servers, routing_));
+  order_.set_expect_state(true);
   absl::MutexLock lock(&mutex_);
   waiting_ = strategy_.get();
   return absl::OkStatus();

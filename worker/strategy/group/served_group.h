@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "common/base/clock.h"
+#include "proto/cluster_service.pb.h"
 #include "worker/collectives/communicator.h"
 #include "worker/parallel/communicator_tensor_group.h"
 #include "worker/strategy/group/rank_groups.h"
@@ -46,7 +47,7 @@ class ServedGroup final : public ReplicaGroup, private TensorPeers {
     ParameterServerStrategy::Options servers;
   };
 
-  // The order, the schema, the clock of `routing`, and what the options name outlive this.
+  // The schema, the clock of `routing`, and what the options name outlive this.
   ServedGroup(const v1::TaskOrder& order, const v1::TablesSchema& schema, const Options& options,
               ShardRouterDependencies routing);
   ~ServedGroup() override;
@@ -79,7 +80,8 @@ class ServedGroup final : public ReplicaGroup, private TensorPeers {
   absl::Status SumShared(int unit, GradientSpans gradients) override;
   void AddTo(StrategyCounters& counters) const override;
 
-  const v1::TaskOrder& order_;
+  // Expects state on servers once this task has seen it there.
+  v1::TaskOrder order_;
   const v1::TablesSchema& schema_;
   const Options options_;
   const ShardRouterDependencies routing_;
