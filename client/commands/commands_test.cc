@@ -86,6 +86,10 @@ class HostileCoordinator final : public v1::JobService::Service {
                       v1::JobStatus* reply) override {
     const grpc::Status filled = Filled(*reply);
     reply->mutable_spec()->MergeFrom(spec);
+    // A program is not evaluated by others.
+    if (reply->spec().model().has_program()) {
+      Fill(*reply->mutable_spec()->mutable_model()->mutable_transformer());
+    }
     return filled;
   }
   grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request,

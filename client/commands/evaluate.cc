@@ -148,6 +148,12 @@ absl::Status Evaluate(Session& session, const Arguments& arguments) {
                           FindCheckpoint(*jobs, arguments.checkpoint, JobClient::Naming::kNewest));
   v1::JobStatus job;
   MUSTER_RETURN_IF_ERROR(jobs->Get(asked.job_id, job));
+  if (job.spec().model().has_program()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("job ", PrintableText(job.job_id()),
+                     " runs a program, and only that knows how its checkpoints are evaluated: "
+                     "have it report `evaluation` (docs/programs.md)"));
+  }
   CheckpointName checkpoint = asked;
   // Named, so that it stays the one that is told of if the job goes on meanwhile.
   if (!asked.clock.has_value() && !job.checkpoint_uri().empty()) {

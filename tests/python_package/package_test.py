@@ -130,9 +130,10 @@ def test_the_public_surface_is_typed(installed, tmp_path):
     run(PYTHON, "-m", "mypy", *cache, "-p", "muster", cwd=tmp_path / "package")
     (tmp_path / "user.py").write_text(TYPED)
     run(PYTHON, "-m", "mypy", *cache, "user.py", cwd=tmp_path, env={"MYPYPATH": "package"})
-    (tmp_path / "user.py").write_text(TYPED.replace("job.wait(60.0)", 'job.wait("60")'))
+    # Another file, because mypy knows a file again by its length and the second of its time.
+    (tmp_path / "wrong.py").write_text(TYPED.replace("job.wait(60.0)", 'job.wait("60")'))
     said = subprocess.run(
-        [PYTHON, "-m", "mypy", *map(str, cache), "user.py"],
+        [PYTHON, "-m", "mypy", *map(str, cache), "wrong.py"],
         cwd=tmp_path, env={"MYPYPATH": "package"}, capture_output=True, text=True,
     )  # fmt: skip
     assert said.returncode and 'Argument 1 to "wait" of "Job" has incompatible type "str"' in said.stdout
