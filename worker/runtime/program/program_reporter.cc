@@ -23,8 +23,10 @@ constexpr int kLastAttempts = 3;
 constexpr size_t kMostPoints = 64;
 // A request has at most 64 KiB.
 constexpr size_t kSeriesOfRequest = 8;
-// Evaluations that wait for the coordinator; more are dropped, the oldest first.
-constexpr size_t kMostEvaluations = 256;
+// Figures of evaluations that wait for the coordinator; more are dropped, the oldest first.
+constexpr size_t kMostEvaluations = 1024;
+// Of these, so many are sent in an interval, so that progress need not wait long.
+constexpr size_t kEvaluationsOfInterval = 16;
 constexpr size_t kMostNameBytes = 122;
 constexpr size_t kMostShown = 100;
 constexpr char kLoss[] = "loss";
@@ -70,7 +72,9 @@ absl::Status ProgramReporter::Add(const ProgramReport& report) {
                      "step ", step_, "; steps only grow"));
   }
   std::set<std::string> names = names_;
-  for (const auto& [name, value] : report.metrics) names.insert(name);
+  // The coordinator keeps the two apart.
+  for (const auto& [name, value] : report.metrics) names.insert(absl::StrCat("train/", name));
+  for (const auto& [name, value] : report.evaluation) names.insert(absl::StrCat("held_out/", name));
   if (names.size() > kMostNames) {
     return absl::InvalidArgumentError(absl::StrCat("the process has reported ", names.size(),
                                                    " different metrics; at most ", kMostNames,
@@ -94,10 +98,7 @@ absl::Status ProgramReporter::Add(const ProgramReport& report) {
     pending_.series.try_emplace(name, kMostPoints)
         .first->second.Add(OneValue(report.step, value), Boundaries());
   }
-  if (!report.evaluation.empty()) {
-    evaluations_.push_back(report);
-    if (evaluations_.size() > kMostEvaluations) evaluations_.pop_front();
-  }
+  AddEvaluation(report);
   return absl::OkStatus();
 }
 
@@ -143,7 +144,7 @@ void ProgramReporter::Run() {
       is_due |= pending_.steps > 0 || !pending_.series.empty();
     }
     if (is_due) SendProgress();
-    SendEvaluations();
+    SendEvaluations(kEvaluationsOfInterval);
     SendSilence();
   }
 }
@@ -199,33 +200,44 @@ void ProgramReporter::MakeReports() {
   } while (series != pending.series.end());
 }
 
-bool ProgramReporter::SendEvaluations() {
-  while (true) {
-    ProgramReport report;
+void ProgramReporter::AddEvaluation(const ProgramReport& report) {
+  absl::optional<double> loss;
+  if (const auto found = report.evaluation.find(kLoss); found != report.evaluation.end()) {
+    if (std::isfinite(found->second)) loss = found->second;
+  }
+  for (const auto& [name, value] : report.evaluation) {
+    if (!std::isfinite(value) || (name == kLoss && report.evaluation.size() > 1)) continue;
+    v1::ReportEvaluationRequest request;
+    request.set_clock(report.step);
+    request.set_metric(name);
+    request.set_value(value);
+    if (loss.has_value()) {
+      request.set_loss_sum(*loss);
+      request.set_loss_weight(1);
+    }
+    evaluations_.push_back(std::move(request));
+  }
+  while (evaluations_.size() > kMostEvaluations) evaluations_.pop_front();
+}
+
+bool ProgramReporter::SendEvaluations(size_t most) {
+  for (size_t sent = 0; sent < most; ++sent) {
+    v1::ReportEvaluationRequest request;
     {
       absl::MutexLock lock(&mutex_);
       if (evaluations_.empty()) return true;
-      report = evaluations_.front();
+      request = std::move(evaluations_.front());
+      evaluations_.pop_front();
     }
-    absl::optional<double> loss;
-    if (const auto found = report.evaluation.find(kLoss); found != report.evaluation.end()) {
-      if (std::isfinite(found->second)) loss = found->second;
-    }
-    for (const auto& [name, value] : report.evaluation) {
-      if (!std::isfinite(value) || (name == kLoss && report.evaluation.size() > 1)) continue;
-      v1::ReportEvaluationRequest request;
-      request.set_clock(report.step);
-      request.set_metric(name);
-      request.set_value(value);
-      if (loss.has_value()) {
-        request.set_loss_sum(*loss);
-        request.set_loss_weight(1);
-      }
-      if (!Take(coordinator_.ReportEvaluation(std::move(request)).status())) return false;
-    }
+    const absl::Status answer = coordinator_.ReportEvaluation(request).status();
+    if (Take(answer)) continue;
+    if (!status().ok()) return false;
+    if (!absl::IsUnavailable(answer) && !absl::IsDeadlineExceeded(answer)) continue;
     absl::MutexLock lock(&mutex_);
-    evaluations_.pop_front();
+    evaluations_.push_front(std::move(request));
+    return false;
   }
+  return true;
 }
 
 bool ProgramReporter::Take(const absl::Status& status) {
@@ -242,7 +254,7 @@ void ProgramReporter::Finish() {
   }
   if (thread_.joinable()) thread_.join();
   for (int attempt = 0; attempt < kLastAttempts; ++attempt) {
-    if (!status().ok() || (SendProgress() && SendEvaluations())) return;
+    if (!status().ok() || (SendProgress() && SendEvaluations(kMostEvaluations))) return;
   }
 }
 

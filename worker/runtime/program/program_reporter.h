@@ -38,7 +38,8 @@ struct ProgramReport {
 // sent again, unchanged. Thread-safe.
 class ProgramReporter {
  public:
-  // Metrics of a program that are kept; a report with another one is refused.
+  // Metrics of a program that are kept, those of evaluations included; a report with another one is
+  // refused.
   static constexpr size_t kMostNames = 256;
 
   // Both outlive the reporter. The program begins at `first_step`.
@@ -84,7 +85,12 @@ class ProgramReporter {
   bool SendUnanswered();
   // Makes reports of what is pending, or an empty one.
   void MakeReports();
-  bool SendEvaluations();
+  // Sends this many figures of evaluations, if there are so many. One that the coordinator refuses
+  // is dropped; one without an answer is kept. Returns false if it must be called again later, or
+  // the task must end.
+  bool SendEvaluations(size_t most);
+  // Adds the figures of a report's evaluation.
+  void AddEvaluation(const ProgramReport& report) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendSilence();
   // Notes an answer. Returns whether the call succeeded.
   bool Take(const absl::Status& status);
@@ -103,7 +109,8 @@ class ProgramReporter {
   absl::Duration stepped_at_ ABSL_GUARDED_BY(mutex_);
   Pending pending_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> names_ ABSL_GUARDED_BY(mutex_);
-  std::deque<ProgramReport> evaluations_ ABSL_GUARDED_BY(mutex_);
+  // A figure each.
+  std::deque<v1::ReportEvaluationRequest> evaluations_ ABSL_GUARDED_BY(mutex_);
   // What is to be told of the program's silence.
   absl::optional<std::string> silence_ ABSL_GUARDED_BY(mutex_);
   double cpu_seconds_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
@@ -60,6 +61,8 @@ TEST(ProgramReporterTest, SendsManySeriesInPieces) {
   ASSERT_TRUE(reporter.Add(report).ok());
   const absl::Status one_more = reporter.Add({.step = 1, .metrics = {{"more", 1}}});
   EXPECT_THAT(std::string(one_more.message()), HasSubstr("at most 256"));
+  const absl::Status evaluated = reporter.Add({.step = 1, .evaluation = {{"m0", 1}}});
+  EXPECT_THAT(std::string(evaluated.message()), HasSubstr("at most 256"));
   reporter.Finish();
   uint64_t steps = 0;
   size_t series = 0;
@@ -89,6 +92,27 @@ TEST(ProgramReporterTest, EvaluationsHaveTheirLossIfItIsKnown) {
                     request.loss_weight() == 1 ? absl::StrCat(request.loss_sum()) : "-", "\n");
   }
   EXPECT_EQ(all, "1 accuracy 0.5 0.25\n1 auc 0.6 0.25\n2 accuracy 0.7 -\n3 loss 0.2 0.2\n");
+}
+
+TEST(ProgramReporterTest, AnEvaluationWithoutAnAnswerIsSentAgainAndARefusedOneIsNot) {
+  FakeCoordinatorClient coordinator;
+  bool away = true;
+  coordinator.OnEvaluation([&away](const v1::ReportEvaluationRequest& request)
+                               -> absl::StatusOr<v1::ReportEvaluationReply> {
+    if (std::exchange(away, false)) return absl::UnavailableError("away");
+    if (request.metric() == "bad") return absl::InvalidArgumentError("no such metric");
+    return v1::ReportEvaluationReply();
+  });
+  RealClock clock;
+  ProgramReporter reporter(coordinator, clock, 0);
+  ASSERT_TRUE(reporter.Add({.step = 1, .evaluation = {{"a", 1}, {"bad", 2}, {"c", 3}}}).ok());
+  ASSERT_TRUE(reporter.Add({.step = 2, .evaluation = {{"a", 4}}}).ok());
+  reporter.Finish();
+  std::string all;
+  for (const v1::ReportEvaluationRequest& request : coordinator.evaluations()) {
+    absl::StrAppend(&all, request.clock(), request.metric(), " ");
+  }
+  EXPECT_EQ(all, "1a 1a 1bad 1c 2a ");
 }
 
 TEST(ProgramReporterTest, StepsOnlyGrowAndAFencedTaskEnds) {
