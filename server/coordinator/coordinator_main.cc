@@ -154,8 +154,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option(
          "--program-token-file", flags.program_token_file,
          "File with the token that whoever submits jobs that run programs must know: 16 or more "
-         "letters and digits, in a file that only its user can read. Default: no such job is "
-         "taken.")
+         "letters and digits, in a file that only its user can read. Where other machines reach "
+         "the coordinator, this needs the --tls-* flags. Default: no such job is taken.")
       ->check(Utf8Flag());
   AddPageFlags(app, flags);
   app.add_option("--address-file", flags.address_file,
@@ -194,6 +194,20 @@ absl::StatusOr<std::shared_ptr<const FileRoots>> RootsOf(const Flags& flags,
   MUSTER_ASSIGN_OR_RETURN(std::string own, LocalPath(checkpoint_root));
   folders.push_back(std::move(own));
   return FileRoots::Create(folders);
+}
+
+// Returns the token for jobs that run programs; empty: there are no such jobs. Whoever knows it can
+// have workers run anything.
+absl::StatusOr<std::string> ProgramToken(const Flags& flags) {
+  if (flags.program_token_file.empty()) return std::string();
+  if (flags.tls.None() && !IsLoopback(flags.listen)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "--program-token-file is given, but other machines reach this coordinator (--listen is ",
+        flags.listen, ") without TLS, so the network between could read the token; give ",
+        "--tls-authority, --tls-certificate and --tls-key, or listen on 127.0.0.1"));
+  }
+  MUSTER_RETURN_IF_ERROR(CheckIsPrivate(flags.program_token_file));
+  return ReadTokenFile(flags.program_token_file);
 }
 
 // The page, while it is served.
@@ -240,6 +254,8 @@ int Run(const Flags& flags) {
   if (flags.end_with_parent) EndWithParent();
   const auto credentials = RpcCredentials::Of(flags.tls, TlsUse::kCallsAndServes);
   if (!credentials.ok()) return Fail(credentials.status());
+  auto program_token = ProgramToken(flags);
+  if (!program_token.ok()) return Fail(program_token.status());
   auto store = RocksDbJobStore::Open(flags.data_dir);
   if (!store.ok()) return Fail(store.status());
   LocalStorage whole_machine;
@@ -263,11 +279,7 @@ int Run(const Flags& flags) {
   options.identity = std::random_device()();
   options.metric_sources.push_back([&store = **store] { return store.Metrics(); });
 
-  if (!flags.program_token_file.empty()) {
-    auto token = ReadTokenFile(flags.program_token_file);
-    if (!token.ok()) return Fail(token.status());
-    options.program_token = *std::move(token);
-  }
+  options.program_token = *std::move(program_token);
   auto loop = CoordinatorLoop::Create(**store, archive, clock, options, [](const absl::Status& s) {
     Log(absl::StrCat("cannot go on, tried again soon: ", s.message()));
   });

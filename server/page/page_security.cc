@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <openssl/crypto.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -133,6 +134,17 @@ absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
                      " letters, digits and -._~+/=; make one with: openssl rand -hex 32 > ", path));
   }
   return token;
+}
+
+absl::Status CheckIsPrivate(const std::string& path) {
+  struct stat file = {};
+  if (stat(path.c_str(), &file) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("the token file ", path, " cannot be read"));
+  }
+  if ((file.st_mode & (S_IRWXG | S_IRWXO)) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("other users have access to the token file ", path,
+                   ", so that they could run programs; take it from them with: chmod 600 ", path));
 }
 
 }  // namespace muster

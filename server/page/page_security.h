@@ -36,6 +36,10 @@ bool IsJson(absl::Span<const absl::string_view> content_type);
 // cannot be read, or has no token of 16 to 1024 letters, digits and -._~+/=.
 absl::StatusOr<std::string> ReadTokenFile(const std::string& path);
 
+// Checks that nobody but a file's user, and root, can read or write it. InvalidArgument: others
+// can, or there is no such file.
+absl::Status CheckIsPrivate(const std::string& path);
+
 }  // namespace muster
 
 #endif  // MUSTER_SERVER_PAGE_PAGE_SECURITY_H_

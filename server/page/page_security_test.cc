@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <string>
@@ -117,6 +118,22 @@ TEST(ReadTokenFileTest, ReadsOneToken) {
   }
   EXPECT_EQ(ReadTokenFile(path + ".not").status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(ReadTokenFile(testing::TempDir()).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(CheckIsPrivateTest, OnlyItsUserHasAccess) {
+  const std::string path = testing::TempDir() + "private_token";
+  std::ofstream(path) << "0123456789abcdef";
+  for (const mode_t mode : {0600, 0400}) {
+    ASSERT_EQ(chmod(path.c_str(), mode), 0);
+    EXPECT_TRUE(CheckIsPrivate(path).ok()) << mode;
+  }
+  for (const mode_t mode : {0640, 0604, 0620, 0644}) {
+    ASSERT_EQ(chmod(path.c_str(), mode), 0);
+    const absl::Status status = CheckIsPrivate(path);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << mode;
+    EXPECT_THAT(status.message(), HasSubstr("chmod 600 " + path));
+  }
+  EXPECT_EQ(CheckIsPrivate(path + ".not").code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

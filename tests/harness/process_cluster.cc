@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,6 +76,7 @@ absl::Status ProcessCluster::StartAll() {
   const std::string token_file = folder_ + "/program.token";
   if (options_.allow_programs) {
     std::ofstream(token_file) << "token-of-the-test\n";
+    chmod(token_file.c_str(), S_IRUSR | S_IWUSR);
     coordinator.push_back("--program-token-file=" + token_file);
   }
   for (const std::string& argument : options_.coordinator_arguments) {
