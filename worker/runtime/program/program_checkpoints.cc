@@ -1,6 +1,7 @@
 #include "worker/runtime/program/program_checkpoints.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,12 +43,24 @@ void Remove(const std::string& path) {
   fs::remove_all(path, ignored);
 }
 
-// Makes the file's content durable, and fills in its length and checksum.
+// Makes the file's content durable and read-only, and fills in its length and checksum.
+// InvalidArgument: the file has another name, or is written to meanwhile.
 absl::Status SyncAndMeasure(const std::string& path, v1::CutFile& file) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return FileError("open", path, errno);
   const absl::Cleanup closes = [fd] { close(fd); };
   if (fsync(fd) != 0) return FileError("sync", path, errno);
+  struct stat before = {}, after = {};
+  if (fstat(fd, &before) != 0) return FileError("look at", path, errno);
+  if (before.st_nlink > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(absl::CHexEscape(path),
+                     " has another name, a hard link, by which it could be changed "
+                     "after it is committed; copy it to the checkpoint's folder instead"));
+  }
+  // A program that goes on from the checkpoint could write to it by accident. Where modes cannot be
+  // changed, the checkpoint is as good.
+  static_cast<void>(fchmod(fd, before.st_mode & 0555));
   FingerprintStream checksum;
   std::vector<char> buffer(kReadBytes);
   uint64_t bytes = 0;
@@ -58,6 +71,14 @@ absl::Status SyncAndMeasure(const std::string& path, v1::CutFile& file) {
     if (got == 0) break;
     checksum.Add(buffer.data(), static_cast<size_t>(got));
     bytes += static_cast<uint64_t>(got);
+  }
+  if (fstat(fd, &after) != 0) return FileError("look at", path, errno);
+  if (after.st_size != before.st_size || after.st_mtim.tv_sec != before.st_mtim.tv_sec ||
+      after.st_mtim.tv_nsec != before.st_mtim.tv_nsec) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(absl::CHexEscape(path),
+                     " was written to while it was committed; close all "
+                     "files before commit_checkpoint"));
   }
   file.set_bytes(bytes);
   file.set_checksum(checksum.Finish());

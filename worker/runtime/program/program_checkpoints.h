@@ -45,9 +45,10 @@ class ProgramCheckpoints {
     kWhole,
   };
   // Commits what was begun. Blocks until the coordinator has. InvalidArgument: nothing was begun at
-  // this step, there is something other than files and folders, or the coordinator refused the
-  // files. FailedPrecondition: it cannot be written now; take the next one. Cancelled: the task
-  // ends. Other errors are the file system's and the coordinator's.
+  // this step, there is something other than files and folders, a file has a hard link elsewhere or
+  // is written to meanwhile, or the coordinator refused the files. The files become read-only.
+  // FailedPrecondition: it cannot be written now; take the next one. Cancelled: the task ends.
+  // Other errors are the file system's and the coordinator's.
   absl::Status Commit(uint64_t step, Share share, const std::stop_token& stop);
 
   // Removes what was begun, if anything was.

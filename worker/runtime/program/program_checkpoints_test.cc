@@ -82,6 +82,12 @@ TEST_F(ProgramCheckpointsTest, GivesFilesNamesOfTheirOwnAndShowsThemUnderTheProg
   EXPECT_EQ(coordinator_.committed.files(0).bytes(), 7u);
   EXPECT_EQ(coordinator_.committed.files(1).name(), "sub/state");
   EXPECT_EQ(FilesAt(7), 2u);
+  const fs::path committed(CheckpointFolder(root_.path(), "j1", 7));
+  for (const auto& entry : fs::directory_iterator(committed)) {
+    const fs::perms writable =
+        fs::perms::owner_write | fs::perms::group_write | fs::perms::others_write;
+    EXPECT_EQ(entry.status().permissions() & writable, fs::perms::none) << entry.path();
+  }
 
   v1::CheckpointManifest manifest;
   manifest.set_job_id("j1");
@@ -139,8 +145,15 @@ TEST_F(ProgramCheckpointsTest, RefusesWhatIsNoCheckpoint) {
               HasSubstr("no regular file"));
   folder = checkpoints_.Begin(3);
   ASSERT_TRUE(folder.ok());
+  const std::string elsewhere = root_.path() + "/elsewhere";
+  Write(elsewhere, "weights");
+  fs::create_hard_link(elsewhere, *folder + "/model.pt");
+  EXPECT_THAT(std::string(checkpoints_.Commit(3, Share::kPart, {}).message()),
+              HasSubstr("a hard link"));
+  folder = checkpoints_.Begin(4);
+  ASSERT_TRUE(folder.ok());
   checkpoints_.Drop();
-  EXPECT_EQ(FilesAt(2) + FilesAt(3), 0u);
+  EXPECT_EQ(FilesAt(2) + FilesAt(3) + FilesAt(4), 0u);
 }
 
 }  // namespace
