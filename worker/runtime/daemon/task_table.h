@@ -24,11 +24,12 @@ class TaskOrder;
 class TaskReport;
 }  // namespace v1
 
-// A started task. The destructor kills the task and waits for its end.
+// A started task. The destructor kills the task as Kill does, and waits for its end.
 class RunningTask {
  public:
   virtual ~RunningTask() = default;
-  // Kills the task without blocking. Its end is reported like any other.
+  // Kills the task, in its grace if it has any, without blocking. Its end is reported like any
+  // other.
   virtual void Kill() = 0;
 };
 
@@ -63,7 +64,7 @@ class TaskTable {
   // Returns the number of tasks that run, including tasks that are being stopped.
   int running() const;
 
-  // Kills all tasks and waits for their end.
+  // Kills all tasks, and waits for their end; tasks that run programs have their grace.
   void StopAll();
 
  private:

@@ -23,6 +23,8 @@ namespace {
 
 // Time that a process with a grace has after it to say how its program ended.
 constexpr absl::Duration kAfterGrace = absl::Seconds(10);
+// Time that it then has to kill the processes of its program, which only it can find.
+constexpr absl::Duration kToKillProgram = absl::Seconds(5);
 // Milliseconds between looks at whether a grace is over.
 constexpr int kLookMs = 500;
 
@@ -164,7 +166,7 @@ TaskProcess::TaskProcess(pid_t pid, int control, int output,
       thread_([this] { Watch(); }) {}
 
 TaskProcess::~TaskProcess() {
-  KillNow();
+  Kill();
   thread_.join();
   close(control_);
   close(output_);
@@ -188,6 +190,12 @@ void TaskProcess::KillIfOverdue() {
   {
     absl::MutexLock lock(&mutex_);
     if (!kill_at_.has_value() || absl::Now() < *kill_at_) return;
+    if (!control_ended_) {
+      control_ended_ = true;
+      kill_at_ = absl::Now() + kToKillProgram;
+      shutdown(control_, SHUT_WR);
+      return;
+    }
   }
   KillNow();
 }

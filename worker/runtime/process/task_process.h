@@ -31,8 +31,9 @@ struct TaskProcessOptions {
   // Added to the daemon's environment, as NAME=value.
   std::vector<std::string> environment;
   // For a task that runs a program. It leads a process group, and whatever is left in the group at
-  // its end is killed. Kill asks it to end, by a byte on the control socket, and kills it some
-  // seconds after this time. Absent: Kill kills it at once, for a kill loses nothing.
+  // its end is killed. Kill asks it to end, by a byte on the control socket. Some seconds after
+  // this time the socket ends, on which it kills its program; if it does not, it is killed itself.
+  // Absent: Kill kills it at once, for a kill loses nothing.
   absl::optional<absl::Duration> grace;
   // Called with what the process wrote to standard output and error, in pieces of any length.
   std::function<void(absl::string_view text)> output;
@@ -57,7 +58,7 @@ class TaskProcess {
   // Starts the process. Internal: no process could be started (says why).
   static absl::StatusOr<std::unique_ptr<TaskProcess>> Start(const v1::TaskOrder& order,
                                                             TaskProcessOptions options);
-  // Kills the process if it still runs, and blocks until `ended` has returned.
+  // Kills the process as Kill does if it still runs, and blocks until `ended` has returned.
   ~TaskProcess();
 
   TaskProcess(const TaskProcess&) = delete;
@@ -76,7 +77,7 @@ class TaskProcess {
   void KillNow();
   // Runs on the thread until the process is gone.
   void Watch();
-  // Kills a process whose grace is over.
+  // Ends the control socket of a process whose grace is over, and kills it some seconds later.
   void KillIfOverdue();
   // Passes on output until both descriptors end. Returns the result, empty if none came.
   std::string Drain();
@@ -91,8 +92,10 @@ class TaskProcess {
   absl::Mutex mutex_;
   // Once true, the process id may belong to another process.
   bool reaped_ ABSL_GUARDED_BY(mutex_) = false;
-  // When the process is killed, once it was asked to end.
+  // When KillIfOverdue acts next, once the process was asked to end.
   absl::optional<absl::Time> kill_at_ ABSL_GUARDED_BY(mutex_);
+  // Whether the daemon's side of the control socket is closed for writing.
+  bool control_ended_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

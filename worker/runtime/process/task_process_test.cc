@@ -17,6 +17,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "common/text/utf8.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -78,12 +80,21 @@ int RunChild(const std::string& behaviour) {
     ReadFrame(kControlDescriptor, 1).IgnoreError();
     return 0;
   }
+  if (behaviour == "end in grace" || behaviour == "end with socket") {
+    char byte = 0;
+    if (read(kControlDescriptor, &byte, 1) != 1 || byte != kStopByte) return 93;
+    if (behaviour == "end with socket" && read(kControlDescriptor, &byte, 1) != 0) return 94;
+    v1::TaskReport report;
+    report.set_state(v1::TaskReport::ENDED);
+    return WriteFrame(kControlDescriptor, report.SerializeAsString()).ok() ? 0 : 91;
+  }
   return 17;
 }
 
 class TaskProcessTest : public ::testing::Test {
  protected:
-  std::unique_ptr<TaskProcess> Start(const std::string& behaviour) {
+  std::unique_ptr<TaskProcess> Start(const std::string& behaviour,
+                                     absl::optional<absl::Duration> grace = absl::nullopt) {
     v1::TaskOrder order;
     order.set_job_id("job");
     order.set_generation(2);
@@ -92,6 +103,7 @@ class TaskProcessTest : public ::testing::Test {
     TaskProcessOptions options;
     options.arguments = {kChild, behaviour};
     options.environment = {"OMP_NUM_THREADS=3"};
+    options.grace = grace;
     options.output = [this](absl::string_view text) {
       absl::StrAppend(&output_, text);
       pieces_.emplace_back(text);
@@ -181,6 +193,20 @@ TEST_F(TaskProcessTest, DestructionLeavesNoProcess) {
   EXPECT_TRUE(ended_.HasBeenNotified());
   EXPECT_EQ(kill(pid, 0), -1);
   EXPECT_EQ(errno, ESRCH);
+}
+
+TEST_F(TaskProcessTest, DestructionGivesATaskItsGrace) {
+  auto process = Start("end in grace", absl::Hours(1));
+  process.reset();
+  EXPECT_EQ(report_.state(), v1::TaskReport::ENDED) << report_.message();
+}
+
+TEST_F(TaskProcessTest, AfterItsGraceATaskSeesTheSocketEndBeforeItIsKilled) {
+  // Its grace is over at once.
+  auto process = Start("end with socket", -absl::InfiniteDuration());
+  process->Kill();
+  ended_.WaitForNotification();
+  EXPECT_EQ(report_.state(), v1::TaskReport::ENDED) << report_.message();
 }
 
 TEST_F(TaskProcessTest, AProgramThatIsNotThereIsAnError) {
