@@ -13,7 +13,7 @@ def small_job(**changes):
             "holdout": 0.2,
         },
         "optimizer": {"name": "sgd", "learning_rate": 0.1},
-        "update": {"dense": "parameter_server"},
+        "update": {"dense": "PARAMETER_SERVER"},
         "workers": 2,
         "batch_size": 50,
         "stop": {"steps": 60},

@@ -81,7 +81,7 @@ def test_a_program_trains_reports_and_goes_on_after_a_loss(cluster_for_programs,
             "program": {
                 "command": [PYTHON, program],
                 "environment": {"PYTHONPATH": installed},
-                "memory_bytes": "1GiB",
+                "memory_bytes": 1 << 30,
             }
         },
     })

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import os
-import pathlib
-import re
 from collections.abc import Mapping
 from typing import Union
 
-from muster._job_text.fill import assign, fill
-from muster._job_text.json_text import parse_json
-from muster._job_text.textproto import parse_textproto
-from muster._job_text.tree import Node, tree_of
-from muster._job_text.yaml_text import parse_yaml
+from muster._job_text import assign, fill, parse
 from muster.errors import InvalidArgument, NotFound
 from muster.v1 import job_pb2
 
@@ -20,13 +14,6 @@ Path = Union[str, "os.PathLike[str]"]
 
 # Far more than any job takes.
 _MOST_JOB_BYTES = 4 << 20
-_ENDINGS = {
-    ".yaml": parse_yaml,
-    ".yml": parse_yaml,
-    ".json": parse_json,
-    ".textproto": parse_textproto,
-    ".pbtxt": parse_textproto,
-}
 
 
 class JobDraft:
@@ -43,13 +30,13 @@ class JobDraft:
 
     @staticmethod
     def from_file(path: Path) -> JobDraft:
-        """Reads a job file in YAML, JSON or protobuf's text format (docs/job_files.md).
+        """Reads a job file in YAML, JSON or protobuf's text format (docs/job_files.md), spelled as docs/python.md says.
 
         Relative paths in it are relative to the file's folder.
 
         Raises:
             NotFound: there is no such file.
-            InvalidArgument: says what is wrong, with line and column.
+            InvalidArgument: says what is wrong, with line and column of wrong syntax.
         """
         origin = os.fspath(path)
         if os.path.isdir(origin):
@@ -76,40 +63,42 @@ class JobDraft:
         """Reads a job from a text as `from_file` does.
 
         Args:
-            origin: the text's name in errors. Its ending says which notation the text has, if it is one of a job file's.
+            origin: the text's name in errors. Its ending says which notation the text has, if it is one of a job file's; else
+                JSON begins with `{`, the text format has a line that begins with `NAME {`, and any other text is YAML.
             folder: what relative paths are relative to.
         """
         if not text.strip():
             raise InvalidArgument(f"{origin} is empty; `muster help submit` shows a job")
-        parse = _ENDINGS.get(pathlib.PurePath(origin).suffix.lower())
-        if parse is None:
-            parse = parse_json if text.lstrip()[0] == "{" else parse_textproto if _has_group(text) else parse_yaml
-        return JobDraft()._filled(parse(text, origin), origin, folder)
+        draft = JobDraft()
+        parse(text, origin, draft.spec)
+        draft._make_paths_absolute(folder)
+        return draft
 
     @staticmethod
     def from_fields(fields: Mapping[str, object]) -> JobDraft:
         """Makes a job of fields by name, nested as in a job file: `{"workers": 2, "optimizer": {"name": "sgd"}}`."""
-        return JobDraft()._filled(tree_of(fields), "the job", ".")
+        draft = JobDraft()
+        fill(fields, "the job", draft.spec)
+        draft._make_paths_absolute(".")
+        return draft
 
     def set(self, path: str, value: object) -> JobDraft:
-        """Changes one field, as `muster submit --set` does, and returns this draft.
+        """Changes one field and returns this draft. After an error it is as it was.
 
         Args:
             path: as in `optimizer.learning_rate`; `model.mlp.hidden[0]` is an element of a list, where the number of
                 elements appends one; `labels.team` is one name of a map.
-            value: a number, text, bool, list or dict; None clears the field. Relative paths of files are relative to the
+            value: a number, text, bool, path, list or dict; None clears the field. Relative paths of files are relative to the
                 working directory.
 
         Raises:
             InvalidArgument: there is no such field, or the value is none of its type.
         """
-        assign(path, tree_of(value, path), path, self.spec)
-        self._make_paths_absolute(".")
-        return self
-
-    def _filled(self, root: Node, origin: str, folder: Path) -> JobDraft:
-        fill(root, origin, self.spec)
-        self._make_paths_absolute(folder)
+        # In a copy, so that an error changes nothing.
+        changed = JobDraft(self.spec)
+        assign(path, value, changed.spec)
+        changed._make_paths_absolute(".")
+        self.spec.CopyFrom(changed.spec)
         return self
 
     def _make_paths_absolute(self, folder: Path) -> None:
@@ -167,39 +156,3 @@ def submitted_form(draft: JobDraft, owner: str) -> job_pb2.JobSpec:
             "config.json: `muster plan --effective` prints the job with the fields that it gives"
         )
     return spec
-
-
-def _has_group(text: str) -> bool:
-    """Returns True if a `{` comes right after a name, outside of quotes and comments: never so in YAML and JSON."""
-    after_name = False
-    quote = ""
-    i = 0
-    while i < len(text):
-        c = text[i]
-        if quote:
-            if c == "\\":
-                i += 1
-            elif c in (quote, "\n"):
-                quote = ""
-        elif c == "#":
-            end = text.find("\n", i)
-            i = len(text) if end < 0 else end
-        else:
-            if c == "{" and after_name and _begins_group(text[:i]):
-                return True
-            if c in "\"'":
-                quote = c
-            if not c.isspace():
-                after_name = c == "_" or (c.isascii() and c.isalnum())
-        i += 1
-    return False
-
-
-def _begins_group(before: str) -> bool:
-    """Returns True if the name at the end begins a group, and is not part of a value such as `data/part{1,2}.csv`."""
-    before = re.sub(r"[A-Za-z0-9_]*\Z", "", before.rstrip())
-    line = before[before.rfind("\n") + 1 :]
-    if not line.strip():
-        return True
-    last = line.rstrip()[-1]
-    return last in "{};," or (line[-1] in " \t" and last not in ":-")
