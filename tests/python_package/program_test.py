@@ -1,9 +1,11 @@
 """What a program says to its task, with a task of our own at the socket; and what it does where there is no task."""
 
+import contextlib
 import json
 import math
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
@@ -15,11 +17,17 @@ import muster
 
 
 class Task:
-    """Answers as docs/programs.md says; `answers` holds what is not {"ok": true}, by call."""
+    """Answers as docs/programs.md says.
+
+    Attributes:
+        answers: what is not {"ok": true}, by call.
+        before: functions to run before the answer to a call.
+    """
 
     def __init__(self, path):
         self.requests = []
         self.answers = {}
+        self.before = {}
         self.connections = 0
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(path))
@@ -36,15 +44,16 @@ class Task:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection):
-        with connection, connection.makefile("rwb") as stream:
-            for line in stream:
+        # A program may have closed its end.
+        with contextlib.suppress(OSError), connection, connection.makefile("rb") as lines:
+            for line in lines:
                 request = json.loads(line)
                 self.requests.append(request)
                 answer = self.answers.get(request["call"], {"ok": True})
                 if answer is None:
                     return
-                stream.write(json.dumps(answer).encode() + b"\n")
-                stream.flush()
+                self.before.get(request["call"], lambda: None)()
+                connection.sendall(json.dumps(answer).encode() + b"\n")
 
     def close(self):
         self._listener.close()
@@ -58,7 +67,7 @@ def task(tmp_path, monkeypatch):
     task = Task("t")
     monkeypatch.setenv("MUSTER_TASK", "t" if len(str(path)) > 100 else str(path))
     monkeypatch.setenv("MUSTER_TASK_TOKEN", "secret")
-    monkeypatch.setattr(muster.program, "_connected", None)
+    monkeypatch.setattr(muster.program, "_idle", [])
     yield task
     task.close()
 
@@ -137,18 +146,89 @@ def test_a_task_that_has_ended_is_an_error(task):
 
 def test_no_task_at_the_socket_is_an_error_that_names_it(monkeypatch, tmp_path):
     monkeypatch.setenv("MUSTER_TASK", str(tmp_path / "none"))
-    monkeypatch.setattr(muster.program, "_connected", None)
+    monkeypatch.setattr(muster.program, "_idle", [])
     with pytest.raises(muster.Error, match=f"no task answers at MUSTER_TASK={tmp_path}/none"):
         muster.report(1)
 
 
-def test_threads_share_a_connection_and_children_make_their_own(task, installed):
+@pytest.fixture
+def on_sigterm():
+    """Sets the handler of SIGTERM until the test has ended."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield lambda handler: signal.signal(signal.SIGTERM, handler)
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_a_signal_handler_saves_while_the_program_is_in_a_call(task, tmp_path, on_sigterm):
+    task.answers["begin_checkpoint"] = {"ok": True, "folder": str(tmp_path)}
+    saved = threading.Event()
+
+    def save(*_):
+        with muster.checkpoint(1):
+            pass
+        saved.set()
+
+    def end():
+        os.kill(os.getpid(), signal.SIGTERM)
+        saved.wait()
+
+    on_sigterm(save)
+    task.before["report"] = end
+    muster.report(1)
+    assert [each["call"] for each in task.requests] == ["report", "begin_checkpoint", "commit_checkpoint"]
+
+
+def test_an_answer_that_comes_after_an_exception_is_not_that_of_the_next_call(task, on_sigterm):
+    task.answers["resume"] = {"ok": True, "folder": "/some/where", "step": 7}
+    raised = threading.Event()
+
+    def end():
+        os.kill(os.getpid(), signal.SIGTERM)
+        raised.wait()
+
+    on_sigterm(lambda *_: sys.exit(3))
+    task.before["report"] = end
+    with pytest.raises(SystemExit):
+        muster.report(1)
+    raised.set()
+    assert muster.resume() == muster.Resumed(pathlib.Path("/some/where"), 7)
+
+
+def test_a_report_does_not_wait_for_a_commit_of_another_thread(task, tmp_path):
+    task.answers["begin_checkpoint"] = {"ok": True, "folder": str(tmp_path)}
+    committing, reported = threading.Event(), threading.Event()
+    waits = []
+
+    def commit():
+        committing.set()
+        waits.append(reported.wait(60))
+
+    def save():
+        with muster.checkpoint(1):
+            pass
+
+    task.before["commit_checkpoint"] = commit
+    thread = threading.Thread(target=save)
+    thread.start()
+    committing.wait()
+    muster.report(2)
+    reported.set()
+    thread.join()
+    assert waits == [True]
+    assert [each["call"] for each in task.requests] == ["begin_checkpoint", "commit_checkpoint", "report"]
+
+
+def test_threads_call_at_one_time_and_children_make_their_own_connection(task, installed):
     threads = [threading.Thread(target=muster.report, args=(1,)) for _ in range(20)]
     for each in threads:
         each.start()
     for each in threads:
         each.join()
-    assert len(task.requests) == 20 and task.connections == 1
+    assert len(task.requests) == 20
+    muster.report(1)
+    before = task.connections
+    muster.report(1)
+    assert task.connections == before
     child = os.fork()
     if child == 0:
         try:
@@ -156,7 +236,7 @@ def test_threads_share_a_connection_and_children_make_their_own(task, installed)
         finally:
             os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
-    assert task.connections == 2 and task.requests[-1]["step"] == 2
+    assert task.connections == before + 1 and task.requests[-1]["step"] == 2
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     subprocess.run([sys.executable, "-c", "import muster; muster.report(3)"], check=True, env=environment)
     assert task.requests[-1]["step"] == 3

@@ -3,6 +3,8 @@
 The task listens on the Unix socket that the environment variable MUSTER_TASK names. In a program that runs by hand the
 variable is not set: then `report` does nothing, checkpoints go into a folder of the working directory, and there is nothing to
 resume from, so that the same program runs in both ways.
+
+Threads and signal handlers may call all functions, whatever other calls are under way: a handler of SIGTERM may save.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ import operator
 import os
 import pathlib
 import socket
-import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, SupportsFloat
 
@@ -71,7 +72,7 @@ def report(
         request["examples"] = operator.index(examples)
     if evaluation:
         request["evaluation"] = _numbers(evaluation)
-    _task().call(request)
+    _call(request)
 
 
 @contextlib.contextmanager
@@ -95,23 +96,22 @@ def checkpoint(step: int, *, whole: bool = False) -> Iterator[pathlib.Path]:
         folder.mkdir(parents=True, exist_ok=True)
         yield folder
         return
-    task = _task()
-    folder = pathlib.Path(task.call({"call": "begin_checkpoint", "step": step})["folder"])
+    folder = pathlib.Path(_call({"call": "begin_checkpoint", "step": step})["folder"])
     try:
         yield folder
     except BaseException:
         # What went wrong in the block is the error, even if the task has ended, too.
         with contextlib.suppress(Error):
-            task.call({"call": "drop_checkpoint", "step": step})
+            _call({"call": "drop_checkpoint", "step": step})
         raise
-    task.call({"call": "commit_checkpoint", "step": step, "whole": whole})
+    _call({"call": "commit_checkpoint", "step": step, "whole": whole})
 
 
 def resume() -> Resumed | None:
     """Returns the checkpoint that this run goes on from, the same on all ranks; None if it begins afresh."""
     if not in_job():
         return None
-    answer = _task().call({"call": "resume"})
+    answer = _call({"call": "resume"})
     return None if answer["folder"] is None else Resumed(pathlib.Path(answer["folder"]), answer["step"])
 
 
@@ -121,55 +121,85 @@ def resume_folder() -> pathlib.Path | None:
     return None if resumed is None else resumed.folder
 
 
-class _Task:
-    """The connection to this process's task. Thread-safe."""
+class _Connection:
+    """A connection to this process's task, for one call at a time."""
 
     def __init__(self) -> None:
+        """
+        Raises:
+            Error: no task answers.
+        """
         self._pid = os.getpid()
-        self._lock = threading.Lock()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.connect(os.environ["MUSTER_TASK"])
+        try:
+            self._socket.connect(os.environ["MUSTER_TASK"])
+        except OSError as error:
+            self._socket.close()
+            where = os.environ["MUSTER_TASK"]
+            raise Error("UNAVAILABLE", f"no task answers at MUSTER_TASK={where}: {error.strerror}") from None
         self._answers = self._socket.makefile("rb")
 
     def is_mine(self) -> bool:
         """Returns False in a child process, which has to make a connection of its own."""
         return self._pid == os.getpid()
 
-    def call(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Returns the answer to a request.
+    def exchange(self, line: bytes) -> bytes:
+        """Returns the line that answers a line.
 
         Raises:
-            Error: the task refuses it, or has ended.
+            Error: the task has ended.
         """
-        line = json.dumps({"token": os.environ.get("MUSTER_TASK_TOKEN", ""), **request}, allow_nan=False)
         try:
-            with self._lock:
-                self._socket.sendall(line.encode() + b"\n")
-                answered = self._answers.readline(_MOST_ANSWER_BYTES)
+            self._socket.sendall(line)
+            answer = self._answers.readline(_MOST_ANSWER_BYTES)
         except OSError as error:
             raise Error("UNAVAILABLE", f"the task of this program cannot be reached ({error}); the job is ending") from None
-        if not answered.endswith(b"\n"):
+        if not answer.endswith(b"\n"):
             raise Error("UNAVAILABLE", "the task of this program has closed the connection; the job is ending")
-        answer: dict[str, Any] = json.loads(answered)
-        if not answer["ok"]:
-            raise error_of(answer["code"], answer["message"])
         return answer
 
+    def close(self) -> None:
+        self._answers.close()
+        self._socket.close()
 
-_connect_lock = threading.Lock()
-_connected: _Task | None = None
+
+# The connection without a call under way, if there is one. Calls take it out and put it back without a lock: a signal handler
+# that calls while the thread under it is in a call would wait for that lock for ever.
+_idle: list[_Connection] = []
 
 
-def _task() -> _Task:
-    global _connected
-    with _connect_lock:
-        if _connected is None or not _connected.is_mine():
-            try:
-                _connected = _Task()
-            except OSError as error:
-                where = os.environ["MUSTER_TASK"]
-                raise Error("UNAVAILABLE", f"no task answers at MUSTER_TASK={where}: {error.strerror}") from None
-        return _connected
+def _call(request: dict[str, Any]) -> dict[str, Any]:
+    """Returns the task's answer to a request. Thread-safe, and safe in signal handlers: calls at one time go over connections
+    of their own.
+
+    Raises:
+        Error: the task refuses it, or has ended.
+    """
+    line = json.dumps({"token": os.environ.get("MUSTER_TASK_TOKEN", ""), **request}, allow_nan=False)
+    connection = _take_idle() or _Connection()
+    try:
+        answered = connection.exchange(line.encode() + b"\n")
+    except BaseException:
+        # Answers have no ids, so the next call would take a late one for its own.
+        connection.close()
+        raise
+    if _idle:
+        connection.close()
+    else:
+        _idle.append(connection)
+    answer: dict[str, Any] = json.loads(answered)
+    if not answer["ok"]:
+        raise error_of(answer["code"], answer["message"])
+    return answer
+
+
+def _take_idle() -> _Connection | None:
+    with contextlib.suppress(IndexError):
+        connection = _idle.pop()
+        if connection.is_mine():
+            return connection
+        connection.close()
+    return None
 
 
 def _numbers(values: Mapping[str, SupportsFloat]) -> dict[str, float | str]:
