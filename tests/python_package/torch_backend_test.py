@@ -5,7 +5,9 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import traceback
+import weakref
 
 import pytest
 
@@ -49,6 +51,8 @@ def ranks(tmp_path):
             for each in processes:
                 each.join(WAIT_SECONDS if sys.exc_info()[0] is None else 0)
                 each.kill()
+        codes = [each.exitcode for rank, each in enumerate(processes) if rank not in killed]
+        assert codes == [0] * len(codes)
         return {rank: result for rank, result, _ in answers}, {rank: error for rank, _, error in answers if error}
 
     return run
@@ -270,6 +274,63 @@ def one_dies_in_backward(rank, size):
 def test_a_rank_that_dies_ends_a_backward_pass(ranks):
     _, errors = ranks(one_dies_in_backward, 2, killed=(1,))
     assert "rank 1" in errors[0], errors
+
+
+def leaves_a_call_under_way(rank, size):
+    if rank == 0:
+        from muster import _native
+
+        wait, waits = _native.Work.wait, threading.Event()
+        _native.Work.wait = lambda work: (waits.set(), wait(work))
+        dist.irecv(torch.zeros(1000), 1).get_future()
+        dist.irecv(torch.zeros(1000), 1)
+        # Until the thread that completes futures is in the first call.
+        waits.wait()
+        return
+    dist.recv(torch.zeros(1000), 0)
+
+
+def test_a_process_ends_well_with_calls_under_way(ranks):
+    _, errors = ranks(leaves_a_call_under_way, 2)
+    assert list(errors) == [1] and "its process ends while calls are under way" in errors[1], errors
+
+
+def more_works_than_are_kept(rank, size):
+    from muster import _native
+    from muster.torch import _process_group
+
+    store = dist.distributed_c10d._get_default_store()
+    if rank == 1:
+        store.wait(["go"])
+        for _ in range(6):
+            dist.all_reduce(torch.ones(1000))
+        return
+    _process_group._MOST_UNWAITED = 3
+    wait = _native.Work.wait
+
+    def wait_for_the_other(work):
+        store.set("go", "1")
+        wait(work)
+
+    _native.Work.wait = wait_for_the_other
+    had_ended = []
+    make = _process_group.Work.__init__
+
+    def watched(work, group, calls, *rest):
+        weakref.finalize(work, lambda: had_ended.append(all(each.ended() for each in calls)))
+        make(work, group, calls, *rest)
+
+    _process_group.Work.__init__ = watched
+    for _ in range(6):
+        dist.all_reduce(torch.ones(1000), async_op=True)
+    store.set("go", "1")
+    return list(had_ended)
+
+
+def test_works_that_nobody_waits_for_are_kept_until_they_have_ended(ranks):
+    results, errors = ranks(more_works_than_are_kept, 2)
+    assert not errors, "\n".join(errors.values())
+    assert results[0] == [True] * 3
 
 
 def wrong_calls(rank, size):

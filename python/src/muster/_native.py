@@ -11,7 +11,8 @@ import enum
 import os
 import pathlib
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from muster.errors import CollectiveError, Error, InvalidArgument
 
@@ -146,12 +147,23 @@ def _check(code: int) -> None:
     raise InvalidArgument(message) if name == "INVALID_ARGUMENT" else CollectiveError(name, message)
 
 
+def _free_with(owner: object, free: Callable[[ctypes.c_void_p], None], handle: ctypes.c_void_p, outer: object) -> Any:
+    """Frees a handle when its owner ends, and never at exit, where threads may be using it. `outer` lives until then."""
+
+    def end(_: object) -> None:
+        free(handle)
+
+    finalizer = weakref.finalize(owner, end, outer)
+    finalizer.atexit = False
+    return finalizer
+
+
 class Work:
     """A call that was started. Its memory must live until it has ended."""
 
-    def __init__(self, handle: ctypes.c_void_p) -> None:
+    def __init__(self, group: Group, handle: ctypes.c_void_p) -> None:
         self._handle = handle
-        weakref.finalize(self, library().muster_work_free, handle)
+        _free_with(self, library().muster_work_free, handle, group)
 
     def wait(self) -> None:
         """Blocks until the call has ended. Raises CollectiveError if it failed."""
@@ -166,16 +178,22 @@ class Group:
     """A rank's place in a group of ranks."""
 
     def __init__(self, endpoint: Endpoint, handle: ctypes.c_void_p) -> None:
-        # The group needs its endpoint.
-        self._endpoint = endpoint
         self._handle = handle
-        self._free = weakref.finalize(self, library().muster_group_free, handle)
+        # The group needs its endpoint.
+        self._free = _free_with(self, library().muster_group_free, handle, endpoint)
 
     def start(self, call: Call) -> Work:
-        """Queues a call behind earlier ones and returns. Raises InvalidArgument if the call is wrong in itself."""
+        """Queues a call behind earlier ones and returns.
+
+        Raises:
+            InvalidArgument: the call is wrong in itself.
+            CollectiveError: this rank has left the group.
+        """
+        if not self._free.alive:
+            raise CollectiveError("UNAVAILABLE", "this rank has left the group")
         work = ctypes.c_void_p()
         _check(library().muster_start(self._handle, ctypes.byref(call), ctypes.byref(work)))
-        return Work(work)
+        return Work(self, work)
 
     def abort(self, reason: str) -> None:
         """Ends all calls on all ranks with this reason."""
@@ -192,7 +210,7 @@ class Endpoint:
     def __init__(self, host: str) -> None:
         self._handle = ctypes.c_void_p()
         _check(library().muster_endpoint_make(host.encode(), ctypes.byref(self._handle)))
-        weakref.finalize(self, library().muster_endpoint_free, self._handle)
+        _free_with(self, library().muster_endpoint_free, self._handle, None)
 
     def address(self) -> bytes:
         """Returns bytes by which others reach this process."""

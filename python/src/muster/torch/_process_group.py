@@ -10,12 +10,14 @@ Tensors go by address. A tensor that is not contiguous, and lists of tensors whe
 
 from __future__ import annotations
 
+import atexit
 import datetime
 import os
 import queue
 import secrets
 import socket
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
@@ -28,7 +30,7 @@ from muster._native import Call, DType, Kind, Reduction
 from muster.errors import CollectiveError, InvalidArgument
 
 _SECRET_BYTES = 32
-# Works for which nobody may ever wait are forgotten beyond this number.
+# Beyond this number of works for which nobody has waited, one that has ended is forgotten for each new one.
 _MOST_UNWAITED = 4096
 
 _DTYPES = {
@@ -85,7 +87,9 @@ class Work(dist._Work):  # type: ignore[misc]
             self._error = error
             raise
         finally:
-            self._group._forget(self)
+            # Not after an exception that came before the end, of a signal handler for example.
+            if self.is_completed():
+                self._group._forget(self)
         with self._lock:
             finish, self._finish = self._finish, None
             if finish is not None:
@@ -145,6 +149,10 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._completer: threading.Thread | None = None
         # By age. PyTorch's C++ holds its half of a Work, and calls the half in Python only while that lives.
         self._unwaited: dict[int, Work] = {}
+        if not _groups:
+            # After the first group has connected, so that at exit it comes before what weakref registers then.
+            atexit.register(_end_groups)
+        _groups.add(self)
 
     def getBackendName(self) -> str:
         return "muster"
@@ -367,9 +375,13 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             )
 
     def _keep(self, work: Work) -> None:
+        """Keeps a work, and with it what its calls read and write, until somebody has waited for it or it is one too many."""
+        earlier = list(self._unwaited.values())
         self._unwaited[id(work)] = work
-        if len(self._unwaited) > _MOST_UNWAITED:
-            del self._unwaited[next(iter(self._unwaited))]
+        if len(earlier) >= _MOST_UNWAITED:
+            one = next((each for each in earlier if each.is_completed()), earlier[0])
+            one._await_error()
+            self._forget(one)
 
     def _forget(self, work: Work) -> None:
         self._unwaited.pop(id(work), None)
@@ -381,9 +393,30 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             self._completer.start()
         self._futures.put((work, ended))
 
+    def _end(self) -> None:
+        """Ends all calls and the group's threads, and leaves the group."""
+        unwaited = list(self._unwaited.values())
+        if not all(each.is_completed() for each in unwaited):
+            self._group.abort("its process ends while calls are under way")
+        for each in unwaited:
+            each._await_error()
+        if self._completer is not None:
+            self._futures.put(None)
+            self._completer.join()
+        self._group.leave()
+
     def __del__(self) -> None:
         if getattr(self, "_completer", None) is not None:
             self._futures.put(None)
+
+
+_groups: weakref.WeakSet[ProcessGroup] = weakref.WeakSet()
+
+
+def _end_groups() -> None:
+    """Ends all groups at exit, while the tensors are there that their calls read and write."""
+    for each in list(_groups):
+        each._end()
 
 
 def _meet(store: dist.Store, rank: int, size: int, timeout: float) -> _native.Group:
