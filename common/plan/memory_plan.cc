@@ -367,18 +367,18 @@ class Planner {
   }
 
   void AddPerceptron() {
-    uint64_t floats = 0;
+    uint64_t outputs = 0, gradients = 0;
     for (size_t i = 0; i < model_.products.size(); ++i) {
-      // Outputs, and their gradients but for the logits', which take their place.
-      const bool last = i + 1 == model_.products.size();
-      floats += model_.products[i].out * (last ? 1 : 2);
+      outputs += model_.products[i].out;
+      // The logits' gradients take their place.
+      if (i + 1 < model_.products.size()) gradients += model_.products[i].out;
     }
-    // Rows of tables are joined to the first layer's input, which has a gradient.
-    if (has_rows_ && !model_.products.empty()) floats += 2 * model_.products[0].in;
-    AddWorker("activations", kFloat * floats * examples_);
+    // Rows of tables are joined to the first layer's input, which has room for its gradient.
+    if (has_rows_ && !model_.products.empty()) outputs += 2 * model_.products[0].in;
+    AddWorker("activations", kFloat * (outputs + gradients) * examples_);
     AddWorker("kernels' scratch", PlanPackedBytes(model_, std::max(examples_, evaluated_)));
     // With what was read, and the model's own copy of it.
-    AddWorker("evaluation", (kFloat * floats + 2 * ExampleBytes()) * evaluated_);
+    AddWorker("evaluation", (kFloat * outputs + 2 * ExampleBytes()) * evaluated_);
   }
 
   // As it is read.

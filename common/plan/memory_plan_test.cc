@@ -513,8 +513,8 @@ TEST(MemoryPlanTest, AnEvaluationTakesWhatAPassDoes) {
   v1::SyntheticClassificationData& data = *spec.mutable_data()->mutable_synthetic_classification();
   data.set_examples(100000);
   spec.mutable_data()->set_holdout(0.1);
-  // Outputs, with gradients of the hidden layer; features, a label and an offset, twice.
-  const uint64_t each = 4 * (2 * 16 + 3) + 2 * (4 * 8 + 4 + 8);
+  // Outputs; features, a label and an offset, twice.
+  const uint64_t each = 4 * (16 + 3) + 2 * (4 * 8 + 4 + 8);
   EXPECT_EQ(WorkerOf(spec)["evaluation"], 1024 * each);
   spec.mutable_evaluation()->set_max_examples(101);
   EXPECT_EQ(WorkerOf(spec)["evaluation"], 51 * each);
