@@ -177,6 +177,10 @@ void TaskProcess::Kill() {
   absl::MutexLock lock(&mutex_);
   if (reaped_ || kill_at_.has_value()) return;
   kill_at_ = absl::Now() + *options_.grace + kAfterGrace;
+  if (has_order_) AskToEnd();
+}
+
+void TaskProcess::AskToEnd() {
   // If the process does not read it, its time runs out.
   send(control_, &kStopByte, sizeof(kStopByte), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
@@ -203,6 +207,11 @@ void TaskProcess::KillIfOverdue() {
 void TaskProcess::Watch() {
   // A child that died before it read all of its order shows below, like any other death.
   WriteFrame(control_, order_->SerializeAsString()).IgnoreError();
+  {
+    absl::MutexLock lock(&mutex_);
+    has_order_ = true;
+    if (kill_at_.has_value()) AskToEnd();
+  }
   const std::string result = Drain();
   options_.ended(Reap(result));
 }

@@ -73,6 +73,8 @@ class TaskProcess {
   TaskProcess(pid_t pid, int control, int output, std::unique_ptr<const v1::TaskOrder> order,
               TaskProcessOptions options);
 
+  // Sends the stop byte.
+  void AskToEnd();
   // Kills the process, with its group if it leads one.
   void KillNow();
   // Runs on the thread until the process is gone.
@@ -92,6 +94,8 @@ class TaskProcess {
   absl::Mutex mutex_;
   // Once true, the process id may belong to another process.
   bool reaped_ ABSL_GUARDED_BY(mutex_) = false;
+  // Whether the order is written; the stop byte comes after it.
+  bool has_order_ ABSL_GUARDED_BY(mutex_) = false;
   // When KillIfOverdue acts next, once the process was asked to end.
   absl::optional<absl::Time> kill_at_ ABSL_GUARDED_BY(mutex_);
   // Whether the daemon's side of the control socket is closed for writing.
