@@ -333,6 +333,39 @@ def test_works_that_nobody_waits_for_are_kept_until_they_have_ended(ranks):
     assert results[0] == [True] * 3
 
 
+def fails_without_harm(rank, size):
+    from muster import InvalidArgument
+
+    group = dist.distributed_c10d._get_default_group()
+    options = dist.BroadcastOptions()
+    options.rootRank = 7
+    # The native call is refused; the output cannot be written.
+    for start, said, kind in (
+        (lambda: group.broadcast([torch.ones(2)], options), "root is 7 in a group of 2 ranks", InvalidArgument),
+        (lambda: dist.all_reduce(torch.ones(1).expand(3), async_op=True), "single memory location", RuntimeError),
+    ):
+        work = start()
+        future = work.get_future()
+        with pytest.raises(Exception, match=said):
+            future.wait()
+        raised = []
+        for _ in range(2):
+            with pytest.raises(kind, match=said) as error:
+                work.wait()
+            raised.append(error.value)
+        assert raised[0] is raised[1] is work.exception() and not work.is_success()
+    # The thread that completes futures goes on.
+    tensor = torch.ones(2)
+    dist.all_reduce(tensor, async_op=True).get_future().wait()
+    return tensor.tolist()
+
+
+def test_a_work_that_fails_in_any_way_ends_its_future_and_no_other(ranks):
+    results, errors = ranks(fails_without_harm, 2, timeout=20.0)
+    assert not errors, "\n".join(errors.values())
+    assert results == {0: [2.0, 2.0], 1: [2.0, 2.0]}
+
+
 def wrong_calls(rank, size):
     from muster import InvalidArgument
 

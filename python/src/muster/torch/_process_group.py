@@ -11,6 +11,7 @@ Tensors go by address. A tensor that is not contiguous, and lists of tensors whe
 from __future__ import annotations
 
 import atexit
+import contextlib
 import datetime
 import os
 import queue
@@ -27,7 +28,7 @@ from torch import Tensor
 
 from muster import _native
 from muster._native import Call, DType, Kind, Reduction
-from muster.errors import CollectiveError, InvalidArgument
+from muster.errors import InvalidArgument
 
 _SECRET_BYTES = 32
 # Beyond this number of works for which nobody has waited, one that has ended is forgotten for each new one.
@@ -70,7 +71,7 @@ class Work(dist._Work):  # type: ignore[misc]
         self._result = result
         self._finish = finish
         self._lock = threading.Lock()
-        self._error: CollectiveError | None = None
+        self._error: Exception | None = None
         self._future: torch.futures.Future[list[Any]] | None = None
         group._keep(self)
 
@@ -79,21 +80,28 @@ class Work(dist._Work):  # type: ignore[misc]
 
         Raises:
             CollectiveError: it failed; the message names rank and call.
+            InvalidArgument: a call is wrong in itself.
+            Exception: what came when the output was copied to where it belongs. Every later wait raises the same error.
         """
         try:
             for each in self._calls:
                 each.wait()
-        except CollectiveError as error:
-            self._error = error
-            raise
+            with self._lock:
+                finish, self._finish = self._finish, None
+                try:
+                    if finish is not None:
+                        finish()
+                except Exception as error:
+                    # Before the lock is given up, so that another thread that waits finds it.
+                    self._error = error
+        except Exception as error:
+            self._error = self._error or error
         finally:
             # Not after an exception that came before the end, of a signal handler for example.
             if self.is_completed():
                 self._group._forget(self)
-        with self._lock:
-            finish, self._finish = self._finish, None
-            if finish is not None:
-                finish()
+        if self._error is not None:
+            raise self._error
         self._keep = None
         return True
 
@@ -106,7 +114,7 @@ class Work(dist._Work):  # type: ignore[misc]
     def is_success(self) -> bool:
         return self.is_completed() and self.exception() is None
 
-    def exception(self) -> CollectiveError | None:
+    def exception(self) -> Exception | None:
         return self._await_error() if self.is_completed() else None
 
     def result(self) -> list[Any]:
@@ -122,12 +130,10 @@ class Work(dist._Work):  # type: ignore[misc]
                 self._group._complete_later(self, ended)
             return self._future
 
-    def _await_error(self) -> CollectiveError | None:
+    def _await_error(self) -> Exception | None:
         """Blocks until the operation has ended; returns its error."""
-        try:
+        with contextlib.suppress(Exception):
             self.wait()
-        except CollectiveError:
-            pass
         return self._error
 
     def _outcome(self) -> list[Any]:
