@@ -304,6 +304,7 @@ def more_works_than_are_kept(rank, size):
         store.wait(["go"])
         for _ in range(6):
             dist.all_reduce(torch.ones(1000))
+        dist.barrier()
         return
     _process_group._MOST_UNWAITED = 3
     wait = _native.Work.wait
@@ -324,7 +325,10 @@ def more_works_than_are_kept(rank, size):
     for _ in range(6):
         dist.all_reduce(torch.ones(1000), async_op=True)
     store.set("go", "1")
-    return list(had_ended)
+    before_the_end = list(had_ended)
+    # A process that ends earlier ends the other's calls.
+    dist.barrier()
+    return before_the_end
 
 
 def test_works_that_nobody_waits_for_are_kept_until_they_have_ended(ranks):
