@@ -81,7 +81,10 @@ void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
   PrintField("state",
              absl::StrCat(StateName(job), job.message().empty() ? "" : ": ", job.message()));
   PrintField("waits for", job.waiting_for());
-  PrintField("step", absl::StrCat(progress.step(), " of ", progress.total_steps()));
+  // How many steps a program makes, it alone knows.
+  const std::string of_all =
+      progress.total_steps() > 0 ? absl::StrCat(" of ", progress.total_steps()) : "";
+  PrintField("step", absl::StrCat(progress.step(), of_all));
   if (progress.step() > 0) {
     PrintField("loss", absl::StrFormat("%.4f (%s)", progress.loss(),
                                        job.state() == v1::SUCCEEDED

@@ -19,7 +19,7 @@ void CommunicatorTensorGroup::Gather(DType type, int64_t elements, const void* m
   call.kind = Collective::kAllGather;
   call.in = mine;
   call.out = all;
-  Run(call, type, elements, "tensor ranks' rows");
+  Run(call, type, elements, "tensor rows");
 }
 
 void CommunicatorTensorGroup::ScatterSums(DType type, int64_t elements, void* all, void* mine) {
@@ -27,7 +27,7 @@ void CommunicatorTensorGroup::ScatterSums(DType type, int64_t elements, void* al
   call.kind = Collective::kReduceScatter;
   call.in = all;
   call.out = mine;
-  Run(call, type, elements, "sums of tensor ranks' rows");
+  Run(call, type, elements, "sums of tensor rows");
 }
 
 void CommunicatorTensorGroup::Sum(DType type, int64_t elements, void* values) {
