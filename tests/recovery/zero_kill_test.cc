@@ -218,8 +218,9 @@ INSTANTIATE_TEST_SUITE_P(Stages, ZeroKillTest,
 // Jobs of which others have a lost task's slice, on workers of one slot each.
 class ZeroInPlaceTest : public ::testing::TestWithParam<uint32_t> {
  protected:
-  // Starts a job of three workers that keep copies, or of two groups of two.
-  void Start(int workers, bool copies) {
+  // Starts a job of workers that keep copies, or of groups of two, in either case of so many tensor
+  // ranks.
+  void Start(int workers, bool copies, uint32_t tensor = 1) {
     deaths_ = testing::TempDir() + "/deaths";
     std::filesystem::create_directories(deaths_);
     setenv("MUSTER_DEATHS", deaths_.c_str(), /*overwrite=*/1);
@@ -233,9 +234,12 @@ class ZeroInPlaceTest : public ::testing::TestWithParam<uint32_t> {
     v1::JobSpec spec = Job(v1::UpdateSpec::ALL_REDUCE, GetParam());
     spec.set_workers(workers);
     spec.set_batch_size(2 * workers);
-    v1::ZeroSpec& zero = *spec.mutable_parallelism()->mutable_zero();
-    if (copies) zero.set_redundancy(1);
-    if (!copies) zero.set_shard(2);
+    spec.mutable_parallelism()->set_tensor(tensor);
+    if (GetParam() > 0) {
+      v1::ZeroSpec& zero = *spec.mutable_parallelism()->mutable_zero();
+      if (copies) zero.set_redundancy(1);
+      if (!copies) zero.set_shard(2);
+    }
     const auto id = cluster_->Submit(spec);
     ASSERT_TRUE(id.ok()) << id.status();
     id_ = *id;
@@ -405,6 +409,39 @@ TEST(ZeroElasticTest, TheOthersDivideTheParametersAnewAndAgainWhenTheWorkerIsBac
   // Weights that came to a wrong place would differ by as much as weights do.
   EXPECT_LT(MostApart(weights->disturbed, weights->undisturbed), 0.01);
 }
+
+// The calls of tensor ranks at which a task dies.
+const char* const kTensorPoints[] = {"before tensor rows", "after sums of tensor rows",
+                                     "before shared gradients of unit 1",
+                                     "after examples and overflows"};
+
+class TensorInPlaceTest : public ZeroInPlaceTest {};
+
+// Under stage 0 the state comes from the peer in the other tensor group, otherwise from a copy.
+TEST_P(TensorInPlaceTest, TensorRanksGoOnInPlaceWhereverATaskDies) {
+  ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/4, /*copies=*/true, /*tensor=*/2));
+  uint32_t slot = 1;
+  for (const char* const point : kTensorPoints) ASSERT_NO_FATAL_FAILURE(DieAt(slot++ % 4, point));
+  ExpectTheSameBits();
+}
+
+INSTANTIATE_TEST_SUITE_P(Stages, TensorInPlaceTest, ::testing::Values(0, 1, 3));
+
+// Nobody else has the share of a tensor rank that is alone with it.
+class LoneTensorRankTest : public ZeroInPlaceTest {};
+
+TEST_P(LoneTensorRankTest, ALossTakesTheJobBackToItsCheckpoint) {
+  ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/2, /*copies=*/false, /*tensor=*/2));
+  v1::JobStatus before;
+  ASSERT_TRUE(cluster_->jobs().Get(id_, before).ok());
+  ASSERT_NO_FATAL_FAILURE(Kill({1}));
+  const auto back = cluster_->Await(
+      id_, [&](const v1::JobStatus& status) { return status.generation() > before.generation(); });
+  ASSERT_TRUE(back.ok()) << back.status() << cluster_->Diagnose(id_);
+  ExpectTheSameBits();
+}
+
+INSTANTIATE_TEST_SUITE_P(Stages, LoneTensorRankTest, ::testing::Values(0));
 
 // One rank's loss is not finite; the other rank only sees that a call fails.
 TEST(ZeroDivergedTest, OneRanksDivergenceFailsTheJob) {
