@@ -14,7 +14,7 @@
 
 namespace muster {
 
-// What one stage of a pipeline has and does.
+// One stage of a pipeline: its layers, and its part of a step.
 struct PlannedStage {
   // Number of units in each of its groups of layers.
   std::vector<int> layers;
@@ -27,7 +27,7 @@ struct PlannedStage {
   double state_bytes = 0;
   // Activations of its layers, of as many micro-batches as it saves at a time.
   double activation_bytes = 0;
-  // What it sends other stages in a step.
+  // Bytes that it sends other stages in a step.
   uint64_t sent_bytes = 0;
 };
 

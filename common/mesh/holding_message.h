@@ -9,7 +9,7 @@ namespace v1 {
 class RendezvousRequest;
 }  // namespace v1
 
-// What a rank has of the parameters, as it travels to the coordinator.
+// These functions put what a rank has of the parameters into its request to the coordinator.
 
 // Writes what the rank has to its request.
 void SetHolding(const RankHolding& holding, v1::RendezvousRequest& request);

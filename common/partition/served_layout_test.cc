@@ -98,7 +98,7 @@ TEST_P(ServedLayoutTest, EachElementIsInOneBlock) {
 }
 
 TEST_P(ServedLayoutTest, RanksHaveTheirSharesInTheServersBlocks) {
-  // By block on the servers: who has it.
+  // The ranks that have each block of the servers.
   std::map<std::pair<uint32_t, uint32_t>, std::vector<int>> holders;
   for (int rank = 0; rank < ranks_; ++rank) {
     const DenseLayout layout = LayoutOfRank(served_, rank);

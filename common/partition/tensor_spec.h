@@ -87,7 +87,7 @@ struct TensorSpec {
   // another along dimension 0. Both are empty for a whole tensor.
   std::vector<int64_t> global_shape;
   std::vector<Rectangle> rectangles;
-  // Of a share: the elements that other ranks have, too, in order.
+  // The elements of a share that other ranks have, too, in order.
   std::vector<SharedElements> shared;
 
   int64_t elements() const {

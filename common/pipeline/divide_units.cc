@@ -54,7 +54,7 @@ Division MinimiseLargest(int units, int groups, const GroupCost& cost) {
   return division;
 }
 
-// What is to be small, the first numbers first.
+// The numbers that are to be small, the first ones first.
 using Objective = std::tuple<double, double, double>;
 
 Objective ObjectiveOf(const PipelineShape& shape, absl::Span<const UnitCost> units,

@@ -10,13 +10,13 @@
 
 namespace muster {
 
-// What a unit of a model costs the stage that has it.
+// The cost of a unit of a model for the stage that has it.
 struct UnitCost {
   // Operations of its passes over one micro-batch.
   GroupTimes operations = {0, 0, 0};
   // Parameters, gradients and optimizer state.
   double state_bytes = 0;
-  // What its forward leaves for its backward, of one micro-batch.
+  // Bytes that its forward leaves for its backward, of one micro-batch.
   double activation_bytes = 0;
 };
 

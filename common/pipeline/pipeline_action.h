@@ -43,7 +43,7 @@ struct PipelineAction {
   Kind kind = Kind::kForward;
   int chunk = 0;
   int micro_batch = 0;
-  // Of sends and receives: the other stage.
+  // The other stage of a send or receive.
   int peer = -1;
 
   bool receives() const {

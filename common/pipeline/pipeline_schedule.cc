@@ -14,7 +14,7 @@ using Kind = PipelineAction::Kind;
 
 // An action and its place in the one order of all actions.
 struct Placed {
-  // When the pass ends, or the pass whose result is sent.
+  // The time at which the pass ends, or the pass whose result is sent.
   double time = 0;
   // Passes that end at the same time come first.
   bool transfers = false;

@@ -22,7 +22,7 @@ namespace muster {
 // A pure function, so every stage can make the same lists. REQUIRES: as ComputeOrder.
 std::vector<std::vector<PipelineAction>> PipelineSchedule(const PipelineShape& shape);
 
-// What a stage holds at most at any time of a step.
+// The most that a stage holds at any time of a step.
 struct StageHoldings {
   // Micro-batches of a group between its forward and the gradient of its input, both included.
   int activations = 0;

@@ -23,7 +23,7 @@ std::string Describe(const PipelineAction& action) {
                       ", micro-batch ", action.micro_batch);
 }
 
-// What travels from one group to a neighbour.
+// A value that travels from one group to a neighbour.
 struct Transfer {
   // Number of stages that have got to its batch.
   int ready = 0;
@@ -275,10 +275,10 @@ class Simulation {
   const SimulatedPipeline options_;
   std::mt19937_64 random_;
   std::vector<Stage> stages_;
-  // By ValueTo.
+  // Indexed by ValueTo.
   std::vector<Transfer> transfers_;
   std::vector<char> delivered_;
-  // By PassOf: what was made.
+  // The passes that were made, indexed by PassOf.
   std::vector<char> forward_;
   std::vector<char> backward_;
   std::vector<char> weights_;

@@ -70,7 +70,8 @@ class Run {
   const PipelineShape shape_;
   const absl::Span<const GroupTimes> groups_;
   const double transfer_;
-  // By group and micro-batch, when the group's forward, and the gradient of its input, ended.
+  // The times, by group and micro-batch, at which the group's forward, and the gradient of its
+  // input, ended.
   std::vector<double> outputs_;
   std::vector<double> gradients_;
 };

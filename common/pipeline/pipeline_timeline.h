@@ -8,7 +8,7 @@
 
 namespace muster {
 
-// How long the passes of a group of layers take over one micro-batch, in any unit of time.
+// The times of the passes of a group of layers over one micro-batch, in any unit.
 struct GroupTimes {
   double forward = 1;
   double backward_input = 1;
@@ -23,9 +23,9 @@ struct TimedAction {
   double end = 0;
 };
 
-// When each stage computes what in a step that begins at 0.
+// The times at which stages compute in a step that begins at 0.
 struct PipelineTimeline {
-  // By stage; passes alone, in order.
+  // The passes of each stage, in order.
   std::vector<std::vector<TimedAction>> stages;
 
   // Returns the time at which the last stage has ended.

@@ -319,7 +319,7 @@ TEST(MemoryPlanTest, OffloadedStateIsOnDisk) {
     EXPECT_GE(plan.disk_bytes, 8 * kGpt / workers);
     EXPECT_LE(plan.disk_bytes, 8 * kGpt / workers * 101 / 100);
     EXPECT_EQ(plan.disk_bytes % 4096, 0);
-    // Of the state 32 MiB at most are mapped, and all of it if it is smaller.
+    // At most 32 MiB of the state are mapped, and all of it if it is smaller.
     const uint64_t window = std::min<uint64_t>(32 * kMiB, plan.disk_bytes);
     EXPECT_EQ(ByName(plan.worker)["optimizer state, mapped from its file"], window);
     EXPECT_EQ(plan.worker_bytes() - plan.worker_own_bytes(),

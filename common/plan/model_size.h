@@ -54,7 +54,7 @@ struct ProductSize {
   size_t tensor = 0;
 };
 
-// What a model, or a tensor rank's share of one, consists of: the tensors and tables of its
+// The parts of a model, or of a tensor rank's share of one: the tensors and tables of its
 // Describe, and what is multiplied.
 struct ModelSize {
   // Without initialisers.

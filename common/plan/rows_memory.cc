@@ -20,7 +20,7 @@ constexpr uint64_t kFloat = sizeof(float);
 // which batches have two (common/base/buffer_pool.h). Rows lie in such slabs, too.
 constexpr uint64_t kSmallestInSlab = 64 << 10;
 constexpr uint64_t kSlabBytes = uint64_t{2} << 20;
-// What a table keeps beside a row's floats.
+// Bytes that a table keeps beside a row's floats.
 constexpr uint64_t kRowOverheadBytes = 64;
 
 uint64_t RowFloats(const v1::OptimizerSpec& spec, uint64_t dim) {
@@ -148,7 +148,7 @@ uint64_t RowsMemory::TableBytes(uint64_t rows) const {
   constexpr uint64_t kHead = 32, kBucket = 64;
   const auto records = [this](uint64_t count) {
     const uint64_t bytes = count * (kFloat * row_floats_ + kHead);
-    // Of the first only what is touched.
+    // Only the touched part of the first counts.
     return bytes <= kSlabBytes ? bytes : RoundUp(bytes, kSlabBytes);
   };
   const uint64_t buckets = std::bit_ceil((rows * 8 + 24) / 25);

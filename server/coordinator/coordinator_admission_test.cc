@@ -1,4 +1,4 @@
-// Which jobs a cluster takes, and what it gives them.
+// These tests say which jobs a cluster takes, and what it gives them.
 #include <string>
 #include <vector>
 

@@ -35,7 +35,7 @@ using testing::Not;
 
 namespace fs = std::filesystem;
 
-// What a program needs to talk to its task.
+// The lines by which a program talks to its task.
 constexpr char kTalk[] = R"(
 import json, os, signal, socket, sys, time
 
@@ -183,7 +183,7 @@ class ProgramTest : public testing::Test {
   }
 
   static ProcessCluster* cluster_;
-  // Of the job that Run ran last.
+  // The log of the job that Run ran last.
   static std::string last_log_;
 };
 

@@ -62,7 +62,7 @@ struct ShardFile {
   std::vector<SlotLossScale> loss_scales;
 };
 
-// What a rank holds of a job's parameters: one of `count` shards of a tensor rank's share of them.
+// A rank's share of a job's parameters: one of `count` shards of a tensor rank's share of them.
 // Ranks with equal coordinates hold the same. With W ranks, rank r has coordinate r mod
 // coordinates(): tensor ranks are neighbours, then the shards of a group. REQUIRES: 0 <= index <
 // count, and the same of tensor ranks.

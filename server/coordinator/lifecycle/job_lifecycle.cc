@@ -431,7 +431,7 @@ void JobLifecycle::ForgetTasks(Job& job, const std::vector<uint32_t>& slots,
 absl::Status JobLifecycle::MaybeSucceed(Job& job) {
   const v1::JobRecord& record = job.record;
   if (!AllDone(record)) return absl::OkStatus();
-  // Whether a program keeps anything is its own affair.
+  // A program decides by itself whether it keeps anything.
   const bool trains = !OnlyEvaluates(record.spec()) && !RunsProgram(record.spec());
   const uint64_t kept = LastSoundClock(record, 0);
   if (!record.has_met()) return Fail(job, "its tasks ended before they met");

@@ -16,8 +16,8 @@ class LinearLayer final : public Layer {
   // at 0, for a model that is one linear layer.
   enum class Init { kRelu, kLogits, kZero };
 
-  // What the ranks of LayerContext::tensor_group divide; the number of features must be a multiple
-  // of theirs.
+  // The part of the layer that the ranks of LayerContext::tensor_group divide; the number of
+  // features must be a multiple of theirs.
   enum class Division {
     // Every rank computes the whole layer, and the same gradients.
     kNone,
@@ -40,7 +40,7 @@ class LinearLayer final : public Layer {
   LinearLayer(int64_t in_features, int64_t out_features, const Options& options)
       : in_features_(in_features), out_features_(out_features), options_(options) {}
 
-  // Of the whole layer.
+  // Return the features of the whole layer.
   int64_t in_features() const override { return in_features_; }
   int64_t out_features() const override { return out_features_; }
   // Returns the features that this rank has of an example.

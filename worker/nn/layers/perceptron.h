@@ -39,9 +39,9 @@ class Perceptron {
     // [B, in_features]: where the first unit's backward writes the input's gradient; empty: it is
     // not wanted.
     absl::Span<float> in_gradient;
-    // By unit, [B, width], where the width is what this rank has of the unit's outputs: the output
-    // after the ReLU. The last one holds the logits, which the model replaces by their gradient
-    // before the backward pass.
+    // The outputs of each unit, [B, width], where the width is what this rank has of the unit's
+    // outputs: the output after the ReLU. The last one holds the logits, which the model replaces
+    // by their gradient before the backward pass.
     std::vector<std::vector<float>> out;
     // By unit but the last, [B, width].
     std::vector<std::vector<float>> out_gradient;

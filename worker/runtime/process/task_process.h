@@ -45,8 +45,8 @@ struct TaskProcessOptions {
 inline constexpr char kTaskFlag[] = "--run-task";
 // Descriptor of the control socket in the child.
 inline constexpr int kControlDescriptor = 3;
-// What a daemon writes to the control socket, after the order, to ask a task that runs a program to
-// end.
+// The byte that a daemon writes to the control socket, after the order, to ask a task that runs a
+// program to end.
 inline constexpr char kStopByte = 's';
 
 // A child process that runs one task. It is started by posix_spawn, not by fork, since the daemon
@@ -94,11 +94,11 @@ class TaskProcess {
   absl::Mutex mutex_;
   // Once true, the process id may belong to another process.
   bool reaped_ ABSL_GUARDED_BY(mutex_) = false;
-  // Whether the order is written; the stop byte comes after it.
+  // True once the order is written; the stop byte comes after it.
   bool has_order_ ABSL_GUARDED_BY(mutex_) = false;
-  // When KillIfOverdue acts next, once the process was asked to end.
+  // The time at which KillIfOverdue acts next, once the process was asked to end.
   absl::optional<absl::Time> kill_at_ ABSL_GUARDED_BY(mutex_);
-  // Whether the daemon's side of the control socket is closed for writing.
+  // True once the daemon's side of the control socket is closed for writing.
   bool control_ended_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

@@ -17,7 +17,7 @@ void AdoptOrphans();
 // Returns the descendants of this process that have not ended. May miss one that is just started.
 std::vector<pid_t> FindDescendants();
 
-// What processes use. Those that have ended meanwhile count as nothing.
+// The usage of processes. Those that have ended meanwhile count as nothing.
 struct TreeUsage {
   // Resident anonymous and shared memory. Pages of several processes count in each.
   uint64_t bytes = 0;

@@ -13,11 +13,11 @@
 
 namespace muster {
 
-// What a program may ask its task for, in JSON: one object a line, answered by one
+// Answers what a program asks its task for, in JSON: one object a line, answered by one
 // (docs/programs.md). An error is an answer, too. Thread-safe.
 class ProgramCalls {
  public:
-  // What the task knows when the program starts.
+  // The facts that the task knows when the program starts.
   struct Facts {
     std::string token;
     std::string job_id;

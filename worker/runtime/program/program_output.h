@@ -11,7 +11,7 @@
 
 namespace muster {
 
-// What a program prints, on its way to the job's log. All of it is taken, so that the program never
+// Takes what a program prints to the job's log. All of it is taken, so that the program never
 // waits; more than a log has use for is dropped, with a line in its place. Not thread-safe.
 class ProgramOutput {
  public:

@@ -21,7 +21,7 @@ struct ProgramPlace {
   // Among the ranks of the same worker daemon.
   uint32_t local_rank = 0;
   uint32_t local_world_size = 1;
-  // Where rank 0 may listen; empty: the processes are not told of one another.
+  // The address at which rank 0 may listen; empty: the processes are not told of one another.
   std::string master_host;
   uint32_t master_port = 0;
   // Numbers of the devices of the daemon's ranks, by local rank, joined by commas.
@@ -36,7 +36,7 @@ absl::StatusOr<ProgramPlace> PlaceInRound(const v1::RendezvousReply& round,
 // Returns the place of the order's slot in an elastic job.
 ProgramPlace PlaceAlone(const v1::TaskOrder& order);
 
-// What a task offers its program beside its place.
+// The files and secrets that a task offers its program beside its place.
 struct ProgramSurroundings {
   // The task's control socket, and what requests there have to name.
   std::string socket;

@@ -179,7 +179,7 @@ void ProgramReporter::MakeReports() {
   request.set_loss_weight(pending.losses);
   const double seconds = absl::ToDoubleSeconds(pending.time);
   request.set_training_seconds(seconds);
-  // What of the time the program waits for others is its own knowledge.
+  // Only the program knows how much of the time it waits for others.
   request.set_compute_seconds(seconds);
   const uint64_t clock = request.clock();
   auto series = pending.series.begin();

@@ -21,7 +21,7 @@
 
 namespace muster {
 
-// What a program reports of its training.
+// A program's report of its training.
 struct ProgramReport {
   // Number of steps made so far.
   uint64_t step = 0;
@@ -68,7 +68,7 @@ class ProgramReporter {
   void Finish();
 
  private:
-  // What is still to be reported.
+  // Figures that are still to be reported.
   struct Pending {
     uint64_t steps = 0;
     uint64_t examples = 0;
@@ -111,7 +111,7 @@ class ProgramReporter {
   std::set<std::string> names_ ABSL_GUARDED_BY(mutex_);
   // A figure each.
   std::deque<v1::ReportEvaluationRequest> evaluations_ ABSL_GUARDED_BY(mutex_);
-  // What is to be told of the program's silence.
+  // The text that is to be told of the program's silence.
   absl::optional<std::string> silence_ ABSL_GUARDED_BY(mutex_);
   double cpu_seconds_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t peak_bytes_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -17,7 +17,7 @@ namespace v1 {
 class TaskOrder;
 }  // namespace v1
 
-// What a rank trains with in one group of ranks after another, and its step engines.
+// The parts that a rank trains with in one group of ranks after another, and its step engines.
 struct ReplicaParts {
   std::unique_ptr<ReplicaGroup> group;
   // Makes the engine for the group that the replica has joined; the engine lives as long as the

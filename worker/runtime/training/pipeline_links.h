@@ -14,7 +14,7 @@
 
 namespace muster {
 
-// What a message between two stages carries: what group of layers it is for follows from the unit.
+// The content of a message between two stages; its group of layers follows from the unit.
 struct StageMessage {
   // The output of a unit, or its gradient.
   bool gradient = false;

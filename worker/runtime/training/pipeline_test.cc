@@ -85,7 +85,7 @@ v1::JobSpec Job(const TestModel& model, int micro_batches) {
   return spec;
 }
 
-// What one rank has after its steps.
+// The results of one rank after its steps.
 struct Trained {
   absl::Status status;
   // By tensor.
@@ -228,7 +228,7 @@ TEST_P(PipelineTest, HasTheBitsOfTheWholeModel) {
     const Trained& trained = runs[stage].trained;
     ASSERT_TRUE(trained.status.ok()) << trained.status;
     const PipelineStage part = StageOf(shape, stage, sizes);
-    // What crosses the boundaries of the stage, in all steps and the evaluation.
+    // The bytes that cross the boundaries of the stage, in all steps and the evaluation.
     uint64_t floats = 0;
     for (int chunk = 0; chunk < chunks; ++chunk) {
       const int group = shape.Group(stage, chunk);

@@ -166,7 +166,7 @@ class StagePlanner {
   int last_ = 0;
   int chunk_ = 0;
   int micro_batch_ = 0;
-  // By chunk and micro-batch: the saved set, and those whose backward is done.
+  // The saved set of each chunk and micro-batch, and those whose backward is done.
   std::map<std::pair<int, int>, int> sets_;
   std::set<std::pair<int, int>> done_;
   // Micro-batches that have begun backward on this stage.

@@ -25,7 +25,7 @@ void CheckPlan(const PipelineShape& shape, int stage, const std::vector<int>& si
   const std::vector<PipelineAction> list = PipelineSchedule(shape)[stage];
   ASSERT_EQ(plan.front(), StepAction{Kind::kBeginStep});
   ASSERT_EQ(plan.back(), StepAction{Kind::kEndStep});
-  // By saved set, the micro-batch that was loaded last.
+  // The micro-batch that was loaded last into each saved set.
   std::map<int, int> loaded;
   std::map<std::pair<Kind, int>, int> next_of_unit;
   int most_saved = 0, messages = 0, begun = 0;

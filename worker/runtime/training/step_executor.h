@@ -96,7 +96,7 @@ class StepExecutor final : public StepEngine {
   uint64_t evaluation_clock_ = 0;
   // The step's micro-batches by number, modulo the length: one, if each is loaded once it is read.
   std::vector<Batch> read_;
-  // How many of the step's micro-batches were read, and how many loaded.
+  // The numbers of the step's micro-batches that were read, and that were loaded.
   int batches_read_ = 0;
   int batches_loaded_ = 0;
 };

@@ -42,7 +42,8 @@ struct StepAction {
     kSendGradients,
     kPushRows,
     kEndStep,
-    // Of a pipeline's stage (stage_plan.h). Add a message from or to another stage, which carries
+    // These are of a pipeline's stage (stage_plan.h). They add a message from or to another stage,
+    // which carries
     // the output of the unit or its gradient, to those that start together, and start them after
     // the last of neighbouring actions.
     kReceiveOutput,
@@ -62,9 +63,9 @@ struct StepAction {
   // The saved set (MicroBatch) that holds the micro-batch, from 0 on. From its kLoad to its last
   // action no other micro-batch has the set.
   int saved = 0;
-  // Of messages: the other stage.
+  // The other stage of a message.
   int peer = -1;
-  // Of kLoad in a pipeline: the stage's group of layers that the saved set is for.
+  // In kLoad of a pipeline, the stage's group of layers that the saved set is for.
   int chunk = 0;
 
   // Returns whether the action adds a message.

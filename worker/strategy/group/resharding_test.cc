@@ -224,7 +224,7 @@ class Tasks {
   MemoryStorage storage_;
 
  public:
-  // By slot, for the next group.
+  // The holdings of each slot for the next group.
   std::vector<Fault> faults;
   // Run by each rank after the stretch's last step.
   std::function<void(int slot)> after_last_step;

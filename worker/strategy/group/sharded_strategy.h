@@ -95,9 +95,9 @@ struct ShardedDependencies {
 // Every rank makes the same calls in the same order, so all run the same number of micro-batches
 // and, under stage 3, of evaluation passes, if need be without examples.
 //
-// Of several tensor ranks, each has its share of the tensors, which is divided in this way among
-// the ranks with the same tensor rank (rank_groups.h). Gradients of elements that tensor ranks
-// share are summed over these before anything else reads them (shared_gradients.h).
+// Where there are several tensor ranks, each has its share of the tensors, which is divided in this
+// way among the ranks with the same tensor rank (rank_groups.h). Gradients of elements that tensor
+// ranks share are summed over these before anything else reads them (shared_gradients.h).
 //
 // Rows of sparse tables are either divided among the ranks of a shard group, whatever the stage
 // (row_exchange.h), or on servers, as the job's update says. In a hybrid job the servers' half has

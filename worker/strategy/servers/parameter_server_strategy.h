@@ -69,7 +69,7 @@ inline constexpr uint64_t kPushWindowBytes = uint64_t{8} << 20;
 // stochastically (row_groups.h); what is pulled is rounded to the nearest by the server, whose
 // tables and sums stay f32.
 //
-// Of several tensor ranks (TablesSchema::tensor_ranks), each slot pulls the shares of its rank,
+// With several tensor ranks (TablesSchema::tensor_ranks), each slot pulls the shares of its rank,
 // slot mod ranks, and pushes those that no lower rank has, with gradients that its peers have added
 // up (tensor_peers.h). Examples count on the first rank alone. The ranks of a group begin at the
 // same clock: the least that any of them has not closed everywhere. Those that have closed it
@@ -159,7 +159,7 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
     Handle operation;
   };
 
-  // What a slot has of the job's tables.
+  // A slot's share of the job's tables.
   struct Share {
     int tensor_rank = 0;
     Tables tables;
@@ -225,7 +225,7 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   const int units_;
   const UnitPlaces::Holding holding_;
   const std::vector<std::vector<DenseRun>> runs_;
-  // By partition, whether the slot pushes any of its blocks.
+  // True for each partition of which the slot pushes blocks.
   const std::vector<bool> pushes_to_;
   // By unit: the units whose gradients are complete once it is ready, last unit first.
   const std::vector<std::vector<int>> complete_with_;

@@ -38,7 +38,7 @@ class Ledger {
     uint32_t micro_batches = 1;
     // Slot s is tensor rank s mod `tensor_ranks`.
     uint32_t tensor_ranks = 1;
-    // By dense block, the tensor rank whose slots push it; empty if there is one tensor rank.
+    // The tensor rank whose slots push each dense block; empty if there is one tensor rank.
     std::vector<uint32_t> owners;
   };
 
@@ -123,7 +123,7 @@ class Ledger {
   uint64_t PushesOf(uint32_t slot) const { return pushes_[slot % shape_.tensor_ranks]; }
 
   const Shape shape_;
-  // By tensor rank, the number of pushes of blocks in a clock of each of its slots.
+  // The number, by tensor rank, of pushes of blocks in a clock of each of its slots.
   std::vector<uint64_t> pushes_;
   std::vector<Slot> slots_;
   uint64_t slowest_ = 0;
