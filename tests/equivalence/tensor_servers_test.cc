@@ -9,72 +9,22 @@
 #include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
 #include "tests/equivalence/run_checkpoints.h"
+#include "tests/equivalence/tensor_jobs.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
 
 namespace muster {
 namespace {
 
-enum class Shape { kGpt2, kLlama, kPerceptron };
-
-v1::JobSpec OnMesh(v1::JobSpec spec, uint32_t tensor, uint32_t data, uint32_t stage = 0) {
-  spec.set_workers(tensor * data);
-  spec.mutable_parallelism()->set_tensor(tensor);
-  if (stage > 0) spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
-  return spec;
-}
-
-v1::JobSpec ByAllReduce(v1::JobSpec spec) {
-  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
-  spec.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
-  return spec;
-}
-
-// Returns the values of all ranks, which must be the same.
-TrainedValues Same(const RunResult& run) {
-  for (const TrainedValues& other : run.trained) EXPECT_EQ(other.values, run.trained[0].values);
-  EXPECT_FALSE(run.trained[0].values.empty());
-  return run.trained[0];
-}
+using Shape = TensorShape;
 
 TrainedValues Train(const v1::JobSpec& spec, const RunOptions& options = {}) {
-  return Same(TrainOnServers(spec, options));
+  return SameOfAllRanks(TrainOnServers(spec, options));
 }
 
 class TensorServersTest : public ::testing::Test {
  protected:
-  // Returns a job with dropout, biases, a tied head and a padded vocabulary in GPT-2's shape, and
-  // with fewer key-value heads than four ranks in Llama's. Adds are in order.
-  v1::JobSpec Job(Shape shape) {
-    const bool is_text = shape != Shape::kPerceptron;
-    v1::JobSpec spec = TinyJob(is_text ? "transformer" : "mlp", "adamw", WriteTinyText(folder_));
-    spec.mutable_update()->set_deterministic(true);
-    if (!is_text) {
-      spec.mutable_model()->mutable_mlp()->clear_hidden();
-      for (const uint32_t width : {16, 6}) spec.mutable_model()->mutable_mlp()->add_hidden(width);
-      return spec;
-    }
-    v1::TransformerSpec& model = *spec.mutable_model()->mutable_transformer();
-    model.set_heads(8);
-    model.set_feed_forward(24);
-    if (shape == Shape::kGpt2) {
-      model.clear_norm();
-      model.clear_activation();
-      model.clear_no_biases();
-      model.set_kv_heads(0);
-      model.set_vocabulary(256);
-      model.set_pad_vocabulary_to(24);
-      model.set_dropout(0.1);
-      model.set_attention_dropout(0.1);
-      // The gradient of the keys' biases is rounding error alone (TinyJob).
-      spec.mutable_optimizer()->set_name("momentum");
-      spec.mutable_optimizer()->clear_epsilon();
-    } else {
-      model.set_separate_head(true);
-      model.set_positions(v1::TransformerSpec::ROTARY);
-    }
-    return spec;
-  }
+  v1::JobSpec Job(Shape shape) { return TensorJob(shape, folder_); }
 
   const TempFolder folder_;
 };
@@ -93,9 +43,7 @@ TEST_P(EveryShapeTest, TrainsAsOneProcess) {
   }
   if (GetParam() == Shape::kPerceptron) return;
   // Tensor ranks share more of the activations, and so more gradients are parts.
-  v1::JobSpec whole_tokens = OnMesh(spec, 4, 2);
-  whole_tokens.mutable_parallelism()->set_sequence(false);
-  ExpectClose(Train(whole_tokens), expected, 1e-5);
+  ExpectClose(Train(WithoutSequence(OnMesh(spec, 4, 2))), expected, 1e-5);
 }
 
 // Sums are made in the same order, and every element is in one block.
@@ -104,7 +52,7 @@ TEST_P(EveryShapeTest, EndsInTheBitsOfAllReduce) {
   for (const auto& [tensor, data] : {std::pair<uint32_t, uint32_t>(2, 2), {4, 2}, {2, 3}}) {
     SCOPED_TRACE(absl::StrCat(tensor, " x ", data));
     const TrainedValues expected =
-        Same(TrainByAllReduce(ByAllReduce(OnMesh(spec, tensor, data)), {}));
+        SameOfAllRanks(TrainByAllReduce(ByAllReduce(OnMesh(spec, tensor, data)), {}));
     EXPECT_EQ(Train(OnMesh(spec, tensor, data)).values, expected.values);
     EXPECT_EQ(Train(OnMesh(spec, tensor, data, 3)).values, expected.values);
   }
@@ -122,7 +70,8 @@ TEST_P(EveryShapeTest, CheckpointsGoOnOnOtherMeshesAndRoads) {
   options.from = 4;
   ExpectClose(Train(OnMesh(spec, 4, 1, 3), options), expected, 1e-5);
   options.from = 8;
-  ExpectClose(Same(TrainByAllReduce(ByAllReduce(OnMesh(spec, 2, 1)), options)), expected, 1e-5);
+  ExpectClose(SameOfAllRanks(TrainByAllReduce(ByAllReduce(OnMesh(spec, 2, 1)), options)), expected,
+              1e-5);
   options.from = 12;
   ExpectClose(Train(OnMesh(spec, 2, 2), options), expected, 1e-5);
   options.from = 16;
@@ -147,7 +96,7 @@ TEST_P(EveryShapeTest, ALostRankIsReplacedAndTheClockRepeated) {
           options.deaths = {{.slot = slot, .at = at, .takes_effect = takes_effect}};
           const RunResult run = TrainOnServers(spec, options);
           EXPECT_EQ(run.rounds, 2);
-          EXPECT_EQ(Same(run).values, expected.values);
+          EXPECT_EQ(SameOfAllRanks(run).values, expected.values);
         }
       }
     }
@@ -174,11 +123,7 @@ TEST_F(TensorServersTest, EvaluationsCountEachExampleOnce) {
   ASSERT_GT(alone.evaluated, 0u);
   for (const uint32_t stage : {0, 3}) {
     const RunResult run = TrainOnServers(OnMesh(spec, 2, 2, stage), {});
-    EXPECT_EQ(run.evaluated, alone.evaluated);
-    ASSERT_EQ(run.curve.size(), alone.curve.size());
-    for (const auto& [clock, loss] : alone.curve) {
-      EXPECT_NEAR(run.curve.at(clock), loss, 1e-5 * loss) << clock;
-    }
+    ASSERT_NO_FATAL_FAILURE(ExpectEvaluationsOf(alone, run));
     EXPECT_GT(run.counters[0].tensor_bytes_sent, 0u);
   }
 }
@@ -196,7 +141,7 @@ TEST_F(TensorServersTest, OverflowsAreLeftOutByAllRanks) {
     int left_out = 0;
     for (const std::string& line : run.log) left_out += line.find("left out") != line.npos;
     EXPECT_GT(left_out, 0) << stage;
-    ExpectClose(Same(run), expected, 4e-3);
+    ExpectClose(SameOfAllRanks(run), expected, 4e-3);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
 #include "tests/equivalence/run_checkpoints.h"
+#include "tests/equivalence/tensor_jobs.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
 #include "worker/runtime/training/prepared_job.h"
@@ -17,60 +18,19 @@
 namespace muster {
 namespace {
 
-enum class Shape { kGpt2, kLlama };
+using Shape = TensorShape;
 
-v1::JobSpec OnMesh(v1::JobSpec spec, uint32_t tensor, uint32_t data, uint32_t stage = 0,
-                   uint32_t shard = 0) {
-  spec.set_workers(tensor * data);
-  if (tensor > 1) spec.mutable_parallelism()->set_tensor(tensor);
-  if (stage > 0) spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
-  if (shard > 0) spec.mutable_parallelism()->mutable_zero()->set_shard(shard);
-  return spec;
-}
-
-v1::JobSpec WithoutSequence(v1::JobSpec spec) {
-  spec.mutable_parallelism()->set_sequence(false);
-  return spec;
-}
-
-// Returns the values of all ranks, which must be the same.
 TrainedValues Train(const v1::JobSpec& spec, const RunOptions& options = {}) {
-  const RunResult run = TrainByAllReduce(spec, options);
-  for (const TrainedValues& other : run.trained) EXPECT_EQ(other.values, run.trained[0].values);
-  EXPECT_FALSE(run.trained[0].values.empty());
-  return run.trained[0];
+  return SameOfAllRanks(TrainByAllReduce(spec, options));
 }
 
 class TensorTrainingTest : public ::testing::Test {
  protected:
-  // Returns a job with two micro-batches, clipping and, in GPT-2's shape, dropout, biases, a tied
-  // head and a padded vocabulary; in Llama's, grouped heads, of which there are fewer than four
-  // ranks.
+  // Returns TensorJob by all-reduce, with two micro-batches and clipping.
   v1::JobSpec Job(Shape shape) {
-    // In GPT-2's shape the gradient of the keys' biases is rounding error alone (training_jobs.cc).
-    v1::JobSpec spec = TinyJob("transformer", shape == Shape::kGpt2 ? "momentum" : "adamw",
-                               WriteTinyText(folder_));
-    v1::TransformerSpec& model = *spec.mutable_model()->mutable_transformer();
-    model.set_heads(8);
-    model.set_feed_forward(24);
-    if (shape == Shape::kGpt2) {
-      model.clear_norm();
-      model.clear_activation();
-      model.clear_no_biases();
-      model.set_kv_heads(0);
-      model.set_vocabulary(256);
-      model.set_pad_vocabulary_to(24);
-      model.set_dropout(0.1);
-      model.set_attention_dropout(0.1);
-    } else {
-      model.set_separate_head(true);
-      model.set_positions(v1::TransformerSpec::ROTARY);
-    }
-    spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
-    spec.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
+    v1::JobSpec spec = ByAllReduce(TensorJob(shape, folder_));
     spec.mutable_update()->set_first_bucket_bytes(64);
     spec.mutable_update()->set_bucket_bytes(500);
-    spec.mutable_update()->set_deterministic(true);
     spec.mutable_clipping()->set_by_global_norm(0.05);
     spec.set_micro_batches(2);
     spec.mutable_stop()->set_steps(50);
@@ -256,11 +216,7 @@ TEST_F(TensorTrainingTest, EvaluationsCountEachExampleOnce) {
   ASSERT_GT(alone.evaluated, 0u);
   for (const uint32_t stage : {0, 3}) {
     const RunResult run = TrainByAllReduce(OnMesh(spec, 2, 2, stage), {});
-    EXPECT_EQ(run.evaluated, alone.evaluated);
-    ASSERT_EQ(run.curve.size(), alone.curve.size());
-    for (const auto& [clock, loss] : alone.curve) {
-      EXPECT_NEAR(run.curve.at(clock), loss, 1e-5 * loss) << clock;
-    }
+    ASSERT_NO_FATAL_FAILURE(ExpectEvaluationsOf(alone, run));
     v1::JobSpec seldom = OnMesh(spec, 2, 2, stage);
     seldom.mutable_evaluation()->set_every_steps(8);
     const StrategyCounters counters = TrainByAllReduce(seldom, {}).counters[0];

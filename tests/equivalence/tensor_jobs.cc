@@ -1,0 +1,73 @@
+#include "tests/equivalence/tensor_jobs.h"
+
+#include "gtest/gtest.h"
+#include "tests/equivalence/training_jobs.h"
+
+namespace muster {
+
+v1::JobSpec TensorJob(TensorShape shape, const TempFolder& folder) {
+  if (shape == TensorShape::kPerceptron) {
+    v1::JobSpec spec = TinyJob("mlp", "adamw", WriteTinyText(folder));
+    spec.mutable_update()->set_deterministic(true);
+    spec.mutable_model()->mutable_mlp()->clear_hidden();
+    for (const uint32_t width : {16, 6}) spec.mutable_model()->mutable_mlp()->add_hidden(width);
+    return spec;
+  }
+  // In GPT-2's shape the gradient of the keys' biases is rounding error alone (training_jobs.cc).
+  const bool gpt2 = shape == TensorShape::kGpt2;
+  v1::JobSpec spec = TinyJob("transformer", gpt2 ? "momentum" : "adamw", WriteTinyText(folder));
+  spec.mutable_update()->set_deterministic(true);
+  v1::TransformerSpec& model = *spec.mutable_model()->mutable_transformer();
+  model.set_heads(8);
+  model.set_feed_forward(24);
+  if (gpt2) {
+    model.clear_norm();
+    model.clear_activation();
+    model.clear_no_biases();
+    model.set_kv_heads(0);
+    model.set_vocabulary(256);
+    model.set_pad_vocabulary_to(24);
+    model.set_dropout(0.1);
+    model.set_attention_dropout(0.1);
+  } else {
+    model.set_separate_head(true);
+    model.set_positions(v1::TransformerSpec::ROTARY);
+  }
+  return spec;
+}
+
+v1::JobSpec OnMesh(v1::JobSpec spec, uint32_t tensor, uint32_t data, uint32_t stage,
+                   uint32_t shard) {
+  spec.set_workers(tensor * data);
+  if (tensor > 1) spec.mutable_parallelism()->set_tensor(tensor);
+  if (stage > 0) spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
+  if (shard > 0) spec.mutable_parallelism()->mutable_zero()->set_shard(shard);
+  return spec;
+}
+
+v1::JobSpec ByAllReduce(v1::JobSpec spec) {
+  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+  spec.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
+  return spec;
+}
+
+v1::JobSpec WithoutSequence(v1::JobSpec spec) {
+  spec.mutable_parallelism()->set_sequence(false);
+  return spec;
+}
+
+TrainedValues SameOfAllRanks(const RunResult& run) {
+  for (const TrainedValues& other : run.trained) EXPECT_EQ(other.values, run.trained[0].values);
+  EXPECT_FALSE(run.trained[0].values.empty());
+  return run.trained[0];
+}
+
+void ExpectEvaluationsOf(const RunResult& alone, const RunResult& run) {
+  EXPECT_EQ(run.evaluated, alone.evaluated);
+  ASSERT_EQ(run.curve.size(), alone.curve.size());
+  for (const auto& [clock, loss] : alone.curve) {
+    EXPECT_NEAR(run.curve.at(clock), loss, 1e-5 * loss) << clock;
+  }
+}
+
+}  // namespace muster

@@ -1,0 +1,37 @@
+#ifndef MUSTER_TESTS_EQUIVALENCE_TENSOR_JOBS_H_
+#define MUSTER_TESTS_EQUIVALENCE_TENSOR_JOBS_H_
+
+#include <cstdint>
+
+#include "common/files/temp_folder.h"
+#include "proto/job.pb.h"
+#include "tests/equivalence/training_run.h"
+
+namespace muster {
+
+// Jobs whose layers tensor ranks divide, on either road.
+
+enum class TensorShape { kGpt2, kLlama, kPerceptron };
+
+// Returns a job whose sums are made in order. In GPT-2's shape it has dropout, biases, a tied head
+// and a padded vocabulary; in Llama's, grouped heads, of which there are fewer than four ranks. The
+// text that it reads is written to the folder.
+v1::JobSpec TensorJob(TensorShape shape, const TempFolder& folder);
+
+// Returns the job on a mesh, with a ZeRO stage; shard groups are of `shard` data ranks, or of all
+// if it is 0.
+v1::JobSpec OnMesh(v1::JobSpec spec, uint32_t tensor, uint32_t data, uint32_t stage = 0,
+                   uint32_t shard = 0);
+
+v1::JobSpec ByAllReduce(v1::JobSpec spec);
+v1::JobSpec WithoutSequence(v1::JobSpec spec);
+
+// Returns the values that a run ended with, and expects them to be the same on all ranks.
+TrainedValues SameOfAllRanks(const RunResult& run);
+
+// Expects the run's evaluations to be those of one process, each example counted once.
+void ExpectEvaluationsOf(const RunResult& alone, const RunResult& run);
+
+}  // namespace muster
+
+#endif  // MUSTER_TESTS_EQUIVALENCE_TENSOR_JOBS_H_
