@@ -227,7 +227,7 @@ TEST_F(TraceTest, ShowsAJobThatTrainsByAllReduce) {
   spec.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
   Start(spec);
   CommandResult result = Trace("--steps 10");
-  // The job may have become so much faster that its tasks made the steps before they knew of them.
+  // One of the tasks may have made the steps before it knew of them.
   while (result.exit_code == 0 && TraceFile(Path()).Processes().size() < 2) {
     result = Trace("--steps 10");
   }

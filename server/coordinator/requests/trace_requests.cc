@@ -41,6 +41,15 @@ bool IsAsynchronous(const v1::JobSpec& spec) {
          (spec.update().unlimited_staleness() || spec.update().staleness_bound() > 0);
 }
 
+// Returns whether a step can be ordered that no slot has reported.
+bool HasStepsLeft(const Job& job) {
+  uint64_t clock = 0;
+  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+    clock = std::max(clock, job.progress.clock(slot));
+  }
+  return clock + 1 < job.record.met().total_steps();
+}
+
 // Returns how many steps the job makes until all tasks know of a trace.
 uint64_t NoticeSteps(double steps_per_second) {
   return static_cast<uint64_t>(std::ceil(steps_per_second * kNoticeSeconds));
@@ -208,6 +217,11 @@ v1::TraceReply TraceRequests::TakeFromSlot(const Job& job, const v1::TaskIdentit
   const v1::TraceOrder* const order = OrderForSlot(job, task.slot());
   if (order == nullptr || order->trace() != piece.trace()) return ReplyFor(false);
   if (!piece.events().empty()) trace_->recorded = true;
+  if (piece.last() && !trace_->recorded && HasStepsLeft(job)) {
+    // The task had made the steps before it knew of them, because the job has become faster.
+    Order(job);
+    return ReplyFor(false);
+  }
   Sender& sender = trace_->slots[task.slot()];
   if (sender.process.incarnation() != task.incarnation()) {
     sender.process.set_incarnation(task.incarnation());

@@ -97,7 +97,8 @@ class TraceRequests {
     std::optional<Call<Update>> call;
   };
 
-  // Chooses the steps, orders all to record them, and tells the caller.
+  // Chooses the steps, orders all to record them, and tells the caller. Called again if nobody
+  // could record the steps that were chosen before.
   void Order(const Job& job);
   // Orders earlier steps if nobody has recorded any and the job has become so much slower that it
   // would not come to them soon.

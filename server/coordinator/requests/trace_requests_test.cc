@@ -222,6 +222,34 @@ TEST_F(TraceRequestsTest, AJobThatHasBecomeSlowerRecordsEarlierSteps) {
   EXPECT_EQ(OrderOf(job, 1, clock).trace(), later.order().trace());
 }
 
+TEST_F(TraceRequestsTest, AJobThatHasBecomeFasterRecordsLaterSteps) {
+  const std::string job = RunningJob();
+  cluster_.ProgressAll(job, 1);
+  const absl::StatusOr<TraceRequests::Ticket> ticket = traces().Begin(RequestOf(job));
+  ASSERT_EQ(ticket.status(), absl::OkStatus());
+  const v1::TraceOrder first = Chunk(*ticket).order();
+  // Slot 0 was through with the steps before it heard of them.
+  cluster_.ProgressAll(job, first.end_step());
+  v1::TracePiece nothing;
+  nothing.set_trace(first.trace());
+  nothing.set_number(1);
+  nothing.set_last(true);
+  EXPECT_FALSE(FromSlot(job, 0, nothing).wanted());
+  const v1::TraceOrder later = Chunk(*ticket).order();
+  EXPECT_GT(later.trace(), first.trace());
+  EXPECT_GT(later.first_step(), first.end_step());
+  for (const uint32_t slot : {0, 1}) {
+    EXPECT_EQ(OrderOf(job, slot, first.end_step()).trace(), later.trace());
+    EXPECT_TRUE(FromSlot(job, slot, PieceOf(later.trace(), 1)).wanted());
+  }
+  // A slot that missed what another has recorded is done.
+  nothing.set_trace(later.trace());
+  nothing.set_number(2);
+  FromSlot(job, 1, nothing);
+  EXPECT_EQ(OrderOf(job, 0, first.end_step()).trace(), later.trace());
+  EXPECT_EQ(OrderOf(job, 1, first.end_step()).trace(), 0u);
+}
+
 TEST_F(TraceRequestsTest, SlotsThatDriftApartRecordTheirOwnNextSteps) {
   v1::JobSpec spec = SmallJob();
   spec.mutable_update()->set_unlimited_staleness(true);
