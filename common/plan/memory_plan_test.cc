@@ -9,10 +9,10 @@
 #include "common/plan/data_size.h"
 #include "common/plan/distinct_rows.h"
 #include "common/plan/model_size.h"
+#include "common/plan/plan_jobs.h"
 #include "common/plan/sharded_memory.h"
 #include "common/text/format_bytes.h"
 #include "gmock/gmock.h"
-#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
 
@@ -23,12 +23,6 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 constexpr uint64_t kMiB = 1 << 20;
-
-v1::JobSpec Job(const std::string& text) {
-  v1::JobSpec spec;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec)) << text;
-  return spec;
-}
 
 // 8 -> 16 -> 3 with biases.
 v1::JobSpec SmallMlp() {
@@ -48,18 +42,6 @@ v1::JobSpec Gpt(const std::string& more = "") {
 // Matrices of the six blocks and the tied head, positions, and what is in vectors.
 constexpr uint64_t kGptMatrices = 6 * 12 * 384 * 384 + 256 * 384;
 constexpr uint64_t kGpt = kGptMatrices + 256 * 384 + 6 * (9 + 4) * 384 + 2 * 384;
-
-MemoryPlan PlanOf(const v1::JobSpec& spec) { return PlanMemory(spec, SizeOfData(spec.data())); }
-
-std::map<std::string, uint64_t> ByName(const std::vector<MemoryPart>& parts) {
-  std::map<std::string, uint64_t> bytes;
-  for (const MemoryPart& part : parts) bytes[part.name] += part.bytes;
-  return bytes;
-}
-
-std::map<std::string, uint64_t> WorkerOf(const v1::JobSpec& spec) {
-  return ByName(PlanOf(spec).worker);
-}
 
 std::map<std::string, uint64_t> ServersOf(const v1::JobSpec& spec) {
   return ByName(PlanOf(spec).servers);
@@ -196,83 +178,6 @@ TEST(MemoryPlanTest, ScratchOfBf16IsForProcessorsThatDoNotMultiplyIt) {
   EXPECT_GT(scratch("BF16", {}), uint64_t{20} << 20);
   EXPECT_EQ(scratch("F16", known), scratch("BF16", {})) << "f16 is always made f32";
   EXPECT_EQ(scratch("F32", known), scratch("F32", {}));
-}
-
-// Six units of 4,096 elements, which slices divide evenly.
-ShardedMemory Shards(const Sharding& sharding, DType compute = DType::kF32) {
-  std::vector<TensorSpec> tensors(6);
-  for (int unit = 0; unit < 6; ++unit) {
-    tensors[unit].name = absl::StrCat("w", unit);
-    tensors[unit].shape = {64, 64};
-    tensors[unit].unit = unit;
-    tensors[unit].compute = compute;
-  }
-  const auto memory = PlanShardedMemory(tensors, sharding);
-  EXPECT_TRUE(memory.ok()) << memory.status();
-  return memory.value_or(ShardedMemory());
-}
-
-TEST(ShardedMemoryTest, StagesDivideWhatTheySay) {
-  constexpr uint64_t kUnit = 4096, kAll = 6 * kUnit;
-  ShardedMemory memory = Shards({.stage = 1, .shards = 4});
-  EXPECT_EQ(memory.stepped_elements, kAll / 4);
-  EXPECT_EQ(memory.weight_slices, 0);
-  EXPECT_EQ(memory.gathered_weights, 4 * kAll);
-  EXPECT_EQ(memory.gradients, 4 * kAll);
-  EXPECT_EQ(memory.gradient_sums, 0);
-  EXPECT_EQ(memory.shared_in_group, 8 * kAll);
-  memory = Shards({.stage = 2, .shards = 4});
-  EXPECT_EQ(memory.weight_slices, 0);
-  EXPECT_EQ(memory.gathered_weights, 4 * kAll);
-  EXPECT_EQ(memory.gradients, 2 * 4 * kUnit);
-  EXPECT_EQ(memory.gradient_sums, 4 * kAll / 4);
-  memory = Shards({.stage = 3, .shards = 4});
-  EXPECT_EQ(memory.weight_slices, 4 * kAll / 4);
-  EXPECT_EQ(memory.gathered_weights, 2 * 4 * kUnit);
-  EXPECT_EQ(memory.gradients, 2 * 4 * kUnit);
-  EXPECT_EQ(memory.gradient_sums, 4 * kAll / 4);
-  EXPECT_EQ(memory.shared_in_group, 2 * 8 * kUnit);
-  EXPECT_EQ(memory.shared_with_replica, 0);
-  EXPECT_EQ(memory.wire, 0);
-}
-
-TEST(ShardedMemoryTest, SixteenBitWeightsAreSteppedElsewhere) {
-  constexpr uint64_t kUnit = 4096, kAll = 6 * kUnit;
-  for (const uint32_t stage : {1, 2, 3}) {
-    const ShardedMemory memory = Shards({.stage = stage, .shards = 4}, DType::kBf16);
-    EXPECT_EQ(memory.weight_slices, 4 * kAll / 4);
-    EXPECT_EQ(memory.gathered_weights, 2 * (stage == 3 ? 2 * kUnit : kAll));
-    EXPECT_EQ(memory.gradients, 4 * (stage == 1 ? kAll : 2 * kUnit));
-  }
-}
-
-TEST(ShardedMemoryTest, ReplicasAndTheWireTakeTheirOwn) {
-  constexpr uint64_t kUnit = 4096, kAll = 6 * kUnit;
-  ShardedMemory memory = Shards({.stage = 1, .shards = 2, .replicas = 3, .half_wire = true});
-  EXPECT_EQ(memory.gradient_sums, 0);
-  EXPECT_EQ(memory.wire, 2 * kAll + 2 * kAll / 2);
-  EXPECT_EQ(memory.shared_in_group, (4 + 4 + 2) * kAll);
-  EXPECT_EQ(memory.shared_with_replica, 2 * kAll / 2);
-  memory = Shards({.stage = 2, .shards = 2, .replicas = 3, .half_wire = true});
-  EXPECT_EQ(memory.gradient_sums, 4 * kAll / 2);
-  EXPECT_EQ(memory.wire, 2 * 2 * kUnit + 2 * kAll / 2);
-  EXPECT_EQ(memory.shared_with_replica, (4 + 2) * kAll / 2);
-  memory = Shards({.stage = 3, .shards = 2, .half_wire = true});
-  EXPECT_EQ(memory.wire, 2 * 2 * kUnit);
-  EXPECT_EQ(memory.shared_with_replica, 0);
-}
-
-TEST(ShardedMemoryTest, KeptUnitsHaveMemoryOfTheirOwn) {
-  constexpr uint64_t kUnit = 4096, kAll = 6 * kUnit;
-  const auto gathered = [](uint64_t kept_bytes) {
-    const ShardedMemory memory = Shards({.stage = 3, .shards = 4, .kept_bytes = kept_bytes});
-    EXPECT_EQ(memory.gradients, 2 * 4 * kUnit);
-    EXPECT_EQ(memory.weight_slices, 4 * kAll / 4);
-    return memory.gathered_weights;
-  };
-  EXPECT_EQ(gathered(4 * kUnit - 1), 4 * 2 * kUnit);
-  EXPECT_EQ(gathered(4 * kUnit), 4 * 3 * kUnit);
-  EXPECT_EQ(gathered(4 * kAll), 4 * kAll);
 }
 
 std::string ZeroStageIs(int stage, int workers, const std::string& more = "") {

@@ -1,6 +1,5 @@
 // Checks what a memory plan has of rows of sparse tables.
 #include <cstdint>
-#include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -8,7 +7,7 @@
 #include "common/plan/distinct_rows.h"
 #include "common/plan/memory_plan.h"
 #include "common/plan/model_size.h"
-#include "google/protobuf/text_format.h"
+#include "common/plan/plan_jobs.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
 
@@ -16,20 +15,6 @@ namespace muster {
 namespace {
 
 constexpr uint64_t kMiB = 1 << 20;
-
-v1::JobSpec Job(const std::string& text) {
-  v1::JobSpec spec;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec)) << text;
-  return spec;
-}
-
-MemoryPlan PlanOf(const v1::JobSpec& spec) { return PlanMemory(spec, SizeOfData(spec.data())); }
-
-std::map<std::string, uint64_t> WorkerOf(const v1::JobSpec& spec) {
-  std::map<std::string, uint64_t> bytes;
-  for (const MemoryPart& part : PlanOf(spec).worker) bytes[part.name] += part.bytes;
-  return bytes;
-}
 
 TEST(RowsPlanTest, RowsAreWhereTheJobSays) {
   v1::JobSpec spec =

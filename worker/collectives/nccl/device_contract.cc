@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
+#include "worker/collectives/nccl/device_contract_values.h"
 #include "worker/collectives/nccl/device_memory_for_testing.h"
-#include "worker/collectives/reduce/reduce_kernels.h"
 #include "worker/collectives/schedule.h"
 
 namespace muster {
@@ -28,56 +28,6 @@ constexpr DType kTypes[] = {DType::kF32,   DType::kF64,   DType::kF16,  DType::k
 constexpr Reduction kReductions[] = {Reduction::kSum, Reduction::kAvg, Reduction::kMin,
                                      Reduction::kMax, Reduction::kProd};
 constexpr size_t kSizes[] = {0, 1, 2, 3, 7, 1023};
-
-absl::Status Wrong(const std::string& what) { return absl::InternalError(what); }
-
-// Returns the input of rank `rank` to call `salt`: -2..2 (0..4 for uint8), so that even products
-// are exact.
-HostBytes ValuesOf(int rank, size_t count, DType dtype, int salt) {
-  std::vector<double> values;
-  for (int i = 0; i < 5; ++i) {
-    const int value = (i * 7 + rank * 3 + salt) % 5;
-    values.push_back(dtype == DType::kUint8 ? value : value - 2);
-  }
-  const HostBytes five = Elements(dtype, values);
-  HostBytes bytes(count * SizeOf(dtype));
-  for (size_t at = 0; at < bytes.size(); at += five.size()) {
-    std::memcpy(bytes.data() + at, five.data(), std::min(five.size(), bytes.size() - at));
-  }
-  return bytes;
-}
-
-// Returns the reference: all ranks' inputs reduced in rank order.
-HostBytes Reduced(DType dtype, Reduction reduction, const std::vector<HostBytes>& inputs) {
-  HostBytes out(inputs[0].size());
-  std::vector<const void*> pointers;
-  for (const HostBytes& input : inputs) pointers.push_back(input.data());
-  ReduceOp op;
-  op.dtype = dtype;
-  op.reduction = reduction;
-  op.divisor = reduction == Reduction::kAvg ? static_cast<int>(inputs.size()) : 1;
-  ReduceInto(op, pointers, out.size() / SizeOf(dtype), out.data());
-  return out;
-}
-
-absl::Status Compare(const HostBytes& got, const HostBytes& want, const std::string& what) {
-  const auto differ = std::mismatch(got.begin(), got.end(), want.begin(), want.end());
-  if (differ.first == got.end() && differ.second == want.end()) return absl::OkStatus();
-  return Wrong(
-      absl::StrCat(what, ": byte ", differ.first - got.begin(), " of ", want.size(), " is wrong"));
-}
-
-std::string Describe(const CollectiveCall& call, bool in_place, size_t offset) {
-  return absl::StrCat(Name(call.kind), " ", Name(call.dtype), " ", Name(call.reduction), " x ",
-                      call.count, in_place ? " in place" : "", " offset ", offset, " root ",
-                      call.root, call.counts.empty() ? "" : " with counts");
-}
-
-std::vector<size_t> UnequalCounts(int size) {
-  std::vector<size_t> counts(size);
-  for (int i = 0; i < size; ++i) counts[i] = (i * 5 + 3) % 11 * (i % 3);
-  return counts;
-}
 
 // Checks one reducing call on this rank. `call` has kind, dtype, reduction, count or counts, root.
 absl::Status CheckReduction(Communicator& group, CollectiveCall call, bool in_place,
