@@ -127,11 +127,13 @@ class ProgramTest : public testing::Test {
     const auto status = cluster_->AwaitEnd(id);
     EXPECT_TRUE(status.ok()) << status.status();
     const bool succeeded = status.ok() && status->state() == v1::SUCCEEDED;
-    const int least = succeeded ? static_cast<int>(spec.workers()) : 1;
-    for (last_log_ = Log(id);
-         CountOf(" of the program ") + CountOf("the task ends: INVALID_ARGUMENT") <
-         std::max(least, CountOf("; starts "));
-         last_log_ = Log(id)) {
+    const int well = succeeded ? static_cast<int>(spec.workers()) : 0;
+    const auto is_whole = [&] {
+      const int ended = CountOf(" of the program ") + CountOf("the task ends: INVALID_ARGUMENT");
+      return ended >= std::max(1, CountOf("; starts ")) &&
+             CountOf(" of the program ended with status 0") >= well;
+    };
+    for (last_log_ = Log(id); !is_whole(); last_log_ = Log(id)) {
       absl::SleepFor(absl::Milliseconds(10));
     }
     return status.value_or(v1::JobStatus());
