@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -201,6 +202,15 @@ class Prometheus:
         self.process = Process(folder / "prometheus.log", tool("prometheus"), f"--config.file={folder}/prometheus.yml",
                                f"--storage.tsdb.path={folder}/data", "--web.listen-address=127.0.0.1:0")  # yapf: disable
         self.address = self.process.await_line(r'msg="Listening on" address=(\S+)')
+        wait_until(self.is_ready, "Prometheus that is ready")
+
+    def is_ready(self):
+        """Until its database is open it answers 503."""
+        try:
+            with urllib.request.urlopen(f"http://{self.address}/-/ready", timeout=WAIT_SECONDS):
+                return True
+        except urllib.error.HTTPError:
+            return False
 
     def get(self, path, **arguments):
         url = f"http://{self.address}/api/v1/{path}?{urllib.parse.urlencode(arguments)}"
