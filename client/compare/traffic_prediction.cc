@@ -191,7 +191,7 @@ absl::StatusOr<PredictedTraffic> PredictAllReduceTraffic(const v1::TablesSchema&
     // The first tensor rank has more than the others, which have equally many.
     if (r < 2) {
       MUSTER_ASSIGN_OR_RETURN(const std::vector<TensorSpec> local,
-                              LocalTensors(tensors, tensor_ranks, r));
+                              LocalTensors(tensors, {.tensor_ranks = tensor_ranks}, r));
       MUSTER_ASSIGN_OR_RETURN(data, DataTraffic(schema, local, spec, way));
       if (r == 0) traffic.workers = traffic.tensor = PredictTensorTraffic(local, spec, way);
     }
@@ -208,7 +208,7 @@ absl::StatusOr<AxisTraffic> PredictMeanAllReduceTraffic(const v1::TablesSchema& 
   double sum = 0;
   for (int r = 0; r < std::min(tensor_ranks, 2); ++r) {
     MUSTER_ASSIGN_OR_RETURN(const std::vector<TensorSpec> local,
-                            LocalTensors(tensors, tensor_ranks, r));
+                            LocalTensors(tensors, {.tensor_ranks = tensor_ranks}, r));
     if (r == 0) traffic.tensor = PredictMeanTensorTraffic(local, spec, way);
     MUSTER_ASSIGN_OR_RETURN(const double mean, MeanDataBytes(schema, local, spec, way));
     sum += mean * (r == 0 ? 1 : tensor_ranks - 1);

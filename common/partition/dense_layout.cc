@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/optional.h"
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 
@@ -150,7 +151,8 @@ void DenseLayout::Place(absl::Span<const TensorSpec> tensors, uint64_t max_block
   }
   const auto part = [&](int tensor) {
     const DType compute = tensors[tensor].compute;
-    return std::tuple(tensors[tensor].unit, compute == DType::kF32, compute);
+    return std::tuple(tensors[tensor].unit, compute == DType::kF32, compute,
+                      tensors[tensor].stages == 1);
   };
   const auto group = [&](int tensor) {
     return std::pair(part(tensor), !tensors[tensor].weight_decay);
@@ -158,6 +160,7 @@ void DenseLayout::Place(absl::Span<const TensorSpec> tensors, uint64_t max_block
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return group(a) < group(b); });
 
   tensor_offsets_.resize(tensors.size());
+  absl::optional<decltype(part(0))> open_part;
   for (size_t first = 0; first < order.size();) {
     const uint64_t group_begin = elements_;
     size_t last = first;
@@ -168,8 +171,8 @@ void DenseLayout::Place(absl::Span<const TensorSpec> tensors, uint64_t max_block
 
     if (elements_ > group_begin) {
       const TensorSpec& one = tensors[order[first]];
-      if (parts_.empty() || parts_.back().unit != one.unit ||
-          parts_.back().compute != one.compute) {
+      if (open_part != part(order[first])) {
+        open_part = part(order[first]);
         parts_.push_back({group_begin, group_begin, one.unit, one.compute});
       }
       parts_.back().end = elements_;
@@ -203,13 +206,15 @@ std::vector<DenseLayout::Stretch> DenseLayout::StretchesOf(absl::Span<const Tens
   };
   for (const int tensor : group) {
     const uint64_t offset = tensor_offsets_[tensor];
+    const bool repeated = !tensors[tensor].first_stage;
     uint64_t done = 0;
     for (const SharedElements& shared : tensors[tensor].shared) {
-      append({offset + done, offset + shared.begin});
-      append({offset + shared.begin, offset + shared.end, shared.ranks, !shared.first});
+      append({offset + done, offset + shared.begin, 1, repeated});
+      append({offset + shared.begin, offset + shared.end, shared.ranks, repeated || !shared.first});
       done = shared.end;
     }
-    append({offset + done, offset + static_cast<uint64_t>(tensors[tensor].elements())});
+    append(
+        {offset + done, offset + static_cast<uint64_t>(tensors[tensor].elements()), 1, repeated});
   }
   return stretches;
 }

@@ -18,14 +18,15 @@ namespace muster {
 // Tensors are laid one after another, ordered by unit, within a unit by compute type (16 bits
 // first), then by optimizer group (those that decay first), then by position in the list. A tied
 // tensor adds nothing: it lies where its owner does. A unit's tensors of one compute type are a
-// part. Each group's stretch of a part is divided into as few blocks of at most `block_bytes` as
-// possible, of equal size except for the last, so no block crosses a part or a group. Blocks are
-// dealt to partitions largest first, each to the partition with the fewest bytes (the lowest index
-// among equals), so two partitions differ by no more than the largest block.
+// part, but those that several stages have come before and are a part of their own. Each group's stretch of a part
+// is divided into as few blocks of at most `block_bytes` as possible, of equal size except for the
+// last, so no block crosses a part or a group. Blocks are dealt to partitions largest first, each
+// to the partition with the fewest bytes (the lowest index among equals), so two partitions differ
+// by no more than the largest block.
 //
 // Shares of tensors (LocalTensors) are laid out in the same way. Elements that several tensor ranks
-// have are in blocks of their own, the same on all of these. On all but the lowest rank these
-// blocks are neither counted in norms nor written to checkpoints.
+// or stages have are in blocks of their own, the same on all of these. On all but the lowest rank
+// and the first stage these blocks are neither counted in norms nor written to checkpoints.
 //
 // Each part is divided into cells, over which squared norms are summed in f64: a cell ends at each
 // multiple of `cell` elements from the part's begin, and at each end of a block. A block's squared
@@ -56,7 +57,7 @@ class DenseLayout {
     uint64_t end = 0;
   };
 
-  // The tensors of one unit that have one compute type.
+  // The tensors of one unit that have one compute type, and that one stage alone has or several.
   struct Part {
     // Elements [begin, end) of the flat space; never empty.
     uint64_t begin = 0;
@@ -78,7 +79,7 @@ class DenseLayout {
     uint32_t part = 0;
     uint32_t unit = 0;
     bool weight_decay = true;
-    // True if lower tensor ranks have its elements, too.
+    // True if lower tensor ranks or the stage of the tensor's unit have its elements, too.
     bool repeated = false;
     uint32_t partition = 0;
     // Position among its partition's blocks, which are in order of `begin`.
@@ -125,7 +126,7 @@ class DenseLayout {
   struct Stretch {
     uint64_t begin = 0;
     uint64_t end = 0;
-    // The number of these ranks, and whether this is not the lowest of them.
+    // The number of these ranks, and whether this is not the lowest of them or of the stages.
     int ranks = 1;
     bool repeated = false;
   };

@@ -270,5 +270,36 @@ TEST(DenseLayoutTest, SharedElementsAreInBlocksOfTheirOwn) {
   }
 }
 
+// Two stages have a tensor of f32 in units of different other tensors.
+TEST(DenseLayoutTest, WhatSeveralStagesHaveIsAPartOfItsOwn) {
+  std::vector<TensorSpec> first = {Tensor("embedding", {70, 4}), Tensor("positions", {9, 4})};
+  std::vector<TensorSpec> last = {Tensor("embedding", {70, 4}, 3), Tensor("positions", {0, 4}),
+                                  Tensor("norm", {4}, 3, false)};
+  first[0].stages = last[0].stages = 2;
+  last[0].first_stage = false;
+  const DenseLayout::Options options = {.block_bytes = 512};
+  const DenseLayout on_first = DenseLayout::Create(first, options).value();
+  const DenseLayout on_last = DenseLayout::Create(last, options).value();
+  ASSERT_EQ(on_first.parts().size(), 2);
+  ASSERT_EQ(on_last.parts().size(), 2);
+  EXPECT_EQ(on_first.parts()[0].elements(), 280);
+  EXPECT_EQ(on_last.parts()[0].elements(), 280);
+  EXPECT_EQ(on_first.parts()[0].cell, on_last.parts()[0].cell);
+  EXPECT_EQ(on_first.parts()[1].elements(), 36);
+  EXPECT_EQ(on_last.parts()[1].elements(), 4);
+  ASSERT_EQ(on_first.blocks().size(), 4);
+  ASSERT_EQ(on_last.blocks().size(), 4);
+  for (size_t i = 0; i < 3; ++i) {
+    const DenseLayout::Block& one = on_first.blocks()[i];
+    const DenseLayout::Block& other = on_last.blocks()[i];
+    EXPECT_EQ(one.pieces[0].begin, other.pieces[0].begin);
+    EXPECT_EQ(one.pieces[0].end, other.pieces[0].end);
+    EXPECT_FALSE(one.repeated);
+    EXPECT_TRUE(other.repeated);
+  }
+  ExpectSound(first, options);
+  ExpectSound(last, options);
+}
+
 }  // namespace
 }  // namespace muster

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <set>
+#include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "common/partition/rectangle.h"
 
 namespace muster {
@@ -83,14 +87,67 @@ absl::Status TakeShare(int ranks, int rank, TensorSpec& tensor) {
   return absl::OkStatus();
 }
 
+// Returns whether the rank's stage has nothing of the tensor.
+bool IsEmpty(const TensorSpec& tensor) { return !tensor.global_shape.empty(); }
+
+void MakeEmpty(TensorSpec& tensor) {
+  tensor.global_shape = tensor.shape;
+  tensor.shape.at(0) = 0;
+  tensor.tied_to.clear();
+}
+
+// Leaves the tensors that a stage has.
+void TakeStage(const ModelDivision& division, int stage, std::vector<TensorSpec>& tensors) {
+  absl::flat_hash_map<std::string, size_t> owners;
+  // By tensor with storage of its own: the stages that have it, and the first unit of this stage
+  // that has it or a tensor that is tied to it.
+  std::vector<std::set<int>> stages(tensors.size());
+  std::vector<absl::optional<uint32_t>> units(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) owners[tensors[i].name] = i;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const TensorSpec& tensor = tensors[i];
+    // Layouts refuse a tie to nothing.
+    const auto found = owners.find(tensor.tied_to);
+    const size_t owner = found == owners.end() ? i : found->second;
+    const int has_it = division.StageOf(static_cast<int>(tensor.unit));
+    stages[owner].insert(has_it);
+    if (has_it == stage) {
+      units[owner] = std::min(units[owner].value_or(tensor.unit), tensor.unit);
+    }
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    TensorSpec& tensor = tensors[i];
+    const int of_unit = division.StageOf(static_cast<int>(tensor.unit));
+    if (of_unit != stage && !units[i].has_value()) {
+      MakeEmpty(tensor);
+    } else if (tensor.tied_to.empty()) {
+      tensor.stages = static_cast<int>(stages[i].size());
+      tensor.first_stage = of_unit == stage;
+      if (!tensor.first_stage) tensor.unit = *units[i];
+    }
+  }
+}
+
 }  // namespace
 
+int ModelDivision::StageOf(int unit) const {
+  if (stages == 1) return 0;
+  int group = 0;
+  for (int end = group_units[0]; end <= unit && group + 1 < static_cast<int>(group_units.size());) {
+    end += group_units[++group];
+  }
+  return group % stages;
+}
+
 absl::StatusOr<std::vector<TensorSpec>> LocalTensors(absl::Span<const TensorSpec> tensors,
-                                                     int ranks, int rank) {
+                                                     const ModelDivision& division, int rank) {
   std::vector<TensorSpec> local(tensors.begin(), tensors.end());
+  const int ranks = division.tensor_ranks;
+  if (division.stages > 1) TakeStage(division, rank / ranks, local);
   if (ranks == 1) return local;
   for (TensorSpec& tensor : local) {
-    const absl::Status status = TakeShare(ranks, rank, tensor);
+    if (IsEmpty(tensor)) continue;
+    const absl::Status status = TakeShare(ranks, rank % ranks, tensor);
     if (!status.ok()) return status;
   }
   return local;

@@ -13,18 +13,40 @@ namespace muster {
 
 // These functions are pure: workers, servers and the planner compute the same.
 
-// Returns the shares of tensors that one rank of a tensor group of `ranks` has (Placement), in the
-// same order, with the same names and ties. Says which elements several ranks have: replicated
-// tensors, and sections of fewer units than ranks. A rank that has nothing of a tensor has a share
-// without elements. InvalidArgument, naming the tensor and the numbers: a section's units do not
-// divide among the ranks, nor the ranks among the units. REQUIRES: 0 <= rank < ranks; whole
+// The way in which the ranks that compute a model together, those of one data rank, divide its
+// tensors: each stage of a pipeline has the tensors of its units, and of these each of its tensor
+// ranks has a share. Rank r of them is tensor rank r mod `tensor_ranks` of stage r /
+// `tensor_ranks`.
+struct ModelDivision {
+  int tensor_ranks = 1;
+  int stages = 1;
+  // With several stages, the number of units in each group of layers; group g is of stage g mod
+  // `stages`, and the last group has all further units.
+  std::vector<int> group_units;
+
+  int ranks() const { return stages * tensor_ranks; }
+  // Returns the stage that has the unit.
+  int StageOf(int unit) const;
+};
+
+// Returns the shares of tensors that one of the ranks has, in the same order and with the same
+// names. A rank that has nothing of a tensor has a share without elements, which is tied to none.
+// InvalidArgument, naming the tensor and the numbers: a section's units do not divide among the
+// tensor ranks, nor the ranks among the units. REQUIRES: 0 <= rank < division.ranks(); whole
 // tensors.
 //
-// For example, 2 ranks divide queries, keys and values of 4, 2 and 2 heads of 8 columns: sections
-// {32, 4}, {16, 2}, {16, 2} along dimension 0 of a tensor of 64 rows. Rank 1 has 32 rows: rows 16
-// to 31, 40 to 47 and 56 to 63.
+// Tensor ranks: says which elements several of them have (TensorSpec::shared): replicated tensors,
+// and sections of fewer units than ranks. For example, 2 ranks divide queries, keys and values of
+// 4, 2 and 2 heads of 8 columns: sections {32, 4}, {16, 2}, {16, 2} along dimension 0 of a tensor
+// of 64 rows. Rank 1 has 32 rows: rows 16 to 31, 40 to 47 and 56 to 63.
+//
+// Stages: a stage with a tensor that is tied to one of another stage has that one's share, too
+// (TensorSpec::stages), in the first of its own units that reads it. All stages that have it hold
+// and step it alike, with the sum of the gradients of all. For example, of units 0 to 3 with a head
+// in unit 3 that is tied to an embedding in unit 0, stage 1 of groups {2, 2} has the embedding in
+// unit 3, with the head tied to it; stage 0 has the embedding in unit 0, and an empty head.
 absl::StatusOr<std::vector<TensorSpec>> LocalTensors(absl::Span<const TensorSpec> tensors,
-                                                     int ranks, int rank);
+                                                     const ModelDivision& division, int rank);
 
 // Returns the shape of the whole tensor.
 inline const std::vector<int64_t>& GlobalShape(const TensorSpec& tensor) {

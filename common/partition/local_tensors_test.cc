@@ -34,7 +34,7 @@ TensorSpec Sharded(std::string name, std::vector<int64_t> shape, int dimension,
 }
 
 TensorSpec LocalOf(const TensorSpec& tensor, int ranks, int rank) {
-  return LocalTensors({tensor}, ranks, rank).value().front();
+  return LocalTensors({tensor}, {.tensor_ranks = ranks}, rank).value().front();
 }
 
 // The global indices of the tensor's elements [begin, end), found one by one.
@@ -102,12 +102,70 @@ TEST(LocalTensorsTest, NeighboursHaveAUnitInCommonWhereThereAreFewerUnits) {
 }
 
 TEST(LocalTensorsTest, SaysWhatDoesNotDivide) {
-  const auto local = LocalTensors({Sharded("up.weight", {9, 2}, 0, {{9, 9}})}, 2, 0);
+  const auto local =
+      LocalTensors({Sharded("up.weight", {9, 2}, 0, {{9, 9}})}, {.tensor_ranks = 2}, 0);
   EXPECT_EQ(local.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(local.status().message(), HasSubstr("up.weight has 9 units"));
   EXPECT_THAT(local.status().message(), HasSubstr("2 tensor ranks"));
   // Six units among four ranks, nor four ranks among six units.
-  EXPECT_FALSE(LocalTensors({Sharded("q", {6}, 0, {{6, 6}})}, 4, 0).ok());
+  EXPECT_FALSE(LocalTensors({Sharded("q", {6}, 0, {{6, 6}})}, {.tensor_ranks = 4}, 0).ok());
+}
+
+// A head that is tied to the embedding, and two units between them.
+std::vector<TensorSpec> TiedModel() {
+  std::vector<TensorSpec> tensors = {Sharded("embedding", {8, 3}, 0, {{8, 8}}),
+                                     Tensor("positions", {5, 3}),
+                                     Tensor("a", {4}),
+                                     Tensor("b", {6}),
+                                     Tensor("norm", {3}),
+                                     Sharded("head", {8, 3}, 0, {{8, 8}})};
+  for (size_t i = 0; i < tensors.size(); ++i) tensors[i].unit = i < 2 ? 0 : i < 4 ? i - 1 : 3;
+  tensors[5].tied_to = "embedding";
+  return tensors;
+}
+
+TEST(StagesTest, HaveTheTensorsOfTheirUnits) {
+  EXPECT_THAT(ModelDivision().StageOf(7), 0);
+  const ModelDivision two = {.stages = 2, .group_units = {2, 2}};
+  EXPECT_THAT((std::vector<int>{two.StageOf(0), two.StageOf(1), two.StageOf(2), two.StageOf(3)}),
+              ElementsAre(0, 0, 1, 1));
+  const ModelDivision interleaved = {.stages = 2, .group_units = {1, 1, 1, 1}};
+  const auto elements = [](const ModelDivision& division, int rank) {
+    std::vector<int64_t> elements;
+    const std::vector<TensorSpec> local = LocalTensors(TiedModel(), division, rank).value();
+    for (const TensorSpec& tensor : local) elements.push_back(tensor.elements());
+    return elements;
+  };
+  EXPECT_THAT(elements(two, 0), ElementsAre(24, 15, 4, 0, 0, 0));
+  EXPECT_THAT(elements(two, 1), ElementsAre(24, 0, 0, 6, 3, 24));
+  EXPECT_THAT(elements(interleaved, 0), ElementsAre(24, 15, 0, 6, 0, 0));
+  EXPECT_THAT(elements(interleaved, 1), ElementsAre(24, 0, 4, 0, 3, 24));
+  // Of stages 0 and 1, two tensor ranks each.
+  ModelDivision both = two;
+  both.tensor_ranks = 2;
+  EXPECT_THAT(elements(both, 1), ElementsAre(12, 15, 4, 0, 0, 0));
+  EXPECT_THAT(elements(both, 2), ElementsAre(12, 0, 0, 6, 3, 12));
+}
+
+TEST(StagesTest, TwoHaveATensorThatIsTiedAcross) {
+  const ModelDivision division = {.tensor_ranks = 2, .stages = 2, .group_units = {2, 2}};
+  const std::vector<TensorSpec> first = LocalTensors(TiedModel(), division, 1).value();
+  const std::vector<TensorSpec> last = LocalTensors(TiedModel(), division, 3).value();
+  EXPECT_EQ(first[0].stages, 2);
+  EXPECT_TRUE(first[0].first_stage);
+  EXPECT_EQ(first[0].unit, 0);
+  EXPECT_EQ(first[5].tied_to, "") << "there is nothing of it";
+  EXPECT_EQ(last[0].stages, 2);
+  EXPECT_FALSE(last[0].first_stage);
+  EXPECT_EQ(last[0].unit, 3) << "which reads it";
+  EXPECT_EQ(last[5].tied_to, "embedding");
+  EXPECT_EQ(first[0].rectangles, last[0].rectangles);
+  for (const int own : {1, 2}) EXPECT_EQ(first[own].stages, 1);
+  // A tie within a stage is nobody else's business.
+  const ModelDivision one = {.stages = 2, .group_units = {4, 1}};
+  EXPECT_EQ(LocalTensors(TiedModel(), one, 0).value()[0].stages, 1);
+  EXPECT_EQ(LocalTensors(TiedModel(), one, 0).value()[5].tied_to, "embedding");
+  EXPECT_EQ(LocalTensors(TiedModel(), one, 1).value()[0].elements(), 0);
 }
 
 class SharesTest : public ::testing::TestWithParam<int> {};

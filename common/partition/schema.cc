@@ -13,7 +13,6 @@
 #include "common/base/status_macros.h"
 #include "common/optim/optimizer.h"
 #include "common/optim/schedule.h"
-#include "common/partition/local_tensors.h"
 #include "common/partition/wire_dtype.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
@@ -307,10 +306,17 @@ Tables TablesFromSchema(const v1::TablesSchema& schema) {
   return tables;
 }
 
-absl::StatusOr<Tables> LocalTables(const v1::TablesSchema& schema, int tensor_ranks,
-                                   int tensor_rank) {
+ModelDivision DivisionOf(const v1::TablesSchema& schema, int tensor_ranks) {
+  ModelDivision division = {.tensor_ranks = tensor_ranks,
+                            .stages = static_cast<int>(std::max(1u, schema.pipeline()))};
+  division.group_units.assign(schema.pipeline_layers().begin(), schema.pipeline_layers().end());
+  return division;
+}
+
+absl::StatusOr<Tables> LocalTables(const v1::TablesSchema& schema, int tensor_ranks, int rank) {
   Tables tables = TablesFromSchema(schema);
-  MUSTER_ASSIGN_OR_RETURN(tables.tensors, LocalTensors(tables.tensors, tensor_ranks, tensor_rank));
+  MUSTER_ASSIGN_OR_RETURN(tables.tensors,
+                          LocalTensors(tables.tensors, DivisionOf(schema, tensor_ranks), rank));
   return tables;
 }
 

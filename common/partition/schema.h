@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/partition/dense_layout.h"
+#include "common/partition/local_tensors.h"
 #include "common/partition/served_layout.h"
 #include "common/partition/tensor_spec.h"
 
@@ -38,10 +39,14 @@ absl::Status ValidateSchema(const v1::TablesSchema& schema);
 // Returns the tables of a schema. REQUIRES: ValidateSchema(schema).ok().
 Tables TablesFromSchema(const v1::TablesSchema& schema);
 
-// Returns the same with the shares of dense tensors that one rank of a tensor group has
-// (LocalTensors). InvalidArgument: the tensors cannot be divided.
-absl::StatusOr<Tables> LocalTables(const v1::TablesSchema& schema, int tensor_ranks,
-                                   int tensor_rank);
+// Returns how the ranks of a data rank divide the dense tensors, where the stages of the schema's
+// pipeline have so many tensor ranks. REQUIRES: as above.
+ModelDivision DivisionOf(const v1::TablesSchema& schema, int tensor_ranks);
+
+// Returns the tables with the shares of dense tensors that one of the ranks of
+// DivisionOf(schema, tensor_ranks) has (LocalTensors). InvalidArgument: the tensors cannot be
+// divided. REQUIRES: as above.
+absl::StatusOr<Tables> LocalTables(const v1::TablesSchema& schema, int tensor_ranks, int rank);
 
 // Returns the dense tensors as servers hold them for the schema's tensor ranks. Errors are those of
 // ServeTensors; there are none if ValidateSchema(schema).ok().

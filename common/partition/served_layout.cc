@@ -72,7 +72,8 @@ absl::StatusOr<ServedTensors> ServeTensors(absl::Span<const TensorSpec> tensors,
   std::vector<DenseLayout::Part> parts;
   std::vector<DenseLayout::Block> blocks;
   for (int rank = 0; rank < ranks; ++rank) {
-    MUSTER_ASSIGN_OR_RETURN(std::vector<TensorSpec> own, LocalTensors(tensors, ranks, rank));
+    MUSTER_ASSIGN_OR_RETURN(std::vector<TensorSpec> own,
+                            LocalTensors(tensors, {.tensor_ranks = ranks}, rank));
     MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, DenseLayout::Create(own, options));
     AppendOwned(layout, static_cast<int>(shares.size()), parts, blocks);
     if (blocks.size() > DenseLayout::kMaxBlocks) {

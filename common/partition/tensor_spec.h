@@ -87,8 +87,13 @@ struct TensorSpec {
   // another along dimension 0. Both are empty for a whole tensor.
   std::vector<int64_t> global_shape;
   std::vector<Rectangle> rectangles;
-  // The elements of a share that other ranks have, too, in order.
+  // The elements of a share that other tensor ranks have, too, in order.
   std::vector<SharedElements> shared;
+  // Of a share: the number of stages of a pipeline that have the same elements, and whether this is
+  // the one with the tensor's own unit. Several have a tensor to which tensors of other stages are
+  // tied; each of these stages computes a part of its gradient.
+  int stages = 1;
+  bool first_stage = true;
 
   int64_t elements() const {
     int64_t n = 1;

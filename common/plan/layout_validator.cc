@@ -32,7 +32,7 @@ absl::Status TooMany(absl::string_view field, uint64_t value, absl::string_view 
 absl::Status ValidateShares(const v1::JobSpec& spec, const ModelSize& model) {
   const uint32_t ranks = TensorRanks(spec);
   const absl::Status status =
-      LocalTensors(model.tensors, static_cast<int>(ranks), /*rank=*/0).status();
+      LocalTensors(model.tensors, {.tensor_ranks = static_cast<int>(ranks)}, /*rank=*/0).status();
   if (status.ok()) return status;
   return absl::InvalidArgumentError(
       absl::StrCat("parallelism.tensor is ", ranks, "; but ", status.message(),

@@ -239,7 +239,7 @@ ModelSize SizeOfModel(const v1::JobSpec& spec, const DataSize& data) {
 ModelSize SizeOfRank(const v1::JobSpec& spec, ModelSize model) {
   const uint32_t ranks = TensorRanks(spec);
   absl::StatusOr<std::vector<TensorSpec>> tensors =
-      LocalTensors(model.tensors, static_cast<int>(ranks), /*rank=*/0);
+      LocalTensors(model.tensors, {.tensor_ranks = static_cast<int>(ranks)}, /*rank=*/0);
   if (ranks == 1 || !tensors.ok()) return model;
   model.tensors = *std::move(tensors);
   for (ProductSize& product : model.products) {

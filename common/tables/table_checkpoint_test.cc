@@ -58,7 +58,8 @@ class LocalTensorsOfCheckpointsTest : public ::testing::TestWithParam<std::tuple
     SetTables(Tensors(), {}, *manifest.mutable_schema());
     manifest.mutable_schema()->set_partitions(ranks);
     for (int rank = 0; rank < ranks; ++rank) {
-      const std::vector<TensorSpec> local = LocalTensors(Tensors(), ranks, rank).value();
+      const std::vector<TensorSpec> local =
+          LocalTensors(Tensors(), {.tensor_ranks = ranks}, rank).value();
       const DenseLayout layout = Layout(local);
       std::vector<std::vector<float>> arrays;
       PartitionContent content;
@@ -114,7 +115,8 @@ TEST_P(LocalTensorsOfCheckpointsTest, GoToAnyNumberOfRanks) {
   const auto reader = CheckpointReader::Open(storage_, CheckpointFolder(kRoot, "job", kClock));
   ASSERT_TRUE(reader.ok()) << reader.status();
   for (int rank = 0; rank < readers; ++rank) {
-    const std::vector<TensorSpec> local = LocalTensors(Tensors(), readers, rank).value();
+    const std::vector<TensorSpec> local =
+        LocalTensors(Tensors(), {.tensor_ranks = readers}, rank).value();
     const DenseLayout layout = Layout(local);
     for (const DenseLayout::Block& block : layout.blocks()) {
       const size_t n = block.elements();

@@ -105,7 +105,8 @@ struct RankStrategy {
 // Returns what the slot has of the model's tensors.
 std::vector<TensorSpec> TensorsOf(const v1::JobSpec& spec, uint32_t slot, const PreparedJob& job) {
   const int ranks = static_cast<int>(TensorRanks(spec));
-  return LocalTensors(job.model->description().tensors, ranks, static_cast<int>(slot) % ranks)
+  return LocalTensors(job.model->description().tensors, {.tensor_ranks = ranks},
+                      static_cast<int>(slot) % ranks)
       .value();
 }
 

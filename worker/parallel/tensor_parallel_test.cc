@@ -85,7 +85,8 @@ struct Results {
 Results Train(const Model& model, const Batch& batch, TensorGroup* group, bool sequence_parallel,
               bool split_backward) {
   const std::vector<TensorSpec> tensors =
-      LocalTensors(model.description().tensors, group == nullptr ? 1 : group->size(),
+      LocalTensors(model.description().tensors,
+                   {.tensor_ranks = group == nullptr ? 1 : group->size()},
                    group == nullptr ? 0 : group->rank())
           .value();
   LocalTrainer trainer(model, tensors, kSeed);
@@ -109,8 +110,9 @@ std::vector<std::vector<double>> Joined(const std::vector<TensorSpec>& whole,
     joined.emplace_back(tensor.tied_to.empty() ? tensor.elements() : 0);
   }
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    const auto local =
-        LocalTensors(whole, static_cast<int>(ranks.size()), static_cast<int>(rank)).value();
+    const auto local = LocalTensors(whole, {.tensor_ranks = static_cast<int>(ranks.size())},
+                                    static_cast<int>(rank))
+                           .value();
     for (size_t t = 0; t < whole.size(); ++t) {
       if (joined[t].empty()) continue;
       const bool equal =
