@@ -24,13 +24,13 @@ bool NeedsServers(const v1::JobSpec& spec) {
 }
 
 bool TrainsInRounds(const v1::JobSpec& spec) {
-  return TrainsByAllReduce(spec) || TensorRanks(spec) > 1;
+  return TrainsByAllReduce(spec) || TensorRanks(spec) > 1 || PipelineStages(spec) > 1;
 }
 
 bool LossIsFinal(const v1::JobSpec& spec) {
   if (RunsProgram(spec)) return TrainsByAllReduce(spec);
   if (IsHybrid(spec)) return true;
-  if (ShardCoordinates(spec, spec.workers()) == 1) return false;
+  if (ShardsOfRanks(spec, spec.workers()).count == 1) return false;
   if (spec.compute().device() == v1::ComputeSpec::CUDA) return true;
   const bool is_dense = spec.model().model_case() == v1::ModelSpec::kMlp ||
                         spec.model().model_case() == v1::ModelSpec::kTransformer;

@@ -31,13 +31,13 @@ bool IsHybrid(const v1::JobSpec& spec);
 bool NeedsServers(const v1::JobSpec& spec);
 
 // Returns whether tasks make collective calls, and so train in rounds (glossary): by all-reduce, or
-// with tensor ranks.
+// with tensor ranks or pipeline stages.
 bool TrainsInRounds(const v1::JobSpec& spec);
 
 // Returns whether losing any rank of a round is final: the whole job goes back to its last
 // checkpoint, because the other ranks cannot give a successor what it needs. In a hybrid job
 // servers may be ahead of the replicas, and cannot go back by a step. In a job with several shards
-// (ShardCoordinates in common/mesh/zero.h) nobody else has the lost rank's shard, unless other
+// (ShardsOfRanks in common/mesh/zero.h) nobody else has the lost rank's shard, unless other
 // shard groups have replicas of it or ZeroSpec.redundancy keeps copies; neither helps with rows of
 // sparse tables, nor with shards on devices. A program that is not elastic begins again as a whole.
 // False on parameter servers, where ranks hold nothing.

@@ -293,13 +293,12 @@ absl::Status ValidateParallelism(const v1::JobSpec& spec) {
   const struct {
     absl::string_view field;
     uint32_t value;
-  } not_built[] = {{"parallelism.pipeline", parallelism.pipeline()},
-                   {"parallelism.context", parallelism.context()},
+  } not_built[] = {{"parallelism.context", parallelism.context()},
                    {"parallelism.expert", parallelism.expert()}};
   for (const auto& axis : not_built) {
     if (axis.value > 1) {
       return Invalid(axis.field, axis.value,
-                     "this version has data and tensor parallelism only: leave it out");
+                     "this version has data, tensor and pipeline parallelism only: leave it out");
     }
   }
   return absl::OkStatus();

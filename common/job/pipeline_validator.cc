@@ -137,6 +137,25 @@ absl::Status ValidateRest(const v1::JobSpec& spec) {
                    "but parameters may change between the stages of one step; set "
                    "update.staleness_bound 0 without update.unlimited_staleness");
   }
+  if (!TrainsByAllReduce(spec)) {
+    return Invalid(kPipeline, stages,
+                   "but update.dense is PARAMETER_SERVER, where stages are not built in this "
+                   "version: leave it out, or take update.dense ALL_REDUCE");
+  }
+  if (spec.compute().device() == v1::ComputeSpec::CUDA) {
+    return Invalid(kPipeline, stages,
+                   "but compute.device is CUDA, and a device computes whole models in this "
+                   "version: leave it out, or take compute.device CPU");
+  }
+  if (const PipelineOrder order = ShapeOfPipeline(spec).order;
+      spec.parallelism().zero().stage() == 2 &&
+      (order == PipelineOrder::kZeroBubble || order == PipelineOrder::kInterleaved)) {
+    return Invalid("parallelism.zero.stage", 2,
+                   absl::StrCat("but ", kSchedule, " is ", Name(order),
+                                ", where a stage computes gradients of several micro-batches or "
+                                "groups of layers by turns, which stage 2 has no memory for: take "
+                                "stage 1, or GPIPE or ONE_F_ONE_B"));
+  }
   if (spec.parallelism().zero().stage() == 3) {
     return Invalid("parallelism.zero.stage", 3,
                    absl::StrCat("but parallelism.pipeline is ", stages,

@@ -147,6 +147,27 @@ INSTANTIATE_TEST_SUITE_P(
                       s.mutable_update()->set_staleness_bound(1);
                     },
                     HasSubstr("staleness_bound 0")},
+        BadPipeline{
+            "Servers",
+            [](v1::JobSpec& s) { s.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER); },
+            HasSubstr("parallelism.pipeline is 2; but update.dense is PARAMETER_SERVER")},
+        BadPipeline{"Devices",
+                    [](v1::JobSpec& s) { s.mutable_compute()->set_device(v1::ComputeSpec::CUDA); },
+                    HasSubstr("parallelism.pipeline is 2; but compute.device is CUDA")},
+        BadPipeline{"ScatteredGradientsOfSplitBackward",
+                    [](v1::JobSpec& s) {
+                      Parallelism(s).mutable_zero()->set_stage(2);
+                      Parallelism(s).set_pipeline_schedule(v1::ParallelismSpec::ZERO_BUBBLE);
+                    },
+                    HasSubstr("parallelism.zero.stage is 2; but parallelism.pipeline_schedule is "
+                              "ZERO_BUBBLE")},
+        BadPipeline{"ScatteredGradientsOfSeveralChunks",
+                    [](v1::JobSpec& s) {
+                      Parallelism(s).mutable_zero()->set_stage(2);
+                      Parallelism(s).set_pipeline_schedule(v1::ParallelismSpec::INTERLEAVED);
+                    },
+                    HasSubstr("parallelism.zero.stage is 2; but parallelism.pipeline_schedule is "
+                              "INTERLEAVED")},
         BadPipeline{"GatheredLayers",
                     [](v1::JobSpec& s) { Parallelism(s).mutable_zero()->set_stage(3); },
                     AllOf(HasSubstr("parallelism.zero.stage is 3"), HasSubstr("twice"))},
@@ -167,8 +188,10 @@ TEST(PipelineValidatorTest, TakesEverySchedule) {
   Parallelism(spec).set_pipeline_schedule(v1::ParallelismSpec::LAYER_WISE);
   for (const uint32_t layers : {1, 5}) Parallelism(spec).add_pipeline_layers(layers);
   EXPECT_TRUE(ValidatePipeline(spec).ok()) << ValidatePipeline(spec);
-  spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
-  EXPECT_TRUE(ValidatePipeline(spec).ok()) << ValidatePipeline(spec);
+  for (const uint32_t stage : {1, 2}) {
+    Parallelism(spec).mutable_zero()->set_stage(stage);
+    EXPECT_TRUE(ValidatePipeline(spec).ok()) << ValidatePipeline(spec);
+  }
 }
 
 TEST(PipelineValidatorTest, FieldsOfAPipelineAreRefusedWithoutOne) {

@@ -19,9 +19,11 @@ bool HasShard(const RankHolding& rank, uint64_t clock) {
 }
 
 // Returns the rank that sends the shard: the lowest replica, else the lowest keeper; -1 for none.
-int SourceOf(absl::Span<const RankHolding> ranks, int shard, int shards, uint64_t clock) {
-  for (size_t rank = shard; rank < ranks.size(); rank += shards) {
-    if (HasShard(ranks[rank], clock)) return static_cast<int>(rank);
+int SourceOf(absl::Span<const RankHolding> ranks, int shard, const RankShards& shards,
+             uint64_t clock) {
+  const int size = static_cast<int>(ranks.size());
+  for (int rank = 0; rank < size; ++rank) {
+    if (shards.Of(rank, size) == shard && HasShard(ranks[rank], clock)) return rank;
   }
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     if (FindCopy(ranks[rank], shard, clock) != nullptr) return static_cast<int>(rank);
@@ -94,7 +96,9 @@ const RankHolding::Copy* FindCopy(const RankHolding& rank, int shard, uint64_t c
   return nullptr;
 }
 
-absl::StatusOr<RecoveryPlan> PlanRecovery(absl::Span<const RankHolding> ranks, int shards) {
+absl::StatusOr<RecoveryPlan> PlanRecovery(absl::Span<const RankHolding> ranks,
+                                          const RankShards& shards) {
+  const int size = static_cast<int>(ranks.size());
   RecoveryPlan plan;
   plan.leader = -1;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -105,17 +109,17 @@ absl::StatusOr<RecoveryPlan> PlanRecovery(absl::Span<const RankHolding> ranks, i
   }
   if (plan.leader < 0) return absl::NotFoundError("no worker has a replica left");
   bool in_place = true;
-  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+  for (int rank = 0; rank < size; ++rank) {
     plan.rolls_forward = plan.rolls_forward || IsBehind(ranks[rank], plan.clock);
-    in_place = in_place && HasShardsOfRound(ranks[rank], static_cast<int>(rank) % shards, shards);
+    in_place = in_place && HasShardsOfRound(ranks[rank], shards.Of(rank, size), shards.count);
   }
   if (!in_place) return PlanNewShards(ranks, std::move(plan));
-  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+  for (int rank = 0; rank < size; ++rank) {
     if (HasShard(ranks[rank], plan.clock)) continue;
-    const int shard = static_cast<int>(rank) % shards;
+    const int shard = shards.Of(rank, size);
     const int source = SourceOf(ranks, shard, shards, plan.clock);
-    if (source < 0) return LostShard(shard, shards, plan.clock);
-    plan.transfers.push_back({shard, source, static_cast<int>(rank)});
+    if (source < 0) return LostShard(shard, shards.count, plan.clock);
+    plan.transfers.push_back({shard, source, rank});
   }
   return plan;
 }

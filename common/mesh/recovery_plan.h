@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
+#include "common/mesh/rank_shards.h"
 
 namespace muster {
 
@@ -66,10 +67,10 @@ struct RecoveryPlan {
   std::vector<int> former;
 };
 
-// Plans the recovery of ranks whose holdings are given; rank r is to have shard r mod `shards`.
-// NotFound: some shard is lost with all its replicas and copies; says which. REQUIRES: `shards`
-// divides the number of ranks.
-absl::StatusOr<RecoveryPlan> PlanRecovery(absl::Span<const RankHolding> ranks, int shards);
+// Plans the recovery of ranks whose holdings are given, and which are to have `shards`. NotFound:
+// some shard is lost with all its replicas and copies; says which.
+absl::StatusOr<RecoveryPlan> PlanRecovery(absl::Span<const RankHolding> ranks,
+                                          const RankShards& shards);
 
 // Returns the copy of the shard that can be brought to `clock`; null if there is none.
 const RankHolding::Copy* FindCopy(const RankHolding& rank, int shard, uint64_t clock);

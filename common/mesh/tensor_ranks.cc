@@ -6,6 +6,10 @@
 
 namespace muster {
 
+uint32_t PipelineStages(const v1::JobSpec& spec) {
+  return std::max(1u, spec.parallelism().pipeline());
+}
+
 uint32_t TensorRanks(const v1::JobSpec& spec) { return std::max(1u, spec.parallelism().tensor()); }
 
 bool DividesTokens(const v1::JobSpec& spec) {

@@ -9,7 +9,12 @@ namespace v1 {
 class JobSpec;
 }  // namespace v1
 
-// Both take a valid specification, its defaults filled in or not.
+// These functions say how many ranks divide the model among them. All take a valid specification,
+// with or without its defaults filled in.
+
+// Returns how many groups of ranks divide the model's layers among them: the size of the mesh's
+// axis `pipeline`.
+uint32_t PipelineStages(const v1::JobSpec& spec);
 
 // Returns how many ranks divide each layer among them: the size of the mesh's axis `tensor`.
 uint32_t TensorRanks(const v1::JobSpec& spec);

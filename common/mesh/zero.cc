@@ -29,9 +29,11 @@ uint32_t SmallestShardGroup(const v1::JobSpec& spec) {
   return ShardGroupSize(spec, spec.min_workers());
 }
 
-uint32_t ShardCoordinates(const v1::JobSpec& spec, uint32_t ranks) {
-  const bool on_servers = spec.update().dense() != v1::UpdateSpec::ALL_REDUCE;
-  return ShardGroupSize(spec, ranks) * (on_servers ? 1 : TensorRanks(spec));
+RankShards ShardsOfRanks(const v1::JobSpec& spec, uint32_t ranks) {
+  const auto of_tensor_rank = static_cast<int>(ShardGroupSize(spec, ranks));
+  if (spec.update().dense() != v1::UpdateSpec::ALL_REDUCE) return {of_tensor_rank};
+  const auto stages = static_cast<int>(PipelineStages(spec));
+  return {of_tensor_rank * static_cast<int>(TensorRanks(spec)) * stages, stages};
 }
 
 uint32_t ZeroStage(const v1::JobSpec& spec) {
@@ -49,7 +51,7 @@ bool OffloadsOptimizerState(const v1::JobSpec& spec) {
 }
 
 uint32_t RankFiles(const v1::JobSpec& spec, uint32_t ranks) {
-  return ShardCoordinates(spec, ranks) == 1 ? 0 : ranks;
+  return ShardsOfRanks(spec, ranks).count == 1 ? 0 : ranks;
 }
 
 }  // namespace muster

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "common/mesh/rank_shards.h"
+
 namespace muster {
 
 namespace v1 {
@@ -29,9 +31,9 @@ bool DividesAnew(const v1::JobSpec& spec);
 // round.
 uint32_t SmallestShardGroup(const v1::JobSpec& spec);
 
-// Returns the number of shares of the parameters in a round of so many ranks: S for each tensor
-// rank. Rank r has share r mod that number, and ranks with equal shares have the same parameters.
-uint32_t ShardCoordinates(const v1::JobSpec& spec, uint32_t ranks);
+// Returns the shards of the parameters in a round of so many ranks: S for each tensor rank of each
+// stage of a pipeline.
+RankShards ShardsOfRanks(const v1::JobSpec& spec, uint32_t ranks);
 
 // Returns whether servers are the shard group, as under stage 3 with update.dense PARAMETER_SERVER.
 // A worker then holds parameters and gradients of units in flight alone, even if it only evaluates.

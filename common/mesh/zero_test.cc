@@ -27,16 +27,26 @@ TEST(ZeroTest, AllDataRanksAreOneShardGroupUnlessTheJobSaysAnother) {
 }
 
 TEST(ZeroTest, TensorRanksHaveSharesOfTheirOwn) {
-  EXPECT_EQ(ShardCoordinates(Job(8, 1, 4), 8), 4u);
+  EXPECT_EQ(ShardsOfRanks(Job(8, 1, 4), 8).count, 4);
   v1::JobSpec spec = Job(8, 2, 2);
   spec.mutable_parallelism()->set_tensor(2);
-  EXPECT_EQ(ShardCoordinates(spec, 8), 4u) << "two data ranks have each of them";
+  EXPECT_EQ(ShardsOfRanks(spec, 8).count, 4) << "two data ranks have each of them";
   spec.mutable_parallelism()->clear_zero();
-  EXPECT_EQ(ShardCoordinates(spec, 8), 2u);
+  EXPECT_EQ(ShardsOfRanks(spec, 8).count, 2);
   EXPECT_EQ(RankFiles(spec, 8), 8u);
   spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
-  EXPECT_EQ(ShardCoordinates(spec, 8), 1u) << "servers hold all shares";
+  EXPECT_EQ(ShardsOfRanks(spec, 8).count, 1) << "servers hold all shares";
   EXPECT_EQ(RankFiles(spec, 8), 0u);
+}
+
+TEST(ZeroTest, StagesHaveShardsOfTheirOwn) {
+  v1::JobSpec spec = Job(8, 1, 0);
+  spec.mutable_parallelism()->set_pipeline(2);
+  EXPECT_EQ(ShardGroupSize(spec), 4u);
+  EXPECT_EQ(ShardsOfRanks(spec, 8).count, 8);
+  EXPECT_EQ(ShardsOfRanks(spec, 8).stages, 2);
+  spec.mutable_parallelism()->mutable_zero()->set_stage(0);
+  EXPECT_EQ(ShardsOfRanks(spec, 8).count, 2);
 }
 
 TEST(ZeroTest, TransformersDivideTokensUnlessTheJobSaysOtherwise) {

@@ -33,8 +33,8 @@ size_t RoundedBytes(const TensorSpec& tensor) { return tensor.elements() * sizeo
 std::unique_ptr<ComputeMemory> MakeHostMemory() { return std::make_unique<HostMemory>(); }
 
 PoisoningStrategy::PoisoningStrategy(Strategy& inner, const std::vector<TensorSpec>& tensors,
-                                     std::unique_ptr<ComputeMemory> memory)
-    : ForwardingStrategy(inner), tensors_(tensors), memory_(std::move(memory)) {
+                                     std::unique_ptr<ComputeMemory> memory, Passes passes)
+    : ForwardingStrategy(inner), tensors_(tensors), passes_(passes), memory_(std::move(memory)) {
   for (const TensorSpec& tensor : tensors) {
     const size_t elements = tensor.elements();
     values_.push_back(static_cast<float*>(memory_->Allocate(elements * sizeof(float))));
@@ -101,7 +101,7 @@ void PoisoningStrategy::Release(int unit, Direction direction) {
 
 absl::Status PoisoningStrategy::BeforeBackward(uint64_t examples, SeriesPosition position) {
   const absl::Status status = ForwardingStrategy::BeforeBackward(examples, position);
-  if (!status.ok()) return status;
+  if (!status.ok() || passes_ == Passes::kAlternate) return status;
   in_backward_ = true;
   for (size_t unit = 0; unit < acquired_.size(); ++unit) {
     if (acquired_[unit]) PoisonGradients(static_cast<int>(unit));

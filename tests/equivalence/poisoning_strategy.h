@@ -33,16 +33,21 @@ std::unique_ptr<ComputeMemory> MakeHostMemory();
 // Hands out copies of another strategy's parameters, and fills memory with NaN wherever strategy.h
 // promises nothing about its content:
 //   parameters  before Acquire and from Release on, in f32 and in 16 bits;
-//   gradients   before the first unit that is to write them in a micro-batch.
+//   gradients   before the first unit that is to write them in a micro-batch, unless the passes of
+//               micro-batches alternate, as in a pipeline.
 // So a unit that reads what it has not acquired, or adds where it is to write, fails its test, and
 // so does a server that still reads the gradients of the last step. Fails the test, too, where
 // calls of Acquire and Release do not alternate, or a step begins or ends, or a unit's gradients
 // are ready, before the release.
 class PoisoningStrategy final : public ForwardingStrategy {
  public:
-  // `tensors` are the model's. Both outlive this. `memory` is where the model computes.
+  enum class Passes { kOneAfterAnother, kAlternate };
+
+  // `tensors` are the model's. Both outlive this. `memory` is where the model computes, `passes`
+  // how those of micro-batches follow one another.
   PoisoningStrategy(Strategy& inner, const std::vector<TensorSpec>& tensors,
-                    std::unique_ptr<ComputeMemory> memory = MakeHostMemory());
+                    std::unique_ptr<ComputeMemory> memory = MakeHostMemory(),
+                    Passes passes = Passes::kOneAfterAnother);
 
   absl::Status BeginStep(uint64_t clock) override;
   absl::Status Acquire(int unit, Direction direction) override;
@@ -59,6 +64,7 @@ class PoisoningStrategy final : public ForwardingStrategy {
   void ExpectNoneAcquired() const;
 
   const std::vector<TensorSpec>& tensors_;
+  const Passes passes_;
   const std::unique_ptr<ComputeMemory> memory_;
   // By tensor; of those that are computed with in f32 there are no 16-bit copies.
   std::vector<float*> values_;

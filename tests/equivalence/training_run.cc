@@ -12,18 +12,20 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/clock.h"
 #include "common/mesh/mesh.h"
+#include "common/mesh/rank_shards.h"
 #include "common/mesh/tensor_ranks.h"
 #include "common/mesh/zero.h"
 #include "common/partition/local_tensors.h"
+#include "common/partition/schema.h"
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
 #include "tests/equivalence/meeting.h"
 #include "tests/equivalence/poisoning_strategy.h"
 #include "worker/nn/loss_scaling.h"
-#include "worker/nn/tensor_group.h"
 #include "worker/runtime/coordinator_client/fake_coordinator_client.h"
 #include "worker/runtime/training/prepared_job.h"
+#include "worker/runtime/training/rank_engine.h"
 #include "worker/runtime/training/step_executor.h"
 #include "worker/runtime/training/trainer.h"
 #include "worker/strategy/group/served_group.h"
@@ -95,19 +97,30 @@ LossCurve Means(const LossSums& sums) {
   return curve;
 }
 
-// A slot's strategy, and the ranks that compute the model together with this one; null: this rank
-// alone.
+// A slot's strategy, and the ranks that compute the model together with this one.
 struct RankStrategy {
   Strategy& strategy;
-  TensorGroup* tensor_group = nullptr;
+  ModelPeers peers;
 };
 
 // Returns what the slot has of the model's tensors.
 std::vector<TensorSpec> TensorsOf(const v1::JobSpec& spec, uint32_t slot, const PreparedJob& job) {
-  const int ranks = static_cast<int>(TensorRanks(spec));
-  return LocalTensors(job.model->description().tensors, {.tensor_ranks = ranks},
-                      static_cast<int>(slot) % ranks)
+  const ModelDivision division = DivisionOf(*job.schema, static_cast<int>(TensorRanks(spec)));
+  const RankShards ranks = {division.ranks(), division.stages};
+  return LocalTensors(job.model->description().tensors, division,
+                      ranks.Of(static_cast<int>(slot), static_cast<int>(spec.workers())))
       .value();
+}
+
+// Makes the slot's engine. Of jobs without a pipeline the steps have the run's plan.
+absl::StatusOr<std::unique_ptr<StepEngine>> MakeEngine(const v1::JobSpec& spec,
+                                                       const RunOptions& run,
+                                                       const PreparedJob& job, Strategy& strategy,
+                                                       const ModelPeers& peers) {
+  if (peers.pipeline_group != nullptr) return MakeRankEngine(spec, job, strategy, peers);
+  return std::make_unique<StepExecutor>(
+      spec, *job.model, strategy,
+      StepExecutor::Options{.make_plan = run.plan, .tensor_group = peers.tensor_group});
 }
 
 absl::Status Train(const v1::JobSpec& spec, uint32_t slot, const RunOptions& run,
@@ -124,10 +137,14 @@ absl::Status Train(const v1::JobSpec& spec, uint32_t slot, const RunOptions& run
   StepObserver& observer = run.observer == nullptr ? unobserved : *run.observer;
   ObservedStrategy observed(strategy.strategy, slot, observer);
   const std::vector<TensorSpec> tensors = TensorsOf(spec, slot, job);
-  PoisoningStrategy poisoning(observed, tensors);
-  StepExecutor engine(spec, *job.model, poisoning,
-                      {.make_plan = run.plan, .tensor_group = strategy.tensor_group});
-  ObservedEngine observed_engine(engine, slot, observer);
+  PoisoningStrategy poisoning(observed, tensors, MakeHostMemory(),
+                              strategy.peers.pipeline_group == nullptr
+                                  ? PoisoningStrategy::Passes::kOneAfterAnother
+                                  : PoisoningStrategy::Passes::kAlternate);
+  const absl::StatusOr<std::unique_ptr<StepEngine>> engine =
+      MakeEngine(spec, run, job, poisoning, strategy.peers);
+  if (!engine.ok()) return engine.status();
+  ObservedEngine observed_engine(**engine, slot, observer);
   absl::StatusOr<std::unique_ptr<Trainer>> trainer =
       Trainer::Create(spec, options, job, {poisoning, observed_engine}, coordinator, clock);
   if (!trainer.ok()) return trainer.status();
@@ -270,7 +287,7 @@ class RunWorld {
     for (const RecordedCall& call : strategy.communicator()->recorder().Calls()) {
       run_.collectives[slot].push_back(call.label);
     }
-    std::map<std::string, std::vector<float>>& values = groups_[slot / state.shard().coordinates()];
+    std::map<std::string, std::vector<float>>& values = groups_[ReplicaOf(slot)];
     for (const TensorSpec& tensor : job_.model->description().tensors) {
       if (tensor.tied_to.empty()) values[tensor.name].resize(tensor.elements());
     }
@@ -289,11 +306,14 @@ class RunWorld {
 
   // Expects that the slot reads what its group's ranks, now done, have. Gives it whole tensors, and
   // the f32 values that it reads only rounded.
-  void TakeFromShards(uint32_t slot, int coordinates) {
+  void TakeFromShards(uint32_t slot) {
     absl::MutexLock lock(&mutex_);
-    for (const TensorSpec& tensor : TensorsOf(spec_, slot, job_)) {
-      const std::string& owner = tensor.tied_to.empty() ? tensor.name : tensor.tied_to;
-      const std::vector<float>& held = groups_[slot / coordinates][owner];
+    const std::vector<TensorSpec>& whole = job_.model->description().tensors;
+    const std::vector<TensorSpec> shares = TensorsOf(spec_, slot, job_);
+    for (size_t i = 0; i < shares.size(); ++i) {
+      const TensorSpec& tensor = shares[i];
+      const std::string& owner = whole[i].tied_to.empty() ? whole[i].name : whole[i].tied_to;
+      const std::vector<float>& held = groups_[ReplicaOf(slot)][owner];
       std::vector<float>& values = run_.trained[slot].values[tensor.name];
       std::vector<float> share;
       ForEachGlobal(tensor, 0, tensor.elements(), [&](uint64_t, uint64_t global, uint64_t n) {
@@ -336,6 +356,12 @@ class RunWorld {
   }
 
  private:
+  // Returns the number of the group of ranks with all weights that the slot is in.
+  int ReplicaOf(uint32_t slot) const {
+    const int ranks = static_cast<int>(spec_.workers());
+    return ShardsOfRanks(spec_, spec_.workers()).ReplicaOf(static_cast<int>(slot), ranks);
+  }
+
   const v1::JobSpec spec_;
   const RunOptions options_;
   const PreparedJob job_;
@@ -346,7 +372,7 @@ class RunWorld {
   absl::Mutex mutex_;
   RunResult run_ ABSL_GUARDED_BY(mutex_);
   // The dense weights, by group of ranks that have all of them together.
-  std::map<uint32_t, std::map<std::string, std::vector<float>>> groups_ ABSL_GUARDED_BY(mutex_);
+  std::map<int, std::map<std::string, std::vector<float>>> groups_ ABSL_GUARDED_BY(mutex_);
   // The losses, by slot.
   std::vector<LossSums> losses_ ABSL_GUARDED_BY(mutex_);
 };
@@ -360,7 +386,11 @@ absl::Status TrainInRounds(uint32_t slot, ShardedStrategy& strategy, DyingStrate
     Meeting::Place place = meeting.Arrive(slot, strategy.replica_clock());
     absl::Status status = strategy.Join(std::move(place.communicator), place.source);
     if (status.ok()) {
-      status = world.Train(slot, {dying, strategy.tensor_group()}, coordinator);
+      status = world.Train(
+          slot,
+          {dying,
+           {.tensor_group = strategy.tensor_group(), .pipeline_group = strategy.pipeline_group()}},
+          coordinator);
     }
     if (dying.died()) {
       meeting.Kill(slot);
@@ -406,7 +436,7 @@ absl::Status TrainServedInRounds(uint32_t slot, ServedGroup& group,
     absl::Status status = group.Join(std::move(place.communicator), place.source);
     if (status.ok()) {
       DyingStrategy dying(group.strategy(), death);
-      status = world.Train(slot, {dying, &group.tensor_group()}, coordinator);
+      status = world.Train(slot, {dying, {.tensor_group = &group.tensor_group()}}, coordinator);
       if (dying.died()) {
         meeting.Kill(slot);
         groups.EndRound();
@@ -463,6 +493,7 @@ void ExpectClose(const TrainedValues& actual, const TrainedValues& expected, dou
 RunResult TrainAlone(v1::JobSpec spec, const RunOptions& options) {
   spec.set_workers(1);
   spec.mutable_parallelism()->clear_tensor();
+  spec.mutable_parallelism()->clear_pipeline();
   absl::StatusOr<PreparedJob> job = PrepareJob(spec);
   EXPECT_EQ(job.status(), absl::OkStatus());
   if (!job.ok()) return {};
@@ -527,7 +558,6 @@ RunResult TrainByAllReduce(const v1::JobSpec& spec, const RunOptions& options) {
   transport.share_memory = options.share_memory;
   Meeting meeting(static_cast<int>(spec.workers()), transport);
   RunWorld world(spec, options, *std::move(job));
-  const int coordinates = static_cast<int>(ShardCoordinates(spec, spec.workers()));
   std::barrier<> all_done(spec.workers());
   RunResult run = world.ForEachSlot([&](uint32_t slot) {
     uint64_t incarnation = 1;
@@ -548,7 +578,7 @@ RunResult TrainByAllReduce(const v1::JobSpec& spec, const RunOptions& options) {
     world.Finish(slot, living, *strategy, coordinator);
     world.AddRank(slot, *strategy);
     all_done.arrive_and_wait();
-    world.TakeFromShards(slot, coordinates);
+    world.TakeFromShards(slot);
   });
   run.rounds = meeting.rounds();
   return run;

@@ -219,8 +219,8 @@ INSTANTIATE_TEST_SUITE_P(Stages, ZeroKillTest,
 class ZeroInPlaceTest : public ::testing::TestWithParam<uint32_t> {
  protected:
   // Starts a job of workers that keep copies, or of groups of two, in either case of so many tensor
-  // ranks.
-  void Start(int workers, bool copies, uint32_t tensor = 1) {
+  // ranks and stages of a pipeline.
+  void Start(int workers, bool copies, uint32_t tensor = 1, uint32_t pipeline = 1) {
     deaths_ = testing::TempDir() + "/deaths";
     std::filesystem::create_directories(deaths_);
     setenv("MUSTER_DEATHS", deaths_.c_str(), /*overwrite=*/1);
@@ -235,6 +235,7 @@ class ZeroInPlaceTest : public ::testing::TestWithParam<uint32_t> {
     spec.set_workers(workers);
     spec.set_batch_size(2 * workers);
     spec.mutable_parallelism()->set_tensor(tensor);
+    spec.mutable_parallelism()->set_pipeline(pipeline);
     if (GetParam() > 0) {
       v1::ZeroSpec& zero = *spec.mutable_parallelism()->mutable_zero();
       if (copies) zero.set_redundancy(1);
@@ -444,6 +445,53 @@ TEST_P(LoneTensorRankTest, ALossTakesTheJobBackToItsCheckpoint) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, LoneTensorRankTest, ::testing::Values(0));
+
+// The calls of a pipeline's stages at which a task dies: in forward, in backward, when the step
+// ends, and between a step and its checkpoint.
+const char* const kFirstStagePoints[] = {
+    "before outputs to a stage", "before gradients from a stage", "after gradients of both stages",
+    "after examples and overflows", "before files of cuts"};
+const char* const kLastStagePoints[] = {
+    "before outputs from a stage", "before gradients to a stage", "before gradients of both stages",
+    "before examples and overflows", "before commit of the cut"};
+
+class PipelineInPlaceTest : public ZeroInPlaceTest {};
+
+// Under stage 0 the state comes from the peer on the same stage, otherwise from a copy.
+TEST_P(PipelineInPlaceTest, StagesGoOnInPlaceWhereverATaskDies) {
+  ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/4, /*copies=*/true, /*tensor=*/1, /*pipeline=*/2));
+  uint32_t turn = 0;
+  for (const char* const point : kFirstStagePoints) {
+    ASSERT_NO_FATAL_FAILURE(DieAt(turn++ % 2, point));
+  }
+  for (const char* const point : kLastStagePoints) {
+    ASSERT_NO_FATAL_FAILURE(DieAt(2 + turn++ % 2, point));
+  }
+  ExpectTheSameBits();
+}
+
+INSTANTIATE_TEST_SUITE_P(Stages, PipelineInPlaceTest, ::testing::Values(0, 1, 2));
+
+// Nobody else has what a stage without a peer has.
+class LoneStageTest : public ZeroInPlaceTest {};
+
+TEST_P(LoneStageTest, ALossTakesTheJobBackToItsCheckpoint) {
+  ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/2, /*copies=*/false, /*tensor=*/1, /*pipeline=*/2));
+  for (const uint32_t slot : {0, 1}) {
+    SCOPED_TRACE(slot);
+    v1::JobStatus before;
+    ASSERT_TRUE(cluster_->jobs().Get(id_, before).ok());
+    ASSERT_NO_FATAL_FAILURE(Kill({slot}));
+    const auto back = cluster_->Await(id_, [&](const v1::JobStatus& status) {
+      return status.generation() > before.generation() &&
+             status.checkpoint_clock() > before.checkpoint_clock();
+    });
+    ASSERT_TRUE(back.ok()) << back.status() << cluster_->Diagnose(id_);
+  }
+  ExpectTheSameBits();
+}
+
+INSTANTIATE_TEST_SUITE_P(Stages, LoneStageTest, ::testing::Values(0));
 
 // One rank's loss is not finite; the other rank only sees that a call fails.
 TEST(ZeroDivergedTest, OneRanksDivergenceFailsTheJob) {

@@ -5,7 +5,8 @@
 namespace muster {
 
 NormCells::NormCells(const DenseLayout& layout, const ShardLayout& shards)
-    : layout_blocks_(layout.blocks().size()), blocks_(shards.shards()), counts_(shards.shards()) {
+    : blocks_(shards.shards()), counts_(shards.shards()) {
+  for (const DenseLayout::Block& block : layout.blocks()) units_.push_back(block.unit);
   for (uint32_t id = 0; id < layout.blocks().size(); ++id) {
     const DenseLayout::Block& block = layout.blocks()[id];
     const ShardLayout::Part& part = shards.parts()[block.part];
@@ -21,7 +22,7 @@ NormCells::NormCells(const DenseLayout& layout, const ShardLayout& shards)
 }
 
 std::vector<double> NormCells::AddUp(absl::Span<const absl::Span<const double>> cells) const {
-  std::vector<double> norms(layout_blocks_);
+  std::vector<double> norms(units_.size());
   // Shard after shard, a block's cells come in their order.
   for (size_t shard = 0; shard < blocks_.size(); ++shard) {
     const double* cell = cells[shard].data();

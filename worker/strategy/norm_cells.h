@@ -12,8 +12,8 @@
 namespace muster {
 
 // The cells of a layout (DenseLayout), whose squared norms add up to those of blocks, by the shard
-// that owns them. A shard's cells are in order of its blocks. Blocks that lower tensor ranks have,
-// too, have none, so that over all tensor ranks each element is counted once. Immutable.
+// that owns them. A shard's cells are in order of its blocks. Blocks that are `repeated` have none,
+// so that over all tensor ranks and stages each element is counted once. Immutable.
 class NormCells {
  public:
   // The cells of a block that one shard owns.
@@ -30,12 +30,15 @@ class NormCells {
   // Returns the number of cells that a shard owns.
   size_t count(int shard) const { return counts_[shard]; }
 
+  // Returns the unit of a block of the layout.
+  uint32_t unit(size_t block) const { return units_[block]; }
   // Returns the squared norm of each block of the layout. `cells[s]` begins with the squared norms
   // of the cells of shard s.
   std::vector<double> AddUp(absl::Span<const absl::Span<const double>> cells) const;
 
  private:
-  const size_t layout_blocks_;
+  // By block of the layout.
+  std::vector<uint32_t> units_;
   // By shard.
   std::vector<std::vector<BlockCells>> blocks_;
   std::vector<size_t> counts_;

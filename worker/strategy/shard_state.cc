@@ -66,16 +66,22 @@ absl::StatusOr<std::unique_ptr<ShardState>> ShardState::Create(
 absl::StatusOr<ShardState::Parts> ShardState::MakeParts(const v1::TablesSchema& schema,
                                                         const ShardIndex& shard) {
   MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
-  if (shard.tensor_ranks > 1 && schema.sparse_size() > 0) {
+  if (shard.model_ranks() > 1 && schema.sparse_size() > 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a job with ", shard.tensor_ranks,
-                     " tensor ranks has sparse tables, which tensor ranks do not divide"));
+        absl::StrCat("a job with ", shard.tensor_ranks, " tensor ranks in ", shard.stages,
+                     " stages has sparse tables, which neither tensor ranks nor stages divide"));
+  }
+  if (const int stages = DivisionOf(schema, shard.tensor_ranks).stages; stages != shard.stages) {
+    return absl::InvalidArgumentError(absl::StrCat("a rank holds a shard of one of ", shard.stages,
+                                                   " stages, but the schema's tensors are divided "
+                                                   "among ",
+                                                   stages));
   }
   MUSTER_ASSIGN_OR_RETURN(Tables tables,
-                          LocalTables(schema, shard.tensor_ranks, shard.tensor_rank));
+                          LocalTables(schema, shard.tensor_ranks, shard.model_rank()));
   MUSTER_ASSIGN_OR_RETURN(DenseLayout layout, LayoutOfTensors(schema, tables.tensors));
   std::vector<NormCells> cells;
-  for (int rank = 0; rank < shard.tensor_ranks; ++rank) {
+  for (int rank = 0; rank < shard.model_ranks(); ++rank) {
     MUSTER_ASSIGN_OR_RETURN(const Tables other, LocalTables(schema, shard.tensor_ranks, rank));
     MUSTER_ASSIGN_OR_RETURN(const DenseLayout its_layout, LayoutOfTensors(schema, other.tensors));
     cells.emplace_back(its_layout, ShardLayout(its_layout, shard.count));
@@ -107,13 +113,13 @@ ShardState::~ShardState() = default;
 
 void ShardState::CountCells() {
   size_t own = 0;
-  for (const NormCells::BlockCells& block : cells_[shard_.tensor_rank].blocks(shard_.index)) {
+  for (const NormCells::BlockCells& block : cells_[shard_.model_rank()].blocks(shard_.index)) {
     first_cells_.push_back(own);
     own += block.count;
   }
   for (int coordinate = 0; coordinate < shard_.coordinates(); ++coordinate) {
     const ShardIndex at = shard_.At(coordinate);
-    size_t cells = cells_[at.tensor_rank].count(at.index);
+    size_t cells = cells_[at.model_rank()].count(at.index);
     for (uint32_t p = at.index; p < layout_.partitions(); p += at.count) {
       cells += tables_.sparse.size();
     }
@@ -343,16 +349,26 @@ std::vector<std::vector<double>> ShardState::SquaredNorms(const GradientSums& su
   return norms;
 }
 
-double ShardState::SquaredNormOfTensorRanks(const GradientSums& sums) const {
+double ShardState::SquaredNormOfAll(const GradientSums& sums) const {
   const double mean = MeanScale(1, sums.examples);
   const std::vector<absl::Span<const double>> cells = CellsByCoordinate(sums.cells);
   double squared = 0;
-  for (int rank = 0; rank < shard_.tensor_ranks; ++rank) {
-    std::vector<absl::Span<const double>> of_rank;
-    for (int shard = 0; shard < shard_.count; ++shard) {
-      of_rank.push_back(cells[shard * shard_.tensor_ranks + rank]);
+  ShardIndex at = shard_;
+  for (at.tensor_rank = 0; at.tensor_rank < shard_.tensor_ranks; ++at.tensor_rank) {
+    // Norms of blocks of all stages by unit, which is the order of one stage alone.
+    std::vector<std::pair<uint32_t, double>> blocks;
+    for (at.stage = 0; at.stage < shard_.stages; ++at.stage) {
+      std::vector<absl::Span<const double>> of_rank;
+      for (at.index = 0; at.index < shard_.count; ++at.index) {
+        of_rank.push_back(cells[at.coordinate()]);
+      }
+      const NormCells& own = cells_[at.model_rank()];
+      const std::vector<double> norms = own.AddUp(of_rank);
+      for (size_t id = 0; id < norms.size(); ++id) blocks.emplace_back(own.unit(id), norms[id]);
     }
-    for (const double norm : cells_[rank].AddUp(of_rank)) squared += norm * mean * mean;
+    std::stable_sort(blocks.begin(), blocks.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [unit, norm] : blocks) squared += norm * mean * mean;
   }
   return squared;
 }
@@ -361,8 +377,8 @@ absl::StatusOr<NormClipping> ShardState::Clipping(const GradientSums& sums) cons
   const double max_norm = schema_->clipping().by_global_norm();
   if (max_norm <= 0) return NormClipping();
   absl::StatusOr<NormClipping> clipping =
-      shard_.tensor_ranks > 1
-          ? ClipBySquaredNorm(SquaredNormOfTensorRanks(sums), max_norm)
+      shard_.model_ranks() > 1
+          ? ClipBySquaredNorm(SquaredNormOfAll(sums), max_norm)
           : ClipByNorm(layout_, tables_.sparse.size(), SquaredNorms(sums), max_norm);
   if (clipping.ok() && sums.examples == 0) clipping->norm.reset();
   return clipping;

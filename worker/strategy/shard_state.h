@@ -16,6 +16,7 @@
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/partition_file.h"
 #include "common/checkpoint/storage.h"
+#include "common/mesh/rank_shards.h"
 #include "common/optim/optimizer.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/schema.h"
@@ -42,8 +43,9 @@ struct GradientSums {
   absl::Span<const absl::Span<float>> dense;
   // The shard's rows by sparse table; keys are in the order in which all workers' rows were added.
   absl::Span<const RowSum> rows;
-  // Squared norms of the cells of all shards of all tensor ranks (ShardState::CellNorms), in order
-  // of coordinate (ShardIndex). Read only if norms are measured and there are several coordinates.
+  // Squared norms of the cells of all shards of all tensor ranks and stages
+  // (ShardState::CellNorms), in order of coordinate (ShardIndex). Read only if norms are measured
+  // and there are several coordinates.
   absl::Span<const double> cells = {};
 };
 
@@ -62,29 +64,39 @@ struct ShardFile {
   std::vector<SlotLossScale> loss_scales;
 };
 
-// A rank's share of a job's parameters: one of `count` shards of a tensor rank's share of them.
-// Ranks with equal coordinates hold the same. With W ranks, rank r has coordinate r mod
-// coordinates(): tensor ranks are neighbours, then the shards of a group. REQUIRES: 0 <= index <
-// count, and the same of tensor ranks.
+// A rank's share of a job's parameters: one of `count` shards of what a tensor rank of a pipeline's
+// stage has of them. Ranks with equal coordinates hold the same; shards() says which ranks do.
+// Tensor ranks are neighbours, then the shards of a group, then stages. REQUIRES: 0 <= index <
+// count, and the same of tensor ranks and stages.
 struct ShardIndex {
   int index = 0;
   int count = 1;
   int tensor_rank = 0;
   int tensor_ranks = 1;
+  int stage = 0;
+  int stages = 1;
 
-  int coordinate() const { return index * tensor_ranks + tensor_rank; }
-  int coordinates() const { return count * tensor_ranks; }
+  int coordinate() const { return (stage * count + index) * tensor_ranks + tensor_rank; }
+  int coordinates() const { return stages * count * tensor_ranks; }
+  RankShards shards() const { return {coordinates(), stages}; }
   // Returns what ranks with another coordinate hold.
   ShardIndex At(int coordinate) const {
-    return {coordinate / tensor_ranks, count, coordinate % tensor_ranks, tensor_ranks};
+    const int of_tensor_rank = coordinate / tensor_ranks;
+    return {of_tensor_rank % count, count, coordinate % tensor_ranks, tensor_ranks,
+            of_tensor_rank / count, stages};
   }
+
+  // Returns the rank's number among those that compute the model together (ModelDivision), and
+  // their number.
+  int model_rank() const { return stage * tensor_ranks + tensor_rank; }
+  int model_ranks() const { return stages * tensor_ranks; }
 };
 
 // One shard of a job's parameters: weights and optimizer state of the blocks that it owns
 // (ShardLayout), the number of steps that they have seen, and the rows of sparse tables that it
-// owns (SparseShard). Of several tensor ranks, each has the shards of its shares of dense tensors
-// (LocalTensors), laid out for themselves. A single shard of a single tensor rank holds a whole
-// copy. A step over the same sums gives the same
+// owns (SparseShard). Of several tensor ranks or stages, each has the shards of its shares of dense
+// tensors (LocalTensors), laid out for themselves. A single shard of a single such rank holds a
+// whole copy. A step over the same sums gives the same
 // bits here as on the servers, whatever the number of shards: cells, their order in the global
 // norm, the one division and the optimizer are the same.
 //
@@ -95,16 +107,16 @@ struct ShardIndex {
 class ShardState {
  public:
   // Creates a state with initial values, whose optimizer state is in a file in `offload_folder`, if
-  // there is one. InvalidArgument: the schema is not valid, or tensor ranks cannot divide its
-  // tensors, or it has sparse tables besides several tensor ranks. Otherwise errors are
-  // OffloadedFloats'.
+  // there is one. InvalidArgument: the schema is not valid or of another number of stages, or
+  // tensor ranks cannot divide its tensors, or it has sparse tables besides several tensor ranks or
+  // stages. Otherwise errors are OffloadedFloats'.
   static absl::StatusOr<std::unique_ptr<ShardState>> Create(
       const v1::TablesSchema& schema, ShardIndex shard = {},
       const absl::optional<std::string>& offload_folder = absl::nullopt);
 
   ~ShardState();
 
-  // Returns the job's tables, of dense tensors the tensor rank's shares, and their layout.
+  // Returns the job's tables, of dense tensors the rank's shares, and their layout.
   const Tables& tables() const { return tables_; }
   const DenseLayout& layout() const { return layout_; }
   const ShardLayout& shard_layout() const { return shard_layout_; }
@@ -156,7 +168,7 @@ class ShardState {
   absl::Span<const size_t> cells_by_coordinate() const { return cells_by_coordinate_; }
 
   // Returns squared norms of the mean gradient by partition, as servers report them: one per dense
-  // block, then one per sparse table. REQUIRES: one tensor rank.
+  // block, then one per sparse table. REQUIRES: one tensor rank of one stage.
   std::vector<std::vector<double>> SquaredNorms(const GradientSums& sums) const;
 
   // Returns how clipping by global norm scales the mean gradient, if the job clips by it.
@@ -208,7 +220,7 @@ class ShardState {
   struct Parts {
     Tables tables;
     DenseLayout layout;
-    // By tensor rank.
+    // By tensor rank of each stage (ShardIndex::model_rank).
     std::vector<NormCells> cells;
     std::unique_ptr<const Optimizer> dense_optimizer;
     std::unique_ptr<const Optimizer> row_optimizer;
@@ -228,8 +240,8 @@ class ShardState {
   // Returns the squared norms of cells, or of this rank's own if nobody else has any, by
   // coordinate.
   std::vector<absl::Span<const double>> CellsByCoordinate(absl::Span<const double> cells) const;
-  // Returns the squared norm of the mean gradient over all tensor ranks.
-  double SquaredNormOfTensorRanks(const GradientSums& sums) const;
+  // Returns the squared norm of the mean gradient over all tensor ranks and stages.
+  double SquaredNormOfAll(const GradientSums& sums) const;
   void MakeWindows();
   void SetSlices(std::vector<absl::Span<float>> slices);
   // Returns the elements of an owned block in slices by part.
@@ -253,7 +265,7 @@ class ShardState {
   // The number of floats of optimizer state for each weight.
   const size_t state_per_weight_;
 
-  // By tensor rank.
+  // By tensor rank of each stage.
   const std::vector<NormCells> cells_;
   std::vector<size_t> cells_by_coordinate_;
   // By owned block, the index of its first cell among the shard's own.

@@ -94,7 +94,7 @@ std::optional<v1::RendezvousRecord> Rendezvous::Met() const {
   return Agreed();
 }
 
-absl::StatusOr<Rendezvous::Round> Rendezvous::PlanRound(int shards) const {
+absl::StatusOr<Rendezvous::Round> Rendezvous::PlanRound(const RankShards& shards) const {
   Round round;
   std::vector<RankHolding> holdings;
   std::optional<Round::Source> first, last;
@@ -109,14 +109,14 @@ absl::StatusOr<Rendezvous::Round> Rendezvous::PlanRound(int shards) const {
     if (!first.has_value() || clock > first->clock) first = {slot, clock};
     if (!last.has_value() || clock < last->clock) last = {slot, clock};
   }
-  if (shards == 1 && first.has_value() && first->clock > last->clock + 1) {
+  if (shards.count == 1 && first.has_value() && first->clock > last->clock + 1) {
     return absl::FailedPreconditionError(absl::StrCat(
         "slot ", first->slot, " has made ", first->clock, " steps, slot ", last->slot, " ",
         last->clock,
         "; workers that train by all-reduce are at most one step apart: run the same release on "
         "all workers, and report this"));
   }
-  if (shards == 0) {
+  if (shards.count == 0) {
     round.source = first;
     return round;
   }

@@ -136,9 +136,8 @@ void RoundFormation::OpenIfDue(Job& job) {
 void RoundFormation::OpenAfterPause(Job& job) {
   const auto ranks = static_cast<uint32_t>(job.rendezvous.CountParticipants());
   const v1::JobSpec& spec = job.record.spec();
-  const uint32_t shards = TrainsByAllReduce(spec) ? ShardCoordinates(spec, ranks) : 0;
-  const absl::StatusOr<Rendezvous::Round> round =
-      job.rendezvous.PlanRound(static_cast<int>(shards));
+  const absl::StatusOr<Rendezvous::Round> round = job.rendezvous.PlanRound(
+      TrainsByAllReduce(spec) ? ShardsOfRanks(spec, ranks) : RankShards{.count = 0});
   if (!round.ok()) return Fail(job, round.status());
   const absl::Duration now = clock_.Monotonic();
   if (!job.all_there_since.has_value()) {

@@ -92,7 +92,7 @@ std::string Recovery(const v1::JobRecord& record) {
     return "starts the lost process alone again";
   }
   if (NeedsServers(record.spec()) || LossIsFinal(record.spec())) return back;
-  if (ShardCoordinates(record.spec(), record.spec().workers()) == 1) {
+  if (ShardsOfRanks(record.spec(), record.spec().workers()).count == 1) {
     return absl::StrCat("continues from another worker's replica; without any, ", back);
   }
   const bool copies = record.spec().parallelism().zero().redundancy() > 0;

@@ -196,7 +196,7 @@ class SimulationTest : public ::testing::TestWithParam<uint64_t> {
       EXPECT_FALSE(reply.has_source_slot()) << "nobody has what a lost rank had";
     }
     const bool lost_a_shard =
-        !source.has_value() && ShardCoordinates(record.spec(), record.spec().workers()) > 1;
+        !source.has_value() && ShardsOfRanks(record.spec(), record.spec().workers()).count > 1;
     if (!lost_a_shard) EXPECT_EQ(source, most) << "the source is the most advanced";
     if (ShardGroupSize(record.spec()) > 1 && !DividesAnew(record.spec())) {
       EXPECT_EQ(reply.peers_size(), record.slots_size()) << "a rank would have another shard";

@@ -258,7 +258,7 @@ Answer<v1::RendezvousReply> SimulatedCluster::Rendezvous(const v1::TaskOrder& or
     request.set_shard(known.shard);
   }
   request.set_has_sums(known.clock.has_value() &&
-                       ShardCoordinates(order.spec(), order.spec().workers()) > 1);
+                       ShardsOfRanks(order.spec(), order.spec().workers()).count > 1);
   if (known.clock.has_value() && order.spec().parallelism().zero().redundancy() > 0) {
     v1::KeptCopy& copy = *request.add_copies();
     copy.set_shard((known.shard + known.shards - 1) % known.shards);

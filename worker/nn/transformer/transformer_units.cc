@@ -93,7 +93,9 @@ LanguageHeadWeights TransformerUnits::HeadWeightsOf(const TransformerPass& pass)
 void TransformerUnits::ZeroGradients(Ops& ops, int unit, GradientSpans gradients) const {
   for (size_t t = 0; t < tensors_.specs.size(); ++t) {
     if (static_cast<int>(tensors_.specs[t].unit) != unit) continue;
-    if (shape_.tied_head && static_cast<int>(t) == tensors_.embedding) continue;
+    // The head has written it, unless another stage of a pipeline has the head.
+    const bool has_head = !gradients[tensors_.head].empty();
+    if (shape_.tied_head && has_head && static_cast<int>(t) == tensors_.embedding) continue;
     ops.Zero(static_cast<int64_t>(gradients[t].size()), gradients[t].data());
   }
 }

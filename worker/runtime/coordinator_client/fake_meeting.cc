@@ -163,8 +163,8 @@ void FakeMeeting::OpenRoundIfAllAreThereLocked() {
     holdings.push_back(HoldingOf(request));
   }
   const auto ranks = static_cast<uint32_t>(holdings.size());
-  const auto shards = static_cast<int>(ShardCoordinates(spec_, ranks));
-  if (const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(holdings, shards); plan.ok()) {
+  if (const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(holdings, ShardsOfRanks(spec_, ranks));
+      plan.ok()) {
     round.source_slot = round.slots[plan->leader];
     round.clock = plan->clock;
   }

@@ -15,7 +15,7 @@
 #include "proto/task_service.pb.h"
 #include "worker/runtime/coordinator_client/collective_records.h"
 #include "worker/runtime/task/task_parts.h"
-#include "worker/runtime/training/step_executor.h"
+#include "worker/runtime/training/rank_engine.h"
 #include "worker/strategy/group/served_group.h"
 #include "worker/strategy/group/sharded_strategy.h"
 
@@ -69,11 +69,11 @@ absl::StatusOr<ReplicaParts> MakeHostReplica(const v1::TaskOrder& order, const P
       ShardedStrategy::Create(order, *job.schema, {.timeout = StallTimeoutOf(order), .servers = {}},
                               std::move(lent)));
   ReplicaParts parts;
-  parts.make_engine = [&order, &job,
-                       lent = strategy.get()]() -> absl::StatusOr<std::unique_ptr<StepEngine>> {
-    return std::make_unique<StepExecutor>(
-        order.spec(), *job.model, *lent,
-        StepExecutor::Options{.tensor_group = lent->tensor_group()});
+  parts.make_engine = [&order, &job, lent = strategy.get()] {
+    return MakeRankEngine(order.spec(), job, *lent,
+                          {.tensor_group = lent->tensor_group(),
+                           .pipeline_group = lent->pipeline_group(),
+                           .timeout = StallTimeoutOf(order)});
   };
   parts.group = std::move(strategy);
   return parts;
@@ -87,11 +87,9 @@ ReplicaParts MakeServedRank(const v1::TaskOrder& order, const PreparedJob& job,
   options.servers.checkpoints = dependencies.storage;
   auto group = std::make_unique<ServedGroup>(order, *job.schema, options, RoutingOf(dependencies));
   ReplicaParts parts;
-  parts.make_engine = [&order, &job,
-                       lent = group.get()]() -> absl::StatusOr<std::unique_ptr<StepEngine>> {
-    return std::make_unique<StepExecutor>(
-        order.spec(), *job.model, lent->strategy(),
-        StepExecutor::Options{.tensor_group = &lent->tensor_group()});
+  parts.make_engine = [&order, &job, lent = group.get()] {
+    return MakeRankEngine(order.spec(), job, lent->strategy(),
+                          {.tensor_group = &lent->tensor_group()});
   };
   parts.end_waits = [lent = group.get()](absl::string_view reason) { lent->EndWaits(reason); };
   parts.group = std::move(group);
@@ -223,7 +221,7 @@ AllReduceTask::Outcome AllReduceTask::Train(const v1::RendezvousReply& round, in
     };
   }
   const absl::StatusOr<std::unique_ptr<StepEngine>> engine = parts_.make_engine();
-  if (!engine.ok()) return {End::kFinal, engine.status()};
+  if (!engine.ok()) return AfterFailure(engine.status());
   const absl::StatusOr<std::unique_ptr<Trainer>> trainer =
       Trainer::Create(order_.spec(), *options, job_, {parts_.group->state(), **engine},
                       *dependencies_.coordinator, *dependencies_.clock);

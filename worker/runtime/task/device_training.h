@@ -20,8 +20,8 @@ class TaskOrder;
 // The parts that a rank trains with in one group of ranks after another, and its step engines.
 struct ReplicaParts {
   std::unique_ptr<ReplicaGroup> group;
-  // Makes the engine for the group that the replica has joined; the engine lives as long as the
-  // group. Errors are those of the computation only.
+  // Makes the engine for the group that the replica has joined, which may be a collective call; the
+  // engine lives as long as the group. Errors are those of the computation and the communicator's.
   std::function<absl::StatusOr<std::unique_ptr<StepEngine>>()> make_engine;
   // Ends waits for others that no call of the group ends, because the group is to be left. For any
   // thread. Null: there are none.

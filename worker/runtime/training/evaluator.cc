@@ -61,6 +61,10 @@ Evaluator::Evaluator(std::string metric, const EvaluationShare& share, bool any,
                      const Dataset& dataset)
     : metric_(std::move(metric)), share_(share), any_(any), dataset_(dataset) {}
 
+int64_t Evaluator::ExamplesOfPass(int64_t most, const DatasetInfo& data) {
+  return std::min(most, std::max<int64_t>(1, kBatchLabels / data.labels_per_example));
+}
+
 void Evaluator::Begin(uint64_t clock, v1::ReportEvaluationRequest& report) const {
   report.set_clock(clock);
   report.set_metric(metric_);
@@ -82,9 +86,7 @@ absl::Status Evaluator::Evaluate(uint64_t clock, StepEngine& engine,
   Batch batch;
   std::vector<int64_t> examples;
   PassResult pass;
-  const int64_t at_once =
-      std::min(engine.most_examples(),
-               std::max<int64_t>(1, kBatchLabels / dataset_.info().labels_per_example));
+  const int64_t at_once = ExamplesOfPass(engine.most_examples(), dataset_.info());
   for (int64_t i = 0; i < share_.Batches(at_once); ++i) {
     share_.BatchExamples(i, at_once, examples);
     MUSTER_RETURN_IF_ERROR(dataset_.Read(examples, batch));

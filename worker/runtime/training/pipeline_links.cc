@@ -74,14 +74,15 @@ void PipelineLinks::Add(CollectiveCall call, int peer, size_t bytes, Place& plac
   places_.push_back(&place);
 }
 
-absl::StatusOr<absl::Span<std::byte>> PipelineLinks::AddSend(int peer, size_t bytes) {
+absl::StatusOr<absl::Span<std::byte>> PipelineLinks::AddSend(const StageMessage& message, int peer,
+                                                             size_t bytes) {
   Place& place = sent_[next_sent_];
   next_sent_ = (next_sent_ + 1) % sent_.size();
   MUSTER_RETURN_IF_ERROR(WaitFor(place.work));
   CollectiveCall call;
   call.kind = Collective::kSend;
   call.in = place.memory.data();
-  call.label = "to a stage";
+  call.label = message.gradient ? "gradients to a stage" : "outputs to a stage";
   Add(call, peer, bytes, place);
   return place.memory.first(bytes);
 }
@@ -98,7 +99,7 @@ absl::Status PipelineLinks::AddReceive(const StageMessage& message, int peer, si
   CollectiveCall call;
   call.kind = Collective::kReceive;
   call.out = place->memory.data();
-  call.label = "from a stage";
+  call.label = message.gradient ? "gradients from a stage" : "outputs from a stage";
   Add(call, peer, bytes, *place);
   return absl::OkStatus();
 }

@@ -55,7 +55,8 @@ class PipelineLinks {
 
   // Adds a send to the messages that Start starts, and returns the memory to write it to before.
   // Waits for an earlier send if there is no memory left.
-  absl::StatusOr<absl::Span<std::byte>> AddSend(int peer, size_t bytes);
+  absl::StatusOr<absl::Span<std::byte>> AddSend(const StageMessage& message, int peer,
+                                                size_t bytes);
   // Adds a receive. FailedPrecondition: there is no memory left.
   absl::Status AddReceive(const StageMessage& message, int peer, size_t bytes);
   // Starts what was added since the last call.

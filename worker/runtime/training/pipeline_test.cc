@@ -188,12 +188,12 @@ std::vector<StageRun> TrainStages(const v1::JobSpec& spec, const PipelineShape& 
       const PreparedJob job = PrepareJob(spec).value();
       const std::unique_ptr<LocalStrategy> strategy = LocalStrategy::Create(*job.schema).value();
       // An evaluation has more rows than a micro-batch.
-      const std::unique_ptr<PipelineLinks> links =
+      const std::shared_ptr<PipelineLinks> links =
           PipelineLinks::Create(
               *stages, {.message_bytes = kEvaluated * kStream * sizeof(float), .received = 4})
               .value();
       StepExecutor executor(spec, *job.model, *strategy,
-                            {.stage = StageOf(shape, stage, sizes), .links = links.get()});
+                            {.stage = StageOf(shape, stage, sizes), .links = links});
       const uint64_t before = stages->traffic().sent;
       runs[stage].trained = Train(spec, job, *strategy, executor);
       runs[stage].sent = stages->traffic().sent - before;

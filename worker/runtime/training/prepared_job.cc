@@ -1,6 +1,7 @@
 #include "worker/runtime/training/prepared_job.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
@@ -8,6 +9,9 @@
 #include "common/mesh/tensor_ranks.h"
 #include "common/optim/schedule.h"
 #include "common/partition/schema.h"
+#include "common/plan/data_size.h"
+#include "common/plan/model_size.h"
+#include "common/plan/unit_costs.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/data/datasets/open_dataset.h"
@@ -66,6 +70,20 @@ absl::Status OpenData(const v1::JobSpec& spec, const std::string& preparation, P
   return absl::OkStatus();
 }
 
+// Sets which layers each stage of the job's pipeline has, if it has one.
+absl::Status DivideLayers(const v1::JobSpec& spec, const DatasetInfo& info,
+                          v1::TablesSchema& schema) {
+  if (PipelineStages(spec) == 1) return absl::OkStatus();
+  DataSize data;
+  data.dense_features = info.dense_features;
+  data.vocabulary = info.vocabulary;
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<int> sizes,
+                          GroupSizes(spec, CostsOfUnits(spec, SizeOfModel(spec, data))));
+  schema.set_pipeline(PipelineStages(spec));
+  schema.mutable_pipeline_layers()->Add(sizes.begin(), sizes.end());
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 PreparedJob::PreparedJob() = default;
@@ -95,6 +113,7 @@ absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec, const DataPositi
     schema.mutable_tokenizer()->set_fingerprint(info.tokenizer->fingerprint);
     schema.mutable_tokenizer()->set_name(info.tokenizer->name);
   }
+  MUSTER_RETURN_IF_ERROR(DivideLayers(spec, info, schema));
   MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
   job.schema = std::make_unique<const v1::TablesSchema>(std::move(schema));
   return job;

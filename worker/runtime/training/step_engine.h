@@ -51,6 +51,7 @@ class StepEngine {
   // Prepares for evaluations with the parameters of `clock`.
   virtual absl::Status BeginEvaluation(uint64_t clock) = 0;
   // Runs a forward pass without dropout, also over a batch of no examples, whose results are zeros.
+  // So are those of a rank that does not compute the last unit.
   // The caller checks that the loss is finite.
   virtual absl::Status Evaluate(const Batch& batch, PassResult& result) = 0;
 };

@@ -133,7 +133,8 @@ absl::Status StepExecutor::Train(uint64_t clock, MicroBatchSource& micro_batches
                                                 : Load(*batch, action, micro_batch, sums));
       if (action.travels() && !plan_[i + 1].travels()) options_.links->Start();
     } else {
-      if (action.kind == StepAction::Kind::kLastUnit) sums.loss_scale = context.loss_scale;
+      // Stages without the last unit tell it, too.
+      if (action.kind == StepAction::Kind::kEndStep) sums.loss_scale = context.loss_scale;
       MUSTER_RETURN_IF_ERROR(Execute(action, context, micro_batch));
     }
   }
@@ -185,7 +186,7 @@ absl::Status StepExecutor::Exchange(const StepAction& action, const LayerContext
     return options_.links->AddReceive(message, action.peer, bytes);
   }
   MUSTER_ASSIGN_OR_RETURN(const absl::Span<std::byte> sent,
-                          options_.links->AddSend(action.peer, bytes));
+                          options_.links->AddSend(message, action.peer, bytes));
   return message.gradient ? boundaries.ReadGradient(context, action.unit, micro_batch, sent)
                           : boundaries.ReadOutput(context, action.unit, micro_batch, sent);
 }
@@ -298,6 +299,9 @@ absl::Status StepExecutor::Evaluate(const Batch& batch, PassResult& result) {
   }
   if (options_.links != nullptr) MUSTER_RETURN_IF_ERROR(options_.links->Finish());
   MUSTER_RETURN_IF_ERROR(model_.TakeResults(pass));
+  result = {};
+  // Another stage has the results.
+  if (pass.units.end < model_.description().units) return absl::OkStatus();
   result = {.examples = pass.examples,
             .loss_weight = pass.loss_weight,
             .loss_sum = pass.loss_sum,

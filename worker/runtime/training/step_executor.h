@@ -42,13 +42,13 @@ class StepExecutor final : public StepEngine {
     // The ranks that compute the model together with this one, which outlive the executor; null:
     // this rank alone. The model is then made for that number of ranks.
     TensorGroup* tensor_group = nullptr;
-    // The stage of a pipeline whose units alone the executor runs, and the links, which outlive the
-    // executor, by which it exchanges with other stages what units hand one another. All stages
+    // The stage of a pipeline whose units alone the executor runs, and the links by which it
+    // exchanges with other stages what units hand one another. All stages
     // read the same micro-batches; that with the last unit has loss and results. Then the model has
     // boundaries() and no rows, and the plan is StageStepPlan. Where the order is kInterleaved or
     // kZeroBubble, units of the strategy do not share memory for gradients.
     absl::optional<PipelineStage> stage;
-    PipelineLinks* links = nullptr;
+    std::shared_ptr<PipelineLinks> links;
   };
 
   // The model and the strategy outlive the executor.

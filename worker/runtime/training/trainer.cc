@@ -67,7 +67,9 @@ Trainer::Trainer(const v1::JobSpec& spec, const TrainerOptions& options, const P
       job_(job),
       checkpoint_every_(spec.checkpoint().every_steps()),
       evaluate_every_(spec.evaluation().every_steps()),
-      reports_results_(options.mesh.Coordinate(options.rank, "tensor") == 0),
+      reports_results_(options.mesh.Coordinate(options.rank, "tensor") == 0 &&
+                       options.mesh.Coordinate(options.rank, "pipeline") + 1 ==
+                           options.mesh.size("pipeline")),
       sampler_(std::move(sampler)),
       evaluator_(std::move(evaluator)),
       state_(parts.state),
@@ -231,10 +233,12 @@ void Trainer::Report(StepReport step) {
   const StrategyCounters now = state_.counters();
   step.bytes_pushed = now.bytes_pushed - reported_.bytes_pushed;
   step.bytes_pulled = now.bytes_pulled - reported_.bytes_pulled;
-  step.bytes_sent =
-      now.bytes_sent - reported_.bytes_sent + (now.tensor_bytes_sent - reported_.tensor_bytes_sent);
+  step.bytes_sent = now.bytes_sent - reported_.bytes_sent +
+                    (now.tensor_bytes_sent - reported_.tensor_bytes_sent) +
+                    (now.stage_bytes_sent - reported_.stage_bytes_sent);
   step.bytes_received = now.bytes_received - reported_.bytes_received +
-                        (now.tensor_bytes_received - reported_.tensor_bytes_received);
+                        (now.tensor_bytes_received - reported_.tensor_bytes_received) +
+                        (now.stage_bytes_received - reported_.stage_bytes_received);
   step.other_bytes_sent = now.other_bytes_sent - reported_.other_bytes_sent;
   step.other_bytes_received = now.other_bytes_received - reported_.other_bytes_received;
   step.staleness_sum = now.staleness_sum - reported_.staleness_sum;

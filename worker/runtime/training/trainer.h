@@ -32,8 +32,8 @@ class JobSpec;
 struct TrainerOptions {
   uint32_t slot = 0;
   // The ranks that train together, and this task's. Its data rank has a share of the examples,
-  // whose results the first of its tensor ranks reports; rank 0 commits checkpoints and logs
-  // evaluations.
+  // whose results the first tensor rank of the last stage reports; rank 0 commits checkpoints and
+  // logs evaluations.
   Mesh mesh;
   int rank = 0;
   // The all-reduce round; training ends when the coordinator wants a new one. 0 without all-reduce.

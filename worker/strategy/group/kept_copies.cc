@@ -12,11 +12,11 @@
 namespace muster {
 namespace {
 
-size_t MostParts(const v1::TablesSchema& schema, int tensor_ranks) {
+size_t MostParts(const v1::TablesSchema& schema, const ShardIndex& own) {
   size_t most = 0;
-  for (int rank = 0; rank < tensor_ranks; ++rank) {
+  for (int rank = 0; rank < own.model_ranks(); ++rank) {
     // The rank's own state has been made of the schema.
-    const Tables tables = LocalTables(schema, tensor_ranks, rank).value();
+    const Tables tables = LocalTables(schema, own.tensor_ranks, rank).value();
     most = std::max(most, LayoutOfTensors(schema, tables.tensors).value().parts().size());
   }
   return most;
@@ -27,7 +27,7 @@ size_t MostParts(const v1::TablesSchema& schema, int tensor_ranks) {
 KeptCopies::KeptCopies(const v1::TablesSchema& schema, const ShardIndex& own)
     : schema_(std::make_unique<const v1::TablesSchema>(schema)),
       own_(own),
-      parts_(MostParts(schema, own.tensor_ranks)) {}
+      parts_(MostParts(schema, own)) {}
 
 KeptCopies::~KeptCopies() = default;
 

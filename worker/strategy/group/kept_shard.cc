@@ -11,6 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/manifest.h"
+#include "common/mesh/rank_shards.h"
 #include "common/mesh/tensor_ranks.h"
 #include "common/mesh/zero.h"
 #include "proto/cluster_service.pb.h"
@@ -28,8 +29,10 @@ constexpr absl::Duration kTimeout = absl::Minutes(10);
 
 ShardIndex ShardOf(const v1::TaskOrder& order) {
   const ShardIndex first = {.count = static_cast<int>(ShardGroupSize(order.spec())),
-                            .tensor_ranks = static_cast<int>(TensorRanks(order.spec()))};
-  return first.At(static_cast<int>(order.slot()) % first.coordinates());
+                            .tensor_ranks = static_cast<int>(TensorRanks(order.spec())),
+                            .stages = static_cast<int>(PipelineStages(order.spec()))};
+  return first.At(
+      first.shards().Of(static_cast<int>(order.slot()), static_cast<int>(order.spec().workers())));
 }
 
 uint64_t ShardFingerprint(uint32_t stage, uint64_t kept_bytes, const ShardLayout& layout) {
@@ -194,8 +197,8 @@ std::vector<ShardFile> KeptShard::OwnFiles(const Communicator& communicator,
     if (number == 0) file.loss_scales = LossScalesOfSlots();
     return file;
   };
-  const uint32_t coordinates = state_->shard().coordinates();
-  if (coordinates == 1) {
+  const RankShards shards = state_->shard().shards();
+  if (shards.count == 1) {
     for (uint32_t p = rank; p < partitions; p += ranks) {
       ShardFile& file = add(p);
       const absl::Span<const uint32_t> blocks = state_->layout().partition_blocks(p);
@@ -206,7 +209,9 @@ std::vector<ShardFile> KeptShard::OwnFiles(const Communicator& communicator,
   }
   ShardFile& file = add(rank);
   const uint32_t blocks = state_->owned_blocks().size();
-  for (uint32_t i = rank / coordinates; i < blocks; i += ranks / coordinates) {
+  const uint32_t replicas = ranks / shards.count;
+  for (uint32_t i = shards.ReplicaOf(communicator.rank(), communicator.size()); i < blocks;
+       i += replicas) {
     if (!state_->owned_blocks()[i].block.repeated) file.blocks.push_back(i);
   }
   for (uint32_t p = rank; p < partitions; p += ranks) file.partitions.push_back(p);

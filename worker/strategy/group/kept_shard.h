@@ -103,7 +103,8 @@ class KeptShard {
   // Where all ranks hold the same, there is one file for each partition: rank r writes those of
   // partitions p with p mod W = r. Otherwise there is one file for each rank, in order of rank. It
   // has the rank's share of its shard's blocks, which replicas divide among them, except for blocks
-  // that lower tensor ranks have, too; and the rows of partitions p with p mod W = r.
+  // that lower tensor ranks or another stage have, too; and the rows of partitions p with p mod W =
+  // r.
   //
   // The cut fails on all ranks if one cannot write, or if `failure` says that it failed elsewhere.
   absl::StatusOr<CutFiles> Cut(Communicator& communicator, uint32_t first_number,

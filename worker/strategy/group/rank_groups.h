@@ -6,33 +6,48 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/partition/tensor_spec.h"
 #include "worker/collectives/communicator.h"
 #include "worker/strategy/shard_state.h"
 
 namespace muster {
 
-// The groups of ranks in which a rank makes collective calls. With t tensor ranks, rank r is tensor
-// rank r mod t of data rank r / t. The t ranks of a data rank are a tensor group, which computes
-// one model together. The ranks with one tensor rank are a data group; with S shards, data rank d
-// has shard d mod S of it. Each S consecutive ranks of a data group, from a multiple of S on, are a
-// shard group, and those with the same shard are replicas.
+// The groups of ranks in which a rank makes collective calls. The stages of a pipeline divide the
+// ranks evenly, in order. With t tensor ranks, rank r of a stage is tensor rank r mod t of data
+// rank r / t. The t ranks of a data rank on one stage are a tensor group, and the ranks of all
+// stages at the same place in theirs are a pipeline group. The ranks of a stage with one tensor
+// rank are a data group; with S shards, data rank d has shard d mod S of it. Each S consecutive
+// ranks of a data group, from a multiple of S on, are a shard group, and those with the same shard
+// are replicas.
 //
-// For example, with 8 ranks, t = 2 and S = 2, rank 5 is tensor rank 1 of data rank 2. Its tensor
-// group is {4, 5}, its data group {1, 3, 5, 7}, its shard group {5, 7}, its replicas {1, 5}.
+// For example, with 8 ranks of one stage, t = 2 and S = 2, rank 5 is tensor rank 1 of data rank 2.
+// Its tensor group is {4, 5}, its data group {1, 3, 5, 7}, its shard group {5, 7}, its replicas
+// {1, 5}. With two stages and S = 1 it is tensor rank 1 of data rank 0 of stage 1: its tensor group
+// is {4, 5}, its data group {5, 7}, its pipeline group {1, 5}.
 //
 // Used by one thread.
 class RankGroups {
  public:
-  // Creates the groups; a collective call of all ranks. FailedPrecondition: the rank does not have
-  // this shard, or a group would not be whole. Otherwise errors are the communicator's.
-  static absl::StatusOr<std::unique_ptr<RankGroups>> Create(std::unique_ptr<Communicator> world,
-                                                            ShardIndex shard);
+  // Creates the groups; a collective call of all ranks. `tensors` are the rank's shares, which say
+  // what stages have in common; with one stage they do not count. FailedPrecondition: the
+  // rank does not have this shard, or a group would not be whole. Otherwise errors are the
+  // communicator's.
+  static absl::StatusOr<std::unique_ptr<RankGroups>> Create(
+      std::unique_ptr<Communicator> world, ShardIndex shard,
+      absl::Span<const TensorSpec> tensors = {});
 
   // Returns the communicator of all ranks.
   Communicator& world() { return *world_; }
   const Communicator& world() const { return *world_; }
   // Returns the tensor group's communicator; null if this rank is alone in it.
   Communicator* tensor_group() { return tensor_group_.get(); }
+  // Returns the pipeline group's communicator, whose ranks are the stages, for messages between
+  // these alone; null if there is one stage.
+  Communicator* pipeline_group() { return pipeline_group_.get(); }
+  // Returns the communicator of those ranks of the pipeline group that have some tensors in common;
+  // null if this rank has none.
+  Communicator* tied_group() { return tied_group_.get(); }
   // Returns the data group's communicator, which may be of this rank alone.
   Communicator& data_group() { return data_group_ == nullptr ? *world_ : *data_group_; }
   // Returns the shard group's communicator. REQUIRES: several shards, or one data rank.
@@ -40,23 +55,30 @@ class RankGroups {
   // Returns the communicator of the ranks with this rank's shard; null if no other rank has it.
   Communicator* replicas();
 
-  // Returns the traffic of the rank in all groups but the tensor group.
+  // Returns the traffic of the rank in all groups along the data axis; and in the pipeline group
+  // with the ranks that have tensors in common.
   CollectiveTraffic traffic() const;
+  CollectiveTraffic stage_traffic() const;
   // Returns the records of the rank's calls in each group that has a communicator of its own.
   std::vector<const FlightRecorder*> recorders() const;
 
  private:
   RankGroups(std::unique_ptr<Communicator> world, const ShardIndex& shard);
 
-  // Returns all groups' communicators but the tensor group's, some of them null.
+  // Returns the communicators that traffic() and stage_traffic() count, some of them null.
   std::array<const Communicator*, 4> along_data() const {
     return {world_.get(), data_group_.get(), shard_group_.get(), replicas_.get()};
+  }
+  std::array<const Communicator*, 2> along_stages() const {
+    return {pipeline_group_.get(), tied_group_.get()};
   }
 
   const std::unique_ptr<Communicator> world_;
   const int shards_;
   // Null where the group is a larger one, or is never asked for.
   std::unique_ptr<Communicator> tensor_group_;
+  std::unique_ptr<Communicator> pipeline_group_;
+  std::unique_ptr<Communicator> tied_group_;
   std::unique_ptr<Communicator> data_group_;
   std::unique_ptr<Communicator> shard_group_;
   std::unique_ptr<Communicator> replicas_;

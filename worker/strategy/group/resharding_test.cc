@@ -162,7 +162,7 @@ class Tasks {
   absl::StatusOr<RecoveryPlan> Plan(const std::vector<int>& slots) const {
     std::vector<RankHolding> holdings;
     for (const int slot : slots) holdings.push_back(tasks_[slot]->strategy().holding());
-    return PlanRecovery(holdings, static_cast<int>(slots.size()));
+    return PlanRecovery(holdings, {static_cast<int>(slots.size())});
   }
 
   // Makes a group of the slots, which go on in place or begin anew, and trains to the stretch's

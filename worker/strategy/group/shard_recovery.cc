@@ -221,7 +221,7 @@ absl::Status ShardRecovery::Recover(Communicator& world, ShardIndex shard,
                                     absl::FunctionRef<absl::Status(const StepOutcome&)> make_step) {
   Meeting meeting;
   MUSTER_RETURN_IF_ERROR(Exchange(world, meeting));
-  const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(meeting.holdings, shard.coordinates());
+  const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(meeting.holdings, shard.shards());
   if (!plan.ok()) {
     return absl::InternalError(
         absl::StrCat("the round was to go on in place, but ", plan.status().message()));

@@ -50,7 +50,7 @@ class Rounds {
     for (const auto& task : tasks_) holdings.push_back(task->strategy().holding());
     return holdings;
   }
-  absl::StatusOr<RecoveryPlan> Plan() const { return PlanRecovery(holdings(), job_.coordinates()); }
+  absl::StatusOr<RecoveryPlan> Plan() const { return PlanRecovery(holdings(), job_.shards()); }
 
   // Runs a round: all ranks join, go on in place if they can, and train to kEnd, or until a call
   // fails. Faults are armed in joins, or in the step at kLossClock. Ranks that died are replaced.

@@ -46,6 +46,7 @@ struct ShardedJob {
     if (stage == 0) return tensor;
     return shard == 0 ? ranks : shard * tensor;
   }
+  RankShards shards() const { return {coordinates()}; }
 };
 
 // Four units: sizes that no number of ranks divides, a tensor that does not decay, and a last unit

@@ -166,6 +166,7 @@ void ShardedStrategy::Leave() {
     own().PlaceWeights({});
   }
   gatherer_.reset();
+  tied_sums_.reset();
   shared_gradients_.reset();
   tensor_group_.reset();
   groups_.reset();
@@ -178,7 +179,11 @@ absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
   Leave();
   ShardIndex shard = own().shard();
   if (divides_anew_) shard = {.index = communicator->rank(), .count = communicator->size()};
-  MUSTER_ASSIGN_OR_RETURN(groups_, RankGroups::Create(std::move(communicator), shard));
+  const std::vector<TensorSpec>& tensors = own().tables().tensors;
+  MUSTER_ASSIGN_OR_RETURN(groups_, RankGroups::Create(std::move(communicator), shard, tensors));
+  if (groups_->tied_group() != nullptr) {
+    tied_sums_ = std::make_unique<TiedSums>(*groups_->tied_group(), tensors, options_.timeout);
+  }
   const absl::Status filled = FillShards(source, shard);
   // The shard may be another object now.
   if (divides_anew_) rows_ = MakeRows();
@@ -212,6 +217,7 @@ absl::Status ShardedStrategy::FillShards(absl::optional<int> source, ShardIndex 
   if (!source.has_value()) {
     MUSTER_RETURN_IF_ERROR(recovery_.Forget(shard));
     MUSTER_RETURN_IF_ERROR(kept_->Fill(world, absl::nullopt, groups_->replicas()));
+    if (tied_sums_ != nullptr) MUSTER_RETURN_IF_ERROR(tied_sums_->CopyWeights(own()));
     return recovery_.MakeCopies(world);
   }
   return recovery_.Recover(world, shard,
@@ -253,10 +259,13 @@ absl::Status ShardedStrategy::MakeExchanges() {
   copies_ = std::make_unique<RoundedCopies>(sharded.tensors, held);
   cells_by_rank_.clear();
   if (clips_by_norm_ && own().shard().coordinates() > 1) {
-    // These are the cells of the first ranks with each shard; the others have the same.
-    const absl::Span<const size_t> cells = own().cells_by_coordinate();
-    cells_by_rank_.assign(cells.begin(), cells.end());
-    cells_by_rank_.resize(groups_->world().size());
+    // The cells of the first ranks with each shard; the others have the same.
+    const RankShards shards = own().shard().shards();
+    const int ranks = groups_->world().size();
+    for (int rank = 0; rank < ranks; ++rank) {
+      const bool first = shards.ReplicaOf(rank, ranks) == 0;
+      cells_by_rank_.push_back(first ? own().cells_by_coordinate()[shards.Of(rank, ranks)] : 0);
+    }
   }
   return absl::OkStatus();
 }
@@ -309,6 +318,7 @@ absl::Status ShardedStrategy::BeginStep(uint64_t clock) {
   copies_->Outdate();
   rows_->BeginStep();
   tensor_counted_ = TensorTraffic();
+  stage_counted_ = groups_->stage_traffic();
   if (in_flight()) {
     // Every step gathers the same, whatever was evaluated before, and counts only its traffic.
     gatherer_->Outdate();
@@ -402,6 +412,10 @@ absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
   // Rows go to their owners beside the dense sums that are still under way.
   MUSTER_RETURN_IF_ERROR(rows_->SendToOwners());
   MUSTER_RETURN_IF_ERROR(scatterer_ != nullptr ? scatterer_->Finish() : reducer_->Finish());
+  if (tied_sums_ != nullptr) {
+    const BlockedTime blocked(clock_, counters_.exposed_seconds);
+    MUSTER_RETURN_IF_ERROR(tied_sums_->Add(tensor_sums_));
+  }
   const std::vector<TensorSpec>& tensors = own().tables().tensors;
   const TensorSpec* overflowed = kept_->loss_scaling().Divide(tensors, tensor_sums_);
   if (recovers()) {
@@ -410,7 +424,7 @@ absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
   }
   CountTraffic(counters_.bytes_sent, counters_.bytes_received);
   MUSTER_RETURN_IF_ERROR(rows_->AddReplicas());
-  StepShare mine = {.examples = own().shard().tensor_rank == 0 ? examples_ : 0};
+  StepShare mine = {.examples = own().shard().model_rank() == 0 ? examples_ : 0};
   // The engine checks the gradients of the last micro-batch, which hold the sums over all
   // micro-batches only if gradients are whole.
   const bool unseen = holding_.gradients == UnitPlaces::Holding::kInFlight && micro_batches_ > 1;
@@ -428,6 +442,9 @@ absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
   const CollectiveTraffic of_tensors = TensorTraffic();
   counters_.tensor_bytes_sent += of_tensors.sent - tensor_counted_.sent;
   counters_.tensor_bytes_received += of_tensors.received - tensor_counted_.received;
+  const CollectiveTraffic of_stages = groups_->stage_traffic();
+  counters_.stage_bytes_sent += of_stages.sent - stage_counted_.sent;
+  counters_.stage_bytes_received += of_stages.received - stage_counted_.received;
   const CollectiveTraffic of_rows = rows_->step_traffic();
   counters_.other_bytes_sent += of_rows.sent;
   counters_.other_bytes_received += of_rows.received;

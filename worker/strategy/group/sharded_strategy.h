@@ -34,6 +34,7 @@
 #include "worker/strategy/group/shared_gradients.h"
 #include "worker/strategy/group/step_exchange.h"
 #include "worker/strategy/group/step_outcome.h"
+#include "worker/strategy/group/tied_sums.h"
 #include "worker/strategy/group/weight_gatherer.h"
 #include "worker/strategy/servers/parameter_server_strategy.h"
 #include "worker/strategy/shard_state.h"
@@ -97,7 +98,9 @@ struct ShardedDependencies {
 //
 // Where there are several tensor ranks, each has its share of the tensors, which is divided in this
 // way among the ranks with the same tensor rank (rank_groups.h). Gradients of elements that tensor
-// ranks share are summed over these before anything else reads them (shared_gradients.h).
+// ranks share are summed over these before anything else reads them (shared_gradients.h). So it is
+// with the stages of a pipeline, each of which has its units' tensors; gradients of tensors that
+// two stages have are summed over both when the step ends (tied_sums.h).
 //
 // Rows of sparse tables are either divided among the ranks of a shard group, whatever the stage
 // (row_exchange.h), or on servers, as the job's update says. In a hybrid job the servers' half has
@@ -149,6 +152,11 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   // Returns the ranks that compute the model together with this one; null when there are none or no
   // group is joined. Lives until Leave.
   TensorGroup* tensor_group() { return tensor_group_.get(); }
+  // Returns the communicator of the stages of a pipeline, for messages between these; null when
+  // there is one stage or no group is joined. Lives until Leave.
+  Communicator* pipeline_group() {
+    return groups_ == nullptr ? nullptr : groups_->pipeline_group();
+  }
 
   // Returns the clock to go on from; to be called after each Join. Aborted: a hybrid job's servers
   // are at another clock than the shard, so the job must return to a cut.
@@ -250,15 +258,19 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   const GradientSums* closing_ = nullptr;
 
   StrategyCounters counters_;
-  // The traffic at the last count, and that among tensor ranks at the step's beginning.
+  // The traffic at the last count, and that among tensor ranks and among stages at the step's
+  // beginning.
   CollectiveTraffic counted_;
   CollectiveTraffic tensor_counted_;
+  CollectiveTraffic stage_counted_;
 
   // The groups of ranks; null: no group was joined.
   std::unique_ptr<RankGroups> groups_;
   // Null unless there are several tensor ranks.
   std::unique_ptr<CommunicatorTensorGroup> tensor_group_;
   std::unique_ptr<SharedGradients> shared_gradients_;
+  // Null unless another stage has some of this rank's tensors, too.
+  std::unique_ptr<TiedSums> tied_sums_;
   // The number of cells that each rank gives for the norm; empty if no norm is needed of others.
   std::vector<size_t> cells_by_rank_;
   // These come after the groups, so that they are destroyed before the groups' memory. With one

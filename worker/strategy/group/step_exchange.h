@@ -15,7 +15,8 @@ namespace muster {
 
 // One rank's share of a step, once its sums of dense gradients are complete.
 struct StepShare {
-  // The number of examples in its own batch. The first tensor rank of a data rank counts them.
+  // The number of examples in its own batch. The first tensor rank of the first stage counts those
+  // of its data rank.
   uint64_t examples = 0;
   // The number of the first tensor whose gradient sum is not finite after scaling; -1: none.
   int overflowed = -1;

@@ -1,0 +1,41 @@
+#ifndef MUSTER_WORKER_RUNTIME_TRAINING_RANK_ENGINE_H_
+#define MUSTER_WORKER_RUNTIME_TRAINING_RANK_ENGINE_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "worker/collectives/communicator.h"
+#include "worker/nn/tensor_group.h"
+#include "worker/runtime/training/prepared_job.h"
+#include "worker/runtime/training/step_engine.h"
+#include "worker/strategy/strategy.h"
+
+namespace muster {
+
+namespace v1 {
+class JobSpec;
+}  // namespace v1
+
+// The ranks with which a rank computes the model. They outlive its engine.
+struct ModelPeers {
+  // The ranks that divide the rank's layers with it; null: it computes whole layers.
+  TensorGroup* tensor_group = nullptr;
+  // The communicator of the stages of the pipeline, of which the rank's own is its rank there.
+  // Null: the rank computes all layers.
+  Communicator* pipeline_group = nullptr;
+  // The timeout of each message between stages.
+  absl::Duration timeout = absl::Minutes(10);
+};
+
+// Makes the engine that computes a rank's part of the model on processors; a collective call of the
+// pipeline group, if there is one. The job and the strategy outlive the engine. Errors are the
+// communicator's.
+absl::StatusOr<std::unique_ptr<StepEngine>> MakeRankEngine(const v1::JobSpec& spec,
+                                                           const PreparedJob& job,
+                                                           Strategy& strategy,
+                                                           const ModelPeers& peers);
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_RUNTIME_TRAINING_RANK_ENGINE_H_
