@@ -56,8 +56,8 @@ void AddCompare(CLI::App& app, Session& session) {
   auto* command =
       app.add_subcommand("compare",
                          "Train one job four ways (parameter servers with BSP, SSP and ASP; "
-                         "all-reduce), or by ZeRO stages, on temporary clusters on this machine, "
-                         "and compare them");
+                         "all-reduce), by ZeRO stages or by a pipeline's schedules, on temporary "
+                         "clusters on this machine, and compare them");
   auto arguments = std::make_shared<Arguments>();
   ComparisonOptions& options = arguments->options;
   arguments->job.AddTo(*command);
@@ -65,9 +65,16 @@ void AddCompare(CLI::App& app, Session& session) {
                       "Also write a self-contained HTML page with curves and bars to this file");
   AddForceFlag(*command, arguments->replace);
   const auto compare_stages = [&options](int64_t) { options.of = Comparison::Of::kStages; };
-  command->add_flag_function(
+  auto* const zero = command->add_flag_function(
       "--zero", compare_stages,
       "Compare ZeRO's stages 0 to 3 by all-reduce: memory, bytes, step time and loss");
+  const auto compare_schedules = [&options](int64_t) { options.of = Comparison::Of::kSchedules; };
+  command
+      ->add_flag_function("--schedules", compare_schedules,
+                          "Compare the schedules of a job's pipeline (parallelism.pipeline), and "
+                          "the same micro-batches without it: speed and waiting beside what "
+                          "passes' times predict, memory, bytes and loss")
+      ->excludes(zero);
   command->add_option("--repeats", options.repeats, "Runs of each way, in alternating order")
       ->capture_default_str();
   command->add_option("--servers", options.servers, "Servers in each parameter-server run")
@@ -86,7 +93,8 @@ void AddCompare(CLI::App& app, Session& session) {
   command->footer(
       "Example: muster compare job.textproto --report comparison.html\n"
       "Replaces the job's update.dense, update.sparse and staleness in each run, and with\n"
-      "--zero also parallelism.zero.stage and min_workers.");
+      "--zero also parallelism.zero.stage and min_workers. With --schedules the road stays, and\n"
+      "parallelism.pipeline_schedule is replaced; LAYER_WISE has one micro-batch.");
   command->callback(
       [&session, arguments] { session.Run([&] { return RunCompare(session, *arguments); }); });
 }

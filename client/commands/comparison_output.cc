@@ -35,6 +35,9 @@ nlohmann::ordered_json ToJson(const MeasuredRun& run) {
       {"max_staleness", run.max_staleness},
       {"steps_per_second", run.steps_per_second},
       {"examples_per_second", run.examples_per_second},
+      {"predicted_steps_per_second", run.predicted_steps_per_second},
+      {"bubble", run.bubble},
+      {"predicted_bubble", run.predicted_bubble},
       {"compute_seconds_per_step", run.compute_seconds},
       {"exposed_communication_seconds_per_step", run.communication_seconds},
       {"waiting_for_data_seconds_per_step", run.waiting_seconds},
@@ -72,8 +75,10 @@ nlohmann::ordered_json ToJson(const MeasuredRun& run) {
 
 // Every run's figures as numbers; medians are the reader's to take.
 nlohmann::ordered_json ToJson(const Comparison& comparison) {
-  const bool stages = comparison.of == Comparison::Of::kStages;
-  const char* const list = stages ? "stages" : "roads";
+  const char* const one = comparison.of == Comparison::Of::kRoads    ? "road"
+                          : comparison.of == Comparison::Of::kStages ? "stage"
+                                                                     : "schedule";
+  const std::string list = absl::StrCat(one, "s");
   nlohmann::ordered_json json = {{"job", comparison.job},
                                  {"workers", comparison.workers},
                                  {"servers", comparison.servers},
@@ -85,7 +90,7 @@ nlohmann::ordered_json ToJson(const Comparison& comparison) {
   for (const RoadResult& road : comparison.roads) {
     nlohmann::ordered_json runs = nlohmann::ordered_json::array();
     for (const MeasuredRun& run : road.runs) runs.push_back(ToJson(run));
-    json[list].push_back({{stages ? "stage" : "road", road.road}, {"runs", runs}});
+    json[list].push_back({{one, road.road}, {"runs", runs}});
   }
   return json;
 }
@@ -114,7 +119,8 @@ absl::StatusOr<Comparison> CompareAndPrint(const Session& session, const v1::Job
   const std::string servers =
       options.of == Comparison::Of::kRoads
           ? absl::StrCat(", ", comparison.servers, " servers (none for all-reduce),\n")
-          : " by all-reduce, ";
+      : options.of == Comparison::Of::kStages ? " by all-reduce, "
+                                              : ", ";
   Print("\n%s: %d workers%sbatch %d, %d processors for all", comparison.job, comparison.workers,
         servers, comparison.batch_size, comparison.processors);
   if (options.repeats > 1) {

@@ -107,7 +107,18 @@ bool IsEvaluated(const Comparison& comparison) {
   });
 }
 
-std::vector<std::vector<std::string>> StagesTable(const Comparison& comparison, TableStyle style) {
+std::string Percent(double part) { return absl::StrFormat("%.1f %%", part * 100); }
+
+// Shows a figure that not all runs have.
+std::string ShowKnown(const RoadResult& road, double MeasuredRun::*figure, const Format& format,
+                      TableStyle style) {
+  const Spread spread = road.Of(figure);
+  return spread.min == 0 ? "-" : Show(spread, format, style);
+}
+
+// The table of ways that differ in memory, bytes and speed, but not in what a step learns.
+std::vector<std::vector<std::string>> WaysTable(const Comparison& comparison, TableStyle style) {
+  const bool schedules = comparison.of == Comparison::Of::kSchedules;
   std::vector<std::vector<std::string>> rows = {{""}};
   for (const RoadResult& stage : comparison.roads) rows[0].push_back(stage.road);
   const auto add = [&](const std::string& name,
@@ -125,12 +136,29 @@ std::vector<std::vector<std::string>> StagesTable(const Comparison& comparison, 
   }
   add_figure("training loss", &MeasuredRun::training_loss, Loss);
   add_figure("steps/s", &MeasuredRun::steps_per_second, FormatNumber);
-  add("  of stage 0's", [&](const RoadResult& stage) {
-    const double first = comparison.roads[0].Of(&MeasuredRun::steps_per_second).median;
-    if (first == 0) return std::string("-");
-    return absl::StrFormat("%.1f %%",
-                           stage.Of(&MeasuredRun::steps_per_second).median / first * 100);
+  const auto add_ratio = [&](const std::string& name,
+                             const std::function<double(const RoadResult&)>& whole) {
+    add(name, [&](const RoadResult& stage) {
+      const double divisor = whole(stage);
+      if (divisor == 0) return std::string("-");
+      return Percent(stage.Of(&MeasuredRun::steps_per_second).median / divisor);
+    });
+  };
+  add_ratio(absl::StrCat("  of ", comparison.roads[0].road, "'s"), [&](const RoadResult&) {
+    return comparison.roads[0].Of(&MeasuredRun::steps_per_second).median;
   });
+  if (schedules) {
+    const auto add_known = [&](const std::string& name, double MeasuredRun::*figure,
+                               const Format& format) {
+      add(name, [&](const RoadResult& stage) { return ShowKnown(stage, figure, format, style); });
+    };
+    add_known("  predicted", &MeasuredRun::predicted_steps_per_second, FormatNumber);
+    add_ratio("  of predicted", [](const RoadResult& stage) {
+      return stage.Of(&MeasuredRun::predicted_steps_per_second).median;
+    });
+    add_known("bubble", &MeasuredRun::bubble, Percent);
+    add_known("  predicted", &MeasuredRun::predicted_bubble, Percent);
+  }
   add_figure("a step's compute", &MeasuredRun::compute_seconds, ShortTime);
   add_figure("exposed communication", &MeasuredRun::communication_seconds, ShortTime);
   add_figure("waiting for data", &MeasuredRun::waiting_seconds, ShortTime);
@@ -194,7 +222,7 @@ std::vector<int> OrderOfRoads(int roads, int repeat) {
 
 std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparison,
                                                       TableStyle style) {
-  if (comparison.of == Comparison::Of::kStages) return StagesTable(comparison, style);
+  if (comparison.of != Comparison::Of::kRoads) return WaysTable(comparison, style);
   std::vector<std::vector<std::string>> rows = {{""}};
   for (const RoadResult& road : comparison.roads) rows[0].push_back(road.road);
   const auto add = [&](const std::string& name,

@@ -19,7 +19,7 @@ struct Spread {
 // REQUIRES: not empty.
 Spread SpreadOf(std::vector<double> values);
 
-// All repeats of one road, or of one ZeRO stage.
+// All repeats of one road, of one ZeRO stage or of one schedule.
 struct RoadResult {
   std::string road;
   // Sorted by repeat; never empty.
@@ -34,7 +34,7 @@ struct RoadResult {
 
 // A job, its measured roads, and how they were measured.
 struct Comparison {
-  enum class Of { kRoads, kStages };
+  enum class Of { kRoads, kStages, kSchedules };
 
   Of of = Of::kRoads;
   std::string job;
@@ -57,15 +57,16 @@ inline constexpr char kNotAsPredicted[] = ", NOT AS PREDICTED";
 // Says who reads a table.
 enum class TableStyle {
   // Shows medians with the farthest run's distance ("110 ±10%"), bytes in KiB and so on, and
-  // whether traffic is as predicted. Takes at most 100 columns for four roads, 80 for four stages.
+  // whether traffic is as predicted. Takes at most 100 columns for four roads, 80 for four stages,
+  // 106 for six schedules.
   kTerminal,
   // Shows medians with minimum and maximum, exact bytes and predictions, and each server.
   kReport,
 };
 
-// Returns the table of `muster compare` or of its report: one column per road or stage. A worker's
-// bytes are the median over all workers of all repeats; a server's bytes are those of the first
-// repeat.
+// Returns the table of `muster compare` or of its report: one column per road, stage or schedule. A
+// worker's bytes are the median over all workers of all repeats; a server's bytes are those of the
+// first repeat.
 std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparison,
                                                       TableStyle style);
 

@@ -264,6 +264,47 @@ TEST(ComparisonTest, FourStagesTakeAtMost80Columns) {
   }
 }
 
+// Returns a comparison of a job without its pipeline and of five schedules.
+Comparison Schedules(double factor) {
+  Comparison comparison;
+  comparison.of = Comparison::Of::kSchedules;
+  for (const char* name :
+       {"no pipeline", "LAYER_WISE", "GPIPE", "ONE_F_ONE_B", "INTERLEAVED", "ZERO_BUBBLE"}) {
+    RoadResult result = Stages(factor).roads[0];
+    result.road = name;
+    for (MeasuredRun& run : result.runs) {
+      run.steps_per_second = 4.5 * run.training_loss / 11.5;
+      if (comparison.roads.empty()) continue;
+      run.predicted_steps_per_second = 5;
+      run.bubble = 0.375;
+      run.predicted_bubble = 0.125;
+    }
+    comparison.roads.push_back(result);
+  }
+  return comparison;
+}
+
+TEST(ComparisonTest, SchedulesStandBesideWhatTheirPassesPredict) {
+  const auto table = ComparisonTable(Schedules(/*factor=*/1), TableStyle::kTerminal);
+  EXPECT_THAT(table[0], ElementsAre("", "no pipeline", "LAYER_WISE", "GPIPE", "ONE_F_ONE_B",
+                                    "INTERLEAVED", "ZERO_BUBBLE"));
+  EXPECT_THAT(table, Contains(ElementsAre("steps/s", "4.5", "4.5", "4.5", "4.5", "4.5", "4.5")));
+  EXPECT_THAT(table, Contains(ElementsAre("  predicted", "-", "5", "5", "5", "5", "5")));
+  EXPECT_THAT(table, Contains(ElementsAre("  of predicted", "-", "90.0 %", "90.0 %", "90.0 %",
+                                          "90.0 %", "90.0 %")));
+  EXPECT_THAT(table, Contains(ElementsAre("bubble", "-", "37.5 %", "37.5 %", "37.5 %", "37.5 %",
+                                          "37.5 %")));
+  EXPECT_THAT(table, Contains(ElementsAre("  predicted", "-", "12.5 %", "12.5 %", "12.5 %",
+                                          "12.5 %", "12.5 %")));
+}
+
+TEST(ComparisonTest, SixSchedulesTakeAtMost106Columns) {
+  const auto table = ComparisonTable(Schedules(/*factor=*/1.25), TableStyle::kTerminal);
+  for (absl::string_view line : absl::StrSplit(FormatTable(table), '\n')) {
+    EXPECT_LE(absl::StrReplaceAll(line, {{"±", "+"}}).size(), 106u) << line;
+  }
+}
+
 TEST(ComparisonTest, RowsThatBelongTogetherStandTogether) {
   Comparison comparison;
   MeasuredRun run;

@@ -10,7 +10,9 @@
 #include "absl/time/time.h"
 #include "client/cluster/job_client.h"
 #include "client/cluster/local_cluster.h"
+#include "client/compare/pass_times.h"
 #include "client/compare/process_usage.h"
+#include "client/compare/step_tracer.h"
 #include "client/terminal/progress.h"
 #include "common/base/machine/multiplies_bfloat16.h"
 #include "common/base/machine/usable_resources.h"
@@ -27,6 +29,7 @@
 #include "proto/job_service.pb.h"
 #include "proto/metrics.pb.h"
 #include "proto/parameter_service.pb.h"
+#include "proto/schema.pb.h"
 #include "proto/status.pb.h"
 
 namespace muster {
@@ -67,16 +70,16 @@ bool ByAllReduce(const v1::JobStatus& job) {
 // do not.
 struct TaskBytes {
   TaskBytes(const v1::TaskStatus& task, const v1::JobStatus& job) {
-    const double other_sent = task.other_bytes_sent(), other_received = task.other_bytes_received();
-    if (ByAllReduce(job)) {
-      dense = {.sent = static_cast<double>(task.bytes_sent()),
-               .received = static_cast<double>(task.bytes_received())};
-      all = {.sent = dense.sent + other_sent, .received = dense.received + other_received};
-    } else {
-      all = {.sent = static_cast<double>(task.bytes_pushed()),
-             .received = static_cast<double>(task.bytes_pulled())};
-      dense = {.sent = all.sent - other_sent, .received = all.received - other_received};
+    const WorkerTraffic other = {.sent = static_cast<double>(task.other_bytes_sent()),
+                                 .received = static_cast<double>(task.other_bytes_received())};
+    dense = {.sent = static_cast<double>(task.bytes_sent()),
+             .received = static_cast<double>(task.bytes_received())};
+    if (!ByAllReduce(job)) {
+      dense += {.sent = static_cast<double>(task.bytes_pushed()) - other.sent,
+                .received = static_cast<double>(task.bytes_pulled()) - other.received};
     }
+    all = dense;
+    all += other;
   }
 
   WorkerTraffic all;
@@ -134,23 +137,38 @@ AllReduceWay WayOf(const v1::JobSpec& job, const std::vector<std::string>& worke
   return tcp ? AllReduceWay::kTcp : AllReduceWay::kSharedMemory;
 }
 
-// `placed`: as for MeasureServers.
-absl::StatusOr<PredictedTraffic> Predict(const v1::JobStatus& placed, const v1::JobStatus& end,
-                                         const std::vector<std::string>& worker_flags) {
+// Returns the schema of the job's last checkpoint.
+absl::StatusOr<v1::TablesSchema> ReadSchema(const v1::JobStatus& end) {
   if (end.checkpoint_uri().empty()) {
     return absl::InternalError(absl::StrCat("job ", end.job_id(), " ended without a checkpoint"));
   }
   LocalStorage storage;
   MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest,
                           ReadManifest(storage, end.checkpoint_uri()));
-  if (ByAllReduce(end)) {
-    return PredictAllReduceTraffic(manifest.schema(), end.spec(), WayOf(end.spec(), worker_flags));
-  }
+  return manifest.schema();
+}
+
+// `placed`: as for MeasureServers.
+absl::StatusOr<PredictedTraffic> Predict(const v1::TablesSchema& schema,
+                                         const v1::JobStatus& placed, const v1::JobStatus& end,
+                                         const std::vector<std::string>& worker_flags) {
+  const AllReduceWay way = WayOf(end.spec(), worker_flags);
+  if (ByAllReduce(end)) return PredictAllReduceTraffic(schema, end.spec(), way);
   std::vector<const v1::PartitionPlacement*> partitions;
   for (const v1::PartitionPlacement& partition : placed.partitions()) {
     partitions.push_back(&partition);
   }
-  return PredictServerTraffic(manifest.schema(), partitions, end.spec());
+  return PredictServerTraffic(schema, partitions, end.spec(), way);
+}
+
+// Adds what the passes' times say of the job's schedule.
+void AddSchedule(const v1::TablesSchema& schema, const PassTimes& times, MeasuredRun& run) {
+  const std::optional<ScheduleFigures> figures = FiguresOfSchedule(
+      run.spec, {schema.pipeline_layers().begin(), schema.pipeline_layers().end()}, times);
+  if (!figures.has_value()) return;
+  run.predicted_steps_per_second = 1 / figures->predicted_seconds;
+  run.predicted_bubble = figures->predicted_bubble;
+  run.bubble = figures->bubble;
 }
 
 absl::StatusOr<std::vector<v1::Series>> ReadHistory(JobClient& jobs, const std::string& job_id) {
@@ -241,12 +259,15 @@ absl::StatusOr<MeasuredRun> MeasureRun(const v1::JobSpec& job, const Road& road,
   MUSTER_RETURN_IF_ERROR(jobs.Submit(job, job_id));
   keep = true;
   v1::JobStatus warm, placed, end;
+  StepTracer tracer(cluster.coordinator_address, options.traced_steps);
+  const bool traces = options.traced_steps > 0 && job.parallelism().pipeline() > 1;
   const absl::Status watched = jobs.Watch(
       job_id,
       [&](const v1::JobStatus& status) {
         if (warm.job_id().empty() && !HasEnded(status) &&
             status.progress().step() >= options.warmup_steps) {
           warm = status;
+          if (traces) tracer.Start(job_id);
         }
         if (status.partitions_size() > 0) placed = status;
         options.changed(status);
@@ -268,7 +289,9 @@ absl::StatusOr<MeasuredRun> MeasureRun(const v1::JobSpec& job, const Road& road,
                                              .threads = static_cast<uint32_t>(UsableProcessors())})
                                      .worker_own_bytes();
   MUSTER_ASSIGN_OR_RETURN(run.server_sent, MeasureServers(placed, end));
-  MUSTER_ASSIGN_OR_RETURN(run.predicted, Predict(placed, end, options.worker_flags));
+  MUSTER_ASSIGN_OR_RETURN(const v1::TablesSchema schema, ReadSchema(end));
+  MUSTER_ASSIGN_OR_RETURN(run.predicted, Predict(schema, placed, end, options.worker_flags));
+  AddSchedule(schema, tracer.Take(), run);
   for (const ChildUsage& server : UsageOfChildren(cluster.supervisor_pid, "muster-server")) {
     run.server_cpu_seconds += server.cpu_seconds;
     run.server_peak_bytes += server.peak_bytes;

@@ -63,6 +63,12 @@ struct MeasuredRun {
   // much.
   std::map<std::string, double> server_sent;
   PredictedTraffic predicted;
+  // Of a pipeline whose steps were traced, from the times of its passes (pass_times.h): the speed
+  // to expect of its schedule, and the time that stages wait by the time that they compute. 0: not
+  // known.
+  double predicted_steps_per_second = 0;
+  double bubble = 0;
+  double predicted_bubble = 0;
   // CPU time of the whole run.
   double worker_cpu_seconds = 0;
   double server_cpu_seconds = 0;
@@ -80,6 +86,8 @@ struct MeasuredRun {
 struct MeasureOptions {
   int servers = 2;
   uint64_t warmup_steps = 0;
+  // Steps that are traced after the warm-up if the job has a pipeline; 0: none.
+  uint32_t traced_steps = 0;
   // Flags of the cluster's workers; those of AddCollectiveFlags choose the transport of all-reduce.
   std::vector<std::string> worker_flags = {};
   // Called with each new status.

@@ -100,7 +100,9 @@ std::vector<std::string> Notes(const Comparison& comparison) {
 }
 
 Json ComparisonJson(const Comparison& comparison) {
-  const std::string group = comparison.of == Comparison::Of::kRoads ? "road" : "stage";
+  const std::string group = comparison.of == Comparison::Of::kRoads    ? "road"
+                            : comparison.of == Comparison::Of::kStages ? "stage"
+                                                                       : "schedule";
   std::vector<std::vector<std::string>> table = ComparisonTable(comparison, TableStyle::kReport);
   Json json = {
       {"notes", Notes(comparison)}, {"alerts", Json::array()}, {"group", group},
@@ -130,9 +132,10 @@ Json ComparisonJson(const Comparison& comparison) {
 }  // namespace
 
 std::string ComparisonReport(const Comparison& comparison) {
-  const bool roads = comparison.of == Comparison::Of::kRoads;
-  const std::string title = EscapeHtml(
-      absl::StrCat(roads ? "Roads compared: " : "ZeRO stages compared: ", comparison.job));
+  const std::string of = comparison.of == Comparison::Of::kRoads    ? "Roads"
+                         : comparison.of == Comparison::Of::kStages ? "ZeRO stages"
+                                                                    : "Schedules";
+  const std::string title = EscapeHtml(absl::StrCat(of, " compared: ", comparison.job));
   return absl::StrCat(kHead, "<title>", title, "</title>\n<style>", Asset("uPlot.min.css"),
                       Asset("style.css"), "</style></head>\n<body><main><h1>", title,
                       "</h1><div id=\"comparison-view\"></div></main>\n",

@@ -1,23 +1,70 @@
 #include "client/compare/roads.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "common/job/job_road.h"
 #include "common/job/job_validator.h"
 #include "common/mesh/data_ranks.h"
 #include "common/mesh/tensor_ranks.h"
+#include "common/pipeline/pipeline_spec.h"
 #include "proto/job.pb.h"
 
 namespace muster {
+namespace {
+
+v1::ParallelismSpec::PipelineSchedule ScheduleOf(PipelineOrder order) {
+  v1::ParallelismSpec::PipelineSchedule schedule = {};
+  v1::ParallelismSpec::PipelineSchedule_Parse(Name(order), &schedule);
+  return schedule;
+}
+
+// Replaces the job's pipeline schedule.
+void SetOrder(PipelineOrder order, v1::JobSpec& spec) {
+  v1::ParallelismSpec& parallelism = *spec.mutable_parallelism();
+  parallelism.set_pipeline_schedule(ScheduleOf(order));
+  if (order != PipelineOrder::kInterleaved) parallelism.clear_pipeline_chunks();
+  if (order == PipelineOrder::kLayerWise) spec.clear_micro_batches();
+  // A list is one of as many groups as the job's own schedule has.
+  if (parallelism.pipeline_layers_size() != ShapeOfPipeline(spec).groups()) {
+    parallelism.clear_pipeline_layers();
+  }
+}
+
+void LeaveOutPipeline(v1::JobSpec& spec) {
+  v1::ParallelismSpec& parallelism = *spec.mutable_parallelism();
+  const uint32_t stages = parallelism.pipeline();
+  spec.set_workers(spec.workers() / stages);
+  spec.set_threads_per_worker(spec.threads_per_worker() * stages);
+  parallelism.clear_pipeline();
+  parallelism.clear_pipeline_schedule();
+  parallelism.clear_pipeline_chunks();
+  parallelism.clear_pipeline_layers();
+}
+
+// Leaves out the roads that submit would refuse, and says why.
+void LeaveOutRefused(const v1::JobSpec& job, int staleness_bound, ComparableRoads& roads) {
+  std::vector<Road> accepted;
+  for (const Road& road : roads.roads) {
+    const absl::Status status = ValidateJob(OnRoad(job, road, staleness_bound));
+    if (status.ok()) accepted.push_back(road);
+    if (!status.ok()) roads.left_out.push_back(absl::StrCat(road.name, ": ", status.message()));
+  }
+  roads.roads = std::move(accepted);
+}
+
+}  // namespace
 
 ComparableRoads RoadsOf(const v1::JobSpec& job, int staleness_bound) {
   ComparableRoads result;
   const std::string division = DivisionName(job);
   const Road all_reduce = {Road::Kind::kAllReduce,
                            absl::StrCat("all-reduce", division.empty() ? "" : ", ", division)};
-  if (TensorRanks(job) > 1) {
-    result.roads.push_back(all_reduce);
+  if (TensorRanks(job) > 1 || job.parallelism().pipeline() > 1) {
+    result.roads = {{Road::Kind::kBsp, "BSP"}, all_reduce};
     result.left_out.push_back(
-        "BSP, SSP and ASP: what tensor ranks exchange with servers is not predicted in this "
-        "version");
+        "SSP and ASP: workers that compute the model together must read one version of it");
+    LeaveOutRefused(job, staleness_bound, result);
     return result;
   }
   result.roads.push_back({Road::Kind::kBsp, "BSP"});
@@ -59,6 +106,19 @@ ComparableRoads StagesOf(const v1::JobSpec& job) {
   return result;
 }
 
+ComparableRoads SchedulesOf(const v1::JobSpec& job) {
+  ComparableRoads result;
+  const auto kind = TrainsByAllReduce(job) ? Road::Kind::kAllReduce : Road::Kind::kBsp;
+  result.roads.push_back({.kind = kind, .name = "no pipeline", .without_pipeline = true});
+  for (const PipelineOrder order :
+       {PipelineOrder::kLayerWise, PipelineOrder::kGPipe, PipelineOrder::kOneForwardOneBackward,
+        PipelineOrder::kInterleaved, PipelineOrder::kZeroBubble}) {
+    result.roads.push_back({.kind = kind, .name = Name(order), .order = order});
+  }
+  LeaveOutRefused(job, /*staleness_bound=*/0, result);
+  return result;
+}
+
 v1::JobSpec OnRoad(const v1::JobSpec& job, const Road& road, int staleness_bound) {
   v1::JobSpec spec = job;
   spec.set_name(absl::StrCat(job.name(), " (", road.name, ")"));
@@ -85,6 +145,8 @@ v1::JobSpec OnRoad(const v1::JobSpec& job, const Road& road, int staleness_bound
     // Stages 1 and 2 keep everything gathered.
     if (*road.zero_stage < 3) zero.clear_keep_gathered_bytes();
   }
+  if (road.order.has_value()) SetOrder(*road.order, spec);
+  if (road.without_pipeline) LeaveOutPipeline(spec);
   const v1::UpdateSpec::Road value =
       all_reduce ? v1::UpdateSpec::ALL_REDUCE : v1::UpdateSpec::PARAMETER_SERVER;
   update.set_dense(value);

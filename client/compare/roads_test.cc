@@ -1,6 +1,7 @@
 #include "client/compare/roads.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
 #include "proto/job.pb.h"
@@ -8,6 +9,7 @@
 namespace muster {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -115,6 +117,60 @@ TEST(RoadsTest, ServersTakeTheJobWithoutItsShards) {
               ElementsAre("BSP", "SSP 4", "ASP", "all-reduce, zero stage 2 over 4 ranks"));
   EXPECT_FALSE(OnRoad(job, {Road::Kind::kBsp, "BSP"}, 4).parallelism().has_zero());
   EXPECT_EQ(OnRoad(job, {Road::Kind::kAllReduce, "all-reduce"}, 4).parallelism().zero().stage(), 2);
+}
+
+// A perceptron of four layers on two stages.
+v1::JobSpec PipelineJob() {
+  v1::JobSpec job;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "name: 'p' model { mlp { hidden: [8, 8, 8] classes: 4 } } data { synthetic_classification { "
+      "examples: 100 features: 8 classes: 4 } } optimizer { name: 'sgd' learning_rate: 0.1 } "
+      "stop { steps: 10 } update { dense: ALL_REDUCE } batch_size: 16 micro_batches: 4 workers: 4 "
+      "threads_per_worker: 1 parallelism { pipeline: 2 pipeline_schedule: INTERLEAVED "
+      "pipeline_chunks: 2 pipeline_layers: [1, 1, 1, 1] }",
+      &job));
+  return job;
+}
+
+TEST(RoadsTest, AJobTakesAllSchedules) {
+  const v1::JobSpec job = PipelineJob();
+  const ComparableRoads schedules = SchedulesOf(job);
+  EXPECT_THAT(schedules.left_out, IsEmpty());
+  ASSERT_THAT(Names(schedules), ElementsAre("no pipeline", "LAYER_WISE", "GPIPE", "ONE_F_ONE_B",
+                                            "INTERLEAVED", "ZERO_BUBBLE"));
+  const v1::JobSpec whole = OnRoad(job, schedules.roads[0], 0);
+  EXPECT_EQ(whole.workers(), 2);
+  EXPECT_EQ(whole.threads_per_worker(), 2);
+  EXPECT_EQ(whole.micro_batches(), 4);
+  EXPECT_EQ(whole.parallelism().ByteSizeLong(), 0);
+  EXPECT_EQ(OnRoad(job, schedules.roads[1], 0).micro_batches(), 0);
+  const v1::JobSpec gpipe = OnRoad(job, schedules.roads[2], 0);
+  EXPECT_EQ(gpipe.parallelism().pipeline_schedule(), v1::ParallelismSpec::GPIPE);
+  EXPECT_EQ(gpipe.parallelism().pipeline_chunks(), 0);
+  EXPECT_EQ(gpipe.parallelism().pipeline_layers_size(), 0);
+  EXPECT_EQ(gpipe.update().dense(), v1::UpdateSpec::ALL_REDUCE);
+  EXPECT_EQ(OnRoad(job, schedules.roads[4], 0).parallelism().pipeline_layers_size(), 4);
+}
+
+TEST(RoadsTest, SchedulesThatTheJobExcludesAreLeftOut) {
+  v1::JobSpec job = PipelineJob();
+  job.mutable_parallelism()->mutable_zero()->set_stage(2);
+  const ComparableRoads schedules = SchedulesOf(job);
+  EXPECT_THAT(Names(schedules), ElementsAre("no pipeline", "LAYER_WISE", "GPIPE", "ONE_F_ONE_B"));
+  EXPECT_THAT(schedules.left_out, ElementsAre(HasSubstr("INTERLEAVED: parallelism.zero.stage is 2"),
+                                              HasSubstr("ZERO_BUBBLE: parallelism.zero.stage")));
+}
+
+TEST(RoadsTest, WorkersThatComputeTogetherReadOneVersion) {
+  v1::JobSpec job = PipelineJob();
+  EXPECT_THAT(RoadsOf(job, 4).left_out, Contains(HasSubstr("SSP and ASP: workers that")));
+  *job.mutable_parallelism() = v1::ParallelismSpec();
+  job.mutable_parallelism()->set_tensor(2);
+  EXPECT_THAT(Names(RoadsOf(job, 4)), ElementsAre("BSP", "all-reduce, tensor 2"));
+  job.mutable_update()->set_wire(v1::UpdateSpec::BF16);
+  EXPECT_THAT(Names(RoadsOf(job, 4)), ElementsAre("all-reduce, tensor 2"));
+  EXPECT_THAT(RoadsOf(job, 4).left_out,
+              ElementsAre(HasSubstr("SSP and ASP"), HasSubstr("BSP: update.wire is BF16")));
 }
 
 }  // namespace

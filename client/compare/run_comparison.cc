@@ -4,11 +4,30 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/compare/process_usage.h"
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"
 
 namespace muster {
+namespace {
+
+// Steps of a pipeline from which its speed is predicted.
+constexpr uint32_t kTracedSteps = 20;
+
+ComparableRoads WaysOf(const v1::JobSpec& job, const ComparisonOptions& options) {
+  switch (options.of) {
+    case Comparison::Of::kStages:
+      return StagesOf(job);
+    case Comparison::Of::kSchedules:
+      return SchedulesOf(job);
+    case Comparison::Of::kRoads:
+      break;
+  }
+  return RoadsOf(job, options.staleness_bound);
+}
+
+}  // namespace
 
 absl::StatusOr<Comparison> RunComparison(const v1::JobSpec& job, const ComparisonOptions& options) {
   if (options.repeats < 1 || options.servers < 1 || options.staleness_bound < 1) {
@@ -17,6 +36,11 @@ absl::StatusOr<Comparison> RunComparison(const v1::JobSpec& job, const Compariso
         "repeats: ",
         options.repeats, ", servers: ", options.servers, ", staleness: ", options.staleness_bound));
   }
+  if (options.of == Comparison::Of::kSchedules && job.parallelism().pipeline() <= 1) {
+    return absl::InvalidArgumentError(
+        "parallelism.pipeline is 1, so the job has no schedules to compare; set the number of "
+        "stages, as in --set parallelism.pipeline=2 --set workers=2 --set micro_batches=8");
+  }
   Comparison comparison;
   comparison.of = options.of;
   comparison.job = job.name();
@@ -24,15 +48,16 @@ absl::StatusOr<Comparison> RunComparison(const v1::JobSpec& job, const Compariso
   comparison.servers = options.servers;
   comparison.processors = AvailableProcessors();
   comparison.batch_size = static_cast<int>(job.batch_size());
-  ComparableRoads roads =
-      options.of == Comparison::Of::kStages ? StagesOf(job) : RoadsOf(job, options.staleness_bound);
+  ComparableRoads roads = WaysOf(job, options);
   if (options.only_road.has_value()) {
     const auto is_other = [&](const Road& road) { return road.kind != *options.only_road; };
     roads.roads.erase(std::remove_if(roads.roads.begin(), roads.roads.end(), is_other),
                       roads.roads.end());
     roads.left_out.clear();
   }
+  if (roads.roads.empty()) return absl::InvalidArgumentError(absl::StrJoin(roads.left_out, "; "));
   comparison.left_out = roads.left_out;
+  const uint32_t traced_steps = options.of == Comparison::Of::kSchedules ? kTracedSteps : 0;
   for (const Road& road : roads.roads) comparison.roads.push_back({.road = road.name, .runs = {}});
   for (int repeat = 0; repeat < options.repeats; ++repeat) {
     for (int index : OrderOfRoads(static_cast<int>(roads.roads.size()), repeat)) {
@@ -41,6 +66,7 @@ absl::StatusOr<Comparison> RunComparison(const v1::JobSpec& job, const Compariso
       absl::StatusOr<MeasuredRun> run = MeasureRun(OnRoad(job, road, options.staleness_bound), road,
                                                    {.servers = options.servers,
                                                     .warmup_steps = options.warmup_steps,
+                                                    .traced_steps = traced_steps,
                                                     .worker_flags = options.worker_flags,
                                                     .changed = options.changed});
       options.ended();

@@ -19,7 +19,7 @@ class JobStatus;
 }  // namespace v1
 
 struct ComparisonOptions {
-  // Says whether roads or ZeRO stages are compared.
+  // Says whether roads, ZeRO stages or a pipeline's schedules are compared.
   Comparison::Of of = Comparison::Of::kRoads;
   // Servers on the parameter-server roads; all-reduce uses none.
   int servers = 2;
@@ -37,8 +37,9 @@ struct ComparisonOptions {
   std::function<void()> ended = [] {};
 };
 
-// Trains the job on every road that it can take, or under every ZeRO stage, one run after another,
-// each on a cluster of its own on this machine. Errors are those of MeasureRun.
+// Trains the job on every road that it can take, or under every ZeRO stage or schedule, one run
+// after another, each on a cluster of its own on this machine. Errors are those of MeasureRun.
+// InvalidArgument: schedules of a job without a pipeline are asked for.
 absl::StatusOr<Comparison> RunComparison(const v1::JobSpec& job, const ComparisonOptions& options);
 
 }  // namespace muster

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "client/compare/data_rank_traffic.h"
 #include "common/base/round_up.h"
 #include "common/mesh/data_ranks.h"
 #include "common/mesh/tensor_ranks.h"
@@ -12,11 +13,11 @@
 #include "common/partition/local_tensors.h"
 #include "common/partition/stage_holding.h"
 #include "common/partition/unit_places.h"
+#include "common/pipeline/pipeline_spec.h"
 #include "common/plan/model_size.h"
 #include "common/plan/transformer_memory_plan.h"
 #include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
-#include "worker/data/sampling/shares.h"
 
 namespace muster {
 namespace {
@@ -29,8 +30,13 @@ uint64_t MicroBatches(const v1::JobSpec& spec) { return std::max(1u, spec.micro_
 // The calls of one tensor group in a step.
 class TensorCalls {
  public:
-  TensorCalls(absl::Span<const TensorSpec> tensors, const v1::JobSpec& spec)
-      : tensors_(tensors), spec_(spec), ranks_(TensorRanks(spec)) {}
+  TensorCalls(absl::Span<const TensorSpec> tensors, const v1::JobSpec& spec,
+              const ModelDivision& division, int stage)
+      : tensors_(tensors),
+        spec_(spec),
+        division_(division),
+        stage_(stage),
+        ranks_(division.tensor_ranks) {}
 
   // Adds the calls of the passes of so many micro-batches with so many examples each.
   void AddPasses(uint64_t examples, uint64_t micro_batches) {
@@ -54,7 +60,8 @@ class TensorCalls {
       }
     }
     const StageHolding holding = HoldingOfStage(ZeroStage(spec_));
-    const bool every_time = holding.gradients == UnitPlaces::Holding::kInFlight;
+    const bool every_time =
+        holding.gradients == UnitPlaces::Holding::kInFlight || HoldsUnitsInFlight(spec_);
     for (const auto& [group, count] : elements) {
       shared_[group.second][count] += every_time ? MicroBatches(spec_) : 1;
     }
@@ -91,30 +98,39 @@ class TensorCalls {
     if (calls > 0) calls_[{kind, dtype}][elements] += calls;
   }
 
+  bool Has(uint64_t unit) const { return division_.StageOf(static_cast<int>(unit)) == stage_; }
+
   void AddTransformer(uint64_t examples, uint64_t micro_batches) {
     const TransformerSize size = SizeOfTransformer(spec_.model().transformer(), {});
     const DType type = ActivationType(spec_.compute());
     const bool again = ResolveRecompute(spec_.compute()) == Recompute::kFull;
+    const bool split =
+        division_.stages > 1 && ShapeOfPipeline(spec_).order == PipelineOrder::kZeroBubble;
     const uint64_t N = examples * size.T;
-    const uint64_t blocks = size.layers * micro_batches;
+    uint64_t blocks = 0;
+    for (uint64_t l = 0; l < size.layers; ++l) blocks += Has(1 + l) ? micro_batches : 0;
+    const uint64_t embeddings = Has(0) ? micro_batches : 0;
+    const uint64_t heads = Has(1 + size.layers) ? micro_batches : 0;
     if (DividesTokens(spec_)) {
       const uint64_t rows = CeilDivide<uint64_t>(N, ranks_) * size.C;
-      Add(Collective::kAllGather, type, rows, blocks * (again ? 8 : 6) + micro_batches);
-      Add(Collective::kReduceScatter, type, rows, blocks * (again ? 5 : 4) + micro_batches);
-      Add(Collective::kReduceScatter, DType::kF32, rows, micro_batches);
-      Add(Collective::kAllGather, DType::kF32, rows, micro_batches);
+      const uint64_t gathers = 6 + (again ? 2 : 0) + (split ? 2 : 0);
+      Add(Collective::kAllGather, type, rows, blocks * gathers + heads);
+      Add(Collective::kReduceScatter, type, rows, blocks * (again ? 5 : 4) + heads);
+      Add(Collective::kReduceScatter, DType::kF32, rows, embeddings);
+      Add(Collective::kAllGather, DType::kF32, rows, embeddings);
     } else {
-      Add(Collective::kAllReduce, type, N * size.C, blocks * (again ? 5 : 4) + micro_batches);
-      Add(Collective::kAllReduce, DType::kF32, N * size.C, micro_batches);
+      Add(Collective::kAllReduce, type, N * size.C, blocks * (again ? 5 : 4) + heads);
+      Add(Collective::kAllReduce, DType::kF32, N * size.C, embeddings);
     }
     // However many tokens have their logits at a time.
-    Add(Collective::kAllGather, DType::kF32, N * kLossFloats, micro_batches);
+    Add(Collective::kAllGather, DType::kF32, N * kLossFloats, heads);
   }
 
   void AddPerceptron(uint64_t examples, uint64_t micro_batches) {
     for (const TensorSpec& tensor : tensors_) {
       const std::vector<int64_t>& shape = GlobalShape(tensor);
       if (tensor.placement.kind != Placement::Kind::kShard || shape.size() != 2) continue;
+      if (!Has(tensor.unit)) continue;
       const bool by_inputs = tensor.placement.dimension == 1;
       if (!by_inputs && tensor.unit == 0) continue;
       Add(Collective::kAllReduce, DType::kF32, examples * shape[by_inputs ? 0 : 1], micro_batches);
@@ -123,6 +139,8 @@ class TensorCalls {
 
   const absl::Span<const TensorSpec> tensors_;
   const v1::JobSpec& spec_;
+  const ModelDivision& division_;
+  const int stage_;
   const uint32_t ranks_;
   // The calls of all ranks, with the elements of a slice or of a sum.
   std::map<std::pair<Collective, DType>, CallSizes> calls_;
@@ -131,14 +149,10 @@ class TensorCalls {
 };
 
 // Returns the traffic of each rank of a tensor group whose data rank has so many examples.
-std::vector<WorkerTraffic> GroupTraffic(absl::Span<const TensorSpec> tensors,
-                                        const v1::JobSpec& spec, AllReduceWay way,
-                                        uint64_t examples) {
-  TensorCalls calls(tensors, spec);
-  const uint64_t micro_batches = MicroBatches(spec);
-  const uint64_t larger = examples % micro_batches;
-  calls.AddPasses(examples / micro_batches + 1, larger);
-  calls.AddPasses(examples / micro_batches, micro_batches - larger);
+std::vector<WorkerTraffic> GroupTraffic(TensorCalls calls, const v1::JobSpec& spec,
+                                        AllReduceWay way, uint64_t examples) {
+  ForEachMicroBatchSize(spec, examples,
+                        [&calls](uint64_t each, uint64_t count) { calls.AddPasses(each, count); });
   calls.AddSharedGradients();
   return calls.Bytes(way);
 }
@@ -146,39 +160,22 @@ std::vector<WorkerTraffic> GroupTraffic(absl::Span<const TensorSpec> tensors,
 }  // namespace
 
 std::vector<WorkerTraffic> PredictTensorTraffic(absl::Span<const TensorSpec> tensors,
-                                                const v1::JobSpec& spec, AllReduceWay way) {
-  if (TensorRanks(spec) == 1) {
-    return std::vector<WorkerTraffic>(std::max(1u, spec.workers()));
-  }
-  std::vector<WorkerTraffic> workers;
-  // By number of examples, of which there are at most two.
-  std::map<uint64_t, std::vector<WorkerTraffic>> groups;
-  for (uint32_t d = 0; d < DataRanks(spec); ++d) {
-    const auto examples =
-        static_cast<uint64_t>(ShareOf(spec.batch_size(), d, DataRanks(spec)).size());
-    auto& group = groups[examples];
-    if (group.empty()) group = GroupTraffic(tensors, spec, way, examples);
-    workers.insert(workers.end(), group.begin(), group.end());
-  }
-  return workers;
+                                                const v1::JobSpec& spec,
+                                                const ModelDivision& division, int stage,
+                                                AllReduceWay way) {
+  if (division.tensor_ranks == 1) return std::vector<WorkerTraffic>(DataRanks(spec));
+  const TensorCalls none(tensors, spec, division, stage);
+  return TrafficOfDataRanks(
+      spec, [&](uint64_t examples) { return GroupTraffic(none, spec, way, examples); });
 }
 
 WorkerTraffic PredictMeanTensorTraffic(absl::Span<const TensorSpec> tensors,
-                                       const v1::JobSpec& spec, AllReduceWay way) {
-  if (TensorRanks(spec) == 1) return {};
-  const uint64_t data_ranks = DataRanks(spec);
-  const uint64_t examples = spec.batch_size() / data_ranks;
-  const uint64_t larger = spec.batch_size() % data_ranks;
-  const auto of_all = [&](uint64_t share, uint64_t ranks) {
-    WorkerTraffic sum = MeanOf(GroupTraffic(tensors, spec, way, share));
-    sum *= static_cast<double>(ranks);
-    return sum;
-  };
-  WorkerTraffic sum = of_all(examples, data_ranks - larger);
-  if (larger > 0) sum += of_all(examples + 1, larger);
-  sum.sent /= static_cast<double>(data_ranks);
-  sum.received /= static_cast<double>(data_ranks);
-  return sum;
+                                       const v1::JobSpec& spec, const ModelDivision& division,
+                                       int stage, AllReduceWay way) {
+  if (division.tensor_ranks == 1) return {};
+  const TensorCalls none(tensors, spec, division, stage);
+  return MeanTrafficOfDataRanks(
+      spec, [&](uint64_t examples) { return GroupTraffic(none, spec, way, examples); });
 }
 
 }  // namespace muster

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/compare/pipeline_traffic.h"
 #include "client/compare/tensor_traffic.h"
 #include "common/base/status_macros.h"
 #include "common/mesh/data_ranks.h"
@@ -16,6 +17,7 @@
 #include "common/partition/model_units.h"
 #include "common/partition/pulled_types.h"
 #include "common/partition/schema.h"
+#include "common/partition/served_layout.h"
 #include "common/partition/shard_layout.h"
 #include "common/partition/stage_holding.h"
 #include "common/partition/unit_gathers.h"
@@ -147,34 +149,115 @@ absl::StatusOr<double> MeanDataBytes(const v1::TablesSchema& schema,
   return calls.GroupBytes(wire) + MeanAllReduceBytes(calls.sums, wire, calls.replicas);
 }
 
+// What one of the ranks that compute a model together exchanges with servers in a step.
+struct ServedRank {
+  WorkerTraffic traffic;
+  // The part of it that comes from each partition.
+  std::vector<double> pulled;
+};
+
+// Returns the ranks of a data rank, stage by stage.
+absl::StatusOr<std::vector<ServedRank>> ServedRanks(v1::TablesSchema schema,
+                                                    const v1::JobSpec& spec) {
+  MUSTER_ASSIGN_OR_RETURN(const DType wire, WireDType(spec.update().wire()));
+  schema.set_tensor_ranks(TensorRanks(spec));
+  MUSTER_ASSIGN_OR_RETURN(const ServedTensors served, ServedFromSchema(schema));
+  const bool as_f32 = spec.compute().device() == v1::ComputeSpec::CUDA;
+  const size_t n = served.tensors.size() / served.ranks;
+  std::vector<ServedRank> ranks(served.ranks);
+  for (int r = 0; r < served.ranks; ++r) {
+    ServedRank& rank = ranks[r];
+    rank.pulled.resize(std::max(1u, schema.partitions()));
+    const std::vector<DType> types =
+        PulledTypes(absl::MakeConstSpan(served.tensors).subspan(r * n, n));
+    const DenseLayout layout = LayoutOfRank(served, r);
+    for (const DenseLayout::Block& block : layout.blocks()) {
+      const DType type = as_f32 || wire != DType::kF32 ? wire : types[block.pieces[0].tensor];
+      const auto bytes = static_cast<double>(block.elements() * SizeOf(type));
+      rank.pulled[block.partition] += bytes;
+      rank.traffic.received += bytes;
+      if (!block.repeated)
+        rank.traffic.sent += static_cast<double>(block.elements() * SizeOf(wire));
+    }
+  }
+  return ranks;
+}
+
+// Returns the tensors of a stage's first tensor rank.
+absl::StatusOr<std::vector<TensorSpec>> TensorsOfStage(absl::Span<const TensorSpec> tensors,
+                                                       const ModelDivision& division, int stage) {
+  return LocalTensors(tensors, division, stage * division.tensor_ranks);
+}
+
+// Adds what ranks that compute a model together send one another, and sums all parts.
+absl::Status AddActivations(absl::Span<const TensorSpec> tensors, const v1::JobSpec& spec,
+                            const ModelDivision& division, AllReduceWay way,
+                            PredictedTraffic& traffic) {
+  const size_t workers_of_stage = static_cast<size_t>(DataRanks(spec)) * division.tensor_ranks;
+  for (int stage = 0; stage < division.stages; ++stage) {
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<TensorSpec> local,
+                            TensorsOfStage(tensors, division, stage));
+    const std::vector<WorkerTraffic> in_groups =
+        PredictTensorTraffic(local, spec, division, stage, way);
+    traffic.tensor.insert(traffic.tensor.end(), in_groups.begin(), in_groups.end());
+    if (division.stages == 1) continue;
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<WorkerTraffic> between,
+                            PredictStageTraffic(tensors, spec, division, stage));
+    traffic.pipeline.insert(traffic.pipeline.end(), between.begin(), between.end());
+  }
+  traffic.pipeline.resize(division.stages * workers_of_stage);
+  for (size_t slot = 0; slot < traffic.workers.size(); ++slot) {
+    traffic.workers[slot] += traffic.tensor[slot];
+    traffic.workers[slot] += traffic.pipeline[slot];
+  }
+  return absl::OkStatus();
+}
+
+// Returns the means of what ranks of a stage that compute a model together send one another.
+absl::StatusOr<AxisTraffic> MeanActivations(absl::Span<const TensorSpec> tensors,
+                                            const v1::JobSpec& spec, const ModelDivision& division,
+                                            int stage, AllReduceWay way) {
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<TensorSpec> local,
+                          TensorsOfStage(tensors, division, stage));
+  AxisTraffic traffic;
+  traffic.tensor = PredictMeanTensorTraffic(local, spec, division, stage, way);
+  if (division.stages == 1) return traffic;
+  MUSTER_ASSIGN_OR_RETURN(traffic.pipeline,
+                          PredictMeanStageTraffic(tensors, spec, division, stage));
+  return traffic;
+}
+
 }  // namespace
+
+WorkerTraffic AxisTraffic::total() const {
+  WorkerTraffic sum = data;
+  sum += tensor;
+  sum += pipeline;
+  return sum;
+}
 
 absl::StatusOr<PredictedTraffic> PredictServerTraffic(
     const v1::TablesSchema& schema, absl::Span<const v1::PartitionPlacement* const> partitions,
-    const v1::JobSpec& spec) {
-  MUSTER_ASSIGN_OR_RETURN(const DType wire, WireDType(spec.update().wire()));
-  const std::vector<TensorSpec> tensors = TablesFromSchema(schema).tensors;
-  MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, LayoutOf(schema, tensors));
-  const std::vector<DType> types = PulledTypes(tensors);
-  const bool as_f32 = spec.compute().device() == v1::ComputeSpec::CUDA;
-  const auto pulled_bytes = [&](const DenseLayout::Block& block) {
-    const DType type = as_f32 || wire != DType::kF32 ? wire : types[block.pieces[0].tensor];
-    return static_cast<double>(block.elements() * SizeOf(type));
-  };
-  WorkerTraffic worker;
-  worker.sent = static_cast<double>(layout.elements() * SizeOf(wire));
-  for (const DenseLayout::Block& block : layout.blocks()) worker.received += pulled_bytes(block);
-  const uint32_t workers = std::max(1u, spec.workers());
+    const v1::JobSpec& spec, AllReduceWay way) {
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<ServedRank> ranks, ServedRanks(schema, spec));
+  const ModelDivision division = DivisionOf(schema, static_cast<int>(TensorRanks(spec)));
+  const uint32_t data_ranks = DataRanks(spec);
   PredictedTraffic traffic;
-  traffic.workers.assign(workers, worker);
+  for (int stage = 0; stage < division.stages; ++stage) {
+    for (uint32_t d = 0; d < data_ranks; ++d) {
+      for (int r = 0; r < division.tensor_ranks; ++r) {
+        traffic.workers.push_back(ranks[stage * division.tensor_ranks + r].traffic);
+      }
+    }
+  }
+  MUSTER_RETURN_IF_ERROR(
+      AddActivations(TablesFromSchema(schema).tensors, spec, division, way, traffic));
   for (const v1::PartitionPlacement* placement : partitions) {
     double bytes = 0;
-    for (uint32_t block : layout.partition_blocks(placement->partition())) {
-      bytes += pulled_bytes(layout.blocks()[block]);
-    }
+    for (const ServedRank& rank : ranks) bytes += rank.pulled[placement->partition()];
     for (const v1::Replica& replica : placement->replicas()) {
       if (replica.role() != v1::Replica::PRIMARY) continue;
-      traffic.server_sent[replica.server_id()] += bytes * workers;
+      traffic.server_sent[replica.server_id()] += bytes * data_ranks;
     }
   }
   return traffic;
@@ -184,37 +267,68 @@ absl::StatusOr<PredictedTraffic> PredictAllReduceTraffic(const v1::TablesSchema&
                                                          const v1::JobSpec& spec,
                                                          AllReduceWay way) {
   const std::vector<TensorSpec> tensors = TablesFromSchema(schema).tensors;
-  const auto tensor_ranks = static_cast<int>(TensorRanks(spec));
+  const ModelDivision division = DivisionOf(schema, static_cast<int>(TensorRanks(spec)));
+  const int tensor_ranks = division.tensor_ranks;
+  const size_t data_ranks = DataRanks(spec);
   PredictedTraffic traffic;
-  std::vector<WorkerTraffic> data;
-  for (int r = 0; r < tensor_ranks; ++r) {
-    // The first tensor rank has more than the others, which have equally many.
-    if (r < 2) {
-      MUSTER_ASSIGN_OR_RETURN(const std::vector<TensorSpec> local,
-                              LocalTensors(tensors, {.tensor_ranks = tensor_ranks}, r));
-      MUSTER_ASSIGN_OR_RETURN(data, DataTraffic(schema, local, spec, way));
-      if (r == 0) traffic.workers = traffic.tensor = PredictTensorTraffic(local, spec, way);
+  traffic.workers.resize(data_ranks * division.ranks());
+  for (int stage = 0; stage < division.stages; ++stage) {
+    std::vector<WorkerTraffic> data;
+    for (int r = 0; r < tensor_ranks; ++r) {
+      // The first tensor rank has more than the others, which have equally many.
+      if (r < 2) {
+        MUSTER_ASSIGN_OR_RETURN(const std::vector<TensorSpec> local,
+                                LocalTensors(tensors, division, stage * tensor_ranks + r));
+        MUSTER_ASSIGN_OR_RETURN(data, DataTraffic(schema, local, spec, way));
+      }
+      for (size_t d = 0; d < data_ranks; ++d) {
+        traffic.workers[(stage * data_ranks + d) * tensor_ranks + r] = data[d];
+      }
     }
-    for (size_t d = 0; d < data.size(); ++d) traffic.workers[d * tensor_ranks + r] += data[d];
   }
+  MUSTER_RETURN_IF_ERROR(AddActivations(tensors, spec, division, way, traffic));
   return traffic;
 }
 
-absl::StatusOr<AxisTraffic> PredictMeanAllReduceTraffic(const v1::TablesSchema& schema,
-                                                        const v1::JobSpec& spec, AllReduceWay way) {
+absl::StatusOr<std::vector<AxisTraffic>> PredictMeanServerTraffic(const v1::TablesSchema& schema,
+                                                                  const v1::JobSpec& spec,
+                                                                  AllReduceWay way) {
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<ServedRank> ranks, ServedRanks(schema, spec));
   const std::vector<TensorSpec> tensors = TablesFromSchema(schema).tensors;
-  const auto tensor_ranks = static_cast<int>(TensorRanks(spec));
-  AxisTraffic traffic;
-  double sum = 0;
-  for (int r = 0; r < std::min(tensor_ranks, 2); ++r) {
-    MUSTER_ASSIGN_OR_RETURN(const std::vector<TensorSpec> local,
-                            LocalTensors(tensors, {.tensor_ranks = tensor_ranks}, r));
-    if (r == 0) traffic.tensor = PredictMeanTensorTraffic(local, spec, way);
-    MUSTER_ASSIGN_OR_RETURN(const double mean, MeanDataBytes(schema, local, spec, way));
-    sum += mean * (r == 0 ? 1 : tensor_ranks - 1);
+  const ModelDivision division = DivisionOf(schema, static_cast<int>(TensorRanks(spec)));
+  std::vector<AxisTraffic> stages;
+  for (int stage = 0; stage < division.stages; ++stage) {
+    MUSTER_ASSIGN_OR_RETURN(stages.emplace_back(),
+                            MeanActivations(tensors, spec, division, stage, way));
+    std::vector<WorkerTraffic> with_servers;
+    for (int r = 0; r < division.tensor_ranks; ++r) {
+      with_servers.push_back(ranks[stage * division.tensor_ranks + r].traffic);
+    }
+    stages.back().data = MeanOf(with_servers);
   }
-  traffic.data = {sum / tensor_ranks, sum / tensor_ranks};
-  return traffic;
+  return stages;
+}
+
+absl::StatusOr<std::vector<AxisTraffic>> PredictMeanAllReduceTraffic(const v1::TablesSchema& schema,
+                                                                     const v1::JobSpec& spec,
+                                                                     AllReduceWay way) {
+  const std::vector<TensorSpec> tensors = TablesFromSchema(schema).tensors;
+  const ModelDivision division = DivisionOf(schema, static_cast<int>(TensorRanks(spec)));
+  const int tensor_ranks = division.tensor_ranks;
+  std::vector<AxisTraffic> stages;
+  for (int stage = 0; stage < division.stages; ++stage) {
+    MUSTER_ASSIGN_OR_RETURN(stages.emplace_back(),
+                            MeanActivations(tensors, spec, division, stage, way));
+    double sum = 0;
+    for (int r = 0; r < std::min(tensor_ranks, 2); ++r) {
+      MUSTER_ASSIGN_OR_RETURN(const std::vector<TensorSpec> local,
+                              LocalTensors(tensors, division, stage * tensor_ranks + r));
+      MUSTER_ASSIGN_OR_RETURN(const double mean, MeanDataBytes(schema, local, spec, way));
+      sum += mean * (r == 0 ? 1 : tensor_ranks - 1);
+    }
+    stages.back().data = {sum / tensor_ranks, sum / tensor_ranks};
+  }
+  return stages;
 }
 
 }  // namespace muster

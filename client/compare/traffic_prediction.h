@@ -18,27 +18,31 @@ class PartitionPlacement;
 class TablesSchema;
 }  // namespace v1
 
-// Payload bytes of dense parameters and, with tensor parallelism, of activations in one step, which
-// follow from the job and its layout alone. Rows of sparse tables are left out, since they depend
-// on the data.
+// Payload bytes of dense parameters and, with tensor parallelism or a pipeline, of activations in
+// one step, which follow from the job and its layout alone. Rows of sparse tables are left out,
+// since they depend on the data.
 struct PredictedTraffic {
   // Each worker's traffic, by slot. Under all-reduce, workers differ if they do not own equal parts
   // of a bucket or slice.
   std::vector<WorkerTraffic> workers;
-  // The part of it within tensor groups (tensor_traffic.h); empty on the road of servers.
+  // The parts of it within tensor groups (tensor_traffic.h) and between stages
+  // (pipeline_traffic.h).
   std::vector<WorkerTraffic> tensor;
+  std::vector<WorkerTraffic> pipeline;
   // Bytes of parameters that each server sends, by id; empty on the all-reduce road.
   std::map<std::string, double> server_sent;
 };
 
-// Predicts the parameter-server road: every worker pushes and pulls every block once; a server
-// sends its partitions' blocks to every worker. Gradients and parameters have the wire's type. If
-// that is f32, parameters that are only used in 16 bits are sent in 16 bits (PulledTypes), except
-// to devices. `partitions` is the shard map; `spec` names workers, wire and devices.
-// InvalidArgument: the tensors cannot be laid out.
+// Predicts the parameter-server road: every worker pulls the blocks of what it has of the model,
+// and pushes those that it owns (common/partition/served_layout.h): all of them once, where ranks
+// do not divide the model. Gradients and parameters have the wire's type. If that is f32,
+// parameters that are only used in 16 bits are sent in 16 bits (PulledTypes), except to devices.
+// `partitions` is the shard map; `spec` names workers, wire and devices. With tensor parallelism or
+// a pipeline ranks send one another what tensor_traffic.h and pipeline_traffic.h say besides.
+// InvalidArgument: the tensors cannot be laid out, or ranks cannot divide them.
 absl::StatusOr<PredictedTraffic> PredictServerTraffic(
     const v1::TablesSchema& schema, absl::Span<const v1::PartitionPlacement* const> partitions,
-    const v1::JobSpec& spec);
+    const v1::JobSpec& spec, AllReduceWay way);
 
 // Predicts the all-reduce road from the schedules of a step's calls. `spec` gives workers,
 // micro-batches, the ZeRO stage, and how gradients are divided, summed and sent. With P bytes of
@@ -54,21 +58,31 @@ absl::StatusOr<PredictedTraffic> PredictServerTraffic(
 //              shard groups, an all-reduce of each slice between R ranks besides. Parts are padded
 //              to equal slices.
 //
-// and, with tensor parallelism, what tensor_traffic.h says besides. On devices, tensors are padded.
-// InvalidArgument: the tensors cannot be laid out, or tensor ranks cannot divide them.
+// and, with tensor parallelism and a pipeline, what tensor_traffic.h and pipeline_traffic.h say
+// besides; P is the rank's own then. On devices, tensors are padded. InvalidArgument: the tensors
+// cannot be laid out, or ranks cannot divide them.
 absl::StatusOr<PredictedTraffic> PredictAllReduceTraffic(const v1::TablesSchema& schema,
                                                          const v1::JobSpec& spec, AllReduceWay way);
 
-// Payload bytes of a worker's step by the mesh's axes.
+// Payload bytes of a worker's step by the mesh's axes; on the road of servers `data` is what it
+// exchanges with them.
 struct AxisTraffic {
   WorkerTraffic data;
   WorkerTraffic tensor;
+  WorkerTraffic pipeline;
+
+  WorkerTraffic total() const;
 };
 
-// Returns the mean of PredictAllReduceTraffic over the workers, by axis. Takes no longer for many
-// workers than for two.
-absl::StatusOr<AxisTraffic> PredictMeanAllReduceTraffic(const v1::TablesSchema& schema,
-                                                        const v1::JobSpec& spec, AllReduceWay way);
+// Return the mean over the workers of each stage of PredictServerTraffic and
+// PredictAllReduceTraffic, by axis; one entry without a pipeline. Take no longer for many data
+// ranks than for two.
+absl::StatusOr<std::vector<AxisTraffic>> PredictMeanServerTraffic(const v1::TablesSchema& schema,
+                                                                  const v1::JobSpec& spec,
+                                                                  AllReduceWay way);
+absl::StatusOr<std::vector<AxisTraffic>> PredictMeanAllReduceTraffic(const v1::TablesSchema& schema,
+                                                                     const v1::JobSpec& spec,
+                                                                     AllReduceWay way);
 
 }  // namespace muster
 

@@ -22,6 +22,8 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
+constexpr AllReduceWay kShared = AllReduceWay::kSharedMemory;
+
 // Two units of 10 `rows` and of 10 elements, in blocks of at most 1,600 bytes, on 3 partitions.
 v1::TablesSchema Schema(int64_t rows = 100) {
   v1::TablesSchema schema;
@@ -54,7 +56,7 @@ absl::StatusOr<PredictedTraffic> OnTwoServers(const v1::TablesSchema& schema, v1
   spec.set_workers(2);
   const v1::PartitionPlacement a = Placed(0, "s0"), b = Placed(1, "s1"), c = Placed(2, "s0");
   const std::vector<const v1::PartitionPlacement*> map = {&a, &b, &c};
-  return PredictServerTraffic(schema, map, spec);
+  return PredictServerTraffic(schema, map, spec, kShared);
 }
 
 TEST(TrafficPredictionTest, EveryBlockGoesOnceEachWayPerWorker) {
@@ -119,7 +121,6 @@ std::vector<double> Sent(const v1::TablesSchema& schema, int workers, AllReduceW
   return Sent(schema, SpecOf(workers, update), way);
 }
 
-constexpr AllReduceWay kShared = AllReduceWay::kSharedMemory;
 constexpr AllReduceWay kTcp = AllReduceWay::kTcp;
 
 TEST(TrafficPredictionTest, ALargeBucketMovesTwiceTheShareOfTheOthers) {
@@ -201,8 +202,8 @@ TEST(TrafficPredictionTest, TheMeanNeedsNoSchedules) {
           const auto all = PredictAllReduceTraffic(schema, spec, way);
           const auto mean = PredictMeanAllReduceTraffic(schema, spec, way);
           ASSERT_TRUE(mean.ok()) << mean.status();
-          EXPECT_DOUBLE_EQ(mean->data.sent, MeanOf(all->workers).sent);
-          EXPECT_DOUBLE_EQ(mean->data.received, MeanOf(all->workers).received);
+          EXPECT_DOUBLE_EQ(mean->front().data.sent, MeanOf(all->workers).sent);
+          EXPECT_DOUBLE_EQ(mean->front().data.received, MeanOf(all->workers).received);
         }
       }
     }
@@ -311,9 +312,9 @@ TEST(ShardedTrafficTest, TheMeanIsThatOfAllWorkers) {
         const auto all = PredictAllReduceTraffic(schema, spec, way);
         const auto mean = PredictMeanAllReduceTraffic(schema, spec, way);
         ASSERT_TRUE(mean.ok()) << mean.status();
-        EXPECT_DOUBLE_EQ(mean->data.sent, MeanOf(all->workers).sent);
-        EXPECT_DOUBLE_EQ(mean->data.received, MeanOf(all->workers).received);
-        EXPECT_EQ(mean->tensor, WorkerTraffic());
+        EXPECT_DOUBLE_EQ(mean->front().data.sent, MeanOf(all->workers).sent);
+        EXPECT_DOUBLE_EQ(mean->front().data.received, MeanOf(all->workers).received);
+        EXPECT_EQ(mean->front().tensor, WorkerTraffic());
       }
     }
   }
@@ -355,9 +356,10 @@ std::vector<double> TensorSent(const v1::JobSpec& spec,
   EXPECT_TRUE(traffic.ok()) << traffic.status();
   if (!traffic.ok()) return {};
   const auto mean = PredictMeanAllReduceTraffic(schema, spec, kShared);
-  EXPECT_DOUBLE_EQ(mean->tensor.sent, MeanOf(traffic->tensor).sent);
-  EXPECT_DOUBLE_EQ(mean->data.sent + mean->tensor.sent, MeanOf(traffic->workers).sent);
-  EXPECT_DOUBLE_EQ(mean->tensor.received, MeanOf(traffic->tensor).received);
+  EXPECT_DOUBLE_EQ(mean->front().tensor.sent, MeanOf(traffic->tensor).sent);
+  EXPECT_DOUBLE_EQ(mean->front().data.sent + mean->front().tensor.sent,
+                   MeanOf(traffic->workers).sent);
+  EXPECT_DOUBLE_EQ(mean->front().tensor.received, MeanOf(traffic->tensor).received);
   std::vector<double> sent;
   for (const WorkerTraffic& worker : traffic->tensor) sent.push_back(worker.sent);
   return sent;
@@ -437,6 +439,148 @@ TEST(TensorTrafficTest, PerceptronsSumOnceForEachPairOfLayers) {
   EXPECT_THAT(TensorSent(spec, schema), Each(2 * (6 + 6) * 4));
 }
 
+// Four layers of 8, 8, 8 and 4 outputs, a unit each, on two stages.
+v1::TablesSchema PipelineSchema(const std::vector<int>& groups) {
+  std::vector<TensorSpec> tensors(4);
+  for (uint32_t unit = 0; unit < 4; ++unit) {
+    tensors[unit].name = std::string(1, static_cast<char>('a' + unit));
+    tensors[unit].shape = {unit == 3 ? 4 : 8, 8};
+    tensors[unit].unit = unit;
+  }
+  v1::TablesSchema schema = Schema();
+  SetTables(tensors, {}, schema);
+  schema.set_pipeline(2);
+  schema.mutable_pipeline_layers()->Add(groups.begin(), groups.end());
+  return schema;
+}
+
+v1::JobSpec PipelineJob(uint32_t batch, uint32_t workers) {
+  v1::JobSpec spec;
+  spec.set_workers(workers);
+  spec.set_batch_size(batch);
+  spec.set_micro_batches(4);
+  spec.mutable_model()->mutable_mlp();
+  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+  spec.mutable_parallelism()->set_pipeline(2);
+  return spec;
+}
+
+void ExpectMeans(const PredictedTraffic& all, const std::vector<AxisTraffic>& means) {
+  const size_t workers = all.workers.size() / means.size();
+  for (size_t stage = 0; stage < means.size(); ++stage) {
+    const auto mean = [&](const std::vector<WorkerTraffic>& of_all) {
+      return MeanOf(absl::MakeConstSpan(of_all).subspan(stage * workers, workers));
+    };
+    EXPECT_DOUBLE_EQ(means[stage].tensor.sent, mean(all.tensor).sent);
+    EXPECT_DOUBLE_EQ(means[stage].pipeline.sent, mean(all.pipeline).sent);
+    EXPECT_DOUBLE_EQ(means[stage].pipeline.received, mean(all.pipeline).received);
+    EXPECT_DOUBLE_EQ(means[stage].total().sent, mean(all.workers).sent);
+    EXPECT_DOUBLE_EQ(means[stage].total().received, mean(all.workers).received);
+  }
+}
+
+TEST(PipelineTrafficTest, EveryExampleCrossesEachBoundaryOnceEachWay) {
+  const v1::JobSpec spec = PipelineJob(10, 2);
+  const auto all = PredictAllReduceTraffic(PipelineSchema({1, 3}), spec, kShared);
+  ASSERT_TRUE(all.ok()) << all.status();
+  // Eight floats of each of ten examples, however they are cut into micro-batches.
+  EXPECT_THAT(all->workers, Each(WorkerTraffic{320, 320}));
+  EXPECT_EQ(all->pipeline, all->workers);
+  // Of four groups, the first and the last cross one boundary, the others two.
+  v1::JobSpec interleaved = spec;
+  interleaved.mutable_parallelism()->set_pipeline_schedule(v1::ParallelismSpec::INTERLEAVED);
+  const v1::TablesSchema chunks = PipelineSchema({1, 1, 1, 1});
+  EXPECT_THAT(PredictAllReduceTraffic(chunks, interleaved, kShared)->workers,
+              Each(WorkerTraffic{960, 960}));
+  ExpectMeans(*all, *PredictMeanAllReduceTraffic(PipelineSchema({1, 3}), spec, kShared));
+}
+
+TEST(PipelineTrafficTest, AStagesDataRanksSumItsOwnGradients) {
+  // Four examples, and five.
+  const v1::JobSpec spec = PipelineJob(9, 4);
+  const v1::TablesSchema schema = PipelineSchema({1, 3});
+  const auto all = PredictAllReduceTraffic(schema, spec, kShared);
+  ASSERT_TRUE(all.ok()) << all.status();
+  constexpr double kFirst = 64 * 4, kRest = (64 + 64 + 32) * 4;
+  EXPECT_THAT(all->workers, ElementsAre(WorkerTraffic{kFirst + 128, kFirst + 128},
+                                        WorkerTraffic{kFirst + 160, kFirst + 160},
+                                        WorkerTraffic{kRest + 128, kRest + 128},
+                                        WorkerTraffic{kRest + 160, kRest + 160}));
+  ExpectMeans(*all, *PredictMeanAllReduceTraffic(schema, spec, kShared));
+}
+
+TEST(PipelineTrafficTest, StagesSumTheGradientOfATensorThatBothHave) {
+  v1::TablesSchema schema = PipelineSchema({1, 3});
+  std::vector<TensorSpec> tensors = TablesFromSchema(schema).tensors;
+  tensors[3].shape = {8, 8};
+  tensors[3].tied_to = tensors[0].name;
+  SetTables(tensors, {}, schema);
+  v1::JobSpec spec = PipelineJob(8, 4);
+  // 64 elements, beside 32 bytes of each of four examples.
+  EXPECT_THAT(PredictAllReduceTraffic(schema, spec, kShared)->pipeline,
+              Each(WorkerTraffic{128 + 256, 128 + 256}));
+  spec.mutable_parallelism()->mutable_zero()->set_stage(1);
+  const auto sharded = PredictAllReduceTraffic(schema, spec, kShared);
+  EXPECT_THAT(sharded->pipeline, Each(WorkerTraffic{128 + 128, 128 + 128}));
+  ExpectMeans(*sharded, *PredictMeanAllReduceTraffic(schema, spec, kShared));
+}
+
+TEST(PipelineTrafficTest, TensorRanksOfAStageHandOnTheirOwnTokens) {
+  std::vector<TensorSpec> tensors(3);
+  for (uint32_t unit = 0; unit < 3; ++unit) {
+    tensors[unit].name = std::string(1, static_cast<char>('a' + unit));
+    tensors[unit].shape = {4, 4};
+    tensors[unit].unit = unit;
+    tensors[unit].placement = {Placement::Kind::kShard, 0, {{4, 4}}};
+  }
+  v1::TablesSchema schema = Schema();
+  SetTables(tensors, {}, schema);
+  schema.set_pipeline(2);
+  for (const uint32_t units : {1, 2}) schema.add_pipeline_layers(units);
+  v1::JobSpec spec = TensorJob(2);
+  spec.mutable_parallelism()->set_pipeline(2);
+  spec.mutable_parallelism()->set_tensor(2);
+  const auto all = PredictAllReduceTraffic(schema, spec, kShared);
+  ASSERT_TRUE(all.ok()) << all.status();
+  // 16 tokens of four floats, which two ranks share out.
+  EXPECT_THAT(all->pipeline, Each(WorkerTraffic{128, 128}));
+  // The first stage has the embedding's two calls of 128 bytes; the other the block's ten and the
+  // head's two, and the loss.
+  constexpr double kLast = 12 * 128 + 16 * 12;
+  EXPECT_THAT(all->tensor, ElementsAre(WorkerTraffic{256, 256}, WorkerTraffic{256, 256},
+                                       WorkerTraffic{kLast, kLast}, WorkerTraffic{kLast, kLast}));
+  // Backward of weights gathers what it multiplies once more.
+  spec.mutable_parallelism()->set_pipeline_schedule(v1::ParallelismSpec::ZERO_BUBBLE);
+  EXPECT_EQ(PredictAllReduceTraffic(schema, spec, kShared)->tensor[2].sent, kLast + 2 * 128);
+}
+
+TEST(TensorTrafficTest, OnServersARankPushesWhatItOwnsAndPullsWhatItHas) {
+  v1::JobSpec spec = TensorJob(4);
+  const v1::TablesSchema schema = DividedSchema();
+  const auto on_servers = PredictServerTraffic(schema, {}, spec, kShared);
+  ASSERT_TRUE(on_servers.ok()) << on_servers.status();
+  EXPECT_EQ(on_servers->tensor, PredictAllReduceTraffic(schema, spec, kShared)->tensor);
+  const auto with_servers = [&](size_t slot) {
+    return WorkerTraffic{on_servers->workers[slot].sent - on_servers->tensor[slot].sent,
+                         on_servers->workers[slot].received - on_servers->tensor[slot].received};
+  };
+  // Half of the matrix each; the first rank pushes the gain, and has the bias.
+  const double whole = PredictServerTraffic(schema, {}, SpecOf(1, {}), kShared)->workers[0].sent;
+  EXPECT_EQ(with_servers(0).sent + with_servers(1).sent, whole);
+  EXPECT_EQ(with_servers(0).received, with_servers(0).sent);
+  EXPECT_EQ(with_servers(1).received, with_servers(1).sent + 16);
+  EXPECT_EQ(with_servers(2), with_servers(0));
+  const auto means = PredictMeanServerTraffic(schema, spec, kShared);
+  ASSERT_TRUE(means.ok()) << means.status();
+  EXPECT_DOUBLE_EQ(means->front().total().sent, MeanOf(on_servers->workers).sent);
+  // Under stage 3 every micro-batch pushes, and sums what ranks share before.
+  spec.set_micro_batches(2);
+  const double once = PredictServerTraffic(schema, {}, spec, kShared)->tensor[0].sent;
+  spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  spec.mutable_parallelism()->mutable_zero()->set_stage(3);
+  EXPECT_EQ(PredictServerTraffic(schema, {}, spec, kShared)->tensor[0].sent, once + 16);
+}
+
 TEST(TrafficPredictionTest, AWrongSchemaIsRefused) {
   v1::TablesSchema schema = Schema();
   schema.set_partitions(0);
@@ -445,7 +589,7 @@ TEST(TrafficPredictionTest, AWrongSchemaIsRefused) {
     EXPECT_FALSE(PredictAllReduceTraffic(schema, spec, kShared).ok());
     EXPECT_FALSE(PredictMeanAllReduceTraffic(schema, spec, kShared).ok());
   }
-  EXPECT_FALSE(PredictServerTraffic(schema, {}, v1::JobSpec()).ok());
+  EXPECT_FALSE(PredictServerTraffic(schema, {}, v1::JobSpec(), kShared).ok());
 }
 
 }  // namespace

@@ -1,16 +1,17 @@
 #include "client/plan/job_plan.h"
 
+#include <utility>
+
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
 #include "common/mesh/data_ranks.h"
-#include "common/mesh/tensor_ranks.h"
 #include "common/mesh/zero.h"
 #include "common/plan/distinct_rows.h"
 #include "common/plan/layout_validator.h"
+#include "common/plan/rank_size.h"
 #include "common/plan/transformer_device_plan.h"
-#include "common/plan/transformer_memory_plan.h"
 #include "proto/schema.pb.h"
 
 namespace muster {
@@ -22,29 +23,47 @@ int ElementBytes(const v1::UpdateSpec& update) {
   return half ? 2 : 4;
 }
 
-absl::StatusOr<RoadTraffic> ServerTraffic(const JobPlan& plan, const v1::TablesSchema& schema) {
-  MUSTER_ASSIGN_OR_RETURN(const PredictedTraffic traffic,
-                          PredictServerTraffic(schema, /*partitions=*/{}, plan.spec));
+// Returns the traffic of a road, of which this is the mean of each stage.
+RoadTraffic TrafficOf(bool all_reduce, std::vector<AxisTraffic> stages) {
   RoadTraffic road;
-  const WorkerTraffic mean = MeanOf(traffic.workers);
-  road.sent = mean.sent;
-  road.received = mean.received;
+  road.all_reduce = all_reduce;
+  for (const AxisTraffic& stage : stages) {
+    // All stages have as many workers.
+    road.sent += stage.total().sent / static_cast<double>(stages.size());
+    road.received += stage.total().received / static_cast<double>(stages.size());
+  }
+  road.stages = std::move(stages);
   return road;
+}
+
+// Returns the job on parameter servers.
+v1::JobSpec OnServers(const v1::JobSpec& spec) {
+  v1::JobSpec on_servers = spec;
+  v1::UpdateSpec& update = *on_servers.mutable_update();
+  if (!TrainsByAllReduce(spec)) return on_servers;
+  update.set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  update.set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
+  update.clear_first_bucket_bytes();
+  update.clear_bucket_bytes();
+  on_servers.clear_min_workers();
+  on_servers.mutable_parallelism()->clear_zero();
+  return on_servers;
+}
+
+absl::StatusOr<RoadTraffic> ServerTraffic(const v1::JobSpec& spec, const v1::TablesSchema& schema) {
+  MUSTER_ASSIGN_OR_RETURN(std::vector<AxisTraffic> stages,
+                          PredictMeanServerTraffic(schema, spec, AllReduceWay::kSharedMemory));
+  return TrafficOf(/*all_reduce=*/false, std::move(stages));
 }
 
 absl::StatusOr<RoadTraffic> AllReduceTraffic(const JobPlan& plan, const v1::TablesSchema& schema) {
   // The places of the tasks are not known yet.
   const bool on_device = plan.spec.compute().device() == v1::ComputeSpec::CUDA;
   MUSTER_ASSIGN_OR_RETURN(
-      const AxisTraffic mean,
+      std::vector<AxisTraffic> stages,
       PredictMeanAllReduceTraffic(
           schema, plan.spec, on_device ? AllReduceWay::kDevices : AllReduceWay::kSharedMemory));
-  RoadTraffic road;
-  road.all_reduce = true;
-  road.sent = mean.data.sent + mean.tensor.sent;
-  road.received = mean.data.received + mean.tensor.received;
-  if (TensorRanks(plan.spec) > 1) road.axes = mean;
-  return road;
+  return TrafficOf(/*all_reduce=*/true, std::move(stages));
 }
 
 // Keys and rows of one worker's step. By servers keys go out with each pull and again with each
@@ -65,13 +84,12 @@ void AddRows(const JobPlan& plan, RoadTraffic& road) {
   }
 }
 
-uint64_t ActivationBytes(const v1::JobSpec& spec, const ModelSize& model) {
-  const uint64_t sequences = LargestMicroBatch(spec);
-  const ModelSize of_rank = SizeOfRank(spec, model);
+uint64_t ActivationBytes(const v1::JobSpec& spec, const ModelSize& model,
+                         const MemoryPlan& memory) {
   if (spec.compute().device() == v1::ComputeSpec::CUDA) {
-    return PlanDeviceBytes(spec, of_rank, sequences).activations;
+    return PlanDeviceBytes(spec, model, LargestMicroBatch(spec)).activations;
   }
-  return PlanActivations(*of_rank.transformer, sequences, spec.compute(), Pass::kTraining).total();
+  return memory.activation_bytes;
 }
 
 std::vector<RecomputePlan> CompareRecompute(const JobPlan& plan) {
@@ -86,7 +104,7 @@ std::vector<RecomputePlan> CompareRecompute(const JobPlan& plan) {
     const MemoryPlan memory = PlanMemory(spec, plan.data, plan.processors);
     one.worker_bytes = memory.worker_bytes();
     one.device_bytes = memory.device_bytes();
-    one.activation_bytes = ActivationBytes(spec, plan.model);
+    one.activation_bytes = ActivationBytes(spec, plan.model, memory);
     plans.push_back(one);
   }
   return plans;
@@ -112,8 +130,8 @@ std::vector<StagePlan> CompareStages(const JobPlan& plan) {
     one.worker_bytes = memory.worker_own_bytes();
     one.device_bytes = memory.device_bytes();
     one.state_bytes = on_device ? memory.device_state_bytes() : memory.worker_state_bytes();
-    one.state_bytes_per_parameter = static_cast<double>(one.state_bytes) /
-                                    static_cast<double>(SizeOfRank(spec, plan.model).dense());
+    one.state_bytes_per_parameter =
+        static_cast<double>(one.state_bytes) / static_cast<double>(memory.parameters);
     one.published_bytes_per_parameter = published[stage];
     stages.push_back(one);
   }
@@ -138,13 +156,21 @@ absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DataSize& data,
   plan.model = SizeOfModel(plan.spec, data);
   MUSTER_RETURN_IF_ERROR(ValidateLayout(plan.spec, plan.model));
   plan.memory = PlanMemory(plan.spec, data, processors);
+  MUSTER_ASSIGN_OR_RETURN(const ModelDivision division, PlannedDivision(plan.spec, plan.model));
+  if (division.stages > 1) {
+    const std::vector<MemoryPlan> stages = PlanMemoryOfStages(plan.spec, data, processors);
+    for (int stage = 0; stage < division.stages; ++stage) {
+      plan.pipeline.push_back({ChunksOf(division, plan.model.chunks[0].end, stage), stages[stage]});
+    }
+  }
   plan.recompute = CompareRecompute(plan);
   plan.costs = CostsOfStep(plan.spec, plan.model);
   plan.stages = CompareStages(plan);
 
   const v1::TablesSchema schema = PlannedSchema(plan.spec, plan.model);
-  if (TensorRanks(plan.spec) == 1) {
-    MUSTER_ASSIGN_OR_RETURN(RoadTraffic servers, ServerTraffic(plan, schema));
+  const v1::JobSpec on_servers = OnServers(plan.spec);
+  if (division.ranks() == 1 || ValidateJob(on_servers).ok()) {
+    MUSTER_ASSIGN_OR_RETURN(RoadTraffic servers, ServerTraffic(on_servers, schema));
     AddRows(plan, servers);
     plan.traffic.push_back(servers);
   }

@@ -1,7 +1,6 @@
 #ifndef MUSTER_CLIENT_PLAN_JOB_PLAN_H_
 #define MUSTER_CLIENT_PLAN_JOB_PLAN_H_
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,16 +41,24 @@ struct StagePlan {
 // Payload of one step of one worker on one road.
 struct RoadTraffic {
   bool all_reduce = false;
-  // Dense gradients and parameters, and activations of tensor ranks: exact, the mean over workers.
-  // All-reduce is planned as on one machine, through shared memory; over TCP small buckets may be
-  // sent otherwise.
+  // Dense gradients and parameters, and activations of tensor ranks and between stages: exact, the
+  // mean over workers. All-reduce is planned as on one machine, through shared memory; over TCP
+  // small buckets may be sent otherwise.
   double sent = 0;
   double received = 0;
-  // The parts of these by axis of the mesh; absent without tensor parallelism.
-  std::optional<AxisTraffic> axes;
+  // The same by stage of the job's pipeline, of which there is one without, and by axis of the
+  // mesh.
+  std::vector<AxisTraffic> stages;
   // Expected bytes of rows of sparse tables.
   double rows_sent = 0;
   double rows_received = 0;
+};
+
+// A worker of one stage of the job's pipeline.
+struct PipelineStagePlan {
+  // The units of each of its chunks.
+  std::vector<UnitSpan> chunks;
+  MemoryPlan memory;
 };
 
 // All that `muster plan` says of a job.
@@ -61,14 +68,16 @@ struct JobPlan {
   DataSize data;
   WorkerProcessors processors;
   ModelSize model;
+  // Of a worker of the stage that needs the most.
   MemoryPlan memory;
+  // Empty if the job has no pipeline.
+  std::vector<PipelineStagePlan> pipeline;
   // Kinds of recomputation of a transformer; empty for other models.
   std::vector<RecomputePlan> recompute;
   StepCosts costs;
   // Stages 0 to 3; empty if the job's ranks have nothing to divide or cannot divide it.
   std::vector<StagePlan> stages;
-  // Traffic by parameter servers, which is not known of jobs with tensor parallelism and left out
-  // there, then by all-reduce.
+  // Traffic by parameter servers, then by all-reduce; without a road that the job cannot take.
   std::vector<RoadTraffic> traffic;
 };
 

@@ -449,15 +449,45 @@ TEST(PlanOutputTest, SaysItInTables) {
   EXPECT_THAT(text, Not(HasSubstr("device")));
 }
 
+TEST(PlanOutputTest, ShowsTheStagesOfAPipeline) {
+  const auto plan = PlanOf(ByAllReduce(
+      "workers: 4 micro_batches: 2 parallelism { pipeline: 2 pipeline_layers: [2, 2] }"));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(plan->pipeline.size(), 2u);
+  EXPECT_EQ(plan->memory.worker_own_bytes(), std::max(plan->pipeline[0].memory.worker_own_bytes(),
+                                                      plan->pipeline[1].memory.worker_own_bytes()));
+  const RoadTraffic& all_reduce = plan->traffic.back();
+  ASSERT_EQ(all_reduce.stages.size(), 2u);
+  EXPECT_GT(all_reduce.stages[0].data.sent, 0);
+  EXPECT_DOUBLE_EQ(all_reduce.sent,
+                   (all_reduce.stages[0].total().sent + all_reduce.stages[1].total().sent) / 2);
+  const std::string text = PlanText(*plan);
+  EXPECT_THAT(text, HasSubstr("Mesh of 4 slots: pipeline 2 x data 2\n"));
+  EXPECT_THAT(text, ContainsRegex("pipeline +\\{0, 2\\} \\{1, 3\\} +activations, between"));
+  EXPECT_THAT(text, ContainsRegex("0 +embedding, block 0 +[0-9.]+ MiB"));
+  EXPECT_THAT(text, ContainsRegex("1 +block 1, head +[0-9.]+ MiB"));
+  EXPECT_THAT(text, HasSubstr("Memory of each worker of the stage that needs the most\n"));
+  const std::string tables = text.substr(0, text.find("A step:"));
+  for (const absl::string_view line : absl::StrSplit(tables, '\n')) {
+    EXPECT_LE(line.size(), 80) << line;
+  }
+  const auto json = nlohmann::json::parse(PlanJson(*plan));
+  EXPECT_EQ(json["pipeline"][1]["chunks"][0]["first_layer"], 2);
+  EXPECT_EQ(json["traffic_per_step_and_worker"].back()["stages"][1]["pipeline_bytes_sent"],
+            all_reduce.stages[1].pipeline.sent);
+  EXPECT_THAT(std::string(OrderOfStep(*plan).status().message()), HasSubstr("--schedule"));
+}
+
 TEST(PlanOutputTest, ShowsTheMeshAndWhatTravelsAlongEachAxis) {
   const auto plan = PlanOf(ByAllReduce("workers: 4 parallelism { tensor: 2 }"));
   ASSERT_TRUE(plan.ok()) << plan.status();
-  ASSERT_EQ(plan->traffic.size(), 1u) << "by servers it is not known";
-  ASSERT_TRUE(plan->traffic[0].axes.has_value());
-  const AxisTraffic& axes = *plan->traffic[0].axes;
+  ASSERT_EQ(plan->traffic.size(), 2u);
+  const RoadTraffic& all_reduce = plan->traffic[1];
+  ASSERT_EQ(all_reduce.stages.size(), 1u);
+  const AxisTraffic& axes = all_reduce.stages[0];
   EXPECT_GT(axes.data.sent, 0);
   EXPECT_GT(axes.tensor.sent, 0);
-  EXPECT_EQ(plan->traffic[0].sent, axes.data.sent + axes.tensor.sent);
+  EXPECT_EQ(all_reduce.sent, axes.data.sent + axes.tensor.sent);
   const std::string text = PlanText(*plan);
   EXPECT_THAT(text, HasSubstr("by all-reduce, tensor 2 with sequence\n"));
   EXPECT_THAT(text, HasSubstr("Mesh of 4 slots: data 2 x tensor 2\n"));
@@ -468,7 +498,8 @@ TEST(PlanOutputTest, ShowsTheMeshAndWhatTravelsAlongEachAxis) {
   EXPECT_THAT(text, ContainsRegex(absl::StrCat("along tensor +", FormatBytes(axes.tensor.sent))));
   const auto json = nlohmann::json::parse(PlanJson(*plan));
   EXPECT_EQ(json["mesh"]["tensor"], 2);
-  EXPECT_EQ(json["traffic_per_step_and_worker"][0]["tensor_bytes_sent"], axes.tensor.sent);
+  EXPECT_EQ(json["traffic_per_step_and_worker"][1]["stages"][0]["tensor_bytes_sent"],
+            axes.tensor.sent);
   EXPECT_THAT(PlanText(*PlanOf(Gpt("workers: 4"))), Not(HasSubstr("Mesh")));
   // With whole tokens, activations take more memory.
   const auto tokens_whole =

@@ -20,8 +20,6 @@ namespace {
 using Kind = PipelineAction::Kind;
 
 constexpr int kColumns = 70;
-constexpr const char* kNotTrained =
-    "This version does not train pipelines yet: submit refuses the job.\n";
 
 double ShortestPass(const PipelinePlan& plan) {
   double shortest = std::numeric_limits<double>::infinity();
@@ -154,8 +152,8 @@ std::string PipelineText(const PipelinePlan& plan) {
   std::string text = absl::StrCat(
       plan.job, ": ", Name(shape.order), ", ", shape.stages, " stages",
       shape.chunks > 1 ? absl::StrCat(" of ", shape.chunks, " chunks") : "", ", ",
-      shape.micro_batches, shape.micro_batches == 1 ? " micro-batch" : " micro-batches", "\n",
-      kNotTrained, "\n", Drawing(plan), "\n", StagesTable(plan), "\n");
+      shape.micro_batches, shape.micro_batches == 1 ? " micro-batch" : " micro-batches", "\n\n",
+      Drawing(plan), "\n", StagesTable(plan), "\n");
   absl::StrAppend(&text, "Stages wait for ", Percent(plan.bubble()),
                   " of the time they compute; with as much to do for all\nstages it would be ",
                   Percent(plan.uniform_bubble()),

@@ -1,34 +1,19 @@
 #include "client/plan/pipeline_plan.h"
 
 #include "absl/strings/str_cat.h"
+#include "client/compare/pipeline_traffic.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_validator.h"
-#include "common/job/pipeline_validator.h"
-#include "common/mesh/data_ranks.h"
-#include "common/mesh/mesh.h"
 #include "common/pipeline/divide_units.h"
 #include "common/pipeline/pipeline_spec.h"
 #include "common/plan/model_size.h"
-#include "common/plan/transformer_memory_plan.h"
+#include "common/plan/rank_size.h"
 #include "common/plan/unit_costs.h"
-#include "common/tensor/dtype.h"
 
 namespace muster {
 namespace {
 
 constexpr uint64_t kMostPasses = 100'000;
-
-// Returns the job with one stage, on as many workers as a stage has.
-v1::JobSpec WithoutPipeline(const v1::JobSpec& spec) {
-  v1::JobSpec rest = spec;
-  v1::ParallelismSpec& parallelism = *rest.mutable_parallelism();
-  rest.set_workers(spec.workers() / parallelism.pipeline());
-  parallelism.clear_pipeline();
-  parallelism.clear_pipeline_schedule();
-  parallelism.clear_pipeline_chunks();
-  parallelism.clear_pipeline_layers();
-  return rest;
-}
 
 // Returns the job with its defaults. Errors are those of PlanPipeline.
 absl::StatusOr<v1::JobSpec> CheckJob(const v1::JobSpec& given) {
@@ -37,12 +22,9 @@ absl::StatusOr<v1::JobSpec> CheckJob(const v1::JobSpec& given) {
         "parallelism.pipeline is 1, so the job has no pipeline to show; set the number of stages, "
         "as in --set parallelism.pipeline=2 --set workers=2 --set micro_batches=8");
   }
+  MUSTER_RETURN_IF_ERROR(ValidateJob(given));
   v1::JobSpec spec = given;
   FillDefaults(spec);
-  MUSTER_RETURN_IF_ERROR(
-      Mesh::FromSpec(spec.parallelism(), static_cast<int>(spec.workers())).status());
-  MUSTER_RETURN_IF_ERROR(ValidateJob(WithoutPipeline(spec)));
-  MUSTER_RETURN_IF_ERROR(ValidatePipeline(spec));
   const PipelineShape shape = ShapeOfPipeline(spec);
   const uint64_t passes =
       3 * uint64_t{spec.micro_batches()} * static_cast<uint64_t>(shape.groups());
@@ -52,34 +34,6 @@ absl::StatusOr<v1::JobSpec> CheckJob(const v1::JobSpec& given) {
                      "; show the pipeline of a job with fewer stages or micro-batches"));
   }
   return spec;
-}
-
-// Returns the bytes that a group hands to the next of one micro-batch, by group; gradients have as
-// many. They travel in the type of computation.
-std::vector<uint64_t> BoundaryBytes(const v1::JobSpec& spec, const ModelSize& model,
-                                    const std::vector<int>& sizes) {
-  const uint64_t element = SizeOf(ActivationType(spec.compute()));
-  const uint64_t examples = LargestMicroBatch(spec);
-  std::vector<uint64_t> bytes;
-  int last_unit = -1;
-  for (const int size : sizes) {
-    last_unit += size;
-    bytes.push_back(element * (model.transformer.has_value()
-                                   ? TokensOf(*model.transformer, examples) * model.transformer->C
-                                   : examples * model.products[last_unit].out));
-  }
-  return bytes;
-}
-
-// Adds what the stages send in a step.
-void AddSentBytes(const PipelinePlan& plan, const std::vector<uint64_t>& boundaries,
-                  std::vector<PlannedStage>& stages) {
-  const uint64_t micro_batches = plan.shape.micro_batches;
-  for (int group = 0; group + 1 < plan.shape.groups(); ++group) {
-    const uint64_t bytes = micro_batches * boundaries[group];
-    stages[group % plan.shape.stages].sent_bytes += bytes;
-    stages[(group + 1) % plan.shape.stages].sent_bytes += bytes;
-  }
 }
 
 }  // namespace
@@ -100,7 +54,8 @@ absl::StatusOr<PipelinePlan> PlanPipeline(const v1::JobSpec& given, const DataSi
   MUSTER_ASSIGN_OR_RETURN(const v1::JobSpec spec, CheckJob(given));
   const ModelSize model = SizeOfModel(spec, data);
   const std::vector<UnitCost> units = CostsOfUnits(spec, model);
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<int> sizes, GroupSizes(spec, units));
+  MUSTER_ASSIGN_OR_RETURN(const ModelDivision division, PlannedDivision(spec, model));
+  const std::vector<int>& sizes = division.group_units;
   PipelinePlan plan;
   plan.job = spec.name().empty() ? "the job" : spec.name();
   plan.shape = ShapeOfPipeline(spec);
@@ -112,6 +67,9 @@ absl::StatusOr<PipelinePlan> PlanPipeline(const v1::JobSpec& given, const DataSi
     stage.operations = plan.timeline.busy(s);
     stage.busy = stage.operations / plan.timeline.length();
     stage.holdings = HoldingsOf(schedule[s]);
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<WorkerTraffic> workers,
+                            PredictStageTraffic(model.tensors, spec, division, s));
+    stage.sent_bytes = static_cast<uint64_t>(workers[0].sent);
   }
   int unit = 0;
   for (int group = 0; group < plan.shape.groups(); ++group) {
@@ -123,7 +81,6 @@ absl::StatusOr<PipelinePlan> PlanPipeline(const v1::JobSpec& given, const DataSi
           units[unit].activation_bytes * stage.holdings.saved / plan.shape.chunks;
     }
   }
-  AddSentBytes(plan, BoundaryBytes(spec, model, sizes), plan.stages);
   return plan;
 }
 

@@ -27,7 +27,7 @@ struct PlannedStage {
   double state_bytes = 0;
   // Activations of its layers, of as many micro-batches as it saves at a time.
   double activation_bytes = 0;
-  // Bytes that it sends other stages in a step.
+  // Bytes that its first worker sends other stages in a step.
   uint64_t sent_bytes = 0;
 };
 
@@ -46,9 +46,8 @@ struct PipelinePlan {
   double uniform_bubble() const;
 };
 
-// Plans the job's pipeline. InvalidArgument: the job has no pipeline, or one that workers could not
-// train (common/job/pipeline_validator.h); it has too many passes to show; or submit would refuse
-// it without a pipeline, too.
+// Plans the job's pipeline. InvalidArgument: the job has no pipeline, or too many passes to show;
+// or submit would refuse it.
 absl::StatusOr<PipelinePlan> PlanPipeline(const v1::JobSpec& spec, const DataSize& data);
 
 }  // namespace muster

@@ -46,7 +46,6 @@ absl::StatusOr<PipelinePlan> PlanOf(const v1::JobSpec& spec) {
 TEST(PipelinePlanTest, DrawsAsManyColumnsAsAStepHasPasses) {
   const std::string text = PipelineText(*PlanOf(TwoStages()));
   EXPECT_THAT(text, HasSubstr("p: ONE_F_ONE_B, 2 stages, 4 micro-batches\n"));
-  EXPECT_THAT(text, HasSubstr("submit refuses the job"));
   EXPECT_THAT(text, HasSubstr("stage 0  01  aa2bb3cc dd\nstage 1   0aa1bb2cc3dd\n"));
   EXPECT_THAT(text,
               HasSubstr("Stages wait for 25.0 % of the time they compute; with as much to do for "

@@ -1,11 +1,14 @@
 #include "client/plan/plan_output.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "client/plan/mesh_text.h"
 #include "client/terminal/format.h"
 #include "common/job/job_road.h"
@@ -110,6 +113,50 @@ std::string CostsText(const JobPlan& plan) {
   return absl::StrCat(text, "\n");
 }
 
+bool DividesTensors(const JobPlan& plan) { return plan.spec.parallelism().tensor() > 1; }
+
+// Returns the layers of the units, such as "embedding, blocks 0-2" or "layers 3-4".
+std::string LayersOf(const JobPlan& plan, const UnitSpan& units) {
+  const auto span = [](absl::string_view one, absl::string_view several, int first, int last) {
+    return first == last ? absl::StrCat(one, " ", first)
+                         : absl::StrCat(several, " ", first, "-", last);
+  };
+  if (!plan.model.transformer.has_value()) {
+    return span("layer", "layers", units.first, units.end - 1);
+  }
+  const int head = static_cast<int>(plan.model.transformer->layers) + 1;
+  std::vector<std::string> names;
+  if (units.first == 0) names.push_back("embedding");
+  const int first = std::max(units.first, 1), last = std::min(units.end - 1, head - 1);
+  if (first <= last) names.push_back(span("block", "blocks", first - 1, last - 1));
+  if (units.end > head) names.push_back("head");
+  return absl::StrJoin(names, ", ");
+}
+
+// Returns a table of the stages of a pipeline, and of what their workers send.
+std::string PipelineStagesText(const JobPlan& plan) {
+  const bool by_all_reduce = TrainsByAllReduce(plan.spec);
+  const auto road =
+      std::find_if(plan.traffic.begin(), plan.traffic.end(),
+                   [&](const RoadTraffic& road) { return road.all_reduce == by_all_reduce; });
+  std::vector<std::vector<std::string>> rows = {
+      {"stage", "layers", "each worker", by_all_reduce ? "data" : "servers", "pipeline"}};
+  if (DividesTensors(plan)) rows[0].push_back("tensor");
+  for (size_t stage = 0; stage < plan.pipeline.size(); ++stage) {
+    const PipelineStagePlan& one = plan.pipeline[stage];
+    std::vector<std::string> layers;
+    for (const UnitSpan& units : one.chunks) layers.push_back(LayersOf(plan, units));
+    rows.push_back({absl::StrCat(stage), absl::StrJoin(layers, "; "),
+                    Mebibytes(one.memory.worker_own_bytes())});
+    if (road == plan.traffic.end()) continue;
+    const AxisTraffic& traffic = road->stages[stage];
+    rows.back().push_back(FormatBytes(traffic.data.sent));
+    rows.back().push_back(FormatBytes(traffic.pipeline.sent));
+    if (DividesTensors(plan)) rows.back().push_back(FormatBytes(traffic.tensor.sent));
+  }
+  return absl::StrCat("Stages; what each worker sends a step, by axis\n", FormatTable(rows));
+}
+
 std::string TrafficTable(const JobPlan& plan) {
   const bool rows_move = !plan.model.sparse.empty();
   std::vector<std::vector<std::string>> rows = {{"a step of one worker", "sends", "receives"}};
@@ -121,12 +168,13 @@ std::string TrafficTable(const JobPlan& plan) {
       rows.back().push_back(FormatBytes(road.rows_sent));
       rows.back().push_back(FormatBytes(road.rows_received));
     }
-    if (!road.axes.has_value()) continue;
+    // Those of a stage are in the table of stages.
+    if (!DividesTensors(plan) || road.stages.size() > 1) continue;
     const auto add_axis = [&](const char* axis, const WorkerTraffic& part) {
       rows.push_back({axis, FormatBytes(part.sent), FormatBytes(part.received)});
     };
-    add_axis("  along data", road.axes->data);
-    add_axis("  along tensor", road.axes->tensor);
+    add_axis(road.all_reduce ? "  along data" : "  with servers", road.stages[0].data);
+    add_axis("  along tensor", road.stages[0].tensor);
   }
   // Two workers send the same either way.
   const bool assumes = plan.spec.workers() > 2 && !OnDevices(plan);
@@ -159,6 +207,16 @@ nlohmann::ordered_json MeshJson(const v1::JobSpec& spec) {
   return json;
 }
 
+// Returns the bytes of a worker's step by the mesh's axes.
+nlohmann::ordered_json AxesJson(const AxisTraffic& traffic) {
+  return {{"data_bytes_sent", traffic.data.sent},
+          {"data_bytes_received", traffic.data.received},
+          {"tensor_bytes_sent", traffic.tensor.sent},
+          {"tensor_bytes_received", traffic.tensor.received},
+          {"pipeline_bytes_sent", traffic.pipeline.sent},
+          {"pipeline_bytes_received", traffic.pipeline.received}};
+}
+
 nlohmann::ordered_json PartsJson(const std::vector<MemoryPart>& parts) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   for (const MemoryPart& part : parts) {
@@ -184,7 +242,10 @@ std::string PlanText(const JobPlan& plan) {
   if (const std::string mesh = MeshText(plan.spec); !mesh.empty()) {
     absl::StrAppend(&text, mesh, "\n");
   }
-  absl::StrAppend(&text, "Memory of each worker\n", MemoryTable(plan.memory.worker, "  "), "\n");
+  if (!plan.pipeline.empty()) absl::StrAppend(&text, PipelineStagesText(plan), "\n");
+  absl::StrAppend(&text, "Memory of each worker",
+                  plan.pipeline.empty() ? "" : " of the stage that needs the most", "\n",
+                  MemoryTable(plan.memory.worker, "  "), "\n");
   if (plan.memory.worker_own_bytes() < plan.memory.worker_bytes()) {
     absl::StrAppend(&text, "Each must have ", FormatBytes(plan.memory.worker_own_bytes()),
                     "; the rest is mapped: other workers' memory, or a file.\n\n");
@@ -240,6 +301,15 @@ std::string PlanJson(const JobPlan& plan) {
                                  {"worker_bytes", one.worker_bytes},
                                  {"device_bytes", one.device_bytes}});
   }
+  for (const PipelineStagePlan& one : plan.pipeline) {
+    nlohmann::ordered_json chunks = nlohmann::ordered_json::array();
+    for (const UnitSpan& units : one.chunks) {
+      chunks.push_back({{"first_layer", units.first}, {"end_layer", units.end}});
+    }
+    json["pipeline"].push_back({{"chunks", chunks},
+                                {"worker_own_bytes", one.memory.worker_own_bytes()},
+                                {"worker_parts", PartsJson(one.memory.worker)}});
+  }
   for (const StagePlan& one : plan.stages) {
     json["zero"].push_back({{"stage", one.stage},
                             {"worker_bytes", one.worker_bytes},
@@ -254,14 +324,10 @@ std::string PlanJson(const JobPlan& plan) {
                                                    {"dense_bytes_received", road.received},
                                                    {"row_bytes_sent", road.rows_sent},
                                                    {"row_bytes_received", road.rows_received}});
-    if (!road.all_reduce) continue;
     nlohmann::ordered_json& added = json["traffic_per_step_and_worker"].back();
-    added["over"] = OnDevices(plan) ? "devices" : "shared_memory";
-    if (!road.axes.has_value()) continue;
-    added["data_bytes_sent"] = road.axes->data.sent;
-    added["data_bytes_received"] = road.axes->data.received;
-    added["tensor_bytes_sent"] = road.axes->tensor.sent;
-    added["tensor_bytes_received"] = road.axes->tensor.received;
+    if (road.all_reduce) added["over"] = OnDevices(plan) ? "devices" : "shared_memory";
+    if (!DividesTensors(plan) && plan.pipeline.empty()) continue;
+    for (const AxisTraffic& stage : road.stages) added["stages"].push_back(AxesJson(stage));
   }
   return DumpJson(json, 2);
 }

@@ -20,6 +20,7 @@
 #include "common/partition/stage_holding.h"
 #include "common/partition/unit_gathers.h"
 #include "common/partition/unit_places.h"
+#include "common/plan/rank_size.h"
 #include "common/text/dump_json.h"
 #include "proto/job.pb.h"
 #include "worker/runtime/training/step_plan.h"
@@ -256,7 +257,9 @@ absl::StatusOr<std::unique_ptr<Exchange>> ExchangeOf(const JobPlan& plan, int un
   // Otherwise servers' half of a hybrid job has the rows.
   const bool has_rows = !plan.model.sparse.empty() && !IsHybrid(plan.spec);
   if (!TrainsByAllReduce(plan.spec)) return std::make_unique<WithServers>(units);
-  const std::vector<TensorSpec> tensors = SizeOfRank(plan.spec, plan.model).tensors;
+  MUSTER_ASSIGN_OR_RETURN(const ModelDivision division, PlannedDivision(plan.spec, plan.model));
+  const std::vector<TensorSpec> tensors =
+      SizeOfRank(plan.spec, plan.model, division, /*stage=*/0).tensors;
   MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout,
                           DenseLayout::Create(tensors, LayoutOptions(plan.spec.update())));
   if (ZeroStage(plan.spec) > 0) {
@@ -318,6 +321,10 @@ std::string UnitName(const ModelSize& model, int unit) {
 }  // namespace
 
 absl::StatusOr<std::vector<OrderedAction>> OrderOfStep(const JobPlan& plan) {
+  if (!plan.pipeline.empty()) {
+    return absl::InvalidArgumentError(
+        "the job has a pipeline, whose stages make other steps: --schedule draws them");
+  }
   const StepShape shape = ShapeOf(plan);
   const std::vector<StepAction> actions = TrainingStepPlan(shape);
   if (actions.size() > kMostActions) {

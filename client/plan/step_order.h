@@ -23,8 +23,8 @@ struct OrderedAction {
 
 // Returns the actions of a worker's training step in the step executor's order
 // (worker/runtime/training/step_plan.h), each with the calls that the job's ZeRO stage starts
-// there, and the end of the step in its parts. InvalidArgument: the job's tensors cannot be laid
-// out, or the step has too many actions to read.
+// there, and the end of the step in its parts. InvalidArgument: the job has a pipeline; its tensors
+// cannot be laid out; or the step has too many actions to read.
 absl::StatusOr<std::vector<OrderedAction>> OrderOfStep(const JobPlan& plan);
 
 // Return a table for people and an array for programs.

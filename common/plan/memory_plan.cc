@@ -1,23 +1,24 @@
 #include "common/plan/memory_plan.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "common/base/round_up.h"
 #include "common/job/job_road.h"
-#include "common/job/job_validator.h"
 #include "common/mesh/data_ranks.h"
-#include "common/mesh/tensor_ranks.h"
 #include "common/mesh/zero.h"
 #include "common/optim/optimizer.h"
 #include "common/partition/pulled_types.h"
 #include "common/partition/schema.h"
 #include "common/partition/tensor_spec.h"
 #include "common/partition/wire_dtype.h"
+#include "common/pipeline/compute_order.h"
 #include "common/plan/device_memory_parts.h"
 #include "common/plan/model_size.h"
+#include "common/plan/planned_stages.h"
+#include "common/plan/rank_size.h"
 #include "common/plan/rows_memory.h"
 #include "common/plan/sharded_memory.h"
 #include "common/plan/transformer_memory_plan.h"
@@ -36,8 +37,6 @@ constexpr uint64_t kConnectedBytes = 2 * kMiB;
 // CUDA's context, kernels and libraries in the memory of the process that uses a device: guessed,
 // as none of it has been measured.
 constexpr uint64_t kCudaProgramBytes = 512 * kMiB;
-// Labels of one forward pass of an evaluation (worker/runtime/training/evaluator.cc).
-constexpr uint64_t kEvaluationLabels = 1024;
 // Batches in memory (worker/data/sampling/prefetcher.h), and the model's own copy.
 constexpr uint64_t kBatches = 5;
 // Shared memory of a connection to a server, each way
@@ -96,17 +95,20 @@ uint64_t LargestOf(const std::vector<uint64_t>& values, size_t count) {
 
 class Planner {
  public:
-  Planner(const v1::JobSpec& spec, const DataSize& data, const WorkerProcessors& processors)
+  Planner(const v1::JobSpec& spec, const DataSize& data, const WorkerProcessors& processors,
+          const ModelSize& whole, const PlannedStages& stages, int stage)
       : spec_(spec),
         data_(data),
         processors_(processors),
-        whole_(SizeOfModel(spec, data)),
-        model_(SizeOfRank(spec, whole_)),
+        whole_(whole),
+        stages_(stages),
+        saved_sets_(stages.shape.stages == 1 ? 1 : MostSavedSets(stages.shape, stage)),
+        model_(SizeOfRank(spec, whole_, stages.division, stage)),
         P_(model_.dense()),
         W_(DataRanks(spec)),
         trains_(!spec.stop().evaluate_only()),
         examples_(trains_ ? LargestMicroBatch(spec) : 0),
-        evaluated_(EvaluatedExamples()),
+        evaluated_(EvaluatedExamples(spec, data, whole)),
         on_device_(spec.compute().device() == v1::ComputeSpec::CUDA),
         all_reduce_(TrainsByAllReduce(spec)),
         stage_(ZeroStage(spec)),
@@ -116,6 +118,7 @@ class Planner {
         dense_state_floats_(StateFloats(spec.optimizer())) {}
 
   MemoryPlan Plan() {
+    plan_.parameters = P_;
     if (stage_ == 0 || !AddShards()) {
       AddParameters();
       AddMessages();
@@ -130,7 +133,8 @@ class Planner {
           RowsMemory(spec_, data_, model_, examples_, evaluated_).OfWorker();
       plan_.worker.insert(plan_.worker.end(), rows.begin(), rows.end());
     }
-    AddWorker("data", data_.bytes + examples_ * ExampleBytes() * kBatches);
+    AddStageMessages();
+    AddWorker("data", data_.bytes + examples_ * ExampleBytes() * Batches());
     if (on_device_) AddWorker("CUDA's own", kCudaProgramBytes);
     const uint64_t program =
         (model_.transformer.has_value() ? kTransformerProgramBytes : kProgramBytes) +
@@ -157,28 +161,6 @@ class Planner {
     plan_.worker.push_back({.name = "optimizer state, mapped from its file",
                             .bytes = std::min(plan_.disk_bytes, kOffloadWindowBytes),
                             .mapped = true});
-  }
-
-  // The number that the evaluator takes at once (worker/runtime/training/evaluator.cc), or all that
-  // a data rank has.
-  uint64_t EvaluatedExamples() const {
-    if (!Evaluates(spec_)) return 0;
-    const uint64_t labels = model_.transformer.has_value() ? model_.transformer->T : 1;
-    const uint64_t at_once = kEvaluationLabels / std::max<uint64_t>(1, labels);
-    uint64_t each = std::max<uint64_t>(1, at_once);
-    const auto share = [this](uint64_t examples) {
-      return CeilDivide<uint64_t>(examples, DataRanks(spec_));
-    };
-    const uint64_t held_out =
-        spec_.has_validation() ? data_.validation_examples
-                               : static_cast<uint64_t>(std::round(
-                                     spec_.data().holdout() * static_cast<double>(data_.examples)));
-    if (spec_.has_validation() ? held_out > 0 : data_.examples > 0) {
-      each = std::min(each, share(held_out));
-    }
-    const uint64_t most = spec_.evaluation().max_examples();
-    if (most > 0) each = std::min(each, share(most));
-    return each;
   }
 
   void AddParameters() {
@@ -349,12 +331,17 @@ class Planner {
       plan_.device = DeviceMemoryParts(spec_, model_);
       return;
     }
-    const TransformerSize& size = *model_.transformer;
-    const ActivationLayout::Bytes training =
-        PlanActivations(size, examples_, spec_.compute(), Pass::kTraining);
-    AddWorker("activations kept", training.kept);
-    AddWorker("activations of one block", training.total() - training.kept - training.logits);
-    AddWorker("logits", training.logits);
+    // Each saved set has room for the largest chunk.
+    ActivationLayout::Bytes training;
+    for (const UnitSpan& units : model_.chunks) {
+      const ActivationLayout::Bytes bytes = ActivationsOf(units, examples_, Pass::kTraining);
+      if (bytes.total() > training.total()) training = bytes;
+    }
+    const uint64_t of_block = training.total() - training.kept - training.logits;
+    plan_.activation_bytes = saved_sets_ * training.total();
+    AddWorker("activations kept", saved_sets_ * training.kept);
+    AddWorker("activations of one block", saved_sets_ * of_block);
+    AddWorker("logits", saved_sets_ * training.logits);
     AddWorker(
         "kernels' scratch",
         PlanTransformerScratch(model_, trains_ ? examples_ : std::max<uint64_t>(1, evaluated_),
@@ -362,23 +349,61 @@ class Planner {
                                spec_.threads_per_worker() > 0 ? spec_.threads_per_worker()
                                                               : std::max(1u, processors_.threads)));
     if (evaluated_ == 0) return;
-    AddWorker("evaluation",
-              PlanActivations(size, evaluated_, spec_.compute(), Pass::kEvaluation).total());
+    const UnitSpan units = {model_.chunks.front().first, model_.chunks.back().end};
+    AddWorker("evaluation", ActivationsOf(units, evaluated_, Pass::kEvaluation).total());
+  }
+
+  // Returns the bytes of the arrays of one pass over so many sequences.
+  ActivationLayout::Bytes ActivationsOf(const UnitSpan& units, uint64_t sequences,
+                                        Pass pass) const {
+    ActivationRequest request =
+        ActivationRequestOf(*model_.transformer, sequences, spec_.compute());
+    request.pass = pass;
+    request.split_backward =
+        stages_.shape.stages > 1 && stages_.shape.order == PipelineOrder::kZeroBubble;
+    LeaveUnits(units, request);
+    return ActivationLayout(request).bytes();
   }
 
   void AddPerceptron() {
     uint64_t outputs = 0, gradients = 0;
-    for (size_t i = 0; i < model_.products.size(); ++i) {
-      outputs += model_.products[i].out;
+    for (const ProductSize& product : model_.products) {
+      outputs += product.out;
       // The logits' gradients take their place.
-      if (i + 1 < model_.products.size()) gradients += model_.products[i].out;
+      if (product.tensor != whole_.products.back().tensor) gradients += product.out;
+      // What another stage hands a chunk.
+      const int unit = static_cast<int>(model_.tensors[product.tensor].unit);
+      const bool received =
+          std::any_of(model_.chunks.begin(), model_.chunks.end(),
+                      [unit](const UnitSpan& units) { return unit > 0 && units.first == unit; });
+      if (!received) continue;
+      outputs += product.in;
+      gradients += product.in;
     }
     // Rows of tables are joined to the first layer's input, which has room for its gradient.
     if (has_rows_ && !model_.products.empty()) outputs += 2 * model_.products[0].in;
-    AddWorker("activations", kFloat * (outputs + gradients) * examples_);
+    AddWorker("activations", saved_sets_ * kFloat * (outputs + gradients) * examples_);
     AddWorker("kernels' scratch", PlanPackedBytes(model_, std::max(examples_, evaluated_)));
     // With what was read, and the model's own copy of it.
     AddWorker("evaluation", (kFloat * outputs + 2 * ExampleBytes()) * evaluated_);
+  }
+
+  // Adds the memory from which and to which a stage's messages travel
+  // (worker/runtime/training/pipeline_links.h).
+  void AddStageMessages() {
+    if (stages_.messages == 0) return;
+    AddWorker("messages with other stages", stages_.messages * stages_.message_bytes);
+    const uint64_t neighbours = stages_.shape.stages == 2 ? 1 : 2;
+    plan_.worker.push_back({.name = "other stages' messages, if on one machine",
+                            .bytes = neighbours * kStageMessagesSent * stages_.message_bytes,
+                            .mapped = true});
+  }
+
+  // Returns the number of micro-batches' examples in memory. A stage reads all of a step, and each
+  // saved set has its own copy.
+  uint64_t Batches() const {
+    if (stages_.shape.stages == 1) return kBatches;
+    return kBatches + stages_.shape.micro_batches + saved_sets_ - 2;
   }
 
   // As it is read.
@@ -411,7 +436,7 @@ class Planner {
     add("messages with workers", workers * (gradients + ParameterMessages()));
     if (IsHalf(spec_.update().wire())) add("what pushes carry over, in a cut", whole * W_);
     const bool deterministic = spec_.update().deterministic();
-    const bool keeps_previous = HoldsUnitsInFlight(spec_) || TensorRanks(spec_) > 1;
+    const bool keeps_previous = HoldsUnitsInFlight(spec_) || stages_.division.ranks() > 1;
     if (keeps_previous && !deterministic) add("values before the last step", whole);
     if (deterministic) add("gradients that wait for their turn", whole * W_);
   }
@@ -420,7 +445,10 @@ class Planner {
   const DataSize& data_;
   const WorkerProcessors processors_;
   // The model, and what a rank has and computes of it.
-  const ModelSize whole_;
+  const ModelSize& whole_;
+  const PlannedStages& stages_;
+  // Sets of activations, each of one micro-batch and one chunk.
+  const uint64_t saved_sets_;
   const ModelSize model_;
   const uint64_t P_;
   // Data ranks.
@@ -470,9 +498,26 @@ uint64_t MemoryPlan::device_bytes() const { return SumOfParts(device); }
 
 uint64_t MemoryPlan::server_bytes() const { return SumOfParts(servers); }
 
+std::vector<MemoryPlan> PlanMemoryOfStages(const v1::JobSpec& spec, const DataSize& data,
+                                           const WorkerProcessors& processors) {
+  const ModelSize model = SizeOfModel(spec, data);
+  const PlannedStages stages = PlanStages(spec, data, model);
+  std::vector<MemoryPlan> plans;
+  for (int stage = 0; stage < stages.shape.stages; ++stage) {
+    plans.push_back(Planner(spec, data, processors, model, stages, stage).Plan());
+  }
+  return plans;
+}
+
 MemoryPlan PlanMemory(const v1::JobSpec& spec, const DataSize& data,
                       const WorkerProcessors& processors) {
-  return Planner(spec, data, processors).Plan();
+  const std::vector<MemoryPlan> plans = PlanMemoryOfStages(spec, data, processors);
+  const auto needs = [](const MemoryPlan& plan) {
+    return std::pair(plan.device_bytes(), plan.worker_own_bytes());
+  };
+  return *std::max_element(
+      plans.begin(), plans.end(),
+      [&needs](const MemoryPlan& a, const MemoryPlan& b) { return needs(a) < needs(b); });
 }
 
 }  // namespace muster

@@ -72,6 +72,12 @@ struct WorkerProcessors {
 // has what others lack: positions, and biases of layers whose inputs are divided. Servers hold the
 // whole P.
 //
+// A stage of a pipeline has the parameters of its layers, and the last one those of the embedding,
+// too, if the head is tied to it. It has the activations of its largest chunk for as many
+// micro-batches as it saves at a time (common/pipeline/compute_order.h), with what ZERO_BUBBLE
+// keeps for the gradients of weights, and memory for the messages that it exchanges with other
+// stages.
+//
 // A job that only evaluates has no gradients, and activations of an evaluation alone.
 //
 // A worker's sum is its peak resident set on a CPU; tests/plan measures that it is, within 5 %.
@@ -80,6 +86,11 @@ struct MemoryPlan {
   // Of each worker's device; empty where the job computes on none.
   std::vector<MemoryPart> device;
   std::vector<MemoryPart> servers;
+  // The dense parameters that a worker computes with, tied ones once.
+  uint64_t parameters = 0;
+  // Of the worker: activations of training and logits, which depend on recomputation; 0 where the
+  // job computes on devices.
+  uint64_t activation_bytes = 0;
   // The length of each worker's file of optimizer state, if the job offloads it.
   uint64_t disk_bytes = 0;
 
@@ -94,7 +105,10 @@ struct MemoryPlan {
   uint64_t server_bytes() const;
 };
 
-// REQUIRES: a valid specification, its defaults filled in or not.
+// Return the plan of each stage of the job's pipeline, one if it has none, and the plan of the
+// stage that needs the most. REQUIRES: a valid specification, its defaults filled in or not.
+std::vector<MemoryPlan> PlanMemoryOfStages(const v1::JobSpec& spec, const DataSize& data,
+                                           const WorkerProcessors& processors = {});
 MemoryPlan PlanMemory(const v1::JobSpec& spec, const DataSize& data,
                       const WorkerProcessors& processors = {});
 

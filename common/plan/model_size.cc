@@ -6,11 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/round_up.h"
-#include "common/mesh/tensor_ranks.h"
-#include "common/partition/local_tensors.h"
-#include "common/partition/schema.h"
 #include "proto/job.pb.h"
-#include "proto/schema.pb.h"
 
 namespace muster {
 namespace {
@@ -233,43 +229,9 @@ ModelSize SizeOfModel(const v1::JobSpec& spec, const DataSize& data) {
       break;
   }
   if (model.transformer.has_value()) SetComputeTypes(spec.compute(), model);
+  const int units = model.tensors.empty() ? 1 : static_cast<int>(model.tensors.back().unit) + 1;
+  model.chunks = {{0, units}};
   return model;
-}
-
-ModelSize SizeOfRank(const v1::JobSpec& spec, ModelSize model) {
-  const uint32_t ranks = TensorRanks(spec);
-  absl::StatusOr<std::vector<TensorSpec>> tensors =
-      LocalTensors(model.tensors, {.tensor_ranks = static_cast<int>(ranks)}, /*rank=*/0);
-  if (ranks == 1 || !tensors.ok()) return model;
-  model.tensors = *std::move(tensors);
-  for (ProductSize& product : model.products) {
-    const std::vector<int64_t>& shape = model.tensors[product.tensor].shape;
-    product.out = static_cast<uint64_t>(shape[0]);
-    product.in = static_cast<uint64_t>(shape[1]);
-  }
-  if (!model.transformer.has_value()) return model;
-  TransformerSize& size = *model.transformer;
-  const uint64_t head_dim = size.head_dim();
-  size.heads /= ranks;
-  size.kv_heads = std::max<uint64_t>(1, size.kv_heads / ranks);
-  size.A = size.heads * head_dim;
-  size.Q = (size.heads + 2 * size.kv_heads) * head_dim;
-  size.U /= ranks;
-  size.F /= ranks;
-  size.V /= ranks;
-  size.tensor_ranks = ranks;
-  size.divides_tokens = DividesTokens(spec);
-  return model;
-}
-
-v1::TablesSchema PlannedSchema(const v1::JobSpec& spec, const ModelSize& model) {
-  v1::TablesSchema schema;
-  SetTables(model.tensors, model.sparse, schema);
-  const DenseLayout::Options layout = LayoutOptions(spec.update());
-  schema.set_partitions(layout.partitions);
-  schema.set_block_bytes(layout.block_bytes);
-  *schema.mutable_optimizer() = spec.optimizer();
-  return schema;
 }
 
 }  // namespace muster

@@ -13,13 +13,13 @@ namespace muster {
 
 namespace v1 {
 class JobSpec;
-class TablesSchema;
 class TransformerSpec;
 }  // namespace v1
 
-// A transformer's extents, or those of what one tensor rank computes (SizeOfRank), defaults filled
+// A transformer's extents, or those of what one tensor rank computes (rank_size.h), defaults filled
 // in; letters as in common/compute/transformer_activations.h.
 struct TransformerSize {
+  // Of the whole model.
   uint64_t layers = 0;
   uint64_t C = 0;
   // Columns of all heads together.
@@ -54,9 +54,19 @@ struct ProductSize {
   size_t tensor = 0;
 };
 
-// The parts of a model, or of a tensor rank's share of one: the tensors and tables of its
-// Describe, and what is multiplied.
+// Neighbouring units [first, end) of a model.
+struct UnitSpan {
+  int first = 0;
+  int end = 0;
+
+  friend bool operator==(const UnitSpan& a, const UnitSpan& b) = default;
+};
+
+// The parts of a model, or of a rank's share of one: the tensors and tables of its Describe, and
+// what is multiplied.
 struct ModelSize {
+  // The groups of units that are computed as a whole: one of all units, or those of a stage.
+  std::vector<UnitSpan> chunks;
   // Without initialisers.
   std::vector<TensorSpec> tensors;
   std::vector<SparseTableSpec> sparse;
@@ -74,15 +84,6 @@ struct ModelSize {
 
 // REQUIRES: a valid specification.
 ModelSize SizeOfModel(const v1::JobSpec& spec, const DataSize& data);
-
-// Returns what the first rank of a tensor group computes, which has at least as much as any other;
-// the whole model if the job has no tensor parallelism. REQUIRES: the whole model's size, which
-// ValidateLayout accepts (common/plan/layout_validator.h).
-ModelSize SizeOfRank(const v1::JobSpec& spec, ModelSize model);
-
-// The job's tables as servers would be told of them, but for initial values and learning rate: what
-// traffic is predicted from.
-v1::TablesSchema PlannedSchema(const v1::JobSpec& spec, const ModelSize& model);
 
 }  // namespace muster
 

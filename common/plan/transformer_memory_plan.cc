@@ -93,6 +93,15 @@ ActivationRequest ActivationRequestOf(const TransformerSize& size, uint64_t sequ
           .sequence_parallel = size.divides_tokens};
 }
 
+void LeaveUnits(const UnitSpan& units, ActivationRequest& request) {
+  // Unit 0 is the embedding, and the last one the head.
+  const auto layers = static_cast<int64_t>(request.layers);
+  const int64_t first = std::clamp<int64_t>(units.first - 1, 0, layers);
+  request.first_layer = first;
+  request.layers = std::clamp<int64_t>(units.end - 1, first, layers) - first;
+  request.has_head = units.end > layers + 1;
+}
+
 ActivationLayout::Bytes PlanActivations(const TransformerSize& size, uint64_t sequences,
                                         const v1::ComputeSpec& compute, Pass pass) {
   ActivationRequest request = ActivationRequestOf(size, sequences, compute);
@@ -108,13 +117,17 @@ uint64_t PlanTransformerScratch(const ModelSize& model, uint64_t sequences,
   // Queries, keys, values and two gradients of one head
   // (common/kernels/transformer/attention_tiles.h).
   const uint64_t head = RoundUp(size.head_dim(), 16);
-  const uint64_t floats = threads * head * 5 * (RoundUp(size.T, 64) + 64);
+  const bool attends =
+      std::any_of(model.chunks.begin(), model.chunks.end(), [&size](const UnitSpan& units) {
+        return units.end > 1 && units.first <= static_cast<int64_t>(size.layers);
+      });
+  const uint64_t floats = attends ? threads * head * 5 * (RoundUp(size.T, 64) + 64) : 0;
   if (multiply_bf16 && compute.type() == v1::ComputeSpec::BF16) return floats * kFloat;
   const uint64_t packed = PlanPackedBytes(model, N);
   if (!ComputesInHalf(compute)) return floats * kFloat + packed;
   Wide wide;
   for (const ProductSize& product : model.products) {
-    const bool is_head = product.out == size.V && &product == &model.products.back();
+    const bool is_head = model.tensors[product.tensor].unit == size.layers + 1;
     wide.Add(N, product.out, product.in, !is_head);
     wide.Add(N, product.in, product.out, true);
     wide.Add(product.out, product.in, N, false);

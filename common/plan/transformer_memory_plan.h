@@ -15,12 +15,15 @@ namespace muster {
 // 64 bits.
 uint64_t TokensOf(const TransformerSize& size, uint64_t sequences);
 
-// Returns a request for the arrays of a micro-batch of `sequences` whole sequences, on the host,
-// for training.
+// Returns a request for the arrays of a micro-batch of `sequences` whole sequences in all units, on
+// the host, for training.
 ActivationRequest ActivationRequestOf(const TransformerSize& size, uint64_t sequences,
                                       const v1::ComputeSpec& compute);
 
-// Returns the bytes of those arrays, for training or for an evaluation.
+// Leaves the arrays of these units alone (worker/nn/transformer/transformer_memory.h).
+void LeaveUnits(const UnitSpan& units, ActivationRequest& request);
+
+// Returns the bytes of the arrays of all units, for training or for an evaluation.
 ActivationLayout::Bytes PlanActivations(const TransformerSize& size, uint64_t sequences,
                                         const v1::ComputeSpec& compute, Pass pass);
 

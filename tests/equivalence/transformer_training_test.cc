@@ -221,7 +221,8 @@ TEST_P(TransformerShapesTest, WeightsThatComeRoundedTrainAlike) {
               TrainByAllReduce(ByAllReduce(spec), {}).trained[0].values);
     const absl::StatusOr<PreparedJob> job = PrepareJob(spec);
     ASSERT_EQ(job.status(), absl::OkStatus());
-    const auto predicted = PredictServerTraffic(*job->schema, {}, spec);
+    const auto predicted =
+        PredictServerTraffic(*job->schema, {}, spec, AllReduceWay::kSharedMemory);
     ASSERT_EQ(predicted.status(), absl::OkStatus());
     const auto steps = static_cast<double>(job->total_steps);
     EXPECT_LT(predicted->workers[0].received, 0.8 * predicted->workers[0].sent);

@@ -1,0 +1,151 @@
+#include "client/compare/pipeline_traffic.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+
+#include "client/compare/data_rank_traffic.h"
+#include "common/base/status_macros.h"
+#include "common/job/job_road.h"
+#include "common/mesh/zero.h"
+#include "common/partition/dense_layout.h"
+#include "common/partition/schema.h"
+#include "common/partition/shard_layout.h"
+#include "common/plan/rank_size.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+// The messages of the ranks of one stage that compute a model together.
+class StageMessages {
+ public:
+  static absl::StatusOr<StageMessages> Create(absl::Span<const TensorSpec> tensors,
+                                              const v1::JobSpec& spec,
+                                              const ModelDivision& division, int stage) {
+    StageMessages messages(spec, division, stage);
+    // The shares of each stage's first tensor rank, which suffice for the sizes of messages.
+    for (int s = 0; s < division.stages; ++s) {
+      MUSTER_ASSIGN_OR_RETURN(messages.tensors_.emplace_back(),
+                              LocalTensors(tensors, division, s * division.tensor_ranks));
+    }
+    for (int r = 0; r < division.tensor_ranks; ++r) {
+      MUSTER_ASSIGN_OR_RETURN(const std::vector<TensorSpec> own,
+                              LocalTensors(tensors, division, stage * division.tensor_ranks + r));
+      MUSTER_ASSIGN_OR_RETURN(messages.shared_bytes_.emplace_back(), SharedBytes(own, spec));
+    }
+    return messages;
+  }
+
+  // Returns the traffic of all messages of each tensor rank, if their data rank has so many
+  // examples of a step.
+  std::vector<WorkerTraffic> OfExamples(uint64_t examples) const {
+    std::vector<WorkerTraffic> ranks(division_.tensor_ranks);
+    ForEachMicroBatchSize(spec_, examples, [&](uint64_t each, uint64_t count) {
+      for (int r = 0; r < division_.tensor_ranks; ++r) {
+        WorkerTraffic messages = OfMicroBatch(each, r);
+        messages *= static_cast<double>(count);
+        ranks[r] += messages;
+      }
+    });
+    return ranks;
+  }
+
+  // Returns the bytes of a step that the tensor ranks of a data rank exchange to sum the gradients
+  // of elements that other stages have, too. On servers these are pushed instead.
+  std::vector<double> SharedBytes(size_t data_rank) const {
+    std::vector<double> bytes;
+    for (const std::vector<double>& shards : shared_bytes_) {
+      bytes.push_back(shards[data_rank % shards.size()]);
+    }
+    return bytes;
+  }
+
+  // Returns the mean of SharedBytes over all ranks.
+  double MeanSharedBytes() const {
+    double sum = 0;
+    for (const std::vector<double>& shards : shared_bytes_) {
+      sum +=
+          std::accumulate(shards.begin(), shards.end(), 0.0) / static_cast<double>(shards.size());
+    }
+    return sum / static_cast<double>(shared_bytes_.size());
+  }
+
+ private:
+  StageMessages(const v1::JobSpec& spec, const ModelDivision& division, int stage)
+      : spec_(spec), division_(division), stage_(stage) {}
+
+  // Returns, by shard of a rank's tensors, the bytes of the elements that other stages have, too.
+  static absl::StatusOr<std::vector<double>> SharedBytes(absl::Span<const TensorSpec> tensors,
+                                                         const v1::JobSpec& spec) {
+    std::vector<TensorSpec> shared;
+    for (const TensorSpec& tensor : tensors) {
+      if (tensor.stages > 1 && tensor.elements() > 0) shared.push_back(tensor);
+    }
+    std::vector<double> bytes(ShardGroupSize(spec));
+    if (shared.empty() || !TrainsByAllReduce(spec)) return bytes;
+    MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout,
+                            DenseLayout::Create(shared, LayoutOptions(spec.update())));
+    const ShardLayout shards(layout, static_cast<int>(bytes.size()));
+    for (size_t shard = 0; shard < bytes.size(); ++shard) {
+      for (const auto& owned : shards.OwnedBlocks(layout, static_cast<int>(shard))) {
+        bytes[shard] += static_cast<double>(owned.block.elements() * sizeof(float));
+      }
+    }
+    return bytes;
+  }
+
+  WorkerTraffic OfMicroBatch(uint64_t examples, int tensor_rank) const {
+    WorkerTraffic traffic;
+    int unit = -1;
+    for (size_t group = 0; group + 1 < division_.group_units.size(); ++group) {
+      unit += division_.group_units[group];
+      const int from = static_cast<int>(group) % division_.stages;
+      const int to = static_cast<int>(group + 1) % division_.stages;
+      const auto bytes =
+          static_cast<double>(BoundaryBytes(spec_, tensors_[from], unit, examples, tensor_rank));
+      // The output one way, its gradient the other way.
+      if (from == stage_) traffic += {bytes, bytes};
+      if (to == stage_) traffic += {bytes, bytes};
+    }
+    return traffic;
+  }
+
+  const v1::JobSpec& spec_;
+  const ModelDivision& division_;
+  const int stage_;
+  std::vector<std::vector<TensorSpec>> tensors_;
+  // By tensor rank, then by shard.
+  std::vector<std::vector<double>> shared_bytes_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<WorkerTraffic>> PredictStageTraffic(absl::Span<const TensorSpec> tensors,
+                                                               const v1::JobSpec& spec,
+                                                               const ModelDivision& division,
+                                                               int stage) {
+  MUSTER_ASSIGN_OR_RETURN(const StageMessages messages,
+                          StageMessages::Create(tensors, spec, division, stage));
+  std::vector<WorkerTraffic> workers = TrafficOfDataRanks(
+      spec, [&messages](uint64_t examples) { return messages.OfExamples(examples); });
+  const size_t ranks = division.tensor_ranks;
+  for (size_t d = 0; d * ranks < workers.size(); ++d) {
+    const std::vector<double> shared = messages.SharedBytes(d);
+    for (size_t r = 0; r < ranks; ++r) workers[d * ranks + r] += {shared[r], shared[r]};
+  }
+  return workers;
+}
+
+absl::StatusOr<WorkerTraffic> PredictMeanStageTraffic(absl::Span<const TensorSpec> tensors,
+                                                      const v1::JobSpec& spec,
+                                                      const ModelDivision& division, int stage) {
+  MUSTER_ASSIGN_OR_RETURN(const StageMessages messages,
+                          StageMessages::Create(tensors, spec, division, stage));
+  WorkerTraffic mean = MeanTrafficOfDataRanks(
+      spec, [&messages](uint64_t examples) { return messages.OfExamples(examples); });
+  mean += {messages.MeanSharedBytes(), messages.MeanSharedBytes()};
+  return mean;
+}
+
+}  // namespace muster

@@ -1,0 +1,86 @@
+#include "common/plan/planned_stages.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/round_up.h"
+#include "common/job/job_validator.h"
+#include "common/mesh/data_ranks.h"
+#include "common/pipeline/pipeline_schedule.h"
+#include "common/pipeline/pipeline_spec.h"
+#include "common/plan/rank_size.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+// Labels of one forward pass of an evaluation.
+constexpr uint64_t kEvaluationLabels = 1024;
+// Where messages begin in memory (worker/runtime/training/pipeline_links.cc).
+constexpr uint64_t kMessageAlignment = 64;
+
+// Returns the number of inputs and gradients that a stage receives before it has read them, at
+// most.
+int ReceivedMessages(PipelineShape shape) {
+  // However many micro-batches follow.
+  shape.micro_batches = std::min(shape.micro_batches, 8 * shape.stages);
+  int most = 0;
+  for (const std::vector<PipelineAction>& stage : PipelineSchedule(shape)) {
+    const StageHoldings holdings = HoldingsOf(stage);
+    most = std::max(most, holdings.received_activations + holdings.received_gradients);
+  }
+  return most;
+}
+
+}  // namespace
+
+PlannedStages PlanStages(const v1::JobSpec& spec, const DataSize& data, const ModelSize& model) {
+  PlannedStages stages;
+  stages.shape = ShapeOfPipeline(spec);
+  const absl::StatusOr<ModelDivision> division = PlannedDivision(spec, model);
+  if (!division.ok()) {
+    // No job is admitted with too few layers for its stages.
+    stages.shape.stages = 1;
+    return stages;
+  }
+  stages.division = *division;
+  if (stages.shape.stages == 1) return stages;
+  const uint64_t examples =
+      std::max<uint64_t>(spec.stop().evaluate_only() ? 0 : LargestMicroBatch(spec),
+                         EvaluatedExamples(spec, data, model));
+  for (int stage = 0; stage < stages.shape.stages; ++stage) {
+    const ModelSize of_rank = SizeOfRank(spec, model, *division, stage);
+    for (const UnitSpan& units : of_rank.chunks) {
+      if (units.end == model.chunks[0].end) continue;
+      stages.message_bytes = std::max(
+          stages.message_bytes, BoundaryBytes(spec, of_rank.tensors, units.end - 1, examples));
+    }
+  }
+  stages.message_bytes = RoundUp<uint64_t>(stages.message_bytes, kMessageAlignment);
+  stages.messages = ReceivedMessages(stages.shape) + kStageMessagesSent;
+  return stages;
+}
+
+uint64_t EvaluatedExamples(const v1::JobSpec& spec, const DataSize& data, const ModelSize& model) {
+  if (!Evaluates(spec)) return 0;
+  const uint64_t labels = model.transformer.has_value() ? model.transformer->T : 1;
+  const uint64_t at_once = kEvaluationLabels / std::max<uint64_t>(1, labels);
+  uint64_t each = std::max<uint64_t>(1, at_once);
+  const auto share = [&spec](uint64_t examples) {
+    return CeilDivide<uint64_t>(examples, DataRanks(spec));
+  };
+  const uint64_t held_out = spec.has_validation()
+                                ? data.validation_examples
+                                : static_cast<uint64_t>(std::round(
+                                      spec.data().holdout() * static_cast<double>(data.examples)));
+  if (spec.has_validation() ? held_out > 0 : data.examples > 0) {
+    each = std::min(each, share(held_out));
+  }
+  const uint64_t most = spec.evaluation().max_examples();
+  if (most > 0) each = std::min(each, share(most));
+  return each;
+}
+
+}  // namespace muster

@@ -1,0 +1,121 @@
+#include "common/plan/rank_size.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "common/base/round_up.h"
+#include "common/base/status_macros.h"
+#include "common/mesh/tensor_ranks.h"
+#include "common/partition/schema.h"
+#include "common/pipeline/pipeline_spec.h"
+#include "common/plan/transformer_memory_plan.h"
+#include "common/plan/unit_costs.h"
+#include "common/tensor/dtype.h"
+#include "proto/job.pb.h"
+#include "proto/schema.pb.h"
+
+namespace muster {
+namespace {
+
+// More than any machine holds.
+constexpr uint64_t kMostRows = uint64_t{1} << 30;
+
+// Makes the extents those of one tensor rank.
+void Divide(const v1::JobSpec& spec, uint64_t ranks, TransformerSize& size) {
+  const uint64_t head_dim = size.head_dim();
+  size.heads /= ranks;
+  size.kv_heads = std::max<uint64_t>(1, size.kv_heads / ranks);
+  size.A = size.heads * head_dim;
+  size.Q = (size.heads + 2 * size.kv_heads) * head_dim;
+  size.U /= ranks;
+  size.F /= ranks;
+  size.V /= ranks;
+  size.tensor_ranks = ranks;
+  size.divides_tokens = DividesTokens(spec);
+}
+
+}  // namespace
+
+absl::StatusOr<ModelDivision> PlannedDivision(const v1::JobSpec& spec, const ModelSize& model) {
+  ModelDivision division;
+  division.tensor_ranks = static_cast<int>(TensorRanks(spec));
+  division.stages = ShapeOfPipeline(spec).stages;
+  if (division.stages > 1) {
+    MUSTER_ASSIGN_OR_RETURN(division.group_units, GroupSizes(spec, CostsOfUnits(spec, model)));
+  }
+  return division;
+}
+
+std::vector<UnitSpan> ChunksOf(const ModelDivision& division, int units, int stage) {
+  if (division.stages == 1) return {{0, units}};
+  std::vector<UnitSpan> chunks;
+  int first = 0;
+  for (size_t group = 0; group < division.group_units.size(); ++group) {
+    const int end = first + division.group_units[group];
+    if (static_cast<int>(group) % division.stages == stage) chunks.push_back({first, end});
+    first = end;
+  }
+  return chunks;
+}
+
+ModelSize SizeOfRank(const v1::JobSpec& spec, const ModelSize& model, const ModelDivision& division,
+                     int stage) {
+  if (division.ranks() == 1) return model;
+  absl::StatusOr<std::vector<TensorSpec>> tensors =
+      LocalTensors(model.tensors, division, stage * division.tensor_ranks);
+  if (!tensors.ok()) return model;
+  ModelSize of_rank = model;
+  of_rank.chunks = ChunksOf(division, model.chunks[0].end, stage);
+  of_rank.tensors = *std::move(tensors);
+  of_rank.products.clear();
+  for (ProductSize product : model.products) {
+    const TensorSpec& tensor = of_rank.tensors[product.tensor];
+    if (tensor.elements() == 0) continue;
+    product.out = static_cast<uint64_t>(tensor.shape[0]);
+    product.in = static_cast<uint64_t>(tensor.shape[1]);
+    of_rank.products.push_back(product);
+  }
+  if (of_rank.transformer.has_value() && division.tensor_ranks > 1) {
+    Divide(spec, division.tensor_ranks, *of_rank.transformer);
+  }
+  return of_rank;
+}
+
+uint64_t BoundaryBytes(const v1::JobSpec& spec, absl::Span<const TensorSpec> tensors, int unit,
+                       uint64_t examples, int tensor_rank) {
+  if (!spec.model().has_transformer()) {
+    // The rows of the layer's matrix.
+    for (const TensorSpec& tensor : tensors) {
+      if (static_cast<int>(tensor.unit) != unit || tensor.shape.size() != 2) continue;
+      return examples * static_cast<uint64_t>(tensor.shape[0]) * sizeof(float);
+    }
+    return 0;
+  }
+  const v1::TransformerSpec& transformer = spec.model().transformer();
+  uint64_t rows = std::min(examples * transformer.context(), kMostRows);
+  if (DividesTokens(spec)) {
+    const auto of_each = CeilDivide<uint64_t>(rows, TensorRanks(spec));
+    const uint64_t before = std::min(rows, static_cast<uint64_t>(tensor_rank) * of_each);
+    rows = std::min(of_each, rows - before);
+  }
+  return rows * transformer.width() * SizeOf(ActivationType(spec.compute()));
+}
+
+v1::TablesSchema PlannedSchema(const v1::JobSpec& spec, const ModelSize& model) {
+  v1::TablesSchema schema;
+  SetTables(model.tensors, model.sparse, schema);
+  const DenseLayout::Options layout = LayoutOptions(spec.update());
+  schema.set_partitions(layout.partitions);
+  schema.set_block_bytes(layout.block_bytes);
+  *schema.mutable_optimizer() = spec.optimizer();
+  if (const absl::StatusOr<ModelDivision> division = PlannedDivision(spec, model);
+      division.ok() && division->stages > 1) {
+    schema.set_pipeline(division->stages);
+    schema.mutable_pipeline_layers()->Add(division->group_units.begin(),
+                                          division->group_units.end());
+  }
+  return schema;
+}
+
+}  // namespace muster

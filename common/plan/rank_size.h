@@ -1,0 +1,49 @@
+#ifndef MUSTER_COMMON_PLAN_RANK_SIZE_H_
+#define MUSTER_COMMON_PLAN_RANK_SIZE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/partition/local_tensors.h"
+#include "common/partition/tensor_spec.h"
+#include "common/plan/model_size.h"
+
+namespace muster {
+
+namespace v1 {
+class JobSpec;
+class TablesSchema;
+}  // namespace v1
+
+// These functions take the whole model's size, which ValidateLayout accepts
+// (common/plan/layout_validator.h).
+
+// Returns how the ranks that compute the model together divide it: its tensor ranks, and the groups
+// of layers of its pipeline (GroupSizes). InvalidArgument: the model has fewer units than groups.
+absl::StatusOr<ModelDivision> PlannedDivision(const v1::JobSpec& spec, const ModelSize& model);
+
+// Returns the units of each chunk of a stage.
+std::vector<UnitSpan> ChunksOf(const ModelDivision& division, int units, int stage);
+
+// Returns what the first tensor rank of a stage computes, which has at least as much as any other
+// of the stage. Tensors are all of the model's; those that the rank has nothing of are empty.
+// REQUIRES: `division` is PlannedDivision's.
+ModelSize SizeOfRank(const v1::JobSpec& spec, const ModelSize& model, const ModelDivision& division,
+                     int stage);
+
+// Returns the bytes that a rank hands the next stage of one forward pass over so many examples,
+// where its stage ends with that unit; the gradient that comes back has as many. They travel in the
+// type of computation. A tensor rank hands on its own tokens, if ranks share them out, or its own
+// columns. `tensors` are the shares of a rank of the stage.
+uint64_t BoundaryBytes(const v1::JobSpec& spec, absl::Span<const TensorSpec> tensors, int unit,
+                       uint64_t examples, int tensor_rank = 0);
+
+// Returns the job's tables as servers would be told of them, but for initial values and learning
+// rate: what traffic is predicted from.
+v1::TablesSchema PlannedSchema(const v1::JobSpec& spec, const ModelSize& model);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_PLAN_RANK_SIZE_H_
