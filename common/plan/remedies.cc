@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/job/job_road.h"
+#include "common/job/job_validator.h"
 #include "common/job/zero_validator.h"
 #include "common/mesh/data_ranks.h"
 #include "common/mesh/tensor_ranks.h"
@@ -69,6 +70,32 @@ std::string RaiseZeroStage(v1::JobSpec& spec) {
   return absl::StrCat("parallelism.zero.stage ", stage + 1);
 }
 
+// Each worker becomes two that compute what it did together.
+std::string RaiseTensor(v1::JobSpec& spec) {
+  v1::JobSpec raised = spec;
+  raised.set_workers(2 * std::max(1u, spec.workers()));
+  raised.mutable_parallelism()->set_tensor(2 * TensorRanks(spec));
+  if (!ValidateJob(raised).ok()) return "";
+  spec = std::move(raised);
+  return absl::StrCat("parallelism.tensor ", TensorRanks(spec), " and ", spec.workers(),
+                      " workers");
+}
+
+// The same, with as many micro-batches as keep two stages busy at least.
+std::string RaisePipeline(v1::JobSpec& spec) {
+  v1::JobSpec raised = spec;
+  const uint32_t stages = 2 * std::max(1u, spec.parallelism().pipeline());
+  raised.set_workers(2 * std::max(1u, spec.workers()));
+  raised.mutable_parallelism()->set_pipeline(stages);
+  raised.mutable_parallelism()->clear_pipeline_layers();
+  const uint32_t share = spec.batch_size() / std::max(1u, DataRanks(spec));
+  raised.set_micro_batches(std::max(spec.micro_batches(), std::min(2 * stages, share)));
+  if (!ValidateJob(raised).ok()) return "";
+  spec = std::move(raised);
+  return absl::StrCat("parallelism.pipeline ", stages, ", micro_batches ", spec.micro_batches(),
+                      " and ", spec.workers(), " workers");
+}
+
 // Also for a single worker, which has no one to divide with.
 std::string OffloadState(v1::JobSpec& spec) {
   v1::ZeroSpec zero = spec.parallelism().zero();
@@ -92,7 +119,8 @@ std::string RowsToServers(v1::JobSpec& spec) {
 }
 
 std::string AllToServers(v1::JobSpec& spec) {
-  if (!TrainsByAllReduce(spec) || TensorRanks(spec) > 1) return "";
+  const bool divides = TensorRanks(spec) > 1 || spec.parallelism().pipeline() > 1;
+  if (!TrainsByAllReduce(spec) || divides) return "";
   spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
   spec.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
   if (spec.parallelism().zero().stage() == 0) return "update.dense PARAMETER_SERVER";
@@ -101,8 +129,9 @@ std::string AllToServers(v1::JobSpec& spec) {
   return "update.dense PARAMETER_SERVER without parallelism.zero";
 }
 
-constexpr Change kChanges[] = {RecomputeMore, HalveMicroBatches, DoubleWorkers, RaiseZeroStage,
-                               OffloadState,  RowsToServers,     AllToServers};
+constexpr Change kChanges[] = {RecomputeMore,  HalveMicroBatches, DoubleWorkers,
+                               RaiseZeroStage, RaiseTensor,       RaisePipeline,
+                               OffloadState,   RowsToServers,     AllToServers};
 
 // What has to fit.
 struct Goal {
@@ -156,8 +185,8 @@ std::vector<Remedy> FindRemedies(const v1::JobSpec& spec, const DataSize& data,
 
 std::string DescribeRemedies(const std::vector<Remedy>& remedies) {
   if (remedies.empty()) {
-    return "no other batch, recomputation, ZeRO stage or road makes it fit: take a smaller model, "
-           "or machines with more memory";
+    return "no other batch, recomputation, division among workers or road makes it fit: take a "
+           "smaller model, or machines with more memory";
   }
   std::string text;
   for (const Remedy& remedy : remedies) {

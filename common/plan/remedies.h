@@ -25,7 +25,8 @@ struct Remedy {
 };
 
 // The smallest changes, each by itself, that make a worker of the job, or its device, need at most
-// `limit` bytes: recomputation, smaller micro-batches, more workers, a higher ZeRO stage, tables
+// `limit` bytes: recomputation, smaller micro-batches, more workers that share out the examples,
+// the layers (tensor parallelism) or one after another (a pipeline), a higher ZeRO stage, tables
 // and optimizer state on servers. If no change suffices alone, all that help are combined. Empty if
 // even that does not suffice.
 std::vector<Remedy> FindRemedies(const v1::JobSpec& spec, const DataSize& data,

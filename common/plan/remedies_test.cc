@@ -94,6 +94,28 @@ TEST(RemediesTest, NamesTheStageOfZero) {
   EXPECT_THAT(Changes(spec, own(3)), Not(Contains(HasSubstr("zero"))));
 }
 
+TEST(RemediesTest, DividesTheModelAmongMoreWorkers) {
+  v1::JobSpec spec = Gpt();
+  spec.set_name("g");
+  spec.mutable_stop()->set_steps(10);
+  const auto own = [](v1::JobSpec spec) {
+    return PlanMemory(spec, SizeOfData(spec.data()), {}).worker_own_bytes();
+  };
+  v1::JobSpec tensor = spec;
+  tensor.set_workers(2);
+  tensor.mutable_parallelism()->set_tensor(2);
+  EXPECT_THAT(Changes(spec, own(tensor)), Contains("parallelism.tensor 2 and 2 workers"));
+  EXPECT_THAT(Changes(spec, own(tensor) - 1), Not(Contains("parallelism.tensor 2 and 2 workers")));
+  v1::JobSpec pipeline = spec;
+  pipeline.set_workers(2);
+  pipeline.set_micro_batches(4);
+  pipeline.mutable_parallelism()->set_pipeline(2);
+  EXPECT_THAT(Changes(spec, own(pipeline)),
+              Contains("parallelism.pipeline 2, micro_batches 4 and 2 workers"));
+  // Six heads are not divided by four.
+  EXPECT_THAT(Changes(tensor, own(tensor) - 1), Not(Contains(HasSubstr("parallelism.tensor 4"))));
+}
+
 TEST(RemediesTest, OffloadsStateWhereAJobMay) {
   v1::JobSpec spec = Gpt();
   spec.set_workers(2);
