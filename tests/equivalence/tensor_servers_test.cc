@@ -6,12 +6,15 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/compare/traffic_prediction.h"
 #include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
+#include "proto/schema.pb.h"
 #include "tests/equivalence/run_checkpoints.h"
 #include "tests/equivalence/tensor_jobs.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
+#include "worker/runtime/training/prepared_job.h"
 
 namespace muster {
 namespace {
@@ -125,6 +128,35 @@ TEST_F(TensorServersTest, EvaluationsCountEachExampleOnce) {
     const RunResult run = TrainOnServers(OnMesh(spec, 2, 2, stage), {});
     ASSERT_NO_FATAL_FAILURE(ExpectEvaluationsOf(alone, run));
     EXPECT_GT(run.counters[0].tensor_bytes_sent, 0u);
+  }
+}
+
+TEST_P(EveryShapeTest, RanksMoveWhatIsPredicted) {
+  const v1::JobSpec spec = Job(GetParam());
+  v1::JobSpec half = spec;
+  half.mutable_compute()->set_type(v1::ComputeSpec::BF16);
+  std::vector<v1::JobSpec> specs = {spec};
+  if (GetParam() != Shape::kPerceptron) specs.push_back(half);
+  for (const v1::JobSpec& one : specs) {
+    const v1::JobSpec job = OnMesh(one, 2, 2);
+    SCOPED_TRACE(job.compute().ShortDebugString());
+    const PreparedJob prepared = PrepareJob(job).value();
+    const auto predicted =
+        PredictServerTraffic(*prepared.schema, {}, job, AllReduceWay::kSharedMemory);
+    ASSERT_EQ(predicted.status(), absl::OkStatus());
+    const RunResult run = TrainOnServers(job, {});
+    ASSERT_EQ(run.counters.size(), predicted->workers.size());
+    const auto steps = static_cast<double>(prepared.total_steps);
+    for (size_t slot = 0; slot < run.counters.size(); ++slot) {
+      SCOPED_TRACE(slot);
+      const StrategyCounters& counters = run.counters[slot];
+      const WorkerTraffic& all = predicted->workers[slot];
+      const WorkerTraffic& tensor = predicted->tensor[slot];
+      EXPECT_EQ(counters.bytes_pushed, steps * (all.sent - tensor.sent));
+      EXPECT_EQ(counters.bytes_pulled, steps * (all.received - tensor.received));
+      EXPECT_EQ(counters.tensor_bytes_sent, steps * tensor.sent);
+      EXPECT_EQ(counters.tensor_bytes_received, steps * tensor.received);
+    }
   }
 }
 

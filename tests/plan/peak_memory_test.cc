@@ -102,7 +102,7 @@ class PeakMemoryTest : public ::testing::Test {
     uint64_t mapped = 0;
   };
 
-  // The peaks of its tasks; none if it did not succeed, which is reported.
+  // The peaks of its tasks, by slot; none if it did not succeed, which is reported.
   std::vector<Peak> Peaks(const v1::JobSpec& spec) {
     std::vector<Peak> peaks;
     const auto id = cluster_->Submit(spec);
@@ -121,11 +121,15 @@ class PeakMemoryTest : public ::testing::Test {
   void ExpectAsPlanned(const std::string& job, int steps) {
     SCOPED_TRACE(job);
     const v1::JobSpec spec = SpecOf(job, steps);
-    const MemoryPlan plan =
-        PlanMemory(spec, ReadDataHead(spec), {.multiply_bf16 = MultipliesBFloat16()});
-    const auto planned = static_cast<double>(plan.worker_bytes());
-    const auto own_planned = static_cast<double>(plan.worker_own_bytes());
-    for (const Peak& measured : Peaks(spec)) {
+    const std::vector<MemoryPlan> stages =
+        PlanMemoryOfStages(spec, ReadDataHead(spec), {.multiply_bf16 = MultipliesBFloat16()});
+    const std::vector<Peak> peaks = Peaks(spec);
+    for (size_t slot = 0; slot < peaks.size(); ++slot) {
+      const Peak& measured = peaks[slot];
+      // The slots of a stage are neighbours.
+      const MemoryPlan& plan = stages[slot * stages.size() / peaks.size()];
+      const auto planned = static_cast<double>(plan.worker_bytes());
+      const auto own_planned = static_cast<double>(plan.worker_own_bytes());
       std::cout << FormatBytes(measured.bytes) << " at the peak, planned "
                 << FormatBytes(plan.worker_bytes()) << ", its own "
                 << FormatBytes(measured.bytes - measured.mapped) << ", planned "
@@ -192,6 +196,22 @@ TEST_F(PeakMemoryTest, OfTransformersOnServers) {
        {"workers: 1", "workers: 1 compute { type: BF16 recompute: SELECTIVE }", "workers: 2"}) {
     ExpectAsPlanned(LargeTransformer(how + kServers), kSettled);
   }
+}
+
+TEST_F(PeakMemoryTest, OfTheStagesOfAPipeline) {
+  for (const char* schedule : {"GPIPE", "ONE_F_ONE_B", "INTERLEAVED", "ZERO_BUBBLE"}) {
+    ExpectAsPlanned(
+        Transformer(/*layers=*/4, /*context=*/256, /*batch=*/8,
+                    absl::StrCat("micro_batches: 8 workers: 2 parallelism { pipeline: 2 "
+                                 "pipeline_schedule: ",
+                                 schedule, " }", kAllReduce)),
+        kFirst);
+  }
+}
+
+TEST_F(PeakMemoryTest, OfTensorRanksOnServers) {
+  ExpectAsPlanned(LargeTransformer(absl::StrCat("workers: 2 parallelism { tensor: 2 }", kServers)),
+                  kSettled);
 }
 
 TEST_F(PeakMemoryTest, OfTwoReplicas) {
