@@ -26,6 +26,7 @@
 #include "common/optim/optimizer.h"
 #include "common/optim/schedule.h"
 #include "common/partition/schema.h"
+#include "common/pipeline/pipeline_spec.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -489,12 +490,16 @@ std::string PolicyName(const v1::JobSpec& spec) {
 }
 
 std::string DivisionName(const v1::JobSpec& spec) {
-  std::string name = ZeroName(spec);
-  if (TensorRanks(spec) == 1) return name;
-  if (!name.empty()) name += ", ";
-  absl::StrAppend(&name, "tensor ", TensorRanks(spec));
-  if (DividesTokens(spec)) name += " with sequence";
-  return name;
+  std::vector<std::string> names;
+  if (const std::string zero = ZeroName(spec); !zero.empty()) names.push_back(zero);
+  if (TensorRanks(spec) > 1) {
+    names.push_back(
+        absl::StrCat("tensor ", TensorRanks(spec), DividesTokens(spec) ? " with sequence" : ""));
+  }
+  if (const PipelineShape shape = ShapeOfPipeline(spec); shape.stages > 1) {
+    names.push_back(absl::StrCat("pipeline ", shape.stages, " by ", Name(shape.order)));
+  }
+  return absl::StrJoin(names, ", ");
 }
 
 bool OnlyEvaluates(const v1::JobSpec& spec) { return spec.stop().evaluate_only(); }

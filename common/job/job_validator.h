@@ -33,8 +33,9 @@ std::string PolicyName(const v1::JobSpec& spec);
 // group; empty if nothing is divided.
 std::string ZeroName(const v1::JobSpec& spec);
 
-// Returns in a few words how ranks divide the model: ZeroName, and tensor parallelism, such as
-// "zero stage 1 over 2 ranks, tensor 4 with sequence" or "tensor 2"; empty if nothing is divided.
+// Returns in a few words how ranks divide the model: ZeroName, tensor parallelism and the pipeline,
+// such as "zero stage 1 over 2 ranks, tensor 4 with sequence" or "pipeline 2 by ONE_F_ONE_B"; empty
+// if nothing is divided.
 std::string DivisionName(const v1::JobSpec& spec);
 
 // Returns whether the job trains nothing, so that there is nothing to keep.

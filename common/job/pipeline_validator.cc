@@ -70,8 +70,8 @@ absl::Status ValidateUnits(const v1::JobSpec& spec) {
   if (stages * chunks > units) {
     return Invalid(kChunks, chunks,
                    absl::StrCat("but ", DescribeUnits(spec.model()), ", and ", stages,
-                                " stages of so many groups of layers have ", stages * chunks,
-                                " groups, which hold one at least"));
+                                " stages with ", chunks, " groups of layers each have ",
+                                stages * chunks, " groups, each of which holds one at least"));
   }
   return absl::OkStatus();
 }
@@ -113,8 +113,9 @@ absl::Status ValidateLayers(const v1::JobSpec& spec, const PipelineShape& shape)
   if (parallelism.pipeline_layers().empty()) return absl::OkStatus();
   if (parallelism.pipeline_layers_size() != shape.groups()) {
     return Invalid(kLayers, absl::StrCat("a list of ", parallelism.pipeline_layers_size()),
-                   absl::StrCat("it must have ", shape.groups(), " numbers, one for each of ",
-                                shape.chunks, " groups of layers of ", shape.stages, " stages"));
+                   absl::StrCat("it must have ", shape.groups(),
+                                " numbers, one for each group of layers: ", shape.chunks,
+                                " on each of ", shape.stages, " stages"));
   }
   uint64_t listed = 0;
   for (const uint32_t number : parallelism.pipeline_layers()) {

@@ -194,6 +194,13 @@ TEST(PipelineValidatorTest, TakesEverySchedule) {
   }
 }
 
+TEST(PipelineValidatorTest, IsNamedWithItsSchedule) {
+  v1::JobSpec spec = PipelineJob();
+  EXPECT_EQ(DivisionName(spec), "pipeline 2 by ONE_F_ONE_B");
+  Parallelism(spec).set_tensor(2);
+  EXPECT_EQ(DivisionName(spec), "tensor 2 with sequence, pipeline 2 by ONE_F_ONE_B");
+}
+
 TEST(PipelineValidatorTest, FieldsOfAPipelineAreRefusedWithoutOne) {
   const struct {
     std::function<void(v1::ParallelismSpec&)> set;
