@@ -7,11 +7,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/compare/traffic_prediction.h"
 #include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
+#include "proto/schema.pb.h"
 #include "tests/equivalence/run_checkpoints.h"
 #include "tests/equivalence/tensor_jobs.h"
 #include "tests/equivalence/training_run.h"
+#include "worker/runtime/training/prepared_job.h"
 
 namespace muster {
 namespace {
@@ -223,6 +226,40 @@ TEST_P(EveryShapeTest, EvaluationsCountEachExampleOnce) {
     EXPECT_GT(counters.stage_bytes_sent, 0);
     EXPECT_EQ(run.counters[0].stage_bytes_sent, counters.stage_bytes_sent)
         << "evaluations do not count";
+  }
+}
+
+TEST_P(EveryShapeTest, BytesAlongEachAxisAreThosePredicted) {
+  v1::JobSpec spec = Job(GetParam());
+  spec.mutable_stop()->set_steps(4);
+  v1::JobSpec half = spec;
+  if (GetParam() != Shape::kPerceptron) half.mutable_compute()->set_type(v1::ComputeSpec::BF16);
+  for (const v1::JobSpec& job :
+       {Divided(On(spec, {.data = 1}), 4, Parallelism::ONE_F_ONE_B),
+        Divided(On(spec, {.data = 2}), 2, Parallelism::INTERLEAVED),
+        Divided(On(spec, {.data = 2, .zero = 2}), 2, Parallelism::GPIPE),
+        Divided(On(half, {.data = 3, .zero = 1}), 2, Parallelism::ONE_F_ONE_B),
+        Divided(On(spec, {.data = 2, .tensor = 2, .zero = 1}), 2, Parallelism::ZERO_BUBBLE)}) {
+    SCOPED_TRACE(job.parallelism().ShortDebugString());
+    const auto predicted =
+        PredictAllReduceTraffic(*PrepareJob(job).value().schema, job, AllReduceWay::kSharedMemory);
+    ASSERT_EQ(predicted.status(), absl::OkStatus());
+    const RunResult run = TrainByAllReduce(job, {});
+    ASSERT_EQ(run.counters.size(), predicted->workers.size());
+    for (size_t slot = 0; slot < run.counters.size(); ++slot) {
+      SCOPED_TRACE(slot);
+      const StrategyCounters& counters = run.counters[slot];
+      const WorkerTraffic& all = predicted->workers[slot];
+      const WorkerTraffic& tensor = predicted->tensor[slot];
+      const WorkerTraffic& stages = predicted->pipeline[slot];
+      EXPECT_GT(counters.stage_bytes_sent, 0);
+      EXPECT_EQ(counters.stage_bytes_sent, 4 * stages.sent);
+      EXPECT_EQ(counters.stage_bytes_received, 4 * stages.received);
+      EXPECT_EQ(counters.tensor_bytes_sent, 4 * tensor.sent);
+      EXPECT_EQ(counters.tensor_bytes_received, 4 * tensor.received);
+      EXPECT_EQ(counters.bytes_sent, 4 * (all.sent - tensor.sent - stages.sent));
+      EXPECT_EQ(counters.bytes_received, 4 * (all.received - tensor.received - stages.received));
+    }
   }
 }
 
