@@ -110,12 +110,6 @@ absl::Status ValidateRoad(const v1::JobSpec& spec) {
                    "but the ranks of a tensor group must read one version of the parameters: set "
                    "update.staleness_bound 0 without update.unlimited_staleness");
   }
-  if (spec.compute().type() == v1::ComputeSpec::F16) {
-    return Invalid("compute.type", "F16",
-                   absl::StrCat("but update.dense is PARAMETER_SERVER and ", kField, " ", ranks,
-                                ", where the ranks of a group do not agree on a loss scale after "
-                                "a loss in this version: take BF16, or update.dense ALL_REDUCE"));
-  }
   if (update.wire() != v1::UpdateSpec::WIRE_TYPE_UNSPECIFIED &&
       update.wire() != v1::UpdateSpec::F32) {
     return Invalid("update.wire", v1::UpdateSpec::WireType_Name(update.wire()),

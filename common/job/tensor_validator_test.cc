@@ -132,13 +132,6 @@ INSTANTIATE_TEST_SUITE_P(
                 },
                 HasSubstr("update.wire is BF16; but update.dense is PARAMETER_SERVER and "
                           "parallelism.tensor 2")},
-        BadCase{"HalfPrecisionOnServers",
-                [](v1::JobSpec& s) {
-                  s.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
-                  s.mutable_compute()->set_type(v1::ComputeSpec::F16);
-                },
-                HasSubstr("compute.type is F16; but update.dense is PARAMETER_SERVER and "
-                          "parallelism.tensor 2")},
         BadCase{"Staleness",
                 [](v1::JobSpec& s) {
                   s.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);

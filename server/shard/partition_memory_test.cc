@@ -280,15 +280,15 @@ TEST_P(PartitionMemoryTest, ATaskThatEntersWithoutMemoryFindsAPartitionThatIsWho
     SCOPED_TRACE(number);
     Open();
     ExecuteClock(0);
-    absl::StatusOr<std::vector<uint64_t>> closed = std::vector<uint64_t>();
+    absl::StatusOr<Partition::Entry> entry = Partition::Entry();
     bool happened;
     {
       const FailAllocation fail(number);
-      closed = partition_->EnterTask(0, 2);
+      entry = partition_->EnterTask(0, 2);
       happened = fail.happened();
     }
     if (!happened) break;
-    EXPECT_EQ(closed.ok(), !partition_->failed());
+    EXPECT_EQ(entry.ok(), !partition_->failed());
   }
 }
 

@@ -1,10 +1,12 @@
 // Tensor ranks whose parameters are on servers train as one process does, as they do by all-reduce,
 // and through losses.
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/compare/traffic_prediction.h"
 #include "common/files/temp_folder.h"
@@ -174,6 +176,45 @@ TEST_F(TensorServersTest, OverflowsAreLeftOutByAllRanks) {
     for (const std::string& line : run.log) left_out += line.find("left out") != line.npos;
     EXPECT_GT(left_out, 0) << stage;
     ExpectClose(SameOfAllRanks(run), expected, 4e-3);
+  }
+}
+
+// In the step that overflows, and in those around it: with another scale, other steps would.
+TEST_F(TensorServersTest, RanksGoOnWithOneLossScaleAfterALoss) {
+  v1::JobSpec job = Job(Shape::kLlama);
+  job.mutable_compute()->set_type(v1::ComputeSpec::F16);
+  job.mutable_compute()->set_loss_scale_window(1);
+  job.mutable_stop()->set_steps(9);
+  job.mutable_clipping()->set_by_global_norm(0.05);
+  for (const uint32_t stage : {0, 3}) {
+    const v1::JobSpec spec = OnMesh(job, 2, 2, stage);
+    const RunResult undisturbed = TrainOnServers(spec, {});
+    std::set<uint64_t> left_out;
+    for (const std::string& line : undisturbed.log) {
+      for (uint64_t step = 1; step <= 9; ++step) {
+        if (absl::StrContains(line, absl::StrCat("gradients of step ", step, " overflow"))) {
+          left_out.insert(step);
+        }
+      }
+    }
+    ASSERT_FALSE(left_out.empty());
+    ASSERT_LT(*left_out.begin(), 9);
+    const uint64_t first = *left_out.begin();
+    for (const uint64_t step : {uint64_t{1}, first, first + 1}) {
+      for (const uint32_t slot : {0, 3}) {
+        for (const HookCall& at :
+             {HookCall{Hook::kGradientReady, step, 1}, HookCall{Hook::kEndStep, step, 1},
+              HookCall{Hook::kBeginStep, step, 1}}) {
+          for (const bool takes_effect : {false, true}) {
+            SCOPED_TRACE(absl::StrCat("stage ", stage, ", slot ", slot, ", step ", step, ", hook ",
+                                      static_cast<int>(at.hook), ", ", takes_effect));
+            RunOptions options;
+            options.deaths = {{.slot = slot, .at = at, .takes_effect = takes_effect}};
+            EXPECT_EQ(Train(spec, options).values, SameOfAllRanks(undisturbed).values);
+          }
+        }
+      }
+    }
   }
 }
 

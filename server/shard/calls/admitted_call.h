@@ -20,8 +20,6 @@ struct AdmittedCall {
   uint32_t retry_after_ms = 0;
   // True when the whole contribution is in already, and nothing is to be done.
   bool already_applied = false;
-  // True for a dense push of a clock of which the slot has withdrawn gradients (Ledger).
-  bool withdrawn = false;
   // Blocks of a dense push that are not in yet.
   std::vector<uint32_t> new_blocks;
   // Contents of a sparse push or pull; the call's own payload is empty then.

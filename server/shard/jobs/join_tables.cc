@@ -11,11 +11,11 @@
 namespace muster {
 namespace {
 
-// Lets the task that the request names, if any, fence those before it, and returns the clocks that
-// slots have closed.
-absl::StatusOr<std::vector<uint64_t>> Enter(const v1::OpenTablesRequest& request,
-                                            PartitionExecutor& partition) {
-  if (request.incarnation() == 0) return partition.closed_clocks();
+// Lets the task that the request names, if any, fence those before it, and returns what it learns
+// of the partition.
+absl::StatusOr<Partition::Entry> Enter(const v1::OpenTablesRequest& request,
+                                       PartitionExecutor& partition) {
+  if (request.incarnation() == 0) return Partition::Entry{.closed = partition.closed_clocks()};
   return partition.EnterTask(request.slot(), request.incarnation());
 }
 
@@ -46,14 +46,16 @@ absl::StatusOr<v1::OpenTablesReply> JoinTables(const OpenJob& job, const JobTabl
         CheckTerm(found.partition->adopted_term(), tables.job_id(), term.partition(), term.term()));
     v1::PartitionClocks& clocks = *reply.add_partitions();
     clocks.set_partition(term.partition());
-    const absl::StatusOr<std::vector<uint64_t>> closed = Enter(tables.request(), *found.partition);
+    const absl::StatusOr<Partition::Entry> entry = Enter(tables.request(), *found.partition);
     // Whoever waited for its turn may find the partition closed for a move.
-    if (absl::IsResourceExhausted(closed.status()) &&
+    if (absl::IsResourceExhausted(entry.status()) &&
         job.partition(term.partition()) != found.partition) {
       return stands_still();
     }
-    MUSTER_RETURN_IF_ERROR(closed.status());
-    clocks.mutable_closed()->Assign(closed->begin(), closed->end());
+    MUSTER_RETURN_IF_ERROR(entry.status());
+    clocks.mutable_closed()->Assign(entry->closed.begin(), entry->closed.end());
+    clocks.set_withdrawn(entry->withdrawn);
+    clocks.set_closed_withdrawn(entry->closed_withdrawn);
   }
   return reply;
 }

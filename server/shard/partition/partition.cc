@@ -185,14 +185,14 @@ void Partition::Guarded(absl::FunctionRef<void()> work) {
   RunSynced();
 }
 
-absl::StatusOr<std::vector<uint64_t>> Partition::EnterTask(uint32_t slot, uint64_t incarnation) {
-  absl::StatusOr<std::vector<uint64_t>> closed = std::vector<uint64_t>();
-  Guarded([&] { closed = LetTaskIn(slot, incarnation); });
-  if (closed.ok() && !health_.ok()) return health_.status();
-  return closed;
+absl::StatusOr<Partition::Entry> Partition::EnterTask(uint32_t slot, uint64_t incarnation) {
+  absl::StatusOr<Entry> entry = Entry();
+  Guarded([&] { entry = LetTaskIn(slot, incarnation); });
+  if (entry.ok() && !health_.ok()) return health_.status();
+  return entry;
 }
 
-absl::StatusOr<std::vector<uint64_t>> Partition::LetTaskIn(uint32_t slot, uint64_t incarnation) {
+absl::StatusOr<Partition::Entry> Partition::LetTaskIn(uint32_t slot, uint64_t incarnation) {
   // Admitted calls of earlier incarnations count in the clocks that are returned.
   Drain();
   if (health_.crashed()) return absl::UnavailableError("crashed");
@@ -200,7 +200,11 @@ absl::StatusOr<std::vector<uint64_t>> Partition::LetTaskIn(uint32_t slot, uint64
   MUSTER_RETURN_IF_ERROR(admission_.EnterTask(slot, incarnation));
   // Calls of the task's predecessor need not wait for their clock.
   waiting_.DropCancelled();
-  return closed_clocks();
+  const Ledger& ledger = checks_.ledger();
+  const uint64_t closed = ledger.closed(slot);
+  return Entry{.closed = closed_clocks(),
+               .withdrawn = ledger.HasWithdrawn(slot, closed),
+               .closed_withdrawn = closed > 0 && ledger.HasWithdrawn(slot, closed - 1)};
 }
 
 // --- Between batches.

@@ -99,6 +99,16 @@ class Partition {
     uint64_t log_bytes = 0;
   };
 
+  // What a task learns that is let in.
+  struct Entry {
+    // The clocks that each slot has closed.
+    std::vector<uint64_t> closed;
+    // Whether gradients of the task's slot overflowed (Ledger::HasWithdrawn), at its open clock and
+    // at the last one that it has closed.
+    bool withdrawn = false;
+    bool closed_withdrawn = false;
+  };
+
   // Returns the bytes that a partition takes before it has rows: the dense table, and what is kept
   // of each slot and each sparse table.
   static uint64_t PredictedBytes(const JobTables& job, uint32_t partition);
@@ -119,9 +129,9 @@ class Partition {
   absl::Status Recover(const v1::PartitionState& state, absl::FunctionRef<absl::Status()> go_on);
 
   // Lets a slot's task in: from now on earlier incarnations are refused, also after a recovery.
-  // Returns the clocks that each slot has closed. ABORTED: a later incarnation holds the slot.
-  // UNAVAILABLE: it cannot be logged. REQUIRES: the slot exists.
-  absl::StatusOr<std::vector<uint64_t>> EnterTask(uint32_t slot, uint64_t incarnation);
+  // ABORTED: a later incarnation holds the slot. UNAVAILABLE: it cannot be logged. REQUIRES: the
+  // slot exists.
+  absl::StatusOr<Entry> EnterTask(uint32_t slot, uint64_t incarnation);
 
   // Executes operations in order and answers them, now, once their records are on disk, or once
   // their clock is reached.
@@ -158,7 +168,7 @@ class Partition {
 
   // Does `work`; when memory runs out in it, fails the partition and refuses all that was let in.
   void Guarded(absl::FunctionRef<void()> work);
-  absl::StatusOr<std::vector<uint64_t>> LetTaskIn(uint32_t slot, uint64_t incarnation);
+  absl::StatusOr<Entry> LetTaskIn(uint32_t slot, uint64_t incarnation);
   // Does Execute from `next` on, which is the first call that was not let in yet.
   void ExecuteFrom(std::vector<ExchangeCall>::iterator& next,
                    std::vector<ExchangeCall>::iterator end);

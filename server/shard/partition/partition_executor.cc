@@ -123,8 +123,7 @@ void PartitionExecutor::EndTurn() {
   if (entering_ == 0 && !(queue_.empty() && tasks_.empty())) Schedule();
 }
 
-absl::StatusOr<std::vector<uint64_t>> PartitionExecutor::EnterTask(uint32_t slot,
-                                                                   uint64_t incarnation) {
+absl::StatusOr<Partition::Entry> PartitionExecutor::EnterTask(uint32_t slot, uint64_t incarnation) {
   {
     absl::MutexLock lock(&mutex_);
     ++entering_;
@@ -138,9 +137,9 @@ absl::StatusOr<std::vector<uint64_t>> PartitionExecutor::EnterTask(uint32_t slot
     running_ = true;
   }
   auto end_run = absl::MakeCleanup([this] { EndRun(); });
-  absl::StatusOr<std::vector<uint64_t>> closed = partition_->EnterTask(slot, incarnation);
+  absl::StatusOr<Partition::Entry> entry = partition_->EnterTask(slot, incarnation);
   std::move(end_run).Invoke();
-  return closed;
+  return entry;
 }
 
 absl::Status PartitionExecutor::Visit(absl::FunctionRef<absl::Status(Partition&)> visit) {

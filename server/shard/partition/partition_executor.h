@@ -41,7 +41,7 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
 
   // Does Partition::EnterTask between batches; waits for the batch that runs, not for what is
   // queued behind it. Never to be called from an operation's `done`.
-  absl::StatusOr<std::vector<uint64_t>> EnterTask(uint32_t slot, uint64_t incarnation);
+  absl::StatusOr<Partition::Entry> EnterTask(uint32_t slot, uint64_t incarnation);
 
   // Calls `visit`, which only reads, between batches, as EnterTask does, when nothing that was let
   // in waits for the disk any more. Returns the error that the partition is closed with, or what

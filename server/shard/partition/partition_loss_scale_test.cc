@@ -1,6 +1,7 @@
 // The loss scale that the slots of an f16 job share under BSP.
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/types/optional.h"
@@ -75,27 +76,41 @@ TEST_F(PartitionLossScaleTest, AClockWithoutAWordOnTheLossScaleIsNotLeftOut) {
 
 TEST_F(PartitionLossScaleTest, ATaskThatTakesOverLearnsOfWithdrawnGradients) {
   Open(TestOpenRequest(2));
-  const auto withdrawn = [&](uint32_t slot, uint64_t clock, uint32_t block, bool withdraws) {
-    v1::ExchangeRequest push = TestDensePush(slot, clock, block, 1);
-    push.mutable_dense_push()->set_withdrawn(withdraws);
-    return Do(push, Floats({0, 0, 0, 0})).reply().withdrawn();
+  const auto push = [&](uint32_t slot, uint64_t clock, uint32_t block, bool withdraws) {
+    v1::ExchangeRequest request = TestDensePush(slot, clock, block, 1);
+    request.mutable_dense_push()->set_withdrawn(withdraws);
+    Do(request, Floats({0, 0, 0, 0}));
   };
-  EXPECT_FALSE(withdrawn(0, 0, 0, false));
-  withdrawn(0, 0, 1, true);
-  // The same is told of every block, and of no other slot.
-  for (uint32_t block : {0, 1}) {
-    EXPECT_TRUE(withdrawn(0, 0, block, false));
-    EXPECT_FALSE(withdrawn(1, 0, block, false));
-  }
+  // Whether the slot has withdrawn gradients of its open clock, and of the last one that it closed.
+  const auto withdrawn = [&](uint32_t slot) {
+    const Partition::Entry entry = *partition_->EnterTask(slot, 1);
+    return std::pair(entry.withdrawn, entry.closed_withdrawn);
+  };
+  push(0, 0, 0, false);
+  EXPECT_EQ(withdrawn(0), std::pair(false, false));
+  push(0, 0, 1, true);
+  EXPECT_EQ(withdrawn(0), std::pair(true, false));
+  EXPECT_EQ(withdrawn(1), std::pair(false, false)) << "of another slot";
+  push(1, 0, 0, false);
+  push(1, 0, 1, false);
+  // A repeat is not entered again.
+  push(1, 0, 1, true);
+  EXPECT_EQ(withdrawn(1), std::pair(false, false));
   Do(TestCloseWithScale(0, 0, 0, true));
-  EXPECT_TRUE(withdrawn(0, 0, 0, false));
+  EXPECT_EQ(withdrawn(0), std::pair(false, true));
   Do(TestCloseWithScale(1, 0, 0, false));
-  EXPECT_FALSE(withdrawn(0, 1, 0, false));
-  EXPECT_FALSE(withdrawn(0, 1, 1, false));
+  EXPECT_EQ(withdrawn(1), std::pair(false, false));
+  push(0, 1, 0, false);
+  push(0, 1, 1, false);
+  EXPECT_EQ(withdrawn(0), std::pair(false, true));
   // A close alone says it, too.
   Do(TestCloseWithScale(0, 1, 0, true));
-  EXPECT_TRUE(withdrawn(0, 1, 0, false));
-  EXPECT_FALSE(withdrawn(0, 0, 0, false)) << "no task repeats that clock";
+  EXPECT_EQ(withdrawn(0), std::pair(false, true));
+  PushAllDense(1, 1, 1);
+  Do(TestCloseWithScale(1, 1, 0, false));
+  PushAllDense(0, 2, 1);
+  Do(TestCloseWithScale(0, 2, 0, false));
+  EXPECT_EQ(withdrawn(0), std::pair(false, false)) << "no task repeats the clock before";
 }
 
 TEST_F(PartitionLossScaleTest, OfTheSlotsLossScalesTheLeastIsTheGroups) {

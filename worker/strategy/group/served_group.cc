@@ -72,8 +72,9 @@ std::vector<const FlightRecorder*> ServedGroup::recorders() const {
   return recorders;
 }
 
-absl::StatusOr<uint64_t> ServedGroup::LeastClock(uint64_t clock) {
-  int64_t least = static_cast<int64_t>(clock);
+absl::StatusOr<uint64_t> ServedGroup::Least(absl::string_view what, uint64_t value) {
+  const BlockedTime blocked(*routing_.clock, exposed_seconds_);
+  int64_t least = static_cast<int64_t>(value);
   CollectiveCall call;
   call.kind = Collective::kAllReduce;
   call.reduction = Reduction::kMin;
@@ -81,7 +82,7 @@ absl::StatusOr<uint64_t> ServedGroup::LeastClock(uint64_t clock) {
   call.in = call.out = &least;
   call.count = 1;
   call.timeout = options_.timeout;
-  call.label = "first clock";
+  call.label = what;
   MUSTER_RETURN_IF_ERROR(groups_->tensor_group()->Run(call));
   return static_cast<uint64_t>(least);
 }

@@ -19,8 +19,8 @@
 #include "worker/strategy/group/rank_groups.h"
 #include "worker/strategy/group/replica_group.h"
 #include "worker/strategy/group/shared_gradients.h"
+#include "worker/strategy/servers/data_rank_peers.h"
 #include "worker/strategy/servers/parameter_server_strategy.h"
-#include "worker/strategy/servers/tensor_peers.h"
 
 namespace muster {
 
@@ -39,7 +39,7 @@ class TaskOrder;
 //
 // Pushes and pulls do not use registered memory: a server may read it until the clock is complete,
 // and in the next group this task uses the memory for something else.
-class ServedGroup final : public ReplicaGroup, private TensorPeers {
+class ServedGroup final : public ReplicaGroup, private DataRankPeers {
  public:
   struct Options {
     // The timeout of each collective call, in which ranks may have to wait for slower ones.
@@ -76,7 +76,7 @@ class ServedGroup final : public ReplicaGroup, private TensorPeers {
   void EndWaits(absl::string_view reason) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  absl::StatusOr<uint64_t> LeastClock(uint64_t clock) override;
+  absl::StatusOr<uint64_t> Least(absl::string_view what, uint64_t value) override;
   absl::Status SumShared(int unit, GradientSpans gradients) override;
   void AddTo(StrategyCounters& counters) const override;
 

@@ -45,6 +45,13 @@ absl::Status DensePulls::Begin(uint64_t clock) {
   return units_ == 0 ? absl::OkStatus() : AskInFlight(gathers_->Acquire(0, -1));
 }
 
+absl::Status DensePulls::AwaitFirst() {
+  for (int unit = 0; unit < units_; ++unit) {
+    if (!pulls_[unit].empty()) return AwaitUnit(unit);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status DensePulls::Acquire(int unit, Direction direction) {
   if (unit >= units_) return absl::OkStatus();  // A unit without dense tensors.
   if (options_.holding == UnitPlaces::Holding::kWhole) {

@@ -67,6 +67,8 @@ class DensePulls {
 
   // Starts to pull the parameters of a clock. Errors here and below are the router's.
   absl::Status Begin(uint64_t clock);
+  // Waits for the parameters of the first unit that has any here.
+  absl::Status AwaitFirst();
   // Acquires a unit (Strategy::Acquire).
   absl::Status Acquire(int unit, Direction direction);
   // Returns the parameters by tensor index; those of acquired units are readable.

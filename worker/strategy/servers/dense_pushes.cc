@@ -41,7 +41,6 @@ DensePushes::DensePushes(const Parts& parts, const Options& options)
 
 void DensePushes::BeginStep() {
   withdrawn_ = false;
-  told_of_withdrawal_ = false;
   if (places_ != nullptr) return;
   {
     const BlockedTime blocked(parts_.clock, parts_.counters.exposed_seconds);
@@ -56,7 +55,6 @@ absl::Status DensePushes::AwaitOldest() {
     const BlockedTime blocked(parts_.clock, parts_.counters.exposed_seconds);
     MUSTER_RETURN_IF_ERROR(parts_.router.Wait(pushes_.front().push.operation));
   }
-  told_of_withdrawal_ |= pushes_.front().push.operation->result().reply->withdrawn();
   pushed_bytes_ -= BytesOf(*pushes_.front().push.run);
   pushes_.pop_front();
   return absl::OkStatus();
@@ -128,9 +126,9 @@ void DensePushes::EndStep() {
   if (residual_ != nullptr) residual_->EndStep();
 }
 
-absl::StatusOr<bool> DensePushes::AwaitWithdrawn() {
+absl::Status DensePushes::AwaitAll() {
   while (!pushes_.empty()) MUSTER_RETURN_IF_ERROR(AwaitOldest());
-  return told_of_withdrawal_;
+  return absl::OkStatus();
 }
 
 void DensePushes::TakeAnswers() {

@@ -84,11 +84,8 @@ class DensePushes {
 
   // Ends the step's pushes; the transport may go on holding their memory for a while.
   void EndStep();
-  // Returns whether this is the task's first step. Only there may pushes of a former task stand.
-  bool first_step() const { return first_step_; }
-  // Waits for the answers of all pushes of the step. Returns whether this task, or a former one of
-  // the slot, has withdrawn gradients of the step. Errors are the router's.
-  absl::StatusOr<bool> AwaitWithdrawn();
+  // Waits until all pushes of the step are in. Errors are the router's.
+  absl::Status AwaitAll();
   // Notes that all pushes of the step have been answered.
   void TakeAnswers();
 
@@ -114,8 +111,6 @@ class DensePushes {
   std::vector<absl::Span<float>> gradients_;
   std::unique_ptr<DenseResidual> residual_;
   bool withdrawn_ = false;
-  // Whether servers told of withdrawn gradients, in answers that were waited for.
-  bool told_of_withdrawal_ = false;
 
   // The pushes of this step that were not waited for, in order, each with its unit and bytes.
   struct UnitPush {

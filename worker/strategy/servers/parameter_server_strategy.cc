@@ -197,10 +197,12 @@ absl::Status ParameterServerStrategy::Await(const Handle& operation) {
 }
 
 absl::StatusOr<uint64_t> ParameterServerStrategy::Start() {
-  MUSTER_ASSIGN_OR_RETURN(const uint64_t closed, router_.Open());
+  MUSTER_ASSIGN_OR_RETURN(const SlotContributions former, router_.Open());
+  loss_scale_.TakeFormer(former);
+  const uint64_t closed = former.closed;
   uint64_t begin = closed;
   if (options_.peers != nullptr) {
-    MUSTER_ASSIGN_OR_RETURN(begin, options_.peers->LeastClock(closed));
+    MUSTER_ASSIGN_OR_RETURN(begin, options_.peers->Least("first clock", closed));
   }
   // The task that held this slot before may have ended between its close and the clipping that all
   // others wait for. A slot that repeats the clock comes to the clipping again.
@@ -247,7 +249,17 @@ absl::Status ParameterServerStrategy::BeginStep(uint64_t clock) {
   clock_ = clock;
   micro_batches_ = 0;
   rows_slowest_ = kNoClock;
-  return pulls_.Begin(clock);
+  MUSTER_RETURN_IF_ERROR(pulls_.Begin(clock));
+  return AgreeOnLossScale();
+}
+
+absl::Status ParameterServerStrategy::AgreeOnLossScale() {
+  if (options_.peers == nullptr || !loss_scale_.shared()) return absl::OkStatus();
+  MUSTER_RETURN_IF_ERROR(pulls_.AwaitFirst());
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t least,
+                          options_.peers->Least("loss scale", loss_scale_.Offer(clock_)));
+  loss_scale_.TakeLeast(least);
+  return absl::OkStatus();
 }
 
 absl::Status ParameterServerStrategy::Acquire(int unit, Direction direction) {
@@ -318,6 +330,7 @@ absl::Status ParameterServerStrategy::BeforeBackward(uint64_t examples, SeriesPo
   if (micro_batches_ == 0) {
     if (!in_flight()) MUSTER_RETURN_IF_ERROR(CheckAllPulled());
     overflowed_ = nullptr;
+    left_out_ = false;
     examples_ = 0;
     for (RowSum& rows : rows_) rows.Clear();
     for (std::vector<uint32_t>& counts : chunks_) std::fill(counts.begin(), counts.end(), 0);
@@ -346,7 +359,7 @@ absl::Status ParameterServerStrategy::GradientReady(int unit) {
       MUSTER_RETURN_IF_ERROR(SumShared(ready));
       Divide(ready);
     }
-    MUSTER_RETURN_IF_ERROR(loss_scale_.TakeGradients(clock_, overflowed_));
+    MUSTER_RETURN_IF_ERROR(TakeGradients());
     for (int ready = units_ - 1; ready >= 0; --ready) MUSTER_RETURN_IF_ERROR(Push(ready));
     return absl::OkStatus();
   }
@@ -356,7 +369,13 @@ absl::Status ParameterServerStrategy::GradientReady(int unit) {
     MUSTER_RETURN_IF_ERROR(Push(complete));
   }
   if (!scaled || !last || unit > 0) return absl::OkStatus();
-  return loss_scale_.TakeGradients(clock_, overflowed_);
+  return TakeGradients();
+}
+
+absl::Status ParameterServerStrategy::TakeGradients() {
+  MUSTER_ASSIGN_OR_RETURN(const StepEnd end, loss_scale_.TakeGradients(clock_, overflowed_));
+  left_out_ = end == StepEnd::kOverflowed;
+  return absl::OkStatus();
 }
 
 void ParameterServerStrategy::SetClosed(uint64_t clocks) {
@@ -432,20 +451,12 @@ void ParameterServerStrategy::PushTable(size_t table, absl::Span<const uint64_t>
   }
 }
 
-absl::StatusOr<bool> ParameterServerStrategy::LeavesOut() {
-  if (overflowed_ != nullptr) return true;
-  if (!loss_scale_.shared() || !pushes_.first_step()) return false;
-  MUSTER_ASSIGN_OR_RETURN(const bool withdrawn, pushes_.AwaitWithdrawn());
-  if (withdrawn) loss_scale_.TakeWithdrawal(clock_);
-  return withdrawn;
-}
-
 absl::Status ParameterServerStrategy::EndStep() {
-  MUSTER_ASSIGN_OR_RETURN(const bool leaves_out, LeavesOut());
+  if (loss_scale_.shared()) MUSTER_RETURN_IF_ERROR(pushes_.AwaitAll());
   for (uint32_t partition = 0; partition < layout_.partitions(); ++partition) {
     v1::ExchangeRequest request = At(clock_);
     v1::CloseClock* close = request.mutable_close();
-    close->set_examples(leaves_out || tensor_rank_ > 0 ? 0 : examples_);
+    close->set_examples(left_out_ || tensor_rank_ > 0 ? 0 : examples_);
     for (uint32_t count : chunks_[partition]) close->add_sparse_chunks(count);
     close->set_no_dense(!pushes_to_[partition]);
     loss_scale_.AddTo(*close);

@@ -22,6 +22,7 @@
 #include "common/transport/shared_memory/registered_memory.h"
 #include "worker/strategy/background_cuts.h"
 #include "worker/strategy/global_norm.h"
+#include "worker/strategy/servers/data_rank_peers.h"
 #include "worker/strategy/servers/dense_pulls.h"
 #include "worker/strategy/servers/dense_pushes.h"
 #include "worker/strategy/servers/dense_runs.h"
@@ -29,7 +30,6 @@
 #include "worker/strategy/servers/row_groups.h"
 #include "worker/strategy/servers/served_loss_scale.h"
 #include "worker/strategy/servers/shard_router.h"
-#include "worker/strategy/servers/tensor_peers.h"
 #include "worker/strategy/strategy.h"
 
 namespace muster {
@@ -60,9 +60,7 @@ inline constexpr uint64_t kPushWindowBytes = uint64_t{8} << 20;
 // gradients of units in flight. Each unit's gradients then leave in every micro-batch; those of a
 // unit that others are tied to leave once the last of these has added its part. The servers add the
 // micro-batches up. From the first gradient that overflows on, the step's gradients leave as zeros,
-// and the group leaves the clock out. A task that takes a slot over may find such zeros in its
-// first step, and leaves the clock out, too, whatever its own gradients are: it closes the clock
-// once all its pushes are answered.
+// and the group leaves the clock out.
 //
 // With `wire` of less than f32, gradients and all parameters travel as halves. Dense pushes then
 // carry the rounding error of one step over to the next (dense_residual.h); pushed rows are rounded
@@ -71,7 +69,7 @@ inline constexpr uint64_t kPushWindowBytes = uint64_t{8} << 20;
 //
 // With several tensor ranks (TablesSchema::tensor_ranks), each slot pulls the shares of its rank,
 // slot mod ranks, and pushes those that no lower rank has, with gradients that its peers have added
-// up (tensor_peers.h). Examples count on the first rank alone. The ranks of a group begin at the
+// up (data_rank_peers.h). Examples count on the first rank alone. The ranks of a group begin at the
 // same clock: the least that any of them has not closed everywhere. Those that have closed it
 // repeat it for the others; servers have their pushes already.
 //
@@ -98,8 +96,8 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
     // Where gradients and what is pulled lie, so that servers of this machine reach them; null: in
     // memory of the process's own. The same that `make_client`'s clients have.
     std::shared_ptr<RegisteredMemory> registered_memory;
-    // The other ranks of the slot's tensor group; null: there are none. Outlives the strategy.
-    TensorPeers* peers = nullptr;
+    // The other ranks of the slot's data rank; null: there are none. Outlives the strategy.
+    DataRankPeers* peers = nullptr;
     // Where checkpoints are, to take the slot's own state over from: residuals of half-precision
     // pushes, and its loss scale; null: none is. Outlives the strategy.
     const CheckpointStorage* checkpoints = nullptr;
@@ -194,9 +192,10 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   // Divides the unit's gradients by the loss scale. Withdraws the step's gradients from the first
   // one on that is not finite.
   void Divide(int unit);
-  // Returns whether the slot's gradients of the clock are left out, because they overflowed here or
-  // in a former task of the slot, some of whose pushes may stand.
-  absl::StatusOr<bool> LeavesOut();
+  // Begins the clock with the loss scale that all ranks of the data rank begin it with.
+  absl::Status AgreeOnLossScale();
+  // Takes what the step's gradients came to.
+  absl::Status TakeGradients();
   // Internal: some of this clock's dense values have not come.
   absl::Status CheckAllPulled() const;
   // Of a cut: what is asked for, and this slot's state: what it owes of the partition's blocks, and
@@ -245,6 +244,8 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   SeriesPosition position_ = SeriesPosition::kLast;
   // The first tensor of the step whose scaled gradient is not finite; null: none so far.
   const TensorSpec* overflowed_ = nullptr;
+  // Whether the slot adds nothing to the clock, since gradients overflowed.
+  bool left_out_ = false;
   // Gradients of rows of micro-batches before the last, by sparse table.
   std::vector<RowSum> rows_;
   // By sparse table.

@@ -1,8 +1,11 @@
 #include "worker/strategy/servers/served_loss_scale.h"
 
+#include <limits>
 #include <utility>
 
+#include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "proto/parameter_service.pb.h"
 
 namespace muster {
@@ -18,6 +21,9 @@ float ScaleBefore(StepEnd end, const LossScale& after) {
   if (end == StepEnd::kOverflowed) return after.scale * 2;
   return after.steps == 0 ? after.scale / 2 : after.scale;
 }
+
+// In an offer: of more steps than any other.
+constexpr uint32_t kUnknownSteps = std::numeric_limits<uint32_t>::max();
 
 }  // namespace
 
@@ -55,32 +61,52 @@ void ServedLossScale::TakeReply(uint64_t clock, const v1::ExchangeReply& reply) 
   unheard_.reset();
 }
 
-absl::Status ServedLossScale::TakeGradients(uint64_t clock, const TensorSpec* overflowed) {
+uint64_t ServedLossScale::Offer(uint64_t clock) const {
+  const LossScale state = scaling_.state();
+  // A partition that has completed the clock told of the scale alone.
+  const uint32_t steps = Decides(clock) ? kUnknownSteps : state.steps;
+  return uint64_t{absl::bit_cast<uint32_t>(state.scale)} << 32 | steps;
+}
+
+void ServedLossScale::TakeLeast(uint64_t offer) {
+  const auto steps = static_cast<uint32_t>(offer);
+  scaling_.GoOnWith({.scale = absl::bit_cast<float>(static_cast<uint32_t>(offer >> 32)),
+                     .steps = steps == kUnknownSteps ? 0 : steps});
+}
+
+absl::StatusOr<StepEnd> ServedLossScale::TakeGradients(uint64_t clock,
+                                                       const TensorSpec* overflowed) {
   const StepEnd mine = overflowed == nullptr ? StepEnd::kFinite : StepEnd::kOverflowed;
   const auto take_end = [&] {
     return scaling_.TakeEnd(
         clock, mine,
         overflowed == nullptr ? "" : absl::StrCat("the gradient of ", overflowed->name));
   };
-  if (!shared()) return take_end();
-  if (decided_.has_value() && decided_->clock == clock) {
+  if (!shared()) {
+    MUSTER_RETURN_IF_ERROR(take_end());
+    return mine;
+  }
+  if (Decides(clock)) {
     // All partitions must decide alike, also where the parameters that come again are newer ones.
     word_->set_overflowed(decided_->end == StepEnd::kOverflowed);
     Store(decided_->after, *word_->mutable_if_finite());
     Store(decided_->after, *word_->mutable_if_overflowed());
-    return absl::OkStatus();
+    return decided_->end;
   }
-  word_->set_overflowed(mine == StepEnd::kOverflowed);
+  StepEnd end = mine;
+  if (clock == former_.closed) {
+    if (former_.closing) end = StepEnd::kFinite;
+    if (former_.withdrawn) end = StepEnd::kOverflowed;
+  }
+  word_->set_overflowed(end == StepEnd::kOverflowed);
   Store(scaling_.StateAfter(StepEnd::kFinite), *word_->mutable_if_finite());
   Store(scaling_.StateAfter(StepEnd::kOverflowed), *word_->mutable_if_overflowed());
-  if (mine == StepEnd::kOverflowed) return take_end();
-  unheard_ = clock;
-  return absl::OkStatus();
-}
-
-void ServedLossScale::TakeWithdrawal(uint64_t clock) {
-  const bool decided = decided_.has_value() && decided_->clock == clock;
-  if (!decided) word_->set_overflowed(true);
+  if (mine == StepEnd::kOverflowed && end == mine) {
+    MUSTER_RETURN_IF_ERROR(take_end());
+  } else {
+    unheard_ = clock;
+  }
+  return end;
 }
 
 void ServedLossScale::AddTo(v1::CloseClock& close) const {

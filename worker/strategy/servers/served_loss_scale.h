@@ -4,11 +4,12 @@
 #include <cstdint>
 #include <memory>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "common/base/loss_scale.h"
 #include "common/partition/tensor_spec.h"
 #include "worker/nn/loss_scaling.h"
+#include "worker/strategy/servers/shard_connections.h"
 
 namespace muster {
 
@@ -28,7 +29,14 @@ class ExchangeReply;
 // So a task that takes a slot over goes on with the group's scale from its first pull on, once a
 // clock is complete. Before that its scale is that of slot 0 in the checkpoint, or the first one.
 // Slots may begin with different scales, where one of them cannot read the checkpoint: the least is
-// the group's from the first complete clock on. Not thread-safe.
+// the group's from the first complete clock on.
+//
+// All closes of a slot must say the same of a clock, or partitions would differ in whether it is
+// left out. So a slot sends its first close of a clock when all its pushes of it are in, and a task
+// that takes a slot over says what its former task has said, whatever its own gradients came to.
+//
+// Ranks of one data rank multiply parts of one gradient, so they agree on the scale with which each
+// clock begins (Offer, TakeLeast). Not thread-safe.
 class ServedLossScale {
  public:
   enum class Owner { kSlot, kGroup };
@@ -43,23 +51,31 @@ class ServedLossScale {
 
   // Goes on with a checkpoint's scale.
   void GoOnWith(const LossScale& state) { scaling_.GoOnWith(state); }
+  // Takes what former tasks of the slot have left.
+  void TakeFormer(const SlotContributions& former) { former_ = former; }
   // Takes what the answer to a dense pull at `clock` tells of the group. The first answer of a
   // clock sets the scale; later ones leave it, since the pass may have begun with it.
   void TakeReply(uint64_t clock, const v1::ExchangeReply& reply);
+  // Returns the scale that the slot would begin the clock with, as a number below 2^63: the less
+  // the number, the less the scale. REQUIRES: shared().
+  uint64_t Offer(uint64_t clock) const;
+  // Begins the clock with the least of what several slots offer. REQUIRES: shared().
+  void TakeLeast(uint64_t offer);
   // Takes what this slot's gradients at `clock` came to, divided by the scale
   // (LossScaling::Divide): the first tensor whose gradient is not finite; null: all are finite.
-  // OutOfRange: there is no smaller scale.
-  absl::Status TakeGradients(uint64_t clock, const TensorSpec* overflowed);
+  // Returns how the clock ends as far as the slot is concerned: otherwise if a former task of the
+  // slot has said so, or a partition has completed the clock. OutOfRange: there is no smaller
+  // scale.
+  absl::StatusOr<StepEnd> TakeGradients(uint64_t clock, const TensorSpec* overflowed);
   // Returns whether closes tell what the slot's gradients came to.
   bool shared() const { return word_ != nullptr; }
-  // Takes that a former task of the slot had withdrawn gradients of the clock, so that zeros stand
-  // for them on some partitions: the clock is left out, whatever this task's gradients came to,
-  // unless a partition has decided otherwise already. REQUIRES: shared(), after TakeGradients.
-  void TakeWithdrawal(uint64_t clock);
   // Adds what the gradients came to to the slot's close of their clock.
   void AddTo(v1::CloseClock& close) const;
 
  private:
+  // Returns whether a partition has told how this clock, which the slot repeats, ended.
+  bool Decides(uint64_t clock) const { return decided_.has_value() && decided_->clock == clock; }
+
   LossScaling scaling_;
   // For the group, on the last clock; null where the slot's scale is its own, or is not found.
   std::unique_ptr<v1::ClosingLossScale> word_;
@@ -75,6 +91,8 @@ class ServedLossScale {
     LossScale after;
   };
   absl::optional<Decided> decided_;
+  // What stood of the slot when its task began.
+  SlotContributions former_;
 };
 
 }  // namespace muster

@@ -37,9 +37,7 @@ class ServedLossScaleTest : public ::testing::Test {
     gradient_ = gradient;
     absl::Span<float> span(&gradient_, 1);
     const TensorSpec* const overflowed = scale.scaling().Divide(tensors_, {&span, 1});
-    const absl::Status taken = scale.TakeGradients(clock, overflowed);
-    if (!taken.ok()) return taken;
-    return overflowed == nullptr ? StepEnd::kFinite : StepEnd::kOverflowed;
+    return scale.TakeGradients(clock, overflowed);
   }
   static v1::ClosingLossScale Word(const ServedLossScale& scale) {
     v1::CloseClock close;
@@ -107,7 +105,7 @@ TEST_F(ServedLossScaleTest, ATaskThatTakesASlotOverGoesOnWithTheGroupsScale) {
   scale.TakeReply(7, Reply(7, 128, 1, false));
   EXPECT_EQ(scale.scaling().scale(), 64) << "a pass has one scale";
   // A decision there holds everywhere, and so does the scale after it.
-  EXPECT_EQ(*Take(scale, 7, 128), StepEnd::kFinite);
+  EXPECT_EQ(*Take(scale, 7, 128), StepEnd::kOverflowed);
   EXPECT_EQ(gradient_, 2) << "divided by the pass's scale";
   EXPECT_TRUE(Word(scale).overflowed());
   EXPECT_EQ(Word(scale).if_overflowed().scale(), 32);
@@ -118,9 +116,62 @@ TEST_F(ServedLossScaleTest, ATaskThatTakesASlotOverGoesOnWithTheGroupsScale) {
   ServedLossScale other = Make(Owner::kGroup);
   other.TakeReply(7, Reply(7, 64, 1, false));
   other.TakeReply(7, Reply(8, 128, 0, false));
-  EXPECT_EQ(*Take(other, 7, kInfinity), StepEnd::kOverflowed) << "of no use to those that are left";
+  EXPECT_EQ(*Take(other, 7, kInfinity), StepEnd::kFinite) << "all that counts is in";
   EXPECT_FALSE(Word(other).overflowed());
   EXPECT_EQ(Word(other).if_finite().scale(), 128);
+}
+
+// Some partitions may have the former task's close already.
+TEST_F(ServedLossScaleTest, ATaskThatTakesASlotOverSaysWhatItsFormerTaskHasSaid) {
+  struct Case {
+    bool closing, withdrawn;
+    StepEnd if_finite, if_overflowed;
+  };
+  for (const Case& c : {Case{false, false, StepEnd::kFinite, StepEnd::kOverflowed},
+                        Case{false, true, StepEnd::kOverflowed, StepEnd::kOverflowed},
+                        Case{true, false, StepEnd::kFinite, StepEnd::kFinite},
+                        Case{true, true, StepEnd::kOverflowed, StepEnd::kOverflowed}}) {
+    for (const bool overflows : {false, true}) {
+      SCOPED_TRACE(testing::Message() << c.closing << c.withdrawn << overflows);
+      ServedLossScale scale = Make(Owner::kGroup);
+      scale.TakeFormer({.closed = 7, .closing = c.closing, .withdrawn = c.withdrawn});
+      // Ranks that begin before that repeat a clock that the slot has closed everywhere.
+      const float gradient = overflows ? kInfinity : 0;
+      const StepEnd mine = overflows ? StepEnd::kOverflowed : StepEnd::kFinite;
+      scale.TakeReply(6, Reply(6, 64, 0, false));
+      EXPECT_EQ(*Take(scale, 6, gradient), mine);
+      scale.TakeReply(7, Reply(7, 64, 1, false));
+      const StepEnd end = overflows ? c.if_overflowed : c.if_finite;
+      EXPECT_EQ(*Take(scale, 7, gradient), end);
+      EXPECT_EQ(Word(scale).overflowed(), end == StepEnd::kOverflowed);
+      EXPECT_EQ(Word(scale).if_finite().scale(), 128);
+      EXPECT_EQ(Word(scale).if_overflowed().scale(), 32);
+      // What came of it is the group's word.
+      scale.TakeReply(8, Reply(8, 128, 0, false));
+      EXPECT_EQ(scale.scaling().scale(), 128);
+      EXPECT_EQ(*Take(scale, 8, gradient), mine);
+    }
+  }
+}
+
+TEST_F(ServedLossScaleTest, RanksOfOneDataRankBeginAClockWithTheLeastScale) {
+  ServedLossScale fresh = Make(Owner::kGroup);
+  ServedLossScale behind = Make(Owner::kGroup), ahead = Make(Owner::kGroup);
+  fresh.GoOnWith({.scale = 64, .steps = 1});
+  behind.TakeReply(7, Reply(7, 32, 1, false));
+  // A partition that has completed the clock does not tell how many steps the scale has stood.
+  ahead.TakeReply(7, Reply(8, 64, 0, false));
+  EXPECT_EQ(ahead.scaling().state(), (LossScale{.scale = 32, .steps = 0}));
+  EXPECT_LT(behind.Offer(7), ahead.Offer(7));
+  EXPECT_LT(ahead.Offer(7), fresh.Offer(7));
+  const uint64_t least = behind.Offer(7);
+  for (ServedLossScale* const scale : {&fresh, &behind, &ahead}) {
+    scale->TakeLeast(least);
+    EXPECT_EQ(scale->scaling().state(), (LossScale{.scale = 32, .steps = 1}));
+  }
+  // All are ahead.
+  ahead.TakeLeast(ahead.Offer(7));
+  EXPECT_EQ(ahead.scaling().state(), (LossScale{.scale = 32, .steps = 0}));
 }
 
 TEST_F(ServedLossScaleTest, ASlotOfItsOwnDecidesAlone) {

@@ -1,6 +1,7 @@
 #include "worker/strategy/servers/shard_connections.h"
 
 #include <algorithm>
+#include <limits>
 #include <thread>
 #include <utility>
 
@@ -61,7 +62,7 @@ absl::Status ShardConnections::TakeMap(const v1::ShardMap& map) {
   terms_ = std::move(terms);
   process_nonces_ = std::move(process_nonces);
   names_ = std::move(names);
-  closed_.resize(partitions, 0);
+  told_.resize(partitions);
   return absl::OkStatus();
 }
 
@@ -108,8 +109,8 @@ absl::Status ShardConnections::Connect(uint64_t acknowledged, std::vector<uint32
     Connection& connection = connections_.at(opening.address);
     if (opening.status.ok()) {
       connection.opened = opening.partitions;
-      for (auto [partition, closed] : opening.closed) {
-        closed_[partition] = closed;
+      for (const auto& [partition, told] : opening.told) {
+        told_[partition] = told;
         opened.push_back(partition);
       }
       continue;
@@ -141,18 +142,20 @@ absl::Status ShardConnections::Open(ParameterClient& client, uint64_t acknowledg
   for (const v1::PartitionClocks& clocks : reply.partitions()) {
     if (opening.partitions.count(clocks.partition()) == 0) continue;
     if (options_.slot >= static_cast<uint32_t>(clocks.closed_size())) continue;
-    opening.closed[clocks.partition()] = clocks.closed(options_.slot);
+    opening.told[clocks.partition()] = {.closed = clocks.closed(options_.slot),
+                                        .withdrawn = clocks.withdrawn(),
+                                        .closed_withdrawn = clocks.closed_withdrawn()};
   }
   for (auto [partition, term] : opening.partitions) {
-    auto it = opening.closed.find(partition);
-    if (it == opening.closed.end()) {
+    auto it = opening.told.find(partition);
+    if (it == opening.told.end()) {
       return absl::InternalError(absl::StrCat("the reply lacks the clocks of slot ", options_.slot,
                                               " on partition ", partition));
     }
-    if (it->second < acknowledged) {
+    if (it->second.closed < acknowledged) {
       return WithLostState(
           absl::AbortedError(absl::StrCat(
-              "partition ", partition, " holds ", it->second, " closed clocks of slot ",
+              "partition ", partition, " holds ", it->second.closed, " closed clocks of slot ",
               options_.slot, " where ", acknowledged,
               " were acknowledged: the server lost its state, and the job has to go back to its "
               "last checkpoint")),
@@ -162,8 +165,17 @@ absl::Status ShardConnections::Open(ParameterClient& client, uint64_t acknowledg
   return absl::OkStatus();
 }
 
-uint64_t ShardConnections::closed() const {
-  return closed_.empty() ? 0 : *std::min_element(closed_.begin(), closed_.end());
+SlotContributions ShardConnections::contributions() const {
+  SlotContributions all;
+  if (told_.empty()) return all;
+  all.closed = std::numeric_limits<uint64_t>::max();
+  for (const OfPartition& told : told_) all.closed = std::min(all.closed, told.closed);
+  for (const OfPartition& told : told_) {
+    const bool has_closed = told.closed > all.closed;
+    all.closing |= has_closed;
+    all.withdrawn |= has_closed ? told.closed_withdrawn : told.withdrawn;
+  }
+  return all;
 }
 
 uint64_t ShardConnections::Call(

@@ -26,6 +26,16 @@ class ShardMap;
 using ParameterClientFactory =
     std::function<std::unique_ptr<ParameterClient>(const std::string& address)>;
 
+// What servers have of a slot's contributions when its task opens the tables.
+struct SlotContributions {
+  // The clocks that the slot has closed on every partition.
+  uint64_t closed = 0;
+  // Of the next clock, `closed`: whether the slot has closed it on some partition; and whether its
+  // gradients overflowed, so that zeros stand for some of them or a close has said so.
+  bool closing = false;
+  bool withdrawn = false;
+};
+
 // Whether a status says that a server was not reached, rather than what it answered.
 bool IsConnectionTrouble(const absl::Status& status);
 
@@ -64,8 +74,8 @@ class ShardConnections {
   // cure goes before one that it may.
   absl::Status Connect(uint64_t acknowledged, std::vector<uint32_t>& opened);
 
-  // Clocks that this slot had closed on every partition when it was opened.
-  uint64_t closed() const;
+  // Returns what partitions had of this slot when each was opened last.
+  SlotContributions contributions() const;
 
   // Sends to the request's partition, as CallInto of ParameterClient, and returns the connection's
   // number. REQUIRES: Connect succeeded since the last TakeMap.
@@ -94,14 +104,21 @@ class ShardConnections {
     Terms opened;
     bool broken = false;
   };
+  // What a partition told of this slot.
+  struct OfPartition {
+    uint64_t closed = 0;
+    // Of its open clock and of the last closed one.
+    bool withdrawn = false;
+    bool closed_withdrawn = false;
+  };
   // Opening the tables on one server.
   struct Opening {
     std::string address;
     // Of the server that the map names there.
     uint64_t process_nonce = 0;
     Terms partitions;
-    // Result: clocks this slot has closed, by partition.
-    std::map<uint32_t, uint64_t> closed;
+    // The result, by partition.
+    std::map<uint32_t, OfPartition> told;
     absl::Status status;
   };
 
@@ -123,7 +140,8 @@ class ShardConnections {
   std::map<std::string, uint64_t> process_nonces_;
   // By address, as errors name it: with the server's id, where the map has it.
   std::map<std::string, std::string> names_;
-  std::vector<uint64_t> closed_;
+  // By partition.
+  std::vector<OfPartition> told_;
   std::map<std::string, Connection> connections_;
   uint64_t next_number_ = 1;
 };

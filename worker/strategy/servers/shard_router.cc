@@ -104,11 +104,11 @@ ShardRouter::ShardRouter(const v1::OpenTablesRequest& tables, const v1::ShardMap
 
 ShardRouter::~ShardRouter() = default;
 
-absl::StatusOr<uint64_t> ShardRouter::Open() {
+absl::StatusOr<SlotContributions> ShardRouter::Open() {
   MUSTER_RETURN_IF_ERROR(connections_.TakeMap(*initial_map_));
   MUSTER_RETURN_IF_ERROR(Reconnect());
   opened_ = true;
-  return connections_.closed();
+  return connections_.contributions();
 }
 
 ShardRouter::Handle ShardRouter::Send(uint32_t partition, v1::ExchangeRequest request,
@@ -339,6 +339,8 @@ absl::Status ShardRouter::Reconnect() {
   absl::Status status =
       Retry(retry, *dependencies_.clock, *dependencies_.waiter,
             Philox(options_.slot, "reconnect", job_id_), [&]() -> absl::Status {
+              final = CheckInterruption();
+              if (!final.ok()) return absl::OkStatus();
               if (refresh) {
                 absl::StatusOr<v1::ShardMap> map = dependencies_.newest_shard_map();
                 if (absl::IsAborted(map.status()) || absl::IsNotFound(map.status())) {

@@ -128,9 +128,9 @@ class ShardRouter {
   ShardRouter(const ShardRouter&) = delete;
   ShardRouter& operator=(const ShardRouter&) = delete;
 
-  // Connects to all servers and opens the tables there; returns the clocks that this slot has
-  // closed on every partition. Blocks, and repeats while servers are unreachable.
-  absl::StatusOr<uint64_t> Open();
+  // Connects to all servers and opens the tables there; returns what they have of this slot's
+  // contributions. Blocks, and repeats while servers are unreachable.
+  absl::StatusOr<SlotContributions> Open();
 
   // Tells the router how many clocks this slot has closed on all partitions. A server found to hold
   // fewer has lost state that it had acknowledged, which is an error.
@@ -150,7 +150,8 @@ class ShardRouter {
   absl::Status WaitForLanes();
 
   // Makes the wait under way, and all later ones, return Aborted with this reason unless what they
-  // wait for is there: for callers who are waited for elsewhere. For any thread.
+  // wait for is there: for callers who are waited for elsewhere. An attempt to connect is ended
+  // before the next one. For any thread.
   void Interrupt(absl::string_view reason);
 
  private:

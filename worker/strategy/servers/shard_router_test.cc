@@ -1,6 +1,8 @@
 #include "worker/strategy/servers/shard_router.h"
 
 #include <deque>
+#include <functional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -23,6 +25,9 @@ using ::testing::UnorderedElementsAre;
 struct World {
   // By address: answers to OpenTables, the last one for good. None: not reachable.
   std::map<std::string, std::deque<absl::StatusOr<uint64_t>>> opens;
+  // Addresses of servers to which the slot has pushed withdrawn gradients of its open clock, and
+  // which it has told so in its last close.
+  std::set<std::string> withdrawn, closed_withdrawn;
   // Answers to exchanges, one each, of all servers; OK when none is left.
   std::deque<absl::Status> answers;
   // "address operation clock" of every exchange that arrived.
@@ -55,6 +60,8 @@ class FakeServerClient final : public ParameterClient {
       clocks->set_partition(partition.partition());
       clocks->add_closed(99);
       clocks->add_closed(*closed);
+      clocks->set_withdrawn(world_.withdrawn.contains(address_));
+      clocks->set_closed_withdrawn(world_.closed_withdrawn.contains(address_));
     }
     return reply;
   }
@@ -99,9 +106,13 @@ class CountingWaiter final : public Waiter {
   explicit CountingWaiter(FakeClock& clock) : clock_(clock) {}
   bool Wait(absl::Duration duration) override {
     clock_.Advance(duration);
+    if (on_wait != nullptr) on_wait();
     return true;
   }
   void Stop() override {}
+
+  // Called after each wait; null: nothing is.
+  std::function<void()> on_wait;
 
  private:
   FakeClock& clock_;
@@ -181,7 +192,7 @@ class ShardRouterTest : public ::testing::Test {
 
 TEST_F(ShardRouterTest, OpensEachServersPartitionsAndStartsAtTheLeastClock) {
   auto router = MakeRouter();
-  EXPECT_EQ(router->Open().value(), 3);
+  EXPECT_EQ(router->Open().value().closed, 3);
   ASSERT_EQ(world_.opened.size(), 2);
   std::vector<uint32_t> partitions;
   for (const auto& request : world_.opened) {
@@ -194,6 +205,24 @@ TEST_F(ShardRouterTest, OpensEachServersPartitionsAndStartsAtTheLeastClock) {
     partitions.push_back(request.partitions(0).partition());
   }
   EXPECT_THAT(partitions, UnorderedElementsAre(0, 1));
+}
+
+// The clock is closed on partition 1, if that has closed more of them.
+TEST_F(ShardRouterTest, TellsWhatStandsOfTheFirstClockThatIsNotClosedEverywhere) {
+  const auto withdrawn = [&](std::set<std::string> open, std::set<std::string> closed) {
+    world_.withdrawn = std::move(open);
+    world_.closed_withdrawn = std::move(closed);
+    return MakeRouter()->Open().value().withdrawn;
+  };
+  EXPECT_TRUE(MakeRouter()->Open().value().closing);
+  EXPECT_FALSE(withdrawn({}, {}));
+  EXPECT_TRUE(withdrawn({"a"}, {}));
+  EXPECT_TRUE(withdrawn({}, {"b"}));
+  EXPECT_FALSE(withdrawn({"b"}, {"a"})) << "of the clock after it, and of the one before";
+  world_.opens["b"] = {uint64_t{3}};
+  EXPECT_FALSE(MakeRouter()->Open().value().closing);
+  EXPECT_TRUE(withdrawn({"b"}, {}));
+  EXPECT_FALSE(withdrawn({}, {"a", "b"}));
 }
 
 TEST_F(ShardRouterTest, SendsToThePartitionsServerWithTheTasksIdentity) {
@@ -251,7 +280,7 @@ TEST_F(ShardRouterTest, WhatIsAnsweredIsLetGoWhereTheOptionsSaySo) {
 TEST_F(ShardRouterTest, WaitsForServersThatAreNotThereYet) {
   world_.opens["b"] = {absl::UnavailableError("starting"), absl::UnavailableError("starting"),
                        uint64_t{3}};
-  EXPECT_EQ(MakeRouter()->Open().value(), 3);
+  EXPECT_EQ(MakeRouter()->Open().value().closed, 3);
 }
 
 TEST_F(ShardRouterTest, AServerThatWasStartedAgainIsOpenedAsSoonAsTheMapNamesItsNewProcess) {
@@ -277,7 +306,7 @@ TEST_F(ShardRouterTest, AServerThatCannotBeReachedIsToldOfWithinSeconds) {
   world_.opens["no-such-host:7"] = std::deque<absl::StatusOr<uint64_t>>(
       8, absl::UnavailableError("DNS resolution failed for no-such-host:7"));
   world_.opens["no-such-host:7"].push_back(uint64_t{3});
-  EXPECT_EQ(MakeRouter()->Open().value(), 3);
+  EXPECT_EQ(MakeRouter()->Open().value().closed, 3);
   const auto why = HasSubstr(
       "open tables on server s1 at no-such-host:7: DNS resolution failed for no-such-host:7");
   // Once, and that it is over.
@@ -288,7 +317,7 @@ TEST_F(ShardRouterTest, AServerThatCannotBeReachedIsToldOfWithinSeconds) {
 TEST_F(ShardRouterTest, AShortRestartIsNotToldOf) {
   world_.opens["b"] = {absl::UnavailableError("starting"), absl::UnavailableError("starting"),
                        uint64_t{3}};
-  EXPECT_EQ(MakeRouter()->Open().value(), 3);
+  EXPECT_EQ(MakeRouter()->Open().value().closed, 3);
   EXPECT_THAT(world_.waits, IsEmpty());
   EXPECT_THAT(world_.log, IsEmpty());
 }
@@ -402,7 +431,7 @@ TEST_F(ShardRouterTest, APartitionThatIsBackAtItsServerIsAskedUnderItsNewTerm) {
 TEST_F(ShardRouterTest, ARefusalToOpenByAnOldMapIsNotFinalWhileTheCoordinatorIsAway) {
   world_.opens["b"] = {absl::FailedPreconditionError("not on this server"), uint64_t{3}};
   world_.newest_status = absl::UnavailableError("no coordinator");
-  EXPECT_EQ(MakeRouter()->Open().value(), 3);
+  EXPECT_EQ(MakeRouter()->Open().value().closed, 3);
 }
 
 TEST_F(ShardRouterTest, AServerThatLostAcknowledgedClocksEndsTheTask) {
@@ -435,6 +464,20 @@ TEST_F(ShardRouterTest, AnInterruptionEndsWaitsForWhatIsNotThere) {
   router->Interrupt("the round is over");
   EXPECT_EQ(router->Wait(there), absl::OkStatus());
   EXPECT_EQ(router->Wait(missing), absl::AbortedError("slot 1 waits no longer: the round is over"));
+}
+
+TEST_F(ShardRouterTest, AnInterruptionEndsAttemptsToConnect) {
+  auto router = MakeRouter();
+  ASSERT_TRUE(router->Open().ok());
+  world_.opens.erase("a");
+  world_.answers = {absl::UnavailableError("broken")};
+  const auto missing = router->Send(0, Pull(3), Payload(), ShardRouter::Order::kFree);
+  int waits = 0;
+  waiter_.on_wait = [&] {
+    if (++waits == 3) router->Interrupt("the round is over");
+  };
+  EXPECT_EQ(router->Wait(missing), absl::AbortedError("slot 1 waits no longer: the round is over"));
+  EXPECT_EQ(waits, 3);
 }
 
 TEST_F(ShardRouterTest, EndsWhenTheCoordinatorSaysSoWhileServersAreAway) {

@@ -36,6 +36,7 @@ class Wire {
     absl::MutexLock lock(&mutex_);
     if (request.has_close()) {
       EXPECT_EQ(request.close().loss_scale().overflowed(), request.close().examples() == 0);
+      EXPECT_TRUE(!request.close().has_loss_scale() || held_.empty()) << "pushes are to be in";
       arrived_.push_back(request.close().examples() > 0 ? "close" : "close of an overflow");
     } else if (request.has_sparse_pull()) {
       arrived_.push_back(absl::StrCat("rows ", request.sparse_pull().rows()));
@@ -115,8 +116,6 @@ class Wire {
   // Makes answers come from clocks before the one that they were asked at.
   void set_clocks_behind(uint64_t clocks) { clocks_behind_ = clocks; }
   void set_already_applied(bool applied) { already_applied_ = applied; }
-  // Makes answers tell that the slot has withdrawn gradients of the clock.
-  void set_withdrawn(bool withdrawn) { withdrawn_ = withdrawn; }
 
  private:
   struct Held {
@@ -129,7 +128,6 @@ class Wire {
     auto reply = std::make_shared<v1::ExchangeReply>();
     reply->set_slowest_clock(held.clock - clocks_behind_);
     reply->set_already_applied(already_applied_);
-    reply->set_withdrawn(withdrawn_);
     held.done(ExchangeResult{std::move(reply), MakePayload(held.bytes, std::move(released))});
   }
 
@@ -154,13 +152,14 @@ class Wire {
   size_t norms_ = 0;
   uint64_t clocks_behind_ = 0;
   bool already_applied_ = false;
-  bool withdrawn_ = false;
 };
 
 class HoldingClient final : public ParameterClient {
  public:
-  // Keeps the last request that opened tables in `opened`.
-  HoldingClient(Wire& wire, v1::OpenTablesRequest& opened) : wire_(wire), opened_(opened) {}
+  // Keeps the last request that opened tables in `opened`. `withdrawn`: a former task of the slot
+  // has withdrawn gradients of its first clock.
+  HoldingClient(Wire& wire, bool withdrawn, v1::OpenTablesRequest& opened)
+      : wire_(wire), withdrawn_(withdrawn), opened_(opened) {}
 
   absl::StatusOr<v1::OpenTablesReply> OpenTables(const v1::OpenTablesRequest& request,
                                                  absl::Duration) override {
@@ -170,6 +169,7 @@ class HoldingClient final : public ParameterClient {
       v1::PartitionClocks* clocks = reply.add_partitions();
       clocks->set_partition(partition.partition());
       clocks->add_closed(0);
+      clocks->set_withdrawn(withdrawn_);
     }
     return reply;
   }
@@ -184,6 +184,7 @@ class HoldingClient final : public ParameterClient {
 
  private:
   Wire& wire_;
+  const bool withdrawn_;
   v1::OpenTablesRequest& opened_;
 };
 
@@ -243,7 +244,7 @@ class StrategyFixture {
     replica->set_term(1);
     ShardRouterDependencies routing;
     routing.make_client = [this](const std::string&) {
-      return std::make_unique<HoldingClient>(wire_, opened_);
+      return std::make_unique<HoldingClient>(wire_, withdrawn_, opened_);
     };
     routing.newest_shard_map = [map = order.shard_map()] { return map; };
     routing.log = [](absl::string_view) {};
@@ -272,6 +273,7 @@ class StrategyFixture {
   const int units_;
   v1::JobSpec spec_;
   float max_norm_ = 0;
+  bool withdrawn_ = false;
   const RealClock clock_;
   RealWaiter waiter_;
   Wire wire_;

@@ -216,9 +216,10 @@ TEST_F(UnitsInFlightTest, AnOverflowTakesTheRestOfTheStepBack) {
   }
 }
 
-// What a former task of the slot had withdrawn stands as zeros, in the task's first step.
+// What a former task of the slot had withdrawn stands as zeros, in the task's first clock.
 TEST_F(UnitsInFlightTest, AnOverflowOfAFormerTaskLeavesTheClockOut) {
   spec_.mutable_compute()->set_type(v1::ComputeSpec::F16);
+  withdrawn_ = true;
   MakeStrategy();
   for (const uint64_t clock : {0, 1}) {
     for (const uint32_t micro_batch : {0, 1}) {
@@ -226,8 +227,6 @@ TEST_F(UnitsInFlightTest, AnOverflowOfAFormerTaskLeavesTheClockOut) {
       for (int unit = kUnits - 1; unit >= 0; --unit) {
         if (unit + 1 < kUnits) Acquire(unit, Direction::kBackward);
         Fill(unit, 1);
-        // The answers of a push that is waited for, and of the last ones.
-        wire_.set_withdrawn(clock == 0 && micro_batch == 0);
         EXPECT_THAT(Ready(unit), ElementsAre(StartsWith("push")));
       }
     }

@@ -171,7 +171,6 @@ absl::Status AdmissionChecks::CheckReachable(const v1::ExchangeRequest& request,
 absl::Status AdmissionChecks::CheckDensePush(AdmittedCall& call) {
   const v1::ExchangeRequest& request = *call.call.request;
   const v1::DensePush& push = request.dense_push();
-  call.withdrawn = ledger_.HasWithdrawn(request.slot(), request.clock());
   MUSTER_RETURN_IF_ERROR(CheckBlocks(push.first_block(), push.blocks()));
   for (uint32_t block = push.first_block(); block < push.first_block() + push.blocks(); ++block) {
     if (ledger_.Pushes(request.slot(), block)) continue;

@@ -21,7 +21,6 @@ void CallAnswers::Answer(AdmittedCall& call, v1::ExchangeReply reply, Payload pa
 void CallAnswers::AnswerOk(AdmittedCall& call, Payload payload) const {
   v1::ExchangeReply reply;
   reply.set_already_applied(call.already_applied);
-  reply.set_withdrawn(call.withdrawn);
   Answer(call, std::move(reply), std::move(payload));
 }
 

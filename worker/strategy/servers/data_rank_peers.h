@@ -1,0 +1,35 @@
+#ifndef MUSTER_WORKER_STRATEGY_SERVERS_DATA_RANK_PEERS_H_
+#define MUSTER_WORKER_STRATEGY_SERVERS_DATA_RANK_PEERS_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "worker/nn/layer.h"
+#include "worker/strategy/training_state.h"
+
+namespace muster {
+
+// The other ranks of a slot's data rank, as far as a strategy on servers deals with them. All of
+// them make the same calls in the same order. Errors are those of collective calls. Used by one
+// thread.
+class DataRankPeers {
+ public:
+  virtual ~DataRankPeers() = default;
+
+  // Returns the least of the values that the ranks bring, each below 2^63. `what` names the value
+  // in the records of calls.
+  virtual absl::StatusOr<uint64_t> Least(absl::string_view what, uint64_t value) = 0;
+
+  // Sums the unit's gradients of elements of which several ranks have computed a part, by tensor
+  // index. Once per push of the unit, when its gradients are complete.
+  virtual absl::Status SumShared(int unit, GradientSpans gradients) = 0;
+
+  // Adds what the calls of the group have moved, and the time that they have taken.
+  virtual void AddTo(StrategyCounters& counters) const = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_SERVERS_DATA_RANK_PEERS_H_
