@@ -207,6 +207,7 @@ AllReduceTask::Outcome AllReduceTask::Train(const v1::RendezvousReply& round, in
       order_, round, {.rank = rank, .world_size = round.peers_size()}, dependencies_);
   if (!options.ok()) return {End::kFinal, options.status()};
   options->round = round_;
+  options->reported_clock = reported_clock_;
   options->reporting.collectives =
       [recorders = parts_.group->recorders()](v1::ReportCollectivesRequest& request) {
         AddCollectiveRecords(recorders, request);
@@ -227,6 +228,7 @@ AllReduceTask::Outcome AllReduceTask::Train(const v1::RendezvousReply& round, in
                       *dependencies_.coordinator, *dependencies_.clock);
   if (!trainer.ok()) return {End::kFinal, trainer.status()};
   const absl::Status status = (*trainer)->Run();
+  reported_clock_ = (*trainer)->reported_clock();
   if (status.ok()) return {End::kFinal, status};
   if ((*trainer)->coordinator_status().ok()) return AfterFailure(status);
   return {absl::IsCancelled(status) ? End::kMeetAgain : End::kFinal, status};

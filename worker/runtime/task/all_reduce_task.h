@@ -86,6 +86,8 @@ class AllReduceTask {
   uint64_t round_ = 0;
   // True if that round ended because a call took too long.
   bool late_ = false;
+  // The number of clocks whose steps were reported.
+  uint64_t reported_clock_ = 0;
   // Why that round ended, for people; empty if no call failed.
   std::string failure_;
 };

@@ -84,6 +84,7 @@ Trainer::Trainer(const v1::JobSpec& spec, const TrainerOptions& options, const P
                     .log = options_.log,
                     .wait = options_.wait},
                    parts.state, coordinator, clock),
+      reported_clock_(options.reported_clock),
       reporter_(coordinator, Reporting(options, spec)) {}
 
 absl::Status Trainer::Run() {
@@ -206,8 +207,9 @@ absl::Status Trainer::TrainStep(uint64_t clock, MicroBatchReader& reader) {
   MUSTER_RETURN_IF_ERROR(engine_.Train(clock, reader, sums));
   StepReport step;
   step.clock = clock + 1;
-  step.steps = 1;
-  if (reports_results_) {
+  const bool repeats = clock < reported_clock_;
+  step.steps = repeats ? 0 : 1;
+  if (reports_results_ && !repeats) {
     step.loss_sum = sums.loss_sum;
     step.loss_weight = sums.loss_weight;
     step.examples = sums.examples;
@@ -216,8 +218,9 @@ absl::Status Trainer::TrainStep(uint64_t clock, MicroBatchReader& reader) {
   }
   step.training_seconds = absl::ToDoubleSeconds(clock_.Monotonic() - started);
   step.waiting_seconds = absl::ToDoubleSeconds(reader.waited() - waited);
-  if (options_.rank == 0) DescribeStep(clock, sums, step);
+  if (options_.rank == 0 && !repeats) DescribeStep(clock, sums, step);
   Report(step);
+  reported_clock_ = std::max(reported_clock_, clock + 1);
   return FromCoordinator(reporter_.status());
 }
 

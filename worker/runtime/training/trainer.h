@@ -38,6 +38,9 @@ struct TrainerOptions {
   int rank = 0;
   // The all-reduce round; training ends when the coordinator wants a new one. 0 without all-reduce.
   uint64_t round = 0;
+  // The number of clocks whose steps this task has reported in earlier rounds. It may repeat the
+  // last of them for others, and does not report their results again.
+  uint64_t reported_clock = 0;
   ProgressReporterOptions reporting;
   // The clock of the last existing checkpoint. No cut is taken at this clock or before.
   absl::optional<uint64_t> checkpoint_clock;
@@ -79,6 +82,9 @@ class Trainer {
   // Aborted or Cancelled came from the coordinator.
   const absl::Status& coordinator_status() const { return coordinator_status_; }
 
+  // Returns the number of clocks whose steps this task has reported, as for `reported_clock`.
+  uint64_t reported_clock() const { return reported_clock_; }
+
  private:
   enum class Next { kTrain, kStop };
 
@@ -114,6 +120,7 @@ class Trainer {
   CoordinatorClient& coordinator_;
   const Clock& clock_;
   TaskCheckpoints checkpoints_;
+  uint64_t reported_clock_;
   ProgressReporter reporter_;
 
   // The state's counters at the last report.

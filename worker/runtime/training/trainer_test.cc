@@ -139,6 +139,27 @@ TEST_F(TrainerTest, ReportsAddUpToTheWholeRun) {
   EXPECT_THAT(values, ElementsAre(Pair("train/learning_rate", 40), Pair("train/loss", 40)));
 }
 
+// The results of a step that the task made in an earlier round, too, count once.
+TEST_F(TrainerTest, AStepThatIsRepeatedForOthersIsReportedOnce) {
+  options_.reported_clock = 6;
+  ASSERT_EQ(Run(MlpSpec(), /*start=*/5), absl::OkStatus());
+  uint64_t steps = 0, examples = 0, values = 0;
+  for (const v1::ReportProgressRequest& report : coordinator_.progress()) {
+    steps += report.steps();
+    examples += report.examples();
+    for (const v1::ReportedSeries& series : report.series()) {
+      if (series.name() != "train/loss") continue;
+      for (const v1::SeriesPoint& point : series.points()) {
+        EXPECT_GT(point.first_step(), 6);
+        values += point.values();
+      }
+    }
+  }
+  EXPECT_EQ(steps, 34);
+  EXPECT_EQ(examples, 34 * 32);
+  EXPECT_EQ(values, 34);
+}
+
 TEST_F(TrainerTest, SendsTheLastUnitsGradientsFirst) {
   v1::JobSpec spec = MlpSpec();
   spec.mutable_stop()->set_steps(1);
