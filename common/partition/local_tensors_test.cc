@@ -201,6 +201,23 @@ TEST_P(SharesTest, HaveEachElementOnceAndItsInitialValue) {
   }
 }
 
+// Nobody sends initial values to the other ranks of a tensor group.
+TEST(LocalTensorsTest, SharedElementsHaveTheInitialValuesOfTheWhole) {
+  const TensorSpec qkv = Sharded("qkv", {48, 5}, 0, {{32, 8}, {8, 2}, {8, 2}});
+  std::vector<float> whole(qkv.elements());
+  InitialValues(qkv, 7, 0, absl::MakeSpan(whole));
+  for (const int ranks : {2, 4, 8}) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      const TensorSpec local = LocalOf(qkv, ranks, rank);
+      EXPECT_EQ(local.shared.empty(), ranks == 2);
+      std::vector<float> values(local.elements());
+      InitialValues(local, 7, 0, absl::MakeSpan(values));
+      const std::vector<uint64_t> globals = Globals(local, 0, values.size());
+      for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], whole[globals[i]]);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, SharesTest, ::testing::Values(1, 2, 4, 8));
 
 }  // namespace

@@ -54,6 +54,30 @@ TEST_F(ProgramJobsTest, EndsWellWhenAllProcessesHave) {
   EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED);
 }
 
+// The others have theirs, and their processes do not come to meet.
+TEST_F(ProgramJobsTest, AnAnswerThatWasLostIsGivenAgainAfterARestart) {
+  const std::string job = *cluster_.Submit(ProgramJob());
+  auto first = cluster_.Rendezvous(Order(job, 0));
+  cluster_.answers_are_lost = true;
+  auto lost = cluster_.Rendezvous(Order(job, 1));
+  cluster_.answers_are_lost = false;
+  ASSERT_TRUE(first.status().ok()) << first.status();
+  cluster_.RestartCoordinator();
+  cluster_.BeatAll();
+  auto again = cluster_.Rendezvous(Order(job, 1));
+  ASSERT_TRUE(again.status().ok()) << again.status();
+  EXPECT_EQ(again.get()->round(), 1u);
+  ASSERT_EQ(again.get()->peers_size(), 2);
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(again.get()->peers(rank).SerializeAsString(),
+              first.get()->peers(rank).SerializeAsString());
+    EXPECT_EQ(again.get()->peers(rank).endpoint(), cluster_.EndpointOf(Order(job, rank)));
+  }
+  cluster_.ProgressAll(job, 5);
+  cluster_.EndAll(job);
+  EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED) << cluster_.Status(job).message();
+}
+
 TEST_F(ProgramJobsTest, AFailureStartsAllAgainAndIsCounted) {
   v1::JobSpec spec = ProgramJob();
   spec.mutable_model()->mutable_program()->set_max_restarts(2);

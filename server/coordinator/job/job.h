@@ -97,7 +97,8 @@ struct Job {
   std::vector<TaskState> tasks;
   ProgressTracker progress;
   Rendezvous rendezvous;
-  // All-reduce only: what the tasks of the present round were told, if this process told them.
+  // All-reduce only: what the tasks of the present round were told, if this process told them or it
+  // is stored (StoredRound).
   std::optional<v1::RendezvousReply> open_round;
   // All-reduce only: why the last round ended, as its tasks said; empty: none of its calls failed.
   std::string round_failures;

@@ -70,6 +70,16 @@ absl::Status Rendezvous::Arrive(const v1::RendezvousRequest& request) {
   return absl::OkStatus();
 }
 
+void Rendezvous::SitOut(uint32_t slot) {
+  const auto it = arrived_.find(slot);
+  if (it == arrived_.end()) return;
+  Arrival& arrival = it->second;
+  arrival.holding = {};
+  arrival.late = false;
+  arrival.failure.clear();
+  arrival.sat_out = true;
+}
+
 bool Rendezvous::AnyLate() const {
   return std::any_of(arrived_.begin(), arrived_.end(),
                      [](const auto& arrived) { return arrived.second.late; });
@@ -104,6 +114,7 @@ absl::StatusOr<Rendezvous::Round> Rendezvous::PlanRound(const RankShards& shards
     peer.set_slot(slot);
     peer.set_endpoint(arrival.endpoint);
     holdings.push_back(arrival.holding);
+    if (arrival.sat_out) round.sat_out.push_back(slot);
     if (!arrival.holding.clock.has_value()) continue;
     const uint64_t clock = *arrival.holding.clock;
     if (!first.has_value() || clock > first->clock) first = {slot, clock};

@@ -31,6 +31,11 @@ class Rendezvous {
   // Discards what a slot brought, since its task is gone.
   void Forget(uint32_t slot) { arrived_.erase(slot); }
 
+  // Notes that a round opened without this slot, if it is there. What the slot brought may be of
+  // steps that the others made with other sums, and how its last round ended is past: it counts
+  // like a slot that brought nothing.
+  void SitOut(uint32_t slot);
+
   // Discards everything: all tasks are gone, or have met.
   void Clear() { arrived_.clear(); }
 
@@ -66,6 +71,8 @@ class Rendezvous {
     };
     std::optional<Source> source;
     std::string lost;
+    // The slots of the round that sat out the last one (SitOut), in order.
+    std::vector<uint32_t> sat_out;
   };
   // Plans a round of the slots that take part, of a job whose ranks hold these shards
   // (PlanRecovery); none if servers hold everything, so that slots may be any number of steps apart
@@ -83,6 +90,7 @@ class Rendezvous {
     RankHolding holding;
     bool late = false;
     std::string failure;
+    bool sat_out = false;
   };
 
   const uint32_t slots_;

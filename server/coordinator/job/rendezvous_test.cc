@@ -11,6 +11,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
 
 v1::RendezvousRequest Request(uint32_t slot) {
   v1::RendezvousRequest request;
@@ -140,6 +142,27 @@ TEST(RendezvousTest, ReplicasAreAtMostOneStepApart) {
               HasSubstr("slot 0 has made 7 steps, slot 1 5; workers"));
   rendezvous.Forget(1);
   EXPECT_TRUE(rendezvous.PlanRound({.count = 1}).ok());
+}
+
+TEST(RendezvousTest, WhoSatOutARoundBringsNothing) {
+  Rendezvous rendezvous(2);
+  v1::RendezvousRequest request = WithReplica(1, 8);
+  request.set_late(true);
+  request.set_failure("slot 0 has left");
+  ASSERT_TRUE(rendezvous.Arrive(request).ok());
+  ASSERT_TRUE(rendezvous.Arrive(WithReplica(0, 7)).ok());
+  EXPECT_TRUE(rendezvous.AnyLate());
+  EXPECT_THAT(rendezvous.Failures(), ElementsAre(Pair(1, "slot 0 has left")));
+  EXPECT_EQ(rendezvous.PlanRound(/*shards=*/1)->source->slot, 1);
+  EXPECT_THAT(rendezvous.PlanRound(/*shards=*/1)->sat_out, IsEmpty());
+  rendezvous.SitOut(1);
+  EXPECT_FALSE(rendezvous.AnyLate());
+  EXPECT_THAT(rendezvous.Failures(), IsEmpty());
+  const auto round = rendezvous.PlanRound(/*shards=*/1);
+  ASSERT_TRUE(round.ok()) << round.status();
+  EXPECT_EQ(round->source->slot, 0);
+  EXPECT_EQ(round->source->clock, 7);
+  EXPECT_THAT(round->sat_out, ElementsAre(1));
 }
 
 TEST(RendezvousTest, WhereServersHoldEverythingSlotsMayBeAnyNumberOfStepsApart) {

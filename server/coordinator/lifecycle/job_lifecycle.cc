@@ -262,6 +262,7 @@ absl::Status JobLifecycle::OpenRound(Job& job, const v1::RendezvousRecord& met,
     v1::RoundMember& member = *record.add_members();
     member.set_slot(peer.slot());
     member.set_incarnation(job.record.slots(peer.slot()).incarnation());
+    if (RunsProgram(job.record.spec())) member.set_endpoint(peer.endpoint());
   }
   const std::string who =
       round.peers.size() == job.slots()

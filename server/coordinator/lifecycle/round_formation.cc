@@ -53,9 +53,9 @@ void RoundFormation::Arrive(Job& job, const v1::RendezvousRequest& request,
   }
   const bool member = IsMember(job.record, slot);
   // The answer to the task's earlier call was lost.
-  if (member && request.round() < number && job.open_round.has_value() &&
-      RoundLasts(job.record, job.rendezvous)) {
-    return call.done(*job.open_round);
+  if (member && request.round() < number && RoundLasts(job.record, job.rendezvous)) {
+    if (!job.open_round.has_value()) job.open_round = StoredRound(job.record);
+    if (job.open_round.has_value()) return call.done(*job.open_round);
   }
   job.ParkRendezvous(slot, std::move(call));
   absl::Status same = job.rendezvous.Arrive(request);
@@ -65,6 +65,8 @@ void RoundFormation::Arrive(Job& job, const v1::RendezvousRequest& request,
     job.rendezvous.Forget(slot);
     return job.AnswerSlot(slot, same);
   }
+  // The task was in a round before this one, to which it repeats its call.
+  if (!member && request.round() > 0) job.rendezvous.SitOut(slot);
   ++job.status_version;
   if (member) job.EndEvaluation();
   OpenIfDue(job);
@@ -161,14 +163,16 @@ void RoundFormation::Open(Job& job, const Rendezvous::Round& round) {
   reply.set_round(job.record.round().number());
   reply.mutable_peers()->Assign(round.peers.begin(), round.peers.end());
   if (round.source.has_value()) reply.set_source_slot(round.source->slot);
+  reply.mutable_sat_out_slots()->Assign(round.sat_out.begin(), round.sat_out.end());
   reply.set_secret(NewSecret());
   job.open_round = reply;
-  // Slots that cannot take part wait for the rest of their groups.
   for (const v1::CollectivePeer& peer : reply.peers()) {
     job.rendezvous.Forget(peer.slot());
     auto parked = job.rendezvous_calls.extract(peer.slot());
     if (!parked.empty()) parked.mapped().done(reply);
   }
+  // The others wait for the rest of their groups.
+  for (uint32_t slot = 0; slot < job.slots(); ++slot) job.rendezvous.SitOut(slot);
 }
 
 }  // namespace muster

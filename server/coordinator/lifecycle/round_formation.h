@@ -22,7 +22,8 @@ namespace muster {
 // by rank and the slot whose clock all continue from. The round's number is stored before anybody
 // is told, so no two rounds of a generation share one. The answer is not stored. A task that
 // repeats its call gets it again while the round lasts and this process lives; after a restart the
-// task waits for the next round, to which the others come once they notice that it is missing.
+// task waits for the next round, to which the others come once they notice that it is missing. The
+// processes of a program notice nothing, so what their tasks are told is stored.
 //
 // Rounds in a row without a step, for example while a network is cut, open after longer and longer
 // pauses. Their event and the job's status say why the last one ended. A step resets the pause.

@@ -97,6 +97,20 @@ v1::RendezvousReply MeetingReply(const v1::JobRecord& record) {
   return reply;
 }
 
+std::optional<v1::RendezvousReply> StoredRound(const v1::JobRecord& record) {
+  if (!RunsProgram(record.spec())) return std::nullopt;
+  v1::RendezvousReply reply;
+  reply.set_round(record.round().number());
+  for (const v1::RoundMember& member : record.round().members()) {
+    // The round was opened by a release that stored no endpoints.
+    if (member.endpoint().empty()) return std::nullopt;
+    v1::CollectivePeer& peer = *reply.add_peers();
+    peer.set_slot(member.slot());
+    peer.set_endpoint(member.endpoint());
+  }
+  return reply;
+}
+
 absl::optional<uint32_t> BrokeForGood(const v1::JobRecord& record, const Rendezvous& next) {
   const auto& members = record.round().members();
   const auto has_left = [&](const v1::RoundMember& member) {

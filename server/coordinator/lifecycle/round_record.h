@@ -2,6 +2,7 @@
 #define MUSTER_SERVER_COORDINATOR_LIFECYCLE_ROUND_RECORD_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/types/optional.h"
@@ -46,6 +47,10 @@ uint32_t CountMeetings(const Rendezvous::Round& next, const v1::JobRecord& recor
 
 // Returns what every task that meets is told, on either road.
 v1::RendezvousReply MeetingReply(const v1::JobRecord& record);
+
+// Returns what the tasks of a program's round were told; nullopt if the record does not have it, as
+// in all other jobs. They begin where their orders say.
+std::optional<v1::RendezvousReply> StoredRound(const v1::JobRecord& record);
 
 // Returns the first slot that left a round that no other can follow; nullopt if no slot left, or
 // another round can follow. None can follow once some slots have ended well, since these do not

@@ -57,6 +57,48 @@ TEST_F(AllReduceTest, TensorGroupsAreOnOneWorkerAndTakePartWhole) {
   EXPECT_EQ(joins.get()->peers_size(), 4);
 }
 
+TEST_F(AllReduceTest, WhoSitsOutARoundComesLikeANewcomer) {
+  cluster_.AddWorker("w0", 2);
+  cluster_.AddWorker("w1", 1);
+  cluster_.AddWorker("w2", 1);
+  v1::JobSpec spec = Job(4, 2);
+  spec.mutable_parallelism()->set_tensor(2);
+  const std::string job = Running(spec);
+  Kill("w2");
+  // It has made a step that the others go on to make with other examples.
+  cluster_.rank(Order(job, 2)).clock = 5;
+  cluster_.rank(Order(job, 2)).late = true;
+  cluster_.rank(Order(job, 2)).failure = "slot 3 has left";
+  auto alone = cluster_.Rendezvous(Order(job, 2));
+  cluster_.Rendezvous(Order(job, 0));
+  cluster_.Rendezvous(Order(job, 1));
+  cluster_.Pass(kElasticWait);
+  EXPECT_TRUE(cluster_.HasEvent(job, "goes on with 2 of 4 workers again in round 2"));
+  EXPECT_TRUE(cluster_.HasEvent(job, "the last one ended: slot 2 on worker w1: slot 3 has left"));
+  EXPECT_EQ(cluster_.rank(Order(job, 0)).round, 2u);
+  EXPECT_EQ(cluster_.rank(Order(job, 0)).clock, 3u);
+  // It calls again, and says the same.
+  alone = cluster_.Rendezvous(Order(job, 2));
+  // The two that go on do not hurry because it was late once.
+  auto share = cluster_.Evaluate(Order(job, 0), 4);
+  cluster_.Pass(2 * kLease);
+  EXPECT_EQ(cluster_.Status(job).tasks(1).incarnation(), 1u);
+  EXPECT_FALSE(share.came());
+  cluster_.Evaluate(Order(job, 1), 4);
+  EXPECT_TRUE(share.status().ok()) << share.status();
+  EXPECT_TRUE(cluster_.Progress(Order(job, 0), 5).ok());
+  EXPECT_TRUE(cluster_.Progress(Order(job, 1), 5).ok());
+  cluster_.AddWorker("w3");
+  cluster_.Rendezvous(AwaitOrder(job, 3));
+  cluster_.Rendezvous(Order(job, 0));
+  cluster_.Rendezvous(Order(job, 1));
+  ASSERT_TRUE(alone.status().ok()) << alone.status();
+  EXPECT_THAT(alone.get()->sat_out_slots(), ElementsAre(2));
+  EXPECT_TRUE(
+      cluster_.HasEvent(job, "all 4 slots met again in round 3, from slot 0's replica at clock 5"));
+  EXPECT_FALSE(cluster_.HasEvent(job, "at clock 5; the last one ended"));
+}
+
 TEST_F(AllReduceTest, ATaskGoesWhereItsTensorGroupIs) {
   cluster_.AddWorker("w0", 4);
   cluster_.AddWorker("w1", 6);

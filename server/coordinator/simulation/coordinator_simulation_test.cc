@@ -76,6 +76,10 @@ class SimulationTest : public ::testing::TestWithParam<uint64_t> {
       if (Draw(2) == 0) return;
     } else if (spec.workers() % 2 == 0 && Draw(3) == 0) {
       spec.mutable_parallelism()->set_tensor(2);
+      if (Draw(2) == 0) {
+        spec.mutable_parallelism()->mutable_zero()->set_stage(1 + Draw(3));
+        spec.mutable_parallelism()->mutable_zero()->set_redundancy(Draw(2));
+      }
       spec.set_min_workers(2 * Draw(spec.workers() / 2 + 1));
       return;
     }
@@ -187,6 +191,11 @@ class SimulationTest : public ::testing::TestWithParam<uint64_t> {
       other.set_slot(peer.slot());
       other.set_incarnation(record.slots(peer.slot()).incarnation());
       const SimulatedCluster::Rank& rank = cluster_.rank(other);
+      const auto& sat_out = reply.sat_out_slots();
+      if (std::find(sat_out.begin(), sat_out.end(), peer.slot()) != sat_out.end()) {
+        EXPECT_NE(peer.slot(), reply.source_slot());
+        continue;
+      }
       // Those who were told already have the source's replica by now.
       if (reply.has_source_slot() || rank.round < reply.round()) most = std::max(most, rank.clock);
       if (reply.has_source_slot() && peer.slot() == reply.source_slot()) source = rank.clock;
