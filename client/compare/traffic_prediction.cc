@@ -87,7 +87,7 @@ absl::StatusOr<ShardedCalls> CallsOfShards(const v1::TablesSchema& schema,
   MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, LayoutOf(schema, tensors));
   const StageHolding holding = HoldingOfStage(ZeroStage(spec));
   const int S = static_cast<int>(ShardGroupSize(spec));
-  const bool deterministic = spec.update().deterministic();
+  const bool deterministic = SumsInRankOrder(spec);
   const int micro_batches = static_cast<int>(std::max(1u, spec.micro_batches()));
   const ShardLayout shards(layout, S);
   const UnitPlaces places(shards, tensors, *holding.weights, UnitPlaces::Content::kWeights,
@@ -120,7 +120,7 @@ absl::StatusOr<std::vector<WorkerTraffic>> DataTraffic(const v1::TablesSchema& s
     MUSTER_ASSIGN_OR_RETURN(
         const CallSizes sizes,
         BucketSizes(schema, {tensors.begin(), tensors.end()}, spec.update(), way));
-    return AllReduceBytes(sizes, wire, {ranks, way, spec.update().deterministic()});
+    return AllReduceBytes(sizes, wire, {ranks, way, SumsInRankOrder(spec)});
   }
   MUSTER_ASSIGN_OR_RETURN(const ShardedCalls calls, CallsOfShards(schema, tensors, spec, way));
   const double in_group = calls.GroupBytes(wire);
@@ -143,7 +143,7 @@ absl::StatusOr<double> MeanDataBytes(const v1::TablesSchema& schema,
         const CallSizes sizes,
         BucketSizes(schema, {tensors.begin(), tensors.end()}, spec.update(), way));
     const auto ranks = static_cast<int>(DataRanks(spec));
-    return MeanAllReduceBytes(sizes, wire, {ranks, way, spec.update().deterministic()});
+    return MeanAllReduceBytes(sizes, wire, {ranks, way, SumsInRankOrder(spec)});
   }
   MUSTER_ASSIGN_OR_RETURN(const ShardedCalls calls, CallsOfShards(schema, tensors, spec, way));
   return calls.GroupBytes(wire) + MeanAllReduceBytes(calls.sums, wire, calls.replicas);

@@ -18,4 +18,8 @@ bool DividesTokens(const v1::JobSpec& spec) {
          (!parallelism.has_sequence() || parallelism.sequence());
 }
 
+bool SumsInRankOrder(const v1::JobSpec& spec) {
+  return spec.update().deterministic() || TensorRanks(spec) > 1;
+}
+
 }  // namespace muster

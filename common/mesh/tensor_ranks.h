@@ -23,6 +23,13 @@ uint32_t TensorRanks(const v1::JobSpec& spec);
 // parallelism).
 bool DividesTokens(const v1::JobSpec& spec);
 
+// Returns whether data ranks sum gradients in order of rank (CollectiveCall::deterministic), where
+// their communicator can: if the job asks for it, and always with several tensor ranks. Each of
+// these sums its copy of what it shares with others among data ranks of its own. In another order
+// such as a ring's, which depends on where an element lies, the copies would drift apart by
+// rounding.
+bool SumsInRankOrder(const v1::JobSpec& spec);
+
 }  // namespace muster
 
 #endif  // MUSTER_COMMON_MESH_TENSOR_RANKS_H_

@@ -27,10 +27,10 @@ bool IsHybrid(const v1::TaskOrder& order, const v1::TablesSchema& schema) {
          order.spec().update().sparse() == v1::UpdateSpec::PARAMETER_SERVER;
 }
 
-GradientReducerOptions Reducing(const v1::UpdateSpec& update, absl::Duration timeout) {
+GradientReducerOptions Reducing(const v1::JobSpec& spec, absl::Duration timeout) {
   GradientReducerOptions reducing;
-  reducing.wire = update.wire() == v1::UpdateSpec::BF16 ? DType::kBf16 : DType::kF32;
-  reducing.deterministic = update.deterministic();
+  reducing.wire = spec.update().wire() == v1::UpdateSpec::BF16 ? DType::kBf16 : DType::kF32;
+  reducing.deterministic = SumsInRankOrder(spec);
   reducing.timeout = timeout;
   return reducing;
 }
@@ -109,7 +109,7 @@ ShardedStrategy::ShardedStrategy(const v1::TaskOrder& order, const v1::TablesSch
       holding_(HoldingOfStage(ZeroStage(order.spec()))),
       kept_gathered_bytes_(KeptGatheredBytes(order.spec())),
       divides_tokens_(DividesTokens(order.spec())),
-      reducing_(Reducing(order.spec().update(), options.timeout)),
+      reducing_(Reducing(order.spec(), options.timeout)),
       clips_by_norm_(schema.clipping().by_global_norm() > 0),
       divides_anew_(DividesAnew(order.spec())),
       kept_(std::move(kept)),
