@@ -11,7 +11,6 @@
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
 #include "common/mesh/tensor_ranks.h"
-#include "common/mesh/zero.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -123,13 +122,6 @@ absl::Status ValidateRoad(const v1::JobSpec& spec) {
 // Checks how few workers the job may go on with: data ranks are there as a whole, or not at all.
 absl::Status ValidateMinWorkers(const v1::JobSpec& spec) {
   const uint32_t ranks = TensorRanks(spec);
-  if (DividesAnew(spec)) {
-    return Invalid("min_workers", spec.min_workers(),
-                   absl::StrCat("but parallelism.zero.stage is ", spec.parallelism().zero().stage(),
-                                " and parallelism.tensor ", ranks,
-                                ", whose shares are not divided anew in this version: leave it "
-                                "out, or take stage 0"));
-  }
   if (spec.min_workers() % ranks == 0) return absl::OkStatus();
   return Invalid("min_workers", spec.min_workers(),
                  absl::StrCat("but a data rank of this job is ", ranks,

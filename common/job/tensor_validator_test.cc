@@ -83,6 +83,11 @@ INSTANTIATE_TEST_SUITE_P(
                s.mutable_parallelism()->mutable_zero()->set_shard(2);
              }},
         Case{"WholeDataRanksMayLeave", [](v1::JobSpec& s) { s.set_min_workers(2); }},
+        Case{"OthersDivideTheirShardsAnew",
+             [](v1::JobSpec& s) {
+               s.set_min_workers(2);
+               s.mutable_parallelism()->mutable_zero()->set_stage(1);
+             }},
         Case{"AllWorkersTogether",
              [](v1::JobSpec& s) {
                s.set_workers(6);
@@ -152,13 +157,6 @@ INSTANTIATE_TEST_SUITE_P(
                 HasSubstr("parallelism.tensor is 2; but compute.device is CUDA")},
         BadCase{"PartOfADataRank", [](v1::JobSpec& s) { s.set_min_workers(3); },
                 AllOf(HasSubstr("min_workers is 3; "), HasSubstr("multiple of 2"))},
-        BadCase{"FewerShards",
-                [](v1::JobSpec& s) {
-                  s.set_min_workers(2);
-                  s.mutable_parallelism()->mutable_zero()->set_stage(1);
-                },
-                HasSubstr("min_workers is 2; but parallelism.zero.stage is 1 and "
-                          "parallelism.tensor 2")},
         BadCase{"SequenceAlone",
                 [](v1::JobSpec& s) {
                   s.mutable_parallelism()->clear_tensor();

@@ -71,8 +71,7 @@ class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
   // FailedPrecondition: the rank's shard is not its slot's, or a shard group is not whole.
   absl::Status Join(std::unique_ptr<Communicator> communicator,
                     absl::optional<int> source) override;
-  // Sums do not outlive a group.
-  void ForgetSums() override {}
+  void Forget() override { kept_->HandOver(); }
   void Leave() override;
   uint64_t bucket_plan_fingerprint() const override { return fingerprint_; }
   absl::optional<uint64_t> replica_clock() const override;

@@ -1,5 +1,6 @@
 #include "worker/runtime/task/all_reduce_task.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -8,7 +9,6 @@
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
 #include "common/mesh/holding_message.h"
-#include "common/mesh/tensor_ranks.h"
 #include "common/text/utf8.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
@@ -161,9 +161,10 @@ absl::StatusOr<v1::RendezvousReply> AllReduceTask::Meet() {
   SetHolding(parts_.group->holding(), request);
   MUSTER_ASSIGN_OR_RETURN(v1::RendezvousReply round,
                           dependencies_.coordinator->Rendezvous(std::move(request)));
-  // Others may have gone on without this rank's tensor group, and made the step with other sums.
-  const bool may_sit_out = order_.spec().min_workers() > 0 && TensorRanks(order_.spec()) > 1;
-  if (may_sit_out && round.round() > round_ + 1) parts_.group->ForgetSums();
+  const auto& sat_out = round.sat_out_slots();
+  if (std::find(sat_out.begin(), sat_out.end(), order_.slot()) != sat_out.end()) {
+    parts_.group->Forget();
+  }
   round_ = round.round();
   return round;
 }

@@ -14,6 +14,7 @@
 #include "common/mesh/rank_shards.h"
 #include "common/mesh/tensor_ranks.h"
 #include "common/mesh/zero.h"
+#include "common/partition/schema.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/nn/loss_scaler.h"
@@ -102,6 +103,12 @@ absl::Status KeptShard::Fill(Communicator& communicator, absl::optional<int> sou
   MUSTER_RETURN_IF_ERROR(BroadcastWeights(*replicas, 0, kTimeout, *state_));
   content_ = StateContent::kWhole;
   return absl::OkStatus();
+}
+
+absl::StatusOr<DenseLayout> KeptShard::LayoutOf(int tensor_rank) const {
+  MUSTER_ASSIGN_OR_RETURN(const Tables tables,
+                          LocalTables(*schema_, options_.shard.tensor_ranks, tensor_rank));
+  return LayoutOfTensors(*schema_, tables.tensors);
 }
 
 absl::StatusOr<std::unique_ptr<ShardState>> KeptShard::MakeState(ShardIndex shard) const {

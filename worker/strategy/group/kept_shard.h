@@ -14,6 +14,7 @@
 #include "absl/types/optional.h"
 #include "common/base/loss_scale.h"
 #include "common/checkpoint/storage.h"
+#include "common/partition/dense_layout.h"
 #include "common/partition/shard_layout.h"
 #include "worker/collectives/communicator.h"
 #include "worker/nn/loss_scaling.h"
@@ -86,6 +87,8 @@ class KeptShard {
 
   // Makes this rank's shard another one, which is not filled. Errors are OffloadedFloats'.
   absl::Status Divide(ShardIndex shard);
+  // Returns how the shares of a tensor rank are laid out. InvalidArgument: the schema is not valid.
+  absl::StatusOr<DenseLayout> LayoutOf(int tensor_rank) const;
   // Returns an unfilled state of another shard, for Take. Errors are OffloadedFloats'.
   absl::StatusOr<std::unique_ptr<ShardState>> MakeState(ShardIndex shard) const;
   // Makes this rank's shard the one of `state`, which the caller has filled.

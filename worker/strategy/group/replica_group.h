@@ -39,10 +39,10 @@ class ReplicaGroup {
   virtual absl::Status Join(std::unique_ptr<Communicator> communicator,
                             absl::optional<int> source) = 0;
 
-  // Forgets the complete sums of a step that this rank has not made. To be called before a group is
-  // joined that is not the next one after the last, because others may have made the step with
-  // other sums meanwhile.
-  virtual void ForgetSums() = 0;
+  // Forgets what this rank has, so that it joins the next group like a new one. To be called, while
+  // no group is joined, after a group without this rank, which may have made the same steps with
+  // other sums.
+  virtual void Forget() = 0;
 
   // Gives back the communicator and all memory allocated from it. Waits for gathers that the last
   // step started, because other ranks may still be in that step. Calls of a step that was given up

@@ -103,11 +103,10 @@ void TakePiece(const Piece& piece, const float* from, uint64_t steps,
 
 }  // namespace
 
-absl::Status SendFormerShard(Communicator& world, int root, ShardIndex former, ShardState* source,
-                             const ReshardingOptions& options, ShardState& to) {
-  const DenseLayout& layout = to.layout();
+absl::Status SendFormerShard(Communicator& world, int root, const FormerShard& former,
+                             ShardState* source, const ReshardingOptions& options, ShardState& to) {
   const std::vector<ShardLayout::OwnedBlock> blocks =
-      ShardLayout(layout, former.count).OwnedBlocks(layout, former.index);
+      ShardLayout(former.layout, former.shard.count).OwnedBlocks(former.layout, former.shard.index);
   if (blocks.empty()) return absl::OkStatus();
   std::vector<uint64_t> steps(blocks.size());
   if (source != nullptr) {
@@ -138,6 +137,7 @@ absl::Status SendFormerShard(Communicator& world, int root, ShardIndex former, S
     }
     MUSTER_RETURN_IF_ERROR(
         world.Run(Broadcast(root, buffer.data(), buffer.size() * sizeof(float), options.timeout)));
+    if (former.shard.tensor_rank != to.shard().tensor_rank) continue;
     const float* next = buffer.data();
     for (const Piece& piece : call) {
       TakePiece(piece, next, steps[piece.block], to.owned_blocks(), values);

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/partition/dense_layout.h"
 #include "worker/collectives/communicator.h"
 #include "worker/strategy/shard_state.h"
 
@@ -17,19 +18,26 @@ struct ReshardingOptions {
   size_t call_bytes = size_t{64} << 20;
 };
 
+// A shard of a former division of the parameters, and the layout of its tensor rank's shares.
+struct FormerShard {
+  ShardIndex shard;
+  const DenseLayout& layout;
+};
+
 // Sends one shard of a former division of the parameters to all ranks, each of which copies what
 // belongs to its new shard: weights, optimizer state and steps, to the bit. A collective call of
 // all ranks. With every former shard sent, the new shards are whole, except for their clock.
 //
 // A rank receives all bytes of the former shard, in broadcasts: 4 bytes for each weight and for
-// each float of its optimizer state, and 8 bytes for each block; with Adam and every shard, 12P.
-// Each rank holds the bytes of one call beside its shards.
+// each float of its optimizer state, and 8 bytes for each block; with Adam and every shard, 12P. A
+// copy of a shard may be with any rank, so ranks also receive what is of other tensor ranks, and
+// drop it. Each rank holds the bytes of one call beside its shards.
 //
 // `source` is the shard on rank `root`, and null on all others. `to` is this rank's new shard; its
 // contents are undefined after an error. Errors are the communicator's. REQUIRES: both have their
 // values and no tables, and no weights are placed elsewhere.
-absl::Status SendFormerShard(Communicator& world, int root, ShardIndex former, ShardState* source,
-                             const ReshardingOptions& options, ShardState& to);
+absl::Status SendFormerShard(Communicator& world, int root, const FormerShard& former,
+                             ShardState* source, const ReshardingOptions& options, ShardState& to);
 
 }  // namespace muster
 

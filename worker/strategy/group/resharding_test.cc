@@ -16,6 +16,7 @@
 #include "common/checkpoint/memory_storage.h"
 #include "common/files/temp_folder.h"
 #include "common/mesh/recovery_plan.h"
+#include "common/partition/dense_layout.h"
 #include "gtest/gtest.h"
 #include "proto/checkpoint.pb.h"
 #include "worker/strategy/group/faulty_communicator_for_testing.h"
@@ -45,48 +46,73 @@ void ForEachFloat(ShardState& shard, const std::function<void(float&, uint64_t, 
   }
 }
 
-TEST(SendFormerShardTest, EveryFloatComesToItsNewPlace) {
-  const v1::TablesSchema schema = Schema({});
+// Any rank may send any shard, also one of another tensor rank.
+class SendFormerShardTest : public ::testing::TestWithParam<int> {
+ protected:
+  static int tensor() { return GetParam(); }
+
+  // Fills a shard with values that say where they belong.
+  static void Mark(ShardState& shard) {
+    const auto first = static_cast<float>(shard.shard().tensor_rank) / 2;
+    ForEachFloat(shard, [first](float& value, uint64_t flat, size_t array) {
+      value = ValueOf(flat, array) + first;
+    });
+    for (uint64_t& steps : shard.state().steps) steps = 7 + shard.shard().tensor_rank;
+  }
+  static void ExpectMarked(ShardState& shard) {
+    const int tensor_rank = shard.shard().tensor_rank;
+    uint64_t floats = 0, wrong = 0;
+    ForEachFloat(shard, [&](float& value, uint64_t flat, size_t array) {
+      ++floats;
+      wrong += value != ValueOf(flat, array) + static_cast<float>(tensor_rank) / 2;
+    });
+    EXPECT_GT(floats, 0u);
+    EXPECT_EQ(wrong, 0u);
+    for (const uint64_t steps : shard.state().steps) EXPECT_EQ(steps, 7u + tensor_rank);
+  }
+};
+
+TEST_P(SendFormerShardTest, EveryFloatComesToItsNewPlace) {
+  const v1::TablesSchema schema = Schema({.tensor = tensor()});
+  std::vector<DenseLayout> layouts;
+  for (int rank = 0; rank < tensor(); ++rank) {
+    const ShardIndex whole = {.tensor_rank = rank, .tensor_ranks = tensor()};
+    layouts.push_back(ShardState::Create(schema, whole).value()->layout());
+  }
   const TempFolder folder;
   for (const int former : {1, 2, 3, 5}) {
-    for (const int ranks : {1, 2, 3, 4}) {
+    for (const int shards : {1, 2, 3, 4}) {
+      const ShardIndex before = {.count = former, .tensor_ranks = tensor()};
+      const ShardIndex now = {.count = shards, .tensor_ranks = tensor()};
       // A few elements a call, some blocks, and all.
       for (const size_t call_bytes : {size_t{100}, size_t{5000}, size_t{1} << 26}) {
-        SCOPED_TRACE(absl::StrCat(former, " to ", ranks, " in calls of ", call_bytes));
-        TestRanks group(ranks);
+        SCOPED_TRACE(absl::StrCat(former, " to ", shards, " in calls of ", call_bytes));
+        TestRanks group(now.coordinates());
         group.Run([&](std::unique_ptr<Communicator> world) {
           const int rank = world->rank();
           absl::optional<std::string> offload_folder;
           if (rank == 1) offload_folder = folder.path();
-          const auto mine =
-              ShardState::Create(schema, {.index = rank, .count = ranks}, offload_folder).value();
-          for (int index = 0; index < former; ++index) {
-            const int root = index % ranks;
+          const auto mine = ShardState::Create(schema, now.At(rank), offload_folder).value();
+          for (int coordinate = 0; coordinate < before.coordinates(); ++coordinate) {
+            const ShardIndex shard = before.At(coordinate);
+            const int root = (coordinate + 1) % world->size();
             std::unique_ptr<ShardState> source;
             if (rank == root) {
-              source = ShardState::Create(schema, {.index = index, .count = former}).value();
-              ForEachFloat(*source, [](float& value, uint64_t flat, size_t array) {
-                value = ValueOf(flat, array);
-              });
-              for (uint64_t& steps : source->state().steps) steps = 7;
+              source = ShardState::Create(schema, shard).value();
+              Mark(*source);
             }
-            ASSERT_EQ(SendFormerShard(*world, root, {.index = index, .count = former}, source.get(),
-                                      {.call_bytes = call_bytes}, *mine),
+            ASSERT_EQ(SendFormerShard(*world, root, {shard, layouts[shard.tensor_rank]},
+                                      source.get(), {.call_bytes = call_bytes}, *mine),
                       absl::OkStatus());
           }
-          uint64_t floats = 0, wrong = 0;
-          ForEachFloat(*mine, [&](float& value, uint64_t flat, size_t array) {
-            ++floats;
-            wrong += value != ValueOf(flat, array);
-          });
-          EXPECT_GT(floats, 0u);
-          EXPECT_EQ(wrong, 0u);
-          for (const uint64_t steps : mine->state().steps) EXPECT_EQ(steps, 7u);
+          ExpectMarked(*mine);
         });
       }
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(TensorRanks, SendFormerShardTest, ::testing::Values(1, 2));
 
 // A group of ranks, and the clock to which it trains.
 struct Stretch {
@@ -112,10 +138,10 @@ Trained TrainByCheckpoints(ShardedJob job, const std::vector<Stretch>& stretches
   uint64_t clock = 0;
   for (const Stretch& stretch : stretches) {
     const int size = static_cast<int>(stretch.slots.size());
-    // A job of a single rank has no stages. Of several micro-batches it sums tied tensors in
+    // A job of a single data rank has no stages. Of several micro-batches it sums tied tensors in
     // another order than a shard group that has come down to one rank.
-    job.may_shrink = size == 1;
-    job.ranks = size == 1 ? 2 : size;
+    job.may_shrink = size == job.tensor;
+    job.ranks = job.may_shrink ? 2 * size : size;
     v1::CheckpointManifest manifest;
     Whole whole;
     TestRanks ranks(size);
@@ -205,6 +231,7 @@ class Tasks {
 
   bool IsAlive(int slot) const { return tasks_[slot] != nullptr; }
   RankHolding holding(int slot) const { return tasks_[slot]->strategy().holding(); }
+  void Forget(int slot) { tasks_[slot]->strategy().Forget(); }
 
   // Expects that the stretch's ranks have come to its end, with these parameters.
   void ExpectEnd(const Stretch& stretch, const Trained& expected) {
@@ -212,7 +239,8 @@ class Tasks {
     for (const int slot : stretch.slots) {
       const ShardedStrategy& strategy = tasks_[slot]->strategy();
       ASSERT_EQ(strategy.replica_clock(), stretch.end) << slot;
-      EXPECT_EQ(strategy.shard_state().shard().count, static_cast<int>(stretch.slots.size()));
+      EXPECT_EQ(strategy.shard_state().shard().coordinates(),
+                static_cast<int>(stretch.slots.size()));
       EXPECT_EQ(strategy.loss_scale(), expected.loss_scale) << slot;
       whole.Add(strategy.shard_state());
     }
@@ -233,21 +261,41 @@ class Tasks {
   std::vector<std::unique_ptr<ShardedTask>> tasks_;
 };
 
-class ReshardingTest : public ::testing::TestWithParam<uint32_t> {
+// A stage, and a number of tensor ranks.
+class ReshardingTest : public ::testing::TestWithParam<std::tuple<uint32_t, int>> {
  protected:
+  static uint32_t stage() { return std::get<0>(GetParam()); }
+  static int tensor() { return std::get<1>(GetParam()); }
+
   // Three kinds of weights, and of what a stage may keep besides.
-  ShardedJob TheJob() const {
-    ShardedJob job = {.stage = GetParam(), .ranks = 4, .micro_batches = 2, .may_shrink = true};
-    if (GetParam() == 1) job.compute = DType::kF16;
-    if (GetParam() > 1) job.max_norm = 3;
-    if (GetParam() == 2) job.compute = DType::kBf16;
-    if (GetParam() == 3) job.kept_bytes = 1 << 20;
+  static ShardedJob TheJob() {
+    ShardedJob job = {
+        .stage = stage(), .ranks = 4 * tensor(), .micro_batches = 2, .may_shrink = true};
+    if (stage() == 1) job.compute = DType::kF16;
+    if (stage() > 1) job.max_norm = 3;
+    if (stage() == 2) job.compute = DType::kBf16;
+    if (stage() == 3) job.kept_bytes = 1 << 20;
+    job.tensor = tensor();
     return job;
   }
-  ShardedJob WithCopies() const {
+  static ShardedJob WithCopies() {
     ShardedJob job = TheJob();
     job.redundant = true;
+    job.ranks_per_daemon = tensor();
     return job;
+  }
+
+  // Returns the slots of data ranks.
+  static std::vector<int> Slots(const std::vector<int>& data_ranks) {
+    std::vector<int> slots;
+    for (const int data_rank : data_ranks) {
+      for (int rank = 0; rank < tensor(); ++rank) slots.push_back(data_rank * tensor() + rank);
+    }
+    return slots;
+  }
+  // Returns a group of data ranks, and the clock to which it trains.
+  static Stretch Of(const std::vector<int>& data_ranks, uint64_t end) {
+    return {Slots(data_ranks), end};
   }
 
   // Trains stretch after stretch, each of which is to go on in place.
@@ -273,46 +321,63 @@ class ReshardingTest : public ::testing::TestWithParam<uint32_t> {
 };
 
 TEST_P(ReshardingTest, CopiesLetTheRanksBecomeFewerAndMore) {
-  ExpectInPlace(WithCopies(), {{{0, 1, 2, 3}, 2},
-                               {{0, 2, 3}, 4},
-                               // Another newcomer: rank 1 is to have what rank 2 had.
-                               {{0, 1, 3}, 5},
-                               {{0, 3}, 6},
-                               {{3}, 7},
-                               {{1, 3}, 8},
-                               {{0, 1, 2, 3}, 9}});
+  ExpectInPlace(WithCopies(),
+                {Of({0, 1, 2, 3}, 2), Of({0, 2, 3}, 4),
+                 // Another newcomer: rank 1 is to have what rank 2 had.
+                 Of({0, 1, 3}, 5), Of({0, 3}, 6), Of({3}, 7), Of({1, 3}, 8), Of({0, 1, 2, 3}, 9)});
 }
 
 TEST_P(ReshardingTest, WithoutCopiesTheRanksBecomeMore) {
-  ExpectInPlace(TheJob(), {{{2}, 1}, {{0, 2}, 2}, {{0, 2, 3}, 4}, {{0, 1, 2, 3}, 6}});
+  ExpectInPlace(TheJob(), {Of({2}, 1), Of({0, 2}, 2), Of({0, 2, 3}, 4), Of({0, 1, 2, 3}, 6)});
   Tasks tasks(TheJob());
-  tasks.Train({{0, 1, 2, 3}, 2});
-  tasks.Place({0, 1, 3});
-  EXPECT_FALSE(tasks.Plan({0, 1, 3}).ok()) << "nobody has the lost shard";
-  tasks.Train({{0, 1, 3}, 3});
-  tasks.ExpectEnd({{0, 1, 3}, 3}, TrainByCheckpoints(TheJob(), {{{0, 1, 3}, 3}}));
+  tasks.Train(Of({0, 1, 2, 3}, 2));
+  const Stretch left = Of({0, 1, 3}, 3);
+  tasks.Place(left.slots);
+  EXPECT_FALSE(tasks.Plan(left.slots).ok()) << "nobody has the lost shard";
+  tasks.Train(left);
+  tasks.ExpectEnd(left, TrainByCheckpoints(TheJob(), {left}));
+}
+
+// As one that sat out a round.
+TEST_P(ReshardingTest, WhoForgetsTakesItsShardLikeANewcomer) {
+  const Stretch first = Of({0, 1, 2, 3}, 2);
+  const Stretch all = Of({0, 1, 2, 3}, 4);
+  const Trained expected = TrainByCheckpoints(WithCopies(), {first, all});
+  const int slot = 2 * tensor();
+  Tasks tasks(WithCopies());
+  tasks.Train(first);
+  EXPECT_EQ(tasks.holding(slot).clock, 2u);
+  EXPECT_FALSE(tasks.holding(slot).copies.empty());
+  tasks.Forget(slot);
+  EXPECT_FALSE(tasks.holding(slot).clock.has_value());
+  EXPECT_TRUE(tasks.holding(slot).copies.empty());
+  ASSERT_TRUE(tasks.Plan(all.slots).ok()) << tasks.Plan(all.slots).status();
+  EXPECT_EQ(tasks.Plan(all.slots)->transfers.size(), 1u);
+  tasks.Train(all);
+  tasks.ExpectEnd(all, expected);
 }
 
 TEST_P(ReshardingTest, OffloadedStateIsDividedAnew) {
   ShardedJob job = TheJob();
   job.offload_folder = folder_.path();
-  ExpectInPlace(job, {{{0, 2}, 2}, {{0, 1, 2, 3}, 4}});
+  ExpectInPlace(job, {Of({0, 2}, 2), Of({0, 1, 2, 3}, 4)});
 }
 
 // A rank dies when the others, except for one, have made the step.
 TEST_P(ReshardingTest, ARankThatIsBehindMakesTheStepFirst) {
   const ShardedJob job = WithCopies();
-  const Stretch last = {{0, 1, 3}, 5};
-  const Trained expected = TrainByCheckpoints(job, {{{0, 1, 2, 3}, 3}, last});
+  const Stretch first = Of({0, 1, 2, 3}, 3);
+  const Stretch last = Of({0, 1, 3}, 5);
+  const Trained expected = TrainByCheckpoints(job, {first, last});
   for (const int behind : last.slots) {
     SCOPED_TRACE(absl::StrCat("rank ", behind, " is behind"));
     Tasks tasks(job);
-    std::latch others(3);
+    std::latch others(job.ranks - 1);
     tasks.faults[behind].loses_answer_of =
         job.max_norm > 0 ? "norms of cells" : "examples and overflows";
     tasks.faults[behind].meanwhile = [&others] { others.wait(); };
     tasks.after_last_step = [&others](int) { others.count_down(); };
-    tasks.Train({{0, 1, 2, 3}, 3}, /*in_join=*/false);
+    tasks.Train(first, /*in_join=*/false);
     tasks.after_last_step = nullptr;
     ASSERT_EQ(tasks.holding(behind).clock, 2u);
     tasks.Place(last.slots);
@@ -333,13 +398,15 @@ TEST_P(ReshardingTest, ARankMayDieAtAnyCall) {
     // How many of the deaths of each victim the others survive in place at the least.
     int survived = 0;
   };
-  const std::vector<Case> cases = {{{{0, 1, 2, 3}, 2}, {{0, 2, 3}, 4}, 0},
-                                   {{{0, 2}, 2}, {{0, 1, 2}, 4}, 5}};
+  const std::vector<Case> cases = {{Of({0, 1, 2, 3}, 2), Of({0, 2, 3}, 4), 0},
+                                   {Of({0, 2}, 2), Of({0, 1, 2}, 4), 5}};
   for (const Case& test : cases) {
     for (const int victim : test.now.slots) {
+      // Tensor ranks are alike in this.
+      if (victim % tensor() != tensor() - 1) continue;
       std::vector<int> left;
       for (const int slot : test.now.slots) {
-        if (slot != victim) left.push_back(slot);
+        if (slot / tensor() != victim / tensor()) left.push_back(slot);
       }
       const Stretch last = {left, 4};
       const Trained in_place = TrainByCheckpoints(WithCopies(), {test.before, last});
@@ -370,8 +437,12 @@ TEST_P(ReshardingTest, ARankMayDieAtAnyCall) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryStage, ReshardingTest, ::testing::Values(1, 2, 3),
-                         [](const auto& info) { return absl::StrCat("Stage", info.param); });
+INSTANTIATE_TEST_SUITE_P(EveryStage, ReshardingTest,
+                         ::testing::Combine(::testing::Values(1, 2, 3), ::testing::Values(1, 2)),
+                         [](const auto& info) {
+                           return absl::StrCat("Stage", std::get<0>(info.param), "Tensor",
+                                               std::get<1>(info.param));
+                         });
 
 }  // namespace
 }  // namespace muster

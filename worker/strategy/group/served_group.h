@@ -60,8 +60,8 @@ class ServedGroup final : public ReplicaGroup, private DataRankPeers {
   // Needs no source. Errors are the communicator's and ParameterServerStrategy::Create's.
   absl::Status Join(std::unique_ptr<Communicator> communicator,
                     absl::optional<int> source) override;
-  // Servers have all sums.
-  void ForgetSums() override {}
+  // Servers have everything.
+  void Forget() override {}
   void Leave() override;
   std::vector<const FlightRecorder*> recorders() const override;
   TrainingState& state() override { return *strategy_; }

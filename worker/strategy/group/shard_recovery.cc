@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/partition/dense_layout.h"
 #include "worker/strategy/group/resharding.h"
 #include "worker/strategy/group/state_broadcast.h"
 
@@ -83,6 +84,12 @@ void ShardRecovery::KeepSums(std::vector<absl::Span<float>>& sums) {
 void ShardRecovery::ForgetSums() {
   has_sums_ = false;
   kept_sums_ = nullptr;
+}
+
+void ShardRecovery::ForgetKept() {
+  ForgetSums();
+  outcome_.reset();
+  copies_.Clear();
 }
 
 absl::Status ShardRecovery::Exchange(Communicator& world, Meeting& meeting) const {
@@ -194,23 +201,32 @@ absl::Status ShardRecovery::MakeNewShards(Communicator& world, const RecoveryPla
   // All are at one clock, so nobody makes a step with them any more.
   ForgetSums();
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<ShardState> state, shard_.MakeState(shard));
+  std::vector<DenseLayout> layouts;
+  for (int rank = 0; rank < shard.tensor_ranks; ++rank) {
+    MUSTER_ASSIGN_OR_RETURN(DenseLayout layout, shard_.LayoutOf(rank));
+    layouts.push_back(std::move(layout));
+  }
   const ShardIndex own = shard_.state().shard();
-  const int count = static_cast<int>(plan.former.size());
-  for (int index = 0; index < count; ++index) {
+  const int coordinates = static_cast<int>(plan.former.size());
+  const ShardIndex division = {.count = coordinates / shard.tensor_ranks,
+                               .tensor_ranks = shard.tensor_ranks};
+  for (int coordinate = 0; coordinate < coordinates; ++coordinate) {
+    const ShardIndex former = division.At(coordinate);
     ShardState* source = nullptr;
-    if (plan.former[index] == world.rank()) {
-      source =
-          index == own.index && shard_.clock().has_value() ? &shard_.state() : copies_.Find(index);
+    if (plan.former[coordinate] == world.rank()) {
+      source = coordinate == own.coordinate() && shard_.clock().has_value()
+                   ? &shard_.state()
+                   : copies_.Find(coordinate);
     }
-    MUSTER_RETURN_IF_ERROR(SendFormerShard(world, plan.former[index],
-                                           {.index = index, .count = count}, source,
+    MUSTER_RETURN_IF_ERROR(SendFormerShard(world, plan.former[coordinate],
+                                           {former, layouts[former.tensor_rank]}, source,
                                            {.timeout = kTimeout}, *state));
   }
   state->set_clock(plan.clock);
   MUSTER_RETURN_IF_ERROR(AwaitAll(world, "all have new shards"));
   if (world.rank() == 0) {
-    options_.log(absl::StrCat("the shards of ", count, " ranks are divided anew among ",
-                              shard.count, " at step ", plan.clock));
+    options_.log(absl::StrCat("the shards of ", coordinates, " ranks are divided anew among ",
+                              world.size(), " at step ", plan.clock));
   }
   copies_.Divide(shard);
   shard_.Take(std::move(state));
@@ -244,9 +260,7 @@ absl::Status ShardRecovery::Recover(Communicator& world, ShardIndex shard,
 }
 
 absl::Status ShardRecovery::Forget(ShardIndex shard) {
-  ForgetSums();
-  outcome_.reset();
-  copies_.Clear();
+  ForgetKept();
   return Become(shard);
 }
 

@@ -77,9 +77,9 @@ class ShardRecovery {
   // Moves complete sums of a step that was not made to memory of their own, to which `sums` then
   // points. Without such sums, `sums` becomes empty.
   void KeepSums(std::vector<absl::Span<float>>& sums);
-  // Forgets complete sums of a step that was not made, because others may have made it with other
-  // sums.
-  void ForgetSums();
+  // Forgets sums, copies and how the last step ended, which may differ from what others have by
+  // now.
+  void ForgetKept();
 
   // Brings the shards and copies of all ranks to one clock; a collective call. This rank is to have
   // `shard`, which only with `divides_anew` may be another than before. `make_step` makes a
@@ -105,6 +105,7 @@ class ShardRecovery {
     std::vector<uint64_t> daemons;
   };
 
+  void ForgetSums();
   absl::Status Exchange(Communicator& world, Meeting& meeting) const;
   absl::Status RollForward(Communicator& world, const RecoveryPlan& plan,
                            absl::FunctionRef<absl::Status(const StepOutcome&)> make_step);

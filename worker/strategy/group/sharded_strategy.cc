@@ -174,11 +174,19 @@ void ShardedStrategy::Leave() {
   counted_ = {};
 }
 
+void ShardedStrategy::Forget() {
+  recovery_.ForgetKept();
+  kept_->HandOver();
+}
+
 absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
                                    absl::optional<int> source) {
   Leave();
   ShardIndex shard = own().shard();
-  if (divides_anew_) shard = {.index = communicator->rank(), .count = communicator->size()};
+  if (divides_anew_) {
+    shard.count = communicator->size() / shard.tensor_ranks;
+    shard = shard.At(communicator->rank());
+  }
   const std::vector<TensorSpec>& tensors = own().tables().tensors;
   MUSTER_ASSIGN_OR_RETURN(groups_, RankGroups::Create(std::move(communicator), shard, tensors));
   if (groups_->tied_group() != nullptr) {

@@ -114,7 +114,7 @@ struct ShardedDependencies {
 // of each lost rank's shard (shard_recovery.h); without one, the job returns to a cut. So does a
 // hybrid job, whose servers may be ahead. With JobSpec.min_workers a group may have other ranks
 // than the one before: then a rank's shard is the one of its rank, and the ranks divide the
-// parameters anew.
+// parameters anew. Of tensor ranks these are whole data ranks.
 //
 // In BSP with `deterministic`, stages 0 and 1 equal parameter servers bit for bit, and with one
 // micro-batch so do stages 2 and 3: all sum by slot, take norms cell by cell, and divide once. With
@@ -141,7 +141,7 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   // FailedPrecondition: the rank's shard is not its slot's, or a shard group is not whole.
   absl::Status Join(std::unique_ptr<Communicator> communicator,
                     absl::optional<int> source) override;
-  void ForgetSums() override { recovery_.ForgetSums(); }
+  void Forget() override;
   void Leave() override;
   std::vector<const FlightRecorder*> recorders() const override;
   // Returns the communicator of all ranks; null when no group is joined.
