@@ -12,7 +12,6 @@
 #include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
 #include "proto/schema.pb.h"
-#include "tests/equivalence/run_checkpoints.h"
 #include "tests/equivalence/tensor_jobs.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
@@ -61,26 +60,6 @@ TEST_P(EveryShapeTest, EndsInTheBitsOfAllReduce) {
     EXPECT_EQ(Train(OnMesh(spec, tensor, data)).values, expected.values);
     EXPECT_EQ(Train(OnMesh(spec, tensor, data, 3)).values, expected.values);
   }
-}
-
-TEST_P(EveryShapeTest, CheckpointsGoOnOnOtherMeshesAndRoads) {
-  v1::JobSpec spec = Job(GetParam());
-  spec.mutable_checkpoint()->set_every_steps(4);
-  spec.mutable_stop()->set_steps(20);
-  const TrainedValues expected = TrainLocally(spec);
-  RunCheckpoints checkpoints;
-  RunOptions options;
-  options.checkpoints = &checkpoints;
-  ExpectClose(Train(OnMesh(spec, 2, 2), options), expected, 1e-5);
-  options.from = 4;
-  ExpectClose(Train(OnMesh(spec, 4, 1, 3), options), expected, 1e-5);
-  options.from = 8;
-  ExpectClose(SameOfAllRanks(TrainByAllReduce(ByAllReduce(OnMesh(spec, 2, 1)), options)), expected,
-              1e-5);
-  options.from = 12;
-  ExpectClose(Train(OnMesh(spec, 2, 2), options), expected, 1e-5);
-  options.from = 16;
-  ExpectClose(TrainOnServers(spec, options).trained[0], expected, 1e-5);
 }
 
 // Dies before or after the call takes effect; its successor and its peers repeat the clock.

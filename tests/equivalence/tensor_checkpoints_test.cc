@@ -1,0 +1,85 @@
+// A checkpoint of any mesh and ZeRO stage, on either road, goes on on any other, through files of
+// shares and of partitions.
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/files/temp_folder.h"
+#include "gtest/gtest.h"
+#include "tests/equivalence/run_checkpoints.h"
+#include "tests/equivalence/tensor_jobs.h"
+#include "tests/equivalence/training_run.h"
+
+namespace muster {
+namespace {
+
+struct Way {
+  bool on_servers = false;
+  uint32_t tensor = 1;
+  uint32_t data = 1;
+  uint32_t stage = 0;
+  // Data ranks of a shard group; 0: all.
+  uint32_t shard = 0;
+};
+
+constexpr Way kWays[] = {
+    {.tensor = 1, .data = 1},
+    {.tensor = 1, .data = 3, .stage = 2},
+    {.tensor = 2, .data = 2},
+    {.tensor = 2, .data = 2, .stage = 3},
+    {.tensor = 2, .data = 4, .stage = 1, .shard = 2},
+    {.tensor = 4, .data = 2, .stage = 2},
+    {.tensor = 8, .data = 1},
+    {.on_servers = true, .tensor = 1, .data = 2},
+    {.on_servers = true, .tensor = 2, .data = 2},
+    {.on_servers = true, .tensor = 4, .data = 1, .stage = 3},
+};
+
+std::string NameOf(const Way& way) {
+  return absl::StrCat(way.on_servers ? "servers" : "all-reduce", ", tensor ", way.tensor, ", data ",
+                      way.data, ", stage ", way.stage);
+}
+
+TrainedValues Train(const v1::JobSpec& spec, const Way& way, const RunOptions& options) {
+  const v1::JobSpec divided = OnMesh(spec, way.tensor, way.data, way.stage, way.shard);
+  return SameOfAllRanks(way.on_servers ? TrainOnServers(divided, options)
+                                       : TrainByAllReduce(ByAllReduce(divided), options));
+}
+
+class TensorCheckpointsTest : public ::testing::TestWithParam<TensorShape> {};
+
+TEST_P(TensorCheckpointsTest, GoOnOnEveryMeshStageAndRoad) {
+  const TempFolder folder;
+  v1::JobSpec spec = TensorJob(GetParam(), folder);
+  spec.set_micro_batches(2);
+  spec.mutable_clipping()->set_by_global_norm(0.05);
+  spec.mutable_checkpoint()->set_every_steps(4);
+  spec.mutable_stop()->set_steps(8);
+  const TrainedValues expected = TrainLocally(spec);
+  for (const Way& first : kWays) {
+    SCOPED_TRACE(absl::StrCat("from ", NameOf(first)));
+    RunCheckpoints checkpoints;
+    RunOptions options;
+    options.checkpoints = &checkpoints;
+    ExpectClose(Train(spec, first, options), expected, 1e-5);
+    options.from = 4;
+    for (const Way& next : kWays) {
+      SCOPED_TRACE(absl::StrCat("to ", NameOf(next)));
+      ExpectClose(Train(spec, next, options), expected, 1e-5);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+std::string NameOfShape(const ::testing::TestParamInfo<TensorShape>& info) {
+  const char* const names[] = {"Gpt2", "Llama", "Perceptron"};
+  return names[static_cast<int>(info.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, TensorCheckpointsTest,
+                         ::testing::Values(TensorShape::kGpt2, TensorShape::kLlama,
+                                           TensorShape::kPerceptron),
+                         NameOfShape);
+
+}  // namespace
+}  // namespace muster
