@@ -23,9 +23,9 @@
 #include "worker/collectives/transport/in_process_transport.h"
 #include "worker/data/sampling/sampler.h"
 #include "worker/device/copying_strategy.h"
-#include "worker/device/device_data_parallel_strategy.h"
 #include "worker/device/device_options.h"
 #include "worker/device/device_passes.h"
+#include "worker/device/device_sharded_strategy.h"
 #include "worker/runtime/device/device_engine.h"
 #include "worker/runtime/device/device_job.h"
 #include "worker/runtime/training/micro_batch_reader.h"
@@ -186,11 +186,11 @@ class DeviceTrainingTest : public ::testing::TestWithParam<Parameters> {
         ResidentDeviceOptionsFor(spec_, job_->dataset->info(), *job_->schema, /*device=*/0);
     ASSERT_TRUE(options.ok()) << options.status();
     MemoryStorage storage;
-    DeviceDataParallelDependencies dependencies;
+    DeviceShardedDependencies dependencies;
     dependencies.storage = &storage;
     dependencies.make_communicator = [](Communicator& host) { return host.Split(0, host.rank()); };
     const auto strategy =
-        DeviceDataParallelStrategy::Create(order, *job_->schema, *options, std::move(dependencies));
+        DeviceShardedStrategy::Create(order, *job_->schema, *options, std::move(dependencies));
     ASSERT_TRUE(strategy.ok()) << strategy.status();
     ASSERT_EQ((*strategy)->Join(std::move(communicator), absl::nullopt), absl::OkStatus());
     Train(*options, *(*strategy)->passes(), **strategy, poisoned, rank, trained);

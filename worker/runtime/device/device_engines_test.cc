@@ -18,7 +18,7 @@
 #include "worker/data/sampling/sampler.h"
 #include "worker/device/copying_strategy.h"
 #include "worker/device/device_backend.h"
-#include "worker/device/device_data_parallel_strategy.h"
+#include "worker/device/device_sharded_strategy.h"
 #include "worker/models/transformer.h"
 #include "worker/nn/loss_scaling.h"
 #include "worker/runtime/device/device_engine.h"
@@ -120,25 +120,24 @@ class DeviceEnginesTest : public ::testing::TestWithParam<std::string> {
         ResidentDeviceOptionsFor(spec_, job_->dataset->info(), *job_->schema, /*device=*/0).value();
   }
 
-  std::unique_ptr<DeviceDataParallelStrategy> MakeReplica() {
-    return DeviceDataParallelStrategy::Create(order_, *job_->schema, options_,
-                                              {.storage = &storage_})
+  std::unique_ptr<DeviceShardedStrategy> MakeReplica() {
+    return DeviceShardedStrategy::Create(order_, *job_->schema, options_, {.storage = &storage_})
         .value();
   }
 
-  static absl::Status JoinAlone(DeviceDataParallelStrategy& strategy, absl::optional<int> source) {
+  static absl::Status JoinAlone(DeviceShardedStrategy& strategy, absl::optional<int> source) {
     InProcessGroup alone(1);
     return strategy.Join(MakeHostCommunicator(alone.Join(0), {}).value(), source);
   }
 
   // Returns an engine for the strategy's present group.
-  std::unique_ptr<StepEngine> MakeEngine(DeviceDataParallelStrategy& strategy) {
+  std::unique_ptr<StepEngine> MakeEngine(DeviceShardedStrategy& strategy) {
     return MakeDeviceEngine(spec_, options_, *strategy.passes(), strategy, /*owned=*/nullptr)
         .value();
   }
 
   // Trains the steps of clocks [begin, end), with labels.
-  void TrainSteps(DeviceDataParallelStrategy& strategy, uint64_t begin, uint64_t end) {
+  void TrainSteps(DeviceShardedStrategy& strategy, uint64_t begin, uint64_t end) {
     MicroBatchReader reader(*job_->dataset, *sampler_, /*data_rank=*/0,
                             {.start_clock = begin, .end_clock = end}, clock_);
     const auto engine = MakeEngine(strategy);
@@ -150,7 +149,7 @@ class DeviceEnginesTest : public ::testing::TestWithParam<std::string> {
   }
 
   // Returns checksums of a cut's files, by partition.
-  static std::vector<uint64_t> CutChecksums(DeviceDataParallelStrategy& strategy, uint64_t clock,
+  static std::vector<uint64_t> CutChecksums(DeviceShardedStrategy& strategy, uint64_t clock,
                                             CutEnd end) {
     std::vector<uint64_t> checksums;
     const auto files = strategy.Cut(clock);
@@ -302,7 +301,7 @@ TEST_P(DeviceEnginesTest, OptimizersThatDevicesDoNotHaveAreRefused) {
   v1::TablesSchema schema = *job_->schema;
   schema.mutable_optimizer()->set_name("sgd");
   const auto strategy =
-      DeviceDataParallelStrategy::Create(order_, schema, options_, {.storage = &storage_});
+      DeviceShardedStrategy::Create(order_, schema, options_, {.storage = &storage_});
   EXPECT_EQ(strategy.status().code(), absl::StatusCode::kInvalidArgument) << strategy.status();
 }
 

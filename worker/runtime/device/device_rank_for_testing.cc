@@ -52,7 +52,7 @@ absl::StatusOr<std::unique_ptr<DeviceRank>> DeviceRank::Create(const v1::JobSpec
   rank->type_ = options.compute.type;
   rank->divided_ = ZeroStage(spec) > 0;
   MUSTER_ASSIGN_OR_RETURN(
-      rank->strategy_, DeviceDataParallelStrategy::Create(
+      rank->strategy_, DeviceShardedStrategy::Create(
                            order, schema, options,
                            {.storage = place.storage != nullptr ? place.storage : &rank->storage_,
                             .make_communicator = std::move(place.make_communicator)}));

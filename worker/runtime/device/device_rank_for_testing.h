@@ -18,7 +18,7 @@
 #include "worker/collectives/communicator.h"
 #include "worker/data/batch.h"
 #include "worker/data/dataset.h"
-#include "worker/device/device_data_parallel_strategy.h"
+#include "worker/device/device_sharded_strategy.h"
 #include "worker/runtime/training/micro_batch_source.h"
 #include "worker/runtime/training/step_engine.h"
 
@@ -95,7 +95,7 @@ class DeviceRank {
   absl::StatusOr<PassResult> Evaluate(const Batch& batch);
 
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
-  DeviceDataParallelStrategy& strategy() { return *strategy_; }
+  DeviceShardedStrategy& strategy() { return *strategy_; }
 
   // Returns weights by tensor, empty for tied tensors. Under ZeRO stages this is a collective call,
   // and a tensor that is computed with in 16 bits comes rounded. Without, it is allowed after a
@@ -121,7 +121,7 @@ class DeviceRank {
   DType type_ = DType::kF32;
   // True if no rank holds all weights.
   bool divided_ = false;
-  std::unique_ptr<DeviceDataParallelStrategy> strategy_;
+  std::unique_ptr<DeviceShardedStrategy> strategy_;
   std::unique_ptr<StepEngine> engine_;
   uint64_t clock_ = 0;
   // The loss scale of the last step.

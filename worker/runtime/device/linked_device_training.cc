@@ -38,11 +38,11 @@ class LinkedDeviceTraining final : public DeviceTraining {
     device.wait = WaitFor(dependencies);
     device.timeout = StallTimeoutOf(order);
     MUSTER_ASSIGN_OR_RETURN(
-        std::unique_ptr<DeviceDataParallelStrategy> strategy,
-        DeviceDataParallelStrategy::Create(order, *job.schema, device,
-                                           {.storage = dependencies.storage,
-                                            .log = dependencies.log,
-                                            .make_communicator = options_.make_communicator}));
+        std::unique_ptr<DeviceShardedStrategy> strategy,
+        DeviceShardedStrategy::Create(order, *job.schema, device,
+                                      {.storage = dependencies.storage,
+                                       .log = dependencies.log,
+                                       .make_communicator = options_.make_communicator}));
     ReplicaParts parts;
     parts.make_engine = [spec = order.spec(), device, &lent = *strategy] {
       return MakeDeviceEngine(spec, device, *lent.passes(), lent, /*owned=*/nullptr);

@@ -1,5 +1,5 @@
-#ifndef MUSTER_WORKER_DEVICE_DEVICE_DATA_PARALLEL_STRATEGY_H_
-#define MUSTER_WORKER_DEVICE_DEVICE_DATA_PARALLEL_STRATEGY_H_
+#ifndef MUSTER_WORKER_DEVICE_DEVICE_SHARDED_STRATEGY_H_
+#define MUSTER_WORKER_DEVICE_DEVICE_SHARDED_STRATEGY_H_
 
 #include <cstdint>
 #include <functional>
@@ -35,7 +35,7 @@ class TaskOrder;
 using MakeDeviceCommunicator =
     std::function<absl::StatusOr<std::unique_ptr<Communicator>>(Communicator& host)>;
 
-struct DeviceDataParallelDependencies {
+struct DeviceShardedDependencies {
   // Outlives the strategy.
   CheckpointStorage* storage = nullptr;
   // Writes one line to the job's log.
@@ -57,15 +57,15 @@ struct DeviceDataParallelDependencies {
 // several ranks, and for the device. Where weights are gathered, Acquire waits for them, too. A
 // failed step leaves weights and moments as they were, and the next group goes on from there. With
 // several shards, a job that loses a rank goes back to its last checkpoint.
-class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
+class DeviceShardedStrategy final : public Strategy, public ReplicaGroup {
  public:
   // `options` are for the job's model; `schema` is the job's, whose spec says stage and shard
   // groups (common/mesh/zero.h). InvalidArgument: the schema is not valid, or its optimizer is not
   // adam or adamw.
-  static absl::StatusOr<std::unique_ptr<DeviceDataParallelStrategy>> Create(
+  static absl::StatusOr<std::unique_ptr<DeviceShardedStrategy>> Create(
       const v1::TaskOrder& order, const v1::TablesSchema& schema, const DeviceOptions& options,
-      DeviceDataParallelDependencies dependencies);
-  ~DeviceDataParallelStrategy() override;
+      DeviceShardedDependencies dependencies);
+  ~DeviceShardedStrategy() override;
 
   // Also errors of AwaitDevice and of the device. Ignores `source` with several shards.
   // FailedPrecondition: the rank's shard is not its slot's, or a shard group is not whole.
@@ -116,10 +116,9 @@ class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
   StrategyCounters counters() const override;
 
  private:
-  DeviceDataParallelStrategy(const DeviceSlices::Holding& divided, const v1::TablesSchema& schema,
-                             const DeviceOptions& options,
-                             DeviceDataParallelDependencies dependencies,
-                             std::unique_ptr<KeptShard> kept, DeviceParameters places);
+  DeviceShardedStrategy(const DeviceSlices::Holding& divided, const v1::TablesSchema& schema,
+                        const DeviceOptions& options, DeviceShardedDependencies dependencies,
+                        std::unique_ptr<KeptShard> kept, DeviceParameters places);
 
   // Makes the communicators of device memory; a collective call.
   absl::Status MakeCommunicators();
@@ -135,7 +134,7 @@ class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
   const DeviceSlices::Holding divided_;
   const std::unique_ptr<const v1::TablesSchema> schema_;
   const DeviceOptions options_;
-  const DeviceDataParallelDependencies dependencies_;
+  const DeviceShardedDependencies dependencies_;
   const std::unique_ptr<KeptShard> kept_;
   const DeviceParameters places_;
   const uint64_t fingerprint_;
@@ -157,4 +156,4 @@ class DeviceDataParallelStrategy final : public Strategy, public ReplicaGroup {
 
 }  // namespace muster
 
-#endif  // MUSTER_WORKER_DEVICE_DEVICE_DATA_PARALLEL_STRATEGY_H_
+#endif  // MUSTER_WORKER_DEVICE_DEVICE_SHARDED_STRATEGY_H_

@@ -1,4 +1,4 @@
-#include "worker/device/device_data_parallel_strategy.h"
+#include "worker/device/device_sharded_strategy.h"
 
 #include <utility>
 
@@ -19,9 +19,9 @@
 
 namespace muster {
 
-absl::StatusOr<std::unique_ptr<DeviceDataParallelStrategy>> DeviceDataParallelStrategy::Create(
+absl::StatusOr<std::unique_ptr<DeviceShardedStrategy>> DeviceShardedStrategy::Create(
     const v1::TaskOrder& order, const v1::TablesSchema& schema, const DeviceOptions& options,
-    DeviceDataParallelDependencies dependencies) {
+    DeviceShardedDependencies dependencies) {
   MUSTER_RETURN_IF_ERROR(ReadAdamOptions(schema.optimizer()).status());
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<KeptShard> kept,
@@ -37,16 +37,16 @@ absl::StatusOr<std::unique_ptr<DeviceDataParallelStrategy>> DeviceDataParallelSt
         own.compute.shard,
         PlanDeviceShard(order.spec(), kept->state().tables().tensors, options.compute.type));
   }
-  return std::unique_ptr<DeviceDataParallelStrategy>(new DeviceDataParallelStrategy(
+  return std::unique_ptr<DeviceShardedStrategy>(new DeviceShardedStrategy(
       divided, schema, own, std::move(dependencies), std::move(kept), std::move(places)));
 }
 
-DeviceDataParallelStrategy::DeviceDataParallelStrategy(const DeviceSlices::Holding& divided,
-                                                       const v1::TablesSchema& schema,
-                                                       const DeviceOptions& options,
-                                                       DeviceDataParallelDependencies dependencies,
-                                                       std::unique_ptr<KeptShard> kept,
-                                                       DeviceParameters places)
+DeviceShardedStrategy::DeviceShardedStrategy(const DeviceSlices::Holding& divided,
+                                             const v1::TablesSchema& schema,
+                                             const DeviceOptions& options,
+                                             DeviceShardedDependencies dependencies,
+                                             std::unique_ptr<KeptShard> kept,
+                                             DeviceParameters places)
     : divided_(divided),
       schema_(std::make_unique<const v1::TablesSchema>(schema)),
       options_(options),
@@ -59,12 +59,12 @@ DeviceDataParallelStrategy::DeviceDataParallelStrategy(const DeviceSlices::Holdi
                                             places_.layout(), places_.padded(), options.buckets))) {
 }
 
-DeviceDataParallelStrategy::~DeviceDataParallelStrategy() {
+DeviceShardedStrategy::~DeviceShardedStrategy() {
   // Not Leave: nobody needs a copy on the host any more.
   EndGroup();
 }
 
-void DeviceDataParallelStrategy::EndGroup() {
+void DeviceShardedStrategy::EndGroup() {
   shard_ = nullptr;
   passes_ = nullptr;
   device_replicas_ = nullptr;
@@ -72,8 +72,8 @@ void DeviceDataParallelStrategy::EndGroup() {
   groups_ = nullptr;
 }
 
-absl::Status DeviceDataParallelStrategy::Join(std::unique_ptr<Communicator> communicator,
-                                              absl::optional<int> source) {
+absl::Status DeviceShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
+                                         absl::optional<int> source) {
   Leave();
   MUSTER_ASSIGN_OR_RETURN(groups_,
                           RankGroups::Create(std::move(communicator), kept_->state().shard()));
@@ -98,7 +98,7 @@ absl::Status DeviceDataParallelStrategy::Join(std::unique_ptr<Communicator> comm
   return absl::OkStatus();
 }
 
-absl::Status DeviceDataParallelStrategy::MakeCommunicators() {
+absl::Status DeviceShardedStrategy::MakeCommunicators() {
   Communicator& group = divided_.stage > 0 ? groups_->shard_group() : groups_->world();
   Communicator* const replicas = divided_.stage > 0 ? groups_->replicas() : nullptr;
   const bool summed_again = replicas != nullptr;
@@ -113,7 +113,7 @@ absl::Status DeviceDataParallelStrategy::MakeCommunicators() {
   return AwaitDevice(options_, communicators);
 }
 
-absl::Status DeviceDataParallelStrategy::MakeShard() {
+absl::Status DeviceShardedStrategy::MakeShard() {
   if (divided_.stage == 0) {
     MUSTER_ASSIGN_OR_RETURN(
         shard_, DeviceReplica::Create(options_, places_, *passes_,
@@ -127,14 +127,14 @@ absl::Status DeviceDataParallelStrategy::MakeShard() {
   return absl::OkStatus();
 }
 
-void DeviceDataParallelStrategy::Leave() {
+void DeviceShardedStrategy::Leave() {
   // After an error there is no replica any more, and replica_clock() says so.
   if (passes_ != nullptr) Download().IgnoreError();
   counters_ = counters();
   EndGroup();
 }
 
-absl::Status DeviceDataParallelStrategy::Download() {
+absl::Status DeviceShardedStrategy::Download() {
   return kept_->TakeBack([this](ShardState& state) -> absl::Status {
     MUSTER_RETURN_IF_ERROR(shard_->Download(state));
     for (uint64_t& steps : state.state().steps) steps += moved_;
@@ -144,17 +144,17 @@ absl::Status DeviceDataParallelStrategy::Download() {
   });
 }
 
-absl::optional<uint64_t> DeviceDataParallelStrategy::replica_clock() const {
+absl::optional<uint64_t> DeviceShardedStrategy::replica_clock() const {
   if (passes_ != nullptr) return clock_;
   return kept_->clock();
 }
 
-const Communicator* DeviceDataParallelStrategy::communicator() const {
+const Communicator* DeviceShardedStrategy::communicator() const {
   if (device_ != nullptr) return device_.get();
   return groups_ == nullptr ? nullptr : &groups_->world();
 }
 
-std::vector<const FlightRecorder*> DeviceDataParallelStrategy::recorders() const {
+std::vector<const FlightRecorder*> DeviceShardedStrategy::recorders() const {
   if (groups_ == nullptr) return {};
   std::vector<const FlightRecorder*> recorders;
   // Without a stage all calls but one a step are on the device's communicator.
@@ -165,14 +165,14 @@ std::vector<const FlightRecorder*> DeviceDataParallelStrategy::recorders() const
   return recorders;
 }
 
-absl::StatusOr<uint64_t> DeviceDataParallelStrategy::Start() {
+absl::StatusOr<uint64_t> DeviceShardedStrategy::Start() {
   if (passes_ == nullptr) {
     return absl::FailedPreconditionError("a replica starts before it joined the other workers");
   }
   return clock_;
 }
 
-absl::Status DeviceDataParallelStrategy::BeginStep(uint64_t clock) {
+absl::Status DeviceShardedStrategy::BeginStep(uint64_t clock) {
   if (clock != clock_) {
     return absl::FailedPreconditionError(
         absl::StrCat("a step begins at clock ", clock, ", but the replica is at ", clock_));
@@ -180,18 +180,17 @@ absl::Status DeviceDataParallelStrategy::BeginStep(uint64_t clock) {
   return shard_->BeginStep();
 }
 
-absl::Status DeviceDataParallelStrategy::BeforeBackward(uint64_t examples,
-                                                        SeriesPosition position) {
+absl::Status DeviceShardedStrategy::BeforeBackward(uint64_t examples, SeriesPosition position) {
   shard_->BeforeBackward(examples, position);
   return absl::OkStatus();
 }
 
-absl::Status DeviceDataParallelStrategy::GradientReady(int unit) {
+absl::Status DeviceShardedStrategy::GradientReady(int unit) {
   shard_->GradientReady(unit);
   return absl::OkStatus();
 }
 
-absl::Status DeviceDataParallelStrategy::EndStep() {
+absl::Status DeviceShardedStrategy::EndStep() {
   const float rate = LearningRate(schema_->schedule(), schema_->optimizer().learning_rate(), clock_,
                                   schema_->total_steps());
   // Bias correction counts clocks, as on processors.
@@ -212,7 +211,7 @@ absl::Status DeviceDataParallelStrategy::EndStep() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<CutFiles> DeviceDataParallelStrategy::Cut(uint64_t clock) {
+absl::StatusOr<CutFiles> DeviceShardedStrategy::Cut(uint64_t clock) {
   if (passes_ == nullptr || clock != clock_) {
     return absl::FailedPreconditionError(
         absl::StrCat("a cut at clock ", clock, " was asked for, but the replica is at ", clock_));
@@ -225,11 +224,11 @@ absl::StatusOr<CutFiles> DeviceDataParallelStrategy::Cut(uint64_t clock) {
   return files;
 }
 
-absl::StatusOr<CutEnd> DeviceDataParallelStrategy::EndCut(CutEnd mine) {
+absl::StatusOr<CutEnd> DeviceShardedStrategy::EndCut(CutEnd mine) {
   return kept_->EndCut(groups_->world(), mine);
 }
 
-StrategyCounters DeviceDataParallelStrategy::counters() const {
+StrategyCounters DeviceShardedStrategy::counters() const {
   StrategyCounters counters = counters_;
   if (shard_ != nullptr) shard_->Count(counters);
   return counters;
