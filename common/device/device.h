@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -141,6 +142,13 @@ class DeviceGraph {
   // `stream` can be used again, unless it is what failed.
   static absl::StatusOr<std::unique_ptr<DeviceGraph>> Capture(
       DeviceStream& stream, absl::FunctionRef<absl::Status()> body);
+
+  // Captures several graphs, at least one, in order. With each call of its argument, which must not
+  // be called later, the body ends a graph and begins the next one, so that something that cannot
+  // be captured may happen between their launches. Otherwise as Capture.
+  using Divide = absl::FunctionRef<void()>;
+  static absl::StatusOr<std::vector<std::unique_ptr<DeviceGraph>>> CaptureParts(
+      DeviceStream& stream, absl::FunctionRef<absl::Status(Divide divide)> body);
   ~DeviceGraph();
   DeviceGraph(const DeviceGraph&) = delete;
   DeviceGraph& operator=(const DeviceGraph&) = delete;
@@ -155,6 +163,13 @@ class DeviceGraph {
 
   const std::unique_ptr<State> state_;
 };
+
+inline absl::StatusOr<std::unique_ptr<DeviceGraph>> DeviceGraph::Capture(
+    DeviceStream& stream, absl::FunctionRef<absl::Status()> body) {
+  auto graphs = CaptureParts(stream, [&body](Divide) { return body(); });
+  if (!graphs.ok()) return graphs.status();
+  return std::move(graphs->front());
+}
 
 // Where a DeviceBuffer's memory is.
 enum class MemoryPlace {

@@ -1,6 +1,8 @@
 // Devices by CUDA's runtime.
 #include <cuda_runtime_api.h>
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
@@ -199,27 +201,45 @@ DeviceGraph::~DeviceGraph() {
   if (state_->executable != nullptr) cudaGraphExecDestroy(state_->executable);
 }
 
-absl::StatusOr<std::unique_ptr<DeviceGraph>> DeviceGraph::Capture(
-    DeviceStream& stream, absl::FunctionRef<absl::Status()> body) {
+absl::StatusOr<std::vector<std::unique_ptr<DeviceGraph>>> DeviceGraph::CaptureParts(
+    DeviceStream& stream, absl::FunctionRef<absl::Status(Divide divide)> body) {
   MUSTER_RETURN_IF_ERROR(stream.status());
   const cudaStream_t native = stream.state().stream;
-  auto graph = std::unique_ptr<DeviceGraph>(new DeviceGraph(std::make_unique<State>()));
-  MUSTER_RETURN_IF_ERROR(CudaError(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal),
-                                   "beginning a graph's capture"));
-  absl::Status queued = body();
-  cudaGraph_t captured = nullptr;
-  // Capture ends in any case, or the stream could not be used again.
-  const absl::Status ended =
-      CudaError(cudaStreamEndCapture(native, &captured), "ending a graph's capture");
-  // The executable graph does not need what it was made from.
-  const std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, decltype(&cudaGraphDestroy)> owned(
-      captured, &cudaGraphDestroy);
+  std::vector<std::unique_ptr<DeviceGraph>> graphs;
+  absl::Status failed;
+  bool capturing = false;
+  const auto begin = [&] {
+    failed.Update(CudaError(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal),
+                            "beginning a graph's capture"));
+    capturing = failed.ok();
+  };
+  const auto end = [&] {
+    if (!std::exchange(capturing, false)) return;
+    cudaGraph_t captured = nullptr;
+    // Capture ends in any case, or the stream could not be used again.
+    const absl::Status ended =
+        CudaError(cudaStreamEndCapture(native, &captured), "ending a graph's capture");
+    // The executable graph does not need what it was made from.
+    const std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, decltype(&cudaGraphDestroy)> owned(
+        captured, &cudaGraphDestroy);
+    failed.Update(stream.state().status);
+    failed.Update(ended);
+    if (!failed.ok()) return;
+    auto graph = std::unique_ptr<DeviceGraph>(new DeviceGraph(std::make_unique<State>()));
+    failed.Update(CudaError(cudaGraphInstantiate(&graph->state_->executable, captured, 0),
+                            "making a graph executable"));
+    graphs.push_back(std::move(graph));
+  };
+  begin();
+  MUSTER_RETURN_IF_ERROR(failed);
+  const absl::Status queued = body([&] {
+    end();
+    if (failed.ok()) begin();
+  });
+  end();
   MUSTER_RETURN_IF_ERROR(queued);
-  MUSTER_RETURN_IF_ERROR(stream.state().status);
-  MUSTER_RETURN_IF_ERROR(ended);
-  MUSTER_RETURN_IF_ERROR(CudaError(cudaGraphInstantiate(&graph->state_->executable, captured, 0),
-                                   "making a graph executable"));
-  return graph;
+  MUSTER_RETURN_IF_ERROR(failed);
+  return graphs;
 }
 
 void DeviceGraph::Launch(DeviceStream& stream) {

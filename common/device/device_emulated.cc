@@ -395,27 +395,42 @@ DeviceGraph::DeviceGraph(std::unique_ptr<State> state) : state_(std::move(state)
 
 DeviceGraph::~DeviceGraph() = default;
 
-absl::StatusOr<std::unique_ptr<DeviceGraph>> DeviceGraph::Capture(
-    DeviceStream& stream, absl::FunctionRef<absl::Status()> body) {
+absl::StatusOr<std::vector<std::unique_ptr<DeviceGraph>>> DeviceGraph::CaptureParts(
+    DeviceStream& stream, absl::FunctionRef<absl::Status(Divide divide)> body) {
   MUSTER_RETURN_IF_ERROR(RefuseWithinCapture("another capture"));
   MUSTER_RETURN_IF_ERROR(stream.status());
-  CaptureUnderWay under_way;
-  under_way.Join(stream);
-  capture = &under_way;
-  const absl::Status queued = body();
-  capture = nullptr;
+  std::vector<std::unique_ptr<DeviceGraph>> graphs;
+  absl::Status failed;
+  absl::optional<CaptureUnderWay> under_way;
+  const auto begin = [&] {
+    under_way.emplace();
+    under_way->Join(stream);
+    capture = &*under_way;
+  };
+  const auto end = [&] {
+    capture = nullptr;
+    failed.Update(stream.status());
+    failed.Update(under_way->refused);
+    if (!under_way->recording->IsJoined()) {
+      failed.Update(absl::InternalError(
+          "a graph's capture ended with work of a stream that the one it was captured from does "
+          "not wait for; record an event after that work and wait for it"));
+    }
+    if (!failed.ok()) return;
+    ++counts.captures;
+    auto state = std::make_unique<State>();
+    state->recording = under_way->recording;
+    graphs.push_back(std::unique_ptr<DeviceGraph>(new DeviceGraph(std::move(state))));
+  };
+  begin();
+  const absl::Status queued = body([&] {
+    end();
+    begin();
+  });
+  end();
   MUSTER_RETURN_IF_ERROR(queued);
-  MUSTER_RETURN_IF_ERROR(stream.status());
-  MUSTER_RETURN_IF_ERROR(under_way.refused);
-  if (!under_way.recording->IsJoined()) {
-    return absl::InternalError(
-        "a graph's capture ended with work of a stream that the one it was captured from does not "
-        "wait for; record an event after that work and wait for it");
-  }
-  ++counts.captures;
-  auto state = std::make_unique<State>();
-  state->recording = under_way.recording;
-  return std::unique_ptr<DeviceGraph>(new DeviceGraph(std::move(state)));
+  MUSTER_RETURN_IF_ERROR(failed);
+  return graphs;
 }
 
 void DeviceGraph::Launch(DeviceStream& stream) {

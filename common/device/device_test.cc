@@ -158,6 +158,38 @@ TEST_F(DeviceTest, AGraphReadsMemoryAtEachLaunch) {
   }
 }
 
+TEST_F(DeviceTest, ACaptureIsDividedWhereItsBodySaysSo) {
+  auto graphs = DeviceGraph::CaptureParts(*stream_, [&](DeviceGraph::Divide divide) {
+    stream_->Fill(memory_.data(), 3, kBytes);
+    divide();
+    // Without work.
+    divide();
+    stream_->CopyOnDevice(memory_.data() + kBytes, memory_.data(), kBytes);
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(graphs.ok()) << graphs.status();
+  ASSERT_EQ(graphs->size(), 3);
+  for (const uint8_t value : {5, 6}) {
+    (*graphs)[0]->Launch(*stream_);
+    (*graphs)[1]->Launch(*stream_);
+    stream_->Fill(memory_.data(), value, kBytes);
+    (*graphs)[2]->Launch(*stream_);
+    stream_->CopyToHost(host_.data(), memory_.data() + kBytes, kBytes);
+    ASSERT_TRUE(stream_->Synchronize().ok());
+    EXPECT_EQ(host_.data()[17], std::byte{value});
+  }
+}
+
+TEST_F(DeviceTest, APartOfACaptureThatIsRefusedRefusesAll) {
+  const auto graphs = DeviceGraph::CaptureParts(*stream_, [&](DeviceGraph::Divide divide) {
+    stream_->CallHost([] {});
+    divide();
+    stream_->Fill(memory_.data(), 3, kBytes);
+    return absl::OkStatus();
+  });
+  EXPECT_EQ(graphs.status().code(), absl::StatusCode::kFailedPrecondition) << graphs.status();
+}
+
 TEST_F(DeviceTest, RefusesFunctionsOfTheHostWithinGraphs) {
   bool called = false;
   const auto graph = DeviceGraph::Capture(*stream_, [&] {

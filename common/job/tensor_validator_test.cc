@@ -82,6 +82,12 @@ INSTANTIATE_TEST_SUITE_P(
                s.mutable_parallelism()->mutable_zero()->set_stage(3);
                s.mutable_parallelism()->mutable_zero()->set_shard(2);
              }},
+        Case{"Devices",
+             [](v1::JobSpec& s) {
+               s.mutable_optimizer()->set_name("adamw");
+               s.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
+               s.mutable_parallelism()->mutable_zero()->set_stage(2);
+             }},
         Case{"WholeDataRanksMayLeave", [](v1::JobSpec& s) { s.set_min_workers(2); }},
         Case{"OthersDivideTheirShardsAnew",
              [](v1::JobSpec& s) {
@@ -149,12 +155,20 @@ INSTANTIATE_TEST_SUITE_P(
                   s.mutable_update()->set_unlimited_staleness(true);
                 },
                 HasSubstr("must read one version")},
-        BadCase{"Devices",
+        BadCase{"DevicesOnServers",
+                [](v1::JobSpec& s) {
+                  s.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+                  s.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
+                },
+                HasSubstr("parallelism.tensor is 2; but compute.device is CUDA and update.dense "
+                          "PARAMETER_SERVER")},
+        BadCase{"FewerDevices",
                 [](v1::JobSpec& s) {
                   s.mutable_optimizer()->set_name("adamw");
                   s.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
+                  s.set_min_workers(2);
                 },
-                HasSubstr("parallelism.tensor is 2; but compute.device is CUDA")},
+                HasSubstr("min_workers is 2; but compute.device is CUDA and parallelism.tensor 2")},
         BadCase{"PartOfADataRank", [](v1::JobSpec& s) { s.set_min_workers(3); },
                 AllOf(HasSubstr("min_workers is 3; "), HasSubstr("multiple of 2"))},
         BadCase{"SequenceAlone",

@@ -1,5 +1,7 @@
 // Training on an emulated device reads a unit's parameters between Acquire and Release alone, in
 // graphs, too, and in evaluations: with memory poisoned everywhere else, the same bits come out.
+// And tensor ranks on devices train as one process does, in every stage of ZeRO.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <thread>
@@ -12,12 +14,17 @@
 #include "common/device/device.h"
 #include "common/device/emulated_device_counts.h"
 #include "common/files/temp_folder.h"
+#include "common/mesh/data_ranks.h"
+#include "common/mesh/tensor_ranks.h"
+#include "common/partition/local_tensors.h"
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "tests/equivalence/poisoning_strategy.h"
+#include "tests/equivalence/tensor_jobs.h"
 #include "tests/equivalence/training_jobs.h"
+#include "tests/equivalence/training_run.h"
 #include "worker/collectives/communicator.h"
 #include "worker/collectives/host/host_communicator.h"
 #include "worker/collectives/transport/in_process_transport.h"
@@ -26,6 +33,7 @@
 #include "worker/device/device_options.h"
 #include "worker/device/device_passes.h"
 #include "worker/device/device_sharded_strategy.h"
+#include "worker/nn/tensor_group.h"
 #include "worker/runtime/device/device_engine.h"
 #include "worker/runtime/device/device_job.h"
 #include "worker/runtime/training/micro_batch_reader.h"
@@ -35,8 +43,6 @@
 
 namespace muster {
 namespace {
-
-constexpr uint64_t kSteps = 4;
 
 // The memory of the device of `passes`, by way of its stream. An access ends the graph of what was
 // computed so far, so that memory poisoned after a Release is so for all that comes later.
@@ -60,103 +66,110 @@ class DeviceMemory final : public ComputeMemory {
 
 // The results of training on one rank.
 struct Trained {
-  // The losses of each clock's evaluation and then its step.
+  // The losses of each clock's evaluation, if there are any, and then its step.
   std::vector<double> losses;
   // The weights by tensor, as a step at the last clock reads them.
   std::vector<std::vector<float>> weights;
 };
 
 void ExpectSameBits(const Trained& actual, const Trained& expected) {
-  EXPECT_EQ(actual.losses.size(), 2 * kSteps);
+  EXPECT_FALSE(actual.losses.empty());
   EXPECT_EQ(actual.losses, expected.losses);
   EXPECT_FALSE(actual.weights.empty());
   EXPECT_EQ(actual.weights, expected.weights);
 }
 
-// The job has dropout or not, and computes in this type.
-using Parameters = std::tuple<bool, v1::ComputeSpec::Type>;
+// A rank of the job.
+struct Rank {
+  const DeviceOptions& options;
+  DevicePasses& passes;
+  Strategy& strategy;
+  TensorGroup* tensor_group = nullptr;
+  int number = 0;
+};
 
-class DeviceTrainingTest : public ::testing::TestWithParam<Parameters> {
+class DeviceJob : public ::testing::Test {
  protected:
-  void Prepare(uint32_t workers, uint32_t stage = 0) {
-    const auto [dropout, type] = GetParam();
-    spec_ = TinyJob("transformer", "adamw", WriteTinyText(folder_));
-    spec_.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
-    spec_.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
-    spec_.mutable_update()->set_bucket_bytes(4096);
-    spec_.mutable_compute()->set_type(type);
-    spec_.set_workers(workers);
-    spec_.mutable_parallelism()->mutable_zero()->set_stage(stage);
-    spec_.set_batch_size(12);
-    spec_.set_micro_batches(3);
-    if (dropout) {
-      spec_.mutable_model()->mutable_transformer()->set_dropout(0.1);
-      spec_.mutable_model()->mutable_transformer()->set_attention_dropout(0.1);
-    }
+  void Prepare(const v1::JobSpec& spec) {
+    spec_ = spec;
     job_ = std::make_unique<PreparedJob>(PrepareJob(spec_).value());
     sampler_ = Sampler::Create({.seed = spec_.seed(),
-                                .data_ranks = workers,
-                                .batch_size = 12,
+                                .data_ranks = DataRanks(spec_),
+                                .batch_size = spec_.batch_size(),
                                 .training_examples = job_->dataset->info().examples,
-                                .micro_batches = 3})
+                                .micro_batches = spec_.micro_batches()})
                    .value();
   }
 
-  const std::vector<TensorSpec>& tensors() const { return job_->model->description().tensors; }
+  int tensor_ranks() const { return static_cast<int>(TensorRanks(spec_)); }
 
-  // Trains and evaluates by a strategy of the passes' device, itself or in poisoned copies.
-  void Train(const DeviceOptions& options, DevicePasses& passes, Strategy& strategy, bool poisoned,
-             int rank, Trained& trained) {
-    if (poisoned) {
-      PoisoningStrategy poisoning(strategy, tensors(), std::make_unique<DeviceMemory>(passes));
-      Train(options, passes, poisoning, rank, trained);
-    } else {
-      Train(options, passes, strategy, rank, trained);
-    }
+  // Returns what a rank has of the tensors.
+  std::vector<TensorSpec> TensorsOf(int rank) const {
+    return LocalTensors(job_->model->description().tensors, {.tensor_ranks = tensor_ranks()},
+                        rank % tensor_ranks())
+        .value();
   }
 
-  void Train(const DeviceOptions& options, DevicePasses& passes, Strategy& strategy, int rank,
-             Trained& trained) {
+  // Trains and evaluates by a strategy of the passes' device, itself or in poisoned copies.
+  void Train(const Rank& rank, bool poisoned, Trained& trained) {
+    if (!poisoned) {
+      Train(rank, trained);
+      return;
+    }
+    const std::vector<TensorSpec> tensors = TensorsOf(rank.number);
+    PoisoningStrategy poisoning(rank.strategy, tensors,
+                                std::make_unique<DeviceMemory>(rank.passes));
+    Train({rank.options, rank.passes, poisoning, rank.tensor_group, rank.number}, trained);
+  }
+
+  void Train(const Rank& rank, Trained& trained) {
     const int64_t captures = CountsOfEmulatedDevice().captures;
-    const auto engine = MakeDeviceEngine(spec_, options, passes, strategy, /*owned=*/nullptr);
+    const auto engine = MakeDeviceEngine(
+        spec_, rank.options,
+        {.passes = rank.passes, .strategy = rank.strategy, .tensor_group = rank.tensor_group});
     ASSERT_TRUE(engine.ok()) << engine.status();
-    MicroBatchReader reader(*job_->dataset, *sampler_, rank,
-                            {.start_clock = 0, .end_clock = kSteps}, clock_);
+    const uint64_t steps = spec_.stop().steps();
+    MicroBatchReader reader(*job_->dataset, *sampler_, rank.number / tensor_ranks(),
+                            {.start_clock = 0, .end_clock = steps}, clock_);
     Batch held_out;
     ASSERT_EQ(job_->dataset->Read({0, 1}, held_out), absl::OkStatus());
-    for (uint64_t clock = 0; clock < kSteps; ++clock) {
-      ASSERT_EQ((*engine)->BeginEvaluation(clock), absl::OkStatus());
-      PassResult evaluated;
-      ASSERT_EQ((*engine)->Evaluate(held_out, evaluated), absl::OkStatus());
-      trained.losses.push_back(evaluated.loss_sum);
+    for (uint64_t clock = 0; clock < steps; ++clock) {
+      if (spec_.evaluation().every_steps() > 0) {
+        ASSERT_EQ((*engine)->BeginEvaluation(clock), absl::OkStatus());
+        PassResult evaluated;
+        ASSERT_EQ((*engine)->Evaluate(held_out, evaluated), absl::OkStatus());
+        trained.losses.push_back(evaluated.loss_sum);
+      }
       StepSums sums;
       ASSERT_EQ((*engine)->Train(clock, reader, sums), absl::OkStatus());
       trained.losses.push_back(sums.loss_sum);
     }
     EXPECT_GT(CountsOfEmulatedDevice().captures, captures);
-    ReadWeights(passes, strategy, trained);
+    ReadWeights(rank, trained);
   }
 
-  void ReadWeights(DevicePasses& passes, Strategy& strategy, Trained& trained) {
-    trained.weights.resize(tensors().size());
-    ASSERT_EQ(strategy.BeginStep(kSteps), absl::OkStatus());
+  void ReadWeights(const Rank& rank, Trained& trained) {
+    const std::vector<TensorSpec> tensors = TensorsOf(rank.number);
+    trained.weights.resize(tensors.size());
+    ASSERT_EQ(rank.strategy.BeginStep(spec_.stop().steps()), absl::OkStatus());
     for (int unit = 0; unit < job_->model->description().units; ++unit) {
-      ASSERT_EQ(strategy.Acquire(unit, Direction::kForward), absl::OkStatus());
-      for (size_t t = 0; t < tensors().size(); ++t) {
-        if (static_cast<int>(tensors()[t].unit) != unit) continue;
-        const ModelParameters read = strategy.parameters();
+      ASSERT_EQ(rank.strategy.Acquire(unit, Direction::kForward), absl::OkStatus());
+      for (size_t t = 0; t < tensors.size(); ++t) {
+        if (static_cast<int>(tensors[t].unit) != unit) continue;
+        const ModelParameters read = rank.strategy.parameters();
         // Under stages there is no f32 copy of what is computed with in 16 bits.
-        const bool rounded = read.values[t].empty() || tensors()[t].compute != DType::kF32;
-        const size_t elements = tensors()[t].elements();
+        const bool rounded = read.values[t].empty() || tensors[t].compute != DType::kF32;
+        const size_t elements = tensors[t].elements();
         trained.weights[t].resize(elements);
-        passes.stream().CopyToHost(
+        if (elements == 0) continue;
+        rank.passes.stream().CopyToHost(
             trained.weights[t].data(),
             rounded ? read.rounded[t] : static_cast<const void*>(read.values[t].data()),
             elements * (rounded ? sizeof(uint16_t) : sizeof(float)));
       }
-      strategy.Release(unit, Direction::kForward);
+      rank.strategy.Release(unit, Direction::kForward);
     }
-    ASSERT_EQ(passes.Wait(), absl::OkStatus());
+    ASSERT_EQ(rank.passes.Wait(), absl::OkStatus());
   }
 
   // Returns the results of the group's ranks, each of which has its replica on a device.
@@ -193,7 +206,8 @@ class DeviceTrainingTest : public ::testing::TestWithParam<Parameters> {
         DeviceShardedStrategy::Create(order, *job_->schema, *options, std::move(dependencies));
     ASSERT_TRUE(strategy.ok()) << strategy.status();
     ASSERT_EQ((*strategy)->Join(std::move(communicator), absl::nullopt), absl::OkStatus());
-    Train(*options, *(*strategy)->passes(), **strategy, poisoned, rank, trained);
+    Train({*options, *(*strategy)->passes(), **strategy, (*strategy)->tensor_group(), rank},
+          poisoned, trained);
   }
 
   // Returns the result of parameters that are this process's, and copied to a device.
@@ -202,7 +216,7 @@ class DeviceTrainingTest : public ::testing::TestWithParam<Parameters> {
     const auto local = LocalStrategy::Create(*job_->schema).value();
     const auto options = DeviceOptionsFor(spec_, job_->dataset->info(), /*device=*/0).value();
     const auto copying = CopyingStrategy::Create(*local, options).value();
-    Train(options, copying->passes(), *copying, poisoned, /*rank=*/0, trained);
+    Train({options, copying->passes(), *copying}, poisoned, trained);
     return trained;
   }
 
@@ -213,13 +227,39 @@ class DeviceTrainingTest : public ::testing::TestWithParam<Parameters> {
   std::unique_ptr<const Sampler> sampler_;
 };
 
+// The job has dropout or not, and computes in this type.
+using Parameters = std::tuple<bool, v1::ComputeSpec::Type>;
+
+class DeviceTrainingTest : public DeviceJob, public ::testing::WithParamInterface<Parameters> {
+ protected:
+  v1::JobSpec Job(uint32_t workers, uint32_t stage = 0) {
+    const auto [dropout, type] = GetParam();
+    v1::JobSpec spec = TinyJob("transformer", "adamw", WriteTinyText(folder_));
+    spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+    spec.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
+    spec.mutable_update()->set_bucket_bytes(4096);
+    spec.mutable_compute()->set_type(type);
+    spec.set_workers(workers);
+    spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
+    spec.set_batch_size(12);
+    spec.set_micro_batches(3);
+    spec.mutable_stop()->set_steps(4);
+    spec.mutable_evaluation()->set_every_steps(1);
+    if (dropout) {
+      spec.mutable_model()->mutable_transformer()->set_dropout(0.1);
+      spec.mutable_model()->mutable_transformer()->set_attention_dropout(0.1);
+    }
+    return spec;
+  }
+};
+
 TEST_P(DeviceTrainingTest, AReplicaAloneReadsNothingReleased) {
-  Prepare(/*workers=*/1);
+  Prepare(Job(/*workers=*/1));
   ExpectSameBits(TrainReplicas(/*poisoned=*/true)[0], TrainReplicas(/*poisoned=*/false)[0]);
 }
 
 TEST_P(DeviceTrainingTest, ReplicasInAGroupReadNothingReleased) {
-  Prepare(/*workers=*/2);
+  Prepare(Job(/*workers=*/2));
   const std::vector<Trained> poisoned = TrainReplicas(/*poisoned=*/true);
   const std::vector<Trained> plain = TrainReplicas(/*poisoned=*/false);
   for (int rank = 0; rank < 2; ++rank) ExpectSameBits(poisoned[rank], plain[rank]);
@@ -227,15 +267,24 @@ TEST_P(DeviceTrainingTest, ReplicasInAGroupReadNothingReleased) {
 
 TEST_P(DeviceTrainingTest, ShardsOfEveryStageReadNothingReleased) {
   for (const uint32_t stage : {1, 2, 3}) {
-    Prepare(/*workers=*/2, stage);
+    Prepare(Job(/*workers=*/2, stage));
     const std::vector<Trained> poisoned = TrainReplicas(/*poisoned=*/true);
     const std::vector<Trained> plain = TrainReplicas(/*poisoned=*/false);
     for (int rank = 0; rank < 2; ++rank) ExpectSameBits(poisoned[rank], plain[rank]);
   }
 }
 
+TEST_P(DeviceTrainingTest, TensorRanksOfEveryStageReadNothingReleased) {
+  for (const uint32_t stage : {0, 3}) {
+    Prepare(OnMesh(Job(/*workers=*/4, stage), /*tensor=*/2, /*data=*/2, stage));
+    const std::vector<Trained> poisoned = TrainReplicas(/*poisoned=*/true);
+    const std::vector<Trained> plain = TrainReplicas(/*poisoned=*/false);
+    for (int rank = 0; rank < 4; ++rank) ExpectSameBits(poisoned[rank], plain[rank]);
+  }
+}
+
 TEST_P(DeviceTrainingTest, CopiesOfTheHostsParametersAreNotReadReleased) {
-  Prepare(/*workers=*/1);
+  Prepare(Job(/*workers=*/1));
   ExpectSameBits(TrainCopies(/*poisoned=*/true), TrainCopies(/*poisoned=*/false));
 }
 
@@ -247,6 +296,70 @@ INSTANTIATE_TEST_SUITE_P(Jobs, DeviceTrainingTest,
                            return v1::ComputeSpec::Type_Name(std::get<1>(info.param)) +
                                   (std::get<0>(info.param) ? "WithDropout" : "");
                          });
+
+class DeviceTensorTest : public DeviceJob {
+ protected:
+  // Puts the first data rank's shares together.
+  TrainedValues Joined(const std::vector<Trained>& trained) const {
+    const std::vector<TensorSpec>& whole = job_->model->description().tensors;
+    TrainedValues joined;
+    for (const TensorSpec& tensor : whole) joined.values[tensor.name].resize(tensor.elements());
+    for (int rank = 0; rank < tensor_ranks(); ++rank) {
+      const std::vector<TensorSpec> local = TensorsOf(rank);
+      for (size_t t = 0; t < whole.size(); ++t) {
+        const std::vector<float>& share = trained[rank].weights[t];
+        std::vector<float>& to = joined.values[whole[t].name];
+        ForEachGlobal(local[t], 0, share.size(),
+                      [&](uint64_t first, uint64_t global, uint64_t count) {
+                        std::copy_n(share.begin() + first, count, to.begin() + global);
+                      });
+      }
+    }
+    return joined;
+  }
+
+  v1::JobSpec Job(TensorShape shape, uint64_t steps) {
+    v1::JobSpec spec = ByAllReduce(TensorJob(shape, folder_));
+    // The devices' optimizer; a small epsilon makes steps of what is rounding error alone.
+    spec.mutable_optimizer()->set_name("adamw");
+    spec.mutable_optimizer()->set_epsilon(0.1f);
+    spec.mutable_update()->set_deterministic(false);
+    spec.mutable_update()->set_first_bucket_bytes(64);
+    spec.mutable_update()->set_bucket_bytes(500);
+    spec.mutable_clipping()->set_by_global_norm(0.05);
+    spec.set_batch_size(8);
+    spec.set_micro_batches(2);
+    spec.mutable_stop()->set_steps(steps);
+    return spec;
+  }
+
+  void ExpectResults(const v1::JobSpec& spec, const TrainedValues& expected) {
+    Prepare(spec);
+    const std::vector<Trained> trained = TrainReplicas(/*poisoned=*/false);
+    // Replicas have the same bits.
+    for (size_t rank = 0; rank < trained.size(); ++rank) {
+      EXPECT_EQ(trained[rank].weights, trained[rank % tensor_ranks()].weights);
+    }
+    ExpectClose(Joined(trained), expected, 1e-5);
+  }
+};
+
+TEST_F(DeviceTensorTest, RanksTrainAsOneProcessInEveryStage) {
+  for (const TensorShape shape : {TensorShape::kGpt2, TensorShape::kLlama}) {
+    const v1::JobSpec spec = Job(shape, /*steps=*/6);
+    const TrainedValues expected = TrainLocally(spec);
+    for (const uint32_t stage : {0, 1, 2, 3}) {
+      SCOPED_TRACE(stage);
+      const v1::JobSpec divided = OnMesh(spec, /*tensor=*/2, /*data=*/2, stage);
+      ExpectResults(shape == TensorShape::kGpt2 ? divided : WithoutSequence(divided), expected);
+    }
+  }
+}
+
+TEST_F(DeviceTensorTest, FiftyStepsEndWhereOneProcessDoes) {
+  const v1::JobSpec spec = Job(TensorShape::kLlama, /*steps=*/50);
+  ExpectResults(OnMesh(spec, /*tensor=*/2, /*data=*/1), TrainLocally(spec));
+}
 
 }  // namespace
 }  // namespace muster

@@ -11,7 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/device/device.h"
 #include "common/job/job_road.h"
+#include "common/mesh/tensor_ranks.h"
 #include "common/mesh/zero.h"
+#include "common/partition/local_tensors.h"
 #include "common/partition/tensor_spec.h"
 #include "common/plan/data_size.h"
 #include "common/plan/device_shard_plan.h"
@@ -48,8 +50,11 @@ DatasetInfo DataOf(const v1::JobSpec& spec) {
   return data;
 }
 
+// Of the first tensor rank, which has the most.
 std::vector<TensorSpec> TensorsOf(const v1::JobSpec& spec) {
-  return CreateModel(spec.model(), spec.compute(), DataOf(spec)).value()->description().tensors;
+  const auto ranks = static_cast<int>(TensorRanks(spec));
+  const auto model = CreateModel(spec.model(), spec.compute(), DataOf(spec), ranks).value();
+  return LocalTensors(model->description().tensors, {.tensor_ranks = ranks}, /*rank=*/0).value();
 }
 
 absl::StatusOr<DeviceOptions> OptionsOf(const v1::JobSpec& spec) {
@@ -73,7 +78,8 @@ void ExpectTheEnginesMemory(const std::string& transformer, const std::string& m
     options->compute.shard = PlanDeviceShard(spec, TensorsOf(spec), options->compute.type).value();
   }
   const DeviceMemoryBytes taken = PlanDeviceMemory(DeviceExtentsOf(
-      options->shape, DeviceParameters::Create(options->shape).value(), options->compute));
+      options->shape, DeviceParameters::Create(options->shape, TensorsOf(spec)).value(),
+      options->compute));
   const auto either = [&parts](const char* whole, const char* divided) {
     return parts[whole] + parts[divided];
   };
@@ -116,6 +122,28 @@ TEST(DeviceMemoryTest, ThePlanIsWhatTheEngineTakes) {
               transformer,
               absl::StrCat(compute, "update { dense: ALL_REDUCE } workers: 3 batch_size: 13 ",
                            "parallelism { zero { stage: ", stage, " } }"));
+        }
+      }
+    }
+  }
+}
+
+TEST(DeviceMemoryTest, ThePlanOfATensorRankIsWhatTheEngineTakes) {
+  const std::vector<std::string> transformers = {
+      "layers: 2 width: 48 heads: 4 context: 20 vocabulary: 256 pad_vocabulary_to: 12",
+      "layers: 3 width: 64 heads: 4 kv_heads: 2 context: 16 norm: RMS_NORM positions: ROTARY "
+      "activation: SWIGLU no_biases: true separate_head: true feed_forward: 72",
+  };
+  for (const std::string& transformer : transformers) {
+    for (const std::string compute :
+         {"compute { device: CUDA type: F32 } ",
+          "compute { device: CUDA type: BF16 recompute: SELECTIVE } "}) {
+      for (const uint32_t stage : {0, 1, 2, 3}) {
+        for (const std::string tensor : {"tensor: 2", "tensor: 4", "tensor: 2 sequence: false"}) {
+          ExpectTheEnginesMemory(
+              transformer,
+              absl::StrCat(compute, "update { dense: ALL_REDUCE } workers: 8 batch_size: 13 ",
+                           "parallelism { ", tensor, " zero { stage: ", stage, " } }"));
         }
       }
     }

@@ -108,7 +108,7 @@ absl::Status AwaitDevice(const DeviceOptions& options, int communicators) {
   MUSTER_RETURN_IF_ERROR(device.status());
   MUSTER_RETURN_IF_ERROR(CheckSharedMemory(options, *device));
   MUSTER_ASSIGN_OR_RETURN(const DeviceParameters parameters,
-                          DeviceParameters::Create(options.shape));
+                          DeviceParameters::Create(options.shape, options.shares));
   const DeviceMemoryBytes bytes =
       PlanDeviceMemory(DeviceExtentsOf(options.shape, parameters, options.compute));
   return AwaitDeviceMemory({.needed = bytes.total + kDeviceHeadroomBytes,

@@ -14,7 +14,8 @@ namespace muster {
 absl::StatusOr<std::unique_ptr<CopyingStrategy>> CopyingStrategy::Create(
     Strategy& inner, const DeviceOptions& options) {
   MUSTER_RETURN_IF_ERROR(AwaitDevice(options));
-  MUSTER_ASSIGN_OR_RETURN(DeviceParameters places, DeviceParameters::Create(options.shape));
+  MUSTER_ASSIGN_OR_RETURN(DeviceParameters places,
+                          DeviceParameters::Create(options.shape, options.shares));
   const DeviceExtents extents = DeviceExtentsOf(options.shape, places, options.compute);
   std::unique_ptr<CopyingStrategy> strategy(
       new CopyingStrategy(inner, options.compute.type == DType::kF16));

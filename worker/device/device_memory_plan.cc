@@ -4,6 +4,7 @@
 #include "common/kernels/transformer/head_sums.h"
 #include "worker/device/device_batches.h"
 #include "worker/nn/transformer/transformer_memory.h"
+#include "worker/nn/transformer/transformer_tensors.h"
 
 namespace muster {
 
@@ -16,7 +17,11 @@ DeviceExtents DeviceExtentsOf(const TransformerShape& shape, const DeviceParamet
                               const DeviceComputeOptions& options) {
   DeviceExtents extents;
   ActivationRequest& activations = extents.activations;
-  activations = ActivationRequestOf(shape, options.type, options.recompute);
+  const int ranks = options.tensor_ranks;
+  activations = ActivationRequestOf(ranks == 1 ? shape : ShapeOfRank(shape, ranks), options.type,
+                                    options.recompute);
+  activations.tensor_ranks = ranks;
+  activations.sequence_parallel = options.sequence_parallel;
   activations.placement = kOnDevice;
   activations.N = options.rows().count();
   extents.parameters = parameters.elements();

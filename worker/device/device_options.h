@@ -2,10 +2,12 @@
 #define MUSTER_WORKER_DEVICE_DEVICE_OPTIONS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "common/kernels/device/device_optimizer.h"
+#include "common/partition/tensor_spec.h"
 #include "common/plan/device_memory_layout.h"
 #include "common/tensor/dtype.h"
 #include "worker/device/await_device_memory.h"
@@ -31,6 +33,10 @@ struct DeviceComputeOptions {
   // The largest micro-batch.
   int64_t sequences = 0;
   int64_t length = 0;
+  // The ranks that compute the transformer together, and whether they share out rows where no rank
+  // needs all of them.
+  int tensor_ranks = 1;
+  bool sequence_parallel = false;
   OptimizerPlace optimizer = OptimizerPlace::kDevice;
   // What the rank has of parameters that its shard group divides; absent: it has all of them.
   absl::optional<DeviceShardExtents> shard;
@@ -40,8 +46,11 @@ struct DeviceComputeOptions {
 
 // How one rank of a job trains on a device.
 struct DeviceOptions {
+  // The whole transformer.
   TransformerShape shape;
   DeviceComputeOptions compute;
+  // What the rank has of the transformer's tensors, in their order; empty: all of them.
+  std::vector<TensorSpec> shares;
   // Keys dropout.
   uint64_t seed = 0;
   AdamOptions optimizer;

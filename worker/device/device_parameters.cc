@@ -4,6 +4,7 @@
 
 #include "common/base/status_macros.h"
 #include "common/plan/device_memory_layout.h"
+#include "common/tensor/dtype.h"
 
 namespace muster {
 namespace {
@@ -22,11 +23,21 @@ DeviceParameters::DeviceParameters(TransformerTensors tensors, std::vector<Tenso
     } else {
       group_stretches_.push_back({block.begin, block.end, block.weight_decay});
     }
+    if (block.repeated) continue;
+    if (!counted_.empty() && counted_.back().second == block.begin) {
+      counted_.back().second = block.end;
+    } else {
+      counted_.push_back({block.begin, block.end});
+    }
   }
 }
 
-absl::StatusOr<DeviceParameters> DeviceParameters::Create(const TransformerShape& shape) {
+absl::StatusOr<DeviceParameters> DeviceParameters::Create(const TransformerShape& shape,
+                                                          absl::Span<const TensorSpec> shares) {
   TransformerTensors tensors = MakeTransformerTensors(shape);
+  if (!shares.empty()) tensors.specs.assign(shares.begin(), shares.end());
+  // The spaces are of f32, in one order whatever the type of computation.
+  for (TensorSpec& tensor : tensors.specs) tensor.compute = DType::kF32;
   std::vector<TensorSpec> padded = PaddedTensors(tensors.specs);
   MUSTER_ASSIGN_OR_RETURN(
       DenseLayout layout,

@@ -2,9 +2,11 @@
 #define MUSTER_WORKER_DEVICE_DEVICE_PARAMETERS_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/tensor_spec.h"
 #include "worker/nn/transformer/transformer_shape.h"
@@ -12,10 +14,10 @@
 
 namespace muster {
 
-// The places of a transformer's tensors in the flat spaces of weights, gradients and optimizer
-// state on a device. In the order of DenseLayout (by unit, then by optimizer group), with every
-// tensor padded to whole cache lines, which vector loads and cuBLASLt need; padding is 0 and stays
-// so. Immutable.
+// The places of a transformer's tensors, or of a rank's shares of them, in the flat spaces
+// of weights, gradients and optimizer state on a device. In the order of DenseLayout (by unit, then
+// by optimizer group), with every tensor padded to whole cache lines, which vector loads and
+// cuBLASLt need; padding is 0 and stays so. Immutable.
 class DeviceParameters {
  public:
   // Elements [begin, end) of the flat space, all of one optimizer group.
@@ -25,14 +27,19 @@ class DeviceParameters {
     bool weight_decay = true;
   };
 
-  // InvalidArgument as DenseLayout::Create says.
-  static absl::StatusOr<DeviceParameters> Create(const TransformerShape& shape);
+  // `shares` are what the rank has of the transformer's tensors, in their order; empty: all of
+  // them. InvalidArgument as DenseLayout::Create says.
+  static absl::StatusOr<DeviceParameters> Create(const TransformerShape& shape,
+                                                 absl::Span<const TensorSpec> shares = {});
 
   const TransformerTensors& tensors() const { return tensors_; }
   // The same tensors as rows of padded elements: what the layout and plans of buckets are made of.
   const std::vector<TensorSpec>& padded() const { return padded_; }
   const DenseLayout& layout() const { return layout_; }
   const std::vector<GroupStretch>& group_stretches() const { return group_stretches_; }
+  // Elements [begin, end) of the flat space that no lower tensor rank has, too, in order.
+  using Counted = std::pair<uint64_t, uint64_t>;
+  const std::vector<Counted>& counted() const { return counted_; }
 
   // Of the flat space.
   uint64_t elements() const { return layout_.elements(); }
@@ -48,6 +55,7 @@ class DeviceParameters {
   std::vector<TensorSpec> padded_;
   DenseLayout layout_;
   std::vector<GroupStretch> group_stretches_;
+  std::vector<Counted> counted_;
 };
 
 }  // namespace muster

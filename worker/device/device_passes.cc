@@ -3,6 +3,7 @@
 #include <new>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/kernels/transformer/head_sums.h"
 #include "common/kernels/transformer/rotary.h"
@@ -74,8 +75,31 @@ void DevicePasses::Begin(const TokenRows& rows, const DeviceBatchRecord& record,
   }
 }
 
-absl::Status DevicePasses::Wait() {
+void DevicePasses::MakeCall(Communicator& communicator, const CollectiveCall& call) {
+  recorder_->DoBetween([this, &communicator, call] {
+    idle_ = false;
+    if (stream_->native() == nullptr) {
+      stream_->Fail(stream_->Synchronize());
+      if (stream_->status().ok()) stream_->Fail(communicator.Run(call));
+      return;
+    }
+    if (!stream_->status().ok()) return;
+    CollectiveCall on_stream = call;
+    on_stream.stream = stream_->native();
+    calls_.push_back(communicator.Start(on_stream));
+  });
+}
+
+absl::Status DevicePasses::AwaitCalls() {
   recorder_->Queue();
+  for (const std::shared_ptr<Work>& call : std::exchange(calls_, {})) {
+    stream_->Fail(call->Wait(absl::InfiniteDuration()));
+  }
+  return stream_->status();
+}
+
+absl::Status DevicePasses::Wait() {
+  MUSTER_RETURN_IF_ERROR(AwaitCalls());
   if (std::exchange(idle_, true)) return stream_->status();
   return stream_->Synchronize();
 }

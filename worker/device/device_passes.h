@@ -4,15 +4,18 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/pass.h"
+#include "common/base/work.h"
 #include "common/compute/device_ops.h"
 #include "common/device/device.h"
 #include "common/device/matmul/device_matmul.h"
 #include "common/plan/device_memory_layout.h"
+#include "worker/collectives/communicator.h"
 #include "worker/data/batch.h"
 #include "worker/device/device_batches.h"
 #include "worker/device/device_options.h"
@@ -44,7 +47,8 @@ class DevicePasses {
     idle_ = false;
     return *stream_;
   }
-  // Blocks until everything queued is done; at once if nothing was queued since the last Wait.
+  // Blocks until everything queued is done, calls included; at once if nothing was queued since the
+  // last Wait.
   absl::Status Wait();
 
   DeviceOps& ops() { return *ops_; }
@@ -61,6 +65,16 @@ class DevicePasses {
   // Queues the pass's next call, now or, as part of a graph, before stream() returns
   // (DeviceRecorder::Add).
   void Run(uint64_t name, DeviceRecorder::Call call) { recorder_->Add(name, std::move(call)); }
+
+  // Makes a collective call on device memory in the midst of a pass's call, after the operations
+  // that this has queued and before its others, each time that it is queued or launched. With a
+  // communicator of device memory the host does not wait, otherwise it does. A failure goes to the
+  // stream: whatever comes after does nothing. The communicator outlives the passes. REQUIRES: a
+  // pass's call is being queued, or none is put off.
+  void MakeCall(Communicator& communicator, const CollectiveCall& call);
+  // Blocks until these calls have ended well on all ranks; until then their results count for
+  // nothing. Returns the first failure.
+  absl::Status AwaitCalls();
 
   // Returns the status of what has been queued. Does not queue what was put off.
   absl::Status status() const { return stream_->status(); }
@@ -99,6 +113,8 @@ class DevicePasses {
   std::unique_ptr<DeviceMatmul> matmul_;
   std::unique_ptr<DeviceOps> ops_;
   std::unique_ptr<DeviceRecorder> recorder_;
+  // Calls that the device makes, of which nobody has seen the end.
+  std::vector<std::shared_ptr<Work>> calls_;
   // Nothing was queued since the last Wait.
   bool idle_ = false;
   // The sums of training's passes belong to no step that is to come.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/status/statusor.h"
+#include "common/base/status_macros.h"
 
 namespace muster {
 namespace {
@@ -48,10 +49,40 @@ bool DeviceRecorder::HaveRun() const {
   });
 }
 
+void DeviceRecorder::DoBetween(Between between) {
+  if (divide_ == nullptr) {
+    between();
+  } else {
+    divide_(std::move(between));
+  }
+}
+
+absl::Status DeviceRecorder::Capture(Segment& segment) {
+  auto graphs = DeviceGraph::CaptureParts(stream_, [this, &segment](DeviceGraph::Divide divide) {
+    divide_ = [&segment, divide](Between between) {
+      segment.between.push_back(std::move(between));
+      divide();
+    };
+    segment.out = QueueCalls();
+    divide_ = nullptr;
+    return absl::OkStatus();
+  });
+  MUSTER_RETURN_IF_ERROR(graphs.status());
+  segment.graphs = *std::move(graphs);
+  return absl::OkStatus();
+}
+
+void DeviceRecorder::Launch(const Segment& segment) {
+  for (size_t i = 0; i < segment.graphs.size(); ++i) {
+    segment.graphs[i]->Launch(stream_);
+    if (i < segment.between.size()) segment.between[i]();
+  }
+}
+
 void DeviceRecorder::Queue() {
   if (calls_.empty()) return;
   Segment& segment = recorded_->segments[names_];
-  if (segment.graph == nullptr && !HaveRun()) {
+  if (segment.graphs.empty() && !HaveRun()) {
     // Where a fused product proves impossible, here or in another segment, what takes its place has
     // not run yet.
     for (const uint64_t name : names_) {
@@ -59,16 +90,8 @@ void DeviceRecorder::Queue() {
     }
     segment.out = QueueCalls();
   } else {
-    if (segment.graph == nullptr) {
-      absl::StatusOr<std::unique_ptr<DeviceGraph>> graph =
-          DeviceGraph::Capture(stream_, [this, &segment] {
-            segment.out = QueueCalls();
-            return absl::OkStatus();
-          });
-      stream_.Fail(graph.status());
-      if (graph.ok()) segment.graph = *std::move(graph);
-    }
-    if (segment.graph != nullptr) segment.graph->Launch(stream_);
+    if (segment.graphs.empty()) stream_.Fail(Capture(segment));
+    Launch(segment);
   }
   handed_on_ = segment.out;
   GiveUp();

@@ -23,6 +23,9 @@ namespace muster {
 // where a hook of a strategy does something, whichever strategy it is, and nobody has to know
 // beforehand where.
 //
+// A call may have to do something between its operations that no graph can hold, such as a
+// collective call: its segment is then several graphs, with that between their launches.
+//
 // Graphs take device memory, and micro-batches may come in any number of extents: those after the
 // first so many are queued kernel by kernel. Used by one thread.
 class DeviceRecorder {
@@ -43,6 +46,12 @@ class DeviceRecorder {
   // Takes the pass's next call. Calls of one name, in passes of the same rows, do the same.
   void Add(uint64_t name, Call call);
 
+  // Does `between` after the operations that the present call has queued so far and before its
+  // others, whenever the call is queued or its graphs are launched; at once if no call is queued
+  // now. What it does depends on nothing but what the call's name and rows say.
+  using Between = std::function<void()>;
+  void DoBetween(Between between);
+
   // Queues the calls that were put off. A failure goes to the stream.
   void Queue();
 
@@ -54,7 +63,10 @@ class DeviceRecorder {
 
  private:
   struct Segment {
-    std::unique_ptr<DeviceGraph> graph;
+    // Empty: the segment was not captured.
+    std::vector<std::unique_ptr<DeviceGraph>> graphs;
+    // What is done after each of the graphs but the last.
+    std::vector<Between> between;
     // What the last call returns.
     ResidualStream out;
   };
@@ -69,6 +81,8 @@ class DeviceRecorder {
   // Returns whether all calls that were put off have run, with the products that they use now.
   bool HaveRun() const;
   ResidualStream QueueCalls();
+  absl::Status Capture(Segment& segment);
+  void Launch(const Segment& segment);
 
   DeviceStream& stream_;
   const DeviceOps& ops_;
@@ -80,6 +94,8 @@ class DeviceRecorder {
   std::vector<Call> calls_;
   // What the call that was queued last has returned.
   ResidualStream handed_on_;
+  // Of the capture that is under way; null: there is none.
+  std::function<void(Between)> divide_;
 };
 
 }  // namespace muster

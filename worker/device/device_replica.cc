@@ -15,7 +15,9 @@ DeviceUpdateArrays ArraysOf(const DeviceSpaces& spaces, DType type) {
   const DeviceState& state = spaces.state();
   DeviceUpdateArrays arrays;
   arrays.state = state;
-  arrays.sums = {{state.gradients, spaces.places().elements()}};
+  for (const auto& [begin, end] : spaces.places().counted()) {
+    arrays.sums.emplace_back(state.gradients + begin, end - begin);
+  }
   for (const DeviceParameters::GroupStretch& group : spaces.places().group_stretches()) {
     DeviceUpdateArrays::Stretch& stretch = arrays.stretches.emplace_back();
     stretch.elements = static_cast<int64_t>(group.end - group.begin);
@@ -32,6 +34,12 @@ DeviceUpdateArrays ArraysOf(const DeviceSpaces& spaces, DType type) {
 }
 
 }  // namespace
+
+DeviceReplica::DeviceReplica(const DeviceOptions& options, DevicePasses& passes, const Group& group)
+    : options_(options), passes_(passes), group_(group) {
+  if (group.shard.model_ranks() == 1) return;
+  exchange_ = std::make_unique<DeviceStepExchange>(group.host, group.shard, options.timeout);
+}
 
 absl::StatusOr<std::unique_ptr<DeviceReplica>> DeviceReplica::Create(const DeviceOptions& options,
                                                                      DeviceParameters parameters,
@@ -88,7 +96,9 @@ void DeviceReplica::BeforeBackward(uint64_t examples, SeriesPosition position) {
   examples_ += static_cast<double>(examples);
   position_ = position;
   gradients_are_zero_ = false;
-  if (position == SeriesPosition::kLast && group_.device != nullptr) SumExamples();
+  if (position == SeriesPosition::kLast && group_.device != nullptr && exchange_ == nullptr) {
+    SumExamples();
+  }
 }
 
 void DeviceReplica::SumExamples() {
@@ -110,28 +120,37 @@ void DeviceReplica::GradientReady(int unit) {
 
 absl::Status DeviceReplica::AwaitSums() {
   MUSTER_RETURN_IF_ERROR(reducer_->Finish());
-  MUSTER_RETURN_IF_ERROR(std::exchange(examples_sum_, nullptr)->Wait(absl::InfiniteDuration()));
-  const CollectiveTraffic traffic = group_.host.traffic();
-  examples_traffic_.sent += traffic.sent - traffic_before_.sent;
-  examples_traffic_.received += traffic.received - traffic_before_.received;
+  if (examples_sum_ != nullptr) {
+    MUSTER_RETURN_IF_ERROR(std::exchange(examples_sum_, nullptr)->Wait(absl::InfiniteDuration()));
+    const CollectiveTraffic traffic = group_.host.traffic();
+    examples_traffic_.sent += traffic.sent - traffic_before_.sent;
+    examples_traffic_.received += traffic.received - traffic_before_.received;
+  }
   return order_->LeadComputation();
 }
 
 absl::StatusOr<DeviceUpdateResult> DeviceReplica::EndStep(const DeviceStepNumbers& numbers) {
   MUSTER_RETURN_IF_ERROR(passes_.stream().status());
   if (reducer_ != nullptr) MUSTER_RETURN_IF_ERROR(AwaitSums());
-  return update_->Run({.examples = static_cast<uint64_t>(examples_),
-                       .loss_scale = numbers.loss_scale,
-                       .learning_rate = numbers.learning_rate,
-                       .step = numbers.step});
+  DeviceUpdateStep step = {.examples = static_cast<uint64_t>(examples_)};
+  if (exchange_ != nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(const double squares, update_->SumOfSquares());
+    MUSTER_ASSIGN_OR_RETURN(step, exchange_->Run(step.examples, squares));
+  }
+  step.loss_scale = numbers.loss_scale;
+  step.learning_rate = numbers.learning_rate;
+  step.step = numbers.step;
+  return update_->Run(step);
 }
 
 void DeviceReplica::Count(StrategyCounters& counters) const {
-  if (group_.device == nullptr) return;
-  counters.bytes_sent += group_.device->traffic().sent;
-  counters.bytes_received += group_.device->traffic().received;
-  counters.other_bytes_sent += examples_traffic_.sent;
-  counters.other_bytes_received += examples_traffic_.received;
+  if (group_.device != nullptr) {
+    counters.bytes_sent += group_.device->traffic().sent;
+    counters.bytes_received += group_.device->traffic().received;
+  }
+  const CollectiveTraffic& other = exchange_ == nullptr ? examples_traffic_ : exchange_->traffic();
+  counters.other_bytes_sent += other.sent;
+  counters.other_bytes_received += other.received;
 }
 
 }  // namespace muster

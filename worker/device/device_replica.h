@@ -14,22 +14,28 @@
 #include "worker/device/device_shard.h"
 #include "worker/device/device_slice_ops.h"
 #include "worker/device/device_spaces.h"
+#include "worker/device/device_step_exchange.h"
 #include "worker/device/device_update.h"
 #include "worker/strategy/group/gradient_reducer.h"
+#include "worker/strategy/shard_state.h"
 
 namespace muster {
 
 // A full replica on a device (ZeRO stage 0): weights, gradients and moments of all parameters.
-// Gradients are summed over the ranks bucket by bucket; then every rank takes the same step.
+// Gradients are summed over the ranks bucket by bucket; then every rank takes the same step. Of
+// several tensor ranks, each has all of its shares, and the ranks exchange the squares of their
+// sums before the step (device_step_exchange.h).
 class DeviceReplica final : public DeviceShard {
  public:
-  // The group's communicators, which have the same ranks. Both outlive the replica.
+  // The group's communicators. Both outlive the replica.
   struct Group {
-    // Sums examples, which a rank knows before backward has ended. Nobody else makes calls on it
-    // between the last BeforeBackward and EndStep.
+    // All ranks, with host memory. Sums examples, which a rank knows before backward has ended.
+    // Nobody else makes calls on it between the last BeforeBackward and EndStep.
     Communicator& host;
-    // Sums gradients. Of device memory unless the device is emulated. Null for a rank alone.
+    // Sums gradients over the ranks with the same tensor rank. Of device memory unless the device
+    // is emulated. Null if there are no others.
     Communicator* device = nullptr;
+    ShardIndex shard = {};
   };
 
   // Creates the replica; a collective call. `passes` outlive it. Errors are the device's and the
@@ -56,8 +62,7 @@ class DeviceReplica final : public DeviceShard {
   void Count(StrategyCounters& counters) const override;
 
  private:
-  DeviceReplica(const DeviceOptions& options, DevicePasses& passes, const Group& group)
-      : options_(options), passes_(passes), group_(group) {}
+  DeviceReplica(const DeviceOptions& options, DevicePasses& passes, const Group& group);
 
   // Starts to sum this rank's examples of the whole step over the ranks.
   void SumExamples();
@@ -72,9 +77,12 @@ class DeviceReplica final : public DeviceShard {
   // Null for a rank alone.
   std::unique_ptr<DeviceSliceOps> order_;
   std::unique_ptr<GradientReducer> reducer_;
+  // Null unless there are several tensor ranks.
+  std::unique_ptr<DeviceStepExchange> exchange_;
   // True if nothing was added to the gradients since BeginStep zeroed them.
   bool gradients_are_zero_ = false;
-  // The step's examples: this rank's so far, then all ranks'; and the last micro-batch's position.
+  // The step's examples: this rank's so far, then, if they are summed apart, all ranks'; and the
+  // last micro-batch's position.
   double examples_ = 0;
   SeriesPosition position_ = SeriesPosition::kLast;
   // The call that sums examples_; null: none is under way.

@@ -7,6 +7,9 @@
 #include "common/mesh/zero.h"
 #include "common/optim/optimizer_options.h"
 #include "common/optim/schedule.h"
+#include "common/partition/dense_layout.h"
+#include "common/partition/schema.h"
+#include "common/partition/shard_layout.h"
 #include "common/plan/device_shard_plan.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
@@ -18,27 +21,58 @@
 #include "worker/strategy/group/bucket_plan.h"
 
 namespace muster {
+namespace {
+
+// Returns a fingerprint of the plan of the first tensor rank, from which those of the others
+// follow.
+absl::StatusOr<uint64_t> PlanFingerprint(const v1::JobSpec& spec, const v1::TablesSchema& schema,
+                                         const DeviceOptions& options, const ShardIndex& shard) {
+  MUSTER_ASSIGN_OR_RETURN(const Tables tables, LocalTables(schema, shard.tensor_ranks, 0));
+  if (ZeroStage(spec) == 0) {
+    MUSTER_ASSIGN_OR_RETURN(const DeviceParameters places,
+                            DeviceParameters::Create(options.shape, tables.tensors));
+    return BucketPlanFingerprint(MakeBucketPlan(places.layout(), places.padded(), options.buckets));
+  }
+  MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, LayoutOfTensors(schema, tables.tensors));
+  return ShardFingerprint(ZeroStage(spec), KeptGatheredBytes(spec),
+                          ShardLayout(layout, shard.count));
+}
+
+// Returns the number of NCCL's communicators that tensor ranks have in the group: one of all, and
+// one of those that have a key-value head in common, if some but not all have.
+int TensorCommunicators(const DeviceOptions& options) {
+  const int ranks = options.compute.tensor_ranks;
+  if (ranks == 1) return 0;
+  return options.shape.kv_heads > 1 && options.shape.kv_heads < ranks ? 2 : 1;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<DeviceShardedStrategy>> DeviceShardedStrategy::Create(
     const v1::TaskOrder& order, const v1::TablesSchema& schema, const DeviceOptions& options,
     DeviceShardedDependencies dependencies) {
   MUSTER_RETURN_IF_ERROR(ReadAdamOptions(schema.optimizer()).status());
+  const ShardIndex shard = ShardOf(order);
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<KeptShard> kept,
       KeptShard::Create(
           order, schema,
-          {.storage = dependencies.storage, .shard = ShardOf(order), .log = dependencies.log}));
-  MUSTER_ASSIGN_OR_RETURN(DeviceParameters places, DeviceParameters::Create(options.shape));
+          {.storage = dependencies.storage, .shard = shard, .log = dependencies.log}));
   const DeviceSlices::Holding divided = {.stage = ZeroStage(order.spec()),
                                          .kept_bytes = KeptGatheredBytes(order.spec())};
   DeviceOptions own = options;
+  own.shares = kept->state().tables().tensors;
+  MUSTER_ASSIGN_OR_RETURN(DeviceParameters places, DeviceParameters::Create(own.shape, own.shares));
   if (divided.stage > 0) {
     MUSTER_ASSIGN_OR_RETURN(
         own.compute.shard,
         PlanDeviceShard(order.spec(), kept->state().tables().tensors, options.compute.type));
   }
-  return std::unique_ptr<DeviceShardedStrategy>(new DeviceShardedStrategy(
-      divided, schema, own, std::move(dependencies), std::move(kept), std::move(places)));
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t fingerprint,
+                          PlanFingerprint(order.spec(), schema, own, shard));
+  return std::unique_ptr<DeviceShardedStrategy>(
+      new DeviceShardedStrategy(divided, schema, own, std::move(dependencies), std::move(kept),
+                                std::move(places), fingerprint));
 }
 
 DeviceShardedStrategy::DeviceShardedStrategy(const DeviceSlices::Holding& divided,
@@ -46,27 +80,33 @@ DeviceShardedStrategy::DeviceShardedStrategy(const DeviceSlices::Holding& divide
                                              const DeviceOptions& options,
                                              DeviceShardedDependencies dependencies,
                                              std::unique_ptr<KeptShard> kept,
-                                             DeviceParameters places)
+                                             DeviceParameters places, uint64_t fingerprint)
     : divided_(divided),
       schema_(std::make_unique<const v1::TablesSchema>(schema)),
       options_(options),
       dependencies_(std::move(dependencies)),
       kept_(std::move(kept)),
       places_(std::move(places)),
-      fingerprint_(divided_.stage > 0 ? ShardFingerprint(divided_.stage, divided_.kept_bytes,
-                                                         kept_->state().shard_layout())
-                                      : BucketPlanFingerprint(MakeBucketPlan(
-                                            places_.layout(), places_.padded(), options.buckets))) {
-}
+      fingerprint_(fingerprint) {}
 
 DeviceShardedStrategy::~DeviceShardedStrategy() {
   // Not Leave: nobody needs a copy on the host any more.
   EndGroup();
 }
 
-void DeviceShardedStrategy::EndGroup() {
+void DeviceShardedStrategy::EndPasses() {
   shard_ = nullptr;
+  // The device may still make calls of the groups that go next.
+  if (passes_ != nullptr) passes_->Stop();
+  shared_gradients_ = nullptr;
+  slice_ops_ = nullptr;
+  tensor_group_ = nullptr;
   passes_ = nullptr;
+}
+
+void DeviceShardedStrategy::EndGroup() {
+  EndPasses();
+  device_tensor_ = nullptr;
   device_replicas_ = nullptr;
   device_ = nullptr;
   groups_ = nullptr;
@@ -78,19 +118,16 @@ absl::Status DeviceShardedStrategy::Join(std::unique_ptr<Communicator> communica
   MUSTER_ASSIGN_OR_RETURN(groups_,
                           RankGroups::Create(std::move(communicator), kept_->state().shard()));
   // Several shards have no source in common.
-  const bool single = kept_->state().shard().count == 1;
+  const bool single = kept_->state().shard().coordinates() == 1;
   MUSTER_RETURN_IF_ERROR(
       kept_->Fill(groups_->world(), single ? source : absl::nullopt, groups_->replicas()));
   MUSTER_RETURN_IF_ERROR(MakeCommunicators());
   const DeviceExtents extents = DeviceExtentsOf(options_.shape, places_, options_.compute);
   MUSTER_ASSIGN_OR_RETURN(passes_, DevicePasses::Create(options_.shape, options_.compute, extents));
-  absl::Status filled = MakeShard();
-  if (filled.ok()) filled = shard_->Upload(kept_->state());
-  if (!filled.ok()) {
+  if (const absl::Status made = MakeShard(); !made.ok()) {
     // There is nothing on the device that Leave could copy.
-    shard_ = nullptr;
-    passes_ = nullptr;
-    return filled;
+    EndPasses();
+    return made;
   }
   clock_ = kept_->state().clock();
   moved_ = 0;
@@ -99,32 +136,62 @@ absl::Status DeviceShardedStrategy::Join(std::unique_ptr<Communicator> communica
 }
 
 absl::Status DeviceShardedStrategy::MakeCommunicators() {
-  Communicator& group = divided_.stage > 0 ? groups_->shard_group() : groups_->world();
-  Communicator* const replicas = divided_.stage > 0 ? groups_->replicas() : nullptr;
-  const bool summed_again = replicas != nullptr;
-  const int communicators = (group.size() > 1 ? 1 : 0) + (summed_again ? 1 : 0);
+  const bool divides = divided_.stage > 0;
+  Communicator& group = divides ? groups_->shard_group() : groups_->data_group();
+  Communicator* const replicas = divides ? groups_->replicas() : nullptr;
+  Communicator* const tensor = groups_->tensor_group();
+  const int communicators =
+      (group.size() > 1 ? 1 : 0) + (replicas != nullptr ? 1 : 0) + TensorCommunicators(options_);
   // Communicators take device memory, too, and cannot wait for it.
   MUSTER_RETURN_IF_ERROR(AwaitDevice(options_, communicators));
-  if (communicators == 0) return absl::OkStatus();
-  MUSTER_ASSIGN_OR_RETURN(device_, dependencies_.make_communicator(group));
-  if (summed_again) {
+  // Slices lie in a communicator's memory, even if this rank has all of them.
+  if (divides || group.size() > 1) {
+    MUSTER_ASSIGN_OR_RETURN(device_, dependencies_.make_communicator(group));
+  }
+  if (replicas != nullptr) {
     MUSTER_ASSIGN_OR_RETURN(device_replicas_, dependencies_.make_communicator(*replicas));
   }
-  return AwaitDevice(options_, communicators);
+  if (tensor != nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(device_tensor_, dependencies_.make_communicator(*tensor));
+  }
+  return communicators == 0 ? absl::OkStatus() : AwaitDevice(options_, communicators);
+}
+
+absl::Status DeviceShardedStrategy::MakeTensorGroup() {
+  if (device_tensor_ == nullptr) return absl::OkStatus();
+  // Failures are the passes'.
+  const auto run = [this](Communicator& group, const CollectiveCall& call) {
+    passes_->MakeCall(group, call);
+    return absl::OkStatus();
+  };
+  tensor_group_ = std::make_unique<CommunicatorTensorGroup>(*device_tensor_, options_.timeout, run);
+  MUSTER_ASSIGN_OR_RETURN(
+      slice_ops_, DeviceSliceOps::Create([this]() -> DeviceStream& { return passes_->stream(); }));
+  MUSTER_ASSIGN_OR_RETURN(
+      shared_gradients_,
+      SharedGradients::Create(*device_tensor_, kept_->state().tables().tensors,
+                              {.divides_tokens = options_.compute.sequence_parallel,
+                               .timeout = options_.timeout,
+                               .ops = slice_ops_.get(),
+                               .run = run}));
+  return absl::OkStatus();
 }
 
 absl::Status DeviceShardedStrategy::MakeShard() {
+  MUSTER_RETURN_IF_ERROR(MakeTensorGroup());
   if (divided_.stage == 0) {
-    MUSTER_ASSIGN_OR_RETURN(
-        shard_, DeviceReplica::Create(options_, places_, *passes_,
-                                      {.host = groups_->world(), .device = device_.get()}));
-    return absl::OkStatus();
+    MUSTER_ASSIGN_OR_RETURN(shard_, DeviceReplica::Create(options_, places_, *passes_,
+                                                          {.host = groups_->world(),
+                                                           .device = device_.get(),
+                                                           .shard = kept_->state().shard()}));
+  } else {
+    MUSTER_ASSIGN_OR_RETURN(shard_,
+                            DeviceSlices::Create(options_, divided_, kept_->state(), *passes_,
+                                                 {.host = groups_->world(),
+                                                  .shard_group = *device_,
+                                                  .replicas = device_replicas_.get()}));
   }
-  MUSTER_ASSIGN_OR_RETURN(shard_, DeviceSlices::Create(options_, divided_, kept_->state(), *passes_,
-                                                       {.host = groups_->world(),
-                                                        .shard_group = *device_,
-                                                        .replicas = device_replicas_.get()}));
-  return absl::OkStatus();
+  return shard_->Upload(kept_->state());
 }
 
 void DeviceShardedStrategy::Leave() {
@@ -157,10 +224,17 @@ const Communicator* DeviceShardedStrategy::communicator() const {
 std::vector<const FlightRecorder*> DeviceShardedStrategy::recorders() const {
   if (groups_ == nullptr) return {};
   std::vector<const FlightRecorder*> recorders;
-  // Without a stage all calls but one a step are on the device's communicator.
-  if (divided_.stage > 0 || device_ == nullptr) recorders.push_back(&groups_->world().recorder());
-  for (const Communicator* device : {device_.get(), device_replicas_.get()}) {
+  // With one shard in all, all calls but one a step are on the device's communicator.
+  if (kept_->state().shard().coordinates() > 1 || device_ == nullptr) {
+    recorders.push_back(&groups_->world().recorder());
+  }
+  for (const Communicator* device : {device_.get(), device_replicas_.get(), device_tensor_.get()}) {
     if (device != nullptr) recorders.push_back(&device->recorder());
+  }
+  if (shared_gradients_ != nullptr) {
+    for (const FlightRecorder* recorder : shared_gradients_->recorders()) {
+      recorders.push_back(recorder);
+    }
   }
   return recorders;
 }
@@ -177,15 +251,30 @@ absl::Status DeviceShardedStrategy::BeginStep(uint64_t clock) {
     return absl::FailedPreconditionError(
         absl::StrCat("a step begins at clock ", clock, ", but the replica is at ", clock_));
   }
+  tensor_counted_ = TensorTraffic();
   return shard_->BeginStep();
 }
 
+CollectiveTraffic DeviceShardedStrategy::TensorTraffic() const {
+  if (shared_gradients_ == nullptr) return {};
+  CollectiveTraffic traffic = shared_gradients_->traffic();
+  traffic.sent += device_tensor_->traffic().sent;
+  traffic.received += device_tensor_->traffic().received;
+  return traffic;
+}
+
 absl::Status DeviceShardedStrategy::BeforeBackward(uint64_t examples, SeriesPosition position) {
+  position_ = position;
   shard_->BeforeBackward(examples, position);
   return absl::OkStatus();
 }
 
 absl::Status DeviceShardedStrategy::GradientReady(int unit) {
+  const bool leaves = divided_.stage >= 2 || position_ == SeriesPosition::kLast;
+  if (shared_gradients_ != nullptr && leaves) {
+    MUSTER_RETURN_IF_ERROR(shared_gradients_->Sum(unit, shard_->gradients()));
+    MUSTER_RETURN_IF_ERROR(passes_->status());
+  }
   shard_->GradientReady(unit);
   return absl::OkStatus();
 }
@@ -193,6 +282,11 @@ absl::Status DeviceShardedStrategy::GradientReady(int unit) {
 absl::Status DeviceShardedStrategy::EndStep() {
   const float rate = LearningRate(schema_->schedule(), schema_->optimizer().learning_rate(), clock_,
                                   schema_->total_steps());
+  // What tensor ranks gave one another counts only if all of it came.
+  if (tensor_group_ != nullptr) MUSTER_RETURN_IF_ERROR(passes_->AwaitCalls());
+  const CollectiveTraffic tensor = TensorTraffic();
+  counters_.tensor_bytes_sent += tensor.sent - tensor_counted_.sent;
+  counters_.tensor_bytes_received += tensor.received - tensor_counted_.received;
   // Bias correction counts clocks, as on processors.
   MUSTER_ASSIGN_OR_RETURN(
       const DeviceUpdateResult result,

@@ -15,10 +15,14 @@
 #include "worker/device/device_parameters.h"
 #include "worker/device/device_passes.h"
 #include "worker/device/device_shard.h"
+#include "worker/device/device_slice_ops.h"
 #include "worker/device/device_slices.h"
+#include "worker/nn/tensor_group.h"
+#include "worker/parallel/communicator_tensor_group.h"
 #include "worker/strategy/group/kept_shard.h"
 #include "worker/strategy/group/rank_groups.h"
 #include "worker/strategy/group/replica_group.h"
+#include "worker/strategy/group/shared_gradients.h"
 #include "worker/strategy/shard_state.h"
 #include "worker/strategy/strategy.h"
 
@@ -56,7 +60,11 @@ struct DeviceShardedDependencies {
 // A step queues its hooks' work, and waits in EndStep: for the gradients' sums, where there are
 // several ranks, and for the device. Where weights are gathered, Acquire waits for them, too. A
 // failed step leaves weights and moments as they were, and the next group goes on from there. With
-// several shards, a job that loses a rank goes back to its last checkpoint.
+// several shards or tensor ranks, a job that loses a rank goes back to its last checkpoint.
+//
+// Of several tensor ranks, each has its share of the tensors. Their calls within passes lie between
+// graphs (DevicePasses::MakeCall); gradients of elements that they share are summed on the device
+// before anything else reads them (shared_gradients.h).
 class DeviceShardedStrategy final : public Strategy, public ReplicaGroup {
  public:
   // `options` are for the job's model; `schema` is the job's, whose spec says stage and shard
@@ -67,7 +75,8 @@ class DeviceShardedStrategy final : public Strategy, public ReplicaGroup {
       DeviceShardedDependencies dependencies);
   ~DeviceShardedStrategy() override;
 
-  // Also errors of AwaitDevice and of the device. Ignores `source` with several shards.
+  // Also errors of AwaitDevice and of the device. Ignores `source` with several shards or tensor
+  // ranks.
   // FailedPrecondition: the rank's shard is not its slot's, or a shard group is not whole.
   absl::Status Join(std::unique_ptr<Communicator> communicator,
                     absl::optional<int> source) override;
@@ -87,6 +96,10 @@ class DeviceShardedStrategy final : public Strategy, public ReplicaGroup {
 
   // Returns the passes of the present group; null when there is none.
   DevicePasses* passes() { return passes_.get(); }
+
+  // Returns the ranks that compute the model together with this one; null when there are none or no
+  // group is joined. Lives until Leave.
+  TensorGroup* tensor_group() { return tensor_group_.get(); }
 
   // FailedPrecondition: no group was joined.
   absl::StatusOr<uint64_t> Start() override;
@@ -118,17 +131,23 @@ class DeviceShardedStrategy final : public Strategy, public ReplicaGroup {
  private:
   DeviceShardedStrategy(const DeviceSlices::Holding& divided, const v1::TablesSchema& schema,
                         const DeviceOptions& options, DeviceShardedDependencies dependencies,
-                        std::unique_ptr<KeptShard> kept, DeviceParameters places);
+                        std::unique_ptr<KeptShard> kept, DeviceParameters places,
+                        uint64_t fingerprint);
 
   // Makes the communicators of device memory; a collective call.
   absl::Status MakeCommunicators();
-  // Makes what the rank has on its device; a collective call.
+  // Makes what the tensor group's ranks need of one another; a collective call.
+  absl::Status MakeTensorGroup();
+  // Makes what the rank has on its device, and fills it; a collective call.
   absl::Status MakeShard();
 
-  // Gives back all that belongs to a group.
+  // Gives back what a group has on the device but for its communicators, and all of it.
+  void EndPasses();
   void EndGroup();
   // Makes a copy of the device's shard on the host.
   absl::Status Download();
+  // Returns the traffic among tensor ranks.
+  CollectiveTraffic TensorTraffic() const;
 
   // With stage 0 nothing is divided.
   const DeviceSlices::Holding divided_;
@@ -142,15 +161,24 @@ class DeviceShardedStrategy final : public Strategy, public ReplicaGroup {
   uint64_t clock_ = 0;
   // The number of steps that moved weights since the host's last copy.
   uint64_t moved_ = 0;
-  // Of groups before.
+  // The position of the last micro-batch that BeforeBackward saw.
+  SeriesPosition position_ = SeriesPosition::kLast;
+  // Of groups before, except that those of tensor ranks are of this one, too; and the traffic among
+  // these at the step's beginning.
   StrategyCounters counters_;
+  CollectiveTraffic tensor_counted_;
 
   std::unique_ptr<RankGroups> groups_;
-  // Of device memory: the shard group, or with one shard all ranks, and the shard's replicas. Null
-  // in place of groups of one.
+  // Of device memory: the shard group, or without a stage the data group; the shard's replicas; and
+  // the tensor group. Null in place of groups of one, unless it is the shard group.
   std::unique_ptr<Communicator> device_;
   std::unique_ptr<Communicator> device_replicas_;
+  std::unique_ptr<Communicator> device_tensor_;
   std::unique_ptr<DevicePasses> passes_;
+  // Null unless there are several tensor ranks.
+  std::unique_ptr<CommunicatorTensorGroup> tensor_group_;
+  std::unique_ptr<DeviceSliceOps> slice_ops_;
+  std::unique_ptr<SharedGradients> shared_gradients_;
   std::unique_ptr<DeviceShard> shard_;
 };
 

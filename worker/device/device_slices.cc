@@ -5,6 +5,7 @@
 
 #include "absl/types/optional.h"
 #include "common/base/status_macros.h"
+#include "common/partition/dense_layout.h"
 #include "common/partition/model_units.h"
 #include "common/plan/device_shard_plan.h"
 #include "worker/device/await_device_memory.h"
@@ -12,15 +13,19 @@
 namespace muster {
 namespace {
 
-// One for each rank of the first shard group; the other groups hold the same shards.
-std::vector<size_t> SquaresByRank(int ranks, int shards) {
-  std::vector<size_t> squares(ranks);
-  std::fill_n(squares.begin(), shards, 1);
-  return squares;
-}
-
 CollectiveTraffic Since(const CollectiveTraffic& now, const CollectiveTraffic& before) {
   return {now.sent - before.sent, now.received - before.received};
+}
+
+// Adds a block's sums to those whose squares count: what lower tensor ranks have, too, is theirs.
+void AddSums(const DenseLayout::Block& block, absl::Span<const float> sums,
+             DeviceUpdateArrays& arrays) {
+  if (block.repeated) return;
+  if (arrays.sums.empty() || arrays.sums.back().end() != sums.begin()) {
+    arrays.sums.push_back(sums);
+  } else {
+    arrays.sums.back() = {arrays.sums.back().data(), arrays.sums.back().size() + sums.size()};
+  }
 }
 
 void Add(const CollectiveTraffic& traffic, CollectiveTraffic& sum) {
@@ -60,7 +65,7 @@ DeviceSlices::DeviceSlices(const DeviceOptions& options, const Holding& holding,
       read_(TensorsReadOnDevices(sharded_.tensors, options.compute.type)),
       passes_(passes),
       groups_(groups),
-      squares_by_rank_(SquaresByRank(groups.host.size(), state.shard().count)) {}
+      exchange_(groups.host, state.shard(), options.timeout) {}
 
 absl::Status DeviceSlices::MakeExchanges() {
   MUSTER_ASSIGN_OR_RETURN(
@@ -106,18 +111,18 @@ void DeviceSlices::PlaceWeights() {
 DeviceUpdateArrays DeviceSlices::UpdateArrays() const {
   DeviceUpdateArrays arrays;
   arrays.state = state_;
-  arrays.sums.assign(scatterer_->sums().begin(), scatterer_->sums().end());
   absl::optional<uint32_t> last_part;
   for (const ShardLayout::OwnedBlock& owned : owned_) {
     const uint32_t part = owned.block.part;
     const auto elements = static_cast<int64_t>(owned.block.elements());
+    const uint64_t in_slice = owned.slice_begin - sharded_.shards.parts()[part].slice_begin;
+    AddSums(owned.block, scatterer_->sums()[part].subspan(in_slice, elements), arrays);
     // Neighbouring blocks of one group are one stretch.
     if (last_part == part && arrays.stretches.back().weight_decay == owned.block.weight_decay) {
       arrays.stretches.back().elements += elements;
       continue;
     }
     last_part = part;
-    const uint64_t in_slice = owned.slice_begin - sharded_.shards.parts()[part].slice_begin;
     DeviceUpdateArrays::Stretch& stretch = arrays.stretches.emplace_back();
     stretch.elements = elements;
     stretch.weight_decay = owned.block.weight_decay;
@@ -211,26 +216,12 @@ void DeviceSlices::BeforeBackward(uint64_t examples, SeriesPosition position) {
   scatterer_->BeginMicroBatch(position);
 }
 
-absl::StatusOr<DeviceUpdateStep> DeviceSlices::Exchange(double squares) {
-  const CollectiveTraffic before = groups_.host.traffic();
-  StepShare mine = {.examples = examples_};
-  if (squares_by_rank_[groups_.host.rank()] > 0) mine.cells = absl::MakeConstSpan(&squares, 1);
-  MUSTER_ASSIGN_OR_RETURN(const StepTotal total,
-                          exchange_.Run(groups_.host, options_.timeout, mine, squares_by_rank_));
-  Add(Since(groups_.host.traffic(), before), exchanged_);
-  DeviceUpdateStep step;
-  step.examples = total.examples;
-  step.squares = 0;
-  for (const double of_shard : total.cells) *step.squares += of_shard;
-  return step;
-}
-
 absl::StatusOr<DeviceUpdateResult> DeviceSlices::EndStep(const DeviceStepNumbers& numbers) {
   MUSTER_RETURN_IF_ERROR(scatterer_->Finish());
   MUSTER_ASSIGN_OR_RETURN(const double squares, update_->SumOfSquares());
   const CollectiveTraffic now = traffic();
   Add(Since(now, std::exchange(last_traffic_, now)), counted_);
-  MUSTER_ASSIGN_OR_RETURN(DeviceUpdateStep step, Exchange(squares));
+  MUSTER_ASSIGN_OR_RETURN(DeviceUpdateStep step, exchange_.Run(examples_, squares));
   step.loss_scale = numbers.loss_scale;
   step.learning_rate = numbers.learning_rate;
   step.step = numbers.step;
@@ -250,8 +241,8 @@ CollectiveTraffic DeviceSlices::traffic() const {
 void DeviceSlices::Count(StrategyCounters& counters) const {
   counters.bytes_sent += counted_.sent;
   counters.bytes_received += counted_.received;
-  counters.other_bytes_sent += exchanged_.sent;
-  counters.other_bytes_received += exchanged_.received;
+  counters.other_bytes_sent += exchange_.traffic().sent;
+  counters.other_bytes_received += exchange_.traffic().received;
 }
 
 }  // namespace muster

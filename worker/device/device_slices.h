@@ -18,10 +18,10 @@
 #include "worker/device/device_passes.h"
 #include "worker/device/device_shard.h"
 #include "worker/device/device_slice_ops.h"
+#include "worker/device/device_step_exchange.h"
 #include "worker/device/device_update.h"
 #include "worker/nn/rounded_copies.h"
 #include "worker/strategy/group/gradient_scatterer.h"
-#include "worker/strategy/group/step_exchange.h"
 #include "worker/strategy/group/unit_memory.h"
 #include "worker/strategy/group/weight_gatherer.h"
 
@@ -97,8 +97,6 @@ class DeviceSlices final : public DeviceShard {
   bool in_flight() const { return holding_.weights == UnitPlaces::Holding::kInFlight; }
   // Starts to gather all units, in order, if they are held whole.
   void GatherAll();
-  // Exchanges what the ranks know of the step. Returns what decides on it on all of them.
-  absl::StatusOr<DeviceUpdateStep> Exchange(double squares);
   // Returns the traffic of the rank's calls on device memory.
   CollectiveTraffic traffic() const;
   // Copies weights and moments to the device or back, and waits.
@@ -115,8 +113,6 @@ class DeviceSlices final : public DeviceShard {
   const std::vector<TensorSpec> read_;
   DevicePasses& passes_;
   const Groups groups_;
-  // The number of squares that each rank gives: replicas' are the same as the first group's.
-  const std::vector<size_t> squares_by_rank_;
 
   DeviceBuffer buffer_;
   DeviceState state_;
@@ -129,14 +125,13 @@ class DeviceSlices final : public DeviceShard {
   std::vector<absl::Span<float>> weights_;
   std::vector<absl::Span<const float>> readable_weights_;
 
-  StepExchange exchange_;
+  DeviceStepExchange exchange_;
   // The number of the step's micro-batches so far, and their examples.
   int micro_batches_ = 0;
   uint64_t examples_ = 0;
   // The traffic at the last count, and what was counted.
   CollectiveTraffic last_traffic_;
   CollectiveTraffic counted_;
-  CollectiveTraffic exchanged_;
 };
 
 }  // namespace muster

@@ -16,7 +16,8 @@ namespace muster {
 // A tensor group whose calls a communicator makes. Used by one thread.
 class CommunicatorTensorGroup final : public TensorGroup {
  public:
-  // Makes a call, and perhaps measures its time.
+  // Makes a call, and perhaps measures its time. Where computations are only queued, it makes the
+  // call in its place among them and reports failures there.
   using RunCall =
       std::function<absl::Status(Communicator& communicator, const CollectiveCall& call)>;
 

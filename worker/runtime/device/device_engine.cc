@@ -15,12 +15,11 @@ namespace {
 
 class DeviceEngine final : public StepEngine {
  public:
-  DeviceEngine(const v1::JobSpec& spec, DevicePasses& passes, std::unique_ptr<const Model> model,
-               Strategy& strategy, std::unique_ptr<Strategy> owned)
-      : passes_(passes),
-        owned_(std::move(owned)),
+  DeviceEngine(const v1::JobSpec& spec, std::unique_ptr<const Model> model, DeviceEngineParts parts)
+      : passes_(parts.passes),
+        owned_(std::move(parts.owned)),
         model_(std::move(model)),
-        executor_(spec, *model_, strategy) {}
+        executor_(spec, *model_, parts.strategy, {.tensor_group = parts.tensor_group}) {}
   // After a failed step, calls of the model may be put off that nobody makes any more.
   ~DeviceEngine() override { passes_.Stop(); }
 
@@ -44,14 +43,15 @@ class DeviceEngine final : public StepEngine {
 
 absl::StatusOr<std::unique_ptr<StepEngine>> MakeDeviceEngine(const v1::JobSpec& spec,
                                                              const DeviceOptions& options,
-                                                             DevicePasses& passes,
-                                                             Strategy& strategy,
-                                                             std::unique_ptr<Strategy> owned) {
-  std::unique_ptr<const Model> model = MakeTransformer(
-      options.shape, /*tensor_ranks=*/1, options.compute.type, options.compute.recompute,
-      std::make_unique<DeviceBackend>(options.shape, passes));
-  MUSTER_RETURN_IF_ERROR(WarmUp(passes, *model, strategy.parameters(), strategy.gradients()));
-  return std::make_unique<DeviceEngine>(spec, passes, std::move(model), strategy, std::move(owned));
+                                                             DeviceEngineParts parts) {
+  const DeviceComputeOptions& compute = options.compute;
+  std::unique_ptr<const Model> model =
+      MakeTransformer(options.shape, compute.tensor_ranks, compute.type, compute.recompute,
+                      std::make_unique<DeviceBackend>(options.shape, parts.passes));
+  MUSTER_RETURN_IF_ERROR(
+      WarmUp(parts.passes, *model, parts.strategy.parameters(), parts.strategy.gradients(),
+             {.tensor_group = parts.tensor_group, .sequence_parallel = compute.sequence_parallel}));
+  return std::make_unique<DeviceEngine>(spec, std::move(model), std::move(parts));
 }
 
 absl::StatusOr<std::unique_ptr<StepEngine>> MakeCopyingDeviceEngine(const v1::JobSpec& spec,
@@ -60,7 +60,9 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeCopyingDeviceEngine(const v1::Jo
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<CopyingStrategy> copying,
                           CopyingStrategy::Create(strategy, options));
   CopyingStrategy& on_device = *copying;
-  return MakeDeviceEngine(spec, options, on_device.passes(), on_device, std::move(copying));
+  return MakeDeviceEngine(
+      spec, options,
+      {.passes = on_device.passes(), .strategy = on_device, .owned = std::move(copying)});
 }
 
 }  // namespace muster

@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "worker/device/device_options.h"
 #include "worker/device/device_passes.h"
+#include "worker/nn/tensor_group.h"
 #include "worker/runtime/training/step_engine.h"
 #include "worker/strategy/strategy.h"
 
@@ -15,14 +16,23 @@ namespace v1 {
 class JobSpec;
 }  // namespace v1
 
-// Returns a step executor over a model of the job on a device, which it has warmed up. `strategy`
-// has its parameters on the same device. `passes` and `strategy` outlive the engine, which takes
-// over `owned`, so that this may be the strategy. Errors are those of the device.
+// The collaborators of an engine on a device.
+struct DeviceEngineParts {
+  // Both outlive the engine. The strategy has its parameters on the same device.
+  DevicePasses& passes;
+  Strategy& strategy;
+  // The ranks that compute the model together with this one, which outlive the engine; null: this
+  // rank alone.
+  TensorGroup* tensor_group = nullptr;
+  // What the engine takes over, such as the strategy.
+  std::unique_ptr<Strategy> owned = nullptr;
+};
+
+// Returns a step executor over a model of the job on a device, which it has warmed up. Errors are
+// those of the device.
 absl::StatusOr<std::unique_ptr<StepEngine>> MakeDeviceEngine(const v1::JobSpec& spec,
                                                              const DeviceOptions& options,
-                                                             DevicePasses& passes,
-                                                             Strategy& strategy,
-                                                             std::unique_ptr<Strategy> owned);
+                                                             DeviceEngineParts parts);
 
 // Returns the same for a strategy whose parameters are not on the device (CopyingStrategy). Also
 // errors of AwaitDevice.

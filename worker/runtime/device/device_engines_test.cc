@@ -132,7 +132,7 @@ class DeviceEnginesTest : public ::testing::TestWithParam<std::string> {
 
   // Returns an engine for the strategy's present group.
   std::unique_ptr<StepEngine> MakeEngine(DeviceShardedStrategy& strategy) {
-    return MakeDeviceEngine(spec_, options_, *strategy.passes(), strategy, /*owned=*/nullptr)
+    return MakeDeviceEngine(spec_, options_, {.passes = *strategy.passes(), .strategy = strategy})
         .value();
   }
 
@@ -271,7 +271,7 @@ TEST_P(DeviceEnginesTest, GradientsThatAreCopiedAreZeroedOnceBetweenSteps) {
       DeviceOptionsFor(spec_, job_->dataset->info(), /*device=*/0).value();
   const auto copying = CopyingStrategy::Create(*local, options).value();
   const auto engine =
-      MakeDeviceEngine(spec_, options, copying->passes(), *copying, /*owned=*/nullptr).value();
+      MakeDeviceEngine(spec_, options, {.passes = copying->passes(), .strategy = *copying}).value();
   MicroBatchReader reader(*job_->dataset, *sampler_, /*data_rank=*/0,
                           {.start_clock = 0, .end_clock = 1}, clock_);
   StepSums sums;

@@ -2,6 +2,7 @@
 
 #include "common/base/status_macros.h"
 #include "common/mesh/data_ranks.h"
+#include "common/mesh/tensor_ranks.h"
 #include "common/optim/optimizer_options.h"
 #include "common/plan/transformer_memory_plan.h"
 #include "proto/job.pb.h"
@@ -24,6 +25,8 @@ absl::StatusOr<DeviceOptions> DeviceOptionsFor(const v1::JobSpec& spec, const Da
   options.compute.recompute = ResolveRecompute(spec.compute());
   options.compute.sequences = LargestMicroBatch(spec);
   options.compute.length = data.context;
+  options.compute.tensor_ranks = static_cast<int>(TensorRanks(spec));
+  options.compute.sequence_parallel = DividesTokens(spec);
   options.compute.optimizer = OptimizerPlace::kElsewhere;
   options.seed = spec.seed();
   options.device = device;

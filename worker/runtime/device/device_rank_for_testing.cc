@@ -4,7 +4,9 @@
 
 #include "common/base/status_macros.h"
 #include "common/kernels/device/device_arrays.h"
+#include "common/mesh/tensor_ranks.h"
 #include "common/mesh/zero.h"
+#include "common/partition/local_tensors.h"
 #include "common/tensor/half.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
@@ -13,6 +15,7 @@
 #include "worker/models/create_model.h"
 #include "worker/runtime/device/device_engine.h"
 #include "worker/runtime/device/device_job.h"
+#include "worker/strategy/group/kept_shard.h"
 #include "worker/strategy/tables_schema.h"
 
 namespace muster {
@@ -29,8 +32,9 @@ DatasetInfo SequencesFor(const v1::JobSpec& spec, int64_t vocabulary) {
 absl::StatusOr<std::unique_ptr<DeviceRank>> DeviceRank::Create(const v1::JobSpec& spec,
                                                                int64_t vocabulary, Place place) {
   const DatasetInfo data = SequencesFor(spec, vocabulary);
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const Model> model,
-                          CreateModel(spec.model(), spec.compute(), data));
+  MUSTER_ASSIGN_OR_RETURN(
+      const std::unique_ptr<const Model> model,
+      CreateModel(spec.model(), spec.compute(), data, static_cast<int>(TensorRanks(spec))));
   const v1::TablesSchema schema =
       MakeTablesSchema(model->description(), spec, /*total_steps=*/spec.stop().steps());
   MUSTER_ASSIGN_OR_RETURN(const DeviceOptions options,
@@ -48,7 +52,10 @@ absl::StatusOr<std::unique_ptr<DeviceRank>> DeviceRank::Create(const v1::JobSpec
   order.set_start_clock(place.start_clock);
 
   std::unique_ptr<DeviceRank> rank(new DeviceRank());
-  rank->tensors_ = model->description().tensors;
+  const ShardIndex shard = ShardOf(order);
+  MUSTER_ASSIGN_OR_RETURN(rank->tensors_,
+                          LocalTensors(model->description().tensors,
+                                       {.tensor_ranks = shard.tensor_ranks}, shard.tensor_rank));
   rank->type_ = options.compute.type;
   rank->divided_ = ZeroStage(spec) > 0;
   MUSTER_ASSIGN_OR_RETURN(
@@ -57,8 +64,11 @@ absl::StatusOr<std::unique_ptr<DeviceRank>> DeviceRank::Create(const v1::JobSpec
                            {.storage = place.storage != nullptr ? place.storage : &rank->storage_,
                             .make_communicator = std::move(place.make_communicator)}));
   MUSTER_RETURN_IF_ERROR(rank->strategy_->Join(std::move(place.host), absl::nullopt));
-  MUSTER_ASSIGN_OR_RETURN(rank->engine_, MakeDeviceEngine(spec, options, rank->passes(),
-                                                          *rank->strategy_, /*owned=*/nullptr));
+  MUSTER_ASSIGN_OR_RETURN(rank->engine_,
+                          MakeDeviceEngine(spec, options,
+                                           {.passes = rank->passes(),
+                                            .strategy = *rank->strategy_,
+                                            .tensor_group = rank->strategy_->tensor_group()}));
   MUSTER_ASSIGN_OR_RETURN(rank->clock_, rank->strategy_->Start());
   return rank;
 }

@@ -94,12 +94,13 @@ class DeviceRank {
   // Evaluates with the present weights. Errors are StepEngine's.
   absl::StatusOr<PassResult> Evaluate(const Batch& batch);
 
+  // Returns the tensors, or this tensor rank's shares of them.
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
   DeviceShardedStrategy& strategy() { return *strategy_; }
 
-  // Returns weights by tensor, empty for tied tensors. Under ZeRO stages this is a collective call,
-  // and a tensor that is computed with in 16 bits comes rounded. Without, it is allowed after a
-  // failed step, too. The next two are for stage 0.
+  // Returns the rank's weights by tensor, empty for tied tensors. Under ZeRO stages this is a
+  // collective call, and a tensor that is computed with in 16 bits comes rounded. Without, it is
+  // allowed after a failed step, too. The next two are for stage 0.
   absl::StatusOr<std::vector<std::vector<float>>> Weights();
   absl::Status SetWeights(const std::vector<std::vector<float>>& weights);
   // Returns the last step's gradients, summed over examples and ranks, by tensor. REQUIRES: no

@@ -45,7 +45,9 @@ class LinkedDeviceTraining final : public DeviceTraining {
                                        .make_communicator = options_.make_communicator}));
     ReplicaParts parts;
     parts.make_engine = [spec = order.spec(), device, &lent = *strategy] {
-      return MakeDeviceEngine(spec, device, *lent.passes(), lent, /*owned=*/nullptr);
+      return MakeDeviceEngine(
+          spec, device,
+          {.passes = *lent.passes(), .strategy = lent, .tensor_group = lent.tensor_group()});
     };
     parts.group = std::move(strategy);
     return parts;

@@ -32,37 +32,62 @@ absl::StatusOr<std::unique_ptr<SharedGradients>> SharedGradients::Create(
       sums->calls_.resize(std::max<size_t>(sums->calls_.size(), unit + 1));
       std::vector<Call>& calls = sums->calls_[unit];
       if (calls.empty() || calls.back().group != group) {
-        calls.push_back({group, {}, absl::StrCat("shared gradients of unit ", unit)});
+        calls.push_back({.group = group, .label = absl::StrCat("shared gradients of unit ", unit)});
       }
       calls.back().elements.push_back(some);
+      calls.back().count += some.end - some.begin;
     }
   }
+  MUSTER_RETURN_IF_ERROR(sums->Allocate());
   return sums;
+}
+
+absl::Status SharedGradients::Allocate() {
+  // In the order of groups_, which is the same on all ranks.
+  std::map<int, std::pair<Communicator*, size_t>> most;
+  for (const std::vector<Call>& calls : calls_) {
+    for (const Call& call : calls) {
+      auto& [group, count] = most[call.group->size()];
+      group = call.group;
+      count = std::max(count, call.count);
+    }
+  }
+  for (const auto& [ranks, of_group] : most) {
+    const auto& [group, count] = of_group;
+    MUSTER_ASSIGN_OR_RETURN(packed_[group], group->Allocate(count * sizeof(float)));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status SharedGradients::Sum(int unit, GradientSpans gradients) {
   if (unit >= static_cast<int>(calls_.size())) return absl::OkStatus();
   for (const Call& call : calls_[unit]) {
-    packed_.clear();
+    float* const packed = PackedOf(call);
+    float* next = packed;
     for (const Elements& some : call.elements) {
-      const absl::Span<float> gradient = gradients[some.tensor];
-      packed_.insert(packed_.end(), gradient.begin() + some.begin, gradient.begin() + some.end);
+      options_.ops->Copy(ElementsOf(some, gradients), next);
+      next += some.end - some.begin;
     }
     CollectiveCall sum;
     sum.kind = Collective::kAllReduce;
     sum.dtype = DType::kF32;
-    sum.in = sum.out = packed_.data();
-    sum.count = packed_.size();
+    sum.in = sum.out = packed;
+    sum.count = call.count;
     sum.timeout = options_.timeout;
     sum.label = call.label;
-    MUSTER_RETURN_IF_ERROR(call.group->Run(sum));
-    const float* next = packed_.data();
+    MUSTER_RETURN_IF_ERROR(options_.run(*call.group, sum));
+    next = packed;
     for (const Elements& some : call.elements) {
-      std::copy_n(next, some.end - some.begin, gradients[some.tensor].begin() + some.begin);
-      next += some.end - some.begin;
+      const absl::Span<float> gradient = ElementsOf(some, gradients);
+      options_.ops->Copy({next, gradient.size()}, gradient.data());
+      next += gradient.size();
     }
   }
   return absl::OkStatus();
+}
+
+absl::Span<float> SharedGradients::ElementsOf(const Elements& some, GradientSpans gradients) {
+  return gradients[some.tensor].subspan(some.begin, some.end - some.begin);
 }
 
 CollectiveTraffic SharedGradients::traffic() const {

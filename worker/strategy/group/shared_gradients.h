@@ -15,6 +15,8 @@
 #include "common/partition/tensor_spec.h"
 #include "worker/collectives/communicator.h"
 #include "worker/nn/layer.h"
+#include "worker/parallel/communicator_tensor_group.h"
+#include "worker/strategy/group/slice_ops.h"
 
 namespace muster {
 
@@ -23,7 +25,8 @@ namespace muster {
 // and replicated tensors if they divide the tokens. All of them then have the sum, to the same
 // bits. Replicated tensors' gradients are otherwise equal already, and stay.
 //
-// A unit's elements that the same ranks have make one all-reduce in f32. Used by one thread.
+// A unit's elements that the same ranks have make one all-reduce in f32. On a device this is queued
+// behind what made the gradients, and before what is queued afterwards. Used by one thread.
 class SharedGradients {
  public:
   struct Options {
@@ -31,6 +34,12 @@ class SharedGradients {
     bool divides_tokens = false;
     // The timeout of each call.
     absl::Duration timeout = absl::Minutes(10);
+    // The operations on gradients, in the memory of the group. Outlive this.
+    SliceOps* ops = &HostSliceOps();
+    // Makes the calls.
+    CommunicatorTensorGroup::RunCall run = [](Communicator& group, const CollectiveCall& call) {
+      return group.Run(call);
+    };
   };
 
   // Makes the groups of ranks that share elements; a collective call of the tensor group, which
@@ -58,18 +67,26 @@ class SharedGradients {
   struct Call {
     Communicator* group = nullptr;
     std::vector<Elements> elements;
+    size_t count = 0;
     std::string label;
   };
 
   explicit SharedGradients(const Options& options) : options_(options) {}
+
+  // Allocates the memory of calls; a collective call.
+  absl::Status Allocate();
+  static absl::Span<float> ElementsOf(const Elements& some, GradientSpans gradients);
+  float* PackedOf(const Call& call) {
+    return reinterpret_cast<float*>(packed_[call.group]->bytes().data());
+  }
 
   const Options options_;
   // By number of ranks.
   std::map<int, std::unique_ptr<Communicator>> groups_;
   // By unit.
   std::vector<std::vector<Call>> calls_;
-  // The values of a call.
-  std::vector<float> packed_;
+  // The values of a call, by its group.
+  std::map<Communicator*, std::unique_ptr<CollectiveBuffer>> packed_;
 };
 
 }  // namespace muster
