@@ -24,6 +24,7 @@
 #include "common/daemon/daemon.h"
 #include "common/job/job_road.h"
 #include "common/job/name_validator.h"
+#include "common/program/program_proof.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/retry.h"
 #include "common/rpc/rpc_status.h"
@@ -171,7 +172,8 @@ absl::Status JobClient::Submit(const v1::JobSpec& spec, std::string& job_id) {
   if (spec.owner().empty()) request.mutable_spec()->set_owner(UserName());
   request.set_request_id(absl::StrCat(absl::Hex(RandomBits(), absl::kZeroPad16)));
   if (RunsProgram(spec)) {
-    MUSTER_ASSIGN_OR_RETURN(*request.mutable_program_token(), ReadToken(program_token_file_));
+    MUSTER_ASSIGN_OR_RETURN(const std::string token, ReadToken(program_token_file_));
+    request.set_program_proof(ProofOfSubmit(request, token));
   }
   v1::SubmitJobReply reply;
   const absl::Status status =

@@ -166,7 +166,10 @@ absl::Status Supervisor::AddDaemons(const std::string& coordinator_address) {
                        // The machine's devices are offered once.
                        i == 0 ? "--devices=auto" : "--devices=0"});
     command.insert(command.end(), options_.worker_flags.begin(), options_.worker_flags.end());
-    if (options_.allow_programs) command.push_back("--allow-programs");
+    if (options_.allow_programs) {
+      command.push_back("--allow-programs");
+      command.push_back("--program-token-file=" + folder_.ProgramTokenFile());
+    }
     daemons_.push_back({.name = name, .command = std::move(command), .backoff = kFirstBackoff});
   }
   return absl::OkStatus();

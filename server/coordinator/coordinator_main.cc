@@ -26,6 +26,7 @@
 #include "common/daemon/rpc_server.h"
 #include "common/daemon/self_check.h"
 #include "common/daemon/tls_flags.h"
+#include "common/daemon/token_file.h"
 #include "common/daemon/utf8_flag.h"
 #include "common/rpc/announce_address.h"
 #include "common/rpc/rpc_credentials.h"
@@ -38,7 +39,6 @@
 #include "server/coordinator/page/page_service.h"
 #include "server/coordinator/store/rocksdb_job_store.h"
 #include "server/coordinator/task_service.h"
-#include "server/page/page_security.h"
 #include "server/page/patient_listener.h"
 
 namespace muster {
@@ -203,7 +203,8 @@ absl::StatusOr<std::string> ProgramToken(const Flags& flags) {
   if (flags.tls.None() && !IsLoopback(flags.listen)) {
     return absl::FailedPreconditionError(absl::StrCat(
         "--program-token-file is given, but other machines reach this coordinator (--listen is ",
-        flags.listen, ") without TLS, so the network between could read the token; give ",
+        flags.listen,
+        ") without TLS, so the network between could have its own programs run; give ",
         "--tls-authority, --tls-certificate and --tls-key, or listen on 127.0.0.1"));
   }
   MUSTER_RETURN_IF_ERROR(CheckIsPrivate(flags.program_token_file));

@@ -2,11 +2,9 @@
 
 #include <arpa/inet.h>
 #include <openssl/crypto.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
 #include <iterator>
 #include <optional>
 
@@ -18,9 +16,6 @@
 
 namespace muster {
 namespace {
-
-constexpr size_t kFewestTokenBytes = 16;
-constexpr size_t kMostTokenBytes = 1024;
 
 // Returns the host of HOST or HOST:PORT, without the brackets of an IPv6 address; absent: it is
 // malformed.
@@ -52,11 +47,6 @@ bool IsAddress(const std::string& host) {
   in6_addr address = {};
   return inet_pton(AF_INET, host.c_str(), &address) == 1 ||
          inet_pton(AF_INET6, host.c_str(), &address) == 1;
-}
-
-// Returns whether a bearer token may have the character (RFC 6750, section 2.1).
-bool IsTokenCharacter(char c) {
-  return absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains("-._~+/=", c);
 }
 
 }  // namespace
@@ -115,36 +105,6 @@ bool IsJson(absl::Span<const absl::string_view> content_type) {
   if (type.empty()) return true;
   if (!absl::ConsumePrefix(&type, ";")) return false;
   return absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(type), "charset=utf-8");
-}
-
-absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kMostTokenBytes + 64, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad() || (file.fail() && !file.eof())) {
-    return absl::InvalidArgumentError(absl::StrCat("the token file ", path, " cannot be read"));
-  }
-  text.resize(static_cast<size_t>(file.gcount()));
-  const std::string token(absl::StripAsciiWhitespace(text));
-  const bool fits = std::all_of(token.begin(), token.end(), IsTokenCharacter);
-  if (!fits || token.size() < kFewestTokenBytes || token.size() > kMostTokenBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the token file ", path, " must have one token of ", kFewestTokenBytes, " to ",
-                     kMostTokenBytes,
-                     " letters, digits and -._~+/=; make one with: openssl rand -hex 32 > ", path));
-  }
-  return token;
-}
-
-absl::Status CheckIsPrivate(const std::string& path) {
-  struct stat file = {};
-  if (stat(path.c_str(), &file) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("the token file ", path, " cannot be read"));
-  }
-  if ((file.st_mode & (S_IRWXG | S_IRWXO)) == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("other users have access to the token file ", path,
-                   ", so that they could run programs; take it from them with: chmod 600 ", path));
 }
 
 }  // namespace muster

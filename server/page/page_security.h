@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
@@ -31,14 +30,6 @@ absl::Status CheckOrigin(absl::Span<const absl::string_view> origin, absl::strin
 
 // Returns whether a Content-Type is JSON's, in UTF-8 if it says so.
 bool IsJson(absl::Span<const absl::string_view> content_type);
-
-// Returns the token in a file: its text, without white space around it. InvalidArgument: the file
-// cannot be read, or has no token of 16 to 1024 letters, digits and -._~+/=.
-absl::StatusOr<std::string> ReadTokenFile(const std::string& path);
-
-// Checks that nobody but a file's user, and root, can read or write it. InvalidArgument: others
-// can, or there is no such file.
-absl::Status CheckIsPrivate(const std::string& path);
 
 }  // namespace muster
 

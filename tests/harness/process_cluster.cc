@@ -119,7 +119,10 @@ absl::Status ProcessCluster::StartAll() {
     if (options_.devices_per_worker > 0) {
       command.push_back("--device-program=" + Program("worker/runtime/muster-emulated-task"));
     }
-    if (options_.allow_programs) command.push_back("--allow-programs");
+    if (options_.allow_programs) {
+      command.push_back("--allow-programs");
+      command.push_back("--program-token-file=" + token_file);
+    }
     for (const std::string& argument : options_.worker_arguments) command.push_back(argument);
     AddDaemon(name, std::move(command));
     MUSTER_RETURN_IF_ERROR(Launch(name));

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -75,3 +76,31 @@ def client(cluster):
 
     with muster.connect() as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def cluster_for_programs(tmp_path_factory):
+    """A coordinator and a worker that take programs; the client of them."""
+    import muster
+
+    folder = tmp_path_factory.mktemp("programs")
+    token = folder / "token"
+    token.write_text("only-for-this-test-0123456789\n")
+    token.chmod(0o600)
+    listen = ["--listen", "127.0.0.1:0"]
+    coordinator = subprocess.Popen(
+        [ROOT / "server/coordinator/muster-coordinator", *listen, "--data-dir", folder / "coordinator",
+         "--program-token-file", token],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    address = re.search(r"listening on (\S+)", coordinator.stdout.readline()).group(1)
+    worker = subprocess.Popen([ROOT / "worker/runtime/muster-worker", *listen, "--id", "w0", "--coordinator", address,
+                               "--slots", "2", "--allow-programs", "--program-token-file", token])  # fmt: skip
+    try:
+        with muster.connect(address, token_file=token) as client:
+            yield client
+    finally:
+        for each in (worker, coordinator):
+            each.terminate()
+            each.wait()
+        coordinator.stdout.close()

@@ -1,16 +1,12 @@
 """A Python program as a job: it trains with the backend "muster", reports, loses a rank, and goes on from its checkpoint."""
 
-import re
-import subprocess
-
 import pytest
-from conftest import PYTHON, ROOT
+from conftest import PYTHON
 
 import muster
 
 pytest.importorskip("torch")
 WAIT_SECONDS = 240
-TOKEN = "only-for-this-test-0123456789"
 
 PROGRAM = """
 import os
@@ -44,31 +40,6 @@ for step in range(start + 1, 61):
     if step == 45 and rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
         os._exit(3)
 """
-
-
-@pytest.fixture
-def cluster_for_programs(tmp_path):
-    """A coordinator and a worker that take programs; the client of them."""
-    token = tmp_path / "token"
-    token.write_text(TOKEN + "\n")
-    token.chmod(0o600)
-    listen = ["--listen", "127.0.0.1:0"]
-    coordinator = subprocess.Popen(
-        [ROOT / "server/coordinator/muster-coordinator", *listen, "--data-dir", tmp_path / "coordinator",
-         "--program-token-file", token],
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    address = re.search(r"listening on (\S+)", coordinator.stdout.readline()).group(1)
-    worker = subprocess.Popen([ROOT / "worker/runtime/muster-worker", *listen, "--id", "w0", "--coordinator", address,
-                               "--slots", "2", "--allow-programs"])  # fmt: skip
-    try:
-        with muster.connect(address, token_file=token) as client:
-            yield client
-    finally:
-        for each in (worker, coordinator):
-            each.terminate()
-            each.wait()
-        coordinator.stdout.close()
 
 
 def test_a_program_trains_reports_and_goes_on_after_a_loss(cluster_for_programs, installed, tmp_path):

@@ -27,6 +27,7 @@
 #include "common/daemon/rpc_server.h"
 #include "common/daemon/self_check.h"
 #include "common/daemon/tls_flags.h"
+#include "common/daemon/token_file.h"
 #include "common/daemon/utf8_flag.h"
 #include "common/rpc/announce_address.h"
 #include "common/rpc/memory_tuning.h"
@@ -67,6 +68,7 @@ struct Flags {
   std::vector<std::string> data_roots;
   std::string offload_folder;
   bool allow_programs = false;
+  std::string program_token_file;
   TlsFiles tls;
   std::string devices = "auto";
   std::string device_program;
@@ -112,8 +114,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
   AddOffloadFolderFlag(app, flags.offload_folder);
   app.add_flag("--allow-programs", flags.allow_programs,
                "Let jobs run programs of their own (model.program) as this worker's user, who "
-               "should have no other rights: --data-root does not bind them. With other machines "
-               "only together with the --tls-* flags.");
+               "should have no other rights: --data-root does not bind them. Only together with "
+               "--program-token-file or, with other machines, the --tls-* flags.");
+  app.add_option("--program-token-file", flags.program_token_file,
+                 "The coordinator's --program-token-file: programs are run only on orders of one "
+                 "who knows its token.");
   AddCollectiveFlags(app, flags.collectives);
   AddFileAccessFlag(app, flags.file_access);
   AddTlsFlags(app, flags.tls);
@@ -176,15 +181,27 @@ absl::StatusOr<std::vector<OfferedDevice>> OfferedDevices(const Flags& flags,
   return std::move(found->devices);
 }
 
-// Anybody between plain-text machines could have the worker run anything.
-absl::Status CheckPrograms(const Flags& flags) {
-  if (!flags.allow_programs || !flags.tls.None()) return absl::OkStatus();
-  if (IsLoopback(flags.listen) && IsLoopback(flags.coordinator)) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "--allow-programs is given, but this worker talks to other machines (--listen is ",
-      flags.listen, ", --coordinator ", flags.coordinator,
-      ") without TLS; give --tls-authority, --tls-certificate and --tls-key, or stay on "
-      "127.0.0.1"));
+// Returns the token of those who may order programs; empty: the connection proves it, or there are
+// no programs. Anybody between plain-text machines could have the worker run anything, and anybody
+// on this machine who takes the coordinator's port while that is down.
+absl::StatusOr<std::string> ProgramToken(const Flags& flags) {
+  const bool is_local = IsLoopback(flags.listen) && IsLoopback(flags.coordinator);
+  if (flags.allow_programs && flags.tls.None() && !is_local) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "--allow-programs is given, but this worker talks to other machines (--listen is ",
+        flags.listen, ", --coordinator ", flags.coordinator,
+        ") without TLS; give --tls-authority, --tls-certificate and --tls-key, or stay on "
+        "127.0.0.1"));
+  }
+  if (!flags.program_token_file.empty()) {
+    MUSTER_RETURN_IF_ERROR(CheckIsPrivate(flags.program_token_file));
+    return ReadTokenFile(flags.program_token_file);
+  }
+  if (!flags.allow_programs || !flags.tls.None()) return std::string();
+  return absl::FailedPreconditionError(
+      "--allow-programs is given without --program-token-file, so any user of this machine who "
+      "answers at the coordinator's port could run programs here; give the coordinator's "
+      "--program-token-file, or the --tls-* flags");
 }
 
 DaemonIdentity Identity(const Flags& flags, const std::string& listening) {
@@ -213,7 +230,8 @@ int Run(const Flags& flags) {
   if (const auto roots = RootsOfDaemon(flags.listen, flags.data_roots); !roots.ok()) {
     return Fail(roots.status());
   }
-  if (const absl::Status status = CheckPrograms(flags); !status.ok()) return Fail(status);
+  const absl::StatusOr<std::string> program_token = ProgramToken(flags);
+  if (!program_token.ok()) return Fail(program_token.status());
   const std::string device_program = DeviceProgram(flags);
   absl::StatusOr<std::vector<OfferedDevice>> devices = OfferedDevices(flags, device_program);
   if (!devices.ok()) return Fail(devices.status());
@@ -258,14 +276,15 @@ int Run(const Flags& flags) {
   }
   arguments.push_back("--offload-folder=" + flags.offload_folder);
   for (std::string& argument : TlsArguments(flags.tls)) arguments.push_back(std::move(argument));
-  WorkerDaemon daemon(*cluster,
-                      ProcessTaskStarter({.coordinator_address = flags.coordinator,
+  TaskStarter start = ProcessTaskStarter({.coordinator_address = flags.coordinator,
                                           .arguments = std::move(arguments),
                                           .device_program = device_program,
                                           .task_program = flags.task_program,
-                                          .allow_programs = flags.allow_programs},
-                                         logs),
-                      std::move(options), clock, waiter);
+                                          .allow_programs = flags.allow_programs,
+                                          .worker_id = options.identity.id,
+                                          .program_token = *program_token},
+                                         logs);
+  WorkerDaemon daemon(*cluster, std::move(start), std::move(options), clock, waiter);
 
   SelfCheck self_check({.address = listening, .advertised = AdvertisedAddress("", listening)},
                        *credentials, [&](const absl::Status& status) {

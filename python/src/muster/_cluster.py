@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
+import hmac
 import json
 import os
+import struct
 
 from muster.errors import InvalidArgument, Unreachable
+from muster.v1 import job_service_pb2
 
 _HOW_TO_NAME_ONE = 'start one with `muster up`, or name one: muster.connect("HOST:PORT")'
 
@@ -26,19 +29,30 @@ class Cluster:
     """Where a cluster is, and what opens it.
 
     Attributes:
-        token_file: holds what the coordinator wants to see before it takes programs as jobs; there may be no such file.
+        token_file: holds the token with which programs are submitted as jobs; there may be no such file.
     """
 
     address: str
     tls: Tls | None = None
     token_file: str | None = None
 
-    def program_token(self) -> str:
-        """Returns the token for jobs that are programs; "" if there is none.
+    def program_proof(self, request: job_service_pb2.SubmitJobRequest) -> bytes:
+        """Returns the proof of a request to submit a program (common/program/program_proof.h); b"" if there is no token.
 
         Raises:
-            InvalidArgument: its file cannot be read.
+            InvalidArgument: the token's file cannot be read.
         """
+        token = self._program_token()
+        if not token:
+            return b""
+        program = request.spec.model.program
+        texts = ["submit", request.request_id, program.working_folder, str(len(program.command)), *program.command]
+        for name in sorted(program.environment):
+            texts += [name, program.environment[name]]
+        encoded = [each.encode() for each in texts]
+        return hmac.digest(token.encode(), b"".join(struct.pack("<Q", len(each)) + each for each in encoded), "sha256")
+
+    def _program_token(self) -> str:
         if self.token_file is None:
             return ""
         try:

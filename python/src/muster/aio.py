@@ -110,7 +110,7 @@ class Client:
             spec=submitted_form(draft, _calls.user_name()), request_id=secrets.token_hex(8)
         )
         if request.spec.model.WhichOneof("model") == "program":
-            request.program_token = self._cluster.program_token()
+            request.program_proof = self._cluster.program_proof(request)
         reply: job_service_pb2.SubmitJobReply = await self._call(self._stub.SubmitJob, request)
         return Job(self, reply.job_id)
 

@@ -16,6 +16,8 @@
 #include "common/job/job_validator.h"
 #include "common/plan/memory_part.h"
 #include "common/plan/memory_plan.h"
+#include "common/program/program_proof.h"
+#include "common/transport/keyed_hash.h"
 #include "server/coordinator/checkpoints/find_checkpoint.h"
 #include "server/coordinator/cluster/cluster_capacity.h"
 #include "server/coordinator/cluster/placement.h"
@@ -94,16 +96,6 @@ absl::StatusOr<std::string> PreparationInFolder(const v1::JobSpec& spec,
 
 std::optional<uint32_t> SlotOf(const v1::ReadLogsRequest& request) {
   return request.has_slot() ? std::optional<uint32_t>(request.slot()) : std::nullopt;
-}
-
-// Compares in a time that does not depend on the secret.
-bool SameSecret(absl::string_view given, absl::string_view secret) {
-  unsigned difference = given.size() != secret.size();
-  for (size_t i = 0; i < given.size(); ++i) {
-    difference |= static_cast<unsigned char>(given[i]) ^
-                  static_cast<unsigned char>(secret[i % secret.size()]);
-  }
-  return difference == 0;
 }
 
 // Checks that a job that starts from another one's checkpoint can read it.
@@ -192,11 +184,13 @@ absl::Status JobRequests::CheckMayRun(const v1::SubmitJobRequest& request) const
         "the job runs a program (model.program), and this cluster takes none: its coordinator has "
         "no --program-token-file (`muster up --allow-programs` gives it one)");
   }
-  if (SameSecret(request.program_token(), options_.program_token)) return absl::OkStatus();
+  if (SameHash(request.program_proof(), ProofOfSubmit(request, options_.program_token))) {
+    return absl::OkStatus();
+  }
   return absl::PermissionDeniedError(
-      absl::StrCat("the job runs a program (model.program), but program_token is ",
-                   request.program_token().empty() ? "empty" : "not the right one",
-                   "; send the content of the coordinator's --program-token-file"));
+      absl::StrCat("the job runs a program (model.program), but program_proof is ",
+                   request.program_proof().empty() ? "empty" : "not the right one",
+                   "; make it with the content of the coordinator's --program-token-file"));
 }
 
 absl::StatusOr<v1::SubmitJobReply> JobRequests::Accept(const std::string& request_id,
@@ -490,7 +484,7 @@ bool JobRequests::Answer(CollectivesReader& reader) const {
   }
   const Job& job = **found;
   const bool may_tell = IsActive(job.record.state()) && TrainsInRounds(job.record.spec()) &&
-                        !RunsProgram(job.record.spec()) && clock_.Monotonic() < reader.deadline;
+                        clock_.Monotonic() < reader.deadline;
   for (uint32_t slot = 0; may_tell && slot < job.slots(); ++slot) {
     const v1::SlotRecord& holder = job.record.slots(slot);
     // Only a task that reports progress can be asked.

@@ -2,6 +2,7 @@
 
 #include "common/base/message_fingerprint.h"
 #include "common/job/job_road.h"
+#include "common/program/program_proof.h"
 #include "server/coordinator/cluster/shard_map.h"
 #include "server/coordinator/cluster/task_threads.h"
 #include "server/coordinator/job/job_state_machine.h"
@@ -36,6 +37,7 @@ void AddOrder(const Member& member, const Job& job, uint32_t slot, const OrderCo
   order.set_expect_state(record.slots(slot).expect_state());
   order.set_stall_timeout_ms(
       static_cast<uint32_t>(absl::ToInt64Milliseconds(context.stall_timeout)));
+  if (RunsProgram(record.spec())) order.set_proof(ProofOfOrder(order, context.program_token));
 }
 
 void AddTasks(const Member& member, const Job& job, const OrderContext& context,

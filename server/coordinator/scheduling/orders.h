@@ -15,6 +15,8 @@ struct OrderContext {
   std::string coordinator_address;
   std::string checkpoint_root;
   absl::Duration stall_timeout;
+  // Proves orders to run programs; empty: there are no such jobs.
+  std::string program_token;
 };
 
 // Returns what a live daemon should be doing, by the jobs' records and, for a server, the order to

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/job/job_road.h"
 #include "common/mesh/zero.h"
+#include "common/program/program_proof.h"
 #include "common/rpc/membership/protocol.h"
 #include "gtest/gtest.h"
 #include "proto/metrics.pb.h"
@@ -195,7 +196,7 @@ absl::StatusOr<std::string> SimulatedCluster::Submit(const v1::JobSpec& spec,
   *request.mutable_spec() = spec;
   request.set_request_id(request_id.empty() ? absl::StrCat("request-", next_request_++)
                                             : request_id);
-  request.set_program_token(options_.program_token);
+  if (RunsProgram(spec)) request.set_program_proof(ProofOfSubmit(request, options_.program_token));
   Answer<v1::SubmitJobReply> reply;
   coordinator_->jobs().Submit(request, reply.call());
   Run();

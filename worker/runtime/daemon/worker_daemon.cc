@@ -5,8 +5,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "common/metrics/metric_families.h"
 #include "common/metrics/metric_family_proto.h"
+#include "common/program/program_proof.h"
+#include "common/transport/keyed_hash.h"
 #include "proto/cluster_service.pb.h"
 #include "worker/runtime/process/task_process.h"
 
@@ -27,6 +30,19 @@ class ProcessTask final : public RunningTask {
 // block is too short for the next product. Up to 7 such blocks were found (docs/planning.md).
 constexpr char kUncachedCuttings[] = "GLIBC_TUNABLES=glibc.malloc.tcache_count=0";
 
+// Checks that the order to run a program comes from one who may give it.
+absl::Status CheckProof(const v1::TaskOrder& order, const ProcessTaskOptions& given) {
+  if (given.program_token.empty()) return absl::OkStatus();
+  if (order.worker_id() == given.worker_id &&
+      SameHash(order.proof(), ProofOfOrder(order, given.program_token))) {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(
+      "the order to run a program (model.program) has no proof that fits the --program-token-file "
+      "of this worker; give it the same file as its coordinator, whose place another program may "
+      "have taken");
+}
+
 std::vector<uint32_t> NumbersOf(const std::vector<OfferedDevice>& devices) {
   std::vector<uint32_t> numbers;
   for (const OfferedDevice& device : devices) numbers.push_back(device.number);
@@ -46,6 +62,7 @@ TaskStarter ProcessTaskStarter(ProcessTaskOptions given, LogShipper& logs) {
           "this worker runs no programs (model.program): it was started without "
           "--allow-programs");
     }
+    if (runs_program) MUSTER_RETURN_IF_ERROR(CheckProof(order, given));
     v1::TaskOrder reachable = order;
     reachable.set_coordinator_address(given.coordinator_address);
     TaskProcessOptions options;
@@ -117,9 +134,9 @@ WorkerDaemon::WorkerDaemon(ClusterClient& cluster, TaskStarter start, WorkerDaem
 WorkerDaemon::~WorkerDaemon() { Stop(absl::Seconds(1)); }
 
 void WorkerDaemon::Stop(absl::Duration timeout) {
-  // After this no orders come, so nothing is started again.
-  membership_.Leave(timeout);
+  // Programs may save a checkpoint in their grace, which the coordinator takes from members alone.
   tasks_.StopAll();
+  membership_.Leave(timeout);
 }
 
 MembershipCallbacks WorkerDaemon::Callbacks() {

@@ -30,8 +30,11 @@ struct ProcessTaskOptions {
   // Programs of tasks that compute on a device, and of all other tasks. Empty means this binary.
   std::string device_program;
   std::string task_program;
-  // Tasks may run programs.
+  // Tasks may run programs: those of orders for the worker with this id whose proof is made with
+  // this token (common/program/program_proof.h). Empty: the connection proves who orders.
   bool allow_programs = false;
+  std::string worker_id;
+  std::string program_token;
 };
 
 // Returns a starter of tasks as child processes. `logs` gets their output, and outlives them.
@@ -58,7 +61,8 @@ class WorkerDaemon {
   // Calls Stop with a timeout of one second.
   ~WorkerDaemon();
 
-  // Leaves the cluster, waiting at most `timeout` for that, and kills all tasks. Idempotent.
+  // Kills all tasks, those that run programs in their grace, and leaves the cluster, waiting at
+  // most `timeout` for that. Idempotent.
   void Stop(absl::Duration timeout);
 
  private:

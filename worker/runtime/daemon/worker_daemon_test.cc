@@ -7,13 +7,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "common/program/program_proof.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
 #include "proto/status.pb.h"
 
 namespace muster {
 namespace {
+
+class NoLogs final : public LogSink {
+ public:
+  absl::Status Append(const std::string&, uint32_t, const std::string&) override {
+    return absl::OkStatus();
+  }
+};
 
 // A coordinator that hands out the orders it is told to, and remembers heartbeats.
 class FakeCluster final : public ClusterClient {
@@ -192,6 +201,25 @@ TEST_F(WorkerDaemonTest, StopEndsTheTasksAndLeaves) {
   EXPECT_TRUE(cluster_.left());
   EXPECT_EQ(tasks_.running(), 0);
   daemon->Stop(absl::Seconds(30));
+}
+
+TEST(ProcessTaskStarterTest, ProgramsAreRunOnlyOnOrdersOfOneWhoKnowsTheToken) {
+  NoLogs sink;
+  LogShipper logs(sink, {});
+  const TaskStarter start = ProcessTaskStarter(
+      {.allow_programs = true, .worker_id = "w0", .program_token = "the token of the test"}, logs);
+  v1::TaskOrder order;
+  order.set_worker_id("w0");
+  order.mutable_spec()->mutable_model()->mutable_program()->add_command("true");
+  v1::TaskOrder of_another = order;
+  of_another.set_worker_id("w1");
+  of_another.set_proof(ProofOfOrder(of_another, "the token of the test"));
+  v1::TaskOrder guessed = order;
+  guessed.set_proof(ProofOfOrder(order, "a token that is guessed"));
+  for (const v1::TaskOrder& wrong : {order, of_another, guessed}) {
+    const auto task = start(wrong, [](const v1::TaskReport&) {});
+    EXPECT_EQ(task.status().code(), absl::StatusCode::kPermissionDenied);
+  }
 }
 
 TEST_F(WorkerDaemonTest, ARefusedDaemonSaysSo) {
