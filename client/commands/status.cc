@@ -145,7 +145,7 @@ void PrintCollectives(const v1::ListCollectivesReply& reply) {
   if (reply.slots_size() == 0) {
     Print(
         "no slot has reported collective calls: tasks of a running all-reduce job report them when "
-        "asked, and when a call fails\n");
+        "asked, and when a call fails; so do the processes of a program on Muster's collectives\n");
     return;
   }
   for (const v1::SlotCollectives& slot : reply.slots()) {

@@ -97,7 +97,7 @@ def test_it_installs_in_place(environment, tmp_path):
     sources = copy_of_sources(tmp_path)
     run(environment, "-m", "pip", "install", *OFFLINE, "--editable", sources)
     assert muster_of(environment) == sources / "src/muster/__init__.py"
-    run(environment, "-c", "from muster._native import Endpoint; Endpoint('127.0.0.1').address()", cwd="/")
+    run(environment, "-c", "from muster._native import Endpoint, EndpointOptions; Endpoint(EndpointOptions()).address()", cwd="/")
     # What was changed is there at once.
     with open(sources / "src/muster/errors.py", "a") as file:
         file.write("CHANGED = 1\n")

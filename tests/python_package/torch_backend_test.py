@@ -233,6 +233,63 @@ def test_ranks_that_disagree_end_in_one_error_that_names_them(ranks):
         assert "rank 0 calls all_reduce f32 sum x 3" in errors[rank] and "rank 1 calls all_reduce f32 sum x 4" in errors[rank]
 
 
+def different_types(rank, size):
+    dist.all_reduce(torch.ones(3, dtype=torch.float64 if rank else torch.float32))
+
+
+def test_tensors_of_different_types_are_named(ranks):
+    _, errors = ranks(different_types, 2)
+    for rank in range(2):
+        assert "rank 0 calls all_reduce f32" in errors[rank] and "rank 1 calls all_reduce f64" in errors[rank], errors
+
+
+def different_parameters(rank, size):
+    net = torch.nn.Linear(4, 3 if rank else 2)
+    DistributedDataParallel(net)(torch.ones(1, 4)).sum().backward()
+
+
+def test_models_that_differ_end_on_all_ranks(ranks):
+    _, errors = ranks(different_parameters, 2)
+    assert sorted(errors) == [0, 1], errors
+    assert any("appears not to match" in each or "calls" in each for each in errors.values()), errors
+
+
+def parameters_change_on_one(rank, size):
+    net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2))
+    trained = DistributedDataParallel(net)
+    trained(torch.ones(1, 4)).sum().backward()
+    if rank == 1:
+        # A hook of DistributedDataParallel never comes, so this rank's gradients are never complete.
+        net[0].weight.requires_grad_(False)
+        net[0].bias.requires_grad_(False)
+    trained(torch.ones(1, 4)).sum().backward()
+    dist.barrier()
+
+
+def test_parameters_that_change_on_one_rank_end_in_an_error_that_names_it(ranks):
+    _, errors = ranks(parameters_change_on_one, 2, timeout=3.0)
+    assert sorted(errors) == [0, 1], errors
+    assert any("CollectiveError" in each and "rank 1" in each for each in errors.values()), errors
+
+
+def makes_a_group_of(rank, size, counts, store):
+    import muster.torch
+
+    group = dist.FileStore(store, -1)
+    limit = datetime.timedelta(seconds=2)
+    group.set_timeout(limit)
+    muster.torch.ProcessGroup(group, rank, counts[rank], limit)
+
+
+@pytest.mark.parametrize("counts", [(2, 3), (3, 3)])
+def test_a_wrong_world_size_is_named(ranks, tmp_path, counts):
+    _, errors = ranks(makes_a_group_of, 2, counts, str(tmp_path / f"group{counts[0]}"))
+    assert sorted(errors) == [0, 1], errors
+    for each in errors.values():
+        said = "every rank needs the same world_size" if counts[0] == 2 else "rank 2 of 3 has not come; are there 3 processes?"
+        assert said in each, errors
+
+
 def one_stays_away(rank, size):
     if rank == 1:
         # Until the other's call has ended.
@@ -411,4 +468,4 @@ def test_an_installation_without_the_library_says_so(monkeypatch):
     monkeypatch.setattr(_native, "_loaded", None)
     monkeypatch.setenv("MUSTER_NATIVE_LIBRARY", "/nowhere/libmuster_native.so")
     with pytest.raises(muster.Error, match="cannot be loaded .*/nowhere/libmuster_native.so.* MUSTER_NATIVE_LIBRARY"):
-        _native.Endpoint("127.0.0.1")
+        _native.Endpoint(_native.EndpointOptions())

@@ -16,6 +16,7 @@
 #include "worker/collectives/collective_call.h"
 #include "worker/collectives/communicator.h"
 #include "worker/collectives/endpoint.h"
+#include "worker/collectives/flight_recorder.h"
 
 struct muster_endpoint {
   std::unique_ptr<muster::CollectiveEndpoint> endpoint;
@@ -80,8 +81,14 @@ int muster_abi_version() { return MUSTER_ABI_VERSION; }
 
 const char* muster_error() { return last_error.c_str(); }
 
-int muster_endpoint_make(const char* host, muster_endpoint** endpoint) {
-  auto made = muster::MakeHostEndpoint({.host = host});
+int muster_endpoint_make(const muster_endpoint_options* options, muster_endpoint** endpoint) {
+  auto made = muster::MakeHostEndpoint({.host = options->host,
+                                        .first_port = options->first_port,
+                                        .last_port = options->last_port,
+                                        .advertised_host = options->advertised_host,
+                                        .shared_memory = options->shared_memory != 0,
+                                        .tls = options->tls != 0,
+                                        .connections = options->connections});
   if (!made.ok()) return Answer(made.status());
   std::string address = (*made)->address();
   *endpoint = new muster_endpoint{*std::move(made), std::move(address)};
@@ -135,6 +142,25 @@ int muster_wait(muster_work* work) {
 int muster_ended(const muster_work* work) { return *work->ended ? 1 : 0; }
 
 void muster_work_free(muster_work* work) { delete work; }
+
+void muster_recorded_calls(const muster_group* group,
+                           void (*take)(void* context, const muster_recorded_call* call),
+                           void* context) {
+  for (const muster::RecordedCall& call : group->communicator->recorder().Calls()) {
+    const bool has_ended = call.duration != absl::InfiniteDuration();
+    const std::string error = call.status.ok() ? "" : call.status.ToString();
+    const muster_recorded_call recorded = {
+        .sequence = call.sequence,
+        .operation = muster::Name(call.kind),
+        .dtype = muster::Name(call.dtype),
+        .reduction = muster::Name(call.reduction),
+        .count = call.count,
+        .started_unix_us = absl::ToUnixMicros(call.started),
+        .duration_us = has_ended ? absl::ToInt64Microseconds(call.duration) : -1,
+        .error = error.c_str()};
+    take(context, &recorded);
+  }
+}
 
 void muster_abort(muster_group* group, const char* reason) { group->communicator->Abort(reason); }
 

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /* Counts changes to this file that callers must know of. */
-#define MUSTER_ABI_VERSION 1
+#define MUSTER_ABI_VERSION 2
 int muster_abi_version(void);
 
 /* Returns the message of this thread's last failed call. */
@@ -32,8 +32,19 @@ typedef struct muster_group muster_group;
 /* A call that was started (Work). */
 typedef struct muster_work muster_work;
 
-/* `host`: address to listen on for TCP, without a port. Ranks on one machine share memory. */
-int muster_endpoint_make(const char* host, muster_endpoint** endpoint);
+/* See HostEndpointOptions (worker/collectives/endpoint.h). Texts are never null. */
+typedef struct muster_endpoint_options {
+  const char* host;
+  const char* advertised_host;
+  uint16_t first_port;
+  uint16_t last_port;
+  /* 0 or 1. */
+  int32_t shared_memory;
+  int32_t tls;
+  int32_t connections;
+} muster_endpoint_options;
+
+int muster_endpoint_make(const muster_endpoint_options* options, muster_endpoint** endpoint);
 /* Returns opaque bytes by which others reach this process; they live as long as the endpoint. */
 const char* muster_endpoint_address(const muster_endpoint* endpoint, size_t* size);
 void muster_endpoint_free(muster_endpoint* endpoint);
@@ -81,6 +92,28 @@ int muster_wait(muster_work* work);
 /* Returns 1 if the work has ended, else 0. */
 int muster_ended(const muster_work* work);
 void muster_work_free(muster_work* work);
+
+/* One call as this rank saw it. */
+typedef struct muster_recorded_call {
+  /* Number of the call among this rank's calls in the group, from 1. */
+  uint64_t sequence;
+  /* Names such as "all_reduce", "f32" and "sum". */
+  const char* operation;
+  const char* dtype;
+  const char* reduction;
+  uint64_t count;
+  int64_t started_unix_us;
+  /* -1: the call has not ended. */
+  int64_t duration_us;
+  /* Empty: it has not failed. */
+  const char* error;
+} muster_recorded_call;
+
+/* Calls `take` for each of the group's last calls, at most 1,000, oldest first. A call's texts live
+ * until `take` returns. */
+void muster_recorded_calls(const muster_group* group,
+                           void (*take)(void* context, const muster_recorded_call* call),
+                           void* context);
 
 /* Ends all calls on all ranks with this reason. Does not block. */
 void muster_abort(muster_group* group, const char* reason);

@@ -15,7 +15,7 @@ from muster import aio
 from muster._client import Checkpoint, Client, Job, connect
 from muster._cluster import Tls
 from muster._draft import JobDraft
-from muster.errors import Error, InvalidArgument, JobCancelled, JobFailed, NotFound, Unreachable
+from muster.errors import CollectiveError, Error, InvalidArgument, JobCancelled, JobFailed, NotFound, Unreachable
 from muster.history import History, Point, RollBack, Series
 from muster.program import Resumed, checkpoint, in_job, report, resume, resume_folder
 from muster._version import __version__
@@ -23,6 +23,7 @@ from muster._version import __version__
 __all__ = [
     "Checkpoint",
     "Client",
+    "CollectiveError",
     "Error",
     "History",
     "InvalidArgument",

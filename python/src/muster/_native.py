@@ -7,16 +7,18 @@ address and not copied.
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import enum
 import os
 import pathlib
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from muster.errors import CollectiveError, Error, InvalidArgument
 
-_ABI_VERSION = 1
+_ABI_VERSION = 2
 _LIBRARY = "libmuster_native.so"
 # absl::StatusCode, by number.
 _CODES = (
@@ -60,6 +62,67 @@ class Reduction(enum.IntEnum):
     MIN = 2
     MAX = 3
     PROD = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class EndpointOptions:
+    """HostEndpointOptions (worker/collectives/endpoint.h)."""
+
+    host: str = "127.0.0.1"
+    first_port: int = 0
+    last_port: int = 0
+    advertised_host: str = ""
+    shared_memory: bool = True
+    tls: bool = False
+    connections: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordedCall:
+    """One call as this rank saw it.
+
+    Attributes:
+        sequence: its number among this rank's calls in the group, from 1.
+        duration_us: None: it has not ended.
+        error: "": it has not failed.
+    """
+
+    sequence: int
+    operation: str
+    dtype: str
+    reduction: str
+    count: int
+    started_unix_us: int
+    duration_us: int | None
+    error: str
+
+
+class _EndpointOptions(ctypes.Structure):
+    _fields_ = [
+        ("host", ctypes.c_char_p),
+        ("advertised_host", ctypes.c_char_p),
+        ("first_port", ctypes.c_uint16),
+        ("last_port", ctypes.c_uint16),
+        ("shared_memory", ctypes.c_int32),
+        ("tls", ctypes.c_int32),
+        ("connections", ctypes.c_int32),
+    ]
+
+
+class _RecordedCall(ctypes.Structure):
+    _fields_ = [
+        ("sequence", ctypes.c_uint64),
+        ("operation", ctypes.c_char_p),
+        ("dtype", ctypes.c_char_p),
+        ("reduction", ctypes.c_char_p),
+        ("count", ctypes.c_uint64),
+        ("started_unix_us", ctypes.c_int64),
+        ("duration_us", ctypes.c_int64),
+        ("error", ctypes.c_char_p),
+    ]
+
+
+_TakeCall = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(_RecordedCall))
 
 
 class _Meeting(ctypes.Structure):
@@ -124,7 +187,7 @@ def library() -> ctypes.CDLL:
         raise Error("UNIMPLEMENTED", f"{path} has version {version} of the functions; this package takes {_ABI_VERSION}")
     pointer, out = ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)
     loaded.muster_error.restype = ctypes.c_char_p
-    loaded.muster_endpoint_make.argtypes = [ctypes.c_char_p, out]
+    loaded.muster_endpoint_make.argtypes = [ctypes.POINTER(_EndpointOptions), out]
     loaded.muster_endpoint_address.argtypes = [pointer, ctypes.POINTER(ctypes.c_size_t)]
     loaded.muster_endpoint_address.restype = pointer
     loaded.muster_connect.argtypes = [pointer, ctypes.POINTER(_Meeting), out]
@@ -134,6 +197,8 @@ def library() -> ctypes.CDLL:
     for name in ("muster_endpoint_free", "muster_work_free", "muster_group_free", "muster_abort"):
         getattr(loaded, name).restype = None
     loaded.muster_abort.argtypes = [pointer, ctypes.c_char_p]
+    loaded.muster_recorded_calls.argtypes = [pointer, _TakeCall, pointer]
+    loaded.muster_recorded_calls.restype = None
     _loaded = loaded
     return loaded
 
@@ -179,6 +244,8 @@ class Group:
 
     def __init__(self, endpoint: Endpoint, handle: ctypes.c_void_p) -> None:
         self._handle = handle
+        # Held where the group must not be left meanwhile.
+        self._lock = threading.Lock()
         # The group needs its endpoint.
         self._free = _free_with(self, library().muster_group_free, handle, endpoint)
 
@@ -195,21 +262,55 @@ class Group:
         _check(library().muster_start(self._handle, ctypes.byref(call), ctypes.byref(work)))
         return Work(self, work)
 
+    def recorded_calls(self) -> list[RecordedCall]:
+        """Returns the last calls, at most 1,000, oldest first; none once this rank has left."""
+        calls: list[RecordedCall] = []
+
+        def take(_: object, recorded: Any) -> None:
+            call = recorded.contents
+            calls.append(
+                RecordedCall(
+                    sequence=call.sequence,
+                    operation=call.operation.decode(),
+                    dtype=call.dtype.decode(),
+                    reduction=call.reduction.decode(),
+                    count=call.count,
+                    started_unix_us=call.started_unix_us,
+                    duration_us=None if call.duration_us < 0 else call.duration_us,
+                    error=call.error.decode("utf-8", "replace"),
+                )
+            )
+
+        with self._lock:
+            if self._free.alive:
+                library().muster_recorded_calls(self._handle, _TakeCall(take), None)
+        return calls
+
     def abort(self, reason: str) -> None:
         """Ends all calls on all ranks with this reason."""
         library().muster_abort(self._handle, reason.encode())
 
     def leave(self) -> None:
         """Leaves the group; calls under way end with an error on all ranks."""
-        self._free()
+        with self._lock:
+            self._free()
 
 
 class Endpoint:
     """The place where this process waits for the other ranks before it knows who they are."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, options: EndpointOptions) -> None:
         self._handle = ctypes.c_void_p()
-        _check(library().muster_endpoint_make(host.encode(), ctypes.byref(self._handle)))
+        given = _EndpointOptions(
+            host=options.host.encode(),
+            advertised_host=options.advertised_host.encode(),
+            first_port=options.first_port,
+            last_port=options.last_port,
+            shared_memory=options.shared_memory,
+            tls=options.tls,
+            connections=options.connections,
+        )
+        _check(library().muster_endpoint_make(ctypes.byref(given), ctypes.byref(self._handle)))
         _free_with(self, library().muster_endpoint_free, self._handle, None)
 
     def address(self) -> bytes:

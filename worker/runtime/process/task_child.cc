@@ -194,11 +194,10 @@ absl::Status RunProgramOrder(const v1::TaskOrder& order, const TaskChildOptions&
   dependencies.coordinator = coordinator.get();
   dependencies.clock = &clock;
   dependencies.waiter = &waiter;
-  dependencies.host = given.collectives.host.empty()
-                          ? DefaultCollectivesHost(order.coordinator_address())
-                          : given.collectives.host;
-  dependencies.ports = {given.collectives.first_port, given.collectives.last_port};
-  dependencies.advertised_host = given.collectives.advertised_host;
+  dependencies.endpoint = given.collectives;
+  if (dependencies.endpoint.host.empty()) {
+    dependencies.endpoint.host = DefaultCollectivesHost(order.coordinator_address());
+  }
   dependencies.stop = &stop.stop();
   dependencies.starts = [&stop] { stop.Started(); };
   dependencies.log = Log;

@@ -8,11 +8,13 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/files/parse_json.h"
 #include "common/text/dump_json.h"
+#include "proto/task_service.pb.h"
 
 namespace muster {
 namespace {
@@ -23,6 +25,11 @@ using Json = nlohmann::json;
 constexpr uint64_t kMostCount = uint64_t{1} << 53;
 // Figures in one report.
 constexpr size_t kMostFigures = 256;
+// Collective calls in one report (ReportCollectivesRequest), and bytes of a name and of an error in
+// one.
+constexpr size_t kMostCalls = 1000;
+constexpr size_t kMostNameBytes = 128;
+constexpr size_t kMostErrorBytes = 1024;
 
 // Compares in a time that does not depend on the token.
 bool SameToken(absl::string_view given, absl::string_view token) {
@@ -88,6 +95,41 @@ absl::StatusOr<std::map<std::string, double>> Figures(const Json& request, const
   return figures;
 }
 
+// Returns a text of a collective call; empty if it has none of this name.
+absl::StatusOr<std::string> Text(const Json& call, const char* field, size_t most) {
+  const auto found = call.find(field);
+  if (found == call.end() || found->is_null()) return std::string();
+  if (!found->is_string() || found->get_ref<const std::string&>().size() > most) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("calls.", field, " must be a text of at most ", most, " bytes"));
+  }
+  return found->get<std::string>();
+}
+
+absl::StatusOr<v1::CollectiveRecord> RecordOf(const Json& call) {
+  if (!call.is_object())
+    return absl::InvalidArgumentError("calls has an element that is no object");
+  v1::CollectiveRecord record;
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t sequence, Count(call, "sequence", 0));
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t count, Count(call, "count", 0));
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t started, Count(call, "started_unix_us", 0));
+  record.set_sequence(sequence);
+  record.set_count(count);
+  record.set_started_unix_us(static_cast<int64_t>(started));
+  record.set_duration_us(-1);
+  if (const auto found = call.find("duration_us"); found != call.end() && !found->is_null()) {
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t duration, Count(call, "duration_us", 0));
+    record.set_duration_us(static_cast<int64_t>(duration));
+  }
+  MUSTER_ASSIGN_OR_RETURN(*record.mutable_group(), Text(call, "group", kMostNameBytes));
+  MUSTER_ASSIGN_OR_RETURN(*record.mutable_operation(), Text(call, "operation", kMostNameBytes));
+  MUSTER_ASSIGN_OR_RETURN(*record.mutable_dtype(), Text(call, "dtype", kMostNameBytes));
+  MUSTER_ASSIGN_OR_RETURN(*record.mutable_reduction(), Text(call, "reduction", kMostNameBytes));
+  MUSTER_ASSIGN_OR_RETURN(*record.mutable_label(), Text(call, "label", kMostNameBytes));
+  MUSTER_ASSIGN_OR_RETURN(*record.mutable_error(), Text(call, "error", kMostErrorBytes));
+  return record;
+}
+
 }  // namespace
 
 ProgramCalls::ProgramCalls(Facts facts, ProgramReporter& reporter, ProgramCheckpoints& checkpoints,
@@ -138,14 +180,20 @@ absl::StatusOr<Json> ProgramCalls::Call(absl::string_view line) {
     }
     return answer;
   }
-  if (call == "info" || call == "resume") {
+  if (call == "report_collectives") return ReportCollectives(request);
+  if (call == "await_collectives_wanted") {
     MUSTER_RETURN_IF_ERROR(CheckFields(request, {}));
-    return call == "info" ? Info() : Resume();
+    MUSTER_RETURN_IF_ERROR(reporter_.AwaitCollectivesWanted(stop_));
+    return Json::object();
+  }
+  if (call == "info" || call == "resume" || call == "endpoint") {
+    MUSTER_RETURN_IF_ERROR(CheckFields(request, {}));
+    return call == "info" ? Info() : call == "resume" ? Resume() : Endpoint();
   }
   return absl::InvalidArgumentError(
       absl::StrCat("call is \"", call,
                    "\"; it must be report, begin_checkpoint, commit_checkpoint, drop_checkpoint, "
-                   "resume or info"));
+                   "resume, info, endpoint, await_collectives_wanted or report_collectives"));
 }
 
 absl::StatusOr<Json> ProgramCalls::Report(const Json& request) {
@@ -170,6 +218,33 @@ absl::StatusOr<Json> ProgramCalls::Commit(const Json& request) {
   using Share = ProgramCheckpoints::Share;
   MUSTER_RETURN_IF_ERROR(checkpoints_.Commit(step, is_whole ? Share::kWhole : Share::kPart, stop_));
   return Json::object();
+}
+
+absl::StatusOr<Json> ProgramCalls::ReportCollectives(const Json& request) {
+  MUSTER_RETURN_IF_ERROR(CheckFields(request, {"calls"}));
+  const auto calls = request.find("calls");
+  if (calls == request.end() || !calls->is_array() || calls->size() > kMostCalls) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("calls must be an array of at most ", kMostCalls, " collective calls"));
+  }
+  v1::ReportCollectivesRequest report;
+  for (const Json& call : *calls) {
+    MUSTER_ASSIGN_OR_RETURN(*report.add_calls(), RecordOf(call));
+  }
+  reporter_.TellCollectives(std::move(report));
+  return Json::object();
+}
+
+Json ProgramCalls::Endpoint() const {
+  const HostEndpointOptions& endpoint = facts_.endpoint;
+  return {{"host", endpoint.host},
+          {"first_port", endpoint.first_port},
+          {"last_port", endpoint.last_port},
+          {"advertised_host", endpoint.advertised_host},
+          {"shared_memory", endpoint.shared_memory},
+          {"tls", endpoint.tls},
+          {"connections", endpoint.connections},
+          {"round_secret", absl::BytesToHexString(facts_.round_secret)}};
 }
 
 Json ProgramCalls::Info() const {

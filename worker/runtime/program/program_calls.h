@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "worker/collectives/endpoint.h"
 #include "worker/runtime/program/program_checkpoints.h"
 #include "worker/runtime/program/program_reporter.h"
 
@@ -26,6 +27,10 @@ class ProgramCalls {
     uint32_t rank = 0;
     uint32_t world_size = 1;
     uint64_t restarts = 0;
+    // How a process makes its endpoint for collective calls, and what only those of this round
+    // know, as bytes; empty: the processes are not told of one another.
+    HostEndpointOptions endpoint;
+    std::string round_secret;
     // The folder that shows the checkpoint to go on from, and its step; empty: there is none.
     std::string resume_folder;
     uint64_t resume_step = 0;
@@ -35,14 +40,17 @@ class ProgramCalls {
   ProgramCalls(Facts facts, ProgramReporter& reporter, ProgramCheckpoints& checkpoints,
                std::stop_token stop);
 
-  // Returns the answer to a line. Blocks while a checkpoint is committed.
+  // Returns the answer to a line. Blocks while a checkpoint is committed, and until a user asks for
+  // collective calls where the line wants to know that.
   std::string Answer(absl::string_view line);
 
  private:
   absl::StatusOr<nlohmann::json> Call(absl::string_view line);
   absl::StatusOr<nlohmann::json> Report(const nlohmann::json& request);
   absl::StatusOr<nlohmann::json> Commit(const nlohmann::json& request);
+  absl::StatusOr<nlohmann::json> ReportCollectives(const nlohmann::json& request);
   nlohmann::json Info() const;
+  nlohmann::json Endpoint() const;
   nlohmann::json Resume() const;
 
   const Facts facts_;

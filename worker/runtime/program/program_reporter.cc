@@ -124,6 +124,39 @@ void ProgramReporter::SendSilence() {
   Take(coordinator_.ReportProgress(std::move(request)).status());
 }
 
+absl::Status ProgramReporter::AwaitCollectivesWanted(const std::stop_token& stop) {
+  // Has the condition looked at again.
+  const std::stop_callback wakes(stop, [this] { absl::MutexLock lock(&mutex_); });
+  absl::MutexLock lock(&mutex_);
+  const auto is_over = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return collectives_wanted_ || stop.stop_requested();
+  };
+  mutex_.Await(absl::Condition(&is_over));
+  if (!collectives_wanted_) return absl::CancelledError("the task of this program ends");
+  collectives_wanted_ = false;
+  return absl::OkStatus();
+}
+
+void ProgramReporter::TellCollectives(v1::ReportCollectivesRequest calls) {
+  absl::MutexLock lock(&mutex_);
+  collectives_ = std::move(calls);
+}
+
+bool ProgramReporter::SendCollectives() {
+  v1::ReportCollectivesRequest request;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!collectives_.has_value()) return true;
+    request = *std::exchange(collectives_, absl::nullopt);
+  }
+  const absl::Status answer = coordinator_.ReportCollectives(request);
+  if (Take(answer) || !absl::IsUnavailable(answer)) return true;
+  absl::MutexLock lock(&mutex_);
+  // Newer ones may have come meanwhile.
+  if (!collectives_.has_value()) collectives_ = std::move(request);
+  return false;
+}
+
 absl::Duration ProgramReporter::SilentFor() const {
   absl::MutexLock lock(&mutex_);
   return clock_.Monotonic() - stepped_at_;
@@ -146,6 +179,7 @@ void ProgramReporter::Run() {
     if (is_due) SendProgress();
     SendEvaluations(kEvaluationsOfInterval);
     SendSilence();
+    SendCollectives();
   }
 }
 
@@ -157,8 +191,11 @@ bool ProgramReporter::SendProgress() {
 
 bool ProgramReporter::SendUnanswered() {
   while (!unanswered_.empty()) {
-    if (!Take(coordinator_.ReportProgress(unanswered_.front()).status())) return false;
+    const auto reply = coordinator_.ReportProgress(unanswered_.front());
+    if (!Take(reply.status())) return false;
     unanswered_.pop_front();
+    absl::MutexLock lock(&mutex_);
+    collectives_wanted_ = reply->collectives_wanted();
   }
   return true;
 }
@@ -254,7 +291,8 @@ void ProgramReporter::Finish() {
   }
   if (thread_.joinable()) thread_.join();
   for (int attempt = 0; attempt < kLastAttempts; ++attempt) {
-    if (!status().ok() || (SendProgress() && SendEvaluations(kMostEvaluations))) return;
+    if (!status().ok()) return;
+    if (SendCollectives() && SendProgress() && SendEvaluations(kMostEvaluations)) return;
   }
 }
 

@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <thread>
 
@@ -58,6 +59,14 @@ class ProgramReporter {
   // that it reports again. For people. Does not wait for the network.
   void TellSilence(std::string text);
 
+  // Blocks until a user asks for the last collective calls of the program's process, which
+  // TellCollectives answers. Cancelled: `stop` was requested before.
+  absl::Status AwaitCollectivesWanted(const std::stop_token& stop);
+
+  // Has the coordinator told the process's last collective calls, which replace those before. Does
+  // not wait for the network.
+  void TellCollectives(v1::ReportCollectivesRequest calls);
+
   // Returns the time since the last further step, or since the beginning.
   absl::Duration SilentFor() const;
 
@@ -92,6 +101,8 @@ class ProgramReporter {
   // Adds the figures of a report's evaluation.
   void AddEvaluation(const ProgramReport& report) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendSilence();
+  // Sends the collective calls that are to be told. Returns false if they have to be sent again.
+  bool SendCollectives();
   // Notes an answer. Returns whether the call succeeded.
   bool Take(const absl::Status& status);
 
@@ -113,6 +124,10 @@ class ProgramReporter {
   std::deque<v1::ReportEvaluationRequest> evaluations_ ABSL_GUARDED_BY(mutex_);
   // The text that is to be told of the program's silence.
   absl::optional<std::string> silence_ ABSL_GUARDED_BY(mutex_);
+  // A user asks for collective calls that nobody has begun to tell.
+  bool collectives_wanted_ ABSL_GUARDED_BY(mutex_) = false;
+  // What is to be told of collective calls.
+  absl::optional<v1::ReportCollectivesRequest> collectives_ ABSL_GUARDED_BY(mutex_);
   double cpu_seconds_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t peak_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);

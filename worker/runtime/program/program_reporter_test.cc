@@ -2,7 +2,9 @@
 
 #include <cmath>
 #include <map>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -125,6 +127,43 @@ TEST(ProgramReporterTest, StepsOnlyGrowAndAFencedTaskEnds) {
   reporter.Finish();
   EXPECT_TRUE(absl::IsAborted(reporter.status()));
   EXPECT_TRUE(coordinator.progress().empty()) << "nothing more is said";
+}
+
+TEST(ProgramReporterTest, CollectiveCallsAreToldWhenAUserAsks) {
+  FakeCoordinatorClient coordinator;
+  RealClock clock;
+  ProgramReporter reporter(coordinator, clock, 0);
+  std::stop_source ends;
+  v1::ReportProgressReply asks;
+  asks.set_collectives_wanted(true);
+  coordinator.SetProgressReply(asks);
+  ASSERT_TRUE(reporter.AwaitCollectivesWanted(ends.get_token()).ok());
+  v1::ReportCollectivesRequest calls;
+  calls.add_calls()->set_operation("all_reduce");
+  reporter.TellCollectives(calls);
+  coordinator.AwaitCollectives(1);
+  EXPECT_EQ(coordinator.collectives()[0].calls(0).operation(), "all_reduce");
+
+  coordinator.SetProgressReply({});
+  std::thread waits([&] {
+    absl::Status status;
+    // The question before may come once more.
+    while (status.ok()) status = reporter.AwaitCollectivesWanted(ends.get_token());
+    EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+  });
+  ends.request_stop();
+  waits.join();
+}
+
+TEST(ProgramReporterTest, WhatWasToldAtTheEndIsSent) {
+  FakeCoordinatorClient coordinator;
+  RealClock clock;
+  ProgramReporter reporter(coordinator, clock, 0);
+  v1::ReportCollectivesRequest calls;
+  calls.add_calls()->set_error("rank 1 has died");
+  reporter.TellCollectives(calls);
+  reporter.Finish();
+  ASSERT_EQ(coordinator.collectives().size(), 1u);
 }
 
 }  // namespace

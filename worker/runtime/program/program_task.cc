@@ -27,6 +27,7 @@
 #include "common/files/file_error.h"
 #include "common/text/format_bytes.h"
 #include "common/text/utf8.h"
+#include "common/transport/sockets/sockets.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
 #include "proto/task_service.pb.h"
@@ -111,9 +112,9 @@ absl::StatusOr<ProgramPlace> Meet(const v1::TaskOrder& order,
   // Keeps the port until the program is about to start.
   TcpListener listener;
   if (order.slot() == 0 && !alone) {
-    MUSTER_ASSIGN_OR_RETURN(listener, ListenTcp(dependencies.host, dependencies.ports));
-    endpoint.set_host(dependencies.advertised_host.empty() ? dependencies.host
-                                                           : dependencies.advertised_host);
+    const HostEndpointOptions& given = dependencies.endpoint;
+    MUSTER_ASSIGN_OR_RETURN(listener, ListenTcp(given.host, {given.first_port, given.last_port}));
+    endpoint.set_host(given.advertised_host.empty() ? given.host : given.advertised_host);
     endpoint.set_port(listener.port);
   }
   v1::RendezvousRequest request;
@@ -261,6 +262,8 @@ absl::Status RunProgramTask(const v1::TaskOrder& order,
   facts.rank = place.rank;
   facts.world_size = place.world_size;
   facts.restarts = RestartsOf(order);
+  facts.endpoint = dependencies.endpoint;
+  facts.round_secret = meeting.secret();
   MUSTER_RETURN_IF_ERROR(
       DataLossIs(Resume(order, meeting, *folder, facts), LostState::kCheckpoint));
 

@@ -10,7 +10,7 @@
 #include "absl/synchronization/notification.h"
 #include "common/base/clock.h"
 #include "common/rpc/retry.h"
-#include "common/transport/sockets/sockets.h"
+#include "worker/collectives/endpoint.h"
 #include "worker/runtime/coordinator_client/coordinator_client.h"
 
 namespace muster {
@@ -25,11 +25,9 @@ struct ProgramTaskDependencies {
   const Clock* clock = nullptr;
   // Stopped when the program has ended, so that nothing waits for a coordinator that is away.
   Waiter* waiter = nullptr;
-  // The address of this machine at which rank 0 may listen, the ports of which it takes one, and
-  // the name that the others are told; empty: the address.
-  std::string host;
-  PortRange ports;
-  std::string advertised_host;
+  // How the program's process may listen for the others: rank 0 at one of the ports, whoever makes
+  // collective calls at another. The host is set.
+  HostEndpointOptions endpoint;
   // Notified when the program must end.
   const absl::Notification* stop = nullptr;
   // Called before the program starts: from then on, this task looks at `stop`.

@@ -13,10 +13,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import datetime
-import os
 import queue
-import secrets
-import socket
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -28,9 +25,10 @@ from torch import Tensor
 
 from muster import _native
 from muster._native import Call, DType, Kind, Reduction
-from muster.errors import InvalidArgument
+from muster.errors import CollectiveError, InvalidArgument
+from muster.torch import _collective_reports
+from muster.torch._meeting import meet
 
-_SECRET_BYTES = 32
 # Beyond this number of works for which nobody has waited, one that has ended is forgotten for each new one.
 _MOST_UNWAITED = 4096
 
@@ -95,6 +93,8 @@ class Work(dist._Work):  # type: ignore[misc]
                     # Before the lock is given up, so that another thread that waits finds it.
                     self._error = error
         except Exception as error:
+            if isinstance(error, CollectiveError):
+                self._group._tell_failure()
             self._error = self._error or error
         finally:
             # Not after an exception that came before the end, of a signal handler for example.
@@ -150,7 +150,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._rank = rank
         self._size = size
         self._timeout = timeout.total_seconds()
-        self._group = _meet(store, rank, size, self._timeout)
+        self._group, name = meet(store, rank, size, self._timeout)
+        self._has_failed = False
+        _collective_reports.add(self._group, name)
         self._futures: queue.SimpleQueue[tuple[Work, torch.futures.Future[None]] | None] = queue.SimpleQueue()
         self._completer: threading.Thread | None = None
         # By age. PyTorch's C++ holds its half of a Work, and calls the half in Python only while that lives.
@@ -389,6 +391,12 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             one._await_error()
             self._forget(one)
 
+    def _tell_failure(self) -> None:
+        """Tells the job the last calls, when the first has failed."""
+        if not self._has_failed:
+            self._has_failed = True
+            _collective_reports.tell()
+
     def _forget(self, work: Work) -> None:
         self._unwaited.pop(id(work), None)
 
@@ -423,31 +431,6 @@ def _end_groups() -> None:
     """Ends all groups at exit, while the tensors are there that their calls read and write."""
     for each in list(_groups):
         each._end()
-
-
-def _meet(store: dist.Store, rank: int, size: int, timeout: float) -> _native.Group:
-    """Connects to the other ranks: each leaves its address in the store, and the first a secret."""
-    endpoint = _native.Endpoint(_own_host())
-    if rank == 0:
-        store.set("secret", secrets.token_hex(_SECRET_BYTES))
-    store.set(f"address/{rank}", endpoint.address().hex())
-    secret = bytes.fromhex(store.get("secret").decode())
-    addresses = [bytes.fromhex(store.get(f"address/{each}").decode()) for each in range(size)]
-    # An endpoint serves this group alone, so any number does.
-    return endpoint.connect("world", 1, secret, addresses, rank, timeout)
-
-
-def _own_host() -> str:
-    """Returns the address by which other machines reach this one: that by which it reaches rank 0's machine."""
-    master = os.environ.get("MASTER_ADDR", "127.0.0.1")
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(master, 1, type=socket.SOCK_DGRAM)[0]
-        with socket.socket(family, kind, protocol) as probe:
-            # Sends nothing.
-            probe.connect(address)
-            return str(probe.getsockname()[0])
-    except OSError:
-        return "127.0.0.1"
 
 
 def _complete(futures: queue.SimpleQueue[tuple[Work, torch.futures.Future[None]] | None]) -> None:
