@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/job/test_jobs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -78,6 +79,20 @@ TEST_F(ProgramJobsTest, AnAnswerThatWasLostIsGivenAgainAfterARestart) {
   EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED) << cluster_.Status(job).message();
 }
 
+TEST_F(ProgramJobsTest, ProcessesAreAskedForTheirCollectiveCalls) {
+  const std::string job = Running(ProgramJob());
+  ASSERT_TRUE(cluster_.Progress(Order(job, 0), 1).ok());
+  EXPECT_FALSE(cluster_.progress_reply.collectives_wanted());
+  auto all = cluster_.ListCollectives(job);
+  ASSERT_TRUE(cluster_.Progress(Order(job, 1), 1).ok());
+  EXPECT_TRUE(cluster_.progress_reply.collectives_wanted());
+  EXPECT_TRUE(cluster_.TellCollectives(Order(job, 0), {"a", "b"}).ok());
+  EXPECT_FALSE(all.came());
+  EXPECT_TRUE(cluster_.TellCollectives(Order(job, 1), {"a"}).ok());
+  ASSERT_TRUE(all.status().ok()) << all.status();
+  EXPECT_EQ(all.get()->slots(0).calls_size(), 2);
+}
+
 TEST_F(ProgramJobsTest, AFailureStartsAllAgainAndIsCounted) {
   v1::JobSpec spec = ProgramJob();
   spec.mutable_model()->mutable_program()->set_max_restarts(2);
@@ -147,6 +162,28 @@ TEST_F(ProgramJobsTest, APartWaitsForNobodyWhoHasEndedAndIsForgottenWithItsTask)
   EXPECT_TRUE(half.status().ok()) << half.status();
 }
 
+TEST_F(ProgramJobsTest, PartsThatWaitTooLongAreGivenUpAndNobodyIsEnded) {
+  const absl::Duration limit = CoordinatorOptions().stall_timeout;
+  const std::string job = Running(ProgramJob());
+  auto waits = cluster_.CommitPart(Order(job, 0), 5, {"a"});
+  cluster_.Pass(limit - absl::Minutes(1));
+  // Whoever writes in the background may go on.
+  ASSERT_TRUE(cluster_.Progress(Order(job, 1), 6).ok());
+  EXPECT_FALSE(waits.came());
+  cluster_.Pass(absl::Minutes(1));
+  EXPECT_EQ(waits.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(waits.status().message()),
+              AllOf(HasSubstr("step 5"), HasSubstr("lacks the part of slot 1")));
+  EXPECT_EQ(cluster_.Status(job).generation(), 1u);
+  auto late = cluster_.CommitPart(Order(job, 1), 5, {"b"});
+  EXPECT_EQ(late.status().code(), absl::StatusCode::kFailedPrecondition);
+  auto first = cluster_.CommitPart(Order(job, 1), 10, {"b"});
+  cluster_.Pass(limit - absl::Minutes(1));
+  auto second = cluster_.CommitPart(Order(job, 0), 10, {"a"});
+  EXPECT_TRUE(first.status().ok()) << first.status();
+  EXPECT_TRUE(second.status().ok()) << second.status();
+}
+
 TEST_F(ProgramJobsTest, WhoReportsNothingForTooLongIsNamed) {
   v1::JobSpec spec = ProgramJob();
   spec.set_workers(3);
@@ -193,6 +230,36 @@ TEST_F(ProgramJobsTest, AnElasticProgramLosesOneProcess) {
   // A process that is behind the others is not stuck.
   cluster_.Pass(CoordinatorOptions().stall_timeout * 2);
   EXPECT_EQ(Order(job, 1).incarnation(), 2u);
+}
+
+TEST_F(ProgramJobsTest, WhatAnElasticProcessGoesOnFromIsKept) {
+  v1::JobSpec spec = ProgramJob();
+  spec.mutable_model()->mutable_program()->set_elastic(true);
+  spec.mutable_checkpoint()->set_keep(1);
+  const std::string job = Running(spec);
+  const auto commit = [&](uint64_t step) {
+    auto first = cluster_.CommitPart(Order(job, 0), step, {"a"});
+    auto second = cluster_.CommitPart(Order(job, 1), step, {"b"});
+    EXPECT_TRUE(first.status().ok() && second.status().ok()) << second.status();
+  };
+  const auto replace = [&](uint64_t step) {
+    cluster_.End(Order(job, 1), static_cast<int>(absl::StatusCode::kAborted), "it crashed");
+    cluster_.Pass(absl::Minutes(1));
+    auto met = cluster_.Rendezvous(Order(job, 1));
+    ASSERT_TRUE(met.status().ok()) << met.status();
+    EXPECT_EQ(met.get()->checkpoint_clock(), step);
+  };
+  const auto folder = [&](uint64_t step) { return absl::StrCat("/checkpoints/", job, "/", step); };
+  commit(5);
+  replace(5);
+  commit(6);
+  commit(7);
+  EXPECT_TRUE(cluster_.archive.folders.contains(folder(5))) << "slot 1 may read it";
+  EXPECT_FALSE(cluster_.archive.folders.contains(folder(6)));
+  replace(7);
+  commit(8);
+  EXPECT_FALSE(cluster_.archive.folders.contains(folder(5)));
+  EXPECT_TRUE(cluster_.archive.folders.contains(folder(7)));
 }
 
 TEST_F(ProgramJobsTest, NeedsTheTokenAndWorkersThatAllowIt) {

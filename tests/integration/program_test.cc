@@ -1,196 +1,29 @@
 // Jobs that run a program of the user's own, on clusters of real processes: shells and Python
 // scripts, without any code of Muster's in them.
 
-#include <signal.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "common/rpc/rpc_credentials.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/job_service.pb.h"
 #include "proto/metrics.pb.h"
 #include "tests/harness/process_cluster.h"
+#include "tests/integration/program_fixture.h"
 
 namespace muster {
 namespace {
 
 using testing::AllOf;
-using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
-
-namespace fs = std::filesystem;
-
-// The lines by which a program talks to its task.
-constexpr char kTalk[] = R"(
-import json, os, signal, socket, sys, time
-
-def call(name, **fields):
-    connection = socket.socket(socket.AF_UNIX)
-    connection.connect(os.environ["MUSTER_TASK"])
-    request = dict(fields, call=name, token=os.environ["MUSTER_TASK_TOKEN"])
-    connection.sendall(json.dumps(request).encode() + b"\n")
-    answer = b""
-    while not answer.endswith(b"\n"):
-        part = connection.recv(65536)
-        if not part:
-            os._exit(9)
-        answer += part
-    return json.loads(answer)
-
-def must(name, **fields):
-    answer = call(name, **fields)
-    assert answer["ok"], answer
-    return answer
-
-rank = int(os.environ["RANK"])
-restarts = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
-)";
-
-// Counts to 20 from the last checkpoint, and keeps one after each fifth step: `count` of all ranks.
-constexpr char kCounts[] = R"(
-begin = must("resume")
-count = 0
-if begin["folder"]:
-    for other in range(int(os.environ["WORLD_SIZE"])):
-        count = int(open(f"{begin['folder']}/sub/count-{other}").read())
-    assert count == begin["step"], (count, begin)
-print("goes on from", count)
-while count < 20:
-    count += 1
-    at_step(count)
-    must("report", step=count, metrics={"loss": 1 / count}, examples=8)
-    if count % 5 == 0:
-        folder = must("begin_checkpoint", step=count)["folder"]
-        os.mkdir(f"{folder}/sub")
-        open(f"{folder}/sub/count-{rank}", "w").write(str(count))
-        must("commit_checkpoint", step=count)
-print("counted to", count)
-)";
-
-class ProgramTest : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    auto cluster = ProcessCluster::Start(
-        {.servers = 0, .workers = 2, .slots_per_worker = 2, .allow_programs = true});
-    ASSERT_TRUE(cluster.ok()) << cluster.status();
-    cluster_ = cluster->release();
-  }
-  static void TearDownTestSuite() { delete cluster_; }
-
-  static v1::JobSpec Job(const std::vector<std::string>& command, uint32_t workers = 2) {
-    v1::JobSpec spec;
-    spec.set_name("program");
-    v1::ProgramSpec& program = *spec.mutable_model()->mutable_program();
-    for (const std::string& argument : command) program.add_command(argument);
-    program.set_memory_bytes(uint64_t{1} << 30);
-    program.set_max_restarts(0);
-    spec.set_workers(workers);
-    return spec;
-  }
-  static v1::JobSpec Shell(const std::string& script, uint32_t workers = 2) {
-    return Job({"sh", "-c", script}, workers);
-  }
-  // `at_step` is the body of a function of the step, which kCounts calls.
-  static v1::JobSpec Python(const std::string& script, uint32_t workers = 2) {
-    return Job({"python3", "-c", absl::StrCat(kTalk, script)}, workers);
-  }
-  static v1::JobSpec Counting(const std::string& at_step) {
-    v1::JobSpec spec = Python(absl::StrCat("def at_step(step):\n  ", at_step, "\n", kCounts));
-    spec.mutable_model()->mutable_program()->set_max_restarts(3);
-    return spec;
-  }
-
-  static std::string Submit(const v1::JobSpec& spec) {
-    const auto id = cluster_->Submit(spec);
-    EXPECT_TRUE(id.ok()) << id.status();
-    return id.value_or("");
-  }
-  // Runs a job to its end. Tasks' last lines reach the log a moment later; each task that starts a
-  // program says when that has ended.
-  static v1::JobStatus Run(const v1::JobSpec& spec) {
-    const std::string id = Submit(spec);
-    const auto status = cluster_->AwaitEnd(id);
-    EXPECT_TRUE(status.ok()) << status.status();
-    const bool succeeded = status.ok() && status->state() == v1::SUCCEEDED;
-    const int well = succeeded ? static_cast<int>(spec.workers()) : 0;
-    const auto is_whole = [&] {
-      const int ended = CountOf(" of the program ") + CountOf("the task ends: INVALID_ARGUMENT");
-      return ended >= std::max(1, CountOf("; starts ")) &&
-             CountOf(" of the program ended with status 0") >= well;
-    };
-    for (last_log_ = Log(id); !is_whole(); last_log_ = Log(id)) {
-      absl::SleepFor(absl::Milliseconds(10));
-    }
-    return status.value_or(v1::JobStatus());
-  }
-  static int CountOf(const std::string& text) {
-    return static_cast<int>(std::vector<std::string>(absl::StrSplit(last_log_, text)).size()) - 1;
-  }
-  static std::string Log(const std::string& id) {
-    std::string log;
-    v1::ReadLogsRequest whole;
-    whole.set_job_id(id);
-    EXPECT_TRUE(cluster_->jobs()
-                    .Logs(whole, [&](absl::string_view text) { absl::StrAppend(&log, text); })
-                    .ok());
-    return log;
-  }
-  // Blocks until the job's log has the text.
-  static void AwaitLog(const std::string& id, const std::string& text) {
-    const auto there = cluster_->Await(
-        id, [&](const v1::JobStatus&) { return Log(id).find(text) != std::string::npos; });
-    ASSERT_TRUE(there.ok()) << there.status();
-  }
-  static std::vector<std::string> Events(const std::string& id) {
-    v1::ListEventsReply reply;
-    EXPECT_TRUE(cluster_->jobs().Events(id, reply).ok());
-    std::vector<std::string> texts;
-    for (const v1::JobEvent& event : reply.events()) texts.push_back(event.text());
-    return texts;
-  }
-
-  // Returns the processes whose environment says that they are of the job.
-  static std::vector<pid_t> ProcessesOf(const std::string& id) {
-    std::vector<pid_t> found;
-    for (const auto& entry : fs::directory_iterator("/proc")) {
-      const std::string name = entry.path().filename().string();
-      if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-      std::ifstream file(entry.path() / "environ");
-      const std::string environment{std::istreambuf_iterator<char>(file),
-                                    std::istreambuf_iterator<char>()};
-      if (environment.find(absl::StrCat("MUSTER_JOB=", id, std::string(1, '\0'))) !=
-          std::string::npos) {
-        found.push_back(std::stoi(name));
-      }
-    }
-    return found;
-  }
-  static void AwaitNoProcess(const std::string& id) {
-    while (!ProcessesOf(id).empty()) absl::SleepFor(absl::Milliseconds(10));
-  }
-
-  static ProcessCluster* cluster_;
-  // The log of the job that Run ran last.
-  static std::string last_log_;
-};
-
-ProcessCluster* ProgramTest::cluster_ = nullptr;
-std::string ProgramTest::last_log_;
 
 TEST_F(ProgramTest, RunsOneProcessPerWorkerWithTheEnvironmentOfTorchrun) {
   v1::JobSpec spec = Shell(
@@ -322,24 +155,6 @@ TEST_F(ProgramTest, EndsAProgramThatTakesMoreMemoryThanItSaid) {
               AllOf(HasSubstr("RESOURCE_EXHAUSTED"), HasSubstr("memory_bytes is 100")));
 }
 
-TEST_F(ProgramTest, CancelLeavesNothing) {
-  // A child in a session of its own, one that ignores SIGTERM, and one that is stopped.
-  const v1::JobSpec spec = [] {
-    v1::JobSpec job = Shell(
-        "setsid sleep 1000 & (trap '' TERM; while true; do sleep 1000; done) & sleep 1000 & "
-        "kill -STOP $!; trap 'echo got SIGTERM; exit 0' TERM; echo ready; wait; wait; wait");
-    job.mutable_model()->mutable_program()->set_grace_seconds(1);
-    return job;
-  }();
-  const std::string id = Submit(spec);
-  AwaitLog(id, "ready");
-  ASSERT_GE(ProcessesOf(id).size(), 6u);
-  v1::JobStatus cancelled;
-  ASSERT_TRUE(cluster_->jobs().Cancel(id, "the test", cancelled).ok());
-  AwaitNoProcess(id);
-  while (Log(id).find("got SIGTERM") == std::string::npos) absl::SleepFor(absl::Milliseconds(10));
-}
-
 TEST_F(ProgramTest, CheckpointsAreOfAllRanksAndResumable) {
   const v1::JobStatus first = Run(Counting("pass"));
   EXPECT_EQ(first.state(), v1::SUCCEEDED) << first.message() << last_log_;
@@ -391,103 +206,6 @@ if rank == 0:
   EXPECT_EQ(status.state(), v1::SUCCEEDED) << status.message() << last_log_;
   EXPECT_THAT(last_log_, HasSubstr("refused"));
   EXPECT_EQ(status.checkpoint_clock(), 3u);
-}
-
-TEST_F(ProgramTest, GoesOnFromTheLastCheckpointWhereverARankIsKilled) {
-  // Kills itself at different steps; the other rank then waits for it with its part, or is killed.
-  for (const int step : {1, 4, 5, 6, 11, 20}) {
-    SCOPED_TRACE(step);
-    const v1::JobStatus status = Run(Counting(absl::StrCat(
-        "if rank == 1 and step == ", step, " and restarts == 0: os.kill(os.getpid(), 9)")));
-    EXPECT_EQ(status.state(), v1::SUCCEEDED) << status.message() << last_log_;
-    EXPECT_EQ(status.checkpoint_clock(), 20u);
-    EXPECT_EQ(status.generation(), 2u);
-    EXPECT_THAT(last_log_, HasSubstr(absl::StrCat("goes on from ", (step - 1) / 5 * 5, "\n")));
-    EXPECT_THAT(Events(status.job_id()),
-                Contains(HasSubstr("the program was ended by signal 9 (Killed)")));
-  }
-}
-
-TEST_F(ProgramTest, ATaskThatIsKilledTakesItsProgramAlong) {
-  v1::JobSpec spec = Shell("sleep 1000 & echo ready; wait");
-  spec.mutable_model()->mutable_program()->set_max_restarts(1);
-  const std::string id = Submit(spec);
-  AwaitLog(id, "ready");
-  const std::vector<pid_t> programs = ProcessesOf(id);
-  const std::vector<pid_t> tasks = cluster_->ChildrenOf("worker-0");
-  ASSERT_EQ(tasks.size(), 1u);
-  kill(tasks[0], SIGKILL);
-  const auto again =
-      cluster_->Await(id, [](const v1::JobStatus& status) { return status.generation() == 2; });
-  ASSERT_TRUE(again.ok()) << again.status();
-  const auto gone = [&] {
-    const std::vector<pid_t> left = ProcessesOf(id);
-    return std::none_of(programs.begin(), programs.end(), [&](pid_t process) {
-      return std::count(left.begin(), left.end(), process) > 0;
-    });
-  };
-  while (!gone()) absl::SleepFor(absl::Milliseconds(10));
-  v1::JobStatus cancelled;
-  ASSERT_TRUE(cluster_->jobs().Cancel(id, "the test", cancelled).ok());
-  AwaitNoProcess(id);
-}
-
-TEST_F(ProgramTest, RestartsAreBounded) {
-  v1::JobSpec spec = Shell("exit 1", 1);
-  spec.mutable_model()->mutable_program()->set_max_restarts(1);
-  const v1::JobStatus status = Run(spec);
-  EXPECT_EQ(status.state(), v1::FAILED);
-  EXPECT_EQ(status.generation(), 2u);
-  EXPECT_THAT(status.message(), HasSubstr("(model.program.max_restarts)"));
-}
-
-TEST_F(ProgramTest, NamesARankThatEndedEarly) {
-  const v1::JobStatus status =
-      Run(Python("sys.exit(0) if rank == 1 else None\n"
-                 "time.sleep(1)\nsys.exit('lost my peer')\n"));
-  EXPECT_EQ(status.state(), v1::FAILED);
-  EXPECT_THAT(status.message(),
-              AllOf(HasSubstr("lost my peer"), HasSubstr("slot 1 had ended with status 0 before")));
-}
-
-TEST_F(ProgramTest, NamesARankThatHangs) {
-  v1::JobSpec spec = Python(R"(
-must("report", step=1)
-if rank == 1:
-    os.kill(os.getpid(), signal.SIGSTOP)
-for step in range(2, 1000000):
-    must("report", step=step)
-    time.sleep(0.05)
-)");
-  spec.mutable_model()->mutable_program()->set_report_within_seconds(2);
-  spec.mutable_model()->mutable_program()->set_grace_seconds(1);
-  const v1::JobStatus status = Run(spec);
-  EXPECT_EQ(status.state(), v1::FAILED);
-  EXPECT_THAT(status.message(), AllOf(HasSubstr("slot 1 on worker"),
-                                      HasSubstr("is stuck at step 1"), HasSubstr("is stopped")));
-  AwaitNoProcess(status.job_id());
-}
-
-TEST_F(ProgramTest, AnElasticProgramGetsBackTheLostRankAlone) {
-  v1::JobSpec spec = Python(R"(
-assert "MASTER_ADDR" not in os.environ
-must("report", step=1)
-print("rank", rank, "runs, restarts", restarts)
-if rank == 1 and restarts == 0:
-    os.kill(os.getpid(), 9)
-while rank == 0 and not os.path.exists(os.environ["MARK"]):
-    time.sleep(0.02)
-open(os.environ["MARK"], "w")
-)");
-  v1::ProgramSpec& program = *spec.mutable_model()->mutable_program();
-  program.set_elastic(true);
-  program.set_max_restarts(2);
-  (*program.mutable_environment())["MARK"] = testing::TempDir() + "/mark";
-  const v1::JobStatus status = Run(spec);
-  EXPECT_EQ(status.state(), v1::SUCCEEDED) << status.message() << last_log_;
-  EXPECT_EQ(status.generation(), 1u);
-  EXPECT_THAT(last_log_, HasSubstr("rank 1 runs, restarts 1"));
-  EXPECT_THAT(last_log_, Not(HasSubstr("rank 0 runs, restarts 1")));
 }
 
 // A script as people have it: nothing in it is for Muster. The loss of a rank ends the others'
@@ -544,46 +262,6 @@ TEST_F(ProgramTest, NeedsTheToken) {
   JobClient guesser(cluster_->coordinator_address(), RpcCredentials::PlainText(),
                     JobClient::Patience(), wrong);
   EXPECT_EQ(guesser.Submit(Shell("true"), id).code(), absl::StatusCode::kPermissionDenied);
-}
-
-TEST(ProgramClusterTest, NothingIsLeftAfterADaemonsDeath) {
-  for (const std::string daemon : {"worker-0", "coordinator"}) {
-    auto cluster = ProcessCluster::Start({.servers = 0, .workers = 1, .allow_programs = true});
-    ASSERT_TRUE(cluster.ok()) << cluster.status();
-    v1::JobSpec spec;
-    spec.set_name("program");
-    v1::ProgramSpec& program = *spec.mutable_model()->mutable_program();
-    const std::string mark = absl::StrCat(testing::TempDir(), "/runs-", daemon);
-    for (const std::string argument :
-         {std::string("sh"), std::string("-c"),
-          absl::StrCat("setsid sleep 1000 & echo $! > ", mark, ".new && mv ", mark, ".new ", mark,
-                       "; wait")}) {
-      program.add_command(argument);
-    }
-    program.set_memory_bytes(uint64_t{1} << 28);
-    const auto id = (*cluster)->Submit(spec);
-    ASSERT_TRUE(id.ok()) << id.status();
-    while (!fs::exists(mark)) absl::SleepFor(absl::Milliseconds(10));
-    pid_t child = 0;
-    std::ifstream(mark) >> child;
-    ASSERT_GT(child, 0);
-    ASSERT_EQ(kill(child, 0), 0);
-    (*cluster)->Kill(daemon, SIGKILL);
-    if (daemon == "coordinator") {
-      // The program goes on while the coordinator is away.
-      EXPECT_EQ(kill(child, 0), 0);
-      ASSERT_TRUE((*cluster)->Restart(daemon).ok());
-      v1::JobStatus cancelled;
-      ASSERT_TRUE((*cluster)->jobs().Cancel(*id, "the test", cancelled).ok());
-    }
-    const auto gone = [child] {
-      std::ifstream file(absl::StrCat("/proc/", child, "/stat"));
-      std::string stat;
-      std::getline(file, stat);
-      return stat.empty() || stat.find(") Z") != std::string::npos;
-    };
-    while (!gone()) absl::SleepFor(absl::Milliseconds(10));
-  }
 }
 
 TEST(ProgramClusterTest, WorkersTakeNoProgramsUnlessTheyAreTold) {

@@ -37,6 +37,13 @@ const v1::CheckpointRecord* FindAt(uint64_t clock, const v1::JobRecord& record) 
   return nullptr;
 }
 
+// Returns whether a program's process went on from the checkpoint of this clock, and may read it.
+bool IsRead(const v1::JobRecord& record, uint64_t clock) {
+  return std::any_of(record.slots().begin(), record.slots().end(), [&](const auto& slot) {
+    return !slot.done() && slot.has_resumed_clock() && slot.resumed_clock() == clock;
+  });
+}
+
 // Returns whether both requests name the same files.
 bool SameCut(const v1::CommitCheckpointRequest& a, const v1::CommitCheckpointRequest& b) {
   return a.task().generation() == b.task().generation() && a.clock() == b.clock() &&
@@ -236,6 +243,7 @@ absl::Status CheckpointLifecycle::Record(Job& job, const v1::CommitCheckpointReq
     // A generation may read its starting point until it ends.
     const bool kept = among_the_last || bases.contains(checkpoint.clock()) ||
                       checkpoint.uri() == job.record.restore_uri() ||
+                      IsRead(job.record, checkpoint.clock()) ||
                       NeededBy(job, checkpoint.uri()) != nullptr;
     if (!kept) {
       superseded.push_back(checkpoint.uri());

@@ -9,8 +9,13 @@
 
 namespace muster {
 
-absl::Status ProgramParts::Add(const v1::CommitCheckpointRequest& request) {
+absl::Status ProgramParts::Add(const v1::CommitCheckpointRequest& request, absl::Duration now) {
   const uint32_t slot = request.task().slot();
+  if (std::pair(request.task().generation(), request.clock()) == given_up_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the checkpoint at step ", request.clock(), " was given up, since the part of slot ", slot,
+        " did not come in time; take the next one"));
+  }
   absl::flat_hash_set<absl::string_view> names;
   for (const v1::CutFile& file : request.files()) names.insert(file.name());
   for (const auto& [other, part] : parts_) {
@@ -29,8 +34,14 @@ absl::Status ProgramParts::Add(const v1::CommitCheckpointRequest& request) {
           "; all files of a checkpoint are in one folder: put the rank into the names"));
     }
   }
+  if (parts_.empty()) since_ = now;
   parts_[slot] = request;
   return absl::OkStatus();
+}
+
+void ProgramParts::GiveUp() {
+  given_up_ = {parts_.begin()->second.task().generation(), clock()};
+  parts_.clear();
 }
 
 v1::CommitCheckpointRequest ProgramParts::Joined() const {

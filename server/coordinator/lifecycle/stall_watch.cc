@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
 #include "server/coordinator/job/job_state_machine.h"
@@ -31,6 +33,11 @@ bool IsTooFarBehind(const Job& job, uint32_t slot) {
 bool OwesItsShare(const Job& job, uint32_t slot) {
   const bool takes_part = job.record.round().number() == 0 || IsMember(job.record, slot);
   return takes_part && !job.evaluation_calls.empty() && !job.evaluation_calls.contains(slot);
+}
+
+// Returns whether others wait with their parts of a program's checkpoint.
+bool OwesItsPart(const Job& job, uint32_t slot) {
+  return job.program_parts.any() && !job.record.slots(slot).done() && !job.program_parts.Has(slot);
 }
 
 // Returns whether others left the slot's call because it did not end in time or, in a hybrid job,
@@ -81,7 +88,7 @@ std::vector<uint32_t> FindSilent(Job& job, absl::Duration limit, absl::Duration 
 bool IsAwaited(const Job& job, uint32_t slot) {
   const v1::JobRecord& record = job.record;
   if (record.slots(slot).done() || record.slots(slot).worker_id().empty()) return false;
-  if (job.program_parts.any() && !job.program_parts.Has(slot)) return true;
+  if (OwesItsPart(job, slot)) return true;
   if (!job.missing_servers.empty()) return false;
   if (OwesItsShare(job, slot)) return true;
   const bool on_servers = !TrainsByAllReduce(record.spec()) && record.has_met();
@@ -121,18 +128,36 @@ absl::Status StallWatch::Look() {
 }
 
 absl::Status StallWatch::LookAt(Job& job) {
+  if (job.program_parts.any() && clock_.Monotonic() - job.program_parts.since() >= stall_timeout_) {
+    GiveUpParts(job);
+  }
   if (const absl::Duration limit = SilenceLimit(job); limit > absl::ZeroDuration()) {
     const std::vector<uint32_t> silent = FindSilent(job, limit, clock_.Monotonic());
     if (!silent.empty()) return EndSilent(job, silent, limit);
   }
   for (uint32_t slot = 0; slot < job.slots(); ++slot) {
     if (!IsAwaited(job, slot) || TimeLeft(job, slot) > absl::ZeroDuration()) continue;
+    if (OwesItsPart(job, slot)) continue;
     // The job may have changed as a whole: the other slots are looked at next time.
     const bool late = job.tasks[slot].awaited->overdue && job.rendezvous.AnyLate();
     const absl::Duration waited = clock_.Monotonic() - job.tasks[slot].awaited->since;
     return lifecycle_.TaskStalled(job, slot, late ? waited + stall_timeout_ : waited);
   }
   return absl::OkStatus();
+}
+
+void StallWatch::GiveUpParts(Job& job) {
+  std::vector<uint32_t> missing;
+  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+    if (OwesItsPart(job, slot)) missing.push_back(slot);
+  }
+  const absl::Status status = absl::FailedPreconditionError(absl::StrCat(
+      "the checkpoint at step ", job.program_parts.clock(), " is given up: after ",
+      absl::FormatDuration(stall_timeout_),
+      " (--stall-timeout-ms) it still lacks the part of slot ", absl::StrJoin(missing, ", "),
+      "; every process has to commit the same steps, or one of them the whole checkpoint"));
+  job.program_parts.GiveUp();
+  for (auto& [slot, parked] : std::exchange(job.part_calls, {})) parked.done(status);
 }
 
 absl::Status StallWatch::EndSilent(Job& job, const std::vector<uint32_t>& silent,
@@ -168,6 +193,7 @@ absl::Duration StallWatch::TimeLeft(Job& job, uint32_t slot) {
 
 void StallWatch::Excuse(absl::Duration pause) {
   for (const auto& [number, job] : jobs_.jobs()) {
+    job->program_parts.Excuse(pause);
     for (TaskState& task : job->tasks) {
       if (task.silent_since.has_value()) *task.silent_since += pause;
       if (!task.awaited.has_value()) continue;

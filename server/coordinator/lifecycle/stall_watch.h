@@ -31,7 +31,9 @@ std::vector<uint32_t> AwaitedFor(absl::Duration time, absl::Duration now, const 
 // holds once the others have come for any reason: they may keep open the clock for which it waits.
 //
 // The processes of a program wait for one another where nobody here sees it. If the program says
-// within what time each reports a step, one that does not is ended.
+// within what time each reports a step, one that does not is ended. Where some of them wait with
+// their parts of a checkpoint, nobody is ended, since to write a part may take long: after
+// `stall_timeout` the checkpoint is given up, and those that wait are told who is missing.
 //
 // Waiting times are lost with the process and counted anew. Logic thread only.
 class StallWatch {
@@ -49,6 +51,8 @@ class StallWatch {
 
  private:
   absl::Status LookAt(Job& job);
+  // Answers those that wait with their parts of a program's checkpoint.
+  void GiveUpParts(Job& job);
   // Ends the first of these slots' tasks, and names all. REQUIRES: there are some.
   absl::Status EndSilent(Job& job, const std::vector<uint32_t>& silent, absl::Duration limit);
   // Notes that the slot is awaited, and returns how much longer it may be.

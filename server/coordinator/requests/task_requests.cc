@@ -123,8 +123,9 @@ void TaskRequests::Rendezvous(const v1::RendezvousRequest& request,
     return call.done(same);
   }
   if (job.record.has_met()) {
-    const absl::Status heard = lifecycle_.Heard(job, slot, 0);
-    return heard.ok() ? call.done(MeetingReply(job.record)) : call.done(heard);
+    absl::Status status = lifecycle_.Heard(job, slot, 0);
+    if (status.ok()) status = NoteResumed(job, slot);
+    return status.ok() ? call.done(MeetingReply(job.record)) : call.done(status);
   }
   if (absl::Status status = job.rendezvous.Arrive(request); !status.ok()) {
     job.ParkRendezvous(slot, std::move(call));
@@ -146,6 +147,18 @@ void TaskRequests::Rendezvous(const v1::RendezvousRequest& request,
       parked.done(stored);
     }
   }
+}
+
+absl::Status TaskRequests::NoteResumed(Job& job, uint32_t slot) {
+  const v1::SlotRecord& before = job.record.slots(slot);
+  const v1::CheckpointRecord* last = LastSound(job.record);
+  if (!RunsProgram(job.record.spec()) || last == nullptr ||
+      before.resumed_clock() == last->clock()) {
+    return absl::OkStatus();
+  }
+  JobChange change{.record = job.record};
+  change.record.mutable_slots(slot)->set_resumed_clock(last->clock());
+  return jobs_.Commit(job, std::move(change));
 }
 
 absl::Status TaskRequests::NoteWait(Job& job, const v1::ReportProgressRequest& request) {
@@ -184,7 +197,6 @@ absl::StatusOr<v1::ReportProgressReply> TaskRequests::ReportProgress(
   v1::ReportProgressReply reply;
   reply.set_shard_map_version(job->record.shard_map_version());
   reply.set_collectives_wanted(TrainsInRounds(job->record.spec()) &&
-                               !RunsProgram(job->record.spec()) &&
                                job->collectives.Wanted(request.task().slot()));
   reply.set_meet_after_round(rounds_.MeetAfter(*job));
   if (const v1::TraceOrder* order = traces_.OrderForSlot(*job, request.task().slot())) {
@@ -312,7 +324,9 @@ void TaskRequests::CommitOfProgram(Job& job, const v1::CommitCheckpointRequest& 
         absl::StrCat("program_part is ", static_cast<int>(request.program_part()),
                      "; the task of a program says PART or WHOLE")));
   }
-  if (absl::Status added = job.program_parts.Add(request); !added.ok()) return call.done(added);
+  if (absl::Status added = job.program_parts.Add(request, clock_.Monotonic()); !added.ok()) {
+    return call.done(added);
+  }
   job.ParkPart(request.task().slot(), std::move(call));
   ++job.status_version;
   CommitParts(job);

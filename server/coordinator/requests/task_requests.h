@@ -49,6 +49,9 @@ class TaskRequests {
   absl::StatusOr<Job*> Authenticate(const v1::TaskIdentity& task) const;
   // Does the same for the last task of a slot, also if the job has ended.
   absl::StatusOr<Job*> AuthenticateLast(const v1::TaskIdentity& task) const;
+  // Notes the checkpoint that a new process of an elastic program goes on from: it is kept
+  // meanwhile.
+  absl::Status NoteResumed(Job& job, uint32_t slot);
   // Notes what the task says it cannot reach.
   absl::Status NoteWait(Job& job, const v1::ReportProgressRequest& request);
   absl::Status TakeShare(Job& job, const v1::ReportEvaluationRequest& request);

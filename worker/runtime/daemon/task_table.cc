@@ -44,6 +44,7 @@ void TaskTable::Reconcile(const v1::HeartbeatReply& orders) {
   std::vector<std::unique_ptr<RunningTask>> forgotten;
   {
     absl::MutexLock lock(&mutex_);
+    if (stopping_) return;
     for (auto& [key, entry] : entries_) entry.ordered = false;
     for (const v1::TaskOrder& order : orders.tasks()) {
       auto [it, added] = entries_.try_emplace(KeyOf(order));
@@ -128,7 +129,8 @@ void TaskTable::Ended(const Key& key, const v1::TaskReport& report) {
   {
     absl::MutexLock lock(&mutex_);
     Entry& entry = entries_.at(key);
-    *entry.report = report;
+    // To the coordinator, a task that ends because its daemon does has not failed.
+    if (!stopping_) *entry.report = report;
     if (entry.device.has_value()) free_devices_.push_back(*entry.device);
     entry.device.reset();
   }
@@ -169,6 +171,7 @@ void TaskTable::StopAll() {
   std::vector<std::unique_ptr<RunningTask>> tasks;
   {
     absl::MutexLock lock(&mutex_);
+    stopping_ = true;
     for (auto& [key, entry] : entries_) entry.ordered = false;
     mutex_.Await(absl::Condition(
         +[](int* starting) { return *starting == 0; }, &starting_));

@@ -64,7 +64,8 @@ class TaskTable {
   // Returns the number of tasks that run, including tasks that are being stopped.
   int running() const;
 
-  // Kills all tasks, and waits for their end; tasks that run programs have their grace.
+  // Kills all tasks, and waits for their end; tasks that run programs have their grace. Nothing is
+  // started afterwards, and until the end all tasks are reported as running.
   void StopAll();
 
  private:
@@ -105,6 +106,8 @@ class TaskTable {
   // Free devices, least recently used first: so the replacement of a task whose device failed gets
   // another device, if there is one.
   std::deque<uint32_t> free_devices_ ABSL_GUARDED_BY(mutex_);
+  // StopAll was called.
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   // Number of calls of Start under way.
   int starting_ ABSL_GUARDED_BY(mutex_) = 0;
 };

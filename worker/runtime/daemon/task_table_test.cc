@@ -194,6 +194,8 @@ TEST_F(TaskTableTest, StopAllLeavesNothing) {
   table_.StopAll();
   EXPECT_THAT(killed_, ElementsAre(0, 1));
   EXPECT_THAT(Reported(), IsEmpty());
+  table_.Reconcile(Orders({{0, 2}}));
+  EXPECT_EQ(started_.size(), 2) << "nothing is started any more";
   EXPECT_EQ(table_.running(), 0);
 }
 
