@@ -87,9 +87,10 @@ def test_a_user_who_asks_is_told_the_last_calls(job, in_threads, monkeypatch):
 
     assert in_threads(body) == [None, None]
     report = next(each for each in job.requests if each["call"] == "report_collectives")
-    first = report["calls"][0]
+    # The other rank's may be under way.
+    first = next(each for each in report["calls"] if each["duration_us"] is not None)
     assert first["operation"] == "all_reduce" and first["dtype"] == "f32" and first["reduction"] == "sum", first
-    assert first["count"] == 3 and first["sequence"] == 1 and first["duration_us"] >= 0 and first["error"] == ""
+    assert first["count"] == 3 and first["sequence"] == 1 and first["error"] == ""
 
 
 def test_a_failure_is_told_once_with_the_calls_before(job, in_threads):
