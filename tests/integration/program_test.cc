@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
@@ -59,7 +60,7 @@ TEST_F(ProgramTest, GivesTheProgramNothingOfTheWorkers) {
   const size_t at = last_log_.find("/muster-task-");
   ASSERT_NE(at, std::string::npos);
   const size_t begin = last_log_.rfind('\n', at) + 1;
-  EXPECT_FALSE(fs::exists(last_log_.substr(begin, last_log_.find('\n', at) - begin)));
+  EXPECT_FALSE(std::filesystem::exists(last_log_.substr(begin, last_log_.find('\n', at) - begin)));
 }
 
 TEST_F(ProgramTest, ReportsBecomeProgressHistoryAndEvaluations) {
