@@ -238,6 +238,27 @@ TEST_F(ShardedTrainingTest, EvaluationsAreAlike) {
   }
 }
 
+// Two of the four ranks have no held-out example, and run the pass of the others without.
+TEST_F(ShardedTrainingTest, EvaluationsWithFewerExamplesThanRanksAreAlike) {
+  for (v1::JobSpec spec : {Transformer(), Job("deep_fm", "adam")}) {
+    SCOPED_TRACE(spec.model().ShortDebugString());
+    spec.set_workers(4);
+    spec.mutable_data()->set_holdout(0.2);
+    spec.mutable_evaluation()->set_every_steps(6);
+    spec.mutable_evaluation()->set_max_examples(2);
+    RunOptions options;
+    options.keys = TrainLocally(spec).keys;
+    const RunResult expected = TrainByAllReduce(spec, options);
+    ASSERT_EQ(expected.curve.size(), 2);
+    EXPECT_EQ(expected.evaluated, 2);
+    for (const uint32_t stage : {1, 2, 3}) {
+      const RunResult run = TrainByAllReduce(InStage(spec, stage), options);
+      EXPECT_EQ(run.curve, expected.curve) << stage;
+      EXPECT_EQ(run.trained[0].values, expected.trained[0].values) << stage;
+    }
+  }
+}
+
 // With memory for no unit that shares a place, for some and for all.
 TEST_F(ShardedTrainingTest, KeptUnitsEndInTheSameBits) {
   v1::JobSpec spec = InStage(Transformer(), 3);
@@ -310,6 +331,48 @@ TEST_F(ShardedTrainingTest, CheckpointsGoOnInOtherStagesAndOnOtherRoads) {
     EXPECT_EQ(Train(InStage(spec, 3), options).values, expected.values);
     options.from = 20;
     EXPECT_EQ(Train(spec, options).values, expected.values);
+  }
+}
+
+// Each run goes on from a checkpoint of the one before, with other ranks, in another stage or on
+// the other road, and ends in the bits of a run without stages that came through the same worlds.
+TEST_F(ShardedTrainingTest, CheckpointsGoOnThroughWorldsStagesAndRoadsAndBack) {
+  enum class Road { kAllReduce, kServers };
+  struct Link {
+    int ranks;
+    Road road;
+    uint32_t stage;
+  };
+  const std::vector<Link> chain = {
+      {4, Road::kAllReduce, 3}, {2, Road::kAllReduce, 2}, {3, Road::kAllReduce, 1},
+      {3, Road::kServers, 0},   {3, Road::kAllReduce, 0}, {3, Road::kServers, 3},
+      {3, Road::kAllReduce, 3}, {2, Road::kAllReduce, 1}, {4, Road::kAllReduce, 2}};
+  constexpr uint64_t kSteps = 2;
+  for (v1::JobSpec spec : {Transformer(), Job("deep_fm", "adam")}) {
+    SCOPED_TRACE(spec.model().ShortDebugString());
+    spec.mutable_stop()->set_steps(kSteps * chain.size());
+    spec.mutable_checkpoint()->set_every_steps(kSteps);
+    const TrainedValues alone = TrainLocally(spec);
+    RunCheckpoints checkpoints, without_stages;
+    RunOptions options, plain;
+    options.keys = plain.keys = alone.keys;
+    options.checkpoints = &checkpoints;
+    plain.checkpoints = &without_stages;
+    for (const Link& link : chain) {
+      SCOPED_TRACE(absl::StrCat("from step ", options.from, " with ", link.ranks, " ranks"));
+      spec.set_workers(link.ranks);
+      const TrainedValues expected = Train(spec, plain);
+      v1::JobSpec linked = link.stage == 0 ? spec : InStage(spec, link.stage);
+      if (link.road == Road::kAllReduce) {
+        EXPECT_EQ(Train(linked, options).values, expected.values);
+      } else {
+        linked.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+        linked.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
+        EXPECT_EQ(TrainOnServers(linked, options).trained[0].values, expected.values);
+      }
+      ExpectClose(expected, alone, 1e-5);
+      options.from = plain.from = options.from + kSteps;
+    }
   }
 }
 

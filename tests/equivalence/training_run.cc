@@ -22,6 +22,7 @@
 #include "proto/schema.pb.h"
 #include "tests/equivalence/meeting.h"
 #include "tests/equivalence/poisoning_strategy.h"
+#include "tests/equivalence/watching_strategy.h"
 #include "worker/nn/loss_scaling.h"
 #include "worker/runtime/coordinator_client/fake_coordinator_client.h"
 #include "worker/runtime/training/prepared_job.h"
@@ -137,7 +138,8 @@ absl::Status Train(const v1::JobSpec& spec, uint32_t slot, const RunOptions& run
   StepObserver& observer = run.observer == nullptr ? unobserved : *run.observer;
   ObservedStrategy observed(strategy.strategy, slot, observer);
   const std::vector<TensorSpec> tensors = TensorsOf(spec, slot, job);
-  PoisoningStrategy poisoning(observed, tensors, MakeHostMemory(),
+  WatchingStrategy watching(observed, tensors);
+  PoisoningStrategy poisoning(watching, tensors, MakeHostMemory(),
                               strategy.peers.pipeline_group == nullptr
                                   ? PoisoningStrategy::Passes::kOneAfterAnother
                                   : PoisoningStrategy::Passes::kAlternate);
