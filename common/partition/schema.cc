@@ -25,6 +25,8 @@ namespace {
 constexpr size_t kMaxNameBytes = 256;
 // A row must fit a message many times over.
 constexpr uint32_t kMaxDim = 1 << 16;
+// Of a model that a pipeline divides.
+constexpr uint64_t kMostUnits = 1 << 20;
 
 v1::Initializer ToProto(const Initializer& initializer) {
   v1::Initializer proto;
@@ -234,6 +236,41 @@ absl::Status InSchema(const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat("schema: ", status.message()));
 }
 
+// Checks that groups of layers make up the model, and that each stage has as many of them.
+absl::Status CheckPipeline(const v1::TablesSchema& schema) {
+  const uint32_t stages = std::max(1u, schema.pipeline());
+  const int groups = schema.pipeline_layers_size();
+  if (stages == 1 && groups == 0) return absl::OkStatus();
+  if (stages > kMostModelRanks) {
+    return absl::InvalidArgumentError(absl::StrCat("schema.pipeline is ", stages, ": at most ",
+                                                   kMostModelRanks, " stages are possible"));
+  }
+  if (stages == 1 || groups == 0 || groups % static_cast<int>(stages) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schema.pipeline is ", stages, " and schema.pipeline_layers has ", groups,
+                     " groups: each of several stages must have as many groups"));
+  }
+  uint64_t layers = 0;
+  for (const uint32_t size : schema.pipeline_layers()) {
+    if (size == 0) {
+      return absl::InvalidArgumentError(
+          "schema.pipeline_layers has 0: each group has at least one layer");
+    }
+    layers += size;
+  }
+  uint64_t units = 0;
+  for (const v1::TensorSchema& tensor : schema.tensors()) {
+    units = std::max<uint64_t>(units, uint64_t{tensor.unit()} + 1);
+    if (tensor.shape_size() > 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "schema: tensor ", tensor.name(), " has no dimensions, but stages have tensors of none"));
+  }
+  if (layers >= units && layers <= kMostUnits) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("schema.pipeline_layers has ", layers,
+                                                 " layers, but tensors are in ", units,
+                                                 ": they must make up the model"));
+}
+
 }  // namespace
 
 void SetTables(absl::Span<const TensorSpec> tensors, absl::Span<const SparseTableSpec> sparse,
@@ -273,6 +310,9 @@ DenseLayout::Options LayoutOptions(const v1::UpdateSpec& update) {
 
 absl::Status ValidateSchema(const v1::TablesSchema& schema) {
   MUSTER_RETURN_IF_ERROR(CheckTables(schema));
+  MUSTER_RETURN_IF_ERROR(CheckPipeline(schema));
+  // Shares are those of tensors whose ties are right.
+  if (schema.pipeline() > 1) MUSTER_RETURN_IF_ERROR(InSchema(Layout(schema).status()));
   MUSTER_RETURN_IF_ERROR(InSchema(ServedFromSchema(schema).status()));
   MUSTER_RETURN_IF_ERROR(
       InSchema(CreateOptimizer(schema.optimizer(), Granularity::kElements).status()));
@@ -321,8 +361,13 @@ absl::StatusOr<Tables> LocalTables(const v1::TablesSchema& schema, int tensor_ra
 }
 
 absl::StatusOr<ServedTensors> ServedFromSchema(const v1::TablesSchema& schema) {
+  const uint32_t tensor_ranks = std::max(1u, schema.tensor_ranks());
+  if (tensor_ranks > kMostModelRanks) {
+    return absl::InvalidArgumentError(absl::StrCat("tensor_ranks is ", tensor_ranks, ": at most ",
+                                                   kMostModelRanks, " are possible"));
+  }
   return ServeTensors(TablesFromSchema(schema).tensors,
-                      static_cast<int>(std::max(1u, schema.tensor_ranks())),
+                      DivisionOf(schema, static_cast<int>(tensor_ranks)),
                       {.block_bytes = schema.block_bytes(), .partitions = schema.partitions()});
 }
 
@@ -345,6 +390,7 @@ uint64_t SchemaFingerprint(const v1::TablesSchema& schema) {
     if (schema.tensor_ranks() <= 1) tensor.clear_placement();
   }
   if (schema.tensor_ranks() <= 1) known.clear_tensor_ranks();
+  if (schema.pipeline() <= 1) known.clear_pipeline();
   known.clear_tokenizer();
   std::string bytes;
   {

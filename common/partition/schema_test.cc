@@ -56,6 +56,22 @@ TEST(SchemaTest, ValidSchemaIsAccepted) {
   EXPECT_EQ(ValidateSchema(GoodSchema()), absl::OkStatus());
 }
 
+TEST(SchemaTest, StagesOfAPipelineHaveGroupsOfLayers) {
+  v1::TablesSchema schema = GoodSchema();
+  const uint64_t fingerprint = SchemaFingerprint(schema);
+  schema.set_pipeline(1);
+  EXPECT_EQ(SchemaFingerprint(schema), fingerprint);
+  schema.set_pipeline(2);
+  schema.add_pipeline_layers(2);
+  schema.add_pipeline_layers(1);
+  EXPECT_EQ(ValidateSchema(schema), absl::OkStatus());
+  EXPECT_NE(SchemaFingerprint(schema), fingerprint);
+  const ServedTensors served = *ServedFromSchema(schema);
+  EXPECT_EQ(served.ranks, 2);
+  EXPECT_EQ(LayoutOfRank(served, 0).elements(), 3 + 12) << "b, and what is tied to w";
+  EXPECT_EQ(LayoutOfRank(served, 1).elements(), 12);
+}
+
 TEST(SchemaTest, SparseTablesAloneAreEnough) {
   v1::TablesSchema schema = GoodSchema();
   schema.clear_tensors();
@@ -246,6 +262,49 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"NegativeExtent",
                 [](auto& s) { s.mutable_tensors(0)->set_shape(1, -3); },
                 {"tensor w", "[4, -3]"}},
+        BadCase{"StagesWithoutLayers",
+                [](auto& s) { s.set_pipeline(2); },
+                {"pipeline is 2", "pipeline_layers has 0 groups"}},
+        BadCase{"LayersWithoutStages",
+                [](auto& s) { s.add_pipeline_layers(3); },
+                {"pipeline is 1", "pipeline_layers has 1 groups"}},
+        BadCase{"UnevenGroups",
+                [](auto& s) {
+                  s.set_pipeline(2);
+                  for (int i = 0; i < 3; ++i) s.add_pipeline_layers(1);
+                },
+                {"pipeline is 2", "3 groups"}},
+        BadCase{"NoLayersInAGroup",
+                [](auto& s) {
+                  s.set_pipeline(2);
+                  s.add_pipeline_layers(3);
+                  s.add_pipeline_layers(0);
+                },
+                {"pipeline_layers has 0", "at least one layer"}},
+        BadCase{"TooFewLayers",
+                [](auto& s) {
+                  s.set_pipeline(2);
+                  for (int i = 0; i < 2; ++i) s.add_pipeline_layers(1);
+                },
+                {"pipeline_layers has 2 layers", "tensors are in 3"}},
+        BadCase{"TooManyStages", [](auto& s) { s.set_pipeline(2000); }, {"pipeline is 2000"}},
+        BadCase{"TooManyTensorRanks",
+                [](auto& s) { s.set_tensor_ranks(1u << 31); },
+                {"tensor_ranks is 2147483648"}},
+        BadCase{"NoDimensions",
+                [](auto& s) {
+                  s.set_pipeline(2);
+                  for (int i = 0; i < 2; ++i) s.add_pipeline_layers(2);
+                  s.mutable_tensors(1)->clear_shape();
+                },
+                {"tensor b has no dimensions"}},
+        BadCase{"TiedToNothing",
+                [](auto& s) {
+                  s.set_pipeline(2);
+                  for (int i = 0; i < 2; ++i) s.add_pipeline_layers(2);
+                  s.mutable_tensors(2)->set_tied_to("v");
+                },
+                {"w_again is tied to v"}},
         BadCase{"NoPartitions", [](auto& s) { s.set_partitions(0); }, {"partitions is 0"}},
         BadCase{"BlockBytes", [](auto& s) { s.set_block_bytes(10); }, {"block_bytes is 10"}},
         BadCase{"Optimizer",

@@ -11,10 +11,6 @@
 namespace muster {
 namespace {
 
-// The most shares of all ranks together: a schema from outside must not make a server allocate
-// without bound.
-constexpr size_t kMostShares = size_t{1} << 20;
-
 // A size of blocks that divides no tensor.
 constexpr uint64_t kWholeTensors = uint64_t{1} << 42;
 
@@ -44,12 +40,19 @@ void AppendOwned(const DenseLayout& layout, int first_tensor, std::vector<DenseL
 
 // Returns whether a rank has the elements of a block.
 bool Has(const ServedTensors& served, int rank, const DenseLayout::Block& block) {
-  const int owner = static_cast<int>(OwnerOf(block, served.tensors.size() / served.ranks));
-  if (owner == rank) return true;
+  const size_t n = served.tensors.size() / served.ranks;
+  const int owner = static_cast<int>(OwnerOf(block, n));
   const DenseLayout::Piece& piece = block.pieces[0];
-  for (const SharedElements& shared : served.tensors[piece.tensor].shared) {
+  const TensorSpec& tensor = served.tensors[piece.tensor];
+  const int t = served.tensor_ranks;
+  if (owner / t != rank / t) {
+    const TensorSpec& here = served.tensors[rank * n + piece.tensor % n];
+    if (tensor.stages == 1 || here.elements() == 0) return false;
+  }
+  if (owner % t == rank % t) return true;
+  for (const SharedElements& shared : tensor.shared) {
     if (shared.begin <= piece.begin && piece.begin < shared.end) {
-      return owner < rank && rank < owner + shared.ranks;
+      return owner % t < rank % t && rank % t < owner % t + shared.ranks;
     }
   }
   return false;
@@ -57,35 +60,43 @@ bool Has(const ServedTensors& served, int rank, const DenseLayout::Block& block)
 
 }  // namespace
 
-absl::StatusOr<ServedTensors> ServeTensors(absl::Span<const TensorSpec> tensors, int ranks,
+absl::StatusOr<ServedTensors> ServeTensors(absl::Span<const TensorSpec> tensors,
+                                           const ModelDivision& division,
                                            const DenseLayout::Options& options) {
-  if (ranks < 1 || ranks > kMostTensorRanks || tensors.size() * ranks > kMostShares) {
+  for (const int size : {division.tensor_ranks, division.stages}) {
+    if (size >= 1 && size <= kMostModelRanks) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("tensor_ranks is ", ranks, ": it must lie in [1, ", kMostTensorRanks,
-                     "], and with ", tensors.size(), " tensors at most ", kMostShares, " shares"));
+        absl::StrCat("tensor_ranks is ", division.tensor_ranks, " and pipeline is ",
+                     division.stages, ": both must lie in [1, ", kMostModelRanks, "]"));
+  }
+  const int ranks = division.ranks();
+  if (ranks > kMostModelRanks || tensors.size() * ranks > kMostShares) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tensor_ranks is ", division.tensor_ranks, " and pipeline is ", division.stages,
+        ", which makes ", ranks, " ranks: at most ", kMostModelRanks, " are possible, and with ",
+        tensors.size(), " tensors at most ", kMostShares, " shares"));
   }
   if (ranks == 1) {
     MUSTER_ASSIGN_OR_RETURN(DenseLayout layout, DenseLayout::Create(tensors, options));
-    return ServedTensors{1, {tensors.begin(), tensors.end()}, std::move(layout)};
+    return ServedTensors{1, 1, {tensors.begin(), tensors.end()}, std::move(layout)};
   }
   std::vector<TensorSpec> shares;
   std::vector<DenseLayout::Part> parts;
   std::vector<DenseLayout::Block> blocks;
   for (int rank = 0; rank < ranks; ++rank) {
-    MUSTER_ASSIGN_OR_RETURN(std::vector<TensorSpec> own,
-                            LocalTensors(tensors, {.tensor_ranks = ranks}, rank));
+    MUSTER_ASSIGN_OR_RETURN(std::vector<TensorSpec> own, LocalTensors(tensors, division, rank));
     MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, DenseLayout::Create(own, options));
     AppendOwned(layout, static_cast<int>(shares.size()), parts, blocks);
     if (blocks.size() > DenseLayout::kMaxBlocks) {
       return absl::InvalidArgumentError(absl::StrCat(
           "block_bytes is ", options.block_bytes, ", which divides the shares of ", ranks,
-          " tensor ranks into more than ", DenseLayout::kMaxBlocks, " blocks: raise block_bytes"));
+          " ranks into more than ", DenseLayout::kMaxBlocks, " blocks: raise block_bytes"));
     }
     shares.insert(shares.end(), std::make_move_iterator(own.begin()),
                   std::make_move_iterator(own.end()));
   }
   return ServedTensors{
-      ranks, std::move(shares),
+      ranks, division.tensor_ranks, std::move(shares),
       DenseLayout::OfBlocks(std::move(parts), std::move(blocks), options.partitions)};
 }
 
@@ -103,6 +114,8 @@ DenseLayout LayoutOfRank(const ServedTensors& served, int rank) {
     for (DenseLayout::Piece& piece : block.pieces) piece.tensor %= static_cast<int>(n);
     const uint64_t elements = block.elements();
     const DenseLayout::Piece& first = block.pieces[0];
+    // Another stage may have the tensor in another unit.
+    block.unit = own[first.tensor].unit;
     block.begin = layout.tensor_offset(first.tensor) + first.begin;
     block.end = block.begin + elements;
     blocks.push_back(std::move(block));

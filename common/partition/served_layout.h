@@ -8,23 +8,26 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/partition/dense_layout.h"
+#include "common/partition/local_tensors.h"
 #include "common/partition/tensor_spec.h"
 
 namespace muster {
 
-// The dense tensors of a job as parameter servers hold them, and as one rank of a tensor group sees
-// them. These functions are pure: workers and servers compute the same.
+// The dense tensors of a job as parameter servers hold them, and as one of the ranks that divide
+// the model among them sees them. These functions are pure: workers and servers compute the same.
 //
 // The layout of several ranks is the layouts of their shares one after another, without the blocks
-// that a lower rank has, too. So each element is in one block, and each block belongs to one rank,
-// its owner, whose slots push it. The other ranks that have a block's elements have all of them,
-// and pull the block.
+// that a lower tensor rank, or the stage of the tensor's own unit, has, too. So each element is in
+// one block, and each block belongs to one rank, its owner, whose slots push it. The other ranks
+// that have a block's elements have all of them, and pull the block.
 //
-// For example, 2 ranks divide a matrix of 4 rows and have a bias of 2 in common. Rank 0 owns the
-// blocks of rows 0 and 1 and of the bias; rank 1 owns that of rows 2 and 3, and pulls the bias,
-// too.
+// For example, 2 tensor ranks divide a matrix of 4 rows and have a bias of 2 in common. Rank 0 owns
+// the blocks of rows 0 and 1 and of the bias; rank 1 owns that of rows 2 and 3, and pulls the bias,
+// too. In a pipeline of 2 stages whose head is tied to the embedding, rank 0 owns the embedding,
+// and rank 1, which has the head, pulls it, too.
 struct ServedTensors {
   int ranks = 1;
+  int tensor_ranks = 1;
   // The shares of rank 0, then those of rank 1, and so on (LocalTensors): of n tensors, rank r's
   // share of tensor i is number r · n + i. Of a single rank, the whole tensors.
   std::vector<TensorSpec> tensors;
@@ -32,12 +35,15 @@ struct ServedTensors {
   DenseLayout layout;
 };
 
-// The most ranks of a tensor group.
-inline constexpr int kMostTensorRanks = 1024;
+// The most ranks that may divide a model, and the most shares of all of them together: a schema
+// from outside must not make a server allocate without bound.
+inline constexpr int kMostModelRanks = 1024;
+inline constexpr size_t kMostShares = size_t{1} << 20;
 
-// Returns the tensors as servers hold them for tensor groups of `ranks` ranks. InvalidArgument:
-// `ranks` is not in [1, kMostTensorRanks], or as LocalTensors and DenseLayout::Create say.
-absl::StatusOr<ServedTensors> ServeTensors(absl::Span<const TensorSpec> tensors, int ranks,
+// Returns the tensors as servers hold them for ranks that divide the model so. InvalidArgument:
+// there are no ranks, or more than the above, or as LocalTensors and DenseLayout::Create say.
+absl::StatusOr<ServedTensors> ServeTensors(absl::Span<const TensorSpec> tensors,
+                                           const ModelDivision& division,
                                            const DenseLayout::Options& options);
 
 // Returns the rank that owns a block of ServedTensors::layout, of `tensors_of_rank` shares of each

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/partition/local_tensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -61,10 +62,10 @@ void AppendElements(absl::Span<const TensorSpec> tensors, const DenseLayout::Blo
   }
 }
 
-class ServedLayoutTest : public ::testing::TestWithParam<int> {
+class ServedLayoutTest : public ::testing::TestWithParam<ModelDivision> {
  protected:
-  const int ranks_ = GetParam();
-  const ServedTensors served_ = ServeTensors(Tensors(), ranks_, kSmallBlocks).value();
+  const int ranks_ = GetParam().ranks();
+  const ServedTensors served_ = ServeTensors(Tensors(), GetParam(), kSmallBlocks).value();
   const size_t n_ = served_.tensors.size() / ranks_;
 };
 
@@ -117,6 +118,8 @@ TEST_P(ServedLayoutTest, RanksHaveTheirSharesInTheServersBlocks) {
       AppendElements(served_.tensors, on_servers, there);
       EXPECT_EQ(here, there) << "rank " << rank;
       EXPECT_EQ(block.repeated, OwnerOf(on_servers, n_) != static_cast<uint32_t>(rank));
+      EXPECT_EQ(layout.parts()[block.part].unit, block.unit);
+      EXPECT_EQ(block.unit, own[block.pieces[0].tensor].unit);
       uint64_t at = block.begin;
       for (const DenseLayout::Piece& piece : block.pieces) {
         EXPECT_EQ(layout.tensor_offset(piece.tensor) + piece.begin, at);
@@ -129,15 +132,41 @@ TEST_P(ServedLayoutTest, RanksHaveTheirSharesInTheServersBlocks) {
     for (size_t i = 0; i < own.size(); ++i) {
       EXPECT_EQ(seen[i], own[i].tied_to.empty() ? own[i].elements() : 0) << own[i].name;
     }
-    EXPECT_EQ(layout.tensor_offset(n_ - 1), layout.tensor_offset(0)) << "tied";
+    if (!own.back().tied_to.empty()) {
+      EXPECT_EQ(layout.tensor_offset(n_ - 1), layout.tensor_offset(0)) << "tied";
+    }
   }
   EXPECT_EQ(holders.size(), served_.layout.blocks().size());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ServedLayoutTest, ::testing::Values(1, 2, 4));
+// Stages of one group of layers and of two.
+INSTANTIATE_TEST_SUITE_P(
+    All, ServedLayoutTest,
+    ::testing::Values(ModelDivision{}, ModelDivision{.tensor_ranks = 2},
+                      ModelDivision{.tensor_ranks = 4},
+                      ModelDivision{.stages = 2, .group_units = {2, 1}},
+                      ModelDivision{.stages = 3, .group_units = {1, 1, 1}},
+                      ModelDivision{.tensor_ranks = 2, .stages = 2, .group_units = {1, 2}},
+                      ModelDivision{.tensor_ranks = 4, .stages = 3, .group_units = {1, 1, 1}}));
+
+TEST(ServedTensorsTest, AStagePullsTheMatrixThatItsHeadIsTiedTo) {
+  const ModelDivision division = {.stages = 3, .group_units = {1, 1, 1}};
+  const ServedTensors served = ServeTensors(Tensors(), division, kSmallBlocks).value();
+  const auto elements = [&](int rank, bool repeated) {
+    uint64_t elements = 0;
+    for (const DenseLayout::Block& block : LayoutOfRank(served, rank).blocks()) {
+      if (block.repeated == repeated) elements += block.elements();
+    }
+    return elements;
+  };
+  EXPECT_EQ(elements(0, false), (8 + 5) * 6);
+  EXPECT_EQ(elements(2, true), 8 * 6) << "the head";
+  EXPECT_EQ(elements(2, false), 0);
+  for (const int rank : {0, 1}) EXPECT_EQ(elements(rank, true), 0);
+}
 
 TEST(ServedTensorsTest, OneRankHasWholeTensors) {
-  const ServedTensors served = ServeTensors(Tensors(), 1, kSmallBlocks).value();
+  const ServedTensors served = ServeTensors(Tensors(), {}, kSmallBlocks).value();
   ASSERT_EQ(served.tensors.size(), Tensors().size());
   EXPECT_TRUE(served.tensors[3].rectangles.empty());
   const DenseLayout whole = DenseLayout::Create(Tensors(), kSmallBlocks).value();
@@ -149,12 +178,17 @@ TEST(ServedTensorsTest, OneRankHasWholeTensors) {
 }
 
 TEST(ServedTensorsTest, RefusesWhatCannotBeDivided) {
-  const absl::Status uneven = ServeTensors(Tensors(), 3, kSmallBlocks).status();
+  const absl::Status uneven = ServeTensors(Tensors(), {.tensor_ranks = 3}, kSmallBlocks).status();
   EXPECT_TRUE(absl::IsInvalidArgument(uneven));
   EXPECT_THAT(uneven.message(), HasSubstr("embedding has 8 units"));
-  const absl::Status many = ServeTensors(Tensors(), kMostTensorRanks + 1, kSmallBlocks).status();
-  EXPECT_TRUE(absl::IsInvalidArgument(many));
-  EXPECT_THAT(many.message(), HasSubstr("tensor_ranks is 1025"));
+  for (const ModelDivision& division :
+       {ModelDivision{.tensor_ranks = kMostModelRanks + 1},
+        ModelDivision{.tensor_ranks = 8, .stages = 129, .group_units = std::vector<int>(129, 1)}}) {
+    const absl::Status many = ServeTensors(Tensors(), division, kSmallBlocks).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(many));
+    EXPECT_THAT(many.message(), HasSubstr(absl::StrCat("tensor_ranks is ", division.tensor_ranks,
+                                                       " and pipeline is ", division.stages)));
+  }
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ uint64_t Partition::PredictedBytes(const JobTables& job, uint32_t partition) {
                                  .dense_blocks = blocks,
                                  .sparse_tables = tables,
                                  .micro_batches = job.pushes_of_block(),
-                                 .tensor_ranks = job.tensor_ranks()}) +
+                                 .model_ranks = job.model_ranks()}) +
          Clocks::PredictedBytes(job.slots());
 }
 

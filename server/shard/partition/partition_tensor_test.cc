@@ -87,12 +87,14 @@ TEST_F(PartitionTensorTest, SumsAreMadeInOrderOfDataRanks) {
 
 TEST_F(PartitionTensorTest, EachRankPushesItsOwnBlocks) {
   Open(OpenRequest());
-  EXPECT_THAT(Refusal(absl::StatusCode::kInvalidArgument, TestDensePush(1, 0, 1, 1),
-                      Floats(std::vector<float>(2))),
-              HasSubstr("block 1 is pushed by slots of another tensor rank, not by those of 1 of"));
-  EXPECT_THAT(Refusal(absl::StatusCode::kInvalidArgument, TestDensePush(2, 0, 1, 2),
-                      Floats(std::vector<float>(6))),
-              HasSubstr("block 2 is pushed by slots of another tensor rank, not by those of 0 of"));
+  EXPECT_THAT(
+      Refusal(absl::StatusCode::kInvalidArgument, TestDensePush(1, 0, 1, 1),
+              Floats(std::vector<float>(2))),
+      HasSubstr("block 1 is pushed by slots of another rank of the model, not by those of 1 of"));
+  EXPECT_THAT(
+      Refusal(absl::StatusCode::kInvalidArgument, TestDensePush(2, 0, 1, 2),
+              Floats(std::vector<float>(6))),
+      HasSubstr("block 2 is pushed by slots of another rank of the model, not by those of 0 of"));
 }
 
 TEST_F(PartitionTensorTest, ASlotClosesOnceItsOwnBlocksAreIn) {

@@ -17,6 +17,12 @@ namespace {
 // A slot has a ledger of its own in every partition; more than these would be a mistake.
 constexpr uint32_t kMostSlots = 1 << 16;
 
+// Returns how slots divide the model. REQUIRES: ValidateSchema.
+RankShards ModelRanks(const v1::TablesSchema& schema) {
+  const int stages = static_cast<int>(std::max(1u, schema.pipeline()));
+  return {stages * static_cast<int>(std::max(1u, schema.tensor_ranks())), stages};
+}
+
 absl::Status ValidateUpdate(const v1::OpenTablesRequest& request) {
   const v1::UpdateSpec& update = request.update();
   const bool synchronous = !update.unlimited_staleness() && update.staleness_bound() == 0;
@@ -36,10 +42,11 @@ absl::Status ValidateUpdate(const v1::OpenTablesRequest& request) {
         ", but the gradients of single micro-batches need staleness_bound 0: with another bound, "
         "each push changes the parameters"));
   }
-  if (!synchronous && request.schema().tensor_ranks() > 1) {
+  if (!synchronous && ModelRanks(request.schema()).count > 1) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "schema.tensor_ranks is ", request.schema().tensor_ranks(),
-        ", but tensor ranks need staleness_bound 0: with another bound, the ranks of a group read "
+        "schema.tensor_ranks is ", request.schema().tensor_ranks(), " and schema.pipeline ",
+        request.schema().pipeline(),
+        ", but ranks that compute one model need staleness_bound 0: with another bound, they read "
         "different versions of the parameters"));
   }
   const float max_norm = request.schema().clipping().by_global_norm();
@@ -63,12 +70,11 @@ absl::Status ValidateRequest(const v1::OpenTablesRequest& request) {
         absl::StrCat("slot is ", request.slot(), ", but the job has ", request.slots(), " slots"));
   }
   MUSTER_RETURN_IF_ERROR(ValidateSchema(request.schema()));
-  if (const uint32_t ranks = request.schema().tensor_ranks(); ranks > 1) {
-    if (request.slots() % ranks != 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("slots is ", request.slots(), ", which schema.tensor_ranks, ", ranks,
-                       ", does not divide: each data rank has that many slots"));
-    }
+  if (const uint32_t ranks = ModelRanks(request.schema()).count; request.slots() % ranks != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("slots is ", request.slots(), ", which ", ranks,
+                     ", schema.pipeline times schema.tensor_ranks, does not divide: each data rank "
+                     "has that many slots"));
   }
   MUSTER_RETURN_IF_ERROR(ValidateUpdate(request));
   std::vector<bool> seen(request.schema().partitions());
@@ -106,7 +112,7 @@ JobTables::JobTables(const v1::OpenTablesRequest& request, ServedTensors dense)
       fingerprint_(RequestFingerprint(request)),
       tables_{std::move(dense.tensors), TablesFromSchema(request.schema()).sparse},
       layout_(std::move(dense.layout)),
-      tensor_ranks_(static_cast<uint32_t>(dense.ranks)) {}
+      model_ranks_(ModelRanks(request.schema())) {}
 
 JobTables::~JobTables() = default;
 
@@ -135,9 +141,9 @@ uint64_t JobTables::generation() const { return request_->generation(); }
 uint32_t JobTables::slots() const { return request_->slots(); }
 std::vector<uint32_t> JobTables::OwnersOf(uint32_t partition) const {
   std::vector<uint32_t> owners;
-  if (tensor_ranks_ == 1) return owners;
+  if (model_ranks_.count == 1) return owners;
   for (const uint32_t id : layout_.partition_blocks(partition)) {
-    owners.push_back(OwnerOf(layout_.blocks()[id], tables_.tensors.size() / tensor_ranks_));
+    owners.push_back(OwnerOf(layout_.blocks()[id], tables_.tensors.size() / model_ranks_.count));
   }
   return owners;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/mesh/rank_shards.h"
 #include "common/optim/optimizer.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/schema.h"
@@ -43,18 +44,23 @@ class JobTables {
   const std::string& job_id() const;
   uint64_t generation() const;
   uint32_t slots() const;
-  // Returns the number of ranks of a tensor group, each of which pushes the blocks that it owns
-  // (ServedTensors); and of such groups. Slot s is tensor rank s mod tensor_ranks() of its group.
-  uint32_t tensor_ranks() const { return tensor_ranks_; }
-  uint32_t data_ranks() const { return slots() / tensor_ranks(); }
-  uint32_t DataRankOf(uint32_t slot) const { return slot / tensor_ranks(); }
-  // Returns the tensor ranks that own the partition's blocks, in order; none if there is one rank.
+  // Returns how slots divide the model: its shards are what the ranks of a data rank have, each of
+  // which pushes the blocks that it owns (ServedTensors); replicas are data ranks.
+  const RankShards& model_ranks() const { return model_ranks_; }
+  uint32_t RankOf(uint32_t slot) const {
+    return model_ranks_.Of(static_cast<int>(slot), static_cast<int>(slots()));
+  }
+  uint32_t DataRankOf(uint32_t slot) const {
+    return model_ranks_.ReplicaOf(static_cast<int>(slot), static_cast<int>(slots()));
+  }
+  uint32_t data_ranks() const { return slots() / model_ranks_.count; }
+  // Returns the ranks that own the partition's blocks, in order; none if there is one rank.
   std::vector<uint32_t> OwnersOf(uint32_t partition) const;
   uint32_t partitions() const { return layout_.partitions(); }
   // Returns the fingerprint of all that must be equal for two requests to mean the same tables.
   uint64_t fingerprint() const { return fingerprint_; }
 
-  // Return the tables, and the layout of the dense tensors; of several tensor ranks these are
+  // Return the tables, and the layout of the dense tensors; of several ranks these are
   // ServedTensors.
   const Tables& tables() const { return tables_; }
   const DenseLayout& layout() const { return layout_; }
@@ -71,7 +77,7 @@ class JobTables {
   // They are kept in slot order, and where slots must read one version: if they pull again for
   // backward, or if several compute the model together.
   bool keeps_previous() const {
-    return order_ == SummationOrder::kSlot || pushes_micro_batches() || tensor_ranks() > 1;
+    return order_ == SummationOrder::kSlot || pushes_micro_batches() || model_ranks_.count > 1;
   }
   // Returns how often a slot pushes each dense block in a clock.
   uint32_t pushes_of_block() const;
@@ -98,7 +104,7 @@ class JobTables {
   uint64_t fingerprint_ = 0;
   Tables tables_;
   DenseLayout layout_;
-  const uint32_t tensor_ranks_;
+  const RankShards model_ranks_;
   std::unique_ptr<const Optimizer> dense_optimizer_;
   std::unique_ptr<const Optimizer> row_optimizer_;
   StalenessPolicy policy_ = StalenessPolicy::Bounded(0);

@@ -41,6 +41,10 @@ TEST(JobTablesTest, NamesTheFieldThatIsWrong) {
   request.mutable_schema()->set_tensor_ranks(2);
   request.mutable_update()->set_staleness_bound(1);
   EXPECT_THAT(Refusal(request), HasSubstr("tensor_ranks is 2"));
+  request.mutable_schema()->clear_tensor_ranks();
+  request.mutable_schema()->set_pipeline(2);
+  for (int group = 0; group < 2; ++group) request.mutable_schema()->add_pipeline_layers(1);
+  EXPECT_THAT(Refusal(request), HasSubstr("schema.pipeline 2"));
   request = TestOpenRequest(3);
   request.mutable_schema()->set_tensor_ranks(2);
   EXPECT_THAT(Refusal(request), HasSubstr("slots is 3"));

@@ -57,7 +57,7 @@ AdmissionChecks::AdmissionChecks(const PartitionTables& tables, BufferPool& pool
                .dense_blocks = tables.dense.size(),
                .sparse_tables = static_cast<uint32_t>(tables.sparse.size()),
                .micro_batches = job_.pushes_of_block(),
-               .tensor_ranks = job_.tensor_ranks(),
+               .model_ranks = job_.model_ranks(),
                .owners = job_.OwnersOf(tables.partition)},
               start),
       scaled_(start) {}
@@ -175,8 +175,8 @@ absl::Status AdmissionChecks::CheckDensePush(AdmittedCall& call) {
   for (uint32_t block = push.first_block(); block < push.first_block() + push.blocks(); ++block) {
     if (ledger_.Pushes(request.slot(), block)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "block ", block, " is pushed by slots of another tensor rank, not by those of ",
-        request.slot() % job_.tensor_ranks(), " of ", job_.tensor_ranks()));
+        "block ", block, " is pushed by slots of another rank of the model, not by those of ",
+        job_.RankOf(request.slot()), " of ", job_.model_ranks().count));
   }
   if (push.micro_batch() >= job_.pushes_of_block()) {
     return absl::InvalidArgumentError(absl::StrCat("micro_batch is ", push.micro_batch(),

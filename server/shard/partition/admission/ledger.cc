@@ -10,9 +10,9 @@
 namespace muster {
 
 Ledger::Ledger(const Shape& shape, uint64_t start)
-    : shape_(shape), pushes_(shape.tensor_ranks), slots_(shape.slots) {
+    : shape_(shape), pushes_(shape.model_ranks.count), slots_(shape.slots) {
   for (uint32_t block = 0; block < shape.dense_blocks; ++block) {
-    pushes_[shape.tensor_ranks == 1 ? 0 : shape.owners[block]] += shape.micro_batches;
+    pushes_[shape.owners.empty() ? 0 : shape.owners[block]] += shape.micro_batches;
   }
   for (Slot& slot : slots_) {
     slot.closed = start;
@@ -27,9 +27,9 @@ uint64_t Ledger::PredictedBytes(const Shape& shape) {
   constexpr uint64_t kAllocation = 32;
   const uint64_t block_bytes = uint64_t{shape.dense_blocks} * sizeof(uint32_t);
   const uint64_t chunk_bytes = uint64_t{shape.sparse_tables} * sizeof(std::set<uint32_t>);
-  const uint64_t owner_bytes = shape.tensor_ranks == 1 ? 0 : block_bytes;
+  const uint64_t owner_bytes = shape.model_ranks.count == 1 ? 0 : block_bytes;
   return shape.slots * (sizeof(Slot) + block_bytes + chunk_bytes + 2 * kAllocation) + owner_bytes +
-         shape.tensor_ranks * sizeof(uint64_t) + 2 * kAllocation;
+         static_cast<uint64_t>(shape.model_ranks.count) * sizeof(uint64_t) + 2 * kAllocation;
 }
 
 void Ledger::Recount() {

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/mesh/rank_shards.h"
 
 namespace muster {
 
@@ -36,10 +37,14 @@ class Ledger {
     uint32_t sparse_tables = 0;
     // Pushes of each dense block that each slot makes in a clock.
     uint32_t micro_batches = 1;
-    // Slot s is tensor rank s mod `tensor_ranks`.
-    uint32_t tensor_ranks = 1;
-    // The tensor rank whose slots push each dense block; empty if there is one tensor rank.
+    // How slots divide the model: slot s is one of its ranks, model_ranks.Of(s, slots).
+    RankShards model_ranks;
+    // The rank whose slots push each dense block; empty if there is one rank.
     std::vector<uint32_t> owners;
+
+    uint32_t RankOf(uint32_t slot) const {
+      return static_cast<uint32_t>(model_ranks.Of(static_cast<int>(slot), static_cast<int>(slots)));
+    }
   };
 
   // Begins with all slots having closed `start` clocks.
@@ -64,7 +69,7 @@ class Ledger {
 
   // Returns whether the slot is one of those that push the block.
   bool Pushes(uint32_t slot, uint32_t block) const {
-    return shape_.tensor_ranks == 1 || shape_.owners[block] == slot % shape_.tensor_ranks;
+    return shape_.owners.empty() || shape_.owners[block] == shape_.RankOf(slot);
   }
 
   // Return and note which contributions to the slot's open clock are in. Of a block, the first
@@ -120,10 +125,10 @@ class Ledger {
   void Recount();
 
   // Returns the number of pushes of blocks in a clock of the slot.
-  uint64_t PushesOf(uint32_t slot) const { return pushes_[slot % shape_.tensor_ranks]; }
+  uint64_t PushesOf(uint32_t slot) const { return pushes_[shape_.RankOf(slot)]; }
 
   const Shape shape_;
-  // The number, by tensor rank, of pushes of blocks in a clock of each of its slots.
+  // The number, by rank, of pushes of blocks in a clock of each of its slots.
   std::vector<uint64_t> pushes_;
   std::vector<Slot> slots_;
   uint64_t slowest_ = 0;

@@ -53,7 +53,7 @@ TEST(LedgerTest, PredictsWhatItAndTheClocksTake) {
 
 TEST(LedgerTest, ASlotOwesTheBlocksOfItsTensorRank) {
   const Ledger::Shape shape = {
-      .slots = 4, .dense_blocks = 3, .sparse_tables = 0, .tensor_ranks = 2, .owners = {0, 1, 1}};
+      .slots = 4, .dense_blocks = 3, .sparse_tables = 0, .model_ranks = {2}, .owners = {0, 1, 1}};
   Ledger ledger(shape, 0);
   EXPECT_TRUE(ledger.Pushes(2, 0));
   EXPECT_FALSE(ledger.Pushes(3, 0));
@@ -69,9 +69,24 @@ TEST(LedgerTest, ASlotOwesTheBlocksOfItsTensorRank) {
   ASSERT_TRUE(restored.Restore(state).ok());
   EXPECT_TRUE(restored.CheckClose(2, {}, false).ok());
   Ledger other(
-      {.slots = 4, .dense_blocks = 3, .sparse_tables = 0, .tensor_ranks = 2, .owners = {1, 1, 1}},
+      {.slots = 4, .dense_blocks = 3, .sparse_tables = 0, .model_ranks = {2}, .owners = {1, 1, 1}},
       0);
   EXPECT_TRUE(absl::IsDataLoss(other.Restore(state)));
+}
+
+// Slots 0 to 3 are stage 0, slots 4 to 7 stage 1, of two tensor ranks each.
+TEST(LedgerTest, ASlotOwesTheBlocksOfItsStage) {
+  const Ledger ledger({.slots = 8,
+                       .dense_blocks = 4,
+                       .sparse_tables = 0,
+                       .model_ranks = {4, 2},
+                       .owners = {0, 1, 2, 3}},
+                      0);
+  for (uint32_t slot = 0; slot < 8; ++slot) {
+    for (uint32_t block = 0; block < 4; ++block) {
+      EXPECT_EQ(ledger.Pushes(slot, block), block == slot / 4 * 2 + slot % 2) << slot << block;
+    }
+  }
 }
 
 TEST(LedgerTest, FencesLowerIncarnations) {
