@@ -1,9 +1,13 @@
 #include "common/plan/layout_validator.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
@@ -11,6 +15,7 @@
 #include "common/partition/dense_layout.h"
 #include "common/partition/local_tensors.h"
 #include "common/partition/schema.h"
+#include "common/partition/served_layout.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -28,12 +33,15 @@ absl::Status TooMany(absl::string_view field, uint64_t value, absl::string_view 
                                                  " are possible, so raise it"));
 }
 
-// Checks that tensor ranks can divide tensors whose sizes the job leaves out.
-absl::Status ValidateShares(const v1::JobSpec& spec, const ModelSize& model) {
+// Returns the shares of the first tensor rank, which has at least as much as any other. Refuses
+// tensors that cannot be divided, of which the job leaves out the size.
+absl::StatusOr<std::vector<TensorSpec>> FirstShares(const v1::JobSpec& spec,
+                                                    const ModelSize& model) {
   const uint32_t ranks = TensorRanks(spec);
-  const absl::Status status =
-      LocalTensors(model.tensors, {.tensor_ranks = static_cast<int>(ranks)}, /*rank=*/0).status();
-  if (status.ok()) return status;
+  absl::StatusOr<std::vector<TensorSpec>> shares =
+      LocalTensors(model.tensors, {.tensor_ranks = static_cast<int>(ranks)}, /*rank=*/0);
+  if (shares.ok()) return shares;
+  const absl::Status& status = shares.status();
   return absl::InvalidArgumentError(
       absl::StrCat("parallelism.tensor is ", ranks, "; but ", status.message(),
                    ". Set model.transformer.feed_forward, or model.transformer.vocabulary with "
@@ -41,19 +49,48 @@ absl::Status ValidateShares(const v1::JobSpec& spec, const ModelSize& model) {
                    ranks));
 }
 
+// Checks that servers can hold the shares of all ranks that divide the model (ServeTensors).
+absl::Status ValidateServedRanks(const v1::JobSpec& spec, const ModelSize& model) {
+  const uint64_t ranks = uint64_t{TensorRanks(spec)} * PipelineStages(spec);
+  if (TrainsByAllReduce(spec) ||
+      (ranks <= kMostModelRanks && model.tensors.size() * ranks <= kMostShares)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "parallelism.tensor is ", TensorRanks(spec), " and parallelism.pipeline ",
+      PipelineStages(spec), ", which makes ", ranks, " shares of each of ", model.tensors.size(),
+      " tensors; but update.dense is PARAMETER_SERVER, and servers hold those of at most ",
+      kMostModelRanks, " ranks, and at most ", kMostShares,
+      " in all: lower one of them, or take update.dense ALL_REDUCE"));
+}
+
+// Returns the most blocks into which the job's tensors are divided.
+uint64_t MostBlocks(const v1::JobSpec& spec, const ModelSize& model,
+                    absl::Span<const TensorSpec> first_shares, uint64_t block_elements) {
+  const uint64_t ranks = TrainsByAllReduce(spec) ? 1 : TensorRanks(spec);
+  uint64_t blocks = 0;
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const TensorSpec& tensor = ranks == 1 ? model.tensors[i] : first_shares[i];
+    if (!tensor.tied_to.empty()) continue;
+    // A block does not cross the ends of elements that some ranks have in common.
+    const uint64_t of_share =
+        CeilDivide<uint64_t>(tensor.elements(), block_elements) + 2 * tensor.shared.size();
+    blocks += of_share * (tensor.placement.kind == Placement::Kind::kShard ? ranks : 1);
+  }
+  return blocks;
+}
+
 }  // namespace
 
 absl::Status ValidateLayout(const v1::JobSpec& spec, const ModelSize& model) {
-  MUSTER_RETURN_IF_ERROR(ValidateShares(spec, model));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<TensorSpec> first_shares, FirstShares(spec, model));
+  MUSTER_RETURN_IF_ERROR(ValidateServedRanks(spec, model));
   if (model.dense() > kMostElements) {
     return absl::InvalidArgumentError(
         absl::StrCat("model has ", model.dense(), " dense parameters: at most 2^40 are possible"));
   }
   const uint64_t block_elements = LayoutOptions(spec.update()).block_bytes / sizeof(float);
-  uint64_t blocks = 0;
-  for (const TensorSpec& tensor : model.tensors) {
-    if (tensor.tied_to.empty()) blocks += CeilDivide<uint64_t>(tensor.elements(), block_elements);
-  }
+  const uint64_t blocks = MostBlocks(spec, model, first_shares, block_elements);
   if (blocks > DenseLayout::kMaxBlocks) {
     return TooMany("update.block_bytes", block_elements * sizeof(float), "parameters", blocks,
                    DenseLayout::kMaxBlocks);

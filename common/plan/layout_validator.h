@@ -12,8 +12,8 @@ class JobSpec;
 
 // Checks what of a job depends on its model's size, which ValidateJob does not know: whether
 // the dense parameters can be laid out, in blocks and in buckets of gradients, and tensor ranks can
-// divide them. InvalidArgument
-// names the field, its value and what would be right. Costs O(tensors).
+// divide them; and whether servers can hold what the ranks have. InvalidArgument names the field,
+// its value and what would be right. Costs O(tensors).
 absl::Status ValidateLayout(const v1::JobSpec& spec, const ModelSize& model);
 
 }  // namespace muster

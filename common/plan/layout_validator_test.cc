@@ -45,6 +45,21 @@ TEST(LayoutValidatorTest, BoundsParameters) {
   EXPECT_THAT(Refused(1u << 31, "update { block_bytes: 33554432 }"), HasSubstr("at most 2^40"));
 }
 
+TEST(LayoutValidatorTest, BoundsWhatServersHoldOfTheRanks) {
+  EXPECT_EQ(Refused(1024, "parallelism { tensor: 1024 }"), "");
+  EXPECT_THAT(Refused(2048, "parallelism { tensor: 2048 }"),
+              AllOf(HasSubstr("parallelism.tensor is 2048 and parallelism.pipeline 1"),
+                    HasSubstr("at most 1024 ranks")));
+  EXPECT_THAT(Refused(1024, "parallelism { tensor: 1024 pipeline: 2 }"),
+              HasSubstr("makes 2048 shares of each of 4 tensors"));
+  EXPECT_EQ(Refused(2048, "parallelism { tensor: 2048 } update { dense: ALL_REDUCE }"), "");
+  // 1,048,061 blocks of two elements; of 681 ranks each has three units, whose 3 · 1,023 weights
+  // are 1,535 blocks, not 1,534.5.
+  EXPECT_EQ(Refused(2043, "update { block_bytes: 8 }"), "");
+  EXPECT_THAT(Refused(2043, "update { block_bytes: 8 } parallelism { tensor: 681 }"),
+              HasSubstr("update.block_bytes is 8"));
+}
+
 TEST(LayoutValidatorTest, TensorRanksDivideWhatTheJobLeavesOut) {
   const auto refused = [](const std::string& more) {
     v1::JobSpec spec;
