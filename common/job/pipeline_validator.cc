@@ -138,10 +138,12 @@ absl::Status ValidateRest(const v1::JobSpec& spec) {
                    "but parameters may change between the stages of one step; set "
                    "update.staleness_bound 0 without update.unlimited_staleness");
   }
-  if (!TrainsByAllReduce(spec)) {
-    return Invalid(kPipeline, stages,
-                   "but update.dense is PARAMETER_SERVER, where stages are not built in this "
-                   "version: leave it out, or take update.dense ALL_REDUCE");
+  if (!TrainsByAllReduce(spec) && update.wire() != v1::UpdateSpec::WIRE_TYPE_UNSPECIFIED &&
+      update.wire() != v1::UpdateSpec::F32) {
+    return Invalid("update.wire", v1::UpdateSpec::WireType_Name(update.wire()),
+                   absl::StrCat("but update.dense is PARAMETER_SERVER and ", kPipeline, " ", stages,
+                                ", where what pushes round away is not kept: take update.wire F32, "
+                                "or update.dense ALL_REDUCE"));
   }
   if (spec.compute().device() == v1::ComputeSpec::CUDA) {
     return Invalid(kPipeline, stages,

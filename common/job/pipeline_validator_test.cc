@@ -147,10 +147,13 @@ INSTANTIATE_TEST_SUITE_P(
                       s.mutable_update()->set_staleness_bound(1);
                     },
                     HasSubstr("staleness_bound 0")},
-        BadPipeline{
-            "Servers",
-            [](v1::JobSpec& s) { s.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER); },
-            HasSubstr("parallelism.pipeline is 2; but update.dense is PARAMETER_SERVER")},
+        BadPipeline{"RoundedPushes",
+                    [](v1::JobSpec& s) {
+                      s.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+                      s.mutable_update()->set_wire(v1::UpdateSpec::BF16);
+                    },
+                    HasSubstr("update.wire is BF16; but update.dense is PARAMETER_SERVER and "
+                              "parallelism.pipeline 2")},
         BadPipeline{"Devices",
                     [](v1::JobSpec& s) { s.mutable_compute()->set_device(v1::ComputeSpec::CUDA); },
                     HasSubstr("parallelism.pipeline is 2; but compute.device is CUDA")},

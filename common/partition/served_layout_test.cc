@@ -153,11 +153,12 @@ TEST(ServedTensorsTest, AStagePullsTheMatrixThatItsHeadIsTiedTo) {
   const ModelDivision division = {.stages = 3, .group_units = {1, 1, 1}};
   const ServedTensors served = ServeTensors(Tensors(), division, kSmallBlocks).value();
   const auto elements = [&](int rank, bool repeated) {
-    uint64_t elements = 0;
-    for (const DenseLayout::Block& block : LayoutOfRank(served, rank).blocks()) {
-      if (block.repeated == repeated) elements += block.elements();
+    const DenseLayout layout = LayoutOfRank(served, rank);
+    uint64_t sum = 0;
+    for (const DenseLayout::Block& block : layout.blocks()) {
+      if (block.repeated == repeated) sum += block.elements();
     }
-    return elements;
+    return sum;
   };
   EXPECT_EQ(elements(0, false), (8 + 5) * 6);
   EXPECT_EQ(elements(2, true), 8 * 6) << "the head";

@@ -45,6 +45,14 @@ v1::JobSpec OnMesh(v1::JobSpec spec, uint32_t tensor, uint32_t data, uint32_t st
   return spec;
 }
 
+v1::JobSpec InPipeline(v1::JobSpec spec, uint32_t stages,
+                       v1::ParallelismSpec::PipelineSchedule schedule) {
+  spec.set_workers(spec.workers() * stages);
+  spec.mutable_parallelism()->set_pipeline(stages);
+  spec.mutable_parallelism()->set_pipeline_schedule(schedule);
+  return spec;
+}
+
 v1::JobSpec ByAllReduce(v1::JobSpec spec) {
   spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
   spec.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);

@@ -23,6 +23,10 @@ v1::JobSpec TensorJob(TensorShape shape, const TempFolder& folder);
 v1::JobSpec OnMesh(v1::JobSpec spec, uint32_t tensor, uint32_t data, uint32_t stage = 0,
                    uint32_t shard = 0);
 
+// Returns the job in a pipeline of as many stages, each on the job's mesh.
+v1::JobSpec InPipeline(v1::JobSpec spec, uint32_t stages,
+                       v1::ParallelismSpec::PipelineSchedule schedule);
+
 v1::JobSpec ByAllReduce(v1::JobSpec spec);
 v1::JobSpec WithoutSequence(v1::JobSpec spec);
 

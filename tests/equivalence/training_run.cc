@@ -50,18 +50,20 @@ double RelativeDistance(const std::vector<float>& a, const std::vector<float>& b
   return norm == 0 ? std::sqrt(difference) : std::sqrt(difference / norm);
 }
 
-// Reads everything through the strategy, as a step at `clock` would.
-TrainedValues ReadValues(const PreparedJob& job, uint64_t clock, Strategy& strategy,
+// Reads all that a slot has through the strategy, as a step at `clock` would. `tensors` are the
+// slot's.
+TrainedValues ReadValues(const PreparedJob& job, absl::Span<const TensorSpec> tensors,
+                         uint64_t clock, Strategy& strategy,
                          const std::map<std::string, std::vector<uint64_t>>& keys) {
   const ModelDescription& model = job.model->description();
   TrainedValues result;
   EXPECT_EQ(strategy.BeginStep(clock), absl::OkStatus());
   for (int unit = 0; unit < model.units; ++unit) {
     EXPECT_EQ(strategy.Acquire(unit, Direction::kForward), absl::OkStatus());
-    for (size_t i = 0; i < model.tensors.size(); ++i) {
-      if (static_cast<int>(model.tensors[i].unit) != unit) continue;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (static_cast<int>(tensors[i].unit) != unit) continue;
       const absl::Span<const float> values = strategy.parameters().values[i];
-      result.values[model.tensors[i].name].assign(values.begin(), values.end());
+      result.values[tensors[i].name].assign(values.begin(), values.end());
     }
     strategy.Release(unit, Direction::kForward);
   }
@@ -104,12 +106,18 @@ struct RankStrategy {
   ModelPeers peers;
 };
 
+// Returns how slots divide the model's tensors.
+RankShards RanksOf(const v1::JobSpec& spec, const PreparedJob& job) {
+  const ModelDivision division = DivisionOf(*job.schema, static_cast<int>(TensorRanks(spec)));
+  return {division.ranks(), division.stages};
+}
+
 // Returns what the slot has of the model's tensors.
 std::vector<TensorSpec> TensorsOf(const v1::JobSpec& spec, uint32_t slot, const PreparedJob& job) {
-  const ModelDivision division = DivisionOf(*job.schema, static_cast<int>(TensorRanks(spec)));
-  const RankShards ranks = {division.ranks(), division.stages};
-  return LocalTensors(job.model->description().tensors, division,
-                      ranks.Of(static_cast<int>(slot), static_cast<int>(spec.workers())))
+  return LocalTensors(
+             job.model->description().tensors,
+             DivisionOf(*job.schema, static_cast<int>(TensorRanks(spec))),
+             RanksOf(spec, job).Of(static_cast<int>(slot), static_cast<int>(spec.workers())))
       .value();
 }
 
@@ -253,7 +261,8 @@ class RunWorld {
   }
 
   void ReadTrained(uint32_t slot, Strategy& reader) {
-    TrainedValues trained = ReadValues(job_, job_.total_steps, reader, options_.keys);
+    TrainedValues trained =
+        ReadValues(job_, TensorsOf(spec_, slot, job_), job_.total_steps, reader, options_.keys);
     absl::MutexLock lock(&mutex_);
     run_.trained[slot] = std::move(trained);
   }
@@ -329,22 +338,25 @@ class RunWorld {
   // Gives each slot whole tensors, of which it has read its shares.
   void JoinShares() {
     absl::MutexLock lock(&mutex_);
-    const uint32_t ranks = TensorRanks(spec_);
-    for (uint32_t first = 0; first < spec_.workers(); first += ranks) {
-      std::map<std::string, std::vector<float>> whole;
-      for (const TensorSpec& tensor : job_.model->description().tensors) {
-        whole[tensor.name].resize(tensor.elements());
+    // By data rank.
+    std::map<int, std::map<std::string, std::vector<float>>> whole;
+    const RankShards ranks = RanksOf(spec_, job_);
+    const int slots = static_cast<int>(spec_.workers());
+    for (int slot = 0; slot < slots; ++slot) {
+      std::map<std::string, std::vector<float>>& values = whole[ranks.ReplicaOf(slot, slots)];
+      for (const TensorSpec& tensor : TensorsOf(spec_, slot, job_)) {
+        const std::vector<float>& share = run_.trained[slot].values[tensor.name];
+        EXPECT_EQ(static_cast<int64_t>(share.size()), tensor.elements()) << tensor.name;
+        uint64_t elements = 1;
+        for (const int64_t extent : GlobalShape(tensor)) elements *= extent;
+        values[tensor.name].resize(elements);
+        ForEachGlobal(tensor, 0, share.size(), [&](uint64_t at, uint64_t global, uint64_t n) {
+          std::copy_n(share.begin() + at, n, values[tensor.name].begin() + global);
+        });
       }
-      for (uint32_t slot = first; slot < first + ranks; ++slot) {
-        for (const TensorSpec& tensor : TensorsOf(spec_, slot, job_)) {
-          const std::vector<float>& share = run_.trained[slot].values[tensor.name];
-          EXPECT_EQ(static_cast<int64_t>(share.size()), tensor.elements()) << tensor.name;
-          ForEachGlobal(tensor, 0, share.size(), [&](uint64_t at, uint64_t global, uint64_t n) {
-            std::copy_n(share.begin() + at, n, whole[tensor.name].begin() + global);
-          });
-        }
-      }
-      for (uint32_t slot = first; slot < first + ranks; ++slot) run_.trained[slot].values = whole;
+    }
+    for (int slot = 0; slot < slots; ++slot) {
+      run_.trained[slot].values = whole[ranks.ReplicaOf(slot, slots)];
     }
   }
 
@@ -424,7 +436,7 @@ class ServedGroups {
   std::vector<ServedGroup*> groups_ ABSL_GUARDED_BY(mutex_);
 };
 
-// One task of a slot on servers that tensor ranks compute together, as TrainInRounds. The hooks of
+// One task of a slot on servers that several ranks compute together, as TrainInRounds. The hooks of
 // a task that is to die count from the beginning of its round.
 absl::Status TrainServedInRounds(uint32_t slot, ServedGroup& group,
                                  const absl::optional<Death>& death, ServedGroups& groups,
@@ -438,7 +450,10 @@ absl::Status TrainServedInRounds(uint32_t slot, ServedGroup& group,
     absl::Status status = group.Join(std::move(place.communicator), place.source);
     if (status.ok()) {
       DyingStrategy dying(group.strategy(), death);
-      status = world.Train(slot, {dying, {.tensor_group = &group.tensor_group()}}, coordinator);
+      status = world.Train(
+          slot,
+          {dying, {.tensor_group = group.tensor_group(), .pipeline_group = group.pipeline_group()}},
+          coordinator);
       if (dying.died()) {
         meeting.Kill(slot);
         groups.EndRound();
@@ -451,7 +466,7 @@ absl::Status TrainServedInRounds(uint32_t slot, ServedGroup& group,
   }
 }
 
-// Trains the job on servers, with several tensor ranks.
+// Trains the job on servers, where several ranks compute the model.
 RunResult TrainServedRanks(const v1::JobSpec& spec, const RunOptions& options, PreparedJob job) {
   Meeting meeting(static_cast<int>(spec.workers()), {});
   RunWorld world(spec, options, std::move(job));
@@ -513,7 +528,8 @@ RunResult TrainAlone(v1::JobSpec spec, const RunOptions& options) {
   std::map<std::string, std::vector<uint64_t>> keys;
   const auto& tables = job->model->description().sparse_tables;
   for (size_t t = 0; t < tables.size(); ++t) keys[tables[t].name] = strategy->Keys(t);
-  run.trained = {ReadValues(*job, job->total_steps, *strategy, keys)};
+  run.trained = {
+      ReadValues(*job, job->model->description().tensors, job->total_steps, *strategy, keys)};
   return run;
 }
 
@@ -529,7 +545,8 @@ RunResult TrainOnServers(const v1::JobSpec& spec, const RunOptions& options) {
   absl::StatusOr<PreparedJob> job = PrepareJob(spec);
   EXPECT_EQ(job.status(), absl::OkStatus());
   if (!job.ok()) return {};
-  if (TensorRanks(spec) > 1) return TrainServedRanks(spec, options, *std::move(job));
+  if (TensorRanks(spec) > 1 || PipelineStages(spec) > 1)
+    return TrainServedRanks(spec, options, *std::move(job));
   RunWorld world(spec, options, *std::move(job));
   return world.ForEachSlot([&world](uint32_t slot) {
     uint64_t incarnation = 1;

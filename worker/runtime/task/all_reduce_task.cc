@@ -89,7 +89,9 @@ ReplicaParts MakeServedRank(const v1::TaskOrder& order, const PreparedJob& job,
   ReplicaParts parts;
   parts.make_engine = [&order, &job, lent = group.get()] {
     return MakeRankEngine(order.spec(), job, lent->strategy(),
-                          {.tensor_group = &lent->tensor_group()});
+                          {.tensor_group = lent->tensor_group(),
+                           .pipeline_group = lent->pipeline_group(),
+                           .timeout = StallTimeoutOf(order)});
   };
   parts.end_waits = [lent = group.get()](absl::string_view reason) { lent->EndWaits(reason); };
   parts.group = std::move(group);

@@ -18,22 +18,32 @@ ServedGroup::~ServedGroup() { Leave(); }
 absl::Status ServedGroup::Join(std::unique_ptr<Communicator> communicator,
                                absl::optional<int> source) {
   Leave();
-  const int ranks = static_cast<int>(TensorRanks(order_.spec()));
-  const int rank = static_cast<int>(order_.slot()) % ranks;
-  MUSTER_ASSIGN_OR_RETURN(
-      groups_,
-      RankGroups::Create(std::move(communicator), {.tensor_rank = rank, .tensor_ranks = ranks}));
-  Communicator& group = *groups_->tensor_group();
-  tensor_group_ = std::make_unique<CommunicatorTensorGroup>(
-      group, options_.timeout, [this](Communicator& among, const CollectiveCall& call) {
-        const BlockedTime blocked(*routing_.clock, exposed_seconds_);
-        return among.Run(call);
-      });
-  MUSTER_ASSIGN_OR_RETURN(const Tables tables, LocalTables(schema_, ranks, rank));
-  MUSTER_ASSIGN_OR_RETURN(shared_gradients_,
-                          SharedGradients::Create(group, tables.tensors,
-                                                  {.divides_tokens = DividesTokens(order_.spec()),
-                                                   .timeout = options_.timeout}));
+  const ShardIndex first = {.tensor_ranks = static_cast<int>(TensorRanks(order_.spec())),
+                            .stages = static_cast<int>(PipelineStages(order_.spec()))};
+  const int slot = static_cast<int>(order_.slot());
+  const int slots = static_cast<int>(order_.spec().workers());
+  const ShardIndex share = first.At(first.shards().Of(slot, slots));
+  MUSTER_ASSIGN_OR_RETURN(const Tables tables,
+                          LocalTables(schema_, share.tensor_ranks, share.model_rank()));
+  MUSTER_ASSIGN_OR_RETURN(groups_,
+                          RankGroups::Create(std::move(communicator), share, tables.tensors));
+  MUSTER_ASSIGN_OR_RETURN(data_rank_,
+                          groups_->world().Split(first.shards().ReplicaOf(slot, slots), slot));
+  if (Communicator* const group = groups_->tensor_group(); group != nullptr) {
+    tensor_group_ = std::make_unique<CommunicatorTensorGroup>(
+        *group, options_.timeout, [this](Communicator& among, const CollectiveCall& call) {
+          const BlockedTime blocked(*routing_.clock, exposed_seconds_);
+          return among.Run(call);
+        });
+    MUSTER_ASSIGN_OR_RETURN(shared_gradients_,
+                            SharedGradients::Create(*group, tables.tensors,
+                                                    {.divides_tokens = DividesTokens(order_.spec()),
+                                                     .timeout = options_.timeout}));
+  }
+  if (Communicator* const stages = groups_->tied_group(); stages != nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(tied_gradients_,
+                            TiedGradients::Create(*stages, tables.tensors, options_.timeout));
+  }
   ParameterServerStrategy::Options servers = options_.servers;
   servers.registered_memory = nullptr;
   servers.peers = this;
@@ -56,15 +66,18 @@ void ServedGroup::Leave() {
     waiting_ = nullptr;
   }
   if (strategy_ != nullptr && strategy_->closed().has_value()) clock_ = strategy_->closed();
+  tied_gradients_.reset();
   strategy_.reset();
   shared_gradients_.reset();
   tensor_group_.reset();
+  data_rank_.reset();
   groups_.reset();
 }
 
 std::vector<const FlightRecorder*> ServedGroup::recorders() const {
   if (groups_ == nullptr) return {};
   std::vector<const FlightRecorder*> recorders = groups_->recorders();
+  if (data_rank_ != nullptr) recorders.push_back(&data_rank_->recorder());
   if (shared_gradients_ == nullptr) return recorders;
   for (const FlightRecorder* recorder : shared_gradients_->recorders()) {
     recorders.push_back(recorder);
@@ -83,20 +96,41 @@ absl::StatusOr<uint64_t> ServedGroup::Least(absl::string_view what, uint64_t val
   call.count = 1;
   call.timeout = options_.timeout;
   call.label = what;
-  MUSTER_RETURN_IF_ERROR(groups_->tensor_group()->Run(call));
+  MUSTER_RETURN_IF_ERROR(data_rank_->Run(call));
   return static_cast<uint64_t>(least);
 }
 
 absl::Status ServedGroup::SumShared(int unit, GradientSpans gradients) {
+  if (shared_gradients_ == nullptr) return absl::OkStatus();
   const BlockedTime blocked(*routing_.clock, exposed_seconds_);
   return shared_gradients_->Sum(unit, gradients);
 }
 
+absl::Status ServedGroup::AddTied(int unit, GradientSpans gradients) {
+  if (tied_gradients_ == nullptr) return absl::OkStatus();
+  const BlockedTime blocked(*routing_.clock, exposed_seconds_);
+  return tied_gradients_->Add(unit, gradients);
+}
+
+absl::Status ServedGroup::AwaitLent() {
+  if (tied_gradients_ == nullptr) return absl::OkStatus();
+  const BlockedTime blocked(*routing_.clock, exposed_seconds_);
+  return tied_gradients_->Finish();
+}
+
 void ServedGroup::AddTo(StrategyCounters& counters) const {
-  const CollectiveTraffic own = groups_->tensor_group()->traffic();
-  const CollectiveTraffic shared = shared_gradients_->traffic();
-  counters.tensor_bytes_sent += own.sent + shared.sent;
-  counters.tensor_bytes_received += own.received + shared.received;
+  const auto add = [](const CollectiveTraffic& traffic, uint64_t& sent, uint64_t& received) {
+    sent += traffic.sent;
+    received += traffic.received;
+  };
+  if (tensor_group_ != nullptr) {
+    for (const CollectiveTraffic& traffic :
+         {groups_->tensor_group()->traffic(), shared_gradients_->traffic()}) {
+      add(traffic, counters.tensor_bytes_sent, counters.tensor_bytes_received);
+    }
+  }
+  // What ranks agree on is no traffic of the model.
+  add(groups_->stage_traffic(), counters.stage_bytes_sent, counters.stage_bytes_received);
   counters.exposed_seconds += exposed_seconds_;
 }
 

@@ -19,6 +19,7 @@
 #include "worker/strategy/group/rank_groups.h"
 #include "worker/strategy/group/replica_group.h"
 #include "worker/strategy/group/shared_gradients.h"
+#include "worker/strategy/group/tied_gradients.h"
 #include "worker/strategy/servers/data_rank_peers.h"
 #include "worker/strategy/servers/parameter_server_strategy.h"
 
@@ -29,10 +30,10 @@ class TablesSchema;
 class TaskOrder;
 }  // namespace v1
 
-// A slot of a job whose parameters are on servers, and which tensor ranks compute together: the
-// slot's strategy, and its tensor group. The slot holds nothing that others lack, so any group of
-// ranks will do. In each it opens the tables again, as a task does that takes a slot over, and
-// begins where its tensor group begins.
+// A slot of a job whose parameters are on servers, and which several ranks compute together, as
+// tensor ranks, stages of a pipeline or both: the slot's strategy, and the groups of its data rank.
+// The slot holds nothing that others lack, so any group of ranks will do. In each it opens the
+// tables again, as a task does that takes a slot over, and begins where its data rank begins.
 //
 // A rank that waits for servers makes no call that could fail because the group has ended. So who
 // hears of the end (the coordinator tells the task) ends these waits (EndWaits).
@@ -66,10 +67,12 @@ class ServedGroup final : public ReplicaGroup, private DataRankPeers {
   std::vector<const FlightRecorder*> recorders() const override;
   TrainingState& state() override { return *strategy_; }
 
-  // Return the strategy, and the ranks that compute the model together with this one. REQUIRES: a
-  // group is joined. Both live until Leave.
+  // Returns the strategy. REQUIRES: a group is joined. It lives until Leave.
   Strategy& strategy() { return *strategy_; }
-  TensorGroup& tensor_group() { return *tensor_group_; }
+  // Return the ranks that divide the slot's layers with it, and the communicator of the stages;
+  // null if it is alone there. REQUIRES and lifetime as above.
+  TensorGroup* tensor_group() { return tensor_group_.get(); }
+  Communicator* pipeline_group() { return groups_->pipeline_group(); }
 
   // Ends the strategy's waits for servers, now and until Leave; a no-op if no group is joined. For
   // any thread.
@@ -78,6 +81,8 @@ class ServedGroup final : public ReplicaGroup, private DataRankPeers {
  private:
   absl::StatusOr<uint64_t> Least(absl::string_view what, uint64_t value) override;
   absl::Status SumShared(int unit, GradientSpans gradients) override;
+  absl::Status AddTied(int unit, GradientSpans gradients) override;
+  absl::Status AwaitLent() override;
   void AddTo(StrategyCounters& counters) const override;
 
   // Expects state on servers once this task has seen it there.
@@ -89,11 +94,15 @@ class ServedGroup final : public ReplicaGroup, private DataRankPeers {
   absl::optional<uint64_t> clock_;
   // Time in calls of the group.
   double exposed_seconds_ = 0;
-  // Null unless a group is joined.
+  // Null unless a group is joined, and where they are not needed.
   std::unique_ptr<RankGroups> groups_;
+  // The communicator of the data rank's ranks, for what they agree on.
+  std::unique_ptr<Communicator> data_rank_;
   std::unique_ptr<CommunicatorTensorGroup> tensor_group_;
   std::unique_ptr<SharedGradients> shared_gradients_;
   std::unique_ptr<ParameterServerStrategy> strategy_;
+  // May have lent the strategy's gradients, so it ends before.
+  std::unique_ptr<TiedGradients> tied_gradients_;
   absl::Mutex mutex_;
   // The strategy, as long as its waits may be ended.
   ParameterServerStrategy* waiting_ ABSL_GUARDED_BY(mutex_) = nullptr;

@@ -26,6 +26,14 @@ class DataRankPeers {
   // index. Once per push of the unit, when its gradients are complete.
   virtual absl::Status SumShared(int unit, GradientSpans gradients) = 0;
 
+  // Adds to the unit's gradients what other stages have computed of them, where this rank's stage
+  // pushes them; there they are complete when this returns. Elsewhere they are lent until
+  // AwaitLent. Once a step, as above, after it.
+  virtual absl::Status AddTied(int unit, GradientSpans gradients) = 0;
+
+  // Waits until the step's gradients are no longer lent.
+  virtual absl::Status AwaitLent() = 0;
+
   // Adds what the calls of the group have moved, and the time that they have taken.
   virtual void AddTo(StrategyCounters& counters) const = 0;
 };

@@ -38,7 +38,9 @@ absl::Status DensePulls::Begin(uint64_t clock) {
   asked_bytes_ = 0;
   next_unit_ = 0;
   if (options_.holding == UnitPlaces::Holding::kWhole) {
-    AskThrough(0);
+    const auto first = std::find_if(parts_.runs.begin(), parts_.runs.end(),
+                                    [](const auto& runs) { return !runs.empty(); });
+    AskThrough(static_cast<int>(first - parts_.runs.begin()));
     return absl::OkStatus();
   }
   gathers_.emplace(pulled_.places());

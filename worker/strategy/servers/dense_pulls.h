@@ -31,7 +31,8 @@ namespace muster {
 // A worker's dense parameters, pulled unit by unit ahead of their use.
 //
 //   kWhole     Each unit is pulled once per clock. Begin sends the first pulls, from the first unit
-//              on; Acquire(u) sends those of unit u + 1, and of later units within the window.
+//              with parameters on; Acquire(u) sends those of unit u + 1, and of later units within
+//              the window.
 //   kInFlight  A unit has memory while it is in use or next in the direction (UnitGathers). It is
 //              pulled again if another unit has had its place since. All pulls read one version,
 //              because a synchronous clock does not end before this slot has closed it.

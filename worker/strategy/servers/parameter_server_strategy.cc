@@ -9,6 +9,8 @@
 #include "common/base/lost_state.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_reader.h"
+#include "common/kernels/gemm/row_sums.h"
+#include "common/mesh/rank_shards.h"
 #include "common/mesh/zero.h"
 #include "common/partition/model_units.h"
 #include "common/partition/served_layout.h"
@@ -110,23 +112,15 @@ absl::StatusOr<std::unique_ptr<ParameterServerStrategy>> ParameterServerStrategy
     ShardRouterDependencies dependencies) {
   MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
   MUSTER_ASSIGN_OR_RETURN(const DType wire, WireDType(order.spec().update().wire()));
-  MUSTER_ASSIGN_OR_RETURN(ServedTensors served, ServedFromSchema(schema));
+  MUSTER_ASSIGN_OR_RETURN(Share share, ShareOf(order, schema));
   if (wire != DType::kF32) {
-    if (HoldsUnitsInFlight(order.spec()) || served.ranks > 1) {
+    if (HoldsUnitsInFlight(order.spec()) || share.joined.has_value()) {
       return absl::InvalidArgumentError(
-          "under ZeRO stage 3 and with tensor ranks gradients are pushed as f32, since a worker "
-          "has no memory for what all its pushes have rounded away");
+          "under ZeRO stage 3, and where several ranks compute the model, gradients are pushed as "
+          "f32, since a worker has no memory for what all its pushes have rounded away");
     }
-    MUSTER_RETURN_IF_ERROR(DenseResidual::CheckFits(served.layout));
+    MUSTER_RETURN_IF_ERROR(DenseResidual::CheckFits(share.layout));
   }
-  const size_t tensors = served.tensors.size() / served.ranks;
-  Share share{.tensor_rank = static_cast<int>(order.slot()) % served.ranks,
-              .tables = TablesFromSchema(schema),
-              .layout = LayoutOfRank(served, static_cast<int>(order.slot()) % served.ranks),
-              .joined = absl::nullopt};
-  const auto own = served.tensors.begin() + static_cast<ptrdiff_t>(share.tensor_rank * tensors);
-  share.tables.tensors.assign(own, own + static_cast<ptrdiff_t>(tensors));
-  if (served.ranks > 1) share.joined = std::move(served.layout);
   if (options.pull_f32) {
     for (TensorSpec& tensor : share.tables.tensors) tensor.compute = DType::kF32;
   }
@@ -134,11 +128,33 @@ absl::StatusOr<std::unique_ptr<ParameterServerStrategy>> ParameterServerStrategy
       std::move(share), order, schema, options, std::move(dependencies)));
 }
 
+absl::StatusOr<ParameterServerStrategy::Share> ParameterServerStrategy::ShareOf(
+    const v1::TaskOrder& order, const v1::TablesSchema& schema) {
+  MUSTER_ASSIGN_OR_RETURN(ServedTensors served, ServedFromSchema(schema));
+  const int stages = served.ranks / served.tensor_ranks;
+  const RankShards ranks = {served.ranks, stages};
+  const int rank =
+      ranks.Of(static_cast<int>(order.slot()), static_cast<int>(order.spec().workers()));
+  Share share{.rank = rank,
+              .tables = TablesFromSchema(schema),
+              .layout = LayoutOfRank(served, rank),
+              .joined = absl::nullopt};
+  for (int group = 0; group < rank / served.tensor_ranks; ++group) {
+    share.first_unit += static_cast<int>(schema.pipeline_layers(group));
+  }
+  const auto tensors = static_cast<ptrdiff_t>(served.tensors.size()) / served.ranks;
+  const auto own = served.tensors.begin() + rank * tensors;
+  share.tables.tensors.assign(own, own + tensors);
+  if (served.ranks > 1) share.joined = std::move(served.layout);
+  return share;
+}
+
 ParameterServerStrategy::ParameterServerStrategy(Share share, const v1::TaskOrder& order,
                                                  const v1::TablesSchema& schema,
                                                  const Options& options,
                                                  ShardRouterDependencies dependencies)
-    : tensor_rank_(share.tensor_rank),
+    : rank_(share.rank),
+      first_unit_(share.first_unit),
       tables_(std::move(share.tables)),
       layout_(std::move(share.layout)),
       joined_(std::move(share.joined)),
@@ -354,11 +370,12 @@ absl::Status ParameterServerStrategy::GradientReady(int unit) {
   if (unit >= units_ || (!last && !in_flight())) return absl::OkStatus();
   const bool scaled = loss_scaler() != nullptr;
   if (scaled && !in_flight()) {
-    if (unit > 0) return absl::OkStatus();
+    if (unit > first_unit_) return absl::OkStatus();
     for (int ready = units_ - 1; ready >= 0; --ready) {
       MUSTER_RETURN_IF_ERROR(SumShared(ready));
       Divide(ready);
     }
+    for (int ready = units_ - 1; ready >= 0; --ready) MUSTER_RETURN_IF_ERROR(AddTied(ready));
     MUSTER_RETURN_IF_ERROR(TakeGradients());
     for (int ready = units_ - 1; ready >= 0; --ready) MUSTER_RETURN_IF_ERROR(Push(ready));
     return absl::OkStatus();
@@ -366,9 +383,10 @@ absl::Status ParameterServerStrategy::GradientReady(int unit) {
   for (const int complete : complete_with_[unit]) {
     MUSTER_RETURN_IF_ERROR(SumShared(complete));
     if (scaled) Divide(complete);
+    MUSTER_RETURN_IF_ERROR(AddTied(complete));
     MUSTER_RETURN_IF_ERROR(Push(complete));
   }
-  if (!scaled || !last || unit > 0) return absl::OkStatus();
+  if (!scaled || !last || unit > first_unit_) return absl::OkStatus();
   return TakeGradients();
 }
 
@@ -386,6 +404,22 @@ void ParameterServerStrategy::SetClosed(uint64_t clocks) {
 absl::Status ParameterServerStrategy::SumShared(int unit) {
   if (options_.peers == nullptr) return absl::OkStatus();
   return options_.peers->SumShared(unit, pushes_.gradients());
+}
+
+absl::Status ParameterServerStrategy::AddTied(int unit) {
+  if (options_.peers == nullptr) return absl::OkStatus();
+  MUSTER_RETURN_IF_ERROR(options_.peers->AddTied(unit, pushes_.gradients()));
+  if (loss_scaler() == nullptr) return absl::OkStatus();
+  // What overflowed on the other stage must not be pushed here.
+  for (size_t i = 0; i < tables_.tensors.size(); ++i) {
+    const TensorSpec& tensor = tables_.tensors[i];
+    if (tensor.stages == 1 || static_cast<int>(tensor.unit) != unit) continue;
+    const absl::Span<const float> gradient = pushes_.gradients()[i];
+    if (AllFinite(static_cast<int64_t>(gradient.size()), gradient.data())) continue;
+    if (overflowed_ == nullptr) overflowed_ = &tensor;
+    pushes_.Withdraw();
+  }
+  return absl::OkStatus();
 }
 
 StrategyCounters ParameterServerStrategy::counters() const {
@@ -456,12 +490,13 @@ absl::Status ParameterServerStrategy::EndStep() {
   for (uint32_t partition = 0; partition < layout_.partitions(); ++partition) {
     v1::ExchangeRequest request = At(clock_);
     v1::CloseClock* close = request.mutable_close();
-    close->set_examples(left_out_ || tensor_rank_ > 0 ? 0 : examples_);
+    close->set_examples(left_out_ || rank_ > 0 ? 0 : examples_);
     for (uint32_t count : chunks_[partition]) close->add_sparse_chunks(count);
     close->set_no_dense(!pushes_to_[partition]);
     loss_scale_.AddTo(*close);
     router_.Send(partition, std::move(request), Payload(), ShardRouter::Order::kLane);
   }
+  if (options_.peers != nullptr) MUSTER_RETURN_IF_ERROR(options_.peers->AwaitLent());
   pushes_.EndStep();
   {
     const BlockedTime blocked(time_, counters_.exposed_seconds);

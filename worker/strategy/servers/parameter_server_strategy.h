@@ -67,11 +67,11 @@ inline constexpr uint64_t kPushWindowBytes = uint64_t{8} << 20;
 // stochastically (row_groups.h); what is pulled is rounded to the nearest by the server, whose
 // tables and sums stay f32.
 //
-// With several tensor ranks (TablesSchema::tensor_ranks), each slot pulls the shares of its rank,
-// slot mod ranks, and pushes those that no lower rank has, with gradients that its peers have added
-// up (data_rank_peers.h). Examples count on the first rank alone. The ranks of a group begin at the
-// same clock: the least that any of them has not closed everywhere. Those that have closed it
-// repeat it for the others; servers have their pushes already.
+// Where several ranks compute the model (TablesSchema::tensor_ranks and pipeline), each slot pulls
+// the shares of its rank, and pushes those that no lower rank has, with gradients that its peers
+// have added up (data_rank_peers.h). Examples count on the first rank alone. The ranks of a group
+// begin at the same clock: the least that any of them has not closed everywhere. Those that have
+// closed it repeat it for the others; servers have their pushes already.
 //
 // Messages carry 1 to 4 MiB. BSP, SSP and ASP are all the same here: servers answer a pull when its
 // clock is reached. A schema without dense tensors makes it the sparse half of a hybrid job.
@@ -112,7 +112,7 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   // `schema` is the job's, as every slot makes it from the same specification and data.
   // Options::router's slot and incarnation are taken from the order. InvalidArgument: the schema is
   // not valid, or `wire` is not F32 where the worker cannot keep what pushes round away: under ZeRO
-  // stage 3, and with several tensor ranks.
+  // stage 3, and where several ranks compute the model.
   static absl::StatusOr<std::unique_ptr<ParameterServerStrategy>> Create(
       const v1::TaskOrder& order, const v1::TablesSchema& schema, Options options,
       ShardRouterDependencies dependencies);
@@ -159,10 +159,12 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
 
   // A slot's share of the job's tables.
   struct Share {
-    int tensor_rank = 0;
+    // One of the ranks that divide the model, and the first unit that it computes.
+    int rank = 0;
+    int first_unit = 0;
     Tables tables;
     DenseLayout layout;
-    // The layout of all tensor ranks' shares; absent if there is one.
+    // The layout of all ranks' shares; absent if there is one.
     absl::optional<DenseLayout> joined;
   };
 
@@ -184,8 +186,12 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   // closed `closed` clocks.
   absl::Status RestoreSlotState(uint64_t closed);
   void SetClosed(uint64_t clocks);
+  // Returns what the slot has of the tables. Errors are ValidateSchema's.
+  static absl::StatusOr<Share> ShareOf(const v1::TaskOrder& order, const v1::TablesSchema& schema);
+
   // Has the peers sum the unit's gradients of what they have in common.
   absl::Status SumShared(int unit);
+  absl::Status AddTied(int unit);
   bool in_flight() const { return holding_ == UnitPlaces::Holding::kInFlight; }
   // Sends the unit's pushes, for a micro-batch or for the step.
   absl::Status Push(int unit);
@@ -207,7 +213,8 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   // Takes the gradients, and leaves unspecified ones.
   void PushTable(size_t table, absl::Span<const uint64_t> keys, std::vector<float>& gradients);
 
-  const int tensor_rank_;
+  const int rank_;
+  const int first_unit_;
   const Tables tables_;
   const DenseLayout layout_;
   const absl::optional<DenseLayout> joined_;
