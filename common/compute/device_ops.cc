@@ -72,7 +72,11 @@ bool DeviceOps::RunFused(const MatmulProblem& problem, const MatmulOperands& ope
 void DeviceOps::Zero(int64_t n, float* x) { stream_.Fill(x, 0, n * sizeof(float)); }
 
 void DeviceOps::Convert(int64_t n, DType from, const void* x, DType to, void* y) {
-  DeviceConvert(stream_, n, from, x, to, y);
+  if (from == to) {
+    stream_.CopyOnDevice(y, x, n * SizeOf(to));
+  } else {
+    DeviceConvert(stream_, n, from, x, to, y);
+  }
 }
 
 void DeviceOps::Embed(const TokenEmbeddingShape& shape, const EmbeddingTokens& tokens,

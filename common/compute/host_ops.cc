@@ -1,5 +1,6 @@
 #include "common/compute/host_ops.h"
 
+#include <cstring>
 #include <type_traits>
 
 #include "absl/types/optional.h"
@@ -84,6 +85,10 @@ void AddSums(const HeadSums& added, HeadSums* sums) {
 void HostOps::Zero(int64_t n, float* x) { SetToZero(n, x); }
 
 void HostOps::Convert(int64_t n, DType from, const void* x, DType to, void* y) {
+  if (from == to) {
+    std::memcpy(y, x, n * SizeOf(to));
+    return;
+  }
   WithType(from == DType::kF32 ? to : from, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (!std::is_same_v<T, float>) {

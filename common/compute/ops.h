@@ -44,7 +44,7 @@ class Ops {
 
   // x[i] = +0 for i < n.
   virtual void Zero(int64_t n, float* x) = 0;
-  // y[i] = x[i] for i < n. One type is f32, the other of 16 bits.
+  // y[i] = x[i] for i < n. One type is f32 and the other of 16 bits, or both are the same.
   virtual void Convert(int64_t n, DType from, const void* x, DType to, void* y) = 0;
 
   // out [N, C] = table's rows of the tokens + positions' rows (null: none), in f32.

@@ -86,24 +86,28 @@ DevicePassMemory PlanDevicePasses(const DeviceExtents& extents, std::byte* base)
   const ActivationRequest& r = extents.activations;
   const ActivationLayout layout(r);
   const ActivationLayout::Bytes& bytes = layout.bytes();
-  passes.bytes.activations = bytes.kept + bytes.shared;
-  passes.bytes.logits = bytes.logits;
-  passes.bytes.scratch = bytes.scratch;
-  passes.arrays = layout.Bind(cursor.Skip(bytes.total()));
+  passes.bytes.activations = extents.saved_sets * (bytes.kept + bytes.shared);
+  passes.bytes.logits = extents.saved_sets * bytes.logits;
+  passes.bytes.scratch = extents.saved_sets * bytes.scratch;
+  passes.sets.resize(extents.saved_sets);
   cursor.Count(passes.bytes.scratch);
-  cursor.Take(r.N, passes.batch.tokens);
-  cursor.Take(r.N, passes.batch.labels);
-  cursor.Take(TokenOrderSize(r.N), passes.batch.token_order);
-  cursor.TakeRecord(passes.batch.record);
+  for (DeviceSavedSet& set : passes.sets) {
+    set.arrays = layout.Bind(cursor.Skip(bytes.total()));
+    cursor.Take(r.N, set.batch.tokens);
+    cursor.Take(r.N, set.batch.labels);
+    cursor.Take(TokenOrderSize(r.N), set.batch.token_order);
+    cursor.TakeRecord(set.batch.record);
+  }
   cursor.TakeRecord(passes.sums);
   cursor.TakeRecord(passes.evaluation_sums);
   if (extents.rotary > 0) cursor.Take(extents.rotary, passes.rotary);
   DeviceScratch& scratch = passes.scratch;
-  scratch.ops_bytes = DeviceOpsScratch({.rows = static_cast<int64_t>(r.N),
-                                        .width = static_cast<int64_t>(r.C),
-                                        .heads = static_cast<int64_t>(r.H),
-                                        .biased = static_cast<int64_t>(std::max({r.C, r.Q, r.U})),
-                                        .logit_rows = passes.arrays.head.logit_rows});
+  scratch.ops_bytes =
+      DeviceOpsScratch({.rows = static_cast<int64_t>(r.N),
+                        .width = static_cast<int64_t>(r.C),
+                        .heads = static_cast<int64_t>(r.H),
+                        .biased = static_cast<int64_t>(std::max({r.C, r.Q, r.U})),
+                        .logit_rows = std::max<int64_t>(1, passes.sets[0].arrays.head.logit_rows)});
   cursor.TakeBytes(scratch.ops_bytes, scratch.ops);
   cursor.TakeBytes(kDeviceWorkspaceBytes, scratch.workspace);
   passes.bytes.total = cursor.bytes();

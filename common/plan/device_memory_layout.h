@@ -55,6 +55,8 @@ struct DeviceShardExtents {
 // What arrays go by.
 struct DeviceExtents {
   ActivationRequest activations = {.placement = kOnDevice};
+  // The micro-batches that are between forward and backward at a time.
+  uint64_t saved_sets = 1;
   // Elements of a flat space: of all tensors, each padded as PaddedElements says.
   uint64_t parameters = 0;
   // Elements of the table of rotary positions, context · D; 0: there is none.
@@ -127,14 +129,19 @@ struct DeviceState {
   DeviceMemoryBytes bytes;
 };
 
+// What a micro-batch has from its forward to the end of its backward.
+struct DeviceSavedSet {
+  TransformerArrays arrays;
+  DeviceBatchArrays batch;
+};
+
 // The block of passes over micro-batches.
 struct DevicePassMemory {
-  DeviceBatchArrays batch;
+  std::vector<DeviceSavedSet> sets;
   // Of training's passes since they were last taken, and of an evaluation's.
   HeadSums* sums = nullptr;
   HeadSums* evaluation_sums = nullptr;
   float* rotary = nullptr;  // [context, D]; null without rotary positions
-  TransformerArrays arrays;
   DeviceScratch scratch;
   DeviceMemoryBytes bytes;
 };

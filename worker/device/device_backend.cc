@@ -16,46 +16,53 @@ uint64_t NameOf(const UnitCall& call) {
 
 class DeviceMicroBatch final : public TransformerMicroBatch {
  public:
-  DeviceMicroBatch(DevicePasses& passes, int last_unit) : passes_(passes), last_unit_(last_unit) {}
+  DeviceMicroBatch(DevicePasses& passes, int last_unit)
+      : passes_(passes), last_unit_(last_unit), pass_(passes.NextSet()) {}
 
   absl::Status Load(const Batch& batch) override {
-    if (split_backward) {
+    if (split_backward && !passes_.splits_backward()) {
       return absl::InvalidArgumentError(
-          "the step's plan has backward in two actions (StepShape::split_backward), for which a "
-          "device keeps no gradients of products; use one action, or processors");
+          "the step's plan has backward in two actions (StepShape::split_backward), for which "
+          "these passes keep no gradients of products; make them with "
+          "DeviceComputeOptions::split_backward");
     }
     MUSTER_ASSIGN_OR_RETURN(rows_, passes_.Take(batch));
     return absl::OkStatus();
   }
 
   void Begin(const LayerContext& context) override {
-    pass_ = context.pass;
+    kind_ = context.pass;
     passes_.Begin(
         rows_, {.clock = {context.clock, context.first_example}, .loss_scale = context.loss_scale},
-        pass_);
+        kind_, pass_);
   }
 
   PassMemory memory() override {
-    const DevicePassMemory& memory = passes_.memory();
-    const DeviceBatchArrays& batch = memory.batch;
+    const DeviceSavedSet& set = passes_.set(pass_);
+    const DeviceBatchArrays& batch = set.batch;
     return {.ops = passes_.ops(),
             .rows = rows_,
             .tokens = {.tokens = batch.tokens, .order = batch.token_order},
-            .loss = {.labels = batch.labels, .sums = passes_.sums(pass_)},
+            .loss = {.labels = batch.labels, .sums = passes_.sums(kind_)},
             .clock = &batch.record->clock,
             .loss_scale = &batch.record->loss_scale,
-            .arrays = memory.arrays};
+            .arrays = set.arrays};
   }
 
   absl::Status Run(const UnitCall& call, Body body) override {
     passes_.Run(NameOf(call),
-                call.unit == last_unit_ ? ThenQueueSums(std::move(body)) : std::move(body));
+                call.unit == last_unit_ ? ThenQueueSums(std::move(body)) : std::move(body), pass_);
     if (call.unit == 0 && call.kind != UnitCall::Kind::kForward) passes_.stream();
     return passes_.status();
   }
 
+  absl::Status RunOnce(Body body) override {
+    passes_.RunOnce(body, pass_);
+    return passes_.status();
+  }
+
   absl::Status TakeResults() override {
-    MUSTER_ASSIGN_OR_RETURN(const HeadSums sums, passes_.TakeSums(pass_));
+    MUSTER_ASSIGN_OR_RETURN(const HeadSums sums, passes_.TakeSums(kind_));
     loss_sum = sums.loss;
     correct = static_cast<int64_t>(sums.correct);
     return absl::OkStatus();
@@ -63,9 +70,9 @@ class DeviceMicroBatch final : public TransformerMicroBatch {
 
  private:
   Body ThenQueueSums(Body body) const {
-    return [&passes = passes_, pass = pass_, body = std::move(body)](const ResidualStream& in) {
+    return [&passes = passes_, kind = kind_, body = std::move(body)](const ResidualStream& in) {
       const ResidualStream out = body(in);
-      passes.QueueSums(pass);
+      passes.QueueSums(kind);
       return out;
     };
   }
@@ -73,7 +80,8 @@ class DeviceMicroBatch final : public TransformerMicroBatch {
   DevicePasses& passes_;
   const int last_unit_;
   TokenRows rows_;
-  Pass pass_ = Pass::kTraining;
+  Pass kind_ = Pass::kTraining;
+  DeviceRecorder::Pass pass_;
 };
 
 }  // namespace

@@ -64,10 +64,11 @@ absl::StatusOr<TokenRows> DeviceBatches::Take(const Batch& batch) {
   return rows;
 }
 
-void DeviceBatches::Copy(DeviceStream& stream, const DeviceBatchRecord& record) {
+void DeviceBatches::Copy(DeviceStream& stream, const DeviceBatchRecord& record,
+                         const DeviceBatchArrays& to) {
   const Place& place = places_[taken_];
   std::memcpy(At(place, arrays_.record), &record, sizeof(record));
-  stream.CopyToDevice(arrays_.tokens, place.memory.data(), place.memory.bytes());
+  stream.CopyToDevice(to.tokens, place.memory.data(), place.memory.bytes());
   stream.Record(*place.copied);
 }
 

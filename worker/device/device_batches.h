@@ -28,7 +28,8 @@ struct DeviceBatchRecord {
 // ahead. Used by one thread.
 class DeviceBatches {
  public:
-  // `most` is the largest micro-batch; `arrays` are where it goes.
+  // `most` is the largest micro-batch; `arrays` are some of those where it goes, all of which lie
+  // alike.
   static absl::StatusOr<std::unique_ptr<DeviceBatches>> Create(const TransformerShape& shape,
                                                                const TokenRows& most,
                                                                const DeviceBatchArrays& arrays);
@@ -39,7 +40,7 @@ class DeviceBatches {
 
   // Queues the copy of the batch that was taken last. REQUIRES: at least one sequence; once a
   // batch.
-  void Copy(DeviceStream& stream, const DeviceBatchRecord& record);
+  void Copy(DeviceStream& stream, const DeviceBatchRecord& record, const DeviceBatchArrays& to);
 
  private:
   struct Place {

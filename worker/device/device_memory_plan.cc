@@ -22,7 +22,10 @@ DeviceExtents DeviceExtentsOf(const TransformerShape& shape, const DeviceParamet
                                     options.recompute);
   activations.tensor_ranks = ranks;
   activations.sequence_parallel = options.sequence_parallel;
+  SetUnits(shape.layers, options.units, activations);
+  activations.split_backward = options.split_backward;
   activations.placement = kOnDevice;
+  extents.saved_sets = options.saved_sets;
   activations.N = options.rows().count();
   extents.parameters = parameters.elements();
   extents.shard = options.shard;

@@ -102,9 +102,9 @@ TEST(DeviceMemoryPlanTest, ExtentsSayHowMuchIsThereAtATime) {
   DeviceExtents extents = ExtentsOf(Gpt2Small(), options);
   extents.activations.logit_rows = 100;
   const DevicePassMemory passes = PlanDevicePasses(extents, nullptr);
-  EXPECT_EQ(passes.arrays.blocks[0].norm1_out, passes.arrays.blocks[1].norm1_out);
-  EXPECT_NE(passes.arrays.blocks[0].qkv, passes.arrays.blocks[1].qkv);
-  EXPECT_EQ(passes.arrays.head.logit_rows, 100);
+  EXPECT_EQ(passes.sets[0].arrays.blocks[0].norm1_out, passes.sets[0].arrays.blocks[1].norm1_out);
+  EXPECT_NE(passes.sets[0].arrays.blocks[0].qkv, passes.sets[0].arrays.blocks[1].qkv);
+  EXPECT_EQ(passes.sets[0].arrays.head.logit_rows, 100);
   EXPECT_EQ(passes.bytes.logits, 100 * 50304 * 4);
 }
 
@@ -126,14 +126,14 @@ TEST(DeviceMemoryPlanTest, EveryByteIsCountedAndArraysAreAligned) {
   };
   expect_within({state.weights, state.gradients, state.control, state.squares_scratch},
                 state.bytes.total);
-  expect_within({passes.batch.tokens, passes.sums, passes.arrays.head.logits,
-                 passes.arrays.blocks[5].qkv, passes.scratch.workspace},
+  expect_within({passes.sets[0].batch.tokens, passes.sums, passes.sets[0].arrays.head.logits,
+                 passes.sets[0].arrays.blocks[5].qkv, passes.scratch.workspace},
                 passes.bytes.total);
   // Batches are copied as one piece.
   const auto end = [](const auto* array, int64_t elements) {
     return RoundUp(reinterpret_cast<uintptr_t>(array + elements), 256);
   };
-  const DeviceBatchArrays& batch = passes.batch;
+  const DeviceBatchArrays& batch = passes.sets[0].batch;
   EXPECT_EQ(end(batch.tokens, 16 * 1024), end(batch.labels, 0));
   EXPECT_EQ(end(batch.labels, 16 * 1024), end(batch.token_order, 0));
   EXPECT_EQ(end(batch.token_order, TokenOrderSize(16 * 1024)),

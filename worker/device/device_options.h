@@ -11,6 +11,7 @@
 #include "common/plan/device_memory_layout.h"
 #include "common/tensor/dtype.h"
 #include "worker/device/await_device_memory.h"
+#include "worker/nn/model.h"
 #include "worker/nn/transformer/transformer_arrays.h"
 #include "worker/nn/transformer/transformer_shape.h"
 #include "worker/strategy/group/bucket_plan.h"
@@ -37,6 +38,11 @@ struct DeviceComputeOptions {
   // needs all of them.
   int tensor_ranks = 1;
   bool sequence_parallel = false;
+  // Of a pipeline's stage: the units that run, the micro-batches that may be between forward and
+  // backward, and whether they have backward in two actions.
+  UnitRange units;
+  int saved_sets = 1;
+  bool split_backward = false;
   OptimizerPlace optimizer = OptimizerPlace::kDevice;
   // What the rank has of parameters that its shard group divides; absent: it has all of them.
   absl::optional<DeviceShardExtents> shard;

@@ -24,7 +24,7 @@ DevicePasses::Pinned& DevicePasses::pinned() const {
 absl::StatusOr<std::unique_ptr<DevicePasses>> DevicePasses::Create(
     const TransformerShape& shape, const DeviceComputeOptions& options,
     const DeviceExtents& extents) {
-  std::unique_ptr<DevicePasses> passes(new DevicePasses(options.rows()));
+  std::unique_ptr<DevicePasses> passes(new DevicePasses(options));
   const size_t bytes = PlanDevicePasses(extents, nullptr).bytes.total;
   MUSTER_ASSIGN_OR_RETURN(passes->buffer_, AllocateDeviceMemory(bytes));
   MUSTER_ASSIGN_OR_RETURN(passes->pinned_,
@@ -35,7 +35,7 @@ absl::StatusOr<std::unique_ptr<DevicePasses>> DevicePasses::Create(
   MUSTER_ASSIGN_OR_RETURN(passes->stream_, DeviceStream::Create());
   passes->stream_->Fill(passes->buffer_.data(), 0, bytes);
   MUSTER_ASSIGN_OR_RETURN(passes->batches_,
-                          DeviceBatches::Create(shape, options.rows(), memory.batch));
+                          DeviceBatches::Create(shape, options.rows(), memory.sets[0].batch));
   DeviceMatmulOptions matmul;
   matmul.workspace = memory.scratch.workspace;
   matmul.workspace_bytes = kDeviceWorkspaceBytes;
@@ -62,16 +62,23 @@ absl::Status DevicePasses::UploadRotaryTable(const TransformerShape& shape) {
   return stream_->Synchronize();
 }
 
-void DevicePasses::Begin(const TokenRows& rows, const DeviceBatchRecord& record, Pass pass) {
+int DevicePasses::NextSet() {
+  const int set = next_set_;
+  next_set_ = (next_set_ + 1) % static_cast<int>(memory_.sets.size());
+  return set;
+}
+
+void DevicePasses::Begin(const TokenRows& rows, const DeviceBatchRecord& record, Pass kind,
+                         DeviceRecorder::Pass& pass) {
   DeviceStream& after = stream();
-  if (rows.sequences > 0) batches_->Copy(after, record);
-  if (pass == Pass::kEvaluation || std::exchange(sums_taken_, false)) {
-    after.Fill(sums(pass), 0, sizeof(HeadSums));
+  if (rows.sequences > 0) batches_->Copy(after, record, set(pass).batch);
+  if (kind == Pass::kEvaluation || std::exchange(sums_taken_, false)) {
+    after.Fill(sums(kind), 0, sizeof(HeadSums));
   }
-  if (rows.sequences > 0 && pass == Pass::kTraining) {
-    recorder_->Begin(rows);
+  if (rows.sequences > 0 && kind == Pass::kTraining) {
+    recorder_->Begin(rows, pass);
   } else {
-    recorder_->BeginUnrecorded();
+    recorder_->BeginUnrecorded(pass);
   }
 }
 
@@ -115,9 +122,6 @@ absl::StatusOr<HeadSums> DevicePasses::TakeSums(Pass pass) {
 }
 
 absl::Status DevicePasses::WarmUp(absl::FunctionRef<absl::Status(const Batch&)> run) {
-  // Graphs of steps before keep the algorithms of then, and would capture what is measured.
-  MUSTER_RETURN_IF_ERROR(stream().Synchronize());
-  recorder_->Forget();
   Batch batch;
   batch.examples = most_.sequences;
   batch.tokens.assign(most_.count(), 0);
@@ -126,6 +130,10 @@ absl::Status DevicePasses::WarmUp(absl::FunctionRef<absl::Status(const Batch&)> 
   do {
     // Where a fused product proves impossible, what takes its place is measured, too.
     fused = ops_->fuses_gelu();
+    // Graphs of steps before keep the algorithms of then, and calls that have run would be captured
+    // while they are measured.
+    MUSTER_RETURN_IF_ERROR(stream().Synchronize());
+    recorder_->Forget();
     matmul_->StartMeasuring();
     const absl::Status status = run(batch);
     recorder_->Queue();

@@ -26,9 +26,9 @@
 namespace muster {
 
 // The part of a device that runs passes over a transformer's micro-batches: its stream, operations,
-// graphs, and the memory of activations, of one micro-batch at a time. The host only queues:
-// batches are staged in pinned memory, and sums stay on the device. Allocates nothing after Create.
-// Used by one thread, whose device is open (OpenDevice).
+// graphs, and the memory of activations, of as many micro-batches at a time as there are saved
+// sets. The host only queues: batches are staged in pinned memory, and sums stay on the device.
+// Allocates nothing after Create. Used by one thread, whose device is open (OpenDevice).
 class DevicePasses {
  public:
   // Allocates everything, as DeviceExtentsOf says. DeviceFaultError: others have taken the memory
@@ -53,18 +53,34 @@ class DevicePasses {
 
   DeviceOps& ops() { return *ops_; }
   int64_t most_examples() const { return most_.sequences; }
+  // Returns whether there is memory for backward in two actions.
+  bool splits_backward() const { return splits_backward_; }
   const DevicePassMemory& memory() const { return memory_; }
 
   // Takes the next batch, which fits the model; returns its rows. Waits where it is four batches
   // ahead of the device. InvalidArgument: it does not fit the memory; says what.
   absl::StatusOr<TokenRows> Take(const Batch& batch) { return batches_->Take(batch); }
 
-  // Begins a pass over the batch that was taken last: queues its copy to memory().batch.
-  void Begin(const TokenRows& rows, const DeviceBatchRecord& record, Pass pass);
+  // Returns the numbers of the saved sets, in turn.
+  int NextSet();
+  const DeviceSavedSet& set(const DeviceRecorder::Pass& pass) const {
+    return memory_.sets[pass.set()];
+  }
+
+  // Begins a pass over the batch that was taken last: queues its copy to the saved set.
+  void Begin(const TokenRows& rows, const DeviceBatchRecord& record, Pass kind,
+             DeviceRecorder::Pass& pass);
 
   // Queues the pass's next call, now or, as part of a graph, before stream() returns
   // (DeviceRecorder::Add).
-  void Run(uint64_t name, DeviceRecorder::Call call) { recorder_->Add(name, std::move(call)); }
+  void Run(uint64_t name, DeviceRecorder::Call call, DeviceRecorder::Pass& pass) {
+    recorder_->Add(name, std::move(call), pass);
+  }
+  // Queues the pass's next call now (DeviceRecorder::AddOnce).
+  void RunOnce(const DeviceRecorder::Call& call, DeviceRecorder::Pass& pass) {
+    idle_ = false;
+    recorder_->AddOnce(call, pass);
+  }
 
   // Makes a collective call on device memory in the midst of a pass's call, after the operations
   // that this has queued and before its others, each time that it is queued or launched. With a
@@ -96,7 +112,8 @@ class DevicePasses {
   absl::Status WarmUp(absl::FunctionRef<absl::Status(const Batch&)> run);
 
  private:
-  explicit DevicePasses(const TokenRows& most) : most_(most) {}
+  explicit DevicePasses(const DeviceComputeOptions& options)
+      : most_(options.rows()), splits_backward_(options.split_backward) {}
 
   struct Pinned;
 
@@ -104,6 +121,7 @@ class DevicePasses {
   Pinned& pinned() const;
 
   const TokenRows most_;
+  const bool splits_backward_;
   // Buffers go last: streams wait for the work queued when they go.
   DeviceBuffer buffer_;
   DeviceBuffer pinned_;
@@ -117,6 +135,7 @@ class DevicePasses {
   std::vector<std::shared_ptr<Work>> calls_;
   // Nothing was queued since the last Wait.
   bool idle_ = false;
+  int next_set_ = 0;
   // The sums of training's passes belong to no step that is to come.
   bool sums_taken_ = true;
 };

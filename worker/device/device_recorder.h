@@ -26,9 +26,14 @@ namespace muster {
 // A call may have to do something between its operations that no graph can hold, such as a
 // collective call: its segment is then several graphs, with that between their launches.
 //
+// Passes of several micro-batches may take turns: calls that come together are of one pass, and
+// each saved set has graphs of its own.
+//
 // Graphs take device memory, and micro-batches may come in any number of extents: those after the
 // first so many are queued kernel by kernel. Used by one thread.
 class DeviceRecorder {
+  struct Extents;
+
  public:
   // Queues a unit's operations. Takes what the call before it has returned. Everything that
   // changes from micro-batch to micro-batch is read from device memory.
@@ -37,14 +42,34 @@ class DeviceRecorder {
   // Both outlive the recorder.
   DeviceRecorder(DeviceStream& stream, const DeviceOps& ops) : stream_(stream), ops_(ops) {}
 
-  // Begins a pass over a micro-batch of these rows, whose calls become graphs.
-  // REQUIRES: no call is put off, here and in BeginUnrecorded.
-  void Begin(const TokenRows& rows);
+  // A pass over a micro-batch, from a Begin to the next. Calls that are put off keep its address.
+  class Pass {
+   public:
+    // `set` is the number of the saved set where the pass has its arrays.
+    explicit Pass(int set) : set_(set) {}
+
+    int set() const { return set_; }
+
+   private:
+    friend class DeviceRecorder;
+
+    const int set_;
+    // Null: the pass is not recorded.
+    Extents* extents_ = nullptr;
+    // What the call that was queued last has returned.
+    ResidualStream handed_on_;
+  };
+
+  // Begins a pass over a micro-batch of these rows, whose calls become graphs. Queues what was put
+  // off, here and in BeginUnrecorded.
+  void Begin(const TokenRows& rows, Pass& pass);
   // Begins a pass whose calls are queued at once.
-  void BeginUnrecorded();
+  void BeginUnrecorded(Pass& pass);
 
   // Takes the pass's next call. Calls of one name, in passes of the same rows, do the same.
-  void Add(uint64_t name, Call call);
+  void Add(uint64_t name, Call call, Pass& pass);
+  // Queues the pass's next call, which is like no other.
+  void AddOnce(const Call& call, Pass& pass);
 
   // Does `between` after the operations that the present call has queued so far and before its
   // others, whenever the call is queued or its graphs are launched; at once if no call is queued
@@ -58,7 +83,7 @@ class DeviceRecorder {
   // Drops the calls that were put off.
   void GiveUp();
 
-  // Destroys all graphs. REQUIRES: the stream is idle, and no call is put off.
+  // Destroys all graphs. REQUIRES: the stream is idle, no call is put off, and no pass goes on.
   void Forget() { extents_.clear(); }
 
  private:
@@ -72,8 +97,8 @@ class DeviceRecorder {
   };
   // The state of micro-batches that have the same rows.
   struct Extents {
-    // Segments by the names of their calls.
-    absl::flat_hash_map<std::vector<uint64_t>, Segment> segments;
+    // By saved set, segments by the names of their calls.
+    std::vector<absl::flat_hash_map<std::vector<uint64_t>, Segment>> segments;
     // True if products had GELU in them when a call last ran kernel by kernel; by the call's name.
     absl::flat_hash_map<uint64_t, bool> ran_with_fused_gelu;
   };
@@ -87,13 +112,11 @@ class DeviceRecorder {
   DeviceStream& stream_;
   const DeviceOps& ops_;
   // By sequences and length.
-  absl::flat_hash_map<std::pair<int64_t, int64_t>, Extents> extents_;
-  // Of the pass; null: it is not recorded.
-  Extents* recorded_ = nullptr;
+  absl::flat_hash_map<std::pair<int64_t, int64_t>, std::unique_ptr<Extents>> extents_;
+  // The calls that were put off, and their pass; null: there are none.
+  Pass* pass_ = nullptr;
   std::vector<uint64_t> names_;
   std::vector<Call> calls_;
-  // What the call that was queued last has returned.
-  ResidualStream handed_on_;
   // Of the capture that is under way; null: there is none.
   std::function<void(Between)> divide_;
 };

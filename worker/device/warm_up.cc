@@ -1,12 +1,16 @@
 #include "worker/device/warm_up.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "common/base/status_macros.h"
+#include "common/device/device.h"
 #include "common/tensor/dtype.h"
-#include "worker/nn/tensor_group.h"
+#include "worker/nn/layer_context.h"
 
 namespace muster {
 namespace {
@@ -31,23 +35,45 @@ class PlaceInGroup final : public TensorGroup {
 }  // namespace
 
 absl::Status WarmUp(DevicePasses& passes, const Model& model, const ModelParameters& parameters,
-                    GradientSpans gradients, const LayerContext& training) {
+                    GradientSpans gradients, const WarmUpPart& part) {
   LayerContext context;
   absl::optional<PlaceInGroup> group;
-  if (training.tensor_group != nullptr) {
-    context.tensor_group = &group.emplace(*training.tensor_group);
-    context.sequence_parallel = training.sequence_parallel;
+  if (part.tensor_group != nullptr) {
+    context.tensor_group = &group.emplace(*part.tensor_group);
+    context.sequence_parallel = part.sequence_parallel;
   }
   const std::unique_ptr<MicroBatch> m = model.NewMicroBatch();
+  m->units = part.units;
+  m->split_backward = part.split_backward;
   const int last_unit = model.description().units - 1;
+  const int first = part.units.first;
+  const int end = std::min(part.units.end, last_unit);
+  // What other stages would send.
+  DeviceBuffer received;
   return passes.WarmUp([&](const Batch& batch) -> absl::Status {
+    const size_t bytes = model.boundaries()->Bytes(context, first, batch);
+    MUSTER_ASSIGN_OR_RETURN(received, DeviceBuffer::Allocate(MemoryPlace::kDevice, bytes));
+    passes.stream().Fill(received.data(), 0, bytes);
+    const absl::Span<const std::byte> values(received.data(), bytes);
     MUSTER_RETURN_IF_ERROR(model.Load(batch, *m));
-    for (int unit = 0; unit < last_unit; ++unit) {
+    if (first > 0) {
+      MUSTER_RETURN_IF_ERROR(model.boundaries()->SetOutput(context, first - 1, values, *m));
+    }
+    for (int unit = first; unit < end; ++unit) {
       MUSTER_RETURN_IF_ERROR(model.Forward(context, unit, parameters, *m));
     }
-    MUSTER_RETURN_IF_ERROR(model.RunLastUnit(context, parameters, gradients, *m));
-    for (int unit = last_unit - 1; unit >= 0; --unit) {
-      MUSTER_RETURN_IF_ERROR(model.Backward(context, unit, parameters, gradients, *m));
+    if (part.units.end > last_unit) {
+      MUSTER_RETURN_IF_ERROR(model.RunLastUnit(context, parameters, gradients, *m));
+    } else {
+      MUSTER_RETURN_IF_ERROR(model.boundaries()->SetGradient(context, end - 1, values, *m));
+    }
+    for (int unit = end - 1; unit >= first; --unit) {
+      MUSTER_RETURN_IF_ERROR(part.split_backward
+                                 ? model.BackwardInput(context, unit, parameters, gradients, *m)
+                                 : model.Backward(context, unit, parameters, gradients, *m));
+    }
+    for (int unit = end - 1; part.split_backward && unit >= first; --unit) {
+      MUSTER_RETURN_IF_ERROR(model.BackwardWeights(context, unit, gradients, *m));
     }
     return absl::OkStatus();
   });

@@ -46,9 +46,7 @@ class Transformer final : public Model, private UnitBoundaries {
 
   std::unique_ptr<MicroBatch> NewMicroBatch() const override { return backend_->NewMicroBatch(); }
 
-  const UnitBoundaries* boundaries() const override {
-    return description_.on_device ? nullptr : this;
-  }
+  const UnitBoundaries* boundaries() const override { return this; }
 
   absl::Status Load(const Batch& batch, MicroBatch& micro_batch) const override {
     MUSTER_RETURN_IF_ERROR(CheckTokens(batch));
@@ -160,8 +158,11 @@ class Transformer final : public Model, private UnitBoundaries {
   absl::Status ReadOutput(const LayerContext& context, int unit, MicroBatch& micro_batch,
                           absl::Span<std::byte> to) const override {
     TransformerMicroBatch& m = In(micro_batch);
-    boundary_.ReadOutput(PassOf(context, {}, m).context, unit, m.handed_on, m.memory().arrays, to);
-    return m.TakeResults();
+    return m.RunOnce([&](const ResidualStream& in) {
+      const TransformerPass pass = PassOf(context, {}, m);
+      boundary_.ReadOutput(pass.context, unit, in, pass.arrays, to);
+      return in;
+    });
   }
 
   absl::Status SetOutput(const LayerContext& context, int unit, absl::Span<const std::byte> from,
@@ -169,25 +170,31 @@ class Transformer final : public Model, private UnitBoundaries {
     TransformerMicroBatch& m = In(micro_batch);
     // The pass begins here, and not with unit 0.
     m.Begin(context);
-    m.handed_on =
-        boundary_.SetOutput(PassOf(context, {}, m).context, unit, from, m.memory().arrays);
-    return m.TakeResults();
+    return m.RunOnce([&](const ResidualStream&) {
+      const TransformerPass pass = PassOf(context, {}, m);
+      return boundary_.SetOutput(pass.context, unit, from, pass.arrays);
+    });
   }
 
   absl::Status ReadGradient(const LayerContext& context, int unit, MicroBatch& micro_batch,
                             absl::Span<std::byte> to) const override {
     TransformerMicroBatch& m = In(micro_batch);
-    boundary_.ReadGradient(PassOf(context, {}, m).context, m.memory().arrays, to);
-    return m.TakeResults();
+    return m.RunOnce([&](const ResidualStream& in) {
+      const TransformerPass pass = PassOf(context, {}, m);
+      boundary_.ReadGradient(pass.context, pass.arrays, to);
+      return in;
+    });
   }
 
   absl::Status SetGradient(const LayerContext& context, int unit, absl::Span<const std::byte> from,
                            MicroBatch& micro_batch) const override {
     TransformerMicroBatch& m = In(micro_batch);
-    const TransformerArrays& arrays = m.memory().arrays;
-    boundary_.SetGradient(PassOf(context, {}, m).context, unit, from, arrays,
-                          unit == 0 ? nullptr : arrays.product_gradients[unit - 1].down);
-    return m.TakeResults();
+    return m.RunOnce([&](const ResidualStream& in) {
+      const TransformerPass pass = PassOf(context, {}, m);
+      boundary_.SetGradient(pass.context, unit, from, pass.arrays,
+                            unit == 0 ? nullptr : pass.arrays.product_gradients[unit - 1].down);
+      return in;
+    });
   }
 
   // Whole sequences of at most `context` tokens, with a label in [-1, V) each.

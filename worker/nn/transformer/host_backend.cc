@@ -1,6 +1,7 @@
 #include "worker/nn/transformer/host_backend.h"
 
 #include <cstdint>
+#include <utility>
 
 #include "common/compute/host_ops.h"
 #include "common/kernels/transformer/rotary.h"
@@ -53,7 +54,9 @@ class HostMicroBatch final : public TransformerMicroBatch {
             .arrays = memory_.arrays()};
   }
 
-  absl::Status Run(const UnitCall&, Body body) override {
+  absl::Status Run(const UnitCall&, Body body) override { return RunOnce(std::move(body)); }
+
+  absl::Status RunOnce(Body body) override {
     handed_on = body(handed_on);
     return TakeResults();
   }

@@ -1,7 +1,5 @@
 #include "worker/nn/transformer/stream_boundary.h"
 
-#include <cstring>
-
 #include "common/tensor/dtype.h"
 #include "worker/nn/transformer/residual_norm.h"
 #include "worker/nn/transformer/transformer_block.h"
@@ -17,19 +15,11 @@ OpDropout StreamBoundary::DropoutOfBranch(const ComputeContext& context, int uni
 }
 
 void StreamBoundary::Narrow(const ComputeContext& context, const float* x, void* y) const {
-  if (context.type == DType::kF32) {
-    std::memcpy(y, x, Bytes(context));
-  } else {
-    context.ops.Convert(Elements(context), DType::kF32, x, context.type, y);
-  }
+  context.ops.Convert(Elements(context), DType::kF32, x, context.type, y);
 }
 
 void StreamBoundary::Widen(const ComputeContext& context, const void* x, float* y) const {
-  if (context.type == DType::kF32) {
-    std::memcpy(y, x, Bytes(context));
-  } else {
-    context.ops.Convert(Elements(context), context.type, x, DType::kF32, y);
-  }
+  context.ops.Convert(Elements(context), context.type, x, DType::kF32, y);
 }
 
 void StreamBoundary::ReadOutput(const ComputeContext& context, int unit, const ResidualStream& out,

@@ -15,7 +15,7 @@ namespace muster {
 // The residual stream between two units of a transformer, and its gradient, as one array of the
 // type of computation, [n, C]: what stages of a pipeline send. Within a stage the next norm adds a
 // unit's branch to the stream; at a boundary the stage that sends does so, to the same bits in f32.
-// 16-bit types round the stream once more. Works on memory of the host. Holds shapes only.
+// 16-bit types round the stream once more. Arrays lie in the memory of the ops. Holds shapes only.
 // Thread-safe.
 class StreamBoundary {
  public:
@@ -46,7 +46,7 @@ class StreamBoundary {
   }
   // Returns the dropout of the branch that `unit` ends with.
   OpDropout DropoutOfBranch(const ComputeContext& context, int unit) const;
-  // Copies between f32 and the type of computation.
+  // Convert between f32 and the type of computation.
   void Narrow(const ComputeContext& context, const float* x, void* y) const;
   void Widen(const ComputeContext& context, const void* x, float* y) const;
 

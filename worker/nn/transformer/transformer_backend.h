@@ -62,6 +62,10 @@ class TransformerMicroBatch : public MicroBatch {
   using Body = std::function<ResidualStream(const ResidualStream& in)>;
   virtual absl::Status Run(const UnitCall& call, Body body) = 0;
 
+  // Runs, in order, what is not the same each time that the unit runs: it reads or writes memory
+  // from outside. Takes handed_on and replaces it. Returns the status of what has run.
+  virtual absl::Status RunOnce(Body body) = 0;
+
   // Model::TakeResults.
   virtual absl::Status TakeResults() = 0;
 };

@@ -20,6 +20,13 @@ ActivationRequest ActivationRequestOf(const TransformerShape& shape, DType type,
   return request;
 }
 
+void SetUnits(int64_t layers, const UnitRange& units, ActivationRequest& request) {
+  const int64_t first = std::clamp<int64_t>(units.first - 1, 0, layers);
+  request.first_layer = first;
+  request.layers = std::clamp<int64_t>(units.end - 1, first, layers) - first;
+  request.has_head = units.end > layers + 1;
+}
+
 void TransformerMemory::Prepare(const ComputeContext& context, const UnitRange& units) {
   const auto tokens = static_cast<uint64_t>(context.rows.count());
   const uint64_t ranks = context.group == nullptr ? 1 : context.group->size();
@@ -29,11 +36,7 @@ void TransformerMemory::Prepare(const ComputeContext& context, const UnitRange& 
     return;
   }
   units_ = units;
-  // Unit 0 is the embedding, and the last one the head.
-  const int64_t first = std::clamp<int64_t>(units.first - 1, 0, layers_);
-  request_.first_layer = first;
-  request_.layers = std::clamp<int64_t>(units.end - 1, first, layers_) - first;
-  request_.has_head = units.end > layers_ + 1;
+  SetUnits(layers_, units, request_);
   request_.tensor_ranks = ranks;
   request_.sequence_parallel = context.divides_rows();
   request_.N = tokens;

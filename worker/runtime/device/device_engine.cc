@@ -19,7 +19,9 @@ class DeviceEngine final : public StepEngine {
       : passes_(parts.passes),
         owned_(std::move(parts.owned)),
         model_(std::move(model)),
-        executor_(spec, *model_, parts.strategy, {.tensor_group = parts.tensor_group}) {}
+        executor_(
+            spec, *model_, parts.strategy,
+            {.tensor_group = parts.tensor_group, .stage = parts.stage, .links = parts.links}) {}
   // After a failed step, calls of the model may be put off that nobody makes any more.
   ~DeviceEngine() override { passes_.Stop(); }
 
@@ -48,9 +50,12 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeDeviceEngine(const v1::JobSpec& 
   std::unique_ptr<const Model> model =
       MakeTransformer(options.shape, compute.tensor_ranks, compute.type, compute.recompute,
                       std::make_unique<DeviceBackend>(options.shape, parts.passes));
-  MUSTER_RETURN_IF_ERROR(
-      WarmUp(parts.passes, *model, parts.strategy.parameters(), parts.strategy.gradients(),
-             {.tensor_group = parts.tensor_group, .sequence_parallel = compute.sequence_parallel}));
+  MUSTER_RETURN_IF_ERROR(WarmUp(parts.passes, *model, parts.strategy.parameters(),
+                                parts.strategy.gradients(),
+                                {.tensor_group = parts.tensor_group,
+                                 .sequence_parallel = compute.sequence_parallel,
+                                 .units = compute.units,
+                                 .split_backward = compute.split_backward}));
   return std::make_unique<DeviceEngine>(spec, std::move(model), std::move(parts));
 }
 

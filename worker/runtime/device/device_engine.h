@@ -4,9 +4,12 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "worker/device/device_options.h"
 #include "worker/device/device_passes.h"
 #include "worker/nn/tensor_group.h"
+#include "worker/runtime/training/pipeline_links.h"
+#include "worker/runtime/training/stage_plan.h"
 #include "worker/runtime/training/step_engine.h"
 #include "worker/strategy/strategy.h"
 
@@ -24,6 +27,10 @@ struct DeviceEngineParts {
   // The ranks that compute the model together with this one, which outlive the engine; null: this
   // rank alone.
   TensorGroup* tensor_group = nullptr;
+  // The stage of a pipeline that the rank is, whose units the options name, and its links
+  // (StepExecutor::Options). Its order is not kInterleaved.
+  absl::optional<PipelineStage> stage = absl::nullopt;
+  std::shared_ptr<PipelineLinks> links;
   // What the engine takes over, such as the strategy.
   std::unique_ptr<Strategy> owned = nullptr;
 };

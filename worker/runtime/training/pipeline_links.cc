@@ -104,11 +104,17 @@ absl::Status PipelineLinks::AddReceive(const StageMessage& message, int peer, si
   return absl::OkStatus();
 }
 
-void PipelineLinks::Start() {
+absl::Status PipelineLinks::Start() {
+  if (options_.order != nullptr) {
+    // What is received may lie where the computation still reads an earlier message.
+    MUSTER_RETURN_IF_ERROR(options_.order->FollowComputation());
+    for (CollectiveCall& call : added_) call.stream = options_.order->stream();
+  }
   const std::vector<std::shared_ptr<Work>> works = stages_.StartMessages(added_);
   for (size_t i = 0; i < works.size(); ++i) places_[i]->work = works[i];
   added_.clear();
   places_.clear();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<absl::Span<const std::byte>> PipelineLinks::Await(const StageMessage& message) {

@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "common/base/work.h"
 #include "worker/collectives/communicator.h"
+#include "worker/strategy/group/call_order.h"
 
 namespace muster {
 
@@ -34,6 +35,9 @@ struct PipelineLinksOptions {
   int sent = 2;
   // The timeout of each message, in which a stage may have to wait for slower ones.
   absl::Duration timeout = absl::Minutes(10);
+  // The order between messages and a computation that only queues its work, as on devices; null:
+  // there is none. Outlives the links.
+  CallOrder* order = nullptr;
 };
 
 // The messages between one stage of a pipeline and the others, in memory that is taken once. Sends
@@ -59,8 +63,9 @@ class PipelineLinks {
                                                 size_t bytes);
   // Adds a receive. FailedPrecondition: there is no memory left.
   absl::Status AddReceive(const StageMessage& message, int peer, size_t bytes);
-  // Starts what was added since the last call.
-  void Start();
+  // Starts what was added since the last call. Also errors of the computation that makes what is
+  // sent.
+  absl::Status Start();
 
   // Waits until a message has come whose receive was started, and returns it. It stays until
   // Release.

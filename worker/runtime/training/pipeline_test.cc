@@ -1,4 +1,6 @@
-// Stages of a pipeline as threads, against the whole model in one process.
+// Stages of a pipeline as threads, on processors or on emulated devices, against the whole model in
+// one process.
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -12,9 +14,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "common/base/clock.h"
 #include "common/files/temp_folder.h"
 #include "common/pipeline/pipeline_action.h"
+#include "common/pipeline/pipeline_schedule.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -23,6 +27,11 @@
 #include "worker/collectives/host/host_communicator.h"
 #include "worker/collectives/transport/in_process_transport.h"
 #include "worker/data/sampling/sampler.h"
+#include "worker/device/copying_strategy.h"
+#include "worker/device/device_options.h"
+#include "worker/device/device_slice_ops.h"
+#include "worker/runtime/device/device_engine.h"
+#include "worker/runtime/device/device_job.h"
 #include "worker/runtime/training/micro_batch_reader.h"
 #include "worker/runtime/training/pipeline_links.h"
 #include "worker/runtime/training/prepared_job.h"
@@ -32,6 +41,8 @@
 
 namespace muster {
 namespace {
+
+enum class Hardware { kProcessors, kDevice };
 
 constexpr uint64_t kSteps = 6;
 constexpr int kBatch = 24;
@@ -94,9 +105,58 @@ struct Trained {
   PassResult evaluated;
 };
 
-// Trains all steps with an executor, and evaluates the held-out examples.
-Trained Train(const v1::JobSpec& spec, const PreparedJob& job, LocalStrategy& strategy,
-              StepExecutor& executor) {
+// One rank's strategy and engine, on processors or on a device. The strategy has the whole model's
+// parameters, whatever units the engine runs.
+class Rank {
+ public:
+  Rank(const v1::JobSpec& spec, const PreparedJob& job, Hardware hardware,
+       const absl::optional<PipelineStage>& stage = absl::nullopt, Communicator* stages = nullptr)
+      : strategy_(LocalStrategy::Create(*job.schema).value()) {
+    // An evaluation has more rows than a micro-batch.
+    PipelineLinksOptions linking = {.message_bytes = kEvaluated * kStream * sizeof(float),
+                                    .received = 4};
+    if (hardware == Hardware::kDevice) {
+      DeviceOptions options = DeviceOptionsFor(spec, job.dataset->info(), /*device=*/0).value();
+      options.compute.sequences = kEvaluated;
+      if (stage.has_value()) {
+        options.compute.units = stage->UnitsOf(0, 0);
+        options.compute.saved_sets = HoldingsOf(PipelineSchedule(stage->shape)[stage->stage]).saved;
+        options.compute.split_backward = stage->shape.order == PipelineOrder::kZeroBubble;
+      }
+      copying_ = CopyingStrategy::Create(*strategy_, options).value();
+      order_ = DeviceSliceOps::Create([this]() -> DeviceStream& {
+                 return copying_->passes().stream();
+               }).value();
+      linking.order = order_.get();
+      if (stages != nullptr) links_ = PipelineLinks::Create(*stages, linking).value();
+      engine_ = MakeDeviceEngine(spec, options,
+                                 {.passes = copying_->passes(),
+                                  .strategy = *copying_,
+                                  .stage = stage,
+                                  .links = links_})
+                    .value();
+      return;
+    }
+    if (stages != nullptr) links_ = PipelineLinks::Create(*stages, linking).value();
+    engine_ = std::make_unique<StepExecutor>(
+        spec, *job.model, *strategy_, StepExecutor::Options{.stage = stage, .links = links_});
+  }
+
+  LocalStrategy& strategy() { return *strategy_; }
+  StepEngine& engine() { return *engine_; }
+
+ private:
+  const std::unique_ptr<LocalStrategy> strategy_;
+  // Null on processors.
+  std::unique_ptr<CopyingStrategy> copying_;
+  std::unique_ptr<DeviceSliceOps> order_;
+  std::shared_ptr<PipelineLinks> links_;
+  std::unique_ptr<StepEngine> engine_;
+};
+
+// Trains all steps with a rank's engine, and evaluates the held-out examples.
+Trained Train(const v1::JobSpec& spec, const PreparedJob& job, Rank& rank) {
+  StepEngine& executor = rank.engine();
   SamplerOptions sampling;
   sampling.batch_size = spec.batch_size();
   sampling.training_examples = job.split.training;
@@ -119,18 +179,18 @@ Trained Train(const v1::JobSpec& spec, const PreparedJob& job, LocalStrategy& st
   trained.status = job.dataset->Read(held_out, batch);
   if (trained.status.ok()) trained.status = executor.BeginEvaluation(kSteps);
   if (trained.status.ok()) trained.status = executor.Evaluate(batch, trained.evaluated);
-  for (const absl::Span<const float> values : strategy.parameters().values) {
+  for (const absl::Span<const float> values : rank.strategy().parameters().values) {
     trained.values.emplace_back(values.begin(), values.end());
   }
   return trained;
 }
 
-Trained TrainWhole(const TestModel& model, int micro_batches) {
+Trained TrainWhole(const TestModel& model, int micro_batches,
+                   Hardware hardware = Hardware::kProcessors) {
   const v1::JobSpec spec = Job(model, micro_batches);
   const PreparedJob job = PrepareJob(spec).value();
-  const std::unique_ptr<LocalStrategy> strategy = LocalStrategy::Create(*job.schema).value();
-  StepExecutor executor(spec, *job.model, *strategy);
-  return Train(spec, job, *strategy, executor);
+  Rank rank(spec, job, hardware);
+  return Train(spec, job, rank);
 }
 
 PipelineStage StageOf(const PipelineShape& shape, int stage, const std::vector<int>& sizes) {
@@ -175,7 +235,8 @@ struct StageRun {
 
 // Trains on all stages at once.
 std::vector<StageRun> TrainStages(const v1::JobSpec& spec, const PipelineShape& shape,
-                                  const std::vector<int>& sizes, uint64_t seed = 0) {
+                                  const std::vector<int>& sizes,
+                                  Hardware hardware = Hardware::kProcessors, uint64_t seed = 0) {
   InProcessGroup group(shape.stages);
   std::vector<StageRun> runs(shape.stages);
   std::vector<std::thread> threads;
@@ -186,16 +247,9 @@ std::vector<StageRun> TrainStages(const v1::JobSpec& spec, const PipelineShape& 
         stages = std::make_unique<LateCommunicator>(std::move(stages), seed * 100 + stage);
       }
       const PreparedJob job = PrepareJob(spec).value();
-      const std::unique_ptr<LocalStrategy> strategy = LocalStrategy::Create(*job.schema).value();
-      // An evaluation has more rows than a micro-batch.
-      const std::shared_ptr<PipelineLinks> links =
-          PipelineLinks::Create(
-              *stages, {.message_bytes = kEvaluated * kStream * sizeof(float), .received = 4})
-              .value();
-      StepExecutor executor(spec, *job.model, *strategy,
-                            {.stage = StageOf(shape, stage, sizes), .links = links});
+      Rank rank(spec, job, hardware, StageOf(shape, stage, sizes), stages.get());
       const uint64_t before = stages->traffic().sent;
-      runs[stage].trained = Train(spec, job, *strategy, executor);
+      runs[stage].trained = Train(spec, job, rank);
       runs[stage].sent = stages->traffic().sent - before;
     });
   }
@@ -210,18 +264,18 @@ std::vector<int> SizesFor(int groups) {
   return {1, 1, 2, 1};
 }
 
-using Case = std::tuple<TestModel, PipelineOrder, int, int>;
+using Case = std::tuple<TestModel, PipelineOrder, int, int, Hardware>;
 
 class PipelineTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(PipelineTest, HasTheBitsOfTheWholeModel) {
-  const auto [model, order, stages, micro_batches] = GetParam();
+  const auto [model, order, stages, micro_batches, hardware] = GetParam();
   const int chunks = order == PipelineOrder::kInterleaved ? 2 : 1;
   const PipelineShape shape = {order, stages, chunks, micro_batches};
   const std::vector<int> sizes = SizesFor(shape.groups());
-  const Trained whole = TrainWhole(model, micro_batches);
+  const Trained whole = TrainWhole(model, micro_batches, hardware);
   ASSERT_TRUE(whole.status.ok()) << whole.status;
-  const std::vector<StageRun> runs = TrainStages(Job(model, micro_batches), shape, sizes);
+  const std::vector<StageRun> runs = TrainStages(Job(model, micro_batches), shape, sizes, hardware);
   const PreparedJob job = PrepareJob(Job(model, 1)).value();
   const std::vector<TensorSpec>& tensors = job.model->description().tensors;
   for (int stage = 0; stage < stages; ++stage) {
@@ -255,7 +309,8 @@ std::string NameOf(const testing::TestParamInfo<Case>& info) {
                                            "Interleaved", "ZeroBubble"};
   return absl::StrCat(std::get<0>(info.param).name,
                       kNames[static_cast<int>(std::get<1>(info.param))], std::get<2>(info.param),
-                      "Stages", std::get<3>(info.param), "MicroBatches");
+                      "Stages", std::get<3>(info.param), "MicroBatches",
+                      std::get<4>(info.param) == Hardware::kDevice ? "Device" : "");
 }
 
 // Five micro-batches of 24 examples are of unequal size.
@@ -264,17 +319,29 @@ INSTANTIATE_TEST_SUITE_P(Orders, PipelineTest,
                                             ::testing::Values(PipelineOrder::kGPipe,
                                                               PipelineOrder::kOneForwardOneBackward,
                                                               PipelineOrder::kZeroBubble),
-                                            ::testing::Values(2, 3, 4), ::testing::Values(2, 5)),
+                                            ::testing::Values(2, 3, 4), ::testing::Values(2, 5),
+                                            ::testing::Values(Hardware::kProcessors)),
+                         NameOf);
+// Devices compute transformers, and refuse kInterleaved.
+INSTANTIATE_TEST_SUITE_P(OnDevices, PipelineTest,
+                         ::testing::Combine(::testing::ValuesIn(kModels + 2, std::end(kModels)),
+                                            ::testing::Values(PipelineOrder::kGPipe,
+                                                              PipelineOrder::kOneForwardOneBackward,
+                                                              PipelineOrder::kZeroBubble),
+                                            ::testing::Values(2, 4), ::testing::Values(5),
+                                            ::testing::Values(Hardware::kDevice)),
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(Interleaved, PipelineTest,
                          ::testing::Combine(::testing::ValuesIn(kModels),
                                             ::testing::Values(PipelineOrder::kInterleaved),
-                                            ::testing::Values(2), ::testing::Values(2, 4)),
+                                            ::testing::Values(2), ::testing::Values(2, 4),
+                                            ::testing::Values(Hardware::kProcessors)),
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(LayerWise, PipelineTest,
                          ::testing::Combine(::testing::ValuesIn(kModels),
                                             ::testing::Values(PipelineOrder::kLayerWise),
-                                            ::testing::Values(2, 4), ::testing::Values(1)),
+                                            ::testing::Values(2, 4), ::testing::Values(1),
+                                            ::testing::Values(Hardware::kProcessors)),
                          NameOf);
 
 TEST(PipelineDelaysTest, EveryExecutionHasTheSameBits) {
@@ -285,7 +352,8 @@ TEST(PipelineDelaysTest, EveryExecutionHasTheSameBits) {
                                     ? PipelineShape{order, 2, 2, 8}
                                     : PipelineShape{order, 4, 1, 8};
     for (uint64_t seed = 1; seed <= 3; ++seed) {
-      const std::vector<StageRun> runs = TrainStages(Job(kModels[0], 8), shape, SizesFor(4), seed);
+      const std::vector<StageRun> runs =
+          TrainStages(Job(kModels[0], 8), shape, SizesFor(4), Hardware::kProcessors, seed);
       ASSERT_TRUE(runs.back().trained.status.ok()) << runs.back().trained.status;
       EXPECT_EQ(runs.back().trained.losses, whole.losses) << "seed " << seed;
     }
@@ -297,9 +365,8 @@ TEST(PipelineTypesTest, In16BitsAllOrdersHaveTheSameBits) {
   v1::JobSpec spec = Job(kModels[2], 4);
   spec.mutable_compute()->set_type(v1::ComputeSpec::BF16);
   const PreparedJob job = PrepareJob(spec).value();
-  const std::unique_ptr<LocalStrategy> strategy = LocalStrategy::Create(*job.schema).value();
-  StepExecutor executor(spec, *job.model, *strategy);
-  const Trained whole = Train(spec, job, *strategy, executor);
+  Rank rank(spec, job, Hardware::kProcessors);
+  const Trained whole = Train(spec, job, rank);
   std::vector<double> losses;
   for (const auto order : {PipelineOrder::kGPipe, PipelineOrder::kOneForwardOneBackward,
                            PipelineOrder::kZeroBubble, PipelineOrder::kInterleaved}) {

@@ -25,6 +25,10 @@ class StagePlanner {
     const std::vector<std::vector<PipelineAction>> schedule = PipelineSchedule(stage_.shape);
     for (const PipelineAction& action : schedule[stage_.stage]) Add(action);
     plan_.push_back({Kind::kEndStep});
+    if (shape_.on_device && last_saved_ >= 0) {
+      micro_batch_ = shape_.micro_batches - 1;
+      Append(Kind::kCheckLoss, -1, last_saved_);
+    }
     return std::move(plan_);
   }
 
@@ -114,7 +118,8 @@ class StagePlanner {
       Append(Kind::kLastUnit, unit, saved);
       Append(Kind::kRelease, unit, saved);
       plan_.back().direction = Direction::kBackward;
-      Append(Kind::kCheckLoss, -1, saved);
+      if (!shape_.on_device) Append(Kind::kCheckLoss, -1, saved);
+      last_saved_ = saved;
       AppendReady(unit--, saved);
     } else {
       if (Travels()) Append(Kind::kAwaitOutputGradient, unit, saved);
@@ -142,8 +147,8 @@ class StagePlanner {
     // The strategy would take it for that of the micro-batch whose backward began last.
     const bool overlaps = shape_.split_backward || stage_.shape.chunks > 1;
     if (overlaps && !leaves) return;
-    Append(leaves && !shape_.scaled_loss ? Kind::kSendGradients : Kind::kGradientReady, unit,
-           saved);
+    const bool checks = leaves && !shape_.scaled_loss && !shape_.on_device;
+    Append(checks ? Kind::kSendGradients : Kind::kGradientReady, unit, saved);
   }
 
   int Take() {
@@ -173,6 +178,8 @@ class StagePlanner {
   std::set<int> begun_;
   std::set<int> free_;
   int next_ = 0;
+  // The saved set of the last micro-batch that had its loss; -1: the stage has no loss.
+  int last_saved_ = -1;
 };
 
 }  // namespace

@@ -29,8 +29,9 @@ struct PipelineStage {
 // so does not keep logits between the two. kBeginBackward comes before a micro-batch's first
 // backward on the stage. Where backward passes of micro-batches overlap (kInterleaved,
 // kZeroBubble), kGradientReady is left out of micro-batches whose gradients stay. Pure functions,
-// here and below. REQUIRES: `shape` has the model's units, no rows, and is not on a device; of a
-// shape with split_backward the stage's order is kZeroBubble, and of others it is not.
+// here and below. On a device kCheckLoss comes once, after the step. REQUIRES: `shape` has the
+// model's units, and no rows; of a shape with split_backward the stage's order is kZeroBubble, and
+// of others it is not.
 std::vector<StepAction> StageStepPlan(const StepShape& shape, const PipelineStage& stage);
 
 // Returns the actions of one forward pass of a stage over a batch that is loaded. The stage with

@@ -131,7 +131,9 @@ absl::Status StepExecutor::Train(uint64_t clock, MicroBatchSource& micro_batches
                               BatchOf(clock, action.micro_batch, micro_batches));
       MUSTER_RETURN_IF_ERROR(action.exchanges() ? Exchange(action, context, *batch, micro_batch)
                                                 : Load(*batch, action, micro_batch, sums));
-      if (action.travels() && !plan_[i + 1].travels()) options_.links->Start();
+      if (action.travels() && !plan_[i + 1].travels()) {
+        MUSTER_RETURN_IF_ERROR(options_.links->Start());
+      }
     } else {
       // Stages without the last unit tell it, too.
       if (action.kind == StepAction::Kind::kEndStep) sums.loss_scale = context.loss_scale;
@@ -295,7 +297,7 @@ absl::Status StepExecutor::Evaluate(const Batch& batch, PassResult& result) {
       continue;
     }
     MUSTER_RETURN_IF_ERROR(Exchange(action, context, batch, pass));
-    if (action.travels()) options_.links->Start();
+    if (action.travels()) MUSTER_RETURN_IF_ERROR(options_.links->Start());
   }
   if (options_.links != nullptr) MUSTER_RETURN_IF_ERROR(options_.links->Finish());
   MUSTER_RETURN_IF_ERROR(model_.TakeResults(pass));

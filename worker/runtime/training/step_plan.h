@@ -91,7 +91,7 @@ struct StepShape {
   // True if the model is on a device: the host does not look at gradients, and takes the loss once.
   bool on_device = false;
   // True if the gradients of weights wait until all units of a micro-batch have run kBackwardInput.
-  // Models on a device refuse such a micro-batch.
+  // Models on a device may have no memory for such a micro-batch, and refuse it then.
   bool split_backward = false;
 };
 
