@@ -68,3 +68,48 @@ def test_a_program_trains_reports_and_goes_on_after_a_loss(cluster_for_programs,
     assert [each.clock for each in job.checkpoints()] == [40, 60]
     text = "".join(job.logs())
     assert "rank 1 starts at 0" in text and "rank 0 starts at 40" in text
+
+
+LOOPS = """
+import os
+import torch
+import torch.distributed as dist
+import muster.torch
+
+dist.init_process_group("muster")
+mark = torch.zeros(1)
+while not mark:
+    mark[0] = os.path.exists(os.environ["MARK"])
+    dist.all_reduce(mark)
+"""
+
+
+def test_a_user_is_shown_the_last_calls_of_each_process(cluster_for_programs, installed, tmp_path):
+    grpc = pytest.importorskip("grpc")
+    from muster.v1 import job_service_pb2, job_service_pb2_grpc
+
+    program = tmp_path / "loops.py"
+    program.write_text(LOOPS)
+    draft = muster.Job.from_fields({
+        "name": "loops",
+        "workers": 2,
+        "model": {
+            "program": {
+                "command": [PYTHON, program],
+                "environment": {"PYTHONPATH": installed, "MARK": tmp_path / "mark"},
+                "memory_bytes": 1 << 30,
+            }
+        },
+    })
+    job = cluster_for_programs.submit(draft)
+    with grpc.insecure_channel(cluster_for_programs.address) as channel:
+        stub = job_service_pb2_grpc.JobServiceStub(channel)
+        slots = []
+        while len(slots) < 2 or not all(len(each.calls) == 1000 for each in slots):
+            assert job.state() != "FAILED", "".join(job.logs())
+            slots = stub.ListCollectives(job_service_pb2.GetJobRequest(job_id=job.id)).slots
+    (tmp_path / "mark").touch()
+    job.wait(WAIT_SECONDS)
+    for each in slots:
+        last = each.calls[0]
+        assert (last.group, last.operation, last.dtype, last.reduction, last.count) == ("world", "all_reduce", "f32", "sum", 1)
