@@ -80,9 +80,7 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(
     const CheckpointStorage& storage, absl::string_view folder) {
   MUSTER_ASSIGN_OR_RETURN(v1::CheckpointManifest manifest, ReadManifest(storage, folder));
   if (manifest.program()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the checkpoint ", folder, " has files that a program wrote (model.program); ",
-                     "only the program knows what is in them"));
+    MUSTER_ASSIGN_OR_RETURN(manifest, ServedManifest(manifest));
   }
   std::unique_ptr<CheckpointReader> reader(new CheckpointReader(
       storage, std::string(folder), std::make_unique<v1::CheckpointManifest>(std::move(manifest))));

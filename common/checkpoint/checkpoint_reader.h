@@ -39,8 +39,9 @@ class TensorSchema;
 class CheckpointReader {
  public:
   // Reads the manifest and the headers of all files of the checkpoint in `folder` (ROOT/JOB/CLOCK).
-  // The storage must outlive the reader. NotFound: no complete checkpoint there.
-  // FailedPrecondition: a newer format, or a program's files.
+  // Of a program's checkpoint it has what servers held for it (ServedManifest). The storage must
+  // outlive the reader. NotFound: no complete checkpoint there. FailedPrecondition: a newer format,
+  // or a program's files alone.
   static absl::StatusOr<std::unique_ptr<CheckpointReader>> Open(const CheckpointStorage& storage,
                                                                 absl::string_view folder);
 

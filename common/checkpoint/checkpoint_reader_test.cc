@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -65,6 +66,41 @@ TEST_P(CheckpointReaderTest, ReadsEveryRangeOfEveryTensorAndState) {
       }
     }
   }
+}
+
+TEST_P(CheckpointReaderTest, ReadsWhatServersHeldForAProgram) {
+  absl::StatusOr<v1::CheckpointManifest> manifest = ReadManifest(storage_, kFolder);
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  manifest->set_program(true);
+  for (v1::CheckpointFile& file : *manifest->mutable_files()) {
+    file.set_name(ServedFileName(file.partition()));
+  }
+  // A program's own file, which is first in order of name.
+  ASSERT_TRUE(WriteFile(storage_, JoinUri(kFolder, "partition-x"), "own").ok());
+  v1::CheckpointFile own;
+  own.set_name("a");
+  own.set_path("partition-x");
+  own.set_bytes(3);
+  *manifest->add_files() = own;
+  auto& files = *manifest->mutable_files();
+  std::sort(files.begin(), files.end(),
+            [](const auto& a, const auto& b) { return a.name() < b.name(); });
+  for (int i = 0; i < files.size(); ++i) files[i].set_partition(i);
+  ASSERT_TRUE(DeleteManifest(storage_, kFolder).ok());
+  ASSERT_TRUE(WriteManifest(storage_, kFolder, *manifest).ok());
+
+  const std::unique_ptr<CheckpointReader> reader = OpenReader();
+  std::vector<float> values(24);
+  ASSERT_TRUE(reader->ReadTensor("a", "", 0, absl::MakeSpan(values)).ok());
+  for (uint64_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], TestElement("a", 0, i));
+  EXPECT_EQ(reader->SparseRowCount("e").value(), kTestRows);
+
+  // Without a schema there was no server.
+  manifest->clear_schema();
+  ASSERT_TRUE(DeleteManifest(storage_, kFolder).ok());
+  ASSERT_TRUE(WriteManifest(storage_, kFolder, *manifest).ok());
+  EXPECT_EQ(CheckpointReader::Open(storage_, kFolder).status().code(),
+            absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_P(CheckpointReaderTest, ReadsSparseRows) {

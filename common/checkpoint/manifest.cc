@@ -6,11 +6,13 @@
 #include <map>
 #include <random>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
 #include "proto/checkpoint.pb.h"
@@ -21,6 +23,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "stored integers are little-endian");
 
 constexpr absl::string_view kManifestName = "MANIFEST";
+// The folder of servers' files among a program's.
+constexpr absl::string_view kServedFolder = "muster-servers";
 // In the name of a partition's file, before the number.
 constexpr absl::string_view kGeneration = "-generation-";
 constexpr absl::string_view kRemedy =
@@ -179,6 +183,41 @@ bool IsProgramFileName(absl::string_view name) {
     if (part.empty() || part == "." || part == "..") return false;
   }
   return true;
+}
+
+std::string ServedFileName(uint32_t partition) {
+  return absl::StrCat(kServedFolder, "/partition-", partition);
+}
+
+bool IsInServedFolder(absl::string_view name) {
+  return absl::ConsumePrefix(&name, kServedFolder) && (name.empty() || name.front() == '/');
+}
+
+absl::StatusOr<v1::CheckpointManifest> ServedManifest(const v1::CheckpointManifest& manifest) {
+  if (!manifest.has_schema() || manifest.schema().partitions() == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the checkpoint of job ", manifest.job_id(), " at clock ", manifest.clock(),
+                     " has files that a program wrote (model.program); only the program knows "
+                     "what is in them"));
+  }
+  absl::flat_hash_map<absl::string_view, const v1::CheckpointFile*> files;
+  for (const v1::CheckpointFile& file : manifest.files()) files[file.name()] = &file;
+  v1::CheckpointManifest served = manifest;
+  served.set_program(false);
+  served.clear_files();
+  for (uint32_t partition = 0; partition < manifest.schema().partitions(); ++partition) {
+    const auto found = files.find(ServedFileName(partition));
+    if (found == files.end()) {
+      return absl::DataLossError(absl::StrCat("the checkpoint of job ", manifest.job_id(),
+                                              " at clock ", manifest.clock(),
+                                              " names no file of partition ", partition, kRemedy));
+    }
+    v1::CheckpointFile& file = *served.add_files();
+    file = *found->second;
+    file.set_partition(partition);
+    file.clear_name();
+  }
+  return served;
 }
 
 std::string CheckpointBeside(absl::string_view folder, uint64_t clock) {

@@ -62,6 +62,18 @@ std::string NewPartitionFileName(uint32_t partition, uint64_t generation);
 // "..", of at most 1,024 bytes without NUL bytes.
 bool IsProgramFileName(absl::string_view name);
 
+// Where a program has parameters on servers, its checkpoints have the files of the servers' cut of
+// the same clock, too, under names in a folder that the program itself may not use.
+//
+// Returns the name of a partition's file.
+std::string ServedFileName(uint32_t partition);
+// Returns whether a name is that folder's, or lies in it.
+bool IsInServedFolder(absl::string_view name);
+// Returns the manifest of the cut alone, as if the servers' files were all of the checkpoint.
+// FailedPrecondition: the program had no parameters on servers. DataLoss: a file is missing.
+// REQUIRES: `manifest` is a program's.
+absl::StatusOr<v1::CheckpointManifest> ServedManifest(const v1::CheckpointManifest& manifest);
+
 // Returns the folder of the same job's checkpoint at `clock`.
 std::string CheckpointBeside(absl::string_view folder, uint64_t clock);
 

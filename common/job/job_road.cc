@@ -20,7 +20,8 @@ bool IsHybrid(const v1::JobSpec& spec) {
 }
 
 bool NeedsServers(const v1::JobSpec& spec) {
-  return !RunsProgram(spec) && (!TrainsByAllReduce(spec) || IsHybrid(spec));
+  if (RunsProgram(spec)) return spec.update().dense() == v1::UpdateSpec::PARAMETER_SERVER;
+  return !TrainsByAllReduce(spec) || IsHybrid(spec);
 }
 
 bool TrainsInRounds(const v1::JobSpec& spec) {

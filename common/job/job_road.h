@@ -17,7 +17,8 @@ class JobSpec;
 //
 // A model without sparse tables is never hybrid. What the processes of a program do is their own
 // affair: they count as training by all-reduce, since the loss of one ends what the others do,
-// unless the program is `elastic`.
+// unless the program is `elastic`. With update.dense PARAMETER_SERVER a program has parameters on
+// servers, too; it tells them of its tables itself.
 
 // Returns whether the job runs a program of the user's own.
 bool RunsProgram(const v1::JobSpec& spec);

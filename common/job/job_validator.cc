@@ -237,6 +237,27 @@ absl::Status ValidateNoAllReduce(const v1::JobSpec& spec) {
   return absl::OkStatus();
 }
 
+// Checks how tables are divided among servers, or among the ranks of a shard group.
+absl::Status ValidateDivision(const v1::JobSpec& spec) {
+  const v1::UpdateSpec& update = spec.update();
+  if (update.partitions() > kMaxPartitions) {
+    return Invalid("update.partitions", update.partitions(),
+                   absl::StrCat("it must be at most ", kMaxPartitions));
+  }
+  if (update.block_bytes() % 4 != 0 || update.block_bytes() > kMaxBlockBytes) {
+    return Invalid("update.block_bytes", update.block_bytes(),
+                   absl::StrCat("it must be a multiple of 4, at most ", kMaxBlockBytes,
+                                " (0 takes ", LayoutOptions({}).block_bytes, ")"));
+  }
+  const uint32_t partitions = LayoutOptions(update).partitions;
+  if (spec.servers() > partitions) {
+    return Invalid("servers", spec.servers(),
+                   absl::StrCat("each server holds at least one of the job's ", partitions,
+                                " partitions; take fewer servers or raise update.partitions"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateUpdate(const v1::JobSpec& spec) {
   const v1::UpdateSpec& update = spec.update();
   MUSTER_RETURN_IF_ERROR(ValidateRoads(update));
@@ -263,16 +284,7 @@ absl::Status ValidateUpdate(const v1::JobSpec& spec) {
                                 ", where the order of pushes is left to chance; use BSP "
                                 "(staleness_bound 0)"));
   }
-  if (update.partitions() > kMaxPartitions) {
-    return Invalid("update.partitions", update.partitions(),
-                   absl::StrCat("it must be at most ", kMaxPartitions));
-  }
-  if (update.block_bytes() % 4 != 0 || update.block_bytes() > kMaxBlockBytes) {
-    return Invalid("update.block_bytes", update.block_bytes(),
-                   absl::StrCat("it must be a multiple of 4, at most ", kMaxBlockBytes,
-                                " (0 takes ", LayoutOptions({}).block_bytes, ")"));
-  }
-  return absl::OkStatus();
+  return ValidateDivision(spec);
 }
 
 absl::Status ValidateWorkers(const v1::JobSpec& spec) {
@@ -327,12 +339,6 @@ absl::Status ValidateSize(const v1::JobSpec& spec) {
     return Invalid("micro_batches", spec.micro_batches(),
                    absl::StrCat("a data rank's share of a step is ", share, " of its ",
                                 spec.batch_size(), " examples, and a micro-batch at least one"));
-  }
-  const uint32_t partitions = LayoutOptions(spec.update()).partitions;
-  if (spec.servers() > partitions) {
-    return Invalid("servers", spec.servers(),
-                   absl::StrCat("each server holds at least one of the job's ", partitions,
-                                " partitions; take fewer servers or raise update.partitions"));
   }
   return absl::OkStatus();
 }
@@ -411,6 +417,7 @@ absl::Status ValidateJob(const v1::JobSpec& given) {
   MUSTER_RETURN_IF_ERROR(ValidateNames(spec));
   if (RunsProgram(spec)) {
     MUSTER_RETURN_IF_ERROR(ValidateProgram(given));
+    MUSTER_RETURN_IF_ERROR(ValidateDivision(spec));
     MUSTER_RETURN_IF_ERROR(ValidateWorkers(spec));
     return ValidateThreads(spec);
   }

@@ -17,6 +17,8 @@
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_name.h"
+#include "common/job/job_road.h"
+#include "common/partition/schema.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -40,7 +42,8 @@ std::string Quoted(absl::string_view text) {
 
 // Checks that no other fields of the message are set than those named.
 absl::Status CheckOnly(const google::protobuf::Message& message, absl::string_view path,
-                       std::initializer_list<absl::string_view> allowed) {
+                       std::initializer_list<absl::string_view> allowed,
+                       absl::string_view remedy = "leave it out") {
   std::vector<const google::protobuf::FieldDescriptor*> set;
   message.GetReflection()->ListFields(message, &set);
   for (const google::protobuf::FieldDescriptor* field : set) {
@@ -49,7 +52,8 @@ absl::Status CheckOnly(const google::protobuf::Message& message, absl::string_vi
     return absl::InvalidArgumentError(
         absl::StrCat(path, name,
                      " is set, but the job runs a program (model.program), to which it means "
-                     "nothing; leave it out"));
+                     "nothing; ",
+                     remedy));
   }
   return absl::OkStatus();
 }
@@ -148,14 +152,39 @@ absl::Status ValidateSpec(const v1::ProgramSpec& program) {
   return absl::OkStatus();
 }
 
+// Checks what the job says of servers for the program's parameters.
+absl::Status ValidateServers(const v1::JobSpec& spec) {
+  const v1::UpdateSpec& update = spec.update();
+  MUSTER_RETURN_IF_ERROR(
+      CheckOnly(update, "update.", {"dense", "sparse", "durability", "partitions", "block_bytes"},
+                "the program itself says how its parameters are updated, such as "
+                "muster.torch.ParameterServer(staleness=4)"));
+  if ((spec.has_update() || spec.servers() > 0) &&
+      update.dense() != v1::UpdateSpec::PARAMETER_SERVER) {
+    return Invalid("update.dense", v1::UpdateSpec::Road_Name(update.dense()),
+                   "it must be PARAMETER_SERVER for a program with parameters on servers; leave "
+                   "update and servers out for one without");
+  }
+  if (update.sparse() == v1::UpdateSpec::ALL_REDUCE) {
+    return Invalid("update.sparse", "ALL_REDUCE",
+                   "a program's tables of rows are on servers; leave it out");
+  }
+  if (!v1::UpdateSpec::Durability_IsValid(update.durability())) {
+    return Invalid("update.durability", static_cast<int>(update.durability()),
+                   "it must be CHECKPOINT or EVERY_PUSH");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ValidateProgram(const v1::JobSpec& spec) {
-  MUSTER_RETURN_IF_ERROR(
-      CheckOnly(spec, "",
-                {"name", "owner", "namespace", "labels", "description", "model", "workers",
-                 "threads_per_worker", "compute", "checkpoint", "resume_from"}));
+  MUSTER_RETURN_IF_ERROR(CheckOnly(
+      spec, "",
+      {"name", "owner", "namespace", "labels", "description", "model", "workers",
+       "threads_per_worker", "compute", "checkpoint", "resume_from", "update", "servers"}));
   MUSTER_RETURN_IF_ERROR(ValidateSpec(spec.model().program()));
+  MUSTER_RETURN_IF_ERROR(ValidateServers(spec));
   MUSTER_RETURN_IF_ERROR(CheckOnly(spec.compute(), "compute.", {"device"}));
   if (!v1::ComputeSpec::Device_IsValid(spec.compute().device())) {
     return Invalid("compute.device", static_cast<int>(spec.compute().device()),
@@ -173,6 +202,15 @@ void FillProgramDefaults(v1::JobSpec& spec) {
   v1::ProgramSpec& program = *spec.mutable_model()->mutable_program();
   if (!program.has_max_restarts()) program.set_max_restarts(kDefaultRestarts);
   if (program.grace_seconds() == 0) program.set_grace_seconds(kDefaultGraceSeconds);
+  if (!NeedsServers(spec)) return;
+  v1::UpdateSpec& update = *spec.mutable_update();
+  update.set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
+  if (update.durability() == v1::UpdateSpec::DURABILITY_UNSPECIFIED) {
+    update.set_durability(v1::UpdateSpec::CHECKPOINT);
+  }
+  const DenseLayout::Options layout = LayoutOptions(update);
+  update.set_partitions(layout.partitions);
+  update.set_block_bytes(layout.block_bytes);
 }
 
 }  // namespace muster

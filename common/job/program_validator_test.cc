@@ -68,6 +68,26 @@ TEST(ProgramValidatorTest, RefusesByName) {
                 "checkpoint.every_steps is set"},
            Case{[](v1::JobSpec& spec) { spec.mutable_compute()->set_type(v1::ComputeSpec::BF16); },
                 "compute.type is set"},
+           Case{[](v1::JobSpec& spec) {
+                  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+                },
+                "update.dense is ALL_REDUCE"},
+           Case{[](v1::JobSpec& spec) {
+                  spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+                  spec.mutable_update()->set_staleness_bound(2);
+                },
+                "update.staleness_bound is set"},
+           Case{[](v1::JobSpec& spec) {
+                  spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+                  spec.mutable_update()->set_partitions(5000);
+                },
+                "update.partitions is 5000"},
+           Case{[](v1::JobSpec& spec) { spec.set_servers(2); }, "update.dense is ROAD_UNSPECIFIED"},
+           Case{[](v1::JobSpec& spec) {
+                  spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+                  spec.set_servers(9);
+                },
+                "servers is 9"},
            Case{[](v1::JobSpec& spec) { spec.set_workers(4097); }, "workers is 4097"},
            Case{[](v1::JobSpec& spec) { spec.set_threads_per_worker(kMaxThreads + 1); },
                 "threads_per_worker is"},
@@ -90,6 +110,24 @@ TEST(ProgramValidatorTest, FillsOnlyAProgramsFields) {
   EXPECT_FALSE(spec.has_update());
   EXPECT_FALSE(spec.has_parallelism());
   // A job that is submitted again as it is shown.
+  EXPECT_TRUE(ValidateJob(spec).ok()) << ValidateJob(spec);
+}
+
+TEST(ProgramValidatorTest, FillsWhatAProgramOnServersLeavesOut) {
+  v1::JobSpec spec = ProgramJob();
+  spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  spec.set_servers(8);
+  EXPECT_TRUE(ValidateJob(spec).ok()) << ValidateJob(spec);
+  FillDefaults(spec);
+  EXPECT_EQ(spec.update().sparse(), v1::UpdateSpec::PARAMETER_SERVER);
+  EXPECT_EQ(spec.update().durability(), v1::UpdateSpec::CHECKPOINT);
+  EXPECT_EQ(spec.update().partitions(), 8u);
+  EXPECT_EQ(spec.update().block_bytes(), uint64_t{1} << 20);
+  EXPECT_TRUE(NeedsServers(spec));
+  // Its processes meet and are lost like those of any program.
+  EXPECT_TRUE(TrainsByAllReduce(spec));
+  EXPECT_FALSE(IsHybrid(spec));
+  EXPECT_TRUE(LossIsFinal(spec));
   EXPECT_TRUE(ValidateJob(spec).ok()) << ValidateJob(spec);
 }
 

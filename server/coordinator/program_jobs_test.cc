@@ -262,6 +262,37 @@ TEST_F(ProgramJobsTest, WhatAnElasticProcessGoesOnFromIsKept) {
   EXPECT_TRUE(cluster_.archive.folders.contains(folder(7)));
 }
 
+TEST_F(ProgramJobsTest, WithDurableServersALostOneIsWaitedForInPlace) {
+  cluster_.AddServer("s0");
+  v1::JobSpec spec = ProgramJob();
+  spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  spec.mutable_update()->set_durability(v1::UpdateSpec::EVERY_PUSH);
+  const std::string job = Running(spec);
+  EXPECT_EQ(Order(job, 0).shard_map().partitions_size(), 8);
+  cluster_.ProgressAll(job, 3);
+  cluster_.RestartDaemon("s0");
+  cluster_.Pass(absl::Seconds(1));
+  EXPECT_EQ(cluster_.Status(job).generation(), 1u);
+  EXPECT_EQ(cluster_.State(job), v1::RECOVERING);
+  // The processes go on without meeting again.
+  cluster_.ProgressAll(job, 4);
+  EXPECT_EQ(cluster_.State(job), v1::RUNNING);
+  EXPECT_TRUE(cluster_.HasEvent(job, "recovered"));
+}
+
+TEST_F(ProgramJobsTest, OtherwiseALostServerStartsAllAgain) {
+  cluster_.AddServer("s0");
+  v1::JobSpec spec = ProgramJob();
+  spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  const std::string job = Running(spec);
+  cluster_.ProgressAll(job, 3);
+  cluster_.RestartDaemon("s0");
+  cluster_.Pass(absl::Minutes(1));
+  EXPECT_EQ(cluster_.Status(job).generation(), 2u);
+  cluster_.MeetAll(job);
+  EXPECT_EQ(cluster_.State(job), v1::RUNNING);
+}
+
 TEST_F(ProgramJobsTest, NeedsTheTokenAndWorkersThatAllowIt) {
   SimulatedCluster without;
   without.AddWorker("w0", 2);

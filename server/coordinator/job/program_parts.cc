@@ -47,7 +47,10 @@ void ProgramParts::GiveUp() {
 v1::CommitCheckpointRequest ProgramParts::Joined() const {
   v1::CommitCheckpointRequest joined = parts_.begin()->second;
   joined.clear_files();
-  for (const auto& [slot, part] : parts_) joined.mutable_files()->MergeFrom(part.files());
+  for (const auto& [slot, part] : parts_) {
+    joined.mutable_files()->MergeFrom(part.files());
+    if (!part.schema().empty()) joined.set_schema(part.schema());
+  }
   return joined;
 }
 

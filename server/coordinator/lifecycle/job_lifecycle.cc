@@ -319,9 +319,10 @@ absl::Status JobLifecycle::Heard(Job& job, uint32_t slot, uint64_t clock) {
   if (job.record.has_met() && !job.record.has_run() && clock > job.record.start_clock()) {
     change.record.set_has_run(true);
   }
-  // All-reduce jobs are whole again when their tasks have met.
-  const bool whole =
-      job.record.state() == v1::RECOVERING && !TrainsByAllReduce(job.record.spec()) && IsWhole(job);
+  // All-reduce jobs are whole again when their tasks have met. So are programs, except after the
+  // loss of a server, when their tasks go on without a meeting.
+  const bool meets = TrainsByAllReduce(job.record.spec()) && !NeedsServers(job.record.spec());
+  const bool whole = job.record.state() == v1::RECOVERING && !meets && IsWhole(job);
   if (whole) {
     change.record.set_state(v1::RUNNING);
     change.events.push_back("recovered");

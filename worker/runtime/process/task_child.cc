@@ -198,6 +198,7 @@ absl::Status RunProgramOrder(const v1::TaskOrder& order, const TaskChildOptions&
   if (dependencies.endpoint.host.empty()) {
     dependencies.endpoint.host = DefaultCollectivesHost(order.coordinator_address());
   }
+  dependencies.tls = given.tls;
   dependencies.stop = &stop.stop();
   dependencies.starts = [&stop] { stop.Started(); };
   dependencies.log = Log;

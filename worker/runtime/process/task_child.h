@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/rpc/rpc_credentials.h"
+#include "common/rpc/tls_files.h"
 #include "worker/collectives/endpoint.h"
 
 namespace muster {
@@ -29,6 +30,8 @@ struct TaskChildOptions {
   // The folder for optimizer state that jobs offload.
   std::string offload_folder;
   RpcCredentials credentials;
+  // The files that the credentials are of.
+  TlsFiles tls;
   // Empty in a program that knows no devices.
   MakeDeviceTraining make_devices;
   // Replaces the endpoint at which a task that trains by all-reduce is reached; if empty, it is

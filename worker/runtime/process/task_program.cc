@@ -45,6 +45,7 @@ int RunTaskProgram(int argc, char** argv, const char* program, const TaskProgram
   return RunTaskChild(kControlDescriptor, {.collectives = EndpointOptions(flags, *credentials),
                                            .offload_folder = offload_folder,
                                            .credentials = *credentials,
+                                           .tls = tls,
                                            .make_devices = parts.make_devices,
                                            .wrap_endpoint = parts.wrap_endpoint});
 }

@@ -130,6 +130,35 @@ absl::StatusOr<v1::CollectiveRecord> RecordOf(const Json& call) {
   return record;
 }
 
+// Returns what the request has of the servers' cut.
+absl::StatusOr<ServedCut> Served(const Json& request) {
+  ServedCut served;
+  const auto found = request.find("served");
+  if (found == request.end()) return served;
+  const absl::Status wrong = absl::InvalidArgumentError(
+      "served must be an object: empty, or with schema in base64 and files, a list of objects with "
+      "path, bytes and checksum");
+  if (!found->is_object()) return wrong;
+  if (found->empty()) return served;
+  const auto schema = found->find("schema"), files = found->find("files");
+  if (schema == found->end() || !schema->is_string() || files == found->end() ||
+      !files->is_array() ||
+      !absl::Base64Unescape(schema->get_ref<const std::string&>(), &served.schema)) {
+    return wrong;
+  }
+  for (const Json& file : *files) {
+    if (!file.is_object() || !file.contains("path") || !file["path"].is_string() ||
+        !file.contains("bytes") || !file["bytes"].is_number_unsigned() ||
+        !file.contains("checksum") || !file["checksum"].is_number_unsigned()) {
+      return wrong;
+    }
+    served.files.push_back({.path = file["path"].get<std::string>(),
+                            .bytes = file["bytes"].get<uint64_t>(),
+                            .checksum = file["checksum"].get<uint64_t>()});
+  }
+  return served;
+}
+
 }  // namespace
 
 ProgramCalls::ProgramCalls(Facts facts, ProgramReporter& reporter, ProgramCheckpoints& checkpoints,
@@ -190,10 +219,15 @@ absl::StatusOr<Json> ProgramCalls::Call(absl::string_view line) {
     MUSTER_RETURN_IF_ERROR(CheckFields(request, {}));
     return call == "info" ? Info() : call == "resume" ? Resume() : Endpoint();
   }
+  if (call == "servers" || call == "shard_map") {
+    MUSTER_RETURN_IF_ERROR(CheckFields(request, {}));
+    return call == "servers" ? CallServers() : CallShardMap();
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("call is \"", call,
                    "\"; it must be report, begin_checkpoint, commit_checkpoint, drop_checkpoint, "
-                   "resume, info, endpoint, await_collectives_wanted or report_collectives"));
+                   "resume, info, endpoint, await_collectives_wanted, "
+                   "report_collectives, servers or shard_map"));
 }
 
 absl::StatusOr<Json> ProgramCalls::Report(const Json& request) {
@@ -208,15 +242,25 @@ absl::StatusOr<Json> ProgramCalls::Report(const Json& request) {
 }
 
 absl::StatusOr<Json> ProgramCalls::Commit(const Json& request) {
-  MUSTER_RETURN_IF_ERROR(CheckFields(request, {"step", "whole"}));
+  MUSTER_RETURN_IF_ERROR(CheckFields(request, {"step", "whole", "served"}));
   MUSTER_ASSIGN_OR_RETURN(const uint64_t step, Step(request));
   const auto whole = request.find("whole");
   if (whole != request.end() && !whole->is_boolean()) {
     return absl::InvalidArgumentError("whole must be true or false");
   }
   const bool is_whole = whole != request.end() && whole->get<bool>();
+  // Otherwise the job could not go back to the checkpoint.
+  if (facts_.servers.has_value() != request.contains("served")) {
+    return absl::InvalidArgumentError(
+        facts_.servers.has_value()
+            ? "this job has parameters on servers, so its checkpoints have them, too: make them "
+              "with ParameterServer.checkpoint, on all ranks"
+            : "the checkpoint has a cut of servers, but this job has no servers");
+  }
+  MUSTER_ASSIGN_OR_RETURN(const ServedCut served, Served(request));
   using Share = ProgramCheckpoints::Share;
-  MUSTER_RETURN_IF_ERROR(checkpoints_.Commit(step, is_whole ? Share::kWhole : Share::kPart, stop_));
+  MUSTER_RETURN_IF_ERROR(
+      checkpoints_.Commit(step, is_whole ? Share::kWhole : Share::kPart, served, stop_));
   return Json::object();
 }
 
@@ -250,6 +294,30 @@ Json ProgramCalls::Endpoint() const {
 Json ProgramCalls::Info() const {
   return {{"job", facts_.job_id}, {"worker", facts_.worker_id},      {"slot", facts_.slot},
           {"rank", facts_.rank},  {"world_size", facts_.world_size}, {"restarts", facts_.restarts}};
+}
+
+absl::StatusOr<Json> ProgramCalls::CallServers() const {
+  if (!facts_.servers.has_value()) {
+    return absl::FailedPreconditionError(
+        "this job has no servers for the program's parameters; submit it with update.dense "
+        "PARAMETER_SERVER");
+  }
+  Json answer = {{"order", absl::Base64Escape(facts_.servers->order)},
+                 {"begins", facts_.servers->begins},
+                 {"tls", nullptr}};
+  if (const TlsFiles& tls = facts_.servers->tls; !tls.None()) {
+    answer["tls"] = {
+        {"authority", tls.authority}, {"certificate", tls.certificate}, {"key", tls.key}};
+  }
+  return answer;
+}
+
+absl::StatusOr<Json> ProgramCalls::CallShardMap() const {
+  MUSTER_RETURN_IF_ERROR(CallServers().status());
+  MUSTER_ASSIGN_OR_RETURN(const std::string map, facts_.servers->shard_map());
+  Json answer = Json::object();
+  answer["map"] = absl::Base64Escape(map);
+  return answer;
 }
 
 Json ProgramCalls::Resume() const {

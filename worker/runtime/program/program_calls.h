@@ -2,12 +2,15 @@
 #define MUSTER_WORKER_RUNTIME_PROGRAM_PROGRAM_CALLS_H_
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <stop_token>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+#include "common/rpc/tls_files.h"
 #include "worker/collectives/endpoint.h"
 #include "worker/runtime/program/program_checkpoints.h"
 #include "worker/runtime/program/program_reporter.h"
@@ -18,6 +21,18 @@ namespace muster {
 // (docs/programs.md). An error is an answer, too. Thread-safe.
 class ProgramCalls {
  public:
+  // How the program reaches the servers that hold its parameters.
+  struct Servers {
+    // A serialised v1::TaskOrder.
+    std::string order;
+    // Whether the tables begin with values that the program gives them.
+    bool begins = false;
+    // The files of the daemon's certificate, if the cluster has any. The program runs as the same
+    // user.
+    TlsFiles tls;
+    // Returns the newest v1::ShardMap, serialised.
+    std::function<absl::StatusOr<std::string>()> shard_map;
+  };
   // The facts that the task knows when the program starts.
   struct Facts {
     std::string token;
@@ -34,6 +49,8 @@ class ProgramCalls {
     // The folder that shows the checkpoint to go on from, and its step; empty: there is none.
     std::string resume_folder;
     uint64_t resume_step = 0;
+    // Absent: the job has no servers.
+    absl::optional<Servers> servers;
   };
 
   // Both outlive this object. Calls that wait end when `stop` is requested.
@@ -49,6 +66,8 @@ class ProgramCalls {
   absl::StatusOr<nlohmann::json> Report(const nlohmann::json& request);
   absl::StatusOr<nlohmann::json> Commit(const nlohmann::json& request);
   absl::StatusOr<nlohmann::json> ReportCollectives(const nlohmann::json& request);
+  absl::StatusOr<nlohmann::json> CallServers() const;
+  absl::StatusOr<nlohmann::json> CallShardMap() const;
   nlohmann::json Info() const;
   nlohmann::json Endpoint() const;
   nlohmann::json Resume() const;

@@ -103,6 +103,11 @@ absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& folder) {
                                                      absl::CHexEscape(name.substr(0, 200)),
                                                      "\"; names have at most 1024 bytes"));
     }
+    if (IsInServedFolder(name)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the checkpoint has a file \"", absl::CHexEscape(name),
+          "\", where Muster keeps what servers wrote; give the file or its folder another name"));
+    }
     names.push_back(std::move(name));
     if (names.size() > kMostFiles) {
       return absl::InvalidArgumentError(
@@ -139,7 +144,8 @@ absl::StatusOr<std::string> ProgramCheckpoints::Begin(uint64_t step) {
   return begun.folder;
 }
 
-absl::Status ProgramCheckpoints::Commit(uint64_t step, Share share, const std::stop_token& stop) {
+absl::Status ProgramCheckpoints::Commit(uint64_t step, Share share, const ServedCut& served,
+                                        const std::stop_token& stop) {
   Begun begun;
   {
     absl::MutexLock lock(&mutex_);
@@ -158,7 +164,10 @@ absl::Status ProgramCheckpoints::Commit(uint64_t step, Share share, const std::s
   // What the coordinator does not get, or refuses, is of no use.
   absl::Cleanup removes = [&] {
     Remove(begun.folder);
-    for (const v1::CutFile& file : request.files()) Remove(JoinUri(begun.checkpoint, file.path()));
+    for (const v1::CutFile& file : request.files()) {
+      // The coordinator removes what servers wrote.
+      if (!IsInServedFolder(file.name())) Remove(JoinUri(begun.checkpoint, file.path()));
+    }
   };
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFiles(begun.folder));
   for (const std::string& name : names) {
@@ -171,6 +180,14 @@ absl::Status ProgramCheckpoints::Commit(uint64_t step, Share share, const std::s
     fs::rename(written, JoinUri(begun.checkpoint, file.path()), error);
     if (error) return FileError("rename", written, error.value());
     *request.add_files() = std::move(file);
+  }
+  request.set_schema(served.schema);
+  for (const ServedCut::File& cut : served.files) {
+    v1::CutFile& file = *request.add_files();
+    file.set_name(ServedFileName(request.files_size() - 1 - static_cast<uint32_t>(names.size())));
+    file.set_path(cut.path);
+    file.set_bytes(cut.bytes);
+    file.set_checksum(cut.checksum);
   }
   const absl::Status committed = coordinator_.CommitCheckpoint(request, stop);
   // After any other error the files may be part of a checkpoint all the same: a call that ends with
@@ -203,6 +220,7 @@ absl::Status ShowCheckpoint(const std::string& checkpoint, const std::string& fo
         absl::StrCat("the checkpoint ", checkpoint, " is not one of a program"));
   }
   for (const v1::CheckpointFile& file : manifest->files()) {
+    if (IsInServedFolder(file.name())) continue;
     const fs::path link = fs::path(folder) / file.name();
     std::error_code error;
     fs::create_directories(link.parent_path(), error);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -13,6 +14,20 @@
 #include "worker/runtime/coordinator_client/coordinator_client.h"
 
 namespace muster {
+
+// What servers held of a program's parameters at the step of a checkpoint, in files that they wrote
+// beside the program's.
+struct ServedCut {
+  struct File {
+    std::string path;
+    uint64_t bytes = 0;
+    uint64_t checksum = 0;
+  };
+
+  // A serialised v1::TablesSchema, and the files by partition; empty on all ranks but one.
+  std::string schema;
+  std::vector<File> files;
+};
 
 // The checkpoints that one process of a program writes. Each begins as an empty folder below the
 // job's checkpoints. To commit it, every file is made durable and gets a plain name of its own
@@ -44,12 +59,14 @@ class ProgramCheckpoints {
     // The files are the whole checkpoint.
     kWhole,
   };
-  // Commits what was begun. Blocks until the coordinator has. InvalidArgument: nothing was begun at
-  // this step, there is something other than files and folders, a file has a hard link elsewhere or
-  // is written to meanwhile, or the coordinator refused the files. The files become read-only.
-  // FailedPrecondition: it cannot be written now; take the next one. Cancelled: the task ends.
-  // Other errors are the file system's and the coordinator's.
-  absl::Status Commit(uint64_t step, Share share, const std::stop_token& stop);
+  // Commits what was begun, and `served` with it. Blocks until the coordinator has.
+  // InvalidArgument: nothing was begun at this step, there is something other than files and
+  // folders, a file has a hard link elsewhere, is written to meanwhile or has a name of servers'
+  // files, or the coordinator refused the files. The files become read-only. FailedPrecondition: it
+  // cannot be written now; take the next one. Cancelled: the task ends. Other errors are the file
+  // system's and the coordinator's.
+  absl::Status Commit(uint64_t step, Share share, const ServedCut& served,
+                      const std::stop_token& stop);
 
   // Removes what was begun, if anything was.
   void Drop();
@@ -70,8 +87,9 @@ class ProgramCheckpoints {
   absl::optional<Begun> begun_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Makes `folder` show the files of a program's checkpoint under the names that the program gave
-// them, as symbolic links. `checkpoint` is its folder. DataLoss: the checkpoint is damaged or gone.
+// Makes `folder` show the files of a program's checkpoint, but not its servers', under the names
+// that the program gave them, as symbolic links. `checkpoint` is its folder. DataLoss: the
+// checkpoint is damaged or gone.
 absl::Status ShowCheckpoint(const std::string& checkpoint, const std::string& folder);
 
 }  // namespace muster

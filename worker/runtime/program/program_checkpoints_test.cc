@@ -73,7 +73,7 @@ TEST_F(ProgramCheckpointsTest, GivesFilesNamesOfTheirOwnAndShowsThemUnderTheProg
   ASSERT_TRUE(folder.ok()) << folder.status();
   Write(*folder + "/model.pt", "weights");
   Write(*folder + "/sub/state", "state");
-  const absl::Status status = checkpoints_.Commit(7, Share::kPart, {});
+  const absl::Status status = checkpoints_.Commit(7, Share::kPart, {}, {});
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(coordinator_.committed.clock(), 7u);
   EXPECT_EQ(coordinator_.committed.program_part(), v1::CommitCheckpointRequest::PART);
@@ -113,6 +113,48 @@ TEST_F(ProgramCheckpointsTest, GivesFilesNamesOfTheirOwnAndShowsThemUnderTheProg
   EXPECT_EQ(text, "state");
 }
 
+TEST_F(ProgramCheckpointsTest, NamesServersFilesBesideItsOwnAndShowsThemToNoProgram) {
+  auto folder = checkpoints_.Begin(7);
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  Write(*folder + "/own", "own");
+  const std::string committed = CheckpointFolder(root_.path(), "j1", 7);
+  for (const char* name : {"partition-0-x", "partition-1-x"}) Write(JoinUri(committed, name), name);
+  const ServedCut cut = {
+      .schema = "schema",
+      .files = {{.path = "partition-0-x", .bytes = 13, .checksum = 5},
+                {.path = JoinUri(committed, "partition-1-x"), .bytes = 13, .checksum = 6}}};
+  coordinator_.answer = absl::InvalidArgumentError("refused");
+  EXPECT_EQ(checkpoints_.Commit(7, Share::kPart, cut, {}), coordinator_.answer);
+  EXPECT_EQ(FilesAt(7), 2u) << "a refused commit leaves servers' files to the coordinator";
+  const v1::CommitCheckpointRequest& request = coordinator_.committed;
+  EXPECT_EQ(request.schema(), "schema");
+  ASSERT_EQ(request.files_size(), 3);
+  EXPECT_EQ(request.files(0).name(), "own");
+  EXPECT_EQ(request.files(1).name(), "muster-servers/partition-0");
+  EXPECT_EQ(request.files(2).name(), "muster-servers/partition-1");
+  EXPECT_EQ(request.files(2).checksum(), 6u);
+
+  folder = checkpoints_.Begin(8);
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  Write(*folder + "/muster-servers/partition-0", "not a server's");
+  EXPECT_THAT(std::string(checkpoints_.Commit(8, Share::kPart, {}, {}).message()),
+              HasSubstr("where Muster keeps what servers wrote"));
+
+  v1::CheckpointManifest manifest;
+  manifest.set_job_id("j1");
+  manifest.set_clock(7);
+  manifest.set_program(true);
+  v1::CheckpointFile& file = *manifest.add_files();
+  file.set_path("partition-0-x");
+  file.set_name("muster-servers/partition-0");
+  file.set_bytes(13);
+  LocalStorage storage;
+  ASSERT_TRUE(WriteManifest(storage, committed, manifest).ok());
+  const TempFolder shown;
+  ASSERT_TRUE(ShowCheckpoint(committed, shown.path()).ok());
+  EXPECT_TRUE(fs::is_empty(shown.path()));
+}
+
 TEST_F(ProgramCheckpointsTest, KeepsWhatMayBeCommittedAndRemovesWhatIsNot) {
   const struct {
     absl::Status answer;
@@ -127,28 +169,28 @@ TEST_F(ProgramCheckpointsTest, KeepsWhatMayBeCommittedAndRemovesWhatIsNot) {
     ASSERT_TRUE(folder.ok()) << folder.status();
     Write(*folder + "/model.pt", "weights");
     coordinator_.answer = answer;
-    EXPECT_EQ(checkpoints_.Commit(step, Share::kWhole, {}), answer);
+    EXPECT_EQ(checkpoints_.Commit(step, Share::kWhole, {}, {}), answer);
     EXPECT_EQ(FilesAt(step), left) << answer;
   }
 }
 
 TEST_F(ProgramCheckpointsTest, RefusesWhatIsNoCheckpoint) {
   EXPECT_THAT(std::string(checkpoints_.Begin(0).status().message()), HasSubstr("step is 0"));
-  EXPECT_THAT(std::string(checkpoints_.Commit(1, Share::kPart, {}).message()),
+  EXPECT_THAT(std::string(checkpoints_.Commit(1, Share::kPart, {}, {}).message()),
               HasSubstr("no checkpoint was begun at step 1"));
   auto folder = checkpoints_.Begin(2);
   ASSERT_TRUE(folder.ok());
-  EXPECT_THAT(std::string(checkpoints_.Commit(1, Share::kPart, {}).message()),
+  EXPECT_THAT(std::string(checkpoints_.Commit(1, Share::kPart, {}, {}).message()),
               HasSubstr("but one at step 2"));
   fs::create_symlink("/etc/passwd", *folder + "/link");
-  EXPECT_THAT(std::string(checkpoints_.Commit(2, Share::kPart, {}).message()),
+  EXPECT_THAT(std::string(checkpoints_.Commit(2, Share::kPart, {}, {}).message()),
               HasSubstr("no regular file"));
   folder = checkpoints_.Begin(3);
   ASSERT_TRUE(folder.ok());
   const std::string elsewhere = root_.path() + "/elsewhere";
   Write(elsewhere, "weights");
   fs::create_hard_link(elsewhere, *folder + "/model.pt");
-  EXPECT_THAT(std::string(checkpoints_.Commit(3, Share::kPart, {}).message()),
+  EXPECT_THAT(std::string(checkpoints_.Commit(3, Share::kPart, {}, {}).message()),
               HasSubstr("a hard link"));
   folder = checkpoints_.Begin(4);
   ASSERT_TRUE(folder.ok());

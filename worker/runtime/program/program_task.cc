@@ -25,11 +25,13 @@
 #include "common/checkpoint/local_storage.h"
 #include "common/checkpoint/manifest.h"
 #include "common/files/file_error.h"
+#include "common/job/job_road.h"
 #include "common/text/format_bytes.h"
 #include "common/text/utf8.h"
 #include "common/transport/sockets/sockets.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
+#include "proto/status.pb.h"
 #include "proto/task_service.pb.h"
 #include "worker/runtime/program/process_tree.h"
 #include "worker/runtime/program/program_calls.h"
@@ -138,6 +140,35 @@ absl::Status Resume(const v1::TaskOrder& order, const v1::RendezvousReply& meeti
   // One slot reads all files for all.
   if (order.slot() == 0) MUSTER_RETURN_IF_ERROR(VerifyCheckpoint(LocalStorage(), checkpoint));
   return ShowCheckpoint(checkpoint, facts.resume_folder);
+}
+
+// Returns what a program needs to reach its servers: of the order all that is about them.
+ProgramCalls::Servers ServersOf(const v1::TaskOrder& order, const v1::RendezvousReply& meeting,
+                                const ProgramTaskDependencies& dependencies) {
+  v1::TaskOrder told;
+  told.set_job_id(order.job_id());
+  told.set_generation(order.generation());
+  told.set_slot(order.slot());
+  told.set_incarnation(order.incarnation());
+  *told.mutable_shard_map() = order.shard_map();
+  told.mutable_spec()->set_workers(order.spec().workers());
+  *told.mutable_spec()->mutable_update() = order.spec().update();
+  told.set_restore_uri(order.restore_uri());
+  told.set_restore_weights_only(order.restore_weights_only());
+  told.set_start_clock(order.start_clock());
+  told.set_checkpoint_root(order.checkpoint_root());
+  told.set_expect_state(order.expect_state());
+  ProgramCalls::Servers servers;
+  servers.order = told.SerializeAsString();
+  servers.begins =
+      order.restore_uri().empty() && !order.expect_state() && !meeting.has_checkpoint_clock();
+  servers.tls = dependencies.tls;
+  servers.shard_map = [coordinator = dependencies.coordinator]() -> absl::StatusOr<std::string> {
+    MUSTER_ASSIGN_OR_RETURN(const v1::ShardMap map,
+                            coordinator->GetShardMap(0, absl::ZeroDuration()));
+    return map.SerializeAsString();
+  };
+  return servers;
 }
 
 // A program from its start to its end.
@@ -264,6 +295,7 @@ absl::Status RunProgramTask(const v1::TaskOrder& order,
   facts.restarts = RestartsOf(order);
   facts.endpoint = dependencies.endpoint;
   facts.round_secret = meeting.secret();
+  if (NeedsServers(order.spec())) facts.servers = ServersOf(order, meeting, dependencies);
   MUSTER_RETURN_IF_ERROR(
       DataLossIs(Resume(order, meeting, *folder, facts), LostState::kCheckpoint));
 

@@ -10,6 +10,7 @@
 #include "absl/synchronization/notification.h"
 #include "common/base/clock.h"
 #include "common/rpc/retry.h"
+#include "common/rpc/tls_files.h"
 #include "worker/collectives/endpoint.h"
 #include "worker/runtime/coordinator_client/coordinator_client.h"
 
@@ -28,6 +29,8 @@ struct ProgramTaskDependencies {
   // How the program's process may listen for the others: rank 0 at one of the ports, whoever makes
   // collective calls at another. The host is set.
   HostEndpointOptions endpoint;
+  // The files of the daemon's certificate, if it has one.
+  TlsFiles tls;
   // Notified when the program must end.
   const absl::Notification* stop = nullptr;
   // Called before the program starts: from then on, this task looks at `stop`.
