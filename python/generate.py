@@ -18,8 +18,8 @@ ROOT = HERE.parent
 SOURCES = HERE / "src/muster"
 # The protos that the client needs, with all that they import.
 PROTOS = ["job", "job_service", "metrics", "status", "trace"]
-# The library of collectives, which Bazel builds; the package has none where it was not built.
-NATIVE = "worker/c_abi/libmuster_native.so"
+# The libraries that Bazel builds: collectives, and parameters on servers. The package has none where they were not built.
+NATIVE = ["worker/c_abi/libmuster_native.so", "worker/c_abi/libmuster_servers.so"]
 # What the asyncio client's words are in the other.
 WORDS = {
     "AsyncIterator": "Iterator",
@@ -90,23 +90,23 @@ def generate(target: pathlib.Path) -> None:
         (target / "v1/__init__.py").write_text('"""The messages of proto/, as Python has them."""\n')
 
 
-def native_library() -> pathlib.Path | None:
-    """Returns the library of collectives of this checkout; None if it was not built."""
-    built = ROOT / "bazel-bin" / NATIVE
-    return built if built.exists() else None
+def native_libraries() -> list[pathlib.Path]:
+    """Returns the libraries of this checkout that were built."""
+    built = [ROOT / "bazel-bin" / each for each in NATIVE]
+    return [each for each in built if each.exists()]
 
 
-def build(target: pathlib.Path, native: pathlib.Path | None) -> None:
-    """Writes the whole package `muster` into the folder `target`, with a library of collectives if one is given."""
-    made = shutil.ignore_patterns("__pycache__", pathlib.Path(NATIVE).name)
+def build(target: pathlib.Path, native: list[pathlib.Path]) -> None:
+    """Writes the whole package `muster` into the folder `target`, with these libraries."""
+    made = shutil.ignore_patterns("__pycache__", *(pathlib.Path(each).name for each in NATIVE))
     shutil.copytree(SOURCES, target, dirs_exist_ok=True, ignore=made)
     generate(target)
-    if native is not None:
-        copy_native(native, target)
+    copy_native(native, target)
 
 
-def copy_native(native: pathlib.Path, target: pathlib.Path) -> None:
-    """Puts the library into the package's folder. A process keeps the file that it has loaded."""
-    new = target / f".{native.name}.new"
-    shutil.copyfile(native, new)
-    new.replace(target / native.name)
+def copy_native(native: list[pathlib.Path], target: pathlib.Path) -> None:
+    """Puts the libraries into the package's folder. A process keeps the files that it has loaded."""
+    for each in native:
+        new = target / f".{each.name}.new"
+        shutil.copyfile(each, new)
+        new.replace(target / each.name)

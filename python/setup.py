@@ -16,12 +16,11 @@ class BuildWithMadeFiles(build_py):
     """Writes the package anew, with the files that are made."""
 
     def run(self):
-        native = generate.native_library()
+        native = generate.native_libraries()
         if self.editable_mode:
             # The sources are used where they are.
             generate.generate(generate.SOURCES)
-            if native is not None:
-                generate.copy_native(native, generate.SOURCES)
+            generate.copy_native(native, generate.SOURCES)
             return
         target = pathlib.Path(self.build_lib, "muster")
         # What an earlier build left there may be of an earlier release.
@@ -40,10 +39,10 @@ class WheelOfAnyPython(bdist_wheel):
 
 
 class PackageOfThisMachine(setuptools.Distribution):
-    """The package is for this machine's kind alone if it has the library."""
+    """The package is for this machine's kind alone if it has a library."""
 
     def has_ext_modules(self):
-        return generate.native_library() is not None
+        return bool(generate.native_libraries())
 
 
 setuptools.setup(

@@ -100,8 +100,8 @@ def stage(built, folder):
         target = programs / pathlib.Path(each).name
         run("strip", "--strip-unneeded", "-o", target, (built / each).resolve())
         target.chmod(0o755)
-    library = stage_python(built, folder / PYTHON_PACKAGES)
-    depends = dependencies([*sorted(programs.iterdir()), library])
+    libraries = stage_python(built, folder / PYTHON_PACKAGES)
+    depends = dependencies([*sorted(programs.iterdir()), *libraries])
     share = folder / "share/muster"
     share.mkdir(parents=True)
     for name in TEXTS:
@@ -122,17 +122,18 @@ def stage(built, folder):
 
 
 def stage_python(built, folder):
-    """Makes the Python package in a folder; returns the library in it."""
+    """Makes the Python package in a folder; returns the libraries in it."""
     sys.path.insert(0, str(ROOT / "python"))
     import generate
 
-    generate.build(folder / "muster", built / generate.NATIVE)
-    library = folder / "muster" / pathlib.Path(generate.NATIVE).name
-    library.chmod(0o644)
-    run("strip", "--strip-unneeded", library)
+    generate.build(folder / "muster", [built / each for each in generate.NATIVE])
+    libraries = [folder / "muster" / pathlib.Path(each).name for each in generate.NATIVE]
+    for each in libraries:
+        each.chmod(0o644)
+        run("strip", "--strip-unneeded", each)
     for each in folder.rglob("*"):
         each.chmod(0o755 if each.is_dir() else 0o644)
-    return library
+    return libraries
 
 
 def python_folder(prefix):

@@ -12,7 +12,10 @@ import pytest
 import shared_libraries
 
 PACKAGES = "tools/package.py"
-PYTHON_FILES = {f"muster/{each}" for each in ("__init__.py", "_client.py", "libmuster_native.so", "py.typed", "v1/job_pb2.py")}
+PYTHON_FILES = {
+    f"muster/{each}"
+    for each in ("__init__.py", "_client.py", "libmuster_native.so", "libmuster_servers.so", "py.typed", "v1/job_pb2.py")
+}
 PROGRAMS = {"muster", "muster-coordinator", "muster-generate", "muster-server", "muster-worker"}
 TEXTS = {"README.md", "CHANGELOG.md", "docs/operations.md", "examples/text.textproto", "proto/job.proto"}
 

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = pathlib.Path.cwd()
 MUSTER = ROOT / "client/muster"
-NATIVE = pathlib.Path("bazel-bin/worker/c_abi/libmuster_native.so")
+NATIVE = [pathlib.Path(f"bazel-bin/worker/c_abi/libmuster_{name}.so") for name in ("native", "servers")]
 PYTHON = "/usr/bin/python3"
 # Without this pip asks an index for what a package needs.
 OFFLINE = ["--no-index", "--no-build-isolation", "--no-deps", "--quiet", "--disable-pip-version-check"]
@@ -31,8 +31,9 @@ def copy_of_sources(folder):
     (folder / "common/base").mkdir(parents=True)
     shutil.copyfile(ROOT / "common/base/version.h", folder / "common/base/version.h")
     # Where a checkout has what Bazel built.
-    (folder / NATIVE.parent).mkdir(parents=True)
-    shutil.copyfile(ROOT / NATIVE.relative_to("bazel-bin"), folder / NATIVE)
+    for each in NATIVE:
+        (folder / each.parent).mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / each.relative_to("bazel-bin"), folder / each)
     return folder / "python"
 
 

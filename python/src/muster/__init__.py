@@ -17,14 +17,19 @@ from muster._cluster import Tls
 from muster._draft import JobDraft
 from muster.errors import CollectiveError, Error, InvalidArgument, JobCancelled, JobFailed, NotFound, Unreachable
 from muster.history import History, Point, RollBack, Series
+from muster.optimizers import SGD, Adagrad, Adam, AdamW, Ftrl, RMSprop, RowWiseAdagrad
 from muster.program import Resumed, checkpoint, in_job, report, resume, resume_folder
 from muster._version import __version__
 
 __all__ = [
+    "Adagrad",
+    "Adam",
+    "AdamW",
     "Checkpoint",
     "Client",
     "CollectiveError",
     "Error",
+    "Ftrl",
     "History",
     "InvalidArgument",
     "Job",
@@ -33,8 +38,11 @@ __all__ = [
     "JobFailed",
     "NotFound",
     "Point",
+    "RMSprop",
     "Resumed",
     "RollBack",
+    "RowWiseAdagrad",
+    "SGD",
     "Series",
     "Tls",
     "Unreachable",

@@ -203,12 +203,17 @@ def library() -> ctypes.CDLL:
     return loaded
 
 
+def code_name(code: int) -> str:
+    """Returns gRPC's name of a code that a function of the libraries returned."""
+    return _CODES[code] if code < len(_CODES) else "UNKNOWN"
+
+
 def _check(code: int) -> None:
     """Raises the error of the last call if it failed."""
     if code == 0:
         return
     message = library().muster_error().decode("utf-8", "replace")
-    name = _CODES[code] if code < len(_CODES) else "UNKNOWN"
+    name = code_name(code)
     raise InvalidArgument(message) if name == "INVALID_ARGUMENT" else CollectiveError(name, message)
 
 

@@ -67,12 +67,12 @@ def report(
     if not in_job():
         return
     # Also a whole number of numpy, which JSON does not know.
-    request: dict[str, Any] = {"call": "report", "step": operator.index(step), "metrics": _numbers(metrics)}
+    fields: dict[str, Any] = {"step": operator.index(step), "metrics": _numbers(metrics)}
     if examples:
-        request["examples"] = operator.index(examples)
+        fields["examples"] = operator.index(examples)
     if evaluation:
-        request["evaluation"] = _numbers(evaluation)
-    _call(request)
+        fields["evaluation"] = _numbers(evaluation)
+    call("report", **fields)
 
 
 @contextlib.contextmanager
@@ -96,22 +96,29 @@ def checkpoint(step: int, *, whole: bool = False) -> Iterator[pathlib.Path]:
         folder.mkdir(parents=True, exist_ok=True)
         yield folder
         return
-    folder = pathlib.Path(_call({"call": "begin_checkpoint", "step": step})["folder"])
+    with begun_checkpoint(step) as begun:
+        yield begun
+    call("commit_checkpoint", step=step, whole=whole)
+
+
+@contextlib.contextmanager
+def begun_checkpoint(step: int) -> Iterator[pathlib.Path]:
+    """Gives the folder of a checkpoint, which is still to be committed, and forgets it if the block raises."""
+    folder = pathlib.Path(call("begin_checkpoint", step=step)["folder"])
     try:
         yield folder
     except BaseException:
         # What went wrong in the block is the error, even if the task has ended, too.
         with contextlib.suppress(Error):
-            _call({"call": "drop_checkpoint", "step": step})
+            call("drop_checkpoint", step=step)
         raise
-    _call({"call": "commit_checkpoint", "step": step, "whole": whole})
 
 
 def resume() -> Resumed | None:
     """Returns the checkpoint that this run goes on from, the same on all ranks; None if it begins afresh."""
     if not in_job():
         return None
-    answer = _call({"call": "resume"})
+    answer = call("resume")
     return None if answer["folder"] is None else Resumed(pathlib.Path(answer["folder"]), answer["step"])
 
 
@@ -168,14 +175,14 @@ class _Connection:
 _idle: list[_Connection] = []
 
 
-def _call(request: dict[str, Any]) -> dict[str, Any]:
-    """Returns the task's answer to a request. Thread-safe, and safe in signal handlers: calls at one time go over connections
-    of their own.
+def call(name: str, **fields: Any) -> dict[str, Any]:
+    """Returns the task's answer to a call. Thread-safe, and safe in signal handlers: calls at one time go over connections of
+    their own.
 
     Raises:
         Error: the task refuses it, or has ended.
     """
-    line = json.dumps({"token": os.environ.get("MUSTER_TASK_TOKEN", ""), **request}, allow_nan=False)
+    line = json.dumps({"token": os.environ.get("MUSTER_TASK_TOKEN", ""), "call": name, **fields}, allow_nan=False)
     connection = _take_idle() or _Connection()
     try:
         answered = connection.exchange(line.encode() + b"\n")

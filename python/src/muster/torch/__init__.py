@@ -4,10 +4,12 @@
     torch.distributed.init_process_group("muster")
 
 Whatever the installed PyTorch offers on CPU tensors, such as DistributedDataParallel, then runs on Muster's collectives.
+`ParameterServer` and `Embedding` put a model's parameters on Muster's servers instead.
 """
 
 import torch.distributed
 
+from muster.torch._parameter_server import Embedding, ParameterServer
 from muster.torch._process_group import ProcessGroup
 
 BACKEND = "muster"
@@ -15,4 +17,4 @@ BACKEND = "muster"
 if not hasattr(torch.distributed.Backend, BACKEND.upper()):
     torch.distributed.Backend.register_backend(BACKEND, ProcessGroup)
 
-__all__ = ["BACKEND", "ProcessGroup"]
+__all__ = ["BACKEND", "Embedding", "ParameterServer", "ProcessGroup"]

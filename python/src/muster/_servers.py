@@ -1,0 +1,194 @@
+"""Parameters on servers through the C functions of libmuster_servers.so (worker/c_abi/muster_servers.h).
+
+ctypes gives up the interpreter's lock during each call. Memory is named by its address and not copied.
+"""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import json
+import os
+import pathlib
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from muster import program
+from muster._native import code_name
+from muster.errors import Error, error_of
+
+_ABI_VERSION = 1
+_LIBRARY = "libmuster_servers.so"
+_ABORTED, _NOT_FOUND, _INTERNAL, _UNAVAILABLE = 10, 5, 13, 14
+_new_capsule = ctypes.pythonapi.PyCapsule_New
+_new_capsule.restype = ctypes.py_object
+_new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+_ShardMap = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_size_t)
+
+
+class _Options(ctypes.Structure):
+    _fields_ = [
+        ("order", ctypes.c_char_p),
+        ("order_size", ctypes.c_size_t),
+        ("update", ctypes.c_char_p),
+        ("schema", ctypes.c_char_p),
+        ("begins", ctypes.c_int32),
+        ("values", ctypes.POINTER(ctypes.c_void_p)),
+        ("values_count", ctypes.c_size_t),
+        ("tls_authority", ctypes.c_char_p),
+        ("tls_certificate", ctypes.c_char_p),
+        ("tls_key", ctypes.c_char_p),
+        ("shard_map", _ShardMap),
+    ]
+
+
+_loaded: ctypes.CDLL | None = None
+
+
+def library() -> ctypes.CDLL:
+    """Returns the library, which is loaded once: MUSTER_SERVERS_LIBRARY, or the file beside this one.
+
+    Raises:
+        Error: this installation has none, or one of another release.
+    """
+    global _loaded
+    if _loaded is not None:
+        return _loaded
+    path = os.environ.get("MUSTER_SERVERS_LIBRARY") or str(pathlib.Path(__file__).with_name(_LIBRARY))
+    try:
+        loaded = ctypes.CDLL(path)
+    except OSError as error:
+        raise Error(
+            "UNIMPLEMENTED",
+            f"parameters on servers need {_LIBRARY}, which cannot be loaded ({error}); install the package from a checkout "
+            "whose programs are built, or name the library in MUSTER_SERVERS_LIBRARY",
+        ) from None
+    version = loaded.muster_servers_abi_version()
+    if version != _ABI_VERSION:
+        raise Error("UNIMPLEMENTED", f"{path} has version {version} of the functions; this package takes {_ABI_VERSION}")
+    pointer, out, number = ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_int32
+    loaded.muster_servers_error.restype = ctypes.c_char_p
+    loaded.muster_servers_open.argtypes = [ctypes.POINTER(_Options), out]
+    loaded.muster_servers_close.argtypes = [pointer]
+    loaded.muster_servers_close.restype = None
+    loaded.muster_servers_clock.argtypes = [pointer]
+    loaded.muster_servers_clock.restype = ctypes.c_uint64
+    loaded.muster_servers_parameter.argtypes = [pointer, number]
+    loaded.muster_servers_parameter.restype = pointer
+    loaded.muster_servers_acquire.argtypes = [pointer, number]
+    loaded.muster_servers_gradient.argtypes = [pointer, number, pointer]
+    look_up = ctypes.POINTER(ctypes.c_uint64)
+    loaded.muster_servers_look_up.argtypes = [pointer, number, pointer, ctypes.c_size_t, pointer, look_up]
+    loaded.muster_servers_row_gradients.argtypes = [pointer, ctypes.c_uint64, pointer, number]
+    loaded.muster_servers_step.argtypes = [pointer]
+    loaded.muster_servers_cut.argtypes = [pointer, ctypes.POINTER(ctypes.c_char_p)]
+    _loaded = loaded
+    return loaded
+
+
+def _check(code: int) -> None:
+    """Raises the error of the last call if it failed."""
+    if code != 0:
+        raise error_of(code_name(code), library().muster_servers_error().decode("utf-8", "replace"))
+
+
+def _write_newest_map(out: int, capacity: int) -> int:
+    """Writes the newest map of the job's servers, which the task knows."""
+    try:
+        encoded = base64.b64decode(program.call("shard_map")["map"])
+    except Error as error:
+        return -{"ABORTED": _ABORTED, "NOT_FOUND": _NOT_FOUND}.get(error.code, _UNAVAILABLE)
+    except Exception:
+        return -_INTERNAL
+    if len(encoded) > capacity:
+        return -_INTERNAL
+    ctypes.memmove(out, encoded, len(encoded))
+    return len(encoded)
+
+
+# Lives as long as the library, which calls it.
+_newest_map = _ShardMap(_write_newest_map)
+
+
+class Servers:
+    """This process's place among the ranks of a job whose parameters are on servers (ServedParameters), until it ends."""
+
+    def __init__(self, schema: Mapping[str, Any], update: Mapping[str, Any], values: Sequence[int]) -> None:
+        """Opens the tables on the job's servers, and blocks until they are there.
+
+        Args:
+            schema: the fields of schema.proto's TablesSchema.
+            update: fields of job.proto's UpdateSpec.
+            values: addresses of the tensors' first values; those of rank 0 count.
+
+        Raises:
+            InvalidArgument: the schema is wrong, or not that of the other ranks.
+            Error: the job has no servers, or they cannot be reached.
+        """
+        found = program.call("servers")
+        order = base64.b64decode(found["order"])
+        tls = found["tls"] or {}
+        options = _Options(
+            order=order,
+            order_size=len(order),
+            update=json.dumps(update).encode(),
+            schema=json.dumps(schema).encode(),
+            begins=int(found["begins"]),
+            values=(ctypes.c_void_p * len(values))(*values),
+            values_count=len(values),
+            tls_authority=tls.get("authority", "").encode(),
+            tls_certificate=tls.get("certificate", "").encode(),
+            tls_key=tls.get("key", "").encode(),
+            shard_map=_newest_map,
+        )
+        handle = ctypes.c_void_p()
+        _check(library().muster_servers_open(ctypes.byref(options), ctypes.byref(handle)))
+        self._open_handle = handle
+        # Also at exit, before what the library's threads use ends.
+        self._close = weakref.finalize(self, library().muster_servers_close, handle)
+
+    @property
+    def _handle(self) -> ctypes.c_void_p:
+        if not self._close.alive:
+            raise Error("UNAVAILABLE", "this process is ending, and has left its servers")
+        return self._open_handle
+
+    def clock(self) -> int:
+        """Returns the number of steps that this rank has ended."""
+        return int(library().muster_servers_clock(self._handle))
+
+    def parameter(self, tensor: int) -> Any:
+        """Returns a DLPack capsule of a tensor's values, whose memory lives as long as who takes it over."""
+        view = library().muster_servers_parameter(self._handle, tensor)
+        return _new_capsule(view, b"dltensor", None)
+
+    def acquire(self, unit: int) -> None:
+        """Blocks until the unit's values of this step are there."""
+        _check(library().muster_servers_acquire(self._handle, unit))
+
+    def gradient(self, tensor: int, address: int) -> None:
+        """Takes a tensor's gradient of this step."""
+        _check(library().muster_servers_gradient(self._handle, tensor, address))
+
+    def look_up(self, table: int, keys: int, count: int, rows: int, trains: bool) -> int:
+        """Fills the memory at `rows` with rows of a table; returns a number for `row_gradients`."""
+        number = ctypes.c_uint64()
+        number_or_none = ctypes.byref(number) if trains else None
+        _check(library().muster_servers_look_up(self._handle, table, keys, count, rows, number_or_none))
+        return number.value
+
+    def row_gradients(self, look_up: int, address: int, more_follow: bool) -> None:
+        """Takes the gradients of a look-up's rows."""
+        _check(library().muster_servers_row_gradients(self._handle, look_up, address, int(more_follow)))
+
+    def step(self) -> None:
+        """Ends the step; blocks until servers have all of it."""
+        _check(library().muster_servers_step(self._handle))
+
+    def cut(self) -> dict[str, Any]:
+        """Cuts the tables between two steps; blocks until all ranks do. Returns what a task takes with a checkpoint."""
+        text = ctypes.c_char_p()
+        _check(library().muster_servers_cut(self._handle, ctypes.byref(text)))
+        cut: dict[str, Any] = json.loads(text.value or b"{}")
+        return cut
