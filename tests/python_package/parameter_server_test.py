@@ -1,0 +1,275 @@
+"""Parameters of PyTorch models on servers: jobs with their own servers, and a plain script."""
+
+import json
+import os
+import pathlib
+import subprocess
+import time
+
+import pytest
+from conftest import MUSTER, PYTHON, ROOT, run
+
+torch = pytest.importorskip("torch")
+import served_program  # noqa: E402
+from program_cluster import ProgramCluster  # noqa: E402
+
+import muster  # noqa: E402
+import muster.torch  # noqa: E402
+
+WAIT_SECONDS = 240
+PROGRAM = pathlib.Path(served_program.__file__).resolve()
+SGD = {"optimizer": "SGD", "lr": 0.05, "deterministic": True}
+
+
+@pytest.fixture(scope="module")
+def programs(installed, tmp_path_factory):
+    made = ProgramCluster(tmp_path_factory.mktemp("programs"), installed)
+    yield made
+    made.end()
+
+
+class Run:
+    """A job that runs served_program.py, and what its rank 0 wrote."""
+
+    def __init__(self, cluster, out, settings, **changes):
+        self.out = out
+        self.job = cluster.submit(PROGRAM, json.dumps({**settings, "out": str(out)}), **changes)
+
+    def result(self):
+        self.job.wait(WAIT_SECONDS)
+        return torch.load(self.out)
+
+
+def distance(state, expected):
+    """The largest distance of two models' tensors, relative to the expected one's norm."""
+    assert state.keys() == expected.keys()
+    return max(
+        float((state[name].double() - value.double()).norm() / max(1e-30, float(value.double().norm())))
+        for name, value in expected.items()
+        if value.numel() > 0 and value.dtype.is_floating_point and value.norm() > 0
+    )
+
+
+def same_bits(first, second):
+    return first.keys() == second.keys() and all(torch.equal(value, second[name]) for name, value in first.items())
+
+
+def test_bsp_is_one_process(programs, tmp_path):
+    steps = 30
+    cases = {
+        "SGD": ({"lr": 0.01, "options": {"momentum": 0.9, "nesterov": True}, "accumulate": True},
+                lambda each: torch.optim.SGD(each, 0.01, momentum=0.9, nesterov=True), False),
+        "Adagrad": ({"lr": 0.1, "rows": True}, lambda each: torch.optim.Adagrad(each, 0.1), True),
+        "Adam": ({"lr": 0.02}, lambda each: torch.optim.Adam(each, 0.02), False),
+    }  # fmt: skip
+    runs = {
+        name: Run(programs, tmp_path / f"{name}.pt", {"optimizer": name, "steps": steps, **settings})
+        for name, (settings, _, _) in cases.items()
+    }
+    for name, (_, optimizer, has_rows) in cases.items():
+        result = runs[name].result()
+        expected = served_program.train_alone(optimizer, result["first_rows"], steps)
+        if has_rows:
+            assert result["first_rows"].std() == pytest.approx(0.5, rel=0.3)
+            rows = expected.pop("rows.weight")
+            assert not torch.equal(rows, result["first_rows"])
+            assert float((result["rows"] - rows).norm() / rows.norm()) <= 1e-5
+        assert distance(result["state"], expected) <= 1e-5, name
+
+
+def test_ssp_and_asp_learn(programs, tmp_path):
+    runs = [
+        Run(programs, tmp_path / f"{staleness}.pt",
+            {"optimizer": "Adagrad", "lr": 0.1, "rows": True, "steps": 60, "staleness": staleness})
+        for staleness in (3, float("inf"))
+    ]  # fmt: skip
+    for each in runs:
+        losses = each.result()["losses"]
+        assert sum(losses[-5:]) < sum(losses[:5]) / 4
+
+
+def test_a_lost_rank_takes_the_job_and_its_servers_back_to_the_checkpoint(programs, tmp_path):
+    settings = {"optimizer": "Adagrad", "lr": 0.1, "deterministic": True, "rows": True, "steps": 24, "checkpoint_every": 8}
+    undisturbed = Run(programs, tmp_path / "undisturbed.pt", settings)
+    disturbed = Run(programs, tmp_path / "disturbed.pt", {**settings, "dies_at": [1, 19]})
+    expected, result = undisturbed.result(), disturbed.result()
+    assert (expected["start"], result["start"]) == (0, 16)
+    assert same_bits(result["state"], expected["state"]) and torch.equal(result["rows"], expected["rows"])
+    assert [each.clock for each in disturbed.job.checkpoints()] == [8, 16]
+    # What servers had of it can be read like any checkpoint of theirs.
+    tensors = disturbed.job.last_checkpoint().tensors()
+    assert tensors["first.0.weight"].shape == (16, 20)
+
+
+def test_a_lost_rank_before_any_checkpoint_begins_with_the_same_values(programs, tmp_path):
+    settings = {**SGD, "steps": 6}
+    undisturbed = Run(programs, tmp_path / "undisturbed.pt", settings)
+    disturbed = Run(programs, tmp_path / "disturbed.pt", {**settings, "dies_at": [0, 3]})
+    assert same_bits(disturbed.result()["state"], undisturbed.result()["state"])
+
+
+def test_an_elastic_program_replaces_a_lost_rank_in_place(programs, tmp_path):
+    settings = {**SGD, "rows": True, "steps": 12}
+    undisturbed = Run(programs, tmp_path / "undisturbed.pt", settings)
+    disturbed = Run(programs, tmp_path / "disturbed.pt", {**settings, "dies_at": [1, 5]}, model__program__elastic=True)
+    expected, result = undisturbed.result(), disturbed.result()
+    assert same_bits(result["state"], expected["state"]) and torch.equal(result["rows"], expected["rows"])
+    assert "rank 1 starts at 5" in "".join(disturbed.job.logs())
+
+
+def test_a_killed_server_comes_back_and_nothing_is_lost(installed, tmp_path):
+    settings = {**SGD, "rows": True, "steps": 20}
+    cluster = ProgramCluster(tmp_path, installed)
+    try:
+        durable = {"update__durability": "EVERY_PUSH"}
+        undisturbed = Run(cluster, tmp_path / "undisturbed.pt", settings, **durable).result()
+        disturbed = Run(cluster, tmp_path / "disturbed.pt", {**settings, "pause_at": 9}, **durable)
+        while not pathlib.Path(f"{disturbed.out}.paused").exists():
+            assert disturbed.job.state() not in ("FAILED", "CANCELLED"), disturbed.job.status().message
+            time.sleep(0.02)
+        cluster.kill("s1")
+        pathlib.Path(f"{disturbed.out}.go").touch()
+        cluster.start_server("s1")
+        result = disturbed.result()
+        assert same_bits(result["state"], undisturbed["state"]) and torch.equal(result["rows"], undisturbed["rows"])
+        assert result["start"] == 0 and disturbed.job.status().generation == 1
+        assert disturbed.job.state() == "SUCCEEDED"
+    finally:
+        cluster.end()
+
+
+MANY_ROWS = """
+import sys
+import torch
+import muster.torch
+
+rows, dim, batch = 500_000, 32, 25_000
+table = muster.torch.Embedding(dim, std=0.0)
+served = muster.torch.ParameterServer(table, muster.SGD(lr=1.0), cache_bytes=8 << 20)
+keys = torch.randperm(rows, generator=torch.Generator().manual_seed(1)) * 7919
+for _ in range(2):
+    for part in keys.split(batch):
+        (table(part) * (part % 97)[:, None]).sum().backward()
+        served.step()
+with torch.no_grad():
+    for part in keys.split(batch):
+        assert torch.equal(table(part), (-2.0 * (part % 97))[:, None].expand(-1, dim)), "other rows"
+"""
+
+
+def test_rows_are_eight_times_the_memory_that_they_may_take(installed, tmp_path):
+    # 500,000 rows of 32 floats are 64 MB. The server has some more for the gradients of a step.
+    cluster = ProgramCluster(tmp_path, installed, servers=1, slots=1, server_flags=["--memory", "32MiB"])
+    try:
+        program = tmp_path / "rows.py"
+        program.write_text(MANY_ROWS)
+        cluster.submit(program, workers=1).wait(WAIT_SECONDS)
+    finally:
+        cluster.end()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("net.double()", "parameter weight is torch.float64 on cpu; servers take dense float32 on the CPU"),
+        ("options = {'staleness': -1}", "staleness is -1; it must be a number of steps"),
+        ("options = {'staleness': 2, 'deterministic': True}", "update.deterministic needs staleness_bound 0"),
+        ("optimizer = muster.SGD(lr=-1.0)", "learning_rate is -1"),
+        ("net = torch.nn.Linear(4, 1 + rank)", "with another schema, update or number of slots"),
+        ("then = 'twice'", "has been pushed at step 0 already; call step() after each backward"),
+        ("then = 'plain checkpoint'", "make them with ParameterServer.checkpoint, on all ranks"),
+    ],
+)
+def test_mistakes_are_named(programs, tmp_path, text, says):
+    program = tmp_path / "mistake.py"
+    program.write_text(f"""
+import os
+import torch
+import muster
+import muster.torch
+
+rank = int(os.environ["RANK"])
+net, optimizer, options, then = torch.nn.Linear(4, 1), muster.SGD(lr=0.1), {{}}, ""
+{text}
+served = muster.torch.ParameterServer(net, optimizer, **options)
+net(torch.ones(1, 4)).sum().backward()
+if then == "twice":
+    net(torch.ones(1, 4)).sum().backward()
+served.step()
+if then == "plain checkpoint":
+    with muster.checkpoint(1) as folder:
+        (folder / str(rank)).touch()
+served.synchronize()
+""")
+    job = programs.submit(program, model__program__max_restarts=0)
+    with pytest.raises(muster.JobFailed) as raised:
+        job.wait(WAIT_SECONDS)
+    assert says in str(raised.value)
+
+
+def test_an_embedding_needs_servers_and_int64():
+    with pytest.raises(muster.Error, match="has no servers; give the model that it is in to muster.torch.ParameterServer"):
+        muster.torch.Embedding(4)(torch.tensor([1]))
+    with pytest.raises(muster.InvalidArgument, match="neither parameters that require gradients nor a muster.torch.Embedding"):
+        muster.torch.ParameterServer(torch.nn.ReLU(), muster.SGD(lr=0.1))
+
+
+def test_a_job_without_servers_says_so(programs, tmp_path):
+    program = tmp_path / "none.py"
+    program.write_text("import torch, muster.torch\nmuster.torch.ParameterServer(torch.nn.Linear(1, 1), muster.SGD(lr=0.1))\n")
+    job = programs.submit(program, workers=1, update=None, model__program__max_restarts=0)
+    with pytest.raises(muster.JobFailed, match="submit it with update.dense PARAMETER_SERVER"):
+        job.wait(WAIT_SECONDS)
+
+
+@pytest.mark.parametrize("staleness", ["0", "3", "inf"])
+def test_the_example_of_digits_learns(programs, staleness):
+    program = ROOT / "examples/python/digits_servers.py"
+    job = programs.submit(program, "--steps", "16", "--batch", "8", "--checkpoint-every", "6", "--staleness", staleness)
+    job.wait(WAIT_SECONDS)
+    losses = job.metrics("train/*")["train/loss"].values
+    assert sum(losses[-4:]) < 0.9 * sum(losses[:4])
+    assert [each.clock for each in job.checkpoints()] == [6, 12]
+
+
+@pytest.mark.parametrize("data", ["drawn", "criteo"])
+def test_the_example_of_deepfm_learns(programs, data):
+    arguments = ["--steps", "60", "--staleness", "4"]
+    if data == "criteo":
+        if not os.environ.get("MUSTER_SHARED_DATA"):
+            pytest.skip("MUSTER_SHARED_DATA names no folder with criteo_sample.csv")
+        arguments += ["--data", str(pathlib.Path(os.environ["MUSTER_SHARED_DATA"], "criteo_sample.csv"))]
+    job = programs.submit(ROOT / "examples/python/deepfm.py", *arguments)
+    job.wait(WAIT_SECONDS)
+    losses = job.metrics("train/*")["train/loss"].values
+    assert sum(losses[-5:]) < 0.8 * sum(losses[:5])
+    assert "over all" in "".join(job.logs(slot=0))
+
+
+def test_a_plain_script_has_the_servers_of_muster_up(installed, tmp_path):
+    folder = tmp_path / "cluster"
+    # Its own home, where the cluster is noted.
+    environment = {**os.environ, "PYTHONPATH": str(installed), "HOME": str(tmp_path)}
+    environment.pop("MUSTER_COORDINATOR", None)
+    run(MUSTER, "up", "--servers", 1, "--workers", 1, "--data-dir", folder, "--allow-programs", env=environment)
+    try:
+        settings = {**SGD, "rows": True, "steps": 5, "checkpoint_every": 2, "out": str(tmp_path / "out.pt")}
+        words = [PYTHON, PROGRAM, json.dumps(settings)]
+        run(*words, env=environment)
+        result = torch.load(tmp_path / "out.pt")
+        expected = served_program.train_alone(lambda each: torch.optim.SGD(each, 0.05), result["first_rows"], 5)
+        expected.pop("rows.weight")
+        assert distance(result["state"], expected) <= 1e-5
+        with muster.connect(folder=folder) as client:
+            (job,) = client.jobs()
+            job.wait(WAIT_SECONDS)
+            assert job.status().spec.name == "served_program"
+            assert [each.clock for each in job.checkpoints()] == [2, 4]
+            # A script that fails takes its job with it.
+            failed = subprocess.run([*map(str, words[:2]), json.dumps({**settings, "steps": "five"})], env=environment)
+            assert failed.returncode != 0
+            newest = max(client.jobs(), key=lambda each: each.status().submitted_unix_ms)
+            with pytest.raises(muster.JobFailed, match="ended without saying that it was done"):
+                newest.wait(WAIT_SECONDS)
+    finally:
+        run(MUSTER, "down", "--data-dir", folder, env=environment)
