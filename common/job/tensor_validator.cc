@@ -99,10 +99,11 @@ absl::Status ValidateRoad(const v1::JobSpec& spec) {
   const uint32_t ranks = TensorRanks(spec);
   if (TrainsByAllReduce(spec)) return absl::OkStatus();
   if (spec.compute().device() == v1::ComputeSpec::CUDA) {
-    return Invalid(kField, ranks,
-                   "but compute.device is CUDA and update.dense PARAMETER_SERVER, where each device "
-                   "computes whole layers in this version: take update.dense ALL_REDUCE, or "
-                   "compute.device CPU");
+    return Invalid(
+        kField, ranks,
+        "but compute.device is CUDA and update.dense PARAMETER_SERVER, where each device "
+        "computes whole layers in this version: take update.dense ALL_REDUCE, or "
+        "compute.device CPU");
   }
   const v1::UpdateSpec& update = spec.update();
   if (update.unlimited_staleness() || update.staleness_bound() > 0) {

@@ -11,8 +11,8 @@ namespace muster {
 namespace {
 
 // Returns the number of a rank's groups with communicators on its device: all data ranks or its
-// shard group, its shard's replicas, its tensor group, and those of this group that have a key-value
-// head in common, if some but not all have.
+// shard group, its shard's replicas, its tensor group, and those of this group that have a
+// key-value head in common, if some but not all have.
 uint64_t NcclGroups(const v1::JobSpec& spec) {
   const uint32_t shards = ShardGroupSize(spec);
   const uint32_t kv_heads = spec.model().transformer().kv_heads();
