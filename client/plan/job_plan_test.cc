@@ -524,6 +524,11 @@ TEST(PlanOutputTest, SaysWhatIsOnDisk) {
                                            " of optimizer state on disk")));
   EXPECT_THAT(text, HasSubstr("optimizer state, mapped from its file"));
   EXPECT_EQ(nlohmann::json::parse(PlanJson(*plan))["worker_disk_bytes"], plan->memory.disk_bytes);
+  EXPECT_THAT(text, Not(HasSubstr("while the workers change")));
+  EXPECT_THAT(
+      PlanText(*PlanOf(ByAllReduce("workers: 3 min_workers: 1 parallelism { zero { stage: 3 "
+                                   "offload: OPTIMIZER_STATE } }"))),
+      HasSubstr("on disk (--offload-folder) at most, in its former and its new slice"));
   EXPECT_THAT(PlanText(*PlanOf(Gpt("workers: 2"))), Not(HasSubstr("on disk")));
 }
 

@@ -252,7 +252,11 @@ std::string PlanText(const JobPlan& plan) {
   }
   if (plan.memory.disk_bytes > 0) {
     absl::StrAppend(&text, "Each keeps ", FormatBytes(plan.memory.disk_bytes),
-                    " of optimizer state on disk (--offload-folder).\n\n");
+                    " of optimizer state on disk (--offload-folder)",
+                    DividesAnew(plan.spec) ? " at most, in its former and its new slice while the "
+                                             "workers change"
+                                           : "",
+                    ".\n\n");
   }
   if (!plan.memory.device.empty()) {
     absl::StrAppend(&text, "Memory of each worker's device\n",

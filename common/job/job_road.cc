@@ -33,11 +33,7 @@ bool LossIsFinal(const v1::JobSpec& spec) {
   if (IsHybrid(spec)) return true;
   if (ShardsOfRanks(spec, spec.workers()).count == 1) return false;
   if (spec.compute().device() == v1::ComputeSpec::CUDA) return true;
-  const bool is_dense = spec.model().model_case() == v1::ModelSpec::kMlp ||
-                        spec.model().model_case() == v1::ModelSpec::kTransformer;
-  const bool is_elsewhere =
-      ShardGroupSize(spec) < DataRanks(spec) || spec.parallelism().zero().redundancy() > 0;
-  return !is_dense || !is_elsewhere;
+  return ShardGroupSize(spec) == DataRanks(spec) && spec.parallelism().zero().redundancy() == 0;
 }
 
 bool HasSparseTables(const v1::JobSpec& spec) {

@@ -38,10 +38,10 @@ bool TrainsInRounds(const v1::JobSpec& spec);
 // Returns whether losing any rank of a round is final: the whole job goes back to its last
 // checkpoint, because the other ranks cannot give a successor what it needs. In a hybrid job
 // servers may be ahead of the replicas, and cannot go back by a step. In a job with several shards
-// (ShardsOfRanks in common/mesh/zero.h) nobody else has the lost rank's shard, unless other
-// shard groups have replicas of it or ZeroSpec.redundancy keeps copies; neither helps with rows of
-// sparse tables, nor with shards on devices. A program that is not elastic begins again as a whole.
-// False on parameter servers, where ranks hold nothing.
+// (ShardsOfRanks in common/mesh/zero.h) nobody else has the lost rank's shard, unless other shard
+// groups have replicas of it or ZeroSpec.redundancy keeps copies; neither helps with shards on
+// devices. A program that is not elastic begins again as a whole. False on parameter servers, where
+// ranks hold nothing.
 bool LossIsFinal(const v1::JobSpec& spec);
 
 // Judges by the kind of model; the tables may turn out to be empty.

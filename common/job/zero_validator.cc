@@ -162,11 +162,12 @@ absl::Status ValidateRedundancy(const v1::JobSpec& spec) {
                    "but parallelism.zero.offload is OPTIMIZER_STATE, and copies of slices are in "
                    "memory: leave out one of the two");
   }
-  if (LossIsFinal(spec)) {
+  if (IsHybrid(spec)) {
     return Invalid(kField, redundancy,
-                   "but the model may have sparse tables, and only slices of dense parameters are "
-                   "copied: leave it out, and set checkpoint.every_steps, since such a job goes "
-                   "back to its last checkpoint when it loses a worker");
+                   "but update.sparse is PARAMETER_SERVER, and servers may be a step ahead of the "
+                   "copies: leave it out, and set checkpoint.every_steps, since such a job goes "
+                   "back to its last checkpoint when it loses a worker; or take update.sparse "
+                   "ALL_REDUCE");
   }
   return absl::OkStatus();
 }
@@ -203,12 +204,6 @@ absl::Status ValidateNewShards(const v1::JobSpec& spec) {
                                 " and compute.device CUDA, where shards lie on devices alone in "
                                 "this version: leave it out, or take stage 0 or compute.device "
                                 "CPU"));
-  }
-  if (spec.model().model_case() != v1::ModelSpec::kMlp && !spec.model().has_transformer()) {
-    return Invalid(kField, spec.min_workers(),
-                   absl::StrCat(StageIs(zero),
-                                ", under which the ranks also divide the rows of sparse tables, "
-                                "and these stay with them: leave it out, or take stage 0"));
   }
   return absl::OkStatus();
 }

@@ -166,24 +166,14 @@ INSTANTIATE_TEST_SUITE_P(
                 AllOf(HasSubstr("min_workers is 1; but parallelism.zero.stage is 2 and "
                                 "compute.device CUDA"),
                       HasSubstr("take stage 0 or compute.device CPU"))},
-        BadZero{"MinWorkersWithSparseTables", 3,
+        BadZero{"RedundancyOfAHybridJob", 3,
                 [](v1::JobSpec& s) {
                   s = HybridJob();
-                  s.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
-                  Zero(s).set_stage(3);
-                  s.set_workers(2);
-                  s.set_min_workers(1);
-                },
-                AllOf(HasSubstr("min_workers is 1; but parallelism.zero.stage is 3"),
-                      HasSubstr("rows of sparse tables"))},
-        BadZero{"RedundancyWithSparseTables", 3,
-                [](v1::JobSpec& s) {
-                  s = HybridJob();
-                  s.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
                   Zero(s).set_stage(3);
                   Zero(s).set_redundancy(1);
                 },
-                AllOf(HasSubstr("parallelism.zero.redundancy is 1; but the model may have sparse"),
+                AllOf(HasSubstr("parallelism.zero.redundancy is 1; but update.sparse is "
+                                "PARAMETER_SERVER"),
                       HasSubstr("checkpoint.every_steps"))},
         BadZero{"RedundancyWithReplicas", 1,
                 [](v1::JobSpec& s) {
@@ -296,6 +286,15 @@ TEST(ZeroValidatorTest, RanksOfOneShardGroupMayBecomeFewer) {
     EXPECT_EQ(ValidateJob(spec), absl::OkStatus()) << "the shard group's size is filled in";
     Zero(spec).set_redundancy(1);
     EXPECT_EQ(ValidateJob(spec), absl::OkStatus()) << stage;
+    v1::JobSpec with_rows = HybridJob();
+    with_rows.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
+    Zero(with_rows).set_stage(stage);
+    with_rows.mutable_update()->set_partitions(3);
+    with_rows.set_workers(3);
+    with_rows.set_min_workers(1);
+    EXPECT_EQ(ValidateJob(with_rows), absl::OkStatus()) << stage;
+    Zero(with_rows).set_redundancy(1);
+    EXPECT_EQ(ValidateJob(with_rows), absl::OkStatus()) << stage;
   }
 }
 
@@ -324,6 +323,7 @@ TEST(ZeroValidatorTest, CopiesAreForOneShardGroup) {
   }
 }
 
+// With sparse tables, too, whose rows replicas and copies have as well.
 TEST(ZeroValidatorTest, LossesAreNotFinalWhereOthersHaveTheSlice) {
   v1::JobSpec spec = ZeroJob(3);
   spec.set_workers(4);
@@ -337,10 +337,10 @@ TEST(ZeroValidatorTest, LossesAreNotFinalWhereOthersHaveTheSlice) {
     Zero(spec).clear_redundancy();
     EXPECT_TRUE(LossIsFinal(spec));
     Zero(spec).set_redundancy(1);
-    EXPECT_EQ(LossIsFinal(spec), !dense);
+    EXPECT_FALSE(LossIsFinal(spec));
     Zero(spec).clear_redundancy();
     Zero(spec).set_shard(2);
-    EXPECT_EQ(LossIsFinal(spec), !dense) << "rows are not taken from replicas";
+    EXPECT_FALSE(LossIsFinal(spec));
     Zero(spec).set_shard(4);
     EXPECT_TRUE(LossIsFinal(spec));
   }

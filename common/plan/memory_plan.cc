@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "common/base/round_up.h"
 #include "common/job/job_road.h"
 #include "common/mesh/data_ranks.h"
@@ -129,9 +130,12 @@ class Planner {
       AddPerceptron();
     }
     if (has_rows_) {
-      const std::vector<MemoryPart> rows =
-          RowsMemory(spec_, data_, model_, examples_, evaluated_).OfWorker();
+      const RowsMemory memory(spec_, data_, model_, examples_, evaluated_);
+      const std::vector<MemoryPart> rows = memory.OfWorker();
       plan_.worker.insert(plan_.worker.end(), rows.begin(), rows.end());
+      if (spec_.parallelism().zero().redundancy() > 0) {
+        AddWorker("copy of another worker's rows", memory.Copy());
+      }
     }
     AddStageMessages();
     AddWorker("data", data_.bytes + examples_ * ExampleBytes() * Batches());
@@ -153,11 +157,16 @@ class Planner {
     plan_.worker.push_back({.name = name, .bytes = bytes, .model_state = true});
   }
 
+  uint64_t StateFileBytes(uint64_t elements) const {
+    return RoundUp(kFloat * elements * dense_state_floats_, kPageBytes);
+  }
+
   // Adds the state of so many parameters to memory, or to the disk.
   void AddOptimizerState(const std::string& name, uint64_t elements) {
-    const uint64_t bytes = kFloat * elements * dense_state_floats_;
-    if (!OffloadsOptimizerState(spec_)) return AddModelState(name, bytes);
-    plan_.disk_bytes = RoundUp(bytes, kPageBytes);
+    if (!OffloadsOptimizerState(spec_)) {
+      return AddModelState(name, kFloat * elements * dense_state_floats_);
+    }
+    plan_.disk_bytes = StateFileBytes(elements);
     plan_.worker.push_back({.name = "optimizer state, mapped from its file",
                             .bytes = std::min(plan_.disk_bytes, kOffloadWindowBytes),
                             .mapped = true});
@@ -197,17 +206,21 @@ class Planner {
     return bytes;
   }
 
+  // Of a rank with so many in its shard group.
+  absl::StatusOr<ShardedMemory> Sharded(uint32_t shards) const {
+    return PlanShardedMemory(model_.tensors, {.stage = stage_,
+                                              .shards = shards,
+                                              .replicas = DataRanks(spec_) / ShardGroupSize(spec_),
+                                              .kept_bytes = KeptGatheredBytes(spec_),
+                                              .half_wire = IsHalf(spec_.update().wire())});
+  }
+
   // What a rank has of parameters that it shares out with others; false if they cannot be laid out,
   // as no job's are that is admitted.
   bool AddShards() {
     const uint32_t shards = SmallestShardGroup(spec_);
     const uint32_t replicas = DataRanks(spec_) / ShardGroupSize(spec_);
-    const auto memory =
-        PlanShardedMemory(model_.tensors, {.stage = stage_,
-                                           .shards = shards,
-                                           .replicas = replicas,
-                                           .kept_bytes = KeptGatheredBytes(spec_),
-                                           .half_wire = IsHalf(spec_.update().wire())});
+    const auto memory = Sharded(shards);
     if (!memory.ok()) return false;
     slice_elements_ = memory->stepped_elements;
     if (on_device_) {
@@ -231,6 +244,10 @@ class Planner {
     AddModelState("16-bit weights", TiedCopyBytes());
     AddModelState("slice of sums of gradients", memory->gradient_sums);
     AddOptimizerState("slice of optimizer state", memory->stepped_elements);
+    if (DividesAnew(spec_) && OffloadsOptimizerState(spec_)) {
+      // The largest two at once are those of the fewest ranks, and of one more.
+      plan_.disk_bytes += StateFileBytes(Sharded(shards + 1)->stepped_elements);
+    }
     AddWorker("gradients on the wire", memory->wire);
     // Weights, sums and optimizer state. With worker daemons of one size each rank keeps one copy.
     if (spec_.parallelism().zero().redundancy() > 0) {
@@ -245,15 +262,21 @@ class Planner {
   }
 
   // Adds what a rank needs beyond its steps' peak while it divides the parameters anew: its former
-  // slice and copy are there beside the new slice, and little else.
+  // slice, copy and rows are there beside the new ones, and little else.
   void AddNewSlices(uint64_t program) {
     const uint64_t slice = kFloat * slice_elements_;
     const uint64_t state = slice * dense_state_floats_;
     const uint64_t in_memory = slice + (OffloadsOptimizerState(spec_) ? 0 : state);
     const bool copies = spec_.parallelism().zero().redundancy() > 0;
-    const uint64_t bytes = program + data_.bytes + 2 * in_memory +
-                           (copies ? 2 * slice + state : 0) +
-                           std::min(kReshardingCallBytes, slice + state);
+    uint64_t rows = 0;
+    if (has_rows_ && !rows_on_servers_) {
+      rows = RowsMemory(spec_, data_, model_, examples_, evaluated_).KeptByWorker();
+    }
+    // What one call moves: a part of a former shard, or rows, which are sent and received.
+    const uint64_t moved = std::max(std::min(kReshardingCallBytes, slice + state),
+                                    std::min(2 * kReshardingCallBytes, 2 * rows));
+    const uint64_t bytes =
+        program + data_.bytes + 2 * in_memory + (copies ? 2 * slice + state : 0) + 2 * rows + moved;
     const uint64_t in_steps = plan_.worker_own_bytes();
     AddWorker("new slice while the workers change", bytes > in_steps ? bytes - in_steps : 0);
   }

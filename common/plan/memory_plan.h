@@ -64,7 +64,8 @@ struct WorkerProcessors {
 // Offloaded optimizer state is on disk instead, and at most 32 MiB of its file mapped at a time.
 //
 // A job whose ranks divide the parameters anew when they become fewer (DividesAnew) is planned for
-// the fewest, JobSpec.min_workers, and for the moment when a rank has its former and its new slice.
+// the fewest, JobSpec.min_workers, and for the moment when a rank has its former and its new slice
+// and rows.
 //
 // With tensor parallelism a worker's parameters are what its rank has of them (SizeOfRank), and its
 // activations those of its heads, columns and, unless tokens are not divided, tokens, with one
@@ -91,7 +92,8 @@ struct MemoryPlan {
   // Of the worker: activations of training and logits, which depend on recomputation; 0 where the
   // job computes on devices.
   uint64_t activation_bytes = 0;
-  // The length of each worker's file of optimizer state, if the job offloads it.
+  // The length of each worker's file of optimizer state, if the job offloads it; of its former and
+  // its new one, which are there at once, where ranks divide the parameters anew.
   uint64_t disk_bytes = 0;
 
   // The peak of a worker's resident set where all workers are on one machine.

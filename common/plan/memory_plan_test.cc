@@ -251,6 +251,17 @@ TEST(MemoryPlanTest, IsForTheFewestRanksThatDivideAnew) {
             ByName(PlanOf(Gpt(ZeroStageIs(3, 4))).worker)["activations kept"]);
 }
 
+// The largest two files at once are those of two ranks and of three, whoever comes or goes.
+TEST(MemoryPlanTest, WhileRanksDivideAnewThereAreTwoFilesOnDisk) {
+  const auto disk = [](int workers, const std::string& more) {
+    return PlanOf(Gpt(absl::StrCat(ZeroStageIs(2, workers, "offload: OPTIMIZER_STATE"), more)))
+        .disk_bytes;
+  };
+  EXPECT_EQ(disk(4, " min_workers: 2"), disk(2, "") + disk(3, ""));
+  EXPECT_EQ(disk(4, " min_workers: 4"), disk(4, ""));
+  EXPECT_EQ(PlanOf(Gpt(absl::StrCat(ZeroStageIs(2, 4), " min_workers: 2"))).disk_bytes, 0u);
+}
+
 // Where activations are small, the moment with two slices is the peak.
 TEST(MemoryPlanTest, CountsNewSlicesWhereStepsTakeLess) {
   const auto extra = [](int context, const std::string& more) {

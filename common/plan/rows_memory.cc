@@ -58,7 +58,8 @@ RowsMemory::RowsMemory(const v1::JobSpec& spec, const DataSize& data, const Mode
       model_(model),
       examples_(examples),
       evaluated_(evaluated),
-      workers_(std::max(1u, spec.workers())),
+      workers_(DividesAnew(spec) ? spec.min_workers() : std::max(1u, spec.workers())),
+      shards_(SmallestShardGroup(spec)),
       row_bytes_(kFloat * model.row_dim() + sizeof(uint64_t)),
       row_floats_(RowFloats(spec.optimizer(), model.row_dim())) {}
 
@@ -91,9 +92,18 @@ std::vector<MemoryPart> RowsMemory::OfWorker() const {
     const uint64_t of_step = ZeroStage(spec_) == 0 ? RowsOfStep(own) : DividedRowsOfStep(own);
     parts.push_back({.name = "rows of a step", .bytes = of_step + of_step / 2});
   }
-  const uint64_t all = DistinctRows(model_, data_, ExamplesSeen(spec_, data_));
-  parts.push_back({.name = "sparse tables", .bytes = TableBytes(OwnedRows(all))});
+  parts.push_back({.name = "sparse tables", .bytes = KeptByWorker()});
   return parts;
+}
+
+uint64_t RowsMemory::KeptByWorker() const {
+  return TableBytes(OwnedRows(DistinctRows(model_, data_, ExamplesSeen(spec_, data_))));
+}
+
+uint64_t RowsMemory::Copy() const {
+  const uint64_t of_step = OwnedRows(DistinctRows(model_, data_, spec_.batch_size()));
+  // The sums as they are sent and received, and added up.
+  return KeptByWorker() + 2 * of_step * row_bytes_ + SumBytes(of_step);
 }
 
 uint64_t RowsMemory::OnServers() const {
@@ -107,10 +117,9 @@ uint64_t RowsMemory::OnServers() const {
 
 // Returns the most rows that a rank owns of so many: those of its partitions.
 uint64_t RowsMemory::OwnedRows(uint64_t rows) const {
-  const uint64_t shards = ShardGroupSize(spec_);
-  if (shards == 1) return rows;
+  if (shards_ == 1) return rows;
   const uint64_t partitions = LayoutOptions(spec_.update()).partitions;
-  return CeilDivide(rows, partitions) * CeilDivide(partitions, shards);
+  return CeilDivide(rows, partitions) * CeilDivide(partitions, shards_);
 }
 
 // Returns the bytes of sums over so many rows, whose index is a quarter as large.
@@ -126,12 +135,11 @@ uint64_t RowsMemory::RowsOfStep(uint64_t own) const {
 // worker/strategy/group): sums of its own, of what it owns in its group and, with several groups,
 // in all; two arrays of rows on their way, for look-ups, too; and keys with their positions.
 uint64_t RowsMemory::DividedRowsOfStep(uint64_t own) const {
-  const uint64_t shards = ShardGroupSize(spec_);
-  const uint64_t replicas = workers_ / shards;
+  const uint64_t replicas = workers_ / shards_;
   const uint64_t asked = std::max(own, DistinctRows(model_, data_, evaluated_));
   const uint64_t of_group =
       OwnedRows(DistinctRows(model_, data_, CeilDivide(uint64_t{spec_.batch_size()}, replicas)));
-  uint64_t moved = std::max(asked, Times(shards, OwnedRows(asked)));
+  uint64_t moved = std::max(asked, Times(shards_, OwnedRows(asked)));
   uint64_t sums = SumBytes(own) + SumBytes(of_group);
   if (replicas > 1) {
     moved = std::max(moved, Times(replicas, of_group));

@@ -25,6 +25,11 @@ class RowsMemory {
   // Returns a worker's parts: rows of a micro-batch with their gradients, of an evaluation's pass
   // without, a step's sums, and rows that are kept there.
   std::vector<MemoryPart> OfWorker() const;
+  // Returns the bytes of the rows that are kept on a worker. REQUIRES: !RowsOnServers(spec).
+  uint64_t KeptByWorker() const;
+  // Returns the bytes of a copy of another worker's rows, with their sums of a step. REQUIRES: as
+  // above.
+  uint64_t Copy() const;
   // Returns the bytes that rows take on all servers together. REQUIRES: RowsOnServers(spec).
   uint64_t OnServers() const;
 
@@ -40,7 +45,9 @@ class RowsMemory {
   const ModelSize& model_;
   const uint64_t examples_;
   const uint64_t evaluated_;
+  // Workers, or the fewest of those that divide rows anew; and ranks of a shard group then.
   const uint64_t workers_;
+  const uint64_t shards_;
   // Bytes of a row's floats with its key.
   const uint64_t row_bytes_;
   // Floats of a row with its optimizer state.

@@ -1,5 +1,6 @@
 // Checks what a memory plan has of rows of sparse tables.
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -60,6 +61,41 @@ TEST(RowsPlanTest, RowsAreDividedByPartition) {
   EXPECT_NEAR(tables(0), whole * 3 / 8, 0.05 * whole);
   spec.mutable_update()->set_partitions(9);
   EXPECT_NEAR(tables(0), whole / 3, 0.05 * whole);
+}
+
+// Where ranks may become fewer, rows are planned as for the fewest, and for the moment with the
+// former rows and the new ones.
+TEST(RowsPlanTest, RowsThatAreDividedAnewAreThereTwice) {
+  const auto job = [](int workers) {
+    v1::JobSpec spec =
+        Job("model { deep_fm { embedding_dim: 15 } } optimizer { name: 'sgd' learning_rate: 0.1 } "
+            "data { synthetic_clicks { examples: 100000000 fields: 8 cardinality: 1000000 } } "
+            "batch_size: 64 stop { epochs: 1 } update { dense: ALL_REDUCE sparse: ALL_REDUCE } "
+            "parallelism { zero { stage: 2 } }");
+    spec.set_workers(workers);
+    return spec;
+  };
+  v1::JobSpec spec = job(4);
+  EXPECT_EQ(WorkerOf(spec)["new slice while the workers change"], 0u);
+  spec.set_min_workers(2);
+  std::map<std::string, uint64_t> parts = WorkerOf(spec), of_two = WorkerOf(job(2));
+  EXPECT_EQ(parts["sparse tables"], of_two["sparse tables"]);
+  EXPECT_EQ(parts["rows of a step"], of_two["rows of a step"]);
+  EXPECT_GT(PlanOf(spec).worker_own_bytes(), 2 * parts["sparse tables"]);
+  EXPECT_LT(PlanOf(spec).worker_own_bytes(), 2 * parts["sparse tables"] + 250 * kMiB);
+}
+
+TEST(RowsPlanTest, ACopyHasTheRowsOfAnotherWorker) {
+  v1::JobSpec spec =
+      Job("model { deep_fm { embedding_dim: 15 } } optimizer { name: 'sgd' learning_rate: 0.1 } "
+          "data { synthetic_clicks { examples: 100000000 fields: 8 cardinality: 1000000 } } "
+          "batch_size: 64 stop { epochs: 1 } update { dense: ALL_REDUCE sparse: ALL_REDUCE } "
+          "workers: 4 parallelism { zero { stage: 2 } }");
+  EXPECT_EQ(WorkerOf(spec).count("copy of another worker's rows"), 0u);
+  spec.mutable_parallelism()->mutable_zero()->set_redundancy(1);
+  std::map<std::string, uint64_t> parts = WorkerOf(spec);
+  EXPECT_GT(parts["copy of another worker's rows"], parts["sparse tables"]);
+  EXPECT_LT(parts["copy of another worker's rows"], parts["sparse tables"] + kMiB);
 }
 
 TEST(RowsPlanTest, MessagesOfRowsArePutTogetherInSlabs) {

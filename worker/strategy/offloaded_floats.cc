@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/round_up.h"
@@ -41,12 +40,8 @@ bool IsInMemory(int descriptor) {
   return type == TMPFS_MAGIC || type == RAMFS_MAGIC;
 }
 
-// Returns the bytes that this process may still write to the file's disk.
-uint64_t FreeBytes(int descriptor) {
-  struct statvfs disk;
-  if (fstatvfs(descriptor, &disk) != 0) return std::numeric_limits<uint64_t>::max();
-  return uint64_t{disk.f_bavail} * disk.f_frsize;
-}
+// Returns the bytes that this process may still write to a disk.
+uint64_t FreeBytes(const struct statvfs& disk) { return uint64_t{disk.f_bavail} * disk.f_frsize; }
 
 // The pages that a range touches, as bytes of the file.
 struct Pages {
@@ -61,6 +56,15 @@ struct Pages {
 }  // namespace
 
 size_t OffloadedBytes(size_t floats) { return RoundUp(floats * sizeof(float), kPage); }
+
+absl::Status CheckRoomForNewFiles(const std::string& folder, size_t bytes) {
+  struct statvfs disk;
+  if (statvfs(folder.c_str(), &disk) != 0) return FileError("find the disk of", folder, errno);
+  if (FreeBytes(disk) >= bytes) return absl::OkStatus();
+  return FileError(absl::StrCat("keep ", FormatBytes(static_cast<double>(bytes)),
+                                " free, for optimizer state while the workers change, in"),
+                   folder, ENOSPC);
+}
 
 absl::StatusOr<std::unique_ptr<OffloadedFloats>> OffloadedFloats::Create(const std::string& folder,
                                                                          size_t floats) {
@@ -84,7 +88,8 @@ absl::StatusOr<std::unique_ptr<OffloadedFloats>> OffloadedFloats::Create(const s
 int OffloadedFloats::ReserveAndMap() {
   const size_t bytes = OffloadedBytes(floats_);
   // Otherwise the disk would be full for all others for a moment.
-  if (FreeBytes(descriptor_) < bytes) return ENOSPC;
+  struct statvfs disk;
+  if (fstatvfs(descriptor_, &disk) == 0 && FreeBytes(disk) < bytes) return ENOSPC;
   int error = EINTR;
   while (error == EINTR) error = posix_fallocate(descriptor_, 0, static_cast<off_t>(bytes));
   if (error != 0) return error;

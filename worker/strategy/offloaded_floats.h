@@ -66,6 +66,10 @@ class OffloadedFloats {
 // Returns the length of a file for so many floats, which are whole pages.
 size_t OffloadedBytes(size_t floats);
 
+// Checks that the folder's disk has free space for files of so many bytes that are to come while
+// the workers change. ResourceExhausted: it has not. Otherwise errors are FileError's.
+absl::Status CheckRoomForNewFiles(const std::string& folder, size_t bytes);
+
 }  // namespace muster
 
 #endif  // MUSTER_WORKER_STRATEGY_OFFLOADED_FLOATS_H_

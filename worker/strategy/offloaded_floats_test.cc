@@ -107,6 +107,16 @@ TEST(OffloadedFloatsTest, AFullDiskIsAnErrorAtTheStart) {
       AllOf(HasSubstr("reserve 4.0 PiB"), HasSubstr(folder.path()), HasSubstr("free space")));
 }
 
+TEST(OffloadedFloatsTest, LooksForRoomForLaterFiles) {
+  const TempFolder folder;
+  EXPECT_EQ(CheckRoomForNewFiles(folder.path(), 4096), absl::OkStatus());
+  const absl::Status full = CheckRoomForNewFiles(folder.path(), size_t{1} << 52);
+  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(full.message()),
+              AllOf(HasSubstr("keep 4.0 PiB free"), HasSubstr(folder.path())));
+  EXPECT_EQ(CheckRoomForNewFiles(folder.path() + "/none", 1).code(), absl::StatusCode::kNotFound);
+}
+
 TEST(OffloadedFloatsTest, AFolderThatIsNotThereIsAnError) {
   const TempFolder folder;
   const absl::Status status = OffloadedFloats::Create(folder.path() + "/none", 1).status();

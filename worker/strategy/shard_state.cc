@@ -53,9 +53,9 @@ absl::StatusOr<std::unique_ptr<ShardState>> ShardState::Create(
   MUSTER_ASSIGN_OR_RETURN(Parts parts, MakeParts(schema, shard));
   std::unique_ptr<ShardState> state(new ShardState(schema, shard, std::move(parts)));
   if (offload_folder.has_value()) {
-    const size_t floats = state->shard_layout_.slice_elements() * state->state_per_weight_;
-    MUSTER_ASSIGN_OR_RETURN(state->offloaded_state_,
-                            OffloadedFloats::Create(*offload_folder, floats));
+    MUSTER_ASSIGN_OR_RETURN(
+        state->offloaded_state_,
+        OffloadedFloats::Create(*offload_folder, state->state_floats(shard.count)));
   }
   state->MakeWindows();
   state->AllocateValues();
@@ -110,6 +110,10 @@ ShardState::ShardState(const v1::TablesSchema& schema, ShardIndex shard, Parts p
 }
 
 ShardState::~ShardState() = default;
+
+size_t ShardState::state_floats(int shards) const {
+  return ShardLayout(layout_, shards).slice_elements() * state_per_weight_;
+}
 
 void ShardState::CountCells() {
   size_t own = 0;

@@ -164,6 +164,8 @@ class ShardState {
   // of one partition are a cell, too; these follow those of blocks, table by table.
   std::vector<double> CellNorms(absl::Span<const absl::Span<float>> dense,
                                 absl::Span<const RowSum> rows) const;
+  // Returns the floats of optimizer state of dense tensors in a shard where there are `shards`.
+  size_t state_floats(int shards) const;
   // Returns the number of cells that ranks of each coordinate own.
   absl::Span<const size_t> cells_by_coordinate() const { return cells_by_coordinate_; }
 

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "common/base/status_macros.h"
 #include "common/partition/schema.h"
+#include "common/partition/tensor_spec.h"
+#include "common/tensor/dtype.h"
 #include "proto/schema.pb.h"
 #include "worker/strategy/group/state_broadcast.h"
 
@@ -67,6 +70,10 @@ void KeptCopies::Settle(std::vector<int> keepers, int rank) {
   for (auto& [shard, copy] : copies_) {
     copy.sums.clear();
     elements += copy.state->shard_layout().slice_elements();
+    copy.rows.clear();
+    for (const SparseTableSpec& table : copy.state->tables().sparse) {
+      copy.rows.emplace_back(table.dim);
+    }
   }
   sums_ = std::make_unique<Arena>(elements);
   float* next = sums_->values().data();
@@ -85,12 +92,85 @@ void KeptCopies::Divide(const ShardIndex& own) {
   own_ = own;
 }
 
+bool KeptCopies::NobodyKeepsAny() const {
+  return std::all_of(keepers_.begin(), keepers_.end(), [](int keeper) { return keeper < 0; });
+}
+
+absl::Status KeptCopies::ExchangeRows(Communicator& communicator, absl::Span<const RowSum> own,
+                                      absl::Duration timeout, const WaitForWork& wait) {
+  if (own.empty() || NobodyKeepsAny()) return absl::OkStatus();
+  const size_t ranks = communicator.size();
+  const size_t tables = own.size();
+  const int keeper = keepers_[communicator.rank()];
+  // Numbers of keys, [ranks, tables].
+  std::vector<int64_t> sent(ranks * tables), received(ranks * tables);
+  // What goes to the keeper, table after table.
+  std::vector<uint64_t> keys;
+  std::vector<float> rows;
+  for (size_t table = 0; table < tables && keeper >= 0; ++table) {
+    sent[keeper * tables + table] = static_cast<int64_t>(own[table].keys().size());
+    keys.insert(keys.end(), own[table].keys().begin(), own[table].keys().end());
+    rows.insert(rows.end(), own[table].sums().begin(), own[table].sums().end());
+  }
+  CollectiveCall call;
+  call.kind = Collective::kAllToAll;
+  call.dtype = DType::kInt64;
+  call.in = sent.data();
+  call.out = received.data();
+  call.count = tables;
+  call.timeout = timeout;
+  call.label = "numbers of rows for copies";
+  MUSTER_RETURN_IF_ERROR(wait(*communicator.Start(call)));
+
+  std::vector<size_t> send_keys(ranks), send_floats(ranks), key_counts(ranks), float_counts(ranks);
+  if (keeper >= 0) {
+    send_keys[keeper] = keys.size();
+    send_floats[keeper] = rows.size();
+  }
+  size_t total_keys = 0, total_floats = 0;
+  for (size_t i = 0; i < received.size(); ++i) {
+    const size_t floats = received[i] * own[i % tables].dim();
+    key_counts[i / tables] += received[i];
+    float_counts[i / tables] += floats;
+    total_keys += received[i];
+    total_floats += floats;
+  }
+  std::vector<uint64_t> keys_in(total_keys);
+  std::vector<float> rows_in(total_floats);
+  call.in = keys.data();
+  call.out = keys_in.data();
+  call.send_counts = send_keys;
+  call.counts = key_counts;
+  call.label = "keys of rows for copies";
+  MUSTER_RETURN_IF_ERROR(wait(*communicator.Start(call)));
+  call.dtype = DType::kF32;
+  call.in = rows.data();
+  call.out = rows_in.data();
+  call.send_counts = send_floats;
+  call.counts = float_counts;
+  call.label = "sums of rows for copies";
+  MUSTER_RETURN_IF_ERROR(wait(*communicator.Start(call)));
+
+  absl::Span<const uint64_t> next_keys = keys_in;
+  absl::Span<const float> next_rows = rows_in;
+  // Ranks are in the order of their copies.
+  for (auto& [owner, copy] : copies_) {
+    for (size_t table = 0; table < tables; ++table) {
+      const size_t count = received[owner * tables + table];
+      const size_t floats = count * own[table].dim();
+      copy.rows[table].Clear();
+      copy.rows[table].Add(next_keys.first(count), next_rows.first(floats));
+      next_keys.remove_prefix(count);
+      next_rows.remove_prefix(floats);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status KeptCopies::ExchangeSums(Communicator& communicator,
                                       absl::Span<const absl::Span<float>> own,
                                       absl::Duration timeout, const WaitForWork& wait) {
-  if (std::all_of(keepers_.begin(), keepers_.end(), [](int keeper) { return keeper < 0; })) {
-    return absl::OkStatus();
-  }
+  if (NobodyKeepsAny()) return absl::OkStatus();
   const int keeper = keepers_[communicator.rank()];
   std::vector<size_t> sent(communicator.size());
   std::vector<size_t> received(communicator.size());
@@ -125,7 +205,8 @@ void KeptCopies::MakeStep(const StepOutcome& outcome) {
     if (outcome.overflowed >= 0) {
       copy.state->set_clock(outcome.clock + 1);
     } else {
-      copy.state->Apply({.examples = outcome.examples, .dense = copy.sums}, outcome.scale);
+      copy.state->Apply({.examples = outcome.examples, .dense = copy.sums, .rows = copy.rows},
+                        outcome.scale);
     }
   }
 }

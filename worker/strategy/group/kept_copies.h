@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/mesh/recovery_plan.h"
+#include "common/tables/row_sum.h"
 #include "worker/collectives/communicator.h"
 #include "worker/strategy/arena.h"
 #include "worker/strategy/blocked_time.h"
@@ -24,18 +25,19 @@ class TablesSchema;
 }  // namespace v1
 
 // The copies that a rank keeps of other ranks' shards (ZeroSpec.redundancy): weights, optimizer
-// state, steps and clock. In each step the owner sends its complete sums to its keeper, which makes
-// the step in the copy, too. So a copy is always at the clock of its keeper's own shard, and has
-// the owner's bits. A rank sends one slice of the sums, in f32 (ShardLayout, padding included), and
-// receives one for each copy that it keeps; per part that is one all-to-all.
+// state, steps, rows and clock. In each step the owner sends its complete sums to its keeper, which
+// makes the step in the copy, too. So a copy is always at the clock of its keeper's own shard, and
+// has the owner's bits. A rank sends one slice of the sums, in f32 (ShardLayout, padding included),
+// and receives one for each copy that it keeps; per part that is one all-to-all. Of sparse tables
+// it sends the sums of its rows, in three further ones: with T tables 8 · T · (W - 1) bytes of
+// numbers, and 8 + 4 · dim for each row.
 //
 // The memory of copies and their sums is this rank's own, so it outlives groups. Used by one
 // thread.
 class KeptCopies {
  public:
-  // Keeps nothing at first. `schema` is the job's; copies have no rows of sparse tables. `own` is
-  // what this rank holds. Shards are named by their coordinates (ShardIndex), which are their
-  // owners' ranks.
+  // Keeps nothing at first. `schema` is the job's. `own` is what this rank holds. Shards are named
+  // by their coordinates (ShardIndex), which are their owners' ranks.
   KeptCopies(const v1::TablesSchema& schema, const ShardIndex& own);
   ~KeptCopies();
 
@@ -66,7 +68,13 @@ class KeptCopies {
   absl::Status ExchangeSums(Communicator& communicator, absl::Span<const absl::Span<float>> own,
                             absl::Duration timeout, const WaitForWork& wait);
 
-  // Makes the step in every copy. REQUIRES: ExchangeSums succeeded in this step.
+  // Sends this rank's sums of rows, by sparse table, to its keeper, and receives those of the
+  // copies; a collective call of all ranks. Makes no calls without tables, or if nobody keeps
+  // anything. Errors are the communicator's.
+  absl::Status ExchangeRows(Communicator& communicator, absl::Span<const RowSum> own,
+                            absl::Duration timeout, const WaitForWork& wait);
+
+  // Makes the step in every copy. REQUIRES: ExchangeSums and ExchangeRows succeeded in this step.
   void MakeStep(const StepOutcome& outcome);
 
  private:
@@ -74,7 +82,11 @@ class KeptCopies {
     std::unique_ptr<ShardState> state;
     // Sums by part.
     std::vector<absl::Span<float>> sums;
+    // Sums of rows by sparse table.
+    std::vector<RowSum> rows;
   };
+
+  bool NobodyKeepsAny() const;
 
   const std::unique_ptr<const v1::TablesSchema> schema_;
   ShardIndex own_;

@@ -19,6 +19,7 @@
 #include "proto/schema.pb.h"
 #include "worker/nn/loss_scaler.h"
 #include "worker/strategy/group/cut_exchange.h"
+#include "worker/strategy/offloaded_floats.h"
 
 namespace muster {
 namespace {
@@ -50,7 +51,20 @@ absl::StatusOr<std::unique_ptr<KeptShard>> KeptShard::Create(const v1::TaskOrder
                                                              const Options& options) {
   std::unique_ptr<KeptShard> kept(new KeptShard(order, schema, options));
   MUSTER_RETURN_IF_ERROR(kept->Divide(options.shard));
+  MUSTER_RETURN_IF_ERROR(kept->CheckRoom());
   return kept;
+}
+
+absl::Status KeptShard::CheckRoom() const {
+  const v1::JobSpec& spec = order_->spec();
+  if (!DividesAnew(spec) || !OffloadsOptimizerState(spec)) return absl::OkStatus();
+  // A rank's former file and its new one are the largest for the fewest ranks, and one more
+  // (common/plan/memory_plan.cc counts them).
+  const int fewest = static_cast<int>(SmallestShardGroup(spec));
+  const size_t most = OffloadedBytes(state_->state_floats(fewest)) +
+                      OffloadedBytes(state_->state_floats(fewest + 1));
+  return CheckRoomForNewFiles(options_.offload_folder,
+                              most - OffloadedBytes(state_->state_floats(state_->shard().count)));
 }
 
 KeptShard::KeptShard(const v1::TaskOrder& order, const v1::TablesSchema& schema,

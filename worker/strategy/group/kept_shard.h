@@ -52,7 +52,7 @@ class KeptShard {
   };
 
   // Creates an unfilled shard. InvalidArgument: the schema is not valid. Otherwise errors are
-  // OffloadedFloats'.
+  // OffloadedFloats' and CheckRoomForNewFiles'.
   static absl::StatusOr<std::unique_ptr<KeptShard>> Create(const v1::TaskOrder& order,
                                                            const v1::TablesSchema& schema,
                                                            const Options& options);
@@ -120,6 +120,9 @@ class KeptShard {
  private:
   KeptShard(const v1::TaskOrder& order, const v1::TablesSchema& schema, const Options& options);
 
+  // Checks that the disk has room for the files of optimizer state that are there at once while
+  // ranks divide the parameters anew.
+  absl::Status CheckRoom() const;
   absl::Status Restore();
   std::vector<SlotLossScale> LossScalesOfSlots() const;
   // Returns the files that this rank writes in a cut.

@@ -1,6 +1,7 @@
 #include "worker/strategy/group/resharding.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -8,6 +9,9 @@
 #include "common/base/status_macros.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/shard_layout.h"
+#include "common/tables/sparse_table.h"
+#include "common/tensor/dtype.h"
+#include "worker/strategy/group/packed_rows.h"
 
 namespace muster {
 namespace {
@@ -101,6 +105,50 @@ void TakePiece(const Piece& piece, const float* from, uint64_t steps,
   }
 }
 
+// Sends rows to the ranks that own them in `owners`' division, and loads those that come. `rows`
+// are some of the table that this rank sends.
+absl::Status DealRows(Communicator& world, absl::Span<const SparseTable::Row* const> rows,
+                      absl::Duration timeout, const ShardState& owners, SparseTable& to) {
+  const size_t ranks = world.size();
+  const size_t row_bytes = PackedRowBytes(to);
+  std::vector<int64_t> sent(ranks), received(ranks);
+  for (const SparseTable::Row* row : rows) ++sent[owners.OwnerOf(row->key)];
+  CollectiveCall call;
+  call.kind = Collective::kAllToAll;
+  call.dtype = DType::kInt64;
+  call.in = sent.data();
+  call.out = received.data();
+  call.count = 1;
+  call.timeout = timeout;
+  call.label = "numbers of former rows";
+  MUSTER_RETURN_IF_ERROR(world.Run(call));
+
+  std::vector<size_t> send_counts(ranks), counts(ranks), next(ranks);
+  size_t bytes = 0;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    send_counts[rank] = sent[rank] * row_bytes;
+    counts[rank] = received[rank] * row_bytes;
+    next[rank] = rank == 0 ? 0 : next[rank - 1] + send_counts[rank - 1];
+    bytes += counts[rank];
+  }
+  std::vector<std::byte> out(rows.size() * row_bytes), in(bytes);
+  for (const SparseTable::Row* row : rows) {
+    size_t& at = next[owners.OwnerOf(row->key)];
+    PackRow(to, *row, out.data() + at);
+    at += row_bytes;
+  }
+  call.dtype = DType::kUint8;
+  call.in = out.data();
+  call.out = in.data();
+  call.count = 0;
+  call.send_counts = send_counts;
+  call.counts = counts;
+  call.label = "former rows";
+  MUSTER_RETURN_IF_ERROR(world.Run(call));
+  for (size_t at = 0; at < in.size(); at += row_bytes) LoadRow(in.data() + at, to);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status SendFormerShard(Communicator& world, int root, const FormerShard& former,
@@ -144,6 +192,46 @@ absl::Status SendFormerShard(Communicator& world, int root, const FormerShard& f
       next += piece.elements() * values.floats();
     }
     to.UnmapState();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SendFormerRows(Communicator& world, absl::Span<ShardState* const> former,
+                            const ReshardingOptions& options, ShardState& to) {
+  const size_t tables = to.tables().sparse.size();
+  if (tables == 0) return absl::OkStatus();
+  const size_t ranks = world.size();
+  std::vector<int64_t> numbers(tables);
+  for (ShardState* shard : former) {
+    const absl::Span<SparseTable> rows = shard->state().rows;
+    for (size_t table = 0; table < tables; ++table) {
+      numbers[table] += static_cast<int64_t>(rows[table].rows());
+    }
+  }
+  CollectiveCall most;
+  most.kind = Collective::kAllReduce;
+  most.reduction = Reduction::kMax;
+  most.dtype = DType::kInt64;
+  most.in = most.out = numbers.data();
+  most.count = tables;
+  most.timeout = options.timeout;
+  most.label = "most former rows of a rank";
+  MUSTER_RETURN_IF_ERROR(world.Run(most));
+
+  for (size_t table = 0; table < tables; ++table) {
+    SparseTable& rows = to.state().rows[table];
+    // One rank may own what all send.
+    const size_t in_call = std::max<size_t>(1, options.call_bytes / ranks / PackedRowBytes(rows));
+    std::vector<const SparseTable::Row*> sent;
+    for (ShardState* shard : former) {
+      const std::vector<const SparseTable::Row*> more = shard->state().rows[table].Sorted();
+      sent.insert(sent.end(), more.begin(), more.end());
+    }
+    const absl::Span<const SparseTable::Row* const> all(sent);
+    for (size_t first = 0; first < static_cast<size_t>(numbers[table]); first += in_call) {
+      MUSTER_RETURN_IF_ERROR(DealRows(world, all.subspan(std::min(first, all.size()), in_call),
+                                      options.timeout, to, rows));
+    }
   }
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "common/partition/dense_layout.h"
 #include "worker/collectives/communicator.h"
 #include "worker/strategy/shard_state.h"
@@ -26,7 +27,7 @@ struct FormerShard {
 
 // Sends one shard of a former division of the parameters to all ranks, each of which copies what
 // belongs to its new shard: weights, optimizer state and steps, to the bit. A collective call of
-// all ranks. With every former shard sent, the new shards are whole, except for their clock.
+// all ranks. With every former shard sent, the new shards are whole, except for rows and clock.
 //
 // A rank receives all bytes of the former shard, in broadcasts: 4 bytes for each weight and for
 // each float of its optimizer state, and 8 bytes for each block; with Adam and every shard, 12P. A
@@ -35,9 +36,20 @@ struct FormerShard {
 //
 // `source` is the shard on rank `root`, and null on all others. `to` is this rank's new shard; its
 // contents are undefined after an error. Errors are the communicator's. REQUIRES: both have their
-// values and no tables, and no weights are placed elsewhere.
+// values, and no weights are placed elsewhere.
 absl::Status SendFormerShard(Communicator& world, int root, const FormerShard& former,
                              ShardState* source, const ReshardingOptions& options, ShardState& to);
+
+// Sends the rows of sparse tables to the ranks that own them in the new division, where rank r has
+// shard r. A collective call of all ranks. With the rows of every former shard, the new shards have
+// all of theirs, with optimizer state, to the bit.
+//
+// `former` are the former shards whose rows this rank sends. It sends each row once, in calls that
+// bring a rank at most `call_bytes`: 16 bytes, and 4 for each weight and for each float of
+// optimizer state. `to` is this rank's new shard, which has no rows
+// yet; its rows are undefined after an error. Errors are the communicator's.
+absl::Status SendFormerRows(Communicator& world, absl::Span<ShardState* const> former,
+                            const ReshardingOptions& options, ShardState& to);
 
 }  // namespace muster
 

@@ -17,6 +17,7 @@
 #include "common/files/temp_folder.h"
 #include "common/mesh/recovery_plan.h"
 #include "common/partition/dense_layout.h"
+#include "common/tables/sparse_table.h"
 #include "gtest/gtest.h"
 #include "proto/checkpoint.pb.h"
 #include "worker/strategy/group/faulty_communicator_for_testing.h"
@@ -113,6 +114,66 @@ TEST_P(SendFormerShardTest, EveryFloatComesToItsNewPlace) {
 }
 
 INSTANTIATE_TEST_SUITE_P(TensorRanks, SendFormerShardTest, ::testing::Values(1, 2));
+
+// Returns a value for a float of a row.
+float ValueOf(uint64_t key, size_t table, size_t at) {
+  return static_cast<float>(key * 100 + table * 10 + at);
+}
+
+// Fills a shard with its rows of the keys below 100.
+void FillRows(ShardState& shard) {
+  const absl::Span<SparseTable> tables = shard.state().rows;
+  for (size_t table = 0; table < tables.size(); ++table) {
+    for (uint64_t key = 0; key < 100; ++key) {
+      if (shard.OwnerOf(key) != static_cast<uint32_t>(shard.shard().index)) continue;
+      SparseTable::Row& row = tables[table].Load(key);
+      row.steps = key + 1;
+      row.last_use = key + 2;
+      for (size_t i = 0; i < tables[table].width(); ++i) row.values()[i] = ValueOf(key, table, i);
+    }
+  }
+}
+
+TEST(SendFormerRowsTest, EveryRowComesToItsNewOwner) {
+  const v1::TablesSchema schema = Schema({.has_rows = true});
+  for (const int former : {1, 2, 3, 5}) {
+    for (const int ranks : {1, 2, 3, 4}) {
+      // A row a call, some, and all.
+      for (const size_t call_bytes : {size_t{1}, size_t{1000}, size_t{1} << 26}) {
+        SCOPED_TRACE(absl::StrCat(former, " to ", ranks, " in calls of ", call_bytes));
+        TestRanks group(ranks);
+        group.Run([&](std::unique_ptr<Communicator> world) {
+          const int rank = world->rank();
+          const auto mine = ShardState::Create(schema, {.index = rank, .count = ranks}).value();
+          const auto expected = ShardState::Create(schema, {.index = rank, .count = ranks}).value();
+          FillRows(*expected);
+          // The last rank has the first former shard, the one before it the next, and so on.
+          std::vector<std::unique_ptr<ShardState>> had;
+          std::vector<ShardState*> sent;
+          for (int index = ranks - 1 - rank; index < former; index += ranks) {
+            had.push_back(ShardState::Create(schema, {.index = index, .count = former}).value());
+            FillRows(*had.back());
+            sent.push_back(had.back().get());
+          }
+          ASSERT_EQ(SendFormerRows(*world, sent, {.call_bytes = call_bytes}, *mine),
+                    absl::OkStatus());
+          for (int table = 0; table < schema.sparse_size(); ++table) {
+            const std::vector<const SparseTable::Row*> rows = mine->state().rows[table].Sorted();
+            ASSERT_EQ(mine->Keys(table), expected->Keys(table));
+            EXPECT_GT(rows.size(), 0u);
+            for (const SparseTable::Row* row : rows) {
+              EXPECT_EQ(row->steps, row->key + 1);
+              EXPECT_EQ(row->last_use, row->key + 2);
+              for (size_t i = 0; i < mine->state().rows[table].width(); ++i) {
+                EXPECT_EQ(row->values()[i], ValueOf(row->key, table, i));
+              }
+            }
+          }
+        });
+      }
+    }
+  }
+}
 
 // A group of ranks, and the clock to which it trains.
 struct Stretch {
@@ -278,6 +339,11 @@ class ReshardingTest : public ::testing::TestWithParam<std::tuple<uint32_t, int>
     job.tensor = tensor();
     return job;
   }
+  static ShardedJob WithRows() {
+    ShardedJob job = TheJob();
+    job.has_rows = true;
+    return job;
+  }
   static ShardedJob WithCopies() {
     ShardedJob job = TheJob();
     job.redundant = true;
@@ -296,6 +362,12 @@ class ReshardingTest : public ::testing::TestWithParam<std::tuple<uint32_t, int>
   // Returns a group of data ranks, and the clock to which it trains.
   static Stretch Of(const std::vector<int>& data_ranks, uint64_t end) {
     return {Slots(data_ranks), end};
+  }
+
+  static std::vector<Stretch> FewerAndMore() {
+    return {Of({0, 1, 2, 3}, 2), Of({0, 2, 3}, 4),
+            // Another newcomer: rank 1 is to have what rank 2 had.
+            Of({0, 1, 3}, 5), Of({0, 3}, 6), Of({3}, 7), Of({1, 3}, 8), Of({0, 1, 2, 3}, 9)};
   }
 
   // Trains stretch after stretch, each of which is to go on in place.
@@ -321,21 +393,30 @@ class ReshardingTest : public ::testing::TestWithParam<std::tuple<uint32_t, int>
 };
 
 TEST_P(ReshardingTest, CopiesLetTheRanksBecomeFewerAndMore) {
-  ExpectInPlace(WithCopies(),
-                {Of({0, 1, 2, 3}, 2), Of({0, 2, 3}, 4),
-                 // Another newcomer: rank 1 is to have what rank 2 had.
-                 Of({0, 1, 3}, 5), Of({0, 3}, 6), Of({3}, 7), Of({1, 3}, 8), Of({0, 1, 2, 3}, 9)});
+  ExpectInPlace(WithCopies(), FewerAndMore());
+}
+
+// Tensor ranks divide no sparse tables.
+TEST_P(ReshardingTest, CopiesHaveRowsToo) {
+  if (tensor() > 1) GTEST_SKIP() << "no job has both";
+  ShardedJob job = WithRows();
+  job.redundant = true;
+  ExpectInPlace(job, FewerAndMore());
 }
 
 TEST_P(ReshardingTest, WithoutCopiesTheRanksBecomeMore) {
-  ExpectInPlace(TheJob(), {Of({2}, 1), Of({0, 2}, 2), Of({0, 2, 3}, 4), Of({0, 1, 2, 3}, 6)});
-  Tasks tasks(TheJob());
-  tasks.Train(Of({0, 1, 2, 3}, 2));
-  const Stretch left = Of({0, 1, 3}, 3);
-  tasks.Place(left.slots);
-  EXPECT_FALSE(tasks.Plan(left.slots).ok()) << "nobody has the lost shard";
-  tasks.Train(left);
-  tasks.ExpectEnd(left, TrainByCheckpoints(TheJob(), {left}));
+  for (const ShardedJob& job : {TheJob(), WithRows()}) {
+    if (job.has_rows && tensor() > 1) continue;
+    SCOPED_TRACE(job.has_rows ? "with rows" : "without rows");
+    ExpectInPlace(job, {Of({2}, 1), Of({0, 2}, 2), Of({0, 2, 3}, 4), Of({0, 1, 2, 3}, 6)});
+    Tasks tasks(job);
+    tasks.Train(Of({0, 1, 2, 3}, 2));
+    const Stretch left = Of({0, 1, 3}, 3);
+    tasks.Place(left.slots);
+    EXPECT_FALSE(tasks.Plan(left.slots).ok()) << "nobody has the lost shard";
+    tasks.Train(left);
+    tasks.ExpectEnd(left, TrainByCheckpoints(job, {left}));
+  }
 }
 
 // As one that sat out a round.
@@ -387,6 +468,67 @@ TEST_P(ReshardingTest, ARankThatIsBehindMakesTheStepFirst) {
     tasks.Train(last);
     tasks.ExpectEnd(last, expected);
   }
+}
+
+// One rank makes a step whose end the other does not hear of; both meet with a newcomer, which
+// dies, and then with another. The rank that is behind still has its sums of rows.
+TEST_P(ReshardingTest, ARankThatIsBehindMakesTheStepWithItsRowsFirst) {
+  if (tensor() > 1) GTEST_SKIP() << "no job has both";
+  const ShardedJob job = WithRows();
+  const Stretch first = {{0, 2}, 3}, last = {{0, 1, 2}, 5};
+  const Trained expected = TrainByCheckpoints(job, {first, last});
+  for (const int behind : first.slots) {
+    SCOPED_TRACE(absl::StrCat("slot ", behind, " is behind"));
+    Tasks tasks(job);
+    std::latch others(1);
+    tasks.faults[behind].loses_answer_of =
+        job.max_norm > 0 ? "norms of cells" : "examples and overflows";
+    tasks.faults[behind].meanwhile = [&others] { others.wait(); };
+    tasks.after_last_step = [&others](int) { others.count_down(); };
+    tasks.Train(first, /*in_join=*/false);
+    tasks.after_last_step = nullptr;
+    ASSERT_EQ(tasks.holding(behind).clock, 2u);
+    tasks.Place(last.slots);
+    tasks.faults[1].dies_before = 0;
+    tasks.Train(last);
+    ASSERT_FALSE(tasks.IsAlive(1));
+    ASSERT_EQ(tasks.holding(behind).clock, 2u) << "it has made the step before the newcomer died";
+    tasks.Place(last.slots);
+    ASSERT_TRUE(tasks.Plan(last.slots).ok()) << tasks.Plan(last.slots).status();
+    EXPECT_TRUE(tasks.Plan(last.slots)->rolls_forward);
+    tasks.Train(last);
+    tasks.ExpectEnd(last, expected);
+  }
+}
+
+// The newcomer dies at each call in which rows are divided anew. The others have theirs until all
+// have their new ones.
+TEST_P(ReshardingTest, ANewcomerMayDieWhileRowsAreDividedAnew) {
+  if (tensor() > 1) GTEST_SKIP() << "no job has both";
+  const Stretch before = {{0, 2}, 2}, now = {{0, 1, 2}, 4}, last = {{0, 2}, 4};
+  const Trained in_place = TrainByCheckpoints(WithRows(), {before, last});
+  const Trained anew = TrainByCheckpoints(WithRows(), {last});
+  int survived = 0, call = 0;
+  for (bool died = true; died; ++call) {
+    SCOPED_TRACE(absl::StrCat("the newcomer dies before call ", call));
+    Tasks tasks(WithRows());
+    tasks.Train(before);
+    tasks.Place(now.slots);
+    tasks.faults[1].dies_before = call;
+    tasks.Train(now);
+    died = !tasks.IsAlive(1);
+    if (!died) {
+      tasks.ExpectEnd(now, TrainByCheckpoints(WithRows(), {before, now}));
+      break;
+    }
+    const bool goes_on = tasks.Plan(last.slots).ok();
+    survived += goes_on;
+    tasks.Train(last);
+    tasks.ExpectEnd(last, goes_on ? in_place : anew);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(survived, 10) << "rows were lost before all had their new ones";
+  EXPECT_GT(call, survived);
 }
 
 // Each rank in turn dies at each call in which its group divides the parameters anew. What is left

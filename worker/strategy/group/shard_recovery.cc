@@ -52,6 +52,11 @@ RankHolding ShardRecovery::holding() const {
   return holding;
 }
 
+absl::Status ShardRecovery::SendRows(Communicator& world, absl::Span<const RowSum> rows,
+                                     absl::Duration timeout, const WaitForWork& wait) {
+  return copies_.ExchangeRows(world, rows, timeout, wait);
+}
+
 absl::Status ShardRecovery::SumsComplete(Communicator& world,
                                          absl::Span<const absl::Span<float>> sums,
                                          absl::Duration timeout, const WaitForWork& wait) {
@@ -210,6 +215,7 @@ absl::Status ShardRecovery::MakeNewShards(Communicator& world, const RecoveryPla
   const int coordinates = static_cast<int>(plan.former.size());
   const ShardIndex division = {.count = coordinates / shard.tensor_ranks,
                                .tensor_ranks = shard.tensor_ranks};
+  std::vector<ShardState*> sent;
   for (int coordinate = 0; coordinate < coordinates; ++coordinate) {
     const ShardIndex former = division.At(coordinate);
     ShardState* source = nullptr;
@@ -217,11 +223,13 @@ absl::Status ShardRecovery::MakeNewShards(Communicator& world, const RecoveryPla
       source = coordinate == own.coordinate() && shard_.clock().has_value()
                    ? &shard_.state()
                    : copies_.Find(coordinate);
+      sent.push_back(source);
     }
     MUSTER_RETURN_IF_ERROR(SendFormerShard(world, plan.former[coordinate],
                                            {former, layouts[former.tensor_rank]}, source,
                                            {.timeout = kTimeout}, *state));
   }
+  MUSTER_RETURN_IF_ERROR(SendFormerRows(world, sent, {.timeout = kTimeout}, *state));
   state->set_clock(plan.clock);
   MUSTER_RETURN_IF_ERROR(AwaitAll(world, "all have new shards"));
   if (world.rank() == 0) {

@@ -13,6 +13,7 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "common/mesh/recovery_plan.h"
+#include "common/tables/row_sum.h"
 #include "worker/collectives/communicator.h"
 #include "worker/strategy/arena.h"
 #include "worker/strategy/blocked_time.h"
@@ -31,8 +32,8 @@ class TaskOrder;
 // (common/mesh/recovery_plan.h): what it keeps from step to step for that, and how all ranks become
 // whole again. Shards are named by their coordinates (ShardIndex).
 //
-//   in each step   SumsComplete, before the exchange after which ranks make the step; then
-//                  StepMade
+//   in each step   SendRows and SumsComplete, before the exchange after which ranks make the step;
+//                  then StepMade
 //   after a loss   KeepSums, before the memory of sums goes; then, in the next group, Recover; or
 //                  Forget and, once all shards are filled anew, MakeCopies
 //
@@ -64,9 +65,15 @@ class ShardRecovery {
   // Returns what this rank brings to the next group.
   RankHolding holding() const;
 
+  // Sends this rank's sums of rows of the step at the shard's clock, by sparse table, to the rank
+  // that keeps a copy, if any does; a collective call of all ranks. Errors are the communicator's.
+  absl::Status SendRows(Communicator& world, absl::Span<const RowSum> rows, absl::Duration timeout,
+                        const WaitForWork& wait);
+
   // Notes that this rank's sums of the step at the shard's clock are complete and, with copies,
-  // sends them to the rank that keeps one; a collective call of all ranks. Errors are the
-  // communicator's; after one the sums count as incomplete.
+  // sends the dense ones to the rank that keeps one; a collective call of all ranks. Errors are the
+  // communicator's; after one the sums count as incomplete. REQUIRES: SendRows succeeded in this
+  // step.
   absl::Status SumsComplete(Communicator& world, absl::Span<const absl::Span<float>> sums,
                             absl::Duration timeout, const WaitForWork& wait);
 

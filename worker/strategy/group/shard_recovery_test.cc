@@ -125,6 +125,7 @@ struct RecoveryCase {
   int tensor = 1;
   // Ranks that die. With replicas they have different shards, in different groups.
   std::vector<int> victims;
+  bool has_rows = false;
 };
 
 class ShardRecoveryTest : public ::testing::TestWithParam<RecoveryCase> {
@@ -138,7 +139,8 @@ class ShardRecoveryTest : public ::testing::TestWithParam<RecoveryCase> {
             .max_norm = 3,
             .compute = DType::kBf16,
             .redundant = GetParam().copies,
-            .tensor = GetParam().tensor};
+            .tensor = GetParam().tensor,
+            .has_rows = GetParam().has_rows};
   }
 };
 
@@ -268,6 +270,9 @@ INSTANTIATE_TEST_SUITE_P(
                       RecoveryCase{"Stage1Copies", 1, 3, 0, true, 1, {0, 1, 2}},
                       RecoveryCase{"Stage2Copies", 2, 3, 0, true, 1, {0, 1, 2}},
                       RecoveryCase{"Stage3Copies", 3, 3, 0, true, 1, {0, 1, 2}},
+                      RecoveryCase{"Stage1ReplicasWithRows", 1, 4, 2, false, 1, {1, 2}, true},
+                      RecoveryCase{"Stage3ReplicasWithRows", 3, 4, 2, false, 1, {1, 2}, true},
+                      RecoveryCase{"Stage2CopiesWithRows", 2, 3, 0, true, 1, {0, 1, 2}, true},
                       RecoveryCase{"Tensor2Stage0", 0, 4, 0, false, 2, {0, 1, 2}},
                       RecoveryCase{"Tensor4Stage0", 0, 8, 0, false, 4, {1}},
                       RecoveryCase{"Tensor2Stage1Copies", 1, 4, 0, true, 2, {1}},

@@ -45,6 +45,14 @@ void AddTensor(const std::string& name, int64_t elements, uint32_t unit, DType c
   if (compute == DType::kBf16) tensor->set_compute(v1::UpdateSpec::BF16);
 }
 
+void AddTable(uint32_t dim, v1::TablesSchema& schema) {
+  v1::SparseTableSchema* table = schema.add_sparse();
+  table->set_name(absl::StrCat("table", dim));
+  table->set_dim(dim);
+  table->mutable_initializer()->set_kind(v1::Initializer::UNIFORM);
+  table->mutable_initializer()->set_scale(1);
+}
+
 }  // namespace
 
 v1::TablesSchema Schema(const ShardedJob& job) {
@@ -62,7 +70,10 @@ v1::TablesSchema Schema(const ShardedJob& job) {
     schema.mutable_tensors(2)->mutable_placement()->set_kind(v1::TensorPlacement::FIRST);
     Divide({Section(96, 4), Section(24, 2), Section(10, 1)}, *schema.mutable_tensors(3));
   }
-  schema.set_partitions(3);
+  if (job.has_rows) {
+    for (const uint32_t dim : {3, 1}) AddTable(dim, schema);
+  }
+  schema.set_partitions(job.has_rows ? 7 : 3);
   schema.set_block_bytes(256);
   schema.mutable_optimizer()->set_name("adamw");
   schema.mutable_optimizer()->set_learning_rate(0.1);
@@ -200,7 +211,35 @@ void ShardedTask::Write(uint64_t clock, int m, int unit) {
   }
 }
 
+MicroBatch ShardedTask::RowsOf(uint64_t clock, int m) const {
+  const uint64_t rank = strategy_->communicator()->rank();
+  MicroBatch micro_batch;
+  for (size_t table = 0; table < strategy_->shard_state().tables().sparse.size(); ++table) {
+    SparseRows& rows = micro_batch.sparse.emplace_back();
+    for (uint64_t i = 0; i < 6; ++i) {
+      // The summands of one rank and micro-batch come to different keys.
+      rows.keys.push_back((clock * 3 + rank * 2 + m + i * 8 + table) % 48);
+    }
+  }
+  return micro_batch;
+}
+
+void ShardedTask::WriteRows(uint64_t clock, int m, MicroBatch& micro_batch) const {
+  const uint64_t rank = strategy_->communicator()->rank();
+  for (SparseRows& rows : micro_batch.sparse) {
+    rows.gradients.clear();
+    const size_t dim = rows.rows.size() / rows.keys.size();
+    for (size_t i = 0; i < rows.rows.size(); ++i) {
+      const uint64_t mixed = clock * 7 + rank * 5 + m * 3 + rows.keys[i / dim] * 11 + i;
+      rows.gradients.push_back(static_cast<float>(mixed % 13) - 6 + 0.25f * rows.rows[i]);
+    }
+  }
+}
+
 absl::Status ShardedTask::RunMicroBatch(uint64_t clock, int m) {
+  MicroBatch micro_batch = RowsOf(clock, m);
+  if (absl::Status status = strategy_->Prefetch(micro_batch); !status.ok()) return status;
+  if (absl::Status status = strategy_->LookUp(micro_batch); !status.ok()) return status;
   for (int unit = 0; unit + 1 < kUnits; ++unit) {
     if (absl::Status status = Forward(unit); !status.ok()) return status;
   }
@@ -218,8 +257,8 @@ absl::Status ShardedTask::RunMicroBatch(uint64_t clock, int m) {
     strategy_->Release(unit, Direction::kBackward);
     if (absl::Status status = strategy_->GradientReady(unit); !status.ok()) return status;
   }
-  MicroBatch no_rows;
-  return strategy_->PushRows(no_rows);
+  WriteRows(clock, m, micro_batch);
+  return strategy_->PushRows(micro_batch);
 }
 
 void Whole::Add(const ShardState& state) {
@@ -230,6 +269,13 @@ void Whole::Add(const ShardState& state) {
     const absl::Span<const float> weights = state.weights(owned);
     std::copy(weights.begin(), weights.end(), whole.begin() + owned.block.begin);
   }
+  for (size_t table = 0; table < state.tables().sparse.size(); ++table) {
+    for (const uint64_t key : state.Keys(table)) {
+      std::vector<float>& row = rows_[{table, key}];
+      row.resize(state.tables().sparse[table].dim);
+      state.LookUp(table, {key}, absl::MakeSpan(row));
+    }
+  }
 }
 
 std::vector<float> Whole::weights() const {
@@ -237,6 +283,10 @@ std::vector<float> Whole::weights() const {
   std::vector<float> weights;
   for (const auto& [tensor_rank, whole] : weights_) {
     weights.insert(weights.end(), whole.begin(), whole.end());
+  }
+  for (const auto& [at, row] : rows_) {
+    weights.push_back(static_cast<float>(at.second));
+    weights.insert(weights.end(), row.begin(), row.end());
   }
   return weights;
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -40,6 +41,8 @@ struct ShardedJob {
   std::string offload_folder;
   // The number of tensor ranks: 1, 2 or 4.
   int tensor = 1;
+  // There are sparse tables, too.
+  bool has_rows = false;
 
   // Returns the number of neighbouring ranks that hold the parameters together.
   int coordinates() const {
@@ -51,7 +54,8 @@ struct ShardedJob {
 
 // Four units: sizes that no number of ranks divides, a tensor that does not decay, and a last unit
 // with a tensor that is tied to the first unit's. Tensor ranks divide it with replicated elements,
-// elements that two or all of them share, and a tensor that only the first has.
+// elements that two or all of them share, and a tensor that only the first has. Two sparse tables
+// have rows of different lengths.
 v1::TablesSchema Schema(const ShardedJob& job);
 
 // A clock that advances by a second at each reading, so that timed calls count. For one thread.
@@ -101,6 +105,9 @@ class ShardedTask {
   float Gradient(uint64_t clock, int m, size_t tensor, const Element& element) const;
   float WholeGradient(uint64_t clock, int m, size_t tensor, const Element& element) const;
   void Write(uint64_t clock, int m, int unit);
+  // Returns the rows that a micro-batch looks up, which other ranks also do in part.
+  MicroBatch RowsOf(uint64_t clock, int m) const;
+  void WriteRows(uint64_t clock, int m, MicroBatch& micro_batch) const;
   absl::Status RunMicroBatch(uint64_t clock, int m);
 
   const ShardedJob job_;
@@ -110,8 +117,8 @@ class ShardedTask {
   bool overflows_ = false;
 };
 
-// The flat spaces of the tensor ranks one after another, made from the ranks' own slices.
-// Thread-safe.
+// The flat spaces of the tensor ranks one after another, made from the ranks' own slices; then all
+// rows, each after its key, in order of table and key. Thread-safe.
 class Whole {
  public:
   void Add(const ShardState& state);
@@ -121,6 +128,8 @@ class Whole {
   mutable absl::Mutex mutex_;
   // By tensor rank.
   std::map<int, std::vector<float>> weights_ ABSL_GUARDED_BY(mutex_);
+  // By table and key.
+  std::map<std::pair<size_t, uint64_t>, std::vector<float>> rows_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Trains the job to a clock, and returns its weights.

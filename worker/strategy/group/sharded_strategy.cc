@@ -192,9 +192,10 @@ absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
   if (groups_->tied_group() != nullptr) {
     tied_sums_ = std::make_unique<TiedSums>(*groups_->tied_group(), tensors, options_.timeout);
   }
+  const ShardState* const former = &own();
   const absl::Status filled = FillShards(source, shard);
-  // The shard may be another object now.
-  if (divides_anew_) rows_ = MakeRows();
+  // Otherwise the rows' sums are still there for a rank that has not made its step yet.
+  if (&own() != former) rows_ = MakeRows();
   MUSTER_RETURN_IF_ERROR(filled);
   MUSTER_RETURN_IF_ERROR(MakeTensorGroup());
   MUSTER_RETURN_IF_ERROR(rows_->Join(*groups_));
@@ -426,12 +427,16 @@ absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
   }
   const std::vector<TensorSpec>& tensors = own().tables().tensors;
   const TensorSpec* overflowed = kept_->loss_scaling().Divide(tensors, tensor_sums_);
-  if (recovers()) {
-    MUSTER_RETURN_IF_ERROR(
-        recovery_.SumsComplete(groups_->world(), sums_, options_.timeout, MeasuredWait()));
-  }
   CountTraffic(counters_.bytes_sent, counters_.bytes_received);
   MUSTER_RETURN_IF_ERROR(rows_->AddReplicas());
+  if (recovers()) {
+    Communicator& world = groups_->world();
+    MUSTER_RETURN_IF_ERROR(
+        recovery_.SendRows(world, rows_->sums(), options_.timeout, MeasuredWait()));
+    CountTraffic(counters_.other_bytes_sent, counters_.other_bytes_received);
+    MUSTER_RETURN_IF_ERROR(recovery_.SumsComplete(world, sums_, options_.timeout, MeasuredWait()));
+    CountTraffic(counters_.bytes_sent, counters_.bytes_received);
+  }
   StepShare mine = {.examples = own().shard().model_rank() == 0 ? examples_ : 0};
   // The engine checks the gradients of the last micro-batch, which hold the sums over all
   // micro-batches only if gradients are whole.

@@ -1,10 +1,10 @@
 #include "worker/strategy/group/state_broadcast.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "common/base/status_macros.h"
+#include "worker/strategy/group/packed_rows.h"
 
 namespace muster {
 namespace {
@@ -57,33 +57,10 @@ absl::Status MoveDense(const Mover& mover, const ShardState::State& state) {
   return mover.Run(state.steps, "steps of the state");
 }
 
-// A row as it travels: its key, steps and last use, then its values.
-struct RowHead {
-  uint64_t key;
-  uint32_t steps;
-  uint32_t last_use;
-};
-
-void PackRow(const SparseTable::Row& row, size_t values_bytes, std::byte* to) {
-  const RowHead head = {row.key, row.steps, row.last_use};
-  std::memcpy(to, &head, sizeof(head));
-  std::memcpy(to + sizeof(head), row.values(), values_bytes);
-}
-
-void LoadRow(const std::byte* from, size_t values_bytes, SparseTable& table) {
-  RowHead head;
-  std::memcpy(&head, from, sizeof(head));
-  SparseTable::Row& row = table.Load(head.key);
-  row.steps = head.steps;
-  row.last_use = head.last_use;
-  std::memcpy(row.values(), from + sizeof(head), values_bytes);
-}
-
 enum class Role { kSends, kTakes, kHasThem };
 
-absl::Status BroadcastRows(const Mover& mover, Role role, uint64_t count, SparseTable& table) {
-  const size_t values_bytes = table.width() * sizeof(float);
-  const size_t row_bytes = sizeof(RowHead) + values_bytes;
+absl::Status MoveTable(const Mover& mover, Role role, uint64_t count, SparseTable& table) {
+  const size_t row_bytes = PackedRowBytes(table);
   const size_t rows_per_call = std::max<size_t>(1, kCallBytes / row_bytes);
   const std::vector<const SparseTable::Row*> rows =
       role == Role::kSends ? table.Sorted() : std::vector<const SparseTable::Row*>();
@@ -91,14 +68,34 @@ absl::Status BroadcastRows(const Mover& mover, Role role, uint64_t count, Sparse
   for (uint64_t first = 0; first < count; first += rows_per_call) {
     const size_t n = std::min<uint64_t>(rows_per_call, count - first);
     if (role == Role::kSends) {
-      for (size_t i = 0; i < n; ++i)
-        PackRow(*rows[first + i], values_bytes, &buffer[i * row_bytes]);
+      for (size_t i = 0; i < n; ++i) PackRow(table, *rows[first + i], &buffer[i * row_bytes]);
     }
     MUSTER_RETURN_IF_ERROR(mover.Run(buffer.data(), n * row_bytes, "rows of the state"));
     if (role == Role::kTakes) {
-      for (size_t i = 0; i < n; ++i) LoadRow(&buffer[i * row_bytes], values_bytes, table);
+      for (size_t i = 0; i < n; ++i) LoadRow(&buffer[i * row_bytes], table);
     }
   }
+  return absl::OkStatus();
+}
+
+// Returns a state's clock, then each table's number of rows.
+std::vector<uint64_t> HeadOf(ShardState& state) {
+  std::vector<uint64_t> head = {state.clock()};
+  for (const SparseTable& table : state.state().rows) head.push_back(table.rows());
+  return head;
+}
+
+// Moves everything after the head.
+absl::Status MoveBody(const Mover& mover, Role role, absl::Span<const uint64_t> head,
+                      ShardState& state) {
+  if (role == Role::kTakes) state.ClearRows();
+  // Who has them already receives the bits that are there.
+  const ShardState::State held = state.state();
+  MUSTER_RETURN_IF_ERROR(MoveDense(mover, held));
+  for (size_t i = 0; i < held.rows.size(); ++i) {
+    MUSTER_RETURN_IF_ERROR(MoveTable(mover, role, head[1 + i], held.rows[i]));
+  }
+  state.set_clock(head[0]);
   return absl::OkStatus();
 }
 
@@ -107,27 +104,14 @@ absl::Status BroadcastRows(const Mover& mover, Role role, uint64_t count, Sparse
 absl::Status BroadcastState(Communicator& communicator, int source, absl::Duration timeout,
                             ShardState& state, StateContent& content) {
   const Mover mover(communicator, {.peer = source, .timeout = timeout});
-  const size_t tables = state.tables().sparse.size();
-  // The clock, then each table's number of rows.
-  std::vector<uint64_t> head = {state.clock()};
-  for (const SparseTable& table : state.state().rows) head.push_back(table.rows());
+  std::vector<uint64_t> head = HeadOf(state);
   MUSTER_RETURN_IF_ERROR(mover.Run(absl::MakeSpan(head), "head of the state"));
-
   const bool has_them = content == StateContent::kWhole && head[0] == state.clock();
   const Role role = communicator.rank() == source ? Role::kSends
                     : has_them                    ? Role::kHasThem
                                                   : Role::kTakes;
-  if (role == Role::kTakes) {
-    content = StateContent::kNothing;
-    state.ClearRows();
-  }
-  // Who has them already receives the bits that are there.
-  const ShardState::State held = state.state();
-  MUSTER_RETURN_IF_ERROR(MoveDense(mover, held));
-  for (size_t i = 0; i < tables; ++i) {
-    MUSTER_RETURN_IF_ERROR(BroadcastRows(mover, role, head[1 + i], held.rows[i]));
-  }
-  state.set_clock(head[0]);
+  if (role == Role::kTakes) content = StateContent::kNothing;
+  MUSTER_RETURN_IF_ERROR(MoveBody(mover, role, head, state));
   content = StateContent::kWhole;
   return absl::OkStatus();
 }
@@ -135,9 +119,9 @@ absl::Status BroadcastState(Communicator& communicator, int source, absl::Durati
 absl::Status SendState(Communicator& communicator, int to, absl::Duration timeout,
                        ShardState& state) {
   const Mover mover(communicator, {Collective::kSend, to, timeout});
-  uint64_t clock = state.clock();
-  MUSTER_RETURN_IF_ERROR(mover.Run(absl::MakeSpan(&clock, 1), "head of the state"));
-  const absl::Status status = MoveDense(mover, state.state());
+  std::vector<uint64_t> head = HeadOf(state);
+  MUSTER_RETURN_IF_ERROR(mover.Run(absl::MakeSpan(head), "head of the state"));
+  const absl::Status status = MoveBody(mover, Role::kSends, head, state);
   state.UnmapState();
   return status;
 }
@@ -145,13 +129,11 @@ absl::Status SendState(Communicator& communicator, int to, absl::Duration timeou
 absl::Status ReceiveState(Communicator& communicator, int from, absl::Duration timeout,
                           ShardState& state) {
   const Mover mover(communicator, {Collective::kReceive, from, timeout});
-  uint64_t clock = 0;
-  MUSTER_RETURN_IF_ERROR(mover.Run(absl::MakeSpan(&clock, 1), "head of the state"));
-  const absl::Status status = MoveDense(mover, state.state());
+  std::vector<uint64_t> head = HeadOf(state);
+  MUSTER_RETURN_IF_ERROR(mover.Run(absl::MakeSpan(head), "head of the state"));
+  const absl::Status status = MoveBody(mover, Role::kTakes, head, state);
   state.UnmapState();
-  MUSTER_RETURN_IF_ERROR(status);
-  state.set_clock(clock);
-  return absl::OkStatus();
+  return status;
 }
 
 absl::Status BroadcastWeights(Communicator& communicator, int source, absl::Duration timeout,

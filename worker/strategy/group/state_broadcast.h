@@ -27,9 +27,9 @@ enum class StateContent {
 absl::Status BroadcastState(Communicator& communicator, int source, absl::Duration timeout,
                             ShardState& state, StateContent& content);
 
-// Sends the state to rank `to`, which calls ReceiveState: weights, optimizer state, steps and
+// Sends the state to rank `to`, which calls ReceiveState: weights, optimizer state, steps, rows and
 // clock. In calls of at most 64 MiB, each of which may take `timeout`. Errors are the
-// communicator's. REQUIRES: the schema has no sparse tables.
+// communicator's.
 absl::Status SendState(Communicator& communicator, int to, absl::Duration timeout,
                        ShardState& state);
 
