@@ -31,7 +31,6 @@ namespace muster {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // No test may depend on the end of a lease, and no daemon may lose its lease on a busy machine.
@@ -215,12 +214,19 @@ INSTANTIATE_TEST_SUITE_P(Stages, ZeroKillTest,
                                                 34}),
                          [](const auto& info) { return info.param.name; });
 
+struct InPlaceJob {
+  // Tensor ranks, and stages of a pipeline.
+  uint32_t tensor = 1;
+  uint32_t pipeline = 1;
+  // The model has sparse tables.
+  bool has_rows = false;
+};
+
 // Jobs of which others have a lost task's slice, on workers of one slot each.
 class ZeroInPlaceTest : public ::testing::TestWithParam<uint32_t> {
  protected:
-  // Starts a job of workers that keep copies, or of groups of two, in either case of so many tensor
-  // ranks and stages of a pipeline.
-  void Start(int workers, bool copies, uint32_t tensor = 1, uint32_t pipeline = 1) {
+  // Starts a job of workers that keep copies, or of groups of two.
+  void Start(int workers, bool copies, InPlaceJob options = {}) {
     deaths_ = testing::TempDir() + "/deaths";
     std::filesystem::create_directories(deaths_);
     setenv("MUSTER_DEATHS", deaths_.c_str(), /*overwrite=*/1);
@@ -232,10 +238,11 @@ class ZeroInPlaceTest : public ::testing::TestWithParam<uint32_t> {
     ASSERT_TRUE(started.ok()) << started.status();
     cluster_ = *std::move(started);
     v1::JobSpec spec = Job(v1::UpdateSpec::ALL_REDUCE, GetParam());
+    if (options.has_rows) DivideRows(spec);
     spec.set_workers(workers);
     spec.set_batch_size(2 * workers);
-    spec.mutable_parallelism()->set_tensor(tensor);
-    spec.mutable_parallelism()->set_pipeline(pipeline);
+    spec.mutable_parallelism()->set_tensor(options.tensor);
+    spec.mutable_parallelism()->set_pipeline(options.pipeline);
     if (GetParam() > 0) {
       v1::ZeroSpec& zero = *spec.mutable_parallelism()->mutable_zero();
       if (copies) zero.set_redundancy(1);
@@ -350,6 +357,29 @@ TEST_P(ZeroInPlaceTest, TwoTasksThatDieAtOnceMayBeTooMany) {
 
 INSTANTIATE_TEST_SUITE_P(Stages, ZeroInPlaceTest, ::testing::Values(1, 2, 3));
 
+// The calls at which a task dies whose job divides rows, too.
+const char* const kRowPoints[] = {"before keys of rows", "after gradients of rows",
+                                  "before examples and overflows", "after norms of cells"};
+
+class RowsInPlaceTest : public ZeroInPlaceTest {};
+
+TEST_P(RowsInPlaceTest, CopiesHaveRowsToo) {
+  ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/3, /*copies=*/true, {.has_rows = true}));
+  uint32_t slot = 0;
+  ASSERT_NO_FATAL_FAILURE(DieAt(2, "before sums of rows for copies"));
+  for (const char* const point : kRowPoints) ASSERT_NO_FATAL_FAILURE(DieAt(slot++ % 3, point));
+  ExpectTheSameBits();
+}
+
+TEST_P(RowsInPlaceTest, ReplicasHaveRowsToo) {
+  ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/4, /*copies=*/false, {.has_rows = true}));
+  uint32_t slot = 0;
+  for (const char* const point : kRowPoints) ASSERT_NO_FATAL_FAILURE(DieAt(slot++ % 4, point));
+  ExpectTheSameBits();
+}
+
+INSTANTIATE_TEST_SUITE_P(Stages, RowsInPlaceTest, ::testing::Values(2));
+
 // Returns the most by which weights differ.
 float MostApart(const ExportedTensors& a, const ExportedTensors& b) {
   float most = 0;
@@ -363,9 +393,14 @@ float MostApart(const ExportedTensors& a, const ExportedTensors& b) {
   return most;
 }
 
+// True: the model has sparse tables, so nobody keeps copies, and a loss takes the job back.
+class ZeroElasticTest : public ::testing::TestWithParam<bool> {};
+
 // A worker dies with its task and is missed, so the others divide the parameters anew; then it is
-// back. Here a lost daemon is noticed by its lease.
-TEST(ZeroElasticTest, TheOthersDivideTheParametersAnewAndAgainWhenTheWorkerIsBack) {
+// back. Here a lost daemon is noticed by its lease. While two of the three are there, one of them
+// has an empty micro-batch in each step; and evaluations are of one example, which one rank has.
+TEST_P(ZeroElasticTest, TheOthersDivideTheParametersAnewAndAgainWhenTheWorkerIsBack) {
+  const bool has_rows = GetParam();
   auto started = ProcessCluster::Start({.servers = 0,
                                         .workers = 3,
                                         .lease = absl::Seconds(5),
@@ -373,17 +408,31 @@ TEST(ZeroElasticTest, TheOthersDivideTheParametersAnewAndAgainWhenTheWorkerIsBac
   ASSERT_TRUE(started.ok()) << started.status();
   ProcessCluster& cluster = **started;
   v1::JobSpec spec = Job(v1::UpdateSpec::ALL_REDUCE, 3);
+  if (has_rows) {
+    DivideRows(spec);
+    spec.mutable_optimizer()->set_name("sgd");
+  }
   spec.set_workers(3);
-  spec.set_batch_size(6);
+  spec.set_batch_size(7);
+  spec.set_micro_batches(1);
   spec.set_min_workers(2);
-  spec.mutable_parallelism()->mutable_zero()->set_redundancy(1);
+  spec.mutable_data()->set_holdout(0.1);
+  spec.mutable_evaluation()->set_every_steps(10);
+  spec.mutable_evaluation()->set_max_examples(1);
+  spec.mutable_parallelism()->mutable_zero()->set_redundancy(has_rows ? 0 : 1);
   const auto id = cluster.Submit(spec);
   ASSERT_TRUE(id.ok()) << id.status();
   const auto running = AwaitRunning(cluster, *id);
   ASSERT_TRUE(running.ok()) << running.status();
   const std::string victim = running->tasks(0).worker_id();
-  const std::vector<pid_t> others = {cluster.ChildrenOf(running->tasks(1).worker_id())[0],
-                                     cluster.ChildrenOf(running->tasks(2).worker_id())[0]};
+  const auto other_tasks = [&] {
+    std::vector<pid_t> tasks;
+    for (const std::string worker : {"worker-0", "worker-1", "worker-2"}) {
+      if (worker != victim) tasks.push_back(cluster.ChildrenOf(worker)[0]);
+    }
+    return tasks;
+  };
+  std::vector<pid_t> others = other_tasks();
   cluster.Kill(victim, SIGKILL);
   // A status's message is of the last event, which the next checkpoint's replaces: what stays is
   // that the job waits for a slot while it trains.
@@ -392,19 +441,20 @@ TEST(ZeroElasticTest, TheOthersDivideTheParametersAnewAndAgainWhenTheWorkerIsBac
   ASSERT_TRUE(smaller.ok()) << smaller.status() << cluster.Diagnose(*id);
   const auto trained = AwaitCheckpointSince(cluster, *id);
   ASSERT_TRUE(trained.ok()) << trained.status() << cluster.Diagnose(*id);
-  EXPECT_EQ(trained->generation(), 1u) << cluster.Diagnose(*id);
-  EXPECT_THAT(trained->waiting_for(), HasSubstr("slot 0")) << cluster.Diagnose(*id);
+  EXPECT_EQ(trained->generation(), has_rows ? 2u : 1u) << cluster.Diagnose(*id);
+  // A job that went back fills its lowest slots.
+  EXPECT_THAT(trained->waiting_for(), HasSubstr(has_rows ? "slot 2" : "slot 0"))
+      << cluster.Diagnose(*id);
+  if (has_rows) others = other_tasks();
   ASSERT_TRUE(cluster.Restart(victim).ok());
-  const auto whole = cluster.Await(*id, [&](const v1::JobStatus& status) {
-    return status.waiting_for().empty() && Incarnations(status) > Incarnations(*running);
-  });
+  const auto whole =
+      cluster.Await(*id, [](const v1::JobStatus& status) { return status.waiting_for().empty(); });
   ASSERT_TRUE(whole.ok()) << whole.status() << cluster.Diagnose(*id);
   const auto again = AwaitCheckpointSince(cluster, *id);
   ASSERT_TRUE(again.ok()) << again.status() << cluster.Diagnose(*id);
-  EXPECT_EQ(again->generation(), 1u) << cluster.Diagnose(*id);
-  EXPECT_THAT(others, ElementsAre(cluster.ChildrenOf(running->tasks(1).worker_id())[0],
-                                  cluster.ChildrenOf(running->tasks(2).worker_id())[0]))
-      << "the other tasks were restarted";
+  EXPECT_EQ(again->generation(), trained->generation()) << cluster.Diagnose(*id);
+  EXPECT_EQ(cluster.ChildrenOf(victim).size(), 1u) << cluster.Diagnose(*id);
+  EXPECT_EQ(other_tasks(), others) << "the other tasks were restarted";
   const auto weights = EndAndTrainUndisturbed(cluster, *id);
   ASSERT_TRUE(weights.ok()) << weights.status();
   EXPECT_FALSE(weights->undisturbed.empty());
@@ -412,6 +462,9 @@ TEST(ZeroElasticTest, TheOthersDivideTheParametersAnewAndAgainWhenTheWorkerIsBac
   // Weights that came to a wrong place would differ by as much as weights do.
   EXPECT_LT(MostApart(weights->disturbed, weights->undisturbed), 0.01);
 }
+
+INSTANTIATE_TEST_SUITE_P(Models, ZeroElasticTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "WithRows" : "Dense"; });
 
 // The calls of tensor ranks at which a task dies.
 const char* const kTensorPoints[] = {"before tensor rows", "after sums of tensor rows",
@@ -422,7 +475,7 @@ class TensorInPlaceTest : public ZeroInPlaceTest {};
 
 // Under stage 0 the state comes from the peer in the other tensor group, otherwise from a copy.
 TEST_P(TensorInPlaceTest, TensorRanksGoOnInPlaceWhereverATaskDies) {
-  ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/4, /*copies=*/true, /*tensor=*/2));
+  ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/4, /*copies=*/true, {.tensor = 2}));
   uint32_t slot = 1;
   for (const char* const point : kTensorPoints) ASSERT_NO_FATAL_FAILURE(DieAt(slot++ % 4, point));
   ExpectTheSameBits();
@@ -434,7 +487,7 @@ INSTANTIATE_TEST_SUITE_P(Stages, TensorInPlaceTest, ::testing::Values(0, 1, 3));
 class LoneTensorRankTest : public ZeroInPlaceTest {};
 
 TEST_P(LoneTensorRankTest, ALossTakesTheJobBackToItsCheckpoint) {
-  ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/2, /*copies=*/false, /*tensor=*/2));
+  ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/2, /*copies=*/false, {.tensor = 2}));
   v1::JobStatus before;
   ASSERT_TRUE(cluster_->jobs().Get(id_, before).ok());
   ASSERT_NO_FATAL_FAILURE(Kill({1}));
@@ -459,7 +512,7 @@ class PipelineInPlaceTest : public ZeroInPlaceTest {};
 
 // Under stage 0 the state comes from the peer on the same stage, otherwise from a copy.
 TEST_P(PipelineInPlaceTest, StagesGoOnInPlaceWhereverATaskDies) {
-  ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/4, /*copies=*/true, /*tensor=*/1, /*pipeline=*/2));
+  ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/4, /*copies=*/true, {.pipeline = 2}));
   uint32_t turn = 0;
   for (const char* const point : kFirstStagePoints) {
     ASSERT_NO_FATAL_FAILURE(DieAt(turn++ % 2, point));
@@ -476,7 +529,7 @@ INSTANTIATE_TEST_SUITE_P(Stages, PipelineInPlaceTest, ::testing::Values(0, 1, 2)
 class LoneStageTest : public ZeroInPlaceTest {};
 
 TEST_P(LoneStageTest, ALossTakesTheJobBackToItsCheckpoint) {
-  ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/2, /*copies=*/false, /*tensor=*/1, /*pipeline=*/2));
+  ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/2, /*copies=*/false, {.pipeline = 2}));
   for (const uint32_t slot : {0, 1}) {
     SCOPED_TRACE(slot);
     v1::JobStatus before;
