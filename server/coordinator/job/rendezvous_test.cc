@@ -153,12 +153,12 @@ TEST(RendezvousTest, WhoSatOutARoundBringsNothing) {
   ASSERT_TRUE(rendezvous.Arrive(WithReplica(0, 7)).ok());
   EXPECT_TRUE(rendezvous.AnyLate());
   EXPECT_THAT(rendezvous.Failures(), ElementsAre(Pair(1, "slot 0 has left")));
-  EXPECT_EQ(rendezvous.PlanRound(/*shards=*/1)->source->slot, 1);
-  EXPECT_THAT(rendezvous.PlanRound(/*shards=*/1)->sat_out, IsEmpty());
+  EXPECT_EQ(rendezvous.PlanRound({.count = 1})->source->slot, 1);
+  EXPECT_THAT(rendezvous.PlanRound({.count = 1})->sat_out, IsEmpty());
   rendezvous.SitOut(1);
   EXPECT_FALSE(rendezvous.AnyLate());
   EXPECT_THAT(rendezvous.Failures(), IsEmpty());
-  const auto round = rendezvous.PlanRound(/*shards=*/1);
+  const auto round = rendezvous.PlanRound({.count = 1});
   ASSERT_TRUE(round.ok()) << round.status();
   EXPECT_EQ(round->source->slot, 0);
   EXPECT_EQ(round->source->clock, 7);
