@@ -181,7 +181,7 @@ bool ModelServerTask::Connect() {
     End(status);
     return true;
   }
-  if (!std::exchange(opened_, true)) clock_ = connections_.closed();
+  if (!std::exchange(opened_, true)) clock_ = connections_.contributions().closed;
   state_ = CutIsDue() ? State::kCut : clock_ == kModelSteps ? State::kEnded : State::kPull;
   if (state_ == State::kEnded) End(absl::OkStatus());
   return true;
