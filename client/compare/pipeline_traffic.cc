@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 
 #include "client/compare/data_rank_traffic.h"
 #include "common/base/status_macros.h"
@@ -32,7 +31,7 @@ class StageMessages {
     for (int r = 0; r < division.tensor_ranks; ++r) {
       MUSTER_ASSIGN_OR_RETURN(const std::vector<TensorSpec> own,
                               LocalTensors(tensors, division, stage * division.tensor_ranks + r));
-      MUSTER_ASSIGN_OR_RETURN(messages.shared_bytes_.emplace_back(), SharedBytes(own, spec));
+      MUSTER_ASSIGN_OR_RETURN(messages.shared_.emplace_back(), SharedTraffic(own, spec));
     }
     return messages;
   }
@@ -51,48 +50,49 @@ class StageMessages {
     return ranks;
   }
 
-  // Returns the bytes of a step that the tensor ranks of a data rank exchange to sum the gradients
-  // of elements that other stages have, too. On servers these are pushed instead.
-  std::vector<double> SharedBytes(size_t data_rank) const {
-    std::vector<double> bytes;
-    for (const std::vector<double>& shards : shared_bytes_) {
-      bytes.push_back(shards[data_rank % shards.size()]);
+  // Returns the traffic of a step in which the tensor ranks of a data rank sum the gradients of
+  // elements that other stages have, too.
+  std::vector<WorkerTraffic> OfSharedElements(size_t data_rank) const {
+    std::vector<WorkerTraffic> ranks;
+    for (const std::vector<WorkerTraffic>& shards : shared_) {
+      ranks.push_back(shards[data_rank % shards.size()]);
     }
-    return bytes;
+    return ranks;
   }
 
-  // Returns the mean of SharedBytes over all ranks.
-  double MeanSharedBytes() const {
-    double sum = 0;
-    for (const std::vector<double>& shards : shared_bytes_) {
-      sum +=
-          std::accumulate(shards.begin(), shards.end(), 0.0) / static_cast<double>(shards.size());
-    }
-    return sum / static_cast<double>(shared_bytes_.size());
+  // Returns the mean of OfSharedElements over all ranks.
+  WorkerTraffic MeanOfSharedElements() const {
+    std::vector<WorkerTraffic> means;
+    for (const std::vector<WorkerTraffic>& shards : shared_) means.push_back(MeanOf(shards));
+    return MeanOf(means);
   }
 
  private:
   StageMessages(const v1::JobSpec& spec, const ModelDivision& division, int stage)
       : spec_(spec), division_(division), stage_(stage) {}
 
-  // Returns, by shard of a rank's tensors, the bytes of the elements that other stages have, too.
-  static absl::StatusOr<std::vector<double>> SharedBytes(absl::Span<const TensorSpec> tensors,
-                                                         const v1::JobSpec& spec) {
+  // Returns the same of one rank with these tensors, by its shard of them. On servers the last
+  // stage sends the first its part, which the first adds to its own and pushes.
+  static absl::StatusOr<std::vector<WorkerTraffic>> SharedTraffic(
+      absl::Span<const TensorSpec> tensors, const v1::JobSpec& spec) {
     std::vector<TensorSpec> shared;
     for (const TensorSpec& tensor : tensors) {
       if (tensor.stages > 1 && tensor.elements() > 0) shared.push_back(tensor);
     }
-    std::vector<double> bytes(ShardGroupSize(spec));
-    if (shared.empty() || !TrainsByAllReduce(spec)) return bytes;
+    std::vector<WorkerTraffic> traffic(ShardGroupSize(spec));
+    if (shared.empty()) return traffic;
+    const bool sends = TrainsByAllReduce(spec) || !shared[0].first_stage;
+    const bool receives = TrainsByAllReduce(spec) || shared[0].first_stage;
     MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout,
                             DenseLayout::Create(shared, LayoutOptions(spec.update())));
-    const ShardLayout shards(layout, static_cast<int>(bytes.size()));
-    for (size_t shard = 0; shard < bytes.size(); ++shard) {
+    const ShardLayout shards(layout, static_cast<int>(traffic.size()));
+    for (size_t shard = 0; shard < traffic.size(); ++shard) {
       for (const auto& owned : shards.OwnedBlocks(layout, static_cast<int>(shard))) {
-        bytes[shard] += static_cast<double>(owned.block.elements() * sizeof(float));
+        const auto bytes = static_cast<double>(owned.block.elements() * sizeof(float));
+        traffic[shard] += {sends ? bytes : 0, receives ? bytes : 0};
       }
     }
-    return bytes;
+    return traffic;
   }
 
   WorkerTraffic OfMicroBatch(uint64_t examples, int tensor_rank) const {
@@ -116,7 +116,7 @@ class StageMessages {
   const int stage_;
   std::vector<std::vector<TensorSpec>> tensors_;
   // By tensor rank, then by shard.
-  std::vector<std::vector<double>> shared_bytes_;
+  std::vector<std::vector<WorkerTraffic>> shared_;
 };
 
 }  // namespace
@@ -131,8 +131,8 @@ absl::StatusOr<std::vector<WorkerTraffic>> PredictStageTraffic(absl::Span<const 
       spec, [&messages](uint64_t examples) { return messages.OfExamples(examples); });
   const size_t ranks = division.tensor_ranks;
   for (size_t d = 0; d * ranks < workers.size(); ++d) {
-    const std::vector<double> shared = messages.SharedBytes(d);
-    for (size_t r = 0; r < ranks; ++r) workers[d * ranks + r] += {shared[r], shared[r]};
+    const std::vector<WorkerTraffic> shared = messages.OfSharedElements(d);
+    for (size_t r = 0; r < ranks; ++r) workers[d * ranks + r] += shared[r];
   }
   return workers;
 }
@@ -144,7 +144,7 @@ absl::StatusOr<WorkerTraffic> PredictMeanStageTraffic(absl::Span<const TensorSpe
                           StageMessages::Create(tensors, spec, division, stage));
   WorkerTraffic mean = MeanTrafficOfDataRanks(
       spec, [&messages](uint64_t examples) { return messages.OfExamples(examples); });
-  mean += {messages.MeanSharedBytes(), messages.MeanSharedBytes()};
+  mean += messages.MeanOfSharedElements();
   return mean;
 }
 

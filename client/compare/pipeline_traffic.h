@@ -23,7 +23,7 @@ class JobSpec;
 //
 // A tensor that two stages have, such as an embedding to which the head is tied, also costs each of
 // them one exchange of the sums of its gradient in f32: 4 bytes of each element, or under ZeRO of
-// each element of the rank's slice.
+// each element of the rank's slice. On servers the last stage sends the first as much, one way.
 
 // Returns the traffic of the workers of a stage, one data rank after another. `tensors`: the whole
 // model's. Errors are LocalTensors' and DenseLayout's.

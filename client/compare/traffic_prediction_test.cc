@@ -519,6 +519,11 @@ TEST(PipelineTrafficTest, StagesSumTheGradientOfATensorThatBothHave) {
   // 64 elements, beside 32 bytes of each of four examples.
   EXPECT_THAT(PredictAllReduceTraffic(schema, spec, kShared)->pipeline,
               Each(WorkerTraffic{128 + 256, 128 + 256}));
+  v1::JobSpec on_servers = spec;
+  on_servers.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  EXPECT_THAT(PredictServerTraffic(schema, {}, on_servers, kShared)->pipeline,
+              ElementsAre(WorkerTraffic{128, 128 + 256}, WorkerTraffic{128, 128 + 256},
+                          WorkerTraffic{128 + 256, 128}, WorkerTraffic{128 + 256, 128}));
   spec.mutable_parallelism()->mutable_zero()->set_stage(1);
   const auto sharded = PredictAllReduceTraffic(schema, spec, kShared);
   EXPECT_THAT(sharded->pipeline, Each(WorkerTraffic{128 + 128, 128 + 128}));
