@@ -32,7 +32,7 @@ class ProgramCluster:
             self.start_server(f"s{each}")
         self.start(
             "w0", ROOT / "worker/runtime/muster-worker", *LISTEN, "--id", "w0", "--coordinator", self.address,
-            "--slots", slots, "--allow-programs",
+            "--slots", slots, "--allow-programs", "--program-token-file", token,
         )  # fmt: skip
         self.client = muster.connect(self.address, token_file=token)
 
