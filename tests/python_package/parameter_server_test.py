@@ -225,11 +225,11 @@ def test_a_job_without_servers_says_so(programs, tmp_path):
 @pytest.mark.parametrize("staleness", ["0", "3", "inf"])
 def test_the_example_of_digits_learns(programs, staleness):
     program = ROOT / "examples/python/digits_servers.py"
-    job = programs.submit(program, "--steps", "16", "--batch", "8", "--checkpoint-every", "6", "--staleness", staleness)
+    job = programs.submit(program, "--steps", "60", "--batch", "16", "--checkpoint-every", "25", "--staleness", staleness)
     job.wait(WAIT_SECONDS)
     losses = job.metrics("train/*")["train/loss"].values
-    assert sum(losses[-4:]) < 0.9 * sum(losses[:4])
-    assert [each.clock for each in job.checkpoints()] == [6, 12]
+    assert sum(losses[-4:]) < 0.95 * sum(losses[:4])
+    assert [each.clock for each in job.checkpoints()] == [25, 50]
 
 
 @pytest.mark.parametrize("data", ["drawn", "criteo"])
@@ -261,15 +261,17 @@ def test_a_plain_script_has_the_servers_of_muster_up(installed, tmp_path):
         expected.pop("rows.weight")
         assert distance(result["state"], expected) <= 1e-5
         with muster.connect(folder=folder) as client:
-            (job,) = client.jobs()
+            (only,) = client.jobs()
+            job = client.job(only.job_id)
             job.wait(WAIT_SECONDS)
             assert job.status().spec.name == "served_program"
             assert [each.clock for each in job.checkpoints()] == [2, 4]
             # A script that fails takes its job with it.
             failed = subprocess.run([*map(str, words[:2]), json.dumps({**settings, "steps": "five"})], env=environment)
             assert failed.returncode != 0
-            newest = max(client.jobs(), key=lambda each: each.status().submitted_unix_ms)
+            newest = client.jobs()[0]
+            assert newest.job_id != only.job_id
             with pytest.raises(muster.JobFailed, match="ended without saying that it was done"):
-                newest.wait(WAIT_SECONDS)
+                client.job(newest.job_id).wait(WAIT_SECONDS)
     finally:
         run(MUSTER, "down", "--data-dir", folder, env=environment)
