@@ -50,6 +50,8 @@ absl::Status ServedGroup::Join(std::unique_ptr<Communicator> communicator,
   MUSTER_ASSIGN_OR_RETURN(strategy_,
                           ParameterServerStrategy::Create(order_, schema_, servers, routing_));
   order_.set_expect_state(true);
+  tensor_formed_ = TensorTraffic();
+  stages_formed_ = groups_->stage_traffic();
   absl::MutexLock lock(&mutex_);
   waiting_ = strategy_.get();
   return absl::OkStatus();
@@ -118,19 +120,22 @@ absl::Status ServedGroup::AwaitLent() {
   return tied_gradients_->Finish();
 }
 
+CollectiveTraffic ServedGroup::TensorTraffic() const {
+  if (tensor_group_ == nullptr) return {};
+  CollectiveTraffic traffic = shared_gradients_->traffic();
+  traffic.sent += groups_->tensor_group()->traffic().sent;
+  traffic.received += groups_->tensor_group()->traffic().received;
+  return traffic;
+}
+
 void ServedGroup::AddTo(StrategyCounters& counters) const {
-  const auto add = [](const CollectiveTraffic& traffic, uint64_t& sent, uint64_t& received) {
-    sent += traffic.sent;
-    received += traffic.received;
-  };
-  if (tensor_group_ != nullptr) {
-    for (const CollectiveTraffic& traffic :
-         {groups_->tensor_group()->traffic(), shared_gradients_->traffic()}) {
-      add(traffic, counters.tensor_bytes_sent, counters.tensor_bytes_received);
-    }
-  }
+  const CollectiveTraffic tensor = TensorTraffic();
+  counters.tensor_bytes_sent += tensor.sent - tensor_formed_.sent;
+  counters.tensor_bytes_received += tensor.received - tensor_formed_.received;
   // What ranks agree on is no traffic of the model.
-  add(groups_->stage_traffic(), counters.stage_bytes_sent, counters.stage_bytes_received);
+  const CollectiveTraffic stages = groups_->stage_traffic();
+  counters.stage_bytes_sent += stages.sent - stages_formed_.sent;
+  counters.stage_bytes_received += stages.received - stages_formed_.received;
   counters.exposed_seconds += exposed_seconds_;
 }
 

@@ -85,6 +85,10 @@ class ServedGroup final : public ReplicaGroup, private DataRankPeers {
   absl::Status AwaitLent() override;
   void AddTo(StrategyCounters& counters) const override;
 
+  // Returns what the rank has moved in the tensor group and in groups of ranks that have the same
+  // tensors.
+  CollectiveTraffic TensorTraffic() const;
+
   // Expects state on servers once this task has seen it there.
   v1::TaskOrder order_;
   const v1::TablesSchema& schema_;
@@ -94,6 +98,9 @@ class ServedGroup final : public ReplicaGroup, private DataRankPeers {
   absl::optional<uint64_t> clock_;
   // Time in calls of the group.
   double exposed_seconds_ = 0;
+  // What it took to form the groups, which is no traffic of a step.
+  CollectiveTraffic tensor_formed_;
+  CollectiveTraffic stages_formed_;
   // Null unless a group is joined, and where they are not needed.
   std::unique_ptr<RankGroups> groups_;
   // The communicator of the data rank's ranks, for what they agree on.
