@@ -411,7 +411,7 @@ TEST_F(AllReduceTest, WhatFitsNoWorkerIsRefusedWithTheSum) {
   EXPECT_THAT(std::string(status.message()),
               AllOf(ContainsRegex("parameters +48.0 MiB"), ContainsRegex("gradients +48.0 MiB"),
                     HasSubstr("together"), HasSubstr("worker large offers the most, 100.0 MiB"),
-                    HasSubstr("take a smaller model")));
+                    HasSubstr("it would fit with parallelism.tensor 2 and 4 workers")));
 }
 
 TEST_F(AllReduceTest, WhatFitsNoServerIsRefusedWithTheSum) {
