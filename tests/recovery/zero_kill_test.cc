@@ -358,7 +358,7 @@ TEST_P(ZeroInPlaceTest, TwoTasksThatDieAtOnceMayBeTooMany) {
 INSTANTIATE_TEST_SUITE_P(Stages, ZeroInPlaceTest, ::testing::Values(1, 2, 3));
 
 // The calls at which a task dies whose job divides rows, too.
-const char* const kRowPoints[] = {"before keys of rows", "after gradients of rows",
+const char* const kRowPoints[] = {"before keys of rows", "before gradients of rows",
                                   "before examples and overflows", "after norms of cells"};
 
 class RowsInPlaceTest : public ZeroInPlaceTest {};
