@@ -290,5 +290,59 @@ TEST(AllReduceClusterTest, NeedsNoServerAtAll) {
   EXPECT_EQ(status->state(), v1::SUCCEEDED) << status->message();
 }
 
+// Tensor ranks as processes, joined by shared memory or by TCP.
+class TensorProcessesTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(TensorProcessesTest, TrainAsOneProcessUnderEveryStage) {
+  const bool share_memory = std::string(GetParam()) == "shared_memory";
+  auto cluster = ProcessCluster::Start(
+      {.servers = 0,
+       .workers = 2,
+       .slots_per_worker = 2,
+       .worker_arguments = {absl::StrCat("--collectives-transport=", GetParam())}});
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  const auto train = [&](const v1::JobSpec& spec, v1::JobStatus& job) {
+    const auto id = (*cluster)->Submit(spec);
+    EXPECT_TRUE(id.ok()) << id.status();
+    if (!id.ok()) return ExportedTensors();
+    const auto end = (*cluster)->AwaitEnd(*id);
+    EXPECT_TRUE(end.ok() && end->state() == v1::SUCCEEDED)
+        << end.status() << (*cluster)->Diagnose(*id);
+    if (!end.ok()) return ExportedTensors();
+    job = *end;
+    const auto weights = (*cluster)->Export(*id);
+    EXPECT_TRUE(weights.ok()) << weights.status();
+    return weights.ok() ? *weights : ExportedTensors();
+  };
+  v1::JobSpec spec = AllReduce(ParseJobOrDie(R"pb(
+    name: "tensor"
+    model { transformer { layers: 2 width: 32 heads: 4 context: 16 dropout: 0.1 } }
+    data { sequences { path: "/usr/share/common-licenses/Apache-2.0" } }
+    optimizer { name: "momentum" learning_rate: 0.02 }
+    workers: 1
+    batch_size: 8
+    micro_batches: 2
+    seed: 5
+    stop { steps: 10 }
+  )pb"));
+  v1::JobStatus job;
+  const ExportedTensors alone = train(spec, job);
+  ASSERT_FALSE(alone.empty());
+  spec.set_workers(4);
+  spec.mutable_parallelism()->set_tensor(2);
+  for (const uint32_t stage : {0, 1, 2, 3}) {
+    SCOPED_TRACE(absl::StrCat("stage ", stage));
+    spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
+    EXPECT_LE(RelativeDistance(train(spec, job), alone), 1e-5);
+    ASSERT_EQ(job.tasks_size(), 4);
+    for (const v1::TaskStatus& task : job.tasks()) {
+      EXPECT_EQ(task.process_mapped_bytes() > 0, share_memory) << task.slot();
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, TensorProcessesTest, ::testing::Values("shared_memory", "tcp"),
+                         [](const auto& info) { return std::string(info.param); });
+
 }  // namespace
 }  // namespace muster

@@ -218,6 +218,32 @@ TEST_F(PeakMemoryTest, OfTwoReplicas) {
   ExpectAsPlanned(EvenTransformer(absl::StrCat("workers: 2", kAllReduce)), kFirst);
 }
 
+// Each has half of the layers, and with `sequence` half of what is between them.
+TEST_F(PeakMemoryTest, OfTensorRanks) {
+  for (const std::string type : {"F32", "BF16"}) {
+    for (const std::string recompute : {"NONE", "FULL"}) {
+      for (const std::string sequence : {"true", "false"}) {
+        ExpectAsPlanned(EvenTransformer(absl::StrCat(
+                            "workers: 2 compute { type: ", type, " recompute: ", recompute,
+                            " } parallelism { tensor: 2 sequence: ", sequence, " }", kAllReduce)),
+                        kFirst);
+      }
+    }
+  }
+}
+
+TEST_F(PeakMemoryTest, OfTensorRanksUnderStagesOfZero) {
+  auto cluster = ProcessCluster::Start({.servers = 0, .workers = 2, .slots_per_worker = 2});
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  cluster_ = *std::move(cluster);
+  for (const int stage : {0, 1, 2, 3}) {
+    ExpectAsPlanned(Transformer(/*layers=*/6, /*context=*/256, /*batch=*/8,
+                                absl::StrCat("workers: 4 parallelism { tensor: 2 zero { stage: ",
+                                             stage, " } }", kAllReduce)),
+                    kFirst);
+  }
+}
+
 // This job has little but model states, which stages divide.
 TEST_F(PeakMemoryTest, OfStagesOfZero) {
   for (const int stage : {1, 2, 3}) {
