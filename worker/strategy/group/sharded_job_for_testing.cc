@@ -108,7 +108,7 @@ ShardedTask::ShardedTask(const ShardedJob& job, int slot, CheckpointStorage& sto
   if (!job.offload_folder.empty()) {
     spec->mutable_parallelism()->mutable_zero()->set_offload(v1::ZeroSpec::OPTIMIZER_STATE);
   }
-  if (job.may_shrink) spec->set_min_workers(1);
+  if (job.may_shrink) spec->set_min_workers(job.tensor);
   spec->mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
   spec->mutable_update()->set_deterministic(true);
   spec->mutable_update()->set_first_bucket_bytes(64);
