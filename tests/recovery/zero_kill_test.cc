@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -279,8 +280,12 @@ class ZeroInPlaceTest : public ::testing::TestWithParam<uint32_t> {
   void Kill(const std::vector<uint32_t>& slots) {
     std::vector<pid_t> tasks;
     for (const uint32_t slot : slots) {
-      const std::vector<pid_t> children = cluster_->ChildrenOf(WorkerOf(slot));
-      ASSERT_EQ(children.size(), 1u);
+      std::vector<pid_t> children = cluster_->ChildrenOf(WorkerOf(slot));
+      // A task of the generation before may still be about to end.
+      while (children.size() != 1) {
+        absl::SleepFor(absl::Milliseconds(10));
+        children = cluster_->ChildrenOf(WorkerOf(slot));
+      }
       tasks.push_back(children[0]);
     }
     for (const pid_t task : tasks) kill(task, SIGKILL);
