@@ -41,14 +41,14 @@ def tell() -> None:
     calls = [(call, name) for group, name in groups for call in group.recorded_calls()]
     calls.sort(key=lambda each: each[0].started_unix_us)
     with contextlib.suppress(Error):
-        program._call({"call": "report_collectives", "calls": [_told(*each) for each in calls[-_MOST_CALLS:]]})
+        program.call("report_collectives", calls=[_told(*each) for each in calls[-_MOST_CALLS:]])
 
 
 def _serve() -> None:
     """Answers all questions until the task ends."""
     with contextlib.suppress(Error):
         while True:
-            program._call({"call": "await_collectives_wanted"})
+            program.call("await_collectives_wanted")
             tell()
 
 

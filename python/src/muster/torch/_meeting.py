@@ -66,7 +66,7 @@ def _how_to_listen() -> tuple[_native.EndpointOptions, bytes]:
     """Returns the options of the endpoint, and the secret of the round; b"" if there is none."""
     if not program.in_job():
         return _native.EndpointOptions(host=_own_host()), b""
-    answer: dict[str, Any] = program._call({"call": "endpoint"})
+    answer: dict[str, Any] = program.call("endpoint")
     del answer["ok"]
     round_secret = bytes.fromhex(answer.pop("round_secret"))
     return _native.EndpointOptions(**answer), round_secret
