@@ -198,22 +198,6 @@ TEST_F(PeakMemoryTest, OfTransformersOnServers) {
   }
 }
 
-TEST_F(PeakMemoryTest, OfTheStagesOfAPipeline) {
-  for (const char* schedule : {"GPIPE", "ONE_F_ONE_B", "INTERLEAVED", "ZERO_BUBBLE"}) {
-    ExpectAsPlanned(
-        Transformer(/*layers=*/4, /*context=*/256, /*batch=*/8,
-                    absl::StrCat("micro_batches: 8 workers: 2 parallelism { pipeline: 2 "
-                                 "pipeline_schedule: ",
-                                 schedule, " }", kAllReduce)),
-        kFirst);
-  }
-}
-
-TEST_F(PeakMemoryTest, OfTensorRanksOnServers) {
-  ExpectAsPlanned(LargeTransformer(absl::StrCat("workers: 2 parallelism { tensor: 2 }", kServers)),
-                  kSettled);
-}
-
 TEST_F(PeakMemoryTest, OfTwoReplicas) {
   ExpectAsPlanned(EvenTransformer(absl::StrCat("workers: 2", kAllReduce)), kFirst);
 }
