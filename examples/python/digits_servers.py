@@ -40,7 +40,7 @@ def main():
     net = Net()
     images, labels = digit_images.load(options.data)
     held_out = len(images) // 5
-    served = muster.torch.ParameterServer(net, muster.SGD(lr=0.05, momentum=0.9), staleness=options.staleness)
+    served = muster.torch.ParameterServer(net, muster.Adam(lr=1e-3), staleness=options.staleness)
     start = served.clock
     for step in range(start, options.steps):
         if step > start and step % options.checkpoint_every == 0:

@@ -228,7 +228,7 @@ def test_the_example_of_digits_learns(programs, staleness):
     job = programs.submit(program, "--steps", "60", "--batch", "16", "--checkpoint-every", "25", "--staleness", staleness)
     job.wait(WAIT_SECONDS)
     losses = job.metrics("train/*")["train/loss"].values
-    assert sum(losses[-4:]) < 0.95 * sum(losses[:4])
+    assert sum(losses[-15:]) < 0.9 * sum(losses[:15])
     assert [each.clock for each in job.checkpoints()] == [25, 50]
 
 
