@@ -1,14 +1,11 @@
 #include "worker/strategy/servers/parameter_server_strategy.h"
 
 #include <algorithm>
-#include <limits>
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/lost_state.h"
+#include "common/base/payload.h"
 #include "common/base/status_macros.h"
-#include "common/checkpoint/checkpoint_reader.h"
 #include "common/kernels/gemm/row_sums.h"
 #include "common/mesh/rank_shards.h"
 #include "common/mesh/zero.h"
@@ -17,17 +14,12 @@
 #include "common/partition/wire_dtype.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/parameter_service.pb.h"
-#include "worker/nn/loss_scaler.h"
 #include "worker/strategy/blocked_time.h"
 #include "worker/strategy/global_norm.h"
+#include "worker/strategy/servers/dense_residual.h"
 
 namespace muster {
 namespace {
-
-// Memory kept for pushes of rows to come.
-constexpr size_t kRowMemoryKept = size_t{64} << 20;
-
-constexpr uint64_t kNoClock = std::numeric_limits<uint64_t>::max();
 
 // Returns which units the worker has memory for.
 UnitPlaces::Holding HoldingOf(const v1::JobSpec& spec) {
@@ -66,25 +58,6 @@ v1::ExchangeRequest At(uint64_t clock) {
   request.set_clock(clock);
   return request;
 }
-
-// A reply of the wrong length is the server's bug, but must not become a wild copy here.
-absl::Status CheckLength(const Payload& payload, uint64_t bytes, const std::string& what) {
-  if (payload.size() == bytes) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("the answer to ", what, " has ", payload.size(),
-                                          " bytes where ", bytes, " are due"));
-}
-
-v1::UpdateSpec::WireType TypeOf(DType type) {
-  return static_cast<v1::UpdateSpec::WireType>(WireTypeOf(type));
-}
-
-PartitionFile FileOf(size_t partition, const v1::ExchangeReply& reply) {
-  return {static_cast<uint32_t>(partition), reply.checkpoint_path(), reply.checkpoint_bytes(),
-          reply.checkpoint_checksum()};
-}
-
-// For the random bits of pushed rows: no two pushes of a key in a job share them.
-uint64_t DrawOf(uint32_t slot, uint64_t clock) { return uint64_t{slot} << 40 | clock; }
 
 // Returns, by unit, the units whose gradients are complete once backward has left it, last first.
 std::vector<std::vector<int>> CompleteWith(absl::Span<const TensorSpec> tensors) {
@@ -196,16 +169,25 @@ ParameterServerStrategy::ParameterServerStrategy(Share share, const v1::TaskOrde
                .window_bytes = options.push_window_bytes,
                .arenas = options.gradient_arenas,
                .registered_memory = options.registered_memory}),
-      rows_pulls_(tables_.sparse.size()),
-      row_memory_(BufferPool::Create(kRowMemoryKept)),
-      chunks_(layout_.partitions(), std::vector<uint32_t>(tables_.sparse.size())),
+      rows_({.router = router_,
+             .tables = tables_.sparse,
+             .partitions = layout_.partitions(),
+             .counters = counters_,
+             .clock = time_},
+            {.slot = order.slot(),
+             .seed = schema.seed(),
+             .wire = wire_,
+             .message_bytes = options.max_message_bytes}),
+      cuts_({.router = router_,
+             .pushes = pushes_,
+             .loss_scale = loss_scale_,
+             .tensors = tables_.tensors,
+             .order = *order_,
+             .partitions = layout_.partitions(),
+             .checkpoints = options.checkpoints,
+             .log = log_}),
       router_(TablesOf(order, schema), order.shard_map(), RouterOptions(options.router, order),
-              std::move(dependencies)) {
-  for (const SparseTableSpec& table : tables_.sparse) {
-    rows_.emplace_back(table.dim);
-    row_coding_.push_back({wire_, Philox(schema.seed(), "wire", table.name), 0});
-  }
-}
+              std::move(dependencies)) {}
 
 absl::Status ParameterServerStrategy::Await(const Handle& operation) {
   const BlockedTime blocked(time_, counters_.exposed_seconds);
@@ -226,45 +208,14 @@ absl::StatusOr<uint64_t> ParameterServerStrategy::Start() {
     MUSTER_RETURN_IF_ERROR(ExchangeNorms(closed - 1));
   }
   SetClosed(closed);
-  MUSTER_RETURN_IF_ERROR(RestoreSlotState(begin));
+  MUSTER_RETURN_IF_ERROR(cuts_.RestoreSlotState(begin));
   return begin;
-}
-
-absl::Status ParameterServerStrategy::RestoreSlotState(uint64_t closed) {
-  const bool scales = LossScaler::IsFound(order_->spec().compute());
-  if (pushes_.residual() == nullptr && !scales) return absl::OkStatus();
-  // At any other clock, or with another job's weights, it belongs to something else.
-  if (options_.checkpoints == nullptr || order_->restore_uri().empty() ||
-      order_->restore_weights_only() || closed != order_->start_clock()) {
-    return absl::OkStatus();
-  }
-  const absl::StatusOr<std::unique_ptr<CheckpointReader>> checkpoint =
-      CheckpointReader::Open(*options_.checkpoints, order_->restore_uri());
-  // Only servers need to reach checkpoints on this road; for one rounding step, or a loss scale
-  // that is found anew, it is not worth ending the job.
-  if (absl::IsNotFound(checkpoint.status())) {
-    log_(absl::StrCat("slot ", order_->slot(), " cannot read ", order_->restore_uri(), " here: ",
-                      pushes_.residual() == nullptr
-                          ? "its loss scale begins anew"
-                          : "what its pushes had rounded away before is dropped"));
-    return absl::OkStatus();
-  }
-  MUSTER_RETURN_IF_ERROR(DataLossIs(checkpoint.status(), LostState::kCheckpoint));
-  if (scales) {
-    const auto scale = (*checkpoint)->ReadLossScale(synchronous_ ? 0 : order_->slot());
-    MUSTER_RETURN_IF_ERROR(DataLossIs(scale.status(), LostState::kCheckpoint));
-    if (scale->has_value()) loss_scale_.GoOnWith(**scale);
-  }
-  if (pushes_.residual() == nullptr) return absl::OkStatus();
-  return DataLossIs(pushes_.residual()->Restore(**checkpoint, tables_.tensors, order_->slot(),
-                                                order_->spec().workers()),
-                    LostState::kCheckpoint);
 }
 
 absl::Status ParameterServerStrategy::BeginStep(uint64_t clock) {
   clock_ = clock;
   micro_batches_ = 0;
-  rows_slowest_ = kNoClock;
+  rows_.BeginStep(clock);
   MUSTER_RETURN_IF_ERROR(pulls_.Begin(clock));
   return AgreeOnLossScale();
 }
@@ -283,52 +234,13 @@ absl::Status ParameterServerStrategy::Acquire(int unit, Direction direction) {
   return direction == Direction::kBackward ? pushes_.BeforeWrite(unit) : absl::OkStatus();
 }
 
-int64_t ParameterServerStrategy::RowsPerMessage(size_t table) const {
-  const uint64_t row_bytes = sizeof(uint64_t) + tables_.sparse[table].dim * SizeOf(wire_);
-  return static_cast<int64_t>(std::max<uint64_t>(1, options_.max_message_bytes / row_bytes));
-}
-
 absl::Status ParameterServerStrategy::Prefetch(const MicroBatch& micro_batch) {
-  for (size_t table = 0; table < tables_.sparse.size(); ++table) {
-    const std::vector<uint64_t>& keys = micro_batch.sparse[table].keys;
-    rows_pulls_[table].clear();
-    for (RowGroup& group : GroupRows(keys, layout_.partitions(), RowsPerMessage(table))) {
-      v1::ExchangeRequest request = At(clock_);
-      request.mutable_sparse_pull()->set_table(table + 1);
-      request.mutable_sparse_pull()->set_rows(group.positions.size());
-      request.mutable_sparse_pull()->set_type(TypeOf(wire_));
-      Payload payload = GatherKeys(group, keys);
-      counters_.bytes_pushed += payload.size();
-      counters_.other_bytes_sent += payload.size();
-      Handle operation = router_.Send(group.partition, std::move(request), std::move(payload),
-                                      ShardRouter::Order::kFree);
-      rows_pulls_[table].push_back({std::move(group), std::move(operation)});
-    }
-  }
+  rows_.AskFor(micro_batch.sparse);
   return absl::OkStatus();
 }
 
 absl::Status ParameterServerStrategy::LookUp(MicroBatch& micro_batch) {
-  for (size_t table = 0; table < tables_.sparse.size(); ++table) {
-    const uint32_t dim = tables_.sparse[table].dim;
-    SparseRows& rows = micro_batch.sparse[table];
-    rows.rows.resize(rows.keys.size() * dim);
-    for (RowsPull& pull : rows_pulls_[table]) {
-      // Goes with its payload, whose memory may be the server's to send the next from.
-      const Handle operation = std::move(pull.operation);
-      MUSTER_RETURN_IF_ERROR(Await(operation));
-      const ExchangeResult& result = operation->result();
-      MUSTER_RETURN_IF_ERROR(CheckLength(
-          result.payload, pull.group.positions.size() * dim * SizeOf(wire_),
-          absl::StrCat("a sparse pull at clock ", clock_, " on partition ", pull.group.partition)));
-      ScatterRows(pull.group, result.payload, wire_, dim, absl::MakeSpan(rows.rows));
-      rows_slowest_ = std::min<uint64_t>(rows_slowest_, result.reply->slowest_clock());
-      counters_.bytes_pulled += result.payload.size();
-      counters_.other_bytes_received += result.payload.size();
-    }
-    rows_pulls_[table].clear();
-  }
-  return absl::OkStatus();
+  return rows_.LookUp(absl::MakeSpan(micro_batch.sparse));
 }
 
 absl::Status ParameterServerStrategy::CheckAllPulled() const {
@@ -348,8 +260,6 @@ absl::Status ParameterServerStrategy::BeforeBackward(uint64_t examples, SeriesPo
     overflowed_ = nullptr;
     left_out_ = false;
     examples_ = 0;
-    for (RowSum& rows : rows_) rows.Clear();
-    for (std::vector<uint32_t>& counts : chunks_) std::fill(counts.begin(), counts.end(), 0);
     pushes_.BeginStep();
   }
   ++micro_batches_;
@@ -358,7 +268,7 @@ absl::Status ParameterServerStrategy::BeforeBackward(uint64_t examples, SeriesPo
   position_ = position;
   if (position == SeriesPosition::kMoreFollow) return absl::OkStatus();
 
-  const uint64_t slowest = std::min(pulls_.slowest(), rows_slowest_);
+  const uint64_t slowest = std::min(pulls_.slowest(), rows_.slowest());
   const uint64_t staleness = slowest < clock_ ? clock_ - slowest : 0;
   counters_.staleness_sum += staleness;
   counters_.staleness_max = std::max(counters_.staleness_max, staleness);
@@ -449,40 +359,8 @@ absl::Status ParameterServerStrategy::Push(int unit) {
 }
 
 absl::Status ParameterServerStrategy::PushRows(MicroBatch& micro_batch) {
-  for (size_t table = 0; table < tables_.sparse.size(); ++table) {
-    SparseRows& rows = micro_batch.sparse[table];
-    RowSum& sum = rows_[table];
-    const bool alone = position_ == SeriesPosition::kLast && sum.keys().empty();
-    if (!alone) sum.Add(rows.keys, rows.gradients);
-    if (position_ == SeriesPosition::kMoreFollow) continue;
-    // The rows of a step's only micro-batch need no sum.
-    if (!alone) sum.TakeSums(rows.gradients);
-    PushTable(table, alone ? rows.keys : sum.keys(), rows.gradients);
-  }
+  rows_.Push(absl::MakeSpan(micro_batch.sparse), position_, examples_);
   return absl::OkStatus();
-}
-
-void ParameterServerStrategy::PushTable(size_t table, absl::Span<const uint64_t> keys,
-                                        std::vector<float>& gradients) {
-  RowCoding& coding = row_coding_[table];
-  coding.draw = DrawOf(order_->slot(), clock_);
-  const std::shared_ptr<const std::vector<float>> held = row_arrays_.Hold(gradients);
-  const PushedRows pushed = {keys, *held, tables_.sparse[table].dim, held};
-  for (const RowGroup& group : GroupRows(keys, layout_.partitions(), RowsPerMessage(table))) {
-    v1::ExchangeRequest request = At(clock_);
-    v1::SparsePush* push = request.mutable_sparse_push();
-    push->set_type(TypeOf(wire_));
-    push->set_table(table + 1);
-    push->set_chunk(group.chunk);
-    push->set_rows(group.positions.size());
-    push->set_examples(examples_);
-    Payload payload = GatherRows(group, pushed, coding, *row_memory_);
-    counters_.bytes_pushed += payload.size();
-    counters_.other_bytes_sent += payload.size();
-    router_.Send(group.partition, std::move(request), std::move(payload),
-                 ShardRouter::Order::kLane);
-    ++chunks_[group.partition][table];
-  }
 }
 
 absl::Status ParameterServerStrategy::EndStep() {
@@ -491,7 +369,7 @@ absl::Status ParameterServerStrategy::EndStep() {
     v1::ExchangeRequest request = At(clock_);
     v1::CloseClock* close = request.mutable_close();
     close->set_examples(left_out_ || rank_ > 0 ? 0 : examples_);
-    for (uint32_t count : chunks_[partition]) close->add_sparse_chunks(count);
+    for (uint32_t count : rows_.chunks(partition)) close->add_sparse_chunks(count);
     close->set_no_dense(!pushes_to_[partition]);
     loss_scale_.AddTo(*close);
     router_.Send(partition, std::move(request), Payload(), ShardRouter::Order::kLane);
@@ -542,69 +420,6 @@ absl::Status ParameterServerStrategy::ExchangeNorms(uint64_t clock) {
   send_all(&clipping.scale);
   for (const Handle& operation : operations) MUSTER_RETURN_IF_ERROR(Await(operation));
   return absl::OkStatus();
-}
-
-Payload ParameterServerStrategy::CutPayload(CutOrder order, uint32_t partition) const {
-  // One slot alone has the file written, from what all had sent when it was taken.
-  const bool writes = order.step == CutOrder::Step::kWrite;
-  if (partition == 0 && !writes) order.loss_scale = loss_scale_.of_slot();
-  Payload head = EncodeCutOrder(order);
-  if (pushes_.residual() == nullptr || writes) return head;
-  std::string bytes(head.size(), '\0');
-  head.CopyTo(bytes.data());
-  pushes_.residual()->Append(partition, bytes);
-  return Payload::Copy({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()});
-}
-
-std::vector<ParameterServerStrategy::Handle> ParameterServerStrategy::SendCut(
-    uint64_t clock, const CutOrder& order) {
-  std::vector<Handle> operations;
-  for (uint32_t partition = 0; partition < layout_.partitions(); ++partition) {
-    v1::ExchangeRequest request = At(clock);
-    request.mutable_cut();
-    operations.push_back(router_.Send(partition, std::move(request), CutPayload(order, partition),
-                                      ShardRouter::Order::kFree));
-  }
-  return operations;
-}
-
-absl::StatusOr<CutFiles> ParameterServerStrategy::AwaitCut(const std::vector<Handle>& operations) {
-  CutFiles files;
-  for (const Handle& operation : operations) {
-    MUSTER_RETURN_IF_ERROR(router_.Wait(operation));
-    const v1::ExchangeReply& reply = *operation->result().reply;
-    const size_t partition = files.by_partition.size();
-    if (reply.checkpoint_path().empty() && files.failure.empty()) {
-      files.failure = absl::StrCat("partition ", partition, " has no file: ", reply.message());
-    }
-    files.by_partition.push_back(FileOf(partition, reply));
-  }
-  return files;
-}
-
-absl::StatusOr<CutFiles> ParameterServerStrategy::Cut(uint64_t clock) {
-  return AwaitCut(SendCut(clock, CutOrder()));
-}
-
-absl::Status ParameterServerStrategy::Take(uint64_t clock) {
-  // Whether there is a view is for who writes.
-  for (const Handle& take : SendCut(clock, {.step = CutOrder::Step::kTake, .base = {}})) {
-    MUSTER_RETURN_IF_ERROR(router_.Wait(take));
-  }
-  return absl::OkStatus();
-}
-
-void ParameterServerStrategy::Write(uint64_t clock, absl::optional<uint64_t> base) {
-  writes_ = SendCut(clock, {.step = CutOrder::Step::kWrite, .base = base});
-}
-
-bool ParameterServerStrategy::Written() const {
-  return std::all_of(writes_.begin(), writes_.end(),
-                     [](const Handle& write) { return write->done(); });
-}
-
-absl::StatusOr<CutFiles> ParameterServerStrategy::AwaitFiles() {
-  return AwaitCut(std::exchange(writes_, {}));
 }
 
 }  // namespace muster

@@ -9,15 +9,11 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "common/base/buffer_pool.h"
 #include "common/base/clock.h"
-#include "common/base/payload.h"
 #include "common/checkpoint/storage.h"
-#include "common/partition/cut_order.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/schema.h"
 #include "common/partition/unit_places.h"
-#include "common/tables/row_sum.h"
 #include "common/tensor/dtype.h"
 #include "common/transport/shared_memory/registered_memory.h"
 #include "worker/strategy/background_cuts.h"
@@ -26,9 +22,9 @@
 #include "worker/strategy/servers/dense_pulls.h"
 #include "worker/strategy/servers/dense_pushes.h"
 #include "worker/strategy/servers/dense_runs.h"
-#include "worker/strategy/servers/row_arrays.h"
-#include "worker/strategy/servers/row_groups.h"
+#include "worker/strategy/servers/served_cuts.h"
 #include "worker/strategy/servers/served_loss_scale.h"
+#include "worker/strategy/servers/served_rows.h"
 #include "worker/strategy/servers/shard_router.h"
 #include "worker/strategy/strategy.h"
 
@@ -75,7 +71,7 @@ inline constexpr uint64_t kPushWindowBytes = uint64_t{8} << 20;
 //
 // Messages carry 1 to 4 MiB. BSP, SSP and ASP are all the same here: servers answer a pull when its
 // clock is reached. A schema without dense tensors makes it the sparse half of a hybrid job.
-class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
+class ParameterServerStrategy final : public Strategy {
  public:
   struct Options {
     ShardRouterOptions router;
@@ -133,8 +129,8 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   absl::Status GradientReady(int unit) override;
   absl::Status PushRows(MicroBatch& micro_batch) override;
   absl::Status EndStep() override;
-  absl::StatusOr<CutFiles> Cut(uint64_t clock) override;
-  BackgroundCuts* background_cuts() override { return this; }
+  absl::StatusOr<CutFiles> Cut(uint64_t clock) override { return cuts_.Cut(clock); }
+  BackgroundCuts* background_cuts() override { return &cuts_; }
   const LossScaler* loss_scaler() const override { return loss_scale_.scaling().scaler(); }
   StrategyCounters counters() const override;
 
@@ -152,11 +148,6 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
  private:
   using Handle = ShardRouter::Handle;
 
-  struct RowsPull {
-    RowGroup group;
-    Handle operation;
-  };
-
   // A slot's share of the job's tables.
   struct Share {
     // One of the ranks that divide the model, and the first unit that it computes.
@@ -171,20 +162,8 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   ParameterServerStrategy(Share share, const v1::TaskOrder& order, const v1::TablesSchema& schema,
                           const Options& options, ShardRouterDependencies dependencies);
 
-  absl::Status Take(uint64_t clock) override;
-  void Write(uint64_t clock, absl::optional<uint64_t> base) override;
-  bool Written() const override;
-  absl::StatusOr<CutFiles> AwaitFiles() override;
-
-  // Sends one order to all partitions; operations in order of partition.
-  std::vector<Handle> SendCut(uint64_t clock, const CutOrder& order);
-  // What all partitions answered.
-  absl::StatusOr<CutFiles> AwaitCut(const std::vector<Handle>& operations);
-  // Slot 0: combines the norms of `clock` and has the optimizers run.
+  // Combines the norms of `clock` and has the optimizers run. For slot 0 alone.
   absl::Status ExchangeNorms(uint64_t clock);
-  // Reads what the slot owed, and its loss scale, at the checkpoint that it goes on from, having
-  // closed `closed` clocks.
-  absl::Status RestoreSlotState(uint64_t closed);
   void SetClosed(uint64_t clocks);
   // Returns what the slot has of the tables. Errors are ValidateSchema's.
   static absl::StatusOr<Share> ShareOf(const v1::TaskOrder& order, const v1::TablesSchema& schema);
@@ -204,14 +183,8 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   absl::Status TakeGradients();
   // Internal: some of this clock's dense values have not come.
   absl::Status CheckAllPulled() const;
-  // Of a cut: what is asked for, and this slot's state: what it owes of the partition's blocks, and
-  // in the first partition its own loss scale.
-  Payload CutPayload(CutOrder order, uint32_t partition) const;
   // Waits for an answer, and counts the time.
   absl::Status Await(const Handle& operation);
-  int64_t RowsPerMessage(size_t table) const;
-  // Takes the gradients, and leaves unspecified ones.
-  void PushTable(size_t table, absl::Span<const uint64_t> keys, std::vector<float>& gradients);
 
   const int rank_;
   const int first_unit_;
@@ -220,11 +193,11 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   const absl::optional<DenseLayout> joined_;
   const Options options_;
   const std::unique_ptr<const v1::TaskOrder> order_;
-  // Of gradients and parameters in messages.
+  // The type of gradients and parameters in messages.
   const DType wire_;
   const Clock& time_;
   const std::function<void(absl::string_view)> log_;
-  // Whether this slot does the global-norm clipping of the job, and to what.
+  // True if this slot does the job's clipping by global norm, and the norm that it clips to.
   const bool clips_;
   const double max_norm_;
   const bool synchronous_;
@@ -240,35 +213,22 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   ServedLossScale loss_scale_;
   DensePulls pulls_;
   DensePushes pushes_;
+  ServedRows rows_;
+  ServedCuts cuts_;
 
   uint64_t clock_ = 0;
   absl::optional<uint64_t> closed_;
   // The numbers of examples in the step's micro-batches so far, and in the last one.
   uint64_t examples_ = 0;
   uint64_t micro_batch_examples_ = 0;
-  // Of the step, those that BeforeBackward has seen; and the last one's position.
+  // The step's micro-batches that BeforeBackward has seen, and the last one's position.
   int micro_batches_ = 0;
   SeriesPosition position_ = SeriesPosition::kLast;
   // The first tensor of the step whose scaled gradient is not finite; null: none so far.
   const TensorSpec* overflowed_ = nullptr;
-  // Whether the slot adds nothing to the clock, since gradients overflowed.
+  // True if the slot adds nothing to the clock, since gradients overflowed.
   bool left_out_ = false;
-  // Gradients of rows of micro-batches before the last, by sparse table.
-  std::vector<RowSum> rows_;
-  // By sparse table.
-  std::vector<std::vector<RowsPull>> rows_pulls_;
-  // By sparse table.
-  std::vector<RowCoding> row_coding_;
-  // Of pushes of rows under way: gradients, and what is made of them.
-  RowArrays row_arrays_;
-  const std::shared_ptr<BufferPool> row_memory_;
-  // Messages sent this clock, by [partition][sparse table].
-  std::vector<std::vector<uint32_t>> chunks_;
-  // The slowest slot's clock, as the answers to this step's look-ups said.
-  uint64_t rows_slowest_ = 0;
   double last_clipping_scale_ = 1;
-  // Of the cut that is being written.
-  std::vector<Handle> writes_;
 
   // Last: its destruction ends all use of the arenas by operations under way.
   ShardRouter router_;
