@@ -12,7 +12,7 @@
 #include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
 #include "proto/schema.pb.h"
-#include "worker/strategy/shard_checkpoints.h"
+#include "worker/strategy/shard_checkpoints_for_testing.h"
 #include "worker/strategy/shard_state.h"
 
 namespace muster {

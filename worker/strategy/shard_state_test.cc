@@ -18,7 +18,7 @@
 #include "gtest/gtest.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/schema.pb.h"
-#include "worker/strategy/shard_checkpoints.h"
+#include "worker/strategy/shard_checkpoints_for_testing.h"
 
 namespace muster {
 namespace {

@@ -25,7 +25,7 @@
 #include "worker/nn/model.h"
 #include "worker/runtime/coordinator_client/fake_coordinator_client.h"
 #include "worker/runtime/training/step_executor.h"
-#include "worker/runtime/training/trainer_doubles.h"
+#include "worker/runtime/training/trainer_doubles_for_testing.h"
 #include "worker/strategy/local_strategy.h"
 
 namespace muster {
