@@ -10,6 +10,7 @@
 #include "common/partition/tensor_spec.h"
 #include "common/tensor/dtype.h"
 #include "proto/schema.pb.h"
+#include "worker/strategy/group/array_exchange.h"
 #include "worker/strategy/group/state_broadcast.h"
 
 namespace muster {
@@ -103,7 +104,7 @@ absl::Status KeptCopies::ExchangeRows(Communicator& communicator, absl::Span<con
   const size_t tables = own.size();
   const int keeper = keepers_[communicator.rank()];
   // Numbers of keys, [ranks, tables].
-  std::vector<int64_t> sent(ranks * tables), received(ranks * tables);
+  std::vector<int64_t> sent(ranks * tables), received;
   // What goes to the keeper, table after table.
   std::vector<uint64_t> keys;
   std::vector<float> rows;
@@ -112,44 +113,24 @@ absl::Status KeptCopies::ExchangeRows(Communicator& communicator, absl::Span<con
     keys.insert(keys.end(), own[table].keys().begin(), own[table].keys().end());
     rows.insert(rows.end(), own[table].sums().begin(), own[table].sums().end());
   }
-  CollectiveCall call;
-  call.kind = Collective::kAllToAll;
-  call.dtype = DType::kInt64;
-  call.in = sent.data();
-  call.out = received.data();
-  call.count = tables;
-  call.timeout = timeout;
-  call.label = "numbers of rows for copies";
-  MUSTER_RETURN_IF_ERROR(wait(*communicator.Start(call)));
+  const ArrayExchange exchange = {communicator, timeout, wait};
+  MUSTER_RETURN_IF_ERROR(exchange.Numbers(sent, received, "numbers of rows for copies"));
 
   std::vector<size_t> send_keys(ranks), send_floats(ranks), key_counts(ranks), float_counts(ranks);
   if (keeper >= 0) {
     send_keys[keeper] = keys.size();
     send_floats[keeper] = rows.size();
   }
-  size_t total_keys = 0, total_floats = 0;
   for (size_t i = 0; i < received.size(); ++i) {
-    const size_t floats = received[i] * own[i % tables].dim();
     key_counts[i / tables] += received[i];
-    float_counts[i / tables] += floats;
-    total_keys += received[i];
-    total_floats += floats;
+    float_counts[i / tables] += received[i] * own[i % tables].dim();
   }
-  std::vector<uint64_t> keys_in(total_keys);
-  std::vector<float> rows_in(total_floats);
-  call.in = keys.data();
-  call.out = keys_in.data();
-  call.send_counts = send_keys;
-  call.counts = key_counts;
-  call.label = "keys of rows for copies";
-  MUSTER_RETURN_IF_ERROR(wait(*communicator.Start(call)));
-  call.dtype = DType::kF32;
-  call.in = rows.data();
-  call.out = rows_in.data();
-  call.send_counts = send_floats;
-  call.counts = float_counts;
-  call.label = "sums of rows for copies";
-  MUSTER_RETURN_IF_ERROR(wait(*communicator.Start(call)));
+  std::vector<uint64_t> keys_in;
+  std::vector<float> rows_in;
+  MUSTER_RETURN_IF_ERROR(
+      exchange.Arrays(keys, send_keys, keys_in, key_counts, "keys of rows for copies"));
+  MUSTER_RETURN_IF_ERROR(
+      exchange.Arrays(rows, send_floats, rows_in, float_counts, "sums of rows for copies"));
 
   absl::Span<const uint64_t> next_keys = keys_in;
   absl::Span<const float> next_rows = rows_in;

@@ -11,6 +11,7 @@
 #include "common/partition/shard_layout.h"
 #include "common/tables/sparse_table.h"
 #include "common/tensor/dtype.h"
+#include "worker/strategy/group/array_exchange.h"
 #include "worker/strategy/group/packed_rows.h"
 
 namespace muster {
@@ -111,40 +112,24 @@ absl::Status DealRows(Communicator& world, absl::Span<const SparseTable::Row* co
                       absl::Duration timeout, const ShardState& owners, SparseTable& to) {
   const size_t ranks = world.size();
   const size_t row_bytes = PackedRowBytes(to);
-  std::vector<int64_t> sent(ranks), received(ranks);
+  std::vector<int64_t> sent(ranks), received;
   for (const SparseTable::Row* row : rows) ++sent[owners.OwnerOf(row->key)];
-  CollectiveCall call;
-  call.kind = Collective::kAllToAll;
-  call.dtype = DType::kInt64;
-  call.in = sent.data();
-  call.out = received.data();
-  call.count = 1;
-  call.timeout = timeout;
-  call.label = "numbers of former rows";
-  MUSTER_RETURN_IF_ERROR(world.Run(call));
+  const ArrayExchange exchange = {world, timeout};
+  MUSTER_RETURN_IF_ERROR(exchange.Numbers(sent, received, "numbers of former rows"));
 
   std::vector<size_t> send_counts(ranks), counts(ranks), next(ranks);
-  size_t bytes = 0;
   for (size_t rank = 0; rank < ranks; ++rank) {
     send_counts[rank] = sent[rank] * row_bytes;
     counts[rank] = received[rank] * row_bytes;
     next[rank] = rank == 0 ? 0 : next[rank - 1] + send_counts[rank - 1];
-    bytes += counts[rank];
   }
-  std::vector<std::byte> out(rows.size() * row_bytes), in(bytes);
+  std::vector<std::byte> out(rows.size() * row_bytes), in;
   for (const SparseTable::Row* row : rows) {
     size_t& at = next[owners.OwnerOf(row->key)];
     PackRow(to, *row, out.data() + at);
     at += row_bytes;
   }
-  call.dtype = DType::kUint8;
-  call.in = out.data();
-  call.out = in.data();
-  call.count = 0;
-  call.send_counts = send_counts;
-  call.counts = counts;
-  call.label = "former rows";
-  MUSTER_RETURN_IF_ERROR(world.Run(call));
+  MUSTER_RETURN_IF_ERROR(exchange.Arrays(out, send_counts, in, counts, "former rows"));
   for (size_t at = 0; at < in.size(); at += row_bytes) LoadRow(in.data() + at, to);
   return absl::OkStatus();
 }

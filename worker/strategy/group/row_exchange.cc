@@ -11,8 +11,7 @@
 namespace muster {
 namespace {
 
-template <typename T>
-size_t Total(const std::vector<T>& counts) {
+size_t Total(absl::Span<const size_t> counts) {
   return std::accumulate(counts.begin(), counts.end(), size_t{0});
 }
 
@@ -110,55 +109,14 @@ absl::Status RowExchange::Run(Communicator& communicator, const CollectiveCall& 
   return options_.wait(*communicator.Start(call));
 }
 
-std::shared_ptr<Work> RowExchange::StartCounts(const Keys& sent) {
-  received_.counts.resize(sent.counts.size());
-  CollectiveCall call;
-  call.kind = Collective::kAllToAll;
-  call.dtype = DType::kInt64;
-  call.in = sent.counts.data();
-  call.out = received_.counts.data();
-  call.count = dims_.size();
-  call.timeout = options_.timeout;
-  call.label = "numbers of rows";
-  return owners_->Start(call);
-}
-
 absl::Status RowExchange::ExchangeKeys(const Keys& sent) {
   const auto by_shard = [this](const Keys& keys) {
     std::vector<size_t> counts(shards_);
     for (size_t i = 0; i < keys.counts.size(); ++i) counts[i / dims_.size()] += keys.counts[i];
     return counts;
   };
-  const std::vector<size_t> send_counts = by_shard(sent);
-  const std::vector<size_t> counts = by_shard(received_);
-  received_.keys.resize(Total(counts));
-  CollectiveCall call;
-  call.kind = Collective::kAllToAll;
-  call.dtype = DType::kInt64;
-  call.in = sent.keys.data();
-  call.out = received_.keys.data();
-  call.counts = counts;
-  call.send_counts = send_counts;
-  call.timeout = options_.timeout;
-  call.label = "keys of rows";
-  return Run(*owners_, call);
-}
-
-absl::Status RowExchange::ExchangeRows(const Keys& out_keys, const Keys& in_keys,
-                                       absl::string_view label) {
-  const std::vector<size_t> send_counts = Floats(out_keys);
-  const std::vector<size_t> counts = Floats(in_keys);
-  rows_in_.resize(Total(counts));
-  CollectiveCall call;
-  call.kind = Collective::kAllToAll;
-  call.dtype = DType::kF32;
-  call.in = rows_out_.data();
-  call.out = rows_in_.data();
-  call.counts = counts;
-  call.send_counts = send_counts;
-  call.timeout = options_.timeout;
-  call.label = label;
-  return Run(*owners_, call);
+  return owners().Arrays(sent.keys, by_shard(sent), received_.keys, by_shard(received_),
+                         "keys of rows");
 }
 
 void RowExchange::AskFor(absl::Span<const SparseRows> tables) {
@@ -257,7 +215,7 @@ absl::Status RowExchange::AddReplicas() {
 absl::Status RowExchange::GatherTable(absl::Span<const size_t> counts, const RowSum& mine,
                                       RowSum& sum) {
   sum.Clear();
-  const size_t total = std::accumulate(counts.begin(), counts.end(), size_t{0});
+  const size_t total = Total(counts);
   if (total == 0) return absl::OkStatus();
   received_.keys.resize(total);
   CollectiveCall gather;

@@ -15,6 +15,7 @@
 #include "worker/collectives/communicator.h"
 #include "worker/nn/sparse_rows.h"
 #include "worker/strategy/blocked_time.h"
+#include "worker/strategy/group/array_exchange.h"
 #include "worker/strategy/group/rank_groups.h"
 #include "worker/strategy/shard_state.h"
 
@@ -104,13 +105,19 @@ class RowExchange {
 
   // Deals each table's keys to their owners.
   void Deal(absl::Span<const absl::Span<const uint64_t>> tables, DealtKeys& dealt);
-  // Starts to exchange the numbers of keys.
-  std::shared_ptr<Work> StartCounts(const Keys& sent);
+  // Returns the calls of the shard group.
+  ArrayExchange owners() const { return {*owners_, options_.timeout, options_.wait}; }
+  // Starts to exchange the numbers of keys, which come to received_.
+  std::shared_ptr<Work> StartCounts(const Keys& sent) {
+    return owners().StartNumbers(sent.counts, received_.counts, "numbers of rows");
+  }
   // Exchanges the keys, once their numbers have come. The keys of other ranks, and this rank's own,
   // come to received_.
   absl::Status ExchangeKeys(const Keys& sent);
   // Exchanges arrays of rows, as long as these keys: of `out_keys` for those of `in_keys`.
-  absl::Status ExchangeRows(const Keys& out_keys, const Keys& in_keys, absl::string_view label);
+  absl::Status ExchangeRows(const Keys& out_keys, const Keys& in_keys, absl::string_view label) {
+    return owners().Arrays(rows_out_, Floats(out_keys), rows_in_, Floats(in_keys), label);
+  }
   // Returns the elements of the keys' rows, by shard.
   std::vector<size_t> Floats(const Keys& keys) const;
   // Calls `use(table, keys, floats)` for each run of keys of one shard and table, in order, and the
