@@ -86,19 +86,24 @@ struct ShardIndex {
             of_tensor_rank / count, stages};
   }
 
+  // Returns what one of `ranks` ranks holds.
+  ShardIndex OfRank(int rank, int ranks) const { return At(shards().Of(rank, ranks)); }
+
   // Returns the rank's number among those that compute the model together (ModelDivision), and
   // their number.
   int model_rank() const { return stage * tensor_ranks + tensor_rank; }
   int model_ranks() const { return stages * tensor_ranks; }
+
+  friend bool operator==(const ShardIndex&, const ShardIndex&) = default;
 };
 
 // One shard of a job's parameters: weights and optimizer state of the blocks that it owns
 // (ShardLayout), the number of steps that they have seen, and the rows of sparse tables that it
 // owns (SparseShard). Of several tensor ranks or stages, each has the shards of its shares of dense
 // tensors (LocalTensors), laid out for themselves. A single shard of a single such rank holds a
-// whole copy. A step over the same sums gives the same
-// bits here as on the servers, whatever the number of shards: cells, their order in the global
-// norm, the one division and the optimizer are the same.
+// whole copy. A step over the same sums gives the same bits here as on the servers, whatever the
+// number of shards: cells, their order in the global norm, the one division and the optimizer are
+// the same.
 //
 // Dense values lie in the slice space of ShardLayout; with one shard that is the layout's flat
 // space. Optimizer state may be offloaded to a file (OffloadedFloats), which all methods but

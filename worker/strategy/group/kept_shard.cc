@@ -33,8 +33,7 @@ ShardIndex ShardOf(const v1::TaskOrder& order) {
   const ShardIndex first = {.count = static_cast<int>(ShardGroupSize(order.spec())),
                             .tensor_ranks = static_cast<int>(TensorRanks(order.spec())),
                             .stages = static_cast<int>(PipelineStages(order.spec()))};
-  return first.At(
-      first.shards().Of(static_cast<int>(order.slot()), static_cast<int>(order.spec().workers())));
+  return first.OfRank(static_cast<int>(order.slot()), static_cast<int>(order.spec().workers()));
 }
 
 uint64_t ShardFingerprint(uint32_t stage, uint64_t kept_bytes, const ShardLayout& layout) {

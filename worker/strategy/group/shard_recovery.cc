@@ -86,6 +86,11 @@ void ShardRecovery::KeepSums(std::vector<absl::Span<float>>& sums) {
   sums = std::move(kept);
 }
 
+ShardState* ShardRecovery::Find(int shard) {
+  const bool own = shard_.clock().has_value() && shard == shard_.state().shard().coordinate();
+  return own ? &shard_.state() : copies_.Find(shard);
+}
+
 void ShardRecovery::ForgetSums() {
   has_sums_ = false;
   kept_sums_ = nullptr;
@@ -171,15 +176,13 @@ absl::Status ShardRecovery::RollForward(
 }
 
 absl::Status ShardRecovery::Move(Communicator& world, const ShardTransfer& transfer) {
-  const int own = shard_.state().shard().coordinate();
   if (world.rank() == transfer.from) {
     options_.log(absl::StrCat("rank ", transfer.from, " sends shard ", transfer.shard, " to rank ",
                               transfer.to));
-    ShardState& state = transfer.shard == own ? shard_.state() : *copies_.Find(transfer.shard);
-    return SendState(world, transfer.to, kTimeout, state);
+    return SendState(world, transfer.to, kTimeout, *Find(transfer.shard));
   }
   if (world.rank() != transfer.to) return absl::OkStatus();
-  if (transfer.shard == own) {
+  if (transfer.shard == shard_.state().shard().coordinate()) {
     // They are of another clock.
     ForgetSums();
     return shard_.Receive(world, transfer.from);
@@ -196,7 +199,7 @@ absl::Status ShardRecovery::AwaitAll(Communicator& world, absl::string_view labe
 
 absl::Status ShardRecovery::Become(ShardIndex shard) {
   const ShardIndex own = shard_.state().shard();
-  if (own.count == shard.count && own.index == shard.index) return absl::OkStatus();
+  if (own == shard) return absl::OkStatus();
   if (own.count != shard.count) copies_.Divide(shard);
   return shard_.Divide(shard);
 }
@@ -211,7 +214,6 @@ absl::Status ShardRecovery::MakeNewShards(Communicator& world, const RecoveryPla
     MUSTER_ASSIGN_OR_RETURN(DenseLayout layout, shard_.LayoutOf(rank));
     layouts.push_back(std::move(layout));
   }
-  const ShardIndex own = shard_.state().shard();
   const int coordinates = static_cast<int>(plan.former.size());
   const ShardIndex division = {.count = coordinates / shard.tensor_ranks,
                                .tensor_ranks = shard.tensor_ranks};
@@ -220,9 +222,7 @@ absl::Status ShardRecovery::MakeNewShards(Communicator& world, const RecoveryPla
     const ShardIndex former = division.At(coordinate);
     ShardState* source = nullptr;
     if (plan.former[coordinate] == world.rank()) {
-      source = coordinate == own.coordinate() && shard_.clock().has_value()
-                   ? &shard_.state()
-                   : copies_.Find(coordinate);
+      source = Find(coordinate);
       sent.push_back(source);
     }
     MUSTER_RETURN_IF_ERROR(SendFormerShard(world, plan.former[coordinate],

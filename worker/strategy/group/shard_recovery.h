@@ -112,6 +112,8 @@ class ShardRecovery {
     std::vector<uint64_t> daemons;
   };
 
+  // Returns the state of a shard here, this rank's own or a copy; null if there is none.
+  ShardState* Find(int shard);
   void ForgetSums();
   absl::Status Exchange(Communicator& world, Meeting& meeting) const;
   absl::Status RollForward(Communicator& world, const RecoveryPlan& plan,
