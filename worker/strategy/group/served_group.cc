@@ -22,13 +22,15 @@ absl::Status ServedGroup::Join(std::unique_ptr<Communicator> communicator,
                             .stages = static_cast<int>(PipelineStages(order_.spec()))};
   const int slot = static_cast<int>(order_.slot());
   const int slots = static_cast<int>(order_.spec().workers());
-  const ShardIndex share = first.At(first.shards().Of(slot, slots));
+  const ShardIndex share = first.OfRank(slot, slots);
   MUSTER_ASSIGN_OR_RETURN(const Tables tables,
                           LocalTables(schema_, share.tensor_ranks, share.model_rank()));
   MUSTER_ASSIGN_OR_RETURN(groups_,
                           RankGroups::Create(std::move(communicator), share, tables.tensors));
-  MUSTER_ASSIGN_OR_RETURN(data_rank_,
-                          groups_->world().Split(first.shards().ReplicaOf(slot, slots), slot));
+  if (share.stages > 1) {
+    MUSTER_ASSIGN_OR_RETURN(data_rank_,
+                            groups_->world().Split(first.shards().ReplicaOf(slot, slots), slot));
+  }
   if (Communicator* const group = groups_->tensor_group(); group != nullptr) {
     tensor_group_ = std::make_unique<CommunicatorTensorGroup>(
         *group, options_.timeout, [this](Communicator& among, const CollectiveCall& call) {
@@ -50,7 +52,7 @@ absl::Status ServedGroup::Join(std::unique_ptr<Communicator> communicator,
   MUSTER_ASSIGN_OR_RETURN(strategy_,
                           ParameterServerStrategy::Create(order_, schema_, servers, routing_));
   order_.set_expect_state(true);
-  tensor_formed_ = TensorTraffic();
+  tensor_uncounted_ = TensorTraffic();
   stages_formed_ = groups_->stage_traffic();
   absl::MutexLock lock(&mutex_);
   waiting_ = strategy_.get();
@@ -98,7 +100,12 @@ absl::StatusOr<uint64_t> ServedGroup::Least(absl::string_view what, uint64_t val
   call.count = 1;
   call.timeout = options_.timeout;
   call.label = what;
-  MUSTER_RETURN_IF_ERROR(data_rank_->Run(call));
+  const CollectiveTraffic before = TensorTraffic();
+  MUSTER_RETURN_IF_ERROR(
+      (data_rank_ != nullptr ? *data_rank_ : *groups_->tensor_group()).Run(call));
+  const CollectiveTraffic after = TensorTraffic();
+  tensor_uncounted_.sent += after.sent - before.sent;
+  tensor_uncounted_.received += after.received - before.received;
   return static_cast<uint64_t>(least);
 }
 
@@ -130,9 +137,8 @@ CollectiveTraffic ServedGroup::TensorTraffic() const {
 
 void ServedGroup::AddTo(StrategyCounters& counters) const {
   const CollectiveTraffic tensor = TensorTraffic();
-  counters.tensor_bytes_sent += tensor.sent - tensor_formed_.sent;
-  counters.tensor_bytes_received += tensor.received - tensor_formed_.received;
-  // What ranks agree on is no traffic of the model.
+  counters.tensor_bytes_sent += tensor.sent - tensor_uncounted_.sent;
+  counters.tensor_bytes_received += tensor.received - tensor_uncounted_.received;
   const CollectiveTraffic stages = groups_->stage_traffic();
   counters.stage_bytes_sent += stages.sent - stages_formed_.sent;
   counters.stage_bytes_received += stages.received - stages_formed_.received;

@@ -98,12 +98,13 @@ class ServedGroup final : public ReplicaGroup, private DataRankPeers {
   absl::optional<uint64_t> clock_;
   // Time in calls of the group.
   double exposed_seconds_ = 0;
-  // What it took to form the groups, which is no traffic of a step.
-  CollectiveTraffic tensor_formed_;
+  // What it took to form the groups, and what ranks have agreed on since: no traffic of the model.
+  CollectiveTraffic tensor_uncounted_;
   CollectiveTraffic stages_formed_;
   // Null unless a group is joined, and where they are not needed.
   std::unique_ptr<RankGroups> groups_;
-  // The communicator of the data rank's ranks, for what they agree on.
+  // The communicator of the data rank's ranks, for what they agree on; null with one stage, where
+  // they are the tensor group.
   std::unique_ptr<Communicator> data_rank_;
   std::unique_ptr<CommunicatorTensorGroup> tensor_group_;
   std::unique_ptr<SharedGradients> shared_gradients_;
