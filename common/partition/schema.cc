@@ -241,10 +241,6 @@ absl::Status CheckPipeline(const v1::TablesSchema& schema) {
   const uint32_t stages = std::max(1u, schema.pipeline());
   const int groups = schema.pipeline_layers_size();
   if (stages == 1 && groups == 0) return absl::OkStatus();
-  if (stages > kMostModelRanks) {
-    return absl::InvalidArgumentError(absl::StrCat("schema.pipeline is ", stages, ": at most ",
-                                                   kMostModelRanks, " stages are possible"));
-  }
   if (stages == 1 || groups == 0 || groups % static_cast<int>(stages) != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("schema.pipeline is ", stages, " and schema.pipeline_layers has ", groups,
@@ -310,6 +306,9 @@ DenseLayout::Options LayoutOptions(const v1::UpdateSpec& update) {
 
 absl::Status ValidateSchema(const v1::TablesSchema& schema) {
   MUSTER_RETURN_IF_ERROR(CheckTables(schema));
+  MUSTER_RETURN_IF_ERROR(
+      InSchema(CheckModelRanks(std::max(1u, schema.tensor_ranks()), std::max(1u, schema.pipeline()),
+                               static_cast<size_t>(schema.tensors_size()))));
   MUSTER_RETURN_IF_ERROR(CheckPipeline(schema));
   // Shares are those of tensors whose ties are right.
   if (schema.pipeline() > 1) MUSTER_RETURN_IF_ERROR(InSchema(Layout(schema).status()));
@@ -362,10 +361,6 @@ absl::StatusOr<Tables> LocalTables(const v1::TablesSchema& schema, int tensor_ra
 
 absl::StatusOr<ServedTensors> ServedFromSchema(const v1::TablesSchema& schema) {
   const uint32_t tensor_ranks = std::max(1u, schema.tensor_ranks());
-  if (tensor_ranks > kMostModelRanks) {
-    return absl::InvalidArgumentError(absl::StrCat("tensor_ranks is ", tensor_ranks, ": at most ",
-                                                   kMostModelRanks, " are possible"));
-  }
   return ServeTensors(TablesFromSchema(schema).tensors,
                       DivisionOf(schema, static_cast<int>(tensor_ranks)),
                       {.block_bytes = schema.block_bytes(), .partitions = schema.partitions()});

@@ -287,10 +287,12 @@ INSTANTIATE_TEST_SUITE_P(
                   for (int i = 0; i < 2; ++i) s.add_pipeline_layers(1);
                 },
                 {"pipeline_layers has 2 layers", "tensors are in 3"}},
-        BadCase{"TooManyStages", [](auto& s) { s.set_pipeline(2000); }, {"pipeline is 2000"}},
+        BadCase{"TooManyStages",
+                [](auto& s) { s.set_pipeline(2000); },
+                {"schema: 1 tensor ranks and 2000 pipeline stages"}},
         BadCase{"TooManyTensorRanks",
                 [](auto& s) { s.set_tensor_ranks(1u << 31); },
-                {"tensor_ranks is 2147483648"}},
+                {"schema: 2147483648 tensor ranks and 1 pipeline stages"}},
         BadCase{"NoDimensions",
                 [](auto& s) {
                   s.set_pipeline(2);

@@ -11,6 +11,9 @@
 namespace muster {
 namespace {
 
+// The most shares of all ranks together.
+constexpr uint64_t kMostShares = uint64_t{1} << 20;
+
 // A size of blocks that divides no tensor.
 constexpr uint64_t kWholeTensors = uint64_t{1} << 42;
 
@@ -60,22 +63,24 @@ bool Has(const ServedTensors& served, int rank, const DenseLayout::Block& block)
 
 }  // namespace
 
+absl::Status CheckModelRanks(uint64_t tensor_ranks, uint64_t stages, size_t tensors) {
+  const auto possible = [](uint64_t ranks) { return ranks >= 1 && ranks <= kMostModelRanks; };
+  const uint64_t ranks = tensor_ranks * stages;
+  if (possible(tensor_ranks) && possible(stages) && possible(ranks) &&
+      tensors * ranks <= kMostShares) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(tensor_ranks, " tensor ranks and ", stages, " pipeline stages make ", ranks,
+                   " shares of each of ", tensors, " tensors: servers hold those of 1 to ",
+                   kMostModelRanks, " ranks, and at most ", kMostShares, " in all"));
+}
+
 absl::StatusOr<ServedTensors> ServeTensors(absl::Span<const TensorSpec> tensors,
                                            const ModelDivision& division,
                                            const DenseLayout::Options& options) {
-  for (const int size : {division.tensor_ranks, division.stages}) {
-    if (size >= 1 && size <= kMostModelRanks) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor_ranks is ", division.tensor_ranks, " and pipeline is ",
-                     division.stages, ": both must lie in [1, ", kMostModelRanks, "]"));
-  }
+  MUSTER_RETURN_IF_ERROR(CheckModelRanks(division.tensor_ranks, division.stages, tensors.size()));
   const int ranks = division.ranks();
-  if (ranks > kMostModelRanks || tensors.size() * ranks > kMostShares) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "tensor_ranks is ", division.tensor_ranks, " and pipeline is ", division.stages,
-        ", which makes ", ranks, " ranks: at most ", kMostModelRanks, " are possible, and with ",
-        tensors.size(), " tensors at most ", kMostShares, " shares"));
-  }
   if (ranks == 1) {
     MUSTER_ASSIGN_OR_RETURN(DenseLayout layout, DenseLayout::Create(tensors, options));
     return ServedTensors{1, 1, {tensors.begin(), tensors.end()}, std::move(layout)};

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/partition/dense_layout.h"
@@ -35,13 +36,16 @@ struct ServedTensors {
   DenseLayout layout;
 };
 
-// The most ranks that may divide a model, and the most shares of all of them together: a schema
-// from outside must not make a server allocate without bound.
+// The most ranks that may divide a model on servers.
 inline constexpr int kMostModelRanks = 1024;
-inline constexpr size_t kMostShares = size_t{1} << 20;
 
-// Returns the tensors as servers hold them for ranks that divide the model so. InvalidArgument:
-// there are no ranks, or more than the above, or as LocalTensors and DenseLayout::Create say.
+// Checks the number of ranks that divide a model of so many tensors, and with it the number of
+// their shares: a schema from outside must not make a server allocate without bound.
+// InvalidArgument names the numbers and their limits.
+absl::Status CheckModelRanks(uint64_t tensor_ranks, uint64_t stages, size_t tensors);
+
+// Returns the tensors as servers hold them for ranks that divide the model so. InvalidArgument: as
+// CheckModelRanks, LocalTensors and DenseLayout::Create say.
 absl::StatusOr<ServedTensors> ServeTensors(absl::Span<const TensorSpec> tensors,
                                            const ModelDivision& division,
                                            const DenseLayout::Options& options);

@@ -187,8 +187,8 @@ TEST(ServedTensorsTest, RefusesWhatCannotBeDivided) {
         ModelDivision{.tensor_ranks = 8, .stages = 129, .group_units = std::vector<int>(129, 1)}}) {
     const absl::Status many = ServeTensors(Tensors(), division, kSmallBlocks).status();
     EXPECT_TRUE(absl::IsInvalidArgument(many));
-    EXPECT_THAT(many.message(), HasSubstr(absl::StrCat("tensor_ranks is ", division.tensor_ranks,
-                                                       " and pipeline is ", division.stages)));
+    EXPECT_THAT(many.message(), HasSubstr(absl::StrCat(division.tensor_ranks, " tensor ranks and ",
+                                                       division.stages, " pipeline stages")));
   }
 }
 

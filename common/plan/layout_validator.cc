@@ -49,19 +49,15 @@ absl::StatusOr<std::vector<TensorSpec>> FirstShares(const v1::JobSpec& spec,
                    ranks));
 }
 
-// Checks that servers can hold the shares of all ranks that divide the model (ServeTensors).
+// Checks that servers can hold the shares of all ranks that divide the model (CheckModelRanks).
 absl::Status ValidateServedRanks(const v1::JobSpec& spec, const ModelSize& model) {
-  const uint64_t ranks = uint64_t{TensorRanks(spec)} * PipelineStages(spec);
-  if (TrainsByAllReduce(spec) ||
-      (ranks <= kMostModelRanks && model.tensors.size() * ranks <= kMostShares)) {
-    return absl::OkStatus();
-  }
+  if (TrainsByAllReduce(spec)) return absl::OkStatus();
+  const absl::Status status =
+      CheckModelRanks(TensorRanks(spec), PipelineStages(spec), model.tensors.size());
+  if (status.ok()) return status;
   return absl::InvalidArgumentError(absl::StrCat(
-      "parallelism.tensor is ", TensorRanks(spec), " and parallelism.pipeline ",
-      PipelineStages(spec), ", which makes ", ranks, " shares of each of ", model.tensors.size(),
-      " tensors; but update.dense is PARAMETER_SERVER, and servers hold those of at most ",
-      kMostModelRanks, " ranks, and at most ", kMostShares,
-      " in all: lower one of them, or take update.dense ALL_REDUCE"));
+      "update.dense is PARAMETER_SERVER, but ", status.message(),
+      ": lower parallelism.tensor or parallelism.pipeline, or take update.dense ALL_REDUCE"));
 }
 
 // Returns the most blocks into which the job's tensors are divided.

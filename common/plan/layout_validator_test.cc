@@ -48,10 +48,10 @@ TEST(LayoutValidatorTest, BoundsParameters) {
 TEST(LayoutValidatorTest, BoundsWhatServersHoldOfTheRanks) {
   EXPECT_EQ(Refused(1024, "parallelism { tensor: 1024 }"), "");
   EXPECT_THAT(Refused(2048, "parallelism { tensor: 2048 }"),
-              AllOf(HasSubstr("parallelism.tensor is 2048 and parallelism.pipeline 1"),
-                    HasSubstr("at most 1024 ranks")));
+              AllOf(HasSubstr("2048 tensor ranks and 1 pipeline stages"),
+                    HasSubstr("1 to 1024 ranks"), HasSubstr("lower parallelism.tensor")));
   EXPECT_THAT(Refused(1024, "parallelism { tensor: 1024 pipeline: 2 }"),
-              HasSubstr("makes 2048 shares of each of 4 tensors"));
+              HasSubstr("make 2048 shares of each of 4 tensors"));
   EXPECT_EQ(Refused(2048, "parallelism { tensor: 2048 } update { dense: ALL_REDUCE }"), "");
   // 1,048,061 blocks of two elements; of 681 ranks each has three units, whose 3 · 1,023 weights
   // are 1,535 blocks, not 1,534.5.
