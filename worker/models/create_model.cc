@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-// What only models made of transformer blocks can do.
+// Checks that the job asks for nothing that only models made of transformer blocks can do.
 absl::Status CheckPlainCompute(const v1::ComputeSpec& compute) {
   if (compute.type() > v1::ComputeSpec::F32) {
     return absl::InvalidArgumentError(absl::StrCat("compute.type is ",

@@ -15,11 +15,11 @@ class ComputeSpec;
 class ModelSpec;
 }  // namespace v1
 
-// The model that a specification names, for data of this kind. Pure: every process that calls it
-// with equal arguments gets a model with equal descriptions. InvalidArgument: the specification
-// names no model, a field is out of its range, the model does not compute as `compute` says, or the
-// data lacks what the model reads (the message names the field or what is missing, its value, and
-// the remedy).
+// Returns the model that a specification names, for data of this kind. Pure: every process that
+// calls it with equal arguments gets a model with equal descriptions. InvalidArgument: the
+// specification names no model, a field is out of its range, the model does not compute as
+// `compute` says, or the data lacks what the model reads (the message names the field or what is
+// missing, its value, and the remedy).
 //
 // Of several tensor ranks, each computes its part of the model with its shares of the description's
 // tensors (LocalTensors), which are whole. InvalidArgument: the model cannot be divided among them.

@@ -25,7 +25,7 @@ constexpr float kEmbeddingScale = 0.01f;
 
 struct DeepFmMicroBatch final : MicroBatch {
   KeyDeduplicator deduplicator;
-  // Of the categorical features: [B + 1] and [B * fields].
+  // The categorical features: [B + 1] and [B * fields].
   std::vector<int64_t> offsets;
   std::vector<float> values;
   // [B, numeric].
@@ -192,7 +192,7 @@ class DeepFm final : public Model {
   const FactorizationMachineLayer machine_;
   const Perceptron perceptron_;
   const LogisticHead head_{};
-  ModelDescription description_;  // const after construction
+  ModelDescription description_;  // Const after construction.
 };
 
 }  // namespace

@@ -126,7 +126,7 @@ class LogisticRegression final : public Model {
   const BiasLayer bias_;
   const SoftmaxHead softmax_;
   const LogisticHead logistic_{};
-  ModelDescription description_;  // const after construction
+  ModelDescription description_;  // Const after construction.
 };
 
 }  // namespace

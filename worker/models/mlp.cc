@@ -114,7 +114,7 @@ class Mlp final : public Model, private UnitBoundaries {
   const int64_t classes_;
   const Perceptron perceptron_;
   const SoftmaxHead head_;
-  ModelDescription description_;  // const after construction
+  ModelDescription description_;  // Const after construction.
 };
 
 }  // namespace

@@ -120,7 +120,7 @@ class Ngram final : public Model {
   }
 
  private:
-  // As many tokens per example as for all others, at least `orders`, each a symbol or -1.
+  // Checks that all examples have equally many tokens, at least `orders`, each a symbol or -1.
   absl::Status CheckTokens(const Batch& batch) const {
     const int64_t tokens = batch.tokens.size();
     if (tokens < batch.examples * shape_.orders ||
@@ -143,7 +143,7 @@ class Ngram final : public Model {
   const EmbeddingJoin join_;
   const Perceptron perceptron_;
   const SoftmaxHead head_;
-  ModelDescription description_;  // const after construction
+  ModelDescription description_;  // Const after construction.
 };
 
 }  // namespace

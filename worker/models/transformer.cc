@@ -233,7 +233,7 @@ class Transformer final : public Model, private UnitBoundaries {
   const std::unique_ptr<const TransformerBackend> backend_;
   const TransformerUnits units_;
   const StreamBoundary boundary_;
-  ModelDescription description_;  // const after construction
+  ModelDescription description_;  // Const after construction.
 };
 
 absl::Status CheckDivisible(const TransformerShape& shape, int tensor_ranks) {

@@ -18,7 +18,7 @@ class ComputeSpec;
 class TransformerSpec;
 }  // namespace v1
 
-// A decoder-only language model: worker/nn/transformer/transformer_shape.h says which,
+// Returns a decoder-only language model: worker/nn/transformer/transformer_shape.h says which,
 // transformer_tensors.h its tensors. Units are the embedding, each block, and the head with the
 // loss; the loss is summed over all tokens with a label. Metric: bits_per_byte. InvalidArgument as
 // CreateModel says.

@@ -175,8 +175,8 @@ class TensorParallelTest : public ::testing::TestWithParam<std::tuple<int, int, 
   int ranks() const { return std::get<1>(GetParam()); }
   bool sequence_parallel() const { return std::get<2>(GetParam()); }
   DType type() const { return std::get<3>(GetParam()); }
-  // How far sums in another order may be apart. What is rounded to 16 bits is rounded once more
-  // for each sum over ranks.
+  // Returns how far sums in another order may be apart. What is rounded to 16 bits is rounded once
+  // more for each sum over ranks.
   double bound() const {
     switch (type()) {
       case DType::kBf16:

@@ -37,9 +37,9 @@ class NormCells {
   std::vector<double> AddUp(absl::Span<const absl::Span<const double>> cells) const;
 
  private:
-  // By block of the layout.
+  // The unit of each block of the layout.
   std::vector<uint32_t> units_;
-  // By shard.
+  // The cells of each shard's blocks.
   std::vector<std::vector<BlockCells>> blocks_;
   std::vector<size_t> counts_;
 };

@@ -223,11 +223,11 @@ class ShardState {
   void ClearRows();
 
  private:
-  // What is made of a valid schema.
+  // The parts of a state that are made of a valid schema.
   struct Parts {
     Tables tables;
     DenseLayout layout;
-    // By tensor rank of each stage (ShardIndex::model_rank).
+    // The cells of each tensor rank of each stage (ShardIndex::model_rank).
     std::vector<NormCells> cells;
     std::unique_ptr<const Optimizer> dense_optimizer;
     std::unique_ptr<const Optimizer> row_optimizer;
@@ -272,10 +272,10 @@ class ShardState {
   // The number of floats of optimizer state for each weight.
   const size_t state_per_weight_;
 
-  // By tensor rank of each stage.
+  // The cells of each tensor rank of each stage.
   const std::vector<NormCells> cells_;
   std::vector<size_t> cells_by_coordinate_;
-  // By owned block, the index of its first cell among the shard's own.
+  // The index of each owned block's first cell among the shard's own.
   std::vector<size_t> first_cells_;
 
   // All owned blocks in order. A single window if optimizer state is in memory. Const after Create.
@@ -287,7 +287,7 @@ class ShardState {
   // memory, or offloaded.
   std::unique_ptr<Arena> optimizer_state_;
   std::unique_ptr<const OffloadedFloats> offloaded_state_;
-  // By part, where its weights are: writable, and readable.
+  // The weights of each part where they lie: writable, and readable.
   std::vector<absl::Span<float>> slices_;
   std::vector<absl::Span<const float>> readable_slices_;
   std::vector<absl::Span<const float>> parameters_;

@@ -30,7 +30,7 @@ class Perceptron {
     int first_tensor = 0;
   };
 
-  // What one micro-batch keeps between forward and backward.
+  // One micro-batch's activations, which it keeps between forward and backward.
   struct Activations {
     int64_t examples = 0;
     // [B, in_features]: given by the model before the first unit's forward, and left alone until
@@ -43,7 +43,7 @@ class Perceptron {
     // outputs: the output after the ReLU. The last one holds the logits, which the model replaces
     // by their gradient before the backward pass.
     std::vector<std::vector<float>> out;
-    // By unit but the last, [B, width].
+    // The gradients of the outputs of all units but the last, [B, width].
     std::vector<std::vector<float>> out_gradient;
   };
 
@@ -72,7 +72,7 @@ class Perceptron {
 
  private:
   const int first_tensor_;
-  std::vector<LinearLayer> linear_;  // const after construction, like relu_
+  std::vector<LinearLayer> linear_;  // Const after construction, like relu_.
   std::vector<ReluLayer> relu_;
 };
 

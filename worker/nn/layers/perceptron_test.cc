@@ -51,7 +51,7 @@ class PerceptronTest : public ::testing::Test {
   std::vector<absl::Span<float>> gradient_spans_;
   Perceptron::Activations activations_;
   std::vector<float> in_ = RandomValues(2 * 4, 50);
-  // How the sum that is differentiated weighs the outputs.
+  // The weights of the outputs in the sum that is differentiated.
   std::vector<float> weights_ = RandomValues(2 * 3, 51);
 };
 

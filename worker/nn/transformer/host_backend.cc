@@ -73,7 +73,7 @@ class HostMicroBatch final : public TransformerMicroBatch {
   // [B, T].
   std::vector<int32_t> tokens_;
   TokenRows rows_;
-  // Of the pass.
+  // The clock of the pass's dropout.
   DropoutClock clock_;
   float loss_scale_ = 1;
   TensorGroup* group_ = nullptr;

@@ -29,11 +29,11 @@ struct UnitCall {
   enum class Kind { kForward, kLastUnit, kBackward, kBackwardInput, kBackwardWeights };
   Kind kind = Kind::kForward;
   int unit = 0;
-  // Of calls that have gradients.
+  // Says whether calls that have gradients write them or add to them.
   Accumulation gradients = Accumulation::kAdd;
 };
 
-// Where the arrays of a micro-batch's pass lie, in the memory of `ops`.
+// The places of the arrays of a micro-batch's pass, in the memory of `ops`.
 struct PassMemory {
   Ops& ops;
   TokenRows rows;

@@ -99,7 +99,7 @@ class TransformerUnits {
   const TransformerEmbedding embedding_;
   const PlainAttentionStep attention_;
   const LanguageHead head_;
-  std::vector<TransformerBlock> blocks_;  // const after construction
+  std::vector<TransformerBlock> blocks_;  // Const after construction.
 };
 
 }  // namespace muster

@@ -105,7 +105,7 @@ absl::Status KeptCopies::ExchangeRows(Communicator& communicator, absl::Span<con
   const int keeper = keepers_[communicator.rank()];
   // Numbers of keys, [ranks, tables].
   std::vector<int64_t> sent(ranks * tables), received;
-  // What goes to the keeper, table after table.
+  // The keys and rows that go to the keeper, table after table.
   std::vector<uint64_t> keys;
   std::vector<float> rows;
   for (size_t table = 0; table < tables && keeper >= 0; ++table) {

@@ -419,7 +419,7 @@ TEST_P(ReshardingTest, WithoutCopiesTheRanksBecomeMore) {
   }
 }
 
-// As one that sat out a round.
+// A rank that forgets is like one that sat out a round.
 TEST_P(ReshardingTest, WhoForgetsTakesItsShardLikeANewcomer) {
   const Stretch first = Of({0, 1, 2, 3}, 2);
   const Stretch all = Of({0, 1, 2, 3}, 4);
@@ -537,7 +537,7 @@ TEST_P(ReshardingTest, ARankMayDieAtAnyCall) {
   struct Case {
     Stretch before;
     Stretch now;
-    // How many of the deaths of each victim the others survive in place at the least.
+    // The least number of deaths of each victim that the others survive in place.
     int survived = 0;
   };
   const std::vector<Case> cases = {{Of({0, 1, 2, 3}, 2), Of({0, 2, 3}, 4), 0},

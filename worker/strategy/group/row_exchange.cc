@@ -69,7 +69,7 @@ void RowExchange::Deal(absl::Span<const absl::Span<const uint64_t>> tables, Deal
       ++dealt.sent.counts[owner_of_.back() * tables.size() + table];
     }
   }
-  // Where the next key of each shard and table goes.
+  // The place of the next key of each shard and table.
   std::vector<size_t> next(dealt.sent.counts.size());
   std::exclusive_scan(dealt.sent.counts.begin(), dealt.sent.counts.end(), next.begin(), size_t{0});
   dealt.sent.keys.resize(owner_of_.size());

@@ -98,7 +98,8 @@ class ServedGroup final : public ReplicaGroup, private DataRankPeers {
   absl::optional<uint64_t> clock_;
   // Time in calls of the group.
   double exposed_seconds_ = 0;
-  // What it took to form the groups, and what ranks have agreed on since: no traffic of the model.
+  // Traffic that formed the groups, and by which ranks have agreed on something since: it is none
+  // of the model's.
   CollectiveTraffic tensor_uncounted_;
   CollectiveTraffic stages_formed_;
   // Null unless a group is joined, and where they are not needed.

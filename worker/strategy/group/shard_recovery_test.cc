@@ -109,7 +109,7 @@ class Rounds {
   std::vector<std::unique_ptr<ShardedTask>> tasks_;
 
  public:
-  // By rank, for the next round.
+  // The faults of the ranks in the next round.
   std::vector<Fault> faults;
   // Run on each rank before and after the step at kLossClock.
   std::function<void(int)> before_step;

@@ -52,10 +52,10 @@ struct ShardedJob {
   RankShards shards() const { return {coordinates()}; }
 };
 
-// Four units: sizes that no number of ranks divides, a tensor that does not decay, and a last unit
-// with a tensor that is tied to the first unit's. Tensor ranks divide it with replicated elements,
-// elements that two or all of them share, and a tensor that only the first has. Two sparse tables
-// have rows of different lengths.
+// Returns a schema of four units: sizes that no number of ranks divides, a tensor that does not
+// decay, and a last unit with a tensor that is tied to the first unit's. Tensor ranks divide it
+// with replicated elements, elements that two or all of them share, and a tensor that only the
+// first has. Two sparse tables have rows of different lengths.
 v1::TablesSchema Schema(const ShardedJob& job);
 
 // A clock that advances by a second at each reading, so that timed calls count. For one thread.
@@ -126,9 +126,9 @@ class Whole {
 
  private:
   mutable absl::Mutex mutex_;
-  // By tensor rank.
+  // The weights of each tensor rank.
   std::map<int, std::vector<float>> weights_ ABSL_GUARDED_BY(mutex_);
-  // By table and key.
+  // The rows by table and key.
   std::map<std::pair<size_t, uint64_t>, std::vector<float>> rows_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -198,7 +198,7 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   ShardState& own() { return kept_->state(); }
   const ShardState& own() const { return kept_->state(); }
   bool joined() const { return reducer_ != nullptr || scatterer_ != nullptr; }
-  // True if ranks hold different shards, in this group or in another one.
+  // Returns whether ranks hold different shards, in this group or in another one.
   bool recovers() const { return divides_anew_ || own().shard().coordinates() > 1; }
   bool in_flight() const { return holding_.weights == UnitPlaces::Holding::kInFlight; }
 

@@ -11,7 +11,7 @@ namespace muster {
 absl::StatusOr<std::unique_ptr<SharedGradients>> SharedGradients::Create(
     Communicator& tensor_group, absl::Span<const TensorSpec> tensors, const Options& options) {
   std::unique_ptr<SharedGradients> sums(new SharedGradients(options));
-  // By number of ranks, in the same order on all ranks.
+  // The shared elements by number of ranks, in the same order on all ranks.
   std::map<int, std::vector<Elements>> shared;
   for (size_t t = 0; t < tensors.size(); ++t) {
     const bool replicated = tensors[t].placement.kind == Placement::Kind::kReplicate;

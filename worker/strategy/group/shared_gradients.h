@@ -81,9 +81,9 @@ class SharedGradients {
   }
 
   const Options options_;
-  // By number of ranks.
+  // The groups by number of ranks.
   std::map<int, std::unique_ptr<Communicator>> groups_;
-  // By unit.
+  // The calls by unit.
   std::vector<std::vector<Call>> calls_;
   // The values of a call, by its group.
   std::map<Communicator*, std::unique_ptr<CollectiveBuffer>> packed_;

@@ -35,8 +35,8 @@ class TablesSchema;
 class TaskOrder;
 }  // namespace v1
 
-// What a worker asks for before it is due (Options::pull_window_bytes), and sends before it is
-// acknowledged (Options::push_window_bytes); plans of memory go by them.
+// The most bytes that a worker asks for before they are due (Options::pull_window_bytes), and that
+// it sends before they are acknowledged (Options::push_window_bytes); plans of memory go by them.
 inline constexpr uint64_t kPullWindowBytes = uint64_t{16} << 20;
 inline constexpr uint64_t kPushWindowBytes = uint64_t{8} << 20;
 
@@ -89,13 +89,14 @@ class ParameterServerStrategy final : public Strategy {
     bool pull_f32 = false;
     // Gradient arenas: one being written, the others still being sent.
     int gradient_arenas = 3;
-    // Where gradients and what is pulled lie, so that servers of this machine reach them; null: in
-    // memory of the process's own. The same that `make_client`'s clients have.
+    // The memory of gradients and of what is pulled, so that servers of this machine reach them;
+    // null: the process's own memory. The same that `make_client`'s clients have.
     std::shared_ptr<RegisteredMemory> registered_memory;
     // The other ranks of the slot's data rank; null: there are none. Outlives the strategy.
     DataRankPeers* peers = nullptr;
-    // Where checkpoints are, to take the slot's own state over from: residuals of half-precision
-    // pushes, and its loss scale; null: none is. Outlives the strategy.
+    // The storage of checkpoints, from which the slot's own state is taken over: residuals of
+    // half-precision pushes, and its loss scale; null: that state begins anew. Outlives the
+    // strategy.
     const CheckpointStorage* checkpoints = nullptr;
     // Slot 0's way from the squared norms that partitions report to the factor by which all
     // gradients are scaled; null takes ClipByNorm over these tables. For those who hold more
@@ -206,7 +207,7 @@ class ParameterServerStrategy final : public Strategy {
   const std::vector<std::vector<DenseRun>> runs_;
   // True for each partition of which the slot pushes blocks.
   const std::vector<bool> pushes_to_;
-  // By unit: the units whose gradients are complete once it is ready, last unit first.
+  // The units whose gradients are complete once a unit is ready, by that unit, last one first.
   const std::vector<std::vector<int>> complete_with_;
 
   StrategyCounters counters_;

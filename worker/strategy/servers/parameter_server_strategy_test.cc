@@ -1,4 +1,4 @@
-// What goes over the wire when: pulls and pushes overlap with the steps' arithmetic.
+// Tests of what goes over the wire when: pulls and pushes overlap with the steps' arithmetic.
 #include "worker/strategy/servers/parameter_server_strategy.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ class ParameterServerStrategyTest : public StrategyFixture,
 TEST_P(ParameterServerStrategyTest, PullsComeFirstUnitFirstAndForwardWaitsForItsUnitAlone) {
   ASSERT_EQ(strategy_->BeginStep(0), absl::OkStatus());
   EXPECT_THAT(wire_.TakeArrived(), ElementsAre("pull 0", "pull 1", "pull 2"));
-  // With later units' answers still to come.
+  // Later units' answers are still to come.
   for (int unit = 0; unit < kUnits; ++unit) {
     wire_.AnswerOne();
     EXPECT_EQ(strategy_->Acquire(unit, Direction::kForward), absl::OkStatus());

@@ -41,7 +41,7 @@ struct RowCoding {
 std::vector<RowGroup> GroupRows(absl::Span<const uint64_t> keys, uint32_t partitions,
                                 int64_t max_rows);
 
-// u64 keys[rows] of a group, as a sparse pull carries them.
+// Returns u64 keys[rows] of a group, as a sparse pull carries them.
 Payload GatherKeys(const RowGroup& group, absl::Span<const uint64_t> keys);
 
 // A micro-batch's rows, of which groups are pushed.
@@ -54,9 +54,9 @@ struct PushedRows {
   std::shared_ptr<const void> owner;
 };
 
-// u64 keys[rows], then rows[rows][dim], as a sparse push carries them. Long rows of f32 stay where
-// they are, a span of the payload each: the transport copies them to where they go. All else is
-// written to an array of the pool.
+// Returns u64 keys[rows], then rows[rows][dim], as a sparse push carries them. Long rows of f32
+// stay where they are, a span of the payload each: the transport copies them to where they go. All
+// else is written to an array of the pool.
 Payload GatherRows(const RowGroup& group, const PushedRows& pushed, const RowCoding& coding,
                    BufferPool& pool);
 

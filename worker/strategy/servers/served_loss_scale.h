@@ -77,7 +77,8 @@ class ServedLossScale {
   bool Decides(uint64_t clock) const { return decided_.has_value() && decided_->clock == clock; }
 
   LossScaling scaling_;
-  // For the group, on the last clock; null where the slot's scale is its own, or is not found.
+  // This slot's word to the group on the last clock; null where the slot's scale is its own, or is
+  // not found.
   std::unique_ptr<v1::ClosingLossScale> word_;
   // The last clock whose start the group has told of.
   absl::optional<uint64_t> heard_;
@@ -91,7 +92,7 @@ class ServedLossScale {
     LossScale after;
   };
   absl::optional<Decided> decided_;
-  // What stood of the slot when its task began.
+  // The contributions of the slot's former tasks, as servers had them when its task began.
   SlotContributions former_;
 };
 

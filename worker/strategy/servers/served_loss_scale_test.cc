@@ -146,7 +146,7 @@ TEST_F(ServedLossScaleTest, ATaskThatTakesASlotOverSaysWhatItsFormerTaskHasSaid)
       EXPECT_EQ(Word(scale).overflowed(), end == StepEnd::kOverflowed);
       EXPECT_EQ(Word(scale).if_finite().scale(), 128);
       EXPECT_EQ(Word(scale).if_overflowed().scale(), 32);
-      // What came of it is the group's word.
+      // The group's word says how the clock ended.
       scale.TakeReply(8, Reply(8, 128, 0, false));
       EXPECT_EQ(scale.scaling().scale(), 128);
       EXPECT_EQ(*Take(scale, 8, gradient), mine);

@@ -26,17 +26,18 @@ class ShardMap;
 using ParameterClientFactory =
     std::function<std::unique_ptr<ParameterClient>(const std::string& address)>;
 
-// What servers have of a slot's contributions when its task opens the tables.
+// The contributions of a slot that servers have when its task opens the tables.
 struct SlotContributions {
   // The clocks that the slot has closed on every partition.
   uint64_t closed = 0;
-  // Of the next clock, `closed`: whether the slot has closed it on some partition; and whether its
-  // gradients overflowed, so that zeros stand for some of them or a close has said so.
+  // Two things about the next clock, `closed`: whether the slot has closed it on some partition;
+  // and whether its gradients overflowed, so that zeros stand for some of them or a close has said
+  // so.
   bool closing = false;
   bool withdrawn = false;
 };
 
-// Whether a status says that a server was not reached, rather than what it answered.
+// Returns whether a status says that a server was not reached, rather than what it answered.
 bool IsConnectionTrouble(const absl::Status& status);
 
 // One task's connections to the servers that its job's shard map names, with the tables opened on
@@ -67,7 +68,7 @@ class ShardConnections {
   const std::string& address(uint32_t partition) const { return addresses_[partition]; }
   uint64_t term(uint32_t partition) const { return terms_[partition]; }
 
-  // One attempt at having an unbroken connection to every server, with the tables open on each;
+  // Tries once to have an unbroken connection to every server, with the tables open on each;
   // servers restore side by side. `acknowledged` clocks of this slot must be closed on each
   // partition that is opened, or its server has lost state: Aborted. Adds the partitions opened in
   // this call to `opened`. Other errors: those of OpenTables, where one that trying again does not
@@ -86,35 +87,35 @@ class ShardConnections {
   // Tells all connections whether somebody waits for answers (ParameterClient).
   void SetWaiting(bool waiting);
 
-  // The partition's server was not reached over this connection. True: this is the first to say so
-  // of the connection in use.
+  // Notes that the partition's server was not reached over this connection. Returns whether this is
+  // the first to say so of the connection in use.
   bool MarkBroken(uint32_t partition, uint64_t connection);
   bool any_broken() const;
-  // Whether what goes to the partition now goes over another connection than this.
+  // Returns whether what goes to the partition now goes over another connection than this.
   bool WasReplaced(uint32_t partition, uint64_t connection) const;
 
  private:
-  // By partition.
+  // The terms of partitions.
   using Terms = std::map<uint32_t, uint64_t>;
 
   struct Connection {
     uint64_t number = 0;
     std::unique_ptr<ParameterClient> client;
-    // What was opened through it.
+    // The partitions that were opened through it.
     Terms opened;
     bool broken = false;
   };
-  // What a partition told of this slot.
+  // The answer of a partition about this slot.
   struct OfPartition {
     uint64_t closed = 0;
-    // Of its open clock and of the last closed one.
+    // Whether the slot has withdrawn gradients of its open clock, and of the last closed one.
     bool withdrawn = false;
     bool closed_withdrawn = false;
   };
   // Opening the tables on one server.
   struct Opening {
     std::string address;
-    // Of the server that the map names there.
+    // The process of the server that the map names there.
     uint64_t process_nonce = 0;
     Terms partitions;
     // The result, by partition.
@@ -133,14 +134,14 @@ class ShardConnections {
   const ParameterClientFactory make_client_;
 
   uint64_t map_version_ = 0;
-  // By partition: where its primary is, and its term.
+  // The address of each partition's primary, and the partition's term.
   std::vector<std::string> addresses_;
   std::vector<uint64_t> terms_;
-  // By address: the process that the map names there.
+  // The process that the map names at each address.
   std::map<std::string, uint64_t> process_nonces_;
-  // By address, as errors name it: with the server's id, where the map has it.
+  // The name of each address in errors: with the server's id, where the map has it.
   std::map<std::string, std::string> names_;
-  // By partition.
+  // The answers of the partitions about this slot.
   std::vector<OfPartition> told_;
   std::map<std::string, Connection> connections_;
   uint64_t next_number_ = 1;

@@ -15,7 +15,7 @@
 namespace muster {
 namespace {
 
-// How soon a refusal that names no time is repeated.
+// The time after which a refusal that names no time is repeated.
 constexpr absl::Duration kDefaultRetryAfter = absl::Milliseconds(50);
 
 absl::string_view OperationName(const v1::ExchangeRequest& request) {

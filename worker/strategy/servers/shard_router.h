@@ -30,7 +30,7 @@ class OpenTablesRequest;
 class ShardMap;
 }  // namespace v1
 
-// What the router reaches the world through.
+// The router's ways to servers, coordinator and log.
 struct ShardRouterDependencies {
   // A new client of the server at an address.
   ParameterClientFactory make_client;
@@ -39,7 +39,7 @@ struct ShardRouterDependencies {
   std::function<absl::StatusOr<v1::ShardMap>()> newest_shard_map;
   // One line for the job's log.
   std::function<void(absl::string_view)> log;
-  // For the job's status: which server the task cannot reach, and why; empty: none any more.
+  // Tells the job's status which server the task cannot reach, and why; empty: none any more.
   std::function<void(absl::string_view)> tell_wait = [](absl::string_view) {};
   // Both outlive the router.
   const Clock* clock = nullptr;
@@ -49,14 +49,14 @@ struct ShardRouterDependencies {
 struct ShardRouterOptions {
   uint32_t slot = 0;
   uint64_t incarnation = 0;
-  // How long servers may be out of reach or full, without any operation succeeding, before the
+  // The time that servers may be out of reach or full, without any operation succeeding, before the
   // router gives up.
   absl::Duration patience = absl::Minutes(10);
   // OpenTables blocks while a server restores.
   absl::Duration open_timeout = absl::Minutes(5);
   // A wait longer than this is logged, and again each time it passes once more.
   absl::Duration log_waits = absl::Seconds(30);
-  // What happens to a contribution once servers have answered it. kKept: it stays until
+  // Says what happens to a contribution once servers have answered it. kKept: it stays until
   // WaitForLanes returns, for a server that is opened anew and may have lost what was only in
   // memory. kDropped: it is dropped, for callers that use the memory of payloads again; a server
   // that has lost it refuses the close that follows.
@@ -92,8 +92,8 @@ class ShardRouter {
     bool done() const { return state_ == State::kDone; }
     // REQUIRES: done().
     const ExchangeResult& result() const { return result_; }
-    // Whether the contribution was in before this task sent it: an earlier task of the slot had.
-    // What had to be sent again is taken for this task's own. REQUIRES: done().
+    // Returns whether the contribution was in before this task sent it: an earlier task of the slot
+    // had. What had to be sent again is taken for this task's own. REQUIRES: done().
     bool was_in() const { return was_in_; }
 
    private:
@@ -108,11 +108,11 @@ class ShardRouter {
     absl::Span<std::byte> landing_;
     int sent_ = 0;
     bool was_in_ = false;
-    // Of the connection it was last sent over.
+    // The connection that it was last sent over.
     uint64_t connection_ = 0;
     absl::Status refusal_;
     absl::Duration not_before_ = -absl::InfiniteDuration();
-    // Whether a newer shard map was looked for on its behalf.
+    // True if a newer shard map was looked for on its behalf.
     bool rerouted_ = false;
     ExchangeResult result_;
   };
@@ -181,15 +181,15 @@ class ShardRouter {
   absl::Status Repeat();
   // Makes every connection whole again, or as a newer map says.
   absl::Status Reconnect();
-  // Whether partitions have moved since the map in use, or may have, as the coordinator is away;
-  // sets `final` when the task must end.
+  // Returns whether partitions have moved since the map in use, or may have, as the coordinator is
+  // away; sets `final` when the task must end.
   bool MayHaveNewerMap(absl::Status& final);
 
   std::string Describe(const Operation& operation) const;
   // Puts what lanes of these partitions had answered back among what is to be sent.
   void SendAgain(const std::vector<uint32_t>& partitions);
   bool LaneHasRefused(uint32_t partition) const;
-  // Whether something earlier in its lane is not answered.
+  // Returns whether something earlier in its lane is not answered.
   bool IsBehindAnother(const Operation& operation) const;
 
   const std::string job_id_;
@@ -207,10 +207,10 @@ class ShardRouter {
   // Answered, in lanes, since all lanes were last empty: sent again where a server is opened anew,
   // as it may have lost what it had only in memory.
   std::map<uint64_t, std::shared_ptr<Operation>> answered_;
-  // As set_closed said.
+  // The number of clocks that set_closed told.
   uint64_t closed_ = 0;
   bool opened_ = false;
-  // When the present trouble began; infinite: there is none.
+  // The time at which the present trouble began; infinite: there is none.
   absl::Duration trouble_since_ = absl::InfiniteDuration();
   // Last, so that its end finds all of the above.
   ShardConnections connections_;

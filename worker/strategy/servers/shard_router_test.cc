@@ -21,9 +21,9 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-// What a test's servers do; operations are answered at once, unless a script says otherwise.
+// The servers of a test; operations are answered at once, unless a script says otherwise.
 struct World {
-  // By address: answers to OpenTables, the last one for good. None: not reachable.
+  // Answers to OpenTables by address, the last one for good. None: not reachable.
   std::map<std::string, std::deque<absl::StatusOr<uint64_t>>> opens;
   // Addresses of servers to which the slot has pushed withdrawn gradients of its open clock, and
   // which it has told so in its last close.
