@@ -165,7 +165,7 @@ absl::Status JobClient::Reach(const std::function<absl::Status()>& attempt) {
 }
 
 absl::Status JobClient::Submit(const v1::JobSpec& spec, std::string& job_id) {
-  // On its own, so that an error names its fields as the job's file does.
+  // The check is made on its own, so that an error names its fields as the job's file does.
   MUSTER_RETURN_IF_ERROR(CheckUtf8(spec));
   v1::SubmitJobRequest request;
   *request.mutable_spec() = spec;

@@ -47,7 +47,8 @@ struct Shown {
 class CommandsTest : public ::testing::Test {
  protected:
   CommandsTest() {
-    // As `muster evaluate` needs it: threads that gRPC starts are not the ones that a signal ends.
+    // This is as `muster evaluate` needs it: threads that gRPC starts are not the ones that a
+    // signal ends.
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
@@ -211,7 +212,7 @@ TEST_F(CommandsTest, JsonOfManyJobsIsWhole) {
   const std::vector<nlohmann::json> values = Values(shown.out);
   ASSERT_EQ(values.size(), 1u);
   EXPECT_EQ(values[0]["jobs"].size(), 3000u);
-  // As JSON has no numbers that are not finite.
+  // JSON has no numbers that are not finite.
   EXPECT_EQ(values[0]["jobs"][0]["progress"]["loss"], "-Infinity");
 }
 
@@ -346,8 +347,8 @@ TEST_F(CommandsTest, AnEvaluationSaysWhatItWaitsForAndCtrlCCancelsIt) {
   EXPECT_EQ(shown.out, "");
 }
 
-// As root too, to whom the system would allow it: a device that a file was renamed over is gone for
-// the whole machine.
+// This holds for root, too, to whom the system would allow it: a device that a file was renamed
+// over is gone for the whole machine.
 TEST_F(CommandsTest, NoCommandReplacesWhatItDidNotMake) {
   const std::string folder = testing::TempDir() + "/replaces";
   ASSERT_TRUE(std::filesystem::create_directory(folder));

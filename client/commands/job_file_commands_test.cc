@@ -109,7 +109,7 @@ TEST_F(JobFileCommandsTest, ValidateSaysWhatTheJobIsOrWhatIsWrong) {
             "OK: other: mlp, 314 dense parameters; 4 workers, by all-reduce\n");
   const Shown json = Run({"validate", file_, "--output", "json"});
   EXPECT_THAT(json.out, HasSubstr("\"result\": \"OK\""));
-  // Of the file, of a field's value, and of what the fields mean together.
+  // Errors of the file, of a field's value, and of what the fields mean together.
   for (const auto& [assignment, error] : std::vector<std::pair<std::string, std::string>>{
            {"wokers=1", "did you mean \"workers\"?"},
            {"batch_size=many", "expected a whole number"},

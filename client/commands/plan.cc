@@ -30,7 +30,7 @@ void AddPlan(CLI::App& app, Session& session) {
     bool effective = false;
     bool order = false;
     bool schedule = false;
-    // Where to draw the schedule, too.
+    // The file to draw the schedule to, too; empty: none.
     std::string out;
     Replace replace = Replace::kNever;
   };

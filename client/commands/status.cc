@@ -81,7 +81,7 @@ void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
   PrintField("state",
              absl::StrCat(StateName(job), job.message().empty() ? "" : ": ", job.message()));
   PrintField("waits for", job.waiting_for());
-  // How many steps a program makes, it alone knows.
+  // Only a program knows how many steps it makes.
   const std::string of_all =
       progress.total_steps() > 0 ? absl::StrCat(" of ", progress.total_steps()) : "";
   PrintField("step", absl::StrCat(progress.step(), of_all));
