@@ -300,7 +300,7 @@ TEST_F(ServicesTest, WhatIsTooLargeIsRefusedByNameAndOthersAreServed) {
   *request.mutable_spec() = SmallJob();
   request.set_request_id("r");
   v1::SubmitJobReply reply;
-  // Not even read: 60 MB of names.
+  // A request with 60 MB of names is not even read.
   const std::string name(600, 'c');
   for (int i = 0; i < 100'000; ++i) {
     request.mutable_spec()->mutable_data()->mutable_csv()->add_categorical(name);

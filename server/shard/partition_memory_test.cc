@@ -1,5 +1,5 @@
-// What becomes of a partition, and of those who ask it for something, when memory runs out: at
-// every allocation of an operation, and at the large ones.
+// Tests of what becomes of a partition, and of those who ask it for something, when memory runs
+// out: at every allocation of an operation, and at the large ones.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -72,7 +72,7 @@ using ::testing::HasSubstr;
 
 enum class Failing { kOne, kAllFromThere };
 
-// As long as it lives, this thread's allocation `number` from now on fails, of those of at least so
+// Makes this thread's allocation `number` from now on fail while it lives, of those of at least so
 // many bytes, and all after it if need be.
 class FailAllocation {
  public:
@@ -138,7 +138,7 @@ class PartitionMemoryTest : public testing::TestWithParam<v1::UpdateSpec::Durabi
                                     0, std::move(journal), options);
   }
 
-  // As the engine does, once a partition has failed.
+  // Does what the engine does once a partition has failed.
   void Recover() {
     partition_.reset();
     Make();
@@ -148,7 +148,7 @@ class PartitionMemoryTest : public testing::TestWithParam<v1::UpdateSpec::Durabi
     ASSERT_TRUE(recovered.ok()) << recovered;
   }
 
-  // What both slots ask for in a clock, by slot.
+  // Returns what a slot asks for in a clock.
   static std::vector<std::pair<v1::ExchangeRequest, Payload>> Operations(uint32_t slot,
                                                                          uint64_t clock) {
     std::vector<std::pair<v1::ExchangeRequest, Payload>> made;
@@ -292,7 +292,7 @@ TEST_P(PartitionMemoryTest, ATaskThatEntersWithoutMemoryFindsAPartitionThatIsWho
   }
 }
 
-// What is as large as a client has it.
+// These operations are as large as a client has them.
 TEST_P(PartitionMemoryTest, LargePullsAndPushesThatFindNoMemoryAreRefusedAlone) {
   constexpr size_t kRows = 5000;
   constexpr size_t kLarge = 32 << 10;
@@ -550,7 +550,7 @@ TEST_F(EngineMemoryTest, ADropThatFindsNoMemoryFromTheStartLeavesOpeningsAlone) 
   }
 }
 
-// Of a move, smaller allocations are names of files, whose formatting by Abseil bears no failure.
+// Smaller allocations of a move are names of files, whose formatting by Abseil bears no failure.
 constexpr size_t kLeastOfMove = 128;
 
 // Whether it is tried again or given up, the partition is whole at one of the two servers.

@@ -225,7 +225,7 @@ absl::Status JobLifecycle::CheckpointDamaged(Job& job, const std::string& why,
                                   "; bring the files back from a backup and go on from there "
                                   "(`muster checkpoint restore`), or submit the job again"));
   }
-  // Not counted as a roll-back: each time there is one checkpoint less to try.
+  // This is not counted as a roll-back: each time there is one checkpoint less to try.
   return GoBackWith(job, why, /*rollbacks=*/1, std::move(change));
 }
 

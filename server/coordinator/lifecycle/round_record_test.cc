@@ -106,7 +106,7 @@ TEST_F(RoundRecordTest, AShardGroupCannotLoseAny) {
   EXPECT_FALSE(EndsGeneration(record_, {1})) << "each rank holds everything";
 }
 
-// Who has what of a lost shard shows when the others meet.
+// It shows only when the others meet who has what of a lost shard.
 TEST_F(RoundRecordTest, AShardGroupWithCopiesMayLoseAny) {
   record_.mutable_spec()->mutable_parallelism()->mutable_zero()->set_stage(1);
   record_.mutable_spec()->mutable_parallelism()->mutable_zero()->set_redundancy(1);

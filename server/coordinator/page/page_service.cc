@@ -273,7 +273,7 @@ class PageService final : public HttpService {
 
   const PageRules rules_;
   PageApi api_;
-  // By name. Const after construction.
+  // The assets by name. Const after construction.
   std::map<absl::string_view, TaggedAsset> assets_;
   absl::Mutex metrics_mutex_;
   std::string metrics_ ABSL_GUARDED_BY(metrics_mutex_);

@@ -162,7 +162,7 @@ class SimulationTest : public ::testing::TestWithParam<uint64_t> {
     }
   }
 
-  // What every answer that names a round must hold to.
+  // Checks what every answer that names a round must hold to.
   void CheckRound(const v1::TaskOrder& order, uint64_t named, const v1::RendezvousReply& reply) {
     const Job* job = cluster_.coordinator().table().Find(order.job_id());
     ASSERT_NE(job, nullptr);
@@ -403,15 +403,15 @@ class SimulationTest : public ::testing::TestWithParam<uint64_t> {
   SimulatedCluster cluster_;
   std::mt19937_64 random_;
   std::set<std::string> jobs_;
-  // Of tasks that may have been replaced since.
+  // The orders of tasks that may have been replaced since.
   std::vector<v1::TaskOrder> old_orders_;
   std::map<std::string, v1::JobRecord> seen_;
   std::map<std::tuple<std::string, uint32_t, uint64_t>, std::pair<std::string, uint64_t>>
       ordered_from_;
-  // By job, generation and round: what was told of it.
+  // What was told of each round, by job, generation and round.
   std::map<std::tuple<std::string, uint64_t, uint64_t>, std::string> rounds_;
   std::set<std::string> secrets_;
-  // By endpoint.
+  // The last round of each endpoint.
   std::map<std::string, uint64_t> last_rounds_;
   // Answers that named a replica to go on from.
   int later_rounds_ = 0;

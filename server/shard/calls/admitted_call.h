@@ -15,7 +15,8 @@ namespace muster {
 // One operation on its way through a partition, with what the check of it has found.
 struct AdmittedCall {
   ExchangeCall call;
-  // Not OK if the call is refused, to be tried again after `retry_after_ms`, if not 0.
+  // The refusal of the call, to be tried again after `retry_after_ms`, if not 0; OK: it is
+  // admitted.
   absl::Status status;
   uint32_t retry_after_ms = 0;
   // True when the whole contribution is in already, and nothing is to be done.

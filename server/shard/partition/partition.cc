@@ -144,7 +144,7 @@ void Partition::RunSynced() {
 }
 
 void Partition::Run(AdmittedCall& call) {
-  // Also what was admitted in a batch whose sync failed.
+  // This also refuses what was admitted in a batch whose sync failed.
   if (!health_.ok()) return answers_.Refuse(call, health_.status());
   if (!call.status.ok()) return answers_.Refuse(call, call.status, call.retry_after_ms);
   if (!AdmissionChecks::IsMutation(*call.call.request)) return waiting_.Await(call);

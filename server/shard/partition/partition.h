@@ -99,11 +99,11 @@ class Partition {
     uint64_t log_bytes = 0;
   };
 
-  // What a task learns that is let in.
+  // The partition's answer to a task that is let in.
   struct Entry {
     // The clocks that each slot has closed.
     std::vector<uint64_t> closed;
-    // Whether gradients of the task's slot overflowed (Ledger::HasWithdrawn), at its open clock and
+    // True if gradients of the task's slot overflowed (Ledger::HasWithdrawn), at its open clock and
     // at the last one that it has closed.
     bool withdrawn = false;
     bool closed_withdrawn = false;

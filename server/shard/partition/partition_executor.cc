@@ -10,7 +10,7 @@
 namespace muster {
 namespace {
 
-// What a caller that found the queue full should wait: a few batches' time.
+// The time that a caller that found the queue full should wait: a few batches' time.
 constexpr uint32_t kRetryAfterMs = 20;
 
 size_t QueueBytes(const ExchangeCall& call) { return kCallBytes + call.payload.size(); }
@@ -86,7 +86,7 @@ void PartitionExecutor::AddTask(std::function<void()> task) {
 
 void PartitionExecutor::Schedule() {
   executor_.Add([self = shared_from_this()] { self->RunBatch(); });
-  // Not where there was no memory for it, or nobody would ever run anything.
+  // This is not reached without memory for the batch, or nobody would ever run anything.
   scheduled_ = true;
 }
 

@@ -81,7 +81,8 @@ TEST_F(PartitionLossScaleTest, ATaskThatTakesOverLearnsOfWithdrawnGradients) {
     request.mutable_dense_push()->set_withdrawn(withdraws);
     Do(request, Floats({0, 0, 0, 0}));
   };
-  // Whether the slot has withdrawn gradients of its open clock, and of the last one that it closed.
+  // Returns whether the slot has withdrawn gradients of its open clock, and of the last one that it
+  // closed.
   const auto withdrawn = [&](uint32_t slot) {
     const Partition::Entry entry = *partition_->EnterTask(slot, 1);
     return std::pair(entry.withdrawn, entry.closed_withdrawn);

@@ -15,7 +15,7 @@ namespace {
 
 // Returns the factor that makes a mean of a sum over `examples`.
 double MeanScale(double scale, uint64_t examples) {
-  // No examples, no gradient.
+  // Without examples there is no gradient.
   return examples == 0 ? 0 : scale / static_cast<double>(examples);
 }
 

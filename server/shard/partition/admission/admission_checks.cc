@@ -16,7 +16,8 @@ namespace {
 
 using Operation = v1::ExchangeRequest::OperationCase;
 
-// What an answer may carry, with room for its header: the transport's limit on a message.
+// The most bytes that an answer may carry: the transport's limit on a message, without room for its
+// header.
 constexpr uint64_t kMostReplyBytes = (uint64_t{64} << 20) - 4096;
 
 // Clocks a slot may close under BSP while another has yet to close the first of them. Real tasks
@@ -243,7 +244,7 @@ absl::Status AdmissionChecks::CheckSparsePush(AdmittedCall& call) {
   MUSTER_ASSIGN_OR_RETURN(
       call.chunk, ReadSparseChunk(call.call.payload, push.rows(), table.dim(), type, pool_));
   MUSTER_RETURN_IF_ERROR(CheckKeys(call.chunk));
-  // As if all rows were new: an upper bound, corrected once they are in.
+  // Counts as if all rows were new: an upper bound, corrected once they are in.
   if (const uint64_t bytes = push.rows() * table.bytes_per_row(); !memory_.TryGrow(bytes)) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "up to ", push.rows(), " new rows need ", bytes,

@@ -23,7 +23,7 @@ Ledger::Ledger(const Shape& shape, uint64_t start)
 }
 
 uint64_t Ledger::PredictedBytes(const Shape& shape) {
-  // What malloc adds to each of a slot's two arrays, at most.
+  // The bytes that malloc adds to each of a slot's two arrays, at most.
   constexpr uint64_t kAllocation = 32;
   const uint64_t block_bytes = uint64_t{shape.dense_blocks} * sizeof(uint32_t);
   const uint64_t chunk_bytes = uint64_t{shape.sparse_tables} * sizeof(std::set<uint32_t>);

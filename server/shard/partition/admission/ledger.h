@@ -37,7 +37,7 @@ class Ledger {
     uint32_t sparse_tables = 0;
     // Pushes of each dense block that each slot makes in a clock.
     uint32_t micro_batches = 1;
-    // How slots divide the model: slot s is one of its ranks, model_ranks.Of(s, slots).
+    // The division of the model among slots: slot s is one of its ranks, model_ranks.Of(s, slots).
     RankShards model_ranks;
     // The rank whose slots push each dense block; empty if there is one rank.
     std::vector<uint32_t> owners;
