@@ -32,7 +32,7 @@ absl::string_view SchemaTensor(absl::string_view name) {
 // Rows of a delta's chain that are newer than others of their keys, gathered from those visited.
 class NewestRows {
  public:
-  // Of `rows` those that were not seen; all are seen then if `remember`.
+  // Returns those of `rows` that were not seen; all are seen then if `remember`.
   const StoredRows& Filter(const StoredRows& rows, bool remember) {
     keys_.clear();
     steps_.clear();

@@ -157,7 +157,7 @@ TEST_P(CheckpointReaderTest, VisitorsErrorEndsTheRead) {
 TEST_P(CheckpointReaderTest, StepsAreTheLargestOfTheRange) {
   const std::unique_ptr<CheckpointReader> reader = OpenReader();
   EXPECT_EQ(reader->TensorSteps("a", {}, 0, 24).value(), 10 + GetParam() - 1);
-  // Of 30 partitions, the first has none of the 24 elements.
+  // The first of 30 partitions has none of the 24 elements.
   EXPECT_EQ(reader->TensorSteps("a", {}, 0, 1).value(), GetParam() <= 24 ? 10u : 11u);
 }
 

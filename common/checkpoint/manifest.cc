@@ -62,7 +62,7 @@ absl::StatusOr<std::map<uint64_t, std::string>> ListFolders(const CheckpointStor
   return folders;
 }
 
-// Whether a file's name says that it is of a later generation.
+// Returns whether a file's name says that it is of a later generation.
 bool IsLater(absl::string_view name, uint64_t generation) {
   const size_t at = name.find(kGeneration);
   if (at == absl::string_view::npos) return false;

@@ -28,7 +28,7 @@ class Walk {
     return begin;
   }
 
-  // What the block does not have for itself is the first one's.
+  // Gives the block the first one's arrays where it has none for itself.
   void TakeBlock(bool first, BlockActivations& block);
   void TakeProductGradients(BlockProductGradients& gradients);
   void TakeHead(LanguageHeadActivations& head);

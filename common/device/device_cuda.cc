@@ -146,7 +146,7 @@ absl::Status DeviceStream::Synchronize() {
 
 absl::Status DeviceStream::status() const {
   if (!state_->status.ok()) return state_->status;
-  // Of kernels that have run; those still queued answer "not ready".
+  // The result is of kernels that have run; those still queued answer "not ready".
   const cudaError_t result = cudaStreamQuery(state_->stream);
   return result == cudaErrorNotReady ? absl::OkStatus() : CudaError(result, "a stream's work");
 }

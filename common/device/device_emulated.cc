@@ -59,7 +59,7 @@ class PinnedMemory {
 
  private:
   absl::Mutex mutex_;
-  // By their beginning, their bytes.
+  // The bytes of each block, by its beginning.
   std::map<const std::byte*, size_t> blocks_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -94,7 +94,7 @@ void WaitOnHost(WorkQueue& queue, uint64_t end) {
   queue.RunUpTo(end);
 }
 
-// What a graph repeats: the work of its streams, of which the first is the one it is captured from.
+// The work that a graph repeats, by stream, of which the first is the one it is captured from.
 class Recording {
  public:
   using Work = std::function<void()>;
@@ -119,7 +119,7 @@ class Recording {
     Walk([](const Work& work) { work(); });
   }
 
-  // Whether the first stream waits, in the end, for everything that others do.
+  // Returns whether the first stream waits, in the end, for everything that others do.
   bool IsJoined() const {
     const std::vector<size_t> done = Walk([](const Work&) {});
     for (size_t stream = 0; stream < streams_.size(); ++stream) {
@@ -168,7 +168,7 @@ struct RecordedPoint {
   Recording::Point within;
 };
 
-// What a thread is capturing.
+// The capture that a thread has under way.
 struct CaptureUnderWay {
   const std::shared_ptr<Recording> recording = std::make_shared<Recording>();
   // In the recording's order.
@@ -206,7 +206,7 @@ absl::Status RefuseWithinCapture(absl::string_view what) {
                              "before or after"));
 }
 
-// Of a copy: one that is not of pinned memory makes the host wait.
+// Notes a copy: one that is not of pinned memory makes the host wait.
 void NoteHostMemory(DeviceStream& stream, const void* host, size_t bytes) {
   if (bytes == 0 || !AcceptsWork(stream) || Pinned().Holds(host, bytes)) return;
   if (capture == nullptr) ++counts.synchronizations;
@@ -227,7 +227,7 @@ struct DeviceStream::State {
 };
 
 struct DeviceEvent::State {
-  // Of the last Record.
+  // The point of the last Record.
   std::shared_ptr<RecordedPoint> point;
 };
 

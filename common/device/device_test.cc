@@ -162,7 +162,7 @@ TEST_F(DeviceTest, ACaptureIsDividedWhereItsBodySaysSo) {
   auto graphs = DeviceGraph::CaptureParts(*stream_, [&](DeviceGraph::Divide divide) {
     stream_->Fill(memory_.data(), 3, kBytes);
     divide();
-    // Without work.
+    // The second graph has no work.
     divide();
     stream_->CopyOnDevice(memory_.data() + kBytes, memory_.data(), kBytes);
     return absl::OkStatus();

@@ -162,7 +162,7 @@ void CheckNewShards(const std::vector<Progress>& former, int newcomers,
     holding.shards = count;
     holding.shard = old;
   }
-  // What a task without parameters is made for means nothing.
+  // The shard that a task without parameters was made for means nothing.
   for (int i = 0; i < newcomers; ++i) ranks.push_back({.shards = 9, .shard = 5});
   const int size = static_cast<int>(ranks.size());
   in_place = in_place && size == count;

@@ -99,8 +99,8 @@ void MakeEmpty(TensorSpec& tensor) {
 // Leaves the tensors that a stage has.
 void TakeStage(const ModelDivision& division, int stage, std::vector<TensorSpec>& tensors) {
   absl::flat_hash_map<std::string, size_t> owners;
-  // By tensor with storage of its own: the stages that have it, and the first unit of this stage
-  // that has it or a tensor that is tied to it.
+  // The stages that have each tensor with storage of its own, and the first unit of this stage that
+  // has it or a tensor that is tied to it.
   std::vector<std::set<int>> stages(tensors.size());
   std::vector<absl::optional<uint32_t>> units(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) owners[tensors[i].name] = i;

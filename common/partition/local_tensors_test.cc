@@ -140,7 +140,7 @@ TEST(StagesTest, HaveTheTensorsOfTheirUnits) {
   EXPECT_THAT(elements(two, 1), ElementsAre(24, 0, 0, 6, 3, 24));
   EXPECT_THAT(elements(interleaved, 0), ElementsAre(24, 15, 0, 6, 0, 0));
   EXPECT_THAT(elements(interleaved, 1), ElementsAre(24, 0, 4, 0, 3, 24));
-  // Of stages 0 and 1, two tensor ranks each.
+  // Stages 0 and 1 have two tensor ranks each.
   ModelDivision both = two;
   both.tensor_ranks = 2;
   EXPECT_THAT(elements(both, 1), ElementsAre(12, 15, 4, 0, 0, 0));

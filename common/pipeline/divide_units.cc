@@ -27,7 +27,7 @@ struct Division {
 // Returns the division of `units` units into `groups` groups whose largest cost is smallest. Takes
 // groups * units² / 2 costs: the best of the first groups is found for every end of theirs.
 Division MinimiseLargest(int units, int groups, const GroupCost& cost) {
-  // By number of units that are divided so far: the largest cost, and by group where the last one
+  // The largest cost by number of units that are divided so far, and by group where the last one
   // begins.
   std::vector<double> largest(units + 1, kNever);
   largest[0] = 0;

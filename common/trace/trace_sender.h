@@ -30,8 +30,8 @@ class TraceReply;
 // own, which begins with the first order. Thread-safe.
 class TraceSender {
  public:
-  // How the process learns that its steps are over: by its own (a task), or from the coordinator,
-  // since all tasks have sent theirs (a server).
+  // Says how the process learns that its steps are over: by its own (a task), or from the
+  // coordinator, since all tasks have sent theirs (a server).
   enum class Ends { kWithItsSteps, kWhenTold };
   struct Options {
     Ends ends = Ends::kWithItsSteps;

@@ -9,7 +9,7 @@ namespace muster {
 // not tell. Not from getrusage, whose figure a process inherits from its parent.
 struct ResidentPeaks {
   uint64_t all = 0;
-  // Without the times of FileWindows.
+  // The peak without the times of FileWindows.
   uint64_t without_files = 0;
 };
 
