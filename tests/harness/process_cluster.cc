@@ -26,7 +26,7 @@ namespace muster {
 namespace {
 
 constexpr absl::Duration kPoll = absl::Milliseconds(10);
-// What a failure needs to say what was waited for, of the time that the test runner gives.
+// The time that a failure needs to say what was waited for, of that which the test runner gives.
 constexpr absl::Duration kForDiagnosis = absl::Seconds(15);
 constexpr size_t kLogTail = 3000;
 constexpr char kListening[] = "listening on ";
@@ -41,8 +41,8 @@ std::string Tail(const std::string& text) {
   return text.size() <= kLogTail ? text : "…" + text.substr(text.size() - kLogTail);
 }
 
-// Whether the test runner is about to end this process: how long it waits is its own matter, so
-// that a slow machine is given more in one place.
+// Returns whether the test runner is about to end this process: how long it waits is its own
+// matter, so that a slow machine is given more in one place.
 bool TimeIsOver() {
   using Clock = std::chrono::steady_clock;
   static const Clock::time_point start = Clock::now();

@@ -35,7 +35,7 @@ class ProcessCluster {
     int devices_per_worker = 0;
     // Short, so that tests of loss are quick.
     absl::Duration lease = absl::Seconds(2);
-    // Of every daemon and of this client; the certificate names 127.0.0.1.
+    // The certificate of every daemon and of this client, which names 127.0.0.1.
     TlsFiles tls;
     // Workers take jobs that run programs, and this client may submit them.
     bool allow_programs = false;
@@ -72,9 +72,9 @@ class ProcessCluster {
                                       const std::function<bool(const v1::JobStatus&)>& condition);
   // Waits until a job ended.
   absl::StatusOr<v1::JobStatus> AwaitEnd(const std::string& job_id);
-  // The weights of a job's last checkpoint.
+  // Returns the weights of a job's last checkpoint.
   absl::StatusOr<ExportedTensors> Export(const std::string& job_id);
-  // The job's log so far, and the daemons' logs, for a failure message.
+  // Returns the job's log so far, and the daemons' logs, for a failure message.
   std::string Diagnose(const std::string& job_id);
 
  private:

@@ -1,5 +1,5 @@
-// How programs as jobs end, and what goes on, when processes, tasks and daemons are lost or told to
-// end.
+// Tests of how programs as jobs end, and what goes on, when processes, tasks and daemons are lost
+// or told to end.
 
 #include <signal.h>
 

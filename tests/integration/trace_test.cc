@@ -193,7 +193,7 @@ TEST_F(TraceTest, ShowsAJobOnServers) {
   }
   EXPECT_THAT(file.NamesOf("server"),
               IsSupersetOf({"batch", "take push", "take close", "serve pull", "optimizer"}));
-  // Of every step, all clocks agree that no server takes a push before a task sends it.
+  // All clocks agree that in every step no server takes a push before a task sends it.
   double error = 0;
   for (const auto& [process, us] : file.about()["clock_error_us"].items()) {
     error = std::max(error, us.get<double>());

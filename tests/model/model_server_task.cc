@@ -171,7 +171,7 @@ bool ModelServerTask::Connect() {
   const absl::Status status = connections_.Connect(clock_, opened);
   if (IsConnectionTrouble(status)) return false;
   if (absl::IsFailedPrecondition(status) && LostStateOf(status) == LostState::kNone) {
-    // As the router does: a newer map may say where to go.
+    // Does as the router does: a newer map may say where to go.
     const auto map = cluster_.cluster().GetShardMap(order_, 0, kNoTime);
     if (map.came() && map.get().ok() && map.get()->version() > connections_.map_version()) {
       return false;

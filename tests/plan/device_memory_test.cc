@@ -50,7 +50,7 @@ DatasetInfo DataOf(const v1::JobSpec& spec) {
   return data;
 }
 
-// Of the first tensor rank, which has the most.
+// Returns the tensors of the first tensor rank, which has the most.
 std::vector<TensorSpec> TensorsOf(const v1::JobSpec& spec) {
   const auto ranks = static_cast<int>(TensorRanks(spec));
   const auto model = CreateModel(spec.model(), spec.compute(), DataOf(spec), ranks).value();
@@ -74,7 +74,7 @@ void ExpectTheEnginesMemory(const std::string& transformer, const std::string& m
   auto options = OptionsOf(spec);
   ASSERT_TRUE(options.ok()) << options.status();
   if (ZeroStage(spec) > 0) {
-    // As the strategy does.
+    // This is what the strategy does.
     options->compute.shard = PlanDeviceShard(spec, TensorsOf(spec), options->compute.type).value();
   }
   const DeviceMemoryBytes taken = PlanDeviceMemory(DeviceExtentsOf(
@@ -150,7 +150,7 @@ TEST(DeviceMemoryTest, ThePlanOfATensorRankIsWhatTheEngineTakes) {
   }
 }
 
-// What is left for graphs and libraries included; the context is what the device has less.
+// The sum has what is left for graphs and libraries; the context is what the device has less.
 TEST(DeviceMemoryTest, TheEngineRefusesByTheSameSum) {
   const v1::JobSpec spec =
       Job("layers: 48 width: 6144 heads: 48 context: 1024",

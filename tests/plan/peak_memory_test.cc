@@ -75,7 +75,7 @@ class PeakMemoryTest : public ::testing::Test {
   static void SetUpTestSuite() {
     std::ofstream file(TextPath());
     for (int i = 0; i < 20000; ++i) file << kText;
-    // As many different strings as a language has of five letters.
+    // There are as many different strings as a language has of five letters.
     std::ofstream numbers(NumbersPath());
     const Philox random(1, "peak_memory_test", "numbers");
     for (int i = 0; i < 100000; ++i) numbers << random.Below(9000, i) + 1000 << ' ';
@@ -146,13 +146,13 @@ class PeakMemoryTest : public ::testing::Test {
     }
   }
 
-  // Of 384 in width, over bytes: 1.8 million parameters a layer.
+  // Returns a model of 384 in width, over bytes: 1.8 million parameters a layer.
   static std::string Transformer(int layers, int context, int batch, const std::string& more) {
     return absl::StrCat(
         "model { transformer { layers: ", layers, " width: 384 heads: 6 context: ", context,
         " } } data { sequences { path: '", TextPath(), "' } } batch_size: ", batch, " ", more);
   }
-  // As many parameters as activations.
+  // Returns a model with as many parameters as activations.
   static std::string EvenTransformer(const std::string& more) {
     return Transformer(/*layers=*/3, /*context=*/256, /*batch=*/4, more);
   }
@@ -299,7 +299,7 @@ TEST_F(PeakMemoryTest, OfAPerceptron) {
   ExpectAsPlanned(job + kServers, kSettled);
 }
 
-// Which is at the end, after all reports of steps.
+// The evaluation is at the end, after all reports of steps.
 TEST_F(PeakMemoryTest, OfAnEvaluation) {
   const std::string job =
       "model { mlp { hidden: [2048, 2048] classes: 10 } } workers: 1 "

@@ -13,7 +13,7 @@ ROOT = pathlib.Path.cwd()
 MUSTER = ROOT / "client/muster"
 NATIVE = [pathlib.Path(f"bazel-bin/worker/c_abi/libmuster_{name}.so") for name in ("native", "servers")]
 PYTHON = "/usr/bin/python3"
-# Without this pip asks an index for what a package needs.
+# Without these flags pip asks an index for what a package needs.
 OFFLINE = ["--no-index", "--no-build-isolation", "--no-deps", "--quiet", "--disable-pip-version-check"]
 
 
@@ -30,7 +30,7 @@ def copy_of_sources(folder):
         shutil.copytree(ROOT / name, folder / name)
     (folder / "common/base").mkdir(parents=True)
     shutil.copyfile(ROOT / "common/base/version.h", folder / "common/base/version.h")
-    # Where a checkout has what Bazel built.
+    # Copies what Bazel built, to where a checkout has it.
     for each in NATIVE:
         (folder / each.parent).mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / each.relative_to("bazel-bin"), folder / each)

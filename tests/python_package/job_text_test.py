@@ -199,7 +199,7 @@ def test_an_example_is_read_as_protobuf_reads_it(example):
     from muster.v1 import job_pb2
 
     expected = text_format.Parse(example.read_text(), job_pb2.JobSpec())
-    # Of which only paths differ.
+    # Only paths differ in the two.
     read = muster.Job.from_file(example)
     for message in (expected, read.spec):
         reader = message.data.WhichOneof("reader")

@@ -126,7 +126,7 @@ def test_the_public_surface_is_typed(installed, tmp_path):
     if importlib.util.find_spec("mypy") is None:
         pytest.skip("mypy is not there: install Debian's mypy")
     cache = ["--cache-dir", tmp_path / "cache", "--config-file", ROOT / "python/pyproject.toml"]
-    # From a copy, since files of an installation are not checked.
+    # Checks a copy, since files of an installation are not checked.
     shutil.copytree(installed / "muster", tmp_path / "package/muster")
     run(PYTHON, "-m", "mypy", *cache, "-p", "muster", cwd=tmp_path / "package")
     (tmp_path / "user.py").write_text(TYPED)
