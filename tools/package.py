@@ -37,7 +37,7 @@ PROGRAMS = [
 ]
 # Debian's own place of packages, under its prefix /usr.
 PYTHON_PACKAGES = pathlib.Path("lib/python3/dist-packages")
-# What the package muster needs to be imported, which programs do not.
+# The packages that the package muster needs to be imported, and programs do not.
 PYTHON_DEPENDENCIES = "python3-grpcio, python3-protobuf, python3-yaml"
 TEXTS = ["README.md", "CHANGELOG.md", "docs", "examples", "proto"]
 # Libraries of which the compiler takes code into the programs, so that no file of them is needed to run.
