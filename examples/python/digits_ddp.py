@@ -40,7 +40,7 @@ def main():
     images, labels = digit_images.load(options.data)
     held_out = len(images) // 5
     optimizer = torch.optim.Adam(net.parameters(), lr=2e-3)
-    # torchrun and Muster say which process this is; each takes other examples.
+    # Torchrun and Muster say which process this is; each takes other examples.
     order = torch.Generator().manual_seed(int(os.environ.get("RANK", 0)))
     for step in range(options.steps):
         batch = torch.randint(held_out, len(images), (options.batch,), generator=order)
