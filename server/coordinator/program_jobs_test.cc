@@ -68,6 +68,9 @@ TEST_F(ProgramJobsTest, AnAnswerThatWasLostIsGivenAgainAfterARestart) {
   auto again = cluster_.Rendezvous(Order(job, 1));
   ASSERT_TRUE(again.status().ok()) << again.status();
   EXPECT_EQ(again.get()->round(), 1u);
+  // With it the processes prove themselves to one another.
+  EXPECT_EQ(again.get()->secret(), first.get()->secret());
+  EXPECT_EQ(again.get()->secret().size(), 32u);
   ASSERT_EQ(again.get()->peers_size(), 2);
   for (int rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(again.get()->peers(rank).SerializeAsString(),

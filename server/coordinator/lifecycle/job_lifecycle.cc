@@ -241,7 +241,7 @@ absl::Status JobLifecycle::Met(Job& job, const v1::RendezvousRecord& met) {
 }
 
 absl::Status JobLifecycle::OpenRound(Job& job, const v1::RendezvousRecord& met,
-                                     const Rendezvous::Round& round) {
+                                     const Rendezvous::Round& round, absl::string_view secret) {
   JobChange change{.record = job.record};
   v1::RoundRecord& record = *change.record.mutable_round();
   const uint64_t clock = BeginningOf(round, job.record);
@@ -258,11 +258,13 @@ absl::Status JobLifecycle::OpenRound(Job& job, const v1::RendezvousRecord& met,
   record.set_clock(clock);
   record.set_number(record.number() + 1);
   record.clear_members();
+  const bool runs_program = RunsProgram(job.record.spec());
+  if (runs_program) record.set_secret(std::string(secret));
   for (const v1::CollectivePeer& peer : round.peers) {
     v1::RoundMember& member = *record.add_members();
     member.set_slot(peer.slot());
     member.set_incarnation(job.record.slots(peer.slot()).incarnation());
-    if (RunsProgram(job.record.spec())) member.set_endpoint(peer.endpoint());
+    if (runs_program) member.set_endpoint(peer.endpoint());
   }
   const std::string who =
       round.peers.size() == job.slots()

@@ -153,9 +153,11 @@ void RoundFormation::OpenAfterPause(Job& job) {
 
 void RoundFormation::Open(Job& job, const Rendezvous::Round& round) {
   const bool needs_source = TrainsByAllReduce(job.record.spec()) && HasAdvanced(job.record);
-  const absl::Status opened = needs_source && !round.source.has_value()
-                                  ? lifecycle_.ReplicasLost(job, round.lost)
-                                  : lifecycle_.OpenRound(job, job.rendezvous.Agreed(), round);
+  const std::string secret = NewSecret();
+  const absl::Status opened =
+      needs_source && !round.source.has_value()
+          ? lifecycle_.ReplicasLost(job, round.lost)
+          : lifecycle_.OpenRound(job, job.rendezvous.Agreed(), round, secret);
   if (!opened.ok()) return AnswerParked(job, opened);
   // No calls are left if the job went back instead.
   if (job.rendezvous_calls.empty()) return;
@@ -164,7 +166,7 @@ void RoundFormation::Open(Job& job, const Rendezvous::Round& round) {
   reply.mutable_peers()->Assign(round.peers.begin(), round.peers.end());
   if (round.source.has_value()) reply.set_source_slot(round.source->slot);
   reply.mutable_sat_out_slots()->Assign(round.sat_out.begin(), round.sat_out.end());
-  reply.set_secret(NewSecret());
+  reply.set_secret(secret);
   job.open_round = reply;
   for (const v1::CollectivePeer& peer : reply.peers()) {
     job.rendezvous.Forget(peer.slot());

@@ -101,6 +101,7 @@ std::optional<v1::RendezvousReply> StoredRound(const v1::JobRecord& record) {
   if (!RunsProgram(record.spec())) return std::nullopt;
   v1::RendezvousReply reply;
   reply.set_round(record.round().number());
+  reply.set_secret(record.round().secret());
   for (const v1::RoundMember& member : record.round().members()) {
     // The round was opened by a release that stored no endpoints.
     if (member.endpoint().empty()) return std::nullopt;
