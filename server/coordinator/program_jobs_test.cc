@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/checkpoint/manifest.h"
 #include "common/job/test_jobs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -281,6 +282,36 @@ TEST_F(ProgramJobsTest, WithDurableServersALostOneIsWaitedForInPlace) {
   cluster_.ProgressAll(job, 4);
   EXPECT_EQ(cluster_.State(job), v1::RUNNING);
   EXPECT_TRUE(cluster_.HasEvent(job, "recovered"));
+}
+
+TEST_F(ProgramJobsTest, ACheckpointWithoutItsServersFilesIsRefused) {
+  cluster_.AddServer("s0");
+  v1::JobSpec spec = ProgramJob();
+  spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  spec.mutable_update()->set_partitions(2);
+  const std::string job = Running(spec);
+  const auto refused = [](const absl::Status& status, const char* text) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+  };
+  auto whole = cluster_.CommitPart(Order(job, 1), 5, {"a"}, "", v1::CommitCheckpointRequest::WHOLE);
+  refused(whole.status(), "has files of 0 of 2 partitions of the job's servers and no schema");
+  auto other = cluster_.CommitPart(Order(job, 1), 5, {"a"});
+  EXPECT_FALSE(other.came()) << "slot 0 tells of the servers' files";
+  auto first = cluster_.CommitPart(Order(job, 0), 5, {"b", ServedFileName(1)}, "schema");
+  refused(first.status(), "has files of 1 of 2 partitions of the job's servers, so");
+  refused(other.status(), "slot 0 commits what its ParameterServer's servers held");
+  EXPECT_TRUE(cluster_.archive.completed_requests.empty());
+
+  first = cluster_.CommitPart(Order(job, 0), 6, {ServedFileName(0), ServedFileName(1)}, "schema");
+  other = cluster_.CommitPart(Order(job, 1), 6, {"a"});
+  EXPECT_TRUE(first.status().ok() && other.status().ok()) << first.status() << other.status();
+  ASSERT_EQ(cluster_.archive.completed_requests.size(), 1u);
+  EXPECT_EQ(cluster_.archive.completed_requests[0].schema(), "schema");
+  // Nobody is left who could tell of them.
+  cluster_.End(Order(job, 0));
+  other = cluster_.CommitPart(Order(job, 1), 7, {"a"});
+  refused(other.status(), "has files of 0 of 2 partitions");
 }
 
 TEST_F(ProgramJobsTest, OtherwiseALostServerStartsAllAgain) {

@@ -6,8 +6,24 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/checkpoint/manifest.h"
 
 namespace muster {
+
+absl::Status CheckServedFiles(const v1::CommitCheckpointRequest& whole, int partitions) {
+  absl::flat_hash_set<absl::string_view> names;
+  for (const v1::CutFile& file : whole.files()) names.insert(file.name());
+  int found = 0;
+  for (int partition = 0; partition < partitions; ++partition) {
+    found += names.contains(ServedFileName(static_cast<uint32_t>(partition)));
+  }
+  if (found == partitions && !whole.schema().empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the checkpoint at step ", whole.clock(), " has files of ", found, " of ", partitions,
+      " partitions of the job's servers", whole.schema().empty() ? " and no schema" : "",
+      ", so the job could not go back to it; slot 0 commits what its ParameterServer's servers "
+      "held, in the field served, with its own files"));
+}
 
 absl::Status ProgramParts::Add(const v1::CommitCheckpointRequest& request, absl::Duration now) {
   const uint32_t slot = request.task().slot();

@@ -11,6 +11,11 @@
 
 namespace muster {
 
+// Checks that a whole checkpoint of a program has what the job's servers hold in so many
+// partitions: a file of each, and the schema. The job could not go back to a checkpoint without
+// them. INVALID_ARGUMENT: something is missing.
+absl::Status CheckServedFiles(const v1::CommitCheckpointRequest& whole, int partitions);
+
 // The parts of a program's next checkpoint: what the processes of a generation's slots wrote.
 // Values only: the caller keeps parked calls. Not thread-safe.
 class ProgramParts {

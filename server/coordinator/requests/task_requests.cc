@@ -14,6 +14,7 @@
 #include "server/coordinator/checkpoints/find_checkpoint.h"
 #include "server/coordinator/cluster/shard_map.h"
 #include "server/coordinator/job/job_state_machine.h"
+#include "server/coordinator/job/program_parts.h"
 #include "server/coordinator/job/training_data.h"
 #include "server/coordinator/lifecycle/early_stop.h"
 #include "server/coordinator/lifecycle/round_record.h"
@@ -49,6 +50,12 @@ const v1::EvaluationResult* FindResult(const v1::JobRecord& record, uint64_t clo
     if (it->clock() == clock) return &*it;
   }
   return nullptr;
+}
+
+// Checks a program's whole checkpoint by CheckServedFiles, if the job has servers.
+absl::Status CheckServed(const v1::JobRecord& record, const v1::CommitCheckpointRequest& whole) {
+  if (!NeedsServers(record.spec())) return absl::OkStatus();
+  return CheckServedFiles(whole, record.partitions_size());
 }
 
 v1::ReportEvaluationReply ReplyOf(const v1::JobRecord& record, const v1::EvaluationResult& result) {
@@ -315,9 +322,12 @@ void TaskRequests::CommitOfProgram(Job& job, const v1::CommitCheckpointRequest& 
     return call.done(
         absl::InvalidArgumentError("clock is 0; a checkpoint is of a step that was made"));
   }
-  const bool committed = LastSoundClock(job.record, 0) >= request.clock();
-  if (request.program_part() == v1::CommitCheckpointRequest::WHOLE || committed) {
+  if (LastSoundClock(job.record, 0) >= request.clock()) {
     return checkpoints_.Commit(job, request, std::move(call));
+  }
+  if (request.program_part() == v1::CommitCheckpointRequest::WHOLE) {
+    const absl::Status complete = CheckServed(job.record, request);
+    return complete.ok() ? checkpoints_.Commit(job, request, std::move(call)) : call.done(complete);
   }
   if (request.program_part() != v1::CommitCheckpointRequest::PART) {
     return call.done(absl::InvalidArgumentError(
@@ -342,9 +352,14 @@ void TaskRequests::CommitParts(Job& job) {
     if (!job.record.slots(slot).done() && !job.program_parts.Has(slot)) return;
   }
   job.program_parts.Clear();
+  const absl::Status complete = committed ? absl::OkStatus() : CheckServed(job.record, joined);
   for (auto& [slot, parked] : std::exchange(job.part_calls, {})) {
     joined.mutable_task()->set_slot(slot);
-    checkpoints_.Commit(job, joined, std::move(parked));
+    if (complete.ok()) {
+      checkpoints_.Commit(job, joined, std::move(parked));
+    } else {
+      parked.done(complete);
+    }
   }
 }
 

@@ -379,11 +379,13 @@ Answer<v1::CommitCheckpointReply> SimulatedCluster::Checkpoint(
 }
 
 Answer<v1::CommitCheckpointReply> SimulatedCluster::CommitPart(
-    const v1::TaskOrder& order, uint64_t clock, const std::vector<std::string>& names) {
+    const v1::TaskOrder& order, uint64_t clock, const std::vector<std::string>& names,
+    const std::string& schema, v1::CommitCheckpointRequest::ProgramPart part) {
   v1::CommitCheckpointRequest request;
   *request.mutable_task() = Identity(order);
   request.set_clock(clock);
-  request.set_program_part(v1::CommitCheckpointRequest::PART);
+  request.set_schema(schema);
+  request.set_program_part(part);
   for (const std::string& name : names) {
     v1::CutFile& file = *request.add_files();
     file.set_name(name);

@@ -168,9 +168,11 @@ class SimulatedCluster {
                                              uint64_t correct = 5);
   Answer<v1::CommitCheckpointReply> Checkpoint(const v1::TaskOrder& order, uint64_t clock,
                                                const std::string& data_preparation = "");
-  // Commits a part of a program's checkpoint, with files of these names.
-  Answer<v1::CommitCheckpointReply> CommitPart(const v1::TaskOrder& order, uint64_t clock,
-                                               const std::vector<std::string>& names);
+  // Commits a part of a program's checkpoint, or all of it, with files of these names.
+  Answer<v1::CommitCheckpointReply> CommitPart(
+      const v1::TaskOrder& order, uint64_t clock, const std::vector<std::string>& names,
+      const std::string& schema = "",
+      v1::CommitCheckpointRequest::ProgramPart part = v1::CommitCheckpointRequest::PART);
   Answer<v1::ListCollectivesReply> ListCollectives(const std::string& job_id);
   absl::Status TellCollectives(const v1::TaskOrder& order, const std::vector<std::string>& labels);
   Answer<v1::ShardMap> GetShardMap(const v1::TaskOrder& order, uint64_t min_version,
