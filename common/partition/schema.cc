@@ -25,8 +25,10 @@ namespace {
 constexpr size_t kMaxNameBytes = 256;
 // A row must fit a message many times over.
 constexpr uint32_t kMaxDim = 1 << 16;
-// Of a model that a pipeline divides.
+// Of a model that a pipeline divides. A schema from outside must not make a server compute without
+// bound either: finding the stage of each share takes time with the number of groups.
 constexpr uint64_t kMostUnits = 1 << 20;
+constexpr int kMostGroups = 1024;
 
 v1::Initializer ToProto(const Initializer& initializer) {
   v1::Initializer proto;
@@ -245,6 +247,11 @@ absl::Status CheckPipeline(const v1::TablesSchema& schema) {
     return absl::InvalidArgumentError(
         absl::StrCat("schema.pipeline is ", stages, " and schema.pipeline_layers has ", groups,
                      " groups: each of several stages must have as many groups"));
+  }
+  if (groups > kMostGroups) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schema.pipeline_layers has ", groups, " groups of layers: at most ",
+                     kMostGroups, " are possible, so make fewer and larger groups"));
   }
   uint64_t layers = 0;
   for (const uint32_t size : schema.pipeline_layers()) {

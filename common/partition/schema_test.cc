@@ -290,6 +290,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"TooManyStages",
                 [](auto& s) { s.set_pipeline(2000); },
                 {"schema: 1 tensor ranks and 2000 pipeline stages"}},
+        BadCase{"TooManyGroups",
+                [](auto& s) {
+                  s.set_pipeline(2);
+                  for (int i = 0; i < 1026; ++i) s.add_pipeline_layers(1);
+                },
+                {"pipeline_layers has 1026 groups of layers", "at most 1024"}},
         BadCase{"TooManyTensorRanks",
                 [](auto& s) { s.set_tensor_ranks(1u << 31); },
                 {"schema: 2147483648 tensor ranks and 1 pipeline stages"}},
