@@ -13,19 +13,7 @@ from torch.nn import functional
 import digit_images
 import muster
 import muster.torch
-
-
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first = torch.nn.Conv2d(1, 32, 3)
-        self.second = torch.nn.Conv2d(32, 64, 3)
-        self.hidden = torch.nn.Linear(9216, 128)
-        self.output = torch.nn.Linear(128, 10)
-
-    def forward(self, images):
-        maps = functional.relu(self.second(functional.relu(self.first(images))))
-        return self.output(functional.relu(self.hidden(functional.max_pool2d(maps, 2).flatten(1))))
+from digits import Net
 
 
 def main():
