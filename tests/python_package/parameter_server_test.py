@@ -138,6 +138,48 @@ def test_a_killed_server_comes_back_and_nothing_is_lost(installed, tmp_path):
         cluster.end()
 
 
+LOSES_ITS_SERVER = """
+import pathlib
+import sys
+import time
+import torch
+import muster
+import muster.torch
+
+net = torch.nn.Linear(4, 1)
+served = muster.torch.ParameterServer(net, muster.SGD(lr=0.1))
+net(torch.ones(1, 4)).sum().backward()
+served.step()
+served.synchronize()
+mark = pathlib.Path(sys.argv[1])
+mark.touch()
+while mark.exists():
+    time.sleep(0.01)
+with served.checkpoint(timeout=1.0):
+    pass
+"""
+
+
+def test_a_checkpoint_without_a_server_ends_in_time(installed, tmp_path):
+    cluster = ProgramCluster(tmp_path, installed, servers=1, slots=1)
+    try:
+        program, mark = tmp_path / "loses.py", tmp_path / "mark"
+        program.write_text(LOSES_ITS_SERVER)
+        changes = {"update__durability": "EVERY_PUSH", "model__program__max_restarts": 0}
+        job = cluster.submit(program, mark, workers=1, **changes)
+        while not mark.exists():
+            assert job.state() not in ("FAILED", "CANCELLED"), job.status().message
+            time.sleep(0.02)
+        # The job waits for the server, and it never comes back.
+        cluster.kill("s0")
+        mark.unlink()
+        with pytest.raises(muster.JobFailed, match="the cut at step 1 did not end within 1s; a server is lost") as raised:
+            job.wait(WAIT_SECONDS)
+        assert raised.value.slot == 0
+    finally:
+        cluster.end()
+
+
 MANY_ROWS = """
 import sys
 import torch
@@ -178,12 +220,14 @@ def test_rows_are_eight_times_the_memory_that_they_may_take(installed, tmp_path)
         ("net = torch.nn.Linear(4, 1 + rank)", "with another schema, update or number of slots"),
         ("then = 'twice'", "has been pushed at step 0 already; call step() after each backward"),
         ("then = 'plain checkpoint'", "make them with ParameterServer.checkpoint, on all ranks"),
+        ("options, then = {'staleness': 2}, 'checkpoint alone'", "the cut at step 1 did not end within 1s; a server is lost, or "),
     ],
 )
 def test_mistakes_are_named(programs, tmp_path, text, says):
     program = tmp_path / "mistake.py"
     program.write_text(f"""
 import os
+import time
 import torch
 import muster
 import muster.torch
@@ -195,10 +239,15 @@ served = muster.torch.ParameterServer(net, optimizer, **options)
 net(torch.ones(1, 4)).sum().backward()
 if then == "twice":
     net(torch.ones(1, 4)).sum().backward()
+if then == "checkpoint alone" and rank == 1:
+    time.sleep(600)
 served.step()
 if then == "plain checkpoint":
     with muster.checkpoint(1) as folder:
         (folder / str(rank)).touch()
+if then == "checkpoint alone":
+    with served.checkpoint(timeout=1.0):
+        pass
 served.synchronize()
 """)
     job = programs.submit(program, model__program__max_restarts=0)

@@ -459,13 +459,3 @@ def test_wrong_calls_are_errors_that_do_no_harm(ranks):
     results, errors = ranks(wrong_calls, 2)
     assert not errors, "\n".join(errors.values())
     assert results == {0: [2.0, 2.0], 1: [2.0, 2.0]}
-
-
-def test_an_installation_without_the_library_says_so(monkeypatch):
-    import muster
-    from muster import _native
-
-    monkeypatch.setattr(_native, "_loaded", None)
-    monkeypatch.setenv("MUSTER_NATIVE_LIBRARY", "/nowhere/libmuster_native.so")
-    with pytest.raises(muster.Error, match="cannot be loaded .*/nowhere/libmuster_native.so.* MUSTER_NATIVE_LIBRARY"):
-        _native.Endpoint(_native.EndpointOptions())

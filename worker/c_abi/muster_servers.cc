@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/base/catch_out_of_memory.h"
 #include "common/base/status_macros.h"
 #include "common/text/dump_json.h"
@@ -77,8 +78,11 @@ absl::StatusOr<muster::v1::ShardMap> NewestMap(int64_t (*shard_map)(void*, size_
                         "coordinator cannot be reached");
   }
   muster::v1::ShardMap map;
-  if (!map.ParseFromArray(bytes.data(), static_cast<int>(size))) {
-    return absl::InternalError("the task's answer is no map of servers");
+  if (size == 0 || size > static_cast<int64_t>(bytes.size()) ||
+      !map.ParseFromArray(bytes.data(), static_cast<int>(size))) {
+    // What gives no map once never will, so nothing is to wait for one.
+    return absl::AbortedError(
+        absl::StrCat("shard_map wrote ", size, " bytes, which are no map of the job's servers"));
   }
   return map;
 }
@@ -190,9 +194,10 @@ int muster_servers_step(muster_servers* servers) {
   return Run([&] { return servers->served->EndStep(); });
 }
 
-int muster_servers_cut(muster_servers* servers, const char** cut) {
+int muster_servers_cut(muster_servers* servers, double timeout_seconds, const char** cut) {
   return Run([&]() -> absl::Status {
-    MUSTER_ASSIGN_OR_RETURN(const muster::CutFiles files, servers->served->Cut());
+    MUSTER_ASSIGN_OR_RETURN(const muster::CutFiles files,
+                            servers->served->Cut(absl::Seconds(timeout_seconds)));
     servers->cut = Described(files, servers->served->schema());
     *cut = servers->cut.c_str();
     return absl::OkStatus();

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /* Counts changes to this file that callers must know of. */
-#define MUSTER_SERVERS_ABI_VERSION 1
+#define MUSTER_SERVERS_ABI_VERSION 2
 int muster_servers_abi_version(void);
 
 /* Returns the message of this thread's last failed call. */
@@ -45,7 +45,8 @@ typedef struct muster_servers_options {
   const char* tls_certificate;
   const char* tls_key;
   /* Writes the newest muster.v1.ShardMap, serialised, and returns its size; or the negative of a
-   * code of absl::StatusCode. Called on the thread that calls a function below. */
+   * code of absl::StatusCode. Aborted ends the call that waits, and so does a size of 0. Called on
+   * the thread that calls a function below. */
   int64_t (*shard_map)(void* out, size_t capacity);
 } muster_servers_options;
 
@@ -75,9 +76,10 @@ int muster_servers_row_gradients(muster_servers* servers, uint64_t look_up, cons
 /* Ends the step. Blocks until servers have all of it. */
 int muster_servers_step(muster_servers* servers);
 
-/* Cuts the tables between two steps. Blocks until all ranks have called it. `cut` gets the field
- * `served` of the call `commit_checkpoint` in JSON, which lives until the object's next cut. */
-int muster_servers_cut(muster_servers* servers, const char** cut);
+/* Cuts the tables between two steps. Blocks until all ranks have ended as many steps and the files
+ * are written, at most for `timeout_seconds`. `cut` gets the field `served` of the call
+ * `commit_checkpoint` in JSON, which lives until the object's next cut. */
+int muster_servers_cut(muster_servers* servers, double timeout_seconds, const char** cut);
 
 #ifdef __cplusplus
 }

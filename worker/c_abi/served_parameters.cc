@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "common/base/machine/usable_resources.h"
 #include "common/base/status_macros.h"
 #include "common/partition/schema.h"
@@ -27,6 +29,20 @@ v1::TablesSchema Divided(const v1::TablesSchema& given, const v1::UpdateSpec& up
   return schema;
 }
 
+// Checks that units are numbered without gaps, so that there are no more of them than tensors.
+absl::Status CheckUnits(const v1::TablesSchema& schema) {
+  std::vector<bool> found(static_cast<size_t>(schema.tensors_size()), false);
+  int64_t units = 0;
+  for (const v1::TensorSchema& tensor : schema.tensors()) {
+    if (tensor.unit() < found.size()) found[tensor.unit()] = true;
+    units = std::max(units, int64_t{tensor.unit()} + 1);
+  }
+  if (std::count(found.begin(), found.end(), true) == units) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("schema: the last unit of tensors is ", units - 1,
+                   ", and one before it has none; number units from 0 without gaps"));
+}
+
 }  // namespace
 
 ServedParameters::ServedParameters(const v1::TablesSchema& schema) : schema_(schema) {
@@ -41,6 +57,7 @@ ServedParameters::ServedParameters(const v1::TablesSchema& schema) : schema_(sch
 absl::StatusOr<std::unique_ptr<ServedParameters>> ServedParameters::Open(Options options) {
   const v1::TablesSchema schema = Divided(options.schema, options.order.spec().update());
   MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
+  MUSTER_RETURN_IF_ERROR(CheckUnits(schema));
   std::unique_ptr<ServedParameters> served(new ServedParameters(schema));
   MUSTER_RETURN_IF_ERROR(served->Start(options));
   return served;
@@ -243,7 +260,7 @@ absl::Status ServedParameters::EndStep() {
   return BeginStep();
 }
 
-absl::StatusOr<CutFiles> ServedParameters::Cut() {
+absl::StatusOr<CutFiles> ServedParameters::Cut(absl::Duration timeout) {
   absl::MutexLock lock(&mutex_);
   if (takes_gradients_) {
     return absl::FailedPreconditionError(
@@ -251,8 +268,23 @@ absl::StatusOr<CutFiles> ServedParameters::Cut() {
                      " have been pushed; make checkpoints between step() and the "
                      "next backward"));
   }
-  MUSTER_ASSIGN_OR_RETURN(CutFiles files, strategy_->Cut(clock_));
-  if (!files.failure.empty()) return absl::FailedPreconditionError(files.failure);
+  absl::Notification ended;
+  bool late = false;
+  std::thread deadline([&] {
+    late = !ended.WaitForNotificationWithTimeout(timeout);
+    if (late) strategy_->EndWaits("its cut takes too long");
+  });
+  absl::StatusOr<CutFiles> files = strategy_->Cut(clock_);
+  ended.Notify();
+  deadline.join();
+  if (late) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        "the cut at step ", clock_, " did not end within ", absl::FormatDuration(timeout),
+        "; a server is lost, or a rank has not ended as many steps (if they only take long, raise "
+        "the checkpoint's timeout)"));
+  }
+  MUSTER_RETURN_IF_ERROR(files.status());
+  if (!files->failure.empty()) return absl::FailedPreconditionError(files->failure);
   return files;
 }
 

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/base/clock.h"
 #include "common/checkpoint/local_storage.h"
@@ -38,12 +39,13 @@ namespace muster {
 class ServedParameters {
  public:
   struct Options {
-    // The task's, as far as it is about servers.
+    // The part of the task's order that is about servers.
     v1::TaskOrder order;
-    // The tables, except how they are divided, which the order says. Tensors are f32, and their
-    // units without gaps.
+    // The tables, except how they are divided, which the order says. Tensors are f32, and units are
+    // numbered from 0 without gaps.
     v1::TablesSchema schema;
-    // Whether the tables begin with the values below, by tensor, which slot 0 gives.
+    // Whether the tables begin with `values`, of which there is one array for each tensor; slot 0's
+    // count.
     bool begins = false;
     absl::Span<const float* const> values;
     TlsFiles tls;
@@ -52,7 +54,7 @@ class ServedParameters {
   };
 
   // Opens the tables, and begins the first step that the slot has not closed. Blocks.
-  // InvalidArgument: the schema is not valid, or not the other ranks'. Other errors, here and
+  // InvalidArgument: the schema is not valid, or is not the other ranks'. Other errors, here and
   // below, are the strategy's and the storage's.
   static absl::StatusOr<std::unique_ptr<ServedParameters>> Open(Options options);
 
@@ -61,7 +63,7 @@ class ServedParameters {
   // Returns the tensor's memory, which keeps its address. Its values are those of the step once its
   // unit is acquired, until the step ends.
   const float* parameter(int tensor) const;
-  // Returns what the memory of all tensors lives as long as.
+  // Returns the owner of all tensors' memory.
   const std::shared_ptr<RegisteredMemory>& memory() const { return memory_; }
 
   // Blocks until the unit's values are there.
@@ -71,7 +73,7 @@ class ServedParameters {
   // one already.
   absl::Status TakeGradient(int tensor, const float* gradient);
 
-  // Whether the gradients of rows that are looked up follow.
+  // Says whether the gradients of rows that are looked up follow.
   enum class Follows { kGradients, kNothing };
   // Fills `rows`, [keys, dim], with rows of a table; keys may repeat. Returns a number for
   // TakeRowGradients.
@@ -87,9 +89,11 @@ class ServedParameters {
   // begins the next step.
   absl::Status EndStep();
 
-  // Cuts the tables at the number of steps ended. Blocks until all ranks have called it there.
-  // FailedPrecondition: the cut cannot be written now.
-  absl::StatusOr<CutFiles> Cut();
+  // Cuts the tables at the number of steps that this rank has ended. Blocks until all ranks have
+  // ended as many, and the files are written. FailedPrecondition: the cut cannot be written now.
+  // DeadlineExceeded: a rank or a server takes longer than `timeout`; later calls that wait for
+  // servers fail, too.
+  absl::StatusOr<CutFiles> Cut(absl::Duration timeout);
   const v1::TablesSchema& schema() const { return schema_; }
 
  private:
@@ -97,8 +101,9 @@ class ServedParameters {
   struct TableStep {
     explicit TableStep(uint32_t dim) : sum(dim) {}
 
-    // Those whose gradients are awaited.
+    // The number of look-ups whose gradients have not come.
     int open = 0;
+    // The sum of the gradients that have come.
     RowSum sum;
     bool pushed = false;
   };
@@ -117,30 +122,30 @@ class ServedParameters {
   absl::Status BeginStep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Has the strategy take gradients of this step.
   absl::Status BeginGradients() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Pushes what the table's look-ups add up to.
+  // Pushes the sum of the gradients of the table's look-ups.
   absl::Status PushSum(int table) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const v1::TablesSchema schema_;
   RealClock time_;
   RealWaiter waiter_;
   LocalStorage storage_;
-  // By unit: its tensors' number.
+  // The number of tensors of each unit.
   std::vector<int> unit_tensors_;
 
   mutable absl::Mutex mutex_;
   uint64_t clock_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<bool> acquired_ ABSL_GUARDED_BY(mutex_);
   bool takes_gradients_ ABSL_GUARDED_BY(mutex_) = false;
-  // By tensor, whether its gradient has come; by unit, how many have not.
+  // Whether each tensor's gradient has come, and how many of each unit's have not.
   std::vector<bool> taken_ ABSL_GUARDED_BY(mutex_);
   std::vector<int> missing_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_look_up_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, OpenLookUp> look_ups_ ABSL_GUARDED_BY(mutex_);
   std::vector<TableStep> tables_ ABSL_GUARDED_BY(mutex_);
   KeyDeduplicator deduplicator_ ABSL_GUARDED_BY(mutex_);
-  // What is looked up, or pushed; empty between calls.
+  // Holds the rows of the look-up or push under way; empty between calls.
   MicroBatch rows_ ABSL_GUARDED_BY(mutex_);
-  // End after the strategy, whose connections use them.
+  // These two end after the strategy, whose connections use them.
   std::shared_ptr<RegisteredMemory> memory_;
   std::shared_ptr<ChannelIo> io_;
   std::unique_ptr<ParameterServerStrategy> strategy_;

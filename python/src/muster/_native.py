@@ -9,23 +9,13 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import enum
-import os
-import pathlib
 import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from muster.errors import CollectiveError, Error, InvalidArgument
-
-_ABI_VERSION = 2
-_LIBRARY = "libmuster_native.so"
-# absl::StatusCode, by number.
-_CODES = (
-    "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
-    "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL",
-    "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
-)  # fmt: skip
+from muster import _native_library
+from muster.errors import CollectiveError, InvalidArgument
 
 
 class Kind(enum.IntEnum):
@@ -161,59 +151,44 @@ def sizes(values: Sequence[int]) -> ctypes.Array[ctypes.c_size_t]:
     return (ctypes.c_size_t * len(values))(*values)
 
 
-_loaded: ctypes.CDLL | None = None
+_OBJECT, _OUT = ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)
+_LIBRARY = _native_library.Library(
+    purpose="Muster's collectives",
+    file="libmuster_native.so",
+    variable="MUSTER_NATIVE_LIBRARY",
+    prefix="muster",
+    abi_version=2,
+    functions={
+        "endpoint_make": (ctypes.c_int, [ctypes.POINTER(_EndpointOptions), _OUT]),
+        "endpoint_address": (ctypes.c_void_p, [_OBJECT, ctypes.POINTER(ctypes.c_size_t)]),
+        "endpoint_free": (None, [_OBJECT]),
+        "connect": (ctypes.c_int, [_OBJECT, ctypes.POINTER(_Meeting), _OUT]),
+        "start": (ctypes.c_int, [_OBJECT, ctypes.POINTER(Call), _OUT]),
+        "wait": (ctypes.c_int, [_OBJECT]),
+        "ended": (ctypes.c_int, [_OBJECT]),
+        "work_free": (None, [_OBJECT]),
+        "recorded_calls": (None, [_OBJECT, _TakeCall, ctypes.c_void_p]),
+        "abort": (None, [_OBJECT, ctypes.c_char_p]),
+        "group_free": (None, [_OBJECT]),
+    },
+)
 
 
 def library() -> ctypes.CDLL:
-    """Returns the library, which is loaded once: MUSTER_NATIVE_LIBRARY, or the file beside this one.
+    """Returns the library's functions.
 
     Raises:
-        Error: this installation has none, or one of another release.
+        Error: this installation has no such library, or one of another release.
     """
-    global _loaded
-    if _loaded is not None:
-        return _loaded
-    path = os.environ.get("MUSTER_NATIVE_LIBRARY") or str(pathlib.Path(__file__).with_name(_LIBRARY))
-    try:
-        loaded = ctypes.CDLL(path)
-    except OSError as error:
-        raise Error(
-            "UNIMPLEMENTED",
-            f"Muster's collectives need {_LIBRARY}, which cannot be loaded ({error}); install the package from a checkout "
-            "whose programs are built, or name the library in MUSTER_NATIVE_LIBRARY",
-        ) from None
-    version = loaded.muster_abi_version()
-    if version != _ABI_VERSION:
-        raise Error("UNIMPLEMENTED", f"{path} has version {version} of the functions; this package takes {_ABI_VERSION}")
-    pointer, out = ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)
-    loaded.muster_error.restype = ctypes.c_char_p
-    loaded.muster_endpoint_make.argtypes = [ctypes.POINTER(_EndpointOptions), out]
-    loaded.muster_endpoint_address.argtypes = [pointer, ctypes.POINTER(ctypes.c_size_t)]
-    loaded.muster_endpoint_address.restype = pointer
-    loaded.muster_connect.argtypes = [pointer, ctypes.POINTER(_Meeting), out]
-    loaded.muster_start.argtypes = [pointer, ctypes.POINTER(Call), out]
-    for name in ("muster_wait", "muster_ended", "muster_endpoint_free", "muster_work_free", "muster_group_free"):
-        getattr(loaded, name).argtypes = [pointer]
-    for name in ("muster_endpoint_free", "muster_work_free", "muster_group_free", "muster_abort"):
-        getattr(loaded, name).restype = None
-    loaded.muster_abort.argtypes = [pointer, ctypes.c_char_p]
-    loaded.muster_recorded_calls.argtypes = [pointer, _TakeCall, pointer]
-    loaded.muster_recorded_calls.restype = None
-    _loaded = loaded
-    return loaded
-
-
-def code_name(code: int) -> str:
-    """Returns gRPC's name of a code that a function of the libraries returned."""
-    return _CODES[code] if code < len(_CODES) else "UNKNOWN"
+    return _native_library.load(_LIBRARY)
 
 
 def _check(code: int) -> None:
     """Raises the error of the last call if it failed."""
     if code == 0:
         return
-    message = library().muster_error().decode("utf-8", "replace")
-    name = code_name(code)
+    message = _native_library.last_error(_LIBRARY)
+    name = _native_library.name_of(code)
     raise InvalidArgument(message) if name == "INVALID_ARGUMENT" else CollectiveError(name, message)
 
 
@@ -226,6 +201,19 @@ def _free_with(owner: object, free: Callable[[ctypes.c_void_p], None], handle: c
     finalizer = weakref.finalize(owner, end, outer)
     finalizer.atexit = False
     return finalizer
+
+
+def _recorded(call: _RecordedCall) -> RecordedCall:
+    return RecordedCall(
+        sequence=call.sequence,
+        operation=call.operation.decode(),
+        dtype=call.dtype.decode(),
+        reduction=call.reduction.decode(),
+        count=call.count,
+        started_unix_us=call.started_unix_us,
+        duration_us=None if call.duration_us < 0 else call.duration_us,
+        error=call.error.decode("utf-8", "replace"),
+    )
 
 
 class Work:
@@ -249,8 +237,9 @@ class Group:
 
     def __init__(self, endpoint: Endpoint, handle: ctypes.c_void_p) -> None:
         self._handle = handle
-        # Held where the group must not be left meanwhile.
-        self._lock = threading.Lock()
+        # Held while the handle is used, except by works, so that the group is not left meanwhile. A signal handler may come
+        # while its own thread holds it.
+        self._lock = threading.RLock()
         # The group needs its endpoint.
         self._free = _free_with(self, library().muster_group_free, handle, endpoint)
 
@@ -261,10 +250,11 @@ class Group:
             InvalidArgument: the call is wrong in itself.
             CollectiveError: this rank has left the group.
         """
-        if not self._free.alive:
-            raise CollectiveError("UNAVAILABLE", "this rank has left the group")
         work = ctypes.c_void_p()
-        _check(library().muster_start(self._handle, ctypes.byref(call), ctypes.byref(work)))
+        with self._lock:
+            if not self._free.alive:
+                raise CollectiveError("UNAVAILABLE", "this rank has left the group")
+            _check(library().muster_start(self._handle, ctypes.byref(call), ctypes.byref(work)))
         return Work(self, work)
 
     def recorded_calls(self) -> list[RecordedCall]:
@@ -272,28 +262,22 @@ class Group:
         calls: list[RecordedCall] = []
 
         def take(_: object, recorded: Any) -> None:
-            call = recorded.contents
-            calls.append(
-                RecordedCall(
-                    sequence=call.sequence,
-                    operation=call.operation.decode(),
-                    dtype=call.dtype.decode(),
-                    reduction=call.reduction.decode(),
-                    count=call.count,
-                    started_unix_us=call.started_unix_us,
-                    duration_us=None if call.duration_us < 0 else call.duration_us,
-                    error=call.error.decode("utf-8", "replace"),
-                )
-            )
+            try:
+                calls.append(_recorded(recorded.contents))
+            except BaseException as error:
+                _native_library.keep_raised(error)
 
         with self._lock:
             if self._free.alive:
                 library().muster_recorded_calls(self._handle, _TakeCall(take), None)
+        _native_library.raise_kept()
         return calls
 
     def abort(self, reason: str) -> None:
-        """Ends all calls on all ranks with this reason."""
-        library().muster_abort(self._handle, reason.encode())
+        """Ends all calls on all ranks with this reason. Does nothing once this rank has left."""
+        with self._lock:
+            if self._free.alive:
+                library().muster_abort(self._handle, reason.encode())
 
     def leave(self) -> None:
         """Leaves the group; calls under way end with an error on all ranks."""

@@ -8,19 +8,13 @@ from __future__ import annotations
 import base64
 import ctypes
 import json
-import os
-import pathlib
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from muster import program
-from muster._native import code_name
+from muster import _native_library, program
 from muster.errors import Error, error_of
 
-_ABI_VERSION = 1
-_LIBRARY = "libmuster_servers.so"
-_ABORTED, _NOT_FOUND, _INTERNAL, _UNAVAILABLE = 10, 5, 13, 14
 _new_capsule = ctypes.pythonapi.PyCapsule_New
 _new_capsule.restype = ctypes.py_object
 _new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
@@ -43,68 +37,58 @@ class _Options(ctypes.Structure):
     ]
 
 
-_loaded: ctypes.CDLL | None = None
+_OBJECT, _OUT, _NUMBER = ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_uint64)
+_LIBRARY = _native_library.Library(
+    purpose="parameters on servers",
+    file="libmuster_servers.so",
+    variable="MUSTER_SERVERS_LIBRARY",
+    prefix="muster_servers",
+    abi_version=2,
+    functions={
+        "open": (ctypes.c_int, [ctypes.POINTER(_Options), _OUT]),
+        "close": (None, [_OBJECT]),
+        "clock": (ctypes.c_uint64, [_OBJECT]),
+        "parameter": (ctypes.c_void_p, [_OBJECT, ctypes.c_int32]),
+        "acquire": (ctypes.c_int, [_OBJECT, ctypes.c_int32]),
+        "gradient": (ctypes.c_int, [_OBJECT, ctypes.c_int32, ctypes.c_void_p]),
+        "look_up": (ctypes.c_int, [_OBJECT, ctypes.c_int32, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, _NUMBER]),
+        "row_gradients": (ctypes.c_int, [_OBJECT, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_int32]),
+        "step": (ctypes.c_int, [_OBJECT]),
+        "cut": (ctypes.c_int, [_OBJECT, ctypes.c_double, ctypes.POINTER(ctypes.c_char_p)]),
+    },
+)
 
 
 def library() -> ctypes.CDLL:
-    """Returns the library, which is loaded once: MUSTER_SERVERS_LIBRARY, or the file beside this one.
+    """Returns the library's functions.
 
     Raises:
-        Error: this installation has none, or one of another release.
+        Error: this installation has no such library, or one of another release.
     """
-    global _loaded
-    if _loaded is not None:
-        return _loaded
-    path = os.environ.get("MUSTER_SERVERS_LIBRARY") or str(pathlib.Path(__file__).with_name(_LIBRARY))
-    try:
-        loaded = ctypes.CDLL(path)
-    except OSError as error:
-        raise Error(
-            "UNIMPLEMENTED",
-            f"parameters on servers need {_LIBRARY}, which cannot be loaded ({error}); install the package from a checkout "
-            "whose programs are built, or name the library in MUSTER_SERVERS_LIBRARY",
-        ) from None
-    version = loaded.muster_servers_abi_version()
-    if version != _ABI_VERSION:
-        raise Error("UNIMPLEMENTED", f"{path} has version {version} of the functions; this package takes {_ABI_VERSION}")
-    pointer, out, number = ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_int32
-    loaded.muster_servers_error.restype = ctypes.c_char_p
-    loaded.muster_servers_open.argtypes = [ctypes.POINTER(_Options), out]
-    loaded.muster_servers_close.argtypes = [pointer]
-    loaded.muster_servers_close.restype = None
-    loaded.muster_servers_clock.argtypes = [pointer]
-    loaded.muster_servers_clock.restype = ctypes.c_uint64
-    loaded.muster_servers_parameter.argtypes = [pointer, number]
-    loaded.muster_servers_parameter.restype = pointer
-    loaded.muster_servers_acquire.argtypes = [pointer, number]
-    loaded.muster_servers_gradient.argtypes = [pointer, number, pointer]
-    look_up = ctypes.POINTER(ctypes.c_uint64)
-    loaded.muster_servers_look_up.argtypes = [pointer, number, pointer, ctypes.c_size_t, pointer, look_up]
-    loaded.muster_servers_row_gradients.argtypes = [pointer, ctypes.c_uint64, pointer, number]
-    loaded.muster_servers_step.argtypes = [pointer]
-    loaded.muster_servers_cut.argtypes = [pointer, ctypes.POINTER(ctypes.c_char_p)]
-    _loaded = loaded
-    return loaded
+    return _native_library.load(_LIBRARY)
 
 
 def _check(code: int) -> None:
-    """Raises the error of the last call if it failed."""
+    """Raises what the last call's callback raised, or else its error if it failed."""
+    _native_library.raise_kept()
     if code != 0:
-        raise error_of(code_name(code), library().muster_servers_error().decode("utf-8", "replace"))
+        raise error_of(_native_library.name_of(code), _native_library.last_error(_LIBRARY))
 
 
 def _write_newest_map(out: int, capacity: int) -> int:
-    """Writes the newest map of the job's servers, which the task knows."""
+    """Writes the newest map of the job's servers, which the task knows; returns its size, or a negative code."""
     try:
         encoded = base64.b64decode(program.call("shard_map")["map"])
+        if len(encoded) > capacity:
+            raise ValueError(f"the map of the job's servers has {len(encoded)} bytes; expected at most {capacity}")
+        ctypes.memmove(out, encoded, len(encoded))
+        return len(encoded)
     except Error as error:
-        return -{"ABORTED": _ABORTED, "NOT_FOUND": _NOT_FOUND}.get(error.code, _UNAVAILABLE)
-    except Exception:
-        return -_INTERNAL
-    if len(encoded) > capacity:
-        return -_INTERNAL
-    ctypes.memmove(out, encoded, len(encoded))
-    return len(encoded)
+        # Only with these two is the wait over: servers may come back before the coordinator does.
+        return -_native_library.code_of(error.code if error.code in ("ABORTED", "NOT_FOUND") else "UNAVAILABLE")
+    except BaseException as error:
+        _native_library.keep_raised(error)
+        return -_native_library.code_of("ABORTED")
 
 
 # Lives as long as the library, which calls it.
@@ -186,9 +170,14 @@ class Servers:
         """Ends the step; blocks until servers have all of it."""
         _check(library().muster_servers_step(self._handle))
 
-    def cut(self) -> dict[str, Any]:
-        """Cuts the tables between two steps; blocks until all ranks do. Returns what a task takes with a checkpoint."""
+    def cut(self, timeout: float) -> dict[str, Any]:
+        """Cuts the tables between two steps; blocks until all ranks have ended as many. Returns what a task takes with a
+        checkpoint.
+
+        Raises:
+            Error: with the code DEADLINE_EXCEEDED, a rank or a server takes longer than `timeout` seconds.
+        """
         text = ctypes.c_char_p()
-        _check(library().muster_servers_cut(self._handle, ctypes.byref(text)))
+        _check(library().muster_servers_cut(self._handle, timeout, ctypes.byref(text)))
         cut: dict[str, Any] = json.loads(text.value or b"{}")
         return cut

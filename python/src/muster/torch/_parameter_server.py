@@ -127,7 +127,7 @@ class ParameterServer:
             raise InvalidArgument("the model has neither parameters that require gradients nor a muster.torch.Embedding")
         if not program.in_job():
             _stand_in.start(job or {})
-        self._rank = program.call("info")["slot"]
+        self._slot = program.call("info")["slot"]
         unit_of: dict[int, int] = {}
         for owned in units.values():
             for index, unit in owned.items():
@@ -202,22 +202,26 @@ class ParameterServer:
             self._is_accumulating = False
 
     @contextlib.contextmanager
-    def checkpoint(self) -> Iterator[pathlib.Path]:
+    def checkpoint(self, *, timeout: float = 600.0) -> Iterator[pathlib.Path]:
         """Makes a checkpoint of the servers' tables at this step, and of the files that are written into the folder.
 
         All ranks have to make it, between the same two steps. A rank may write files of its own state, under a name of its
         own, or none. The end of the block blocks until the coordinator has committed all of it. If one rank is lost, all go on
         from there: `muster.resume()` shows the files, and `clock` is the step.
 
+        Args:
+            timeout: most seconds from the block's end until all ranks have ended this step and servers have written their part.
+
         Raises:
-            Error: with the code FAILED_PRECONDITION, it cannot be written now; the program may go on.
+            Error: with the code FAILED_PRECONDITION, it cannot be written now; the program may go on. With the code
+                DEADLINE_EXCEEDED, a rank or a server takes longer than `timeout`; the program has to end, and starts again.
         """
         self.synchronize()
         with program.begun_checkpoint(self.clock) as folder:
             yield folder
-            cut = self._servers.cut()
-        # One rank tells of the servers' files.
-        program.call("commit_checkpoint", step=self.clock, served=cut if self._rank == 0 else {})
+            cut = self._servers.cut(timeout)
+        # One slot tells of the servers' files.
+        program.call("commit_checkpoint", step=self.clock, served=cut if self._slot == 0 else {})
 
     def _view_parameters(self) -> None:
         """Puts the parameters where servers write them."""
