@@ -15,6 +15,16 @@ import muster
 from muster.v1 import job_service_pb2, status_pb2
 
 WAIT_SECONDS = 120
+FAILING_JOB = """
+name: failing
+workers: 2
+model: {mlp: {hidden: [16], classes: 3}}
+data: {csv: {path: a.csv, label: y, numeric: [a]}, holdout: 0.2}
+optimizer: {name: sgd, learning_rate: 0.1}
+update: {dense: PARAMETER_SERVER}
+batch_size: 50
+stop: {steps: 60}
+"""
 
 
 def whole_log(job):
@@ -174,7 +184,7 @@ def test_jobs_are_found_by_id_name_and_label(client, endless):
     assert [each.job_id for each in client.jobs(name="foun?")] == [again.id, done.id]
     assert [each.job_id for each in client.jobs(name="foun?", limit=1)] == [again.id]
     assert [each.job_id for each in client.jobs(labels={"run": "7"})] == [done.id]
-    running = {each.job_id for each in client.jobs(states=["PENDING", "PLACING", "RUNNING"])}
+    running = {each.job_id for each in client.jobs(states=iter(["PENDING", "PLACING", "RUNNING"]))}
     assert endless.id in running and done.id not in running
     with pytest.raises(muster.NotFound, match='no job has the id or the name "nobody"'):
         client.job("nobody")
@@ -319,7 +329,8 @@ def test_what_is_repeated_is_what_the_proto_calls_safe():
     assert not unsafe
 
 
-def test_asyncio_has_the_same_names_and_works(client):
+def test_asyncio_has_the_same_names_and_works(client, tmp_path):
+    (tmp_path / "job.yaml").write_text(FAILING_JOB)
     for kind in (muster.Client, muster.Job, muster.Checkpoint):
         public = {name for name in vars(kind) if not name.startswith("_")}
         assert public == {name for name in vars(getattr(muster.aio, kind.__name__)) if not name.startswith("_")}
@@ -342,6 +353,10 @@ def test_asyncio_has_the_same_names_and_works(client):
             assert [type(each) for each in ended] == [muster.JobCancelled] * 2
             with pytest.raises(muster.NotFound):
                 await other.job("nobody")
+            failing = await other.submit(muster.aio.Job.from_file(tmp_path / "job.yaml").set("data.csv.path", tmp_path / "none"))
+            with pytest.raises(muster.JobFailed, match=f"job {failing.id} failed: slot [01] on worker ") as raised:
+                await failing.wait()
+            assert raised.value.slot in (0, 1) and any(str(tmp_path / "none") in line for line in raised.value.log_lines)
 
     asyncio.run(main())
 

@@ -15,6 +15,7 @@ from program_cluster import ProgramCluster  # noqa: E402
 
 import muster  # noqa: E402
 import muster.torch  # noqa: E402
+from muster.torch import _parameter_server  # noqa: E402
 
 WAIT_SECONDS = 240
 PROGRAM = pathlib.Path(served_program.__file__).resolve()
@@ -180,6 +181,46 @@ def test_a_checkpoint_without_a_server_ends_in_time(installed, tmp_path):
         cluster.end()
 
 
+DROPS_ITS_SERVERS = """
+import gc
+import torch
+import muster
+import muster.torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rows = muster.torch.Embedding(4)
+        self.last = torch.nn.Linear(4, 1)
+
+    def forward(self, keys):
+        return self.last(self.rows(keys))
+
+
+net = Net()
+served = muster.torch.ParameterServer(net, muster.SGD(lr=0.1))
+net(torch.tensor([1, 2])).sum().backward()
+served.step()
+served.synchronize()
+handle, weight = served._servers._close, net.last.weight
+before = weight.detach().clone()
+del served
+gc.collect()
+assert handle.alive, "the model needs its servers"
+del net
+gc.collect()
+assert not handle.alive, "the tables are still open"
+assert torch.equal(weight, before)
+"""
+
+
+def test_servers_are_left_with_the_model(programs, tmp_path):
+    program = tmp_path / "drops.py"
+    program.write_text(DROPS_ITS_SERVERS)
+    programs.submit(program, workers=1, model__program__max_restarts=0).wait(WAIT_SECONDS)
+
+
 MANY_ROWS = """
 import sys
 import torch
@@ -261,6 +302,14 @@ def test_an_embedding_needs_servers_and_int64():
         muster.torch.Embedding(4)(torch.tensor([1]))
     with pytest.raises(muster.InvalidArgument, match="neither parameters that require gradients nor a muster.torch.Embedding"):
         muster.torch.ParameterServer(torch.nn.ReLU(), muster.SGD(lr=0.1))
+
+
+def test_options_that_cannot_be_are_named():
+    net = torch.nn.Linear(1, 1)
+    with pytest.raises(muster.InvalidArgument, match=r"optimizer is a torch.optim.sgd.SGD, but servers run .* muster.SGD\(lr=0.1"):
+        muster.torch.ParameterServer(net, torch.optim.SGD(net.parameters(), 0.1))
+    with pytest.raises(muster.InvalidArgument, match="staleness is nan; it must be a number of steps"):
+        _parameter_server._update_of(float("nan"), False)
 
 
 def test_a_job_without_servers_says_so(programs, tmp_path):

@@ -149,6 +149,9 @@ def test_no_task_at_the_socket_is_an_error_that_names_it(monkeypatch, tmp_path):
     monkeypatch.setattr(muster.program, "_idle", [])
     with pytest.raises(muster.Error, match=f"no task answers at MUSTER_TASK={tmp_path}/none"):
         muster.report(1)
+    monkeypatch.delenv("MUSTER_TASK")
+    with pytest.raises(muster.Error, match="no task answers at MUSTER_TASK=: "):
+        muster.program.call("info")
 
 
 @pytest.fixture

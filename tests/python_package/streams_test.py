@@ -90,10 +90,11 @@ def test_types_that_a_library_lacks_are_named():
         (FILE[:9], "it ends too early"),
         (FILE + b"x", "it has more bytes than tensors"),
         (b"\xff" * 16, "its header would have "),
+        ((8).to_bytes(8, "little") + b"not JSON", "its header of 8 bytes is no JSON"),
         (safetensors({"a": {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}}, bytes(8)), "a is said to be at bytes 0 to 8"),
         (safetensors({"a": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}}, bytes(8)), "a is said to be at bytes 4 to 8"),
     ],
-    ids=["short", "header", "long", "huge", "size", "gap"],
+    ids=["short", "header", "long", "huge", "text", "size", "gap"],
 )
 def test_a_damaged_file_is_an_error(data, said):
     pytest.importorskip("torch")

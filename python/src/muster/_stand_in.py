@@ -70,6 +70,7 @@ def _accept(listener: socket.socket, job: Any) -> socket.socket:
         Error: it does not come.
     """
     import muster
+    from muster.v1 import status_pb2
 
     until = time.monotonic() + _WAIT_SECONDS
     while True:
@@ -79,7 +80,7 @@ def _accept(listener: socket.socket, job: Any) -> socket.socket:
             return connection
         except TimeoutError:
             status = job.status()
-            if job.state() in ("FAILED", "CANCELLED"):
+            if status.state in (status_pb2.FAILED, status_pb2.CANCELLED):
                 raise muster.Error("FAILED_PRECONDITION", f"job {job.id} of this script ended: {status.message}") from None
             if time.monotonic() > until:
                 job.cancel("its script gave up")

@@ -75,7 +75,10 @@ class TensorReader:
 
     def _read_header(self, text: bytes) -> dict[str, Any]:
         """Returns the arrays, whose elements come with the next parts."""
-        header = json.loads(text)
+        try:
+            header = json.loads(text)
+        except ValueError:
+            raise _damage(f"its header of {len(text)} bytes is no JSON") from None
         header.pop("__metadata__", None)
         arrays = {}
         reached = 0

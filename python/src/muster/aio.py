@@ -63,8 +63,7 @@ def connect(
         Unreachable: no cluster is named, or the one in the folder does not run.
         InvalidArgument: a file of `tls` cannot be read.
     """
-    optional = (None if each is None else os.fspath(each) for each in (folder, token_file))
-    where, token = optional
+    where, token = (None if each is None else os.fspath(each) for each in (folder, token_file))
     return Client(find_cluster(address, where, tls, token))
 
 
@@ -148,6 +147,7 @@ class Client:
             InvalidArgument: there is no such state.
         """
         known = status_pb2.JobState.keys()[1:]
+        states = list(states)
         wrong = [each for each in states if each not in known]
         if wrong:
             raise InvalidArgument(f'no state is called "{wrong[0]}"; there are {", ".join(known)}')

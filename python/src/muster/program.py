@@ -138,11 +138,12 @@ class _Connection:
         """
         self._pid = os.getpid()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        # A thread of the package may call when the program has cleared the environment.
+        where = os.environ.get("MUSTER_TASK", "")
         try:
-            self._socket.connect(os.environ["MUSTER_TASK"])
+            self._socket.connect(where)
         except OSError as error:
             self._socket.close()
-            where = os.environ["MUSTER_TASK"]
             raise Error("UNAVAILABLE", f"no task answers at MUSTER_TASK={where}: {error.strerror}") from None
         self._answers = self._socket.makefile("rb")
 

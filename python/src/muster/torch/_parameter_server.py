@@ -116,6 +116,11 @@ class ParameterServer:
             InvalidArgument: a parameter is not f32 on the CPU, an option is wrong, or the ranks differ in any of these.
             Error: the job has no servers, or they cannot be reached.
         """
+        if not isinstance(optimizer, Optimizer):
+            raise InvalidArgument(
+                f"optimizer is a {type(optimizer).__module__}.{type(optimizer).__qualname__}, but servers run the optimizer: "
+                "give one of Muster's, such as muster.SGD(lr=0.1)"
+            )
         self.module = module
         self._parameters: list[torch.nn.Parameter] = []
         units = _units_of(module, self._parameters)
@@ -344,7 +349,7 @@ def _update_of(staleness: float, deterministic: bool) -> dict[str, Any]:
     Raises:
         InvalidArgument: the staleness is no number of steps.
     """
-    if staleness < 0 or (not math.isinf(staleness) and staleness != int(staleness)):
+    if not staleness >= 0 or (not math.isinf(staleness) and staleness != int(staleness)):
         raise InvalidArgument(f"staleness is {staleness}; it must be a number of steps: 0 (BSP), more (SSP) or math.inf (ASP)")
     bound: dict[str, Any] = {"unlimited_staleness": True} if math.isinf(staleness) else {"staleness_bound": int(staleness)}
     return {**bound, "deterministic": deterministic}
