@@ -14,6 +14,7 @@
 #include "tests/harness/endless_job.h"
 #include "tests/harness/jobs.h"
 #include "tests/harness/process_cluster.h"
+#include "tests/recovery/dying_job.h"
 
 namespace muster {
 namespace {
@@ -30,13 +31,6 @@ v1::JobSpec Job(v1::UpdateSpec::Road sparse) {
   spec.mutable_optimizer()->set_name("adam");
   spec.mutable_optimizer()->set_learning_rate(0.003f);
   return Endless(std::move(spec), kCheckpointSteps);
-}
-
-// Of all tasks; a task that comes in another's place has a higher one.
-uint64_t Incarnations(const v1::JobStatus& status) {
-  uint64_t sum = 0;
-  for (const v1::TaskStatus& task : status.tasks()) sum += task.incarnation();
-  return sum;
 }
 
 struct Disturbed {

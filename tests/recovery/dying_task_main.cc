@@ -1,11 +1,13 @@
 // muster-dying-task: a task of muster-worker, for tests, that kills itself at a named call of its
-// training by all-reduce. The folder that MUSTER_DEATHS names may hold a file "slot N", with
+// training. The folder that MUSTER_DEATHS names may hold a file "slot N", with
 //
 //   before LABEL    the task of this slot dies before its next call of that name
 //   after LABEL     it dies once the call has succeeded here
 //
-// where LABEL is the call's name in the flight recorder, such as "examples and overflows". A task
-// that dies removes the file, so that its successor lives.
+// where LABEL is a collective call's name in the flight recorder, such as "examples and overflows",
+// or the name of an exchange with a server (NameOf below), such as "push". Of collective calls that
+// run in the background nobody sees the end. A task that dies removes the file, so that its
+// successor lives.
 
 #include <signal.h>
 #include <unistd.h>
@@ -19,7 +21,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/mutex_tuning.h"
+#include "common/partition/cut_order.h"
 #include "common/rpc/memory_tuning.h"
+#include "common/rpc/parameter_service/parameter_client.h"
+#include "proto/parameter_service.pb.h"
 #include "worker/collectives/communicator.h"
 #include "worker/collectives/endpoint.h"
 #include "worker/runtime/process/task_program.h"
@@ -99,6 +104,75 @@ class DyingEndpoint final : public CollectiveEndpoint {
   const std::unique_ptr<CollectiveEndpoint> inner_;
 };
 
+// Returns the name of an exchange with a server.
+std::string NameOf(const v1::ExchangeRequest& request, const Payload& payload) {
+  switch (request.operation_case()) {
+    case v1::ExchangeRequest::kDensePush:
+      return "push";
+    case v1::ExchangeRequest::kSparsePush:
+      return "push of rows";
+    case v1::ExchangeRequest::kClose:
+      return "close";
+    case v1::ExchangeRequest::kDensePull:
+      return "pull";
+    case v1::ExchangeRequest::kSparsePull:
+      return "pull of rows";
+    case v1::ExchangeRequest::kClip:
+      return "clip";
+    case v1::ExchangeRequest::kCut: {
+      const absl::StatusOr<CutOrder> order = ReadCutOrder(payload);
+      if (order.ok() && order->step == CutOrder::Step::kTake) return "take of the cut";
+      if (order.ok() && order->step == CutOrder::Step::kWrite) return "write of the cut";
+      return "cut";
+    }
+    case v1::ExchangeRequest::OPERATION_NOT_SET:
+      break;
+  }
+  return "";
+}
+
+class DyingClient final : public ParameterClient {
+ public:
+  explicit DyingClient(std::unique_ptr<ParameterClient> inner) : inner_(std::move(inner)) {}
+
+  absl::StatusOr<v1::OpenTablesReply> OpenTables(const v1::OpenTablesRequest& request,
+                                                 absl::Duration timeout) override {
+    return inner_->OpenTables(request, timeout);
+  }
+  absl::Status DropTables(const std::string& job_id, absl::Duration timeout) override {
+    return inner_->DropTables(job_id, timeout);
+  }
+  absl::StatusOr<v1::GetServerStatsReply> Stats(absl::Duration timeout) override {
+    return inner_->Stats(timeout);
+  }
+  void Call(v1::ExchangeRequest request, Payload payload, Done done) override {
+    Done watched = Watch(request, payload, std::move(done));
+    inner_->Call(std::move(request), std::move(payload), std::move(watched));
+  }
+  void CallInto(v1::ExchangeRequest request, Payload payload, absl::Span<std::byte> landing,
+                Done done) override {
+    Done watched = Watch(request, payload, std::move(done));
+    inner_->CallInto(std::move(request), std::move(payload), landing, std::move(watched));
+  }
+  void SetWaiting(bool waiting) override { inner_->SetWaiting(waiting); }
+  void Abort(absl::Status reason) override { inner_->Abort(std::move(reason)); }
+
+ private:
+  // Dies if the task is to die before this exchange. Returns a `done` that dies if it is to die
+  // after it.
+  static Done Watch(const v1::ExchangeRequest& request, const Payload& payload, Done done) {
+    const Deaths deaths(absl::StrCat("slot ", request.slot()));
+    const std::string name = NameOf(request, payload);
+    deaths.Check("before", name);
+    return [deaths, name, done = std::move(done)](absl::StatusOr<ExchangeResult> result) {
+      if (result.ok()) deaths.Check("after", name);
+      done(std::move(result));
+    };
+  }
+
+  const std::unique_ptr<ParameterClient> inner_;
+};
+
 }  // namespace
 }  // namespace muster
 
@@ -108,6 +182,9 @@ int main(int argc, char** argv) {
   muster::TaskProgramParts parts;
   parts.wrap_endpoint = [](std::unique_ptr<muster::CollectiveEndpoint> endpoint) {
     return std::make_unique<muster::DyingEndpoint>(std::move(endpoint));
+  };
+  parts.wrap_client = [](std::unique_ptr<muster::ParameterClient> client) {
+    return std::make_unique<muster::DyingClient>(std::move(client));
   };
   return muster::RunTaskProgram(argc - 1, argv + 1, "muster-dying-task", parts);
 }

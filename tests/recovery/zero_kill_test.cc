@@ -9,34 +9,27 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <memory>
 #include <ostream>
 #include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/harness/endless_job.h"
-#include "tests/harness/jobs.h"
 #include "tests/harness/process_cluster.h"
+#include "tests/recovery/dying_job.h"
+#include "tests/recovery/small_transformer_job.h"
 
 namespace muster {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // No test may depend on the end of a lease, and no daemon may lose its lease on a busy machine.
 constexpr absl::Duration kNoLease = absl::Hours(1);
-constexpr uint64_t kCheckpointSteps = 15;
 
 struct Case {
   const char* name;
@@ -54,32 +47,10 @@ struct Case {
   }
 };
 
-// A language model of several units, one of which is tied to another.
 v1::JobSpec Job(v1::UpdateSpec::Road road, uint32_t stage) {
-  const std::string path = testing::TempDir() + "/text.txt";
-  std::ofstream text(path);
-  for (int line = 0; line < 2000; ++line) text << "line " << line * line % 997 << "\n";
-  v1::JobSpec spec = ParseJobOrDie(R"pb(
-    name: "sharded"
-    model {
-      transformer { layers: 2 width: 16 heads: 2 context: 16 dropout: 0.1 attention_dropout: 0.1 }
-    }
-    data {
-      sequences {}
-      holdout: 0.1
-    }
-    optimizer { name: "adamw" learning_rate: 0.001 }
-    clipping { by_global_norm: 0.5 }
-    update { deterministic: true partitions: 4 block_bytes: 4096 }
-    workers: 2
-    batch_size: 4
-    micro_batches: 2
-    seed: 11
-  )pb");
-  spec.mutable_data()->mutable_sequences()->set_path(path);
-  spec.mutable_update()->set_dense(road);
+  v1::JobSpec spec = SmallTransformerJob(road);
   spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
-  return Endless(std::move(spec), kCheckpointSteps);
+  return spec;
 }
 
 // Gives the job a model with sparse tables, whose rows the ranks divide, too.
@@ -96,13 +67,6 @@ void DivideRows(v1::JobSpec& spec) {
   spec.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
 }
 
-// Returns the sum over all tasks; a task that replaces another has a higher incarnation.
-uint64_t Incarnations(const v1::JobStatus& status) {
-  uint64_t sum = 0;
-  for (const v1::TaskStatus& task : status.tasks()) sum += task.incarnation();
-  return sum;
-}
-
 class ZeroKillTest : public ::testing::TestWithParam<Case> {
  protected:
   // Returns whether the loss takes the job back to its last checkpoint.
@@ -116,7 +80,7 @@ class ZeroKillTest : public ::testing::TestWithParam<Case> {
   void KillAndAwait(ProcessCluster& cluster, const std::string& id, const std::string& victim) {
     v1::JobStatus now;
     ASSERT_TRUE(cluster.jobs().Get(id, now).ok());
-    const uint64_t at = now.progress().step() + 1 + random_() % (2 * kCheckpointSteps);
+    const uint64_t at = now.progress().step() + 1 + random_() % (2 * kTransformerCheckpointSteps);
     const auto before = cluster.Await(
         id, [at](const v1::JobStatus& status) { return status.progress().step() >= at; });
     ASSERT_TRUE(before.ok()) << before.status();
@@ -216,9 +180,7 @@ INSTANTIATE_TEST_SUITE_P(Stages, ZeroKillTest,
                          [](const auto& info) { return info.param.name; });
 
 struct InPlaceJob {
-  // Tensor ranks, and stages of a pipeline.
   uint32_t tensor = 1;
-  uint32_t pipeline = 1;
   // The model has sparse tables.
   bool has_rows = false;
 };
@@ -228,96 +190,20 @@ class ZeroInPlaceTest : public ::testing::TestWithParam<uint32_t> {
  protected:
   // Starts a job of workers that keep copies, or of groups of two.
   void Start(int workers, bool copies, InPlaceJob options = {}) {
-    deaths_ = testing::TempDir() + "/deaths";
-    std::filesystem::create_directories(deaths_);
-    setenv("MUSTER_DEATHS", deaths_.c_str(), /*overwrite=*/1);
-    const std::string program = std::filesystem::absolute("tests/recovery/muster-dying-task");
-    auto started = ProcessCluster::Start({.servers = 0,
-                                          .workers = workers,
-                                          .lease = kNoLease,
-                                          .worker_arguments = {"--task-program=" + program}});
-    ASSERT_TRUE(started.ok()) << started.status();
-    cluster_ = *std::move(started);
     v1::JobSpec spec = Job(v1::UpdateSpec::ALL_REDUCE, GetParam());
     if (options.has_rows) DivideRows(spec);
     spec.set_workers(workers);
     spec.set_batch_size(2 * workers);
     spec.mutable_parallelism()->set_tensor(options.tensor);
-    spec.mutable_parallelism()->set_pipeline(options.pipeline);
     if (GetParam() > 0) {
       v1::ZeroSpec& zero = *spec.mutable_parallelism()->mutable_zero();
       if (copies) zero.set_redundancy(1);
       if (!copies) zero.set_shard(2);
     }
-    const auto id = cluster_->Submit(spec);
-    ASSERT_TRUE(id.ok()) << id.status();
-    id_ = *id;
-    const auto running = AwaitRunning(*cluster_, id_);
-    ASSERT_TRUE(running.ok()) << running.status();
+    job_.Start(spec);
   }
 
-  // Returns the worker daemon on which the slot's task runs.
-  std::string WorkerOf(uint32_t slot) {
-    v1::JobStatus now;
-    EXPECT_TRUE(cluster_->jobs().Get(id_, now).ok());
-    return now.tasks(static_cast<int>(slot)).worker_id();
-  }
-
-  // Lets the slot's task die at a call (dying_task_main.cc), and waits until the job has gone on in
-  // place with another.
-  void DieAt(uint32_t slot, const std::string& call) {
-    SCOPED_TRACE("slot " + std::to_string(slot) + " dies " + call);
-    v1::JobStatus before;
-    ASSERT_TRUE(cluster_->jobs().Get(id_, before).ok());
-    const std::string file = deaths_ + "/slot " + std::to_string(slot);
-    // A task must not find half of the text.
-    std::ofstream(file + ".new") << call;
-    std::filesystem::rename(file + ".new", file);
-    AwaitTasks(before, 1);
-  }
-
-  // Kills the tasks of these slots at once.
-  void Kill(const std::vector<uint32_t>& slots) {
-    std::vector<pid_t> tasks;
-    for (const uint32_t slot : slots) {
-      std::vector<pid_t> children = cluster_->ChildrenOf(WorkerOf(slot));
-      // A task of the generation before may still be about to end.
-      while (children.size() != 1) {
-        absl::SleepFor(absl::Milliseconds(10));
-        children = cluster_->ChildrenOf(WorkerOf(slot));
-      }
-      tasks.push_back(children[0]);
-    }
-    for (const pid_t task : tasks) kill(task, SIGKILL);
-  }
-
-  // Waits until `count` slots have further tasks, and the job trains on in the same generation.
-  void AwaitTasks(const v1::JobStatus& before, uint64_t count) {
-    const auto replaced = cluster_->Await(id_, [&](const v1::JobStatus& status) {
-      return Incarnations(status) >= Incarnations(before) + count;
-    });
-    ASSERT_TRUE(replaced.ok()) << replaced.status() << cluster_->Diagnose(id_);
-    // Reports from before the loss may still be on their way, but all ranks take part in a cut.
-    const auto went_on = AwaitCheckpointSince(*cluster_, id_);
-    ASSERT_TRUE(went_on.ok()) << went_on.status() << cluster_->Diagnose(id_);
-    EXPECT_EQ(went_on->generation(), before.generation()) << cluster_->Diagnose(id_);
-    EXPECT_EQ(Incarnations(*went_on), Incarnations(before) + count) << cluster_->Diagnose(id_);
-  }
-
-  void ExpectTheSameBits() {
-    const auto trained = AwaitCheckpointSince(*cluster_, id_);
-    ASSERT_TRUE(trained.ok()) << trained.status();
-    const auto weights = EndAndTrainUndisturbed(*cluster_, id_);
-    ASSERT_TRUE(weights.ok()) << weights.status();
-    EXPECT_FALSE(weights->undisturbed.empty());
-    EXPECT_TRUE(weights->disturbed == weights->undisturbed)
-        << "the weights at clock " << weights->clock << " differ from an undisturbed run's\n"
-        << cluster_->Diagnose(id_);
-  }
-
-  std::string deaths_;
-  std::unique_ptr<ProcessCluster> cluster_;
-  std::string id_;
+  DyingJob job_;
 };
 
 // The calls of a step at which a task dies, in their order.
@@ -329,35 +215,31 @@ const char* const kPoints[] = {"before gradients of unit 2",    "before gradient
 TEST_P(ZeroInPlaceTest, CopiesTakeTheJobOnWhereverATaskDies) {
   ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/3, /*copies=*/true));
   uint32_t slot = 0;
-  ASSERT_NO_FATAL_FAILURE(DieAt(2, "before sums for copies"));
-  for (const char* const point : kPoints) ASSERT_NO_FATAL_FAILURE(DieAt(slot++ % 3, point));
-  ExpectTheSameBits();
+  ASSERT_NO_FATAL_FAILURE(job_.DieAt(2, "before sums for copies"));
+  for (const char* const point : kPoints) ASSERT_NO_FATAL_FAILURE(job_.DieAt(slot++ % 3, point));
+  job_.ExpectTheSameBits();
 }
 
 TEST_P(ZeroInPlaceTest, ReplicasTakeTheJobOnWhereverATaskDies) {
   ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/4, /*copies=*/false));
   uint32_t slot = 0;
-  for (const char* const point : kPoints) ASSERT_NO_FATAL_FAILURE(DieAt(slot++ % 4, point));
-  v1::JobStatus before;
-  ASSERT_TRUE(cluster_->jobs().Get(id_, before).ok());
+  for (const char* const point : kPoints) ASSERT_NO_FATAL_FAILURE(job_.DieAt(slot++ % 4, point));
+  const v1::JobStatus before = job_.Status();
   // Of different shards, in different groups.
-  ASSERT_NO_FATAL_FAILURE(Kill({0, 3}));
-  ASSERT_NO_FATAL_FAILURE(AwaitTasks(before, 2));
-  ExpectTheSameBits();
+  ASSERT_NO_FATAL_FAILURE(job_.Kill({0, 3}));
+  ASSERT_NO_FATAL_FAILURE(job_.AwaitTasks(before, 2));
+  job_.ExpectTheSameBits();
 }
 
 // Slot 1 keeps slot 0's copy, and slot 2 that of slot 1.
 TEST_P(ZeroInPlaceTest, TwoTasksThatDieAtOnceMayBeTooMany) {
   ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/4, /*copies=*/true));
-  v1::JobStatus before;
-  ASSERT_TRUE(cluster_->jobs().Get(id_, before).ok());
-  ASSERT_NO_FATAL_FAILURE(Kill({1, 3}));
-  ASSERT_NO_FATAL_FAILURE(AwaitTasks(before, 2));
-  ASSERT_NO_FATAL_FAILURE(Kill({0, 1}));
-  const auto back = cluster_->Await(
-      id_, [&](const v1::JobStatus& status) { return status.generation() > before.generation(); });
-  ASSERT_TRUE(back.ok()) << back.status() << cluster_->Diagnose(id_);
-  ExpectTheSameBits();
+  const v1::JobStatus before = job_.Status();
+  ASSERT_NO_FATAL_FAILURE(job_.Kill({1, 3}));
+  ASSERT_NO_FATAL_FAILURE(job_.AwaitTasks(before, 2));
+  ASSERT_NO_FATAL_FAILURE(job_.Kill({0, 1}));
+  ASSERT_NO_FATAL_FAILURE(job_.AwaitReturn(before));
+  job_.ExpectTheSameBits();
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, ZeroInPlaceTest, ::testing::Values(1, 2, 3));
@@ -371,16 +253,16 @@ class RowsInPlaceTest : public ZeroInPlaceTest {};
 TEST_P(RowsInPlaceTest, CopiesHaveRowsToo) {
   ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/3, /*copies=*/true, {.has_rows = true}));
   uint32_t slot = 0;
-  ASSERT_NO_FATAL_FAILURE(DieAt(2, "before sums of rows for copies"));
-  for (const char* const point : kRowPoints) ASSERT_NO_FATAL_FAILURE(DieAt(slot++ % 3, point));
-  ExpectTheSameBits();
+  ASSERT_NO_FATAL_FAILURE(job_.DieAt(2, "before sums of rows for copies"));
+  for (const char* const point : kRowPoints) ASSERT_NO_FATAL_FAILURE(job_.DieAt(slot++ % 3, point));
+  job_.ExpectTheSameBits();
 }
 
 TEST_P(RowsInPlaceTest, ReplicasHaveRowsToo) {
   ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/4, /*copies=*/false, {.has_rows = true}));
   uint32_t slot = 0;
-  for (const char* const point : kRowPoints) ASSERT_NO_FATAL_FAILURE(DieAt(slot++ % 4, point));
-  ExpectTheSameBits();
+  for (const char* const point : kRowPoints) ASSERT_NO_FATAL_FAILURE(job_.DieAt(slot++ % 4, point));
+  job_.ExpectTheSameBits();
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, RowsInPlaceTest, ::testing::Values(2));
@@ -482,8 +364,9 @@ class TensorInPlaceTest : public ZeroInPlaceTest {};
 TEST_P(TensorInPlaceTest, TensorRanksGoOnInPlaceWhereverATaskDies) {
   ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/4, /*copies=*/true, {.tensor = 2}));
   uint32_t slot = 1;
-  for (const char* const point : kTensorPoints) ASSERT_NO_FATAL_FAILURE(DieAt(slot++ % 4, point));
-  ExpectTheSameBits();
+  for (const char* const point : kTensorPoints)
+    ASSERT_NO_FATAL_FAILURE(job_.DieAt(slot++ % 4, point));
+  job_.ExpectTheSameBits();
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, TensorInPlaceTest, ::testing::Values(0, 1, 3));
@@ -493,101 +376,13 @@ class LoneTensorRankTest : public ZeroInPlaceTest {};
 
 TEST_P(LoneTensorRankTest, ALossTakesTheJobBackToItsCheckpoint) {
   ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/2, /*copies=*/false, {.tensor = 2}));
-  v1::JobStatus before;
-  ASSERT_TRUE(cluster_->jobs().Get(id_, before).ok());
-  ASSERT_NO_FATAL_FAILURE(Kill({1}));
-  const auto back = cluster_->Await(
-      id_, [&](const v1::JobStatus& status) { return status.generation() > before.generation(); });
-  ASSERT_TRUE(back.ok()) << back.status() << cluster_->Diagnose(id_);
-  ExpectTheSameBits();
+  const v1::JobStatus before = job_.Status();
+  ASSERT_NO_FATAL_FAILURE(job_.Kill({1}));
+  ASSERT_NO_FATAL_FAILURE(job_.AwaitReturn(before));
+  job_.ExpectTheSameBits();
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, LoneTensorRankTest, ::testing::Values(0));
-
-// The calls of a pipeline's stages at which a task dies: in forward, in backward, when the step
-// ends, and between a step and its checkpoint.
-const char* const kFirstStagePoints[] = {
-    "before outputs to a stage", "before gradients from a stage", "after gradients of both stages",
-    "after examples and overflows", "before files of cuts"};
-const char* const kLastStagePoints[] = {
-    "before outputs from a stage", "before gradients to a stage", "before gradients of both stages",
-    "before examples and overflows", "before commit of the cut"};
-
-class PipelineInPlaceTest : public ZeroInPlaceTest {};
-
-// Under stage 0 the state comes from the peer on the same stage, otherwise from a copy.
-TEST_P(PipelineInPlaceTest, StagesGoOnInPlaceWhereverATaskDies) {
-  ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/4, /*copies=*/true, {.pipeline = 2}));
-  uint32_t turn = 0;
-  for (const char* const point : kFirstStagePoints) {
-    ASSERT_NO_FATAL_FAILURE(DieAt(turn++ % 2, point));
-  }
-  for (const char* const point : kLastStagePoints) {
-    ASSERT_NO_FATAL_FAILURE(DieAt(2 + turn++ % 2, point));
-  }
-  ExpectTheSameBits();
-}
-
-INSTANTIATE_TEST_SUITE_P(Stages, PipelineInPlaceTest, ::testing::Values(0, 1, 2));
-
-// Nobody else has what a stage without a peer has.
-class LoneStageTest : public ZeroInPlaceTest {};
-
-TEST_P(LoneStageTest, ALossTakesTheJobBackToItsCheckpoint) {
-  ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/2, /*copies=*/false, {.pipeline = 2}));
-  for (const uint32_t slot : {0, 1}) {
-    SCOPED_TRACE(slot);
-    v1::JobStatus before;
-    ASSERT_TRUE(cluster_->jobs().Get(id_, before).ok());
-    ASSERT_NO_FATAL_FAILURE(Kill({slot}));
-    const auto back = cluster_->Await(id_, [&](const v1::JobStatus& status) {
-      return status.generation() > before.generation() &&
-             status.checkpoint_clock() > before.checkpoint_clock();
-    });
-    ASSERT_TRUE(back.ok()) << back.status() << cluster_->Diagnose(id_);
-  }
-  ExpectTheSameBits();
-}
-
-INSTANTIATE_TEST_SUITE_P(Stages, LoneStageTest, ::testing::Values(0));
-
-// One rank's loss is not finite; the other rank only sees that a call fails.
-TEST(ZeroDivergedTest, OneRanksDivergenceFailsTheJob) {
-  const std::string path = testing::TempDir() + "/diverging.libsvm";
-  {
-    std::ofstream file(path);
-    for (int i = 0; i < 400; ++i) file << (i % 2 == 0 ? "1 1:1\n" : "0 2:1\n");
-    // Times the weight that the first step has made, it is beyond the largest float.
-    file << "0 1:3e38\n";
-  }
-  v1::JobSpec spec = ParseJobOrDie(R"pb(
-    name: "diverging"
-    model { logistic_regression {} }
-    data { libsvm {} }
-    optimizer { name: "sgd" learning_rate: 10 }
-    update { dense: ALL_REDUCE sparse: ALL_REDUCE deterministic: true }
-    parallelism { zero { stage: 1 } }
-    workers: 2
-    batch_size: 10
-    checkpoint { every_steps: 1 }
-    stop { epochs: 1 }
-    seed: 7
-  )pb");
-  spec.mutable_data()->mutable_libsvm()->set_path(path);
-  auto started = ProcessCluster::Start({.servers = 0, .lease = kNoLease});
-  ASSERT_TRUE(started.ok()) << started.status();
-  ProcessCluster& cluster = **started;
-  const auto id = cluster.Submit(spec);
-  ASSERT_TRUE(id.ok()) << id.status();
-  const auto end = cluster.Await(*id, [](const v1::JobStatus& status) {
-    return status.finished_unix_ms() > 0 || status.generation() > 1;
-  });
-  ASSERT_TRUE(end.ok()) << end.status();
-  EXPECT_EQ(end->generation(), 1u) << cluster.Diagnose(*id);
-  EXPECT_EQ(end->state(), v1::FAILED);
-  EXPECT_THAT(end->message(), AllOf(HasSubstr("diverged at step "), HasSubstr("loss is ")));
-  EXPECT_GT(end->checkpoint_clock(), 0u) << "no step was made before";
-}
 
 }  // namespace
 }  // namespace muster

@@ -22,6 +22,7 @@
 #include "common/checkpoint/local_storage.h"
 #include "common/files/file_roots.h"
 #include "common/rpc/parameter_service/data_channel_client.h"
+#include "common/rpc/parameter_service/parameter_client.h"
 #include "common/rpc/retry.h"
 #include "common/text/utf8.h"
 #include "common/trace/send_trace.h"
@@ -152,7 +153,7 @@ absl::Status RunOrder(const v1::TaskOrder& order, const TaskChildOptions& given)
                        std::string(registered.status().message())));
     }
   }
-  dependencies.make_client = [&io, &collectives, &credentials,
+  dependencies.make_client = [&io, &given, &collectives, &credentials,
                               registered =
                                   dependencies.registered_memory](const std::string& address) {
     DataChannelClientOptions options;
@@ -162,7 +163,9 @@ absl::Status RunOrder(const v1::TaskOrder& order, const TaskChildOptions& given)
       Log(absl::StrCat("exchanges with server ", address, " go by ", kind,
                        reason.empty() ? "" : absl::StrCat(" (", reason, ")")));
     };
-    return MakeDataChannelClient(address, credentials, io, std::move(options));
+    std::unique_ptr<ParameterClient> client =
+        MakeDataChannelClient(address, credentials, io, std::move(options));
+    return given.wrap_client == nullptr ? std::move(client) : given.wrap_client(std::move(client));
   };
   dependencies.storage = &storage;
   dependencies.offload_folder = given.offload_folder;

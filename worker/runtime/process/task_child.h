@@ -12,6 +12,7 @@
 namespace muster {
 
 class DeviceTraining;
+class ParameterClient;
 
 // Most bytes of an order or a result on the control socket.
 inline constexpr unsigned kMaxControlBytes = 64u << 20;
@@ -22,6 +23,10 @@ using MakeDeviceTraining = std::function<std::unique_ptr<DeviceTraining>(int dev
 // Returns an endpoint that does more with the given one.
 using WrapEndpoint =
     std::function<std::unique_ptr<CollectiveEndpoint>(std::unique_ptr<CollectiveEndpoint>)>;
+
+// Returns a client of a server that does more with the given one.
+using WrapClient =
+    std::function<std::unique_ptr<ParameterClient>(std::unique_ptr<ParameterClient>)>;
 
 // The things that a task's process has from its daemon, beside the order.
 struct TaskChildOptions {
@@ -37,6 +42,8 @@ struct TaskChildOptions {
   // Replaces the endpoint at which a task that trains by all-reduce is reached; if empty, it is
   // used as it is. For tests.
   WrapEndpoint wrap_endpoint;
+  // Replaces each client of a server; if empty, clients are used as they are. For tests.
+  WrapClient wrap_client;
 };
 
 // Runs a task's process: reads a TaskOrder from the control socket, runs the task, and writes back

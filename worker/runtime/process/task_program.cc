@@ -47,7 +47,8 @@ int RunTaskProgram(int argc, char** argv, const char* program, const TaskProgram
                                            .credentials = *credentials,
                                            .tls = tls,
                                            .make_devices = parts.make_devices,
-                                           .wrap_endpoint = parts.wrap_endpoint});
+                                           .wrap_endpoint = parts.wrap_endpoint,
+                                           .wrap_client = parts.wrap_client});
 }
 
 }  // namespace muster

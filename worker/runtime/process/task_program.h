@@ -9,6 +9,7 @@ namespace muster {
 struct TaskProgramParts {
   MakeDeviceTraining make_devices;
   WrapEndpoint wrap_endpoint;
+  WrapClient wrap_client;
 };
 
 // The main function of a task's process; arguments start at kTaskFlag. Reads the flags that the

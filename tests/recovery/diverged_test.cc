@@ -1,0 +1,102 @@
+// A loss that is not finite ends a job whose tasks train together, with the step named.
+
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/harness/jobs.h"
+#include "tests/harness/process_cluster.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// No daemon may lose its lease on a busy machine.
+constexpr absl::Duration kNoLease = absl::Hours(1);
+
+// One rank's loss is not finite; the other rank only sees that a call fails.
+TEST(DivergedTest, OneRanksDivergenceFailsTheJob) {
+  const std::string path = testing::TempDir() + "/diverging.libsvm";
+  {
+    std::ofstream file(path);
+    for (int i = 0; i < 400; ++i) file << (i % 2 == 0 ? "1 1:1\n" : "0 2:1\n");
+    // Times the weight that the first step has made, it is beyond the largest float.
+    file << "0 1:3e38\n";
+  }
+  v1::JobSpec spec = ParseJobOrDie(R"pb(
+    name: "diverging"
+    model { logistic_regression {} }
+    data { libsvm {} }
+    optimizer { name: "sgd" learning_rate: 10 }
+    update { dense: ALL_REDUCE sparse: ALL_REDUCE deterministic: true }
+    parallelism { zero { stage: 1 } }
+    workers: 2
+    batch_size: 10
+    checkpoint { every_steps: 1 }
+    stop { epochs: 1 }
+    seed: 7
+  )pb");
+  spec.mutable_data()->mutable_libsvm()->set_path(path);
+  auto started = ProcessCluster::Start({.servers = 0, .lease = kNoLease});
+  ASSERT_TRUE(started.ok()) << started.status();
+  ProcessCluster& cluster = **started;
+  const auto id = cluster.Submit(spec);
+  ASSERT_TRUE(id.ok()) << id.status();
+  const auto end = cluster.Await(*id, [](const v1::JobStatus& status) {
+    return status.finished_unix_ms() > 0 || status.generation() > 1;
+  });
+  ASSERT_TRUE(end.ok()) << end.status();
+  EXPECT_EQ(end->generation(), 1u) << cluster.Diagnose(*id);
+  EXPECT_EQ(end->state(), v1::FAILED);
+  EXPECT_THAT(end->message(), AllOf(HasSubstr("diverged at step "), HasSubstr("loss is ")));
+  EXPECT_GT(end->checkpoint_clock(), 0u) << "no step was made before";
+}
+
+class DivergedStageTest : public ::testing::TestWithParam<v1::UpdateSpec::Road> {};
+
+// The last stage alone sees the loss. The first step's weights are so large that the second step's
+// sums are infinite.
+TEST_P(DivergedStageTest, TheLastStagesDivergenceEndsAllTasks) {
+  v1::JobSpec spec = SmallJob();
+  spec.set_workers(3);
+  spec.set_micro_batches(3);
+  spec.mutable_parallelism()->set_pipeline(3);
+  spec.mutable_model()->mutable_mlp()->clear_hidden();
+  for (int i = 0; i < 3; ++i) spec.mutable_model()->mutable_mlp()->add_hidden(8);
+  spec.mutable_update()->set_dense(GetParam());
+  spec.mutable_update()->set_sparse(GetParam());
+  spec.mutable_optimizer()->set_name("sgd");
+  spec.mutable_optimizer()->set_learning_rate(1e30f);
+  auto started = ProcessCluster::Start({.servers = 1, .workers = 3, .lease = kNoLease});
+  ASSERT_TRUE(started.ok()) << started.status();
+  ProcessCluster& cluster = **started;
+  const auto id = cluster.Submit(spec);
+  ASSERT_TRUE(id.ok()) << id.status();
+  const auto end = cluster.Await(*id, [](const v1::JobStatus& status) {
+    return status.finished_unix_ms() > 0 || status.generation() > 1;
+  });
+  ASSERT_TRUE(end.ok()) << end.status();
+  EXPECT_EQ(end->generation(), 1u) << cluster.Diagnose(*id);
+  EXPECT_EQ(end->state(), v1::FAILED);
+  EXPECT_THAT(end->message(), AllOf(HasSubstr("diverged at step 2"), HasSubstr("loss is ")));
+  for (const std::string worker : {"worker-0", "worker-1", "worker-2"}) {
+    while (!cluster.ChildrenOf(worker).empty()) absl::SleepFor(absl::Milliseconds(10));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Roads, DivergedStageTest,
+                         ::testing::Values(v1::UpdateSpec::ALL_REDUCE,
+                                           v1::UpdateSpec::PARAMETER_SERVER),
+                         [](const auto& info) {
+                           const bool servers = info.param == v1::UpdateSpec::PARAMETER_SERVER;
+                           return servers ? "OnServers" : "ByAllReduce";
+                         });
+
+}  // namespace
+}  // namespace muster
