@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "worker/collectives/host/host_communicator.h"
 
 namespace muster {
@@ -9,7 +11,7 @@ namespace muster {
 Meeting::Meeting(int slots, const InProcessOptions& options)
     : slots_(slots), options_(options), clocks_(slots) {}
 
-Meeting::Place Meeting::Arrive(int slot, absl::optional<uint64_t> replica_clock) {
+absl::StatusOr<Meeting::Place> Meeting::Arrive(int slot, absl::optional<uint64_t> replica_clock) {
   std::unique_ptr<Transport> transport;
   Place place;
   {
@@ -26,16 +28,25 @@ Meeting::Place Meeting::Arrive(int slot, absl::optional<uint64_t> replica_clock)
       arrived_ = 0;
       rounds_ = round;
     }
-    const auto opened = [this, round]()
-                            ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return rounds_ >= round; };
+    const auto opened = [this, round]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return rounds_ >= round || !failure_.ok();
+    };
     mutex_.Await(absl::Condition(&opened));
+    if (rounds_ < round) return failure_;
     transport = group_->Join(slot);
     place.source = source_;
   }
   HostCommunicatorOptions options;
   options.same_machine = options_.share_memory;
-  place.communicator = MakeHostCommunicator(std::move(transport), options).value();
+  MUSTER_ASSIGN_OR_RETURN(place.communicator, MakeHostCommunicator(std::move(transport), options));
   return place;
+}
+
+void Meeting::Fail(int slot, const absl::Status& error) {
+  absl::MutexLock lock(&mutex_);
+  if (!failure_.ok()) return;
+  failure_ = absl::FailedPreconditionError(
+      absl::StrCat("the task of slot ", slot, " has failed: ", error.ToString()));
 }
 
 void Meeting::Kill(int slot) {

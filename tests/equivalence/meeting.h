@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/optional.h"
 #include "worker/collectives/communicator.h"
@@ -25,8 +27,12 @@ class Meeting {
     absl::optional<int> source;
   };
 
-  // Blocks until all slots have come, and gives each its rank in a new group.
-  Place Arrive(int slot, absl::optional<uint64_t> replica_clock);
+  // Blocks until all slots have come, and gives each its rank in a new group. FailedPrecondition: a
+  // slot's task has failed, so not all will come.
+  absl::StatusOr<Place> Arrive(int slot, absl::optional<uint64_t> replica_clock);
+
+  // Tells that a slot's task has ended with an error that is no loss of another.
+  void Fail(int slot, const absl::Status& error);
 
   // Kills the slot's rank in the present group, as SIGKILL does.
   void Kill(int slot);
@@ -44,6 +50,8 @@ class Meeting {
   int rounds_ ABSL_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<InProcessGroup> group_ ABSL_GUARDED_BY(mutex_);
   absl::optional<int> source_ ABSL_GUARDED_BY(mutex_);
+  // OK unless a task has failed.
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster

@@ -1,0 +1,73 @@
+#ifndef MUSTER_TESTS_EQUIVALENCE_RUN_OPTIONS_H_
+#define MUSTER_TESTS_EQUIVALENCE_RUN_OPTIONS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/equivalence/dying_strategy.h"
+#include "tests/equivalence/in_process_servers.h"
+#include "tests/equivalence/run_checkpoints.h"
+#include "tests/equivalence/step_observer.h"
+#include "worker/runtime/training/step_plan.h"
+#include "worker/strategy/strategy.h"
+
+namespace muster {
+
+// What a job's training came to: every tensor by name, and every sparse table as one array of rows
+// in order of key (`keys` has those keys).
+struct TrainedValues {
+  std::map<std::string, std::vector<float>> values;
+  std::map<std::string, std::vector<uint64_t>> keys;
+};
+
+// Mean held-out loss by the clock of the evaluation.
+using LossCurve = std::map<uint64_t, double>;
+
+struct RunOptions {
+  // Engines that the job's partitions are dealt to, where it uses any, and how tasks reach them.
+  int servers = 2;
+  Reach reach = Reach::kCalls;
+  // Rows to read at the end, by table; a table that is not named is left out.
+  std::map<std::string, std::vector<uint64_t>> keys;
+  // Each in turn ends the task that holds its slot; the slot is taken over at once under the next
+  // incarnation. The test fails if the task never makes the call at which it is to die.
+  std::vector<Death> deaths;
+  // Where the run keeps its checkpoints; null: a folder of its own.
+  RunCheckpoints* checkpoints = nullptr;
+  // Clock of the checkpoint there that the run goes on from; 0: it starts afresh.
+  uint64_t from = 0;
+  // All-reduce: bytes that ranks hand over at once, and whether they share memory.
+  size_t write_bytes = static_cast<size_t>(-1);
+  bool share_memory = true;
+  // Sees the steps of all slots; null: nobody does.
+  StepObserver* observer = nullptr;
+  // The steps' plan (StepExecutor::MakePlan).
+  std::function<std::vector<StepAction>(const StepShape&)> plan = TrainingStepPlan;
+};
+
+struct RunResult {
+  // As each slot reads them at the end.
+  std::vector<TrainedValues> trained;
+  // By slot, of its last task.
+  std::vector<StrategyCounters> counters;
+  std::vector<std::vector<HookCall>> calls;
+  // Held-out examples of the last evaluation, and how many were classified right.
+  uint64_t evaluated = 0;
+  uint64_t correct = 0;
+  // Of all slots' evaluations together.
+  LossCurve curve;
+  // Lines that tasks wrote, of each slot's in order.
+  std::vector<std::string> log;
+  // All-reduce: labels of the collective calls of each slot's last group, in their order; and how
+  // often the slots met.
+  std::vector<std::vector<std::string>> collectives;
+  int rounds = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_TESTS_EQUIVALENCE_RUN_OPTIONS_H_
