@@ -7,14 +7,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/compare/traffic_prediction.h"
 #include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
-#include "proto/schema.pb.h"
+#include "tests/equivalence/expected_traffic.h"
 #include "tests/equivalence/run_checkpoints.h"
 #include "tests/equivalence/tensor_jobs.h"
 #include "tests/equivalence/training_run.h"
-#include "worker/runtime/training/prepared_job.h"
 
 namespace muster {
 namespace {
@@ -39,28 +37,13 @@ v1::JobSpec On(const v1::JobSpec& spec, const StageMesh& mesh) {
   return OnMesh(spec, mesh.tensor, mesh.data, mesh.zero, mesh.shard);
 }
 
-// Puts a pipeline over a job's mesh.
-v1::JobSpec Divided(v1::JobSpec spec, uint32_t stages, Parallelism::PipelineSchedule schedule) {
-  spec.set_workers(spec.workers() * stages);
-  spec.mutable_parallelism()->set_pipeline(stages);
-  spec.mutable_parallelism()->set_pipeline_schedule(schedule);
-  return spec;
-}
-
 class PipelineTrainingTest : public ::testing::Test {
  protected:
-  // Returns a job of five layers, or four of a perceptron, with four micro-batches and clipping.
-  v1::JobSpec Job(Shape shape) {
-    v1::JobSpec spec = ByAllReduce(TensorJob(shape, folder_));
-    if (shape == Shape::kPerceptron) {
-      spec.mutable_model()->mutable_mlp()->add_hidden(8);
-    } else {
-      spec.mutable_model()->mutable_transformer()->set_layers(3);
-    }
+  // Returns PipelineJob by all-reduce, in 50 steps.
+  v1::JobSpec Job(Shape shape, uint32_t blocks = 3) {
+    v1::JobSpec spec = ByAllReduce(PipelineJob(shape, folder_, blocks));
     spec.mutable_update()->set_first_bucket_bytes(64);
     spec.mutable_update()->set_bucket_bytes(500);
-    spec.mutable_clipping()->set_by_global_norm(0.05);
-    spec.set_micro_batches(4);
     spec.mutable_stop()->set_steps(50);
     return spec;
   }
@@ -78,10 +61,6 @@ class PipelineTrainingTest : public ::testing::Test {
   const TempFolder folder_;
 };
 
-const char* NameOf(Shape shape) {
-  return shape == Shape::kGpt2 ? "Gpt2" : shape == Shape::kLlama ? "Llama" : "Perceptron";
-}
-
 using Order = std::tuple<Parallelism::PipelineSchedule, uint32_t>;
 
 class EveryOrderTest : public PipelineTrainingTest,
@@ -90,7 +69,7 @@ class EveryOrderTest : public PipelineTrainingTest,
   static Shape shape() { return std::get<0>(GetParam()); }
   static v1::JobSpec InPipeline(const v1::JobSpec& spec) {
     const auto [schedule, stages] = std::get<1>(GetParam());
-    return Divided(spec, stages, schedule);
+    return muster::InPipeline(spec, stages, schedule);
   }
   static bool Overlaps() {
     const auto schedule = std::get<0>(std::get<1>(GetParam()));
@@ -150,23 +129,39 @@ INSTANTIATE_TEST_SUITE_P(
 
 class EveryShapeTest : public PipelineTrainingTest, public ::testing::WithParamInterface<Shape> {};
 
-TEST_P(EveryShapeTest, EightRanksTrainAsTheSameMeshWithout) {
+TEST_P(EveryShapeTest, MeshesInAPipelineTrainAsTheyDoWithout) {
   v1::JobSpec spec = Job(GetParam());
   spec.mutable_stop()->set_steps(20);
   for (const StageMesh& mesh :
        {StageMesh{.data = 2, .tensor = 2}, StageMesh{.data = 2, .tensor = 2, .zero = 1},
         StageMesh{.data = 2, .tensor = 2, .zero = 2}, StageMesh{.data = 4, .zero = 1, .shard = 2},
         StageMesh{.data = 4, .zero = 2}}) {
-    SCOPED_TRACE(absl::StrCat(mesh.data, " x ", mesh.tensor, ", stage ", mesh.zero));
     const v1::JobSpec without = On(spec, mesh);
-    ExpectSame(GetParam(), Train(Divided(without, 2, Parallelism::ONE_F_ONE_B)), Train(without));
+    const TrainedValues expected = Train(without);
+    for (const uint32_t stages : {2, 3, 4}) {
+      if (stages > 2 && mesh.tensor == 1) continue;
+      SCOPED_TRACE(
+          absl::StrCat(stages, " x ", mesh.data, " x ", mesh.tensor, ", stage ", mesh.zero));
+      ExpectSame(GetParam(), Train(InPipeline(without, stages, Parallelism::ONE_F_ONE_B)),
+                 expected);
+    }
   }
   const v1::JobSpec tensor = On(spec, {.tensor = 2});
   const TrainedValues expected = Train(tensor);
-  ExpectSame(GetParam(), Train(Divided(tensor, 4, Parallelism::ZERO_BUBBLE)), expected);
-  ExpectSame(GetParam(), Train(Divided(tensor, 2, Parallelism::INTERLEAVED)), expected);
+  ExpectSame(GetParam(), Train(InPipeline(tensor, 4, Parallelism::ZERO_BUBBLE)), expected);
+  ExpectSame(GetParam(), Train(InPipeline(tensor, 2, Parallelism::INTERLEAVED)), expected);
   const v1::JobSpec whole_rows = WithoutSequence(tensor);
-  ExpectSame(GetParam(), Train(Divided(whole_rows, 3, Parallelism::GPIPE)), Train(whole_rows));
+  ExpectSame(GetParam(), Train(InPipeline(whole_rows, 3, Parallelism::GPIPE)), Train(whole_rows));
+}
+
+// Three and four stages of two chunks each.
+TEST_P(EveryShapeTest, DeepModelsTrainInterleavedAsTheSameMeshWithout) {
+  v1::JobSpec spec = OnMesh(Job(GetParam(), /*blocks=*/7), 1, 1);
+  for (const uint32_t stages : {3, 4}) {
+    SCOPED_TRACE(stages);
+    spec.set_micro_batches(2 * stages);
+    ExpectSame(GetParam(), Train(InPipeline(spec, stages, Parallelism::INTERLEAVED)), Train(spec));
+  }
 }
 
 // What stages send is rounded to the type of computation, wherever layers are divided.
@@ -177,9 +172,9 @@ TEST_P(EveryShapeTest, SixteenBitTypesAreNear) {
     v1::JobSpec spec = On(Job(GetParam()), {.data = 2, .zero = 1});
     spec.mutable_compute()->set_type(type);
     spec.mutable_stop()->set_steps(10);
-    const TrainedValues pipeline = Train(Divided(spec, 3, Parallelism::ONE_F_ONE_B));
+    const TrainedValues pipeline = Train(InPipeline(spec, 3, Parallelism::ONE_F_ONE_B));
     ExpectClose(pipeline, Train(spec), type == v1::ComputeSpec::BF16 ? 3e-2 : 4e-3);
-    EXPECT_EQ(Train(Divided(spec, 3, Parallelism::ZERO_BUBBLE)).values, pipeline.values);
+    EXPECT_EQ(Train(InPipeline(spec, 3, Parallelism::ZERO_BUBBLE)).values, pipeline.values);
   }
 }
 
@@ -196,16 +191,16 @@ TEST_P(EveryShapeTest, CheckpointsGoOnOnOtherMeshesStagesAndRoads) {
     ExpectClose(Train(next, options), expected, 1e-5);
     options.from += 4;
   };
-  train(Divided(On(spec, {.data = 2, .zero = 2}), 2, Parallelism::ONE_F_ONE_B));
-  train(Divided(On(spec, {.data = 1}), 4, Parallelism::GPIPE));
+  train(InPipeline(On(spec, {.data = 2, .zero = 2}), 2, Parallelism::ONE_F_ONE_B));
+  train(InPipeline(On(spec, {.data = 1}), 4, Parallelism::GPIPE));
   train(On(spec, {.data = 3, .zero = 3}));
-  train(Divided(On(spec, {.tensor = 2, .zero = 0}), 2, Parallelism::INTERLEAVED));
+  train(InPipeline(On(spec, {.tensor = 2, .zero = 0}), 2, Parallelism::INTERLEAVED));
   v1::JobSpec on_servers = On(spec, {.data = 2});
   on_servers.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
   on_servers.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
   ExpectClose(TrainOnServers(on_servers, options).trained[0], expected, 1e-5);
   options.from += 4;
-  train(Divided(On(spec, {.data = 2, .tensor = 2, .zero = 1}), 2, Parallelism::ZERO_BUBBLE));
+  train(InPipeline(On(spec, {.data = 2, .tensor = 2, .zero = 1}), 2, Parallelism::ZERO_BUBBLE));
   train(On(spec, {.data = 1}));
 }
 
@@ -217,7 +212,7 @@ TEST_P(EveryShapeTest, EvaluationsCountEachExampleOnce) {
   const RunResult alone = TrainByAllReduce(On(spec, {.data = 1}), {});
   ASSERT_GT(alone.evaluated, 0u);
   for (const auto schedule : {Parallelism::ONE_F_ONE_B, Parallelism::INTERLEAVED}) {
-    const v1::JobSpec job = Divided(On(spec, {.data = 2}), 2, schedule);
+    const v1::JobSpec job = InPipeline(On(spec, {.data = 2}), 2, schedule);
     const RunResult run = TrainByAllReduce(job, {});
     ASSERT_NO_FATAL_FAILURE(ExpectEvaluationsOf(alone, run));
     v1::JobSpec seldom = job;
@@ -235,31 +230,12 @@ TEST_P(EveryShapeTest, BytesAlongEachAxisAreThosePredicted) {
   v1::JobSpec half = spec;
   if (GetParam() != Shape::kPerceptron) half.mutable_compute()->set_type(v1::ComputeSpec::BF16);
   for (const v1::JobSpec& job :
-       {Divided(On(spec, {.data = 1}), 4, Parallelism::ONE_F_ONE_B),
-        Divided(On(spec, {.data = 2}), 2, Parallelism::INTERLEAVED),
-        Divided(On(spec, {.data = 2, .zero = 2}), 2, Parallelism::GPIPE),
-        Divided(On(half, {.data = 3, .zero = 1}), 2, Parallelism::ONE_F_ONE_B),
-        Divided(On(spec, {.data = 2, .tensor = 2, .zero = 1}), 2, Parallelism::ZERO_BUBBLE)}) {
-    SCOPED_TRACE(job.parallelism().ShortDebugString());
-    const auto predicted =
-        PredictAllReduceTraffic(*PrepareJob(job).value().schema, job, AllReduceWay::kSharedMemory);
-    ASSERT_EQ(predicted.status(), absl::OkStatus());
-    const RunResult run = TrainByAllReduce(job, {});
-    ASSERT_EQ(run.counters.size(), predicted->workers.size());
-    for (size_t slot = 0; slot < run.counters.size(); ++slot) {
-      SCOPED_TRACE(slot);
-      const StrategyCounters& counters = run.counters[slot];
-      const WorkerTraffic& all = predicted->workers[slot];
-      const WorkerTraffic& tensor = predicted->tensor[slot];
-      const WorkerTraffic& stages = predicted->pipeline[slot];
-      EXPECT_GT(counters.stage_bytes_sent, 0);
-      EXPECT_EQ(counters.stage_bytes_sent, 4 * stages.sent);
-      EXPECT_EQ(counters.stage_bytes_received, 4 * stages.received);
-      EXPECT_EQ(counters.tensor_bytes_sent, 4 * tensor.sent);
-      EXPECT_EQ(counters.tensor_bytes_received, 4 * tensor.received);
-      EXPECT_EQ(counters.bytes_sent, 4 * (all.sent - tensor.sent - stages.sent));
-      EXPECT_EQ(counters.bytes_received, 4 * (all.received - tensor.received - stages.received));
-    }
+       {InPipeline(On(spec, {.data = 1}), 4, Parallelism::ONE_F_ONE_B),
+        InPipeline(On(spec, {.data = 2}), 2, Parallelism::INTERLEAVED),
+        InPipeline(On(spec, {.data = 2, .zero = 2}), 2, Parallelism::GPIPE),
+        InPipeline(On(half, {.data = 3, .zero = 1}), 2, Parallelism::ONE_F_ONE_B),
+        InPipeline(On(spec, {.data = 2, .tensor = 2, .zero = 1}), 2, Parallelism::ZERO_BUBBLE)}) {
+    ExpectPredictedTraffic(job);
   }
 }
 
@@ -275,24 +251,15 @@ TEST_F(PipelineTrainingTest, OverflowsAreLeftOutByAllStages) {
   spec.mutable_compute()->set_loss_scale_window(1);
   spec.mutable_stop()->set_steps(12);
   const TrainedValues expected = Train(spec);
-  const RunResult run = TrainByAllReduce(Divided(spec, 3, Parallelism::ONE_F_ONE_B), {});
-  std::vector<int> left_out(6);
-  for (const std::string& line : run.log) {
-    for (size_t slot = 0; slot < left_out.size(); ++slot) {
-      const bool of_slot = line.find(absl::StrCat("slot ", slot)) != line.npos;
-      left_out[slot] += of_slot && line.find("left out") != line.npos;
-    }
-  }
-  for (const int of_slot : left_out) {
-    EXPECT_GT(of_slot, 0);
-    EXPECT_EQ(of_slot, left_out[0]);
-  }
+  spec = InPipeline(spec, 3, Parallelism::ONE_F_ONE_B);
+  const RunResult run = TrainByAllReduce(spec, {});
+  EXPECT_FALSE(StepsLeftOut(spec, run).empty());
   ExpectClose(SameOfAllRanks(run), expected, 4e-3);
 }
 
 TEST_F(PipelineTrainingTest, ALostRankTakesTheStateOfItsPeerOnTheSameStage) {
   for (const Shape shape : {Shape::kGpt2, Shape::kLlama}) {
-    v1::JobSpec spec = Divided(On(Job(shape), {.data = 2}), 2, Parallelism::ONE_F_ONE_B);
+    v1::JobSpec spec = InPipeline(On(Job(shape), {.data = 2}), 2, Parallelism::ONE_F_ONE_B);
     spec.mutable_stop()->set_steps(8);
     const TrainedValues expected = Train(spec);
     for (const uint32_t slot : {0, 3}) {

@@ -71,15 +71,10 @@ TEST_P(TensorCheckpointsTest, GoOnOnEveryMeshStageAndRoad) {
   }
 }
 
-std::string NameOfShape(const ::testing::TestParamInfo<TensorShape>& info) {
-  const char* const names[] = {"Gpt2", "Llama", "Perceptron"};
-  return names[static_cast<int>(info.param)];
-}
-
 INSTANTIATE_TEST_SUITE_P(Shapes, TensorCheckpointsTest,
                          ::testing::Values(TensorShape::kGpt2, TensorShape::kLlama,
                                            TensorShape::kPerceptron),
-                         NameOfShape);
+                         [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace
 }  // namespace muster

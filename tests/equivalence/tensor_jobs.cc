@@ -1,5 +1,9 @@
 #include "tests/equivalence/tensor_jobs.h"
 
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "tests/equivalence/training_jobs.h"
 
@@ -36,6 +40,30 @@ v1::JobSpec TensorJob(TensorShape shape, const TempFolder& folder) {
   return spec;
 }
 
+std::string NameOf(TensorShape shape) {
+  switch (shape) {
+    case TensorShape::kGpt2:
+      return "Gpt2";
+    case TensorShape::kLlama:
+      return "Llama";
+    case TensorShape::kPerceptron:
+      break;
+  }
+  return "Perceptron";
+}
+
+v1::JobSpec PipelineJob(TensorShape shape, const TempFolder& folder, uint32_t blocks) {
+  v1::JobSpec spec = TensorJob(shape, folder);
+  if (shape == TensorShape::kPerceptron) {
+    for (uint32_t i = 2; i < blocks; ++i) spec.mutable_model()->mutable_mlp()->add_hidden(8);
+  } else {
+    spec.mutable_model()->mutable_transformer()->set_layers(blocks);
+  }
+  spec.mutable_clipping()->set_by_global_norm(0.05);
+  spec.set_micro_batches(4);
+  return spec;
+}
+
 v1::JobSpec OnMesh(v1::JobSpec spec, uint32_t tensor, uint32_t data, uint32_t stage,
                    uint32_t shard) {
   spec.set_workers(tensor * data);
@@ -68,6 +96,21 @@ TrainedValues SameOfAllRanks(const RunResult& run) {
   for (const TrainedValues& other : run.trained) EXPECT_EQ(other.values, run.trained[0].values);
   EXPECT_FALSE(run.trained[0].values.empty());
   return run.trained[0];
+}
+
+std::set<int> StepsLeftOut(const v1::JobSpec& spec, const RunResult& run) {
+  std::vector<std::set<int>> of_slots(spec.workers());
+  for (const std::string& line : run.log) {
+    for (uint32_t slot = 0; slot < spec.workers(); ++slot) {
+      for (int step = 1; step < static_cast<int>(spec.stop().steps()); ++step) {
+        const std::string left_out =
+            absl::StrCat("slot ", slot, ": gradients of step ", step, " overflow");
+        if (absl::StrContains(line, left_out)) of_slots[slot].insert(step);
+      }
+    }
+  }
+  for (const std::set<int>& of_slot : of_slots) EXPECT_EQ(of_slot, of_slots[0]);
+  return of_slots[0];
 }
 
 void ExpectEvaluationsOf(const RunResult& alone, const RunResult& run) {

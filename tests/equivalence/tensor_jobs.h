@@ -2,6 +2,8 @@
 #define MUSTER_TESTS_EQUIVALENCE_TENSOR_JOBS_H_
 
 #include <cstdint>
+#include <set>
+#include <string>
 
 #include "common/files/temp_folder.h"
 #include "proto/job.pb.h"
@@ -13,10 +15,17 @@ namespace muster {
 
 enum class TensorShape { kGpt2, kLlama, kPerceptron };
 
+// Returns the shape's name in the names of tests.
+std::string NameOf(TensorShape shape);
+
 // Returns a job whose sums are made in order. In GPT-2's shape it has dropout, biases, a tied head
 // and a padded vocabulary; in Llama's, grouped heads, of which there are fewer than four ranks. The
 // text that it reads is written to the folder.
 v1::JobSpec TensorJob(TensorShape shape, const TempFolder& folder);
+
+// Returns TensorJob with so many blocks, or hidden layers of a perceptron, in four micro-batches
+// and with clipping: a job for a pipeline's stages to divide.
+v1::JobSpec PipelineJob(TensorShape shape, const TempFolder& folder, uint32_t blocks = 3);
 
 // Returns the job on a mesh, with a ZeRO stage; shard groups are of `shard` data ranks, or of all
 // if it is 0.
@@ -32,6 +41,11 @@ v1::JobSpec WithoutSequence(v1::JobSpec spec);
 
 // Returns the values that a run ended with, and expects them to be the same on all ranks.
 TrainedValues SameOfAllRanks(const RunResult& run);
+
+// Returns the steps, the last one not counted, whose gradients the slots of an undisturbed run of
+// an f16 job have left out, and expects these to be the same of all slots. A slot whose own
+// gradients are finite may hear of the last step's overflow only with a pull that it does not make.
+std::set<int> StepsLeftOut(const v1::JobSpec& spec, const RunResult& run);
 
 // Expects the run's evaluations to be those of one process, each example counted once.
 void ExpectEvaluationsOf(const RunResult& alone, const RunResult& run);

@@ -6,16 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/compare/traffic_prediction.h"
 #include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
-#include "proto/schema.pb.h"
+#include "tests/equivalence/expected_traffic.h"
 #include "tests/equivalence/tensor_jobs.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
-#include "worker/runtime/training/prepared_job.h"
 
 namespace muster {
 namespace {
@@ -87,14 +84,9 @@ TEST_P(EveryShapeTest, ALostRankIsReplacedAndTheClockRepeated) {
   }
 }
 
-std::string NameOf(const ::testing::TestParamInfo<Shape>& info) {
-  const char* const names[] = {"Gpt2", "Llama", "Perceptron"};
-  return names[static_cast<int>(info.param)];
-}
-
 INSTANTIATE_TEST_SUITE_P(TensorServers, EveryShapeTest,
                          ::testing::Values(Shape::kGpt2, Shape::kLlama, Shape::kPerceptron),
-                         NameOf);
+                         [](const auto& info) { return NameOf(info.param); });
 
 TEST_F(TensorServersTest, EvaluationsCountEachExampleOnce) {
   v1::JobSpec spec = Job(Shape::kGpt2);
@@ -118,27 +110,7 @@ TEST_P(EveryShapeTest, RanksMoveWhatIsPredicted) {
   half.mutable_compute()->set_type(v1::ComputeSpec::BF16);
   std::vector<v1::JobSpec> specs = {spec};
   if (GetParam() != Shape::kPerceptron) specs.push_back(half);
-  for (const v1::JobSpec& one : specs) {
-    const v1::JobSpec job = OnMesh(one, 2, 2);
-    SCOPED_TRACE(job.compute().ShortDebugString());
-    const PreparedJob prepared = PrepareJob(job).value();
-    const auto predicted =
-        PredictServerTraffic(*prepared.schema, {}, job, AllReduceWay::kSharedMemory);
-    ASSERT_EQ(predicted.status(), absl::OkStatus());
-    const RunResult run = TrainOnServers(job, {});
-    ASSERT_EQ(run.counters.size(), predicted->workers.size());
-    const auto steps = static_cast<double>(prepared.total_steps);
-    for (size_t slot = 0; slot < run.counters.size(); ++slot) {
-      SCOPED_TRACE(slot);
-      const StrategyCounters& counters = run.counters[slot];
-      const WorkerTraffic& all = predicted->workers[slot];
-      const WorkerTraffic& tensor = predicted->tensor[slot];
-      EXPECT_EQ(counters.bytes_pushed, steps * (all.sent - tensor.sent));
-      EXPECT_EQ(counters.bytes_pulled, steps * (all.received - tensor.received));
-      EXPECT_EQ(counters.tensor_bytes_sent, steps * tensor.sent);
-      EXPECT_EQ(counters.tensor_bytes_received, steps * tensor.received);
-    }
-  }
+  for (const v1::JobSpec& one : specs) ExpectPredictedTraffic(OnMesh(one, 2, 2));
 }
 
 // The scale doubles with each step until gradients overflow, on whatever rank; those steps are left
@@ -150,10 +122,9 @@ TEST_F(TensorServersTest, OverflowsAreLeftOutByAllRanks) {
   spec.mutable_stop()->set_steps(12);
   const TrainedValues expected = TrainLocally(spec);
   for (const uint32_t stage : {0, 3}) {
-    const RunResult run = TrainOnServers(OnMesh(spec, 2, 2, stage), {});
-    int left_out = 0;
-    for (const std::string& line : run.log) left_out += line.find("left out") != line.npos;
-    EXPECT_GT(left_out, 0) << stage;
+    const v1::JobSpec mesh = OnMesh(spec, 2, 2, stage);
+    const RunResult run = TrainOnServers(mesh, {});
+    EXPECT_FALSE(StepsLeftOut(mesh, run).empty()) << stage;
     ExpectClose(SameOfAllRanks(run), expected, 4e-3);
   }
 }
@@ -168,18 +139,10 @@ TEST_F(TensorServersTest, RanksGoOnWithOneLossScaleAfterALoss) {
   for (const uint32_t stage : {0, 3}) {
     const v1::JobSpec spec = OnMesh(job, 2, 2, stage);
     const RunResult undisturbed = TrainOnServers(spec, {});
-    std::set<uint64_t> left_out;
-    for (const std::string& line : undisturbed.log) {
-      for (uint64_t step = 1; step <= 9; ++step) {
-        if (absl::StrContains(line, absl::StrCat("gradients of step ", step, " overflow"))) {
-          left_out.insert(step);
-        }
-      }
-    }
+    const std::set<int> left_out = StepsLeftOut(spec, undisturbed);
     ASSERT_FALSE(left_out.empty());
-    ASSERT_LT(*left_out.begin(), 9);
-    const uint64_t first = *left_out.begin();
-    for (const uint64_t step : {uint64_t{1}, first, first + 1}) {
+    const int first = *left_out.begin();
+    for (const int step : {1, first, first + 1}) {
       for (const uint32_t slot : {0, 3}) {
         for (const HookCall& at :
              {HookCall{Hook::kGradientReady, step, 1}, HookCall{Hook::kEndStep, step, 1},

@@ -6,13 +6,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/compare/traffic_prediction.h"
 #include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
+#include "tests/equivalence/expected_traffic.h"
 #include "tests/equivalence/tensor_jobs.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
-#include "worker/runtime/training/prepared_job.h"
 
 namespace muster {
 namespace {
@@ -70,8 +69,7 @@ INSTANTIATE_TEST_SUITE_P(TensorTraining, EveryMeshTest,
                          ::testing::Combine(::testing::Values(Shape::kGpt2, Shape::kLlama),
                                             ::testing::Values(2, 4, 8), ::testing::Values(1, 2)),
                          [](const auto& info) {
-                           const bool gpt2 = std::get<0>(info.param) == Shape::kGpt2;
-                           return absl::StrCat(gpt2 ? "Gpt2" : "Llama", "_tensor",
+                           return absl::StrCat(NameOf(std::get<0>(info.param)), "_tensor",
                                                std::get<1>(info.param), "_data",
                                                std::get<2>(info.param));
                          });
@@ -215,10 +213,9 @@ TEST_F(TensorTrainingTest, OverflowsAreLeftOutByAllRanks) {
   std::vector<std::string> alone;
   const TrainedValues expected = TrainLocally(spec, nullptr, &alone);
   for (const uint32_t stage : {0, 2}) {
-    const RunResult run = TrainByAllReduce(OnMesh(spec, 2, 2, stage), {});
-    int left_out = 0;
-    for (const std::string& line : run.log) left_out += line.find("left out") != line.npos;
-    EXPECT_GT(left_out, 0) << stage;
+    const v1::JobSpec mesh = OnMesh(spec, 2, 2, stage);
+    const RunResult run = TrainByAllReduce(mesh, {});
+    EXPECT_FALSE(StepsLeftOut(mesh, run).empty()) << stage;
     ExpectClose(run.trained[0], expected, 4e-3);
   }
 }
@@ -256,23 +253,7 @@ TEST_P(BothShapesTest, BytesAlongEachAxisAreThosePredicted) {
         OnMesh(spec, 2, 2, 1), OnMesh(spec, 2, 2, 3), WithoutSequence(OnMesh(spec, 4, 2, 2)),
         OnMesh(spec, 2, 4, 3, /*shard=*/2), OnMesh(again, 2, 2),
         WithoutSequence(OnMesh(again, 2, 2)), OnMesh(half, 4, 2, 1)}) {
-    SCOPED_TRACE(job.parallelism().ShortDebugString());
-    const auto predicted =
-        PredictAllReduceTraffic(*PrepareJob(job).value().schema, job, AllReduceWay::kSharedMemory);
-    ASSERT_EQ(predicted.status(), absl::OkStatus());
-    const RunResult run = TrainByAllReduce(job, {});
-    ASSERT_EQ(run.counters.size(), predicted->workers.size());
-    for (size_t slot = 0; slot < run.counters.size(); ++slot) {
-      SCOPED_TRACE(slot);
-      const StrategyCounters& counters = run.counters[slot];
-      const WorkerTraffic& all = predicted->workers[slot];
-      const WorkerTraffic& tensor = predicted->tensor[slot];
-      EXPECT_GT(counters.tensor_bytes_sent, 0);
-      EXPECT_EQ(counters.tensor_bytes_sent, 4 * tensor.sent);
-      EXPECT_EQ(counters.tensor_bytes_received, 4 * tensor.received);
-      EXPECT_EQ(counters.bytes_sent, 4 * (all.sent - tensor.sent));
-      EXPECT_EQ(counters.bytes_received, 4 * (all.received - tensor.received));
-    }
+    ExpectPredictedTraffic(job);
   }
 }
 
@@ -293,9 +274,8 @@ TEST_F(TensorTrainingTest, ALostRankTakesTheStateOfItsPeer) {
 }
 
 INSTANTIATE_TEST_SUITE_P(TensorTraining, BothShapesTest,
-                         ::testing::Values(Shape::kGpt2, Shape::kLlama), [](const auto& info) {
-                           return info.param == Shape::kGpt2 ? "Gpt2" : "Llama";
-                         });
+                         ::testing::Values(Shape::kGpt2, Shape::kLlama),
+                         [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace
 }  // namespace muster
