@@ -75,7 +75,7 @@ class DyingCommunicator final : public Communicator {
   }
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int colour, int key) override {
     absl::StatusOr<std::unique_ptr<Communicator>> group = inner_->Split(colour, key);
-    if (!group.ok()) return group.status();
+    if (!group.ok() || *group == nullptr) return group;
     return std::make_unique<DyingCommunicator>(*std::move(group), deaths_);
   }
   void Abort(const std::string& reason) override { inner_->Abort(reason); }

@@ -28,6 +28,8 @@ v1::JobSpec Job(v1::UpdateSpec::Road road, const Shape& shape) {
   spec.set_batch_size(4 * shape.data);
   spec.mutable_parallelism()->set_pipeline(shape.stages);
   spec.mutable_parallelism()->set_tensor(shape.tensor);
+  // A test waits for some checkpoints after each loss.
+  spec.mutable_checkpoint()->set_every_steps(5);
   return spec;
 }
 
