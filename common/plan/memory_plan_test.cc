@@ -10,7 +10,6 @@
 #include "common/plan/distinct_rows.h"
 #include "common/plan/model_size.h"
 #include "common/plan/plan_jobs.h"
-#include "common/plan/sharded_memory.h"
 #include "common/text/format_bytes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -22,8 +21,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr uint64_t kMiB = 1 << 20;
-
 // 8 -> 16 -> 3 with biases.
 v1::JobSpec SmallMlp() {
   return Job(
@@ -32,16 +29,6 @@ v1::JobSpec SmallMlp() {
       "optimizer { name: 'sgd' learning_rate: 0.1 } workers: 2 batch_size: 8");
 }
 constexpr uint64_t kSmallMlp = 9 * 16 + 17 * 3;
-
-v1::JobSpec Gpt(const std::string& more = "") {
-  return Job(absl::StrCat(
-      "model { transformer { layers: 6 width: 384 heads: 6 context: 256 } } ",
-      "data { sequences { path: 't' } } optimizer { name: 'adamw' learning_rate: 0.1 } ",
-      "update { dense: ALL_REDUCE sparse: ALL_REDUCE } batch_size: 8 ", more));
-}
-// Matrices of the six blocks and the tied head, positions, and what is in vectors.
-constexpr uint64_t kGptMatrices = 6 * 12 * 384 * 384 + 256 * 384;
-constexpr uint64_t kGpt = kGptMatrices + 256 * 384 + 6 * (9 + 4) * 384 + 2 * 384;
 
 std::map<std::string, uint64_t> ServersOf(const v1::JobSpec& spec) {
   return ByName(PlanOf(spec).servers);
@@ -178,239 +165,6 @@ TEST(MemoryPlanTest, ScratchOfBf16IsForProcessorsThatDoNotMultiplyIt) {
   EXPECT_GT(scratch("BF16", {}), uint64_t{20} << 20);
   EXPECT_EQ(scratch("F16", known), scratch("BF16", {})) << "f16 is always made f32";
   EXPECT_EQ(scratch("F32", known), scratch("F32", {}));
-}
-
-std::string ZeroStageIs(int stage, int workers, const std::string& more = "") {
-  return absl::StrCat("workers: ", workers, " micro_batches: 2 parallelism { zero { stage: ", stage,
-                      " ", more, " } } ");
-}
-
-// By stage, of N ranks, as docs/parallelism/zero.md has it; but for padding, which is less than a
-// hundredth.
-TEST(MemoryPlanTest, StagesOfZeroHaveTheirModelStates) {
-  for (const int N : {2, 4}) {
-    const double divided = 1.0 / N;
-    const double f32[] = {16, 8 + 8 * divided, 4 + 12 * divided, 16 * divided};
-    for (int stage = 0; stage <= 3; ++stage) {
-      SCOPED_TRACE(absl::StrCat("stage ", stage, " of ", N));
-      const MemoryPlan plan = PlanOf(Gpt(ZeroStageIs(stage, N)));
-      const auto state = static_cast<double>(plan.worker_state_bytes());
-      EXPECT_GE(state, f32[stage] * kGpt);
-      EXPECT_LE(state, 1.01 * f32[stage] * kGpt);
-    }
-    // With a head of its own all matrices are computed with in 16 bits, but for the embedding and
-    // positions.
-    const auto in_half = [&](int stage) {
-      v1::JobSpec spec = Gpt(absl::StrCat(ZeroStageIs(stage, N), "compute { type: BF16 }"));
-      spec.mutable_model()->mutable_transformer()->set_separate_head(true);
-      return static_cast<double>(PlanOf(spec).worker_state_bytes());
-    };
-    constexpr uint64_t kHead = 256 * 384, kWide = kGpt + kHead - kGptMatrices;
-    const double half[] = {18, 6 + 12 * divided, 2 + 16 * divided, 16 * divided};
-    for (int stage = 0; stage <= 3; ++stage) {
-      SCOPED_TRACE(absl::StrCat("stage ", stage, " of ", N));
-      const double expected = half[stage] * kGptMatrices + f32[stage] * kWide;
-      EXPECT_GE(in_half(stage), expected);
-      EXPECT_LE(in_half(stage), 1.01 * expected);
-    }
-  }
-}
-
-TEST(MemoryPlanTest, OffloadedStateIsOnDisk) {
-  for (const int workers : {1, 2, 4}) {
-    const MemoryPlan in_memory = PlanOf(Gpt(ZeroStageIs(3, workers)));
-    EXPECT_EQ(in_memory.disk_bytes, 0);
-    const MemoryPlan plan = PlanOf(Gpt(ZeroStageIs(3, workers, "offload: OPTIMIZER_STATE")));
-    EXPECT_GE(plan.disk_bytes, 8 * kGpt / workers);
-    EXPECT_LE(plan.disk_bytes, 8 * kGpt / workers * 101 / 100);
-    EXPECT_EQ(plan.disk_bytes % 4096, 0);
-    // At most 32 MiB of the state are mapped, and all of it if it is smaller.
-    const uint64_t window = std::min<uint64_t>(32 * kMiB, plan.disk_bytes);
-    EXPECT_EQ(ByName(plan.worker)["optimizer state, mapped from its file"], window);
-    EXPECT_EQ(plan.worker_bytes() - plan.worker_own_bytes(),
-              in_memory.worker_bytes() - in_memory.worker_own_bytes() + window);
-    const uint64_t state = in_memory.worker_own_bytes() - plan.worker_own_bytes();
-    EXPECT_LE(state, plan.disk_bytes);
-    EXPECT_GT(state + 4096, plan.disk_bytes);
-    EXPECT_LT(plan.worker_state_bytes(), in_memory.worker_state_bytes());
-  }
-  EXPECT_EQ(PlanOf(Gpt("workers: 2 stop { evaluate_only: true } parallelism { zero { stage: 3 "
-                       "offload: OPTIMIZER_STATE } }"))
-                .disk_bytes,
-            0);
-}
-
-TEST(MemoryPlanTest, IsForTheFewestRanksThatDivideAnew) {
-  const MemoryPlan least = PlanOf(Gpt(ZeroStageIs(3, 2)));
-  const MemoryPlan plan = PlanOf(Gpt(absl::StrCat(ZeroStageIs(3, 4), " min_workers: 2")));
-  for (const char* name : {"slice of parameters", "slice of optimizer state"}) {
-    EXPECT_EQ(ByName(plan.worker)[name], ByName(least.worker)[name]) << name;
-  }
-  // Whatever their number, the ranks take the same micro-batches.
-  EXPECT_EQ(ByName(plan.worker)["activations kept"],
-            ByName(PlanOf(Gpt(ZeroStageIs(3, 4))).worker)["activations kept"]);
-}
-
-// The largest two files at once are those of two ranks and of three, whoever comes or goes.
-TEST(MemoryPlanTest, WhileRanksDivideAnewThereAreTwoFilesOnDisk) {
-  const auto disk = [](int workers, const std::string& more) {
-    return PlanOf(Gpt(absl::StrCat(ZeroStageIs(2, workers, "offload: OPTIMIZER_STATE"), more)))
-        .disk_bytes;
-  };
-  EXPECT_EQ(disk(4, " min_workers: 2"), disk(2, "") + disk(3, ""));
-  EXPECT_EQ(disk(4, " min_workers: 4"), disk(4, ""));
-  EXPECT_EQ(PlanOf(Gpt(absl::StrCat(ZeroStageIs(2, 4), " min_workers: 2"))).disk_bytes, 0u);
-}
-
-// Where activations are small, the moment with two slices is the peak.
-TEST(MemoryPlanTest, CountsNewSlicesWhereStepsTakeLess) {
-  const auto extra = [](int context, const std::string& more) {
-    v1::JobSpec spec = Gpt(absl::StrCat(ZeroStageIs(3, 3, more), " min_workers: 1"));
-    spec.mutable_model()->mutable_transformer()->set_context(context);
-    spec.mutable_model()->mutable_transformer()->set_layers(24);
-    return ByName(PlanOf(spec).worker)["new slice while the workers change"];
-  };
-  EXPECT_EQ(extra(4096, ""), 0u) << "activations are more";
-  EXPECT_GT(extra(16, ""), 0u);
-  EXPECT_GT(extra(16, ""), extra(16, "offload: OPTIMIZER_STATE"));
-  EXPECT_GT(extra(16, "redundancy: 1") + 8 * kMiB, extra(16, "")) << "the copy is always there";
-  EXPECT_EQ(ByName(PlanOf(Gpt(ZeroStageIs(3, 3))).worker)["new slice while the workers change"],
-            0u);
-}
-
-TEST(MemoryPlanTest, UnitsInFlightAreNoModelState) {
-  constexpr uint64_t kBlock = 12 * 384 * 384 + 13 * 384, kEmbedding = 2 * 256 * 384;
-  std::map<std::string, uint64_t> parts = WorkerOf(Gpt(ZeroStageIs(3, 4)));
-  // Two blocks, and the embedding with its positions, which the head reads, too.
-  const uint64_t in_flight = 4 * (2 * kBlock + kEmbedding);
-  for (const char* name :
-       {"gathered parameters of units in flight", "gradients of units in flight"}) {
-    EXPECT_GE(parts[name], in_flight);
-    EXPECT_LE(parts[name], in_flight + in_flight / 100);
-  }
-  EXPECT_EQ(parts.count("parameters") + parts.count("gradients"), 0);
-  const MemoryPlan plan = PlanOf(Gpt(ZeroStageIs(3, 4)));
-  EXPECT_EQ(plan.worker_bytes() - plan.worker_own_bytes(),
-            3 * (parts["gathered parameters of units in flight"] +
-                 parts["gradients of units in flight"]));
-}
-
-TEST(MemoryPlanTest, ATiedHeadHasACopyInSixteenBits) {
-  for (const int stage : {1, 2, 3}) {
-    std::map<std::string, uint64_t> parts =
-        WorkerOf(Gpt(absl::StrCat(ZeroStageIs(stage, 2), "compute { type: BF16 }")));
-    EXPECT_EQ(parts["16-bit weights"], 2 * 256 * 384);
-  }
-}
-
-// Weights, Adam's state and sums of another slice, apart from the model states.
-TEST(MemoryPlanTest, ACopyOfASliceIsPlannedApart) {
-  for (const int stage : {1, 2, 3}) {
-    const MemoryPlan without = PlanOf(Gpt(ZeroStageIs(stage, 4)));
-    const MemoryPlan with = PlanOf(Gpt(ZeroStageIs(stage, 4, "redundancy: 1")));
-    EXPECT_EQ(with.worker_state_bytes(), without.worker_state_bytes());
-    const auto copy = static_cast<double>(with.worker_own_bytes() - without.worker_own_bytes());
-    EXPECT_GE(copy, 16.0 / 4 * kGpt);
-    EXPECT_LE(copy, 1.01 * 16 / 4 * kGpt);
-  }
-}
-
-TEST(MemoryPlanTest, AJobWhoseShardGroupIsOneRankIsPlannedAsStage0) {
-  const MemoryPlan whole = PlanOf(Gpt("workers: 1 micro_batches: 2"));
-  EXPECT_EQ(PlanOf(Gpt(ZeroStageIs(3, 1))).worker_bytes(), whole.worker_bytes());
-  const MemoryPlan two = PlanOf(Gpt("workers: 2 micro_batches: 2"));
-  EXPECT_EQ(PlanOf(Gpt(ZeroStageIs(2, 2, "shard: 1"))).worker_bytes(), two.worker_bytes());
-}
-
-TEST(MemoryPlanTest, WhatDevicesComputeTakesNoneOfTheHostsMemory) {
-  for (const std::string type : {"F32", "BF16"}) {
-    v1::JobSpec spec = Gpt(absl::StrCat("compute { type: ", type, " }"));
-    spec.mutable_data()->set_holdout(0.1);
-    const std::map<std::string, uint64_t> processors = WorkerOf(spec);
-    spec.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
-    std::map<std::string, uint64_t> parts = WorkerOf(spec);
-    for (const std::string name : {"activations kept", "activations of one block", "logits",
-                                   "kernels' scratch", "evaluation", "16-bit weights"}) {
-      EXPECT_EQ(parts.erase(name), 0u) << name;
-    }
-    EXPECT_EQ(parts.erase("CUDA's own"), 1u);
-    // By all-reduce the host has a copy of weights and state alone, at the peak.
-    EXPECT_EQ(parts.count("gradients"), 0u);
-    EXPECT_EQ(parts.count("optimizer state"), 1u);
-    // What is left is as on processors.
-    for (const auto& [name, bytes] : parts) EXPECT_EQ(processors.at(name), bytes) << name;
-  }
-}
-
-TEST(MemoryPlanTest, DevicesSumTheirGradientsAmongThemselves) {
-  const std::map<std::string, uint64_t> one = WorkerOf(Gpt("compute { device: CUDA }"));
-  const MemoryPlan four = PlanOf(Gpt("workers: 4 compute { device: CUDA }"));
-  std::map<std::string, uint64_t> parts = ByName(four.worker);
-  EXPECT_EQ(four.worker_own_bytes(), four.worker_bytes());
-  EXPECT_EQ(parts.at("parameters") + parts.at("optimizer state"), 12 * kGpt);
-  // A smaller part of the batch, and what talking to each other adds.
-  parts["data"] = one.at("data");
-  parts["program and libraries"] -= 2 * kMiB;
-  EXPECT_EQ(parts, one);
-}
-
-TEST(MemoryPlanTest, GradientsOfDevicesPassThroughTheHostOnTheirWayToServers) {
-  v1::JobSpec spec = Gpt("compute { device: CUDA }");
-  spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
-  EXPECT_EQ(WorkerOf(spec).at("gradients"), 4 * kGpt);
-}
-
-// What a device has under stages has the host while a checkpoint is written: slices, and nothing of
-// gradients. The device has what a rank on processors has in its own memory.
-TEST(MemoryPlanTest, DevicesHaveSlicesUnderStages) {
-  for (const uint32_t stage : {1, 2, 3}) {
-    const v1::JobSpec on_host = Gpt(ZeroStageIs(stage, 2));
-    v1::JobSpec spec = on_host;
-    spec.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
-    const MemoryPlan plan = PlanOf(spec);
-    std::map<std::string, uint64_t> processors = WorkerOf(on_host);
-    std::map<std::string, uint64_t> device = ByName(plan.device);
-    for (const std::string name :
-         {"slice of parameters", "gathered parameters", "gathered parameters of units in flight",
-          "gradients", "gradients of units in flight", "slice of sums of gradients",
-          "slice of optimizer state"}) {
-      EXPECT_EQ(device.count(name), processors.count(name)) << name;
-      // Arrays begin at multiples of 256 bytes.
-      EXPECT_NEAR(device[name], processors[name], 512) << name;
-    }
-    EXPECT_EQ(device.at("NCCL's own"), 512 * kMiB);
-    const std::map<std::string, uint64_t> host = ByName(plan.worker);
-    EXPECT_NEAR(host.at("slice of parameters"), 2 * kGpt, 0.01 * kGpt);
-    EXPECT_NEAR(host.at("slice of optimizer state"), 4 * kGpt, 0.01 * kGpt);
-    EXPECT_EQ(host.count("gradients") + host.count("gradients of units in flight"), 0u);
-  }
-  const MemoryPlan groups =
-      PlanOf(Gpt(absl::StrCat(ZeroStageIs(2, 4, "shard: 2"), "compute { device: CUDA }")));
-  EXPECT_EQ(ByName(groups.device).at("NCCL's own"), 1024 * kMiB) << "a group of replicas, too";
-}
-
-// tests/plan compares all of it with what the engine takes.
-TEST(MemoryPlanTest, DevicesHaveWhatTheyCompute) {
-  EXPECT_TRUE(PlanOf(Gpt()).device.empty());
-  v1::JobSpec spec = Gpt("compute { type: BF16 device: CUDA }");
-  const std::map<std::string, uint64_t> parts = ByName(PlanOf(spec).device);
-  EXPECT_EQ(parts.at("parameters"), 4 * kGpt);
-  EXPECT_EQ(parts.at("16-bit weights"), 2 * kGpt);
-  EXPECT_EQ(parts.at("gradients"), 4 * kGpt);
-  EXPECT_EQ(parts.at("optimizer state"), 8 * kGpt);
-  EXPECT_EQ(parts.at("activations"),
-            2048 * (6 * (2 * (3 * 384 + 1152 + 2 * 1536) + 4 * (2 * 384 + 4 + 6)) + (4 + 2) * 384 +
-                    4 * 2));
-  EXPECT_EQ(parts.at("logits"), 2048 * 256 * 4);
-  EXPECT_EQ(parts.at("CUDA's own"), 1280 * kMiB);
-  EXPECT_EQ(parts.count("NCCL's own"), 0u);
-  EXPECT_EQ(ByName(PlanOf(Gpt("workers: 2 compute { device: CUDA }")).device)["NCCL's own"],
-            512 * kMiB);
-  spec.mutable_compute()->set_recompute(v1::ComputeSpec::FULL);
-  EXPECT_LT(ByName(PlanOf(spec).device)["activations"], parts.at("activations") / 2);
-  // Servers step the parameters there.
-  spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
-  EXPECT_EQ(ByName(PlanOf(spec).device)["optimizer state"], 0u);
 }
 
 TEST(MemoryPlanTest, MicroBatchesAndWorkersShareTheBatch) {

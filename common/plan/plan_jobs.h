@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/plan/data_size.h"
 #include "common/plan/memory_plan.h"
 #include "google/protobuf/text_format.h"
@@ -16,12 +17,25 @@ namespace muster {
 
 // For tests of memory plans.
 
+inline constexpr uint64_t kMiB = 1 << 20;
+
 // Returns the job of a text in protobuf's text format.
 inline v1::JobSpec Job(const std::string& text) {
   v1::JobSpec spec;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec)) << text;
   return spec;
 }
+
+// Returns a transformer's job by all-reduce, and what it has of parameters.
+inline v1::JobSpec Gpt(const std::string& more = "") {
+  return Job(absl::StrCat(
+      "model { transformer { layers: 6 width: 384 heads: 6 context: 256 } } ",
+      "data { sequences { path: 't' } } optimizer { name: 'adamw' learning_rate: 0.1 } ",
+      "update { dense: ALL_REDUCE sparse: ALL_REDUCE } batch_size: 8 ", more));
+}
+// Matrices of the six blocks and the tied head, positions, and what is in vectors.
+inline constexpr uint64_t kGptMatrices = 6 * 12 * 384 * 384 + 256 * 384;
+inline constexpr uint64_t kGpt = kGptMatrices + 256 * 384 + 6 * (9 + 4) * 384 + 2 * 384;
 
 inline MemoryPlan PlanOf(const v1::JobSpec& spec) {
   return PlanMemory(spec, SizeOfData(spec.data()));

@@ -15,8 +15,6 @@
 namespace muster {
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20;
-
 TEST(RowsPlanTest, RowsAreWhereTheJobSays) {
   v1::JobSpec spec =
       Job("model { deep_fm { embedding_dim: 7 } } "
