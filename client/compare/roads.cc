@@ -1,8 +1,10 @@
 #include "client/compare/roads.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
 #include "common/mesh/data_ranks.h"
@@ -117,6 +119,19 @@ ComparableRoads SchedulesOf(const v1::JobSpec& job) {
   }
   LeaveOutRefused(job, /*staleness_bound=*/0, result);
   return result;
+}
+
+absl::Status KeepOnly(Road::Kind kind, ComparableRoads& roads) {
+  const auto is_other = [kind](const Road& road) { return road.kind != kind; };
+  roads.roads.erase(std::remove_if(roads.roads.begin(), roads.roads.end(), is_other),
+                    roads.roads.end());
+  if (roads.roads.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the job cannot train on the one road that is asked for",
+                     roads.left_out.empty() ? "" : ": ", absl::StrJoin(roads.left_out, "; ")));
+  }
+  roads.left_out.clear();
+  return absl::OkStatus();
 }
 
 v1::JobSpec OnRoad(const v1::JobSpec& job, const Road& road, int staleness_bound) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "common/pipeline/pipeline_action.h"
 
 namespace muster {
@@ -48,6 +49,10 @@ ComparableRoads StagesOf(const v1::JobSpec& job);
 // for schedules that the job's options exclude. LAYER_WISE has one micro-batch. REQUIRES:
 // parallelism.pipeline is at least 2.
 ComparableRoads SchedulesOf(const v1::JobSpec& job);
+
+// Leaves out all roads of other kinds, without reporting them. InvalidArgument: no road is left;
+// says why.
+absl::Status KeepOnly(Road::Kind kind, ComparableRoads& roads);
 
 // Returns the job for that road. Of roads and ZeRO stages only the way from gradients to parameters
 // changes, and of schedules only the order of passes. When ZeRO stages are compared, the job always

@@ -36,6 +36,21 @@ TEST(RoadsTest, GlobalNormAndDeterminismLeaveOutWhatDoesNotWait) {
   EXPECT_THAT(RoadsOf(deterministic, 4).left_out, ElementsAre(HasSubstr("deterministic")));
 }
 
+TEST(RoadsTest, OneRoadIsKeptOrTheErrorSaysWhy) {
+  ComparableRoads roads = RoadsOf(v1::JobSpec(), 4);
+  EXPECT_TRUE(KeepOnly(Road::Kind::kAsp, roads).ok());
+  EXPECT_THAT(Names(roads), ElementsAre("ASP"));
+  v1::JobSpec clipped;
+  clipped.mutable_clipping()->set_by_global_norm(1);
+  roads = RoadsOf(clipped, 4);
+  const absl::Status refused = KeepOnly(Road::Kind::kAsp, roads);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("by_global_norm"));
+  // Nothing was left out.
+  ComparableRoads stages = {.roads = {{.kind = Road::Kind::kAllReduce, .name = "stage 0"}}};
+  EXPECT_THAT(std::string(KeepOnly(Road::Kind::kBsp, stages).message()), HasSubstr("one road"));
+}
+
 TEST(RoadsTest, AJobTakesAllStages) {
   v1::JobSpec job;
   job.set_workers(4);

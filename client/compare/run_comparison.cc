@@ -50,10 +50,7 @@ absl::StatusOr<Comparison> RunComparison(const v1::JobSpec& job, const Compariso
   comparison.batch_size = static_cast<int>(job.batch_size());
   ComparableRoads roads = WaysOf(job, options);
   if (options.only_road.has_value()) {
-    const auto is_other = [&](const Road& road) { return road.kind != *options.only_road; };
-    roads.roads.erase(std::remove_if(roads.roads.begin(), roads.roads.end(), is_other),
-                      roads.roads.end());
-    roads.left_out.clear();
+    MUSTER_RETURN_IF_ERROR(KeepOnly(*options.only_road, roads));
   }
   if (roads.roads.empty()) return absl::InvalidArgumentError(absl::StrJoin(roads.left_out, "; "));
   comparison.left_out = roads.left_out;
