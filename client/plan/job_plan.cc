@@ -11,7 +11,6 @@
 #include "common/plan/distinct_rows.h"
 #include "common/plan/layout_validator.h"
 #include "common/plan/rank_size.h"
-#include "common/plan/transformer_device_plan.h"
 #include "proto/schema.pb.h"
 
 namespace muster {
@@ -84,14 +83,6 @@ void AddRows(const JobPlan& plan, RoadTraffic& road) {
   }
 }
 
-uint64_t ActivationBytes(const v1::JobSpec& spec, const ModelSize& model,
-                         const MemoryPlan& memory) {
-  if (spec.compute().device() == v1::ComputeSpec::CUDA) {
-    return PlanDeviceBytes(spec, model, LargestMicroBatch(spec)).activations;
-  }
-  return memory.activation_bytes;
-}
-
 std::vector<RecomputePlan> CompareRecompute(const JobPlan& plan) {
   std::vector<RecomputePlan> plans;
   if (!plan.model.transformer.has_value()) return plans;
@@ -104,7 +95,7 @@ std::vector<RecomputePlan> CompareRecompute(const JobPlan& plan) {
     const MemoryPlan memory = PlanMemory(spec, plan.data, plan.processors);
     one.worker_bytes = memory.worker_bytes();
     one.device_bytes = memory.device_bytes();
-    one.activation_bytes = ActivationBytes(spec, plan.model, memory);
+    one.activation_bytes = memory.activation_bytes;
     plans.push_back(one);
   }
   return plans;

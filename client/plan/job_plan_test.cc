@@ -49,16 +49,21 @@ TEST(JobPlanTest, ComparesKindsOfRecomputation) {
 }
 
 TEST(JobPlanTest, RecomputationOnDevicesIsOfTheirMemory) {
-  const auto plan = PlanOf(Gpt("compute { device: CUDA recompute: SELECTIVE }"));
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  ASSERT_EQ(plan->recompute.size(), 3u);
-  EXPECT_EQ(plan->recompute[1].device_bytes, plan->memory.device_bytes());
-  for (size_t i = 1; i < 3; ++i) {
-    const RecomputePlan& more = plan->recompute[i - 1];
-    const RecomputePlan& less = plan->recompute[i];
-    EXPECT_EQ(less.worker_bytes, more.worker_bytes);
-    EXPECT_GT(more.activation_bytes, less.activation_bytes);
-    EXPECT_EQ(more.device_bytes - less.device_bytes, more.activation_bytes - less.activation_bytes);
+  for (const std::string ranks : {"", " workers: 2 parallelism { tensor: 2 sequence: false }"}) {
+    SCOPED_TRACE(ranks);
+    const auto plan =
+        PlanOf(ByAllReduce(absl::StrCat("compute { device: CUDA recompute: SELECTIVE }", ranks)));
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    ASSERT_EQ(plan->recompute.size(), 3u);
+    EXPECT_EQ(plan->recompute[1].device_bytes, plan->memory.device_bytes());
+    for (size_t i = 1; i < 3; ++i) {
+      const RecomputePlan& more = plan->recompute[i - 1];
+      const RecomputePlan& less = plan->recompute[i];
+      EXPECT_EQ(less.worker_bytes, more.worker_bytes);
+      EXPECT_GT(more.activation_bytes, less.activation_bytes);
+      EXPECT_EQ(more.device_bytes - less.device_bytes,
+                more.activation_bytes - less.activation_bytes);
+    }
   }
 }
 

@@ -22,6 +22,7 @@
 #include "common/plan/rank_size.h"
 #include "common/plan/rows_memory.h"
 #include "common/plan/sharded_memory.h"
+#include "common/plan/transformer_device_plan.h"
 #include "common/plan/transformer_memory_plan.h"
 #include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
@@ -352,6 +353,7 @@ class Planner {
   void AddTransformer() {
     if (on_device_) {
       plan_.device = DeviceMemoryParts(spec_, model_);
+      plan_.activation_bytes = PlanDeviceBytes(spec_, model_, LargestMicroBatch(spec_)).activations;
       return;
     }
     // Each saved set has room for the largest chunk.
