@@ -16,23 +16,10 @@
 namespace muster {
 namespace {
 
-// Labels of one forward pass of an evaluation.
+// Labels of one forward pass of an evaluation: enough for fast matrix products, in little memory.
 constexpr uint64_t kEvaluationLabels = 1024;
 // Where messages begin in memory (worker/runtime/training/pipeline_links.cc).
 constexpr uint64_t kMessageAlignment = 64;
-
-// Returns the number of inputs and gradients that a stage receives before it has read them, at
-// most.
-int ReceivedMessages(PipelineShape shape) {
-  // However many micro-batches follow.
-  shape.micro_batches = std::min(shape.micro_batches, 8 * shape.stages);
-  int most = 0;
-  for (const std::vector<PipelineAction>& stage : PipelineSchedule(shape)) {
-    const StageHoldings holdings = HoldingsOf(stage);
-    most = std::max(most, holdings.received_activations + holdings.received_gradients);
-  }
-  return most;
-}
 
 }  // namespace
 
@@ -63,24 +50,43 @@ PlannedStages PlanStages(const v1::JobSpec& spec, const DataSize& data, const Mo
   return stages;
 }
 
-uint64_t EvaluatedExamples(const v1::JobSpec& spec, const DataSize& data, const ModelSize& model) {
+int ReceivedMessages(PipelineShape shape) {
+  // However many micro-batches follow.
+  shape.micro_batches = std::min(shape.micro_batches, 8 * shape.stages);
+  int most = 0;
+  for (const std::vector<PipelineAction>& stage : PipelineSchedule(shape)) {
+    const StageHoldings holdings = HoldingsOf(stage);
+    most = std::max(most, holdings.received_activations + holdings.received_gradients);
+  }
+  return most;
+}
+
+uint64_t ExamplesOfPass(uint64_t labels_per_example) {
+  return std::max<uint64_t>(1, kEvaluationLabels / std::max<uint64_t>(1, labels_per_example));
+}
+
+uint64_t EvaluatedExamples(const v1::JobSpec& spec, uint64_t labels_per_example,
+                           absl::optional<uint64_t> held_out) {
   if (!Evaluates(spec)) return 0;
-  const uint64_t labels = model.transformer.has_value() ? model.transformer->T : 1;
-  const uint64_t at_once = kEvaluationLabels / std::max<uint64_t>(1, labels);
-  uint64_t each = std::max<uint64_t>(1, at_once);
+  uint64_t each = ExamplesOfPass(labels_per_example);
   const auto share = [&spec](uint64_t examples) {
     return CeilDivide<uint64_t>(examples, DataRanks(spec));
   };
-  const uint64_t held_out = spec.has_validation()
-                                ? data.validation_examples
-                                : static_cast<uint64_t>(std::round(
-                                      spec.data().holdout() * static_cast<double>(data.examples)));
-  if (spec.has_validation() ? held_out > 0 : data.examples > 0) {
-    each = std::min(each, share(held_out));
-  }
+  if (held_out.has_value()) each = std::min(each, share(*held_out));
   const uint64_t most = spec.evaluation().max_examples();
   if (most > 0) each = std::min(each, share(most));
   return each;
+}
+
+uint64_t EvaluatedExamples(const v1::JobSpec& spec, const DataSize& data, const ModelSize& model) {
+  absl::optional<uint64_t> held_out;
+  if (spec.has_validation()) {
+    if (data.validation_examples > 0) held_out = data.validation_examples;
+  } else if (data.examples > 0) {
+    held_out = std::llround(spec.data().holdout() * static_cast<double>(data.examples));
+  }
+  return EvaluatedExamples(spec, model.transformer.has_value() ? model.transformer->T : 1,
+                           held_out);
 }
 
 }  // namespace muster

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "absl/types/optional.h"
 #include "common/partition/local_tensors.h"
 #include "common/pipeline/pipeline_action.h"
 #include "common/plan/data_size.h"
@@ -13,6 +14,9 @@ namespace muster {
 namespace v1 {
 class JobSpec;
 }  // namespace v1
+
+// The plan of what stages send one another. Stages make their links by these functions, too
+// (worker/runtime/training/rank_engine.h), so that what is planned is what there is.
 
 // Messages that a stage sends at a time (worker/runtime/training/pipeline_links.h).
 inline constexpr uint64_t kStageMessagesSent = 2;
@@ -29,8 +33,17 @@ struct PlannedStages {
 // Returns the stages of a valid job.
 PlannedStages PlanStages(const v1::JobSpec& spec, const DataSize& data, const ModelSize& model);
 
-// Returns the number of examples that the evaluator takes at once
-// (worker/runtime/training/evaluator.cc), or all that a data rank has; 0: nothing is evaluated.
+// Returns the most inputs and gradients that a stage receives before it has read them.
+int ReceivedMessages(PipelineShape shape);
+
+// Returns the most examples of one forward pass of an evaluation, each of so many labels.
+uint64_t ExamplesOfPass(uint64_t labels_per_example);
+
+// Returns the most examples that a data rank evaluates in one forward pass: those of a pass, or all
+// that it has of `held_out` examples, if their number is known. 0: nothing is evaluated.
+uint64_t EvaluatedExamples(const v1::JobSpec& spec, uint64_t labels_per_example,
+                           absl::optional<uint64_t> held_out);
+// Returns the same as planned.
 uint64_t EvaluatedExamples(const v1::JobSpec& spec, const DataSize& data, const ModelSize& model);
 
 }  // namespace muster

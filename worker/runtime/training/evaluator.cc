@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/eval/auc.h"
+#include "common/plan/planned_stages.h"
 #include "proto/job.pb.h"
 #include "proto/task_service.pb.h"
 #include "worker/nn/diverged_error.h"
@@ -14,8 +15,6 @@
 namespace muster {
 namespace {
 
-// Most labels of one forward pass: enough for fast matrix products, in little memory.
-constexpr int64_t kBatchLabels = 1024;
 // A score and its label.
 constexpr int64_t kScoreBytes = sizeof(float) + 1;
 
@@ -61,10 +60,6 @@ Evaluator::Evaluator(std::string metric, const EvaluationShare& share, bool any,
                      const Dataset& dataset)
     : metric_(std::move(metric)), share_(share), any_(any), dataset_(dataset) {}
 
-int64_t Evaluator::ExamplesOfPass(int64_t most, const DatasetInfo& data) {
-  return std::min(most, std::max<int64_t>(1, kBatchLabels / data.labels_per_example));
-}
-
 void Evaluator::Begin(uint64_t clock, v1::ReportEvaluationRequest& report) const {
   report.set_clock(clock);
   report.set_metric(metric_);
@@ -86,7 +81,8 @@ absl::Status Evaluator::Evaluate(uint64_t clock, StepEngine& engine,
   Batch batch;
   std::vector<int64_t> examples;
   PassResult pass;
-  const int64_t at_once = ExamplesOfPass(engine.most_examples(), dataset_.info());
+  const int64_t at_once =
+      std::min<int64_t>(engine.most_examples(), ExamplesOfPass(dataset_.info().labels_per_example));
   for (int64_t i = 0; i < share_.Batches(at_once); ++i) {
     share_.BatchExamples(i, at_once, examples);
     MUSTER_RETURN_IF_ERROR(dataset_.Read(examples, batch));

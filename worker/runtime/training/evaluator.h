@@ -36,9 +36,6 @@ class Evaluator {
                                                            const Dataset& dataset,
                                                            const ModelDescription& model);
 
-  // Returns the most examples of a pass, of an engine that takes at most `most` of these data.
-  static int64_t ExamplesOfPass(int64_t most, const DatasetInfo& data);
-
   // Returns whether any data rank has something to evaluate.
   bool any() const { return any_; }
 

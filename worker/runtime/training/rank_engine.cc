@@ -4,52 +4,61 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 #include "common/base/status_macros.h"
+#include "common/job/job_validator.h"
 #include "common/mesh/data_ranks.h"
 #include "common/mesh/tensor_ranks.h"
-#include "common/pipeline/pipeline_schedule.h"
 #include "common/pipeline/pipeline_spec.h"
+#include "common/plan/planned_stages.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/data/batch.h"
-#include "worker/runtime/training/evaluator.h"
-#include "worker/runtime/training/pipeline_links.h"
-#include "worker/runtime/training/stage_plan.h"
 #include "worker/runtime/training/step_executor.h"
 
 namespace muster {
 namespace {
 
-// Returns the most bytes of a message between stages: of the largest micro-batch, or of a pass of
-// an evaluation.
-size_t MostMessageBytes(const v1::JobSpec& spec, const PreparedJob& job, const ModelPeers& peers) {
-  const ModelDescription& model = job.model->description();
-  Batch batch;
-  batch.examples = Evaluator::ExamplesOfPass(model.most_examples, job.evaluation_data().info());
-  batch.examples = std::max<int64_t>(batch.examples, LargestMicroBatch(spec));
-  batch.tokens.resize(batch.examples * job.dataset->info().context);
-  size_t most = 0;
-  for (int unit = 0; unit + 1 < model.units; ++unit) {
-    most = std::max(most, job.model->boundaries()->Bytes({.tensor_group = peers.tensor_group,
-                                                          .sequence_parallel = DividesTokens(spec)},
-                                                         unit, batch));
-  }
-  return most;
+// Returns the most examples of a message between stages: of the largest micro-batch, or of a pass
+// of an evaluation.
+int64_t MostExamples(const v1::JobSpec& spec, const PreparedJob& job) {
+  const uint64_t evaluated = EvaluatedExamples(
+      spec, job.evaluation_data().info().labels_per_example, job.evaluated.held_out);
+  const int64_t of_pass = std::min<int64_t>(job.model->description().most_examples, evaluated);
+  return OnlyEvaluates(spec) ? of_pass : std::max<int64_t>(of_pass, LargestMicroBatch(spec));
 }
 
-// Returns the most messages that any stage holds memory for, so that all stages have as much.
-int MostReceived(PipelineShape shape) {
-  int most = 0;
-  for (const std::vector<PipelineAction>& actions : PipelineSchedule(shape)) {
-    const StageHoldings holdings = HoldingsOf(actions);
-    most = std::max(most, holdings.received_activations + holdings.received_gradients);
+// Returns the most bytes of a message between stages, whose groups of layers end with units of
+// different sizes.
+size_t MostMessageBytes(const v1::JobSpec& spec, const PreparedJob& job, const PipelineStage& stage,
+                        TensorGroup* tensor_group) {
+  Batch batch;
+  batch.examples = MostExamples(spec, job);
+  batch.tokens.resize(batch.examples * job.dataset->info().context);
+  size_t most = 0;
+  for (int group = 1; group < stage.shape.groups(); ++group) {
+    most = std::max(most, job.model->boundaries()->Bytes({.tensor_group = tensor_group,
+                                                          .sequence_parallel = DividesTokens(spec)},
+                                                         stage.FirstUnit(group) - 1, batch));
   }
   return most;
 }
 
 }  // namespace
+
+PipelineStage StageOfRank(const v1::JobSpec& spec, const PreparedJob& job, int rank) {
+  PipelineStage stage = {.shape = ShapeOfPipeline(spec), .stage = rank};
+  const auto& layers = job.schema->pipeline_layers();
+  stage.sizes.assign(layers.begin(), layers.end());
+  return stage;
+}
+
+PipelineLinksOptions LinksOfStages(const v1::JobSpec& spec, const PreparedJob& job,
+                                   const PipelineStage& stage, TensorGroup* tensor_group) {
+  return {.message_bytes = MostMessageBytes(spec, job, stage, tensor_group),
+          .received = ReceivedMessages(stage.shape),
+          .sent = kStageMessagesSent};
+}
 
 absl::StatusOr<std::unique_ptr<StepEngine>> MakeRankEngine(const v1::JobSpec& spec,
                                                            const PreparedJob& job,
@@ -58,14 +67,10 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeRankEngine(const v1::JobSpec& sp
   StepExecutor::Options options;
   options.tensor_group = peers.tensor_group;
   if (peers.pipeline_group != nullptr) {
-    PipelineStage stage = {.shape = ShapeOfPipeline(spec), .stage = peers.pipeline_group->rank()};
-    const auto& layers = job.schema->pipeline_layers();
-    stage.sizes.assign(layers.begin(), layers.end());
-    MUSTER_ASSIGN_OR_RETURN(
-        options.links, PipelineLinks::Create(*peers.pipeline_group,
-                                             {.message_bytes = MostMessageBytes(spec, job, peers),
-                                              .received = MostReceived(stage.shape),
-                                              .timeout = peers.timeout}));
+    PipelineStage stage = StageOfRank(spec, job, peers.pipeline_group->rank());
+    PipelineLinksOptions links = LinksOfStages(spec, job, stage, peers.tensor_group);
+    links.timeout = peers.timeout;
+    MUSTER_ASSIGN_OR_RETURN(options.links, PipelineLinks::Create(*peers.pipeline_group, links));
     options.stage = std::move(stage);
   }
   return std::make_unique<StepExecutor>(spec, *job.model, strategy, options);

@@ -7,7 +7,9 @@
 #include "absl/time/time.h"
 #include "worker/collectives/communicator.h"
 #include "worker/nn/tensor_group.h"
+#include "worker/runtime/training/pipeline_links.h"
 #include "worker/runtime/training/prepared_job.h"
+#include "worker/runtime/training/stage_plan.h"
 #include "worker/runtime/training/step_engine.h"
 #include "worker/strategy/strategy.h"
 
@@ -27,6 +29,14 @@ struct ModelPeers {
   // The timeout of each message between stages.
   absl::Duration timeout = absl::Minutes(10);
 };
+
+// Returns the stage of a rank of the pipeline group. REQUIRES: the job has a pipeline.
+PipelineStage StageOfRank(const v1::JobSpec& spec, const PreparedJob& job, int rank);
+
+// Returns the memory of the links between stages, the same for all stages: what is planned of it
+// (common/plan/planned_stages.h).
+PipelineLinksOptions LinksOfStages(const v1::JobSpec& spec, const PreparedJob& job,
+                                   const PipelineStage& stage, TensorGroup* tensor_group);
 
 // Makes the engine that computes a rank's part of the model on processors; a collective call of the
 // pipeline group, if there is one. The job and the strategy outlive the engine. Errors are the
