@@ -36,6 +36,12 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kProgramBytes = 30 * kMiB;
 constexpr uint64_t kTransformerProgramBytes = 65 * kMiB / 2;
 constexpr uint64_t kConnectedBytes = 2 * kMiB;
+// Shared memory of two ranks of a group, beyond that of the group of all ranks
+// (worker/collectives/transport/pipes/shared_memory_pipe.h). The lower one makes it.
+constexpr uint64_t kPairBytes = 1 * kMiB;
+// A message of a tied head's gradient on its way to the stage that pushes it
+// (worker/strategy/group/tied_gradients.cc).
+constexpr uint64_t kTiedMessageBytes = 4 * kMiB;
 // CUDA's context, kernels and libraries in the memory of the process that uses a device: guessed,
 // as none of it has been measured.
 constexpr uint64_t kCudaProgramBytes = 512 * kMiB;
@@ -104,6 +110,7 @@ class Planner {
         processors_(processors),
         whole_(whole),
         stages_(stages),
+        stage_of_pipeline_(stage),
         saved_sets_(stages.shape.stages == 1 ? 1 : MostSavedSets(stages.shape, stage)),
         model_(SizeOfRank(spec, whole_, stages.division, stage)),
         P_(model_.dense()),
@@ -139,6 +146,7 @@ class Planner {
       }
     }
     AddStageMessages();
+    AddGroups();
     AddWorker("data", data_.bytes + examples_ * ExampleBytes() * Batches());
     if (on_device_) AddWorker("CUDA's own", kCudaProgramBytes);
     const uint64_t program =
@@ -306,7 +314,15 @@ class Planner {
                               .mapped = true});
       return;
     }
-    AddWorker("messages with servers", ParameterMessages());
+    if (stages_.division.ranks() == 1) {
+      AddWorker("messages with servers", ParameterMessages(PulledBytes()));
+    } else {
+      // What travels to and from a server of the same machine is copied on the way
+      // (worker/strategy/group/served_group.h).
+      AddWorker("messages with servers",
+                ParameterMessages(CopiedPullBytes()) + (trains_ ? GradientMessages() : 0));
+      AddWorker("gradients of another stage", TiedMessageBytes());
+    }
     if (!half || !trains_) return;
     // What was rounded away, two steps' pushes, and the first once more while a cut is sent.
     AddWorker("what pushes carry over", 2 * (kFloat + 2) * P_);
@@ -327,6 +343,23 @@ class Planner {
       return lands || !model_.tensors[i].tied_to.empty() ? 0 : 2;
     });
   }
+  // By unit, all parameters as they travel.
+  std::vector<uint64_t> CopiedPullBytes() const {
+    const bool half = IsHalf(spec_.update().wire());
+    return UnitBytes(model_, [this, half](size_t i) -> uint64_t {
+      return model_.tensors[i].tied_to.empty() ? (half ? 2 : SizeOf(held_as_[i])) : 0;
+    });
+  }
+  // The first of two stages with a tensor receives the other's gradient.
+  uint64_t TiedMessageBytes() const {
+    uint64_t bytes = 0;
+    for (const TensorSpec& tensor : model_.tensors) {
+      if (tensor.stages > 1 && tensor.first_stage) {
+        bytes = std::max(bytes, std::min(kTiedMessageBytes, kFloat * tensor.elements()));
+      }
+    }
+    return trains_ ? bytes : 0;
+  }
   uint64_t SharedWithServers() const { return std::max(1u, spec_.servers()) * kConnectionBytes; }
 
   // One worker's that servers of other machines have received: at most a window, or one unit's, and
@@ -341,11 +374,9 @@ class Planner {
     return std::min(most, sent + partitions * kKeptGradientBytes);
   }
 
-  // One worker's on their way from servers that are of another type than they are kept in, as far
-  // as it asks for them, the unit that is due and the next at least. The others come where they
-  // belong.
-  uint64_t ParameterMessages() const {
-    const std::vector<uint64_t> pulled = PulledBytes();
+  // One worker's on their way from servers, of which so many bytes of each unit do not come where
+  // they belong, as far as it asks for them: the unit that is due and the next at least.
+  static uint64_t ParameterMessages(const std::vector<uint64_t>& pulled) {
     const uint64_t due = LargestOf(pulled, 2);
     return std::min(SumOf(pulled), std::max(kPullWindowBytes, due));
   }
@@ -418,9 +449,35 @@ class Planner {
   void AddStageMessages() {
     if (stages_.messages == 0) return;
     AddWorker("messages with other stages", stages_.messages * stages_.message_bytes);
-    const uint64_t neighbours = stages_.shape.stages == 2 ? 1 : 2;
-    plan_.worker.push_back({.name = "other stages' messages, if on one machine",
-                            .bytes = neighbours * kStageMessagesSent * stages_.message_bytes,
+    // All stages map all others', whoever sends to whom.
+    plan_.worker.push_back(
+        {.name = "other stages' messages, if on one machine",
+         .bytes = (stages_.shape.stages - 1) * stages_.messages * stages_.message_bytes,
+         .mapped = true});
+  }
+
+  // Adds the memory through which a rank talks to those that compute the model with it: all stages,
+  // those with a tensor that it has, too, its tensor ranks, and on servers all of these together.
+  void AddGroups() {
+    if (on_device_ || stages_.division.ranks() == 1) return;
+    const uint64_t below = stage_of_pipeline_;
+    const uint64_t above = stages_.division.stages - 1 - below;
+    const uint64_t of_tensor = stages_.division.tensor_ranks - 1;
+    const auto stage_has = [this](bool first) {
+      return std::any_of(model_.tensors.begin(), model_.tensors.end(),
+                         [first](const TensorSpec& tensor) {
+                           return tensor.stages > 1 && tensor.first_stage == first;
+                         });
+    };
+    uint64_t own = of_tensor + above + (stage_has(true) ? 1 : 0);
+    uint64_t others = below + (stage_has(false) ? 1 : 0);
+    if (!all_reduce_) {
+      own += of_tensor + above * stages_.division.tensor_ranks;
+      others += below * stages_.division.tensor_ranks;
+    }
+    AddWorker("connections with the ranks of a model", own * kPairBytes);
+    plan_.worker.push_back({.name = "connections that others have made, if on one machine",
+                            .bytes = others * kPairBytes,
                             .mapped = true});
   }
 
@@ -458,7 +515,7 @@ class Planner {
     // An only worker's gradients are the sums, as they came.
     const uint64_t workers = std::max(1u, spec_.workers());
     const uint64_t gradients = workers == 1 ? 0 : GradientMessages();
-    add("messages with workers", workers * (gradients + ParameterMessages()));
+    add("messages with workers", workers * (gradients + ParameterMessages(PulledBytes())));
     if (IsHalf(spec_.update().wire())) add("what pushes carry over, in a cut", whole * W_);
     const bool deterministic = spec_.update().deterministic();
     const bool keeps_previous = HoldsUnitsInFlight(spec_) || stages_.division.ranks() > 1;
@@ -472,6 +529,7 @@ class Planner {
   // The model, and what a rank has and computes of it.
   const ModelSize& whole_;
   const PlannedStages& stages_;
+  const int stage_of_pipeline_;
   // Sets of activations, each of one micro-batch and one chunk.
   const uint64_t saved_sets_;
   const ModelSize model_;

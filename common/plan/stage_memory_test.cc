@@ -1,14 +1,17 @@
 // Memory of the stages of a pipeline.
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/compute/activation_layout.h"
+#include "common/pipeline/pipeline_schedule.h"
 #include "common/plan/data_size.h"
 #include "common/plan/memory_plan.h"
 #include "common/plan/model_size.h"
 #include "common/plan/plan_jobs.h"
+#include "common/plan/planned_stages.h"
 #include "common/plan/rank_size.h"
 #include "common/plan/transformer_memory_plan.h"
 #include "gmock/gmock.h"
@@ -117,6 +120,55 @@ TEST(StageMemoryTest, MessagesHaveMemoryOfTheirOwn) {
   v1::JobSpec evaluated = TwoStages("ONE_F_ONE_B");
   evaluated.mutable_data()->set_holdout(0.5);
   EXPECT_EQ(bytes(evaluated), 3 * 4 * 256 * 384 * 4);
+}
+
+TEST(StageMemoryTest, StagesMapTheMessagesOfAllOthers) {
+  v1::JobSpec spec = TwoStages("ONE_F_ONE_B", "separate_head: true");
+  spec.set_workers(4);
+  spec.mutable_parallelism()->set_pipeline(4);
+  spec.mutable_parallelism()->clear_pipeline_layers();
+  const std::vector<MemoryPlan> stages = StagesOf(spec);
+  ASSERT_EQ(stages.size(), 4u);
+  for (size_t stage = 0; stage < 4; ++stage) {
+    std::map<std::string, uint64_t> parts = ByName(stages[stage].worker);
+    EXPECT_EQ(parts["other stages' messages, if on one machine"],
+              3 * parts["messages with other stages"]);
+    // The lower one of two stages makes the memory through which they talk.
+    EXPECT_EQ(parts["connections with the ranks of a model"], (3 - stage) * kMiB);
+    EXPECT_EQ(parts["connections that others have made, if on one machine"], stage * kMiB);
+  }
+}
+
+// Of its own by all-reduce; on servers the stages make one more group, and the one that pushes the
+// gradient receives what the other adds to it.
+TEST(StageMemoryTest, ATiedHeadTakesAGroupOfItsOwn) {
+  v1::JobSpec spec = TwoStages("ONE_F_ONE_B");
+  EXPECT_EQ(ByName(StagesOf(spec)[0].worker)["connections with the ranks of a model"], 2 * kMiB);
+  spec.clear_update();
+  std::map<std::string, uint64_t> first = ByName(StagesOf(spec)[0].worker);
+  EXPECT_EQ(first["connections with the ranks of a model"], 3 * kMiB);
+  EXPECT_EQ(first["gradients of another stage"], 4 * 256 * 384);
+  EXPECT_EQ(ByName(StagesOf(spec)[1].worker)["gradients of another stage"], 0u);
+}
+
+// A plan looks at a bounded number of micro-batches.
+TEST(StageMemoryTest, MoreMicroBatchesReceiveNoMoreMessages) {
+  for (const PipelineOrder order : {PipelineOrder::kGPipe, PipelineOrder::kOneForwardOneBackward,
+                                    PipelineOrder::kInterleaved, PipelineOrder::kZeroBubble}) {
+    for (const int stages : {2, 3, 4, 8}) {
+      const int chunks = order == PipelineOrder::kInterleaved ? 2 : 1;
+      for (const int rounds : {1, 2, 9, 16}) {
+        const PipelineShape shape = {
+            .order = order, .stages = stages, .chunks = chunks, .micro_batches = rounds * stages};
+        int most = 0;
+        for (const std::vector<PipelineAction>& stage : PipelineSchedule(shape)) {
+          const StageHoldings holdings = HoldingsOf(stage);
+          most = std::max(most, holdings.received_activations + holdings.received_gradients);
+        }
+        EXPECT_EQ(ReceivedMessages(shape), most) << stages << " stages, " << rounds << " rounds";
+      }
+    }
+  }
 }
 
 TEST(StageMemoryTest, ZeroDividesEachStage) {

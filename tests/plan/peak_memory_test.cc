@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -20,6 +21,7 @@
 #include "absl/strings/string_view.h"
 #include "common/base/machine/multiplies_bfloat16.h"
 #include "common/base/philox.h"
+#include "common/job/job_road.h"
 #include "common/job_data/data_head.h"
 #include "common/plan/memory_plan.h"
 #include "common/text/format_bytes.h"
@@ -100,6 +102,8 @@ class PeakMemoryTest : public ::testing::Test {
     uint64_t bytes = 0;
     // The part of it that other processes created.
     uint64_t mapped = 0;
+
+    uint64_t own() const { return bytes - mapped; }
   };
 
   // The peaks of its tasks, by slot; none if it did not succeed, which is reported.
@@ -118,7 +122,8 @@ class PeakMemoryTest : public ::testing::Test {
     return peaks;
   }
 
-  void ExpectAsPlanned(const std::string& job, int steps) {
+  // Returns what was measured, by slot.
+  std::vector<Peak> ExpectAsPlanned(const std::string& job, int steps) {
     SCOPED_TRACE(job);
     const v1::JobSpec spec = SpecOf(job, steps);
     const std::vector<MemoryPlan> stages =
@@ -131,19 +136,19 @@ class PeakMemoryTest : public ::testing::Test {
       const auto planned = static_cast<double>(plan.worker_bytes());
       const auto own_planned = static_cast<double>(plan.worker_own_bytes());
       std::cout << FormatBytes(measured.bytes) << " at the peak, planned "
-                << FormatBytes(plan.worker_bytes()) << ", its own "
-                << FormatBytes(measured.bytes - measured.mapped) << ", planned "
-                << FormatBytes(plan.worker_own_bytes()) << ": " << job.substr(0, 40) << "…"
-                << job.substr(job.rfind("batch_size")) << std::endl;
+                << FormatBytes(plan.worker_bytes()) << ", its own " << FormatBytes(measured.own())
+                << ", planned " << FormatBytes(plan.worker_own_bytes()) << ": " << job.substr(0, 40)
+                << "…" << job.substr(job.rfind("batch_size")) << std::endl;
+      const auto own = static_cast<double>(measured.own());
+      EXPECT_LE(own, own_planned + MostAbovePlan(own)) << Compared(measured.bytes, plan);
+      EXPECT_GE(own, own_planned - MostBelowPlan(own)) << Compared(measured.bytes, plan);
+      // A server's memory that a task maps is planned nowhere.
+      if (!TrainsByAllReduce(spec)) continue;
       const auto peak = static_cast<double>(measured.bytes);
       EXPECT_LE(peak, planned + MostAbovePlan(peak)) << Compared(measured.bytes, plan);
       EXPECT_GE(peak, planned - MostBelowPlan(peak)) << Compared(measured.bytes, plan);
-      // A server's memory that a task maps is planned nowhere.
-      if (plan.worker_own_bytes() == plan.worker_bytes()) continue;
-      const auto own = static_cast<double>(measured.bytes - measured.mapped);
-      EXPECT_LE(own, own_planned + MostAbovePlan(own)) << Compared(measured.bytes, plan);
-      EXPECT_GE(own, own_planned - MostBelowPlan(own)) << Compared(measured.bytes, plan);
     }
+    return peaks;
   }
 
   // Returns a model of 384 in width, over bytes: 1.8 million parameters a layer.
@@ -196,6 +201,46 @@ TEST_F(PeakMemoryTest, OfTransformersOnServers) {
        {"workers: 1", "workers: 1 compute { type: BF16 recompute: SELECTIVE }", "workers: 2"}) {
     ExpectAsPlanned(LargeTransformer(how + kServers), kSettled);
   }
+}
+
+// Returns a job of two stages, whose micro-batches are of one sequence.
+std::string TwoStages(absl::string_view schedule, absl::string_view road) {
+  return absl::StrCat("micro_batches: 8 workers: 2 parallelism { pipeline: 2 pipeline_schedule: ",
+                      schedule, " } ", road);
+}
+
+// What GPIPE keeps of eight micro-batches, 1F1B keeps of two at most.
+TEST_F(PeakMemoryTest, OfTheStagesOfAPipeline) {
+  std::map<std::string, std::vector<Peak>> peaks;
+  for (const std::string schedule : {"GPIPE", "ONE_F_ONE_B", "INTERLEAVED", "ZERO_BUBBLE"}) {
+    peaks[schedule] = ExpectAsPlanned(
+        Transformer(/*layers=*/4, /*context=*/256, /*batch=*/8, TwoStages(schedule, kAllReduce)),
+        kFirst);
+    ASSERT_EQ(peaks[schedule].size(), 2u);
+  }
+  for (const int stage : {0, 1}) {
+    EXPECT_LT(peaks["ONE_F_ONE_B"][stage].own(), peaks["GPIPE"][stage].own()) << stage;
+  }
+}
+
+// Which hand on four sequences at once.
+TEST_F(PeakMemoryTest, OfAnEvaluationByStages) {
+  ExpectAsPlanned(
+      Transformer(/*layers=*/4, /*context=*/256, /*batch=*/8,
+                  absl::StrCat(TwoStages("ONE_F_ONE_B", kAllReduce), "validation { sequences { ",
+                               "path: '", TextPath(), "' } } evaluation { max_examples: 64 }")),
+      kFirst);
+}
+
+TEST_F(PeakMemoryTest, OfTheStagesOfAPipelineOnServers) {
+  ExpectAsPlanned(
+      Transformer(/*layers=*/4, /*context=*/256, /*batch=*/8, TwoStages("ONE_F_ONE_B", kServers)),
+      kSettled);
+}
+
+TEST_F(PeakMemoryTest, OfTensorRanksOnServers) {
+  ExpectAsPlanned(LargeTransformer(absl::StrCat("workers: 2 parallelism { tensor: 2 }", kServers)),
+                  kSettled);
 }
 
 TEST_F(PeakMemoryTest, OfTwoReplicas) {
