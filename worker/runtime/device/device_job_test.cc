@@ -131,6 +131,12 @@ TEST(DeviceJobTest, EveryZeroStageTrainsAsOneWorkerOnProcessors) {
   }
 }
 
+TEST(DeviceJobTest, TensorRanksTrainAsOneWorkerOnProcessors) {
+  v1::JobSpec spec = OnDevice(Spec(2));
+  spec.mutable_parallelism()->set_tensor(2);
+  ExpectNear(Train(spec), Train(Spec(1)), 1e-4);
+}
+
 // No rank has the slices of the lost one; the coordinator takes the job back.
 TEST(DeviceJobTest, ARankOfAShardGroupWaitsForTheCoordinatorAfterALoss) {
   for (const uint32_t stage : {1, 3}) {

@@ -10,7 +10,6 @@
 #include "common/files/text_files.h"
 #include "common/job/job_road.h"
 #include "common/kernels/matmul.h"
-#include "common/mesh/tensor_ranks.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
 #include "proto/task_service.pb.h"
@@ -39,13 +38,7 @@ absl::Status CheckRoads(const v1::UpdateSpec& update) {
 bool OnDevice(const v1::JobSpec& spec) { return spec.compute().device() == v1::ComputeSpec::CUDA; }
 
 absl::Status CheckDevice(const v1::JobSpec& spec, const TaskDependencies& dependencies) {
-  if (!OnDevice(spec)) return absl::OkStatus();
-  if (TensorRanks(spec) > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("compute.device is CUDA, but parallelism.tensor is ", TensorRanks(spec),
-                     ": devices do not divide layers; leave one of them out"));
-  }
-  if (dependencies.devices != nullptr) return absl::OkStatus();
+  if (!OnDevice(spec) || dependencies.devices != nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "compute.device is CUDA, but this worker's program of tasks was built without CUDA; it "
       "should not have offered devices");
