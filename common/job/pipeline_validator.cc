@@ -145,10 +145,12 @@ absl::Status ValidateRest(const v1::JobSpec& spec) {
                                 ", where what pushes round away is not kept: take update.wire F32, "
                                 "or update.dense ALL_REDUCE"));
   }
-  if (spec.compute().device() == v1::ComputeSpec::CUDA) {
-    return Invalid(kPipeline, stages,
-                   "but compute.device is CUDA, and a device computes whole models in this "
-                   "version: leave it out, or take compute.device CPU");
+  if (!TrainsByAllReduce(spec) && spec.compute().device() == v1::ComputeSpec::CUDA) {
+    return Invalid(
+        kPipeline, stages,
+        "but compute.device is CUDA and update.dense PARAMETER_SERVER, where each device "
+        "computes whole models in this version: take update.dense ALL_REDUCE, or "
+        "compute.device CPU");
   }
   if (const PipelineOrder order = ShapeOfPipeline(spec).order;
       spec.parallelism().zero().stage() == 2 &&

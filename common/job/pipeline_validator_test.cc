@@ -154,9 +154,13 @@ INSTANTIATE_TEST_SUITE_P(
                     },
                     HasSubstr("update.wire is BF16; but update.dense is PARAMETER_SERVER and "
                               "parallelism.pipeline 2")},
-        BadPipeline{"Devices",
-                    [](v1::JobSpec& s) { s.mutable_compute()->set_device(v1::ComputeSpec::CUDA); },
-                    HasSubstr("parallelism.pipeline is 2; but compute.device is CUDA")},
+        BadPipeline{"DevicesWithServers",
+                    [](v1::JobSpec& s) {
+                      s.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
+                      s.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+                    },
+                    HasSubstr("parallelism.pipeline is 2; but compute.device is CUDA and "
+                              "update.dense PARAMETER_SERVER")},
         BadPipeline{"ScatteredGradientsOfSplitBackward",
                     [](v1::JobSpec& s) {
                       Parallelism(s).mutable_zero()->set_stage(2);
@@ -184,6 +188,8 @@ TEST(PipelineValidatorTest, TakesEverySchedule) {
                               v1::ParallelismSpec::INTERLEAVED, v1::ParallelismSpec::ZERO_BUBBLE}) {
     v1::JobSpec spec = PipelineJob();
     Parallelism(spec).set_pipeline_schedule(schedule);
+    EXPECT_TRUE(ValidatePipeline(spec).ok()) << ValidatePipeline(spec);
+    spec.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
     EXPECT_TRUE(ValidatePipeline(spec).ok()) << ValidatePipeline(spec);
   }
   v1::JobSpec spec = PipelineJob();

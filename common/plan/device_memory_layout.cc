@@ -40,7 +40,18 @@ class Cursor {
   size_t* counter_ = nullptr;
 };
 
+// Returns the layouts of everything that a saved set may hold.
+std::vector<ActivationLayout> LayoutsOf(const DeviceExtents& extents) {
+  std::vector<ActivationLayout> layouts = {ActivationLayout(extents.activations)};
+  for (const ActivationRequest& other : extents.other_activations) layouts.emplace_back(other);
+  return layouts;
+}
+
 }  // namespace
+
+uint64_t StageMessageBytes(const ActivationRequest& activations) {
+  return RoundUp<uint64_t>(activations.own_rows() * activations.C * SizeOf(activations.type), 64);
+}
 
 std::vector<TensorSpec> PaddedTensors(std::vector<TensorSpec> tensors) {
   for (TensorSpec& tensor : tensors) {
@@ -84,15 +95,19 @@ DevicePassMemory PlanDevicePasses(const DeviceExtents& extents, std::byte* base)
   DevicePassMemory passes;
   Cursor cursor(base);
   const ActivationRequest& r = extents.activations;
-  const ActivationLayout layout(r);
-  const ActivationLayout::Bytes& bytes = layout.bytes();
+  const std::vector<ActivationLayout> layouts = LayoutsOf(extents);
+  const ActivationLayout::Bytes bytes =
+      std::max_element(layouts.begin(), layouts.end(), [](const auto& a, const auto& b) {
+        return a.bytes().total() < b.bytes().total();
+      })->bytes();
   passes.bytes.activations = extents.saved_sets * (bytes.kept + bytes.shared);
   passes.bytes.logits = extents.saved_sets * bytes.logits;
   passes.bytes.scratch = extents.saved_sets * bytes.scratch;
   passes.sets.resize(extents.saved_sets);
   cursor.Count(passes.bytes.scratch);
   for (DeviceSavedSet& set : passes.sets) {
-    set.arrays = layout.Bind(cursor.Skip(bytes.total()));
+    std::byte* const memory = cursor.Skip(bytes.total());
+    for (const ActivationLayout& layout : layouts) set.arrays.push_back(layout.Bind(memory));
     cursor.Take(r.N, set.batch.tokens);
     cursor.Take(r.N, set.batch.labels);
     cursor.Take(TokenOrderSize(r.N), set.batch.token_order);
@@ -101,13 +116,16 @@ DevicePassMemory PlanDevicePasses(const DeviceExtents& extents, std::byte* base)
   cursor.TakeRecord(passes.sums);
   cursor.TakeRecord(passes.evaluation_sums);
   if (extents.rotary > 0) cursor.Take(extents.rotary, passes.rotary);
+  int64_t logit_rows = 1;
+  for (const TransformerArrays& arrays : passes.sets[0].arrays) {
+    logit_rows = std::max(logit_rows, arrays.head.logit_rows);
+  }
   DeviceScratch& scratch = passes.scratch;
-  scratch.ops_bytes =
-      DeviceOpsScratch({.rows = static_cast<int64_t>(r.N),
-                        .width = static_cast<int64_t>(r.C),
-                        .heads = static_cast<int64_t>(r.H),
-                        .biased = static_cast<int64_t>(std::max({r.C, r.Q, r.U})),
-                        .logit_rows = std::max<int64_t>(1, passes.sets[0].arrays.head.logit_rows)});
+  scratch.ops_bytes = DeviceOpsScratch({.rows = static_cast<int64_t>(r.N),
+                                        .width = static_cast<int64_t>(r.C),
+                                        .heads = static_cast<int64_t>(r.H),
+                                        .biased = static_cast<int64_t>(std::max({r.C, r.Q, r.U})),
+                                        .logit_rows = logit_rows});
   cursor.TakeBytes(scratch.ops_bytes, scratch.ops);
   cursor.TakeBytes(kDeviceWorkspaceBytes, scratch.workspace);
   passes.bytes.total = cursor.bytes();
@@ -126,6 +144,8 @@ DeviceMemoryBytes PlanDeviceMemory(const DeviceExtents& extents) {
     bytes.gradients = extents.shard->gradient_bytes;
     bytes.total += bytes.gathered_weights + bytes.gradients;
   }
+  bytes.messages = extents.messages * StageMessageBytes(extents.activations);
+  bytes.total += bytes.messages;
   return bytes;
 }
 

@@ -55,6 +55,9 @@ struct DeviceShardExtents {
 // What arrays go by.
 struct DeviceExtents {
   ActivationRequest activations = {.placement = kOnDevice};
+  // Other arrays that the memory of a saved set holds in place of these: of further chunks of a
+  // pipeline's stage, and of an evaluation of all its chunks.
+  std::vector<ActivationRequest> other_activations;
   // The micro-batches that are between forward and backward at a time.
   uint64_t saved_sets = 1;
   // Elements of a flat space: of all tensors, each padded as PaddedElements says.
@@ -65,7 +68,13 @@ struct DeviceExtents {
   bool optimizer_here = true;
   // If there, takes the place of `parameters`.
   absl::optional<DeviceShardExtents> shard;
+  // Messages that the stage of a pipeline has memory for, each of StageMessageBytes.
+  uint64_t messages = 0;
 };
+
+// Returns the most bytes that stages of a pipeline send one another of one micro-batch, in whole
+// cache lines: each rank sends its own rows of the residual stream.
+uint64_t StageMessageBytes(const ActivationRequest& activations);
 
 // Of a tensor in the flat spaces: whole cache lines, 256 bytes of f32 and 128 of a 16-bit copy,
 // which vector loads and cuBLASLt need.
@@ -102,6 +111,8 @@ struct DeviceMemoryBytes {
   size_t activations = 0;
   size_t logits = 0;
   size_t scratch = 0;
+  // Messages with other stages of a pipeline, in the memory of their communicator.
+  size_t messages = 0;
   size_t total = 0;
 };
 
@@ -131,7 +142,8 @@ struct DeviceState {
 
 // What a micro-batch has from its forward to the end of its backward.
 struct DeviceSavedSet {
-  TransformerArrays arrays;
+  // Those of DeviceExtents::activations, then the others, in the same memory.
+  std::vector<TransformerArrays> arrays;
   DeviceBatchArrays batch;
 };
 
@@ -152,7 +164,7 @@ struct DevicePassMemory {
 DeviceState PlanDeviceState(const DeviceExtents& extents, std::byte* base);
 DevicePassMemory PlanDevicePasses(const DeviceExtents& extents, std::byte* base);
 
-// Returns the bytes of both, and of the communicator's memory.
+// Returns the bytes of both, and of the memory of communicators.
 DeviceMemoryBytes PlanDeviceMemory(const DeviceExtents& extents);
 
 }  // namespace muster

@@ -1,9 +1,12 @@
 #include "common/plan/device_memory_parts.h"
 
+#include <algorithm>
+
 #include "common/job/job_road.h"
 #include "common/mesh/data_ranks.h"
 #include "common/mesh/tensor_ranks.h"
 #include "common/mesh/zero.h"
+#include "common/partition/tensor_spec.h"
 #include "common/plan/transformer_device_plan.h"
 #include "proto/job.pb.h"
 
@@ -12,8 +15,9 @@ namespace {
 
 // Returns the number of a rank's groups with communicators on its device: all data ranks or its
 // shard group, its shard's replicas, its tensor group, and those of this group that have a
-// key-value head in common, if some but not all have.
-uint64_t NcclGroups(const v1::JobSpec& spec) {
+// key-value head in common, if some but not all have; its pipeline group, and the stages that have
+// the embedding in common.
+uint64_t NcclGroups(const v1::JobSpec& spec, const ModelSize& model) {
   const uint32_t shards = ShardGroupSize(spec);
   const uint32_t kv_heads = spec.model().transformer().kv_heads();
   uint64_t groups = TensorRanks(spec) > 1 ? 1 : 0;
@@ -21,13 +25,20 @@ uint64_t NcclGroups(const v1::JobSpec& spec) {
   if (TrainsByAllReduce(spec) && DataRanks(spec) > 1) {
     groups += ZeroStage(spec) > 0 && shards < DataRanks(spec) ? 2 : 1;
   }
+  if (PipelineStages(spec) > 1) ++groups;
+  if (std::any_of(model.tensors.begin(), model.tensors.end(),
+                  [](const TensorSpec& tensor) { return tensor.stages > 1; })) {
+    ++groups;
+  }
   return groups;
 }
 
 }  // namespace
 
-std::vector<MemoryPart> DeviceMemoryParts(const v1::JobSpec& spec, const ModelSize& model) {
-  const DeviceMemoryBytes bytes = PlanDeviceBytes(spec, model, LargestMicroBatch(spec));
+std::vector<MemoryPart> DeviceMemoryParts(const v1::JobSpec& spec, const ModelSize& model,
+                                          const DeviceStageSize& of_pipeline) {
+  const DeviceMemoryBytes bytes =
+      PlanDeviceBytes(spec, model, LargestMicroBatch(spec), of_pipeline);
   const uint32_t stage = ZeroStage(spec);
   std::vector<MemoryPart> parts;
   const auto add = [&](const char* name, uint64_t size) {
@@ -59,8 +70,9 @@ std::vector<MemoryPart> DeviceMemoryParts(const v1::JobSpec& spec, const ModelSi
   add("activations", bytes.activations);
   add("logits", bytes.logits);
   add("kernels' scratch", bytes.scratch);
+  if (bytes.messages > 0) add("messages with other stages", bytes.messages);
   add("CUDA's own", kDeviceHeadroomBytes + kCudaContextBytes);
-  if (const uint64_t groups = NcclGroups(spec); groups > 0) {
+  if (const uint64_t groups = NcclGroups(spec, model); groups > 0) {
     add("NCCL's own", groups * kNcclBytes);
   }
   return parts;

@@ -5,6 +5,7 @@
 
 #include "common/plan/memory_part.h"
 #include "common/plan/model_size.h"
+#include "common/plan/transformer_device_plan.h"
 
 namespace muster {
 
@@ -15,7 +16,8 @@ class JobSpec;
 // Returns what a job takes of each worker's device: what the engine lays out there
 // (transformer_device_plan.h), and what CUDA and NCCL take for themselves. `model` is what a rank
 // computes (SizeOfRank). REQUIRES: model.transformer.
-std::vector<MemoryPart> DeviceMemoryParts(const v1::JobSpec& spec, const ModelSize& model);
+std::vector<MemoryPart> DeviceMemoryParts(const v1::JobSpec& spec, const ModelSize& model,
+                                          const DeviceStageSize& stage);
 
 }  // namespace muster
 

@@ -22,7 +22,6 @@
 #include "common/plan/rank_size.h"
 #include "common/plan/rows_memory.h"
 #include "common/plan/sharded_memory.h"
-#include "common/plan/transformer_device_plan.h"
 #include "common/plan/transformer_memory_plan.h"
 #include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
@@ -383,8 +382,11 @@ class Planner {
 
   void AddTransformer() {
     if (on_device_) {
-      plan_.device = DeviceMemoryParts(spec_, model_);
-      plan_.activation_bytes = PlanDeviceBytes(spec_, model_, LargestMicroBatch(spec_)).activations;
+      plan_.device = DeviceMemoryParts(spec_, model_,
+                                       {.saved_sets = saved_sets_, .messages = stages_.messages});
+      for (const MemoryPart& part : plan_.device) {
+        if (part.name == "activations") plan_.activation_bytes = part.bytes;
+      }
       return;
     }
     // Each saved set has room for the largest chunk.
@@ -447,7 +449,7 @@ class Planner {
   // Adds the memory from which and to which a stage's messages travel
   // (worker/runtime/training/pipeline_links.h).
   void AddStageMessages() {
-    if (stages_.messages == 0) return;
+    if (stages_.messages == 0 || on_device_) return;
     AddWorker("messages with other stages", stages_.messages * stages_.message_bytes);
     // All stages map all others', whoever sends to whom.
     plan_.worker.push_back(

@@ -1,6 +1,11 @@
 #include "common/plan/transformer_device_plan.h"
 
+#include <cstddef>
+#include <vector>
+
+#include "common/base/pass.h"
 #include "common/mesh/zero.h"
+#include "common/pipeline/pipeline_spec.h"
 #include "common/plan/device_shard_plan.h"
 #include "common/plan/transformer_memory_plan.h"
 
@@ -15,14 +20,33 @@ uint64_t FlatElements(const ModelSize& model) {
   return elements;
 }
 
+// Makes the extents those of the chunks of a pipeline's stage, or of the whole model.
+void LeaveChunks(const std::vector<UnitSpan>& chunks, DeviceExtents& extents) {
+  const ActivationRequest whole = extents.activations;
+  const auto leave = [&whole](const UnitSpan& units) {
+    ActivationRequest request = whole;
+    LeaveUnits(units, request);
+    return request;
+  };
+  extents.activations = leave(chunks[0]);
+  if (chunks.size() == 1) return;
+  for (size_t i = 1; i < chunks.size(); ++i) extents.other_activations.push_back(leave(chunks[i]));
+  extents.other_activations.push_back(leave({chunks.front().first, chunks.back().end}));
+  extents.other_activations.back().pass = Pass::kEvaluation;
+}
+
 }  // namespace
 
 DeviceMemoryBytes PlanDeviceBytes(const v1::JobSpec& spec, const ModelSize& model,
-                                  uint64_t sequences) {
+                                  uint64_t sequences, const DeviceStageSize& stage) {
   const TransformerSize& size = *model.transformer;
   DeviceExtents extents;
   extents.activations = ActivationRequestOf(size, sequences, spec.compute());
   extents.activations.placement = kOnDevice;
+  extents.activations.split_backward = ShapeOfPipeline(spec).order == PipelineOrder::kZeroBubble;
+  LeaveChunks(model.chunks, extents);
+  extents.saved_sets = stage.saved_sets;
+  extents.messages = stage.messages;
   extents.parameters = FlatElements(model);
   if (spec.model().transformer().positions() == v1::TransformerSpec::ROTARY) {
     extents.rotary = size.T * size.head_dim();

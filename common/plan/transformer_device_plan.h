@@ -9,12 +9,20 @@
 
 namespace muster {
 
+// What the stage of a pipeline keeps on its device at a time.
+struct DeviceStageSize {
+  // Micro-batches of one chunk between forward and backward (common/pipeline/compute_order.h).
+  uint64_t saved_sets = 1;
+  // Messages that it has memory for (PlannedStages).
+  uint64_t messages = 0;
+};
+
 // What one task of a transformer's job has on its device (`compute { device: CUDA }`), for
 // micro-batches of at most `sequences` whole sequences: the bytes of the block of memory that the
 // engine takes, laid out by the same function. `model` is what the task's rank computes
 // (SizeOfRank). REQUIRES: model.transformer.
 DeviceMemoryBytes PlanDeviceBytes(const v1::JobSpec& spec, const ModelSize& model,
-                                  uint64_t sequences);
+                                  uint64_t sequences, const DeviceStageSize& stage);
 
 }  // namespace muster
 

@@ -1,6 +1,7 @@
 // Training on an emulated device reads a unit's parameters between Acquire and Release alone, in
 // graphs, too, and in evaluations: with memory poisoned everywhere else, the same bits come out.
-// And tensor ranks on devices train as one process does, in every stage of ZeRO.
+// And tensor ranks and stages of pipelines on devices train as one process does, in every stage of
+// ZeRO.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/compare/traffic_prediction.h"
 #include "common/base/clock.h"
 #include "common/checkpoint/memory_storage.h"
 #include "common/device/device.h"
@@ -17,6 +19,7 @@
 #include "common/mesh/data_ranks.h"
 #include "common/mesh/tensor_ranks.h"
 #include "common/partition/local_tensors.h"
+#include "common/partition/schema.h"
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
@@ -38,6 +41,7 @@
 #include "worker/runtime/device/device_job.h"
 #include "worker/runtime/training/micro_batch_reader.h"
 #include "worker/runtime/training/prepared_job.h"
+#include "worker/runtime/training/stage_plan.h"
 #include "worker/strategy/local_strategy.h"
 #include "worker/strategy/strategy.h"
 
@@ -70,6 +74,7 @@ struct Trained {
   std::vector<double> losses;
   // The weights by tensor, as a step at the last clock reads them.
   std::vector<std::vector<float>> weights;
+  StrategyCounters counters;
 };
 
 void ExpectSameBits(const Trained& actual, const Trained& expected) {
@@ -85,6 +90,8 @@ struct Rank {
   DevicePasses& passes;
   Strategy& strategy;
   TensorGroup* tensor_group = nullptr;
+  absl::optional<PipelineStage> stage = absl::nullopt;
+  Communicator* pipeline_group = nullptr;
   int number = 0;
 };
 
@@ -102,11 +109,14 @@ class DeviceJob : public ::testing::Test {
   }
 
   int tensor_ranks() const { return static_cast<int>(TensorRanks(spec_)); }
+  // The ranks of a pipeline's stage, or all.
+  int ranks_of_stage() const { return static_cast<int>(spec_.workers() / PipelineStages(spec_)); }
 
   // Returns what a rank has of the tensors.
   std::vector<TensorSpec> TensorsOf(int rank) const {
-    return LocalTensors(job_->model->description().tensors, {.tensor_ranks = tensor_ranks()},
-                        rank % tensor_ranks())
+    return LocalTensors(job_->model->description().tensors,
+                        DivisionOf(*job_->schema, tensor_ranks()),
+                        rank / ranks_of_stage() * tensor_ranks() + rank % tensor_ranks())
         .value();
   }
 
@@ -119,17 +129,23 @@ class DeviceJob : public ::testing::Test {
     const std::vector<TensorSpec> tensors = TensorsOf(rank.number);
     PoisoningStrategy poisoning(rank.strategy, tensors,
                                 std::make_unique<DeviceMemory>(rank.passes));
-    Train({rank.options, rank.passes, poisoning, rank.tensor_group, rank.number}, trained);
+    Train({rank.options, rank.passes, poisoning, rank.tensor_group, rank.stage, rank.pipeline_group,
+           rank.number},
+          trained);
   }
 
   void Train(const Rank& rank, Trained& trained) {
     const int64_t captures = CountsOfEmulatedDevice().captures;
-    const auto engine = MakeDeviceEngine(
-        spec_, rank.options,
-        {.passes = rank.passes, .strategy = rank.strategy, .tensor_group = rank.tensor_group});
+    const auto engine = MakeDeviceEngine(spec_, rank.options,
+                                         {.passes = rank.passes,
+                                          .strategy = rank.strategy,
+                                          .tensor_group = rank.tensor_group,
+                                          .stage = rank.stage,
+                                          .pipeline_group = rank.pipeline_group});
     ASSERT_TRUE(engine.ok()) << engine.status();
     const uint64_t steps = spec_.stop().steps();
-    MicroBatchReader reader(*job_->dataset, *sampler_, rank.number / tensor_ranks(),
+    MicroBatchReader reader(*job_->dataset, *sampler_,
+                            rank.number % ranks_of_stage() / tensor_ranks(),
                             {.start_clock = 0, .end_clock = steps}, clock_);
     Batch held_out;
     ASSERT_EQ(job_->dataset->Read({0, 1}, held_out), absl::OkStatus());
@@ -195,9 +211,11 @@ class DeviceJob : public ::testing::Test {
     order.set_slot(rank);
     order.set_checkpoint_root("/checkpoints");
     *order.mutable_spec() = spec_;
-    const auto options =
+    auto options =
         ResidentDeviceOptionsFor(spec_, job_->dataset->info(), *job_->schema, /*device=*/0);
     ASSERT_TRUE(options.ok()) << options.status();
+    const auto stage = StageOfJob(spec_, *job_->schema, rank / ranks_of_stage());
+    if (stage.has_value()) TakeStage(*stage, options->compute);
     MemoryStorage storage;
     DeviceShardedDependencies dependencies;
     dependencies.storage = &storage;
@@ -206,8 +224,10 @@ class DeviceJob : public ::testing::Test {
         DeviceShardedStrategy::Create(order, *job_->schema, *options, std::move(dependencies));
     ASSERT_TRUE(strategy.ok()) << strategy.status();
     ASSERT_EQ((*strategy)->Join(std::move(communicator), absl::nullopt), absl::OkStatus());
-    Train({*options, *(*strategy)->passes(), **strategy, (*strategy)->tensor_group(), rank},
+    Train({*options, *(*strategy)->passes(), **strategy, (*strategy)->tensor_group(), stage,
+           (*strategy)->pipeline_group(), rank},
           poisoned, trained);
+    trained.counters = (*strategy)->counters();
   }
 
   // Returns the result of parameters that are this process's, and copied to a device.
@@ -283,6 +303,19 @@ TEST_P(DeviceTrainingTest, TensorRanksOfEveryStageReadNothingReleased) {
   }
 }
 
+TEST_P(DeviceTrainingTest, StagesOfAPipelineReadNothingReleased) {
+  for (const auto schedule : {v1::ParallelismSpec::ONE_F_ONE_B, v1::ParallelismSpec::INTERLEAVED}) {
+    for (const uint32_t zero : {0, 1}) {
+      v1::JobSpec spec = InPipeline(Job(/*workers=*/2, zero), /*stages=*/2, schedule);
+      spec.set_micro_batches(2);
+      Prepare(spec);
+      const std::vector<Trained> poisoned = TrainReplicas(/*poisoned=*/true);
+      const std::vector<Trained> plain = TrainReplicas(/*poisoned=*/false);
+      for (int rank = 0; rank < 4; ++rank) ExpectSameBits(poisoned[rank], plain[rank]);
+    }
+  }
+}
+
 TEST_P(DeviceTrainingTest, CopiesOfTheHostsParametersAreNotReadReleased) {
   Prepare(Job(/*workers=*/1));
   ExpectSameBits(TrainCopies(/*poisoned=*/true), TrainCopies(/*poisoned=*/false));
@@ -297,16 +330,18 @@ INSTANTIATE_TEST_SUITE_P(Jobs, DeviceTrainingTest,
                                   (std::get<0>(info.param) ? "WithDropout" : "");
                          });
 
-class DeviceTensorTest : public DeviceJob {
+class DeviceMeshTest : public DeviceJob {
  protected:
   // Puts the first data rank's shares together.
   TrainedValues Joined(const std::vector<Trained>& trained) const {
     const std::vector<TensorSpec>& whole = job_->model->description().tensors;
     TrainedValues joined;
     for (const TensorSpec& tensor : whole) joined.values[tensor.name].resize(tensor.elements());
-    for (int rank = 0; rank < tensor_ranks(); ++rank) {
+    for (int rank = 0; rank < static_cast<int>(trained.size()); ++rank) {
+      if (rank % ranks_of_stage() >= tensor_ranks()) continue;
       const std::vector<TensorSpec> local = TensorsOf(rank);
       for (size_t t = 0; t < whole.size(); ++t) {
+        if (local[t].elements() == 0) continue;
         const std::vector<float>& share = trained[rank].weights[t];
         std::vector<float>& to = joined.values[whole[t].name];
         ForEachGlobal(local[t], 0, share.size(),
@@ -338,13 +373,32 @@ class DeviceTensorTest : public DeviceJob {
     const std::vector<Trained> trained = TrainReplicas(/*poisoned=*/false);
     // Replicas have the same bits.
     for (size_t rank = 0; rank < trained.size(); ++rank) {
-      EXPECT_EQ(trained[rank].weights, trained[rank % tensor_ranks()].weights);
+      const size_t first = rank / ranks_of_stage() * ranks_of_stage() + rank % tensor_ranks();
+      EXPECT_EQ(trained[rank].weights, trained[first].weights);
     }
     ExpectClose(Joined(trained), expected, 1e-5);
+    ExpectPredictedBytes(trained);
+  }
+
+  // Expects the bytes along each axis that plans say.
+  void ExpectPredictedBytes(const std::vector<Trained>& trained) {
+    const auto predicted = PredictAllReduceTraffic(*job_->schema, spec_, AllReduceWay::kDevices);
+    ASSERT_EQ(predicted.status(), absl::OkStatus());
+    const uint64_t steps = spec_.stop().steps();
+    for (size_t slot = 0; slot < trained.size(); ++slot) {
+      SCOPED_TRACE(slot);
+      const StrategyCounters& counters = trained[slot].counters;
+      const uint64_t tensor = predicted->tensor[slot].sent;
+      const uint64_t stages = predicted->pipeline[slot].sent;
+      EXPECT_EQ(counters.tensor_bytes_sent, steps * tensor);
+      EXPECT_EQ(counters.stage_bytes_sent, steps * stages);
+      EXPECT_EQ(counters.stage_bytes_received, steps * predicted->pipeline[slot].received);
+      EXPECT_EQ(counters.bytes_sent, steps * (predicted->workers[slot].sent - tensor - stages));
+    }
   }
 };
 
-TEST_F(DeviceTensorTest, RanksTrainAsOneProcessInEveryStage) {
+TEST_F(DeviceMeshTest, RanksTrainAsOneProcessInEveryStage) {
   for (const TensorShape shape : {TensorShape::kGpt2, TensorShape::kLlama}) {
     const v1::JobSpec spec = Job(shape, /*steps=*/6);
     const TrainedValues expected = TrainLocally(spec);
@@ -356,7 +410,28 @@ TEST_F(DeviceTensorTest, RanksTrainAsOneProcessInEveryStage) {
   }
 }
 
-TEST_F(DeviceTensorTest, FiftyStepsEndWhereOneProcessDoes) {
+TEST_F(DeviceMeshTest, StagesTrainAsOneProcessOnEveryMesh) {
+  struct Mesh {
+    v1::ParallelismSpec::PipelineSchedule schedule;
+    uint32_t stages, tensor, data, zero;
+  };
+  for (const TensorShape shape : {TensorShape::kGpt2, TensorShape::kLlama}) {
+    const v1::JobSpec spec = Job(shape, /*steps=*/6);
+    const TrainedValues expected = TrainLocally(spec);
+    for (const Mesh& mesh : {Mesh{v1::ParallelismSpec::ONE_F_ONE_B, 2, 1, 1, 0},
+                             Mesh{v1::ParallelismSpec::GPIPE, 2, 2, 2, 0},
+                             Mesh{v1::ParallelismSpec::ZERO_BUBBLE, 3, 1, 2, 1},
+                             Mesh{v1::ParallelismSpec::ONE_F_ONE_B, 2, 2, 2, 2},
+                             Mesh{v1::ParallelismSpec::INTERLEAVED, 2, 1, 2, 1}}) {
+      SCOPED_TRACE(v1::ParallelismSpec::PipelineSchedule_Name(mesh.schedule));
+      ExpectResults(
+          InPipeline(OnMesh(spec, mesh.tensor, mesh.data, mesh.zero), mesh.stages, mesh.schedule),
+          expected);
+    }
+  }
+}
+
+TEST_F(DeviceMeshTest, FiftyStepsEndWhereOneProcessDoes) {
   const v1::JobSpec spec = Job(TensorShape::kLlama, /*steps=*/50);
   ExpectResults(OnMesh(spec, /*tensor=*/2, /*data=*/1), TrainLocally(spec));
 }

@@ -12,6 +12,7 @@
 #include "common/base/philox.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/memory_storage.h"
+#include "common/mesh/tensor_ranks.h"
 #include "common/partition/dense_layout.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -55,6 +56,12 @@ void AddSlot(uint64_t clock, int slot, std::vector<PlacedBatch>& micro_batches) 
   micro_batches.push_back({StepBatch(clock, first, kMicroBatch), static_cast<uint64_t>(first)});
   micro_batches.push_back(
       {StepBatch(clock, second, kMicroBatch - 1), static_cast<uint64_t>(second)});
+}
+
+std::vector<PlacedBatch> StepOfAll(uint64_t clock) {
+  std::vector<PlacedBatch> micro_batches;
+  for (int slot = 0; slot < kTwoRoadsSlots; ++slot) AddSlot(clock, slot, micro_batches);
+  return micro_batches;
 }
 
 std::vector<PlacedBatch> StepOfSlot(uint64_t clock, int slot) {
@@ -255,14 +262,20 @@ v1::JobSpec TwoRoadsJob(const std::string& type, uint32_t stage) {
   return spec;
 }
 
+v1::JobSpec TwoStagesJob() {
+  v1::JobSpec spec = TwoRoadsJob("F32");
+  spec.mutable_model()->mutable_transformer()->set_separate_head(true);
+  spec.mutable_parallelism()->set_pipeline(kTwoRoadsSlots);
+  spec.set_micro_batches(2 * kTwoRoadsSlots);
+  return spec;
+}
+
 absl::StatusOr<std::vector<float>> TrainAlone(const v1::JobSpec& spec) {
   v1::JobSpec whole = spec;
-  whole.mutable_parallelism()->clear_zero();
+  whole.clear_parallelism();
   MUSTER_ASSIGN_OR_RETURN(const auto rank, DeviceRank::Create(whole, kVocabulary));
   for (uint64_t clock = 0; clock < kTwoRoadsSteps; ++clock) {
-    std::vector<PlacedBatch> step;
-    for (int slot = 0; slot < kTwoRoadsSlots; ++slot) AddSlot(clock, slot, step);
-    MUSTER_RETURN_IF_ERROR(rank->Train(step).status());
+    MUSTER_RETURN_IF_ERROR(rank->Train(StepOfAll(clock)).status());
   }
   return JoinedWeights(*rank);
 }
@@ -270,9 +283,10 @@ absl::StatusOr<std::vector<float>> TrainAlone(const v1::JobSpec& spec) {
 absl::StatusOr<std::vector<float>> TrainByAllReduce(const v1::JobSpec& spec,
                                                     DeviceRank::Place place) {
   const int slot = place.host->rank();
+  const bool all = PipelineStages(spec) > 1;
   MUSTER_ASSIGN_OR_RETURN(const auto rank, DeviceRank::Create(spec, kVocabulary, std::move(place)));
   for (uint64_t clock = 0; clock < kTwoRoadsSteps; ++clock) {
-    MUSTER_RETURN_IF_ERROR(rank->Train(StepOfSlot(clock, slot)).status());
+    MUSTER_RETURN_IF_ERROR(rank->Train(all ? StepOfAll(clock) : StepOfSlot(clock, slot)).status());
   }
   return JoinedWeights(*rank);
 }

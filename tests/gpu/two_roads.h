@@ -20,12 +20,15 @@ inline constexpr int kTwoRoadsSteps = 20;
 // Returns the job, computed in `type` of ComputeSpec, whose ranks by all-reduce divide what this
 // ZeRO stage says.
 v1::JobSpec TwoRoadsJob(const std::string& type, uint32_t stage = 0);
+// Returns a job in f32 with a head of its own, whose ranks are the stages of a pipeline.
+v1::JobSpec TwoStagesJob();
 
 // One process on the joined batch.
 absl::StatusOr<std::vector<float>> TrainAlone(const v1::JobSpec& spec);
 
 // Trains as one rank of kTwoRoadsSlots. Gradients are summed by collective calls, and every rank
-// runs the optimizer on its device. Under ZeRO stages matrices of 16-bit jobs come rounded.
+// runs the optimizer on its device. Under ZeRO stages matrices of 16-bit jobs come rounded. A stage
+// of a pipeline returns its own tensors.
 absl::StatusOr<std::vector<float>> TrainByAllReduce(const v1::JobSpec& spec,
                                                     DeviceRank::Place place);
 

@@ -18,6 +18,8 @@
 namespace muster {
 namespace {
 
+constexpr char kTwoStages[] = "stages";
+
 absl::Status RunRank(const GpuRank& rank) {
   std::string reason;
   MUSTER_ASSIGN_OR_RETURN(GpuGroup group, MeetGpuRanks(rank));
@@ -25,11 +27,12 @@ absl::Status RunRank(const GpuRank& rank) {
   place.host = std::move(group.host);
   place.make_communicator = [&group](Communicator&) { return std::move(group.nccl); };
   place.device = rank.rank % CountGpus(&reason);
-  // The type and the stage.
+  // The type and the stage of ZeRO, or that ranks are stages of a pipeline.
   const std::vector<std::string> task = absl::StrSplit(rank.task, ' ');
-  MUSTER_ASSIGN_OR_RETURN(
-      const std::vector<float> weights,
-      TrainByAllReduce(TwoRoadsJob(task[0], std::stoi(task[1])), std::move(place)));
+  const v1::JobSpec job =
+      rank.task == kTwoStages ? TwoStagesJob() : TwoRoadsJob(task[0], std::stoi(task[1]));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<float> weights,
+                          TrainByAllReduce(job, std::move(place)));
   PublishFile(
       absl::StrCat(rank.folder, "/weights", rank.rank),
       std::string(reinterpret_cast<const char*>(weights.data()), weights.size() * sizeof(float)));
@@ -84,6 +87,26 @@ INSTANTIATE_TEST_SUITE_P(Types, TwoRoadsGpuTest,
                          [](const auto& info) {
                            return absl::StrCat(info.param.type, "Stage", info.param.stage);
                          });
+
+// Sends and receives between two stages, in batches.
+TEST(TwoStagesGpuTest, EndsWhereOneProcessDoes) {
+  std::string reason;
+  if (CountGpus(&reason) == 0) GTEST_SKIP() << reason;
+  const auto alone = TrainAlone(TwoStagesJob());
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  GpuRun run;
+  run.task = kTwoStages;
+  run.world = kTwoRoadsSlots;
+  run.look = [&](const std::string& folder) {
+    std::vector<float> joined;
+    for (int rank = 0; rank < kTwoRoadsSlots; ++rank) {
+      const std::vector<float> stage = WeightsIn(absl::StrCat(folder, "/weights", rank));
+      joined.insert(joined.end(), stage.begin(), stage.end());
+    }
+    EXPECT_LE(WeightsDistance(joined, *alone), 1e-5);
+  };
+  RunGpuRanks(run);
+}
 
 }  // namespace
 }  // namespace muster

@@ -44,6 +44,17 @@ TEST(TwoRoadsTest, BothRoadsEndWhereOneProcessDoes) {
   }
 }
 
+TEST(TwoRoadsTest, StagesOfAPipelineEndWhereOneProcessDoes) {
+  const auto alone = TrainAlone(TwoStagesJob());
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  std::vector<float> joined;
+  for (const auto& weights : TrainRanks(TwoStagesJob())) {
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    joined.insert(joined.end(), weights->begin(), weights->end());
+  }
+  EXPECT_EQ(joined, *alone);
+}
+
 TEST(TwoRoadsTest, RanksOfStagesThatComputeInBf16EndWhereOneProcessDoes) {
   const auto alone = TrainAlone(TwoRoadsJob("BF16"));
   ASSERT_TRUE(alone.ok()) << alone.status();

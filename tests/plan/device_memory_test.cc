@@ -18,6 +18,8 @@
 #include "common/plan/data_size.h"
 #include "common/plan/device_shard_plan.h"
 #include "common/plan/memory_plan.h"
+#include "common/plan/model_size.h"
+#include "common/plan/rank_size.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
@@ -50,36 +52,39 @@ DatasetInfo DataOf(const v1::JobSpec& spec) {
   return data;
 }
 
-// Returns the tensors of the first tensor rank, which has the most.
-std::vector<TensorSpec> TensorsOf(const v1::JobSpec& spec) {
+ModelSize SizeOf(const v1::JobSpec& spec) { return SizeOfModel(spec, SizeOfData(spec.data())); }
+
+// Returns the tensors of the first tensor rank of a stage, which has the most.
+std::vector<TensorSpec> TensorsOf(const v1::JobSpec& spec, int stage) {
   const auto ranks = static_cast<int>(TensorRanks(spec));
   const auto model = CreateModel(spec.model(), spec.compute(), DataOf(spec), ranks).value();
-  return LocalTensors(model->description().tensors, {.tensor_ranks = ranks}, /*rank=*/0).value();
+  const ModelDivision division = PlannedDivision(spec, SizeOf(spec)).value();
+  return LocalTensors(model->description().tensors, division, stage * ranks).value();
 }
 
-absl::StatusOr<DeviceOptions> OptionsOf(const v1::JobSpec& spec) {
+absl::StatusOr<DeviceOptions> OptionsOf(const v1::JobSpec& spec, int stage = 0) {
   const DatasetInfo data = DataOf(spec);
   if (!TrainsByAllReduce(spec)) return DeviceOptionsFor(spec, data, /*device=*/0);
-  v1::TablesSchema schema;
-  *schema.mutable_optimizer() = spec.optimizer();
-  return ResidentDeviceOptionsFor(spec, data, schema, /*device=*/0);
+  v1::TablesSchema schema = PlannedSchema(spec, SizeOf(spec));
+  auto options = ResidentDeviceOptionsFor(spec, data, schema, /*device=*/0);
+  const auto part = StageOfJob(spec, schema, stage);
+  if (options.ok() && part.has_value()) TakeStage(*part, options->compute);
+  return options;
 }
 
-void ExpectTheEnginesMemory(const std::string& transformer, const std::string& more) {
-  SCOPED_TRACE(absl::StrCat(transformer, " ", more));
-  const v1::JobSpec spec = Job(transformer, more);
-  const MemoryPlan plan = PlanMemory(spec, SizeOfData(spec.data()));
+void ExpectTheEnginesMemory(const v1::JobSpec& spec, int stage, const MemoryPlan& plan) {
+  SCOPED_TRACE(stage);
   std::map<std::string, uint64_t> parts;
   for (const MemoryPart& part : plan.device) parts[part.name] = part.bytes;
-  auto options = OptionsOf(spec);
+  auto options = OptionsOf(spec, stage);
   ASSERT_TRUE(options.ok()) << options.status();
+  const std::vector<TensorSpec> tensors = TensorsOf(spec, stage);
   if (ZeroStage(spec) > 0) {
     // This is what the strategy does.
-    options->compute.shard = PlanDeviceShard(spec, TensorsOf(spec), options->compute.type).value();
+    options->compute.shard = PlanDeviceShard(spec, tensors, options->compute.type).value();
   }
   const DeviceMemoryBytes taken = PlanDeviceMemory(DeviceExtentsOf(
-      options->shape, DeviceParameters::Create(options->shape, TensorsOf(spec)).value(),
-      options->compute));
+      options->shape, DeviceParameters::Create(options->shape, tensors).value(), options->compute));
   const auto either = [&parts](const char* whole, const char* divided) {
     return parts[whole] + parts[divided];
   };
@@ -93,7 +98,18 @@ void ExpectTheEnginesMemory(const std::string& transformer, const std::string& m
   EXPECT_EQ(parts["activations"], taken.activations);
   EXPECT_EQ(parts["logits"], taken.logits);
   EXPECT_EQ(parts["kernels' scratch"], taken.scratch);
+  EXPECT_EQ(parts["messages with other stages"], taken.messages);
   EXPECT_EQ(plan.device_bytes() - parts["CUDA's own"] - parts["NCCL's own"], taken.total);
+}
+
+// Expects it of every stage of a pipeline, or of the whole model.
+void ExpectTheEnginesMemory(const std::string& transformer, const std::string& more) {
+  SCOPED_TRACE(absl::StrCat(transformer, " ", more));
+  const v1::JobSpec spec = Job(transformer, more);
+  const std::vector<MemoryPlan> stages = PlanMemoryOfStages(spec, SizeOfData(spec.data()));
+  for (size_t stage = 0; stage < stages.size(); ++stage) {
+    ExpectTheEnginesMemory(spec, static_cast<int>(stage), stages[stage]);
+  }
 }
 
 TEST(DeviceMemoryTest, ThePlanIsWhatTheEngineTakes) {
@@ -144,6 +160,29 @@ TEST(DeviceMemoryTest, ThePlanOfATensorRankIsWhatTheEngineTakes) {
               transformer,
               absl::StrCat(compute, "update { dense: ALL_REDUCE } workers: 8 batch_size: 13 ",
                            "parallelism { ", tensor, " zero { stage: ", stage, " } }"));
+        }
+      }
+    }
+  }
+}
+
+TEST(DeviceMemoryTest, ThePlanOfAStageIsWhatTheEngineTakes) {
+  const std::vector<std::string> transformers = {
+      "layers: 4 width: 48 heads: 4 context: 20 vocabulary: 256 pad_vocabulary_to: 12",
+      "layers: 5 width: 64 heads: 4 kv_heads: 2 context: 16 norm: RMS_NORM positions: ROTARY "
+      "activation: SWIGLU no_biases: true separate_head: true feed_forward: 72",
+  };
+  for (const std::string& transformer : transformers) {
+    for (const std::string compute :
+         {"compute { device: CUDA type: F32 } ",
+          "compute { device: CUDA type: BF16 recompute: SELECTIVE } "}) {
+      for (const std::string schedule : {"GPIPE", "ONE_F_ONE_B", "INTERLEAVED", "ZERO_BUBBLE"}) {
+        for (const std::string rest : {"", "tensor: 2", "zero { stage: 1 }"}) {
+          ExpectTheEnginesMemory(
+              transformer,
+              absl::StrCat(compute, "update { dense: ALL_REDUCE } workers: 8 batch_size: 13 ",
+                           "micro_batches: 4 parallelism { pipeline: 2 pipeline_schedule: ",
+                           schedule, " ", rest, " }"));
         }
       }
     }

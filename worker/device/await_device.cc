@@ -29,11 +29,13 @@ std::string Table(const DeviceMemoryBytes& bytes) {
       bytes.gathered_weights == 0 ? ""
                                   : absl::StrCat(", gathered weights ", mib(bytes.gathered_weights),
                                                  ", sums of gradients ", mib(bytes.gradient_sums));
-  return absl::StrCat("weights ", mib(bytes.weights), gathered, ", 16-bit weights ",
-                      mib(bytes.rounded_weights), ", gradients ", mib(bytes.gradients),
-                      ", optimizer state ", mib(bytes.optimizer_state), ", activations ",
-                      mib(bytes.activations), ", logits ", mib(bytes.logits), ", scratch ",
-                      mib(bytes.scratch));
+  return absl::StrCat(
+      "weights ", mib(bytes.weights), gathered, ", 16-bit weights ", mib(bytes.rounded_weights),
+      ", gradients ", mib(bytes.gradients), ", optimizer state ", mib(bytes.optimizer_state),
+      ", activations ", mib(bytes.activations), ", logits ", mib(bytes.logits), ", scratch ",
+      mib(bytes.scratch),
+      bytes.messages == 0 ? ""
+                          : absl::StrCat(", messages with other stages ", mib(bytes.messages)));
 }
 
 AttentionShape HeadsOf(const TransformerShape& shape) {

@@ -1,8 +1,11 @@
 #include "worker/device/device_backend.h"
 
+#include <cstddef>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "common/base/status_macros.h"
 #include "common/kernels/transformer/head_sums.h"
 
@@ -26,6 +29,16 @@ class DeviceMicroBatch final : public TransformerMicroBatch {
           "these passes keep no gradients of products; make them with "
           "DeviceComputeOptions::split_backward");
     }
+    const absl::optional<size_t> arrays = passes_.ArraysOf(units);
+    if (!arrays.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a micro-batch of units from ", units.first, " to before ", units.end,
+                       ", for which these passes have no arrays; make them with "
+                       "DeviceComputeOptions::chunks"));
+    }
+    // Calls that were put off ask for their arrays when they are queued.
+    if (arrays_ != *arrays) passes_.stream();
+    arrays_ = *arrays;
     MUSTER_ASSIGN_OR_RETURN(rows_, passes_.Take(batch));
     return absl::OkStatus();
   }
@@ -46,7 +59,7 @@ class DeviceMicroBatch final : public TransformerMicroBatch {
             .loss = {.labels = batch.labels, .sums = passes_.sums(kind_)},
             .clock = &batch.record->clock,
             .loss_scale = &batch.record->loss_scale,
-            .arrays = set.arrays};
+            .arrays = set.arrays[arrays_]};
   }
 
   absl::Status Run(const UnitCall& call, Body body) override {
@@ -80,6 +93,8 @@ class DeviceMicroBatch final : public TransformerMicroBatch {
   DevicePasses& passes_;
   const int last_unit_;
   TokenRows rows_;
+  // The place of the present units' arrays in the saved set.
+  size_t arrays_ = 0;
   Pass kind_ = Pass::kTraining;
   DeviceRecorder::Pass pass_;
 };

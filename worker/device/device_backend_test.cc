@@ -111,7 +111,7 @@ TEST_F(DeviceBackendTest, LogitsOfAFewRowsAtATimeGiveTheSameGradients) {
   EXPECT_GT(whole.loss_sum, 0);
   for (const int64_t logit_rows : {7, 1}) {
     const Results pieces = Run(logit_rows);
-    EXPECT_EQ(passes_->memory().sets[0].arrays.head.logit_rows, logit_rows);
+    EXPECT_EQ(passes_->memory().sets[0].arrays[0].head.logit_rows, logit_rows);
     EXPECT_NEAR(pieces.loss_sum, whole.loss_sum, 1e-12 * whole.loss_sum);
     double difference = 0, norm = 0;
     for (size_t i = 0; i < whole.gradients.size(); ++i) {

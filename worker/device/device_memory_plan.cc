@@ -1,5 +1,8 @@
 #include "worker/device/device_memory_plan.h"
 
+#include <cstddef>
+
+#include "common/base/pass.h"
 #include "common/kernels/device/device_optimizer.h"
 #include "common/kernels/transformer/head_sums.h"
 #include "worker/device/device_batches.h"
@@ -13,20 +16,33 @@ static_assert(sizeof(HeadSums) <= kDeviceRecordBytes);
 static_assert(sizeof(GradientControl) <= kDeviceRecordBytes);
 static_assert(2 * sizeof(DeviceAdamStep) <= kDeviceRecordBytes);
 
+ActivationRequest DeviceActivations(const TransformerShape& shape,
+                                    const DeviceComputeOptions& options) {
+  const int ranks = options.tensor_ranks;
+  ActivationRequest activations = ActivationRequestOf(
+      ranks == 1 ? shape : ShapeOfRank(shape, ranks), options.type, options.recompute);
+  activations.tensor_ranks = ranks;
+  activations.sequence_parallel = options.sequence_parallel;
+  SetUnits(shape.layers, options.chunks[0], activations);
+  activations.split_backward = options.split_backward;
+  activations.placement = kOnDevice;
+  activations.N = options.rows().count();
+  return activations;
+}
+
 DeviceExtents DeviceExtentsOf(const TransformerShape& shape, const DeviceParameters& parameters,
                               const DeviceComputeOptions& options) {
   DeviceExtents extents;
-  ActivationRequest& activations = extents.activations;
-  const int ranks = options.tensor_ranks;
-  activations = ActivationRequestOf(ranks == 1 ? shape : ShapeOfRank(shape, ranks), options.type,
-                                    options.recompute);
-  activations.tensor_ranks = ranks;
-  activations.sequence_parallel = options.sequence_parallel;
-  SetUnits(shape.layers, options.units, activations);
-  activations.split_backward = options.split_backward;
-  activations.placement = kOnDevice;
+  extents.activations = DeviceActivations(shape, options);
+  const auto add = [&](const UnitRange& units) -> ActivationRequest& {
+    ActivationRequest& other = extents.other_activations.emplace_back(extents.activations);
+    SetUnits(shape.layers, units, other);
+    return other;
+  };
+  for (size_t chunk = 1; chunk < options.chunks.size(); ++chunk) add(options.chunks[chunk]);
+  if (options.chunks.size() > 1) add(options.all_units()).pass = Pass::kEvaluation;
   extents.saved_sets = options.saved_sets;
-  activations.N = options.rows().count();
+  extents.messages = options.messages;
   extents.parameters = parameters.elements();
   extents.shard = options.shard;
   if (shape.positions == TransformerShape::Positions::kRotary) {

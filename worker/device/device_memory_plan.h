@@ -7,7 +7,13 @@
 
 namespace muster {
 
-// Returns what common/plan/device_memory_layout.h goes by, for this transformer.
+// Returns the request for the arrays of the first chunk's units in the largest micro-batch.
+ActivationRequest DeviceActivations(const TransformerShape& shape,
+                                    const DeviceComputeOptions& options);
+
+// Returns what common/plan/device_memory_layout.h goes by, for this transformer. Where the options
+// have several chunks, there are other_activations of the further ones, in order, and then of an
+// evaluation of all.
 DeviceExtents DeviceExtentsOf(const TransformerShape& shape, const DeviceParameters& parameters,
                               const DeviceComputeOptions& options);
 

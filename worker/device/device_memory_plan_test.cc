@@ -102,9 +102,10 @@ TEST(DeviceMemoryPlanTest, ExtentsSayHowMuchIsThereAtATime) {
   DeviceExtents extents = ExtentsOf(Gpt2Small(), options);
   extents.activations.logit_rows = 100;
   const DevicePassMemory passes = PlanDevicePasses(extents, nullptr);
-  EXPECT_EQ(passes.sets[0].arrays.blocks[0].norm1_out, passes.sets[0].arrays.blocks[1].norm1_out);
-  EXPECT_NE(passes.sets[0].arrays.blocks[0].qkv, passes.sets[0].arrays.blocks[1].qkv);
-  EXPECT_EQ(passes.sets[0].arrays.head.logit_rows, 100);
+  EXPECT_EQ(passes.sets[0].arrays[0].blocks[0].norm1_out,
+            passes.sets[0].arrays[0].blocks[1].norm1_out);
+  EXPECT_NE(passes.sets[0].arrays[0].blocks[0].qkv, passes.sets[0].arrays[0].blocks[1].qkv);
+  EXPECT_EQ(passes.sets[0].arrays[0].head.logit_rows, 100);
   EXPECT_EQ(passes.bytes.logits, 100 * 50304 * 4);
 }
 
@@ -126,8 +127,8 @@ TEST(DeviceMemoryPlanTest, EveryByteIsCountedAndArraysAreAligned) {
   };
   expect_within({state.weights, state.gradients, state.control, state.squares_scratch},
                 state.bytes.total);
-  expect_within({passes.sets[0].batch.tokens, passes.sums, passes.sets[0].arrays.head.logits,
-                 passes.sets[0].arrays.blocks[5].qkv, passes.scratch.workspace},
+  expect_within({passes.sets[0].batch.tokens, passes.sums, passes.sets[0].arrays[0].head.logits,
+                 passes.sets[0].arrays[0].blocks[5].qkv, passes.scratch.workspace},
                 passes.bytes.total);
   // Batches are copied as one piece.
   const auto end = [](const auto* array, int64_t elements) {

@@ -38,16 +38,21 @@ struct DeviceComputeOptions {
   // needs all of them.
   int tensor_ranks = 1;
   bool sequence_parallel = false;
-  // Of a pipeline's stage: the units that run, the micro-batches that may be between forward and
-  // backward, and whether they have backward in two actions.
-  UnitRange units;
+  // Of a pipeline's stage: the units of each of its chunks, the micro-batches of one chunk that may
+  // be between forward and backward, whether they have backward in two actions, and the messages
+  // of other stages, and to them, that there is memory for.
+  std::vector<UnitRange> chunks = {UnitRange()};
   int saved_sets = 1;
   bool split_backward = false;
+  int messages = 0;
   OptimizerPlace optimizer = OptimizerPlace::kDevice;
   // What the rank has of parameters that its shard group divides; absent: it has all of them.
   absl::optional<DeviceShardExtents> shard;
 
   TokenRows rows() const { return {.sequences = sequences, .length = length}; }
+  // Returns the units from the first chunk's first to the last chunk's last, which an evaluation's
+  // pass runs, except those of other stages between.
+  UnitRange all_units() const { return {.first = chunks.front().first, .end = chunks.back().end}; }
 };
 
 // How one rank of a job trains on a device.

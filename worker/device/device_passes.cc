@@ -1,5 +1,6 @@
 #include "worker/device/device_passes.h"
 
+#include <algorithm>
 #include <new>
 #include <vector>
 
@@ -10,6 +11,25 @@
 #include "worker/device/await_device_memory.h"
 
 namespace muster {
+namespace {
+
+// Returns the units of the arrays of DeviceExtentsOf.
+std::vector<UnitRange> UnitsOf(const DeviceComputeOptions& options) {
+  std::vector<UnitRange> units = options.chunks;
+  if (units.size() > 1) units.push_back(options.all_units());
+  return units;
+}
+
+}  // namespace
+
+DevicePasses::DevicePasses(const DeviceComputeOptions& options)
+    : most_(options.rows()), splits_backward_(options.split_backward), units_(UnitsOf(options)) {}
+
+absl::optional<size_t> DevicePasses::ArraysOf(const UnitRange& units) const {
+  const auto found = std::find(units_.begin(), units_.end(), units);
+  if (found == units_.end()) return absl::nullopt;
+  return found - units_.begin();
+}
 
 struct DevicePasses::Pinned {
   HeadSums training;

@@ -1,6 +1,7 @@
 #ifndef MUSTER_WORKER_DEVICE_DEVICE_PASSES_H_
 #define MUSTER_WORKER_DEVICE_DEVICE_PASSES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "common/base/pass.h"
 #include "common/base/work.h"
 #include "common/compute/device_ops.h"
@@ -20,6 +22,7 @@
 #include "worker/device/device_batches.h"
 #include "worker/device/device_options.h"
 #include "worker/device/device_recorder.h"
+#include "worker/nn/model.h"
 #include "worker/nn/transformer/transformer_arrays.h"
 #include "worker/nn/transformer/transformer_shape.h"
 
@@ -55,6 +58,9 @@ class DevicePasses {
   int64_t most_examples() const { return most_.sequences; }
   // Returns whether there is memory for backward in two actions.
   bool splits_backward() const { return splits_backward_; }
+  // Returns the place of the arrays of these units in DeviceSavedSet::arrays; absent: passes have
+  // no memory for them.
+  absl::optional<size_t> ArraysOf(const UnitRange& units) const;
   const DevicePassMemory& memory() const { return memory_; }
 
   // Takes the next batch, which fits the model; returns its rows. Waits where it is four batches
@@ -112,8 +118,7 @@ class DevicePasses {
   absl::Status WarmUp(absl::FunctionRef<absl::Status(const Batch&)> run);
 
  private:
-  explicit DevicePasses(const DeviceComputeOptions& options)
-      : most_(options.rows()), splits_backward_(options.split_backward) {}
+  explicit DevicePasses(const DeviceComputeOptions& options);
 
   struct Pinned;
 
@@ -122,6 +127,8 @@ class DevicePasses {
 
   const TokenRows most_;
   const bool splits_backward_;
+  // The units of each array of a saved set.
+  const std::vector<UnitRange> units_;
   // Buffers go last: streams wait for the work queued when they go.
   DeviceBuffer buffer_;
   DeviceBuffer pinned_;

@@ -53,11 +53,16 @@ absl::StatusOr<std::unique_ptr<DeviceReplica>> DeviceReplica::Create(const Devic
   MUSTER_ASSIGN_OR_RETURN(
       replica->update_,
       DeviceUpdate::Create(options, passes, ArraysOf(*replica->spaces_, options.compute.type)));
-  if (group.device == nullptr) return replica;
+  if (group.device == nullptr && group.tied == nullptr) return replica;
   MUSTER_ASSIGN_OR_RETURN(replica->order_, DeviceSliceOps::Create([&passes]() -> DeviceStream& {
                             return passes.stream();
                           }));
   const DeviceParameters& places = replica->spaces_->places();
+  if (group.tied != nullptr) {
+    replica->tied_sums_ = std::make_unique<TiedSums>(*group.tied, places.tensors().specs,
+                                                     options.timeout, replica->order_.get());
+  }
+  if (group.device == nullptr) return replica;
   MUSTER_ASSIGN_OR_RETURN(
       replica->reducer_,
       GradientReducer::Create(
@@ -132,6 +137,7 @@ absl::Status DeviceReplica::AwaitSums() {
 absl::StatusOr<DeviceUpdateResult> DeviceReplica::EndStep(const DeviceStepNumbers& numbers) {
   MUSTER_RETURN_IF_ERROR(passes_.stream().status());
   if (reducer_ != nullptr) MUSTER_RETURN_IF_ERROR(AwaitSums());
+  if (tied_sums_ != nullptr) MUSTER_RETURN_IF_ERROR(tied_sums_->Add(spaces_->gradients()));
   DeviceUpdateStep step = {.examples = static_cast<uint64_t>(examples_)};
   if (exchange_ != nullptr) {
     MUSTER_ASSIGN_OR_RETURN(const double squares, update_->SumOfSquares());

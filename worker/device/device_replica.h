@@ -17,14 +17,15 @@
 #include "worker/device/device_step_exchange.h"
 #include "worker/device/device_update.h"
 #include "worker/strategy/group/gradient_reducer.h"
+#include "worker/strategy/group/tied_sums.h"
 #include "worker/strategy/shard_state.h"
 
 namespace muster {
 
 // A full replica on a device (ZeRO stage 0): weights, gradients and moments of all parameters.
 // Gradients are summed over the ranks bucket by bucket; then every rank takes the same step. Of
-// several tensor ranks, each has all of its shares, and the ranks exchange the squares of their
-// sums before the step (device_step_exchange.h).
+// several tensor ranks or stages of a pipeline, each has all of its shares, and the ranks exchange
+// the squares of their sums before the step (device_step_exchange.h).
 class DeviceReplica final : public DeviceShard {
  public:
   // The group's communicators. Both outlive the replica.
@@ -32,9 +33,12 @@ class DeviceReplica final : public DeviceShard {
     // All ranks, with host memory. Sums examples, which a rank knows before backward has ended.
     // Nobody else makes calls on it between the last BeforeBackward and EndStep.
     Communicator& host;
-    // Sums gradients over the ranks with the same tensor rank. Of device memory unless the device
-    // is emulated. Null if there are no others.
+    // Sums gradients over the ranks with the same tensor rank and stage. Of device memory unless
+    // the device is emulated. Null if there are no others.
     Communicator* device = nullptr;
+    // The ranks of two stages that have tensors in common (tied_sums.h), likewise. Null if this
+    // rank has none.
+    Communicator* tied = nullptr;
     ShardIndex shard = {};
   };
 
@@ -77,7 +81,9 @@ class DeviceReplica final : public DeviceShard {
   // Null for a rank alone.
   std::unique_ptr<DeviceSliceOps> order_;
   std::unique_ptr<GradientReducer> reducer_;
-  // Null unless there are several tensor ranks.
+  // Null unless another stage has some of this rank's tensors, too.
+  std::unique_ptr<TiedSums> tied_sums_;
+  // Null unless there are several tensor ranks or stages.
   std::unique_ptr<DeviceStepExchange> exchange_;
   // True if nothing was added to the gradients since BeginStep zeroed them.
   bool gradients_are_zero_ = false;

@@ -19,6 +19,7 @@
 #include "worker/nn/diverged_error.h"
 #include "worker/nn/loss_scaling.h"
 #include "worker/strategy/group/bucket_plan.h"
+#include "worker/strategy/group/tied_sums.h"
 
 namespace muster {
 namespace {
@@ -106,6 +107,8 @@ void DeviceShardedStrategy::EndPasses() {
 
 void DeviceShardedStrategy::EndGroup() {
   EndPasses();
+  device_tied_ = nullptr;
+  device_pipeline_ = nullptr;
   device_tensor_ = nullptr;
   device_replicas_ = nullptr;
   device_ = nullptr;
@@ -115,12 +118,17 @@ void DeviceShardedStrategy::EndGroup() {
 absl::Status DeviceShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
                                          absl::optional<int> source) {
   Leave();
-  MUSTER_ASSIGN_OR_RETURN(groups_,
-                          RankGroups::Create(std::move(communicator), kept_->state().shard()));
+  const std::vector<TensorSpec>& tensors = kept_->state().tables().tensors;
+  MUSTER_ASSIGN_OR_RETURN(
+      groups_, RankGroups::Create(std::move(communicator), kept_->state().shard(), tensors));
   // Several shards have no source in common.
   const bool single = kept_->state().shard().coordinates() == 1;
   MUSTER_RETURN_IF_ERROR(
       kept_->Fill(groups_->world(), single ? source : absl::nullopt, groups_->replicas()));
+  if (groups_->tied_group() != nullptr) {
+    TiedSums tied(*groups_->tied_group(), tensors, options_.timeout);
+    MUSTER_RETURN_IF_ERROR(tied.CopyWeights(kept_->state()));
+  }
   MUSTER_RETURN_IF_ERROR(MakeCommunicators());
   const DeviceExtents extents = DeviceExtentsOf(options_.shape, places_, options_.compute);
   MUSTER_ASSIGN_OR_RETURN(passes_, DevicePasses::Create(options_.shape, options_.compute, extents));
@@ -140,8 +148,11 @@ absl::Status DeviceShardedStrategy::MakeCommunicators() {
   Communicator& group = divides ? groups_->shard_group() : groups_->data_group();
   Communicator* const replicas = divides ? groups_->replicas() : nullptr;
   Communicator* const tensor = groups_->tensor_group();
-  const int communicators =
-      (group.size() > 1 ? 1 : 0) + (replicas != nullptr ? 1 : 0) + TensorCommunicators(options_);
+  Communicator* const pipeline = groups_->pipeline_group();
+  Communicator* const tied = groups_->tied_group();
+  const int communicators = (group.size() > 1 ? 1 : 0) + (replicas != nullptr ? 1 : 0) +
+                            TensorCommunicators(options_) + (pipeline != nullptr ? 1 : 0) +
+                            (tied != nullptr ? 1 : 0);
   // Communicators take device memory, too, and cannot wait for it.
   MUSTER_RETURN_IF_ERROR(AwaitDevice(options_, communicators));
   // Slices lie in a communicator's memory, even if this rank has all of them.
@@ -153,6 +164,12 @@ absl::Status DeviceShardedStrategy::MakeCommunicators() {
   }
   if (tensor != nullptr) {
     MUSTER_ASSIGN_OR_RETURN(device_tensor_, dependencies_.make_communicator(*tensor));
+  }
+  if (pipeline != nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(device_pipeline_, dependencies_.make_communicator(*pipeline));
+  }
+  if (tied != nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(device_tied_, dependencies_.make_communicator(*tied));
   }
   return communicators == 0 ? absl::OkStatus() : AwaitDevice(options_, communicators);
 }
@@ -183,13 +200,15 @@ absl::Status DeviceShardedStrategy::MakeShard() {
     MUSTER_ASSIGN_OR_RETURN(shard_, DeviceReplica::Create(options_, places_, *passes_,
                                                           {.host = groups_->world(),
                                                            .device = device_.get(),
+                                                           .tied = device_tied_.get(),
                                                            .shard = kept_->state().shard()}));
   } else {
     MUSTER_ASSIGN_OR_RETURN(shard_,
                             DeviceSlices::Create(options_, divided_, kept_->state(), *passes_,
                                                  {.host = groups_->world(),
                                                   .shard_group = *device_,
-                                                  .replicas = device_replicas_.get()}));
+                                                  .replicas = device_replicas_.get(),
+                                                  .tied = device_tied_.get()}));
   }
   return shard_->Upload(kept_->state());
 }
@@ -228,7 +247,8 @@ std::vector<const FlightRecorder*> DeviceShardedStrategy::recorders() const {
   if (kept_->state().shard().coordinates() > 1 || device_ == nullptr) {
     recorders.push_back(&groups_->world().recorder());
   }
-  for (const Communicator* device : {device_.get(), device_replicas_.get(), device_tensor_.get()}) {
+  for (const Communicator* device : {device_.get(), device_replicas_.get(), device_tensor_.get(),
+                                     device_pipeline_.get(), device_tied_.get()}) {
     if (device != nullptr) recorders.push_back(&device->recorder());
   }
   if (shared_gradients_ != nullptr) {
@@ -252,7 +272,18 @@ absl::Status DeviceShardedStrategy::BeginStep(uint64_t clock) {
         absl::StrCat("a step begins at clock ", clock, ", but the replica is at ", clock_));
   }
   tensor_counted_ = TensorTraffic();
+  stage_counted_ = StageTraffic();
   return shard_->BeginStep();
+}
+
+CollectiveTraffic DeviceShardedStrategy::StageTraffic() const {
+  CollectiveTraffic sum;
+  for (const Communicator* stages : {device_pipeline_.get(), device_tied_.get()}) {
+    if (stages == nullptr) continue;
+    sum.sent += stages->traffic().sent;
+    sum.received += stages->traffic().received;
+  }
+  return sum;
 }
 
 CollectiveTraffic DeviceShardedStrategy::TensorTraffic() const {
@@ -291,6 +322,9 @@ absl::Status DeviceShardedStrategy::EndStep() {
   MUSTER_ASSIGN_OR_RETURN(
       const DeviceUpdateResult result,
       shard_->EndStep({.loss_scale = loss_scale(), .learning_rate = rate, .step = clock_ + 1}));
+  const CollectiveTraffic stages = StageTraffic();
+  counters_.stage_bytes_sent += stages.sent - stage_counted_.sent;
+  counters_.stage_bytes_received += stages.received - stage_counted_.received;
   const bool failed = result.skipped && result.examples > 0;
   LossScaling& scaling = kept_->loss_scaling();
   if (failed && scaling.scaler() == nullptr) {

@@ -65,6 +65,20 @@ struct DeviceShardedDependencies {
 // Of several tensor ranks, each has its share of the tensors. Their calls within passes lie between
 // graphs (DevicePasses::MakeCall); gradients of elements that they share are summed on the device
 // before anything else reads them (shared_gradients.h).
+//
+// Of several stages of a pipeline, each has the tensors of its units, and a communicator of device
+// memory for messages between stages (pipeline_group). Gradients of tensors that two stages have
+// are summed over both in EndStep, before anything is measured (tied_sums.h). These are failure
+// cases, and what ranks do:
+//
+//   a message or sum of stages fails      the step is not made on any rank: all exchange squares
+//                                         after their sums, and before they step
+//   gradients overflow on one stage       the exchanged squares are not finite on any rank, so all
+//                                         leave the step out, or end as diverged
+//   the loss alone is not finite          the last stage ends as diverged after the step
+//   initial values differ by machine      stages that have a tensor in common take the first one's
+//   a rank is lost, dies, or is late      the job goes back to its last checkpoint (LossIsFinal)
+//   a group of another division meets     FailedPrecondition in Join, by RankGroups
 class DeviceShardedStrategy final : public Strategy, public ReplicaGroup {
  public:
   // `options` are for the job's model; `schema` is the job's, whose spec says stage and shard
@@ -75,8 +89,8 @@ class DeviceShardedStrategy final : public Strategy, public ReplicaGroup {
       DeviceShardedDependencies dependencies);
   ~DeviceShardedStrategy() override;
 
-  // Also errors of AwaitDevice and of the device. Ignores `source` with several shards or tensor
-  // ranks.
+  // Also errors of AwaitDevice and of the device. Ignores `source` with several shards, tensor
+  // ranks or stages.
   // FailedPrecondition: the rank's shard is not its slot's, or a shard group is not whole.
   absl::Status Join(std::unique_ptr<Communicator> communicator,
                     absl::optional<int> source) override;
@@ -100,6 +114,9 @@ class DeviceShardedStrategy final : public Strategy, public ReplicaGroup {
   // Returns the ranks that compute the model together with this one; null when there are none or no
   // group is joined. Lives until Leave.
   TensorGroup* tensor_group() { return tensor_group_.get(); }
+  // Returns the communicator of device memory for messages between the stages of a pipeline; null
+  // when there is one stage or no group is joined. Lives until Leave.
+  Communicator* pipeline_group() { return device_pipeline_.get(); }
 
   // FailedPrecondition: no group was joined.
   absl::StatusOr<uint64_t> Start() override;
@@ -146,8 +163,9 @@ class DeviceShardedStrategy final : public Strategy, public ReplicaGroup {
   void EndGroup();
   // Makes a copy of the device's shard on the host.
   absl::Status Download();
-  // Returns the traffic among tensor ranks.
+  // Returns the traffic among tensor ranks, and among stages.
   CollectiveTraffic TensorTraffic() const;
+  CollectiveTraffic StageTraffic() const;
 
   // With stage 0 nothing is divided.
   const DeviceSlices::Holding divided_;
@@ -163,17 +181,21 @@ class DeviceShardedStrategy final : public Strategy, public ReplicaGroup {
   uint64_t moved_ = 0;
   // The position of the last micro-batch that BeforeBackward saw.
   SeriesPosition position_ = SeriesPosition::kLast;
-  // Of groups before, except that those of tensor ranks are of this one, too; and the traffic among
-  // these at the step's beginning.
+  // Of groups before, except that those of tensor ranks and stages are of this one, too; and the
+  // traffic among these at the step's beginning.
   StrategyCounters counters_;
   CollectiveTraffic tensor_counted_;
+  CollectiveTraffic stage_counted_;
 
   std::unique_ptr<RankGroups> groups_;
-  // Of device memory: the shard group, or without a stage the data group; the shard's replicas; and
-  // the tensor group. Null in place of groups of one, unless it is the shard group.
+  // Of device memory: the shard group, or without a ZeRO stage the data group; the shard's
+  // replicas; the tensor group; the pipeline group, and the stages with tensors in common. Null in
+  // place of groups of one, unless it is the shard group.
   std::unique_ptr<Communicator> device_;
   std::unique_ptr<Communicator> device_replicas_;
   std::unique_ptr<Communicator> device_tensor_;
+  std::unique_ptr<Communicator> device_pipeline_;
+  std::unique_ptr<Communicator> device_tied_;
   std::unique_ptr<DevicePasses> passes_;
   // Null unless there are several tensor ranks.
   std::unique_ptr<CommunicatorTensorGroup> tensor_group_;

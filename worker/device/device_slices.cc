@@ -49,6 +49,11 @@ absl::StatusOr<std::unique_ptr<DeviceSlices>> DeviceSlices::Create(const DeviceO
   passes.stream().Fill(slices->buffer_.data(), 0, bytes);
   slices->state_ = PlanDeviceState(extents, slices->buffer_.data());
   MUSTER_RETURN_IF_ERROR(slices->MakeExchanges());
+  if (groups.tied != nullptr) {
+    slices->tied_sums_ = std::make_unique<TiedSums>(*groups.tied, state.tables().tensors,
+                                                    options.timeout, slices->ops_.get());
+    slices->tensor_sums_ = state.TensorSlices(slices->scatterer_->sums());
+  }
   MUSTER_ASSIGN_OR_RETURN(slices->update_,
                           DeviceUpdate::Create(options, passes, slices->UpdateArrays()));
   return slices;
@@ -218,6 +223,7 @@ void DeviceSlices::BeforeBackward(uint64_t examples, SeriesPosition position) {
 
 absl::StatusOr<DeviceUpdateResult> DeviceSlices::EndStep(const DeviceStepNumbers& numbers) {
   MUSTER_RETURN_IF_ERROR(scatterer_->Finish());
+  if (tied_sums_ != nullptr) MUSTER_RETURN_IF_ERROR(tied_sums_->Add(tensor_sums_));
   MUSTER_ASSIGN_OR_RETURN(const double squares, update_->SumOfSquares());
   const CollectiveTraffic now = traffic();
   Add(Since(now, std::exchange(last_traffic_, now)), counted_);

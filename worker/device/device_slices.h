@@ -22,6 +22,7 @@
 #include "worker/device/device_update.h"
 #include "worker/nn/rounded_copies.h"
 #include "worker/strategy/group/gradient_scatterer.h"
+#include "worker/strategy/group/tied_sums.h"
 #include "worker/strategy/group/unit_memory.h"
 #include "worker/strategy/group/weight_gatherer.h"
 
@@ -49,6 +50,9 @@ class DeviceSlices final : public DeviceShard {
     Communicator& shard_group;
     // The ranks that have the same shard, likewise. Null if there are no others.
     Communicator* replicas = nullptr;
+    // The ranks of two stages of a pipeline that have tensors in common and the same slices of them
+    // (tied_sums.h), likewise. Null if this rank has none.
+    Communicator* tied = nullptr;
   };
 
   // The slices' part of a job's specification.
@@ -119,6 +123,9 @@ class DeviceSlices final : public DeviceShard {
   std::unique_ptr<DeviceSliceOps> ops_;
   std::unique_ptr<WeightGatherer> gatherer_;
   std::unique_ptr<GradientScatterer> scatterer_;
+  // Null unless another stage has some of this rank's tensors, too; and the sums by tensor.
+  std::unique_ptr<TiedSums> tied_sums_;
+  std::vector<absl::Span<float>> tensor_sums_;
   std::unique_ptr<RoundedCopies> copies_;
   std::unique_ptr<DeviceUpdate> update_;
   // By part: this rank's f32 weights, wherever they lie.

@@ -43,18 +43,15 @@ absl::Status WarmUp(DevicePasses& passes, const Model& model, const ModelParamet
     context.sequence_parallel = part.sequence_parallel;
   }
   const std::unique_ptr<MicroBatch> m = model.NewMicroBatch();
-  m->units = part.units;
   m->split_backward = part.split_backward;
   const int last_unit = model.description().units - 1;
-  const int first = part.units.first;
-  const int end = std::min(part.units.end, last_unit);
   // What other stages would send.
   DeviceBuffer received;
-  return passes.WarmUp([&](const Batch& batch) -> absl::Status {
-    const size_t bytes = model.boundaries()->Bytes(context, first, batch);
-    MUSTER_ASSIGN_OR_RETURN(received, DeviceBuffer::Allocate(MemoryPlace::kDevice, bytes));
-    passes.stream().Fill(received.data(), 0, bytes);
-    const absl::Span<const std::byte> values(received.data(), bytes);
+  const auto run = [&](const UnitRange& units, const Batch& batch) -> absl::Status {
+    m->units = units;
+    const int first = units.first;
+    const int end = std::min(units.end, last_unit);
+    const absl::Span<const std::byte> values(received.data(), received.bytes());
     MUSTER_RETURN_IF_ERROR(model.Load(batch, *m));
     if (first > 0) {
       MUSTER_RETURN_IF_ERROR(model.boundaries()->SetOutput(context, first - 1, values, *m));
@@ -62,7 +59,7 @@ absl::Status WarmUp(DevicePasses& passes, const Model& model, const ModelParamet
     for (int unit = first; unit < end; ++unit) {
       MUSTER_RETURN_IF_ERROR(model.Forward(context, unit, parameters, *m));
     }
-    if (part.units.end > last_unit) {
+    if (units.end > last_unit) {
       MUSTER_RETURN_IF_ERROR(model.RunLastUnit(context, parameters, gradients, *m));
     } else {
       MUSTER_RETURN_IF_ERROR(model.boundaries()->SetGradient(context, end - 1, values, *m));
@@ -75,6 +72,13 @@ absl::Status WarmUp(DevicePasses& passes, const Model& model, const ModelParamet
     for (int unit = end - 1; part.split_backward && unit >= first; --unit) {
       MUSTER_RETURN_IF_ERROR(model.BackwardWeights(context, unit, gradients, *m));
     }
+    return absl::OkStatus();
+  };
+  return passes.WarmUp([&](const Batch& batch) -> absl::Status {
+    const size_t bytes = model.boundaries()->Bytes(context, part.units[0].first, batch);
+    MUSTER_ASSIGN_OR_RETURN(received, DeviceBuffer::Allocate(MemoryPlace::kDevice, bytes));
+    passes.stream().Fill(received.data(), 0, bytes);
+    for (const UnitRange& units : part.units) MUSTER_RETURN_IF_ERROR(run(units, batch));
     return absl::OkStatus();
   });
 }

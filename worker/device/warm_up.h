@@ -1,6 +1,8 @@
 #ifndef MUSTER_WORKER_DEVICE_WARM_UP_H_
 #define MUSTER_WORKER_DEVICE_WARM_UP_H_
 
+#include <vector>
+
 #include "absl/status/status.h"
 #include "worker/device/device_passes.h"
 #include "worker/nn/layer.h"
@@ -16,7 +18,8 @@ struct WarmUpPart {
   // so that ranks may warm up at different times. Null: the rank is alone.
   const TensorGroup* tensor_group = nullptr;
   bool sequence_parallel = false;
-  UnitRange units;
+  // By chunk of a pipeline's stage.
+  std::vector<UnitRange> units = {UnitRange()};
   bool split_backward = false;
 };
 

@@ -3,25 +3,59 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "common/plan/device_memory_layout.h"
+#include "common/plan/planned_stages.h"
 #include "proto/job.pb.h"
 #include "worker/device/copying_strategy.h"
 #include "worker/device/device_backend.h"
+#include "worker/device/device_memory_plan.h"
+#include "worker/device/device_slice_ops.h"
 #include "worker/device/warm_up.h"
 #include "worker/models/transformer.h"
+#include "worker/runtime/training/pipeline_links.h"
 #include "worker/runtime/training/step_executor.h"
 
 namespace muster {
 namespace {
 
+// The links of a pipeline's stage, and the order between messages and computation.
+struct DeviceLinks {
+  std::unique_ptr<DeviceSliceOps> order;
+  std::shared_ptr<PipelineLinks> links;
+};
+
+absl::StatusOr<DeviceLinks> MakeLinks(const DeviceOptions& options,
+                                      const DeviceEngineParts& parts) {
+  DeviceLinks made;
+  if (!parts.stage.has_value()) return made;
+  MUSTER_ASSIGN_OR_RETURN(
+      made.order, DeviceSliceOps::Create(
+                      [&passes = parts.passes]() -> DeviceStream& { return passes.stream(); }));
+  constexpr auto kSent = static_cast<int>(kStageMessagesSent);
+  MUSTER_ASSIGN_OR_RETURN(
+      made.links,
+      PipelineLinks::Create(
+          *parts.pipeline_group,
+          {.message_bytes = StageMessageBytes(DeviceActivations(options.shape, options.compute)),
+           .received = options.compute.messages - kSent,
+           .sent = kSent,
+           .timeout = options.timeout,
+           .order = made.order.get()}));
+  return made;
+}
+
 class DeviceEngine final : public StepEngine {
  public:
-  DeviceEngine(const v1::JobSpec& spec, std::unique_ptr<const Model> model, DeviceEngineParts parts)
+  DeviceEngine(const v1::JobSpec& spec, std::unique_ptr<const Model> model, DeviceLinks links,
+               DeviceEngineParts parts)
       : passes_(parts.passes),
         owned_(std::move(parts.owned)),
         model_(std::move(model)),
-        executor_(
-            spec, *model_, parts.strategy,
-            {.tensor_group = parts.tensor_group, .stage = parts.stage, .links = parts.links}) {}
+        order_(std::move(links.order)),
+        executor_(spec, *model_, parts.strategy,
+                  {.tensor_group = parts.tensor_group,
+                   .stage = parts.stage,
+                   .links = std::move(links.links)}) {}
   // After a failed step, calls of the model may be put off that nobody makes any more.
   ~DeviceEngine() override { passes_.Stop(); }
 
@@ -38,6 +72,8 @@ class DeviceEngine final : public StepEngine {
   DevicePasses& passes_;
   const std::unique_ptr<Strategy> owned_;
   const std::unique_ptr<const Model> model_;
+  // Null unless the rank is a stage of a pipeline.
+  const std::unique_ptr<DeviceSliceOps> order_;
   StepExecutor executor_;
 };
 
@@ -50,13 +86,15 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeDeviceEngine(const v1::JobSpec& 
   std::unique_ptr<const Model> model =
       MakeTransformer(options.shape, compute.tensor_ranks, compute.type, compute.recompute,
                       std::make_unique<DeviceBackend>(options.shape, parts.passes));
+  // Before ranks have warmed up, which they do at different speeds.
+  MUSTER_ASSIGN_OR_RETURN(DeviceLinks links, MakeLinks(options, parts));
   MUSTER_RETURN_IF_ERROR(WarmUp(parts.passes, *model, parts.strategy.parameters(),
                                 parts.strategy.gradients(),
                                 {.tensor_group = parts.tensor_group,
                                  .sequence_parallel = compute.sequence_parallel,
-                                 .units = compute.units,
+                                 .units = compute.chunks,
                                  .split_backward = compute.split_backward}));
-  return std::make_unique<DeviceEngine>(spec, std::move(model), std::move(parts));
+  return std::make_unique<DeviceEngine>(spec, std::move(model), std::move(links), std::move(parts));
 }
 
 absl::StatusOr<std::unique_ptr<StepEngine>> MakeCopyingDeviceEngine(const v1::JobSpec& spec,

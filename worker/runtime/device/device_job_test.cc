@@ -137,11 +137,34 @@ TEST(DeviceJobTest, TensorRanksTrainAsOneWorkerOnProcessors) {
   ExpectNear(Train(spec), Train(Spec(1)), 1e-4);
 }
 
-// No rank has the slices of the lost one; the coordinator takes the job back.
-TEST(DeviceJobTest, ARankOfAShardGroupWaitsForTheCoordinatorAfterALoss) {
-  for (const uint32_t stage : {1, 3}) {
-    v1::JobSpec spec = OnDevice(Spec(2));
-    spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
+v1::JobSpec InPipeline(v1::JobSpec spec, v1::ParallelismSpec::PipelineSchedule schedule) {
+  spec.mutable_model()->mutable_transformer()->set_layers(2);
+  spec.set_workers(2);
+  spec.mutable_parallelism()->set_pipeline(2);
+  spec.mutable_parallelism()->set_pipeline_schedule(schedule);
+  return spec;
+}
+
+TEST(DeviceJobTest, EveryPipelineTrainsAsOneWorkerOnProcessors) {
+  v1::JobSpec alone = Spec(1);
+  alone.mutable_model()->mutable_transformer()->set_layers(2);
+  const std::map<uint64_t, double> expected = Train(alone);
+  for (const auto schedule : {v1::ParallelismSpec::ONE_F_ONE_B, v1::ParallelismSpec::GPIPE,
+                              v1::ParallelismSpec::INTERLEAVED, v1::ParallelismSpec::ZERO_BUBBLE}) {
+    v1::JobSpec spec = OnDevice(InPipeline(Spec(1), schedule));
+    spec.mutable_checkpoint()->set_every_steps(5);
+    ExpectNear(Train(spec), expected, 1e-4);
+  }
+}
+
+// No rank has the slices of the lost one, or its stage; the coordinator takes the job back.
+TEST(DeviceJobTest, ARankWhoseShardNobodyElseHasWaitsForTheCoordinatorAfterALoss) {
+  const v1::JobSpec pipeline = InPipeline(Spec(1), v1::ParallelismSpec::ONE_F_ONE_B);
+  v1::JobSpec divided[] = {Spec(2), Spec(2), pipeline};
+  divided[0].mutable_parallelism()->mutable_zero()->set_stage(1);
+  divided[1].mutable_parallelism()->mutable_zero()->set_stage(3);
+  for (const v1::JobSpec& on_processors : divided) {
+    const v1::JobSpec spec = OnDevice(on_processors);
     const auto devices = EmulatedDevices();
     JobInThreads job(spec);
     job.SetDevices(*devices);

@@ -40,8 +40,9 @@ void ReadCheckpoint(const DeviceTestJob& job, Checkpoints& checkpoints, Trained&
 absl::StatusOr<std::vector<PartitionFile>> TrainRank(const DeviceTestJob& job, DeviceRank& rank,
                                                      int number, uint64_t steps, uint64_t begin,
                                                      absl::Mutex& mutex, Trained& trained) {
-  const int64_t share = kSequences / (job.ranks / job.tensor);
-  const int data_rank = number / job.tensor;
+  const int of_stage = job.ranks / job.pipeline;
+  const int64_t share = kSequences / (of_stage / job.tensor);
+  const int data_rank = number % of_stage / job.tensor;
   const int64_t each = share / job.micro_batches;
   for (uint64_t step = 0; step < steps; ++step) {
     const Batch batch = RandomSequences(kSequences, kLength, kVocabulary, 50 + begin + step);
@@ -53,7 +54,7 @@ absl::StatusOr<std::vector<PartitionFile>> TrainRank(const DeviceTestJob& job, D
     if (!result.ok()) return result.status();
     absl::MutexLock lock(&mutex);
     trained.losses.resize(steps);
-    // Tensor ranks have the same.
+    // Tensor ranks have the same, and stages but the last none.
     if (number % job.tensor == 0) trained.losses[step] += result->sums.loss_sum;
     if (number == 0) trained.norms.push_back(result->gradient_norm.value_or(-1));
   }
@@ -62,6 +63,7 @@ absl::StatusOr<std::vector<PartitionFile>> TrainRank(const DeviceTestJob& job, D
     trained.bytes_sent = counters.bytes_sent;
     trained.other_bytes_sent = counters.other_bytes_sent;
     trained.tensor_bytes_sent = counters.tensor_bytes_sent;
+    trained.stage_bytes_sent = counters.stage_bytes_sent;
     trained.loss_scale = rank.strategy().loss_scale();
   }
   const auto files = rank.strategy().Cut(begin + steps);
@@ -77,27 +79,31 @@ absl::StatusOr<std::vector<PartitionFile>> TrainRank(const DeviceTestJob& job, D
 v1::JobSpec SpecOf(const DeviceTestJob& job) {
   v1::JobSpec spec;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      absl::StrCat("model { transformer { ", job.transformer, " } } workers: ", job.ranks,
-                   " batch_size: ", kSequences, " micro_batches: ", job.micro_batches,
-                   " compute { device: CUDA type: ", job.type, " ", job.compute,
-                   " } clipping { by_global_norm: ", job.max_norm,
-                   " } parallelism { tensor: ", job.tensor, " ",
-                   job.sequence ? "" : "sequence: false", " zero { stage: ", job.stage,
-                   " shard: ", job.shard, " keep_gathered_bytes: ", job.kept_bytes, " } }",
-                   R"pb(
-                     update {
-                       dense: ALL_REDUCE
-                       sparse: ALL_REDUCE
-                       # Blocks that end within tensors and slices.
-                       block_bytes: 1024
-                       first_bucket_bytes: 3000
-                       bucket_bytes: 10000
-                     }
-                     # A large epsilon, or rounding in gradients that are 0 would move weights by
-                     # whole steps.
-                     optimizer { name: "adamw" learning_rate: 0.5 epsilon: 0.1 weight_decay: 0.1 }
-                     seed: 5
-                   )pb"),
+      absl::StrCat(
+          "model { transformer { ", job.transformer, " } } workers: ", job.ranks,
+          " batch_size: ", kSequences, " micro_batches: ", job.micro_batches,
+          " compute { device: CUDA type: ", job.type, " ", job.compute,
+          " } clipping { by_global_norm: ", job.max_norm, " } parallelism { tensor: ", job.tensor,
+          " ", job.sequence ? "" : "sequence: false", " zero { stage: ", job.stage,
+          " shard: ", job.shard, " keep_gathered_bytes: ", job.kept_bytes, " } ",
+          job.pipeline == 1
+              ? ""
+              : absl::StrCat("pipeline: ", job.pipeline, " pipeline_schedule: ", job.schedule),
+          " }",
+          R"pb(
+            update {
+              dense: ALL_REDUCE
+              sparse: ALL_REDUCE
+              # Blocks that end within tensors and slices.
+              block_bytes: 1024
+              first_bucket_bytes: 3000
+              bucket_bytes: 10000
+            }
+            # A large epsilon, or rounding in gradients that are 0 would move weights by
+            # whole steps.
+            optimizer { name: "adamw" learning_rate: 0.5 epsilon: 0.1 weight_decay: 0.1 }
+            seed: 5
+          )pb"),
       &spec));
   return spec;
 }

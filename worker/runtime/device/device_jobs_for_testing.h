@@ -29,6 +29,9 @@ struct DeviceTestJob {
   // The ranks that compute a transformer together, and whether they divide tokens.
   int tensor = 1;
   bool sequence = true;
+  // The stages of a pipeline, and their order.
+  int pipeline = 1;
+  std::string schedule = "ONE_F_ONE_B";
   // The ranks of a shard group; 0: all.
   int shard = 0;
   int micro_batches = 1;
@@ -57,6 +60,7 @@ struct Trained {
   uint64_t bytes_sent = 0;
   uint64_t other_bytes_sent = 0;
   uint64_t tensor_bytes_sent = 0;
+  uint64_t stage_bytes_sent = 0;
   float loss_scale = 1;
 };
 

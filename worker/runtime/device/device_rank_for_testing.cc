@@ -7,6 +7,10 @@
 #include "common/mesh/tensor_ranks.h"
 #include "common/mesh/zero.h"
 #include "common/partition/local_tensors.h"
+#include "common/partition/schema.h"
+#include "common/plan/data_size.h"
+#include "common/plan/model_size.h"
+#include "common/plan/unit_costs.h"
 #include "common/tensor/half.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
@@ -19,6 +23,22 @@
 #include "worker/strategy/tables_schema.h"
 
 namespace muster {
+
+namespace {
+
+// Sets which layers each stage of the job's pipeline has, if it has one.
+absl::Status DivideLayers(const v1::JobSpec& spec, int64_t vocabulary, v1::TablesSchema& schema) {
+  if (PipelineStages(spec) == 1) return absl::OkStatus();
+  DataSize data;
+  data.vocabulary = vocabulary;
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<int> sizes,
+                          GroupSizes(spec, CostsOfUnits(spec, SizeOfModel(spec, data))));
+  schema.set_pipeline(PipelineStages(spec));
+  schema.mutable_pipeline_layers()->Add(sizes.begin(), sizes.end());
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 DatasetInfo SequencesFor(const v1::JobSpec& spec, int64_t vocabulary) {
   DatasetInfo data;
@@ -35,9 +55,10 @@ absl::StatusOr<std::unique_ptr<DeviceRank>> DeviceRank::Create(const v1::JobSpec
   MUSTER_ASSIGN_OR_RETURN(
       const std::unique_ptr<const Model> model,
       CreateModel(spec.model(), spec.compute(), data, static_cast<int>(TensorRanks(spec))));
-  const v1::TablesSchema schema =
+  v1::TablesSchema schema =
       MakeTablesSchema(model->description(), spec, /*total_steps=*/spec.stop().steps());
-  MUSTER_ASSIGN_OR_RETURN(const DeviceOptions options,
+  MUSTER_RETURN_IF_ERROR(DivideLayers(spec, vocabulary, schema));
+  MUSTER_ASSIGN_OR_RETURN(DeviceOptions options,
                           ResidentDeviceOptionsFor(spec, data, schema, place.device));
   if (place.host == nullptr) {
     place.host = MakeHostCommunicator(InProcessGroup(1).Join(0), {}).value();
@@ -53,9 +74,11 @@ absl::StatusOr<std::unique_ptr<DeviceRank>> DeviceRank::Create(const v1::JobSpec
 
   std::unique_ptr<DeviceRank> rank(new DeviceRank());
   const ShardIndex shard = ShardOf(order);
+  const absl::optional<PipelineStage> stage = StageOfJob(spec, schema, shard.stage);
+  if (stage.has_value()) TakeStage(*stage, options.compute);
   MUSTER_ASSIGN_OR_RETURN(rank->tensors_,
                           LocalTensors(model->description().tensors,
-                                       {.tensor_ranks = shard.tensor_ranks}, shard.tensor_rank));
+                                       DivisionOf(schema, shard.tensor_ranks), shard.model_rank()));
   rank->type_ = options.compute.type;
   rank->divided_ = ZeroStage(spec) > 0;
   MUSTER_ASSIGN_OR_RETURN(
@@ -68,7 +91,9 @@ absl::StatusOr<std::unique_ptr<DeviceRank>> DeviceRank::Create(const v1::JobSpec
                           MakeDeviceEngine(spec, options,
                                            {.passes = rank->passes(),
                                             .strategy = *rank->strategy_,
-                                            .tensor_group = rank->strategy_->tensor_group()}));
+                                            .tensor_group = rank->strategy_->tensor_group(),
+                                            .stage = stage,
+                                            .pipeline_group = rank->strategy_->pipeline_group()}));
   MUSTER_ASSIGN_OR_RETURN(rank->clock_, rank->strategy_->Start());
   return rank;
 }

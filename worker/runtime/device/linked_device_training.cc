@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/types/optional.h"
 #include "common/base/status_macros.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
@@ -9,6 +10,7 @@
 #include "worker/runtime/device/device_engine.h"
 #include "worker/runtime/device/device_job.h"
 #include "worker/runtime/task/task_parts.h"
+#include "worker/strategy/group/kept_shard.h"
 
 namespace muster {
 namespace {
@@ -37,6 +39,9 @@ class LinkedDeviceTraining final : public DeviceTraining {
         ResidentDeviceOptionsFor(order.spec(), job.dataset->info(), *job.schema, options_.device));
     device.wait = WaitFor(dependencies);
     device.timeout = StallTimeoutOf(order);
+    const absl::optional<PipelineStage> stage =
+        StageOfJob(order.spec(), *job.schema, ShardOf(order).stage);
+    if (stage.has_value()) TakeStage(*stage, device.compute);
     MUSTER_ASSIGN_OR_RETURN(
         std::unique_ptr<DeviceShardedStrategy> strategy,
         DeviceShardedStrategy::Create(order, *job.schema, device,
@@ -44,10 +49,13 @@ class LinkedDeviceTraining final : public DeviceTraining {
                                        .log = dependencies.log,
                                        .make_communicator = options_.make_communicator}));
     ReplicaParts parts;
-    parts.make_engine = [spec = order.spec(), device, &lent = *strategy] {
-      return MakeDeviceEngine(
-          spec, device,
-          {.passes = *lent.passes(), .strategy = lent, .tensor_group = lent.tensor_group()});
+    parts.make_engine = [spec = order.spec(), device, stage, &lent = *strategy] {
+      return MakeDeviceEngine(spec, device,
+                              {.passes = *lent.passes(),
+                               .strategy = lent,
+                               .tensor_group = lent.tensor_group(),
+                               .stage = stage,
+                               .pipeline_group = lent.pipeline_group()});
     };
     parts.group = std::move(strategy);
     return parts;

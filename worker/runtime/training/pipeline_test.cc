@@ -18,7 +18,6 @@
 #include "common/base/clock.h"
 #include "common/files/temp_folder.h"
 #include "common/pipeline/pipeline_action.h"
-#include "common/pipeline/pipeline_schedule.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -29,7 +28,6 @@
 #include "worker/data/sampling/sampler.h"
 #include "worker/device/copying_strategy.h"
 #include "worker/device/device_options.h"
-#include "worker/device/device_slice_ops.h"
 #include "worker/runtime/device/device_engine.h"
 #include "worker/runtime/device/device_job.h"
 #include "worker/runtime/training/micro_batch_reader.h"
@@ -113,31 +111,24 @@ class Rank {
        const absl::optional<PipelineStage>& stage = absl::nullopt, Communicator* stages = nullptr)
       : strategy_(LocalStrategy::Create(*job.schema).value()) {
     // An evaluation has more rows than a micro-batch.
-    PipelineLinksOptions linking = {.message_bytes = kEvaluated * kStream * sizeof(float),
-                                    .received = 4};
     if (hardware == Hardware::kDevice) {
       DeviceOptions options = DeviceOptionsFor(spec, job.dataset->info(), /*device=*/0).value();
       options.compute.sequences = kEvaluated;
-      if (stage.has_value()) {
-        options.compute.units = stage->UnitsOf(0, 0);
-        options.compute.saved_sets = HoldingsOf(PipelineSchedule(stage->shape)[stage->stage]).saved;
-        options.compute.split_backward = stage->shape.order == PipelineOrder::kZeroBubble;
-      }
+      if (stage.has_value()) TakeStage(*stage, options.compute);
       copying_ = CopyingStrategy::Create(*strategy_, options).value();
-      order_ = DeviceSliceOps::Create([this]() -> DeviceStream& {
-                 return copying_->passes().stream();
-               }).value();
-      linking.order = order_.get();
-      if (stages != nullptr) links_ = PipelineLinks::Create(*stages, linking).value();
       engine_ = MakeDeviceEngine(spec, options,
                                  {.passes = copying_->passes(),
                                   .strategy = *copying_,
                                   .stage = stage,
-                                  .links = links_})
+                                  .pipeline_group = stages})
                     .value();
       return;
     }
-    if (stages != nullptr) links_ = PipelineLinks::Create(*stages, linking).value();
+    if (stages != nullptr) {
+      links_ = PipelineLinks::Create(
+                   *stages, {.message_bytes = kEvaluated * kStream * sizeof(float), .received = 4})
+                   .value();
+    }
     engine_ = std::make_unique<StepExecutor>(
         spec, *job.model, *strategy_, StepExecutor::Options{.stage = stage, .links = links_});
   }
@@ -149,7 +140,6 @@ class Rank {
   const std::unique_ptr<LocalStrategy> strategy_;
   // Null on processors.
   std::unique_ptr<CopyingStrategy> copying_;
-  std::unique_ptr<DeviceSliceOps> order_;
   std::shared_ptr<PipelineLinks> links_;
   std::unique_ptr<StepEngine> engine_;
 };
@@ -322,13 +312,19 @@ INSTANTIATE_TEST_SUITE_P(Orders, PipelineTest,
                                             ::testing::Values(2, 3, 4), ::testing::Values(2, 5),
                                             ::testing::Values(Hardware::kProcessors)),
                          NameOf);
-// Devices compute transformers, and refuse kInterleaved.
+// Devices compute transformers.
 INSTANTIATE_TEST_SUITE_P(OnDevices, PipelineTest,
                          ::testing::Combine(::testing::ValuesIn(kModels + 2, std::end(kModels)),
                                             ::testing::Values(PipelineOrder::kGPipe,
                                                               PipelineOrder::kOneForwardOneBackward,
                                                               PipelineOrder::kZeroBubble),
                                             ::testing::Values(2, 4), ::testing::Values(5),
+                                            ::testing::Values(Hardware::kDevice)),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(InterleavedOnDevices, PipelineTest,
+                         ::testing::Combine(::testing::ValuesIn(kModels + 2, std::end(kModels)),
+                                            ::testing::Values(PipelineOrder::kInterleaved),
+                                            ::testing::Values(2), ::testing::Values(4),
                                             ::testing::Values(Hardware::kDevice)),
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(Interleaved, PipelineTest,

@@ -8,14 +8,15 @@
 namespace muster {
 
 TiedSums::TiedSums(Communicator& stages, absl::Span<const TensorSpec> tensors,
-                   absl::Duration timeout)
-    : stages_(stages), timeout_(timeout) {
+                   absl::Duration timeout, CallOrder* order)
+    : stages_(stages), timeout_(timeout), order_(order) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].stages > 1) tied_.push_back(static_cast<int>(i));
   }
 }
 
 absl::Status TiedSums::Add(absl::Span<const absl::Span<float>> sums) {
+  if (order_ != nullptr) MUSTER_RETURN_IF_ERROR(order_->FollowComputation());
   for (const int tensor : tied_) {
     // Both stages have the same slice, which may be padding alone.
     if (sums[tensor].empty()) continue;
@@ -26,6 +27,7 @@ absl::Status TiedSums::Add(absl::Span<const absl::Span<float>> sums) {
     add.count = sums[tensor].size();
     add.timeout = timeout_;
     add.label = "gradients of both stages";
+    if (order_ != nullptr) add.stream = order_->stream();
     MUSTER_RETURN_IF_ERROR(stages_.Run(add));
   }
   return absl::OkStatus();

@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "common/partition/tensor_spec.h"
 #include "worker/collectives/communicator.h"
+#include "worker/strategy/group/call_order.h"
 #include "worker/strategy/shard_state.h"
 
 namespace muster {
@@ -19,11 +20,14 @@ namespace muster {
 class TiedSums {
  public:
   // `stages` are the ranks of the two stages with the same slices, the first stage's first; they
-  // outlive this. `tensors` are the rank's shares. Each call may take `timeout`.
-  TiedSums(Communicator& stages, absl::Span<const TensorSpec> tensors, absl::Duration timeout);
+  // outlive this. `tensors` are the rank's shares. Each call may take `timeout`. `order` is that
+  // between sums in device memory and what computes them, and outlives this; null: they lie in the
+  // host's memory.
+  TiedSums(Communicator& stages, absl::Span<const TensorSpec> tensors, absl::Duration timeout,
+           CallOrder* order = nullptr);
 
-  // Adds up the stages' sums, which are given by tensor; a collective call of both. Errors are the
-  // communicator's.
+  // Adds up the stages' sums, which are given by tensor, and blocks until that is done; a
+  // collective call of both. Errors are the communicator's and those of the computation.
   absl::Status Add(absl::Span<const absl::Span<float>> sums);
 
   // Makes the first stage's weights those of both, because initial values may differ in their last
@@ -34,6 +38,7 @@ class TiedSums {
  private:
   Communicator& stages_;
   const absl::Duration timeout_;
+  CallOrder* const order_;
   // Indices of the tensors that both stages have.
   std::vector<int> tied_;
 };
