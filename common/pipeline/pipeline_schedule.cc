@@ -119,15 +119,4 @@ StageHoldings HoldingsOf(absl::Span<const PipelineAction> actions) {
           .received_gradients = received_gradients.most};
 }
 
-int MostReceivedMessages(PipelineShape shape) {
-  // However many micro-batches follow.
-  shape.micro_batches = std::min(shape.micro_batches, 8 * shape.stages);
-  int most = 0;
-  for (const std::vector<PipelineAction>& stage : PipelineSchedule(shape)) {
-    const StageHoldings holdings = HoldingsOf(stage);
-    most = std::max(most, holdings.received_activations + holdings.received_gradients);
-  }
-  return most;
-}
-
 }  // namespace muster

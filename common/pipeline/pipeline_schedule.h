@@ -39,10 +39,6 @@ struct StageHoldings {
 // Returns the holdings of a stage whose list this is.
 StageHoldings HoldingsOf(absl::Span<const PipelineAction> actions);
 
-// Returns the most inputs and gradients together that any stage has received and not read yet, so
-// that all stages may take memory for as many.
-int MostReceivedMessages(PipelineShape shape);
-
 }  // namespace muster
 
 #endif  // MUSTER_COMMON_PIPELINE_PIPELINE_SCHEDULE_H_

@@ -46,7 +46,7 @@ PlannedStages PlanStages(const v1::JobSpec& spec, const DataSize& data, const Mo
     }
   }
   stages.message_bytes = RoundUp<uint64_t>(stages.message_bytes, kMessageAlignment);
-  stages.messages = MostReceivedMessages(stages.shape) + kStageMessagesSent;
+  stages.messages = ReceivedMessages(stages.shape) + kStageMessagesSent;
   return stages;
 }
 

@@ -7,7 +7,6 @@
 #include "common/mesh/tensor_ranks.h"
 #include "common/optim/optimizer_options.h"
 #include "common/pipeline/compute_order.h"
-#include "common/pipeline/pipeline_schedule.h"
 #include "common/pipeline/pipeline_spec.h"
 #include "common/plan/planned_stages.h"
 #include "common/plan/transformer_memory_plan.h"
@@ -75,7 +74,7 @@ void TakeStage(const PipelineStage& stage, DeviceComputeOptions& options) {
   }
   options.saved_sets = MostSavedSets(stage.shape, stage.stage);
   options.split_backward = stage.shape.order == PipelineOrder::kZeroBubble;
-  options.messages = MostReceivedMessages(stage.shape) + static_cast<int>(kStageMessagesSent);
+  options.messages = ReceivedMessages(stage.shape) + static_cast<int>(kStageMessagesSent);
 }
 
 }  // namespace muster
