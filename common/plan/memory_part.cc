@@ -13,6 +13,12 @@ uint64_t SumOfParts(const std::vector<MemoryPart>& parts) {
   return bytes;
 }
 
+uint64_t SumOfState(const std::vector<MemoryPart>& parts) {
+  uint64_t bytes = 0;
+  for (const MemoryPart& part : parts) bytes += part.model_state ? part.bytes : 0;
+  return bytes;
+}
+
 std::string MemoryTable(const std::vector<MemoryPart>& parts, const std::string& indent) {
   std::vector<MemoryPart> sorted = parts;
   std::stable_sort(sorted.begin(), sorted.end(),

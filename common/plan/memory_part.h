@@ -20,6 +20,8 @@ struct MemoryPart {
 };
 
 uint64_t SumOfParts(const std::vector<MemoryPart>& parts);
+// Returns the sum of the parts that are model state.
+uint64_t SumOfState(const std::vector<MemoryPart>& parts);
 
 // One line per part that is not 0, the largest first, and their sum; lines begin with `indent`.
 std::string MemoryTable(const std::vector<MemoryPart>& parts, const std::string& indent);

@@ -353,9 +353,8 @@ class Planner {
   uint64_t TiedMessageBytes() const {
     uint64_t bytes = 0;
     for (const TensorSpec& tensor : model_.tensors) {
-      if (tensor.stages > 1 && tensor.first_stage) {
-        bytes = std::max(bytes, std::min(kTiedMessageBytes, kFloat * tensor.elements()));
-      }
+      if (tensor.stages == 1 || !tensor.first_stage) continue;
+      bytes = std::max(bytes, std::min(kTiedMessageBytes, kFloat * tensor.elements()));
     }
     return trains_ ? bytes : 0;
   }
@@ -465,14 +464,11 @@ class Planner {
     const uint64_t below = stage_of_pipeline_;
     const uint64_t above = stages_.division.stages - 1 - below;
     const uint64_t of_tensor = stages_.division.tensor_ranks - 1;
-    const auto stage_has = [this](bool first) {
-      return std::any_of(model_.tensors.begin(), model_.tensors.end(),
-                         [first](const TensorSpec& tensor) {
-                           return tensor.stages > 1 && tensor.first_stage == first;
-                         });
-    };
-    uint64_t own = of_tensor + above + (stage_has(true) ? 1 : 0);
-    uint64_t others = below + (stage_has(false) ? 1 : 0);
+    uint64_t tied_own = 0, tied_others = 0;
+    for (const TensorSpec& tensor : model_.tensors) {
+      if (tensor.stages > 1) (tensor.first_stage ? tied_own : tied_others) = 1;
+    }
+    uint64_t own = of_tensor + above + tied_own, others = below + tied_others;
     if (!all_reduce_) {
       own += of_tensor + above * stages_.division.tensor_ranks;
       others += below * stages_.division.tensor_ranks;
@@ -559,12 +555,6 @@ class Planner {
   uint64_t slice_elements_ = 0;
 };
 
-uint64_t StateOf(const std::vector<MemoryPart>& parts) {
-  uint64_t bytes = 0;
-  for (const MemoryPart& part : parts) bytes += part.model_state ? part.bytes : 0;
-  return bytes;
-}
-
 }  // namespace
 
 uint64_t MemoryPlan::worker_bytes() const { return SumOfParts(worker); }
@@ -575,9 +565,9 @@ uint64_t MemoryPlan::worker_own_bytes() const {
   return bytes;
 }
 
-uint64_t MemoryPlan::worker_state_bytes() const { return StateOf(worker); }
+uint64_t MemoryPlan::worker_state_bytes() const { return SumOfState(worker); }
 
-uint64_t MemoryPlan::device_state_bytes() const { return StateOf(device); }
+uint64_t MemoryPlan::device_state_bytes() const { return SumOfState(device); }
 
 uint64_t MemoryPlan::device_bytes() const { return SumOfParts(device); }
 
