@@ -127,8 +127,10 @@ class DeviceJob : public ::testing::Test {
       return;
     }
     const std::vector<TensorSpec> tensors = TensorsOf(rank.number);
-    PoisoningStrategy poisoning(rank.strategy, tensors,
-                                std::make_unique<DeviceMemory>(rank.passes));
+    PoisoningStrategy poisoning(rank.strategy, tensors, std::make_unique<DeviceMemory>(rank.passes),
+                                rank.stage.has_value()
+                                    ? PoisoningStrategy::Passes::kAlternate
+                                    : PoisoningStrategy::Passes::kOneAfterAnother);
     Train({rank.options, rank.passes, poisoning, rank.tensor_group, rank.stage, rank.pipeline_group,
            rank.number},
           trained);
