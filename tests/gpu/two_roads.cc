@@ -272,6 +272,8 @@ v1::JobSpec TwoStagesJob() {
 
 absl::StatusOr<std::vector<float>> TrainAlone(const v1::JobSpec& spec) {
   v1::JobSpec whole = spec;
+  // Stages have the micro-batches of one data rank.
+  whole.set_workers(spec.workers() / PipelineStages(spec));
   whole.clear_parallelism();
   MUSTER_ASSIGN_OR_RETURN(const auto rank, DeviceRank::Create(whole, kVocabulary));
   for (uint64_t clock = 0; clock < kTwoRoadsSteps; ++clock) {
