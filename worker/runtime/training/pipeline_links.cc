@@ -64,6 +64,13 @@ PipelineLinks::Place* PipelineLinks::Find(const StageMessage& message) {
   return found == received_.end() ? nullptr : &*found;
 }
 
+absl::Status PipelineLinks::CheckSize(size_t bytes) const {
+  if (bytes <= options_.message_bytes) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("a message between stages has ", bytes,
+                                                    " bytes, and memory is for at most ",
+                                                    options_.message_bytes));
+}
+
 void PipelineLinks::Add(CollectiveCall call, int peer, size_t bytes, Place& place) {
   call.dtype = DType::kUint8;
   call.count = bytes;
@@ -76,6 +83,7 @@ void PipelineLinks::Add(CollectiveCall call, int peer, size_t bytes, Place& plac
 
 absl::StatusOr<absl::Span<std::byte>> PipelineLinks::AddSend(const StageMessage& message, int peer,
                                                              size_t bytes) {
+  MUSTER_RETURN_IF_ERROR(CheckSize(bytes));
   Place& place = sent_[next_sent_];
   next_sent_ = (next_sent_ + 1) % sent_.size();
   MUSTER_RETURN_IF_ERROR(WaitFor(place.work));
@@ -88,6 +96,7 @@ absl::StatusOr<absl::Span<std::byte>> PipelineLinks::AddSend(const StageMessage&
 }
 
 absl::Status PipelineLinks::AddReceive(const StageMessage& message, int peer, size_t bytes) {
+  MUSTER_RETURN_IF_ERROR(CheckSize(bytes));
   const auto place = std::find_if(received_.begin(), received_.end(),
                                   [](const Place& place) { return !place.taken; });
   if (place == received_.end()) {

@@ -58,10 +58,12 @@ class PipelineLinks {
   PipelineLinks& operator=(const PipelineLinks&) = delete;
 
   // Adds a send to the messages that Start starts, and returns the memory to write it to before.
-  // Waits for an earlier send if there is no memory left.
+  // Waits for an earlier send if there is no memory left. FailedPrecondition: the message is longer
+  // than the options say.
   absl::StatusOr<absl::Span<std::byte>> AddSend(const StageMessage& message, int peer,
                                                 size_t bytes);
-  // Adds a receive. FailedPrecondition: there is no memory left.
+  // Adds a receive. FailedPrecondition: there is no memory left, or the message is longer than the
+  // options say.
   absl::Status AddReceive(const StageMessage& message, int peer, size_t bytes);
   // Starts what was added since the last call. Also errors of the computation that makes what is
   // sent.
@@ -90,6 +92,8 @@ class PipelineLinks {
                 std::unique_ptr<CollectiveBuffer> memory);
 
   Place* Find(const StageMessage& message);
+  // FailedPrecondition: the message is longer than a place.
+  absl::Status CheckSize(size_t bytes) const;
   // Adds a message, for which `place` is taken.
   void Add(CollectiveCall call, int peer, size_t bytes, Place& place);
 

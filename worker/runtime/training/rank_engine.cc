@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_validator.h"
 #include "common/mesh/data_ranks.h"
@@ -35,6 +36,12 @@ size_t MostMessageBytes(const v1::JobSpec& spec, const PreparedJob& job, const P
   Batch batch;
   batch.examples = MostExamples(spec, job);
   batch.tokens.resize(batch.examples * job.dataset->info().context);
+  if (DividesTokens(spec)) {
+    // The last tensor ranks may have fewer tokens of the largest batch than of a smaller one: of 25
+    // tokens four ranks have 7, 7, 7 and 4, of 20 they have 5 each. So all have room for the most.
+    batch.tokens.resize(RoundUp<size_t>(batch.tokens.size(), TensorRanks(spec)));
+    batch.examples = 1;
+  }
   size_t most = 0;
   for (int group = 1; group < stage.shape.groups(); ++group) {
     most = std::max(most, job.model->boundaries()->Bytes({.tensor_group = tensor_group,

@@ -13,9 +13,26 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
+#include "worker/nn/tensor_group.h"
 
 namespace muster {
 namespace {
+
+// A place among tensor ranks, which never talk.
+class SilentTensorGroup final : public TensorGroup {
+ public:
+  SilentTensorGroup(int rank, int size) : rank_(rank), size_(size) {}
+  int size() const override { return size_; }
+  int rank() const override { return rank_; }
+  void Gather(DType, int64_t, const void*, void*) override {}
+  void ScatterSums(DType, int64_t, void*, void*) override {}
+  void Sum(DType, int64_t, void*) override {}
+  absl::Status status() const override { return absl::OkStatus(); }
+
+ private:
+  const int rank_;
+  const int size_;
+};
 
 constexpr char kText[] = "It was the best of times, it was the worst of times; ";
 
@@ -31,7 +48,7 @@ class RankEngineTest : public ::testing::Test {
     v1::JobSpec spec;
     const std::string text =
         absl::StrCat(job,
-                     " workers: 2 optimizer { name: 'sgd' learning_rate: 0.1 } "
+                     " optimizer { name: 'sgd' learning_rate: 0.1 } "
                      "update { dense: ALL_REDUCE sparse: ALL_REDUCE } stop { steps: 1 }");
     EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec)) << text;
     return spec;
@@ -41,17 +58,16 @@ class RankEngineTest : public ::testing::Test {
   v1::JobSpec Transformer(const std::string& more, const std::string& data = "") const {
     return SpecOf(absl::StrCat(
         "model { transformer { layers: 4 width: 16 heads: 2 context: 8 } } data { sequences { ",
-        "path: '", text_, "' } ", data, " } batch_size: 8 micro_batches: 4 ", more));
+        "path: '", text_, "' } ", data, " } batch_size: 8 micro_batches: 4 workers: 2 ", more));
   }
 
   // Expects the memory that is planned, and returns the bytes of a message.
-  static uint64_t MessageBytes(const v1::JobSpec& spec) {
+  static uint64_t MessageBytes(const v1::JobSpec& spec, TensorGroup* group = nullptr) {
     SCOPED_TRACE(spec.ShortDebugString());
     const absl::StatusOr<PreparedJob> job = PrepareJob(spec);
     EXPECT_TRUE(job.ok()) << job.status();
     if (!job.ok()) return 0;
-    const PipelineLinksOptions links =
-        LinksOfStages(spec, *job, StageOfRank(spec, *job, 1), /*tensor_group=*/nullptr);
+    const PipelineLinksOptions links = LinksOfStages(spec, *job, StageOfRank(spec, *job, 1), group);
     const DataSize data = ReadDataHead(spec);
     const PlannedStages planned = PlanStages(spec, data, SizeOfModel(spec, data));
     EXPECT_EQ(RoundUp<uint64_t>(links.message_bytes, 64), planned.message_bytes);
@@ -89,13 +105,26 @@ TEST_F(RankEngineTest, LinksHaveRoomForAPassOfAnEvaluation) {
   EXPECT_EQ(MessageBytes(evaluates), kSequenceBytes);
 }
 
+// Of 25 tokens four ranks have 7, 7, 7 and 4; of the 20 of the other micro-batch, 5 each.
+TEST_F(RankEngineTest, LinksHaveRoomForTheRowsOfEveryTensorRank) {
+  const v1::JobSpec spec = SpecOf(absl::StrCat(
+      "model { transformer { layers: 4 width: 16 heads: 4 context: 5 } } data { sequences { path: "
+      "'",
+      text_,
+      "' } } workers: 8 batch_size: 9 micro_batches: 2 parallelism { pipeline: 2 tensor: 4 } "));
+  for (const int rank : {0, 3}) {
+    SilentTensorGroup group(rank, 4);
+    EXPECT_EQ(MessageBytes(spec, &group), 7 * 16 * sizeof(float)) << rank;
+  }
+}
+
 // The widest layer lies within a stage, and the validation data are few.
 TEST_F(RankEngineTest, LinksHaveRoomForTheLayersAtTheirEnds) {
   const std::string classification = "{ synthetic_classification { features: 4 classes: 2 seed: 1 ";
   const std::string job =
       absl::StrCat("model { mlp { hidden: [64, 8, 32] classes: 2 } } data ", classification,
                    "examples: 100 } } ", "parallelism { pipeline: 2 pipeline_layers: [2, 2] } ",
-                   "batch_size: 8 micro_batches: 4 ");
+                   "workers: 2 batch_size: 8 micro_batches: 4 ");
   EXPECT_EQ(MessageBytes(SpecOf(job)), 2 * 8 * sizeof(float));
   EXPECT_EQ(
       MessageBytes(SpecOf(absl::StrCat(job, "validation ", classification, "examples: 20 } }"))),
