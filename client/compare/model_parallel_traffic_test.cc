@@ -113,7 +113,7 @@ TEST(TensorTrafficTest, NeighboursSumTheHeadsThatTheyShare) {
   SetTables(tensors, {}, schema);
   v1::JobSpec spec = TensorJob(2);
   spec.mutable_parallelism()->set_tensor(4);
-  // Of 16 tokens each rank has 4 rows, which are 64 bytes, and sends them three times; a row of
+  // Each rank has 4 of 16 rows, which are 64 bytes, and sends them three times; a row of
   // keys and one of values go to the neighbour.
   EXPECT_THAT(TensorSent(spec, schema), Each(14 * 3 * 64 + 3 * 16 * 12 + 32));
 }
@@ -184,7 +184,7 @@ TEST(PipelineTrafficTest, EveryExampleCrossesEachBoundaryOnceEachWay) {
   // Eight floats of each of ten examples, however they are cut into micro-batches.
   EXPECT_THAT(all->workers, Each(WorkerTraffic{320, 320}));
   EXPECT_EQ(all->pipeline, all->workers);
-  // Of four groups, the first and the last cross one boundary, the others two.
+  // The first and the last of four groups cross one boundary, the others two.
   v1::JobSpec interleaved = spec;
   interleaved.mutable_parallelism()->set_pipeline_schedule(v1::ParallelismSpec::INTERLEAVED);
   const v1::TablesSchema chunks = PipelineSchema({1, 1, 1, 1});

@@ -25,8 +25,9 @@ namespace {
 constexpr size_t kMaxNameBytes = 256;
 // A row must fit a message many times over.
 constexpr uint32_t kMaxDim = 1 << 16;
-// Of a model that a pipeline divides. A schema from outside must not make a server compute without
-// bound either: finding the stage of each share takes time with the number of groups.
+// The most units of a model that a pipeline divides, and groups of them. A schema from outside must
+// not make a server compute without bound either: finding the stage of each share takes time with
+// the number of groups.
 constexpr uint64_t kMostUnits = 1 << 20;
 constexpr int kMostGroups = 1024;
 

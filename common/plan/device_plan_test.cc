@@ -26,7 +26,7 @@ TEST(DevicePlanTest, WhatDevicesComputeTakesNoneOfTheHostsMemory) {
     // By all-reduce the host has a copy of weights and state alone, at the peak.
     EXPECT_EQ(parts.count("gradients"), 0u);
     EXPECT_EQ(parts.count("optimizer state"), 1u);
-    // What is left is as on processors.
+    // The rest is as on processors.
     for (const auto& [name, bytes] : parts) EXPECT_EQ(processors.at(name), bytes) << name;
   }
 }

@@ -316,7 +316,7 @@ class Planner {
     if (stages_.division.ranks() == 1) {
       AddWorker("messages with servers", ParameterMessages(PulledBytes()));
     } else {
-      // What travels to and from a server of the same machine is copied on the way
+      // Payloads to and from a server of the same machine are copied on the way
       // (worker/strategy/group/served_group.h).
       AddWorker("messages with servers",
                 ParameterMessages(CopiedPullBytes()) + (trains_ ? GradientMessages() : 0));
@@ -342,7 +342,7 @@ class Planner {
       return lands || !model_.tensors[i].tied_to.empty() ? 0 : 2;
     });
   }
-  // By unit, all parameters as they travel.
+  // Returns the bytes of all parameters as they travel, by unit.
   std::vector<uint64_t> CopiedPullBytes() const {
     const bool half = IsHalf(spec_.update().wire());
     return UnitBytes(model_, [this, half](size_t i) -> uint64_t {

@@ -89,8 +89,8 @@ struct MemoryPlan {
   std::vector<MemoryPart> servers;
   // The dense parameters that a worker computes with, tied ones once.
   uint64_t parameters = 0;
-  // Of the worker: activations of training and logits, which depend on recomputation. Where the job
-  // computes on devices, of its device, and without logits.
+  // The worker's activations of training and logits, which depend on recomputation. Where the job
+  // computes on devices, those of its device, without logits.
   uint64_t activation_bytes = 0;
   // The length of each worker's file of optimizer state, if the job offloads it; of its former and
   // its new one, which are there at once, where ranks divide the parameters anew.

@@ -139,8 +139,8 @@ TEST(StageMemoryTest, StagesMapTheMessagesOfAllOthers) {
   }
 }
 
-// Of its own by all-reduce; on servers the stages make one more group, and the one that pushes the
-// gradient receives what the other adds to it.
+// The group is one of its own by all-reduce; on servers the stages make one more, and the one that
+// pushes the gradient receives what the other adds to it.
 TEST(StageMemoryTest, ATiedHeadTakesAGroupOfItsOwn) {
   v1::JobSpec spec = TwoStages("ONE_F_ONE_B");
   EXPECT_EQ(ByName(StagesOf(spec)[0].worker)["connections with the ranks of a model"], 2 * kMiB);

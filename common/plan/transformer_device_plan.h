@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// What the stage of a pipeline keeps on its device at a time.
+// The most that the stage of a pipeline keeps on its device at a time.
 struct DeviceStageSize {
   // Micro-batches of one chunk between forward and backward (common/pipeline/compute_order.h).
   uint64_t saved_sets = 1;

@@ -154,8 +154,8 @@ TEST(ZeroPlanTest, AJobWhoseShardGroupIsOneRankIsPlannedAsStage0) {
   EXPECT_EQ(PlanOf(Gpt(ZeroStageIs(2, 2, "shard: 1"))).worker_bytes(), two.worker_bytes());
 }
 
-// What a device has under stages has the host while a checkpoint is written: slices, and nothing of
-// gradients. The device has what a rank on processors has in its own memory.
+// The host has as much while a checkpoint is written as a device has under stages: slices, and
+// nothing of gradients. The device has what a rank on processors has in its own memory.
 TEST(ZeroPlanTest, DevicesHaveSlicesUnderStages) {
   for (const uint32_t stage : {1, 2, 3}) {
     const v1::JobSpec on_host = Gpt(ZeroStageIs(stage, 2));

@@ -17,7 +17,7 @@
 
 namespace muster {
 
-// What a job's training came to: every tensor by name, and every sparse table as one array of rows
+// The result of a job's training: every tensor by name, and every sparse table as one array of rows
 // in order of key (`keys` has those keys).
 struct TrainedValues {
   std::map<std::string, std::vector<float>> values;
@@ -50,15 +50,15 @@ struct RunOptions {
 };
 
 struct RunResult {
-  // As each slot reads them at the end.
+  // The weights as each slot reads them at the end.
   std::vector<TrainedValues> trained;
-  // By slot, of its last task.
+  // The counters of each slot's last task.
   std::vector<StrategyCounters> counters;
   std::vector<std::vector<HookCall>> calls;
   // Held-out examples of the last evaluation, and how many were classified right.
   uint64_t evaluated = 0;
   uint64_t correct = 0;
-  // Of all slots' evaluations together.
+  // The curve of all slots' evaluations together.
   LossCurve curve;
   // Lines that tasks wrote, of each slot's in order.
   std::vector<std::string> log;

@@ -196,7 +196,7 @@ void RunWorld::TakeFromShards(uint32_t slot) {
 
 void RunWorld::JoinShares() {
   absl::MutexLock lock(&mutex_);
-  // By data rank.
+  // There is one for each data rank.
   std::map<int, std::map<std::string, std::vector<float>>> whole;
   const RankShards ranks = RanksOf(spec_, job_);
   const int slots = static_cast<int>(spec_.workers());

@@ -33,7 +33,7 @@ namespace muster {
 // How a slot's task has ended: as its death says, or otherwise.
 enum class TaskEnd { kDied, kFinished };
 
-// What the slots of one run share: the job, its servers and checkpoints, and the results.
+// This is what the slots of one run share: the job, its servers and checkpoints, and the results.
 // Thread-safe.
 class RunWorld {
  public:

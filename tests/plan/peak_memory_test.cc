@@ -209,7 +209,7 @@ std::string TwoStages(absl::string_view schedule, absl::string_view road) {
                       schedule, " } ", road);
 }
 
-// What GPIPE keeps of eight micro-batches, 1F1B keeps of two at most.
+// GPIPE keeps activations of eight micro-batches, 1F1B of two at most.
 TEST_F(PeakMemoryTest, OfTheStagesOfAPipeline) {
   std::map<std::string, std::vector<Peak>> peaks;
   for (const std::string schedule : {"GPIPE", "ONE_F_ONE_B", "INTERLEAVED", "ZERO_BUBBLE"}) {

@@ -21,7 +21,7 @@ uint64_t Incarnations(const v1::JobStatus& status);
 // the end of a lease. Where a method returns void, it fails the test on any error, as by ASSERT.
 class DyingJob {
  public:
-  // What a loss costs.
+  // This is the price of a loss.
   enum class Loss {
     // Another task takes the slot, and the others keep their processes.
     kOfATask,

@@ -49,7 +49,7 @@ TEST_P(PipelineInPlaceTest, StagesGoOnInPlaceWhereverATaskDies) {
   }
   DyingJob job;
   ASSERT_NO_FATAL_FAILURE(job.Start(spec));
-  // Of the first stage, and of the last one.
+  // The points are of the first stage, and of the last one.
   for (const Point& point :
        {Point{0, "before outputs to a stage"}, Point{1, "before gradients from a stage"},
         Point{0, "after gradients of both stages"}, Point{1, "after examples and overflows"},

@@ -80,7 +80,7 @@ absl::StatusOr<muster::v1::ShardMap> NewestMap(int64_t (*shard_map)(void*, size_
   muster::v1::ShardMap map;
   if (size == 0 || size > static_cast<int64_t>(bytes.size()) ||
       !map.ParseFromArray(bytes.data(), static_cast<int>(size))) {
-    // What gives no map once never will, so nothing is to wait for one.
+    // A source that gives no map once never will, so nothing is to wait for one.
     return absl::AbortedError(
         absl::StrCat("shard_map wrote ", size, " bytes, which are no map of the job's servers"));
   }

@@ -44,7 +44,7 @@ class ServedParameters {
     // The tables, except how they are divided, which the order says. Tensors are f32, and units are
     // numbered from 0 without gaps.
     v1::TablesSchema schema;
-    // Whether the tables begin with `values`, of which there is one array for each tensor; slot 0's
+    // True if the tables begin with `values`, of which there is one array for each tensor; slot 0's
     // count.
     bool begins = false;
     absl::Span<const float* const> values;
@@ -136,7 +136,7 @@ class ServedParameters {
   uint64_t clock_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<bool> acquired_ ABSL_GUARDED_BY(mutex_);
   bool takes_gradients_ ABSL_GUARDED_BY(mutex_) = false;
-  // Whether each tensor's gradient has come, and how many of each unit's have not.
+  // True for each tensor whose gradient has come; and the number of each unit's that have not.
   std::vector<bool> taken_ ABSL_GUARDED_BY(mutex_);
   std::vector<int> missing_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_look_up_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -66,7 +66,7 @@ struct DeviceShardedDependencies {
 // graphs (DevicePasses::MakeCall); gradients of elements that they share are summed on the device
 // before anything else reads them (shared_gradients.h).
 //
-// Of several stages of a pipeline, each has the tensors of its units, and a communicator of device
+// Each of several stages of a pipeline has the tensors of its units, and a communicator of device
 // memory for messages between stages (pipeline_group). Gradients of tensors that two stages have
 // are summed over both in EndStep, before anything is measured (tied_sums.h). These are failure
 // cases, and what ranks do:
@@ -181,16 +181,16 @@ class DeviceShardedStrategy final : public Strategy, public ReplicaGroup {
   uint64_t moved_ = 0;
   // The position of the last micro-batch that BeforeBackward saw.
   SeriesPosition position_ = SeriesPosition::kLast;
-  // Of groups before, except that those of tensor ranks and stages are of this one, too; and the
-  // traffic among these at the step's beginning.
+  // Counters of groups before, except that those of tensor ranks and stages are of this one, too;
+  // and the traffic among these at the step's beginning.
   StrategyCounters counters_;
   CollectiveTraffic tensor_counted_;
   CollectiveTraffic stage_counted_;
 
   std::unique_ptr<RankGroups> groups_;
-  // Of device memory: the shard group, or without a ZeRO stage the data group; the shard's
-  // replicas; the tensor group; the pipeline group, and the stages with tensors in common. Null in
-  // place of groups of one, unless it is the shard group.
+  // Communicators of device memory: the shard group, or without a ZeRO stage the data group; the
+  // shard's replicas; the tensor group; the pipeline group, and the stages with tensors in common.
+  // Null in place of groups of one, unless it is the shard group.
   std::unique_ptr<Communicator> device_;
   std::unique_ptr<Communicator> device_replicas_;
   std::unique_ptr<Communicator> device_tensor_;

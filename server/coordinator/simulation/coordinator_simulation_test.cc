@@ -408,7 +408,7 @@ class SimulationTest : public ::testing::TestWithParam<uint64_t> {
   std::map<std::string, v1::JobRecord> seen_;
   std::map<std::tuple<std::string, uint32_t, uint64_t>, std::pair<std::string, uint64_t>>
       ordered_from_;
-  // What was told of each round, by job, generation and round.
+  // The outcomes that were told of each round, by job, generation and round.
   std::map<std::tuple<std::string, uint64_t, uint64_t>, std::string> rounds_;
   std::set<std::string> secrets_;
   // The last round of each endpoint.

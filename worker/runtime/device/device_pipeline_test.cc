@@ -111,7 +111,7 @@ TEST(DevicePipelineTest, ReplicasOfShardsAddTheirSums) {
   ExpectNear(Train(Divided(mesh, 2, "GPIPE")), Train(alone), 1e-5);
 }
 
-// What stages send is rounded, wherever layers are divided.
+// Stages round what they send, wherever layers are divided.
 TEST(DevicePipelineTest, SixteenBitTypesAreNearAndOrdersHaveTheSameBits) {
   for (const std::string type : {"BF16", "F16"}) {
     DeviceTestJob alone = {.micro_batches = 2, .type = type, .transformer = kTiedHead};

@@ -105,7 +105,7 @@ TEST_F(RankEngineTest, LinksHaveRoomForAPassOfAnEvaluation) {
   EXPECT_EQ(MessageBytes(evaluates), kSequenceBytes);
 }
 
-// Of 25 tokens four ranks have 7, 7, 7 and 4; of the 20 of the other micro-batch, 5 each.
+// Four ranks have 7, 7, 7 and 4 of 25 tokens, and 5 each of the other micro-batch's 20.
 TEST_F(RankEngineTest, LinksHaveRoomForTheRowsOfEveryTensorRank) {
   const v1::JobSpec spec = SpecOf(absl::StrCat(
       "model { transformer { layers: 4 width: 16 heads: 4 context: 5 } } data { sequences { path: "

@@ -94,7 +94,7 @@ absl::StatusOr<CutFiles> ServedCuts::Await(const std::vector<ShardRouter::Handle
 absl::StatusOr<CutFiles> ServedCuts::Cut(uint64_t clock) { return Await(Send(clock, CutOrder())); }
 
 absl::Status ServedCuts::Take(uint64_t clock) {
-  // Whether there is a view is for who writes.
+  // Whoever writes the files finds out if there is no view.
   for (const ShardRouter::Handle& take : Send(clock, {.step = CutOrder::Step::kTake, .base = {}})) {
     MUSTER_RETURN_IF_ERROR(parts_.router.Wait(take));
   }

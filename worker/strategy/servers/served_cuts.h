@@ -32,8 +32,8 @@ class TaskOrder;
 // checkpoint reads them back. Used by one thread.
 class ServedCuts final : public BackgroundCuts {
  public:
-  // What the cuts work with. All outlive this object, except that the router may be made later and
-  // end earlier.
+  // These are the parts that cuts work with. All outlive this object, except that the router may be
+  // made later and end earlier.
   struct Parts {
     ShardRouter& router;
     DensePushes& pushes;

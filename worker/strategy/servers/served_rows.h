@@ -41,8 +41,8 @@ class ServedRows {
     // The most bytes of a message; a single row may have more.
     uint64_t message_bytes = 0;
   };
-  // What the rows are moved with. All outlive this object, except that the router may be made later
-  // and end earlier.
+  // These are the parts that rows are moved with. All outlive this object, except that the router
+  // may be made later and end earlier.
   struct Parts {
     ShardRouter& router;
     absl::Span<const SparseTableSpec> tables;

@@ -108,7 +108,7 @@ class ShardConnections {
   // The answer of a partition about this slot.
   struct OfPartition {
     uint64_t closed = 0;
-    // Whether the slot has withdrawn gradients of its open clock, and of the last closed one.
+    // True if the slot has withdrawn gradients of its open clock, and of the last closed one.
     bool withdrawn = false;
     bool closed_withdrawn = false;
   };
