@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
+#include "tests/equivalence/expected_traffic.h"
 #include "tests/equivalence/run_checkpoints.h"
 #include "tests/equivalence/tensor_jobs.h"
 #include "tests/equivalence/training_run.h"
@@ -133,6 +134,16 @@ TEST_P(PipelineServersTest, EvaluationsCountEachExampleOnce) {
       TrainOnServers(InPipeline(OnMesh(spec, 1, 2), 2, Parallelism::INTERLEAVED), {});
   ASSERT_NO_FATAL_FAILURE(ExpectEvaluationsOf(alone, run));
   EXPECT_GT(run.counters[0].stage_bytes_sent, 0u);
+}
+
+TEST_P(PipelineServersTest, BytesAlongEachAxisAreThosePredicted) {
+  v1::JobSpec spec = Job();
+  spec.mutable_stop()->set_steps(4);
+  v1::JobSpec half = spec;
+  if (GetParam() != Shape::kPerceptron) half.mutable_compute()->set_type(v1::ComputeSpec::BF16);
+  ExpectPredictedTraffic(InPipeline(OnMesh(spec, 1, 2), 3, Parallelism::ONE_F_ONE_B));
+  ExpectPredictedTraffic(InPipeline(OnMesh(spec, 1, 1), 2, Parallelism::INTERLEAVED));
+  ExpectPredictedTraffic(InPipeline(OnMesh(half, 2, 1), 2, Parallelism::ZERO_BUBBLE));
 }
 
 INSTANTIATE_TEST_SUITE_P(PipelineServers, PipelineServersTest,

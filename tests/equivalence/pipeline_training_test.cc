@@ -131,7 +131,7 @@ class EveryShapeTest : public PipelineTrainingTest, public ::testing::WithParamI
 
 TEST_P(EveryShapeTest, MeshesInAPipelineTrainAsTheyDoWithout) {
   v1::JobSpec spec = Job(GetParam());
-  spec.mutable_stop()->set_steps(10);
+  spec.mutable_stop()->set_steps(20);
   for (const StageMesh& mesh :
        {StageMesh{.data = 2, .tensor = 2}, StageMesh{.data = 2, .tensor = 2, .zero = 1},
         StageMesh{.data = 2, .tensor = 2, .zero = 2}, StageMesh{.data = 4, .zero = 1, .shard = 2},
@@ -139,8 +139,9 @@ TEST_P(EveryShapeTest, MeshesInAPipelineTrainAsTheyDoWithout) {
     const v1::JobSpec without = On(spec, mesh);
     const TrainedValues expected = Train(without);
     for (const uint32_t stages : {2, 3, 4}) {
-      // Sixteen ranks take long where processors are few.
-      if (stages > 2 && (mesh.tensor == 1 || GetParam() == Shape::kGpt2)) continue;
+      if (stages > 2 && mesh.tensor == 1) continue;
+      // More ranks take long where processors are few.
+      if (GetParam() == Shape::kGpt2 && (stages > 3 || (stages > 2 && mesh.zero != 1))) continue;
       SCOPED_TRACE(
           absl::StrCat(stages, " x ", mesh.data, " x ", mesh.tensor, ", stage ", mesh.zero));
       ExpectSame(GetParam(), Train(InPipeline(without, stages, Parallelism::ONE_F_ONE_B)),

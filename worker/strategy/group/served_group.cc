@@ -52,8 +52,6 @@ absl::Status ServedGroup::Join(std::unique_ptr<Communicator> communicator,
   MUSTER_ASSIGN_OR_RETURN(strategy_,
                           ParameterServerStrategy::Create(order_, schema_, servers, routing_));
   order_.set_expect_state(true);
-  tensor_uncounted_ = TensorTraffic();
-  stages_formed_ = groups_->stage_traffic();
   absl::MutexLock lock(&mutex_);
   waiting_ = strategy_.get();
   return absl::OkStatus();
@@ -87,6 +85,13 @@ std::vector<const FlightRecorder*> ServedGroup::recorders() const {
     recorders.push_back(recorder);
   }
   return recorders;
+}
+
+absl::StatusOr<uint64_t> ServedGroup::Begin(uint64_t closed) {
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t first, Least("first clock", closed));
+  tensor_uncounted_ = TensorTraffic();
+  stages_formed_ = groups_->stage_traffic();
+  return first;
 }
 
 absl::StatusOr<uint64_t> ServedGroup::Least(absl::string_view what, uint64_t value) {

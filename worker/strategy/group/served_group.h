@@ -79,6 +79,7 @@ class ServedGroup final : public ReplicaGroup, private DataRankPeers {
   void EndWaits(absl::string_view reason) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  absl::StatusOr<uint64_t> Begin(uint64_t closed) override;
   absl::StatusOr<uint64_t> Least(absl::string_view what, uint64_t value) override;
   absl::Status SumShared(int unit, GradientSpans gradients) override;
   absl::Status AddTied(int unit, GradientSpans gradients) override;
@@ -98,8 +99,8 @@ class ServedGroup final : public ReplicaGroup, private DataRankPeers {
   absl::optional<uint64_t> clock_;
   // Time in calls of the group.
   double exposed_seconds_ = 0;
-  // Traffic that formed the groups, and by which ranks have agreed on something since: it is none
-  // of the model's.
+  // Traffic before Begin, and by which ranks have agreed on something since: it is none of the
+  // model's.
   CollectiveTraffic tensor_uncounted_;
   CollectiveTraffic stages_formed_;
   // Null unless a group is joined, and where they are not needed.

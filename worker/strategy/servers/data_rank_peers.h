@@ -18,6 +18,10 @@ class DataRankPeers {
  public:
   virtual ~DataRankPeers() = default;
 
+  // Returns the least of the first clocks that the ranks bring. What the group has moved counts
+  // from here on; calls before have formed groups and memory.
+  virtual absl::StatusOr<uint64_t> Begin(uint64_t closed) = 0;
+
   // Returns the least of the values that the ranks bring, each below 2^63. `what` names the value
   // in the records of calls.
   virtual absl::StatusOr<uint64_t> Least(absl::string_view what, uint64_t value) = 0;

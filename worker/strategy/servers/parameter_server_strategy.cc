@@ -200,7 +200,7 @@ absl::StatusOr<uint64_t> ParameterServerStrategy::Start() {
   const uint64_t closed = former.closed;
   uint64_t begin = closed;
   if (options_.peers != nullptr) {
-    MUSTER_ASSIGN_OR_RETURN(begin, options_.peers->Least("first clock", closed));
+    MUSTER_ASSIGN_OR_RETURN(begin, options_.peers->Begin(closed));
   }
   // The task that held this slot before may have ended between its close and the clipping that all
   // others wait for. A slot that repeats the clock comes to the clipping again.
