@@ -77,7 +77,8 @@ int muster_servers_row_gradients(muster_servers* servers, uint64_t look_up, cons
 int muster_servers_step(muster_servers* servers);
 
 /* Cuts the tables between two steps. Blocks until all ranks have ended as many steps and the files
- * are written, at most for `timeout_seconds`. `cut` gets the field `served` of the call
+ * are written, at most for `timeout_seconds` and until an attempt under way to open the tables of a
+ * server that came back ends. `cut` gets the field `served` of the call
  * `commit_checkpoint` in JSON, which lives until the object's next cut. */
 int muster_servers_cut(muster_servers* servers, double timeout_seconds, const char** cut);
 

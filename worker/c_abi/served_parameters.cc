@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "common/base/catch_out_of_memory.h"
 #include "common/base/machine/usable_resources.h"
 #include "common/base/status_macros.h"
 #include "common/partition/schema.h"
@@ -274,7 +275,9 @@ absl::StatusOr<CutFiles> ServedParameters::Cut(absl::Duration timeout) {
     late = !ended.WaitForNotificationWithTimeout(timeout);
     if (late) strategy_->EndWaits("its cut takes too long");
   });
-  absl::StatusOr<CutFiles> files = strategy_->Cut(clock_);
+  // An exception would leave the thread behind.
+  absl::StatusOr<CutFiles> files =
+      CatchOutOfMemory("the cut", [this] { return strategy_->Cut(clock_); });
   ended.Notify();
   deadline.join();
   if (late) {

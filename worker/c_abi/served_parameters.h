@@ -92,7 +92,7 @@ class ServedParameters {
   // Cuts the tables at the number of steps that this rank has ended. Blocks until all ranks have
   // ended as many, and the files are written. FailedPrecondition: the cut cannot be written now.
   // DeadlineExceeded: a rank or a server takes longer than `timeout`; later calls that wait for
-  // servers fail, too.
+  // servers fail, too. An attempt to open the tables of a server that came back is waited for.
   absl::StatusOr<CutFiles> Cut(absl::Duration timeout);
   const v1::TablesSchema& schema() const { return schema_; }
 

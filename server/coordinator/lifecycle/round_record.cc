@@ -99,12 +99,12 @@ v1::RendezvousReply MeetingReply(const v1::JobRecord& record) {
 
 std::optional<v1::RendezvousReply> StoredRound(const v1::JobRecord& record) {
   if (!RunsProgram(record.spec())) return std::nullopt;
+  // The round was opened by a release that stored no secret, or no endpoints either.
+  if (record.round().secret().empty()) return std::nullopt;
   v1::RendezvousReply reply;
   reply.set_round(record.round().number());
   reply.set_secret(record.round().secret());
   for (const v1::RoundMember& member : record.round().members()) {
-    // The round was opened by a release that stored no endpoints.
-    if (member.endpoint().empty()) return std::nullopt;
     v1::CollectivePeer& peer = *reply.add_peers();
     peer.set_slot(member.slot());
     peer.set_endpoint(member.endpoint());

@@ -216,6 +216,7 @@ class ParameterServer:
 
         Args:
             timeout: most seconds from the block's end until all ranks have ended this step and servers have written their part.
+                With staleness 0 the block begins once all ranks have ended the step, for which they have any time.
 
         Raises:
             Error: with the code FAILED_PRECONDITION, it cannot be written now; the program may go on. With the code
