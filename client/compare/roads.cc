@@ -126,9 +126,9 @@ absl::Status KeepOnly(Road::Kind kind, ComparableRoads& roads) {
   roads.roads.erase(std::remove_if(roads.roads.begin(), roads.roads.end(), is_other),
                     roads.roads.end());
   if (roads.roads.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the job cannot train on the one road that is asked for",
-                     roads.left_out.empty() ? "" : ": ", absl::StrJoin(roads.left_out, "; ")));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the job cannot train on the one road that is asked for",
+        roads.left_out.empty() ? "" : "; left out were: ", absl::StrJoin(roads.left_out, "; ")));
   }
   roads.left_out.clear();
   return absl::OkStatus();

@@ -36,9 +36,7 @@ uint64_t NcclGroups(const v1::JobSpec& spec, const ModelSize& model) {
 }  // namespace
 
 std::vector<MemoryPart> DeviceMemoryParts(const v1::JobSpec& spec, const ModelSize& model,
-                                          const DeviceStageSize& of_pipeline) {
-  const DeviceMemoryBytes bytes =
-      PlanDeviceBytes(spec, model, LargestMicroBatch(spec), of_pipeline);
+                                          const DeviceMemoryBytes& bytes) {
   const uint32_t stage = ZeroStage(spec);
   std::vector<MemoryPart> parts;
   const auto add = [&](const char* name, uint64_t size) {

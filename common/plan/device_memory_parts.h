@@ -13,11 +13,11 @@ namespace v1 {
 class JobSpec;
 }  // namespace v1
 
-// Returns what a job takes of each worker's device: what the engine lays out there
-// (transformer_device_plan.h), and what CUDA and NCCL take for themselves. `model` is what a rank
+// Returns what a job takes of each worker's device: `bytes`, which the engine lays out there
+// (PlanDeviceBytes), and what CUDA and NCCL take for themselves. `model` is what a rank
 // computes (SizeOfRank). REQUIRES: model.transformer.
 std::vector<MemoryPart> DeviceMemoryParts(const v1::JobSpec& spec, const ModelSize& model,
-                                          const DeviceStageSize& stage);
+                                          const DeviceMemoryBytes& bytes);
 
 }  // namespace muster
 

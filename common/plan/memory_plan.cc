@@ -22,6 +22,7 @@
 #include "common/plan/rank_size.h"
 #include "common/plan/rows_memory.h"
 #include "common/plan/sharded_memory.h"
+#include "common/plan/transformer_device_plan.h"
 #include "common/plan/transformer_memory_plan.h"
 #include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
@@ -381,11 +382,11 @@ class Planner {
 
   void AddTransformer() {
     if (on_device_) {
-      plan_.device = DeviceMemoryParts(spec_, model_,
-                                       {.saved_sets = saved_sets_, .messages = stages_.messages});
-      for (const MemoryPart& part : plan_.device) {
-        if (part.name == "activations") plan_.activation_bytes = part.bytes;
-      }
+      const DeviceMemoryBytes bytes =
+          PlanDeviceBytes(spec_, model_, LargestMicroBatch(spec_),
+                          {.saved_sets = saved_sets_, .messages = stages_.messages});
+      plan_.device = DeviceMemoryParts(spec_, model_, bytes);
+      plan_.activation_bytes = bytes.activations;
       return;
     }
     // Each saved set has room for the largest chunk.
@@ -416,8 +417,7 @@ class Planner {
     ActivationRequest request =
         ActivationRequestOf(*model_.transformer, sequences, spec_.compute());
     request.pass = pass;
-    request.split_backward =
-        stages_.shape.stages > 1 && stages_.shape.order == PipelineOrder::kZeroBubble;
+    request.split_backward = stages_.shape.order == PipelineOrder::kZeroBubble;
     LeaveUnits(units, request);
     return ActivationLayout(request).bytes();
   }

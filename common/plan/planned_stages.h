@@ -15,11 +15,12 @@ namespace v1 {
 class JobSpec;
 }  // namespace v1
 
-// The plan of what stages send one another. Stages make their links by these functions, too
-// (worker/runtime/training/rank_engine.h), so that what is planned is what there is.
+// The plan of what stages send one another. Stages make their links with these numbers of messages
+// and examples, too (worker/runtime/training/rank_engine.h), so that what is planned is what there
+// is.
 
 // Messages that a stage sends at a time (worker/runtime/training/pipeline_links.h).
-inline constexpr uint64_t kStageMessagesSent = 2;
+inline constexpr int kStageMessagesSent = 2;
 
 // The stages of a job, of which a job without a pipeline has one, and what they send one another.
 struct PlannedStages {

@@ -34,13 +34,12 @@ DeviceExtents DeviceExtentsOf(const TransformerShape& shape, const DeviceParamet
                               const DeviceComputeOptions& options) {
   DeviceExtents extents;
   extents.activations = DeviceActivations(shape, options);
-  const auto add = [&](const UnitRange& units) -> ActivationRequest& {
+  const std::vector<UnitRange> units = options.array_units();
+  for (size_t i = 1; i < units.size(); ++i) {
     ActivationRequest& other = extents.other_activations.emplace_back(extents.activations);
-    SetUnits(shape.layers, units, other);
-    return other;
-  };
-  for (size_t chunk = 1; chunk < options.chunks.size(); ++chunk) add(options.chunks[chunk]);
-  if (options.chunks.size() > 1) add(options.all_units()).pass = Pass::kEvaluation;
+    SetUnits(shape.layers, units[i], other);
+    if (i == options.chunks.size()) other.pass = Pass::kEvaluation;
+  }
   extents.saved_sets = options.saved_sets;
   extents.messages = options.messages;
   extents.parameters = parameters.elements();

@@ -50,9 +50,15 @@ struct DeviceComputeOptions {
   absl::optional<DeviceShardExtents> shard;
 
   TokenRows rows() const { return {.sequences = sequences, .length = length}; }
-  // Returns the units from the first chunk's first to the last chunk's last, which an evaluation's
-  // pass runs, except those of other stages between.
-  UnitRange all_units() const { return {.first = chunks.front().first, .end = chunks.back().end}; }
+  // Returns the units of each kind of arrays: of each chunk, and of several chunks from the first's
+  // first to the last's last, which an evaluation's pass runs, except those of other stages
+  // between.
+  std::vector<UnitRange> array_units() const {
+    std::vector<UnitRange> units = chunks;
+    if (chunks.size() > 1)
+      units.push_back({.first = chunks.front().first, .end = chunks.back().end});
+    return units;
+  }
 };
 
 // How one rank of a job trains on a device.

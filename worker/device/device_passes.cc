@@ -11,19 +11,12 @@
 #include "worker/device/await_device_memory.h"
 
 namespace muster {
-namespace {
-
-// Returns the units of the arrays of DeviceExtentsOf.
-std::vector<UnitRange> UnitsOf(const DeviceComputeOptions& options) {
-  std::vector<UnitRange> units = options.chunks;
-  if (units.size() > 1) units.push_back(options.all_units());
-  return units;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 DevicePasses::DevicePasses(const DeviceComputeOptions& options)
-    : most_(options.rows()), splits_backward_(options.split_backward), units_(UnitsOf(options)) {}
+    : most_(options.rows()),
+      splits_backward_(options.split_backward),
+      units_(options.array_units()) {}
 
 absl::optional<size_t> DevicePasses::ArraysOf(const UnitRange& units) const {
   const auto found = std::find(units_.begin(), units_.end(), units);

@@ -31,14 +31,13 @@ absl::StatusOr<DeviceLinks> MakeLinks(const DeviceOptions& options,
   MUSTER_ASSIGN_OR_RETURN(
       made.order, DeviceSliceOps::Create(
                       [&passes = parts.passes]() -> DeviceStream& { return passes.stream(); }));
-  constexpr auto kSent = static_cast<int>(kStageMessagesSent);
   MUSTER_ASSIGN_OR_RETURN(
       made.links,
       PipelineLinks::Create(
           *parts.pipeline_group,
           {.message_bytes = StageMessageBytes(DeviceActivations(options.shape, options.compute)),
-           .received = options.compute.messages - kSent,
-           .sent = kSent,
+           .received = options.compute.messages - kStageMessagesSent,
+           .sent = kStageMessagesSent,
            .timeout = options.timeout,
            .order = made.order.get()}));
   return made;

@@ -1,13 +1,10 @@
 #include "worker/runtime/device/device_job.h"
 
-#include <vector>
-
 #include "common/base/status_macros.h"
 #include "common/mesh/data_ranks.h"
 #include "common/mesh/tensor_ranks.h"
 #include "common/optim/optimizer_options.h"
 #include "common/pipeline/compute_order.h"
-#include "common/pipeline/pipeline_spec.h"
 #include "common/plan/planned_stages.h"
 #include "common/plan/transformer_memory_plan.h"
 #include "proto/job.pb.h"
@@ -58,15 +55,6 @@ absl::StatusOr<DeviceOptions> ResidentDeviceOptionsFor(const v1::JobSpec& spec,
   return options;
 }
 
-absl::optional<PipelineStage> StageOfJob(const v1::JobSpec& spec, const v1::TablesSchema& schema,
-                                         int stage) {
-  const PipelineShape shape = ShapeOfPipeline(spec);
-  if (shape.stages == 1) return absl::nullopt;
-  const auto& layers = schema.pipeline_layers();
-  return PipelineStage{
-      .shape = shape, .stage = stage, .sizes = std::vector<int>(layers.begin(), layers.end())};
-}
-
 void TakeStage(const PipelineStage& stage, DeviceComputeOptions& options) {
   options.chunks.clear();
   for (int chunk = 0; chunk < stage.shape.chunks; ++chunk) {
@@ -74,7 +62,7 @@ void TakeStage(const PipelineStage& stage, DeviceComputeOptions& options) {
   }
   options.saved_sets = MostSavedSets(stage.shape, stage.stage);
   options.split_backward = stage.shape.order == PipelineOrder::kZeroBubble;
-  options.messages = ReceivedMessages(stage.shape) + static_cast<int>(kStageMessagesSent);
+  options.messages = ReceivedMessages(stage.shape) + kStageMessagesSent;
 }
 
 }  // namespace muster

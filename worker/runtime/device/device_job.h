@@ -2,7 +2,6 @@
 #define MUSTER_WORKER_RUNTIME_DEVICE_DEVICE_JOB_H_
 
 #include "absl/status/statusor.h"
-#include "absl/types/optional.h"
 #include "worker/data/dataset.h"
 #include "worker/device/device_options.h"
 #include "worker/runtime/training/stage_plan.h"
@@ -25,11 +24,6 @@ absl::StatusOr<DeviceOptions> DeviceOptionsFor(const v1::JobSpec& spec, const Da
 absl::StatusOr<DeviceOptions> ResidentDeviceOptionsFor(const v1::JobSpec& spec,
                                                        const DatasetInfo& data,
                                                        const v1::TablesSchema& schema, int device);
-
-// Returns a stage of the job's pipeline, whose layers the job's schema says; absent: there is one
-// stage.
-absl::optional<PipelineStage> StageOfJob(const v1::JobSpec& spec, const v1::TablesSchema& schema,
-                                         int stage);
 
 // Makes options of a whole model those of a stage: its chunks' units, and as many saved sets and
 // messages as its order needs.

@@ -10,7 +10,6 @@
 #include "common/job/job_validator.h"
 #include "common/mesh/data_ranks.h"
 #include "common/mesh/tensor_ranks.h"
-#include "common/pipeline/pipeline_spec.h"
 #include "common/plan/planned_stages.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
@@ -53,13 +52,6 @@ size_t MostMessageBytes(const v1::JobSpec& spec, const PreparedJob& job, const P
 
 }  // namespace
 
-PipelineStage StageOfRank(const v1::JobSpec& spec, const PreparedJob& job, int rank) {
-  PipelineStage stage = {.shape = ShapeOfPipeline(spec), .stage = rank};
-  const auto& layers = job.schema->pipeline_layers();
-  stage.sizes.assign(layers.begin(), layers.end());
-  return stage;
-}
-
 PipelineLinksOptions LinksOfStages(const v1::JobSpec& spec, const PreparedJob& job,
                                    const PipelineStage& stage, TensorGroup* tensor_group) {
   return {.message_bytes = MostMessageBytes(spec, job, stage, tensor_group),
@@ -74,7 +66,7 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeRankEngine(const v1::JobSpec& sp
   StepExecutor::Options options;
   options.tensor_group = peers.tensor_group;
   if (peers.pipeline_group != nullptr) {
-    PipelineStage stage = StageOfRank(spec, job, peers.pipeline_group->rank());
+    PipelineStage stage = *StageOfJob(spec, *job.schema, peers.pipeline_group->rank());
     PipelineLinksOptions links = LinksOfStages(spec, job, stage, peers.tensor_group);
     links.timeout = peers.timeout;
     MUSTER_ASSIGN_OR_RETURN(options.links, PipelineLinks::Create(*peers.pipeline_group, links));

@@ -30,9 +30,6 @@ struct ModelPeers {
   absl::Duration timeout = absl::Minutes(10);
 };
 
-// Returns the stage of a rank of the pipeline group. REQUIRES: the job has a pipeline.
-PipelineStage StageOfRank(const v1::JobSpec& spec, const PreparedJob& job, int rank);
-
 // Returns the memory of the links between stages, the same for all stages: what is planned of it
 // (common/plan/planned_stages.h).
 PipelineLinksOptions LinksOfStages(const v1::JobSpec& spec, const PreparedJob& job,

@@ -67,7 +67,8 @@ class RankEngineTest : public ::testing::Test {
     const absl::StatusOr<PreparedJob> job = PrepareJob(spec);
     EXPECT_TRUE(job.ok()) << job.status();
     if (!job.ok()) return 0;
-    const PipelineLinksOptions links = LinksOfStages(spec, *job, StageOfRank(spec, *job, 1), group);
+    const PipelineLinksOptions links =
+        LinksOfStages(spec, *job, *StageOfJob(spec, *job->schema, 1), group);
     const DataSize data = ReadDataHead(spec);
     const PlannedStages planned = PlanStages(spec, data, SizeOfModel(spec, data));
     EXPECT_EQ(RoundUp<uint64_t>(links.message_bytes, 64), planned.message_bytes);

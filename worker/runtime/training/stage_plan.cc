@@ -6,6 +6,9 @@
 #include <utility>
 
 #include "common/pipeline/pipeline_schedule.h"
+#include "common/pipeline/pipeline_spec.h"
+#include "proto/job.pb.h"
+#include "proto/schema.pb.h"
 
 namespace muster {
 namespace {
@@ -183,6 +186,15 @@ class StagePlanner {
 };
 
 }  // namespace
+
+absl::optional<PipelineStage> StageOfJob(const v1::JobSpec& spec, const v1::TablesSchema& schema,
+                                         int stage) {
+  const PipelineShape shape = ShapeOfPipeline(spec);
+  if (shape.stages == 1) return absl::nullopt;
+  const auto& layers = schema.pipeline_layers();
+  return PipelineStage{
+      .shape = shape, .stage = stage, .sizes = std::vector<int>(layers.begin(), layers.end())};
+}
 
 int PipelineStage::FirstUnit(int group) const {
   return std::accumulate(sizes.begin(), sizes.begin() + group, 0);

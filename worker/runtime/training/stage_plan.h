@@ -3,11 +3,17 @@
 
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "common/pipeline/pipeline_action.h"
 #include "worker/nn/model.h"
 #include "worker/runtime/training/step_plan.h"
 
 namespace muster {
+
+namespace v1 {
+class JobSpec;
+class TablesSchema;
+}  // namespace v1
 
 // One stage of a pipeline, and what each group of layers has.
 struct PipelineStage {
@@ -21,6 +27,11 @@ struct PipelineStage {
   // Returns the units from the first of one chunk of the stage to the last of another.
   UnitRange UnitsOf(int first_chunk, int last_chunk) const;
 };
+
+// Returns a stage of the job's pipeline, whose layers the job's schema says; absent: there is one
+// stage.
+absl::optional<PipelineStage> StageOfJob(const v1::JobSpec& spec, const v1::TablesSchema& schema,
+                                         int stage);
 
 // Returns the actions of one training step of a stage: TrainingStepPlan of its units alone, in the
 // order of common/pipeline/pipeline_schedule.h, with the sends and receives between the stages. A

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/pipeline/compute_order.h"
 #include "common/pipeline/pipeline_action.h"
 #include "common/pipeline/pipeline_schedule.h"
 #include "gtest/gtest.h"
@@ -64,6 +65,7 @@ void CheckPlan(const PipelineShape& shape, int stage, const std::vector<int>& si
             static_cast<size_t>((own_units - has_last) * (split ? 3 : 2) + has_last));
   ASSERT_EQ(begun, shape.micro_batches);
   ASSERT_EQ(most_saved, HoldingsOf(list).saved);
+  ASSERT_EQ(most_saved, MostSavedSets(shape, stage));
   ASSERT_EQ(messages, std::count_if(list.begin(), list.end(), [](const PipelineAction& action) {
               return action.transfers();
             }));
