@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import enum
+import functools
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -172,15 +173,8 @@ _LIBRARY = _native_library.Library(
         "group_free": (None, [_OBJECT]),
     },
 )
-
-
-def library() -> ctypes.CDLL:
-    """Returns the library's functions.
-
-    Raises:
-        Error: this installation has no such library, or one of another release.
-    """
-    return _native_library.load(_LIBRARY)
+# Returns the library's functions. Errors are those of load().
+library = functools.partial(_native_library.load, _LIBRARY)
 
 
 def _check(code: int) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import ctypes
+import functools
 import json
 import weakref
 from collections.abc import Mapping, Sequence
@@ -57,15 +58,8 @@ _LIBRARY = _native_library.Library(
         "cut": (ctypes.c_int, [_OBJECT, ctypes.c_double, ctypes.POINTER(ctypes.c_char_p)]),
     },
 )
-
-
-def library() -> ctypes.CDLL:
-    """Returns the library's functions.
-
-    Raises:
-        Error: this installation has no such library, or one of another release.
-    """
-    return _native_library.load(_LIBRARY)
+# Returns the library's functions. Errors are those of load().
+library = functools.partial(_native_library.load, _LIBRARY)
 
 
 def _check(code: int) -> None:
