@@ -58,13 +58,26 @@ follow_packages() {
   clear_progress
 }
 
+# What the parts of a build cost, in files to compile: measured, as an average over all of that kind.
+declare -A progress_cost=([small]=0.5 [medium]=1 [large]=6)
+
 # Reads what Bazel says with --subcommands. Its errors and warnings are passed on. FILES is how many files there are to
-# compile, or empty. Of progress nothing is shown in the first QUIET_SECONDS, since most commands find everything built.
+# compile, or empty; TESTS has a line `LABEL SHARDS SIZE` for each test program to run. Of progress nothing is shown in the
+# first QUIET_SECONDS, since most commands find everything built.
 follow_build() {
-  local quiet=$1 files=$2 began=$EPOCHSECONDS now line command= compiled=0 text=
-  # The rate is that since `from`, which follows a minute or two behind: files that a cache has come first, and say
-  # nothing of the others.
-  local from= from_compiled=0 next=0 next_compiled=0 left=
+  local quiet=$1 files=$2 tests=${3:-} began=$EPOCHSECONDS now line command= compiled=0 text= name label shards size
+  # Costs are in hundredths of a file.
+  local -A cost=()
+  local all=$((${files:-0} * 100)) done=0 each
+  while read -r label shards size; do
+    [ -n "$label" ] || continue
+    each=$(hundredths "${progress_cost[$size]}")
+    cost[$label]=$each
+    all=$((all + shards * each))
+  done <<<"$tests"
+  # The rate is that since `from`. What a cache has comes first, and fast, and says nothing of the rest: where the last
+  # minute was less than a third as fast, the rate is that of the last minute.
+  local from= from_done=0 minute=0 minute_done=0 left=
   trap '' INT
   while IFS= read -r line || [ -n "$line" ]; do
     now=$EPOCHSECONDS
@@ -73,26 +86,43 @@ follow_build() {
       [[ $line != *")" ]] || command=
     elif [[ $line == "SUBCOMMAND: "* ]]; then
       command=yes
+      each=
       if [[ $line =~ \[action\ \'Compiling\ ([^\']*)\' ]]; then
+        name=${BASH_REMATCH[1]}
+        # Of what is compiled as one, the folder tells more.
+        case ${name##*/} in
+          folder.cc | fixtures.cc | tests.cc) name=${name%.cc} ;;
+          *) name=${name##*/} ;;
+        esac
         compiled=$((compiled + 1))
         [ -z "$files" ] || [ "$files" -ge "$compiled" ] || files=$compiled
-        if [ -z "$from" ]; then
-          from=$now from_compiled=$compiled next=$now next_compiled=$compiled
-        elif [ $((now - next)) -ge 60 ]; then
-          from=$next from_compiled=$next_compiled
-          next=$now next_compiled=$compiled
-        fi
-        left=
-        if [ -n "$files" ] && [ "$files" -gt "$compiled" ] && [ $((now - from)) -ge 10 ] &&
-          [ "$compiled" -gt "$from_compiled" ]; then
-          left=", about $(show_duration $(((files - compiled) * (now - from) / (compiled - from_compiled)))) left"
-        fi
-        text="compiling ${files:+file $compiled of $files$left: }${BASH_REMATCH[1]##*/}"
+        each=100
+        text="compiling ${files:+file $compiled of $files}LEFT: $name"
+        [ -n "$files" ] || text="compiling $name"
+      elif [[ $line =~ \[action\ \'Testing\ ([^\ \']*) ]]; then
+        each=${cost[${BASH_REMATCH[1]}]:-}
+        text="testing ${BASH_REMATCH[1]}LEFT"
       elif [[ $line =~ \[action\ \'Linking\ ([^\']*)\' ]]; then
         text="linking ${BASH_REMATCH[1]##*/}"
       fi
+      if [ -n "$each" ]; then
+        done=$((done + each))
+        [ "$all" -ge "$done" ] || all=$done
+        if [ -z "$from" ]; then
+          from=$now from_done=$done minute=$now minute_done=$done
+        elif [ $((now - minute)) -ge 60 ]; then
+          [ $(((done - minute_done) * (minute - from) * 3)) -ge $(((minute_done - from_done) * (now - minute))) ] ||
+            from=$minute from_done=$minute_done
+          minute=$now minute_done=$done
+        fi
+      fi
+      left=
+      if [ "$all" -gt "$done" ] && [ -n "$from" ] && [ $((now - from)) -ge 10 ] && [ "$done" -gt "$from_done" ]; then
+        left=", about $(show_duration $(((all - done) * (now - from) / (done - from_done)))) left"
+      fi
+      text=${text/LEFT/$left}
     elif [[ $line =~ ^\[[0-9,]+\ /\ [0-9,]+\](\ ([0-9,]+)\ /\ ([0-9,]+)\ tests)? ]]; then
-      [ "${BASH_REMATCH[2]:-0}" = 0 ] || text="ran ${BASH_REMATCH[2]} of ${BASH_REMATCH[3]} test programs"
+      [ "${BASH_REMATCH[2]:-0}" = 0 ] || text="ran ${BASH_REMATCH[2]} of ${BASH_REMATCH[3]} test programs$left"
     elif [[ $line =~ ^(Loading|Analyzing)(:|$) || $line =~ ^\ *(currently\ loading:|Fetching\ ) ]]; then
       text="reading what there is to build"
     elif [[ $line =~ ^(Extracting\ Bazel|Starting\ local\ Bazel|\.\.\.\ still\ trying) ]]; then
@@ -104,4 +134,11 @@ follow_build() {
     [ -z "$text" ] || [ $((now - began)) -lt "$quiet" ] || show_progress "$text"
   done
   clear_progress
+}
+
+# Prints a decimal number in hundredths: 0.5 as 50.
+hundredths() {
+  local whole=${1%.*} part=00
+  [[ $1 != *.* ]] || part=${1#*.}00
+  echo $((whole * 100 + 10#${part:0:2}))
 }

@@ -15,7 +15,7 @@
 namespace muster {
 namespace {
 
-constexpr absl::Duration kPoll = absl::Milliseconds(20);
+constexpr absl::Duration kStatusPoll = absl::Milliseconds(20);
 // Longest time for a job of a few seconds; a recovery waits for a lease.
 constexpr absl::Duration kPatience = absl::Minutes(5);
 
@@ -67,7 +67,7 @@ absl::Status ChaosCluster::Await(
           absl::StrCat("job ", job_id, " hangs: ", ProgressLine(status, 0), " ", status.message(),
                        "; ", describe(), "; logs are in ", folder_.path()));
     }
-    absl::SleepFor(kPoll);
+    absl::SleepFor(kStatusPoll);
   }
   if (status.state() == v1::SUCCEEDED) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("job ", job_id, " ended as ", StateName(status),

@@ -20,23 +20,25 @@
 namespace muster {
 namespace {
 
-constexpr uint64_t kSteps = 1000;
-constexpr uint64_t kCheckpointEvery = kSteps / 10;
-constexpr int kServers = 2;
+constexpr uint64_t kClusterSteps = 1000;
+constexpr uint64_t kClusterCheckpointEvery = kClusterSteps / 10;
+constexpr int kClusterServers = 2;
 constexpr absl::Duration kLongestPause = absl::Milliseconds(600);
 
-v1::JobSpec Job(ChaosRoad road) { return ChaosJob(road, kSteps, kCheckpointEvery); }
+v1::JobSpec ClusterJob(ChaosRoad road) {
+  return ChaosJob(road, kClusterSteps, kClusterCheckpointEvery);
+}
 
 }  // namespace
 
 absl::Status ClusterRounds::StartCluster() {
-  return cluster_.running() ? absl::OkStatus() : cluster_.Start({.servers = kServers});
+  return cluster_.running() ? absl::OkStatus() : cluster_.Start({.servers = kClusterServers});
 }
 
 absl::StatusOr<const ExportedWeights*> ClusterRounds::Undisturbed(ChaosRoad road) {
   auto found = undisturbed_.find(road);
   if (found == undisturbed_.end()) {
-    MUSTER_ASSIGN_OR_RETURN(const std::string id, cluster_.Submit(Job(road)));
+    MUSTER_ASSIGN_OR_RETURN(const std::string id, cluster_.Submit(ClusterJob(road)));
     ChaosOutcome outcome;
     MUSTER_RETURN_IF_ERROR(Torment(id, 0, 0, outcome));
     MUSTER_ASSIGN_OR_RETURN(ExportedWeights weights, cluster_.Weights(id));
@@ -92,7 +94,7 @@ absl::StatusOr<ChaosOutcome> ClusterRounds::RunKilled(uint64_t seed, int kills) 
   MUSTER_RETURN_IF_ERROR(StartCluster());
   const ChaosRoad road = seed % 2 == 0 ? ChaosRoad::kEveryPush : ChaosRoad::kCheckpoint;
   MUSTER_RETURN_IF_ERROR(Undisturbed(road).status());
-  MUSTER_ASSIGN_OR_RETURN(const std::string id, cluster_.Submit(Job(road)));
+  MUSTER_ASSIGN_OR_RETURN(const std::string id, cluster_.Submit(ClusterJob(road)));
   ChaosOutcome outcome;
   MUSTER_RETURN_IF_ERROR(Torment(id, seed, kills, outcome));
   MUSTER_RETURN_IF_ERROR(CheckWeights(id, road, outcome));
@@ -102,13 +104,13 @@ absl::StatusOr<ChaosOutcome> ClusterRounds::RunKilled(uint64_t seed, int kills) 
 }
 
 absl::Status ClusterRounds::AwaitMiddle(const std::string& job_id, const Philox& random) {
-  const uint64_t step = kSteps / 4 + random.Below(kSteps / 4, 1);
+  const uint64_t step = kClusterSteps / 4 + random.Below(kClusterSteps / 4, 1);
   bool there = false;
   MUSTER_RETURN_IF_ERROR(cluster_.Await(
       job_id,
       [&](const v1::JobStatus& status) -> absl::StatusOr<bool> {
-        there =
-            status.progress().step() >= step && status.checkpoint_clock() >= 2 * kCheckpointEvery;
+        there = status.progress().step() >= step &&
+                status.checkpoint_clock() >= 2 * kClusterCheckpointEvery;
         return !there;
       },
       [] { return std::string("nobody was killed"); }));
@@ -146,10 +148,10 @@ absl::Status ClusterRounds::WhileDown(const std::function<bool(const std::string
 absl::StatusOr<ChaosOutcome> ClusterRounds::RunLostVolume(uint64_t seed) {
   MUSTER_RETURN_IF_ERROR(StartCluster());
   MUSTER_RETURN_IF_ERROR(Undisturbed(ChaosRoad::kEveryPush).status());
-  MUSTER_ASSIGN_OR_RETURN(const std::string id, cluster_.Submit(Job(ChaosRoad::kEveryPush)));
+  MUSTER_ASSIGN_OR_RETURN(const std::string id, cluster_.Submit(ClusterJob(ChaosRoad::kEveryPush)));
   const Philox random(seed, "chaos", "lost volume");
   MUSTER_RETURN_IF_ERROR(AwaitMiddle(id, random));
-  const std::string server = absl::StrCat("server-", random.Below(kServers, 0));
+  const std::string server = absl::StrCat("server-", random.Below(kClusterServers, 0));
   ChaosOutcome outcome;
   MUSTER_RETURN_IF_ERROR(WhileDown(
       [&](const std::string& name) { return name == server; },
@@ -181,7 +183,8 @@ absl::StatusOr<ChaosOutcome> ClusterRounds::RunLostVolume(uint64_t seed) {
 absl::StatusOr<ChaosOutcome> ClusterRounds::RunDamagedCheckpoint(uint64_t seed) {
   MUSTER_RETURN_IF_ERROR(StartCluster());
   MUSTER_RETURN_IF_ERROR(Undisturbed(ChaosRoad::kCheckpoint).status());
-  MUSTER_ASSIGN_OR_RETURN(const std::string id, cluster_.Submit(Job(ChaosRoad::kCheckpoint)));
+  MUSTER_ASSIGN_OR_RETURN(const std::string id,
+                          cluster_.Submit(ClusterJob(ChaosRoad::kCheckpoint)));
   const Philox random(seed, "chaos", "damaged checkpoint");
   MUSTER_RETURN_IF_ERROR(AwaitMiddle(id, random));
   ChaosOutcome outcome;
@@ -209,7 +212,7 @@ absl::StatusOr<ChaosOutcome> ClusterRounds::RunDamagedCheckpoint(uint64_t seed) 
       cluster_.FindEvent(id, absl::StrCat("checkpoint at clock ", clock, " is damaged")));
   // If the job had ended by then, no task needs the checkpoint, but its weights are read from it.
   absl::Status read;
-  if (found.empty() && clock == kSteps) read = cluster_.Weights(id).status();
+  if (found.empty() && clock == kClusterSteps) read = cluster_.Weights(id).status();
   if (!read.ok()) found = std::string(read.message());
   // Another checkpoint may have been completed from what had been written just before.
   if (!found.empty()) {

@@ -24,10 +24,10 @@
 namespace muster {
 namespace {
 
-constexpr int kServers = 2;
+constexpr int kLinkServers = 2;
 constexpr int kWorkers = 2;
-constexpr uint64_t kSteps = 600;
-constexpr uint64_t kCheckpointEvery = 10;
+constexpr uint64_t kLinkSteps = 600;
+constexpr uint64_t kLinkCheckpointEvery = 10;
 // Number of checkpoints to keep: none is retired.
 constexpr uint32_t kKeepAll = 1000000;
 // The server is back and forgotten by nobody, and its lease as good as over.
@@ -40,11 +40,11 @@ constexpr uint64_t kStepsBetweenKills = 3;
 // which is shorter than a step.
 constexpr absl::Duration kCommitPatience = absl::Seconds(2);
 constexpr absl::Duration kCommitPoll = absl::Microseconds(300);
-constexpr absl::Duration kPoll = absl::Milliseconds(10);
+constexpr absl::Duration kListPoll = absl::Milliseconds(10);
 constexpr absl::Duration kAnswerPatience = absl::Seconds(20);
 
-v1::JobSpec Job(ChaosRoad road, uint32_t keep) {
-  v1::JobSpec job = ChaosJob(road, kSteps, kCheckpointEvery);
+v1::JobSpec LinkJob(ChaosRoad road, uint32_t keep) {
+  v1::JobSpec job = ChaosJob(road, kLinkSteps, kLinkCheckpointEvery);
   job.mutable_checkpoint()->set_keep(keep);
   return job;
 }
@@ -53,9 +53,9 @@ v1::JobSpec Job(ChaosRoad road, uint32_t keep) {
 
 absl::Status LinkRounds::StartCluster() {
   if (cluster_.running()) return cluster_.AwaitCoordinator();
-  MUSTER_ASSIGN_OR_RETURN(links_, ClusterLinks::Create(kServers, kWorkers));
+  MUSTER_ASSIGN_OR_RETURN(links_, ClusterLinks::Create(kLinkServers, kWorkers));
   LocalClusterOptions options;
-  options.servers = kServers;
+  options.servers = kLinkServers;
   options.workers = kWorkers;
   options.port = links_->coordinator_port();
   options.daemon_flags = links_->daemon_flags();
@@ -69,7 +69,7 @@ absl::Status LinkRounds::StartCluster() {
 absl::StatusOr<LinkRounds::Undisturbed*> LinkRounds::TrainUndisturbed(ChaosRoad road) {
   auto found = undisturbed_.find(road);
   if (found == undisturbed_.end()) {
-    MUSTER_ASSIGN_OR_RETURN(const std::string id, cluster_.Submit(Job(road, kKeepAll)));
+    MUSTER_ASSIGN_OR_RETURN(const std::string id, cluster_.Submit(LinkJob(road, kKeepAll)));
     MUSTER_RETURN_IF_ERROR(cluster_.Await(
         id, [](const v1::JobStatus&) { return true; },
         [] { return std::string("nobody disturbed it"); }));
@@ -94,7 +94,7 @@ std::vector<Link> LinkRounds::LinksOf(ChaosKind kind, ChaosRoad road) const {
 }
 
 absl::Status LinkRounds::EndDrains() {
-  for (int i = 0; i < kServers; ++i) {
+  for (int i = 0; i < kLinkServers; ++i) {
     v1::DrainServerRequest request;
     request.set_server_id(absl::StrCat("server-", i));
     request.set_undo(true);
@@ -148,7 +148,7 @@ absl::StatusOr<std::string> LinkRounds::SubmitOverFaultyLink(const v1::JobSpec& 
   absl::Status listed;
   const absl::Time until = absl::Now() + kAnswerPatience;
   while (arrives && listed.ok() && reply.jobs_size() == before.jobs_size() && absl::Now() < until) {
-    absl::SleepFor(kPoll);
+    absl::SleepFor(kListPoll);
     listed = cluster_.jobs().List({}, reply);
   }
   links_->SetFault(link, {.kind = LinkFault::Kind::kCut});
@@ -195,9 +195,9 @@ absl::Status LinkRounds::CheckFiles(const std::string& job_id, const absl::Statu
 absl::Status LinkRounds::CheckWeights(const std::string& job_id, ChaosRoad road,
                                       const CommittedFiles& committed, ChaosOutcome& outcome) {
   const std::vector<uint64_t> clocks = committed.clocks();
-  if (clocks.empty() || clocks.back() != kSteps) {
+  if (clocks.empty() || clocks.back() != kLinkSteps) {
     return absl::DataLossError(absl::StrCat("job ", job_id, " ended without a checkpoint at clock ",
-                                            kSteps, "; ", outcome.what));
+                                            kLinkSteps, "; ", outcome.what));
   }
   MUSTER_ASSIGN_OR_RETURN(Undisturbed * undisturbed, TrainUndisturbed(road));
   for (const uint64_t clock : clocks) {
@@ -230,8 +230,9 @@ absl::StatusOr<ChaosOutcome> LinkRounds::Run(ChaosKind kind, uint64_t seed, int 
   MUSTER_RETURN_IF_ERROR(TrainUndisturbed(road).status());
   const bool over_faulty_link = random.Below(3, 2) == 0;
   MUSTER_ASSIGN_OR_RETURN(const std::string id,
-                          over_faulty_link ? SubmitOverFaultyLink(Job(road, keep), random.Uint64(3))
-                                           : cluster_.Submit(Job(road, keep)));
+                          over_faulty_link
+                              ? SubmitOverFaultyLink(LinkJob(road, keep), random.Uint64(3))
+                              : cluster_.Submit(LinkJob(road, keep)));
   ChaosOutcome outcome;
   outcome.what =
       absl::StrCat(RoadName(road), over_faulty_link ? ", submitted over a link that was cut" : "");
@@ -282,11 +283,11 @@ absl::StatusOr<ChaosOutcome> LinkRounds::Run(ChaosKind kind, uint64_t seed, int 
 
 absl::StatusOr<ChaosOutcome> LinkRounds::RunCutLinkRewritesCheckpoints(uint64_t seed) {
   MUSTER_RETURN_IF_ERROR(StartCluster());
-  v1::JobSpec job = Job(ChaosRoad::kCheckpoint, kKeepAll);
+  v1::JobSpec job = LinkJob(ChaosRoad::kCheckpoint, kKeepAll);
   // For a deterministic job, servers keep no values from which a slot could begin again.
   job.mutable_update()->set_deterministic(false);
   MUSTER_ASSIGN_OR_RETURN(const std::string id, cluster_.Submit(job));
-  const std::string server = absl::StrCat("server-", seed % kServers);
+  const std::string server = absl::StrCat("server-", seed % kLinkServers);
   const Link link = {server, "coordinator"};
   ChaosOutcome outcome;
   outcome.what = RoadName(ChaosRoad::kCheckpoint);

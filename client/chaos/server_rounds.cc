@@ -17,7 +17,7 @@ namespace muster {
 namespace {
 
 constexpr absl::Duration kLongestLife = absl::Milliseconds(400);
-constexpr absl::Duration kPoll = absl::Milliseconds(2);
+constexpr absl::Duration kPushersPoll = absl::Milliseconds(2);
 
 // The parts of a round on one server.
 struct Stage {
@@ -85,7 +85,7 @@ absl::StatusOr<ChaosOutcome> RunKilledServerRound(const std::string& server,
         MUSTER_RETURN_IF_ERROR(stage.server.Start());
         kill_at = absl::Now() + Part(random, kLongestLife, outcome.kills);
       }
-      absl::SleepFor(kPoll);
+      absl::SleepFor(kPushersPoll);
     }
     MUSTER_RETURN_IF_ERROR(stage.pushers->Await());
   }

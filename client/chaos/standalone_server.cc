@@ -16,7 +16,7 @@ namespace muster {
 namespace {
 
 constexpr absl::Duration kStartPatience = absl::Seconds(60);
-constexpr absl::Duration kPoll = absl::Milliseconds(5);
+constexpr absl::Duration kListenPoll = absl::Milliseconds(5);
 
 std::string Contents(const std::string& path, uint64_t offset) {
   std::ifstream file(path);
@@ -65,7 +65,7 @@ absl::Status StandaloneServer::Start() {
                                                       absl::FormatDuration(kStartPatience),
                                                       "; its log is ", log()));
     }
-    absl::SleepFor(kPoll);
+    absl::SleepFor(kListenPoll);
   }
 }
 

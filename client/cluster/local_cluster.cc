@@ -27,10 +27,10 @@
 namespace muster {
 namespace {
 
-constexpr absl::Duration kStartPatience = absl::Seconds(30);
+constexpr absl::Duration kClusterStartPatience = absl::Seconds(30);
 // The supervisor gives each kind of daemon its time to stop.
-constexpr absl::Duration kStopPatience = absl::Seconds(25);
-constexpr absl::Duration kPoll = absl::Milliseconds(50);
+constexpr absl::Duration kClusterStopPatience = absl::Seconds(25);
+constexpr absl::Duration kClusterPoll = absl::Milliseconds(50);
 
 int LiveDaemons(const std::string& coordinator_address, const RpcCredentials& credentials) {
   JobClient jobs(coordinator_address, credentials);
@@ -91,7 +91,7 @@ absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
   MUSTER_ASSIGN_OR_RETURN(
       const pid_t pid,
       Spawn({.command = std::move(command), .output_file = log, .detached = true}));
-  const absl::Duration until = RealClock().Monotonic() + kStartPatience;
+  const absl::Duration until = RealClock().Monotonic() + kClusterStartPatience;
   while (RealClock().Monotonic() < until) {
     if (waitpid(pid, nullptr, WNOHANG) == pid) {
       return absl::InternalError(
@@ -104,13 +104,13 @@ absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
             options.servers + options.workers) {
       return cluster;
     }
-    absl::SleepFor(kPoll);
+    absl::SleepFor(kClusterPoll);
   }
   kill(pid, SIGTERM);
-  MUSTER_RETURN_IF_ERROR(folder.AwaitStop(kStopPatience));
+  MUSTER_RETURN_IF_ERROR(folder.AwaitStop(kClusterStopPatience));
   return absl::InternalError(absl::StrCat("not all daemons joined within ",
-                                          absl::FormatDuration(kStartPatience), "; logs are in ",
-                                          folder.path(), "/logs"));
+                                          absl::FormatDuration(kClusterStartPatience),
+                                          "; logs are in ", folder.path(), "/logs"));
 }
 
 absl::Status StopLocalCluster(const ClusterFolder& folder) {
@@ -118,7 +118,7 @@ absl::Status StopLocalCluster(const ClusterFolder& folder) {
   if (absl::IsUnavailable(cluster.status())) return absl::OkStatus();
   MUSTER_RETURN_IF_ERROR(cluster.status());
   kill(cluster->supervisor_pid, SIGTERM);
-  return folder.AwaitStop(kStopPatience);
+  return folder.AwaitStop(kClusterStopPatience);
 }
 
 }  // namespace muster

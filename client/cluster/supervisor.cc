@@ -30,9 +30,9 @@ constexpr absl::Duration kFirstBackoff = absl::Milliseconds(200);
 constexpr absl::Duration kLongestBackoff = absl::Seconds(5);
 // A daemon that lived this long is healthy: its next death is restarted quickly again.
 constexpr absl::Duration kHealthyAfter = absl::Seconds(10);
-constexpr absl::Duration kStartPatience = absl::Seconds(20);
-constexpr absl::Duration kStopPatience = absl::Seconds(6);
-constexpr absl::Duration kPoll = absl::Milliseconds(20);
+constexpr absl::Duration kDaemonStartPatience = absl::Seconds(20);
+constexpr absl::Duration kDaemonStopPatience = absl::Seconds(6);
+constexpr absl::Duration kDaemonPoll = absl::Milliseconds(20);
 constexpr absl::string_view kListening = "listening on ";
 constexpr absl::string_view kPage = "page on ";
 // A killed supervisor leaves no daemon behind.
@@ -108,7 +108,7 @@ absl::StatusOr<Supervisor::Coordinator> Supervisor::StartCoordinator() {
   MUSTER_ASSIGN_OR_RETURN(coordinator.pid,
                           Spawn({.command = coordinator.command, .output_file = log}));
   Coordinator started;
-  const absl::Duration until = clock_.Monotonic() + kStartPatience;
+  const absl::Duration until = clock_.Monotonic() + kDaemonStartPatience;
   while (started.address.empty()) {
     int status = 0;
     if (waitpid(coordinator.pid, &status, WNOHANG) == coordinator.pid) {
@@ -119,10 +119,10 @@ absl::StatusOr<Supervisor::Coordinator> Supervisor::StartCoordinator() {
       kill(coordinator.pid, SIGKILL);
       waitpid(coordinator.pid, &status, 0);
       return absl::DeadlineExceededError(absl::StrCat("the coordinator did not start within ",
-                                                      absl::FormatDuration(kStartPatience),
+                                                      absl::FormatDuration(kDaemonStartPatience),
                                                       "; its log is ", log));
     }
-    absl::SleepFor(kPoll);
+    absl::SleepFor(kDaemonPoll);
     started.address = Told(log, offset, kListening);
   }
   // Told before the address, if it is served.
@@ -208,7 +208,7 @@ void Supervisor::StopAll() {
       }
     };
     for_each([](Daemon& daemon) { kill(daemon.pid, SIGTERM); });
-    const absl::Duration until = clock_.Monotonic() + kStopPatience;
+    const absl::Duration until = clock_.Monotonic() + kDaemonStopPatience;
     for_each([this, until](Daemon& daemon) {
       while (waitpid(daemon.pid, nullptr, WNOHANG) == 0) {
         if (clock_.Monotonic() > until) {
@@ -217,7 +217,7 @@ void Supervisor::StopAll() {
           waitpid(daemon.pid, nullptr, 0);
           break;
         }
-        absl::SleepFor(kPoll);
+        absl::SleepFor(kDaemonPoll);
       }
       daemon.pid = 0;
     });

@@ -26,6 +26,7 @@
 #include "client/cluster/session.h"
 #include "client/command_line.h"
 #include "client/commands/hostile_coordinator.h"
+#include "client/commands/shown_for_testing.h"
 #include "common/text/printable.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -37,12 +38,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-struct Shown {
-  int exit_code = 0;
-  std::string out;
-  std::string error;
-};
 
 class CommandsTest : public ::testing::Test {
  protected:

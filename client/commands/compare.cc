@@ -19,7 +19,7 @@
 namespace muster {
 namespace {
 
-struct Arguments {
+struct CompareArguments {
   JobFileArgument job;
   std::string report;
   Replace replace = Replace::kNever;
@@ -27,7 +27,7 @@ struct Arguments {
   ComparisonOptions options;
 };
 
-absl::Status RunCompare(const Session& session, const Arguments& arguments) {
+absl::Status RunCompare(const Session& session, const CompareArguments& arguments) {
   MUSTER_RETURN_IF_ERROR(session.RefuseCertificates());
   v1::JobSpec job;
   MUSTER_RETURN_IF_ERROR(arguments.job.Read(job));
@@ -58,7 +58,7 @@ void AddCompare(CLI::App& app, Session& session) {
                          "Train one job four ways (parameter servers with BSP, SSP and ASP; "
                          "all-reduce), by ZeRO stages or by a pipeline's schedules, on temporary "
                          "clusters on this machine, and compare them");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<CompareArguments>();
   ComparisonOptions& options = arguments->options;
   arguments->job.AddTo(*command);
   command->add_option("--report", arguments->report,

@@ -27,7 +27,7 @@ constexpr char kZsh[] = "zsh";
 constexpr JobClient::Patience kPatience = {.call = absl::Milliseconds(700),
                                            .unreachable = absl::ZeroDuration()};
 // Number of newest jobs to offer.
-constexpr size_t kMostJobs = 50;
+constexpr size_t kMostOffered = 50;
 
 // PROGRAM stands for this program's path in quotes.
 constexpr char kBashScript[] = R"(# Completes muster's command lines in bash. In ~/.bashrc:
@@ -82,7 +82,7 @@ absl::StatusOr<std::vector<std::string>> NamesFromCluster(Session& session,
     v1::ListJobsRequest request;
     request.set_newest_first(true);
     v1::ListJobsReply reply;
-    MUSTER_RETURN_IF_ERROR(jobs->List(request, reply, kMostJobs));
+    MUSTER_RETURN_IF_ERROR(jobs->List(request, reply, kMostOffered));
     for (const v1::JobStatus& job : reply.jobs()) {
       names.push_back(job.job_id());
       names.push_back(job.spec().name());

@@ -22,14 +22,14 @@
 namespace muster {
 namespace {
 
-struct Arguments {
+struct DataArguments {
   std::string data;
   std::string tokenizer;
   std::string out;
   Replace replace = Replace::kNever;
 };
 
-absl::Status Tokenize(const Session& session, const Arguments& arguments) {
+absl::Status Tokenize(const Session& session, const DataArguments& arguments) {
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const Tokenizer> tokenizer,
                           OpenTokenizer(arguments.tokenizer));
   if (IsTokenFileAt(arguments.data)) {
@@ -65,7 +65,7 @@ absl::Status Tokenize(const Session& session, const Arguments& arguments) {
 }  // namespace
 
 void AddData(CLI::App& app, Session& session) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<DataArguments>();
   auto* command = app.add_subcommand("data", "Prepare data for training");
   command->require_subcommand(1);
   auto* tokenize = command->add_subcommand(

@@ -37,12 +37,12 @@ v1::JobSpec DemoJob(const std::string& data) {
   return job;
 }
 
-struct Arguments {
+struct DemoArguments {
   std::string data = kLicences;
   bool quick = false;
 };
 
-absl::Status RunDemo(const Session& session, const Arguments& arguments) {
+absl::Status RunDemo(const Session& session, const DemoArguments& arguments) {
   MUSTER_RETURN_IF_ERROR(session.RefuseCertificates());
   const std::string data = std::filesystem::absolute(arguments.data).string();
   std::error_code error;
@@ -78,7 +78,7 @@ void AddDemo(CLI::App& app, Session& session) {
       app.add_subcommand("demo",
                          "Train a language model four ways (parameter servers with BSP, SSP and "
                          "ASP; all-reduce) on temporary clusters, and compare them");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<DemoArguments>();
   command->add_option("--data", arguments->data, "File or folder of text to train on")
       ->capture_default_str();
   command->add_flag("--quick", arguments->quick,

@@ -105,7 +105,7 @@ void PrintMeasured(Session& session, const CheckpointName& checkpoint, v1::Evalu
   Print("\n");
 }
 
-struct Arguments {
+struct EvaluateArguments {
   std::string checkpoint;
   std::string data;
   std::string metric;
@@ -138,7 +138,7 @@ absl::Status Await(JobClient& jobs, const std::string& id, Interrupt& interrupt,
   return absl::CancelledError("");
 }
 
-absl::Status Evaluate(Session& session, const Arguments& arguments) {
+absl::Status Evaluate(Session& session, const EvaluateArguments& arguments) {
   // Before anything starts threads.
   Interrupt interrupt;
   MUSTER_RETURN_IF_ERROR(ParseCheckpointName(arguments.checkpoint).status());
@@ -191,7 +191,7 @@ absl::Status Evaluate(Session& session, const Arguments& arguments) {
 }  // namespace
 
 void AddEvaluate(CLI::App& app, Session& session) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<EvaluateArguments>();
   auto* command =
       app.add_subcommand("evaluate", "Compute the loss and metrics of a job's checkpoint on data");
   command->add_option("checkpoint", arguments->checkpoint, kCheckpointArgument)

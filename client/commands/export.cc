@@ -31,7 +31,7 @@ namespace {
 constexpr char kSafetensors[] = "safetensors";
 constexpr char kHuggingFace[] = "huggingface";
 
-struct Arguments {
+struct ExportArguments {
   std::string out;
   std::string format = kSafetensors;
   std::string tokenizer;
@@ -52,7 +52,7 @@ absl::StatusOr<uint64_t> WriteWeights(JobClient& jobs, const CheckpointName& che
 }
 
 absl::Status ExportFile(const Session& session, JobClient& jobs, const CheckpointName& checkpoint,
-                        const Arguments& arguments) {
+                        const ExportArguments& arguments) {
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file,
                           OutputFile::Create(arguments.out, arguments.replace));
   MUSTER_ASSIGN_OR_RETURN(const uint64_t bytes,
@@ -65,7 +65,7 @@ absl::Status ExportFile(const Session& session, JobClient& jobs, const Checkpoin
 }
 
 absl::Status ExportFolder(const Session& session, JobClient& jobs, const CheckpointName& checkpoint,
-                          const Arguments& arguments) {
+                          const ExportArguments& arguments) {
   const std::string& job_id = checkpoint.job_id;
   v1::JobStatus job;
   MUSTER_RETURN_IF_ERROR(jobs.Get(job_id, job));
@@ -106,7 +106,7 @@ absl::Status ExportFolder(const Session& session, JobClient& jobs, const Checkpo
 }  // namespace
 
 void AddExport(CLI::App& app, Session& session) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ExportArguments>();
   auto* command = AddCheckpointCommand(
       app, session, "export", "Write the weights of a job's checkpoint as safetensors",
       kCheckpointArgument,

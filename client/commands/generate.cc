@@ -30,7 +30,7 @@
 namespace muster {
 namespace {
 
-struct Arguments {
+struct GenerateArguments {
   std::string model;
   std::string prompt;
   std::string tokenizer;
@@ -72,7 +72,7 @@ absl::StatusOr<int> ExportToDescriptor(JobClient& jobs, const CheckpointName& ch
 }
 
 // The path under which muster-generate finds the model.
-absl::StatusOr<std::string> FindModel(Session& session, const Arguments& arguments) {
+absl::StatusOr<std::string> FindModel(Session& session, const GenerateArguments& arguments) {
   std::error_code error;
   if (std::filesystem::exists(arguments.model, error)) return arguments.model;
   if (arguments.model.find('/') != std::string::npos) {
@@ -106,7 +106,7 @@ absl::StatusOr<std::string> FindModel(Session& session, const Arguments& argumen
   return absl::StrCat("/proc/self/fd/", file);
 }
 
-absl::Status Generate(Session& session, const Arguments& arguments) {
+absl::Status Generate(Session& session, const GenerateArguments& arguments) {
   MUSTER_ASSIGN_OR_RETURN(const std::string program, FindProgram("muster-generate"));
   MUSTER_ASSIGN_OR_RETURN(const std::string model, FindModel(session, arguments));
   std::vector<std::string> words = {program,
@@ -132,7 +132,7 @@ absl::Status Generate(Session& session, const Arguments& arguments) {
 }  // namespace
 
 void AddGenerate(CLI::App& app, Session& session) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<GenerateArguments>();
   auto* command = app.add_subcommand("generate", "Continue a prompt with a trained transformer");
   command
       ->add_option("model", arguments->model,

@@ -25,7 +25,7 @@
 namespace muster {
 namespace {
 
-struct Arguments {
+struct HistoryArguments {
   std::vector<std::string> series;
   uint64_t from_step = 0;
   uint32_t points = 0;
@@ -93,7 +93,7 @@ void PrintTable(const v1::MetricsChunk& history, absl::string_view if_empty) {
 }
 
 absl::Status ShowHistory(Session& session, JobClient& jobs, const std::string& job_id,
-                         const Arguments& arguments) {
+                         const HistoryArguments& arguments) {
   v1::ReadMetricsRequest request;
   request.set_job_id(job_id);
   request.mutable_series()->Add(arguments.series.begin(), arguments.series.end());
@@ -126,7 +126,7 @@ absl::Status ShowHistory(Session& session, JobClient& jobs, const std::string& j
 }  // namespace
 
 void AddHistory(CLI::App& app, Session& session) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<HistoryArguments>();
   auto* command =
       AddJobCommand(app, session, "history", "Print a job's loss, speed and more over its steps",
                     [arguments](Session& session, JobClient& jobs, const std::string& job_id) {

@@ -19,7 +19,7 @@
 namespace muster {
 namespace {
 
-struct Arguments {
+struct InitArguments {
   std::string model;
   std::string data;
   std::string out;
@@ -34,7 +34,7 @@ absl::Status CheckOut(const std::string& out, Replace replace) {
   return CheckOutputFile(out, replace);
 }
 
-absl::Status Init(Session& session, const Arguments& arguments) {
+absl::Status Init(Session& session, const InitArguments& arguments) {
   const std::string& out = arguments.out;
   if (!out.empty()) MUSTER_RETURN_IF_ERROR(CheckOut(out, arguments.replace));
   MUSTER_ASSIGN_OR_RETURN(const FoundData data, LookAtData(arguments.data));
@@ -62,7 +62,7 @@ absl::Status Init(Session& session, const Arguments& arguments) {
 
 void AddInit(CLI::App& app, Session& session) {
   auto* command = app.add_subcommand("init", "Write a short job file for your data");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<InitArguments>();
   command
       ->add_option("--data", arguments->data,
                    "Data to train on: a text file or a folder of them, a token file, CSV (a file "

@@ -15,6 +15,7 @@
 #include "client/cluster/exit_code.h"
 #include "client/cluster/session.h"
 #include "client/commands/commands.h"
+#include "client/commands/shown_for_testing.h"
 #include "client/job/job_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -52,12 +53,6 @@ class RecordingCoordinator final : public v1::JobService::Service {
   }
 
   std::vector<v1::JobSpec> submitted;
-};
-
-struct Shown {
-  int exit_code = 0;
-  std::string out;
-  std::string error;
 };
 
 // Options and commands as main puts them together.

@@ -24,7 +24,7 @@
 namespace muster {
 namespace {
 
-struct Arguments {
+struct ListArguments {
   std::vector<std::string> states;
   std::string owner;
   std::string name;
@@ -58,7 +58,7 @@ std::vector<std::string> StateNames() {
   return names;
 }
 
-void PrintText(const v1::ListJobsReply& reply, const Arguments& arguments) {
+void PrintText(const v1::ListJobsReply& reply, const ListArguments& arguments) {
   if (reply.jobs().empty()) {
     const bool all = arguments.states.empty() && arguments.owner.empty() &&
                      arguments.name.empty() && arguments.labels.empty() && arguments.page.empty();
@@ -101,7 +101,7 @@ absl::Status AddLabel(const std::string& text, v1::ListJobsRequest& request) {
   return absl::OkStatus();
 }
 
-absl::Status ListJobs(Session& session, const Arguments& arguments) {
+absl::Status ListJobs(Session& session, const ListArguments& arguments) {
   v1::ListJobsRequest request;
   for (const std::string& name : arguments.states) {
     // The option takes no other names.
@@ -138,7 +138,7 @@ absl::Status ListJobs(Session& session, const Arguments& arguments) {
 }  // namespace
 
 void AddList(CLI::App& app, Session& session) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ListArguments>();
   auto* command = app.add_subcommand("list", "List jobs, newest last");
   command
       ->add_option("--state", arguments->states,

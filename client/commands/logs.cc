@@ -16,7 +16,7 @@
 namespace muster {
 namespace {
 
-struct Arguments {
+struct LogsArguments {
   bool follow = false;
   uint64_t tail_lines = 0;
   std::string since;
@@ -37,7 +37,7 @@ absl::StatusOr<uint64_t> Milliseconds(const std::string& since) {
 }
 
 absl::Status ShowLogs(const Session& session, JobClient& jobs, const std::string& job_id,
-                      const Arguments& arguments) {
+                      const LogsArguments& arguments) {
   v1::ReadLogsRequest request;
   request.set_job_id(job_id);
   request.set_follow(arguments.follow);
@@ -59,7 +59,7 @@ absl::Status ShowLogs(const Session& session, JobClient& jobs, const std::string
 }  // namespace
 
 void AddLogs(CLI::App& app, Session& session) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<LogsArguments>();
   auto* command =
       AddJobCommand(app, session, "logs", "Print what a job's tasks wrote",
                     [arguments](Session& session, JobClient& jobs, const std::string& job_id) {

@@ -18,14 +18,14 @@
 namespace muster {
 namespace {
 
-struct Arguments {
+struct TensorBoardArguments {
   std::string out;
   std::vector<std::string> series;
   bool follow = false;
 };
 
 absl::Status ExportHistory(Session& session, JobClient& jobs, const std::string& job_id,
-                           const Arguments& arguments) {
+                           const TensorBoardArguments& arguments) {
   v1::JobStatus job;
   MUSTER_RETURN_IF_ERROR(jobs.Get(job_id, job));
   const std::string folder =
@@ -52,7 +52,7 @@ absl::Status ExportHistory(Session& session, JobClient& jobs, const std::string&
 }  // namespace
 
 void AddTensorboard(CLI::App& app, Session& session) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<TensorBoardArguments>();
   auto* command =
       AddJobCommand(app, session, "tensorboard", "Write a job's history as TensorBoard reads it",
                     [arguments](Session& session, JobClient& jobs, const std::string& job_id) {

@@ -21,14 +21,14 @@
 namespace muster {
 namespace {
 
-struct Arguments {
+struct TokenizerArguments {
   std::string data;
   std::string out;
   int64_t vocabulary = 0;
   Replace replace = Replace::kNever;
 };
 
-absl::Status Train(const Session& session, const Arguments& arguments) {
+absl::Status Train(const Session& session, const TokenizerArguments& arguments) {
   MUSTER_RETURN_IF_ERROR(CheckOutputIsNoText(arguments.data, arguments.out));
   MUSTER_RETURN_IF_ERROR(CheckOutputFile(arguments.out, arguments.replace));
   BpeTrainer trainer;
@@ -59,7 +59,7 @@ absl::Status Train(const Session& session, const Arguments& arguments) {
 }  // namespace
 
 void AddTokenizer(CLI::App& app, Session& session) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<TokenizerArguments>();
   auto* command = app.add_subcommand("tokenizer", "Train a tokenizer on your text");
   command->require_subcommand(1);
   auto* train = command->add_subcommand("train", "Learn a byte-level BPE vocabulary from text");

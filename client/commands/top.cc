@@ -22,7 +22,7 @@ namespace {
 
 constexpr absl::Duration kInterval = absl::Seconds(1);
 // Most jobs that are asked for; more than fit on a screen.
-constexpr size_t kMostJobs = 100;
+constexpr size_t kMostShownJobs = 100;
 
 struct Cluster {
   v1::ListJobsReply jobs;
@@ -35,7 +35,7 @@ absl::Status Read(JobClient& jobs, Cluster& cluster) {
     request.add_states(state);
   }
   request.set_newest_first(true);
-  MUSTER_RETURN_IF_ERROR(jobs.List(std::move(request), cluster.jobs, kMostJobs));
+  MUSTER_RETURN_IF_ERROR(jobs.List(std::move(request), cluster.jobs, kMostShownJobs));
   return jobs.Cluster(cluster.daemons);
 }
 

@@ -21,7 +21,7 @@
 namespace muster {
 namespace {
 
-struct Arguments {
+struct TraceArguments {
   uint32_t steps = 10;
   uint32_t wait_seconds = 0;
   std::string out;
@@ -55,7 +55,7 @@ void Warn(const ChromeTrace& trace) {
 }
 
 absl::Status TraceJob(Session& session, JobClient& jobs, const std::string& job_id,
-                      const Arguments& arguments) {
+                      const TraceArguments& arguments) {
   const std::string out =
       arguments.out.empty() ? absl::StrCat("trace-", job_id, ".json") : arguments.out;
   // Before the job is traced.
@@ -97,7 +97,7 @@ absl::Status TraceJob(Session& session, JobClient& jobs, const std::string& job_
 }  // namespace
 
 void AddTrace(CLI::App& app, Session& session) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<TraceArguments>();
   auto* command = AddJobCommand(
       app, session, "trace", "Record what a job's tasks and servers do in its next steps",
       [arguments](Session& session, JobClient& jobs, const std::string& job_id) {

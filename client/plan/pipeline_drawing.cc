@@ -17,7 +17,7 @@
 namespace muster {
 namespace {
 
-using Kind = PipelineAction::Kind;
+using PassKind = PipelineAction::Kind;
 
 constexpr int kColumns = 70;
 
@@ -35,9 +35,9 @@ double ShortestPass(const PipelinePlan& plan) {
 char Letter(const PipelineAction& pass) {
   const char digit = static_cast<char>(pass.micro_batch % 10);
   switch (pass.kind) {
-    case Kind::kForward:
+    case PassKind::kForward:
       return static_cast<char>('0' + digit);
-    case Kind::kBackwardWeights:
+    case PassKind::kBackwardWeights:
       return static_cast<char>('A' + digit);
     default:
       return static_cast<char>('a' + digit);
@@ -93,26 +93,26 @@ std::string StagesTable(const PipelinePlan& plan) {
   return FormatTable(rows);
 }
 
-const char* NameOf(Kind kind) {
+const char* NameOf(PassKind kind) {
   switch (kind) {
-    case Kind::kForward:
+    case PassKind::kForward:
       return "forward";
-    case Kind::kBackwardInput:
+    case PassKind::kBackwardInput:
       return "backward_input";
-    case Kind::kBackwardWeights:
+    case PassKind::kBackwardWeights:
       return "backward_weights";
     default:
       return "backward";
   }
 }
 
-const char* ColourOf(Kind kind) {
+const char* ColourOf(PassKind kind) {
   switch (kind) {
-    case Kind::kForward:
+    case PassKind::kForward:
       return "#4c78a8";
-    case Kind::kBackwardInput:
+    case PassKind::kBackwardInput:
       return "#59a14f";
-    case Kind::kBackwardWeights:
+    case PassKind::kBackwardWeights:
       return "#f28e2b";
     default:
       return "#59a14f";
@@ -218,10 +218,10 @@ std::string PipelineSvg(const PipelinePlan& plan) {
       &svg,
       "<text x=\"4\" y=\"%d\"><tspan fill=\"%s\">forward</tspan> <tspan fill=\"%s\">backward"
       "%s</tspan>%s</text>\n</svg>\n",
-      height - 10, ColourOf(Kind::kForward), ColourOf(Kind::kBackward),
+      height - 10, ColourOf(PassKind::kForward), ColourOf(PassKind::kBackward),
       plan.shape.order == PipelineOrder::kZeroBubble ? " of the input" : "",
       plan.shape.order == PipelineOrder::kZeroBubble
-          ? absl::StrCat(" <tspan fill=\"", ColourOf(Kind::kBackwardWeights),
+          ? absl::StrCat(" <tspan fill=\"", ColourOf(PassKind::kBackwardWeights),
                          "\">backward of weights</tspan>")
           : "");
   return svg;

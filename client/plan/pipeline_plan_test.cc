@@ -39,23 +39,23 @@ v1::JobSpec TwoStages(const std::string& more = "") {
                       " }"));
 }
 
-absl::StatusOr<PipelinePlan> PlanOf(const v1::JobSpec& spec) {
+absl::StatusOr<PipelinePlan> PipelinePlanOf(const v1::JobSpec& spec) {
   return PlanPipeline(spec, SizeOfData(spec.data()));
 }
 
 TEST(PipelinePlanTest, DrawsAsManyColumnsAsAStepHasPasses) {
-  const std::string text = PipelineText(*PlanOf(TwoStages()));
+  const std::string text = PipelineText(*PipelinePlanOf(TwoStages()));
   EXPECT_THAT(text, HasSubstr("p: ONE_F_ONE_B, 2 stages, 4 micro-batches\n"));
   EXPECT_THAT(text, HasSubstr("stage 0  01  aa2bb3cc dd\nstage 1   0aa1bb2cc3dd\n"));
   EXPECT_THAT(text,
               HasSubstr("Stages wait for 25.0 % of the time they compute; with as much to do for "
                         "all\nstages it would be 25.0 %."));
-  EXPECT_THAT(PipelineText(*PlanOf(TwoStages("pipeline_schedule: ZERO_BUBBLE"))),
+  EXPECT_THAT(PipelineText(*PipelinePlanOf(TwoStages("pipeline_schedule: ZERO_BUBBLE"))),
               HasSubstr("stage 0  01 aA2bB3cCdD\nstage 1   0a1bA2cB3dCD\n"));
 }
 
 TEST(PipelinePlanTest, SaysWhatEachStageHas) {
-  const PipelinePlan plan = *PlanOf(TwoStages());
+  const PipelinePlan plan = *PipelinePlanOf(TwoStages());
   ASSERT_EQ(plan.stages.size(), 2u);
   for (const PlannedStage& stage : plan.stages) {
     EXPECT_THAT(stage.layers, ElementsAre(2));
@@ -75,7 +75,7 @@ TEST(PipelinePlanTest, SaysWhatEachStageHas) {
 }
 
 TEST(PipelinePlanTest, UnevenStagesWaitForTheSlowest) {
-  const PipelinePlan plan = *PlanOf(TwoStages("pipeline_layers: [1, 3]"));
+  const PipelinePlan plan = *PipelinePlanOf(TwoStages("pipeline_layers: [1, 3]"));
   EXPECT_THAT(plan.stages[0].layers, ElementsAre(1));
   EXPECT_GT(plan.bubble(), 2 * plan.uniform_bubble());
   EXPECT_DOUBLE_EQ(plan.uniform_bubble(), 0.25);
@@ -86,12 +86,12 @@ TEST(PipelinePlanTest, ManyPassesFitIntoEightyColumns) {
       Perceptron(32,
                  "workers: 16 batch_size: 64 micro_batches: 64 parallelism { pipeline: 16 "
                  "pipeline_schedule: INTERLEAVED }");
-  const PipelinePlan plan = *PlanOf(spec);
+  const PipelinePlan plan = *PipelinePlanOf(spec);
   EXPECT_THAT(plan.stages[3].layers, ElementsAre(1, 1));
   EXPECT_DOUBLE_EQ(plan.bubble(), 15.0 / 128);
   const std::string text = PipelineText(plan);
   const std::string zero_bubble =
-      PipelineText(*PlanOf(TwoStages("pipeline_schedule: ZERO_BUBBLE")));
+      PipelineText(*PipelinePlanOf(TwoStages("pipeline_schedule: ZERO_BUBBLE")));
   for (const std::string& line :
        std::vector<std::string>(absl::StrSplit(absl::StrCat(text, zero_bubble), '\n'))) {
     EXPECT_LE(line.size(), 80u) << line;
@@ -101,7 +101,7 @@ TEST(PipelinePlanTest, ManyPassesFitIntoEightyColumns) {
 }
 
 TEST(PipelinePlanTest, JsonAndSvgHaveEveryPass) {
-  const PipelinePlan plan = *PlanOf(TwoStages("pipeline_schedule: ZERO_BUBBLE"));
+  const PipelinePlan plan = *PipelinePlanOf(TwoStages("pipeline_schedule: ZERO_BUBBLE"));
   const nlohmann::json json = nlohmann::json::parse(PipelineJson(plan));
   ASSERT_EQ(json["stages"].size(), 2u);
   EXPECT_EQ(json["stages"][0]["passes"].size(), 12u);
@@ -111,7 +111,7 @@ TEST(PipelinePlanTest, JsonAndSvgHaveEveryPass) {
   EXPECT_EQ(std::vector<std::string>(absl::StrSplit(svg, "<title>")).size(), 1 + 2 * 12u);
   EXPECT_THAT(svg, HasSubstr("<title>backward_weights, micro-batch 3, chunk 0</title>"));
   EXPECT_THAT(svg, HasSubstr("backward of weights</tspan>"));
-  EXPECT_THAT(PipelineSvg(*PlanOf(TwoStages())), Not(HasSubstr("of weights")));
+  EXPECT_THAT(PipelineSvg(*PipelinePlanOf(TwoStages())), Not(HasSubstr("of weights")));
 }
 
 TEST(PipelinePlanTest, JobsThatNoPipelineCanTrainAreRefused) {
@@ -130,7 +130,7 @@ TEST(PipelinePlanTest, JobsThatNoPipelineCanTrainAreRefused) {
        "a step of this job has 120000 passes"},
   };
   for (const auto& one : cases) {
-    EXPECT_THAT(std::string(PlanOf(one.spec).status().message()), HasSubstr(one.error));
+    EXPECT_THAT(std::string(PipelinePlanOf(one.spec).status().message()), HasSubstr(one.error));
   }
 }
 

@@ -16,7 +16,7 @@
 namespace muster {
 namespace {
 
-constexpr absl::string_view kRemedy = "; restore from an earlier checkpoint or a backup";
+constexpr absl::string_view kRestoreEarlier = "; restore from an earlier checkpoint or a backup";
 
 constexpr absl::string_view kResidualPrefix = "residual/";
 constexpr absl::string_view kCandidatesSuffix = " candidates";
@@ -111,9 +111,9 @@ absl::Status CheckpointReader::CheckDensePiece(const std::string& uri,
       return absl::OkStatus();
     }
   }
-  return absl::DataLossError(absl::StrCat("the checkpoint file ", uri, " holds elements of '",
-                                          piece.tensor(),
-                                          "' that the manifest's schema does not have", kRemedy));
+  return absl::DataLossError(
+      absl::StrCat("the checkpoint file ", uri, " holds elements of '", piece.tensor(),
+                   "' that the manifest's schema does not have", kRestoreEarlier));
 }
 
 absl::Status CheckpointReader::OpenFiles() {
@@ -123,8 +123,8 @@ absl::Status CheckpointReader::OpenFiles() {
     absl::StatusOr<std::unique_ptr<PartitionFileReader>> reader =
         PartitionFileReader::Open(storage_, uri);
     if (absl::IsNotFound(reader.status())) {
-      return absl::DataLossError(absl::StrCat("the checkpoint file ", uri,
-                                              ", which the manifest names, is missing", kRemedy));
+      return absl::DataLossError(absl::StrCat(
+          "the checkpoint file ", uri, ", which the manifest names, is missing", kRestoreEarlier));
     }
     MUSTER_RETURN_IF_ERROR(reader.status());
     file->reader = *std::move(reader);
@@ -135,7 +135,7 @@ absl::Status CheckpointReader::OpenFiles() {
           "the checkpoint file ", uri, " is of job ", header.job_id(), ", clock ", header.clock(),
           ", partition ", header.partition(), "; the manifest says job ", manifest_->job_id(),
           ", clock ", manifest_->clock(), ", partition ", manifest_->files(i).partition(),
-          kRemedy));
+          kRestoreEarlier));
     }
     if (header.has_base_clock() &&
         (!manifest_->has_base_clock() || header.base_clock() != manifest_->base_clock())) {
@@ -144,7 +144,7 @@ absl::Status CheckpointReader::OpenFiles() {
           ", the manifest's checkpoint ",
           manifest_->has_base_clock() ? absl::StrCat("from clock ", manifest_->base_clock())
                                       : std::string("is full"),
-          kRemedy));
+          kRestoreEarlier));
     }
     const std::vector<std::string> names(header.optimizer_slots().begin(),
                                          header.optimizer_slots().end());
@@ -152,7 +152,7 @@ absl::Status CheckpointReader::OpenFiles() {
     if (names != state_names_) {
       return absl::DataLossError(absl::StrCat(
           "the checkpoint file ", uri, " has the optimizer state [", absl::StrJoin(names, ", "),
-          "], that of partition 0 has [", absl::StrJoin(state_names_, ", "), "]", kRemedy));
+          "], that of partition 0 has [", absl::StrJoin(state_names_, ", "), "]", kRestoreEarlier));
     }
     for (int piece = 0; piece < header.dense_size(); ++piece) {
       const v1::DensePiece& dense = header.dense(piece);
@@ -293,7 +293,7 @@ absl::Status CheckpointReader::ReadRectangle(absl::string_view tensor, absl::str
   if (at != end) {
     return absl::DataLossError(absl::StrCat("the checkpoint ", folder_, " holds element ",
                                             GlobalIndex(wanted, at), " of tensor ", tensor,
-                                            " not exactly once", kRemedy));
+                                            " not exactly once", kRestoreEarlier));
   }
   return absl::OkStatus();
 }

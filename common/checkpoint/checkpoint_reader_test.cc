@@ -19,21 +19,21 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr char kFolder[] = "/checkpoints/job-1/7";
-
 class CheckpointReaderTest : public ::testing::TestWithParam<uint32_t> {
  protected:
-  void SetUp() override { ASSERT_TRUE(WriteTestCheckpoint(storage_, kFolder, GetParam()).ok()); }
+  void SetUp() override {
+    ASSERT_TRUE(WriteTestCheckpoint(storage_, kTestFolder, GetParam()).ok());
+  }
 
   std::unique_ptr<CheckpointReader> OpenReader() {
     absl::StatusOr<std::unique_ptr<CheckpointReader>> reader =
-        CheckpointReader::Open(storage_, kFolder);
+        CheckpointReader::Open(storage_, kTestFolder);
     EXPECT_TRUE(reader.ok()) << reader.status();
     return *std::move(reader);
   }
 
   std::string FileUri(uint32_t partition) {
-    return JoinUri(kFolder, PartitionFileName(partition, 2));
+    return JoinUri(kTestFolder, PartitionFileName(partition, 2));
   }
 
   // Changes one byte of a file.
@@ -69,14 +69,14 @@ TEST_P(CheckpointReaderTest, ReadsEveryRangeOfEveryTensorAndState) {
 }
 
 TEST_P(CheckpointReaderTest, ReadsWhatServersHeldForAProgram) {
-  absl::StatusOr<v1::CheckpointManifest> manifest = ReadManifest(storage_, kFolder);
+  absl::StatusOr<v1::CheckpointManifest> manifest = ReadManifest(storage_, kTestFolder);
   ASSERT_TRUE(manifest.ok()) << manifest.status();
   manifest->set_program(true);
   for (v1::CheckpointFile& file : *manifest->mutable_files()) {
     file.set_name(ServedFileName(file.partition()));
   }
   // A program's own file, which is first in order of name.
-  ASSERT_TRUE(WriteFile(storage_, JoinUri(kFolder, "partition-x"), "own").ok());
+  ASSERT_TRUE(WriteFile(storage_, JoinUri(kTestFolder, "partition-x"), "own").ok());
   v1::CheckpointFile own;
   own.set_name("a");
   own.set_path("partition-x");
@@ -86,8 +86,8 @@ TEST_P(CheckpointReaderTest, ReadsWhatServersHeldForAProgram) {
   std::sort(files.begin(), files.end(),
             [](const auto& a, const auto& b) { return a.name() < b.name(); });
   for (int i = 0; i < files.size(); ++i) files[i].set_partition(i);
-  ASSERT_TRUE(DeleteManifest(storage_, kFolder).ok());
-  ASSERT_TRUE(WriteManifest(storage_, kFolder, *manifest).ok());
+  ASSERT_TRUE(DeleteManifest(storage_, kTestFolder).ok());
+  ASSERT_TRUE(WriteManifest(storage_, kTestFolder, *manifest).ok());
 
   const std::unique_ptr<CheckpointReader> reader = OpenReader();
   std::vector<float> values(24);
@@ -97,9 +97,9 @@ TEST_P(CheckpointReaderTest, ReadsWhatServersHeldForAProgram) {
 
   // Without a schema there was no server.
   manifest->clear_schema();
-  ASSERT_TRUE(DeleteManifest(storage_, kFolder).ok());
-  ASSERT_TRUE(WriteManifest(storage_, kFolder, *manifest).ok());
-  EXPECT_EQ(CheckpointReader::Open(storage_, kFolder).status().code(),
+  ASSERT_TRUE(DeleteManifest(storage_, kTestFolder).ok());
+  ASSERT_TRUE(WriteManifest(storage_, kTestFolder, *manifest).ok());
+  EXPECT_EQ(CheckpointReader::Open(storage_, kTestFolder).status().code(),
             absl::StatusCode::kFailedPrecondition);
 }
 
@@ -191,7 +191,7 @@ TEST_P(CheckpointReaderTest, AnyDamagedByteOfAFileIsDataLossAndNamesIt) {
   for (size_t offset = 0; offset < bytes; ++offset) {
     Damage(FileUri(victim), offset);
     absl::StatusOr<std::unique_ptr<CheckpointReader>> reader =
-        CheckpointReader::Open(storage_, kFolder);
+        CheckpointReader::Open(storage_, kTestFolder);
     absl::Status status = reader.status();
     std::vector<float> values(24);
     if (status.ok()) status = (*reader)->ReadTensor("a", "", 0, absl::MakeSpan(values));
@@ -210,12 +210,12 @@ TEST_P(CheckpointReaderTest, TruncatedAndMissingFilesAreDataLoss) {
   for (const size_t length :
        {size_t{0}, size_t{7}, size_t{8}, bytes.size() / 2, bytes.size() - 1}) {
     ASSERT_TRUE(ReplaceFile(storage_, FileUri(0), bytes.substr(0, length)).ok());
-    const absl::Status status = CheckpointReader::Open(storage_, kFolder).status();
+    const absl::Status status = CheckpointReader::Open(storage_, kTestFolder).status();
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
     EXPECT_THAT(status.message(), HasSubstr(FileUri(0)));
   }
   ASSERT_TRUE(storage_.DeleteRecursively(FileUri(0)).ok());
-  const absl::Status status = CheckpointReader::Open(storage_, kFolder).status();
+  const absl::Status status = CheckpointReader::Open(storage_, kTestFolder).status();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_THAT(status.message(), HasSubstr(FileUri(0)));
 }
@@ -252,7 +252,7 @@ class RectanglePiecesTest : public ::testing::Test {
       std::vector<float> values;
       for (uint64_t i = piece.begin(); i < 8; ++i) values.push_back(i / 2 * 4 + 2 * half + i % 2);
       const auto writer =
-          PartitionFileWriter::Create(storage_, kFolder, PartitionFileName(half, 1), header);
+          PartitionFileWriter::Create(storage_, kTestFolder, PartitionFileName(half, 1), header);
       ASSERT_TRUE((*writer)->AppendDense(values, {}).ok());
       const PartitionFileInfo info = (*writer)->Finish().value();
       v1::CheckpointFile& file = *manifest.add_files();
@@ -261,7 +261,7 @@ class RectanglePiecesTest : public ::testing::Test {
       file.set_bytes(info.bytes);
       file.set_checksum(info.checksum);
     }
-    ASSERT_TRUE(WriteManifest(storage_, kFolder, manifest).ok());
+    ASSERT_TRUE(WriteManifest(storage_, kTestFolder, manifest).ok());
   }
 
   MemoryStorage storage_;
@@ -269,7 +269,7 @@ class RectanglePiecesTest : public ::testing::Test {
 
 TEST_F(RectanglePiecesTest, AnyRectangleIsRead) {
   Write(0);
-  const auto reader = CheckpointReader::Open(storage_, kFolder);
+  const auto reader = CheckpointReader::Open(storage_, kTestFolder);
   ASSERT_TRUE(reader.ok()) << reader.status();
   for (int64_t top = 0; top < 4; ++top) {
     for (int64_t left = 0; left < 4; ++left) {
@@ -293,7 +293,7 @@ TEST_F(RectanglePiecesTest, AnyRectangleIsRead) {
 
 TEST_F(RectanglePiecesTest, RectanglesOutsideAreNamed) {
   Write(0);
-  const auto reader = CheckpointReader::Open(storage_, kFolder);
+  const auto reader = CheckpointReader::Open(storage_, kTestFolder);
   ASSERT_TRUE(reader.ok()) << reader.status();
   std::vector<float> values(4);
   for (const Rectangle& rectangle :
@@ -307,7 +307,7 @@ TEST_F(RectanglePiecesTest, RectanglesOutsideAreNamed) {
 
 TEST_F(RectanglePiecesTest, AreAssembled) {
   Write(0);
-  const auto reader = CheckpointReader::Open(storage_, kFolder);
+  const auto reader = CheckpointReader::Open(storage_, kTestFolder);
   ASSERT_TRUE(reader.ok()) << reader.status();
   std::vector<float> values(11);
   ASSERT_TRUE((*reader)->ReadTensor("t", "", 3, absl::MakeSpan(values)).ok());
@@ -317,7 +317,7 @@ TEST_F(RectanglePiecesTest, AreAssembled) {
 
 TEST_F(RectanglePiecesTest, AGapIsDataLossThatNamesTheElement) {
   Write(3);
-  const auto reader = CheckpointReader::Open(storage_, kFolder);
+  const auto reader = CheckpointReader::Open(storage_, kTestFolder);
   ASSERT_TRUE(reader.ok()) << reader.status();
   std::vector<float> values(16);
   const absl::Status status = (*reader)->ReadTensor("t", "", 0, absl::MakeSpan(values));
@@ -329,7 +329,7 @@ TEST_F(RectanglePiecesTest, AGapIsDataLossThatNamesTheElement) {
 
 TEST(CheckpointReaderOpenTest, NoCheckpointIsNotFound) {
   MemoryStorage storage;
-  EXPECT_TRUE(absl::IsNotFound(CheckpointReader::Open(storage, kFolder).status()));
+  EXPECT_TRUE(absl::IsNotFound(CheckpointReader::Open(storage, kTestFolder).status()));
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ constexpr absl::string_view kManifestName = "MANIFEST";
 constexpr absl::string_view kServedFolder = "muster-servers";
 // In the name of a partition's file, before the number.
 constexpr absl::string_view kGeneration = "-generation-";
-constexpr absl::string_view kRemedy =
+constexpr absl::string_view kOfNoUse =
     "; the checkpoint is of no use, restore from an earlier one or a backup";
 constexpr size_t kReadBytes = 1 << 20;
 // The longest name of a program's file.
@@ -104,7 +104,7 @@ absl::StatusOr<std::string> ReadManifestFile(const CheckpointStorage& storage,
   if (file->size() > kManifestFrame + kMostCheckpointMessageBytes) {
     return absl::DataLossError(absl::StrCat("the manifest ", uri, " has ", file->size(),
                                             " bytes, at most ", kMostCheckpointMessageBytes, " + ",
-                                            kManifestFrame, " are possible", kRemedy));
+                                            kManifestFrame, " are possible", kOfNoUse));
   }
   std::string bytes(file->size(), '\0');
   MUSTER_RETURN_IF_ERROR(file->Read(0, {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()}));
@@ -210,7 +210,7 @@ absl::StatusOr<v1::CheckpointManifest> ServedManifest(const v1::CheckpointManife
     if (found == files.end()) {
       return absl::DataLossError(absl::StrCat("the checkpoint of job ", manifest.job_id(),
                                               " at clock ", manifest.clock(),
-                                              " names no file of partition ", partition, kRemedy));
+                                              " names no file of partition ", partition, kOfNoUse));
     }
     v1::CheckpointFile& file = *served.add_files();
     file = *found->second;
@@ -301,19 +301,19 @@ absl::StatusOr<v1::CheckpointManifest> ReadManifest(const CheckpointStorage& sto
   if (bytes->size() < kManifestFrame || length != bytes->size() - kManifestFrame) {
     return absl::DataLossError(absl::StrCat("the manifest ", uri, " has ", bytes->size(),
                                             " bytes, expected ", length, " + ", kManifestFrame,
-                                            kRemedy));
+                                            kOfNoUse));
   }
   const absl::string_view message = absl::string_view(*bytes).substr(8, length);
   const uint64_t expected = ReadU64(absl::string_view(*bytes).substr(8 + length));
   if (const uint64_t actual = Fingerprint(message); actual != expected) {
     return absl::DataLossError(absl::StrCat("the manifest ", uri, " has checksum ",
                                             absl::Hex(actual), ", stored is ", absl::Hex(expected),
-                                            kRemedy));
+                                            kOfNoUse));
   }
   v1::CheckpointManifest manifest;
   if (!manifest.ParseFromArray(message.data(), static_cast<int>(message.size()))) {
     return absl::DataLossError(
-        absl::StrCat("the manifest ", uri, " is no CheckpointManifest message", kRemedy));
+        absl::StrCat("the manifest ", uri, " is no CheckpointManifest message", kOfNoUse));
   }
   if (manifest.format_version() > kProgramFormatVersion) {
     return absl::FailedPreconditionError(
@@ -323,7 +323,7 @@ absl::StatusOr<v1::CheckpointManifest> ReadManifest(const CheckpointStorage& sto
   }
   if (absl::Status status = CheckFiles(manifest); !status.ok()) {
     return absl::DataLossError(
-        absl::StrCat("the manifest ", uri, " is damaged: ", status.message(), kRemedy));
+        absl::StrCat("the manifest ", uri, " is damaged: ", status.message(), kOfNoUse));
   }
   if (checksum != nullptr) *checksum = expected;
   return manifest;
@@ -338,19 +338,19 @@ absl::StatusOr<v1::CheckpointManifest> ReadBaseManifest(const CheckpointStorage&
   if (absl::IsNotFound(read.status())) {
     return absl::DataLossError(absl::StrCat("the checkpoint ", folder, " goes on from ", base,
                                             ", which is gone (", read.status().message(), ")",
-                                            kRemedy));
+                                            kOfNoUse));
   }
   MUSTER_RETURN_IF_ERROR(read.status());
   if (checksum != manifest.base_checksum()) {
     return absl::DataLossError(
         absl::StrCat("the checkpoint ", folder, " goes on from ", JoinUri(base, kManifestName),
                      " with checksum ", absl::Hex(manifest.base_checksum()), ", the one there has ",
-                     absl::Hex(checksum), ": it was taken anew", kRemedy));
+                     absl::Hex(checksum), ": it was taken anew", kOfNoUse));
   }
   if (read->files_size() != manifest.files_size()) {
     return absl::DataLossError(
         absl::StrCat("the checkpoint ", folder, " has ", manifest.files_size(), " files, ", base,
-                     ", which it goes on from, has ", read->files_size(), kRemedy));
+                     ", which it goes on from, has ", read->files_size(), kOfNoUse));
   }
   return read;
 }
@@ -360,12 +360,12 @@ absl::Status VerifyCheckpointFile(const CheckpointStorage& storage, absl::string
   const std::string uri = JoinUri(folder, file.path());
   const absl::StatusOr<std::unique_ptr<StorageReader>> reader = storage.Open(uri);
   if (absl::IsNotFound(reader.status())) {
-    return absl::DataLossError(absl::StrCat("the checkpoint file ", uri, " is missing", kRemedy));
+    return absl::DataLossError(absl::StrCat("the checkpoint file ", uri, " is missing", kOfNoUse));
   }
   MUSTER_RETURN_IF_ERROR(reader.status());
   if ((*reader)->size() != file.bytes()) {
     return absl::DataLossError(absl::StrCat("the checkpoint file ", uri, " has ", (*reader)->size(),
-                                            " bytes, the manifest says ", file.bytes(), kRemedy));
+                                            " bytes, the manifest says ", file.bytes(), kOfNoUse));
   }
   FingerprintStream checksum;
   std::vector<std::byte> buffer(std::min<uint64_t>(kReadBytes, file.bytes()));
@@ -378,7 +378,7 @@ absl::Status VerifyCheckpointFile(const CheckpointStorage& storage, absl::string
   if (checksum.Finish() != file.checksum()) {
     return absl::DataLossError(absl::StrCat("the checkpoint file ", uri, " has checksum ",
                                             absl::Hex(checksum.Finish()), ", the manifest says ",
-                                            absl::Hex(file.checksum()), kRemedy));
+                                            absl::Hex(file.checksum()), kOfNoUse));
   }
   return absl::OkStatus();
 }

@@ -22,11 +22,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr char kFolder[] = "/checkpoints/job-1/7";
-
 absl::StatusOr<std::string> Export(const CheckpointStorage& storage) {
   absl::StatusOr<std::unique_ptr<CheckpointReader>> reader =
-      CheckpointReader::Open(storage, kFolder);
+      CheckpointReader::Open(storage, kTestFolder);
   if (!reader.ok()) return reader.status();
   std::string out;
   const absl::Status status =
@@ -67,7 +65,7 @@ class SafetensorsTest : public ::testing::TestWithParam<uint32_t> {};
 
 TEST_P(SafetensorsTest, HoldsEveryTensor) {
   MemoryStorage storage;
-  ASSERT_TRUE(WriteTestCheckpoint(storage, kFolder, GetParam()).ok());
+  ASSERT_TRUE(WriteTestCheckpoint(storage, kTestFolder, GetParam()).ok());
   const absl::StatusOr<std::string> file = Export(storage);
   ASSERT_TRUE(file.ok()) << file.status();
   const Parsed parsed(*file);
@@ -104,7 +102,7 @@ TEST_P(SafetensorsTest, HoldsEveryTensor) {
 // in place.
 TEST_P(SafetensorsTest, LayoutFollowsTheFormat) {
   MemoryStorage storage;
-  ASSERT_TRUE(WriteTestCheckpoint(storage, kFolder, GetParam()).ok());
+  ASSERT_TRUE(WriteTestCheckpoint(storage, kTestFolder, GetParam()).ok());
   const absl::StatusOr<std::string> file = Export(storage);
   ASSERT_TRUE(file.ok()) << file.status();
   const Parsed parsed(*file);
@@ -132,13 +130,13 @@ INSTANTIATE_TEST_SUITE_P(Partitions, SafetensorsTest, ::testing::Values(1, 3));
 
 TEST(SafetensorsMetadataTest, NamesTheTokenizerThatIsKnown) {
   MemoryStorage storage;
-  ASSERT_TRUE(WriteTestCheckpoint(storage, kFolder, 1).ok());
+  ASSERT_TRUE(WriteTestCheckpoint(storage, kTestFolder, 1).ok());
   EXPECT_EQ(Parsed(*Export(storage)).header["__metadata__"].size(), 3u);
-  v1::CheckpointManifest manifest = ReadManifest(storage, kFolder).value();
+  v1::CheckpointManifest manifest = ReadManifest(storage, kTestFolder).value();
   manifest.mutable_schema()->mutable_tokenizer()->set_fingerprint(0xab);
   manifest.mutable_schema()->mutable_tokenizer()->set_name("t.json");
-  ASSERT_TRUE(DeleteManifest(storage, kFolder).ok());
-  ASSERT_TRUE(WriteManifest(storage, kFolder, manifest).ok());
+  ASSERT_TRUE(DeleteManifest(storage, kTestFolder).ok());
+  ASSERT_TRUE(WriteManifest(storage, kTestFolder, manifest).ok());
   const Parsed parsed(*Export(storage));
   EXPECT_EQ(parsed.header["__metadata__"]["tokenizer_name"], "t.json");
   EXPECT_EQ(parsed.header["__metadata__"]["tokenizer_fingerprint"], "00000000000000ab");
@@ -146,8 +144,8 @@ TEST(SafetensorsMetadataTest, NamesTheTokenizerThatIsKnown) {
 
 TEST(SafetensorsMetadataTest, TellsHowDataWerePrepared) {
   MemoryStorage storage;
-  ASSERT_TRUE(WriteTestCheckpoint(storage, kFolder, 1).ok());
-  v1::CheckpointManifest manifest = ReadManifest(storage, kFolder).value();
+  ASSERT_TRUE(WriteTestCheckpoint(storage, kTestFolder, 1).ok());
+  v1::CheckpointManifest manifest = ReadManifest(storage, kTestFolder).value();
   v1::DataPreparation preparation;
   v1::NumericColumn& column = *preparation.mutable_csv()->add_numeric();
   column.set_name("age");
@@ -157,8 +155,8 @@ TEST(SafetensorsMetadataTest, TellsHowDataWerePrepared) {
   preparation.mutable_csv()->add_classes("yes");
   const auto export_with = [&](const std::string& bytes) {
     manifest.set_data_preparation(bytes);
-    EXPECT_TRUE(DeleteManifest(storage, kFolder).ok());
-    EXPECT_TRUE(WriteManifest(storage, kFolder, manifest).ok());
+    EXPECT_TRUE(DeleteManifest(storage, kTestFolder).ok());
+    EXPECT_TRUE(WriteManifest(storage, kTestFolder, manifest).ok());
     return Export(storage);
   };
   const Parsed parsed(*export_with(preparation.SerializeAsString()));
@@ -171,8 +169,8 @@ TEST(SafetensorsMetadataTest, TellsHowDataWerePrepared) {
 
 TEST(SafetensorsErrorsTest, TheSinksErrorEndsTheExport) {
   MemoryStorage storage;
-  ASSERT_TRUE(WriteTestCheckpoint(storage, kFolder, 2).ok());
-  const auto reader = CheckpointReader::Open(storage, kFolder);
+  ASSERT_TRUE(WriteTestCheckpoint(storage, kTestFolder, 2).ok());
+  const auto reader = CheckpointReader::Open(storage, kTestFolder);
   int calls = 0;
   const absl::Status status =
       ExportSafetensors(**reader, [&calls](absl::Span<const std::byte> bytes) {
@@ -184,12 +182,12 @@ TEST(SafetensorsErrorsTest, TheSinksErrorEndsTheExport) {
 
 TEST(SafetensorsErrorsTest, TwoTensorsOfOneNameAreRefused) {
   MemoryStorage storage;
-  ASSERT_TRUE(WriteTestCheckpoint(storage, kFolder, 1).ok());
-  v1::CheckpointManifest manifest = ReadManifest(storage, kFolder).value();
+  ASSERT_TRUE(WriteTestCheckpoint(storage, kTestFolder, 1).ok());
+  v1::CheckpointManifest manifest = ReadManifest(storage, kTestFolder).value();
   v1::TensorSchema& tensor = *manifest.mutable_schema()->add_tensors();
   tensor.set_name("e.keys");
-  ASSERT_TRUE(DeleteManifest(storage, kFolder).ok());
-  ASSERT_TRUE(WriteManifest(storage, kFolder, manifest).ok());
+  ASSERT_TRUE(DeleteManifest(storage, kTestFolder).ok());
+  ASSERT_TRUE(WriteManifest(storage, kTestFolder, manifest).ok());
   const absl::Status status = Export(storage).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(status.message(), HasSubstr("'e.keys'"));
@@ -197,8 +195,8 @@ TEST(SafetensorsErrorsTest, TwoTensorsOfOneNameAreRefused) {
 
 TEST(SafetensorsErrorsTest, ADamagedFileIsDataLoss) {
   MemoryStorage storage;
-  ASSERT_TRUE(WriteTestCheckpoint(storage, kFolder, 2).ok());
-  const std::string uri = JoinUri(kFolder, PartitionFileName(1, 2));
+  ASSERT_TRUE(WriteTestCheckpoint(storage, kTestFolder, 2).ok());
+  const std::string uri = JoinUri(kTestFolder, PartitionFileName(1, 2));
   std::string bytes = ReadFile(storage, uri).value();
   bytes.back() ^= 1;
   ASSERT_TRUE(ReplaceFile(storage, uri, bytes).ok());

@@ -27,6 +27,9 @@ inline constexpr uint64_t kTestRows = 10;
 // Returns the loss scale of slot 0 or 1, which the last partition's file has.
 LossScale TestLossScale(uint32_t slot);
 
+// A folder for it.
+inline constexpr char kTestFolder[] = "/checkpoints/job-1/7";
+
 // Writes the model as a complete checkpoint of job "job-1" at clock 7 in `folder`, over
 // `partitions` partitions: each gets consecutive elements and keys, so that tensors cross files.
 absl::Status WriteTestCheckpoint(CheckpointStorage& storage, absl::string_view folder,

@@ -3,15 +3,12 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/job/invalid.h"
 #include "common/job/job_road.h"
 #include "proto/job.pb.h"
 
 namespace muster {
 namespace {
-
-absl::Status Invalid(absl::string_view field, absl::string_view value, absl::string_view remedy) {
-  return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; ", remedy));
-}
 
 // Checks jobs whose parameters stay on the devices, which then do all that is done with them.
 absl::Status ValidateResident(const v1::JobSpec& spec) {

@@ -1,8 +1,8 @@
 // When a job ends, and what it is evaluated on.
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "common/job/bad_job_for_testing.h"
 #include "common/job/job_validator.h"
 #include "common/job/test_jobs.h"
 #include "gmock/gmock.h"
@@ -14,12 +14,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Matcher;
-
-struct BadJob {
-  const char* name;
-  std::function<void(v1::JobSpec&)> spoil;
-  Matcher<std::string> message;
-};
 
 TEST(JobEndTest, WhatCannotEndOrBeEvaluatedIsRefusedByName) {
   const std::vector<BadJob> jobs = {

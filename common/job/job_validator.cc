@@ -11,6 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_name.h"
 #include "common/job/device_validator.h"
+#include "common/job/invalid.h"
 #include "common/job/job_road.h"
 #include "common/job/model_validator.h"
 #include "common/job/name_validator.h"
@@ -46,10 +47,6 @@ constexpr uint64_t kMaxBucketBytes = 1 << 30;
 // Positions in the stream of examples stay within a signed 64-bit number
 // (worker/data/sampling/steps.h).
 constexpr uint64_t kMostExamples = (uint64_t{1} << 62) - 1;
-
-absl::Status Invalid(absl::string_view field, absl::AlphaNum value, absl::string_view remedy) {
-  return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; ", remedy));
-}
 
 void FillWorkers(v1::JobSpec& spec) {
   if (spec.workers() == 0) spec.set_workers(1);

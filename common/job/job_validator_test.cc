@@ -1,8 +1,8 @@
 #include "common/job/job_validator.h"
 
-#include <functional>
 #include <limits>
 
+#include "common/job/bad_job_for_testing.h"
 #include "common/job/job_road.h"
 #include "common/job/test_jobs.h"
 #include "gmock/gmock.h"
@@ -39,12 +39,6 @@ void OnDevice(v1::JobSpec& spec, v1::UpdateSpec::Road dense) {
   spec.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
   spec.mutable_optimizer()->set_name("adamw");
 }
-
-struct BadJob {
-  const char* name;
-  std::function<void(v1::JobSpec&)> spoil;
-  Matcher<std::string> message;
-};
 
 class BadJobTest : public ::testing::TestWithParam<BadJob> {};
 

@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/model_limits.h"
 #include "common/base/status_macros.h"
+#include "common/job/invalid.h"
 #include "common/text/did_you_mean.h"
 #include "proto/job.pb.h"
 
@@ -22,10 +23,6 @@ namespace {
 
 using v1::DataSpec;
 using v1::ModelSpec;
-
-absl::Status Invalid(absl::string_view field, absl::string_view value, absl::string_view remedy) {
-  return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; ", remedy));
-}
 
 absl::Status AtLeast(absl::string_view field, uint64_t value, uint64_t least) {
   if (value >= least) return absl::OkStatus();

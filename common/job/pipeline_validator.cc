@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
+#include "common/job/invalid.h"
 #include "common/job/job_road.h"
 #include "common/pipeline/pipeline_spec.h"
 #include "proto/job.pb.h"
@@ -18,10 +19,6 @@ constexpr absl::string_view kPipeline = "parallelism.pipeline";
 constexpr absl::string_view kSchedule = "parallelism.pipeline_schedule";
 constexpr absl::string_view kChunks = "parallelism.pipeline_chunks";
 constexpr absl::string_view kLayers = "parallelism.pipeline_layers";
-
-absl::Status Invalid(absl::string_view field, absl::AlphaNum value, absl::string_view remedy) {
-  return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; ", remedy));
-}
 
 // Checks a job without a pipeline: fields that say how a pipeline works must be unset.
 absl::Status ValidateNoPipeline(const v1::ParallelismSpec& parallelism) {

@@ -17,6 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_name.h"
+#include "common/job/invalid.h"
 #include "common/job/job_road.h"
 #include "common/partition/schema.h"
 #include "proto/job.pb.h"
@@ -31,10 +32,6 @@ constexpr uint32_t kMostGraceSeconds = 3600;
 constexpr uint32_t kDefaultGraceSeconds = 10;
 constexpr uint32_t kMostSilentSeconds = 7 * 86400;
 constexpr size_t kMostShown = 100;
-
-absl::Status Invalid(absl::string_view field, absl::AlphaNum value, absl::string_view remedy) {
-  return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; ", remedy));
-}
 
 std::string Quoted(absl::string_view text) {
   return absl::StrCat("\"", absl::CHexEscape(text.substr(0, kMostShown)), "\"");

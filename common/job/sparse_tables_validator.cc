@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "common/job/invalid.h"
 #include "common/job/job_road.h"
 #include "proto/job.pb.h"
 
@@ -11,10 +12,6 @@ namespace {
 
 // Clocks are counted in 32 bits per row.
 constexpr uint64_t kMostClocks = uint64_t{1} << 31;
-
-absl::Status Invalid(absl::string_view field, uint64_t value, absl::string_view remedy) {
-  return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; ", remedy));
-}
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
+#include "common/job/invalid.h"
 #include "common/job/job_road.h"
 #include "common/mesh/tensor_ranks.h"
 #include "proto/job.pb.h"
@@ -19,10 +20,6 @@ namespace {
 constexpr absl::string_view kField = "parallelism.tensor";
 // Most degrees that a refusal lists.
 constexpr size_t kMostListed = 8;
-
-absl::Status Invalid(absl::string_view field, absl::AlphaNum value, absl::string_view remedy) {
-  return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; ", remedy));
-}
 
 // Returns the first numbers above 1 that divide `whole`.
 std::string Divisors(uint64_t whole) {

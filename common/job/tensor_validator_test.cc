@@ -18,7 +18,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Matcher;
 
-v1::TransformerSpec& Transformer(v1::JobSpec& spec) {
+v1::TransformerSpec& TransformerOf(v1::JobSpec& spec) {
   return *spec.mutable_model()->mutable_transformer();
 }
 
@@ -27,11 +27,11 @@ v1::JobSpec TensorJob() {
   v1::JobSpec spec = AllReduceJob();
   spec.set_workers(4);
   spec.mutable_data()->mutable_sequences()->set_path("p");
-  Transformer(spec).set_layers(2);
-  Transformer(spec).set_width(48);
-  Transformer(spec).set_heads(6);
-  Transformer(spec).set_context(8);
-  Transformer(spec).set_vocabulary(96);
+  TransformerOf(spec).set_layers(2);
+  TransformerOf(spec).set_width(48);
+  TransformerOf(spec).set_heads(6);
+  TransformerOf(spec).set_context(8);
+  TransformerOf(spec).set_vocabulary(96);
   spec.mutable_parallelism()->set_tensor(2);
   return spec;
 }
@@ -50,12 +50,12 @@ void Expect(const v1::JobSpec& spec, const Matcher<std::string>& message) {
   }
 }
 
-struct Case {
+struct GoodTensor {
   const char* name;
   std::function<void(v1::JobSpec&)> change;
 };
 
-class GoodTensorTest : public ::testing::TestWithParam<Case> {};
+class GoodTensorTest : public ::testing::TestWithParam<GoodTensor> {};
 
 TEST_P(GoodTensorTest, IsAccepted) {
   v1::JobSpec spec = TensorJob();
@@ -66,48 +66,50 @@ TEST_P(GoodTensorTest, IsAccepted) {
 INSTANTIATE_TEST_SUITE_P(
     Jobs, GoodTensorTest,
     ::testing::Values(
-        Case{"Plain", [](v1::JobSpec&) {}},
-        Case{"WithoutSequence",
-             [](v1::JobSpec& s) { s.mutable_parallelism()->set_sequence(false); }},
-        Case{"FewerKeyValueHeadsThanRanks", [](v1::JobSpec& s) { Transformer(s).set_kv_heads(1); }},
-        Case{"KeyValueHeadsDivide", [](v1::JobSpec& s) { Transformer(s).set_kv_heads(2); }},
-        Case{"PaddedVocabulary",
-             [](v1::JobSpec& s) {
-               Transformer(s).set_vocabulary(97);
-               Transformer(s).set_pad_vocabulary_to(2);
-             }},
-        Case{"VocabularyFromData", [](v1::JobSpec& s) { Transformer(s).set_vocabulary(0); }},
-        Case{"Sharded",
-             [](v1::JobSpec& s) {
-               s.mutable_parallelism()->mutable_zero()->set_stage(3);
-               s.mutable_parallelism()->mutable_zero()->set_shard(2);
-             }},
-        Case{"Devices",
-             [](v1::JobSpec& s) {
-               s.mutable_optimizer()->set_name("adamw");
-               s.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
-               s.mutable_parallelism()->mutable_zero()->set_stage(2);
-             }},
-        Case{"WholeDataRanksMayLeave", [](v1::JobSpec& s) { s.set_min_workers(2); }},
-        Case{"OthersDivideTheirShardsAnew",
-             [](v1::JobSpec& s) {
-               s.set_min_workers(2);
-               s.mutable_parallelism()->mutable_zero()->set_stage(1);
-             }},
-        Case{"AllWorkersTogether",
-             [](v1::JobSpec& s) {
-               s.set_workers(6);
-               s.mutable_parallelism()->set_tensor(6);
-             }}),
+        GoodTensor{"Plain", [](v1::JobSpec&) {}},
+        GoodTensor{"WithoutSequence",
+                   [](v1::JobSpec& s) { s.mutable_parallelism()->set_sequence(false); }},
+        GoodTensor{"FewerKeyValueHeadsThanRanks",
+                   [](v1::JobSpec& s) { TransformerOf(s).set_kv_heads(1); }},
+        GoodTensor{"KeyValueHeadsDivide", [](v1::JobSpec& s) { TransformerOf(s).set_kv_heads(2); }},
+        GoodTensor{"PaddedVocabulary",
+                   [](v1::JobSpec& s) {
+                     TransformerOf(s).set_vocabulary(97);
+                     TransformerOf(s).set_pad_vocabulary_to(2);
+                   }},
+        GoodTensor{"VocabularyFromData",
+                   [](v1::JobSpec& s) { TransformerOf(s).set_vocabulary(0); }},
+        GoodTensor{"Sharded",
+                   [](v1::JobSpec& s) {
+                     s.mutable_parallelism()->mutable_zero()->set_stage(3);
+                     s.mutable_parallelism()->mutable_zero()->set_shard(2);
+                   }},
+        GoodTensor{"Devices",
+                   [](v1::JobSpec& s) {
+                     s.mutable_optimizer()->set_name("adamw");
+                     s.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
+                     s.mutable_parallelism()->mutable_zero()->set_stage(2);
+                   }},
+        GoodTensor{"WholeDataRanksMayLeave", [](v1::JobSpec& s) { s.set_min_workers(2); }},
+        GoodTensor{"OthersDivideTheirShardsAnew",
+                   [](v1::JobSpec& s) {
+                     s.set_min_workers(2);
+                     s.mutable_parallelism()->mutable_zero()->set_stage(1);
+                   }},
+        GoodTensor{"AllWorkersTogether",
+                   [](v1::JobSpec& s) {
+                     s.set_workers(6);
+                     s.mutable_parallelism()->set_tensor(6);
+                   }}),
     [](const auto& info) { return info.param.name; });
 
-struct BadCase {
+struct BadTensor {
   const char* name;
   std::function<void(v1::JobSpec&)> spoil;
   Matcher<std::string> message;
 };
 
-class BadTensorTest : public ::testing::TestWithParam<BadCase> {};
+class BadTensorTest : public ::testing::TestWithParam<BadTensor> {};
 
 TEST_P(BadTensorTest, IsRefusedByName) {
   v1::JobSpec spec = TensorJob();
@@ -118,65 +120,66 @@ TEST_P(BadTensorTest, IsRefusedByName) {
 INSTANTIATE_TEST_SUITE_P(
     Jobs, BadTensorTest,
     ::testing::Values(
-        BadCase{"Heads", [](v1::JobSpec& s) { s.mutable_parallelism()->set_tensor(4); },
-                AllOf(HasSubstr("parallelism.tensor is 4; but model.transformer.heads is 6"),
-                      HasSubstr("take one of 2, 3, 6"))},
-        BadCase{"KeyValueHeads", [](v1::JobSpec& s) { Transformer(s).set_kv_heads(3); },
-                HasSubstr("parallelism.tensor is 2; but model.transformer.kv_heads is 3")},
-        BadCase{
-            "FeedForward", [](v1::JobSpec& s) { Transformer(s).set_feed_forward(95); },
+        BadTensor{"Heads", [](v1::JobSpec& s) { s.mutable_parallelism()->set_tensor(4); },
+                  AllOf(HasSubstr("parallelism.tensor is 4; but model.transformer.heads is 6"),
+                        HasSubstr("take one of 2, 3, 6"))},
+        BadTensor{"KeyValueHeads", [](v1::JobSpec& s) { TransformerOf(s).set_kv_heads(3); },
+                  HasSubstr("parallelism.tensor is 2; but model.transformer.kv_heads is 3")},
+        BadTensor{
+            "FeedForward", [](v1::JobSpec& s) { TransformerOf(s).set_feed_forward(95); },
             AllOf(HasSubstr("parallelism.tensor is 2; but model.transformer.feed_forward is 95"),
                   HasSubstr("take one of 5, 19, 95"))},
-        BadCase{"Vocabulary", [](v1::JobSpec& s) { Transformer(s).set_vocabulary(97); },
-                AllOf(HasSubstr("model.transformer.vocabulary is 97; which makes 97 rows"),
-                      HasSubstr("pad_vocabulary_to to a multiple of 2"))},
-        BadCase{"PaddedVocabulary",
-                [](v1::JobSpec& s) {
-                  Transformer(s).set_vocabulary(97);
-                  Transformer(s).set_pad_vocabulary_to(3);
-                },
-                HasSubstr("which makes 99 rows")},
-        BadCase{"RoundedPushes",
-                [](v1::JobSpec& s) {
-                  s.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
-                  s.mutable_update()->set_wire(v1::UpdateSpec::BF16);
-                },
-                HasSubstr("update.wire is BF16; but update.dense is PARAMETER_SERVER and "
-                          "parallelism.tensor 2")},
-        BadCase{"Staleness",
-                [](v1::JobSpec& s) {
-                  s.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
-                  s.mutable_update()->set_staleness_bound(1);
-                },
-                AllOf(HasSubstr("must read one version"), HasSubstr("staleness_bound 0"))},
-        BadCase{"Asp",
-                [](v1::JobSpec& s) {
-                  s.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
-                  s.mutable_update()->set_unlimited_staleness(true);
-                },
-                HasSubstr("must read one version")},
-        BadCase{"DevicesOnServers",
-                [](v1::JobSpec& s) {
-                  s.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
-                  s.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
-                },
-                HasSubstr("parallelism.tensor is 2; but compute.device is CUDA and update.dense "
-                          "PARAMETER_SERVER")},
-        BadCase{"FewerDevices",
-                [](v1::JobSpec& s) {
-                  s.mutable_optimizer()->set_name("adamw");
-                  s.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
-                  s.set_min_workers(2);
-                },
-                HasSubstr("min_workers is 2; but compute.device is CUDA and parallelism.tensor 2")},
-        BadCase{"PartOfADataRank", [](v1::JobSpec& s) { s.set_min_workers(3); },
-                AllOf(HasSubstr("min_workers is 3; "), HasSubstr("multiple of 2"))},
-        BadCase{"SequenceAlone",
-                [](v1::JobSpec& s) {
-                  s.mutable_parallelism()->clear_tensor();
-                  s.mutable_parallelism()->set_sequence(false);
-                },
-                HasSubstr("parallelism.sequence is false; but parallelism.tensor is 1")}),
+        BadTensor{"Vocabulary", [](v1::JobSpec& s) { TransformerOf(s).set_vocabulary(97); },
+                  AllOf(HasSubstr("model.transformer.vocabulary is 97; which makes 97 rows"),
+                        HasSubstr("pad_vocabulary_to to a multiple of 2"))},
+        BadTensor{"PaddedVocabulary",
+                  [](v1::JobSpec& s) {
+                    TransformerOf(s).set_vocabulary(97);
+                    TransformerOf(s).set_pad_vocabulary_to(3);
+                  },
+                  HasSubstr("which makes 99 rows")},
+        BadTensor{"RoundedPushes",
+                  [](v1::JobSpec& s) {
+                    s.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+                    s.mutable_update()->set_wire(v1::UpdateSpec::BF16);
+                  },
+                  HasSubstr("update.wire is BF16; but update.dense is PARAMETER_SERVER and "
+                            "parallelism.tensor 2")},
+        BadTensor{"Staleness",
+                  [](v1::JobSpec& s) {
+                    s.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+                    s.mutable_update()->set_staleness_bound(1);
+                  },
+                  AllOf(HasSubstr("must read one version"), HasSubstr("staleness_bound 0"))},
+        BadTensor{"Asp",
+                  [](v1::JobSpec& s) {
+                    s.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+                    s.mutable_update()->set_unlimited_staleness(true);
+                  },
+                  HasSubstr("must read one version")},
+        BadTensor{"DevicesOnServers",
+                  [](v1::JobSpec& s) {
+                    s.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+                    s.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
+                  },
+                  HasSubstr("parallelism.tensor is 2; but compute.device is CUDA and update.dense "
+                            "PARAMETER_SERVER")},
+        BadTensor{
+            "FewerDevices",
+            [](v1::JobSpec& s) {
+              s.mutable_optimizer()->set_name("adamw");
+              s.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
+              s.set_min_workers(2);
+            },
+            HasSubstr("min_workers is 2; but compute.device is CUDA and parallelism.tensor 2")},
+        BadTensor{"PartOfADataRank", [](v1::JobSpec& s) { s.set_min_workers(3); },
+                  AllOf(HasSubstr("min_workers is 3; "), HasSubstr("multiple of 2"))},
+        BadTensor{"SequenceAlone",
+                  [](v1::JobSpec& s) {
+                    s.mutable_parallelism()->clear_tensor();
+                    s.mutable_parallelism()->set_sequence(false);
+                  },
+                  HasSubstr("parallelism.sequence is false; but parallelism.tensor is 1")}),
     [](const auto& info) { return info.param.name; });
 
 TEST(TensorValidatorTest, PerceptronsAreDividedInPairsOfLayers) {

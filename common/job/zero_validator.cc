@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/job/invalid.h"
 #include "common/job/job_road.h"
 #include "common/mesh/data_ranks.h"
 #include "common/mesh/zero.h"
@@ -16,10 +17,6 @@ namespace muster {
 namespace {
 
 constexpr uint32_t kMostStages = 3;
-
-absl::Status Invalid(absl::string_view field, absl::AlphaNum value, absl::string_view remedy) {
-  return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; ", remedy));
-}
 
 std::string StageIs(const v1::ZeroSpec& zero) {
   return absl::StrCat("but parallelism.zero.stage is ", zero.stage());

@@ -18,12 +18,12 @@
 namespace muster {
 namespace {
 
-constexpr size_t kHeadBytes = 64 << 10;
+constexpr size_t kCsvHeadBytes = 64 << 10;
 // Bytes kept of an example in a large file: where its record begins, and its label.
 constexpr uint64_t kPlaceBytes = 12;
 
 // The first whole lines of a file.
-struct Lines {
+struct CsvLines {
   double count = 0;
   // Bytes of the lines, unpacked, and in the file.
   double bytes = 0;
@@ -32,7 +32,7 @@ struct Lines {
 };
 
 // Returns no lines if the file cannot be read.
-Lines FirstLines(const std::string& path) {
+CsvLines FirstCsvLines(const std::string& path) {
   const absl::StatusOr<OpenedFile> opened = OpenRegularFile(path);
   if (!opened.ok()) return {};
   // Reads files that are not packed as they are.
@@ -41,11 +41,11 @@ Lines FirstLines(const std::string& path) {
     close(opened->descriptor);
     return {};
   }
-  std::string head(kHeadBytes, '\0');
+  std::string head(kCsvHeadBytes, '\0');
   const int read = gzread(file.get(), head.data(), head.size());
   if (read <= 0) return {};
   head.resize(read);
-  Lines lines;
+  CsvLines lines;
   lines.packed = gzdirect(file.get()) == 0;
   const double in_file = static_cast<double>(
       std::min<uint64_t>(opened->size, std::max<z_off_t>(1, gzoffset(file.get()))));
@@ -73,7 +73,7 @@ CsvHead ReadCsvHead(const v1::CsvData& csv) {
     bytes += of_file;
     largest = std::max(largest, of_file);
   }
-  const Lines lines = FirstLines(paths->front());
+  const CsvLines lines = FirstCsvLines(paths->front());
   if (lines.count == 0) return {};
   const double packing = lines.bytes / lines.bytes_in_file;
   CsvHead head;

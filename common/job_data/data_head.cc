@@ -30,7 +30,7 @@ namespace muster {
 namespace {
 
 // Bytes read of a file of lines, to know how long they are.
-constexpr size_t kHeadBytes = 64 << 10;
+constexpr size_t kLibsvmHeadBytes = 64 << 10;
 // Bytes read of a text, to know how often its strings come; fewer if many lengths are counted.
 constexpr size_t kCountedBytes = 1 << 20;
 // Larger files are mapped (common/files/file_content.h): their pages are the system's.
@@ -153,23 +153,23 @@ void ReadImages(const std::string& path, DataSize& size) {
 }
 
 // Means over a file's first whole lines.
-struct Lines {
+struct LibsvmLines {
   double bytes = 0;
   double features = 0;
 };
 
-absl::StatusOr<Lines> FirstLines(const std::string& path) {
-  std::string head = BeginningOfFile(path, kHeadBytes);
+absl::StatusOr<LibsvmLines> FirstLibsvmLines(const std::string& path) {
+  std::string head = BeginningOfFile(path, kLibsvmHeadBytes);
   const size_t end = head.rfind('\n');
   if (end == std::string::npos) return absl::NotFoundError(path);
   head.resize(end + 1);
   const double lines = static_cast<double>(std::count(head.begin(), head.end(), '\n'));
   const double colons = static_cast<double>(std::count(head.begin(), head.end(), ':'));
-  return Lines{static_cast<double>(head.size()) / lines, colons / lines};
+  return LibsvmLines{static_cast<double>(head.size()) / lines, colons / lines};
 }
 
 void ReadLibsvm(const std::string& path, DataSize& size) {
-  const absl::StatusOr<Lines> lines = FirstLines(path);
+  const absl::StatusOr<LibsvmLines> lines = FirstLibsvmLines(path);
   if (!lines.ok()) return NotHere(path, size);
   size.assumptions = {"all lines are like the first 64 KiB of them"};
   const double examples = static_cast<double>(BytesAt(path)) / lines->bytes;

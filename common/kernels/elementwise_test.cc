@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "common/kernels/arrays_for_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -13,21 +14,12 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-std::vector<float> Random(size_t n, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::uniform_real_distribution<float> unit(-1, 1);
-  std::vector<float> values(n);
-  for (float& value : values) value = unit(random);
-  return values;
-}
 
 TEST(ElementwiseTest, AddBiasAddsItToEachRow) {
   for (int64_t rows : {0, 1, 5}) {
     for (int64_t cols : {0, 1, 3, 16, 37}) {
-      const std::vector<float> bias = Random(cols, 1), before = Random(rows * cols, 2);
+      const std::vector<float> bias = RandomArray(cols, 1), before = RandomArray(rows * cols, 2);
       std::vector<float> y = before;
       AddBias(rows, cols, bias.data(), y.data());
       for (int64_t i = 0; i < rows * cols; ++i) ASSERT_EQ(y[i], before[i] + bias[i % cols]);
@@ -38,7 +30,7 @@ TEST(ElementwiseTest, AddBiasAddsItToEachRow) {
 TEST(ElementwiseTest, AddBiasGradientAddsColumnSums) {
   for (int64_t rows : {0, 1, 5, 200}) {
     for (int64_t cols : {0, 1, 3, 16, 37}) {
-      const std::vector<float> dy = Random(rows * cols, 1), before = Random(cols, 2);
+      const std::vector<float> dy = RandomArray(rows * cols, 1), before = RandomArray(cols, 2);
       std::vector<float> gradient = before;
       AddBiasGradient(rows, cols, dy.data(), gradient.data());
       for (int64_t c = 0; c < cols; ++c) {
@@ -70,7 +62,7 @@ TEST(ElementwiseTest, ReluBackwardPassesWhereTheOutputIsPositive) {
 }
 
 TEST(ElementwiseTest, ReluWorksInPlace) {
-  const std::vector<float> x = Random(1003, 1), dy = Random(1003, 2);
+  const std::vector<float> x = RandomArray(1003, 1), dy = RandomArray(1003, 2);
   std::vector<float> y = x, dx = dy;
   Relu(y.size(), y.data(), y.data());
   ReluBackward(y.size(), y.data(), dx.data(), dx.data());
@@ -82,7 +74,7 @@ TEST(ElementwiseTest, ReluWorksInPlace) {
 
 TEST(ElementwiseTest, ReluBackwardMatchesFiniteDifferences) {
   constexpr float kStep = 1e-2f;
-  for (float x : Random(50, 3)) {
+  for (float x : RandomArray(50, 3)) {
     if (std::fabs(x) < kStep) continue;  // The kink itself has no derivative.
     const float around[2] = {x + kStep, x - kStep};
     float y[2], dx;
@@ -108,7 +100,8 @@ TEST(ElementwiseTest, ScatterAddRowsIsTheTransposeOfGatherRows) {
   std::mt19937 random(4);
   std::vector<int32_t> index(kCount);
   for (int32_t& i : index) i = random() % kTableRows;
-  const std::vector<float> table = Random(kTableRows * kDim, 5), rows = Random(kCount * kDim, 6);
+  const std::vector<float> table = RandomArray(kTableRows * kDim, 5),
+                           rows = RandomArray(kCount * kDim, 6);
   std::vector<float> gathered(kCount * kDim), scattered(kTableRows * kDim);
   GatherRows(kCount, kDim, index.data(), table.data(), gathered.data());
   ScatterAddRows(kCount, kDim, index.data(), rows.data(), scattered.data());
@@ -127,7 +120,7 @@ TEST(ElementwiseTest, ScatterAddRowsAddsRepeatedIndices) {
 }
 
 TEST(ElementwiseTest, AddScaledAddsTheMultiple) {
-  const std::vector<float> x = Random(101, 7), before = Random(101, 8);
+  const std::vector<float> x = RandomArray(101, 7), before = RandomArray(101, 8);
   std::vector<float> y = before;
   AddScaled(101, -0.5f, x.data(), y.data());
   for (int i = 0; i < 101; ++i) ASSERT_EQ(y[i], before[i] + -0.5f * x[i]);
@@ -135,7 +128,7 @@ TEST(ElementwiseTest, AddScaledAddsTheMultiple) {
 
 TEST(ElementwiseTest, AddArraysAddsTwo) {
   for (const int64_t n : {0, 1, 15, 16, 101}) {
-    const std::vector<float> x = Random(n, 7), y = Random(n, 8);
+    const std::vector<float> x = RandomArray(n, 7), y = RandomArray(n, 8);
     std::vector<float> sum(n + 1, kNan);
     sum[n] = 5;
     AddArrays(n, x.data(), y.data(), sum.data());
@@ -146,7 +139,7 @@ TEST(ElementwiseTest, AddArraysAddsTwo) {
 
 TEST(ElementwiseTest, SquaredSumIsAccurateAtAnyLengthAndSize) {
   for (int64_t n : {0, 1, 15, 16, 17, 100000}) {
-    const std::vector<float> x = Random(n, 9);
+    const std::vector<float> x = RandomArray(n, 9);
     long double sum = 0;
     for (float value : x) sum += static_cast<long double>(value) * value;
     EXPECT_NEAR(SquaredSum(n, x.data()), static_cast<double>(sum), 1e-13 * n);

@@ -9,7 +9,7 @@ namespace muster {
 namespace {
 
 // Small whole numbers, so that sums are exact.
-std::vector<float> Numbers(int64_t n) {
+std::vector<float> FactorValues(int64_t n) {
   std::vector<float> values(n);
   for (int64_t i = 0; i < n; ++i) values[i] = static_cast<float>(i * 37 % 11 - 5);
   return values;
@@ -19,7 +19,7 @@ std::vector<float> Numbers(int64_t n) {
 TEST(FactorizationMachineTest, MatchesSumOverPairs) {
   for (int64_t D : {1, 3, 16, 64, 65, 130}) {
     const FactorShape shape = {.B = 3, .F = 4, .D = D, .stride = 4 * D + 2};
-    const std::vector<float> vectors = Numbers(shape.B * shape.stride);
+    const std::vector<float> vectors = FactorValues(shape.B * shape.stride);
     const std::vector<float> out_gradient = {2, -1, 3};
     std::vector<float> expected(shape.B);
     std::vector<float> expected_gradient(vectors.size(), 1);

@@ -2,12 +2,12 @@
 
 #include <cmath>
 #include <limits>
-#include <random>
 #include <string>
 #include <thread>
 #include <tuple>
 #include <vector>
 
+#include "common/kernels/arrays_for_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -16,14 +16,6 @@ namespace {
 
 using ::testing::Each;
 
-std::vector<float> Random(size_t n, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::uniform_real_distribution<float> unit(-1, 1);
-  std::vector<float> values(n);
-  for (float& value : values) value = unit(random);
-  return values;
-}
-
 using Shape = std::tuple<int64_t, int64_t, int64_t>;
 
 class MatmulTest : public testing::TestWithParam<std::tuple<Transpose, Transpose, Shape>> {};
@@ -31,7 +23,8 @@ class MatmulTest : public testing::TestWithParam<std::tuple<Transpose, Transpose
 TEST_P(MatmulTest, EqualsItsDefinition) {
   const auto [transpose_a, transpose_b, shape] = GetParam();
   const auto [m, n, k] = shape;
-  const std::vector<float> a = Random(m * k, 1), b = Random(k * n, 2), before = Random(m * n, 3);
+  const std::vector<float> a = RandomArray(m * k, 1), b = RandomArray(k * n, 2),
+                           before = RandomArray(m * n, 3);
   const auto at_a = [&, ta = transpose_a == Transpose::kYes, m = m, k = k](int64_t i, int64_t p) {
     return double{ta ? a[p * m + i] : a[i * k + p]};
   };
@@ -82,7 +75,7 @@ TEST(MatmulTest, NanReachesTheOutput) {
 // `deterministic` rests on this.
 TEST(MatmulTest, SameInputsGiveTheSameBits) {
   const int64_t m = 128, n = 96, k = 784;
-  const std::vector<float> a = Random(m * k, 1), b = Random(k * n, 2);
+  const std::vector<float> a = RandomArray(m * k, 1), b = RandomArray(k * n, 2);
   for (int threads : {1, 2}) {
     SetComputeThreads(threads);
     std::vector<float> first(m * n), again(m * n);

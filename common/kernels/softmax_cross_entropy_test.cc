@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <random>
 #include <vector>
 
+#include "common/kernels/arrays_for_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -13,8 +13,6 @@ namespace muster {
 namespace {
 
 using ::testing::ElementsAre;
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 struct Batch {
   int64_t B, C;

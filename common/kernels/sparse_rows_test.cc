@@ -12,7 +12,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 
 // Small whole numbers, so that sums are exact.
-std::vector<float> Numbers(int64_t n) {
+std::vector<float> RowValues(int64_t n) {
   std::vector<float> values(n);
   for (int64_t i = 0; i < n; ++i) values[i] = static_cast<float>(i * 37 % 101 - 50);
   return values;
@@ -43,10 +43,10 @@ TEST(JoinRowsTest, BackwardIsTheTransposeAtAllWidths) {
                              .stride = 3 * width + 4};
     std::vector<int32_t> index(shape.examples * shape.lookups);
     for (size_t i = 0; i < index.size(); ++i) index[i] = i * 5 % 7;
-    const std::vector<float> rows = Numbers(7 * shape.row_dim);
+    const std::vector<float> rows = RowValues(7 * shape.row_dim);
     std::vector<float> joined(shape.examples * shape.stride);
     JoinRows(shape, index.data(), rows.data(), joined.data());
-    const std::vector<float> gradient = Numbers(joined.size());
+    const std::vector<float> gradient = RowValues(joined.size());
     std::vector<float> row_gradients(rows.size());
     JoinRowsBackward(shape, index.data(), gradient.data(), row_gradients.data());
     double forward = 0;
@@ -64,7 +64,7 @@ TEST(JoinRowsTest, BackwardIsTheTransposeAtAllWidths) {
 TEST(AddWeightedRowsTest, MatchesPlainLoopsAtAllWidths) {
   const std::vector<int64_t> offsets = {0, 4, 4, 5, 9};
   const std::vector<int32_t> index = {0, 1, 2, 1, 0, 3, 3, 2, 1};
-  const std::vector<float> values = Numbers(index.size());
+  const std::vector<float> values = RowValues(index.size());
   for (int64_t width : {1, 2, 10, 16, 19}) {
     const WeightedRows features = {.examples = 4,
                                    .offsets = offsets.data(),
@@ -72,10 +72,10 @@ TEST(AddWeightedRowsTest, MatchesPlainLoopsAtAllWidths) {
                                    .index = index.data(),
                                    .row_dim = width + 1,
                                    .width = width};
-    const std::vector<float> rows = Numbers(4 * features.row_dim);
-    std::vector<float> out = Numbers(4 * width);
+    const std::vector<float> rows = RowValues(4 * features.row_dim);
+    std::vector<float> out = RowValues(4 * width);
     std::vector<float> expected = out;
-    const std::vector<float> out_gradient = Numbers(4 * width);
+    const std::vector<float> out_gradient = RowValues(4 * width);
     std::vector<float> row_gradients(rows.size(), 3);
     std::vector<float> expected_gradients = row_gradients;
     for (int64_t i = 0; i < 4; ++i) {

@@ -16,7 +16,7 @@ namespace muster {
 namespace {
 
 constexpr char kTransformer[] = "transformer";
-constexpr char kTokenizer[] = "tokenizer";
+constexpr char kTokenizerKey[] = "tokenizer";
 constexpr char kBytes[] = "bytes";
 constexpr uint64_t kMostHeaderBytes = uint64_t{1} << 30;
 
@@ -52,7 +52,7 @@ absl::Status ModelFile::Parse(const std::string& path) {
     return absl::InvalidArgumentError(absl::StrCat(path, " has no matrix embedding.weight"));
   }
   FillTransformerDefaults(embedding->second.shape[0], *spec_);
-  if (const auto found = file_->metadata().find(kTokenizer); found != file_->metadata().end()) {
+  if (const auto found = file_->metadata().find(kTokenizerKey); found != file_->metadata().end()) {
     tokenizer_json_ = found->second == kBytes ? "" : found->second;
   }
   for (const auto& [name, tensor] : file_->tensors()) tensors_.push_back({name, tensor.shape});
@@ -79,7 +79,7 @@ std::map<std::string, std::string> ModelFileMetadata(
   printer.SetSingleLineMode(true);
   printer.PrintToString(spec, &metadata[kTransformer]);
   if (tokenizer_json.has_value()) {
-    metadata[kTokenizer] = tokenizer_json->empty() ? kBytes : *tokenizer_json;
+    metadata[kTokenizerKey] = tokenizer_json->empty() ? kBytes : *tokenizer_json;
   }
   return metadata;
 }

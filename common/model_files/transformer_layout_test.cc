@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Spec = v1::TransformerSpec;
 
-Spec Gpt2() {
+Spec LayoutGpt2() {
   Spec spec;
   spec.set_layers(2);
   spec.set_width(8);
@@ -24,8 +24,8 @@ Spec Gpt2() {
   return spec;
 }
 
-Spec Llama() {
-  Spec spec = Gpt2();
+Spec LayoutLlama() {
+  Spec spec = LayoutGpt2();
   spec.set_heads(4);
   spec.set_kv_heads(2);
   spec.set_norm(Spec::RMS_NORM);
@@ -54,7 +54,7 @@ std::map<std::string, std::vector<int64_t>> Shapes(HuggingFaceFamily family, con
 }
 
 TEST(TransformerLayoutTest, DefaultsAsTheSpecificationTells) {
-  const Spec spec = Gpt2();
+  const Spec spec = LayoutGpt2();
   EXPECT_EQ(spec.vocabulary(), 30u);
   EXPECT_EQ(spec.kv_heads(), 2u);
   EXPECT_EQ(spec.feed_forward(), 32u);
@@ -75,8 +75,8 @@ TEST(TransformerLayoutTest, DefaultsAsTheSpecificationTells) {
 }
 
 TEST(TransformerLayoutTest, Gpt2sMatricesAreTransposed) {
-  ASSERT_EQ(FamilyOf(Gpt2()).value(), HuggingFaceFamily::kGpt2);
-  const auto tensors = ByName(HuggingFaceFamily::kGpt2, Gpt2());
+  ASSERT_EQ(FamilyOf(LayoutGpt2()).value(), HuggingFaceFamily::kGpt2);
+  const auto tensors = ByName(HuggingFaceFamily::kGpt2, LayoutGpt2());
   EXPECT_EQ(tensors.size(), 2u + 2 * 12 + 2);
   const HuggingFaceTensor& qkv = tensors.at("transformer.h.1.attn.c_attn.weight");
   EXPECT_THAT(qkv.shape, ElementsAre(8, 24));
@@ -84,7 +84,7 @@ TEST(TransformerLayoutTest, Gpt2sMatricesAreTransposed) {
   EXPECT_TRUE(qkv.transposed);
   EXPECT_FALSE(tensors.at("transformer.wte.weight").transposed);
   EXPECT_THAT(tensors.at("transformer.h.0.mlp.c_proj.weight").shape, ElementsAre(32, 8));
-  const auto shapes = Shapes(HuggingFaceFamily::kGpt2, Gpt2());
+  const auto shapes = Shapes(HuggingFaceFamily::kGpt2, LayoutGpt2());
   EXPECT_THAT(shapes.at("block1.qkv.weight"), ElementsAre(24, 8));
   EXPECT_THAT(shapes.at("block0.down.weight"), ElementsAre(8, 32));
   EXPECT_THAT(shapes.at("positions.weight"), ElementsAre(16, 8));
@@ -93,33 +93,33 @@ TEST(TransformerLayoutTest, Gpt2sMatricesAreTransposed) {
 }
 
 TEST(TransformerLayoutTest, LlamasPartsAreRowsOfOneMatrix) {
-  ASSERT_EQ(FamilyOf(Llama()).value(), HuggingFaceFamily::kLlama);
-  const auto tensors = ByName(HuggingFaceFamily::kLlama, Llama());
+  ASSERT_EQ(FamilyOf(LayoutLlama()).value(), HuggingFaceFamily::kLlama);
+  const auto tensors = ByName(HuggingFaceFamily::kLlama, LayoutLlama());
   EXPECT_EQ(tensors.size(), 1u + 2 * 9 + 2);
   EXPECT_EQ(tensors.at("model.layers.0.self_attn.q_proj.weight").first_row, 0);
   EXPECT_EQ(tensors.at("model.layers.0.self_attn.k_proj.weight").first_row, 8);
   EXPECT_EQ(tensors.at("model.layers.0.self_attn.v_proj.weight").first_row, 12);
   EXPECT_THAT(tensors.at("model.layers.0.self_attn.v_proj.weight").shape, ElementsAre(4, 8));
   EXPECT_EQ(tensors.at("model.layers.1.mlp.up_proj.weight").first_row, 24);
-  const auto shapes = Shapes(HuggingFaceFamily::kLlama, Llama());
+  const auto shapes = Shapes(HuggingFaceFamily::kLlama, LayoutLlama());
   EXPECT_THAT(shapes.at("block0.qkv.weight"), ElementsAre(16, 8));
   EXPECT_THAT(shapes.at("block0.up.weight"), ElementsAre(48, 8));
   EXPECT_THAT(shapes.at("head.weight"), ElementsAre(30, 8));
 }
 
 TEST(TransformerLayoutTest, OtherShapesAreRefusedByWhatDiffers) {
-  Spec spec = Gpt2();
+  Spec spec = LayoutGpt2();
   spec.set_positions(Spec::ROTARY);
   const std::string message(FamilyOf(spec).status().message());
   EXPECT_THAT(message, HasSubstr("from GPT-2's by positions ROTARY (it has LEARNED);"));
   EXPECT_THAT(message, HasSubstr("from Llama's by norm LAYER_NORM (it has RMS_NORM)"));
-  spec = Gpt2();
+  spec = LayoutGpt2();
   spec.set_kv_heads(1);
   EXPECT_THAT(std::string(FamilyOf(spec).status().message()), HasSubstr("kv_heads 1"));
-  spec = Gpt2();
+  spec = LayoutGpt2();
   spec.set_no_biases(true);
   EXPECT_EQ(FamilyOf(spec).value(), HuggingFaceFamily::kGpt2);
-  spec = Llama();
+  spec = LayoutLlama();
   spec.set_no_biases(false);
   EXPECT_THAT(std::string(FamilyOf(spec).status().message()),
               HasSubstr("from Llama's by no_biases false (it has true)"));

@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-struct Coefficients {
+struct AdagradCoefficients {
   float scale;
   float limit;
   float rate;
@@ -22,7 +22,7 @@ struct Coefficients {
 };
 
 MUSTER_SIMD_CLONES
-void AdagradLoop(const Coefficients c, size_t n, const float* __restrict gradient,
+void AdagradLoop(const AdagradCoefficients c, size_t n, const float* __restrict gradient,
                  float* __restrict weights, float* __restrict accumulator) {
   for (size_t i = 0; i < n; ++i) {
     const float w = weights[i];
@@ -35,7 +35,7 @@ void AdagradLoop(const Coefficients c, size_t n, const float* __restrict gradien
 
 // Sum of g² over a row. The lanes fix one order of summation that any vector width can follow.
 MUSTER_SIMD_CLONES
-float RowSquares(const Coefficients c, size_t n, const float* __restrict gradient,
+float RowSquares(const AdagradCoefficients c, size_t n, const float* __restrict gradient,
                  const float* __restrict weights) {
   constexpr size_t kLanes = 16;
   float lanes[kLanes] = {};
@@ -56,7 +56,7 @@ float RowSquares(const Coefficients c, size_t n, const float* __restrict gradien
 }
 
 MUSTER_SIMD_CLONES
-void RowStep(const Coefficients c, float rate, size_t n, const float* __restrict gradient,
+void RowStep(const AdagradCoefficients c, float rate, size_t n, const float* __restrict gradient,
              float* __restrict weights) {
   for (size_t i = 0; i < n; ++i) {
     const float w = weights[i];
@@ -65,7 +65,8 @@ void RowStep(const Coefficients c, float rate, size_t n, const float* __restrict
   }
 }
 
-Coefficients CoefficientsOf(const OptimizerStep& step, const OptimizerOptions& options) {
+AdagradCoefficients AdagradCoefficientsOf(const OptimizerStep& step,
+                                          const OptimizerOptions& options) {
   return {step.gradient_scale, step.clip_value, step.learning_rate,
           step.weight_decay ? options.weight_decay : 0, options.epsilon};
 }
@@ -82,8 +83,8 @@ class Adagrad final : public Optimizer {
 
   void Apply(const OptimizerStep& step, absl::Span<const float> gradient, absl::Span<float> weights,
              absl::Span<float> state) const override {
-    AdagradLoop(CoefficientsOf(step, options_), weights.size(), gradient.data(), weights.data(),
-                state.data());
+    AdagradLoop(AdagradCoefficientsOf(step, options_), weights.size(), gradient.data(),
+                weights.data(), state.data());
   }
 
  private:
@@ -105,7 +106,7 @@ class RowWiseAdagrad final : public Optimizer {
              absl::Span<float> state) const override {
     const size_t n = weights.size();
     if (n == 0) return;
-    const Coefficients c = CoefficientsOf(step, options_);
+    const AdagradCoefficients c = AdagradCoefficientsOf(step, options_);
     state[0] += RowSquares(c, n, gradient.data(), weights.data()) / static_cast<float>(n);
     RowStep(c, c.rate / (std::sqrt(state[0]) + c.epsilon), n, gradient.data(), weights.data());
   }

@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-struct Coefficients {
+struct AdamCoefficients {
   float scale;
   float limit;
   // λ of adam, 0 of adamw.
@@ -33,7 +33,7 @@ struct Coefficients {
 };
 
 MUSTER_SIMD_CLONES
-void AdamLoop(const Coefficients c, size_t n, const float* __restrict gradient,
+void AdamLoop(const AdamCoefficients c, size_t n, const float* __restrict gradient,
               float* __restrict weights, float* __restrict ms, float* __restrict vs) {
   for (size_t i = 0; i < n; ++i) {
     const float w = weights[i];
@@ -68,7 +68,7 @@ class Adam final : public Optimizer {
     const double t = static_cast<double>(step.step);
     const double rate = step.learning_rate;
     const double decay = step.weight_decay ? options_.weight_decay : 0;
-    Coefficients c;
+    AdamCoefficients c;
     c.scale = step.gradient_scale;
     c.limit = step.clip_value;
     c.decay_in_gradient = decay_ == Decay::kInGradient ? static_cast<float>(decay) : 0;

@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-struct Options {
+struct AdamOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
@@ -19,7 +19,7 @@ struct Options {
 
 // The moments of Kingma and Ba (2015), algorithm 1, and the corrected direction that the weights
 // take.
-double Direction(const Options& o, double g, uint64_t t, std::vector<double>& state) {
+double Direction(const AdamOptions& o, double g, uint64_t t, std::vector<double>& state) {
   double& m = state[0];
   double& v = state[1];
   m = o.beta1 * m + (1 - o.beta1) * g;
@@ -29,7 +29,7 @@ double Direction(const Options& o, double g, uint64_t t, std::vector<double>& st
   return m_hat / (std::sqrt(v_hat) + o.epsilon);
 }
 
-Formula AdamFormula(Options o) {
+Formula AdamFormula(AdamOptions o) {
   return [=](const FormulaStep& step, double& w, std::vector<double>& state) {
     const double g = step.g + (step.regularise ? o.lambda : 0) * w;
     w -= step.learning_rate * Direction(o, g, step.t, state);
@@ -37,7 +37,7 @@ Formula AdamFormula(Options o) {
 }
 
 // Loshchilov and Hutter (2019), algorithm 2, line 12, with the schedule multiplier in η.
-Formula AdamWFormula(Options o) {
+Formula AdamWFormula(AdamOptions o) {
   return [=](const FormulaStep& step, double& w, std::vector<double>& state) {
     const double direction = Direction(o, step.g, step.t, state);
     const double lambda = step.regularise ? o.lambda : 0;

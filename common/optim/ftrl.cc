@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-struct Coefficients {
+struct FtrlCoefficients {
   float scale;
   float limit;
   // 1 / η.
@@ -32,7 +32,7 @@ struct Coefficients {
 // leaves w as it is to the last bit, and an l1 much larger than wD cancels nothing. A w of 0 says
 // nothing of z, which the state holds.
 MUSTER_SIMD_CLONES
-void FtrlLoop(const Coefficients c, size_t n, const float* __restrict gradient,
+void FtrlLoop(const FtrlCoefficients c, size_t n, const float* __restrict gradient,
               float* __restrict weights, float* __restrict zs, float* __restrict ns) {
   for (size_t i = 0; i < n; ++i) {
     const float w = weights[i];
@@ -68,12 +68,12 @@ class Ftrl final : public Optimizer {
              absl::Span<float> state) const override {
     // σ = Δ√n / η has no value at a rate of 0.
     if (step.learning_rate == 0) return;
-    const Coefficients c = {step.gradient_scale,
-                            step.clip_value,
-                            1 / step.learning_rate,
-                            options_.beta,
-                            step.weight_decay ? options_.l1 : 0,
-                            step.weight_decay ? options_.l2 : 0};
+    const FtrlCoefficients c = {step.gradient_scale,
+                                step.clip_value,
+                                1 / step.learning_rate,
+                                options_.beta,
+                                step.weight_decay ? options_.l1 : 0,
+                                step.weight_decay ? options_.l2 : 0};
     const size_t n = weights.size();
     FtrlLoop(c, n, gradient.data(), weights.data(), state.data(), state.data() + n);
   }

@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-struct Options {
+struct FtrlOptions {
   double beta = 1;
   double l1 = 0;
   double l2 = 0;
@@ -18,7 +18,7 @@ struct Options {
 
 // McMahan et al. (2013), algorithm 1, in the paper's order: weights are made of z and n, then z and
 // n take the gradient. `w` is the weight of the next round.
-Formula FtrlFormula(Options o) {
+Formula FtrlFormula(FtrlOptions o) {
   return [=](const FormulaStep& step, double& w, std::vector<double>& state) {
     const double alpha = step.learning_rate;
     const double l1 = step.regularise ? o.l1 : 0;

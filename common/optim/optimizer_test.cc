@@ -110,12 +110,12 @@ INSTANTIATE_TEST_SUITE_P(All, AnyOptimizerTest,
                                          "row_wise_adagrad", "rmsprop", "adam", "adamw", "ftrl"),
                          [](const auto& info) { return info.param; });
 
-struct BadSpec {
+struct BadOptimizer {
   std::string spec;
   std::vector<std::string> message;
 };
 
-class OptimizerErrorTest : public testing::TestWithParam<BadSpec> {};
+class OptimizerErrorTest : public testing::TestWithParam<BadOptimizer> {};
 
 TEST_P(OptimizerErrorTest, NamesFieldValueAndRemedy) {
   const absl::Status status = OptimizerError(GetParam().spec);
@@ -128,30 +128,32 @@ TEST_P(OptimizerErrorTest, NamesFieldValueAndRemedy) {
 INSTANTIATE_TEST_SUITE_P(
     All, OptimizerErrorTest,
     testing::Values(
-        BadSpec{"name: 'sdg' learning_rate: 1", {"name is \"sdg\"", "one of sgd, momentum"}},
-        BadSpec{"learning_rate: 1", {"name is \"\"", "ftrl"}},
-        BadSpec{"name: 'sgd'", {"learning_rate is 0", "above 0"}},
-        BadSpec{"name: 'sgd' learning_rate: -1", {"learning_rate is -1"}},
-        BadSpec{"name: 'sgd' learning_rate: nan", {"learning_rate is nan"}},
-        BadSpec{"name: 'sgd' learning_rate: inf", {"learning_rate is inf", "finite"}},
-        BadSpec{"name: 'sgd' learning_rate: 1 momentum: 0.9",
-                {"momentum is 0.9", "sgd has no such option", "weight_decay"}},
-        BadSpec{"name: 'momentum' learning_rate: 1 momentum: 1", {"momentum is 1", "[0, 1)"}},
-        BadSpec{"name: 'momentum' learning_rate: 1 momentum: nan", {"momentum is nan"}},
-        BadSpec{"name: 'nesterov' learning_rate: 1 beta1: 0.9", {"beta1 is 0.9", "nesterov"}},
-        BadSpec{"name: 'adam' learning_rate: 1 beta1: 1", {"beta1 is 1", "for adam"}},
-        BadSpec{"name: 'adam' learning_rate: 1 beta2: -0.1", {"beta2 is -0.1"}},
-        BadSpec{"name: 'adam' learning_rate: 1 epsilon: 0", {"epsilon is 0", "above 0"}},
-        BadSpec{"name: 'adamw' learning_rate: 1 weight_decay: -1", {"weight_decay is -1"}},
-        BadSpec{"name: 'adagrad' learning_rate: 1 decay: 0.5", {"decay is 0.5", "no such option"}},
-        BadSpec{"name: 'adagrad' learning_rate: 1 initial_accumulator: -1",
-                {"initial_accumulator is -1", "at least 0"}},
-        BadSpec{"name: 'row_wise_adagrad' learning_rate: 1 l2: 1", {"l2 is 1", "no such option"}},
-        BadSpec{"name: 'rmsprop' learning_rate: 1 decay: 1", {"decay is 1"}},
-        BadSpec{"name: 'ftrl' learning_rate: 1 l1: -1", {"l1 is -1"}},
-        BadSpec{"name: 'ftrl' learning_rate: 1 beta: inf", {"beta is inf"}},
-        BadSpec{"name: 'ftrl' learning_rate: 1 weight_decay: 0.1",
-                {"weight_decay is 0.1", "ftrl has no such option", "l1, l2"}}));
+        BadOptimizer{"name: 'sdg' learning_rate: 1", {"name is \"sdg\"", "one of sgd, momentum"}},
+        BadOptimizer{"learning_rate: 1", {"name is \"\"", "ftrl"}},
+        BadOptimizer{"name: 'sgd'", {"learning_rate is 0", "above 0"}},
+        BadOptimizer{"name: 'sgd' learning_rate: -1", {"learning_rate is -1"}},
+        BadOptimizer{"name: 'sgd' learning_rate: nan", {"learning_rate is nan"}},
+        BadOptimizer{"name: 'sgd' learning_rate: inf", {"learning_rate is inf", "finite"}},
+        BadOptimizer{"name: 'sgd' learning_rate: 1 momentum: 0.9",
+                     {"momentum is 0.9", "sgd has no such option", "weight_decay"}},
+        BadOptimizer{"name: 'momentum' learning_rate: 1 momentum: 1", {"momentum is 1", "[0, 1)"}},
+        BadOptimizer{"name: 'momentum' learning_rate: 1 momentum: nan", {"momentum is nan"}},
+        BadOptimizer{"name: 'nesterov' learning_rate: 1 beta1: 0.9", {"beta1 is 0.9", "nesterov"}},
+        BadOptimizer{"name: 'adam' learning_rate: 1 beta1: 1", {"beta1 is 1", "for adam"}},
+        BadOptimizer{"name: 'adam' learning_rate: 1 beta2: -0.1", {"beta2 is -0.1"}},
+        BadOptimizer{"name: 'adam' learning_rate: 1 epsilon: 0", {"epsilon is 0", "above 0"}},
+        BadOptimizer{"name: 'adamw' learning_rate: 1 weight_decay: -1", {"weight_decay is -1"}},
+        BadOptimizer{"name: 'adagrad' learning_rate: 1 decay: 0.5",
+                     {"decay is 0.5", "no such option"}},
+        BadOptimizer{"name: 'adagrad' learning_rate: 1 initial_accumulator: -1",
+                     {"initial_accumulator is -1", "at least 0"}},
+        BadOptimizer{"name: 'row_wise_adagrad' learning_rate: 1 l2: 1",
+                     {"l2 is 1", "no such option"}},
+        BadOptimizer{"name: 'rmsprop' learning_rate: 1 decay: 1", {"decay is 1"}},
+        BadOptimizer{"name: 'ftrl' learning_rate: 1 l1: -1", {"l1 is -1"}},
+        BadOptimizer{"name: 'ftrl' learning_rate: 1 beta: inf", {"beta is inf"}},
+        BadOptimizer{"name: 'ftrl' learning_rate: 1 weight_decay: 0.1",
+                     {"weight_decay is 0.1", "ftrl has no such option", "l1, l2"}}));
 
 TEST(OptimizerTest, OptionsAtTheirLimitsAreAccepted) {
   EXPECT_TRUE(OptimizerError("name: 'momentum' learning_rate: 1 momentum: 0 weight_decay: 0").ok());

@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-struct Coefficients {
+struct RmspropCoefficients {
   float scale;
   float limit;
   float rate;
@@ -25,7 +25,7 @@ struct Coefficients {
 };
 
 MUSTER_SIMD_CLONES
-void RmspropLoop(const Coefficients c, size_t n, const float* __restrict gradient,
+void RmspropLoop(const RmspropCoefficients c, size_t n, const float* __restrict gradient,
                  float* __restrict weights, float* __restrict accumulator) {
   for (size_t i = 0; i < n; ++i) {
     const float w = weights[i];
@@ -49,10 +49,11 @@ class Rmsprop final : public Optimizer {
   void Apply(const OptimizerStep& step, absl::Span<const float> gradient, absl::Span<float> weights,
              absl::Span<float> state) const override {
     const FlushSubnormals flush;
-    const Coefficients c = {step.gradient_scale, step.clip_value,
-                            step.learning_rate,  step.weight_decay ? options_.weight_decay : 0,
-                            options_.decay,      1 - options_.decay,
-                            options_.epsilon};
+    const RmspropCoefficients c = {
+        step.gradient_scale, step.clip_value,
+        step.learning_rate,  step.weight_decay ? options_.weight_decay : 0,
+        options_.decay,      1 - options_.decay,
+        options_.epsilon};
     RmspropLoop(c, weights.size(), gradient.data(), weights.data(), state.data());
   }
 

@@ -71,12 +71,12 @@ TEST(ScheduleTest, HugeClocksAreFine) {
   EXPECT_GT(LearningRate(Parse("name: 'inverse_square_root'"), 8, clock, 10), 0);
 }
 
-struct BadSpec {
+struct BadSchedule {
   std::string spec;
   std::vector<std::string> message;
 };
 
-class ScheduleErrorTest : public testing::TestWithParam<BadSpec> {};
+class ScheduleErrorTest : public testing::TestWithParam<BadSchedule> {};
 
 TEST_P(ScheduleErrorTest, NamesFieldValueAndRemedy) {
   const absl::Status status = ValidateSchedule(Parse(GetParam().spec));
@@ -89,23 +89,23 @@ TEST_P(ScheduleErrorTest, NamesFieldValueAndRemedy) {
 INSTANTIATE_TEST_SUITE_P(
     All, ScheduleErrorTest,
     testing::Values(
-        BadSpec{"name: 'cosin'", {"name is \"cosin\"", "cosine"}},
-        BadSpec{"period: 3", {"period is 3", "constant does not use it"}},
-        BadSpec{"name: 'cosine' factor: 0.5", {"factor is 0.5", "take step"}},
-        BadSpec{"name: 'step' period: 2 factor: 0.5 final_fraction: 0.1",
-                {"final_fraction is 0.1"}},
-        BadSpec{"name: 'inverse_square_root' total_steps: 5", {"total_steps is 5", "linear"}},
-        BadSpec{"name: 'step' factor: 0.5", {"period is 0"}},
-        BadSpec{"name: 'step' period: 2", {"factor is 0", "(0, 1]"}},
-        BadSpec{"name: 'step' period: 2 factor: 1.5", {"factor is 1.5"}},
-        BadSpec{"name: 'step' period: 2 factor: nan", {"factor is nan"}},
-        BadSpec{"name: 'linear' final_fraction: -0.5", {"final_fraction is -0.5", "[0, 1]"}},
-        BadSpec{"name: 'cosine' final_fraction: nan", {"final_fraction is nan"}},
-        BadSpec{"name: 'linear' warmup_steps: 5 total_steps: 5",
-                {"total_steps is 5", "warmup_steps, 5"}},
-        BadSpec{"scaling: 'cubic'", {"scaling is \"cubic\"", "square_root"}},
-        BadSpec{"scaling: 'linear'", {"base_batch_size is 0", "linear"}},
-        BadSpec{"base_batch_size: 64", {"base_batch_size is 64", "scaling is none"}}));
+        BadSchedule{"name: 'cosin'", {"name is \"cosin\"", "cosine"}},
+        BadSchedule{"period: 3", {"period is 3", "constant does not use it"}},
+        BadSchedule{"name: 'cosine' factor: 0.5", {"factor is 0.5", "take step"}},
+        BadSchedule{"name: 'step' period: 2 factor: 0.5 final_fraction: 0.1",
+                    {"final_fraction is 0.1"}},
+        BadSchedule{"name: 'inverse_square_root' total_steps: 5", {"total_steps is 5", "linear"}},
+        BadSchedule{"name: 'step' factor: 0.5", {"period is 0"}},
+        BadSchedule{"name: 'step' period: 2", {"factor is 0", "(0, 1]"}},
+        BadSchedule{"name: 'step' period: 2 factor: 1.5", {"factor is 1.5"}},
+        BadSchedule{"name: 'step' period: 2 factor: nan", {"factor is nan"}},
+        BadSchedule{"name: 'linear' final_fraction: -0.5", {"final_fraction is -0.5", "[0, 1]"}},
+        BadSchedule{"name: 'cosine' final_fraction: nan", {"final_fraction is nan"}},
+        BadSchedule{"name: 'linear' warmup_steps: 5 total_steps: 5",
+                    {"total_steps is 5", "warmup_steps, 5"}},
+        BadSchedule{"scaling: 'cubic'", {"scaling is \"cubic\"", "square_root"}},
+        BadSchedule{"scaling: 'linear'", {"base_batch_size is 0", "linear"}},
+        BadSchedule{"base_batch_size: 64", {"base_batch_size is 64", "scaling is none"}}));
 
 TEST(ScaledLearningRateTest, FollowsTheBatch) {
   const auto scaled = [](const std::string& text, uint32_t batch_size) {

@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-struct Coefficients {
+struct SgdCoefficients {
   float scale;
   float limit;
   float rate;
@@ -22,7 +22,7 @@ struct Coefficients {
 };
 
 MUSTER_SIMD_CLONES
-void SgdLoop(const Coefficients c, size_t n, const float* __restrict gradient,
+void SgdLoop(const SgdCoefficients c, size_t n, const float* __restrict gradient,
              float* __restrict weights) {
   for (size_t i = 0; i < n; ++i) {
     const float w = weights[i];
@@ -32,7 +32,7 @@ void SgdLoop(const Coefficients c, size_t n, const float* __restrict gradient,
 }
 
 MUSTER_SIMD_CLONES
-void MomentumLoop(const Coefficients c, size_t n, const float* __restrict gradient,
+void MomentumLoop(const SgdCoefficients c, size_t n, const float* __restrict gradient,
                   float* __restrict weights, float* __restrict momentum) {
   for (size_t i = 0; i < n; ++i) {
     const float w = weights[i];
@@ -44,7 +44,7 @@ void MomentumLoop(const Coefficients c, size_t n, const float* __restrict gradie
 }
 
 MUSTER_SIMD_CLONES
-void NesterovLoop(const Coefficients c, size_t n, const float* __restrict gradient,
+void NesterovLoop(const SgdCoefficients c, size_t n, const float* __restrict gradient,
                   float* __restrict weights, float* __restrict momentum) {
   for (size_t i = 0; i < n; ++i) {
     const float w = weights[i];
@@ -55,7 +55,7 @@ void NesterovLoop(const Coefficients c, size_t n, const float* __restrict gradie
   }
 }
 
-Coefficients CoefficientsOf(const OptimizerStep& step, const OptimizerOptions& options) {
+SgdCoefficients SgdCoefficientsOf(const OptimizerStep& step, const OptimizerOptions& options) {
   return {step.gradient_scale, step.clip_value, step.learning_rate,
           step.weight_decay ? options.weight_decay : 0, options.momentum};
 }
@@ -70,7 +70,7 @@ class Sgd final : public Optimizer {
 
   void Apply(const OptimizerStep& step, absl::Span<const float> gradient, absl::Span<float> weights,
              absl::Span<float>) const override {
-    SgdLoop(CoefficientsOf(step, options_), weights.size(), gradient.data(), weights.data());
+    SgdLoop(SgdCoefficientsOf(step, options_), weights.size(), gradient.data(), weights.data());
   }
 
  private:
@@ -78,7 +78,7 @@ class Sgd final : public Optimizer {
   const std::vector<std::string> state_names_;
 };
 
-using Loop = void (*)(Coefficients, size_t, const float*, float*, float*);
+using Loop = void (*)(SgdCoefficients, size_t, const float*, float*, float*);
 
 class Momentum final : public Optimizer {
  public:
@@ -93,7 +93,7 @@ class Momentum final : public Optimizer {
   void Apply(const OptimizerStep& step, absl::Span<const float> gradient, absl::Span<float> weights,
              absl::Span<float> state) const override {
     const FlushSubnormals flush;
-    loop_(CoefficientsOf(step, options_), weights.size(), gradient.data(), weights.data(),
+    loop_(SgdCoefficientsOf(step, options_), weights.size(), gradient.data(), weights.data(),
           state.data());
   }
 

@@ -199,14 +199,14 @@ TEST(DenseLayoutTest, CostDoesNotGrowWithElements) {
   EXPECT_EQ(layout->blocks().size(), DenseLayout::kMaxBlocks);
 }
 
-struct BadCase {
+struct BadLayout {
   std::string what;
   std::vector<TensorSpec> tensors;
   DenseLayout::Options options;
   std::vector<std::string> message;
 };
 
-class DenseLayoutErrorTest : public testing::TestWithParam<BadCase> {};
+class DenseLayoutErrorTest : public testing::TestWithParam<BadLayout> {};
 
 TEST_P(DenseLayoutErrorTest, NamesFieldAndValue) {
   const auto layout = DenseLayout::Create(GetParam().tensors, GetParam().options);
@@ -219,33 +219,33 @@ TEST_P(DenseLayoutErrorTest, NamesFieldAndValue) {
 INSTANTIATE_TEST_SUITE_P(
     All, DenseLayoutErrorTest,
     testing::Values(
-        BadCase{"NoName", {Tensor("a", {1}), Tensor("", {1})}, {}, {"tensor 1 of 2", "no name"}},
-        BadCase{"SameName", {Tensor("a", {1}), Tensor("a", {2})}, {}, {"0 and 1", "named a"}},
-        BadCase{"Negative", {Tensor("a", {2, -3})}, {}, {"tensor a", "[2, -3]"}},
-        BadCase{"NegativeBesideZero", {Tensor("a", {0, -3})}, {}, {"tensor a", "[0, -3]"}},
-        BadCase{"Overflow",
-                {Tensor("a", {int64_t{1} << 62, int64_t{1} << 62, 16})},
-                {},
-                {"tensor a", "2^40"}},
-        BadCase{"TooManyTogether",
-                {Tensor("a", {int64_t{1} << 40}), Tensor("b", {1})},
-                {},
-                {"up to b", "2^40"}},
-        BadCase{"BlockBytesZero", {}, {.block_bytes = 0}, {"block_bytes is 0"}},
-        BadCase{"BlockBytesOdd", {}, {.block_bytes = 6}, {"block_bytes is 6", "multiple of 4"}},
-        BadCase{"NoPartition", {}, {.partitions = 0}, {"partitions is 0"}},
-        BadCase{"ManyPartitions", {}, {.partitions = 1 << 17}, {"partitions is 131072"}},
-        BadCase{"ManyBlocks",
-                {Tensor("a", {1 << 21})},
-                {.block_bytes = 4},
-                {"block_bytes is 4", "2097152 blocks", "raise"}},
-        BadCase{"TieToNothing", {Tied("a", {1}, "b")}, {}, {"tensor a", "tied to b", "not in"}},
-        BadCase{"TieToItself", {Tied("a", {1}, "a")}, {}, {"tensor a", "tied itself"}},
-        BadCase{"TieOfOtherSize",
-                {Tensor("a", {3}), Tied("b", {2}, "a")},
-                {},
-                {"tensor b has 2", "which has 3"}}),
-    [](const testing::TestParamInfo<BadCase>& info) { return info.param.what; });
+        BadLayout{"NoName", {Tensor("a", {1}), Tensor("", {1})}, {}, {"tensor 1 of 2", "no name"}},
+        BadLayout{"SameName", {Tensor("a", {1}), Tensor("a", {2})}, {}, {"0 and 1", "named a"}},
+        BadLayout{"Negative", {Tensor("a", {2, -3})}, {}, {"tensor a", "[2, -3]"}},
+        BadLayout{"NegativeBesideZero", {Tensor("a", {0, -3})}, {}, {"tensor a", "[0, -3]"}},
+        BadLayout{"Overflow",
+                  {Tensor("a", {int64_t{1} << 62, int64_t{1} << 62, 16})},
+                  {},
+                  {"tensor a", "2^40"}},
+        BadLayout{"TooManyTogether",
+                  {Tensor("a", {int64_t{1} << 40}), Tensor("b", {1})},
+                  {},
+                  {"up to b", "2^40"}},
+        BadLayout{"BlockBytesZero", {}, {.block_bytes = 0}, {"block_bytes is 0"}},
+        BadLayout{"BlockBytesOdd", {}, {.block_bytes = 6}, {"block_bytes is 6", "multiple of 4"}},
+        BadLayout{"NoPartition", {}, {.partitions = 0}, {"partitions is 0"}},
+        BadLayout{"ManyPartitions", {}, {.partitions = 1 << 17}, {"partitions is 131072"}},
+        BadLayout{"ManyBlocks",
+                  {Tensor("a", {1 << 21})},
+                  {.block_bytes = 4},
+                  {"block_bytes is 4", "2097152 blocks", "raise"}},
+        BadLayout{"TieToNothing", {Tied("a", {1}, "b")}, {}, {"tensor a", "tied to b", "not in"}},
+        BadLayout{"TieToItself", {Tied("a", {1}, "a")}, {}, {"tensor a", "tied itself"}},
+        BadLayout{"TieOfOtherSize",
+                  {Tensor("a", {3}), Tied("b", {2}, "a")},
+                  {},
+                  {"tensor b has 2", "which has 3"}}),
+    [](const testing::TestParamInfo<BadLayout>& info) { return info.param.what; });
 
 // Elements that other tensor ranks have, too, end blocks where they begin and end.
 TEST(DenseLayoutTest, SharedElementsAreInBlocksOfTheirOwn) {

@@ -19,7 +19,7 @@ using ::testing::Pointwise;
 
 constexpr uint64_t kSeed = 17;
 
-TensorSpec Tensor(std::string name, Initializer initializer) {
+TensorSpec InitializedTensor(std::string name, Initializer initializer) {
   TensorSpec tensor;
   tensor.name = std::move(name);
   tensor.shape = {200, 500};
@@ -63,7 +63,7 @@ Moments MomentsOf(const std::vector<float>& values) {
 
 class RandomInitializerTest : public testing::TestWithParam<Initializer::Kind> {
  protected:
-  const TensorSpec tensor_ = Tensor("layer/w", {.kind = GetParam(), .scale = 0.25f});
+  const TensorSpec tensor_ = InitializedTensor("layer/w", {.kind = GetParam(), .scale = 0.25f});
   const SparseTableSpec table_ = {"rows", 10, {.kind = GetParam(), .scale = 0.25f}, true};
 };
 
@@ -113,15 +113,15 @@ INSTANTIATE_TEST_SUITE_P(Kinds, RandomInitializerTest,
                          });
 
 TEST(InitialValuesTest, UniformStaysInItsHalfOpenRange) {
-  const auto values =
-      Values(Tensor("w", {.kind = Initializer::Kind::kUniform, .scale = 0.1f}), 0, 100000);
+  const auto values = Values(
+      InitializedTensor("w", {.kind = Initializer::Kind::kUniform, .scale = 0.1f}), 0, 100000);
   EXPECT_GE(*std::min_element(values.begin(), values.end()), -0.1f);
   EXPECT_LT(*std::max_element(values.begin(), values.end()), 0.1f);
 }
 
 TEST(InitialValuesTest, NormalHasNormalTails) {
   const auto values =
-      Values(Tensor("w", {.kind = Initializer::Kind::kNormal, .scale = 2}), 0, 100000);
+      Values(InitializedTensor("w", {.kind = Initializer::Kind::kNormal, .scale = 2}), 0, 100000);
   const auto beyond = [&](float deviations) {
     return std::count_if(values.begin(), values.end(),
                          [&](float x) { return std::fabs(x) > 2 * deviations; });
@@ -133,14 +133,15 @@ TEST(InitialValuesTest, NormalHasNormalTails) {
 
 TEST(InitialValuesTest, ConstantIsItsValueEverywhere) {
   const Initializer one = {.kind = Initializer::Kind::kConstant, .value = 1.5f};
-  EXPECT_THAT(Values(Tensor("w", one), 3, 10), Each(1.5f));
+  EXPECT_THAT(Values(InitializedTensor("w", one), 3, 10), Each(1.5f));
   EXPECT_THAT(Row({"t", 7, one, true}, 99), Each(1.5f));
 }
 
 // The numbering that the header states, on top of a generator with known answers of its own.
 TEST(InitialValuesTest, ElementsAreLanesOfPhilox) {
   const auto unit = [](uint32_t bits) { return (bits >> 8) / 16777216.0; };
-  const auto uniform = Values(Tensor("w", {.kind = Initializer::Kind::kUniform, .scale = 1}), 4, 4);
+  const auto uniform =
+      Values(InitializedTensor("w", {.kind = Initializer::Kind::kUniform, .scale = 1}), 4, 4);
   const auto bits = Philox(kSeed, "init", "w").At(1, 0);
   for (int lane = 0; lane < 4; ++lane) EXPECT_EQ(uniform[lane], 2 * unit(bits[lane]) - 1);
 
@@ -154,9 +155,11 @@ TEST(InitialValuesTest, ElementsAreLanesOfPhilox) {
 
 // Rows that nobody has touched yet are not stored anywhere: their values must never change.
 TEST(InitialValuesTest, ValuesAreStable) {
-  const auto uniform = Values(Tensor("w", {.kind = Initializer::Kind::kUniform, .scale = 1}), 0, 3);
+  const auto uniform =
+      Values(InitializedTensor("w", {.kind = Initializer::Kind::kUniform, .scale = 1}), 0, 3);
   EXPECT_THAT(uniform, Pointwise(FloatNear(1e-6), {0.837293f, -0.707555f, 0.49047f}));
-  const auto normal = Values(Tensor("w", {.kind = Initializer::Kind::kNormal, .scale = 1}), 5, 1);
+  const auto normal =
+      Values(InitializedTensor("w", {.kind = Initializer::Kind::kNormal, .scale = 1}), 5, 1);
   EXPECT_NEAR(normal[0], 0.1621106f, 1e-6);
 }
 

@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 
 using Section = Placement::Section;
 
-TensorSpec Tensor(std::string name, std::vector<int64_t> shape) {
+TensorSpec NormalTensor(std::string name, std::vector<int64_t> shape) {
   TensorSpec tensor;
   tensor.name = std::move(name);
   tensor.shape = std::move(shape);
@@ -28,7 +28,7 @@ TensorSpec Tensor(std::string name, std::vector<int64_t> shape) {
 
 TensorSpec Sharded(std::string name, std::vector<int64_t> shape, int dimension,
                    std::vector<Section> sections) {
-  TensorSpec tensor = Tensor(std::move(name), std::move(shape));
+  TensorSpec tensor = NormalTensor(std::move(name), std::move(shape));
   tensor.placement = {Placement::Kind::kShard, dimension, std::move(sections)};
   return tensor;
 }
@@ -55,12 +55,12 @@ TEST(LocalTensorsTest, OneRankHasWholeTensors) {
 }
 
 TEST(LocalTensorsTest, SharedElementsAreThoseOfReplicatedTensorsAndOfCommonUnits) {
-  EXPECT_THAT(LocalOf(Tensor("gain", {6}), 1, 0).shared, IsEmpty());
-  EXPECT_THAT(LocalOf(Tensor("gain", {6}), 4, 0).shared,
+  EXPECT_THAT(LocalOf(NormalTensor("gain", {6}), 1, 0).shared, IsEmpty());
+  EXPECT_THAT(LocalOf(NormalTensor("gain", {6}), 4, 0).shared,
               ElementsAre(SharedElements{0, 6, 4, true}));
-  EXPECT_THAT(LocalOf(Tensor("gain", {6}), 4, 3).shared,
+  EXPECT_THAT(LocalOf(NormalTensor("gain", {6}), 4, 3).shared,
               ElementsAre(SharedElements{0, 6, 4, false}));
-  TensorSpec first = Tensor("bias", {6});
+  TensorSpec first = NormalTensor("bias", {6});
   first.placement.kind = Placement::Kind::kFirst;
   EXPECT_THAT(LocalOf(first, 2, 0).shared, IsEmpty());
   EXPECT_THAT(LocalOf(Sharded("w", {4, 6}, 1, {{6, 6}}), 2, 1).shared, IsEmpty());
@@ -82,10 +82,10 @@ TEST(LocalTensorsTest, ExampleOfTheHeader) {
 }
 
 TEST(LocalTensorsTest, ReplicatedAndFirst) {
-  TensorSpec first = Tensor("b", {6});
+  TensorSpec first = NormalTensor("b", {6});
   first.placement.kind = Placement::Kind::kFirst;
   for (int rank = 0; rank < 3; ++rank) {
-    EXPECT_EQ(LocalOf(Tensor("g", {6}), 3, rank).elements(), 6);
+    EXPECT_EQ(LocalOf(NormalTensor("g", {6}), 3, rank).elements(), 6);
     const TensorSpec local = LocalOf(first, 3, rank);
     EXPECT_EQ(local.elements(), rank == 0 ? 6 : 0);
     EXPECT_THAT(GlobalShape(local), ElementsAre(6));
@@ -114,10 +114,10 @@ TEST(LocalTensorsTest, SaysWhatDoesNotDivide) {
 // A head that is tied to the embedding, and two units between them.
 std::vector<TensorSpec> TiedModel() {
   std::vector<TensorSpec> tensors = {Sharded("embedding", {8, 3}, 0, {{8, 8}}),
-                                     Tensor("positions", {5, 3}),
-                                     Tensor("a", {4}),
-                                     Tensor("b", {6}),
-                                     Tensor("norm", {3}),
+                                     NormalTensor("positions", {5, 3}),
+                                     NormalTensor("a", {4}),
+                                     NormalTensor("b", {6}),
+                                     NormalTensor("norm", {3}),
                                      Sharded("head", {8, 3}, 0, {{8, 8}})};
   for (size_t i = 0; i < tensors.size(); ++i) tensors[i].unit = i < 2 ? 0 : i < 4 ? i - 1 : 3;
   tensors[5].tied_to = "embedding";

@@ -176,13 +176,13 @@ TEST(SchemaTest, FingerprintTellsSchemasApartAndNothingElse) {
   EXPECT_NE(SchemaFingerprint(other), fingerprint);
 }
 
-struct BadCase {
+struct BadSchema {
   std::string what;
   std::function<void(v1::TablesSchema&)> spoil;
   std::vector<std::string> message;
 };
 
-class SchemaErrorTest : public testing::TestWithParam<BadCase> {};
+class SchemaErrorTest : public testing::TestWithParam<BadSchema> {};
 
 TEST_P(SchemaErrorTest, NamesFieldAndValue) {
   v1::TablesSchema schema = GoodSchema();
@@ -199,132 +199,132 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 INSTANTIATE_TEST_SUITE_P(
     All, SchemaErrorTest,
     testing::Values(
-        BadCase{"Nothing",
-                [](auto& s) {
-                  s.clear_tensors();
-                  s.clear_sparse();
-                },
-                {"neither tensors nor sparse tables"}},
-        BadCase{"SectionsLeaveSomethingOut",
-                [](auto& s) {
-                  v1::TensorPlacement& placement = *s.mutable_tensors(0)->mutable_placement();
-                  placement.set_kind(v1::TensorPlacement::SHARD);
-                  v1::TensorPlacement::Section& section = *placement.add_sections();
-                  section.set_extent(3);
-                  section.set_units(1);
-                },
-                {"tensors[0].placement", "leave out 1 of 4"}},
-        BadCase{"UnitsDoNotDivideTheSection",
-                [](auto& s) {
-                  v1::TensorPlacement& placement = *s.mutable_tensors(0)->mutable_placement();
-                  placement.set_kind(v1::TensorPlacement::SHARD);
-                  v1::TensorPlacement::Section& section = *placement.add_sections();
-                  section.set_extent(4);
-                  section.set_units(3);
-                },
-                {"tensors[0].placement", "4 indices in 3 units"}},
-        BadCase{"NoSuchDimension",
-                [](auto& s) {
-                  v1::TensorPlacement& placement = *s.mutable_tensors(0)->mutable_placement();
-                  placement.set_kind(v1::TensorPlacement::SHARD);
-                  placement.set_dimension(2);
-                },
-                {"tensors[0].placement.dimension is 2", "2 dimensions"}},
-        BadCase{"NoName",
-                [](auto& s) { s.mutable_tensors(1)->clear_name(); },
-                {"tensors[1].name is empty"}},
-        BadCase{"LongName",
-                [](auto& s) { s.mutable_sparse(0)->set_name(std::string(300, 'x')); },
-                {"sparse[0].name has 300 bytes", "256"}},
-        BadCase{"NameWithNewline",
-                [](auto& s) { s.mutable_tensors(0)->set_name("a\nb"); },
-                {"tensors[0].name", "a\\nb", "printable"}},
-        BadCase{"TableNamedLikeTensor",
-                [](auto& s) { s.mutable_sparse(0)->set_name("w"); },
-                {"sparse[0].name is \"w\"", "unique"}},
-        BadCase{"NoSuchType",
-                [](auto& s) {
-                  s.mutable_tensors(2)->set_compute(static_cast<v1::UpdateSpec::WireType>(77));
-                },
-                {"tensors[2].compute", "77", "BF16"}},
-        BadCase{"NoInitializer",
-                [](auto& s) { s.mutable_tensors(0)->clear_initializer(); },
-                {"tensors[0] (w).initializer.kind is 0", "CONSTANT"}},
-        BadCase{"NanValue",
-                [](auto& s) { s.mutable_tensors(1)->mutable_initializer()->set_value(kNan); },
-                {"tensors[1] (b).initializer.value is nan"}},
-        BadCase{"NegativeScale",
-                [](auto& s) { s.mutable_sparse(0)->mutable_initializer()->set_scale(-1); },
-                {"sparse[0] (rows).initializer.scale is -1"}},
-        BadCase{"NoDim",
-                [](auto& s) { s.mutable_sparse(0)->set_dim(0); },
-                {"sparse[0] (rows).dim is 0", "[1, 65536]"}},
-        BadCase{"NegativeExtent",
-                [](auto& s) { s.mutable_tensors(0)->set_shape(1, -3); },
-                {"tensor w", "[4, -3]"}},
-        BadCase{"StagesWithoutLayers",
-                [](auto& s) { s.set_pipeline(2); },
-                {"pipeline is 2", "pipeline_layers has 0 groups"}},
-        BadCase{"LayersWithoutStages",
-                [](auto& s) { s.add_pipeline_layers(3); },
-                {"pipeline is 1", "pipeline_layers has 1 groups"}},
-        BadCase{"UnevenGroups",
-                [](auto& s) {
-                  s.set_pipeline(2);
-                  for (int i = 0; i < 3; ++i) s.add_pipeline_layers(1);
-                },
-                {"pipeline is 2", "3 groups"}},
-        BadCase{"NoLayersInAGroup",
-                [](auto& s) {
-                  s.set_pipeline(2);
-                  s.add_pipeline_layers(3);
-                  s.add_pipeline_layers(0);
-                },
-                {"pipeline_layers has 0", "at least one layer"}},
-        BadCase{"TooFewLayers",
-                [](auto& s) {
-                  s.set_pipeline(2);
-                  for (int i = 0; i < 2; ++i) s.add_pipeline_layers(1);
-                },
-                {"pipeline_layers has 2 layers", "tensors are in 3"}},
-        BadCase{"TooManyStages",
-                [](auto& s) { s.set_pipeline(2000); },
-                {"schema: 1 tensor ranks and 2000 pipeline stages"}},
-        BadCase{"TooManyGroups",
-                [](auto& s) {
-                  s.set_pipeline(2);
-                  for (int i = 0; i < 1026; ++i) s.add_pipeline_layers(1);
-                },
-                {"pipeline_layers has 1026 groups of layers", "at most 1024"}},
-        BadCase{"TooManyTensorRanks",
-                [](auto& s) { s.set_tensor_ranks(1u << 31); },
-                {"schema: 2147483648 tensor ranks and 1 pipeline stages"}},
-        BadCase{"NoDimensions",
-                [](auto& s) {
-                  s.set_pipeline(2);
-                  for (int i = 0; i < 2; ++i) s.add_pipeline_layers(2);
-                  s.mutable_tensors(1)->clear_shape();
-                },
-                {"tensor b has no dimensions"}},
-        BadCase{"TiedToNothing",
-                [](auto& s) {
-                  s.set_pipeline(2);
-                  for (int i = 0; i < 2; ++i) s.add_pipeline_layers(2);
-                  s.mutable_tensors(2)->set_tied_to("v");
-                },
-                {"w_again is tied to v"}},
-        BadCase{"NoPartitions", [](auto& s) { s.set_partitions(0); }, {"partitions is 0"}},
-        BadCase{"BlockBytes", [](auto& s) { s.set_block_bytes(10); }, {"block_bytes is 10"}},
-        BadCase{"Optimizer",
-                [](auto& s) { s.mutable_optimizer()->set_name("adamm"); },
-                {"optimizer.name is \"adamm\"", "adamw"}},
-        BadCase{"Schedule",
-                [](auto& s) { s.mutable_schedule()->set_name("cosin"); },
-                {"schedule.name is \"cosin\"", "cosine"}},
-        BadCase{"Clipping",
-                [](auto& s) { s.mutable_clipping()->set_by_global_norm(-2); },
-                {"clipping.by_global_norm is -2"}}),
-    [](const testing::TestParamInfo<BadCase>& info) { return info.param.what; });
+        BadSchema{"Nothing",
+                  [](auto& s) {
+                    s.clear_tensors();
+                    s.clear_sparse();
+                  },
+                  {"neither tensors nor sparse tables"}},
+        BadSchema{"SectionsLeaveSomethingOut",
+                  [](auto& s) {
+                    v1::TensorPlacement& placement = *s.mutable_tensors(0)->mutable_placement();
+                    placement.set_kind(v1::TensorPlacement::SHARD);
+                    v1::TensorPlacement::Section& section = *placement.add_sections();
+                    section.set_extent(3);
+                    section.set_units(1);
+                  },
+                  {"tensors[0].placement", "leave out 1 of 4"}},
+        BadSchema{"UnitsDoNotDivideTheSection",
+                  [](auto& s) {
+                    v1::TensorPlacement& placement = *s.mutable_tensors(0)->mutable_placement();
+                    placement.set_kind(v1::TensorPlacement::SHARD);
+                    v1::TensorPlacement::Section& section = *placement.add_sections();
+                    section.set_extent(4);
+                    section.set_units(3);
+                  },
+                  {"tensors[0].placement", "4 indices in 3 units"}},
+        BadSchema{"NoSuchDimension",
+                  [](auto& s) {
+                    v1::TensorPlacement& placement = *s.mutable_tensors(0)->mutable_placement();
+                    placement.set_kind(v1::TensorPlacement::SHARD);
+                    placement.set_dimension(2);
+                  },
+                  {"tensors[0].placement.dimension is 2", "2 dimensions"}},
+        BadSchema{"NoName",
+                  [](auto& s) { s.mutable_tensors(1)->clear_name(); },
+                  {"tensors[1].name is empty"}},
+        BadSchema{"LongName",
+                  [](auto& s) { s.mutable_sparse(0)->set_name(std::string(300, 'x')); },
+                  {"sparse[0].name has 300 bytes", "256"}},
+        BadSchema{"NameWithNewline",
+                  [](auto& s) { s.mutable_tensors(0)->set_name("a\nb"); },
+                  {"tensors[0].name", "a\\nb", "printable"}},
+        BadSchema{"TableNamedLikeTensor",
+                  [](auto& s) { s.mutable_sparse(0)->set_name("w"); },
+                  {"sparse[0].name is \"w\"", "unique"}},
+        BadSchema{"NoSuchType",
+                  [](auto& s) {
+                    s.mutable_tensors(2)->set_compute(static_cast<v1::UpdateSpec::WireType>(77));
+                  },
+                  {"tensors[2].compute", "77", "BF16"}},
+        BadSchema{"NoInitializer",
+                  [](auto& s) { s.mutable_tensors(0)->clear_initializer(); },
+                  {"tensors[0] (w).initializer.kind is 0", "CONSTANT"}},
+        BadSchema{"NanValue",
+                  [](auto& s) { s.mutable_tensors(1)->mutable_initializer()->set_value(kNan); },
+                  {"tensors[1] (b).initializer.value is nan"}},
+        BadSchema{"NegativeScale",
+                  [](auto& s) { s.mutable_sparse(0)->mutable_initializer()->set_scale(-1); },
+                  {"sparse[0] (rows).initializer.scale is -1"}},
+        BadSchema{"NoDim",
+                  [](auto& s) { s.mutable_sparse(0)->set_dim(0); },
+                  {"sparse[0] (rows).dim is 0", "[1, 65536]"}},
+        BadSchema{"NegativeExtent",
+                  [](auto& s) { s.mutable_tensors(0)->set_shape(1, -3); },
+                  {"tensor w", "[4, -3]"}},
+        BadSchema{"StagesWithoutLayers",
+                  [](auto& s) { s.set_pipeline(2); },
+                  {"pipeline is 2", "pipeline_layers has 0 groups"}},
+        BadSchema{"LayersWithoutStages",
+                  [](auto& s) { s.add_pipeline_layers(3); },
+                  {"pipeline is 1", "pipeline_layers has 1 groups"}},
+        BadSchema{"UnevenGroups",
+                  [](auto& s) {
+                    s.set_pipeline(2);
+                    for (int i = 0; i < 3; ++i) s.add_pipeline_layers(1);
+                  },
+                  {"pipeline is 2", "3 groups"}},
+        BadSchema{"NoLayersInAGroup",
+                  [](auto& s) {
+                    s.set_pipeline(2);
+                    s.add_pipeline_layers(3);
+                    s.add_pipeline_layers(0);
+                  },
+                  {"pipeline_layers has 0", "at least one layer"}},
+        BadSchema{"TooFewLayers",
+                  [](auto& s) {
+                    s.set_pipeline(2);
+                    for (int i = 0; i < 2; ++i) s.add_pipeline_layers(1);
+                  },
+                  {"pipeline_layers has 2 layers", "tensors are in 3"}},
+        BadSchema{"TooManyStages",
+                  [](auto& s) { s.set_pipeline(2000); },
+                  {"schema: 1 tensor ranks and 2000 pipeline stages"}},
+        BadSchema{"TooManyGroups",
+                  [](auto& s) {
+                    s.set_pipeline(2);
+                    for (int i = 0; i < 1026; ++i) s.add_pipeline_layers(1);
+                  },
+                  {"pipeline_layers has 1026 groups of layers", "at most 1024"}},
+        BadSchema{"TooManyTensorRanks",
+                  [](auto& s) { s.set_tensor_ranks(1u << 31); },
+                  {"schema: 2147483648 tensor ranks and 1 pipeline stages"}},
+        BadSchema{"NoDimensions",
+                  [](auto& s) {
+                    s.set_pipeline(2);
+                    for (int i = 0; i < 2; ++i) s.add_pipeline_layers(2);
+                    s.mutable_tensors(1)->clear_shape();
+                  },
+                  {"tensor b has no dimensions"}},
+        BadSchema{"TiedToNothing",
+                  [](auto& s) {
+                    s.set_pipeline(2);
+                    for (int i = 0; i < 2; ++i) s.add_pipeline_layers(2);
+                    s.mutable_tensors(2)->set_tied_to("v");
+                  },
+                  {"w_again is tied to v"}},
+        BadSchema{"NoPartitions", [](auto& s) { s.set_partitions(0); }, {"partitions is 0"}},
+        BadSchema{"BlockBytes", [](auto& s) { s.set_block_bytes(10); }, {"block_bytes is 10"}},
+        BadSchema{"Optimizer",
+                  [](auto& s) { s.mutable_optimizer()->set_name("adamm"); },
+                  {"optimizer.name is \"adamm\"", "adamw"}},
+        BadSchema{"Schedule",
+                  [](auto& s) { s.mutable_schedule()->set_name("cosin"); },
+                  {"schedule.name is \"cosin\"", "cosine"}},
+        BadSchema{"Clipping",
+                  [](auto& s) { s.mutable_clipping()->set_by_global_norm(-2); },
+                  {"clipping.by_global_norm is -2"}}),
+    [](const testing::TestParamInfo<BadSchema>& info) { return info.param.what; });
 
 }  // namespace
 }  // namespace muster

@@ -17,8 +17,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TensorSpec Tensor(std::string name, int64_t elements, uint32_t unit, bool weight_decay = true,
-                  DType compute = DType::kF32) {
+TensorSpec UnitTensor(std::string name, int64_t elements, uint32_t unit, bool weight_decay = true,
+                      DType compute = DType::kF32) {
   TensorSpec tensor;
   tensor.name = std::move(name);
   tensor.shape = {elements};
@@ -28,8 +28,8 @@ TensorSpec Tensor(std::string name, int64_t elements, uint32_t unit, bool weight
   return tensor;
 }
 
-TensorSpec Tied(std::string name, int64_t elements, uint32_t unit, std::string to) {
-  TensorSpec tensor = Tensor(std::move(name), elements, unit);
+TensorSpec TiedUnitTensor(std::string name, int64_t elements, uint32_t unit, std::string to) {
+  TensorSpec tensor = UnitTensor(std::move(name), elements, unit);
   tensor.tied_to = std::move(to);
   return tensor;
 }
@@ -39,8 +39,8 @@ DenseLayout Layout(const std::vector<TensorSpec>& tensors, uint64_t block_bytes 
 }
 
 TEST(ShardLayoutTest, CutsTheMatrixOfTheWorkedExampleIntoRows) {
-  const std::vector<TensorSpec> tensors = {Tensor("w1", 16, 0), Tensor("b1", 4, 0, false),
-                                           Tensor("w2", 16, 1), Tensor("b2", 4, 1, false)};
+  const std::vector<TensorSpec> tensors = {UnitTensor("w1", 16, 0), UnitTensor("b1", 4, 0, false),
+                                           UnitTensor("w2", 16, 1), UnitTensor("b2", 4, 1, false)};
   const DenseLayout layout = Layout(tensors);
   const ShardLayout shards(layout, 4);
   ASSERT_EQ(shards.parts().size(), 2);
@@ -54,9 +54,9 @@ TEST(ShardLayoutTest, CutsTheMatrixOfTheWorkedExampleIntoRows) {
 }
 
 TEST(ShardLayoutTest, PartsAreOfOneTypeSixteenBitsFirst) {
-  const std::vector<TensorSpec> tensors = {Tensor("gain", 3, 0, false),
-                                           Tensor("weights", 6, 0, true, DType::kBf16),
-                                           Tensor("bias", 2, 0, false, DType::kBf16)};
+  const std::vector<TensorSpec> tensors = {UnitTensor("gain", 3, 0, false),
+                                           UnitTensor("weights", 6, 0, true, DType::kBf16),
+                                           UnitTensor("bias", 2, 0, false, DType::kBf16)};
   const DenseLayout layout = Layout(tensors);
   const ShardLayout shards(layout, 2);
   ASSERT_EQ(shards.parts().size(), 2);
@@ -71,7 +71,7 @@ TEST(ShardLayoutTest, PartsAreOfOneTypeSixteenBitsFirst) {
 }
 
 TEST(ShardLayoutTest, OneShardHasTheFlatSpace) {
-  const std::vector<TensorSpec> tensors = {Tensor("a", 70'001, 0), Tensor("b", 13, 1)};
+  const std::vector<TensorSpec> tensors = {UnitTensor("a", 70'001, 0), UnitTensor("b", 13, 1)};
   const DenseLayout layout = Layout(tensors, 4096);
   const ShardLayout shards(layout, 1);
   EXPECT_EQ(shards.slice_elements(), layout.elements());
@@ -92,8 +92,8 @@ TEST(ShardLayoutTest, ShardsOwnEveryElementOnceInWholeCells) {
     const int count = 1 + random() % 7;
     for (int i = 0; i < count; ++i) {
       const int64_t elements = random() % 3 == 0 ? random() % 5000 : random() % 40;
-      tensors.push_back(Tensor(absl::StrCat("t", i), elements, random() % 3, random() % 2 == 0,
-                               random() % 2 == 0 ? DType::kF32 : DType::kBf16));
+      tensors.push_back(UnitTensor(absl::StrCat("t", i), elements, random() % 3, random() % 2 == 0,
+                                   random() % 2 == 0 ? DType::kF32 : DType::kBf16));
     }
     const DenseLayout layout = Layout(tensors, uint64_t{4} << (random() % 12));
     const int shard_count = 1 + random() % 9;
@@ -145,8 +145,8 @@ TEST(ShardLayoutTest, ShardsOwnEveryElementOnceInWholeCells) {
 using Places = UnitPlaces;
 
 TEST(UnitPlacesTest, WholePlacesDoNotOverlap) {
-  const std::vector<TensorSpec> tensors = {Tensor("a", 100, 0, true, DType::kBf16),
-                                           Tensor("b", 3, 1)};
+  const std::vector<TensorSpec> tensors = {UnitTensor("a", 100, 0, true, DType::kBf16),
+                                           UnitTensor("b", 3, 1)};
   const ShardLayout shards(Layout(tensors), 2);
   const Places places(shards, tensors, Places::Holding::kWhole, Places::Content::kWeights);
   EXPECT_EQ(places.part_offset(0), 0);
@@ -156,8 +156,8 @@ TEST(UnitPlacesTest, WholePlacesDoNotOverlap) {
 }
 
 TEST(UnitPlacesTest, UnitsInFlightLieInTwoPlacesByTurns) {
-  const std::vector<TensorSpec> tensors = {Tensor("a", 32, 0), Tensor("b", 16, 1),
-                                           Tensor("c", 64, 3), Tensor("d", 48, 4)};
+  const std::vector<TensorSpec> tensors = {UnitTensor("a", 32, 0), UnitTensor("b", 16, 1),
+                                           UnitTensor("c", 64, 3), UnitTensor("d", 48, 4)};
   const ShardLayout shards(Layout(tensors), 2);
   const Places places(shards, tensors, Places::Holding::kInFlight, Places::Content::kGradients);
   // a and c, then b and d; unit 2 has no parameters.
@@ -174,8 +174,9 @@ TEST(UnitPlacesTest, UnitsInFlightLieInTwoPlacesByTurns) {
 }
 
 TEST(UnitPlacesTest, AUnitThatOthersAreTiedToKeepsItsPlace) {
-  const std::vector<TensorSpec> tensors = {Tensor("embedding", 32, 0), Tensor("b", 16, 1),
-                                           Tensor("c", 16, 2), Tied("head", 32, 3, "embedding")};
+  const std::vector<TensorSpec> tensors = {UnitTensor("embedding", 32, 0), UnitTensor("b", 16, 1),
+                                           UnitTensor("c", 16, 2),
+                                           TiedUnitTensor("head", 32, 3, "embedding")};
   const ShardLayout shards(Layout(tensors), 2);
   const Places places(shards, tensors, Places::Holding::kInFlight, Places::Content::kWeights);
   EXPECT_EQ(places.bytes(), (32 + 16 + 16) * 4);
@@ -191,8 +192,9 @@ TEST(UnitPlacesTest, AUnitThatOthersAreTiedToKeepsItsPlace) {
 
 TEST(UnitPlacesTest, UnitsAreKeptInOrderAsFarAsTheyFit) {
   const std::vector<TensorSpec> tensors = {
-      Tensor("embedding", 32, 0), Tensor("b", 16, 1), Tensor("c", 64, 2),
-      Tensor("d", 16, 3),         Tensor("e", 48, 4), Tied("head", 32, 5, "embedding")};
+      UnitTensor("embedding", 32, 0), UnitTensor("b", 16, 1),
+      UnitTensor("c", 64, 2),         UnitTensor("d", 16, 3),
+      UnitTensor("e", 48, 4),         TiedUnitTensor("head", 32, 5, "embedding")};
   const ShardLayout shards(Layout(tensors), 2);
   const auto shared = [&](uint64_t kept_bytes) {
     const Places places(shards, tensors, Places::Holding::kInFlight, Places::Content::kWeights,

@@ -17,7 +17,7 @@ using ::testing::IsEmpty;
 
 // Returns the tensors of `units` units of one matrix each. If `tied`, the last unit has a matrix
 // tied to the first unit's. There is memory to keep `kept` units.
-UnitPlaces Places(int units, UnitPlaces::Holding holding, bool tied = false, int kept = 0) {
+UnitPlaces PlacesOf(int units, UnitPlaces::Holding holding, bool tied = false, int kept = 0) {
   std::vector<TensorSpec> tensors;
   for (int unit = 0; unit < units; ++unit) {
     TensorSpec tensor;
@@ -39,7 +39,7 @@ UnitPlaces Places(int units, UnitPlaces::Holding holding, bool tied = false, int
 }
 
 UnitPlaces InFlight(int units, bool tied = false) {
-  return Places(units, UnitPlaces::Holding::kInFlight, tied);
+  return PlacesOf(units, UnitPlaces::Holding::kInFlight, tied);
 }
 
 TEST(UnitGathersTest, GathersTheNextUnitAheadOfItsTime) {
@@ -74,7 +74,7 @@ TEST(GathersOfStepTest, TwiceEachButAtTheTurns) {
 }
 
 TEST(GathersOfStepTest, UnitsWithAPlaceOfTheirOwnOnce) {
-  EXPECT_THAT(GathersOfStep(5, Places(5, UnitPlaces::Holding::kWhole), 4), Each(1));
+  EXPECT_THAT(GathersOfStep(5, PlacesOf(5, UnitPlaces::Holding::kWhole), 4), Each(1));
   // Units 1 to 4 share places; the first, to which the last is tied, does not.
   EXPECT_THAT(GathersOfStep(5, InFlight(5, /*tied=*/true), 1), ElementsAre(1, 2, 2, 1, 1));
   EXPECT_THAT(GathersOfStep(5, InFlight(5, /*tied=*/true), 2), ElementsAre(1, 3, 3, 2, 2));
@@ -82,7 +82,7 @@ TEST(GathersOfStepTest, UnitsWithAPlaceOfTheirOwnOnce) {
 
 TEST(GathersOfStepTest, KeptUnitsOnce) {
   const auto keeping = [](int kept) {
-    return Places(5, UnitPlaces::Holding::kInFlight, /*tied=*/false, kept);
+    return PlacesOf(5, UnitPlaces::Holding::kInFlight, /*tied=*/false, kept);
   };
   EXPECT_THAT(GathersOfStep(5, keeping(0), 2), ElementsAre(3, 3, 4, 2, 2));
   EXPECT_THAT(GathersOfStep(5, keeping(1), 2), ElementsAre(1, 3, 3, 2, 2));

@@ -9,7 +9,6 @@ namespace {
 
 constexpr uint64_t kImagePixels = 784;
 constexpr uint64_t kLibsvmKeys = 64;
-constexpr uint64_t kByteValues = 256;
 constexpr uint64_t kGpt2Tokens = 50257;
 
 }  // namespace

@@ -44,6 +44,8 @@ struct DataSize {
 
 // Rows of a field or order that nothing bounds.
 inline constexpr uint64_t kUnknownRows = 1 << 18;
+// Values of a byte, which is the token of a text without a tokenizer.
+inline constexpr uint64_t kByteValues = 256;
 
 // Out of the specification alone. Images are taken to have 784 pixels, tokens of a tokenizer's file
 // GPT-2's 50,257 values, sequences without a tokenizer to be text, of bytes, a libsvm example 64

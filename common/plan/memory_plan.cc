@@ -30,7 +30,6 @@
 namespace muster {
 namespace {
 
-constexpr uint64_t kFloat = sizeof(float);
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 // A task that trains next to nothing, and what talking to servers or other workers adds.
 constexpr uint64_t kProgramBytes = 30 * kMiB;
@@ -167,13 +166,13 @@ class Planner {
   }
 
   uint64_t StateFileBytes(uint64_t elements) const {
-    return RoundUp(kFloat * elements * dense_state_floats_, kPageBytes);
+    return RoundUp(sizeof(float) * elements * dense_state_floats_, kPageBytes);
   }
 
   // Adds the state of so many parameters to memory, or to the disk.
   void AddOptimizerState(const std::string& name, uint64_t elements) {
     if (!OffloadsOptimizerState(spec_)) {
-      return AddModelState(name, kFloat * elements * dense_state_floats_);
+      return AddModelState(name, sizeof(float) * elements * dense_state_floats_);
     }
     plan_.disk_bytes = StateFileBytes(elements);
     plan_.worker.push_back({.name = "optimizer state, mapped from its file",
@@ -187,7 +186,7 @@ class Planner {
                     return model_.tensors[i].tied_to.empty() ? SizeOf(held_as_[i]) : 0;
                   })));
     // By all-reduce a device's never leave it.
-    if (trains_ && (!all_reduce_ || !on_device_)) AddModelState("gradients", kFloat * P_);
+    if (trains_ && (!all_reduce_ || !on_device_)) AddModelState("gradients", sizeof(float) * P_);
     if (all_reduce_) AddOptimizerState("optimizer state", P_);
     const uint64_t copies = on_device_ ? 0 : SumOf(CopiedBytes());
     if (copies > 0) AddModelState("16-bit weights", copies);
@@ -234,9 +233,9 @@ class Planner {
     slice_elements_ = memory->stepped_elements;
     if (on_device_) {
       // While a checkpoint is written, and between groups.
-      AddModelState("slice of parameters", kFloat * memory->stepped_elements);
+      AddModelState("slice of parameters", sizeof(float) * memory->stepped_elements);
       AddModelState("slice of optimizer state",
-                    kFloat * memory->stepped_elements * dense_state_floats_);
+                    sizeof(float) * memory->stepped_elements * dense_state_floats_);
       return true;
     }
     AddModelState("slice of parameters", memory->weight_slices);
@@ -261,7 +260,7 @@ class Planner {
     // Weights, sums and optimizer state. With worker daemons of one size each rank keeps one copy.
     if (spec_.parallelism().zero().redundancy() > 0) {
       AddWorker("copy of another worker's slice",
-                kFloat * memory->stepped_elements * (2 + dense_state_floats_));
+                sizeof(float) * memory->stepped_elements * (2 + dense_state_floats_));
     }
     plan_.worker.push_back({.name = "others' memory, if on one machine",
                             .bytes = (shards - 1) * memory->shared_in_group +
@@ -273,7 +272,7 @@ class Planner {
   // Adds what a rank needs beyond its steps' peak while it divides the parameters anew: its former
   // slice, copy and rows are there beside the new ones, and little else.
   void AddNewSlices(uint64_t program) {
-    const uint64_t slice = kFloat * slice_elements_;
+    const uint64_t slice = sizeof(float) * slice_elements_;
     const uint64_t state = slice * dense_state_floats_;
     const uint64_t in_memory = slice + (OffloadsOptimizerState(spec_) ? 0 : state);
     const bool copies = spec_.parallelism().zero().redundancy() > 0;
@@ -310,7 +309,7 @@ class Planner {
       if (W_ == 1 || on_device_ || !trains_) return;
       if (half) AddWorker("gradients on the wire", 2 * P_);
       plan_.worker.push_back({.name = "others' gradients, if on one machine",
-                              .bytes = (W_ - 1) * (kFloat + (half ? 2 : 0)) * P_,
+                              .bytes = (W_ - 1) * (sizeof(float) + (half ? 2 : 0)) * P_,
                               .mapped = true});
       return;
     }
@@ -325,12 +324,12 @@ class Planner {
     }
     if (!half || !trains_) return;
     // What was rounded away, two steps' pushes, and the first once more while a cut is sent.
-    AddWorker("what pushes carry over", 2 * (kFloat + 2) * P_);
+    AddWorker("what pushes carry over", 2 * (sizeof(float) + 2) * P_);
   }
 
   // By unit, as they travel: gradients, and parameters that do not come where they belong.
   std::vector<uint64_t> PushedBytes() const {
-    const uint64_t element = IsHalf(spec_.update().wire()) ? 2 : kFloat;
+    const uint64_t element = IsHalf(spec_.update().wire()) ? 2 : sizeof(float);
     return UnitBytes(model_, [this, element](size_t i) {
       return model_.tensors[i].tied_to.empty() ? element : 0;
     });
@@ -355,7 +354,7 @@ class Planner {
     uint64_t bytes = 0;
     for (const TensorSpec& tensor : model_.tensors) {
       if (tensor.stages == 1 || !tensor.first_stage) continue;
-      bytes = std::max(bytes, std::min(kTiedMessageBytes, kFloat * tensor.elements()));
+      bytes = std::max(bytes, std::min(kTiedMessageBytes, sizeof(float) * tensor.elements()));
     }
     return trains_ ? bytes : 0;
   }
@@ -439,10 +438,10 @@ class Planner {
     }
     // Rows of tables are joined to the first layer's input, which has room for its gradient.
     if (has_rows_ && !model_.products.empty()) outputs += 2 * model_.products[0].in;
-    AddWorker("activations", saved_sets_ * kFloat * (outputs + gradients) * examples_);
+    AddWorker("activations", saved_sets_ * sizeof(float) * (outputs + gradients) * examples_);
     AddWorker("kernels' scratch", PlanPackedBytes(model_, std::max(examples_, evaluated_)));
     // With what was read, and the model's own copy of it.
-    AddWorker("evaluation", (kFloat * outputs + 2 * ExampleBytes()) * evaluated_);
+    AddWorker("evaluation", (sizeof(float) * outputs + 2 * ExampleBytes()) * evaluated_);
   }
 
   // Adds the memory from which and to which a stage's messages travel
@@ -489,8 +488,8 @@ class Planner {
   // As it is read.
   uint64_t ExampleBytes() const {
     if (model_.transformer.has_value()) return model_.transformer->T * 2 * sizeof(int32_t);
-    uint64_t example = kFloat * data_.dense_features + sizeof(int32_t);
-    example += data_.keys * (sizeof(uint64_t) + kFloat) + sizeof(int64_t);
+    uint64_t example = sizeof(float) * data_.dense_features + sizeof(int32_t);
+    example += data_.keys * (sizeof(uint64_t) + sizeof(float)) + sizeof(int64_t);
     if (data_.vocabulary > 0) example += model_.lookups * sizeof(int32_t);
     return example;
   }
@@ -506,7 +505,7 @@ class Planner {
     const auto add = [this](const char* name, uint64_t bytes) {
       plan_.servers.push_back({.name = name, .bytes = bytes});
     };
-    const uint64_t whole = kFloat * whole_.dense();
+    const uint64_t whole = sizeof(float) * whole_.dense();
     add("parameters", whole);
     add("optimizer state", whole * dense_state_floats_);
     add("sums of the open clock", whole);

@@ -11,8 +11,6 @@
 namespace muster {
 namespace {
 
-constexpr uint64_t kByteValues = 256;
-
 int64_t Extent(uint64_t n) { return static_cast<int64_t>(n); }
 
 Placement Divided(int dimension, std::vector<Placement::Section> sections) {

@@ -19,7 +19,7 @@ namespace muster {
 namespace {
 
 // More than any machine holds.
-constexpr uint64_t kMostRows = uint64_t{1} << 30;
+constexpr uint64_t kMostActivationRows = uint64_t{1} << 30;
 
 // Makes the extents those of one tensor rank.
 void Divide(const v1::JobSpec& spec, uint64_t ranks, TransformerSize& size) {
@@ -93,7 +93,7 @@ uint64_t BoundaryBytes(const v1::JobSpec& spec, absl::Span<const TensorSpec> ten
     return 0;
   }
   const v1::TransformerSpec& transformer = spec.model().transformer();
-  uint64_t rows = std::min(examples * transformer.context(), kMostRows);
+  uint64_t rows = std::min(examples * transformer.context(), kMostActivationRows);
   if (DividesTokens(spec)) {
     const auto of_each = CeilDivide<uint64_t>(rows, TensorRanks(spec));
     const uint64_t before = std::min(rows, static_cast<uint64_t>(tensor_rank) * of_each);

@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/memory_plan.h"
+#include "common/plan/plan_jobs.h"
 #include "gmock/gmock.h"
-#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
 
@@ -16,18 +16,6 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-
-constexpr uint64_t kMiB = 1 << 20;
-
-v1::JobSpec Gpt() {
-  v1::JobSpec spec;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      "model { transformer { layers: 6 width: 384 heads: 6 context: 256 } } "
-      "data { sequences { path: 't' } } optimizer { name: 'adamw' learning_rate: 0.1 } "
-      "update { dense: ALL_REDUCE sparse: ALL_REDUCE } batch_size: 8 workers: 1",
-      &spec));
-  return spec;
-}
 
 std::vector<std::string> Changes(const v1::JobSpec& spec, uint64_t limit,
                                  MemoryOf memory = MemoryOf::kWorker) {
@@ -41,30 +29,30 @@ std::vector<std::string> Changes(const v1::JobSpec& spec, uint64_t limit,
 
 TEST(RemediesTest, NamesEachChangeThatHelpsAlone) {
   // Where servers have the optimizer's state, gradients need no room of their own on the way there.
-  EXPECT_THAT(Changes(Gpt(), 480 * kMiB),
+  EXPECT_THAT(Changes(Gpt("workers: 1"), 480 * kMiB),
               ::testing::ElementsAre("compute.recompute SELECTIVE", "micro_batches 2", "2 workers",
                                      "parallelism.zero.stage 1 and offload OPTIMIZER_STATE",
                                      "update.dense PARAMETER_SERVER"));
-  EXPECT_THAT(Changes(Gpt(), 400 * kMiB),
+  EXPECT_THAT(Changes(Gpt("workers: 1"), 400 * kMiB),
               ::testing::ElementsAre("compute.recompute FULL", "micro_batches 2", "2 workers"));
 }
 
 TEST(RemediesTest, ServersTakeTheJobWithoutItsShards) {
-  v1::JobSpec spec = Gpt();
+  v1::JobSpec spec = Gpt("workers: 1");
   spec.mutable_parallelism()->mutable_zero()->set_stage(3);
   EXPECT_THAT(Changes(spec, 480 * kMiB),
               ::testing::Contains("update.dense PARAMETER_SERVER without parallelism.zero"));
 }
 
 TEST(RemediesTest, NamesThemTogetherWhereNoneHelpsAlone) {
-  const std::vector<std::string> changes = Changes(Gpt(), 230 * kMiB);
+  const std::vector<std::string> changes = Changes(Gpt("workers: 1"), 230 * kMiB);
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_THAT(changes[0], HasSubstr("compute.recompute FULL with micro_batches"));
 }
 
 // The lowest stage that suffices is named.
 TEST(RemediesTest, NamesTheStageOfZero) {
-  v1::JobSpec spec = Gpt();
+  v1::JobSpec spec = Gpt("workers: 1");
   spec.set_workers(4);
   const auto own = [&spec](uint32_t stage) {
     v1::JobSpec staged = spec;
@@ -95,7 +83,7 @@ TEST(RemediesTest, NamesTheStageOfZero) {
 }
 
 TEST(RemediesTest, DividesTheModelAmongMoreWorkers) {
-  v1::JobSpec spec = Gpt();
+  v1::JobSpec spec = Gpt("workers: 1");
   spec.set_name("g");
   spec.mutable_stop()->set_steps(10);
   const auto own = [](v1::JobSpec spec) {
@@ -117,7 +105,7 @@ TEST(RemediesTest, DividesTheModelAmongMoreWorkers) {
 }
 
 TEST(RemediesTest, OffloadsStateWhereAJobMay) {
-  v1::JobSpec spec = Gpt();
+  v1::JobSpec spec = Gpt("workers: 1");
   spec.set_workers(2);
   spec.mutable_parallelism()->mutable_zero()->set_stage(3);
   v1::JobSpec offloads = spec;
@@ -131,7 +119,7 @@ TEST(RemediesTest, OffloadsStateWhereAJobMay) {
 }
 
 TEST(RemediesTest, DevicesHaveTheirOwn) {
-  v1::JobSpec spec = Gpt();
+  v1::JobSpec spec = Gpt("workers: 1");
   spec.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
   EXPECT_THAT(Changes(spec, 1724 * kMiB, MemoryOf::kDevice),
               ::testing::ElementsAre("compute.recompute SELECTIVE", "micro_batches 2",
@@ -143,13 +131,15 @@ TEST(RemediesTest, DevicesHaveTheirOwn) {
 }
 
 TEST(RemediesTest, SaysWhereNothingHelps) {
-  EXPECT_THAT(FindRemedies(Gpt(), {}, {}, MemoryOf::kWorker, 50 * kMiB), IsEmpty());
+  EXPECT_THAT(FindRemedies(Gpt("workers: 1"), {}, {}, MemoryOf::kWorker, 50 * kMiB), IsEmpty());
   EXPECT_THAT(DescribeRemedies({}), HasSubstr("smaller model"));
   EXPECT_EQ(DescribeRemedies({{"micro_batches 4", 3 * kMiB}, {"2 workers", 2 * kMiB}}),
             "it would fit with micro_batches 4 (3.0 MiB), or 2 workers (2.0 MiB)");
 }
 
-TEST(RemediesTest, LeavesAJobThatFitsAlone) { EXPECT_THAT(Changes(Gpt(), 1 << 30), IsEmpty()); }
+TEST(RemediesTest, LeavesAJobThatFitsAlone) {
+  EXPECT_THAT(Changes(Gpt("workers: 1"), 1 << 30), IsEmpty());
+}
 
 }  // namespace
 }  // namespace muster

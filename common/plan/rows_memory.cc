@@ -15,7 +15,6 @@
 namespace muster {
 namespace {
 
-constexpr uint64_t kFloat = sizeof(float);
 // Messages of this size and more are put together in slabs of 2 MiB at least, for one size each, of
 // which batches have two (common/base/buffer_pool.h). Rows lie in such slabs, too.
 constexpr uint64_t kSmallestInSlab = 64 << 10;
@@ -60,7 +59,7 @@ RowsMemory::RowsMemory(const v1::JobSpec& spec, const DataSize& data, const Mode
       evaluated_(evaluated),
       workers_(DividesAnew(spec) ? spec.min_workers() : std::max(1u, spec.workers())),
       shards_(SmallestShardGroup(spec)),
-      row_bytes_(kFloat * model.row_dim() + sizeof(uint64_t)),
+      row_bytes_(sizeof(float) * model.row_dim() + sizeof(uint64_t)),
       row_floats_(RowFloats(spec.optimizer(), model.row_dim())) {}
 
 std::vector<MemoryPart> RowsMemory::OfWorker() const {
@@ -107,7 +106,7 @@ uint64_t RowsMemory::Copy() const {
 }
 
 uint64_t RowsMemory::OnServers() const {
-  const uint64_t row = kFloat * row_floats_ + kRowOverheadBytes;
+  const uint64_t row = sizeof(float) * row_floats_ + kRowOverheadBytes;
   const uint64_t all = DistinctRows(model_, data_, ExamplesSeen(spec_, data_)) * row;
   const uint64_t cache = spec_.sparse_tables().cache_bytes();
   // Beyond the cache, the rows that one step touches.
@@ -155,7 +154,7 @@ uint64_t RowsMemory::DividedRowsOfStep(uint64_t own) const {
 uint64_t RowsMemory::TableBytes(uint64_t rows) const {
   constexpr uint64_t kHead = 32, kBucket = 64;
   const auto records = [this](uint64_t count) {
-    const uint64_t bytes = count * (kFloat * row_floats_ + kHead);
+    const uint64_t bytes = count * (sizeof(float) * row_floats_ + kHead);
     // Only the touched part of the first counts.
     return bytes <= kSlabBytes ? bytes : RoundUp(bytes, kSlabBytes);
   };

@@ -10,7 +10,6 @@
 namespace muster {
 namespace {
 
-constexpr uint64_t kFloat = sizeof(float);
 constexpr uint64_t kHalf = sizeof(uint16_t);
 // Parts do not depend on the block size; large blocks are few.
 constexpr uint64_t kBlockBytes = uint64_t{1} << 42;
@@ -38,10 +37,10 @@ absl::StatusOr<ShardedMemory> PlanShardedMemory(absl::Span<const TensorSpec> ten
     // If ranks hold all gathered weights, f32 weights are stepped in place.
     const bool stepped_in_place =
         holding.weights == UnitPlaces::Holding::kWhole && part.compute == DType::kF32;
-    if (!stepped_in_place) memory.weight_slices += kFloat * part.slice;
+    if (!stepped_in_place) memory.weight_slices += sizeof(float) * part.slice;
   }
   // If ranks hold whole gradients, sums lie among them.
-  if (sums_apart) memory.gradient_sums = kFloat * shards.slice_elements();
+  if (sums_apart) memory.gradient_sums = sizeof(float) * shards.slice_elements();
   const uint64_t group_wire = sharding.half_wire ? memory.gradients / 2 : 0;
   memory.shared_in_group = memory.gathered_weights + memory.gradients + group_wire;
   memory.wire = group_wire;

@@ -4,19 +4,13 @@
 #include <vector>
 
 #include "common/plan/data_size.h"
+#include "common/plan/plan_jobs.h"
 #include "common/plan/unit_costs.h"
-#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
 
 namespace muster {
 namespace {
-
-v1::JobSpec Job(const std::string& text) {
-  v1::JobSpec spec;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec)) << text;
-  return spec;
-}
 
 v1::JobSpec Gpt2(const std::string& more = "") {
   return Job(

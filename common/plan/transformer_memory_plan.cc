@@ -7,7 +7,6 @@
 namespace muster {
 namespace {
 
-constexpr uint64_t kFloat = sizeof(float);
 // Of a product of 16-bit numbers, what is f32 at a time (common/kernels/gemm/gemm.cc).
 constexpr uint64_t kWideA = uint64_t{1} << 20;
 constexpr uint64_t kWideB = uint64_t{3} << 20;
@@ -45,7 +44,7 @@ uint64_t TokensOf(const TransformerSize& size, uint64_t sequences) {
 uint64_t PlanPackedBytes(const ModelSize& model, uint64_t rows) {
   uint64_t largest = 0;
   for (const ProductSize& product : model.products) {
-    largest = std::max(largest, std::min(rows, product.out) * product.in * kFloat);
+    largest = std::max(largest, std::min(rows, product.out) * product.in * sizeof(float));
   }
   return std::min(largest, kMostPacked);
 }
@@ -122,9 +121,9 @@ uint64_t PlanTransformerScratch(const ModelSize& model, uint64_t sequences,
         return units.end > 1 && units.first <= static_cast<int64_t>(size.layers);
       });
   const uint64_t floats = attends ? threads * head * 5 * (RoundUp(size.T, 64) + 64) : 0;
-  if (multiply_bf16 && compute.type() == v1::ComputeSpec::BF16) return floats * kFloat;
+  if (multiply_bf16 && compute.type() == v1::ComputeSpec::BF16) return floats * sizeof(float);
   const uint64_t packed = PlanPackedBytes(model, N);
-  if (!ComputesInHalf(compute)) return floats * kFloat + packed;
+  if (!ComputesInHalf(compute)) return floats * sizeof(float) + packed;
   Wide wide;
   for (const ProductSize& product : model.products) {
     const bool is_head = model.tensors[product.tensor].unit == size.layers + 1;
@@ -133,7 +132,7 @@ uint64_t PlanTransformerScratch(const ModelSize& model, uint64_t sequences,
     wide.Add(product.out, product.in, N, false);
   }
   // Each grows with the first step's products; half of what they leave in the heap finds other use.
-  return (floats + 3 * (wide.a + wide.b + wide.sums) / 2) * kFloat + packed;
+  return (floats + 3 * (wide.a + wide.b + wide.sums) / 2) * sizeof(float) + packed;
 }
 
 }  // namespace muster

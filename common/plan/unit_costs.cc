@@ -15,15 +15,13 @@
 namespace muster {
 namespace {
 
-constexpr double kFloat = sizeof(float);
-
 // Returns the bytes of a parameter of the tensor in all that its worker keeps of it.
 double StateBytes(const v1::JobSpec& spec, const TensorSpec& tensor) {
-  double bytes = 2 * kFloat;
+  double bytes = 2 * sizeof(float);
   if (SizeOf(tensor.compute) < sizeof(float)) bytes += SizeOf(tensor.compute);
   if (!tensor.tied_to.empty() || !TrainsByAllReduce(spec)) return bytes;
   const auto optimizer = CreateOptimizer(spec.optimizer(), Granularity::kElements);
-  return optimizer.ok() ? bytes + kFloat * static_cast<double>((*optimizer)->state_floats(1))
+  return optimizer.ok() ? bytes + sizeof(float) * static_cast<double>((*optimizer)->state_floats(1))
                         : bytes;
 }
 
@@ -32,7 +30,7 @@ void AddPerceptron(double examples, const ModelSize& model, std::vector<UnitCost
     const ProductSize& product = model.products[unit];
     const double operations = 2 * examples * static_cast<double>(product.in * product.out);
     units[unit].operations = {operations, operations, operations};
-    units[unit].activation_bytes = kFloat * examples * static_cast<double>(product.out);
+    units[unit].activation_bytes = sizeof(float) * examples * static_cast<double>(product.out);
   }
 }
 

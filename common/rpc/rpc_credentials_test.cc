@@ -25,7 +25,7 @@ namespace {
 using ::testing::HasSubstr;
 using Validity = CertificatesForTesting::Validity;
 
-class StatsService final : public v1::ParameterService::Service {
+class EncryptionService final : public v1::ParameterService::Service {
  public:
   grpc::Status GetServerStats(grpc::ServerContext* context, const v1::GetServerStatsRequest*,
                               v1::GetServerStatsReply*) override {
@@ -74,7 +74,7 @@ class RpcCredentialsTest : public ::testing::Test {
 
   CertificatesForTesting cluster_{::testing::TempDir(), "cluster"};
   CertificatesForTesting other_{::testing::TempDir(), "other"};
-  StatsService service_;
+  EncryptionService service_;
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
 };

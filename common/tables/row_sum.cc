@@ -7,7 +7,7 @@ namespace muster {
 namespace {
 
 // Keys whose line of the index is asked for before the first of them is looked up.
-constexpr size_t kAhead = 16;
+constexpr size_t kLinesAhead = 16;
 
 // Room for so many elements more, in one step: growing by steps would leave as much again behind,
 // in pieces that the next array is too large for.
@@ -24,7 +24,7 @@ void RowSum::Add(absl::Span<const uint64_t> keys, absl::Span<const float> rows) 
   MakeRoom(keys.size() * dim_, sums_);
   const float* from = rows.data();
   for (size_t k = 0; k < keys.size(); ++k) {
-    if (k + kAhead < keys.size()) index_.Prefetch(keys[k + kAhead]);
+    if (k + kLinesAhead < keys.size()) index_.Prefetch(keys[k + kLinesAhead]);
     const uint64_t key = keys[k];
     const uint32_t number = index_.FindOrAdd(key);
     if (number == keys_.size()) {

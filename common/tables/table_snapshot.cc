@@ -9,7 +9,7 @@ namespace muster {
 namespace {
 
 // Rows whose memory is loaded ahead.
-constexpr size_t kAhead = 16;
+constexpr size_t kLoadedAhead = 16;
 constexpr size_t kRowAlignment = alignof(SparseTable::Row);
 
 }  // namespace
@@ -90,9 +90,9 @@ bool TableSnapshot::Collect(size_t most,
 void TableSnapshot::Read(absl::Span<const Entry> entries, Rows& rows) {
   rows.width = width();
   for (size_t i = 0; i < entries.size(); ++i) {
-    if (i + kAhead < entries.size() && entries[i + kAhead].wanted &&
-        !done_[entries[i + kAhead].number]) {
-      table_.Prefetch(entries[i + kAhead].number);
+    if (i + kLoadedAhead < entries.size() && entries[i + kLoadedAhead].wanted &&
+        !done_[entries[i + kLoadedAhead].number]) {
+      table_.Prefetch(entries[i + kLoadedAhead].number);
     }
     if (!entries[i].wanted) continue;
     const uint32_t number = entries[i].number;

@@ -4,6 +4,7 @@ import fcntl
 import os
 import pathlib
 import pty
+import shutil
 import struct
 import subprocess
 import termios
@@ -82,7 +83,8 @@ def checkout(tmp_path):
     tools, fakes = tmp_path / "tools", tmp_path / "fakes"
     tools.mkdir()
     fakes.mkdir()
-    for name in ("muster", "tools/progress.sh", "tools/fuzz.sh", "tools/package.py"):
+    for name in ("muster", "tools/progress.sh", "tools/fuzz.sh", "tools/test.sh", "tools/package.py",
+                 "tools/count_results.py"):  # yapf: disable
         (tmp_path / name).write_bytes(pathlib.Path(name).read_bytes())
     (tmp_path / "muster").chmod(0o755)
     for name, body in FAKES.items():
@@ -201,6 +203,76 @@ def test_fuzz_needs_clang(checkout):
     assert done.stderr.endswith("install Debian's packages clang and libclang-rt-14-dev\n")
 
 
+RESULT = """<testsuites><testsuite name="MeshTest">
+<testcase name="Counts" status="run" time="2.5" classname="MeshTest"/>
+<testcase name="Divides" status="run" time="{seconds}" classname="MeshTest">{failure}</testcase>
+</testsuite></testsuites>"""
+
+
+def write_result(checkout, folder, seconds, failure=""):
+    (checkout / "bazel-testlogs" / folder).mkdir(parents=True)
+    (checkout / "bazel-testlogs" / folder / "test.xml").write_text(RESULT.format(seconds=seconds, failure=failure))
+
+
+def count_results(checkout, status=0):
+    return subprocess.run(["python3", checkout / "tools/count_results.py", str(status), checkout / "bazel-testlogs"],
+                          capture_output=True, text=True)  # yapf: disable
+
+
+def test_results_end_with_counts_and_say_what_took_longest(checkout):
+    write_result(checkout, "common/mesh/tests/shard_1_of_2", 1)
+    write_result(checkout, "common/mesh/tests/shard_2_of_2", 40)
+    write_result(checkout, "server/tests", 3)
+    done = count_results(checkout)
+    assert (done.returncode, done.stdout.splitlines()) == (0, [
+        "took 46 s: //common/mesh:tests, 40 s of it MeshTest.Divides",
+        "took 6 s: //server:tests, 3 s of it MeshTest.Divides",
+        "6 passed, 0 failed",
+    ])
+
+
+def test_a_failed_case_and_a_build_without_results_are_failures(checkout):
+    write_result(checkout, "server/tests", 3, '<failure message="1 is not 2"/>')
+    done = count_results(checkout, 3)
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-2:] == ["failed: //server:tests MeshTest.Divides: 1 is not 2", "1 passed, 1 failed"]
+    shutil.rmtree(checkout / "bazel-testlogs/server")
+    done = count_results(checkout, 1)
+    assert done.returncode == 1 and done.stdout.splitlines()[-1] == "0 passed, 1 failed"
+
+
+def targets_tested(checkout, *arguments):
+    """What the script has Bazel test, and the flags."""
+    muster(checkout, "test", *arguments)
+    last = (checkout / "fakes/bazel.log").read_text().splitlines()[-1].split()
+    assert last[0] == "test"
+    return {each for each in last if each.startswith("//")}, [each for each in last if each.startswith("--test_filter")]
+
+
+def test_all_tests_run_and_exhaustive_cases_only_when_asked_for(checkout):
+    assert targets_tested(checkout) == ({"//..."}, [])
+    assert targets_tested(checkout, "--all") == ({"//..."}, ["--test_filter=*"])
+    assert targets_tested(checkout, "//common/mesh/...", "--test_filter=Mesh*") == (
+        {"//common/mesh/..."}, ["--test_filter=Mesh*"])  # yapf: disable
+
+
+def test_quick_asks_bazel_for_the_folders_that_changed(checkout):
+    subprocess.run("mkdir -p common/mesh/sub docs && touch common/mesh/BUILD && git init -qb main && git add -A && "
+                   "git -c user.name=a -c user.email=a@b commit -qm a && git checkout -qb b && "
+                   "touch common/mesh/sub/new.cc docs/new.md", shell=True, check=True, cwd=checkout)  # yapf: disable
+    targets, _ = targets_tested(checkout, "--quick", "//server/...")
+    assert targets == {"//server/...", "//common/b:b_fuzz", "//common/a:a_fuzz"}
+    query = [line for line in (checkout / "fakes/bazel.log").read_text().splitlines() if "attr(" in line][-1]
+    assert query.endswith('attr(tags, "\\bcontract\\b", //...) union tests(//common/mesh:all)')
+
+
+def test_test_has_help_and_refuses_what_it_does_not_know(checkout):
+    done = muster(checkout, "test", "--help")
+    assert done.returncode == 0 and done.stdout.startswith("usage: ./muster test")
+    done = muster(checkout, "test", "fast")
+    assert done.returncode == 2 and done.stderr.splitlines()[-1].startswith("Flags are passed on")
+
+
 @pytest.mark.parametrize("arguments", [["--seconds"], ["--seconds", "0"], ["--target"], ["--fast"], ["frame_fuzz"],
                                        ["--target", "c_fuzz"]])  # yapf: disable
 def test_fuzz_refuses_a_wrong_command_line(checkout, arguments):
@@ -243,6 +315,17 @@ def test_progress_counts_packages():
         "installed 1 of 2 packages: a",
         "installed 2 of 2 packages: b",
     ]
+
+
+def test_progress_counts_tests_among_what_is_left():
+    clock = 'EPOCHSECONDS=0; show_progress() { echo "$1"; EPOCHSECONDS=$((EPOCHSECONDS + 10)); };'
+    # A file, a small test for half a file, and two parts of a large one for six files each.
+    tests = "//a:tests 1 small\n//b:tests 2 large"
+    actions = [started("Compiling a/folder.cc"), started("Testing //a:tests"), started("Testing //b:tests (shard 1 of 2)")]
+    shown, _ = bash(f"unset EPOCHSECONDS; {clock} follow_build 0 1 $'{tests}'", "".join(actions))
+    first = [line for i, line in enumerate(shown) if line not in shown[:i]]
+    assert first == ["compiling file 1 of 1: a/folder", "testing //a:tests, about 20 min left",
+                     "testing //b:tests, about 2 min left"]  # yapf: disable
 
 
 def test_progress_tells_how_many_tests_ran():

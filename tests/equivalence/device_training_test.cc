@@ -3,6 +3,7 @@
 // And tensor ranks and stages of pipelines on devices train as one process does, in every stage of
 // ZeRO.
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
@@ -150,7 +151,10 @@ class DeviceJob : public ::testing::Test {
                             rank.number % ranks_of_stage() / tensor_ranks(),
                             {.start_clock = 0, .end_clock = steps}, clock_);
     Batch held_out;
-    ASSERT_EQ(job_->dataset->Read({0, 1}, held_out), absl::OkStatus());
+    // At most as many sequences as a rank's micro-batch has.
+    std::vector<int64_t> sequences = {0};
+    if (spec_.batch_size() >= 2 * spec_.micro_batches() * DataRanks(spec_)) sequences.push_back(1);
+    ASSERT_EQ(job_->dataset->Read(sequences, held_out), absl::OkStatus());
     for (uint64_t clock = 0; clock < steps; ++clock) {
       if (spec_.evaluation().every_steps() > 0) {
         ASSERT_EQ((*engine)->BeginEvaluation(clock), absl::OkStatus());
@@ -263,15 +267,30 @@ class DeviceTrainingTest : public DeviceJob, public ::testing::WithParamInterfac
     spec.mutable_compute()->set_type(type);
     spec.set_workers(workers);
     spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
-    spec.set_batch_size(12);
+    // The emulated device takes as long for a head of few tokens as for one of 64. A call is
+    // captured the second time, so that the third step launches graphs alone.
+    spec.mutable_model()->mutable_transformer()->set_heads(2);
+    spec.mutable_model()->mutable_transformer()->set_kv_heads(1);
+    spec.set_batch_size(6);
     spec.set_micro_batches(3);
-    spec.mutable_stop()->set_steps(4);
+    spec.mutable_stop()->set_steps(3);
     spec.mutable_evaluation()->set_every_steps(1);
     if (dropout) {
       spec.mutable_model()->mutable_transformer()->set_dropout(0.1);
       spec.mutable_model()->mutable_transformer()->set_attention_dropout(0.1);
     }
     return spec;
+  }
+
+  // Trains in a pipeline of two stages, each of two replicas in a stage of ZeRO.
+  void ExpectNothingReleasedIsRead(v1::ParallelismSpec::PipelineSchedule schedule, uint32_t zero) {
+    v1::JobSpec spec = InPipeline(Job(/*workers=*/2, zero), /*stages=*/2, schedule);
+    spec.set_batch_size(4);
+    spec.set_micro_batches(2);
+    Prepare(spec);
+    const std::vector<Trained> poisoned = TrainReplicas(/*poisoned=*/true);
+    const std::vector<Trained> plain = TrainReplicas(/*poisoned=*/false);
+    for (int rank = 0; rank < 4; ++rank) ExpectSameBits(poisoned[rank], plain[rank]);
   }
 };
 
@@ -298,7 +317,10 @@ TEST_P(DeviceTrainingTest, ShardsOfEveryStageReadNothingReleased) {
 
 TEST_P(DeviceTrainingTest, TensorRanksOfEveryStageReadNothingReleased) {
   for (const uint32_t stage : {0, 3}) {
-    Prepare(OnMesh(Job(/*workers=*/4, stage), /*tensor=*/2, /*data=*/2, stage));
+    v1::JobSpec spec = Job(/*workers=*/4, stage);
+    spec.mutable_model()->mutable_transformer()->set_heads(4);
+    spec.mutable_model()->mutable_transformer()->set_kv_heads(2);
+    Prepare(OnMesh(spec, /*tensor=*/2, /*data=*/2, stage));
     const std::vector<Trained> poisoned = TrainReplicas(/*poisoned=*/true);
     const std::vector<Trained> plain = TrainReplicas(/*poisoned=*/false);
     for (int rank = 0; rank < 4; ++rank) ExpectSameBits(poisoned[rank], plain[rank]);
@@ -306,16 +328,13 @@ TEST_P(DeviceTrainingTest, TensorRanksOfEveryStageReadNothingReleased) {
 }
 
 TEST_P(DeviceTrainingTest, StagesOfAPipelineReadNothingReleased) {
-  for (const auto schedule : {v1::ParallelismSpec::ONE_F_ONE_B, v1::ParallelismSpec::INTERLEAVED}) {
-    for (const uint32_t zero : {0, 1}) {
-      v1::JobSpec spec = InPipeline(Job(/*workers=*/2, zero), /*stages=*/2, schedule);
-      spec.set_micro_batches(2);
-      Prepare(spec);
-      const std::vector<Trained> poisoned = TrainReplicas(/*poisoned=*/true);
-      const std::vector<Trained> plain = TrainReplicas(/*poisoned=*/false);
-      for (int rank = 0; rank < 4; ++rank) ExpectSameBits(poisoned[rank], plain[rank]);
-    }
-  }
+  ExpectNothingReleasedIsRead(v1::ParallelismSpec::ONE_F_ONE_B, /*zero=*/0);
+  ExpectNothingReleasedIsRead(v1::ParallelismSpec::INTERLEAVED, /*zero=*/1);
+}
+
+TEST_P(DeviceTrainingTest, StagesOfAPipelineReadNothingReleasedExhaustive) {
+  ExpectNothingReleasedIsRead(v1::ParallelismSpec::ONE_F_ONE_B, /*zero=*/1);
+  ExpectNothingReleasedIsRead(v1::ParallelismSpec::INTERLEAVED, /*zero=*/0);
 }
 
 TEST_P(DeviceTrainingTest, CopiesOfTheHostsParametersAreNotReadReleased) {
@@ -323,14 +342,25 @@ TEST_P(DeviceTrainingTest, CopiesOfTheHostsParametersAreNotReadReleased) {
   ExpectSameBits(TrainCopies(/*poisoned=*/true), TrainCopies(/*poisoned=*/false));
 }
 
+std::string NameOfJob(const ::testing::TestParamInfo<Parameters>& info) {
+  const auto& [dropout, type] = info.param;
+  return v1::ComputeSpec::Type_Name(type) + (dropout ? "WithDropout" : "");
+}
+
 INSTANTIATE_TEST_SUITE_P(Jobs, DeviceTrainingTest,
-                         ::testing::Combine(::testing::Bool(),
-                                            ::testing::Values(v1::ComputeSpec::F32,
-                                                              v1::ComputeSpec::BF16)),
-                         [](const auto& info) {
-                           return v1::ComputeSpec::Type_Name(std::get<1>(info.param)) +
-                                  (std::get<0>(info.param) ? "WithDropout" : "");
-                         });
+                         ::testing::Values(Parameters{false, v1::ComputeSpec::F32},
+                                           Parameters{true, v1::ComputeSpec::BF16}),
+                         NameOfJob);
+INSTANTIATE_TEST_SUITE_P(ExhaustiveJobs, DeviceTrainingTest,
+                         ::testing::Values(Parameters{true, v1::ComputeSpec::F32},
+                                           Parameters{false, v1::ComputeSpec::BF16}),
+                         NameOfJob);
+
+// A pipeline on a mesh, and ZeRO's stage.
+struct DeviceMesh {
+  v1::ParallelismSpec::PipelineSchedule schedule;
+  uint32_t stages, tensor, data, zero;
+};
 
 class DeviceMeshTest : public DeviceJob {
  protected:
@@ -364,10 +394,34 @@ class DeviceMeshTest : public DeviceJob {
     spec.mutable_update()->set_first_bucket_bytes(64);
     spec.mutable_update()->set_bucket_bytes(500);
     spec.mutable_clipping()->set_by_global_norm(0.05);
-    spec.set_batch_size(8);
+    spec.mutable_model()->mutable_transformer()->set_heads(4);
+    spec.set_batch_size(4);
     spec.set_micro_batches(2);
     spec.mutable_stop()->set_steps(steps);
     return spec;
+  }
+
+  // Trains on tensor and data ranks in the stages of ZeRO.
+  void ExpectStages(TensorShape shape, const std::vector<uint32_t>& stages) {
+    const v1::JobSpec spec = Job(shape, /*steps=*/4);
+    const TrainedValues expected = TrainLocally(spec);
+    for (const uint32_t stage : stages) {
+      SCOPED_TRACE(stage);
+      const v1::JobSpec divided = OnMesh(spec, /*tensor=*/2, /*data=*/2, stage);
+      ExpectResults(shape == TensorShape::kGpt2 ? divided : WithoutSequence(divided), expected);
+    }
+  }
+
+  // Trains on the meshes.
+  void ExpectMeshes(TensorShape shape, const std::vector<DeviceMesh>& meshes) {
+    const v1::JobSpec spec = Job(shape, /*steps=*/4);
+    const TrainedValues expected = TrainLocally(spec);
+    for (const DeviceMesh& mesh : meshes) {
+      SCOPED_TRACE(v1::ParallelismSpec::PipelineSchedule_Name(mesh.schedule));
+      ExpectResults(
+          InPipeline(OnMesh(spec, mesh.tensor, mesh.data, mesh.zero), mesh.stages, mesh.schedule),
+          expected);
+    }
   }
 
   void ExpectResults(const v1::JobSpec& spec, const TrainedValues& expected) {
@@ -401,40 +455,34 @@ class DeviceMeshTest : public DeviceJob {
 };
 
 TEST_F(DeviceMeshTest, RanksTrainAsOneProcessInEveryStage) {
-  for (const TensorShape shape : {TensorShape::kGpt2, TensorShape::kLlama}) {
-    const v1::JobSpec spec = Job(shape, /*steps=*/6);
-    const TrainedValues expected = TrainLocally(spec);
-    for (const uint32_t stage : {0, 1, 2, 3}) {
-      SCOPED_TRACE(stage);
-      const v1::JobSpec divided = OnMesh(spec, /*tensor=*/2, /*data=*/2, stage);
-      ExpectResults(shape == TensorShape::kGpt2 ? divided : WithoutSequence(divided), expected);
-    }
-  }
+  ExpectStages(TensorShape::kGpt2, {0, 3});
+  ExpectStages(TensorShape::kLlama, {1, 2});
 }
 
+TEST_F(DeviceMeshTest, RanksTrainAsOneProcessInEveryStageExhaustive) {
+  ExpectStages(TensorShape::kGpt2, {1, 2});
+  ExpectStages(TensorShape::kLlama, {0, 3});
+}
+
+constexpr DeviceMesh kTwoStages = {v1::ParallelismSpec::ONE_F_ONE_B, 2, 1, 1, 0};
+constexpr DeviceMesh kGpipe = {v1::ParallelismSpec::GPIPE, 2, 2, 2, 0};
+constexpr DeviceMesh kZeroBubble = {v1::ParallelismSpec::ZERO_BUBBLE, 3, 1, 2, 1};
+constexpr DeviceMesh kSlicedGradients = {v1::ParallelismSpec::ONE_F_ONE_B, 2, 2, 2, 2};
+constexpr DeviceMesh kInterleaved = {v1::ParallelismSpec::INTERLEAVED, 2, 1, 2, 1};
+
 TEST_F(DeviceMeshTest, StagesTrainAsOneProcessOnEveryMesh) {
-  struct Mesh {
-    v1::ParallelismSpec::PipelineSchedule schedule;
-    uint32_t stages, tensor, data, zero;
-  };
-  for (const TensorShape shape : {TensorShape::kGpt2, TensorShape::kLlama}) {
-    const v1::JobSpec spec = Job(shape, /*steps=*/6);
-    const TrainedValues expected = TrainLocally(spec);
-    for (const Mesh& mesh : {Mesh{v1::ParallelismSpec::ONE_F_ONE_B, 2, 1, 1, 0},
-                             Mesh{v1::ParallelismSpec::GPIPE, 2, 2, 2, 0},
-                             Mesh{v1::ParallelismSpec::ZERO_BUBBLE, 3, 1, 2, 1},
-                             Mesh{v1::ParallelismSpec::ONE_F_ONE_B, 2, 2, 2, 2},
-                             Mesh{v1::ParallelismSpec::INTERLEAVED, 2, 1, 2, 1}}) {
-      SCOPED_TRACE(v1::ParallelismSpec::PipelineSchedule_Name(mesh.schedule));
-      ExpectResults(
-          InPipeline(OnMesh(spec, mesh.tensor, mesh.data, mesh.zero), mesh.stages, mesh.schedule),
-          expected);
-    }
-  }
+  ExpectMeshes(TensorShape::kGpt2, {kTwoStages, kSlicedGradients, kInterleaved});
+  ExpectMeshes(TensorShape::kLlama, {kGpipe, kZeroBubble});
+}
+
+TEST_F(DeviceMeshTest, StagesTrainAsOneProcessOnEveryMeshExhaustive) {
+  ExpectMeshes(TensorShape::kGpt2, {kGpipe, kZeroBubble});
+  ExpectMeshes(TensorShape::kLlama, {kTwoStages, kSlicedGradients, kInterleaved});
 }
 
 TEST_F(DeviceMeshTest, FiftyStepsEndWhereOneProcessDoes) {
-  const v1::JobSpec spec = Job(TensorShape::kLlama, /*steps=*/50);
+  v1::JobSpec spec = Job(TensorShape::kLlama, /*steps=*/50);
+  spec.set_batch_size(2);
   ExpectResults(OnMesh(spec, /*tensor=*/2, /*data=*/1), TrainLocally(spec));
 }
 

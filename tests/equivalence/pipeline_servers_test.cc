@@ -1,7 +1,9 @@
 // Jobs on servers whose layers are divided among the stages of a pipeline: each stage pulls and
 // pushes its own. They end in the bits of the same mesh without a pipeline, unless the head is tied
 // to the embedding of another stage, and go on through losses.
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,10 +22,6 @@ namespace {
 using Shape = TensorShape;
 using Parallelism = v1::ParallelismSpec;
 
-TrainedValues Train(const v1::JobSpec& spec, const RunOptions& options = {}) {
-  return SameOfAllRanks(TrainOnServers(spec, options));
-}
-
 class PipelineServersTest : public ::testing::TestWithParam<Shape> {
  protected:
   v1::JobSpec Job() {
@@ -41,24 +39,53 @@ class PipelineServersTest : public ::testing::TestWithParam<Shape> {
     }
   }
 
+  // Trains on each mesh in half of the schedules, which differ with the mesh and the shape, or in
+  // the others.
+  void ExpectTheSameMeshWithout(bool chosen);
+  // Loses ranks in a third of all ways, in which any two of slot, hook and effect meet, or in the
+  // others. All shapes together have every way among their chosen ones.
+  void ExpectLossesToBeRepaired(bool chosen);
+
   const TempFolder folder_;
 };
 
-TEST_P(PipelineServersTest, TrainsAsTheSameMeshWithout) {
-  const v1::JobSpec spec = Job();
-  for (const auto& [data, tensor] : {std::pair<uint32_t, uint32_t>(1, 1), {2, 1}, {2, 2}}) {
-    SCOPED_TRACE(absl::StrCat(data, " x ", tensor));
-    const v1::JobSpec mesh = OnMesh(spec, tensor, data);
-    const TrainedValues expected = Train(mesh);
-    ExpectSame(Train(InPipeline(mesh, 2, Parallelism::ONE_F_ONE_B)), expected);
-    if (tensor == 2) continue;
-    ExpectSame(Train(InPipeline(mesh, 3, Parallelism::GPIPE)), expected);
-    ExpectSame(Train(InPipeline(mesh, 4, Parallelism::ZERO_BUBBLE)), expected);
-    ExpectSame(Train(InPipeline(mesh, 2, Parallelism::INTERLEAVED)), expected);
+void PipelineServersTest::ExpectTheSameMeshWithout(bool chosen) {
+  struct Schedule {
+    uint32_t stages;
+    Parallelism::PipelineSchedule schedule;
+  };
+  constexpr Schedule kSchedules[] = {{2, Parallelism::ONE_F_ONE_B},
+                                     {3, Parallelism::GPIPE},
+                                     {4, Parallelism::ZERO_BUBBLE},
+                                     {2, Parallelism::INTERLEAVED}};
+  v1::JobSpec spec = Job();
+  spec.mutable_stop()->set_steps(10);
+  for (const uint32_t data : {1, 2}) {
+    SCOPED_TRACE(data);
+    const v1::JobSpec mesh = OnMesh(spec, /*tensor=*/1, data);
+    const TrainedValues expected = ValuesOnServers(mesh);
+    for (size_t i = 0; i < std::size(kSchedules); ++i) {
+      if (((i + data + static_cast<size_t>(GetParam())) % 2 == 0) != chosen) continue;
+      ExpectSame(ValuesOnServers(InPipeline(mesh, kSchedules[i].stages, kSchedules[i].schedule)),
+                 expected);
+    }
   }
+}
+
+TEST_P(PipelineServersTest, TrainsAsTheSameMeshWithout) {
+  ExpectTheSameMeshWithout(/*chosen=*/true);
+  v1::JobSpec spec = Job();
+  spec.mutable_stop()->set_steps(10);
+  const v1::JobSpec mesh = OnMesh(spec, 2, 2);
+  ExpectSame(ValuesOnServers(InPipeline(mesh, 2, Parallelism::ONE_F_ONE_B)), ValuesOnServers(mesh));
   v1::JobSpec whole = OnMesh(spec, 1, 1);
   whole.clear_micro_batches();
-  ExpectSame(Train(InPipeline(whole, 2, Parallelism::LAYER_WISE)), Train(whole));
+  ExpectSame(ValuesOnServers(InPipeline(whole, 2, Parallelism::LAYER_WISE)),
+             ValuesOnServers(whole));
+}
+
+TEST_P(PipelineServersTest, TrainsAsTheSameMeshWithoutExhaustive) {
+  ExpectTheSameMeshWithout(/*chosen=*/false);
 }
 
 TEST_P(PipelineServersTest, EndsInTheBitsOfAllReduce) {
@@ -70,26 +97,32 @@ TEST_P(PipelineServersTest, EndsInTheBitsOfAllReduce) {
     const v1::JobSpec job = InPipeline(OnMesh(spec, 2, data), 2, Parallelism::ONE_F_ONE_B);
     const TrainedValues by_all_reduce = SameOfAllRanks(TrainByAllReduce(ByAllReduce(job), {}));
     if (data == 1 || GetParam() != Shape::kGpt2) {
-      EXPECT_EQ(Train(job).values, by_all_reduce.values);
+      EXPECT_EQ(ValuesOnServers(job).values, by_all_reduce.values);
     } else {
       // Servers add the parts of each data rank first.
-      ExpectClose(Train(job), by_all_reduce, 1e-5);
+      ExpectClose(ValuesOnServers(job), by_all_reduce, 1e-5);
     }
   }
 }
 
-// Dies before or after the call takes effect; its successor and its peers repeat the clock.
-TEST_P(PipelineServersTest, ALostRankIsReplacedAndTheClockRepeated) {
+void PipelineServersTest::ExpectLossesToBeRepaired(bool chosen) {
+  // Of both data ranks, all stages.
+  constexpr uint32_t kSlots[] = {0, 3, 4};
+  constexpr HookCall kCalls[] = {{Hook::kAcquire, 3, 1},
+                                 {Hook::kBeforeBackward, 4, 2},
+                                 {Hook::kGradientReady, 4, 1},
+                                 {Hook::kEndStep, 5, 1},
+                                 {Hook::kBeginStep, 6, 1}};
   v1::JobSpec spec = InPipeline(OnMesh(Job(), 1, 2), 3, Parallelism::ONE_F_ONE_B);
   spec.mutable_stop()->set_steps(7);
-  const TrainedValues expected = Train(spec);
-  // Of both data ranks, all stages.
-  for (const uint32_t slot : {0, 3, 4}) {
-    for (const HookCall& at :
-         {HookCall{Hook::kAcquire, 3, 1}, HookCall{Hook::kBeforeBackward, 4, 2},
-          HookCall{Hook::kGradientReady, 4, 1}, HookCall{Hook::kEndStep, 5, 1},
-          HookCall{Hook::kBeginStep, 6, 1}}) {
+  const TrainedValues expected = ValuesOnServers(spec);
+  for (int i = 0; i < 3; ++i) {
+    const uint32_t slot = kSlots[i];
+    for (int call = 0; call < 5; ++call) {
+      const HookCall& at = kCalls[call];
       for (const bool takes_effect : {false, true}) {
+        const int turn = call + (takes_effect ? 1 : 0) + static_cast<int>(GetParam());
+        if ((i == turn % 3) != chosen) continue;
         SCOPED_TRACE(absl::StrCat("slot ", slot, ", step ", at.step, ", hook ",
                                   static_cast<int>(at.hook), ", ", takes_effect));
         RunOptions options;
@@ -102,6 +135,15 @@ TEST_P(PipelineServersTest, ALostRankIsReplacedAndTheClockRepeated) {
   }
 }
 
+// Dies before or after the call takes effect; its successor and its peers repeat the clock.
+TEST_P(PipelineServersTest, ALostRankIsReplacedAndTheClockRepeated) {
+  ExpectLossesToBeRepaired(/*chosen=*/true);
+}
+
+TEST_P(PipelineServersTest, ALostRankIsReplacedAndTheClockRepeatedExhaustive) {
+  ExpectLossesToBeRepaired(/*chosen=*/false);
+}
+
 TEST_P(PipelineServersTest, CheckpointsGoOnOnOtherMeshesAndRoads) {
   v1::JobSpec spec = Job();
   spec.mutable_checkpoint()->set_every_steps(4);
@@ -110,17 +152,17 @@ TEST_P(PipelineServersTest, CheckpointsGoOnOnOtherMeshesAndRoads) {
   RunOptions options;
   options.checkpoints = &checkpoints;
   const v1::JobSpec pipeline = InPipeline(OnMesh(spec, 2, 1), 2, Parallelism::ONE_F_ONE_B);
-  ExpectClose(Train(pipeline, options), expected, 1e-5);
+  ExpectClose(ValuesOnServers(pipeline, options), expected, 1e-5);
   options.from = 4;
   ExpectClose(SameOfAllRanks(TrainByAllReduce(ByAllReduce(OnMesh(spec, 1, 2)), options)), expected,
               1e-5);
   options.from = 8;
-  ExpectClose(Train(InPipeline(OnMesh(spec, 1, 2), 3, Parallelism::GPIPE), options), expected,
-              1e-5);
+  ExpectClose(ValuesOnServers(InPipeline(OnMesh(spec, 1, 2), 3, Parallelism::GPIPE), options),
+              expected, 1e-5);
   options.from = 12;
   ExpectClose(SameOfAllRanks(TrainByAllReduce(ByAllReduce(pipeline), options)), expected, 1e-5);
   options.from = 16;
-  ExpectClose(Train(pipeline, options), expected, 1e-5);
+  ExpectClose(ValuesOnServers(pipeline, options), expected, 1e-5);
 }
 
 TEST_P(PipelineServersTest, EvaluationsCountEachExampleOnce) {
@@ -152,14 +194,18 @@ INSTANTIATE_TEST_SUITE_P(PipelineServers, PipelineServersTest,
 
 // The scale doubles with each step until gradients overflow, on whatever stage; those steps are
 // left out, also in a clock that is repeated after a loss.
-class PipelineServersOverflowTest : public PipelineServersTest {};
+class PipelineServersOverflowTest : public PipelineServersTest {
+ protected:
+  // Loses each slot in each step, at one of the hooks, or at the other.
+  void ExpectOneLossScale(bool chosen);
+};
 
-TEST_P(PipelineServersOverflowTest, AllStagesGoOnWithOneLossScale) {
+void PipelineServersOverflowTest::ExpectOneLossScale(bool chosen) {
   v1::JobSpec spec = OnMesh(Job(), 1, 2);
   spec.mutable_compute()->set_type(v1::ComputeSpec::F16);
   spec.mutable_compute()->set_loss_scale_window(1);
   spec.mutable_stop()->set_steps(10);
-  const TrainedValues without = Train(spec);
+  const TrainedValues without = ValuesOnServers(spec);
   spec = InPipeline(spec, 3, Parallelism::ONE_F_ONE_B);
   const RunResult undisturbed = TrainOnServers(spec, {});
   ExpectClose(SameOfAllRanks(undisturbed), without, 4e-3);
@@ -171,14 +217,25 @@ TEST_P(PipelineServersOverflowTest, AllStagesGoOnWithOneLossScale) {
     for (const uint32_t slot : {0, 3, 4}) {
       for (const HookCall& at :
            {HookCall{Hook::kGradientReady, step, 1}, HookCall{Hook::kEndStep, step, 1}}) {
+        const int turn = step - first + static_cast<int>(slot) + static_cast<int>(GetParam());
+        if ((at.hook == (turn % 2 == 0 ? Hook::kGradientReady : Hook::kEndStep)) != chosen)
+          continue;
         SCOPED_TRACE(
             absl::StrCat("slot ", slot, ", step ", step, ", hook ", static_cast<int>(at.hook)));
         RunOptions options;
         options.deaths = {{.slot = slot, .at = at, .takes_effect = true}};
-        EXPECT_EQ(Train(spec, options).values, undisturbed.trained[0].values);
+        EXPECT_EQ(ValuesOnServers(spec, options).values, undisturbed.trained[0].values);
       }
     }
   }
+}
+
+TEST_P(PipelineServersOverflowTest, AllStagesGoOnWithOneLossScale) {
+  ExpectOneLossScale(/*chosen=*/true);
+}
+
+TEST_P(PipelineServersOverflowTest, AllStagesGoOnWithOneLossScaleExhaustive) {
+  ExpectOneLossScale(/*chosen=*/false);
 }
 
 INSTANTIATE_TEST_SUITE_P(PipelineServers, PipelineServersOverflowTest,

@@ -1,6 +1,7 @@
 // Jobs whose layers are divided among the stages of a pipeline train as the same mesh does without
 // one: to the bit, unless the head is tied to the embedding of another stage. Their checkpoints go
 // on on any other mesh.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <tuple>
@@ -29,22 +30,18 @@ struct StageMesh {
   uint32_t shard = 0;
 };
 
-TrainedValues Train(const v1::JobSpec& spec, const RunOptions& options = {}) {
-  return SameOfAllRanks(TrainByAllReduce(spec, options));
-}
-
 v1::JobSpec On(const v1::JobSpec& spec, const StageMesh& mesh) {
   return OnMesh(spec, mesh.tensor, mesh.data, mesh.zero, mesh.shard);
 }
 
 class PipelineTrainingTest : public ::testing::Test {
  protected:
-  // Returns PipelineJob by all-reduce, in 50 steps.
+  // Returns PipelineJob by all-reduce, in 20 steps.
   v1::JobSpec Job(Shape shape, uint32_t blocks = 3) {
     v1::JobSpec spec = ByAllReduce(PipelineJob(shape, folder_, blocks));
     spec.mutable_update()->set_first_bucket_bytes(64);
     spec.mutable_update()->set_bucket_bytes(500);
-    spec.mutable_stop()->set_steps(50);
+    spec.mutable_stop()->set_steps(20);
     return spec;
   }
 
@@ -58,13 +55,18 @@ class PipelineTrainingTest : public ::testing::Test {
     }
   }
 
+  // Loses each slot at each hook, before it takes effect or afterwards, which differs with the
+  // slot, the step and the shape; or in the other of these ways.
+  void ExpectStateOfPeers(bool chosen);
+
   const TempFolder folder_;
 };
 
 using Order = std::tuple<Parallelism::PipelineSchedule, uint32_t>;
+using ShapeInOrder = std::tuple<Shape, Order>;
 
 class EveryOrderTest : public PipelineTrainingTest,
-                       public ::testing::WithParamInterface<std::tuple<Shape, Order>> {
+                       public ::testing::WithParamInterface<ShapeInOrder> {
  protected:
   static Shape shape() { return std::get<0>(GetParam()); }
   static v1::JobSpec InPipeline(const v1::JobSpec& spec) {
@@ -83,7 +85,7 @@ TEST_P(EveryOrderTest, TrainsAsTheSameMeshWithout) {
   for (const uint32_t data : {1, 2}) {
     SCOPED_TRACE(data);
     const v1::JobSpec mesh = On(spec, {.data = data});
-    ExpectSame(shape(), Train(InPipeline(mesh)), Train(mesh));
+    ExpectSame(shape(), ValuesByAllReduce(InPipeline(mesh)), ValuesByAllReduce(mesh));
   }
 }
 
@@ -97,63 +99,110 @@ TEST_P(EveryOrderTest, GradientsAreThoseOfTheSameMeshWithout) {
   spec.clear_clipping();
   spec.mutable_stop()->set_steps(1);
   const v1::JobSpec mesh = On(spec, {.data = 2});
-  ExpectSame(shape(), Train(InPipeline(mesh)), Train(mesh), 1e-6);
+  ExpectSame(shape(), ValuesByAllReduce(InPipeline(mesh)), ValuesByAllReduce(mesh), 1e-6);
 }
 
 TEST_P(EveryOrderTest, EveryStageOfZeroEndsInTheSameBits) {
   v1::JobSpec spec = Job(shape());
-  spec.mutable_stop()->set_steps(20);
   if (std::get<0>(std::get<1>(GetParam())) == Parallelism::LAYER_WISE) spec.clear_micro_batches();
   for (const uint32_t zero : {1, 2}) {
     if (zero == 2 && Overlaps()) continue;
     SCOPED_TRACE(zero);
     const v1::JobSpec mesh = On(spec, {.data = 2, .zero = zero});
-    ExpectSame(shape(), Train(InPipeline(mesh)), Train(mesh));
+    ExpectSame(shape(), ValuesByAllReduce(InPipeline(mesh)), ValuesByAllReduce(mesh));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    PipelineTraining, EveryOrderTest,
-    ::testing::Combine(
-        ::testing::Values(Shape::kGpt2, Shape::kLlama, Shape::kPerceptron),
-        ::testing::Values(Order{Parallelism::LAYER_WISE, 2}, Order{Parallelism::GPIPE, 3},
-                          Order{Parallelism::ONE_F_ONE_B, 2}, Order{Parallelism::ONE_F_ONE_B, 3},
-                          Order{Parallelism::ONE_F_ONE_B, 4}, Order{Parallelism::INTERLEAVED, 2},
-                          Order{Parallelism::ZERO_BUBBLE, 2}, Order{Parallelism::ZERO_BUBBLE, 4})),
-    [](const auto& info) {
-      const Order order = std::get<1>(info.param);
-      return absl::StrCat(NameOf(std::get<0>(info.param)), "_",
-                          Parallelism::PipelineSchedule_Name(std::get<0>(order)), "_",
-                          std::get<1>(order));
-    });
+// Returns each order with each shape: those chosen, which have every schedule with every shape and
+// every order with some, or the others.
+std::vector<ShapeInOrder> ShapesInOrders(bool chosen) {
+  const std::vector<ShapeInOrder> left_out = {
+      {Shape::kLlama, {Parallelism::ONE_F_ONE_B, 2}},
+      {Shape::kPerceptron, {Parallelism::ONE_F_ONE_B, 2}},
+      {Shape::kGpt2, {Parallelism::ONE_F_ONE_B, 3}},
+      {Shape::kPerceptron, {Parallelism::ONE_F_ONE_B, 3}},
+      {Shape::kGpt2, {Parallelism::ONE_F_ONE_B, 4}},
+      {Shape::kLlama, {Parallelism::ONE_F_ONE_B, 4}},
+      {Shape::kLlama, {Parallelism::ZERO_BUBBLE, 2}},
+      {Shape::kPerceptron, {Parallelism::ZERO_BUBBLE, 2}},
+      {Shape::kGpt2, {Parallelism::ZERO_BUBBLE, 4}},
+  };
+  if (!chosen) return left_out;
+  std::vector<ShapeInOrder> cases;
+  for (const Shape shape : {Shape::kGpt2, Shape::kLlama, Shape::kPerceptron}) {
+    for (const Order& order :
+         {Order{Parallelism::LAYER_WISE, 2}, Order{Parallelism::GPIPE, 3},
+          Order{Parallelism::ONE_F_ONE_B, 2}, Order{Parallelism::ONE_F_ONE_B, 3},
+          Order{Parallelism::ONE_F_ONE_B, 4}, Order{Parallelism::INTERLEAVED, 2},
+          Order{Parallelism::ZERO_BUBBLE, 2}, Order{Parallelism::ZERO_BUBBLE, 4}}) {
+      const ShapeInOrder one(shape, order);
+      if (std::count(left_out.begin(), left_out.end(), one) == 0) cases.push_back(one);
+    }
+  }
+  return cases;
+}
 
-class EveryShapeTest : public PipelineTrainingTest, public ::testing::WithParamInterface<Shape> {};
+std::string NameOfOrder(const ::testing::TestParamInfo<ShapeInOrder>& info) {
+  const auto& [shape, order] = info.param;
+  return absl::StrCat(NameOf(shape), "_", Parallelism::PipelineSchedule_Name(std::get<0>(order)),
+                      "_", std::get<1>(order));
+}
 
-TEST_P(EveryShapeTest, MeshesInAPipelineTrainAsTheyDoWithout) {
-  v1::JobSpec spec = Job(GetParam());
-  spec.mutable_stop()->set_steps(20);
+INSTANTIATE_TEST_SUITE_P(PipelineTraining, EveryOrderTest,
+                         ::testing::ValuesIn(ShapesInOrders(/*chosen=*/true)), NameOfOrder);
+INSTANTIATE_TEST_SUITE_P(ExhaustivePipelineTraining, EveryOrderTest,
+                         ::testing::ValuesIn(ShapesInOrders(/*chosen=*/false)), NameOfOrder);
+
+class EveryShapeTest : public PipelineTrainingTest, public ::testing::WithParamInterface<Shape> {
+ protected:
+  // Divides each mesh into the number of stages chosen for it, which differs with the shape, or
+  // into the others.
+  void ExpectMeshesToTrainAsWithout(bool chosen);
+};
+
+void EveryShapeTest::ExpectMeshesToTrainAsWithout(bool chosen) {
+  const v1::JobSpec spec = Job(GetParam());
+  uint32_t meshes = 0;
   for (const StageMesh& mesh :
        {StageMesh{.data = 2, .tensor = 2}, StageMesh{.data = 2, .tensor = 2, .zero = 1},
         StageMesh{.data = 2, .tensor = 2, .zero = 2}, StageMesh{.data = 4, .zero = 1, .shard = 2},
         StageMesh{.data = 4, .zero = 2}}) {
+    // More ranks take long where processors are few.
+    const uint32_t most = mesh.tensor == 1             ? 2
+                          : GetParam() != Shape::kGpt2 ? 4
+                          : mesh.zero == 1             ? 3
+                                                       : 2;
+    const uint32_t turn = meshes++ + static_cast<uint32_t>(GetParam());
+    const uint32_t chosen_stages = std::min(most, 2 + turn % 3);
+    if (!chosen && most == 2) continue;
     const v1::JobSpec without = On(spec, mesh);
-    const TrainedValues expected = Train(without);
-    for (const uint32_t stages : {2, 3, 4}) {
-      if (stages > 2 && mesh.tensor == 1) continue;
-      // More ranks take long where processors are few.
-      if (GetParam() == Shape::kGpt2 && (stages > 3 || (stages > 2 && mesh.zero != 1))) continue;
+    const TrainedValues expected = ValuesByAllReduce(without);
+    for (uint32_t stages = 2; stages <= most; ++stages) {
+      if ((stages == chosen_stages) != chosen) continue;
       SCOPED_TRACE(
           absl::StrCat(stages, " x ", mesh.data, " x ", mesh.tensor, ", stage ", mesh.zero));
-      ExpectSame(GetParam(), Train(InPipeline(without, stages, Parallelism::ONE_F_ONE_B)),
+      ExpectSame(GetParam(),
+                 ValuesByAllReduce(InPipeline(without, stages, Parallelism::ONE_F_ONE_B)),
                  expected);
     }
   }
-  const v1::JobSpec tensor = On(spec, {.tensor = 2});
-  const TrainedValues expected = Train(tensor);
-  ExpectSame(GetParam(), Train(InPipeline(tensor, 4, Parallelism::ZERO_BUBBLE)), expected);
-  ExpectSame(GetParam(), Train(InPipeline(tensor, 2, Parallelism::INTERLEAVED)), expected);
+}
+
+TEST_P(EveryShapeTest, MeshesInAPipelineTrainAsTheyDoWithoutExhaustive) {
+  ExpectMeshesToTrainAsWithout(/*chosen=*/false);
+}
+
+TEST_P(EveryShapeTest, MeshesInAPipelineTrainAsTheyDoWithout) {
+  ExpectMeshesToTrainAsWithout(/*chosen=*/true);
+  const v1::JobSpec tensor = On(Job(GetParam()), {.tensor = 2});
+  const TrainedValues expected = ValuesByAllReduce(tensor);
+  ExpectSame(GetParam(), ValuesByAllReduce(InPipeline(tensor, 4, Parallelism::ZERO_BUBBLE)),
+             expected);
+  ExpectSame(GetParam(), ValuesByAllReduce(InPipeline(tensor, 2, Parallelism::INTERLEAVED)),
+             expected);
   const v1::JobSpec whole_rows = WithoutSequence(tensor);
-  ExpectSame(GetParam(), Train(InPipeline(whole_rows, 3, Parallelism::GPIPE)), Train(whole_rows));
+  ExpectSame(GetParam(), ValuesByAllReduce(InPipeline(whole_rows, 3, Parallelism::GPIPE)),
+             ValuesByAllReduce(whole_rows));
 }
 
 // Three and four stages of two chunks each.
@@ -162,7 +211,8 @@ TEST_P(EveryShapeTest, DeepModelsTrainInterleavedAsTheSameMeshWithout) {
   for (const uint32_t stages : {3, 4}) {
     SCOPED_TRACE(stages);
     spec.set_micro_batches(2 * stages);
-    ExpectSame(GetParam(), Train(InPipeline(spec, stages, Parallelism::INTERLEAVED)), Train(spec));
+    ExpectSame(GetParam(), ValuesByAllReduce(InPipeline(spec, stages, Parallelism::INTERLEAVED)),
+               ValuesByAllReduce(spec));
   }
 }
 
@@ -174,9 +224,10 @@ TEST_P(EveryShapeTest, SixteenBitTypesAreNear) {
     v1::JobSpec spec = On(Job(GetParam()), {.data = 2, .zero = 1});
     spec.mutable_compute()->set_type(type);
     spec.mutable_stop()->set_steps(10);
-    const TrainedValues pipeline = Train(InPipeline(spec, 3, Parallelism::ONE_F_ONE_B));
-    ExpectClose(pipeline, Train(spec), type == v1::ComputeSpec::BF16 ? 3e-2 : 4e-3);
-    EXPECT_EQ(Train(InPipeline(spec, 3, Parallelism::ZERO_BUBBLE)).values, pipeline.values);
+    const TrainedValues pipeline = ValuesByAllReduce(InPipeline(spec, 3, Parallelism::ONE_F_ONE_B));
+    ExpectClose(pipeline, ValuesByAllReduce(spec), type == v1::ComputeSpec::BF16 ? 3e-2 : 4e-3);
+    EXPECT_EQ(ValuesByAllReduce(InPipeline(spec, 3, Parallelism::ZERO_BUBBLE)).values,
+              pipeline.values);
   }
 }
 
@@ -190,7 +241,7 @@ TEST_P(EveryShapeTest, CheckpointsGoOnOnOtherMeshesStagesAndRoads) {
   RunOptions options;
   options.checkpoints = &checkpoints;
   const auto train = [&](const v1::JobSpec& next) {
-    ExpectClose(Train(next, options), expected, 1e-5);
+    ExpectClose(ValuesByAllReduce(next, options), expected, 1e-5);
     options.from += 4;
   };
   train(InPipeline(On(spec, {.data = 2, .zero = 2}), 2, Parallelism::ONE_F_ONE_B));
@@ -252,31 +303,42 @@ TEST_F(PipelineTrainingTest, OverflowsAreLeftOutByAllStages) {
   spec.mutable_compute()->set_type(v1::ComputeSpec::F16);
   spec.mutable_compute()->set_loss_scale_window(1);
   spec.mutable_stop()->set_steps(12);
-  const TrainedValues expected = Train(spec);
+  const TrainedValues expected = ValuesByAllReduce(spec);
   spec = InPipeline(spec, 3, Parallelism::ONE_F_ONE_B);
   const RunResult run = TrainByAllReduce(spec, {});
   EXPECT_FALSE(StepsLeftOut(spec, run).empty());
   ExpectClose(SameOfAllRanks(run), expected, 4e-3);
 }
 
-TEST_F(PipelineTrainingTest, ALostRankTakesTheStateOfItsPeerOnTheSameStage) {
+void PipelineTrainingTest::ExpectStateOfPeers(bool chosen) {
   for (const Shape shape : {Shape::kGpt2, Shape::kLlama}) {
     v1::JobSpec spec = InPipeline(On(Job(shape), {.data = 2}), 2, Parallelism::ONE_F_ONE_B);
     spec.mutable_stop()->set_steps(8);
-    const TrainedValues expected = Train(spec);
+    const TrainedValues expected = ValuesByAllReduce(spec);
     for (const uint32_t slot : {0, 3}) {
       for (const HookCall& at :
            {HookCall{Hook::kAcquire, 3, 2}, HookCall{Hook::kBeforeBackward, 2, 1},
             HookCall{Hook::kGradientReady, 4, 4}, HookCall{Hook::kEndStep, 5, 1}}) {
         for (const bool takes_effect : {false, true}) {
+          const uint32_t turn =
+              slot + static_cast<uint32_t>(at.step) + static_cast<uint32_t>(shape);
+          if ((takes_effect == (turn % 2 == 1)) != chosen) continue;
           SCOPED_TRACE(absl::StrCat("slot ", slot, ", step ", at.step));
           RunOptions options;
           options.deaths = {{.slot = slot, .at = at, .takes_effect = takes_effect}};
-          EXPECT_EQ(Train(spec, options).values, expected.values);
+          EXPECT_EQ(ValuesByAllReduce(spec, options).values, expected.values);
         }
       }
     }
   }
+}
+
+TEST_F(PipelineTrainingTest, ALostRankTakesTheStateOfItsPeerOnTheSameStage) {
+  ExpectStateOfPeers(/*chosen=*/true);
+}
+
+TEST_F(PipelineTrainingTest, ALostRankTakesTheStateOfItsPeerOnTheSameStageExhaustive) {
+  ExpectStateOfPeers(/*chosen=*/false);
 }
 
 }  // namespace

@@ -12,18 +12,19 @@
 namespace muster {
 namespace {
 
-struct Case {
+struct MemoryCase {
   const char* name;
   v1::ComputeSpec::Type compute = v1::ComputeSpec::F32;
   v1::UpdateSpec::WireType wire = v1::UpdateSpec::F32;
   double max_norm = 0;
 };
 
-class RegisteredMemoryTest : public ::testing::TestWithParam<Case> {
+class RegisteredMemoryTest : public ::testing::TestWithParam<MemoryCase> {
  protected:
   v1::JobSpec Job() const {
     v1::JobSpec spec = TinyJob("transformer", "adamw", WriteTinyText(folder_));
     spec.set_workers(3);
+    spec.mutable_stop()->set_steps(20);
     spec.mutable_compute()->set_type(GetParam().compute);
     spec.mutable_update()->set_wire(GetParam().wire);
     spec.mutable_update()->set_deterministic(true);
@@ -46,7 +47,8 @@ TEST_P(RegisteredMemoryTest, TrainsToTheBitsOfMessages) {
 class LostTaskTest : public RegisteredMemoryTest {};
 
 TEST_P(LostTaskTest, LeavesTheSameBits) {
-  const v1::JobSpec spec = Job();
+  v1::JobSpec spec = Job();
+  spec.mutable_stop()->set_steps(8);
   const TrainedValues expected = TrainOnServers(spec, {}).trained[0];
   ASSERT_FALSE(expected.values.empty());
   // While servers write parameters, before they read gradients, while they do, and afterwards.
@@ -64,10 +66,10 @@ TEST_P(LostTaskTest, LeavesTheSameBits) {
   }
 }
 
-constexpr Case kF32 = {"F32"};
-constexpr Case kClipped = {"Clipped", v1::ComputeSpec::F32, v1::UpdateSpec::F32, 0.5};
-constexpr Case kBf16 = {"Bf16", v1::ComputeSpec::BF16};
-constexpr Case kBf16OnTheWire = {"Bf16OnTheWire", v1::ComputeSpec::F32, v1::UpdateSpec::BF16};
+constexpr MemoryCase kF32 = {"F32"};
+constexpr MemoryCase kClipped = {"Clipped", v1::ComputeSpec::F32, v1::UpdateSpec::F32, 0.5};
+constexpr MemoryCase kBf16 = {"Bf16", v1::ComputeSpec::BF16};
+constexpr MemoryCase kBf16OnTheWire = {"Bf16OnTheWire", v1::ComputeSpec::F32, v1::UpdateSpec::BF16};
 
 INSTANTIATE_TEST_SUITE_P(Types, RegisteredMemoryTest,
                          ::testing::Values(kF32, kClipped, kBf16, kBf16OnTheWire),

@@ -12,32 +12,17 @@
 #include "gtest/gtest.h"
 #include "tests/equivalence/run_checkpoints.h"
 #include "tests/equivalence/step_observer.h"
+#include "tests/equivalence/tensor_jobs.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
 
 namespace muster {
 namespace {
 
-v1::JobSpec ByAllReduce(v1::JobSpec spec) {
-  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
-  spec.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
-  spec.mutable_update()->set_first_bucket_bytes(64);
-  spec.mutable_update()->set_bucket_bytes(500);
-  return spec;
-}
-
 v1::JobSpec InStage(v1::JobSpec spec, uint32_t stage, uint32_t shard = 0) {
   spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
   spec.mutable_parallelism()->mutable_zero()->set_shard(shard);
   return spec;
-}
-
-// Returns the values of all ranks, which must be the same.
-TrainedValues Train(const v1::JobSpec& spec, const RunOptions& options = {}) {
-  const RunResult run = TrainByAllReduce(spec, options);
-  for (const TrainedValues& other : run.trained) EXPECT_EQ(other.values, run.trained[0].values);
-  EXPECT_FALSE(run.trained[0].values.empty());
-  return run.trained[0];
 }
 
 // Records what one slot does with its units, in order.
@@ -76,7 +61,7 @@ class ShardedTrainingTest : public ::testing::Test {
  protected:
   // Returns a deterministic job with clipping, on three ranks.
   v1::JobSpec Job(const std::string& model, const std::string& optimizer) {
-    v1::JobSpec spec = ByAllReduce(TinyJob(model, optimizer, WriteTinyText(folder_)));
+    v1::JobSpec spec = ByAllReduceInSmallBuckets(TinyJob(model, optimizer, WriteTinyText(folder_)));
     spec.set_workers(3);
     spec.mutable_stop()->set_steps(12);
     spec.mutable_update()->set_deterministic(true);
@@ -104,17 +89,19 @@ TEST_P(EveryModelAndOptimizerTest, AllStagesEndInTheSameBits) {
   v1::JobSpec spec = Job(std::get<0>(GetParam()), std::get<1>(GetParam()));
   RunOptions options;
   options.keys = TrainLocally(spec).keys;
-  const TrainedValues expected = Train(spec, options);
+  const TrainedValues expected = ValuesByAllReduce(spec, options);
   for (const uint32_t stage : {1, 2, 3}) {
     SCOPED_TRACE(stage);
-    EXPECT_EQ(Train(InStage(spec, stage), options).values, expected.values);
+    EXPECT_EQ(ValuesByAllReduce(InStage(spec, stage), options).values, expected.values);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(ShardedTraining, EveryModelAndOptimizerTest,
-                         ::testing::Combine(::testing::ValuesIn(ModelNames()),
-                                            ::testing::ValuesIn(OptimizerNames())),
-                         [](const auto& info) {
+                         ::testing::ValuesIn(ChosenModelsAndOptimizers()), [](const auto& info) {
+                           return std::get<0>(info.param) + "_" + std::get<1>(info.param);
+                         });
+INSTANTIATE_TEST_SUITE_P(ExhaustiveShardedTraining, EveryModelAndOptimizerTest,
+                         ::testing::ValuesIn(OtherModelsAndOptimizers()), [](const auto& info) {
                            return std::get<0>(info.param) + "_" + std::get<1>(info.param);
                          });
 
@@ -128,10 +115,10 @@ TEST_P(EveryWorldTest, MicroBatchesSumInTheStagesOrder) {
     const TrainedValues local = TrainLocally(spec);
     RunOptions options;
     options.keys = local.keys;
-    const TrainedValues whole = Train(spec, options);
-    EXPECT_EQ(Train(InStage(spec, 1), options).values, whole.values);
-    const TrainedValues sliced = Train(InStage(spec, 2), options);
-    EXPECT_EQ(Train(InStage(spec, 3), options).values, sliced.values);
+    const TrainedValues whole = ValuesByAllReduce(spec, options);
+    EXPECT_EQ(ValuesByAllReduce(InStage(spec, 1), options).values, whole.values);
+    const TrainedValues sliced = ValuesByAllReduce(InStage(spec, 2), options);
+    EXPECT_EQ(ValuesByAllReduce(InStage(spec, 3), options).values, sliced.values);
     ExpectClose(sliced, whole, 1e-5);
     ExpectClose(sliced, local, 1e-5);
   }
@@ -145,9 +132,9 @@ TEST_P(EveryWorldTest, RowsAreDividedToTheSameBits) {
     spec.set_batch_size(17);
     RunOptions options;
     options.keys = TrainLocally(spec).keys;
-    const TrainedValues whole = Train(spec, options);
+    const TrainedValues whole = ValuesByAllReduce(spec, options);
     for (const uint32_t stage : {1, 2, 3}) {
-      EXPECT_EQ(Train(InStage(spec, stage), options).values, whole.values) << stage;
+      EXPECT_EQ(ValuesByAllReduce(InStage(spec, stage), options).values, whole.values) << stage;
     }
   }
 }
@@ -159,9 +146,9 @@ TEST_F(ShardedTrainingTest, SixteenBitTypesEndInTheSameBits) {
     SCOPED_TRACE(type);
     v1::JobSpec spec = Transformer();
     spec.mutable_compute()->set_type(type);
-    const TrainedValues expected = Train(spec);
+    const TrainedValues expected = ValuesByAllReduce(spec);
     for (const uint32_t stage : {1, 2, 3}) {
-      EXPECT_EQ(Train(InStage(spec, stage)).values, expected.values) << stage;
+      EXPECT_EQ(ValuesByAllReduce(InStage(spec, stage)).values, expected.values) << stage;
     }
   }
 }
@@ -182,11 +169,11 @@ TEST_F(ShardedTrainingTest, OverflowsAreLeftOutInEveryStage) {
 
 TEST_F(ShardedTrainingTest, HalfTheBytesAreNearAndAlikeInStagesTwoAndThree) {
   v1::JobSpec spec = Job("transformer", "sgd");
-  const TrainedValues expected = Train(spec);
+  const TrainedValues expected = ValuesByAllReduce(spec);
   spec.mutable_update()->set_wire(v1::UpdateSpec::BF16);
-  const TrainedValues two = Train(InStage(spec, 2));
+  const TrainedValues two = ValuesByAllReduce(InStage(spec, 2));
   ExpectClose(two, expected, 1e-2);
-  EXPECT_EQ(Train(InStage(spec, 3)).values, two.values);
+  EXPECT_EQ(ValuesByAllReduce(InStage(spec, 3)).values, two.values);
   EXPECT_NE(two.values, expected.values);
 }
 
@@ -196,9 +183,9 @@ TEST_F(ShardedTrainingTest, GroupsWithReplicasAreNearPlainDataParallelism) {
     spec.set_micro_batches(2);
     RunOptions options;
     options.keys = TrainLocally(spec).keys;
-    const TrainedValues expected = Train(spec, options);
+    const TrainedValues expected = ValuesByAllReduce(spec, options);
     for (const uint32_t stage : {1, 2, 3}) {
-      ExpectClose(Train(InStage(spec, stage, 2), options), expected, 1e-5);
+      ExpectClose(ValuesByAllReduce(InStage(spec, stage, 2), options), expected, 1e-5);
     }
   }
 }
@@ -208,9 +195,9 @@ TEST_F(ShardedTrainingTest, HybridJobsEndInTheSameBits) {
   spec.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
   RunOptions options;
   options.keys = TrainLocally(spec).keys;
-  const TrainedValues expected = Train(spec, options);
+  const TrainedValues expected = ValuesByAllReduce(spec, options);
   for (const uint32_t stage : {1, 2, 3}) {
-    EXPECT_EQ(Train(InStage(spec, stage), options).values, expected.values) << stage;
+    EXPECT_EQ(ValuesByAllReduce(InStage(spec, stage), options).values, expected.values) << stage;
   }
 }
 
@@ -266,10 +253,10 @@ TEST_F(ShardedTrainingTest, KeptUnitsEndInTheSameBits) {
   for (const auto type : {v1::ComputeSpec::F32, v1::ComputeSpec::BF16}) {
     spec.mutable_compute()->set_type(type);
     spec.mutable_parallelism()->mutable_zero()->clear_keep_gathered_bytes();
-    const TrainedValues expected = Train(spec);
+    const TrainedValues expected = ValuesByAllReduce(spec);
     for (const uint64_t bytes : {64, 8192, 1 << 24}) {
       spec.mutable_parallelism()->mutable_zero()->set_keep_gathered_bytes(bytes);
-      EXPECT_EQ(Train(spec).values, expected.values) << bytes;
+      EXPECT_EQ(ValuesByAllReduce(spec).values, expected.values) << bytes;
     }
   }
 }
@@ -278,13 +265,13 @@ TEST_F(ShardedTrainingTest, OffloadedStateEndsInTheSameBits) {
   for (const std::string& optimizer : OptimizerNames()) {
     SCOPED_TRACE(optimizer);
     v1::JobSpec spec = Job("mlp", optimizer);
-    const TrainedValues expected = Train(spec);
+    const TrainedValues expected = ValuesByAllReduce(spec);
     spec.mutable_parallelism()->mutable_zero()->set_offload(v1::ZeroSpec::OPTIMIZER_STATE);
     for (const uint32_t stage : {1, 2, 3}) {
-      EXPECT_EQ(Train(InStage(spec, stage)).values, expected.values) << stage;
+      EXPECT_EQ(ValuesByAllReduce(InStage(spec, stage)).values, expected.values) << stage;
     }
     // Each rank has a whole copy, which all of them step alike.
-    EXPECT_EQ(Train(InStage(spec, 1, /*shard=*/1)).values, expected.values);
+    EXPECT_EQ(ValuesByAllReduce(InStage(spec, 1, /*shard=*/1)).values, expected.values);
   }
 }
 
@@ -293,15 +280,15 @@ TEST_F(ShardedTrainingTest, CheckpointsGoOnWithAndWithoutOffload) {
   spec.mutable_checkpoint()->set_every_steps(4);
   v1::JobSpec offloads = spec;
   offloads.mutable_parallelism()->mutable_zero()->set_offload(v1::ZeroSpec::OPTIMIZER_STATE);
-  const TrainedValues expected = Train(spec);
+  const TrainedValues expected = ValuesByAllReduce(spec);
   RunCheckpoints checkpoints;
   RunOptions options;
   options.checkpoints = &checkpoints;
-  EXPECT_EQ(Train(offloads, options).values, expected.values);
+  EXPECT_EQ(ValuesByAllReduce(offloads, options).values, expected.values);
   options.from = 4;
-  EXPECT_EQ(Train(spec, options).values, expected.values);
+  EXPECT_EQ(ValuesByAllReduce(spec, options).values, expected.values);
   options.from = 8;
-  EXPECT_EQ(Train(InStage(offloads, 3), options).values, expected.values);
+  EXPECT_EQ(ValuesByAllReduce(InStage(offloads, 3), options).values, expected.values);
 }
 
 // Results are equal to the bit, because the number of slots is the same on all roads.
@@ -313,14 +300,14 @@ TEST_F(ShardedTrainingTest, CheckpointsGoOnInOtherStagesAndOnOtherRoads) {
     spec.mutable_stop()->set_steps(24);
     RunOptions options;
     options.keys = TrainLocally(spec).keys;
-    const TrainedValues expected = Train(spec, options);
+    const TrainedValues expected = ValuesByAllReduce(spec, options);
     RunCheckpoints checkpoints;
     options.checkpoints = &checkpoints;
-    EXPECT_EQ(Train(InStage(spec, 3), options).values, expected.values);
+    EXPECT_EQ(ValuesByAllReduce(InStage(spec, 3), options).values, expected.values);
     options.from = 4;
-    EXPECT_EQ(Train(InStage(spec, 1), options).values, expected.values);
+    EXPECT_EQ(ValuesByAllReduce(InStage(spec, 1), options).values, expected.values);
     options.from = 8;
-    EXPECT_EQ(Train(InStage(spec, 2), options).values, expected.values);
+    EXPECT_EQ(ValuesByAllReduce(InStage(spec, 2), options).values, expected.values);
     options.from = 12;
     v1::JobSpec on_servers = spec;
     on_servers.clear_parallelism();
@@ -328,9 +315,9 @@ TEST_F(ShardedTrainingTest, CheckpointsGoOnInOtherStagesAndOnOtherRoads) {
     on_servers.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
     EXPECT_EQ(TrainOnServers(on_servers, options).trained[0].values, expected.values);
     options.from = 16;
-    EXPECT_EQ(Train(InStage(spec, 3), options).values, expected.values);
+    EXPECT_EQ(ValuesByAllReduce(InStage(spec, 3), options).values, expected.values);
     options.from = 20;
-    EXPECT_EQ(Train(spec, options).values, expected.values);
+    EXPECT_EQ(ValuesByAllReduce(spec, options).values, expected.values);
   }
 }
 
@@ -361,10 +348,10 @@ TEST_F(ShardedTrainingTest, CheckpointsGoOnThroughWorldsStagesAndRoadsAndBack) {
     for (const Link& link : chain) {
       SCOPED_TRACE(absl::StrCat("from step ", options.from, " with ", link.ranks, " ranks"));
       spec.set_workers(link.ranks);
-      const TrainedValues expected = Train(spec, plain);
+      const TrainedValues expected = ValuesByAllReduce(spec, plain);
       v1::JobSpec linked = link.stage == 0 ? spec : InStage(spec, link.stage);
       if (link.road == Road::kAllReduce) {
-        EXPECT_EQ(Train(linked, options).values, expected.values);
+        EXPECT_EQ(ValuesByAllReduce(linked, options).values, expected.values);
       } else {
         linked.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
         linked.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
@@ -384,14 +371,14 @@ TEST_F(ShardedTrainingTest, CheckpointsOfHybridJobsGoOnOnOtherRoads) {
   hybrid.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
   RunOptions options;
   options.keys = TrainLocally(spec).keys;
-  const TrainedValues expected = Train(spec, options);
+  const TrainedValues expected = ValuesByAllReduce(spec, options);
   RunCheckpoints checkpoints;
   options.checkpoints = &checkpoints;
-  EXPECT_EQ(Train(InStage(hybrid, 3), options).values, expected.values);
+  EXPECT_EQ(ValuesByAllReduce(InStage(hybrid, 3), options).values, expected.values);
   options.from = 4;
-  EXPECT_EQ(Train(InStage(spec, 1), options).values, expected.values);
+  EXPECT_EQ(ValuesByAllReduce(InStage(spec, 1), options).values, expected.values);
   options.from = 8;
-  EXPECT_EQ(Train(InStage(hybrid, 2), options).values, expected.values);
+  EXPECT_EQ(ValuesByAllReduce(InStage(hybrid, 2), options).values, expected.values);
 }
 
 // Four ranks, two layers of 4 x 4 and their biases, twelve rows of four features, three rows a
@@ -462,7 +449,7 @@ TEST_F(ShardedTrainingTest, CheckpointsGoOnInOtherWorlds) {
     for (const int world : {4, 2, 3, 1}) {
       spec.set_workers(world);
       options.from = from;
-      ExpectClose(Train(InStage(spec, world == 2 ? 2 : 3), options), expected, 1e-5);
+      ExpectClose(ValuesByAllReduce(InStage(spec, world == 2 ? 2 : 3), options), expected, 1e-5);
       from += 3;
     }
   }

@@ -10,7 +10,7 @@
 namespace muster {
 namespace {
 
-v1::JobSpec Job() {
+v1::JobSpec StaleJob() {
   v1::JobSpec spec = TinyJob("mlp", "sgd", "");
   spec.mutable_optimizer()->set_learning_rate(0.2);
   spec.mutable_data()->set_holdout(0.3);
@@ -37,7 +37,7 @@ double Accuracy(const RunResult& run) {
 class StaleTrainingTest : public ::testing::TestWithParam<int> {};
 
 TEST_P(StaleTrainingTest, NeverExceedsTheBoundAndLearns) {
-  v1::JobSpec spec = Job();
+  v1::JobSpec spec = StaleJob();
   const RunResult synchronous = TrainOnServers(spec, {});
   EXPECT_EQ(MaxStaleness(synchronous), 0);
   EXPECT_GT(Accuracy(synchronous), 0.8);
@@ -51,7 +51,7 @@ TEST_P(StaleTrainingTest, NeverExceedsTheBoundAndLearns) {
 INSTANTIATE_TEST_SUITE_P(Bounds, StaleTrainingTest, ::testing::Values(1, 4));
 
 TEST(AsynchronousTrainingTest, Learns) {
-  v1::JobSpec spec = Job();
+  v1::JobSpec spec = StaleJob();
   spec.mutable_update()->set_unlimited_staleness(true);
   EXPECT_GT(Accuracy(TrainOnServers(spec, {})), 0.7);
 }

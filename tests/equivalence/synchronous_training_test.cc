@@ -40,9 +40,11 @@ TEST_P(SynchronousTrainingTest, MicroBatchesEqualOneProcess) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryModelAndOptimizer, SynchronousTrainingTest,
-                         ::testing::Combine(::testing::ValuesIn(ModelNames()),
-                                            ::testing::ValuesIn(OptimizerNames())),
-                         [](const auto& info) {
+                         ::testing::ValuesIn(ChosenModelsAndOptimizers()), [](const auto& info) {
+                           return std::get<0>(info.param) + "_" + std::get<1>(info.param);
+                         });
+INSTANTIATE_TEST_SUITE_P(ExhaustiveEveryModelAndOptimizer, SynchronousTrainingTest,
+                         ::testing::ValuesIn(OtherModelsAndOptimizers()), [](const auto& info) {
                            return std::get<0>(info.param) + "_" + std::get<1>(info.param);
                          });
 

@@ -14,6 +14,14 @@
 namespace muster {
 namespace {
 
+struct Trials {
+  int begin;
+  int end;
+};
+// Four have calls and registered memory with either durability.
+constexpr Trials kFewTrials = {0, 4};
+constexpr Trials kOtherTrials = {4, 10};
+
 class TakeoverTest : public ::testing::TestWithParam<std::string> {
  protected:
   v1::JobSpec Job() {
@@ -24,6 +32,10 @@ class TakeoverTest : public ::testing::TestWithParam<std::string> {
     spec.mutable_checkpoint()->set_every_steps(5);
     return spec;
   }
+
+  void ExpectTheSameBits(Trials trials);
+  void ExpectTheSameBitsWithUnitsInFlight(Trials trials);
+  void ExpectTheSameBitsByAllReduce(Trials trials);
 
   const TempFolder folder_;
 };
@@ -46,21 +58,25 @@ std::vector<Death> DrawDeaths(const std::string& model, int trial, int slots,
   return deaths;
 }
 
-TEST_P(TakeoverTest, DeathsAtAnyHookLeaveTheSameBits) {
+void TakeoverTest::ExpectTheSameBits(Trials trials) {
   const v1::JobSpec spec = Job();
   RunOptions options;
   options.keys = TrainLocally(spec).keys;
   const RunResult undisturbed = TrainOnServers(spec, options);
   ASSERT_FALSE(undisturbed.trained[0].values.empty());
-  for (int trial = 0; trial < 10; ++trial) {
+  for (int trial = trials.begin; trial < trials.end; ++trial) {
     options.deaths = DrawDeaths(GetParam(), trial, 2, undisturbed.calls[0]);
     EXPECT_EQ(TrainOnServers(spec, options).trained[0].values, undisturbed.trained[0].values)
         << "trial " << trial;
   }
 }
 
+TEST_P(TakeoverTest, DeathsAtAnyHookLeaveTheSameBits) { ExpectTheSameBits(kFewTrials); }
+
+TEST_P(TakeoverTest, DeathsAtAnyHookLeaveTheSameBitsExhaustive) { ExpectTheSameBits(kOtherTrials); }
+
 // Under ZeRO stage 3, a dead task leaves some micro-batches of a step whole, the next in part.
-TEST_P(TakeoverTest, DeathsAtAnyHookLeaveTheSameBitsWithUnitsInFlight) {
+void TakeoverTest::ExpectTheSameBitsWithUnitsInFlight(Trials trials) {
   v1::JobSpec spec = Job();
   spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
   spec.mutable_parallelism()->mutable_zero()->set_stage(3);
@@ -69,7 +85,7 @@ TEST_P(TakeoverTest, DeathsAtAnyHookLeaveTheSameBitsWithUnitsInFlight) {
   options.keys = TrainLocally(spec).keys;
   const RunResult undisturbed = TrainOnServers(spec, options);
   ASSERT_FALSE(undisturbed.trained[0].values.empty());
-  for (int trial = 0; trial < 10; ++trial) {
+  for (int trial = trials.begin; trial < trials.end; ++trial) {
     options.reach = trial % 2 == 0 ? Reach::kCalls : Reach::kRegisteredMemory;
     spec.mutable_update()->set_durability(trial % 3 == 0 ? v1::UpdateSpec::EVERY_PUSH
                                                          : v1::UpdateSpec::CHECKPOINT);
@@ -79,8 +95,16 @@ TEST_P(TakeoverTest, DeathsAtAnyHookLeaveTheSameBitsWithUnitsInFlight) {
   }
 }
 
+TEST_P(TakeoverTest, DeathsAtAnyHookLeaveTheSameBitsWithUnitsInFlight) {
+  ExpectTheSameBitsWithUnitsInFlight(kFewTrials);
+}
+
+TEST_P(TakeoverTest, DeathsAtAnyHookLeaveTheSameBitsWithUnitsInFlightExhaustive) {
+  ExpectTheSameBitsWithUnitsInFlight(kOtherTrials);
+}
+
 // Survivors go on in place, and give the newcomer their replica.
-TEST_P(TakeoverTest, DeathsAtAnyHookLeaveTheSameBitsByAllReduce) {
+void TakeoverTest::ExpectTheSameBitsByAllReduce(Trials trials) {
   v1::JobSpec spec = Job();
   spec.set_workers(3);
   spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
@@ -91,7 +115,7 @@ TEST_P(TakeoverTest, DeathsAtAnyHookLeaveTheSameBitsByAllReduce) {
   options.keys = TrainLocally(spec).keys;
   const RunResult undisturbed = TrainByAllReduce(spec, options);
   EXPECT_EQ(undisturbed.rounds, 1);
-  for (int trial = 0; trial < 10; ++trial) {
+  for (int trial = trials.begin; trial < trials.end; ++trial) {
     SCOPED_TRACE(trial);
     options.share_memory = trial % 2 == 0;
     options.deaths = DrawDeaths(GetParam(), trial, 3, undisturbed.calls[0]);
@@ -101,6 +125,14 @@ TEST_P(TakeoverTest, DeathsAtAnyHookLeaveTheSameBitsByAllReduce) {
       EXPECT_EQ(slot.values, undisturbed.trained[0].values);
     }
   }
+}
+
+TEST_P(TakeoverTest, DeathsAtAnyHookLeaveTheSameBitsByAllReduce) {
+  ExpectTheSameBitsByAllReduce(kFewTrials);
+}
+
+TEST_P(TakeoverTest, DeathsAtAnyHookLeaveTheSameBitsByAllReduceExhaustive) {
+  ExpectTheSameBitsByAllReduce(kOtherTrials);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryModel, TakeoverTest, ::testing::ValuesIn(ModelNames()));

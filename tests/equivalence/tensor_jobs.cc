@@ -98,6 +98,14 @@ TrainedValues SameOfAllRanks(const RunResult& run) {
   return run.trained[0];
 }
 
+TrainedValues ValuesOnServers(const v1::JobSpec& spec, const RunOptions& options) {
+  return SameOfAllRanks(TrainOnServers(spec, options));
+}
+
+TrainedValues ValuesByAllReduce(const v1::JobSpec& spec, const RunOptions& options) {
+  return SameOfAllRanks(TrainByAllReduce(spec, options));
+}
+
 std::set<int> StepsLeftOut(const v1::JobSpec& spec, const RunResult& run) {
   std::vector<std::set<int>> of_slots(spec.workers());
   for (const std::string& line : run.log) {

@@ -41,6 +41,9 @@ v1::JobSpec WithoutSequence(v1::JobSpec spec);
 
 // Returns the values that a run ended with, and expects them to be the same on all ranks.
 TrainedValues SameOfAllRanks(const RunResult& run);
+// Train the job on one of the roads, and return these.
+TrainedValues ValuesOnServers(const v1::JobSpec& spec, const RunOptions& options = {});
+TrainedValues ValuesByAllReduce(const v1::JobSpec& spec, const RunOptions& options = {});
 
 // Returns the steps, the last one not counted, whose gradients the slots of an undisturbed run of
 // an f16 job have left out, and expects these to be the same of all slots. A slot whose own

@@ -18,28 +18,25 @@ namespace {
 
 using Shape = TensorShape;
 
-TrainedValues Train(const v1::JobSpec& spec, const RunOptions& options = {}) {
-  return SameOfAllRanks(TrainByAllReduce(spec, options));
-}
-
 class TensorTrainingTest : public ::testing::Test {
  protected:
-  // Returns TensorJob by all-reduce, with two micro-batches and clipping.
+  // Returns TensorJob by all-reduce, with two micro-batches and clipping, in 20 steps.
   v1::JobSpec Job(Shape shape) {
     v1::JobSpec spec = ByAllReduce(TensorJob(shape, folder_));
     spec.mutable_update()->set_first_bucket_bytes(64);
     spec.mutable_update()->set_bucket_bytes(500);
     spec.mutable_clipping()->set_by_global_norm(0.05);
     spec.set_micro_batches(2);
-    spec.mutable_stop()->set_steps(50);
+    spec.mutable_stop()->set_steps(20);
     return spec;
   }
 
   const TempFolder folder_;
 };
 
-class EveryMeshTest : public TensorTrainingTest,
-                      public ::testing::WithParamInterface<std::tuple<Shape, uint32_t, uint32_t>> {
+using ShapeOnMesh = std::tuple<Shape, uint32_t, uint32_t>;
+
+class EveryMeshTest : public TensorTrainingTest, public ::testing::WithParamInterface<ShapeOnMesh> {
  protected:
   static Shape shape() { return std::get<0>(GetParam()); }
   static uint32_t tensor() { return std::get<1>(GetParam()); }
@@ -49,8 +46,8 @@ class EveryMeshTest : public TensorTrainingTest,
 TEST_P(EveryMeshTest, TrainsAsOneProcess) {
   const v1::JobSpec spec = Job(shape());
   const TrainedValues expected = TrainLocally(spec);
-  ExpectClose(Train(OnMesh(spec, tensor(), data())), expected, 1e-5);
-  ExpectClose(Train(WithoutSequence(OnMesh(spec, tensor(), data()))), expected, 1e-5);
+  ExpectClose(ValuesByAllReduce(OnMesh(spec, tensor(), data())), expected, 1e-5);
+  ExpectClose(ValuesByAllReduce(WithoutSequence(OnMesh(spec, tensor(), data()))), expected, 1e-5);
 }
 
 // Steps so large that only the gradients are left of the weights.
@@ -62,17 +59,27 @@ TEST_P(EveryMeshTest, GradientsAreThoseOfOneProcess) {
   spec.clear_clipping();
   spec.mutable_stop()->set_steps(1);
   const TrainedValues expected = TrainLocally(spec);
-  ExpectClose(Train(OnMesh(spec, tensor(), data())), expected, 1e-5);
+  ExpectClose(ValuesByAllReduce(OnMesh(spec, tensor(), data())), expected, 1e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(TensorTraining, EveryMeshTest,
-                         ::testing::Combine(::testing::Values(Shape::kGpt2, Shape::kLlama),
-                                            ::testing::Values(2, 4, 8), ::testing::Values(1, 2)),
-                         [](const auto& info) {
-                           return absl::StrCat(NameOf(std::get<0>(info.param)), "_tensor",
-                                               std::get<1>(info.param), "_data",
-                                               std::get<2>(info.param));
-                         });
+std::string NameOfMesh(const ::testing::TestParamInfo<ShapeOnMesh>& info) {
+  const auto& [shape, tensor, data] = info.param;
+  return absl::StrCat(NameOf(shape), "_tensor", tensor, "_data", data);
+}
+
+// Any two of shape, tensor ranks and data ranks meet.
+INSTANTIATE_TEST_SUITE_P(
+    TensorTraining, EveryMeshTest,
+    ::testing::Values(ShapeOnMesh{Shape::kGpt2, 2, 1}, ShapeOnMesh{Shape::kGpt2, 4, 2},
+                      ShapeOnMesh{Shape::kGpt2, 8, 1}, ShapeOnMesh{Shape::kLlama, 2, 2},
+                      ShapeOnMesh{Shape::kLlama, 4, 1}, ShapeOnMesh{Shape::kLlama, 8, 2}),
+    NameOfMesh);
+INSTANTIATE_TEST_SUITE_P(
+    ExhaustiveTensorTraining, EveryMeshTest,
+    ::testing::Values(ShapeOnMesh{Shape::kGpt2, 2, 2}, ShapeOnMesh{Shape::kGpt2, 4, 1},
+                      ShapeOnMesh{Shape::kGpt2, 8, 2}, ShapeOnMesh{Shape::kLlama, 2, 1},
+                      ShapeOnMesh{Shape::kLlama, 4, 2}, ShapeOnMesh{Shape::kLlama, 8, 1}),
+    NameOfMesh);
 
 class BothShapesTest : public TensorTrainingTest, public ::testing::WithParamInterface<Shape> {};
 
@@ -83,7 +90,7 @@ TEST_P(BothShapesTest, StagesEndInTheSameBits) {
   for (const bool sequence : {true, false}) {
     const auto train = [&](uint32_t stage) {
       const v1::JobSpec divided = OnMesh(spec, 2, 2, stage);
-      return Train(sequence ? divided : WithoutSequence(divided));
+      return ValuesByAllReduce(sequence ? divided : WithoutSequence(divided));
     };
     const TrainedValues whole = train(0);
     EXPECT_EQ(train(1).values, whole.values);
@@ -93,9 +100,9 @@ TEST_P(BothShapesTest, StagesEndInTheSameBits) {
   }
   v1::JobSpec single = OnMesh(spec, 2, 2);
   single.clear_micro_batches();
-  const TrainedValues whole = Train(single);
+  const TrainedValues whole = ValuesByAllReduce(single);
   for (const uint32_t stage : {1, 2, 3}) {
-    EXPECT_EQ(Train(OnMesh(single, 2, 2, stage)).values, whole.values) << stage;
+    EXPECT_EQ(ValuesByAllReduce(OnMesh(single, 2, 2, stage)).values, whole.values) << stage;
   }
 }
 
@@ -104,19 +111,19 @@ TEST_P(BothShapesTest, EightRanksTrainAsOneProcessInEveryStage) {
   const TrainedValues expected = TrainLocally(spec);
   for (const uint32_t stage : {1, 2, 3}) {
     SCOPED_TRACE(stage);
-    ExpectClose(Train(OnMesh(spec, 4, 2, stage)), expected, 1e-5);
+    ExpectClose(ValuesByAllReduce(OnMesh(spec, 4, 2, stage)), expected, 1e-5);
     // Two shard groups, which are replicas.
-    ExpectClose(Train(OnMesh(spec, 2, 4, stage, /*shard=*/2)), expected, 1e-5);
+    ExpectClose(ValuesByAllReduce(OnMesh(spec, 2, 4, stage, /*shard=*/2)), expected, 1e-5);
   }
 }
 
 TEST_P(BothShapesTest, RecomputedActivationsEndInTheSameBits) {
   v1::JobSpec spec = OnMesh(Job(GetParam()), 4, 2, 2);
   spec.mutable_stop()->set_steps(10);
-  const TrainedValues expected = Train(spec);
+  const TrainedValues expected = ValuesByAllReduce(spec);
   for (const auto recompute : {v1::ComputeSpec::SELECTIVE, v1::ComputeSpec::FULL}) {
     spec.mutable_compute()->set_recompute(recompute);
-    EXPECT_EQ(Train(spec).values, expected.values) << recompute;
+    EXPECT_EQ(ValuesByAllReduce(spec).values, expected.values) << recompute;
   }
 }
 
@@ -129,8 +136,8 @@ TEST_P(BothShapesTest, FirstStepsWithAndWithoutSequenceHaveEqualMatrices) {
   spec.clear_clipping();
   spec.mutable_stop()->set_steps(1);
   for (const uint32_t tensor : {2, 4}) {
-    const TrainedValues with = Train(OnMesh(spec, tensor, 2));
-    const TrainedValues without = Train(WithoutSequence(OnMesh(spec, tensor, 2)));
+    const TrainedValues with = ValuesByAllReduce(OnMesh(spec, tensor, 2));
+    const TrainedValues without = ValuesByAllReduce(WithoutSequence(OnMesh(spec, tensor, 2)));
     ExpectClose(with, without, 1e-6);
     int matrices = 0;
     for (const auto& [name, values] : without.values) {
@@ -150,10 +157,10 @@ TEST_P(BothShapesTest, SixteenBitTypesAreNearInEveryStage) {
     spec.mutable_compute()->set_type(type);
     spec.clear_micro_batches();
     const TrainedValues expected = TrainLocally(spec);
-    const TrainedValues whole = Train(OnMesh(spec, 2, 2));
+    const TrainedValues whole = ValuesByAllReduce(OnMesh(spec, 2, 2));
     ExpectClose(whole, expected, type == v1::ComputeSpec::BF16 ? 3e-2 : 4e-3);
     for (const uint32_t stage : {1, 2, 3}) {
-      EXPECT_EQ(Train(OnMesh(spec, 2, 2, stage)).values, whole.values) << stage;
+      EXPECT_EQ(ValuesByAllReduce(OnMesh(spec, 2, 2, stage)).values, whole.values) << stage;
     }
   }
 }
@@ -175,7 +182,7 @@ TEST_F(TensorTrainingTest, WhatTensorRanksShareStaysEqualInLongSums) {
   spec.mutable_stop()->set_steps(1);
   RunOptions options;
   options.share_memory = false;
-  Train(OnMesh(spec, 2, 3), options);
+  ValuesByAllReduce(OnMesh(spec, 2, 3), options);
 }
 
 TEST_F(TensorTrainingTest, RanksMayHaveAnOddNumberOfHeads) {
@@ -184,7 +191,7 @@ TEST_F(TensorTrainingTest, RanksMayHaveAnOddNumberOfHeads) {
     spec.mutable_model()->mutable_transformer()->set_width(24);
     spec.mutable_model()->mutable_transformer()->set_heads(6);
     spec.mutable_stop()->set_steps(10);
-    ExpectClose(Train(OnMesh(spec, 2, 2, 3)), TrainLocally(spec), 1e-5);
+    ExpectClose(ValuesByAllReduce(OnMesh(spec, 2, 2, 3)), TrainLocally(spec), 1e-5);
   }
 }
 
@@ -198,8 +205,8 @@ TEST_F(TensorTrainingTest, PerceptronsTrainAsOneProcessInEveryStage) {
   const TrainedValues expected = TrainLocally(spec);
   for (const uint32_t stage : {0, 1, 2, 3}) {
     SCOPED_TRACE(stage);
-    ExpectClose(Train(OnMesh(spec, 2, 2, stage)), expected, 1e-5);
-    ExpectClose(Train(OnMesh(spec, 4, 2, stage)), expected, 1e-5);
+    ExpectClose(ValuesByAllReduce(OnMesh(spec, 2, 2, stage)), expected, 1e-5);
+    ExpectClose(ValuesByAllReduce(OnMesh(spec, 4, 2, stage)), expected, 1e-5);
   }
 }
 
@@ -260,14 +267,14 @@ TEST_P(BothShapesTest, BytesAlongEachAxisAreThosePredicted) {
 TEST_F(TensorTrainingTest, ALostRankTakesTheStateOfItsPeer) {
   v1::JobSpec spec = OnMesh(Job(Shape::kLlama), 2, 2);
   spec.mutable_stop()->set_steps(8);
-  const TrainedValues expected = Train(spec);
+  const TrainedValues expected = ValuesByAllReduce(spec);
   for (const uint32_t slot : {0, 3}) {
     for (const HookCall& at : {HookCall{Hook::kAcquire, 3, 2}, HookCall{Hook::kGradientReady, 4, 7},
                                HookCall{Hook::kEndStep, 5, 1}}) {
       for (const bool takes_effect : {false, true}) {
         RunOptions options;
         options.deaths = {{.slot = slot, .at = at, .takes_effect = takes_effect}};
-        EXPECT_EQ(Train(spec, options).values, expected.values);
+        EXPECT_EQ(ValuesByAllReduce(spec, options).values, expected.values);
       }
     }
   }

@@ -1,5 +1,6 @@
 #include "tests/equivalence/training_jobs.h"
 
+#include <algorithm>
 #include <fstream>
 
 #include "common/files/temp_folder.h"
@@ -43,6 +44,29 @@ const std::vector<std::string>& OptimizerNames() {
       new std::vector<std::string>{"sgd",     "momentum", "nesterov", "adagrad", "row_wise_adagrad",
                                    "rmsprop", "adam",     "adamw",    "ftrl"};
   return *names;
+}
+
+std::vector<ModelAndOptimizer> ChosenModelsAndOptimizers() {
+  const std::vector<std::string> with_rows = {"logistic_regression", "ngram", "deep_fm"};
+  const std::vector<std::string> without_rows = {"mlp", "transformer"};
+  std::vector<ModelAndOptimizer> chosen;
+  for (size_t i = 0; i < OptimizerNames().size(); ++i) {
+    chosen.emplace_back(with_rows[i % with_rows.size()], OptimizerNames()[i]);
+    chosen.emplace_back(without_rows[i % without_rows.size()], OptimizerNames()[i]);
+  }
+  return chosen;
+}
+
+std::vector<ModelAndOptimizer> OtherModelsAndOptimizers() {
+  const std::vector<ModelAndOptimizer> chosen = ChosenModelsAndOptimizers();
+  std::vector<ModelAndOptimizer> others;
+  for (const std::string& model : ModelNames()) {
+    for (const std::string& optimizer : OptimizerNames()) {
+      const ModelAndOptimizer pair(model, optimizer);
+      if (std::count(chosen.begin(), chosen.end(), pair) == 0) others.push_back(pair);
+    }
+  }
+  return others;
 }
 
 std::string WriteTinyText(const TempFolder& folder) {
@@ -99,6 +123,14 @@ v1::JobSpec TinyJob(const std::string& model, const std::string& optimizer,
   spec.mutable_update()->set_partitions(3);
   spec.mutable_update()->set_block_bytes(128);
   spec.set_seed(13);
+  return spec;
+}
+
+v1::JobSpec ByAllReduceInSmallBuckets(v1::JobSpec spec) {
+  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+  spec.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
+  spec.mutable_update()->set_first_bucket_bytes(64);
+  spec.mutable_update()->set_bucket_bytes(500);
   return spec;
 }
 

@@ -2,6 +2,7 @@
 #define MUSTER_TESTS_EQUIVALENCE_TRAINING_JOBS_H_
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "common/files/temp_folder.h"
@@ -13,6 +14,12 @@ namespace muster {
 const std::vector<std::string>& ModelNames();
 const std::vector<std::string>& OptimizerNames();
 
+// Pairs of a model and an optimizer. The chosen ones have each optimizer with a model that has rows
+// and with one that has none, and each model with several optimizers; the other ones are the rest.
+using ModelAndOptimizer = std::tuple<std::string, std::string>;
+std::vector<ModelAndOptimizer> ChosenModelsAndOptimizers();
+std::vector<ModelAndOptimizer> OtherModelsAndOptimizers();
+
 // Writes the text that the language model's jobs train on into a folder; its path.
 std::string WriteTinyText(const TempFolder& folder);
 
@@ -21,6 +28,9 @@ std::string WriteTinyText(const TempFolder& folder);
 // file for the language model.
 v1::JobSpec TinyJob(const std::string& model, const std::string& optimizer,
                     const std::string& text_path);
+
+// Returns the job by all-reduce; buckets are small, so that every model has several.
+v1::JobSpec ByAllReduceInSmallBuckets(v1::JobSpec spec);
 
 }  // namespace muster
 

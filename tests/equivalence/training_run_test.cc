@@ -9,7 +9,7 @@
 namespace muster {
 namespace {
 
-v1::JobSpec Job() {
+v1::JobSpec TwoStepJob() {
   static const TempFolder* const folder = new TempFolder();
   v1::JobSpec spec = TensorJob(TensorShape::kPerceptron, *folder);
   spec.mutable_stop()->set_steps(2);
@@ -27,11 +27,11 @@ constexpr char kNever[] = "the task of slot 1 never made the call at which it wa
 
 TEST(TrainingRunTest, ADeathThatIsNeverReachedFailsTheTest) {
   EXPECT_NONFATAL_FAILURE_ON_ALL_THREADS(
-      TrainByAllReduce(ByAllReduce(OnMesh(Job(), 1, 2)), DeathThatIsNeverReached()), kNever);
+      TrainByAllReduce(ByAllReduce(OnMesh(TwoStepJob(), 1, 2)), DeathThatIsNeverReached()), kNever);
   EXPECT_NONFATAL_FAILURE_ON_ALL_THREADS(
-      TrainOnServers(OnMesh(Job(), 1, 2), DeathThatIsNeverReached()), kNever);
+      TrainOnServers(OnMesh(TwoStepJob(), 1, 2), DeathThatIsNeverReached()), kNever);
   EXPECT_NONFATAL_FAILURE_ON_ALL_THREADS(
-      TrainOnServers(OnMesh(Job(), 2, 1), DeathThatIsNeverReached()), kNever);
+      TrainOnServers(OnMesh(TwoStepJob(), 2, 1), DeathThatIsNeverReached()), kNever);
 }
 
 }  // namespace

@@ -113,6 +113,7 @@ class TransformerShapesTest : public TransformerTrainingTest,
 TEST_P(TransformerShapesTest, TheLossCurveOfTwoHundredSteps) {
   v1::JobSpec spec = ShapedJob();
   spec.mutable_stop()->set_steps(200);
+  spec.set_batch_size(15);
   spec.mutable_data()->set_holdout(0.2);
   spec.mutable_evaluation()->set_every_steps(10);
   LossCurve expected;
@@ -212,6 +213,7 @@ TEST_F(TransformerTrainingTest, Bf16) {
 TEST_P(TransformerShapesTest, WeightsThatComeRoundedTrainAlike) {
   v1::JobSpec spec = ShapedJob();
   spec.clear_evaluation();
+  spec.mutable_stop()->set_steps(20);
   spec.mutable_compute()->set_type(v1::ComputeSpec::BF16);
   spec.mutable_update()->set_deterministic(true);
   for (const int micro_batches : {1, 2}) {

@@ -71,7 +71,7 @@ TEST_P(UnitsInFlightTest, MicroBatchesEqualOneProcess) {
 
 INSTANTIATE_TEST_SUITE_P(EveryModel, UnitsInFlightTest, ::testing::ValuesIn(ModelNames()));
 
-struct Case {
+struct InFlightCase {
   const char* name;
   v1::ComputeSpec::Type compute = v1::ComputeSpec::F32;
   double max_norm = 0;
@@ -79,7 +79,7 @@ struct Case {
   uint64_t steps = 15;
 };
 
-class TransformerInFlightTest : public ::testing::TestWithParam<Case> {
+class TransformerInFlightTest : public ::testing::TestWithParam<InFlightCase> {
  protected:
   v1::JobSpec Job(uint32_t micro_batches) {
     v1::JobSpec spec = TinyJob("transformer", "adamw", WriteTinyText(folder_));
@@ -139,10 +139,11 @@ TEST_P(TransformerInFlightTest, JobsGoOnFromTheCheckpointsOfOneAnother) {
 
 INSTANTIATE_TEST_SUITE_P(
     Types, TransformerInFlightTest,
-    ::testing::Values(Case{.name = "F32", .steps = 50}, Case{.name = "Clipped", .max_norm = 0.5},
-                      Case{.name = "Bf16", .compute = v1::ComputeSpec::BF16},
-                      Case{.name = "F16", .compute = v1::ComputeSpec::F16},
-                      Case{.name = "EveryPush", .durability = v1::UpdateSpec::EVERY_PUSH}),
+    ::testing::Values(InFlightCase{.name = "F32", .steps = 20},
+                      InFlightCase{.name = "Clipped", .max_norm = 0.5},
+                      InFlightCase{.name = "Bf16", .compute = v1::ComputeSpec::BF16},
+                      InFlightCase{.name = "F16", .compute = v1::ComputeSpec::F16},
+                      InFlightCase{.name = "EveryPush", .durability = v1::UpdateSpec::EVERY_PUSH}),
     [](const auto& info) { return info.param.name; });
 
 // The bytes are those of the byte table: a unit is pulled before each use unless it is still in its

@@ -118,7 +118,7 @@ int CountGpus(std::string* reason) {
   return devices;
 }
 
-void PublishFile(const std::string& path, const std::string& content) {
+void PublishText(const std::string& path, const std::string& content) {
   std::ofstream(path + ".new", std::ios::binary) << content;
   std::filesystem::rename(path + ".new", path);
 }
@@ -129,7 +129,7 @@ absl::StatusOr<GpuGroup> MeetGpuRanks(const GpuRank& rank) {
   if (devices == 0) return absl::UnavailableError(reason);
   GpuGroup result;
   MUSTER_ASSIGN_OR_RETURN(result.endpoint, MakeHostEndpoint({}));
-  PublishFile(absl::StrCat(rank.folder, "/", rank.rank), result.endpoint->address());
+  PublishText(absl::StrCat(rank.folder, "/", rank.rank), result.endpoint->address());
   CollectiveEndpoint::Group group;
   group.name = "world";
   group.round = 1;

@@ -61,7 +61,7 @@ void RunGpuRanks(const GpuRun& run);
 int GpuRanksMain(int argc, char** argv, const std::function<absl::Status(const GpuRank&)>& run);
 
 // A file that is there whole or not at all.
-void PublishFile(const std::string& path, const std::string& content);
+void PublishText(const std::string& path, const std::string& content);
 
 }  // namespace muster
 

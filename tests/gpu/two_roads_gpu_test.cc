@@ -33,7 +33,7 @@ absl::Status RunRank(const GpuRank& rank) {
       rank.task == kTwoStages ? TwoStagesJob() : TwoRoadsJob(task[0], std::stoi(task[1]));
   MUSTER_ASSIGN_OR_RETURN(const std::vector<float> weights,
                           TrainByAllReduce(job, std::move(place)));
-  PublishFile(
+  PublishText(
       absl::StrCat(rank.folder, "/weights", rank.rank),
       std::string(reinterpret_cast<const char*>(weights.data()), weights.size() * sizeof(float)));
   return absl::OkStatus();

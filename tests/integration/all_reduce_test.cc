@@ -1,7 +1,6 @@
 // Jobs train by all-reduce on clusters of real processes, with servers for their rows and without
 // any server at all.
 
-#include <cmath>
 #include <memory>
 #include <string>
 
@@ -13,6 +12,7 @@
 #include "tests/harness/process_cluster.h"
 #include "tests/harness/safetensors_reader.h"
 #include "tests/harness/shared_cluster.h"
+#include "tests/integration/relative_distance_for_testing.h"
 
 namespace muster {
 namespace {
@@ -49,24 +49,6 @@ v1::JobSpec SmallLanguageModel() {
       deterministic: true
     }
   )pb"));
-}
-
-double RelativeDistance(const ExportedTensors& a, const ExportedTensors& b) {
-  double worst = 0;
-  EXPECT_EQ(a.size(), b.size());
-  for (const auto& [name, tensor] : a) {
-    if (tensor.dtype != "F32" || b.count(name) == 0) continue;
-    const std::vector<float> x = tensor.Floats(), y = b.at(name).Floats();
-    EXPECT_EQ(x.size(), y.size()) << name;
-    if (x.size() != y.size()) continue;
-    double difference = 0, norm = 0;
-    for (size_t i = 0; i < x.size(); ++i) {
-      difference += std::pow(double{x[i]} - y[i], 2);
-      norm += std::pow(double{y[i]}, 2);
-    }
-    if (norm > 0) worst = std::max(worst, std::sqrt(difference / norm));
-  }
-  return worst;
 }
 
 class AllReduceTest : public SharedClusterTest {

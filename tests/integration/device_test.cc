@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -17,6 +16,7 @@
 #include "tests/harness/jobs.h"
 #include "tests/harness/process_cluster.h"
 #include "tests/harness/safetensors_reader.h"
+#include "tests/integration/relative_distance_for_testing.h"
 
 namespace muster {
 namespace {
@@ -111,25 +111,6 @@ class DeviceTest : public ::testing::Test {
 
   std::unique_ptr<ProcessCluster> cluster_;
 };
-
-// The largest over the tensors of |x - y| / |y|.
-double RelativeDistance(const ExportedTensors& a, const ExportedTensors& b) {
-  EXPECT_EQ(a.size(), b.size());
-  double worst = a.empty() ? 1 : 0;
-  for (const auto& [name, tensor] : b) {
-    const auto found = a.find(name);
-    if (found == a.end()) return 1;
-    const std::vector<float> x = found->second.Floats(), y = tensor.Floats();
-    if (x.size() != y.size()) return 1;
-    double difference = 0, norm = 0;
-    for (size_t i = 0; i < y.size(); ++i) {
-      difference += std::pow(double{x[i]} - y[i], 2);
-      norm += std::pow(double{y[i]}, 2);
-    }
-    if (norm > 0) worst = std::max(worst, std::sqrt(difference / norm));
-  }
-  return worst;
-}
 
 TEST_F(DeviceTest, BothRoadsTrainAsOnProcessors) {
   const ExportedTensors processors = Train(Job());

@@ -21,7 +21,7 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 // The small job's parameters, which fit into one bucket.
-constexpr int kElements = 20 * 32 + 32 + 32 * 4 + 4;
+constexpr int kBucketElements = 20 * 32 + 32 + 32 * 4 + 4;
 
 // Submits a job; returns its id.
 std::string Submit(const std::string& name, const v1::JobSpec& spec) {
@@ -46,7 +46,7 @@ class StatusCollectivesTest : public ::testing::Test {
     ASSERT_EQ(result.exit_code, 0) << result.output;
   }
   static void TearDownTestSuite() { EXPECT_EQ(Muster("down --data-dir " + Folder()).exit_code, 0); }
-  static std::string Folder() { return ::testing::TempDir() + "/cluster"; }
+  static std::string Folder() { return ::testing::TempDir() + "/status_cluster"; }
 };
 
 TEST_F(StatusCollectivesTest, ShowsTheCallsOfEverySlot) {
@@ -73,8 +73,9 @@ TEST_F(StatusCollectivesTest, ShowsTheCallsOfEverySlot) {
                                  "slot ", slot,
                                  ", reported at [0-9:.]+ UTC\nGROUP +CALL +WHAT +LABEL +STARTED")));
   }
-  EXPECT_THAT(text.output, ContainsRegex(absl::StrCat("world +[0-9]+ +all_reduce f32 x ", kElements,
-                                                      ", sum +bucket 0 +[0-9:.]+ +[0-9]+ us")));
+  EXPECT_THAT(text.output,
+              ContainsRegex(absl::StrCat("world +[0-9]+ +all_reduce f32 x ", kBucketElements,
+                                         ", sum +bucket 0 +[0-9:.]+ +[0-9]+ us")));
 
   nlohmann::json told = JsonOf(absl::StrCat("status ", id, " --collectives"));
   ASSERT_TRUE(told.is_object());
@@ -91,7 +92,7 @@ TEST_F(StatusCollectivesTest, ShowsTheCallsOfEverySlot) {
       EXPECT_EQ(call["group"], "world");
       EXPECT_EQ(call["dtype"], "f32");
       EXPECT_EQ(call["reduction"], "sum");
-      EXPECT_EQ(call["count"], absl::StrCat(kElements));
+      EXPECT_EQ(call["count"], absl::StrCat(kBucketElements));
       EXPECT_EQ(call["error"], "");
     }
     EXPECT_GT(ended, 0) << of_slot;

@@ -20,6 +20,11 @@ constexpr absl::Duration kLong = absl::Seconds(9);
 
 // 1 tries every fault at every message.
 constexpr uint64_t kStride = 4;
+// That of a default run, whose messages are some of the others'.
+constexpr uint64_t kDefaultStride = 3 * kStride;
+
+constexpr uint64_t kSeeds = 400;
+constexpr uint64_t kDefaultSeeds = 130;
 
 std::vector<Fault> AllFaults() {
   std::vector<Fault> faults;
@@ -67,9 +72,15 @@ std::vector<Fault> FaultsOfRanks() {
   return faults;
 }
 
-class ModelTest : public testing::TestWithParam<Searched> {};
+class ModelTest : public testing::TestWithParam<Searched> {
+ protected:
+  // Tries each fault at the messages of a default run, or at the others.
+  static void TryOneFault(bool by_default);
+  // Tries several faults together, with each of the seeds [begin, end].
+  static void TrySeveralFaults(uint64_t begin, uint64_t end);
+};
 
-TEST_P(ModelTest, OneFault) {
+void ModelTest::TryOneFault(bool by_default) {
   ModelCluster undisturbed(GetParam().options);
   ASSERT_EQ(undisturbed.Run(), "");
   const uint64_t messages = undisturbed.messages();
@@ -78,6 +89,7 @@ TEST_P(ModelTest, OneFault) {
   for (size_t i = 0; i < faults.size(); ++i) {
     // All messages together take minutes; from fault to fault others have their turn.
     for (uint64_t message = i % kStride; message < messages; message += kStride) {
+      if ((message % kDefaultStride == i % kDefaultStride) != by_default) continue;
       ModelCluster::Options options = GetParam().options;
       options.faults = {{message, faults[i]}};
       ASSERT_EQ(RunWith(std::move(options)), "");
@@ -85,9 +97,9 @@ TEST_P(ModelTest, OneFault) {
   }
 }
 
-TEST_P(ModelTest, SeveralFaultsTogether) {
+void ModelTest::TrySeveralFaults(uint64_t begin, uint64_t end) {
   const std::vector<Fault>& faults = GetParam().faults;
-  for (uint64_t seed = 1; seed <= 400; ++seed) {
+  for (uint64_t seed = begin; seed <= end; ++seed) {
     std::mt19937_64 random(seed);
     ModelCluster::Options options = GetParam().options;
     options.seed = seed;
@@ -99,6 +111,14 @@ TEST_P(ModelTest, SeveralFaultsTogether) {
     ASSERT_EQ(RunWith(std::move(options)), "");
   }
 }
+
+TEST_P(ModelTest, OneFault) { TryOneFault(/*by_default=*/true); }
+
+TEST_P(ModelTest, OneFaultExhaustive) { TryOneFault(/*by_default=*/false); }
+
+TEST_P(ModelTest, SeveralFaultsTogether) { TrySeveralFaults(1, kDefaultSeeds); }
+
+TEST_P(ModelTest, SeveralFaultsTogetherExhaustive) { TrySeveralFaults(kDefaultSeeds + 1, kSeeds); }
 
 INSTANTIATE_TEST_SUITE_P(
     Roads, ModelTest,

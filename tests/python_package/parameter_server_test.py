@@ -81,12 +81,12 @@ def test_bsp_is_one_process(programs, tmp_path):
 def test_ssp_and_asp_learn(programs, tmp_path):
     runs = [
         Run(programs, tmp_path / f"{staleness}.pt",
-            {"optimizer": "Adagrad", "lr": 0.1, "rows": True, "steps": 60, "staleness": staleness})
+            {"optimizer": "Adagrad", "lr": 0.05, "rows": True, "steps": 160, "staleness": staleness})
         for staleness in (3, float("inf"))
     ]  # fmt: skip
     for each in runs:
         losses = each.result()["losses"]
-        assert sum(losses[-5:]) < sum(losses[:5]) / 4
+        assert sum(losses[-40:]) < sum(losses[:40]) / 2
 
 
 def test_a_lost_rank_takes_the_job_and_its_servers_back_to_the_checkpoint(programs, tmp_path):

@@ -25,7 +25,8 @@ start = 0
 if resumed is not None:
     net.load_state_dict(torch.load(resumed.folder / "model.pt"))
     start = resumed.step
-print("rank", rank, "starts at", start, flush=True)
+# In one write, since lines of several ranks go to one pipe.
+print(f"rank {rank} starts at {start}\\n", end="", flush=True)
 generator = torch.Generator().manual_seed(rank)
 for step in range(start + 1, 61):
     x = torch.randn(16, 4, generator=generator)

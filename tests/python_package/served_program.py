@@ -87,7 +87,8 @@ def run(settings):
     )
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     start, restarts = served.clock, int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
-    print("rank", rank, "starts at", start, flush=True)
+    # In one write, since lines of several ranks go to one pipe.
+    print(f"rank {rank} starts at {start}\n", end="", flush=True)
     resumed = muster.resume()
     assert resumed is None or (resumed.step == start and (resumed.folder / "step").read_text() == str(start))
     all_keys = torch.arange(KEYS) + FIRST_KEY

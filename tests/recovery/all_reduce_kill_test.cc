@@ -9,21 +9,19 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "tests/harness/endless_job.h"
 #include "tests/harness/jobs.h"
 #include "tests/harness/process_cluster.h"
 #include "tests/recovery/dying_job.h"
+#include "tests/recovery/no_lease_for_testing.h"
 
 namespace muster {
 namespace {
 
-// Nothing here may need a lease to be noticed, nor may a daemon lose one on a busy machine.
-constexpr absl::Duration kNoLease = absl::Hours(1);
 constexpr uint64_t kCheckpointSteps = 500;
 
-v1::JobSpec Job(v1::UpdateSpec::Road sparse) {
+v1::JobSpec RoundsJob(v1::UpdateSpec::Road sparse) {
   v1::JobSpec spec = SmallJob();
   spec.set_workers(3);
   spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
@@ -90,7 +88,7 @@ Disturbed Disturb(const v1::JobSpec& spec, const std::string& victim) {
 class AllReduceKillTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(AllReduceKillTest, JobGoesOnWithTheSameBytes) {
-  const Disturbed run = Disturb(Job(v1::UpdateSpec::ALL_REDUCE), GetParam());
+  const Disturbed run = Disturb(RoundsJob(v1::UpdateSpec::ALL_REDUCE), GetParam());
   EXPECT_TRUE(run.weights.disturbed == run.weights.undisturbed);
   EXPECT_EQ(run.before, run.after) << "the other tasks were restarted";
   EXPECT_EQ(run.status.generation(), 1u);
@@ -108,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(Victims, AllReduceKillTest,
 class TensorServersKillTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(TensorServersKillTest, JobGoesOnWithTheSameBytes) {
-  v1::JobSpec spec = Job(v1::UpdateSpec::PARAMETER_SERVER);
+  v1::JobSpec spec = RoundsJob(v1::UpdateSpec::PARAMETER_SERVER);
   spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
   spec.mutable_update()->set_durability(v1::UpdateSpec::EVERY_PUSH);
   spec.mutable_parallelism()->set_tensor(3);
@@ -129,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(Victims, TensorServersKillTest,
                          });
 
 TEST(HybridKillTest, ALostTaskTakesTheJobBackToItsLastCut) {
-  v1::JobSpec spec = Job(v1::UpdateSpec::PARAMETER_SERVER);
+  v1::JobSpec spec = RoundsJob(v1::UpdateSpec::PARAMETER_SERVER);
   // Rows on the server, dense layers in the workers.
   auto& model = *spec.mutable_model()->mutable_ngram();
   model.set_orders(2);
@@ -147,7 +145,7 @@ TEST(ElasticTest, GoesOnSmallerWithTheSameBatch) {
       {.servers = 0, .workers = 3, .coordinator_arguments = {"--elastic-wait-ms=500"}});
   ASSERT_TRUE(started.ok()) << started.status();
   ProcessCluster& cluster = **started;
-  v1::JobSpec spec = Job(v1::UpdateSpec::ALL_REDUCE);
+  v1::JobSpec spec = RoundsJob(v1::UpdateSpec::ALL_REDUCE);
   spec.set_min_workers(2);
   const auto id = cluster.Submit(spec);
   ASSERT_TRUE(id.ok()) << id.status();

@@ -10,15 +10,13 @@
 #include "gtest/gtest.h"
 #include "tests/harness/jobs.h"
 #include "tests/harness/process_cluster.h"
+#include "tests/recovery/no_lease_for_testing.h"
 
 namespace muster {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-// No daemon may lose its lease on a busy machine.
-constexpr absl::Duration kNoLease = absl::Hours(1);
 
 // One rank's loss is not finite; the other rank only sees that a call fails.
 TEST(DivergedTest, OneRanksDivergenceFailsTheJob) {

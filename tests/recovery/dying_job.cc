@@ -13,12 +13,10 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "tests/harness/endless_job.h"
+#include "tests/recovery/no_lease_for_testing.h"
 
 namespace muster {
 namespace {
-
-// No test may depend on the end of a lease, and no daemon may lose its lease on a busy machine.
-constexpr absl::Duration kNoLease = absl::Hours(1);
 
 // A step makes all calls, and a checkpoint those of checkpoints, so a task that has not died after
 // so many checkpoints makes no such call.

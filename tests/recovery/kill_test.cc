@@ -24,18 +24,18 @@
 namespace muster {
 namespace {
 
-struct Case {
+struct KillCase {
   const char* name;
   v1::UpdateSpec::Durability durability;
   // The daemon that dies; "task" is the process of slot 0.
   const char* victim;
 
-  friend std::ostream& operator<<(std::ostream& out, const Case& param) {
+  friend std::ostream& operator<<(std::ostream& out, const KillCase& param) {
     return out << param.name;
   }
 };
 
-v1::JobSpec Job(v1::UpdateSpec::Durability durability) {
+v1::JobSpec KilledJob(v1::UpdateSpec::Durability durability) {
   v1::JobSpec spec = SmallJob();
   spec.mutable_update()->set_durability(durability);
   spec.mutable_optimizer()->set_name("adam");
@@ -50,14 +50,14 @@ bool IsAlive(pid_t pid) {
   return (file >> id >> name >> state) && state != "Z" && state != "X";
 }
 
-class KillTest : public ::testing::TestWithParam<Case> {};
+class KillTest : public ::testing::TestWithParam<KillCase> {};
 
 TEST_P(KillTest, JobGoesOnWithTheSameBytes) {
-  const Case& param = GetParam();
+  const KillCase& param = GetParam();
   auto started = ProcessCluster::Start({});
   ASSERT_TRUE(started.ok()) << started.status();
   ProcessCluster& cluster = **started;
-  const auto id = cluster.Submit(Job(param.durability));
+  const auto id = cluster.Submit(KilledJob(param.durability));
   ASSERT_TRUE(id.ok()) << id.status();
   const auto running = AwaitRunning(cluster, *id);
   ASSERT_TRUE(running.ok()) << running.status();
@@ -83,14 +83,14 @@ TEST_P(KillTest, JobGoesOnWithTheSameBytes) {
 
 INSTANTIATE_TEST_SUITE_P(
     Victims, KillTest,
-    ::testing::Values(Case{"TaskCheckpoint", v1::UpdateSpec::CHECKPOINT, "task"},
-                      Case{"WorkerCheckpoint", v1::UpdateSpec::CHECKPOINT, "worker-0"},
-                      Case{"ServerCheckpoint", v1::UpdateSpec::CHECKPOINT, "server-1"},
-                      Case{"CoordinatorCheckpoint", v1::UpdateSpec::CHECKPOINT, "coordinator"},
-                      Case{"TaskEveryPush", v1::UpdateSpec::EVERY_PUSH, "task"},
-                      Case{"WorkerEveryPush", v1::UpdateSpec::EVERY_PUSH, "worker-1"},
-                      Case{"ServerEveryPush", v1::UpdateSpec::EVERY_PUSH, "server-0"},
-                      Case{"CoordinatorEveryPush", v1::UpdateSpec::EVERY_PUSH, "coordinator"}),
+    ::testing::Values(KillCase{"TaskCheckpoint", v1::UpdateSpec::CHECKPOINT, "task"},
+                      KillCase{"WorkerCheckpoint", v1::UpdateSpec::CHECKPOINT, "worker-0"},
+                      KillCase{"ServerCheckpoint", v1::UpdateSpec::CHECKPOINT, "server-1"},
+                      KillCase{"CoordinatorCheckpoint", v1::UpdateSpec::CHECKPOINT, "coordinator"},
+                      KillCase{"TaskEveryPush", v1::UpdateSpec::EVERY_PUSH, "task"},
+                      KillCase{"WorkerEveryPush", v1::UpdateSpec::EVERY_PUSH, "worker-1"},
+                      KillCase{"ServerEveryPush", v1::UpdateSpec::EVERY_PUSH, "server-0"},
+                      KillCase{"CoordinatorEveryPush", v1::UpdateSpec::EVERY_PUSH, "coordinator"}),
     [](const auto& info) { return info.param.name; });
 
 // Checks that no step is in two points.
@@ -126,7 +126,7 @@ TEST(HistoryKillTest, AHistorySurvivesAndShowsNoStepTwice) {
   auto started = ProcessCluster::Start({.servers = 1});
   ASSERT_TRUE(started.ok()) << started.status();
   ProcessCluster& cluster = **started;
-  const auto id = cluster.Submit(Job(v1::UpdateSpec::CHECKPOINT));
+  const auto id = cluster.Submit(KilledJob(v1::UpdateSpec::CHECKPOINT));
   ASSERT_TRUE(id.ok()) << id.status();
   ASSERT_TRUE(AwaitRunning(cluster, *id).ok());
   const auto kill_and_read = [&](v1::MetricsChunk& history) {
@@ -186,7 +186,7 @@ TEST(StopTest, DaemonsEndWithinFiveSecondsOfSigterm) {
   auto started = ProcessCluster::Start({});
   ASSERT_TRUE(started.ok()) << started.status();
   ProcessCluster& cluster = **started;
-  const auto id = cluster.Submit(Job(v1::UpdateSpec::CHECKPOINT));
+  const auto id = cluster.Submit(KilledJob(v1::UpdateSpec::CHECKPOINT));
   ASSERT_TRUE(id.ok()) << id.status();
   ASSERT_TRUE(
       cluster.Await(*id, [](const v1::JobStatus& status) { return status.progress().step() > 0; })
@@ -200,7 +200,7 @@ TEST(StopTest, KilledWorkerDaemonTakesItsTasksAlong) {
   auto started = ProcessCluster::Start({});
   ASSERT_TRUE(started.ok()) << started.status();
   ProcessCluster& cluster = **started;
-  const auto id = cluster.Submit(Job(v1::UpdateSpec::CHECKPOINT));
+  const auto id = cluster.Submit(KilledJob(v1::UpdateSpec::CHECKPOINT));
   ASSERT_TRUE(id.ok()) << id.status();
   ASSERT_TRUE(
       cluster.Await(*id, [](const v1::JobStatus& status) { return status.progress().step() > 0; })

@@ -30,12 +30,12 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr uint64_t kCheckpointSteps = 40;
+constexpr uint64_t kLossCheckpointSteps = 40;
 // Of a job without checkpoints, which must be at it when its loss comes.
 constexpr uint64_t kSteps = 800;
 
 // Trains as long as the test needs it.
-v1::JobSpec Job(v1::UpdateSpec::Durability durability) {
+v1::JobSpec UnluckyJob(v1::UpdateSpec::Durability durability) {
   v1::JobSpec spec = ParseJobOrDie(R"pb(
     name: "unlucky"
     model { deep_fm { embedding_dim: 4 hidden: 16 } }
@@ -51,12 +51,12 @@ v1::JobSpec Job(v1::UpdateSpec::Durability durability) {
     seed: 11
   )pb");
   spec.mutable_update()->set_durability(durability);
-  return Endless(std::move(spec), kCheckpointSteps);
+  return Endless(std::move(spec), kLossCheckpointSteps);
 }
 
 // With no checkpoint but the last.
 v1::JobSpec JobWithoutCheckpoints(v1::UpdateSpec::Durability durability) {
-  v1::JobSpec spec = Job(durability);
+  v1::JobSpec spec = UnluckyJob(durability);
   spec.mutable_stop()->set_steps(kSteps);
   spec.mutable_checkpoint()->set_every_steps(0);
   return spec;
@@ -191,8 +191,8 @@ class LossTest : public ::testing::Test {
 constexpr char kLostState[] = "a server lost what it had acknowledged";
 
 TEST_F(LossTest, ALostVolumeTakesTheJobBackToItsLastCheckpoint) {
-  const std::string id = Submit(Job(v1::UpdateSpec::EVERY_PUSH));
-  AwaitCheckpoint(id, kCheckpointSteps);
+  const std::string id = Submit(UnluckyJob(v1::UpdateSpec::EVERY_PUSH));
+  AwaitCheckpoint(id, kLossCheckpointSteps);
   cluster_->Kill("server-1", SIGKILL);
   fs::remove_all(cluster_->folder() + "/server-1");
   ASSERT_TRUE(cluster_->Restart("server-1").ok());
@@ -225,8 +225,8 @@ TEST_F(LossTest, DamagedLogsTakeTheJobBackToo) {
 }
 
 TEST_F(LossTest, ADamagedNewestCheckpointGivesWayToTheOneBefore) {
-  const std::string id = Submit(Job(v1::UpdateSpec::CHECKPOINT));
-  AwaitCheckpoint(id, 2 * kCheckpointSteps);
+  const std::string id = Submit(UnluckyJob(v1::UpdateSpec::CHECKPOINT));
+  AwaitCheckpoint(id, 2 * kLossCheckpointSteps);
   KillServersAndTasks();
   v1::ListCheckpointsReply list;
   ASSERT_TRUE(cluster_->jobs().Checkpoints(id, list).ok());
@@ -240,10 +240,10 @@ TEST_F(LossTest, ADamagedNewestCheckpointGivesWayToTheOneBefore) {
 }
 
 TEST_F(LossTest, WithoutASoundCheckpointTheJobFailsByName) {
-  v1::JobSpec spec = Job(v1::UpdateSpec::CHECKPOINT);
+  v1::JobSpec spec = UnluckyJob(v1::UpdateSpec::CHECKPOINT);
   spec.mutable_checkpoint()->set_full_every(0);
   const std::string id = Submit(spec);
-  AwaitCheckpoint(id, 2 * kCheckpointSteps);
+  AwaitCheckpoint(id, 2 * kLossCheckpointSteps);
   KillServersAndTasks();
   ASSERT_GT(DamageCheckpoints(id, 0), 0);
   RestartServers();
@@ -260,11 +260,11 @@ TEST_F(LossTest, WithoutASoundCheckpointTheJobFailsByName) {
 
 // Deltas that were written while servers were killed restore to the same bits.
 TEST_F(LossTest, AChainOfDeltasOutlivesKills) {
-  v1::JobSpec spec = Job(v1::UpdateSpec::EVERY_PUSH);
+  v1::JobSpec spec = UnluckyJob(v1::UpdateSpec::EVERY_PUSH);
   // None is full but the first, and the first after a kill.
   spec.mutable_checkpoint()->set_full_every(64);
   const std::string id = Submit(spec);
-  AwaitCheckpoint(id, kCheckpointSteps);
+  AwaitCheckpoint(id, kLossCheckpointSteps);
   for (const char* server : {"server-1", "server-0", "server-1"}) {
     cluster_->Kill(server, SIGKILL);
     ASSERT_TRUE(cluster_->Restart(server).ok());

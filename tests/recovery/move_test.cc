@@ -19,18 +19,18 @@
 namespace muster {
 namespace {
 
-struct Case {
+struct MoveCase {
   const char* name;
   v1::UpdateSpec::Durability durability;
   // "from", "to", "coordinator", or nobody.
   const char* victim;
 
-  friend std::ostream& operator<<(std::ostream& out, const Case& param) {
+  friend std::ostream& operator<<(std::ostream& out, const MoveCase& param) {
     return out << param.name;
   }
 };
 
-v1::JobSpec Job(v1::UpdateSpec::Durability durability) {
+v1::JobSpec MovedJob(v1::UpdateSpec::Durability durability) {
   v1::JobSpec spec = SmallJob();
   spec.set_servers(2);
   spec.mutable_update()->set_durability(durability);
@@ -47,14 +47,14 @@ std::set<std::string> Owners(const v1::JobStatus& status) {
   return owners;
 }
 
-class MoveTest : public ::testing::TestWithParam<Case> {};
+class MoveTest : public ::testing::TestWithParam<MoveCase> {};
 
 TEST_P(MoveTest, ADrainedServersJobGoesOnWithTheSameBytes) {
-  const Case& param = GetParam();
+  const MoveCase& param = GetParam();
   auto started = ProcessCluster::Start({.servers = 3});
   ASSERT_TRUE(started.ok()) << started.status();
   ProcessCluster& cluster = **started;
-  const auto id = cluster.Submit(Job(param.durability));
+  const auto id = cluster.Submit(MovedJob(param.durability));
   ASSERT_TRUE(id.ok()) << id.status();
   const auto running = AwaitRunning(cluster, *id);
   ASSERT_TRUE(running.ok()) << running.status();
@@ -97,11 +97,11 @@ TEST_P(MoveTest, ADrainedServersJobGoesOnWithTheSameBytes) {
 
 INSTANTIATE_TEST_SUITE_P(
     Victims, MoveTest,
-    ::testing::Values(Case{"EveryPush", v1::UpdateSpec::EVERY_PUSH, ""},
-                      Case{"OldOwnerEveryPush", v1::UpdateSpec::EVERY_PUSH, "from"},
-                      Case{"NewOwnerEveryPush", v1::UpdateSpec::EVERY_PUSH, "to"},
-                      Case{"CoordinatorEveryPush", v1::UpdateSpec::EVERY_PUSH, "coordinator"},
-                      Case{"Checkpoint", v1::UpdateSpec::CHECKPOINT, ""}),
+    ::testing::Values(MoveCase{"EveryPush", v1::UpdateSpec::EVERY_PUSH, ""},
+                      MoveCase{"OldOwnerEveryPush", v1::UpdateSpec::EVERY_PUSH, "from"},
+                      MoveCase{"NewOwnerEveryPush", v1::UpdateSpec::EVERY_PUSH, "to"},
+                      MoveCase{"CoordinatorEveryPush", v1::UpdateSpec::EVERY_PUSH, "coordinator"},
+                      MoveCase{"Checkpoint", v1::UpdateSpec::CHECKPOINT, ""}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -22,7 +22,7 @@ struct Shape {
   uint32_t tensor = 1;
 };
 
-v1::JobSpec Job(v1::UpdateSpec::Road road, const Shape& shape) {
+v1::JobSpec StagesJob(v1::UpdateSpec::Road road, const Shape& shape) {
   v1::JobSpec spec = SmallTransformerJob(road);
   spec.set_workers(shape.stages * shape.data * shape.tensor);
   spec.set_batch_size(4 * shape.data);
@@ -42,7 +42,7 @@ class PipelineInPlaceTest : public ::testing::TestWithParam<uint32_t> {};
 
 // Under ZeRO stage 0 the state comes from the peer on the same stage, otherwise from a copy.
 TEST_P(PipelineInPlaceTest, StagesGoOnInPlaceWhereverATaskDies) {
-  v1::JobSpec spec = Job(v1::UpdateSpec::ALL_REDUCE, {.data = 2});
+  v1::JobSpec spec = StagesJob(v1::UpdateSpec::ALL_REDUCE, {.data = 2});
   if (GetParam() > 0) {
     spec.mutable_parallelism()->mutable_zero()->set_stage(GetParam());
     spec.mutable_parallelism()->mutable_zero()->set_redundancy(1);
@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(ZeroStages, PipelineInPlaceTest, ::testing::Values(0, 1
 // Nobody else has what a stage without a peer has.
 TEST(LoneStageTest, ALossTakesTheJobBackToItsCheckpoint) {
   DyingJob job;
-  ASSERT_NO_FATAL_FAILURE(job.Start(Job(v1::UpdateSpec::ALL_REDUCE, {})));
+  ASSERT_NO_FATAL_FAILURE(job.Start(StagesJob(v1::UpdateSpec::ALL_REDUCE, {})));
   for (const uint32_t slot : {0, 1}) {
     SCOPED_TRACE(slot);
     const v1::JobStatus before = job.Status();
@@ -79,7 +79,7 @@ TEST(LoneStageTest, ALossTakesTheJobBackToItsCheckpoint) {
 // Slots 0 and 1 are tensor ranks of the first stage.
 TEST(TensorStagesTest, ALossTakesTheJobBackToItsCheckpointWhereverATaskDies) {
   DyingJob job;
-  ASSERT_NO_FATAL_FAILURE(job.Start(Job(v1::UpdateSpec::ALL_REDUCE, {.tensor = 2})));
+  ASSERT_NO_FATAL_FAILURE(job.Start(StagesJob(v1::UpdateSpec::ALL_REDUCE, {.tensor = 2})));
   for (const Point& point :
        {Point{1, "before tensor rows"}, Point{0, "before outputs to a stage"},
         Point{2, "before gradients to a stage"}, Point{3, "after sums of tensor rows"},
@@ -126,7 +126,7 @@ class ServedStagesTest : public ::testing::TestWithParam<uint32_t> {
 
 // Servers are lost, too.
 TEST_P(ServedStagesTest, StagesGoOnInPlaceWhereverATaskDies) {
-  v1::JobSpec spec = Job(v1::UpdateSpec::PARAMETER_SERVER, {.stages = 3});
+  v1::JobSpec spec = StagesJob(v1::UpdateSpec::PARAMETER_SERVER, {.stages = 3});
   spec.mutable_update()->set_durability(v1::UpdateSpec::EVERY_PUSH);
   DyingJob job;
   ASSERT_NO_FATAL_FAILURE(job.Start(spec, /*servers=*/1));

@@ -26,13 +26,13 @@ constexpr int kKills = 20;
 // Of the job, from one kill to the next at most, unless it is faster than that.
 constexpr uint64_t kStepsPerKill = 100;
 
-struct Case {
+struct TormentCase {
   const char* name;
   enum class Model { kClicks, kLanguage } model;
   v1::UpdateSpec::Durability durability;
   uint32_t seed;
 
-  friend std::ostream& operator<<(std::ostream& out, const Case& param) {
+  friend std::ostream& operator<<(std::ostream& out, const TormentCase& param) {
     return out << param.name;
   }
 };
@@ -79,14 +79,14 @@ v1::JobSpec Language() {
   return spec;
 }
 
-v1::JobSpec Job(const Case& param) {
-  v1::JobSpec spec = param.model == Case::Model::kClicks ? Clicks() : Language();
+v1::JobSpec TormentedJob(const TormentCase& param) {
+  v1::JobSpec spec = param.model == TormentCase::Model::kClicks ? Clicks() : Language();
   spec.mutable_update()->set_durability(param.durability);
   spec.mutable_checkpoint()->set_full_every(3);
   return Endless(std::move(spec), kStepsPerKill);
 }
 
-class RandomKillsTest : public ::testing::TestWithParam<Case> {
+class RandomKillsTest : public ::testing::TestWithParam<TormentCase> {
  protected:
   // Kills somebody, and starts the daemon again.
   std::string KillSomebody(ProcessCluster& cluster) {
@@ -111,7 +111,7 @@ TEST_P(RandomKillsTest, JobGoesOnWithTheSameBits) {
   auto started = ProcessCluster::Start({});
   ASSERT_TRUE(started.ok()) << started.status();
   ProcessCluster& cluster = **started;
-  const auto id = cluster.Submit(Job(GetParam()));
+  const auto id = cluster.Submit(TormentedJob(GetParam()));
   ASSERT_TRUE(id.ok()) << id.status();
   std::vector<std::string> killed;
   for (int i = 0; i < kKills; ++i) {
@@ -138,11 +138,14 @@ TEST_P(RandomKillsTest, JobGoesOnWithTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(
     Durabilities, RandomKillsTest,
-    ::testing::Values(
-        Case{"ClicksEveryPush", Case::Model::kClicks, v1::UpdateSpec::EVERY_PUSH, 20},
-        Case{"ClicksCheckpoint", Case::Model::kClicks, v1::UpdateSpec::CHECKPOINT, 21},
-        Case{"LanguageEveryPush", Case::Model::kLanguage, v1::UpdateSpec::EVERY_PUSH, 22},
-        Case{"LanguageCheckpoint", Case::Model::kLanguage, v1::UpdateSpec::CHECKPOINT, 23}),
+    ::testing::Values(TormentCase{"ClicksEveryPush", TormentCase::Model::kClicks,
+                                  v1::UpdateSpec::EVERY_PUSH, 20},
+                      TormentCase{"ClicksCheckpoint", TormentCase::Model::kClicks,
+                                  v1::UpdateSpec::CHECKPOINT, 21},
+                      TormentCase{"LanguageEveryPush", TormentCase::Model::kLanguage,
+                                  v1::UpdateSpec::EVERY_PUSH, 22},
+                      TormentCase{"LanguageCheckpoint", TormentCase::Model::kLanguage,
+                                  v1::UpdateSpec::CHECKPOINT, 23}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

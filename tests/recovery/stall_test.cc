@@ -19,7 +19,7 @@ constexpr uint64_t kStopAt = 500;
 // Long enough for a task to start on a busy machine while the others wait for it.
 constexpr char kStallTimeout[] = "--stall-timeout-ms=5000";
 
-v1::JobSpec Job(v1::UpdateSpec::Road road) {
+v1::JobSpec StalledJob(v1::UpdateSpec::Road road) {
   v1::JobSpec spec = SmallJob();
   spec.mutable_update()->set_dense(road);
   spec.mutable_update()->set_deterministic(true);
@@ -69,7 +69,7 @@ ExportedTensors Train(const v1::JobSpec& spec, bool stops) {
 class StallTest : public ::testing::TestWithParam<v1::UpdateSpec::Road> {};
 
 TEST_P(StallTest, AStoppedTaskIsReplacedAndNothingIsLost) {
-  const v1::JobSpec spec = Job(GetParam());
+  const v1::JobSpec spec = StalledJob(GetParam());
   const ExportedTensors undisturbed = Train(spec, false);
   ASSERT_FALSE(undisturbed.empty());
   EXPECT_TRUE(Train(spec, true) == undisturbed);

@@ -21,6 +21,7 @@
 #include "tests/harness/endless_job.h"
 #include "tests/harness/process_cluster.h"
 #include "tests/recovery/dying_job.h"
+#include "tests/recovery/no_lease_for_testing.h"
 #include "tests/recovery/small_transformer_job.h"
 
 namespace muster {
@@ -28,10 +29,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// No test may depend on the end of a lease, and no daemon may lose its lease on a busy machine.
-constexpr absl::Duration kNoLease = absl::Hours(1);
-
-struct Case {
+struct ZeroCase {
   const char* name;
   v1::UpdateSpec::Road road;
   uint32_t stage;
@@ -42,12 +40,12 @@ struct Case {
   // True if the model has sparse tables, whose rows are divided, too.
   bool has_rows = false;
 
-  friend std::ostream& operator<<(std::ostream& out, const Case& param) {
+  friend std::ostream& operator<<(std::ostream& out, const ZeroCase& param) {
     return out << param.name;
   }
 };
 
-v1::JobSpec Job(v1::UpdateSpec::Road road, uint32_t stage) {
+v1::JobSpec ZeroJob(v1::UpdateSpec::Road road, uint32_t stage) {
   v1::JobSpec spec = SmallTransformerJob(road);
   spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
   return spec;
@@ -67,11 +65,11 @@ void DivideRows(v1::JobSpec& spec) {
   spec.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
 }
 
-class ZeroKillTest : public ::testing::TestWithParam<Case> {
+class ZeroKillTest : public ::testing::TestWithParam<ZeroCase> {
  protected:
   // Returns whether the loss takes the job back to its last checkpoint.
   static bool TakesTheJobBack(const std::string& victim) {
-    const Case& param = GetParam();
+    const ZeroCase& param = GetParam();
     if (param.road == v1::UpdateSpec::ALL_REDUCE) return true;
     return IsServer(victim) && param.durability == v1::UpdateSpec::CHECKPOINT;
   }
@@ -116,7 +114,7 @@ TEST_P(ZeroKillTest, JobGoesOnWithTheSameBits) {
   auto started = ProcessCluster::Start({.servers = on_servers ? 2 : 0, .lease = kNoLease});
   ASSERT_TRUE(started.ok()) << started.status();
   ProcessCluster& cluster = **started;
-  v1::JobSpec spec = Job(GetParam().road, GetParam().stage);
+  v1::JobSpec spec = ZeroJob(GetParam().road, GetParam().stage);
   spec.mutable_update()->set_durability(GetParam().durability);
   if (GetParam().has_rows) DivideRows(spec);
   // Files of optimizer state go with their tasks, and come back from the checkpoint.
@@ -146,37 +144,37 @@ TEST_P(ZeroKillTest, JobGoesOnWithTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, ZeroKillTest,
-                         ::testing::Values(Case{"Stage1ByAllReduce",
-                                                v1::UpdateSpec::ALL_REDUCE,
-                                                1,
-                                                v1::UpdateSpec::CHECKPOINT,
-                                                {"worker-0", "worker-1"},
-                                                31},
-                                           Case{"Stage3ByAllReduce",
-                                                v1::UpdateSpec::ALL_REDUCE,
-                                                3,
-                                                v1::UpdateSpec::CHECKPOINT,
-                                                {"worker-1", "worker-0"},
-                                                32},
-                                           Case{"Stage2WithRowsByAllReduce",
-                                                v1::UpdateSpec::ALL_REDUCE,
-                                                2,
-                                                v1::UpdateSpec::CHECKPOINT,
-                                                {"worker-0", "worker-1"},
-                                                35,
-                                                /*has_rows=*/true},
-                                           Case{"Stage3OnServersCheckpoint",
-                                                v1::UpdateSpec::PARAMETER_SERVER,
-                                                3,
-                                                v1::UpdateSpec::CHECKPOINT,
-                                                {"server-1", "worker-0", "worker-1"},
-                                                33},
-                                           Case{"Stage3OnServersEveryPush",
-                                                v1::UpdateSpec::PARAMETER_SERVER,
-                                                3,
-                                                v1::UpdateSpec::EVERY_PUSH,
-                                                {"server-0", "worker-1", "server-1"},
-                                                34}),
+                         ::testing::Values(ZeroCase{"Stage1ByAllReduce",
+                                                    v1::UpdateSpec::ALL_REDUCE,
+                                                    1,
+                                                    v1::UpdateSpec::CHECKPOINT,
+                                                    {"worker-0", "worker-1"},
+                                                    31},
+                                           ZeroCase{"Stage3ByAllReduce",
+                                                    v1::UpdateSpec::ALL_REDUCE,
+                                                    3,
+                                                    v1::UpdateSpec::CHECKPOINT,
+                                                    {"worker-1", "worker-0"},
+                                                    32},
+                                           ZeroCase{"Stage2WithRowsByAllReduce",
+                                                    v1::UpdateSpec::ALL_REDUCE,
+                                                    2,
+                                                    v1::UpdateSpec::CHECKPOINT,
+                                                    {"worker-0", "worker-1"},
+                                                    35,
+                                                    /*has_rows=*/true},
+                                           ZeroCase{"Stage3OnServersCheckpoint",
+                                                    v1::UpdateSpec::PARAMETER_SERVER,
+                                                    3,
+                                                    v1::UpdateSpec::CHECKPOINT,
+                                                    {"server-1", "worker-0", "worker-1"},
+                                                    33},
+                                           ZeroCase{"Stage3OnServersEveryPush",
+                                                    v1::UpdateSpec::PARAMETER_SERVER,
+                                                    3,
+                                                    v1::UpdateSpec::EVERY_PUSH,
+                                                    {"server-0", "worker-1", "server-1"},
+                                                    34}),
                          [](const auto& info) { return info.param.name; });
 
 struct InPlaceJob {
@@ -190,7 +188,7 @@ class ZeroInPlaceTest : public ::testing::TestWithParam<uint32_t> {
  protected:
   // Starts a job of workers that keep copies, or of groups of two.
   void Start(int workers, bool copies, InPlaceJob options = {}) {
-    v1::JobSpec spec = Job(v1::UpdateSpec::ALL_REDUCE, GetParam());
+    v1::JobSpec spec = ZeroJob(v1::UpdateSpec::ALL_REDUCE, GetParam());
     if (options.has_rows) DivideRows(spec);
     spec.set_workers(workers);
     spec.set_batch_size(2 * workers);
@@ -294,7 +292,7 @@ TEST_P(ZeroElasticTest, TheOthersDivideTheParametersAnewAndAgainWhenTheWorkerIsB
                                         .coordinator_arguments = {"--elastic-wait-ms=500"}});
   ASSERT_TRUE(started.ok()) << started.status();
   ProcessCluster& cluster = **started;
-  v1::JobSpec spec = Job(v1::UpdateSpec::ALL_REDUCE, 3);
+  v1::JobSpec spec = ZeroJob(v1::UpdateSpec::ALL_REDUCE, 3);
   if (has_rows) {
     DivideRows(spec);
     spec.mutable_optimizer()->set_name("sgd");

@@ -21,7 +21,7 @@ namespace muster {
 namespace {
 
 // Values that were never trained should hardly move a logit.
-constexpr float kEmbeddingScale = 0.01f;
+constexpr float kDeepFmEmbeddingScale = 0.01f;
 
 struct DeepFmMicroBatch final : MicroBatch {
   KeyDeduplicator deduplicator;
@@ -71,7 +71,7 @@ class DeepFm final : public Model {
     description_.sparse_tables.push_back(
         {.name = "embedding",
          .dim = static_cast<uint32_t>(shape.row_dim()),
-         .initializer = {.kind = Initializer::Kind::kUniform, .scale = kEmbeddingScale}});
+         .initializer = {.kind = Initializer::Kind::kUniform, .scale = kDeepFmEmbeddingScale}});
     description_.units = perceptron_.units();
     description_.default_metric = "auc";
   }

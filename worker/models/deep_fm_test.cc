@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 constexpr char kSpec[] = "deep_fm { embedding_dim: 4 hidden: 6 hidden: 5 }";
 
-DatasetInfo Data(int64_t fields, int64_t numeric) {
+DatasetInfo ClicksData(int64_t fields, int64_t numeric) {
   return {
       .examples = 100, .dense_features = numeric, .sparse = true, .fields = fields, .classes = 2};
 }
@@ -36,14 +36,14 @@ Batch Clicks(int64_t examples, int64_t fields, int64_t numeric) {
   return batch;
 }
 
-TEST(DeepFmTest, Gradients) { CheckModel(*MakeModel(kSpec, Data(3, 2)), Clicks(5, 3, 2)); }
+TEST(DeepFmTest, Gradients) { CheckModel(*MakeModel(kSpec, ClicksData(3, 2)), Clicks(5, 3, 2)); }
 
 TEST(DeepFmTest, GradientsWithoutNumericColumns) {
-  CheckModel(*MakeModel(kSpec, Data(4, 0)), Clicks(6, 4, 0));
+  CheckModel(*MakeModel(kSpec, ClicksData(4, 0)), Clicks(6, 4, 0));
 }
 
 TEST(DeepFmTest, Description) {
-  const auto model = MakeModel(kSpec, Data(3, 2));
+  const auto model = MakeModel(kSpec, ClicksData(3, 2));
   const ModelDescription& description = model->description();
   EXPECT_EQ(description.units, 3);
   EXPECT_EQ(description.default_metric, "auc");
@@ -67,7 +67,7 @@ TEST(DeepFmTest, LearnsThatTwoFieldsAgree) {
     }
   }
   batch.examples = 16;
-  const auto model = MakeModel("deep_fm { embedding_dim: 8 hidden: 16 }", Data(2, 0));
+  const auto model = MakeModel("deep_fm { embedding_dim: 8 hidden: 16 }", ClicksData(2, 0));
   LocalTrainer trainer(*model, 5);
   for (int step = 0; step < 1500; ++step) ASSERT_TRUE(trainer.Step(batch, 0.5).ok());
   ASSERT_TRUE(trainer.Evaluate(batch).ok());
@@ -78,7 +78,7 @@ TEST(DeepFmTest, LearnsThatTwoFieldsAgree) {
 }
 
 TEST(DeepFmTest, RefusesBatchesOfOtherData) {
-  const auto model = MakeModel(kSpec, Data(3, 2));
+  const auto model = MakeModel(kSpec, ClicksData(3, 2));
   const auto micro_batch = model->NewMicroBatch();
   EXPECT_THAT(model->Load(Clicks(4, 2, 2), *micro_batch).message(),
               AllOf(HasSubstr("Example 0"), HasSubstr("2 categorical features, not 3")));
@@ -91,11 +91,11 @@ TEST(DeepFmTest, NamesWhatIsWrong) {
               AllOf(HasSubstr("categorical fields"), HasSubstr("logistic_regression")));
   EXPECT_THAT(CreateError(kSpec, {.dense_features = 784, .classes = 10}),
               AllOf(HasSubstr("784 dense features"), HasSubstr("mlp")));
-  EXPECT_THAT(CreateError("deep_fm { embedding_dim: 4 }", Data(3, 2)),
+  EXPECT_THAT(CreateError("deep_fm { embedding_dim: 4 }", ClicksData(3, 2)),
               HasSubstr("model.deep_fm.hidden is empty"));
-  EXPECT_THAT(CreateError("deep_fm { hidden: 4 }", Data(3, 2)),
+  EXPECT_THAT(CreateError("deep_fm { hidden: 4 }", ClicksData(3, 2)),
               HasSubstr("model.deep_fm.embedding_dim is 0"));
-  DatasetInfo data = Data(3, 2);
+  DatasetInfo data = ClicksData(3, 2);
   data.classes = 5;
   EXPECT_THAT(CreateError(kSpec, data), AllOf(HasSubstr("have 5"), HasSubstr("two classes")));
 }

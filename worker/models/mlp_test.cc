@@ -12,7 +12,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-DatasetInfo Data(int64_t features, int64_t classes) {
+DatasetInfo RowsData(int64_t features, int64_t classes) {
   return {.examples = 100, .dense_features = features, .classes = classes};
 }
 
@@ -35,12 +35,12 @@ TEST(MlpTest, Gradients) {
   batch.examples = 6;
   batch.dense = RandomValues(6 * 5, 1);
   batch.labels = {0, 1, 2, 3, 3, 0};
-  CheckModel(*MakeModel("mlp { hidden: 7 hidden: 6 classes: 4 }", Data(5, 4)), batch);
-  CheckModel(*MakeModel("mlp { classes: 4 }", Data(5, 4)), batch);
+  CheckModel(*MakeModel("mlp { hidden: 7 hidden: 6 classes: 4 }", RowsData(5, 4)), batch);
+  CheckModel(*MakeModel("mlp { classes: 4 }", RowsData(5, 4)), batch);
 }
 
 TEST(MlpTest, OneUnitPerLinearLayer) {
-  const auto model = MakeModel("mlp { hidden: 256 classes: 10 }", Data(784, 10));
+  const auto model = MakeModel("mlp { hidden: 256 classes: 10 }", RowsData(784, 10));
   EXPECT_EQ(model->description().units, 2);
   ASSERT_EQ(model->description().tensors.size(), 4);
   EXPECT_EQ(model->description().tensors[2].name, "output.weight");
@@ -49,7 +49,7 @@ TEST(MlpTest, OneUnitPerLinearLayer) {
 }
 
 TEST(MlpTest, LearnsWhatNoLinearModelCan) {
-  const auto model = MakeModel("mlp { hidden: 16 classes: 2 }", Data(2, 2));
+  const auto model = MakeModel("mlp { hidden: 16 classes: 2 }", RowsData(2, 2));
   const Batch batch = Quadrants(200);
   LocalTrainer trainer(*model, 7);
   for (int step = 0; step < 600; ++step) ASSERT_TRUE(trainer.Step(batch, 0.5).ok());
@@ -59,7 +59,7 @@ TEST(MlpTest, LearnsWhatNoLinearModelCan) {
 }
 
 TEST(MlpTest, TwoClassesHaveScores) {
-  const auto model = MakeModel("mlp { hidden: 8 classes: 2 }", Data(2, 2));
+  const auto model = MakeModel("mlp { hidden: 8 classes: 2 }", RowsData(2, 2));
   LocalTrainer trainer(*model, 7);
   const Batch batch = Quadrants(50);
   ASSERT_TRUE(trainer.Evaluate(batch).ok());
@@ -71,7 +71,7 @@ TEST(MlpTest, TwoClassesHaveScores) {
 }
 
 TEST(MlpTest, RefusesBatchesOfOtherData) {
-  const auto model = MakeModel("mlp { classes: 2 }", Data(3, 2));
+  const auto model = MakeModel("mlp { classes: 2 }", RowsData(3, 2));
   const auto micro_batch = model->NewMicroBatch();
   EXPECT_THAT(model->Load(Quadrants(4), *micro_batch).message(),
               AllOf(HasSubstr("4 examples"), HasSubstr("8 dense values"), HasSubstr("12")));
@@ -88,11 +88,11 @@ TEST(MlpTest, NamesWhatIsWrong) {
                     HasSubstr("logistic_regression")));
   EXPECT_THAT(CreateError("mlp { classes: 256 }", {.vocabulary = 256, .classes = 256}),
               AllOf(HasSubstr("text"), HasSubstr("ngram")));
-  EXPECT_THAT(CreateError("mlp { hidden: 3 hidden: 0 classes: 10 }", Data(4, 10)),
+  EXPECT_THAT(CreateError("mlp { hidden: 3 hidden: 0 classes: 10 }", RowsData(4, 10)),
               HasSubstr("model.mlp.hidden[1] is 0"));
-  EXPECT_THAT(CreateError("mlp { hidden: 3 }", Data(4, 10)),
+  EXPECT_THAT(CreateError("mlp { hidden: 3 }", RowsData(4, 10)),
               HasSubstr("model.mlp.classes is 0; it must be from 2"));
-  EXPECT_THAT(CreateError("mlp { classes: 3 }", Data(4, 10)),
+  EXPECT_THAT(CreateError("mlp { classes: 3 }", RowsData(4, 10)),
               AllOf(HasSubstr("3 classes"), HasSubstr("set it to 10")));
 }
 

@@ -20,7 +20,7 @@ namespace {
 constexpr uint64_t kMaxBuckets = uint64_t{1} << 48;
 
 // Rows that held-out text meets first are read as they started, so they start close to nothing.
-constexpr float kEmbeddingScale = 0.05f;
+constexpr float kNgramEmbeddingScale = 0.05f;
 
 struct NgramMicroBatch final : MicroBatch {
   KeyDeduplicator deduplicator;
@@ -58,7 +58,7 @@ class Ngram final : public Model {
     description_.sparse_tables.push_back(
         {.name = "embedding",
          .dim = static_cast<uint32_t>(shape.dim),
-         .initializer = {.kind = Initializer::Kind::kUniform, .scale = kEmbeddingScale}});
+         .initializer = {.kind = Initializer::Kind::kUniform, .scale = kNgramEmbeddingScale}});
     description_.units = perceptron_.units();
     description_.default_metric = "bits_per_byte";
   }

@@ -14,7 +14,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-DatasetInfo Data(int64_t context) {
+DatasetInfo TextData(int64_t context) {
   return {.examples = 1000, .context = context, .vocabulary = 256, .classes = 256};
 }
 
@@ -33,19 +33,19 @@ Batch Text(const std::string& text, int64_t context) {
 }
 
 TEST(NgramTest, Gradients) {
-  const auto model = MakeModel("ngram { orders: 3 embedding_dim: 4 hidden: 8 }", Data(3));
+  const auto model = MakeModel("ngram { orders: 3 embedding_dim: 4 hidden: 8 }", TextData(3));
   CheckModel(*model, Text("abcabdabc", 3));
 }
 
 TEST(NgramTest, GradientsWithBuckets) {
   const auto model =
-      MakeModel("ngram { orders: 2 embedding_dim: 3 hidden: 5 buckets: 2 }", Data(2));
+      MakeModel("ngram { orders: 2 embedding_dim: 3 hidden: 5 buckets: 2 }", TextData(2));
   // Two orders of two buckets: look-ups of an example fall together.
   CheckModel(*model, Text("to be or not", 2));
 }
 
 TEST(NgramTest, Description) {
-  const auto model = MakeModel("ngram { orders: 5 embedding_dim: 16 hidden: 128 }", Data(5));
+  const auto model = MakeModel("ngram { orders: 5 embedding_dim: 16 hidden: 128 }", TextData(5));
   const ModelDescription& description = model->description();
   EXPECT_EQ(description.units, 2);
   EXPECT_EQ(description.default_metric, "bits_per_byte");
@@ -58,7 +58,7 @@ TEST(NgramTest, Description) {
 }
 
 TEST(NgramTest, EqualContextsShareRows) {
-  const auto model = MakeModel("ngram { orders: 2 embedding_dim: 4 hidden: 4 }", Data(2));
+  const auto model = MakeModel("ngram { orders: 2 embedding_dim: 4 hidden: 4 }", TextData(2));
   const auto micro_batch = model->NewMicroBatch();
   ASSERT_TRUE(model->Load(Text("abab", 2), *micro_batch).ok());
   const SparseRows& rows = micro_batch->sparse[0];
@@ -69,7 +69,7 @@ TEST(NgramTest, EqualContextsShareRows) {
 }
 
 TEST(NgramTest, LongerContextsThanNeededChangeNothing) {
-  const auto model = MakeModel("ngram { orders: 2 embedding_dim: 4 hidden: 4 }", Data(5));
+  const auto model = MakeModel("ngram { orders: 2 embedding_dim: 4 hidden: 4 }", TextData(5));
   const auto narrow = model->NewMicroBatch();
   const auto wide = model->NewMicroBatch();
   ASSERT_TRUE(model->Load(Text("some text", 2), *narrow).ok());
@@ -78,7 +78,7 @@ TEST(NgramTest, LongerContextsThanNeededChangeNothing) {
 }
 
 TEST(NgramTest, LearnsTextByHeart) {
-  const auto model = MakeModel("ngram { orders: 3 embedding_dim: 8 hidden: 32 }", Data(3));
+  const auto model = MakeModel("ngram { orders: 3 embedding_dim: 8 hidden: 32 }", TextData(3));
   const Batch batch = Text("the cat sat on the mat and the rat ran at the hat", 3);
   LocalTrainer trainer(*model, 3);
   ASSERT_TRUE(trainer.Evaluate(batch).ok());
@@ -90,7 +90,7 @@ TEST(NgramTest, LearnsTextByHeart) {
 }
 
 TEST(NgramTest, BuffersStayAllocatedFromBatchToBatch) {
-  const auto model = MakeModel("ngram { orders: 3 embedding_dim: 8 hidden: 32 }", Data(3));
+  const auto model = MakeModel("ngram { orders: 3 embedding_dim: 8 hidden: 32 }", TextData(3));
   const auto micro_batch = model->NewMicroBatch();
   const Batch batch = Text("the cat sat on the mat", 3);
   ASSERT_TRUE(model->Load(batch, *micro_batch).ok());
@@ -103,7 +103,7 @@ TEST(NgramTest, BuffersStayAllocatedFromBatchToBatch) {
 }
 
 TEST(NgramTest, RefusesBatchesOfOtherData) {
-  const auto model = MakeModel("ngram { orders: 3 embedding_dim: 8 hidden: 32 }", Data(3));
+  const auto model = MakeModel("ngram { orders: 3 embedding_dim: 8 hidden: 32 }", TextData(3));
   const auto micro_batch = model->NewMicroBatch();
   EXPECT_THAT(model->Load(Text("abcd", 2), *micro_batch).message(),
               AllOf(HasSubstr("8 tokens"), HasSubstr("reads 3 per example")));
@@ -119,13 +119,13 @@ TEST(NgramTest, NamesWhatIsWrong) {
   EXPECT_THAT(CreateError("ngram { orders: 3 embedding_dim: 8 hidden: 8 }",
                           {.dense_features = 784, .classes = 10}),
               AllOf(HasSubstr("model.ngram reads text"), HasSubstr("784 dense features")));
-  EXPECT_THAT(CreateError("ngram { embedding_dim: 8 hidden: 8 }", Data(3)),
+  EXPECT_THAT(CreateError("ngram { embedding_dim: 8 hidden: 8 }", TextData(3)),
               HasSubstr("model.ngram.orders is 0; it must be from 1 to 32"));
-  EXPECT_THAT(CreateError("ngram { orders: 3 hidden: 8 }", Data(3)),
+  EXPECT_THAT(CreateError("ngram { orders: 3 hidden: 8 }", TextData(3)),
               HasSubstr("model.ngram.embedding_dim is 0"));
-  EXPECT_THAT(CreateError("ngram { orders: 3 embedding_dim: 8 }", Data(3)),
+  EXPECT_THAT(CreateError("ngram { orders: 3 embedding_dim: 8 }", TextData(3)),
               HasSubstr("model.ngram.hidden is 0"));
-  EXPECT_THAT(CreateError("ngram { orders: 4 embedding_dim: 8 hidden: 8 }", Data(3)),
+  EXPECT_THAT(CreateError("ngram { orders: 4 embedding_dim: 8 hidden: 8 }", TextData(3)),
               AllOf(HasSubstr("orders is 4"), HasSubstr("3 bytes of context")));
 }
 

@@ -22,7 +22,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr int64_t kContext = 300;
+constexpr int64_t kDecoderContext = 300;
 
 TransformerShape Llama() {
   return {.layers = 2,
@@ -31,7 +31,7 @@ TransformerShape Llama() {
           .kv_heads = 2,
           .feed_forward = 24,
           .vocabulary = 11,
-          .context = kContext,
+          .context = kDecoderContext,
           .norm = TransformerShape::Norm::kRmsNorm,
           .positions = TransformerShape::Positions::kRotary,
           .activation = TransformerShape::Activation::kSwiGlu,
@@ -46,7 +46,7 @@ TransformerShape Gpt2() {
           .kv_heads = 2,
           .feed_forward = 64,
           .vocabulary = 11,
-          .context = kContext};
+          .context = kDecoderContext};
 }
 
 class TransformerDecoderTest : public ::testing::TestWithParam<TransformerShape> {
@@ -74,10 +74,10 @@ class TransformerDecoderTest : public ::testing::TestWithParam<TransformerShape>
 TEST_P(TransformerDecoderTest, OneByOneIsAsAllAtOnce) {
   auto decoder = TransformerDecoder::Create(shape_, spans_).value();
   // More than one pass takes in at once.
-  const std::vector<int32_t> tokens = Tokens(kContext);
+  const std::vector<int32_t> tokens = Tokens(kDecoderContext);
   const absl::Span<const float> logits = decoder->Prefill(tokens).value();
   const std::vector<float> at_once(logits.begin(), logits.end());
-  EXPECT_EQ(decoder->position(), kContext);
+  EXPECT_EQ(decoder->position(), kDecoderContext);
 
   decoder->Reset();
   EXPECT_EQ(decoder->position(), 0);
@@ -126,9 +126,9 @@ TEST_P(TransformerDecoderTest, Refusals) {
   EXPECT_THAT(decoder->Prefill({11}).status().message(), AllOf(HasSubstr("11")));
   EXPECT_EQ(decoder->Prefill({-1}).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(decoder->position(), 0);
-  ASSERT_TRUE(decoder->Prefill(Tokens(kContext)).ok());
+  ASSERT_TRUE(decoder->Prefill(Tokens(kDecoderContext)).ok());
   EXPECT_EQ(decoder->Prefill({0}).status().code(), absl::StatusCode::kOutOfRange);
-  EXPECT_EQ(decoder->position(), kContext);
+  EXPECT_EQ(decoder->position(), kDecoderContext);
 
   spans_.pop_back();
   EXPECT_EQ(TransformerDecoder::Create(shape_, spans_).status().code(),

@@ -54,7 +54,7 @@ struct stat FileIn(const std::string& folder) {
 }
 
 // Adds 1 to all floats, range by range. Returns the most bytes that were mapped.
-uint64_t Pass(const OffloadedFloats& floats) {
+uint64_t PassOver(const OffloadedFloats& floats) {
   uint64_t most = 0;
   for (size_t begin = 0; begin < kFloats; begin += kRange) {
     const size_t end = std::min(kFloats, begin + kRange);
@@ -74,7 +74,7 @@ TEST(OffloadedFloatsTest, HasOneRangeInMemoryAtATime) {
   ASSERT_EQ((*floats)->values().size(), kFloats);
   for (int pass = 0; pass < 3; ++pass) {
     // The range's pages, and at most one more at either end.
-    EXPECT_LE(Pass(**floats), kRange * sizeof(float) + 2 * 4096) << pass;
+    EXPECT_LE(PassOver(**floats), kRange * sizeof(float) + 2 * 4096) << pass;
     EXPECT_EQ(ResidentBytes((*floats)->values().data()), 0) << pass;
   }
   for (size_t i = 0; i < kFloats; ++i) ASSERT_EQ((*floats)->values()[i], 3) << i;

@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -16,15 +14,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/philox.h"
 #include "common/base/status_macros.h"
+#include "common/transport/system_error.h"
 
 namespace muster {
 namespace {
 
 namespace fs = std::filesystem;
-
-absl::Status SystemError(const std::string& what) {
-  return absl::UnavailableError(absl::StrCat(what, ": ", strerror(errno)));
-}
 
 // Pieces of a file that hold something: [begin, end), each read whole by one pread.
 struct Extent {
@@ -32,14 +27,14 @@ struct Extent {
   uint64_t end = 0;
 };
 
-constexpr uint64_t kReadBytes = 1 << 20;
+constexpr uint64_t kFileReadBytes = 1 << 20;
 
 // Calls `visit` with the pieces of an open file that are not holes.
 template <typename Visit>
 absl::Status VisitData(int fd, const std::string& path, Visit visit) {
   struct stat info;
   if (fstat(fd, &info) != 0) return SystemError("cannot look at " + path);
-  std::vector<char> buffer(kReadBytes);
+  std::vector<char> buffer(kFileReadBytes);
   off_t at = 0;
   while (at < info.st_size) {
     const off_t begin = lseek(fd, at, SEEK_DATA);
@@ -47,7 +42,7 @@ absl::Status VisitData(int fd, const std::string& path, Visit visit) {
     const off_t end = std::max<off_t>(begin, lseek(fd, begin, SEEK_HOLE));
     for (off_t from = begin; from < end;) {
       const ssize_t bytes =
-          pread(fd, buffer.data(), std::min<uint64_t>(kReadBytes, end - from), from);
+          pread(fd, buffer.data(), std::min<uint64_t>(kFileReadBytes, end - from), from);
       if (bytes < 0) return SystemError("cannot read " + path);
       if (bytes == 0) break;
       MUSTER_RETURN_IF_ERROR(visit(from, buffer.data(), static_cast<size_t>(bytes)));

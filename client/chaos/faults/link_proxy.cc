@@ -23,7 +23,7 @@
 namespace muster {
 namespace {
 
-constexpr size_t kReadBytes = size_t{64} << 10;
+constexpr size_t kChunkBytes = size_t{64} << 10;
 // Bytes of a direction that the proxy holds before it stops reading, like a network's buffers.
 constexpr size_t kMaxHeldBytes = size_t{256} << 10;
 constexpr absl::Duration kConnectPatience = absl::Seconds(5);
@@ -132,7 +132,7 @@ class LinkProxy::Connection {
   void Read(int end, const LinkFault& fault, absl::Time now) {
     Flow& flow = flows_[end];
     Chunk chunk;
-    chunk.bytes.resize(kReadBytes);
+    chunk.bytes.resize(kChunkBytes);
     const ssize_t got = recv(ends_[end].get(), chunk.bytes.data(), chunk.bytes.size(), 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got <= 0) {

@@ -11,25 +11,25 @@
 namespace muster {
 namespace {
 
-struct Case {
+struct AttentionCase {
   int64_t B, T, H, KV, D;
   // Elements between rows of qkv and of out.
   int64_t gap = 0;
   // Probability that a probability is dropped.
   float dropout = 0;
 };
-const Case kCases[] = {{1, 1, 1, 1, 1},           {2, 3, 1, 1, 5},
-                       {1, 16, 2, 1, 16},         {2, 17, 4, 2, 8, 3},
-                       {1, 49, 2, 2, 33, 1},      {1, 65, 1, 1, 32},
-                       {1, 130, 6, 2, 20},        {1, 257, 2, 1, 64, 5},
-                       {1, 321, 1, 1, 40},        {1, 300, 2, 2, 128, 0},
-                       {1, 530, 1, 1, 48, 0},     {1, 1, 1, 1, 8, 0, 0.5f},
-                       {2, 70, 4, 2, 8, 3, 0.2f}, {2, 321, 2, 1, 24, 0, 0.5f}};
+const AttentionCase kAttentionCases[] = {{1, 1, 1, 1, 1},           {2, 3, 1, 1, 5},
+                                         {1, 16, 2, 1, 16},         {2, 17, 4, 2, 8, 3},
+                                         {1, 49, 2, 2, 33, 1},      {1, 65, 1, 1, 32},
+                                         {1, 130, 6, 2, 20},        {1, 257, 2, 1, 64, 5},
+                                         {1, 321, 1, 1, 40},        {1, 300, 2, 2, 128, 0},
+                                         {1, 530, 1, 1, 48, 0},     {1, 1, 1, 1, 8, 0, 0.5f},
+                                         {2, 70, 4, 2, 8, 3, 0.2f}, {2, 321, 2, 1, 24, 0, 0.5f}};
 
-int64_t QkvStride(const Case& c) { return (c.H + 2 * c.KV) * c.D + c.gap; }
-int64_t OutStride(const Case& c) { return c.H * c.D + c.gap; }
+int64_t QkvStride(const AttentionCase& c) { return (c.H + 2 * c.KV) * c.D + c.gap; }
+int64_t OutStride(const AttentionCase& c) { return c.H * c.D + c.gap; }
 
-AttentionShape ShapeOf(const Case& c) {
+AttentionShape ShapeOf(const AttentionCase& c) {
   return {.B = c.B,
           .T = c.T,
           .H = c.H,
@@ -41,24 +41,24 @@ AttentionShape ShapeOf(const Case& c) {
 
 constexpr uint64_t kFirstExample = 5;
 
-DropoutMask MaskOf(const Case& c) { return DropoutMask(1, "attention", 9, c.dropout); }
+DropoutMask MaskOf(const AttentionCase& c) { return DropoutMask(1, "attention", 9, c.dropout); }
 
 // Of the keys of query t.
-std::vector<float> FactorsOf(const Case& c, int64_t b, int64_t h, int64_t t) {
+std::vector<float> FactorsOf(const AttentionCase& c, int64_t b, int64_t h, int64_t t) {
   std::vector<float> factors(t + 1, 1);
   if (c.dropout == 0) return factors;
   DropoutFactors(MaskOf(c), ((kFirstExample + b) * c.H + h) * c.T + t, 0, t + 1, factors.data());
   return factors;
 }
 
-struct Reference {
+struct AttentionReference {
   std::vector<double> out, logsumexp, dqkv;
 };
 
 // Forward by the definition and backward by the chain rule, with all probabilities, in f64.
-Reference AttentionOf(const Case& c, const std::vector<double>& qkv,
-                      const std::vector<double>& dout) {
-  Reference r;
+AttentionReference AttentionOf(const AttentionCase& c, const std::vector<double>& qkv,
+                               const std::vector<double>& dout) {
+  AttentionReference r;
   r.out.assign(c.B * c.T * OutStride(c), 0);
   r.logsumexp.assign(c.B * c.H * c.T, 0);
   r.dqkv.assign(qkv.size(), 0);
@@ -108,7 +108,7 @@ Reference AttentionOf(const Case& c, const std::vector<double>& qkv,
 // The reference's backward is the derivative of its forward.
 TEST(AttentionReferenceTest, GradientIsTheDifference) {
   for (const float dropout : {0.0f, 0.4f}) {
-    const Case c = {1, 5, 2, 1, 3, 0, dropout};
+    const AttentionCase c = {1, 5, 2, 1, 3, 0, dropout};
     const auto qkv = Doubles(RandomArray(c.T * QkvStride(c), 1));
     const auto dout = Doubles(RandomArray(c.T * OutStride(c), 2));
     const auto loss = [&](const std::vector<double>& x) {
@@ -161,7 +161,7 @@ TYPED_TEST_SUITE(AttentionTest, KernelTypes);
 TYPED_TEST(AttentionTest, ForwardAndBackwardOfManyShapes) {
   using T = TypeParam;
   constexpr float kFiller = 3;
-  for (const Case& c : kCases) {
+  for (const AttentionCase& c : kAttentionCases) {
     SCOPED_TRACE(testing::Message()
                  << "B " << c.B << " T " << c.T << " H " << c.H << " KV " << c.KV << " D " << c.D
                  << " gap " << c.gap << " dropout " << c.dropout);
@@ -172,7 +172,7 @@ TYPED_TEST(AttentionTest, ForwardAndBackwardOfManyShapes) {
     const auto plain_dout = RandomArray<T>(c.B * c.T * OutStride(c), 2);
     const auto qkv = WithGaps(plain_qkv, QkvStride(c), c.gap);
     const auto dout = WithGaps(plain_dout, OutStride(c), c.gap);
-    const Reference wanted = AttentionOf(c, Doubles(plain_qkv), Doubles(plain_dout));
+    const AttentionReference wanted = AttentionOf(c, Doubles(plain_qkv), Doubles(plain_dout));
     const auto wanted_out = Heads(wanted.out, OutStride(c), c.gap);
     const auto wanted_dqkv = Heads(wanted.dqkv, QkvStride(c), c.gap);
     ForEachInstructionSet([&] {
@@ -195,7 +195,7 @@ TYPED_TEST(AttentionTest, ForwardAndBackwardOfManyShapes) {
 
 TYPED_TEST(AttentionTest, OnAnyThreadsAndOverItsInputTheSameBits) {
   using T = TypeParam;
-  const Case c = {2, 500, 4, 2, 24, 0, 0.1f};
+  const AttentionCase c = {2, 500, 4, 2, 24, 0, 0.1f};
   const auto qkv = RandomArray<T>(c.B * c.T * QkvStride(c), 1);
   const auto dout = RandomArray<T>(c.B * c.T * OutStride(c), 2);
   const DropoutMask mask = MaskOf(c);
@@ -216,7 +216,7 @@ TYPED_TEST(AttentionTest, OnAnyThreadsAndOverItsInputTheSameBits) {
 
 // Scores that differ by hundreds, the largest late: the online maximum is what keeps sums finite.
 TEST(AttentionRangeTest, LargeScores) {
-  const Case c = {1, 700, 1, 1, 16};
+  const AttentionCase c = {1, 700, 1, 1, 16};
   auto qkv = RandomArray(c.T * QkvStride(c), 1, -3, 3);
   for (int64_t t = 0; t < c.T; ++t) {
     for (int64_t d = 0; d < c.D; ++d) {
@@ -226,7 +226,7 @@ TEST(AttentionRangeTest, LargeScores) {
   }
   const std::vector<double> dout(c.T * OutStride(c), 1.0);
   // The reference takes no maximum, but e^559 is still finite in f64.
-  const Reference wanted = AttentionOf(c, Doubles(qkv), dout);
+  const AttentionReference wanted = AttentionOf(c, Doubles(qkv), dout);
   ForEachInstructionSet([&] {
     std::vector<float> out(dout.size()), logsumexp(c.T);
     Attention<float>(ShapeOf(c), qkv.data(), out.data(), logsumexp.data());
@@ -237,7 +237,7 @@ TEST(AttentionRangeTest, LargeScores) {
 }
 
 TEST(AttentionRangeTest, NanReachesWhoSeesIt) {
-  const Case c = {1, 70, 2, 1, 16};
+  const AttentionCase c = {1, 70, 2, 1, 16};
   auto qkv = RandomArray(c.T * QkvStride(c), 1);
   // A key of token 50.
   qkv[50 * QkvStride(c) + 2 * c.D] = std::numeric_limits<float>::quiet_NaN();
@@ -253,7 +253,7 @@ TEST(AttentionRangeTest, NanReachesWhoSeesIt) {
 
 // Tokens one by one, and several at a time, over the cache: what attention gives all at once.
 TEST(CachedAttentionTest, GivesTheSame) {
-  const Case c = {2, 75, 6, 2, 20, 3};
+  const AttentionCase c = {2, 75, 6, 2, 20, 3};
   const auto qkv = RandomArray(c.B * c.T * QkvStride(c), 1, -2, 2);
   std::vector<float> wanted(c.B * c.T * OutStride(c));
   Attention<float>(ShapeOf(c), qkv.data(), wanted.data(), nullptr);

@@ -9,7 +9,7 @@ namespace muster {
 namespace {
 
 // Elements that are worth a thread's while.
-constexpr int64_t kGrain = 1 << 15;
+constexpr int64_t kConvertGrain = 1 << 15;
 
 template <typename T>
 void Loop(int64_t n, const float* x, T* y) {
@@ -22,7 +22,7 @@ void Loop(int64_t n, const T* x, float* y) {
 
 template <typename From, typename To>
 void Run(int64_t n, const From* x, To* y) {
-  ParallelFor(n, kGrain,
+  ParallelFor(n, kConvertGrain,
               [&](int64_t begin, int64_t end) { Loop(end - begin, x + begin, y + begin); });
 }
 
@@ -30,7 +30,7 @@ template <typename From, typename To>
 void RunRows(int64_t rows, int64_t cols, const From* x, int64_t x_stride, To* y, int64_t y_stride) {
   if (cols == 0) return;
   if (x_stride == cols && y_stride == cols) return Run(rows * cols, x, y);
-  ParallelFor(rows, std::max<int64_t>(1, kGrain / cols), [&](int64_t begin, int64_t end) {
+  ParallelFor(rows, std::max<int64_t>(1, kConvertGrain / cols), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) Loop(cols, x + r * x_stride, y + r * y_stride);
   });
 }

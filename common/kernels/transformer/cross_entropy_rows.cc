@@ -10,7 +10,7 @@ namespace muster {
 
 namespace {
 
-constexpr int64_t kGrain = 1 << 13;
+constexpr int64_t kCrossEntropyGrain = 1 << 13;
 
 LogitsShape Padded(LogitsShape shape) {
   if (shape.columns == 0) shape.columns = shape.vocabulary;
@@ -18,7 +18,7 @@ LogitsShape Padded(LogitsShape shape) {
 }
 
 int64_t GrainOf(const LogitsShape& shape) {
-  return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, shape.vocabulary));
+  return std::max<int64_t>(1, kCrossEntropyGrain / std::max<int64_t>(1, shape.vocabulary));
 }
 
 // Adds the sums of ranges of rows in order.

@@ -20,14 +20,14 @@ std::vector<double> BranchFactors(const DropoutMask* mask, const DropoutShape& d
   return Doubles(factors);
 }
 
-struct Reference {
+struct NormReference {
   std::vector<double> sum, out, mean, rstd;
 };
 
-Reference NormOf(const NormShape& shape, const std::vector<double>& sum,
-                 const std::vector<double>& gain, const std::vector<double>& bias) {
+NormReference NormOf(const NormShape& shape, const std::vector<double>& sum,
+                     const std::vector<double>& gain, const std::vector<double>& bias) {
   const int64_t C = shape.width;
-  Reference r = {.sum = sum, .out = sum, .mean = {}, .rstd = {}};
+  NormReference r = {.sum = sum, .out = sum, .mean = {}, .rstd = {}};
   for (int64_t row = 0; row < shape.rows; ++row) {
     double mean = 0, square = 0;
     for (int64_t c = 0; c < C; ++c) mean += sum[row * C + c] / C;
@@ -43,10 +43,11 @@ Reference NormOf(const NormShape& shape, const std::vector<double>& sum,
   return r;
 }
 
-struct Case {
+struct NormCase {
   int64_t examples, rows_per_example, width;
 };
-const Case kCases[] = {{1, 1, 1}, {1, 3, 7}, {2, 2, 16}, {1, 2, 45}, {3, 11, 96}, {2, 40, 600}};
+const NormCase kNormCases[] = {{1, 1, 1},  {1, 3, 7},   {2, 2, 16},
+                               {1, 2, 45}, {3, 11, 96}, {2, 40, 600}};
 
 template <typename T>
 class NormTest : public testing::Test {
@@ -60,7 +61,7 @@ class NormTest : public testing::Test {
     std::vector<T> branch, dout;
   };
 
-  static Setting Make(const Case& c, NormKind kind, const DropoutMask* mask) {
+  static Setting Make(const NormCase& c, NormKind kind, const DropoutMask* mask) {
     const int64_t rows = c.examples * c.rows_per_example, n = rows * c.width;
     return {.shape = {.kind = kind, .rows = rows, .width = c.width, .epsilon = 1e-3f},
             .dropout = {.elements = n, .size = c.rows_per_example * c.width, .first_example = 9},
@@ -108,7 +109,7 @@ TYPED_TEST_SUITE(NormTest, KernelTypes);
 TYPED_TEST(NormTest, ForwardAndBackwardOfManyShapes) {
   using T = TypeParam;
   const DropoutMask mask(3, "norm", 4, 0.25f);
-  for (const Case& c : kCases) {
+  for (const NormCase& c : kNormCases) {
     for (const NormKind kind : {NormKind::kLayerNorm, NormKind::kRmsNorm}) {
       for (const DropoutMask* dropped : {static_cast<const DropoutMask*>(nullptr), &mask}) {
         const auto s = TestFixture::Make(c, kind, dropped);

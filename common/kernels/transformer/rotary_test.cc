@@ -9,12 +9,12 @@
 namespace muster {
 namespace {
 
-struct Case {
+struct RotaryCase {
   RotaryShape shape;
   double base;
 };
 
-const Case kCases[] = {
+const RotaryCase kRotaryCases[] = {
     {{.rows = 1, .context = 1, .heads = 1, .head_dim = 2, .stride = 2}, 10000},
     {{.rows = 14, .context = 7, .heads = 3, .head_dim = 10, .stride = 50}, 10000},
     {{.rows = 6, .context = 3, .first_position = 90, .heads = 2, .head_dim = 64, .stride = 192},
@@ -23,7 +23,7 @@ const Case kCases[] = {
 };
 
 // y of the reference, in f64 from the definition.
-std::vector<double> Turned(const Case& c, const std::vector<double>& x) {
+std::vector<double> Turned(const RotaryCase& c, const std::vector<double>& x) {
   const RotaryShape& s = c.shape;
   std::vector<double> y = x;
   const int64_t half = s.head_dim / 2;
@@ -47,7 +47,7 @@ TYPED_TEST_SUITE(RotaryTest, KernelTypes);
 
 TYPED_TEST(RotaryTest, TurnsByTheDefinitionAndBackwardIsItsTranspose) {
   using T = TypeParam;
-  for (const Case& c : kCases) {
+  for (const RotaryCase& c : kRotaryCases) {
     const RotaryShape& s = c.shape;
     std::vector<float> table((s.first_position + s.context) * s.head_dim);
     FillRotaryTable(s.first_position + s.context, s.head_dim, c.base, table.data());

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int32_t kNone = -1;
 
-constexpr const char* kEndOfText[] = {"<|endoftext|>", "<|end_of_text|>", "</s>"};
+constexpr const char* kEndOfTextNames[] = {"<|endoftext|>", "<|end_of_text|>", "</s>"};
 
 uint64_t PairKey(int32_t left, int32_t right) {
   return static_cast<uint64_t>(left) << 32 | static_cast<uint32_t>(right);
@@ -81,10 +81,10 @@ absl::flat_hash_set<int32_t> AddedIds(const BpeVocabulary& vocabulary) {
   return ids;
 }
 
-absl::Span<const char* const> EndOfTextNames() { return kEndOfText; }
+absl::Span<const char* const> EndOfTextNames() { return kEndOfTextNames; }
 
 std::optional<int32_t> FindEndOfText(const BpeVocabulary& vocabulary) {
-  for (const char* name : kEndOfText) {
+  for (const char* name : kEndOfTextNames) {
     for (const BpeVocabulary::AddedToken& added : vocabulary.added) {
       if (added.content == name) return added.id;
     }

@@ -29,7 +29,7 @@ constexpr char kEndOfWord[] = "</w>";
 
 std::string KnownNames() { return absl::StrJoin(EndOfTextNames(), ", "); }
 
-bool IsKnownName(const std::string& name) {
+bool IsEndOfTextName(const std::string& name) {
   const absl::Span<const char* const> names = EndOfTextNames();
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -166,7 +166,7 @@ class AddedTokens {
 
   absl::Status CheckEndOfText() const {
     const Json name = *end_of_text_;
-    if (!IsKnownName(*end_of_text_)) {
+    if (!IsEndOfTextName(*end_of_text_)) {
       return RefuseField(end_of_text_origin_, "eos_token", name,
                          absl::StrCat("an end of text is understood under the names ", KnownNames(),
                                       "; call it so in all files of the folder"));
@@ -200,8 +200,8 @@ class AddedTokens {
   std::string end_of_text_origin_;
 };
 
-absl::Status ParseMerges(absl::string_view merges, const std::string& origin, const WrittenIds& ids,
-                         BpeVocabulary& vocabulary) {
+absl::Status ParseMergesFile(absl::string_view merges, const std::string& origin,
+                             const WrittenIds& ids, BpeVocabulary& vocabulary) {
   int64_t line = 0;
   for (absl::string_view text : absl::StrSplit(SkipByteOrderMark(merges), '\n')) {
     ++line;
@@ -256,7 +256,7 @@ absl::StatusOr<BpeVocabulary> ParseGpt2Files(const Gpt2Files& files, const std::
             [](const auto& a, const auto& b) { return a.id < b.id; });
   MUSTER_ASSIGN_OR_RETURN(const WrittenIds ids,
                           ParseWrittenTokens(vocab, origin, limit, vocabulary));
-  MUSTER_RETURN_IF_ERROR(ParseMerges(files.merges, folder + "/merges.txt", ids, vocabulary));
+  MUSTER_RETURN_IF_ERROR(ParseMergesFile(files.merges, folder + "/merges.txt", ids, vocabulary));
   MUSTER_RETURN_IF_ERROR(CheckNoEndsOfWords(origin, vocabulary));
   const std::optional<int32_t> end = FindEndOfText(vocabulary);
   if (end.has_value() && vocabulary.tokens[*end] != added.end_of_text()) {

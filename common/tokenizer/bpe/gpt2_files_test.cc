@@ -24,7 +24,7 @@ using ::testing::Not;
 constexpr int32_t kEnd = 263;
 
 // A vocabulary whose last token is "<|endoftext|>".
-const BpeVocabulary& Trained() {
+const BpeVocabulary& TrainedWithEnd() {
   static const BpeVocabulary trained = [] {
     BpeTrainer trainer;
     trainer.Add("the cat and the hat, the bat the\nend the cat");
@@ -36,11 +36,11 @@ const BpeVocabulary& Trained() {
 class Gpt2FilesTest : public testing::Test {
  protected:
   Gpt2FilesTest() {
-    for (int32_t id = 0; id < kEnd; ++id) vocab_[ToByteLevel(Trained().tokens[id])] = id;
+    for (int32_t id = 0; id < kEnd; ++id) vocab_[ToByteLevel(TrainedWithEnd().tokens[id])] = id;
     vocab_["<|endoftext|>"] = kEnd;
-    for (const auto& [left, right] : Trained().merges) {
-      absl::StrAppend(&merges_, ToByteLevel(Trained().tokens[left]), " ",
-                      ToByteLevel(Trained().tokens[right]), "\n");
+    for (const auto& [left, right] : TrainedWithEnd().merges) {
+      absl::StrAppend(&merges_, ToByteLevel(TrainedWithEnd().tokens[left]), " ",
+                      ToByteLevel(TrainedWithEnd().tokens[right]), "\n");
     }
   }
 
@@ -87,14 +87,14 @@ class Gpt2FilesTest : public testing::Test {
 TEST_F(Gpt2FilesTest, ThePairAloneIsTheVocabulary) {
   const auto read = Read();
   ASSERT_TRUE(read.ok()) << read.status();
-  ASSERT_EQ(Trained().tokens.size(), kEnd + 1u);
-  EXPECT_EQ(read->tokens, Trained().tokens);
+  ASSERT_EQ(TrainedWithEnd().tokens.size(), kEnd + 1u);
+  EXPECT_EQ(read->tokens, TrainedWithEnd().tokens);
   // As editors of Windows save them.
   merges_ = "\xef\xbb\xbf" + merges_;
   const auto marked = Read();
   ASSERT_TRUE(marked.ok()) << marked.status();
   EXPECT_EQ(marked->merges, read->merges);
-  EXPECT_EQ(read->merges, Trained().merges);
+  EXPECT_EQ(read->merges, TrainedWithEnd().merges);
   ASSERT_EQ(read->added.size(), 1u);
   EXPECT_EQ(read->added[0].id, kEnd);
   merges_ = "#version: 0.2\na\n";

@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/base/philox.h"
 #include "common/transport/data_channel/channel_connector.h"
 #include "common/transport/data_channel/channel_pair_for_testing.h"
+#include "common/transport/data_channel/deadline_for_testing.h"
 #include "common/transport/data_channel/frame.h"
 #include "common/transport/shared_memory/byte_ring.h"
 #include "common/transport/shared_memory/registered_memory.h"
@@ -37,16 +37,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr absl::Duration kTimeout = absl::Seconds(30);
 constexpr size_t kArena = 1 << 20;
-
-absl::Time Deadline() { return absl::Now() + kTimeout; }
 
 // Everything that comes until the other end closes.
 std::string ReadToEnd(int socket) {
   std::string all;
   char buffer[4096];
-  while (AwaitSocket(socket, POLLIN, Deadline()).ok()) {
+  while (AwaitSocket(socket, POLLIN, TestDeadline()).ok()) {
     const ssize_t got = recv(socket, buffer, sizeof(buffer), 0);
     if (got <= 0) break;
     all.append(buffer, got);
@@ -58,7 +55,9 @@ class ChannelAttackTest : public ::testing::Test {
  protected:
   explicit ChannelAttackTest(ChannelListenerOptions options = {}) : listener_(options) {}
 
-  Descriptor Connected() { return *ConnectTcp("127.0.0.1", listener_.address().port, Deadline()); }
+  Descriptor Connected() {
+    return *ConnectTcp("127.0.0.1", listener_.address().port, TestDeadline());
+  }
 
   std::string HelloBytes(ChannelHello::Kind kind = ChannelHello::Kind::kStream,
                          uint64_t registered_bytes = 0) {
@@ -73,13 +72,13 @@ class ChannelAttackTest : public ::testing::Test {
 
   // Says hello and answers the challenge; what the server says.
   absl::Status ShakeHands(int socket, const std::string& hello, const std::string& secret) {
-    SendFrame(socket, hello, Deadline()).IgnoreError();
-    auto answer = ReceiveFrame(socket, Deadline());
+    SendFrame(socket, hello, TestDeadline()).IgnoreError();
+    auto answer = ReceiveFrame(socket, TestDeadline());
     if (!answer.ok()) return answer.status();
     auto challenge = DecodeAnswer(*answer);
     if (!challenge.ok()) return challenge.status();
-    SendFrame(socket, ChannelProof(secret, hello, *challenge), Deadline()).IgnoreError();
-    auto verdict = ReceiveFrame(socket, Deadline());
+    SendFrame(socket, ChannelProof(secret, hello, *challenge), TestDeadline()).IgnoreError();
+    auto verdict = ReceiveFrame(socket, TestDeadline());
     return verdict.ok() ? DecodeAnswer(*verdict).status() : verdict.status();
   }
 
@@ -93,7 +92,8 @@ class ChannelAttackTest : public ::testing::Test {
   // That an honest client is served.
   void ExpectServed() {
     auto io = *ChannelIo::Create();
-    auto client = ConnectSocketChannel(listener_.address(), io->NextLoop(), io->pool(), Deadline());
+    auto client =
+        ConnectSocketChannel(listener_.address(), io->NextLoop(), io->pool(), TestDeadline());
     ASSERT_TRUE(client.ok()) << client.status();
     auto answers = std::make_shared<RecordingHandler>();
     (*client)->Start(answers);
@@ -135,7 +135,7 @@ TEST_F(ChannelAttackTest, AnOldAddressIsTurnedAway) {
   ChannelAddress old = listener_.address();
   old.nonce = std::string(16, 'n');
   auto io = *ChannelIo::Create();
-  const auto client = ConnectSocketChannel(old, io->NextLoop(), io->pool(), Deadline());
+  const auto client = ConnectSocketChannel(old, io->NextLoop(), io->pool(), TestDeadline());
   EXPECT_EQ(client.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(client.status().message()), HasSubstr("server that is gone"));
 }
@@ -154,7 +154,7 @@ TEST_F(ChannelAttackTest, GarbageInTheHandshakeIsTurnedAwayAtOnce) {
     if (i % 3 == 0) {
       std::string hello = HelloBytes();
       hello[random.Uint64(i, 999) % hello.size()] ^= 0x55;
-      SendFrame(socket.get(), hello, Deadline()).IgnoreError();
+      SendFrame(socket.get(), hello, TestDeadline()).IgnoreError();
     } else {
       send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     }
@@ -250,13 +250,13 @@ class SharedMemoryAttackTest : public ChannelAttackTest {
 
   // Shakes hands, and hands these over with the proof; the verdict is next.
   Descriptor HandOver(const std::vector<int>& descriptors, uint64_t registered_bytes = 0) {
-    Descriptor socket = *ConnectUnix(listener_.address().unix_name, Deadline());
+    Descriptor socket = *ConnectUnix(listener_.address().unix_name, TestDeadline());
     const std::string hello = HelloBytes(ChannelHello::Kind::kSharedMemory, registered_bytes);
-    EXPECT_TRUE(SendFrame(socket.get(), hello, Deadline()).ok());
-    const std::string challenge = *DecodeAnswer(*ReceiveFrame(socket.get(), Deadline()));
+    EXPECT_TRUE(SendFrame(socket.get(), hello, TestDeadline()).ok());
+    const std::string challenge = *DecodeAnswer(*ReceiveFrame(socket.get(), TestDeadline()));
     EXPECT_TRUE(SendDescriptors(socket.get(),
                                 ChannelProof(listener_.address().secret, hello, challenge),
-                                descriptors, Deadline())
+                                descriptors, TestDeadline())
                     .ok());
     return socket;
   }
@@ -268,7 +268,7 @@ class SharedMemoryAttackTest : public ChannelAttackTest {
     std::vector<int> descriptors = {client.segment->descriptor(), client.own_bell.get()};
     if (memory != nullptr) descriptors.push_back(memory->descriptor());
     client.socket = HandOver(descriptors, memory == nullptr ? 0 : memory->bytes());
-    auto verdict = ReceiveDescriptors(client.socket.get(), Deadline());
+    auto verdict = ReceiveDescriptors(client.socket.get(), TestDeadline());
     EXPECT_TRUE(verdict.ok() && verdict->descriptors.size() == 1);
     client.server_bell = std::move(verdict->descriptors[0]);
     return client;
@@ -369,7 +369,7 @@ TEST_F(SharedMemoryAttackTest, AnotherKindOfDescriptorIsRefused) {
   for (const size_t descriptors : {0, 1, 2}) {
     Descriptor event(eventfd(0, EFD_CLOEXEC));
     const Descriptor socket = HandOver(std::vector<int>(descriptors, event.get()));
-    const auto verdict = ReceiveFrame(socket.get(), Deadline());
+    const auto verdict = ReceiveFrame(socket.get(), TestDeadline());
     ASSERT_TRUE(verdict.ok()) << verdict.status();
     EXPECT_FALSE(DecodeAnswer(*verdict).ok());
   }
@@ -385,7 +385,7 @@ TEST_F(SharedMemoryAttackTest, ABellThatIsNoEventfdIsRefused) {
   const auto segment = *SharedSegment::Create(kArena);
   for (const int bell : {pipe_in.get(), file.get(), segment->descriptor(), event.get()}) {
     const Descriptor socket = HandOver({segment->descriptor(), bell});
-    const auto verdict = ReceiveFrame(socket.get(), Deadline());
+    const auto verdict = ReceiveFrame(socket.get(), TestDeadline());
     ASSERT_TRUE(verdict.ok()) << verdict.status();
     const absl::Status status = DecodeAnswer(*verdict).status();
     if (bell == event.get()) {
@@ -417,7 +417,7 @@ TEST_F(SharedMemoryAttackTest, RegisteredMemoryThatIsNoneOrOfAnotherSizeIsRefuse
   };
   for (const auto& [descriptors, bytes] : all) {
     const Descriptor socket = HandOver(descriptors, bytes);
-    const auto verdict = ReceiveFrame(socket.get(), Deadline());
+    const auto verdict = ReceiveFrame(socket.get(), TestDeadline());
     ASSERT_TRUE(verdict.ok()) << verdict.status();
     EXPECT_FALSE(DecodeAnswer(*verdict).ok()) << bytes;
   }
@@ -445,7 +445,7 @@ TEST_F(SharedMemoryAttackTest, AGateThatIsNeverEmptyDoesNotKeepTheServer) {
 TEST_F(SharedMemoryAttackTest, TooLargeAnArenaIsRefused) {
   auto io = *ChannelIo::Create();
   const auto client = ConnectSharedChannel(listener_.address(), kDefaultArenaBytes + kGranuleBytes,
-                                           io->NextLoop(), io->pool(), Deadline());
+                                           io->NextLoop(), io->pool(), TestDeadline());
   EXPECT_EQ(client.status().code(), absl::StatusCode::kResourceExhausted);
 }
 

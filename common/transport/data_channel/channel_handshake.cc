@@ -8,13 +8,13 @@
 namespace muster {
 namespace {
 
-constexpr char kMagic[] = "muster channel";
+constexpr char kHelloMagic[] = "muster channel";
 
 }  // namespace
 
 std::string ChannelHello::Serialize() const {
   WireWriter writer;
-  writer.Text(kMagic);
+  writer.Text(kHelloMagic);
   writer.Number(version);
   writer.Text(nonce);
   writer.Number(static_cast<uint8_t>(kind));
@@ -25,7 +25,7 @@ std::string ChannelHello::Serialize() const {
 
 absl::StatusOr<ChannelHello> ChannelHello::Parse(absl::string_view bytes) {
   WireReader reader(bytes);
-  if (reader.Text() != kMagic) {
+  if (reader.Text() != kHelloMagic) {
     return absl::InvalidArgumentError("not a client of the data channel");
   }
   ChannelHello hello;

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "common/transport/data_channel/channel_connector.h"
 #include "common/transport/data_channel/channel_handshake.h"
 #include "common/transport/data_channel/channel_pair_for_testing.h"
+#include "common/transport/data_channel/deadline_for_testing.h"
 #include "common/transport/data_channel/knock_for_testing.h"
 #include "common/transport/sockets/blocking_frames.h"
 #include "common/transport/tls/tls_stream.h"
@@ -27,8 +27,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-absl::Time Deadline() { return absl::Now() + absl::Seconds(30); }
-
 ChannelListenerOptions UnderTls(absl::Duration patience = absl::Seconds(30)) {
   ChannelListenerOptions options;
   options.security = ChannelSecurity::kTls;
@@ -39,7 +37,7 @@ ChannelListenerOptions UnderTls(absl::Duration patience = absl::Seconds(30)) {
 // Whether the server closes the connection.
 bool IsClosed(int socket) {
   char byte;
-  while (AwaitSocket(socket, POLLIN, Deadline()).ok()) {
+  while (AwaitSocket(socket, POLLIN, TestDeadline()).ok()) {
     if (recv(socket, &byte, 1, 0) <= 0) return true;
   }
   return false;
@@ -48,7 +46,8 @@ bool IsClosed(int socket) {
 // That an honest client is served.
 void ExpectServed(ListenerForTesting& listener) {
   auto io = *ChannelIo::Create();
-  auto client = ConnectSocketChannel(listener.address(), io->NextLoop(), io->pool(), Deadline());
+  auto client =
+      ConnectSocketChannel(listener.address(), io->NextLoop(), io->pool(), TestDeadline());
   ASSERT_TRUE(client.ok()) << client.status();
   auto answers = std::make_shared<RecordingHandler>();
   (*client)->Start(answers);
@@ -68,7 +67,7 @@ TEST(ChannelTlsTest, APlainClientIsRefusedAndToldWhy) {
   plain.security = ChannelSecurity::kPlain;
   auto io = *ChannelIo::Create();
   const absl::Status status =
-      ConnectSocketChannel(plain, io->NextLoop(), io->pool(), Deadline()).status();
+      ConnectSocketChannel(plain, io->NextLoop(), io->pool(), TestDeadline()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("is under TLS"));
   ExpectServed(listener);
@@ -80,7 +79,7 @@ TEST(ChannelTlsTest, AClientThatWantsTlsOfAPlainServerIsToldWhy) {
   encrypted.security = ChannelSecurity::kTls;
   auto io = *ChannelIo::Create();
   const absl::Status status =
-      ConnectSocketChannel(encrypted, io->NextLoop(), io->pool(), Deadline()).status();
+      ConnectSocketChannel(encrypted, io->NextLoop(), io->pool(), TestDeadline()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("asks for TLS"));
   ExpectServed(listener);
@@ -90,7 +89,7 @@ TEST(ChannelTlsTest, SharedMemoryStaysAsItIs) {
   ListenerForTesting listener(UnderTls());
   auto io = *ChannelIo::Create();
   auto client =
-      ConnectSharedChannel(listener.address(), 1 << 20, io->NextLoop(), io->pool(), Deadline());
+      ConnectSharedChannel(listener.address(), 1 << 20, io->NextLoop(), io->pool(), TestDeadline());
   ASSERT_TRUE(client.ok()) << client.status();
   auto answers = std::make_shared<RecordingHandler>();
   (*client)->Start(answers);
@@ -120,7 +119,7 @@ TEST(ChannelTlsTest, AnotherKeyOrGarbageInTheHandshakeEndsTheConnection) {
   auto client = KnockAt(listener.address(), ChannelHello::Kind::kTls);
   ASSERT_TRUE(client.ok()) << client.status();
   EXPECT_FALSE(TlsStream::Create(std::move(client->socket), TlsRole::kClient, std::string(32, 'x'),
-                                 Deadline())
+                                 TestDeadline())
                    .ok());
   client = KnockAt(listener.address(), ChannelHello::Kind::kTls);
   ASSERT_TRUE(client.ok()) << client.status();

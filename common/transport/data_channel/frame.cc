@@ -9,7 +9,7 @@
 namespace muster {
 namespace {
 
-constexpr uint32_t kMagic = 0x3146754d;  // "MuF1"
+constexpr uint32_t kFrameMagic = 0x3146754d;  // "MuF1"
 constexpr size_t kMaxGoodbyeBytes = 4096;
 
 template <typename T>
@@ -31,7 +31,7 @@ absl::Status Malformed(const std::string& what) {
 }  // namespace
 
 void EncodeFrame(const Frame& frame, std::byte* out) {
-  Store(kMagic, out);
+  Store(kFrameMagic, out);
   Store(static_cast<uint8_t>(frame.kind), out + 4);
   Store(static_cast<uint8_t>(frame.place), out + 5);
   Store(uint16_t{0}, out + 6);
@@ -40,8 +40,8 @@ void EncodeFrame(const Frame& frame, std::byte* out) {
 }
 
 absl::StatusOr<Frame> DecodeFrame(const std::byte* bytes) {
-  if (const auto magic = Load<uint32_t>(bytes); magic != kMagic) {
-    return Malformed(absl::StrFormat("it starts with %08x, expected %08x", magic, kMagic));
+  if (const auto magic = Load<uint32_t>(bytes); magic != kFrameMagic) {
+    return Malformed(absl::StrFormat("it starts with %08x, expected %08x", magic, kFrameMagic));
   }
   Frame frame;
   const auto kind = Load<uint8_t>(bytes + 4);

@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "common/transport/data_channel/channel_connector.h"
 #include "common/transport/data_channel/channel_pair_for_testing.h"
+#include "common/transport/data_channel/deadline_for_testing.h"
 #include "common/transport/data_channel/frame.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -23,8 +24,6 @@ namespace muster {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr absl::Duration kTimeout = absl::Seconds(30);
 
 enum class Way { kTcp, kTls, kSharedMemory };
 

@@ -27,7 +27,7 @@ namespace {
 // Longest payload for the ring: below, a fragment would cost more than copying it twice.
 constexpr size_t kThroughRingBytes = 4 << 10;
 // Shorter messages are copied by the thread that brings them.
-constexpr size_t kSendHereBytes = 64 << 10;
+constexpr size_t kCopyHereBytes = 64 << 10;
 // After so many messages read, or bytes written, the loop's other connections have their turn.
 constexpr int kReadTurnMessages = 16;
 constexpr size_t kWriteTurnBytes = 1 << 20;
@@ -167,7 +167,7 @@ void SharedChannel::Send(std::string header, Payload payload) {
   } else {
     outgoing.payload = std::move(payload);
   }
-  const bool here = outgoing.copied_bytes <= kSendHereBytes;
+  const bool here = outgoing.copied_bytes <= kCopyHereBytes;
   {
     absl::MutexLock lock(&mutex_);
     if (ended_) return;
@@ -287,7 +287,7 @@ void SharedChannel::WriteQueue(Writer writer) {
     }
     const size_t bytes = first->bytes;
     absl::StatusOr<bool> written = false;
-    if (writer == Writer::kLoop || first->copied_bytes <= kSendHereBytes) {
+    if (writer == Writer::kLoop || first->copied_bytes <= kCopyHereBytes) {
       written = WriteMessage(*first);
     }
     WakeReader();

@@ -24,7 +24,7 @@ namespace {
 constexpr size_t kSendHereBytes = 32 << 10;
 constexpr size_t kStagingBytes = 16 << 10;
 // After so many bytes the loop's other connections have their turn.
-constexpr size_t kTurnBytes = 4 << 20;
+constexpr size_t kSocketTurnBytes = 4 << 20;
 constexpr int kMaxSpans = 64;
 
 // Has the kernel end the connection when what was sent stays unanswered for a minute. By default it
@@ -128,7 +128,7 @@ void SocketChannel::WriteQueue(Writer writer) {
         return;
       }
       const bool too_long = queue_.front().size() > kSendHereBytes;
-      if (writer == Writer::kCaller ? too_long : turn >= kTurnBytes) {
+      if (writer == Writer::kCaller ? too_long : turn >= kSocketTurnBytes) {
         LeaveToLoopLocked();
         return;
       }
@@ -242,7 +242,7 @@ void SocketChannel::ReadMore() {
       if (!broken_.ok()) End(broken_);
       return;
     }
-    if (turn >= kTurnBytes) {
+    if (turn >= kSocketTurnBytes) {
       loop_.Post([self] { self->ReadMore(); });
       return;
     }

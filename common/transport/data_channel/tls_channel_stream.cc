@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kRecordBytes = 16 << 10;
 // After so many bytes the loop's other connections have their turn.
-constexpr size_t kTurnBytes = 1 << 20;
+constexpr size_t kTlsTurnBytes = 1 << 20;
 
 class TlsChannelStream final : public ChannelStream {
  public:
@@ -23,7 +23,7 @@ class TlsChannelStream final : public ChannelStream {
     size_t written = 0;
     // Offset of the next byte in the first remaining span.
     size_t offset = 0;
-    while (!spans.empty() && written < kTurnBytes) {
+    while (!spans.empty() && written < kTlsTurnBytes) {
       absl::Span<const std::byte> next(static_cast<const std::byte*>(spans[0].iov_base) + offset,
                                        spans[0].iov_len - offset);
       size_t rest = next.size();
@@ -31,9 +31,9 @@ class TlsChannelStream final : public ChannelStream {
       if (next.size() < kRecordBytes && next.size() < rest) {
         next = Gather(spans, offset);
       }
-      next = next.first(std::min(next.size(), kTurnBytes - written));
+      next = next.first(std::min(next.size(), kTlsTurnBytes - written));
       // The last bytes of a turn must not wait for the next turn.
-      const bool goes_on = next.size() < std::min(rest, kTurnBytes - written);
+      const bool goes_on = next.size() < std::min(rest, kTlsTurnBytes - written);
       const auto push = goes_on ? ByteStream::Push::kLater : ByteStream::Push::kNow;
       MUSTER_ASSIGN_OR_RETURN(const size_t taken, stream_->Write(next, push));
       written += taken;
@@ -53,7 +53,7 @@ class TlsChannelStream final : public ChannelStream {
     for (const iovec& span : spans) {
       const absl::Span<std::byte> place(static_cast<std::byte*>(span.iov_base), span.iov_len);
       for (size_t filled = 0; filled < place.size();) {
-        if (received.bytes >= kTurnBytes) return received;
+        if (received.bytes >= kTlsTurnBytes) return received;
         absl::StatusOr<size_t> got = stream_->Read(place.subspan(filled));
         if (!got.ok()) {
           // Returns what came before the error; the stream repeats the error.

@@ -15,7 +15,7 @@ namespace {
 // From a page on, bytes begin at a page of their own, so that two uses share none; from a huge page
 // on, at a huge one.
 constexpr size_t kHugePage = HugeMemory::kPageBytes;
-constexpr size_t kPage = 4096;
+constexpr size_t kPage = SharedRegion::kPageBytes;
 constexpr size_t kLine = 64;
 
 size_t AlignmentOf(size_t bytes) {

@@ -1,6 +1,5 @@
 #include "common/transport/shared_memory/registered_memory.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -9,14 +8,13 @@
 #include <vector>
 
 #include "common/transport/descriptor.h"
+#include "common/transport/shared_memory/copy_descriptor_for_testing.h"
 #include "gtest/gtest.h"
 
 namespace muster {
 namespace {
 
 constexpr size_t kBytes = 1 << 20;
-
-Descriptor Copy(int descriptor) { return Descriptor(fcntl(descriptor, F_DUPFD_CLOEXEC, 0)); }
 
 TEST(RegisteredMemoryTest, GivesWhatNobodyWasGivenBefore) {
   const auto memory = RegisteredMemory::Create(kBytes);
@@ -45,7 +43,7 @@ TEST(RegisteredMemoryTest, GivesNothingWhereTheRestIsShorter) {
 TEST(RegisteredMemoryTest, ThePeerSeesAndWritesWhatLiesThere) {
   const auto memory = RegisteredMemory::Create(kBytes);
   ASSERT_TRUE(memory.ok()) << memory.status();
-  const auto peer = PeerMemory::Map(Copy((*memory)->descriptor()), (*memory)->bytes());
+  const auto peer = PeerMemory::Map(CopyDescriptor((*memory)->descriptor()), (*memory)->bytes());
   ASSERT_TRUE(peer.ok()) << peer.status();
   (*memory)->Take(10'000);
   std::byte* const place = (*memory)->Take(300);
@@ -74,7 +72,7 @@ TEST(RegisteredMemoryTest, OnlyWhatLiesWhollyInItHasAnOffset) {
 TEST(RegisteredMemoryTest, ThePeerRefusesRangesOutsideOfIt) {
   const auto memory = RegisteredMemory::Create(kBytes);
   ASSERT_TRUE(memory.ok()) << memory.status();
-  const auto peer = PeerMemory::Map(Copy((*memory)->descriptor()), (*memory)->bytes());
+  const auto peer = PeerMemory::Map(CopyDescriptor((*memory)->descriptor()), (*memory)->bytes());
   ASSERT_TRUE(peer.ok()) << peer.status();
   constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
   EXPECT_TRUE((*peer)->At(kBytes - 1, 1).ok());
@@ -89,7 +87,7 @@ TEST(RegisteredMemoryTest, ThePeerRefusesAnotherSizeThanWasSaid) {
   const auto memory = RegisteredMemory::Create(kBytes);
   ASSERT_TRUE(memory.ok()) << memory.status();
   EXPECT_TRUE(absl::IsFailedPrecondition(
-      PeerMemory::Map(Copy((*memory)->descriptor()), 2 * kBytes).status()));
+      PeerMemory::Map(CopyDescriptor((*memory)->descriptor()), 2 * kBytes).status()));
 }
 
 }  // namespace

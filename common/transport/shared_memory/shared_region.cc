@@ -25,7 +25,6 @@
 namespace muster {
 namespace {
 
-constexpr size_t kPage = 4096;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 absl::Status Exhausted(size_t bytes, int error) {
@@ -66,7 +65,7 @@ absl::StatusOr<SharedRegion> SharedRegion::MapShared(Descriptor descriptor, size
                                                      Pages pages) {
   // A file's huge pages are a process's only if the mapping begins at a multiple of their size.
   const bool large = bytes >= HugeMemory::kPageBytes;
-  const size_t reserved = RoundUp(bytes, kPage);
+  const size_t reserved = RoundUp(bytes, kPageBytes);
   void* const place = large ? ReserveAligned(reserved, HugeMemory::kPageBytes) : nullptr;
   if (large && place == nullptr) return Exhausted(bytes, ENOMEM);
   void* const data = mmap(place, bytes, PROT_READ | PROT_WRITE,

@@ -20,6 +20,8 @@ class SharedRegion {
 
   // The name of a region's memfd in /proc/PID/maps, which the creating process's id follows.
   static constexpr char kName[] = "muster-";
+  // Bytes of a page that is not huge.
+  static constexpr size_t kPageBytes = 4096;
 
   // Creates zeroed memory. ResourceExhausted: there is not that much. REQUIRES: bytes > 0.
   static absl::StatusOr<SharedRegion> Create(size_t bytes, Pages pages = Pages::kNow);

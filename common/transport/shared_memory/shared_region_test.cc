@@ -15,6 +15,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/transport/shared_memory/copy_descriptor_for_testing.h"
 #include "gtest/gtest.h"
 
 #ifndef MADV_COLLAPSE
@@ -41,11 +42,9 @@ size_t HugeBytesAt(const void* begin) {
   return kib << 10;
 }
 
-Descriptor Copy(int descriptor) { return Descriptor(fcntl(descriptor, F_DUPFD_CLOEXEC, 0)); }
-
 TEST(SharedRegionTest, BothSeeTheSameBytes) {
   SharedRegion one = SharedRegion::Create(10'000).value();
-  SharedRegion other = SharedRegion::Map(Copy(one.descriptor()), 10'000).value();
+  SharedRegion other = SharedRegion::Map(CopyDescriptor(one.descriptor()), 10'000).value();
   EXPECT_NE(one.data(), other.data());
   EXPECT_EQ(other.data()[9'999], std::byte{0});
   one.data()[9'999] = std::byte{7};
@@ -56,7 +55,7 @@ TEST(SharedRegionTest, BothSeeTheSameBytes) {
 
 TEST(SharedRegionTest, LiesOnHugePagesWhereItIsToAndTheyAreToBeHad) {
   const SharedRegion one = SharedRegion::Create(kLarge).value();
-  const SharedRegion other = SharedRegion::Map(Copy(one.descriptor()), kLarge).value();
+  const SharedRegion other = SharedRegion::Map(CopyDescriptor(one.descriptor()), kLarge).value();
   for (size_t i = 0; i < kLarge; i += 1'000) one.data()[i] = static_cast<std::byte>(i % 251);
   // Pages 2 to 4 are covered whole, and nothing else.
   one.UseHugePages(kHugePage + 4096, 4 * kHugePage + 8192);
@@ -77,7 +76,8 @@ TEST(SharedRegionTest, LiesOnHugePagesWhereItIsToAndTheyAreToBeHad) {
 TEST(SharedRegionTest, ALargeOneBeginsAtAHugePage) {
   const SharedRegion one = SharedRegion::Create(kLarge, SharedRegion::Pages::kOnUse).value();
   const SharedRegion other =
-      SharedRegion::Map(Copy(one.descriptor()), kLarge, SharedRegion::Pages::kOnUse).value();
+      SharedRegion::Map(CopyDescriptor(one.descriptor()), kLarge, SharedRegion::Pages::kOnUse)
+          .value();
   for (const SharedRegion* region : {&one, &other}) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(region->data()) % kHugePage, 0u);
   }
@@ -97,7 +97,7 @@ TEST(SharedRegionTest, RefusesWhatIsNotSealedOrOfAnotherSize) {
   EXPECT_EQ(SharedRegion::Map(std::move(unsealed), 4'096).status().code(),
             absl::StatusCode::kFailedPrecondition);
   const SharedRegion region = SharedRegion::Create(4'096).value();
-  EXPECT_EQ(SharedRegion::Map(Copy(region.descriptor()), 8'192).status().code(),
+  EXPECT_EQ(SharedRegion::Map(CopyDescriptor(region.descriptor()), 8'192).status().code(),
             absl::StatusCode::kFailedPrecondition);
   int pipes[2];
   ASSERT_EQ(pipe2(pipes, O_CLOEXEC), 0);

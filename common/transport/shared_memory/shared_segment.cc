@@ -13,7 +13,7 @@ namespace muster {
 namespace {
 
 // Arenas begin at multiples of a huge page.
-constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kArenaAlignment = size_t{2} << 20;
 
 size_t LedgerBytes(size_t arena_bytes) {
   return RoundUp(sizeof(ArenaLedger) + arena_bytes / kGranuleBytes * sizeof(uint32_t), 4096);
@@ -25,11 +25,11 @@ size_t GateOffset(size_t arena_bytes) {
 }
 
 size_t FrontBytes(size_t arena_bytes) {
-  return RoundUp(GateOffset(arena_bytes) + sizeof(WriteGate), kHugePage);
+  return RoundUp(GateOffset(arena_bytes) + sizeof(WriteGate), kArenaAlignment);
 }
 
 size_t SegmentBytes(size_t arena_bytes) {
-  return FrontBytes(arena_bytes) + 2 * RoundUp(arena_bytes, kHugePage);
+  return FrontBytes(arena_bytes) + 2 * RoundUp(arena_bytes, kArenaAlignment);
 }
 
 absl::Status CheckSize(size_t arena_bytes) {
@@ -73,7 +73,7 @@ ArenaLedger& SharedSegment::ledger(Direction direction) const {
 
 std::byte* SharedSegment::arena(Direction direction) const {
   return region_.data() + FrontBytes(arena_bytes_) +
-         static_cast<size_t>(direction) * RoundUp(arena_bytes_, kHugePage);
+         static_cast<size_t>(direction) * RoundUp(arena_bytes_, kArenaAlignment);
 }
 
 WriteGate& SharedSegment::write_gate() const {

@@ -4,17 +4,12 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <memory>
-
 #include "common/transport/descriptor.h"
 #include "common/transport/sockets/host_of.h"
+#include "common/transport/sockets/resolve_host.h"
 
 namespace muster {
 namespace {
-
-struct AddressesDeleter {
-  void operator()(addrinfo* list) const { freeaddrinfo(list); }
-};
 
 bool IsLoopback(const sockaddr_storage& address) {
   if (address.ss_family == AF_INET) {
@@ -54,7 +49,7 @@ absl::optional<std::string> OwnAddressTowards(const std::string& target) {
   if (getaddrinfo(host.c_str(), target.c_str() + colon + 1, &hints, &list) != 0) {
     return absl::nullopt;
   }
-  const std::unique_ptr<addrinfo, AddressesDeleter> addresses(list);
+  const Addresses addresses(list);
   for (const addrinfo* address = list; address != nullptr; address = address->ai_next) {
     if (const absl::optional<std::string> own = SourceFor(*address)) return own;
   }

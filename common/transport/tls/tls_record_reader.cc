@@ -19,7 +19,7 @@ constexpr size_t kReceiveBytes = 256 << 10;
 
 constexpr uint8_t kOuterType = 23;
 constexpr uint8_t kCloseNotify = 0;
-constexpr uint8_t kKeyUpdate[] = {24, 0, 0, 1};
+constexpr uint8_t kKeyUpdateHead[] = {24, 0, 0, 1};
 
 // More records in a row without bytes (key changes, empty ones) only keep the reader busy.
 constexpr int kMostBarren = 32;
@@ -137,10 +137,11 @@ absl::Status TlsRecordReader::Handle(uint8_t content, absl::Span<const std::byte
     return absl::UnauthenticatedError(
         absl::StrCat("the other end ended TLS with alert ", At(message, 1)));
   }
-  const bool is_key_update = content == static_cast<uint8_t>(TlsContent::kHandshake) &&
-                             message.size() == sizeof(kKeyUpdate) + 1 &&
-                             std::memcmp(message.data(), kKeyUpdate, sizeof(kKeyUpdate)) == 0 &&
-                             At(message, 4) <= 1;
+  const bool is_key_update =
+      content == static_cast<uint8_t>(TlsContent::kHandshake) &&
+      message.size() == sizeof(kKeyUpdateHead) + 1 &&
+      std::memcmp(message.data(), kKeyUpdateHead, sizeof(kKeyUpdateHead)) == 0 &&
+      At(message, 4) <= 1;
   if (!is_key_update) {
     return Blame(TlsAlert::kUnexpectedMessage,
                  absl::UnauthenticatedError(

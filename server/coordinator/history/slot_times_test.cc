@@ -17,8 +17,8 @@ using ::testing::IsEmpty;
 
 constexpr absl::Duration kReports = absl::Milliseconds(250);
 
-v1::ReportProgressRequest Report(double compute, double data, double communication,
-                                 uint64_t examples = 10) {
+v1::ReportProgressRequest TimesReport(double compute, double data, double communication,
+                                      uint64_t examples = 10) {
   v1::ReportProgressRequest report;
   report.set_steps(1);
   report.set_examples(examples);
@@ -34,7 +34,7 @@ SlotTimes Slot(double compute, double data, double communication,
                absl::Duration length = absl::Seconds(20), uint64_t examples = 10) {
   SlotTimes slot;
   for (absl::Duration now; now < length; now += kReports) {
-    slot.Add(Report(compute, data, communication, examples), now);
+    slot.Add(TimesReport(compute, data, communication, examples), now);
   }
   return slot;
 }
@@ -44,12 +44,12 @@ TEST(SlotTimesTest, HoldsTheLastTenSecondsOrEightReports) {
   EXPECT_EQ(slot.parts().size(), 8);
   EXPECT_EQ(slot.sums().steps, 40);
   slot = {};
-  for (int i = 0; i < 100; ++i) slot.Add(Report(1, 0, 0), absl::Seconds(30) * i);
+  for (int i = 0; i < 100; ++i) slot.Add(TimesReport(1, 0, 0), absl::Seconds(30) * i);
   const v1::StepTimes times = ToProto(slot.sums());
   EXPECT_EQ(times.steps(), 8);
   EXPECT_EQ(times.training_seconds(), 8);
   EXPECT_EQ(times.compute_seconds(), 8);
-  v1::ReportProgressRequest other = Report(1, 2, 3);
+  v1::ReportProgressRequest other = TimesReport(1, 2, 3);
   other.mutable_task()->set_incarnation(7);
   slot.Add(other, absl::Seconds(4000));
   EXPECT_EQ(slot.sums().steps, 1) << "of another task";
@@ -97,7 +97,7 @@ TEST(SlowSlotsTest, NoiseMakesNoSlotSlow) {
     for (absl::Duration now; now < absl::Seconds(12); now += kReports) {
       for (size_t i = 0; i < slots.size(); ++i) {
         const bool pauses = now >= absl::Seconds(i) && now < absl::Seconds(i) + 2 * kReports;
-        slots[i].Add(Report(noise(random) * (pauses ? 20 : 1), 0, 0.1), now);
+        slots[i].Add(TimesReport(noise(random) * (pauses ? 20 : 1), 0, 0.1), now);
       }
       ASSERT_THAT(SlowSlots(slots), Each(IsEmpty())) << round << " " << now;
     }

@@ -69,7 +69,7 @@ std::unique_ptr<StoredHistory> Read(const JobStore& store) {
   return *std::move(read);
 }
 
-void Report(StoredHistory& stored, uint64_t first, uint64_t last, double value, int names = 2) {
+void AddReports(StoredHistory& stored, uint64_t first, uint64_t last, double value, int names = 2) {
   for (uint32_t slot = 0; slot < 2; ++slot) {
     v1::ReportProgressRequest report;
     report.mutable_task()->set_slot(slot);
@@ -108,17 +108,17 @@ TEST(StoredHistoryTest, AnEmptyHistoryStoresNothing) {
 TEST(StoredHistoryTest, WhatIsWrittenIsReadAgain) {
   MemoryJobStore store;
   StoredHistory stored(std::string(kJob), kTwoSlots);
-  Report(stored, 1, 10, 1.5);
+  AddReports(stored, 1, 10, 1.5);
   Write(stored, {.changes = true}, store);
   EXPECT_EQ(Show(Read(store)->history()), Show(stored.history()));
   EXPECT_FALSE(stored.history().changed());
   const Shown written = Show(stored.history());
   // What came after the last write is lost; a write that failed changes nothing.
-  Report(stored, 11, 20, 2.5);
+  AddReports(stored, 11, 20, 2.5);
   JobStoreBatch lost;
   stored.AddTo(lost, {.changes = true});
   EXPECT_EQ(Show(Read(store)->history()), written);
-  Report(stored, 21, 30, 3.5);
+  AddReports(stored, 21, 30, 3.5);
   Write(stored, {.changes = true}, store);
   EXPECT_EQ(Show(Read(store)->history()), Show(stored.history()));
 }
@@ -127,16 +127,16 @@ TEST(StoredHistoryTest, ACutIsStoredWhateverElseIsNot) {
   MemoryJobStore store;
   StoredHistory stored(std::string(kJob), kTwoSlots);
   stored.history().SetBoundaries({.clocks = {5}});
-  Report(stored, 1, 5, 1);
-  Report(stored, 6, 10, 2);
+  AddReports(stored, 1, 5, 1);
+  AddReports(stored, 6, 10, 2);
   Write(stored, {.changes = true}, store);
-  Report(stored, 11, 15, 3);
+  AddReports(stored, 11, 15, 3);
   Write(stored, {.cut = JobHistory::Mark{.clock = 5, .reached = 15, .unix_ms = 6}}, store);
   EXPECT_EQ(Show(Read(store)->history()), Show(stored.history()));
   EXPECT_EQ(Read(store)->history().last_step(), 5);
   EXPECT_THAT(Read(store)->history().marks(), ElementsAre(JobHistory::Mark{5, 15, 6}));
   // Steps from before the roll-back and after it never meet.
-  Report(stored, 6, 8, 4);
+  AddReports(stored, 6, 8, 4);
   EXPECT_EQ(Read(store)->history().last_step(), 5);
   Write(stored, {.changes = true}, store);
   EXPECT_EQ(Show(Read(store)->history()), Show(stored.history()));
@@ -145,7 +145,7 @@ TEST(StoredHistoryTest, ACutIsStoredWhateverElseIsNot) {
 TEST(StoredHistoryTest, AnEndedJobIsStoredInFewerPoints) {
   MemoryJobStore store;
   StoredHistory stored(std::string(kJob), kTwoSlots);
-  for (uint64_t step = 1; step <= 3000; ++step) Report(stored, step, step, 1);
+  for (uint64_t step = 1; step <= 3000; ++step) AddReports(stored, step, step, 1);
   Write(stored, {.changes = true}, store);
   const size_t before = StoredBytes(store);
   Write(stored, {.changes = true, .end = Part::End{.now = absl::Seconds(7), .unix_ms = 7}}, store);
@@ -211,7 +211,7 @@ void RunRandomHistory(uint32_t seed) {
     const uint64_t what = random() % 100;
     if (what < 60) {
       const uint64_t last = step + 1 + random() % 40;
-      Report(*stored, step + 1, last, static_cast<double>(random() % 100), names);
+      AddReports(*stored, step + 1, last, static_cast<double>(random() % 100), names);
       step = last;
     } else if (what < 80) {
       ASSERT_NO_FATAL_FAILURE(Write(*stored, {.changes = true}, store));
@@ -259,7 +259,7 @@ class GenerationsOfSteps {
       const uint64_t step = generations_.size();
       if (random_() % 5 > 0) {
         const uint64_t last = step + 1 + random_() % 40;
-        Report(stored_, step + 1, last, generation_);
+        AddReports(stored_, step + 1, last, generation_);
         generations_.resize(last, generation_);
         Write(stored_, {.changes = true}, store);
       } else {
@@ -336,7 +336,7 @@ TEST(StoredHistoryPropertyTest, OfADamagedHistoryNothingWrongIsShown) {
     // The history is stored and goes on.
     ASSERT_TRUE(job.store.Write(batch, JobStore::Durability::kSynced).ok());
     ASSERT_EQ(Show(Read(job.store)->history()), Show((*salvaged)->history()));
-    Report(**salvaged, job.step() + 1, job.step() + 3, 100);
+    AddReports(**salvaged, job.step() + 1, job.step() + 3, 100);
     ASSERT_NO_FATAL_FAILURE(Write(**salvaged, {.changes = true}, job.store));
     ASSERT_EQ(Show(Read(job.store)->history()), Show((*salvaged)->history()));
     ASSERT_EQ((*salvaged)->history().last_step(), job.step() + 3);
@@ -360,7 +360,7 @@ TEST(StoredHistoryPropertyTest, TenMillionPointsTakeBoundedDiskAndFewWrites) {
     uint64_t step = 0;
     for (int writes = 0; writes < 160; ++writes) {
       for (int reports = 0; reports < 10; ++reports, step += 50) {
-        Report(stored, step + 1, step + 50, 1.25, 125);
+        AddReports(stored, step + 1, step + 50, 1.25, 125);
       }
       JobStoreBatch batch;
       stored.AddTo(batch, {.changes = true});

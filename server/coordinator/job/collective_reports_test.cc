@@ -5,7 +5,7 @@
 namespace muster {
 namespace {
 
-v1::ReportCollectivesRequest Report(uint32_t slot, uint64_t first, int calls) {
+v1::ReportCollectivesRequest CallsReport(uint32_t slot, uint64_t first, int calls) {
   v1::ReportCollectivesRequest report;
   report.mutable_task()->set_slot(slot);
   for (int i = 0; i < calls; ++i) report.add_calls()->set_sequence(first + i);
@@ -15,10 +15,10 @@ v1::ReportCollectivesRequest Report(uint32_t slot, uint64_t first, int calls) {
 TEST(CollectiveReportsTest, ASlotIsWantedUntilItTold) {
   CollectiveReports reports;
   EXPECT_FALSE(reports.Wanted(0)) << "nobody asked";
-  reports.Tell(Report(0, 1, 1), 5);
+  reports.Tell(CallsReport(0, 1, 1), 5);
   const uint64_t question = reports.Ask();
   EXPECT_TRUE(reports.Wanted(0)) << "what it told is old";
-  reports.Tell(Report(0, 2, 1), 6);
+  reports.Tell(CallsReport(0, 2, 1), 6);
   EXPECT_FALSE(reports.Wanted(0));
   EXPECT_TRUE(reports.Wanted(1));
   EXPECT_TRUE(reports.HasTold(0, question));
@@ -29,9 +29,9 @@ TEST(CollectiveReportsTest, ASlotIsWantedUntilItTold) {
 
 TEST(CollectiveReportsTest, KeepsTheLastCallsOfTheLastReport) {
   CollectiveReports reports;
-  reports.Tell(Report(3, 1, 5), 10);
-  reports.Tell(Report(1, 1, 2), 11);
-  reports.Tell(Report(3, 7, kMaxCollectiveRecords + 4), 12);
+  reports.Tell(CallsReport(3, 1, 5), 10);
+  reports.Tell(CallsReport(1, 1, 2), 11);
+  reports.Tell(CallsReport(3, 7, kMaxCollectiveRecords + 4), 12);
   const auto slots = reports.List();
   ASSERT_EQ(slots.size(), 2);
   EXPECT_EQ(slots[0].slot(), 1);

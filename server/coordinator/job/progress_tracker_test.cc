@@ -5,7 +5,7 @@
 namespace muster {
 namespace {
 
-v1::ReportProgressRequest Report(uint32_t slot, uint64_t clock, uint64_t steps) {
+v1::ReportProgressRequest ProgressReport(uint32_t slot, uint64_t clock, uint64_t steps) {
   v1::ReportProgressRequest report;
   report.mutable_task()->set_slot(slot);
   report.set_clock(clock);
@@ -34,7 +34,7 @@ constexpr auto kEach = ProgressTracker::StepIsDone::kByEverySlot;
 
 TEST(ProgressTrackerTest, ALastReportReplacesTheLossAndAddsNoExamples) {
   ProgressTracker tracker(1, ProgressTracker::StepIsDone::kByEverySlot, {});
-  tracker.Add(Report(0, 4, 4), absl::Seconds(1));
+  tracker.Add(ProgressReport(0, 4, 4), absl::Seconds(1));
   v1::ReportProgressRequest last;
   last.mutable_task()->set_slot(0);
   last.set_clock(4);
@@ -48,8 +48,8 @@ TEST(ProgressTrackerTest, ALastReportReplacesTheLossAndAddsNoExamples) {
 
 TEST(ProgressTrackerTest, CombinesSlots) {
   ProgressTracker tracker(2, kEach, {});
-  tracker.Add(Report(0, 10, 10), absl::Seconds(0));
-  tracker.Add(Report(1, 6, 6), absl::Seconds(2));
+  tracker.Add(ProgressReport(0, 10, 10), absl::Seconds(0));
+  tracker.Add(ProgressReport(1, 6, 6), absl::Seconds(2));
   const v1::JobProgress progress = tracker.Progress(20);
   EXPECT_EQ(progress.step(), 6);
   EXPECT_EQ(progress.total_steps(), 20);
@@ -65,9 +65,9 @@ TEST(ProgressTrackerTest, CombinesSlots) {
 
 TEST(ProgressTrackerTest, StepsTakenTogetherDoNotWaitForWhoIsLeftOut) {
   ProgressTracker tracker(2, ProgressTracker::StepIsDone::kTogether, {});
-  tracker.Add(Report(0, 4, 4), absl::ZeroDuration());
-  tracker.Add(Report(1, 4, 4), absl::ZeroDuration());
-  tracker.Add(Report(0, 9, 5), absl::Seconds(1));
+  tracker.Add(ProgressReport(0, 4, 4), absl::ZeroDuration());
+  tracker.Add(ProgressReport(1, 4, 4), absl::ZeroDuration());
+  tracker.Add(ProgressReport(0, 9, 5), absl::Seconds(1));
   EXPECT_EQ(tracker.step(), 9);
   EXPECT_EQ(tracker.clock(1), 4);
 }
@@ -78,7 +78,7 @@ TEST(ProgressTrackerTest, RatesFollowTheLastSeconds) {
   for (int second = 0; second <= 100; ++second) {
     const uint64_t steps = second < 50 ? 1 : 10;
     clock += steps;
-    tracker.Add(Report(0, clock, steps), absl::Seconds(second));
+    tracker.Add(ProgressReport(0, clock, steps), absl::Seconds(second));
   }
   EXPECT_NEAR(tracker.Progress(clock + 100).examples_per_second(), 40, 1e-9);
   EXPECT_NEAR(tracker.Progress(clock + 100).seconds_left(), 10, 1e-9);
@@ -86,8 +86,8 @@ TEST(ProgressTrackerTest, RatesFollowTheLastSeconds) {
 
 TEST(ProgressTrackerTest, TheLossIsThatOfTheLastReports) {
   ProgressTracker tracker(1, kEach, {});
-  tracker.Add(Report(0, 1, 1), absl::Seconds(0));
-  v1::ReportProgressRequest later = Report(0, 2, 1);
+  tracker.Add(ProgressReport(0, 1, 1), absl::Seconds(0));
+  v1::ReportProgressRequest later = ProgressReport(0, 2, 1);
   later.set_loss_sum(1);
   tracker.Add(later, absl::Seconds(1));
   EXPECT_DOUBLE_EQ(tracker.Progress(0).loss(), 0.25);
@@ -95,21 +95,21 @@ TEST(ProgressTrackerTest, TheLossIsThatOfTheLastReports) {
 
 TEST(ProgressTrackerTest, RollsBackClocksButNotCosts) {
   ProgressTracker tracker(2, kEach, {});
-  tracker.Add(Report(0, 10, 10), absl::Seconds(0));
-  tracker.Add(Report(1, 10, 10), absl::Seconds(1));
+  tracker.Add(ProgressReport(0, 10, 10), absl::Seconds(0));
+  tracker.Add(ProgressReport(1, 10, 10), absl::Seconds(1));
   tracker.RollBack(4);
   EXPECT_EQ(tracker.step(), 4);
   EXPECT_DOUBLE_EQ(tracker.Progress(20).training_seconds(), 2.5);
-  tracker.Add(Report(0, 5, 1), absl::Seconds(2));
+  tracker.Add(ProgressReport(0, 5, 1), absl::Seconds(2));
   EXPECT_EQ(tracker.clock(0), 5);
   EXPECT_EQ(tracker.step(), 4);
 }
 
 TEST(ProgressTrackerTest, SumsWhatEachSlotReports) {
   ProgressTracker tracker(2, kEach, {});
-  tracker.Add(Report(0, 4, 4), absl::Seconds(0));
-  tracker.Add(Report(0, 10, 6), absl::Seconds(1));
-  tracker.Add(Report(1, 6, 6), absl::Seconds(1));
+  tracker.Add(ProgressReport(0, 4, 4), absl::Seconds(0));
+  tracker.Add(ProgressReport(0, 10, 6), absl::Seconds(1));
+  tracker.Add(ProgressReport(1, 6, 6), absl::Seconds(1));
   EXPECT_DOUBLE_EQ(tracker.Progress(20).bytes_sent_per_step(), 30);
   EXPECT_DOUBLE_EQ(tracker.training_seconds(), 2.5);
   ProgressTracker restored(2, kEach, tracker.record());
@@ -136,7 +136,7 @@ TEST(ProgressTrackerTest, SumsWhatEachSlotReports) {
 TEST(ProgressTrackerTest, TakesANumberedReportOnce) {
   ProgressTracker tracker(2, kEach, {});
   const auto numbered = [](uint64_t incarnation, uint64_t round, uint64_t number) {
-    v1::ReportProgressRequest report = Report(1, 3, 3);
+    v1::ReportProgressRequest report = ProgressReport(1, 3, 3);
     report.mutable_task()->set_incarnation(incarnation);
     report.set_round(round);
     report.set_number(number);
@@ -160,8 +160,8 @@ TEST(ProgressTrackerTest, TakesANumberedReportOnce) {
 
 TEST(ProgressTrackerTest, ContinuesFromARecord) {
   ProgressTracker tracker(2, kEach, {});
-  tracker.Add(Report(0, 10, 10), absl::Seconds(0));
-  tracker.Add(Report(1, 9, 9), absl::Seconds(1));
+  tracker.Add(ProgressReport(0, 10, 10), absl::Seconds(0));
+  tracker.Add(ProgressReport(1, 9, 9), absl::Seconds(1));
   ProgressTracker restored(2, kEach, tracker.record());
   EXPECT_EQ(restored.step(), 9);
   EXPECT_EQ(restored.Progress(20).bytes_pushed_per_step(), 100);

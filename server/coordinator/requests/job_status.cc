@@ -149,7 +149,7 @@ std::map<std::string, uint32_t> PartitionsByServer(const JobTable& jobs) {
   return partitions;
 }
 
-std::string Message(const Job& job) {
+std::string MessageOf(const Job& job) {
   if (IsFinal(job.record.state())) return job.record.message();
   const std::string& rollback = job.record.last_rollback();
   const std::string event = job.events.empty() ? rollback : job.events.back().text();
@@ -165,7 +165,7 @@ v1::JobStatus StatusOf(const Job& job, JobView view) {
   v1::JobStatus status;
   status.set_job_id(record.job_id());
   status.set_state(record.state());
-  status.set_message(Message(job));
+  status.set_message(MessageOf(job));
   status.set_waiting_for(job.waiting_for.empty() ? job.checkpoint_waits_for : job.waiting_for);
   status.set_generation(record.generation());
   status.set_shard_map_version(record.shard_map_version());

@@ -14,7 +14,6 @@ namespace muster {
 // A simulated cluster with jobs that train by all-reduce.
 class AllReduceTest : public ::testing::Test {
  protected:
-  static constexpr absl::Duration kLease = absl::Seconds(5);
   static constexpr absl::Duration kElasticWait = absl::Seconds(10);
   // Longest pause between two rounds.
   static constexpr absl::Duration kLongestPause = absl::Seconds(5);

@@ -25,7 +25,6 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
-constexpr absl::Duration kLease = absl::Seconds(5);
 // Time after which all that was shown is stored.
 constexpr absl::Duration kStored = absl::Seconds(6);
 

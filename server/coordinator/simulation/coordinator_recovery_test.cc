@@ -20,8 +20,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr absl::Duration kLease = absl::Seconds(5);
-
 v1::JobSpec EveryPush() {
   v1::JobSpec spec = SmallJob();
   spec.mutable_update()->set_durability(v1::UpdateSpec::EVERY_PUSH);

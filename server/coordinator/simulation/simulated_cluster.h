@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "server/coordinator/calls/serial_executor.h"
 #include "server/coordinator/checkpoints/fake_checkpoint_archive.h"
@@ -62,6 +63,9 @@ class Answer {
       std::make_shared<std::optional<absl::StatusOr<Reply>>>();
   std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
 };
+
+// Longest silence of a daemon that is not lost.
+inline constexpr absl::Duration kLease = absl::Seconds(5);
 
 // A coordinator with a fake clock on one thread, and daemons and tasks that do as they are told.
 // The coordinator can be restarted at any time; the rest goes on as it would.

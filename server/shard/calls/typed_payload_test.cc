@@ -8,7 +8,7 @@
 namespace muster {
 namespace {
 
-std::vector<float> Floats(const Payload& payload) {
+std::vector<float> FloatsOf(const Payload& payload) {
   std::vector<float> values(payload.size() / sizeof(float));
   payload.CopyTo(values.data());
   return values;
@@ -43,7 +43,7 @@ TEST(TypedPayloadTest, HalvesGoAndComeBack) {
         });
     EXPECT_EQ(narrow.size(), 10);
     EXPECT_EQ(narrow.spans()[0].data(), given.get());
-    EXPECT_EQ(Floats(WidenPayload(narrow, type, *pool)),
+    EXPECT_EQ(FloatsOf(WidenPayload(narrow, type, *pool)),
               (std::vector<float>{1, -2.5f, 0.125f, 384, 0}));
   }
 }

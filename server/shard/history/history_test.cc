@@ -67,16 +67,36 @@ TEST_P(HistoryTest, EveryContributionCountsOnceAndNothingIsStaler) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Modes, HistoryTest,
-    testing::Combine(testing::Values(Case{"Bsp", 0, false}, Case{"DeterministicBsp", 0, true},
-                                     Case{"Ssp1", 1, false}, Case{"Ssp3", 3, false},
-                                     Case{"Asp", std::nullopt, false}),
-                     testing::Values(1, 2, 3, 4), testing::Bool()),
-    [](const auto& info) {
-      return absl::StrCat(std::get<0>(info.param).name, std::get<1>(info.param), "Slots",
-                          std::get<2>(info.param) ? "EveryPush" : "Checkpoint");
-    });
+using Parameters = HistoryTest::ParamType;
+
+// Returns the parameters of a default run, in which each mode and each number of slots meets both
+// kinds of durability, or all others.
+std::vector<Parameters> Modes(bool by_default) {
+  const std::vector<Case> modes = {{"Bsp", 0, false},
+                                   {"DeterministicBsp", 0, true},
+                                   {"Ssp1", 1, false},
+                                   {"Ssp3", 3, false},
+                                   {"Asp", std::nullopt, false}};
+  std::vector<Parameters> parameters;
+  for (size_t mode = 0; mode < modes.size(); ++mode) {
+    for (const uint32_t slots : {1, 2, 3, 4}) {
+      for (const bool durable : {false, true}) {
+        const bool chosen = slots == (mode + (durable ? 2 : 0)) % 4 + 1;
+        if (chosen == by_default) parameters.emplace_back(modes[mode], slots, durable);
+      }
+    }
+  }
+  return parameters;
+}
+
+std::string NameOf(const testing::TestParamInfo<Parameters>& info) {
+  return absl::StrCat(std::get<0>(info.param).name, std::get<1>(info.param), "Slots",
+                      std::get<2>(info.param) ? "EveryPush" : "Checkpoint");
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, HistoryTest, testing::ValuesIn(Modes(/*by_default=*/true)), NameOf);
+INSTANTIATE_TEST_SUITE_P(ExhaustiveModes, HistoryTest,
+                         testing::ValuesIn(Modes(/*by_default=*/false)), NameOf);
 
 // The same with room in memory for a part of the rows alone.
 struct RowsCase {
@@ -118,25 +138,49 @@ TEST_P(TieredHistoryTest, EvictedRowsCountOnceAsWell) {
   EXPECT_GT(sum.most_rows_on_disk, 3 * kTieredSeeds);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Modes, TieredHistoryTest,
-    testing::Combine(testing::Values(RowsCase{"Bsp", 0}, RowsCase{"DeterministicBsp", 0, true},
-                                     RowsCase{"Ssp2", 2}, RowsCase{"Asp", std::nullopt},
-                                     RowsCase{"Admits3", 0, false, 3},
-                                     RowsCase{"Expires2", 0, true, 0, 2},
-                                     RowsCase{"AdmitsExpiresKeeps", 0, true, 2, 2, 2}),
-                     testing::Values(1, 3), testing::Bool()),
-    [](const auto& info) {
-      return absl::StrCat(std::get<0>(info.param).name, std::get<1>(info.param), "Slots",
-                          std::get<2>(info.param) ? "EveryPush" : "Checkpoint");
-    });
+using RowsParameters = TieredHistoryTest::ParamType;
 
-// Gradients whose sums depend on their order in the last bits.
-TEST(DeterministicHistoryTest, HasTheSameBitsOnAnyServersAndUnderAnyFaults) {
+// Returns the parameters of a default run, in which every two of mode, slots and durability meet,
+// or all others.
+std::vector<RowsParameters> RowsModes(bool by_default) {
+  const std::vector<RowsCase> modes = {{"Bsp", 0},
+                                       {"DeterministicBsp", 0, true},
+                                       {"Ssp2", 2},
+                                       {"Asp", std::nullopt},
+                                       {"Admits3", 0, false, 3},
+                                       {"Expires2", 0, true, 0, 2},
+                                       {"AdmitsExpiresKeeps", 0, true, 2, 2, 2}};
+  std::vector<RowsParameters> parameters;
+  for (size_t mode = 0; mode < modes.size(); ++mode) {
+    for (const uint32_t slots : {1, 3}) {
+      for (const bool durable : {false, true}) {
+        const bool chosen = durable == ((slots == 1) == (mode % 2 == 0));
+        if (chosen == by_default) parameters.emplace_back(modes[mode], slots, durable);
+      }
+    }
+  }
+  return parameters;
+}
+
+std::string NameOfRows(const testing::TestParamInfo<RowsParameters>& info) {
+  return absl::StrCat(std::get<0>(info.param).name, std::get<1>(info.param), "Slots",
+                      std::get<2>(info.param) ? "EveryPush" : "Checkpoint");
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, TieredHistoryTest,
+                         testing::ValuesIn(RowsModes(/*by_default=*/true)), NameOfRows);
+INSTANTIATE_TEST_SUITE_P(ExhaustiveModes, TieredHistoryTest,
+                         testing::ValuesIn(RowsModes(/*by_default=*/false)), NameOfRows);
+
+// Gradients whose sums depend on their order in the last bits. Compares the run of seed 0, without
+// faults, with those of seeds [begin, end).
+void ExpectTheSameBits(uint64_t begin, uint64_t end) {
   for (const auto& [slots, micro_batches] :
        std::vector<std::pair<uint32_t, uint32_t>>{{2, 0}, {4, 0}, {3, 3}}) {
     HistoryWorld::Versions versions;
-    for (uint64_t seed = 0; seed < 40; ++seed) {
+    std::vector<uint64_t> seeds = {0};
+    for (uint64_t seed = begin; seed < end; ++seed) seeds.push_back(seed);
+    for (const uint64_t seed : seeds) {
       HistoryWorld::Options options;
       options.workload.slots = slots;
       options.workload.partitions = 4;
@@ -156,6 +200,15 @@ TEST(DeterministicHistoryTest, HasTheSameBitsOnAnyServersAndUnderAnyFaults) {
     }
     EXPECT_GT(versions.size(), 4u * 6);
   }
+}
+
+// In twelve seeds all numbers of servers, kinds of durability and sizes of memory come together.
+TEST(DeterministicHistoryTest, HasTheSameBitsOnAnyServersAndUnderAnyFaults) {
+  ExpectTheSameBits(1, 12);
+}
+
+TEST(DeterministicHistoryTest, HasTheSameBitsOnAnyServersAndUnderAnyFaultsExhaustive) {
+  ExpectTheSameBits(12, 40);
 }
 
 }  // namespace

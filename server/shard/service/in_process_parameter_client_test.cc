@@ -10,7 +10,7 @@
 namespace muster {
 namespace {
 
-constexpr size_t kFloats = 10;
+constexpr size_t kHostFloats = 10;
 
 v1::ExchangeRequest Push() {
   v1::ExchangeRequest request;
@@ -29,18 +29,18 @@ Payload Ones(size_t count) { return Payload::Of(std::vector<float>(count, 1)); }
 
 class InProcessParameterClientTest : public ::testing::Test {
  protected:
-  FakePartitionHost host_{kFloats};
+  FakePartitionHost host_{kHostFloats};
   std::unique_ptr<ParameterClient> client_ = MakeInProcessParameterClient(host_);
 };
 
 TEST_F(InProcessParameterClientTest, ReachesTheHost) {
-  EXPECT_TRUE(StartExchange(*client_, Push(), Ones(kFloats))->Take(absl::ZeroDuration()).ok());
+  EXPECT_TRUE(StartExchange(*client_, Push(), Ones(kHostFloats))->Take(absl::ZeroDuration()).ok());
   const auto pulled = StartExchange(*client_, Pull(0))->Take(absl::ZeroDuration());
   ASSERT_TRUE(pulled.ok()) << pulled.status();
-  std::vector<float> values(kFloats);
-  ASSERT_EQ(pulled->payload.size(), kFloats * sizeof(float));
+  std::vector<float> values(kHostFloats);
+  ASSERT_EQ(pulled->payload.size(), kHostFloats * sizeof(float));
   pulled->payload.CopyTo(values.data());
-  EXPECT_EQ(values, std::vector<float>(kFloats, 1));
+  EXPECT_EQ(values, std::vector<float>(kHostFloats, 1));
 }
 
 TEST_F(InProcessParameterClientTest, TurnsErrorRepliesIntoStatuses) {

@@ -27,12 +27,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr absl::Duration kTimeout = absl::Seconds(60);
-constexpr size_t kFloats = 1000;
+constexpr absl::Duration kServiceTimeout = absl::Seconds(60);
+constexpr size_t kServedFloats = 1000;
 
 class ParameterServiceTest : public ::testing::Test {
  protected:
-  ParameterServiceTest() { Serve(kFloats, {}); }
+  ParameterServiceTest() { Serve(kServedFloats, {}); }
   ~ParameterServiceTest() override { Stop(); }
 
   void Serve(size_t floats, ParameterServiceOptions options) {
@@ -74,7 +74,7 @@ class ParameterServiceTest : public ::testing::Test {
   }
   // The host's parameters, as a pull brings them.
   std::vector<float> Pulled(ParameterClient& client) {
-    auto result = StartExchange(client, Pull())->Take(kTimeout);
+    auto result = StartExchange(client, Pull())->Take(kServiceTimeout);
     EXPECT_TRUE(result.ok()) << result.status();
     std::vector<float> values(result->payload.size() / sizeof(float));
     result->payload.CopyTo(values.data());
@@ -96,9 +96,10 @@ class ParameterServiceTest : public ::testing::Test {
 
 TEST_F(ParameterServiceTest, PushesAddAndPullsReturn) {
   for (int i = 0; i < 3; ++i) {
-    EXPECT_TRUE(StartExchange(*client_, Push(), Floats(kFloats, 1.5f))->Take(kTimeout).ok());
+    EXPECT_TRUE(
+        StartExchange(*client_, Push(), Floats(kServedFloats, 1.5f))->Take(kServiceTimeout).ok());
   }
-  EXPECT_EQ(Pulled(*client_), std::vector<float>(kFloats, 4.5f));
+  EXPECT_EQ(Pulled(*client_), std::vector<float>(kServedFloats, 4.5f));
 }
 
 TEST_F(ParameterServiceTest, LargePayloadsArriveWhole) {
@@ -109,34 +110,36 @@ TEST_F(ParameterServiceTest, LargePayloadsArriveWhole) {
   const Payload payload = Payload::Of(values);
   std::vector<std::shared_ptr<Pending<ExchangeResult>>> pushes;
   for (int i = 0; i < 4; ++i) pushes.push_back(StartExchange(*client_, Push(), payload));
-  for (auto& push : pushes) EXPECT_TRUE(push->Take(kTimeout).ok());
+  for (auto& push : pushes) EXPECT_TRUE(push->Take(kServiceTimeout).ok());
   for (float& value : values) value *= 4;
   EXPECT_TRUE(Pulled(*client_) == values);
 }
 
 TEST_F(ParameterServiceTest, HostErrorsReachTheCaller) {
-  const auto result = StartExchange(*client_, Push(), Floats(3, 1))->Take(kTimeout);
+  const auto result = StartExchange(*client_, Push(), Floats(3, 1))->Take(kServiceTimeout);
   EXPECT_EQ(result.status(), absl::InvalidArgumentError("payload has 12 bytes, expected 4000"));
-  EXPECT_TRUE(StartExchange(*client_, Push(), Floats(kFloats, 1))->Take(kTimeout).ok());
+  EXPECT_TRUE(
+      StartExchange(*client_, Push(), Floats(kServedFloats, 1))->Take(kServiceTimeout).ok());
 }
 
 TEST_F(ParameterServiceTest, UnaryCallsReachTheHost) {
   v1::OpenTablesRequest request;
   request.set_job_id("job-1");
   request.add_partitions()->set_partition(6);
-  const auto opened = client_->OpenTables(request, kTimeout);
+  const auto opened = client_->OpenTables(request, kServiceTimeout);
   ASSERT_TRUE(opened.ok()) << opened.status();
   EXPECT_EQ(opened->partitions(0).partition(), 6u);
-  EXPECT_EQ(client_->OpenTables({}, kTimeout).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_TRUE(client_->DropTables("job-1", kTimeout).ok());
-  EXPECT_EQ(client_->Stats(kTimeout)->bytes_pushed(), 0u);
+  EXPECT_EQ(client_->OpenTables({}, kServiceTimeout).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(client_->DropTables("job-1", kServiceTimeout).ok());
+  EXPECT_EQ(client_->Stats(kServiceTimeout)->bytes_pushed(), 0u);
 }
 
 TEST_F(ParameterServiceTest, BlockedOpensHoldUpNothingElse) {
   ParameterServiceOptions options;
   options.blocking_threads = 1;
   options.blocking_queue = 1;
-  Serve(kFloats, options);
+  Serve(kServedFloats, options);
   host_->Hold();
   v1::OpenTablesRequest request;
   request.set_job_id("job-1");
@@ -145,13 +148,13 @@ TEST_F(ParameterServiceTest, BlockedOpensHoldUpNothingElse) {
   std::atomic<int> opened{0}, refused{0};
   for (int i = 0; i < 3; ++i) {
     opens.emplace_back([&] {
-      const absl::Status status = client_->OpenTables(request, kTimeout).status();
+      const absl::Status status = client_->OpenTables(request, kServiceTimeout).status();
       opened += status.ok();
       refused += absl::IsUnavailable(status);
     });
   }
   Await([&] { return refused >= 1; });
-  EXPECT_TRUE(client_->Stats(kTimeout).ok());
+  EXPECT_TRUE(client_->Stats(kServiceTimeout).ok());
   host_->Release();
   for (std::thread& open : opens) open.join();
   EXPECT_EQ(opened + refused, 3);
@@ -160,11 +163,12 @@ TEST_F(ParameterServiceTest, BlockedOpensHoldUpNothingElse) {
 
 TEST_F(ParameterServiceTest, ParkedCallsLetOthersPassAndAreAnsweredLater) {
   auto parked = StartExchange(*client_, Pull(1));
-  EXPECT_TRUE(StartExchange(*client_, Push(), Floats(kFloats, 2))->Take(kTimeout).ok());
+  EXPECT_TRUE(
+      StartExchange(*client_, Push(), Floats(kServedFloats, 2))->Take(kServiceTimeout).ok());
   EXPECT_EQ(parked->Wait(absl::ZeroDuration()).code(), absl::StatusCode::kDeadlineExceeded);
   Await([&] { return host_->parked() == 1; });
   host_->AnswerParked();
-  EXPECT_TRUE(parked->Take(kTimeout).ok());
+  EXPECT_TRUE(parked->Take(kServiceTimeout).ok());
 }
 
 TEST_F(ParameterServiceTest, ParkedCallsAreCancelledWithTheirStream) {
@@ -180,10 +184,10 @@ TEST_F(ParameterServiceTest, ParkedCallsAreCancelledWithTheirStream) {
 // The message memory that it held is free for later calls.
 TEST_F(ParameterServiceTest, AParkedCallThatIsDroppedUnansweredGivesItsRoomBack) {
   ParameterServiceOptions options;
-  Serve(kFloats, options);
-  const auto parked = StartExchange(*client_, Pull(1), Floats(kFloats, 1));
+  Serve(kServedFloats, options);
+  const auto parked = StartExchange(*client_, Pull(1), Floats(kServedFloats, 1));
   Await([&] { return host_->parked() == 1; });
-  EXPECT_GE(options.budgets->parked.used(), static_cast<int64_t>(kFloats * sizeof(float)));
+  EXPECT_GE(options.budgets->parked.used(), static_cast<int64_t>(kServedFloats * sizeof(float)));
   client_.reset();
   Await([&] { return host_->parked_cancelled(0); });
   host_->DropCancelled();
@@ -195,22 +199,22 @@ TEST_F(ParameterServiceTest, ShutdownEndsStreamsAndRefusesNewOnes) {
   auto parked = StartExchange(*client_, Pull(1));
   Await([&] { return host_->parked() == 1; });
   service_->Shutdown();
-  const absl::Status status = parked->Take(kTimeout).status();
+  const absl::Status status = parked->Take(kServiceTimeout).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr("shutting down"));
   auto late = MakeGrpcParameterClient(address_, RpcCredentials::PlainText());
-  EXPECT_EQ(StartExchange(*late, Pull())->Take(kTimeout).status().code(),
+  EXPECT_EQ(StartExchange(*late, Pull())->Take(kServiceTimeout).status().code(),
             absl::StatusCode::kUnavailable);
 }
 
 TEST_F(ParameterServiceTest, PlainProtobufClientsAreServedAndMayHalfClose) {
   auto stub = v1::ParameterService::NewStub(MakeChannel(address_, RpcCredentials::PlainText()));
   grpc::ClientContext context;
-  SetDeadline(context, kTimeout);
+  SetDeadline(context, kServiceTimeout);
   auto stream = stub->Exchange(&context);
   v1::ExchangeRequest push = Push();
   push.set_request_id(8);
-  push.set_payload(std::string(kFloats * sizeof(float), '\0'));
+  push.set_payload(std::string(kServedFloats * sizeof(float), '\0'));
   ASSERT_TRUE(stream->Write(push));
   v1::ExchangeRequest pull = Pull(1);
   pull.set_request_id(9);
@@ -223,7 +227,7 @@ TEST_F(ParameterServiceTest, PlainProtobufClientsAreServedAndMayHalfClose) {
   host_->AnswerParked();
   ASSERT_TRUE(stream->Read(&reply));
   EXPECT_EQ(reply.request_id(), 9u);
-  EXPECT_EQ(reply.payload().size(), kFloats * sizeof(float));
+  EXPECT_EQ(reply.payload().size(), kServedFloats * sizeof(float));
   EXPECT_FALSE(stream->Read(&reply));
   EXPECT_TRUE(stream->Finish().ok());
 }
@@ -231,7 +235,7 @@ TEST_F(ParameterServiceTest, PlainProtobufClientsAreServedAndMayHalfClose) {
 TEST_F(ParameterServiceTest, GarbageEndsItsStreamOnly) {
   grpc::GenericStub stub(MakeChannel(address_, RpcCredentials::PlainText()));
   grpc::ClientContext context;
-  SetDeadline(context, kTimeout);
+  SetDeadline(context, kServiceTimeout);
   grpc::CompletionQueue queue;
   auto stream = stub.PrepareCall(&context, "/muster.v1.ParameterService/Exchange", &queue);
   void* tag;
@@ -246,7 +250,8 @@ TEST_F(ParameterServiceTest, GarbageEndsItsStreamOnly) {
   queue.Next(&tag, &ok);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_THAT(status.error_message(), HasSubstr("cut short"));
-  EXPECT_TRUE(StartExchange(*client_, Push(), Floats(kFloats, 1))->Take(kTimeout).ok());
+  EXPECT_TRUE(
+      StartExchange(*client_, Push(), Floats(kServedFloats, 1))->Take(kServiceTimeout).ok());
 }
 
 // A host that a request makes ask for more memory than there is.
@@ -274,8 +279,8 @@ TEST(ParameterServiceMemoryTest, ACallThatFindsNoMemoryIsAnsweredAndTheServerGoe
   const auto client =
       MakeGrpcParameterClient(WithPort("127.0.0.1:0", port), RpcCredentials::PlainText());
   for (int i = 0; i < 2; ++i) {
-    for (const absl::Status& status :
-         {client->OpenTables({}, kTimeout).status(), client->DropTables({}, kTimeout)}) {
+    for (const absl::Status& status : {client->OpenTables({}, kServiceTimeout).status(),
+                                       client->DropTables({}, kServiceTimeout)}) {
       EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
       EXPECT_THAT(std::string(status.message()), HasSubstr("memory"));
     }
@@ -288,12 +293,13 @@ TEST_F(ParameterServiceTest, ClientsThatVanishMidwayLeaveNothingBehind) {
   for (int round = 0; round < 20; ++round) {
     auto client = MakeGrpcParameterClient(address_, RpcCredentials::PlainText());
     for (int i = 0; i < 20; ++i) {
-      client->Call(i % 2 == 0 ? Push() : Pull(i % 3), Floats(kFloats, 1),
+      client->Call(i % 2 == 0 ? Push() : Pull(i % 3), Floats(kServedFloats, 1),
                    [](absl::StatusOr<ExchangeResult>) {});
     }
     if (round % 2 == 0) client->Abort(absl::CancelledError("done"));
   }
-  EXPECT_TRUE(StartExchange(*client_, Push(), Floats(kFloats, 1))->Take(kTimeout).ok());
+  EXPECT_TRUE(
+      StartExchange(*client_, Push(), Floats(kServedFloats, 1))->Take(kServiceTimeout).ok());
 }
 
 }  // namespace

@@ -30,13 +30,13 @@ std::string ReadAll(LogFile& file) {
   return bytes;
 }
 
-struct Implementation {
+struct NamedFileSystem {
   std::string name;
   std::function<LogFileSystem*()> get;
 };
 
 // What both file systems must do.
-class LogFileContractTest : public ::testing::TestWithParam<Implementation> {
+class LogFileContractTest : public ::testing::TestWithParam<NamedFileSystem> {
  protected:
   void SetUp() override {
     files_ = GetParam().get();
@@ -116,13 +116,13 @@ TEST_P(LogFileContractTest, NamesAndModes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LogFileContractTest,
-                         ::testing::Values(Implementation{"Posix",
-                                                          [] { return &LogFileSystem::Posix(); }},
-                                           Implementation{"Fake",
-                                                          []() -> LogFileSystem* {
-                                                            static FakeLogFileSystem fake;
-                                                            return &fake;
-                                                          }}),
+                         ::testing::Values(NamedFileSystem{"Posix",
+                                                           [] { return &LogFileSystem::Posix(); }},
+                                           NamedFileSystem{"Fake",
+                                                           []() -> LogFileSystem* {
+                                                             static FakeLogFileSystem fake;
+                                                             return &fake;
+                                                           }}),
                          [](const auto& info) { return info.param.name; });
 
 // A file system whose way past the cache ends with `error`; 0: it is one through the cache.

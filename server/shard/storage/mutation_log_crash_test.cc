@@ -13,6 +13,7 @@
 #include "server/shard/storage/fake_log_file.h"
 #include "server/shard/storage/log_segment.h"
 #include "server/shard/storage/mutation_log.h"
+#include "server/shard/storage/mutation_log_for_testing.h"
 
 namespace muster {
 namespace {
@@ -20,9 +21,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Operation = FakeLogFileSystem::Operation;
-
-constexpr char kFirstSegment[] = "/log/00000000000000000001.log";
-constexpr uint64_t kSegmentBytes = 4096;
 
 absl::StatusOr<std::unique_ptr<MutationLog>> Open(FakeLogFileSystem& files) {
   return MutationLog::Open("/log", {.segment_bytes = kSegmentBytes, .file_system = &files});

@@ -17,6 +17,7 @@
 #include "absl/synchronization/notification.h"
 #include "common/base/byte_text.h"
 #include "server/shard/storage/fake_log_file.h"
+#include "server/shard/storage/mutation_log_for_testing.h"
 
 namespace muster {
 namespace {
@@ -28,8 +29,6 @@ using Operation = FakeLogFileSystem::Operation;
 using Replayed = std::vector<std::tuple<uint64_t, std::string, std::string>>;
 
 constexpr char kDirectory[] = "/log";
-constexpr char kFirstSegment[] = "/log/00000000000000000001.log";
-constexpr uint64_t kSegmentBytes = 4096;
 
 // On a disk that keeps its space, where records wait for their sync, and on one that does not.
 class MutationLogTest : public ::testing::TestWithParam<bool> {

@@ -30,12 +30,12 @@ using ::testing::Pair;
 using Durability = ParameterStore::Durability;
 using Found = std::vector<std::pair<uint64_t, std::string>>;
 
-struct Implementation {
+struct StoreImplementation {
   std::string name;
   std::function<std::unique_ptr<ParameterStore>(const std::string& directory)> make;
 };
 
-class ParameterStoreContractTest : public ::testing::TestWithParam<Implementation> {
+class ParameterStoreContractTest : public ::testing::TestWithParam<StoreImplementation> {
  protected:
   void SetUp() override {
     std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
@@ -362,16 +362,16 @@ TEST_P(ParameterStoreContractTest, MatchesAModel) {
 INSTANTIATE_TEST_SUITE_P(
     All, ParameterStoreContractTest,
     ::testing::Values(
-        Implementation{"RocksDb",
-                       [](const std::string& directory) -> std::unique_ptr<ParameterStore> {
-                         auto store = RocksDbStore::Create({.data_dir = directory});
-                         EXPECT_TRUE(store.ok()) << store.status();
-                         return *std::move(store);
-                       }},
-        Implementation{"Memory",
-                       [](const std::string&) -> std::unique_ptr<ParameterStore> {
-                         return std::make_unique<MemoryStore>();
-                       }}),
+        StoreImplementation{"RocksDb",
+                            [](const std::string& directory) -> std::unique_ptr<ParameterStore> {
+                              auto store = RocksDbStore::Create({.data_dir = directory});
+                              EXPECT_TRUE(store.ok()) << store.status();
+                              return *std::move(store);
+                            }},
+        StoreImplementation{"Memory",
+                            [](const std::string&) -> std::unique_ptr<ParameterStore> {
+                              return std::make_unique<MemoryStore>();
+                            }}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

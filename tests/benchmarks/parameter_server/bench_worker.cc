@@ -27,10 +27,9 @@
 namespace muster {
 namespace {
 
-constexpr uint64_t kBlockBytes = 1 << 20;
+constexpr uint64_t kMostBlockBytes = 1 << 20;
 // As the worker's strategy cuts its pushes.
 constexpr uint64_t kMessageBytes = 4 << 20;
-constexpr absl::Duration kTimeout = absl::Seconds(60);
 
 // Blocks that go in one message.
 struct Message {
@@ -84,13 +83,13 @@ class Table {
     for (size_t i = 0; i < servers.size(); ++i) {
       request.clear_partitions();
       request.add_partitions()->set_partition(i);
-      MUSTER_RETURN_IF_ERROR(table->clients_[i]->OpenTables(request, kTimeout).status());
+      MUSTER_RETURN_IF_ERROR(table->clients_[i]->OpenTables(request, kTablesTimeout).status());
     }
     return table;
   }
 
   absl::Status Drop() {
-    for (auto& client : clients_) MUSTER_RETURN_IF_ERROR(client->DropTables(job_, kTimeout));
+    for (auto& client : clients_) MUSTER_RETURN_IF_ERROR(client->DropTables(job_, kTablesTimeout));
     return absl::OkStatus();
   }
 
@@ -140,7 +139,7 @@ class Table {
   Table(std::string job, uint64_t bytes, const std::string& way,
         const std::vector<std::string>& servers, const std::shared_ptr<ChannelIo>& io)
       : job_(std::move(job)),
-        block_bytes_(std::min(kBlockBytes, bytes / servers.size())),
+        block_bytes_(std::min(kMostBlockBytes, bytes / servers.size())),
         gradient_arena_(MakeArena(bytes)),
         gradients_(
             {Payload::Span(reinterpret_cast<const std::byte*>(gradient_arena_.get()), bytes)},

@@ -26,8 +26,7 @@
 namespace muster {
 namespace {
 
-constexpr char kJob[] = "sparse-bench";
-constexpr absl::Duration kTimeout = absl::Seconds(60);
+constexpr char kSparseJob[] = "sparse-bench";
 // As the worker's strategy cuts its messages.
 constexpr int64_t kRowsPerMessage = (4 << 20) / (8 + 4 * kSparseDim);
 
@@ -40,7 +39,7 @@ class SparseClient {
     auto client = std::unique_ptr<SparseClient>(
         new SparseClient(partitions, MakeBenchClient(server, way, io)));
     v1::OpenTablesRequest request;
-    request.set_job_id(kJob);
+    request.set_job_id(kSparseJob);
     request.set_generation(1);
     request.set_shard_map_version(1);
     request.set_slots(1);
@@ -61,13 +60,13 @@ class SparseClient {
     update.set_durability(v1::UpdateSpec::CHECKPOINT);
     update.set_partitions(partitions);
     for (uint32_t i = 0; i < partitions; ++i) request.add_partitions()->set_partition(i);
-    MUSTER_RETURN_IF_ERROR(client->client_->OpenTables(request, kTimeout).status());
+    MUSTER_RETURN_IF_ERROR(client->client_->OpenTables(request, kTablesTimeout).status());
     return client;
   }
 
   RequestSource& source() { return source_; }
 
-  absl::Status Drop() { return client_->DropTables(kJob, kTimeout); }
+  absl::Status Drop() { return client_->DropTables(kSparseJob, kTablesTimeout); }
 
   // Both send one request; `done` is called once, with the first error or OK, when all of it is
   // answered.
@@ -155,7 +154,7 @@ class SparseClient {
 
   v1::ExchangeRequest Header(uint32_t partition) const {
     v1::ExchangeRequest request;
-    request.set_job_id(kJob);
+    request.set_job_id(kSparseJob);
     request.set_generation(1);
     request.set_partition(partition);
     request.set_incarnation(1);
@@ -221,7 +220,7 @@ absl::Status Fill(SparseClient& client, uint64_t rows) {
   return window.Drain().status();
 }
 
-absl::StatusOr<std::string> Run(SparseClient& client, std::istringstream& words) {
+absl::StatusOr<std::string> RunSparse(SparseClient& client, std::istringstream& words) {
   std::string operation, distribution_name;
   uint64_t rows;
   int64_t keys;
@@ -281,7 +280,7 @@ absl::StatusOr<std::string> Obey(const std::string& line, const std::shared_ptr<
     MUSTER_RETURN_IF_ERROR(Fill(*client, rows));
     return "ok";
   }
-  if (verb == "run") return Run(*client, words);
+  if (verb == "run") return RunSparse(*client, words);
   return absl::InvalidArgumentError("unknown command: " + line);
 }
 

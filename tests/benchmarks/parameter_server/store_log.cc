@@ -28,7 +28,7 @@ namespace muster {
 namespace {
 
 constexpr uint64_t kFileBytes = uint64_t{256} << 20;
-constexpr size_t kBlockBytes = 1 << 20;
+constexpr size_t kLogBlockBytes = 1 << 20;
 constexpr uint32_t kBlocks = 16;
 
 absl::Status FileError(const char* what) {
@@ -79,10 +79,10 @@ class EngineLog final : public BenchLog {
     v1::TablesSchema& schema = *open_.mutable_schema();
     v1::TensorSchema& tensor = *schema.add_tensors();
     tensor.set_name("w");
-    tensor.add_shape(kBlocks * kBlockBytes / sizeof(float));
+    tensor.add_shape(kBlocks * kLogBlockBytes / sizeof(float));
     tensor.mutable_initializer()->set_kind(v1::Initializer::CONSTANT);
     schema.set_partitions(1);
-    schema.set_block_bytes(kBlockBytes);
+    schema.set_block_bytes(kLogBlockBytes);
     schema.mutable_optimizer()->set_name("sgd");
     schema.mutable_optimizer()->set_learning_rate(1e-3);
     schema.set_total_steps(uint64_t{1} << 40);
@@ -101,7 +101,7 @@ class EngineLog final : public BenchLog {
                                 absl::Duration duration) override {
     memory_ = memory;
     const Payload payload = Payload::Of(std::vector<float>(bytes / sizeof(float), 0.5f));
-    const uint32_t blocks = bytes / kBlockBytes;
+    const uint32_t blocks = bytes / kLogBlockBytes;
     uint64_t pushed = 0;
     bool warm = warm_bytes == 0;
     Stopwatch watch;
@@ -137,7 +137,7 @@ class EngineLog final : public BenchLog {
     for (int tries = 0; tries < 8; ++tries) {
       const uint64_t logged = engine_->Stats().tables(0).log_bytes();
       if (tries > 0 && logged >= bytes / 2) break;
-      MUSTER_RETURN_IF_ERROR(Push(4 * kBlockBytes, 4, Memory::kPrivate,
+      MUSTER_RETURN_IF_ERROR(Push(4 * kLogBlockBytes, 4, Memory::kPrivate,
                                   bytes - std::min(bytes, logged), absl::ZeroDuration())
                                  .status());
     }

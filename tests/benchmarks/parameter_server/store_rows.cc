@@ -27,7 +27,7 @@
 namespace muster {
 namespace {
 
-constexpr char kJob[] = "bench";
+constexpr char kRowsJob[] = "bench";
 constexpr size_t kRowFloats = kSparseDim;
 constexpr size_t kFillKeys = 100000;
 constexpr size_t kKeysPerRead = 1024;
@@ -64,7 +64,7 @@ class TieredBenchTable final : public BenchTable {
     optimizer.set_learning_rate(0.1);
     MUSTER_ASSIGN_OR_RETURN(optimizer_, CreateOptimizer(optimizer, Granularity::kRow));
     TieredTable::Options tier;
-    tier.job = kJob;
+    tier.job = kRowsJob;
     if (options.cache_bytes > 0) {
       MUSTER_ASSIGN_OR_RETURN(
           store_, RocksDbStore::Create({.data_dir = options.folder,

@@ -2,6 +2,7 @@
 // chooses another one, and compares with known sums.
 #include "worker/collectives/host/collective_run.h"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -133,16 +134,43 @@ TEST_P(CollectiveRunTest, AnAverageIsDividedOnce) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Algorithms, CollectiveRunTest,
-    testing::Combine(testing::Values(Algorithm::kDoubling, Algorithm::kHalving, Algorithm::kRing,
-                                     Algorithm::kDirect, Algorithm::kExchange),
-                     testing::Values(2, 3, 4, 6, 8), testing::Values(Pipes::kTiny, Pipes::kTcp)),
-    [](const auto& info) {
-      const Pipes pipes = std::get<2>(info.param);
-      return absl::StrCat(Name(std::get<0>(info.param)), "World", std::get<1>(info.param),
-                          pipes == Pipes::kTiny ? "Tiny" : "Tcp");
-    });
+using RunParameters = std::tuple<Algorithm, int, Pipes>;
+
+// Returns the runs of a default run of the tests: of each algorithm one group over each kind of
+// pipes. All sizes come up.
+std::vector<RunParameters> DefaultRuns() {
+  return {{Algorithm::kDoubling, 3, Pipes::kTiny}, {Algorithm::kDoubling, 4, Pipes::kTcp},
+          {Algorithm::kHalving, 6, Pipes::kTiny},  {Algorithm::kHalving, 8, Pipes::kTcp},
+          {Algorithm::kRing, 4, Pipes::kTiny},     {Algorithm::kRing, 3, Pipes::kTcp},
+          {Algorithm::kDirect, 2, Pipes::kTiny},   {Algorithm::kDirect, 6, Pipes::kTcp},
+          {Algorithm::kExchange, 3, Pipes::kTiny}, {Algorithm::kExchange, 4, Pipes::kTcp}};
+}
+
+// Returns all others.
+std::vector<RunParameters> OtherRuns() {
+  const std::vector<RunParameters> defaults = DefaultRuns();
+  std::vector<RunParameters> others;
+  for (const Algorithm algorithm : {Algorithm::kDoubling, Algorithm::kHalving, Algorithm::kRing,
+                                    Algorithm::kDirect, Algorithm::kExchange}) {
+    for (const int size : {2, 3, 4, 6, 8}) {
+      for (const Pipes pipes : {Pipes::kTiny, Pipes::kTcp}) {
+        const RunParameters run = {algorithm, size, pipes};
+        if (std::count(defaults.begin(), defaults.end(), run) == 0) others.push_back(run);
+      }
+    }
+  }
+  return others;
+}
+
+std::string NameOfRun(const testing::TestParamInfo<RunParameters>& info) {
+  const auto& [algorithm, size, pipes] = info.param;
+  return absl::StrCat(Name(algorithm), "World", size, pipes == Pipes::kTiny ? "Tiny" : "Tcp");
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, CollectiveRunTest, testing::ValuesIn(DefaultRuns()),
+                         NameOfRun);
+INSTANTIATE_TEST_SUITE_P(ExhaustiveAlgorithms, CollectiveRunTest, testing::ValuesIn(OtherRuns()),
+                         NameOfRun);
 
 }  // namespace
 }  // namespace muster

@@ -1,5 +1,6 @@
 #include "worker/collectives/host/communicator_backends_for_testing.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <thread>
 #include <utility>
@@ -83,6 +84,21 @@ Backend OverEndpoints(std::string name, const HostEndpointOptions& options) {
   return backend;
 }
 
+std::vector<BackendAndSize> Select(const std::vector<Backend>& backends,
+                                   const std::vector<int>& sizes, const SizesByBackend& chosen,
+                                   bool take_chosen) {
+  std::vector<BackendAndSize> selected;
+  for (const Backend& backend : backends) {
+    const auto of_backend = chosen.find(backend.name);
+    for (const int size : sizes) {
+      const bool is_chosen = of_backend != chosen.end() &&
+                             std::count(of_backend->second.begin(), of_backend->second.end(), size);
+      if (is_chosen == take_chosen) selected.emplace_back(backend, size);
+    }
+  }
+  return selected;
+}
+
 }  // namespace
 
 void TestGroup::Run(const std::function<void(Communicator& communicator)>& work) {
@@ -114,6 +130,16 @@ const Backend& MixedBackend() {
   static const auto* const backend = new Backend(OverUnlikeEndpoints(
       "Mixed", [](int rank) { return HostEndpointOptions{.shared_memory = rank % 2 == 0}; }));
   return *backend;
+}
+
+std::vector<BackendAndSize> ChosenOf(const std::vector<Backend>& backends,
+                                     const std::vector<int>& sizes, const SizesByBackend& chosen) {
+  return Select(backends, sizes, chosen, /*take_chosen=*/true);
+}
+
+std::vector<BackendAndSize> OthersOf(const std::vector<Backend>& backends,
+                                     const std::vector<int>& sizes, const SizesByBackend& chosen) {
+  return Select(backends, sizes, chosen, /*take_chosen=*/false);
 }
 
 }  // namespace muster

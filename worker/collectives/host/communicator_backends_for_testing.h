@@ -2,8 +2,10 @@
 #define MUSTER_WORKER_COLLECTIVES_HOST_COMMUNICATOR_BACKENDS_FOR_TESTING_H_
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "worker/collectives/communicator.h"
@@ -43,6 +45,18 @@ const std::vector<Backend>& AllBackends();
 // Returns a backend whose even ranks share memory among themselves, while every other pair uses
 // TCP, as on several machines with several ranks each. It takes three ranks or more.
 const Backend& MixedBackend();
+
+// A backend and the size of its groups.
+using BackendAndSize = std::tuple<Backend, int>;
+// Sizes of groups, by a backend's name.
+using SizesByBackend = std::map<std::string, std::vector<int>>;
+
+// Returns every one of `backends` with every one of `sizes`: those that `chosen` has, for a default
+// run of tests, and the others, for an exhaustive one.
+std::vector<BackendAndSize> ChosenOf(const std::vector<Backend>& backends,
+                                     const std::vector<int>& sizes, const SizesByBackend& chosen);
+std::vector<BackendAndSize> OthersOf(const std::vector<Backend>& backends,
+                                     const std::vector<int>& sizes, const SizesByBackend& chosen);
 
 }  // namespace muster
 

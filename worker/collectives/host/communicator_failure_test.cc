@@ -257,11 +257,16 @@ TEST_P(CommunicatorFailureTest, AKilledRankIsNamedInSubgroupsToo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CommunicatorFailureTest,
-                         testing::Combine(testing::ValuesIn(AllBackends()),
-                                          testing::Values(2, 3, 5)),
+                         testing::ValuesIn(FailingGroupTest::Chosen(AllBackends())),
                          FailingGroupTest::NameOf);
 INSTANTIATE_TEST_SUITE_P(Mixed, CommunicatorFailureTest,
-                         testing::Combine(testing::Values(MixedBackend()), testing::Values(3, 5)),
+                         testing::ValuesIn(FailingGroupTest::Chosen({MixedBackend()})),
+                         FailingGroupTest::NameOf);
+INSTANTIATE_TEST_SUITE_P(ExhaustiveAll, CommunicatorFailureTest,
+                         testing::ValuesIn(FailingGroupTest::Others(AllBackends())),
+                         FailingGroupTest::NameOf);
+INSTANTIATE_TEST_SUITE_P(ExhaustiveMixed, CommunicatorFailureTest,
+                         testing::ValuesIn(FailingGroupTest::Others({MixedBackend()})),
                          FailingGroupTest::NameOf);
 
 }  // namespace

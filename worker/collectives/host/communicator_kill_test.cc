@@ -249,14 +249,24 @@ TEST_P(CommunicatorKillTest, ARankThatIsCutOffEndsAll) {
   EXPECT_THAT(ranks_[kVictim]->Await("FAILED", deadline), StartsWith("UNAVAILABLE world: "));
 }
 
+using KillParameters = std::tuple<Wiring, size_t>;
+
+std::string NameOfKill(const testing::TestParamInfo<KillParameters>& info) {
+  return absl::StrCat(Name(std::get<0>(info.param)), "x", std::get<1>(info.param));
+}
+
 INSTANTIATE_TEST_SUITE_P(Wirings, CommunicatorKillTest,
-                         testing::Combine(testing::Values(Wiring::kSharedMemory, Wiring::kTcp,
-                                                          Wiring::kTls, Wiring::kMixed),
-                                          testing::Values(1000, 1'000'000)),
-                         [](const auto& info) {
-                           return absl::StrCat(Name(std::get<0>(info.param)), "x",
-                                               std::get<1>(info.param));
-                         });
+                         testing::Values(KillParameters{Wiring::kSharedMemory, 1'000'000},
+                                         KillParameters{Wiring::kTcp, 1000},
+                                         KillParameters{Wiring::kTls, 1'000'000},
+                                         KillParameters{Wiring::kMixed, 1000}),
+                         NameOfKill);
+INSTANTIATE_TEST_SUITE_P(ExhaustiveWirings, CommunicatorKillTest,
+                         testing::Values(KillParameters{Wiring::kSharedMemory, 1000},
+                                         KillParameters{Wiring::kTcp, 1'000'000},
+                                         KillParameters{Wiring::kTls, 1000},
+                                         KillParameters{Wiring::kMixed, 1'000'000}),
+                         NameOfKill);
 
 }  // namespace
 }  // namespace muster

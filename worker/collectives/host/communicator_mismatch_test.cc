@@ -229,11 +229,16 @@ TEST_P(CommunicatorMismatchTest, AMessageThatMeetsACollective) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CommunicatorMismatchTest,
-                         testing::Combine(testing::ValuesIn(AllBackends()),
-                                          testing::Values(2, 3, 5)),
+                         testing::ValuesIn(FailingGroupTest::Chosen(AllBackends())),
                          FailingGroupTest::NameOf);
 INSTANTIATE_TEST_SUITE_P(Mixed, CommunicatorMismatchTest,
-                         testing::Combine(testing::Values(MixedBackend()), testing::Values(3, 5)),
+                         testing::ValuesIn(FailingGroupTest::Chosen({MixedBackend()})),
+                         FailingGroupTest::NameOf);
+INSTANTIATE_TEST_SUITE_P(ExhaustiveAll, CommunicatorMismatchTest,
+                         testing::ValuesIn(FailingGroupTest::Others(AllBackends())),
+                         FailingGroupTest::NameOf);
+INSTANTIATE_TEST_SUITE_P(ExhaustiveMixed, CommunicatorMismatchTest,
+                         testing::ValuesIn(FailingGroupTest::Others({MixedBackend()})),
                          FailingGroupTest::NameOf);
 
 }  // namespace

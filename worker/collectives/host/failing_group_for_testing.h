@@ -53,6 +53,15 @@ class FailingGroupTest : public testing::TestWithParam<std::tuple<Backend, int>>
     return absl::StrCat(std::get<0>(info.param).name, std::get<1>(info.param));
   }
 
+  // Returns the groups that a default run of the tests has of each backend, and those that only an
+  // exhaustive one has.
+  static std::vector<BackendAndSize> Chosen(const std::vector<Backend>& backends) {
+    return ChosenOf(backends, Sizes(backends), DefaultSizes());
+  }
+  static std::vector<BackendAndSize> Others(const std::vector<Backend>& backends) {
+    return OthersOf(backends, Sizes(backends), DefaultSizes());
+  }
+
  protected:
   FailingGroupTest() : group_(backend().make(size())) {}
 
@@ -98,6 +107,17 @@ class FailingGroupTest : public testing::TestWithParam<std::tuple<Backend, int>>
   }
 
   std::unique_ptr<TestGroup> group_;
+
+ private:
+  static SizesByBackend DefaultSizes() {
+    return {{"InProcess", {2, 5}}, {"Narrow", {3}}, {"SharedMemory", {3}},
+            {"Tcp", {3}},          {"Tls", {2}},    {"Mixed", {3}}};
+  }
+  // Backends that are mixed have three ranks or more.
+  static std::vector<int> Sizes(const std::vector<Backend>& backends) {
+    return backends[0].name == MixedBackend().name ? std::vector<int>{3, 5}
+                                                   : std::vector<int>{2, 3, 5};
+  }
 };
 
 }  // namespace muster

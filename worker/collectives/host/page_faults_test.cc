@@ -23,7 +23,7 @@
 namespace muster {
 namespace {
 
-constexpr int kRanks = 3;
+constexpr int kFaultRanks = 3;
 constexpr size_t kBytes = 4 << 20;
 constexpr size_t kCount = kBytes / sizeof(float);
 constexpr int kWarmUp = 2;
@@ -37,8 +37,8 @@ int64_t PageFaults() {
 }
 
 // A rank's memory, and the calls of one round on it.
-struct Caller {
-  explicit Caller(std::unique_ptr<CollectiveBuffer> buffer) : shared(std::move(buffer)) {}
+struct RoundCaller {
+  explicit RoundCaller(std::unique_ptr<CollectiveBuffer> buffer) : shared(std::move(buffer)) {}
 
   void Round(Communicator& rank, Faults& faults) {
     void* const buffer = shared->bytes().data();
@@ -87,14 +87,14 @@ class PageFaultsTest : public testing::TestWithParam<Backend> {
 };
 
 TEST_P(PageFaultsTest, RepeatedCallsFaultNothingIn) {
-  const std::unique_ptr<TestGroup> group = GetParam().make(kRanks);
+  const std::unique_ptr<TestGroup> group = GetParam().make(kFaultRanks);
   Faults faults;
   int64_t before = 0, after = 0;
   group->Run([&](Communicator& rank) {
     absl::StatusOr<std::unique_ptr<CollectiveBuffer>> shared = rank.Allocate(kBytes);
     faults.Add(shared.status());
     if (!shared.ok()) return;
-    Caller caller(*std::move(shared));
+    RoundCaller caller(*std::move(shared));
     const CollectiveCall barrier = {.kind = Collective::kBarrier};
     for (int i = 0; i < kWarmUp; ++i) caller.Round(rank, faults);
     faults.Add(rank.Run(barrier));
@@ -112,7 +112,7 @@ TEST_P(PageFaultsTest, RepeatedCallsFaultNothingIn) {
   EXPECT_LT(after - before, kRounds * static_cast<int64_t>(kBytes) / 4 / getpagesize());
 }
 
-std::string NameOf(const testing::TestParamInfo<Backend>& info) { return info.param.name; }
+std::string NameOfBackend(const testing::TestParamInfo<Backend>& info) { return info.param.name; }
 
 // Returns the backends that processes use.
 std::vector<Backend> BackendsOfProcesses() {
@@ -125,7 +125,7 @@ std::vector<Backend> BackendsOfProcesses() {
 }
 
 INSTANTIATE_TEST_SUITE_P(OfProcesses, PageFaultsTest, testing::ValuesIn(BackendsOfProcesses()),
-                         NameOf);
+                         NameOfBackend);
 
 }  // namespace
 }  // namespace muster

@@ -17,7 +17,7 @@ namespace {
 // Scratch of a group: each fragment is large enough that launching its kernels does not show.
 constexpr size_t kScratchBytes = 16 << 20;
 // Interval between a waiting caller's looks at the device.
-constexpr absl::Duration kLook = absl::Microseconds(30);
+constexpr absl::Duration kDeviceLook = absl::Microseconds(30);
 // Time that all ranks get to agree on one error before this rank ends with its own.
 constexpr absl::Duration kAgree = absl::Milliseconds(500);
 // Time for the ledger to name a rank that is gone, which NCCL notices first but cannot name.
@@ -50,7 +50,7 @@ absl::Status NcclWork::Wait(absl::Duration timeout) {
       return absl::DeadlineExceededError(
           absl::StrCat(description_, " has not ended within ", absl::FormatDuration(timeout)));
     }
-    (void)result_.Wait(std::min(left, kLook));
+    (void)result_.Wait(std::min(left, kDeviceLook));
   }
   return result_.Wait(absl::ZeroDuration());
 }
@@ -272,7 +272,7 @@ absl::Status NcclGroup::Drain() {
       last = calls_.back();
     }
     // A handle that its owner ended before the device did must not end the wait.
-    (void)last->Wait(kLook);
+    (void)last->Wait(kDeviceLook);
     (void)Poll();
   }
 }
@@ -377,7 +377,7 @@ void NcclGroup::Close(const absl::Status& reason) {
 void NcclGroup::AwaitDevice(absl::Duration grace) {
   const absl::Duration until = RealClock().Monotonic() + grace;
   while (cudaStreamQuery(stream_) == cudaErrorNotReady && RealClock().Monotonic() < until) {
-    absl::SleepFor(kLook);
+    absl::SleepFor(kDeviceLook);
   }
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 // Interval between looks at a call that NCCL is still taking in; an end wakes the waiting thread at
 // once.
-constexpr absl::Duration kLook = absl::Microseconds(20);
+constexpr absl::Duration kTakenLook = absl::Microseconds(20);
 
 void AbortInOneCall(absl::Span<const ncclComm_t> comms) {
   if (comms.empty()) return;
@@ -68,7 +68,7 @@ absl::Status NcclHandle::IssueWhile(absl::string_view what,
     Leave();
     {
       absl::MutexLock lock(&mutex_);
-      mutex_.AwaitWithTimeout(absl::Condition(&taken_), kLook);
+      mutex_.AwaitWithTimeout(absl::Condition(&taken_), kTakenLook);
     }
     MUSTER_RETURN_IF_ERROR(go_on());
     if (!Enter()) return ended();

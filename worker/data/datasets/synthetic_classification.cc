@@ -7,14 +7,14 @@
 namespace muster {
 namespace {
 
-constexpr uint64_t kMostExamples = uint64_t{1} << 40;
+constexpr uint64_t kMostClassificationExamples = uint64_t{1} << 40;
 constexpr uint64_t kMostMeanFloats = uint64_t{1} << 26;
 
 absl::Status Check(const SyntheticClassificationOptions& options) {
-  if (options.examples == 0 || options.examples > kMostExamples) {
+  if (options.examples == 0 || options.examples > kMostClassificationExamples) {
     return absl::InvalidArgumentError(absl::StrCat("data.synthetic_classification.examples is ",
                                                    options.examples, "; it must be from 1 to ",
-                                                   kMostExamples));
+                                                   kMostClassificationExamples));
   }
   if (options.features == 0) {
     return absl::InvalidArgumentError(

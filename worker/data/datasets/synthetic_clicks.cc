@@ -11,7 +11,7 @@
 namespace muster {
 namespace {
 
-constexpr uint64_t kMostExamples = uint64_t{1} << 40;
+constexpr uint64_t kMostClicksExamples = uint64_t{1} << 40;
 constexpr uint64_t kMostFeatures = 65536;
 constexpr uint64_t kMostValues = uint64_t{1} << 48;
 // Gives about one click in three examples.
@@ -24,10 +24,10 @@ double UnitInterval(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x
 
 absl::Status Check(const SyntheticClicksOptions& options) {
   const uint64_t features = uint64_t{options.fields} + options.numeric;
-  if (options.examples == 0 || options.examples > kMostExamples) {
+  if (options.examples == 0 || options.examples > kMostClicksExamples) {
     return absl::InvalidArgumentError(absl::StrCat("data.synthetic_clicks.examples is ",
                                                    options.examples, "; it must be from 1 to ",
-                                                   kMostExamples));
+                                                   kMostClicksExamples));
   }
   if (features == 0 || features > kMostFeatures) {
     return absl::InvalidArgumentError(

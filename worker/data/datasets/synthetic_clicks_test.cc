@@ -19,7 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-constexpr SyntheticClicksOptions kOptions = {
+constexpr SyntheticClicksOptions kClicksOptions = {
     .examples = 20'000, .fields = 5, .cardinality = 100, .numeric = 3, .seed = 7};
 
 std::vector<int64_t> FirstExamples(int64_t count) {
@@ -29,7 +29,7 @@ std::vector<int64_t> FirstExamples(int64_t count) {
 }
 
 TEST(SyntheticClicksTest, HasTheShapeAskedFor) {
-  const auto dataset = SyntheticClicks::Create(kOptions);
+  const auto dataset = SyntheticClicks::Create(kClicksOptions);
   ASSERT_TRUE(dataset.ok()) << dataset.status();
   const DatasetInfo& info = (*dataset)->info();
   EXPECT_EQ(info.examples, 20'000);
@@ -48,8 +48,8 @@ TEST(SyntheticClicksTest, HasTheShapeAskedFor) {
 }
 
 TEST(SyntheticClicksTest, AnExampleDependsOnSeedAndIndexAlone) {
-  const auto dataset = SyntheticClicks::Create(kOptions).value();
-  const auto again = SyntheticClicks::Create(kOptions).value();
+  const auto dataset = SyntheticClicks::Create(kClicksOptions).value();
+  const auto again = SyntheticClicks::Create(kClicksOptions).value();
   Batch one;
   Batch two;
   ASSERT_TRUE(dataset->Read({5, 9}, one).ok());
@@ -58,7 +58,7 @@ TEST(SyntheticClicksTest, AnExampleDependsOnSeedAndIndexAlone) {
   EXPECT_EQ(std::vector<float>(one.dense.begin() + 3, one.dense.end()), two.dense);
   EXPECT_EQ(one.labels[1], two.labels[0]);
   EXPECT_EQ(dataset->fingerprint(), again->fingerprint());
-  SyntheticClicksOptions reseeded = kOptions;
+  SyntheticClicksOptions reseeded = kClicksOptions;
   reseeded.seed = 8;
   const auto other = SyntheticClicks::Create(reseeded).value();
   ASSERT_TRUE(other->Read({9}, two).ok());
@@ -67,7 +67,7 @@ TEST(SyntheticClicksTest, AnExampleDependsOnSeedAndIndexAlone) {
 }
 
 TEST(SyntheticClicksTest, FieldValuesFollowThePowerLaw) {
-  SyntheticClicksOptions options = kOptions;
+  SyntheticClicksOptions options = kClicksOptions;
   options.fields = 1;
   const auto dataset = SyntheticClicks::Create(options).value();
   Batch batch;
@@ -85,7 +85,7 @@ TEST(SyntheticClicksTest, FieldValuesFollowThePowerLaw) {
 }
 
 TEST(SyntheticClicksTest, LabelsAreDrawnWithTheTrueProbabilities) {
-  const auto dataset = SyntheticClicks::Create(kOptions).value();
+  const auto dataset = SyntheticClicks::Create(kClicksOptions).value();
   Batch batch;
   ASSERT_TRUE(dataset->Read(FirstExamples(20'000), batch).ok());
   // Reliability: in each tenth of the probabilities, as many clicks as they promise.
@@ -108,7 +108,7 @@ TEST(SyntheticClicksTest, LabelsAreDrawnWithTheTrueProbabilities) {
 }
 
 TEST(SyntheticClicksTest, BestAucIsTheAreaOfTheTrueProbabilities) {
-  const auto dataset = SyntheticClicks::Create(kOptions).value();
+  const auto dataset = SyntheticClicks::Create(kClicksOptions).value();
   const std::vector<int64_t> indices = FirstExamples(400);
   Batch batch;
   ASSERT_TRUE(dataset->Read(indices, batch).ok());
@@ -129,18 +129,18 @@ TEST(SyntheticClicksTest, BestAucIsTheAreaOfTheTrueProbabilities) {
 }
 
 TEST(SyntheticClicksTest, BestAucNeedsBothClasses) {
-  const auto dataset = SyntheticClicks::Create(kOptions).value();
+  const auto dataset = SyntheticClicks::Create(kClicksOptions).value();
   EXPECT_EQ(dataset->BestAuc({3}).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(SyntheticClicksTest, WorksWithFieldsOrNumbersAlone) {
   Batch batch;
-  SyntheticClicksOptions options = kOptions;
+  SyntheticClicksOptions options = kClicksOptions;
   options.numeric = 0;
   ASSERT_TRUE(SyntheticClicks::Create(options).value()->Read({0, 1}, batch).ok());
   EXPECT_THAT(batch.dense, SizeIs(0));
   EXPECT_THAT(batch.keys, SizeIs(10));
-  options = kOptions;
+  options = kClicksOptions;
   options.fields = 0;
   options.cardinality = 0;
   const auto numeric = SyntheticClicks::Create(options);

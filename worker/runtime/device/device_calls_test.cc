@@ -15,9 +15,9 @@
 namespace muster {
 namespace {
 
-constexpr int64_t kVocabulary = 37;
-constexpr int64_t kLength = 9;
-constexpr int64_t kSequences = 3;
+constexpr int64_t kCallsVocabulary = 37;
+constexpr int64_t kCallsLength = 9;
+constexpr int64_t kCallsSequences = 3;
 
 // Returns what was counted since `before`.
 EmulatedDeviceCounts Since(const EmulatedDeviceCounts& before) {
@@ -29,7 +29,7 @@ EmulatedDeviceCounts Since(const EmulatedDeviceCounts& before) {
 }
 
 PlacedBatch Sequences(int64_t sequences, int64_t length) {
-  return {RandomSequences(sequences, length, kVocabulary, 1), 0};
+  return {RandomSequences(sequences, length, kCallsVocabulary, 1), 0};
 }
 
 class DeviceCallsTest : public ::testing::Test {
@@ -47,7 +47,7 @@ class DeviceCallsTest : public ::testing::Test {
         )pb",
         &spec));
     const EmulatedDeviceCounts before = CountsOfEmulatedDevice();
-    auto rank = DeviceRank::Create(spec, kVocabulary);
+    auto rank = DeviceRank::Create(spec, kCallsVocabulary);
     ASSERT_TRUE(rank.ok()) << rank.status();
     created_ = Since(before);
     rank_ = *std::move(rank);
@@ -78,7 +78,8 @@ TEST_F(DeviceCallsTest, GraphsAreCapturedOnceAndLaunchedFromThenOn) {
   } expected[] = {{1, 2}, {2, 4}, {0, 4}, {0, 4}};
   for (size_t step = 0; step < std::size(expected); ++step) {
     const EmulatedDeviceCounts counts =
-        Train({Sequences(kSequences, kLength), Sequences(1, 5), Sequences(kSequences, kLength)});
+        Train({Sequences(kCallsSequences, kCallsLength), Sequences(1, 5),
+               Sequences(kCallsSequences, kCallsLength)});
     EXPECT_EQ(counts.captures, expected[step].captures) << step;
     EXPECT_EQ(counts.launches, expected[step].launches) << step;
   }
@@ -86,7 +87,7 @@ TEST_F(DeviceCallsTest, GraphsAreCapturedOnceAndLaunchedFromThenOn) {
 
 TEST_F(DeviceCallsTest, EightExtentsHaveGraphs) {
   std::vector<PlacedBatch> micro_batches;
-  for (int64_t length = 1; length <= kLength; ++length) {
+  for (int64_t length = 1; length <= kCallsLength; ++length) {
     micro_batches.push_back(Sequences(1, length));
   }
   EXPECT_EQ(Train(micro_batches).captures, 0);
@@ -99,7 +100,8 @@ TEST_F(DeviceCallsTest, StepsAllocateNothingAndWaitAtTheirEnd) {
   EXPECT_GT(created_.allocations, 0);
   for (int step = 0; step < 4; ++step) {
     const EmulatedDeviceCounts counts =
-        Train({Sequences(kSequences, kLength), Sequences(1, 5), Sequences(kSequences, kLength)});
+        Train({Sequences(kCallsSequences, kCallsLength), Sequences(1, 5),
+               Sequences(kCallsSequences, kCallsLength)});
     EXPECT_EQ(counts.synchronizations, 1) << step;
     EXPECT_EQ(counts.allocations, 0) << step;
   }

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -20,7 +21,7 @@
 namespace muster {
 namespace {
 
-constexpr int kSteps = 12;
+constexpr int kJobSteps = 12;
 
 std::unique_ptr<DeviceTraining> EmulatedDevices() {
   LinkedDeviceOptions options;
@@ -85,7 +86,7 @@ std::map<uint64_t, double> Curve(const JobInThreads& job) {
   return curve;
 }
 
-std::map<uint64_t, double> Train(const v1::JobSpec& spec) {
+std::map<uint64_t, double> TrainInThreads(const v1::JobSpec& spec) {
   const auto devices = EmulatedDevices();
   JobInThreads job(spec);
   job.SetDevices(*devices);
@@ -96,8 +97,8 @@ std::map<uint64_t, double> Train(const v1::JobSpec& spec) {
   return Curve(job);
 }
 
-void ExpectNear(const std::map<uint64_t, double>& got, const std::map<uint64_t, double>& expected,
-                double tolerance) {
+void ExpectNearCurve(const std::map<uint64_t, double>& got,
+                     const std::map<uint64_t, double>& expected, double tolerance) {
   ASSERT_EQ(got.size(), expected.size());
   for (const auto& [clock, loss] : expected) {
     EXPECT_NEAR(got.at(clock), loss, tolerance * loss) << "at clock " << clock;
@@ -107,34 +108,71 @@ void ExpectNear(const std::map<uint64_t, double>& got, const std::map<uint64_t, 
 
 TEST(DeviceJobTest, OneWorkerTrainsAsOnProcessors) {
   const v1::JobSpec spec = Spec(1);
-  ExpectNear(Train(OnDevice(spec)), Train(spec), 1e-4);
+  ExpectNearCurve(TrainInThreads(OnDevice(spec)), TrainInThreads(spec), 1e-4);
+}
+
+// What a job leaves that two workers have trained on devices.
+struct TrainedByTwo {
+  std::map<uint64_t, double> curve;
+  // By slot.
+  std::vector<std::vector<v1::ReportProgressRequest>> progress;
+};
+
+// Trains once in a process.
+const TrainedByTwo& TwoWorkers() {
+  static const TrainedByTwo* const trained = [] {
+    auto* const two = new TrainedByTwo();
+    const auto devices = EmulatedDevices();
+    JobInThreads job(OnDevice(Spec(2)));
+    job.SetDevices(*devices);
+    job.StartAll();
+    for (uint32_t slot = 0; slot < 2; ++slot) EXPECT_EQ(job.Wait(slot), absl::OkStatus());
+    two->curve = Curve(job);
+    for (uint32_t slot = 0; slot < 2; ++slot) two->progress.push_back(job.meeting.progress(slot));
+    return two;
+  }();
+  return *trained;
 }
 
 TEST(DeviceJobTest, TwoWorkersTrainAsOneOnProcessors) {
-  ExpectNear(Train(OnDevice(Spec(2))), Train(Spec(1)), 1e-4);
+  ExpectNearCurve(TwoWorkers().curve, TrainInThreads(Spec(1)), 1e-4);
+}
+
+void ExpectHalfPrecisionIsNear(const std::string& compute) {
+  ExpectNearCurve(TrainInThreads(OnDevice(Spec(2, compute))), TrainInThreads(Spec(1, compute)),
+                  2e-2);
 }
 
 TEST(DeviceJobTest, HalfPrecisionAndRecomputationTrainAsOnProcessors) {
-  for (const std::string compute :
-       {"compute { type: BF16 recompute: FULL }", "compute { type: F16 recompute: SELECTIVE }"}) {
-    ExpectNear(Train(OnDevice(Spec(2, compute))), Train(Spec(1, compute)), 2e-2);
+  ExpectHalfPrecisionIsNear("compute { type: BF16 recompute: FULL }");
+}
+
+TEST(DeviceJobTest, HalfPrecisionAndRecomputationTrainAsOnProcessorsExhaustive) {
+  ExpectHalfPrecisionIsNear("compute { type: F16 recompute: SELECTIVE }");
+}
+
+void ExpectZeroStagesTrainAsOne(const std::vector<uint32_t>& stages) {
+  const std::map<uint64_t, double> alone = TrainInThreads(Spec(1));
+  for (const uint32_t stage : stages) {
+    v1::JobSpec spec = OnDevice(Spec(2));
+    spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
+    spec.mutable_checkpoint()->set_every_steps(5);
+    ExpectNearCurve(TrainInThreads(spec), alone, 1e-4);
   }
 }
 
 TEST(DeviceJobTest, EveryZeroStageTrainsAsOneWorkerOnProcessors) {
-  const std::map<uint64_t, double> alone = Train(Spec(1));
-  for (const uint32_t stage : {1, 2, 3}) {
-    v1::JobSpec spec = OnDevice(Spec(2));
-    spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
-    spec.mutable_checkpoint()->set_every_steps(5);
-    ExpectNear(Train(spec), alone, 1e-4);
-  }
+  ExpectZeroStagesTrainAsOne({3});
+}
+
+TEST(DeviceJobTest, EveryZeroStageTrainsAsOneWorkerOnProcessorsExhaustive) {
+  ExpectZeroStagesTrainAsOne({1, 2});
 }
 
 TEST(DeviceJobTest, TensorRanksTrainAsOneWorkerOnProcessors) {
   v1::JobSpec spec = OnDevice(Spec(2));
   spec.mutable_parallelism()->set_tensor(2);
-  ExpectNear(Train(spec), Train(Spec(1)), 1e-4);
+  ExpectNearCurve(TrainInThreads(spec), TrainInThreads(Spec(1)), 1e-4);
 }
 
 v1::JobSpec InPipeline(v1::JobSpec spec, v1::ParallelismSpec::PipelineSchedule schedule) {
@@ -145,40 +183,58 @@ v1::JobSpec InPipeline(v1::JobSpec spec, v1::ParallelismSpec::PipelineSchedule s
   return spec;
 }
 
-TEST(DeviceJobTest, EveryPipelineTrainsAsOneWorkerOnProcessors) {
+void ExpectPipelinesTrainAsOne(
+    const std::vector<v1::ParallelismSpec::PipelineSchedule>& schedules) {
   v1::JobSpec alone = Spec(1);
   alone.mutable_model()->mutable_transformer()->set_layers(2);
-  const std::map<uint64_t, double> expected = Train(alone);
-  for (const auto schedule : {v1::ParallelismSpec::ONE_F_ONE_B, v1::ParallelismSpec::GPIPE,
-                              v1::ParallelismSpec::INTERLEAVED, v1::ParallelismSpec::ZERO_BUBBLE}) {
+  const std::map<uint64_t, double> expected = TrainInThreads(alone);
+  for (const auto schedule : schedules) {
     v1::JobSpec spec = OnDevice(InPipeline(Spec(1), schedule));
     spec.mutable_checkpoint()->set_every_steps(5);
-    ExpectNear(Train(spec), expected, 1e-4);
+    ExpectNearCurve(TrainInThreads(spec), expected, 1e-4);
   }
 }
 
+TEST(DeviceJobTest, EveryPipelineTrainsAsOneWorkerOnProcessors) {
+  ExpectPipelinesTrainAsOne({v1::ParallelismSpec::INTERLEAVED});
+}
+
+TEST(DeviceJobTest, EveryPipelineTrainsAsOneWorkerOnProcessorsExhaustive) {
+  ExpectPipelinesTrainAsOne({v1::ParallelismSpec::ONE_F_ONE_B, v1::ParallelismSpec::GPIPE,
+                             v1::ParallelismSpec::ZERO_BUBBLE});
+}
+
+v1::JobSpec UnderZero(uint32_t stage) {
+  v1::JobSpec spec = Spec(2);
+  spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
+  return spec;
+}
+
 // No rank has the slices of the lost one, or its stage; the coordinator takes the job back.
+void LoseForGood(const v1::JobSpec& on_processors) {
+  const v1::JobSpec spec = OnDevice(on_processors);
+  const auto devices = EmulatedDevices();
+  JobInThreads job(spec);
+  job.SetDevices(*devices);
+  std::atomic<bool> killed = false;
+  job.SetHook([&](uint32_t slot, int call, CollectiveCall&) {
+    if (slot == 1 && call == 61 && !killed.exchange(true)) job.Kill(1);
+  });
+  job.StartAll();
+  EXPECT_EQ(job.Wait(1).code(), absl::StatusCode::kAborted);
+  job.meeting.AwaitCollectives(0);
+  job.meeting.Lose(0);
+  EXPECT_EQ(job.Wait(0).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(job.meeting.rounds().size(), 1);
+}
+
 TEST(DeviceJobTest, ARankWhoseShardNobodyElseHasWaitsForTheCoordinatorAfterALoss) {
-  const v1::JobSpec pipeline = InPipeline(Spec(1), v1::ParallelismSpec::ONE_F_ONE_B);
-  v1::JobSpec divided[] = {Spec(2), Spec(2), pipeline};
-  divided[0].mutable_parallelism()->mutable_zero()->set_stage(1);
-  divided[1].mutable_parallelism()->mutable_zero()->set_stage(3);
-  for (const v1::JobSpec& on_processors : divided) {
-    const v1::JobSpec spec = OnDevice(on_processors);
-    const auto devices = EmulatedDevices();
-    JobInThreads job(spec);
-    job.SetDevices(*devices);
-    std::atomic<bool> killed = false;
-    job.SetHook([&](uint32_t slot, int call, CollectiveCall&) {
-      if (slot == 1 && call == 61 && !killed.exchange(true)) job.Kill(1);
-    });
-    job.StartAll();
-    EXPECT_EQ(job.Wait(1).code(), absl::StatusCode::kAborted);
-    job.meeting.AwaitCollectives(0);
-    job.meeting.Lose(0);
-    EXPECT_EQ(job.Wait(0).code(), absl::StatusCode::kAborted);
-    EXPECT_EQ(job.meeting.rounds().size(), 1);
-  }
+  LoseForGood(UnderZero(3));
+  LoseForGood(InPipeline(Spec(1), v1::ParallelismSpec::ONE_F_ONE_B));
+}
+
+TEST(DeviceJobTest, ARankWhoseShardNobodyElseHasWaitsForTheCoordinatorAfterALossExhaustive) {
+  LoseForGood(UnderZero(1));
 }
 
 // A slot dies before its n-th call and is filled again.
@@ -196,19 +252,24 @@ void LoseAndReplace(const v1::JobSpec& spec, int lost_at,
   job.Start(1);
   for (uint32_t slot = 0; slot < 2; ++slot) EXPECT_EQ(job.Wait(slot), absl::OkStatus());
   EXPECT_EQ(job.meeting.rounds().size(), 2);
-  ExpectNear(Curve(job), undisturbed, 1e-6);
+  ExpectNearCurve(Curve(job), undisturbed, 1e-6);
 }
 
-TEST(DeviceJobTest, ALostWorkerIsReplacedAndNothingIsLost) {
+// Checkpoints change nothing.
+void ExpectNothingIsLost(int lost_at) {
   v1::JobSpec spec = OnDevice(Spec(2));
   spec.mutable_checkpoint()->set_every_steps(5);
-  const std::map<uint64_t, double> undisturbed = Train(spec);
-  for (const int lost_at : {9, 61}) LoseAndReplace(spec, lost_at, undisturbed);
+  LoseAndReplace(spec, lost_at, TwoWorkers().curve);
 }
+
+TEST(DeviceJobTest, ALostWorkerIsReplacedAndNothingIsLost) { ExpectNothingIsLost(61); }
+
+TEST(DeviceJobTest, ALostWorkerIsReplacedAndNothingIsLostExhaustive) { ExpectNothingIsLost(9); }
 
 // Its process could do no better in another round, and the others have done nothing wrong.
 TEST(DeviceJobTest, AFaultyDeviceEndsItsTaskAndNoOther) {
-  const v1::JobSpec spec = OnDevice(Spec(2));
+  v1::JobSpec spec = OnDevice(Spec(2));
+  spec.mutable_stop()->set_steps(4);
   std::atomic<bool> faulty = true;
   LinkedDeviceOptions options;
   options.make_communicator =
@@ -229,26 +290,21 @@ TEST(DeviceJobTest, AFaultyDeviceEndsItsTaskAndNoOther) {
 // Gradients are added as they are scaled, so that a scale of its own would spoil all ranks' sums.
 TEST(DeviceJobTest, AReplacedWorkerTakesOverTheLossScaleThatWasFound) {
   const v1::JobSpec spec = OnDevice(Spec(2, "compute { type: F16 loss_scale_window: 4 }"));
-  LoseAndReplace(spec, 61, Train(spec));
+  LoseAndReplace(spec, 61, TrainInThreads(spec));
 }
 
 TEST(DeviceJobTest, ProgressTellsOfStepsAndTraffic) {
-  const auto devices = EmulatedDevices();
-  const v1::JobSpec spec = OnDevice(Spec(2));
-  JobInThreads job(spec);
-  job.SetDevices(*devices);
-  job.StartAll();
-  for (uint32_t slot = 0; slot < 2; ++slot) ASSERT_EQ(job.Wait(slot), absl::OkStatus());
   for (uint32_t slot = 0; slot < 2; ++slot) {
     uint64_t steps = 0, examples = 0, sent = 0;
-    const auto reports = job.meeting.progress(slot);
+    const auto& reports = TwoWorkers().progress[slot];
+    ASSERT_FALSE(reports.empty());
     for (const auto& report : reports) {
       steps += report.steps();
       examples += report.examples();
       sent += report.bytes_sent();
     }
-    EXPECT_EQ(steps, kSteps);
-    EXPECT_EQ(examples, kSteps * 2);
+    EXPECT_EQ(steps, kJobSteps);
+    EXPECT_EQ(examples, kJobSteps * 2);
     EXPECT_GT(sent, 0);
     // The last step's.
     const double labels = static_cast<double>(reports.back().loss_weight());

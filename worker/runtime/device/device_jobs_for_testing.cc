@@ -1,6 +1,8 @@
 #include "worker/runtime/device/device_jobs_for_testing.h"
 
+#include <map>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -152,6 +154,14 @@ Trained Train(const DeviceTestJob& job, Checkpoints& checkpoints, uint64_t steps
 Trained Train(const DeviceTestJob& job) {
   Checkpoints checkpoints;
   return Train(job, checkpoints);
+}
+
+const Trained& TrainOnce(const DeviceTestJob& job) {
+  static auto* const trained = new std::map<std::string, Trained>();
+  const std::string key = SpecOf(job).ShortDebugString();
+  const auto found = trained->find(key);
+  if (found != trained->end()) return found->second;
+  return trained->emplace(key, Train(job)).first->second;
 }
 
 void ExpectSameBits(const Trained& actual, const Trained& expected) {

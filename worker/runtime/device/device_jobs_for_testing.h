@@ -77,6 +77,8 @@ struct Checkpoints {
 // on any error.
 Trained Train(const DeviceTestJob& job, Checkpoints& checkpoints, uint64_t steps = kSteps);
 Trained Train(const DeviceTestJob& job);
+// Train(job), which is run once in a process: for what several tests compare with.
+const Trained& TrainOnce(const DeviceTestJob& job);
 
 void ExpectSameBits(const Trained& actual, const Trained& expected);
 // Expects weights and losses, relatively, within `bound`, and optimizer state within ten times

@@ -32,25 +32,31 @@ DeviceTestJob Divided(DeviceTestJob job, int stages, const std::string& schedule
   return job;
 }
 
-TEST(DevicePipelineTest, EveryOrderMakesTheStepsOfOneDevice) {
+// By default orders are divided among the tests below, and each is in one at least.
+void ExpectOrdersOfTwoStages(const std::vector<std::string>& schedules) {
   const DeviceTestJob alone = {.micro_batches = 4, .transformer = kOwnHead};
-  const Trained joined = Train(alone);
-  for (const std::string schedule : {"GPIPE", "ONE_F_ONE_B", "INTERLEAVED", "ZERO_BUBBLE"}) {
+  for (const std::string& schedule : schedules) {
     SCOPED_TRACE(schedule);
     const Trained pipeline = Train(Divided(alone, 2, schedule));
-    ExpectSameBits(pipeline, joined);
+    ExpectSameBits(pipeline, TrainOnce(alone));
     EXPECT_GT(pipeline.stage_bytes_sent, 0);
   }
-  DeviceTestJob one = alone;
-  one.micro_batches = 1;
+}
+
+TEST(DevicePipelineTest, EveryOrderMakesTheStepsOfOneDevice) {
+  ExpectOrdersOfTwoStages({"ZERO_BUBBLE"});
+  const DeviceTestJob one = {.transformer = kOwnHead};
   ExpectSameBits(Train(Divided(one, 2, "LAYER_WISE")), Train(one));
 }
 
-TEST(DevicePipelineTest, EveryOrderMakesTheStepsOfOneDeviceWithATiedHeadAndClipping) {
+TEST(DevicePipelineTest, EveryOrderMakesTheStepsOfOneDeviceExhaustive) {
+  ExpectOrdersOfTwoStages({"GPIPE", "ONE_F_ONE_B", "INTERLEAVED"});
+}
+
+void ExpectOrdersWithATiedHeadAndClipping(const std::vector<Order>& orders) {
   const DeviceTestJob alone = {.micro_batches = 4, .transformer = kTiedHead, .max_norm = 0.3};
-  const Trained joined = Train(alone);
-  for (const auto& [schedule, stages] : {Order{"GPIPE", 3}, Order{"ONE_F_ONE_B", 4},
-                                         Order{"INTERLEAVED", 2}, Order{"ZERO_BUBBLE", 3}}) {
+  const Trained& joined = TrainOnce(alone);
+  for (const auto& [schedule, stages] : orders) {
     SCOPED_TRACE(schedule);
     const Trained pipeline = Train(Divided(alone, stages, schedule));
     ExpectNear(pipeline, joined, 1e-5);
@@ -61,43 +67,65 @@ TEST(DevicePipelineTest, EveryOrderMakesTheStepsOfOneDeviceWithATiedHeadAndClipp
   }
 }
 
-TEST(DevicePipelineTest, StagesOfDataRanksMakeTheStepsOfTheirMeshUnderZero) {
-  struct Case {
-    uint32_t zero;
-    std::vector<std::string> schedules;
-  };
-  for (const Case& of : {Case{0, {"INTERLEAVED"}}, Case{1, {"INTERLEAVED", "ZERO_BUBBLE"}},
-                         Case{2, {"ONE_F_ONE_B"}}}) {
-    for (const char* const transformer : {kOwnHead, kTiedHead}) {
-      const DeviceTestJob mesh = {
-          .stage = of.zero, .ranks = 2, .micro_batches = 2, .transformer = transformer};
-      const Trained without = Train(mesh);
-      for (const std::string& schedule : of.schedules) {
-        SCOPED_TRACE(absl::StrCat(transformer, ", stage ", of.zero, ", ", schedule));
-        const Trained pipeline = Train(Divided(mesh, 2, schedule));
-        if (transformer == kOwnHead) {
-          ExpectSameBits(pipeline, without);
-        } else {
-          ExpectNear(pipeline, without, 1e-5);
-        }
-      }
-    }
+TEST(DevicePipelineTest, EveryOrderMakesTheStepsOfOneDeviceWithATiedHeadAndClipping) {
+  ExpectOrdersWithATiedHeadAndClipping({{"GPIPE", 3}, {"ONE_F_ONE_B", 4}});
+}
+
+TEST(DevicePipelineTest, EveryOrderMakesTheStepsOfOneDeviceWithATiedHeadAndClippingExhaustive) {
+  ExpectOrdersWithATiedHeadAndClipping({{"INTERLEAVED", 2}, {"ZERO_BUBBLE", 3}});
+}
+
+// Compares a mesh of two data ranks, divided into two stages, with the same mesh.
+void ExpectStagesOfDataRanks(const char* transformer, uint32_t zero, const std::string& schedule) {
+  SCOPED_TRACE(absl::StrCat(transformer, ", stage ", zero, ", ", schedule));
+  const DeviceTestJob mesh = {
+      .stage = zero, .ranks = 2, .micro_batches = 2, .transformer = transformer};
+  const Trained pipeline = Train(Divided(mesh, 2, schedule));
+  if (transformer == kOwnHead) {
+    ExpectSameBits(pipeline, TrainOnce(mesh));
+  } else {
+    ExpectNear(pipeline, TrainOnce(mesh), 1e-5);
   }
 }
 
-TEST(DevicePipelineTest, TensorRanksOfStagesMakeTheStepsOfOneDevice) {
+TEST(DevicePipelineTest, StagesOfDataRanksMakeTheStepsOfTheirMeshUnderZero) {
+  ExpectStagesOfDataRanks(kOwnHead, 1, "INTERLEAVED");
+  ExpectStagesOfDataRanks(kTiedHead, 2, "ONE_F_ONE_B");
+}
+
+TEST(DevicePipelineTest, StagesOfDataRanksMakeTheStepsOfTheirMeshUnderZeroExhaustive) {
   for (const char* const transformer : {kOwnHead, kTiedHead}) {
-    const DeviceTestJob alone = {.micro_batches = 2, .transformer = transformer, .max_norm = 0.3};
-    const Trained joined = Train(alone);
-    for (const std::string schedule : {"ONE_F_ONE_B", "INTERLEAVED", "ZERO_BUBBLE"}) {
-      SCOPED_TRACE(absl::StrCat(transformer, ", ", schedule));
-      DeviceTestJob mesh = alone;
-      mesh.tensor = 2;
-      mesh.stage = schedule == "INTERLEAVED" ? 1 : 0;
-      mesh.ranks = mesh.stage == 0 ? 2 : 4;
-      mesh.sequence = schedule != "ONE_F_ONE_B";
-      ExpectNear(Train(Divided(mesh, 2, schedule)), joined, 1e-5);
-    }
+    ExpectStagesOfDataRanks(transformer, 0, "INTERLEAVED");
+    ExpectStagesOfDataRanks(transformer, 1, "ZERO_BUBBLE");
+  }
+  ExpectStagesOfDataRanks(kTiedHead, 1, "INTERLEAVED");
+  ExpectStagesOfDataRanks(kOwnHead, 2, "ONE_F_ONE_B");
+}
+
+// Compares stages of two tensor ranks, and under INTERLEAVED of two data ranks with ZeRO stage 1 as
+// well, with one device.
+void ExpectStagesOfTensorRanks(const char* transformer, const std::string& schedule) {
+  SCOPED_TRACE(absl::StrCat(transformer, ", ", schedule));
+  const DeviceTestJob alone = {.micro_batches = 2, .transformer = transformer, .max_norm = 0.3};
+  DeviceTestJob mesh = alone;
+  mesh.tensor = 2;
+  mesh.stage = schedule == "INTERLEAVED" ? 1 : 0;
+  mesh.ranks = mesh.stage == 0 ? 2 : 4;
+  mesh.sequence = schedule != "ONE_F_ONE_B";
+  ExpectNear(Train(Divided(mesh, 2, schedule)), TrainOnce(alone), 1e-5);
+}
+
+TEST(DevicePipelineTest, TensorRanksOfStagesMakeTheStepsOfOneDevice) {
+  ExpectStagesOfTensorRanks(kTiedHead, "ONE_F_ONE_B");
+  ExpectStagesOfTensorRanks(kOwnHead, "ZERO_BUBBLE");
+}
+
+TEST(DevicePipelineTest, TensorRanksOfStagesMakeTheStepsOfOneDeviceExhaustive) {
+  for (const std::string schedule : {"INTERLEAVED", "ZERO_BUBBLE"}) {
+    ExpectStagesOfTensorRanks(kTiedHead, schedule);
+  }
+  for (const std::string schedule : {"ONE_F_ONE_B", "INTERLEAVED"}) {
+    ExpectStagesOfTensorRanks(kOwnHead, schedule);
   }
 }
 
@@ -112,48 +140,71 @@ TEST(DevicePipelineTest, ReplicasOfShardsAddTheirSums) {
 }
 
 // Stages round what they send, wherever layers are divided.
+void ExpectSixteenBitStages(const std::string& type) {
+  DeviceTestJob alone = {.micro_batches = 2, .type = type, .transformer = kTiedHead};
+  alone.compute = "recompute: FULL";
+  const Trained pipeline = Train(Divided(alone, 2, "ONE_F_ONE_B"));
+  ExpectNear(pipeline, Train(alone), 1e-2);
+  ExpectSameBits(Train(Divided(alone, 2, "ZERO_BUBBLE")), pipeline);
+}
+
 TEST(DevicePipelineTest, SixteenBitTypesAreNearAndOrdersHaveTheSameBits) {
-  for (const std::string type : {"BF16", "F16"}) {
-    DeviceTestJob alone = {.micro_batches = 2, .type = type, .transformer = kTiedHead};
-    alone.compute = "recompute: FULL";
-    const Trained pipeline = Train(Divided(alone, 2, "ONE_F_ONE_B"));
-    ExpectNear(pipeline, Train(alone), 1e-2);
-    ExpectSameBits(Train(Divided(alone, 2, "ZERO_BUBBLE")), pipeline);
-  }
+  ExpectSixteenBitStages("BF16");
+}
+
+TEST(DevicePipelineTest, SixteenBitTypesAreNearAndOrdersHaveTheSameBitsExhaustive) {
+  ExpectSixteenBitStages("F16");
+}
+
+void ExpectOverflowsAreLeftOutByStages(uint32_t zero) {
+  const DeviceTestJob mesh = {.stage = zero,
+                              .ranks = 2,
+                              .micro_batches = 2,
+                              .type = "F16",
+                              .transformer = kTiedHead,
+                              .compute = "loss_scale_window: 1"};
+  Checkpoints checkpoints;
+  const Trained trained = Train(Divided(mesh, 2, "ONE_F_ONE_B"), checkpoints, /*steps=*/6);
+  const auto left_out = std::count(trained.norms.begin(), trained.norms.end(), -1);
+  EXPECT_GT(left_out, 0) << zero;
+  EXPECT_LT(left_out, 6) << zero;
 }
 
 TEST(DevicePipelineTest, AStepThatOverflowsAnywhereIsLeftOutEverywhere) {
-  for (const uint32_t zero : {0, 2}) {
-    const DeviceTestJob mesh = {.stage = zero,
-                                .ranks = 2,
-                                .micro_batches = 2,
-                                .type = "F16",
-                                .transformer = kTiedHead,
-                                .compute = "loss_scale_window: 1"};
-    Checkpoints checkpoints;
-    const Trained trained = Train(Divided(mesh, 2, "ONE_F_ONE_B"), checkpoints, /*steps=*/6);
-    const auto left_out = std::count(trained.norms.begin(), trained.norms.end(), -1);
-    EXPECT_GT(left_out, 0) << zero;
-    EXPECT_LT(left_out, 6) << zero;
-  }
+  ExpectOverflowsAreLeftOutByStages(2);
 }
 
-TEST(DevicePipelineTest, OtherMeshesGoOnFromStagesFiles) {
+TEST(DevicePipelineTest, AStepThatOverflowsAnywhereIsLeftOutEverywhereExhaustive) {
+  ExpectOverflowsAreLeftOutByStages(0);
+}
+
+// Expects that these go on from the files of a pipeline of data ranks.
+void ExpectOthersGoOnFromStages(const std::vector<DeviceTestJob>& others) {
   const DeviceTestJob mesh = {.stage = 1, .ranks = 2, .micro_batches = 2, .transformer = kTiedHead};
   Checkpoints checkpoints;
   const Trained cut = Train(Divided(mesh, 2, "ONE_F_ONE_B"), checkpoints, 2);
   const std::string uri = checkpoints.restore_uri;
-  const DeviceTestJob alone = {.micro_batches = 2, .transformer = kTiedHead};
-  DeviceTestJob tensor = alone;
-  tensor.ranks = tensor.tensor = 2;
-  for (const DeviceTestJob& other :
-       {alone, mesh, Divided(alone, 3, "GPIPE"), Divided(tensor, 2, "INTERLEAVED")}) {
+  for (const DeviceTestJob& other : others) {
     checkpoints.restore_uri = uri;
     const Trained there = Train(other, checkpoints, 0);
     EXPECT_EQ(there.weights, cut.weights) << other.ranks;
     EXPECT_EQ(there.optimizer_state, cut.optimizer_state) << other.ranks;
     EXPECT_EQ(there.steps, cut.steps);
   }
+}
+
+TEST(DevicePipelineTest, OtherMeshesGoOnFromStagesFiles) {
+  const DeviceTestJob alone = {.micro_batches = 2, .transformer = kTiedHead};
+  DeviceTestJob tensor = alone;
+  tensor.ranks = tensor.tensor = 2;
+  ExpectOthersGoOnFromStages({alone, Divided(tensor, 2, "INTERLEAVED")});
+}
+
+TEST(DevicePipelineTest, OtherMeshesGoOnFromStagesFilesExhaustive) {
+  const DeviceTestJob alone = {.micro_batches = 2, .transformer = kTiedHead};
+  ExpectOthersGoOnFromStages(
+      {{.stage = 1, .ranks = 2, .micro_batches = 2, .transformer = kTiedHead},
+       Divided(alone, 3, "GPIPE")});
 }
 
 }  // namespace

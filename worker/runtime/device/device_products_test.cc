@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::IsEmpty;
 
-constexpr int64_t kVocabulary = 37;
+constexpr int64_t kProductsVocabulary = 37;
 
 // The products that the engine asked for.
 struct Products {
@@ -73,7 +73,7 @@ class DeviceProductsTest : public ::testing::Test {
           batch_size: 3
         )pb",
         &spec));
-    auto rank = DeviceRank::Create(spec, kVocabulary);
+    auto rank = DeviceRank::Create(spec, kProductsVocabulary);
     EXPECT_TRUE(rank.ok()) << rank.status();
     return rank.ok() ? *std::move(rank) : nullptr;
   }
@@ -87,7 +87,7 @@ TEST_F(DeviceProductsTest, WhatTakesAFusedProductsPlaceIsMeasuredToo) {
   EXPECT_THAT(products.measured, ::testing::Not(IsEmpty()));
   // The largest micro-batch, whose graph is captured at once.
   const int64_t before = CountsOfEmulatedDevice().captures;
-  const auto result = rank->Train({{RandomSequences(3, 9, kVocabulary, 1), 0}});
+  const auto result = rank->Train({{RandomSequences(3, 9, kProductsVocabulary, 1), 0}});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(CountsOfEmulatedDevice().captures - before, 1);
   EXPECT_EQ(products.refused, 1);
@@ -99,8 +99,8 @@ TEST_F(DeviceProductsTest, RowsOfLogitsAreAlignedWhateverTheVocabulary) {
   ASSERT_NE(Make(), nullptr);
   int of_logits = 0;
   for (const MatmulProblem& p : products.measured) {
-    const bool writes_logits = p.n == kVocabulary;
-    if (!writes_logits && p.m != kVocabulary && p.k != kVocabulary) continue;
+    const bool writes_logits = p.n == kProductsVocabulary;
+    if (!writes_logits && p.m != kProductsVocabulary && p.k != kProductsVocabulary) continue;
     ++of_logits;
     const size_t bytes = writes_logits ? p.c_stride * SizeOf(p.out) : p.a_stride * SizeOf(p.in);
     EXPECT_GT(bytes, 0) << Describe(p);
@@ -115,7 +115,7 @@ TEST_F(DeviceProductsTest, NothingRunsForTheFirstTimeInACapture) {
   const auto rank = Make();
   ASSERT_NE(rank, nullptr);
   EXPECT_EQ(products.refused, 0);
-  const PlacedBatch batch = {RandomSequences(1, products.lacking_rows, kVocabulary, 1), 0};
+  const PlacedBatch batch = {RandomSequences(1, products.lacking_rows, kProductsVocabulary, 1), 0};
   const auto captures = [&](const std::vector<PlacedBatch>& micro_batches) {
     const int64_t before = CountsOfEmulatedDevice().captures;
     const auto result = rank->Train(micro_batches);

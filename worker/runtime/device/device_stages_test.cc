@@ -53,53 +53,65 @@ uint64_t BytesOfStep(const DeviceTestJob& job) {
   return bytes;
 }
 
-// The number of ranks, of micro-batches, and the type.
-using Parameters = std::tuple<int, int, std::string>;
+// The number of ranks, of micro-batches, the type, and whether the head is tied.
+using Parameters = std::tuple<int, int, std::string, bool>;
 
 class DeviceStagesTest : public ::testing::TestWithParam<Parameters> {
  protected:
   DeviceTestJob JobOf(uint32_t stage) const {
-    const auto& [ranks, micro_batches, type] = GetParam();
-    return {.stage = stage, .ranks = ranks, .micro_batches = micro_batches, .type = type};
+    const auto& [ranks, micro_batches, type, tied] = GetParam();
+    return {.stage = stage,
+            .ranks = ranks,
+            .micro_batches = micro_batches,
+            .type = type,
+            .transformer = tied ? kTied : kSeparate};
   }
 };
 
 TEST_P(DeviceStagesTest, AllStagesMakeTheSameSteps) {
-  const auto& [ranks, micro_batches, type] = GetParam();
-  for (const char* const transformer : {kTied, kSeparate}) {
-    std::vector<Trained> stages;
-    for (const uint32_t stage : {0, 1, 2, 3}) {
-      DeviceTestJob job = JobOf(stage);
-      job.transformer = transformer;
-      stages.push_back(Train(job));
-      // Nothing is gathered after a step that an f16 job leaves out.
-      if (stage == 0 || type == "F16") continue;
-      EXPECT_EQ(stages[stage].bytes_sent, kSteps * BytesOfStep(job)) << stage;
-      EXPECT_GT(stages[stage].other_bytes_sent, 0) << stage;
-    }
-    const double bound = type == "F32" ? 1e-5 : 1e-2;
-    for (const uint32_t stage : {1, 2, 3}) ExpectNear(stages[stage], stages[0], bound);
-    ExpectSameBits(stages[3], stages[2]);
-    if (micro_batches == 1) ExpectSameBits(stages[2], stages[1]);
-    // Two ranks' sums do not depend on their order, which all-reduces of another length choose.
-    if (ranks == 2) ExpectSameBits(stages[1], stages[0]);
+  const auto& [ranks, micro_batches, type, tied] = GetParam();
+  std::vector<Trained> stages;
+  for (const uint32_t stage : {0, 1, 2, 3}) {
+    const DeviceTestJob job = JobOf(stage);
+    stages.push_back(Train(job));
+    // Nothing is gathered after a step that an f16 job leaves out.
+    if (stage == 0 || type == "F16") continue;
+    EXPECT_EQ(stages[stage].bytes_sent, kSteps * BytesOfStep(job)) << stage;
+    EXPECT_GT(stages[stage].other_bytes_sent, 0) << stage;
   }
+  const double bound = type == "F32" ? 1e-5 : 1e-2;
+  for (const uint32_t stage : {1, 2, 3}) ExpectNear(stages[stage], stages[0], bound);
+  ExpectSameBits(stages[3], stages[2]);
+  if (micro_batches == 1) ExpectSameBits(stages[2], stages[1]);
+  // Two ranks' sums do not depend on their order, which all-reduces of another length choose.
+  if (ranks == 2) ExpectSameBits(stages[1], stages[0]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Jobs, DeviceStagesTest,
-                         ::testing::Values(Parameters{2, 1, "F32"}, Parameters{2, 3, "BF16"},
-                                           Parameters{3, 2, "F32"}, Parameters{3, 1, "F16"},
-                                           Parameters{4, 3, "F32"}, Parameters{4, 1, "BF16"}),
-                         [](const auto& info) {
-                           return absl::StrCat(std::get<0>(info.param), "Ranks",
-                                               std::get<1>(info.param), "MicroBatches",
-                                               std::get<2>(info.param));
-                         });
+std::string NameOfStages(const ::testing::TestParamInfo<Parameters>& info) {
+  const auto& [ranks, micro_batches, type, tied] = info.param;
+  return absl::StrCat(ranks, "Ranks", micro_batches, "MicroBatches", type,
+                      tied ? "Tied" : "Separate");
+}
 
-TEST(DeviceStagesReferenceTest, StagesAreOneProcessOnTheJoinedBatch) {
+// Each type, two to four ranks, and one micro-batch and several.
+INSTANTIATE_TEST_SUITE_P(Jobs, DeviceStagesTest,
+                         ::testing::Values(Parameters{2, 3, "BF16", false},
+                                           Parameters{3, 1, "F16", true},
+                                           Parameters{4, 3, "F32", true}),
+                         NameOfStages);
+INSTANTIATE_TEST_SUITE_P(
+    ExhaustiveJobs, DeviceStagesTest,
+    ::testing::Values(Parameters{2, 1, "F32", true}, Parameters{2, 1, "F32", false},
+                      Parameters{2, 3, "BF16", true}, Parameters{3, 2, "F32", true},
+                      Parameters{3, 2, "F32", false}, Parameters{3, 1, "F16", false},
+                      Parameters{4, 3, "F32", false}, Parameters{4, 1, "BF16", true},
+                      Parameters{4, 1, "BF16", false}),
+    NameOfStages);
+
+void ExpectOneProcessOnTheJoinedBatch(const std::vector<uint32_t>& stages) {
   DeviceTestJob alone = {.ranks = 1, .micro_batches = 2, .max_norm = 0.3};
-  const Trained joined = Train(alone);
-  for (const uint32_t stage : {1, 2, 3}) {
+  const Trained& joined = TrainOnce(alone);
+  for (const uint32_t stage : stages) {
     DeviceTestJob job = alone;
     job.stage = stage;
     job.ranks = 3;
@@ -110,6 +122,15 @@ TEST(DeviceStagesReferenceTest, StagesAreOneProcessOnTheJoinedBatch) {
       EXPECT_NEAR(divided.norms[step], joined.norms[step], 1e-5 * joined.norms[step]);
     }
   }
+}
+
+// The stages are compared with each other above.
+TEST(DeviceStagesReferenceTest, StagesAreOneProcessOnTheJoinedBatch) {
+  ExpectOneProcessOnTheJoinedBatch({3});
+}
+
+TEST(DeviceStagesReferenceTest, StagesAreOneProcessOnTheJoinedBatchExhaustive) {
+  ExpectOneProcessOnTheJoinedBatch({1, 2});
 }
 
 // One block's matrices fit, and no more.
@@ -125,19 +146,25 @@ TEST(DeviceKeptUnitsTest, UnitsThatStayGatheredAreGatheredOnceAStep) {
 }
 
 // Two groups of two ranks, which have replicas of the two shards.
-TEST(DeviceReplicasOfShardsTest, GroupsOfShardsAddTheirSums) {
+void ExpectGroupsOfShards(const std::vector<uint32_t>& stages) {
   DeviceTestJob job = {.ranks = 4, .micro_batches = 3, .max_norm = 0.3};
-  const Trained whole = Train(job);
+  const Trained& whole = TrainOnce(job);
   job.shard = 2;
-  for (const uint32_t stage : {1, 2, 3}) {
+  for (const uint32_t stage : stages) {
     job.stage = stage;
     ExpectNear(Train(job), whole, 1e-5);
   }
 }
 
+TEST(DeviceReplicasOfShardsTest, GroupsOfShardsAddTheirSums) { ExpectGroupsOfShards({3}); }
+
+TEST(DeviceReplicasOfShardsTest, GroupsOfShardsAddTheirSumsExhaustive) {
+  ExpectGroupsOfShards({1, 2});
+}
+
 // What is not in the rank's own block of device memory, whose size is the plan's.
-TEST(DeviceStagesMemoryTest, CommunicatorsAllocateWhatIsPlanned) {
-  for (const uint32_t stage : {1, 2, 3}) {
+void ExpectPlannedAllocations(const std::vector<uint32_t>& stages) {
+  for (const uint32_t stage : stages) {
     const DeviceTestJob job = {.stage = stage, .ranks = 2, .type = "BF16"};
     const v1::JobSpec spec = SpecOf(job);
     const auto state = ShardState::Create(SchemaOf(job)).value();
@@ -165,39 +192,61 @@ TEST(DeviceStagesMemoryTest, CommunicatorsAllocateWhatIsPlanned) {
   }
 }
 
-TEST(DeviceStagesRestoreTest, AnyRanksAndStageGoOnFromARanksFiles) {
-  for (const uint32_t stage : {0, 1, 2, 3}) {
-    const DeviceTestJob job = {.stage = stage, .ranks = 4, .type = "BF16"};
-    Checkpoints checkpoints;
-    const Trained cut = Train(job, checkpoints, 2);
-    EXPECT_EQ(cut.steps, std::vector<uint64_t>(cut.steps.size(), 2));
-    const std::string uri = checkpoints.restore_uri;
-    for (const auto& [other_stage, ranks] :
-         std::vector<std::pair<uint32_t, int>>{{0, 1}, {1, 2}, {2, 3}, {3, 2}, {3, 4}}) {
-      checkpoints.restore_uri = uri;
-      const DeviceTestJob other = {.stage = other_stage, .ranks = ranks, .type = "BF16"};
-      const Trained restored = Train(other, checkpoints, 0);
-      EXPECT_EQ(restored.weights, cut.weights) << stage << other_stage << ranks;
-      EXPECT_EQ(restored.optimizer_state, cut.optimizer_state) << stage << other_stage << ranks;
-      EXPECT_EQ(restored.steps, cut.steps);
-    }
-    // And trains on alike.
+TEST(DeviceStagesMemoryTest, CommunicatorsAllocateWhatIsPlanned) { ExpectPlannedAllocations({3}); }
+
+TEST(DeviceStagesMemoryTest, CommunicatorsAllocateWhatIsPlannedExhaustive) {
+  ExpectPlannedAllocations({1, 2});
+}
+
+// Stages and their ranks.
+using StagesOfRanks = std::vector<std::pair<uint32_t, int>>;
+
+// Expects that `others` go on from the files that four ranks of `stage` leave, and that these train
+// on as if nothing had happened, where that is asked for.
+void ExpectOthersGoOnFromRanks(uint32_t stage, const StagesOfRanks& others, bool trains_on) {
+  const DeviceTestJob job = {.stage = stage, .ranks = 4, .type = "BF16"};
+  Checkpoints checkpoints;
+  const Trained cut = Train(job, checkpoints, 2);
+  EXPECT_EQ(cut.steps, std::vector<uint64_t>(cut.steps.size(), 2));
+  const std::string uri = checkpoints.restore_uri;
+  for (const auto& [other_stage, ranks] : others) {
     checkpoints.restore_uri = uri;
-    Checkpoints whole;
-    const Trained through = Train(job, whole, 3);
-    const Trained on = Train(job, checkpoints, 1);
-    EXPECT_EQ(on.weights, through.weights) << stage;
-    EXPECT_EQ(on.optimizer_state, through.optimizer_state) << stage;
+    const DeviceTestJob other = {.stage = other_stage, .ranks = ranks, .type = "BF16"};
+    const Trained restored = Train(other, checkpoints, 0);
+    EXPECT_EQ(restored.weights, cut.weights) << stage << other_stage << ranks;
+    EXPECT_EQ(restored.optimizer_state, cut.optimizer_state) << stage << other_stage << ranks;
+    EXPECT_EQ(restored.steps, cut.steps);
   }
+  if (!trains_on) return;
+  checkpoints.restore_uri = uri;
+  Checkpoints whole;
+  const Trained through = Train(job, whole, 3);
+  const Trained on = Train(job, checkpoints, 1);
+  EXPECT_EQ(on.weights, through.weights) << stage;
+  EXPECT_EQ(on.optimizer_state, through.optimizer_state) << stage;
+}
+
+TEST(DeviceStagesRestoreTest, AnyRanksAndStageGoOnFromARanksFiles) {
+  ExpectOthersGoOnFromRanks(1, {{3, 2}}, /*trains_on=*/false);
+  ExpectOthersGoOnFromRanks(3, {{0, 1}, {2, 3}}, /*trains_on=*/true);
+}
+
+TEST(DeviceStagesRestoreTest, AnyRanksAndStageGoOnFromARanksFilesExhaustive) {
+  const StagesOfRanks all = {{0, 1}, {1, 2}, {2, 3}, {3, 2}, {3, 4}};
+  ExpectOthersGoOnFromRanks(0, all, /*trains_on=*/true);
+  ExpectOthersGoOnFromRanks(1, {{0, 1}, {1, 2}, {2, 3}, {3, 4}}, /*trains_on=*/true);
+  ExpectOthersGoOnFromRanks(2, all, /*trains_on=*/true);
+  ExpectOthersGoOnFromRanks(3, {{1, 2}, {3, 2}, {3, 4}}, /*trains_on=*/false);
 }
 
 // The loss scale grows after each step until gradients overflow.
 constexpr int kLossScaleSteps = 6;
-TEST(DeviceStagesLossScaleTest, AStepThatOverflowsAnywhereIsLeftOutEverywhere) {
+// Compares stages with the first of them, and returns what they trained.
+std::vector<Trained> ExpectOverflowsAreLeftOut(const std::vector<uint32_t>& of_stages) {
   DeviceTestJob job = {.ranks = 3, .micro_batches = 2, .type = "F16"};
   job.compute = "loss_scale_window: 1";
   std::vector<Trained> stages;
-  for (const uint32_t stage : {0, 1, 2, 3}) {
+  for (const uint32_t stage : of_stages) {
     job.stage = stage;
     Checkpoints checkpoints;
     stages.push_back(Train(job, checkpoints, kLossScaleSteps));
@@ -207,6 +256,15 @@ TEST(DeviceStagesLossScaleTest, AStepThatOverflowsAnywhereIsLeftOutEverywhere) {
     EXPECT_EQ(stages.back().loss_scale, stages[0].loss_scale) << stage;
     EXPECT_EQ(stages.back().steps, stages[0].steps) << stage;
   }
+  return stages;
+}
+
+TEST(DeviceStagesLossScaleTest, AStepThatOverflowsAnywhereIsLeftOutEverywhere) {
+  ExpectOverflowsAreLeftOut({0, 3});
+}
+
+TEST(DeviceStagesLossScaleTest, AStepThatOverflowsAnywhereIsLeftOutEverywhereExhaustive) {
+  const std::vector<Trained> stages = ExpectOverflowsAreLeftOut({0, 1, 2, 3});
   ExpectSameBits(stages[3], stages[2]);
 }
 

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/text/utf8.h"
+#include "common/transport/descriptor.h"
 #include "proto/cluster_service.pb.h"
 #include "worker/runtime/process/framed_message.h"
 
@@ -27,23 +28,6 @@ constexpr absl::Duration kAfterGrace = absl::Seconds(10);
 constexpr absl::Duration kToKillProgram = absl::Seconds(5);
 // Milliseconds between looks at whether a grace is over.
 constexpr int kLookMs = 500;
-
-// Closes a descriptor at the end of its scope.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  int get() const { return fd_; }
-  int Release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
 
 absl::Status SystemError(absl::string_view what, int error) {
   return absl::InternalError(absl::StrCat("start a task: ", what, ": ", std::strerror(error)));

@@ -28,7 +28,7 @@ constexpr size_t kMostFigures = 256;
 // Collective calls in one report (ReportCollectivesRequest), and bytes of a name and of an error in
 // one.
 constexpr size_t kMostCalls = 1000;
-constexpr size_t kMostNameBytes = 128;
+constexpr size_t kMostTraceNameBytes = 128;
 constexpr size_t kMostErrorBytes = 1024;
 
 // Compares in a time that does not depend on the token.
@@ -121,11 +121,13 @@ absl::StatusOr<v1::CollectiveRecord> RecordOf(const Json& call) {
     MUSTER_ASSIGN_OR_RETURN(const uint64_t duration, Count(call, "duration_us", 0));
     record.set_duration_us(static_cast<int64_t>(duration));
   }
-  MUSTER_ASSIGN_OR_RETURN(*record.mutable_group(), Text(call, "group", kMostNameBytes));
-  MUSTER_ASSIGN_OR_RETURN(*record.mutable_operation(), Text(call, "operation", kMostNameBytes));
-  MUSTER_ASSIGN_OR_RETURN(*record.mutable_dtype(), Text(call, "dtype", kMostNameBytes));
-  MUSTER_ASSIGN_OR_RETURN(*record.mutable_reduction(), Text(call, "reduction", kMostNameBytes));
-  MUSTER_ASSIGN_OR_RETURN(*record.mutable_label(), Text(call, "label", kMostNameBytes));
+  MUSTER_ASSIGN_OR_RETURN(*record.mutable_group(), Text(call, "group", kMostTraceNameBytes));
+  MUSTER_ASSIGN_OR_RETURN(*record.mutable_operation(),
+                          Text(call, "operation", kMostTraceNameBytes));
+  MUSTER_ASSIGN_OR_RETURN(*record.mutable_dtype(), Text(call, "dtype", kMostTraceNameBytes));
+  MUSTER_ASSIGN_OR_RETURN(*record.mutable_reduction(),
+                          Text(call, "reduction", kMostTraceNameBytes));
+  MUSTER_ASSIGN_OR_RETURN(*record.mutable_label(), Text(call, "label", kMostTraceNameBytes));
   MUSTER_ASSIGN_OR_RETURN(*record.mutable_error(), Text(call, "error", kMostErrorBytes));
   return record;
 }

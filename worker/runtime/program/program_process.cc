@@ -30,7 +30,7 @@ namespace muster {
 namespace {
 
 // Time between looks where the system has no pidfd.
-constexpr absl::Duration kLook = absl::Milliseconds(20);
+constexpr absl::Duration kNoPidfdLook = absl::Milliseconds(20);
 // Descriptor by which the child says why it could not run the program.
 constexpr int kReportDescriptor = 3;
 
@@ -216,7 +216,7 @@ absl::optional<int> ProgramProcess::Wait(absl::Duration most) {
     if (process_ >= 0) {
       poll(&ends, 1, static_cast<int>(absl::ToInt64Milliseconds(most)));
     } else {
-      absl::SleepFor(std::min(most, kLook));
+      absl::SleepFor(std::min(most, kNoPidfdLook));
     }
   }
   int status = 0;

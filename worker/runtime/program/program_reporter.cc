@@ -27,20 +27,20 @@ constexpr size_t kSeriesOfRequest = 8;
 constexpr size_t kMostEvaluations = 1024;
 // Of these, so many are sent in an interval, so that progress need not wait long.
 constexpr size_t kEvaluationsOfInterval = 16;
-constexpr size_t kMostNameBytes = 122;
-constexpr size_t kMostShown = 100;
+constexpr size_t kMostMetricNameBytes = 122;
+constexpr size_t kMostNameShown = 100;
 constexpr char kLoss[] = "loss";
 
 absl::Status CheckName(absl::string_view name) {
   const bool plain =
-      !name.empty() && name.size() <= kMostNameBytes &&
+      !name.empty() && name.size() <= kMostMetricNameBytes &&
       std::all_of(name.begin(), name.end(), [](unsigned char c) {
         return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '_' || c == '.' || c == '/';
       });
   if (plain) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("a metric is named \"", absl::CHexEscape(name.substr(0, kMostShown)),
-                   "\"; a name has 1 to ", kMostNameBytes, " small letters, digits, _, . and /"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a metric is named \"", absl::CHexEscape(name.substr(0, kMostNameShown)),
+      "\"; a name has 1 to ", kMostMetricNameBytes, " small letters, digits, _, . and /"));
 }
 
 }  // namespace

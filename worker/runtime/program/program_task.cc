@@ -48,10 +48,10 @@ namespace {
 namespace fs = std::filesystem;
 
 // Time between looks at the program while it runs, and at what it uses.
-constexpr absl::Duration kLook = absl::Milliseconds(100);
+constexpr absl::Duration kProgramLook = absl::Milliseconds(100);
 constexpr absl::Duration kUsageLook = absl::Seconds(1);
 // Bytes of the command that the log shows.
-constexpr size_t kMostShown = 200;
+constexpr size_t kMostCommandShown = 200;
 
 // A folder for what a task needs while its program runs, removed with all in it at the end.
 class TaskFolder {
@@ -90,8 +90,8 @@ class TaskFolder {
 // Returns the command on one line, cut if it is long.
 std::string Shown(const v1::ProgramSpec& spec) {
   const std::string command = absl::StrJoin(spec.command(), " ");
-  const std::string shown = absl::Utf8SafeCEscape(CutUtf8(command, kMostShown));
-  return command.size() > kMostShown ? shown + "…" : shown;
+  const std::string shown = absl::Utf8SafeCEscape(CutUtf8(command, kMostCommandShown));
+  return command.size() > kMostCommandShown ? shown + "…" : shown;
 }
 
 std::string NewToken() {
@@ -191,7 +191,7 @@ class RunningProgram {
     dependencies_.log(absl::StrCat("the program runs as process ", process_->pid()));
     absl::optional<int> ended;
     while (!ended.has_value()) {
-      ended = process_->Wait(kLook);
+      ended = process_->Wait(kProgramLook);
       if (!ended.has_value()) Look();
     }
     process_->KillAll();

@@ -312,17 +312,58 @@ INSTANTIATE_TEST_SUITE_P(Orders, PipelineTest,
                                             ::testing::Values(2, 3, 4), ::testing::Values(2, 5),
                                             ::testing::Values(Hardware::kProcessors)),
                          NameOf);
-// Devices compute transformers.
+// Devices compute transformers. The emulation takes seconds for each, so by default each order has
+// one model and one number of stages.
 INSTANTIATE_TEST_SUITE_P(OnDevices, PipelineTest,
-                         ::testing::Combine(::testing::ValuesIn(kModels + 2, std::end(kModels)),
+                         ::testing::Combine(::testing::Values(kModels[2]),
                                             ::testing::Values(PipelineOrder::kGPipe,
-                                                              PipelineOrder::kOneForwardOneBackward,
+                                                              PipelineOrder::kZeroBubble),
+                                            ::testing::Values(2), ::testing::Values(5),
+                                            ::testing::Values(Hardware::kDevice)),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(
+    DeepOnDevices, PipelineTest,
+    ::testing::Combine(::testing::Values(kModels[3]),
+                       ::testing::Values(PipelineOrder::kOneForwardOneBackward),
+                       ::testing::Values(4), ::testing::Values(5),
+                       ::testing::Values(Hardware::kDevice)),
+    NameOf);
+INSTANTIATE_TEST_SUITE_P(InterleavedOnDevices, PipelineTest,
+                         ::testing::Combine(::testing::Values(kModels[2]),
+                                            ::testing::Values(PipelineOrder::kInterleaved),
+                                            ::testing::Values(2), ::testing::Values(4),
+                                            ::testing::Values(Hardware::kDevice)),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(ExhaustiveOnDevices, PipelineTest,
+                         ::testing::Combine(::testing::Values(kModels[2]),
+                                            ::testing::Values(PipelineOrder::kGPipe,
+                                                              PipelineOrder::kZeroBubble),
+                                            ::testing::Values(4), ::testing::Values(5),
+                                            ::testing::Values(Hardware::kDevice)),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(
+    ExhaustiveOneForwardOnDevices, PipelineTest,
+    ::testing::Combine(::testing::Values(kModels[2]),
+                       ::testing::Values(PipelineOrder::kOneForwardOneBackward),
+                       ::testing::Values(2, 4), ::testing::Values(5),
+                       ::testing::Values(Hardware::kDevice)),
+    NameOf);
+INSTANTIATE_TEST_SUITE_P(ExhaustiveSecondModelOnDevices, PipelineTest,
+                         ::testing::Combine(::testing::Values(kModels[3]),
+                                            ::testing::Values(PipelineOrder::kGPipe,
                                                               PipelineOrder::kZeroBubble),
                                             ::testing::Values(2, 4), ::testing::Values(5),
                                             ::testing::Values(Hardware::kDevice)),
                          NameOf);
-INSTANTIATE_TEST_SUITE_P(InterleavedOnDevices, PipelineTest,
-                         ::testing::Combine(::testing::ValuesIn(kModels + 2, std::end(kModels)),
+INSTANTIATE_TEST_SUITE_P(
+    ExhaustiveSecondModelOneForwardOnDevices, PipelineTest,
+    ::testing::Combine(::testing::Values(kModels[3]),
+                       ::testing::Values(PipelineOrder::kOneForwardOneBackward),
+                       ::testing::Values(2), ::testing::Values(5),
+                       ::testing::Values(Hardware::kDevice)),
+    NameOf);
+INSTANTIATE_TEST_SUITE_P(ExhaustiveInterleavedOnDevices, PipelineTest,
+                         ::testing::Combine(::testing::Values(kModels[3]),
                                             ::testing::Values(PipelineOrder::kInterleaved),
                                             ::testing::Values(2), ::testing::Values(4),
                                             ::testing::Values(Hardware::kDevice)),

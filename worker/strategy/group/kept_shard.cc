@@ -25,7 +25,7 @@ namespace muster {
 namespace {
 
 // The timeout of collective calls in which ranks may wait for another rank's storage.
-constexpr absl::Duration kTimeout = absl::Minutes(10);
+constexpr absl::Duration kStorageTimeout = absl::Minutes(10);
 
 }  // namespace
 
@@ -100,20 +100,21 @@ absl::Status KeptShard::Fill(Communicator& communicator, absl::optional<int> sou
                              Communicator* replicas) {
   state_->AllocateValues();
   if (source.has_value()) {
-    MUSTER_RETURN_IF_ERROR(BroadcastState(communicator, *source, kTimeout, *state_, content_));
+    MUSTER_RETURN_IF_ERROR(
+        BroadcastState(communicator, *source, kStorageTimeout, *state_, content_));
     state_->UnmapState();
     return BroadcastLossScale(communicator, *source);
   }
   MUSTER_RETURN_IF_ERROR(Restore());
   // No rank may begin a step, whose calls have short timeouts, while others still read.
   CollectiveCall barrier;
-  barrier.timeout = kTimeout;
+  barrier.timeout = kStorageTimeout;
   barrier.label = "all have their parameters";
   MUSTER_RETURN_IF_ERROR(communicator.Run(barrier));
   if (!order_->restore_uri().empty() || replicas == nullptr) return absl::OkStatus();
   // Initial values come from functions of the C library, whose last bit depends on the machine.
   content_ = StateContent::kNothing;
-  MUSTER_RETURN_IF_ERROR(BroadcastWeights(*replicas, 0, kTimeout, *state_));
+  MUSTER_RETURN_IF_ERROR(BroadcastWeights(*replicas, 0, kStorageTimeout, *state_));
   content_ = StateContent::kWhole;
   return absl::OkStatus();
 }
@@ -145,7 +146,7 @@ absl::Status KeptShard::Divide(ShardIndex shard) {
 absl::Status KeptShard::Receive(Communicator& communicator, int from) {
   content_ = StateContent::kNothing;
   state_->AllocateValues();
-  MUSTER_RETURN_IF_ERROR(ReceiveState(communicator, from, kTimeout, *state_));
+  MUSTER_RETURN_IF_ERROR(ReceiveState(communicator, from, kStorageTimeout, *state_));
   content_ = StateContent::kWhole;
   return absl::OkStatus();
 }
@@ -186,7 +187,7 @@ absl::Status KeptShard::BroadcastLossScale(Communicator& communicator, int sourc
   broadcast.in = broadcast.out = &scale;
   broadcast.count = sizeof(scale);
   broadcast.root = source;
-  broadcast.timeout = kTimeout;
+  broadcast.timeout = kStorageTimeout;
   broadcast.label = "loss scale";
   MUSTER_RETURN_IF_ERROR(communicator.Run(broadcast));
   loss_scaling_.GoOnWith(scale);
@@ -260,8 +261,8 @@ absl::StatusOr<CutFiles> KeptShard::Cut(Communicator& communicator, uint32_t fir
   written_.clear();
   const absl::Status status =
       failure.empty() ? WriteOwnFiles(communicator, first_number) : absl::UnavailableError(failure);
-  if (!status.ok()) return ExchangeCut(communicator, kTimeout, status);
-  return ExchangeCut(communicator, kTimeout, written_);
+  if (!status.ok()) return ExchangeCut(communicator, kStorageTimeout, status);
+  return ExchangeCut(communicator, kStorageTimeout, written_);
 }
 
 absl::StatusOr<CutEnd> KeptShard::EndCut(Communicator& communicator, CutEnd mine) {
@@ -272,7 +273,7 @@ absl::StatusOr<CutEnd> KeptShard::EndCut(Communicator& communicator, CutEnd mine
   least.dtype = DType::kF64;
   least.in = least.out = &committed;
   least.count = 1;
-  least.timeout = kTimeout;
+  least.timeout = kStorageTimeout;
   least.label = "commit of the cut";
   // After an error of the communicator no rank knows whether rank 0 will commit the cut.
   MUSTER_RETURN_IF_ERROR(communicator.Run(least));

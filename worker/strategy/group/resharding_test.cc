@@ -389,6 +389,9 @@ class ReshardingTest : public ::testing::TestWithParam<std::tuple<uint32_t, int>
     }
   }
 
+  // See below.
+  void DieAtAnyCall(bool by_default);
+
   const TempFolder folder_;
 };
 
@@ -531,21 +534,25 @@ TEST_P(ReshardingTest, ANewcomerMayDieWhileRowsAreDividedAnew) {
   EXPECT_GT(call, survived);
 }
 
-// Each rank in turn dies at each call in which its group divides the parameters anew. What is left
-// goes on in place if it has everything, and begins anew otherwise.
-TEST_P(ReshardingTest, ARankMayDieAtAnyCall) {
+// A rank dies at each call in which its group divides the parameters anew. What is left goes on in
+// place if it has everything, and begins anew otherwise. By default one rank does: of a group that
+// becomes smaller an old one, of a growing group the newcomer; or else each other one in turn.
+void ReshardingTest::DieAtAnyCall(bool by_default) {
   struct Case {
     Stretch before;
     Stretch now;
     // The least number of deaths of each victim that the others survive in place.
     int survived = 0;
+    // The data rank that dies by default.
+    int first_victim = 0;
   };
-  const std::vector<Case> cases = {{Of({0, 1, 2, 3}, 2), Of({0, 2, 3}, 4), 0},
-                                   {Of({0, 2}, 2), Of({0, 1, 2}, 4), 5}};
+  const std::vector<Case> cases = {{Of({0, 1, 2, 3}, 2), Of({0, 2, 3}, 4), 0, 2},
+                                   {Of({0, 2}, 2), Of({0, 1, 2}, 4), 5, 1}};
   for (const Case& test : cases) {
     for (const int victim : test.now.slots) {
       // Tensor ranks are alike in this.
       if (victim % tensor() != tensor() - 1) continue;
+      if ((victim / tensor() == test.first_victim) != by_default) continue;
       std::vector<int> left;
       for (const int slot : test.now.slots) {
         if (slot / tensor() != victim / tensor()) left.push_back(slot);
@@ -579,12 +586,26 @@ TEST_P(ReshardingTest, ARankMayDieAtAnyCall) {
   }
 }
 
+TEST_P(ReshardingTest, ARankMayDieAtAnyCall) { DieAtAnyCall(/*by_default=*/true); }
+
+TEST_P(ReshardingTest, AnyOtherRankMayDieAtAnyCallExhaustive) {
+  DieAtAnyCall(/*by_default=*/false);
+}
+
+std::string NameOfResharding(const ::testing::TestParamInfo<ReshardingTest::ParamType>& info) {
+  return absl::StrCat("Stage", std::get<0>(info.param), "Tensor", std::get<1>(info.param));
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryStage, ReshardingTest,
-                         ::testing::Combine(::testing::Values(1, 2, 3), ::testing::Values(1, 2)),
-                         [](const auto& info) {
-                           return absl::StrCat("Stage", std::get<0>(info.param), "Tensor",
-                                               std::get<1>(info.param));
-                         });
+                         ::testing::Values(ReshardingTest::ParamType{1, 1},
+                                           ReshardingTest::ParamType{2, 2},
+                                           ReshardingTest::ParamType{3, 1}),
+                         NameOfResharding);
+INSTANTIATE_TEST_SUITE_P(ExhaustiveEveryStage, ReshardingTest,
+                         ::testing::Values(ReshardingTest::ParamType{1, 2},
+                                           ReshardingTest::ParamType{2, 1},
+                                           ReshardingTest::ParamType{3, 2}),
+                         NameOfResharding);
 
 }  // namespace
 }  // namespace muster

@@ -26,7 +26,7 @@ using ::testing::IsEmpty;
 constexpr uint32_t kPartitions = 5;
 const std::vector<uint32_t> kDims = {2, 1, 3};
 
-v1::TablesSchema Schema() {
+v1::TablesSchema RowsSchema() {
   v1::TablesSchema schema;
   schema.set_seed(3);
   schema.set_partitions(kPartitions);
@@ -44,7 +44,7 @@ v1::TablesSchema Schema() {
 }
 
 std::unique_ptr<ShardState> State(ShardIndex shard) {
-  return ShardState::Create(Schema(), shard).value();
+  return ShardState::Create(RowsSchema(), shard).value();
 }
 
 // Returns keys that one shard owns.
@@ -67,7 +67,7 @@ std::vector<RowSum> NoRows() { return std::vector<RowSum>(kDims.begin(), kDims.e
 
 // Returns the rows of one rank's micro-batch. Every third rank is without examples; nobody touches
 // the last table.
-std::vector<SparseRows> Batch(int rank, int micro_batch, uint32_t shards) {
+std::vector<SparseRows> RowsOfMicroBatch(int rank, int micro_batch, uint32_t shards) {
   std::vector<SparseRows> tables(kDims.size());
   if (rank % 3 == 2) return tables;
   // All ranks have key 7, and gradients whose sum depends on the order.
@@ -114,7 +114,7 @@ class RowExchangeTest : public ::testing::TestWithParam<std::tuple<int, int, int
       for (int rank = first; rank < first + shards(); ++rank) {
         std::vector<RowSum> own = NoRows();
         for (int m = 0; m < micro_batches(); ++m) {
-          AddAll(Batch(rank, m, static_cast<uint32_t>(shards())), own);
+          AddAll(RowsOfMicroBatch(rank, m, static_cast<uint32_t>(shards())), own);
         }
         for (size_t t = 0; t < kDims.size(); ++t) group[t].Add(own[t].keys(), own[t].sums());
       }
@@ -147,7 +147,7 @@ TEST_P(RowExchangeTest, OwnersHaveTheSumsOfPlainDataParallelism) {
     for (int step = 0; step < 2; ++step) {
       exchange.BeginStep();
       for (int m = 0; m < micro_batches(); ++m) {
-        exchange.Add(Batch(rank, m, static_cast<uint32_t>(shards())));
+        exchange.Add(RowsOfMicroBatch(rank, m, static_cast<uint32_t>(shards())));
       }
       ASSERT_EQ(exchange.SendToOwners(), absl::OkStatus());
       ASSERT_EQ(exchange.AddReplicas(), absl::OkStatus());
@@ -177,7 +177,7 @@ TEST_P(RowExchangeTest, EveryRankReadsTheRowsOfAWholeState) {
   ForEachRank([&](int rank, ShardState& state, RowExchange& exchange) {
     exchange.BeginStep();
     for (int m = 0; m < micro_batches(); ++m) {
-      exchange.Add(Batch(rank, m, static_cast<uint32_t>(shards())));
+      exchange.Add(RowsOfMicroBatch(rank, m, static_cast<uint32_t>(shards())));
     }
     ASSERT_EQ(exchange.SendToOwners(), absl::OkStatus());
     ASSERT_EQ(exchange.AddReplicas(), absl::OkStatus());
@@ -187,7 +187,7 @@ TEST_P(RowExchangeTest, EveryRankReadsTheRowsOfAWholeState) {
     }
     for (int other = 0; other < ranks(); ++other) {
       // The last ones were never pushed.
-      std::vector<SparseRows> tables = Batch((rank + other) % ranks(), other, 1);
+      std::vector<SparseRows> tables = RowsOfMicroBatch((rank + other) % ranks(), other, 1);
       tables[2].keys = {99, static_cast<uint64_t>(rank)};
       exchange.AskFor(tables);
       ASSERT_EQ(exchange.LookUp(absl::MakeSpan(tables)), absl::OkStatus());
@@ -225,7 +225,7 @@ TEST_P(RowExchangeTest, MovesTheBytesThatItSays) {
     const uint64_t numbers = sizeof(int64_t) * kDims.size() * (shards() - 1);
     uint64_t sent = 0, received = 0;
     for (int m = 0; m < micro_batches(); ++m) {
-      std::vector<SparseRows> tables = Batch(rank, m, static_cast<uint32_t>(shards()));
+      std::vector<SparseRows> tables = RowsOfMicroBatch(rank, m, static_cast<uint32_t>(shards()));
       exchange.AskFor(tables);
       ASSERT_EQ(exchange.LookUp(absl::MakeSpan(tables)), absl::OkStatus());
       exchange.Add(tables);
@@ -238,7 +238,7 @@ TEST_P(RowExchangeTest, MovesTheBytesThatItSays) {
       const int first = rank / shards() * shards();
       for (int other = first; other < first + shards(); ++other) {
         if (other == rank) continue;
-        const auto asked = Batch(other, m, static_cast<uint32_t>(shards()));
+        const auto asked = RowsOfMicroBatch(other, m, static_cast<uint32_t>(shards()));
         for (size_t table = 0; table < kDims.size(); ++table) {
           for (const uint64_t key : asked[table].keys) {
             if (state.OwnerOf(key) != static_cast<uint32_t>(state.shard().index)) continue;
@@ -284,7 +284,7 @@ TEST(RowExchangeFailureTest, ALookUpThatIsGivenUpEndsOnAllRanks) {
     const auto groups = RankGroups::Create(std::move(communicator), shard).value();
     RowExchange exchange(*state, {});
     ASSERT_EQ(exchange.Join(*groups), absl::OkStatus());
-    std::vector<SparseRows> tables = Batch(rank, 0, 2);
+    std::vector<SparseRows> tables = RowsOfMicroBatch(rank, 0, 2);
     exchange.AskFor(tables);
     if (rank == 1) {
       exchange.Leave();
@@ -309,7 +309,7 @@ TEST(RowExchangeFailureTest, ADeadRankIsAnError) {
       ranks.AwaitAll();
       if (rank == 1) return ranks.Kill(1);
       exchange.BeginStep();
-      exchange.Add(Batch(rank, 0, shards));
+      exchange.Add(RowsOfMicroBatch(rank, 0, shards));
       absl::Status status = exchange.SendToOwners();
       if (status.ok()) status = exchange.AddReplicas();
       EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);

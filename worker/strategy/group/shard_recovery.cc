@@ -15,7 +15,7 @@ namespace muster {
 namespace {
 
 // The timeout of calls in which ranks may have to wait for the transfers of others.
-constexpr absl::Duration kTimeout = absl::Minutes(10);
+constexpr absl::Duration kTransferTimeout = absl::Minutes(10);
 
 CollectiveCall AllGather(absl::Span<const int64_t> in, absl::Span<int64_t> out,
                          absl::Span<const size_t> counts, absl::string_view label) {
@@ -25,7 +25,7 @@ CollectiveCall AllGather(absl::Span<const int64_t> in, absl::Span<int64_t> out,
   call.in = in.data();
   call.out = out.data();
   call.counts = counts;
-  call.timeout = kTimeout;
+  call.timeout = kTransferTimeout;
   call.label = label;
   return call;
 }
@@ -158,7 +158,7 @@ absl::Status ShardRecovery::RollForward(
   broadcast.in = broadcast.out = &outcome;
   broadcast.count = sizeof(outcome);
   broadcast.root = plan.leader;
-  broadcast.timeout = kTimeout;
+  broadcast.timeout = kTransferTimeout;
   broadcast.label = "outcome of the step";
   MUSTER_RETURN_IF_ERROR(world.Run(broadcast));
   if (outcome.clock + 1 != plan.clock) {
@@ -179,7 +179,7 @@ absl::Status ShardRecovery::Move(Communicator& world, const ShardTransfer& trans
   if (world.rank() == transfer.from) {
     options_.log(absl::StrCat("rank ", transfer.from, " sends shard ", transfer.shard, " to rank ",
                               transfer.to));
-    return SendState(world, transfer.to, kTimeout, *Find(transfer.shard));
+    return SendState(world, transfer.to, kTransferTimeout, *Find(transfer.shard));
   }
   if (world.rank() != transfer.to) return absl::OkStatus();
   if (transfer.shard == shard_.state().shard().coordinate()) {
@@ -187,12 +187,12 @@ absl::Status ShardRecovery::Move(Communicator& world, const ShardTransfer& trans
     ForgetSums();
     return shard_.Receive(world, transfer.from);
   }
-  return copies_.Receive(world, transfer.from, transfer.shard, kTimeout);
+  return copies_.Receive(world, transfer.from, transfer.shard, kTransferTimeout);
 }
 
 absl::Status ShardRecovery::AwaitAll(Communicator& world, absl::string_view label) {
   CollectiveCall barrier;
-  barrier.timeout = kTimeout;
+  barrier.timeout = kTransferTimeout;
   barrier.label = label;
   return world.Run(barrier);
 }
@@ -227,9 +227,9 @@ absl::Status ShardRecovery::MakeNewShards(Communicator& world, const RecoveryPla
     }
     MUSTER_RETURN_IF_ERROR(SendFormerShard(world, plan.former[coordinate],
                                            {former, layouts[former.tensor_rank]}, source,
-                                           {.timeout = kTimeout}, *state));
+                                           {.timeout = kTransferTimeout}, *state));
   }
-  MUSTER_RETURN_IF_ERROR(SendFormerRows(world, sent, {.timeout = kTimeout}, *state));
+  MUSTER_RETURN_IF_ERROR(SendFormerRows(world, sent, {.timeout = kTransferTimeout}, *state));
   state->set_clock(plan.clock);
   MUSTER_RETURN_IF_ERROR(AwaitAll(world, "all have new shards"));
   if (world.rank() == 0) {

@@ -248,13 +248,34 @@ TEST_P(ShardedStagesTest, AfterALossTheShardIsAsItWas) {
   EXPECT_EQ(whole.weights(), before);
 }
 
+using StageAndRanks = ShardedStagesTest::ParamType;
+
+// Returns whether a default run has them: all stages and numbers of ranks, but few of their pairs.
+bool IsDefault(const StageAndRanks& parameters) {
+  const std::vector<StageAndRanks> chosen = {{0, 1}, {0, 3}, {1, 4}, {2, 1},
+                                             {2, 3}, {3, 2}, {3, 8}};
+  return std::count(chosen.begin(), chosen.end(), parameters) > 0;
+}
+
+std::vector<StageAndRanks> StagesAndRanks(bool by_default) {
+  std::vector<StageAndRanks> all;
+  for (const uint32_t stage : {0, 1, 2, 3}) {
+    for (const int ranks : {1, 2, 3, 4, 8}) {
+      if (IsDefault({stage, ranks}) == by_default) all.emplace_back(stage, ranks);
+    }
+  }
+  return all;
+}
+
+std::string NameOfStage(const ::testing::TestParamInfo<StageAndRanks>& info) {
+  return "Stage" + std::to_string(std::get<0>(info.param)) + "Ranks" +
+         std::to_string(std::get<1>(info.param));
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryStage, ShardedStagesTest,
-                         ::testing::Combine(::testing::Values(0, 1, 2, 3),
-                                            ::testing::Values(1, 2, 3, 4, 8)),
-                         [](const auto& info) {
-                           return "Stage" + std::to_string(std::get<0>(info.param)) + "Ranks" +
-                                  std::to_string(std::get<1>(info.param));
-                         });
+                         ::testing::ValuesIn(StagesAndRanks(/*by_default=*/true)), NameOfStage);
+INSTANTIATE_TEST_SUITE_P(ExhaustiveEveryStage, ShardedStagesTest,
+                         ::testing::ValuesIn(StagesAndRanks(/*by_default=*/false)), NameOfStage);
 
 class ShardGroupsTest : public ::testing::TestWithParam<uint32_t> {};
 
@@ -286,11 +307,12 @@ TEST_P(ShardGroupsTest, ReplicasOfShardsStayEqualAndNearStageZero) {
   }
 }
 
-// Checkpoints restore in any stage and number of ranks, with replicas, too.
-TEST_P(ShardGroupsTest, CutsRestoreInAnyStageAndWorld) {
+// Checkpoints restore in any stage and number of ranks, with replicas, too. By default each stage
+// has one number of ranks to restore in; or else all others.
+void CutAndRestore(uint32_t cut_stage, bool by_default) {
   for (const int shard : {0, 2}) {
     SCOPED_TRACE(shard);
-    const Job job = {.stage = GetParam(), .ranks = 4, .shard = shard, .max_norm = 3};
+    const Job job = {.stage = cut_stage, .ranks = 4, .shard = shard, .max_norm = 3};
     MemoryStorage storage;
     v1::CheckpointManifest manifest;
     TestRanks ranks(job.ranks);
@@ -315,11 +337,20 @@ TEST_P(ShardGroupsTest, CutsRestoreInAnyStageAndWorld) {
     EXPECT_EQ(Train(job, 5, "/root/job/3", 3, &storage), end.weights());
     for (const uint32_t stage : {0, 1, 2, 3}) {
       for (const int world : {1, 2, 3, 4}) {
+        if ((world == static_cast<int>(stage) + 1) != by_default) continue;
         const Job other = {.stage = stage, .ranks = world, .max_norm = 3};
         EXPECT_EQ(Train(other, 3, "/root/job/3", 3, &storage), cut.weights()) << stage << world;
       }
     }
   }
+}
+
+TEST_P(ShardGroupsTest, CutsRestoreInAnyStageAndWorld) {
+  CutAndRestore(GetParam(), /*by_default=*/true);
+}
+
+TEST_P(ShardGroupsTest, CutsRestoreInAnyStageAndWorldExhaustive) {
+  CutAndRestore(GetParam(), /*by_default=*/false);
 }
 
 TEST_P(ShardGroupsTest, OwnWeightsMakeRoomBeforeGradientsAreAllocated) {

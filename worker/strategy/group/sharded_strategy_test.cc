@@ -25,16 +25,16 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::Optional;
 
-constexpr int kUnits = 3;
-constexpr int64_t kElements = 40;
+constexpr int kModelUnits = 3;
+constexpr int64_t kUnitElements = 40;
 
-v1::TablesSchema Schema(uint64_t seed = 0) {
+v1::TablesSchema ModelSchema(uint64_t seed = 0) {
   v1::TablesSchema schema;
   schema.set_seed(seed);
-  for (uint32_t unit = 0; unit < kUnits; ++unit) {
+  for (uint32_t unit = 0; unit < kModelUnits; ++unit) {
     v1::TensorSchema* tensor = schema.add_tensors();
     tensor->set_name(std::string(1, 'a' + unit));
-    tensor->add_shape(kElements);
+    tensor->add_shape(kUnitElements);
     tensor->set_unit(unit);
     tensor->mutable_initializer()->set_kind(v1::Initializer::UNIFORM);
     tensor->mutable_initializer()->set_scale(1);
@@ -71,7 +71,7 @@ class ShardedStrategyTest : public ::testing::Test {
     ShardedDependencies dependencies;
     dependencies.storage = &storage;
     dependencies.clock = &clock_;
-    return ShardedStrategy::Create(order_, Schema(seed), {}, std::move(dependencies)).value();
+    return ShardedStrategy::Create(order_, ModelSchema(seed), {}, std::move(dependencies)).value();
   }
 
   // From here on the job searches for a loss scale, which doubles with each step.
@@ -93,8 +93,8 @@ class ShardedStrategyTest : public ::testing::Test {
     if (absl::Status status = strategy.BeforeBackward(4, SeriesPosition::kLast); !status.ok()) {
       return status;
     }
-    for (int unit = 0; unit < kUnits; ++unit) {
-      for (int64_t i = 0; i < kElements; ++i) {
+    for (int unit = 0; unit < kModelUnits; ++unit) {
+      for (int64_t i = 0; i < kUnitElements; ++i) {
         strategy.gradients()[unit][i] =
             (static_cast<float>((clock + rank + i) % 5) - 2) * strategy.loss_scale();
       }
@@ -105,7 +105,7 @@ class ShardedStrategyTest : public ::testing::Test {
   static absl::Status Step(ShardedStrategy& strategy) {
     MicroBatch batch;
     if (absl::Status status = Begin(strategy, batch); !status.ok()) return status;
-    for (int unit = kUnits - 1; unit >= 0; --unit) {
+    for (int unit = kModelUnits - 1; unit >= 0; --unit) {
       if (absl::Status status = strategy.GradientReady(unit); !status.ok()) return status;
     }
     if (absl::Status status = strategy.PushRows(batch); !status.ok()) return status;
@@ -137,7 +137,7 @@ class ShardedStrategyTest : public ::testing::Test {
 // On all ranks, whose gradients did not.
 TEST_F(ShardedStrategyTest, AStepInWhichAnyRankOverflowedIsLeftOutByAll) {
   InF16();
-  v1::TablesSchema schema = Schema();
+  v1::TablesSchema schema = ModelSchema();
   schema.clear_sparse();
   // Steps 0, 1, …, of which each names the ranks whose gradients overflow.
   const auto run = [&](int size, const std::vector<std::vector<int>>& overflows) {
@@ -157,7 +157,7 @@ TEST_F(ShardedStrategyTest, AStepInWhichAnyRankOverflowedIsLeftOutByAll) {
         ASSERT_EQ(strategy->BeginStep(step), absl::OkStatus());
         ASSERT_EQ(strategy->BeforeBackward(4, SeriesPosition::kLast), absl::OkStatus());
         EXPECT_EQ(strategy->loss_scale(), expected);
-        for (int unit = 0; unit < kUnits; ++unit) {
+        for (int unit = 0; unit < kModelUnits; ++unit) {
           for (float& gradient : strategy->gradients()[unit]) {
             gradient = static_cast<float>(rank + 1) * expected;
           }
@@ -165,7 +165,7 @@ TEST_F(ShardedStrategyTest, AStepInWhichAnyRankOverflowedIsLeftOutByAll) {
         for (const int overflowed : overflows[step]) {
           if (overflowed == rank) strategy->gradients()[1][2] = INFINITY;
         }
-        for (int unit = kUnits - 1; unit >= 0; --unit) {
+        for (int unit = kModelUnits - 1; unit >= 0; --unit) {
           ASSERT_EQ(strategy->GradientReady(unit), absl::OkStatus());
         }
         ASSERT_EQ(strategy->EndStep(), absl::OkStatus());
@@ -424,7 +424,7 @@ TEST_F(ShardedStrategyTest, CutsAreDealtToRanksAndRestoreInAnyWorld) {
     ASSERT_EQ(Step(*strategy), absl::OkStatus());
     EXPECT_EQ(strategy->counters().bytes_sent - before.bytes_sent, before.bytes_sent / 3);
     if (rank != 1) return;
-    manifest = TestManifest(Schema(), 3, files);
+    manifest = TestManifest(ModelSchema(), 3, files);
   });
   ASSERT_EQ(WriteManifest(storage_, "/root/job/3", manifest), absl::OkStatus());
   ASSERT_EQ(VerifyCheckpoint(storage_, "/root/job/3"), absl::OkStatus());

@@ -23,11 +23,11 @@ using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
 // Units 1 and 3 share one place; unit 2 has the other; unit 0 stays.
-constexpr int kUnits = 4;
+constexpr int kUnitsInTurn = 4;
 
 class UnitsInFlightTest : public StrategyFixture, public ::testing::Test {
  protected:
-  UnitsInFlightTest() : StrategyFixture(kUnits) {
+  UnitsInFlightTest() : StrategyFixture(kUnitsInTurn) {
     spec_.mutable_parallelism()->mutable_zero()->set_stage(3);
     spec_.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
     spec_.set_micro_batches(2);
@@ -58,8 +58,8 @@ class UnitsInFlightTest : public StrategyFixture, public ::testing::Test {
 
   // Runs a micro-batch up to its last unit.
   void Forward(SeriesPosition position) {
-    for (int unit = 0; unit < kUnits; ++unit) {
-      Acquire(unit, unit + 1 < kUnits ? Direction::kForward : Direction::kBackward);
+    for (int unit = 0; unit < kUnitsInTurn; ++unit) {
+      Acquire(unit, unit + 1 < kUnitsInTurn ? Direction::kForward : Direction::kBackward);
     }
     ASSERT_EQ(strategy_->BeforeBackward(4, position), absl::OkStatus());
   }
@@ -108,8 +108,9 @@ TEST_F(UnitsInFlightTest, PlacesAreShared) {
     EXPECT_NE(parameters.values[2].data(), parameters.values[unit].data());
     EXPECT_NE(strategy_->gradients()[2].data(), strategy_->gradients()[unit].data());
   }
-  EXPECT_EQ(parameters.values[kUnits].data(), parameters.values[0].data()) << "tied";
-  EXPECT_EQ(strategy_->gradients()[kUnits].data(), strategy_->gradients()[0].data()) << "tied";
+  EXPECT_EQ(parameters.values[kUnitsInTurn].data(), parameters.values[0].data()) << "tied";
+  EXPECT_EQ(strategy_->gradients()[kUnitsInTurn].data(), strategy_->gradients()[0].data())
+      << "tied";
 }
 
 // Checks the order of a step of two micro-batches.
@@ -129,7 +130,7 @@ TEST_F(UnitsInFlightTest, UnitsArePulledBeforeEachUseUnlessTheyAreThereStillAndP
     ASSERT_EQ(
         strategy_->BeforeBackward(4, last ? SeriesPosition::kLast : SeriesPosition::kMoreFollow),
         absl::OkStatus());
-    for (int unit = 0; unit < kUnits; ++unit) {
+    for (int unit = 0; unit < kUnitsInTurn; ++unit) {
       EXPECT_EQ(strategy_->GradientStore(unit), Accumulation::kWrite);
     }
     EXPECT_THAT(Ready(3), ElementsAre(Push(3) + micro_batch));
@@ -150,7 +151,7 @@ TEST_F(UnitsInFlightTest, PassesOfAnEvaluationPullAgain) {
   wire_.TakeArrived();
   for (int pass = 0; pass < 2; ++pass) {
     std::vector<std::string> pulled;
-    for (int unit = 0; unit < kUnits; ++unit) {
+    for (int unit = 0; unit < kUnitsInTurn; ++unit) {
       for (std::string& message : Acquire(unit, Direction::kForward)) {
         pulled.push_back(std::move(message));
       }
@@ -195,8 +196,8 @@ TEST_F(UnitsInFlightTest, AnOverflowTakesTheRestOfTheStepBack) {
     SCOPED_TRACE(overflows);
     for (const uint32_t micro_batch : {0, 1}) {
       Forward(micro_batch == 0 ? SeriesPosition::kMoreFollow : SeriesPosition::kLast);
-      for (int unit = kUnits - 1; unit >= 0; --unit) {
-        if (unit + 1 < kUnits) Acquire(unit, Direction::kBackward);
+      for (int unit = kUnitsInTurn - 1; unit >= 0; --unit) {
+        if (unit + 1 < kUnitsInTurn) Acquire(unit, Direction::kBackward);
         Fill(unit, 0.5f * strategy_->loss_scale());
         const bool first = overflows && micro_batch == 0 && unit == 1;
         if (first) strategy_->gradients()[unit][3] = NAN;
@@ -224,8 +225,8 @@ TEST_F(UnitsInFlightTest, AnOverflowOfAFormerTaskLeavesTheClockOut) {
   for (const uint64_t clock : {0, 1}) {
     for (const uint32_t micro_batch : {0, 1}) {
       Forward(micro_batch == 0 ? SeriesPosition::kMoreFollow : SeriesPosition::kLast);
-      for (int unit = kUnits - 1; unit >= 0; --unit) {
-        if (unit + 1 < kUnits) Acquire(unit, Direction::kBackward);
+      for (int unit = kUnitsInTurn - 1; unit >= 0; --unit) {
+        if (unit + 1 < kUnitsInTurn) Acquire(unit, Direction::kBackward);
         Fill(unit, 1);
         EXPECT_THAT(Ready(unit), ElementsAre(StartsWith("push")));
       }

@@ -7,8 +7,8 @@
 namespace muster {
 namespace {
 
-constexpr uint32_t kVersion = 1;
-constexpr size_t kNonceBytes = 16;
+constexpr uint32_t kAddressVersion = 1;
+constexpr size_t kAddressNonceBytes = 16;
 // Length of sockaddr_un's path without the leading zero.
 constexpr size_t kMaxUnixName = 107;
 
@@ -16,7 +16,7 @@ constexpr size_t kMaxUnixName = 107;
 
 std::string EndpointAddress::Serialize() const {
   WireWriter writer;
-  writer.Number(kVersion);
+  writer.Number(kAddressVersion);
   writer.Text(host);
   writer.Number(port);
   writer.Text(unix_name);
@@ -28,9 +28,9 @@ std::string EndpointAddress::Serialize() const {
 absl::StatusOr<EndpointAddress> EndpointAddress::Parse(absl::string_view bytes) {
   WireReader reader(bytes);
   const uint32_t version = reader.Number<uint32_t>();
-  if (reader.ok() && version != kVersion) {
+  if (reader.ok() && version != kAddressVersion) {
     return absl::InvalidArgumentError(absl::StrCat("address of version ", version, ", known is ",
-                                                   kVersion,
+                                                   kAddressVersion,
                                                    "; run the same release on all machines"));
   }
   EndpointAddress address;
@@ -39,7 +39,7 @@ absl::StatusOr<EndpointAddress> EndpointAddress::Parse(absl::string_view bytes) 
   address.unix_name = reader.Text();
   address.nonce = reader.Text();
   address.pid = reader.Number<uint32_t>();
-  if (!reader.Done() || address.nonce.size() != kNonceBytes ||
+  if (!reader.Done() || address.nonce.size() != kAddressNonceBytes ||
       address.unix_name.size() > kMaxUnixName) {
     return absl::InvalidArgumentError(
         absl::StrCat("not the address of an endpoint (", bytes.size(), " bytes)"));

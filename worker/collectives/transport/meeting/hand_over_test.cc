@@ -36,7 +36,7 @@ namespace {
 
 using Met = absl::StatusOr<std::unique_ptr<HostTransport>>;
 
-constexpr char kSecret[] = "secret";
+constexpr char kHandOverSecret[] = "secret";
 constexpr char kShared[] = "shared";
 constexpr char kNotShared[] = "not shared";
 
@@ -54,7 +54,7 @@ struct Pair {
     CollectiveEndpoint::Group group;
     group.name = "world";
     group.round = 1;
-    group.secret = kSecret;
+    group.secret = kHandOverSecret;
     group.rank = rank;
     for (const EndpointAddress& address : addresses) group.addresses.push_back(address.Serialize());
     return points[rank]->Meet(group, absl::Seconds(30));
@@ -111,7 +111,7 @@ TEST_P(CalledRankFaultTest, TcpTakesOver) {
     const absl::StatusOr<std::string> frame = ReceiveFrame(socket.get(), deadline);
     ASSERT_TRUE(frame.ok()) << frame.status();
     const Hello hello = Hello::Parse(*frame).value();
-    const auto key = Answer(socket.get(), hello, hello, kSecret, deadline);
+    const auto key = Answer(socket.get(), hello, hello, kHandOverSecret, deadline);
     ASSERT_TRUE(key.ok()) << key.status();
     GetParam().play(socket.get(), deadline);
     played = true;
@@ -170,7 +170,7 @@ TEST_P(CallingRankFaultTest, TcpTakesOver) {
     hello.to = 1;
     hello.size = 2;
     const Descriptor socket = ConnectUnix(pair.addresses[1].unix_name, deadline).value();
-    const auto key = Call(socket.get(), hello, kSecret, deadline);
+    const auto key = Call(socket.get(), hello, kHandOverSecret, deadline);
     EXPECT_TRUE(key.ok()) << key.status();
     GetParam().play(socket.get(), deadline);
   }

@@ -12,8 +12,8 @@ namespace muster {
 namespace {
 
 constexpr char kMagic[] = "muster collectives";
-constexpr uint32_t kVersion = 3;
-constexpr size_t kNonceBytes = 16;
+constexpr uint32_t kHandshakeVersion = 3;
+constexpr size_t kHandshakeNonceBytes = 16;
 constexpr size_t kProofBytes = 32;
 
 // A message after the hello: a status and, where it is OK, content.
@@ -78,7 +78,7 @@ std::string Hello::Serialize() const {
 std::string Hello::Claims() const {
   WireWriter writer;
   writer.Text(kMagic);
-  writer.Number(kVersion);
+  writer.Number(kHandshakeVersion);
   writer.Text(group_key);
   writer.Text(endpoint_nonce);
   writer.Text(nonce);
@@ -96,7 +96,7 @@ absl::StatusOr<Hello> Hello::Parse(absl::string_view bytes) {
   WireReader reader(bytes);
   const std::string magic = reader.Text();
   const uint32_t version = reader.Number<uint32_t>();
-  if (!reader.ok() || magic != kMagic || version != kVersion) {
+  if (!reader.ok() || magic != kMagic || version != kHandshakeVersion) {
     return absl::InvalidArgumentError("not a rank of this release");
   }
   Hello hello;
@@ -113,7 +113,8 @@ absl::StatusOr<Hello> Hello::Parse(absl::string_view bytes) {
   hello.proof = reader.Text();
   hello.kind = static_cast<ConnectionKind>(kind);
   const uint32_t lanes = hello.kind == ConnectionKind::kData ? hello.connections : 1;
-  if (!reader.Done() || kind > 1 || hello.nonce.size() != kNonceBytes || hello.lane >= lanes) {
+  if (!reader.Done() || kind > 1 || hello.nonce.size() != kHandshakeNonceBytes ||
+      hello.lane >= lanes) {
     return absl::InvalidArgumentError("not a rank's hello");
   }
   return hello;
@@ -126,11 +127,11 @@ absl::StatusOr<std::string> Call(int socket, const Hello& hello, absl::string_vi
   const std::string sent = proven.Serialize();
   MUSTER_RETURN_IF_ERROR(SendFrame(socket, sent, deadline));
   MUSTER_ASSIGN_OR_RETURN(const std::string challenge, ReceiveReply(socket, deadline));
-  if (challenge.size() != kNonceBytes + kProofBytes) {
+  if (challenge.size() != kHandshakeNonceBytes + kProofBytes) {
     return absl::UnavailableError("its challenge is malformed");
   }
-  const std::string transcript = sent + challenge.substr(0, kNonceBytes);
-  if (!SameHash(challenge.substr(kNonceBytes), KeyedHash(secret, "called" + transcript))) {
+  const std::string transcript = sent + challenge.substr(0, kHandshakeNonceBytes);
+  if (!SameHash(challenge.substr(kHandshakeNonceBytes), KeyedHash(secret, "called" + transcript))) {
     Refuse(socket, WrongSecret());
     return WrongSecret();
   }
@@ -146,7 +147,7 @@ absl::StatusOr<std::string> Answer(int socket, const Hello& hello, const Hello& 
     Refuse(socket, WrongSecret());
     return WrongSecret();
   }
-  const std::string nonce = RandomBytes(kNonceBytes);
+  const std::string nonce = RandomBytes(kHandshakeNonceBytes);
   const std::string transcript = hello.Serialize() + nonce;
   const std::string proof = KeyedHash(secret, "called" + transcript);
   MUSTER_RETURN_IF_ERROR(SendFrame(socket, Reply(absl::OkStatus(), nonce + proof), deadline));

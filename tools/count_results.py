@@ -3,9 +3,9 @@
 
 Usage: count_results.py BAZEL_EXIT_CODE FOLDER...   (folders are searched for test.xml)
 
-A target that left no case behind (it crashed, timed out or did not build) counts as one failed case. Skips are listed
-by reason, then failures, so that these are what the output ends with. The exit status is 0 only if something passed and
-nothing failed.
+A target that left no case behind (it crashed, timed out or did not build) counts as one failed case. The programs that
+took longest come first, then skips by reason, then failures, so that these are what the output ends with. The exit status
+is 0 only if something passed and nothing failed.
 """
 
 import collections
@@ -14,12 +14,16 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 
+# How many of the programs that took longest are named.
+SLOWEST = 10
+
+
 def cases(xml):
-    """Yields (name, "passed" | "failed" | "skipped", message) of one XML file."""
+    """Yields (name, "passed" | "failed" | "skipped", message, seconds) of one XML file."""
     try:
         root = ElementTree.parse(xml).getroot()
     except ElementTree.ParseError as error:
-        yield str(xml), "failed", f"unreadable result: {error}"
+        yield str(xml), "failed", f"unreadable result: {error}", 0
         return
     found = False
     for case in root.iter("testcase"):
@@ -27,18 +31,19 @@ def cases(xml):
             continue
         found = True
         name = f"{case.get('classname', '')}.{case.get('name', '')}".lstrip(".")
+        seconds = float(case.get("time") or 0)
         failure = case.find("failure")
         if failure is None:
             failure = case.find("error")
         skipped = case.find("skipped")
         if failure is not None:
-            yield name, "failed", failure.get("message") or failure.text or ""
+            yield name, "failed", failure.get("message") or failure.text or "", seconds
         elif skipped is not None:
-            yield name, "skipped", skipped.get("message") or skipped.text or ""
+            yield name, "skipped", skipped.get("message") or skipped.text or "", seconds
         else:
-            yield name, "passed", ""
+            yield name, "passed", "", seconds
     if not found:
-        yield str(xml), "failed", "the target left no test case behind"
+        yield str(xml), "failed", "the target left no test case behind", 0
 
 
 def main(argv):
@@ -46,19 +51,29 @@ def main(argv):
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     skipped = collections.Counter()
     failures = []
+    took = collections.Counter()
+    longest = {}
     for folder in argv[2:]:
         for xml in sorted(pathlib.Path(folder).rglob("test.xml")):
             target = xml.parent.relative_to(folder)
-            for name, result, message in cases(xml):
+            # A program's parts have folders of their own.
+            program = target.parent if target.name.startswith("shard_") else target
+            label = f"//{program.parent}:{program.name}"
+            for name, result, message, seconds in cases(xml):
+                took[label] += seconds
+                longest[label] = max(longest.get(label, (0, "")), (seconds, name))
                 counts[result] += 1
                 first = " ".join(message.split())[:300]
                 if result == "skipped":
-                    skipped[f"//{target.parent}:{target.name}", first] += 1
+                    skipped[label, first] += 1
                 elif result == "failed":
-                    failures.append(f"//{target.parent}:{target.name} {name}: {first}")
+                    failures.append(f"{label} {name}: {first}")
     if bazel_exit != 0 and not failures:
         failures.append(f"the build or a target without results (Bazel's exit code {bazel_exit})")
         counts["failed"] = 1
+    for label, seconds in took.most_common(SLOWEST):
+        most, name = longest[label]
+        print(f"took {seconds:.0f} s: {label}, {most:.0f} s of it {name}")
     for (target, reason), number in skipped.items():
         print(f"skipped: {target}, {number} cases: {reason}")
     for failure in failures:
