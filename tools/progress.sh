@@ -58,8 +58,8 @@ follow_packages() {
   clear_progress
 }
 
-# What the parts of a build cost, in files to compile: measured, as an average over all of that kind.
-declare -A progress_cost=([small]=0.5 [medium]=1 [large]=6)
+# What the parts of a build cost, in files to compile: averages of a run from nothing (docs/performance/building.md).
+declare -A progress_cost=([small]=0.5 [medium]=2.5 [large]=9)
 
 # Reads what Bazel says with --subcommands. Its errors and warnings are passed on. FILES is how many files there are to
 # compile, or empty; TESTS has a line `LABEL SHARDS SIZE` for each test program to run. Of progress nothing is shown in the
@@ -75,9 +75,10 @@ follow_build() {
     cost[$label]=$each
     all=$((all + shards * each))
   done <<<"$tests"
-  # The rate is that since `from`. What a cache has comes first, and fast, and says nothing of the rest: where the last
-  # minute was less than a third as fast, the rate is that of the last minute.
-  local from= from_done=0 minute=0 minute_done=0 left=
+  # The rate is that since `from`: a minute with more than a file a second and processor came from a cache, and says
+  # nothing of the rest.
+  local from= from_done=0 minute=0 minute_done=0 left= processors
+  processors=$(nproc)
   trap '' INT
   while IFS= read -r line || [ -n "$line" ]; do
     now=$EPOCHSECONDS
@@ -111,8 +112,7 @@ follow_build() {
         if [ -z "$from" ]; then
           from=$now from_done=$done minute=$now minute_done=$done
         elif [ $((now - minute)) -ge 60 ]; then
-          [ $(((done - minute_done) * (minute - from) * 3)) -ge $(((minute_done - from_done) * (now - minute))) ] ||
-            from=$minute from_done=$minute_done
+          [ $((done - minute_done)) -le $((100 * (now - minute) * processors)) ] || from=$now from_done=$done
           minute=$now minute_done=$done
         fi
       fi

@@ -319,12 +319,12 @@ def test_progress_counts_packages():
 
 def test_progress_counts_tests_among_what_is_left():
     clock = 'EPOCHSECONDS=0; show_progress() { echo "$1"; EPOCHSECONDS=$((EPOCHSECONDS + 10)); };'
-    # A file, a small test for half a file, and two parts of a large one for six files each.
+    # A file, a small test for half a file, and two parts of a large one for nine files each.
     tests = "//a:tests 1 small\n//b:tests 2 large"
     actions = [started("Compiling a/folder.cc"), started("Testing //a:tests"), started("Testing //b:tests (shard 1 of 2)")]
     shown, _ = bash(f"unset EPOCHSECONDS; {clock} follow_build 0 1 $'{tests}'", "".join(actions))
     first = [line for i, line in enumerate(shown) if line not in shown[:i]]
-    assert first == ["compiling file 1 of 1: a/folder", "testing //a:tests, about 20 min left",
+    assert first == ["compiling file 1 of 1: a/folder", "testing //a:tests, about 30 min left",
                      "testing //b:tests, about 2 min left"]  # yapf: disable
 
 

@@ -29,6 +29,14 @@ def programs(installed, tmp_path_factory):
     made.end()
 
 
+def await_line(job, line):
+    """Waits until a job's log has the line: the last ones come a moment after its end."""
+    until = time.monotonic() + WAIT_SECONDS
+    while line not in (text := "".join(job.logs())):
+        assert time.monotonic() < until, text
+        time.sleep(0.1)
+
+
 class Run:
     """A job that runs served_program.py, and what its rank 0 wrote."""
 
@@ -115,7 +123,7 @@ def test_an_elastic_program_replaces_a_lost_rank_in_place(programs, tmp_path):
     disturbed = Run(programs, tmp_path / "disturbed.pt", {**settings, "dies_at": [1, 5]}, model__program__elastic=True)
     expected, result = undisturbed.result(), disturbed.result()
     assert same_bits(result["state"], expected["state"]) and torch.equal(result["rows"], expected["rows"])
-    assert "rank 1 starts at 5" in "".join(disturbed.job.logs())
+    await_line(disturbed.job, "rank 1 starts at 5")
 
 
 def test_a_killed_server_comes_back_and_nothing_is_lost(installed, tmp_path):
@@ -258,7 +266,8 @@ def test_rows_are_eight_times_the_memory_that_they_may_take(installed, tmp_path)
         ("options = {'staleness': -1}", "staleness is -1; it must be a number of steps"),
         ("options = {'staleness': 2, 'deterministic': True}", "update.deterministic needs staleness_bound 0"),
         ("optimizer = muster.SGD(lr=-1.0)", "learning_rate is -1"),
-        ("net = torch.nn.Linear(4, 1 + rank)", "with another schema, update or number of slots"),
+        # The second names the initial values, which another rank may have made meanwhile.
+        ("net = torch.nn.Linear(4, 1 + rank)", "with another schema, update or number of slots|it is of another model"),
         ("then = 'twice'", "has been pushed at step 0 already; call step() after each backward"),
         ("then = 'plain checkpoint'", "make them with ParameterServer.checkpoint, on all ranks"),
         ("options, then = {'staleness': 2}, 'checkpoint alone'", "the cut at step 1 did not end within 1s; a server is lost, or "),
@@ -294,7 +303,7 @@ served.synchronize()
     job = programs.submit(program, model__program__max_restarts=0)
     with pytest.raises(muster.JobFailed) as raised:
         job.wait(WAIT_SECONDS)
-    assert says in str(raised.value)
+    assert any(each in str(raised.value) for each in says.split("|")), str(raised.value)
 
 
 def test_an_embedding_needs_servers_and_int64():
@@ -341,7 +350,7 @@ def test_the_example_of_deepfm_learns(programs, data):
     job.wait(WAIT_SECONDS)
     losses = job.metrics("train/*")["train/loss"].values
     assert sum(losses[-5:]) < 0.8 * sum(losses[:5])
-    assert "over all" in "".join(job.logs(slot=0))
+    await_line(job, "over all")
 
 
 def test_a_plain_script_has_the_servers_of_muster_up(installed, tmp_path):
