@@ -104,7 +104,7 @@ run_tests() {
   else
     echo "muster: no CUDA toolkit with NCCL in ${CUDA_HOME:-/usr/local/cuda}; CUDA targets are not built" >&2
   fi
-  say_cost 60 "programs and tests"
+  say_cost 58 "programs and tests"
   run_bazel test --keep_going "${cuda[@]}" "${flags[@]}" -- "${targets[@]}" || status=$?
   exec /usr/bin/python3 "$root/tools/count_results.py" "$status" "$(readlink -f "$root/bazel-testlogs")"
 }

@@ -115,7 +115,7 @@ def test_a_fresh_machine_is_told_what_happens_from_the_first_moment(checkout):
     lines = done.stderr.splitlines()
     assert lines[0].startswith("muster: installing ") and "bazel-bootstrap" in " ".join(lines)
     assert "muster: fetching 2 packages: file 1 of 2 (3s remaining)" in lines
-    assert "muster: building the programs for the first time: about 7 min on 2 processors" in lines
+    assert "muster: building the programs for the first time: about 5 min on 2 processors" in lines
     assert max(map(len, lines)) < 80
     # Elsewhere than in a terminal only a line now and then.
     assert len([each for each in lines if "compiling" in each]) <= 1
