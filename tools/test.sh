@@ -4,12 +4,14 @@ test_usage() {
   cat <<'END'
 usage: ./muster test [--quick | --all] [TARGET ...] [FLAG OF BAZEL ...]
 
-Builds and runs tests, and says at the end which took longest and how many passed.
+Builds and runs tests; says which took longest, and how many passed.
 
-  (nothing)  every test but cases whose name has Exhaustive: whole products, many seeds
+  (nothing)  all but cases with Exhaustive in their name: whole products, many
+             seeds
   --quick    tests of the folders that differ from main, and the contract suites
   --all      every test, as before a release
-  TARGET     these tests alone, such as //common/mesh/... ; with --quick, these too; -//common/mesh/... leaves out
+  TARGET     these tests alone, such as //common/mesh/... ; with --quick, these
+             too; -//common/mesh/... leaves out
 
 Flags are passed on: --test_filter='PlanTest.*' runs the cases of that name.
 END
@@ -87,7 +89,7 @@ run_tests() {
       -//*) targets+=("$each") ;;
       -*) flags+=("$each") ;;
       //* | :*) targets+=("$each") ;;
-      *) test_usage >&2 && exit 2 ;;
+      *) echo "muster: $each is neither a target, such as //common/mesh/... , nor a flag" >&2 && test_usage >&2 && exit 2 ;;
     esac
   done
   if [ -n "$quick" ]; then
