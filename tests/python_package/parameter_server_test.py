@@ -268,7 +268,7 @@ def test_rows_are_eight_times_the_memory_that_they_may_take(installed, tmp_path)
         ("optimizer = muster.SGD(lr=-1.0)", "learning_rate is -1"),
         # The second names the initial values, which another rank may have made meanwhile.
         ("net = torch.nn.Linear(4, 1 + rank)", "with another schema, update or number of slots|it is of another model"),
-        ("then = 'twice'", "has been pushed at step 0 already; call step() after each backward"),
+        ("options, then = {'push': 'backward'}, 'twice'", "has been pushed at step 0 already; call step() after each backward"),
         ("then = 'plain checkpoint'", "make them with ParameterServer.checkpoint, on all ranks"),
         ("options, then = {'staleness': 2}, 'checkpoint alone'", "the cut at step 1 did not end within 1s; a server is lost, or "),
     ],

@@ -161,12 +161,12 @@ void* muster_servers_parameter(const muster_servers* servers, int32_t tensor) {
   return &view.release()->tensor;
 }
 
-int muster_servers_acquire(muster_servers* servers, int32_t unit) {
-  return Run([&] { return servers->served->Acquire(unit); });
+int muster_servers_acquire(muster_servers* servers, int32_t tensor) {
+  return Run([&] { return servers->served->Acquire(tensor); });
 }
 
-int muster_servers_gradient(muster_servers* servers, int32_t tensor, const float* gradient) {
-  return Run([&] { return servers->served->TakeGradient(tensor, gradient); });
+int muster_servers_push(muster_servers* servers, int32_t tensor, const float* gradient) {
+  return Run([&] { return servers->served->PushGradient(tensor, gradient); });
 }
 
 int muster_servers_look_up(muster_servers* servers, int32_t table, const uint64_t* keys,
@@ -183,15 +183,27 @@ int muster_servers_look_up(muster_servers* servers, int32_t table, const uint64_
 }
 
 int muster_servers_row_gradients(muster_servers* servers, uint64_t look_up, const float* gradients,
-                                 int32_t more_follow) {
-  using muster::SeriesPosition;
-  const SeriesPosition position =
-      more_follow != 0 ? SeriesPosition::kMoreFollow : SeriesPosition::kLast;
-  return Run([&] { return servers->served->TakeRowGradients(look_up, gradients, position); });
+                                 int32_t now) {
+  using Push = muster::ServedParameters::Push;
+  return Run([&] {
+    return servers->served->TakeRowGradients(look_up, gradients,
+                                             now != 0 ? Push::kNow : Push::kAtEnd);
+  });
 }
 
-int muster_servers_step(muster_servers* servers) {
-  return Run([&] { return servers->served->EndStep(); });
+int muster_servers_drop(muster_servers* servers) {
+  return Run([&] { return servers->served->Drop(); });
+}
+
+int muster_servers_step(muster_servers* servers, const float* const* gradients, size_t count) {
+  return Run([&]() -> absl::Status {
+    const int tensors = servers->served->schema().tensors_size();
+    if (count != static_cast<size_t>(tensors)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("there are ", count, " gradients for ", tensors, " tensors"));
+    }
+    return servers->served->EndStep({gradients, count});
+  });
 }
 
 int muster_servers_cut(muster_servers* servers, double timeout_seconds, const char** cut) {

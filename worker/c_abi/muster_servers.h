@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /* Counts changes to this file that callers must know of. */
-#define MUSTER_SERVERS_ABI_VERSION 2
+#define MUSTER_SERVERS_ABI_VERSION 3
 int muster_servers_abi_version(void);
 
 /* Returns the message of this thread's last failed call. */
@@ -59,22 +59,25 @@ uint64_t muster_servers_clock(const muster_servers* servers);
  * memory outlives `servers`, until its deleter is called, on any thread. */
 void* muster_servers_parameter(const muster_servers* servers, int32_t tensor);
 
-/* Blocks until the unit's values of this step are there. */
-int muster_servers_acquire(muster_servers* servers, int32_t unit);
-/* Takes the tensor's gradient of this step; null: zeros. */
-int muster_servers_gradient(muster_servers* servers, int32_t tensor, const float* gradient);
+/* Blocks until the tensor's values of this step are there. */
+int muster_servers_acquire(muster_servers* servers, int32_t tensor);
+/* Pushes the tensor's gradient ahead of the step's end. */
+int muster_servers_push(muster_servers* servers, int32_t tensor, const float* gradient);
 
 /* Fills `rows`, [count, dim], with rows of a sparse table. `look_up` null: no gradients follow.
  * Otherwise it gets a number for muster_servers_row_gradients. */
 int muster_servers_look_up(muster_servers* servers, int32_t table, const uint64_t* keys,
                            size_t count, float* rows, uint64_t* look_up);
-/* Takes the gradients, [count, dim], of the rows of a look-up in this step. `more_follow` not 0:
- * another backward pass of the step adds to them. */
+/* Takes the gradients, [count, dim], of the rows of a look-up in this step. `now` not 0: they are
+ * pushed once those of all look-ups of the table are there. */
 int muster_servers_row_gradients(muster_servers* servers, uint64_t look_up, const float* gradients,
-                                 int32_t more_follow);
+                                 int32_t now);
+/* Forgets the step's look-ups and the gradients of their rows. */
+int muster_servers_drop(muster_servers* servers);
 
-/* Ends the step. Blocks until servers have all of it. */
-int muster_servers_step(muster_servers* servers);
+/* Ends the step with a gradient for each tensor; null: it has none. Those that were pushed do not
+ * count. Blocks until servers have all of it. */
+int muster_servers_step(muster_servers* servers, const float* const* gradients, size_t count);
 
 /* Cuts the tables between two steps. Blocks until all ranks have ended as many steps and the files
  * are written, at most for `timeout_seconds` and until an attempt under way to open the tables of a

@@ -8,8 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "common/base/catch_out_of_memory.h"
+#include "common/base/fingerprint.h"
 #include "common/base/machine/usable_resources.h"
 #include "common/base/status_macros.h"
+#include "common/kernels/gemm/row_sums.h"
 #include "common/partition/schema.h"
 #include "common/rpc/parameter_service/data_channel_client.h"
 #include "common/rpc/rpc_credentials.h"
@@ -21,36 +23,26 @@ namespace {
 // Each rank's gradient counts alike, so that the step's is their mean.
 constexpr uint64_t kWeight = 1;
 
-// Returns the schema with the division that the job says.
+// Returns the schema with the division that the job says, and with each tensor as a unit.
 v1::TablesSchema Divided(const v1::TablesSchema& given, const v1::UpdateSpec& update) {
   v1::TablesSchema schema = given;
   const DenseLayout::Options layout = LayoutOptions(update);
   schema.set_partitions(layout.partitions);
   schema.set_block_bytes(layout.block_bytes);
+  schema.set_own_steps(true);
+  for (int i = 0; i < schema.tensors_size(); ++i) {
+    schema.mutable_tensors(i)->set_unit(static_cast<uint32_t>(i));
+  }
   return schema;
 }
 
-// Checks that units are numbered without gaps, so that there are no more of them than tensors.
-absl::Status CheckUnits(const v1::TablesSchema& schema) {
-  std::vector<bool> found(static_cast<size_t>(schema.tensors_size()), false);
-  int64_t units = 0;
-  for (const v1::TensorSchema& tensor : schema.tensors()) {
-    if (tensor.unit() < found.size()) found[tensor.unit()] = true;
-    units = std::max(units, int64_t{tensor.unit()} + 1);
-  }
-  if (std::count(found.begin(), found.end(), true) == units) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("schema: the last unit of tensors is ", units - 1,
-                   ", and one before it has none; number units from 0 without gaps"));
+uint64_t FingerprintOf(absl::Span<const float> values) {
+  return Fingerprint({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
 }
 
 }  // namespace
 
 ServedParameters::ServedParameters(const v1::TablesSchema& schema) : schema_(schema) {
-  for (const v1::TensorSchema& tensor : schema_.tensors()) {
-    if (tensor.unit() >= unit_tensors_.size()) unit_tensors_.resize(tensor.unit() + 1);
-    ++unit_tensors_[tensor.unit()];
-  }
   for (const v1::SparseTableSchema& table : schema_.sparse()) tables_.emplace_back(table.dim());
   rows_.sparse.resize(tables_.size());
 }
@@ -58,7 +50,6 @@ ServedParameters::ServedParameters(const v1::TablesSchema& schema) : schema_(sch
 absl::StatusOr<std::unique_ptr<ServedParameters>> ServedParameters::Open(Options options) {
   const v1::TablesSchema schema = Divided(options.schema, options.order.spec().update());
   MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
-  MUSTER_RETURN_IF_ERROR(CheckUnits(schema));
   std::unique_ptr<ServedParameters> served(new ServedParameters(schema));
   MUSTER_RETURN_IF_ERROR(served->Start(options));
   return served;
@@ -110,64 +101,90 @@ const float* ServedParameters::parameter(int tensor) const {
   return strategy_->parameters().values[tensor].data();
 }
 
+void ServedParameters::TableStep::Clear() {
+  open = 0;
+  keys.clear();
+  gradients.clear();
+  sum.Clear();
+  pushed = false;
+}
+
 absl::Status ServedParameters::BeginStep() {
-  acquired_.assign(unit_tensors_.size(), false);
+  const auto tensors = static_cast<size_t>(schema_.tensors_size());
+  acquired_.assign(tensors, false);
+  fingerprints_.assign(tensors, 0);
+  pushed_.assign(tensors, false);
   takes_gradients_ = false;
-  taken_.assign(static_cast<size_t>(schema_.tensors_size()), false);
-  missing_ = unit_tensors_;
   look_ups_.clear();
-  for (TableStep& table : tables_) {
-    table.open = 0;
-    table.sum.Clear();
-    table.pushed = false;
-  }
+  for (TableStep& table : tables_) table.Clear();
   return strategy_->BeginStep(clock_);
 }
 
-absl::Status ServedParameters::Acquire(int unit) {
-  absl::MutexLock lock(&mutex_);
-  return AcquireLocked(unit);
+absl::Span<const float> ServedParameters::ValuesOf(int tensor) const {
+  return strategy_->parameters().values[tensor];
 }
 
-absl::Status ServedParameters::AcquireLocked(int unit) {
-  if (acquired_[unit]) return absl::OkStatus();
-  MUSTER_RETURN_IF_ERROR(strategy_->Acquire(unit, Direction::kForward));
-  acquired_[unit] = true;
+absl::Status ServedParameters::Acquire(int tensor) {
+  absl::MutexLock lock(&mutex_);
+  return AcquireLocked(tensor);
+}
+
+absl::Status ServedParameters::AcquireLocked(int tensor) {
+  if (acquired_[tensor]) return absl::OkStatus();
+  MUSTER_RETURN_IF_ERROR(strategy_->Acquire(tensor, Direction::kForward));
+  acquired_[tensor] = true;
+  fingerprints_[tensor] = FingerprintOf(ValuesOf(tensor));
   return absl::OkStatus();
+}
+
+absl::Status ServedParameters::CheckUnchanged(int tensor) const {
+  if (!acquired_[tensor] || fingerprints_[tensor] == FingerprintOf(ValuesOf(tensor))) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      schema_.tensors(tensor).name(), " was changed by hand in step ", clock_,
+      ", but its values are the servers', and only their optimizer changes them; load or set "
+      "values before the ParameterServer is made"));
+}
+
+absl::Status ServedParameters::CheckFinite(absl::string_view what,
+                                           absl::Span<const float> gradient) const {
+  if (AllFinite(static_cast<int64_t>(gradient.size()), gradient.data())) return absl::OkStatus();
+  return absl::OutOfRangeError(absl::StrCat(
+      "the gradient of ", what, " is not finite in step ", clock_, ", and was not sent",
+      takes_gradients_ ? "" : "; zero_grad() drops the step, which can then be made anew"));
 }
 
 absl::Status ServedParameters::BeginGradients() {
   if (takes_gradients_) return absl::OkStatus();
-  for (size_t unit = 0; unit < acquired_.size(); ++unit) {
-    MUSTER_RETURN_IF_ERROR(AcquireLocked(static_cast<int>(unit)));
+  for (int tensor = 0; tensor < schema_.tensors_size(); ++tensor) {
+    MUSTER_RETURN_IF_ERROR(AcquireLocked(tensor));
   }
   MUSTER_RETURN_IF_ERROR(strategy_->BeforeBackward(kWeight, SeriesPosition::kLast));
   takes_gradients_ = true;
   return absl::OkStatus();
 }
 
-absl::Status ServedParameters::TakeGradient(int tensor, const float* gradient) {
+absl::Status ServedParameters::PushGradient(int tensor, const float* gradient) {
   absl::MutexLock lock(&mutex_);
-  return TakeGradientLocked(tensor, gradient);
-}
-
-absl::Status ServedParameters::TakeGradientLocked(int tensor, const float* gradient) {
-  if (taken_[tensor]) {
+  const std::string& name = schema_.tensors(tensor).name();
+  if (pushed_[tensor]) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "the gradient of ", schema_.tensors(tensor).name(), " has been pushed at step ", clock_,
+        "the gradient of ", name, " has been pushed at step ", clock_,
         " already; call step() after each backward, or run all but the last backward of a step in "
         "accumulate()"));
   }
+  MUSTER_RETURN_IF_ERROR(CheckFinite(name, {gradient, ValuesOf(tensor).size()}));
+  return PushLocked(tensor, gradient);
+}
+
+absl::Status ServedParameters::PushLocked(int tensor, const float* gradient) {
   MUSTER_RETURN_IF_ERROR(BeginGradients());
+  pushed_[tensor] = true;
+  if (gradient == nullptr) return strategy_->NoGradient(tensor);
   const absl::Span<float> place = strategy_->gradients()[tensor];
-  if (gradient != nullptr) {
-    std::memcpy(place.data(), gradient, place.size() * sizeof(float));
-  } else {
-    std::fill(place.begin(), place.end(), 0.0f);
-  }
-  taken_[tensor] = true;
-  const int unit = static_cast<int>(schema_.tensors(tensor).unit());
-  return --missing_[unit] > 0 ? absl::OkStatus() : strategy_->GradientReady(unit);
+  std::memcpy(place.data(), gradient, place.size() * sizeof(float));
+  return strategy_->GradientReady(tensor);
 }
 
 absl::StatusOr<uint64_t> ServedParameters::LookUp(int table, absl::Span<const uint64_t> keys,
@@ -192,69 +209,99 @@ absl::StatusOr<uint64_t> ServedParameters::LookUp(int table, absl::Span<const ui
 }
 
 absl::Status ServedParameters::TakeRowGradients(uint64_t number, const float* gradients,
-                                                SeriesPosition position) {
+                                                Push push) {
   absl::MutexLock lock(&mutex_);
   const auto found = look_ups_.find(number);
   if (found == look_ups_.end()) {
     return absl::InvalidArgumentError(
         absl::StrCat("gradients of rows came at step ", clock_,
-                     " for a look-up of an earlier step, or for the second time"));
+                     " for a look-up of an earlier or dropped step, or for the second time"));
   }
-  const OpenLookUp look_up = std::move(found->second);
+  OpenLookUp look_up = std::move(found->second);
   look_ups_.erase(found);
   TableStep& table = tables_[look_up.table];
+  const std::string& name = schema_.sparse(look_up.table).name();
   if (table.pushed) {
     return absl::InvalidArgumentError(
-        absl::StrCat("rows of ", schema_.sparse(look_up.table).name(),
-                     " were looked up after their gradients "
-                     "had been pushed at step ",
-                     clock_,
-                     "; call step() after each backward, or run all but the "
-                     "last backward of a step in accumulate()"));
+        absl::StrCat("rows of ", name, " were looked up after their gradients had been pushed at ",
+                     "step ", clock_,
+                     "; call step() after each backward, or run all but the last backward of a "
+                     "step in accumulate()"));
   }
-  MUSTER_RETURN_IF_ERROR(BeginGradients());
   const size_t dim = schema_.sparse(look_up.table).dim();
-  SparseRows& rows = rows_.sparse[look_up.table];
-  rows.gradients.assign(look_up.keys.size() * dim, 0.0f);
+  std::vector<float> sums(look_up.keys.size() * dim, 0.0f);
   for (size_t i = 0; i < look_up.inverse.size(); ++i) {
-    float* const sum = &rows.gradients[static_cast<size_t>(look_up.inverse[i]) * dim];
+    float* const sum = &sums[static_cast<size_t>(look_up.inverse[i]) * dim];
     for (size_t j = 0; j < dim; ++j) sum[j] += gradients[i * dim + j];
   }
   --table.open;
-  const bool complete = table.open == 0 && position == SeriesPosition::kLast;
-  if (complete && table.sum.keys().empty()) {
+  if (table.keys.empty() && table.sum.keys().empty()) {
     // A step's only look-up needs no other sum.
-    table.pushed = true;
-    rows.keys = look_up.keys;
-    const absl::Status pushed = strategy_->PushRows(rows_);
-    rows.keys.clear();
-    return pushed;
+    table.keys = std::move(look_up.keys);
+    table.gradients = std::move(sums);
+  } else {
+    table.sum.Add(std::exchange(table.keys, {}), std::exchange(table.gradients, {}));
+    table.sum.Add(look_up.keys, sums);
   }
-  table.sum.Add(look_up.keys, rows.gradients);
-  return complete ? PushSum(look_up.table) : absl::OkStatus();
+  if (push == Push::kAtEnd || table.open > 0) return absl::OkStatus();
+  SumRows(table);
+  MUSTER_RETURN_IF_ERROR(CheckFinite(absl::StrCat("rows of ", name), table.gradients));
+  return PushRows(look_up.table);
 }
 
-absl::Status ServedParameters::PushSum(int table) {
+void ServedParameters::SumRows(TableStep& table) {
+  if (table.sum.keys().empty()) return;
+  // Rows may come after a step that could not be ended.
+  table.sum.Add(std::exchange(table.keys, {}), std::exchange(table.gradients, {}));
+  table.keys = table.sum.keys();
+  table.sum.TakeSums(table.gradients);
+  table.sum.Clear();
+}
+
+absl::Status ServedParameters::PushRows(int table) {
   MUSTER_RETURN_IF_ERROR(BeginGradients());
   SparseRows& rows = rows_.sparse[table];
-  rows.keys = tables_[table].sum.keys();
-  tables_[table].sum.TakeSums(rows.gradients);
+  rows.keys = std::move(tables_[table].keys);
+  rows.gradients = std::move(tables_[table].gradients);
   tables_[table].pushed = true;
   const absl::Status pushed = strategy_->PushRows(rows_);
   rows.keys.clear();
   return pushed;
 }
 
-absl::Status ServedParameters::EndStep() {
+absl::Status ServedParameters::Drop() {
   absl::MutexLock lock(&mutex_);
-  MUSTER_RETURN_IF_ERROR(BeginGradients());
-  for (int tensor = 0; tensor < schema_.tensors_size(); ++tensor) {
-    if (!taken_[tensor]) MUSTER_RETURN_IF_ERROR(TakeGradientLocked(tensor, nullptr));
+  if (takes_gradients_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("gradients of step ", clock_,
+                     " have been pushed, so it cannot be dropped; with "
+                     "push=\"step\" nothing is pushed before step()"));
   }
-  for (size_t table = 0; table < tables_.size(); ++table) {
-    // Look-ups whose gradients never came held the others' back.
-    if (tables_[table].pushed || tables_[table].sum.keys().empty()) continue;
-    MUSTER_RETURN_IF_ERROR(PushSum(static_cast<int>(table)));
+  look_ups_.clear();
+  for (TableStep& table : tables_) table.Clear();
+  return absl::OkStatus();
+}
+
+absl::Status ServedParameters::EndStep(absl::Span<const float* const> gradients) {
+  absl::MutexLock lock(&mutex_);
+  for (int tensor = 0; tensor < schema_.tensors_size(); ++tensor) {
+    MUSTER_RETURN_IF_ERROR(CheckUnchanged(tensor));
+    if (pushed_[tensor] || gradients[tensor] == nullptr) continue;
+    MUSTER_RETURN_IF_ERROR(
+        CheckFinite(schema_.tensors(tensor).name(), {gradients[tensor], ValuesOf(tensor).size()}));
+  }
+  for (size_t i = 0; i < tables_.size(); ++i) {
+    SumRows(tables_[i]);
+    MUSTER_RETURN_IF_ERROR(
+        CheckFinite(absl::StrCat("rows of ", schema_.sparse(static_cast<int>(i)).name()),
+                    tables_[i].gradients));
+  }
+  MUSTER_RETURN_IF_ERROR(BeginGradients());
+  for (int tensor = schema_.tensors_size() - 1; tensor >= 0; --tensor) {
+    if (!pushed_[tensor]) MUSTER_RETURN_IF_ERROR(PushLocked(tensor, gradients[tensor]));
+  }
+  for (size_t i = 0; i < tables_.size(); ++i) {
+    if (!tables_[i].keys.empty()) MUSTER_RETURN_IF_ERROR(PushRows(static_cast<int>(i)));
   }
   MUSTER_RETURN_IF_ERROR(strategy_->EndStep());
   ++clock_;

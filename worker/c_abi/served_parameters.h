@@ -33,16 +33,19 @@ namespace muster {
 // One rank's place among the ranks of a program whose parameters are on servers: a strategy that is
 // not driven by the units of a model but by whatever the program calls, in whatever order.
 //
-// A step begins when the one before has ended: its parameters are asked for at once. Gradients may
-// come in any order, each once; a unit is pushed when all of its tensors' have come. Thread-safe,
-// though calls wait for one another.
+// A step begins when the one before has ended: its parameters are asked for at once. Its gradients
+// come all together when it ends, and nothing of them leaves before all are found to be finite; or
+// some are pushed before, as soon as they are there. Thread-safe, though calls wait for one
+// another.
+//
+// Each tensor is a unit of its own, so that tensors without a gradient can be left alone.
 class ServedParameters {
  public:
   struct Options {
     // The part of the task's order that is about servers.
     v1::TaskOrder order;
-    // The tables, except how they are divided, which the order says. Tensors are f32, and units are
-    // numbered from 0 without gaps.
+    // The tables, except how they are divided, which the order says, and their units. Tensors are
+    // f32.
     v1::TablesSchema schema;
     // True if the tables begin with `values`, of which there is one array for each tensor; slot 0's
     // count.
@@ -60,18 +63,18 @@ class ServedParameters {
 
   // Returns the number of steps that this rank has ended.
   uint64_t clock() const;
-  // Returns the tensor's memory, which keeps its address. Its values are those of the step once its
-  // unit is acquired, until the step ends.
+  // Returns the tensor's memory, which keeps its address. Its values are those of the step once it
+  // is acquired, until the step ends.
   const float* parameter(int tensor) const;
   // Returns the owner of all tensors' memory.
   const std::shared_ptr<RegisteredMemory>& memory() const { return memory_; }
 
-  // Blocks until the unit's values are there.
-  absl::Status Acquire(int unit);
+  // Blocks until the tensor's values are there.
+  absl::Status Acquire(int tensor);
 
-  // Takes a tensor's gradient of the step; null: zeros. Copies it. InvalidArgument: the step has
-  // one already.
-  absl::Status TakeGradient(int tensor, const float* gradient);
+  // Pushes a tensor's gradient ahead of the step's end, which takes no other. Copies it.
+  // InvalidArgument: the step has one already. OutOfRange: it is not finite, and is not pushed.
+  absl::Status PushGradient(int tensor, const float* gradient);
 
   // Says whether the gradients of rows that are looked up follow.
   enum class Follows { kGradients, kNothing };
@@ -79,15 +82,23 @@ class ServedParameters {
   // TakeRowGradients.
   absl::StatusOr<uint64_t> LookUp(int table, absl::Span<const uint64_t> keys, float* rows,
                                   Follows follows);
-  // Takes the gradients, [keys, dim], of the rows of a look-up in this step. The table's are pushed
-  // when those of all look-ups are there and no backward pass follows, or at the step's end.
-  // InvalidArgument: the step has no such look-up, or has taken its gradients, or has pushed the
-  // table's.
-  absl::Status TakeRowGradients(uint64_t look_up, const float* gradients, SeriesPosition position);
+  // Says when gradients of rows are pushed: kNow, once those of all look-ups of the table are
+  // there; kAtEnd, with the step's end.
+  enum class Push { kNow, kAtEnd };
+  // Takes the gradients, [keys, dim], of the rows of a look-up in this step. InvalidArgument: the
+  // step has no such look-up, or has taken its gradients, or has pushed the table's.
+  absl::Status TakeRowGradients(uint64_t look_up, const float* gradients, Push push);
 
-  // Ends the step: gradients that did not come are zeros. Blocks until servers have all of it. Then
-  // begins the next step.
-  absl::Status EndStep();
+  // Forgets the step's look-ups, and the gradients of rows that are not pushed.
+  // FailedPrecondition: gradients of the step have been pushed; it cannot be made anew.
+  absl::Status Drop();
+
+  // Ends the step with the gradients of all tensors, of which those count that are not pushed.
+  // Null: the tensor has none in this step, and is left alone if it has none on any rank. Blocks
+  // until servers have all of it. Then begins the next step. With these errors nothing was pushed,
+  // except what had been before: OutOfRange, a gradient is not finite; FailedPrecondition, the
+  // values of a tensor are not those that servers gave it.
+  absl::Status EndStep(absl::Span<const float* const> gradients);
 
   // Cuts the tables at the number of steps that this rank has ended. Blocks until all ranks have
   // ended as many, and the files are written. FailedPrecondition: the cut cannot be written now.
@@ -97,13 +108,16 @@ class ServedParameters {
   const v1::TablesSchema& schema() const { return schema_; }
 
  private:
-  // The look-ups of one table in a step.
+  // The look-ups of one table in a step, and the gradients of their rows.
   struct TableStep {
     explicit TableStep(uint32_t dim) : sum(dim) {}
+    void Clear();
 
     // The number of look-ups whose gradients have not come.
     int open = 0;
-    // The sum of the gradients that have come.
+    // The gradients that have come, by distinct key: of one look-up; of several they are in `sum`.
+    std::vector<uint64_t> keys;
+    std::vector<float> gradients;
     RowSum sum;
     bool pushed = false;
   };
@@ -116,29 +130,35 @@ class ServedParameters {
   explicit ServedParameters(const v1::TablesSchema& schema);
 
   absl::Status Start(const Options& options);
-  absl::Status AcquireLocked(int unit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status TakeGradientLocked(int tensor, const float* gradient)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status AcquireLocked(int tensor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status BeginStep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Has the strategy take gradients of this step.
   absl::Status BeginGradients() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Pushes the sum of the gradients of the table's look-ups.
-  absl::Status PushSum(int table) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status PushLocked(int tensor, const float* gradient) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Brings what the table's look-ups gave together in `keys` and `gradients`.
+  void SumRows(TableStep& table) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Pushes the table's `keys` and `gradients`.
+  absl::Status PushRows(int table) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // FailedPrecondition: the tensor was changed since it was acquired.
+  absl::Status CheckUnchanged(int tensor) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // OutOfRange: the gradient of `what` is not finite.
+  absl::Status CheckFinite(absl::string_view what, absl::Span<const float> gradient) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Span<const float> ValuesOf(int tensor) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const v1::TablesSchema schema_;
   RealClock time_;
   RealWaiter waiter_;
   LocalStorage storage_;
-  // The number of tensors of each unit.
-  std::vector<int> unit_tensors_;
 
   mutable absl::Mutex mutex_;
   uint64_t clock_ ABSL_GUARDED_BY(mutex_) = 0;
+  // By tensor: whether it is acquired, the fingerprint of the values that servers gave it then, and
+  // whether its gradient is pushed.
   std::vector<bool> acquired_ ABSL_GUARDED_BY(mutex_);
+  std::vector<uint64_t> fingerprints_ ABSL_GUARDED_BY(mutex_);
+  std::vector<bool> pushed_ ABSL_GUARDED_BY(mutex_);
   bool takes_gradients_ ABSL_GUARDED_BY(mutex_) = false;
-  // True for each tensor whose gradient has come; and the number of each unit's that have not.
-  std::vector<bool> taken_ ABSL_GUARDED_BY(mutex_);
-  std::vector<int> missing_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_look_up_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, OpenLookUp> look_ups_ ABSL_GUARDED_BY(mutex_);
   std::vector<TableStep> tables_ ABSL_GUARDED_BY(mutex_);

@@ -15,7 +15,7 @@ from muster import aio
 from muster._client import Checkpoint, Client, Job, connect
 from muster._cluster import Tls
 from muster._draft import JobDraft
-from muster.errors import CollectiveError, Error, InvalidArgument, JobCancelled, JobFailed, NotFound, Unreachable
+from muster.errors import CollectiveError, Error, InvalidArgument, JobCancelled, JobFailed, NotFinite, NotFound, Unreachable
 from muster.history import History, Point, RollBack, Series
 from muster.optimizers import SGD, Adagrad, Adam, AdamW, Ftrl, RMSprop, RowWiseAdagrad
 from muster.program import Resumed, checkpoint, in_job, report, resume, resume_folder
@@ -36,6 +36,7 @@ __all__ = [
     "JobCancelled",
     "JobDraft",
     "JobFailed",
+    "NotFinite",
     "NotFound",
     "Point",
     "RMSprop",

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from muster import _native_library, program
-from muster.errors import Error, error_of
+from muster.errors import Error, NotFinite, error_of
 
 _new_capsule = ctypes.pythonapi.PyCapsule_New
 _new_capsule.restype = ctypes.py_object
@@ -44,17 +44,18 @@ _LIBRARY = _native_library.Library(
     file="libmuster_servers.so",
     variable="MUSTER_SERVERS_LIBRARY",
     prefix="muster_servers",
-    abi_version=2,
+    abi_version=3,
     functions={
         "open": (ctypes.c_int, [ctypes.POINTER(_Options), _OUT]),
         "close": (None, [_OBJECT]),
         "clock": (ctypes.c_uint64, [_OBJECT]),
         "parameter": (ctypes.c_void_p, [_OBJECT, ctypes.c_int32]),
         "acquire": (ctypes.c_int, [_OBJECT, ctypes.c_int32]),
-        "gradient": (ctypes.c_int, [_OBJECT, ctypes.c_int32, ctypes.c_void_p]),
+        "push": (ctypes.c_int, [_OBJECT, ctypes.c_int32, ctypes.c_void_p]),
         "look_up": (ctypes.c_int, [_OBJECT, ctypes.c_int32, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, _NUMBER]),
         "row_gradients": (ctypes.c_int, [_OBJECT, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_int32]),
-        "step": (ctypes.c_int, [_OBJECT]),
+        "drop": (ctypes.c_int, [_OBJECT]),
+        "step": (ctypes.c_int, [_OBJECT, ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t]),
         "cut": (ctypes.c_int, [_OBJECT, ctypes.c_double, ctypes.POINTER(ctypes.c_char_p)]),
     },
 )
@@ -66,7 +67,8 @@ def _check(code: int) -> None:
     """Raises what the last call's callback raised, or else its error if it failed."""
     _native_library.raise_kept()
     if code != 0:
-        raise error_of(_native_library.name_of(code), _native_library.last_error(_LIBRARY))
+        name, message = _native_library.name_of(code), _native_library.last_error(_LIBRARY)
+        raise NotFinite(message) if name == "OUT_OF_RANGE" else error_of(name, message)
 
 
 def _write_newest_map(out: int, capacity: int) -> int:
@@ -141,13 +143,13 @@ class Servers:
         view = library().muster_servers_parameter(self._handle, tensor)
         return _new_capsule(view, b"dltensor", None)
 
-    def acquire(self, unit: int) -> None:
-        """Blocks until the unit's values of this step are there."""
-        _check(library().muster_servers_acquire(self._handle, unit))
+    def acquire(self, tensor: int) -> None:
+        """Blocks until the tensor's values of this step are there."""
+        _check(library().muster_servers_acquire(self._handle, tensor))
 
-    def gradient(self, tensor: int, address: int) -> None:
-        """Takes a tensor's gradient of this step."""
-        _check(library().muster_servers_gradient(self._handle, tensor, address))
+    def push(self, tensor: int, address: int) -> None:
+        """Pushes a tensor's gradient ahead of the step's end."""
+        _check(library().muster_servers_push(self._handle, tensor, address))
 
     def look_up(self, table: int, keys: int, count: int, rows: int, trains: bool) -> int:
         """Fills the memory at `rows` with rows of a table; returns a number for `row_gradients`."""
@@ -156,13 +158,22 @@ class Servers:
         _check(library().muster_servers_look_up(self._handle, table, keys, count, rows, number_or_none))
         return number.value
 
-    def row_gradients(self, look_up: int, address: int, more_follow: bool) -> None:
-        """Takes the gradients of a look-up's rows."""
-        _check(library().muster_servers_row_gradients(self._handle, look_up, address, int(more_follow)))
+    def row_gradients(self, look_up: int, address: int, now: bool) -> None:
+        """Takes the gradients of a look-up's rows; `now` pushes them once those of the table's other look-ups are there."""
+        _check(library().muster_servers_row_gradients(self._handle, look_up, address, int(now)))
 
-    def step(self) -> None:
-        """Ends the step; blocks until servers have all of it."""
-        _check(library().muster_servers_step(self._handle))
+    def drop(self) -> None:
+        """Forgets the step's look-ups and the gradients of their rows."""
+        _check(library().muster_servers_drop(self._handle))
+
+    def step(self, gradients: Sequence[int]) -> None:
+        """Ends the step with the tensors' gradients, by address; 0: it has none. Blocks until servers have all of it.
+
+        Raises:
+            NotFinite: one is not finite; nothing was pushed.
+        """
+        addresses = (ctypes.c_void_p * len(gradients))(*gradients)
+        _check(library().muster_servers_step(self._handle, addresses, len(gradients)))
 
     def cut(self, timeout: float) -> dict[str, Any]:
         """Cuts the tables between two steps; blocks until all ranks have ended as many. Returns what a task takes with a

@@ -74,6 +74,13 @@ class CollectiveError(Error, RuntimeError):
     """A collective call failed on all ranks; the message names rank and call, and what the others were doing."""
 
 
+class NotFinite(Error, ArithmeticError):
+    """A gradient is not finite; the message names it. Nothing of its step was sent."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("OUT_OF_RANGE", message)
+
+
 def error_of(code: str, message: str) -> Error:
     """Returns the error for a status that a coordinator or a task answered."""
     if code == "INVALID_ARGUMENT":

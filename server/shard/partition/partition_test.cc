@@ -355,6 +355,56 @@ TEST_F(PartitionTest, NoExamplesMoveNothing) {
   }
 }
 
+TEST_F(PartitionTest, AnAbsentGradientIsZerosWhereAnotherSlotHasOneAndElseNoStep) {
+  enum class Gives { kTwo, kZeros, kNothing };
+  for (const bool deterministic : {false, true}) {
+    v1::OpenTablesRequest request = TestOpenRequest(2);
+    request.mutable_schema()->mutable_optimizer()->set_name("adam");
+    request.mutable_schema()->mutable_optimizer()->set_weight_decay(0.25);
+    request.mutable_schema()->set_own_steps(true);
+    request.mutable_update()->set_deterministic(deterministic);
+    // What the two slots give at each clock.
+    const auto train = [&](const std::vector<std::pair<Gives, Gives>>& clocks) {
+      Open(request);
+      uint64_t clock = 0;
+      for (const auto& [first, second] : clocks) {
+        for (const uint32_t slot : {1, 0}) {
+          const Gives gives = slot == 0 ? first : second;
+          v1::ExchangeRequest push = TestDensePush(slot, clock, 0, 2);
+          push.mutable_dense_push()->set_absent(gives == Gives::kNothing);
+          Do(push, gives == Gives::kNothing
+                       ? Payload()
+                       : Floats(std::vector<float>(8, gives == Gives::kTwo ? 2 : 0)));
+          Do(TestClose(slot, clock, 0));
+        }
+        ++clock;
+      }
+      return Do(TestDensePull(0, clock, 0, 2)).floats();
+    };
+    constexpr Gives kTwo = Gives::kTwo, kZeros = Gives::kZeros, kNothing = Gives::kNothing;
+    const std::vector<float> half = train({{kTwo, kZeros}, {kZeros, kTwo}});
+    EXPECT_EQ(train({{kTwo, kNothing}, {kNothing, kTwo}}), half);
+    // Neither the bias correction nor weight decay sees a clock without gradients.
+    EXPECT_EQ(train({{kNothing, kNothing}, {kTwo, kNothing}, {kNothing, kNothing}, {kZeros, kTwo}}),
+              half);
+    EXPECT_NE(train({{kTwo, kZeros}, {kZeros, kZeros}, {kZeros, kTwo}}), half);
+    EXPECT_THAT(train({{kNothing, kNothing}}), Each(1));
+  }
+}
+
+TEST_F(PartitionTest, AnAbsentGradientHasNoPayloadAndUnderAspIsNoStep) {
+  v1::OpenTablesRequest request = TestOpenRequest(1);
+  request.mutable_update()->set_unlimited_staleness(true);
+  Open(request);
+  v1::ExchangeRequest push = TestDensePush(0, 0, 0, 2);
+  push.mutable_dense_push()->set_absent(true);
+  EXPECT_THAT(Refusal(absl::StatusCode::kInvalidArgument, push, Floats(std::vector<float>(8, 1))),
+              HasSubstr("payload has 32 bytes, blocks 0 to 1 have 0"));
+  Do(push);
+  Do(TestClose(0, 0, 0));
+  EXPECT_THAT(Do(TestDensePull(0, 1, 0, 2)).floats(), Each(1));
+}
+
 TEST_F(PartitionTest, ClippingByNormExchangesNormsForAScale) {
   v1::OpenTablesRequest request = TestOpenRequest(2);
   request.mutable_schema()->mutable_clipping()->set_by_global_norm(1);

@@ -80,7 +80,8 @@ class DenseTable {
   double SquaredNormOfSum(uint32_t block);
   // Ends a clock: one optimizer step on every block that has a sum (unless the block includes
   // `lsn`; 0: there is no log), and empty sums for all. `gradient_scales`, by block, replace the
-  // step's; a block without one stays as it is. REQUIRES: FinishSums.
+  // step's; a block without one stays as it is. With JobTables::own_steps() the step's number is
+  // the block's own. REQUIRES: FinishSums.
   void ApplySums(const OptimizerStep& step, std::vector<absl::optional<float>> gradient_scales,
                  uint64_t lsn);
   // Makes the steps of the last ApplySums that nobody asked for yet, which frees their sums.

@@ -165,6 +165,8 @@ uint64_t JobTables::cache_bytes() const {
   return bytes == 0 ? 0 : std::max<uint64_t>(1, bytes / partitions());
 }
 
+bool JobTables::own_steps() const { return request_->schema().own_steps(); }
+
 OptimizerStep JobTables::StepAt(uint64_t clock, double scale) const {
   const v1::TablesSchema& schema = request_->schema();
   OptimizerStep step;

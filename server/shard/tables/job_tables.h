@@ -86,6 +86,8 @@ class JobTables {
   RowPolicy row_policy() const;
   // Returns the bound on the memory of one partition's rows, its share of the job's; 0: none.
   uint64_t cache_bytes() const;
+  // Returns whether each dense block's steps are numbered by themselves under BSP, too.
+  bool own_steps() const;
   // Returns whether the update of a clock waits for the scale of global-norm clipping.
   bool clips_by_norm() const { return clips_by_norm_; }
 

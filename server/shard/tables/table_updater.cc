@@ -42,7 +42,7 @@ void TableUpdater::PushDense(const AdmittedCall& call) {
   DenseTable& dense = tables_.dense;
   const OptimizerStep step = job_.StepAt(request.clock(), MeanScale(1, push.examples()));
   const bool synchronous = job_.policy().synchronous();
-  if (!synchronous && push.examples() == 0) return;
+  if (!synchronous && (push.examples() == 0 || push.absent())) return;
   const DType type = *WireDType(push.type());  // Admission has looked at it.
   const auto bytes = [&dense, type](uint32_t first, uint32_t count) {
     return dense.PayloadBytes(first, count) / sizeof(float) * SizeOf(type);
@@ -55,15 +55,18 @@ void TableUpdater::PushDense(const AdmittedCall& call) {
     keeping = DenseTable::Keeping::kFree;
   }
   for (uint32_t block : call.new_blocks) {
+    if (synchronous) {
+      pushed_[block].examples += push.examples();
+      ++pushed_[block].pushes;
+      sums_empty_ = false;
+    }
+    if (push.absent()) continue;
     Payload gradient =
         WidenPayload(call.call.payload.Slice(bytes(push.first_block(), block - push.first_block()),
                                              bytes(block, 1)),
                      type, pool_);
     if (synchronous) {
       dense.Accumulate(block, job_.DataRankOf(request.slot()), std::move(gradient), keeping);
-      pushed_[block].examples += push.examples();
-      ++pushed_[block].pushes;
-      sums_empty_ = false;
     } else {
       dense.Update(block, gradient, step, call.lsn);
     }

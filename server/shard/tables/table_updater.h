@@ -19,7 +19,8 @@ namespace muster {
 // Changes a partition's tables by gradients. Under SSP and ASP every push is one optimizer step on
 // what it names. Under BSP the pushes of a clock are summed, and one step over the sums ends the
 // clock. A push, a block's sum or a clock without examples changes no value and no number of steps,
-// and makes no row: slots with nothing to add take part in the clock, too.
+// and makes no row: slots with nothing to add take part in the clock, too. A push whose gradients
+// are absent has examples, and adds nothing.
 //
 // Under BSP a block's mean is over the examples of the pushes in its sum, not of the closes, if all
 // data ranks pushed the block. The two differ when a task dies in the middle of its pushes and its

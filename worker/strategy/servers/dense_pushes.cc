@@ -108,13 +108,14 @@ absl::Status DensePushes::Push(int unit, const Contribution& contribution) {
     push.set_type(static_cast<v1::UpdateSpec::WireType>(WireTypeOf(options_.wire)));
     push.set_micro_batch(contribution.micro_batch);
     push.set_withdrawn(withdrawn_);
-    Payload payload = GradientOf(unit, run);
+    push.set_absent(contribution.absent);
+    Payload payload = contribution.absent ? Payload() : GradientOf(unit, run);
     parts_.counters.bytes_pushed += payload.size();
     ShardRouter::Handle operation = parts_.router.Send(
         run.partition, std::move(request), std::move(payload), ShardRouter::Order::kLane);
     pushes_.push_back({unit, {&run, operation}});
     pushed_bytes_ += BytesOf(run);
-    if (residual_ != nullptr && !withdrawn_ && first_step_) {
+    if (residual_ != nullptr && !withdrawn_ && !contribution.absent && first_step_) {
       first_pushes_.push_back({&run, std::move(operation)});
     }
   }

@@ -74,6 +74,8 @@ class DensePushes {
     uint64_t clock = 0;
     uint32_t micro_batch = 0;
     uint64_t examples = 0;
+    // The unit has no gradient in this step; its pushes say so, and carry none.
+    bool absent = false;
   };
   // Sends the unit's pushes, of what no lower tensor rank pushes, as soon as they fit the window.
   // Errors are the router's.

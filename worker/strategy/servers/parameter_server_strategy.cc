@@ -358,6 +358,10 @@ absl::Status ParameterServerStrategy::Push(int unit) {
   return pushes_.Push(unit, contribution);
 }
 
+absl::Status ParameterServerStrategy::NoGradient(int unit) {
+  return pushes_.Push(unit, {.clock = clock_, .examples = examples_, .absent = true});
+}
+
 absl::Status ParameterServerStrategy::PushRows(MicroBatch& micro_batch) {
   rows_.Push(absl::MakeSpan(micro_batch.sparse), position_, examples_);
   return absl::OkStatus();

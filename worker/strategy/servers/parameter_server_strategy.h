@@ -135,6 +135,11 @@ class ParameterServerStrategy final : public Strategy {
   const LossScaler* loss_scaler() const override { return loss_scale_.scaling().scaler(); }
   StrategyCounters counters() const override;
 
+  // Says that this slot has no gradient of the unit in this step, in place of GradientReady. The
+  // unit's parameters stay as they are if no slot has one. REQUIRES: gradients are not scaled, the
+  // slot has the whole model, and the step is one micro-batch.
+  absl::Status NoGradient(int unit);
+
   // Ends waits for servers, now and later, with Aborted: the ranks of the job are to meet. For any
   // thread.
   void EndWaits(absl::string_view reason) { router_.Interrupt(reason); }

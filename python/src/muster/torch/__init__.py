@@ -9,7 +9,8 @@ Whatever the installed PyTorch offers on CPU tensors, such as DistributedDataPar
 
 import torch.distributed
 
-from muster.torch._parameter_server import Embedding, ParameterServer
+from muster.torch._embedding import Embedding
+from muster.torch._parameter_server import ParameterServer
 from muster.torch._process_group import ProcessGroup
 
 BACKEND = "muster"

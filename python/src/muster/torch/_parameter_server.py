@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import pathlib
+import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,59 +15,11 @@ from muster import _stand_in, program
 from muster._servers import Servers
 from muster.errors import Error, InvalidArgument
 from muster.optimizers import Optimizer
+from muster.torch._embedding import embeddings_of
+from muster.torch._served_module import ServedModule
 
-
-class Embedding(torch.nn.Module):  # type: ignore[misc]
-    """A table of rows for 64-bit keys, on servers: forward takes a tensor of keys (int64) and gives their rows.
-
-    Any key has a row: it begins with values drawn from N(0, `std`²) by the key, and takes memory from its first gradient on.
-    The table's optimizer is that of the ParameterServer whose model has this module; without one, forward is an error.
-    """
-
-    def __init__(self, dim: int, *, std: float = 1.0) -> None:
-        super().__init__()
-        self.dim = dim
-        self.std = std
-        self._table = -1
-        # Not registered, so that it stays out of state_dict.
-        object.__setattr__(self, "_served", None)
-        # Autograd calls backward only if some input wants gradients.
-        object.__setattr__(self, "_anchor", torch.empty(0, requires_grad=True))
-
-    def forward(self, keys: torch.Tensor) -> torch.Tensor:
-        if self._served is None:
-            raise Error(
-                "FAILED_PRECONDITION",
-                "this Embedding has no servers; give the model that it is in to muster.torch.ParameterServer first",
-            )
-        if keys.dtype != torch.int64 or keys.device.type != "cpu":
-            raise InvalidArgument(f"keys are {keys.dtype} on {keys.device}; Embedding takes int64 on the CPU")
-        rows: torch.Tensor = _LookUp.apply(keys, self._anchor, self, torch.is_grad_enabled())
-        return rows
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}, std={self.std}"
-
-    def __getstate__(self) -> None:
-        raise InvalidArgument("the rows of an Embedding are on servers; they cannot be copied or pickled with the module")
-
-
-class _LookUp(torch.autograd.Function):  # type: ignore[misc]
-    """Rows by key."""
-
-    @staticmethod
-    def forward(context: Any, keys: torch.Tensor, anchor: torch.Tensor, embedding: Embedding, trains: bool) -> torch.Tensor:
-        keys = keys.contiguous()
-        rows = torch.empty((*keys.shape, embedding.dim))
-        context.served = embedding._served
-        number = embedding._served._look_up(embedding._table, keys, rows, trains)
-        context.number = number
-        return rows
-
-    @staticmethod
-    def backward(context: Any, gradients: torch.Tensor) -> tuple[None, None, None, None]:
-        context.served._row_gradients(context.number, gradients.contiguous())
-        return None, None, None, None
+# The one of this process, while it lives.
+_made: weakref.ref[ParameterServer] | None = None
 
 
 class ParameterServer:
@@ -77,17 +30,17 @@ class ParameterServer:
             loss(model(x), y).backward()
             served.step()
 
-    Gradients are pushed while backward runs, and parameters pulled before a module's next forward. Each step's gradient is the
-    mean of the ranks' gradients, as with DistributedDataParallel; the optimizer runs on the servers. All ranks make it with
-    the same model, and begin with the values of rank 0. Buffers, such as BatchNorm's, and parameters that require no gradient
-    stay with each rank.
+    What is in the parameters' `grad` at `step()` counts, once, whatever put it there; parameters without one are left alone,
+    as PyTorch's optimizers do. Each step's gradient is the mean of the ranks' gradients, as with DistributedDataParallel; the
+    optimizer runs on the servers. Parameters are on their way after `step()`; whoever reads one through the model waits for
+    it. All ranks make it with the same model, and begin with the values of rank 0. Buffers, such as BatchNorm's, and
+    parameters that require no gradient stay with each rank.
 
     In a job it takes the job's servers (`update: {dense: PARAMETER_SERVER}`). In a plain script it submits a job to the cluster
     that `muster up --allow-programs` started, which lasts as long as the script.
 
     Attributes:
-        module: the model. Its parameters' values lie where servers write them: read them, or copy them, between `synchronize`
-            and the next `step`.
+        module: the model. Its parameters' values lie where servers write them, and only servers change them.
     """
 
     def __init__(
@@ -97,6 +50,8 @@ class ParameterServer:
         *,
         staleness: float = 0,
         deterministic: bool = False,
+        clip: float | None = None,
+        push: str = "step",
         seed: int = 0,
         cache_bytes: int = 0,
         job: Mapping[str, Any] | None = None,
@@ -107,6 +62,10 @@ class ParameterServer:
             staleness: number of steps that the fastest rank may be ahead of the slowest: 0 is BSP, more is SSP, math.inf is
                 ASP.
             deterministic: ranks' gradients are summed in one order, so that runs repeat bit for bit. Needs staleness 0.
+            clip: most that the norm of each step's whole gradient may be, the mean of the ranks'; a longer one is shortened
+                to it. Needs staleness 0. None: no limit.
+            push: "step" sends gradients in `step()`. "backward" sends each as soon as the backward pass has it; then a
+                step cannot be dropped, and a gradient that is changed before `step()` is an error.
             seed: of the rows' first values.
             cache_bytes: memory that rows may take on all servers together; the others are on the servers' disks. 0: all rows
                 are in memory.
@@ -114,64 +73,58 @@ class ParameterServer:
 
         Raises:
             InvalidArgument: a parameter is not f32 on the CPU, an option is wrong, or the ranks differ in any of these.
-            Error: the job has no servers, or they cannot be reached.
+            Error: the job has no servers, or they cannot be reached; or the process has a ParameterServer already.
         """
         if not isinstance(optimizer, Optimizer):
             raise InvalidArgument(
                 f"optimizer is a {type(optimizer).__module__}.{type(optimizer).__qualname__}, but servers run the optimizer: "
                 "give one of Muster's, such as muster.SGD(lr=0.1)"
             )
+        if push not in ("step", "backward"):
+            raise InvalidArgument(f'push is {push!r}; it must be "step" or "backward"')
+        update = _update_of(staleness, deterministic)
+        clipping = _clipping_of(clip, staleness)
         self.module = module
-        self._parameters: list[torch.nn.Parameter] = []
-        units = _units_of(module, self._parameters)
-        names = _names_of(module)
-        for parameter in self._parameters:
-            _check_served(names[id(parameter)], parameter)
-        embeddings = _embeddings_of(module)
-        if not self._parameters and not embeddings:
+        self._model = ServedModule(module)
+        embeddings = embeddings_of(module)
+        if not self._model.parameters and not embeddings:
             raise InvalidArgument("the model has neither parameters that require gradients nor a muster.torch.Embedding")
+        _check_only()
         if not program.in_job():
             _stand_in.start(job or {})
         self._slot = program.call("info")["slot"]
-        unit_of: dict[int, int] = {}
-        for owned in units.values():
-            for index, unit in owned.items():
-                unit_of.setdefault(index, unit)
         schema = {
             "tensors": [
-                {
-                    "name": names[id(parameter)],
-                    "shape": list(parameter.shape),
-                    "unit": unit_of[index],
-                    "initializer": {"kind": "CONSTANT"},
-                    "weight_decay": True,
-                }
-                for index, parameter in enumerate(self._parameters)
+                {"name": name, "shape": list(each.shape), "initializer": {"kind": "CONSTANT"}, "weight_decay": True}
+                for name, each in zip(self._model.names, self._model.parameters)
             ],
             "sparse": [
                 {"name": name, "dim": each.dim, "initializer": _initializer(each.std), "weight_decay": True}
                 for name, each in embeddings.items()
             ],
             "optimizer": optimizer.fields(),
+            "clipping": clipping,
             "seed": seed,
             "sparse_options": {"cache_bytes": cache_bytes},
         }
-        values = [each.detach().contiguous() for each in self._parameters]
-        update = _update_of(staleness, deterministic)
+        values = [each.detach().contiguous() for each in self._model.parameters]
         self._servers = Servers(schema, update, [each.data_ptr() for each in values])
-        self._units = len(set(unit_of.values()))
-        self._acquired = [False] * self._units
+        self._acquired = [False] * len(values)
+        self._pushes_in_backward = push == "backward"
         self._is_accumulating = False
-        # Units that a module's call showed to be in use; those of the first step without one may be used in other ways.
-        self._called: set[int] | None = set()
-        self._uncalled: list[int] = []
+        # By parameter, what was pushed in this step, and its version then.
+        self._pushed: dict[int, tuple[torch.Tensor, int]] = {}
         self._at_clock = self._servers.clock()
         self._view_parameters()
         self.synchronize()
-        self._add_hooks(units)
+        self._model.watch(self._acquire)
+        if self._pushes_in_backward:
+            self._add_hooks()
         for table, each in enumerate(embeddings.values()):
             object.__setattr__(each, "_served", self)
             each._table = table
+        global _made
+        _made = weakref.ref(self)
 
     @property
     def clock(self) -> int:
@@ -181,25 +134,44 @@ class ParameterServer:
     def step(self) -> None:
         """Ends the step: returns when servers have all of this rank's gradients, and clears them in the model.
 
-        The next step's parameters are then on their way; a module's forward waits for its own.
+        The next step's parameters are then on their way; whoever reads one through the model waits for it.
+
+        Raises:
+            NotFinite: a gradient is not finite; nothing was sent. `zero_grad()` drops the step, which can be made anew.
+            Error: a parameter was changed by hand, or a gradient after it was sent.
+            InvalidArgument: the model has a parameter that learns and is not on servers, or a gradient that they cannot take.
         """
-        self._servers.step()
+        self._model.check()
+        self._check_pushed()
+        gradients = [self._gradient(number) for number in range(len(self._model.parameters))]
+        self._servers.step([0 if each is None else each.data_ptr() for each in gradients])
         self._at_clock += 1
-        self._acquired = [False] * self._units
-        for parameter in self._parameters:
+        self._acquired = [False] * len(self._acquired)
+        self._pushed.clear()
+        for parameter in self._model.parameters:
             parameter.grad = None
-        if self._called is not None:
-            self._uncalled = [unit for unit in range(self._units) if unit not in self._called]
-            self._called = None
+
+    def zero_grad(self) -> None:
+        """Drops the step's gradients, those of rows as well, so that it can be made anew.
+
+        Raises:
+            Error: FAILED_PRECONDITION, some have been pushed, as `push="backward"` has it.
+        """
+        self._servers.drop()
+        for parameter in self._model.parameters:
+            parameter.grad = None
 
     def synchronize(self) -> None:
-        """Waits until all of the model's parameters have the values of this step; needed only to read them by hand."""
-        for unit in range(self._units):
-            self._acquire(unit)
+        """Waits until all of the model's parameters have the values of this step; needed only by who keeps tensors of them."""
+        for number in range(len(self._acquired)):
+            self._acquire(number)
 
     @contextlib.contextmanager
     def accumulate(self) -> Iterator[None]:
-        """Lets gradients of backward passes add up in the model, to be pushed by the first backward after the block."""
+        """With `push="backward"`: lets gradients of backward passes add up in the model, to be pushed after the block.
+
+        With `push="step"` they add up in any case.
+        """
         self._is_accumulating = True
         try:
             yield
@@ -231,117 +203,89 @@ class ParameterServer:
 
     def _view_parameters(self) -> None:
         """Puts the parameters where servers write them."""
-        for index, parameter in enumerate(self._parameters):
+        for number, parameter in enumerate(self._model.parameters):
             # Not a buffer of Python's: a graph that an exception leaves behind frees it when there is no interpreter any more.
-            parameter.data = torch.utils.dlpack.from_dlpack(self._servers.parameter(index))
+            parameter.data = torch.utils.dlpack.from_dlpack(self._servers.parameter(number))
 
-    def _add_hooks(self, units: Mapping[torch.nn.Module, Mapping[int, int]]) -> None:
-        for owner, owned in units.items():
-            needed = sorted(set(owned.values()))
-            owner.register_forward_pre_hook(lambda *_, needed=needed: self._enter(needed))
-        # Whatever reads a state reads this step's.
-        self.module._register_state_dict_hook(lambda *_: self.synchronize())
+    def _add_hooks(self) -> None:
         # Autograd adds a gradient up in a node of its own, after which it is complete for the pass.
         self._accumulators = []
-        for index, parameter in enumerate(self._parameters):
+        for number, parameter in enumerate(self._model.parameters):
             with torch.enable_grad():
                 node = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
-            node.register_hook(lambda *_, index=index: self._push(index))
+            node.register_hook(lambda *_, number=number: self._push(number))
             self._accumulators.append(node)
 
-    def _acquire(self, unit: int) -> None:
-        if not self._acquired[unit]:
-            self._servers.acquire(unit)
-            self._acquired[unit] = True
+    def _acquire(self, number: int) -> None:
+        if not self._acquired[number]:
+            self._servers.acquire(number)
+            self._acquired[number] = True
 
-    def _enter(self, needed: list[int]) -> None:
-        """Waits for what the forward of a module reads."""
-        if self._called is not None:
-            self._called.update(needed)
-        for unit in self._uncalled:
-            self._acquire(unit)
-        for unit in needed:
-            self._acquire(unit)
-
-    def _push(self, index: int) -> None:
-        """Pushes a parameter's gradient."""
-        gradient = self._parameters[index].grad
-        if self._is_accumulating or gradient is None:
-            return
+    def _gradient(self, number: int) -> torch.Tensor | None:
+        """Returns a parameter's gradient as servers take it; None: it has none."""
+        gradient = self._model.parameters[number].grad
+        if gradient is None:
+            return None
         if gradient.layout != torch.strided or gradient.dtype != torch.float32:
             raise InvalidArgument(
-                f"the gradient of parameter {index} is {gradient.dtype}, {gradient.layout}; servers take dense f32 (for tables "
-                "of rows there is muster.torch.Embedding)"
+                f"the gradient of {self._model.names[number]} is {gradient.dtype}, {gradient.layout}; servers take dense f32 (for "
+                "tables of rows there is muster.torch.Embedding)"
             )
-        gradient = gradient.contiguous()
-        self._servers.gradient(index, gradient.data_ptr())
+        return gradient.detach().contiguous()
+
+    def _push(self, number: int) -> None:
+        """Pushes a parameter's gradient ahead of the step's end."""
+        gradient = self._gradient(number)
+        if self._is_accumulating or gradient is None:
+            return
+        self._servers.push(number, gradient.data_ptr())
+        grad = self._model.parameters[number].grad
+        self._pushed[number] = (grad, grad._version)
+
+    def _check_pushed(self) -> None:
+        for number, (gradient, version) in self._pushed.items():
+            if self._model.parameters[number].grad is not gradient or gradient._version != version:
+                raise Error(
+                    "FAILED_PRECONDITION",
+                    f"the gradient of {self._model.names[number]} was changed or dropped after it was pushed in the backward pass "
+                    'of this step; make the ParameterServer with push="step", or for clipping by the norm with clip=',
+                )
 
     def _look_up(self, table: int, keys: torch.Tensor, rows: torch.Tensor, trains: bool) -> int:
         return self._servers.look_up(table, keys.data_ptr(), keys.numel(), rows.data_ptr(), trains)
 
-    def _row_gradients(self, number: int, gradients: torch.Tensor) -> None:
-        self._servers.row_gradients(number, gradients.data_ptr(), self._is_accumulating)
+    def _row_gradients(self, look_up: int, gradients: torch.Tensor) -> None:
+        now = self._pushes_in_backward and not self._is_accumulating
+        self._servers.row_gradients(look_up, gradients.data_ptr(), now)
 
 
-def _names_of(module: torch.nn.Module) -> dict[int, str]:
-    """Returns the parameters' names by id."""
-    return {id(parameter): name for name, parameter in module.named_parameters()}
-
-
-def _units_of(
-    module: torch.nn.Module, parameters: list[torch.nn.Parameter]
-) -> dict[torch.nn.Module, dict[int, int]]:
-    """Returns, by module, the parameters that it has itself, by number, each with its unit; appends the parameters to a list.
-
-    A unit is what one module has that none before it had, and what is pulled and pushed as a whole.
-    """
-    numbers: dict[int, tuple[int, int]] = {}
-    units: dict[torch.nn.Module, dict[int, int]] = {}
-    unit = 0
-    for owner in module.modules():
-        owned: dict[int, int] = {}
-        is_new = False
-        for parameter in owner.parameters(recurse=False):
-            if not parameter.requires_grad or parameter.numel() == 0:
-                continue
-            if id(parameter) not in numbers:
-                numbers[id(parameter)] = (len(parameters), unit)
-                parameters.append(parameter)
-                is_new = True
-            index, its_unit = numbers[id(parameter)]
-            owned[index] = its_unit
-        if owned:
-            units[owner] = owned
-        unit += is_new
-    return units
-
-
-def _embeddings_of(module: torch.nn.Module) -> dict[str, Embedding]:
-    """Returns the tables by name.
-
-    Raises:
-        InvalidArgument: one has servers already.
-    """
-    found: dict[str, Embedding] = {}
-    for name, each in module.named_modules():
-        if not isinstance(each, Embedding):
-            continue
-        name = name or "embedding"
-        if each._served is not None:
-            raise InvalidArgument(f"{name} belongs to another ParameterServer")
-        found[name] = each
-    return found
-
-
-def _check_served(name: str, parameter: torch.nn.Parameter) -> None:
-    if parameter.dtype != torch.float32 or parameter.device.type != "cpu" or parameter.layout != torch.strided:
-        raise InvalidArgument(
-            f"parameter {name} is {parameter.dtype} on {parameter.device}; servers take dense float32 on the CPU"
+def _check_only() -> None:
+    """Checks that this process has no ParameterServer."""
+    if _made is not None and _made() is not None:
+        raise Error(
+            "FAILED_PRECONDITION",
+            "this program has a ParameterServer already; give it all models, as torch.nn.ModuleList([first, second]), since a step "
+            "leaves alone what has no gradient",
         )
 
 
 def _initializer(std: float) -> dict[str, Any]:
     return {"kind": "NORMAL", "scale": std} if std else {"kind": "CONSTANT"}
+
+
+def _clipping_of(clip: float | None, staleness: float) -> dict[str, Any]:
+    """Returns fields of ClippingSpec.
+
+    Raises:
+        InvalidArgument: the norm cannot be, or there is no whole gradient.
+    """
+    if clip is None:
+        return {}
+    if not clip > 0 or math.isinf(clip):
+        raise InvalidArgument(f"clip is {clip}; it must be a positive norm")
+    if staleness != 0:
+        raise InvalidArgument("clip needs staleness 0: only there ranks make one gradient together")
+    return {"by_global_norm": clip}
 
 
 def _update_of(staleness: float, deterministic: bool) -> dict[str, Any]:

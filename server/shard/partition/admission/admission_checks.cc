@@ -185,8 +185,12 @@ absl::Status AdmissionChecks::CheckDensePush(AdmittedCall& call) {
                                                    " of each block in a clock, counted from 0"));
   }
   MUSTER_ASSIGN_OR_RETURN(const DType type, WireDType(push.type()));
-  const uint64_t expected =
-      tables_.dense.PayloadBytes(push.first_block(), push.blocks()) / sizeof(float) * SizeOf(type);
+  if (push.absent() && job_.pushes_micro_batches()) {
+    return absl::InvalidArgumentError("the gradients of a micro-batch cannot be absent");
+  }
+  const uint64_t elements =
+      tables_.dense.PayloadBytes(push.first_block(), push.blocks()) / sizeof(float);
+  const uint64_t expected = push.absent() ? 0 : elements * SizeOf(type);
   if (call.call.payload.size() != expected) {
     return absl::InvalidArgumentError(absl::StrCat(
         "payload has ", call.call.payload.size(), " bytes, blocks ", push.first_block(), " to ",
