@@ -204,6 +204,7 @@ MembershipCallbacks Callbacks(const Engine& engine, RpcServer& server,
     server.SetReady(engine.healthy());
   };
   callbacks.orders = [&](const v1::HeartbeatReply& orders) {
+    engine.engine->TakeEndedSlots(orders);
     drops.TakeOrders(orders);
     moves.TakeOrders(orders);
     tracing.sender->Take(orders.trace());

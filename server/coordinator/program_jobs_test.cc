@@ -14,6 +14,7 @@ namespace muster {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 CoordinatorOptions WithToken() {
@@ -312,6 +313,48 @@ TEST_F(ProgramJobsTest, ACheckpointWithoutItsServersFilesIsRefused) {
   cluster_.End(Order(job, 0));
   other = cluster_.CommitPart(Order(job, 1), 7, {"a"});
   refused(other.status(), "has files of 0 of 2 partitions");
+}
+
+TEST_F(ProgramJobsTest, ServersAreToldWhichSlotsHaveEnded) {
+  SimulatedCluster::Daemon& server = cluster_.AddServer("s0");
+  v1::JobSpec spec = ProgramJob();
+  spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  const std::string job = Running(spec);
+  cluster_.Pass(absl::Seconds(1));
+  EXPECT_TRUE(server.orders.ended_slots().empty());
+  cluster_.End(Order(job, 1));
+  cluster_.Pass(absl::Seconds(1));
+  ASSERT_EQ(server.orders.ended_slots_size(), 1);
+  const v1::EndedSlots& ended = server.orders.ended_slots(0);
+  EXPECT_EQ(ended.job_id(), job);
+  EXPECT_EQ(ended.generation(), cluster_.Status(job).generation());
+  EXPECT_THAT(ended.slots(), ElementsAre(1));
+  cluster_.End(Order(job, 0));
+  cluster_.Pass(absl::Seconds(1));
+  EXPECT_TRUE(server.orders.ended_slots().empty());
+}
+
+TEST_F(ProgramJobsTest, OneRankAloneMakesAStepsWholeCheckpoint) {
+  constexpr auto kWhole = v1::CommitCheckpointRequest::WHOLE;
+  const std::string job = Running(ProgramJob());
+  const auto refused = [](const absl::Status& status, const char* text) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+  };
+  auto first = cluster_.CommitPart(Order(job, 1), 5, {"a"}, "", kWhole);
+  auto other = cluster_.CommitPart(Order(job, 0), 5, {"b"}, "", kWhole);
+  EXPECT_TRUE(first.status().ok()) << first.status();
+  refused(other.status(), "step 5 has a checkpoint already, which slot 1 made whole");
+  refused(cluster_.CommitPart(Order(job, 0), 5, {"b"}).status(), "which slot 1 made whole");
+  // What is repeated is in.
+  EXPECT_TRUE(cluster_.CommitPart(Order(job, 1), 5, {"a"}, "", kWhole).status().ok());
+
+  first = cluster_.CommitPart(Order(job, 0), 6, {"a"});
+  other = cluster_.CommitPart(Order(job, 1), 6, {"b"});
+  EXPECT_TRUE(first.status().ok() && other.status().ok()) << first.status() << other.status();
+  EXPECT_TRUE(cluster_.CommitPart(Order(job, 1), 6, {"b"}).status().ok());
+  refused(cluster_.CommitPart(Order(job, 1), 6, {"b"}, "", kWhole).status(),
+          "step 6 has a checkpoint already, of all slots together");
 }
 
 TEST_F(ProgramJobsTest, OtherwiseALostServerStartsAllAgain) {

@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/files/parent_folder.h"
+#include "proto/cluster_service.pb.h"
 #include "proto/parameter_service.pb.h"
 #include "proto/status.pb.h"
 #include "server/shard/calls/refusal.h"
@@ -16,6 +17,7 @@
 #include "server/shard/jobs/open_jobs.h"
 #include "server/shard/jobs/shard_map_checks.h"
 #include "server/shard/moves/partition_move.h"
+#include "server/shard/resources/ended_slots.h"
 #include "server/shard/resources/replay_meter.h"
 #include "server/shard/resources/served_bytes.h"
 #include "server/shard/resources/thread_pool.h"
@@ -31,6 +33,7 @@ class ShardEngine::Impl {
 
   OpenJobs& jobs() { return jobs_; }
   void Execute(ExchangeCall call);
+  void TakeEndedSlots(const v1::HeartbeatReply& orders);
   v1::GetServerStatsReply Stats() const;
   std::vector<v1::ReplayStatus> Replays() const { return replays_.Replays(); }
   PartitionMover& mover() { return moves_; }
@@ -41,6 +44,7 @@ class ShardEngine::Impl {
   const RealClock clock_;
   ReplayMeter replays_{clock_};
   ServedBytes served_;
+  EndedSlots ended_slots_;
   MemoryBudget budget_;
   // Null when the options bring an executor.
   std::unique_ptr<ThreadPool> threads_;
@@ -119,6 +123,7 @@ ShardEngine::Impl::Impl(Options options)
   };
   resources_.replays = &replays_;
   resources_.served = &served_;
+  resources_.ended_slots = &ended_slots_;
   resources_.trace = options_.trace;
 }
 
@@ -157,6 +162,14 @@ void ShardEngine::Impl::Execute(ExchangeCall call) {
   Refuse(call, absl::FailedPreconditionError(
                    absl::StrCat("partition ", request.partition(), " of job ", request.job_id(),
                                 " is not on this server; refresh the shard map")));
+}
+
+void ShardEngine::Impl::TakeEndedSlots(const v1::HeartbeatReply& orders) {
+  ended_slots_.Set(orders);
+  if (orders.ended_slots().empty()) return;
+  for (const std::shared_ptr<OpenJob>& job : jobs_.All()) {
+    for (const auto& [index, partition] : job->partitions()) partition->Wake();
+  }
 }
 
 v1::GetServerStatsReply ShardEngine::Impl::Stats() const {
@@ -223,6 +236,10 @@ absl::Status ShardEngine::DropTables(const v1::DropTablesRequest& request) {
 }
 
 void ShardEngine::Execute(ExchangeCall call) { impl_->Execute(std::move(call)); }
+
+void ShardEngine::TakeEndedSlots(const v1::HeartbeatReply& orders) {
+  impl_->TakeEndedSlots(orders);
+}
 
 v1::GetServerStatsReply ShardEngine::Stats() const { return impl_->Stats(); }
 

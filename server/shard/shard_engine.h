@@ -24,6 +24,7 @@ class PartitionMover;
 class TraceRecorder;
 
 namespace v1 {
+class HeartbeatReply;
 class ReplayStatus;
 }  // namespace v1
 
@@ -102,6 +103,9 @@ class ShardEngine final : public PartitionHost {
   absl::Status DropTables(const v1::DropTablesRequest& request) override;
   void Execute(ExchangeCall call) override;
   v1::GetServerStatsReply Stats() const override;
+
+  // Takes the coordinator's word on which slots have ended: whoever waits for them is refused.
+  void TakeEndedSlots(const v1::HeartbeatReply& orders);
 
   // Returns the jobs that have anything here, open or in the store. Blocks.
   absl::StatusOr<std::vector<std::string>> HeldJobs() const;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "common/base/lost_state.h"
+#include "proto/cluster_service.pb.h"
 #include "server/shard/partition/partition.h"
 #include "server/shard/tables/job_tables.h"
 #include "server/shard/test_engine.h"
@@ -120,6 +121,51 @@ TEST_F(ShardEngineTest, JoiningTellsTheClosedClocks) {
   EXPECT_THAT(Open(request).partitions(0).closed(), ElementsAre(4, 5));
   request.mutable_schema()->mutable_optimizer()->set_learning_rate(2);
   EXPECT_TRUE(absl::IsInvalidArgument(engine_->OpenTables(request).status()));
+}
+
+TEST_F(ShardEngineTest, WhoWaitsForASlotThatHasEndedIsRefused) {
+  v1::HeartbeatReply orders;
+  v1::EndedSlots& ended = *orders.add_ended_slots();
+  ended.set_job_id("job");
+  ended.add_slots(1);
+  for (const bool told_first : {false, true}) {
+    v1::OpenTablesRequest request = TestOpenRequest(2);
+    request.set_generation(request.generation() + (told_first ? 1 : 0));
+    ended.set_generation(request.generation());
+    const auto of_generation = [&](v1::ExchangeRequest call) {
+      call.set_generation(request.generation());
+      return call;
+    };
+    const auto pull = [&](uint64_t clock) { return of_generation(TestDensePull(0, clock, 0, 1)); };
+    const auto close = [&](uint32_t slot, uint64_t clock) {
+      v1::ExchangeRequest call = of_generation(TestClose(slot, clock, 0));
+      call.mutable_close()->set_no_dense(true);
+      Do(call);
+    };
+    Start();
+    Open(request);
+    if (told_first) engine_->TakeEndedSlots(orders);
+    close(0, 0);
+    close(1, 0);
+    close(0, 1);
+    const TestAnswer waits = Call(pull(2));
+    EXPECT_EQ(waits.arrived(), told_first);
+    // Another generation's slots are others.
+    ended.set_generation(request.generation() + 1);
+    engine_->TakeEndedSlots(orders);
+    executor_.RunAll();
+    EXPECT_EQ(waits.arrived(), told_first);
+    ended.set_generation(request.generation());
+    engine_->TakeEndedSlots(orders);
+    executor_.RunAll();
+    ASSERT_TRUE(waits.arrived());
+    EXPECT_EQ(waits.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(waits.reply().message(),
+                HasSubstr("slot 1 has ended after 1 steps, and others wait for step 2 of it"));
+    // What has come can be read.
+    Do(pull(1));
+    EXPECT_EQ(Code(pull(2)), absl::StatusCode::kFailedPrecondition);
+  }
 }
 
 TEST_F(ShardEngineTest, DroppingForgetsAJob) {

@@ -22,9 +22,36 @@ def programs(installed, tmp_path_factory):
     made.end()
 
 
-@pytest.mark.parametrize(("kind", "workers"), [("steps", 1), ("steps", 2), ("clip", 2), ("backward", 1)])
+@pytest.mark.parametrize(("kind", "workers"), [("steps", 1), ("steps", 2), ("rows", 2), ("clip", 2), ("backward", 1)])
 def test_each_step_is_the_one_that_the_script_sees(programs, kind, workers):
     programs.submit(PROGRAM, kind, workers=workers, model__program__max_restarts=0).wait(WAIT_SECONDS)
+
+
+UNEVEN = """
+import os
+import sys
+import torch
+import muster
+import muster.torch
+
+net = torch.nn.Linear(2, 1)
+served = muster.torch.ParameterServer(net, muster.SGD(lr=0.1), staleness=float(sys.argv[1]))
+for _ in range(7 if os.environ["RANK"] == "0" else 3):
+    net(torch.ones(1, 2)).sum().backward()
+    served.step()
+served.synchronize()
+"""
+
+
+def test_a_rank_that_ends_first_is_named(programs, tmp_path):
+    program = tmp_path / "uneven.py"
+    program.write_text(UNEVEN)
+    jobs = {each: programs.submit(program, each, model__program__max_restarts=0) for each in ("0", "2", "inf")}
+    jobs["inf"].wait(WAIT_SECONDS)
+    for staleness in ("0", "2"):
+        with pytest.raises(muster.JobFailed, match="slot 1 has ended after 3 steps, and others wait for step 4 of it") as raised:
+            jobs[staleness].wait(WAIT_SECONDS)
+        assert raised.value.slot == 0
 
 
 @pytest.mark.parametrize(

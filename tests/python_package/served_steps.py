@@ -206,9 +206,42 @@ def refuse_in_backward(served, net):
     raises(muster.InvalidArgument, "has been pushed at step 0 already", lambda: plain(net, 0, RANK, None))
 
 
+def drop_rows():
+    """A dropped step's rows are dropped with it, whatever it came to."""
+    keys = torch.tensor([[1, 2], [2, 7]]) + RANK
+    net = torch.nn.Sequential(muster.torch.Embedding(3, std=0.0), torch.nn.Linear(3, 1))
+    alone = copy.deepcopy(net[1])
+    rows = torch.zeros(9, 3, requires_grad=True)
+    served = muster.torch.ParameterServer(net, muster.SGD(lr=0.5))
+    optimizer = torch.optim.SGD([rows, *alone.parameters()], 0.5)
+    for _ in range(3):
+        optimizer.zero_grad(set_to_none=True)
+        for rank in range(SIZE):
+            (alone(rows[keys - RANK + rank]).exp().sum() / SIZE).backward()
+        optimizer.step()
+
+        # Dropped: passes that ended, one that did not, and one whose gradients are not finite.
+        net(keys).sum().backward()
+        raises(ValueError, "bad batch", lambda: net[1](Boom.apply(net[0](keys))).sum().backward())
+        served.zero_grad()
+        (net[0](keys) * float("inf")).sum().backward()
+        raises(muster.NotFinite, "the gradient of rows of 0 is not finite", served.step)
+        served.zero_grad()
+        # In two passes, of which the second looks up rows of the first.
+        for row in range(2):
+            net(keys[row]).exp().sum().backward()
+        served.step()
+    with torch.no_grad():
+        assert torch.allclose(net[0](torch.arange(9)), rows, rtol=1e-5), (net[0](torch.arange(9)), rows)
+    check_same(net[1], alone, "rows")
+
+
 def main():
     torch.set_num_threads(1)
     torch.manual_seed(3)
+    if sys.argv[1] == "rows":
+        drop_rows()
+        return
     net = Net()
     alone = copy.deepcopy(net)
     if sys.argv[1] == "backward":

@@ -44,6 +44,21 @@ bool IsRead(const v1::JobRecord& record, uint64_t clock) {
   });
 }
 
+// Checks that a request about a checkpoint that is committed repeats what it was made of.
+absl::Status CheckRepeats(const v1::CheckpointRecord& known,
+                          const v1::CommitCheckpointRequest& request) {
+  const bool whole = request.program_part() == v1::CommitCheckpointRequest::WHOLE;
+  if (whole == known.has_whole_of_slot() &&
+      (!whole || known.whole_of_slot() == request.task().slot())) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "step ", known.clock(), " has a checkpoint already, ",
+      known.has_whole_of_slot() ? absl::StrCat("which slot ", known.whole_of_slot(), " made whole")
+                                : "of all slots together",
+      "; make whole checkpoints on one rank alone, or all ranks' together, without whole"));
+}
+
 // Returns whether both requests name the same files.
 bool SameCut(const v1::CommitCheckpointRequest& a, const v1::CommitCheckpointRequest& b) {
   return a.task().generation() == b.task().generation() && a.clock() == b.clock() &&
@@ -87,7 +102,11 @@ void CheckpointLifecycle::Commit(Job& job, const v1::CommitCheckpointRequest& re
   // A damaged checkpoint is taken anew when the job comes to its clock again.
   if (const v1::CheckpointRecord* known = FindAt(request.clock(), job.record);
       known != nullptr && IsSound(job.record, *known)) {
-    call.done(v1::CommitCheckpointReply());
+    if (absl::Status other = CheckRepeats(*known, request); other.ok()) {
+      call.done(v1::CommitCheckpointReply());
+    } else {
+      call.done(other);
+    }
     // The request may bring another cut of that clock, which came too late.
     return RemoveLeftovers(job, last);
   }
@@ -221,6 +240,9 @@ absl::Status CheckpointLifecycle::Record(Job& job, const v1::CommitCheckpointReq
   added.set_uri(completed.folder);
   added.set_unix_ms(jobs_.NowUnixMs());
   added.set_seconds(request.seconds());
+  if (request.program_part() == v1::CommitCheckpointRequest::WHOLE) {
+    added.set_whole_of_slot(request.task().slot());
+  }
   if (completed.base_clock.has_value()) added.set_base_clock(*completed.base_clock);
   Insert(std::move(added), change.record);
   auto& checkpoints = *change.record.mutable_checkpoints();

@@ -1,5 +1,8 @@
 #include "server/coordinator/scheduling/orders.h"
 
+#include <utility>
+
+#include "absl/algorithm/container.h"
 #include "common/base/message_fingerprint.h"
 #include "common/job/job_road.h"
 #include "common/program/program_proof.h"
@@ -76,6 +79,23 @@ void AddMoves(const std::string& server_id, const v1::JobRecord& record,
   }
 }
 
+void AddEndedSlots(const std::string& server_id, const v1::JobRecord& record,
+                   v1::HeartbeatReply& reply) {
+  if (!RunsProgram(record.spec())) return;
+  const bool serves = absl::c_any_of(record.partitions(), [&](const auto& partition) {
+    return partition.replicas(0).server_id() == server_id;
+  });
+  if (!serves) return;
+  v1::EndedSlots ended;
+  for (int slot = 0; slot < record.slots_size(); ++slot) {
+    if (record.slots(slot).done()) ended.add_slots(static_cast<uint32_t>(slot));
+  }
+  if (ended.slots().empty()) return;
+  ended.set_job_id(record.job_id());
+  ended.set_generation(record.generation());
+  *reply.add_ended_slots() = std::move(ended);
+}
+
 }  // namespace
 
 v1::HeartbeatReply OrdersOf(const Member& member, const JobTable& jobs, const OrderContext& context,
@@ -93,7 +113,9 @@ v1::HeartbeatReply OrdersOf(const Member& member, const JobTable& jobs, const Or
       drop.set_generation(generation);
     }
     for (const auto& [number, job] : jobs.jobs()) {
-      if (IsActive(job->record.state())) AddMoves(member.record.id(), job->record, reply);
+      if (!IsActive(job->record.state())) continue;
+      AddMoves(member.record.id(), job->record, reply);
+      AddEndedSlots(member.record.id(), job->record, reply);
     }
   }
   const uint64_t version = FingerprintOf(reply);

@@ -1,6 +1,7 @@
 #include "server/shard/calls/parked_calls.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 namespace muster {
@@ -28,11 +29,17 @@ void ParkedCalls::DropCancelled() {
 
 std::optional<AdmittedCall> ParkedCalls::TakeReady(uint64_t clocks) {
   if (calls_.empty() || calls_.begin()->first > clocks) return std::nullopt;
-  std::optional<AdmittedCall> ready = std::move(calls_.begin()->second);
-  bytes_ -= ready->bytes();
-  calls_.erase(calls_.begin());
-  return ready;
+  return Take(calls_.begin());
 }
+
+AdmittedCall ParkedCalls::Take(std::multimap<uint64_t, AdmittedCall>::iterator place) {
+  AdmittedCall taken = std::move(place->second);
+  bytes_ -= taken.bytes();
+  calls_.erase(place);
+  return taken;
+}
+
+AdmittedCall ParkedCalls::TakeLast() { return Take(std::prev(calls_.end())); }
 
 std::optional<AdmittedCall> ParkedCalls::TakeAny() {
   return TakeReady(std::numeric_limits<uint64_t>::max());

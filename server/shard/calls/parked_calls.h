@@ -22,6 +22,9 @@ class ParkedCalls {
   // equals the one that was parked first. Returns nothing when there is none. Needs no memory.
   std::optional<AdmittedCall> TakeReady(uint64_t clocks);
   std::optional<AdmittedCall> TakeAny();
+  // Returns the highest need of a call, and takes such a call out. REQUIRES: size() > 0.
+  uint64_t most_clocks() const { return calls_.rbegin()->first; }
+  AdmittedCall TakeLast();
 
   // Drops calls whose caller is gone: each keeps the caller's connection and registered memory.
   void DropCancelled();
@@ -31,6 +34,8 @@ class ParkedCalls {
   size_t bytes() const { return bytes_; }
 
  private:
+  AdmittedCall Take(std::multimap<uint64_t, AdmittedCall>::iterator place);
+
   std::multimap<uint64_t, AdmittedCall> calls_;
   size_t bytes_ = 0;
   // Number of calls at which cancelled ones are dropped next: twice what was left the last time.

@@ -472,6 +472,7 @@ std::unique_ptr<Partition> OpenJob::MakePartition(std::unique_ptr<PartitionTable
   options.log_bytes = resources_.log_bytes;
   options.replays = resources_.replays;
   options.served = resources_.served;
+  options.ended_slots = resources_.ended_slots;
   options.trace = resources_.trace;
   options.strand = std::move(strand);
   options.files = resources_.files;

@@ -23,6 +23,7 @@
 #include "server/shard/resources/executor.h"
 #include "server/shard/resources/memory_budget.h"
 #include "server/shard/resources/replay_meter.h"
+#include "server/shard/resources/ended_slots.h"
 #include "server/shard/resources/served_bytes.h"
 #include "server/shard/storage/mutation_log.h"
 #include "server/shard/storage/parameter_store.h"
@@ -59,6 +60,7 @@ struct ShardResources {
   int open_threads = 1;
   ReplayMeter* replays = nullptr;
   ServedBytes* served = nullptr;
+  const EndedSlots* ended_slots = nullptr;
   TraceRecorder* trace = nullptr;
 };
 

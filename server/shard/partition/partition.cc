@@ -65,7 +65,7 @@ Partition::Partition(std::unique_ptr<PartitionTables> tables, uint64_t start,
                                         options_.strand != nullptr ? options_.strand : own_tasks_,
                                         options_.files != nullptr ? options_.files : own_tasks_),
             [this](AdmittedCall call) { waiting_.Serve(std::move(call)); }),
-      waiting_(Context(), options_.parked_bytes, reads_, cuts_),
+      waiting_(Context(), options_.parked_bytes, options_.ended_slots, reads_, cuts_),
       state_(
           {.job = *tables_->job, .checks = checks_, .applier = applier_, .cuts = cuts_.history()}),
       images_({.tables = *tables_,
@@ -214,6 +214,7 @@ void Partition::Tidy() {
   cuts_.GiveUpIncomplete();
   own_tasks_->RunAll();
   if (health_.crashed()) return;
+  waiting_.RefuseUnreachable();
   applier_.rows().TryAgain();
   if (images_.Due()) {
     // The state that is stored includes all that was let in.

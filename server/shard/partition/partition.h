@@ -80,6 +80,8 @@ class Partition {
     ReplayMeter* replays = nullptr;
     // Counts what is pushed and pulled; null: nobody does. Must outlive the partition.
     ServedBytes* served = nullptr;
+    // Knows which slots close no more clocks; null: all do. Must outlive the partition.
+    const EndedSlots* ended_slots = nullptr;
     // Records what partitions of a traced job do; null: nothing does. Must outlive the partition.
     TraceRecorder* trace = nullptr;
     // Run tasks between batches, one at a time, and tasks that may block on files, so that cuts are

@@ -36,6 +36,9 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   // queue is full.
   void Execute(ExchangeCall call);
 
+  // Has the partition look again at what waits in it. Never blocks.
+  void Wake() { AddTask([] {}); }
+
   // See Partition::adopted_term.
   uint64_t adopted_term() const { return adopted_term_; }
 

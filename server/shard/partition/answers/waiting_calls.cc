@@ -31,9 +31,37 @@ void WaitingCalls::Await(AdmittedCall& call) {
   }
 }
 
+absl::Status WaitingCalls::CheckReachable(uint64_t clocks) const {
+  if (ended_ == nullptr) return absl::OkStatus();
+  const JobTables& job = context_.job();
+  for (const uint32_t slot : ended_->Of(job.job_id(), job.generation())) {
+    if (slot >= context_.clocks.slots()) continue;
+    const uint64_t closed = context_.clocks.slot(slot).closed;
+    if (closed >= clocks) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "slot ", slot, " has ended after ", closed, " steps, and others wait for step ", clocks,
+        " of it; all ranks on servers make as many steps, except with unlimited staleness"));
+  }
+  return absl::OkStatus();
+}
+
+void WaitingCalls::RefuseUnreachable() {
+  for (ParkedCalls* parked : {&for_completion_, &for_closes_}) {
+    while (parked->size() > 0) {
+      const absl::Status status = CheckReachable(parked->most_clocks());
+      if (status.ok()) break;
+      AdmittedCall call = parked->TakeLast();
+      context_.answers.Refuse(call, status);
+    }
+  }
+}
+
 void WaitingCalls::Park(uint64_t clocks, AdmittedCall& call, uint64_t reached,
                         ParkedCalls& parked) {
   if (clocks <= reached) return Serve(std::move(call));
+  if (absl::Status status = CheckReachable(clocks); !status.ok()) {
+    return context_.answers.Refuse(call, status);
+  }
   const size_t bytes = for_completion_.bytes() + for_closes_.bytes();
   if (bytes + call.bytes() > most_bytes_) {
     return context_.answers.Refuse(
