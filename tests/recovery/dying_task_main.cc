@@ -99,6 +99,7 @@ class DyingEndpoint final : public CollectiveEndpoint {
     return std::make_unique<DyingCommunicator>(
         *std::move(world), std::make_shared<const Deaths>(group.names[group.rank]));
   }
+  void Abort(const std::string& reason) override { inner_->Abort(reason); }
 
  private:
   const std::unique_ptr<CollectiveEndpoint> inner_;

@@ -39,6 +39,10 @@ class CollectiveEndpoint {
   // reached within `timeout`. Unauthenticated: a rank does not know the secret.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Connect(const Group& group,
                                                                 absl::Duration timeout) = 0;
+
+  // Aborts all groups that are connected, and those split from them (Communicator::Abort): for who
+  // knows that one of their ranks will never move again. Any thread; does not block.
+  virtual void Abort(const std::string& reason) = 0;
 };
 
 inline constexpr int kMaxDataConnections = 16;

@@ -106,6 +106,11 @@ uint64_t RoundFormation::MeetAfter(const Job& job) const {
   return newcomers ? number : 0;
 }
 
+uint64_t RoundFormation::Lost(const Job& job) const {
+  if (AnyDone(job.record)) return 0;
+  return HasLostTask(job.record) ? job.record.round().number() : 0;
+}
+
 void RoundFormation::OpenRounds() {
   for (const auto& [number, job] : jobs_.jobs()) OpenIfDue(*job);
 }

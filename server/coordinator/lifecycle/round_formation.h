@@ -54,6 +54,9 @@ class RoundFormation {
   // Returns the round that tasks are to leave, or 0.
   uint64_t MeetAfter(const Job& job) const;
 
+  // Returns the round whose tasks are to end their calls at once, since one of them is lost, or 0.
+  uint64_t Lost(const Job& job) const;
+
   // Opens the rounds that have become possible with time.
   void OpenRounds();
 

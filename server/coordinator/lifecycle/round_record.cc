@@ -31,6 +31,14 @@ bool RoundLasts(const v1::JobRecord& record, const Rendezvous& next) {
          });
 }
 
+bool HasLostTask(const v1::JobRecord& record) {
+  const auto& members = record.round().members();
+  return std::any_of(members.begin(), members.end(), [&](const v1::RoundMember& member) {
+    // No worker may be free for its slot.
+    return !IsPresent(record, member) || record.slots(member.slot()).worker_id().empty();
+  });
+}
+
 bool CanDoWithout(const v1::JobRecord& record, uint32_t slot) {
   const auto& members = record.round().members();
   const auto present =

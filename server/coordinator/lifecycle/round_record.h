@@ -23,6 +23,9 @@ bool IsMember(const v1::JobRecord& record, uint32_t slot);
 // again (`next` holds those that have). REQUIRES: `next` is the job's own.
 bool RoundLasts(const v1::JobRecord& record, const Rendezvous& next);
 
+// Returns whether some task of the round is not its slot's task any more.
+bool HasLostTask(const v1::JobRecord& record);
+
 // Returns whether the slot's task only wants to join a round that has enough tasks without it. A
 // fault of such a task does not end the job.
 bool CanDoWithout(const v1::JobRecord& record, uint32_t slot);

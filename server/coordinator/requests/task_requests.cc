@@ -206,6 +206,7 @@ absl::StatusOr<v1::ReportProgressReply> TaskRequests::ReportProgress(
   reply.set_collectives_wanted(TrainsInRounds(job->record.spec()) &&
                                job->collectives.Wanted(request.task().slot()));
   reply.set_meet_after_round(rounds_.MeetAfter(*job));
+  reply.set_lost_round(rounds_.Lost(*job));
   if (const v1::TraceOrder* order = traces_.OrderForSlot(*job, request.task().slot())) {
     *reply.mutable_trace() = *order;
   }

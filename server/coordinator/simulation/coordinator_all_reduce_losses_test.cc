@@ -72,6 +72,26 @@ TEST_F(AllReduceTest, GoesOnWithFewerWorkersAndTakesThemInAgain) {
   EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED) << cluster_.Status(job).message();
 }
 
+// Such as one on a machine that stands still: no connection breaks.
+TEST_F(AllReduceTest, TasksAreToldToEndTheirCallsWhenOneOfTheirRoundIsLost) {
+  AddWorkers(3);
+  const std::string job = Running(Job(3));
+  cluster_.ProgressAll(job, 5);
+  EXPECT_EQ(cluster_.progress_reply.lost_round(), 0);
+  Kill(Worker(job, 2));
+  EXPECT_TRUE(cluster_.Progress(Order(job, 0), 6).ok());
+  EXPECT_EQ(cluster_.progress_reply.lost_round(), 1) << "no worker is free for the slot";
+  cluster_.AddWorker("w9");
+  cluster_.Rendezvous(AwaitOrder(job, 2));
+  cluster_.Rendezvous(Order(job, 0));
+  EXPECT_TRUE(cluster_.Progress(Order(job, 1), 6).ok());
+  EXPECT_EQ(cluster_.progress_reply.lost_round(), 1) << "the others have left it";
+  cluster_.Rendezvous(Order(job, 1));
+  ASSERT_EQ(cluster_.State(job), v1::RUNNING);
+  EXPECT_TRUE(cluster_.Progress(Order(job, 0), 7).ok());
+  EXPECT_EQ(cluster_.progress_reply.lost_round(), 0) << "another round";
+}
+
 TEST_F(AllReduceTest, ABrokenNewcomerDoesNotEndASmallerJob) {
   AddWorkers(2);
   const std::string job = Running(Job(2, 1));

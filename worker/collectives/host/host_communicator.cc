@@ -23,12 +23,16 @@ class HostCommunicator final : public Communicator {
   HostCommunicator(std::unique_ptr<Transport> transport, const HostCommunicatorOptions& options)
       : transport_(std::move(transport)),
         same_machine_(options.same_machine),
+        live_(options.live),
         errors_(options.name, transport_->size(), options.rank_names),
         recorder_(options.name),
         buffers_(transport_->rank()),
-        engine_(*transport_, errors_, buffers_, recorder_, options.same_machine) {}
+        engine_(*transport_, errors_, buffers_, recorder_, options.same_machine) {
+    if (live_ != nullptr) live_->Add(this);
+  }
 
   ~HostCommunicator() override {
+    if (live_ != nullptr) live_->Remove(this);
     if (queue_ != nullptr) queue_->Close();
   }
 
@@ -86,6 +90,7 @@ class HostCommunicator final : public Communicator {
   // First made and last gone.
   const std::unique_ptr<Transport> transport_;
   const bool same_machine_;
+  const std::shared_ptr<LiveCommunicators> live_;
   const CallErrors errors_;
   FlightRecorder recorder_;
   SymmetricBuffers buffers_;
@@ -135,6 +140,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> HostCommunicator::Split(int colour
   options.name = absl::StrCat(errors_.group(), "/", colour);
   for (const int rank : ranks) options.rank_names.push_back(errors_.rank(rank));
   options.same_machine = same_machine_;
+  options.live = live_;
   return MakeHostCommunicator(*std::move(transport), options);
 }
 

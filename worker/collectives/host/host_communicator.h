@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/collectives/communicator.h"
+#include "worker/collectives/host/live_communicators.h"
 #include "worker/collectives/transport/transport.h"
 
 namespace muster {
@@ -19,6 +20,8 @@ struct HostCommunicatorOptions {
   // True if all ranks are on one machine and share memory there. The same on all ranks, because the
   // choice of algorithms depends on it.
   bool same_machine = false;
+  // Has the communicator, and those split from it, while they live; null: nobody has.
+  std::shared_ptr<LiveCommunicators> live;
 };
 
 // Makes a communicator over any transport. InvalidArgument: rank_names is neither empty nor one

@@ -30,11 +30,15 @@ class HostEndpoint final : public CollectiveEndpoint {
     options.name = group.name;
     options.rank_names = group.names;
     options.same_machine = (*transport)->all_shared();
+    options.live = live_;
     return MakeHostCommunicator(*std::move(transport), options);
   }
 
+  void Abort(const std::string& reason) override { live_->Abort(reason); }
+
  private:
   const std::unique_ptr<MeetingPoint> point_;
+  const std::shared_ptr<LiveCommunicators> live_ = std::make_shared<LiveCommunicators>();
 };
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
 #include "worker/collectives/communicator.h"
 #include "worker/collectives/endpoint.h"
@@ -68,6 +70,42 @@ TEST(HostEndpointTest, ServesOneRoundAfterAnother) {
       for (std::thread& thread : threads) thread.join();
     }
   }
+}
+
+TEST(HostEndpointTest, AbortEndsCallsInAllItsGroups) {
+  const auto endpoints = Endpoints(3, {});
+  auto worlds = Connect(endpoints, 1);
+  std::vector<std::thread> threads;
+  absl::BlockingCounter split(3);
+  absl::Notification aborted;
+  for (auto& world : worlds) {
+    ASSERT_TRUE(world.ok()) << world.status();
+    threads.emplace_back([&world, &split, &aborted] {
+      // Rank 2 is alone in its group, and makes no call in any.
+      const auto group = (*world)->Split((*world)->rank() < 2 ? 0 : 1, 0).value();
+      split.DecrementCount();
+      if ((*world)->rank() == 2) return aborted.WaitForNotification();
+      float value = 1;
+      CollectiveCall call;
+      call.kind = Collective::kAllReduce;
+      call.in = &value;
+      call.out = &value;
+      call.count = 1;
+      call.timeout = absl::Minutes(5);
+      const bool in_world = (*world)->rank() == 0;
+      const absl::Status status = in_world ? (*world)->Run(call) : group->Run(call);
+      EXPECT_TRUE(absl::IsAborted(status)) << status;
+      EXPECT_TRUE(absl::StrContains(status.message(), "slot 2 stands still")) << status;
+    });
+  }
+  split.Wait();
+  endpoints[0]->Abort("slot 2 stands still");
+  endpoints[1]->Abort("slot 2 stands still");
+  aborted.Notify();
+  for (std::thread& thread : threads) thread.join();
+  // Later rounds are others.
+  worlds = Connect(endpoints, 2);
+  for (auto& world : worlds) EXPECT_TRUE(world.ok()) << world.status();
 }
 
 TEST(HostEndpointTest, ErrorsNameGroupAndRound) {

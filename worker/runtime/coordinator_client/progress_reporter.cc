@@ -224,6 +224,9 @@ void ProgressReporter::Answer(const v1::ReportProgressReply& reply) {
   if (options_.meet_after != nullptr && reply.meet_after_round() > 0) {
     options_.meet_after(reply.meet_after_round());
   }
+  if (options_.round_lost != nullptr && reply.lost_round() > 0) {
+    options_.round_lost(reply.lost_round());
+  }
   if (options_.traced != nullptr) options_.traced(reply.trace());
   if (!reply.collectives_wanted() || options_.collectives == nullptr) return;
   v1::ReportCollectivesRequest request;

@@ -75,6 +75,9 @@ struct ProgressReporterOptions {
   // Takes the last round that the coordinator wants tasks to leave, once there is one; may be null.
   // Called as `collectives`; does not block.
   std::function<void(uint64_t round)> meet_after;
+  // Takes the last round that has lost a task, once there is one; may be null. Called as
+  // `collectives`; does not block.
+  std::function<void(uint64_t round)> round_lost;
   // Takes the order to trace of each reply, which has none if no trace stands; may be null. Called
   // as `collectives`; does not block.
   std::function<void(const v1::TraceOrder&)> traced;

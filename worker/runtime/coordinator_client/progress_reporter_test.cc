@@ -1,5 +1,6 @@
 #include "worker/runtime/coordinator_client/progress_reporter.h"
 
+#include <atomic>
 #include <utility>
 #include <vector>
 
@@ -243,8 +244,11 @@ TEST(ProgressReporterTest, PollsWithItsClockWhenNoStepEnds) {
   FakeCoordinatorClient coordinator;
   v1::ReportProgressReply reply;
   reply.set_meet_after_round(3);
+  reply.set_lost_round(2);
   coordinator.SetProgressReply(reply);
   ProgressReporterOptions options;
+  std::atomic<uint64_t> lost = 0;
+  options.round_lost = [&lost](uint64_t round) { lost = round; };
   options.interval = absl::Milliseconds(1);
   options.poll = absl::Milliseconds(2);
   StepReport start;
@@ -255,6 +259,7 @@ TEST(ProgressReporterTest, PollsWithItsClockWhenNoStepEnds) {
     // The next may be under way; the one after it is sent when that has been answered.
     coordinator.AwaitProgress(coordinator.progress().size() + 2);
     EXPECT_EQ(reporter.meet_after_round(), 3);
+    EXPECT_EQ(lost, 2u);
   }
   EXPECT_EQ(coordinator.progress().back().clock(), 7);
   EXPECT_EQ(coordinator.progress().back().steps(), 0);

@@ -219,6 +219,10 @@ AllReduceTask::Outcome AllReduceTask::Train(const v1::RendezvousReply& round, in
       [recorders = parts_.group->recorders()](v1::ReportProgressRequest& request) {
         AddCollectiveTimes(recorders, request);
       };
+  options->reporting.round_lost = [this](uint64_t last) {
+    if (last < round_) return;
+    endpoint_->Abort("a task of this round is lost; the others meet again");
+  };
   if (parts_.end_waits != nullptr) {
     options->reporting.meet_after = [this](uint64_t last) {
       if (last >= round_) parts_.end_waits("the coordinator wants the tasks to meet again");

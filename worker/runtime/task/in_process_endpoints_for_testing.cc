@@ -54,12 +54,14 @@ class InProcessEndpoints::Endpoint final : public CollectiveEndpoint {
   std::string address() const override { return name_; }
   absl::StatusOr<std::unique_ptr<Communicator>> Connect(const Group& group,
                                                         absl::Duration timeout) override {
-    return endpoints_.Connect(name_, group, timeout);
+    return endpoints_.Connect(name_, group, timeout, live_);
   }
+  void Abort(const std::string& reason) override { live_->Abort(reason); }
 
  private:
   InProcessEndpoints& endpoints_;
   const std::string name_;
+  const std::shared_ptr<LiveCommunicators> live_ = std::make_shared<LiveCommunicators>();
 };
 
 std::unique_ptr<CollectiveEndpoint> InProcessEndpoints::Make(const std::string& name) {
@@ -76,7 +78,8 @@ void InProcessEndpoints::Kill(const std::string& name) {
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> InProcessEndpoints::Connect(
-    const std::string& name, const CollectiveEndpoint::Group& asked, absl::Duration timeout) {
+    const std::string& name, const CollectiveEndpoint::Group& asked, absl::Duration timeout,
+    std::shared_ptr<LiveCommunicators> live) {
   std::unique_ptr<Transport> transport;
   {
     absl::MutexLock lock(&mutex_);
@@ -98,6 +101,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> InProcessEndpoints::Connect(
   HostCommunicatorOptions options;
   options.name = asked.name;
   options.rank_names = asked.names;
+  options.live = std::move(live);
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator,
                           MakeHostCommunicator(std::move(transport), options));
   if (hook_ == nullptr) return communicator;

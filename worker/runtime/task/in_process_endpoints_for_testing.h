@@ -13,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "worker/collectives/endpoint.h"
+#include "worker/collectives/host/live_communicators.h"
 #include "worker/collectives/transport/in_process_transport.h"
 
 namespace muster {
@@ -42,7 +43,8 @@ class InProcessEndpoints {
 
   absl::StatusOr<std::unique_ptr<Communicator>> Connect(const std::string& name,
                                                         const CollectiveEndpoint::Group& group,
-                                                        absl::Duration timeout);
+                                                        absl::Duration timeout,
+                                                        std::shared_ptr<LiveCommunicators> live);
 
   const CallHook hook_;
   absl::Mutex mutex_;

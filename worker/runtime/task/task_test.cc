@@ -48,6 +48,7 @@ class UnreachableEndpoint final : public CollectiveEndpoint {
   absl::StatusOr<std::unique_ptr<Communicator>> Connect(const Group&, absl::Duration) override {
     return absl::UnavailableError("slot 1 could not be reached");
   }
+  void Abort(const std::string& reason) override {}
 };
 
 class UnreachableTest : public ::testing::Test {
