@@ -59,12 +59,22 @@ absl::Status CheckOnly(const google::protobuf::Message& message, absl::string_vi
 bool IsOfMuster(absl::string_view name) {
   constexpr absl::string_view kNames[] = {"RANK",
                                           "LOCAL_RANK",
+                                          "GROUP_RANK",
+                                          "ROLE_RANK",
+                                          "ROLE_NAME",
                                           "WORLD_SIZE",
                                           "LOCAL_WORLD_SIZE",
+                                          "GROUP_WORLD_SIZE",
+                                          "ROLE_WORLD_SIZE",
                                           "MASTER_ADDR",
                                           "MASTER_PORT",
+                                          "TORCHELASTIC_RUN_ID",
                                           "TORCHELASTIC_RESTART_COUNT",
+                                          "TORCHELASTIC_MAX_RESTARTS",
+                                          "TORCHELASTIC_USE_AGENT_STORE",
                                           "CUDA_VISIBLE_DEVICES"};
+  // These are for the job to say (docs/python.md).
+  if (name == "MUSTER_NATIVE_LIBRARY" || name == "MUSTER_SERVERS_LIBRARY") return false;
   return absl::StartsWith(name, "MUSTER_") ||
          std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
