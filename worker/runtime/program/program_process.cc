@@ -31,6 +31,8 @@ namespace {
 
 // Time between looks where the system has no pidfd.
 constexpr absl::Duration kNoPidfdLook = absl::Milliseconds(20);
+// Milliseconds without output after which whoever takes it is called.
+constexpr int kQuietMs = 500;
 // Descriptor by which the child says why it could not run the program.
 constexpr int kReportDescriptor = 3;
 
@@ -228,11 +230,11 @@ absl::optional<int> ProgramProcess::Wait(absl::Duration most) {
 }
 
 void ProgramProcess::Terminate() {
-  for (const pid_t process : FindDescendants()) {
-    kill(process, SIGTERM);
-    // A stopped process cannot act on the signal.
-    kill(process, SIGCONT);
-  }
+  // Once it is reaped, another process may have its id.
+  if (status_.has_value()) return;
+  kill(pid_, SIGTERM);
+  // Stopped processes cannot act on the signal, nor help the one that does.
+  for (const pid_t process : FindDescendants()) kill(process, SIGCONT);
 }
 
 void ProgramProcess::KillAll() {
@@ -249,7 +251,12 @@ void ProgramProcess::ReadOutput() {
   std::vector<char> buffer(1 << 16);
   pollfd descriptors[2] = {{output_, POLLIN, 0}, {end_, POLLIN, 0}};
   while (true) {
-    if (poll(descriptors, 2, -1) < 0) continue;  // EINTR.
+    const int ready = poll(descriptors, 2, kQuietMs);
+    if (ready < 0) continue;  // EINTR.
+    if (ready == 0) {
+      take_({});
+      continue;
+    }
     const ssize_t got = read(output_, buffer.data(), buffer.size());
     if (got > 0) {
       take_({buffer.data(), static_cast<size_t>(got)});
