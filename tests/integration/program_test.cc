@@ -29,7 +29,8 @@ using testing::Not;
 TEST_F(ProgramTest, RunsOneProcessPerWorkerWithTheEnvironmentOfTorchrun) {
   v1::JobSpec spec = Shell(
       "echo \"rank=$RANK world=$WORLD_SIZE local=$LOCAL_RANK/$LOCAL_WORLD_SIZE "
-      "restarts=$TORCHELASTIC_RESTART_COUNT master=$MASTER_ADDR mine=$MINE "
+      "restarts=$TORCHELASTIC_RESTART_COUNT/$TORCHELASTIC_MAX_RESTARTS "
+      "run=$TORCHELASTIC_RUN_ID master=$MASTER_ADDR mine=$MINE "
       "gpus=[$CUDA_VISIBLE_DEVICES]"
       "\"; test -n \"$MASTER_PORT\" && test -S \"$MUSTER_TASK\"",
       4);
@@ -38,7 +39,8 @@ TEST_F(ProgramTest, RunsOneProcessPerWorkerWithTheEnvironmentOfTorchrun) {
   EXPECT_EQ(status.state(), v1::SUCCEEDED) << status.message();
   for (int rank = 0; rank < 4; ++rank) {
     EXPECT_THAT(last_log_, HasSubstr(absl::StrCat("rank=", rank, " world=4 local=", rank % 2,
-                                                  "/2 restarts=0 "
+                                                  "/2 restarts=0/0 run=", status.job_id(),
+                                                  " "
                                                   "master=127.0.0.1 mine=a value gpus=[]\n")));
   }
 }
@@ -97,6 +99,50 @@ assert call("info")["code"] == "PERMISSION_DENIED"
   EXPECT_EQ(last["held_out/accuracy"], 0.5);
   EXPECT_EQ(last["held_out/loss"], 0.25);
   EXPECT_EQ(last.count("train/odd"), 0u);
+}
+
+// The end of a job is told once the log has all that its processes printed, however it ended.
+TEST_F(ProgramTest, TheLogIsWholeWhenTheEndIsTold) {
+  for (const char* end : {"", "exit 3"}) {
+    for (int round = 0; round < 3; ++round) {
+      std::string followed;
+      const std::string id = Submit(Shell(absl::StrCat("sleep 0.3; echo the result; ", end), 4));
+      v1::ReadLogsRequest follow;
+      follow.set_job_id(id);
+      follow.set_follow(true);
+      ASSERT_TRUE(
+          cluster_->jobs()
+              .Logs(follow, [&](absl::string_view text) { absl::StrAppend(&followed, text); })
+              .ok());
+      Watch(id);
+      EXPECT_EQ(followed, last_log_);
+      const int printed = CountOf("the result\n");
+      if (*end == '\0') {
+        EXPECT_EQ(printed, 4) << last_log_;
+      } else {
+        // The first that fails ends the others.
+        EXPECT_GE(printed, 1) << last_log_;
+      }
+      EXPECT_EQ(CountOf(" of the program ended "), CountOf(" of the program was ended ") > 0
+                                                       ? 4 - CountOf(" of the program was ended ")
+                                                       : 4)
+          << last_log_;
+    }
+  }
+  const std::string id = Submit(
+      Shell("trap 'echo the last state; exit 0' TERM; echo ready; while true; do sleep 0.1; done"));
+  AwaitLog(id, "ready");
+  v1::JobStatus cancelled;
+  ASSERT_TRUE(cluster_->jobs().Cancel(id, "the test", cancelled).ok());
+  EXPECT_EQ(Watch(id).state(), v1::CANCELLED);
+  EXPECT_THAT(last_log_, HasSubstr("the last state\n"));
+}
+
+TEST_F(ProgramTest, WhatTheTaskSaysBeginsALine) {
+  const v1::JobStatus status =
+      Run(Shell("printf '\\r 10%%\\r 60%%'; printf '\\r100%%\\n'; printf 'no line break'", 1));
+  EXPECT_EQ(status.state(), v1::SUCCEEDED) << status.message();
+  EXPECT_THAT(last_log_, HasSubstr("\n100%\nno line break\n"));
 }
 
 TEST_F(ProgramTest, SaysHowAProgramFailedWithItsLastLines) {
@@ -221,6 +267,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+assert dist.is_torchelastic_launched()
 dist.init_process_group("gloo")
 torch.manual_seed(0)
 model = DistributedDataParallel(torch.nn.Linear(8, 1))

@@ -27,16 +27,6 @@ stop: {steps: 60}
 """
 
 
-def whole_log(job):
-    """The log of a job of two slots that has succeeded; its last lines come a moment after the job's end."""
-    until = time.monotonic() + WAIT_SECONDS
-    while True:
-        text = "".join(job.logs())
-        if all(f"slot {slot} finished" in text for slot in (0, 1)) or time.monotonic() > until:
-            return text
-        time.sleep(0.05)
-
-
 @pytest.fixture
 def small(client):
     """A job that has succeeded."""
@@ -66,7 +56,7 @@ def test_a_job_is_submitted_watched_and_has_an_owner(client):
 
 
 def test_logs_come_whole_by_slot_and_from_the_end(small):
-    text = whole_log(small)
+    text = "".join(small.logs())
     assert "slot 0 finished at step 60" in text
     assert "".join(small.logs(follow=True)) == text
     # A log's times are those at which the text came, all within the last hour.

@@ -114,7 +114,8 @@ absl::Status GoneError() { return absl::CancelledError("the caller is gone"); }
 JobRequests::JobRequests(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle,
                          CheckpointLifecycle& checkpoints, const CheckpointArchive& archive,
                          SerialExecutor& logic, SerialExecutor& planning, const Clock& clock,
-                         CoordinatorMetrics& metrics, const CoordinatorOptions& options)
+                         CoordinatorMetrics& metrics, const CoordinatorOptions& options,
+                         std::function<bool(const Job&)> may_write)
     : jobs_(jobs),
       members_(members),
       lifecycle_(lifecycle),
@@ -124,7 +125,8 @@ JobRequests::JobRequests(JobTable& jobs, const Membership& members, JobLifecycle
       planning_(planning),
       clock_(clock),
       metrics_(metrics),
-      options_(options) {}
+      options_(options),
+      may_write_(std::move(may_write)) {}
 
 absl::StatusOr<Job*> JobRequests::Find(const std::string& job_id) const {
   Job* job = jobs_.Find(job_id);
@@ -394,6 +396,14 @@ void JobRequests::NextStatus(const std::string& job_id, uint64_t seen_version,
   if (!Answer(watcher)) watchers_.push_back(std::move(watcher));
 }
 
+bool JobRequests::HasLastText(Job& job) const {
+  if (!IsFinal(job.record.state())) return false;
+  if (!job.log_open_until.has_value()) return true;
+  if (clock_.Monotonic() < *job.log_open_until && may_write_(job)) return false;
+  job.log_open_until.reset();
+  return true;
+}
+
 bool JobRequests::Answer(Watcher& watcher) const {
   if (watcher.call.gone()) {
     watcher.call.done(GoneError());
@@ -404,9 +414,9 @@ bool JobRequests::Answer(Watcher& watcher) const {
     watcher.call.done(job.status());
     return true;
   }
-  const bool last = IsFinal((*job)->record.state());
+  const bool last = HasLastText(**job);
   if ((*job)->status_version == watcher.seen_version ||
-      (!last && clock_.Monotonic() < watcher.not_before)) {
+      (!last && (IsFinal((*job)->record.state()) || clock_.Monotonic() < watcher.not_before))) {
     return false;
   }
   watcher.call.done(StatusUpdate{StatusOf(**job), (*job)->status_version, last});
@@ -446,7 +456,7 @@ bool JobRequests::Answer(LogReader& reader) const {
   JobLog::Excerpt excerpt =
       (*job)->log.Read(reader.request.offset(), kMaxLogChunkBytes, SlotOf(reader.request));
   const bool at_end = excerpt.next >= (*job)->log.end();
-  const bool last = at_end && (!reader.request.follow() || IsFinal((*job)->record.state()));
+  const bool last = at_end && (!reader.request.follow() || HasLastText(**job));
   if (excerpt.text.empty() && !last) {
     // Skips text of other slots for good.
     if (excerpt.missing == 0) reader.request.set_offset(excerpt.next);
