@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -72,8 +73,8 @@ for step in range(1, 11):
          examples=4, evaluation={"accuracy": 0.5, "loss": 0.25} if step == 10 else None)
 info = must("info")
 assert (info["rank"], info["world_size"], info["restarts"]) == (rank, 2, 0), info
-assert call("report", step=9)["code"] == "INVALID_ARGUMENT"
-assert "Upper" in call("report", step=10, metrics={"Upper": 1})["message"]
+must("report", step=9)
+must("report", step=10, metrics={"Upper": 1})
 assert "setp" in call("report", setp=10)["message"]
 assert call("resume") == {"ok": True, "folder": None, "step": 0}
 os.environ["MUSTER_TASK_TOKEN"] = "of another task"
@@ -99,6 +100,39 @@ assert call("info")["code"] == "PERMISSION_DENIED"
   EXPECT_EQ(last["held_out/accuracy"], 0.5);
   EXPECT_EQ(last["held_out/loss"], 0.25);
   EXPECT_EQ(last.count("train/odd"), 0u);
+  EXPECT_EQ(CountOf("the report of step 9 is left out"), 2) << last_log_;
+  EXPECT_EQ(CountOf("the metric \"Upper\" is left out"), 2) << last_log_;
+}
+
+TEST_F(ProgramTest, FiguresThatAreNotFiniteAreShownAsTheyAre) {
+  const v1::JobStatus status = Run(Python(R"(
+must("report", step=1, metrics={"loss": 0.5}, examples=8, evaluation={"accuracy": 0.5})
+time.sleep(0.5)
+must("report", step=2, metrics={"loss": "NaN"}, examples=8, evaluation={"accuracy": "NaN", "loss": "Infinity"})
+)",
+                                          1));
+  EXPECT_EQ(status.state(), v1::SUCCEEDED) << status.message() << last_log_;
+  EXPECT_TRUE(std::isnan(status.progress().loss())) << status.progress().loss();
+  ASSERT_EQ(status.evaluations_size(), 2);
+  EXPECT_TRUE(std::isnan(status.evaluations(1).value()));
+  EXPECT_TRUE(std::isinf(status.evaluations(1).loss()));
+  std::string metrics;
+  ASSERT_TRUE(cluster_->jobs().Metrics(metrics).ok());
+  const std::string gauge = absl::StrCat("muster_job_loss{job_id=\"", status.job_id(), "\"} ");
+  EXPECT_THAT(metrics, HasSubstr(gauge + "Nan"));
+  const v1::JobStatus none = Run(Python("must(\"report\", step=1, examples=8)", 1));
+  EXPECT_FALSE(none.progress().has_loss());
+}
+
+TEST_F(ProgramTest, MoreMetricsThanAreKeptAreLeftOut) {
+  const v1::JobStatus status = Run(Python(R"(
+for step in range(1, 4):
+    must("report", step=step, metrics={"loss": 0.5, **{f"layer{i}": i for i in range(1000)}})
+)",
+                                          1));
+  EXPECT_EQ(status.state(), v1::SUCCEEDED) << status.message() << last_log_;
+  EXPECT_EQ(status.progress().loss(), 0.5);
+  EXPECT_EQ(CountOf(" is left out, and others"), 1) << last_log_;
 }
 
 // The end of a job is told once the log has all that its processes printed, however it ended.

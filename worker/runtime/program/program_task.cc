@@ -315,7 +315,8 @@ absl::Status RunProgramTask(const v1::TaskOrder& order,
   MUSTER_ASSIGN_OR_RETURN(std::string root, LocalPath(order.checkpoint_root()));
 
   std::stop_source ended;
-  ProgramReporter reporter(*dependencies.coordinator, *dependencies.clock, facts.resume_step);
+  ProgramReporter reporter(*dependencies.coordinator, *dependencies.clock, facts.resume_step,
+                           dependencies.log);
   ProgramCheckpoints checkpoints({.root = std::move(root),
                                   .job_id = order.job_id(),
                                   .generation = order.generation(),
