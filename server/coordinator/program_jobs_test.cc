@@ -343,6 +343,33 @@ TEST_F(ProgramJobsTest, NeedsTheTokenAndWorkersThatAllowIt) {
   EXPECT_THAT(std::string(nowhere.status().message()), HasSubstr("--allow-programs"));
 }
 
+TEST_F(ProgramJobsTest, ValuesOfTheEnvironmentAreInOrdersAlone) {
+  v1::JobSpec spec = ProgramJob();
+  auto& environment = *spec.mutable_model()->mutable_program()->mutable_environment();
+  environment["API_KEY"] = "very-secret";
+  const std::string job = Running(spec);
+  EXPECT_EQ(Order(job, 0).spec().model().program().environment().at("API_KEY"), "very-secret");
+  std::string all = cluster_.Status(job).DebugString();
+  EXPECT_THAT(all, HasSubstr("API_KEY"));
+  absl::StrAppend(&all, cluster_.coordinator().jobs().List({})->DebugString(),
+                  cluster_.coordinator().jobs().Events(job)->DebugString());
+  Answer<JobRequests::StatusUpdate> watched;
+  cluster_.coordinator().jobs().NextStatus(job, 0, watched.call());
+  absl::StrAppend(&all, watched.get()->status.DebugString());
+  EXPECT_EQ(all.find("very-secret"), std::string::npos) << all;
+
+  // What was shown stands for the values of the job that is gone on from, and for nothing else.
+  cluster_.CommitPart(Order(job, 0), 5, {"a"}, "", v1::CommitCheckpointRequest::WHOLE);
+  v1::JobSpec shown = cluster_.Status(job).spec();
+  cluster_.End(Order(job, 0));
+  cluster_.End(Order(job, 1));
+  const absl::Status copied = cluster_.Submit(shown).status();
+  EXPECT_THAT(std::string(copied.message()), HasSubstr("model.program.environment.API_KEY"));
+  shown.set_resume_from(job);
+  const std::string next = Running(shown);
+  EXPECT_EQ(Order(next, 0).spec().model().program().environment().at("API_KEY"), "very-secret");
+}
+
 TEST_F(ProgramJobsTest, StartsOnlyFromAProgramsCheckpoint) {
   const std::string program = Running(ProgramJob());
   auto first = cluster_.CommitPart(Order(program, 0), 5, {"a"});

@@ -198,7 +198,7 @@ TEST_F(ProgramTest, FailsAtOnceWhatCannotStart) {
   std::ofstream(script) << "echo\n";
   chmod(script.c_str(), 0755);
   for (const Case& wrong :
-       {Case{{"no-such-program"}, "", "no such program in PATH"},
+       {Case{{"no-such-program"}, "", "no such program in the folders of PATH"},
         Case{{"/no/such/program"}, "", "model.program.command[0] is \"/no/such/program\""},
         Case{{script}, "", "#!/bin/sh"},
         Case{{"true"}, "/no/such/folder", "model.program.working_folder is \"/no/such/folder\""}}) {

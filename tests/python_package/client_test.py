@@ -331,7 +331,7 @@ def test_asyncio_has_the_same_names_and_works(client, tmp_path):
             states = [status.state async for status in job.watch()]
             assert states[-1] == status_pb2.SUCCEEDED
             assert (await job.wait()).progress.step == 60
-            text = whole_log(client.job(job.id))
+            text = "".join(client.job(job.id).logs())
             assert "".join([part async for part in job.logs()]) == text
             assert (await job.metrics("train/loss"))["train/loss"].steps[-1] == 60
             assert len(await (await job.last_checkpoint()).tensors()) == 4

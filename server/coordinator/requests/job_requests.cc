@@ -25,6 +25,7 @@
 #include "server/coordinator/job/request_limits.h"
 #include "server/coordinator/job/training_data.h"
 #include "server/coordinator/lifecycle/recovery.h"
+#include "server/coordinator/requests/hidden_environment.h"
 #include "server/coordinator/requests/job_status.h"
 #include "server/coordinator/requests/list_jobs.h"
 
@@ -257,6 +258,7 @@ absl::Status JobRequests::Resume(NewJob& job) const {
   MUSTER_ASSIGN_OR_RETURN(const Source found, FindSource("resume_from", spec.resume_from()));
   MUSTER_RETURN_IF_ERROR(CheckSameKind("resume_from", spec, found.job->record.spec()));
   record.mutable_spec()->set_resume_from(found.by_id);
+  TakeHiddenValues(found.job->record.spec(), *record.mutable_spec());
   const v1::CheckpointRecord& checkpoint = *found.checkpoint;
   const std::string& trained_by = found.job->record.spec().optimizer().name();
   if (spec.optimizer().name() != trained_by) {
@@ -309,6 +311,7 @@ absl::StatusOr<JobRequests::NewJob> JobRequests::MakeJob(const PlannedJob& plann
     MUSTER_RETURN_IF_ERROR(TakeInitialWeights(job));
   }
   if (!record.spec().resume_from().empty()) MUSTER_RETURN_IF_ERROR(Resume(job));
+  MUSTER_RETURN_IF_ERROR(CheckNothingHidden(record.spec()));
   const MemoryPlan& plan = planned.plan;
   record.set_predicted_server_bytes(plan.server_bytes());
   record.set_predicted_worker_bytes(plan.worker_own_bytes() * record.spec().workers());

@@ -72,8 +72,8 @@ absl::StatusOr<std::string> FindProgram(const ProgramCommand& command) {
   }
   return absl::InvalidArgumentError(
       absl::StrCat("model.program.command[0] is \"", absl::CHexEscape(name),
-                   "\", and there is no such program in PATH (", absl::CHexEscape(path),
-                   ") on this worker; install it there, or give its path"));
+                   "\", and there is no such program in the folders of PATH on this worker; "
+                   "install it there, or give its path"));
 }
 
 std::vector<char*> Pointers(std::vector<std::string>& strings) {

@@ -50,7 +50,7 @@ namespace fs = std::filesystem;
 // Time between looks at the program while it runs, and at what it uses.
 constexpr absl::Duration kProgramLook = absl::Milliseconds(100);
 constexpr absl::Duration kUsageLook = absl::Seconds(1);
-// Bytes of the command that the log shows.
+// Bytes of the command's name that the log shows.
 constexpr size_t kMostCommandShown = 200;
 
 // A folder for what a task needs while its program runs, removed with all in it at the end.
@@ -87,11 +87,13 @@ class TaskFolder {
   const std::string path_;
 };
 
-// Returns the command on one line, cut if it is long.
+// Returns the command for the log, which more people read than the job: its arguments may be
+// secret.
 std::string Shown(const v1::ProgramSpec& spec) {
-  const std::string command = absl::StrJoin(spec.command(), " ");
+  const std::string& command = spec.command(0);
   const std::string shown = absl::Utf8SafeCEscape(CutUtf8(command, kMostCommandShown));
-  return command.size() > kMostCommandShown ? shown + "…" : shown;
+  return absl::StrCat(shown, command.size() > kMostCommandShown ? "…" : "", " with ",
+                      spec.command_size() - 1, " arguments");
 }
 
 std::string NewToken() {
