@@ -69,6 +69,8 @@ TEST(ProgramValidatorTest, RefusesByName) {
                 "model.program.environment is for TORCHELASTIC_RUN_ID"},
            Case{[](v1::JobSpec& spec) { (*ProgramOf(spec).mutable_environment())["A B"] = "1"; },
                 "model.program.environment is for \"A B\""},
+           Case{[](v1::JobSpec& spec) { (*ProgramOf(spec).mutable_environment())["Größe"] = "1"; },
+                "model.program.environment is for \"Größe\""},
            Case{[](v1::JobSpec& spec) { spec.mutable_data()->mutable_text()->set_path("/d"); },
                 "data is set"},
            Case{[](v1::JobSpec& spec) { spec.mutable_stop()->set_steps(5); }, "stop is set"},

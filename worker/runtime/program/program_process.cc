@@ -17,13 +17,13 @@
 #include <utility>
 
 #include "absl/base/macros.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "common/text/printable.h"
 #include "worker/runtime/program/process_tree.h"
 
 namespace muster {
@@ -71,7 +71,7 @@ absl::StatusOr<std::string> FindProgram(const ProgramCommand& command) {
     if (IsProgram(file)) return file;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("model.program.command[0] is \"", absl::CHexEscape(name),
+      absl::StrCat("model.program.command[0] is \"", PrintableLine(name),
                    "\", and there is no such program in the folders of PATH on this worker; "
                    "install it there, or give its path"));
 }
@@ -131,13 +131,13 @@ absl::Status DescribeFailure(const ChildFailure& failure, const ProgramCommand& 
   const char* const reason = std::strerror(failure.error);
   if (failure.step == ChildFailure::kFolder) {
     return absl::InvalidArgumentError(absl::StrCat("model.program.working_folder is \"",
-                                                   absl::CHexEscape(command.working_folder),
+                                                   PrintableLine(command.working_folder),
                                                    "\", which the worker cannot enter: ", reason));
   }
   const absl::string_view hint =
       failure.error == ENOEXEC ? "; a script begins with a line such as #!/bin/sh" : "";
   return absl::InvalidArgumentError(
-      absl::StrCat("model.program.command[0] is \"", absl::CHexEscape(command.arguments.front()),
+      absl::StrCat("model.program.command[0] is \"", PrintableLine(command.arguments.front()),
                    "\", which the worker cannot run: ", reason, hint));
 }
 

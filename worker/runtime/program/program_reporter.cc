@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/history/series_proto.h"
+#include "common/text/printable.h"
+#include "common/text/utf8.h"
 #include "proto/metrics.pb.h"
 #include "proto/task_service.pb.h"
 
@@ -75,7 +76,7 @@ void ProgramReporter::Warn(LeftOut what, std::string warning) {
 bool ProgramReporter::Takes(absl::string_view metric, std::string name) {
   if (!IsName(metric)) {
     Warn(LeftOut::kName,
-         absl::StrCat("the metric \"", absl::Utf8SafeCEscape(metric.substr(0, kMostNameShown)),
+         absl::StrCat("the metric \"", PrintableLine(CutUtf8(metric, kMostNameShown)),
                       "\" is left out, and others like it: a name has 1 to ", kMostMetricNameBytes,
                       " small letters, digits, _, . and /"));
     return false;

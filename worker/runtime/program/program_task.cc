@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
@@ -27,6 +26,7 @@
 #include "common/files/file_error.h"
 #include "common/job/job_road.h"
 #include "common/text/format_bytes.h"
+#include "common/text/printable.h"
 #include "common/text/utf8.h"
 #include "common/transport/sockets/sockets.h"
 #include "proto/cluster_service.pb.h"
@@ -91,7 +91,7 @@ class TaskFolder {
 // secret.
 std::string Shown(const v1::ProgramSpec& spec) {
   const std::string& command = spec.command(0);
-  const std::string shown = absl::Utf8SafeCEscape(CutUtf8(command, kMostCommandShown));
+  const std::string shown = PrintableLine(CutUtf8(command, kMostCommandShown));
   return absl::StrCat(shown, command.size() > kMostCommandShown ? "…" : "", " with ",
                       spec.command_size() - 1, " arguments");
 }
