@@ -405,6 +405,9 @@ TEST_F(CommandsTest, OnlyACoordinatorThatDoesNotAnswerExitsWith4) {
   EXPECT_EQ(ExitCodeFor(absl::DeadlineExceededError("it still runs")), kFailure);
   server_->Shutdown();
   EXPECT_EQ(Run({"list"}).exit_code, kUnreachable);
+  const Shown cancelled = Run({"cancel", "j1-0000"});
+  EXPECT_EQ(cancelled.exit_code, kUnreachable);
+  EXPECT_THAT(cancelled.error, HasSubstr("as far as is known the job goes on"));
 }
 
 }  // namespace

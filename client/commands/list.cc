@@ -69,8 +69,7 @@ void PrintText(const v1::ListJobsReply& reply, const ListArguments& arguments) {
   for (const v1::JobStatus& job : reply.jobs()) {
     const v1::JobProgress& progress = job.progress();
     rows.push_back({job.job_id(), ShownName(job.spec().name()), StateName(job),
-                    absl::StrCat(progress.step(), "/", progress.total_steps()),
-                    progress.step() == 0 ? "-" : absl::StrFormat("%.4f", progress.loss()),
+                    absl::StrCat(progress.step(), "/", progress.total_steps()), LossText(progress),
                     FormatSeconds(absl::ToDoubleSeconds(
                         absl::Now() - absl::FromUnixMillis(job.submitted_unix_ms())))});
   }

@@ -86,10 +86,12 @@ void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
       progress.total_steps() > 0 ? absl::StrCat(" of ", progress.total_steps()) : "";
   PrintField("step", absl::StrCat(progress.step(), of_all));
   if (progress.step() > 0) {
-    PrintField("loss", absl::StrFormat("%.4f (%s)", progress.loss(),
-                                       job.state() == v1::SUCCEEDED
-                                           ? "training examples of the last step"
-                                           : "mean of the steps since the last report"));
+    if (progress.has_loss()) {
+      PrintField("loss", absl::StrCat(LossText(progress),
+                                      job.state() == v1::SUCCEEDED
+                                          ? " (training examples of the last step)"
+                                          : " (mean of the steps since the last report)"));
+    }
     PrintField("speed", absl::StrCat(FormatNumber(progress.examples_per_second()), " examples/s"));
     PrintField(
         "traffic",

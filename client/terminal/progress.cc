@@ -21,6 +21,10 @@ std::string MetricValue(const v1::EvaluationResult& result) {
   return result.no_value().empty() ? absl::StrFormat("%.4f", result.value()) : "none";
 }
 
+std::string LossText(const v1::JobProgress& progress) {
+  return progress.has_loss() ? absl::StrFormat("%.4f", progress.loss()) : "-";
+}
+
 std::string ProgressLine(const v1::JobStatus& status, int bar_width) {
   std::string line = absl::StrFormat("%-10s", StateName(status));
   if (status.state() == v1::PENDING) {
@@ -39,9 +43,9 @@ std::string ProgressLine(const v1::JobStatus& status, int bar_width) {
   absl::StrAppend(&line, " step ", progress.step());
   if (total > 0) absl::StrAppend(&line, "/", total);
   if (status.state() == v1::SUCCEEDED && progress.step() > 0) {
-    absl::StrAppend(&line, absl::StrFormat("  loss %.4f (last step)", progress.loss()));
+    absl::StrAppend(&line, "  loss ", LossText(progress), " (last step)");
   } else if (progress.examples_per_second() > 0) {
-    absl::StrAppend(&line, absl::StrFormat("  loss %.4f", progress.loss()));
+    absl::StrAppend(&line, "  loss ", LossText(progress));
   }
   if (status.evaluations_size() > 0) {
     const v1::EvaluationResult& last = *status.evaluations().rbegin();

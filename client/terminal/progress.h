@@ -7,6 +7,7 @@ namespace muster {
 
 namespace v1 {
 class EvaluationResult;
+class JobProgress;
 class JobStatus;
 }  // namespace v1
 
@@ -16,6 +17,9 @@ std::string ProgressLine(const v1::JobStatus& status, int bar_width);
 
 // Returns the value of an evaluation's metric, or "none".
 std::string MetricValue(const v1::EvaluationResult& result);
+
+// Returns the training loss as people read it; "-" if none was reported.
+std::string LossText(const v1::JobProgress& progress);
 
 // Returns the name of a job's state for users, such as "RUNNING".
 std::string StateName(const v1::JobStatus& status);

@@ -1,5 +1,7 @@
 #include "client/terminal/progress.h"
 
+#include <cmath>
+
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "client/terminal/task_table.h"
@@ -35,6 +37,9 @@ TEST(ProgressTest, AJobThatSucceededSaysOfWhichStepItsLossIs) {
   status.set_state(v1::SUCCEEDED);
   status.mutable_progress()->set_step(200);
   status.mutable_progress()->set_total_steps(200);
+  EXPECT_EQ(ProgressLine(status, 0), "SUCCEEDED  step 200/200  loss - (last step)");
+  status.mutable_progress()->set_loss(NAN);
+  EXPECT_EQ(ProgressLine(status, 0), "SUCCEEDED  step 200/200  loss nan (last step)");
   status.mutable_progress()->set_loss(0.5);
   EXPECT_EQ(ProgressLine(status, 0), "SUCCEEDED  step 200/200  loss 0.5000 (last step)");
   status.mutable_progress()->set_step(0);

@@ -90,7 +90,7 @@ std::string JobTable(const std::vector<const v1::JobStatus*>& jobs, size_t colum
         {JobName(*job, columns), StateName(*job),
          progress.total_steps() > 0 ? absl::StrCat(progress.step(), "/", progress.total_steps())
                                     : absl::StrCat(progress.step()),
-         progress.step() > 0 ? absl::StrFormat("%.4f", progress.loss()) : "-",
+         LossText(progress),
          progress.examples_per_second() > 0 ? FormatNumber(progress.examples_per_second()) : "-",
          progress.seconds_left() > 0 ? FormatSeconds(progress.seconds_left()) : "-"});
     if (!job->waiting_for().empty()) {

@@ -7,7 +7,6 @@
 #include <random>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -15,6 +14,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
+#include "common/text/printable.h"
 #include "proto/checkpoint.pb.h"
 
 namespace muster {
@@ -122,7 +122,7 @@ absl::Status CheckProgramFiles(const v1::CheckpointManifest& manifest) {
     if (!IsProgramFileName(file.name()) || (last != nullptr && *last >= file.name())) {
       return absl::InvalidArgumentError(
           absl::StrCat("the manifest of job ", manifest.job_id(), " at clock ", manifest.clock(),
-                       " names the program's file '", absl::CHexEscape(file.name()),
+                       " names the program's file '", PrintableLine(file.name()),
                        "'; relative paths in order, each once, are expected"));
     }
     last = &file.name();

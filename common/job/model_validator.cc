@@ -235,7 +235,8 @@ absl::Status ValidateSeparator(const std::string& separator) {
       !absl::ascii_isalnum(first)) {
     return absl::OkStatus();
   }
-  return Invalid("data.csv.separator", absl::StrCat("\"", absl::CHexEscape(separator), "\""),
+  return Invalid("data.csv.separator",
+                 absl::StrCat("\"", absl::Utf8SafeCHexEscape(separator), "\""),
                  "it is the one character between a line's fields, such as \";\", \"|\" or a tab "
                  "(\"\\t\" in a job file); left out it is a comma");
 }

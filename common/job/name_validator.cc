@@ -9,12 +9,13 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
+#include "common/text/printable.h"
+#include "common/text/utf8.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -37,7 +38,7 @@ absl::Status ValidateText(absl::string_view field, absl::string_view text,
     const std::optional<uint32_t> control = ControlAt(at, text);
     if (!control.has_value() || absl::StrContains(allowed, text[at])) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(field, " is \"", absl::CHexEscape(text), "\", whose byte ", at,
+        absl::StrCat(field, " is \"", PrintableLine(text), "\", whose byte ", at,
                      absl::StrFormat(" is the control character U+%04X", *control),
                      "; leave line breaks, tabs and other control characters out"));
   }
@@ -58,8 +59,8 @@ absl::Status ValidateLabelName(absl::string_view name) {
   if (fits) return absl::OkStatus();
   constexpr size_t kMostShown = 80;
   return absl::InvalidArgumentError(absl::StrCat(
-      "labels has the name \"", absl::CHexEscape(name.substr(0, kMostShown)),
-      "\"; a name has 1 to ", kMostLabelNameBytes, " letters, digits, `-`, `_`, `.` or `/`"));
+      "labels has the name \"", PrintableLine(CutUtf8(name, kMostShown)), "\"; a name has 1 to ",
+      kMostLabelNameBytes, " letters, digits, `-`, `_`, `.` or `/`"));
 }
 
 absl::Status ValidateLabels(const v1::JobSpec& spec) {

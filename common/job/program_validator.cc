@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -20,6 +19,8 @@
 #include "common/job/invalid.h"
 #include "common/job/job_road.h"
 #include "common/partition/schema.h"
+#include "common/text/printable.h"
+#include "common/text/utf8.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -34,7 +35,7 @@ constexpr uint32_t kMostSilentSeconds = 7 * 86400;
 constexpr size_t kMostShown = 100;
 
 std::string Quoted(absl::string_view text) {
-  return absl::StrCat("\"", absl::CHexEscape(text.substr(0, kMostShown)), "\"");
+  return absl::StrCat("\"", PrintableLine(CutUtf8(text, kMostShown)), "\"");
 }
 
 // Checks that no other fields of the message are set than those named.
@@ -59,12 +60,22 @@ absl::Status CheckOnly(const google::protobuf::Message& message, absl::string_vi
 bool IsOfMuster(absl::string_view name) {
   constexpr absl::string_view kNames[] = {"RANK",
                                           "LOCAL_RANK",
+                                          "GROUP_RANK",
+                                          "ROLE_RANK",
+                                          "ROLE_NAME",
                                           "WORLD_SIZE",
                                           "LOCAL_WORLD_SIZE",
+                                          "GROUP_WORLD_SIZE",
+                                          "ROLE_WORLD_SIZE",
                                           "MASTER_ADDR",
                                           "MASTER_PORT",
+                                          "TORCHELASTIC_RUN_ID",
                                           "TORCHELASTIC_RESTART_COUNT",
+                                          "TORCHELASTIC_MAX_RESTARTS",
+                                          "TORCHELASTIC_USE_AGENT_STORE",
                                           "CUDA_VISIBLE_DEVICES"};
+  // These are for the job to say (docs/python.md).
+  if (name == "MUSTER_NATIVE_LIBRARY" || name == "MUSTER_SERVERS_LIBRARY") return false;
   return absl::StartsWith(name, "MUSTER_") ||
          std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }

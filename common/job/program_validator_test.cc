@@ -31,6 +31,14 @@ TEST(ProgramValidatorTest, TakesAProgramAndWhatMeansSomethingToIt) {
   EXPECT_TRUE(ValidateJob(spec).ok()) << ValidateJob(spec);
 }
 
+TEST(ProgramValidatorTest, TheJobMayNameLibrariesOfThePythonPackage) {
+  v1::JobSpec spec = ProgramJob();
+  for (const char* name : {"MUSTER_NATIVE_LIBRARY", "MUSTER_SERVERS_LIBRARY"}) {
+    (*ProgramOf(spec).mutable_environment())[name] = "/srv/lib.so";
+  }
+  EXPECT_TRUE(ValidateJob(spec).ok()) << ValidateJob(spec);
+}
+
 TEST(ProgramValidatorTest, RefusesByName) {
   struct Case {
     void (*change)(v1::JobSpec&);
@@ -55,8 +63,14 @@ TEST(ProgramValidatorTest, RefusesByName) {
                   (*ProgramOf(spec).mutable_environment())["MUSTER_TASK"] = "1";
                 },
                 "model.program.environment is for MUSTER_TASK"},
+           Case{[](v1::JobSpec& spec) {
+                  (*ProgramOf(spec).mutable_environment())["TORCHELASTIC_RUN_ID"] = "1";
+                },
+                "model.program.environment is for TORCHELASTIC_RUN_ID"},
            Case{[](v1::JobSpec& spec) { (*ProgramOf(spec).mutable_environment())["A B"] = "1"; },
                 "model.program.environment is for \"A B\""},
+           Case{[](v1::JobSpec& spec) { (*ProgramOf(spec).mutable_environment())["Größe"] = "1"; },
+                "model.program.environment is for \"Größe\""},
            Case{[](v1::JobSpec& spec) { spec.mutable_data()->mutable_text()->set_path("/d"); },
                 "data is set"},
            Case{[](v1::JobSpec& spec) { spec.mutable_stop()->set_steps(5); }, "stop is set"},

@@ -7,13 +7,13 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
 #include "common/optim/optimizer.h"
 #include "common/optim/schedule.h"
 #include "common/partition/wire_dtype.h"
+#include "common/text/printable.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "proto/job.pb.h"
@@ -130,7 +130,7 @@ absl::Status CheckName(const std::string& field, const std::string& name,
   for (char c : name) {
     if (!absl::ascii_isgraph(static_cast<unsigned char>(c))) {
       return absl::InvalidArgumentError(
-          absl::StrCat(field, ".name is \"", absl::CHexEscape(name),
+          absl::StrCat(field, ".name is \"", PrintableLine(name),
                        "\": only printable ASCII without spaces is allowed"));
     }
   }

@@ -33,10 +33,12 @@ std::string ProofOfSubmit(const v1::SubmitJobRequest& request, absl::string_view
   for (const std::string& argument : program.command()) Append(argument, text);
   const std::map<std::string, std::string> environment(program.environment().begin(),
                                                        program.environment().end());
+  Append(absl::StrCat(environment.size()), text);
   for (const auto& [name, value] : environment) {
     Append(name, text);
     Append(value, text);
   }
+  Append(request.spec().resume_from(), text);
   return KeyedHash(token, text);
 }
 

@@ -18,8 +18,9 @@ class TaskOrder;
 
 // Returns the proof of a job that runs a program: the HMAC with SHA-256, keyed with the token, of
 // these texts, each preceded by its length in 8 bytes, the least first: "submit", request_id,
-// working_folder, the number of `command` in decimal digits, each of them, and each name and value
-// of `environment` in order of the names' bytes. REQUIRES: the job runs a program.
+// working_folder, the number of `command` in decimal digits, each of them, the same of
+// `environment`, with each name and value in order of the names' bytes, and `resume_from`: all that
+// says which files run and are read. REQUIRES: the job runs a program.
 std::string ProofOfSubmit(const v1::SubmitJobRequest& request, absl::string_view token);
 
 // Returns the proof of an order to run a program, from all of its fields but `proof` itself and

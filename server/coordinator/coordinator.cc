@@ -63,7 +63,8 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointArchive& arc
       task_requests_(*table_, lifecycle_, checkpoints_, rounds_, metrics_.collectives(),
                      trace_requests_, clock),
       job_requests_(*table_, members_, lifecycle_, checkpoints_, archive, logic, planning, clock,
-                    metrics_, options_),
+                    metrics_, options_,
+                    [this](const Job& job) { return daemon_requests_.MayWrite(job); }),
       metrics_requests_(*table_, clock) {
   for (const v1::DaemonRecord& daemon : table_->stored_daemons()) {
     members_.Restore(daemon, clock.Monotonic());

@@ -84,13 +84,13 @@ void AddPageFlags(CLI::App& app, Flags& flags) {
       "--page-listen", flags.page_listen,
       "HOST:PORT on which to serve the page for browsers (/), its calls (/api/v1/) and "
       "metrics for Prometheus (/metrics); port 0 takes a free one. By HTTPS if "
-      "--tls-certificate is given. If other machines reach it, all but the metrics needs "
-      "the token. Default: not served.");
+      "--tls-certificate is given. If that is given, or other machines reach it, all but the "
+      "metrics needs the token. Default: not served.");
   app.add_option(
          "--page-token-file", flags.page_token_file,
-         "File with the token that whoever cancels jobs on the page, or reads the page from "
-         "another machine, must know: 16 or more letters and digits. Default: nobody "
-         "can do either.")
+         "File with the token that whoever reads the page or cancels jobs on it must know: 16 or "
+         "more letters and digits. Default: nobody cancels, and programs of this machine read, "
+         "unless the coordinator has certificates.")
       ->check(Utf8Flag());
   app.add_option("--page-host", flags.page_hosts,
                  "Name under which browsers and Prometheus reach the page; may be repeated. IP "
@@ -220,13 +220,15 @@ struct Page {
 // Serves the page, and tells where and how. While another process has its port, the coordinator
 // goes on without the page: jobs must not wait for it. REQUIRES: flags.page_listen is not empty.
 absl::StatusOr<Page> StartPage(const Flags& flags, CoordinatorLoop& loop) {
-  PageRules rules = {.loopback = IsLoopback(flags.page_listen), .hosts = flags.page_hosts};
+  const bool loopback = IsLoopback(flags.page_listen), encrypted = !flags.tls.None();
+  PageRules rules = {.hosts = flags.page_hosts};
   if (!flags.page_token_file.empty()) {
     MUSTER_ASSIGN_OR_RETURN(rules.token, ReadTokenFile(flags.page_token_file));
   }
+  // Who asks for certificates or a token means it for users of this machine, too.
+  rules.anybody_reads = loopback && !encrypted && rules.token.empty();
   Page page;
   page.service = MakePageService(loop, rules);
-  const bool encrypted = !flags.tls.None();
   PatientListener::Options options = {
       .listener = {.listen = flags.page_listen, .tls = flags.tls},
       .served =
@@ -239,12 +241,12 @@ absl::StatusOr<Page> StartPage(const Flags& flags, CoordinatorLoop& loop) {
                              "; tried again until it works, and all else goes on"));
           }};
   MUSTER_ASSIGN_OR_RETURN(page.listener, PatientListener::Create(options, *page.service));
-  if (!rules.loopback && !encrypted) {
+  if (!loopback && !encrypted) {
     Log("WARNING: other machines reach the page without TLS, so the network between can read what "
         "it shows, and the token; give the coordinator certificates, or listen on 127.0.0.1");
   }
-  if (!rules.loopback && rules.token.empty()) {
-    Log("only /metrics is served to other machines: there is no --page-token-file");
+  if (!rules.anybody_reads && rules.token.empty()) {
+    Log("nobody can read the page, only /metrics: there is no --page-token-file");
   }
   return page;
 }

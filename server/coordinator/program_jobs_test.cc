@@ -267,6 +267,40 @@ TEST_F(ProgramJobsTest, WhatAnElasticProcessGoesOnFromIsKept) {
   EXPECT_TRUE(cluster_.archive.folders.contains(folder(7)));
 }
 
+TEST_F(ProgramJobsTest, WhatAJobWentBackToIsDroppedAtItsEnd) {
+  v1::JobSpec spec = ProgramJob();
+  spec.mutable_checkpoint()->set_keep(2);
+  const std::string job = Running(spec);
+  const auto commit = [&](const std::string& id, uint64_t step) {
+    auto whole =
+        cluster_.CommitPart(Order(id, 0), step, {"a"}, "", v1::CommitCheckpointRequest::WHOLE);
+    EXPECT_TRUE(whole.status().ok()) << whole.status();
+  };
+  const auto exists = [&](uint64_t step) {
+    return cluster_.archive.folders.contains(absl::StrCat("/checkpoints/", job, "/", step));
+  };
+  commit(job, 5);
+  Crash(job, 1);
+  EXPECT_EQ(Order(job, 0).start_clock(), 5u);
+  for (const uint64_t step : {6, 7, 8}) commit(job, step);
+  EXPECT_TRUE(exists(5)) << "its generation may read it";
+  // Another job begins with one that is not among the last any more when this one ends.
+  v1::JobSpec later = spec;
+  later.set_resume_from(absl::StrCat(job, "@7"));
+  const std::string next = *cluster_.Submit(later);
+  commit(job, 9);
+  for (const uint32_t slot : {0, 1}) cluster_.End(Order(job, slot));
+  cluster_.Pass(absl::Seconds(1));
+  EXPECT_FALSE(exists(5));
+  EXPECT_TRUE(exists(7) && exists(8) && exists(9));
+  v1::CancelJobRequest cancel;
+  cancel.set_job_id(next);
+  ASSERT_TRUE(cluster_.coordinator().jobs().Cancel(cancel).ok());
+  cluster_.Pass(absl::Seconds(1));
+  EXPECT_FALSE(exists(7));
+  EXPECT_TRUE(exists(8) && exists(9));
+}
+
 TEST_F(ProgramJobsTest, WithDurableServersALostOneIsWaitedForInPlace) {
   cluster_.AddServer("s0");
   v1::JobSpec spec = ProgramJob();
@@ -384,6 +418,33 @@ TEST_F(ProgramJobsTest, NeedsTheTokenAndWorkersThatAllowIt) {
   const auto nowhere = guarded.Submit(ProgramJob());
   EXPECT_EQ(nowhere.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(nowhere.status().message()), HasSubstr("--allow-programs"));
+}
+
+TEST_F(ProgramJobsTest, ValuesOfTheEnvironmentAreInOrdersAlone) {
+  v1::JobSpec spec = ProgramJob();
+  auto& environment = *spec.mutable_model()->mutable_program()->mutable_environment();
+  environment["API_KEY"] = "very-secret";
+  const std::string job = Running(spec);
+  EXPECT_EQ(Order(job, 0).spec().model().program().environment().at("API_KEY"), "very-secret");
+  std::string all = cluster_.Status(job).DebugString();
+  EXPECT_THAT(all, HasSubstr("API_KEY"));
+  absl::StrAppend(&all, cluster_.coordinator().jobs().List({})->DebugString(),
+                  cluster_.coordinator().jobs().Events(job)->DebugString());
+  Answer<JobRequests::StatusUpdate> watched;
+  cluster_.coordinator().jobs().NextStatus(job, 0, watched.call());
+  absl::StrAppend(&all, watched.get()->status.DebugString());
+  EXPECT_EQ(all.find("very-secret"), std::string::npos) << all;
+
+  // What was shown stands for the values of the job that is gone on from, and for nothing else.
+  cluster_.CommitPart(Order(job, 0), 5, {"a"}, "", v1::CommitCheckpointRequest::WHOLE);
+  v1::JobSpec shown = cluster_.Status(job).spec();
+  cluster_.End(Order(job, 0));
+  cluster_.End(Order(job, 1));
+  const absl::Status copied = cluster_.Submit(shown).status();
+  EXPECT_THAT(std::string(copied.message()), HasSubstr("model.program.environment.API_KEY"));
+  shown.set_resume_from(job);
+  const std::string next = Running(shown);
+  EXPECT_EQ(Order(next, 0).spec().model().program().environment().at("API_KEY"), "very-secret");
 }
 
 TEST_F(ProgramJobsTest, StartsOnlyFromAProgramsCheckpoint) {

@@ -106,23 +106,16 @@ class ProgramTest : public testing::Test {
     EXPECT_TRUE(id.ok()) << id.status();
     return id.value_or("");
   }
-  // Runs a job to its end. Tasks' last lines reach the log a moment later; each task that starts a
-  // program says when that has ended.
-  static v1::JobStatus Run(const v1::JobSpec& spec) {
-    const std::string id = Submit(spec);
-    const auto status = cluster_->AwaitEnd(id);
-    EXPECT_TRUE(status.ok()) << status.status();
-    const bool succeeded = status.ok() && status->state() == v1::SUCCEEDED;
-    const int well = succeeded ? static_cast<int>(spec.workers()) : 0;
-    const auto is_whole = [&] {
-      const int ended = CountOf(" of the program ") + CountOf("the task ends: INVALID_ARGUMENT");
-      return ended >= std::max(1, CountOf("; starts ")) &&
-             CountOf(" of the program ended with status 0") >= well;
-    };
-    for (last_log_ = Log(id); !is_whole(); last_log_ = Log(id)) {
-      absl::SleepFor(absl::Milliseconds(10));
-    }
-    return status.value_or(v1::JobStatus());
+  // Runs a job to its end.
+  static v1::JobStatus Run(const v1::JobSpec& spec) { return Watch(Submit(spec)); }
+  // Watches a job to its end, and reads its log then.
+  static v1::JobStatus Watch(const std::string& id) {
+    v1::JobStatus status;
+    const absl::Status watched = cluster_->jobs().Watch(
+        id, [](const v1::JobStatus&) {}, status);
+    EXPECT_TRUE(watched.ok()) << watched;
+    last_log_ = Log(id);
+    return status;
   }
   static int CountOf(const std::string& text) {
     return static_cast<int>(std::vector<std::string>(absl::StrSplit(last_log_, text)).size()) - 1;

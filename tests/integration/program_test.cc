@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -29,7 +30,8 @@ using testing::Not;
 TEST_F(ProgramTest, RunsOneProcessPerWorkerWithTheEnvironmentOfTorchrun) {
   v1::JobSpec spec = Shell(
       "echo \"rank=$RANK world=$WORLD_SIZE local=$LOCAL_RANK/$LOCAL_WORLD_SIZE "
-      "restarts=$TORCHELASTIC_RESTART_COUNT master=$MASTER_ADDR mine=$MINE "
+      "restarts=$TORCHELASTIC_RESTART_COUNT/$TORCHELASTIC_MAX_RESTARTS "
+      "run=$TORCHELASTIC_RUN_ID master=$MASTER_ADDR mine=$MINE "
       "gpus=[$CUDA_VISIBLE_DEVICES]"
       "\"; test -n \"$MASTER_PORT\" && test -S \"$MUSTER_TASK\"",
       4);
@@ -38,7 +40,8 @@ TEST_F(ProgramTest, RunsOneProcessPerWorkerWithTheEnvironmentOfTorchrun) {
   EXPECT_EQ(status.state(), v1::SUCCEEDED) << status.message();
   for (int rank = 0; rank < 4; ++rank) {
     EXPECT_THAT(last_log_, HasSubstr(absl::StrCat("rank=", rank, " world=4 local=", rank % 2,
-                                                  "/2 restarts=0 "
+                                                  "/2 restarts=0/0 run=", status.job_id(),
+                                                  " "
                                                   "master=127.0.0.1 mine=a value gpus=[]\n")));
   }
 }
@@ -70,8 +73,8 @@ for step in range(1, 11):
          examples=4, evaluation={"accuracy": 0.5, "loss": 0.25} if step == 10 else None)
 info = must("info")
 assert (info["rank"], info["world_size"], info["restarts"]) == (rank, 2, 0), info
-assert call("report", step=9)["code"] == "INVALID_ARGUMENT"
-assert "Upper" in call("report", step=10, metrics={"Upper": 1})["message"]
+must("report", step=9)
+must("report", step=10, metrics={"Upper": 1})
 assert "setp" in call("report", setp=10)["message"]
 assert call("resume") == {"ok": True, "folder": None, "step": 0}
 os.environ["MUSTER_TASK_TOKEN"] = "of another task"
@@ -97,6 +100,83 @@ assert call("info")["code"] == "PERMISSION_DENIED"
   EXPECT_EQ(last["held_out/accuracy"], 0.5);
   EXPECT_EQ(last["held_out/loss"], 0.25);
   EXPECT_EQ(last.count("train/odd"), 0u);
+  EXPECT_EQ(CountOf("the report of step 9 is left out"), 2) << last_log_;
+  EXPECT_EQ(CountOf("the metric \"Upper\" is left out"), 2) << last_log_;
+}
+
+TEST_F(ProgramTest, FiguresThatAreNotFiniteAreShownAsTheyAre) {
+  const v1::JobStatus status = Run(Python(R"(
+must("report", step=1, metrics={"loss": 0.5}, examples=8, evaluation={"accuracy": 0.5})
+time.sleep(0.5)
+must("report", step=2, metrics={"loss": "NaN"}, examples=8, evaluation={"accuracy": "NaN", "loss": "Infinity"})
+)",
+                                          1));
+  EXPECT_EQ(status.state(), v1::SUCCEEDED) << status.message() << last_log_;
+  EXPECT_TRUE(std::isnan(status.progress().loss())) << status.progress().loss();
+  ASSERT_EQ(status.evaluations_size(), 2);
+  EXPECT_TRUE(std::isnan(status.evaluations(1).value()));
+  EXPECT_TRUE(std::isinf(status.evaluations(1).loss()));
+  std::string metrics;
+  ASSERT_TRUE(cluster_->jobs().Metrics(metrics).ok());
+  const std::string gauge = absl::StrCat("muster_job_loss{job_id=\"", status.job_id(), "\"} ");
+  EXPECT_THAT(metrics, HasSubstr(gauge + "Nan"));
+  const v1::JobStatus none = Run(Python("must(\"report\", step=1, examples=8)", 1));
+  EXPECT_FALSE(none.progress().has_loss());
+}
+
+TEST_F(ProgramTest, MoreMetricsThanAreKeptAreLeftOut) {
+  const v1::JobStatus status = Run(Python(R"(
+for step in range(1, 4):
+    must("report", step=step, metrics={"loss": 0.5, **{f"layer{i}": i for i in range(1000)}})
+)",
+                                          1));
+  EXPECT_EQ(status.state(), v1::SUCCEEDED) << status.message() << last_log_;
+  EXPECT_EQ(status.progress().loss(), 0.5);
+  EXPECT_EQ(CountOf(" is left out, and others"), 1) << last_log_;
+}
+
+// The end of a job is told once the log has all that its processes printed, however it ended.
+TEST_F(ProgramTest, TheLogIsWholeWhenTheEndIsTold) {
+  for (const char* end : {"", "exit 3"}) {
+    for (int round = 0; round < 3; ++round) {
+      std::string followed;
+      const std::string id = Submit(Shell(absl::StrCat("sleep 0.3; echo the result; ", end), 4));
+      v1::ReadLogsRequest follow;
+      follow.set_job_id(id);
+      follow.set_follow(true);
+      ASSERT_TRUE(
+          cluster_->jobs()
+              .Logs(follow, [&](absl::string_view text) { absl::StrAppend(&followed, text); })
+              .ok());
+      Watch(id);
+      EXPECT_EQ(followed, last_log_);
+      const int printed = CountOf("the result\n");
+      if (*end == '\0') {
+        EXPECT_EQ(printed, 4) << last_log_;
+      } else {
+        // The first that fails ends the others.
+        EXPECT_GE(printed, 1) << last_log_;
+      }
+      EXPECT_EQ(CountOf(" of the program ended "), CountOf(" of the program was ended ") > 0
+                                                       ? 4 - CountOf(" of the program was ended ")
+                                                       : 4)
+          << last_log_;
+    }
+  }
+  const std::string id = Submit(
+      Shell("trap 'echo the last state; exit 0' TERM; echo ready; while true; do sleep 0.1; done"));
+  AwaitLog(id, "ready");
+  v1::JobStatus cancelled;
+  ASSERT_TRUE(cluster_->jobs().Cancel(id, "the test", cancelled).ok());
+  EXPECT_EQ(Watch(id).state(), v1::CANCELLED);
+  EXPECT_THAT(last_log_, HasSubstr("the last state\n"));
+}
+
+TEST_F(ProgramTest, WhatTheTaskSaysBeginsALine) {
+  const v1::JobStatus status =
+      Run(Shell("printf '\\r 10%%\\r 60%%'; printf '\\r100%%\\n'; printf 'no line break'", 1));
+  EXPECT_EQ(status.state(), v1::SUCCEEDED) << status.message();
+  EXPECT_THAT(last_log_, HasSubstr("\n100%\nno line break\n"));
 }
 
 TEST_F(ProgramTest, SaysHowAProgramFailedWithItsLastLines) {
@@ -118,7 +198,7 @@ TEST_F(ProgramTest, FailsAtOnceWhatCannotStart) {
   std::ofstream(script) << "echo\n";
   chmod(script.c_str(), 0755);
   for (const Case& wrong :
-       {Case{{"no-such-program"}, "", "no such program in PATH"},
+       {Case{{"no-such-program"}, "", "no such program in the folders of PATH"},
         Case{{"/no/such/program"}, "", "model.program.command[0] is \"/no/such/program\""},
         Case{{script}, "", "#!/bin/sh"},
         Case{{"true"}, "/no/such/folder", "model.program.working_folder is \"/no/such/folder\""}}) {
@@ -221,6 +301,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+assert dist.is_torchelastic_launched()
 dist.init_process_group("gloo")
 torch.manual_seed(0)
 model = DistributedDataParallel(torch.nn.Linear(8, 1))

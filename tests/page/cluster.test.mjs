@@ -15,10 +15,10 @@ after(async () => {
   if (!skip) await cluster.stop();
 });
 
-// Asks the coordinator as a program would; returns {status, body}.
-function ask(path, { headers = {}, method = "GET", body } = {}) {
+// Asks a coordinator as a program would; returns {status, body}.
+function ask(path, { headers = {}, method = "GET", body, of = cluster } = {}) {
   return new Promise((answered, failed) => {
-    const url = new URL(path, cluster.page);
+    const url = new URL(path, of.page);
     const asked = request(url, { method, headers, agent: false }, (response) => {
       let text = "";
       response.on("data", (part) => { text += part; });
@@ -30,15 +30,27 @@ function ask(path, { headers = {}, method = "GET", body } = {}) {
 }
 
 const cancelPath = (job) => `/api/v1/jobs/${job}/cancel`;
-const stateOf = async (job) => JSON.parse((await ask(`/api/v1/jobs/${job}`)).body).state;
+const authorized = { Authorization: `Bearer ${TOKEN}` };
+const stateOf = async (job, of) => JSON.parse((await ask(`/api/v1/jobs/${job}`, { headers: authorized, of })).body).state;
 
 // Runs `body` with the id of a submitted job that trains until then.
-async function withJob(spec, body) {
-  const job = cluster.submit(spec);
+async function withJob(spec, body, of = cluster) {
+  const job = of.submit(spec);
   try {
     await body(job);
   } finally {
-    muster([`--coordinator=${cluster.address}`, "cancel", job]);
+    muster([`--coordinator=${of.address}`, "cancel", job]);
+  }
+}
+
+// Runs `body` with a cluster whose page has a token, and a job as withJob.
+async function withGuardedJob(body) {
+  const guarded = new RealCluster();
+  await guarded.start({ guarded: true });
+  try {
+    await withJob(endlessJob(), (job) => body(job, guarded), guarded);
+  } finally {
+    await guarded.stop();
   }
 }
 
@@ -94,53 +106,54 @@ test("the loss of a server rolls back: the curve is cut and marked", { skip }, (
   });
 }));
 
-test("a job is cancelled with the token alone", { skip }, () => withJob(endlessJob(), async (job) => {
-  const json = { "Content-Type": "application/json", Origin: new URL(cluster.page).origin };
-  assert.equal((await ask(cancelPath(job), { method: "POST", headers: json, body: "{}" })).status, 401);
-  assert.equal((await ask(cancelPath(job))).status, 405);
-  await withPage(`${cluster.page}jobs/${job}`, async (page) => {
+test("a job is read and cancelled with the token alone", { skip }, () => withGuardedJob(async (job, of) => {
+  const json = { "Content-Type": "application/json", Origin: new URL(of.page).origin };
+  assert.equal((await ask(`/api/v1/jobs/${job}`, { of })).status, 401);
+  assert.equal((await ask(cancelPath(job), { method: "POST", headers: json, body: "{}", of })).status, 401);
+  assert.equal((await ask(cancelPath(job), { of })).status, 405);
+  await withPage(`${of.page}jobs/${job}`, async (page) => {
+    await page.getByLabel("Token").fill("wrong-wrong-wrong-wrong");
+    await page.getByRole("button", { name: "Read" }).click();
+    await page.getByText("the token is not that of").waitFor();
+    await page.getByLabel("Token").fill(TOKEN);
+    await page.getByRole("button", { name: "Read" }).click();
     await waitForStep(page, 0);
     await page.getByRole("button", { name: "Cancel …" }).click();
-    await page.getByLabel("Token").fill("wrong-wrong-wrong-wrong");
-    await page.getByRole("button", { name: "Cancel the job" }).click();
-    await page.getByRole("alert").waitFor();
-    assert.notEqual(await stateOf(job), "CANCELLED");
-    await page.getByLabel("Token").fill(TOKEN);
     await page.getByLabel("Reason").fill("enough seen");
     await page.getByRole("button", { name: "Cancel the job" }).click();
     await page.locator(".state.CANCELLED").waitFor();
     await page.getByText(/enough seen/).first().waitFor();
   }, { expected: /status of 401/ });
-  assert.equal(await stateOf(job), "CANCELLED");
+  assert.equal(await stateOf(job, of), "CANCELLED");
 }));
 
-test("a foreign Host and a foreign Origin are refused", { skip }, () => withJob(endlessJob(), async (job) => {
-  const { port } = new URL(cluster.page);
+test("a foreign Host and a foreign Origin are refused", { skip }, () => withGuardedJob(async (job, of) => {
+  const { port } = new URL(of.page);
   for (const path of ["/", "/api/v1/jobs", "/metrics", "/assets/app.js"]) {
-    assert.equal((await ask(path, { headers: { Host: `rebound.example:${port}` } })).status, 403, path);
+    assert.equal((await ask(path, { headers: { ...authorized, Host: `rebound.example:${port}` }, of })).status, 403, path);
   }
-  const headers = { "Content-Type": "application/json", Authorization: `Bearer ${TOKEN}` };
+  const headers = { "Content-Type": "application/json", ...authorized };
   for (const origin of ["http://rebound.example", "null", "http://127.0.0.1:1", undefined]) {
-    const refused = await ask(cancelPath(job), { method: "POST", headers: { ...headers, ...(origin ? { Origin: origin } : {}) }, body: "{}" });
+    const refused = await ask(cancelPath(job), { method: "POST", headers: { ...headers, ...(origin ? { Origin: origin } : {}) }, body: "{}", of });
     assert.equal(refused.status, 403, `${origin}: ${refused.body}`);
   }
-  assert.notEqual(await stateOf(job), "CANCELLED");
+  assert.notEqual(await stateOf(job, of), "CANCELLED");
   // Another page can neither read an answer nor cancel, not even with the token: the browser asks first and gets no leave.
   await withPage("data:text/html,<title>other</title>", async (page) => {
     const outcome = await page.evaluate(async ([page, path, token]) => {
-      const asked = [fetch(`${page}api/v1/jobs`), fetch(page + path, {
+      const asked = [fetch(`${page}api/v1/page`), fetch(page + path, {
         method: "POST", headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}` }, body: "{}",
       })];
       return (await Promise.allSettled(asked)).map(({ status }) => status);
-    }, [cluster.page, cancelPath(job).slice(1), TOKEN]);
+    }, [of.page, cancelPath(job).slice(1), TOKEN]);
     assert.deepEqual(outcome, ["rejected", "rejected"]);
-  }, { expected: /CORS|ERR_FAILED|status of/, foreign: new URL(cluster.page).origin });
-  assert.notEqual(await stateOf(job), "CANCELLED");
+  }, { expected: /CORS|ERR_FAILED|status of/, foreign: new URL(of.page).origin });
+  assert.notEqual(await stateOf(job, of), "CANCELLED");
 }));
 
 test("where other machines reach the page, reading takes the token", { skip }, async () => {
   const open = new RealCluster();
-  const page = await open.start({ servers: 0, workers: 0, listen: "0.0.0.0:0" });
+  const page = await open.start({ servers: 0, workers: 0, listen: "0.0.0.0:0", guarded: true });
   try {
     await withPage(page.replace("0.0.0.0", "127.0.0.1"), async (browser) => {
       await browser.getByLabel("Token").fill(TOKEN);

@@ -54,8 +54,9 @@ export class Program {
 }
 
 export class RealCluster {
-  // `listen`: where the coordinator serves the page.
-  async start({ servers = 1, workers = 2, listen = "127.0.0.1:0" } = {}) {
+  // `listen`: where the coordinator serves the page; `guarded`: the page has a token.
+  async start({ servers = 1, workers = 2, listen = "127.0.0.1:0", guarded = false } = {}) {
+    this.guarded = guarded;
     this.folder = mkdtempSync(join(process.env.TEST_TMPDIR ?? tmpdir(), "page-"));
     this.tokenFile = join(this.folder, "token");
     writeFileSync(this.tokenFile, `${TOKEN}\n`);
@@ -71,7 +72,7 @@ export class RealCluster {
 
   async startCoordinator(listen, page) {
     this.coordinator = new Program(PROGRAMS.coordinator, [
-      `--listen=${listen}`, `--page-listen=${page}`, `--page-token-file=${this.tokenFile}`,
+      `--listen=${listen}`, `--page-listen=${page}`, ...(this.guarded ? [`--page-token-file=${this.tokenFile}`] : []),
       `--data-dir=${this.folder}/coordinator`, `--checkpoint-root=${this.folder}/checkpoints`,
     ]);
     this.page = await this.coordinator.told("page on ");
@@ -84,7 +85,8 @@ export class RealCluster {
   }
 
   async liveDaemons() {
-    const answer = await fetch(new URL("/api/v1/cluster", this.page));
+    const headers = this.guarded ? { Authorization: `Bearer ${TOKEN}` } : {};
+    const answer = await fetch(new URL("/api/v1/cluster", this.page), { headers });
     const { daemons = [] } = await answer.json();
     return daemons.filter(({ live }) => live).length;
   }

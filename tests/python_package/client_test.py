@@ -27,16 +27,6 @@ stop: {steps: 60}
 """
 
 
-def whole_log(job):
-    """The log of a job of two slots that has succeeded; its last lines come a moment after the job's end."""
-    until = time.monotonic() + WAIT_SECONDS
-    while True:
-        text = "".join(job.logs())
-        if all(f"slot {slot} finished" in text for slot in (0, 1)) or time.monotonic() > until:
-            return text
-        time.sleep(0.05)
-
-
 @pytest.fixture
 def small(client):
     """A job that has succeeded."""
@@ -66,7 +56,7 @@ def test_a_job_is_submitted_watched_and_has_an_owner(client):
 
 
 def test_logs_come_whole_by_slot_and_from_the_end(small):
-    text = whole_log(small)
+    text = "".join(small.logs())
     assert "slot 0 finished at step 60" in text
     assert "".join(small.logs(follow=True)) == text
     # A log's times are those at which the text came, all within the last hour.
@@ -341,7 +331,7 @@ def test_asyncio_has_the_same_names_and_works(client, tmp_path):
             states = [status.state async for status in job.watch()]
             assert states[-1] == status_pb2.SUCCEEDED
             assert (await job.wait()).progress.step == 60
-            text = whole_log(client.job(job.id))
+            text = "".join(client.job(job.id).logs())
             assert "".join([part async for part in job.logs()]) == text
             assert (await job.metrics("train/loss"))["train/loss"].steps[-1] == 60
             assert len(await (await job.last_checkpoint()).tensors()) == 4

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/cluster/exit_code.h"
 #include "client/cluster/session.h"
 #include "client/commands/arguments/choices.h"
 #include "common/base/status_macros.h"
@@ -38,15 +39,17 @@ absl::StatusOr<CheckpointName> FindCheckpoint(JobClient& jobs, const std::string
 CLI::App* AddJobCommand(
     CLI::App& app, Session& session, const std::string& name, const std::string& description,
     std::function<absl::Status(Session& session, JobClient& jobs, const std::string& job_id)> body,
-    JobClient::Naming naming) {
+    JobClient::Naming naming, const std::string& unreachable) {
   auto* command = app.add_subcommand(name, description);
   auto called = std::make_shared<std::string>();
   command->add_option("job", *called, ArgumentText(naming))->required()->type_name(kJobType);
-  command->callback([&session, called, naming, body = std::move(body)] {
+  command->callback([&session, called, naming, unreachable, body = std::move(body)] {
     session.Run([&]() -> absl::Status {
       MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
-      MUSTER_ASSIGN_OR_RETURN(const std::string job_id, jobs->Find(*called, naming));
-      return body(session, *jobs, job_id);
+      const absl::StatusOr<std::string> job_id = jobs->Find(*called, naming);
+      const absl::Status status = job_id.ok() ? body(session, *jobs, *job_id) : job_id.status();
+      if (ExitCodeFor(status) != kUnreachable) return status;
+      return NoCoordinatorError(absl::StrCat(status.message(), unreachable));
     });
   });
   return command;

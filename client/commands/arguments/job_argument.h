@@ -22,11 +22,12 @@ class CheckpointRequest;
 class Session;
 
 // Adds a command whose one argument is a job's id or name, and which runs `body` with the job's id.
-// `naming` says which job a name means if several jobs have it.
+// `naming` says which job a name means if several jobs have it; `unreachable` ends the error that
+// no coordinator answers.
 CLI::App* AddJobCommand(
     CLI::App& app, Session& session, const std::string& name, const std::string& description,
     std::function<absl::Status(Session& session, JobClient& jobs, const std::string& job_id)> body,
-    JobClient::Naming naming = JobClient::Naming::kNewest);
+    JobClient::Naming naming = JobClient::Naming::kNewest, const std::string& unreachable = "");
 
 // Help text of an argument that names a checkpoint.
 inline constexpr char kCheckpointArgument[] =

@@ -15,12 +15,18 @@ const NEWEST = 50;
 // Numbers of polls after which what changes slowly is read again.
 const EVERY_LIST = 30, EVERY_SPARKLINE = 3;
 
+// Jobs whose loss is no number, or that have none, come last.
+const lossOf = (job) => {
+  const loss = Number(job.progress?.loss ?? NaN);
+  return Number.isNaN(loss) ? Number.MAX_VALUE : loss;
+};
+
 const SORTS = {
   newest: (a, b) => toNumber(b.submittedUnixMs) - toNumber(a.submittedUnixMs),
   oldest: (a, b) => toNumber(a.submittedUnixMs) - toNumber(b.submittedUnixMs),
   name: (a, b) => (a.spec?.name ?? "").localeCompare(b.spec?.name ?? ""),
   state: (a, b) => (a.state ?? "").localeCompare(b.state ?? ""),
-  loss: (a, b) => (a.progress?.loss ?? Infinity) - (b.progress?.loss ?? Infinity),
+  loss: (a, b) => lossOf(a) - lossOf(b) || 0,
 };
 
 // Returns true if each word of `text` is in the job's id, name, owner or labels.

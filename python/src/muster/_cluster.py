@@ -47,8 +47,10 @@ class Cluster:
             return b""
         program = request.spec.model.program
         texts = ["submit", request.request_id, program.working_folder, str(len(program.command)), *program.command]
-        for name in sorted(program.environment):
+        texts.append(str(len(program.environment)))
+        for name in sorted(program.environment, key=str.encode):
             texts += [name, program.environment[name]]
+        texts.append(request.spec.resume_from)
         encoded = [each.encode() for each in texts]
         return hmac.digest(token.encode(), b"".join(struct.pack("<Q", len(each)) + each for each in encoded), "sha256")
 

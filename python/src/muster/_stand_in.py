@@ -7,6 +7,7 @@ as the script does. So the job's servers, its place among other jobs and what be
 from __future__ import annotations
 
 import atexit
+import ctypes
 import json
 import os
 import pathlib
@@ -20,7 +21,6 @@ from typing import Any
 
 # What a script needs of the environment that a program has.
 _VARIABLES = ("MUSTER_TASK", "MUSTER_TASK_TOKEN", "MUSTER_JOB", "MUSTER_SLOT", "RANK", "WORLD_SIZE")
-_DONE = b"done\n"
 _MEMORY_BYTES = 256 << 20
 _WAIT_SECONDS = 60
 
@@ -90,34 +90,33 @@ def _accept(listener: socket.socket, job: Any) -> socket.socket:
 
 
 def _end_with_this_process(connection: socket.socket) -> None:
-    """Has the job end when this process does: well, unless by an exception that nobody caught or a signal."""
-    failed = False
-    hook = sys.excepthook
+    """Has the job learn how this process ends. What it is told is the exit status that a shell would see."""
+    libc = ctypes.CDLL(None)
+    libc.fdopen.restype = ctypes.c_void_p
+    libc.on_exit.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    descriptor = connection.detach()
+    # At exit, after all of Python, the C library calls fputc(status, stream) and flushes the stream: whoever calls exit().
+    libc.on_exit(ctypes.cast(libc.fputc, ctypes.c_void_p), libc.fdopen(descriptor, b"w"))
 
-    def note(*arguments: Any) -> None:
-        nonlocal failed
-        failed = True
-        hook(*arguments)
+    def forget() -> None:
+        with open(os.devnull, "wb") as nothing:
+            os.dup2(nothing.fileno(), descriptor)
 
-    def end() -> None:
-        if not failed:
-            connection.sendall(_DONE)
-        connection.close()
-
-    sys.excepthook = note
-    atexit.register(end)
+    # A child's end is not this process's.
+    os.register_at_fork(after_in_child=forget)
 
 
 def main(path: str) -> int:
-    """Runs the stand-in; returns its exit status."""
+    """Runs the stand-in; returns its exit status, which is the script's."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.connect(path)
         connection.sendall(json.dumps({name: os.environ[name] for name in _VARIABLES}).encode() + b"\n")
         said = connection.makefile("rb").read()
-    if said == _DONE:
-        return 0
-    print("the script of this job has ended without saying that it was done", flush=True)
-    return 1
+    status = said[-1] if said else None
+    if status != 0:
+        how = "by a signal or os._exit()" if status is None else f"with status {status}"
+        print(f"the script of this job has ended without saying that it was done: {how}", flush=True)
+    return 1 if status is None else status
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from muster import _calls
 from muster._cluster import Cluster, Tls, find_cluster, read_tls
 from muster._draft import JobDraft, submitted_form
 from muster._tensors import Library, TensorReader
-from muster.errors import Error, InvalidArgument, JobCancelled, JobFailed, NotFound
+from muster.errors import Error, InvalidArgument, JobCancelled, JobFailed, NotFound, Unreachable
 from muster.history import History
 from muster.v1 import job_service_pb2, status_pb2
 from muster.v1.job_service_pb2_grpc import JobServiceStub
@@ -343,9 +343,16 @@ class Job:
 
         Raises:
             Error: with the code FAILED_PRECONDITION, the job has already ended in another way.
+            Unreachable: no coordinator answers; the job goes on.
         """
         request = job_service_pb2.CancelJobRequest(job_id=self.id, reason=reason)
-        reply: status_pb2.JobStatus = await self._client._call(self._stub.CancelJob, request)
+        try:
+            reply: status_pb2.JobStatus = await self._client._call(self._stub.CancelJob, request)
+        except Unreachable as error:
+            raise Unreachable(
+                f"{error}; as far as is known job {self.id} goes on, since its tasks need no coordinator: "
+                "cancel it again when one answers"
+            ) from None
         return reply
 
     async def delete(self) -> None:

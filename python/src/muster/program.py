@@ -61,8 +61,8 @@ def report(
         metrics: `loss` is the job's training loss; each other NAME becomes the series train/NAME of its history. Values
             that are not finite stay out of it. A tensor with one element is a number, too.
 
-    Raises:
-        InvalidArgument: the step goes back, or a name is not one of a series.
+    What cannot be taken is left out, and the job's log says so: a step that goes back, a name that is not one of a series, and
+    metrics beyond the first 256 besides losses.
     """
     if not in_job():
         return

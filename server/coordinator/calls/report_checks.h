@@ -15,8 +15,10 @@ namespace muster {
 // good. A loss that is not finite is an error, too: the task that finds one ends its job (see
 // StepEngine). All return InvalidArgument, which names the field.
 
-// Checks the numbers of a message, not of nested ones: counts are at most 2^53, others finite.
-absl::Status CheckNumbers(const google::protobuf::Message& report);
+// Checks the numbers of a message, not of nested ones: counts are at most 2^53, others finite,
+// except those of the fields `any`.
+absl::Status CheckNumbers(const google::protobuf::Message& report,
+                          absl::Span<const absl::string_view> any = {});
 
 // Checks numbers as above, and once the job's tasks have met that clocks are at most its steps, and
 // examples at most what the steps or the held-out data can have.

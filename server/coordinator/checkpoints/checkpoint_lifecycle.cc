@@ -210,12 +210,21 @@ void CheckpointLifecycle::CutFailed(Job& job, const v1::CommitCheckpointRequest&
 
 void CheckpointLifecycle::SweepEnded() {
   const absl::Duration now = clock_.Monotonic();
+  bool any_ended = false;
   for (const auto& [number, job] : jobs_.jobs()) {
     if (job->swept || job->removing || !IsFinal(job->record.state())) continue;
-    if (!job->seen_ended.has_value()) job->seen_ended = now;
+    if (!job->seen_ended.has_value()) {
+      job->seen_ended = now;
+      any_ended = true;
+    }
     if (now - *job->seen_ended < lease_) continue;
     job->swept = true;
     RemoveLeftovers(*job, std::numeric_limits<uint64_t>::max());
+  }
+  if (!any_ended) return;
+  // What an ended job went on from itself, and what others that ended began with.
+  for (const auto& [number, job] : jobs_.jobs()) {
+    if (IsFinal(job->record.state())) DropSuperseded(*job);
   }
 }
 
@@ -245,7 +254,6 @@ absl::Status CheckpointLifecycle::Record(Job& job, const v1::CommitCheckpointReq
   }
   if (completed.base_clock.has_value()) added.set_base_clock(*completed.base_clock);
   Insert(std::move(added), change.record);
-  auto& checkpoints = *change.record.mutable_checkpoints();
   if (const uint64_t base = completed.base_clock.value_or(0);
       completed.base_clock.has_value() && !IsSound(change.record, *FindAt(clock, change.record))) {
     dropped.push_back(completed.folder);
@@ -254,26 +262,7 @@ absl::Status CheckpointLifecycle::Record(Job& job, const v1::CommitCheckpointReq
         ", which is not kept any more, or damaged; take the next one whole"));
   }
   // Removed only after the store has the new record.
-  std::vector<std::string> superseded;
-  uint32_t sound = 0;
-  std::set<uint64_t> bases;
-  // Newest first, so that a delta is seen before its base.
-  for (int i = checkpoints.size() - 1; i >= 0; --i) {
-    const v1::CheckpointRecord& checkpoint = checkpoints[i];
-    const bool among_the_last = sound < job.record.spec().checkpoint().keep();
-    sound += IsSound(change.record, checkpoint);
-    // A generation may read its starting point until it ends.
-    const bool kept = among_the_last || bases.contains(checkpoint.clock()) ||
-                      checkpoint.uri() == job.record.restore_uri() ||
-                      IsRead(job.record, checkpoint.clock()) ||
-                      NeededBy(job, checkpoint.uri()) != nullptr;
-    if (!kept) {
-      superseded.push_back(checkpoint.uri());
-      checkpoints.erase(checkpoints.begin() + i);
-    } else if (checkpoint.has_base_clock()) {
-      bases.insert(checkpoint.base_clock());
-    }
-  }
+  std::vector<std::string> superseded = TakeSuperseded(job, change.record);
   change.events.emplace_back(
       absl::StrCat(completed.base_clock.has_value()
                        ? absl::StrCat("checkpoint at clock ", clock, ", a delta on that at ",
@@ -286,6 +275,46 @@ absl::Status CheckpointLifecycle::Record(Job& job, const v1::CommitCheckpointReq
   dropped = std::move(superseded);
   metrics_.checkpoints.Increment();
   return absl::OkStatus();
+}
+
+std::vector<std::string> CheckpointLifecycle::TakeSuperseded(const Job& job,
+                                                             v1::JobRecord& record) const {
+  std::vector<std::string> superseded;
+  uint32_t sound = 0;
+  std::set<uint64_t> bases;
+  auto& checkpoints = *record.mutable_checkpoints();
+  // Newest first, so that a delta is seen before its base.
+  for (int i = checkpoints.size() - 1; i >= 0; --i) {
+    const v1::CheckpointRecord& checkpoint = checkpoints[i];
+    const bool among_the_last = sound < record.spec().checkpoint().keep();
+    sound += IsSound(record, checkpoint);
+    // A generation may read its starting point until it ends.
+    const bool is_read = IsActive(record.state()) && (checkpoint.uri() == record.restore_uri() ||
+                                                      IsRead(record, checkpoint.clock()));
+    const bool kept = among_the_last || bases.contains(checkpoint.clock()) || is_read ||
+                      NeededBy(job, checkpoint.uri()) != nullptr;
+    if (!kept) {
+      superseded.push_back(checkpoint.uri());
+      checkpoints.erase(checkpoints.begin() + i);
+    } else if (checkpoint.has_base_clock()) {
+      bases.insert(checkpoint.base_clock());
+    }
+  }
+  return superseded;
+}
+
+void CheckpointLifecycle::DropSuperseded(Job& job) {
+  if (job.removing || static_cast<uint32_t>(job.record.checkpoints_size()) <=
+                          job.record.spec().checkpoint().keep()) {
+    return;
+  }
+  JobChange change{.record = job.record};
+  std::vector<std::string> superseded = TakeSuperseded(job, change.record);
+  // What cannot be stored now is tried again when another job ends.
+  if (superseded.empty() || !jobs_.Commit(job, std::move(change)).ok()) return;
+  disk_.Post([this, superseded = std::move(superseded)] {
+    for (const std::string& uri : superseded) archive_.RemoveCheckpoint(uri).IgnoreError();
+  });
 }
 
 const Job* CheckpointLifecycle::NeededBy(const Job& job, const std::string& uri) const {

@@ -40,7 +40,8 @@ class CheckpointLifecycle {
   void CutFailed(Job& job, const v1::CommitCheckpointRequest& request,
                  Call<v1::CommitCheckpointReply> call);
 
-  // Removes what the cuts of ended jobs left behind.
+  // Removes what the cuts of ended jobs left behind, and their checkpoints beyond `keep` that
+  // nobody needs any more.
   void SweepEnded();
 
   // Removes an ended job with its checkpoints, then calls `done` on the logic thread, if not null.
@@ -63,6 +64,11 @@ class CheckpointLifecycle {
   // gets the folders no longer kept, newest first.
   absl::Status Record(Job& job, const v1::CommitCheckpointRequest& request,
                       const CompletedCheckpoint& completed, std::vector<std::string>& dropped);
+  // Takes the checkpoints that are not kept out of the job's record, and returns their folders,
+  // newest first.
+  std::vector<std::string> TakeSuperseded(const Job& job, v1::JobRecord& record) const;
+  // Drops what is not kept of an ended job's checkpoints.
+  void DropSuperseded(Job& job);
   // Returns an unfinished job that may still read the checkpoint; null: none.
   const Job* NeededBy(const Job& job, const std::string& uri) const;
 

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -16,6 +15,7 @@
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/safetensors.h"
 #include "common/checkpoint/write_failure.h"
+#include "common/text/printable.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/task_service.pb.h"
@@ -34,7 +34,7 @@ absl::Status CheckPlainName(absl::string_view file) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("\"", absl::CHexEscape(file), "\" is no name of a partition's file"));
+      absl::StrCat("\"", PrintableLine(file), "\" is no name of a partition's file"));
 }
 
 bool IsOfProgram(const v1::CommitCheckpointRequest& request) {

@@ -52,6 +52,8 @@ Job::Job(v1::JobRecord stored, uint64_t max_log_bytes)
                TrainsByAllReduce(record.spec()) || RunsProgram(record.spec())
                    ? ProgressTracker::StepIsDone::kTogether
                    : ProgressTracker::StepIsDone::kByEverySlot,
+               RunsProgram(record.spec()) ? ProgressTracker::LossWeight::kTold
+                                          : ProgressTracker::LossWeight::kExamples,
                record.progress()),
       rendezvous(record.spec().workers(), TensorRanks(record.spec())),
       log(max_log_bytes),

@@ -122,6 +122,9 @@ struct Job {
   std::set<std::string> missing_servers;
   // Replays of the job's logs, by server.
   std::map<std::string, v1::ReplayStatus> replays;
+  // After the job's end: time until which its tasks may still write to the log (see
+  // JobRequests::HasLastText). Absent: the log is whole.
+  std::optional<absl::Duration> log_open_until;
   // Time at which the job was seen to have ended, and whether its cuts' leftovers were removed.
   std::optional<absl::Duration> seen_ended;
   bool swept = false;

@@ -3,10 +3,10 @@
 #include <string>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/checkpoint/manifest.h"
+#include "common/text/printable.h"
 
 namespace muster {
 
@@ -45,7 +45,7 @@ absl::Status ProgramParts::Add(const v1::CommitCheckpointRequest& request, absl:
     for (const v1::CutFile& file : part.files()) {
       if (!names.contains(file.name())) continue;
       return absl::InvalidArgumentError(absl::StrCat(
-          "slots ", other, " and ", slot, " both wrote the file \"", absl::CHexEscape(file.name()),
+          "slots ", other, " and ", slot, " both wrote the file \"", PrintableLine(file.name()),
           "\" of the checkpoint at step ", request.clock(),
           "; all files of a checkpoint are in one folder: put the rank into the names"));
     }

@@ -47,8 +47,9 @@ bool IsNew(const v1::ReportProgressRequest& report, v1::SlotProgress& slot) {
 
 }  // namespace
 
-ProgressTracker::ProgressTracker(uint32_t slots, StepIsDone done, const v1::ProgressRecord& stored)
-    : done_(done), record_(stored), times_(slots), slot_steps_(slots) {
+ProgressTracker::ProgressTracker(uint32_t slots, StepIsDone done, LossWeight weight,
+                                 const v1::ProgressRecord& stored)
+    : done_(done), weight_(weight), record_(stored), times_(slots), slot_steps_(slots) {
   Resize(slots, *record_.mutable_clocks());
   Resize(slots, *record_.mutable_loss_sums());
   Resize(slots, *record_.mutable_loss_examples());
@@ -61,7 +62,7 @@ bool ProgressTracker::Add(const v1::ReportProgressRequest& report, absl::Duratio
   if (!IsNew(report, *record_.mutable_slots(slot))) return false;
   record_.set_clocks(slot, std::max<uint64_t>(record_.clocks(slot), report.clock()));
   // A task's last report may repeat the loss of its last step without new examples.
-  if (report.examples() > 0 || report.loss_weight() > 0) {
+  if (report.loss_weight() > 0 || (report.examples() > 0 && weight_ == LossWeight::kExamples)) {
     record_.set_loss_sums(slot, report.loss_sum());
     record_.set_loss_examples(slot,
                               report.loss_weight() > 0 ? report.loss_weight() : report.examples());

@@ -25,8 +25,17 @@ class ProgressTracker {
     kTogether,
   };
 
+  // What divides the loss of a report without loss_weight.
+  enum class LossWeight {
+    // Its examples.
+    kExamples,
+    // Nothing: the report has no loss, and the loss before stays.
+    kTold,
+  };
+
   // Continues from what was stored.
-  ProgressTracker(uint32_t slots, StepIsDone done, const v1::ProgressRecord& stored);
+  ProgressTracker(uint32_t slots, StepIsDone done, LossWeight weight,
+                  const v1::ProgressRecord& stored);
 
   // Takes a report. Returns false, and changes nothing, if it is numbered and was taken before,
   // also by an earlier process whose progress was stored.
@@ -74,6 +83,7 @@ class ProgressTracker {
   };
 
   const StepIsDone done_;
+  const LossWeight weight_;
   v1::ProgressRecord record_;
   std::deque<Sample> samples_;
   std::vector<SlotTimes> times_;

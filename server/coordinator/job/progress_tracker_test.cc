@@ -1,5 +1,8 @@
 #include "server/coordinator/job/progress_tracker.h"
 
+#include <cmath>
+#include <limits>
+
 #include "gtest/gtest.h"
 
 namespace muster {
@@ -31,9 +34,33 @@ v1::ReportProgressRequest ProgressReport(uint32_t slot, uint64_t clock, uint64_t
 }
 
 constexpr auto kEach = ProgressTracker::StepIsDone::kByEverySlot;
+constexpr auto kExamples = ProgressTracker::LossWeight::kExamples;
+
+TEST(ProgressTrackerTest, TheLossIsTheLastThatWasReportedEvenIfItIsNotFinite) {
+  ProgressTracker tracker(2, kEach, ProgressTracker::LossWeight::kTold, {});
+  v1::ReportProgressRequest report = ProgressReport(0, 1, 1);
+  report.clear_loss_sum();
+  tracker.Add(report, absl::Seconds(1));
+  EXPECT_FALSE(tracker.Progress(0).has_loss()) << "none was reported";
+  report.set_loss_sum(3);
+  report.set_loss_weight(2);
+  tracker.Add(report, absl::Seconds(2));
+  EXPECT_EQ(tracker.Progress(0).loss(), 1.5);
+  report.set_loss_sum(std::numeric_limits<double>::quiet_NaN());
+  tracker.Add(report, absl::Seconds(3));
+  EXPECT_TRUE(std::isnan(tracker.Progress(0).loss()));
+  report.clear_loss_sum();
+  report.clear_loss_weight();
+  tracker.Add(report, absl::Seconds(4));
+  EXPECT_TRUE(std::isnan(tracker.Progress(0).loss())) << "nothing else was reported since";
+  report.set_loss_sum(1);
+  report.set_loss_weight(2);
+  tracker.Add(report, absl::Seconds(5));
+  EXPECT_EQ(tracker.Progress(0).loss(), 0.5);
+}
 
 TEST(ProgressTrackerTest, ALastReportReplacesTheLossAndAddsNoExamples) {
-  ProgressTracker tracker(1, ProgressTracker::StepIsDone::kByEverySlot, {});
+  ProgressTracker tracker(1, kEach, kExamples, {});
   tracker.Add(ProgressReport(0, 4, 4), absl::Seconds(1));
   v1::ReportProgressRequest last;
   last.mutable_task()->set_slot(0);
@@ -47,7 +74,7 @@ TEST(ProgressTrackerTest, ALastReportReplacesTheLossAndAddsNoExamples) {
 }
 
 TEST(ProgressTrackerTest, CombinesSlots) {
-  ProgressTracker tracker(2, kEach, {});
+  ProgressTracker tracker(2, kEach, kExamples, {});
   tracker.Add(ProgressReport(0, 10, 10), absl::Seconds(0));
   tracker.Add(ProgressReport(1, 6, 6), absl::Seconds(2));
   const v1::JobProgress progress = tracker.Progress(20);
@@ -64,7 +91,7 @@ TEST(ProgressTrackerTest, CombinesSlots) {
 }
 
 TEST(ProgressTrackerTest, StepsTakenTogetherDoNotWaitForWhoIsLeftOut) {
-  ProgressTracker tracker(2, ProgressTracker::StepIsDone::kTogether, {});
+  ProgressTracker tracker(2, ProgressTracker::StepIsDone::kTogether, kExamples, {});
   tracker.Add(ProgressReport(0, 4, 4), absl::ZeroDuration());
   tracker.Add(ProgressReport(1, 4, 4), absl::ZeroDuration());
   tracker.Add(ProgressReport(0, 9, 5), absl::Seconds(1));
@@ -73,7 +100,7 @@ TEST(ProgressTrackerTest, StepsTakenTogetherDoNotWaitForWhoIsLeftOut) {
 }
 
 TEST(ProgressTrackerTest, RatesFollowTheLastSeconds) {
-  ProgressTracker tracker(1, kEach, {});
+  ProgressTracker tracker(1, kEach, kExamples, {});
   uint64_t clock = 0;
   for (int second = 0; second <= 100; ++second) {
     const uint64_t steps = second < 50 ? 1 : 10;
@@ -85,7 +112,7 @@ TEST(ProgressTrackerTest, RatesFollowTheLastSeconds) {
 }
 
 TEST(ProgressTrackerTest, TheLossIsThatOfTheLastReports) {
-  ProgressTracker tracker(1, kEach, {});
+  ProgressTracker tracker(1, kEach, kExamples, {});
   tracker.Add(ProgressReport(0, 1, 1), absl::Seconds(0));
   v1::ReportProgressRequest later = ProgressReport(0, 2, 1);
   later.set_loss_sum(1);
@@ -94,7 +121,7 @@ TEST(ProgressTrackerTest, TheLossIsThatOfTheLastReports) {
 }
 
 TEST(ProgressTrackerTest, RollsBackClocksButNotCosts) {
-  ProgressTracker tracker(2, kEach, {});
+  ProgressTracker tracker(2, kEach, kExamples, {});
   tracker.Add(ProgressReport(0, 10, 10), absl::Seconds(0));
   tracker.Add(ProgressReport(1, 10, 10), absl::Seconds(1));
   tracker.RollBack(4);
@@ -106,13 +133,13 @@ TEST(ProgressTrackerTest, RollsBackClocksButNotCosts) {
 }
 
 TEST(ProgressTrackerTest, SumsWhatEachSlotReports) {
-  ProgressTracker tracker(2, kEach, {});
+  ProgressTracker tracker(2, kEach, kExamples, {});
   tracker.Add(ProgressReport(0, 4, 4), absl::Seconds(0));
   tracker.Add(ProgressReport(0, 10, 6), absl::Seconds(1));
   tracker.Add(ProgressReport(1, 6, 6), absl::Seconds(1));
   EXPECT_DOUBLE_EQ(tracker.Progress(20).bytes_sent_per_step(), 30);
   EXPECT_DOUBLE_EQ(tracker.training_seconds(), 2.5);
-  ProgressTracker restored(2, kEach, tracker.record());
+  ProgressTracker restored(2, kEach, kExamples, tracker.record());
   restored.RollBack(5);
   v1::TaskStatus task;
   restored.Describe(0, task);
@@ -134,7 +161,7 @@ TEST(ProgressTrackerTest, SumsWhatEachSlotReports) {
 }
 
 TEST(ProgressTrackerTest, TakesANumberedReportOnce) {
-  ProgressTracker tracker(2, kEach, {});
+  ProgressTracker tracker(2, kEach, kExamples, {});
   const auto numbered = [](uint64_t incarnation, uint64_t round, uint64_t number) {
     v1::ReportProgressRequest report = ProgressReport(1, 3, 3);
     report.mutable_task()->set_incarnation(incarnation);
@@ -151,7 +178,7 @@ TEST(ProgressTrackerTest, TakesANumberedReportOnce) {
   EXPECT_EQ(tracker.record().steps(), 6);
   EXPECT_EQ(tracker.times()[1].sums().steps, 6);
   // The next process knows what is in the stored sums.
-  ProgressTracker restored(2, kEach, tracker.record());
+  ProgressTracker restored(2, kEach, kExamples, tracker.record());
   EXPECT_FALSE(restored.Add(numbered(1, 1, 2), absl::Seconds(3)));
   EXPECT_TRUE(restored.Add(numbered(1, 2, 1), absl::Seconds(3))) << "another round";
   EXPECT_TRUE(restored.Add(numbered(2, 1, 1), absl::Seconds(3))) << "another task";
@@ -159,10 +186,10 @@ TEST(ProgressTrackerTest, TakesANumberedReportOnce) {
 }
 
 TEST(ProgressTrackerTest, ContinuesFromARecord) {
-  ProgressTracker tracker(2, kEach, {});
+  ProgressTracker tracker(2, kEach, kExamples, {});
   tracker.Add(ProgressReport(0, 10, 10), absl::Seconds(0));
   tracker.Add(ProgressReport(1, 9, 9), absl::Seconds(1));
-  ProgressTracker restored(2, kEach, tracker.record());
+  ProgressTracker restored(2, kEach, kExamples, tracker.record());
   EXPECT_EQ(restored.step(), 9);
   EXPECT_EQ(restored.Progress(20).bytes_pushed_per_step(), 100);
   EXPECT_EQ(restored.Progress(20).examples_per_second(), 0) << "no rate without time";

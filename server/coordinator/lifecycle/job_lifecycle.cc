@@ -23,6 +23,10 @@ std::string CodeName(int code) {
   return absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
 }
 
+// Time after a job's end in which its daemons tell the last text of its tasks, beside the grace
+// that these have.
+constexpr absl::Duration kToTellLastText = absl::Seconds(30);
+
 // Most rounds of all-reduce in a row without a step.
 constexpr uint32_t kMaxMeetings = 20;
 
@@ -485,6 +489,10 @@ absl::Status JobLifecycle::Finish(Job& job, v1::JobState state, const std::strin
   }
   change.record.clear_former_servers();
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+  job.log_open_until = clock_.Monotonic() + kToTellLastText;
+  if (RunsProgram(job.record.spec())) {
+    *job.log_open_until += absl::Seconds(job.record.spec().model().program().grace_seconds());
+  }
   job.waiting_for.clear();
   job.wait_reason = WaitReason::kNothing;
   job.checkpoint_waits_for.clear();

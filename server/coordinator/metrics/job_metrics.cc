@@ -80,8 +80,10 @@ void AddProgress(const Job& job, const MetricLabels& labels, MetricFamilies& fam
     parts.push_back({"part", part});
     families.AddCounter(kSlotSeconds, kSlotSecondsHelp, std::move(parts), seconds);
   }
-  families.AddGauge("muster_job_loss", "Mean training loss per example since the last report.",
-                    labels, progress.loss());
+  if (progress.has_loss()) {
+    families.AddGauge("muster_job_loss", "Mean training loss per example since the last report.",
+                      labels, progress.loss());
+  }
 }
 
 void AddEvaluations(const v1::JobRecord& record, const MetricLabels& labels,

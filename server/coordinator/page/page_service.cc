@@ -169,8 +169,8 @@ class PageService final : public HttpService {
       return ErrorAnswer(absl::NotFoundError("there is nothing at this address"));
     }
     if (posts) return RefusePost(request, host.front());
-    if (room != Room::kCalls || rules_.loopback) return std::nullopt;
-    const absl::Status status = CheckMayUse(request, "reading from elsewhere");
+    if (room != Room::kCalls || rules_.anybody_reads) return std::nullopt;
+    const absl::Status status = CheckMayUse(request, "reading");
     if (!status.ok()) return ErrorAnswer(status);
     return std::nullopt;
   }
@@ -237,7 +237,7 @@ class PageService final : public HttpService {
   v1::PageInfo Info() const {
     v1::PageInfo info;
     info.set_cancel(!rules_.token.empty());
-    info.set_read_needs_token(!rules_.loopback);
+    info.set_read_needs_token(!rules_.anybody_reads);
     info.set_version(kRelease);
     info.set_unix_ms(absl::ToUnixMillis(absl::Now()));
     return info;

@@ -11,10 +11,10 @@
 namespace muster {
 
 struct PageRules {
-  // True if only programs of this machine reach the listener. Otherwise reading needs the token,
-  // and nobody may read without one.
-  bool loopback = true;
-  // Allows to read from elsewhere, and to cancel jobs. Empty: nobody may.
+  // True if whoever reaches the listener may read. Otherwise reading needs the token, and nobody
+  // may read without one.
+  bool anybody_reads = true;
+  // Allows to read, and to cancel jobs. Empty: nobody may cancel.
   std::string token = {};
   // Names of the coordinator in Host headers, besides IP addresses and loopback names.
   std::vector<std::string> hosts = {};

@@ -311,7 +311,7 @@ TEST_F(PageServiceTest, RefusesRequestsThatAreNotForIt) {
               testing::AnyOf("HTTP/1.1 414", "HTTP/1.1 400", ""));
 }
 
-TEST_F(PageServiceTest, OnLoopbackReadingNeedsNoToken) {
+TEST_F(PageServiceTest, WhereAnybodyReadsNoTokenIsNeeded) {
   const auto info = Read<v1::PageInfo>("/api/v1/page");
   EXPECT_FALSE(info.cancel());
   EXPECT_FALSE(info.read_needs_token());
@@ -322,8 +322,8 @@ TEST_F(PageServiceTest, OnLoopbackReadingNeedsNoToken) {
   EXPECT_EQ(Get("/api/v1/jobs")->status, 200);
 }
 
-TEST_F(PageServiceTest, FromElsewhereReadingNeedsTheToken) {
-  Start({.loopback = false, .token = kToken});
+TEST_F(PageServiceTest, WhereNotAnybodyReadsTheTokenIsNeeded) {
+  Start({.anybody_reads = false, .token = kToken});
   const std::string job = coordinator_.Submit(SmallJob(), "r");
   EXPECT_TRUE(Read<v1::PageInfo>("/api/v1/page").read_needs_token());
   for (const std::string& path :
@@ -346,8 +346,8 @@ TEST_F(PageServiceTest, FromElsewhereReadingNeedsTheToken) {
   }
 }
 
-TEST_F(PageServiceTest, FromElsewhereNobodyReadsWithoutATokenFile) {
-  Start({.loopback = false});
+TEST_F(PageServiceTest, WithoutATokenFileNobodyReadsThen) {
+  Start({.anybody_reads = false});
   for (const char* path : {"/api/v1/cluster", "/api/v1/jobs"}) {
     EXPECT_EQ(ErrorOf(Get(path), 403), "PERMISSION_DENIED");
     EXPECT_THAT(message_, HasSubstr("--page-token-file"));

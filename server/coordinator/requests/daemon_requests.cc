@@ -60,6 +60,7 @@ absl::Status DaemonRequests::IncarnationEnded(const std::string& id) {
         absl::StrCat("daemon ", id, " was replaced or lost its lease; register again")));
   }
   metrics_.Forget(id);
+  heard_.erase(id);
   absl::Status status;
   for (const auto& [number, job] : jobs_.jobs()) {
     job->replays.erase(id);
@@ -82,6 +83,11 @@ void DaemonRequests::Heartbeat(const v1::HeartbeatRequest& request, Call<v1::Hea
   }
   metrics_.heartbeats.Increment();
   metrics_.Take(request);
+  Heard& heard = heard_[request.id()];
+  heard = {.incarnation = request.incarnation(), .seen_version = request.seen_orders_version()};
+  for (const v1::TaskReport& report : request.tasks()) {
+    if (report.state() == v1::TaskReport::RUNNING) heard.jobs.insert(report.job_id());
+  }
   TakeReplays(request);
   absl::Status status = TakeDrops(request);
   for (const v1::TaskReport& report : request.tasks()) {
@@ -217,6 +223,25 @@ absl::StatusOr<v1::TraceReply> DaemonRequests::ReportServerTrace(
   return traces_.TakeFromServer(request.id(), request.incarnation(), request.piece());
 }
 
+bool DaemonRequests::MayWrite(const Job& job) {
+  for (const auto& [id, member] : members_.members()) {
+    if (!member.live || member.kind() != v1::WORKER) continue;
+    const auto heard = heard_.find(id);
+    const bool has_said =
+        heard != heard_.end() && heard->second.incarnation == member.record.incarnation();
+    if (has_said && heard->second.jobs.contains(job.id())) return true;
+    // A worker that has yet to learn of the job's end may just have started a task.
+    const bool holds = std::any_of(
+        job.record.slots().begin(), job.record.slots().end(), [&](const v1::SlotRecord& slot) {
+          return !slot.done() && slot.worker_id() == id &&
+                 slot.worker_incarnation() == member.record.incarnation();
+        });
+    if (!holds) continue;
+    if (!has_said || heard->second.seen_version != OrdersFor(member).orders_version()) return true;
+  }
+  return false;
+}
+
 absl::StatusOr<bool> DaemonRequests::ExpireLeases(absl::Duration forget_after) {
   const std::vector<std::string> lost = members_.Expire(clock_.Monotonic(), forget_after);
   absl::Status status;
@@ -260,6 +285,7 @@ void DaemonRequests::AnswerChanged() {
         ++it;
         continue;
       }
+      if (orders.orders_version() != parked.seen_version) heard_[it->first].seen_version = 0;
       parked.call.done(orders);
     }
     it = parked_.erase(it);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
@@ -40,6 +41,9 @@ class DaemonRequests {
   absl::StatusOr<v1::AppendLogsReply> AppendLogs(const v1::AppendLogsRequest& request);
   absl::StatusOr<v1::TraceReply> ReportServerTrace(const v1::ReportServerTraceRequest& request);
 
+  // Returns whether a task of the job may still write to its log, as far as live workers have said.
+  bool MayWrite(const Job& job);
+
   // Ends leases that ran out. Returns whether there were any.
   absl::StatusOr<bool> ExpireLeases(absl::Duration forget_after);
 
@@ -66,6 +70,15 @@ class DaemonRequests {
     v1::HeartbeatReply reply;
   };
 
+  // What a worker said last.
+  struct Heard {
+    uint64_t incarnation = 0;
+    // The orders that it follows; 0: it was told others since.
+    uint64_t seen_version = 0;
+    // Jobs of which it runs tasks.
+    std::set<std::string, std::less<>> jobs;
+  };
+
   absl::Status TakeReport(const std::string& daemon_id, uint64_t daemon_incarnation,
                           const v1::TaskReport& report);
   // Notes what the server has replayed of the jobs' logs.
@@ -86,6 +99,7 @@ class DaemonRequests {
   OrderContext context_;
   std::map<std::string, Parked> parked_;
   std::map<std::string, Orders> orders_;
+  std::map<std::string, Heard, std::less<>> heard_;
   const std::function<void(absl::string_view)> log_;
   // Times since which servers with drop orders are known to be gone, by server.
   std::map<std::string, absl::Duration> drops_wait_since_;

@@ -25,6 +25,7 @@
 #include "server/coordinator/job/request_limits.h"
 #include "server/coordinator/job/training_data.h"
 #include "server/coordinator/lifecycle/recovery.h"
+#include "server/coordinator/requests/hidden_environment.h"
 #include "server/coordinator/requests/job_status.h"
 #include "server/coordinator/requests/list_jobs.h"
 
@@ -114,7 +115,8 @@ absl::Status GoneError() { return absl::CancelledError("the caller is gone"); }
 JobRequests::JobRequests(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle,
                          CheckpointLifecycle& checkpoints, const CheckpointArchive& archive,
                          SerialExecutor& logic, SerialExecutor& planning, const Clock& clock,
-                         CoordinatorMetrics& metrics, const CoordinatorOptions& options)
+                         CoordinatorMetrics& metrics, const CoordinatorOptions& options,
+                         std::function<bool(const Job&)> may_write)
     : jobs_(jobs),
       members_(members),
       lifecycle_(lifecycle),
@@ -124,7 +126,8 @@ JobRequests::JobRequests(JobTable& jobs, const Membership& members, JobLifecycle
       planning_(planning),
       clock_(clock),
       metrics_(metrics),
-      options_(options) {}
+      options_(options),
+      may_write_(std::move(may_write)) {}
 
 absl::StatusOr<Job*> JobRequests::Find(const std::string& job_id) const {
   Job* job = jobs_.Find(job_id);
@@ -255,6 +258,7 @@ absl::Status JobRequests::Resume(NewJob& job) const {
   MUSTER_ASSIGN_OR_RETURN(const Source found, FindSource("resume_from", spec.resume_from()));
   MUSTER_RETURN_IF_ERROR(CheckSameKind("resume_from", spec, found.job->record.spec()));
   record.mutable_spec()->set_resume_from(found.by_id);
+  TakeHiddenValues(found.job->record.spec(), *record.mutable_spec());
   const v1::CheckpointRecord& checkpoint = *found.checkpoint;
   const std::string& trained_by = found.job->record.spec().optimizer().name();
   if (spec.optimizer().name() != trained_by) {
@@ -307,6 +311,7 @@ absl::StatusOr<JobRequests::NewJob> JobRequests::MakeJob(const PlannedJob& plann
     MUSTER_RETURN_IF_ERROR(TakeInitialWeights(job));
   }
   if (!record.spec().resume_from().empty()) MUSTER_RETURN_IF_ERROR(Resume(job));
+  MUSTER_RETURN_IF_ERROR(CheckNothingHidden(record.spec()));
   const MemoryPlan& plan = planned.plan;
   record.set_predicted_server_bytes(plan.server_bytes());
   record.set_predicted_worker_bytes(plan.worker_own_bytes() * record.spec().workers());
@@ -394,6 +399,14 @@ void JobRequests::NextStatus(const std::string& job_id, uint64_t seen_version,
   if (!Answer(watcher)) watchers_.push_back(std::move(watcher));
 }
 
+bool JobRequests::HasLastText(Job& job) const {
+  if (!IsFinal(job.record.state())) return false;
+  if (!job.log_open_until.has_value()) return true;
+  if (clock_.Monotonic() < *job.log_open_until && may_write_(job)) return false;
+  job.log_open_until.reset();
+  return true;
+}
+
 bool JobRequests::Answer(Watcher& watcher) const {
   if (watcher.call.gone()) {
     watcher.call.done(GoneError());
@@ -404,9 +417,9 @@ bool JobRequests::Answer(Watcher& watcher) const {
     watcher.call.done(job.status());
     return true;
   }
-  const bool last = IsFinal((*job)->record.state());
+  const bool last = HasLastText(**job);
   if ((*job)->status_version == watcher.seen_version ||
-      (!last && clock_.Monotonic() < watcher.not_before)) {
+      (!last && (IsFinal((*job)->record.state()) || clock_.Monotonic() < watcher.not_before))) {
     return false;
   }
   watcher.call.done(StatusUpdate{StatusOf(**job), (*job)->status_version, last});
@@ -446,7 +459,7 @@ bool JobRequests::Answer(LogReader& reader) const {
   JobLog::Excerpt excerpt =
       (*job)->log.Read(reader.request.offset(), kMaxLogChunkBytes, SlotOf(reader.request));
   const bool at_end = excerpt.next >= (*job)->log.end();
-  const bool last = at_end && (!reader.request.follow() || IsFinal((*job)->record.state()));
+  const bool last = at_end && (!reader.request.follow() || HasLastText(**job));
   if (excerpt.text.empty() && !last) {
     // Skips text of other slots for good.
     if (excerpt.missing == 0) reader.request.set_offset(excerpt.next);

@@ -2,6 +2,7 @@
 #define MUSTER_SERVER_COORDINATOR_REQUESTS_JOB_REQUESTS_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,11 +27,13 @@ namespace muster {
 // a series of parked calls, each of which asks for the next message. Logic thread only.
 class JobRequests {
  public:
-  // All references outlive it.
+  // All references outlive it. `may_write` returns whether a task of an ended job may still write
+  // to the job's log.
   JobRequests(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle,
               CheckpointLifecycle& checkpoints, const CheckpointArchive& archive,
               SerialExecutor& logic, SerialExecutor& planning, const Clock& clock,
-              CoordinatorMetrics& metrics, const CoordinatorOptions& options);
+              CoordinatorMetrics& metrics, const CoordinatorOptions& options,
+              std::function<bool(const Job&)> may_write);
 
   // Checks and plans a job on the executor `planning`, then stores it and answers.
   void Submit(const v1::SubmitJobRequest& request, Call<v1::SubmitJobReply> call);
@@ -124,6 +127,9 @@ class JobRequests {
   void RetireBeyond(size_t kept, std::vector<Job*> ended, const std::string& why);
   // Replaces `since_ms` and `tail_lines` by the offset at which the reader begins.
   void BeginAt(const Job& job, v1::ReadLogsRequest& request) const;
+  // Returns whether the job has ended and its log has all that its tasks wrote. Only then are those
+  // told of the end who watch the job or follow its log.
+  bool HasLastText(Job& job) const;
   // Each returns whether it answered the call.
   bool Answer(Watcher& watcher) const;
   bool Answer(LogReader& reader) const;
@@ -140,6 +146,7 @@ class JobRequests {
   const Clock& clock_;
   CoordinatorMetrics& metrics_;
   const CoordinatorOptions& options_;
+  const std::function<bool(const Job&)> may_write_;
   std::vector<Watcher> watchers_;
   std::vector<LogReader> log_readers_;
   std::vector<CollectivesReader> collectives_readers_;

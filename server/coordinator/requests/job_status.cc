@@ -17,6 +17,7 @@
 #include "server/coordinator/cluster/tensor_groups.h"
 #include "server/coordinator/history/slot_times.h"
 #include "server/coordinator/job/job_state_machine.h"
+#include "server/coordinator/requests/hidden_environment.h"
 
 namespace muster {
 namespace {
@@ -192,6 +193,7 @@ v1::JobStatus StatusOf(const Job& job, JobView view) {
     }
   } else {
     *status.mutable_spec() = record.spec();
+    HideEnvironment(*status.mutable_spec());
     *status.mutable_evaluations() = record.evaluations();
     *status.mutable_partitions() = record.partitions();
     *status.mutable_given() = record.given();

@@ -93,6 +93,85 @@ TEST_F(CoordinatorWatchTest, LogsAreStreamedAndOutliveTheCoordinator) {
             absl::StatusCode::kNotFound);
 }
 
+TEST_F(CoordinatorWatchTest, AnEndIsToldOnceTheLastTextOfAllTasksIsThere) {
+  using Log = JobRequests::LogUpdate;
+  using Update = JobRequests::StatusUpdate;
+  enum class End { kCancelled, kFailed, kWorkersLost, kSilent };
+  for (const End end : {End::kCancelled, End::kFailed, End::kWorkersLost, End::kSilent}) {
+    SCOPED_TRACE(static_cast<int>(end));
+    const std::string job = *cluster_.Submit(SmallJob());
+    cluster_.MeetAll(job);
+    const std::vector<v1::TaskOrder> orders = cluster_.Orders(job);
+    ASSERT_EQ(orders.size(), 2u);
+    Answer<Update> first;
+    cluster_.coordinator().jobs().NextStatus(job, 0, first.call());
+    const uint64_t seen = first.get()->version;
+    v1::ReadLogsRequest follow;
+    follow.set_job_id(job);
+    follow.set_follow(true);
+    Answer<Update> watched;
+    Answer<Log> followed;
+    cluster_.coordinator().jobs().NextStatus(job, seen, watched.call());
+    cluster_.coordinator().jobs().NextLog(follow, followed.call());
+    // Daemons have not heard of the end, and tasks still write.
+    for (const char* worker : {"w0", "w1"}) cluster_.CutLink(worker);
+    if (end == End::kFailed) {
+      // The other's daemon has not.
+      const bool first_has_it = cluster_.daemon("w0").reports.at(0).slot() == orders[0].slot();
+      cluster_.HealLink(first_has_it ? "w0" : "w1");
+      cluster_.End(orders[0], 3, "no");
+    } else {
+      v1::CancelJobRequest cancel;
+      cancel.set_job_id(job);
+      ASSERT_TRUE(cluster_.coordinator().jobs().Cancel(cancel).ok());
+    }
+    cluster_.Run();
+    EXPECT_EQ(cluster_.State(job), end == End::kFailed ? v1::FAILED : v1::CANCELLED);
+    EXPECT_FALSE(watched.came());
+    EXPECT_FALSE(followed.came());
+    if (end == End::kSilent) {
+      // They hold their leases and never tell.
+      for (int second = 0; second < 31; ++second) {
+        for (const char* worker : {"w0", "w1"}) {
+          v1::HeartbeatRequest request;
+          request.set_id(worker);
+          request.set_incarnation(cluster_.daemon(worker).incarnation);
+          for (const v1::TaskReport& report : cluster_.daemon(worker).reports) {
+            *request.add_tasks() = report;
+          }
+          Answer<v1::HeartbeatReply> answer;
+          cluster_.coordinator().daemons().Heartbeat(request, answer.call());
+        }
+        EXPECT_FALSE(watched.came() && second < 29);
+        cluster_.clock.Advance(absl::Seconds(1));
+        ASSERT_TRUE(cluster_.coordinator().Tick().ok());
+      }
+    } else {
+      v1::AppendLogsRequest last;
+      last.set_job_id(job);
+      last.set_text("the last line\n");
+      ASSERT_TRUE(cluster_.coordinator().daemons().AppendLogs(last).ok());
+      cluster_.Run();
+      ASSERT_TRUE(followed.came());
+      EXPECT_EQ(followed.get()->chunk.text(), "the last line\n");
+      EXPECT_FALSE(followed.get()->last);
+      EXPECT_FALSE(watched.came());
+      if (end == End::kWorkersLost) cluster_.Pass(absl::Minutes(1));
+      for (const char* worker : {"w0", "w1"}) cluster_.HealLink(worker);
+      cluster_.BeatAll();
+    }
+    ASSERT_TRUE(watched.status().ok());
+    EXPECT_TRUE(watched.get()->last);
+    Answer<Log> rest;
+    follow.set_offset(14);
+    cluster_.coordinator().jobs().NextLog(follow, rest.call());
+    ASSERT_TRUE(rest.status().ok());
+    EXPECT_TRUE(rest.get()->last);
+    for (const char* worker : {"w0", "w1"}) cluster_.HealLink(worker);
+    cluster_.BeatAll();
+  }
+}
+
 TEST_F(CoordinatorWatchTest, PartsOfALogAreReadBySlotTimeAndLines) {
   const std::string job = *cluster_.Submit(SmallJob());
   const auto append = [&](uint32_t slot, const std::string& text) {

@@ -167,6 +167,9 @@ TEST_F(CsvDatasetTest, ABadLabelIsNamedWithItsLine) {
 TEST_F(CsvDatasetTest, AnUnknownColumnIsAnsweredWithTheHeader) {
   ExpectError("y,n,c\n0,1,a\n", {.label = "click", .numeric = {"n"}}, "no column 'click'",
               "among the 3 of its header; correct the name, or set data.csv.no_header");
+  // Names are shown as they are, with the nearest.
+  ExpectError("y,größe,c\n0,1,a\n", {.label = "y", .numeric = {"grösse"}},
+              "no column 'grösse' among the 3 of its header; did you mean \"größe\"?");
   ExpectError("y,n,c\n0,1,a\n", {.label = "y", .numeric = {"m"}}, "no column 'm'");
   ExpectError("y,n,c\n0,1,a\n", {.label = "y", .categorical = {"C"}}, "no column 'C'");
   ExpectError("y,n,n\n0,1,a\n", {.label = "y", .numeric = {"n"}}, "'n' more than once", "rename");

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
+#include "common/text/did_you_mean.h"
+#include "common/text/printable.h"
 #include "common/text/utf8.h"
 #include "worker/data/csv/csv_parser.h"
 #include "worker/data/parsing/data_error.h"
@@ -100,6 +102,16 @@ std::string SeparatorHint(const CsvColumns& columns, absl::string_view text, siz
                       "': set data.csv.separator to \"", name, "\"");
 }
 
+// Returns which column of the header the name may mean, for the end of an error; empty if none is
+// near. Columns of a header are the one text of a file that an error has: a job names them.
+std::string NearestColumn(const std::string& name, const std::vector<std::string>& header) {
+  // Looking through a header of millions of columns would take long.
+  constexpr size_t kMostColumns = 10'000;
+  std::vector<std::string> columns(header.begin(),
+                                   header.begin() + std::min(header.size(), kMostColumns));
+  return PrintableLine(DidYouMean(name, columns));
+}
+
 // Returns a category's key. Each field has its own key space, so equal texts of two fields differ.
 uint64_t CategoryKey(absl::string_view text, size_t field) {
   return Fingerprint(text, MixBits(field + 1));
@@ -143,12 +155,14 @@ absl::StatusOr<size_t> CsvLayout::Find(const std::string& path, const std::strin
           ": data.csv.no_header is set, so columns go by number, 1 to ", header_.size(),
           hint.empty() ? "; name the column's number, or leave no_header out" : hint));
     }
-    return absl::InvalidArgumentError(absl::StrCat(
-        "CSV file '", path, "' has no column ", Quote(name), " among the ", header_.size(),
-        " of its header",
-        hint.empty() ? "; correct the name, or set data.csv.no_header if its first line is an "
-                       "example already"
-                     : hint));
+    const std::string near = NearestColumn(name, header_);
+    absl::string_view remedy =
+        "; correct the name, or set data.csv.no_header if its first line is an example already";
+    if (!near.empty()) remedy = near;
+    if (!hint.empty()) remedy = hint;
+    return absl::InvalidArgumentError(absl::StrCat("CSV file '", path, "' has no column ",
+                                                   Quote(name), " among the ", header_.size(),
+                                                   " of its header", remedy));
   }
   if (std::find(found + 1, header_.end(), name) != header_.end()) {
     return absl::InvalidArgumentError(absl::StrCat("CSV file '", path, "' has column ", Quote(name),

@@ -1,13 +1,14 @@
 #include "worker/data/parsing/data_error.h"
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/text/printable.h"
+#include "common/text/utf8.h"
 
 namespace muster {
 
 std::string Quote(absl::string_view value) {
   constexpr size_t kShown = 40;
-  return absl::StrCat("'", absl::CHexEscape(value.substr(0, kShown)),
+  return absl::StrCat("'", PrintableLine(CutUtf8(value, kShown)),
                       value.size() > kShown ? "…'" : "'");
 }
 

@@ -10,8 +10,8 @@
 namespace muster {
 
 // Returns a name from a job's specification as a message can show it: in single quotes, with
-// unprintable bytes escaped, cut after 40 bytes. Not for a file's content
-// (common/text/length_of.h).
+// control characters and what is not UTF-8 written out (PrintableLine), cut after 40 bytes. Not for
+// a file's content (common/text/length_of.h).
 std::string Quote(absl::string_view value);
 
 // Returns InvalidArgument "path:line: message", a form that editors and terminals turn into a link.

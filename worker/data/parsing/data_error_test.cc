@@ -10,6 +10,9 @@ namespace {
 
 TEST(DataErrorTest, QuoteEscapesWhatCannotBePrintedAndCutsLongValues) {
   EXPECT_EQ(Quote("4,7"), "'4,7'");
+  EXPECT_EQ(Quote("größe"), "'größe'");
+  EXPECT_EQ(Quote("\xf6"), "'\\xf6'");
+  EXPECT_EQ(Quote(std::string(39, 'x') + "ö"), "'" + std::string(39, 'x') + "…'");
   EXPECT_EQ(Quote(absl::string_view("a\0\n", 3)), "'a\\x00\\n'");
   EXPECT_EQ(Quote(std::string(40, 'x')), "'" + std::string(40, 'x') + "'");
   EXPECT_EQ(Quote(std::string(41, 'x')), "'" + std::string(40, 'x') + "…'");

@@ -1,5 +1,6 @@
 #include "worker/runtime/daemon/log_shipper.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -80,12 +81,25 @@ void LogShipper::DropOldestLocked() {
 }
 
 bool LogShipper::Flush(absl::Duration timeout) {
+  auto empty = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return chunks_.empty(); };
+  return Await(absl::Condition(&empty), timeout);
+}
+
+bool LogShipper::FlushSlot(const std::string& job_id, uint32_t slot, absl::Duration timeout) {
+  auto none = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return std::none_of(chunks_.begin(), chunks_.end(), [&](const Chunk& chunk) {
+      return chunk.job_id == job_id && chunk.slot == slot;
+    });
+  };
+  return Await(absl::Condition(&none), timeout);
+}
+
+bool LogShipper::Await(const absl::Condition& flushed, absl::Duration timeout) {
   absl::MutexLock lock(&mutex_);
   ++flushing_;
-  auto empty = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return chunks_.empty(); };
-  const bool flushed = mutex_.AwaitWithTimeout(absl::Condition(&empty), timeout);
+  const bool is_flushed = mutex_.AwaitWithTimeout(flushed, timeout);
   --flushing_;
-  return flushed;
+  return is_flushed;
 }
 
 void LogShipper::Run() {
@@ -97,6 +111,7 @@ void LogShipper::Run() {
   while (true) {
     Chunk chunk;
     size_t dropped = 0;
+    bool within_line = false;
     {
       absl::MutexLock lock(&mutex_);
       mutex_.Await(absl::Condition(&wanted));
@@ -107,15 +122,22 @@ void LogShipper::Run() {
       if (auto it = dropped_.find({chunk.job_id, chunk.slot}); it != dropped_.end()) {
         dropped = it->second;
       }
+      within_line = within_line_.contains({chunk.job_id, chunk.slot});
     }
-    const std::string note =
-        dropped == 0 ? "" : absl::StrCat("[", dropped, " bytes of output were dropped here]\n");
+    const std::string note = dropped == 0 ? ""
+                                          : absl::StrCat(within_line ? "\n" : "", "[", dropped,
+                                                         " bytes of output were dropped here]\n");
     const absl::Status sent = sink_.Append(chunk.job_id, chunk.slot, note + chunk.text);
     absl::MutexLock lock(&mutex_);
     sending_ = false;
     if (sent.ok() || absl::IsNotFound(sent)) {
       bytes_ -= chunk.text.size();
       chunks_.pop_front();
+      if (chunk.text.ends_with('\n')) {
+        within_line_.erase({chunk.job_id, chunk.slot});
+      } else {
+        within_line_.emplace(chunk.job_id, chunk.slot);
+      }
       // More may have been dropped meanwhile, behind this chunk.
       if (dropped > 0 && (dropped_[{chunk.job_id, chunk.slot}] -= dropped) == 0) {
         dropped_.erase({chunk.job_id, chunk.slot});

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -56,6 +57,8 @@ class LogShipper {
 
   // Blocks until all text is sent or dropped, at most for `timeout`. Returns false if text is left.
   bool Flush(absl::Duration timeout);
+  // The same for the text of one slot of a job.
+  bool FlushSlot(const std::string& job_id, uint32_t slot, absl::Duration timeout);
 
  private:
   struct Chunk {
@@ -66,6 +69,8 @@ class LogShipper {
 
   void Run();
   void DropOldestLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Blocks until `flushed`, at most for `timeout`. Returns whether it is.
+  bool Await(const absl::Condition& flushed, absl::Duration timeout);
 
   LogSink& sink_;
   const LogShipperOptions options_;
@@ -78,6 +83,8 @@ class LogShipper {
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   // Dropped bytes by (job, slot) that no log line tells of yet.
   std::map<std::pair<std::string, uint32_t>, size_t> dropped_ ABSL_GUARDED_BY(mutex_);
+  // The (job, slot) whose text that was sent last ended within a line.
+  std::set<std::pair<std::string, uint32_t>> within_line_ ABSL_GUARDED_BY(mutex_);
   // True while the first chunk is being sent; the chunk must not change then.
   bool sending_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

@@ -108,6 +108,45 @@ TEST(LogShipperTest, OverflowDropsTheOldestAndSaysHowMuch) {
   EXPECT_LE(sink.all().size(), 1400);
 }
 
+TEST(LogShipperTest, ANoteOfWhatWasDroppedBeginsALine) {
+  FakeSink sink;
+  LogShipperOptions options = Fast();
+  options.max_bytes = 10;
+  LogShipper shipper(sink, options);
+  shipper.Add("j", 0, "half a line");
+  ASSERT_TRUE(shipper.Flush(absl::Seconds(30)));
+  sink.Answer(absl::UnavailableError("away"));
+  shipper.Add("j", 0, "one\n");
+  sink.AwaitAttempt();
+  // The first is on its way, and stays.
+  shipper.Add("k", 0, "two\n");
+  shipper.Add("j", 0, "three\n");
+  shipper.Add("k", 0, "four\n");
+  shipper.Add("j", 0, "five\n");
+  sink.Answer(absl::OkStatus());
+  ASSERT_TRUE(shipper.Flush(absl::Seconds(30)));
+  std::vector<std::string> texts = sink.texts();
+  std::erase_if(texts, [](const std::string& text) { return text.starts_with("k/"); });
+  ASSERT_GE(texts.size(), 2u);
+  EXPECT_EQ(texts[0], "j/0: half a line");
+  EXPECT_THAT(texts[1], testing::StartsWith("j/0: \n["));
+}
+
+TEST(LogShipperTest, TheTextOfOneSlotIsAwaitedAlone) {
+  FakeSink sink;
+  LogShipperOptions options = Fast();
+  options.gather = absl::InfiniteDuration();  // Until FlushSlot.
+  LogShipper shipper(sink, options);
+  shipper.Add("j", 0, "one\n");
+  ASSERT_TRUE(shipper.FlushSlot("j", 0, absl::Seconds(30)));
+  EXPECT_THAT(sink.texts(), ElementsAre("j/0: one\n"));
+  EXPECT_TRUE(shipper.FlushSlot("j", 1, absl::ZeroDuration())) << "there is none";
+  sink.Answer(absl::UnavailableError("away"));
+  shipper.Add("j", 0, "two\n");
+  EXPECT_FALSE(shipper.FlushSlot("j", 0, absl::Milliseconds(1)));
+  EXPECT_TRUE(shipper.FlushSlot("j", 1, absl::ZeroDuration()));
+}
+
 TEST(LogShipperTest, BytesThatAreNoTextAreWrittenOut) {
   FakeSink sink;
   LogShipper shipper(sink, Fast());

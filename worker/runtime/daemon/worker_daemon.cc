@@ -30,6 +30,9 @@ class ProcessTask final : public RunningTask {
 // block is too short for the next product. Up to 7 such blocks were found (docs/planning.md).
 constexpr char kUncachedCuttings[] = "GLIBC_TUNABLES=glibc.malloc.tcache_count=0";
 
+// Time in which the last text of a task must reach the coordinator before the task's end is told.
+constexpr absl::Duration kToSendLog = absl::Seconds(10);
+
 // Checks that the order to run a program comes from one who may give it.
 absl::Status CheckProof(const v1::TaskOrder& order, const ProcessTaskOptions& given) {
   if (given.program_token.empty()) return absl::OkStatus();
@@ -82,11 +85,13 @@ TaskStarter ProcessTaskStarter(ProcessTaskOptions given, LogShipper& logs) {
     options.output = [&logs, job = order.job_id(), slot = order.slot()](absl::string_view text) {
       logs.Add(job, slot, text);
     };
-    options.ended = [&logs, ended = std::move(ended)](const v1::TaskReport& report) {
+    options.ended = [&logs, job = order.job_id(), slot = order.slot(),
+                     ended = std::move(ended)](const v1::TaskReport& report) {
       if (report.state() == v1::TaskReport::DIED) {
-        logs.Add(report.job_id(), report.slot(),
-                 absl::StrCat("the task died: ", report.message(), "\n"));
+        logs.Add(job, slot, absl::StrCat("the task died: ", report.message(), "\n"));
       }
+      // Whoever learns of the end finds all of the task's text in the log.
+      logs.FlushSlot(job, slot, kToSendLog);
       ended(report);
     };
     absl::StatusOr<std::unique_ptr<TaskProcess>> process =

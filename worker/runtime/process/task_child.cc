@@ -10,7 +10,10 @@
 #include <thread>
 #include <utility>
 
+#include "absl/base/attributes.h"
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/types/optional.h"
@@ -106,10 +109,23 @@ class ProgramStop {
   absl::Notification stop_;
 };
 
+ABSL_CONST_INIT absl::Mutex output_mutex(absl::kConstInit);
+// True if a program's output ended within a line.
+bool within_line ABSL_GUARDED_BY(output_mutex) = false;
+
+void WriteOutput(absl::string_view text) {
+  absl::MutexLock lock(&output_mutex);
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  within_line = !text.empty() && text.back() != '\n';
+}
+
 void Log(absl::string_view line) {
   const std::string text = absl::StrCat(
       absl::FormatTime("%H:%M:%E3S", absl::Now(), absl::LocalTimeZone()), " ", line, "\n");
+  absl::MutexLock lock(&output_mutex);
+  if (within_line) std::fputc('\n', stderr);
   std::fwrite(text.data(), 1, text.size(), stderr);
+  within_line = false;
 }
 
 v1::TaskIdentity IdentityOf(const v1::TaskOrder& order) {
@@ -205,9 +221,7 @@ absl::Status RunProgramOrder(const v1::TaskOrder& order, const TaskChildOptions&
   dependencies.stop = &stop.stop();
   dependencies.starts = [&stop] { stop.Started(); };
   dependencies.log = Log;
-  dependencies.output = [](absl::string_view text) {
-    std::fwrite(text.data(), 1, text.size(), stderr);
-  };
+  dependencies.output = WriteOutput;
   return CatchOutOfMemory("the task", [&] { return RunProgramTask(order, dependencies); });
 }
 

@@ -203,6 +203,7 @@ void TaskProcess::Watch() {
 std::string TaskProcess::Drain() {
   std::string result;
   std::string output;
+  bool within_line = false;
   std::vector<char> buffer(1 << 16);
   pollfd descriptors[2] = {{output_, POLLIN, 0}, {control_, POLLIN, 0}};
   int open = 2;
@@ -221,6 +222,7 @@ std::string TaskProcess::Drain() {
       } else if (descriptor.fd == output_) {
         // A character that is cut waits for its other bytes.
         output.append(buffer.data(), got);
+        within_line = output.back() != '\n';
         const size_t unfinished = UnfinishedBytes(output);
         options_.output(absl::string_view(output).substr(0, output.size() - unfinished));
         output.erase(0, output.size() - unfinished);
@@ -230,6 +232,8 @@ std::string TaskProcess::Drain() {
     }
   }
   if (!output.empty()) options_.output(output);
+  // What comes next in the job's log is another's.
+  if (within_line) options_.output("\n");
   return result;
 }
 

@@ -35,7 +35,8 @@ struct TaskProcessOptions {
   // this time the socket ends, on which it kills its program; if it does not, it is killed itself.
   // Absent: Kill kills it at once, for a kill loses nothing.
   absl::optional<absl::Duration> grace;
-  // Called with what the process wrote to standard output and error, in pieces of any length.
+  // Called with what the process wrote to standard output and error, in pieces of any length; at
+  // its end with a line break if it left a line unfinished.
   std::function<void(absl::string_view text)> output;
   // Called once, last, with the process's result (ENDED), or how it ended without one (DIED).
   std::function<void(const v1::TaskReport& report)> ended;

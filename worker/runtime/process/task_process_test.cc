@@ -136,9 +136,11 @@ TEST_F(TaskProcessTest, ReturnsTheResultAndTheOutput) {
 TEST_F(TaskProcessTest, OutputComesInWholeCharacters) {
   auto process = Start("slow text");
   ended_.WaitForNotification();
-  EXPECT_EQ(output_, "a\xe2\x82\xac\xf0\x9f\x98\x80z\xe2\x82");
-  // All but the last, which the end leaves as it is.
-  ASSERT_FALSE(pieces_.empty());
+  EXPECT_EQ(output_, "a\xe2\x82\xac\xf0\x9f\x98\x80z\xe2\x82\n");
+  // All but the last, which the end leaves as it is; then it ends the line.
+  ASSERT_GE(pieces_.size(), 2u);
+  EXPECT_EQ(pieces_.back(), "\n");
+  pieces_.pop_back();
   EXPECT_EQ(pieces_.back(), "\xe2\x82");
   pieces_.pop_back();
   for (const std::string& piece : pieces_) EXPECT_TRUE(IsUtf8(piece)) << piece;

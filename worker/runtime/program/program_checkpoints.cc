@@ -13,13 +13,14 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/local_storage.h"
 #include "common/checkpoint/manifest.h"
 #include "common/files/file_error.h"
+#include "common/text/printable.h"
+#include "common/text/utf8.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/task_service.pb.h"
 
@@ -54,7 +55,7 @@ absl::Status SyncAndMeasure(const std::string& path, v1::CutFile& file) {
   if (fstat(fd, &before) != 0) return FileError("look at", path, errno);
   if (before.st_nlink > 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat(absl::CHexEscape(path),
+        absl::StrCat(PrintableLine(path),
                      " has another name, a hard link, by which it could be changed "
                      "after it is committed; copy it to the checkpoint's folder instead"));
   }
@@ -76,7 +77,7 @@ absl::Status SyncAndMeasure(const std::string& path, v1::CutFile& file) {
   if (after.st_size != before.st_size || after.st_mtim.tv_sec != before.st_mtim.tv_sec ||
       after.st_mtim.tv_nsec != before.st_mtim.tv_nsec) {
     return absl::InvalidArgumentError(
-        absl::StrCat(absl::CHexEscape(path),
+        absl::StrCat(PrintableLine(path),
                      " was written to while it was committed; close all "
                      "files before commit_checkpoint"));
   }
@@ -95,17 +96,17 @@ absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& folder) {
     if (entry->is_directory(error) && !entry->is_symlink(error)) continue;
     if (!entry->is_regular_file(error) || entry->is_symlink(error)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the checkpoint has \"", absl::CHexEscape(name),
+          absl::StrCat("the checkpoint has \"", PrintableLine(name),
                        "\", which is no regular file; only files and folders are kept"));
     }
     if (!IsProgramFileName(name)) {
       return absl::InvalidArgumentError(absl::StrCat("the checkpoint has a file \"",
-                                                     absl::CHexEscape(name.substr(0, 200)),
+                                                     PrintableLine(CutUtf8(name, 200)),
                                                      "\"; names have at most 1024 bytes"));
     }
     if (IsInServedFolder(name)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "the checkpoint has a file \"", absl::CHexEscape(name),
+          "the checkpoint has a file \"", PrintableLine(name),
           "\", where Muster keeps what servers wrote; give the file or its folder another name"));
     }
     names.push_back(std::move(name));

@@ -35,6 +35,15 @@ absl::StatusOr<ProgramPlace> PlaceInRound(const v1::RendezvousReply& round,
   place.master_port = endpoints.front().port();
   place.local_world_size = 0;
   std::vector<uint32_t> devices;
+  std::vector<std::string> daemons;
+  for (const v1::ProgramEndpoint& endpoint : endpoints) {
+    if (std::find(daemons.begin(), daemons.end(), endpoint.worker_id()) == daemons.end()) {
+      daemons.push_back(endpoint.worker_id());
+    }
+  }
+  place.group_world_size = static_cast<uint32_t>(daemons.size());
+  place.group_rank = static_cast<uint32_t>(
+      std::find(daemons.begin(), daemons.end(), endpoints[*rank].worker_id()) - daemons.begin());
   for (int peer = 0; peer < round.peers_size(); ++peer) {
     if (endpoints[peer].worker_id() != order.worker_id()) continue;
     if (peer == *rank) place.local_rank = place.local_world_size;
@@ -49,6 +58,8 @@ ProgramPlace PlaceAlone(const v1::TaskOrder& order) {
   ProgramPlace place;
   place.rank = order.slot();
   place.world_size = order.spec().workers();
+  place.group_rank = place.rank;
+  place.group_world_size = place.world_size;
   if (order.spec().compute().device() == v1::ComputeSpec::CUDA) {
     place.devices = absl::StrCat(order.device());
   }
@@ -76,7 +87,15 @@ std::vector<std::string> ProgramEnvironment(const v1::TaskOrder& order, const Pr
     variables["MASTER_ADDR"] = place.master_host;
     variables["MASTER_PORT"] = absl::StrCat(place.master_port);
   }
+  variables["GROUP_RANK"] = absl::StrCat(place.group_rank);
+  variables["GROUP_WORLD_SIZE"] = absl::StrCat(place.group_world_size);
+  variables["ROLE_NAME"] = "default";
+  variables["ROLE_RANK"] = variables["RANK"];
+  variables["ROLE_WORLD_SIZE"] = variables["WORLD_SIZE"];
+  variables["TORCHELASTIC_RUN_ID"] = order.job_id();
   variables["TORCHELASTIC_RESTART_COUNT"] = absl::StrCat(RestartsOf(order));
+  variables["TORCHELASTIC_MAX_RESTARTS"] =
+      absl::StrCat(order.spec().model().program().max_restarts());
   variables["CUDA_VISIBLE_DEVICES"] = place.devices;
   variables["MUSTER_TASK"] = surroundings.socket;
   variables["MUSTER_TASK_TOKEN"] = surroundings.token;

@@ -21,6 +21,9 @@ struct ProgramPlace {
   // Among the ranks of the same worker daemon.
   uint32_t local_rank = 0;
   uint32_t local_world_size = 1;
+  // The worker daemon's number among those of the round, by their lowest ranks.
+  uint32_t group_rank = 0;
+  uint32_t group_world_size = 1;
   // The address at which rank 0 may listen; empty: the processes are not told of one another.
   std::string master_host;
   uint32_t master_port = 0;

@@ -52,6 +52,8 @@ TEST(ProgramPlaceTest, LocalRanksAndDevicesAreThoseOfTheSameWorker) {
   EXPECT_EQ(place->world_size, 4u);
   EXPECT_EQ(place->local_rank, 1u);
   EXPECT_EQ(place->local_world_size, 2u);
+  EXPECT_EQ(place->group_rank, 1u);
+  EXPECT_EQ(place->group_world_size, 2u);
   EXPECT_EQ(place->master_host, "host-a");
   EXPECT_EQ(place->master_port, 1234u);
   EXPECT_EQ(place->devices, "11,13");
@@ -70,16 +72,38 @@ TEST(ProgramPlaceTest, TheEnvironmentHasTheJobsOwnVariablesButMustersWin) {
   own["PATH"] = "/opt/bin";
   own["OWN"] = "x=y";
   own["RANK"] = "99";
+  order.mutable_spec()->mutable_model()->mutable_program()->set_max_restarts(5);
   const auto environment = ProgramEnvironment(
       order, *PlaceInRound(Round(), order),
       {.socket = "/t/socket", .token = "secret", .temporary_folder = "/t/tmp", .home = "/h"});
-  for (const char* variable :
-       {"PATH=/opt/bin", "OWN=x=y", "RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2",
-        "MASTER_ADDR=host-a", "MASTER_PORT=1234", "TORCHELASTIC_RESTART_COUNT=2",
-        "CUDA_VISIBLE_DEVICES=11,13", "MUSTER_TASK=/t/socket", "MUSTER_TASK_TOKEN=secret",
-        "MUSTER_JOB=j1-0000", "MUSTER_SLOT=3", "TMPDIR=/t/tmp", "HOME=/h", "OMP_NUM_THREADS=1"}) {
+  for (const char* variable : {"PATH=/opt/bin",
+                               "OWN=x=y",
+                               "RANK=3",
+                               "WORLD_SIZE=4",
+                               "LOCAL_RANK=1",
+                               "LOCAL_WORLD_SIZE=2",
+                               "MASTER_ADDR=host-a",
+                               "MASTER_PORT=1234",
+                               "TORCHELASTIC_RESTART_COUNT=2",
+                               "TORCHELASTIC_MAX_RESTARTS=5",
+                               "TORCHELASTIC_RUN_ID=j1-0000",
+                               "GROUP_RANK=1",
+                               "GROUP_WORLD_SIZE=2",
+                               "ROLE_NAME=default",
+                               "ROLE_RANK=3",
+                               "ROLE_WORLD_SIZE=4",
+                               "CUDA_VISIBLE_DEVICES=11,13",
+                               "MUSTER_TASK=/t/socket",
+                               "MUSTER_TASK_TOKEN=secret",
+                               "MUSTER_JOB=j1-0000",
+                               "MUSTER_SLOT=3",
+                               "TMPDIR=/t/tmp",
+                               "HOME=/h",
+                               "OMP_NUM_THREADS=1"}) {
     EXPECT_THAT(environment, Contains(std::string(variable)));
   }
+  // No agent has a store at MASTER_PORT.
+  EXPECT_THAT(environment, Not(Contains(StartsWith("TORCHELASTIC_USE_AGENT_STORE"))));
 }
 
 TEST(ProgramPlaceTest, AnElasticProcessStandsAlone) {

@@ -17,13 +17,13 @@
 #include <utility>
 
 #include "absl/base/macros.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "common/text/printable.h"
 #include "worker/runtime/program/process_tree.h"
 
 namespace muster {
@@ -31,6 +31,8 @@ namespace {
 
 // Time between looks where the system has no pidfd.
 constexpr absl::Duration kNoPidfdLook = absl::Milliseconds(20);
+// Milliseconds without output after which whoever takes it is called.
+constexpr int kQuietMs = 500;
 // Descriptor by which the child says why it could not run the program.
 constexpr int kReportDescriptor = 3;
 
@@ -69,9 +71,9 @@ absl::StatusOr<std::string> FindProgram(const ProgramCommand& command) {
     if (IsProgram(file)) return file;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("model.program.command[0] is \"", absl::CHexEscape(name),
-                   "\", and there is no such program in PATH (", absl::CHexEscape(path),
-                   ") on this worker; install it there, or give its path"));
+      absl::StrCat("model.program.command[0] is \"", PrintableLine(name),
+                   "\", and there is no such program in the folders of PATH on this worker; "
+                   "install it there, or give its path"));
 }
 
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
@@ -129,13 +131,13 @@ absl::Status DescribeFailure(const ChildFailure& failure, const ProgramCommand& 
   const char* const reason = std::strerror(failure.error);
   if (failure.step == ChildFailure::kFolder) {
     return absl::InvalidArgumentError(absl::StrCat("model.program.working_folder is \"",
-                                                   absl::CHexEscape(command.working_folder),
+                                                   PrintableLine(command.working_folder),
                                                    "\", which the worker cannot enter: ", reason));
   }
   const absl::string_view hint =
       failure.error == ENOEXEC ? "; a script begins with a line such as #!/bin/sh" : "";
   return absl::InvalidArgumentError(
-      absl::StrCat("model.program.command[0] is \"", absl::CHexEscape(command.arguments.front()),
+      absl::StrCat("model.program.command[0] is \"", PrintableLine(command.arguments.front()),
                    "\", which the worker cannot run: ", reason, hint));
 }
 
@@ -228,11 +230,11 @@ absl::optional<int> ProgramProcess::Wait(absl::Duration most) {
 }
 
 void ProgramProcess::Terminate() {
-  for (const pid_t process : FindDescendants()) {
-    kill(process, SIGTERM);
-    // A stopped process cannot act on the signal.
-    kill(process, SIGCONT);
-  }
+  // Once it is reaped, another process may have its id.
+  if (status_.has_value()) return;
+  kill(pid_, SIGTERM);
+  // Stopped processes cannot act on the signal, nor help the one that does.
+  for (const pid_t process : FindDescendants()) kill(process, SIGCONT);
 }
 
 void ProgramProcess::KillAll() {
@@ -249,7 +251,12 @@ void ProgramProcess::ReadOutput() {
   std::vector<char> buffer(1 << 16);
   pollfd descriptors[2] = {{output_, POLLIN, 0}, {end_, POLLIN, 0}};
   while (true) {
-    if (poll(descriptors, 2, -1) < 0) continue;  // EINTR.
+    const int ready = poll(descriptors, 2, kQuietMs);
+    if (ready < 0) continue;  // EINTR.
+    if (ready == 0) {
+      take_({});
+      continue;
+    }
     const ssize_t got = read(output_, buffer.data(), buffer.size());
     if (got > 0) {
       take_({buffer.data(), static_cast<size_t>(got)});

@@ -32,9 +32,9 @@ struct ProgramCommand {
 class ProgramProcess {
  public:
   // Starts the program. `output` is called with all that the process, and those that it starts,
-  // write to standard output and error, on a thread of its own. InvalidArgument: the command or the
-  // folder is not there, or is not what it should be (names it). Internal: no process could be
-  // started. REQUIRES: AdoptOrphans was called.
+  // write to standard output and error, and without text while they write nothing, on a thread of
+  // its own. InvalidArgument: the command or the folder is not there, or is not what it should be
+  // (names it). Internal: no process could be started. REQUIRES: AdoptOrphans was called.
   static absl::StatusOr<std::unique_ptr<ProgramProcess>> Start(
       const ProgramCommand& command, std::function<void(absl::string_view)> output);
   // Kills all that is left, and waits until `output` has all that was written.
@@ -47,7 +47,8 @@ class ProgramProcess {
   // it has. Orphans that have ended are reaped, too.
   absl::optional<int> Wait(absl::Duration most);
 
-  // Asks all processes of the program to end (SIGTERM), also those that are stopped.
+  // Asks the program's own process to end (SIGTERM), and has it go on if it is stopped. Processes
+  // that it started are its own affair: it may need them to end well.
   void Terminate();
 
   // Kills all processes of the program, and blocks until they are gone and their output is read.

@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/history/series_proto.h"
+#include "common/text/printable.h"
+#include "common/text/utf8.h"
 #include "proto/metrics.pb.h"
 #include "proto/task_service.pb.h"
 
@@ -31,24 +32,21 @@ constexpr size_t kMostMetricNameBytes = 122;
 constexpr size_t kMostNameShown = 100;
 constexpr char kLoss[] = "loss";
 
-absl::Status CheckName(absl::string_view name) {
-  const bool plain =
-      !name.empty() && name.size() <= kMostMetricNameBytes &&
-      std::all_of(name.begin(), name.end(), [](unsigned char c) {
-        return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '_' || c == '.' || c == '/';
-      });
-  if (plain) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "a metric is named \"", absl::CHexEscape(name.substr(0, kMostNameShown)),
-      "\"; a name has 1 to ", kMostMetricNameBytes, " small letters, digits, _, . and /"));
+bool IsName(absl::string_view name) {
+  return !name.empty() && name.size() <= kMostMetricNameBytes &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '_' || c == '.' ||
+                  c == '/';
+         });
 }
 
 }  // namespace
 
 ProgramReporter::ProgramReporter(CoordinatorClient& coordinator, const Clock& clock,
-                                 uint64_t first_step)
+                                 uint64_t first_step, std::function<void(absl::string_view)> warn)
     : coordinator_(coordinator),
       clock_(clock),
+      warn_(std::move(warn)),
       step_(first_step),
       stepped_at_(clock.Monotonic()),
       thread_([this] { Run(); }) {}
@@ -61,26 +59,46 @@ ProgramReporter::~ProgramReporter() {
   if (thread_.joinable()) thread_.join();
 }
 
-absl::Status ProgramReporter::Add(const ProgramReport& report) {
-  for (const auto* figures : {&report.metrics, &report.evaluation}) {
-    for (const auto& [name, value] : *figures) MUSTER_RETURN_IF_ERROR(CheckName(name));
+void ProgramReporter::Add(const ProgramReport& report) {
+  std::vector<std::string> warnings;
+  {
+    absl::MutexLock lock(&mutex_);
+    AddLocked(report);
+    warnings = std::exchange(warnings_, {});
   }
-  absl::MutexLock lock(&mutex_);
+  for (const std::string& warning : warnings) warn_(warning);
+}
+
+void ProgramReporter::Warn(LeftOut what, std::string warning) {
+  if (warned_.insert(what).second) warnings_.push_back(std::move(warning));
+}
+
+bool ProgramReporter::Takes(absl::string_view metric, std::string name) {
+  if (!IsName(metric)) {
+    Warn(LeftOut::kName,
+         absl::StrCat("the metric \"", PrintableLine(CutUtf8(metric, kMostNameShown)),
+                      "\" is left out, and others like it: a name has 1 to ", kMostMetricNameBytes,
+                      " small letters, digits, _, . and /"));
+    return false;
+  }
+  if (metric == kLoss || names_.contains(name)) return true;
+  if (names_.size() >= kMostNames) {
+    Warn(LeftOut::kNumber,
+         absl::StrCat("the metric ", metric, " is left out, and others: the process has reported ",
+                      kMostNames, " different metrics beside losses, and more are not kept"));
+    return false;
+  }
+  names_.insert(std::move(name));
+  return true;
+}
+
+void ProgramReporter::AddLocked(const ProgramReport& report) {
   if (report.step < step_) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("step is ", report.step, ", but this process has reported, or goes on from, ",
-                     "step ", step_, "; steps only grow"));
+    Warn(LeftOut::kStep,
+         absl::StrCat("the report of step ", report.step, " is left out, and others like it: this ",
+                      "process has reported, or goes on from, step ", step_, "; steps only grow"));
+    return;
   }
-  std::set<std::string> names = names_;
-  // The coordinator keeps the two apart.
-  for (const auto& [name, value] : report.metrics) names.insert(absl::StrCat("train/", name));
-  for (const auto& [name, value] : report.evaluation) names.insert(absl::StrCat("held_out/", name));
-  if (names.size() > kMostNames) {
-    return absl::InvalidArgumentError(absl::StrCat("the process has reported ", names.size(),
-                                                   " different metrics; at most ", kMostNames,
-                                                   " are kept"));
-  }
-  names_ = std::move(names);
   const absl::Duration now = clock_.Monotonic();
   if (report.step > step_) {
     pending_.steps += report.step - step_;
@@ -90,16 +108,17 @@ absl::Status ProgramReporter::Add(const ProgramReport& report) {
   }
   pending_.examples += report.examples;
   for (const auto& [name, value] : report.metrics) {
-    if (!std::isfinite(value)) continue;
+    // The coordinator keeps series of training and of evaluations apart.
+    if (!Takes(name, absl::StrCat("train/", name))) continue;
     if (name == kLoss) {
       pending_.loss_sum += value;
       ++pending_.losses;
     }
+    if (!std::isfinite(value)) continue;
     pending_.series.try_emplace(name, kMostPoints)
         .first->second.Add(OneValue(report.step, value), Boundaries());
   }
   AddEvaluation(report);
-  return absl::OkStatus();
 }
 
 void ProgramReporter::SetUsage(double cpu_seconds, uint64_t peak_bytes) {
@@ -174,7 +193,7 @@ void ProgramReporter::Run() {
       absl::MutexLock lock(&mutex_);
       mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kInterval);
       if (stopping_ || !status_.ok()) return;
-      is_due |= pending_.steps > 0 || !pending_.series.empty();
+      is_due |= pending_.steps > 0 || pending_.losses > 0 || !pending_.series.empty();
     }
     if (is_due) SendProgress();
     SendEvaluations(kEvaluationsOfInterval);
@@ -240,10 +259,11 @@ void ProgramReporter::MakeReports() {
 void ProgramReporter::AddEvaluation(const ProgramReport& report) {
   absl::optional<double> loss;
   if (const auto found = report.evaluation.find(kLoss); found != report.evaluation.end()) {
-    if (std::isfinite(found->second)) loss = found->second;
+    loss = found->second;
   }
   for (const auto& [name, value] : report.evaluation) {
-    if (!std::isfinite(value) || (name == kLoss && report.evaluation.size() > 1)) continue;
+    if (name == kLoss && report.evaluation.size() > 1) continue;
+    if (!Takes(name, absl::StrCat("held_out/", name))) continue;
     v1::ReportEvaluationRequest request;
     request.set_clock(report.step);
     request.set_metric(name);

@@ -4,14 +4,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <set>
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
@@ -26,7 +29,7 @@ namespace muster {
 struct ProgramReport {
   // Number of steps made so far.
   uint64_t step = 0;
-  // Figures of this step; those that are not finite are left out.
+  // Figures of this step. Those that are not finite stay out of the history.
   std::map<std::string, double> metrics;
   // Examples since the last report.
   uint64_t examples = 0;
@@ -39,18 +42,20 @@ struct ProgramReport {
 // sent again, unchanged. Thread-safe.
 class ProgramReporter {
  public:
-  // Metrics of a program that are kept, those of evaluations included; a report with another one is
-  // refused.
+  // Metrics of a program that are kept beside its losses, those of evaluations included.
   static constexpr size_t kMostNames = 256;
 
-  // Both outlive the reporter. The program begins at `first_step`.
-  ProgramReporter(CoordinatorClient& coordinator, const Clock& clock, uint64_t first_step);
+  // Both outlive the reporter. The program begins at `first_step`. `warn` writes one line to the
+  // job's log, from any thread.
+  ProgramReporter(CoordinatorClient& coordinator, const Clock& clock, uint64_t first_step,
+                  std::function<void(absl::string_view)> warn);
   // Ends without reporting what is left.
   ~ProgramReporter();
 
-  // Takes a report, without waiting for the network. InvalidArgument: the step is before the last
-  // one, or a name cannot be one.
-  absl::Status Add(const ProgramReport& report);
+  // Takes a report, without waiting for the network. A report is for people and never ends the
+  // program: what cannot be taken is left out, with one warning for each kind. These are a report
+  // of a step before the last one, a metric whose name cannot be one, and one too many.
+  void Add(const ProgramReport& report);
 
   // Notes what the program's processes have used.
   void SetUsage(double cpu_seconds, uint64_t peak_bytes);
@@ -87,6 +92,14 @@ class ProgramReporter {
     std::map<std::string, Series> series;
   };
 
+  // What is left out.
+  enum class LeftOut { kStep, kName, kNumber };
+
+  // Returns whether a metric is taken, `name` being that of its series; else notes why not.
+  bool Takes(absl::string_view metric, std::string name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Has Add warn, unless it has before.
+  void Warn(LeftOut what, std::string warning) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddLocked(const ProgramReport& report) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run();
   // Sends what is pending, or an empty report. Returns whether the coordinator has all of it.
   bool SendProgress();
@@ -108,6 +121,7 @@ class ProgramReporter {
 
   CoordinatorClient& coordinator_;
   const Clock& clock_;
+  const std::function<void(absl::string_view)> warn_;
 
   // Used by the thread, and by Finish after it. Reports are numbered from 1, so that the
   // coordinator takes each once.
@@ -120,6 +134,9 @@ class ProgramReporter {
   absl::Duration stepped_at_ ABSL_GUARDED_BY(mutex_);
   Pending pending_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> names_ ABSL_GUARDED_BY(mutex_);
+  // The kinds that were warned of, and warnings that are still to be written.
+  std::set<LeftOut> warned_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> warnings_ ABSL_GUARDED_BY(mutex_);
   // A figure each.
   std::deque<v1::ReportEvaluationRequest> evaluations_ ABSL_GUARDED_BY(mutex_);
   // The text that is to be told of the program's silence.

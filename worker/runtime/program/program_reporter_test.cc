@@ -6,6 +6,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
@@ -17,19 +18,23 @@
 namespace muster {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+// Takes no warnings.
+void NoWarning(absl::string_view warning) { ADD_FAILURE() << warning; }
 
 TEST(ProgramReporterTest, SendsEachStepOnceEvenIfReportsFail) {
   FakeCoordinatorClient coordinator;
   coordinator.FailProgress({absl::UnavailableError("away"), absl::UnavailableError("away")});
   RealClock clock;
-  ProgramReporter reporter(coordinator, clock, /*first_step=*/4);
+  ProgramReporter reporter(coordinator, clock, /*first_step=*/4, NoWarning);
   for (uint64_t step = 5; step <= 8; ++step) {
-    ASSERT_TRUE(reporter
-                    .Add({.step = step,
-                          .metrics = {{"loss", 1.0 / step}, {"odd", NAN}, {"rate", 0.5}},
-                          .examples = 3})
-                    .ok());
+    reporter.Add({.step = step,
+                  .metrics = {{"loss", 1.0 / step}, {"odd", NAN}, {"rate", 0.5}},
+                  .examples = 3});
   }
   reporter.Finish();
   uint64_t steps = 0, examples = 0, losses = 0, number = 0;
@@ -55,17 +60,21 @@ TEST(ProgramReporterTest, SendsEachStepOnceEvenIfReportsFail) {
 TEST(ProgramReporterTest, SendsManySeriesInPieces) {
   FakeCoordinatorClient coordinator;
   RealClock clock;
-  ProgramReporter reporter(coordinator, clock, 0);
+  std::vector<std::string> warnings;
+  ProgramReporter reporter(coordinator, clock, 0,
+                           [&](absl::string_view warning) { warnings.emplace_back(warning); });
   ProgramReport report{.step = 1};
   for (size_t i = 0; i < ProgramReporter::kMostNames; ++i) {
     report.metrics[absl::StrCat("m", i)] = 1;
   }
-  ASSERT_TRUE(reporter.Add(report).ok());
-  const absl::Status one_more = reporter.Add({.step = 1, .metrics = {{"more", 1}}});
-  EXPECT_THAT(std::string(one_more.message()), HasSubstr("at most 256"));
-  const absl::Status evaluated = reporter.Add({.step = 1, .evaluation = {{"m0", 1}}});
-  EXPECT_THAT(std::string(evaluated.message()), HasSubstr("at most 256"));
+  reporter.Add(report);
+  EXPECT_THAT(warnings, IsEmpty());
+  // More are left out, in training and in evaluations; the loss is none of them.
+  reporter.Add({.step = 1, .metrics = {{"loss", 2}, {"m0", 1}, {"more", 1}, {"yet_more", 1}}});
+  reporter.Add({.step = 1, .evaluation = {{"m0", 1}}});
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("the metric more is left out")));
   reporter.Finish();
+  EXPECT_THAT(coordinator.evaluations(), IsEmpty());
   uint64_t steps = 0;
   size_t series = 0;
   for (const v1::ReportProgressRequest& request : coordinator.progress()) {
@@ -75,25 +84,24 @@ TEST(ProgramReporterTest, SendsManySeriesInPieces) {
     series += request.series_size();
   }
   EXPECT_EQ(steps, 1u);
-  EXPECT_EQ(series, ProgramReporter::kMostNames);
+  EXPECT_EQ(series, ProgramReporter::kMostNames + 1);
 }
 
 TEST(ProgramReporterTest, EvaluationsHaveTheirLossIfItIsKnown) {
   FakeCoordinatorClient coordinator;
   RealClock clock;
-  ProgramReporter reporter(coordinator, clock, 0);
-  ASSERT_TRUE(
-      reporter.Add({.step = 1, .evaluation = {{"accuracy", 0.5}, {"auc", 0.6}, {"loss", 0.25}}})
-          .ok());
-  ASSERT_TRUE(reporter.Add({.step = 2, .evaluation = {{"accuracy", 0.7}, {"odd", NAN}}}).ok());
-  ASSERT_TRUE(reporter.Add({.step = 3, .evaluation = {{"loss", 0.2}}}).ok());
+  ProgramReporter reporter(coordinator, clock, 0, NoWarning);
+  reporter.Add({.step = 1, .evaluation = {{"accuracy", 0.5}, {"auc", 0.6}, {"loss", 0.25}}});
+  reporter.Add({.step = 2, .evaluation = {{"accuracy", 0.7}, {"odd", NAN}}});
+  reporter.Add({.step = 3, .evaluation = {{"loss", 0.2}}});
   reporter.Finish();
   std::string all;
   for (const v1::ReportEvaluationRequest& request : coordinator.evaluations()) {
     absl::StrAppend(&all, request.clock(), " ", request.metric(), " ", request.value(), " ",
                     request.loss_weight() == 1 ? absl::StrCat(request.loss_sum()) : "-", "\n");
   }
-  EXPECT_EQ(all, "1 accuracy 0.5 0.25\n1 auc 0.6 0.25\n2 accuracy 0.7 -\n3 loss 0.2 0.2\n");
+  EXPECT_EQ(all,
+            "1 accuracy 0.5 0.25\n1 auc 0.6 0.25\n2 accuracy 0.7 -\n2 odd nan -\n3 loss 0.2 0.2\n");
 }
 
 TEST(ProgramReporterTest, AnEvaluationWithoutAnAnswerIsSentAgainAndARefusedOneIsNot) {
@@ -106,9 +114,9 @@ TEST(ProgramReporterTest, AnEvaluationWithoutAnAnswerIsSentAgainAndARefusedOneIs
     return v1::ReportEvaluationReply();
   });
   RealClock clock;
-  ProgramReporter reporter(coordinator, clock, 0);
-  ASSERT_TRUE(reporter.Add({.step = 1, .evaluation = {{"a", 1}, {"bad", 2}, {"c", 3}}}).ok());
-  ASSERT_TRUE(reporter.Add({.step = 2, .evaluation = {{"a", 4}}}).ok());
+  ProgramReporter reporter(coordinator, clock, 0, NoWarning);
+  reporter.Add({.step = 1, .evaluation = {{"a", 1}, {"bad", 2}, {"c", 3}}});
+  reporter.Add({.step = 2, .evaluation = {{"a", 4}}});
   reporter.Finish();
   std::string all;
   for (const v1::ReportEvaluationRequest& request : coordinator.evaluations()) {
@@ -117,13 +125,57 @@ TEST(ProgramReporterTest, AnEvaluationWithoutAnAnswerIsSentAgainAndARefusedOneIs
   EXPECT_EQ(all, "1a 1a 1bad 1c 2a ");
 }
 
-TEST(ProgramReporterTest, StepsOnlyGrowAndAFencedTaskEnds) {
+TEST(ProgramReporterTest, WhatCannotBeTakenIsLeftOutWithOneWarning) {
+  FakeCoordinatorClient coordinator;
+  RealClock clock;
+  std::vector<std::string> warnings;
+  ProgramReporter reporter(coordinator, clock, 7,
+                           [&](absl::string_view warning) { warnings.emplace_back(warning); });
+  for (int repeats = 0; repeats < 2; ++repeats) {
+    reporter.Add({.step = 6, .metrics = {{"loss", 1}}});
+    reporter.Add({.step = 8, .metrics = {{"rate", 1}, {"Upper", 1}, {"a blank", 1}, {"", 1}}});
+  }
+  EXPECT_THAT(warnings, UnorderedElementsAre(HasSubstr("the report of step 6 is left out"),
+                                             HasSubstr("the metric \"\" is left out")));
+  reporter.Finish();
+  for (const v1::ReportProgressRequest& request : coordinator.progress()) {
+    EXPECT_EQ(request.loss_weight(), 0u);
+    for (const v1::ReportedSeries& series : request.series()) {
+      EXPECT_EQ(series.name(), "train/rate");
+    }
+  }
+  EXPECT_EQ(coordinator.progress().rbegin()->clock(), 8u);
+}
+
+TEST(ProgramReporterTest, FiguresThatAreNotFiniteAreToldAsTheyAre) {
+  FakeCoordinatorClient coordinator;
+  RealClock clock;
+  ProgramReporter reporter(coordinator, clock, 0, NoWarning);
+  reporter.Add({.step = 1,
+                .metrics = {{"loss", NAN}},
+                .examples = 32,
+                .evaluation = {{"accuracy", NAN}, {"loss", INFINITY}}});
+  reporter.Finish();
+  double loss = 0;
+  uint64_t weight = 0;
+  for (const v1::ReportProgressRequest& request : coordinator.progress()) {
+    loss += request.loss_sum();
+    weight += request.loss_weight();
+    EXPECT_EQ(request.series_size(), 0);
+  }
+  EXPECT_TRUE(std::isnan(loss));
+  EXPECT_EQ(weight, 1u);
+  ASSERT_EQ(coordinator.evaluations().size(), 1u);
+  EXPECT_TRUE(std::isnan(coordinator.evaluations()[0].value()));
+  EXPECT_EQ(coordinator.evaluations()[0].loss_sum(), INFINITY);
+}
+
+TEST(ProgramReporterTest, AFencedTaskEnds) {
   FakeCoordinatorClient coordinator;
   coordinator.FailProgress({absl::AbortedError("fenced")});
   RealClock clock;
-  ProgramReporter reporter(coordinator, clock, 7);
-  EXPECT_THAT(std::string(reporter.Add({.step = 6}).message()), HasSubstr("step is 6"));
-  EXPECT_TRUE(reporter.Add({.step = 8}).ok());
+  ProgramReporter reporter(coordinator, clock, 7, NoWarning);
+  reporter.Add({.step = 8});
   reporter.Finish();
   EXPECT_TRUE(absl::IsAborted(reporter.status()));
   EXPECT_TRUE(coordinator.progress().empty()) << "nothing more is said";
@@ -132,7 +184,7 @@ TEST(ProgramReporterTest, StepsOnlyGrowAndAFencedTaskEnds) {
 TEST(ProgramReporterTest, CollectiveCallsAreToldWhenAUserAsks) {
   FakeCoordinatorClient coordinator;
   RealClock clock;
-  ProgramReporter reporter(coordinator, clock, 0);
+  ProgramReporter reporter(coordinator, clock, 0, NoWarning);
   std::stop_source ends;
   v1::ReportProgressReply asks;
   asks.set_collectives_wanted(true);
@@ -158,7 +210,7 @@ TEST(ProgramReporterTest, CollectiveCallsAreToldWhenAUserAsks) {
 TEST(ProgramReporterTest, WhatWasToldAtTheEndIsSent) {
   FakeCoordinatorClient coordinator;
   RealClock clock;
-  ProgramReporter reporter(coordinator, clock, 0);
+  ProgramReporter reporter(coordinator, clock, 0, NoWarning);
   v1::ReportCollectivesRequest calls;
   calls.add_calls()->set_error("rank 1 has died");
   reporter.TellCollectives(calls);

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
@@ -27,6 +26,7 @@
 #include "common/files/file_error.h"
 #include "common/job/job_road.h"
 #include "common/text/format_bytes.h"
+#include "common/text/printable.h"
 #include "common/text/utf8.h"
 #include "common/transport/sockets/sockets.h"
 #include "proto/cluster_service.pb.h"
@@ -50,7 +50,7 @@ namespace fs = std::filesystem;
 // Time between looks at the program while it runs, and at what it uses.
 constexpr absl::Duration kProgramLook = absl::Milliseconds(100);
 constexpr absl::Duration kUsageLook = absl::Seconds(1);
-// Bytes of the command that the log shows.
+// Bytes of the command's name that the log shows.
 constexpr size_t kMostCommandShown = 200;
 
 // A folder for what a task needs while its program runs, removed with all in it at the end.
@@ -87,11 +87,13 @@ class TaskFolder {
   const std::string path_;
 };
 
-// Returns the command on one line, cut if it is long.
+// Returns the command for the log, which more people read than the job: its arguments may be
+// secret.
 std::string Shown(const v1::ProgramSpec& spec) {
-  const std::string command = absl::StrJoin(spec.command(), " ");
-  const std::string shown = absl::Utf8SafeCEscape(CutUtf8(command, kMostCommandShown));
-  return command.size() > kMostCommandShown ? shown + "…" : shown;
+  const std::string& command = spec.command(0);
+  const std::string shown = PrintableLine(CutUtf8(command, kMostCommandShown));
+  return absl::StrCat(shown, command.size() > kMostCommandShown ? "…" : "", " with ",
+                      spec.command_size() - 1, " arguments");
 }
 
 std::string NewToken() {
@@ -315,7 +317,8 @@ absl::Status RunProgramTask(const v1::TaskOrder& order,
   MUSTER_ASSIGN_OR_RETURN(std::string root, LocalPath(order.checkpoint_root()));
 
   std::stop_source ended;
-  ProgramReporter reporter(*dependencies.coordinator, *dependencies.clock, facts.resume_step);
+  ProgramReporter reporter(*dependencies.coordinator, *dependencies.clock, facts.resume_step,
+                           dependencies.log);
   ProgramCheckpoints checkpoints({.root = std::move(root),
                                   .job_id = order.job_id(),
                                   .generation = order.generation(),
