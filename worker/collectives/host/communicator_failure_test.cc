@@ -56,8 +56,9 @@ TEST_P(CommunicatorFailureTest, AMissingCallEndsAtTheDeadline) {
     statuses[kCulprit] = group().ranks[kCulprit]->Run(caller.AllReduce(1));
     ExpectFailed(
         statuses, absl::StatusCode::kDeadlineExceeded,
-        AllOf(HasSubstr(absl::StrCat("all_reduce f32 sum x ", count,
-                                     " (\"bucket 3\"), call 3, did not end within 300ms")),
+        AllOf(HasSubstr(
+                  absl::StrCat("all_reduce f32 sum x ", count,
+                               " (\"bucket 3\"), call 3, did not end within its timeout of 300ms")),
               HasSubstr("rank 1 has not entered it (its last was call 2, all_reduce f32 sum x "
                         "50000)"),
               HasSubstr("in it")));
@@ -220,6 +221,20 @@ TEST_P(CommunicatorFailureTest, AMessageThatDoesNotCome) {
   ExpectFailed(statuses, absl::StatusCode::kDeadlineExceeded,
                AllOf(HasSubstr("receive f32 x 3 between rank 0 and rank 1 did not end within"),
                      HasSubstr("of rank 1, its last was call 2")));
+}
+
+TEST_P(CommunicatorFailureTest, AMessageThatComesFromNobody) {
+  std::vector<absl::Status> statuses = Run([&](Communicator& rank, Caller& caller) {
+    if (rank.rank() > 0) return rank.Run(caller.AllReduce(7));
+    return rank.Run({.kind = Collective::kReceive,
+                     .out = caller.values.data(),
+                     .count = 3,
+                     .root = kAnyRank,
+                     .timeout = kShort});
+  });
+  ExpectFailed(statuses, absl::StatusCode::kDeadlineExceeded,
+               AllOf(HasSubstr("receive f32 x 3 did not end within"),
+                     HasSubstr("of rank 1, it is in call 3, all_reduce f32 sum x 7")));
 }
 
 TEST_P(CommunicatorFailureTest, ASubgroupFailsAlone) {
