@@ -371,6 +371,8 @@ def waits_inside_callbacks(rank, size):
     from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power
 
     order = []
+    # Calls of callbacks and of this thread have no order among them.
+    others = dist.new_group()
 
     def again(number, depth):
         def callback(done):
@@ -378,7 +380,8 @@ def waits_inside_callbacks(rank, size):
             value = done.value()[0]
             if depth > 0:
                 # A future of a call that is made here, whose own callback waits, too.
-                value = dist.all_reduce(value, async_op=True).get_future().then(again(number, depth - 1)).wait()
+                called = dist.all_reduce(value, group=others, async_op=True)
+                value = called.get_future().then(again(number, depth - 1)).wait()
             order.append(-number)
             return value
 
@@ -391,15 +394,10 @@ def waits_inside_callbacks(rank, size):
     # One callback, and all that it waits for, comes after the other.
     assert order == [each for number in range(1, 4) for each in [number] * 3 + [-number] * 3], order
 
-    # One that waits for a future behind its own.
-    first = dist.all_reduce(torch.ones(1), async_op=True).get_future().then(lambda _: second.wait())
-    second = dist.all_reduce(torch.ones(2), async_op=True).get_future().then(again(4, 1))
-    assert first.wait().tolist() == [size**2] * 2
-
     def train(hook):
         torch.manual_seed(1)
         net = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.ReLU(), torch.nn.Linear(64, 4))
-        trained = DistributedDataParallel(net, bucket_cap_mb=0.001)
+        trained = DistributedDataParallel(net)
         hook(trained)
         optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
         numbers = torch.Generator().manual_seed(rank)
@@ -417,6 +415,30 @@ def test_callbacks_wait_for_calls_that_they_make(ranks):
     results, errors = ranks(waits_inside_callbacks, 2, timeout=30.0)
     assert not errors, "\n".join(errors.values())
     assert results[0] == results[1]
+
+
+def waits_for_a_future_behind_its_own(rank, size):
+    store = dist.distributed_c10d._get_default_store()
+    if rank == 1:
+        # The other's callbacks are there before the calls end, so that they run on its thread for them.
+        store.wait(["go"])
+        for _ in range(2):
+            dist.all_reduce(torch.ones(1))
+        store.wait(["over"])
+        return None
+    first = dist.all_reduce(torch.ones(1), async_op=True).get_future()
+    second = dist.all_reduce(torch.ones(1), async_op=True).get_future().then(lambda done: done.value()[0] + 1)
+    waits = first.then(lambda _: second.wait())
+    store.set("go", "1")
+    value = waits.wait().item()
+    store.set("over", "1")
+    return value
+
+
+def test_a_callback_that_waits_for_a_future_behind_its_own_goes_on_after_the_timeout(ranks):
+    results, errors = ranks(waits_for_a_future_behind_its_own, 2, timeout=8.0)
+    assert not errors, "\n".join(errors.values())
+    assert results[0] == 3.0
 
 
 def profiled(rank, size):
@@ -804,9 +826,11 @@ dist.destroy_process_group()
 
 def test_torchrun_starts_ranks(installed, tmp_path):
     (tmp_path / "train.py").write_text(TORCHRUN_PROGRAM)
-    # The flag as docs/python.md has it; the others choose a free port.
-    assert "`torchrun --nproc_per_node 2 train.py" in (ROOT / "docs/python.md").read_text()
-    command = ["torchrun", "--nproc_per_node", "2", "--rdzv_backend", "c10d", "--rdzv_endpoint", "localhost:0", "train.py"]
+    # The flags as docs/python.md has them, and others that choose a free port.
+    document = (ROOT / "docs/python.md").read_text()
+    assert "`torchrun --nproc_per_node 2 train.py" in document and "`--redirects 1 --tee 1`" in document
+    port = ["--rdzv_backend", "c10d", "--rdzv_endpoint", "localhost:0"]
+    command = ["torchrun", "--nproc_per_node", "2", *port, "--redirects", "1", "--tee", "1", "train.py"]
     environment = {**os.environ, "PYTHONPATH": str(installed), "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
     done = subprocess.run(
         command, cwd=tmp_path, env=environment, text=True, timeout=WAIT_SECONDS,

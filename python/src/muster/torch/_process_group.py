@@ -28,7 +28,7 @@ from muster import _native
 from muster._native import Call, DType, Kind, Reduction
 from muster.errors import CollectiveError, InvalidArgument
 from muster.torch import _collective_reports
-from muster.torch._futures import Futures, in_call
+from muster.torch._futures import Futures
 from muster.torch._meeting import meet
 from muster.torch._operations import operation
 
@@ -91,9 +91,8 @@ class Work(dist._Work):  # type: ignore[misc]
             Exception: what came when the output was copied to where it belongs. Every later wait raises the same error.
         """
         try:
-            with in_call():
-                for each in self._calls:
-                    each.wait()
+            for each in self._calls:
+                each.wait()
             with self._lock:
                 finish, self._finish = self._finish, None
                 try:
@@ -181,7 +180,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._group, name = meet(store, rank, size, self._timeout)
         self._has_failed = False
         _collective_reports.add(self._group, name)
-        self._futures = Futures()
+        self._futures = Futures(self._timeout)
         # By age. PyTorch's C++ holds its half of a Work, and calls the half in Python only while that lives.
         self._unwaited: dict[int, Work] = {}
         if not _groups:
