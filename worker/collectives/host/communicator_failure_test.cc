@@ -127,6 +127,38 @@ TEST_P(CommunicatorFailureTest, LeavingInOrderDisturbsNobody) {
   }
 }
 
+TEST_P(CommunicatorFailureTest, AReceiveFromAnyRankDoesWithoutThoseThatHaveLeft) {
+  absl::Mutex mutex;
+  int left = 0;
+  int source = -1;
+  const std::vector<absl::Status> statuses = Run([&](Communicator& rank, Caller& caller) {
+    const int index = rank.rank();
+    CollectiveCall call = {
+        .in = caller.values.data(), .out = caller.result.data(), .count = 3, .timeout = kLong};
+    if (index == 0) {
+      call.kind = Collective::kReceive;
+      call.root = kAnyRank;
+      call.source = &source;
+      return rank.Run(call);
+    }
+    if (index == 1) {
+      const auto all_left = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+        return left == static_cast<int>(group().ranks.size()) - 2;
+      };
+      mutex.LockWhen(absl::Condition(&all_left));
+      mutex.Unlock();
+      call.kind = Collective::kSend;
+      return rank.Run(call);
+    }
+    group().ranks[index].reset();
+    absl::MutexLock lock(&mutex);
+    ++left;
+    return absl::OkStatus();
+  });
+  for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(source, 1);
+}
+
 TEST_P(CommunicatorFailureTest, LeavingWithCallsUnderWayAborts) {
   std::vector<absl::Status> statuses = Run([&](Communicator& rank, Caller& caller) {
     if (rank.rank() != kCulprit) {

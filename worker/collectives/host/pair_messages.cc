@@ -96,7 +96,9 @@ void PairMessages::AddInterests(std::vector<PipeInterest>& interests) const {
     if (message.waits) interests.push_back({.peer = message.call.root, .writable = true});
   }
   for (int peer = 0; peer < transport_.size(); ++peer) {
-    if (arrivals_[peer].waits) interests.push_back({.peer = peer, .readable = true});
+    const Arrival& arrival = arrivals_[peer];
+    if (!arrival.waits) continue;
+    interests.push_back({.peer = peer, .readable = true, .may_leave = arrival.may_leave});
   }
 }
 
@@ -161,6 +163,7 @@ absl::StatusOr<bool> PairMessages::BeginArrival(int peer) {
   Arrival& arrival = arrivals_[peer];
   Message* const first = FindReceive(peer, nullptr);
   if (first == nullptr) return false;
+  arrival.may_leave = first->call.root == kAnyRank;
   Pipe& pipe = transport_.pipe(peer);
   MUSTER_ASSIGN_OR_RETURN(const absl::Span<const std::byte> there, pipe.Peek(kHeaderBytes));
   if (there.size() < kHeaderBytes) {

@@ -92,6 +92,8 @@ class PairMessages {
     uint64_t receive = 0;
     Kept* kept = nullptr;
     bool waits = false;
+    // True while receives from any rank alone wait for it.
+    bool may_leave = false;
   };
 
   absl::StatusOr<size_t> Send(Message& message);
