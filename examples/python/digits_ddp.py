@@ -1,7 +1,7 @@
 """A convolutional network learns digits, in several processes: digits.py and three more lines.
 
     muster submit digits_ddp.yaml --set model.program.working_folder=$PWD
-    torchrun --nproc-per-node 2 digits_ddp.py --data FOLDER
+    torchrun --nproc_per_node 2 digits_ddp.py --data FOLDER
 """
 
 import argparse

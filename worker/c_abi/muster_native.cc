@@ -32,6 +32,8 @@ struct muster_group {
 struct muster_work {
   std::shared_ptr<muster::Work> work;
   std::shared_ptr<std::atomic<bool>> ended = std::make_shared<std::atomic<bool>>(false);
+  // Of a receive: the rank that has sent.
+  std::shared_ptr<int> source = std::make_shared<int>(-1);
 };
 
 namespace {
@@ -59,7 +61,7 @@ absl::StatusOr<muster::CollectiveCall> CallOf(const muster_call& call, int ranks
   muster::CollectiveCall made;
   absl::Status status = Read("kind", call.kind, muster::Collective::kBarrier, made.kind);
   status.Update(Read("dtype", call.dtype, muster::DType::kUint8, made.dtype));
-  status.Update(Read("reduction", call.reduction, muster::Reduction::kProd, made.reduction));
+  status.Update(Read("reduction", call.reduction, muster::Reduction::kBitXor, made.reduction));
   if (!status.ok()) return status;
   const auto counts = [ranks](const size_t* each) {
     return each == nullptr ? absl::Span<const size_t>()
@@ -71,6 +73,7 @@ absl::StatusOr<muster::CollectiveCall> CallOf(const muster_call& call, int ranks
   made.counts = counts(call.counts);
   made.send_counts = counts(call.send_counts);
   made.root = call.root;
+  made.tag = call.tag;
   made.timeout = absl::Seconds(call.timeout_seconds);
   return made;
 }
@@ -119,14 +122,17 @@ int muster_connect(muster_endpoint* endpoint, const muster_meeting* meeting, mus
 }
 
 int muster_start(muster_group* group, const muster_call* call, muster_work** work) {
-  const auto made = CallOf(*call, group->communicator->size());
+  auto made = CallOf(*call, group->communicator->size());
   if (!made.ok()) return Answer(made.status());
   auto started = std::make_unique<muster_work>();
+  made->source = started->source.get();
   {
     absl::MutexLock lock(&group->mutex);
     started->work = group->communicator->Start(*made);
   }
-  started->work->OnDone([ended = started->ended](const absl::Status&) { *ended = true; });
+  // Keeps `source` until the work has ended.
+  started->work->OnDone(
+      [ended = started->ended, source = started->source](const absl::Status&) { *ended = true; });
   *work = started.release();
   return 0;
 }
@@ -140,6 +146,8 @@ int muster_wait(muster_work* work) {
 }
 
 int muster_ended(const muster_work* work) { return *work->ended ? 1 : 0; }
+
+int muster_source(const muster_work* work) { return *work->source; }
 
 void muster_work_free(muster_work* work) { delete work; }
 

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /* Counts changes to this file that callers must know of. */
-#define MUSTER_ABI_VERSION 2
+#define MUSTER_ABI_VERSION 3
 int muster_abi_version(void);
 
 /* Returns the message of this thread's last failed call. */
@@ -81,6 +81,7 @@ typedef struct muster_call {
   const size_t* counts;
   const size_t* send_counts;
   double timeout_seconds;
+  int32_t tag;
 } muster_call;
 
 /* Queues a call behind earlier ones and returns. Its memory must stay valid until the work has
@@ -91,6 +92,9 @@ int muster_start(muster_group* group, const muster_call* call, muster_work** wor
 int muster_wait(muster_work* work);
 /* Returns 1 if the work has ended, else 0. */
 int muster_ended(const muster_work* work);
+/* Returns the rank that sent what the work has received. REQUIRES: a receive that has ended well.
+ */
+int muster_source(const muster_work* work);
 void muster_work_free(muster_work* work);
 
 /* One call as this rank saw it. */

@@ -50,6 +50,10 @@ bool HasRoot(Collective kind) {
          kind == Collective::kSend || kind == Collective::kReceive;
 }
 
+bool IsInteger(DType dtype) {
+  return dtype == DType::kInt32 || dtype == DType::kInt64 || dtype == DType::kUint8;
+}
+
 }  // namespace
 
 absl::Status CheckCall(const CollectiveCall& call, int rank, int size) {
@@ -62,16 +66,21 @@ absl::Status CheckCall(const CollectiveCall& call, int rank, int size) {
                                                    static_cast<int>(call.dtype),
                                                    ", which is no type of elements"));
   }
-  if (call.reduction < Reduction::kSum || call.reduction > Reduction::kProd) {
+  if (call.reduction < Reduction::kSum || call.reduction > Reduction::kBitXor) {
     return Wrong(call, absl::StrCat("reduction is ", static_cast<int>(call.reduction),
                                     ", which is no reduction"));
+  }
+  if (IsBitwise(call.reduction) && !IsInteger(call.dtype)) {
+    return Wrong(call,
+                 absl::StrCat("reduction is ", Name(call.reduction), ", which only integers have"));
   }
   if (call.timeout <= absl::ZeroDuration()) {
     return Wrong(call, absl::StrCat("timeout is ", absl::FormatDuration(call.timeout),
                                     "; it must be positive"));
   }
   if (call.kind == Collective::kBarrier) return absl::OkStatus();
-  if (HasRoot(call.kind) && (call.root < 0 || call.root >= size)) {
+  const bool any = call.kind == Collective::kReceive && call.root == kAnyRank;
+  if (HasRoot(call.kind) && !any && (call.root < 0 || call.root >= size)) {
     return Wrong(call, absl::StrCat("root is ", call.root, " in a group of ", size, " ranks"));
   }
   const bool message = call.kind == Collective::kSend || call.kind == Collective::kReceive;

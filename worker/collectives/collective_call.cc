@@ -38,6 +38,12 @@ const char* Name(Reduction reduction) {
       return "max";
     case Reduction::kProd:
       return "prod";
+    case Reduction::kBitAnd:
+      return "band";
+    case Reduction::kBitOr:
+      return "bor";
+    case Reduction::kBitXor:
+      return "bxor";
   }
   return "unknown reduction";
 }

@@ -25,8 +25,14 @@ enum class Collective {
 
 // The way elements are combined. kAvg divides the sum by the number of ranks, once, at the end;
 // integers round towards zero. f16 and bf16 are added in f32 and rounded once. kMin and kMax pass
-// NaNs on.
-enum class Reduction { kSum, kAvg, kMin, kMax, kProd };
+// NaNs on. Those of bits are for integers in host memory.
+enum class Reduction { kSum, kAvg, kMin, kMax, kProd, kBitAnd, kBitOr, kBitXor };
+
+// Returns true for kBitAnd, kBitOr and kBitXor.
+constexpr bool IsBitwise(Reduction reduction) { return reduction >= Reduction::kBitAnd; }
+
+// Root of a receive from whichever rank sends first. For host memory.
+constexpr int kAnyRank = -1;
 
 // One collective call, as one rank makes it. Sizes are in elements; W is the group's size, r the
 // rank. `in` and `out` need no alignment, and are the same memory ("in place") or do not overlap.
@@ -39,7 +45,9 @@ enum class Reduction { kSum, kAvg, kMin, kMax, kProd };
 //   kAllToAll       in[sum of send_counts], out[sum of counts]: slice i goes to rank i, and slice i
 //                   of `out` comes from rank i; send_counts[i] here equals counts[r] of rank i
 //   kSend           in[count] to rank `root`
-//   kReceive        out[count] from rank `root`
+//   kReceive        out[count] from rank `root`: its next message with this `tag`. Messages that
+//   come
+//                   before a receive asks for their tag are kept in memory.
 //   kBarrier        nothing; returns once every rank has entered
 //
 // Counts have one element per rank; if they are empty, every count is `count`. They are only read
@@ -54,6 +62,10 @@ struct CollectiveCall {
   absl::Span<const size_t> counts;
   absl::Span<const size_t> send_counts;
   int root = 0;
+  // Of a send or receive. On device memory 0 alone.
+  int tag = 0;
+  // Of a receive in host memory: where the rank that has sent is written, or null.
+  int* source = nullptr;
   // True for one fixed order of addition, by rank, whatever the size of the message.
   bool deterministic = false;
   // Time limit from when this rank begins to carry the call out; a rank late by then is stuck.

@@ -28,7 +28,7 @@ class CollectiveBuffer {
 // One rank's place in a group of ranks (processes, or threads in tests) that move data together.
 //
 // Every rank of the group makes the same calls in the same order, except that sends and receives
-// are ordered only per pair of ranks. Ranks compare a fingerprint of each call (sequence,
+// are ordered only per pair of ranks and tag. Ranks compare a fingerprint of each call (sequence,
 // operation, type, counts, root), so that a group that disagrees ends in an error instead of a hang
 // or a wrong sum. Results have the same bits on every rank and in every repetition on these ranks.
 //

@@ -10,6 +10,7 @@ import ctypes
 import dataclasses
 import enum
 import functools
+import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -53,6 +54,13 @@ class Reduction(enum.IntEnum):
     MIN = 2
     MAX = 3
     PROD = 4
+    BAND = 5
+    BOR = 6
+    BXOR = 7
+
+
+# The root of a receive from whichever rank sends first.
+ANY_RANK = -1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,6 +152,7 @@ class Call(ctypes.Structure):
         ("counts", ctypes.POINTER(ctypes.c_size_t)),
         ("send_counts", ctypes.POINTER(ctypes.c_size_t)),
         ("timeout_seconds", ctypes.c_double),
+        ("tag", ctypes.c_int32),
     ]
 
 
@@ -158,7 +167,7 @@ _LIBRARY = _native_library.Library(
     file="libmuster_native.so",
     variable="MUSTER_NATIVE_LIBRARY",
     prefix="muster",
-    abi_version=2,
+    abi_version=3,
     functions={
         "endpoint_make": (ctypes.c_int, [ctypes.POINTER(_EndpointOptions), _OUT]),
         "endpoint_address": (ctypes.c_void_p, [_OBJECT, ctypes.POINTER(ctypes.c_size_t)]),
@@ -167,6 +176,7 @@ _LIBRARY = _native_library.Library(
         "start": (ctypes.c_int, [_OBJECT, ctypes.POINTER(Call), _OUT]),
         "wait": (ctypes.c_int, [_OBJECT]),
         "ended": (ctypes.c_int, [_OBJECT]),
+        "source": (ctypes.c_int, [_OBJECT]),
         "work_free": (None, [_OBJECT]),
         "recorded_calls": (None, [_OBJECT, _TakeCall, ctypes.c_void_p]),
         "abort": (None, [_OBJECT, ctypes.c_char_p]),
@@ -187,10 +197,15 @@ def _check(code: int) -> None:
 
 
 def _free_with(owner: object, free: Callable[[ctypes.c_void_p], None], handle: ctypes.c_void_p, outer: object) -> Any:
-    """Frees a handle when its owner ends, and never at exit, where threads may be using it. `outer` lives until then."""
+    """Frees a handle when its owner ends, and never at exit, where threads may be using it. `outer` lives until then.
+
+    A process that was forked frees nothing of its parent's, whose threads it does not have.
+    """
+    process = os.getpid()
 
     def end(_: object) -> None:
-        free(handle)
+        if os.getpid() == process:
+            free(handle)
 
     finalizer = weakref.finalize(owner, end, outer)
     finalizer.atexit = False
@@ -215,15 +230,21 @@ class Work:
 
     def __init__(self, group: Group, handle: ctypes.c_void_p) -> None:
         self._handle = handle
+        self._group = group
         _free_with(self, library().muster_work_free, handle, group)
 
     def wait(self) -> None:
         """Blocks until the call has ended. Raises CollectiveError if it failed."""
+        self._group.check_process()
         _check(library().muster_wait(self._handle))
 
     def ended(self) -> bool:
         """Returns True if the call has ended."""
         return bool(library().muster_ended(self._handle))
+
+    def source(self) -> int:
+        """Returns the rank that sent what this call has received. REQUIRES: a receive that has ended well."""
+        return int(library().muster_source(self._handle))
 
 
 class Group:
@@ -234,6 +255,7 @@ class Group:
         # Held while the handle is used, except by works, so that the group is not left meanwhile. A signal handler may come
         # while its own thread holds it.
         self._lock = threading.RLock()
+        self._process = os.getpid()
         # The group needs its endpoint.
         self._free = _free_with(self, library().muster_group_free, handle, endpoint)
 
@@ -244,12 +266,26 @@ class Group:
             InvalidArgument: the call is wrong in itself.
             CollectiveError: this rank has left the group.
         """
+        self.check_process()
         work = ctypes.c_void_p()
         with self._lock:
             if not self._free.alive:
                 raise CollectiveError("UNAVAILABLE", "this rank has left the group")
             _check(library().muster_start(self._handle, ctypes.byref(call), ctypes.byref(work)))
         return Work(self, work)
+
+    def is_forked(self) -> bool:
+        """Returns True in a process that was forked from the group's rank, which is no rank itself."""
+        return os.getpid() != self._process
+
+    def check_process(self) -> None:
+        """Raises CollectiveError in a process that was forked from the group's rank."""
+        if self.is_forked():
+            raise CollectiveError(
+                "FAILED_PRECONDITION",
+                f"process {os.getpid()} was forked from process {self._process}, which alone is a rank of the group; fork "
+                "before the group is made, or leave its calls to that process",
+            )
 
     def recorded_calls(self) -> list[RecordedCall]:
         """Returns the last calls, at most 1,000, oldest first; none once this rank has left."""
@@ -269,6 +305,7 @@ class Group:
 
     def abort(self, reason: str) -> None:
         """Ends all calls on all ranks with this reason. Does nothing once this rank has left."""
+        self.check_process()
         with self._lock:
             if self._free.alive:
                 library().muster_abort(self._handle, reason.encode())

@@ -58,7 +58,7 @@ class CallEngine {
     // Sequence number in the recorder.
     uint64_t id = 0;
     CallState state;
-    // The other rank of a message; -1 for a collective call.
+    // The other rank of a message; -1 for a collective call, and a receive from any rank.
     int peer = -1;
     absl::Duration timeout;
     // Deadline on the monotonic clock; infinite until the call first has to wait.

@@ -36,6 +36,7 @@ std::string Describe(const CallErrors::Side& side) {
   }
   if (!side.label.empty()) absl::StrAppend(&text, " (\"", side.label, "\")");
   const bool message = kind == Collective::kSend || kind == Collective::kReceive;
+  if (message && header.root != 0) absl::StrAppend(&text, " with tag ", header.root);
   absl::StrAppend(&text, message ? " as message " : " as its call ", header.sequence);
   return text;
 }
@@ -64,6 +65,7 @@ std::string Difference(const CallErrors::Side& one, const CallErrors::Side& othe
                        const std::string& one_rank, const std::string& other_rank) {
   const CallHeader& a = one.header;
   const CallHeader& b = other.header;
+  if (a.kind != b.kind || a.dtype != b.dtype || a.count != b.count) return "";
   if (a.sends != b.expects) {
     return absl::StrCat(": ", one_rank, " sends ", a.sends, " elements to ", other_rank,
                         ", which expects ", b.expects);
@@ -149,7 +151,7 @@ absl::Status CallErrors::Late(const CallState& own, int self, int peer, absl::Du
     } else if (states[i].life == RankState::Life::kSilent) {
       culprits.push_back(absl::StrCat(rank(i), " does not answer, stopped or out of reach (",
                                       LastCall(call), " as far as known)"));
-    } else if (peer >= 0) {
+    } else if (IsMessage(own)) {
       culprits.push_back(absl::StrCat("of ", rank(i), ", ", LastCall(call)));
     } else if (call.sequence < own.sequence) {
       culprits.push_back(absl::StrCat(rank(i), " has not entered it (", LastCall(call), ")"));
@@ -162,8 +164,8 @@ absl::Status CallErrors::Late(const CallState& own, int self, int peer, absl::Du
   std::string text =
       absl::StrCat(group_, ": ", Describe(own),
                    IsMessage(own) ? std::string() : absl::StrCat(", call ", own.sequence, ","),
-                   IsMessage(own) ? absl::StrCat(" between ", rank(self), " and ", rank(peer)) : "",
-                   " did not end within ", absl::FormatDuration(timeout), ": ");
+                   peer >= 0 ? absl::StrCat(" between ", rank(self), " and ", rank(peer)) : "",
+                   " did not end within its timeout of ", absl::FormatDuration(timeout), ": ");
   if (!culprits.empty()) absl::StrAppend(&text, absl::StrJoin(culprits, "; "), "; ");
   absl::StrAppend(&text, absl::StrJoin(inside, ", "), inside.size() == 1 ? " is" : " are",
                   " in it");

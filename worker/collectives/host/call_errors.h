@@ -36,8 +36,8 @@ class CallErrors {
   absl::Status Mismatch(const Side& one, const Side& other) const;
 
   // Returns DeadlineExceeded: call `own` of rank `self` did not end in time; or Unavailable if a
-  // rank is gone. `peer` is the other rank of a send or receive, else -1. `states` are listed by
-  // rank.
+  // rank is gone. `peer` is the other rank of a send or receive, -1 if there is none or any.
+  // `states` are listed by rank.
   absl::Status Late(const CallState& own, int self, int peer, absl::Duration timeout,
                     absl::Span<const RankState> states) const;
 

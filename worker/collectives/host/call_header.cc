@@ -32,6 +32,7 @@ CallHeader MakeHeader(const CollectiveCall& call, Algorithm algorithm, uint64_t 
   if (Reduces(call.kind)) header.reduction = static_cast<uint8_t>(call.reduction);
   header.algorithm = static_cast<uint8_t>(algorithm);
   if (HasRoot(call.kind)) header.root = call.root;
+  if (call.kind == Collective::kSend) header.root = call.tag;
   header.place = place;
   // Ranks of an all-to-all have different counts, which are compared pair by pair.
   if (call.kind == Collective::kAllToAll) return header;

@@ -27,6 +27,7 @@ struct CallHeader {
   uint8_t dtype = 0;
   uint8_t reduction = 0;
   uint8_t algorithm = 0;
+  // Root of a broadcast or reduce; tag of a send.
   int32_t root = 0;
   // Number, from 1, of the group's collective call, or of the message from one rank to another.
   uint64_t sequence = 0;

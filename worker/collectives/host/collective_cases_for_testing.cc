@@ -38,6 +38,18 @@ double ReducedAt(const CollectiveCase& c, int size, size_t index) {
       return base;
     case Reduction::kMax:
       return base + size - 1;
+    case Reduction::kBitAnd:
+    case Reduction::kBitOr:
+    case Reduction::kBitXor: {
+      int bits = InputAt(c, 0, size, index);
+      for (int rank = 1; rank < size; ++rank) {
+        const int other = InputAt(c, rank, size, index);
+        if (c.reduction == Reduction::kBitAnd) bits &= other;
+        if (c.reduction == Reduction::kBitOr) bits |= other;
+        if (c.reduction == Reduction::kBitXor) bits ^= other;
+      }
+      return bits;
+    }
     case Reduction::kProd:
       break;
   }

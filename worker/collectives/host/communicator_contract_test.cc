@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "gmock/gmock.h"
@@ -83,6 +84,37 @@ TEST_P(CommunicatorContractTest, UnequalCounts) {
   }
   const std::unique_ptr<TestGroup> group = Group();
   EXPECT_THAT(RunCases(*group, cases), ElementsAre());
+}
+
+TEST_P(CommunicatorContractTest, ReducesBitsOfIntegers) {
+  std::vector<CollectiveCase> cases;
+  for (const Collective kind :
+       {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce}) {
+    for (const DType dtype : {DType::kInt32, DType::kInt64, DType::kUint8}) {
+      for (const Reduction reduction :
+           {Reduction::kBitAnd, Reduction::kBitOr, Reduction::kBitXor}) {
+        for (const size_t count : {3, 5000}) {
+          cases.push_back({.kind = kind, .dtype = dtype, .reduction = reduction, .count = count});
+        }
+      }
+    }
+  }
+  const std::unique_ptr<TestGroup> group = Group();
+  EXPECT_THAT(RunCases(*group, cases), ElementsAre());
+  Faults faults;
+  group->Run([&](Communicator& rank) {
+    float value = 1;
+    const absl::Status status = rank.Run({.kind = Collective::kAllReduce,
+                                          .reduction = Reduction::kBitOr,
+                                          .in = &value,
+                                          .out = &value,
+                                          .count = 1});
+    if (status.code() != absl::StatusCode::kInvalidArgument) faults.Add(status.ToString());
+    if (!absl::StrContains(status.message(), "bor, which only integers have")) {
+      faults.Add(status.ToString());
+    }
+  });
+  EXPECT_THAT(faults.Take(), ElementsAre());
 }
 
 // Inputs whose sums are rounded: the order of addition must be the same on all ranks and again.
@@ -220,6 +252,87 @@ TEST_P(CommunicatorContractTest, MessagesKeepTheirOrderByPair) {
       }
     }
     faults.Add(rank.Run({.kind = Collective::kBarrier}));
+  });
+  EXPECT_THAT(faults.Take(), ElementsAre());
+}
+
+// Receives name tags in another order than sends, and some messages are larger than a pipe.
+TEST_P(CommunicatorContractTest, AReceiveTakesTheNextMessageOfItsTag) {
+  const std::unique_ptr<TestGroup> group = Group();
+  Faults faults;
+  group->Run([&](Communicator& rank) {
+    constexpr int kTags[] = {5, 0, 5, 7, 0, 7};
+    constexpr size_t kCounts[] = {100'000, 3, 70'001, 0, 50'000, 9};
+    // Messages of one tag stay in order.
+    constexpr int kAsked[] = {3, 1, 0, 5, 2, 4};
+    const int size = rank.size();
+    const int next = (rank.rank() + 1) % size, previous = (rank.rank() + size - 1) % size;
+    if (size < 2) return;
+    std::vector<std::vector<int64_t>> out;
+    std::vector<std::shared_ptr<Work>> sends;
+    for (int i = 0; i < 6; ++i) {
+      out.emplace_back(kCounts[i], rank.rank() * 1000 + i);
+      sends.push_back(rank.Start({.kind = Collective::kSend,
+                                  .dtype = DType::kInt64,
+                                  .in = out[i].data(),
+                                  .count = out[i].size(),
+                                  .root = next,
+                                  .tag = kTags[i]}));
+    }
+    for (const int i : kAsked) {
+      std::vector<int64_t> in(kCounts[i]);
+      int source = -1;
+      faults.Add(rank.Run({.kind = Collective::kReceive,
+                           .dtype = DType::kInt64,
+                           .out = in.data(),
+                           .count = in.size(),
+                           .root = i % 2 == 0 ? previous : kAnyRank,
+                           .tag = kTags[i],
+                           .source = &source,
+                           .timeout = absl::Minutes(2)}));
+      if (source != previous) faults.Add("another rank is said to have sent");
+      if (std::count(in.begin(), in.end(), previous * 1000 + i) != in.size()) {
+        faults.Add("a message has other contents");
+      }
+    }
+    for (auto& work : sends) faults.Add(work->Wait(absl::Minutes(2)));
+    faults.Add(rank.Run({.kind = Collective::kBarrier}));
+  });
+  EXPECT_THAT(faults.Take(), ElementsAre());
+}
+
+// Ranks that have sent go on to a barrier while rank 0 still receives, from others and large ones.
+TEST_P(CommunicatorContractTest, AReceiveFromAnyRankNamesIt) {
+  const std::unique_ptr<TestGroup> group = Group();
+  Faults faults;
+  group->Run([&](Communicator& rank) {
+    constexpr size_t kCount = 60'000;
+    constexpr int kRounds = 3;
+    std::vector<int64_t> values(kCount, rank.rank());
+    for (int i = 0; i < kRounds * (rank.size() - 1) && rank.rank() == 0; ++i) {
+      int source = -1;
+      faults.Add(rank.Run({.kind = Collective::kReceive,
+                           .dtype = DType::kInt64,
+                           .out = values.data(),
+                           .count = kCount,
+                           .root = kAnyRank,
+                           .tag = 1 + i % kRounds,
+                           .source = &source,
+                           .timeout = absl::Minutes(2)}));
+      if (std::count(values.begin(), values.end(), source) != kCount) {
+        faults.Add("a message is not that of the rank that is named");
+      }
+    }
+    for (int i = 0; i < kRounds && rank.rank() > 0; ++i) {
+      faults.Add(rank.Run({.kind = Collective::kSend,
+                           .dtype = DType::kInt64,
+                           .in = values.data(),
+                           .count = kCount,
+                           .root = 0,
+                           .tag = 1 + i,
+                           .timeout = absl::Minutes(2)}));
+    }
+    faults.Add(rank.Run({.kind = Collective::kBarrier, .timeout = absl::Minutes(2)}));
   });
   EXPECT_THAT(faults.Take(), ElementsAre());
 }

@@ -56,8 +56,9 @@ TEST_P(CommunicatorFailureTest, AMissingCallEndsAtTheDeadline) {
     statuses[kCulprit] = group().ranks[kCulprit]->Run(caller.AllReduce(1));
     ExpectFailed(
         statuses, absl::StatusCode::kDeadlineExceeded,
-        AllOf(HasSubstr(absl::StrCat("all_reduce f32 sum x ", count,
-                                     " (\"bucket 3\"), call 3, did not end within 300ms")),
+        AllOf(HasSubstr(
+                  absl::StrCat("all_reduce f32 sum x ", count,
+                               " (\"bucket 3\"), call 3, did not end within its timeout of 300ms")),
               HasSubstr("rank 1 has not entered it (its last was call 2, all_reduce f32 sum x "
                         "50000)"),
               HasSubstr("in it")));
@@ -124,6 +125,38 @@ TEST_P(CommunicatorFailureTest, LeavingInOrderDisturbsNobody) {
     });
     for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
   }
+}
+
+TEST_P(CommunicatorFailureTest, AReceiveFromAnyRankDoesWithoutThoseThatHaveLeft) {
+  absl::Mutex mutex;
+  int left = 0;
+  int source = -1;
+  const std::vector<absl::Status> statuses = Run([&](Communicator& rank, Caller& caller) {
+    const int index = rank.rank();
+    CollectiveCall call = {
+        .in = caller.values.data(), .out = caller.result.data(), .count = 3, .timeout = kLong};
+    if (index == 0) {
+      call.kind = Collective::kReceive;
+      call.root = kAnyRank;
+      call.source = &source;
+      return rank.Run(call);
+    }
+    if (index == 1) {
+      const auto all_left = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+        return left == static_cast<int>(group().ranks.size()) - 2;
+      };
+      mutex.LockWhen(absl::Condition(&all_left));
+      mutex.Unlock();
+      call.kind = Collective::kSend;
+      return rank.Run(call);
+    }
+    group().ranks[index].reset();
+    absl::MutexLock lock(&mutex);
+    ++left;
+    return absl::OkStatus();
+  });
+  for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(source, 1);
 }
 
 TEST_P(CommunicatorFailureTest, LeavingWithCallsUnderWayAborts) {
@@ -220,6 +253,20 @@ TEST_P(CommunicatorFailureTest, AMessageThatDoesNotCome) {
   ExpectFailed(statuses, absl::StatusCode::kDeadlineExceeded,
                AllOf(HasSubstr("receive f32 x 3 between rank 0 and rank 1 did not end within"),
                      HasSubstr("of rank 1, its last was call 2")));
+}
+
+TEST_P(CommunicatorFailureTest, AMessageThatComesFromNobody) {
+  std::vector<absl::Status> statuses = Run([&](Communicator& rank, Caller& caller) {
+    if (rank.rank() > 0) return rank.Run(caller.AllReduce(7));
+    return rank.Run({.kind = Collective::kReceive,
+                     .out = caller.values.data(),
+                     .count = 3,
+                     .root = kAnyRank,
+                     .timeout = kShort});
+  });
+  ExpectFailed(statuses, absl::StatusCode::kDeadlineExceeded,
+               AllOf(HasSubstr("receive f32 x 3 did not end within"),
+                     HasSubstr("of rank 1, it is in call 3, all_reduce f32 sum x 7")));
 }
 
 TEST_P(CommunicatorFailureTest, ASubgroupFailsAlone) {

@@ -189,10 +189,11 @@ TEST_P(CommunicatorKillTest, AStoppedRankIsNamedAtTheDeadline) {
   for (int rank = 0; rank < kRanks; ++rank) {
     if (rank != kVictim) Tell(rank, 1, 500);
   }
-  ExpectOthersFail(absl::Seconds(20),
-                   AllOf(StartsWith(absl::StrCat("DEADLINE_EXCEEDED world: ", Call())),
-                         HasSubstr("call 4, did not end within 500ms: rank 1 does not answer, "
-                                   "stopped or out of reach (its last was call 3, ")));
+  ExpectOthersFail(
+      absl::Seconds(20),
+      AllOf(StartsWith(absl::StrCat("DEADLINE_EXCEEDED world: ", Call())),
+            HasSubstr("call 4, did not end within its timeout of 500ms: rank 1 does not answer, "
+                      "stopped or out of reach (its last was call 3, ")));
   ranks_[kVictim]->Signal(SIGCONT);
   // The others' part of the fourth call may have reached it before their error.
   Tell(kVictim, 2);
@@ -216,7 +217,7 @@ TEST_P(CommunicatorKillTest, ARankStoppedInACallIsNamedAtTheDeadline) {
   ExpectOthersFail(
       absl::Seconds(20),
       AllOf(StartsWith(absl::StrCat("DEADLINE_EXCEEDED world: ", Call())),
-            ContainsRegex("call [45], did not end within 500ms: "),
+            ContainsRegex("call [45], did not end within its timeout of 500ms: "),
             ContainsRegex("rank 1 does not answer, stopped or out of reach \\((it is in call 4|its "
                           "last was call [34]), ")));
   ranks_[kVictim]->Signal(SIGCONT);

@@ -209,6 +209,26 @@ TEST_P(CommunicatorMismatchTest, MessagesOfDifferentCounts) {
                      HasSubstr("rank 1 calls receive f32 x 101 as message 1")));
 }
 
+TEST_P(CommunicatorMismatchTest, AMessageThatMeetsABarrier) {
+  std::vector<absl::Status> statuses = Run([&](Communicator& rank, Caller& caller) {
+    if (rank.rank() == 0) {
+      const absl::Status status = rank.Run({.kind = Collective::kSend,
+                                            .in = caller.values.data(),
+                                            .count = 3,
+                                            .root = 1,
+                                            .tag = 4,
+                                            .timeout = kLong});
+      if (!status.ok()) return status;
+    }
+    const absl::Status status = rank.Run({.kind = Collective::kBarrier, .timeout = kLong});
+    return status.ok() ? rank.Run(caller.AllReduce(7)) : status;
+  });
+  // No word of how either is carried out.
+  ExpectFailed(statuses, absl::StatusCode::kFailedPrecondition,
+               HasSubstr("rank 0 calls send f32 x 3 with tag 4 as message 1 where rank 1 calls "
+                         "barrier as its call 3; all ranks must"));
+}
+
 TEST_P(CommunicatorMismatchTest, AMessageThatMeetsACollective) {
   std::vector<absl::Status> statuses = Run([&](Communicator& rank, Caller& caller) {
     if (rank.rank() == 0) {

@@ -107,12 +107,14 @@ std::string Perform(Communicator& rank, const std::vector<Act>& acts) {
                                 .dtype = DType::kInt64,
                                 .in = send.sent.data(),
                                 .count = act.c.count,
-                                .root = next});
+                                .root = next,
+                                .tag = static_cast<int>(act.c.seed % 3)});
         receive.work = rank.Start({.kind = Collective::kReceive,
                                    .dtype = DType::kInt64,
                                    .out = receive.received.data(),
                                    .count = act.c.count,
-                                   .root = previous});
+                                   .root = act.c.seed % 2 == 0 ? previous : kAnyRank,
+                                   .tag = static_cast<int>(act.c.seed % 3)});
         pending.push_back(std::move(send));
         pending.push_back(std::move(receive));
         break;

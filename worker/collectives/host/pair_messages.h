@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <list>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,16 +15,23 @@
 
 namespace muster {
 
-// The sends and receives under way. Messages keep their order only per pair of ranks and direction:
-// a message too large for its pipe holds up neither other pairs nor the other direction. Never
+// The sends and receives under way. Messages keep their order only per pair of ranks, direction and
+// tag: a message too large for its pipe holds up neither other pairs nor the other direction. Never
 // blocks. Used by one thread at a time.
+//
+// A pipe brings a rank's messages in the order in which they were sent. Each goes to the first
+// receive that asks for its tag, from this rank or from any; if there is none yet, it is kept, so
+// that those behind it arrive. A receive takes what was kept first. A pipe is read only while some
+// receive waits for it.
 class PairMessages {
  public:
   explicit PairMessages(Transport& transport);
 
-  // Begins a message named `id`. REQUIRES: the call is valid, and a send or receive.
+  // Begins a message named `id`, which is not 0. REQUIRES: the call is valid, and a send or
+  // receive.
   void Begin(const CollectiveCall& call, uint64_t id);
 
+  // True if no send or receive is under way. Then no message has arrived in part.
   bool empty() const { return messages_.empty(); }
   // Drops all messages.
   void Clear() { messages_.clear(); }
@@ -50,30 +59,69 @@ class PairMessages {
   void AddInterests(std::vector<PipeInterest>& interests) const;
 
  private:
+  // A send or receive of this rank.
   struct Message {
     uint64_t id = 0;
     CollectiveCall call;
-    // The header that is sent, or expected.
+    // The header that is sent, or expected but for its sequence.
     CallHeader header;
-    CallHeader theirs;
     size_t data_bytes = 0;
-    // Bytes moved of header, data and padding.
+    // Send: bytes moved of header, data and padding.
     size_t moved = 0;
     bool waits = false;
-
-    size_t stream_bytes() const { return kHeaderBytes + data_bytes + PaddingAfter(data_bytes); }
+    // Receive: the rank whose message this one gets; -1 until it is known.
+    int source = -1;
+    bool ended = false;
+  };
+  // A message that came before a receive asked for it.
+  struct Kept {
+    int peer = 0;
+    CallHeader header;
+    std::unique_ptr<std::byte[]> data;
+    bool whole = false;
+    // The receive that has asked for it meanwhile; 0: none.
+    uint64_t receive = 0;
+  };
+  // What comes from a rank.
+  struct Arrival {
+    // Bytes moved of header, data and padding; 0: no message has begun.
+    size_t moved = 0;
+    size_t data_bytes = 0;
+    std::byte* to = nullptr;
+    // Where it goes: a receive, or a kept message.
+    uint64_t receive = 0;
+    Kept* kept = nullptr;
+    bool waits = false;
+    // True while receives from any rank alone wait for it.
+    bool may_leave = false;
   };
 
   absl::StatusOr<size_t> Send(Message& message);
-  absl::StatusOr<size_t> Receive(Message& message);
+  absl::StatusOr<size_t> Receive(int peer);
+  // Takes the header of the next message. Returns false if there is none yet, or none to be taken.
+  absl::StatusOr<bool> BeginArrival(int peer);
+  void EndArrival(int peer);
+  // Returns the first receive without a source that takes a message of this rank, and of this tag
+  // if there is one; null if there is none.
+  Message* FindReceive(int peer, const int32_t* tag);
+  void EndReceive(uint64_t id);
+  absl::Status Deliver(const Kept& kept);
+  // Returns FailedPrecondition and sets mismatch_ if message `sequence` of a rank is not what the
+  // receive expects.
+  absl::Status Compare(const Message& receive, int peer, uint64_t sequence,
+                       const CallHeader& theirs);
+  // Returns true if a message is arriving for which no receive has asked.
+  bool IsKeeping() const;
 
   Transport& transport_;
-  // Messages begun so far, by peer.
+  // Messages sent, and arrived, so far, by peer.
   std::vector<uint64_t> sends_;
-  std::vector<uint64_t> receives_;
+  std::vector<uint64_t> arrived_;
   std::vector<Message> messages_;
+  std::vector<Arrival> arrivals_;
+  std::list<Kept> kept_;
   std::vector<Ended> ended_;
-  // True for a direction and peer, during a Step, if an earlier message is still under way.
+  // True for a peer, during a Step, if an earlier message to it is still under way.
   std::vector<bool> held_up_;
   Found mismatch_;
 };

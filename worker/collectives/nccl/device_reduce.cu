@@ -107,6 +107,10 @@ __global__ void ReduceRows(Reduction reduction, const T* rows, size_t stride, in
         case Reduction::kMax:
           if (Replaces<T>(next, result, false)) result = next;
           break;
+        case Reduction::kBitAnd:
+        case Reduction::kBitOr:
+        case Reduction::kBitXor:
+          break;  // Refused by NcclGroup::Begin.
       }
     }
     if (reduction == Reduction::kAvg) result = Divide<T>(result, sources);

@@ -186,6 +186,13 @@ absl::StatusOr<NcclGroup::Begun> NcclGroup::Begin(const CollectiveCall& call) {
         "deterministic: NCCL chooses the order of additions by size, topology and version; use the "
         "host transports for runs that repeat bit for bit");
   }
+  if (call.tag != 0 || call.root == kAnyRank) {
+    return absl::InvalidArgumentError(
+        "NCCL's messages have no tags, and come from a rank that is named");
+  }
+  if (Reduces(call.kind) && IsBitwise(call.reduction)) {
+    return absl::InvalidArgumentError(absl::StrCat("NCCL has no reduction ", Name(call.reduction)));
+  }
   MUSTER_RETURN_IF_ERROR(CheckDeviceMemory(call));
   {
     absl::MutexLock lock(&mutex_);

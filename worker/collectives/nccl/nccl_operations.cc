@@ -43,6 +43,10 @@ ncclRedOp_t NcclOp(Reduction reduction) {
       return ncclMax;
     case Reduction::kProd:
       return ncclProd;
+    case Reduction::kBitAnd:
+    case Reduction::kBitOr:
+    case Reduction::kBitXor:
+      break;  // Refused by NcclGroup::Begin.
   }
   return ncclSum;
 }

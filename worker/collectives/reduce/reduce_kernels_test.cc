@@ -18,8 +18,9 @@ namespace {
 
 constexpr DType kTypes[] = {DType::kF32,   DType::kF64,   DType::kF16,  DType::kBf16,
                             DType::kInt32, DType::kInt64, DType::kUint8};
-constexpr Reduction kReductions[] = {Reduction::kSum, Reduction::kAvg, Reduction::kMin,
-                                     Reduction::kMax, Reduction::kProd};
+constexpr Reduction kReductions[] = {Reduction::kSum,   Reduction::kAvg,   Reduction::kMin,
+                                     Reduction::kMax,   Reduction::kProd,  Reduction::kBitAnd,
+                                     Reduction::kBitOr, Reduction::kBitXor};
 constexpr int kDivisor = 3;
 
 template <typename T>
@@ -47,6 +48,8 @@ T JoinFloat(Reduction reduction, T a, T b) {
       return std::isnan(a) || std::isnan(b) ? a + b : (a < b ? a : b);
     case Reduction::kMax:
       return std::isnan(a) || std::isnan(b) ? a + b : (a > b ? a : b);
+    default:
+      break;  // Only integers have those of bits.
   }
   return a;
 }
@@ -64,6 +67,12 @@ T JoinInteger(Reduction reduction, T a, T b) {
       return std::min(a, b);
     case Reduction::kMax:
       return std::max(a, b);
+    case Reduction::kBitAnd:
+      return a & b;
+    case Reduction::kBitOr:
+      return a | b;
+    case Reduction::kBitXor:
+      return a ^ b;
   }
   return a;
 }
@@ -203,6 +212,11 @@ struct Inputs {
 
 class ReduceKernelsTest : public testing::TestWithParam<std::tuple<DType, Reduction>> {
  protected:
+  void SetUp() override {
+    const bool integer =
+        type() == DType::kInt32 || type() == DType::kInt64 || type() == DType::kUint8;
+    if (IsBitwise(reduction()) && !integer) GTEST_SKIP() << "only integers have bits";
+  }
   DType type() const { return std::get<0>(GetParam()); }
   Reduction reduction() const { return std::get<1>(GetParam()); }
   ReduceOp op() const { return {.dtype = type(), .reduction = reduction(), .divisor = kDivisor}; }

@@ -87,6 +87,27 @@ struct Larger {
   }
 };
 
+struct And {
+  template <typename V>
+  static MUSTER_ALWAYS_INLINE V Join(V a, V b) {
+    return a & b;
+  }
+};
+
+struct Or {
+  template <typename V>
+  static MUSTER_ALWAYS_INLINE V Join(V a, V b) {
+    return a | b;
+  }
+};
+
+struct Xor {
+  template <typename V>
+  static MUSTER_ALWAYS_INLINE V Join(V a, V b) {
+    return a ^ b;
+  }
+};
+
 struct Keep {
   template <typename V>
   static MUSTER_ALWAYS_INLINE V Finish(V value, int) {
@@ -232,25 +253,28 @@ constexpr ReduceTable MakeReduceTable(const char* name) {
       name,
       {
           {Reduce<Float, Add, Keep>, Reduce<Float, Add, Divide<float>>,
-           Reduce<Float, Smaller, Keep>, Reduce<Float, Larger, Keep>,
-           Reduce<Float, Multiply, Keep>},
+           Reduce<Float, Smaller, Keep>, Reduce<Float, Larger, Keep>, Reduce<Float, Multiply, Keep>,
+           nullptr, nullptr, nullptr},
           {Reduce<Double, Add, Keep>, Reduce<Double, Add, Divide<double>>,
            Reduce<Double, Smaller, Keep>, Reduce<Double, Larger, Keep>,
-           Reduce<Double, Multiply, Keep>},
+           Reduce<Double, Multiply, Keep>, nullptr, nullptr, nullptr},
           {ReduceHalf<F16, Add, Keep>, ReduceHalf<F16, Add, Divide<float>>,
            ReduceHalf<F16, Smaller, Keep>, ReduceHalf<F16, Larger, Keep>,
-           ReduceHalf<F16, Multiply, Keep>},
+           ReduceHalf<F16, Multiply, Keep>, nullptr, nullptr, nullptr},
           {ReduceHalf<Bf16, Add, Keep>, ReduceHalf<Bf16, Add, Divide<float>>,
            ReduceHalf<Bf16, Smaller, Keep>, ReduceHalf<Bf16, Larger, Keep>,
-           ReduceHalf<Bf16, Multiply, Keep>},
+           ReduceHalf<Bf16, Multiply, Keep>, nullptr, nullptr, nullptr},
           {Reduce<WrappingWord, Add, Keep>, Reduce<WrappingWord, Add, Divide<int32_t>>,
            Reduce<Word, Smaller, Keep>, Reduce<Word, Larger, Keep>,
-           Reduce<WrappingWord, Multiply, Keep>},
+           Reduce<WrappingWord, Multiply, Keep>, Reduce<WrappingWord, And, Keep>,
+           Reduce<WrappingWord, Or, Keep>, Reduce<WrappingWord, Xor, Keep>},
           {Reduce<WrappingLong, Add, Keep>, Reduce<WrappingLong, Add, Divide<int64_t>>,
            Reduce<Long, Smaller, Keep>, Reduce<Long, Larger, Keep>,
-           Reduce<WrappingLong, Multiply, Keep>},
+           Reduce<WrappingLong, Multiply, Keep>, Reduce<WrappingLong, And, Keep>,
+           Reduce<WrappingLong, Or, Keep>, Reduce<WrappingLong, Xor, Keep>},
           {Reduce<Byte, Add, Keep>, Reduce<Byte, Add, Divide<int32_t>>, Reduce<Byte, Smaller, Keep>,
-           Reduce<Byte, Larger, Keep>, Reduce<Byte, Multiply, Keep>},
+           Reduce<Byte, Larger, Keep>, Reduce<Byte, Multiply, Keep>, Reduce<Byte, And, Keep>,
+           Reduce<Byte, Or, Keep>, Reduce<Byte, Xor, Keep>},
       }};
 }
 

@@ -13,8 +13,8 @@ using ReduceFunction = void (*)(const void* const* inputs, size_t input_count, s
 // The reduction loops compiled for one instruction set.
 struct ReduceTable {
   const char* name;
-  // Indexed by DType, then by Reduction.
-  ReduceFunction functions[7][5];
+  // Indexed by DType, then by Reduction. Null where a type lacks it.
+  ReduceFunction functions[7][8];
 };
 
 // Return null if the compiler does not target the instruction set. Callers check the machine.

@@ -175,11 +175,15 @@ class InProcessPipe final : public Pipe {
 
   absl::StatusOr<absl::Span<const std::byte>> Peek(size_t want) override {
     if (absl::Status status = Look(); !status.ok()) return status;
-    // Bytes are looked at first: what a rank wrote before it left is still good.
+    return in_.Peek(want);
+  }
+
+  // Fails the group if the peer has left and no bytes of it are there: for a rank that waits for
+  // them.
+  void FailIfLeft() {
+    // In this order: what a rank wrote before it left is still good.
     const bool left = other_.left.load();
-    const absl::Span<const std::byte> bytes = in_.Peek(want);
-    if (bytes.empty() && left) return Gone();
-    return bytes;
+    if (left && in_.Peek(1).empty()) Gone();
   }
 
   void Consume(size_t bytes) override {
@@ -251,6 +255,9 @@ class InProcessTransport final : public Transport {
 
   void Wait(uint64_t ticket, absl::Span<const PipeInterest> interests,
             absl::Duration timeout) override {
+    for (const PipeInterest& interest : interests) {
+      if (interest.readable && !interest.may_leave) pipes_[interest.peer]->FailIfLeft();
+    }
     for (int spin = 0; spin < kSpins; ++spin) {
       if (self_.bell.load() != ticket) return;
     }

@@ -47,6 +47,8 @@ struct PipeInterest {
   int peer = 0;
   bool readable = false;
   bool writable = false;
+  // True if the caller can do without this peer: it may leave.
+  bool may_leave = false;
 };
 
 // The call that a rank is in, which the others are told when something goes wrong. Plain data of

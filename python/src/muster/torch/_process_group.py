@@ -1,11 +1,12 @@
 """The backend "muster" of torch.distributed: a ProcessGroup in Python over Muster's collectives.
 
 PyTorch's C++ (DistributedDataParallel's reducer) calls allreduce, allgather, broadcast and barrier of a Python subclass;
-torch.distributed's functions call all of its methods. Each starts its call at once, in the background, and returns a Work; a
-thread that waits for a Work carries the calls on itself. Where PyTorch wants a future, a thread of the group's own waits for
-the work and completes the future.
+torch.distributed's functions call all of its methods, whose arguments are named as PyTorch's are. Each starts its call
+at once, in the background, and returns a Work; a thread that waits for a Work carries the calls on itself. Where PyTorch wants a
+future, a thread of the group's own waits for the work and completes the future (_futures.py).
 
-Tensors go by address. A tensor that is not contiguous, and lists of tensors where the call has one array, are copied.
+Tensors go by address. Those whose memory is not their value in order (not contiguous, a conjugate or negative view) are
+copied, and so are lists of tensors where the call has one array.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import datetime
-import queue
+import math
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -27,7 +28,9 @@ from muster import _native
 from muster._native import Call, DType, Kind, Reduction
 from muster.errors import CollectiveError, InvalidArgument
 from muster.torch import _collective_reports
+from muster.torch._futures import Futures
 from muster.torch._meeting import meet
+from muster.torch._operations import operation
 
 # Beyond this number of works for which nobody has waited, one that has ended is forgotten for each new one.
 _MOST_UNWAITED = 4096
@@ -47,7 +50,12 @@ _REDUCTIONS = {
     "MIN": Reduction.MIN,
     "MAX": Reduction.MAX,
     "PRODUCT": Reduction.PROD,
+    "BAND": Reduction.BAND,
+    "BOR": Reduction.BOR,
+    "BXOR": Reduction.BXOR,
 }
+# Types that are reduced as another one, in a copy.
+_REDUCED_AS = {torch.int8: torch.int32, torch.int16: torch.int32}
 
 
 class Work(dist._Work):  # type: ignore[misc]
@@ -69,6 +77,7 @@ class Work(dist._Work):  # type: ignore[misc]
         self._result = result
         self._finish = finish
         self._lock = threading.Lock()
+        self._event_end: threading.Thread | None = None
         self._error: Exception | None = None
         self._future: torch.futures.Future[list[Any]] | None = None
         group._keep(self)
@@ -100,10 +109,22 @@ class Work(dist._Work):  # type: ignore[misc]
             # Not after an exception that came before the end, of a signal handler for example.
             if self.is_completed():
                 self._group._forget(self)
+                if self._event_end is not None:
+                    self._event_end.join()
         if self._error is not None:
             raise self._error
         self._keep = None
         return True
+
+    def end_event(self, thread: threading.Thread) -> None:
+        """Has each wait also await the thread that ends the operation's event in PyTorch's profiler."""
+        self._event_end = thread
+
+    def await_calls(self) -> None:
+        """Blocks until the calls have ended, well or not. The output may not yet be where it belongs."""
+        for each in self._calls:
+            with contextlib.suppress(Exception):
+                each.wait()
 
     def synchronize(self) -> None:
         self.wait()
@@ -120,6 +141,12 @@ class Work(dist._Work):  # type: ignore[misc]
     def result(self) -> list[Any]:
         return self._result
 
+    def source_rank(self) -> int:
+        """Returns the rank that sent what was received. REQUIRES: a receive that has ended well."""
+        return self._calls[0].source()
+
+    _source_rank = source_rank
+
     def get_future(self) -> torch.futures.Future[list[Any]]:
         """Returns a future of the result, which a thread of the group completes."""
         with self._lock:
@@ -127,7 +154,7 @@ class Work(dist._Work):  # type: ignore[misc]
                 ended: torch.futures.Future[None] = torch.futures.Future()
                 # PyTorch's C++ sees an error only of a function that is called then; set_exception is for Python alone.
                 self._future = ended.then(lambda _: self._outcome())
-                self._group._complete_later(self, ended)
+                self._group._futures.add(self._await_error, lambda: ended.set_result(None))
             return self._future
 
     def _await_error(self) -> Exception | None:
@@ -153,8 +180,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._group, name = meet(store, rank, size, self._timeout)
         self._has_failed = False
         _collective_reports.add(self._group, name)
-        self._futures: queue.SimpleQueue[tuple[Work, torch.futures.Future[None]] | None] = queue.SimpleQueue()
-        self._completer: threading.Thread | None = None
+        self._futures = Futures(self._timeout)
         # By age. PyTorch's C++ holds its half of a Work, and calls the half in Python only while that lives.
         self._unwaited: dict[int, Work] = {}
         if not _groups:
@@ -165,122 +191,204 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def getBackendName(self) -> str:
         return "muster"
 
-    def broadcast(self, tensors: Sequence[Tensor], opts: Any) -> Work:
-        (tensor,) = tensors
-        return self._in_place(tensor, Call(kind=Kind.BROADCAST, root=opts.rootRank), reduces=False)
+    # Both forms of each call are those of PyTorch's own groups: lists with options, and a single tensor.
+    @operation("broadcast", "tensors", lambda tensor, root: ([tensor], _options(dist.BroadcastOptions, rootRank=root)))
+    def broadcast(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
+        tensor = _one(tensors)
+        root = 0 if opts is None else opts.rootRank
+        return self._in_place(tensor, Call(kind=Kind.BROADCAST, root=root), writes=self._rank != root)
 
-    def allreduce(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
-        (tensor,) = tensors
-        return self._in_place(tensor, Call(kind=Kind.ALL_REDUCE, reduction=_reduction(opts)), reduces=True)
+    @operation("all_reduce", "tensors", lambda tensor, op=dist.ReduceOp.SUM: ([tensor], op))
+    def allreduce(self, tensors: Sequence[Tensor], opts: Any = None, op: Any = None) -> Work:
+        tensor = _one(tensors)
+        return self._all_reduce(tensor, _reduction(op if opts is None else opts))
 
+    @operation("all_reduce", "tensors")
     def allreduce_coalesced(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
-        works = [self.allreduce([each], opts) for each in tensors]
+        works = [self._all_reduce(each, _reduction(opts)) for each in tensors]
         return self._joined(works, list(tensors))
 
-    def reduce(self, tensors: Sequence[Tensor], opts: Any) -> Work:
-        (tensor,) = tensors
-        call = Call(kind=Kind.REDUCE, reduction=_reduction(opts), root=opts.rootRank)
-        return self._in_place(tensor, call, reduces=True)
+    @operation("reduce", "tensors", lambda tensor, root, op=dist.ReduceOp.SUM: (
+        [tensor], _options(dist.ReduceOptions, rootRank=root, reduceOp=op)
+    ))  # fmt: skip
+    def reduce(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
+        tensor = _one(tensors)
+        root = 0 if opts is None else opts.rootRank
+        call = Call(kind=Kind.REDUCE, reduction=_reduction(opts), root=root)
+        return self._in_place(tensor, call, writes=self._rank == root, reduces=True)
 
-    def allgather(self, outputs: Sequence[Sequence[Tensor]], inputs: Sequence[Tensor], opts: Any = None) -> Work:
-        (parts,), (tensor,) = outputs, inputs
-        self._check_parts("output", parts, tensor)
-        flat = torch.empty((self._size, tensor.numel()), dtype=tensor.dtype)
-        call = Call(kind=Kind.ALL_GATHER)
-        return self._start(call, tensor, flat, tensor.numel(), list(parts), lambda: _spread(flat, parts))
+    @operation("all_gather", "input_tensors", lambda output_tensors, input_tensor: ([output_tensors], [input_tensor]))
+    def allgather(
+        self, output_tensors: Sequence[Sequence[Tensor]], input_tensors: Sequence[Tensor], opts: Any = None
+    ) -> Work:
+        parts, tensor = _one(output_tensors), _one(input_tensors)
+        return self._all_gather(parts, tensor)
 
-    def _allgather_base(self, output: Tensor, tensor: Tensor, opts: Any = None) -> Work:
-        self._check_whole("output", output, tensor)
-        return self._start(Call(kind=Kind.ALL_GATHER), tensor, output, tensor.numel(), [output])
+    @operation("_allgather_base", "input")
+    def _allgather_base(self, output: Tensor, input: Tensor, opts: Any = None) -> Work:
+        self._check_whole("output", output, input)
+        return self._start(Call(kind=Kind.ALL_GATHER), input, output, input.numel(), [output])
 
-    def allgather_coalesced(self, outputs: Sequence[Sequence[Tensor]], inputs: Sequence[Tensor], opts: Any = None) -> Work:
-        works = [
-            self.allgather([[each[i] for each in outputs]], [tensor], opts) for i, tensor in enumerate(inputs)
-        ]
-        return self._joined(works, list(outputs))
+    @operation("all_gather", "input_list")
+    def allgather_coalesced(
+        self, output_lists: Sequence[Sequence[Tensor]], input_list: Sequence[Tensor], opts: Any = None
+    ) -> Work:
+        works = [self._all_gather([each[i] for each in output_lists], tensor) for i, tensor in enumerate(input_list)]
+        return self._joined(works, list(output_lists))
 
-    def reduce_scatter(self, outputs: Sequence[Tensor], inputs: Sequence[Sequence[Tensor]], opts: Any = None) -> Work:
-        (output,), (parts,) = outputs, inputs
+    @operation("reduce_scatter", "input_tensors", lambda output_tensors, input_tensor, op=dist.ReduceOp.SUM: (
+        [output_tensors], [input_tensor], op
+    ))  # fmt: skip
+    def reduce_scatter(
+        self, output_tensors: Sequence[Tensor], input_tensors: Sequence[Sequence[Tensor]], opts: Any = None
+    ) -> Work:
+        output, parts = _one(output_tensors), _one(input_tensors)
         self._check_parts("input", parts, output)
         flat = torch.stack([each.reshape(-1) for each in parts])
         call = Call(kind=Kind.REDUCE_SCATTER, reduction=_reduction(opts))
         return self._start(call, flat, output, output.numel(), [output], reduces=True)
 
-    def _reduce_scatter_base(self, output: Tensor, tensor: Tensor, opts: Any = None) -> Work:
-        self._check_whole("input", tensor, output)
+    @operation("_reduce_scatter_base", "inputTensor")
+    def _reduce_scatter_base(self, outputTensor: Tensor, inputTensor: Tensor, opts: Any = None) -> Work:
+        self._check_whole("input", inputTensor, outputTensor)
         call = Call(kind=Kind.REDUCE_SCATTER, reduction=_reduction(opts))
-        return self._start(call, tensor, output, output.numel(), [output], reduces=True)
+        return self._start(call, inputTensor, outputTensor, outputTensor.numel(), [outputTensor], reduces=True)
 
-    def gather(self, outputs: Sequence[Sequence[Tensor]], inputs: Sequence[Tensor], opts: Any) -> Work:
-        (tensor,) = inputs
+    @operation("gather", "input_tensors", lambda output_tensors, input_tensor, root: (
+        [output_tensors], [input_tensor], _options(dist.GatherOptions, rootRank=root)
+    ))  # fmt: skip
+    def gather(
+        self, output_tensors: Sequence[Sequence[Tensor]], input_tensors: Sequence[Tensor], opts: Any = None
+    ) -> Work:
+        tensor = _one(input_tensors)
+        root = 0 if opts is None else opts.rootRank
         count = tensor.numel()
-        sent = [count if rank == opts.rootRank else 0 for rank in range(self._size)]
-        if self._rank != opts.rootRank:
+        sent = [count if rank == root else 0 for rank in range(self._size)]
+        if self._rank != root:
             return self._exchange(tensor, torch.empty(0, dtype=tensor.dtype), sent, [0] * self._size, [])
-        (parts,) = outputs
-        self._check_parts("output", parts, tensor)
+        parts = _one(output_tensors)
+        self._check_parts("output", parts, tensor, writes=True)
         flat = torch.empty((self._size, count), dtype=tensor.dtype)
         return self._exchange(tensor, flat, sent, [count] * self._size, list(parts), lambda: _spread(flat, parts))
 
-    def scatter(self, outputs: Sequence[Tensor], inputs: Sequence[Sequence[Tensor]], opts: Any) -> Work:
-        (output,) = outputs
+    @operation("scatter", "input_tensors", lambda output_tensor, input_tensors, root: (
+        [output_tensor], [input_tensors], _options(dist.ScatterOptions, rootRank=root)
+    ))  # fmt: skip
+    def scatter(
+        self, output_tensors: Sequence[Tensor], input_tensors: Sequence[Sequence[Tensor]], opts: Any = None
+    ) -> Work:
+        output = _one(output_tensors)
+        root = 0 if opts is None else opts.rootRank
         count = output.numel()
-        got = [count if rank == opts.rootRank else 0 for rank in range(self._size)]
-        if self._rank != opts.rootRank:
+        got = [count if rank == root else 0 for rank in range(self._size)]
+        if self._rank != root:
             return self._exchange(torch.empty(0, dtype=output.dtype), output, [0] * self._size, got, [output])
-        (parts,) = inputs
+        parts = _one(input_tensors)
         self._check_parts("input", parts, output)
         flat = torch.stack([each.reshape(-1) for each in parts])
         return self._exchange(flat, output, [count] * self._size, got, [output])
 
+    @operation("all_to_all", "input")
     def alltoall_base(
-        self, output: Tensor, tensor: Tensor, output_splits: Sequence[int], input_splits: Sequence[int], opts: Any = None
+        self,
+        output: Tensor,
+        input: Tensor,
+        output_split_sizes: Sequence[int],
+        input_split_sizes: Sequence[int],
+        opts: Any = None,
     ) -> Work:
-        return self._exchange(
-            tensor, output, self._counts("input", tensor, input_splits), self._counts("output", output, output_splits), [output]
-        )
+        sent = self._counts("input", input, input_split_sizes)
+        return self._exchange(input, output, sent, self._counts("output", output, output_split_sizes), [output])
 
-    def alltoall(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: Any = None) -> Work:
-        if len(inputs) != self._size or len(outputs) != self._size:
+    @operation("all_to_all", "input")
+    def alltoall(self, output: Sequence[Tensor], input: Sequence[Tensor], opts: Any = None) -> Work:
+        if len(input) != self._size or len(output) != self._size:
             raise InvalidArgument(
-                f"all_to_all has {len(inputs)} inputs and {len(outputs)} outputs; expected {self._size} of each, one a rank"
+                f"all_to_all has {len(input)} inputs and {len(output)} outputs; expected {self._size} of each, one a rank"
             )
-        flat = torch.cat([each.reshape(-1) for each in inputs])
-        got = [each.numel() for each in outputs]
+        for each in output:
+            _check_written(each)
+        flat = torch.cat([each.reshape(-1) for each in input])
+        got = [each.numel() for each in output]
         received = torch.empty(sum(got), dtype=flat.dtype)
         return self._exchange(
-            flat, received, [each.numel() for each in inputs], got, list(outputs),
-            lambda: _spread(received.split(got), outputs),
+            flat, received, [each.numel() for each in input], got, list(output),
+            lambda: _spread(received.split(got), output),
         )  # fmt: skip
 
+    @operation("barrier")
     def barrier(self, opts: Any = None) -> Work:
         none = torch.empty(0)
         return self._start(Call(kind=Kind.BARRIER), none, none, 0, [])
 
-    def send(self, tensors: Sequence[Tensor], rank: int, tag: int) -> Work:
-        (tensor,) = tensors
-        return self._message(Call(kind=Kind.SEND, root=rank), tensor, tag)
+    @operation("send", "tensors")
+    def send(self, tensors: Sequence[Tensor], dstRank: int, tag: int) -> Work:
+        tensor = _one(tensors)
+        return self._in_place(tensor, Call(kind=Kind.SEND, root=dstRank, tag=tag), writes=False)
 
-    def recv(self, tensors: Sequence[Tensor], rank: int, tag: int) -> Work:
-        (tensor,) = tensors
-        return self._message(Call(kind=Kind.RECEIVE, root=rank), tensor, tag)
+    @operation("recv", "tensors")
+    def recv(self, tensors: Sequence[Tensor], srcRank: int, tag: int) -> Work:
+        tensor = _one(tensors)
+        return self._in_place(tensor, Call(kind=Kind.RECEIVE, root=srcRank, tag=tag), writes=True)
 
+    @operation("recvAnySource", "tensors")
     def recv_anysource(self, tensors: Sequence[Tensor], tag: int) -> Work:
-        raise InvalidArgument("the backend muster receives from a rank that is named; give recv a source")
+        tensor = _one(tensors)
+        return self._in_place(tensor, Call(kind=Kind.RECEIVE, root=_native.ANY_RANK, tag=tag), writes=True)
 
     def abort(self, reason: str) -> None:
         """Ends all calls on all ranks with this reason."""
         self._group.abort(reason)
 
-    def _message(self, call: Call, tensor: Tensor, tag: int) -> Work:
-        if tag != 0:
-            raise InvalidArgument(f"the tag is {tag}; the backend muster has no tags: messages of a pair come in their order")
-        return self._in_place(tensor, call, reduces=False)
+    def _all_reduce(self, tensor: Tensor, reduction: Reduction) -> Work:
+        if tensor.layout == torch.sparse_coo:
+            return self._all_reduce_sparse(tensor, reduction)
+        return self._in_place(tensor, Call(kind=Kind.ALL_REDUCE, reduction=reduction), writes=True, reduces=True)
 
-    def _in_place(self, tensor: Tensor, call: Call, reduces: bool) -> Work:
-        """Starts a call whose input is its output."""
-        whole = tensor if tensor.is_contiguous() else tensor.contiguous()
-        finish = None if whole is tensor else lambda: _copy(whole, tensor)
+    def _all_reduce_sparse(self, tensor: Tensor, reduction: Reduction) -> Work:
+        """Gathers all ranks' indices and values, and adds them up here. Blocks until all ranks have told their numbers."""
+        if reduction != Reduction.SUM:
+            raise InvalidArgument(f"sparse tensors are reduced by SUM alone, and this is {reduction.name}")
+        mine = tensor.coalesce()
+        # A row of both for each element.
+        indices, values = mine.indices().t(), mine.values()
+        shapes = torch.empty((self._size, 2 + tensor.dim()), dtype=torch.int64)
+        own = torch.tensor([len(values), tensor.sparse_dim(), *tensor.shape])
+        self._start(Call(kind=Kind.ALL_GATHER), own, shapes, own.numel(), []).wait()
+        for rank, told in enumerate(shapes):
+            if not torch.equal(told[1:], own[1:]):
+                raise InvalidArgument(
+                    f"a sparse tensor of rank {self._rank} has {own[1]} sparse dimensions and the shape {own[2:].tolist()}, "
+                    f"and rank {rank}'s {told[1]} and {told[2:].tolist()}; all have to be alike"
+                )
+        counts = shapes[:, 0].tolist()
+        whole, works = [], []
+        for part in (indices, values):
+            width = math.prod(part.shape[1:])
+            whole.append(part.new_empty((sum(counts), *part.shape[1:])))
+            elements = [each * width for each in counts]
+            works.append(self._start(Call(kind=Kind.ALL_GATHER), part, whole[-1], 0, [], counts=elements))
+
+        def add_up() -> None:
+            _copy(torch.sparse_coo_tensor(whole[0].t(), whole[1], tensor.shape).coalesce(), tensor)
+
+        return self._joined(works, [tensor], add_up)
+
+    def _all_gather(self, parts: Sequence[Tensor], tensor: Tensor) -> Work:
+        self._check_parts("output", parts, tensor, writes=True)
+        flat = torch.empty((self._size, tensor.numel()), dtype=tensor.dtype)
+        call = Call(kind=Kind.ALL_GATHER)
+        return self._start(call, tensor, flat, tensor.numel(), list(parts), lambda: _spread(flat, parts))
+
+    def _in_place(self, tensor: Tensor, call: Call, writes: bool, reduces: bool = False) -> Work:
+        """Starts a call whose input is its output, which this rank only reads unless it `writes`."""
+        _check_tensor(tensor)
+        if writes:
+            _check_written(tensor)
+        whole = _in_order(tensor)
+        if reduces and tensor.dtype in _REDUCED_AS:
+            whole = whole.to(_REDUCED_AS[tensor.dtype])
+        finish = (lambda: _copy(whole, tensor)) if writes and whole is not tensor else None
         return self._start(call, whole, whole, tensor.numel(), [tensor], finish, reduces)
 
     def _exchange(
@@ -307,21 +415,28 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         counts: Sequence[int] | None = None,
         send_counts: Sequence[int] | None = None,
     ) -> Work:
-        """Starts a call; copies tensors that are not contiguous."""
+        """Starts a call; copies tensors whose memory is not their value in order."""
         _check_tensor(tensor)
         _check_tensor(output)
+        if output is not tensor:
+            _check_written(output)
         if tensor.dtype != output.dtype:
             raise InvalidArgument(f"input is {tensor.dtype}, output {output.dtype}; both have to have one type")
-        dtype = _DTYPES.get(tensor.dtype)
+        source = _in_order(tensor)
+        if reduces and tensor.dtype in _REDUCED_AS:
+            source = source.to(_REDUCED_AS[tensor.dtype])
+        dtype = _DTYPES.get(source.dtype)
         width = 1
         if dtype is None:
             if reduces:
-                known = ", ".join(str(each).removeprefix("torch.") for each in _DTYPES)
+                known = ", ".join(str(each).removeprefix("torch.") for each in (*_DTYPES, *_REDUCED_AS))
                 raise InvalidArgument(f"{tensor.dtype} cannot be reduced; expected one of {known}")
             # Any other type is moved as bytes.
-            dtype, width = DType.UINT8, tensor.element_size()
-        source = tensor.contiguous()
-        target = output if output.is_contiguous() else torch.empty_like(output, memory_format=torch.contiguous_format)
+            dtype, width = DType.UINT8, source.element_size()
+        if _in_order(output) is output and output.dtype == source.dtype:
+            target = output
+        else:
+            target = torch.empty(output.shape, dtype=source.dtype)
 
         def copy_back() -> None:
             if target is not output:
@@ -340,12 +455,14 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             call.send_counts = _native.sizes([each * width for each in send_counts])
         return Work(self, [self._group.start(call)], (source, target), result, copy_back)
 
-    def _joined(self, works: list[Work], result: list[Any]) -> Work:
+    def _joined(self, works: list[Work], result: list[Any], then: Callable[[], None] | None = None) -> Work:
         """Returns one work for several."""
 
         def finish() -> None:
             for each in works:
                 each.wait()
+            if then is not None:
+                then()
 
         return Work(self, [call for each in works for call in each._calls], works, result, finish)
 
@@ -363,12 +480,14 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         width = tensor.numel() // rows if rows else 0
         return [each * width for each in splits]
 
-    def _check_parts(self, name: str, parts: Sequence[Tensor], tensor: Tensor) -> None:
+    def _check_parts(self, name: str, parts: Sequence[Tensor], tensor: Tensor, writes: bool = False) -> None:
         """Checks a list of one tensor for each rank."""
         if len(parts) != self._size:
             raise InvalidArgument(f"the {name} has {len(parts)} tensors; expected {self._size}, one for each rank")
         for rank, each in enumerate(parts):
             _check_tensor(each)
+            if writes:
+                _check_written(each)
             if each.numel() != tensor.numel() or each.dtype != tensor.dtype:
                 raise InvalidArgument(
                     f"tensor {rank} of the {name} has {each.numel()} elements of {each.dtype}; expected {tensor.numel()} of "
@@ -400,13 +519,6 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def _forget(self, work: Work) -> None:
         self._unwaited.pop(id(work), None)
 
-    def _complete_later(self, work: Work, ended: torch.futures.Future[None]) -> None:
-        if self._completer is None:
-            # Knows the queue alone, so that the group can end before it.
-            self._completer = threading.Thread(target=_complete, args=(self._futures,), daemon=True)
-            self._completer.start()
-        self._futures.put((work, ended))
-
     def _end(self) -> None:
         """Ends all calls and the group's threads, and leaves the group."""
         unwaited = list(self._unwaited.values())
@@ -414,14 +526,13 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             self._group.abort("its process ends while calls are under way")
         for each in unwaited:
             each._await_error()
-        if self._completer is not None:
-            self._futures.put(None)
-            self._completer.join()
+        self._futures.close()
+        self._futures.join()
         self._group.leave()
 
     def __del__(self) -> None:
-        if getattr(self, "_completer", None) is not None:
-            self._futures.put(None)
+        if hasattr(self, "_futures"):
+            self._futures.close()
 
 
 _groups: weakref.WeakSet[ProcessGroup] = weakref.WeakSet()
@@ -430,30 +541,54 @@ _groups: weakref.WeakSet[ProcessGroup] = weakref.WeakSet()
 def _end_groups() -> None:
     """Ends all groups at exit, while the tensors are there that their calls read and write."""
     for each in list(_groups):
-        each._end()
+        if not each._group.is_forked():
+            each._end()
 
 
-def _complete(futures: queue.SimpleQueue[tuple[Work, torch.futures.Future[None]] | None]) -> None:
-    """Completes futures in the order of their works."""
-    for work, ended in iter(futures.get, None):
-        # Its outcome is the future's.
-        work._await_error()
-        ended.set_result(None)
-        del work, ended
+def _options(kind: Any, **values: Any) -> Any:
+    """Returns one of PyTorch's objects of options."""
+    options = kind()
+    for name, value in values.items():
+        setattr(options, name, value)
+    return options
+
+
+def _one(given: Sequence[Any]) -> Any:
+    """Returns the only element: PyTorch's lists have one for each device of a rank."""
+    if len(given) != 1:
+        raise InvalidArgument(f"a call of the backend muster has one tensor, or list of them, a rank; this has {len(given)}")
+    return given[0]
 
 
 def _reduction(opts: Any) -> Reduction:
-    op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
-    for name, reduction in _REDUCTIONS.items():
-        if op == getattr(dist.ReduceOp, name):
-            return reduction
-    raise InvalidArgument(f"{op} is not known to the backend muster; expected one of {', '.join(_REDUCTIONS)}")
+    """Returns the reduction that PyTorch's options, or its operation itself, name."""
+    op = dist.ReduceOp.SUM if opts is None else getattr(opts, "reduceOp", opts)
+    name = getattr(op, "op", op).name
+    if name not in _REDUCTIONS:
+        raise InvalidArgument(f"{name} is not known to the backend muster; expected one of {', '.join(_REDUCTIONS)}")
+    return _REDUCTIONS[name]
+
+
+def _in_order(tensor: Tensor) -> Tensor:
+    """Returns the tensor, or a copy if its memory is not its value, element after element."""
+    if tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg():
+        return tensor
+    return tensor.resolve_conj().resolve_neg().contiguous()
 
 
 def _check_tensor(tensor: Tensor) -> None:
     if tensor.device.type != "cpu" or tensor.layout != torch.strided:
         what = f"{tensor.layout} tensor on {tensor.device}".removeprefix("torch.")
         raise InvalidArgument(f"the backend muster takes dense tensors on the processor; this is a {what}")
+
+
+def _check_written(tensor: Tensor) -> None:
+    """Checks a tensor that a call writes."""
+    if any(size > 1 and stride == 0 for size, stride in zip(tensor.shape, tensor.stride())):
+        raise InvalidArgument(
+            f"several elements of the {tuple(tensor.shape)} tensor are one place in memory (expand), which no call can "
+            "fill; give a clone"
+        )
 
 
 def _copy(source: Tensor, target: Tensor) -> None:

@@ -124,8 +124,10 @@ void PipeWaiter::CheckPeers(absl::Span<const PipeInterest> interests, absl::Dura
     const auto has_left = [&] {
       // A peer's last bytes come before its goodbye; hence this order.
       if (!health_.left(interest.peer) || pipe.Moved(interest)) return false;
-      health_.Fail(absl::UnavailableError(
-          absl::StrCat(name, " has left the group while this rank still needs it")));
+      if (!interest.may_leave) {
+        health_.Fail(absl::UnavailableError(
+            absl::StrCat(name, " has left the group while this rank still needs it")));
+      }
       return true;
     };
     if (has_left() || broken.ok()) continue;
