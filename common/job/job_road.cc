@@ -31,6 +31,11 @@ bool TrainsInRounds(const v1::JobSpec& spec) {
 bool LossIsFinal(const v1::JobSpec& spec) {
   if (RunsProgram(spec)) return TrainsByAllReduce(spec);
   if (IsHybrid(spec)) return true;
+  const v1::UpdateSpec& update = spec.update();
+  if (!TrainsByAllReduce(spec) && update.deterministic() &&
+      (update.wire() == v1::UpdateSpec::BF16 || update.wire() == v1::UpdateSpec::F16)) {
+    return true;
+  }
   if (ShardsOfRanks(spec, spec.workers()).count == 1) return false;
   if (spec.compute().device() == v1::ComputeSpec::CUDA) return true;
   return ShardGroupSize(spec) == DataRanks(spec) && spec.parallelism().zero().redundancy() == 0;

@@ -133,7 +133,9 @@ absl::optional<uint32_t> BrokeForGood(const v1::JobRecord& record, const Rendezv
 }
 
 bool EndsGeneration(const v1::JobRecord& record, const std::vector<uint32_t>& lost) {
-  if (!TrainsInRounds(record.spec())) return false;
+  if (!TrainsInRounds(record.spec())) {
+    return LossIsFinal(record.spec()) && record.has_met() && !lost.empty();
+  }
   const bool loses =
       std::any_of(lost.begin(), lost.end(), [&](uint32_t slot) { return IsMember(record, slot); });
   if (!loses) return false;

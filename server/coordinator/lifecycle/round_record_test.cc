@@ -95,6 +95,22 @@ TEST_F(RoundRecordTest, AHybridCannotLoseAny) {
   EXPECT_FALSE(EndsGeneration(record_, {1, 2})) << "servers hold everything";
 }
 
+TEST_F(RoundRecordTest, RunsThatRepeatCannotLoseWhatPushesHaveRoundedAway) {
+  *record_.mutable_spec() = SmallJob();
+  v1::UpdateSpec& update = *record_.mutable_spec()->mutable_update();
+  record_.mutable_met();
+  for (const auto wire : {v1::UpdateSpec::F32, v1::UpdateSpec::BF16, v1::UpdateSpec::F16}) {
+    update.set_wire(wire);
+    update.set_deterministic(false);
+    EXPECT_FALSE(EndsGeneration(record_, {1}));
+    update.set_deterministic(true);
+    EXPECT_EQ(EndsGeneration(record_, {1}), wire != v1::UpdateSpec::F32);
+    EXPECT_FALSE(EndsGeneration(record_, {}));
+  }
+  record_.clear_met();
+  EXPECT_FALSE(EndsGeneration(record_, {1})) << "nothing was pushed";
+}
+
 TEST_F(RoundRecordTest, AShardGroupCannotLoseAny) {
   *record_.mutable_spec() = AllReduceJob();
   record_.mutable_spec()->mutable_parallelism()->mutable_zero()->set_stage(1);
