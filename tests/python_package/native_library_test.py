@@ -47,6 +47,13 @@ def test_a_library_is_loaded_once(module):
     assert module.library() is module.library()
 
 
+@pytest.mark.parametrize("rank", [-1, 1])
+def test_a_rank_that_cannot_be_is_named(rank):
+    endpoint = _native.Endpoint(_native.EndpointOptions(host="127.0.0.1"))
+    with pytest.raises(muster.InvalidArgument, match=f"rank is {rank}; there are 1, counted from 0"):
+        endpoint.connect("world", 1, b"secret", [endpoint.address()], rank, 1.0)
+
+
 class FakeLibrary:
     """Functions that note in which order they ended."""
 
@@ -215,10 +222,3 @@ def test_a_fenced_task_waits_for_no_server(lost_server):
     with pytest.raises(muster.Error, match="the job is ending, or its coordinator cannot be reached") as raised:
         open_tables()
     assert raised.value.code == "ABORTED"
-
-
-def test_units_have_no_gaps(lost_server):
-    value = (ctypes.c_float * 2)()
-    schema = {**SCHEMA, "tensors": [{**SCHEMA["tensors"][0], "unit": 4_000_000_000}]}
-    with pytest.raises(muster.InvalidArgument, match="the last unit of tensors is 4000000000, and one before it has none"):
-        _servers.Servers(schema, {}, [ctypes.addressof(value)])

@@ -185,6 +185,8 @@ def refuse_what_cannot_be(served, net, alone, optimizer):
     dense, weight.grad = weight.grad, weight.grad.to_sparse()
     raises(muster.InvalidArgument, "the gradient of head.weight is torch.float32, torch.sparse_coo", served.step)
     weight.grad = dense
+    raises(muster.InvalidArgument, "tensor is 12; there are 12, counted from 0", lambda: served._servers.acquire(12))
+    raises(muster.InvalidArgument, "table is 0; there are 0", lambda: served._servers.look_up(0, 0, 0, 0, False))
     raises(muster.Error, "has a ParameterServer already", lambda: muster.torch.ParameterServer(Net(), muster.SGD(lr=1.0)))
 
     served.step()

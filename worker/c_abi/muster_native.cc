@@ -11,8 +11,10 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "common/base/status_macros.h"
 #include "common/base/work.h"
 #include "common/tensor/dtype.h"
+#include "worker/c_abi/answer.h"
 #include "worker/collectives/collective_call.h"
 #include "worker/collectives/communicator.h"
 #include "worker/collectives/endpoint.h"
@@ -37,14 +39,6 @@ struct muster_work {
 };
 
 namespace {
-
-thread_local std::string last_error;
-
-// Returns the status as the functions do.
-int Answer(const absl::Status& status) {
-  if (!status.ok()) last_error = std::string(status.message());
-  return static_cast<int>(status.code());
-}
 
 // Returns the value of an enum by its number, which has to be one up to `last`.
 template <typename Enum>
@@ -82,20 +76,22 @@ absl::StatusOr<muster::CollectiveCall> CallOf(const muster_call& call, int ranks
 
 int muster_abi_version() { return MUSTER_ABI_VERSION; }
 
-const char* muster_error() { return last_error.c_str(); }
+const char* muster_error() { return muster::last_error.c_str(); }
 
 int muster_endpoint_make(const muster_endpoint_options* options, muster_endpoint** endpoint) {
-  auto made = muster::MakeHostEndpoint({.host = options->host,
-                                        .first_port = options->first_port,
-                                        .last_port = options->last_port,
-                                        .advertised_host = options->advertised_host,
-                                        .shared_memory = options->shared_memory != 0,
-                                        .tls = options->tls != 0,
-                                        .connections = options->connections});
-  if (!made.ok()) return Answer(made.status());
-  std::string address = (*made)->address();
-  *endpoint = new muster_endpoint{*std::move(made), std::move(address)};
-  return 0;
+  return muster::Answer([&]() -> absl::Status {
+    MUSTER_ASSIGN_OR_RETURN(auto made,
+                            muster::MakeHostEndpoint({.host = options->host,
+                                                      .first_port = options->first_port,
+                                                      .last_port = options->last_port,
+                                                      .advertised_host = options->advertised_host,
+                                                      .shared_memory = options->shared_memory != 0,
+                                                      .tls = options->tls != 0,
+                                                      .connections = options->connections}));
+    std::string address = made->address();
+    *endpoint = new muster_endpoint{std::move(made), std::move(address)};
+    return absl::OkStatus();
+  });
 }
 
 const char* muster_endpoint_address(const muster_endpoint* endpoint, size_t* size) {
@@ -106,43 +102,51 @@ const char* muster_endpoint_address(const muster_endpoint* endpoint, size_t* siz
 void muster_endpoint_free(muster_endpoint* endpoint) { delete endpoint; }
 
 int muster_connect(muster_endpoint* endpoint, const muster_meeting* meeting, muster_group** group) {
-  muster::CollectiveEndpoint::Group made;
-  made.name = meeting->name;
-  made.round = meeting->round;
-  made.secret.assign(meeting->secret, meeting->secret_size);
-  for (int32_t i = 0; i < meeting->size; ++i) {
-    made.addresses.emplace_back(meeting->addresses[i], meeting->address_sizes[i]);
-  }
-  made.rank = meeting->rank;
-  auto connected = endpoint->endpoint->Connect(made, absl::Seconds(meeting->timeout_seconds));
-  if (!connected.ok()) return Answer(connected.status());
-  *group = new muster_group;
-  (*group)->communicator = *std::move(connected);
-  return 0;
+  return muster::Answer([&]() -> absl::Status {
+    MUSTER_RETURN_IF_ERROR(muster::CheckNumber("rank", meeting->rank, meeting->size));
+    muster::CollectiveEndpoint::Group made;
+    made.name = meeting->name;
+    made.round = meeting->round;
+    made.secret.assign(meeting->secret, meeting->secret_size);
+    for (int32_t i = 0; i < meeting->size; ++i) {
+      made.addresses.emplace_back(meeting->addresses[i], meeting->address_sizes[i]);
+    }
+    made.rank = meeting->rank;
+    auto connected = std::make_unique<muster_group>();
+    MUSTER_ASSIGN_OR_RETURN(
+        connected->communicator,
+        endpoint->endpoint->Connect(made, absl::Seconds(meeting->timeout_seconds)));
+    *group = connected.release();
+    return absl::OkStatus();
+  });
 }
 
 int muster_start(muster_group* group, const muster_call* call, muster_work** work) {
-  auto made = CallOf(*call, group->communicator->size());
-  if (!made.ok()) return Answer(made.status());
-  auto started = std::make_unique<muster_work>();
-  made->source = started->source.get();
-  {
-    absl::MutexLock lock(&group->mutex);
-    started->work = group->communicator->Start(*made);
-  }
-  // Keeps `source` until the work has ended.
-  started->work->OnDone(
-      [ended = started->ended, source = started->source](const absl::Status&) { *ended = true; });
-  *work = started.release();
-  return 0;
+  return muster::Answer([&]() -> absl::Status {
+    MUSTER_ASSIGN_OR_RETURN(muster::CollectiveCall made,
+                            CallOf(*call, group->communicator->size()));
+    auto started = std::make_unique<muster_work>();
+    made.source = started->source.get();
+    {
+      absl::MutexLock lock(&group->mutex);
+      started->work = group->communicator->Start(made);
+    }
+    // Keeps `source` until the work has ended.
+    started->work->OnDone(
+        [ended = started->ended, source = started->source](const absl::Status&) { *ended = true; });
+    *work = started.release();
+    return absl::OkStatus();
+  });
 }
 
 int muster_wait(muster_work* work) {
-  // The call has a limit of its own.
-  const absl::Status status = work->work->Wait(absl::InfiniteDuration());
-  // Whoever waits may be told before the function of OnDone is called.
-  *work->ended = true;
-  return Answer(status);
+  return muster::Answer([&] {
+    // The call has a limit of its own.
+    const absl::Status status = work->work->Wait(absl::InfiniteDuration());
+    // Whoever waits may be told before the function of OnDone is called.
+    *work->ended = true;
+    return status;
+  });
 }
 
 int muster_ended(const muster_work* work) { return *work->ended ? 1 : 0; }

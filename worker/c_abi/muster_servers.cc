@@ -14,12 +14,12 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "common/base/catch_out_of_memory.h"
 #include "common/base/status_macros.h"
 #include "common/text/dump_json.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
 #include "proto/status.pb.h"
+#include "worker/c_abi/answer.h"
 #include "worker/c_abi/served_parameters.h"
 
 struct muster_servers {
@@ -54,14 +54,6 @@ struct TensorView {
 
 // The most bytes of a shard map.
 constexpr size_t kMostMapBytes = size_t{4} << 20;
-
-thread_local std::string last_error;
-
-// Returns the status as the functions do.
-int Answer(const absl::Status& status) {
-  if (!status.ok()) last_error = std::string(status.message());
-  return static_cast<int>(status.code());
-}
 
 absl::Status ParseMessage(const char* name, const char* json, google::protobuf::Message& message) {
   const auto parsed = google::protobuf::util::JsonStringToMessage(json, &message);
@@ -123,20 +115,22 @@ std::string Described(const muster::CutFiles& cut, const muster::v1::TablesSchem
   return muster::DumpJson(described);
 }
 
-// Runs a call so that no exception leaves it.
-template <typename Call>
-int Run(Call call) {
-  return Answer(muster::CatchOutOfMemory("the call", call));
+// Checks the number of a tensor, or of a sparse table.
+absl::Status CheckTensor(const muster_servers& servers, int32_t tensor) {
+  return muster::CheckNumber("tensor", tensor, servers.served->schema().tensors_size());
+}
+absl::Status CheckTable(const muster_servers& servers, int32_t table) {
+  return muster::CheckNumber("table", table, servers.served->schema().sparse_size());
 }
 
 }  // namespace
 
 int muster_servers_abi_version() { return MUSTER_SERVERS_ABI_VERSION; }
 
-const char* muster_servers_error() { return last_error.c_str(); }
+const char* muster_servers_error() { return muster::last_error.c_str(); }
 
 int muster_servers_open(const muster_servers_options* options, muster_servers** servers) {
-  return Run([&]() -> absl::Status {
+  return muster::Answer([&]() -> absl::Status {
     MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<muster::ServedParameters> opened, Open(*options));
     *servers = new muster_servers{std::move(opened), {}};
     return absl::OkStatus();
@@ -148,6 +142,7 @@ void muster_servers_close(muster_servers* servers) { delete servers; }
 uint64_t muster_servers_clock(const muster_servers* servers) { return servers->served->clock(); }
 
 void* muster_servers_parameter(const muster_servers* servers, int32_t tensor) {
+  if (!CheckTensor(*servers, tensor).ok()) return nullptr;
   auto view = std::make_unique<TensorView>();
   view->memory = servers->served->memory();
   const muster::v1::TensorSchema& schema = servers->served->schema().tensors(tensor);
@@ -162,17 +157,24 @@ void* muster_servers_parameter(const muster_servers* servers, int32_t tensor) {
 }
 
 int muster_servers_acquire(muster_servers* servers, int32_t tensor) {
-  return Run([&] { return servers->served->Acquire(tensor); });
+  return muster::Answer([&]() -> absl::Status {
+    MUSTER_RETURN_IF_ERROR(CheckTensor(*servers, tensor));
+    return servers->served->Acquire(tensor);
+  });
 }
 
 int muster_servers_push(muster_servers* servers, int32_t tensor, const float* gradient) {
-  return Run([&] { return servers->served->PushGradient(tensor, gradient); });
+  return muster::Answer([&]() -> absl::Status {
+    MUSTER_RETURN_IF_ERROR(CheckTensor(*servers, tensor));
+    return servers->served->PushGradient(tensor, gradient);
+  });
 }
 
 int muster_servers_look_up(muster_servers* servers, int32_t table, const uint64_t* keys,
                            size_t count, float* rows, uint64_t* look_up) {
   using Follows = muster::ServedParameters::Follows;
-  return Run([&]() -> absl::Status {
+  return muster::Answer([&]() -> absl::Status {
+    MUSTER_RETURN_IF_ERROR(CheckTable(*servers, table));
     MUSTER_ASSIGN_OR_RETURN(
         const uint64_t number,
         servers->served->LookUp(table, {keys, count}, rows,
@@ -185,18 +187,18 @@ int muster_servers_look_up(muster_servers* servers, int32_t table, const uint64_
 int muster_servers_row_gradients(muster_servers* servers, uint64_t look_up, const float* gradients,
                                  int32_t now) {
   using Push = muster::ServedParameters::Push;
-  return Run([&] {
+  return muster::Answer([&] {
     return servers->served->TakeRowGradients(look_up, gradients,
                                              now != 0 ? Push::kNow : Push::kAtEnd);
   });
 }
 
 int muster_servers_drop(muster_servers* servers) {
-  return Run([&] { return servers->served->Drop(); });
+  return muster::Answer([&] { return servers->served->Drop(); });
 }
 
 int muster_servers_step(muster_servers* servers, const float* const* gradients, size_t count) {
-  return Run([&]() -> absl::Status {
+  return muster::Answer([&]() -> absl::Status {
     const int tensors = servers->served->schema().tensors_size();
     if (count != static_cast<size_t>(tensors)) {
       return absl::InvalidArgumentError(
@@ -207,7 +209,7 @@ int muster_servers_step(muster_servers* servers, const float* const* gradients, 
 }
 
 int muster_servers_cut(muster_servers* servers, double timeout_seconds, const char** cut) {
-  return Run([&]() -> absl::Status {
+  return muster::Answer([&]() -> absl::Status {
     MUSTER_ASSIGN_OR_RETURN(const muster::CutFiles files,
                             servers->served->Cut(absl::Seconds(timeout_seconds)));
     servers->cut = Described(files, servers->served->schema());

@@ -55,8 +55,9 @@ void muster_servers_close(muster_servers* servers);
 
 /* Returns the number of steps that this rank has ended. */
 uint64_t muster_servers_clock(const muster_servers* servers);
-/* Returns a DLManagedTensor (dlpack.h) of the tensor's values, whose address does not change. Its
- * memory outlives `servers`, until its deleter is called, on any thread. */
+/* Returns a DLManagedTensor (dlpack.h) of the tensor's values, whose address does not change; null:
+ * there is no such tensor. Its memory outlives `servers`, until its deleter is called, on any
+ * thread. */
 void* muster_servers_parameter(const muster_servers* servers, int32_t tensor);
 
 /* Blocks until the tensor's values of this step are there. */
