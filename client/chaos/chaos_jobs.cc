@@ -20,6 +20,10 @@ std::string RoadName(ChaosRoad road) {
       return "CHECKPOINT";
     case ChaosRoad::kAllReduce:
       return "ALL_REDUCE";
+    case ChaosRoad::kZeroEveryPush:
+      return "EVERY_PUSH under ZeRO";
+    case ChaosRoad::kZeroAllReduce:
+      return "ALL_REDUCE under ZeRO";
   }
   return "unknown";
 }
@@ -40,14 +44,16 @@ v1::JobSpec ChaosJob(ChaosRoad road, uint64_t steps, uint64_t checkpoint_every) 
   job.mutable_optimizer()->set_name("adagrad");
   job.mutable_optimizer()->set_learning_rate(0.05f);
   auto& update = *job.mutable_update();
-  if (road == ChaosRoad::kAllReduce) {
+  const bool under_zero = road == ChaosRoad::kZeroEveryPush || road == ChaosRoad::kZeroAllReduce;
+  if (under_zero) job.mutable_parallelism()->mutable_zero()->set_stage(3);
+  if (road == ChaosRoad::kAllReduce || road == ChaosRoad::kZeroAllReduce) {
     update.set_dense(v1::UpdateSpec::ALL_REDUCE);
     update.set_sparse(v1::UpdateSpec::ALL_REDUCE);
   } else {
     update.set_dense(v1::UpdateSpec::PARAMETER_SERVER);
     update.set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
-    update.set_durability(road == ChaosRoad::kEveryPush ? v1::UpdateSpec::EVERY_PUSH
-                                                        : v1::UpdateSpec::CHECKPOINT);
+    update.set_durability(road == ChaosRoad::kCheckpoint ? v1::UpdateSpec::CHECKPOINT
+                                                         : v1::UpdateSpec::EVERY_PUSH);
     job.mutable_sparse_tables()->set_expire_after_clocks(100);
     job.mutable_checkpoint()->set_full_every(3);
   }

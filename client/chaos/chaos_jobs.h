@@ -11,7 +11,8 @@ namespace muster {
 // Jobs of a few seconds for two workers and at most two servers. All jobs except the f16 one are
 // deterministic: whatever happens, their weights are those of an undisturbed run, bit for bit.
 
-enum class ChaosRoad { kEveryPush, kCheckpoint, kAllReduce };
+// The last two are ZeRO stage 3, on servers under EVERY_PUSH and by all-reduce.
+enum class ChaosRoad { kEveryPush, kCheckpoint, kAllReduce, kZeroEveryPush, kZeroAllReduce };
 // Returns a name such as "EVERY_PUSH" or "ALL_REDUCE".
 std::string RoadName(ChaosRoad road);
 

@@ -11,9 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "client/chaos/faults/cluster_processes.h"
+#include "client/chaos/faults/frozen_worker.h"
 #include "client/cluster/job_client.h"
-#include "common/base/philox.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/manifest.h"
 #include "common/rpc/rpc_credentials.h"
@@ -25,14 +24,18 @@ namespace muster {
 namespace {
 
 constexpr int kLinkServers = 2;
-constexpr int kWorkers = 2;
-constexpr uint64_t kLinkSteps = 600;
-constexpr uint64_t kLinkCheckpointEvery = 10;
 // Number of checkpoints to keep: none is retired.
 constexpr uint32_t kKeepAll = 1000000;
 // The server is back and forgotten by nobody, and its lease as good as over.
 constexpr double kDownOfLease = 0.9;
 constexpr size_t kCommittedBeforeKill = 3;
+// A frozen worker's lease is over by then, and its slot may have a new task.
+constexpr double kShortestFreezeOfLease = 1.2;
+constexpr double kLongestFreezeOfLease = 2.5;
+// Longest time from the first step after a freeze to the next one.
+constexpr absl::Duration kLongestFreezePause = absl::Milliseconds(600);
+// Longest time that tasks go on before their daemon does.
+constexpr absl::Duration kLongestLead = absl::Milliseconds(500);
 constexpr int kF16Kills = 8;
 // Steps of the job in f16 between a kill and the next: it must have gone on.
 constexpr uint64_t kStepsBetweenKills = 3;
@@ -43,24 +46,24 @@ constexpr absl::Duration kCommitPoll = absl::Microseconds(300);
 constexpr absl::Duration kListPoll = absl::Milliseconds(10);
 constexpr absl::Duration kAnswerPatience = absl::Seconds(20);
 
-v1::JobSpec LinkJob(ChaosRoad road, uint32_t keep) {
-  v1::JobSpec job = ChaosJob(road, kLinkSteps, kLinkCheckpointEvery);
+}  // namespace
+
+v1::JobSpec LinkRounds::LinkJob(ChaosRoad road, uint32_t keep) const {
+  v1::JobSpec job = ChaosJob(road, options_.steps, options_.checkpoint_every);
   job.mutable_checkpoint()->set_keep(keep);
   return job;
 }
 
-}  // namespace
-
 absl::Status LinkRounds::StartCluster() {
   if (cluster_.running()) return cluster_.AwaitCoordinator();
-  MUSTER_ASSIGN_OR_RETURN(links_, ClusterLinks::Create(kLinkServers, kWorkers));
+  MUSTER_ASSIGN_OR_RETURN(links_, ClusterLinks::Create(kLinkServers, options_.workers));
   LocalClusterOptions options;
   options.servers = kLinkServers;
-  options.workers = kWorkers;
+  options.workers = options_.workers;
   options.port = links_->coordinator_port();
   options.daemon_flags = links_->daemon_flags();
   options.daemon_flags.push_back(
-      absl::StrCat("coordinator:--lease-ms=", absl::ToInt64Milliseconds(lease_)));
+      absl::StrCat("coordinator:--lease-ms=", absl::ToInt64Milliseconds(options_.lease)));
   MUSTER_RETURN_IF_ERROR(cluster_.Start(std::move(options)));
   links_->SetSupervisor(cluster_.supervisor());
   return absl::OkStatus();
@@ -195,9 +198,9 @@ absl::Status LinkRounds::CheckFiles(const std::string& job_id, const absl::Statu
 absl::Status LinkRounds::CheckWeights(const std::string& job_id, ChaosRoad road,
                                       const CommittedFiles& committed, ChaosOutcome& outcome) {
   const std::vector<uint64_t> clocks = committed.clocks();
-  if (clocks.empty() || clocks.back() != kLinkSteps) {
+  if (clocks.empty() || clocks.back() != options_.steps) {
     return absl::DataLossError(absl::StrCat("job ", job_id, " ended without a checkpoint at clock ",
-                                            kLinkSteps, "; ", outcome.what));
+                                            options_.steps, "; ", outcome.what));
   }
   MUSTER_ASSIGN_OR_RETURN(Undisturbed * undisturbed, TrainUndisturbed(road));
   for (const uint64_t clock : clocks) {
@@ -237,7 +240,7 @@ absl::StatusOr<ChaosOutcome> LinkRounds::Run(ChaosKind kind, uint64_t seed, int 
   outcome.what =
       absl::StrCat(RoadName(road), over_faulty_link ? ", submitted over a link that was cut" : "");
   const std::vector<PlannedFault> plan =
-      PlanLinkFaults(kind, seed, faults, LinksOf(kind, road), lease_);
+      PlanLinkFaults(kind, seed, faults, LinksOf(kind, road), options_.lease);
   std::vector<absl::Time> ends(plan.size(), absl::InfiniteFuture());
   size_t begun = 0;
   absl::Time next = absl::InfiniteFuture();
@@ -298,11 +301,11 @@ absl::StatusOr<ChaosOutcome> LinkRounds::RunCutLinkRewritesCheckpoints(uint64_t 
     if (outcome.link_faults == 0 && committed.seen() >= kCommittedBeforeKill) {
       links_->SetFault(link, {.kind = LinkFault::Kind::kCut});
       Kill(server, seed, outcome);
-      heal_at = absl::Now() + lease_ * kDownOfLease;
+      heal_at = absl::Now() + options_.lease * kDownOfLease;
       ++outcome.link_faults;
       absl::StrAppend(&outcome.what, ", killed ", server, " after the checkpoint at clock ",
                       committed.clocks().back(), " and cut its link to the coordinator for ",
-                      absl::FormatDuration(lease_ * kDownOfLease));
+                      absl::FormatDuration(options_.lease * kDownOfLease));
     }
     if (absl::Now() >= heal_at) {
       links_->SetFault(link, {});
@@ -316,6 +319,76 @@ absl::StatusOr<ChaosOutcome> LinkRounds::RunCutLinkRewritesCheckpoints(uint64_t 
     return absl::UnavailableError(absl::StrCat("job ", id, " ended before a checkpoint was seen"));
   }
   MUSTER_RETURN_IF_ERROR(CheckFiles(id, ended, committed, outcome));
+  MUSTER_RETURN_IF_ERROR(cluster_.jobs().Delete(id));
+  return outcome;
+}
+
+std::optional<ClusterProcess> LinkRounds::BusyWorker(const Philox& random, uint64_t number) const {
+  const std::vector<ClusterProcess> processes = ClusterProcesses(cluster_.supervisor());
+  std::vector<ClusterProcess> busy;
+  // Tasks come before their worker.
+  for (size_t i = 1; i < processes.size(); ++i) {
+    if (processes[i - 1].is_task && !processes[i].is_task) busy.push_back(processes[i]);
+  }
+  if (busy.empty()) return std::nullopt;
+  return busy[random.Below(busy.size(), number)];
+}
+
+absl::StatusOr<ChaosOutcome> LinkRounds::RunFrozenWorker(uint64_t seed, int freezes) {
+  MUSTER_RETURN_IF_ERROR(StartCluster());
+  const Philox random(seed, "chaos", "frozen worker");
+  constexpr std::array<ChaosRoad, 5> kRoads = {ChaosRoad::kEveryPush, ChaosRoad::kCheckpoint,
+                                               ChaosRoad::kAllReduce, ChaosRoad::kZeroEveryPush,
+                                               ChaosRoad::kZeroAllReduce};
+  const ChaosRoad road = kRoads[random.Below(kRoads.size(), 0)];
+  const uint32_t keep = random.Below(2, 1) == 0 ? 2 : kKeepAll;
+  MUSTER_RETURN_IF_ERROR(TrainUndisturbed(road).status());
+  MUSTER_ASSIGN_OR_RETURN(const std::string id, cluster_.Submit(LinkJob(road, keep)));
+  ChaosOutcome outcome;
+  outcome.what = RoadName(road);
+  CommittedFiles committed(storage_, keep);
+  std::unique_ptr<FrozenWorker> frozen;
+  absl::Time next = absl::InfiniteFuture();
+  uint64_t go_on_after = 0;
+  const auto turn = [&](const v1::JobStatus& status) -> absl::StatusOr<bool> {
+    MUSTER_RETURN_IF_ERROR(Look(status, committed));
+    const absl::Time now = absl::Now();
+    const auto number = static_cast<uint64_t>(outcome.freezes);
+    if (frozen != nullptr) {
+      if (now < next) return true;
+      frozen->ContinueTasks();
+      absl::SleepFor(kLongestLead * static_cast<double>(random.Uniform(number, 2)));
+      frozen.reset();
+      go_on_after = status.progress().step();
+      next = absl::InfiniteFuture();
+      return true;
+    }
+    if (outcome.freezes == freezes) return true;
+    // There is something to lose, and the job has gone on since the last freeze.
+    if (next == absl::InfiniteFuture() && status.progress().step() > go_on_after) {
+      next = now + kLongestFreezePause * static_cast<double>(random.Uniform(number, 3));
+    }
+    if (now < next) return true;
+    const std::optional<ClusterProcess> worker = BusyWorker(random, (number << 8) + 4);
+    if (!worker.has_value()) return true;
+    const absl::Duration lasts =
+        options_.lease *
+        (kShortestFreezeOfLease + (kLongestFreezeOfLease - kShortestFreezeOfLease) *
+                                      static_cast<double>(random.Uniform(number, 5)));
+    frozen = std::make_unique<FrozenWorker>(worker->pid);
+    next = absl::Now() + lasts;
+    ++outcome.freezes;
+    absl::StrAppend(&outcome.what, ", ", worker->Name(), " stood still at step ",
+                    status.progress().step(), " for ", absl::FormatDuration(lasts));
+    return true;
+  };
+  const absl::Status ended = cluster_.Await(id, turn, [&outcome] { return outcome.what; });
+  frozen.reset();
+  if (outcome.freezes == 0 && ended.ok()) {
+    return absl::UnavailableError(absl::StrCat("job ", id, " ended before a worker was stopped"));
+  }
+  MUSTER_RETURN_IF_ERROR(CheckFiles(id, ended, committed, outcome));
+  MUSTER_RETURN_IF_ERROR(CheckWeights(id, road, committed, outcome));
   MUSTER_RETURN_IF_ERROR(cluster_.jobs().Delete(id));
   return outcome;
 }
@@ -349,7 +422,8 @@ absl::StatusOr<ChaosOutcome> LinkRounds::RunF16RewritesCheckpoint(uint64_t seed)
     MUSTER_RETURN_IF_ERROR(Look(status, committed));
     if (status.checkpoint_clock() < resume_at) return true;
     if (outcome.kills == kF16Kills) return false;
-    const std::string worker = absl::StrCat("worker-", random.Below(kWorkers, outcome.kills));
+    const std::string worker =
+        absl::StrCat("worker-", random.Below(options_.workers, outcome.kills));
     for (const ClusterProcess& process : ClusterProcesses(cluster_.supervisor())) {
       if (process.daemon != worker || !process.is_task) continue;
       const absl::optional<uint64_t> clock = AwaitNextCommit(id, status.checkpoint_clock());

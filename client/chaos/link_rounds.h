@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,27 +19,41 @@
 #include "client/chaos/exported_weights.h"
 #include "client/chaos/faults/chaos_plan.h"
 #include "client/chaos/faults/cluster_links.h"
+#include "client/chaos/faults/cluster_processes.h"
 #include "client/chaos/faults/link_plan.h"
 #include "client/chaos/server_rounds.h"
+#include "common/base/philox.h"
 #include "common/checkpoint/local_storage.h"
 
 namespace muster {
 
-// Rounds on one cluster of this machine whose links have faults, with and without kills. At the end
-// of each round, every checkpoint that was ever committed must be unchanged, or retired by newer
-// ones, and hold the weights of an undisturbed run at its clock. Single-threaded.
+// Rounds on one cluster of this machine whose links have faults, with and without kills, or whose
+// workers stand still. At the end of each round, every checkpoint that was ever committed must be
+// unchanged, or retired by newer ones, and hold the weights of an undisturbed run at its clock.
+// Single-threaded.
 class LinkRounds {
  public:
-  // The cluster lives in `folder`, from the first round to the end of this object. Its daemons have
-  // leases of `lease`.
-  LinkRounds(std::string folder, absl::Duration lease)
-      : lease_(lease), cluster_(std::move(folder)) {}
+  struct Options {
+    // Of the cluster's daemons.
+    absl::Duration lease;
+    // Jobs have two tasks; workers beyond two are spare.
+    int workers = 2;
+    // Of each job with an end.
+    uint64_t steps = 600;
+    uint64_t checkpoint_every = 10;
+  };
+
+  // The cluster lives in `folder`, from the first round to the end of this object.
+  LinkRounds(std::string folder, const Options& options)
+      : options_(options), cluster_(std::move(folder)) {}
 
   // Each runs one round (see ChaosKind). An error says what was lost, or what else went wrong.
   // `kind` is one with random link faults; the round has `faults` of them.
   absl::StatusOr<ChaosOutcome> Run(ChaosKind kind, uint64_t seed, int faults);
   absl::StatusOr<ChaosOutcome> RunCutLinkRewritesCheckpoints(uint64_t seed);
   absl::StatusOr<ChaosOutcome> RunF16RewritesCheckpoint(uint64_t seed);
+  // The round stops a worker `freezes` times. REQUIRES: a spare worker.
+  absl::StatusOr<ChaosOutcome> RunFrozenWorker(uint64_t seed, int freezes);
 
  private:
   // An undisturbed run: its job, whose checkpoints all stay, and their weights, read when needed.
@@ -48,6 +63,7 @@ class LinkRounds {
   };
 
   absl::Status StartCluster();
+  v1::JobSpec LinkJob(ChaosRoad road, uint32_t keep) const;
   absl::StatusOr<Undisturbed*> TrainUndisturbed(ChaosRoad road);
   // Returns the links that a job of this road uses in a round of this kind.
   std::vector<Link> LinksOf(ChaosKind kind, ChaosRoad road) const;
@@ -61,6 +77,8 @@ class LinkRounds {
   // Submits through a link that gets a fault while the answer is under way. Exactly one job must
   // come of it.
   absl::StatusOr<std::string> SubmitOverFaultyLink(const v1::JobSpec& job, uint64_t seed);
+  // Returns the daemon of a worker that has a task, or nothing if there is none.
+  std::optional<ClusterProcess> BusyWorker(const Philox& random, uint64_t number) const;
   // Kills the daemon or one of its tasks, if any of these runs.
   void Kill(const std::string& daemon, uint64_t seed, ChaosOutcome& outcome);
   // Waits until the MANIFEST of a checkpoint after the one at `clock` is there, for a short time.
@@ -75,7 +93,7 @@ class LinkRounds {
   absl::Status CheckWeights(const std::string& job_id, ChaosRoad road,
                             const CommittedFiles& committed, ChaosOutcome& outcome);
 
-  const absl::Duration lease_;
+  const Options options_;
   LocalStorage storage_;
   // Outlives the cluster.
   std::unique_ptr<ClusterLinks> links_;

@@ -18,10 +18,13 @@ namespace {
 constexpr absl::Duration kLease = absl::Seconds(3);
 // Time for tasks to come back, and to train, before a server that is away counts as lost.
 constexpr absl::Duration kLongLease = absl::Seconds(6);
+// The job trains on while a worker stands still, and is to meet several such faults.
+constexpr uint64_t kFrozenSteps = 2400;
 
 absl::StatusOr<ChaosOutcome> RunRound(const ChaosRound& round, const ChaosOptions& options,
                                       const std::string& server, ClusterRounds& cluster,
-                                      LinkRounds& links, LinkRounds& patient_links) {
+                                      LinkRounds& links, LinkRounds& patient_links,
+                                      LinkRounds& spare_worker_links) {
   switch (round.kind) {
     case ChaosKind::kKilledCluster:
       return cluster.RunKilled(round.seed, options.kills);
@@ -39,6 +42,8 @@ absl::StatusOr<ChaosOutcome> RunRound(const ChaosRound& round, const ChaosOption
       return patient_links.RunCutLinkRewritesCheckpoints(round.seed);
     case ChaosKind::kF16RewritesCheckpoint:
       return links.RunF16RewritesCheckpoint(round.seed);
+    case ChaosKind::kFrozenWorker:
+      return spare_worker_links.RunFrozenWorker(round.seed, options.faults);
     case ChaosKind::kKilledServer:
     case ChaosKind::kDamagedFile:
       break;
@@ -84,7 +89,7 @@ std::string ChaosSummary::Describe() const {
       FormatTable(table), rounds(), rounds() == 1 ? " round, " : " rounds, ", sum.kills, " kills, ",
       sum.lost_volumes, " lost volumes, ", sum.damages, " damaged files (", sum.found, " found, ",
       sum.named, " of them named; the others were not needed), ", sum.link_faults, " link faults, ",
-      sum.checkpoints, " checkpoints compared: ");
+      sum.freezes, " frozen workers, ", sum.checkpoints, " checkpoints compared: ");
   if (failed() == 0) return text + "nothing was lost";
   return absl::StrCat(text, failed(), failed() == 1 ? " round" : " rounds", " FAILED");
 }
@@ -93,16 +98,22 @@ absl::StatusOr<ChaosSummary> RunChaos(const ChaosOptions& options) {
   MUSTER_ASSIGN_OR_RETURN(const std::string server, FindProgram("muster-server"));
   ChaosSummary summary;
   ClusterRounds cluster(options.folder + "/cluster");
-  LinkRounds links(options.folder + "/links", kLease);
-  LinkRounds patient_links(options.folder + "/patient-links", kLongLease);
+  LinkRounds links(options.folder + "/links", {.lease = kLease});
+  LinkRounds patient_links(options.folder + "/patient-links", {.lease = kLongLease});
+  LinkRounds spare_worker_links(options.folder + "/spare-worker",
+                                {.lease = kLease,
+                                 .workers = 3,
+                                 .steps = kFrozenSteps,
+                                 .checkpoint_every = kFrozenSteps / 60});
   for (const ChaosRound& round : PlanChaos(options.rounds, options.seed, options.kinds)) {
     const absl::StatusOr<ChaosOutcome> outcome =
-        RunRound(round, options, server, cluster, links, patient_links);
+        RunRound(round, options, server, cluster, links, patient_links, spare_worker_links);
     ChaosSummary::Kind& kind = summary.kinds[round.kind];
     ++kind.rounds;
     if (outcome.ok()) {
       summary.sum.kills += outcome->kills;
       summary.sum.link_faults += outcome->link_faults;
+      summary.sum.freezes += outcome->freezes;
       summary.sum.checkpoints += outcome->checkpoints;
       summary.sum.lost_volumes += outcome->lost_volumes;
       summary.sum.damages += outcome->damages;

@@ -20,7 +20,7 @@ struct ChaosOptions {
   std::vector<ChaosKind> kinds = AllChaosKinds();
   // Kills per round of killed servers or killed clusters.
   int kills = 3;
-  // Link faults per round with link faults.
+  // Link faults per round with link faults; freezes per round of frozen workers.
   int faults = 3;
   // Gets a folder per round and one for each cluster. A folder is removed when its round went well.
   std::string folder;
@@ -43,8 +43,8 @@ struct ChaosSummary {
   int rounds() const;
   int failed() const;
   // Returns a table of kinds, and a line such as "20 rounds, 41 kills, 4 lost volumes, 7 damaged
-  // files (5 found, 5 of them named; …), 12 link faults, 310 checkpoints compared: nothing was
-  // lost".
+  // files (5 found, 5 of them named; …), 12 link faults, 6 frozen workers, 310 checkpoints
+  // compared: nothing was lost".
   std::string Describe() const;
 };
 

@@ -14,6 +14,8 @@ struct ChaosOutcome {
   std::string what;
   int kills = 0;
   int link_faults = 0;
+  // Number of times that a worker was stopped with its tasks, and continued.
+  int freezes = 0;
   // Number of committed checkpoints that were compared with their state when they were committed.
   int checkpoints = 0;
   // Number of data folders that were deleted.

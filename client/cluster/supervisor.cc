@@ -1,6 +1,7 @@
 #include "client/cluster/supervisor.h"
 
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -207,7 +208,11 @@ void Supervisor::StopAll() {
         if (daemon.pid != 0 && absl::StartsWith(daemon.name, kind)) action(daemon);
       }
     };
-    for_each([](Daemon& daemon) { kill(daemon.pid, SIGTERM); });
+    for_each([](Daemon& daemon) {
+      kill(daemon.pid, SIGTERM);
+      // One that was stopped (SIGSTOP) hears of it only if it goes on, and ends its tasks then.
+      kill(daemon.pid, SIGCONT);
+    });
     const absl::Duration until = clock_.Monotonic() + kDaemonStopPatience;
     for_each([this, until](Daemon& daemon) {
       while (waitpid(daemon.pid, nullptr, WNOHANG) == 0) {
@@ -236,6 +241,8 @@ absl::Status Supervisor::Run() {
   for (int signal : {SIGTERM, SIGINT, SIGCHLD}) sigaddset(&signals, signal);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
 
+  // An owner may end while it has this process stopped.
+  if (options_.owner != 0) prctl(PR_SET_PDEATHSIG, SIGCONT);
   if (options_.allow_programs) MUSTER_RETURN_IF_ERROR(folder_.WriteProgramToken());
   MUSTER_ASSIGN_OR_RETURN(const Coordinator coordinator, StartCoordinator());
   absl::Status status = AddDaemons(coordinator.address);

@@ -71,6 +71,7 @@ absl::Status Run(Session& session, ChaosOptions options) {
                                  {"failed", summary.failed()},
                                  {"kills", summary.sum.kills},
                                  {"link_faults", summary.sum.link_faults},
+                                 {"freezes", summary.sum.freezes},
                                  {"checkpoints", summary.sum.checkpoints},
                                  {"lost_volumes", summary.sum.lost_volumes},
                                  {"damages", summary.sum.damages},
@@ -92,8 +93,8 @@ absl::Status Run(Session& session, ChaosOptions options) {
 void AddChaos(CLI::App& app, Session& session) {
   auto* command =
       app.add_subcommand("chaos",
-                         "Test recovery on this machine: kill Muster's processes, damage its "
-                         "files, cut its links, and check that nothing was lost");
+                         "Test recovery on this machine: kill and freeze Muster's processes, "
+                         "damage its files, cut its links, and check that nothing was lost");
   auto options = std::make_shared<ChaosOptions>();
   command->add_option("--rounds", options->rounds, "Number of rounds")
       ->check(CLI::PositiveNumber)
@@ -107,7 +108,7 @@ void AddChaos(CLI::App& app, Session& session) {
       ->capture_default_str();
   command
       ->add_option("--faults", options->faults,
-                   "Link faults per round, in rounds that disturb links")
+                   "Faults per round, in rounds that disturb links or freeze workers")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   std::vector<std::string> names;

@@ -1,10 +1,12 @@
 // `muster chaos`, in short, and the checks it rests on: a contribution too many, and a server that
 // has forgotten what it acknowledged, must show.
 
+#include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -13,11 +15,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "client/chaos/faults/process_tree.h"
 #include "client/chaos/integer_pusher.h"
 #include "client/chaos/integer_pushers.h"
 #include "client/chaos/standalone_server.h"
+#include "client/cluster/spawn.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/recovery/process_state_for_testing.h"
 
 namespace muster {
 namespace {
@@ -85,6 +91,48 @@ TEST(ChaosTest, CommittedCheckpointsAreNotWrittenAgain) {
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lines.back()["failed"], 0);
   EXPECT_EQ(lines.back()["kills"], 9);
+}
+
+TEST(ChaosTest, NothingIsLostWhenAWorkerStandsStill) {
+  const std::vector<nlohmann::json> lines =
+      RunChaos("--rounds 2 --seed 2 --faults 1 --kinds frozen-worker");
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines.back()["failed"], 0);
+  EXPECT_EQ(lines.back()["freezes"], 2);
+}
+
+// Returns the descendants of a process.
+std::vector<pid_t> Descendants(pid_t process) {
+  std::map<pid_t, std::vector<pid_t>> tree = ProcessTree();
+  std::vector<pid_t> all = tree[process];
+  for (size_t i = 0; i < all.size(); ++i) {
+    const std::vector<pid_t> children = tree[all[i]];
+    all.insert(all.end(), children.begin(), children.end());
+  }
+  return all;
+}
+
+TEST(ChaosTest, NoProcessIsLeftStoppedWhenChaosIsKilled) {
+  const std::string folder = EmptyFolder("killed-chaos");
+  const auto chaos =
+      Spawn({.command = {Program("client/muster"), "chaos", "--kinds", "frozen-worker", "--rounds",
+                         "1000", "--folder", folder + "/run"},
+             .output_file = folder + "/output"});
+  ASSERT_TRUE(chaos.ok()) << chaos.status();
+  std::vector<pid_t> processes;
+  // A worker and its task.
+  for (int stopped = 0; stopped < 2; absl::SleepFor(absl::Milliseconds(1))) {
+    ASSERT_NE(StateOf(*chaos), 'X');
+    processes = Descendants(*chaos);
+    stopped = 0;
+    for (const pid_t pid : processes) stopped += StateOf(pid) == 'T';
+  }
+  kill(*chaos, SIGKILL);
+  waitpid(*chaos, nullptr, 0);
+  // The test's own time limit ends the wait.
+  for (const pid_t pid : processes) {
+    while (StateOf(pid) != 'X') absl::SleepFor(absl::Milliseconds(10));
+  }
 }
 
 class PushersTest : public ::testing::Test {

@@ -4,14 +4,12 @@
 
 #include <signal.h>
 
-#include <fstream>
 #include <memory>
 #include <ostream>
 #include <random>
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/history/series.h"
 #include "common/history/series_proto.h"
@@ -20,6 +18,7 @@
 #include "tests/harness/endless_job.h"
 #include "tests/harness/jobs.h"
 #include "tests/harness/process_cluster.h"
+#include "tests/recovery/process_state_for_testing.h"
 
 namespace muster {
 namespace {
@@ -41,13 +40,6 @@ v1::JobSpec KilledJob(v1::UpdateSpec::Durability durability) {
   spec.mutable_optimizer()->set_name("adam");
   spec.mutable_optimizer()->set_learning_rate(0.003f);
   return Endless(std::move(spec), 50);
-}
-
-// Whether a process runs; one that ended and that nobody has reaped yet does not.
-bool IsAlive(pid_t pid) {
-  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
-  std::string id, name, state;
-  return (file >> id >> name >> state) && state != "Z" && state != "X";
 }
 
 class KillTest : public ::testing::TestWithParam<KillCase> {};
@@ -210,7 +202,7 @@ TEST(StopTest, KilledWorkerDaemonTakesItsTasksAlong) {
   cluster.Kill("worker-0", SIGKILL);
   // The control pipe closed with the daemon; the test's own time limit ends the wait if the task
   // does not.
-  while (IsAlive(tasks[0])) absl::SleepFor(absl::Milliseconds(10));
+  while (StateOf(tasks[0]) != 'X') absl::SleepFor(absl::Milliseconds(10));
 }
 
 }  // namespace

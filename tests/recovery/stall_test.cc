@@ -1,6 +1,6 @@
-// A task that is stopped, and so neither dies nor loses its daemon's lease, in the middle of a job:
-// the others are not kept waiting for ever, and the job ends with exactly the weights of a run that
-// nothing disturbed.
+// A task that is stopped, and so neither dies nor loses its daemon's lease, in the middle of a job,
+// and a worker that is stopped with its task: the others are not kept waiting for ever, and the job
+// goes on with exactly the weights of a run that nothing disturbed.
 
 #include <signal.h>
 
@@ -8,9 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "client/chaos/faults/frozen_worker.h"
 #include "gtest/gtest.h"
+#include "tests/harness/endless_job.h"
 #include "tests/harness/jobs.h"
 #include "tests/harness/process_cluster.h"
+#include "tests/recovery/dying_job.h"
 
 namespace muster {
 namespace {
@@ -82,6 +85,32 @@ INSTANTIATE_TEST_SUITE_P(Roads, StallTest,
                            return info.param == v1::UpdateSpec::ALL_REDUCE ? "AllReduce"
                                                                            : "ParameterServer";
                          });
+
+// No connection to a frozen worker breaks: by all-reduce the others are in a call with its task.
+TEST(FrozenWorkerTest, TheOthersGoOnWithoutItAndNothingIsLost) {
+  auto started = ProcessCluster::Start({.servers = 0, .workers = 3});
+  ASSERT_TRUE(started.ok()) << started.status();
+  ProcessCluster& cluster = **started;
+  const auto id = cluster.Submit(Endless(StalledJob(v1::UpdateSpec::ALL_REDUCE), 500));
+  ASSERT_TRUE(id.ok()) << id.status();
+  const auto running = AwaitRunning(cluster, *id);
+  ASSERT_TRUE(running.ok()) << running.status();
+  {
+    const FrozenWorker frozen(cluster.pid(running->tasks(1).worker_id()));
+    const auto replaced = cluster.Await(*id, [&](const v1::JobStatus& status) {
+      return Incarnations(status) > Incarnations(*running);
+    });
+    ASSERT_TRUE(replaced.ok()) << replaced.status();
+    const auto trained = AwaitCheckpointSince(cluster, *id);
+    ASSERT_TRUE(trained.ok()) << trained.status();
+  }
+  // Now its task hears that it is none any more.
+  const auto trained = AwaitCheckpointSince(cluster, *id);
+  ASSERT_TRUE(trained.ok()) << trained.status();
+  const auto weights = EndAndTrainUndisturbed(cluster, *id);
+  ASSERT_TRUE(weights.ok()) << weights.status() << cluster.Diagnose(*id);
+  EXPECT_TRUE(weights->disturbed == weights->undisturbed) << cluster.Diagnose(*id);
+}
 
 }  // namespace
 }  // namespace muster

@@ -32,6 +32,8 @@ std::string ChaosName(ChaosKind kind) {
       return "cut-link-rewrites-checkpoints";
     case ChaosKind::kF16RewritesCheckpoint:
       return "f16-rewrites-checkpoint";
+    case ChaosKind::kFrozenWorker:
+      return "frozen-worker";
   }
   return "unknown";
 }
@@ -48,7 +50,8 @@ const std::vector<ChaosKind>& AllChaosKinds() {
                                                          ChaosKind::kLinksAndKills,
                                                          ChaosKind::kLinksAndMoves,
                                                          ChaosKind::kCutLinkRewritesCheckpoints,
-                                                         ChaosKind::kF16RewritesCheckpoint};
+                                                         ChaosKind::kF16RewritesCheckpoint,
+                                                         ChaosKind::kFrozenWorker};
   return kinds;
 }
 

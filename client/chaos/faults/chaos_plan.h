@@ -46,6 +46,11 @@ enum class ChaosKind {
   // An all-reduce job in f16, with a checkpoint at every step, loses a task right after a commit,
   // again and again. A repeated cut of that clock must not overwrite the committed files.
   kF16RewritesCheckpoint,
+  // Several times stops a worker with its tasks for longer than its lease, then continues the
+  // tasks, and their daemon a little later. Meanwhile a spare worker takes the slot, and a
+  // deterministic job trains on servers or by all-reduce, plain or under ZeRO. Checks the same as
+  // kCutLink.
+  kFrozenWorker,
 };
 
 struct ChaosRound {

@@ -189,12 +189,17 @@ void CheckpointLifecycle::CutFailed(Job& job, const v1::CommitCheckpointRequest&
         absl::StrCat("its last checkpoint, at step ", request.clock(),
                      ", which cannot be written and is tried again: ", request.failure());
     ++job.status_version;
+    TellOfFailedCut(job,
+                    absl::StrCat("the last checkpoint, at clock ", request.clock(),
+                                 ", cannot be written and is tried again: ", request.failure()));
     return call.done(v1::CommitCheckpointReply());
   }
   // Files of a committed clock may belong to its checkpoint.
   if (FindAt(request.clock(), job.record) != nullptr) {
     return call.done(v1::CommitCheckpointReply());
   }
+  TellOfFailedCut(job, absl::StrCat("checkpoint at clock ", request.clock(),
+                                    " is given up: ", request.failure()));
   std::vector<std::string> files;
   for (const v1::CutFile& file : request.files()) {
     if (!file.path().empty()) files.push_back(file.path());
@@ -206,6 +211,12 @@ void CheckpointLifecycle::CutFailed(Job& job, const v1::CommitCheckpointRequest&
     archive_.RemoveFiles(job_id, clock, files).IgnoreError();
     call.done(v1::CommitCheckpointReply());
   });
+}
+
+void CheckpointLifecycle::TellOfFailedCut(Job& job, const std::string& event) {
+  if (job.told_of_failed_cut) return;
+  // What cannot be stored now, perhaps on the same full disk, is told with the next failure.
+  job.told_of_failed_cut = jobs_.AddEvent(job, event).ok();
 }
 
 void CheckpointLifecycle::SweepEnded() {
@@ -272,6 +283,7 @@ absl::Status CheckpointLifecycle::Record(Job& job, const v1::CommitCheckpointReq
       v1::JobEvent::CHECKPOINT);
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   job.checkpoint_waits_for.clear();
+  job.told_of_failed_cut = false;
   dropped = std::move(superseded);
   metrics_.checkpoints.Increment();
   return absl::OkStatus();

@@ -36,7 +36,8 @@ class CheckpointLifecycle {
               Call<v1::CommitCheckpointReply> call);
 
   // Handles a cut that failed. If it is tried again, notes what the checkpoint waits for. If it was
-  // given up, removes its files, then answers. REQUIRES: as Commit; the request has a failure.
+  // given up, removes its files, then answers. An event tells of the first failure. REQUIRES: as
+  // Commit; the request has a failure.
   void CutFailed(Job& job, const v1::CommitCheckpointRequest& request,
                  Call<v1::CommitCheckpointReply> call);
 
@@ -58,6 +59,9 @@ class CheckpointLifecycle {
   // Starts to complete a checkpoint. REQUIRES: the job has none under way.
   void Complete(Job& job, const v1::CommitCheckpointRequest& request);
   void RemoveLeftovers(const Job& job, uint64_t reached);
+  // Adds the event, unless one has told of a failed cut since the last commit: disks that are full
+  // stay full for a while, and the next commit's event names all checkpoints that are missing.
+  void TellOfFailedCut(Job& job, const std::string& event);
   void Completed(const v1::CommitCheckpointRequest& request,
                  absl::StatusOr<CompletedCheckpoint> completed);
   // Adds a checkpoint to the job's record; `request` has the time that all of it took. `dropped`

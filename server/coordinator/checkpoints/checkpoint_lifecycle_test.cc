@@ -158,6 +158,8 @@ TEST_F(CheckpointLifecycleTest, ACutThatIsGivenUpLeavesNoFiles) {
   const std::string folder = "/checkpoints/" + job + "/4/";
   EXPECT_THAT(cluster_.archive.removed_files, ElementsAre(folder + "f0", folder + "f2"));
   EXPECT_EQ(cluster_.Status(job).waiting_for(), "");
+  EXPECT_TRUE(cluster_.HasEvent(
+      job, "checkpoint at clock 4 is given up: partition 1 has no file: no space left"));
   // Whoever took the slot over finds some of them known to their servers.
   const absl::Status again = Send(Request(job, 4, {"f0", "f1", "f2"})).status();
   EXPECT_EQ(again.code(), absl::StatusCode::kFailedPrecondition);
@@ -171,6 +173,32 @@ TEST_F(CheckpointLifecycleTest, ACutThatIsGivenUpLeavesNoFiles) {
   EXPECT_EQ(cluster_.archive.removed_files.size(), 2);
 }
 
+TEST_F(CheckpointLifecycleTest, AnEventTellsOfAFullDiskOnceUntilACheckpointIsCommitted) {
+  const std::string job = *cluster_.Submit(SmallJob());
+  cluster_.MeetAll(job);
+  const auto fail = [&](uint64_t clock) {
+    v1::CommitCheckpointRequest failed = Request(job, clock, {});
+    failed.set_failure("no space left");
+    Send(failed);
+    cluster_.Run();
+  };
+  const auto is_told = [&](uint64_t clock) {
+    return cluster_.HasEvent(job, absl::StrCat("checkpoint at clock ", clock, " is given up"));
+  };
+  cluster_.store.failing = true;
+  fail(1);
+  EXPECT_FALSE(is_told(1)) << "it is the coordinator's disk, too";
+  cluster_.store.failing = false;
+  fail(2);
+  fail(3);
+  EXPECT_TRUE(is_told(2));
+  EXPECT_FALSE(is_told(3));
+  ASSERT_TRUE(cluster_.Checkpoint(*cluster_.Order(job, 0), 4).status().ok());
+  EXPECT_TRUE(cluster_.HasEvent(job, "checkpoint at clock 4"));
+  fail(6);
+  EXPECT_TRUE(is_told(6));
+}
+
 TEST_F(CheckpointLifecycleTest, StatusSaysWhatTheLastCheckpointWaitsFor) {
   const std::string job = *cluster_.Submit(SmallJob());
   cluster_.MeetAll(job);
@@ -182,6 +210,8 @@ TEST_F(CheckpointLifecycleTest, StatusSaysWhatTheLastCheckpointWaitsFor) {
   EXPECT_THAT(cluster_.archive.removed_files, IsEmpty()) << "they may be part of it";
   EXPECT_THAT(cluster_.Status(job).waiting_for(), HasSubstr("its last checkpoint, at step 10"));
   EXPECT_THAT(cluster_.Status(job).waiting_for(), HasSubstr("No space left on device"));
+  EXPECT_TRUE(cluster_.HasEvent(
+      job, "the last checkpoint, at clock 10, cannot be written and is tried again: cannot write"));
   ASSERT_TRUE(cluster_.Checkpoint(*cluster_.Order(job, 0), 10).status().ok());
   EXPECT_EQ(cluster_.Status(job).waiting_for(), "");
 }

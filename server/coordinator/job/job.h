@@ -151,6 +151,8 @@ struct Job {
   std::map<uint32_t, Call<v1::CommitCheckpointReply>> part_calls;
   // Files of the last cut that was given up; they are removed and must not be committed.
   std::set<std::string> given_up_files;
+  // True from the event that tells of a checkpoint which cannot be written to the next commit.
+  bool told_of_failed_cut = false;
 };
 
 }  // namespace muster

@@ -156,6 +156,8 @@ void StallWatch::GiveUpParts(Job& job) {
       absl::FormatDuration(stall_timeout_),
       " (--stall-timeout-ms) it still lacks the part of slot ", absl::StrJoin(missing, ", "),
       "; every process has to commit the same steps, or one of them the whole checkpoint"));
+  // If it cannot be stored, those that wait are told all the same.
+  jobs_.AddEvent(job, std::string(status.message())).IgnoreError();
   job.program_parts.GiveUp();
   for (auto& [slot, parked] : std::exchange(job.part_calls, {})) parked.done(status);
 }

@@ -1,0 +1,62 @@
+#include "client/chaos/faults/frozen_worker.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/chaos/faults/process_tree.h"
+#include "client/cluster/spawn.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+// Whether a child of this process, which has changed its state, was stopped or continued.
+bool Stopped(pid_t child) {
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, WUNTRACED | WCONTINUED), child);
+  EXPECT_TRUE(WIFSTOPPED(status) || WIFCONTINUED(status)) << status;
+  return WIFSTOPPED(status);
+}
+
+char StateOf(pid_t pid) {
+  for (;;) {
+    std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
+    std::string id, name;
+    char state = ' ';
+    if (file >> id >> name >> state) return state;
+  }
+}
+
+void AwaitStopped(pid_t pid, bool stopped) {
+  while ((StateOf(pid) == 'T') != stopped) absl::SleepFor(absl::Milliseconds(1));
+}
+
+TEST(FrozenWorkerTest, StopsAndContinuesADaemonAndItsTasks) {
+  // A daemon with two tasks.
+  const auto daemon = Spawn({.command = {"/bin/sh", "-c", "sleep 1000 & sleep 1000"},
+                             .output_file = ::testing::TempDir() + "/out"});
+  ASSERT_TRUE(daemon.ok()) << daemon.status();
+  std::vector<pid_t> tasks;
+  while (tasks.size() < 2) tasks = ProcessTree()[*daemon];
+  {
+    FrozenWorker frozen(*daemon);
+    EXPECT_TRUE(Stopped(*daemon));
+    for (const pid_t task : tasks) AwaitStopped(task, true);
+    frozen.ContinueTasks();
+    for (const pid_t task : tasks) AwaitStopped(task, false);
+    EXPECT_EQ(StateOf(*daemon), 'T');
+  }
+  EXPECT_FALSE(Stopped(*daemon));
+  for (const pid_t task : tasks) kill(task, SIGKILL);
+  kill(*daemon, SIGKILL);
+  waitpid(*daemon, nullptr, 0);
+}
+
+}  // namespace
+}  // namespace muster
