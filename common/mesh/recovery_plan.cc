@@ -124,16 +124,25 @@ absl::StatusOr<RecoveryPlan> PlanRecovery(absl::Span<const RankHolding> ranks,
   return plan;
 }
 
-std::vector<int> Keepers(absl::Span<const uint64_t> daemons) {
+std::vector<int> Keepers(absl::Span<const uint64_t> daemons, int group) {
   const int ranks = static_cast<int>(daemons.size());
+  std::vector<std::set<uint64_t>> of_group(ranks / group);
+  for (int rank = 0; rank < ranks; ++rank) of_group[rank / group].insert(daemons[rank]);
+  // Returns the number of daemons whose loss takes both ranks out of the round.
+  const auto common = [&](int a, int b) {
+    const std::set<uint64_t>& others = of_group[b / group];
+    return std::count_if(of_group[a / group].begin(), of_group[a / group].end(),
+                         [&others](uint64_t daemon) { return others.count(daemon) > 0; });
+  };
   std::vector<int> keepers(ranks, -1);
   std::vector<int> kept(ranks);
   for (int owner = 0; owner < ranks; ++owner) {
     int& best = keepers[owner];
+    const auto cost = [&](int rank) { return std::pair(common(owner, rank), kept[rank]); };
     for (int i = 1; i < ranks; ++i) {
       const int rank = (owner + i) % ranks;
       if (daemons[rank] == daemons[owner]) continue;
-      if (best < 0 || kept[rank] < kept[best]) best = rank;
+      if (best < 0 || cost(rank) < cost(best)) best = rank;
     }
     if (best >= 0) ++kept[best];
   }

@@ -76,9 +76,13 @@ absl::StatusOr<RecoveryPlan> PlanRecovery(absl::Span<const RankHolding> ranks,
 const RankHolding::Copy* FindCopy(const RankHolding& rank, int shard, uint64_t clock);
 
 // Returns, by rank, the rank that keeps a copy of its shard: one on another worker daemon; -1 if
-// all ranks are on one. Of the ranks on other daemons it is one that keeps the fewest so far, the
-// first one after the owner in ring order. `daemons` has an identity of each rank's daemon.
-std::vector<int> Keepers(absl::Span<const uint64_t> daemons);
+// all ranks are on one. `daemons` has an identity of each rank's daemon. If one of `group`
+// neighbouring ranks is lost, the others leave the round with it, and with the copies that they
+// keep. So the keeper is of a group that has the fewest daemons in common with the owner's: where
+// there is one without any, the loss of a daemon takes no shard and its copy at once. Of such ranks
+// it is one that keeps the fewest so far, the first one after the owner in ring order. REQUIRES:
+// `group` divides the number of ranks.
+std::vector<int> Keepers(absl::Span<const uint64_t> daemons, int group);
 
 // Returns the transfers to keepers that lack a copy at `clock`. Each owner has its shard by then.
 std::vector<ShardTransfer> PlanCopies(absl::Span<const RankHolding> ranks,

@@ -125,7 +125,7 @@ TEST(RecoveryPlanTest, FindsCopiesOfShards) {
     for (int per_daemon = 1; per_daemon < size; ++per_daemon) {
       std::vector<uint64_t> daemons;
       for (int rank = 0; rank < size; ++rank) daemons.push_back(rank / per_daemon);
-      CheckAll(size, size, Keepers(daemons));
+      CheckAll(size, size, Keepers(daemons, 1));
     }
   }
 }
@@ -191,7 +191,7 @@ TEST(RecoveryPlanTest, FindsEveryFormerShardThatSurvives) {
   for (int count = 1; count <= 5; ++count) {
     std::vector<uint64_t> daemons(count);
     for (int rank = 0; rank < count; ++rank) daemons[rank] = rank;
-    for (const std::vector<int>& keepers : {std::vector<int>(count, -1), Keepers(daemons)}) {
+    for (const std::vector<int>& keepers : {std::vector<int>(count, -1), Keepers(daemons, 1)}) {
       for (int number = 0; number < 1 << (2 * count); ++number) {
         std::vector<Progress> former(count);
         for (int rank = 0; rank < count; ++rank) {
@@ -245,24 +245,96 @@ TEST(RecoveryPlanTest, HoldingsTravel) {
 }
 
 TEST(RecoveryPlanTest, KeepersAreOnOtherDaemonsAndShareOut) {
-  EXPECT_THAT(Keepers({}), IsEmpty());
-  EXPECT_THAT(Keepers({7, 7, 7}), ElementsAre(-1, -1, -1));
-  EXPECT_THAT(Keepers({1, 2, 3}), ElementsAre(1, 2, 0));
-  EXPECT_THAT(Keepers({1, 1, 2, 2}), ElementsAre(2, 3, 0, 1));
-  EXPECT_THAT(Keepers({1, 1, 1, 2}), ElementsAre(3, 3, 3, 0));
+  EXPECT_THAT(Keepers({}, 1), IsEmpty());
+  EXPECT_THAT(Keepers({7, 7, 7}, 1), ElementsAre(-1, -1, -1));
+  EXPECT_THAT(Keepers({1, 2, 3}, 1), ElementsAre(1, 2, 0));
+  EXPECT_THAT(Keepers({1, 1, 2, 2}, 1), ElementsAre(2, 3, 0, 1));
+  EXPECT_THAT(Keepers({1, 1, 1, 2}, 1), ElementsAre(3, 3, 3, 0));
   for (int size = 2; size <= 12; ++size) {
     for (int per_daemon = 1; per_daemon < size; ++per_daemon) {
       std::vector<uint64_t> daemons;
       for (int rank = 0; rank < size; ++rank) daemons.push_back(rank / per_daemon);
       std::vector<int> kept(size);
       for (int rank = 0; rank < size; ++rank) {
-        const int keeper = Keepers(daemons)[rank];
+        const int keeper = Keepers(daemons, 1)[rank];
         ASSERT_GE(keeper, 0);
         EXPECT_NE(daemons[keeper], daemons[rank]);
         ++kept[keeper];
       }
       // With daemons of one size, every rank keeps as many as any other.
       if (size % per_daemon == 0) EXPECT_THAT(kept, ::testing::Each(1)) << size << per_daemon;
+    }
+  }
+}
+
+TEST(RecoveryPlanTest, KeepersAreOfOtherGroupsAndShareOut) {
+  EXPECT_THAT(Keepers({1, 2, 3, 4}, 2), ElementsAre(2, 3, 0, 1));
+  // The only other group has a daemon in common, which is better than the own group.
+  EXPECT_THAT(Keepers({1, 2, 2, 3}, 2), ElementsAre(2, 3, 0, 1));
+  // A single group: a lost rank may still be replaced in time.
+  EXPECT_THAT(Keepers({1, 2}, 2), ElementsAre(1, 0));
+  for (int group = 2; group <= 4; ++group) {
+    for (int groups = 2; groups <= 5; ++groups) {
+      for (int per_daemon = 1; per_daemon <= group; ++per_daemon) {
+        if (group % per_daemon != 0) continue;
+        std::vector<uint64_t> daemons;
+        std::vector<int> kept(group * groups);
+        for (int rank = 0; rank < group * groups; ++rank) daemons.push_back(rank / per_daemon);
+        const std::vector<int> keepers = Keepers(daemons, group);
+        for (int rank = 0; rank < group * groups; ++rank) {
+          EXPECT_NE(keepers[rank] / group, rank / group);
+          ++kept[keepers[rank]];
+        }
+        EXPECT_THAT(kept, ::testing::Each(1)) << groups << " groups of " << group;
+      }
+    }
+  }
+}
+
+// Ranks in groups are on daemons, one of which is lost, and with it all groups that have ranks
+// there. The others go on with all shards wherever another group of each such group was apart.
+void CheckLossOfADaemon(const std::vector<uint64_t>& daemons, int group, uint64_t lost) {
+  const int size = static_cast<int>(daemons.size());
+  const auto is_on = [&](int first, uint64_t daemon) {
+    const auto begin = daemons.begin() + first;
+    return std::find(begin, begin + group, daemon) != begin + group;
+  };
+  const auto is_apart = [&](int a, int b) {
+    return std::none_of(daemons.begin() + a, daemons.begin() + a + group,
+                        [&](uint64_t daemon) { return is_on(b, daemon); });
+  };
+  const std::vector<int> keepers = Keepers(daemons, group);
+  std::vector<RankHolding> left;
+  bool survives = true;
+  for (int first = 0; first < size; first += group) {
+    if (is_on(first, lost)) {
+      bool some_apart = false;
+      for (int other = 0; other < size; other += group) some_apart |= is_apart(first, other);
+      survives = survives && some_apart;
+      continue;
+    }
+    for (int rank = first; rank < first + group; ++rank) {
+      RankHolding& holding = left.emplace_back(HoldingAt(rank, Progress::kSummed, keepers));
+      holding.shards = size;
+      holding.shard = rank;
+    }
+  }
+  if (left.empty() || !survives) return;
+  const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(left, {static_cast<int>(left.size())});
+  EXPECT_TRUE(plan.ok()) << plan.status() << ": daemon " << lost << " of "
+                         << ::testing::PrintToString(daemons) << " in groups of " << group;
+}
+
+TEST(RecoveryPlanTest, CopiesOutliveTheGroupThatLeavesWithALostDaemon) {
+  for (const int group : {1, 2, 3}) {
+    for (int size = group; size <= 6; size += group) {
+      // Every way to place the ranks on four daemons.
+      for (int number = 0; number < 1 << (2 * size); ++number) {
+        std::vector<uint64_t> daemons;
+        for (int rank = 0; rank < size; ++rank) daemons.push_back((number >> (2 * rank)) & 3);
+        for (const uint64_t lost : {0, 1, 2, 3}) CheckLossOfADaemon(daemons, group, lost);
+        if (::testing::Test::HasFailure()) return;
+      }
     }
   }
 }

@@ -17,6 +17,7 @@
 #include "common/partition/wire_dtype.h"
 #include "common/pipeline/compute_order.h"
 #include "common/plan/device_memory_parts.h"
+#include "common/plan/group_plan.h"
 #include "common/plan/model_size.h"
 #include "common/plan/planned_stages.h"
 #include "common/plan/rank_size.h"
@@ -35,9 +36,6 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kProgramBytes = 30 * kMiB;
 constexpr uint64_t kTransformerProgramBytes = 65 * kMiB / 2;
 constexpr uint64_t kConnectedBytes = 2 * kMiB;
-// Shared memory of two ranks of a group, beyond that of the group of all ranks
-// (worker/collectives/transport/pipes/shared_memory_pipe.h). The lower one makes it.
-constexpr uint64_t kPairBytes = 1 * kMiB;
 // A message of a tied head's gradient on its way to the stage that pushes it
 // (worker/strategy/group/tied_gradients.cc).
 constexpr uint64_t kTiedMessageBytes = 4 * kMiB;
@@ -145,14 +143,18 @@ class Planner {
       }
     }
     AddStageMessages();
-    AddGroups();
     AddWorker("data", data_.bytes + examples_ * ExampleBytes() * Batches());
     if (on_device_) AddWorker("CUDA's own", kCudaProgramBytes);
     const uint64_t program =
         (model_.transformer.has_value() ? kTransformerProgramBytes : kProgramBytes) +
         (all_reduce_ && !rows_on_servers_ && spec_.workers() <= 1 ? 0 : kConnectedBytes);
     AddWorker("program and libraries", program);
-    if (DividesAnew(spec_)) AddNewSlices(program);
+    uint64_t in_groups = 0;
+    for (const MemoryPart& part : PlanGroups(spec_, model_, stages_, stage_of_pipeline_)) {
+      in_groups += part.mapped ? 0 : part.bytes;
+      plan_.worker.push_back(part);
+    }
+    if (DividesAnew(spec_)) AddNewSlices(program + in_groups);
     AddServers();
     return plan_;
   }
@@ -270,7 +272,7 @@ class Planner {
   }
 
   // Adds what a rank needs beyond its steps' peak while it divides the parameters anew: its former
-  // slice, copy and rows are there beside the new ones, and little else.
+  // slice, copy and rows are there beside the new ones, and little else: its program and groups.
   void AddNewSlices(uint64_t program) {
     const uint64_t slice = sizeof(float) * slice_elements_;
     const uint64_t state = slice * dense_state_floats_;
@@ -454,28 +456,6 @@ class Planner {
         {.name = "other stages' messages, if on one machine",
          .bytes = (stages_.shape.stages - 1) * stages_.messages * stages_.message_bytes,
          .mapped = true});
-  }
-
-  // Adds the memory through which a rank talks to those that compute the model with it: all stages,
-  // those with a tensor that it has, too, its tensor ranks, and on servers all of these together.
-  void AddGroups() {
-    if (on_device_ || stages_.division.ranks() == 1) return;
-    const uint64_t below = stage_of_pipeline_;
-    const uint64_t above = stages_.division.stages - 1 - below;
-    const uint64_t of_tensor = stages_.division.tensor_ranks - 1;
-    uint64_t tied_own = 0, tied_others = 0;
-    for (const TensorSpec& tensor : model_.tensors) {
-      if (tensor.stages > 1) (tensor.first_stage ? tied_own : tied_others) = 1;
-    }
-    uint64_t own = of_tensor + above + tied_own, others = below + tied_others;
-    if (!all_reduce_) {
-      own += of_tensor + above * stages_.division.tensor_ranks;
-      others += below * stages_.division.tensor_ranks;
-    }
-    AddWorker("connections with the ranks of a model", own * kPairBytes);
-    plan_.worker.push_back({.name = "connections that others have made, if on one machine",
-                            .bytes = others * kPairBytes,
-                            .mapped = true});
   }
 
   // Returns the number of micro-batches' examples in memory. A stage reads all of a step, and each

@@ -12,6 +12,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -130,17 +131,24 @@ class PeakMemoryTest : public ::testing::Test {
     const std::vector<MemoryPlan> stages =
         PlanMemoryOfStages(spec, ReadDataHead(spec), {.multiply_bf16 = MultipliesBFloat16()});
     const std::vector<Peak> peaks = Peaks(spec);
+    // The slots of a stage are neighbours.
+    const size_t of_stage = peaks.size() / stages.size();
     for (size_t slot = 0; slot < peaks.size(); ++slot) {
       const Peak& measured = peaks[slot];
-      // The slots of a stage are neighbours.
-      const MemoryPlan& plan = stages[slot * stages.size() / peaks.size()];
+      const MemoryPlan& plan = stages[slot / of_stage];
       const auto planned = static_cast<double>(plan.worker_bytes());
       const auto own_planned = static_cast<double>(plan.worker_own_bytes());
       std::cout << FormatBytes(measured.bytes) << " at the peak, planned "
                 << FormatBytes(plan.worker_bytes()) << ", its own " << FormatBytes(measured.own())
                 << ", planned " << FormatBytes(plan.worker_own_bytes()) << ": " << job.substr(0, 40)
                 << "…" << job.substr(job.rfind("batch_size")) << std::endl;
-      const auto own = static_cast<double>(measured.own());
+      // The lower of two ranks makes the memory that both share. Planned is the mean.
+      const auto first = peaks.begin() + static_cast<ptrdiff_t>(slot / of_stage * of_stage);
+      const double own = std::accumulate(first, first + static_cast<ptrdiff_t>(of_stage), 0.0,
+                                         [](double sum, const Peak& peak) {
+                                           return sum + static_cast<double>(peak.own());
+                                         }) /
+                         static_cast<double>(of_stage);
       EXPECT_LE(own, own_planned + MostAbovePlan(own)) << Compared(measured.bytes, plan);
       EXPECT_GE(own, own_planned - MostBelowPlan(own)) << Compared(measured.bytes, plan);
       // Memory of servers that the ranks of a model map is planned nowhere.
@@ -378,6 +386,37 @@ TEST_F(PeakMemoryTest, OfAnNgramModelByAllReduce) {
                      "path: '", NumbersPath(), "' } } batch_size: 4096 workers: ", workers,
                      kAllReduce),
         /*steps=*/100);
+  }
+}
+
+// Next to nothing but the rings of ranks to one another, in all kinds of groups.
+TEST_F(PeakMemoryTest, OfManyRanks) {
+  auto cluster = ProcessCluster::Start({.servers = 1, .workers = 4, .slots_per_worker = 4});
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  cluster_ = *std::move(cluster);
+  for (const int workers : {8, 16}) {
+    const std::string ranks = absl::StrCat(" threads_per_worker: 1 workers: ", workers);
+    // Rows have a group of their own.
+    ExpectAsPlanned(
+        absl::StrCat("model { ngram { orders: 4 embedding_dim: 32 hidden: 8 } } data { text { ",
+                     "path: '", TextPath(), "' } } parallelism { zero { stage: 1 } } update { ",
+                     "dense: ALL_REDUCE sparse: ALL_REDUCE partitions: 16 } batch_size: 160",
+                     ranks),
+        kFirst);
+    const std::string model = absl::StrCat(
+        "model { transformer { layers: 2 width: 64 heads: 8 kv_heads: 2 context: 32 } } data { ",
+        "sequences { path: '", TextPath(), "' } } batch_size: 16", ranks);
+    // Tensor ranks that share heads of keys and values; shard groups and replicas.
+    ExpectAsPlanned(absl::StrCat(model, " parallelism { tensor: 4 }", kAllReduce), kFirst);
+    ExpectAsPlanned(
+        absl::StrCat(model, " parallelism { tensor: 2 zero { stage: 2 shard: 2 } }", kAllReduce),
+        kFirst);
+    // Stages with a tied head, by all-reduce and on servers.
+    for (const char* road : {kAllReduce, kServers}) {
+      ExpectAsPlanned(
+          absl::StrCat(model, " micro_batches: 2 parallelism { pipeline: 2 tensor: 2 }", road),
+          kFirst);
+    }
   }
 }
 

@@ -7,10 +7,14 @@
 #include "absl/time/clock.h"
 #include "common/text/utf8.h"
 #include "common/trace/trace_scope.h"
+#include "common/transport/shared_memory/group_memory.h"
 
 namespace muster {
 FlightRecorder::FlightRecorder(std::string group)
-    : group_(std::move(group)), trace_(trace_bound.recorder), entries_(kCalls) {}
+    : group_(std::move(group)), trace_(trace_bound.recorder), entries_(kCalls) {
+  // Jobs are planned with so much.
+  static_assert(kCalls * sizeof(Entry) <= kGroupBytes);
+}
 
 void FlightRecorder::Begin(uint64_t sequence, const CollectiveCall& call) {
   const int64_t now = absl::GetCurrentTimeNanos();

@@ -2,6 +2,7 @@
 // are lost.
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -197,6 +198,40 @@ TEST_F(AllReduceTest, CopiesOfShardsKeepTheJobInPlace) {
   cluster_.Finish(job);
   EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED) << cluster_.Status(job).message();
 }
+
+// The living tensor rank of a lost one leaves the round with it. What these two had is in copies of
+// the other data rank.
+class TensorGroupCopiesTest : public AllReduceTest,
+                              public ::testing::WithParamInterface<std::tuple<uint32_t, uint32_t>> {
+};
+
+TEST_P(TensorGroupCopiesTest, OutliveTheGroup) {
+  const auto [stage, lost] = GetParam();
+  AddWorkers(4);
+  v1::JobSpec spec = Job(4, 2);
+  spec.mutable_parallelism()->set_tensor(2);
+  spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
+  spec.mutable_parallelism()->mutable_zero()->set_redundancy(1);
+  const std::string job = Running(spec);
+  for (uint32_t slot = 0; slot < 4; ++slot) cluster_.rank(Order(job, slot)).clock = 4;
+  cluster_.ProgressAll(job, 4);
+  Kill(Worker(job, lost));
+  for (uint32_t slot = 0; slot < 4; ++slot) {
+    if (slot != lost) cluster_.Rendezvous(Order(job, slot));
+  }
+  cluster_.Pass(kElasticWait);
+  const uint32_t first = lost < 2 ? 2 : 0;
+  for (const uint32_t slot : {first, first + 1}) {
+    EXPECT_EQ(Order(job, slot).generation(), 1);
+    EXPECT_EQ(cluster_.rank(Order(job, slot)).round, 2);
+    EXPECT_EQ(cluster_.rank(Order(job, slot)).shards, 2);
+    EXPECT_EQ(cluster_.rank(Order(job, slot)).clock, 4);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(StagesAndSlots, TensorGroupCopiesTest,
+                         ::testing::Combine(::testing::Values(1, 2, 3),
+                                            ::testing::Values(0, 1, 2, 3)));
 
 // True: the ranks keep copies of one another's shards.
 class NewShardsTest : public AllReduceTest, public ::testing::WithParamInterface<bool> {};

@@ -1,11 +1,14 @@
 #include "server/coordinator/simulation/simulated_cluster.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/job/job_road.h"
+#include "common/mesh/recovery_plan.h"
+#include "common/mesh/tensor_ranks.h"
 #include "common/mesh/zero.h"
 #include "common/program/program_proof.h"
 #include "common/rpc/membership/protocol.h"
@@ -251,7 +254,8 @@ Answer<v1::RendezvousReply> SimulatedCluster::Rendezvous(const v1::TaskOrder& or
     request.set_held_out_examples(20);
   }
   request.set_endpoint(EndpointOf(order));
-  const Rank& known = rank(order);
+  Rank& known = rank(order);
+  known.worker_id = order.worker_id();
   request.set_round(known.round);
   if (known.clock.has_value()) request.set_replica_clock(*known.clock);
   if (DividesAnew(order.spec())) {
@@ -260,9 +264,9 @@ Answer<v1::RendezvousReply> SimulatedCluster::Rendezvous(const v1::TaskOrder& or
   }
   request.set_has_sums(known.clock.has_value() &&
                        ShardsOfRanks(order.spec(), order.spec().workers()).count > 1);
-  if (known.clock.has_value() && order.spec().parallelism().zero().redundancy() > 0) {
+  for (const uint32_t shard : known.copies) {
     v1::KeptCopy& copy = *request.add_copies();
-    copy.set_shard((known.shard + known.shards - 1) % known.shards);
+    copy.set_shard(shard);
     copy.set_clock(*known.clock);
     copy.set_has_sums(true);
   }
@@ -293,9 +297,11 @@ void SimulatedCluster::Meet(const v1::TaskOrder& order, uint64_t named,
   if (answers_are_lost) return;
   std::optional<uint64_t> clock = order.start_clock();
   uint32_t own = 0;
+  std::vector<uint64_t> daemons;
   for (int i = 0; i < reply.peers_size(); ++i) {
     const v1::CollectivePeer& peer = reply.peers(i);
     if (peer.slot() == order.slot()) own = i;
+    daemons.push_back(std::hash<std::string>()(ranks_[peer.endpoint()].worker_id));
     if (!reply.has_source_slot() || peer.slot() != reply.source_slot()) continue;
     // The clock when the round opened: the source may train on before the others are told.
     clock = source_clocks_
@@ -304,7 +310,20 @@ void SimulatedCluster::Meet(const v1::TaskOrder& order, uint64_t named,
                 .first->second;
   }
   const auto peers = static_cast<uint32_t>(reply.peers_size());
-  rank(order) = {.round = reply.round(), .clock = clock, .shard = own, .shards = peers};
+  std::vector<uint32_t> copies;
+  if (order.spec().parallelism().zero().redundancy() > 0) {
+    const auto group = static_cast<int>(DividesAnew(order.spec()) ? TensorRanks(order.spec()) : 1);
+    const std::vector<int> keepers = Keepers(daemons, group);
+    for (uint32_t owner = 0; owner < peers; ++owner) {
+      if (keepers[owner] == static_cast<int>(own)) copies.push_back(owner);
+    }
+  }
+  rank(order) = {.round = reply.round(),
+                 .clock = clock,
+                 .shard = own,
+                 .shards = peers,
+                 .copies = std::move(copies),
+                 .worker_id = order.worker_id()};
 }
 
 absl::Status SimulatedCluster::Progress(const v1::TaskOrder& order, uint64_t clock) {

@@ -138,7 +138,7 @@ class SimulatedCluster {
 
   // State of an all-reduce task: its last round, and the clock of its replica, which it has as soon
   // as it is told of a round (the source's, or the order's start).
-  // A rank of a job with redundancy keeps a copy of its left neighbour's shard, and all sums.
+  // A rank of a job with redundancy keeps copies of others' shards (Keepers), and all sums.
   struct Rank {
     uint64_t round = 0;
     std::optional<uint64_t> clock;
@@ -146,6 +146,9 @@ class SimulatedCluster {
     // parameters.
     uint32_t shard = 0;
     uint32_t shards = 0;
+    std::vector<uint32_t> copies;
+    // Set of jobs with redundancy.
+    std::string worker_id;
     // True if its last collective call timed out.
     bool late = false;
     // Why its last round ended.

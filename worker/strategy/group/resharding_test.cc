@@ -197,7 +197,6 @@ class ReshardingTest : public ::testing::TestWithParam<std::tuple<uint32_t, int>
   static ShardedJob WithCopies() {
     ShardedJob job = TheJob();
     job.redundant = true;
-    job.ranks_per_daemon = tensor();
     return job;
   }
 

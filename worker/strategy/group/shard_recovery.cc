@@ -282,7 +282,9 @@ absl::Status ShardRecovery::MakeCopies(Communicator& world) {
 absl::Status ShardRecovery::RenewCopies(Communicator& world, const Meeting& meeting,
                                         uint64_t clock) {
   std::vector<int> keepers(world.size(), -1);
-  if (options_.redundant) keepers = Keepers(meeting.daemons);
+  // The tensor ranks of a lost rank leave a round that goes on without it.
+  const int group = options_.divides_anew ? shard_.state().shard().tensor_ranks : 1;
+  if (options_.redundant) keepers = Keepers(meeting.daemons, group);
   for (const ShardTransfer& transfer : PlanCopies(meeting.holdings, keepers, clock)) {
     MUSTER_RETURN_IF_ERROR(Move(world, transfer));
   }

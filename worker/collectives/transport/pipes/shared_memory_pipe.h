@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/transport/shared_memory/byte_ring.h"
+#include "common/transport/shared_memory/group_memory.h"
 #include "common/transport/shared_memory/shared_region.h"
 #include "worker/collectives/transport/pipes/doorbell.h"
 #include "worker/collectives/transport/pipes/group_health.h"
@@ -15,17 +16,12 @@ namespace muster {
 
 // The memory that a pair of ranks on one machine shares.
 struct SharedPair {
-  // Two rings, one per direction: the lower rank writes the first.
+  // Two rings, one per direction (kPairBytes): the lower rank writes the first.
   SharedRegion rings;
   bool lower = false;
   // The peer's doorbell.
   Doorbell bell;
 };
-
-// Ring capacity per direction. The two rings that a rank uses with one peer stay in its
-// second-level cache together with the data they carry.
-constexpr size_t kRingCapacity = 512 << 10;
-constexpr size_t kPairBytes = 2 * RingBytes(kRingCapacity);
 
 class SharedMemoryPipe final : public HostPipe {
  public:

@@ -1,0 +1,84 @@
+#include "common/plan/group_plan.h"
+
+#include <cstdint>
+#include <set>
+
+#include "common/job/job_road.h"
+#include "common/mesh/tensor_ranks.h"
+#include "common/mesh/zero.h"
+#include "common/partition/tensor_spec.h"
+#include "common/plan/rows_memory.h"
+#include "common/transport/shared_memory/group_memory.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+// A rank's peers in a group: those that may be below it or above, and those that are for sure.
+struct Peers {
+  uint64_t around = 0;
+  uint64_t below = 0;
+  uint64_t above = 0;
+};
+
+// Returns the sizes of the groups that sum gradients of what only some tensor ranks share.
+std::set<int> SharedGradientGroups(const v1::JobSpec& spec, const ModelSize& model) {
+  std::set<int> sizes;
+  for (const TensorSpec& tensor : model.tensors) {
+    const bool replicated = tensor.placement.kind == Placement::Kind::kReplicate;
+    if (!tensor.tied_to.empty() || (replicated && !DividesTokens(spec))) continue;
+    for (const SharedElements& elements : tensor.shared) sizes.insert(elements.ranks);
+  }
+  sizes.erase(static_cast<int>(TensorRanks(spec)));
+  return sizes;
+}
+
+}  // namespace
+
+std::vector<MemoryPart> PlanGroups(const v1::JobSpec& spec, const ModelSize& model,
+                                   const PlannedStages& stages, int stage) {
+  const uint64_t ranks = spec.workers();
+  if (ranks <= 1 || !TrainsInRounds(spec) || RunsProgram(spec)) return {};
+  uint64_t groups = 0, own_halves = 0, others_halves = 0;
+  const auto add = [&](const Peers& peers) {
+    if (peers.around + peers.below + peers.above == 0) return;
+    ++groups;
+    own_halves += peers.around + 2 * peers.above;
+    others_halves += peers.around + 2 * peers.below;
+  };
+  const uint64_t tensor = stages.division.tensor_ranks;
+  const uint64_t below = stage, above = stages.division.stages - 1 - below;
+  const uint64_t of_stage = ranks / stages.division.stages;
+  const uint64_t shards = ShardGroupSize(spec);
+  const uint64_t replicas = of_stage / tensor / shards;
+
+  // All ranks, the tensor group, the data group, and the pipeline group.
+  add({of_stage - 1, below * of_stage, above * of_stage});
+  add({.around = tensor - 1});
+  if (stages.division.ranks() > 1) add({.around = of_stage / tensor - 1});
+  add({.below = below, .above = above});
+  Peers tied;
+  for (const TensorSpec& tensor_spec : model.tensors) {
+    if (tensor_spec.stages > 1) (tensor_spec.first_stage ? tied.above : tied.below) = 1;
+  }
+  add(tied);
+  // With one shard group, or one shard, these are the data group.
+  if (shards > 1 && replicas > 1) {
+    add({.around = shards - 1});
+    add({.around = replicas - 1});
+  }
+  if (shards > 1 && !model.sparse.empty() && !RowsOnServers(spec)) add({.around = shards - 1});
+  for (const int size : SharedGradientGroups(spec, model)) {
+    add({.around = static_cast<uint64_t>(size) - 1});
+  }
+  if (!TrainsByAllReduce(spec) && stages.division.stages > 1) {
+    add({tensor - 1, below * tensor, above * tensor});
+  }
+  return {{.name = "groups of ranks", .bytes = groups * kGroupBytes},
+          {.name = "rings to other ranks, if on one machine", .bytes = own_halves * kPairBytes / 2},
+          {.name = "rings that other ranks have made, if on one machine",
+           .bytes = others_halves * kPairBytes / 2,
+           .mapped = true}};
+}
+
+}  // namespace muster
