@@ -39,7 +39,7 @@ void AwaitStopped(pid_t pid, bool stopped) {
 
 TEST(FrozenWorkerTest, StopsAndContinuesADaemonAndItsTasks) {
   // A daemon with two tasks.
-  const auto daemon = Spawn({.command = {"/bin/sh", "-c", "sleep 1000 & sleep 1000"},
+  const auto daemon = Spawn({.command = {"/bin/sh", "-c", "sleep 1000 & sleep 1000 & wait"},
                              .output_file = ::testing::TempDir() + "/out"});
   ASSERT_TRUE(daemon.ok()) << daemon.status();
   std::vector<pid_t> tasks;
