@@ -1,5 +1,5 @@
-// A task that is stopped, and so neither dies nor loses its daemon's lease, in the middle of a job,
-// and a worker that is stopped with its task: the others are not kept waiting for ever, and the job
+// A task that neither dies nor loses its daemon's lease, but does not move in the middle of a job,
+// and a task or a worker that stands still: the others are not kept waiting for ever, and the job
 // goes on with exactly the weights of a run that nothing disturbed.
 
 #include <signal.h>
@@ -35,7 +35,10 @@ v1::JobSpec StalledJob(v1::UpdateSpec::Road road) {
 
 // The weights at the end. With `stops`, worker 1's task is stopped on the way.
 ExportedTensors Train(const v1::JobSpec& spec, bool stops) {
-  auto started = ProcessCluster::Start({.servers = 1, .coordinator_arguments = {kStallTimeout}});
+  // A stopped task stands for one that shows signs of life and does not move.
+  auto started = ProcessCluster::Start({.servers = 1,
+                                        .coordinator_arguments = {kStallTimeout},
+                                        .worker_arguments = {"--task-silence-ms=0"}});
   EXPECT_TRUE(started.ok()) << started.status();
   if (!started.ok()) return {};
   ProcessCluster& cluster = **started;
@@ -85,6 +88,30 @@ INSTANTIATE_TEST_SUITE_P(Roads, StallTest,
                            return info.param == v1::UpdateSpec::ALL_REDUCE ? "AllReduce"
                                                                            : "ParameterServer";
                          });
+
+// Its daemon finds out, long before the others have waited for too long.
+TEST(StoppedTaskTest, ItsDaemonEndsItAndNothingIsLost) {
+  auto started = ProcessCluster::Start({.servers = 0, .workers = 3});
+  ASSERT_TRUE(started.ok()) << started.status();
+  ProcessCluster& cluster = **started;
+  const auto id = cluster.Submit(Endless(StalledJob(v1::UpdateSpec::ALL_REDUCE), 500));
+  ASSERT_TRUE(id.ok()) << id.status();
+  const auto running = AwaitRunning(cluster, *id);
+  ASSERT_TRUE(running.ok()) << running.status();
+  const std::vector<pid_t> tasks = cluster.ChildrenOf("worker-1");
+  ASSERT_EQ(tasks.size(), 1u);
+  kill(tasks[0], SIGSTOP);
+  const auto replaced = cluster.Await(*id, [&](const v1::JobStatus& status) {
+    return Incarnations(status) > Incarnations(*running);
+  });
+  ASSERT_TRUE(replaced.ok()) << replaced.status();
+  const auto trained = AwaitCheckpointSince(cluster, *id);
+  ASSERT_TRUE(trained.ok()) << trained.status();
+  EXPECT_NE(cluster.Diagnose(*id).find("showed no sign of life for 5s"), std::string::npos);
+  const auto weights = EndAndTrainUndisturbed(cluster, *id);
+  ASSERT_TRUE(weights.ok()) << weights.status() << cluster.Diagnose(*id);
+  EXPECT_TRUE(weights->disturbed == weights->undisturbed) << cluster.Diagnose(*id);
+}
 
 // No connection to a frozen worker breaks: by all-reduce the others are in a call with its task.
 TEST(FrozenWorkerTest, TheOthersGoOnWithoutItAndNothingIsLost) {

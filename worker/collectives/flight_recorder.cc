@@ -20,6 +20,7 @@ void FlightRecorder::Begin(uint64_t sequence, const CollectiveCall& call) {
   const int64_t now = absl::GetCurrentTimeNanos();
   const absl::string_view label = CutUtf8(call.label, kLabelBytes - 1);
   absl::MutexLock lock(&mutex_);
+  last_ = sequence;
   Entry& entry = entries_[sequence % kCalls];
   entry.sequence = sequence;
   entry.kind = call.kind;
@@ -58,6 +59,26 @@ std::map<Collective, CallTimes> FlightRecorder::Times() const {
   return times_;
 }
 
+RecordedCall FlightRecorder::ToCall(const Entry& entry) {
+  return {.sequence = entry.sequence,
+          .kind = entry.kind,
+          .dtype = entry.dtype,
+          .reduction = entry.reduction,
+          .count = entry.count,
+          .label = entry.label,
+          .started = absl::FromUnixNanos(entry.started_ns),
+          .duration = entry.duration_ns < 0 ? absl::InfiniteDuration()
+                                            : absl::Nanoseconds(entry.duration_ns),
+          .status = entry.status};
+}
+
+absl::optional<RecordedCall> FlightRecorder::UnderWay() const {
+  absl::MutexLock lock(&mutex_);
+  const Entry& entry = entries_[last_ % kCalls];
+  if (last_ == 0 || entry.duration_ns >= 0) return absl::nullopt;
+  return ToCall(entry);
+}
+
 std::vector<RecordedCall> FlightRecorder::Calls() const {
   std::vector<Entry> entries;
   {
@@ -71,18 +92,7 @@ std::vector<RecordedCall> FlightRecorder::Calls() const {
             [](const Entry& a, const Entry& b) { return a.sequence < b.sequence; });
   std::vector<RecordedCall> calls;
   calls.reserve(entries.size());
-  for (const Entry& entry : entries) {
-    calls.push_back({.sequence = entry.sequence,
-                     .kind = entry.kind,
-                     .dtype = entry.dtype,
-                     .reduction = entry.reduction,
-                     .count = entry.count,
-                     .label = entry.label,
-                     .started = absl::FromUnixNanos(entry.started_ns),
-                     .duration = entry.duration_ns < 0 ? absl::InfiniteDuration()
-                                                       : absl::Nanoseconds(entry.duration_ns),
-                     .status = entry.status});
-  }
+  for (const Entry& entry : entries) calls.push_back(ToCall(entry));
   return calls;
 }
 

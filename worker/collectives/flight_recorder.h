@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "common/metrics/time_bounds.h"
 #include "common/trace/trace_recorder.h"
 #include "worker/collectives/collective_call.h"
@@ -61,6 +62,9 @@ class FlightRecorder {
   // Returns at most kCalls calls, oldest first.
   std::vector<RecordedCall> Calls() const;
 
+  // Returns the last call, if it has not ended.
+  absl::optional<RecordedCall> UnderWay() const;
+
   // Returns the times of all calls so far, by operation; those without calls are left out.
   std::map<Collective, CallTimes> Times() const;
 
@@ -82,6 +86,8 @@ class FlightRecorder {
     absl::Status status;
   };
 
+  static RecordedCall ToCall(const Entry& entry);
+
   const std::string group_;
   // Null: the calls are not traced.
   TraceRecorder* const trace_;
@@ -89,6 +95,8 @@ class FlightRecorder {
   mutable absl::Mutex mutex_;
   // kCalls entries; call n is at index n modulo kCalls.
   std::vector<Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  // Number of the last call that began.
+  uint64_t last_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<Collective, CallTimes> times_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -68,6 +68,7 @@ struct Flags {
   std::vector<std::string> data_roots;
   std::string offload_folder;
   bool allow_programs = false;
+  int task_silence_ms = 5000;
   std::string program_token_file;
   TlsFiles tls;
   std::string devices = "auto";
@@ -119,6 +120,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--program-token-file", flags.program_token_file,
                  "The coordinator's --program-token-file: programs are run only on orders of one "
                  "who knows its token.");
+  app.add_option("--task-silence-ms", flags.task_silence_ms,
+                 "A task whose process shows no sign of life for this long, as one that is stopped "
+                 "or frozen, is killed, and another takes its place. 0: never, as for a debugger.")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   AddCollectiveFlags(app, flags.collectives);
   AddFileAccessFlag(app, flags.file_access);
   AddTlsFlags(app, flags.tls);
@@ -132,6 +138,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
   // For tests.
   app.add_option("--task-program", flags.task_program, "Program that runs tasks on processors.")
       ->group("");
+}
+
+absl::Duration Silence(const Flags& flags) {
+  return flags.task_silence_ms == 0 ? absl::InfiniteDuration()
+                                    : absl::Milliseconds(flags.task_silence_ms);
 }
 
 std::string DeviceProgram(const Flags& flags) {
@@ -282,7 +293,8 @@ int Run(const Flags& flags) {
                                           .task_program = flags.task_program,
                                           .allow_programs = flags.allow_programs,
                                           .worker_id = options.identity.id,
-                                          .program_token = *program_token},
+                                          .program_token = *program_token,
+                                          .silence = Silence(flags)},
                                          logs);
   WorkerDaemon daemon(*cluster, std::move(start), std::move(options), clock, waiter);
 

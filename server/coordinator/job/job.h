@@ -57,6 +57,9 @@ struct TaskState {
   // Incarnation of the task that last reported a wait, and what it cannot reach; empty: nothing.
   uint64_t waiting_incarnation = 0;
   std::string waits_for;
+  // The collective call that the task has been in for some seconds, as it last reported; empty:
+  // none.
+  std::string sits_in;
 };
 
 // Returns the facts about a job that its history needs.

@@ -45,6 +45,14 @@ std::string Describe(const v1::EvaluationResult& result) {
                       " has no value: ", result.no_value());
 }
 
+// Names a collective call alike for all of its ranks.
+std::string NameOf(const v1::CollectiveRecord& call) {
+  std::string name = call.operation();
+  if (!call.label().empty()) absl::StrAppend(&name, " \"", call.label(), "\"");
+  absl::StrAppend(&name, ", call ", call.sequence(), " of group ", call.group());
+  return std::string(CutUtf8(name, kMostWaitBytes));
+}
+
 const v1::EvaluationResult* FindResult(const v1::JobRecord& record, uint64_t clock) {
   for (auto it = record.evaluations().rbegin(); it != record.evaluations().rend(); ++it) {
     if (it->clock() == clock) return &*it;
@@ -143,6 +151,7 @@ void TaskRequests::Rendezvous(const v1::RendezvousRequest& request,
   }
   job.ParkRendezvous(slot, std::move(call));
   job.tasks[slot].heard = true;
+  job.tasks[slot].sits_in.clear();
   ++job.status_version;
   const auto met = job.rendezvous.Met();
   if (!met.has_value()) return;
@@ -193,10 +202,12 @@ absl::StatusOr<v1::ReportProgressReply> TaskRequests::ReportProgress(
     job->progress_unsaved = true;
     collective_times_.Take(job->record.slots(request.task().slot()).worker_id(), request);
   }
+  TaskState& task = job->tasks[request.task().slot()];
   if (request.steps() > 0) {
-    job->tasks[request.task().slot()].silent_since = clock_.Monotonic();
-    job->tasks[request.task().slot()].has_reported = true;
+    task.silent_since = clock_.Monotonic();
+    task.has_reported = true;
   }
+  task.sits_in = request.has_call_under_way() ? NameOf(request.call_under_way()) : "";
   // The history is stored at other times than progress, so it finds out by itself what it has.
   job->history->history().AddReport(request, jobs_.NowUnixMs());
   ++job->status_version;

@@ -18,6 +18,7 @@
 #include "server/coordinator/cluster/task_threads.h"
 #include "server/coordinator/cluster/tensor_groups.h"
 #include "server/coordinator/job/job_state_machine.h"
+#include "server/coordinator/lifecycle/round_record.h"
 #include "server/coordinator/lifecycle/stall_watch.h"
 
 namespace muster {
@@ -74,6 +75,28 @@ std::string TasksWaitFor(const Job& job) {
   });
 }
 
+// Returns which slots sit in which collective call, and which others do not; empty if none does.
+std::string SlotsInCalls(const Job& job) {
+  std::map<absl::string_view, std::vector<uint32_t>> slots;
+  std::vector<uint32_t> elsewhere;
+  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+    const std::string& call = job.tasks[slot].sits_in;
+    if (!call.empty()) {
+      slots[call].push_back(slot);
+    } else if (IsMember(job.record, slot)) {
+      elsewhere.push_back(slot);
+    }
+  }
+  if (slots.empty()) return "";
+  std::string text = absl::StrJoin(slots, "; ", [](std::string* out, const auto& entry) {
+    absl::StrAppend(out, "slot ", absl::StrJoin(entry.second, ", "), " in ", entry.first);
+  });
+  if (!elsewhere.empty()) {
+    absl::StrAppend(&text, "; slot ", absl::StrJoin(elsewhere, ", "), " in none");
+  }
+  return text;
+}
+
 // Returns why the last round of an all-reduce job ended; empty once a step has been made since.
 std::string WaitsForStep(const Job& job) {
   const uint64_t clock = job.record.round().clock();
@@ -89,7 +112,7 @@ std::string WaitsForTasks(const Job& job, absl::Duration now, absl::Duration lea
     if (const std::string ended = WaitsForStep(job); !ended.empty()) return ended;
     const std::vector<uint32_t> awaited = AwaitedFor(lease, now, job);
     return awaited.empty()
-               ? ""
+               ? SlotsInCalls(job)
                : absl::StrCat("the others wait for slot ", absl::StrJoin(awaited, ", "));
   }
   std::vector<uint32_t> missing;

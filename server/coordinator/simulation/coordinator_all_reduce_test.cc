@@ -387,6 +387,20 @@ TEST_F(AllReduceTest, CollectivesAreAskedForAndShown) {
   EXPECT_EQ(cluster_.ListCollectives("j0-none").status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(AllReduceTest, StatusSaysWhoSitsInWhichCall) {
+  AddWorkers(3);
+  const std::string job = Running(Job(3));
+  EXPECT_EQ(cluster_.Status(job).waiting_for(), "");
+  for (uint32_t slot : {0, 2}) {
+    EXPECT_TRUE(cluster_.TellLongCall(Order(job, slot), "bucket 3").ok());
+  }
+  EXPECT_EQ(cluster_.Status(job).waiting_for(),
+            "slot 0, 2 in all_reduce \"bucket 3\", call 12 of group world; slot 1 in none");
+  // The next reports of those whose call has ended have none.
+  cluster_.ProgressAll(job, 4);
+  EXPECT_EQ(cluster_.Status(job).waiting_for(), "");
+}
+
 TEST_F(AllReduceTest, JobsOnServersHaveNoCollectives) {
   cluster_.AddServer("s0");
   AddWorkers(2);

@@ -352,6 +352,21 @@ absl::Status SimulatedCluster::Progress(const v1::TaskOrder& order, uint64_t clo
   return reply.status();
 }
 
+absl::Status SimulatedCluster::TellLongCall(const v1::TaskOrder& order, const std::string& label) {
+  v1::ReportProgressRequest request;
+  *request.mutable_task() = Identity(order);
+  request.set_clock(3);
+  v1::CollectiveRecord& call = *request.mutable_call_under_way();
+  call.set_operation("all_reduce");
+  call.set_label(label);
+  call.set_sequence(12);
+  call.set_group("world");
+  call.set_duration_us(-1);
+  const absl::Status status = coordinator_->tasks().ReportProgress(request).status();
+  Run();
+  return status;
+}
+
 absl::Status SimulatedCluster::TellWait(const v1::TaskOrder& order, const std::string& waits_for) {
   v1::ReportProgressRequest request;
   *request.mutable_task() = Identity(order);

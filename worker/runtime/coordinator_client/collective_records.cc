@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "common/tensor/dtype.h"
 #include "common/text/utf8.h"
 #include "proto/task_service.pb.h"
@@ -18,6 +20,20 @@ namespace {
 
 // The most calls that a report may have (ReportCollectivesRequest).
 constexpr size_t kMostCalls = 1000;
+
+void ToProto(absl::string_view group, const RecordedCall& call, v1::CollectiveRecord& record) {
+  record.set_sequence(call.sequence);
+  record.set_group(std::string(group));
+  record.set_operation(Name(call.kind));
+  record.set_dtype(Name(call.dtype));
+  record.set_reduction(Name(call.reduction));
+  record.set_count(call.count);
+  record.set_label(call.label);
+  record.set_started_unix_us(absl::ToUnixMicros(call.started));
+  record.set_duration_us(
+      call.duration == absl::InfiniteDuration() ? -1 : absl::ToInt64Microseconds(call.duration));
+  if (!call.status.ok()) record.set_error(ToUtf8(call.status.ToString()));
+}
 
 }  // namespace
 
@@ -37,18 +53,7 @@ void AddCollectiveRecords(absl::Span<const FlightRecorder* const> recorders,
                    [](const Call& a, const Call& b) { return a.call.started < b.call.started; });
   const size_t first = calls.size() - std::min(calls.size(), kMostCalls);
   for (const auto& [group, call] : absl::MakeConstSpan(calls).subspan(first)) {
-    v1::CollectiveRecord* record = request.add_calls();
-    record->set_sequence(call.sequence);
-    record->set_group(*group);
-    record->set_operation(Name(call.kind));
-    record->set_dtype(Name(call.dtype));
-    record->set_reduction(Name(call.reduction));
-    record->set_count(call.count);
-    record->set_label(call.label);
-    record->set_started_unix_us(absl::ToUnixMicros(call.started));
-    record->set_duration_us(
-        call.duration == absl::InfiniteDuration() ? -1 : absl::ToInt64Microseconds(call.duration));
-    if (!call.status.ok()) record->set_error(ToUtf8(call.status.ToString()));
+    ToProto(*group, call, *request.add_calls());
   }
 }
 
@@ -70,6 +75,20 @@ void AddCollectiveTimes(absl::Span<const FlightRecorder* const> recorders,
     added.mutable_counts()->Add(times.counts.begin(), times.counts.end());
     added.set_seconds(times.seconds);
   }
+}
+
+void AddCallUnderWay(absl::Span<const FlightRecorder* const> recorders, absl::Time since,
+                     v1::ReportProgressRequest& request) {
+  const FlightRecorder* group = nullptr;
+  absl::optional<RecordedCall> oldest;
+  for (const FlightRecorder* recorder : recorders) {
+    absl::optional<RecordedCall> call = recorder->UnderWay();
+    if (!call.has_value() || call->started > since) continue;
+    if (oldest.has_value() && oldest->started <= call->started) continue;
+    group = recorder;
+    oldest = std::move(call);
+  }
+  if (oldest.has_value()) ToProto(group->group(), *oldest, *request.mutable_call_under_way());
 }
 
 }  // namespace muster

@@ -1,6 +1,7 @@
 #ifndef MUSTER_WORKER_RUNTIME_COORDINATOR_CLIENT_COLLECTIVE_RECORDS_H_
 #define MUSTER_WORKER_RUNTIME_COORDINATOR_CLIENT_COLLECTIVE_RECORDS_H_
 
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "worker/collectives/flight_recorder.h"
 
@@ -19,6 +20,10 @@ void AddCollectiveRecords(absl::Span<const FlightRecorder* const> recorders,
 // Adds the times of all calls that the recorders have seen, of all groups together.
 void AddCollectiveTimes(absl::Span<const FlightRecorder* const> recorders,
                         v1::ReportProgressRequest& request);
+
+// Adds the oldest call of all groups that has not ended, if it began before `since`.
+void AddCallUnderWay(absl::Span<const FlightRecorder* const> recorders, absl::Time since,
+                     v1::ReportProgressRequest& request);
 
 }  // namespace muster
 

@@ -49,6 +49,34 @@ TEST(CollectiveRecordsTest, CallsUnderWayFailedAndEndedAreToldApart) {
   EXPECT_EQ(request.calls(2).error(), "");
 }
 
+TEST(CollectiveRecordsTest, TheOldestCallUnderWayIsTold) {
+  FlightRecorder world("world");
+  FlightRecorder shards("world/3");
+  CollectiveCall call;
+  call.label = "gather";
+  shards.Begin(1, call);
+  const absl::Time between = shards.Calls()[0].started;
+  call.label = "bucket 3";
+  world.Begin(7, call);
+
+  v1::ReportProgressRequest request;
+  AddCallUnderWay({&world, &shards}, between - absl::Seconds(1), request);
+  EXPECT_FALSE(request.has_call_under_way()) << "none lasts so long";
+  AddCallUnderWay({&world, &shards}, between, request);
+  EXPECT_EQ(request.call_under_way().group(), "world/3");
+  EXPECT_EQ(request.call_under_way().label(), "gather");
+  EXPECT_EQ(request.call_under_way().duration_us(), -1);
+
+  shards.End(1, absl::OkStatus());
+  v1::ReportProgressRequest later;
+  AddCallUnderWay({&world, &shards}, absl::InfiniteFuture(), later);
+  EXPECT_EQ(later.call_under_way().sequence(), 7);
+  world.End(7, absl::OkStatus());
+  v1::ReportProgressRequest last;
+  AddCallUnderWay({&world, &shards}, absl::InfiniteFuture(), last);
+  EXPECT_FALSE(last.has_call_under_way());
+}
+
 TEST(CollectiveRecordsTest, TheLastCallsOfAllGroupsAreToldInTheirOrder) {
   FlightRecorder world("world");
   FlightRecorder shards("world/3");

@@ -184,8 +184,8 @@ bool ProgressReporter::MakeReport(Empty empty) {
   unanswered_ = std::make_unique<v1::ReportProgressRequest>(ToRequest(clock, report));
   unanswered_->set_round(options_.round);
   unanswered_->set_number(++reports_);
-  if (options_.collective_times == nullptr) return true;
-  options_.collective_times(*unanswered_);
+  if (options_.add_calls == nullptr) return true;
+  options_.add_calls(*unanswered_);
   std::vector<v1::CollectiveTimes> times(unanswered_->collective_times().begin(),
                                          unanswered_->collective_times().end());
   LeaveNewTimes(*unanswered_);

@@ -69,9 +69,9 @@ struct ProgressReporterOptions {
   // Fills in the task's last collective calls when somebody wants to see them. Called on the
   // reporter's thread or in Flush and Finish.
   std::function<void(v1::ReportCollectivesRequest&)> collectives;
-  // Adds the times of all of the task's collective calls in this round; reports have what is new in
-  // them. Called like `collectives`, for each report.
-  std::function<void(v1::ReportProgressRequest&)> collective_times;
+  // Adds the times of all of the task's collective calls in this round, of which reports have what
+  // is new, and a call that lasts. Called like `collectives`, for each report.
+  std::function<void(v1::ReportProgressRequest&)> add_calls;
   // Takes the last round that the coordinator wants tasks to leave, once there is one; may be null.
   // Called as `collectives`; does not block.
   std::function<void(uint64_t round)> meet_after;

@@ -286,7 +286,7 @@ TEST(ProgressReporterTest, ACollectiveCallIsReportedOnce) {
   FakeCoordinatorClient coordinator;
   uint64_t calls = 0;
   ProgressReporterOptions options = Quiet();
-  options.collective_times = [&calls](v1::ReportProgressRequest& request) {
+  options.add_calls = [&calls](v1::ReportProgressRequest& request) {
     v1::CollectiveTimes& times = *request.add_collective_times();
     times.set_operation("all_reduce");
     times.add_counts(calls);

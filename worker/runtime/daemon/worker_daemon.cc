@@ -74,6 +74,7 @@ TaskStarter ProcessTaskStarter(ProcessTaskOptions given, LogShipper& logs) {
     const std::string& program = on_device ? given.device_program : given.task_program;
     if (!program.empty()) options.program = program;
     options.arguments = given.arguments;
+    options.silence = given.silence;
     if (runs_program) {
       options.grace = absl::Seconds(order.spec().model().program().grace_seconds());
     }

@@ -35,6 +35,8 @@ struct ProcessTaskOptions {
   bool allow_programs = false;
   std::string worker_id;
   std::string program_token;
+  // A task's process that shows no sign of life for so long is killed.
+  absl::Duration silence = absl::InfiniteDuration();
 };
 
 // Returns a starter of tasks as child processes. `logs` gets their output, and outlives them.

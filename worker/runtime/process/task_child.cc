@@ -1,6 +1,7 @@
 #include "worker/runtime/process/task_child.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -246,14 +247,31 @@ absl::StatusOr<v1::TaskOrder> ReadOrder(int socket) {
   return order;
 }
 
-// Sends the daemon one result: the first.
+// Shows the daemon signs of life, and sends it one result: the first. Thread-safe.
 class ResultSender {
  public:
   explicit ResultSender(int socket) : socket_(socket) {}
 
+  // Shows a sign of life each kSignPeriod, until there is a result.
+  void ShowLife() {
+    const uint64_t empty_frame = 0;
+    while (true) {
+      {
+        absl::MutexLock lock(&mutex_);
+        if (sent_) return;
+        // A daemon that stands still reads none, and counts no time.
+        send(socket_, &empty_frame, sizeof(empty_frame), MSG_NOSIGNAL | MSG_DONTWAIT);
+      }
+      absl::SleepFor(kSignPeriod);
+    }
+  }
+
   // Returns the exit status; nullopt if another thread has sent a result, and so ends the process.
   absl::optional<int> Send(const absl::StatusOr<v1::TaskOrder>& order, const absl::Status& status) {
-    if (sent_.exchange(true)) return absl::nullopt;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (std::exchange(sent_, true)) return absl::nullopt;
+    }
     if (!status.ok()) Log(absl::StrCat("the task ends: ", status.ToString()));
     v1::TaskReport report;
     if (order.ok()) {
@@ -272,14 +290,18 @@ class ResultSender {
 
  private:
   const int socket_;
-  std::atomic<bool> sent_{false};
+  absl::Mutex mutex_;
+  // Once true, only the result is written.
+  bool sent_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace
 
 int RunTaskChild(int control_socket, const TaskChildOptions& options) {
   absl::StatusOr<v1::TaskOrder> order = ReadOrder(control_socket);
-  ResultSender result(control_socket);
+  // The thread that shows signs of life may outlive this call.
+  ResultSender& result = *new ResultSender(control_socket);
+  std::thread([&result] { result.ShowLife(); }).detach();
   if (!order.ok()) return *result.Send(order, order.status());
   if (order->spec().model().has_program()) {
     // The thread that looks at it lives as long as the process.

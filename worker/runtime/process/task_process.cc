@@ -14,10 +14,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/text/utf8.h"
 #include "common/transport/descriptor.h"
 #include "proto/cluster_service.pb.h"
 #include "worker/runtime/process/framed_message.h"
+#include "worker/runtime/process/silence_watch.h"
 
 namespace muster {
 namespace {
@@ -26,8 +28,20 @@ namespace {
 constexpr absl::Duration kAfterGrace = absl::Seconds(10);
 // Time that it then has to kill the processes of its program, which only it can find.
 constexpr absl::Duration kToKillProgram = absl::Seconds(5);
-// Milliseconds between looks at whether a grace is over.
-constexpr int kLookMs = 500;
+// Removes the signs of life from the head of what came from a process. Returns whether there were
+// any.
+bool TakeSigns(std::string& received) {
+  constexpr size_t kSignBytes = sizeof(uint64_t);
+  size_t signs = 0;
+  while (received.size() - signs >= kSignBytes) {
+    uint64_t length = 0;
+    std::memcpy(&length, received.data() + signs, kSignBytes);
+    if (length != 0) break;
+    signs += kSignBytes;
+  }
+  received.erase(0, signs);
+  return signs > 0;
+}
 
 absl::Status SystemError(absl::string_view what, int error) {
   return absl::InternalError(absl::StrCat("start a task: ", what, ": ", std::strerror(error)));
@@ -205,13 +219,21 @@ std::string TaskProcess::Drain() {
   std::string output;
   bool within_line = false;
   std::vector<char> buffer(1 << 16);
+  const RealClock clock;
+  SilenceWatch silence(options_.silence);
   pollfd descriptors[2] = {{output_, POLLIN, 0}, {control_, POLLIN, 0}};
   int open = 2;
-  const int look_ms = options_.grace.has_value() ? kLookMs : -1;
+  const bool looks = options_.grace.has_value() || options_.silence < absl::InfiniteDuration();
+  const int look_ms = looks ? absl::ToInt64Milliseconds(SilenceWatch::kLookEvery) : -1;
   while (open > 0) {
     const int ready = poll(descriptors, 2, look_ms);
     if (ready < 0) continue;  // EINTR.
     KillIfOverdue();
+    if (silence.IsSilent(clock.Monotonic())) {
+      silenced_ = true;
+      silence.End();
+      KillNow();
+    }
     for (pollfd& descriptor : descriptors) {
       if (descriptor.fd < 0 || descriptor.revents == 0) continue;
       const ssize_t got = read(descriptor.fd, buffer.data(), buffer.size());
@@ -228,6 +250,8 @@ std::string TaskProcess::Drain() {
         output.erase(0, output.size() - unfinished);
       } else {
         result.append(buffer.data(), got);
+        if (TakeSigns(result)) silence.Heard(clock.Monotonic());
+        if (!result.empty()) silence.End();
       }
     }
   }
@@ -263,7 +287,12 @@ v1::TaskReport TaskProcess::Reap(const std::string& result) {
   }
   report = ReportFor(*order_);
   report.set_state(v1::TaskReport::DIED);
-  if (WIFSIGNALED(status)) {
+  if (silenced_) {
+    report.set_message(absl::StrCat("process ", pid_, " showed no sign of life for ",
+                                    absl::FormatDuration(options_.silence),
+                                    ", as one that is stopped or frozen, and was killed "
+                                    "(--task-silence-ms of muster-worker)"));
+  } else if (WIFSIGNALED(status)) {
     report.set_message(absl::StrCat("process ", pid_, " was ended by signal ", WTERMSIG(status),
                                     " (", strsignal(WTERMSIG(status)), ")"));
   } else {

@@ -35,6 +35,9 @@ struct TaskProcessOptions {
   // this time the socket ends, on which it kills its program; if it does not, it is killed itself.
   // Absent: Kill kills it at once, for a kill loses nothing.
   absl::optional<absl::Duration> grace;
+  // A process that showed signs of life and then none for so long is stopped or frozen, and is
+  // killed. A sign is an empty frame on the control socket, which a task writes each kSignPeriod.
+  absl::Duration silence = absl::InfiniteDuration();
   // Called with what the process wrote to standard output and error, in pieces of any length; at
   // its end with a line break if it left a line unfinished.
   std::function<void(absl::string_view text)> output;
@@ -46,6 +49,8 @@ struct TaskProcessOptions {
 inline constexpr char kTaskFlag[] = "--run-task";
 // Descriptor of the control socket in the child.
 inline constexpr int kControlDescriptor = 3;
+// Time between two signs of life of a task.
+inline constexpr absl::Duration kSignPeriod = absl::Seconds(1);
 // The byte that a daemon writes to the control socket, after the order, to ask a task that runs a
 // program to end.
 inline constexpr char kStopByte = 's';
@@ -82,7 +87,8 @@ class TaskProcess {
   void Watch();
   // Ends the control socket of a process whose grace is over, and kills it some seconds later.
   void KillIfOverdue();
-  // Passes on output until both descriptors end. Returns the result, empty if none came.
+  // Passes on output until both descriptors end, and kills the process if it shows no more signs of
+  // life. Returns the result, empty if none came.
   std::string Drain();
   v1::TaskReport Reap(const std::string& result);
 
@@ -101,6 +107,8 @@ class TaskProcess {
   absl::optional<absl::Time> kill_at_ ABSL_GUARDED_BY(mutex_);
   // True once the daemon's side of the control socket is closed for writing.
   bool control_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  // True once the process was killed for its silence; the thread's own.
+  bool silenced_ = false;
   std::thread thread_;
 };
 

@@ -74,6 +74,21 @@ int RunChild(const std::string& behaviour) {
     }
     return 0;
   }
+  if (behaviour == "stop") {
+    for (int sign = 0; sign < 3; ++sign) {
+      if (!WriteFrame(kControlDescriptor, "").ok()) return 91;
+    }
+    raise(SIGSTOP);
+  }
+  if (behaviour == "signs") {
+    for (int sign = 0; sign < 3; ++sign) {
+      if (!WriteFrame(kControlDescriptor, "").ok()) return 91;
+    }
+    v1::TaskReport report;
+    report.set_state(v1::TaskReport::ENDED);
+    report.set_code(4);
+    return WriteFrame(kControlDescriptor, report.SerializeAsString()).ok() ? 0 : 91;
+  }
   if (behaviour == "crash") std::abort();
   if (behaviour == "wait") {
     // Until the control socket closes.
@@ -94,7 +109,8 @@ int RunChild(const std::string& behaviour) {
 class TaskProcessTest : public ::testing::Test {
  protected:
   std::unique_ptr<TaskProcess> Start(const std::string& behaviour,
-                                     absl::optional<absl::Duration> grace = absl::nullopt) {
+                                     absl::optional<absl::Duration> grace = absl::nullopt,
+                                     absl::Duration silence = absl::InfiniteDuration()) {
     v1::TaskOrder order;
     order.set_job_id("job");
     order.set_generation(2);
@@ -104,6 +120,7 @@ class TaskProcessTest : public ::testing::Test {
     options.arguments = {kChild, behaviour};
     options.environment = {"OMP_NUM_THREADS=3"};
     options.grace = grace;
+    options.silence = silence;
     options.output = [this](absl::string_view text) {
       absl::StrAppend(&output_, text);
       pieces_.emplace_back(text);
@@ -186,6 +203,20 @@ TEST_F(TaskProcessTest, KillEndsIt) {
   EXPECT_EQ(report_.state(), v1::TaskReport::DIED);
   EXPECT_THAT(report_.message(), HasSubstr("signal 9 (Killed)"));
   process->Kill();
+}
+
+TEST_F(TaskProcessTest, AStoppedProcessIsSilentAndIsKilled) {
+  auto process = Start("stop", absl::nullopt, absl::Milliseconds(10));
+  ended_.WaitForNotification();
+  EXPECT_EQ(report_.state(), v1::TaskReport::DIED);
+  EXPECT_THAT(report_.message(), HasSubstr("no sign of life for 10ms"));
+}
+
+TEST_F(TaskProcessTest, TheResultFollowsSignsOfLife) {
+  auto process = Start("signs");
+  ended_.WaitForNotification();
+  EXPECT_EQ(report_.state(), v1::TaskReport::ENDED);
+  EXPECT_EQ(report_.code(), 4);
 }
 
 TEST_F(TaskProcessTest, DestructionLeavesNoProcess) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/types/optional.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
@@ -24,6 +25,8 @@ namespace {
 
 // The coordinator has just answered all tasks, so one that does not connect in this time is lost.
 constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
+// A collective call that takes longer is told to the coordinator, for people to see.
+constexpr absl::Duration kLongCall = absl::Seconds(5);
 // The task gives up after so many rounds in a row without a finished step.
 constexpr int kMaxFruitlessRounds = 10;
 // Most bytes of the reason that the coordinator is told for the end of a round.
@@ -215,9 +218,10 @@ AllReduceTask::Outcome AllReduceTask::Train(const v1::RendezvousReply& round, in
       [recorders = parts_.group->recorders()](v1::ReportCollectivesRequest& request) {
         AddCollectiveRecords(recorders, request);
       };
-  options->reporting.collective_times =
+  options->reporting.add_calls =
       [recorders = parts_.group->recorders()](v1::ReportProgressRequest& request) {
         AddCollectiveTimes(recorders, request);
+        AddCallUnderWay(recorders, absl::Now() - kLongCall, request);
       };
   options->reporting.round_lost = [this](uint64_t last) {
     if (last < round_) return;
