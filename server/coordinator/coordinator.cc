@@ -1,8 +1,11 @@
 #include "server/coordinator/coordinator.h"
 
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
 #include "server/coordinator/job/job_state_machine.h"
@@ -23,6 +26,25 @@ std::vector<uint32_t> SeriesSlots(const Job& job) {
     return job.record.slots(slot).done() || !job.tasks[slot].has_reported;
   });
   return slots;
+}
+
+// Returns whether a step without a slot's loss shows that its report was lost. A program reports
+// what steps it likes, and a job that goes on with fewer workers makes some without the others.
+bool EachSlotMakesEachStep(const v1::JobSpec& spec) {
+  return !RunsProgram(spec) && spec.min_workers() == 0;
+}
+
+std::string TextOf(const LossGap& gap) {
+  const std::string steps = gap.first_step == gap.last_step
+                                ? absl::StrCat("step ", gap.first_step)
+                                : absl::StrCat("steps ", gap.first_step, " to ", gap.last_step);
+  if (gap.slots.empty()) {
+    return absl::StrCat("the history has no train/loss of ", steps,
+                        ": the coordinator ended before it stored what tasks had reported");
+  }
+  return absl::StrCat("the history's train/loss of ", steps, " is without slot ",
+                      absl::StrJoin(gap.slots, ", "),
+                      ": its task, or the coordinator, ended before that was reported and stored");
 }
 
 }  // namespace
@@ -118,7 +140,13 @@ absl::Status Coordinator::Tick() {
 void Coordinator::SettleHistories() {
   for (const auto& [number, job] : table_->jobs()) {
     if (job->history == nullptr || !job->history->history().waits()) continue;
-    job->history->history().Settle(SeriesSlots(*job), clock_.Monotonic(), table_->NowUnixMs());
+    JobHistory& history = job->history->history();
+    history.Settle(SeriesSlots(*job), clock_.Monotonic(), table_->NowUnixMs());
+    for (const LossGap& gap : history.TakeGaps()) {
+      if (!EachSlotMakesEachStep(job->record.spec())) continue;
+      // The history is only for people.
+      table_->AddEvent(*job, TextOf(gap)).IgnoreError();
+    }
   }
 }
 

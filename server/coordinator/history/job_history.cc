@@ -165,7 +165,15 @@ void JobHistory::AddLosses(std::vector<SeriesPoint> points, int64_t unix_ms) {
 
 void JobHistory::Settle(absl::Span<const uint32_t> slots, absl::Duration now, int64_t unix_ms) {
   if (!std::exchange(reported_, false) || slots.empty()) return;
-  AddLosses(losses_.Take(slots), unix_ms);
+  std::vector<SeriesPoint> losses = losses_.Take(slots, gaps_);
+  const auto kept = by_name_.find(kLoss);
+  const uint64_t known =
+      kept == by_name_.end() ? 0 : series_[kept->second].series.last_step().value_or(0);
+  if (known > 0 && !losses.empty() && losses.front().first_step > known + 1) {
+    gaps_.insert(gaps_.begin(),
+                 {.first_step = known + 1, .last_step = losses.front().first_step - 1});
+  }
+  AddLosses(std::move(losses), unix_ms);
   training_slots_ = slots.size();
   const uint64_t before = std::exchange(closed_, losses_.ClosedByAll(slots));
   // Slots that just reported for the first time may be at different steps.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -59,6 +60,9 @@ struct HistoryOptions {
 //     its last, and speed counts each step of a slot once. Reports of fenced tasks never get here.
 //   - A new task of a slot repeats steps: the slot's part of them is not taken again. Another slot
 //     becomes the one that speaks for all: the same rule.
+//   - A task dies before it reported its last steps, or the coordinator before it kept a report:
+//   the
+//     loss of those steps is that of the other slots, or absent, and TakeGaps says so.
 //   - The job goes back to clock c: CutAfter(c) removes what is later, in all series, also what
 //     waits for other slots. Since no point spans a checkpoint's clock, nothing else is lost.
 //   - A value is infinite or NaN, a name is not one for tasks, or there are too many names: the
@@ -93,6 +97,8 @@ class JobHistory {
   // as many steps of one slot as of another. That is at most four times a second at first, so that
   // short jobs have a curve, and later at most once a second. `now` is monotonic.
   void Settle(absl::Span<const uint32_t> slots, absl::Duration now, int64_t unix_ms);
+  // Returns the steps that the loss turned out to lack, or to have in part, since the last call.
+  std::vector<LossGap> TakeGaps() { return std::exchange(gaps_, {}); }
   // Returns whether Settle has something to do.
   bool waits() const { return reported_; }
 
@@ -153,6 +159,7 @@ class JobHistory {
   // True if a report came since Settle.
   bool reported_ = false;
   std::deque<Mark> marks_;
+  std::vector<LossGap> gaps_;
   bool changed_ = false;
   Sums sums_;
   // The last step that all slots had closed at the last Settle; 0: some slot had not reported yet.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace muster {
 
@@ -28,21 +29,25 @@ uint64_t SlotLosses::ClosedByAll(absl::Span<const uint32_t> slots) const {
   return step;
 }
 
-std::vector<SeriesPoint> SlotLosses::Take(absl::Span<const uint32_t> slots) {
+std::vector<SeriesPoint> SlotLosses::Take(absl::Span<const uint32_t> slots,
+                                          std::vector<LossGap>& gaps) {
   if (slots.empty()) return {};
-  std::vector<bool> takes_part(slots_.size(), false);
-  for (uint32_t slot : slots) takes_part[slot] = true;
-  for (size_t slot = 0; slot < slots_.size(); ++slot) {
-    if (!takes_part[slot]) slots_[slot].losses.Replace(0, /*level=*/0, {});
+  for (Slot& slot : slots_) slot.expected = false;
+  for (uint32_t slot : slots) slots_[slot].expected = true;
+  for (Slot& slot : slots_) {
+    if (!slot.expected) slot.losses.Replace(0, /*level=*/0, {});
+    // Those that never told a loss have none, such as the first stages of a pipeline.
+    slot.expected &= slot.weight > 0;
   }
-  return TakeUpTo(ClosedByAll(slots));
+  return TakeUpTo(ClosedByAll(slots), gaps);
 }
 
 std::vector<SeriesPoint> SlotLosses::TakeAll() {
-  return TakeUpTo(std::numeric_limits<uint64_t>::max());
+  std::vector<LossGap> ignored;
+  return TakeUpTo(std::numeric_limits<uint64_t>::max(), ignored);
 }
 
-std::vector<SeriesPoint> SlotLosses::TakeUpTo(uint64_t step) {
+std::vector<SeriesPoint> SlotLosses::TakeUpTo(uint64_t step, std::vector<LossGap>& gaps) {
   std::vector<SeriesPoint> taken;
   for (Slot& slot : slots_) slot.used = 0;
   while (true) {
@@ -68,9 +73,14 @@ std::vector<SeriesPoint> SlotLosses::TakeUpTo(uint64_t step) {
 
     double weights = 0;
     SeriesPoint mean;
-    for (Slot& slot : slots_) {
+    LossGap gap;
+    for (size_t number = 0; number < slots_.size(); ++number) {
+      Slot& slot = slots_[number];
       const auto points = slot.losses.points();
-      if (slot.used == points.size() || points[slot.used].first_step > end) continue;
+      if (slot.used == points.size() || points[slot.used].first_step > end) {
+        if (slot.expected) gap.slots.push_back(static_cast<uint32_t>(number));
+        continue;
+      }
       SeriesPoint own = points[slot.used++];
       while (slot.used < points.size() && points[slot.used].last_step <= end) {
         own = Joined(own, points[slot.used++]);
@@ -91,6 +101,16 @@ std::vector<SeriesPoint> SlotLosses::TakeUpTo(uint64_t step) {
       mean.values = std::max(first ? 0 : mean.values, own.values);
     }
     mean.last_step = end;
+    if (!gap.slots.empty()) {
+      gap.first_step = mean.first_step;
+      gap.last_step = end;
+      if (!gaps.empty() && gaps.back().slots == gap.slots &&
+          gaps.back().last_step + 1 == gap.first_step) {
+        gaps.back().last_step = end;
+      } else {
+        gaps.push_back(std::move(gap));
+      }
+    }
     mean.values = std::min(mean.values, end - mean.first_step + 1);
     // Rounding may have brought the means out of order.
     mean.max = std::max(mean.max, mean.min);

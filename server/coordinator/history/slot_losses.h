@@ -10,6 +10,17 @@
 
 namespace muster {
 
+// Steps whose loss lacks the part of some slots: their tasks died, or the coordinator did, after
+// the step and before its report was kept.
+struct LossGap {
+  uint64_t first_step = 0;
+  uint64_t last_step = 0;
+  // In order; empty: no slot's part is known.
+  std::vector<uint32_t> slots;
+
+  bool operator==(const LossGap&) const = default;
+};
+
 // The losses that slots reported of steps that not every slot has reported yet. A job's loss at a
 // step is the mean over its slots, weighted by the divisor of each slot's loss: exact where slots
 // report steps one by one. Where one reported several steps in one point, those steps become one
@@ -35,10 +46,12 @@ class SlotLosses {
            const Boundaries& boundaries);
 
   // Removes and returns the job's losses up to the last step that all of `slots` have closed. Slots
-  // that did not report a step have no part in its mean. Reports of slots that are not among
-  // `slots` are forgotten: those steps are made again, or without these slots.
-  std::vector<SeriesPoint> Take(absl::Span<const uint32_t> slots);
-  // Does the same for all steps that any slot has reported: there will be no more reports.
+  // that did not report a step have no part in its mean; those of `slots` that reported losses of
+  // other steps are noted in `gaps`. Reports of slots that are not among `slots` are forgotten:
+  // those steps are made again, or without these slots.
+  std::vector<SeriesPoint> Take(absl::Span<const uint32_t> slots, std::vector<LossGap>& gaps);
+  // Does the same for all steps that any slot has reported, without gaps: there will be no more
+  // reports.
   std::vector<SeriesPoint> TakeAll();
 
   // Takes all slots back to `clock`.
@@ -53,9 +66,11 @@ class SlotLosses {
     uint64_t clock = 0;
     // Number of points that TakeUpTo has used.
     size_t used = 0;
+    // Whether steps without a report of this slot are a gap.
+    bool expected = false;
   };
 
-  std::vector<SeriesPoint> TakeUpTo(uint64_t step);
+  std::vector<SeriesPoint> TakeUpTo(uint64_t step, std::vector<LossGap>& gaps);
 
   std::vector<Slot> slots_;
 };

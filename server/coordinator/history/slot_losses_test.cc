@@ -34,17 +34,22 @@ class SlotLossesTest : public ::testing::Test {
     losses_.Reach(slot, points.back().last_step);
   }
 
+  std::vector<SeriesPoint> Take(absl::Span<const uint32_t> slots) {
+    return losses_.Take(slots, gaps_);
+  }
+
   SlotLosses losses_{2, 16};
+  std::vector<LossGap> gaps_;
 };
 
 TEST_F(SlotLossesTest, AStepIsTheMeanOfItsSlotsOnceAllHaveIt) {
   Report(0, Steps(1, {1, 2, 3}), 1);
-  EXPECT_THAT(losses_.Take(kBoth), IsEmpty());
+  EXPECT_THAT(Take(kBoth), IsEmpty());
   Report(1, Steps(1, {5, 6}), 3);
-  EXPECT_THAT(losses_.Take(kBoth), ElementsAre(OneValue(1, 4), OneValue(2, 5)));
-  EXPECT_THAT(losses_.Take(kBoth), IsEmpty());
+  EXPECT_THAT(Take(kBoth), ElementsAre(OneValue(1, 4), OneValue(2, 5)));
+  EXPECT_THAT(Take(kBoth), IsEmpty());
   Report(1, Steps(3, {7}), 3);
-  EXPECT_THAT(losses_.Take(kBoth), ElementsAre(OneValue(3, 6)));
+  EXPECT_THAT(Take(kBoth), ElementsAre(OneValue(3, 6)));
 }
 
 TEST_F(SlotLossesTest, RepeatedAndLateReportsChangeNothing) {
@@ -52,51 +57,73 @@ TEST_F(SlotLossesTest, RepeatedAndLateReportsChangeNothing) {
   Report(0, Steps(1, {100, 100}));
   Report(0, Steps(2, {100, 3}));
   Report(1, Steps(1, {1, 2, 3}));
-  EXPECT_THAT(losses_.Take(kBoth), ElementsAre(OneValue(1, 1), OneValue(2, 2), OneValue(3, 3)));
+  EXPECT_THAT(Take(kBoth), ElementsAre(OneValue(1, 1), OneValue(2, 2), OneValue(3, 3)));
   Report(1, Steps(1, {100, 100, 100}));
   Report(0, Steps(1, {100, 100, 100}));
-  EXPECT_THAT(losses_.Take(kBoth), IsEmpty());
+  EXPECT_THAT(Take(kBoth), IsEmpty());
 }
 
 TEST_F(SlotLossesTest, StepsThatOneSlotReportsTogetherAreOnePoint) {
   Report(0, {Coarse(1, {1, 2, 3, 4})});
   Report(1, Steps(1, {3, 4, 5, 6, 7}));
-  EXPECT_THAT(losses_.Take(kBoth), ElementsAre(Coarse(1, {2, 3, 4, 5})));
+  EXPECT_THAT(Take(kBoth), ElementsAre(Coarse(1, {2, 3, 4, 5})));
   // A point that some slot has not closed waits whole.
   Report(0, {Coarse(5, {1, 1})});
-  EXPECT_THAT(losses_.Take(kBoth), IsEmpty());
+  EXPECT_THAT(Take(kBoth), IsEmpty());
   EXPECT_THAT(losses_.TakeAll(), ElementsAre(Coarse(5, {4, 4})));
 }
 
 TEST_F(SlotLossesTest, ASlotThatIsLeftOutHoldsNobodyUp) {
   Report(0, Steps(1, {1, 2}));
   Report(1, Steps(1, {3}));
-  EXPECT_THAT(losses_.Take({}), IsEmpty());
-  EXPECT_THAT(losses_.Take({kBoth, 1}), ElementsAre(OneValue(1, 1), OneValue(2, 2)));
+  EXPECT_THAT(Take({}), IsEmpty());
+  EXPECT_THAT(Take({kBoth, 1}), ElementsAre(OneValue(1, 1), OneValue(2, 2)));
 }
 
 TEST_F(SlotLossesTest, TheStepsOfALostSlotAreNotMeantWhenTheOthersMakeThemAgain) {
   Report(0, Steps(1, {1}));
   Report(1, Steps(1, {3, 100}));
-  EXPECT_THAT(losses_.Take(kBoth), ElementsAre(OneValue(1, 2)));
+  EXPECT_THAT(Take(kBoth), ElementsAre(OneValue(1, 2)));
   // Slot 1 is lost in step 2, which slot 0 makes alone.
-  EXPECT_THAT(losses_.Take({kBoth, 1}), IsEmpty());
+  EXPECT_THAT(Take({kBoth, 1}), IsEmpty());
   Report(0, Steps(2, {5}));
-  EXPECT_THAT(losses_.Take({kBoth, 1}), ElementsAre(OneValue(2, 5)));
+  EXPECT_THAT(Take({kBoth, 1}), ElementsAre(OneValue(2, 5)));
   Report(0, Steps(3, {6}));
   Report(1, Steps(3, {8}));
-  EXPECT_THAT(losses_.Take(kBoth), ElementsAre(OneValue(3, 7)));
+  EXPECT_THAT(Take(kBoth), ElementsAre(OneValue(3, 7)));
+}
+
+TEST_F(SlotLossesTest, StepsWithoutASlotThatReportsOthersAreAGap) {
+  Report(0, Steps(1, {1, 2, 3, 4, 5}));
+  Report(1, Steps(1, {3, 4}));
+  // Its task dies after steps 3 and 4, which servers have, and the next one goes on from there.
+  Report(1, Steps(5, {7}));
+  EXPECT_THAT(Take(kBoth), ElementsAre(OneValue(1, 2), OneValue(2, 3), OneValue(3, 3),
+                                       OneValue(4, 4), OneValue(5, 6)));
+  EXPECT_THAT(gaps_, ElementsAre(LossGap{.first_step = 3, .last_step = 4, .slots = {1}}));
+  // Steps that the others made without it are none.
+  gaps_.clear();
+  Report(0, Steps(6, {1}));
+  EXPECT_THAT(Take({kBoth, 1}), ElementsAre(OneValue(6, 1)));
+  EXPECT_THAT(gaps_, IsEmpty());
+}
+
+TEST_F(SlotLossesTest, ASlotThatNeverTellsALossLeavesNoGap) {
+  Report(0, Steps(1, {1, 2}));
+  losses_.Reach(1, 2);
+  EXPECT_THAT(Take(kBoth), ElementsAre(OneValue(1, 1), OneValue(2, 2)));
+  EXPECT_THAT(gaps_, IsEmpty());
 }
 
 TEST_F(SlotLossesTest, AWeightThatIsNoneLeavesTheLastOne) {
   Report(1, Steps(1, {2}), 3);
   Report(0, Steps(1, {6}), std::numeric_limits<double>::infinity());
-  EXPECT_THAT(losses_.Take(kBoth), ElementsAre(OneValue(1, 3)));
+  EXPECT_THAT(Take(kBoth), ElementsAre(OneValue(1, 3)));
   for (double weight : {std::numeric_limits<double>::quiet_NaN(), -1.0, 0.0,
                         std::numeric_limits<double>::infinity()}) {
     Report(1, Steps(losses_.clock(1) + 1, {2}), weight);
     Report(0, Steps(losses_.clock(0) + 1, {6}));
-    EXPECT_THAT(losses_.Take(kBoth), ElementsAre(OneValue(losses_.clock(0), 3))) << weight;
+    EXPECT_THAT(Take(kBoth), ElementsAre(OneValue(losses_.clock(0), 3))) << weight;
   }
 }
 
@@ -104,17 +131,17 @@ TEST_F(SlotLossesTest, GoingBackForgetsWhatIsLater) {
   Report(0, Steps(1, {1, 2, 3, 4}));
   Report(1, Steps(1, {1}));
   losses_.GoBack(2);
-  EXPECT_THAT(losses_.Take(kBoth), ElementsAre(OneValue(1, 1), OneValue(2, 2)));
+  EXPECT_THAT(Take(kBoth), ElementsAre(OneValue(1, 1), OneValue(2, 2)));
   Report(0, Steps(3, {5}));
   Report(1, Steps(3, {7}));
-  EXPECT_THAT(losses_.Take(kBoth), ElementsAre(OneValue(3, 6)));
+  EXPECT_THAT(Take(kBoth), ElementsAre(OneValue(3, 6)));
 }
 
 TEST_F(SlotLossesTest, ASlotFarAheadTakesNoMoreRoomAndLosesNothing) {
   for (uint64_t step = 1; step <= 1000; ++step) Report(0, Steps(step, {1.0 * step}));
   for (uint64_t step = 1; step <= 1000; ++step) Report(1, Steps(step, {1.0 * step}));
   uint64_t steps = 0, next = 1;
-  for (const SeriesPoint& point : losses_.Take(kBoth)) {
+  for (const SeriesPoint& point : Take(kBoth)) {
     EXPECT_EQ(point.first_step, next);
     next = point.last_step + 1;
     steps += point.values;
@@ -124,7 +151,7 @@ TEST_F(SlotLossesTest, ASlotFarAheadTakesNoMoreRoomAndLosesNothing) {
   // Afterwards steps are kept one by one again.
   Report(0, Steps(1001, {1, 2, 3}));
   Report(1, Steps(1001, {1, 2, 3}));
-  EXPECT_EQ(losses_.Take(kBoth).size(), 3);
+  EXPECT_EQ(Take(kBoth).size(), 3);
 }
 
 // Slots report in points of any width, late and repeatedly, and are taken at any time. Each step of
@@ -138,6 +165,7 @@ TEST(SlotLossesPropertyTest, ShowsEachStepOnce) {
     std::iota(all.begin(), all.end(), 0);
     SlotLosses losses(slots, 64);
     std::vector<uint64_t> clocks(slots, 0);
+    std::vector<LossGap> gaps;
     uint64_t shown = 0;
     const auto check = [&](const std::vector<SeriesPoint>& points) {
       for (const SeriesPoint& point : points) {
@@ -167,10 +195,11 @@ TEST(SlotLossesPropertyTest, ShowsEachStepOnce) {
         clocks[slot] = std::max(clocks[slot], points.back().last_step);
         losses.Reach(slot, clocks[slot]);
       }
-      if (random() % 3 == 0) ASSERT_NO_FATAL_FAILURE(check(losses.Take(all)));
+      if (random() % 3 == 0) ASSERT_NO_FATAL_FAILURE(check(losses.Take(all, gaps)));
     }
-    ASSERT_NO_FATAL_FAILURE(check(losses.Take(all)));
+    ASSERT_NO_FATAL_FAILURE(check(losses.Take(all, gaps)));
     EXPECT_GT(shown, 50);
+    EXPECT_THAT(gaps, IsEmpty());
   }
 }
 

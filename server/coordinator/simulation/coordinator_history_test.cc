@@ -113,6 +113,32 @@ TEST_F(HistoryScenarioTest, ARestartKeepsWhatIsSomeSecondsOld) {
   EXPECT_THAT(Losses(job), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 1), Pair(4, 1)));
 }
 
+TEST_F(HistoryScenarioTest, AnEventTellsOfStepsWithoutTheLossOfALostTask) {
+  const std::string job = Running();
+  Train(job, 1, 2);
+  for (uint64_t clock : {3, 4}) cluster_.Progress(*cluster_.Order(job, 0), clock).IgnoreError();
+  // Slot 1's task has closed step 3, which the servers have, but dies before it reports it.
+  cluster_.Die(*cluster_.Order(job, 1));
+  cluster_.Pass(absl::Seconds(1));
+  EXPECT_TRUE(cluster_.Rendezvous(*cluster_.Order(job, 1)).status().ok());
+  cluster_.Progress(*cluster_.Order(job, 1), 4).IgnoreError();
+  cluster_.Pass(absl::Seconds(1));
+  EXPECT_EQ(Losses(job).size(), 4);
+  EXPECT_TRUE(cluster_.HasEvent(job, "the history's train/loss of step 3 is without slot 1"));
+}
+
+TEST_F(HistoryScenarioTest, AnEventTellsOfStepsThatARestartLost) {
+  const std::string job = Running();
+  Train(job, 1, 2);
+  cluster_.Pass(kStored);
+  Train(job, 3, 5);
+  cluster_.RestartCoordinator();
+  cluster_.Pass(absl::Seconds(1));
+  Train(job, 6, 6);
+  EXPECT_THAT(Losses(job), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(6, 1)));
+  EXPECT_TRUE(cluster_.HasEvent(job, "the history has no train/loss of steps 3 to 5"));
+}
+
 TEST_F(HistoryScenarioTest, ANewTaskOfASlotRepeatsStepsThatAreNotShownTwice) {
   const std::string job = Running();
   Train(job, 1, 3);
