@@ -2,10 +2,10 @@
 
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/text/printable.h"
 
 namespace muster {
 namespace {
@@ -98,7 +98,7 @@ std::string Describe(const CallState& call) {
   return Describe(static_cast<Collective>(call.kind), static_cast<DType>(call.dtype),
                   static_cast<Reduction>(call.reduction), call.count,
                   // Another rank's may be any bytes.
-                  absl::CHexEscape({call.label, strnlen(call.label, sizeof(call.label))}));
+                  PrintableLine({call.label, strnlen(call.label, sizeof(call.label))}));
 }
 
 CallErrors::CallErrors(std::string group, int size, std::vector<std::string> ranks)

@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/text/printable.h"
 #include "worker/collectives/collective_call.h"
 
 namespace muster {
@@ -16,7 +16,7 @@ std::string LastCallText(const CallState& call) {
   std::string text =
       absl::StrCat("its last call was number ", call.sequence, ", ", kind, " of ", call.count);
   const std::string label(call.label, strnlen(call.label, sizeof(call.label)));
-  if (!label.empty()) absl::StrAppend(&text, " (\"", absl::CHexEscape(label), "\")");
+  if (!label.empty()) absl::StrAppend(&text, " (\"", PrintableLine(label), "\")");
   absl::StrAppend(&text, call.inside != 0 ? ", which had not ended" : ", which had ended");
   return text;
 }
