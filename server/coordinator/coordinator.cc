@@ -56,7 +56,8 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(
                           JobTable::Load(store, clock,
                                          {.max_log_bytes = options.max_log_bytes,
                                           .identity = options.identity,
-                                          .log = options.log}));
+                                          .log = options.log,
+                                          .alert = options.alert}));
   return std::unique_ptr<Coordinator>(
       new Coordinator(std::move(table), archive, clock, logic, disk, planning, std::move(options)));
 }

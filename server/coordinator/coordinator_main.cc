@@ -32,6 +32,7 @@
 #include "common/rpc/rpc_credentials.h"
 #include "common/rpc/shutdown_signal.h"
 #include "grpcpp/impl/service_type.h"
+#include "server/coordinator/alerts/alert_command.h"
 #include "server/coordinator/checkpoints/storage_checkpoint_archive.h"
 #include "server/coordinator/cluster_service.h"
 #include "server/coordinator/coordinator_loop.h"
@@ -68,6 +69,7 @@ struct Flags {
   size_t keep_jobs_without_checkpoint = 100;
   size_t max_jobs = 1000;
   uint64_t log_bytes = 4 << 20;
+  std::string alert_command;
   FileAccess file_access = FileAccess::kUser;
   TlsFiles tls;
 };
@@ -151,6 +153,13 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "Bytes of log to keep per job, such as 4MiB; older text is dropped.")
       ->capture_default_str()
       ->transform(CLI::AsSizeValue(false));
+  app.add_option("--alert-command", flags.alert_command,
+                 "Command for /bin/sh that is run when a job has failed, succeeded or was "
+                 "cancelled, when a task that does not move is ended, and when a program reports a "
+                 "loss that is not finite. It gets MUSTER_ALERT (which of these), MUSTER_JOB, "
+                 "MUSTER_JOB_NAME, MUSTER_JOB_OWNER, MUSTER_STEP and MUSTER_ALERT_TEXT, and on "
+                 "standard input all of them as JSON, such as for curl.")
+      ->check(Utf8Flag());
   app.add_option(
          "--program-token-file", flags.program_token_file,
          "File with the token that whoever submits jobs that run programs must know: 16 or more "
@@ -277,6 +286,12 @@ int Run(const Flags& flags) {
   options.ended_with_checkpoints_kept = flags.keep_jobs;
   options.ended_without_checkpoint_kept = flags.keep_jobs_without_checkpoint;
   options.log = Log;
+  // Ends after the loop, which sends to it.
+  std::optional<AlertCommand> alerts;
+  if (!flags.alert_command.empty()) {
+    alerts.emplace(AlertCommand::Options{.command = flags.alert_command, .log = Log});
+    options.alert = [&alerts](JobAlert alert) { alerts->Send(std::move(alert)); };
+  }
   options.max_unfinished_jobs = flags.max_jobs;
   options.max_log_bytes = flags.log_bytes;
   options.identity = std::random_device()();

@@ -49,6 +49,65 @@ class ProgramJobsTest : public ::testing::Test {
   SimulatedCluster cluster_{WithToken()};
 };
 
+class AlertTest : public ::testing::Test {
+ protected:
+  AlertTest() : cluster_(Options()) {
+    for (const char* id : {"w0", "w1", "w2"}) cluster_.AddWorker(id);
+  }
+
+  CoordinatorOptions Options() {
+    CoordinatorOptions options = WithToken();
+    options.alert = [this](JobAlert alert) {
+      alerts_.push_back(absl::StrCat(NameOf(alert.kind), " ", alert.name, ": ", alert.text));
+    };
+    return options;
+  }
+
+  std::vector<std::string> alerts_;
+  SimulatedCluster cluster_;
+};
+
+TEST_F(AlertTest, AJobsEndIsToldOnce) {
+  v1::JobSpec spec = ProgramJob();
+  spec.set_name("gpt");
+  const std::string job = *cluster_.Submit(spec);
+  cluster_.MeetAll(job);
+  EXPECT_THAT(alerts_, ElementsAre());
+  cluster_.End(*cluster_.Order(job, 0));
+  cluster_.End(*cluster_.Order(job, 1));
+  EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED);
+  ASSERT_EQ(alerts_.size(), 1u);
+  EXPECT_THAT(alerts_[0], HasSubstr("succeeded gpt: "));
+  cluster_.RestartCoordinator();
+  EXPECT_EQ(alerts_.size(), 1u);
+}
+
+TEST_F(AlertTest, TheFirstLossThatIsNotFiniteIsTold) {
+  v1::JobSpec spec = ProgramJob();
+  spec.set_name("gpt");
+  const std::string job = *cluster_.Submit(spec);
+  cluster_.MeetAll(job);
+  cluster_.ProgressAll(job, 3);
+  EXPECT_THAT(alerts_, ElementsAre());
+  for (uint64_t clock : {4, 5}) {
+    EXPECT_TRUE(cluster_.Diverge(*cluster_.Order(job, 1), clock).ok());
+  }
+  EXPECT_THAT(alerts_, ElementsAre("not_finite gpt: slot 1 reported the loss nan at step 4"));
+}
+
+TEST_F(AlertTest, AProgramThatIsStuckIsTold) {
+  v1::JobSpec spec = ProgramJob();
+  spec.set_name("gpt");
+  spec.mutable_model()->mutable_program()->set_report_within_seconds(60);
+  const std::string job = *cluster_.Submit(spec);
+  cluster_.MeetAll(job);
+  cluster_.ProgressAll(job, 3);
+  cluster_.Pass(absl::Seconds(61));
+  ASSERT_EQ(alerts_.size(), 1u);
+  EXPECT_THAT(alerts_[0],
+              AllOf(HasSubstr("stalled gpt: slot 0 on worker"), HasSubstr("is stuck at step 3")));
+}
+
 TEST_F(ProgramJobsTest, EndsWellWhenAllProcessesHave) {
   const std::string job = Running(ProgramJob());
   cluster_.End(Order(job, 1));

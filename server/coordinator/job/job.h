@@ -131,6 +131,8 @@ struct Job {
   // Time at which the job was seen to have ended, and whether its cuts' leftovers were removed.
   std::optional<absl::Duration> seen_ended;
   bool swept = false;
+  // True once a loss that is not finite was reported, and an alert told.
+  bool not_finite_told = false;
   // True while the job's checkpoints are being removed; the job is removed after them.
   bool removing = false;
   // Grows with every change that the job's status shows.

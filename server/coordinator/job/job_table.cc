@@ -28,6 +28,12 @@ Boundaries BoundariesOf(const v1::JobRecord& record) {
   return boundaries;
 }
 
+// REQUIRES: a final state.
+JobAlert::Kind EndOf(v1::JobState state) {
+  if (state == v1::SUCCEEDED) return JobAlert::Kind::kSucceeded;
+  return state == v1::CANCELLED ? JobAlert::Kind::kCancelled : JobAlert::Kind::kFailed;
+}
+
 template <typename Record>
 absl::Status Parse(absl::string_view bytes, absl::string_view what, Record& record) {
   if (!record.ParseFromArray(bytes.data(), bytes.size())) {
@@ -279,6 +285,7 @@ absl::Status JobTable::Commit(Job& job, JobChange change) {
   const std::vector<v1::JobEvent> events = AddEvents(job, change.events, batch);
   const StoredHistory::Part history = AddHistory(job, change.record, batch);
   MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
+  const bool ends = IsFinal(change.record.state()) && !IsFinal(job.record.state());
   job.record = std::move(change.record);
   if (goes_back) job.progress.RollBack(job.record.start_clock());
   if (prepared_otherwise) job.data_preparation = std::move(change.data_preparation);
@@ -290,7 +297,19 @@ absl::Status JobTable::Commit(Job& job, JobChange change) {
   job.progress_stored = clock_.Monotonic();
   ++job.status_version;
   ++version_;
+  if (ends) Alert(job, EndOf(job.record.state()), job.record.message());
   return absl::OkStatus();
+}
+
+void JobTable::Alert(const Job& job, JobAlert::Kind kind, absl::string_view text) const {
+  const v1::JobSpec& spec = job.record.spec();
+  if (options_.alert == nullptr || spec.stop().evaluate_only()) return;
+  options_.alert({.kind = kind,
+                  .job_id = job.id(),
+                  .name = spec.name(),
+                  .owner = spec.owner(),
+                  .step = job.progress.step(),
+                  .text = std::string(text)});
 }
 
 StoredHistory::Part JobTable::AddHistory(Job& job, const v1::JobRecord& next,

@@ -16,6 +16,7 @@
 #include "common/base/clock.h"
 #include "proto/job_record.pb.h"
 #include "server/coordinator/job/job.h"
+#include "server/coordinator/job/job_alert.h"
 #include "server/coordinator/store/job_store.h"
 
 namespace muster {
@@ -29,6 +30,8 @@ struct JobTableOptions {
   uint32_t identity = 0;
   // Receives a line about each damaged record that the table can do without; may be empty.
   std::function<void(absl::string_view)> log;
+  // Receives what users may want to hear of at once; may be empty. Does not block.
+  std::function<void(JobAlert)> alert;
 };
 
 // Maps job ids, or server ids, to the last generation of tables that is to be dropped. 0: any, for
@@ -81,6 +84,8 @@ class JobTable {
   // Appends text that a task of this slot wrote.
   absl::Status AppendLog(Job& job, uint32_t slot, absl::string_view text);
   absl::Status AddEvent(Job& job, const std::string& text);
+  // Tells an alert about a job; Commit tells those of its end. Evaluations have none.
+  void Alert(const Job& job, JobAlert::Kind kind, absl::string_view text) const;
   // Stores the job's progress, and what changed in its history.
   absl::Status SaveProgress(Job& job);
   // Returns whether changes of the history have waited for some seconds.

@@ -381,19 +381,22 @@ absl::Status JobLifecycle::TaskDied(Job& job, uint32_t slot, absl::string_view m
 }
 
 absl::Status JobLifecycle::TaskStalled(Job& job, uint32_t slot, absl::Duration waited) {
-  return Respawn(job, slot,
-                 absl::StrCat("slot ", slot, " on worker ", job.record.slots(slot).worker_id(),
-                              " is stuck at clock ", job.progress.clock(slot),
+  return Stalled(job, slot,
+                 absl::StrCat("is stuck at clock ", job.progress.clock(slot),
                               ": the others have waited for it for ", absl::FormatDuration(waited),
-                              ", and its task is ended (--stall-timeout-ms of the coordinator)"),
-                 0);
+                              ", and its task is ended (--stall-timeout-ms of the coordinator)"));
 }
 
 absl::Status JobLifecycle::ProgramSilent(Job& job, uint32_t slot, absl::string_view why) {
-  return Respawn(job, slot,
-                 absl::StrCat("slot ", slot, " on worker ", job.record.slots(slot).worker_id(), " ",
-                              why, EndedBefore(job.record)),
-                 0);
+  return Stalled(job, slot, absl::StrCat(why, EndedBefore(job.record)));
+}
+
+absl::Status JobLifecycle::Stalled(Job& job, uint32_t slot, absl::string_view why) {
+  const std::string what =
+      absl::StrCat("slot ", slot, " on worker ", job.record.slots(slot).worker_id(), " ", why);
+  MUSTER_RETURN_IF_ERROR(Respawn(job, slot, what, 0));
+  jobs_.Alert(job, JobAlert::Kind::kStalled, what);
+  return absl::OkStatus();
 }
 
 absl::Status JobLifecycle::Respawn(Job& job, uint32_t slot, absl::string_view why,

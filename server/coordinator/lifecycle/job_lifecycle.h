@@ -78,6 +78,9 @@ class JobLifecycle {
   absl::Status CheckpointDamaged(Job& job, const std::string& why, absl::string_view damage);
   // Forgets the lost tasks of these slots, and answers their parked calls with `status`.
   void ForgetTasks(Job& job, const std::vector<uint32_t>& slots, const absl::Status& status);
+  // Ends the slot's present task, which does not move, and tells an alert; `why` says so of the
+  // slot.
+  absl::Status Stalled(Job& job, uint32_t slot, absl::string_view why);
   // Gives the slot another task, after a wait that `patience` lengthens like as many failures.
   absl::Status Respawn(Job& job, uint32_t slot, absl::string_view why, uint32_t patience);
   absl::Status MaybeSucceed(Job& job);

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/metrics/metric_families.h"
+#include "server/coordinator/job/job_alert.h"
 
 namespace muster {
 
@@ -32,6 +33,9 @@ struct CoordinatorOptions {
   // Receives lines about retired jobs, expired drops and damaged histories, on the logic thread;
   // may be empty.
   std::function<void(absl::string_view)> log;
+  // Receives what users may want to hear of at once, on the logic thread; may be empty. Does not
+  // block.
+  std::function<void(JobAlert)> alert;
   // Most jobs that may wait or run at once; more are refused.
   size_t max_unfinished_jobs = 1000;
   // The token that jobs that run programs are submitted with; empty: none is taken.

@@ -190,6 +190,14 @@ absl::Status TaskRequests::NoteWait(Job& job, const v1::ReportProgressRequest& r
   return jobs_.AddEvent(job, absl::StrCat("slot ", slot, " waits: ", task.waits_for));
 }
 
+void TaskRequests::NoteLoss(Job& job, const v1::ReportProgressRequest& request) {
+  if (std::isfinite(request.loss_sum()) || job.not_finite_told) return;
+  job.not_finite_told = true;
+  jobs_.Alert(job, JobAlert::Kind::kNotFinite,
+              absl::StrCat("slot ", request.task().slot(), " reported the loss ",
+                           request.loss_sum(), " at step ", request.clock()));
+}
+
 absl::StatusOr<v1::ReportProgressReply> TaskRequests::ReportProgress(
     const v1::ReportProgressRequest& request) {
   MUSTER_ASSIGN_OR_RETURN(Job * job, Authenticate(request.task()));
@@ -198,6 +206,7 @@ absl::StatusOr<v1::ReportProgressReply> TaskRequests::ReportProgress(
     return v1::ReportProgressReply();
   }
   MUSTER_RETURN_IF_ERROR(CheckReport(job->record, request));
+  NoteLoss(*job, request);
   if (job->progress.Add(request, clock_.Monotonic())) {
     job->progress_unsaved = true;
     collective_times_.Take(job->record.slots(request.task().slot()).worker_id(), request);

@@ -52,6 +52,8 @@ class TaskRequests {
   // Notes the checkpoint that a new process of an elastic program goes on from: it is kept
   // meanwhile.
   absl::Status NoteResumed(Job& job, uint32_t slot);
+  // Tells an alert of the job's first loss that is not finite.
+  void NoteLoss(Job& job, const v1::ReportProgressRequest& request);
   // Notes what the task says it cannot reach.
   absl::Status NoteWait(Job& job, const v1::ReportProgressRequest& request);
   absl::Status TakeShare(Job& job, const v1::ReportEvaluationRequest& request);

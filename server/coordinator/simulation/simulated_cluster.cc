@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -350,6 +351,18 @@ absl::Status SimulatedCluster::Progress(const v1::TaskOrder& order, uint64_t clo
   }
   Run();
   return reply.status();
+}
+
+absl::Status SimulatedCluster::Diverge(const v1::TaskOrder& order, uint64_t clock) {
+  v1::ReportProgressRequest request;
+  *request.mutable_task() = Identity(order);
+  request.set_clock(clock);
+  request.set_steps(1);
+  request.set_loss_sum(std::numeric_limits<double>::quiet_NaN());
+  request.set_loss_weight(1);
+  const absl::Status status = coordinator_->tasks().ReportProgress(request).status();
+  Run();
+  return status;
 }
 
 absl::Status SimulatedCluster::TellLongCall(const v1::TaskOrder& order, const std::string& label) {

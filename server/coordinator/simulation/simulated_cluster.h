@@ -170,6 +170,8 @@ class SimulatedCluster {
                                          uint64_t data_fingerprint = 7);
   // Reports the step that closes `clock`; its loss is the task's generation.
   absl::Status Progress(const v1::TaskOrder& order, uint64_t clock);
+  // Reports the step that closes `clock`, whose loss is not a number.
+  absl::Status Diverge(const v1::TaskOrder& order, uint64_t clock);
   // Reports a collective call that has lasted for some seconds.
   absl::Status TellLongCall(const v1::TaskOrder& order, const std::string& label);
   absl::Status TellWait(const v1::TaskOrder& order, const std::string& waits_for);

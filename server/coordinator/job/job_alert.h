@@ -1,0 +1,52 @@
+#ifndef MUSTER_SERVER_COORDINATOR_JOB_JOB_ALERT_H_
+#define MUSTER_SERVER_COORDINATOR_JOB_JOB_ALERT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace muster {
+
+// Something about a job that its user may want to hear of at once.
+struct JobAlert {
+  enum class Kind {
+    kSucceeded,
+    kFailed,
+    kCancelled,
+    // A task that did not move was ended; the job goes on.
+    kStalled,
+    // A program reported a loss that is not a finite number, the first after a finite one. (A model
+    // of Muster's fails then.)
+    kNotFinite,
+  };
+
+  Kind kind = Kind::kFailed;
+  std::string job_id;
+  std::string name;
+  std::string owner;
+  uint64_t step = 0;
+  // What happened, for people.
+  std::string text;
+};
+
+// Returns the kind's name as users see it, such as "not_finite".
+constexpr absl::string_view NameOf(JobAlert::Kind kind) {
+  switch (kind) {
+    case JobAlert::Kind::kSucceeded:
+      return "succeeded";
+    case JobAlert::Kind::kFailed:
+      return "failed";
+    case JobAlert::Kind::kCancelled:
+      return "cancelled";
+    case JobAlert::Kind::kStalled:
+      return "stalled";
+    case JobAlert::Kind::kNotFinite:
+      return "not_finite";
+  }
+  return "";
+}
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_JOB_JOB_ALERT_H_
