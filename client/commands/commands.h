@@ -30,6 +30,7 @@ void AddLogs(CLI::App& app, Session& session);
 void AddEvents(CLI::App& app, Session& session);
 void AddHistory(CLI::App& app, Session& session);
 void AddTensorboard(CLI::App& app, Session& session);
+void AddReport(CLI::App& app, Session& session);
 void AddTrace(CLI::App& app, Session& session);
 void AddCancel(CLI::App& app, Session& session);
 void AddDelete(CLI::App& app, Session& session);

@@ -2,7 +2,11 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +14,8 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "client/terminal/format.h"
+#include "client/terminal/progress.h"
 #include "common/page/page_assets.h"
 #include "common/text/dump_json.h"
 
@@ -68,15 +74,23 @@ Json ToJson(const google::protobuf::Message& message) {
   return Json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
-Json RunJson(const MeasuredRun& run, const std::string& name, const std::string& group) {
+// Returns what the page shows of a run, whose value of the label `group` is `value`.
+Json RunJson(const std::string& name, const std::string& group, const std::string& value,
+             const v1::JobSpec& spec, int64_t started_unix_ms,
+             const std::vector<v1::Series>& history) {
   Json json = {{"name", name},
-               {"labels", {{group, run.road}}},
-               {"specification", ToJson(run.spec)},
-               {"batchSize", run.spec.batch_size()},
-               {"startMs", run.started_unix_ms},
+               {"labels", {{group, value}}},
+               {"specification", ToJson(spec)},
+               {"batchSize", spec.batch_size()},
+               {"startMs", started_unix_ms},
                {"series", Json::array()}};
-  for (const v1::Series& series : run.history) json["series"].push_back(ToJson(series));
+  for (const v1::Series& series : history) json["series"].push_back(ToJson(series));
   return json;
+}
+
+Json StepJson(const std::string& name, double compute, double communication, double data) {
+  return {{"name", name},
+          {"seconds", {{"compute", compute}, {"communication", communication}, {"data", data}}}};
 }
 
 std::vector<std::string> Notes(const Comparison& comparison) {
@@ -114,19 +128,101 @@ Json ComparisonJson(const Comparison& comparison) {
     for (const MeasuredRun& run : road.runs) {
       const std::string name =
           road.runs.size() == 1 ? road.road : absl::StrCat(road.road, ", run ", run.repeat + 1);
-      json["runs"].push_back(RunJson(run, name, group));
+      json["runs"].push_back(
+          RunJson(name, group, run.road, run.spec, run.started_unix_ms, run.history));
     }
-    json["steps"].push_back(
-        {{"name", road.road},
-         {"seconds",
-          {{"compute", road.Of(&MeasuredRun::compute_seconds).median},
-           {"communication", road.Of(&MeasuredRun::communication_seconds).median},
-           {"data", road.Of(&MeasuredRun::waiting_seconds).median}}}});
+    json["steps"].push_back(StepJson(road.road, road.Of(&MeasuredRun::compute_seconds).median,
+                                     road.Of(&MeasuredRun::communication_seconds).median,
+                                     road.Of(&MeasuredRun::waiting_seconds).median));
   }
   json["figures"]["head"] = table.front();
   table.erase(table.begin());
   json["figures"]["rows"] = table;
   return json;
+}
+
+// Returns the jobs' rows of final figures, below a head of their names.
+Json FiguresJson(absl::Span<const ReportedJob> jobs, const std::vector<std::string>& names) {
+  using Figure = std::function<std::string(const v1::JobStatus&)>;
+  const std::vector<std::pair<std::string, Figure>> figures = {
+      {"state", [](const v1::JobStatus& job) { return StateName(job); }},
+      {"steps", [](const v1::JobStatus& job) { return FormatNumber(job.progress().step()); }},
+      {"training loss",
+       [](const v1::JobStatus& job) {
+         return job.progress().has_loss() ? LossText(job.progress()) : "";
+       }},
+      {"last evaluation",
+       [](const v1::JobStatus& job) -> std::string {
+         if (job.evaluations().empty()) return "";
+         const v1::EvaluationResult& last = *job.evaluations().rbegin();
+         return absl::StrCat(last.metric(), " ", MetricValue(last), " at step ", last.clock());
+       }},
+      {"time trained",
+       [](const v1::JobStatus& job) { return FormatSeconds(job.progress().training_seconds()); }},
+      {"examples/s",
+       [](const v1::JobStatus& job) { return FormatNumber(job.progress().examples_per_second()); }},
+      {"workers", [](const v1::JobStatus& job) { return absl::StrCat(job.spec().workers()); }},
+      {"job", [](const v1::JobStatus& job) { return job.job_id(); }}};
+  Json json = {{"head", {""}}, {"rows", Json::array()}};
+  for (const std::string& name : names) json["head"].push_back(name);
+  for (const auto& [figure, text] : figures) {
+    Json row = {figure};
+    for (const ReportedJob& job : jobs) row.push_back(text(job.status));
+    json["rows"].push_back(std::move(row));
+  }
+  return json;
+}
+
+// Returns a job's step as the mean of its slots', if they told any.
+std::optional<Json> StepOf(const v1::JobStatus& job, const std::string& name) {
+  double steps = 0, compute = 0, communication = 0, data = 0;
+  for (const v1::TaskStatus& task : job.tasks()) {
+    steps += static_cast<double>(task.steps());
+    compute += task.compute_seconds();
+    communication += task.exposed_communication_seconds();
+    data += task.waiting_seconds();
+  }
+  if (steps == 0) return std::nullopt;
+  return StepJson(name, compute / steps, communication / steps, data / steps);
+}
+
+Json JobsJson(absl::Span<const ReportedJob> jobs) {
+  // Jobs may have one name.
+  std::map<std::string, int> count;
+  for (const ReportedJob& job : jobs) ++count[job.status.spec().name()];
+  std::vector<std::string> names;
+  for (const ReportedJob& job : jobs) {
+    const std::string& name = job.status.spec().name();
+    const std::string& id = job.status.job_id();
+    names.push_back(name.empty() ? id : count[name] == 1 ? name : absl::StrCat(name, " ", id));
+  }
+  Json json = {{"notes", Json::array()}, {"alerts", Json::array()}, {"group", "job"},
+               {"runs", Json::array()},  {"steps", Json::array()},  {"mismatch", kNotAsPredicted}};
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const v1::JobStatus& job = jobs[i].status;
+    if (!job.spec().description().empty()) {
+      json["notes"].push_back(absl::StrCat(names[i], ": ", job.spec().description()));
+    }
+    if (job.state() == v1::FAILED) {
+      json["alerts"].push_back(absl::StrCat(names[i], " failed: ", job.message()));
+    }
+    json["runs"].push_back(
+        RunJson(names[i], "job", names[i], job.spec(), job.started_unix_ms(), jobs[i].history));
+    if (std::optional<Json> step = StepOf(job, names[i])) json["steps"].push_back(*std::move(step));
+  }
+  json["figures"] = FiguresJson(jobs, names);
+  return json;
+}
+
+std::string Page(const std::string& text, const Json& json) {
+  const std::string title = EscapeHtml(text);
+  return absl::StrCat(kHead, "<title>", title, "</title>\n<style>", Asset("uPlot.min.css"),
+                      Asset("style.css"), "</style></head>\n<body><main><h1>", title,
+                      "</h1><div id=\"comparison-view\"></div></main>\n",
+                      "<script type=\"application/json\" id=\"comparison\">", EscapedJson(json),
+                      "</script>\n<script>", Asset("uPlot.iife.min.js"),
+                      "</script>\n<script type=\"module\">\n", JoinedModules(),
+                      "</script></body></html>\n");
 }
 
 }  // namespace
@@ -135,14 +231,14 @@ std::string ComparisonReport(const Comparison& comparison) {
   const std::string of = comparison.of == Comparison::Of::kRoads    ? "Roads"
                          : comparison.of == Comparison::Of::kStages ? "ZeRO stages"
                                                                     : "Schedules";
-  const std::string title = EscapeHtml(absl::StrCat(of, " compared: ", comparison.job));
-  return absl::StrCat(kHead, "<title>", title, "</title>\n<style>", Asset("uPlot.min.css"),
-                      Asset("style.css"), "</style></head>\n<body><main><h1>", title,
-                      "</h1><div id=\"comparison-view\"></div></main>\n",
-                      "<script type=\"application/json\" id=\"comparison\">",
-                      EscapedJson(ComparisonJson(comparison)), "</script>\n<script>",
-                      Asset("uPlot.iife.min.js"), "</script>\n<script type=\"module\">\n",
-                      JoinedModules(), "</script></body></html>\n");
+  return Page(absl::StrCat(of, " compared: ", comparison.job), ComparisonJson(comparison));
+}
+
+std::string JobsReport(absl::Span<const ReportedJob> jobs) {
+  const Json json = JobsJson(jobs);
+  const std::string title = jobs.size() == 1 ? json["runs"][0]["name"].get<std::string>()
+                                             : absl::StrCat(jobs.size(), " jobs");
+  return Page(title, json);
 }
 
 }  // namespace muster

@@ -67,6 +67,48 @@ TEST(ReportTest, HoldsRunsAndFigures) {
   EXPECT_TRUE(json["alerts"].empty());
 }
 
+TEST(ReportTest, HoldsJobsOfAnyKind) {
+  ReportedJob trained;
+  trained.status.set_job_id("j1-00aa");
+  trained.status.set_state(v1::SUCCEEDED);
+  trained.status.mutable_spec()->set_name("digits");
+  trained.status.mutable_spec()->set_description("with </script> in it");
+  trained.status.mutable_spec()->set_workers(2);
+  trained.status.mutable_progress()->set_step(1200);
+  trained.status.mutable_progress()->set_loss(0.25);
+  v1::EvaluationResult& evaluation = *trained.status.add_evaluations();
+  evaluation.set_clock(1200);
+  evaluation.set_metric("accuracy");
+  evaluation.set_value(0.9);
+  for (double seconds : {1.0, 3.0}) {
+    v1::TaskStatus& task = *trained.status.add_tasks();
+    task.set_steps(100);
+    task.set_compute_seconds(seconds);
+  }
+  trained.history.emplace_back().set_name("train/loss");
+  ReportedJob failed;
+  failed.status.set_job_id("j2-00aa");
+  failed.status.set_state(v1::FAILED);
+  failed.status.set_message("no such file");
+  failed.status.mutable_spec()->set_name("digits");
+
+  const std::string html = JobsReport({{trained, failed}});
+  EXPECT_THAT(html, HasSubstr("<h1>2 jobs</h1>"));
+  const auto json = nlohmann::json::parse(DataOf(html));
+  ASSERT_EQ(json["runs"].size(), 2u);
+  EXPECT_EQ(json["runs"][0]["name"], "digits j1-00aa") << "two jobs have the name";
+  EXPECT_EQ(json["runs"][0]["series"][0]["name"], "train/loss");
+  EXPECT_THAT(json["figures"]["head"], ElementsAre("", "digits j1-00aa", "digits j2-00aa"));
+  EXPECT_THAT(json["figures"]["rows"][0], ElementsAre("state", "SUCCEEDED", "FAILED"));
+  EXPECT_THAT(json["figures"]["rows"][1], ElementsAre("steps", "1,200", "0"));
+  EXPECT_THAT(json["figures"]["rows"][3],
+              ElementsAre("last evaluation", "accuracy 0.9000 at step 1200", ""));
+  EXPECT_EQ(json["alerts"][0], "digits j2-00aa failed: no such file");
+  EXPECT_EQ(json["notes"][0], "digits j1-00aa: with </script> in it");
+  ASSERT_EQ(json["steps"].size(), 1u) << "only one has made steps";
+  EXPECT_EQ(json["steps"][0]["seconds"]["compute"], 0.02);
+}
+
 TEST(ReportTest, LoadsNothing) {
   const std::string html = ComparisonReport(TwoRoads());
   EXPECT_THAT(html, Not(HasSubstr(" src=")));
