@@ -5,6 +5,7 @@
 #include <google/protobuf/util/json_util.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -60,8 +61,8 @@ std::string JsonOf(const JobAlert& alert, const Fields& fields) {
   }
   std::string json;
   // All of it is UTF-8 and finite, so it has a text.
-  google::protobuf::util::MessageToJsonString(object, &json).IgnoreError();
-  return json + "\n";
+  const bool has_text = google::protobuf::util::MessageToJsonString(object, &json).ok();
+  return has_text ? json + "\n" : "";
 }
 
 std::vector<char*> Pointers(std::vector<std::string>& strings) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -160,9 +161,12 @@ TEST_P(CommunicatorFailureTest, AReceiveFromAnyRankDoesWithoutThoseThatHaveLeft)
 }
 
 TEST_P(CommunicatorFailureTest, LeavingWithCallsUnderWayAborts) {
+  absl::Notification left;
   std::vector<absl::Status> statuses = Run([&](Communicator& rank, Caller& caller) {
     if (rank.rank() != kCulprit) {
       const absl::Status status = rank.Run(caller.AllReduce(1000));
+      // Before, the next call would not be the one that the culprit makes.
+      left.WaitForNotification();
       return status.ok() ? rank.Run(caller.AllReduce(1001)) : status;
     }
     // The second one waits for what no other rank calls.
@@ -173,6 +177,7 @@ TEST_P(CommunicatorFailureTest, LeavingWithCallsUnderWayAborts) {
                                                    .root = 0,
                                                    .timeout = kLong});
     group().ranks[kCulprit].reset();
+    left.Notify();
     return work->Wait(kLong);
   });
   ExpectSame(statuses, absl::StatusCode::kAborted,
