@@ -37,8 +37,8 @@ v1::JobSpec StalledJob(v1::UpdateSpec::Road road) {
 ExportedTensors Train(const v1::JobSpec& spec, bool stops) {
   // A stopped task stands for one that shows signs of life and does not move.
   auto started = ProcessCluster::Start({.servers = 1,
-                                        .coordinator_arguments = {kStallTimeout},
-                                        .worker_arguments = {"--task-silence-ms=0"}});
+                                        .worker_arguments = {"--task-silence-ms=0"},
+                                        .coordinator_arguments = {kStallTimeout}});
   EXPECT_TRUE(started.ok()) << started.status();
   if (!started.ok()) return {};
   ProcessCluster& cluster = **started;
