@@ -409,7 +409,6 @@ class SimulationTest : public ::testing::TestWithParam<uint64_t> {
     if (best != nullptr) {
       const std::string folder = absl::StrCat("/checkpoints/", record.job_id(), "/", best->clock());
       EXPECT_EQ(cluster_.archive.folders.count(folder), 1u) << folder;
-      ++bests_;
     }
     const v1::EvaluationResult* earlier = BestEvaluation(before);
     if (earlier == nullptr || record.generation() != before.generation()) return;
@@ -432,8 +431,6 @@ class SimulationTest : public ::testing::TestWithParam<uint64_t> {
   std::map<std::string, uint64_t> last_rounds_;
   // Answers that named a replica to go on from.
   int later_rounds_ = 0;
-  // The number of times that a running job was seen with a best checkpoint.
-  int bests_ = 0;
 };
 
 void SimulationTest::EndEveryJob() {
@@ -479,7 +476,6 @@ TEST_P(SimulationTest, KeepsItsPromisesAndEndsEveryJob) {
   }
 
   EndEveryJob();
-  EXPECT_GT(bests_, 0) << "nothing was kept";
 }
 
 TEST_P(SimulationTest, RoundsKeepTheirPromises) {
