@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/terminal/progress.h"
 #include "client/terminal/progress_display.h"
 #include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
@@ -126,6 +127,9 @@ absl::Status Session::WatchToEnd(const std::string& job_id, v1::JobStatus& last)
       job_id, [&display](const v1::JobStatus& status) { display.Show(status); }, last);
   display.Finish();
   MUSTER_RETURN_IF_ERROR(watched);
+  if (const std::string best = BestLine(last); output == Output::kText && !best.empty()) {
+    Print("%s\n", best);
+  }
   if (last.state() != v1::SUCCEEDED) {
     const bool failed = last.state() == v1::FAILED;
     Fail(kJobFailed, failed ? "JOB_FAILED" : "JOB_CANCELLED",

@@ -84,8 +84,8 @@ class Session {
                  const std::vector<std::string>& left_out = {});
 
   // Shows a job's progress until the job ends: a bar that redraws itself on a terminal, plain lines
-  // elsewhere, one JSON object per line with --output json. Sets the exit code by how the job
-  // ended.
+  // elsewhere, one JSON object per line with --output json. A last line of text tells of the best
+  // checkpoint if that is not the last one. Sets the exit code by how the job ended.
   absl::Status WatchToEnd(const std::string& job_id);
   absl::Status WatchToEnd(const std::string& job_id, v1::JobStatus& last);
 

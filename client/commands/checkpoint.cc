@@ -31,13 +31,14 @@ absl::Status List(Session& session, JobClient& jobs, const std::string& job_id) 
   }
   std::vector<std::vector<std::string>> rows = {{"CLOCK", "KIND", "FILES", "SIZE", "AGE", "WHERE"}};
   for (const v1::CheckpointStatus& checkpoint : reply.checkpoints()) {
+    const std::string clock = absl::StrCat(checkpoint.clock(), checkpoint.best() ? " best" : "");
     if (!checkpoint.damage().empty()) {
-      rows.push_back({absl::StrCat(checkpoint.clock()), "damaged", "-", "-", "-",
+      rows.push_back({clock, "damaged", "-", "-", "-",
                       absl::StrCat(checkpoint.uri(), ": ", checkpoint.damage())});
       continue;
     }
     rows.push_back(
-        {absl::StrCat(checkpoint.clock()),
+        {clock,
          checkpoint.has_base_clock() ? absl::StrCat("delta on ", checkpoint.base_clock()) : "full",
          absl::StrCat(checkpoint.files()), FormatBytes(static_cast<double>(checkpoint.bytes())),
          FormatSeconds(absl::ToDoubleSeconds(absl::Now() -
@@ -64,13 +65,17 @@ absl::Status Verify(Session& session, JobClient& jobs, const CheckpointName& nam
   return absl::OkStatus();
 }
 
-absl::Status Delete(Session& session, JobClient& jobs, const CheckpointName& name,
+absl::Status Delete(Session& session, JobClient& jobs, const CheckpointName& called,
                     bool with_deltas) {
-  if (!name.clock.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "which checkpoint of job ", name.job_id, "? write ", name.job_id,
-        "@CLOCK; `muster checkpoint list ", name.job_id, "` shows the clocks of its checkpoints"));
+  if (!called.clock.has_value() && !called.best) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("which checkpoint of job ", called.job_id, "? write ", called.job_id,
+                     "@CLOCK or ", called.job_id, "@best; `muster checkpoint list ", called.job_id,
+                     "` shows the clocks of its checkpoints"));
   }
+  v1::JobStatus job;
+  if (called.best) MUSTER_RETURN_IF_ERROR(jobs.Get(called.job_id, job));
+  MUSTER_ASSIGN_OR_RETURN(const CheckpointName name, WithClockOfBest(called, job));
   v1::DeleteCheckpointRequest request;
   request.set_job_id(name.job_id);
   request.set_clock(*name.clock);
@@ -128,7 +133,7 @@ void AddCheckpoint(CLI::App& app, Session& session) {
       "Example: muster checkpoint list JOB\n"
       "         muster checkpoint verify JOB@400\n"
       "         muster checkpoint delete JOB@400\n"
-      "         muster checkpoint restore JOB@400 --steps 2000 --watch");
+      "         muster checkpoint restore JOB@best --steps 2000 --watch");
   AddJobCommand(*command, session, "list", "List a job's complete checkpoints, oldest first", List)
       ->footer("Example: muster checkpoint list JOB --output json");
 
@@ -141,7 +146,7 @@ void AddCheckpoint(CLI::App& app, Session& session) {
   auto with_deltas = std::make_shared<bool>(false);
   auto* remove = AddCheckpointCommand(
       *command, session, "delete", "Remove one checkpoint",
-      "JOB@CLOCK; JOB is an id, or a name that no other job has",
+      "JOB@CLOCK or JOB@best; JOB is an id, or a name that no other job has",
       [with_deltas](Session& session, JobClient& jobs, const CheckpointName& name) {
         return Delete(session, jobs, name, *with_deltas);
       },

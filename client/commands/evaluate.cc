@@ -154,9 +154,9 @@ absl::Status Evaluate(Session& session, const EvaluateArguments& arguments) {
                      " runs a program, and only that knows how its checkpoints are evaluated: "
                      "have it report `evaluation` (docs/programs.md)"));
   }
-  CheckpointName checkpoint = asked;
+  MUSTER_ASSIGN_OR_RETURN(CheckpointName checkpoint, WithClockOfBest(asked, job));
   // Named, so that it stays the one that is told of if the job goes on meanwhile.
-  if (!asked.clock.has_value() && !job.checkpoint_uri().empty()) {
+  if (!checkpoint.clock.has_value() && !job.checkpoint_uri().empty()) {
     checkpoint.clock = job.checkpoint_clock();
   }
   v1::JobSpec spec;
@@ -208,7 +208,7 @@ void AddEvaluate(CLI::App& app, Session& session) {
       ->transform(OneOf({kLoss, kPerplexity, kBitsPerByte, "accuracy", "auc", "binned_auc"}));
   command->footer(
       "Example: muster evaluate JOB --data other.csv\n"
-      "         muster evaluate JOB@400 --output json");
+      "         muster evaluate JOB@best --output json");
 }
 
 }  // namespace muster

@@ -128,7 +128,7 @@ void AddExport(CLI::App& app, Session& session) {
                       "Tokenizer of a transformer, if it is not where the job says");
   command->footer(
       "Example: muster export JOB --out weights.safetensors\n"
-      "         muster export JOB@400 --format huggingface --out folder");
+      "         muster export JOB@best --format huggingface --out folder");
 }
 
 }  // namespace muster

@@ -136,8 +136,8 @@ void AddGenerate(CLI::App& app, Session& session) {
   auto* command = app.add_subcommand("generate", "Continue a prompt with a trained transformer");
   command
       ->add_option("model", arguments->model,
-                   "A job (JOB@CLOCK: one of its checkpoints), a file of `muster export`, or a "
-                   "folder with config.json and model.safetensors")
+                   "A job (JOB@CLOCK or JOB@best: one of its checkpoints), a file of `muster "
+                   "export`, or a folder with config.json and model.safetensors")
       ->required()
       ->type_name(kCheckpointType);
   command->add_option("--prompt", arguments->prompt, "Text to continue; the output begins with it")

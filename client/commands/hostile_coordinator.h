@@ -96,6 +96,7 @@ class HostileCoordinator final : public v1::JobService::Service {
     v1::JobStatus status;
     Fill(status);
     status.set_job_id("e1");
+    status.mutable_best()->set_clock(4);
     status.set_state(v1::PENDING);
     writer->Write(status);
     if (watched != nullptr) {

@@ -112,6 +112,10 @@ void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
              job.checkpoint_uri().empty()
                  ? "none yet"
                  : absl::StrCat("clock ", job.checkpoint_clock(), " in ", job.checkpoint_uri()));
+  if (job.has_best()) {
+    PrintField("best", absl::StrCat("clock ", job.best().clock(), ", ", MetricText(job.best()),
+                                    ": ", job.job_id(), "@best"));
+  }
   PrintField("parallelism", DivisionName(job.spec()));
   for (const std::string& group : job.split_groups()) PrintField("slow groups", group);
   PrintField("after a loss", job.recovery());

@@ -48,8 +48,9 @@ void AddSubmit(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<Arguments>();
   arguments->job.AddTo(*command);
   command->add_option("--from", arguments->from,
-                      "Checkpoint with the initial weights: JOB@CLOCK, JOB for its last one, or a "
-                      "folder that `muster import` wrote, given with a slash (./weights)");
+                      "Checkpoint with the initial weights: JOB@CLOCK, JOB@best, JOB for its last "
+                      "one, or a folder that `muster import` wrote, given with a slash "
+                      "(./weights)");
   command->add_flag("--watch", arguments->watch, "Show progress until the job ends");
   command->footer(
       "Example: muster submit job.yaml --watch, where job.yaml holds\n"

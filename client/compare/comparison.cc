@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "client/compare/traffic_check.h"
 #include "client/terminal/format.h"
+#include "common/eval/metric.h"
 #include "common/text/format_bytes.h"
 
 namespace muster {
@@ -104,6 +105,14 @@ bool IsEvaluated(const Comparison& comparison) {
   return std::all_of(comparison.roads.begin(), comparison.roads.end(), [](const RoadResult& road) {
     return std::none_of(road.runs.begin(), road.runs.end(),
                         [](const MeasuredRun& run) { return run.curve.empty(); });
+  });
+}
+
+// Returns whether some run was evaluated before its end, so that its best may not be its last.
+bool EvaluatedInBetween(const Comparison& comparison) {
+  return std::any_of(comparison.roads.begin(), comparison.roads.end(), [](const RoadResult& road) {
+    return std::any_of(road.runs.begin(), road.runs.end(),
+                       [](const MeasuredRun& run) { return run.curve.size() > 1; });
   });
 }
 
@@ -213,6 +222,22 @@ Spread RoadResult::LastMetric() const {
   return SpreadOf(std::move(values));
 }
 
+std::vector<CurvePoint> RoadResult::BestPoints() const {
+  std::vector<CurvePoint> points;
+  for (const MeasuredRun& run : runs) {
+    const CurvePoint* best = nullptr;
+    for (const CurvePoint& point : run.curve) {
+      if (!point.metric.has_value()) continue;
+      const bool better =
+          best == nullptr || (HigherIsBetter(run.metric) ? *point.metric > *best->metric
+                                                         : *point.metric < *best->metric);
+      if (better) best = &point;
+    }
+    if (best != nullptr) points.push_back(*best);
+  }
+  return points;
+}
+
 std::vector<int> OrderOfRoads(int roads, int repeat) {
   std::vector<int> order(roads);
   std::iota(order.begin(), order.end(), 0);
@@ -245,6 +270,20 @@ std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparis
                       [](const MeasuredRun& run) { return run.curve.back().metric.has_value(); });
       return has_value ? Show(road.LastMetric(), Loss, style) : "-";
     });
+  }
+  if (evaluated && EvaluatedInBetween(comparison)) {
+    const auto add_best = [&](const std::string& name, const Format& format,
+                              const std::function<double(const CurvePoint&)>& figure) {
+      add(name, [&](const RoadResult& road) {
+        std::vector<double> values;
+        for (const CurvePoint& point : road.BestPoints()) values.push_back(figure(point));
+        return values.empty() ? "-" : Show(SpreadOf(std::move(values)), format, style);
+      });
+    };
+    add_best(absl::StrCat("best held-out ", metric), Loss,
+             [](const CurvePoint& point) { return *point.metric; });
+    add_best("  at step", Whole,
+             [](const CurvePoint& point) { return static_cast<double>(point.step); });
   }
   add("steps", [](const RoadResult& road) { return Whole(road.runs[0].steps); });
   add("  left out as warm-up", [&](const RoadResult& road) {

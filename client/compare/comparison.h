@@ -30,6 +30,8 @@ struct RoadResult {
   // Return the spread of the loss and of the metric at the runs' last evaluation.
   Spread LastLoss() const;
   Spread LastMetric() const;
+  // Returns the points at which the metric was best, one of each run that has a value of it.
+  std::vector<CurvePoint> BestPoints() const;
 };
 
 // A job, its measured roads, and how they were measured.

@@ -182,6 +182,31 @@ TEST(ComparisonTest, TheTableHasAColumnPerRoadAndShowsTheSpread) {
           "4,040 bytes"));
 }
 
+TEST(ComparisonTest, TheBestIsNamedWithItsStepWhereItMayNotBeTheLast) {
+  Comparison comparison;
+  MeasuredRun run;
+  run.metric = "accuracy";
+  run.curve = {{.step = 20, .loss = 0.5, .metric = 0.9},
+               {.step = 40, .loss = 0.6},
+               {.step = 60, .loss = 0.7, .metric = 0.8}};
+  MeasuredRun later = run;
+  later.curve[1].metric = 0.91;
+  MeasuredRun unknown = run;
+  for (CurvePoint& point : unknown.curve) point.metric.reset();
+  comparison.roads = {{.road = "BSP", .runs = {run, later}}, {.road = "ASP", .runs = {unknown}}};
+  auto table = ComparisonTable(comparison, TableStyle::kReport);
+  EXPECT_THAT(table,
+              Contains(ElementsAre("best held-out accuracy", "0.9050 (0.9000 to 0.9100)", "-")));
+  EXPECT_THAT(table, Contains(ElementsAre("  at step", "30 (20 to 40)", "-")));
+  // Less is better.
+  for (RoadResult& road : comparison.roads) {
+    for (MeasuredRun& each : road.runs) each.metric = "perplexity";
+  }
+  table = ComparisonTable(comparison, TableStyle::kReport);
+  EXPECT_THAT(table, Contains(ElementsAre("best held-out perplexity", "0.8000", "-")));
+  EXPECT_THAT(table, Contains(ElementsAre("  at step", "60", "-")));
+}
+
 TEST(ComparisonTest, InATerminalFourRoadsTakeAtMost100Columns) {
   Comparison comparison;
   for (const char* road : {"BSP", "SSP 16", "ASP", "all-reduce"}) {

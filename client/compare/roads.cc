@@ -170,6 +170,7 @@ v1::JobSpec OnRoad(const v1::JobSpec& job, const Road& road, int staleness_bound
   update.set_unlimited_staleness(road.kind == Road::Kind::kAsp);
   // Writing between steps would be measured, too.
   update.set_durability(v1::UpdateSpec::CHECKPOINT);
+  spec.mutable_checkpoint()->set_keep_best(false);
   return spec;
 }
 

@@ -107,6 +107,7 @@ TEST(RoadsTest, OnlyTheUpdateChanges) {
   EXPECT_EQ(ssp.update().wire(), v1::UpdateSpec::BF16);
   EXPECT_EQ(ssp.update().bucket_bytes(), 0);
   EXPECT_EQ(ssp.update().durability(), v1::UpdateSpec::CHECKPOINT);
+  EXPECT_TRUE(ssp.checkpoint().has_keep_best() && !ssp.checkpoint().keep_best());
   EXPECT_EQ(ssp.servers(), 0);
   EXPECT_EQ(ssp.min_workers(), 0);
   EXPECT_EQ(ssp.workers(), 3);

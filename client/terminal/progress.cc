@@ -21,6 +21,17 @@ std::string MetricValue(const v1::EvaluationResult& result) {
   return result.no_value().empty() ? absl::StrFormat("%.4f", result.value()) : "none";
 }
 
+std::string MetricText(const v1::EvaluationResult& result) {
+  return absl::StrCat(PrintableLine(result.metric()), " ", MetricValue(result));
+}
+
+std::string BestLine(const v1::JobStatus& status) {
+  if (!status.has_best() || status.best().clock() == status.checkpoint_clock()) return "";
+  const std::string job = PrintableLine(status.job_id());
+  return absl::StrCat("best at step ", status.best().clock(), ": ", MetricText(status.best()),
+                      "; `muster export ", job, "@best --out FILE` writes its weights");
+}
+
 std::string LossText(const v1::JobProgress& progress) {
   return progress.has_loss() ? absl::StrFormat("%.4f", progress.loss()) : "-";
 }
@@ -49,7 +60,7 @@ std::string ProgressLine(const v1::JobStatus& status, int bar_width) {
   }
   if (status.evaluations_size() > 0) {
     const v1::EvaluationResult& last = *status.evaluations().rbegin();
-    absl::StrAppend(&line, "  ", PrintableLine(last.metric()), " ", MetricValue(last));
+    absl::StrAppend(&line, "  ", MetricText(last));
   }
   if (progress.examples_per_second() > 0) {
     absl::StrAppend(&line, "  ", FormatNumber(progress.examples_per_second()), " examples/s");

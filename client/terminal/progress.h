@@ -18,6 +18,13 @@ std::string ProgressLine(const v1::JobStatus& status, int bar_width);
 // Returns the value of an evaluation's metric, or "none".
 std::string MetricValue(const v1::EvaluationResult& result);
 
+// Returns an evaluation's metric with its value, such as "accuracy 0.9312".
+std::string MetricText(const v1::EvaluationResult& result);
+
+// Returns what to do with the best checkpoint of a job that has ended, in a line without newline;
+// empty if it is the last one, or there is none.
+std::string BestLine(const v1::JobStatus& status);
+
 // Returns the training loss as people read it; "-" if none was reported.
 std::string LossText(const v1::JobProgress& progress);
 

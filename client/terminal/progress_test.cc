@@ -137,5 +137,20 @@ TEST(TaskTableTest, OfAnEndedJobItShowsAllSteps) {
             "times of all steps\n");
 }
 
+TEST(BestLineTest, OffersTheBestWhereItIsNotTheLast) {
+  v1::JobStatus status;
+  status.set_job_id("j1-8f");
+  status.set_checkpoint_clock(100);
+  EXPECT_EQ(BestLine(status), "");
+  status.mutable_best()->set_clock(100);
+  EXPECT_EQ(BestLine(status), "");
+  status.mutable_best()->set_clock(40);
+  status.mutable_best()->set_metric("accuracy");
+  status.mutable_best()->set_value(0.9312);
+  EXPECT_EQ(BestLine(status),
+            "best at step 40: accuracy 0.9312; `muster export j1-8f@best --out FILE` writes its "
+            "weights");
+}
+
 }  // namespace
 }  // namespace muster

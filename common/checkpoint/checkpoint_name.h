@@ -10,11 +10,14 @@
 
 namespace muster {
 
-// The name that people give a checkpoint: JOB@CLOCK, or JOB for that job's last one.
+// The name that people give a checkpoint: JOB@CLOCK, JOB@best for the one of that job's best
+// evaluation, or JOB for its last one.
 struct CheckpointName {
   std::string job_id;
-  // Absent: the last one.
+  // Absent: the last one, or the best.
   std::optional<uint64_t> clock;
+  // True only without a clock.
+  bool best = false;
 };
 
 // Parses a name. InvalidArgument says what is wrong with the text.

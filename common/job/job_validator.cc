@@ -442,6 +442,9 @@ void FillDefaults(v1::JobSpec& spec) {
   FillWorkers(spec);
   if (spec.checkpoint().keep() == 0) spec.mutable_checkpoint()->set_keep(kDefaultCheckpointsKept);
   if (RunsProgram(spec)) return FillProgramDefaults(spec);
+  if (!OnlyEvaluates(spec) && !spec.checkpoint().has_keep_best()) {
+    spec.mutable_checkpoint()->set_keep_best(true);
+  }
   v1::UpdateSpec& update = *spec.mutable_update();
   if (!TrainsByAllReduce(spec)) {
     update.set_dense(v1::UpdateSpec::PARAMETER_SERVER);

@@ -462,6 +462,7 @@ TEST(JobValidatorTest, DefaultsAreWrittenOut) {
   EXPECT_EQ(spec.update().block_bytes(), 1 << 20);
   EXPECT_EQ(spec.parallelism().data(), 2);
   EXPECT_EQ(spec.checkpoint().keep(), 2);
+  EXPECT_TRUE(spec.checkpoint().keep_best());
   EXPECT_EQ(spec.micro_batches(), 1);
   EXPECT_EQ(spec.update().bucket_bytes(), 0) << "there are no buckets on servers";
   EXPECT_TRUE(ValidateJob(spec).ok()) << ValidateJob(spec);

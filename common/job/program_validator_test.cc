@@ -80,6 +80,8 @@ TEST(ProgramValidatorTest, RefusesByName) {
                 "initial_weights is set"},
            Case{[](v1::JobSpec& spec) { spec.mutable_checkpoint()->set_every_steps(5); },
                 "checkpoint.every_steps is set"},
+           Case{[](v1::JobSpec& spec) { spec.mutable_checkpoint()->set_keep_best(false); },
+                "checkpoint.keep_best is set"},
            Case{[](v1::JobSpec& spec) { spec.mutable_compute()->set_type(v1::ComputeSpec::BF16); },
                 "compute.type is set"},
            Case{[](v1::JobSpec& spec) {

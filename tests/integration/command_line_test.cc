@@ -339,6 +339,63 @@ TEST(CommandLineTest, AJobsWholeLife) {
   EXPECT_EQ(Muster("down").exit_code, 0);
 }
 
+std::string Exported(const std::string& checkpoint) {
+  const std::string out = absl::StrCat(::testing::TempDir(), "/exported");
+  const Result written = Muster(absl::StrCat("export ", checkpoint, " --force --out ", out));
+  EXPECT_EQ(written.exit_code, 0) << written.output;
+  return BytesOfFile(out);
+}
+
+// On the running cluster: a job that learns few examples by heart, so that its best weights are not
+// its last. They are those that the same job has if it ends there.
+void KeepTheBest(v1::UpdateSpec::Road road) {
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_data()->mutable_synthetic_classification()->set_examples(100);
+  spec.mutable_data()->set_holdout(0.5);
+  spec.mutable_optimizer()->set_learning_rate(0.5);
+  spec.mutable_update()->set_dense(road);
+  spec.mutable_update()->set_sparse(road);
+  spec.mutable_evaluation()->set_metric("loss");
+  spec.mutable_evaluation()->set_every_steps(5);
+  Result result = Muster(absl::StrCat("submit ", WriteJob("best.textproto", spec), " --watch"));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  const std::string id = result.output.substr(0, result.output.find('\n'));
+  const std::string best = id + "@best";
+  EXPECT_THAT(result.output, HasSubstr(absl::StrCat("`muster export ", best, " --out FILE`")));
+  const auto status =
+      nlohmann::json::parse(Muster("status --output json " + id).output, nullptr, false);
+  ASSERT_TRUE(status.contains("best"));
+  const std::string clock = status["best"]["clock"];
+  for (const auto& evaluation : status["evaluations"]) {
+    EXPECT_GE(evaluation["value"], status["best"]["value"]);
+  }
+  EXPECT_THAT(Muster("status " + id).output, HasSubstr(absl::StrCat("clock ", clock, ", loss ")));
+  EXPECT_THAT(Muster("checkpoint list " + id).output, HasSubstr(clock + " best"));
+
+  spec.mutable_stop()->set_steps(std::stoul(clock));
+  spec.clear_evaluation();
+  result = Muster(absl::StrCat("submit ", WriteJob("until.textproto", spec), " --watch"));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  const std::string until = result.output.substr(0, result.output.find('\n'));
+  EXPECT_EQ(Exported(best), Exported(until));
+  EXPECT_NE(Exported(best), Exported(id));
+
+  EXPECT_THAT(Muster("evaluate " + best).output, HasSubstr(", at clock " + clock));
+  EXPECT_THAT(Muster("checkpoint verify " + best).output, HasSubstr(absl::StrCat(id, "@", clock)));
+  result = Muster(absl::StrCat("checkpoint restore ", best, " --watch"));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  result = Muster("watch " + best);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, HasSubstr("`watch` takes a job: leave @CLOCK or @best out"));
+  result = Muster("export --out none " + id + "@last");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, HasSubstr("write JOB@CLOCK, as in j1@40, JOB@best for"));
+  result = Muster("checkpoint delete " + best);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("the checkpoint at " + clock));
+  EXPECT_THAT(Muster("checkpoint list " + id).output, HasSubstr("100 best"));
+}
+
 TEST(CommandLineTest, CheckpointsAreListedVerifiedDeletedAndGoneOnFrom) {
   const std::string folder = ::testing::TempDir() + "/checkpoints";
   const absl::Cleanup down = [&] { Muster("down --data-dir " + folder); };
@@ -384,15 +441,9 @@ TEST(CommandLineTest, CheckpointsAreListedVerifiedDeletedAndGoneOnFrom) {
   result = Muster(absl::StrCat("evaluate ", id, "@7"));
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.output, HasSubstr("it has those at 50, 100"));
-  const auto exported = [](const std::string& name) {
-    const std::string out = absl::StrCat(::testing::TempDir(), "/exported");
-    const Result written = Muster(absl::StrCat("export ", name, " --force --out ", out));
-    EXPECT_EQ(written.exit_code, 0) << written.output;
-    return BytesOfFile(out);
-  };
-  const std::string last = exported(id);
-  EXPECT_EQ(exported(id + "@100"), last);
-  EXPECT_NE(exported(id + "@50"), last);
+  const std::string last = Exported(id);
+  EXPECT_EQ(Exported(id + "@100"), last);
+  EXPECT_NE(Exported(id + "@50"), last);
   result = Muster(absl::StrCat("export ", id, "@7 --out ", ::testing::TempDir(), "/none"));
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.output, HasSubstr("it has those at 50, 100"));
@@ -436,6 +487,9 @@ TEST(CommandLineTest, CheckpointsAreListedVerifiedDeletedAndGoneOnFrom) {
   EXPECT_EQ(result.exit_code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("nothing to delete"));
   EXPECT_EQ(Muster("checkpoint").exit_code, 2);
+
+  KeepTheBest(v1::UpdateSpec::PARAMETER_SERVER);
+  KeepTheBest(v1::UpdateSpec::ALL_REDUCE);
 }
 
 TEST(CommandLineTest, AJobThatNeedsServersSaysThatThereAreNone) {

@@ -92,6 +92,17 @@ test("from the list to a job and its tabs", { skip }, () => shown(recorded(), ""
   await page.getByRole("heading", { level: 1, name: "Jobs" }).waitFor();
 }));
 
+test("the best checkpoint is marked", { skip }, () => {
+  const coordinator = recorded();
+  const { status, checkpoints } = coordinator.jobs.get("j6-2204");
+  checkpoints.checkpoints[0].best = true;
+  status.best = { clock: checkpoints.checkpoints[0].clock, metric: "bits_per_byte", value: 2.25 };
+  return shown(coordinator, "jobs/j6-2204?tab=checkpoints", async (page) => {
+    await page.getByText("2.25 at step 1,600").waitFor();
+    assert.match(await page.getByRole("row").filter({ hasText: "best" }).textContent(), /^best1,600/);
+  });
+});
+
 test("ticked jobs are compared, and grouped by a label", { skip }, () => shown(recorded(), "", async (page) => {
   const compare = page.getByRole("button", { name: /^Compare/ });
   await page.getByRole("checkbox", { name: /j2-2204/ }).check();

@@ -90,8 +90,11 @@ def test_metrics_are_followed_while_a_job_runs(endless):
 
 def test_tensors_are_those_that_the_program_exports(small, client, cluster, tmp_path):
     numpy = pytest.importorskip("numpy")
-    oldest, *_, newest = small.checkpoints()
-    assert (oldest.clock, newest.clock) == (40, 60)
+    checkpoints = {each.clock: each for each in small.checkpoints()}
+    oldest, newest = checkpoints[40], checkpoints[60]
+    best = max(small.status().evaluations, key=lambda each: each.value)
+    assert small.best_checkpoint().clock == best.clock == small.status().best.clock
+    assert set(checkpoints) == {40, 60, best.clock} and checkpoints[best.clock].best
     assert small.last_checkpoint().clock == 60 and newest.bytes > 0 and not newest.damage and newest.verify() == []
     file = tmp_path / "weights.safetensors"
     run(MUSTER, "export", f"{small.id}@40", "--out", file, "--data-dir", cluster)

@@ -10,7 +10,7 @@ namespace muster {
 
 // Type names, in the help, of arguments for which completion knows candidates.
 inline constexpr char kJobType[] = "JOB";
-inline constexpr char kCheckpointType[] = "JOB[@CLOCK]";
+inline constexpr char kCheckpointType[] = "JOB[@CLOCK|@best]";
 inline constexpr char kServerType[] = "SERVER";
 inline constexpr char kCommandType[] = "COMMAND";
 

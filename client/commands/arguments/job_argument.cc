@@ -4,12 +4,15 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cluster/exit_code.h"
 #include "client/cluster/session.h"
 #include "client/commands/arguments/choices.h"
 #include "common/base/status_macros.h"
+#include "common/text/printable.h"
 #include "proto/job_service.pb.h"
+#include "proto/status.pb.h"
 
 namespace muster {
 namespace {
@@ -36,6 +39,20 @@ absl::StatusOr<CheckpointName> FindCheckpoint(JobClient& jobs, const std::string
   return checkpoint;
 }
 
+absl::StatusOr<CheckpointName> WithClockOfBest(const CheckpointName& checkpoint,
+                                               const v1::JobStatus& job) {
+  if (!checkpoint.best) return checkpoint;
+  if (!job.has_best()) {
+    return absl::NotFoundError(absl::StrCat(
+        "job ", PrintableLine(job.job_id()), " has no best checkpoint; `muster checkpoint list ",
+        PrintableLine(job.job_id()), "` shows those there are"));
+  }
+  CheckpointName named = checkpoint;
+  named.best = false;
+  named.clock = job.best().clock();
+  return named;
+}
+
 CLI::App* AddJobCommand(
     CLI::App& app, Session& session, const std::string& name, const std::string& description,
     std::function<absl::Status(Session& session, JobClient& jobs, const std::string& job_id)> body,
@@ -43,10 +60,14 @@ CLI::App* AddJobCommand(
   auto* command = app.add_subcommand(name, description);
   auto called = std::make_shared<std::string>();
   command->add_option("job", *called, ArgumentText(naming))->required()->type_name(kJobType);
-  command->callback([&session, called, naming, unreachable, body = std::move(body)] {
+  command->callback([&session, called, name, naming, unreachable, body = std::move(body)] {
     session.Run([&]() -> absl::Status {
       MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
       const absl::StatusOr<std::string> job_id = jobs->Find(*called, naming);
+      if (absl::IsNotFound(job_id.status()) && absl::StrContains(*called, '@')) {
+        return absl::NotFoundError(absl::StrCat(job_id.status().message(), "; `", name,
+                                                "` takes a job: leave @CLOCK or @best out"));
+      }
       const absl::Status status = job_id.ok() ? body(session, *jobs, *job_id) : job_id.status();
       if (ExitCodeFor(status) != kUnreachable) return status;
       return NoCoordinatorError(absl::StrCat(status.message(), unreachable));
@@ -81,10 +102,12 @@ v1::CheckpointRequest RequestFor(const CheckpointName& checkpoint) {
   v1::CheckpointRequest request;
   request.set_job_id(checkpoint.job_id);
   if (checkpoint.clock.has_value()) request.set_clock(*checkpoint.clock);
+  request.set_best(checkpoint.best);
   return request;
 }
 
 std::string TextOf(const CheckpointName& checkpoint) {
+  if (checkpoint.best) return absl::StrCat(checkpoint.job_id, "@best");
   return checkpoint.clock.has_value() ? absl::StrCat(checkpoint.job_id, "@", *checkpoint.clock)
                                       : checkpoint.job_id;
 }

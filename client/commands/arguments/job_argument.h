@@ -17,13 +17,14 @@ namespace muster {
 
 namespace v1 {
 class CheckpointRequest;
+class JobStatus;
 }  // namespace v1
 
 class Session;
 
 // Adds a command whose one argument is a job's id or name, and which runs `body` with the job's id.
 // `naming` says which job a name means if several jobs have it; `unreachable` ends the error that
-// no coordinator answers.
+// no coordinator answers. An error about a checkpoint's name says that a job is wanted.
 CLI::App* AddJobCommand(
     CLI::App& app, Session& session, const std::string& name, const std::string& description,
     std::function<absl::Status(Session& session, JobClient& jobs, const std::string& job_id)> body,
@@ -31,11 +32,17 @@ CLI::App* AddJobCommand(
 
 // Help text of an argument that names a checkpoint.
 inline constexpr char kCheckpointArgument[] =
-    "JOB@CLOCK, or JOB for its last checkpoint; JOB is an id or a name";
+    "JOB@CLOCK, JOB@best for the one of its best evaluation, or JOB for its last checkpoint; JOB "
+    "is an id or a name";
 
 // Returns the checkpoint that `text` names, with the job's id in place of a name.
 absl::StatusOr<CheckpointName> FindCheckpoint(JobClient& jobs, const std::string& text,
                                               JobClient::Naming naming);
+
+// Returns the checkpoint's name with its clock in place of `best`. `job` is its job's status.
+// NotFound: the job has no best checkpoint.
+absl::StatusOr<CheckpointName> WithClockOfBest(const CheckpointName& checkpoint,
+                                               const v1::JobStatus& job);
 
 // Adds a command whose one argument names a checkpoint, and which runs `body` with the checkpoint,
 // like AddJobCommand. `argument` is the argument's help text.

@@ -80,7 +80,7 @@ export function checkpointsTab(job, checkpoints) {
   const id = job.jobId;
   return [
     table("Checkpoints", [
-      { name: "clock", numeric: true, cell: (each) => formatNumber(toNumber(each.clock)) },
+      { name: "clock", numeric: true, cell: (each) => [each.best && h("span", { class: "label" }, "best"), formatNumber(toNumber(each.clock))] },
       { name: "kind", class: "wide", cell: (each) => (each.baseClock === undefined ? "full" : `delta on ${each.baseClock}`) },
       { name: "made", cell: (each) => formatTime(each.createdUnixMs) },
       { name: "size", numeric: true, class: "wide", cell: (each) => formatBytes(each.bytes) },

@@ -134,6 +134,7 @@ class JobView {
     const facts = [
       ["training loss", formatFigure(progress.loss)],
       ["metric", metricText(job) || "–"],
+      ...(job.best ? [["best", `${formatFigure(job.best.value)} at step ${formatNumber(toNumber(job.best.clock))}`]] : []),
       ["speed", progress.examplesPerSecond ? `${formatCompact(progress.examplesPerSecond)} examples/s` : "–"],
       [hasEnded(job) ? "ended" : "left", hasEnded(job) ? formatTime(job.finishedUnixMs) : progress.secondsLeft ? formatDuration(progress.secondsLeft) : "–"],
       ["trained", formatDuration(toNumber(progress.trainingSeconds))],

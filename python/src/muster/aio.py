@@ -385,6 +385,17 @@ class Job:
             raise NotFound(f"job {self.id} has no checkpoint yet")
         return found[-1]
 
+    async def best_checkpoint(self) -> Checkpoint:
+        """Returns the checkpoint of the job's best evaluation, JOB@best.
+
+        Raises:
+            NotFound: there is none, since no evaluated weights are kept (`checkpoint.keep_best`).
+        """
+        for each in await self.checkpoints():
+            if each.best:
+                return each
+        raise NotFound(f"job {self.id} has no checkpoint whose weights were evaluated, or keeps no best one")
+
     def _named(self) -> job_service_pb2.GetJobRequest:
         return job_service_pb2.GetJobRequest(job_id=self.id)
 
@@ -429,6 +440,7 @@ class Checkpoint:
         bytes: of its own files.
         time: when it was made, in seconds since 1970.
         damage: why it cannot be read; empty: its manifest is sound.
+        best: whether it is the one of the job's best evaluation, so far, JOB@best.
     """
 
     def __init__(self, job: Job, status: job_service_pb2.CheckpointStatus) -> None:
@@ -440,6 +452,7 @@ class Checkpoint:
         self.bytes: int = status.bytes
         self.time: float = status.created_unix_ms / 1000
         self.damage: str = status.damage
+        self.best: bool = status.best
 
     def __repr__(self) -> str:
         return f"<Checkpoint {self.job_id}@{self.clock}>"

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/catch_out_of_memory.h"
 #include "common/base/status_macros.h"
+#include "server/coordinator/checkpoints/best_checkpoint.h"
 #include "server/coordinator/checkpoints/find_checkpoint.h"
 #include "server/coordinator/job/job_state_machine.h"
 
@@ -294,6 +295,7 @@ std::vector<std::string> CheckpointLifecycle::TakeSuperseded(const Job& job,
   std::vector<std::string> superseded;
   uint32_t sound = 0;
   std::set<uint64_t> bases;
+  const v1::EvaluationResult* const best = BestEvaluation(record);
   auto& checkpoints = *record.mutable_checkpoints();
   // Newest first, so that a delta is seen before its base.
   for (int i = checkpoints.size() - 1; i >= 0; --i) {
@@ -303,7 +305,8 @@ std::vector<std::string> CheckpointLifecycle::TakeSuperseded(const Job& job,
     // A generation may read its starting point until it ends.
     const bool is_read = IsActive(record.state()) && (checkpoint.uri() == record.restore_uri() ||
                                                       IsRead(record, checkpoint.clock()));
-    const bool kept = among_the_last || bases.contains(checkpoint.clock()) || is_read ||
+    const bool is_best = best != nullptr && best->clock() == checkpoint.clock();
+    const bool kept = among_the_last || is_best || bases.contains(checkpoint.clock()) || is_read ||
                       NeededBy(job, checkpoint.uri()) != nullptr;
     if (!kept) {
       superseded.push_back(checkpoint.uri());

@@ -28,10 +28,11 @@ class CheckpointLifecycle {
                       SerialExecutor& disk, const Clock& clock, CoordinatorMetrics& metrics,
                       absl::Duration lease);
 
-  // Completes a checkpoint, then drops those beyond the job's `keep` and what earlier cuts left
-  // behind. A repeat joins the commit under way and replaces the slot's parked call; a different
-  // commit waits for it. A clock with a recorded sound checkpoint is answered at once and keeps its
-  // files, whatever the request names. REQUIRES: the caller speaks for the job (see SpeakingSlot).
+  // Completes a checkpoint, then drops those beyond the job's `keep`, except for the best and what
+  // it goes on from (BestEvaluation), and what earlier cuts left behind. A repeat joins the commit
+  // under way and replaces the slot's parked call; a different commit waits for it. A clock with a
+  // recorded sound checkpoint is answered at once and keeps its files, whatever the request names.
+  // REQUIRES: the caller speaks for the job (see SpeakingSlot).
   void Commit(Job& job, const v1::CommitCheckpointRequest& request,
               Call<v1::CommitCheckpointReply> call);
 

@@ -109,6 +109,13 @@ struct Job {
   std::optional<absl::Duration> all_there_since;
   CollectiveReports collectives;
   EvaluationGatherer evaluation;
+  // The last evaluation that tasks were answered, and whether they were asked to keep the weights
+  // (IsWorthKeeping); absent: not in this generation, or not by this process.
+  struct KeptEvaluation {
+    uint64_t clock = 0;
+    bool keep = false;
+  };
+  std::optional<KeptEvaluation> kept_evaluation;
   ProgramParts program_parts;
   JobLog log;
   // Null once the job has ended; see JobTable::ReadHistory.

@@ -25,6 +25,13 @@ Boundaries BoundariesOf(const v1::JobRecord& record) {
   for (const v1::CheckpointRecord& checkpoint : record.checkpoints()) {
     boundaries.clocks.push_back(checkpoint.clock());
   }
+  // The checkpoint that the last evaluation asked for may be under way.
+  if (const auto& evaluations = record.evaluations(); !evaluations.empty()) {
+    const uint64_t last = evaluations.rbegin()->clock();
+    if (boundaries.clocks.empty() || boundaries.clocks.back() < last) {
+      boundaries.clocks.push_back(last);
+    }
+  }
   return boundaries;
 }
 

@@ -4,6 +4,7 @@
 #include "common/eval/metric.h"
 #include "proto/job.pb.h"
 #include "proto/job_record.pb.h"
+#include "server/coordinator/job/evaluation_order.h"
 
 namespace muster {
 namespace {
@@ -20,9 +21,8 @@ Best BestOf(const v1::JobRecord& record) {
   Best best;
   for (const v1::EvaluationResult& each : record.evaluations()) {
     if (!each.no_value().empty()) continue;
-    const bool better = best.result == nullptr ||
-                        (HigherIsBetter(each.metric()) ? each.value() > best.result->value()
-                                                       : each.value() < best.result->value());
+    const bool better = IsBetter(each, best.result);
+    if (!better && best.result == nullptr) continue;
     best = better ? Best{.result = &each} : Best{.result = best.result, .since = best.since + 1};
   }
   return best;

@@ -198,6 +198,7 @@ absl::Status JobLifecycle::GoBackWith(Job& job, const std::string& why, uint32_t
   job.rendezvous.Clear();
   job.open_round.reset();
   job.evaluation.Clear();
+  job.kept_evaluation.reset();
   job.program_parts.Clear();
   job.AnswerAll(absl::AbortedError(absl::StrCat("job ", job.id(), " went on to generation ",
                                                 job.record.generation(), "; this task is fenced")));

@@ -9,7 +9,7 @@
 #include "common/base/catch_out_of_memory.h"
 #include "common/base/status_macros.h"
 #include "common/text/utf8.h"
-#include "server/coordinator/checkpoints/find_checkpoint.h"
+#include "server/coordinator/checkpoints/best_checkpoint.h"
 
 namespace muster {
 namespace {
@@ -66,14 +66,17 @@ void CheckpointRequests::List(const std::string& job_id, Call<v1::ListCheckpoint
   if (!job.ok()) return call.done(job.status());
   const auto& stored = (*job)->record.checkpoints();
   const std::vector<v1::CheckpointRecord> checkpoints(stored.begin(), stored.end());
-  disk_.Post([this, checkpoints, call = std::move(call)] {
+  std::optional<uint64_t> best;
+  if (const auto* evaluation = BestEvaluation((*job)->record)) best = evaluation->clock();
+  disk_.Post([this, checkpoints, best, call = std::move(call)] {
     v1::ListCheckpointsReply reply;
     for (const v1::CheckpointRecord& checkpoint : checkpoints) {
       const absl::StatusOr<v1::CheckpointStatus> described = CatchOutOfMemory(
           "the call",
           [&]() -> absl::StatusOr<v1::CheckpointStatus> { return Describe(archive_, checkpoint); });
       if (!described.ok()) return call.done(described.status());
-      *reply.add_checkpoints() = *described;
+      v1::CheckpointStatus& added = *reply.add_checkpoints() = *described;
+      added.set_best(added.clock() == best);
     }
     call.done(std::move(reply));
   });
@@ -81,10 +84,14 @@ void CheckpointRequests::List(const std::string& job_id, Call<v1::ListCheckpoint
 
 absl::StatusOr<std::string> CheckpointRequests::Folder(const v1::CheckpointRequest& request) const {
   MUSTER_ASSIGN_OR_RETURN(const Job* job, Find(request.job_id()));
-  std::optional<uint64_t> clock;
-  if (request.has_clock()) clock = request.clock();
+  if (request.best() && request.has_clock()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "clock is ", request.clock(), ", but best is true; name the checkpoint by one of the two"));
+  }
+  CheckpointName name{.job_id = request.job_id(), .clock = {}, .best = request.best()};
+  if (request.has_clock()) name.clock = request.clock();
   MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointRecord* checkpoint,
-                          FindCheckpoint(job->record, clock));
+                          FindNamedCheckpoint(job->record, name));
   return checkpoint->uri();
 }
 

@@ -86,6 +86,29 @@ TEST_F(CheckpointRequestsTest, ListsWhatThereIsOldestFirst) {
   EXPECT_EQ(List("j0-none").status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(CheckpointRequestsTest, MarksAndFindsTheBest) {
+  const std::string job = RunningJob();
+  v1::CheckpointRequest request;
+  request.set_job_id(job);
+  request.set_best(true);
+  const absl::Status none = requests().Folder(request).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(none.message()), HasSubstr("has no best checkpoint"));
+  cluster_.EvaluateAll(job, 4, 5);
+  cluster_.EvaluateAll(job, 6, 4);
+  EXPECT_EQ(*requests().Folder(request), Uri(job, 4));
+  const v1::ListCheckpointsReply list = *List(job);
+  for (const v1::CheckpointStatus& checkpoint : list.checkpoints()) {
+    EXPECT_EQ(checkpoint.best(), checkpoint.clock() == 4) << checkpoint.clock();
+  }
+  request.set_clock(6);
+  EXPECT_EQ(requests().Folder(request).status().code(), absl::StatusCode::kInvalidArgument);
+  // The best of those that are left.
+  ASSERT_TRUE(Delete(job, 4).ok());
+  request.clear_clock();
+  EXPECT_EQ(*requests().Folder(request), Uri(job, 6));
+}
+
 TEST_F(CheckpointRequestsTest, NamesTheFolderToVerify) {
   v1::JobSpec spec = SmallJob();
   v1::CheckpointRequest request;

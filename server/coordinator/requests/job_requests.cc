@@ -18,7 +18,7 @@
 #include "common/plan/memory_plan.h"
 #include "common/program/program_proof.h"
 #include "common/transport/keyed_hash.h"
-#include "server/coordinator/checkpoints/find_checkpoint.h"
+#include "server/coordinator/checkpoints/best_checkpoint.h"
 #include "server/coordinator/cluster/cluster_capacity.h"
 #include "server/coordinator/cluster/placement.h"
 #include "server/coordinator/job/job_state_machine.h"
@@ -224,13 +224,14 @@ absl::StatusOr<JobRequests::Source> JobRequests::FindSource(absl::string_view fi
                                             "\", but no job has the id or the name \"", name.job_id,
                                             "\"; `muster list` shows all jobs"));
   }
-  const absl::StatusOr<const v1::CheckpointRecord*> found = FindCheckpoint(job->record, name.clock);
+  const absl::StatusOr<const v1::CheckpointRecord*> found = FindNamedCheckpoint(job->record, name);
   if (!found.ok()) {
     return absl::Status(found.status().code(),
                         absl::StrCat(field, " is \"", text, "\", but ", found.status().message()));
   }
-  return Source{job, *found,
-                name.clock.has_value() ? absl::StrCat(job->id(), "@", *name.clock) : job->id()};
+  // The best may be another one later.
+  const bool last = !name.clock.has_value() && !name.best;
+  return Source{job, *found, last ? job->id() : absl::StrCat(job->id(), "@", (*found)->clock())};
 }
 
 absl::Status JobRequests::TakeInitialWeights(NewJob& job) const {

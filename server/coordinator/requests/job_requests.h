@@ -99,9 +99,9 @@ class JobRequests {
     // Canonical name of the source, by job id: later jobs may take the job's name.
     std::string by_id;
   };
-  // Finds what a field of a specification names as JOB or JOB@CLOCK, where JOB is an id or a name
-  // (FindJobCalled). InvalidArgument: it has neither form. NotFound: there is no such job or
-  // checkpoint. FailedPrecondition: the job has no checkpoint.
+  // Finds what a field of a specification names as JOB, JOB@CLOCK or JOB@best, where JOB is an id
+  // or a name (FindJobCalled). InvalidArgument: it has none of these forms. NotFound: there is no
+  // such job or checkpoint. FailedPrecondition: the job has no checkpoint.
   absl::StatusOr<Source> FindSource(absl::string_view field, const std::string& text) const;
   struct NewJob {
     v1::JobRecord record;

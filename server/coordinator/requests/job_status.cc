@@ -12,6 +12,7 @@
 #include "common/job/job_road.h"
 #include "common/mesh/mesh.h"
 #include "common/mesh/zero.h"
+#include "server/coordinator/checkpoints/best_checkpoint.h"
 #include "server/coordinator/checkpoints/find_checkpoint.h"
 #include "server/coordinator/cluster/cluster_capacity.h"
 #include "server/coordinator/cluster/tensor_groups.h"
@@ -180,6 +181,7 @@ v1::JobStatus StatusOf(const Job& job, JobView view) {
     status.set_checkpoint_clock(last->clock());
     status.set_checkpoint_uri(last->uri());
   }
+  if (const v1::EvaluationResult* best = BestEvaluation(record)) *status.mutable_best() = *best;
   status.set_submitted_unix_ms(record.submitted_unix_ms());
   status.set_started_unix_ms(record.started_unix_ms());
   status.set_finished_unix_ms(record.finished_unix_ms());

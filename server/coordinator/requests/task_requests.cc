@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "common/job/job_road.h"
 #include "common/text/utf8.h"
 #include "server/coordinator/calls/report_checks.h"
+#include "server/coordinator/checkpoints/best_checkpoint.h"
 #include "server/coordinator/checkpoints/find_checkpoint.h"
 #include "server/coordinator/cluster/shard_map.h"
 #include "server/coordinator/job/job_state_machine.h"
@@ -66,11 +68,27 @@ absl::Status CheckServed(const v1::JobRecord& record, const v1::CommitCheckpoint
   return CheckServedFiles(whole, record.partitions_size());
 }
 
-v1::ReportEvaluationReply ReplyOf(const v1::JobRecord& record, const v1::EvaluationResult& result) {
+// Returns the same for all tasks that ask.
+v1::ReportEvaluationReply ReplyOf(Job& job, const v1::EvaluationResult& result) {
+  std::optional<Job::KeptEvaluation>& kept = job.kept_evaluation;
+  if (!kept.has_value() || kept->clock != result.clock()) {
+    kept = {.clock = result.clock(), .keep = IsWorthKeeping(result, job.record, std::nullopt)};
+  }
   v1::ReportEvaluationReply reply;
   *reply.mutable_result() = result;
-  reply.set_stop(record.stop_clock() > 0 && record.stop_clock() <= result.clock());
+  const uint64_t stop = job.record.stop_clock();
+  reply.set_stop(stop > 0 && stop <= result.clock());
+  reply.set_keep(kept->keep);
   return reply;
+}
+
+// Removes the oldest evaluations beyond those that are kept, except for the best.
+void LeaveOutOldest(v1::JobRecord& record) {
+  auto& evaluations = *record.mutable_evaluations();
+  while (evaluations.size() > kMaxEvaluations) {
+    const int oldest = BestEvaluation(record) == &evaluations[0] ? 1 : 0;
+    evaluations.erase(evaluations.begin() + oldest);
+  }
 }
 
 }  // namespace
@@ -246,7 +264,7 @@ void TaskRequests::ReportEvaluation(const v1::ReportEvaluationRequest& request,
     return taken.ok() ? call.done(v1::ReportEvaluationReply()) : call.done(taken);
   }
   if (const v1::EvaluationResult* known = FindResult(job.record, request.clock())) {
-    return call.done(ReplyOf(job.record, *known));
+    return call.done(ReplyOf(job, *known));
   }
   if (TrainsInRounds(job.record.spec()) && !RoundLasts(job.record, job.rendezvous)) {
     return call.done(absl::CancelledError(
@@ -265,7 +283,7 @@ void TaskRequests::ReportEvaluation(const v1::ReportEvaluationRequest& request,
   if (status.ok() && !job.evaluation_calls.empty()) {
     const v1::EvaluationResult* result = FindResult(job.record, request.clock());
     if (result == nullptr) return;
-    const v1::ReportEvaluationReply reply = ReplyOf(job.record, *result);
+    const v1::ReportEvaluationReply reply = ReplyOf(job, *result);
     for (auto& [slot, parked] : std::exchange(job.evaluation_calls, {})) parked.done(reply);
     return;
   }
@@ -305,17 +323,21 @@ absl::Status TaskRequests::TakeValue(Job& job, const v1::ReportEvaluationRequest
 absl::Status TaskRequests::AddResult(Job& job, v1::EvaluationResult result) {
   result.set_training_seconds(job.progress.training_seconds());
   JobChange change{.record = job.record};
-  *change.record.add_evaluations() = result;
-  while (change.record.evaluations_size() > kMaxEvaluations) {
-    change.record.mutable_evaluations()->DeleteSubrange(0, 1);
+  std::optional<uint64_t> under_way;
+  if (job.kept_evaluation.has_value() && job.kept_evaluation->keep) {
+    under_way = job.kept_evaluation->clock;
   }
-  std::string event = Describe(result);
+  const bool keep = IsWorthKeeping(result, change.record, under_way);
+  *change.record.add_evaluations() = result;
+  LeaveOutOldest(change.record);
+  std::string event = absl::StrCat(Describe(result), keep ? "; the best so far" : "");
   if (const std::string why = StopsAfter(change.record); !why.empty()) {
     change.record.set_stop_clock(result.clock());
     absl::StrAppend(&event, "; ", why);
   }
   change.events.push_back(std::move(event));
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+  job.kept_evaluation = {.clock = result.clock(), .keep = keep};
   job.history->history().AddEvaluation(result, jobs_.NowUnixMs());
   return absl::OkStatus();
 }

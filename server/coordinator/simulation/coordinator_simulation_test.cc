@@ -18,7 +18,9 @@
 #include "common/mesh/zero.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/coordinator/checkpoints/best_checkpoint.h"
 #include "server/coordinator/coordinator.h"
+#include "server/coordinator/job/evaluation_order.h"
 #include "server/coordinator/job/job_state_machine.h"
 #include "server/coordinator/lifecycle/round_record.h"
 #include "server/coordinator/simulation/simulated_cluster.h"
@@ -113,7 +115,7 @@ class SimulationTest : public ::testing::TestWithParam<uint64_t> {
         }
         break;
       case 4:
-        cluster_.Evaluate(order, 5, Draw(11));
+        cluster_.Evaluate(order, Draw(2) == 0 ? 5 : 8, Draw(11));
         break;
       case 5:
         cluster_.Checkpoint(order, 1 + Draw(kJobSteps));
@@ -392,12 +394,26 @@ class SimulationTest : public ::testing::TestWithParam<uint64_t> {
       EXPECT_EQ(record.state(), before.state());
       EXPECT_EQ(record.message(), before.message());
     }
+    if (IsActive(record.state())) CheckBest(before, record);
     if (record.shard_map_version() == before.shard_map_version() && record.partitions_size() > 0 &&
         before.partitions_size() > 0) {
       EXPECT_EQ(record.partitions(0).SerializeAsString(), before.partitions(0).SerializeAsString())
           << "a change of the map without a new version";
     }
     before = record;
+  }
+
+  // The best checkpoint is there, and only a better one takes its place.
+  void CheckBest(const v1::JobRecord& before, const v1::JobRecord& record) {
+    const v1::EvaluationResult* best = BestEvaluation(record);
+    if (best != nullptr) {
+      const std::string folder = absl::StrCat("/checkpoints/", record.job_id(), "/", best->clock());
+      EXPECT_EQ(cluster_.archive.folders.count(folder), 1u) << folder;
+    }
+    const v1::EvaluationResult* earlier = BestEvaluation(before);
+    if (earlier == nullptr || record.generation() != before.generation()) return;
+    ASSERT_NE(best, nullptr) << record.job_id() << " had one at " << earlier->clock();
+    EXPECT_FALSE(IsBetter(*earlier, best)) << record.job_id();
   }
 
   SimulatedCluster cluster_;

@@ -151,16 +151,18 @@ absl::StatusOr<Trainer::Next> Trainer::Synchronize(uint64_t clock) {
   const bool end = clock >= job_.total_steps;
   if (end) MUSTER_RETURN_IF_ERROR(keep(SeriesPosition::kLast));
   Next next = end ? Next::kStop : Next::kTrain;
+  bool due = IsDue(clock, checkpoint_every_, job_.total_steps);
   if (evaluator_->any() && IsDue(clock, evaluate_every_, job_.total_steps)) {
-    MUSTER_ASSIGN_OR_RETURN(const Next wanted, Evaluate(clock));
-    if (wanted == Next::kStop) next = Next::kStop;
+    MUSTER_ASSIGN_OR_RETURN(const v1::ReportEvaluationReply answer, Evaluate(clock));
+    if (answer.stop()) next = Next::kStop;
+    due = due || answer.keep();
   }
   if (end) return next;
   // The checkpoint follows the evaluation, which may end the job: the weights that reached the
   // target are the result, so this checkpoint is the last one.
   if (next == Next::kStop) {
     MUSTER_RETURN_IF_ERROR(keep(SeriesPosition::kLast));
-  } else if (IsDue(clock, checkpoint_every_, job_.total_steps)) {
+  } else if (due) {
     MUSTER_RETURN_IF_ERROR(keep(SeriesPosition::kMoreFollow));
   }
   return next;
@@ -173,7 +175,7 @@ absl::Status Trainer::FromCheckpoints(absl::Status status) {
   return status;
 }
 
-absl::StatusOr<Trainer::Next> Trainer::Evaluate(uint64_t clock) {
+absl::StatusOr<v1::ReportEvaluationReply> Trainer::Evaluate(uint64_t clock) {
   const TraceScope trace(TraceKind::kEvaluation);
   MUSTER_RETURN_IF_ERROR(engine_.BeginEvaluation(clock));
   v1::ReportEvaluationRequest request;
@@ -182,7 +184,7 @@ absl::StatusOr<Trainer::Next> Trainer::Evaluate(uint64_t clock) {
   // The coordinator notes the result beside the training time so far, and the task's peak memory
   // includes evaluations, also after the last report of steps.
   reporter_.Flush();
-  const absl::StatusOr<v1::ReportEvaluationReply> reply =
+  absl::StatusOr<v1::ReportEvaluationReply> reply =
       coordinator_.ReportEvaluation(std::move(request));
   MUSTER_RETURN_IF_ERROR(FromCoordinator(reply.status()));
   if (options_.rank == 0) {
@@ -196,7 +198,7 @@ absl::StatusOr<Trainer::Next> Trainer::Evaluate(uint64_t clock) {
   const uint64_t staleness_sum = reported_.staleness_sum;
   reported_ = state_.counters();
   reported_.staleness_sum = staleness_sum;
-  return reply->stop() ? Next::kStop : Next::kTrain;
+  return reply;
 }
 
 absl::Status Trainer::TrainStep(uint64_t clock, MicroBatchReader& reader) {

@@ -27,6 +27,7 @@ namespace muster {
 
 namespace v1 {
 class JobSpec;
+class ReportEvaluationReply;
 }  // namespace v1
 
 struct TrainerOptions {
@@ -61,9 +62,10 @@ struct TrainingParts {
 
 // Trains one slot, clock after clock, and reports its steps and evaluations. At a clock where a
 // checkpoint or an evaluation is due, all slots take part before any goes on, also under SSP and
-// ASP: a cut waits for all slots, and so does the answer to an evaluation. A replacement task that
-// starts at such a clock repeats that checkpoint or evaluation. TaskCheckpoints tells who waits for
-// a checkpoint's files.
+// ASP: a cut waits for all slots, and so does the answer to an evaluation. The answer may ask all
+// for a checkpoint at the evaluation's clock, whether or not one is due there (see
+// server/coordinator/checkpoints/best_checkpoint.h). A replacement task that starts at such a clock
+// repeats that checkpoint or evaluation. TaskCheckpoints tells who waits for a checkpoint's files.
 class Trainer {
  public:
   // `job`, `parts`, `coordinator` and `clock` outlive the trainer. InvalidArgument, naming the
@@ -100,7 +102,7 @@ class Trainer {
   absl::StatusOr<Next> Synchronize(uint64_t clock);
   // Keeps the coordinator's part of `status`, and returns `status`.
   absl::Status FromCheckpoints(absl::Status status);
-  absl::StatusOr<Next> Evaluate(uint64_t clock);
+  absl::StatusOr<v1::ReportEvaluationReply> Evaluate(uint64_t clock);
   absl::Status TrainStep(uint64_t clock, MicroBatchReader& reader);
   // Fills in what the rank that speaks for all tells of the step that was taken at `clock`.
   void DescribeStep(uint64_t clock, const StepSums& sums, StepReport& step) const;

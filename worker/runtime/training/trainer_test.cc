@@ -319,6 +319,36 @@ TEST_F(TrainerTest, ChecksPointsAtIntervalsAndAtTheEnd) {
   EXPECT_EQ(checkpoints[2].rank_files(), 0);
 }
 
+TEST_F(TrainerTest, TheAnswerToAnEvaluationMayAskForACheckpoint) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_checkpoint()->set_every_steps(15);
+  spec.mutable_evaluation()->set_every_steps(10);
+  std::vector<size_t> committed;
+  coordinator_.OnEvaluation([&](const v1::ReportEvaluationRequest& share) {
+    committed.push_back(committed_.size());
+    v1::ReportEvaluationReply reply;
+    reply.set_keep(share.clock() != 20);
+    return reply;
+  });
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  EXPECT_THAT(EvaluatedClocks(), ElementsAre(10, 20, 30, 40));
+  EXPECT_THAT(strategy_->cuts(), ElementsAre(10, 15, 30, 40)) << "one at 30, which is due, too";
+  EXPECT_THAT(committed, ElementsAre(0, 2, 2, 4)) << "the last one alone comes before";
+}
+
+TEST_F(TrainerTest, ACheckpointThatIsThereIsNotTakenAgainForItsEvaluation) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_evaluation()->set_every_steps(10);
+  options_.checkpoint_clock = 20;
+  coordinator_.OnEvaluation([](const v1::ReportEvaluationRequest&) {
+    v1::ReportEvaluationReply reply;
+    reply.set_keep(true);
+    return reply;
+  });
+  ASSERT_EQ(Run(spec, 20), absl::OkStatus());
+  EXPECT_THAT(strategy_->cuts(), ElementsAre(30, 40));
+}
+
 TEST_F(TrainerTest, OfShardGroupsEachRankWritesOneFile) {
   v1::JobSpec spec = MlpSpec();
   spec.set_workers(4);
