@@ -41,9 +41,9 @@ absl::Status CheckOut(const std::string& out, Replace replace) {
 }
 
 // Says on standard error what was guessed and left out, since standard output may be the job.
-void PrintNotes(const FoundData& data, const StarterJob& job) {
+void PrintNotes(const std::string& data, const StarterJob& job) {
   if (job.notes.empty()) return;
-  PrintError("muster: %s is taken for a table.\n", PrintableLine(data.path));
+  PrintError("muster: %s is taken for a table.\n", PrintableLine(data));
   for (const std::string& note : job.notes) {
     const std::string lines = WrapLines(PrintableLine(note), kTerminalWidth - 4);
     PrintError("  - %s\n", absl::StrReplaceAll(lines, {{"\n", "\n    "}}));
@@ -56,14 +56,14 @@ absl::Status Init(Session& session, const InitArguments& arguments) {
   MUSTER_ASSIGN_OR_RETURN(const FoundData data, LookAtData(arguments.data, arguments.label));
   if (!arguments.label.empty() && data.kind != FoundData::Kind::kTable) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--predict names a column to predict, but ", data.path, " is no table"));
+        absl::StrCat("--predict names a column to predict, but ", arguments.data, " is no table"));
   }
   if (!out.empty()) MUSTER_RETURN_IF_ERROR(CheckOutputIsNoText(data.path, out));
   MUSTER_ASSIGN_OR_RETURN(const StarterJob job, MakeStarterJob(data, arguments.model));
   const std::string yaml =
       absl::StrCat("# Made by `muster init` after a look at the data: a job to start from.\n",
                    PrintYaml(job.spec, job.comments));
-  PrintNotes(data, job);
+  PrintNotes(arguments.data, job);
   if (out.empty()) {
     if (session.output == Session::Output::kJson) {
       session.PrintJson(job.spec);

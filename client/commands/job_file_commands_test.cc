@@ -246,9 +246,42 @@ TEST_F(JobFileCommandsTest, InitWritesAJobThatValidates) {
               HasSubstr("the name has to end in .yaml"));
   const Shown guessed = Run({"init", "--data", data});
   const std::string& printed = guessed.out;
+  EXPECT_EQ(guessed.error, "muster: " + data +
+                               " is taken for a table.\n"
+                               "  - The column to predict, guessed by its name; 3 classes.\n");
   EXPECT_THAT(printed, HasSubstr("    # The column to predict, guessed by its name; 3 classes.\n"
                                  "    label: species\n"));
   EXPECT_EQ(Run({"validate", "-"}, printed).exit_code, kSuccess);
+}
+
+TEST_F(JobFileCommandsTest, InitSaysOnTheTerminalWhatItLeavesOut) {
+  const std::string data = folder_ + "/sales.csv";
+  std::ofstream file(data);
+  file << "when,shop,price,sold\n";
+  for (int i = 0; i < 60; ++i) {
+    file << "2024-01-" << i % 28 + 1 << "," << (i % 3 == 0 ? "NA" : "a") << "," << i << ".5,"
+         << i * 7 << "\n";
+  }
+  file.close();
+  const Shown shown = Run({"init", "--data", data});
+  EXPECT_EQ(shown.exit_code, kSuccess) << shown.error;
+  EXPECT_EQ(shown.error,
+            "muster: " + data +
+                " is taken for a table.\n"
+                "  - The column to predict, guessed because it comes last; a number with 60\n"
+                "    different values. If they are classes: `muster init --model\n"
+                "    logistic_regression`.\n"
+                "  - Left out, as dates or times (a column of numbers, such as the weekday or the\n"
+                "    days since a date, can be learned from): when\n");
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("regression: {}"), HasSubstr("categorical: [shop]"),
+                               HasSubstr("metric: rmse")));
+  const Shown other = Run({"init", "--data", data, "--predict", "shop"});
+  EXPECT_EQ(other.exit_code, kUsage);
+  EXPECT_THAT(other.error, HasSubstr("--predict names column \"shop\", but 20 of the 60 records"));
+  const std::string text = folder_ + "/words.txt";
+  std::ofstream(text) << "Some words.\n";
+  EXPECT_THAT(Run({"init", "--data", text, "--predict", "shop"}).error,
+              HasSubstr("--predict names a column to predict, but " + text + " is no table"));
 }
 
 }  // namespace

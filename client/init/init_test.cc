@@ -402,6 +402,19 @@ TEST_F(InitTest, ATableOfNumbersToPredict) {
   EXPECT_THAT(Error(texts, "linear_regression"), HasSubstr("column to predict has no numbers"));
 }
 
+TEST_F(InitTest, ATableOfWhichNothingIsLeftSaysWhy) {
+  std::string text = "when,who,y\n";
+  for (int i = 0; i < 40; ++i) {
+    absl::StrAppend(&text, "2024-01-", i % 28 + 1, ",n", i, ",", i % 3 - 1, "\n");
+  }
+  EXPECT_THAT(Error(Write("t.csv", text)),
+              AllOf(HasSubstr("is a table with no column to learn \"y\" from; Left out, as nearly"),
+                    HasSubstr(": who; Left out, as dates or times"), HasSubstr(": when")));
+  EXPECT_THAT(MakeStarterJob(*LookAtData(Write("s.csv", Table("x,y", {"1,-1", "2,0", "3,1"}))), "")
+                  ->notes[0],
+              HasSubstr("with 3 different values. If they are classes: number them from 0."));
+}
+
 TEST_F(InitTest, EveryGuessThatLosesSomethingIsNotedAndFitsATerminal) {
   std::string text = "id,when,part,shop,x,y\n";
   for (int i = 0; i < 200; ++i) {

@@ -51,6 +51,20 @@ absl::string_view WhyLeftOut(ColumnUse use) {
   return "";
 }
 
+// Says of each kind of columns that are left out why they are.
+std::vector<std::string> WhatIsLeftOut(const CsvGuess& table) {
+  std::vector<std::string> texts;
+  for (const auto& [use, names] : table.left_out) {
+    texts.push_back(absl::StrCat("Left out, ", WhyLeftOut(use), ": ", Listed(names)));
+  }
+  if (!table.not_nameable.empty()) {
+    texts.push_back(
+        absl::StrCat("Left out, as their names are empty, occur twice or are not UTF-8: ",
+                     Listed(table.not_nameable)));
+  }
+  return texts;
+}
+
 // What the label is taken for, and how to change that.
 std::string DescribeLabel(const FoundData& data, const std::string& model) {
   const CsvGuess& table = data.table;
@@ -64,6 +78,8 @@ std::string DescribeLabel(const FoundData& data, const std::string& model) {
                     ".");
     if (table.classes > 0) {
       absl::StrAppend(&text, " If they are classes: `muster init --model logistic_regression`.");
+    } else if (table.different_labels <= kFewClasses) {
+      absl::StrAppend(&text, " If they are classes: number them from 0.");
     }
     return text;
   }
@@ -92,10 +108,10 @@ absl::Status CheckTable(const FoundData& data) {
         Listed(table.categorical), ". --predict COLUMN names one, and says what is wrong with it"));
   }
   if (table.numeric.empty() && table.categorical.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        data.path, " is a table with no column to learn \"", table.label,
-        "\" from: the others number the records, are dates, free text or the same everywhere, or "
-        "have no unique name"));
+    std::string text =
+        absl::StrCat(data.path, " is a table with no column to learn \"", table.label, "\" from");
+    for (const std::string& left_out : WhatIsLeftOut(table)) absl::StrAppend(&text, "; ", left_out);
+    return absl::InvalidArgumentError(text);
   }
   return absl::OkStatus();
 }
@@ -135,13 +151,7 @@ void AddTable(const FoundData& data, const std::string& model, StarterJob& job) 
   };
   note("label", DescribeLabel(data, model));
   const std::string columns = csv.numeric().empty() ? "categorical" : "numeric";
-  for (const auto& [use, names] : table.left_out) {
-    note(columns, absl::StrCat("Left out, ", WhyLeftOut(use), ": ", Listed(names)));
-  }
-  if (!table.not_nameable.empty()) {
-    note(columns, absl::StrCat("Left out, as their names are empty, occur twice or are not UTF-8: ",
-                               Listed(table.not_nameable)));
-  }
+  for (const std::string& left_out : WhatIsLeftOut(table)) note(columns, left_out);
   if (model == "mlp" && !table.categorical.empty()) {
     note(columns, absl::StrCat("Left out, as mlp reads only numbers: ", Listed(table.categorical)));
   }
