@@ -113,6 +113,29 @@ TEST_F(CommandsTest, NothingThatACoordinatorSaysSteersTheTerminal) {
   }
 }
 
+TEST_F(CommandsTest, ExportRefusesFormatsThatItDoesNotWrite) {
+  for (const std::string ending : {".onnx", ".pt", ".gguf"}) {
+    const Shown shown = Run({"export", "j1", "--out", testing::TempDir() + "/weights" + ending});
+    EXPECT_EQ(shown.exit_code, kUsage);
+    EXPECT_THAT(shown.error, HasSubstr("but export writes no " + ending +
+                                       " files: name a file "
+                                       ".safetensors"));
+    EXPECT_FALSE(std::filesystem::exists(testing::TempDir() + "/weights" + ending));
+  }
+  // Who names the format may name the file as they like.
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"/dev/null/weights.safetensors"},
+        {"/dev/null/WEIGHTS.SafeTensors"},
+        {"/dev/null/weights"},
+        {"/dev/null/weights.bin", "--format", "safetensors"}}) {
+    std::vector<std::string> command = {"export", "j1", "--out"};
+    command.insert(command.end(), words.begin(), words.end());
+    const Shown shown = Run(command);
+    EXPECT_NE(shown.exit_code, kSuccess);
+    EXPECT_THAT(shown.error, Not(HasSubstr("export writes no"))) << words[0];
+  }
+}
+
 // The values that a text of JSON holds, one after another.
 std::vector<nlohmann::json> Values(const std::string& text) {
   std::vector<nlohmann::json> values;

@@ -1,8 +1,10 @@
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cluster/session.h"
 #include "client/commands/arguments/choices.h"
@@ -33,7 +35,8 @@ constexpr char kHuggingFace[] = "huggingface";
 
 struct ExportArguments {
   std::string out;
-  std::string format = kSafetensors;
+  // Empty: as `out` ends.
+  std::string format;
   std::string tokenizer;
   Replace replace = Replace::kNever;
 };
@@ -103,6 +106,25 @@ absl::Status ExportFolder(const Session& session, JobClient& jobs, const Checkpo
   return absl::OkStatus();
 }
 
+// Without --format the file's ending says it.
+absl::StatusOr<std::string> FormatOf(const ExportArguments& arguments) {
+  if (!arguments.format.empty()) return arguments.format;
+  const std::string ending = std::filesystem::path(arguments.out).extension().string();
+  if (ending.empty() || absl::EqualsIgnoreCase(ending, ".safetensors")) return kSafetensors;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--out is ", arguments.out, ", but export writes no ", ending,
+      " files: name a file .safetensors, which PyTorch, JAX and others read, or for a transformer "
+      "a "
+      "folder with --format huggingface. --format safetensors writes it whatever the name"));
+}
+
+absl::Status Export(const Session& session, JobClient& jobs, const CheckpointName& checkpoint,
+                    const ExportArguments& arguments) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string format, FormatOf(arguments));
+  return format == kHuggingFace ? ExportFolder(session, jobs, checkpoint, arguments)
+                                : ExportFile(session, jobs, checkpoint, arguments);
+}
+
 }  // namespace
 
 void AddExport(CLI::App& app, Session& session) {
@@ -111,18 +133,18 @@ void AddExport(CLI::App& app, Session& session) {
       app, session, "export", "Write the weights of a job's checkpoint as safetensors",
       kCheckpointArgument,
       [arguments](Session& session, JobClient& jobs, const CheckpointName& checkpoint) {
-        return arguments->format == kHuggingFace
-                   ? ExportFolder(session, jobs, checkpoint, *arguments)
-                   : ExportFile(session, jobs, checkpoint, *arguments);
+        return Export(session, jobs, checkpoint, *arguments);
       });
-  command->add_option("--out", arguments->out, "File to write; with --format huggingface a folder")
+  command
+      ->add_option("--out", arguments->out,
+                   "File to write, such as weights.safetensors; with --format huggingface a folder")
       ->required();
   AddForceFlag(*command, arguments->replace);
   command
       ->add_option("--format", arguments->format,
                    "safetensors: one file with Muster's tensor names. huggingface: config.json, "
                    "model.safetensors and the tokenizer's files; only for transformers shaped like "
-                   "GPT-2 or Llama")
+                   "GPT-2 or Llama. Default: safetensors")
       ->transform(OneOf({kSafetensors, kHuggingFace}));
   command->add_option("--tokenizer", arguments->tokenizer,
                       "Tokenizer of a transformer, if it is not where the job says");

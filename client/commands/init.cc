@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "client/cluster/session.h"
 #include "client/commands/arguments/force_flag.h"
 #include "client/commands/arguments/text_output.h"
@@ -11,17 +12,22 @@
 #include "client/init/found_data.h"
 #include "client/init/starter_job.h"
 #include "client/job_text/print_yaml.h"
+#include "client/terminal/help_formatter.h"
 #include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
 #include "common/files/output_file.h"
+#include "common/text/printable.h"
 #include "proto/job.pb.h"
 
 namespace muster {
 namespace {
 
+constexpr size_t kTerminalWidth = 80;
+
 struct InitArguments {
   std::string model;
   std::string data;
+  std::string label;
   std::string out;
   Replace replace = Replace::kNever;
 };
@@ -34,15 +40,30 @@ absl::Status CheckOut(const std::string& out, Replace replace) {
   return CheckOutputFile(out, replace);
 }
 
+// Says on standard error what was guessed and left out, since standard output may be the job.
+void PrintNotes(const std::string& data, const StarterJob& job) {
+  if (job.notes.empty()) return;
+  PrintError("muster: %s is taken for a table.\n", PrintableLine(data));
+  for (const std::string& note : job.notes) {
+    const std::string lines = WrapLines(PrintableLine(note), kTerminalWidth - 4);
+    PrintError("  - %s\n", absl::StrReplaceAll(lines, {{"\n", "\n    "}}));
+  }
+}
+
 absl::Status Init(Session& session, const InitArguments& arguments) {
   const std::string& out = arguments.out;
   if (!out.empty()) MUSTER_RETURN_IF_ERROR(CheckOut(out, arguments.replace));
-  MUSTER_ASSIGN_OR_RETURN(const FoundData data, LookAtData(arguments.data));
+  MUSTER_ASSIGN_OR_RETURN(const FoundData data, LookAtData(arguments.data, arguments.label));
+  if (!arguments.label.empty() && data.kind != FoundData::Kind::kTable) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--predict names a column to predict, but ", arguments.data, " is no table"));
+  }
   if (!out.empty()) MUSTER_RETURN_IF_ERROR(CheckOutputIsNoText(data.path, out));
   MUSTER_ASSIGN_OR_RETURN(const StarterJob job, MakeStarterJob(data, arguments.model));
   const std::string yaml =
       absl::StrCat("# Made by `muster init` after a look at the data: a job to start from.\n",
                    PrintYaml(job.spec, job.comments));
+  PrintNotes(arguments.data, job);
   if (out.empty()) {
     if (session.output == Session::Output::kJson) {
       session.PrintJson(job.spec);
@@ -69,15 +90,18 @@ void AddInit(CLI::App& app, Session& session) {
                    "or a pattern of files), IDX images or libsvm data")
       ->required();
   command->add_option("--model", arguments->model,
-                      "transformer, ngram, mlp, deep_fm or logistic_regression. Default: the one "
-                      "that suits the data");
+                      "transformer, ngram, mlp, deep_fm, logistic_regression or "
+                      "linear_regression. Default: the one that suits the data");
+  command->add_option("--predict", arguments->label,
+                      "Column of a table to predict. Default: a guess by names and places");
   command->add_option("--out", arguments->out,
                       "File to write, such as job.yaml. Default: standard output");
   AddForceFlag(*command, arguments->replace);
   command->footer(
       "Example: muster init --data iris.csv --out iris.yaml\n"
       "If the data is a table, init guesses which column to predict and which columns\n"
-      "are numbers or categories. Comments in the file state each guess.");
+      "are numbers or categories. It prints each guess and what it leaves out, and\n"
+      "writes the same as comments into the file.");
   command->callback(
       [&session, arguments] { session.Run([&] { return Init(session, *arguments); }); });
 }

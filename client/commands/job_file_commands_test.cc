@@ -125,7 +125,36 @@ TEST_F(JobFileCommandsTest, ValidateNamesDataThatIsNotHere) {
                           "optimizer: {name: sgd, learning_rate: 0.1}\nstop: {steps: 1}");
   EXPECT_EQ(shown.exit_code, kSuccess);
   EXPECT_THAT(shown.out, HasSubstr("OK: the job: ngram"));
-  EXPECT_THAT(shown.error, HasSubstr("the job reads /none/text, which is not on this machine"));
+  EXPECT_EQ(shown.error,
+            "muster: the job reads /none/text, which is not on this machine; the workers' machines "
+            "need it\n");
+}
+
+TEST_F(JobFileCommandsTest, AnExampleWithoutItsDataSaysWhereToLookForIt) {
+  const std::string file = folder_ + "/example.yaml";
+  std::ofstream(file) << "# Its text is somewhere.\n"
+                         "model: {ngram: {orders: 2, embedding_dim: 4, hidden: 8}}\n"
+                         "data: {text: {path: none.txt}}\nworkers: 1\nbatch_size: 8\n"
+                         "optimizer: {name: sgd, learning_rate: 0.1}\nstop: {steps: 1}";
+  EXPECT_THAT(Run({"validate", file}).error,
+              AllOf(HasSubstr("/job_files/none.txt, which is not on this machine"),
+                    HasSubstr("the comment at the top of " + file +
+                              " may say where to get it; "
+                              "`--data PATH` names other data")));
+  EXPECT_EQ(Run({"validate", file, "--data", file}).error, "");
+}
+
+TEST_F(JobFileCommandsTest, ShortNamesOfFieldsAreFoundAndSaid) {
+  const Shown shown = Run({"validate", file_, "--set", "lr=0.3", "--set", "workers=4"});
+  EXPECT_EQ(shown.exit_code, kSuccess) << shown.error;
+  EXPECT_EQ(shown.error, "muster: --set lr=0.3 sets optimizer.learning_rate\n");
+  EXPECT_EQ(Run({"plan", "--effective", file_, "--set", "batch=32"}).error,
+            "muster: --set batch=32 sets batch_size\n");
+  const Shown ambiguous = Run({"validate", file_, "--set", "every_steps=1"});
+  EXPECT_EQ(ambiguous.exit_code, kUsage);
+  EXPECT_EQ(ambiguous.error,
+            "muster: --set every_steps=1: \"every_steps\" may be evaluation.every_steps or "
+            "checkpoint.every_steps; name one of them\n");
 }
 
 TEST_F(JobFileCommandsTest, SubmitReadsStandardInputAndChangesFields) {
@@ -215,10 +244,44 @@ TEST_F(JobFileCommandsTest, InitWritesAJobThatValidates) {
               HasSubstr("is the text to read"));
   EXPECT_THAT(Run({"init", "--data", data, "--out", folder_ + "/a.json"}).error,
               HasSubstr("the name has to end in .yaml"));
-  const std::string printed = Run({"init", "--data", data}).out;
+  const Shown guessed = Run({"init", "--data", data});
+  const std::string& printed = guessed.out;
+  EXPECT_EQ(guessed.error, "muster: " + data +
+                               " is taken for a table.\n"
+                               "  - The column to predict, guessed by its name; 3 classes.\n");
   EXPECT_THAT(printed, HasSubstr("    # The column to predict, guessed by its name; 3 classes.\n"
                                  "    label: species\n"));
   EXPECT_EQ(Run({"validate", "-"}, printed).exit_code, kSuccess);
+}
+
+TEST_F(JobFileCommandsTest, InitSaysOnTheTerminalWhatItLeavesOut) {
+  const std::string data = folder_ + "/sales.csv";
+  std::ofstream file(data);
+  file << "when,shop,price,sold\n";
+  for (int i = 0; i < 60; ++i) {
+    file << "2024-01-" << i % 28 + 1 << "," << (i % 3 == 0 ? "NA" : "a") << "," << i << ".5,"
+         << i * 7 << "\n";
+  }
+  file.close();
+  const Shown shown = Run({"init", "--data", data});
+  EXPECT_EQ(shown.exit_code, kSuccess) << shown.error;
+  EXPECT_EQ(shown.error,
+            "muster: " + data +
+                " is taken for a table.\n"
+                "  - The column to predict, guessed because it comes last; a number with 60\n"
+                "    different values. If they are classes: `muster init --model\n"
+                "    logistic_regression`.\n"
+                "  - Left out, as dates or times (a column of numbers, such as the weekday or the\n"
+                "    days since a date, can be learned from): when\n");
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("regression: {}"), HasSubstr("categorical: [shop]"),
+                               HasSubstr("metric: rmse")));
+  const Shown other = Run({"init", "--data", data, "--predict", "shop"});
+  EXPECT_EQ(other.exit_code, kUsage);
+  EXPECT_THAT(other.error, HasSubstr("--predict names column \"shop\", but 20 of the 60 records"));
+  const std::string text = folder_ + "/words.txt";
+  std::ofstream(text) << "Some words.\n";
+  EXPECT_THAT(Run({"init", "--data", text, "--predict", "shop"}).error,
+              HasSubstr("--predict names a column to predict, but " + text + " is no table"));
 }
 
 }  // namespace

@@ -81,6 +81,7 @@ void AddSubmit(CLI::App& app, Session& session) {
       } else {
         Print("%s\n", reply.job_id());
       }
+      arguments->job.NoteMissingData(spec);
       WarnWithoutServers(*jobs, reply.job_id());
       return arguments->watch ? session.WatchToEnd(reply.job_id()) : absl::OkStatus();
     });

@@ -50,11 +50,7 @@ absl::Status Validate(const Session& session, const JobFileArgument& job) {
   MUSTER_RETURN_IF_ERROR(ResolveInitialWeights(spec.initial_weights()).status());
   MUSTER_ASSIGN_OR_RETURN(const JobPlan plan, PlanJob(spec, ReadDataHead(spec),
                                                       {.multiply_bf16 = MultipliesBFloat16()}));
-  for (const std::string& path : MissingData(spec)) {
-    PrintError(
-        "muster: the job reads %s, which is not on this machine; the workers' machines need it\n",
-        PrintableLine(path));
-  }
+  job.NoteMissingData(spec);
   PrintOk(session, PlanSummary(plan));
   return absl::OkStatus();
 }

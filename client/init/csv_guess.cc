@@ -1,16 +1,14 @@
 #include "client/init/csv_guess.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/text/did_you_mean.h"
 #include "common/text/utf8.h"
 
 namespace muster {
@@ -20,12 +18,26 @@ using Record = std::vector<std::string>;
 
 // Lines that tell whether a text is a table.
 constexpr size_t kLinesLookedAt = 200;
-// Labels with more values are rather numbers to predict.
-constexpr size_t kMostClasses = 1000;
-// Fewer records say nothing about whether a column's values are all different.
-constexpr size_t kRecordsToTell = 20;
-// Bytes; the reader refuses longer ones.
-constexpr size_t kLongestTextLabel = 64;
+// Categories of which there are more, each in fewer records, seldom teach anything.
+constexpr size_t kManyCategories = 100;
+constexpr size_t kFewRecordsOfEach = 5;
+
+struct Line {
+  size_t number = 0;
+  absl::string_view text;
+};
+
+// The lines that are not blank.
+std::vector<Line> LinesOf(absl::string_view text) {
+  std::vector<Line> lines;
+  size_t number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    line = absl::StripSuffix(line, "\r");
+    if (!absl::StripAsciiWhitespace(line).empty()) lines.push_back({number, line});
+  }
+  return lines;
+}
 
 // The fields of a line; quotes around a field hide separators. A record over several lines is not
 // understood: its lines have other numbers of fields, and are not counted.
@@ -48,110 +60,16 @@ Record SplitLine(absl::string_view line, char separator) {
   return fields;
 }
 
-// The number that a text is to the reader (worker/data/parsing/number.h).
-std::optional<double> ReadNumber(const std::string& text) {
-  double number = 0;
-  if (text.find_first_of("xX") != std::string::npos || !absl::SimpleAtod(text, &number)) {
-    return std::nullopt;
-  }
-  // Written so that NaN is none.
-  if (!(std::abs(number) <= std::numeric_limits<float>::max())) return std::nullopt;
-  return number;
-}
-
-// Returns true if the reader takes a text that is not a number for a class
-// (worker/data/csv/csv_labels.h). The reader refuses texts that seem to mean a number, such as
-// "nan" and "20-29".
-bool IsTextLabel(const std::string& text) {
-  if (text.size() > kLongestTextLabel || !IsUtf8(text)) return false;
-  std::string lower = absl::AsciiStrToLower(text);
-  if (lower[0] == '+' || lower[0] == '-') lower.erase(0, 1);
-  if (lower == "nan" || lower == "inf" || lower == "infinity") return false;
-  return lower.empty() || !absl::ascii_isdigit(lower[0]) ||
-         lower.find_first_not_of("0123456789.e+-") != std::string::npos;
-}
-
-// Common properties of the values of one column.
-struct Column {
-  // Empty: a job cannot name the column.
-  std::string name;
-  bool numbers = false;
-  bool texts = false;
-  // False if a text is not a label.
-  bool texts_are_labels = true;
-  // False if a number is not whole.
-  bool whole = true;
-  bool only_signs = true;
-  double least = 0;
-  double most = 0;
-  size_t empty = 0;
-  // Records of each value.
-  absl::flat_hash_map<std::string, size_t> values;
-
-  void Add(const std::string& value) {
-    if (value.empty()) {
-      ++empty;
-      return;
-    }
-    ++values[value];
-    const std::optional<double> number = ReadNumber(value);
-    if (!number.has_value()) {
-      texts = true;
-      texts_are_labels = texts_are_labels && IsTextLabel(value);
-      return;
-    }
-    least = numbers ? std::min(least, *number) : *number;
-    most = numbers ? std::max(most, *number) : *number;
-    numbers = true;
-    whole = whole && *number == std::floor(*number);
-    only_signs = only_signs && std::abs(*number) == 1;
-  }
-
-  // Returns true if training accepts the values as labels: all texts, -1 and +1, or whole numbers
-  // from 0.
-  bool LooksLikeClasses() const {
-    if (empty > 0 || values.size() < 2 || values.size() > kMostClasses) return false;
-    if (texts) return !numbers && texts_are_labels;
-    return whole && least < most && (least >= 0 || only_signs) && most <= kMostClasses;
-  }
-
-  // REQUIRES: LooksLikeClasses().
-  uint32_t Classes() const {
-    if (texts) return static_cast<uint32_t>(values.size());
-    if (least < 0) return 2;
-    // The reader renumbers labels that begin at 1, and no others.
-    const auto largest = static_cast<uint32_t>(most);
-    return std::max(2u, least == 1 ? largest : largest + 1);
-  }
-
-  // Records of the value that has the fewest.
-  size_t FewestRecords() const {
-    size_t fewest = std::numeric_limits<size_t>::max();
-    for (const auto& [value, records] : values) fewest = std::min(fewest, records);
-    return fewest;
-  }
-};
-
-bool NumbersOrNamesRecords(const Column& column, size_t records) {
-  if (column.name.empty() || column.values.size() <= 1) return true;
-  const bool all_differ = records >= kRecordsToTell && column.values.size() > records * 9 / 10;
-  if (column.texts) return all_differ;
-  const std::string name = absl::AsciiStrToLower(column.name);
-  const bool named_so = name == "id" || name == "index" || name == "row" ||
-                        absl::EndsWith(name, "_id") || absl::StartsWith(name, "unnamed:");
-  return named_so && column.whole && column.values.size() == records;
-}
-
 // The separator with the most fields that most lines agree on; 0: none.
-char FindSeparator(const std::vector<absl::string_view>& lines) {
+char FindSeparator(const std::vector<Line>& lines) {
   char best = 0;
   size_t most = 1;
   for (const char separator : {',', ';', '\t', '|'}) {
-    const size_t fields = SplitLine(lines[0], separator).size();
+    const size_t fields = SplitLine(lines[0].text, separator).size();
     const size_t looked_at = std::min(lines.size(), kLinesLookedAt);
     size_t agree = 0;
     for (size_t i = 0; i < looked_at; ++i) {
-      if (SplitLine(lines[i], separator).size() == fields) ++agree;
+      if (SplitLine(lines[i].text, separator).size() == fields) ++agree;
     }
     if (fields > most && agree * 10 >= looked_at * 9) {
       most = fields;
@@ -167,15 +85,15 @@ bool HasNumber(const Record& record) {
 }
 
 // Names the columns of a table; returns the names that no job can give, each once.
-std::vector<std::string> NameColumns(const Record& header, std::vector<Column>& columns) {
+std::vector<std::string> NameColumns(const Record& header, std::vector<CsvColumn>& columns) {
   absl::flat_hash_map<std::string, size_t> times;
   for (const std::string& name : header) ++times[name];
   std::vector<std::string> refused;
   for (size_t i = 0; i < columns.size(); ++i) {
     const std::string& name = header[i];
-    if (times[name] == 1 && IsUtf8(name)) {
+    if (times[name] == 1 && !name.empty() && IsUtf8(name)) {
       columns[i].name = name;
-    } else if (!name.empty() && times[name] > 0) {
+    } else if (times[name] > 0) {
       refused.push_back(ToUtf8(name));
       times[name] = 0;
     }
@@ -183,64 +101,138 @@ std::vector<std::string> NameColumns(const Record& header, std::vector<Column>& 
   return refused;
 }
 
-// Returns the column that seems to hold the labels, and why; npos if there is none.
-std::pair<size_t, std::string> FindLabel(const std::vector<Column>& columns, size_t records) {
+// A column to predict, or why there is none.
+struct Label {
+  const CsvColumn* column = nullptr;
+  std::string reason;
+  std::string refused;
+};
+
+// Clauses that say why a column cannot be predicted; empty: it can.
+std::string WhyNot(const CsvColumn& column, size_t records) {
+  const size_t missing = column.missing_labels();
+  if (missing > 0) {
+    return absl::StrCat(missing, " of the ", records, " records looked at ",
+                        missing == 1 ? "has" : "have", " no value in it, line ",
+                        column.first_missing_label(), missing == 1 ? "" : " the first");
+  }
+  return column.CanBeClasses() || column.CanBeNumbers() ? "" : column.WhyNoTarget();
+}
+
+Label AskedLabel(const std::vector<CsvColumn>& columns, size_t records, const std::string& asked) {
+  std::vector<std::string> names;
+  for (const CsvColumn& column : columns) {
+    if (column.name.empty()) continue;
+    names.push_back(column.name);
+    if (column.name != asked) continue;
+    const std::string why_not = WhyNot(column, records);
+    if (why_not.empty()) return {&column, "as --predict says", ""};
+    return {nullptr, "",
+            absl::StrCat("--predict names column \"", asked, "\", but ", why_not,
+                         column.missing_labels() > 0 ? "; drop these records" : "")};
+  }
+  return {nullptr, "",
+          absl::StrCat("--predict is \"", asked, "\", but no column has this name",
+                       DidYouMean(asked, names))};
+}
+
+// Finds the column to predict by its name, or else by its place.
+Label FindLabel(const std::vector<CsvColumn>& columns, size_t records, bool header) {
+  std::string passed_over;
   for (const char* usual : {"label", "target", "class", "y", "outcome", "species", "click",
                             "clicked", "survived", "churn", "diagnosis", "quality"}) {
-    for (size_t i = 0; i < columns.size(); ++i) {
-      if (absl::EqualsIgnoreCase(columns[i].name, usual) && columns[i].LooksLikeClasses()) {
-        return {i, "by its name"};
+    for (const CsvColumn& column : columns) {
+      if (!absl::EqualsIgnoreCase(column.name, usual)) continue;
+      const std::string why_not = WhyNot(column, records);
+      if (why_not.empty()) return {&column, "by its name", ""};
+      if (column.missing_labels() > 0) {
+        return {nullptr, "",
+                absl::StrCat("column \"", column.name, "\" looks like the one to predict, but ",
+                             why_not,
+                             "; drop these records, or name another column: --predict COLUMN")};
+      }
+      if (passed_over.empty()) {
+        passed_over = absl::StrCat(" (not \"", column.name, "\", as ", why_not, ")");
       }
     }
   }
-  const auto may_be_label = [&](const Column& column) {
-    return column.LooksLikeClasses() && !NumbersOrNamesRecords(column, records);
+  const auto usable = [records](const CsvColumn& column) {
+    return !column.name.empty() && WhyNot(column, records).empty() &&
+           column.Use() != ColumnUse::kTellsRecordsApart;
   };
-  if (may_be_label(columns.back())) return {columns.size() - 1, "because it comes last"};
-  if (may_be_label(columns[0])) return {0, "because it comes first"};
-  return {std::string::npos, ""};
+  const auto classes = [&usable](const CsvColumn& column) {
+    return usable(column) && column.LooksLikeClasses();
+  };
+  const CsvColumn& first = columns.front();
+  const CsvColumn& last = columns.back();
+  if (!last.name.empty() && last.missing_labels() > 0 && passed_over.empty()) {
+    passed_over = absl::StrCat(" (not \"", last.name, "\", as ", WhyNot(last, records), ")");
+  }
+  const Label by_last = {&last, absl::StrCat("because it comes last", passed_over), ""};
+  const Label by_first = {&first, absl::StrCat("because it comes first", passed_over), ""};
+  if (classes(last)) return by_last;
+  // Tables without a header often begin with the class.
+  if (!header && classes(first)) return by_first;
+  if (usable(last)) return by_last;
+  return usable(first) ? by_first : Label();
+}
+
+// Notes what a column that is not the target is good for.
+void AddColumn(const CsvColumn& column, CsvGuess& guess) {
+  const ColumnUse use = column.Use();
+  if (use == ColumnUse::kNumeric) {
+    guess.numeric.push_back(column.name);
+    return;
+  }
+  if (use != ColumnUse::kCategorical) {
+    guess.left_out[use].push_back(column.name);
+    return;
+  }
+  guess.categorical.push_back(column.name);
+  const size_t different = column.DifferentValues();
+  if (column.first_text_among_numbers() > 0) {
+    guess.texts_among_numbers[column.name] = column.first_text_among_numbers();
+  } else if (different > kManyCategories && different * kFewRecordsOfEach > guess.records) {
+    guess.rare_categories[column.name] = different;
+  }
 }
 
 }  // namespace
 
-std::optional<CsvGuess> GuessCsv(absl::string_view text) {
-  std::vector<absl::string_view> lines;
-  for (const absl::string_view line : absl::StrSplit(text, absl::ByAnyChar("\r\n"))) {
-    if (!absl::StripAsciiWhitespace(line).empty()) lines.push_back(line);
-  }
+std::optional<CsvGuess> GuessCsv(absl::string_view text, const std::string& label) {
+  const std::vector<Line> lines = LinesOf(text);
   if (lines.size() < 2) return std::nullopt;
   CsvGuess guess;
   guess.separator = FindSeparator(lines);
   if (guess.separator == 0) return std::nullopt;
-  const Record first = SplitLine(lines[0], guess.separator);
+  const Record first = SplitLine(lines[0].text, guess.separator);
   guess.header = !HasNumber(first);
-  std::vector<Column> columns(first.size());
+  std::vector<CsvColumn> columns(first.size());
   if (guess.header) {
     guess.not_nameable = NameColumns(first, columns);
   } else {
     for (size_t i = 0; i < columns.size(); ++i) columns[i].name = absl::StrCat(i + 1);
   }
-  for (size_t line = guess.header ? 1 : 0; line < lines.size(); ++line) {
-    const Record record = SplitLine(lines[line], guess.separator);
+  for (size_t i = guess.header ? 1 : 0; i < lines.size(); ++i) {
+    const Record record = SplitLine(lines[i].text, guess.separator);
     if (record.size() != columns.size()) continue;
     ++guess.records;
-    for (size_t i = 0; i < columns.size(); ++i) columns[i].Add(record[i]);
+    for (size_t j = 0; j < columns.size(); ++j) columns[j].Add(record[j], lines[i].number);
   }
-  const auto [label, reason] = FindLabel(columns, guess.records);
-  for (size_t i = 0; i < columns.size(); ++i) {
-    const Column& column = columns[i];
-    if (i == label) {
-      guess.label = column.name;
-      guess.label_reason = reason;
-      guess.classes = column.Classes();
-      guess.fewest_records = column.FewestRecords();
-    } else if (column.name.empty() && !first[i].empty()) {
-      // Among those that are not nameable.
-    } else if (NumbersOrNamesRecords(column, guess.records)) {
-      guess.left_out.push_back(column.name);
-    } else {
-      (column.texts ? guess.categorical : guess.numeric).push_back(column.name);
-    }
+  Label found = label.empty() ? FindLabel(columns, guess.records, guess.header)
+                              : AskedLabel(columns, guess.records, label);
+  guess.label_refused = std::move(found.refused);
+  if (found.column != nullptr) {
+    guess.label = found.column->name;
+    guess.label_reason = std::move(found.reason);
+    guess.label_can_be_number = found.column->CanBeNumbers();
+    guess.label_is_number = guess.label_can_be_number && !found.column->LooksLikeClasses();
+    if (found.column->CanBeClasses()) guess.classes = found.column->Classes();
+    guess.different_labels = found.column->DifferentValues();
+    guess.fewest_records = found.column->FewestRecords();
+  }
+  for (const CsvColumn& column : columns) {
+    if (&column != found.column && !column.name.empty()) AddColumn(column, guess);
   }
   return guess;
 }

@@ -18,6 +18,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "client/init/json_data.h"
 #include "common/base/status_macros.h"
 #include "common/files/check_is_text.h"
 #include "common/files/file_content.h"
@@ -186,7 +187,7 @@ absl::StatusOr<FoundData> LibsvmData(const Libsvm& libsvm, const Head& head, Fou
   return data;
 }
 
-absl::StatusOr<FoundData> LookAtFile(const std::string& path) {
+absl::StatusOr<FoundData> LookAtFile(const std::string& path, const std::string& label) {
   FoundData data;
   data.path = path;
   if (IsTokenFileAt(path)) {
@@ -206,15 +207,18 @@ absl::StatusOr<FoundData> LookAtFile(const std::string& path) {
   }
   MUSTER_RETURN_IF_ERROR(CheckIsText(path, head.text));
   const absl::string_view text = WholeLines(head);
+  MUSTER_RETURN_IF_ERROR(CheckIsNoJson(path, text));
   const bool named_table = NamesTable(path);
-  std::optional<CsvGuess> table = GuessCsv(text);
+  std::optional<CsvGuess> table = GuessCsv(text, label);
   const std::optional<Libsvm> libsvm = ReadLibsvm(text);
   if (libsvm.has_value() && !(named_table && table.has_value())) {
     if (head.packed) return RefusePacked(path, "libsvm data");
     return LibsvmData(*libsvm, head, std::move(data));
   }
-  // Prose may have as many commas in each line, but hardly a column of classes besides.
-  if (table.has_value() && (named_table || (table->records >= 5 && !table->label.empty()))) {
+  // Prose may have as many commas in each line, but hardly a column to predict besides.
+  if (table.has_value() &&
+      (named_table ||
+       (table->records >= 5 && (!table->label.empty() || !table->label_refused.empty())))) {
     data.kind = FoundData::Kind::kTable;
     data.examples = ScaledUp(table->records, head);
     data.table = *std::move(table);
@@ -253,6 +257,8 @@ absl::Status CheckAreTexts(const std::string& folder, const std::vector<std::str
       return absl::InvalidArgumentError(absl::StrCat(
           is_text.message(), " (every file directly in folder ", folder, " is read as text)"));
     }
+    const absl::string_view text = SkipByteOrderMark(file.bytes());
+    MUSTER_RETURN_IF_ERROR(CheckIsNoJson(path, text.substr(0, kHeadBytes)));
   }
   return absl::OkStatus();
 }
@@ -272,7 +278,7 @@ absl::StatusOr<FoundData> LookAtFolder(const std::string& path) {
   }
   if (!images.empty()) {
     // MNIST's test images begin with t10k, those to train on with train.
-    return LookAtFile(*std::max_element(images.begin(), images.end()));
+    return LookAtFile(*std::max_element(images.begin(), images.end()), "");
   }
   MUSTER_RETURN_IF_ERROR(CheckAreTexts(path, folder.paths));
   if (data.examples > 0) return data;
@@ -282,7 +288,8 @@ absl::StatusOr<FoundData> LookAtFolder(const std::string& path) {
 
 // Looks at the first of the files, and takes the others to be like it.
 absl::StatusOr<FoundData> LookAtPattern(const std::string& pattern,
-                                        const std::vector<std::string>& files) {
+                                        const std::vector<std::string>& files,
+                                        const std::string& label) {
   std::error_code error;
   uint64_t bytes = 0;
   for (const std::string& file : files) {
@@ -293,7 +300,7 @@ absl::StatusOr<FoundData> LookAtPattern(const std::string& pattern,
     const uint64_t size = fs::file_size(file, error);
     if (!error) bytes += size;
   }
-  MUSTER_ASSIGN_OR_RETURN(FoundData data, LookAtFile(files[0]));
+  MUSTER_ASSIGN_OR_RETURN(FoundData data, LookAtFile(files[0], label));
   if (data.kind != FoundData::Kind::kTable) {
     return absl::InvalidArgumentError(absl::StrCat(
         pattern, " is a pattern, but the first file that it matches, ", files[0],
@@ -312,16 +319,16 @@ absl::StatusOr<FoundData> LookAtPattern(const std::string& pattern,
 
 }  // namespace
 
-absl::StatusOr<FoundData> LookAtData(const std::string& path) {
+absl::StatusOr<FoundData> LookAtData(const std::string& path, const std::string& label) {
   const std::string absolute = fs::absolute(path).lexically_normal().string();
   std::error_code error;
   if (fs::is_directory(absolute, error)) return LookAtFolder(absolute);
-  if (fs::is_regular_file(absolute, error)) return LookAtFile(absolute);
+  if (fs::is_regular_file(absolute, error)) return LookAtFile(absolute, label);
   if (fs::exists(absolute, error)) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is neither a file nor a folder"));
   }
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOfPattern(absolute));
-  if (files[0] != absolute) return LookAtPattern(absolute, files);
+  if (files[0] != absolute) return LookAtPattern(absolute, files, label);
   return absl::NotFoundError(absl::StrCat("there is no ", path, "; name a file or folder of data"));
 }
 

@@ -29,9 +29,10 @@ struct FoundData {
   uint64_t examples = 0;
 };
 
-// Looks at a file, a folder, or the first file of a pattern. NotFound: there is no such path.
-// InvalidArgument: Muster cannot read the data; the message says what it is and what to do.
-absl::StatusOr<FoundData> LookAtData(const std::string& path);
+// Looks at a file, a folder, or the first file of a pattern. `label` is as in GuessCsv. NotFound:
+// there is no such path. InvalidArgument: Muster cannot read the data; the message says what it is
+// and what to do.
+absl::StatusOr<FoundData> LookAtData(const std::string& path, const std::string& label = "");
 
 }  // namespace muster
 

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "client/init/csv_guess.h"
 #include "client/init/found_data.h"
 #include "client/init/starter_job.h"
@@ -25,6 +27,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 
 // A table of 30 records.
 std::string Table(const std::string& header, const std::vector<std::string>& records) {
@@ -54,9 +57,117 @@ TEST(CsvGuessTest, LeavesOutColumnsThatNameTheRecords) {
   }
   const auto guess = GuessCsv(text);
   ASSERT_TRUE(guess.has_value());
-  EXPECT_THAT(guess->left_out, ElementsAre("", "passenger_id", "name"));
+  EXPECT_THAT(guess->left_out, ElementsAre(Pair(ColumnUse::kTellsRecordsApart,
+                                                ElementsAre("passenger_id", "name"))));
+  EXPECT_THAT(guess->not_nameable, ElementsAre(""));
   EXPECT_THAT(guess->numeric, ElementsAre("x"));
   EXPECT_EQ(guess->label, "class");
+}
+
+TEST(CsvGuessTest, MissingValuesMakeNoColumnCategorical) {
+  const auto guess = GuessCsv(Table("a,b,c,d,e,y", {"1.5,7,?,u,NA,0", "NA,NaN,2.5,-,2,1",
+                                                    "2,null,3.5,v,3,0", "-,None,,n/a,4,1"}));
+  ASSERT_TRUE(guess.has_value());
+  EXPECT_THAT(guess->numeric, ElementsAre("a", "c", "e"));
+  EXPECT_THAT(guess->categorical, ElementsAre("d"));
+  // Nothing differs but that some are missing.
+  EXPECT_THAT(guess->left_out, ElementsAre(Pair(ColumnUse::kSameEverywhere, ElementsAre("b"))));
+  EXPECT_THAT(guess->texts_among_numbers, IsEmpty());
+}
+
+TEST(CsvGuessTest, LeavesOutWhatTheseModelsCannotLearnFrom) {
+  std::string text = "when,clock,said,price,part,x,y\n";
+  for (int i = 0; i < 60; ++i) {
+    absl::StrAppend(&text, "2024-0", i % 9 + 1, "-", i % 28 + 1, ",", i % 24, ":30:00,it was ", i,
+                    " of them that came,$", i, ".50,", i % 5 == 0 ? "b1" : absl::StrCat(i % 5), ",",
+                    i, ".5,", i % 2, "\n");
+  }
+  const auto guess = GuessCsv(text);
+  ASSERT_TRUE(guess.has_value());
+  EXPECT_THAT(guess->left_out, ElementsAre(Pair(ColumnUse::kTimes, ElementsAre("when", "clock")),
+                                           Pair(ColumnUse::kFreeText, ElementsAre("said")),
+                                           Pair(ColumnUse::kOtherNumbers, ElementsAre("price"))));
+  EXPECT_THAT(guess->numeric, ElementsAre("x"));
+  EXPECT_THAT(guess->categorical, ElementsAre("part"));
+  EXPECT_THAT(guess->texts_among_numbers, ElementsAre(Pair("part", 2)));
+}
+
+TEST(CsvGuessTest, TimesAndNumbersInOtherNotations) {
+  const auto use = [](const std::string& value) {
+    CsvColumn column;
+    column.name = "c";
+    for (size_t line = 1; line <= 5; ++line) column.Add(value, line);
+    column.Add("", 6);
+    column.Add("other", 7);
+    // Few others make no difference.
+    for (size_t line = 8; line < 20; ++line) column.Add(value, line);
+    return column.Use();
+  };
+  for (const char* time :
+       {"2024-01-31", "31.1.2024", "1/31/24", "2024-01-31 10:20", "2024-01-31T10:20:30.5Z",
+        "2024-01-31T10:20:30+01:00", "9:30", "09:30:15 PM"}) {
+    EXPECT_EQ(use(time), ColumnUse::kTimes) << time;
+  }
+  for (const char* number : {"$5", "7,25", "1,234.5", "12 %", "-5€", "1'000"}) {
+    EXPECT_EQ(use(number), ColumnUse::kOtherNumbers) << number;
+  }
+  for (const char* category : {"20-29", "10+", "5kg", "1.2.3.4", "a/b/c", "$", "%", "3rd", "+"}) {
+    EXPECT_EQ(use(category), ColumnUse::kCategorical) << category;
+  }
+}
+
+TEST(CsvGuessTest, ManyWholeNumbersAreNumbersToPredict) {
+  const auto guess = [](int different, int step) {
+    std::string text = "x,y\n";
+    for (int i = 0; i < 1800; ++i) absl::StrAppend(&text, i, ".5,", i % different * step, "\n");
+    return *GuessCsv(text);
+  };
+  EXPECT_TRUE(guess(901, 1).label_is_number);
+  // They can be classes, for those who ask.
+  EXPECT_EQ(guess(901, 1).classes, 901);
+  EXPECT_EQ(guess(901, 1).different_labels, 901);
+  EXPECT_TRUE(guess(1500, 1).label_is_number);
+  EXPECT_EQ(guess(1500, 1).classes, 0);
+  EXPECT_FALSE(guess(26, 1).label_is_number);
+  EXPECT_TRUE(guess(26, 1).label_can_be_number);
+  EXPECT_EQ(guess(26, 1).classes, 26);
+  // Hundreds would have outputs that no label has.
+  EXPECT_TRUE(guess(5, 100).label_is_number);
+}
+
+TEST(CsvGuessTest, FindsTheLabelByNamesAndPlaces) {
+  const auto guess = [](const std::string& header, const std::vector<std::string>& records,
+                        const std::string& label = "") {
+    const auto found = GuessCsv(Table(header, records), label);
+    return absl::StrCat(found->label, "|", found->label_reason, "|", found->label_refused);
+  };
+  const std::vector<std::string> records = {"1,5.5,2.5", "0,6,3.5", "1,5,8.5"};
+  EXPECT_EQ(guess("a,b,c", records), "c|because it comes last|");
+  EXPECT_EQ(guess("a,Target,c", records), "Target|by its name|");
+  EXPECT_EQ(guess("", records), "1|because it comes first|");
+  EXPECT_EQ(guess("a,b,c", records, "b"), "b|as --predict says|");
+  EXPECT_EQ(guess("a,bee,c", records, "be"),
+            "||--predict is \"be\", but no column has this name; did you mean \"bee\"?");
+  EXPECT_EQ(
+      guess("a,c", {"1,x", "2,y", "3,"}, "c"),
+      "||--predict names column \"c\", but 10 of the 30 records looked at have no value in it, "
+      "line 4 the first; drop these records");
+  EXPECT_EQ(guess("class,c", {"x,1", "y,2", "NA,5"}),
+            "||column \"class\" looks like the one to predict, but 10 of the 30 records looked at "
+            "have no value in it, line 4 the first; drop these records, or name another column: "
+            "--predict COLUMN");
+  EXPECT_EQ(guess("class,c", {"x,1", "2,2", "y,3"}),
+            "c|because it comes last (not \"class\", as line 2 has a text in it, and others have "
+            "numbers)|");
+  EXPECT_EQ(guess("a,b", {"x,1", "y,?", "x,2"}),
+            "a|because it comes first (not \"b\", as 10 of the 30 records looked at have no value "
+            "in it, line 3 the first)|");
+  EXPECT_EQ(
+      guess("a,b", {"1,x", "2,20-29"}, "b"),
+      "||--predict names column \"b\", but labels are whole numbers from 0, -1 and +1, or texts "
+      "of at most 64 bytes of UTF-8 that do not begin like a number");
+  EXPECT_EQ(guess("a,b", {"1,x", "2,x"}, "b"),
+            "||--predict names column \"b\", but all records have the same value in it");
 }
 
 TEST(CsvGuessTest, OtherSeparatorsAndNoHeader) {
@@ -86,10 +197,7 @@ TEST(CsvGuessTest, LabelsAreWhatTrainingTakes) {
     for (const std::string& value : values) records.push_back(absl::StrCat("1.5,", value));
     return GuessCsv(Table("x,y", records))->label;
   };
-  EXPECT_EQ(label({"1", "1.5"}), "");
   EXPECT_EQ(label({"", "1"}), "");
-  EXPECT_EQ(label({"-1", "0", "1"}), "");
-  EXPECT_EQ(label({"-1", "1", "2"}), "");
   EXPECT_EQ(label({"1", "1.0"}), "");
   EXPECT_EQ(label({"1", "none"}), "");
   EXPECT_EQ(label({"yes", "nan"}), "");
@@ -98,13 +206,26 @@ TEST(CsvGuessTest, LabelsAreWhatTrainingTakes) {
   EXPECT_EQ(label({"a", std::string(65, 'b')}), "");
   EXPECT_EQ(label({"a", std::string(64, 'b')}), "y");
   EXPECT_EQ(label({"young", "20+ or so"}), "y");
+  EXPECT_EQ(label({"+", "-"}), "y");
+  // Numbers that are no classes are numbers to predict.
+  for (const std::vector<std::string>& numbers :
+       {std::vector<std::string>{"1.0", "1.5", "2"}, {"-1", "0", "1"}, {"-1", "1", "2"}}) {
+    const auto found =
+        GuessCsv(Table("x,y", {"1.5," + numbers[0], "1.5," + numbers[1], "1.5," + numbers[2]}));
+    EXPECT_EQ(found->label, "y");
+    EXPECT_TRUE(found->label_is_number);
+    EXPECT_EQ(found->classes, 0);
+  }
   // What is no number to training is none of a numeric column.
   const auto guess = GuessCsv(Table("h,b,y", {"0x1F,1e39,0", "0x2,2,1"}));
   EXPECT_THAT(guess->categorical, ElementsAre("h", "b"));
+  EXPECT_EQ(guess->texts_among_numbers.at("b"), 2);
   // Each record has a text of its own: no classes.
   std::string text = "x,name\n";
   for (int i = 0; i < 40; ++i) absl::StrAppend(&text, i, ".5,n", i, "\n");
-  EXPECT_EQ(GuessCsv(text)->label, "");
+  EXPECT_EQ(GuessCsv(text)->label, "x");
+  EXPECT_THAT(GuessCsv(text, "name")->label_refused,
+              HasSubstr("\"name\", but it has 40 different texts in 40 records"));
 }
 
 TEST(CsvGuessTest, LeavesOutColumnsThatAJobCannotName) {
@@ -197,16 +318,145 @@ TEST_F(InitTest, TablesTrainWhatTheirColumnsAllow) {
   EXPECT_THAT(Job(both, "MLP").data().csv().categorical(), IsEmpty());
   EXPECT_EQ(MakeStarterJob(*LookAtData(both), "mlp")->comments["data.csv.numeric"],
             "Left out, as mlp reads only numbers: c");
-  EXPECT_THAT(Error(both, "ngram"),
-              HasSubstr("which deep_fm and logistic_regression and mlp read"));
+  EXPECT_THAT(
+      Error(both, "ngram"),
+      HasSubstr("which deep_fm and logistic_regression and mlp and linear_regression read"));
   EXPECT_THAT(Error(both, "deepfm"), HasSubstr("did you mean \"deep_fm\"?"));
   const std::string twice = Write("t.csv", Table("a,n,a,y", {"1,2,3,0", "4,5,6,1"}));
   EXPECT_THAT(Job(twice).data().csv().numeric(), ElementsAre("n"));
   EXPECT_EQ(MakeStarterJob(*LookAtData(twice), "")->comments["data.csv.numeric"],
-            "Left out, as their names occur twice or are not UTF-8: a");
-  EXPECT_THAT(Error(Write("r.csv", Table("x,y", {"1.5,2.5", "2.5,3.5"}))),
-              HasSubstr("none of its columns looks like classes"));
+            "Left out, as their names are empty, occur twice or are not UTF-8: a");
+  EXPECT_THAT(Error(Write("r.csv", Table("x,w", {"1.5,a b", "1.5,a b"}))),
+              HasSubstr("none of its columns can be predicted"));
+  EXPECT_THAT(
+      Error(Write("s.csv", Table("x,y", {"1.5,a", "2.5,NA"}))),
+      HasSubstr("is a table: column \"y\" looks like the one to predict, but 15 of the 30"));
   EXPECT_EQ(Job(Packed(folder_ + "/p.csv.gz", Table("a,y", {"1.5,0", "2,1"}))).name(), "p");
+}
+
+TEST_F(InitTest, ATableOfNumbersToPredict) {
+  std::string numbers = "rooms,area,price\n";
+  std::string both = "rooms,town,price\n";
+  for (int i = 0; i < 40; ++i) {
+    absl::StrAppend(&numbers, i % 6, ",", i * 3, ".5,", 100 + i * 10, "\n");
+    absl::StrAppend(&both, i % 6, ",", i % 2 == 0 ? "a" : "b", ",", 100 + i * 10, "\n");
+  }
+  const std::string of_numbers = Write("houses.csv", numbers);
+  const auto job = MakeStarterJob(*LookAtData(of_numbers), "");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(PrintYaml(job->spec, job->comments),
+            absl::StrCat(
+                "name: houses\n"
+                "model:\n"
+                "  mlp:\n"
+                "    hidden: [64]\n"
+                "    regression: {}\n"
+                "data:\n"
+                "  csv:\n"
+                "    path: ",
+                of_numbers,
+                "\n"
+                "    # The column to predict, guessed because it comes last; a number with 40\n"
+                "    # different values. If they are classes: `muster init --model\n"
+                "    # logistic_regression`.\n"
+                "    label: price\n"
+                "    numeric: [rooms, area]\n"
+                "  # A tenth of the data, drawn at random, is kept to evaluate on.\n"
+                "  holdout: 0.1\n"
+                "  shuffle_holdout: true\n"
+                "optimizer:\n"
+                "  name: adam\n"
+                "  learning_rate: 0.01\n"
+                "update:\n"
+                "  # Or ALL_REDUCE, which needs no servers.\n"
+                "  dense: PARAMETER_SERVER\n"
+                "# More workers train faster; each takes a slot of the cluster.\n"
+                "workers: 1\n"
+                "# Examples of one step, over all workers.\n"
+                "batch_size: 2\n"
+                "# Train longer once the loss falls.\n"
+                "stop:\n"
+                "  epochs: 20\n"
+                "  # Stops early once 5 evaluations in a row are no better than the best before.\n"
+                "  patience: 5\n"
+                "# Steps between evaluations on what is held out.\n"
+                "evaluation:\n"
+                "  every_steps: 18\n"
+                "  # How far predictions are off, as the root of the mean square, in the unit of\n"
+                "  # the column to predict.\n"
+                "  metric: rmse\n"
+                "seed: 1\n"));
+  const auto of_both = MakeStarterJob(*LookAtData(Write("b.csv", both)), "");
+  ASSERT_TRUE(of_both.ok()) << of_both.status();
+  EXPECT_TRUE(of_both->spec.model().deep_fm().has_regression());
+  EXPECT_EQ(of_both->spec.evaluation().metric(), "rmse");
+  EXPECT_TRUE(MakeStarterJob(*LookAtData(of_numbers), "linear_regression")
+                  ->spec.model()
+                  .has_linear_regression());
+  // As classes on demand.
+  EXPECT_EQ(Job(of_numbers, "logistic_regression").model().logistic_regression().classes(), 491);
+  const auto few = MakeStarterJob(*LookAtData(Write("f.csv", Table("x,y", {"1.5,0", "2.5,1"}))),
+                                  "linear_regression");
+  EXPECT_EQ(few->spec.evaluation().metric(), "rmse");
+  const std::string texts = Write("t.csv", Table("x,y", {"1.5,a", "2.5,b"}));
+  EXPECT_THAT(Error(texts, "linear_regression"), HasSubstr("column to predict has no numbers"));
+}
+
+TEST_F(InitTest, ATableOfWhichNothingIsLeftSaysWhy) {
+  std::string text = "when,who,y\n";
+  for (int i = 0; i < 40; ++i) {
+    absl::StrAppend(&text, "2024-01-", i % 28 + 1, ",n", i, ",", i % 3 - 1, "\n");
+  }
+  EXPECT_THAT(Error(Write("t.csv", text)),
+              AllOf(HasSubstr("is a table with no column to learn \"y\" from; Left out, as nearly"),
+                    HasSubstr(": who; Left out, as dates or times"), HasSubstr(": when")));
+  EXPECT_THAT(MakeStarterJob(*LookAtData(Write("s.csv", Table("x,y", {"1,-1", "2,0", "3,1"}))), "")
+                  ->notes[0],
+              HasSubstr("with 3 different values. If they are classes: number them from 0."));
+}
+
+TEST_F(InitTest, EveryGuessThatLosesSomethingIsNotedAndFitsATerminal) {
+  std::string text = "id,when,part,shop,x,y\n";
+  for (int i = 0; i < 200; ++i) {
+    absl::StrAppend(&text, i, ",2024-01-", i % 28 + 1, ",", i % 5 == 0 ? "b1" : "7", ",s", i % 150,
+                    ",", i, ".5,", i % 12, "\n");
+  }
+  const auto job = MakeStarterJob(*LookAtData(Write("s.csv", text)), "");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_THAT(
+      job->notes,
+      ElementsAre(
+          "The column to predict, guessed by its name; 12 classes. If they are rather "
+          "numbers: `muster init --model linear_regression`.",
+          "Left out, as nearly each record has a value of its own, such as an id or a name: "
+          "id",
+          AllOf(HasSubstr("Left out, as dates or times"), HasSubstr(": when")),
+          "Taken for categories, as line 2 has a text among its numbers (write NA for a "
+          "missing number): part",
+          "Most of its 150 categories occur so seldom that they teach little: shop"));
+  const std::string yaml = PrintYaml(job->spec, job->comments);
+  for (const absl::string_view line : absl::StrSplit(yaml, '\n')) {
+    if (!absl::StrContains(line, "path: ")) EXPECT_LE(line.size(), 80) << line;
+  }
+  EXPECT_THAT(yaml, HasSubstr("# Taken for categories"));
+}
+
+TEST_F(InitTest, JobsEvaluateWhileTheyTrainAndStopWithPatience) {
+  std::string table = "x,y\n";
+  for (int i = 0; i < 40000; ++i) absl::StrAppend(&table, i % 100, ".5,", i % 2, "\n");
+  const v1::JobSpec spec = Job(Write("even.csv", table));
+  // 36,000 examples, 64 a step, 5 epochs.
+  EXPECT_EQ(spec.evaluation().every_steps(), 2812 / 20);
+  EXPECT_EQ(spec.stop().patience(), 5);
+  EXPECT_EQ(spec.evaluation().max_examples(), 0);
+  const v1::JobSpec text = Job(Write("t.txt", std::string(2000000, 'x')), "ngram");
+  EXPECT_EQ(text.evaluation().every_steps(), 25);
+  EXPECT_EQ(text.evaluation().max_examples(), 10000);
+  EXPECT_EQ(Job(folder_ + "/t.txt").evaluation().max_examples(), 256);
+  // Nothing is held out.
+  const v1::JobSpec few = Job(Write("four.csv", "x,y\n1,a\n2,b\n3,a\n4,b\n"));
+  EXPECT_FALSE(few.has_evaluation());
+  EXPECT_EQ(few.stop().patience(), 0);
 }
 
 TEST_F(InitTest, HoldoutsOfTablesAreRandomAndTellOfRareClasses) {
@@ -237,7 +487,7 @@ TEST_F(InitTest, PatternsNameTables) {
   EXPECT_EQ(spec.data().csv().path(), pattern);
   EXPECT_THAT(spec.data().csv().categorical(), ElementsAre("x"));
   EXPECT_EQ(LookAtData(pattern)->examples, 60);
-  EXPECT_THAT(MakeStarterJob(*LookAtData(pattern), "")->comments["data.csv.label"],
+  EXPECT_THAT(MakeStarterJob(*LookAtData(pattern), "")->notes[0],
               HasSubstr("2 classes in the first of 2 files."));
   EXPECT_EQ(Job(folder_ + "/part-{1,2}.csv").data().csv().path(), folder_ + "/part-{1,2}.csv");
   // A name that looks like a pattern is a file's first.
@@ -269,6 +519,17 @@ TEST_F(InitTest, NothingButTextIsTakenForText) {
   tables.Write("z.png", "\x89PNG\r\n\x1a\n");
   EXPECT_THAT(Error(folder), AllOf(HasSubstr("/z.png' is a PNG image"),
                                    HasSubstr("every file directly in folder")));
+}
+
+TEST_F(InitTest, JsonIsRefusedWithWhatToDo) {
+  const std::string objects = "{\"text\": \"a, b\", \"y\": 1}\n{ \"text\": \"c\", \"y\": 0 }\n";
+  EXPECT_THAT(Error(Write("a.txt", objects)),
+              AllOf(HasSubstr("/a.txt has a JSON object in each line, which training does not"),
+                    HasSubstr("jq -r '[.FIELD, .OTHER] | @csv' < FILE > TABLE.csv")));
+  EXPECT_THAT(Error(folder_), HasSubstr("/a.txt has a JSON object in each line"));
+  EXPECT_THAT(Error(Write("b.json", "[1,\n2]\n")), HasSubstr("/b.json is named like JSON"));
+  EXPECT_THAT(Error(Packed(folder_ + "/c.jsonl.gz", objects)), HasSubstr("has a JSON object"));
+  EXPECT_TRUE(Job(Write("d.txt", "{braces}\nand text\n")).data().has_sequences());
 }
 
 TEST_F(InitTest, LibsvmAndImages) {

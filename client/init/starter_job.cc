@@ -11,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "client/init/comment.h"
+#include "client/init/table_job.h"
 #include "common/base/status_macros.h"
 #include "common/text/did_you_mean.h"
 
@@ -27,8 +29,13 @@ constexpr size_t kFewRecords = 20;
 constexpr uint32_t kLargestBatch = 64;
 // Longest context of a language model.
 constexpr uint32_t kLongestContext = 128;
-// Columns that a comment names.
-constexpr size_t kMostNamed = 8;
+constexpr uint64_t kTextSteps = 500;
+// Evaluations of a training, and how many of them in a row may be no better than the best before.
+constexpr uint64_t kEvaluations = 20;
+constexpr uint32_t kPatience = 5;
+// Held-out examples that an evaluation takes at most; of long ones, sequences, fewer.
+constexpr uint64_t kMostEvaluated = 10000;
+constexpr uint64_t kMostEvaluatedSequences = 256;
 
 absl::string_view NameOf(Kind kind) {
   switch (kind) {
@@ -60,13 +67,7 @@ std::vector<std::string> ModelsFor(const FoundData& data) {
     case Kind::kTable:
       break;
   }
-  std::vector<std::string> models;
-  // DeepFM tells two classes apart, and wants categories; a perceptron wants numbers.
-  if (!data.table.categorical.empty() && data.table.classes == 2) models.push_back("deep_fm");
-  if (data.table.categorical.empty()) models.push_back("mlp");
-  models.push_back("logistic_regression");
-  if (!data.table.numeric.empty() && !data.table.categorical.empty()) models.push_back("mlp");
-  return models;
+  return ModelsForTable(data.table);
 }
 
 absl::StatusOr<std::string> ChooseModel(const FoundData& data, const std::string& asked_for) {
@@ -74,8 +75,8 @@ absl::StatusOr<std::string> ChooseModel(const FoundData& data, const std::string
   if (asked_for.empty()) return fitting[0];
   const std::string model = absl::AsciiStrToLower(absl::StrReplaceAll(asked_for, {{"-", "_"}}));
   if (std::find(fitting.begin(), fitting.end(), model) != fitting.end()) return model;
-  const std::vector<std::string> known = {"transformer", "ngram", "mlp", "deep_fm",
-                                          "logistic_regression"};
+  const std::vector<std::string> known = {
+      "transformer", "ngram", "mlp", "deep_fm", "logistic_regression", "linear_regression"};
   if (std::find(known.begin(), known.end(), model) == known.end()) {
     return absl::InvalidArgumentError(absl::StrCat("--model is \"", asked_for, "\"; it is one of ",
                                                    absl::StrJoin(known, ", "),
@@ -85,7 +86,12 @@ absl::StatusOr<std::string> ChooseModel(const FoundData& data, const std::string
   if (data.kind == Kind::kTable && model == "deep_fm") {
     why = absl::StrCat(" of ", data.table.categorical.size(), " columns of categories and ",
                        data.table.classes,
-                       " classes (deep_fm needs at least one such column, and two classes)");
+                       " classes (deep_fm needs at least one such column, and two classes or a "
+                       "number to predict)");
+  } else if (data.kind == Kind::kTable && model == "logistic_regression") {
+    why = " whose column to predict has no classes";
+  } else if (data.kind == Kind::kTable && model == "linear_regression") {
+    why = " whose column to predict has no numbers";
   } else if (data.kind == Kind::kTable && model == "mlp") {
     why = " without columns of numbers";
   }
@@ -100,86 +106,93 @@ uint32_t PowerOfTwoBelow(uint64_t value, uint32_t most) {
   return power;
 }
 
-// Some columns by name, and how many more there are.
-std::string Listed(const std::vector<std::string>& columns) {
-  std::vector<std::string> names;
-  for (const std::string& name : columns) {
-    if (names.size() == kMostNamed) break;
-    names.push_back(name.empty() ? "one without a name" : name);
-  }
-  std::string list = absl::StrJoin(names, ", ");
-  if (columns.size() > names.size()) {
-    absl::StrAppend(&list, " and ", columns.size() - names.size(), " more");
-  }
-  return list;
-}
-
-void AddTable(const FoundData& data, const std::string& model, StarterJob& job) {
-  const CsvGuess& table = data.table;
-  v1::CsvData& csv = *job.spec.mutable_data()->mutable_csv();
-  csv.set_path(data.path);
-  csv.set_label(table.label);
-  csv.mutable_numeric()->Assign(table.numeric.begin(), table.numeric.end());
-  std::vector<std::string> left_out;
-  if (!table.left_out.empty()) {
-    left_out.push_back(
-        absl::StrCat("Left out, as they only tell records apart: ", Listed(table.left_out)));
-  }
-  if (!table.not_nameable.empty()) {
-    left_out.push_back(absl::StrCat("Left out, as their names occur twice or are not UTF-8: ",
-                                    Listed(table.not_nameable)));
-  }
-  if (model != "mlp") {
-    csv.mutable_categorical()->Assign(table.categorical.begin(), table.categorical.end());
-  } else if (!table.categorical.empty()) {
-    left_out.push_back(
-        absl::StrCat("Left out, as mlp reads only numbers: ", Listed(table.categorical)));
-  }
-  csv.set_no_header(!table.header);
-  if (table.separator != ',') csv.set_separator(std::string(1, table.separator));
-  job.comments["data.csv.label"] = absl::StrCat(
-      "The column to predict, guessed ", table.label_reason, "; ", table.classes, " classes",
-      data.files > 1 ? absl::StrCat(" in the first of ", data.files, " files.") : ".");
-  if (!left_out.empty()) {
-    job.comments[table.numeric.empty() ? "data.csv.categorical" : "data.csv.numeric"] =
-        absl::StrJoin(left_out, "\n");
-  }
-}
-
 // Holds out the end of a text.
 void HoldOutEnd(StarterJob& job) {
   job.spec.mutable_data()->set_holdout(kHoldout);
-  job.comments["data.holdout"] = "A tenth of the data, its end, is kept to evaluate on.";
+  AddComment("data.holdout", "A tenth of the data, its end, is kept to evaluate on.", job.comments);
 }
 
-// Holds out a random share of examples of classes, as they are often sorted by class.
-void HoldOutRandomShare(const FoundData& data, StarterJob& job) {
+// Holds out a random share of examples, as they are often sorted.
+void HoldOutRandomShare(const FoundData& data, bool predicts_number, StarterJob& job) {
   if (data.examples < kFewestToHoldOut) {
-    job.comments["data"] = absl::StrCat(
-        "No records are kept to evaluate on, as there are so few; of ", kFewestToHoldOut,
-        " or more,\n`holdout: 0.1` and `shuffle_holdout: true` keep a random tenth.");
+    AddComment("data",
+               absl::StrCat("No records are kept to evaluate on, as there are so few; of ",
+                            kFewestToHoldOut,
+                            " or more, `holdout: 0.1` and `shuffle_holdout: true` keep a random "
+                            "tenth."),
+               job.comments);
     return;
   }
   job.spec.mutable_data()->set_holdout(kHoldout);
   job.spec.mutable_data()->set_shuffle_holdout(true);
-  job.comments["data.holdout"] = "A tenth of the data, drawn at random, is kept to evaluate on.";
-  if (data.kind == Kind::kTable && data.table.fewest_records < kFewRecords) {
-    absl::StrAppend(
-        &job.comments["data.holdout"], "\nA class has only ", data.table.fewest_records,
-        " of the records looked at. If all of them are held out, the model\n"
-        "cannot learn the class; if none is, the evaluation does not cover it. Another `seed`\n"
-        "holds out other records.");
+  AddComment("data.holdout", "A tenth of the data, drawn at random, is kept to evaluate on.",
+             job.comments);
+  if (data.kind == Kind::kTable && !predicts_number && data.table.fewest_records < kFewRecords) {
+    AddComment("data.holdout",
+               absl::StrCat("A class has only ", data.table.fewest_records,
+                            " of the records looked at. If all of them are held out, the model "
+                            "cannot learn the class; if none is, the evaluation does not cover it. "
+                            "Another `seed` holds out other records."),
+               job.comments);
   }
 }
 
-// Data, and models of classes.
-void AddClasses(const FoundData& data, const std::string& model, StarterJob& job) {
+// Evaluates now and then on what is held out, `held_out` examples of a training of `steps`, and
+// stops once that gets no better.
+void Evaluate(uint64_t steps, double held_out, uint64_t most_evaluated, StarterJob& job) {
+  if (job.spec.data().holdout() == 0) return;
+  job.spec.mutable_evaluation()->set_every_steps(std::max<uint64_t>(1, steps / kEvaluations));
+  AddComment("evaluation", "Steps between evaluations on what is held out.", job.comments);
+  if (held_out > static_cast<double>(most_evaluated)) {
+    job.spec.mutable_evaluation()->set_max_examples(most_evaluated);
+  }
+  job.spec.mutable_stop()->set_patience(kPatience);
+  AddComment("stop.patience",
+             absl::StrCat("Stops early once ", kPatience,
+                          " evaluations in a row are no better than the best before."),
+             job.comments);
+}
+
+// The model of a table, images or libsvm data, and its optimizer.
+void AddModel(const FoundData& data, const std::string& model, bool predicts_number,
+              StarterJob& job) {
   v1::ModelSpec& spec = *job.spec.mutable_model();
+  v1::OptimizerSpec& optimizer = *job.spec.mutable_optimizer();
+  const bool images = data.kind == Kind::kImages;
+  const uint32_t classes = data.kind == Kind::kTable ? data.table.classes : data.classes;
+  if (model == "deep_fm") {
+    spec.mutable_deep_fm()->set_embedding_dim(8);
+    spec.mutable_deep_fm()->add_hidden(64);
+    spec.mutable_deep_fm()->add_hidden(32);
+    if (predicts_number) spec.mutable_deep_fm()->mutable_regression();
+    optimizer.set_name("adagrad");
+    optimizer.set_learning_rate(0.02f);
+  } else if (model == "mlp") {
+    spec.mutable_mlp()->add_hidden(images ? 256 : 64);
+    if (predicts_number) {
+      spec.mutable_mlp()->mutable_regression();
+    } else {
+      spec.mutable_mlp()->set_classes(classes);
+    }
+    optimizer.set_name("adam");
+    optimizer.set_learning_rate(images ? 0.001f : 0.01f);
+  } else {
+    if (predicts_number) {
+      spec.mutable_linear_regression();
+    } else {
+      spec.mutable_logistic_regression()->set_classes(classes);
+    }
+    optimizer.set_name("adagrad");
+    optimizer.set_learning_rate(0.1f);
+  }
+}
+
+// Data of examples with a label each, and the models of these.
+void AddLabeled(const FoundData& data, const std::string& model, StarterJob& job) {
   v1::DataSpec& reader = *job.spec.mutable_data();
-  uint32_t classes = data.classes;
+  const bool predicts_number = data.kind == Kind::kTable && PredictsNumber(data.table, model);
   if (data.kind == Kind::kTable) {
     AddTable(data, model, job);
-    classes = data.table.classes;
   } else if (data.kind == Kind::kImages) {
     reader.mutable_idx()->set_images(data.path);
     reader.mutable_idx()->set_labels(data.labels);
@@ -187,28 +200,21 @@ void AddClasses(const FoundData& data, const std::string& model, StarterJob& job
     reader.mutable_libsvm()->set_path(data.path);
     reader.mutable_libsvm()->set_zero_based(data.zero_based);
   }
-  HoldOutRandomShare(data, job);
-  v1::OptimizerSpec& optimizer = *job.spec.mutable_optimizer();
-  if (model == "deep_fm") {
-    spec.mutable_deep_fm()->set_embedding_dim(8);
-    spec.mutable_deep_fm()->add_hidden(64);
-    spec.mutable_deep_fm()->add_hidden(32);
-    optimizer.set_name("adagrad");
-    optimizer.set_learning_rate(0.02f);
-  } else if (model == "logistic_regression") {
-    spec.mutable_logistic_regression()->set_classes(classes);
-    optimizer.set_name("adagrad");
-    optimizer.set_learning_rate(0.1f);
-  } else {
-    spec.mutable_mlp()->add_hidden(data.kind == Kind::kImages ? 256 : 64);
-    spec.mutable_mlp()->set_classes(classes);
-    optimizer.set_name("adam");
-    optimizer.set_learning_rate(data.kind == Kind::kImages ? 0.001f : 0.01f);
-  }
+  HoldOutRandomShare(data, predicts_number, job);
+  AddModel(data, model, predicts_number, job);
   const double training = static_cast<double>(data.examples) * (1 - kHoldout);
   const uint32_t batch = PowerOfTwoBelow(static_cast<uint64_t>(training / 10), kLargestBatch);
+  const uint32_t epochs = data.examples < 10000 ? 20 : 5;
   job.spec.set_batch_size(batch);
-  job.spec.mutable_stop()->set_epochs(data.examples < 10000 ? 20 : 5);
+  job.spec.mutable_stop()->set_epochs(epochs);
+  Evaluate(static_cast<uint64_t>(training * epochs / batch), training / 9, kMostEvaluated, job);
+  if (predicts_number) {
+    job.spec.mutable_evaluation()->set_metric("rmse");
+    AddComment("evaluation.metric",
+               "How far predictions are off, as the root of the mean square, in the unit of the "
+               "column to predict.",
+               job.comments);
+  }
 }
 
 void AddNgram(const FoundData& data, StarterJob& job) {
@@ -221,8 +227,9 @@ void AddNgram(const FoundData& data, StarterJob& job) {
   job.spec.mutable_optimizer()->set_learning_rate(0.1f);
   const double training = static_cast<double>(data.examples) * (1 - kHoldout);
   job.spec.set_batch_size(PowerOfTwoBelow(static_cast<uint64_t>(training / 10), 1024));
-  job.spec.mutable_stop()->set_steps(500);
+  job.spec.mutable_stop()->set_steps(kTextSteps);
   HoldOutEnd(job);
+  Evaluate(kTextSteps, training / 9, kMostEvaluated, job);
 }
 
 void AddTransformer(const FoundData& data, StarterJob& job) {
@@ -241,8 +248,8 @@ void AddTransformer(const FoundData& data, StarterJob& job) {
   job.spec.mutable_data()->mutable_sequences()->set_path(data.path);
   if (data.kind == Kind::kText) {
     job.spec.mutable_data()->mutable_sequences()->set_tokenizer("bytes");
-    job.comments["data.sequences.tokenizer"] =
-        "Or a tokenizer.json, as `muster tokenizer train` writes it.";
+    AddComment("data.sequences.tokenizer",
+               "Or a tokenizer.json, as `muster tokenizer train` writes it.", job.comments);
   }
   job.spec.mutable_optimizer()->set_name("adamw");
   job.spec.mutable_optimizer()->set_learning_rate(0.003f);
@@ -252,8 +259,9 @@ void AddTransformer(const FoundData& data, StarterJob& job) {
   job.spec.mutable_clipping()->set_by_global_norm(1);
   const double sequences = static_cast<double>(tokens) / model.context() * (1 - kHoldout);
   job.spec.set_batch_size(PowerOfTwoBelow(static_cast<uint64_t>(sequences / 2), 16));
-  job.spec.mutable_stop()->set_steps(500);
+  job.spec.mutable_stop()->set_steps(kTextSteps);
   HoldOutEnd(job);
+  Evaluate(kTextSteps, sequences / 9, kMostEvaluatedSequences, job);
 }
 
 // A file's name without its endings; of a pattern what stands before its first wildcard.
@@ -269,22 +277,7 @@ std::string JobName(std::string path) {
 }  // namespace
 
 absl::StatusOr<StarterJob> MakeStarterJob(const FoundData& data, const std::string& model_asked) {
-  if (data.kind == Kind::kTable) {
-    const CsvGuess& table = data.table;
-    if (table.label.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          data.path,
-          " is a table, but none of its columns looks like classes to predict (whole numbers from "
-          "0, -1 and +1, or texts; at least two different values, none missing): it has ",
-          Listed(table.numeric), table.numeric.empty() || table.categorical.empty() ? "" : ", ",
-          Listed(table.categorical)));
-    }
-    if (table.numeric.empty() && table.categorical.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          data.path, " is a table with no column to learn \"", table.label,
-          "\" from: the other columns only number the records, or have no unique name"));
-    }
-  }
+  if (data.kind == Kind::kTable) MUSTER_RETURN_IF_ERROR(CheckTable(data));
   MUSTER_ASSIGN_OR_RETURN(const std::string model, ChooseModel(data, model_asked));
   StarterJob job;
   job.spec.set_name(JobName(data.path));
@@ -293,15 +286,16 @@ absl::StatusOr<StarterJob> MakeStarterJob(const FoundData& data, const std::stri
   } else if (model == "ngram") {
     AddNgram(data, job);
   } else {
-    AddClasses(data, model, job);
+    AddLabeled(data, model, job);
   }
   job.spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
   job.spec.set_workers(1);
   job.spec.set_seed(1);
-  job.comments["update.dense"] = "Or ALL_REDUCE, which needs no servers.";
-  job.comments["workers"] = "More workers train faster; each takes a slot of the cluster.";
-  job.comments["batch_size"] = "Examples of one step, over all workers.";
-  job.comments["stop"] = "Train longer once the loss falls.";
+  AddComment("update.dense", "Or ALL_REDUCE, which needs no servers.", job.comments);
+  AddComment("workers", "More workers train faster; each takes a slot of the cluster.",
+             job.comments);
+  AddComment("batch_size", "Examples of one step, over all workers.", job.comments);
+  AddComment("stop", "Train longer once the loss falls.", job.comments);
   return job;
 }
 

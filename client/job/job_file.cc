@@ -17,6 +17,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "client/job/initial_weights.h"
+#include "client/job_text/complete_assignment.h"
 #include "client/job_text/fill_message.h"
 #include "client/job_text/parse_json_text.h"
 #include "client/job_text/parse_textproto.h"
@@ -177,6 +178,9 @@ void MakePathsAbsolute(const fs::path& folder, v1::JobSpec& spec) {
   if (spec.model().has_transformer() && !spec.model().transformer().from().empty()) {
     MakeAbsolute(folder, *spec.mutable_model()->mutable_transformer()->mutable_from());
   }
+  if (!spec.model().program().working_folder().empty()) {
+    MakeAbsolute(folder, *spec.mutable_model()->mutable_program()->mutable_working_folder());
+  }
   if (IsWeightsFolder(spec.initial_weights())) {
     MakeAbsolute(folder, *spec.mutable_initial_weights());
   }
@@ -236,11 +240,13 @@ absl::Status ReadJobFile(const std::string& path, v1::JobSpec& spec) {
   return absl::OkStatus();
 }
 
-absl::Status SetJobField(const std::string& assignment, v1::JobSpec& spec) {
-  MUSTER_RETURN_IF_ERROR(AssignField(assignment, absl::StrCat("--set ", assignment), spec));
+absl::StatusOr<std::string> SetJobField(const std::string& assignment, v1::JobSpec& spec) {
+  const std::string origin = absl::StrCat("--set ", assignment);
+  MUSTER_ASSIGN_OR_RETURN(const std::string whole, CompleteAssignment(assignment, origin, spec));
+  MUSTER_RETURN_IF_ERROR(AssignField(whole, origin, spec));
   // The paths that the file names are absolute already.
   MakePathsAbsolute(fs::current_path(), spec);
-  return absl::OkStatus();
+  return whole;
 }
 
 std::vector<std::string> MissingData(const v1::JobSpec& spec) {

@@ -23,15 +23,17 @@ inline constexpr char kStandardInput[] = "-";
 absl::Status ParseJob(const std::string& text, const std::string& origin, v1::JobSpec& spec);
 
 // Reads a job file, or standard input (kStandardInput). Relative paths (of data, tokenizers,
-// config.json and folders of weights) become absolute, since workers run elsewhere: they are
-// relative to the file's folder, or for standard input to the working directory. NotFound: there is
-// no such file. InvalidArgument: as ParseJob; the path is a folder; the file is too large for a
-// job.
+// config.json, folders of weights and a program's working folder) become absolute, since workers
+// run elsewhere: they are relative to the file's folder, or for standard input to the working
+// directory. NotFound: there is no such file. InvalidArgument: as ParseJob; the path is a folder;
+// the file is too large for a job.
 absl::Status ReadJobFile(const std::string& path, v1::JobSpec& spec);
 
-// Writes one value into a job, as in "optimizer.learning_rate=3e-4" (AssignField). Relative paths
-// are relative to the working directory. InvalidArgument: says what is wrong with the assignment.
-absl::Status SetJobField(const std::string& assignment, v1::JobSpec& spec);
+// Writes one value into a job, as in "optimizer.learning_rate=3e-4" (AssignField), or for short
+// "lr=3e-4" (CompleteAssignment). Returns the assignment with the field's whole path. Relative
+// paths are relative to the working directory. InvalidArgument: says what is wrong with the
+// assignment.
+absl::StatusOr<std::string> SetJobField(const std::string& assignment, v1::JobSpec& spec);
 
 // Puts another path into the data specification: a file or folder; for IDX the images, whose labels
 // are found by MNIST's naming. InvalidArgument: the data is synthetic.

@@ -143,8 +143,35 @@ TEST(JobFileTest, PathsOfAFileStartThereAndThoseOfACommandLineHere) {
   EXPECT_EQ(spec.validation().sequences().tokenizer(), "bytes");
   EXPECT_EQ(spec.initial_weights(), "job-1");
   EXPECT_EQ(spec.workers(), 3);
-  EXPECT_EQ(SetJobField("wokers=3", spec).message(),
+  EXPECT_EQ(SetJobField("lr=0.5", spec).value(), "optimizer.learning_rate=0.5");
+  EXPECT_EQ(spec.optimizer().learning_rate(), 0.5f);
+  EXPECT_EQ(SetJobField("wokers=3", spec).status().message(),
             "--set wokers=3: a job has no field \"wokers\"; did you mean \"workers\"?");
+}
+
+TEST(JobFileTest, AProgramsWorkingFolderStartsAtTheFileAsWell) {
+  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "jobs";
+  std::filesystem::create_directories(folder);
+  for (const auto& [written, expected] : std::vector<std::pair<std::string, std::string>>{
+           {".", folder.string()},
+           {"../code", (folder.parent_path() / "code").lexically_normal().string()},
+           {"/srv/code", "/srv/code"}}) {
+    std::ofstream(folder / "job.yaml")
+        << "model: {program: {command: [./a], working_folder: " << written << "}}\n";
+    v1::JobSpec spec;
+    ASSERT_TRUE(ReadJobFile((folder / "job.yaml").string(), spec).ok());
+    // A folder may end in a slash.
+    EXPECT_EQ(
+        std::filesystem::path(spec.model().program().working_folder() + "/").lexically_normal(),
+        std::filesystem::path(expected + "/").lexically_normal());
+  }
+  std::ofstream(folder / "job.yaml") << "model: {program: {command: [./a]}}\n";
+  v1::JobSpec spec;
+  ASSERT_TRUE(ReadJobFile((folder / "job.yaml").string(), spec).ok());
+  EXPECT_EQ(spec.model().program().working_folder(), "");
+  ASSERT_TRUE(SetJobField("working_folder=here", spec).ok());
+  EXPECT_EQ(spec.model().program().working_folder(),
+            (std::filesystem::current_path() / "here").string());
 }
 
 TEST(JobFileTest, AConfigFillsInWhatTheJobLeavesOut) {

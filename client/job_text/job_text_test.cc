@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/job_text/complete_assignment.h"
 #include "client/job_text/fill_message.h"
 #include "client/job_text/parse_json_text.h"
 #include "client/job_text/parse_textproto.h"
@@ -453,6 +454,45 @@ TEST_F(AssignFieldTest, TellsWhatIsWrongAsFilesDo) {
     EXPECT_THAT(Error(assignment), HasSubstr("is not an assignment; expected one such as"));
   }
   EXPECT_THAT(Error("a..b=1"), Not(HasSubstr("assignment")));
+}
+
+class CompleteAssignmentTest : public AssignFieldTest {
+ protected:
+  std::string Complete(const std::string& assignment) {
+    const auto completed = CompleteAssignment(assignment, "--set", spec_);
+    return completed.ok() ? *completed : std::string(completed.status().message());
+  }
+};
+
+TEST_F(CompleteAssignmentTest, FindsTheOneFieldWhosePathEndsSo) {
+  EXPECT_EQ(Complete("learning_rate=1"), "optimizer.learning_rate=1");
+  EXPECT_EQ(Complete("learningRate=a=b"), "optimizer.learning_rate=a=b");
+  EXPECT_EQ(Complete("lr=0.1"), "optimizer.learning_rate=0.1");
+  EXPECT_EQ(Complete("optimizer.lr=0.1"), "optimizer.learning_rate=0.1");
+  EXPECT_EQ(Complete("epochs=3"), "stop.epochs=3");
+  EXPECT_EQ(Complete("steps=3"), "stop.steps=3");
+  EXPECT_EQ(Complete("batch=3"), "batch_size=3");
+  // The job has chosen its model and its reader.
+  EXPECT_EQ(Complete("hidden[1]=3"), "model.mlp.hidden[1]=3");
+  EXPECT_EQ(Complete("mlp.hidden=[3]"), "model.mlp.hidden=[3]");
+  // Whole paths, also of fields that others end in.
+  for (const char* assignment : {"name=x", "optimizer.name=sgd", "labels.team=a", "workers=2"}) {
+    EXPECT_EQ(Complete(assignment), assignment);
+  }
+  // For AssignField to refuse.
+  for (const char* assignment : {"", "=1", "workers", "lern=1", "a..b=1", "orders=2"}) {
+    EXPECT_EQ(Complete(assignment), assignment);
+  }
+}
+
+TEST_F(CompleteAssignmentTest, NamesTheFieldsThatItMayBe) {
+  EXPECT_EQ(Complete("every_steps=5"),
+            "--set: \"every_steps\" may be evaluation.every_steps or checkpoint.every_steps; name "
+            "one of them");
+  spec_.clear_model();
+  EXPECT_EQ(Complete("classes=2"),
+            "--set: \"classes\" may be model.logistic_regression.classes or model.mlp.classes or "
+            "validation.synthetic_classification.classes; name one of them");
 }
 
 }  // namespace

@@ -132,8 +132,10 @@ absl::Status ValidateSpec(const v1::ProgramSpec& program) {
   MUSTER_RETURN_IF_ERROR(ValidateCommand(program));
   MUSTER_RETURN_IF_ERROR(ValidateEnvironment(program));
   if (!program.working_folder().empty() && program.working_folder().front() != '/') {
-    return Invalid("model.program.working_folder", Quoted(program.working_folder()),
-                   "give an absolute path, which every worker has");
+    return Invalid(
+        "model.program.working_folder", Quoted(program.working_folder()),
+        "the coordinator takes absolute paths, which every worker has; `muster submit` makes "
+        "one of a path that is relative to the job's file");
   }
   MUSTER_RETURN_IF_ERROR(CheckNoNul("model.program.working_folder", program.working_folder()));
   if (program.memory_bytes() == 0) {

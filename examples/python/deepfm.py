@@ -1,7 +1,7 @@
 """DeepFM (Guo et al., 2017) learns which ads are clicked. The rows of its features are on Muster's servers, one for each value
 that occurs, however many these become.
 
-    muster submit deepfm.yaml --set model.program.working_folder=$PWD
+    muster submit deepfm.yaml
     python3 deepfm.py --data criteo.csv   # by hand, with the servers of `muster up --allow-programs`
 """
 

@@ -1,6 +1,6 @@
 """A convolutional network learns digits, in several processes: digits.py and three more lines.
 
-    muster submit digits_ddp.yaml --set model.program.working_folder=$PWD
+    muster submit digits_ddp.yaml
     torchrun --nproc_per_node 2 digits_ddp.py --data FOLDER
 """
 

@@ -1,6 +1,6 @@
 """A convolutional network learns digits, with its parameters on Muster's servers. digits.py is the same in one process.
 
-    muster submit digits_servers.yaml --set model.program.working_folder=$PWD
+    muster submit digits_servers.yaml
     python3 digits_servers.py             # by hand, with the servers of `muster up --allow-programs`
 """
 

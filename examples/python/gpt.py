@@ -1,7 +1,7 @@
 """A small GPT learns a text's bytes, in the form that people know: a script for torchrun. Nothing in it is for Muster.
 
     torchrun --nproc_per_node 2 gpt.py --text input.txt                      # torch.distributed's Gloo
-    muster submit gpt.yaml --set model.program.working_folder=$PWD           # the same script, on Muster's collectives
+    muster submit gpt.yaml                                                   # the same script, on Muster's collectives
     python3 gpt.py --text input.txt                                          # one process
 """
 

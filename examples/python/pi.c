@@ -2,7 +2,7 @@
  * is pi / 4. It talks to its task over a Unix socket, one line of JSON a call (docs/programs.md), reports the estimate,
  * keeps a checkpoint now and then, and goes on from it after a loss.
  *
- *     cc -O2 -o pi pi.c && muster submit pi.yaml --set model.program.working_folder=$PWD
+ *     cc -O2 -o pi pi.c && muster submit pi.yaml
  */
 
 #include <stdio.h>

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -41,6 +42,17 @@ std::vector<std::string> DataPaths(const v1::DataSpec& data) {
   }
 }
 
+// Whoever starts an example without its data is sent to the comment at its top, which names another
+// example or how to take other data.
+bool SaysWhereItsDataIs(const std::filesystem::path& path, const v1::JobSpec& spec) {
+  if (DataPaths(spec.data()).empty()) return true;
+  std::ifstream file(path);
+  std::string comment;
+  for (std::string line; std::getline(file, line) && line[0] == '#';) comment += line;
+  return comment.find("--data") != std::string::npos ||
+         comment.find(".textproto") != std::string::npos;
+}
+
 TEST(ExamplesTest, EachIsTakenAndPlanned) {
   std::map<std::string, uint64_t> found;
   for (const auto& file : std::filesystem::directory_iterator("examples")) {
@@ -53,6 +65,7 @@ TEST(ExamplesTest, EachIsTakenAndPlanned) {
     for (const std::string& path : DataPaths(spec.data())) {
       EXPECT_TRUE(std::filesystem::path(path).is_absolute()) << path;
     }
+    EXPECT_TRUE(SaysWhereItsDataIs(file.path(), spec)) << "say it in the comment at its top";
     const auto plan = PlanJob(spec, SizeOfData(spec.data()), {});
     ASSERT_TRUE(plan.ok()) << plan.status();
     found[file.path().stem().string()] = plan->model.dense();

@@ -20,8 +20,11 @@ def run(client, name, installed, folder, arguments=()):
     """Runs the job of an example in a copy of its folder, with these arguments; returns what was printed, and the job."""
     if not (folder / "pi.c").exists():
         shutil.copytree(EXAMPLES, folder, dirs_exist_ok=True)
-    draft = muster.Job.from_file(EXAMPLES / f"{name}.yaml").set("model.program.working_folder", str(folder))
+    draft = muster.Job.from_file(EXAMPLES / f"{name}.yaml")
     program = draft.spec.model.program
+    # As it is, the job runs in the folder of its file.
+    assert program.working_folder == str(EXAMPLES.absolute())
+    program.working_folder = str(folder)
     program.environment["PYTHONPATH"] = str(installed)
     command = [PYTHON if each == "python3" else each for each in program.command]
     program.command[:] = [*command, *arguments]

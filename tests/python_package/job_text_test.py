@@ -225,6 +225,8 @@ def test_fields_are_changed_one_by_one():
     assert dict(job.spec.labels) == {"run": "7"} and job.spec.model.ngram.orders == 2 and not job.spec.HasField("data")
     job.set("data.text.path", pathlib.Path("a/../b"))
     assert job.spec.data.text.path == str(pathlib.Path("b").absolute())
+    job.set("model", {"program": {"command": ["./a"], "working_folder": "b"}})
+    assert job.spec.model.program.working_folder == str(pathlib.Path("b").absolute())
     job.set("labels.team", "x").set("labels.run", None)
     assert dict(job.spec.labels) == {"team": "x"}
     numpy = pytest.importorskip("numpy")

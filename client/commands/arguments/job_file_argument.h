@@ -32,6 +32,10 @@ struct JobFileArgument {
   // (FillVocabulary) say of the model. Errors are those of ReadJobFile, SetJobField,
   // ReplaceDataPath, CheckUtf8 and ReadModelConfig.
   absl::Status Read(v1::JobSpec& spec) const;
+
+  // Prints which of the job's data are not on this machine, and what to do, to standard error: the
+  // workers may have them.
+  void NoteMissingData(const v1::JobSpec& spec) const;
 };
 
 }  // namespace muster

@@ -102,7 +102,7 @@ class JobDraft:
         return self
 
     def _make_paths_absolute(self, folder: Path) -> None:
-        """Makes paths of data, tokenizers and weights absolute, since workers run elsewhere."""
+        """Makes paths of data, tokenizers, weights and a program's folder absolute, since workers run elsewhere."""
 
         def absolute(path: str) -> str:
             return os.path.normpath(os.path.join(os.path.abspath(folder), path)) + ("/" if path.endswith("/") else "")
@@ -119,6 +119,8 @@ class JobDraft:
                 data.sequences.tokenizer = absolute(data.sequences.tokenizer)
         if spec.model.WhichOneof("model") == "transformer" and getattr(spec.model.transformer, "from"):
             setattr(spec.model.transformer, "from", absolute(getattr(spec.model.transformer, "from")))
+        if spec.model.program.working_folder:
+            spec.model.program.working_folder = absolute(spec.model.program.working_folder)
         if is_weights_folder(spec.initial_weights):
             spec.initial_weights = absolute(spec.initial_weights)
 

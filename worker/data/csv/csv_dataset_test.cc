@@ -85,6 +85,19 @@ TEST_F(CsvDatasetTest, AMissingNumberBecomesTheMeanOfThosePresent) {
   EXPECT_THAT(batch.dense, ElementsAre(-1, 0, 0, 0, 0, 0, 1, 0));
 }
 
+TEST_F(CsvDatasetTest, MissingValuesAreTheSameHoweverTheyAreWritten) {
+  const std::string path =
+      folder_.Write("a.csv", "y,n,c\n0,10,x\n1,NA,NA\n0,?,-\n1,30,\n0,null, NaN \n1,-,None\n");
+  const auto dataset = CsvDataset::Create(path, columns_);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  Batch batch = ReadAll(**dataset);
+  EXPECT_THAT(batch.dense, ElementsAre(-1, 0, 0, 1, 0, 0));
+  ASSERT_EQ(batch.keys.size(), 6);
+  EXPECT_NE(batch.keys[0], batch.keys[1]);
+  EXPECT_EQ(std::count(batch.keys.begin(), batch.keys.end(), batch.keys[1]), 5);
+  ExpectError("y,n,c\n0,1,a\nNA,1,a\n", columns_, "bad.csv:3: the label is missing");
+}
+
 TEST_F(CsvDatasetTest, LargeNumbersKeepTheirDifferences) {
   const std::string path = folder_.Write("a.csv", "y,n\n0,1600000001\n1,1600000003\n");
   const auto dataset = CsvDataset::Create(path, {.label = "y", .numeric = {"n"}});
@@ -151,7 +164,7 @@ TEST_F(CsvDatasetTest, ARaggedLineIsNamedWithBothCounts) {
 }
 
 TEST_F(CsvDatasetTest, ABadNumberIsNamedWithLineAndColumn) {
-  ExpectError("y,n,c\n0,1,a\n1,NaN,b\n", columns_,
+  ExpectError("y,n,c\n0,1,a\n1,+NaN,b\n", columns_,
               "bad.csv:3: the value in numeric column 'n' (field 2) is not a number that training",
               "leave a missing value empty");
   ExpectError("y,n,c\n0,inf,a\n", columns_, "bad.csv:2: the value in numeric column 'n'");
@@ -365,7 +378,7 @@ TEST_F(CsvDatasetTest, FilesOfAPatternHaveOneHeader) {
   EXPECT_THAT(error("y,n\n1,1\n"), HasSubstr(second + ":1: the header has 2 columns"));
   EXPECT_THAT(error("\n\n"), HasSubstr("part-2.csv' holds blank lines only; its header"));
   EXPECT_THAT(error(""), HasSubstr("part-2.csv' is empty"));
-  EXPECT_THAT(error("y,n,c\n1,?,a\n"), HasSubstr(second + ":2: the value in numeric column"));
+  EXPECT_THAT(error("y,n,c\n1,x,a\n"), HasSubstr(second + ":2: the value in numeric column"));
 }
 
 TEST_F(CsvDatasetTest, RefusesFoldersAndUtf16ByName) {

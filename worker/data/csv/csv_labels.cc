@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
+#include "common/text/missing_value.h"
 #include "common/text/utf8.h"
 #include "worker/data/parsing/data_error.h"
 #include "worker/data/parsing/number.h"
@@ -29,8 +30,9 @@ bool MeansNumber(absl::string_view text) {
 }  // namespace
 
 absl::Status CsvLabels::Add(absl::string_view text, const std::string& path, int64_t line) {
-  if (text.empty()) {
-    return LineError(path, line, "the label is missing; every example needs one");
+  if (IsMissingLabel(text)) {
+    return LineError(path, line,
+                     "the label is missing; every example needs one, so drop the record");
   }
   const absl::StatusOr<double> number = ParseNumber(text);
   if (number.ok()) {

@@ -32,8 +32,9 @@ class CsvLabels {
   static constexpr size_t kMostNameBytes = 64;
 
   // Adds the next example's label. `path` outlives this object. InvalidArgument, naming file and
-  // line: the label is missing; a number, but not a whole one in [-1, kMaxLabel]; a text that is
-  // not UTF-8 or longer than kMostNameBytes; or the text number kMostNamed + 1.
+  // line: the label is missing (common/text/missing_value.h); a number, but not a whole one in [-1,
+  // kMaxLabel]; a text that is not UTF-8 or longer than kMostNameBytes; or the text number
+  // kMostNamed + 1.
   absl::Status Add(absl::string_view text, const std::string& path, int64_t line);
 
   // Returns the number of labels.

@@ -139,6 +139,17 @@ TEST_F(CsvLabelsTest, RefusesWhatIsNoLabelAndQuotesNothingOfIt) {
               HasSubstr("a text of 65 bytes"));
 }
 
+TEST_F(CsvLabelsTest, MissingLabelsAreRefusedHoweverTheyAreWritten) {
+  for (const std::string missing : {"", "?", "NA", "n/a", "null", "NaN"}) {
+    EXPECT_EQ(labels_.Add(missing, path_, 3).message(),
+              "f.csv:3: the label is missing; every example needs one, so drop the record");
+  }
+  // These name classes.
+  ASSERT_TRUE(Add({"+", "-", "none"}).ok());
+  ASSERT_TRUE(Classes().ok());
+  EXPECT_THAT(learned_, ElementsAre("+", "-", "none"));
+}
+
 TEST_F(CsvLabelsTest, FreeTextIsNoClass) {
   for (size_t i = 0; i < CsvLabels::kMostNamed; ++i) ASSERT_TRUE(Add({absl::StrCat("t", i)}).ok());
   EXPECT_TRUE(Add({"t1"}).ok());

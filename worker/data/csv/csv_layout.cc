@@ -8,6 +8,7 @@
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
 #include "common/text/did_you_mean.h"
+#include "common/text/missing_value.h"
 #include "common/text/printable.h"
 #include "common/text/utf8.h"
 #include "worker/data/csv/csv_parser.h"
@@ -205,7 +206,7 @@ absl::Status CsvLayout::Append(const std::string& path, int64_t line,
   }
   for (size_t i = 0; i < numeric_.size(); ++i) {
     const absl::string_view value = absl::StripAsciiWhitespace(record[numeric_[i]]);
-    if (value.empty()) {
+    if (IsMissingValue(value)) {
       numbers.push_back(kMissingNumber);
       continue;
     }
@@ -214,12 +215,14 @@ absl::Status CsvLayout::Append(const std::string& path, int64_t line,
       return LineError(path, line,
                        absl::StrCat("the value in numeric column ", Quote(columns_->numeric[i]),
                                     " (field ", numeric_[i] + 1, ") ", number.status().message(),
-                                    "; leave a missing value empty"));
+                                    "; leave a missing value empty, or write NA"));
     }
     numbers.push_back(*number);
   }
   for (size_t field = 0; field < categorical_.size(); ++field) {
-    keys.push_back(CategoryKey(absl::StripAsciiWhitespace(record[categorical_[field]]), field));
+    const absl::string_view value = absl::StripAsciiWhitespace(record[categorical_[field]]);
+    // However a file writes it, a missing value is one category.
+    keys.push_back(CategoryKey(IsMissingValue(value) ? absl::string_view() : value, field));
   }
   return absl::OkStatus();
 }

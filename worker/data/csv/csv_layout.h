@@ -49,8 +49,9 @@ class CsvLayout {
                            const std::vector<std::string>& record) const;
 
   // Appends a record's numbers and its categories' keys, both in the order asked for. Spaces around
-  // a value do not count. `text` begins with the record. InvalidArgument, naming file, line and
-  // column: the record does not have as many fields as the first one, or a number is malformed.
+  // a value do not count, and common/text/missing_value.h says what is missing. `text` begins with
+  // the record. InvalidArgument, naming file, line and column: the record does not have as many
+  // fields as the first one, or a number is malformed.
   absl::Status Append(const std::string& path, int64_t line, const std::vector<std::string>& record,
                       absl::string_view text, std::vector<double>& numbers,
                       std::vector<uint64_t>& keys) const;
