@@ -205,7 +205,8 @@ void AddEvaluate(CLI::App& app, Session& session) {
   command
       ->add_option("--metric", arguments->metric,
                    "Metric to compute, if the model has it. Default: the model's own")
-      ->transform(OneOf({kLoss, kPerplexity, kBitsPerByte, "accuracy", "auc", "binned_auc"}));
+      ->transform(OneOf({kLoss, kPerplexity, kBitsPerByte, "accuracy", "auc", "binned_auc", "rmse",
+                         "mae", "r2"}));
   command->footer(
       "Example: muster evaluate JOB --data other.csv\n"
       "         muster evaluate JOB@best --output json");

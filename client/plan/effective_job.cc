@@ -53,6 +53,13 @@ void FillOptimizerDefaults(v1::OptimizerSpec& spec) {
   }
 }
 
+void FillRegressionDefaults(v1::RegressionSpec& spec) {
+  if (spec.loss() == v1::RegressionSpec::LOSS_UNSPECIFIED) {
+    spec.set_loss(v1::RegressionSpec::SQUARED);
+  }
+  if (spec.loss() == v1::RegressionSpec::HUBER && spec.huber_delta() == 0) spec.set_huber_delta(1);
+}
+
 }  // namespace
 
 v1::JobSpec EffectiveJob(const JobPlan& plan) {
@@ -64,6 +71,14 @@ v1::JobSpec EffectiveJob(const JobPlan& plan) {
   }
   if (spec.model().has_logistic_regression() && spec.model().logistic_regression().classes() == 0) {
     spec.mutable_model()->mutable_logistic_regression()->set_classes(2);
+  }
+  v1::ModelSpec& model = *spec.mutable_model();
+  if (model.has_linear_regression()) FillRegressionDefaults(*model.mutable_linear_regression());
+  if (model.mlp().has_regression()) {
+    FillRegressionDefaults(*model.mutable_mlp()->mutable_regression());
+  }
+  if (model.deep_fm().has_regression()) {
+    FillRegressionDefaults(*model.mutable_deep_fm()->mutable_regression());
   }
   if (spec.schedule().name().empty()) spec.mutable_schedule()->set_name("constant");
   return spec;

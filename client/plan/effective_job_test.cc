@@ -8,6 +8,7 @@
 #include "client/job_text/print_yaml.h"
 #include "client/plan/job_plans_for_testing.h"
 #include "common/job/job_validator.h"
+#include "common/job/regression.h"
 #include "common/optim/optimizer.h"
 #include "gtest/gtest.h"
 
@@ -67,6 +68,24 @@ TEST(EffectiveJobTest, HasTheValuesThatLeftOutFieldsStandFor) {
   v1::JobSpec read;
   ASSERT_TRUE(FillMessage(*root, "job", read).ok()) << yaml;
   EXPECT_EQ(read.DebugString(), effective.DebugString());
+}
+
+TEST(EffectiveJobTest, HasTheLossOfARegression) {
+  const std::string data =
+      " data { csv { path: 'p' label: 'y' numeric: 'x' categorical: 'c' } } "
+      "optimizer { name: 'sgd' learning_rate: 0.1 } batch_size: 8";
+  const auto loss_of = [&](const std::string& model) {
+    const auto plan = PlanOf(Job("model { " + model + " }" + data));
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return *RegressionOf(EffectiveJob(*plan).model());
+  };
+  for (const char* model : {"linear_regression {}", "mlp { hidden: 4 regression {} }",
+                            "deep_fm { embedding_dim: 2 hidden: 4 regression {} }"}) {
+    EXPECT_EQ(loss_of(model).loss(), v1::RegressionSpec::SQUARED) << model;
+    EXPECT_EQ(loss_of(model).huber_delta(), 0) << model;
+  }
+  EXPECT_EQ(loss_of("linear_regression { loss: HUBER }").huber_delta(), 1);
+  EXPECT_EQ(loss_of("linear_regression { loss: HUBER huber_delta: 2 }").huber_delta(), 2);
 }
 
 }  // namespace

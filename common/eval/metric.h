@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/eval/regression_sums.h"
 
 namespace muster {
 
@@ -18,16 +19,31 @@ struct EvaluationSums {
   uint64_t labels = 0;
   // Bytes of text of the labels; equal to `labels` if each label is one byte.
   double text_bytes = 0;
+  // Of models that predict a number.
+  RegressionSums regression;
 };
 
-// Returns true if greater values of a metric are better; false for loss, perplexity and
-// bits_per_byte.
+// Returns true if greater values of a metric are better; false for loss, perplexity, bits_per_byte,
+// rmse and mae.
 bool HigherIsBetter(absl::string_view metric);
 
-// Returns the value of a metric that follows from sums: loss (mean over the labels, in nats),
-// perplexity (its exponential), accuracy (share of the labels, in [0, 1]) or bits_per_byte (loss in
-// bits over the bytes of text). InvalidArgument: another metric (auc and binned_auc are computed
-// from scores, see auc.h). FailedPrecondition: there are no labels, or for bits_per_byte no bytes.
+// Returns whether a metric follows from EvaluationSums::regression: rmse, mae and r2.
+bool IsOfRegression(absl::string_view metric);
+
+// Returns the value of a metric that follows from sums:
+//
+//   loss           mean over the labels; in nats unless the model predicts a number
+//   perplexity     the exponential of the loss
+//   accuracy       share of the labels, in [0, 1]
+//   bits_per_byte  loss in bits over the bytes of text
+//   rmse           root of the mean squared error, in the target's unit
+//   mae            mean absolute error, in the target's unit
+//   r2             1 - squared errors / squared deviations of the evaluated targets from their own
+//                  mean: 1 is perfect, 0 as good as that mean, and less is worse
+//
+// InvalidArgument: another metric (auc and binned_auc are computed from scores, see auc.h).
+// FailedPrecondition: there are no labels; for bits_per_byte no bytes; for r2, all targets are
+// equal.
 absl::StatusOr<double> MetricFromSums(absl::string_view metric, const EvaluationSums& sums);
 
 }  // namespace muster

@@ -36,6 +36,29 @@ TEST(MetricFromSumsTest, RefusesNoExamples) {
               absl::StatusCode::kFailedPrecondition);
 }
 
+// Targets 1, 2 and 6 around a training mean of 2; predictions 2, 2 and 4.
+const EvaluationSums kRegression = {
+    .examples = 3,
+    .labels = 3,
+    .regression = {
+        .squared_errors = 5, .absolute_errors = 3, .deviations = 3, .squared_deviations = 17}};
+
+TEST(MetricFromSumsTest, ValuesOfRegression) {
+  EXPECT_DOUBLE_EQ(*MetricFromSums("rmse", kRegression), std::sqrt(5.0 / 3));
+  EXPECT_DOUBLE_EQ(*MetricFromSums("mae", kRegression), 1);
+  // The targets' own mean is 3, from which they deviate by -2, -1 and 3.
+  EXPECT_DOUBLE_EQ(*MetricFromSums("r2", kRegression), 1 - 5.0 / 14);
+}
+
+TEST(MetricFromSumsTest, EqualTargetsHaveNoR2) {
+  EvaluationSums sums = kRegression;
+  sums.regression.squared_deviations = 3;
+  const absl::Status status = MetricFromSums("r2", sums).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("all targets are equal"));
+  EXPECT_TRUE(MetricFromSums("rmse", sums).ok());
+}
+
 TEST(HigherIsBetterTest, ByMetric) {
   EXPECT_TRUE(HigherIsBetter("accuracy"));
   EXPECT_TRUE(HigherIsBetter("auc"));
@@ -43,6 +66,9 @@ TEST(HigherIsBetterTest, ByMetric) {
   EXPECT_FALSE(HigherIsBetter("loss"));
   EXPECT_FALSE(HigherIsBetter("perplexity"));
   EXPECT_FALSE(HigherIsBetter("bits_per_byte"));
+  EXPECT_TRUE(HigherIsBetter("r2"));
+  EXPECT_FALSE(HigherIsBetter("rmse"));
+  EXPECT_FALSE(HigherIsBetter("mae"));
 }
 
 }  // namespace

@@ -33,11 +33,43 @@ v1::TransformerSpec& Transformer(v1::JobSpec& spec) {
   return transformer;
 }
 
+// Makes the job one that predicts a number from a table, and is valid.
+v1::RegressionSpec& DeepFmRegression(v1::JobSpec& spec) {
+  v1::CsvData& csv = *spec.mutable_data()->mutable_csv();
+  csv.set_path("p");
+  csv.set_label("y");
+  csv.add_categorical("c");
+  v1::DeepFmSpec& deep_fm = *spec.mutable_model()->mutable_deep_fm();
+  deep_fm.set_embedding_dim(4);
+  deep_fm.add_hidden(8);
+  return *deep_fm.mutable_regression();
+}
+
 void OnDevice(v1::JobSpec& spec, v1::UpdateSpec::Road dense) {
   Transformer(spec);
   spec.mutable_update()->set_dense(dense);
   spec.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
   spec.mutable_optimizer()->set_name("adamw");
+}
+
+TEST(ValidateJobTest, TakesRegressionOfTables) {
+  v1::JobSpec spec = SmallJob();
+  v1::RegressionSpec& regression = DeepFmRegression(spec);
+  for (const char* metric : {"", "loss", "rmse", "mae", "r2"}) {
+    spec.mutable_evaluation()->set_metric(metric);
+    EXPECT_EQ(ValidateJob(spec), absl::OkStatus()) << metric;
+  }
+  regression.set_loss(v1::RegressionSpec::HUBER);
+  regression.set_huber_delta(0.5f);
+  EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+  spec.mutable_data()->mutable_csv()->clear_categorical();
+  spec.mutable_data()->mutable_csv()->add_numeric("x");
+  spec.mutable_model()->mutable_mlp()->mutable_regression()->set_loss(v1::RegressionSpec::ABSOLUTE);
+  EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+  spec.mutable_model()->mutable_linear_regression();
+  EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+  spec.mutable_data()->mutable_libsvm()->set_path("p");
+  EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
 }
 
 class BadJobTest : public ::testing::TestWithParam<BadJob> {};
@@ -132,6 +164,61 @@ INSTANTIATE_TEST_SUITE_P(
                  s.mutable_evaluation()->set_metric("auc");
                },
                HasSubstr("multinomial logistic_regression is measured by one of loss, accuracy")},
+        BadJob{"ClassesOfRegression",
+               [](v1::JobSpec& s) { s.mutable_model()->mutable_mlp()->mutable_regression(); },
+               HasSubstr("model.mlp.classes is 3; but model.mlp.regression predicts a number")},
+        BadJob{"RegressionOnClasses",
+               [](v1::JobSpec& s) {
+                 s.mutable_model()->mutable_mlp()->clear_classes();
+                 s.mutable_model()->mutable_mlp()->mutable_regression();
+               },
+               HasSubstr("data is synthetic_classification; model mlp with regression reads one of "
+                         "csv")},
+        BadJob{"LinearRegressionOnClicks",
+               [](v1::JobSpec& s) {
+                 s.mutable_model()->mutable_linear_regression();
+                 s.mutable_data()->mutable_synthetic_clicks()->set_examples(10);
+                 s.mutable_data()->mutable_synthetic_clicks()->set_numeric(1);
+               },
+               HasSubstr("data is synthetic_clicks; model linear_regression reads one of libsvm, "
+                         "csv")},
+        BadJob{"DeepFmRegressionOnLibsvm",
+               [](v1::JobSpec& s) {
+                 DeepFmRegression(s);
+                 s.mutable_data()->mutable_libsvm()->set_path("p");
+               },
+               HasSubstr("data is libsvm; model deep_fm with regression reads one of csv")},
+        BadJob{"ValidationOfClasses",
+               [](v1::JobSpec& s) {
+                 DeepFmRegression(s);
+                 s.mutable_validation()->mutable_idx()->set_images("i");
+                 s.mutable_validation()->mutable_idx()->set_labels("l");
+               },
+               HasSubstr("validation is idx; model deep_fm with regression reads one of csv")},
+        BadJob{"AccuracyOfANumber",
+               [](v1::JobSpec& s) {
+                 DeepFmRegression(s);
+                 s.mutable_evaluation()->set_metric("accuracy");
+               },
+               HasSubstr("deep_fm with regression is measured by one of loss, rmse, mae, r2")},
+        BadJob{"RmseOfClasses",
+               [](v1::JobSpec& s) { s.mutable_evaluation()->set_metric("rmse"); },
+               HasSubstr("model mlp is measured by one of loss, accuracy")},
+        BadJob{"UnknownRegressionLoss",
+               [](v1::JobSpec& s) {
+                 DeepFmRegression(s).set_loss(static_cast<v1::RegressionSpec::Loss>(9));
+               },
+               HasSubstr("model.deep_fm.regression.loss is 9")},
+        BadJob{"NegativeHuberDelta",
+               [](v1::JobSpec& s) {
+                 DeepFmRegression(s).set_loss(v1::RegressionSpec::HUBER);
+                 s.mutable_model()->mutable_deep_fm()->mutable_regression()->set_huber_delta(-1);
+               },
+               HasSubstr("model.deep_fm.regression.huber_delta is -1")},
+        BadJob{"HuberDeltaOfAnotherLoss",
+               [](v1::JobSpec& s) { DeepFmRegression(s).set_huber_delta(2); },
+               HasSubstr("model.deep_fm.regression.huber_delta is 2; but "
+                         "model.deep_fm.regression.loss is not HUBER")},
         BadJob{"Bf16OfAnMlp",
                [](v1::JobSpec& s) { s.mutable_compute()->set_type(v1::ComputeSpec::BF16); },
                AllOf(HasSubstr("compute.type is BF16"), HasSubstr("model.transformer"))},

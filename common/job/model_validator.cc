@@ -15,6 +15,7 @@
 #include "common/base/model_limits.h"
 #include "common/base/status_macros.h"
 #include "common/job/invalid.h"
+#include "common/job/regression.h"
 #include "common/text/did_you_mean.h"
 #include "proto/job.pb.h"
 
@@ -196,6 +197,25 @@ absl::Status ValidateCompute(const v1::JobSpec& spec) {
   return absl::OkStatus();
 }
 
+// `field` is where a model's regression is specified.
+absl::Status ValidateRegression(const std::string& field, const v1::RegressionSpec& regression) {
+  using v1::RegressionSpec;
+  if (!RegressionSpec::Loss_IsValid(regression.loss())) {
+    return Invalid(field + ".loss", absl::StrCat(static_cast<int>(regression.loss())),
+                   "it must be SQUARED, ABSOLUTE or HUBER");
+  }
+  const float delta = regression.huber_delta();
+  if (!(delta >= 0) || std::isinf(delta)) {
+    return Invalid(field + ".huber_delta", absl::StrCat(delta),
+                   "it is in standard deviations of the target, and above 0 (0 stands for 1)");
+  }
+  if (delta > 0 && regression.loss() != RegressionSpec::HUBER) {
+    return Invalid(field + ".huber_delta", absl::StrCat(delta),
+                   absl::StrCat("but ", field, ".loss is not HUBER; leave it out, or set that"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateModel(const ModelSpec& model) {
   switch (model.model_case()) {
     case ModelSpec::kLogisticRegression:
@@ -207,6 +227,13 @@ absl::Status ValidateModel(const ModelSpec& model) {
                     kMaxWidth);
     case ModelSpec::kMlp:
       MUSTER_RETURN_IF_ERROR(HiddenSizes("model.mlp.hidden", model.mlp().hidden()));
+      if (model.mlp().has_regression()) {
+        if (model.mlp().classes() == 0) {
+          return ValidateRegression("model.mlp.regression", model.mlp().regression());
+        }
+        return Invalid("model.mlp.classes", absl::StrCat(model.mlp().classes()),
+                       "but model.mlp.regression predicts a number; leave one of them out");
+      }
       return Within("model.mlp.classes", model.mlp().classes(), 2, kMaxWidth);
     case ModelSpec::kNgram:
       MUSTER_RETURN_IF_ERROR(Within("model.ngram.orders", model.ngram().orders(), 1, kMaxOrders));
@@ -215,17 +242,22 @@ absl::Status ValidateModel(const ModelSpec& model) {
       return Within("model.ngram.hidden", model.ngram().hidden(), 1, kMaxWidth);
     case ModelSpec::kDeepFm:
       MUSTER_RETURN_IF_ERROR(HiddenSizes("model.deep_fm.hidden", model.deep_fm().hidden()));
+      MUSTER_RETURN_IF_ERROR(
+          ValidateRegression("model.deep_fm.regression", model.deep_fm().regression()));
       // A row also holds the column's own weight.
       return Within("model.deep_fm.embedding_dim", model.deep_fm().embedding_dim(), 1,
                     kMaxEmbeddingDim - 1);
     case ModelSpec::kTransformer:
       return ValidateTransformer(model.transformer());
+    case ModelSpec::kLinearRegression:
+      return ValidateRegression("model.linear_regression", model.linear_regression());
     case ModelSpec::kProgram:  // ValidateProgram checks it.
     case ModelSpec::MODEL_NOT_SET:
       break;
   }
   return Invalid("model", "not set",
-                 "name one of logistic_regression, mlp, ngram, deep_fm, transformer, program");
+                 "name one of logistic_regression, linear_regression, mlp, ngram, deep_fm, "
+                 "transformer, program");
 }
 
 absl::Status ValidateSeparator(const std::string& separator) {
@@ -317,7 +349,20 @@ struct Fit {
   std::vector<absl::string_view> metrics;
 };
 
+// Of models that predict a number, whose data must have numbers as labels.
+Fit FitOfRegression(const ModelSpec& model) {
+  const std::vector<absl::string_view> metrics = {"loss", "rmse", "mae", "r2"};
+  if (model.has_linear_regression()) {
+    return {"linear_regression", {DataSpec::kLibsvm, DataSpec::kCsv}, "libsvm, csv", metrics};
+  }
+  return {model.has_mlp() ? "mlp with regression" : "deep_fm with regression",
+          {DataSpec::kCsv},
+          "csv",
+          metrics};
+}
+
 Fit FitOf(const ModelSpec& model) {
+  if (RegressionOf(model) != nullptr) return FitOfRegression(model);
   switch (model.model_case()) {
     case ModelSpec::kMlp:
       return {"mlp",
@@ -356,6 +401,15 @@ absl::string_view ReaderName(const DataSpec& data) {
   return DataSpec::descriptor()->FindFieldByNumber(data.reader_case())->name();
 }
 
+// Checks that the model can read the data.
+absl::Status ValidateFit(absl::string_view field, const DataSpec& data, const Fit& fit) {
+  if (std::find(fit.readers.begin(), fit.readers.end(), data.reader_case()) != fit.readers.end()) {
+    return absl::OkStatus();
+  }
+  return Invalid(field, ReaderName(data),
+                 absl::StrCat("model ", fit.model, " reads one of ", fit.reader_names));
+}
+
 }  // namespace
 
 absl::Status ValidateModelAndData(const v1::JobSpec& spec) {
@@ -368,10 +422,9 @@ absl::Status ValidateModelAndData(const v1::JobSpec& spec) {
   }
   MUSTER_RETURN_IF_ERROR(ValidateCompute(spec));
   const Fit fit = FitOf(spec.model());
-  if (std::find(fit.readers.begin(), fit.readers.end(), spec.data().reader_case()) ==
-      fit.readers.end()) {
-    return Invalid("data", ReaderName(spec.data()),
-                   absl::StrCat("model ", fit.model, " reads one of ", fit.reader_names));
+  MUSTER_RETURN_IF_ERROR(ValidateFit("data", spec.data(), fit));
+  if (spec.has_validation()) {
+    MUSTER_RETURN_IF_ERROR(ValidateFit("validation", spec.validation(), fit));
   }
   const std::string& metric = spec.evaluation().metric();
   if (!metric.empty() &&

@@ -159,12 +159,10 @@ void AddDeepFm(const v1::DeepFmSpec& spec, const DataSize& data, ModelSize& mode
   AddTable("embedding", dim + 1, data.keys, data.rows, model);
 }
 
-void AddLogisticRegression(const v1::LogisticRegressionSpec& spec, const DataSize& data,
-                           ModelSize& model) {
-  const uint64_t logits = spec.classes() <= 2 ? 1 : spec.classes();
-  AddVector("bias", 0, logits, {}, model);
-  if (data.dense_features > 0) AddLinear("dense", 0, {logits, data.dense_features, false}, model);
-  if (data.sparse) AddTable("weights", logits, data.keys, data.rows, model);
+void AddLinearModel(uint64_t outputs, const DataSize& data, ModelSize& model) {
+  AddVector("bias", 0, outputs, {}, model);
+  if (data.dense_features > 0) AddLinear("dense", 0, {outputs, data.dense_features, false}, model);
+  if (data.sparse) AddTable("weights", outputs, data.keys, data.rows, model);
 }
 
 }  // namespace
@@ -206,13 +204,20 @@ uint64_t ModelSize::dense() const {
 ModelSize SizeOfModel(const v1::JobSpec& spec, const DataSize& data) {
   ModelSize model;
   switch (spec.model().model_case()) {
-    case v1::ModelSpec::kLogisticRegression:
-      AddLogisticRegression(spec.model().logistic_regression(), data, model);
+    case v1::ModelSpec::kLogisticRegression: {
+      const uint64_t classes = spec.model().logistic_regression().classes();
+      AddLinearModel(classes <= 2 ? 1 : classes, data, model);
       break;
-    case v1::ModelSpec::kMlp:
-      AddPerceptron(data.dense_features, spec.model().mlp().hidden(), spec.model().mlp().classes(),
+    }
+    case v1::ModelSpec::kLinearRegression:
+      AddLinearModel(1, data, model);
+      break;
+    case v1::ModelSpec::kMlp: {
+      const v1::MlpSpec& mlp = spec.model().mlp();
+      AddPerceptron(data.dense_features, mlp.hidden(), mlp.has_regression() ? 1 : mlp.classes(),
                     model);
       break;
+    }
     case v1::ModelSpec::kNgram:
       AddNgram(spec.model().ngram(), data, model);
       break;

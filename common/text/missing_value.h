@@ -6,8 +6,7 @@
 namespace muster {
 
 // Returns true if a field of a table, without the spaces around it, stands for no value: it is
-// empty,
-// `?`, `-`, `--`, `.`, or, in any case, NA, N/A, #N/A, #NA, <NA>, NaN, -NaN, null or none.
+// empty, `?`, `-`, `--`, `.`, or, in any case, NA, N/A, #N/A, #NA, <NA>, NaN, -NaN, null or none.
 bool IsMissingValue(absl::string_view text);
 
 // Returns the same for a label, except that `-`, `--`, `.` and none are labels: as one of several

@@ -127,6 +127,78 @@ TEST_F(TrainingTest, RowsOfTheTrainingFilesMeanTheSameInAnyFile) {
   }
 }
 
+// Prices of two kinds, by the size of what is sold; all of them shifted.
+std::string WritePrices(const std::string& name, double shift) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/", name);
+  std::ofstream file(path);
+  file << "size,kind,price\n";
+  for (int i = 0; i < 400; ++i) {
+    const double price = 500 + 3 * (i % 20) + (i % 3 == 0 ? 40 : 0) + (i % 2 == 0 ? 2 : -2);
+    file << i % 20 << "," << (i % 3 == 0 ? "new" : "used") << "," << price + shift << "\n";
+  }
+  return path;
+}
+
+// What is learned of the targets goes with the weights, whatever data come later.
+TEST_F(TrainingTest, NumbersAreMeasuredInTheirOwnUnitAndKeepTheirScale) {
+  const std::string prices = WritePrices("prices.csv", 0);
+  const std::string dearer = WritePrices("dearer.csv", 1000);
+  for (const char* model :
+       {"linear_regression {}", "deep_fm { embedding_dim: 4 hidden: 8 regression {} }"}) {
+    SCOPED_TRACE(model);
+    v1::JobSpec spec = SmallJob();
+    *spec.mutable_model() = ParseJobOrDie(absl::StrCat("model { ", model, " }")).model();
+    v1::CsvData& csv = *spec.mutable_data()->mutable_csv();
+    csv.set_path(prices);
+    csv.set_label("price");
+    csv.add_numeric("size");
+    csv.add_categorical("kind");
+    spec.mutable_data()->set_holdout(0.2);
+    spec.mutable_optimizer()->set_learning_rate(0.1f);
+    spec.mutable_stop()->set_steps(600);
+    spec.clear_evaluation();
+    const v1::JobStatus job = Train(spec);
+    ASSERT_EQ(job.evaluations_size(), 1);
+    const v1::EvaluationResult& own = job.evaluations(0);
+    EXPECT_EQ(own.metric(), "rmse");
+    EXPECT_EQ(own.examples(), 80u);
+    // The noise is 2; the prices' deviation is about 26.
+    EXPECT_GT(own.value(), 1.9);
+    EXPECT_LT(own.value(), 2.5);
+
+    // Of all rows, and of others. The error of prices that are 1000 higher is about 1000.
+    spec.set_initial_weights(job.job_id());
+    spec.clear_stop();
+    spec.mutable_stop()->set_evaluate_only(true);
+    spec.mutable_data()->set_holdout(1);
+    spec.mutable_evaluation()->set_metric("mae");
+    csv.set_path(dearer);
+    EXPECT_NEAR(Train(spec).evaluations(0).value(), 1000, 3);
+    spec.mutable_evaluation()->set_metric("r2");
+    EXPECT_LT(Train(spec).evaluations(0).value(), -1000);
+    csv.set_path(prices);
+    EXPECT_GT(Train(spec).evaluations(0).value(), 0.98);
+    spec.mutable_evaluation()->set_metric("");
+
+    // Tuned a little on the others, the weights mean what they meant.
+    csv.set_path(dearer);
+    spec.mutable_data()->set_holdout(0.2);
+    spec.clear_stop();
+    spec.mutable_stop()->set_steps(2);
+    spec.mutable_optimizer()->set_learning_rate(1e-9f);
+    EXPECT_NEAR(Train(spec).evaluations(0).value(), 1000, 3);
+
+    // A job that goes on from the first one has its scale.
+    v1::JobSpec more = job.spec();
+    more.set_resume_from(job.job_id());
+    more.mutable_stop()->set_steps(602);
+    more.mutable_optimizer()->set_learning_rate(1e-9f);
+    const v1::JobStatus resumed = Train(more);
+    ASSERT_GE(resumed.evaluations_size(), 1);
+    EXPECT_NEAR(resumed.evaluations().rbegin()->value(), own.value(), 1e-3);
+  }
+}
+
 TEST_F(TrainingTest, SparseClickModelsNearTheBestAuc) {
   for (const char* model :
        {"logistic_regression { classes: 2 }", "deep_fm { embedding_dim: 4 hidden: 16 }"}) {

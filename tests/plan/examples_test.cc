@@ -22,10 +22,10 @@ namespace {
 // llama_1b's are TinyLlama's.
 const std::map<std::string, uint64_t>& Parameters() {
   static const auto* parameters = new std::map<std::string, uint64_t>{
-      {"clicks", 6533},          {"clicks_hybrid", 6533},       {"digits", 203530},
-      {"gpt2_124m", 124439808},  {"gpt2_1558m", 1557611200},    {"llama_1b", 1100048384},
-      {"shakespeare", 1099136},  {"shakespeare_10m", 10818432}, {"text", 43392},
-      {"text_all_reduce", 43392}};
+      {"clicks", 6533},         {"clicks_hybrid", 6533},    {"digits", 203530},
+      {"gpt2_124m", 124439808}, {"gpt2_1558m", 1557611200}, {"llama_1b", 1100048384},
+      {"ratings", 577},         {"shakespeare", 1099136},   {"shakespeare_10m", 10818432},
+      {"text", 43392},          {"text_all_reduce", 43392}};
   return *parameters;
 }
 
@@ -35,6 +35,8 @@ std::vector<std::string> DataPaths(const v1::DataSpec& data) {
       return {data.text().path()};
     case v1::DataSpec::kSequences:
       return {data.sequences().path()};
+    case v1::DataSpec::kCsv:
+      return {data.csv().path()};
     case v1::DataSpec::kIdx:
       return {data.idx().images(), data.idx().labels()};
     default:

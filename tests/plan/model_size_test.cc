@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/compute/host_ops.h"
+#include "common/job/regression.h"
 #include "common/plan/data_size.h"
 #include "common/plan/transformer_memory_plan.h"
 #include "common/tensor/dtype.h"
@@ -31,6 +32,10 @@ DatasetInfo InfoOf(const DataSize& data, const v1::ModelSpec& model) {
   info.fields = static_cast<int64_t>(data.fields);
   info.vocabulary = static_cast<int64_t>(data.vocabulary);
   info.classes = data.vocabulary > 0 ? info.vocabulary : 2;
+  if (RegressionOf(model) != nullptr) {
+    info.classes = 0;
+    info.target = TargetScale();
+  }
   if (data.vocabulary > 0) info.context = RequiredContext(model);
   if (model.has_transformer()) info.labels_per_example = info.context;
   return info;
@@ -101,6 +106,12 @@ TEST(ModelSizeTest, TensorsAreTheModels) {
   ExpectTheModelsTensors(
       "model { deep_fm { embedding_dim: 4 hidden: 5 } } "
       "data { synthetic_clicks { examples: 100 fields: 3 cardinality: 50 } }");
+  const std::string table = " data { csv { path: 'p' label: 'y' numeric: ['a', 'b']";
+  ExpectTheModelsTensors("model { linear_regression {} }" + table + " } }");
+  ExpectTheModelsTensors("model { linear_regression {} }" + table + " categorical: 'c' } }");
+  ExpectTheModelsTensors("model { mlp { hidden: [16, 5] regression {} } }" + table + " } }");
+  ExpectTheModelsTensors("model { deep_fm { embedding_dim: 4 hidden: 5 regression {} } }" + table +
+                         " categorical: 'c' } }");
   ExpectTheModelsTensors(
       "model { ngram { orders: 3 embedding_dim: 8 hidden: 16 buckets: 100 } } "
       "data { text { path: 't' } }");

@@ -23,6 +23,8 @@ struct Batch {
   // int32 [B, labels_per_example]: a class, or the next token. With one label per token, the label
   // of tokens[b, t] is the token that follows. -1 means no label, which counts in no loss.
   std::vector<int32_t> labels;
+  // f32 [B]: the number to predict, normalised (DatasetInfo::target). `labels` is empty then.
+  std::vector<float> targets;
 
   void Clear() {
     examples = 0;
@@ -32,6 +34,7 @@ struct Batch {
     values.clear();
     tokens.clear();
     labels.clear();
+    targets.clear();
   }
 };
 

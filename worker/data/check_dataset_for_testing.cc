@@ -27,8 +27,10 @@ void CheckDataset(const absl::StatusOr<std::unique_ptr<const Dataset>>& dataset,
   FUZZ_CHECK(batch.examples == static_cast<int64_t>(indices.size()));
   FUZZ_CHECK(batch.dense.size() == indices.size() * info.dense_features);
   FUZZ_CHECK(batch.tokens.size() == indices.size() * info.context);
-  FUZZ_CHECK(batch.labels.size() == indices.size());
+  FUZZ_CHECK(batch.labels.size() == (info.target.has_value() ? 0 : indices.size()));
+  FUZZ_CHECK(batch.targets.size() == (info.target.has_value() ? indices.size() : 0));
   for (const int32_t label : batch.labels) FUZZ_CHECK(label >= 0 && label < info.classes);
+  for (const float target : batch.targets) FUZZ_CHECK(std::isfinite(target));
   for (const float value : batch.dense) FUZZ_CHECK(std::isfinite(value));
   for (const float value : batch.values) FUZZ_CHECK(std::isfinite(value));
   FUZZ_CHECK(batch.offsets.size() == (info.sparse ? indices.size() + 1 : 1));

@@ -13,6 +13,21 @@
 
 namespace muster {
 
+// What the label of an example says.
+enum class LabelKind {
+  // Which class the example is of, or which token follows.
+  kClass,
+  // A number to predict.
+  kNumber,
+};
+
+// How numbers to predict are normalised: a value in its own unit is target * deviation + mean.
+struct TargetScale {
+  double mean = 0;
+  // Above 0.
+  double deviation = 1;
+};
+
 // The shape of a dataset's examples.
 struct DatasetInfo {
   int64_t examples = 0;
@@ -25,6 +40,8 @@ struct DatasetInfo {
   int64_t vocabulary = 0;
   // Labels lie in [0, classes); -1 stands for no label.
   int64_t classes = 0;
+  // Set if examples have Batch::targets instead of labels; `classes` is 0 then.
+  std::optional<TargetScale> target;
   // 1, or `context` for sequences, where each token's label is the token that follows.
   int64_t labels_per_example = 1;
   // Bytes of the source that a label of each class stands for: the loss in bits per byte is the

@@ -5,7 +5,7 @@
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"
 #include "worker/models/deep_fm.h"
-#include "worker/models/logistic_regression.h"
+#include "worker/models/linear_model.h"
 #include "worker/models/mlp.h"
 #include "worker/models/ngram.h"
 #include "worker/models/transformer.h"
@@ -52,12 +52,14 @@ absl::StatusOr<std::unique_ptr<const Model>> CreateModel(const v1::ModelSpec& sp
       return CreateNgram(spec.ngram(), data);
     case v1::ModelSpec::kDeepFm:
       return CreateDeepFm(spec.deep_fm(), data);
+    case v1::ModelSpec::kLinearRegression:
+      return CreateLinearRegression(spec.linear_regression(), data);
     default:
       break;
   }
   return absl::InvalidArgumentError(
       "The job's model is not set, or is one that this worker does not know; set model to one of "
-      "logistic_regression, mlp, ngram, deep_fm and transformer.");
+      "logistic_regression, linear_regression, mlp, ngram, deep_fm and transformer.");
 }
 
 int64_t RequiredContext(const v1::ModelSpec& spec) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "common/kernels/elementwise.h"
 #include "proto/job.pb.h"
 #include "worker/models/checks.h"
+#include "worker/models/regression.h"
 #include "worker/nn/layers/embedding_join.h"
 #include "worker/nn/layers/factorization_machine_layer.h"
 #include "worker/nn/layers/heads.h"
@@ -52,7 +54,8 @@ class DeepFm final : public Model {
     int64_t row_dim() const { return 1 + dim; }
   };
 
-  explicit DeepFm(const Shape& shape)
+  // Predicts a number by `regression`, if there is one, or else the probability of class 1.
+  DeepFm(const Shape& shape, std::optional<RegressionHead> regression)
       : shape_(shape),
         numeric_(shape.numeric, 1, {.init = LinearLayer::Init::kZero, .bias = false}),
         first_order_({.row_dim = shape.row_dim(), .width = 1}),
@@ -65,7 +68,8 @@ class DeepFm final : public Model {
         perceptron_({.in_features = shape.joined(),
                      .hidden = shape.hidden,
                      .out_features = 1,
-                     .first_tensor = shape.numeric > 0 ? 1 : 0}) {
+                     .first_tensor = shape.numeric > 0 ? 1 : 0}),
+        regression_(regression) {
     if (shape_.numeric > 0) numeric_.AppendTensors("numeric", 0, description_.tensors);
     perceptron_.AppendTensors(description_.tensors);
     description_.sparse_tables.push_back(
@@ -73,7 +77,7 @@ class DeepFm final : public Model {
          .dim = static_cast<uint32_t>(shape.row_dim()),
          .initializer = {.kind = Initializer::Kind::kUniform, .scale = kDeepFmEmbeddingScale}});
     description_.units = perceptron_.units();
-    description_.default_metric = "auc";
+    description_.default_metric = regression_ ? "rmse" : "auc";
   }
 
   const ModelDescription& description() const override { return description_; }
@@ -85,7 +89,7 @@ class DeepFm final : public Model {
   }
 
   absl::Status Load(const Batch& batch, MicroBatch& micro_batch) const override {
-    MUSTER_RETURN_IF_ERROR(CheckLabels(batch, 2));
+    MUSTER_RETURN_IF_ERROR(regression_ ? CheckTargets(batch) : CheckLabels(batch, 2));
     MUSTER_RETURN_IF_ERROR(CheckDense(batch, shape_.numeric));
     MUSTER_RETURN_IF_ERROR(CheckSparse(batch));
     MUSTER_RETURN_IF_ERROR(CheckFields(batch));
@@ -121,8 +125,11 @@ class DeepFm final : public Model {
       std::vector<float>& logits = m.activations.out.back();
       AddScaled(logits.size(), 1, m.first_order.data(), logits.data());
       AddScaled(logits.size(), 1, m.second_order.data(), logits.data());
-      const HeadResult result =
-          head_.Forward(context, m.labels, absl::MakeSpan(logits), absl::MakeSpan(m.scores));
+      const absl::Span<float> outputs = absl::MakeSpan(logits);
+      const absl::Span<float> scores = absl::MakeSpan(m.scores);
+      const HeadResult result = regression_
+                                    ? regression_->Forward(context, m.targets, outputs, scores)
+                                    : logistic_.Forward(context, m.labels, outputs, scores);
       m.loss_sum = result.loss_sum;
       m.correct = result.correct;
     }
@@ -191,7 +198,8 @@ class DeepFm final : public Model {
   const EmbeddingJoin join_;
   const FactorizationMachineLayer machine_;
   const Perceptron perceptron_;
-  const LogisticHead head_{};
+  const LogisticHead logistic_{};
+  const std::optional<RegressionHead> regression_;
   ModelDescription description_;  // Const after construction.
 };
 
@@ -211,16 +219,24 @@ absl::StatusOr<std::unique_ptr<const Model>> CreateDeepFm(const v1::DeepFmSpec& 
   MUSTER_RETURN_IF_ERROR(
       CheckField("model.deep_fm.embedding_dim", spec.embedding_dim(), 1, kMaxEmbeddingDim - 1));
   MUSTER_RETURN_IF_ERROR(CheckHidden("model.deep_fm.hidden", spec.hidden(), 1));
-  if (data.classes > 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.deep_fm tells two classes apart, but the labels of the data have ",
-                     data.classes, "; use a label column of two values, or logistic_regression."));
+  const DeepFm::Shape shape = {
+      .fields = data.fields,
+      .numeric = data.dense_features,
+      .dim = spec.embedding_dim(),
+      .hidden = std::vector<int64_t>(spec.hidden().begin(), spec.hidden().end())};
+  if (spec.has_regression()) {
+    MUSTER_ASSIGN_OR_RETURN(
+        const RegressionHead head,
+        CreateRegressionHead("model.deep_fm.regression", spec.regression(), data));
+    return std::make_unique<DeepFm>(shape, head);
   }
-  return std::make_unique<DeepFm>(
-      DeepFm::Shape{.fields = data.fields,
-                    .numeric = data.dense_features,
-                    .dim = spec.embedding_dim(),
-                    .hidden = std::vector<int64_t>(spec.hidden().begin(), spec.hidden().end())});
+  if (data.classes > 2) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model.deep_fm tells two classes apart, but the labels of the data have ", data.classes,
+        "; use a label column of two values, logistic_regression, or "
+        "model.deep_fm.regression if the label is a number to predict."));
+  }
+  return std::make_unique<DeepFm>(shape, std::nullopt);
 }
 
 }  // namespace muster

@@ -19,7 +19,8 @@ class DeepFmSpec;
 // goes to the first-order sum, v to the pairwise products of the machine and to the perceptron.
 // Numeric columns have first-order weights of their own (numeric.weight) and go to the perceptron
 // as they are, but not into the pairwise products. One layer unit per linear layer of the
-// perceptron; the first also looks rows up and computes the machine. Metric: auc. InvalidArgument
+// perceptron; the first also looks rows up and computes the machine. Metric: auc. With `regression`
+// the sum of logits is the prediction of a number, such as a rating. Metric: rmse. InvalidArgument
 // as CreateModel says.
 absl::StatusOr<std::unique_ptr<const Model>> CreateDeepFm(const v1::DeepFmSpec& spec,
                                                           const DatasetInfo& data);

@@ -77,6 +77,39 @@ TEST(DeepFmTest, LearnsThatTwoFieldsAgree) {
   EXPECT_LT(trainer.micro_batch().scores[1], 0.1);
 }
 
+DatasetInfo RatingsData(int64_t fields, int64_t numeric) {
+  DatasetInfo data = ClicksData(fields, numeric);
+  data.classes = 0;
+  data.target = TargetScale();
+  return data;
+}
+
+Batch Ratings(int64_t examples, int64_t fields, int64_t numeric) {
+  Batch batch = Clicks(examples, fields, numeric);
+  batch.labels.clear();
+  batch.targets = RandomValues(examples, 8);
+  return batch;
+}
+
+TEST(DeepFmTest, GradientsOfRegression) {
+  for (const std::string loss : {"", "loss: ABSOLUTE", "loss: HUBER huber_delta: 0.5"}) {
+    const std::string spec =
+        "deep_fm { embedding_dim: 4 hidden: 6 hidden: 5 regression { " + loss + " } }";
+    CheckModel(*MakeModel(spec, RatingsData(3, 2)), Ratings(5, 3, 2));
+    CheckModel(*MakeModel(spec, RatingsData(4, 0)), Ratings(6, 4, 0));
+  }
+}
+
+TEST(DeepFmTest, RegressionOfClassesAndClassesOfNumbersAreRefused) {
+  const auto model =
+      MakeModel("deep_fm { embedding_dim: 4 hidden: 6 regression {} }", RatingsData(3, 2));
+  EXPECT_EQ(model->description().default_metric, "rmse");
+  EXPECT_THAT(model->Load(Clicks(4, 3, 2), *model->NewMicroBatch()).message(),
+              HasSubstr("0 numbers to predict"));
+  EXPECT_THAT(CreateError("deep_fm { embedding_dim: 4 hidden: 6 regression {} }", ClicksData(3, 2)),
+              HasSubstr("model.deep_fm.regression predicts a number"));
+}
+
 TEST(DeepFmTest, RefusesBatchesOfOtherData) {
   const auto model = MakeModel(kSpec, ClicksData(3, 2));
   const auto micro_batch = model->NewMicroBatch();

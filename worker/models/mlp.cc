@@ -1,6 +1,7 @@
 #include "worker/models/mlp.h"
 
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"
 #include "worker/models/checks.h"
+#include "worker/models/regression.h"
 #include "worker/nn/layers/heads.h"
 #include "worker/nn/layers/perceptron.h"
 
@@ -22,17 +24,20 @@ struct MlpMicroBatch final : MicroBatch {
 
 class Mlp final : public Model, private UnitBoundaries {
  public:
-  Mlp(int64_t features, std::vector<int64_t> hidden, int64_t classes)
+  // Predicts a number by `regression`, if there is one, or else one of the classes.
+  Mlp(int64_t features, std::vector<int64_t> hidden, int64_t classes,
+      std::optional<RegressionHead> regression)
       : features_(features),
         classes_(classes),
         perceptron_({.in_features = features,
                      .hidden = std::move(hidden),
-                     .out_features = classes,
+                     .out_features = regression ? 1 : classes,
                      .first_tensor = 0}),
-        head_(classes) {
+        softmax_(classes),
+        regression_(regression) {
     perceptron_.AppendTensors(description_.tensors);
     description_.units = perceptron_.units();
-    description_.default_metric = "accuracy";
+    description_.default_metric = regression_ ? "rmse" : "accuracy";
   }
 
   const ModelDescription& description() const override { return description_; }
@@ -44,12 +49,12 @@ class Mlp final : public Model, private UnitBoundaries {
   const UnitBoundaries* boundaries() const override { return this; }
 
   absl::Status Load(const Batch& batch, MicroBatch& micro_batch) const override {
-    MUSTER_RETURN_IF_ERROR(CheckLabels(batch, classes_));
+    MUSTER_RETURN_IF_ERROR(regression_ ? CheckTargets(batch) : CheckLabels(batch, classes_));
     MUSTER_RETURN_IF_ERROR(CheckDense(batch, features_));
     auto& m = static_cast<MlpMicroBatch&>(micro_batch);
     m.Start(batch);
     m.features = batch.dense;
-    if (classes_ == 2) m.scores.resize(batch.examples);
+    if (regression_ || classes_ == 2) m.scores.resize(batch.examples);
     perceptron_.Begin(batch.examples, m.activations);
     m.activations.in = m.features;
     return absl::OkStatus();
@@ -60,8 +65,11 @@ class Mlp final : public Model, private UnitBoundaries {
     auto& m = static_cast<MlpMicroBatch&>(micro_batch);
     MUSTER_RETURN_IF_ERROR(perceptron_.Forward(context, unit, parameters.values, m.activations));
     if (unit + 1 == perceptron_.units()) {
-      const HeadResult result = head_.Forward(
-          context, m.labels, absl::MakeSpan(m.activations.out.back()), absl::MakeSpan(m.scores));
+      const absl::Span<float> outputs = absl::MakeSpan(m.activations.out.back());
+      const absl::Span<float> scores = absl::MakeSpan(m.scores);
+      const HeadResult result = regression_
+                                    ? regression_->Forward(context, m.targets, outputs, scores)
+                                    : softmax_.Forward(context, m.labels, outputs, scores);
       m.loss_sum = result.loss_sum;
       m.correct = result.correct;
     }
@@ -113,7 +121,8 @@ class Mlp final : public Model, private UnitBoundaries {
   const int64_t features_;
   const int64_t classes_;
   const Perceptron perceptron_;
-  const SoftmaxHead head_;
+  const SoftmaxHead softmax_;
+  const std::optional<RegressionHead> regression_;
   ModelDescription description_;  // Const after construction.
 };
 
@@ -128,11 +137,20 @@ absl::StatusOr<std::unique_ptr<const Model>> CreateMlp(const v1::MlpSpec& spec,
                      data.vocabulary > 0 ? "ngram" : "logistic_regression or deep_fm", ")."));
   }
   MUSTER_RETURN_IF_ERROR(CheckHidden("model.mlp.hidden", spec.hidden(), 0));
+  const std::vector<int64_t> hidden(spec.hidden().begin(), spec.hidden().end());
+  if (spec.has_regression()) {
+    if (spec.classes() > 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("model.mlp.classes is ", spec.classes(),
+                       ", but model.mlp.regression predicts a number; leave one of them out."));
+    }
+    MUSTER_ASSIGN_OR_RETURN(const RegressionHead head,
+                            CreateRegressionHead("model.mlp.regression", spec.regression(), data));
+    return std::make_unique<Mlp>(data.dense_features, hidden, /*classes=*/0, head);
+  }
   MUSTER_RETURN_IF_ERROR(CheckField("model.mlp.classes", spec.classes(), 2, kMaxWidth));
   MUSTER_RETURN_IF_ERROR(CheckClasses("model.mlp.classes", spec.classes(), data));
-  return std::make_unique<Mlp>(data.dense_features,
-                               std::vector<int64_t>(spec.hidden().begin(), spec.hidden().end()),
-                               spec.classes());
+  return std::make_unique<Mlp>(data.dense_features, hidden, spec.classes(), std::nullopt);
 }
 
 }  // namespace muster

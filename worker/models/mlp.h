@@ -13,9 +13,10 @@ namespace v1 {
 class MlpSpec;
 }  // namespace v1
 
-// Multi-layer perceptron classifier on dense features: linear layers with ReLU between them,
-// softmax at the end; one layer unit per linear layer. Tensors hidden0.weight, hidden0.bias, …,
-// output.weight, output.bias. Metric: accuracy. InvalidArgument as CreateModel says.
+// Multi-layer perceptron on dense features: linear layers with ReLU between them; one layer unit
+// per linear layer. Tensors hidden0.weight, hidden0.bias, …, output.weight, output.bias. It
+// classifies, with softmax at the end (metric: accuracy), or with `regression` predicts a number
+// (metric: rmse). InvalidArgument as CreateModel says.
 absl::StatusOr<std::unique_ptr<const Model>> CreateMlp(const v1::MlpSpec& spec,
                                                        const DatasetInfo& data);
 

@@ -96,5 +96,44 @@ TEST(MlpTest, NamesWhatIsWrong) {
               AllOf(HasSubstr("3 classes"), HasSubstr("set it to 10")));
 }
 
+// The product of two numbers.
+Batch Products(int64_t examples) {
+  Batch batch = Quadrants(examples);
+  batch.labels.clear();
+  for (int64_t i = 0; i < examples; ++i) {
+    batch.targets.push_back(batch.dense[2 * i] * batch.dense[2 * i + 1]);
+  }
+  return batch;
+}
+
+DatasetInfo PlaneData() { return {.dense_features = 2, .target = TargetScale()}; }
+
+TEST(MlpRegressionTest, Gradients) {
+  const Batch batch = Products(6);
+  CheckModel(*MakeModel("mlp { hidden: 7 hidden: 6 regression {} }", PlaneData()), batch);
+  CheckModel(*MakeModel("mlp { hidden: 7 regression { loss: ABSOLUTE } }", PlaneData()), batch);
+  CheckModel(*MakeModel("mlp { hidden: 7 regression { loss: HUBER } }", PlaneData()), batch);
+  CheckModel(*MakeModel("mlp { regression { loss: HUBER huber_delta: 0.3 } }", PlaneData()), batch);
+}
+
+TEST(MlpRegressionTest, LearnsWhatNoLinearModelCan) {
+  const auto model = MakeModel("mlp { hidden: 16 regression {} }", PlaneData());
+  EXPECT_EQ(model->description().default_metric, "rmse");
+  const Batch batch = Products(200);
+  LocalTrainer trainer(*model, 7);
+  for (int step = 0; step < 600; ++step) ASSERT_TRUE(trainer.Step(batch, 0.2).ok());
+  ASSERT_TRUE(trainer.Evaluate(batch).ok());
+  // Half the mean squared error; the products' variance is about 0.13.
+  EXPECT_LT(trainer.mean_loss(), 0.005);
+  EXPECT_EQ(trainer.micro_batch().correct, 0);
+}
+
+TEST(MlpRegressionTest, NamesWhatIsWrong) {
+  EXPECT_THAT(CreateError("mlp { hidden: 3 regression {} }", RowsData(2, 10)),
+              HasSubstr("model.mlp.regression predicts a number, but the data have classes"));
+  EXPECT_THAT(CreateError("mlp { classes: 3 regression {} }", PlaneData()),
+              HasSubstr("model.mlp.classes is 3, but model.mlp.regression predicts a number"));
+}
+
 }  // namespace
 }  // namespace muster

@@ -130,6 +130,7 @@ void CheckNoExamples(const Model& model, const Batch& batch) {
     EXPECT_EQ(micro_batch.correct, 0);
     EXPECT_THAT(micro_batch.scores, IsEmpty());
     EXPECT_THAT(micro_batch.labels, IsEmpty());
+    EXPECT_THAT(micro_batch.targets, IsEmpty());
     for (const SparseRows& sparse : micro_batch.sparse) {
       EXPECT_THAT(sparse.keys, IsEmpty());
       EXPECT_THAT(sparse.gradients, IsEmpty());

@@ -27,7 +27,7 @@ struct ModelDescription {
   std::vector<SparseTableSpec> sparse_tables;
   // Layer units, in forward order; tensors[i].unit < units.
   int units = 0;
-  // The model's own metric: accuracy, auc or bits_per_byte.
+  // The model's own metric: accuracy, auc, bits_per_byte or rmse.
   std::string default_metric;
   // Most examples of a batch.
   int64_t most_examples = std::numeric_limits<int64_t>::max();
@@ -50,8 +50,8 @@ class MicroBatch {
  public:
   virtual ~MicroBatch() = default;
 
-  // Takes over a batch's size and labels, and clears the results: the part of Model::Load that all
-  // models share.
+  // Takes over a batch's size, labels and targets, and clears the results: the part of Model::Load
+  // that all models share.
   void Start(const Batch& batch) {
     examples = batch.examples;
     loss_weight = batch.examples;
@@ -59,6 +59,7 @@ class MicroBatch {
     correct = 0;
     scores.clear();
     labels = batch.labels;
+    targets = batch.targets;
   }
 
   int64_t examples = 0;
@@ -67,12 +68,15 @@ class MicroBatch {
   int64_t loss_weight = 0;
   // One per sparse table.
   std::vector<SparseRows> sparse;
-  // Results of the forward pass, summed over all labels; loss in nats.
+  // Results of the forward pass, summed over all labels; loss in nats, unless a number is
+  // predicted.
   double loss_sum = 0;
   int64_t correct = 0;
-  // Binary models: the probability of class 1. [examples]
+  // Binary models: the probability of class 1. Models that predict a number: that number,
+  // normalised as `targets` are. [examples]
   std::vector<float> scores;
   std::vector<int32_t> labels;
+  std::vector<float> targets;
   // What the unit that ran last hands to its neighbour: forward its output; backward, RunLastUnit
   // included, the gradients with regard to its input. Lies in this micro-batch's memory. Models
   // whose units find everything in the micro-batch itself (all but transformers on processors)

@@ -7,6 +7,7 @@
 #include "common/base/status_macros.h"
 #include "common/eval/auc.h"
 #include "common/eval/metric.h"
+#include "common/eval/regression_sums.h"
 
 namespace muster {
 namespace {
@@ -98,6 +99,13 @@ absl::StatusOr<v1::EvaluationResult> EvaluationGatherer::Result() const {
     const uint64_t weight = share.loss_weight() > 0 ? share.loss_weight() : share.examples();
     sums.labels += weight;
     sums.text_bytes += share.text_bytes() > 0 ? share.text_bytes() : static_cast<double>(weight);
+    if (!IsOfRegression(share.metric())) continue;
+    absl::StatusOr<RegressionSums> errors = UnpackSums(share.scores());
+    if (!errors.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("evaluation at clock ", clock(), ": slot ",
+                                                     slot, ": ", errors.status().message()));
+    }
+    sums.regression += *errors;
   }
   const std::string& metric = shares_.begin()->second.metric();
   absl::StatusOr<double> value;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/eval/regression_sums.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -82,6 +83,35 @@ TEST(EvaluationGathererTest, BinnedAucAddsBins) {
   b.add_positive_bins(3);
   ASSERT_TRUE(gatherer.Add(b).ok());
   EXPECT_THAT(std::string(gatherer.Result().status().message()), HasSubstr("bins"));
+}
+
+TEST(EvaluationGathererTest, ErrorsOfAllSlotsAreOneEvaluation) {
+  // Slot 2 reports for no examples: its results are another rank's.
+  const RegressionSums parts[] = {{2, 1, 1, 3}, {3, 2, 2, 14}};
+  for (const auto& [metric, value] : std::vector<std::pair<std::string, double>>{
+           {"rmse", std::sqrt(5.0 / 3)}, {"mae", 1}, {"r2", 1 - 5.0 / 14}}) {
+    EvaluationGatherer gatherer;
+    for (uint32_t slot = 0; slot < 3; ++slot) {
+      v1::ReportEvaluationRequest share = Share(slot, metric, slot < 2 ? 1.5 : 0, 0, slot);
+      if (slot > 0) share.set_scores(PackSums(parts[slot - 1]));
+      ASSERT_TRUE(gatherer.Add(share).ok());
+    }
+    const absl::StatusOr<v1::EvaluationResult> result = gatherer.Result();
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_DOUBLE_EQ(result->value(), value) << metric;
+    EXPECT_DOUBLE_EQ(result->loss(), 1);
+    EXPECT_EQ(result->examples(), 3);
+  }
+}
+
+TEST(EvaluationGathererTest, RefusesErrorsThatCannotBe) {
+  EvaluationGatherer gatherer;
+  v1::ReportEvaluationRequest share = Share(1, "rmse", 1, 0, 1);
+  share.set_scores(PackSums({-1, 0, 0, 0}));
+  ASSERT_TRUE(gatherer.Add(share).ok());
+  const absl::Status status = gatherer.Result().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("slot 1: number 1 of the sums of errors"));
 }
 
 TEST(EvaluationGathererTest, RefusesWhatIsTooMuchAndNamesTheBinnedForm) {

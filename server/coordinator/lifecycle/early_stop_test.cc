@@ -37,6 +37,9 @@ TEST(EarlyStopTest, PatienceCountsEvaluationsInARowThatAreNoBetterThanTheBest) {
   EXPECT_EQ(Reasons(record, "loss", {3, 2, 2.5, 1.9, 2, 1.9, 1}), "-----S-") << "1.9 is no better";
   EXPECT_EQ(Reasons(record, "accuracy", {0.5, 0.6, 0.4, 0.5}), "---S");
   EXPECT_EQ(Reasons(record, "accuracy", {0.1, 0.2, 0.3, 0.4}), "----");
+  EXPECT_EQ(Reasons(record, "rmse", {3, 2, 2.5, 1.9, 2, 1.9, 1}), "-----S-");
+  EXPECT_EQ(Reasons(record, "mae", {4, 3, 2, 1}), "----");
+  EXPECT_EQ(Reasons(record, "r2", {-0.5, 0.6, 0.4, 0.5}), "---S");
   record.mutable_spec()->mutable_stop()->clear_patience();
   EXPECT_EQ(Reasons(record, "loss", {1, 2, 3, 4}), "----");
 }
@@ -70,6 +73,8 @@ TEST(EarlyStopTest, ATargetIsReachedFromTheBetterSide) {
   record.mutable_spec()->mutable_stop()->set_target(0.5);
   EXPECT_EQ(Reasons(record, "loss", {0.6, 0.5, 0.4}), "-SS");
   EXPECT_EQ(Reasons(record, "accuracy", {0.4, 0.5, 0.6}), "-SS");
+  EXPECT_EQ(Reasons(record, "rmse", {0.6, 0.5, 0.4}), "-SS");
+  EXPECT_EQ(Reasons(record, "r2", {0.4, 0.5, 0.6}), "-SS");
 }
 
 }  // namespace

@@ -18,7 +18,7 @@
 #include "worker/data/csv/csv_parser.h"
 #include "worker/data/csv/csv_preparation.h"
 #include "worker/data/parsing/gzip.h"
-#include "worker/data/sampling/split.h"
+#include "worker/data/sampling/learned_from.h"
 
 namespace muster {
 namespace {
@@ -33,6 +33,7 @@ std::string Identity(const CsvColumns& columns) {
   }
   if (columns.separator != ',') identity += std::string("/separator") + columns.separator;
   if (columns.header == CsvColumns::Header::kNone) absl::StrAppend(&identity, "/no_header");
+  if (columns.label_kind == LabelKind::kNumber) absl::StrAppend(&identity, "/number");
   return identity;
 }
 
@@ -102,7 +103,7 @@ class CsvDataset::Builder {
       MUSTER_RETURN_IF_ERROR(TakeFile(path, text));
       if (keep_ == Keep::kPlaces) dataset_->texts_.push_back(std::move(text));
     }
-    if (labels_.size() == 0) {
+    if (examples_ == 0) {
       return absl::InvalidArgumentError(absl::StrCat(
           "CSV file '", paths_.front(), "' has a header and no line after it",
           paths_.size() > 1 ? ", nor have the others" : "", "; training needs examples"));
@@ -119,7 +120,7 @@ class CsvDataset::Builder {
     content_fingerprint_ =
         Fingerprint(text.file.has_value() ? text.file->bytes() : absl::string_view(text.unpacked),
                     content_fingerprint_);
-    dataset_->first_.push_back(labels_.size());
+    dataset_->first_.push_back(examples_);
     CsvParser parser(bytes, path, columns().separator);
     bool is_header = columns().header == CsvColumns::Header::kFirstLine;
     while (true) {
@@ -152,21 +153,27 @@ class CsvDataset::Builder {
     }
     MUSTER_RETURN_IF_ERROR(
         dataset_->layout_->Append(path, parser.line(), record_, rest, numbers_, keys_));
+    ++examples_;
+    if (columns().label_kind == LabelKind::kNumber) return absl::OkStatus();
     return labels_.Add(dataset_->layout_->Label(record_), path, parser.line());
   }
 
   absl::StatusOr<std::unique_ptr<const CsvDataset>> Finish() {
     CsvDataset& dataset = *dataset_;
     MUSTER_RETURN_IF_ERROR(Prepare());
-    const std::vector<std::string> classes(dataset.preparation_.classes().begin(),
-                                           dataset.preparation_.classes().end());
-    MUSTER_ASSIGN_OR_RETURN(CsvLabels::Result labels, labels_.Finish(classes));
-    dataset.labels_ = std::move(labels.labels);
-    dataset.info_.examples = static_cast<int64_t>(dataset.labels_.size());
+    if (columns().label_kind == LabelKind::kNumber) {
+      dataset.info_.target = ScaleOfTarget(dataset.preparation_);
+    } else {
+      const std::vector<std::string> classes(dataset.preparation_.classes().begin(),
+                                             dataset.preparation_.classes().end());
+      MUSTER_ASSIGN_OR_RETURN(CsvLabels::Result labels, labels_.Finish(classes));
+      dataset.labels_ = std::move(labels.labels);
+      dataset.info_.classes = labels.classes;
+    }
+    dataset.info_.examples = examples_;
     dataset.info_.dense_features = static_cast<int64_t>(columns().numeric.size());
     dataset.info_.sparse = !columns().categorical.empty();
     dataset.info_.fields = static_cast<int64_t>(columns().categorical.size());
-    dataset.info_.classes = labels.classes;
     v1::DataPreparation preparation;
     *preparation.mutable_csv() = dataset.preparation_;
     dataset.info_.preparation = preparation.SerializeAsString();
@@ -174,11 +181,11 @@ class CsvDataset::Builder {
     dataset.fingerprint_ = Fingerprint(Identity(columns()), content_fingerprint_);
     if (keep_ == Keep::kNumbers) {
       dataset.keys_ = std::move(keys_);
-      dataset.dense_.resize(numbers_.size());
-      const size_t width = columns().numeric.size();
+      dataset.numbers_.resize(numbers_.size());
+      const size_t width = dataset.numbers();
       for (size_t i = 0; i < numbers_.size(); i += width) {
         for (size_t column = 0; column < width; ++column) {
-          dataset.dense_[i + column] =
+          dataset.numbers_[i + column] =
               Prepared(numbers_[i + column], dataset.preparation_.numeric(column));
         }
       }
@@ -189,24 +196,22 @@ class CsvDataset::Builder {
   // Learns the preparation, or takes the one that came with the weights.
   absl::Status Prepare() {
     v1::CsvPreparation& preparation = dataset_->preparation_;
+    const std::vector<std::string> numbers = columns().numbers();
     if (options_.preparation != nullptr) {
       preparation = *options_.preparation;
-      return CheckPreparation(preparation, columns().numeric);
+      return CheckPreparation(preparation, numbers, columns().label_kind);
     }
-    MUSTER_ASSIGN_OR_RETURN(const Split split, SplitExamples(labels_.size(), options_.holdout));
-    const ExampleOrder order = options_.shuffle_seed.has_value()
-                                   ? ExampleOrder(*options_.shuffle_seed, labels_.size())
-                                   : ExampleOrder();
-    const int64_t learned_from = split.training > 0 ? split.training : split.held_out;
-    MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> classes, labels_.Learn());
-    for (const std::string& name : classes) preparation.add_classes(name);
-    const size_t width = columns().numeric.size();
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<bool> learned_from,
+                            LearnedFrom(examples_, options_.holdout, options_.shuffle_seed));
+    if (columns().label_kind == LabelKind::kClass) {
+      MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> classes, labels_.Learn());
+      for (const std::string& name : classes) preparation.add_classes(name);
+    }
+    const size_t width = numbers.size();
     ColumnMoments moments(width);
     // Follows the files' order, not the examples', since large files are read from the disk here.
-    std::vector<bool> trains(labels_.size());
-    for (int64_t position = 0; position < learned_from; ++position) trains[order(position)] = true;
-    for (int64_t i = 0; i < labels_.size() && width > 0; ++i) {
-      if (!trains[i]) continue;
+    for (int64_t i = 0; i < examples_ && width > 0; ++i) {
+      if (!learned_from[i]) continue;
       absl::Span<const double> row = absl::MakeSpan(numbers_);
       if (keep_ == Keep::kNumbers) {
         row = row.subspan(i * width, width);
@@ -218,12 +223,7 @@ class CsvDataset::Builder {
       }
       moments.Add(row);
     }
-    for (size_t column = 0; column < width; ++column) {
-      v1::NumericColumn& learned = *preparation.add_numeric();
-      learned.set_name(columns().numeric[column]);
-      learned.set_mean(moments.mean(column));
-      learned.set_deviation(moments.deviation(column));
-    }
+    AddLearned(numbers, moments, columns().label_kind, preparation);
     return absl::OkStatus();
   }
 
@@ -231,6 +231,8 @@ class CsvDataset::Builder {
   const CsvOptions& options_;
   const Keep keep_;
   std::unique_ptr<CsvDataset> dataset_;
+  int64_t examples_ = 0;
+  // Of labels that are classes.
   CsvLabels labels_;
   // Row-major. If only places are kept, the values of one record.
   std::vector<double> numbers_;
@@ -271,7 +273,9 @@ absl::Status CsvDataset::Read(absl::Span<const int64_t> indices, Batch& batch) c
   } else {
     MUSTER_RETURN_IF_ERROR(ReadPlaced(indices, batch));
   }
-  for (const int64_t index : indices) batch.labels.push_back(labels_[index]);
+  if (!info_.target.has_value()) {
+    for (const int64_t index : indices) batch.labels.push_back(labels_[index]);
+  }
   batch.values.assign(batch.keys.size(), 1.0f);
   return absl::OkStatus();
 }
@@ -280,8 +284,9 @@ void CsvDataset::ReadKept(absl::Span<const int64_t> indices, Batch& batch) const
   const int64_t features = info_.dense_features;
   const int64_t fields = info_.fields;
   for (const int64_t index : indices) {
-    const auto dense = dense_.begin() + index * features;
+    const auto dense = numbers_.begin() + index * static_cast<int64_t>(numbers());
     batch.dense.insert(batch.dense.end(), dense, dense + features);
+    if (info_.target.has_value()) batch.targets.push_back(dense[features]);
     if (fields == 0) continue;
     const auto keys = keys_.begin() + index * fields;
     batch.keys.insert(batch.keys.end(), keys, keys + fields);
@@ -296,7 +301,9 @@ absl::Status CsvDataset::ReadPlaced(absl::Span<const int64_t> indices, Batch& ba
     numbers.clear();
     MUSTER_RETURN_IF_ERROR(ReadRecord(index, record, numbers, batch.keys));
     for (size_t column = 0; column < numbers.size(); ++column) {
-      batch.dense.push_back(Prepared(numbers[column], preparation_.numeric(column)));
+      const bool is_target = static_cast<int64_t>(column) == info_.dense_features;
+      (is_target ? batch.targets : batch.dense)
+          .push_back(Prepared(numbers[column], preparation_.numeric(column)));
     }
     if (info_.sparse) batch.offsets.push_back(static_cast<int64_t>(batch.keys.size()));
   }

@@ -17,7 +17,6 @@
 #include "worker/data/batch.h"
 #include "worker/data/csv/csv_layout.h"
 #include "worker/data/dataset.h"
-#include "worker/data/sampling/example_order.h"
 
 namespace muster {
 
@@ -44,9 +43,11 @@ struct CsvOptions {
 // learned here: a category that no training example has gets a key without pushes, which reads as
 // its row's initial value.
 //
+// A label that is a number to predict is prepared like a numeric column, and becomes a target.
+//
 // Small files are kept in memory as numbers (4 bytes per number, 8 per category, 4 per label).
 // Large files are mapped, or unpacked into memory if they are gzip; only each record's place and
-// label are kept (12 bytes per example), and Read parses the records. Both ways give the same bits.
+// class are kept (12 bytes per example), and Read parses the records. Both ways give the same bits.
 class CsvDataset : public Dataset {
  public:
   // `path` is a file or a pattern (common/files/path_pattern.h). NotFound: no file is there.
@@ -78,9 +79,11 @@ class CsvDataset : public Dataset {
 
   explicit CsvDataset(const CsvColumns& columns) : columns_(columns) {}
 
-  // Append the features and fields of examples, of small files and of large files.
+  // Append the features, fields and targets of examples, of small files and of large files.
   void ReadKept(absl::Span<const int64_t> indices, Batch& batch) const;
   absl::Status ReadPlaced(absl::Span<const int64_t> indices, Batch& batch) const;
+  // Returns how many numbers an example has: its features and its target.
+  size_t numbers() const { return preparation_.numeric_size(); }
   // Parses an example's record, and appends its numbers and keys.
   absl::Status ReadRecord(int64_t index, std::vector<std::string>& record,
                           std::vector<double>& numbers, std::vector<uint64_t>& keys) const;
@@ -89,9 +92,10 @@ class CsvDataset : public Dataset {
   const CsvColumns columns_;
   absl::optional<CsvLayout> layout_;
   v1::CsvPreparation preparation_;
+  // Classes; empty if labels are numbers.
   std::vector<int32_t> labels_;
-  // Small files: [examples, dense_features] and [examples, fields].
-  std::vector<float> dense_;
+  // Small files: [examples, numbers()] and [examples, fields]. A target is the last number.
+  std::vector<float> numbers_;
   std::vector<uint64_t> keys_;
   // Large files: file f has the examples from first_[f] on. offsets_ has the place in the file's
   // text at which each example's record begins.

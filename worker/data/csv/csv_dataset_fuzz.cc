@@ -24,6 +24,12 @@ CsvColumns WithoutHeader() {
           .header = CsvColumns::Header::kNone};
 }
 
+CsvColumns WithTarget() {
+  CsvColumns columns = WithHeader();
+  columns.label_kind = LabelKind::kNumber;
+  return columns;
+}
+
 // Opens a sound file with a preparation that came with weights from anybody.
 void CheckWithPreparation(absl::string_view bytes) {
   static const MemoryFile* const sound = [] {
@@ -48,7 +54,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const MemoryFile* const file = new MemoryFile();
   static const MemoryFile* const other = new MemoryFile();
   FuzzInput input(data, size);
-  const unsigned way = input.Choice(5);
+  const unsigned way = input.Choice(6);
+  if (way == 5) {
+    file->Write(input.rest());
+    CheckDataset(CsvDataset::Create(file->path(), WithTarget()), file->path());
+    return 0;
+  }
   if (way == 4) {
     CheckWithPreparation(input.rest());
     return 0;

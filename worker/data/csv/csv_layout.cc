@@ -14,6 +14,7 @@
 #include "worker/data/csv/csv_parser.h"
 #include "worker/data/parsing/data_error.h"
 #include "worker/data/parsing/number.h"
+#include "worker/data/parsing/target.h"
 
 namespace muster {
 namespace {
@@ -120,6 +121,12 @@ uint64_t CategoryKey(absl::string_view text, size_t field) {
 
 }  // namespace
 
+std::vector<std::string> CsvColumns::numbers() const {
+  std::vector<std::string> names = numeric;
+  if (label_kind == LabelKind::kNumber) names.push_back(label);
+  return names;
+}
+
 absl::StatusOr<CsvLayout> CsvLayout::Create(const std::string& path, const CsvColumns& columns,
                                             const std::vector<std::string>& first_record,
                                             absl::string_view text) {
@@ -218,6 +225,12 @@ absl::Status CsvLayout::Append(const std::string& path, int64_t line,
                                     "; leave a missing value empty, or write NA"));
     }
     numbers.push_back(*number);
+  }
+  if (columns_->label_kind == LabelKind::kNumber) {
+    const std::string what =
+        absl::StrCat("the label in column ", Quote(columns_->label), " (field ", label_ + 1, ")");
+    MUSTER_ASSIGN_OR_RETURN(const double target, ParseTarget(Label(record), what, path, line));
+    numbers.push_back(target);
   }
   for (size_t field = 0; field < categorical_.size(); ++field) {
     const absl::string_view value = absl::StripAsciiWhitespace(record[categorical_[field]]);

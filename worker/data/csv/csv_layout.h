@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "worker/data/dataset.h"
 
 namespace muster {
 
@@ -22,12 +23,16 @@ struct CsvColumns {
     kNone,
   };
 
-  // Column of the class; csv_labels.h says which labels are allowed.
+  // Column of the class (csv_labels.h says which labels are allowed), or of the number to predict.
   std::string label;
   std::vector<std::string> numeric;
   std::vector<std::string> categorical;
   char separator = ',';
   Header header = Header::kFirstLine;
+  LabelKind label_kind = LabelKind::kClass;
+
+  // Returns the columns of numbers: the numeric ones and, last, a label that is a number.
+  std::vector<std::string> numbers() const;
 };
 
 // Stands for a missing number.
@@ -48,10 +53,11 @@ class CsvLayout {
   absl::Status CheckHeader(const std::string& path, int64_t line,
                            const std::vector<std::string>& record) const;
 
-  // Appends a record's numbers and its categories' keys, both in the order asked for. Spaces around
-  // a value do not count, and common/text/missing_value.h says what is missing. `text` begins with
-  // the record. InvalidArgument, naming file, line and column: the record does not have as many
-  // fields as the first one, or a number is malformed.
+  // Appends a record's numbers and its categories' keys, both in the order asked for; a label that
+  // is a number is the last of the numbers, and never missing. Spaces around a value do not count,
+  // and common/text/missing_value.h says what is missing. `text` begins with the record.
+  // InvalidArgument, naming file, line and column: the record does not have as many fields as the
+  // first one, or a number is malformed.
   absl::Status Append(const std::string& path, int64_t line, const std::vector<std::string>& record,
                       absl::string_view text, std::vector<double>& numbers,
                       std::vector<uint64_t>& keys) const;

@@ -8,8 +8,12 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "proto/data_preparation.pb.h"
+#include "worker/data/dataset.h"
 
 namespace muster {
+
+// CsvPreparation keeps the columns of numbers in the order of data.csv.numeric. Where labels are
+// numbers, it keeps the label as one more column, the last.
 
 // Computes mean and deviation of each column over the added rows by Welford's recurrences, which
 // keep small differences of large numbers, and give a deviation of exactly 0 for equal values.
@@ -39,10 +43,20 @@ class ColumnMoments {
 // learn from.
 float Prepared(double value, const v1::NumericColumn& column);
 
-// Checks that a preparation, which came with weights, is for these columns. InvalidArgument: it is
-// for other columns, or a mean or deviation is not finite or a deviation negative.
+// Adds what was learned of columns of numbers to a preparation. If labels are numbers, the last
+// column is the label's; its deviation becomes 1 if all its values are equal, so that others are
+// still told apart.
+void AddLearned(const std::vector<std::string>& numbers, const ColumnMoments& moments,
+                LabelKind labels, v1::CsvPreparation& preparation);
+
+// Returns how labels are normalised. REQUIRES: labels are numbers.
+TargetScale ScaleOfTarget(const v1::CsvPreparation& preparation);
+
+// Checks that a preparation, which came with weights, is for these columns of numbers; if labels
+// are numbers, the last one is the label's. InvalidArgument: it is for other columns, a mean or
+// deviation is not finite, a deviation negative or the label's not above 0.
 absl::Status CheckPreparation(const v1::CsvPreparation& preparation,
-                              const std::vector<std::string>& numeric);
+                              const std::vector<std::string>& numbers, LabelKind labels);
 
 }  // namespace muster
 

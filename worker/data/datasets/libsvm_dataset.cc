@@ -13,12 +13,18 @@
 #include "common/files/file_content.h"
 #include "common/text/byte_order_mark.h"
 #include "common/text/length_of.h"
+#include "worker/data/csv/csv_preparation.h"
 #include "worker/data/parsing/class_labels.h"
 #include "worker/data/parsing/data_error.h"
 #include "worker/data/parsing/number.h"
+#include "worker/data/parsing/target.h"
+#include "worker/data/sampling/learned_from.h"
 
 namespace muster {
 namespace {
+
+// The name of the label in a preparation, since libsvm has no names.
+constexpr char kLibsvmTarget[] = "label";
 
 // Removes the first word from `rest` and returns it; empty at the end.
 absl::string_view TakeWord(absl::string_view& rest) {
@@ -38,6 +44,7 @@ class LibsvmDataset::Parser {
   Parser(const std::string& path, const LibsvmOptions& options, LibsvmDataset& dataset)
       : path_(path),
         first_(options.first_index == LibsvmOptions::FirstIndex::kZero ? 0 : 1),
+        options_(options),
         dataset_(dataset),
         labels_(path) {}
 
@@ -45,7 +52,7 @@ class LibsvmDataset::Parser {
     line = line.substr(0, line.find('#'));
     const absl::string_view label = TakeWord(line);
     if (label.empty()) return absl::OkStatus();
-    MUSTER_RETURN_IF_ERROR(labels_.Add(label, number));
+    MUSTER_RETURN_IF_ERROR(AddLabel(label, number));
     std::optional<uint64_t> previous;
     int entry = 0;
     for (absl::string_view word = TakeWord(line); !word.empty(); word = TakeWord(line)) {
@@ -55,9 +62,54 @@ class LibsvmDataset::Parser {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<ClassLabels::Result> Finish() { return labels_.Finish(); }
+  // Sets the labels or targets.
+  absl::Status Finish() {
+    dataset_.info_.examples = static_cast<int64_t>(dataset_.offsets_.size()) - 1;
+    if (dataset_.info_.examples == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "libsvm file '", path_, "' holds no example, only blank lines and comments"));
+    }
+    if (options_.labels == LabelKind::kNumber) return FinishTargets();
+    MUSTER_ASSIGN_OR_RETURN(ClassLabels::Result labels, labels_.Finish());
+    dataset_.labels_ = std::move(labels.labels);
+    dataset_.info_.classes = labels.classes;
+    return absl::OkStatus();
+  }
 
  private:
+  absl::Status AddLabel(absl::string_view label, int64_t line) {
+    if (options_.labels == LabelKind::kClass) return labels_.Add(label, line);
+    const std::string what = absl::StrCat("the label, ", LengthOf(label), ",");
+    MUSTER_ASSIGN_OR_RETURN(const double target, ParseTarget(label, what, path_, line));
+    targets_.push_back(target);
+    return absl::OkStatus();
+  }
+
+  absl::Status FinishTargets() {
+    v1::DataPreparation preparation;
+    v1::CsvPreparation& prepared = *preparation.mutable_csv();
+    const std::vector<std::string> columns = {kLibsvmTarget};
+    if (options_.preparation != nullptr) {
+      prepared = *options_.preparation;
+      MUSTER_RETURN_IF_ERROR(CheckPreparation(prepared, columns, LabelKind::kNumber));
+    } else {
+      MUSTER_ASSIGN_OR_RETURN(
+          const std::vector<bool> learned_from,
+          LearnedFrom(dataset_.info_.examples, options_.holdout, options_.shuffle_seed));
+      ColumnMoments moments(1);
+      for (size_t i = 0; i < targets_.size(); ++i) {
+        if (learned_from[i]) moments.Add({targets_[i]});
+      }
+      AddLearned(columns, moments, LabelKind::kNumber, prepared);
+    }
+    for (const double target : targets_) {
+      dataset_.targets_.push_back(Prepared(target, prepared.numeric(0)));
+    }
+    dataset_.info_.target = ScaleOfTarget(prepared);
+    dataset_.info_.preparation = preparation.SerializeAsString();
+    return absl::OkStatus();
+  }
+
   // Parses entry `entry` of the line, counted from 1.
   absl::Status ParseEntry(absl::string_view word, int64_t line, int entry,
                           std::optional<uint64_t>& previous) {
@@ -100,8 +152,10 @@ class LibsvmDataset::Parser {
 
   const std::string& path_;
   const uint64_t first_;
+  const LibsvmOptions& options_;
   LibsvmDataset& dataset_;
   ClassLabels labels_;
+  std::vector<double> targets_;
 };
 
 absl::StatusOr<std::unique_ptr<const LibsvmDataset>> LibsvmDataset::Create(
@@ -116,18 +170,12 @@ absl::StatusOr<std::unique_ptr<const LibsvmDataset>> LibsvmDataset::Create(
     MUSTER_RETURN_IF_ERROR(parser.ParseLine(rest.substr(0, end), line));
     rest.remove_prefix(end == absl::string_view::npos ? rest.size() : end + 1);
   }
-  MUSTER_ASSIGN_OR_RETURN(ClassLabels::Result labels, parser.Finish());
-  if (labels.labels.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("libsvm file '", path, "' holds no example, only blank lines and comments"));
-  }
-  dataset->labels_ = std::move(labels.labels);
-  dataset->info_.examples = static_cast<int64_t>(dataset->labels_.size());
+  MUSTER_RETURN_IF_ERROR(parser.Finish());
   dataset->info_.sparse = true;
-  dataset->info_.classes = labels.classes;
-  // The same bytes with indices from 0 are other data.
-  dataset->fingerprint_ =
-      Fingerprint(file.bytes(), options.first_index == LibsvmOptions::FirstIndex::kZero ? 0 : 1);
+  // The same bytes with indices from 0, or with numbers to predict, are other data.
+  const uint64_t number = options.labels == LabelKind::kNumber ? 2 : 0;
+  const uint64_t first = options.first_index == LibsvmOptions::FirstIndex::kZero ? 0 : 1;
+  dataset->fingerprint_ = Fingerprint(file.bytes(), number + first);
   return dataset;
 }
 
@@ -140,7 +188,11 @@ absl::Status LibsvmDataset::Read(absl::Span<const int64_t> indices, Batch& batch
     batch.keys.insert(batch.keys.end(), keys_.begin() + begin, keys_.begin() + end);
     batch.values.insert(batch.values.end(), values_.begin() + begin, values_.begin() + end);
     batch.offsets.push_back(static_cast<int64_t>(batch.keys.size()));
-    batch.labels.push_back(labels_[index]);
+    if (info_.target.has_value()) {
+      batch.targets.push_back(targets_[index]);
+    } else {
+      batch.labels.push_back(labels_[index]);
+    }
   }
   return absl::OkStatus();
 }

@@ -8,7 +8,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
+#include "proto/data_preparation.pb.h"
 #include "worker/data/batch.h"
 #include "worker/data/dataset.h"
 
@@ -18,16 +20,25 @@ struct LibsvmOptions {
   // The index that the format counts features from.
   enum class FirstIndex { kOne, kZero };
   FirstIndex first_index = FirstIndex::kOne;
+  LabelKind labels = LabelKind::kClass;
+  // For labels that are numbers, as in CsvOptions: the share that their mean and deviation are not
+  // learned from, the seed of the order whose end that is, and the preparation that came with the
+  // weights; null to learn one.
+  double holdout = 0;
+  absl::optional<uint64_t> shuffle_seed;
+  const v1::CsvPreparation* preparation = nullptr;
 };
 
 // Sparse examples, one per line: `label index:value index:value …`, indices ascending. A '#' begins
-// a comment; lines without content are skipped. Labels are -1 and +1, or classes from 0. A
+// a comment; lines without content are skipped. Labels are -1 and +1, or classes from 0; or numbers
+// to predict, whose preparation is that of a CSV file with the label as its one numeric column. A
 // feature's key is its index counted from 0. Held in compressed rows (12 bytes per entry).
 class LibsvmDataset : public Dataset {
  public:
   // NotFound: the path is missing. InvalidArgument, naming file, line, value and remedy: a label,
   // index or value is malformed, NaN or infinite, or an index is out of order or below the first.
-  // InvalidArgument, too: the file holds no example, or is no text (common/files/check_is_text.h).
+  // InvalidArgument, too: the file holds no example, or is no text (common/files/check_is_text.h);
+  // the preparation is not of a number to predict.
   static absl::StatusOr<std::unique_ptr<const LibsvmDataset>> Create(const std::string& path,
                                                                      const LibsvmOptions& options);
 
@@ -44,7 +55,9 @@ class LibsvmDataset : public Dataset {
   std::vector<int64_t> offsets_ = {0};
   std::vector<uint64_t> keys_;
   std::vector<float> values_;
+  // One of them is empty.
   std::vector<int32_t> labels_;
+  std::vector<float> targets_;
   DatasetInfo info_;
   uint64_t fingerprint_ = 0;
 };

@@ -13,6 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   FuzzInput input(data, size);
   LibsvmOptions options;
   if (input.Choice(2) == 1) options.first_index = LibsvmOptions::FirstIndex::kZero;
+  if (input.Choice(2) == 1) options.labels = LabelKind::kNumber;
   file->Write(input.rest());
   CheckDataset(LibsvmDataset::Create(file->path(), options), file->path());
   return 0;

@@ -122,6 +122,45 @@ TEST_F(LibsvmDatasetTest, ABadLabelIsNamedWithItsLine) {
   ExpectError("-1 1:1\n3 1:1\n", 2, "line 1 has -1");
 }
 
+TEST_F(LibsvmDatasetTest, NumbersToPredictAreNormalisedOverTrainingExamples) {
+  const std::string path = folder_.Write("a.libsvm", "-1.5 1:1\n0.5 2:1\n10.5 1:2\n");
+  LibsvmOptions options;
+  options.labels = LabelKind::kNumber;
+  options.holdout = 0.3;
+  const auto trained = LibsvmDataset::Create(path, options);
+  ASSERT_TRUE(trained.ok()) << trained.status();
+  EXPECT_EQ((*trained)->info().examples, 3);
+  EXPECT_EQ((*trained)->info().classes, 0);
+  EXPECT_EQ((*trained)->info().target->mean, -0.5);
+  EXPECT_EQ((*trained)->info().target->deviation, 1);
+  Batch batch;
+  ASSERT_TRUE((*trained)->Read({2, 0, 1}, batch).ok());
+  EXPECT_THAT(batch.targets, ElementsAre(11, -1, 1));
+  EXPECT_THAT(batch.labels, IsEmpty());
+  const std::string either = folder_.Write("either.libsvm", "-1 1:1\n1 2:1\n");
+  EXPECT_NE(LibsvmDataset::Create(either, options).value()->fingerprint(),
+            LibsvmDataset::Create(either, {}).value()->fingerprint());
+
+  // Other data are normalised as the weights were trained.
+  v1::DataPreparation kept;
+  ASSERT_TRUE(kept.ParseFromString((*trained)->info().preparation));
+  options.preparation = &kept.csv();
+  const auto later = LibsvmDataset::Create(folder_.Write("b.libsvm", "99.5 1:1\n"), options);
+  ASSERT_TRUE(later.ok()) << later.status();
+  ASSERT_TRUE((*later)->Read({0}, batch).ok());
+  EXPECT_THAT(batch.targets, ElementsAre(100));
+  EXPECT_EQ((*later)->info().preparation, (*trained)->info().preparation);
+  kept.mutable_csv()->clear_numeric();
+  EXPECT_EQ(LibsvmDataset::Create(path, options).status().code(),
+            absl::StatusCode::kInvalidArgument);
+
+  options.preparation = nullptr;
+  const absl::Status bad =
+      LibsvmDataset::Create(folder_.Write("c.libsvm", "1 1:1\nlow 1:1\n"), options).status();
+  EXPECT_THAT(std::string(bad.message()),
+              HasSubstr("c.libsvm:2: the label, 3 characters, is not a number"));
+}
+
 TEST_F(LibsvmDatasetTest, RefusesFilesWithoutExamplesAndMissingOnes) {
   for (const char* text : {"", "# nothing\n\n"}) {
     const std::string path = folder_.Write("empty.libsvm", text);

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "proto/data_preparation.pb.h"
 #include "proto/job.pb.h"
 #include "worker/data/csv/csv_dataset.h"
@@ -22,6 +23,14 @@ bool IsShuffled(const v1::DataSpec& spec) {
   return spec.shuffle_holdout() && spec.holdout() > 0 && spec.holdout() < 1;
 }
 
+// Returns the preparation that the weights came with.
+absl::StatusOr<v1::DataPreparation> KeptPreparation(const DatasetOptions& options) {
+  v1::DataPreparation kept;
+  if (kept.ParseFromString(options.preparation)) return kept;
+  return absl::InvalidArgumentError(
+      "the preparation of data that the weights came with is damaged; take another checkpoint");
+}
+
 absl::StatusOr<std::unique_ptr<const Dataset>> OpenCsv(const v1::DataSpec& spec,
                                                        const DatasetOptions& given) {
   const v1::CsvData& csv = spec.csv();
@@ -36,16 +45,37 @@ absl::StatusOr<std::unique_ptr<const Dataset>> OpenCsv(const v1::DataSpec& spec,
   columns.categorical.assign(csv.categorical().begin(), csv.categorical().end());
   if (!csv.separator().empty()) columns.separator = csv.separator().front();
   if (csv.no_header()) columns.header = CsvColumns::Header::kNone;
+  columns.label_kind = given.labels;
   CsvOptions options;
   options.holdout = spec.holdout();
   if (IsShuffled(spec)) options.shuffle_seed = given.seed;
-  v1::DataPreparation kept;
-  if (!kept.ParseFromString(given.preparation)) {
-    return absl::InvalidArgumentError(
-        "the preparation of data that the weights came with is damaged; take another checkpoint");
-  }
+  MUSTER_ASSIGN_OR_RETURN(const v1::DataPreparation kept, KeptPreparation(given));
   if (kept.has_csv()) options.preparation = &kept.csv();
   return CsvDataset::Create(csv.path(), columns, options);
+}
+
+absl::StatusOr<std::unique_ptr<const Dataset>> OpenLibsvm(const v1::DataSpec& spec,
+                                                          const DatasetOptions& given) {
+  LibsvmOptions options;
+  if (spec.libsvm().zero_based()) options.first_index = LibsvmOptions::FirstIndex::kZero;
+  options.labels = given.labels;
+  options.holdout = spec.holdout();
+  if (IsShuffled(spec)) options.shuffle_seed = given.seed;
+  MUSTER_ASSIGN_OR_RETURN(const v1::DataPreparation kept, KeptPreparation(given));
+  if (kept.has_csv()) options.preparation = &kept.csv();
+  return LibsvmDataset::Create(spec.libsvm().path(), options);
+}
+
+// Checks that the reader has labels of this kind.
+absl::Status CheckLabels(const v1::DataSpec& spec, LabelKind labels) {
+  if (labels == LabelKind::kClass || spec.has_csv() || spec.has_libsvm() ||
+      spec.reader_case() == v1::DataSpec::READER_NOT_SET) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data.", v1::DataSpec::descriptor()->FindFieldByNumber(spec.reader_case())->name(),
+      " has no numbers to predict, as the model does; take data.csv or data.libsvm, whose labels "
+      "can be numbers"));
 }
 
 // Opens the dataset with its examples in the order of the data.
@@ -56,11 +86,8 @@ absl::StatusOr<std::unique_ptr<const Dataset>> OpenReader(const v1::DataSpec& sp
       return TextDataset::Create(spec.text().path(), options.context);
     case v1::DataSpec::kIdx:
       return IdxDataset::Create(spec.idx().images(), spec.idx().labels());
-    case v1::DataSpec::kLibsvm: {
-      LibsvmOptions libsvm;
-      if (spec.libsvm().zero_based()) libsvm.first_index = LibsvmOptions::FirstIndex::kZero;
-      return LibsvmDataset::Create(spec.libsvm().path(), libsvm);
-    }
+    case v1::DataSpec::kLibsvm:
+      return OpenLibsvm(spec, options);
     case v1::DataSpec::kCsv:
       return OpenCsv(spec, options);
     case v1::DataSpec::kSyntheticClicks: {
@@ -99,6 +126,7 @@ absl::StatusOr<std::unique_ptr<const Dataset>> OpenReader(const v1::DataSpec& sp
 
 absl::StatusOr<std::unique_ptr<const Dataset>> OpenDataset(const v1::DataSpec& spec,
                                                            const DatasetOptions& options) {
+  MUSTER_RETURN_IF_ERROR(CheckLabels(spec, options.labels));
   auto dataset = OpenReader(spec, options);
   if (!dataset.ok() || !IsShuffled(spec)) return dataset;
   return std::make_unique<ShuffledDataset>(*std::move(dataset), options.seed);

@@ -17,6 +17,8 @@ class DataSpec;
 struct DatasetOptions {
   // Bytes before the label in text examples; tokens of a sequence. Other readers ignore it.
   int64_t context = 0;
+  // What the model predicts from the examples.
+  LabelKind labels = LabelKind::kClass;
   // Serialised v1::DataPreparation that came with the weights. Empty if there is none: a reader
   // that needs a preparation then learns it from the examples that are not held out.
   std::string preparation;
@@ -29,8 +31,8 @@ struct DatasetOptions {
 //
 // NotFound: a path is missing (named). InvalidArgument: a file is empty or malformed (names file,
 // line or offset, value and remedy), the specification names no reader or has a field out of range,
-// or the preparation cannot be parsed or is for other columns. PermissionDenied, DataLoss: a file
-// cannot be read.
+// the reader has no numbers to predict, or the preparation cannot be parsed or is for other
+// columns. PermissionDenied, DataLoss: a file cannot be read.
 absl::StatusOr<std::unique_ptr<const Dataset>> OpenDataset(const v1::DataSpec& spec,
                                                            const DatasetOptions& options);
 

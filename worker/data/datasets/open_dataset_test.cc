@@ -93,6 +93,32 @@ TEST_F(OpenDatasetTest, CsvTakesTheOptionsOfItsSpecification) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(OpenDatasetTest, NumbersToPredictComeFromCsvAndLibsvmAlone) {
+  folder_.Write("a.csv", "y,n\n10,1\n30,2\n99,3\n");
+  folder_.Write("a.libsvm", "10 1:1\n30 2:1\n99 1:2\n");
+  for (const char* spec : {"csv { path: '@/a.csv' label: 'y' numeric: 'n' } holdout: 0.3",
+                           "libsvm { path: '@/a.libsvm' } holdout: 0.3"}) {
+    const auto dataset = Open(spec, {.labels = LabelKind::kNumber});
+    ASSERT_TRUE(dataset.ok()) << dataset.status();
+    Batch batch;
+    ASSERT_TRUE((*dataset)->Read({0, 1}, batch).ok());
+    EXPECT_THAT(batch.targets, ElementsAre(-1, 1)) << spec;
+    const auto later =
+        Open(spec, {.labels = LabelKind::kNumber, .preparation = (*dataset)->info().preparation});
+    ASSERT_TRUE(later.ok()) << later.status();
+    EXPECT_EQ((*later)->info().target->mean, 20);
+    EXPECT_THAT(
+        std::string(
+            Open(spec, {.labels = LabelKind::kNumber, .preparation = "\xff"}).status().message()),
+        HasSubstr("damaged"));
+  }
+  const auto none = Open("synthetic_classification { examples: 10 features: 2 classes: 5 }",
+                         {.labels = LabelKind::kNumber});
+  EXPECT_EQ(none.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(none.status().message()),
+              HasSubstr("data.synthetic_classification has no numbers to predict"));
+}
+
 TEST_F(OpenDatasetTest, OpensSyntheticClicks) {
   const auto dataset =
       Open("synthetic_clicks { examples: 10 fields: 2 cardinality: 5 numeric: 1 seed: 3 }");

@@ -8,8 +8,8 @@
 
 namespace muster {
 
-// What a model's end computes, summed over the examples. The loss is the negative log-likelihood in
-// nats.
+// What a model's end computes, summed over the examples. The loss of a classifier is the negative
+// log-likelihood in nats.
 struct HeadResult {
   double loss_sum = 0;
   int64_t correct = 0;
@@ -40,6 +40,36 @@ class LogisticHead {
   // class 1, or not for class 0. REQUIRES: labels in [0, 2).
   HeadResult Forward(const LayerContext& context, absl::Span<const int32_t> labels,
                      absl::Span<float> logits, absl::Span<float> scores) const;
+};
+
+// The loss of an error e = prediction - target.
+struct RegressionLoss {
+  enum class Kind {
+    // e² / 2
+    kSquared,
+    // |e|, with slope 0 at 0
+    kAbsolute,
+    // e² / 2 up to |e| = delta, then delta · (|e| - delta / 2)
+    kHuber,
+  };
+  Kind kind = Kind::kSquared;
+  // Above 0.
+  float huber_delta = 1;
+};
+
+// The end of a model that predicts a number, normalised as Batch::targets are: its one output.
+// Nothing is `correct`. Thread-safe.
+class RegressionHead {
+ public:
+  explicit RegressionHead(const RegressionLoss& loss) : loss_(loss) {}
+
+  // Copies the outputs, [B], to `predictions`, [B], and replaces them by the gradient of the loss
+  // sum with regard to them.
+  HeadResult Forward(const LayerContext& context, absl::Span<const float> targets,
+                     absl::Span<float> outputs, absl::Span<float> predictions) const;
+
+ private:
+  const RegressionLoss loss_;
 };
 
 }  // namespace muster

@@ -82,5 +82,51 @@ TEST(LogisticHeadTest, LossScoresAndCorrect) {
   EXPECT_THAT(scores, ElementsAre(0.5, FloatNear(0.75, 1e-6), FloatNear(0, 1e-30)));
 }
 
+void CheckRegression(const RegressionLoss& loss) {
+  const RegressionHead head(loss);
+  // Errors are 0.25, -0.5, 2, -3 and 0.75: none at a kink.
+  const std::vector<float> targets = {1, 1.5, -1, 2, -0.25};
+  std::vector<float> outputs = {1.25, 1, 1, -1, 0.5};
+  std::vector<float> predictions(outputs.size());
+  std::vector<float> gradient = outputs;
+  head.Forward({}, targets, absl::MakeSpan(gradient), absl::MakeSpan(predictions));
+  EXPECT_EQ(predictions, outputs);
+  const auto value = [&] {
+    std::vector<float> scratch = outputs;
+    return head.Forward({}, targets, absl::MakeSpan(scratch), absl::MakeSpan(predictions)).loss_sum;
+  };
+  ExpectGradient({.what = "outputs"}, value, absl::MakeSpan(outputs), gradient);
+}
+
+TEST(RegressionHeadTest, Gradients) {
+  CheckRegression({.kind = RegressionLoss::Kind::kSquared});
+  CheckRegression({.kind = RegressionLoss::Kind::kAbsolute});
+  CheckRegression({.kind = RegressionLoss::Kind::kHuber});
+  CheckRegression({.kind = RegressionLoss::Kind::kHuber, .huber_delta = 0.4f});
+}
+
+TEST(RegressionHeadTest, Losses) {
+  const auto loss = [](const RegressionLoss& of) {
+    std::vector<float> outputs = {1, 4, -2};
+    std::vector<float> predictions(3);
+    const HeadResult result = RegressionHead(of).Forward({}, {1, 1, 0}, absl::MakeSpan(outputs),
+                                                         absl::MakeSpan(predictions));
+    EXPECT_EQ(result.correct, 0);
+    return result.loss_sum;
+  };
+  EXPECT_DOUBLE_EQ(loss({.kind = RegressionLoss::Kind::kSquared}), 4.5 + 2);
+  EXPECT_DOUBLE_EQ(loss({.kind = RegressionLoss::Kind::kAbsolute}), 3 + 2);
+  EXPECT_DOUBLE_EQ(loss({.kind = RegressionLoss::Kind::kHuber}), 2.5 + 1.5);
+  EXPECT_DOUBLE_EQ(loss({.kind = RegressionLoss::Kind::kHuber, .huber_delta = 2}), 4 + 2);
+}
+
+TEST(RegressionHeadTest, AnErrorOfZeroHasNoSlope) {
+  std::vector<float> outputs = {3};
+  std::vector<float> predictions(1);
+  RegressionHead({.kind = RegressionLoss::Kind::kAbsolute})
+      .Forward({}, {3}, absl::MakeSpan(outputs), absl::MakeSpan(predictions));
+  EXPECT_THAT(outputs, ElementsAre(0));
+}
+
 }  // namespace
 }  // namespace muster

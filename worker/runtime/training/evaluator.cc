@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/eval/auc.h"
+#include "common/eval/metric.h"
+#include "common/eval/regression_sums.h"
 #include "common/plan/planned_stages.h"
 #include "proto/job.pb.h"
 #include "proto/task_service.pb.h"
@@ -22,7 +24,7 @@ bool NeedsScores(absl::string_view metric) { return metric == "auc" || metric ==
 
 bool IsKnown(absl::string_view metric) {
   return metric == "loss" || metric == "perplexity" || metric == "accuracy" ||
-         metric == "bits_per_byte" || NeedsScores(metric);
+         metric == "bits_per_byte" || NeedsScores(metric) || IsOfRegression(metric);
 }
 
 }  // namespace
@@ -36,8 +38,8 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const v1::Evaluatio
   if (!IsKnown(metric)) {
     return absl::InvalidArgumentError(
         absl::StrCat("evaluation.metric is \"", metric,
-                     "\"; one of loss, perplexity, accuracy, auc, binned_auc and "
-                     "bits_per_byte"));
+                     "\"; one of loss, perplexity, accuracy, auc, binned_auc, bits_per_byte, "
+                     "rmse, mae and r2"));
   }
   EvaluationShareOptions options;
   options.data_rank = data_rank;
@@ -106,12 +108,32 @@ double Evaluator::SourceBytes(absl::Span<const int32_t> labels) const {
   return static_cast<double>(sum);
 }
 
+absl::Status Evaluator::AddErrors(const PassResult& pass,
+                                  v1::ReportEvaluationRequest& report) const {
+  if (!dataset_.info().target.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("evaluation.metric is \"", metric_,
+                     "\", which needs a number to predict, but the model predicts classes; take a "
+                     "model with regression, or another metric"));
+  }
+  const double deviation = dataset_.info().target->deviation;
+  MUSTER_ASSIGN_OR_RETURN(RegressionSums sums, UnpackSums(report.scores()));
+  for (size_t i = 0; i < pass.targets.size(); ++i) {
+    const double target = pass.targets[i] * deviation;
+    const double error = pass.scores[i] * deviation - target;
+    sums += {error * error, std::abs(error), target, target * target};
+  }
+  report.set_scores(PackSums(sums));
+  return absl::OkStatus();
+}
+
 absl::Status Evaluator::AddResults(const PassResult& pass,
                                    v1::ReportEvaluationRequest& report) const {
   report.set_loss_sum(report.loss_sum() + pass.loss_sum);
   report.set_correct(report.correct() + pass.correct);
   report.set_examples(report.examples() + pass.examples);
   report.set_loss_weight(report.loss_weight() + pass.loss_weight);
+  if (IsOfRegression(metric_)) return AddErrors(pass, report);
   if (!NeedsScores(metric_)) return absl::OkStatus();
   const absl::Span<const float> scores = pass.scores;
   const std::vector<uint8_t> labels(pass.labels.begin(), pass.labels.end());

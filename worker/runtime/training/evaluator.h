@@ -41,8 +41,8 @@ class Evaluator {
 
   // Evaluates with the parameters of `clock`, and fills in `report` except for the task. REQUIRES:
   // the engine's last BeginEvaluation was at `clock`. OutOfRange: the loss is not finite.
-  // InvalidArgument: the metric needs scores, which the model does not give. Otherwise errors of
-  // data and engine.
+  // InvalidArgument: the metric needs scores or numbers, which the model does not give. Otherwise
+  // errors of data and engine.
   absl::Status Evaluate(uint64_t clock, StepEngine& engine, v1::ReportEvaluationRequest& report);
 
   // Makes a filled-in report one of no examples, for ranks whose results another rank reports.
@@ -57,6 +57,9 @@ class Evaluator {
   // Returns how many bytes of the source these labels stand for.
   double SourceBytes(absl::Span<const int32_t> labels) const;
   absl::Status AddResults(const PassResult& pass, v1::ReportEvaluationRequest& report) const;
+  // Adds the errors of a pass, in the target's own unit, to the report's scores
+  // (common/eval/regression_sums.h).
+  absl::Status AddErrors(const PassResult& pass, v1::ReportEvaluationRequest& report) const;
 
   const std::string metric_;
   const EvaluationShare share_;

@@ -1,10 +1,13 @@
 #include "worker/runtime/training/evaluator.h"
 
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "common/eval/auc.h"
+#include "common/eval/metric.h"
+#include "common/eval/regression_sums.h"
 #include "common/files/temp_folder.h"
 #include "common/tokenizer/bpe/bpe_json.h"
 #include "common/tokenizer/bpe/bpe_tokenizer.h"
@@ -172,6 +175,62 @@ TEST_F(EvaluatorTest, BinnedAucCountsTheSameExamples) {
             bins.negative);
 }
 
+// Linear regression, untrained: it predicts the targets' mean in training, 20.
+v1::JobSpec NumbersSpec(const std::string& path) {
+  v1::JobSpec spec = ClicksSpec(1);
+  spec.mutable_model()->mutable_linear_regression();
+  v1::CsvData* csv = spec.mutable_data()->mutable_csv();
+  csv->set_path(path);
+  csv->set_label("price");
+  csv->add_numeric("n");
+  spec.mutable_data()->set_holdout(0.5);
+  return spec;
+}
+
+TEST_F(EvaluatorTest, ErrorsAreInTheTargetsOwnUnit) {
+  const TempFolder folder;
+  // The targets that are held out are 21, 14 and 26: 1, -6 and 6 from the mean in training.
+  v1::JobSpec spec =
+      NumbersSpec(folder.Write("a.csv", "n,price\n1,10\n2,30\n3,20\n4,21\n5,14\n6,26\n"));
+  const auto value = [&](const std::string& metric) {
+    spec.mutable_evaluation()->set_metric(metric);
+    const v1::ReportEvaluationRequest whole = Evaluate(spec, 0, 1).value();
+    EXPECT_EQ(whole.examples(), 3);
+    EvaluationSums sums = {.labels = whole.examples(), .regression = *UnpackSums(whole.scores())};
+    // However the examples are divided, the sums add up to the same.
+    EvaluationSums of_slots = {.labels = whole.examples()};
+    for (int slot = 0; slot < 4; ++slot) {
+      of_slots.regression += *UnpackSums(Evaluate(spec, slot, 4).value().scores());
+    }
+    EXPECT_NEAR(MetricFromSums(whole.metric(), of_slots).value(),
+                MetricFromSums(whole.metric(), sums).value(), 1e-9);
+    return MetricFromSums(whole.metric(), sums).value();
+  };
+  EXPECT_NEAR(value("rmse"), std::sqrt(73.0 / 3), 1e-5);
+  EXPECT_NEAR(value("mae"), 13.0 / 3, 1e-5);
+  // From their own mean, 61 / 3, they deviate by 2 / 3, -19 / 3 and 17 / 3.
+  EXPECT_NEAR(value("r2"), 1 - 73 / (654.0 / 9), 1e-5);
+  EXPECT_EQ(value(""), value("rmse")) << "the usual metric";
+  // The loss is of the normalised target, whose unit is the deviation in training.
+  spec.mutable_evaluation()->set_metric("loss");
+  const v1::ReportEvaluationRequest report = Evaluate(spec, 0, 1).value();
+  EXPECT_NEAR(report.loss_sum(), 73 / (200.0 / 3) / 2, 1e-5);
+  EXPECT_EQ(report.scores(), "");
+}
+
+TEST_F(EvaluatorTest, ValidationTargetsAreNormalisedAsTrainingTargetsAre) {
+  const TempFolder folder;
+  v1::JobSpec spec = NumbersSpec(folder.Write("a.csv", "n,price\n1,10\n2,30\n"));
+  spec.mutable_data()->set_holdout(0);
+  *spec.mutable_validation() = spec.data();
+  spec.mutable_validation()->mutable_csv()->set_path(
+      folder.Write("b.csv", "n,price\n1,1020\n2,1020\n"));
+  const v1::ReportEvaluationRequest report = Evaluate(spec, 0, 1).value();
+  const RegressionSums sums = *UnpackSums(report.scores());
+  EXPECT_NEAR(sums.absolute_errors, 2000, 1e-3);
+  EXPECT_NEAR(sums.deviations, 2000, 1e-3);
+}
+
 TEST_F(EvaluatorTest, MaxExamplesBoundsAllSlotsTogether) {
   v1::JobSpec spec = ClicksSpec(1000);
   spec.mutable_evaluation()->set_max_examples(101);
@@ -237,6 +296,9 @@ TEST_F(EvaluatorTest, RefusesMetricsThatDoNotFit) {
   v1::JobSpec spec = ClicksSpec(100);
   spec.mutable_evaluation()->set_metric("f1");
   EXPECT_THAT(Evaluate(spec, 0, 1).status().message(), HasSubstr("evaluation.metric is \"f1\""));
+  spec.mutable_evaluation()->set_metric("rmse");
+  EXPECT_THAT(Evaluate(spec, 0, 1).status().message(),
+              HasSubstr("but the model predicts classes; take a model with regression"));
 
   v1::JobSpec perceptron = ClicksSpec(100);
   perceptron.mutable_model()->mutable_mlp()->set_classes(3);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
+#include "common/job/regression.h"
 #include "common/mesh/tensor_ranks.h"
 #include "common/optim/schedule.h"
 #include "common/partition/schema.h"
@@ -52,6 +53,7 @@ absl::Status CheckFit(const DatasetInfo& training, const DatasetInfo& validation
 absl::Status OpenData(const v1::JobSpec& spec, const std::string& preparation, PreparedJob& job) {
   DatasetOptions options;
   options.context = RequiredContext(spec.model());
+  options.labels = RegressionOf(spec.model()) ? LabelKind::kNumber : LabelKind::kClass;
   options.preparation = preparation;
   options.seed = spec.seed();
   MUSTER_ASSIGN_OR_RETURN(job.dataset, OpenDataset(spec.data(), options));

@@ -29,6 +29,7 @@ struct PassResult {
   // See MicroBatch. Valid until the engine's next call.
   absl::Span<const float> scores;
   absl::Span<const int32_t> labels;
+  absl::Span<const float> targets;
 };
 
 // Computes a slot's training steps, and evaluation passes between them. The trainer decides what

@@ -309,7 +309,8 @@ absl::Status StepExecutor::Evaluate(const Batch& batch, PassResult& result) {
             .loss_sum = pass.loss_sum,
             .correct = pass.correct,
             .scores = pass.scores,
-            .labels = pass.labels};
+            .labels = pass.labels,
+            .targets = pass.targets};
   return absl::OkStatus();
 }
 

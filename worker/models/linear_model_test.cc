@@ -1,4 +1,4 @@
-#include "worker/models/logistic_regression.h"
+#include "worker/models/linear_model.h"
 
 #include <cmath>
 
@@ -111,6 +111,63 @@ TEST(LogisticRegressionTest, NamesWhatIsWrong) {
               AllOf(HasSubstr("model.logistic_regression.classes gives 2"), HasSubstr("to 10")));
   EXPECT_THAT(CreateError("logistic_regression { classes: 1 }", {.sparse = true, .classes = 2}),
               HasSubstr("classes is 1; it must be from 2"));
+}
+
+DatasetInfo MixedNumbers() {
+  return {.dense_features = 4, .sparse = true, .target = TargetScale()};
+}
+
+TEST(LinearRegressionTest, Gradients) {
+  Batch batch = Sparse(2);
+  batch.labels.clear();
+  batch.dense = RandomValues(6 * 4, 2);
+  batch.targets = RandomValues(6, 3);
+  CheckModel(*MakeModel("linear_regression {}", MixedNumbers()), batch);
+  CheckModel(*MakeModel("linear_regression { loss: ABSOLUTE }", MixedNumbers()), batch);
+  CheckModel(*MakeModel("linear_regression { loss: HUBER huber_delta: 0.5 }", MixedNumbers()),
+             batch);
+  batch.dense.clear();
+  CheckModel(*MakeModel("linear_regression {}", {.sparse = true, .target = TargetScale()}), batch);
+}
+
+TEST(LinearRegressionTest, HasTheTensorsOfABinaryClassifier) {
+  const ModelDescription number = MakeModel("linear_regression {}", MixedNumbers())->description();
+  EXPECT_EQ(number.default_metric, "rmse");
+  ASSERT_EQ(number.sparse_tables.size(), 1);
+  EXPECT_EQ(number.sparse_tables[0].dim, 1);
+  ASSERT_EQ(number.tensors.size(), 2);
+  EXPECT_EQ(number.tensors[1].name, "dense.weight");
+  EXPECT_EQ(number.tensors[1].elements(), 4);
+}
+
+TEST(LinearRegressionTest, RecoversWhatTheTargetsWereMadeOf) {
+  Batch batch;
+  batch.Clear();
+  batch.examples = 50;
+  batch.dense = RandomValues(50 * 2, 5);
+  for (int i = 0; i < 50; ++i) {
+    batch.targets.push_back(0.5f + 2 * batch.dense[2 * i] - 1.5f * batch.dense[2 * i + 1]);
+  }
+  const auto model =
+      MakeModel("linear_regression {}", {.dense_features = 2, .target = TargetScale()});
+  LocalTrainer trainer(*model, 1);
+  for (int step = 0; step < 200; ++step) ASSERT_TRUE(trainer.Step(batch, 0.5).ok());
+  ASSERT_TRUE(trainer.Evaluate(batch).ok());
+  EXPECT_LT(trainer.mean_loss(), 1e-8);
+  EXPECT_NEAR(trainer.parameters()[0][0], 0.5, 1e-3);
+  EXPECT_NEAR(trainer.parameters()[1][0], 2, 1e-3);
+  EXPECT_NEAR(trainer.parameters()[1][1], -1.5, 1e-3);
+  EXPECT_NEAR(trainer.micro_batch().scores[7], batch.targets[7], 1e-3);
+}
+
+TEST(LinearRegressionTest, RefusesBatchesAndDataOfClasses) {
+  const auto model = MakeModel("linear_regression {}", {.sparse = true, .target = TargetScale()});
+  EXPECT_THAT(model->Load(Sparse(2), *model->NewMicroBatch()).message(),
+              HasSubstr("0 numbers to predict"));
+  EXPECT_THAT(CreateError("linear_regression {}", {.sparse = true, .classes = 2}),
+              AllOf(HasSubstr("model.linear_regression predicts a number"), HasSubstr("classes")));
+  EXPECT_THAT(CreateError("linear_regression {}", {.vocabulary = 256, .target = TargetScale()}),
+              HasSubstr("model.linear_regression reads sparse or dense features"));
 }
 
 }  // namespace

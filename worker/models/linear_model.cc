@@ -1,12 +1,14 @@
-#include "worker/models/logistic_regression.h"
+#include "worker/models/linear_model.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"
 #include "worker/models/checks.h"
+#include "worker/models/regression.h"
 #include "worker/nn/layers/bias_layer.h"
 #include "worker/nn/layers/heads.h"
 #include "worker/nn/layers/key_deduplicator.h"
@@ -23,30 +25,32 @@ struct LinearMicroBatch final : MicroBatch {
   std::vector<float> values;
   // [B, F].
   std::vector<float> dense;
-  // [B, logits]: after the forward pass, the gradient of the logits.
-  std::vector<float> logits;
+  // [B, outputs]: after the forward pass, the gradient of the outputs.
+  std::vector<float> outputs;
 };
 
-class LogisticRegression final : public Model {
+class LinearModel final : public Model {
  public:
-  // `data` has sparse features, dense ones, or both.
-  LogisticRegression(int64_t classes, const DatasetInfo& data)
+  // Predicts a number by `regression`, if there is one, or else one of the classes. `data` has
+  // sparse features, dense ones, or both.
+  LinearModel(int64_t classes, std::optional<RegressionHead> regression, const DatasetInfo& data)
       : classes_(classes),
-        logits_(classes == 2 ? 1 : classes),
+        outputs_(regression || classes == 2 ? 1 : classes),
         dense_features_(data.dense_features),
         has_sparse_(data.sparse),
-        sparse_({.row_dim = logits_, .width = logits_}),
-        dense_(dense_features_, logits_, {.init = LinearLayer::Init::kZero, .bias = false}),
-        bias_(logits_),
-        softmax_(classes) {
+        sparse_({.row_dim = outputs_, .width = outputs_}),
+        dense_(dense_features_, outputs_, {.init = LinearLayer::Init::kZero, .bias = false}),
+        bias_(outputs_),
+        softmax_(classes),
+        regression_(regression) {
     bias_.AppendTensors("bias", 0, description_.tensors);
     if (dense_features_ > 0) dense_.AppendTensors("dense", 0, description_.tensors);
     if (has_sparse_) {
       description_.sparse_tables.push_back(
-          {.name = "weights", .dim = static_cast<uint32_t>(logits_), .initializer = {}});
+          {.name = "weights", .dim = static_cast<uint32_t>(outputs_), .initializer = {}});
     }
     description_.units = 1;
-    description_.default_metric = "accuracy";
+    description_.default_metric = regression_ ? "rmse" : "accuracy";
   }
 
   const ModelDescription& description() const override { return description_; }
@@ -58,7 +62,7 @@ class LogisticRegression final : public Model {
   }
 
   absl::Status Load(const Batch& batch, MicroBatch& micro_batch) const override {
-    MUSTER_RETURN_IF_ERROR(CheckLabels(batch, classes_));
+    MUSTER_RETURN_IF_ERROR(regression_ ? CheckTargets(batch) : CheckLabels(batch, classes_));
     MUSTER_RETURN_IF_ERROR(CheckDense(batch, dense_features_));
     if (has_sparse_) MUSTER_RETURN_IF_ERROR(CheckSparse(batch));
     auto& m = static_cast<LinearMicroBatch&>(micro_batch);
@@ -68,29 +72,27 @@ class LogisticRegression final : public Model {
       m.offsets = batch.offsets;
       m.values = batch.values;
       m.deduplicator.Build(batch.keys, m.sparse[0].keys, m.sparse[0].inverse);
-      m.sparse[0].rows.resize(m.sparse[0].keys.size() * logits_);
+      m.sparse[0].rows.resize(m.sparse[0].keys.size() * outputs_);
     }
-    m.logits.resize(batch.examples * logits_);
-    if (classes_ == 2) m.scores.resize(batch.examples);
+    m.outputs.resize(batch.examples * outputs_);
+    if (regression_ || classes_ == 2) m.scores.resize(batch.examples);
     return absl::OkStatus();
   }
 
   absl::Status Forward(const LayerContext& context, int unit, const ModelParameters& parameters,
                        MicroBatch& micro_batch) const override {
     auto& m = static_cast<LinearMicroBatch&>(micro_batch);
-    const absl::Span<float> logits = absl::MakeSpan(m.logits);
+    const absl::Span<float> outputs = absl::MakeSpan(m.outputs);
     if (dense_features_ > 0) {
-      dense_.Forward(context, parameters.values.subspan(kDense, 1), m.dense, logits);
+      dense_.Forward(context, parameters.values.subspan(kDense, 1), m.dense, outputs);
     } else {
-      std::fill(logits.begin(), logits.end(), 0.0f);
+      std::fill(outputs.begin(), outputs.end(), 0.0f);
     }
     if (has_sparse_) {
-      sparse_.Forward(context, {.offsets = m.offsets, .values = m.values}, m.sparse[0], logits);
+      sparse_.Forward(context, {.offsets = m.offsets, .values = m.values}, m.sparse[0], outputs);
     }
-    bias_.Forward(context, parameters.values.subspan(kBias, 1), logits, logits);
-    const HeadResult result =
-        classes_ == 2 ? logistic_.Forward(context, m.labels, logits, absl::MakeSpan(m.scores))
-                      : softmax_.Forward(context, m.labels, logits, {});
+    bias_.Forward(context, parameters.values.subspan(kBias, 1), outputs, outputs);
+    const HeadResult result = RunHead(context, outputs, m);
     m.loss_sum = result.loss_sum;
     m.correct = result.correct;
     return absl::OkStatus();
@@ -99,26 +101,35 @@ class LogisticRegression final : public Model {
   absl::Status Backward(const LayerContext& context, int unit, const ModelParameters& parameters,
                         GradientSpans gradients, MicroBatch& micro_batch) const override {
     auto& m = static_cast<LinearMicroBatch&>(micro_batch);
-    const BackwardInputs inputs = {.in = m.dense, .out = {}, .out_gradient = m.logits};
+    const BackwardInputs inputs = {.in = m.dense, .out = {}, .out_gradient = m.outputs};
     bias_.BackwardWeights(context, inputs, gradients.subspan(kBias, 1));
     if (dense_features_ > 0) {
       dense_.BackwardWeights(context, inputs, gradients.subspan(kDense, 1));
     }
     if (has_sparse_) {
       m.sparse[0].gradients.assign(m.sparse[0].rows.size(), 0);
-      sparse_.BackwardRows(context, {.offsets = m.offsets, .values = m.values}, m.logits,
+      sparse_.BackwardRows(context, {.offsets = m.offsets, .values = m.values}, m.outputs,
                            m.sparse[0]);
     }
     return absl::OkStatus();
   }
 
  private:
+  // Replaces the outputs by their gradient.
+  HeadResult RunHead(const LayerContext& context, absl::Span<float> outputs,
+                     LinearMicroBatch& m) const {
+    const absl::Span<float> scores = absl::MakeSpan(m.scores);
+    if (regression_) return regression_->Forward(context, m.targets, outputs, scores);
+    if (classes_ == 2) return logistic_.Forward(context, m.labels, outputs, scores);
+    return softmax_.Forward(context, m.labels, outputs, {});
+  }
+
   // Tensors.
   static constexpr int kBias = 0;
   static constexpr int kDense = 1;
 
   const int64_t classes_;
-  const int64_t logits_;
+  const int64_t outputs_;
   const int64_t dense_features_;
   const bool has_sparse_;
   const SparseLinear sparse_;
@@ -126,23 +137,36 @@ class LogisticRegression final : public Model {
   const BiasLayer bias_;
   const SoftmaxHead softmax_;
   const LogisticHead logistic_{};
+  const std::optional<RegressionHead> regression_;
   ModelDescription description_;  // Const after construction.
 };
+
+// `name` is the model's.
+absl::Status CheckFeatures(absl::string_view name, const DatasetInfo& data) {
+  if ((data.sparse || data.dense_features > 0) && data.vocabulary == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("model.", name, " reads sparse or dense features, but the data have ",
+                   DescribeData(data), "; use libsvm, CSV or click-log data, or another model",
+                   data.vocabulary > 0 ? " (ngram)." : "."));
+}
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const Model>> CreateLogisticRegression(
     const v1::LogisticRegressionSpec& spec, const DatasetInfo& data) {
-  if ((!data.sparse && data.dense_features == 0) || data.vocabulary > 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.logistic_regression reads sparse or dense features, but the data have ",
-                     DescribeData(data), "; use libsvm, CSV or click-log data, or another model",
-                     data.vocabulary > 0 ? " (ngram)." : "."));
-  }
+  MUSTER_RETURN_IF_ERROR(CheckFeatures("logistic_regression", data));
   const uint64_t classes = spec.classes() == 0 ? 2 : spec.classes();
   MUSTER_RETURN_IF_ERROR(CheckField("model.logistic_regression.classes", classes, 2, kMaxWidth));
   MUSTER_RETURN_IF_ERROR(CheckClasses("model.logistic_regression.classes", classes, data));
-  return std::make_unique<LogisticRegression>(classes, data);
+  return std::make_unique<LinearModel>(classes, std::nullopt, data);
+}
+
+absl::StatusOr<std::unique_ptr<const Model>> CreateLinearRegression(const v1::RegressionSpec& spec,
+                                                                    const DatasetInfo& data) {
+  MUSTER_RETURN_IF_ERROR(CheckFeatures("linear_regression", data));
+  MUSTER_ASSIGN_OR_RETURN(const RegressionHead head,
+                          CreateRegressionHead("model.linear_regression", spec, data));
+  return std::make_unique<LinearModel>(/*classes=*/0, head, data);
 }
 
 }  // namespace muster
