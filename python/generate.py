@@ -32,12 +32,35 @@ LINES = {
         "from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence"
     ),
     "from grpc import aio as channels": "import grpc as channels",
+    "from muster._muster_program import run_async as run_program": "from muster._muster_program import run as run_program",
 }
 DOCSTRING = '"""The client. Made by generate.py from aio.py."""'
 
 
+def require_checkout() -> None:
+    """Ends the build if python/ is not in a checkout."""
+    missing = [each for each in ("LICENSE", "common/base/version.h", "proto/job.proto") if not (ROOT / each).exists()]
+    if missing:
+        raise SystemExit(
+            f"muster-train is built from a checkout of Muster, and {ROOT} is none: it has no {', '.join(missing)}. Run `pip "
+            "install ./python` in a clone, or install the wheel that `./muster package` makes there."
+        )
+
+
+def protoc() -> list[str]:
+    """Returns the compiler of protos, and the flag that names its plugin for gRPC; ends the build if one is missing."""
+    compiler = shutil.which("protoc")
+    plugin = shutil.which("grpc_python_plugin")
+    packages = {"protobuf-compiler": compiler, "protobuf-compiler-grpc": plugin}
+    missing = [name for name, program in packages.items() if program is None]
+    if compiler is None or missing:
+        raise SystemExit(f"muster-train is built by protoc with its plugin for gRPC: install Debian's {' and '.join(missing)}")
+    return [compiler, f"--plugin=protoc-gen-grpc={plugin}"]
+
+
 def release() -> str:
     """Returns the release of the checkout."""
+    require_checkout()
     found = re.search(r'kRelease\[\] = "(.*)"', (ROOT / "common/base/version.h").read_text())
     assert found is not None, "common/base/version.h names no release"
     return found[1]
@@ -78,11 +101,9 @@ def generate(target: pathlib.Path) -> None:
             (protos / f"{name}.proto").write_text(text.replace('import "proto/', 'import "muster/v1/'))
         made = pathlib.Path(folder, "made")
         made.mkdir()
-        plugin = shutil.which("grpc_python_plugin") or "/usr/bin/grpc_python_plugin"
         outputs = [f"--{kind}_out={made}" for kind in ("python", "pyi", "grpc")]
         files = [f"muster/v1/{name}.proto" for name in PROTOS]
-        command = ["protoc", f"-I{folder}", f"--plugin=protoc-gen-grpc={plugin}", *outputs, *files]
-        subprocess.run(command, check=True)
+        subprocess.run([*protoc(), f"-I{folder}", *outputs, *files], check=True)
         (target / "v1").mkdir(exist_ok=True)
         for each in (made / "muster/v1").iterdir():
             if not (each.name.endswith("_pb2_grpc.py") and each.name != "job_service_pb2_grpc.py"):
@@ -101,6 +122,7 @@ def build(target: pathlib.Path, native: list[pathlib.Path]) -> None:
     made = shutil.ignore_patterns("__pycache__", *(pathlib.Path(each).name for each in NATIVE))
     shutil.copytree(SOURCES, target, dirs_exist_ok=True, ignore=made)
     generate(target)
+    shutil.copyfile(ROOT / "LICENSE", target / "LICENSE")
     copy_native(native, target)
 
 

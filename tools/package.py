@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Packs Muster's built programs; ./muster builds them and runs this.
 
-Usage: package.py package [--out DIR] [--built DIR]       makes muster-RELEASE-debian12-ARCHITECTURE.tar.gz and a .deb
+Usage: package.py package [--out DIR] [--built DIR]       makes muster-RELEASE-debian12-ARCHITECTURE.tar.gz, a .deb, and a
+                                                           wheel of the Python package alone, with its libraries
        package.py install --prefix DIR [--built DIR]      puts the same files under a folder, such as /usr/local
 
 What is packed, under the prefix (/usr in the .deb, a folder named muster-RELEASE in the tarball):
@@ -9,13 +10,14 @@ What is packed, under the prefix (/usr in the .deb, a folder named muster-RELEAS
     bin/                the programs, without debugging symbols
     lib/                the Python package muster (python/), in lib/python3/dist-packages; `install` puts it where Debian's
                         Python finds packages of the prefix, if it looks anywhere there
-    share/muster/       README.md, CHANGELOG.md, docs/, examples/, proto/ (for clients in any language), licences/ (of
+    share/muster/       README.md, CHANGELOG.md, CONTRIBUTING.md, SECURITY.md, LICENSE, docs/, examples/, proto/ (for clients in any language), licences/ (of
                         the libraries that the programs are linked with), packages.txt (Debian's packages that have to
                         be installed for the programs to start)
 """
 
 import argparse
 import gzip
+import importlib.util
 import io
 import os
 import pathlib
@@ -39,7 +41,10 @@ PROGRAMS = [
 PYTHON_PACKAGES = pathlib.Path("lib/python3/dist-packages")
 # The packages that the package muster needs to be imported, and programs do not.
 PYTHON_DEPENDENCIES = "python3-grpcio, python3-protobuf, python3-yaml"
-TEXTS = ["README.md", "CHANGELOG.md", "docs", "examples", "proto"]
+TEXTS = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "docs", "examples", "proto"]
+# What a wheel is built from.
+WHEEL_SOURCES = ["LICENSE", "common/base/version.h", "proto", "python"]
+BUILD_WHEEL = "import sys, setuptools.build_meta as builder; builder.build_wheel(sys.argv[1])"
 # Libraries of which the compiler takes code into the programs, so that no file of them is needed to run.
 HEADER_PACKAGES = ["libcli11-dev", "nlohmann-json3-dev", "libxxhash-dev", "libabsl-dev", "libcpp-httplib-dev"]
 DESCRIPTION = """\
@@ -167,8 +172,9 @@ def write_deb(folder, release, depends, path, time):
         shutil.copytree(folder, root / "usr")
         doc = root / "usr/share/doc/muster"
         doc.mkdir(parents=True)
-        (doc / "copyright").write_text("Licences of the libraries that the programs are linked with are in\n"
-                                       "/usr/share/muster/licences.\n")  # yapf: disable
+        (doc / "copyright").write_text("Muster is under the Apache License, Version 2.0, which is in\n"
+                                       "/usr/share/common-licenses/Apache-2.0. Licences of the libraries that the\n"
+                                       "programs are linked with are in /usr/share/muster/licences.\n")  # yapf: disable
         (root / "DEBIAN").mkdir()
         size = sum(each.stat().st_size for each in (root / "usr").rglob("*") if each.is_file())
         (root / "DEBIAN/control").write_text(f"""\
@@ -188,6 +194,37 @@ Description: {DESCRIPTION}
         run("dpkg-deb", "--root-owner-group", "--build", root, path, env={**os.environ, "SOURCE_DATE_EPOCH": str(time)})
 
 
+def require_wheel_builder():
+    missing = [f"python3-{each}" for each in ("setuptools", "wheel") if importlib.util.find_spec(each) is None]
+    if missing:
+        sys.exit("muster: cannot package: the wheel of the Python package is built by Debian's "
+                 f"{' and '.join(missing)}; apt-get install {' '.join(missing)}")  # yapf: disable
+
+
+def write_wheel(staged, out, time):
+    """Builds a wheel of the Python package, without a network, with the libraries that were staged; returns its path."""
+    with tempfile.TemporaryDirectory() as top:
+        sources, made = pathlib.Path(top) / "sources", pathlib.Path(top) / "made"
+        sys.path.insert(0, str(ROOT / "python"))
+        import generate
+
+        # A build writes beside its sources, so it gets a copy of them; what an earlier one left there is not theirs.
+        left = shutil.ignore_patterns("build", "*.egg-info", "__pycache__", "v1", "_client.py", "_version.py", "*.so")
+        for name in WHEEL_SOURCES:
+            (sources / name).parent.mkdir(parents=True, exist_ok=True)
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, sources / name, ignore=left)
+            else:
+                shutil.copyfile(ROOT / name, sources / name)
+        for each in map(pathlib.Path, generate.NATIVE):
+            (sources / "bazel-bin" / each).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(staged / PYTHON_PACKAGES / "muster" / each.name, sources / "bazel-bin" / each)
+        run(sys.executable, "-c", BUILD_WHEEL, made, cwd=sources / "python",
+            env={**os.environ, "SOURCE_DATE_EPOCH": str(time)})  # yapf: disable
+        (wheel,) = made.iterdir()
+        return pathlib.Path(shutil.copy(wheel, out))
+
+
 def time_of_tree():
     """When the commit was made, so that packing it again gives the same bytes."""
     try:
@@ -197,6 +234,7 @@ def time_of_tree():
 
 
 def package(built, out):
+    require_wheel_builder()
     release, commit = version_of(built / "client/muster")
     out.mkdir(parents=True, exist_ok=True)
     time = time_of_tree()
@@ -206,11 +244,12 @@ def package(built, out):
         depends = stage(built, folder)
         write_tarball(folder, f"muster-{release}", out / f"{base}.tar.gz", time)
         write_deb(folder, release, depends, out / f"{base}.deb", time)
+        wheel = write_wheel(folder, out, time)
     print(f"muster {release}, commit {commit}")
-    for each in (f"{base}.tar.gz", f"{base}.deb"):
-        path = out / each
+    for path in (out / f"{base}.tar.gz", out / f"{base}.deb", wheel):
         print(f"  {path}  {path.stat().st_size / 1e6:.1f} MB")
     print(f"To install it on Debian 12: apt install {(out / base).absolute()}.deb")
+    print(f"The Python package alone, as a client: pip install {wheel.absolute()}")
 
 
 def install(built, prefix):
@@ -240,7 +279,7 @@ def install(built, prefix):
 def main():
     parser = argparse.ArgumentParser(prog="./muster", description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    packing = commands.add_parser("package", help="make a tarball and a Debian package")
+    packing = commands.add_parser("package", help="make a tarball, a Debian package, and a wheel of the Python package")
     packing.add_argument("--out", type=pathlib.Path, default=ROOT / "dist", help="folder (default: %(default)s)")
     installing = commands.add_parser("install", help="put the same files under a folder")
     installing.add_argument("--prefix", type=pathlib.Path, required=True, help="such as /usr/local or ~/.local")

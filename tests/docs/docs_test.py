@@ -9,7 +9,7 @@ import pytest
 sys.path.insert(0, "tools")
 import job_reference
 
-PAGES = [pathlib.Path(each) for each in ("README.md", "CHANGELOG.md")] + sorted(pathlib.Path("docs").rglob("*.md"))
+PAGES = [*map(pathlib.Path, ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")), *sorted(pathlib.Path("docs").rglob("*.md"))]
 LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
 
 

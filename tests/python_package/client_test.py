@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import math
+import pickle
 import re
 import socket
 import threading
@@ -174,10 +176,10 @@ def test_jobs_are_found_by_id_name_and_label(client, endless):
     again = client.submit(small_job(name="found", labels__run="8"))
     again.wait(WAIT_SECONDS)
     assert client.job("found").id == again.id
-    assert [each.job_id for each in client.jobs(name="foun?")] == [again.id, done.id]
-    assert [each.job_id for each in client.jobs(name="foun?", limit=1)] == [again.id]
-    assert [each.job_id for each in client.jobs(labels={"run": "7"})] == [done.id]
-    running = {each.job_id for each in client.jobs(states=iter(["PENDING", "PLACING", "RUNNING"]))}
+    assert [each.id for each in client.jobs(name="foun?")] == [again.id, done.id]
+    assert [each.id for each in client.jobs(name="foun?", limit=1)] == [again.id]
+    assert [each.id for each in client.jobs(labels={"run": "7"})] == [done.id]
+    running = {each.id for each in client.jobs(states=iter(["PENDING", "PLACING", "RUNNING"]))}
     assert endless.id in running and done.id not in running
     with pytest.raises(muster.NotFound, match='no job has the id or the name "nobody"'):
         client.job("nobody")
@@ -304,7 +306,7 @@ def test_streams_and_calls_go_on_after_an_interruption(client):
             seen += "".join(text)
             # Nothing is missing and nothing comes twice; more may have come after the stream's end.
             assert "".join(job.logs()).startswith(seen) and seen.count("starts at step 0") == 2
-            assert [each.job_id for each in other.jobs(name="interrupted")] == [job.id]
+            assert [each.id for each in other.jobs(name="interrupted")] == [job.id]
     finally:
         forwarder.close()
 
@@ -399,6 +401,129 @@ def test_pages_of_jobs_are_read_to_the_end(client, monkeypatch):
         return stub(copy, timeout=timeout)
 
     monkeypatch.setattr(client._stub, "ListJobs", one_a_page)
-    assert [each.spec.name for each in client.jobs(name="paged-*")] == ["paged-c", "paged-b", "paged-a"]
+    assert [each.name for each in client.jobs(name="paged-*")] == ["paged-c", "paged-b", "paged-a"]
     assert len(sizes) >= 3
     assert len(client.jobs(name="paged-*", limit=2)) == 2
+
+
+def test_jobs_say_what_they_are_and_go_through_a_pickle(client, small):
+    (listed,) = client.jobs(name="small", limit=1)
+    assert listed == small and {listed, small} == {small} and listed.name == "small"
+    assert repr(listed) == f'<Job {small.id} "small" SUCCEEDED, step 60 of 60, at {client.address}>'
+    # The list leaves most of the spec out.
+    assert not listed.last_status.spec.HasField("model") and listed.status().spec.HasField("model")
+    assert listed.last_status.spec.HasField("model")
+    assert repr(muster.connect("h:1")) == "<Client of h:1>"
+    again, other = pickle.loads(pickle.dumps([listed, client.job(small.id)]))
+    assert again == listed and repr(again) == repr(listed) and again._client is other._client is not client
+    assert again.state() == "SUCCEEDED"
+    checkpoint = pickle.loads(pickle.dumps(small.last_checkpoint()))
+    assert repr(checkpoint) == f"<Checkpoint {small.id}@60>" and checkpoint.verify() == []
+    again._client.close()
+    history = small.metrics("train/*")
+    assert pickle.loads(pickle.dumps(history)) == history
+    assert repr(history) == "<History of train/learning_rate (60 points), train/loss (60 points)>"
+    draft = pickle.loads(pickle.dumps(small_job(name="pickled")))
+    assert draft.spec.name == "pickled"
+
+
+@pytest.mark.parametrize("error", [
+    muster.Error("ABORTED", "a"), muster.InvalidArgument("b"), muster.NotFound("c"), muster.Unreachable("d"),
+    muster.JobFailed("j1", "e", 3, ["last"]), muster.JobCancelled("j1", "f"), muster.CollectiveError("ABORTED", "g"),
+    muster.NotFinite("h"),
+], ids=lambda error: type(error).__name__)  # fmt: skip
+def test_errors_go_through_a_pickle(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error) and str(again) == str(error) and vars(again) == vars(error)
+
+
+def write_table(path, rows):
+    """A table in which the class is the number's sign."""
+    lines = [f"{x},{int(x > 0)}" for x in (((7 * row) % 19 - 9.5) / 3 for row in range(rows))]
+    path.write_text("\n".join(["x,y", *lines]) + "\n")
+
+
+def test_a_checkpoint_is_evaluated_as_the_program_does(client, small, cluster, tmp_path):
+    write_table(tmp_path / "train.csv", 400)
+    write_table(tmp_path / "other.csv", 95)
+    job = client.submit(small_job(
+        name="signs", model__mlp__classes=2, checkpoint__keep=3,
+        data={"csv": {"path": tmp_path / "train.csv", "label": "y", "numeric": ["x"]}, "holdout": 0.2},
+    ))  # fmt: skip
+    job.wait(WAIT_SECONDS)
+    held_out = job.evaluations()
+    assert [each.step for each in held_out] == [20, 40, 60] and held_out[-1].metric == "accuracy"
+    on_held_out = job.evaluate()
+    assert (on_held_out.step, on_held_out.value) == (60, held_out[-1].value)
+    on_other = job.checkpoints()[0].evaluate(tmp_path / "other.csv", metric="loss")
+    assert (on_other.step, on_other.metric, on_other.examples) == (20, "loss", 95)
+    said = json.loads(run(MUSTER, "evaluate", f"{job.id}@20", "--data", tmp_path / "other.csv", "--metric", "loss",
+                          "--output", "json", "--data-dir", cluster))  # fmt: skip
+    assert (said["value"], said["loss"]) == (on_other.value, on_other.loss)
+    # Nothing of the evaluations is left.
+    assert not client.jobs(name="evaluate *")
+    with pytest.raises(muster.JobFailed, match="nowhere.csv"):
+        job.evaluate(tmp_path / "nowhere.csv")
+    with pytest.raises(muster.InvalidArgument, match="the job's data is synthetic; leave data out"):
+        small.evaluate(tmp_path)
+
+
+def test_a_job_goes_on_from_a_checkpoint(client, small):
+    longer = small.restore(steps=80)
+    assert longer.wait(WAIT_SECONDS).progress.step == 80 and longer.status().spec.resume_from == f"{small.id}@60"
+    assert longer.metrics("train/loss")["train/loss"].steps == list(range(61, 81))
+    again = small.checkpoints()[0].restore()
+    assert again.wait(WAIT_SECONDS).progress.step == 60 and again.status().spec.resume_from == f"{small.id}@40"
+    with pytest.raises(muster.InvalidArgument, match="steps is 1 and epochs is 2; give one of them"):
+        small.restore(steps=1, epochs=2)
+
+
+TRANSFORMER = {
+    "name": "text",
+    "model": {"transformer": {"layers": 1, "width": 16, "heads": 2, "context": 16}},
+    "data": {"sequences": {"tokenizer": "bytes"}, "holdout": 0.2},
+    "optimizer": {"name": "adam", "learning_rate": 0.01},
+    "update": {"dense": "all_reduce"},
+    "workers": 1,
+    "batch_size": 8,
+    "stop": {"steps": 5},
+}
+
+
+def test_text_is_generated_and_models_are_exported_by_the_program(client, tmp_path, monkeypatch):
+    (tmp_path / "text.txt").write_text("the quick brown fox jumps over the lazy dog. " * 40)
+    draft = muster.Job.from_fields(TRANSFORMER).set("data.sequences.path", tmp_path / "text.txt")
+    job = client.submit(draft)
+    job.wait(WAIT_SECONDS)
+    monkeypatch.setenv("MUSTER_PROGRAM", str(MUSTER))
+    texts = {job.generate("the ", max_tokens=8, seed=seed) for seed in (1, 1, 2)}
+    assert len(texts) == 2 and all(0 < len(each.encode()) <= 32 for each in texts)
+    with pytest.raises(muster.InvalidArgument, match="the prompt is empty"):
+        job.generate("")
+    job.export(tmp_path / "model", format="huggingface")
+    assert {"config.json", "model.safetensors"} <= {each.name for each in (tmp_path / "model").iterdir()}
+    job.export(tmp_path / "weights.safetensors")
+    with pytest.raises(muster.Error, match="weights.safetensors"):
+        job.export(tmp_path / "weights.safetensors")
+    job.export(tmp_path / "weights.safetensors", force=True)
+    measured = job.evaluate(metric="perplexity")
+    assert measured.metric == "perplexity" and measured.value == pytest.approx(math.exp(measured.loss))
+
+    async def main():
+        async with muster.aio.connect() as other:
+            return await (await other.job(job.id)).generate("the ", max_tokens=8, seed=2)
+
+    assert asyncio.run(main()) in texts
+    monkeypatch.setenv("MUSTER_PROGRAM", "/nowhere/muster")
+    with pytest.raises(muster.NotFound, match="MUSTER_PROGRAM is /nowhere/muster, which is no program; install Muster's"):
+        job.generate("the ")
+    monkeypatch.delenv("MUSTER_PROGRAM")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(muster.NotFound, match="`muster export` is needed, and the program muster is not in PATH"):
+        job.export(tmp_path / "x")
+
+
+def test_only_transformers_generate(small, monkeypatch):
+    monkeypatch.setenv("MUSTER_PROGRAM", str(MUSTER))
+    with pytest.raises(muster.InvalidArgument, match=f"job {small.id} trains a model mlp; .* takes a transformer"):
+        small.generate("x")

@@ -29,7 +29,8 @@ def copy_of_sources(folder):
     for name in ("python", "proto"):
         shutil.copytree(ROOT / name, folder / name)
     (folder / "common/base").mkdir(parents=True)
-    shutil.copyfile(ROOT / "common/base/version.h", folder / "common/base/version.h")
+    for name in ("LICENSE", "common/base/version.h"):
+        shutil.copyfile(ROOT / name, folder / name)
     # Copies what Bazel built, to where a checkout has it.
     for each in NATIVE:
         (folder / each.parent).mkdir(parents=True, exist_ok=True)

@@ -184,6 +184,55 @@ def test_one_job_is_the_same_in_all_notations(tmp_path):
     assert spec.update.bucket_bytes == 65536 and spec.optimizer.HasField("beta1")
 
 
+# A field, values that people write for it, and what they stand for.
+WRITTEN = [
+    ("update.block_bytes", ["65536", "64KiB", "64 kb", "64k", "64Ki", "65536b", 64 << 10], 64 << 10),
+    ("update.block_bytes", ["4 GiB", "4g", "4096M", " 4 GB "], 4 << 30),
+    ("sparse_tables.cache_bytes", ["1e6", 1e6, "1000000.0"], 10**6),
+    ("sparse_tables.cache_bytes", ["KiB", 1024], 1024),
+    ("update.dense", ["ALL_REDUCE", "all_reduce", "all-reduce", "All-Reduce", 2], 2),
+    ("workers", ["4", "4.0", "4e0", 4.0], 4),
+    ("model.mlp.hidden", [["1e2", "64"], (100, 64.0)], [100, 64]),
+    ("labels", [{"size": "4 GiB"}], {"size": "4 GiB"}),
+]
+
+
+@pytest.mark.parametrize("path, written, expected", WRITTEN)
+def test_values_are_read_as_people_write_them(path, written, expected):
+    *groups, field = path.split(".")
+    for value in written:
+        nested = {field: value}
+        for each in reversed(groups):
+            nested = {each: nested}
+        for draft in (muster.Job.from_fields(nested), muster.JobDraft().set(path, value)):
+            read = draft.spec
+            for each in groups:
+                read = getattr(read, each)
+            read = getattr(read, field)
+            kind = type(expected)
+            assert (kind(read) if kind in (list, dict) else read) == expected, value
+
+
+@pytest.mark.parametrize("value", ["1.5GiB", "GiBs", "64 KiBB", "-1k", "64 K B", "", "99999999999E", "k64"])
+def test_a_text_that_is_no_size_is_refused_as_the_program_does(value, tmp_path):
+    said = re.escape(f'block_bytes is "{value}"; expected a number of bytes, such as 65536, 64KiB or 1GiB')
+    with pytest.raises(muster.InvalidArgument, match=rf"^the job: JobSpec\.update\.{said}$"):
+        muster.Job.from_fields({"update": {"block_bytes": value}})
+    job = muster.Job.from_file(ROOT / "examples/digits.textproto")
+    with pytest.raises(muster.InvalidArgument, match=rf"^update.block_bytes: UpdateSpec\.{said}$"):
+        job.set("update.block_bytes", value)
+    text = tmp_path / "job.yaml"
+    text.write_text(f'update: {{block_bytes: "{value}"}}\n')
+    assert "expected a number of bytes, such as 65536, 64KiB or 1GiB" in said_by_muster(text)
+
+
+def test_sizes_and_choices_of_a_file_are_those_that_the_program_reads(tmp_path):
+    path = tmp_path / "job.yaml"
+    path.write_text("update: {dense: all-reduce, bucket_bytes: 4 MiB}\nworkers: 1e1\n")
+    spec = muster.Job.from_file(path).spec
+    assert (spec.update.dense, spec.update.bucket_bytes, spec.workers) == (2, 4 << 20, 10)
+
+
 def test_what_the_program_prints_is_read_as_it_was(tmp_path):
     example = ROOT / "examples/clicks_hybrid.textproto"
     path = tmp_path / "job.yaml"

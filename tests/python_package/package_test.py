@@ -26,6 +26,9 @@ def train(path: str) -> float:
         steps: list[int] = job.metrics("train/*")["train/loss"].steps
         names: list[str] = list(job.last_checkpoint().tensors("torch"))
         print(text, status.progress.step, steps, names)
+        loss: float = job.evaluate("held_out.csv").loss
+        longer: muster.Job = job.last_checkpoint().restore(steps=100)
+        print(loss, longer.name, client.jobs()[0].id, job.evaluations()[0].step, job.generate("x", seed=1).upper())
     with muster.checkpoint(1) as folder:
         (folder / "x").touch()
     muster.report(1, loss=0.5)
@@ -77,7 +80,7 @@ def test_a_wheel_installs_in_a_fresh_environment(environment, tmp_path):
     assert re.fullmatch(rf"muster_train-{muster.__version__}-py3-none-linux_\w+\.whl", wheel.name)
     names = zipfile.ZipFile(wheel).namelist()
     assert {"muster/libmuster_native.so", "muster/libmuster_servers.so"} <= set(names)
-    assert {"muster/py.typed", "muster/_client.py", "muster/v1/job_pb2.py", "muster/v1/job_pb2.pyi"} <= set(names)
+    assert {"muster/LICENSE", "muster/py.typed", "muster/_client.py", "muster/v1/job_pb2.py", "muster/v1/job_pb2.pyi"} <= set(names)
     assert not [each for each in names if not each.startswith(("muster/", "muster_train-"))]
     run(environment, "-m", "pip", "install", *OFFLINE, wheel)
     assert environment.parent.parent in muster_of(environment).parents
@@ -120,6 +123,52 @@ muster.report(1, loss=1)
         env={"PYTHONPATH": str(installed)}, capture_output=True, text=True,
     )  # fmt: skip
     assert said.returncode and "ImportError" in said.stderr.replace("ModuleNotFoundError", "ImportError")
+
+
+def said_by(code, **variables):
+    """What a program in Python says when it fails."""
+    environment = {"PATH": "/usr/bin:/bin", **{name: str(value) for name, value in variables.items()}}
+    done = subprocess.run([PYTHON, "-c", code], env=environment, capture_output=True, text=True, cwd="/")
+    assert done.returncode, done.stdout
+    return done.stderr
+
+
+def lacking(*modules):
+    return f"import sys; sys.modules.update(dict.fromkeys({list(modules)}))\n"
+
+
+def test_an_import_says_which_module_is_missing_and_how_to_get_it(installed):
+    said = said_by(lacking("grpc") + "import muster", PYTHONPATH=installed)
+    assert "muster needs the module grpc, which is not installed here: install Debian's python3-grpcio, or `pip install" in said
+    said = said_by(lacking("google.protobuf") + "import muster", PYTHONPATH=installed)
+    assert "install Debian's python3-protobuf, or `pip install protobuf`" in said
+    said = said_by(lacking("yaml") + "import muster; muster.JobDraft.from_text('name: x')", PYTHONPATH=installed)
+    assert "reading a job in YAML needs the module yaml" in said and "python3-yaml, or `pip install PyYAML`" in said
+    said = said_by(lacking("pandas") + "import muster; muster.Evaluations().to_pandas()", PYTHONPATH=installed)
+    assert "Evaluations.to_pandas needs the module pandas" in said and "python3-pandas, or `pip install pandas`" in said
+
+
+def test_sources_that_were_not_built_say_so(tmp_path):
+    sources = copy_of_sources(tmp_path)
+    said = said_by("import muster", PYTHONPATH=sources / "src")
+    assert "was not built: _client.py, _version.py, v1 is missing there; install it with `pip install ./python`" in said
+
+
+def test_a_build_without_the_checkout_says_what_is_missing(tmp_path):
+    sources = copy_of_sources(tmp_path / "checkout")
+    shutil.copytree(sources, tmp_path / "alone/python")
+    done = subprocess.run([PYTHON, "-m", "pip", "wheel", *OFFLINE, "--wheel-dir", tmp_path, tmp_path / "alone/python"],
+                          capture_output=True, text=True)  # fmt: skip
+    assert done.returncode
+    assert f"{tmp_path}/alone is none: it has no LICENSE, common/base/version.h, proto/job.proto" in done.stderr
+    assert "install the wheel that `./muster package` makes there" in done.stderr
+
+
+def test_a_build_without_the_compiler_of_protos_names_its_package(tmp_path):
+    sources = copy_of_sources(tmp_path)
+    code = f"import sys; sys.path.insert(0, {str(sources)!r}); import generate; generate.protoc()"
+    said = said_by(code, PATH=tmp_path)
+    assert "install Debian's protobuf-compiler and protobuf-compiler-grpc" in said
 
 
 def test_the_public_surface_is_typed(installed, tmp_path):

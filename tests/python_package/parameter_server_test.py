@@ -368,8 +368,7 @@ def test_a_plain_script_has_the_servers_of_muster_up(installed, tmp_path):
         expected.pop("rows.weight")
         assert distance(result["state"], expected) <= 1e-5
         with muster.connect(folder=folder) as client:
-            (only,) = client.jobs()
-            job = client.job(only.job_id)
+            (job,) = client.jobs()
             job.wait(WAIT_SECONDS)
             assert job.status().spec.name == "served_program"
             assert [each.clock for each in job.checkpoints()] == [2, 4]
@@ -377,8 +376,8 @@ def test_a_plain_script_has_the_servers_of_muster_up(installed, tmp_path):
             failed = subprocess.run([*map(str, words[:2]), json.dumps({**settings, "steps": "five"})], env=environment)
             assert failed.returncode != 0
             newest = client.jobs()[0]
-            assert newest.job_id != only.job_id
+            assert newest != job
             with pytest.raises(muster.JobFailed, match="ended without saying that it was done"):
-                client.job(newest.job_id).wait(WAIT_SECONDS)
+                newest.wait(WAIT_SECONDS)
     finally:
         run(MUSTER, "down", "--data-dir", folder, env=environment)

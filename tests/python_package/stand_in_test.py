@@ -44,7 +44,7 @@ def script(tmp_path_factory, installed):
     def run_script(end):
         done = subprocess.run([PYTHON, "-c", START + end, "script"], env=environment)
         with muster.connect(folder=folder / "cluster") as client:
-            job = client.job(client.jobs()[0].job_id)
+            job = client.jobs()[0]
             for status in job.watch():
                 last = status
             return done.returncode, last, "".join(job.logs())

@@ -11,12 +11,17 @@
 `muster.errors`; messages of the protos are in `muster.v1`.
 """
 
+# Before all else, so that a name that tells nobody what to install is not the first thing to fail.
+from muster import _requirements
+
+_requirements.check()
+
 from muster import aio
 from muster._client import Checkpoint, Client, Job, connect
 from muster._cluster import Tls
 from muster._draft import JobDraft
 from muster.errors import CollectiveError, Error, InvalidArgument, JobCancelled, JobFailed, NotFinite, NotFound, Unreachable
-from muster.history import History, Point, RollBack, Series
+from muster.history import Evaluation, Evaluations, History, Point, RollBack, Series
 from muster.optimizers import SGD, Adagrad, Adam, AdamW, Ftrl, RMSprop, RowWiseAdagrad
 from muster.program import Resumed, checkpoint, in_job, report, resume, resume_folder
 from muster._version import __version__
@@ -29,6 +34,8 @@ __all__ = [
     "Client",
     "CollectiveError",
     "Error",
+    "Evaluation",
+    "Evaluations",
     "Ftrl",
     "History",
     "InvalidArgument",

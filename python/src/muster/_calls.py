@@ -11,6 +11,7 @@ import time
 import grpc
 
 from muster.errors import Error, Unreachable, error_of
+from muster.v1 import status_pb2
 
 # Seconds for one call, and for all attempts of one while the coordinator cannot be reached, for it may be restarting.
 CALL_SECONDS = 20.0
@@ -71,6 +72,14 @@ def user_name() -> str:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         return ""
+
+
+def said_of(status: status_pb2.JobStatus) -> str:
+    """Returns a job's name, state and step for people, such as ` "text" RUNNING, step 272 of 626,`."""
+    name = f' "{status.spec.name}"' if status.spec.name else ""
+    step, total = status.progress.step, status.progress.total_steps
+    steps = f", step {step}" + (f" of {total}" if total else "")
+    return f"{name} {status_pb2.JobState.Name(status.state)}{steps},"
 
 
 def slot_in(message: str) -> int | None:

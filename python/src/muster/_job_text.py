@@ -13,6 +13,8 @@ from google.protobuf import json_format, text_format
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
+from muster import _requirements
+from muster._values import plain_fields
 from muster.errors import InvalidArgument
 
 _STEP = re.compile(r"(\w+)(?:\[([0-9]+)\])?")
@@ -57,8 +59,8 @@ def _fill(fields: object, origin: str, message: Message) -> None:
     if not isinstance(fields, Mapping):
         raise _error(origin, f"the job is a {type(fields).__name__}; expected fields with values")
     try:
-        json_format.ParseDict(fields, message)
-    except json_format.ParseError as error:
+        json_format.ParseDict(plain_fields(fields, message.DESCRIPTOR), message)
+    except (json_format.ParseError, InvalidArgument) as error:
         raise _error(origin, str(error)) from None
 
 
@@ -137,6 +139,7 @@ def _read_json(text: str, origin: str) -> object:
 
 def _read_yaml(text: str, origin: str) -> object:
     # Imported here, so that a program that reads no YAML does not need it.
+    _requirements.optional("yaml", "reading a job in YAML")
     import yaml
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]

@@ -55,8 +55,8 @@ def load(library: Library) -> ctypes.CDLL:
     except OSError as error:
         raise Error(
             "UNIMPLEMENTED",
-            f"{library.purpose} need {library.file}, which cannot be loaded ({error}); install the package from a checkout "
-            f"whose programs are built, or name the library in {library.variable}",
+            f"{library.purpose} need {library.file}, which cannot be loaded ({error}); install the wheel of "
+            f"`./muster package`, or from a checkout whose programs are built, or name the library in {library.variable}",
         ) from None
     version = getattr(loaded, f"{library.prefix}_abi_version")()
     if version != library.abi_version:

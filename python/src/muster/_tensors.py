@@ -6,6 +6,7 @@ import json
 import math
 from typing import Any, Literal
 
+from muster import _requirements
 from muster.errors import Error, InvalidArgument
 
 Library = Literal["numpy", "torch"]
@@ -30,7 +31,7 @@ class TensorReader:
         """Raises InvalidArgument if there is no such library, ImportError if it is not installed."""
         if library not in ("numpy", "torch"):
             raise InvalidArgument(f'library is "{library}"; expected "numpy" or "torch"')
-        self._library: Any = __import__(library)
+        self._library = _requirements.optional(library, "reading weights")
         self._array = _numpy_array if library == "numpy" else _torch_array
         self._types = _NUMPY if library == "numpy" else _TORCH
         self._head = bytearray()

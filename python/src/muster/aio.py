@@ -12,23 +12,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import time
 from asyncio import sleep
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Type
+from typing import Any, Literal, Type
 
 import grpc
 from grpc import aio as channels
 
-from muster import _calls
+from muster import _calls, _derived_jobs
 from muster._cluster import Cluster, Tls, find_cluster, read_tls
 from muster._draft import JobDraft, submitted_form
+from muster._muster_program import run_async as run_program
 from muster._tensors import Library, TensorReader
 from muster.errors import Error, InvalidArgument, JobCancelled, JobFailed, NotFound, Unreachable
-from muster.history import History
+from muster.history import Evaluation, Evaluations, History
 from muster.v1 import job_service_pb2, status_pb2
 from muster.v1.job_service_pb2_grpc import JobServiceStub
 
@@ -85,6 +87,13 @@ class Client:
         # What protoc makes of services has no types.
         self._stub: Any = JobServiceStub(self._channel)  # type: ignore[no-untyped-call]
 
+    def __repr__(self) -> str:
+        return f"<Client of {self.address}>"
+
+    def __reduce__(self) -> tuple[Callable[..., Client], tuple[Cluster]]:
+        # Pickled, it is a client of the same cluster with a connection of its own. Files with keys and tokens are read there.
+        return Client, (self._cluster,)
+
     async def __aenter__(self) -> Client:
         return self
 
@@ -123,7 +132,7 @@ class Client:
             request = job_service_pb2.ListJobsRequest(job=called, newest_first=True, states=states)
             found = await self._list(request, 1)
             if found and called:
-                return Job(self, found[0].job_id)
+                return Job(self, found[0].job_id, found[0])
         raise NotFound(f'no job has the id or the name "{called}"; `muster list` shows all jobs')
 
     async def jobs(
@@ -134,8 +143,8 @@ class Client:
         labels: Mapping[str, str] | None = None,
         states: Iterable[str] = (),
         limit: int | None = None,
-    ) -> list[status_pb2.JobStatus]:
-        """Lists the jobs that match all arguments, the newest first.
+    ) -> list[Job]:
+        """Lists the jobs that match all arguments, the newest first. Their `last_status` has what the list says of them.
 
         Args:
             name: pattern of the whole name, in which `*` matches any characters or none, and `?` any one.
@@ -155,7 +164,7 @@ class Client:
             name=name, owner=owner, labels=labels or {}, newest_first=True, view=job_service_pb2.ListJobsRequest.SHORT
         )
         request.states.extend(map(status_pb2.JobState.Value, states))
-        return await self._list(request, limit)
+        return [Job(self, each.job_id, each) for each in await self._list(request, limit)]
 
     async def cluster(self) -> job_service_pb2.GetClusterReply:
         """Returns the daemons with their capacity, and the drains."""
@@ -220,17 +229,32 @@ class Client:
 class Job:
     """A job of a cluster, which was submitted. Every method may raise NotFound: the job was deleted.
 
+    Jobs are equal if they have one id and one cluster. A job can be pickled; what comes out connects by itself.
+
     Attributes:
         id: the job's id.
+        last_status: what this object learnt last of the job, without another call; None: nothing yet. Of a job that
+            `Client.jobs` listed it has name, owner, namespace, labels and description of the spec, and the last evaluation.
     """
 
-    def __init__(self, client: Client, job_id: str) -> None:
+    def __init__(self, client: Client, job_id: str, last_status: status_pb2.JobStatus | None = None) -> None:
         self._client = client
         self._stub = client._stub
         self.id = job_id
+        self.last_status = last_status
 
     def __repr__(self) -> str:
-        return f"<Job {self.id} at {self._client.address}>"
+        known = "" if self.last_status is None else _calls.said_of(self.last_status)
+        return f"<Job {self.id}{known} at {self._client.address}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Job) and (self.id, self._client.address) == (other.id, other._client.address)
+
+    def __hash__(self) -> int:
+        return hash((self.id, self._client.address))
+
+    def __reduce__(self) -> tuple[Callable[..., Job], tuple[Client, str, status_pb2.JobStatus | None]]:
+        return Job, (self._client, self.id, self.last_status)
 
     @staticmethod
     def from_file(path: str | os.PathLike[str]) -> JobDraft:
@@ -242,9 +266,15 @@ class Job:
         """Makes a job that is still to be submitted; see JobDraft.from_fields."""
         return JobDraft.from_fields(fields)
 
+    @property
+    def name(self) -> str:
+        """The job's name as far as `last_status` has it; "" without one."""
+        return "" if self.last_status is None else self.last_status.spec.name
+
     async def status(self) -> status_pb2.JobStatus:
         """Returns all that is known of the job (proto/status.proto)."""
         reply: status_pb2.JobStatus = await self._client._call(self._stub.GetJob, self._named())
+        self.last_status = reply
         return reply
 
     async def state(self) -> str:
@@ -257,6 +287,7 @@ class Job:
         while state not in _ENDED:
             async for status in self._client._stream(self._stub.WatchJob, self._named):
                 state = status.state
+                self.last_status = status
                 yield status
 
     async def wait(self, timeout: float | None = None) -> status_pb2.JobStatus:
@@ -275,7 +306,7 @@ class Job:
         while status.state not in _ENDED:
             try:
                 async for status in self._client._stream(self._stub.WatchJob, self._named, until):
-                    pass
+                    self.last_status = status
             except TimeoutError:
                 state, step = status_pb2.JobState.Name(status.state), status.progress.step
                 raise TimeoutError(f"job {self.id} has not ended after {timeout} s: {state}, step {step}") from None
@@ -338,6 +369,42 @@ class Job:
         reply: job_service_pb2.ListEventsReply = await self._client._call(self._stub.ListEvents, self._named())
         return list(reply.events)
 
+    async def evaluations(self) -> Evaluations:
+        """Returns the job's evaluations so far, the oldest first."""
+        return Evaluations(map(Evaluation.of, (await self.status()).evaluations))
+
+    async def evaluate(
+        self, data: str | os.PathLike[str] | None = None, *, metric: str = "", timeout: float | None = None
+    ) -> Evaluation:
+        """Measures the job's last checkpoint; see Checkpoint.evaluate."""
+        return await (await self.last_checkpoint()).evaluate(data, metric=metric, timeout=timeout)
+
+    async def export(
+        self, path: str | os.PathLike[str], *, format: Literal["safetensors", "huggingface"] = "safetensors", force: bool = False
+    ) -> None:
+        """Writes the weights of the job's last checkpoint; see Checkpoint.export."""
+        await (await self.last_checkpoint()).export(path, format=format, force=force)
+
+    async def generate(
+        self,
+        prompt: str,
+        *,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+    ) -> str:
+        """Continues a text with the transformer of the job's last checkpoint; see Checkpoint.generate."""
+        last = await self.last_checkpoint()
+        return await last.generate(
+            prompt, max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed
+        )
+
+    async def restore(self, *, steps: int | None = None, epochs: float | None = None) -> Job:
+        """Submits a job that goes on from the job's last checkpoint; see Checkpoint.restore."""
+        return await (await self.last_checkpoint()).restore(steps=steps, epochs=epochs)
+
     async def cancel(self, reason: str = "") -> status_pb2.JobStatus:
         """Ends the job, which keeps its last checkpoint. A job that was cancelled before stays so.
 
@@ -353,6 +420,7 @@ class Job:
                 f"{error}; as far as is known job {self.id} goes on, since its tasks need no coordinator: "
                 "cancel it again when one answers"
             ) from None
+        self.last_status = reply
         return reply
 
     async def delete(self) -> None:
@@ -444,6 +512,8 @@ class Checkpoint:
     """
 
     def __init__(self, job: Job, status: job_service_pb2.CheckpointStatus) -> None:
+        self._job = job
+        self._status = status
         self._client = job._client
         self._stub = job._stub
         self.job_id = job.id
@@ -455,7 +525,10 @@ class Checkpoint:
         self.best: bool = status.best
 
     def __repr__(self) -> str:
-        return f"<Checkpoint {self.job_id}@{self.clock}>"
+        return f"<Checkpoint {self._name()}>"
+
+    def __reduce__(self) -> tuple[Callable[..., Checkpoint], tuple[Job, job_service_pb2.CheckpointStatus]]:
+        return Checkpoint, (self._job, self._status)
 
     async def tensors(self, library: Library = "numpy") -> dict[str, Any]:
         """Returns the checkpoint's weights by name, as arrays of numpy or tensors of torch, which may be written to.
@@ -472,8 +545,100 @@ class Checkpoint:
             reader.add(part)
         return reader.finish()
 
+    async def evaluate(
+        self, data: str | os.PathLike[str] | None = None, *, metric: str = "", timeout: float | None = None
+    ) -> Evaluation:
+        """Measures the checkpoint on data, as `muster evaluate` does: by a job of no steps, which is deleted afterwards.
+
+        Args:
+            data: file or folder of the same kind as the job's data, as workers see it; None: the examples that the job held
+                out.
+            metric: such as auc, if the model has it; empty: the model's usual one.
+            timeout: most seconds to wait.
+
+        Raises:
+            InvalidArgument: the job runs a program, or its data is synthetic and cannot be replaced.
+            JobFailed: the evaluation failed, for example because the data cannot be read.
+            TimeoutError: it has not ended in time, and was cancelled.
+        """
+        spec = _derived_jobs.evaluation_of(await self._job.status(), self.clock, data, metric)
+        job = await self._client.submit(JobDraft(spec))
+        try:
+            last = await job.wait(timeout)
+        except (JobFailed, JobCancelled):
+            raise
+        except BaseException:
+            with contextlib.suppress(Error):
+                await job.cancel("its user did not wait for it")
+            raise
+        with contextlib.suppress(NotFound):
+            # The coordinator may have forgotten it by itself.
+            await job.delete()
+        return _derived_jobs.evaluation_in(last, self.clock, metric)
+
+    async def restore(self, *, steps: int | None = None, epochs: float | None = None) -> Job:
+        """Submits a new job that goes on from here, with weights, optimizer state and clock; returns it.
+
+        Args:
+            steps: where it ends, counted from the first job's start; None: where that job would end.
+            epochs: the same in passes over the data.
+
+        Raises:
+            InvalidArgument: both are given.
+        """
+        spec = _derived_jobs.continuation_of(await self._job.status(), self.clock, steps, epochs)
+        return await self._client.submit(JobDraft(spec))
+
+    async def export(
+        self, path: str | os.PathLike[str], *, format: Literal["safetensors", "huggingface"] = "safetensors", force: bool = False
+    ) -> None:
+        """Writes the weights for use without the job, by the program `muster export`.
+
+        Args:
+            path: file to write; with `huggingface` a folder.
+            format: safetensors, which for a transformer also says what it is and how its tokens are made; or huggingface, for
+                transformers in the shape of GPT-2 or Llama.
+            force: replaces what is there.
+
+        Raises:
+            NotFound: the program is not installed; says how to.
+        """
+        flags = ["--force"] if force else []
+        await run_program(
+            self._client._cluster, ["export", self._name(), f"--out={os.fspath(path)}", f"--format={format}", *flags]
+        )
+
+    async def generate(
+        self,
+        prompt: str,
+        *,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+    ) -> str:
+        """Returns what the checkpoint's transformer writes after a text, by the program `muster generate`.
+
+        Arguments that are None are as `muster help generate` says.
+
+        Args:
+            max_tokens: most tokens to add.
+            temperature: below 1 likely tokens become likelier; 0 always takes the likeliest.
+            top_k: chooses among so many likeliest tokens.
+            top_p: chooses among the fewest likeliest tokens whose probabilities add up to this.
+            seed: the same one gives the same text.
+
+        Raises:
+            NotFound: the program is not installed; says how to.
+            InvalidArgument: the model is no transformer.
+        """
+        options = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+        words = _derived_jobs.generate_words(self._name(), prompt, options)
+        return str((await run_program(self._client._cluster, words))["text"])
+
     async def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the weights into a file in the safetensors format, in place of one that is there."""
+        """Writes the weights into a file in the safetensors format, in place of one that is there. Needs no program."""
         partial = f"{os.fspath(path)}.partial"
         try:
             with open(partial, "wb") as file:
@@ -491,6 +656,9 @@ class Checkpoint:
             self._stub.VerifyCheckpoint, self._named(), _VERIFY_SECONDS
         )
         return list(reply.damage)
+
+    def _name(self) -> str:
+        return f"{self.job_id}@{self.clock}"
 
     def _named(self) -> job_service_pb2.CheckpointRequest:
         return job_service_pb2.CheckpointRequest(job_id=self.job_id, clock=self.clock)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 
 class Error(Exception):
     """A call that failed.
@@ -15,6 +18,10 @@ class Error(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
+
+    def __reduce__(self) -> tuple[Callable[..., Error], tuple[object, ...]]:
+        # Kinds of errors take other arguments than `args`, with which a pickled error would be made anew.
+        return _revived, (type(self), self.args, self.__dict__)
 
 
 class InvalidArgument(Error, ValueError):
@@ -79,6 +86,15 @@ class NotFinite(Error, ArithmeticError):
 
     def __init__(self, message: str) -> None:
         super().__init__("OUT_OF_RANGE", message)
+
+
+def _revived(kind: type[Error], arguments: tuple[object, ...], attributes: dict[str, Any]) -> Error:
+    """Returns an error that was pickled, in another process for example."""
+    error = kind.__new__(kind, *arguments)
+    # Not the kind's own, which takes other arguments.
+    Exception.__init__(error, *arguments)
+    error.__dict__.update(attributes)
+    return error
 
 
 def error_of(code: str, message: str) -> Error:

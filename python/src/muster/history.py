@@ -1,11 +1,14 @@
-"""A job's history: series of figures over its steps. proto/metrics.proto names the series."""
+"""A job's history, series of figures over its steps (proto/metrics.proto names them), and its evaluations."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping
+from typing import Any, List
 
-from muster.v1 import job_service_pb2, metrics_pb2
+from muster import _requirements
+from muster.v1 import job_service_pb2, metrics_pb2, status_pb2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,6 +83,23 @@ class History(Mapping[str, Series]):
     def __len__(self) -> int:
         return len(self._series)
 
+    def __repr__(self) -> str:
+        return f"<History of {', '.join(f'{each.name} ({len(each.points)} points)' for each in self.values()) or 'nothing'}>"
+
+    def to_pandas(self) -> Any:
+        """Returns a DataFrame of pandas: a column for each series, and a row for each step at which any of them has a value.
+
+        A value is the mean of its point's steps, and NaN where a series has none at the step.
+
+        Raises:
+            ImportError: pandas is not installed; says how to install it.
+        """
+        pandas = _requirements.optional("pandas", "History.to_pandas")
+        values = {name: dict(zip(each.steps, each.values)) for name, each in self._series.items()}
+        steps = sorted({step for each in values.values() for step in each})
+        columns = {name: [each.get(step, math.nan) for step in steps] for name, each in values.items()}
+        return pandas.DataFrame(columns, index=pandas.Index(steps, name="step"))
+
     def _clear(self) -> None:
         self._series.clear()
         self.roll_backs = []
@@ -93,6 +113,57 @@ class History(Mapping[str, Series]):
             while points and points[-1].step >= added.replaces_from:
                 points.pop()
             points += map(_point, added.points)
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """What a model was measured at on held-out data.
+
+    Attributes:
+        step: the number of steps that the job had made.
+        metric: the metric's name.
+        value: its value; NaN if it has none on these examples, such as AUC on examples of one class.
+        no_value: why it has none; empty: it has one.
+        loss: the mean loss of an example.
+        examples: the number of examples that were measured.
+        training_seconds: how long the job had trained.
+    """
+
+    step: int
+    metric: str
+    value: float
+    no_value: str
+    loss: float
+    examples: int
+    training_seconds: float
+
+    @staticmethod
+    def of(message: status_pb2.EvaluationResult) -> Evaluation:
+        """Returns the evaluation that a message of the coordinator describes."""
+        return Evaluation(
+            message.clock,
+            message.metric,
+            message.value if message.HasField("value") else math.nan,
+            message.no_value,
+            message.loss,
+            message.examples,
+            message.training_seconds,
+        )
+
+
+class Evaluations(List[Evaluation]):
+    """A job's evaluations, the oldest first."""
+
+    def to_pandas(self) -> Any:
+        """Returns a DataFrame of pandas: a row for each evaluation with its step as index, a column for each attribute.
+
+        Raises:
+            ImportError: pandas is not installed; says how to install it.
+        """
+        pandas = _requirements.optional("pandas", "Evaluations.to_pandas")
+        names = [each.name for each in dataclasses.fields(Evaluation) if each.name != "step"]
+        columns = {name: [getattr(each, name) for each in self] for name in names}
+        return pandas.DataFrame(columns, index=pandas.Index([each.step for each in self], name="step"))
 
 
 def _point(message: metrics_pb2.SeriesPoint) -> Point:

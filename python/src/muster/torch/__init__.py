@@ -9,6 +9,7 @@ Whatever the installed PyTorch offers on CPU tensors, such as DistributedDataPar
 
 import torch.distributed
 
+from muster.torch._by_hand import explain_start
 from muster.torch._embedding import Embedding
 from muster.torch._parameter_server import ParameterServer
 from muster.torch._process_group import ProcessGroup
@@ -17,5 +18,6 @@ BACKEND = "muster"
 
 if not hasattr(torch.distributed.Backend, BACKEND.upper()):
     torch.distributed.Backend.register_backend(BACKEND, ProcessGroup)
+    explain_start()
 
 __all__ = ["BACKEND", "Embedding", "ParameterServer", "ProcessGroup"]
