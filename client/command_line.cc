@@ -38,7 +38,7 @@ void AddOptionsAndCommands(CLI::App& app, Session& session) {
                        "Print release, commit and build, and exit");
   app.footer(
       "Exit codes: 0 success, 1 failure, 2 wrong command line, job file or job, 3 the job failed "
-      "or was cancelled, 4 no coordinator answers.\n"
+      "or was cancelled, 4 no coordinator answers, 130 interrupted.\n"
       "With --output json a failure ends standard error with one line: {\"error\": {\"code\": ..., "
       "\"message\": ..., \"exit_code\": ...}}.\n"
       "`muster help COMMAND` shows the flags of a command and an example; `muster completion bash` "
@@ -101,6 +101,24 @@ int RunCommandLine(const std::vector<std::string>& words, Session& session) {
     return kUsage;
   }
   return session.exit_code;
+}
+
+absl::Status CheckCommandLine(const std::vector<std::string>& words) {
+  CLI::App app("", "muster");
+  Session session;
+  AddOptionsAndCommands(app, session);
+  // All words are taken then, and no command has begun.
+  app.parse_complete_callback([] { throw CLI::Success(); });
+  try {
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::RequiredError& error) {
+    return absl::FailedPreconditionError(DescribeParseError(app, error));
+  } catch (const CLI::Success&) {
+    return absl::OkStatus();
+  } catch (const CLI::ParseError& error) {
+    return absl::InvalidArgumentError(DescribeParseError(app, error));
+  }
+  return absl::OkStatus();
 }
 
 std::vector<std::vector<std::string>> AllCommands() {

@@ -65,7 +65,8 @@ absl::Status ChaosCluster::Await(
     if (absl::Now() > until) {
       return absl::DeadlineExceededError(
           absl::StrCat("job ", job_id, " hangs: ", ProgressLine(status, 0), " ", status.message(),
-                       "; ", describe(), "; logs are in ", folder_.path()));
+                       "; it waits: ", status.waiting_for(), "; ", describe(), "; logs are in ",
+                       folder_.path()));
     }
     absl::SleepFor(kStatusPoll);
   }

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -27,9 +28,28 @@ namespace fs = std::filesystem;
 
 constexpr absl::Duration kLockPoll = absl::Milliseconds(20);
 
-std::string CurrentPointerPath() {
+// Returns the path of a file that is about all clusters of this user.
+std::string UsersFile(absl::string_view name) {
   const char* home = std::getenv("HOME");
-  return absl::StrCat(home == nullptr ? "/tmp" : home, "/.muster/current");
+  return absl::StrCat(home == nullptr ? "/tmp" : home, "/.muster/", name);
+}
+
+// The folder of the cluster that was started last; folders of clusters that were running then.
+constexpr char kCurrent[] = "current";
+constexpr char kClusters[] = "clusters";
+
+// Writes a file whole, in place of an old one.
+absl::Status WriteWhole(const fs::path& path, absl::string_view text) {
+  const fs::path partial = path.string() + ".partial";
+  {
+    std::ofstream file(partial);
+    file << text;
+    if (!file.flush()) return absl::InternalError(absl::StrCat("cannot write ", partial.string()));
+  }
+  std::error_code error;
+  fs::rename(partial, path, error);
+  if (error) return absl::InternalError(absl::StrCat("cannot write ", path.string()));
+  return absl::OkStatus();
 }
 
 // Returns 64 bits of the system's random source.
@@ -128,17 +148,7 @@ absl::Status ClusterFolder::Write(const LocalCluster& cluster) const {
                    {"certificate", cluster.tls.certificate},
                    {"key", cluster.tls.key}};
   }
-  const fs::path final_path = fs::path(path_) / "cluster.json";
-  const fs::path partial = fs::path(path_) / "cluster.json.partial";
-  {
-    std::ofstream file(partial);
-    file << DumpJson(json, 2) << "\n";
-    if (!file.flush()) return absl::InternalError(absl::StrCat("cannot write ", partial.string()));
-  }
-  std::error_code error;
-  fs::rename(partial, final_path, error);
-  if (error) return absl::InternalError(absl::StrCat("cannot write ", final_path.string()));
-  return absl::OkStatus();
+  return WriteWhole(fs::path(path_) / "cluster.json", absl::StrCat(DumpJson(json, 2), "\n"));
 }
 
 void ClusterFolder::Forget() const {
@@ -175,21 +185,50 @@ absl::StatusOr<LocalCluster> ClusterFolder::Read() const {
   return cluster;
 }
 
+absl::Status ClusterFolder::WritePorts(const ClusterPorts& ports) const {
+  const nlohmann::json json = {{"coordinator", ports.coordinator}, {"page", ports.page}};
+  return WriteWhole(fs::path(path_) / "ports.json", absl::StrCat(DumpJson(json, 2), "\n"));
+}
+
+ClusterPorts ClusterFolder::ReadPorts() const {
+  std::ifstream file(fs::path(path_) / "ports.json");
+  const nlohmann::json json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const auto port = [&json](const char* name) {
+    const bool known = json.is_object() && json.contains(name) && json[name].is_number_integer();
+    const int64_t port = known ? json[name].get<int64_t>() : 0;
+    return port > 0 && port <= 65535 ? static_cast<int>(port) : 0;
+  };
+  return {.coordinator = port("coordinator"), .page = port("page")};
+}
+
 std::string CurrentClusterFolder() {
-  std::ifstream file(CurrentPointerPath());
+  std::ifstream file(UsersFile(kCurrent));
   std::string path;
   std::getline(file, path);
   return path;
 }
 
 absl::Status SetCurrentClusterFolder(const std::string& path) {
-  const fs::path pointer = CurrentPointerPath();
+  const fs::path pointer = UsersFile(kCurrent);
   std::error_code error;
   fs::create_directories(pointer.parent_path(), error);
   std::ofstream file(pointer);
   file << path << "\n";
   if (!file.flush()) return absl::InternalError(absl::StrCat("cannot write ", pointer.string()));
-  return absl::OkStatus();
+  std::string clusters = absl::StrCat(path, "\n");
+  for (const std::string& other : RunningClusters()) {
+    if (other != path) absl::StrAppend(&clusters, other, "\n");
+  }
+  return WriteWhole(UsersFile(kClusters), clusters);
+}
+
+std::vector<std::string> RunningClusters() {
+  std::set<std::string> running;
+  std::ifstream file(UsersFile(kClusters));
+  for (std::string path; std::getline(file, path);) {
+    if (!path.empty() && ClusterFolder(path).IsRunning()) running.insert(path);
+  }
+  return {running.begin(), running.end()};
 }
 
 }  // namespace muster

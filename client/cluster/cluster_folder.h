@@ -5,6 +5,8 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -23,6 +25,12 @@ struct LocalCluster {
   int workers = 0;
   // TLS files that the cluster was started with, also for commands. Their paths are absolute.
   TlsFiles tls;
+};
+
+// Ports that the coordinator and its page had last; 0: none.
+struct ClusterPorts {
+  int coordinator = 0;
+  int page = 0;
 };
 
 // The data folder of a cluster on this machine (`muster up`): the supervisor's pid, the
@@ -72,13 +80,21 @@ class ClusterFolder {
   // NotFound: no cluster was started in this folder. Unavailable: the cluster is not running.
   absl::StatusOr<LocalCluster> Read() const;
 
+  // Remembers ports for the next cluster in this folder, which may be there in vain.
+  absl::Status WritePorts(const ClusterPorts& ports) const;
+  ClusterPorts ReadPorts() const;
+
  private:
   std::string path_;
 };
 
 // Returns the folder of the cluster that this user started last, or "".
 std::string CurrentClusterFolder();
+// Makes it the folder of the cluster in `path`, and notes that cluster for RunningClusters.
 absl::Status SetCurrentClusterFolder(const std::string& path);
+// Returns the folders of the clusters that this user started here and that still run, in order of
+// their names.
+std::vector<std::string> RunningClusters();
 
 }  // namespace muster
 

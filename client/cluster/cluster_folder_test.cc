@@ -1,7 +1,13 @@
 #include "client/cluster/cluster_folder.h"
 
+#include <stdlib.h>
+
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -51,6 +57,42 @@ TEST(ClusterFolderTest, TellsNeverStartedStoppedAndRunningApart) {
   EXPECT_EQ(cluster->tls.key, "/c.key");
   std::ofstream(folder.path() + "/cluster.json") << "{\"coordi";
   EXPECT_TRUE(absl::IsDataLoss(folder.Read().status()));
+}
+
+TEST(ClusterFolderTest, RemembersPorts) {
+  const ClusterFolder folder = NewFolder("ports");
+  EXPECT_EQ(folder.ReadPorts().coordinator, 0);
+  ASSERT_TRUE(folder.Prepare().ok());
+  ASSERT_TRUE(folder.WritePorts({.coordinator = 7001, .page = 7002}).ok());
+  EXPECT_EQ(folder.ReadPorts().coordinator, 7001);
+  EXPECT_EQ(folder.ReadPorts().page, 7002);
+  folder.Forget();
+  EXPECT_EQ(folder.ReadPorts().page, 7002) << "the next cluster takes it";
+  for (const char* damaged : {"{\"coord", "[7]", "{\"page\": 70000}", "{\"page\": \"7002\"}"}) {
+    std::ofstream(folder.path() + "/ports.json") << damaged;
+    EXPECT_EQ(folder.ReadPorts().page, 0) << damaged;
+  }
+}
+
+TEST(ClusterFolderTest, FindsTheClustersThatRun) {
+  const std::string home = NewFolder("home").path();
+  setenv("HOME", home.c_str(), 1);
+  EXPECT_EQ(RunningClusters(), std::vector<std::string>());
+  std::vector<std::string> paths;
+  std::vector<std::unique_ptr<ClusterFolder::Lock>> locks;
+  for (const char* name : {"b", "a", "c"}) {
+    const ClusterFolder folder = NewFolder(std::string("runs_") + name);
+    ASSERT_TRUE(folder.Prepare().ok());
+    auto lock = folder.TakeLock();
+    ASSERT_TRUE(lock.ok());
+    locks.push_back(*std::move(lock));
+    paths.push_back(folder.path());
+    ASSERT_TRUE(SetCurrentClusterFolder(folder.path()).ok());
+  }
+  EXPECT_EQ(CurrentClusterFolder(), paths[2]);
+  EXPECT_EQ(RunningClusters(), (std::vector<std::string>{paths[1], paths[0], paths[2]}));
+  locks[1].reset();
+  EXPECT_EQ(RunningClusters(), (std::vector<std::string>{paths[0], paths[2]}));
 }
 
 TEST(ClusterFolderTest, SaysWhatCannotBeMade) {

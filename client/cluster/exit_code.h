@@ -17,6 +17,8 @@ enum ExitCode : int {
   kJobFailed = 3,
   // No coordinator answers.
   kUnreachable = 4,
+  // The user interrupted the command (Ctrl-C), as of a process that SIGINT ended.
+  kInterrupted = 130,
 };
 
 // Returns an Unavailable error for a coordinator that does not answer, which ExitCodeFor tells

@@ -92,7 +92,7 @@ absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
       const pid_t pid,
       Spawn({.command = std::move(command), .output_file = log, .detached = true}));
   const absl::Duration until = RealClock().Monotonic() + kClusterStartPatience;
-  while (RealClock().Monotonic() < until) {
+  while (RealClock().Monotonic() < until && !options.interrupted()) {
     if (waitpid(pid, nullptr, WNOHANG) == pid) {
       return absl::InternalError(
           absl::StrCat("the cluster did not start: ", LastLine(log), "; its log is ", log));
@@ -108,6 +108,10 @@ absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
   }
   kill(pid, SIGTERM);
   MUSTER_RETURN_IF_ERROR(folder.AwaitStop(kClusterStopPatience));
+  if (options.interrupted()) {
+    return absl::CancelledError(absl::StrCat("the cluster in ", folder.path(),
+                                             " is stopped again; what it wrote stays there"));
+  }
   return absl::InternalError(absl::StrCat("not all daemons joined within ",
                                           absl::FormatDuration(kClusterStartPatience),
                                           "; logs are in ", folder.path(), "/logs"));

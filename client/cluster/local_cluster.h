@@ -1,6 +1,7 @@
 #ifndef MUSTER_CLIENT_CLUSTER_LOCAL_CLUSTER_H_
 #define MUSTER_CLIENT_CLUSTER_LOCAL_CLUSTER_H_
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,9 +18,10 @@ struct LocalClusterOptions {
   int servers = 2;
   int workers = 2;
   int slots_per_worker = 1;
-  // Port of the coordinator; 0 takes a free one.
+  // Port of the coordinator; 0 takes the one that it had last in this folder if that is free, or
+  // else any free one.
   int port = 0;
-  // Port of the coordinator's page, on loopback; 0 takes a free one. Absent: no page.
+  // Port of the coordinator's page, on loopback; 0 as above. Absent: no page.
   std::optional<int> page_port = {};
   // Passed on to every worker.
   std::vector<std::string> worker_flags = {};
@@ -29,6 +31,8 @@ struct LocalClusterOptions {
   TlsFiles tls = {};
   // Workers take jobs that run programs.
   bool allow_programs = false;
+  // Returns true once the user does not want the cluster any more; asked while it starts.
+  std::function<bool()> interrupted = [] { return false; };
   enum class Life {
     // The cluster runs until it is stopped.
     kOfItsOwn,
@@ -43,7 +47,8 @@ std::string DefaultClusterFolder();
 
 // Starts a supervisor in a process of its own and returns once every daemon has joined.
 // AlreadyExists: a cluster runs in the folder. InvalidArgument: no worker or no slot is asked for.
-// Any failure names the log to read, and leaves nothing running.
+// Cancelled: the start was interrupted. Any other failure names the log to read. All leave nothing
+// running.
 absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
                                                const LocalClusterOptions& options);
 

@@ -1,5 +1,7 @@
 #include "client/cluster/session.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -9,6 +11,7 @@
 #include "client/terminal/progress_display.h"
 #include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
+#include "common/daemon/tls_flags.h"
 #include "common/rpc/rpc_credentials.h"
 #include "common/text/dump_json.h"
 #include "common/text/error_json.h"
@@ -17,19 +20,66 @@
 #include "proto/status.pb.h"
 
 namespace muster {
+namespace {
+
+// Returns the clusters that run on this machine, as far as their folders tell, for the end of an
+// error that no coordinator answers; empty if there are none.
+std::string DescribeRunningClusters() {
+  std::string text;
+  for (const std::string& folder : RunningClusters()) {
+    const absl::StatusOr<LocalCluster> cluster = ClusterFolder(folder).Read();
+    if (!cluster.ok()) continue;
+    absl::StrAppend(&text, text.empty() ? "; on this machine run: --data-dir " : ", --data-dir ",
+                    folder, " (coordinator ", cluster->coordinator_address, ")");
+  }
+  return text;
+}
+
+}  // namespace
 
 void Session::Run(const std::function<absl::Status()>& body) {
   if (const absl::Status status = body(); !status.ok()) Fail(status);
 }
 
 void Session::Fail(const absl::Status& status) {
-  Fail(ExitCodeFor(status), absl::StatusCodeToString(status.code()), std::string(status.message()));
+  const ExitCode exit = ExitCodeFor(status);
+  Fail(exit, absl::StatusCodeToString(status.code()),
+       absl::StrCat(status.message(), exit == kUnreachable ? DescribeRunningClusters() : ""));
 }
 
 void Session::Fail(ExitCode exit, const std::string& code, const std::string& message) {
   exit_code = exit;
+  Report(exit, code, message);
+}
+
+void Session::Report(ExitCode exit, const std::string& code, const std::string& message) const {
   if (output == Output::kText) return PrintError("muster: %s\n", message);
   PrintError("%s\n", ErrorJson(code, message, exit));
+}
+
+void Session::ReportInterrupt(const std::string& left) const {
+  // A terminal shows ^C on the line.
+  if (output == Output::kText && isatty(STDERR_FILENO) == 1) PrintError("\n");
+  Report(kInterrupted, "INTERRUPTED", left);
+}
+
+void Session::CatchInterrupt(const std::string& left) {
+  interrupt_ = std::make_unique<Interrupt>();
+  interrupt_->Call([this, left] {
+    ReportInterrupt(left);
+    EndAsInterrupted();
+  });
+}
+
+std::string Session::CommandLine(absl::string_view words) const {
+  std::string line = absl::StrCat("muster ", words);
+  if (!coordinator_address.empty()) {
+    absl::StrAppend(&line, " --coordinator ", coordinator_address);
+  } else if (!data_dir.empty()) {
+    absl::StrAppend(&line, " --data-dir ", data_dir);
+  }
+  for (const std::string& argument : TlsArguments(tls)) absl::StrAppend(&line, " ", argument);
+  return line;
 }
 
 absl::Status Session::RefuseCertificates() const {
@@ -119,6 +169,7 @@ absl::Status Session::WatchToEnd(const std::string& job_id) {
 
 absl::Status Session::WatchToEnd(const std::string& job_id, v1::JobStatus& last) {
   MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, Jobs());
+  if (interrupt_ != nullptr) interrupt_->Call([jobs] { jobs->StopWatching(); });
   ProgressDisplay display =
       output == Output::kJson
           ? ProgressDisplay([this](const v1::JobStatus& status) { PrintJson(status); })
@@ -126,15 +177,24 @@ absl::Status Session::WatchToEnd(const std::string& job_id, v1::JobStatus& last)
   const absl::Status watched = jobs->Watch(
       job_id, [&display](const v1::JobStatus& status) { display.Show(status); }, last);
   display.Finish();
+  if (!watched.ok() && interrupt_ != nullptr && interrupt_->happened()) {
+    Fail(
+        kInterrupted, "INTERRUPTED",
+        absl::StrCat("job ", job_id, " goes on: `", CommandLine(absl::StrCat("watch ", job_id)),
+                     "` follows it, `", CommandLine(absl::StrCat("cancel ", job_id)), "` ends it"));
+    return absl::OkStatus();
+  }
   MUSTER_RETURN_IF_ERROR(watched);
   if (const std::string best = BestLine(last); output == Output::kText && !best.empty()) {
     Print("%s\n", best);
   }
   if (last.state() != v1::SUCCEEDED) {
     const bool failed = last.state() == v1::FAILED;
+    const std::string message = MessageBeforeTraceback(last);
     Fail(kJobFailed, failed ? "JOB_FAILED" : "JOB_CANCELLED",
          absl::StrCat("job ", job_id, failed ? " failed" : " was cancelled",
-                      last.message().empty() ? "" : ": ", PrintableLine(last.message())));
+                      message.empty() ? "" : ": ", PrintableLine(message)));
+    if (output == Output::kText) PrintError("%s", TracebackText(last));
   }
   return absl::OkStatus();
 }

@@ -9,9 +9,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "client/cluster/cluster_folder.h"
 #include "client/cluster/exit_code.h"
 #include "client/cluster/job_client.h"
+#include "client/terminal/interrupt.h"
 #include "common/rpc/tls_files.h"
 
 namespace CLI {
@@ -55,8 +57,19 @@ class Session {
   // Reports a failure on standard error, and sets the exit code. With --output json the report is
   // the last line there: {"error":{"code":"NOT_FOUND","message":"…","exit_code":2}}. The code is
   // the status's, or JOB_FAILED or JOB_CANCELLED if a job that was waited for did not succeed.
+  // Where no coordinator answers, it names the clusters that run on this machine.
   void Fail(const absl::Status& status);
   void Fail(ExitCode exit, const std::string& code, const std::string& message);
+
+  // For commands that Ctrl-C interrupts: reports `left`, which says what the command leaves behind,
+  // like Fail. Thread-safe; sets no exit code.
+  void ReportInterrupt(const std::string& left) const;
+  // Has Ctrl-C end WatchToEnd; until then, Ctrl-C reports `left` and ends the process. Call it
+  // before Jobs, which starts threads.
+  void CatchInterrupt(const std::string& left);
+
+  // Returns `muster WORDS` with the flags by which this run found its cluster, for users to type.
+  std::string CommandLine(absl::string_view words) const;
 
   // InvalidArgument if certificates are given. For commands that start clusters of their own, or
   // none, and would not use certificates.
@@ -85,12 +98,17 @@ class Session {
 
   // Shows a job's progress until the job ends: a bar that redraws itself on a terminal, plain lines
   // elsewhere, one JSON object per line with --output json. A last line of text tells of the best
-  // checkpoint if that is not the last one. Sets the exit code by how the job ended.
+  // checkpoint if that is not the last one. Sets the exit code by how the job ended. After
+  // CatchInterrupt, Ctrl-C ends it and the job goes on, which is reported.
   absl::Status WatchToEnd(const std::string& job_id);
   absl::Status WatchToEnd(const std::string& job_id, v1::JobStatus& last);
 
  private:
+  void Report(ExitCode exit, const std::string& code, const std::string& message) const;
+
   std::unique_ptr<JobClient> jobs_;
+  // Calls jobs_, so it ends first.
+  std::unique_ptr<Interrupt> interrupt_;
 };
 
 }  // namespace muster

@@ -1,11 +1,15 @@
 #include "client/cluster/supervisor.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +17,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
@@ -59,6 +64,37 @@ std::string Told(const std::string& log, size_t offset, absl::string_view mark) 
   return "";
 }
 
+// Returns the port at the end of an address, or of a page's URL; 0: there is none.
+int PortOf(absl::string_view address) {
+  absl::ConsumeSuffix(&address, "/");
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  const bool known =
+      colon != absl::string_view::npos && absl::SimpleAtoi(address.substr(colon + 1), &port);
+  return known ? port : 0;
+}
+
+// Returns true if nobody listens at this port of loopback.
+bool IsFree(int port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  // Connections of the cluster before may linger.
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const bool free = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  close(fd);
+  return free;
+}
+
+// Returns the port that was asked for; in place of any, the last one if it is free.
+int PortToTake(int asked, int last) {
+  return asked == 0 && last != 0 && IsFree(last) ? last : asked;
+}
+
 std::string DescribeExit(int status) {
   if (WIFSIGNALED(status)) return absl::StrCat("killed by signal ", WTERMSIG(status));
   return absl::StrCat("ended with status ", WEXITSTATUS(status));
@@ -97,9 +133,13 @@ absl::StatusOr<Supervisor::Coordinator> Supervisor::StartCoordinator() {
     }
     return Command(coordinator.name, std::move(command));
   };
-  coordinator.command = command(
-      absl::StrCat("127.0.0.1:", options_.port),
-      options_.page_port.has_value() ? absl::StrCat("127.0.0.1:", *options_.page_port) : "");
+  const ClusterPorts last = folder_.ReadPorts();
+  const std::string page =
+      options_.page_port.has_value()
+          ? absl::StrCat("127.0.0.1:", PortToTake(*options_.page_port, last.page))
+          : "";
+  coordinator.command =
+      command(absl::StrCat("127.0.0.1:", PortToTake(options_.port, last.coordinator)), page);
   coordinator.backoff = kFirstBackoff;
   coordinator.started = clock_.Monotonic();
   const std::string log = folder_.LogOf("coordinator");
@@ -135,12 +175,17 @@ absl::StatusOr<Supervisor::Coordinator> Supervisor::StartCoordinator() {
         absl::StrCat("the page cannot be served on port ", *options_.page_port,
                      ", which may be in use: give another --page-port, or 0 for a free one"));
   }
-  // A restarted coordinator must be found where its daemons, clients and browsers know it.
-  absl::string_view page = started.page;
-  page.remove_prefix(std::min(page.size(), page.find("//") + 2));
-  absl::ConsumeSuffix(&page, "/");
-  coordinator.command = command(started.address, std::string(page));
+  // A restarted coordinator must be found where its daemons, clients and browsers know it; so must
+  // that of the next cluster in this folder.
+  absl::string_view served = started.page;
+  served.remove_prefix(std::min(served.size(), served.find("//") + 2));
+  absl::ConsumeSuffix(&served, "/");
+  coordinator.command = command(started.address, std::string(served));
   daemons_.push_back(std::move(coordinator));
+  const ClusterPorts ports = {.coordinator = PortOf(started.address), .page = PortOf(started.page)};
+  if (const absl::Status noted = folder_.WritePorts(ports); !noted.ok()) {
+    Say(absl::StrCat(noted.message(), "; the next cluster in this folder takes other ports"));
+  }
   return started;
 }
 

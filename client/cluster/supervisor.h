@@ -26,9 +26,10 @@ class Supervisor {
     int servers = 2;
     int workers = 2;
     int slots_per_worker = 1;
-    // Port of the coordinator; 0 takes a free one.
+    // Port of the coordinator; 0 takes the one that it had last in this folder if that is free, or
+    // else any free one.
     int port = 0;
-    // Port of its page; 0 takes a free one. Absent: no page.
+    // Port of its page, as above. Absent: no page.
     std::optional<int> page_port;
     // Passed on to every worker.
     std::vector<std::string> worker_flags;

@@ -27,9 +27,9 @@ void AddCancel(CLI::App& app, Session& session) {
         }
         return absl::OkStatus();
       },
-      JobClient::Naming::kOneUnfinished,
-      "; as far as is known the job goes on, since its tasks need no coordinator: cancel it again "
-      "when one answers");
+      {.naming = JobClient::Naming::kOneUnfinished,
+       .unreachable = "; as far as is known the job goes on, since its tasks need no coordinator: "
+                      "cancel it again when one answers"});
   command->add_option("--reason", *reason, "Who cancels, and why; kept with the job")
       ->capture_default_str();
   command->footer("Example: muster cancel JOB --reason \"learning rate too high\"");

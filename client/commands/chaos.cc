@@ -13,6 +13,7 @@
 #include "client/cluster/session.h"
 #include "client/commands/arguments/choices.h"
 #include "client/commands/commands.h"
+#include "client/terminal/interrupt.h"
 #include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
 #include "common/text/dump_json.h"
@@ -53,6 +54,15 @@ absl::Status Run(Session& session, ChaosOptions options) {
           options.folder, " cannot be created, or is not an empty folder; name another folder"));
     }
   }
+  // Before anything starts threads. Clusters and servers of this process end when it does.
+  Interrupt interrupt;
+  interrupt.Call([&session, &options] {
+    session.ReportInterrupt(absl::StrCat(
+        "the round is not finished: the processes that it started end within seconds, the rounds' "
+        "files stay in ",
+        options.folder, "; remove the folder when you need them no more"));
+    EndAsInterrupted();
+  });
   options.ended = [&session](const ChaosRound& round, const absl::StatusOr<ChaosOutcome>& outcome) {
     PrintRound(session, round, outcome);
   };

@@ -103,6 +103,19 @@ absl::Status Restore(Session& session, JobClient& jobs, const CheckpointName& na
                      const RestoreArguments& arguments) {
   v1::JobStatus source;
   MUSTER_RETURN_IF_ERROR(jobs.Get(name.job_id, source));
+  const uint64_t clock = name.clock.value_or(source.checkpoint_clock());
+  if (arguments.steps > 0 && arguments.steps <= clock) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--steps is ", arguments.steps, ", but ", name.job_id, "@", clock, " has made ", clock,
+        " steps already, and --steps counts from the start of the first job: for ", arguments.steps,
+        " more steps give --steps ", clock + arguments.steps));
+  }
+  if (const uint64_t stop = source.spec().stop().steps();
+      arguments.steps == 0 && arguments.epochs == 0 && stop > 0 && stop <= clock) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name.job_id, "@", clock, " is where the job stops, at step ", stop,
+        ": say how far to go on, as in --steps ", clock + stop, " for ", stop, " more steps"));
+  }
   v1::JobSpec spec = source.spec();
   // The checkpoint holds the weights, so the initial ones are not needed.
   spec.clear_initial_weights();
@@ -150,7 +163,7 @@ void AddCheckpoint(CLI::App& app, Session& session) {
       [with_deltas](Session& session, JobClient& jobs, const CheckpointName& name) {
         return Delete(session, jobs, name, *with_deltas);
       },
-      JobClient::Naming::kOne);
+      {.naming = JobClient::Naming::kOne});
   remove->add_flag("--with-deltas", *with_deltas,
                    "Also delete the later delta checkpoints that need this one");
   remove->footer("Example: muster checkpoint delete JOB@400");
@@ -163,14 +176,22 @@ void AddCheckpoint(CLI::App& app, Session& session) {
       kCheckpointArgument,
       [arguments](Session& session, JobClient& jobs, const CheckpointName& name) {
         return Restore(session, jobs, name, *arguments);
-      });
+      },
+      {.before = [&session, arguments] {
+        if (!arguments->watch) return;
+        session.CatchInterrupt(absl::StrCat("the new job may have been submitted; `",
+                                            session.CommandLine("list"), "` shows it then"));
+      }});
   auto* steps = restore->add_option("--steps", arguments->steps,
-                                    "Step to stop at, counted from the start of the first job. "
-                                    "Default: where that job would stop");
+                                    "Step to stop at, counted from the start of the first job: "
+                                    "more than the checkpoint's clock. Default: where that job "
+                                    "would stop");
   restore->add_option("--epochs", arguments->epochs, "Like --steps, in passes over the data")
       ->excludes(steps);
   restore->add_flag("--watch", arguments->watch, "Show progress until the job ends");
-  restore->footer("Example: muster checkpoint restore JOB@400 --steps 2000 --watch");
+  restore->footer(
+      "Example: muster checkpoint restore JOB@400 --steps 2000 --watch\n"
+      "This makes 1600 more steps.");
 }
 
 }  // namespace muster

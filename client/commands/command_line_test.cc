@@ -186,6 +186,16 @@ TEST_F(CommandLineTest, AJobIsTakenByItsIdOrItsName) {
   EXPECT_THAT(error_, HasSubstr("no job has the id or the name \"nobody\""));
 }
 
+TEST_F(CommandLineTest, StepsOfARestoredJobCountFromTheFirstJobsStart) {
+  for (const char* steps : {"100", "400"}) {
+    EXPECT_EQ(Run({"checkpoint", "restore", "j1@400", "--steps", steps}), "");
+    EXPECT_EQ(exit_code_, kUsage);
+  }
+  EXPECT_THAT(error_, HasSubstr("for 400 more steps give --steps 800"));
+  Run({"checkpoint", "restore", "j1@400", "--steps", "401"});
+  EXPECT_THAT(error_, Not(HasSubstr("more steps"))) << "it is submitted, which this one cannot";
+}
+
 TEST_F(CommandLineTest, WhatCannotBeUndoneAsksWhichJobIsMeant) {
   EXPECT_EQ(Taken({"cancel", "digits"}), "j2") << "the others have ended";
   EXPECT_EQ(Taken({"cancel", "words"}), "j5");

@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -16,12 +17,14 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "client/cluster/cluster_folder.h"
 #include "client/cluster/exit_code.h"
 #include "client/cluster/session.h"
 #include "client/command_line.h"
@@ -362,11 +365,69 @@ TEST_F(CommandsTest, AnEvaluationSaysWhatItWaitsForAndCtrlCCancelsIt) {
     kill(getpid(), SIGINT);
   };
   const Shown shown = Run({"evaluate", "j1"});
-  EXPECT_EQ(shown.exit_code, kJobFailed);
+  EXPECT_EQ(shown.exit_code, kInterrupted);
   EXPECT_THAT(shown.error, HasSubstr("the evaluation e1 waits: evil"));
   EXPECT_THAT(shown.error, HasSubstr("the evaluation e1 is cancelled"));
   EXPECT_EQ(coordinator_.cancelled, std::vector<std::string>{"e1"});
   EXPECT_EQ(shown.out, "");
+}
+
+TEST_F(CommandsTest, CtrlCLeavesAWatchedJobAndSaysHowToFollowIt) {
+  coordinator_.watched = [] { kill(getpid(), SIGINT); };
+  const std::string file = testing::TempDir() + "/watched.textproto";
+  std::ofstream(file) << "name: \"text\" data { text { path: \"text.txt\" } }";
+  const std::vector<std::pair<std::vector<std::string>, std::string>> commands = {
+      {{"watch", "j1"}, "j1"},
+      {{"submit", file, "--watch"}, "e1"},
+      {{"checkpoint", "restore", "j1@4", "--watch"}, "e1"}};
+  for (const auto& [words, job] : commands) {
+    const Shown shown = Run(words);
+    EXPECT_EQ(shown.exit_code, kInterrupted) << words[0];
+    EXPECT_THAT(shown.error,
+                HasSubstr(absl::StrCat("muster: job ", job, " goes on: `muster watch ", job,
+                                       " --coordinator ", address_, "` follows it, `muster cancel ",
+                                       job, " --coordinator ", address_, "` ends it\n")));
+  }
+  EXPECT_TRUE(coordinator_.cancelled.empty());
+  const Shown json = Run({"watch", "j1", "--output", "json"});
+  EXPECT_THAT(json.error, HasSubstr("\"code\":\"INTERRUPTED\""));
+  EXPECT_THAT(json.error, HasSubstr("\"exit_code\":130"));
+}
+
+TEST_F(CommandsTest, AWatchSaysWhatItsJobWaitsForAndWhatItsProgramPrintedLast) {
+  const Shown shown = Run({"watch", "j1"});
+  EXPECT_EQ(shown.exit_code, kJobFailed);
+  EXPECT_THAT(shown.out, HasSubstr("PENDING    waiting to be placed\nwaits: evil"));
+  EXPECT_THAT(shown.error, HasSubstr("muster: job j1 failed: evil"));
+  EXPECT_THAT(shown.error, HasSubstr("\n  evil"));
+}
+
+TEST_F(CommandsTest, AStateIsAStateAndAnEventALineOfItsOwn) {
+  const std::string shown = Run({"status", "j1"}).out;
+  EXPECT_THAT(shown, HasSubstr("\nstate        JOB_STATE_UNSPECIFIED\nlast event   evil"));
+  EXPECT_THAT(shown, HasSubstr("\nlast lines of the program that failed:\n  evil"));
+}
+
+TEST_F(CommandsTest, WhereNoCoordinatorAnswersTheClustersOfThisMachineAreNamed) {
+  const std::string home = testing::TempDir() + "/clusters";
+  setenv("HOME", home.c_str(), 1);
+  const ClusterFolder folder(home + "/one");
+  ASSERT_TRUE(folder.Prepare().ok());
+  const auto lock = folder.TakeLock();
+  ASSERT_TRUE(lock.ok());
+  ASSERT_TRUE(folder.Write({.coordinator_address = "127.0.0.1:7"}).ok());
+  ASSERT_TRUE(SetCurrentClusterFolder(folder.path()).ok());
+  const std::string named = absl::StrCat("; on this machine run: --data-dir ", folder.path(),
+                                         " (coordinator 127.0.0.1:7)");
+  for (const std::vector<std::string>& other : std::vector<std::vector<std::string>>{
+           {"--coordinator", "127.0.0.1:1"}, {"--data-dir", home + "/two"}}) {
+    std::vector<std::string> words = {"list"};
+    words.insert(words.end(), other.begin(), other.end());
+    Session session;
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(RunCommandLine(words, session), kUnreachable);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr(named));
+  }
 }
 
 // This holds for root, too, to whom the system would allow it: a device that a file was renamed

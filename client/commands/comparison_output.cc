@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/terminal/format.h"
+#include "client/terminal/interrupt.h"
 #include "client/terminal/progress_display.h"
 #include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
@@ -99,6 +100,14 @@ nlohmann::ordered_json ToJson(const Comparison& comparison) {
 
 absl::StatusOr<Comparison> CompareAndPrint(const Session& session, const v1::JobSpec& job,
                                            ComparisonOptions options) {
+  // Before anything starts threads. A cluster of this process ends by itself when the process does.
+  Interrupt interrupt;
+  interrupt.Call([&session] {
+    session.ReportInterrupt(
+        "nothing is compared: the cluster of this run, its job and its files are removed within "
+        "seconds; those of earlier runs are gone");
+    EndAsInterrupted();
+  });
   const bool text = session.output == Session::Output::kText;
   std::unique_ptr<ProgressDisplay> display;
   if (text) {

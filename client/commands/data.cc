@@ -10,6 +10,7 @@
 #include "client/commands/arguments/force_flag.h"
 #include "client/commands/arguments/text_output.h"
 #include "client/commands/commands.h"
+#include "client/terminal/format.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_content.h"
 #include "common/files/output_file.h"
@@ -47,10 +48,10 @@ absl::Status Tokenize(const Session& session, const DataArguments& arguments) {
   MUSTER_ASSIGN_OR_RETURN(const TokenFileSummary summary, writer->Finish());
   const double bytes_per_token =
       static_cast<double>(summary.source_bytes) / static_cast<double>(summary.tokens);
-  std::string text =
-      absl::StrFormat("%s: %d tokens of %s, %.3f bytes each, from %d %s", arguments.out,
-                      summary.tokens, FormatBytes(static_cast<double>(summary.source_bytes)),
-                      bytes_per_token, documents, documents == 1 ? "document" : "documents");
+  std::string text = absl::StrFormat(
+      "%s: %s tokens of %s, %s bytes each, from %s %s", arguments.out, FormatCount(summary.tokens),
+      FormatBytes(static_cast<double>(summary.source_bytes)), FormatNumber(bytes_per_token),
+      FormatCount(documents), documents == 1 ? "document" : "documents");
   const std::string left_out = TellHiddenFiles(arguments.data);
   if (!left_out.empty()) absl::StrAppend(&text, "\n", left_out);
   session.PrintResult(text, {{"file", arguments.out},

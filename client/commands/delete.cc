@@ -15,7 +15,7 @@ void AddDelete(CLI::App& app, Session& session) {
         session.PrintResult(job_id + " deleted", {{"job_id", job_id}, {"state", "DELETED"}});
         return absl::OkStatus();
       },
-      JobClient::Naming::kOne)
+      {.naming = JobClient::Naming::kOne})
       ->footer("Example: muster delete JOB");
 }
 

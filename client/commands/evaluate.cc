@@ -12,8 +12,11 @@
 #include "client/commands/arguments/job_argument.h"
 #include "client/commands/commands.h"
 #include "client/job/job_file.h"
+#include "client/terminal/format.h"
 #include "client/terminal/interrupt.h"
 #include "client/terminal/terminal.h"
+#include "client/terminal/wait_changes.h"
+#include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_name.h"
 #include "common/text/printable.h"
@@ -90,15 +93,15 @@ void PrintMeasured(Session& session, const CheckpointName& checkpoint, v1::Evalu
     return session.PrintJson(result, values, left_out);
   }
   if (has_value) {
-    Print("%s %.4f", result.metric(), result.value());
+    Print("%s %s", result.metric(), FormatLoss(result.value()));
   } else {
     Print("%s has no value (%s)", result.metric(), PrintableLine(result.no_value()));
   }
-  if (result.metric() != kLoss) Print(", loss %.4f", result.loss());
+  if (result.metric() != kLoss) Print(", loss %s", FormatLoss(result.loss()));
   for (const auto& [name, value] : values) {
-    if (name != result.metric()) Print(", %s %.4f", name, value);
+    if (name != result.metric()) Print(", %s %s", name, FormatLoss(value));
   }
-  Print(", over %llu examples", result.examples());
+  Print(", over %s examples", FormatCount(result.examples()));
   if (checkpoint.clock.has_value()) {
     Print(", at clock %llu", *checkpoint.clock);
   }
@@ -111,28 +114,18 @@ struct EvaluateArguments {
   std::string metric;
 };
 
-// Says on standard error what the evaluation waits for, each time that this is another thing.
-class Waits {
- public:
-  void Show(const v1::JobStatus& job) {
-    // All jobs wait for their tasks' start for a moment.
-    const std::string& reason = job.state() == v1::PLACING ? "" : job.waiting_for();
-    if (!reason.empty() && reason != shown_) {
-      PrintError("muster: the evaluation %s waits: %s\n", job.job_id(), PrintableLine(reason));
-    }
-    shown_ = reason;
-  }
-
- private:
-  std::string shown_;
-};
-
 // The evaluation's end. Cancelled: its user did not wait for it, and it is cancelled.
 absl::Status Await(JobClient& jobs, const std::string& id, Interrupt& interrupt,
                    v1::JobStatus& last) {
-  Waits waits;
+  WaitChanges waits;
   const absl::Status watched = jobs.Watch(
-      id, [&waits](const v1::JobStatus& status) { waits.Show(status); }, last);
+      id,
+      [&waits](const v1::JobStatus& status) {
+        const std::string wait = waits.Next(status, RealClock().Monotonic());
+        if (!wait.empty())
+          PrintError("muster: the evaluation %s waits: %s\n", status.job_id(), wait);
+      },
+      last);
   if (watched.ok() || !interrupt.happened()) return watched;
   MUSTER_RETURN_IF_ERROR(jobs.Cancel(id, "its user interrupted `muster evaluate`", last));
   return absl::CancelledError("");
@@ -166,7 +159,7 @@ absl::Status Evaluate(Session& session, const EvaluateArguments& arguments) {
   v1::JobStatus last;
   if (const absl::Status ended = Await(*jobs, evaluation_id, interrupt, last);
       absl::IsCancelled(ended)) {
-    session.Fail(kJobFailed, "JOB_CANCELLED",
+    session.Fail(kInterrupted, "INTERRUPTED",
                  absl::StrCat("the evaluation ", evaluation_id, " is cancelled"));
     return absl::OkStatus();
   } else if (!ended.ok()) {

@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "client/cluster/session.h"
 #include "client/commands/arguments/choices.h"
@@ -19,6 +21,7 @@
 #include "common/base/status_macros.h"
 #include "common/history/series.h"
 #include "common/history/series_proto.h"
+#include "common/text/format_bytes.h"
 #include "common/text/printable.h"
 #include "proto/job_service.pb.h"
 
@@ -71,6 +74,18 @@ void PrintCsv(const v1::MetricsChunk& history) {
   }
 }
 
+using Format = std::string (*)(double value);
+
+std::string Percent(double share) { return absl::StrCat(FormatNumber(100 * share), " %"); }
+
+// Returns how values of a series are shown, with their unit (proto/metrics.proto); that of a speed
+// is in the series' name.
+Format FormatOf(absl::string_view name) {
+  if (name == "speed/mfu") return Percent;
+  if (!absl::StartsWith(name, "slot/")) return FormatNumber;
+  return absl::EndsWith(name, "/memory_bytes") ? FormatBytes : FormatTime;
+}
+
 // Lines have at most 80 columns for usual names and sizes.
 void PrintTable(const v1::MetricsChunk& history, absl::string_view if_empty) {
   std::vector<std::vector<std::string>> rows = {{"SERIES", "STEPS", "LAST", "MEAN", "MIN", "MAX"}};
@@ -81,7 +96,7 @@ void PrintTable(const v1::MetricsChunk& history, absl::string_view if_empty) {
       if (IsSound(point)) all = all.values == 0 ? point : Joined(all, point);
     }
     if (all.values == 0) continue;
-    const auto number = [](double value) { return absl::StrFormat("%.4g", value); };
+    const Format number = FormatOf(series.name());
     rows.push_back({series.name(), absl::StrCat(all.first_step, "-", all.last_step),
                     number(all.last), number(all.mean), number(all.min), number(all.max)});
   }

@@ -61,13 +61,12 @@ std::string Servers(const v1::JobStatus& job) {
 
 // Describes how a server that was away came back: what it read of its logs, and how fast.
 std::string Replay(const v1::ReplayStatus& replay) {
-  std::string text = absl::StrCat(replay.server_id(), ": ", replay.partitions(), " partitions, ",
-                                  replay.records(), " records, ", FormatBytes(replay.bytes()),
-                                  " in ", absl::StrFormat("%.2f s", replay.seconds()));
+  std::string text =
+      absl::StrCat(replay.server_id(), ": ", replay.partitions(), " partitions, ", replay.records(),
+                   " records, ", FormatBytes(replay.bytes()), " in ", FormatTime(replay.seconds()));
   if (replay.seconds() > 0) {
-    absl::StrAppend(
-        &text, ", ",
-        absl::StrFormat("%.0f MB/s", static_cast<double>(replay.bytes()) / 1e6 / replay.seconds()));
+    absl::StrAppend(&text, ", ",
+                    FormatBytes(static_cast<double>(replay.bytes()) / replay.seconds()), "/s");
   }
   return text;
 }
@@ -78,8 +77,8 @@ void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
   PrintField("owner", job.spec().owner());
   PrintLines("about", job.spec().description());
   PrintField("labels", Labels(job.spec()));
-  PrintField("state",
-             absl::StrCat(StateName(job), job.message().empty() ? "" : ": ", job.message()));
+  PrintField("state", StateName(job));
+  PrintField(HasEnded(job) ? "reason" : "last event", MessageBeforeTraceback(job));
   PrintField("waits for", job.waiting_for());
   // Only a program knows how many steps it makes.
   const std::string of_all =
@@ -101,8 +100,8 @@ void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
       PrintField("all-reduce", absl::StrCat(FormatBytes(progress.bytes_sent_per_step()),
                                             " sent per step and worker"));
     }
-    PrintField("staleness", absl::StrFormat("mean %.2f, most %d clocks", progress.mean_staleness(),
-                                            progress.max_staleness()));
+    PrintField("staleness", absl::StrCat("mean ", FormatNumber(progress.mean_staleness()),
+                                         ", most ", progress.max_staleness(), " clocks"));
   }
   const std::string left = progress.seconds_left() > 0
                                ? absl::StrCat(", ", FormatSeconds(progress.seconds_left()), " left")
@@ -126,13 +125,16 @@ void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
   PrintField("rows", DescribeRows(rows));
   PrintField("generation",
              absl::StrCat(job.generation(), ", shard map version ", job.shard_map_version()));
+  if (!job.traceback().empty()) {
+    Print("\nlast lines of the program that failed:\n%s", TracebackText(job));
+  }
   if (job.tasks_size() > 0) Print("\n%s", TaskTable(job));
   if (job.evaluations_size() > 0) {
     std::vector<std::vector<std::string>> rows = {{"CLOCK", "METRIC", "VALUE", "LOSS", "EXAMPLES"}};
     for (const v1::EvaluationResult& evaluation : job.evaluations()) {
       rows.push_back({absl::StrCat(evaluation.clock()), evaluation.metric(),
-                      MetricValue(evaluation), absl::StrFormat("%.4f", evaluation.loss()),
-                      absl::StrCat(evaluation.examples())});
+                      MetricValue(evaluation), FormatLoss(evaluation.loss()),
+                      FormatCount(evaluation.examples())});
     }
     Print("\n%s", FormatTable(rows));
   }
@@ -141,7 +143,7 @@ void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
 std::string CallName(const v1::CollectiveRecord& call) {
   std::string text = call.operation();
   if (call.count() > 0) {
-    absl::StrAppend(&text, " ", call.dtype(), " x ", FormatNumber(call.count()));
+    absl::StrAppend(&text, " ", call.dtype(), " x ", FormatCount(call.count()));
   }
   if (!call.reduction().empty()) absl::StrAppend(&text, ", ", call.reduction());
   return text;
@@ -161,12 +163,13 @@ void PrintCollectives(const v1::ListCollectivesReply& reply) {
     std::vector<std::vector<std::string>> rows = {
         {"GROUP", "CALL", "WHAT", "LABEL", "STARTED", "TOOK", "ERROR"}};
     for (const v1::CollectiveRecord& call : slot.calls()) {
-      rows.push_back(
-          {call.group(), absl::StrCat(call.sequence()), CallName(call), call.label(),
-           absl::FormatTime("%H:%M:%E6S", absl::FromUnixMicros(call.started_unix_us()),
-                            absl::UTCTimeZone()),
-           call.duration_us() < 0 ? "under way" : absl::StrCat(call.duration_us(), " us"),
-           call.error()});
+      rows.push_back({call.group(), absl::StrCat(call.sequence()), CallName(call), call.label(),
+                      absl::FormatTime("%H:%M:%E6S", absl::FromUnixMicros(call.started_unix_us()),
+                                       absl::UTCTimeZone()),
+                      call.duration_us() < 0
+                          ? "under way"
+                          : FormatTime(static_cast<double>(call.duration_us()) / 1e6),
+                      call.error()});
     }
     Print("%s\n", FormatTable(rows));
   }

@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "client/cluster/session.h"
 #include "client/commands/arguments/job_file_argument.h"
 #include "client/commands/commands.h"
@@ -53,7 +54,8 @@ void AddSubmit(CLI::App& app, Session& session) {
                       "(./weights)");
   command->add_flag("--watch", arguments->watch, "Show progress until the job ends");
   command->footer(
-      "Example: muster submit job.yaml --watch, where job.yaml holds\n"
+      "Example: muster submit job.yaml --watch\n"
+      "job.yaml holds, for instance,\n"
       "  name: digits\n"
       "  model: {mlp: {hidden: [256], classes: 10}}\n"
       "  data:\n"
@@ -73,6 +75,10 @@ void AddSubmit(CLI::App& app, Session& session) {
       if (!arguments->from.empty()) spec.set_initial_weights(arguments->from);
       MUSTER_ASSIGN_OR_RETURN(*spec.mutable_initial_weights(),
                               ResolveInitialWeights(spec.initial_weights()));
+      if (arguments->watch) {
+        session.CatchInterrupt(absl::StrCat("the job may have been submitted; `",
+                                            session.CommandLine("list"), "` shows it then"));
+      }
       MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
       v1::SubmitJobReply reply;
       MUSTER_RETURN_IF_ERROR(jobs->Submit(spec, *reply.mutable_job_id()));

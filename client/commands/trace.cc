@@ -46,7 +46,7 @@ void Warn(const ChromeTrace& trace) {
   }
   if (trace.dropped() > 0) {
     PrintError("muster: %s events were left out; trace fewer steps\n",
-               FormatNumber(static_cast<double>(trace.dropped())));
+               FormatCount(trace.dropped()));
   }
   if (last.lost_pieces() > 0) {
     PrintError("muster: %d pieces came faster than this command took them, and are lost\n",
@@ -77,13 +77,12 @@ absl::Status TraceJob(Session& session, JobClient& jobs, const std::string& job_
   MUSTER_RETURN_IF_ERROR(file->Publish());
   Warn(trace);
   const double error_us = static_cast<double>(trace.clock_error_ns()) / 1e3;
-  std::string text = absl::StrCat(out, ": ", FormatNumber(static_cast<double>(trace.events())),
-                                  " events of ", StepsOf(trace.first().order()));
+  std::string text = absl::StrCat(out, ": ", FormatCount(trace.events()), " events of ",
+                                  StepsOf(trace.first().order()));
   if (trace.events() > 0) {
     absl::StrAppendFormat(
-        &text,
-        ", clocks right within %.1f us; open it at https://ui.perfetto.dev or chrome://tracing",
-        error_us);
+        &text, ", clocks right within %s; open it at https://ui.perfetto.dev or chrome://tracing",
+        FormatTime(error_us / 1e6));
   }
   session.PrintResult(text, {{"file", out},
                              {"events", absl::StrCat(trace.events())},

@@ -19,7 +19,9 @@ namespace {
 
 std::string Milliseconds(double seconds) { return absl::StrFormat("%.3f ms", seconds * 1e3); }
 std::string Seconds(double seconds) { return absl::StrFormat("%.1f s", seconds); }
-std::string Whole(double value) { return FormatNumber(std::round(value)); }
+std::string Whole(double value) {
+  return std::isfinite(value) ? FormatCount(std::llround(value)) : FormatNumber(value);
+}
 
 using Format = std::function<std::string(double)>;
 
@@ -39,7 +41,7 @@ std::string Show(const Spread& spread, const Format& format, TableStyle style) {
   return median + Distance(spread);
 }
 
-std::string Bytes(double value) { return absl::StrCat(FormatNumber(value), " bytes"); }
+std::string Bytes(double value) { return absl::StrCat(Whole(value), " bytes"); }
 
 Format BytesFormat(TableStyle style) {
   return style == TableStyle::kReport ? Format(Bytes) : Format(FormatBytes);
@@ -84,8 +86,6 @@ std::string Verdict(const RoadResult& road, const std::string& predicted,
   if (!matched) return "NO";
   return predicted == "-" ? "-" : "to the byte";
 }
-
-std::string Loss(double value) { return absl::StrFormat("%.4f", value); }
 
 // Returns a time with about three digits, such as "12.3 ms".
 std::string ShortTime(double seconds) {
@@ -141,9 +141,9 @@ std::vector<std::vector<std::string>> WaysTable(const Comparison& comparison, Ta
   };
   if (IsEvaluated(comparison)) {
     add("held-out loss",
-        [&](const RoadResult& stage) { return Show(stage.LastLoss(), Loss, style); });
+        [&](const RoadResult& stage) { return Show(stage.LastLoss(), FormatLoss, style); });
   }
-  add_figure("training loss", &MeasuredRun::training_loss, Loss);
+  add_figure("training loss", &MeasuredRun::training_loss, FormatLoss);
   add_figure("steps/s", &MeasuredRun::steps_per_second, FormatNumber);
   const auto add_ratio = [&](const std::string& name,
                              const std::function<double(const RoadResult&)>& whole) {
@@ -260,15 +260,16 @@ std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparis
     add(name, [&](const RoadResult& road) { return Show(road.Of(figure), format, style); });
   };
   const bool evaluated = IsEvaluated(comparison);
-  add("held-out loss",
-      [&](const RoadResult& road) { return evaluated ? Show(road.LastLoss(), Loss, style) : "-"; });
+  add("held-out loss", [&](const RoadResult& road) {
+    return evaluated ? Show(road.LastLoss(), FormatLoss, style) : "-";
+  });
   const std::string metric = comparison.roads.empty() ? "" : comparison.roads[0].runs[0].metric;
   if (evaluated && !metric.empty() && metric != "loss") {
     add(absl::StrCat("held-out ", metric), [&](const RoadResult& road) {
       const bool has_value =
           std::all_of(road.runs.begin(), road.runs.end(),
                       [](const MeasuredRun& run) { return run.curve.back().metric.has_value(); });
-      return has_value ? Show(road.LastMetric(), Loss, style) : "-";
+      return has_value ? Show(road.LastMetric(), FormatLoss, style) : "-";
     });
   }
   if (evaluated && EvaluatedInBetween(comparison)) {

@@ -1,6 +1,7 @@
 #include "client/compare/traffic_check.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -9,9 +10,15 @@
 namespace muster {
 namespace {
 
+// Returns whole bytes exactly. A mean of few bytes need not be whole.
+std::string ExactBytes(double bytes) {
+  const bool small_fraction = bytes < 1000 && bytes != std::floor(bytes);
+  return small_fraction ? FormatNumber(bytes) : FormatCount(std::llround(bytes));
+}
+
 std::string Line(const std::string& process, const char* verb, double measured, double predicted) {
-  return absl::StrCat(process, " ", verb, " ", FormatNumber(measured),
-                      " bytes of dense parameters a step, predicted ", FormatNumber(predicted),
+  return absl::StrCat(process, " ", verb, " ", ExactBytes(measured),
+                      " bytes of dense parameters a step, predicted ", ExactBytes(predicted),
                       " bytes");
 }
 

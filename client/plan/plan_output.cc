@@ -101,12 +101,11 @@ std::string StagesText(const JobPlan& plan) {
 std::string CostsText(const JobPlan& plan) {
   const StepCosts& costs = plan.costs;
   const std::string item = costs.items_are_tokens ? "token" : "example";
-  std::string text =
-      absl::StrCat("A step: ", FormatNumber(static_cast<double>(costs.items)), " ", item, "s, ",
-                   Operations(costs.flops()), costs.items_are_tokens ? "; a " : "; an ", item, " ",
-                   Operations(costs.flops_per_item),
-                   costs.items_are_tokens ? " (6 N + 6 L C T, N = " : " (6 N, N = ",
-                   FormatNumber(static_cast<double>(costs.multiplied)), " that are multiplied)");
+  std::string text = absl::StrCat(
+      "A step: ", FormatCount(costs.items), " ", item, "s, ", Operations(costs.flops()),
+      costs.items_are_tokens ? "; a " : "; an ", item, " ", Operations(costs.flops_per_item),
+      costs.items_are_tokens ? " (6 N + 6 L C T, N = " : " (6 N, N = ",
+      FormatCount(costs.multiplied), " that are multiplied)");
   if (costs.recomputed_flops_per_item > 0) {
     absl::StrAppend(&text, ", and ", Operations(costs.recomputed_flops_per_item), " recomputed");
   }
@@ -231,7 +230,7 @@ std::string PlanSummary(const JobPlan& plan) {
   const std::string division = DivisionName(plan.spec);
   return absl::StrCat(
       plan.spec.name().empty() ? "the job" : plan.spec.name(), ": ", ModelName(plan.spec.model()),
-      ", ", FormatNumber(static_cast<double>(plan.model.dense())), " dense parameters",
+      ", ", FormatCount(plan.model.dense()), " dense parameters",
       plan.model.sparse.empty() ? "" : absl::StrCat(" and rows of ", plan.model.row_dim()), "; ",
       plan.spec.workers(), plan.spec.workers() == 1 ? " worker" : " workers", ", by ",
       RoadName(plan, TrainsByAllReduce(plan.spec)), division.empty() ? "" : ", ", division);

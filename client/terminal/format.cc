@@ -26,12 +26,6 @@ size_t Width(absl::string_view cell) {
   return width;
 }
 
-std::string WithThousands(uint64_t value) {
-  std::string digits = absl::StrCat(value);
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, ",");
-  return digits;
-}
-
 }  // namespace
 
 std::string FormatSeconds(double seconds) {
@@ -42,15 +36,32 @@ std::string FormatSeconds(double seconds) {
   return absl::StrFormat("%dh%02dm", whole / 3600, whole % 3600 / 60);
 }
 
+std::string FormatTime(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0) return "-";
+  if (seconds < 0.9995e-3) return absl::StrFormat("%.3g us", seconds * 1e6);
+  if (seconds < 0.9995) return absl::StrFormat("%.3g ms", seconds * 1e3);
+  // Beyond three digits, %g would write an exponent.
+  return seconds < 999.5 ? absl::StrFormat("%.3g s", seconds) : FormatSeconds(seconds);
+}
+
 std::string FormatNumber(double value) {
   if (!std::isfinite(value)) return absl::StrFormat("%f", value);
   const double magnitude = std::fabs(value);
   const std::string sign = value < 0 ? "-" : "";
-  if (magnitude >= 1000) return sign + WithThousands(std::llround(magnitude));
-  std::string text = absl::StrFormat("%.3f", magnitude);
-  text.erase(text.find_last_not_of('0') + 1);
-  return sign + std::string(absl::StripSuffix(text, "."));
+  if (magnitude < 999.95) return absl::StrFormat("%.4g", value);
+  if (magnitude < 999'999.5) return sign + FormatCount(std::llround(magnitude));
+  const double millions = magnitude / 1e6;
+  if (millions < 999.5) return absl::StrFormat("%s%.3g M", sign, millions);
+  return absl::StrFormat("%s%.4g G", sign, millions / 1e3);
 }
+
+std::string FormatCount(uint64_t count) {
+  std::string digits = absl::StrCat(count);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, ",");
+  return digits;
+}
+
+std::string FormatLoss(double value) { return absl::StrFormat("%.4f", value); }
 
 std::string FormatTable(const std::vector<std::vector<std::string>>& cells) {
   std::vector<std::vector<std::string>> rows = cells;

@@ -1,6 +1,7 @@
 #ifndef MUSTER_CLIENT_TERMINAL_FORMAT_H_
 #define MUSTER_CLIENT_TERMINAL_FORMAT_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,18 @@ namespace muster {
 // finite.
 std::string FormatSeconds(double seconds);
 
-// Returns a number with at most three decimals and commas between thousands: "12,345", "3.142".
+// Returns a time as precise as a measurement is: "850 us", "12.3 ms", "4.2 s"; "-" as above.
+std::string FormatTime(double seconds);
+
+// Returns a figure with at most four digits that count, or all of a whole number below a million:
+// "0.0512", "22.9", "195,871", "1.2 M".
 std::string FormatNumber(double value);
+
+// Returns a number of things, exactly: "1,234,567".
+std::string FormatCount(uint64_t count);
+
+// Returns a loss or a metric's value, with four decimals, so that columns line up.
+std::string FormatLoss(double value);
 
 // Returns rows of cells in aligned columns, two spaces apart, with a newline at the end. The first
 // row is the header. Cells that look like numbers are aligned right. Characters that must not reach

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "client/terminal/format.h"
 #include "common/text/printable.h"
 #include "proto/status.pb.h"
@@ -18,7 +21,7 @@ bool HasEnded(const v1::JobStatus& status) {
 }
 
 std::string MetricValue(const v1::EvaluationResult& result) {
-  return result.no_value().empty() ? absl::StrFormat("%.4f", result.value()) : "none";
+  return result.no_value().empty() ? FormatLoss(result.value()) : "none";
 }
 
 std::string MetricText(const v1::EvaluationResult& result) {
@@ -33,16 +36,27 @@ std::string BestLine(const v1::JobStatus& status) {
 }
 
 std::string LossText(const v1::JobProgress& progress) {
-  return progress.has_loss() ? absl::StrFormat("%.4f", progress.loss()) : "-";
+  return progress.has_loss() ? FormatLoss(progress.loss()) : "-";
+}
+
+std::string MessageBeforeTraceback(const v1::JobStatus& status) {
+  const std::string& message = status.message();
+  return status.traceback().empty() ? message : message.substr(0, message.find('\n'));
+}
+
+std::string TracebackText(const v1::JobStatus& status) {
+  const absl::string_view lines = absl::StripTrailingAsciiWhitespace(status.traceback());
+  std::string text;
+  if (lines.empty()) return text;
+  for (const absl::string_view line : absl::StrSplit(lines, '\n')) {
+    absl::StrAppend(&text, "  ", PrintableLine(line), "\n");
+  }
+  return text;
 }
 
 std::string ProgressLine(const v1::JobStatus& status, int bar_width) {
   std::string line = absl::StrFormat("%-10s", StateName(status));
-  if (status.state() == v1::PENDING) {
-    return absl::StrCat(line, " ",
-                        status.waiting_for().empty() ? "waiting to be placed"
-                                                     : PrintableLine(status.waiting_for()));
-  }
+  if (status.state() == v1::PENDING) return absl::StrCat(line, " waiting to be placed");
   const v1::JobProgress& progress = status.progress();
   const uint64_t total = progress.total_steps();
   if (bar_width > 0 && total > 0) {

@@ -28,6 +28,11 @@ std::string BestLine(const v1::JobStatus& status);
 // Returns the training loss as people read it; "-" if none was reported.
 std::string LossText(const v1::JobProgress& progress);
 
+// Returns a job's message, without the traceback that ends it if there is one.
+std::string MessageBeforeTraceback(const v1::JobStatus& status);
+// Returns a failed program's last lines, indented, each with a line break; empty if there are none.
+std::string TracebackText(const v1::JobStatus& status);
+
 // Returns the name of a job's state for users, such as "RUNNING".
 std::string StateName(const v1::JobStatus& status);
 

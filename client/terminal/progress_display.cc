@@ -27,35 +27,59 @@ size_t Columns() {
   return known ? size.ws_col : 80;
 }
 
-void PrintLine(const v1::JobStatus& status) { Print("%s\n", ProgressLine(status, 0)); }
-
 }  // namespace
 
-ProgressDisplay::ProgressDisplay() : terminal_(isatty(STDOUT_FILENO)), print_(PrintLine) {}
+ProgressDisplay::ProgressDisplay() : terminal_(isatty(STDOUT_FILENO)) {}
 
 ProgressDisplay::ProgressDisplay(std::function<void(const v1::JobStatus&)> print)
     : terminal_(false), print_(std::move(print)) {}
 
-void ProgressDisplay::Show(const v1::JobStatus& status) {
-  if (terminal_) {
-    // A line that wraps cannot be drawn again.
-    const size_t columns = Columns();
-    std::string line = ProgressLine(status, kBarWidth);
-    if (line.size() >= columns) line = ProgressLine(status, 0);
-    line = std::string(CutUtf8(line, columns - 1));
-    const size_t width = line.size();
-    line.resize(std::min(std::max(width, shown_width_), columns - 1), ' ');
-    shown_width_ = width;
-    std::printf("\r%s", line.c_str());
-  } else {
-    const bool due = status.state() != shown_state_ || HasEnded(status) ||
-                     RealClock().Monotonic() - shown_at_ >= kPlainInterval;
-    if (!due) return;
-    shown_at_ = RealClock().Monotonic();
-    shown_state_ = status.state();
-    print_(status);
-  }
+bool ProgressDisplay::IsNew(std::string line) {
+  if (line == shown_) return false;
+  shown_ = std::move(line);
+  return true;
+}
+
+void ProgressDisplay::ShowWait(const std::string& wait) {
+  if (wait.empty()) return;
+  // The bar is drawn again below.
+  if (terminal_) std::printf("\r%s\r", std::string(shown_width_, ' ').c_str());
+  shown_width_ = 0;
+  Print("waits: %s\n", wait);
+}
+
+void ProgressDisplay::ShowBar(const v1::JobStatus& status) {
+  // A line that wraps cannot be drawn again.
+  const size_t columns = Columns();
+  std::string line = ProgressLine(status, kBarWidth);
+  if (line.size() >= columns) line = ProgressLine(status, 0);
+  line = std::string(CutUtf8(line, columns - 1));
+  const size_t width = line.size();
+  line.resize(std::min(std::max(width, shown_width_), columns - 1), ' ');
+  shown_width_ = width;
+  std::printf("\r%s", line.c_str());
   std::fflush(stdout);
+}
+
+void ProgressDisplay::Show(const v1::JobStatus& status) {
+  const absl::Duration now = RealClock().Monotonic();
+  const std::string wait = waits_.Next(status, now);
+  if (terminal_) {
+    ShowWait(wait);
+    return ShowBar(status);
+  }
+  const bool due = status.state() != shown_state_ || HasEnded(status) || !wait.empty() ||
+                   now - shown_at_ >= kPlainInterval;
+  if (!due) return;
+  shown_at_ = now;
+  shown_state_ = status.state();
+  if (print_ != nullptr) {
+    if (IsNew(status.SerializeAsString())) print_(status);
+    return;
+  }
+  const std::string line = ProgressLine(status, 0);
+  if (IsNew(line)) Print("%s\n", line);
+  ShowWait(wait);
 }
 
 void ProgressDisplay::Finish() {

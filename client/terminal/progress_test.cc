@@ -56,11 +56,22 @@ TEST(ProgressTest, AMetricWithoutAValueShowsNone) {
   EXPECT_EQ(ProgressLine(status, 0), "RUNNING    step 50  auc none");
 }
 
-TEST(ProgressTest, PendingJobSaysForWhatItWaits) {
+TEST(ProgressTest, AJobThatIsNotPlacedHasMadeNoSteps) {
   v1::JobStatus status;
   status.set_state(v1::PENDING);
-  status.set_waiting_for("1 of 2 worker slots free");
-  EXPECT_EQ(ProgressLine(status, 8), "PENDING    1 of 2 worker slots free");
+  EXPECT_EQ(ProgressLine(status, 8), "PENDING    waiting to be placed");
+}
+
+TEST(ProgressTest, ATracebackIsShownApartFromTheMessage) {
+  v1::JobStatus status;
+  status.set_state(v1::FAILED);
+  status.set_message("two lines\nof a message");
+  EXPECT_EQ(MessageBeforeTraceback(status), status.message());
+  EXPECT_EQ(TracebackText(status), "");
+  status.set_message("it ended; the last that it printed:\nhello\nTraceback\n  oh");
+  status.set_traceback("Traceback\n  oh\n\n");
+  EXPECT_EQ(MessageBeforeTraceback(status), "it ended; the last that it printed:");
+  EXPECT_EQ(TracebackText(status), "  Traceback\n    oh\n");
 }
 
 TEST(ProgressTest, EndedStates) {

@@ -27,10 +27,7 @@ v1::StepTimes TimesOf(const v1::TaskStatus& task) {
 }
 
 std::string StepTime(const v1::StepTimes& times) {
-  const double seconds = times.training_seconds() / static_cast<double>(times.steps());
-  if (seconds < 1e-3) return absl::StrFormat("%.0f us", seconds * 1e6);
-  if (seconds < 1) return absl::StrFormat("%.3g ms", seconds * 1e3);
-  return absl::StrFormat("%.3g s", seconds);
+  return FormatTime(times.training_seconds() / static_cast<double>(times.steps()));
 }
 
 // Returns the slot's place in the job's mesh, such as "data 1 tensor 0".

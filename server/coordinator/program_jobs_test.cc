@@ -39,11 +39,18 @@ class ProgramJobsTest : public ::testing::Test {
   }
   v1::TaskOrder Order(const std::string& job, uint32_t slot) { return *cluster_.Order(job, slot); }
   // Ends a slot's program with another status than 0, and lets the job start again.
-  void Crash(const std::string& job, uint32_t slot) {
-    cluster_.End(Order(job, slot), static_cast<int>(absl::StatusCode::kAborted),
-                 "the program ended with status 3");
+  void Crash(const std::string& job, uint32_t slot,
+             const std::string& how = "the program ended with status 3") {
+    cluster_.End(Order(job, slot), static_cast<int>(absl::StatusCode::kAborted), how);
     cluster_.Pass(absl::Minutes(1));
     if (cluster_.State(job) == v1::RECOVERING) cluster_.MeetAll(job);
+  }
+
+  void Cancel(const std::string& job) {
+    v1::CancelJobRequest cancel;
+    cancel.set_job_id(job);
+    ASSERT_TRUE(cluster_.coordinator().jobs().Cancel(cancel).ok());
+    cluster_.Pass(absl::Seconds(1));
   }
 
   SimulatedCluster cluster_{WithToken()};
@@ -173,6 +180,62 @@ TEST_F(ProgramJobsTest, AFailureStartsAllAgainAndIsCounted) {
       cluster_.Status(job).message(),
       AllOf(HasSubstr("slot 0 on worker w"), HasSubstr("the program ended with status 3"),
             HasSubstr("went back 2 times in a row"), HasSubstr("(model.program.max_restarts)")));
+}
+
+TEST_F(ProgramJobsTest, WhatDiesTheSameWayBeforeItsFirstStepIsStartedTwice) {
+  const std::string job = Running(ProgramJob());
+  Crash(job, 1, "the program ended with status 1; the last that it printed:\nat 12:01");
+  EXPECT_EQ(cluster_.State(job), v1::RUNNING);
+  EXPECT_EQ(cluster_.Status(job).traceback(), "") << "the job has not failed";
+  Crash(job, 0,
+        "the program ended with status 1; the last that it printed:\nhello\n"
+        "Traceback (most recent call last)\n  no module");
+  EXPECT_EQ(cluster_.State(job), v1::FAILED);
+  EXPECT_EQ(cluster_.Status(job).generation(), 2u);
+  EXPECT_THAT(cluster_.Status(job).message(),
+              AllOf(HasSubstr("ended in the same way twice before its first step"),
+                    HasSubstr("slot 0 on worker w"), HasSubstr("max_restarts")));
+  EXPECT_EQ(cluster_.Status(job).traceback(), "Traceback (most recent call last)\n  no module");
+  // What it printed is part of the stored record.
+  cluster_.RestartCoordinator();
+  EXPECT_THAT(cluster_.Status(job).traceback(), HasSubstr("no module"));
+}
+
+TEST_F(ProgramJobsTest, WhatDiesInAnotherWayOrAfterAStepIsStartedAgain) {
+  const std::string other = Running(ProgramJob());
+  for (const char* how : {"ended with status 1", "was killed by signal 9", "ended with status 1"}) {
+    Crash(other, 0, absl::StrCat("the program ", how));
+    EXPECT_EQ(cluster_.State(other), v1::RUNNING) << how;
+  }
+  Cancel(other);
+  const std::string later = Running(ProgramJob());
+  ASSERT_TRUE(cluster_.Progress(Order(later, 1), 1).ok());
+  for (int i = 0; i < 2; ++i) Crash(later, 0);
+  EXPECT_EQ(cluster_.State(later), v1::RUNNING);
+  Cancel(later);
+
+  v1::JobSpec elastic = ProgramJob();
+  elastic.mutable_model()->mutable_program()->set_elastic(true);
+  const std::string alone = Running(elastic);
+  for (const uint32_t slot : {0, 1}) Crash(alone, slot);
+  EXPECT_NE(cluster_.State(alone), v1::FAILED) << "each has died once";
+  Crash(alone, 1);
+  EXPECT_EQ(cluster_.State(alone), v1::FAILED);
+}
+
+TEST_F(ProgramJobsTest, ATracebackIsTheEndOfWhatWasPrinted) {
+  v1::JobSpec spec = ProgramJob();
+  spec.mutable_model()->mutable_program()->set_max_restarts(0);
+  const std::string silent = Running(spec);
+  Crash(silent, 0, "the program ended with status 3, and printed nothing");
+  EXPECT_EQ(cluster_.State(silent), v1::FAILED);
+  EXPECT_EQ(cluster_.Status(silent).traceback(), "");
+  const std::string long_one = Running(spec);
+  // A character lies across the limit.
+  Crash(long_one, 0,
+        absl::StrCat("the program ended with status 3; the last that it printed:\nä",
+                     std::string(4095, 'x')));
+  EXPECT_EQ(cluster_.Status(long_one).traceback(), std::string(4095, 'x'));
 }
 
 TEST_F(ProgramJobsTest, ProgressForgivesRestarts) {
@@ -352,10 +415,7 @@ TEST_F(ProgramJobsTest, WhatAJobWentBackToIsDroppedAtItsEnd) {
   cluster_.Pass(absl::Seconds(1));
   EXPECT_FALSE(exists(5));
   EXPECT_TRUE(exists(7) && exists(8) && exists(9));
-  v1::CancelJobRequest cancel;
-  cancel.set_job_id(next);
-  ASSERT_TRUE(cluster_.coordinator().jobs().Cancel(cancel).ok());
-  cluster_.Pass(absl::Seconds(1));
+  Cancel(next);
   EXPECT_FALSE(exists(7));
   EXPECT_TRUE(exists(8) && exists(9));
 }

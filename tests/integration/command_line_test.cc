@@ -108,6 +108,35 @@ TEST(CommandLineTest, AClusterRunsThoughItsUsersHomeCannotBeWritten) {
   EXPECT_EQ(Muster("cluster --data-dir " + folder).exit_code, 0);
 }
 
+TEST(CommandLineTest, AClusterKeepsItsPortsAndIsTheOneThatCommandsUse) {
+  const std::string first = ::testing::TempDir() + "/first",
+                    second = ::testing::TempDir() + "/second";
+  const absl::Cleanup down = [&] {
+    for (const std::string& folder : {first, second}) Muster("down --data-dir " + folder);
+  };
+  const auto up = [](const std::string& folder) {
+    const Result result = Muster("up --servers 0 --workers 1 --output json --data-dir " + folder);
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    return nlohmann::json::parse(result.output, nullptr, false);
+  };
+  const nlohmann::json before = up(first);
+  EXPECT_EQ(Muster("down --data-dir " + first).exit_code, 0);
+  EXPECT_EQ(up(first), before) << "coordinator and page are where they were";
+  Result result = Muster("up --servers 0 --workers 1 --data-dir " + second);
+  EXPECT_THAT(result.output, HasSubstr("\ncommands use this cluster from now on; the one in " +
+                                       first + " runs on"));
+  EXPECT_EQ(Muster("down").output, "the cluster in " + second + " is stopped\n");
+  EXPECT_THAT(Muster("list").output, HasSubstr("; on this machine run: --data-dir " + first));
+
+  // Somebody else has the ports.
+  std::filesystem::copy_file(first + "/ports.json", second + "/ports.json",
+                             std::filesystem::copy_options::overwrite_existing);
+  result = Muster("up --servers 0 --workers 1 --data-dir " + second);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr(", which the coordinator had before, is in use: it is "));
+  EXPECT_THAT(result.output, HasSubstr(", which the page had before, is in use: it is "));
+}
+
 TEST(CommandLineTest, AnUnreachableClusterIsSaidSo) {
   Result result = Muster("list");
   EXPECT_EQ(result.exit_code, 4);

@@ -75,7 +75,7 @@ TEST_F(StatusCollectivesTest, ShowsTheCallsOfEverySlot) {
   }
   EXPECT_THAT(text.output,
               ContainsRegex(absl::StrCat("world +[0-9]+ +all_reduce f32 x ", kBucketElements,
-                                         ", sum +bucket 0 +[0-9:.]+ +[0-9]+ us")));
+                                         ", sum +bucket 0 +[0-9:.]+ +[0-9.]+ [mu]?s")));
 
   nlohmann::json told = JsonOf(absl::StrCat("status ", id, " --collectives"));
   ASSERT_TRUE(told.is_object());

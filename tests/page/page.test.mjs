@@ -82,7 +82,7 @@ test("from the list to a job and its tabs", { skip }, () => shown(recorded(), ""
   await page.getByRole("tab", { name: "Slots" }).click();
   await page.getByText("No slot is slow").waitFor();
   await page.getByRole("tab", { name: "Checkpoints" }).click();
-  await page.getByText("muster checkpoint restore j6-2204@1600 --steps 69").waitFor();
+  await page.getByText("muster checkpoint restore j6-2204@1600", { exact: true }).waitFor();
   await page.getByRole("tab", { name: "Log" }).click();
   await page.getByRole("searchbox", { name: "Search" }).fill("HELD-OUT");
   assert.equal(await page.locator("mark").first().textContent(), "held-out");

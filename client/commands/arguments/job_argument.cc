@@ -56,21 +56,24 @@ absl::StatusOr<CheckpointName> WithClockOfBest(const CheckpointName& checkpoint,
 CLI::App* AddJobCommand(
     CLI::App& app, Session& session, const std::string& name, const std::string& description,
     std::function<absl::Status(Session& session, JobClient& jobs, const std::string& job_id)> body,
-    JobClient::Naming naming, const std::string& unreachable) {
+    JobCommandOptions options) {
   auto* command = app.add_subcommand(name, description);
   auto called = std::make_shared<std::string>();
-  command->add_option("job", *called, ArgumentText(naming))->required()->type_name(kJobType);
-  command->callback([&session, called, name, naming, unreachable, body = std::move(body)] {
+  command->add_option("job", *called, ArgumentText(options.naming))
+      ->required()
+      ->type_name(kJobType);
+  command->callback([&session, called, name, options = std::move(options), body = std::move(body)] {
     session.Run([&]() -> absl::Status {
+      options.before();
       MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
-      const absl::StatusOr<std::string> job_id = jobs->Find(*called, naming);
+      const absl::StatusOr<std::string> job_id = jobs->Find(*called, options.naming);
       if (absl::IsNotFound(job_id.status()) && absl::StrContains(*called, '@')) {
         return absl::NotFoundError(absl::StrCat(job_id.status().message(), "; `", name,
                                                 "` takes a job: leave @CLOCK or @best out"));
       }
       const absl::Status status = job_id.ok() ? body(session, *jobs, *job_id) : job_id.status();
       if (ExitCodeFor(status) != kUnreachable) return status;
-      return NoCoordinatorError(absl::StrCat(status.message(), unreachable));
+      return NoCoordinatorError(absl::StrCat(status.message(), options.unreachable));
     });
   });
   return command;
@@ -81,17 +84,18 @@ CLI::App* AddCheckpointCommand(
     const std::string& argument,
     std::function<absl::Status(Session& session, JobClient& jobs, const CheckpointName& checkpoint)>
         body,
-    JobClient::Naming naming) {
+    JobCommandOptions options) {
   auto* command = app.add_subcommand(name, description);
   auto text = std::make_shared<std::string>();
   command->add_option("checkpoint", *text, argument)->required()->type_name(kCheckpointType);
-  command->callback([&session, text, naming, body = std::move(body)] {
+  command->callback([&session, text, options = std::move(options), body = std::move(body)] {
     session.Run([&]() -> absl::Status {
+      options.before();
       // The text is checked first, so that its errors are the same without a cluster.
       MUSTER_RETURN_IF_ERROR(ParseCheckpointName(*text).status());
       MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
       MUSTER_ASSIGN_OR_RETURN(const CheckpointName checkpoint,
-                              FindCheckpoint(*jobs, *text, naming));
+                              FindCheckpoint(*jobs, *text, options.naming));
       return body(session, *jobs, checkpoint);
     });
   });

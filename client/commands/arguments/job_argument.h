@@ -22,13 +22,21 @@ class JobStatus;
 
 class Session;
 
+struct JobCommandOptions {
+  // Which job a name means if several jobs have it.
+  JobClient::Naming naming = JobClient::Naming::kNewest;
+  // Ends the error that no coordinator answers.
+  std::string unreachable = "";
+  // Called first, before anything starts threads (Session::CatchInterrupt).
+  std::function<void()> before = [] {};
+};
+
 // Adds a command whose one argument is a job's id or name, and which runs `body` with the job's id.
-// `naming` says which job a name means if several jobs have it; `unreachable` ends the error that
-// no coordinator answers. An error about a checkpoint's name says that a job is wanted.
+// An error about a checkpoint's name says that a job is wanted.
 CLI::App* AddJobCommand(
     CLI::App& app, Session& session, const std::string& name, const std::string& description,
     std::function<absl::Status(Session& session, JobClient& jobs, const std::string& job_id)> body,
-    JobClient::Naming naming = JobClient::Naming::kNewest, const std::string& unreachable = "");
+    JobCommandOptions options = {});
 
 // Help text of an argument that names a checkpoint.
 inline constexpr char kCheckpointArgument[] =
@@ -51,7 +59,7 @@ CLI::App* AddCheckpointCommand(
     const std::string& argument,
     std::function<absl::Status(Session& session, JobClient& jobs, const CheckpointName& checkpoint)>
         body,
-    JobClient::Naming naming = JobClient::Naming::kNewest);
+    JobCommandOptions options = {});
 
 // Return a checkpoint's name for rpcs, and for people.
 v1::CheckpointRequest RequestFor(const CheckpointName& checkpoint);

@@ -130,6 +130,9 @@ struct Job {
   std::string checkpoint_waits_for;
   // Servers whose return the job waits for.
   std::set<std::string> missing_servers;
+  // Programs: how the last process to fail ended (its task's message, first line), by slot, if no
+  // process had made a step or a checkpoint; under 0 for all slots if they are started together.
+  std::map<uint32_t, std::string> early_ends;
   // Replays of the job's logs, by server.
   std::map<std::string, v1::ReplayStatus> replays;
   // After the job's end: time until which its tasks may still write to the log (see

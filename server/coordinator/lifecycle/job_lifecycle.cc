@@ -54,7 +54,23 @@ std::string EndedBefore(const v1::JobRecord& record) {
     if (record.slots(slot).done()) done.push_back(slot);
   }
   if (done.empty() || !RunsProgram(record.spec())) return "";
-  return absl::StrCat("; slot ", absl::StrJoin(done, ", "), " had ended with status 0 before");
+  return absl::StrCat(" (slot ", absl::StrJoin(done, ", "), " had ended with status 0 before)");
+}
+
+// Returns how a program's process ended, without what it printed, if no process of the job has made
+// a step or a checkpoint yet: the next process would probably end in the same way. Otherwise empty.
+std::string EndBeforeAnyStep(const Job& job, int code, absl::string_view message) {
+  const bool ended_itself = static_cast<absl::StatusCode>(code) == absl::StatusCode::kAborted;
+  if (!RunsProgram(job.record.spec()) || !ended_itself || job.progress.record().steps() > 0 ||
+      !job.record.checkpoints().empty()) {
+    return "";
+  }
+  return std::string(message.substr(0, message.find('\n')));
+}
+
+// Returns whether the submitter said how often a program is started again.
+bool ToldRestarts(const v1::JobRecord& record) {
+  return std::count(record.given().begin(), record.given().end(), "model.program.max_restarts") > 0;
 }
 
 void SetMet(const v1::RendezvousRecord& met, int64_t now_unix_ms, v1::JobRecord& record) {
@@ -172,14 +188,14 @@ absl::Status JobLifecycle::GoBack(Job& job, const std::string& why) {
   JobChange change{.record = job.record};
   const uint32_t rollbacks = CountRollBack(job.progress.step(), change.record);
   if (const uint32_t most = MostRollBacks(job.record.spec()); rollbacks > most) {
-    if (most == 0) return Fail(job, absl::StrCat(why, "; model.program.max_restarts is 0"));
+    if (most == 0) return Fail(job, absl::StrCat("model.program.max_restarts is 0: ", why));
     return Fail(
         job,
-        absl::StrCat(why, "; the job went back ", most,
-                     " times in a row without getting past clock ", change.record.rollback_clock(),
-                     RunsProgram(job.record.spec()) ? " (model.program.max_restarts)" : "",
-                     "; look into the logs of the job and of what was lost, then "
-                     "submit it again"));
+        absl::StrCat(
+            "the job went back ", most, " times in a row without getting past clock ",
+            change.record.rollback_clock(),
+            RunsProgram(job.record.spec()) ? " (model.program.max_restarts)" : "",
+            "; look into the logs of the job and of what was lost, then submit it again: ", why));
   }
   return GoBackWith(job, why, rollbacks, std::move(change));
 }
@@ -360,7 +376,7 @@ absl::Status JobLifecycle::TaskEnded(Job& job, uint32_t slot, int code, absl::st
   }
   const std::string what =
       absl::StrCat("slot ", slot, " on worker ", job.record.slots(slot).worker_id(), " ended with ",
-                   CodeName(code), ": ", message, EndedBefore(job.record));
+                   CodeName(code), EndedBefore(job.record), ": ", message);
   if (loss != v1::TaskReport::LOSS_UNSPECIFIED && IsComplete(job.record)) {
     return Finish(job, v1::SUCCEEDED, "", absl::StrCat("succeeded, though ", what));
   }
@@ -369,15 +385,29 @@ absl::Status JobLifecycle::TaskEnded(Job& job, uint32_t slot, int code, absl::st
   }
   if (loss == v1::TaskReport::CHECKPOINT) return CheckpointDamaged(job, what, message);
   if (!MayRespawn(code) && !CanDoWithout(job.record, slot)) return Fail(job, what);
+  const std::string early = EndBeforeAnyStep(job, code, message);
+  // Elastic processes are lost, and started again, one by one.
+  const bool alone = job.record.spec().model().program().elastic();
+  const auto before = job.early_ends.find(alone ? slot : 0);
+  if (!early.empty() && before != job.early_ends.end() && before->second == early &&
+      !ToldRestarts(job.record)) {
+    return Fail(job,
+                absl::StrCat("the program ended in the same way twice before its first step, so it "
+                             "is not started again (model.program.max_restarts, if it is set, says "
+                             "how often it is): ",
+                             what));
+  }
   // A task that gave up often met a server that was just restarted, or is about to be given up. The
   // next task would meet the same before the coordinator knows of it, so it waits longer.
-  return Respawn(job, slot, what, 1);
+  MUSTER_RETURN_IF_ERROR(Respawn(job, slot, what, 1));
+  job.early_ends[alone ? slot : 0] = early;
+  return absl::OkStatus();
 }
 
 absl::Status JobLifecycle::TaskDied(Job& job, uint32_t slot, absl::string_view message) {
   return Respawn(job, slot,
                  absl::StrCat("slot ", slot, " on worker ", job.record.slots(slot).worker_id(),
-                              " died: ", message, EndedBefore(job.record)),
+                              " died", EndedBefore(job.record), ": ", message),
                  0);
 }
 
@@ -410,8 +440,7 @@ absl::Status JobLifecycle::Respawn(Job& job, uint32_t slot, absl::string_view wh
   const bool hurts = Hurts(job.record, {slot});
   const uint32_t failures = CountFailure(slot, job.progress.clock(slot), change.record);
   if (failures > MostFailures(job.record.spec()) && !CanDoWithout(job.record, slot)) {
-    return Fail(
-        job, absl::StrCat(why, "; that was failure ", failures, " of this slot without progress"));
+    return Fail(job, absl::StrCat("failure ", failures, " of one slot without progress: ", why));
   }
   LoseSlot(slot, change.record);
   if (hurts) change.record.set_state(v1::RECOVERING);

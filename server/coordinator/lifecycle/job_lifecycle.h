@@ -54,7 +54,9 @@ class JobLifecycle {
   absl::Status Heard(Job& job, uint32_t slot, uint64_t clock);
 
   // Handles the end of the slot's present task: success (code 0) or failure. If the task found a
-  // loss, the whole job goes back to a checkpoint that can be read.
+  // loss, the whole job goes back to a checkpoint that can be read. A program that ended in the
+  // same way twice before any step or checkpoint fails the job, unless the job says how often it is
+  // started again. A failed job's message ends with the task's.
   absl::Status TaskEnded(Job& job, uint32_t slot, int code, absl::string_view message,
                          v1::TaskReport::Loss loss = v1::TaskReport::LOSS_UNSPECIFIED);
   // Handles the death of the slot's present task.

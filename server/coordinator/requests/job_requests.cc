@@ -99,6 +99,13 @@ std::optional<uint32_t> SlotOf(const v1::ReadLogsRequest& request) {
   return request.has_slot() ? std::optional<uint32_t>(request.slot()) : std::nullopt;
 }
 
+absl::Status CheckSlot(const Job& job, std::optional<uint32_t> slot) {
+  if (!slot.has_value() || *slot < job.slots()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "job ", job.id(), " has no slot ", *slot, "; it has ",
+      job.slots() == 1 ? "slot 0 alone" : absl::StrCat("slots 0 to ", job.slots() - 1)));
+}
+
 // Checks that a job that starts from another one's checkpoint can read it.
 absl::Status CheckSameKind(absl::string_view field, const v1::JobSpec& spec,
                            const v1::JobSpec& source) {
@@ -455,6 +462,10 @@ bool JobRequests::Answer(LogReader& reader) const {
   const absl::StatusOr<Job*> job = Find(reader.request.job_id());
   if (!job.ok()) {
     reader.call.done(job.status());
+    return true;
+  }
+  if (const absl::Status exists = CheckSlot(**job, SlotOf(reader.request)); !exists.ok()) {
+    reader.call.done(exists);
     return true;
   }
   JobLog::Excerpt excerpt =

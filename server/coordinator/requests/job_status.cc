@@ -9,9 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "common/job/job_road.h"
 #include "common/mesh/mesh.h"
 #include "common/mesh/zero.h"
+#include "common/text/utf8.h"
 #include "server/coordinator/checkpoints/best_checkpoint.h"
 #include "server/coordinator/checkpoints/find_checkpoint.h"
 #include "server/coordinator/cluster/cluster_capacity.h"
@@ -24,6 +26,10 @@ namespace muster {
 namespace {
 
 constexpr char kRunning[] = "RUNNING";
+
+// Most bytes of JobStatus.traceback, and what begins a traceback of Python's.
+constexpr size_t kMostTracebackBytes = 4 << 10;
+constexpr char kTraceback[] = "Traceback (most recent call last)";
 
 const char* StateOf(const Job& job, uint32_t slot) {
   const v1::SlotRecord& holder = job.record.slots(slot);
@@ -151,6 +157,22 @@ std::map<std::string, uint32_t> PartitionsByServer(const JobTable& jobs) {
   return partitions;
 }
 
+// Returns the last lines that the program of a failed job printed, from its last traceback on. A
+// task tells of its program's end in one line, and of what it printed in the lines after, which end
+// the job's message.
+std::string TracebackOf(const v1::JobRecord& record) {
+  if (record.state() != v1::FAILED || !RunsProgram(record.spec())) return "";
+  absl::string_view printed = record.message();
+  printed.remove_prefix(std::min(printed.size(), printed.find('\n')));
+  absl::ConsumePrefix(&printed, "\n");
+  const size_t traceback = printed.rfind(kTraceback);
+  if (traceback != absl::string_view::npos) printed.remove_prefix(traceback);
+  if (printed.size() > kMostTracebackBytes) {
+    printed = SkipToCharacter(printed.substr(printed.size() - kMostTracebackBytes));
+  }
+  return std::string(printed);
+}
+
 std::string MessageOf(const Job& job) {
   if (IsFinal(job.record.state())) return job.record.message();
   const std::string& rollback = job.record.last_rollback();
@@ -168,6 +190,7 @@ v1::JobStatus StatusOf(const Job& job, JobView view) {
   status.set_job_id(record.job_id());
   status.set_state(record.state());
   status.set_message(MessageOf(job));
+  status.set_traceback(TracebackOf(record));
   status.set_waiting_for(job.waiting_for.empty() ? job.checkpoint_waits_for : job.waiting_for);
   status.set_generation(record.generation());
   status.set_shard_map_version(record.shard_map_version());

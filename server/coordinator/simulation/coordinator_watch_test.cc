@@ -200,7 +200,6 @@ TEST_F(CoordinatorWatchTest, PartsOfALogAreReadBySlotTimeAndLines) {
   };
   using Request = v1::ReadLogsRequest;
   EXPECT_EQ(read([](Request& r) { r.set_slot(0); }), "early 0\nlate 0\n");
-  EXPECT_EQ(read([](Request& r) { r.set_slot(9); }), "");
   EXPECT_EQ(read([](Request& r) { r.set_tail_lines(3); }), "early 1\nlate 0\nlate 1\n");
   EXPECT_EQ(read([](Request& r) { r.set_tail_lines(0); }), "");
   EXPECT_EQ(read([](Request& r) { r.set_since_ms(60'000); }), "late 0\nlate 1\n");
@@ -217,6 +216,15 @@ TEST_F(CoordinatorWatchTest, PartsOfALogAreReadBySlotTimeAndLines) {
             }),
             "late 1\n")
       << "a reader that goes on gets nothing twice";
+
+  Request nobody;
+  nobody.set_job_id(job);
+  nobody.set_slot(9);
+  Answer<Update> refused;
+  cluster_.coordinator().jobs().NextLog(nobody, refused.call());
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused.status().message(),
+            absl::StrCat("job ", job, " has no slot 9; it has slots 0 to 1"));
 
   // Whoever follows a slot from its last line on waits past what others write.
   v1::ReadLogsRequest follow;

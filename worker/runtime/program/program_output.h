@@ -24,7 +24,7 @@ class ProgramOutput {
     size_t burst_bytes = 1 << 20;
     size_t bytes_per_second = 128 << 10;
     // Bytes that are kept of the end.
-    size_t tail_bytes = 2048;
+    size_t tail_bytes = 4096;
     // Time for which a line's beginning waits for its end, and its most bytes.
     absl::Duration line_wait = absl::Seconds(1);
     size_t line_bytes = 8 << 10;

@@ -70,10 +70,12 @@ absl::StatusOr<std::string> FindProgram(const ProgramCommand& command) {
     std::string file = absl::StrCat(folder, "/", name);
     if (IsProgram(file)) return file;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("model.program.command[0] is \"", PrintableLine(name),
-                   "\", and there is no such program in the folders of PATH on this worker; "
-                   "install it there, or give its path"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "model.program.command[0] is \"", PrintableLine(name),
+      "\", and there is no such program in the folders of PATH on this worker, ",
+      PrintableLine(path),
+      " (not the PATH of whoever started the worker); give the program's path, such as "
+      "/srv/venv/bin/python, or set PATH in model.program.environment"));
 }
 
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
