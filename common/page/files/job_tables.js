@@ -1,4 +1,4 @@
-// A job's tables: tasks and shard map, collective calls, checkpoints, configuration, events.
+// A job's tables: tasks and shard map, collective calls, checkpoints, configuration.
 import { fieldName, flatten } from "./differences.js";
 import { h } from "./dom.js";
 import { formatBytes, formatDuration, formatNumber, formatTime, toNumber } from "./format.js";
@@ -85,17 +85,20 @@ export function checkpointsTab(job, checkpoints) {
       { name: "made", cell: (each) => formatTime(each.createdUnixMs) },
       { name: "size", numeric: true, class: "wide", cell: (each) => formatBytes(each.bytes) },
       { name: "go on from it", cell: (each) => (each.damage ? h("strong", { class: "error" }, `damaged: ${each.damage}`)
-        : command(`muster checkpoint restore ${id}@${each.clock ?? 0} --steps ${stepsAfter(job, each)}`)) },
+        : command(restoreCommand(job, each))) },
     ], [...checkpoints].reverse(), (each) => each.clock ?? 0, (each) => (each.damage ? "error" : null)),
     h("p", { class: "soft", key: "more" }, "To start other jobs from a checkpoint's weights alone: ",
       h("code", null, `muster submit FILE --from ${id}@CLOCK`), "."),
   ];
 }
 
-// Returns how many steps a job that goes on from the checkpoint makes: the rest, or as many as this job had.
-function stepsAfter(job, checkpoint) {
-  const all = toNumber(job.progress?.totalSteps), rest = all - toNumber(checkpoint.clock);
-  return rest > 0 ? rest : all || 1000;
+// Returns the command that goes on from the checkpoint: to where the job would stop, or from there for as many steps again. `--steps`
+// counts from the start of the first job. Only a program knows how many steps it makes.
+export function restoreCommand(job, checkpoint) {
+  const all = toNumber(job.progress?.totalSteps), clock = toNumber(checkpoint.clock);
+  return all > 0 && clock >= all
+    ? `muster checkpoint restore ${job.jobId}@${clock} --steps ${clock + all}`
+    : `muster checkpoint restore ${job.jobId}@${clock}`;
 }
 
 export function configurationTab(job) {
@@ -111,10 +114,4 @@ export function configurationTab(job) {
       ...(given.length === 0 ? [] : [{ name: "from", cell: ({ path }) => (isGiven(path) ? "given" : h("span", { class: "soft" }, "filled in")) }]),
     ], rows, ({ path }) => path),
   ];
-}
-
-export function eventsTab(events) {
-  if (!events) return [h("p", null, "Reading …")];
-  return [h("ol", { class: "events" }, [...events].reverse().map((event, index) => h("li", { key: events.length - index },
-    h("time", null, formatTime(event.unixMs)), ` step ${event.step ?? 0}: ${event.text}`)))];
 }
