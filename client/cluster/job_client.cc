@@ -297,6 +297,15 @@ absl::Status JobClient::Delete(const std::string& job_id) {
   return absl::IsNotFound(deleted) ? absl::OkStatus() : deleted;
 }
 
+absl::Status JobClient::Describe(const std::string& job_id, const std::string& description,
+                                 v1::JobStatus& status) {
+  v1::DescribeJobRequest request;
+  request.set_job_id(job_id);
+  request.set_description(description);
+  return Reach(
+      [&] { return connection_->Call(&v1::JobService::Stub::DescribeJob, request, status); });
+}
+
 absl::Status JobClient::Checkpoints(const std::string& job_id, v1::ListCheckpointsReply& reply) {
   v1::GetJobRequest request;
   request.set_job_id(job_id);

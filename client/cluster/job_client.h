@@ -88,6 +88,9 @@ class JobClient {
   // NotFound: there was no such job before the first attempt. A job that is gone after an attempt
   // without an answer counts as deleted.
   absl::Status Delete(const std::string& job_id);
+  // Replaces the job's description; an empty one removes it.
+  absl::Status Describe(const std::string& job_id, const std::string& description,
+                        v1::JobStatus& status);
   absl::Status Checkpoints(const std::string& job_id, v1::ListCheckpointsReply& reply);
   // Takes as long as reading all files of the checkpoint.
   absl::Status VerifyCheckpoint(const v1::CheckpointRequest& request,

@@ -80,6 +80,13 @@ class NamedJobs final : public v1::JobService::Service {
                          v1::DeleteJobReply*) override {
     return grpc::Status::OK;
   }
+  grpc::Status DescribeJob(grpc::ServerContext*, const v1::DescribeJobRequest* request,
+                           v1::JobStatus* reply) override {
+    taken.push_back(request->job_id());
+    described = request->description();
+    reply->mutable_spec()->set_name("digits");
+    return grpc::Status::OK;
+  }
   grpc::Status VerifyCheckpoint(grpc::ServerContext*, const v1::CheckpointRequest* request,
                                 v1::VerifyCheckpointReply*) override {
     taken.push_back(absl::StrCat(request->job_id(), "@", request->clock()));
@@ -102,6 +109,7 @@ class NamedJobs final : public v1::JobService::Service {
   // What commands asked for.
   v1::ListJobsRequest listed;
   v1::ReadLogsRequest read;
+  std::string described;
   std::vector<std::string> taken;
 
  private:
@@ -212,6 +220,18 @@ TEST_F(CommandLineTest, WhatCannotBeUndoneAsksWhichJobIsMeant) {
   coordinator_.Add("j9", "once", v1::SUCCEEDED);
   EXPECT_EQ(Taken({"delete", "once"}), "j9");
   EXPECT_EQ(Taken({"delete", "j1"}), "j1");
+}
+
+TEST_F(CommandLineTest, AJobIsDescribed) {
+  EXPECT_EQ(Taken({"describe", "digits", "baseline, lr 0.1"}), "j2");
+  EXPECT_EQ(coordinator_.described, "baseline, lr 0.1");
+  EXPECT_THAT(Run({"describe", "j2", "two\nlines"}), HasSubstr("j2 (digits) is described"));
+  EXPECT_EQ(coordinator_.described, "two\nlines");
+  EXPECT_THAT(Run({"describe", "j2", ""}), HasSubstr("has no description any more"));
+  EXPECT_EQ(exit_code_, kSuccess);
+  EXPECT_EQ(coordinator_.described, "");
+  EXPECT_EQ(Taken({"describe", "j2"}), "") << "an empty text must be written";
+  EXPECT_EQ(exit_code_, kUsage);
 }
 
 TEST_F(CommandLineTest, AListIsAskedForByItsFlags) {

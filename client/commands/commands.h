@@ -34,6 +34,7 @@ void AddReport(CLI::App& app, Session& session);
 void AddTrace(CLI::App& app, Session& session);
 void AddCancel(CLI::App& app, Session& session);
 void AddDelete(CLI::App& app, Session& session);
+void AddDescribe(CLI::App& app, Session& session);
 void AddCheckpoint(CLI::App& app, Session& session);
 void AddEvaluate(CLI::App& app, Session& session);
 void AddExport(CLI::App& app, Session& session);

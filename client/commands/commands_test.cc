@@ -92,6 +92,7 @@ TEST_F(CommandsTest, NothingThatACoordinatorSaysSteersTheTerminal) {
       {"trace", "j1", "--force", "--out", testing::TempDir() + "/trace.json"},
       {"top", "--once"},
       {"cancel", "j1"},
+      {"describe", "j1", "why"},
       {"checkpoint", "list", "j1"},
       {"checkpoint", "verify", "j1"},
       {"checkpoint", "delete", "j1@4"},
@@ -176,6 +177,7 @@ TEST_F(CommandsTest, JsonIsWhatEveryCommandPrintsWhateverGoesWrong) {
       {"top", {}},
       {"cancel", {"j1"}},
       {"delete", {"j1"}},
+      {"describe", {"j1", "why"}},
       {"checkpoint list", {"j1"}},
       {"checkpoint verify", {"j1"}},
       {"checkpoint delete", {"j1@4"}},
@@ -337,6 +339,7 @@ TEST_F(CommandsTest, WhatIsNotUtf8IsRefusedByName) {
                                              {"watch", "j\xf6"},
                                              {"logs", "j\xf6"},
                                              {"cancel", "j1", "--reason", "j\xf6"},
+                                             {"describe", "j1", "j\xf6"},
                                              {"drain", "j\xf6"},
                                              {"evaluate", "j\xf6"}}) {
     const Shown shown = Run(words);

@@ -159,6 +159,10 @@ class HostileCoordinator final : public v1::JobService::Service {
     cancelled.push_back(request->job_id());
     return Filled(*reply);
   }
+  grpc::Status DescribeJob(grpc::ServerContext*, const v1::DescribeJobRequest*,
+                           v1::JobStatus* reply) override {
+    return Filled(*reply);
+  }
   grpc::Status ListCheckpoints(grpc::ServerContext*, const v1::GetJobRequest*,
                                v1::ListCheckpointsReply* reply) override {
     return Filled(*reply);

@@ -83,7 +83,7 @@ std::string Verdict(const RoadResult& road, const std::string& predicted,
                     const std::function<bool(const MeasuredRun&)>& match, TableStyle style) {
   const bool matched = std::all_of(road.runs.begin(), road.runs.end(), match);
   if (style == TableStyle::kReport) return matched ? predicted : predicted + kNotAsPredicted;
-  if (!matched) return "NO";
+  if (!matched) return kNotMatched;
   return predicted == "-" ? "-" : "to the byte";
 }
 

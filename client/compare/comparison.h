@@ -56,13 +56,17 @@ std::vector<int> OrderOfRoads(int roads, int repeat);
 // Ends a cell of the report's table if a run did not meet the cell's prediction to the byte.
 inline constexpr char kNotAsPredicted[] = ", NOT AS PREDICTED";
 
+// Is such a cell of the terminal's table.
+inline constexpr char kNotMatched[] = "NO";
+
 // Says who reads a table.
 enum class TableStyle {
   // Shows medians with the farthest run's distance ("110 ±10%"), bytes in KiB and so on, and
   // whether traffic is as predicted. Takes at most 100 columns for four roads, 80 for four stages,
   // 106 for six schedules.
   kTerminal,
-  // Shows medians with minimum and maximum, exact bytes and predictions, and each server.
+  // Shows medians with minimum and maximum, exact bytes and predictions, and each server: what the
+  // report has below the terminal's table.
   kReport,
 };
 

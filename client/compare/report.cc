@@ -113,14 +113,26 @@ std::vector<std::string> Notes(const Comparison& comparison) {
   return notes;
 }
 
+Json TableJson(const Comparison& comparison, TableStyle style) {
+  std::vector<std::vector<std::string>> table = ComparisonTable(comparison, style);
+  Json json = {{"head", table.front()}};
+  table.erase(table.begin());
+  json["rows"] = table;
+  return json;
+}
+
 Json ComparisonJson(const Comparison& comparison) {
   const std::string group = comparison.of == Comparison::Of::kRoads    ? "road"
                             : comparison.of == Comparison::Of::kStages ? "stage"
                                                                        : "schedule";
-  std::vector<std::vector<std::string>> table = ComparisonTable(comparison, TableStyle::kReport);
-  Json json = {
-      {"notes", Notes(comparison)}, {"alerts", Json::array()}, {"group", group},
-      {"runs", Json::array()},      {"steps", Json::array()},  {"mismatch", kNotAsPredicted}};
+  Json json = {{"notes", Notes(comparison)},
+               {"alerts", Json::array()},
+               {"group", group},
+               {"runs", Json::array()},
+               {"steps", Json::array()},
+               {"figures", TableJson(comparison, TableStyle::kTerminal)},
+               {"exact", TableJson(comparison, TableStyle::kReport)},
+               {"mismatches", {kNotMatched, kNotAsPredicted}}};
   for (const std::string& line : TrafficMismatches(comparison)) {
     json["alerts"].push_back(absl::StrCat("Not as predicted: ", line, "."));
   }
@@ -135,9 +147,6 @@ Json ComparisonJson(const Comparison& comparison) {
                                      road.Of(&MeasuredRun::communication_seconds).median,
                                      road.Of(&MeasuredRun::waiting_seconds).median));
   }
-  json["figures"]["head"] = table.front();
-  table.erase(table.begin());
-  json["figures"]["rows"] = table;
   return json;
 }
 

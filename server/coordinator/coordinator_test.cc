@@ -296,6 +296,41 @@ TEST_F(CoordinatorTest, DeletesEndedJobsWithAllTheyLeft) {
   EXPECT_NE(*cluster_.Submit(SmallJob()), job) << "ids never return";
 }
 
+TEST_F(CoordinatorTest, ADescriptionIsReplacedWhileAJobRunsAndAfterItsEnd) {
+  StartDaemons();
+  v1::JobSpec spec = SmallJob();
+  spec.set_description("first try");
+  const std::string job = *cluster_.Submit(spec);
+  cluster_.MeetAll(job);
+  const auto describe = [&](const std::string& id, const std::string& text) {
+    v1::DescribeJobRequest request;
+    request.set_job_id(id);
+    request.set_description(text);
+    return cluster_.coordinator().jobs().Describe(request);
+  };
+  const auto identity = [&] {
+    return SimulatedCluster::Identity(*cluster_.Order(job, 0)).ShortDebugString();
+  };
+  const std::string before = identity();
+  EXPECT_EQ(describe(job, "why:\n\tbecause").value().spec().description(), "why:\n\tbecause");
+  EXPECT_EQ(cluster_.State(job), v1::RUNNING);
+  EXPECT_EQ(identity(), before) << "its tasks go on";
+  cluster_.Finish(job);
+  ASSERT_EQ(cluster_.State(job), v1::SUCCEEDED);
+  EXPECT_TRUE(describe(job, "diverged at step 4").ok());
+  cluster_.RestartCoordinator();
+  EXPECT_EQ(cluster_.Status(job).spec().description(), "diverged at step 4") << "it is stored";
+  EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED);
+
+  EXPECT_THAT(std::string(describe(job, std::string(4097, 'a')).status().message()),
+              HasSubstr("description has 4097 bytes"));
+  const absl::Status steers = describe(job, "a\x1b[2J").status();
+  EXPECT_EQ(steers.code(), absl::StatusCode::kInvalidArgument) << steers;
+  EXPECT_EQ(cluster_.Status(job).spec().description(), "diverged at step 4");
+  EXPECT_EQ(describe("j9-none", "").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(describe(job, "").value().spec().description(), "") << "an empty one removes it";
+}
+
 TEST_F(CoordinatorTest, CancelWorksAtEveryStageAndTwice) {
   const auto cancel = [&](const std::string& job) {
     v1::CancelJobRequest request;

@@ -35,6 +35,9 @@ class JobService final : public EdgeService<v1::JobService> {
         "DeleteJob", [](Coordinator& c, const auto& request, auto call) {
           c.jobs().Delete(request.job_id(), std::move(call));
         });
+    AtOnce<v1::DescribeJobRequest, v1::JobStatus>(
+        "DescribeJob",
+        [](Coordinator& c, const auto& request) { return c.jobs().Describe(request); });
     Stream<v1::GetJobRequest>("WatchJob", StartWatch);
     Stream<v1::ReadLogsRequest>("ReadLogs", StartLogs);
     Stream<v1::ReadMetricsRequest>("ReadMetrics", StartMetrics);

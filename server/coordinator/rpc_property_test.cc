@@ -92,6 +92,8 @@ const std::map<std::string, Serve>& Methods() {
       {"JobService.DeleteJob",
        Park<v1::GetJobRequest, v1::DeleteJobReply>(
            [](C& c, const auto& r, auto call) { c.jobs().Delete(r.job_id(), std::move(call)); })},
+      {"JobService.DescribeJob",
+       AtOnce<v1::DescribeJobRequest>([](C& c, const auto& r) { c.jobs().Describe(r).ok(); })},
       {"JobService.ExportJob",
        AtOnce<v1::CheckpointRequest>([](C& c, const auto& r) { c.checkpoints().Folder(r).ok(); })},
       {"JobService.ListCheckpoints",

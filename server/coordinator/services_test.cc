@@ -270,6 +270,17 @@ TEST_F(ServicesTest, AJobRunsOverTheWire) {
   EXPECT_EQ(jobs_->VerifyCheckpoint(Context().get(), last, &intact).error_code(),
             grpc::StatusCode::FAILED_PRECONDITION);
 
+  v1::DescribeJobRequest describe;
+  describe.set_job_id(job);
+  describe.set_description("kept as the baseline");
+  v1::JobStatus described;
+  EXPECT_TRUE(jobs_->DescribeJob(Context().get(), describe, &described).ok());
+  EXPECT_EQ(described.spec().description(), "kept as the baseline");
+  describe.set_description(std::string(4097, 'd'));
+  const grpc::Status too_long = jobs_->DescribeJob(Context().get(), describe, &described);
+  EXPECT_EQ(too_long.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(too_long.error_message(), HasSubstr("description has 4097 bytes; the limit is 4096"));
+
   v1::DeleteJobReply deleted;
   EXPECT_TRUE(jobs_->DeleteJob(Context().get(), by_id, &deleted).ok());
   v1::JobStatus gone;

@@ -23,7 +23,8 @@
 namespace muster {
 namespace {
 
-constexpr size_t kMaxBodyBytes = 4 << 10;
+// Enough for a description of 4 KiB (DescribeJobRequest) whose every character JSON escapes.
+constexpr size_t kMaxBodyBytes = 9 << 10;
 
 // The headers of every answer.
 const httplib::Headers& SecurityHeaders() {

@@ -93,8 +93,8 @@ absl::Status CheckOrigin(absl::Span<const absl::string_view> origin, absl::strin
       absl::ConsumePrefix(&said, "http://") || absl::ConsumePrefix(&said, "https://");
   if (scheme && absl::EqualsIgnoreCase(said, host)) return absl::OkStatus();
   return absl::PermissionDeniedError(
-      "the request's Origin is not the page of this coordinator; use that page, or `muster "
-      "cancel`");
+      "the request's Origin is not the page of this coordinator; use that page, or the `muster` "
+      "command");
 }
 
 bool IsJson(absl::Span<const absl::string_view> content_type) {

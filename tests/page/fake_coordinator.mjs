@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 const HERE = dirname(fileURLToPath(import.meta.url));
 const ROOT = join(HERE, "../..");
 const FOLDERS = [join(ROOT, "common/page/files"), join(ROOT, "third_party/uplot")];
-const TYPES = { ".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript" };
+const TYPES = { ".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml" };
 const HEADERS = {
   "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -44,11 +44,17 @@ export class FakeCoordinator {
     // Paths and query strings of what was asked for.
     this.requests = [];
     this.queries = [];
+    // Whether the page may change jobs; it takes any token.
+    this.cancel = false;
   }
 
   // Serves on a free port (or the given one) of loopback; returns the address of the page.
   async start(port = 0) {
-    this.server = createServer((request, response) => this.answer(request, response));
+    this.server = createServer(async (request, response) => {
+      let body = "";
+      for await (const part of request) body += part;
+      this.answer(request, response, body);
+    });
     await new Promise((ready) => this.server.listen(port, "127.0.0.1", ready));
     this.port = this.server.address().port;
     return `http://127.0.0.1:${this.port}/`;
@@ -59,13 +65,13 @@ export class FakeCoordinator {
     await new Promise((done) => this.server.close(done));
   }
 
-  answer(request, response) {
+  answer(request, response, text) {
     const url = new URL(request.url, "http://localhost");
     this.requests.push(url.pathname);
     this.queries.push(url.searchParams);
     try {
       if (url.pathname.startsWith("/api/v1/")) {
-        const body = JSON.stringify(this.api(url.pathname.slice(8).split("/").map(decodeURIComponent), url.searchParams));
+        const body = JSON.stringify(this.api(url.pathname.slice(8).split("/").map(decodeURIComponent), url.searchParams, text));
         response.writeHead(200, { ...HEADERS, "Content-Type": "application/json" }).end(body);
       } else {
         const name = url.pathname.startsWith("/assets/") ? url.pathname.slice(8) : "index.html";
@@ -78,13 +84,17 @@ export class FakeCoordinator {
     }
   }
 
-  api([kind, id, what], query) {
-    if (kind === "page") return { version: "test" };
+  api([kind, id, what], query, text) {
+    if (kind === "page") return { version: "test", cancel: this.cancel };
     if (kind === "cluster") return this.cluster;
     if (!id) return this.listJobs(query);
     const job = this.jobs.get(id);
     if (!job) throw new Refusal(404, "NOT_FOUND", `there is no job ${id}`);
     if (!what) return job.status;
+    if (what === "describe") {
+      job.status.spec.description = JSON.parse(text).description;
+      return job.status;
+    }
     if (what === "metrics") return this.readMetrics(job, query);
     if (what === "log") return this.readLog(job, query);
     return job[what] ?? {};

@@ -1,6 +1,10 @@
 // The page in a browser, before a coordinator that answers from memory.
 import assert from "node:assert/strict";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import test, { after } from "node:test";
+import { pathToFileURL } from "node:url";
 import { checkAccessible, closeBrowser, lastPointOf, skip, withPage } from "./browser.mjs";
 import { point, recorded, simulated, simulatedJob } from "./fake_coordinator.mjs";
 
@@ -19,7 +23,7 @@ async function shown(coordinator, path, body, options) {
 const VIEWS = [
   "", "cluster", "jobs/j6-2204", "jobs/j8?tab=slots", "jobs/j6-2204?tab=tasks", "jobs/j6-2204?tab=collectives",
   "jobs/j6-2204?tab=checkpoints", "jobs/j6-2204?tab=log", "jobs/j6-2204?tab=configuration", "jobs/j6-2204?tab=events",
-  "compare?jobs=j2-2204,j3-2204,j4-2204,j5-2204",
+  "compare?jobs=j2-2204,j3-2204,j4-2204,j5-2204", "jobs/j9",
 ];
 
 test("the first page says how the cluster is and lists the jobs", { skip }, () => shown(recorded(), "", async (page) => {
@@ -28,14 +32,163 @@ test("the first page says how the cluster is and lists the jobs", { skip }, () =
   assert.equal(await page.getByRole("row").count(), 1 + 5);
 }));
 
-test("what is wrong comes before everything else", { skip }, () => shown(simulated(), "", async (page) => {
-  await page.getByText("Worker worker-92 is lost").waitFor();
-  const problems = await page.locator(".problem").allTextContents();
-  assert.ok(problems.some((text) => text.includes("slot 3 computes 2.2 x as long")), problems.join("\n"));
-  assert.ok(problems.findIndex((text) => text.includes("failed")) < problems.findIndex((text) => text.includes("slow slot")));
-  const order = await page.getByRole("heading", { level: 2 }).allTextContents();
-  assert.deepEqual(order, ["What is wrong", "Running", "All jobs"]);
-}));
+test("running jobs come first, then what is wrong in one line each", { skip }, async () => {
+  for (const width of [390, 1400]) {
+    await shown(simulated(), "", async (page) => {
+      await page.getByText("Worker worker-92 is lost").waitFor();
+      const order = await page.getByRole("heading", { level: 2 }).allTextContents();
+      assert.deepEqual(order, ["Running", "What is wrong", "All jobs"]);
+      const lines = page.locator(".problems > .problem");
+      assert.equal(await lines.count(), 3);
+      await page.getByRole("button", { name: "Show all 6" }).click();
+      const problems = await lines.allTextContents();
+      assert.ok(problems.some((text) => text.includes("slot 3 computes 2.2 x as long")), problems.join("\n"));
+      assert.ok(problems.findIndex((text) => text.includes("failed")) < problems.findIndex((text) => text.includes("slow slot")));
+      for (const height of await lines.evaluateAll((all) => all.map((each) => each.offsetHeight))) assert.ok(height < 45, `${height} pixels`);
+    }, { viewport: { width, height: 900 } });
+  }
+});
+
+const TRACEBACK = `Traceback (most recent call last):\n  File "train.py", line 7, in <module>\nValueError: no rows in ${"a_long_path/".repeat(20)}\n`;
+
+function failedProgram(id) {
+  const job = simulatedJob(id, { name: "mine", state: "FAILED" });
+  Object.assign(job.status, { message: `slot 0: the program ended with exit code 1\n${TRACEBACK}`, traceback: TRACEBACK, submittedUnixMs: "1800000000000" });
+  job.log = "epoch 1\n";
+  return job;
+}
+
+test("a failed job is told of by its exception and opens on its log, until it is dismissed", { skip }, () => {
+  const coordinator = recorded();
+  coordinator.jobs.set("j9", failedProgram("j9"));
+  return shown(coordinator, "", async (page) => {
+    const problem = page.locator(".problem", { hasText: "mine (j9) failed" });
+    assert.match(await problem.textContent(), /: ValueError: no rows/);
+    assert.doesNotMatch(await problem.textContent(), /Traceback|exit code/);
+    await problem.getByRole("link").click();
+    assert.equal(await page.getByRole("tab", { name: "Log" }).getAttribute("aria-selected"), "true");
+    await page.getByRole("region", { name: "Log" }).getByText("epoch 1").waitFor();
+    assert.equal(await page.getByRole("region", { name: "Traceback" }).textContent(), TRACEBACK);
+    await page.getByText("slot 0: the program ended with exit code 1", { exact: true }).waitFor();
+    // Another tab has an address of its own.
+    await page.getByRole("tab", { name: "Curves" }).click();
+    assert.equal(new URL(page.url()).search, "?tab=curves");
+    await page.getByRole("link", { name: "Jobs" }).click();
+    await problem.getByRole("button", { name: "Dismiss: mine (j9) failed" }).click();
+    await page.getByText("Nothing is wrong.").waitFor();
+    await page.reload();
+    await page.getByText("6 jobs").waitFor();
+    await page.getByText("Nothing is wrong.").waitFor();
+  });
+});
+
+test("a failure is no news any more once a job of its name succeeds", { skip }, () => {
+  const coordinator = recorded();
+  coordinator.jobs.set("j9", failedProgram("j9"));
+  return shown(coordinator, "", async (page) => {
+    await page.getByText("mine (j9) failed").waitFor();
+    const again = simulatedJob("k1", { name: "mine", state: "SUCCEEDED" });
+    again.status.submittedUnixMs = "1800000000001";
+    coordinator.jobs.set("k1", again);
+    await page.getByText("Nothing is wrong.").waitFor();
+  });
+});
+
+test("events are filtered by kind and text", { skip }, () => {
+  const coordinator = recorded();
+  const job = simulatedJob("j9");
+  job.events.events = [
+    { unixMs: "1800000000000", step: "0", text: "submitted by ada" },
+    { unixMs: "1800000001000", step: "1200", text: "checkpoint at clock 1200", kind: "CHECKPOINT" },
+    { unixMs: "1800000002000", step: "1300", text: "slot 1 lost its worker w1", kind: "LOSS" },
+  ];
+  coordinator.jobs.set("j9", job);
+  return shown(coordinator, "jobs/j9?tab=events", async (page) => {
+    const events = page.locator(".events li");
+    assert.match(await events.first().textContent(), /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d step 1,300: slot 1 lost its worker w1$/);
+    await page.getByLabel("Kind").selectOption("checkpoint");
+    await page.getByText("3 events, 1 of them shown").waitFor();
+    assert.match(await events.first().textContent(), /checkpoint at clock 1200/);
+    await page.getByLabel("Kind").selectOption("");
+    await page.getByRole("searchbox", { name: "Filter" }).fill("ADA");
+    await page.getByText("3 events, 1 of them shown").waitFor();
+    // New ones are filtered, too.
+    job.events.events.push({ unixMs: "1800000003000", step: "1", text: "cancelled by ada" });
+    await page.getByText("4 events, 2 of them shown").waitFor();
+  });
+});
+
+test("only checkpoints that exist are marked", { skip }, () => {
+  const coordinator = recorded();
+  const job = simulatedJob("j9");
+  job.events.events = [20, 40, 60].map((clock) => ({ unixMs: String(1_800_000_000_000 + clock * 10), step: String(clock), text: `checkpoint at clock ${clock}`, kind: "CHECKPOINT" }));
+  job.status.checkpointUri = "/checkpoints/j9/60";
+  job.checkpoints.checkpoints = [{ clock: "40" }, { clock: "60" }];
+  coordinator.jobs.set("j9", job);
+  return shown(coordinator, "jobs/j9", async (page) => {
+    await page.getByText("Marks: 2").click();
+    assert.deepEqual((await page.locator(".events li").allTextContents()).map((text) => /step (\d+)/.exec(text)[1]), ["60", "40"]);
+  });
+});
+
+test("head, legend and tables name and count alike", { skip }, () => {
+  const coordinator = recorded();
+  const job = simulatedJob("j9", { steps: 40 });
+  const { points } = job.metrics.series[0];
+  // What the coordinator says of the steps since the last report, and the last point, differ.
+  job.status.progress.loss = 7;
+  points.push({ firstStep: "41", lastStep: "44", values: "4", min: 1, max: 3, mean: 2.5, last: 1.25, unixMs: "1800000000440" });
+  coordinator.jobs.set("j9", job);
+  return shown(coordinator, "jobs/j9", async (page) => {
+    await page.locator(".facts div", { hasText: "training loss" }).getByText("1.250").waitFor();
+    assert.match(await page.getByRole("button", { name: /^training loss/ }).first().textContent(), /^training loss 1\.250$/);
+    await page.goto(new URL("/compare?jobs=j9,j6-2204", page.url()).href);
+    const table = page.getByRole("region", { name: "Final figures" });
+    await table.getByRole("row", { name: /^training loss 1\.250/ }).waitFor();
+    const colours = (all) => all.map((each) => getComputedStyle(each).backgroundColor);
+    const legend = await page.locator(".chart", { has: page.getByRole("heading", { name: "Training loss", exact: true }) }).locator(".legend .swatch").evaluateAll(colours);
+    assert.equal(new Set(legend).size, 2);
+    assert.deepEqual(await table.locator("th .swatch").evaluateAll(colours), legend);
+  });
+});
+
+test("a phone sees that tabs and tables go on", { skip }, () => shown(recorded(), "jobs/j6-2204?tab=tasks", async (page) => {
+  await page.getByRole("region", { name: "Tasks" }).waitFor();
+  for (const each of [page.getByRole("tablist"), page.getByRole("region", { name: "Tasks" })]) {
+    const { goesOn, shadows } = await each.evaluate((element) => ({
+      goesOn: element.scrollWidth > element.clientWidth,
+      shadows: getComputedStyle(element).backgroundAttachment,
+    }));
+    assert.ok(goesOn);
+    // The shadows stay, and what covers them goes away with the content.
+    assert.equal(shadows, "local, local, scroll, scroll");
+  }
+}, { viewport: { width: 390, height: 844 } }));
+
+test("a job is described on the page", { skip }, async () => {
+  const coordinator = recorded();
+  delete coordinator.jobs.get("j6-2204").status.spec.description;
+  await shown(coordinator, "jobs/j6-2204", async (page) => {
+    await page.getByRole("tab", { name: "Curves" }).waitFor();
+    assert.equal(await page.getByRole("button", { name: /escri/ }).count(), 0);
+  });
+  coordinator.cancel = true;
+  await shown(coordinator, "jobs/j6-2204", async (page) => {
+    await page.getByRole("button", { name: "Describe …" }).click();
+    await page.getByLabel("Description").fill("baseline:\nno warm-up ");
+    await page.getByLabel("Token").fill("0123456789abcdef");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.locator(".description", { hasText: "no warm-up" }).waitFor();
+    assert.equal(coordinator.jobs.get("j6-2204").status.spec.description, "baseline:\nno warm-up");
+    // The token is known by now.
+    await page.getByRole("button", { name: "Change the description …" }).click();
+    assert.equal(await page.getByLabel("Description").inputValue(), "baseline:\nno warm-up");
+    await checkAccessible(page);
+    await page.getByLabel("Description").fill("");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("button", { name: "Describe …" }).waitFor();
+  });
+});
 
 test("a running job's curves grow", { skip }, () => {
   const coordinator = recorded();
@@ -119,7 +272,7 @@ test("ticked jobs are compared, and grouped by a label", { skip }, () => shown(r
 
 test("axis, log scale and smoothing", { skip }, () => shown(recorded(), "jobs/j6-2204", async (page) => {
   await page.getByLabel("Over").selectOption("examples");
-  assert.match(await lastPointOf(page, "Loss"), /^examples 1.71M/);
+  assert.match(await lastPointOf(page, "Loss"), /^examples 1\.71 M/);
   await page.getByLabel("Over").selectOption("time");
   assert.match(await lastPointOf(page, "Loss"), /^time since the start 5\d s/);
   await page.getByLabel("log scale").check();
@@ -221,7 +374,7 @@ test("texts of jobs are no markup", { skip }, () => {
   const coordinator = recorded();
   const text = "<img src=x onerror=\"document.title='run'\">";
   const job = simulatedJob("j9", { name: text, labels: { [text]: text } });
-  Object.assign(job.status, { message: text, waitingFor: text });
+  Object.assign(job.status, { message: text, waitingFor: text, traceback: text });
   job.status.spec.description = text;
   job.log = `${text}\n`;
   job.events.events.push({ text, unixMs: "1", kind: "LOSS" });
@@ -265,11 +418,50 @@ test("a path by keyboard alone", { skip }, () => shown(recorded(), "", async (pa
   assert.equal(await focused(), "Slots");
 }));
 
+// Returns a report as client/compare/report.cc writes it, with these figures of six roads.
+function reportOf(figures) {
+  const asset = (name) => readFileSync(new URL(`../../${name}`, import.meta.url), "utf8");
+  const modules = ["format", "series", "differences", "events", "dom", "bars", "table", "chart", "controls", "comparison", "report"]
+    .flatMap((name) => asset(`common/page/files/${name}.js`).split("\n"))
+    .filter((line) => !line.startsWith("import ")).map((line) => line.replace(/^export /, "")).join("\n");
+  const [, ...roads] = figures.head;
+  const runs = roads.map((road) => ({ name: road, labels: { road }, specification: { update: road }, batchSize: 32, startMs: 0, series: [
+    { name: "train/loss", points: [point(1, 2), point(20, 1)] }] }));
+  const steps = roads.map((name) => ({ name, seconds: { compute: 0.01, communication: 0.02, data: 0 } }));
+  const exact = { head: figures.head, rows: [["bytes", ...roads.map(() => "12,345,678 bytes (12,345,000 to 12,346,000), NOT AS PREDICTED")]] };
+  const comparison = { notes: ["note"], alerts: [], group: "road", runs, steps, figures, exact, mismatches: ["NO", ", NOT AS PREDICTED"] };
+  return `<!doctype html><html lang="en"><head><meta name="viewport" content="width=device-width, initial-scale=1"><title>Report</title>
+    <style>${asset("third_party/uplot/uPlot.min.css")}${asset("common/page/files/style.css")}</style></head>
+    <body><main><h1>Report</h1><div id="comparison-view"></div></main>
+    <script type="application/json" id="comparison">${JSON.stringify(comparison)}</script>
+    <script>${asset("third_party/uplot/uPlot.iife.min.js")}</script><script type="module">${modules}</script></body></html>`;
+}
+
+test("the report of muster compare fits a screen and a phone", { skip }, async () => {
+  const folder = mkdtempSync(join(process.env.TEST_TMPDIR ?? tmpdir(), "report-"));
+  const file = join(folder, "report.html");
+  const roads = ["BSP", "SSP 4", "ASP", "all-reduce", "ZeRO 2", "ZeRO 3"];
+  writeFileSync(file, reportOf({ head: ["", ...roads], rows: [
+    ["step: exposed communication", ...roads.map(() => "12.345 ms ±12%")], ["  as predicted", ...roads.map((_, index) => (index ? "to the byte" : "NO"))]] }));
+  for (const width of [1400, 390]) {
+    await withPage(pathToFileURL(file).href, async (page) => {
+      await page.locator(".chart canvas").first().waitFor();
+      await page.getByText("Exact figures, and").click();
+      const wide = await page.evaluate(() => [document.documentElement, ...document.querySelectorAll(".stacked .scroll")]
+        .filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.ariaLabel ?? each.tagName));
+      assert.deepEqual(wide, [], `${width} pixels`);
+      assert.deepEqual(await page.locator("td .error").allTextContents(), ["NO", ...roads.map(() => "12,345,678 bytes (12,345,000 to 12,346,000), NOT AS PREDICTED")]);
+      await checkAccessible(page);
+    }, { viewport: { width, height: 900 } });
+  }
+  rmSync(folder, { recursive: true });
+});
+
 for (const colorScheme of ["light", "dark"]) {
-  for (const width of [1280, 375]) {
+  for (const width of [1400, 390]) {
     test(`nothing keeps people from reading it: ${colorScheme}, ${width} pixels`, { skip }, async () => {
       const coordinator = recorded();
-      const failing = simulatedJob("j9", { state: "FAILED" });
+      const failing = failedProgram("j9");
       coordinator.jobs.set("j8", simulatedJob("j8", { slots: 4 })).set("j9", failing);
       const address = await coordinator.start();
       for (const view of VIEWS) {

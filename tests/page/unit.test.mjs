@@ -9,9 +9,13 @@ const format = await load("format.js");
 const series = await load("series.js");
 const { differences, fieldName, flatten } = await load("differences.js");
 const { marksOf } = await load("events.js");
-const { clusterSentence, findProblems, jobsSentence } = await load("problems.js");
+const { ALL_EVENTS, filterEvents } = await load("job_events.js");
+const { restoreCommand } = await load("job_tables.js");
+const { clusterSentence, findProblems, jobsSentence, lastLine, reasonOf } = await load("problems.js");
+const { dismiss, dismissedJobs } = await load("dismissed.js");
+const { finalFigures } = await load("view_compare.js");
 const { isPageLink, routeOf } = await load("router.js");
-const { groupsBy, comparisonCharts } = await load("comparison.js");
+const { groupsBy, comparisonCharts, seriesName } = await load("comparison.js");
 const { linesOf } = await load("controls.js");
 const { memoryOf, stepParts } = await load("job_slots.js");
 const { groupName, slotCurveData, slotGroups, slotSeries } = await load("slot_curves.js");
@@ -19,19 +23,30 @@ const { splitMatches } = await load("job_log.js");
 const { restoreCommand } = await load("job_tables.js");
 const { queryOf } = await load("api.js");
 
-test("numbers keep their significant digits", () => {
+test("numbers are written in one way", () => {
+  // Counts have all of their digits.
   assert.equal(format.formatNumber(12345), "12,345");
-  assert.equal(format.formatNumber("12345"), "12,345");
-  assert.equal(format.formatNumber(0.123456), "0.1235");
-  assert.equal(format.formatNumber(1.5e-7), "1.500e−7");
-  assert.equal(format.formatNumber(NaN), "–");
-  assert.equal(format.formatNumber("Infinity"), "∞");
-  assert.equal(format.formatNumber(undefined), "–");
-  assert.equal(format.formatFigure(2.06), "2.060");
-  assert.equal(format.formatFigure(0), "0");
-  assert.equal(format.formatCompact(123456), "123k");
-  assert.equal(format.formatCompact(9999), "9,999");
-  assert.equal(format.formatCompact(2.5e9), "2.5G");
+  assert.equal(format.formatNumber("1234567"), "1,234,567");
+  // Measured values are as long as they need to be.
+  const figures = [[0, "0"], [1.5e-7, "1.50e−7"], [0.000123456, "0.0001235"], [0.123456, "0.1235"], [0.99996, "1.000"], [2.06, "2.060"],
+    [9.9996, "10.0"], [22.94, "22.9"], [-22.94, "-22.9"], [999.96, "1,000"], [195871.3, "195,871"], [999999.6, "1 M"], [1.2e6, "1.2 M"],
+    [3.217e9, "3.22 G"], [1e16, "1.00e16"], [NaN, "–"], ["Infinity", "∞"], [undefined, "–"]];
+  for (const [value, text] of figures) assert.equal(format.formatFigure(value), text);
+  for (const [value, text] of [[0.123456, "0.1235"], [22.94, "22.9"], [195871.3, "195,871"], [undefined, "–"], [NaN, "–"], ["Infinity", "∞"]]) {
+    assert.equal(format.formatNumber(value), text);
+  }
+  // Ticks of an axis are round.
+  for (const [value, text] of [[0, "0"], [0.25, "0.25"], [10.25, "10.25"], [1500, "1,500"], [1.2e6, "1.2 M"], [2.5e-7, "2.50e−7"]]) {
+    assert.equal(format.formatTick(value), text);
+  }
+});
+
+test("a time has a date unless it is of today", () => {
+  const now = new Date(2026, 10, 29, 12, 0, 0).getTime();
+  assert.equal(format.formatTime(String(now - 3600_000), now), "11:00:00");
+  assert.equal(format.formatTime(now - 13 * 3600_000, now), "2026-11-28 23:00:00");
+  assert.equal(format.formatTime(now + 24 * 3600_000, now), "2026-11-30 12:00:00");
+  assert.equal(format.formatTime(undefined, now), "–");
 });
 
 test("sizes and times have units that fit", () => {
@@ -145,6 +160,85 @@ test("events and forgotten roll-backs are marks", () => {
   assert.deepEqual(marksOf(events, history).map(({ kind, step }) => [kind, step]),
     [["rollback", 2], ["loss", 7], ["rollback", 4], ["checkpoint", 8]]);
   assert.deepEqual(marksOf(undefined, [{ reached: "3", unixMs: "1" }]).map(({ text }) => text), ["went back from step 3 to 0"]);
+});
+
+test("only checkpoints that exist are marked", () => {
+  const made = (clock, unixMs) => ({ unixMs: String(unixMs), step: String(clock), text: `checkpoint at clock ${clock}`, kind: "CHECKPOINT" });
+  const events = [made(2, 1), made(4, 2), { unixMs: "3", step: "5", text: "lost server s0; generation 2 starts again from clock 2", kind: "ROLLBACK" }, made(4, 4), made(6, 5), made(8, 6)];
+  const checkpoints = (kept) => marksOf(events, [], kept).filter(({ kind }) => kind === "checkpoint").map(({ step }) => step);
+  assert.deepEqual(checkpoints(undefined), [2, 4, 6, 8]);
+  assert.deepEqual(checkpoints({ clocks: new Set([4, 8]), unixMs: 6 }), [4, 8]);
+  // What came after the list was read exists.
+  assert.deepEqual(checkpoints({ clocks: new Set([4]), unixMs: 5 }), [4, 8]);
+  assert.deepEqual(checkpoints({ clocks: new Set(), unixMs: 6 }), []);
+  assert.deepEqual(marksOf(events, [], undefined).find(({ step }) => step === 4).unixMs, 4);
+});
+
+test("events are found by kind and text", () => {
+  const events = [{ text: "submitted by ada" }, { text: "checkpoint at clock 8", kind: "CHECKPOINT" }, { text: "slot 1 lost its worker w1", kind: "LOSS" }];
+  const found = (filter) => filterEvents(events, { ...ALL_EVENTS, ...filter }).map(({ text }) => text);
+  assert.equal(found({}).length, 3);
+  assert.deepEqual(found({ kind: "checkpoint" }), ["checkpoint at clock 8"]);
+  assert.deepEqual(found({ kind: "other" }), ["submitted by ada"]);
+  assert.deepEqual(found({ text: "WORKER slot" }), ["slot 1 lost its worker w1"]);
+  assert.deepEqual(found({ kind: "checkpoint", text: "ada" }), []);
+});
+
+test("the command that goes on from a checkpoint", () => {
+  const job = (totalSteps) => ({ jobId: "j1", progress: { totalSteps } });
+  assert.equal(restoreCommand(job("100"), { clock: "40" }), "muster checkpoint restore j1@40");
+  assert.equal(restoreCommand(job("100"), { clock: "100" }), "muster checkpoint restore j1@100 --steps 200");
+  assert.equal(restoreCommand(job(undefined), { clock: "40" }), "muster checkpoint restore j1@40");
+});
+
+test("a failure is over once its name has succeeded, or somebody dismissed it", () => {
+  const now = 1_800_000_000_000;
+  const job = (jobId, name, state, submitted) => ({ jobId, state, spec: { name }, submittedUnixMs: String(submitted), finishedUnixMs: String(now - 1000), message: "x" });
+  const jobs = [job("j1", "a", "FAILED", 1), job("j2", "a", "SUCCEEDED", 2), job("j3", "b", "SUCCEEDED", 1), job("j4", "b", "FAILED", 2), job("j5", "", "FAILED", 3), job("j6", "", "SUCCEEDED", 4)];
+  const wrong = (dismissed) => findProblems({ daemons: [] }, jobs, now, dismissed).map((problem) => problem.dismiss);
+  assert.deepEqual(wrong([]), ["j4", "j5"]);
+  assert.deepEqual(wrong(["j4"]), ["j5"]);
+});
+
+test("what was dismissed is remembered, up to a limit, and nothing else is believed", () => {
+  const kept = new Map();
+  globalThis.localStorage = { getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => kept.set(key, value) };
+  assert.deepEqual(dismissedJobs(), []);
+  for (const job of ["j1", "j2", "j1"]) dismiss(job);
+  assert.deepEqual(dismissedJobs(), ["j2", "j1"]);
+  for (let index = 0; index < 600; ++index) dismiss(`k${index}`);
+  assert.equal(dismissedJobs().length, 500);
+  for (const damage of ["{", "3"]) {
+    kept.set("muster-dismissed", damage);
+    assert.deepEqual(dismissedJobs(), []);
+  }
+  globalThis.localStorage = { getItem: () => { throw new Error("blocked"); }, setItem: () => { throw new Error("blocked"); } };
+  dismiss("j1");
+  assert.deepEqual(dismissedJobs(), []);
+  delete globalThis.localStorage;
+});
+
+test("why a program failed is its exception", () => {
+  const traceback = "Traceback (most recent call last):\n  File \"t.py\", line 1\nValueError: no rows\n\n";
+  const job = { message: `slot 0: the program ended with exit code 1\n${traceback}`, traceback };
+  assert.equal(lastLine(job), "ValueError: no rows");
+  assert.equal(reasonOf(job), "slot 0: the program ended with exit code 1");
+  assert.equal(lastLine({ message: job.message }), "ValueError: no rows");
+  assert.equal(lastLine({ message: "the loss is not finite" }), "the loss is not finite");
+  assert.equal(lastLine({}), "");
+});
+
+test("head, legend and table say one thing", () => {
+  const columns = series.toColumns([point(1, 1, 1, { last: 3 }), point(2, 5, 4, { min: 1, max: 9, mean: 2, last: 1.5 })]);
+  assert.equal(series.endOf(columns), 1.5);
+  assert.equal(series.endOf(series.toColumns([])), undefined);
+  assert.equal(series.endOf(undefined), undefined);
+  assert.equal(linesOf("loss", 0, columns, { axis: "steps", smoothing: 0 }, {})[0].end, 1.5);
+  const rows = finalFigures([{ state: "RUNNING", progress: { loss: 9, examplesPerSecond: 6400 } }], [new Map([["train/loss", columns]])]);
+  assert.deepEqual(rows.find(([name]) => name === "training loss"), ["training loss", "1.500"]);
+  assert.deepEqual(rows.find(([name]) => name === "examples/s"), ["examples/s", "6,400"]);
+  assert.deepEqual(["train/loss", "held_out/bits_per_byte", "speed/examples_per_second", "train/loss_scale"].map(seriesName),
+    ["training loss", "held-out bits per byte", "examples/s", "training loss scale"]);
 });
 
 test("what is wrong comes worst first", () => {

@@ -1,4 +1,4 @@
-// The coordinator's answers. Everything is read by GET; the one thing that can be done is to cancel a job.
+// The coordinator's answers. Everything is read by GET; a job can be cancelled and described.
 
 const TOKEN = "muster-token";
 
@@ -62,13 +62,14 @@ export const api = {
   log: (job, parameters) => request(`${jobPath(job)}/log${queryOf(parameters)}`),
   collectives: (job) => request(`${jobPath(job)}/collectives`),
   checkpoints: (job) => request(`${jobPath(job)}/checkpoints`),
-  // Takes the token given, or else the one that is known.
-  cancel: (job, reason, token) => request(`${jobPath(job)}/cancel`, {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ reason }),
-  }, token),
+  // These take the token given, or else the one that is known.
+  cancel: (job, reason, token) => post(`${jobPath(job)}/cancel`, { reason }, token),
+  describe: (job, description, token) => post(`${jobPath(job)}/describe`, { description }, token),
 };
+
+function post(path, body, token) {
+  return request(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }, token);
+}
 
 // Returns undefined for a job that was deleted in the meantime.
 export function unlessMissing(error) {

@@ -1,8 +1,9 @@
 // Charts of curves over steps, examples or time, drawn by uPlot. The legend is a list of buttons; the keyboard moves the
 // cursor, whose values are read out.
-import { formatCompact, formatDuration, formatNumber } from "./format.js";
+import { formatDuration, formatFigure, formatNumber, formatTick } from "./format.js";
 import { alignLines } from "./series.js";
 import { MARK_NAMES } from "./events.js";
+import { h } from "./dom.js";
 
 export const COLOURS = 8;
 
@@ -10,6 +11,11 @@ const AXIS_NAMES = { steps: "step", examples: "examples", time: "time since the 
 const HEIGHT = 240;
 // Pixels from the cursor in which a mark is read out.
 const NEAR = 8;
+
+// Describes the colour of a line with this index, as legends show it.
+export function swatch(colour) {
+  return h("span", { class: "swatch", style: { background: `var(--line-${colour % COLOURS})` } });
+}
 
 function style(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -21,7 +27,7 @@ function colourOf(line) {
 
 function formatX(value, axis) {
   if (axis === "time") return formatDuration(value);
-  return axis === "steps" ? formatNumber(Math.round(value)) : formatCompact(value);
+  return axis === "steps" ? formatNumber(Math.round(value)) : formatTick(value);
 }
 
 // Draws marks: checkpoints as short ticks at the bottom, all others as lines with a letter at the top.
@@ -54,7 +60,8 @@ function markPlugin(marks) {
 }
 
 // One chart in `host`. Its data: {title, axis, log, marks, lines, sync, span} and, where values are seconds, `seconds`;
-// `span` is the x from the chart's beginning to its end; a mark is {x, kind, text}; a line is {name, colour, x, y} and, where wanted, {low, high} for a band, `faint`, `dots`.
+// `span` is the x from the chart's beginning to its end; a mark is {x, kind, text}; a line is {name, colour, x, y} and,
+// where wanted, {low, high} for a band, `end` for the value at the end in place of the last y, `faint`, `dots`.
 class Chart {
   constructor(host) {
     this.host = host;
@@ -161,7 +168,7 @@ class Chart {
       axes: [
         { ...axisStyle, label: AXIS_NAMES[axis], labelSize: 20, size: 34,
           values: (_, ticks) => ticks.map((tick) => formatX(tick, axis)), space: 70 },
-        { ...axisStyle, size: 58, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : this.data.seconds ? formatDuration(tick) : formatCompact(tick))) },
+        { ...axisStyle, size: 58, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : this.data.seconds ? formatDuration(tick) : formatTick(tick))) },
       ],
       hooks: { setCursor: [() => this.showValues()] },
       plugins: [markPlugin(() => this.data.marks ?? [])],
@@ -171,7 +178,7 @@ class Chart {
   }
 
   format(value) {
-    return this.data.seconds ? formatDuration(value) : formatNumber(value);
+    return this.data.seconds ? formatDuration(value) : formatFigure(value);
   }
 
   // Returns the first of a line's uPlot series.
@@ -206,11 +213,12 @@ class Chart {
     });
   }
 
-  // Returns the line's point at the cursor or before it; without a cursor, its last one.
-  pointOf(line, x) {
+  // Returns the line's value at the cursor or before it; without a cursor, the one at its end.
+  valueOf(line, x) {
     let index = line.x.length - 1;
-    if (x !== undefined) while (index > 0 && line.x[index] > x) --index;
-    return index;
+    if (x === undefined || line.x[index] <= x) return line.end ?? line.y[index];
+    while (index > 0 && line.x[index] > x) --index;
+    return line.y[index];
   }
 
   showValues() {
@@ -218,7 +226,7 @@ class Chart {
     const { idx, left } = this.plot.cursor;
     const x = left >= 0 && idx !== null && idx !== undefined ? this.table.xs[idx] : undefined;
     this.data.lines.forEach((line, index) => {
-      this.values[index].textContent = line.x.length ? this.format(line.y[this.pointOf(line, x)]) : "";
+      this.values[index].textContent = line.x.length ? this.format(this.valueOf(line, x)) : "";
     });
     const parts = [];
     if (x !== undefined) {
@@ -234,8 +242,7 @@ class Chart {
   describe() {
     const parts = this.data.lines.filter((line) => !line.faint && line.x.length).map((line) => {
       const finite = line.y.filter(Number.isFinite);
-      const last = line.y[line.y.length - 1];
-      return `${line.name}: ${this.format(last)} at the end, between ${this.format(least(finite))} and ` +
+      return `${line.name}: ${this.format(this.valueOf(line))} at the end, between ${this.format(least(finite))} and ` +
         `${this.format(-least(finite.map((value) => -value)))}`;
     });
     this.area.setAttribute("aria-label", `${this.data.title}. ${parts.join("; ")}. Arrow keys read values.`);

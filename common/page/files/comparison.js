@@ -1,13 +1,13 @@
 // Runs side by side: curves over one another, what differs between their configurations, and final figures. The page
 // shows jobs so, and the report of `muster compare` the roads that a job can take.
 import { bar, barLegend, STEP_PARTS } from "./bars.js";
-import { mountChart } from "./chart.js";
+import { mountChart, swatch } from "./chart.js";
 import { chartControls, linesOf } from "./controls.js";
 import { differences, fieldName } from "./differences.js";
 import { h } from "./dom.js";
 import { formatDuration } from "./format.js";
 import { meanWithBand, smooth, withOneSpan, xValues } from "./series.js";
-import { table } from "./table.js";
+import { stackedTable } from "./table.js";
 
 // Returns the names of labels that can group the runs: those that put at least two runs together or set them apart.
 export function groupingLabels(runs) {
@@ -49,19 +49,47 @@ export function comparisonCharts(runs, settings) {
   }));
 }
 
-// Returns a series' name in words, such as "held-out bits per byte".
+const NAMES = {
+  "train/learning_rate": "learning rate",
+  "train/gradient_norm": "gradient norm",
+  "speed/examples_per_second": "examples/s",
+  "speed/tokens_per_second": "tokens/s",
+  "speed/mfu": "share of the peak in use (MFU)",
+  "staleness/mean": "mean staleness",
+  "staleness/max": "largest staleness",
+};
+
+// Returns a series' name in words, such as "held-out bits per byte", the same in heads, legends and tables.
+export function seriesName(name) {
+  return NAMES[name] ?? name.replace("held_out/", "held-out ").replace("train/", "training ").replace(/[_/]/g, " ");
+}
+
+// Returns the name as a chart's title.
 export function seriesTitle(name) {
-  const words = name.replace("held_out/", "held-out ").replace("train/", "training ").replace(/[_/]/g, " ")
-    .replace("training learning", "learning").replace("training gradient", "gradient");
+  const words = seriesName(name);
   return words[0].toUpperCase() + words.slice(1);
 }
 
+// Returns the colour in which the charts show what a table's column is called: a run or a group of them; undefined: they
+// show several curves for it.
+function colourOfName(name, runs, settings) {
+  if (!settings.group) return runs.find((run) => run.name === name)?.colour;
+  const groups = groupsBy(runs, settings.group);
+  const label = runs.find((run) => run.name === name)?.labels?.[settings.group] ?? name;
+  const index = groups.findIndex(([value]) => value === label);
+  return index < 0 ? undefined : index;
+}
+
 // Describes a comparison {notes, alerts, runs, configurations: {name, specification}, charts, figures: rows of texts with
-// a head, steps}.
+// a head, steps} and, where there are any, `exact`: rows as those of figures.
 export function comparisonView(comparison, settings, onChange) {
   const { runs, configurations } = comparison;
   const labels = groupingLabels(runs);
   const different = differences(configurations.map(({ specification }) => specification));
+  const headingOf = (name) => {
+    const colour = colourOfName(name, runs, settings);
+    return colour === undefined ? name : [swatch(colour), name];
+  };
   return [
     comparison.notes.map((note) => h("p", { key: note }, note)),
     comparison.alerts.map((alert) => h("p", { class: "problem error", key: alert }, alert)),
@@ -81,18 +109,21 @@ export function comparisonView(comparison, settings, onChange) {
       stepBars(comparison.steps),
     ],
     h("h2", { key: "figures" }, "Final figures"),
-    figureTable(comparison.figures),
+    figureTable("Final figures", comparison.figures, headingOf),
+    comparison.exact && h("details", { key: "exact" }, h("summary", null, "Exact figures, and how far the repeats went"),
+      figureTable("Exact figures", comparison.exact, headingOf)),
     h("h2", { key: "differences" }, "Configuration differences"),
-    different.length === 0 ? h("p", { key: "none" }, "The configurations are the same.") : table("Configuration differences", [
+    different.length === 0 ? h("p", { key: "none" }, "The configurations are the same.") : stackedTable("Configuration differences", [
       { name: "field", cell: ({ path }) => h("code", null, fieldName(path)) },
-      ...configurations.map(({ name }, index) => ({ name, cell: ({ values }) => String(values[index] ?? "–") })),
+      ...configurations.map(({ name }, index) => ({ name, heading: headingOf(name), cell: ({ values }) => String(values[index] ?? "–") })),
     ], different, ({ path }) => path),
   ];
 }
 
-function figureTable({ head, rows, alert = () => false }) {
-  return table("Final figures", head.map((name, index) => ({
+function figureTable(caption, { head, rows, alert = () => false }, headingOf) {
+  return stackedTable(caption, head.map((name, index) => ({
     name: name || "figure",
+    heading: index > 0 ? headingOf(name) : "figure",
     numeric: index > 0,
     cell: (row) => (alert(row[index]) ? h("strong", { class: "error" }, row[index]) : row[index]),
   })), rows, (row, index) => `${index} ${row[0]}`);

@@ -1,6 +1,6 @@
 // Controls of how curves are drawn: axis, log scale and smoothing, for all charts of a view.
 import { h } from "./dom.js";
-import { smooth, xValues } from "./series.js";
+import { endOf, smooth, xValues } from "./series.js";
 
 export const FIRST_SETTINGS = { axis: "steps", log: false, smoothing: 0 };
 
@@ -30,6 +30,8 @@ export function linesOf(name, colour, columns, settings, run, more = {}) {
   if (settings.smoothing > 0) {
     return [{ ...line, y: columns.values, faint: true, name: `${name}, not smoothed` }, line];
   }
+  // The last point may stand for several steps.
+  line.end = endOf(columns);
   const wide = columns.low.some((low, index) => low !== columns.high[index]);
   return [wide ? { ...line, low: columns.low, high: columns.high } : line];
 }

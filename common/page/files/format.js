@@ -8,36 +8,39 @@ export function toNumber(value) {
   return Number(value);
 }
 
-// Returns the value with about `digits` significant digits; whole numbers with all of theirs.
-export function formatNumber(value, digits = 4) {
-  if (value === null || value === undefined || Number.isNaN(Number(value))) return NONE;
-  const number = Number(value);
-  if (!Number.isFinite(number)) return number > 0 ? "∞" : "−∞";
-  if (Number.isInteger(number) && Math.abs(number) < 1e15) return number.toLocaleString("en-US");
-  const size = Math.abs(number);
-  if (size >= 1e6 || size < 1e-4) return number.toExponential(digits - 1).replace("e+", "e").replace("-", "−");
-  const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(size)));
-  return number.toLocaleString("en-US", { maximumFractionDigits: decimals });
-}
-
-// Returns a measured value, such as a loss, with `digits` significant digits, so that columns line up.
-export function formatFigure(value, digits = 4) {
-  const number = Number(value ?? NaN), size = Math.abs(number);
-  if (!(size >= 1e-4 && size < 10 ** digits)) return formatNumber(value, digits);
-  return number.toFixed(Math.max(0, digits - 1 - Math.floor(Math.log10(size))));
-}
-
-// Returns a short form for axes and cards, such as "12.3k".
-export function formatCompact(value) {
-  const number = Number(value);
-  const size = Math.abs(number);
-  for (const [unit, name] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]]) {
-    if (size >= unit) {
-      const divisor = unit === 1e4 ? 1e3 : unit;
-      return `${formatNumber(Number((number / divisor).toPrecision(3)))}${name}`;
-    }
+// Returns a number that is very large or very small.
+function withUnit(number) {
+  const size = Math.round(Math.abs(number));
+  for (const [unit, name] of [[1e12, "T"], [1e9, "G"], [1e6, "M"]]) {
+    if (size >= unit && size < 1e15) return `${Number((number / unit).toPrecision(3))} ${name}`;
   }
-  return formatNumber(number);
+  return number.toExponential(2).replace("e+", "e").replace(/-/g, "−");
+}
+
+// Returns a measured value such as a loss: "0.1235", "2.060", "22.9", "195,871", "1.2 M". One value looks the same in a
+// head, a legend and a table, and columns of them line up.
+export function formatFigure(value) {
+  if (value === null || value === undefined || Number.isNaN(Number(value))) return NONE;
+  const number = Number(value), size = Math.abs(number);
+  if (!Number.isFinite(number)) return number > 0 ? "∞" : "−∞";
+  if (number === 0) return "0";
+  if (size < 1e-4 || Math.round(size) >= 1e6) return withUnit(number);
+  if (size >= 999.95) return Math.round(number).toLocaleString("en-US");
+  if (size >= 9.9995) return number.toFixed(1);
+  return number.toFixed(3 - Math.floor(Math.log10(Number(size.toPrecision(4)))));
+}
+
+// Returns a count, such as steps, with all of its digits. What is no whole number looks as formatFigure says.
+export function formatNumber(value) {
+  const number = Number(value ?? NaN);
+  return Number.isInteger(number) && Math.abs(number) < 1e15 ? number.toLocaleString("en-US") : formatFigure(value);
+}
+
+// Returns the text of an axis' tick: "0.25", "1,500", "1.2 M".
+export function formatTick(value) {
+  const size = Math.abs(value);
+  if (size >= 1e6 || (size > 0 && size < 1e-4)) return withUnit(value);
+  return value.toLocaleString("en-US", { maximumSignificantDigits: 6 });
 }
 
 export function formatBytes(value) {
@@ -50,6 +53,10 @@ export function formatBytes(value) {
   return `${size.toFixed(1)} TiB`;
 }
 
+function threeDigits(value) {
+  return Number(value.toPrecision(3)).toLocaleString("en-US", { maximumFractionDigits: 4 });
+}
+
 // Returns a length of time such as "850 µs", "12.3 ms", "4.2 s", "3 min 20 s", "2 h 5 min" or "3 d 4 h".
 export function formatDuration(seconds) {
   const value = Number(seconds);
@@ -57,7 +64,7 @@ export function formatDuration(seconds) {
   if (value < 0) return `−${formatDuration(-value)}`;
   if (value === 0) return "0 s";
   if (value < 1e-3) return `${Math.round(value * 1e6)} µs`;
-  if (value < 1) return `${formatNumber(value * 1e3, 3)} ms`;
+  if (value < 1) return `${threeDigits(value * 1e3)} ms`;
   if (value < 60) return `${value < 10 ? value.toFixed(1) : Math.round(value)} s`;
   const whole = Math.round(value);
   const pair = (unit, name, smaller, smallerName) => {
@@ -67,10 +74,6 @@ export function formatDuration(seconds) {
   if (whole < 3600) return pair(60, "min", 1, "s");
   if (whole < 86400) return pair(3600, "h", 60, "min");
   return pair(86400, "d", 3600, "h");
-}
-
-export function formatPercent(share) {
-  return Number.isFinite(share) ? `${formatNumber(share * 100, 3)} %` : NONE;
 }
 
 const two = (number) => String(number).padStart(2, "0");

@@ -2,19 +2,15 @@
 import { markKinds, mountChart } from "./chart.js";
 import { chartControls, linesOf, placeMarks } from "./controls.js";
 import { h } from "./dom.js";
-import { formatTime } from "./format.js";
-import { seriesTitle } from "./comparison.js";
+import { formatNumber, formatTime } from "./format.js";
+import { seriesName, seriesTitle } from "./comparison.js";
 import { withOneSpan } from "./series.js";
 
 // Charts of several series; any other series has a chart of its own.
 const TOGETHER = [
   { title: "Loss", series: ["train/loss", "held_out/loss"] },
-  { title: "Speed, examples/s", series: ["speed/examples_per_second"] },
-  { title: "Speed, tokens/s", series: ["speed/tokens_per_second"] },
-  { title: "Share of the peak in use (MFU)", series: ["speed/mfu"] },
   { title: "Staleness, clocks", series: ["staleness/mean", "staleness/max"] },
 ];
-const SHORT_NAMES = { "train/loss": "training", "held_out/loss": "held-out" };
 
 // Returns the charts {title, series} for these series, loss and metrics first.
 export function chartsOf(names) {
@@ -24,7 +20,7 @@ export function chartsOf(names) {
   const together = TOGETHER.map((chart) => ({ ...chart, series: chart.series.filter((name) => names.includes(name)) }))
     .filter(({ series }) => series.length > 0);
   const [loss, rest] = [together.filter(({ title }) => title === "Loss"), together.filter(({ title }) => title !== "Loss")];
-  return [...loss, ...own("held_out/"), ...own("train/"), ...rest];
+  return [...loss, ...own("held_out/"), ...own("train/"), ...own("speed/"), ...rest];
 }
 
 // Returns all charts' data. `run`: {batchSize, startMs}.
@@ -37,7 +33,7 @@ export function curveData(history, marks, settings, run) {
     log: settings.log,
     marks: placed,
     sync: "job",
-    lines: series.flatMap((name, index) => linesOf(SHORT_NAMES[name] ?? name.split("/")[1].replace(/_/g, " "), index,
+    lines: series.flatMap((name, index) => linesOf(seriesName(name), index,
       history.series.get(name), settings, run, { dots: name.startsWith("held_out/") })),
   })));
 }
@@ -54,7 +50,7 @@ export function curves({ charts, marks, settings, onSettings }, more) {
       h("details", { key: "marks" },
         h("summary", null, `Marks: ${marks.length}`),
         h("ol", { class: "events" }, marks.slice(-200).reverse().map((mark, index) => h("li", { key: `${mark.unixMs} ${index}` },
-          h("time", null, formatTime(mark.unixMs)), ` step ${mark.step}: ${mark.text}`)))),
+          h("time", null, formatTime(mark.unixMs)), ` step ${formatNumber(mark.step)}: ${mark.text}`)))),
     ],
   ];
 }

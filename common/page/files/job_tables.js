@@ -1,4 +1,4 @@
-// A job's tables: tasks and shard map, collective calls, checkpoints, configuration, events.
+// A job's tables: tasks and shard map, collective calls, checkpoints, configuration.
 import { fieldName, flatten } from "./differences.js";
 import { h } from "./dom.js";
 import { formatBytes, formatDuration, formatNumber, formatTime, toNumber } from "./format.js";
@@ -114,10 +114,4 @@ export function configurationTab(job) {
       ...(given.length === 0 ? [] : [{ name: "from", cell: ({ path }) => (isGiven(path) ? "given" : h("span", { class: "soft" }, "filled in")) }]),
     ], rows, ({ path }) => path),
   ];
-}
-
-export function eventsTab(events) {
-  if (!events) return [h("p", null, "Reading …")];
-  return [h("ol", { class: "events" }, [...events].reverse().map((event, index) => h("li", { key: events.length - index },
-    h("time", null, formatTime(event.unixMs)), ` step ${event.step ?? 0}: ${event.text}`)))];
 }

@@ -13,14 +13,27 @@ export function slowSlots(job) {
   return (job.slowSlots ?? []).map(({ slot, reason }) => `slot ${slot ?? 0} ${reason}`);
 }
 
-function jobProblems(job, now) {
+// Returns why a job ended, without what its program printed last.
+export function reasonOf(job) {
+  const message = job.message ?? "";
+  return job.traceback ? message.split("\n")[0] : message;
+}
+
+// Returns why a job failed, in one line: the exception of its program, or else the end of its message.
+export function lastLine(job) {
+  const lines = (job.traceback || job.message || "").split("\n").map((line) => line.trim());
+  return lines.filter(Boolean).pop() ?? "";
+}
+
+function jobProblems(job, now, isOver) {
   const problems = [];
   const href = `/jobs/${encodeURIComponent(job.jobId)}`;
   const add = (level, what, detail = "", tab = "") => {
     problems.push({ level, key: `${job.jobId}/${what}`, title: `${jobTitle(job)} ${what}`, detail, href: href + tab });
+    return problems.at(-1);
   };
-  if (job.state === "FAILED" && now - Number(job.finishedUnixMs ?? 0) < DAY_MS) {
-    add("error", "failed", `${formatTime(job.finishedUnixMs, now)}: ${job.message ?? ""}`);
+  if (job.state === "FAILED" && now - Number(job.finishedUnixMs ?? 0) < DAY_MS && !isOver(job)) {
+    add("error", "failed", `${formatTime(job.finishedUnixMs, now)}: ${lastLine(job)}`).dismiss = job.jobId;
   }
   if (job.state === "RECOVERING") add("error", "is recovering", job.waitingFor || job.message);
   if (job.state === "PENDING" || job.state === "PLACING") add("warning", "waits", job.waitingFor);
@@ -36,9 +49,21 @@ function jobProblems(job, now) {
   return problems;
 }
 
-// Returns problems {level, key, title, detail, href}, errors first. Of failed jobs those of the last day.
-export function findProblems(cluster, jobs, now = Date.now()) {
+// Returns for each name when the last job of this name that succeeded was submitted.
+function successes(jobs) {
+  const times = new Map();
+  for (const { state, spec, submittedUnixMs } of jobs) {
+    if (state === "SUCCEEDED" && spec?.name) times.set(spec.name, Math.max(times.get(spec.name) ?? 0, Number(submittedUnixMs ?? 0)));
+  }
+  return times;
+}
+
+// Returns problems {level, key, title, detail, href} and, where somebody may dismiss it, `dismiss`: the job's id; errors
+// first. Of failed jobs those of the last day, except for the `dismissed` ones and those whose name has succeeded since.
+export function findProblems(cluster, jobs, now = Date.now(), dismissed = []) {
   const problems = [];
+  const succeeded = successes(jobs), seen = new Set(dismissed);
+  const isOver = (job) => seen.has(job.jobId) || succeeded.get(job.spec?.name) > Number(job.submittedUnixMs ?? 0);
   for (const daemon of cluster?.daemons ?? []) {
     if (daemon.live) continue;
     problems.push({
@@ -59,7 +84,7 @@ export function findProblems(cluster, jobs, now = Date.now()) {
       href: "/cluster",
     });
   }
-  for (const job of jobs) problems.push(...jobProblems(job, now));
+  for (const job of jobs) problems.push(...jobProblems(job, now, isOver));
   const rank = { error: 0, warning: 1 };
   return problems.sort((a, b) => rank[a.level] - rank[b.level]);
 }

@@ -16,11 +16,12 @@ const runs = comparison.runs.map((run, index) => ({
 // A road's runs differ in nothing that is configured.
 const configurations = groupsBy(runs, comparison.group).map(([name, [{ specification }]]) => ({ name, specification }));
 const steps = comparison.steps.map(({ name, seconds }) => ({ name, parts: partsOf(seconds) }));
-const figures = { ...comparison.figures, alert: (text) => text.endsWith(comparison.mismatch) };
+const alert = (text) => comparison.mismatches.some((each) => text.endsWith(each));
+const figures = { ...comparison.figures, alert }, exact = { ...comparison.exact, alert };
 
 function draw() {
   const charts = comparisonCharts(runs, settings);
-  const view = comparisonView({ ...comparison, runs, configurations, charts, figures, steps }, settings, (changed) => {
+  const view = comparisonView({ ...comparison, runs, configurations, charts, figures, exact, steps }, settings, (changed) => {
     settings = changed;
     draw();
   });

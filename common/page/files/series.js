@@ -3,7 +3,7 @@
 // Returns a series' points as parallel arrays by step. A point that stands for several steps is drawn at its last one,
 // as its mean, with its smallest and largest value beside it, so that no spike is lost.
 export function toColumns(points) {
-  const columns = { first: [], steps: [], times: [], values: [], low: [], high: [] };
+  const columns = { first: [], steps: [], times: [], values: [], last: [], low: [], high: [] };
   for (const point of points ?? []) {
     const several = Number(point.values ?? 1) > 1;
     const last = Number(point.last ?? 0);
@@ -11,10 +11,16 @@ export function toColumns(points) {
     columns.steps.push(Number(point.lastStep ?? 0));
     columns.times.push(Number(point.unixMs ?? 0));
     columns.values.push(several ? Number(point.mean ?? 0) : last);
+    columns.last.push(last);
     columns.low.push(several ? Number(point.min ?? 0) : last);
     columns.high.push(several ? Number(point.max ?? 0) : last);
   }
   return columns;
+}
+
+// Returns the value at a series' last step; undefined where it has none.
+export function endOf(columns) {
+  return columns?.last[columns.last.length - 1];
 }
 
 // Returns `old` with `fresh` in the place of all its points that end at the first fresh point's beginning or later.

@@ -9,7 +9,12 @@ export function table(caption, columns, rows, keyOf = (_, index) => index, rowCl
         { key: column.name, scope: "col", class: classOf(column), "aria-sort": column.sorted },
         column.heading ?? column.name)))),
       h("tbody", null, rows.map((row, index) => h("tr", { key: keyOf(row, index), class: rowClass(row) },
-        columns.map((column) => h("td", { key: column.name, class: classOf(column) }, column.cell(row))))))));
+        columns.map((column) => h("td", { key: column.name, class: classOf(column), "data-column": column.name }, column.cell(row))))))));
+}
+
+// Describes a table that never scrolls: where the page is narrow, each row is a list of its columns.
+export function stackedTable(caption, columns, rows, keyOf) {
+  return h("div", { class: "stacked" }, table(caption, columns, rows, keyOf));
 }
 
 function classOf(column) {

@@ -30,8 +30,8 @@ function daemonTable(kind, daemons, drains) {
       const drain = drains.find((each) => each.serverId === daemon.id);
       if (!drain) return h("span", { class: "state RUNNING" }, "live");
       const left = toNumber(drain.partitions);
-      const waits = drain.waitingFor?.length ? `; waits: ${drain.waitingFor.join("; ")}` : "";
-      return left ? `draining, ${count(left, "partition")} left${waits}` : `drained${waits}`;
+      const details = [left > 0 && `${count(left, "partition")} left`, drain.waitingFor?.length && `waits: ${drain.waitingFor.join("; ")}`];
+      return [h("span", { class: "state PENDING" }, left ? "draining" : "drained"), ` ${details.filter(Boolean).join("; ")}`];
     } },
     ...(isServer ? [{ name: "partitions", numeric: true, cell: (daemon) => String(daemon.partitions ?? 0) }] : [
       { name: "slots in use", cell: (daemon) => share(toNumber(daemon.slotsUsed), toNumber(daemon.slots), String) },

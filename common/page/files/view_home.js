@@ -1,15 +1,16 @@
-// The first page: the cluster in one sentence, what is wrong, running jobs as cards, and all jobs.
+// The first page: the cluster in one sentence, running jobs as cards, what is wrong, and all jobs.
 import { allJobs, api, queryOf, unlessMissing } from "./api.js";
+import { dismiss, dismissedJobs } from "./dismissed.js";
 import { h } from "./dom.js";
-import { count, formatCompact, formatDuration, formatFigure, formatNumber, formatTime, toNumber } from "./format.js";
+import { count, formatDuration, formatFigure, formatNumber, formatTime, toNumber } from "./format.js";
 import { clusterSentence, findProblems, hasEnded, jobsSentence } from "./problems.js";
-import { downsample, toColumns } from "./series.js";
+import { downsample, endOf, toColumns } from "./series.js";
 import { table } from "./table.js";
 
 const NOT_ENDED = ["PENDING", "PLACING", "RUNNING", "RECOVERING"];
 const MOST_JOBS = 5000;
 const MOST_CARDS = 12;
-const MOST_PROBLEMS = 8;
+const MOST_PROBLEMS = 3;
 const ROWS = 50;
 const NEWEST = 50;
 // Numbers of polls after which what changes slowly is read again.
@@ -26,7 +27,7 @@ const SORTS = {
   oldest: (a, b) => toNumber(a.submittedUnixMs) - toNumber(b.submittedUnixMs),
   name: (a, b) => (a.spec?.name ?? "").localeCompare(b.spec?.name ?? ""),
   state: (a, b) => (a.state ?? "").localeCompare(b.state ?? ""),
-  loss: (a, b) => lossOf(a) - lossOf(b) || 0,
+  "training loss": (a, b) => lossOf(a) - lossOf(b) || 0,
 };
 
 // Returns true if each word of `text` is in the job's id, name, owner or labels.
@@ -36,11 +37,11 @@ export function matchesText(job, text) {
   return text.toLowerCase().split(/\s+/).every((word) => all.includes(word));
 }
 
-// Returns the last evaluation's metric as text, or "".
-export function metricText(job) {
+// Returns the last evaluation's {metric, value} as texts; undefined: there is none, or it has no value.
+export function lastMetric(job) {
   const last = job.evaluations?.[job.evaluations.length - 1];
-  if (!last || last.value === undefined) return "";
-  return `${last.metric.replace(/_/g, " ")} ${formatFigure(last.value)}`;
+  if (!last || last.value === undefined) return undefined;
+  return { metric: last.metric.replace(/_/g, " "), value: formatFigure(last.value) };
 }
 
 export function stateBadge(state) {
@@ -62,17 +63,18 @@ function sparkline(columns) {
     return `${index ? "L" : "M"}${x.toFixed(2)} ${y.toFixed(2)}`;
   }).join("");
   return h("svg", { class: "sparkline", viewBox: "0 0 100 30", preserveAspectRatio: "none", role: "img",
-    "aria-label": `training loss from ${formatNumber(values[0])} to ${formatNumber(values[values.length - 1])}` },
+    "aria-label": `training loss from ${formatFigure(values[0])} to ${formatFigure(endOf(columns))}` },
     h("path", { d: path, "vector-effect": "non-scaling-stroke" }));
 }
 
 function card(job, columns) {
   const progress = job.progress ?? {};
   const step = toNumber(progress.step), all = toNumber(progress.totalSteps);
+  const metric = lastMetric(job);
   const facts = [
-    ["loss", progress.loss === undefined ? "" : formatFigure(progress.loss)],
-    ["metric", metricText(job)],
-    ["speed", progress.examplesPerSecond ? `${formatCompact(progress.examplesPerSecond)} examples/s` : ""],
+    ["training loss", progress.loss === undefined ? "" : formatFigure(progress.loss)],
+    [`held-out ${metric?.metric}`, metric?.value],
+    ["examples/s", progress.examplesPerSecond ? formatFigure(progress.examplesPerSecond) : ""],
     ["left", progress.secondsLeft ? formatDuration(progress.secondsLeft) : ""],
   ].filter(([, text]) => text);
   return h("li", { class: "card", key: job.jobId },
@@ -140,20 +142,25 @@ class Home {
     const jobs = this.known();
     return [
       h("p", { class: "lead", key: "sentence" }, `${clusterSentence(this.cluster)}; ${jobsSentence(jobs)}.`),
-      this.problems(jobs),
       this.cards(jobs),
+      this.problems(jobs),
       this.list(jobs),
     ];
   }
 
   problems(jobs) {
-    const problems = findProblems(this.cluster, jobs);
+    const problems = findProblems(this.cluster, jobs, Date.now(), dismissedJobs());
     const shown = this.allProblems ? problems : problems.slice(0, MOST_PROBLEMS);
     return h("section", { key: "problems", "aria-labelledby": "wrong" },
       h("h2", { id: "wrong" }, "What is wrong"),
       problems.length === 0 ? h("p", { class: "fine" }, "Nothing is wrong.") : h("ul", { class: "problems" },
         shown.map((problem) => h("li", { class: `problem ${problem.level}`, key: problem.key },
-          h("a", { href: problem.href }, problem.title), problem.detail && h("span", { class: "detail" }, problem.detail)))),
+          h("a", { href: problem.href }, problem.title),
+          h("span", { class: "detail", title: problem.detail }, problem.detail),
+          problem.dismiss && h("button", { type: "button", "aria-label": `Dismiss: ${problem.title}`, onclick: () => {
+            dismiss(problem.dismiss);
+            this.context.draw();
+          } }, "Dismiss")))),
       problems.length > shown.length && h("button", {
         type: "button",
         onclick: () => { this.allProblems = true; this.context.draw(); },
@@ -224,8 +231,11 @@ class Home {
         const { step, totalSteps } = job.progress ?? {};
         return toNumber(totalSteps) ? `${formatNumber(toNumber(step))} / ${formatNumber(toNumber(totalSteps))}` : "–";
       } },
-      { name: "loss", numeric: true, cell: (job) => formatFigure(job.progress?.loss) },
-      { name: "metric", class: "whole", cell: (job) => metricText(job) || "–" },
+      { name: "training loss", numeric: true, cell: (job) => formatFigure(job.progress?.loss) },
+      { name: "held-out metric", class: "whole", cell: (job) => {
+        const metric = lastMetric(job);
+        return metric ? `${metric.metric} ${metric.value}` : "–";
+      } },
       { name: "owner", class: "wide", cell: (job) => job.spec?.owner ?? "" },
       { name: "labels", class: "wide", cell: (job) => Object.entries(job.spec?.labels ?? {}).map(([name, value]) => (
         h("span", { class: "label", key: name }, `${name}=${value}`))) },

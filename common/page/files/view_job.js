@@ -1,18 +1,20 @@
 // One job: its state, and a tab for each kind of thing that is known of it.
-import { api } from "./api.js";
-import { askToCancel } from "./cancel.js";
+import { api, ApiError } from "./api.js";
+import { askToCancel, askToDescribe } from "./change_job.js";
 import { FIRST_SETTINGS } from "./controls.js";
 import { h } from "./dom.js";
 import { marksOf } from "./events.js";
-import { count, formatCompact, formatDuration, formatFigure, formatNumber, formatTime, toNumber } from "./format.js";
+import { count, formatDuration, formatFigure, formatNumber, formatTime, toNumber } from "./format.js";
 import { History } from "./history.js";
 import { curveData, curvesTab } from "./job_curves.js";
+import { ALL_EVENTS, eventsTab } from "./job_events.js";
 import { JobLog } from "./job_log.js";
 import { slotsTab } from "./job_slots.js";
 import { slotCurveData, slotGroups, slotSeries } from "./slot_curves.js";
-import { checkpointsTab, collectivesTab, configurationTab, eventsTab, tasksTab } from "./job_tables.js";
-import { hasEnded, slowSlots } from "./problems.js";
-import { metricText, stateBadge } from "./view_home.js";
+import { checkpointsTab, collectivesTab, configurationTab, tasksTab } from "./job_tables.js";
+import { hasEnded, reasonOf, slowSlots } from "./problems.js";
+import { endOf } from "./series.js";
+import { lastMetric, stateBadge } from "./view_home.js";
 
 const SERIES = ["train/*", "held_out/*", "speed/*", "staleness/*"];
 const MOST_POINTS = 2000;
@@ -38,7 +40,9 @@ class JobView {
     this.history = new History(this.id, SERIES, MOST_POINTS);
     this.log = new JobLog(this.id, () => { context.draw(); context.poll(); });
     const tab = context.route.query.get("tab");
-    this.tab = tab in TABS ? tab : "curves";
+    // Without one, the job's state says which (poll).
+    this.tab = tab in TABS ? tab : undefined;
+    this.eventFilter = ALL_EVENTS;
     this.turn = 0;
   }
 
@@ -55,11 +59,27 @@ class JobView {
       this.job = job;
       this.events = events.events ?? [];
     }
+    this.firstTab ??= this.job.state === "FAILED" ? "log" : "curves";
+    this.tab ??= this.firstTab;
     if (this.tab === "log") await this.log.poll();
     if (this.tab === "slots") await this.pollSlots(ended);
-    if (this.tab === "checkpoints" && this.turn++ % EVERY_CHECKPOINTS === 0) {
+    await this.pollCheckpoints();
+  }
+
+  // Reads which checkpoints there are, for their table and for the charts' marks.
+  async pollCheckpoints() {
+    const listed = this.tab === "checkpoints";
+    const marked = (this.tab === "curves" || this.tab === "slots") && this.job.checkpointUri && !(this.complete && this.checkpoints);
+    if (!(listed || marked) || this.turn++ % EVERY_CHECKPOINTS !== 0) return;
+    const unixMs = Number(this.events.at(-1)?.unixMs ?? 0);
+    try {
       this.checkpoints = (await api.checkpoints(this.id)).checkpoints ?? [];
+    } catch (error) {
+      // Charts can be drawn without.
+      if (listed || !(error instanceof ApiError)) throw error;
+      return;
     }
+    this.keptCheckpoints = { clocks: new Set(this.checkpoints.map(({ clock }) => toNumber(clock))), unixMs };
   }
 
   // Reads the series of the slots that are shown.
@@ -78,7 +98,7 @@ class JobView {
   select(tab) {
     this.tab = tab;
     this.turn = 0;
-    this.context.rename(tab === "curves" ? location.pathname : `${location.pathname}?tab=${tab}`);
+    this.context.rename(tab === this.firstTab ? location.pathname : `${location.pathname}?tab=${tab}`);
     this.context.draw();
     this.showTab();
     this.context.poll();
@@ -102,9 +122,9 @@ class JobView {
   // something changed.
   curves(history, make) {
     const last = this.events[this.events.length - 1];
-    const key = `${history.version} ${this.events.length} ${last?.unixMs} ${JSON.stringify(this.settings)}`;
+    const key = JSON.stringify([history.version, this.events.length, last?.unixMs, [...this.keptCheckpoints?.clocks ?? []], this.settings]);
     if (key !== history.drawn?.key) {
-      const marks = marksOf(this.events, history.marks);
+      const marks = marksOf(this.events, history.marks, this.keptCheckpoints);
       history.drawn = { key, marks, charts: make(marks, this.settings, {
         batchSize: toNumber(this.job.spec?.batchSize) || 1,
         startMs: toNumber(this.job.startedUnixMs) || toNumber(this.job.submittedUnixMs),
@@ -131,25 +151,34 @@ class JobView {
     const { job } = this;
     const progress = job.progress ?? {};
     const step = toNumber(progress.step), all = toNumber(progress.totalSteps);
+    const metric = lastMetric(job);
+    // As the curve's legend says it.
+    const end = (series, otherwise) => formatFigure(endOf(this.history.series.get(series)) ?? otherwise);
     const facts = [
-      ["training loss", formatFigure(progress.loss)],
-      ["metric", metricText(job) || "–"],
+      ["training loss", end("train/loss", progress.loss)],
+      [metric ? `held-out ${metric.metric}` : "held-out metric", metric?.value ?? "–"],
       ...(job.best ? [["best", `${formatFigure(job.best.value)} at step ${formatNumber(toNumber(job.best.clock))}`]] : []),
-      ["speed", progress.examplesPerSecond ? `${formatCompact(progress.examplesPerSecond)} examples/s` : "–"],
+      ["examples/s", end("speed/examples_per_second", progress.examplesPerSecond || undefined)],
       [hasEnded(job) ? "ended" : "left", hasEnded(job) ? formatTime(job.finishedUnixMs) : progress.secondsLeft ? formatDuration(progress.secondsLeft) : "–"],
       ["trained", formatDuration(toNumber(progress.trainingSeconds))],
-      ["staleness", toNumber(progress.maxStaleness) ? `${formatNumber(progress.meanStaleness, 3)} (at most ${progress.maxStaleness})` : "0"],
+      ["staleness", toNumber(progress.maxStaleness) ? `${formatFigure(progress.meanStaleness)} (at most ${formatNumber(progress.maxStaleness)})` : "0"],
     ];
     const slow = slowSlots(job);
     return h("section", { key: "head", "aria-label": "State" },
       h("p", null, stateBadge(job.state), ` ${job.jobId} · ${job.spec?.owner ?? ""} · ${count(toNumber(job.spec?.workers) || 1, "slot")} `,
         Object.entries(job.spec?.labels ?? {}).map(([name, value]) => h("span", { class: "label", key: name }, `${name}=${value}`))),
       job.spec?.description && h("p", { class: "description" }, job.spec.description),
+      this.context.page()?.cancel && h("p", null, h("button", {
+        type: "button",
+        onclick: () => askToDescribe(this.id, this.title(), job.spec?.description ?? "", () => { this.complete = false; this.context.poll(); }),
+      }, job.spec?.description ? "Change the description …" : "Describe …")),
       job.waitingFor && h("p", { class: "problem warning" }, `Waits for: ${job.waitingFor}`),
       slow.length > 0 && h("p", { class: "problem warning" }, `Slow: ${slow.slice(0, 3).join("; ")}${slow.length > 3 ? `; and ${slow.length - 3} more` : ""}`),
       (job.damagedCheckpoints ?? []).map(({ clock, damage }) => h("p", { class: "problem error", key: `damage ${clock}` },
         `The checkpoint at clock ${clock ?? 0} is damaged: ${damage}`)),
-      job.message && h("p", { class: job.state === "FAILED" ? "problem error" : "soft" }, job.message),
+      job.message && h("p", { class: job.state === "FAILED" ? "problem error" : "soft" },
+        hasEnded(job) ? reasonOf(job) : `Last event: ${job.message}`),
+      job.traceback && h("pre", { class: "log traceback", tabindex: "0", role: "region", "aria-label": "Traceback" }, h("div", null, job.traceback)),
       h("progress", { max: String(all || 1), value: String(step), "aria-label": "steps" }),
       h("p", { class: "soft" }, `step ${formatNumber(step)}${all ? ` of ${formatNumber(all)}` : ""}`,
         job.recovery && !hasEnded(job) && ` · if a daemon is lost: ${job.recovery}`),
@@ -192,7 +221,10 @@ class JobView {
       case "checkpoints": return checkpointsTab(job, this.checkpoints);
       case "log": return this.log.draw(Array.from({ length: toNumber(job.spec?.workers) || 1 }, (_, slot) => slot));
       case "configuration": return configurationTab(job);
-      case "events": return eventsTab(this.events);
+      case "events": return eventsTab(this.events, this.eventFilter, (filter) => {
+        this.eventFilter = filter;
+        this.context.draw();
+      });
       default:
         return curvesTab(this.curves(this.history, (...how) => curveData(this.history, ...how)));
     }

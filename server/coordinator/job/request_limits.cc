@@ -65,6 +65,7 @@ constexpr Limit kFields[] = {
     {"JobSpec.initial_weights", 4096},
     {"JobSpec.labels", kMostLabels},
     {"JobSpec.description", kMostDescriptionBytes},
+    {"DescribeJobRequest.description", kMostDescriptionBytes},
     // These two hold for JobSpec.labels and ListJobsRequest.labels.
     {"LabelsEntry.key", kMostLabelNameBytes},
     {"LabelsEntry.value", kMostLabelValueBytes},

@@ -28,9 +28,9 @@ struct JobPart {
   absl::string_view method;
 };
 // The parts that a job has below its own path.
-constexpr JobPart kJobParts[] = {{"metrics", "GET"},     {"events", "GET"},
-                                 {"log", "GET"},         {"checkpoints", "GET"},
-                                 {"collectives", "GET"}, {"cancel", "POST"}};
+constexpr JobPart kJobParts[] = {{"metrics", "GET"},     {"events", "GET"},      {"log", "GET"},
+                                 {"checkpoints", "GET"}, {"collectives", "GET"}, {"cancel", "POST"},
+                                 {"describe", "POST"}};
 
 absl::StatusOr<std::string> ToJson(const google::protobuf::Message& message) {
   return CatchOutOfMemory("the answer", [&]() -> absl::StatusOr<std::string> {
@@ -80,6 +80,7 @@ absl::StatusOr<std::string> PageApi::Answer(absl::Span<const std::string> path,
         loop_, [](Coordinator& coordinator) { return coordinator.Cluster(); }));
   }
   if (part == "cancel") return Cancel(path[1], body);
+  if (part == "describe") return Describe(path[1], body);
   return OfJob(path[1], part);
 }
 
@@ -173,6 +174,21 @@ absl::StatusOr<std::string> PageApi::Cancel(const std::string& job, const std::s
       loop_, [request](Coordinator& coordinator, Call<v1::JobStatus> call) {
         call.done(CatchOutOfMemory("the call", [&] { return coordinator.jobs().Cancel(request); }));
       }));
+}
+
+absl::StatusOr<std::string> PageApi::Describe(const std::string& job, const std::string& body) {
+  v1::DescribeJobRequest request;
+  const auto read = google::protobuf::util::JsonStringToMessage(body, &request);
+  if (!read.ok() || !request.job_id().empty()) {
+    return absl::InvalidArgumentError(
+        R"(the body must be {"description": "..."}, or {}, which removes the description)");
+  }
+  request.set_job_id(job);
+  MUSTER_RETURN_IF_ERROR(CheckLimits(request));
+  return ToJson(AskParked<v1::JobStatus>(loop_, [request](Coordinator& coordinator,
+                                                          Call<v1::JobStatus> call) {
+    call.done(CatchOutOfMemory("the call", [&] { return coordinator.jobs().Describe(request); }));
+  }));
 }
 
 absl::StatusOr<std::string> PageApi::Metrics() {

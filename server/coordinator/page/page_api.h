@@ -37,6 +37,7 @@ class PageApi {
   absl::StatusOr<std::string> ReadMetrics(const std::string& job, const QueryFields& query);
   absl::StatusOr<std::string> ReadLog(const std::string& job, const QueryFields& query);
   absl::StatusOr<std::string> Cancel(const std::string& job, const std::string& body);
+  absl::StatusOr<std::string> Describe(const std::string& job, const std::string& body);
   absl::StatusOr<std::string> OfJob(const std::string& job, absl::string_view what);
 
   CoordinatorLoop& loop_;

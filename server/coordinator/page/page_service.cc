@@ -30,14 +30,17 @@ namespace {
 
 constexpr char kJson[] = "application/json";
 constexpr char kPage[] = "index.html";
+constexpr char kIcon[] = "icon.svg";
 // Scrapes are farther apart.
 constexpr absl::Duration kMetricsAge = absl::Milliseconds(500);
 
 // The things that a path can name.
-enum class Room { kNothing, kPage, kAsset, kInfo, kCalls, kMetrics };
+enum class Room { kNothing, kPage, kIcon, kAsset, kInfo, kCalls, kMetrics };
 
 Room RoomOf(absl::Span<const std::string> path) {
   if (path.empty()) return Room::kPage;
+  // Browsers ask for it at every address that shows no page, such as /metrics.
+  if (path[0] == "favicon.ico" && path.size() == 1) return Room::kIcon;
   if (path[0] == "metrics" && path.size() == 1) return Room::kMetrics;
   if (path[0] == "assets" && path.size() == 2) return Room::kAsset;
   if ((path[0] == "compare" || path[0] == "cluster") && path.size() == 1) return Room::kPage;
@@ -182,6 +185,8 @@ class PageService final : public HttpService {
     switch (RoomOf(target->path)) {
       case Room::kPage:
         return Asset(request, kPage);
+      case Room::kIcon:
+        return Asset(request, kIcon);
       case Room::kAsset:
         return Asset(request, target->path[1]);
       case Room::kInfo:
@@ -213,7 +218,7 @@ class PageService final : public HttpService {
   }
 
   std::optional<HttpAnswer> RefusePost(const HttpRequest& request, absl::string_view host) const {
-    if (absl::Status status = CheckMayUse(request, "cancelling"); !status.ok()) {
+    if (absl::Status status = CheckMayUse(request, "changing jobs"); !status.ok()) {
       return ErrorAnswer(status);
     }
     if (absl::Status status = CheckOrigin(request.Values("Origin"), host); !status.ok()) {

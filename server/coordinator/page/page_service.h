@@ -14,7 +14,7 @@ struct PageRules {
   // True if whoever reaches the listener may read. Otherwise reading needs the token, and nobody
   // may read without one.
   bool anybody_reads = true;
-  // Allows to read, and to cancel jobs. Empty: nobody may cancel.
+  // Allows to read, and to cancel and describe jobs. Empty: nobody may do these.
   std::string token = {};
   // Names of the coordinator in Host headers, besides IP addresses and loopback names.
   std::vector<std::string> hosts = {};

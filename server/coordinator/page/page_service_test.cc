@@ -98,15 +98,18 @@ class PageServiceTest : public ::testing::Test {
     coordinator_.Register(v1::WORKER, "w0", /*slots=*/2);
   }
 
-  httplib::Result Cancel(const std::string& job, httplib::Headers headers,
+  httplib::Result Cancel(const std::string& job, const httplib::Headers& headers,
                          const std::string& body = "{}") {
+    return Post("/api/v1/jobs/" + job + "/cancel", headers, body);
+  }
+
+  httplib::Result Post(const std::string& path, httplib::Headers headers, const std::string& body) {
     std::string type = "application/json";
     if (const auto given = headers.find("Content-Type"); given != headers.end()) {
       type = given->second;
       headers.erase(given);
     }
-    httplib::Result got =
-        client_->Post(("/api/v1/jobs/" + job + "/cancel").c_str(), headers, body, type.c_str());
+    httplib::Result got = client_->Post(path.c_str(), headers, body, type.c_str());
     EXPECT_TRUE(got);
     return got;
   }
@@ -380,6 +383,44 @@ TEST_F(PageServiceTest, CancelsAJobWithTheToken) {
   EXPECT_EQ(ErrorOf(Cancel("nobody", Permitted()), 404), "NOT_FOUND");
 }
 
+TEST_F(PageServiceTest, DescribesAJobWithTheToken) {
+  Start({.token = kToken});
+  const std::string job = coordinator_.Submit(SmallJob(), "r");
+  const std::string path = "/api/v1/jobs/" + job + "/describe";
+  const auto description = [&] {
+    return Read<v1::JobStatus>("/api/v1/jobs/" + job).spec().description();
+  };
+  ASSERT_EQ(Post(path, Permitted(), R"({"description": "why:\nbecause"})")->status, 200);
+  EXPECT_EQ(description(), "why:\nbecause");
+  // The longest one, each character of which JSON writes as two.
+  const std::string longest(4096, '"');
+  std::string escaped;
+  for (const char c : longest) escaped += {'\\', c};
+  EXPECT_EQ(Post(path, Permitted(), R"({"description": ")" + escaped + "\"}")->status, 200);
+  EXPECT_EQ(description(), longest);
+  EXPECT_EQ(Post(path, Permitted(), "{}")->status, 200);
+  EXPECT_EQ(description(), "");
+  for (const std::string& body :
+       {std::string("x"), std::string(R"({"jobId": "j1", "description": "x"})"),
+        R"({"description": ")" + std::string(4097, 'x') + "\"}",
+        std::string(R"({"description": "\u001b[2J"})")}) {
+    EXPECT_EQ(ErrorOf(Post(path, Permitted(), body), 400), "INVALID_ARGUMENT") << body;
+  }
+  EXPECT_EQ(ErrorOf(Post("/api/v1/jobs/nobody/describe", Permitted(), "{}"), 404), "NOT_FOUND");
+  httplib::Headers stranger = Permitted();
+  stranger.erase("Authorization");
+  EXPECT_EQ(ErrorOf(Post(path, stranger, R"({"description": "x"})"), 401), "UNAUTHENTICATED");
+  EXPECT_EQ(Get(path)->status, 405);
+  EXPECT_EQ(description(), "");
+}
+
+TEST_F(PageServiceTest, HasAnIconForEveryAddress) {
+  const httplib::Result icon = Get("/favicon.ico");
+  EXPECT_EQ(icon->status, 200);
+  EXPECT_EQ(icon->get_header_value("Content-Type"), "image/svg+xml");
+  EXPECT_EQ(icon->body, Get("/assets/icon.svg")->body);
+}
+
 TEST_F(PageServiceTest, CancelsNothingForOthers) {
   const std::string open = coordinator_.Submit(SmallJob(), "r1");
   EXPECT_EQ(ErrorOf(Cancel(open, Permitted()), 403), "PERMISSION_DENIED");
@@ -411,7 +452,7 @@ TEST_F(PageServiceTest, CancelsNothingForOthers) {
         "{\"reason\": \"" + std::string(4000, 'x') + "\"}", std::string(4000, '[')}) {
     EXPECT_EQ(ErrorOf(Cancel(job, Permitted(), body), 400), "INVALID_ARGUMENT") << body;
   }
-  EXPECT_EQ(Cancel(job, Permitted(), std::string(10'000, ' '))->status, 413);
+  EXPECT_EQ(Cancel(job, Permitted(), std::string(20'000, ' '))->status, 413);
   for (const std::string& each : {open, job}) {
     EXPECT_EQ(Read<v1::JobStatus>("/api/v1/jobs/" + each).state(), v1::PENDING);
   }

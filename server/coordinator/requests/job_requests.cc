@@ -14,6 +14,7 @@
 #include "common/checkpoint/checkpoint_name.h"
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
+#include "common/job/name_validator.h"
 #include "common/plan/memory_part.h"
 #include "common/plan/memory_plan.h"
 #include "common/program/program_proof.h"
@@ -381,6 +382,18 @@ void JobRequests::Delete(const std::string& job_id, Call<v1::DeleteJobReply> cal
       call.done(removed);
     }
   });
+}
+
+absl::StatusOr<v1::JobStatus> JobRequests::Describe(const v1::DescribeJobRequest& request) {
+  MUSTER_ASSIGN_OR_RETURN(Job * job, Find(request.job_id()));
+  // By itself: an older release may have taken names that would be refused today.
+  v1::JobSpec described;
+  described.set_description(request.description());
+  MUSTER_RETURN_IF_ERROR(ValidateNames(described));
+  JobChange change{.record = job->record};
+  change.record.mutable_spec()->set_description(request.description());
+  MUSTER_RETURN_IF_ERROR(jobs_.Commit(*job, std::move(change)));
+  return StatusOf(*job);
 }
 
 v1::GetClusterReply JobRequests::Cluster() const {

@@ -44,6 +44,7 @@ class JobRequests {
   void ListCollectives(const std::string& job_id, Call<v1::ListCollectivesReply> call);
   absl::StatusOr<v1::JobStatus> Cancel(const v1::CancelJobRequest& request);
   void Delete(const std::string& job_id, Call<v1::DeleteJobReply> call);
+  absl::StatusOr<v1::JobStatus> Describe(const v1::DescribeJobRequest& request);
   v1::GetClusterReply Cluster() const;
   v1::GetMetricsReply Metrics() const;
 
