@@ -155,7 +155,7 @@ Json FiguresJson(absl::Span<const ReportedJob> jobs, const std::vector<std::stri
   using Figure = std::function<std::string(const v1::JobStatus&)>;
   const std::vector<std::pair<std::string, Figure>> figures = {
       {"state", [](const v1::JobStatus& job) { return StateName(job); }},
-      {"steps", [](const v1::JobStatus& job) { return FormatNumber(job.progress().step()); }},
+      {"steps", [](const v1::JobStatus& job) { return FormatCount(job.progress().step()); }},
       {"training loss",
        [](const v1::JobStatus& job) {
          return job.progress().has_loss() ? LossText(job.progress()) : "";

@@ -251,7 +251,7 @@ test("the best checkpoint is marked", { skip }, () => {
   checkpoints.checkpoints[0].best = true;
   status.best = { clock: checkpoints.checkpoints[0].clock, metric: "bits_per_byte", value: 2.25 };
   return shown(coordinator, "jobs/j6-2204?tab=checkpoints", async (page) => {
-    await page.getByText("2.25 at step 1,600").waitFor();
+    await page.getByText("2.250 at step 1,600").waitFor();
     assert.match(await page.getByRole("row").filter({ hasText: "best" }).textContent(), /^best1,600/);
   });
 });

@@ -97,6 +97,15 @@ def test_a_table_becomes_predictions(follow):
     assert right == pytest.approx(200 * accuracy, abs=0.1) and right > 180, printed
 
 
+def test_a_text_becomes_a_language_model(follow):
+    printed = follow("tutorial_language_model.md")
+    assert len(re.findall(r"^SUCCEEDED", printed, re.MULTILINE)) == 2, printed
+    # It has learned something: a byte costs far less than 8 bits.
+    bits = float(re.search(r"^bits_per_byte ([\d.]+), ", printed, re.MULTILINE).group(1))
+    assert 1 < bits < 4, printed
+    assert re.search(r"^The licensee may", printed, re.MULTILINE) and re.search(r"^This program is", printed, re.MULTILINE), printed
+
+
 def test_every_block_of_a_tutorial_is_run(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("Save it as `a.txt`:\n\n```text\n$x\n```\n\n```sh\ncat a.txt\n```\n")
