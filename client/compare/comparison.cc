@@ -281,7 +281,7 @@ std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparis
         return values.empty() ? "-" : Show(SpreadOf(std::move(values)), format, style);
       });
     };
-    add_best(absl::StrCat("best held-out ", metric), Loss,
+    add_best(absl::StrCat("best held-out ", metric), FormatLoss,
              [](const CurvePoint& point) { return *point.metric; });
     add_best("  at step", Whole,
              [](const CurvePoint& point) { return static_cast<double>(point.step); });

@@ -206,7 +206,7 @@ Json JobsJson(absl::Span<const ReportedJob> jobs) {
     names.push_back(name.empty() ? id : count[name] == 1 ? name : absl::StrCat(name, " ", id));
   }
   Json json = {{"notes", Json::array()}, {"alerts", Json::array()}, {"group", "job"},
-               {"runs", Json::array()},  {"steps", Json::array()},  {"mismatch", kNotAsPredicted}};
+               {"runs", Json::array()},  {"steps", Json::array()},  {"mismatches", Json::array()}};
   for (size_t i = 0; i < jobs.size(); ++i) {
     const v1::JobStatus& job = jobs[i].status;
     if (!job.spec().description().empty()) {

@@ -1,4 +1,4 @@
-// The report of `muster compare`: the comparison's view, with the data that the page carries.
+// The report of `muster compare` and `muster report`: the comparison's view, with the data that the page carries.
 import { partsOf } from "./bars.js";
 import { comparisonCharts, comparisonView, groupsBy } from "./comparison.js";
 import { FIRST_SETTINGS } from "./controls.js";
@@ -17,7 +17,7 @@ const runs = comparison.runs.map((run, index) => ({
 const configurations = groupsBy(runs, comparison.group).map(([name, [{ specification }]]) => ({ name, specification }));
 const steps = comparison.steps.map(({ name, seconds }) => ({ name, parts: partsOf(seconds) }));
 const alert = (text) => comparison.mismatches.some((each) => text.endsWith(each));
-const figures = { ...comparison.figures, alert }, exact = { ...comparison.exact, alert };
+const figures = { ...comparison.figures, alert }, exact = comparison.exact && { ...comparison.exact, alert };
 
 function draw() {
   const charts = comparisonCharts(runs, settings);
