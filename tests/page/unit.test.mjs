@@ -20,7 +20,6 @@ const { linesOf } = await load("controls.js");
 const { memoryOf, stepParts } = await load("job_slots.js");
 const { groupName, slotCurveData, slotGroups, slotSeries } = await load("slot_curves.js");
 const { splitMatches } = await load("job_log.js");
-const { restoreCommand } = await load("job_tables.js");
 const { queryOf } = await load("api.js");
 
 test("numbers are written in one way", () => {
@@ -318,13 +317,6 @@ test("slots' curves: as many together as there are colours, one chart a part", (
   assert.deepEqual(charts.map(({ title, lines }) => [title, lines.map(({ name, y }) => [name, y[0]])]), [
     ["Compute", [["slot 8", 2], ["slot 9", 3]]], ["Waiting for training data", [["slot 9", 1]]]]);
   assert.equal(charts[1].lines[0].colour, charts[0].lines[1].colour);
-});
-
-test("a checkpoint's command goes on to where the job would stop, and from there as far again", () => {
-  const job = { jobId: "j1", progress: { totalSteps: "500" } };
-  assert.equal(restoreCommand(job, { clock: "400" }), "muster checkpoint restore j1@400");
-  assert.equal(restoreCommand(job, { clock: "500" }), "muster checkpoint restore j1@500 --steps 1000");
-  assert.equal(restoreCommand({ jobId: "program" }, { clock: "7" }), "muster checkpoint restore program@7");
 });
 
 test("a search shows where it matches", () => {
