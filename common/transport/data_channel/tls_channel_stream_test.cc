@@ -67,5 +67,27 @@ TEST_F(TlsChannelStreamTest, AWriteEndsAfterATurn) {
   EXPECT_EQ(got, sent);
 }
 
+// A channel that stood still reads what is left of a record, and more has come meanwhile: nobody
+// will be told of that again.
+TEST_F(TlsChannelStreamTest, WhatCameSinceTheLastReceiveIsNotDrained) {
+  std::vector<std::byte> sent(1000), got(sent.size());
+  const iovec all = {sent.data(), sent.size()};
+  ASSERT_EQ(*writer_->Write({&all, 1}), sent.size());
+  const iovec first = {got.data(), 10};
+  const auto begun = reader_->Read({&first, 1});
+  ASSERT_TRUE(begun.ok()) << begun.status();
+  EXPECT_EQ(begun->bytes, 10u);
+  EXPECT_FALSE(begun->drained);
+  ASSERT_EQ(*writer_->Write({&all, 1}), sent.size());
+  const iovec rest = {got.data(), sent.size() - 10};
+  const auto left = reader_->Read({&rest, 1});
+  ASSERT_TRUE(left.ok()) << left.status();
+  EXPECT_EQ(left->bytes, sent.size() - 10);
+  EXPECT_FALSE(left->drained);
+  const auto second = reader_->Read({&all, 1});
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->bytes, sent.size());
+}
+
 }  // namespace
 }  // namespace muster

@@ -55,7 +55,7 @@ class TlsRecordReader {
   // The error that ended the stream.
   absl::Status broken_;
   std::optional<TlsAlert> farewell_ = TlsAlert::kCloseNotify;
-  // True if the last system call took all that had come.
+  // True if a system call of the last Read took all that had come.
   bool emptied_ = false;
   // Received and not yet opened: [begin_, end_).
   const std::unique_ptr<std::byte[]> received_;
