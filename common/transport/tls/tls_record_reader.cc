@@ -167,7 +167,10 @@ absl::StatusOr<bool> TlsRecordReader::Receive() {
       return true;
     }
     if (got == 0) return absl::UnavailableError("the other end has closed the connection");
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
+    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      emptied_ = true;
+      return false;
+    }
     if (errno != EINTR) return SystemError("TLS read");
   }
 }
