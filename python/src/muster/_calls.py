@@ -84,5 +84,5 @@ def said_of(status: status_pb2.JobStatus) -> str:
 
 def slot_in(message: str) -> int | None:
     """Returns the slot that ended a job, by the job's last message; None if the message names none."""
-    found = re.match(r"slot (\d+)\b", message)
-    return None if found is None else int(found[1])
+    found = re.search(r"^slot (\d+)\b|: slot (\d+) (?:on worker|lost)\b", message)
+    return None if found is None else int(found[1] or found[2])
