@@ -175,14 +175,14 @@ TEST_F(BadInputTest, RaggedCsvNamesTheLine) {
   EXPECT_THAT(Failure(spec), HasSubstr("ragged.csv:3"));
 }
 
-TEST_F(BadInputTest, NanInTheData) {
+TEST_F(BadInputTest, InfinityInTheData) {
   v1::JobSpec spec = SmallJob();
   auto& csv = *spec.mutable_data()->mutable_csv();
-  csv.set_path(WriteFile("nan.csv", "y,a,b\n0,1,2\n1,nan,4\n"));
+  csv.set_path(WriteFile("inf.csv", "y,a,b\n0,1,2\n1,inf,4\n"));
   csv.set_label("y");
   csv.add_numeric("a");
   csv.add_numeric("b");
-  EXPECT_THAT(Failure(spec), HasSubstr("nan.csv:3"));
+  EXPECT_THAT(Failure(spec), HasSubstr("inf.csv:3"));
 }
 
 TEST_F(BadInputTest, LibsvmWithABadIndex) {

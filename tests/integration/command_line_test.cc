@@ -4,7 +4,9 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -372,16 +374,21 @@ std::string Exported(const std::string& checkpoint) {
   const std::string out = absl::StrCat(::testing::TempDir(), "/exported");
   const Result written = Muster(absl::StrCat("export ", checkpoint, " --force --out ", out));
   EXPECT_EQ(written.exit_code, 0) << written.output;
-  return BytesOfFile(out);
+  const std::string bytes = BytesOfFile(out);
+  // The header in front of the values names the job.
+  uint64_t header = 0;
+  if (bytes.size() < sizeof(header)) return "";
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  return bytes.substr(sizeof(header) + header);
 }
 
-// On the running cluster: a job that learns few examples by heart, so that its best weights are not
-// its last. They are those that the same job has if it ends there.
+// On the running cluster: a job that is evaluated on other data than it learns, so that its best
+// weights are not its last. They are those that the same job has if it ends there.
 void KeepTheBest(v1::UpdateSpec::Road road) {
   v1::JobSpec spec = SmallJob();
-  spec.mutable_data()->mutable_synthetic_classification()->set_examples(100);
-  spec.mutable_data()->set_holdout(0.5);
-  spec.mutable_optimizer()->set_learning_rate(0.5);
+  spec.mutable_data()->clear_holdout();
+  *spec.mutable_validation() = spec.data();
+  spec.mutable_validation()->mutable_synthetic_classification()->set_seed(99);
   spec.mutable_update()->set_dense(road);
   spec.mutable_update()->set_sparse(road);
   spec.mutable_evaluation()->set_metric("loss");

@@ -72,7 +72,7 @@ int PartialFilesIn(const std::string& folder) {
 // Exports to what is there already: a file, a folder with a model, a pipe, a link to a file.
 void ExportReplacesNothing(const std::string& job, const std::string& file,
                            const std::string& exported) {
-  const std::string pipe = file + ".pipe", link = file + ".link";
+  const std::string pipe = file + ".pipe.safetensors", link = file + ".link.safetensors";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   std::filesystem::create_symlink(file, link);
   const auto written = std::filesystem::last_write_time(file);

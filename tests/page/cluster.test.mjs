@@ -186,8 +186,9 @@ test("the coordinator is killed, and comes back with the history", { skip }, () 
     await cluster.killCoordinator();
     await page.getByText(/has not answered since/).waitFor();
     await cluster.bringBack();
+    // What it shows meanwhile is from before.
+    await page.getByText(/has not answered since/).waitFor({ state: "detached" });
     await waitForStep(page, step);
-    assert.equal(await page.getByText(/has not answered since/).count(), 0);
   }, { expected: /ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE/ });
 }));
 
