@@ -99,10 +99,11 @@ struct RestoreArguments {
   bool watch = false;
 };
 
-absl::Status Restore(Session& session, JobClient& jobs, const CheckpointName& name,
+absl::Status Restore(Session& session, JobClient& jobs, const CheckpointName& called,
                      const RestoreArguments& arguments) {
   v1::JobStatus source;
-  MUSTER_RETURN_IF_ERROR(jobs.Get(name.job_id, source));
+  MUSTER_RETURN_IF_ERROR(jobs.Get(called.job_id, source));
+  MUSTER_ASSIGN_OR_RETURN(const CheckpointName name, WithClockOfBest(called, source));
   const uint64_t clock = name.clock.value_or(source.checkpoint_clock());
   if (arguments.steps > 0 && arguments.steps <= clock) {
     return absl::InvalidArgumentError(absl::StrCat(
