@@ -42,7 +42,7 @@ PYTHON_PACKAGES = pathlib.Path("lib/python3/dist-packages")
 # The packages that the package muster needs to be imported, and programs do not.
 PYTHON_DEPENDENCIES = "python3-grpcio, python3-protobuf, python3-yaml"
 TEXTS = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "docs", "examples", "proto"]
-# What a wheel is built from.
+# A wheel is built from these.
 WHEEL_SOURCES = ["LICENSE", "common/base/version.h", "proto", "python"]
 BUILD_WHEEL = "import sys, setuptools.build_meta as builder; builder.build_wheel(sys.argv[1])"
 # Libraries of which the compiler takes code into the programs, so that no file of them is needed to run.

@@ -37,7 +37,7 @@ absl::StatusOr<ReportedJob> ReadJob(JobClient& jobs, const std::string& called) 
   v1::ReadMetricsRequest request;
   request.set_job_id(id);
   request.set_max_points(kMostPoints);
-  // What concerns the whole job.
+  // These concern the whole job.
   for (const char* series : {"train/*", "held_out/*", "speed/*", "staleness/*"}) {
     request.add_series(series);
   }

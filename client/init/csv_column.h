@@ -30,7 +30,7 @@ enum class ColumnUse {
 // none.
 std::optional<double> ReadNumber(const std::string& text);
 
-// What the values of a table's column have in common, among the records looked at.
+// Describes what the values of a table's column have in common, among the records looked at.
 class CsvColumn {
  public:
   // Empty: a job cannot name the column.

@@ -12,7 +12,7 @@ namespace muster {
 // own unit. Sums of several tasks add up, so the metrics do not depend on how an evaluation is
 // divided.
 struct RegressionSums {
-  // Of prediction - target.
+  // The sum over prediction - target.
   double squared_errors = 0;
   double absolute_errors = 0;
   // Of target - m, where m is the targets' mean in training. It is the same for all tasks, and near

@@ -196,7 +196,7 @@ TEST_F(ProgramJobsTest, WhatDiesTheSameWayBeforeItsFirstStepIsStartedTwice) {
               AllOf(HasSubstr("ended in the same way twice before its first step"),
                     HasSubstr("slot 0 on worker w"), HasSubstr("max_restarts")));
   EXPECT_EQ(cluster_.Status(job).traceback(), "Traceback (most recent call last)\n  no module");
-  // What it printed is part of the stored record.
+  // The text that it printed is part of the stored record.
   cluster_.RestartCoordinator();
   EXPECT_THAT(cluster_.Status(job).traceback(), HasSubstr("no module"));
 }

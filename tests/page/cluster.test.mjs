@@ -186,7 +186,7 @@ test("the coordinator is killed, and comes back with the history", { skip }, () 
     await cluster.killCoordinator();
     await page.getByText(/has not answered since/).waitFor();
     await cluster.bringBack();
-    // What it shows meanwhile is from before.
+    // Until then it shows what was there before.
     await page.getByText(/has not answered since/).waitFor({ state: "detached" });
     await waitForStep(page, step);
   }, { expected: /ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE/ });

@@ -23,7 +23,7 @@ class JobStatus;
 class Session;
 
 struct JobCommandOptions {
-  // Which job a name means if several jobs have it.
+  // Says which job a name means if several jobs have it.
   JobClient::Naming naming = JobClient::Naming::kNewest;
   // Ends the error that no coordinator answers.
   std::string unreachable = "";

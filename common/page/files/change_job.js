@@ -1,4 +1,4 @@
-// What the page does to a job: cancel it, and describe it.
+// The page's changes of a job: it cancels and describes it.
 import { api } from "./api.js";
 import { ask } from "./dialog.js";
 import { h } from "./dom.js";

@@ -82,7 +82,7 @@ size_t TlsRecordReader::TakeOpened(absl::Span<std::byte> out) {
 
 absl::StatusOr<size_t> TlsRecordReader::Read(absl::Span<std::byte> out) {
   if (out.empty()) return 0;
-  // What was left from before says nothing of what has come since.
+  // Bytes that were left from before say nothing of what has come since.
   emptied_ = false;
   size_t read = TakeOpened(out);
   while (read < out.size() && broken_.ok()) {

@@ -12,7 +12,7 @@ _NEEDED = {
     "grpc": ("python3-grpcio", "grpcio"),
     "google.protobuf": ("python3-protobuf", "protobuf"),
 }
-# What parts of it need.
+# Parts of it need these.
 _OPTIONAL = {
     "numpy": ("python3-numpy", "numpy"),
     "pandas": ("python3-pandas", "pandas"),

@@ -66,7 +66,7 @@ class SlotLosses {
     uint64_t clock = 0;
     // Number of points that TakeUpTo has used.
     size_t used = 0;
-    // Whether steps without a report of this slot are a gap.
+    // True if steps without a report of this slot are a gap.
     bool expected = false;
   };
 

@@ -26,7 +26,7 @@ struct JobAlert {
   std::string name;
   std::string owner;
   uint64_t step = 0;
-  // What happened, for people.
+  // Says what happened, for people.
   std::string text;
 };
 
