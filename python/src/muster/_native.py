@@ -196,15 +196,27 @@ def _check(code: int) -> None:
     raise InvalidArgument(message) if name == "INVALID_ARGUMENT" else CollectiveError(name, message)
 
 
+# This process. Kept, as os.getpid() is a system call, whose time small collective calls would show.
+_process = os.getpid()
+
+
+def _note_fork() -> None:
+    global _process
+    _process = os.getpid()
+
+
+os.register_at_fork(after_in_child=_note_fork)
+
+
 def _free_with(owner: object, free: Callable[[ctypes.c_void_p], None], handle: ctypes.c_void_p, outer: object) -> Any:
     """Frees a handle when its owner ends, and never at exit, where threads may be using it. `outer` lives until then.
 
     A process that was forked frees nothing of its parent's, whose threads it does not have.
     """
-    process = os.getpid()
+    process = _process
 
     def end(_: object) -> None:
-        if os.getpid() == process:
+        if _process == process:
             free(handle)
 
     finalizer = weakref.finalize(owner, end, outer)
@@ -255,7 +267,7 @@ class Group:
         # Held while the handle is used, except by works, so that the group is not left meanwhile. A signal handler may come
         # while its own thread holds it.
         self._lock = threading.RLock()
-        self._process = os.getpid()
+        self._process = _process
         # The group needs its endpoint.
         self._free = _free_with(self, library().muster_group_free, handle, endpoint)
 
@@ -276,14 +288,14 @@ class Group:
 
     def is_forked(self) -> bool:
         """Returns True in a process that was forked from the group's rank, which is no rank itself."""
-        return os.getpid() != self._process
+        return _process != self._process
 
     def check_process(self) -> None:
         """Raises CollectiveError in a process that was forked from the group's rank."""
         if self.is_forked():
             raise CollectiveError(
                 "FAILED_PRECONDITION",
-                f"process {os.getpid()} was forked from process {self._process}, which alone is a rank of the group; fork "
+                f"process {_process} was forked from process {self._process}, which alone is a rank of the group; fork "
                 "before the group is made, or leave its calls to that process",
             )
 

@@ -417,8 +417,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     ) -> Work:
         """Starts a call; copies tensors whose memory is not their value in order."""
         _check_tensor(tensor)
-        _check_tensor(output)
         if output is not tensor:
+            _check_tensor(output)
             _check_written(output)
         if tensor.dtype != output.dtype:
             raise InvalidArgument(f"input is {tensor.dtype}, output {output.dtype}; both have to have one type")
@@ -577,7 +577,7 @@ def _in_order(tensor: Tensor) -> Tensor:
 
 
 def _check_tensor(tensor: Tensor) -> None:
-    if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+    if not tensor.is_cpu or tensor.layout != torch.strided:
         what = f"{tensor.layout} tensor on {tensor.device}".removeprefix("torch.")
         raise InvalidArgument(f"the backend muster takes dense tensors on the processor; this is a {what}")
 
