@@ -35,7 +35,8 @@ class DyingJob {
   ProcessCluster& cluster() { return *cluster_; }
   v1::JobStatus Status();
 
-  // Lets the slot's task die at a call, and waits until the job has gone on. Fails the test if the
+  // Lets the slot's task die at a call, such as "before push", or stand still there until its
+  // daemon ends it ("stop before push"), and waits until the job has gone on. Fails the test if the
   // job trains on and the task never makes that call.
   void DieAt(uint32_t slot, const std::string& call, Loss loss = Loss::kOfATask);
 

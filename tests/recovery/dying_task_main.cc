@@ -1,13 +1,14 @@
-// muster-dying-task: a task of muster-worker, for tests, that kills itself at a named call of its
-// training. The folder that MUSTER_DEATHS names may hold a file "slot N", with
+// muster-dying-task: a task of muster-worker, for tests, that kills or stops itself at a named call
+// of its training. The folder that MUSTER_DEATHS names may hold a file "slot N", with
 //
 //   before LABEL    the task of this slot dies before its next call of that name
 //   after LABEL     it dies once the call has succeeded here
 //
-// where LABEL is a collective call's name in the flight recorder, such as "examples and overflows",
-// or the name of an exchange with a server (NameOf below), such as "push". Of collective calls that
-// run in the background nobody sees the end. A task that dies removes the file, so that its
-// successor lives.
+// or the same behind "stop ": then it stands still (SIGSTOP) instead, and its daemon has to find
+// that out. LABEL is a collective call's name in the flight recorder, such as "examples and
+// overflows", or the name of an exchange with a server (NameOf below), such as "push". Of
+// collective calls that run in the background nobody sees the end. A task that dies removes the
+// file, so that its successor lives.
 
 #include <signal.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/base/mutex_tuning.h"
 #include "common/partition/cut_order.h"
 #include "common/rpc/memory_tuning.h"
@@ -43,10 +45,12 @@ class Deaths {
   void Check(absl::string_view when, absl::string_view label) const {
     std::ifstream file(file_);
     if (!file) return;
-    const std::string death{std::istreambuf_iterator<char>(file), {}};
-    if (death != absl::StrCat(when, " ", label)) return;
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    absl::string_view point = text;
+    const bool stops = absl::ConsumePrefix(&point, "stop ");
+    if (point != absl::StrCat(when, " ", label)) return;
     unlink(file_.c_str());
-    kill(getpid(), SIGKILL);
+    kill(getpid(), stops ? SIGSTOP : SIGKILL);
   }
 
  private:

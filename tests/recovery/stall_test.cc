@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/chaos/faults/frozen_worker.h"
 #include "gtest/gtest.h"
 #include "tests/harness/endless_job.h"
@@ -112,6 +113,38 @@ TEST(StoppedTaskTest, ItsDaemonEndsItAndNothingIsLost) {
   ASSERT_TRUE(weights.ok()) << weights.status() << cluster.Diagnose(*id);
   EXPECT_TRUE(weights->disturbed == weights->undisturbed) << cluster.Diagnose(*id);
 }
+
+struct StoppedAt {
+  const char* name;
+  v1::UpdateSpec::Road road;
+  const char* call;
+};
+
+class TaskStoppedAtTest : public ::testing::TestWithParam<StoppedAt> {};
+
+// In a step as in a cut, which the others wait for, too.
+TEST_P(TaskStoppedAtTest, ItsDaemonEndsItAndNothingIsLost) {
+  const v1::UpdateSpec::Road road = GetParam().road;
+  v1::JobSpec spec = Endless(StalledJob(road), 100);
+  const bool on_servers = road == v1::UpdateSpec::PARAMETER_SERVER;
+  if (!on_servers) {
+    // All ranks take part in the cut, and none has to go back.
+    spec.mutable_parallelism()->mutable_zero()->set_stage(1);
+    spec.mutable_parallelism()->mutable_zero()->set_redundancy(1);
+  }
+  DyingJob job;
+  ASSERT_NO_FATAL_FAILURE(job.Start(spec, /*servers=*/on_servers ? 1 : 0));
+  ASSERT_NO_FATAL_FAILURE(job.DieAt(1, absl::StrCat("stop ", GetParam().call)));
+  job.ExpectTheSameBits();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Points, TaskStoppedAtTest,
+    ::testing::Values(
+        StoppedAt{"CutByAllReduce", v1::UpdateSpec::ALL_REDUCE, "before commit of the cut"},
+        StoppedAt{"StepOnServers", v1::UpdateSpec::PARAMETER_SERVER, "before push"},
+        StoppedAt{"CutOnServers", v1::UpdateSpec::PARAMETER_SERVER, "before write of the cut"}),
+    [](const auto& info) { return info.param.name; });
 
 // No connection to a frozen worker breaks: by all-reduce the others are in a call with its task.
 TEST(FrozenWorkerTest, TheOthersGoOnWithoutItAndNothingIsLost) {
