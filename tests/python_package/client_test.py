@@ -168,6 +168,19 @@ def test_waiting_ends_in_time_and_by_a_cancel(endless):
         endless.status()
 
 
+def test_a_job_is_described_also_after_its_end(small, cluster):
+    assert small.describe("the baseline").spec.description == "the baseline" == small.last_status.spec.description
+    assert "the baseline" in run(MUSTER, "status", small.id, "--data-dir", cluster)
+    with pytest.raises(muster.InvalidArgument, match="the limit is 4096"):
+        small.describe("x" * 4097)
+
+    async def main():
+        async with muster.aio.connect() as other:
+            return await (await other.job(small.id)).describe("")
+
+    assert asyncio.run(main()).spec.description == "" == small.status().spec.description
+
+
 def test_jobs_are_found_by_id_name_and_label(client, endless):
     by_name = client.job(endless.status().spec.name)
     assert by_name.id == endless.id == client.job(endless.id).id

@@ -28,6 +28,7 @@ def train(path: str) -> float:
         print(text, status.progress.step, steps, names)
         loss: float = job.evaluate("held_out.csv").loss
         longer: muster.Job = job.last_checkpoint().restore(steps=100)
+        print(longer.describe("twice as long").spec.description)
         print(loss, longer.name, client.jobs()[0].id, job.evaluations()[0].step, job.generate("x", seed=1).upper())
     with muster.checkpoint(1) as folder:
         (folder / "x").touch()

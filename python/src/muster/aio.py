@@ -405,6 +405,20 @@ class Job:
         """Submits a job that goes on from the job's last checkpoint; see Checkpoint.restore."""
         return await (await self.last_checkpoint()).restore(steps=steps, epochs=epochs)
 
+    async def describe(self, text: str) -> status_pb2.JobStatus:
+        """Replaces the job's description, also after the job has ended.
+
+        Args:
+            text: of at most 4,096 bytes; empty removes the description.
+
+        Raises:
+            InvalidArgument: the text is longer.
+        """
+        request = job_service_pb2.DescribeJobRequest(job_id=self.id, description=text)
+        reply: status_pb2.JobStatus = await self._client._call(self._stub.DescribeJob, request)
+        self.last_status = reply
+        return reply
+
     async def cancel(self, reason: str = "") -> status_pb2.JobStatus:
         """Ends the job, which keeps its last checkpoint. A job that was cancelled before stays so.
 
