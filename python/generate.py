@@ -22,19 +22,16 @@ PROTOS = ["job", "job_service", "metrics", "status", "trace"]
 NATIVE = ["worker/c_abi/libmuster_native.so", "worker/c_abi/libmuster_servers.so"]
 # What the asyncio client's words are in the other.
 WORDS = {
+    "aio": "_plain",
     "AsyncIterator": "Iterator",
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
 }
 LINES = {
     "from asyncio import sleep": "from time import sleep",
-    "from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence": (
-        "from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence"
-    ),
     "from grpc import aio as channels": "import grpc as channels",
     "from muster._muster_program import run_async as run_program": "from muster._muster_program import run as run_program",
 }
-DOCSTRING = '"""The client. Made by generate.py from aio.py."""'
 
 
 def require_checkout() -> None:
@@ -66,11 +63,9 @@ def release() -> str:
     return found[1]
 
 
-def plain_client(source: str) -> str:
-    """Returns the client for plain code, made of the asyncio client's source."""
+def plain_module(source: str) -> str:
+    """Returns a module of the client for plain code, made of the asyncio client's."""
     for line, other in LINES.items():
-        if f"\n{line}\n" not in source:
-            raise SystemExit(f"generate.py: aio.py has no line {line!r}")
         source = source.replace(f"\n{line}\n", f"\n{other}\n")
     tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     lines = source.splitlines(keepends=True)
@@ -83,14 +78,27 @@ def plain_client(source: str) -> str:
             lines[row] = lines[row][:begin] + lines[row][after.start[1] :]
         elif token.string in WORDS:
             lines[row] = lines[row][:begin] + WORDS[token.string] + lines[row][token.end[1] :]
-    # The module's own docstring and the comment after it are about asyncio.
-    text = "".join(lines)
-    return DOCSTRING + text[text.index("\n\nfrom __future__") :]
+    return "".join(lines)
+
+
+def make_plain_client(target: pathlib.Path) -> None:
+    """Writes the client for plain code into the folder of the package `muster`."""
+    modules = {each.name: each.read_text() for each in sorted((SOURCES / "aio").glob("*.py"))}
+    for line in LINES:
+        if not any(f"\n{line}\n" in source for source in modules.values()):
+            raise SystemExit(f"generate.py: no module of aio has the line {line!r}")
+    # The docstring there, and the comment after it, are about asyncio.
+    modules["__init__.py"] = '"""The client."""\n' + modules["__init__.py"][modules["__init__.py"].index("\nfrom muster") :]
+    folder = target / "_plain"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for name, source in modules.items():
+        (folder / name).write_text(f"# Made by generate.py from aio/{name}.\n{plain_module(source)}")
 
 
 def generate(target: pathlib.Path) -> None:
     """Writes the made files into the folder of the package `muster`."""
-    (target / "_client.py").write_text(plain_client((SOURCES / "aio.py").read_text()))
+    make_plain_client(target)
     (target / "_version.py").write_text(f'__version__ = "{release()}"\n')
     # Under a name of their own, so that they can be imported beside other protos of the name proto/job.proto.
     with tempfile.TemporaryDirectory() as folder:

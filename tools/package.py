@@ -209,7 +209,7 @@ def write_wheel(staged, out, time):
         import generate
 
         # A build writes beside its sources, so it gets a copy of them; what an earlier one left there is not theirs.
-        left = shutil.ignore_patterns("build", "*.egg-info", "__pycache__", "v1", "_client.py", "_version.py", "*.so")
+        left = shutil.ignore_patterns("build", "*.egg-info", "__pycache__", "v1", "_plain", "_version.py", "*.so")
         for name in WHEEL_SOURCES:
             (sources / name).parent.mkdir(parents=True, exist_ok=True)
             if (ROOT / name).is_dir():

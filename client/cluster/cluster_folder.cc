@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
@@ -199,6 +200,15 @@ ClusterPorts ClusterFolder::ReadPorts() const {
     return port > 0 && port <= 65535 ? static_cast<int>(port) : 0;
   };
   return {.coordinator = port("coordinator"), .page = port("page")};
+}
+
+absl::Status ClusterFolder::WriteAlertCommand(const std::string& command) const {
+  return WriteWhole(fs::path(path_) / "alert_command", command);
+}
+
+std::string ClusterFolder::ReadAlertCommand() const {
+  std::ifstream file(fs::path(path_) / "alert_command");
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
 std::string CurrentClusterFolder() {

@@ -84,6 +84,11 @@ class ClusterFolder {
   absl::Status WritePorts(const ClusterPorts& ports) const;
   ClusterPorts ReadPorts() const;
 
+  // Remembers the command that the coordinator runs for alerts, also for the next cluster in this
+  // folder; empty: none.
+  absl::Status WriteAlertCommand(const std::string& command) const;
+  std::string ReadAlertCommand() const;
+
  private:
   std::string path_;
 };

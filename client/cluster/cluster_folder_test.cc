@@ -74,6 +74,17 @@ TEST(ClusterFolderTest, RemembersPorts) {
   }
 }
 
+TEST(ClusterFolderTest, RemembersTheCommandForAlerts) {
+  const ClusterFolder folder = NewFolder("alerts");
+  EXPECT_EQ(folder.ReadAlertCommand(), "");
+  ASSERT_TRUE(folder.Prepare().ok());
+  ASSERT_TRUE(folder.WriteAlertCommand("echo 'a\nb' >> told").ok());
+  folder.Forget();
+  EXPECT_EQ(folder.ReadAlertCommand(), "echo 'a\nb' >> told");
+  ASSERT_TRUE(folder.WriteAlertCommand("").ok());
+  EXPECT_EQ(folder.ReadAlertCommand(), "");
+}
+
 TEST(ClusterFolderTest, FindsTheClustersThatRun) {
   const std::string home = NewFolder("home").path();
   setenv("HOME", home.c_str(), 1);

@@ -70,6 +70,9 @@ absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
   LimitFileAccess(FileAccess::kUser);
   MUSTER_RETURN_IF_ERROR(folder.Prepare());
   MUSTER_RETURN_IF_ERROR(folder.TakeLock().status());
+  if (options.alert_command.has_value()) {
+    MUSTER_RETURN_IF_ERROR(folder.WriteAlertCommand(*options.alert_command));
+  }
   MUSTER_ASSIGN_OR_RETURN(const std::string self, FindProgram("muster"));
   const std::string log = folder.LogOf("supervisor");
   const pid_t owner = options.life == LocalClusterOptions::Life::kOfThisProcess ? getpid() : 0;

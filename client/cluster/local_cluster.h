@@ -31,6 +31,9 @@ struct LocalClusterOptions {
   TlsFiles tls = {};
   // Workers take jobs that run programs.
   bool allow_programs = false;
+  // Command that the coordinator runs for alerts (--alert-command); empty: none. Absent: that of
+  // the last cluster in this folder.
+  std::optional<std::string> alert_command = {};
   // Returns true once the user does not want the cluster any more; asked while it starts.
   std::function<bool()> interrupted = [] { return false; };
   enum class Life {

@@ -131,6 +131,9 @@ absl::StatusOr<Supervisor::Coordinator> Supervisor::StartCoordinator() {
     if (options_.allow_programs) {
       command.push_back("--program-token-file=" + folder_.ProgramTokenFile());
     }
+    if (const std::string alert = folder_.ReadAlertCommand(); !alert.empty()) {
+      command.push_back("--alert-command=" + alert);
+    }
     return Command(coordinator.name, std::move(command));
   };
   const ClusterPorts last = folder_.ReadPorts();

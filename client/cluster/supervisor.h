@@ -16,7 +16,8 @@
 
 namespace muster {
 
-// Runs the daemons of a cluster on this machine and restarts those that die. On SIGTERM or SIGINT
+// Runs the daemons of a cluster on this machine and restarts those that die. The coordinator runs
+// the folder's command for alerts. On SIGTERM or SIGINT
 // it stops workers, servers and the coordinator, in this order, and returns. Runs in a process of
 // its own (`muster supervise`), with one thread.
 class Supervisor {

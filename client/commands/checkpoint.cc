@@ -1,10 +1,13 @@
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "client/cluster/session.h"
 #include "client/commands/arguments/job_argument.h"
@@ -22,6 +25,14 @@
 namespace muster {
 namespace {
 
+// Returns where a checkpoint is, with CLOCK for its own clock, so that those of a job are at one
+// place.
+std::string PlaceOf(const v1::CheckpointStatus& checkpoint) {
+  absl::string_view folder = checkpoint.uri();
+  if (!absl::ConsumeSuffix(&folder, absl::StrCat("/", checkpoint.clock()))) return checkpoint.uri();
+  return absl::StrCat(folder, "/CLOCK");
+}
+
 absl::Status List(Session& session, JobClient& jobs, const std::string& job_id) {
   v1::ListCheckpointsReply reply;
   MUSTER_RETURN_IF_ERROR(jobs.Checkpoints(job_id, reply));
@@ -29,12 +40,16 @@ absl::Status List(Session& session, JobClient& jobs, const std::string& job_id) 
     session.PrintJson(reply);
     return absl::OkStatus();
   }
-  std::vector<std::vector<std::string>> rows = {{"CLOCK", "KIND", "FILES", "SIZE", "AGE", "WHERE"}};
+  std::vector<std::vector<std::string>> rows = {{"CLOCK", "KIND", "FILES", "SIZE", "AGE"}};
+  std::set<std::string> places;
+  std::string damaged;
   for (const v1::CheckpointStatus& checkpoint : reply.checkpoints()) {
     const std::string clock = absl::StrCat(checkpoint.clock(), checkpoint.best() ? " best" : "");
+    places.insert(PlaceOf(checkpoint));
     if (!checkpoint.damage().empty()) {
-      rows.push_back({clock, "damaged", "-", "-", "-",
-                      absl::StrCat(checkpoint.uri(), ": ", checkpoint.damage())});
+      rows.push_back({clock, "damaged", "-", "-", "-"});
+      absl::StrAppend(&damaged, checkpoint.clock(),
+                      " is damaged: ", PrintableLine(checkpoint.damage()), "\n");
       continue;
     }
     rows.push_back(
@@ -42,10 +57,10 @@ absl::Status List(Session& session, JobClient& jobs, const std::string& job_id) 
          checkpoint.has_base_clock() ? absl::StrCat("delta on ", checkpoint.base_clock()) : "full",
          absl::StrCat(checkpoint.files()), FormatBytes(static_cast<double>(checkpoint.bytes())),
          FormatSeconds(absl::ToDoubleSeconds(absl::Now() -
-                                             absl::FromUnixMillis(checkpoint.created_unix_ms()))),
-         checkpoint.uri()});
+                                             absl::FromUnixMillis(checkpoint.created_unix_ms())))});
   }
-  Print("%s", FormatTable(rows));
+  Print("%s%s", FormatTable(rows), damaged);
+  for (const std::string& place : places) Print("in %s\n", PrintableLine(place));
   return absl::OkStatus();
 }
 

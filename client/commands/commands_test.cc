@@ -316,6 +316,30 @@ TEST_F(CommandsTest, AHistoryFitsATerminalAndShowsRollBacks) {
   EXPECT_THAT(Run({"history", "j1", "--from", "5"}).out, HasSubstr("no values of these series"));
 }
 
+TEST_F(CommandsTest, AListOfCheckpointsFitsATerminal) {
+  const std::string folder = "/srv/clusters/experiments/checkpoints/long-name-of-a-job-1a2b3c";
+  v1::ListCheckpointsReply& list = coordinator_.checkpoints.emplace();
+  for (const uint64_t clock : {999'000, 1'000'000}) {
+    v1::CheckpointStatus& checkpoint = *list.add_checkpoints();
+    checkpoint.set_clock(clock);
+    checkpoint.set_uri(absl::StrCat(folder, "/", clock));
+    checkpoint.set_files(1000);
+    checkpoint.set_bytes(uint64_t{1000} << 30);
+  }
+  list.mutable_checkpoints(1)->set_base_clock(999'000);
+  list.mutable_checkpoints(1)->set_best(true);
+  list.add_checkpoints()->set_clock(5);
+  list.mutable_checkpoints(2)->set_damage("no manifest");
+  list.mutable_checkpoints(2)->set_uri(absl::StrCat(folder, "/5"));
+  const Shown shown = Run({"checkpoint", "list", "j1"});
+  for (absl::string_view line : absl::StrSplit(shown.out, '\n')) {
+    EXPECT_LE(line.size(), 80u) << line;
+  }
+  EXPECT_THAT(shown.out, HasSubstr("1000000 best  delta on 999000"));
+  EXPECT_THAT(shown.out,
+              HasSubstr(absl::StrCat("\n5 is damaged: no manifest\nin ", folder, "/CLOCK\n")));
+}
+
 TEST_F(CommandsTest, AValueMakesNoLinesOfItsOwn) {
   for (const std::vector<std::string>& words :
        std::vector<std::vector<std::string>>{{"list"},

@@ -76,12 +76,10 @@ void PrintCsv(const v1::MetricsChunk& history) {
 
 using Format = std::string (*)(double value);
 
-std::string Percent(double share) { return absl::StrCat(FormatNumber(100 * share), " %"); }
-
 // Returns how values of a series are shown, with their unit (proto/metrics.proto); that of a speed
 // is in the series' name.
 Format FormatOf(absl::string_view name) {
-  if (name == "speed/mfu") return Percent;
+  if (name == "speed/mfu") return FormatPercent;
   if (!absl::StartsWith(name, "slot/")) return FormatNumber;
   return absl::EndsWith(name, "/memory_bytes") ? FormatBytes : FormatTime;
 }

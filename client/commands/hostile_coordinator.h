@@ -165,7 +165,9 @@ class HostileCoordinator final : public v1::JobService::Service {
   }
   grpc::Status ListCheckpoints(grpc::ServerContext*, const v1::GetJobRequest*,
                                v1::ListCheckpointsReply* reply) override {
-    return Filled(*reply);
+    if (!checkpoints.has_value()) return Filled(*reply);
+    *reply = *checkpoints;
+    return grpc::Status::OK;
   }
   grpc::Status VerifyCheckpoint(grpc::ServerContext*, const v1::CheckpointRequest*,
                                 v1::VerifyCheckpointReply* reply) override {
@@ -196,6 +198,7 @@ class HostileCoordinator final : public v1::JobService::Service {
   v1::ReadMetricsRequest read_metrics;
   // The answer of ReadMetrics, if set.
   std::optional<v1::MetricsChunk> history;
+  std::optional<v1::ListCheckpointsReply> checkpoints;
   // The number of jobs that ListJobs lists.
   int jobs = 1;
   // Merged into the specification of the job that GetJob answers with.

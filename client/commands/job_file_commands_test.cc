@@ -130,6 +130,24 @@ TEST_F(JobFileCommandsTest, ValidateNamesDataThatIsNotHere) {
             "need it\n");
 }
 
+TEST_F(JobFileCommandsTest, AColumnThatATableDoesNotHaveIsNamedBeforeTheJobIsSubmitted) {
+  std::ofstream(folder_ + "/table.csv") << "species,length\n0,1.5\n1,2.5\n";
+  const std::string file = folder_ + "/table.yaml";
+  std::ofstream(file) << "model: {mlp: {hidden: [4], classes: 2}}\n"
+                         "data: {csv: {path: table.csv, label: specis, numeric: [length]}}\n"
+                         "workers: 1\nbatch_size: 1\n"
+                         "optimizer: {name: sgd, learning_rate: 0.1}\nstop: {steps: 1}";
+  for (const char* command : {"validate", "plan", "submit"}) {
+    const Shown bad = Run({command, file});
+    EXPECT_EQ(bad.exit_code, kUsage) << command;
+    EXPECT_THAT(bad.error, HasSubstr("table.csv' has no column 'specis' among the 2 of its header; "
+                                     "did you mean \"species\"?"))
+        << command;
+  }
+  const Shown good = Run({"validate", file, "--set", "data.csv.label=species"});
+  EXPECT_EQ(good.exit_code, kSuccess) << good.error;
+}
+
 TEST_F(JobFileCommandsTest, AnExampleWithoutItsDataSaysWhereToLookForIt) {
   const std::string file = folder_ + "/example.yaml";
   std::ofstream(file) << "# Its text is somewhere.\n"

@@ -12,6 +12,8 @@
 #include "client/terminal/interrupt.h"
 #include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
+#include "common/daemon/utf8_flag.h"
+#include "common/text/printable.h"
 
 namespace muster {
 namespace {
@@ -47,6 +49,13 @@ std::string DescribePorts(const ClusterPorts& before, const LocalClusterOptions&
   describe("the coordinator", options.port, before.coordinator, now.coordinator);
   describe("the page", options.page_port.value_or(0), before.page, now.page);
   return text;
+}
+
+// Returns a line on the command for alerts, which may be that of an earlier cluster in the folder;
+// empty if there is none.
+std::string DescribeAlerts(const ClusterFolder& folder) {
+  const std::string command = folder.ReadAlertCommand();
+  return command.empty() ? "" : absl::StrCat("\nalerts run: ", PrintableLine(command));
 }
 
 // Returns a line on the programs of a virtual environment in which the cluster is started; empty
@@ -87,6 +96,16 @@ void AddUp(CLI::App& app, Session& session) {
   command->add_flag("--allow-programs", options->allow_programs,
                     "Take jobs that run a program of yours (model.program), as your user. Whoever "
                     "can read the file program.token in the data folder can submit them");
+  // An empty command would leave an optional unset.
+  command
+      ->add_option_function<std::string>(
+          "--alert-command",
+          [options](const std::string& alert) { options->alert_command = alert; },
+          "Command for /bin/sh that the coordinator runs when a job ends or stalls; "
+          "docs/operations.md "
+          "says what it is told. Later clusters in this folder run it, too; '' is none")
+      ->option_text("COMMAND")
+      ->check(Utf8Flag());
   AddCollectiveFlags(*command, options->worker_flags);
   command->footer("Example: muster up --servers 2 --workers 2 --data-dir /var/tmp/muster");
   command->callback([&session, options] {
@@ -118,7 +137,7 @@ void AddUp(CLI::App& app, Session& session) {
                        cluster.workers, cluster.workers == 1 ? " worker run" : " workers run",
                        ", coordinator ", cluster.coordinator_address, "\npage: ", cluster.page,
                        "\ndata and logs: ", folder.path(), MakeCurrent(folder),
-                       DescribePorts(before, *options, folder),
+                       DescribePorts(before, *options, folder), DescribeAlerts(folder),
                        options->allow_programs ? DescribePath() : ""),
           {{"coordinator", cluster.coordinator_address},
            {"page", cluster.page},

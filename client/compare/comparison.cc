@@ -17,8 +17,6 @@
 namespace muster {
 namespace {
 
-std::string Milliseconds(double seconds) { return absl::StrFormat("%.3f ms", seconds * 1e3); }
-std::string Seconds(double seconds) { return absl::StrFormat("%.1f s", seconds); }
 std::string Whole(double value) {
   return std::isfinite(value) ? FormatCount(std::llround(value)) : FormatNumber(value);
 }
@@ -87,14 +85,6 @@ std::string Verdict(const RoadResult& road, const std::string& predicted,
   return predicted == "-" ? "-" : "to the byte";
 }
 
-// Returns a time with about three digits, such as "12.3 ms".
-std::string ShortTime(double seconds) {
-  if (seconds >= 1) return absl::StrFormat("%.2f s", seconds);
-  const double milliseconds = seconds * 1e3;
-  if (milliseconds >= 100) return absl::StrFormat("%.0f ms", milliseconds);
-  return absl::StrFormat(milliseconds >= 10 ? "%.1f ms" : "%.2f ms", milliseconds);
-}
-
 std::string ShowLargest(const RoadResult& road, uint64_t MeasuredRun::*bytes) {
   uint64_t largest = 0;
   for (const MeasuredRun& run : road.runs) largest = std::max(largest, run.*bytes);
@@ -115,8 +105,6 @@ bool EvaluatedInBetween(const Comparison& comparison) {
                        [](const MeasuredRun& run) { return run.curve.size() > 1; });
   });
 }
-
-std::string Percent(double part) { return absl::StrFormat("%.1f %%", part * 100); }
 
 // Shows a figure that not all runs have.
 std::string ShowKnown(const RoadResult& road, double MeasuredRun::*figure, const Format& format,
@@ -150,7 +138,7 @@ std::vector<std::vector<std::string>> WaysTable(const Comparison& comparison, Ta
     add(name, [&](const RoadResult& stage) {
       const double divisor = whole(stage);
       if (divisor == 0) return std::string("-");
-      return Percent(stage.Of(&MeasuredRun::steps_per_second).median / divisor);
+      return FormatPercent(stage.Of(&MeasuredRun::steps_per_second).median / divisor);
     });
   };
   add_ratio(absl::StrCat("  of ", comparison.roads[0].road, "'s"), [&](const RoadResult&) {
@@ -165,12 +153,12 @@ std::vector<std::vector<std::string>> WaysTable(const Comparison& comparison, Ta
     add_ratio("  of predicted", [](const RoadResult& stage) {
       return stage.Of(&MeasuredRun::predicted_steps_per_second).median;
     });
-    add_known("bubble", &MeasuredRun::bubble, Percent);
-    add_known("  predicted", &MeasuredRun::predicted_bubble, Percent);
+    add_known("bubble", &MeasuredRun::bubble, FormatPercent);
+    add_known("  predicted", &MeasuredRun::predicted_bubble, FormatPercent);
   }
-  add_figure("a step's compute", &MeasuredRun::compute_seconds, ShortTime);
-  add_figure("exposed communication", &MeasuredRun::communication_seconds, ShortTime);
-  add_figure("waiting for data", &MeasuredRun::waiting_seconds, ShortTime);
+  add_figure("a step's compute", &MeasuredRun::compute_seconds, FormatTime);
+  add_figure("exposed communication", &MeasuredRun::communication_seconds, FormatTime);
+  add_figure("waiting for data", &MeasuredRun::waiting_seconds, FormatTime);
   add("a worker's memory", [](const RoadResult& stage) {
     return ShowLargest(stage, &MeasuredRun::worker_own_peak_bytes);
   });
@@ -292,15 +280,14 @@ std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparis
     for (const MeasuredRun& run : road.runs) steps.push_back(run.warmup_steps);
     return Show(SpreadOf(std::move(steps)), Whole, style);
   });
-  add_figure("seconds", &MeasuredRun::training_seconds, Seconds);
-  add_figure("mean staleness", &MeasuredRun::mean_staleness,
-             [](double value) { return absl::StrFormat("%.2f", value); });
+  add_figure("time", &MeasuredRun::training_seconds, FormatTime);
+  add_figure("mean staleness", &MeasuredRun::mean_staleness, FormatNumber);
   add_figure("largest staleness", &MeasuredRun::max_staleness, Whole);
-  add_figure("steps/s", &MeasuredRun::steps_per_second, Whole);
-  add_figure("examples/s", &MeasuredRun::examples_per_second, Whole);
-  add_figure("step: compute", &MeasuredRun::compute_seconds, Milliseconds);
-  add_figure("step: exposed communication", &MeasuredRun::communication_seconds, Milliseconds);
-  add_figure("step: waiting for data", &MeasuredRun::waiting_seconds, Milliseconds);
+  add_figure("steps/s", &MeasuredRun::steps_per_second, FormatNumber);
+  add_figure("examples/s", &MeasuredRun::examples_per_second, FormatNumber);
+  add_figure("step: compute", &MeasuredRun::compute_seconds, FormatTime);
+  add_figure("step: exposed communication", &MeasuredRun::communication_seconds, FormatTime);
+  add_figure("step: waiting for data", &MeasuredRun::waiting_seconds, FormatTime);
   const std::string predicted = style == TableStyle::kReport ? "  predicted" : "  as predicted";
   const auto add_traffic = [&](const std::string& name, const std::string& dense,
                                double WorkerTraffic::*direction) {
@@ -323,8 +310,8 @@ std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparis
     return Verdict(road, ShowServers(road.runs[0].predicted.server_sent, style), ServersMatch,
                    style);
   });
-  add_figure("CPU time of the workers", &MeasuredRun::worker_cpu_seconds, Seconds);
-  add_figure("CPU time of the servers", &MeasuredRun::server_cpu_seconds, Seconds);
+  add_figure("CPU time of the workers", &MeasuredRun::worker_cpu_seconds, FormatTime);
+  add_figure("CPU time of the servers", &MeasuredRun::server_cpu_seconds, FormatTime);
   add("largest worker's peak memory",
       [](const RoadResult& road) { return ShowLargest(road, &MeasuredRun::worker_peak_bytes); });
   add("the servers' peak memory",

@@ -78,14 +78,12 @@ std::string Drawing(const PipelinePlan& plan) {
   return absl::StrCat(text, "\n");
 }
 
-std::string Percent(double part) { return absl::StrFormat("%.1f %%", 100 * part); }
-
 std::string StagesTable(const PipelinePlan& plan) {
   std::vector<std::vector<std::string>> rows = {
       {"stage", "layers", "computes", "micro-batches", "activations", "states", "sends"}};
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const PlannedStage& stage = plan.stages[s];
-    rows.push_back({absl::StrCat(s), absl::StrJoin(stage.layers, " + "), Percent(stage.busy),
+    rows.push_back({absl::StrCat(s), absl::StrJoin(stage.layers, " + "), FormatPercent(stage.busy),
                     absl::StrCat(stage.holdings.saved), FormatBytes(stage.activation_bytes),
                     FormatBytes(stage.state_bytes),
                     FormatBytes(static_cast<double>(stage.sent_bytes))});
@@ -154,9 +152,9 @@ std::string PipelineText(const PipelinePlan& plan) {
       shape.chunks > 1 ? absl::StrCat(" of ", shape.chunks, " chunks") : "", ", ",
       shape.micro_batches, shape.micro_batches == 1 ? " micro-batch" : " micro-batches", "\n\n",
       Drawing(plan), "\n", StagesTable(plan), "\n");
-  absl::StrAppend(&text, "Stages wait for ", Percent(plan.bubble()),
+  absl::StrAppend(&text, "Stages wait for ", FormatPercent(plan.bubble()),
                   " of the time they compute; with as much to do for all\nstages it would be ",
-                  Percent(plan.uniform_bubble()),
+                  FormatPercent(plan.uniform_bubble()),
                   ". Times are operations; transfers take none.\nMicro-batches are those whose "
                   "activations a stage has at a time",
                   shape.chunks > 1 ? ", of one chunk\neach" : "",
@@ -208,7 +206,7 @@ std::string PipelineSvg(const PipelinePlan& plan) {
       "<text x=\"4\" y=\"18\">%s, %d micro-batches: stages wait for %s of the time they compute"
       "</text>\n",
       kLabelWidth + static_cast<int>(kTimeWidth) + 10, height, Name(plan.shape.order),
-      plan.shape.micro_batches, Percent(plan.bubble()));
+      plan.shape.micro_batches, FormatPercent(plan.bubble()));
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     absl::StrAppendFormat(&svg, "<text x=\"4\" y=\"%d\">stage %d</text>\n",
                           kRowHeight * static_cast<int>(stage) + kRowHeight + 15, stage);

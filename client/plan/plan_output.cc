@@ -6,7 +6,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "client/plan/mesh_text.h"
@@ -52,7 +51,7 @@ std::string Operations(double flops) {
     flops /= 1000;
     ++unit;
   }
-  return absl::StrFormat("%.1f %s", flops, kUnits[unit]);
+  return absl::StrCat(FormatNumber(flops), " ", kUnits[unit]);
 }
 
 bool OnDevices(const JobPlan& plan) {
@@ -70,11 +69,6 @@ std::string RecomputeTable(const JobPlan& plan) {
   return FormatTable(rows);
 }
 
-// Prints in MiB always, so that rows compare.
-std::string Mebibytes(uint64_t bytes) {
-  return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
-}
-
 std::string StagesText(const JobPlan& plan) {
   v1::JobSpec spec = plan.spec;
   spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
@@ -85,11 +79,10 @@ std::string StagesText(const JobPlan& plan) {
   static constexpr const char* kDivided[] = {"nothing", "optimizer state", "and gradients",
                                              "and weights"};
   for (const StagePlan& one : plan.stages) {
-    rows.push_back(
-        {absl::StrCat("stage ", one.stage),
-         Mebibytes(OnDevices(plan) ? one.device_bytes : one.worker_bytes),
-         Mebibytes(one.state_bytes), absl::StrFormat("%.2f", one.state_bytes_per_parameter),
-         absl::StrFormat("%.2f", one.published_bytes_per_parameter), kDivided[one.stage]});
+    rows.push_back({absl::StrCat("stage ", one.stage),
+                    FormatBytes(OnDevices(plan) ? one.device_bytes : one.worker_bytes),
+                    FormatBytes(one.state_bytes), FormatNumber(one.state_bytes_per_parameter),
+                    FormatNumber(one.published_bytes_per_parameter), kDivided[one.stage]});
   }
   return absl::StrCat("Memory of ", each, " by all-reduce, by ZeRO stage; ",
                       SmallestShardGroup(spec), " ranks to a shard group\n", FormatTable(rows),
@@ -146,7 +139,7 @@ std::string PipelineStagesText(const JobPlan& plan) {
     std::vector<std::string> layers;
     for (const UnitSpan& units : one.chunks) layers.push_back(LayersOf(plan, units));
     rows.push_back({absl::StrCat(stage), absl::StrJoin(layers, "; "),
-                    Mebibytes(one.memory.worker_own_bytes())});
+                    FormatBytes(one.memory.worker_own_bytes())});
     if (road == plan.traffic.end()) continue;
     const AxisTraffic& traffic = road->stages[stage];
     rows.back().push_back(FormatBytes(traffic.data.sent));

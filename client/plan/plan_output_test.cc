@@ -29,6 +29,7 @@ TEST(PlanOutputTest, SaysItInTables) {
   EXPECT_THAT(text, HasSubstr("activations kept"));
   EXPECT_THAT(text, HasSubstr("selective"));
   EXPECT_THAT(text, ContainsRegex("stage 3 +[0-9.]+ MiB"));
+  EXPECT_THAT(text, ContainsRegex("stage 0 .* 16  nothing\n"));
   const std::string tables = text.substr(0, text.find("A step:"));
   for (const absl::string_view line : absl::StrSplit(tables, '\n')) {
     EXPECT_LE(line.size(), 80) << line;

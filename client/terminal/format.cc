@@ -61,6 +61,8 @@ std::string FormatCount(uint64_t count) {
   return digits;
 }
 
+std::string FormatPercent(double part) { return absl::StrFormat("%.1f %%", 100 * part); }
+
 std::string FormatLoss(double value) { return absl::StrFormat("%.4f", value); }
 
 std::string FormatTable(const std::vector<std::vector<std::string>>& cells) {

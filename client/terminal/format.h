@@ -21,6 +21,9 @@ std::string FormatNumber(double value);
 // Returns a number of things, exactly: "1,234,567".
 std::string FormatCount(uint64_t count);
 
+// Returns a part of a whole: "12.5 %" for 0.125.
+std::string FormatPercent(double part);
+
 // Returns a loss or a metric's value, with four decimals, so that columns line up.
 std::string FormatLoss(double value);
 

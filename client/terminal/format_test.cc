@@ -41,6 +41,12 @@ TEST(FormatTest, Numbers) {
   EXPECT_EQ(FormatNumber(std::nan("")), "nan");
 }
 
+TEST(FormatTest, Parts) {
+  EXPECT_EQ(FormatPercent(0), "0.0 %");
+  EXPECT_EQ(FormatPercent(0.1254), "12.5 %");
+  EXPECT_EQ(FormatPercent(1.01), "101.0 %");
+}
+
 TEST(FormatTest, CountsAndLosses) {
   EXPECT_EQ(FormatCount(0), "0");
   EXPECT_EQ(FormatCount(1234567), "1,234,567");

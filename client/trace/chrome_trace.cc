@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/types/span.h"
+#include "client/terminal/format.h"
 #include "common/base/status_macros.h"
 #include "common/text/dump_json.h"
 
@@ -158,10 +159,11 @@ class ChromeTrace::Writer {
     Meta(pid, 0, "process_sort_index",
          absl::StrCat("{\"sort_index\":", process.process.server_id().empty() ? pid : 10'000 + pid,
                       "}"));
-    const std::string error = process.error_ns == 0
-                                  ? "clock not compared"
-                                  : absl::StrFormat("clock right within %.1f us",
-                                                    static_cast<double>(process.error_ns) / 1e3);
+    const std::string error =
+        process.error_ns == 0
+            ? "clock not compared"
+            : absl::StrCat("clock right within ",
+                           FormatTime(static_cast<double>(process.error_ns) / 1e9));
     Meta(pid, 0, "process_labels",
          absl::StrCat("{\"labels\":",
                       Quoted(process.dropped == 0

@@ -11,8 +11,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/base/status_macros.h"
+#include "common/csv/csv_columns.h"
+#include "common/csv/csv_header.h"
+#include "common/csv/csv_parser.h"
+#include "common/files/check_is_text.h"
 #include "common/files/open_regular_file.h"
 #include "common/files/path_pattern.h"
+#include "common/text/byte_order_mark.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -24,6 +31,8 @@ constexpr uint64_t kPlaceBytes = 12;
 
 // The first whole lines of a file.
 struct CsvLines {
+  // Unpacked, and without a byte-order mark; empty: the file cannot be read.
+  std::string text;
   double count = 0;
   // Bytes of the lines, unpacked, and in the file.
   double bytes = 0;
@@ -31,7 +40,6 @@ struct CsvLines {
   bool packed = false;
 };
 
-// Returns no lines if the file cannot be read.
 CsvLines FirstCsvLines(const std::string& path) {
   const absl::StatusOr<OpenedFile> opened = OpenRegularFile(path);
   if (!opened.ok()) return {};
@@ -56,6 +64,7 @@ CsvLines FirstCsvLines(const std::string& path) {
   lines.count = static_cast<double>(std::count(head.begin(), head.end(), '\n'));
   lines.bytes = static_cast<double>(head.size());
   lines.bytes_in_file = lines.bytes * ratio;
+  lines.text = std::string(SkipByteOrderMark(head));
   return lines;
 }
 
@@ -88,6 +97,24 @@ CsvHead ReadCsvHead(const v1::CsvData& csv) {
     if (lines.packed) head.kept_bytes += static_cast<uint64_t>(packing * bytes);
   }
   return head;
+}
+
+absl::Status CheckCsvHead(const v1::CsvData& csv) {
+  MUSTER_ASSIGN_OR_RETURN(const CsvColumns columns, CsvColumnsOf(csv));
+  MUSTER_RETURN_IF_ERROR(CheckColumns(columns));
+  const absl::StatusOr<std::vector<std::string>> paths = FilesOfPattern(csv.path());
+  if (!paths.ok()) return absl::OkStatus();
+  const std::string& path = paths->front();
+  const CsvLines lines = FirstCsvLines(path);
+  if (lines.text.empty()) return absl::OkStatus();
+  MUSTER_RETURN_IF_ERROR(CheckIsText(path, lines.text));
+  CsvParser parser(lines.text, path, columns.separator);
+  std::vector<std::string> record;
+  const absl::StatusOr<bool> more = parser.Next(record);
+  // A header that the beginning does not hold whole looks malformed.
+  if (!more.ok() || !*more) return absl::OkStatus();
+  const absl::string_view rest = absl::string_view(lines.text).substr(parser.offset());
+  return CsvHeader::Create(path, columns, record, rest).status();
 }
 
 }  // namespace muster

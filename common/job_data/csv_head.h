@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
+
 namespace muster {
 
 namespace v1 {
@@ -24,6 +26,11 @@ struct CsvHead {
   uint64_t unpacked_bytes = 0;
 };
 CsvHead ReadCsvHead(const v1::CsvData& csv);
+
+// Checks that the first CSV file has the columns that the job names, as a task does that reads it
+// all. InvalidArgument: as CsvHeader::Create, CsvColumnsOf and CheckIsText. A file that cannot be
+// read on this machine, or whose first 64 KiB do not hold its whole header, passes.
+absl::Status CheckCsvHead(const v1::CsvData& csv);
 
 }  // namespace muster
 

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/base/status_macros.h"
 #include "common/files/open_regular_file.h"
 #include "common/files/text_files.h"
 #include "common/job_data/csv_head.h"
@@ -224,6 +225,13 @@ DataSize ReadDataHead(const v1::JobSpec& spec, DataLook look) {
   }
   if (spec.has_validation()) AddValidation(spec, look, size);
   return size;
+}
+
+absl::Status CheckDataHead(const v1::JobSpec& spec) {
+  for (const v1::DataSpec* data : {&spec.data(), &spec.validation()}) {
+    if (data->has_csv()) MUSTER_RETURN_IF_ERROR(CheckCsvHead(data->csv()));
+  }
+  return absl::OkStatus();
 }
 
 void FillVocabulary(v1::JobSpec& spec) {

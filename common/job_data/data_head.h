@@ -1,6 +1,7 @@
 #ifndef MUSTER_COMMON_JOB_DATA_DATA_HEAD_H_
 #define MUSTER_COMMON_JOB_DATA_DATA_HEAD_H_
 
+#include "absl/status/status.h"
 #include "common/plan/data_size.h"
 
 namespace muster {
@@ -19,6 +20,11 @@ class JobSpec;
 // most, all of a text's differ.
 enum class DataLook { kThorough, kCheap };
 DataSize ReadDataHead(const v1::JobSpec& spec, DataLook look = DataLook::kThorough);
+
+// Checks that the data that are on this machine are what the job says: CSV files have its columns
+// (CheckCsvHead). The task that reads the data checks all of them; this check says it before a job
+// is submitted. InvalidArgument names the file and the column.
+absl::Status CheckDataHead(const v1::JobSpec& spec);
 
 // Writes the number of the data's tokens into a transformer's specification that leaves it to them,
 // if their tokenizer is on this machine: what tasks would find there. The coordinator, which sees

@@ -221,6 +221,54 @@ TEST(DataHeadTest, OfLargeCsvFilesOnlyPlacesAreKept) {
   std::filesystem::remove(data.csv().path());
 }
 
+// A job on a table with the columns y, größe and c.
+v1::JobSpec TableJob(const std::string& path) {
+  v1::JobSpec spec;
+  v1::CsvData& csv = *spec.mutable_data()->mutable_csv();
+  csv.set_path(path);
+  csv.set_label("y");
+  csv.add_numeric("größe");
+  csv.add_categorical("c");
+  return spec;
+}
+
+std::string Refusal(const v1::JobSpec& spec) { return std::string(CheckDataHead(spec).message()); }
+
+TEST(DataHeadTest, RefusesColumnsThatATableDoesNotHave) {
+  const std::string path = Write("table.csv", "\xef\xbb\xbfy,größe,c\n0,1,a\n");
+  EXPECT_EQ(CheckDataHead(TableJob(path)), absl::OkStatus());
+  v1::JobSpec job = TableJob(path);
+  job.mutable_data()->mutable_csv()->set_label("click");
+  EXPECT_THAT(Refusal(job),
+              HasSubstr("table.csv' has no column 'click' among the 3 of its header"));
+  job = TableJob(path);
+  job.mutable_data()->mutable_csv()->set_numeric(0, "grösse");
+  EXPECT_THAT(Refusal(job), HasSubstr("no column 'grösse' among the 3 of its header; did you mean "
+                                      "\"größe\"?"));
+  job = TableJob(path);
+  job.mutable_data()->mutable_csv()->set_categorical(0, "C");
+  EXPECT_THAT(Refusal(job), HasSubstr("no column 'C'"));
+  job = TableJob(path);
+  job.mutable_data()->mutable_csv()->set_separator(";");
+  EXPECT_THAT(Refusal(job), HasSubstr("its separator looks like ',', not ';'"));
+  // The data that a job is evaluated on have the same columns.
+  job = TableJob(path);
+  *job.mutable_validation() = job.data();
+  job.mutable_validation()->mutable_csv()->set_path(Write("other.csv", "y,größe\n0,1\n"));
+  EXPECT_THAT(Refusal(job), HasSubstr("other.csv' has no column 'c' among the 2"));
+}
+
+TEST(DataHeadTest, TablesThatTheBeginningDoesNotTellPass) {
+  EXPECT_EQ(CheckDataHead(TableJob("/no/such/table.csv")), absl::OkStatus());
+  EXPECT_EQ(CheckDataHead(TableJob(::testing::TempDir())), absl::OkStatus());
+  EXPECT_EQ(CheckDataHead(TableJob(Write("empty.csv", ""))), absl::OkStatus());
+  // The header goes on behind the first 64 KiB, by a quoted line end.
+  const std::string longer(70000, 'x');
+  EXPECT_EQ(CheckDataHead(TableJob(Write("longer.csv", longer + ",y\n"))), absl::OkStatus());
+  EXPECT_EQ(CheckDataHead(TableJob(Write("lines.csv", "\"x\n" + longer + "\",y\n0,1\n"))),
+            absl::OkStatus());
+}
+
 TEST(DataHeadTest, SaysWhatIsNotHere) {
   v1::DataSpec data;
   data.mutable_idx()->set_images("/no/such/images");

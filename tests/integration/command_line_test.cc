@@ -139,6 +139,31 @@ TEST(CommandLineTest, AClusterKeepsItsPortsAndIsTheOneThatCommandsUse) {
   EXPECT_THAT(result.output, HasSubstr(", which the page had before, is in use: it is "));
 }
 
+TEST(CommandLineTest, AClustersAlertsRunACommandThatTheFolderKeeps) {
+  const std::string folder = ::testing::TempDir() + "/alerted";
+  const std::string told = ::testing::TempDir() + "/told";
+  const std::string command = "echo $MUSTER_ALERT $MUSTER_JOB_NAME >> " + told;
+  const std::string job = WriteJob("told.textproto", SmallJob());
+  // Runs a job on a cluster of its own, whose end waits for the command.
+  const auto train = [&](const std::string& flags, const std::string& name) {
+    const absl::Cleanup down = [&] { Muster("down --data-dir " + folder); };
+    const Result up =
+        Muster(absl::StrCat("up --servers 2 --workers 2 --data-dir ", folder, " ", flags));
+    EXPECT_EQ(up.exit_code, 0) << up.output;
+    const Result submitted =
+        Muster(absl::StrCat("submit ", job, " --set name=", name, " --watch --data-dir ", folder));
+    EXPECT_EQ(submitted.exit_code, 0) << submitted.output;
+    return up.output;
+  };
+  EXPECT_THAT(train("--alert-command '" + command + "'", "first"),
+              HasSubstr("\nalerts run: " + command + "\n"));
+  EXPECT_EQ(BytesOfFile(told), "succeeded first\n");
+  EXPECT_THAT(train("", "second"), HasSubstr("\nalerts run: " + command + "\n"));
+  EXPECT_EQ(BytesOfFile(told), "succeeded first\nsucceeded second\n");
+  EXPECT_THAT(train("--alert-command ''", "third"), Not(HasSubstr("alerts run")));
+  EXPECT_EQ(BytesOfFile(told), "succeeded first\nsucceeded second\n");
+}
+
 TEST(CommandLineTest, AnUnreachableClusterIsSaidSo) {
   Result result = Muster("list");
   EXPECT_EQ(result.exit_code, 4);
@@ -489,7 +514,7 @@ TEST(CommandLineTest, CheckpointsAreListedVerifiedDeletedAndGoneOnFrom) {
   EXPECT_EQ(result.exit_code, 0) << result.output;
   const std::string again = result.output.substr(0, result.output.find('\n'));
   EXPECT_NE(again, id);
-  EXPECT_THAT(Muster("checkpoint list " + again).output, HasSubstr("/100"));
+  EXPECT_THAT(Muster("checkpoint list " + again).output, HasSubstr(again + "/CLOCK\n"));
   EXPECT_EQ(Muster("evaluate " + again).exit_code, 0) << "a job that went on from another";
   result = Muster(absl::StrCat("checkpoint restore ", id, " --steps 120 --watch"));
   EXPECT_EQ(result.exit_code, 0) << result.output;

@@ -168,6 +168,19 @@ def test_waiting_ends_in_time_and_by_a_cancel(endless):
         endless.status()
 
 
+def test_a_job_is_described_also_after_its_end(small, cluster):
+    assert small.describe("the baseline").spec.description == "the baseline" == small.last_status.spec.description
+    assert "the baseline" in run(MUSTER, "status", small.id, "--data-dir", cluster)
+    with pytest.raises(muster.InvalidArgument, match="the limit is 4096"):
+        small.describe("x" * 4097)
+
+    async def main():
+        async with muster.aio.connect() as other:
+            return await (await other.job(small.id)).describe("")
+
+    assert asyncio.run(main()).spec.description == "" == small.status().spec.description
+
+
 def test_jobs_are_found_by_id_name_and_label(client, endless):
     by_name = client.job(endless.status().spec.name)
     assert by_name.id == endless.id == client.job(endless.id).id
@@ -315,7 +328,7 @@ def test_what_is_repeated_is_what_the_proto_calls_safe():
     """Every rpc that the client makes by a way that repeats it has the sentence in its comment."""
     proto = (ROOT / "proto/job_service.proto").read_text()
     comments = {name: " ".join(text.split("//")) for text, name in re.findall(r"((?:  //.*\n)+)  rpc (\w+)", proto)}
-    source = (ROOT / "python/src/muster/aio.py").read_text()
+    source = "".join(each.read_text() for each in (ROOT / "python/src/muster/aio").glob("*.py"))
     repeated = set(re.findall(r"(?:_call|_stream)\(\s*self\._stub\.(\w+)", source))
     once = set(re.findall(r"= self\._stub\.(\w+)\(", source))
     assert {"SubmitJob", "WatchJob", "ReadLogs", "ReadMetrics", "CancelJob", "DeleteJob"} <= repeated
@@ -327,8 +340,8 @@ def test_what_is_repeated_is_what_the_proto_calls_safe():
 def test_asyncio_has_the_same_names_and_works(client, tmp_path):
     (tmp_path / "job.yaml").write_text(FAILING_JOB)
     for kind in (muster.Client, muster.Job, muster.Checkpoint):
-        public = {name for name in vars(kind) if not name.startswith("_")}
-        assert public == {name for name in vars(getattr(muster.aio, kind.__name__)) if not name.startswith("_")}
+        public = {name for name in dir(kind) if not name.startswith("_")}
+        assert public == {name for name in dir(getattr(muster.aio, kind.__name__)) if not name.startswith("_")}
 
     async def main():
         async with muster.aio.connect() as other:

@@ -1,5 +1,6 @@
 """What the tests of the package `muster` share: the package, installed by pip without a network, and a cluster."""
 
+import functools
 import os
 import pathlib
 import re
@@ -106,3 +107,11 @@ def cluster_for_programs(tmp_path_factory):
             each.terminate()
             each.wait()
         coordinator.stdout.close()
+
+
+@pytest.fixture
+def ranks(tmp_path):
+    """Runs a function on ranks of torch.distributed, as torch_ranks.run_ranks does."""
+    import torch_ranks
+
+    return functools.partial(torch_ranks.run_ranks, tmp_path)

@@ -28,6 +28,7 @@ def train(path: str) -> float:
         print(text, status.progress.step, steps, names)
         loss: float = job.evaluate("held_out.csv").loss
         longer: muster.Job = job.last_checkpoint().restore(steps=100)
+        print(longer.describe("twice as long").spec.description)
         print(loss, longer.name, client.jobs()[0].id, job.evaluations()[0].step, job.generate("x", seed=1).upper())
     with muster.checkpoint(1) as folder:
         (folder / "x").touch()
@@ -80,7 +81,7 @@ def test_a_wheel_installs_in_a_fresh_environment(environment, tmp_path):
     assert re.fullmatch(rf"muster_train-{muster.__version__}-py3-none-linux_\w+\.whl", wheel.name)
     names = zipfile.ZipFile(wheel).namelist()
     assert {"muster/libmuster_native.so", "muster/libmuster_servers.so"} <= set(names)
-    assert {"muster/LICENSE", "muster/py.typed", "muster/_client.py", "muster/v1/job_pb2.py", "muster/v1/job_pb2.pyi"} <= set(names)
+    assert {"muster/LICENSE", "muster/py.typed", "muster/_plain/_client.py", "muster/v1/job_pb2.py", "muster/v1/job_pb2.pyi"} <= set(names)
     assert not [each for each in names if not each.startswith(("muster/", "muster_train-"))]
     run(environment, "-m", "pip", "install", *OFFLINE, wheel)
     assert environment.parent.parent in muster_of(environment).parents
@@ -151,7 +152,7 @@ def test_an_import_says_which_module_is_missing_and_how_to_get_it(installed):
 def test_sources_that_were_not_built_say_so(tmp_path):
     sources = copy_of_sources(tmp_path)
     said = said_by("import muster", PYTHONPATH=sources / "src")
-    assert "was not built: _client.py, _version.py, v1 is missing there; install it with `pip install ./python`" in said
+    assert "was not built: _plain, _version.py, v1 is missing there; install it with `pip install ./python`" in said
 
 
 def test_a_build_without_the_checkout_says_what_is_missing(tmp_path):

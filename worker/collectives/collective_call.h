@@ -62,9 +62,9 @@ struct CollectiveCall {
   absl::Span<const size_t> counts;
   absl::Span<const size_t> send_counts;
   int root = 0;
-  // Of a send or receive. On device memory 0 alone.
+  // The tag of a send or receive; 0 on device memory.
   int tag = 0;
-  // Of a receive in host memory: where the rank that has sent is written, or null.
+  // Where a receive in host memory writes the rank that has sent; null: nowhere.
   int* source = nullptr;
   // True for one fixed order of addition, by rank, whatever the size of the message.
   bool deterministic = false;

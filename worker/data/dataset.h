@@ -8,18 +8,11 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "common/job/label_kind.h"
 #include "common/tokenizer/tokenizer_identity.h"
 #include "worker/data/batch.h"
 
 namespace muster {
-
-// What the label of an example says.
-enum class LabelKind {
-  // Which class the example is of, or which token follows.
-  kClass,
-  // A number to predict.
-  kNumber,
-};
 
 // How numbers to predict are normalised: a value in its own unit is target * deviation + mean.
 struct TargetScale {

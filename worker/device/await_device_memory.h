@@ -16,16 +16,16 @@ namespace muster {
 // Bytes of a device.
 struct DeviceMemoryNeed {
   size_t needed = 0;
-  // What the device has when it is empty.
+  // Bytes that the device has when it is empty.
   size_t total = 0;
-  // What of that this process keeps beside what is needed, or will: CUDA's context and NCCL's
-  // communicators, which nobody else gives back.
+  // Bytes that this process holds permanently beside what is needed: CUDA's context and NCCL's
+  // communicators.
   size_t own = 0;
-  // What is needed for what, for messages.
+  // The parts of what is needed, for messages.
   std::string parts;
 };
 
-// How long a process that was killed may take to give its device's memory back.
+// The time that a killed process may take to give its device's memory back.
 inline constexpr absl::Duration kDeviceMemoryPatience = absl::Seconds(10);
 
 // Blocks for a while, as Waiter::Wait (common/rpc/retry.h); false: give up now.

@@ -56,9 +56,9 @@ class CopyingStrategy final : public Strategy {
 
  private:
   struct Unit {
-    // Without tied ones.
+    // The unit's tensors; tied ones are left out.
     std::vector<int> tensors;
-    // At this step's clock.
+    // True once the parameters were copied at this step's clock.
     bool copied = false;
     // Reached when the device has its gradients.
     std::unique_ptr<DeviceEvent> ready;
@@ -79,7 +79,7 @@ class CopyingStrategy final : public Strategy {
   std::vector<Unit> units_;
   // Nothing was added to the gradients since BeginStep zeroed them.
   bool gradients_are_zero_ = false;
-  // Of the step.
+  // The numbers of the present step.
   uint64_t clock_ = 0;
   uint64_t examples_ = 0;
   SeriesPosition position_ = SeriesPosition::kLast;

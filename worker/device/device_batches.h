@@ -57,7 +57,7 @@ class DeviceBatches {
   const TokenRows most_;
   const DeviceBatchArrays arrays_;
   std::vector<Place> places_;
-  // Of the batch that was taken last.
+  // The place of the batch that was taken last.
   size_t taken_ = 0;
   // FillTokenOrder's.
   std::vector<int32_t> token_counts_;

@@ -27,8 +27,9 @@ enum class OptimizerPlace {
 
 // How a transformer is computed on a device, and how much at a time.
 struct DeviceComputeOptions {
-  // Of matrices and what enters and leaves products: kF32, kBf16 or kF16. Master weights, gradients
-  // of parameters, the residual stream, norms, logits and the loss are f32 in any case.
+  // The type of matrices and of what enters and leaves products: kF32, kBf16 or kF16. Master
+  // weights, gradients of parameters, the residual stream, norms, logits and the loss are always
+  // f32.
   DType type = DType::kBf16;
   Recompute recompute = Recompute::kNone;
   // The largest micro-batch.
@@ -73,7 +74,7 @@ struct DeviceOptions {
   AdamOptions optimizer;
   ClipOptions clip;
   BucketPlanOptions buckets;
-  // Of each collective call, in which ranks may have to wait for slower ones.
+  // The time limit of each collective call, in which ranks may have to wait for slower ones.
   absl::Duration timeout = absl::Minutes(10);
   // CUDA's number of the device.
   int device = 0;

@@ -41,11 +41,11 @@ class DeviceParameters {
   using Counted = std::pair<uint64_t, uint64_t>;
   const std::vector<Counted>& counted() const { return counted_; }
 
-  // Of the flat space.
+  // Returns the number of elements of the flat space.
   uint64_t elements() const { return layout_.elements(); }
-  // Where a tensor begins; of a tied one, where the tensor is that it is tied to.
+  // Returns where a tensor begins; a tied tensor begins where the one does that it is tied to.
   uint64_t offset(int tensor) const { return layout_.tensor_offset(tensor); }
-  // Without padding.
+  // Returns the number of a tensor's elements without padding.
   int64_t elements_of(int tensor) const { return tensors_.specs[tensor].elements(); }
 
  private:

@@ -175,7 +175,7 @@ class DeviceShardedStrategy final : public Strategy, public ReplicaGroup {
   const std::unique_ptr<KeptShard> kept_;
   const DeviceParameters places_;
   const uint64_t fingerprint_;
-  // Of the shard on the device, while there is a group.
+  // The clock of the shard on the device, while there is a group.
   uint64_t clock_ = 0;
   // The number of steps that moved weights since the host's last copy.
   uint64_t moved_ = 0;

@@ -23,7 +23,7 @@ namespace muster {
 struct DeviceUpdateResult {
   // What the gradients were divided by, over all ranks.
   uint64_t examples = 0;
-  // Of the mean gradient, before clipping; not finite where the step was skipped for that.
+  // The norm of the mean gradient before clipping; not finite if the step was skipped for that.
   double gradient_norm = 0;
   // Nothing was changed: gradients overflowed, or there were no examples.
   bool skipped = false;
@@ -48,12 +48,12 @@ struct DeviceUpdateArrays {
 
 // One step's numbers.
 struct DeviceUpdateStep {
-  // Of all ranks; labels, where examples have several.
+  // The number of examples of all ranks, or of their labels if examples have several.
   uint64_t examples = 0;
   // The factor that gradients come multiplied by.
   float loss_scale = 1;
   float learning_rate = 0;
-  // From 1.
+  // The step's number, counted from 1.
   uint64_t step = 1;
   // The sum of squares of all ranks' sums. Absent: this rank's are all. Always there or never.
   absl::optional<double> squares;

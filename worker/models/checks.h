@@ -15,28 +15,28 @@ namespace muster {
 // The checks that models have in common. All return InvalidArgument with a message that names what
 // was checked, its value, and what would be right.
 
-// A field of the model specification, by its path such as "model.mlp.classes".
+// Checks a field of the model specification, by its path such as "model.mlp.classes".
 absl::Status CheckField(absl::string_view field, uint64_t value, uint64_t low, uint64_t high);
 
-// Widths of hidden layers. REQUIRES: min_layers is 0 or 1.
+// Checks the widths of hidden layers. REQUIRES: min_layers is 0 or 1.
 absl::Status CheckHidden(absl::string_view field, absl::Span<const uint32_t> hidden,
                          int min_layers);
 
-// That a model that predicts `classes` classes, as `field` says, covers those of the data.
+// Checks that a model that predicts `classes` classes, as `field` says, covers those of the data.
 absl::Status CheckClasses(absl::string_view field, uint64_t classes, const DatasetInfo& data);
 
-// What the data hold, for messages: "120 dense features", "13 dense features and 26 categorical
-// fields".
+// Returns what the data hold, for messages: "120 dense features", "13 dense features and 26
+// categorical fields".
 std::string DescribeData(const DatasetInfo& data);
 
-// A batch's labels: one per example, each in [0, classes).
+// Checks a batch's labels: one per example, each in [0, classes).
 absl::Status CheckLabels(const Batch& batch, int64_t classes);
 
-// A batch's dense features: `features` per example.
+// Checks a batch's dense features: `features` per example.
 absl::Status CheckDense(const Batch& batch, int64_t features);
 
-// A batch's sparse features: whole rows, keys and values in equal number, which a 32-bit index can
-// count.
+// Checks a batch's sparse features: whole rows, keys and values in equal number, which a 32-bit
+// index can count.
 absl::Status CheckSparse(const Batch& batch);
 
 }  // namespace muster

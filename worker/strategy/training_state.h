@@ -13,7 +13,7 @@ namespace muster {
 class BackgroundCuts;
 class LossScaler;
 
-// What a strategy moved and saw since it was created.
+// Counts what a strategy moved and saw since it was created.
 struct StrategyCounters {
   // Payload sent to servers (gradients, and keys of rows to pull) and received from them.
   uint64_t bytes_pushed = 0;
@@ -56,10 +56,10 @@ struct PartitionFile {
 
 // The files of a cut.
 struct CutFiles {
-  // In order of partition. Of a cut that could not be written: those that were, the others without
-  // a path.
+  // The files in order of partition. If the cut could not be written, partitions whose files were
+  // not written have no path.
   std::vector<PartitionFile> by_partition;
-  // Not empty: it could not be written now, and why. The next cut does not depend on it.
+  // Why the cut could not be written; empty: it was. The next cut does not depend on it.
   std::string failure;
 };
 

@@ -57,7 +57,7 @@ absl::Status JobFileArgument::Read(v1::JobSpec& spec) const {
   MUSTER_RETURN_IF_ERROR(CheckUtf8(spec));
   MUSTER_RETURN_IF_ERROR(ReadModelConfig(spec));
   FillVocabulary(spec);
-  return absl::OkStatus();
+  return CheckDataHead(spec);
 }
 
 void JobFileArgument::NoteMissingData(const v1::JobSpec& spec) const {

@@ -30,7 +30,7 @@ struct JobFileArgument {
 
   // Reads and changes the job, and adds what a config.json (ReadModelConfig) and the data
   // (FillVocabulary) say of the model. Errors are those of ReadJobFile, SetJobField,
-  // ReplaceDataPath, CheckUtf8 and ReadModelConfig.
+  // ReplaceDataPath, CheckUtf8, ReadModelConfig and CheckDataHead.
   absl::Status Read(v1::JobSpec& spec) const;
 
   // Prints which of the job's data are not on this machine, and what to do, to standard error: the

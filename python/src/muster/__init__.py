@@ -17,9 +17,9 @@ from muster import _requirements
 _requirements.check()
 
 from muster import aio
-from muster._client import Checkpoint, Client, Job, connect
 from muster._cluster import Tls
 from muster._draft import JobDraft
+from muster._plain import Checkpoint, Client, Job, connect
 from muster.errors import CollectiveError, Error, InvalidArgument, JobCancelled, JobFailed, NotFinite, NotFound, Unreachable
 from muster.history import Evaluation, Evaluations, History, Point, RollBack, Series
 from muster.optimizers import SGD, Adagrad, Adam, AdamW, Ftrl, RMSprop, RowWiseAdagrad

@@ -20,7 +20,7 @@ _OPTIONAL = {
     "yaml": ("python3-yaml", "PyYAML"),
 }
 # What generate.py makes beside the sources.
-_MADE = ("_client.py", "_version.py", "v1")
+_MADE = ("_plain", "_version.py", "v1")
 
 
 def check() -> None:

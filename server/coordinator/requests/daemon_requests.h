@@ -70,7 +70,7 @@ class DaemonRequests {
     v1::HeartbeatReply reply;
   };
 
-  // What a worker said last.
+  // The contents of a worker's last heartbeat.
   struct Heard {
     uint64_t incarnation = 0;
     // The orders that it follows; 0: it was told others since.

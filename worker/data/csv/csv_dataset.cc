@@ -11,11 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
+#include "common/csv/csv_parser.h"
 #include "common/files/check_is_text.h"
 #include "common/files/path_pattern.h"
 #include "common/text/byte_order_mark.h"
 #include "worker/data/csv/csv_labels.h"
-#include "worker/data/csv/csv_parser.h"
 #include "worker/data/csv/csv_preparation.h"
 #include "worker/data/parsing/gzip.h"
 #include "worker/data/sampling/learned_from.h"
@@ -128,10 +128,11 @@ class CsvDataset::Builder {
       if (!more) break;
       const absl::string_view rest = bytes.substr(parser.offset());
       if (!dataset_->layout_.has_value()) {
-        MUSTER_ASSIGN_OR_RETURN(dataset_->layout_,
-                                CsvLayout::Create(path, columns(), record_, rest));
+        MUSTER_ASSIGN_OR_RETURN(CsvHeader header,
+                                CsvHeader::Create(path, columns(), record_, rest));
+        dataset_->layout_.emplace(columns(), std::move(header));
       } else if (is_header) {
-        MUSTER_RETURN_IF_ERROR(dataset_->layout_->CheckHeader(path, parser.line(), record_));
+        MUSTER_RETURN_IF_ERROR(dataset_->layout_->header().CheckSame(path, parser.line(), record_));
       }
       if (std::exchange(is_header, false)) continue;
       MUSTER_RETURN_IF_ERROR(TakeRecord(path, parser, rest));

@@ -32,8 +32,8 @@ struct CsvOptions {
   uint64_t keep_below_bytes = kCsvKeptBelowBytes;
 };
 
-// Examples from CSV files, plain or gzip (csv_parser.h has the syntax), with a header line in each
-// file or in none. Spaces around a value do not count; an empty value is missing.
+// Examples from CSV files, plain or gzip (common/csv/csv_parser.h has the syntax), with a header
+// line in each file or in none. Spaces around a value do not count; an empty value is missing.
 //
 // Dense features are the numeric columns, in the order asked for. A preparation
 // (proto/data_preparation.proto) turns their values into numbers and labels into classes. The

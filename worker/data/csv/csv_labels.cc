@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
+#include "common/text/data_error.h"
 #include "common/text/missing_value.h"
 #include "common/text/utf8.h"
-#include "worker/data/parsing/data_error.h"
 #include "worker/data/parsing/number.h"
 
 namespace muster {

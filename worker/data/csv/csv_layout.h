@@ -1,57 +1,31 @@
 #ifndef MUSTER_WORKER_DATA_CSV_CSV_LAYOUT_H_
 #define MUSTER_WORKER_DATA_CSV_CSV_LAYOUT_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "worker/data/dataset.h"
+#include "common/csv/csv_columns.h"
+#include "common/csv/csv_header.h"
 
 namespace muster {
-
-// The roles of a CSV file's columns.
-struct CsvColumns {
-  enum class Header {
-    // Columns are named by the first line.
-    kFirstLine,
-    // The first line is an example; columns are named by number: "1", "2", and so on.
-    kNone,
-  };
-
-  // Column of the class (csv_labels.h says which labels are allowed), or of the number to predict.
-  std::string label;
-  std::vector<std::string> numeric;
-  std::vector<std::string> categorical;
-  char separator = ',';
-  Header header = Header::kFirstLine;
-  LabelKind label_kind = LabelKind::kClass;
-
-  // Returns the columns of numbers: the numeric ones and, last, a label that is a number.
-  std::vector<std::string> numbers() const;
-};
 
 // Stands for a missing number.
 inline constexpr double kMissingNumber = std::numeric_limits<double>::quiet_NaN();
 
-// The positions of a job's columns in the records of CSV files. Immutable, so thread-safe.
+// Reads a job's columns out of the records of CSV files. Immutable, so thread-safe.
 class CsvLayout {
  public:
-  // Finds the columns in the first record of the first file, with which `text` begins. `columns`
-  // outlives the layout. InvalidArgument: a column is missing (names a separator that would give
-  // it), there twice or used twice; the header is not UTF-8; there is no label or no column to
-  // learn from; or the separator is not allowed.
-  static absl::StatusOr<CsvLayout> Create(const std::string& path, const CsvColumns& columns,
-                                          const std::vector<std::string>& first_record,
-                                          absl::string_view text);
+  // `columns`, of which the header is, outlive the layout.
+  CsvLayout(const CsvColumns& columns, CsvHeader header)
+      : columns_(&columns), header_(std::move(header)) {}
 
-  // Checks that another file has the same header. InvalidArgument names file, line and column.
-  absl::Status CheckHeader(const std::string& path, int64_t line,
-                           const std::vector<std::string>& record) const;
+  // Says where the columns are.
+  const CsvHeader& header() const { return header_; }
 
   // Appends a record's numbers and its categories' keys, both in the order asked for; a label that
   // is a number is the last of the numbers, and never missing. Spaces around a value do not count,
@@ -66,18 +40,8 @@ class CsvLayout {
   absl::string_view Label(const std::vector<std::string>& record) const;
 
  private:
-  explicit CsvLayout(const CsvColumns& columns) : columns_(&columns) {}
-
-  absl::StatusOr<size_t> Find(const std::string& path, const std::string& name,
-                              absl::string_view text) const;
-
   const CsvColumns* columns_;
-  // Names of the columns, without spaces around them; their numbers if there is no header.
-  std::vector<std::string> header_;
-  // Positions in a record.
-  size_t label_ = 0;
-  std::vector<size_t> numeric_;
-  std::vector<size_t> categorical_;
+  CsvHeader header_;
 };
 
 }  // namespace muster

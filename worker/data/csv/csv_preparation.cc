@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "worker/data/parsing/data_error.h"
+#include "common/text/data_error.h"
 
 namespace muster {
 

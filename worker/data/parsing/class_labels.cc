@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/text/data_error.h"
 #include "common/text/length_of.h"
-#include "worker/data/parsing/data_error.h"
 #include "worker/data/parsing/number.h"
 
 namespace muster {

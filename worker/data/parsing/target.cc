@@ -1,8 +1,8 @@
 #include "worker/data/parsing/target.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/text/data_error.h"
 #include "common/text/missing_value.h"
-#include "worker/data/parsing/data_error.h"
 #include "worker/data/parsing/number.h"
 
 namespace muster {

@@ -34,13 +34,13 @@ class TransformerMemory {
   // happens where it is laid out so already.
   void Prepare(const ComputeContext& context, const UnitRange& units = {});
 
-  // Of the present layout.
+  // Return the arrays of the present layout, and their bytes.
   const TransformerArrays& arrays() const { return arrays_; }
   size_t bytes() const { return arena_.used(); }
 
  private:
   const int64_t layers_;
-  // Of the present layout.
+  // What the present layout is for.
   ActivationRequest request_;
   UnitRange units_;
   ActivationArena arena_;

@@ -33,12 +33,12 @@ struct TransformerShape {
   Norm norm = Norm::kLayerNorm;
   Positions positions = Positions::kLearned;
   Activation activation = Activation::kGelu;
-  // Whether the head's weights are the embedding's.
+  // True if the head's weights are the embedding's.
   bool tied_head = true;
   bool biases = true;
-  // After the embedding and at the end of each branch.
+  // The dropout after the embedding and at the end of each branch.
   float dropout = 0;
-  // Of attention's probabilities.
+  // The dropout of attention's probabilities.
   float attention_dropout = 0;
   float rotary_base = 10000;
   float norm_epsilon = 1e-5f;

@@ -27,7 +27,7 @@ class CpuReference {
   const TransformerShape& shape() const { return shape_; }
   const std::vector<TensorSpec>& tensors() const { return model_->description().tensors; }
 
-  // By tensor; tied ones are empty.
+  // Return the values of each tensor; tied tensors are empty.
   std::vector<std::vector<float>>& weights() { return weights_; }
   const std::vector<std::vector<float>>& gradients() const { return gradients_; }
   // Weights at which no logit is certain.
@@ -38,7 +38,7 @@ class CpuReference {
   double loss_sum() const { return loss_sum_; }
   int64_t tokens() const { return tokens_; }
   int64_t correct() const { return correct_; }
-  // Of the mean gradient.
+  // Returns the norm of the mean gradient.
   double GradientNorm() const;
   void EndStep(float learning_rate, float weight_decay, double max_norm);
 

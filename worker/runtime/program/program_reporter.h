@@ -92,7 +92,7 @@ class ProgramReporter {
     std::map<std::string, Series> series;
   };
 
-  // What is left out.
+  // The part of a report that is left out.
   enum class LeftOut { kStep, kName, kNumber };
 
   // Returns whether a metric is taken, `name` being that of its series; else notes why not.
@@ -143,7 +143,7 @@ class ProgramReporter {
   absl::optional<std::string> silence_ ABSL_GUARDED_BY(mutex_);
   // A user asks for collective calls that nobody has begun to tell.
   bool collectives_wanted_ ABSL_GUARDED_BY(mutex_) = false;
-  // What is to be told of collective calls.
+  // The collective calls that are to be told; absent: none.
   absl::optional<v1::ReportCollectivesRequest> collectives_ ABSL_GUARDED_BY(mutex_);
   double cpu_seconds_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t peak_bytes_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -81,7 +81,7 @@ class PipelineLinks {
   struct Place {
     absl::Span<std::byte> memory;
     bool taken = false;
-    // Of a receive.
+    // The message that is received here; a place that is sent from has none.
     StageMessage message;
     size_t bytes = 0;
     // Null until the message was started, and after it was waited for.

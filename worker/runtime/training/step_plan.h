@@ -58,14 +58,14 @@ struct StepAction {
   Kind kind;
   int unit = -1;
   int micro_batch = 0;
-  // Of kAcquire and kRelease.
+  // Which pass kAcquire and kRelease are for.
   Direction direction = Direction::kForward;
   // The saved set (MicroBatch) that holds the micro-batch, from 0 on. From its kLoad to its last
   // action no other micro-batch has the set.
   int saved = 0;
   // The other stage of a message.
   int peer = -1;
-  // In kLoad of a pipeline, the stage's group of layers that the saved set is for.
+  // The stage's group of layers that kLoad fills the saved set for, in a pipeline.
   int chunk = 0;
 
   // Returns whether the action adds a message.

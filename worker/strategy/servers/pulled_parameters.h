@@ -50,7 +50,7 @@ class PulledParameters {
     uint64_t end = 0;
     uint32_t part = 0;
     DType type = DType::kF32;
-    // Of the memory.
+    // The byte of the memory at which the stretch begins.
     size_t offset = 0;
   };
 
@@ -59,7 +59,7 @@ class PulledParameters {
   std::byte* AddressOf(uint64_t element) const;
 
   const UnitPlaces places_;
-  // In order; none of no elements.
+  // The stretches in order; each has elements.
   std::vector<TypeStretch> stretches_;
   std::optional<ArenaMemory> memory_;
   std::vector<absl::Span<const float>> values_;

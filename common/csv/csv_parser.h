@@ -1,5 +1,5 @@
-#ifndef MUSTER_WORKER_DATA_CSV_CSV_PARSER_H_
-#define MUSTER_WORKER_DATA_CSV_CSV_PARSER_H_
+#ifndef MUSTER_COMMON_CSV_CSV_PARSER_H_
+#define MUSTER_COMMON_CSV_CSV_PARSER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -51,4 +51,4 @@ class CsvParser {
 
 }  // namespace muster
 
-#endif  // MUSTER_WORKER_DATA_CSV_CSV_PARSER_H_
+#endif  // MUSTER_COMMON_CSV_CSV_PARSER_H_

@@ -1,4 +1,4 @@
-#include "worker/data/csv/csv_parser.h"
+#include "common/csv/csv_parser.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
-#include "worker/data/parsing/data_error.h"
+#include "common/text/data_error.h"
 
 namespace muster {
 

@@ -1,5 +1,5 @@
-#ifndef MUSTER_WORKER_DATA_PARSING_DATA_ERROR_H_
-#define MUSTER_WORKER_DATA_PARSING_DATA_ERROR_H_
+#ifndef MUSTER_COMMON_TEXT_DATA_ERROR_H_
+#define MUSTER_COMMON_TEXT_DATA_ERROR_H_
 
 #include <cstdint>
 #include <string>
@@ -19,4 +19,4 @@ absl::Status LineError(absl::string_view path, int64_t line, absl::string_view m
 
 }  // namespace muster
 
-#endif  // MUSTER_WORKER_DATA_PARSING_DATA_ERROR_H_
+#endif  // MUSTER_COMMON_TEXT_DATA_ERROR_H_

@@ -1,4 +1,4 @@
-#include "worker/data/csv/csv_parser.h"
+#include "common/csv/csv_parser.h"
 
 #include <string>
 #include <vector>

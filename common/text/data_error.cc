@@ -1,4 +1,4 @@
-#include "worker/data/parsing/data_error.h"
+#include "common/text/data_error.h"
 
 #include "absl/strings/str_cat.h"
 #include "common/text/printable.h"
