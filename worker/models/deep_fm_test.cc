@@ -42,6 +42,10 @@ TEST(DeepFmTest, GradientsWithoutNumericColumns) {
   CheckModel(*MakeModel(kSpec, ClicksData(4, 0)), Clicks(6, 4, 0));
 }
 
+TEST(DeepFmTest, Probabilities) {
+  CheckProbabilities(*MakeModel(kSpec, ClicksData(3, 2)), Clicks(50, 3, 2), 2);
+}
+
 TEST(DeepFmTest, Description) {
   const auto model = MakeModel(kSpec, ClicksData(3, 2));
   const ModelDescription& description = model->description();

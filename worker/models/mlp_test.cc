@@ -11,6 +11,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 DatasetInfo RowsData(int64_t features, int64_t classes) {
   return {.examples = 100, .dense_features = features, .classes = classes};
@@ -37,6 +38,11 @@ TEST(MlpTest, Gradients) {
   batch.labels = {0, 1, 2, 3, 3, 0};
   CheckModel(*MakeModel("mlp { hidden: 7 hidden: 6 classes: 4 }", RowsData(5, 4)), batch);
   CheckModel(*MakeModel("mlp { classes: 4 }", RowsData(5, 4)), batch);
+}
+
+TEST(MlpTest, Probabilities) {
+  CheckProbabilities(*MakeModel("mlp { hidden: 8 classes: 2 }", RowsData(2, 2)), Quadrants(50), 2);
+  CheckProbabilities(*MakeModel("mlp { hidden: 8 classes: 3 }", RowsData(2, 3)), Quadrants(50), 3);
 }
 
 TEST(MlpTest, OneUnitPerLinearLayer) {
@@ -126,6 +132,9 @@ TEST(MlpRegressionTest, LearnsWhatNoLinearModelCan) {
   // Half the mean squared error; the products' variance is about 0.13.
   EXPECT_LT(trainer.mean_loss(), 0.005);
   EXPECT_EQ(trainer.micro_batch().correct, 0);
+  trainer.micro_batch().wants_probabilities = true;
+  ASSERT_TRUE(trainer.Evaluate(batch).ok());
+  EXPECT_THAT(trainer.micro_batch().probabilities, IsEmpty());
 }
 
 TEST(MlpRegressionTest, NamesWhatIsWrong) {

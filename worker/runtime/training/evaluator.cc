@@ -99,7 +99,7 @@ absl::Status Evaluator::Evaluate(uint64_t clock, StepEngine& engine,
   for (int64_t i = 0; i < share_.Batches(at_once); ++i) {
     share_.BatchExamples(i, at_once, examples);
     MUSTER_RETURN_IF_ERROR(dataset_.Read(examples, batch));
-    MUSTER_RETURN_IF_ERROR(engine.Evaluate(batch, pass));
+    MUSTER_RETURN_IF_ERROR(engine.Evaluate(batch, PassOutput::kScores, pass));
     report.set_text_bytes(report.text_bytes() + SourceBytes(batch.labels));
     MUSTER_RETURN_IF_ERROR(AddResults(pass, report));
   }
