@@ -78,6 +78,7 @@ class DeepFm final : public Model {
          .initializer = {.kind = Initializer::Kind::kUniform, .scale = kDeepFmEmbeddingScale}});
     description_.units = perceptron_.units();
     description_.default_metric = regression_ ? "rmse" : "auc";
+    description_.classes = regression_ ? 0 : 2;
   }
 
   const ModelDescription& description() const override { return description_; }

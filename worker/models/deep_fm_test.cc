@@ -51,6 +51,7 @@ TEST(DeepFmTest, Description) {
   const ModelDescription& description = model->description();
   EXPECT_EQ(description.units, 3);
   EXPECT_EQ(description.default_metric, "auc");
+  EXPECT_EQ(description.classes, 2);
   ASSERT_EQ(description.sparse_tables.size(), 1);
   EXPECT_EQ(description.sparse_tables[0].dim, 5) << "first-order weight and vector";
   ASSERT_EQ(description.tensors.size(), 7);

@@ -51,6 +51,7 @@ class LinearModel final : public Model {
     }
     description_.units = 1;
     description_.default_metric = regression_ ? "rmse" : "accuracy";
+    description_.classes = regression_ ? 0 : classes;
   }
 
   const ModelDescription& description() const override { return description_; }

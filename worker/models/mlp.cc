@@ -38,6 +38,7 @@ class Mlp final : public Model, private UnitBoundaries {
     perceptron_.AppendTensors(description_.tensors);
     description_.units = perceptron_.units();
     description_.default_metric = regression_ ? "rmse" : "accuracy";
+    description_.classes = regression_ ? 0 : classes;
   }
 
   const ModelDescription& description() const override { return description_; }

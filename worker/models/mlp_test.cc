@@ -52,6 +52,7 @@ TEST(MlpTest, OneUnitPerLinearLayer) {
   EXPECT_EQ(model->description().tensors[2].name, "output.weight");
   EXPECT_EQ(model->description().tensors[2].unit, 1);
   EXPECT_EQ(model->description().default_metric, "accuracy");
+  EXPECT_EQ(model->description().classes, 10);
 }
 
 TEST(MlpTest, LearnsWhatNoLinearModelCan) {
@@ -125,6 +126,7 @@ TEST(MlpRegressionTest, Gradients) {
 TEST(MlpRegressionTest, LearnsWhatNoLinearModelCan) {
   const auto model = MakeModel("mlp { hidden: 16 regression {} }", PlaneData());
   EXPECT_EQ(model->description().default_metric, "rmse");
+  EXPECT_EQ(model->description().classes, 0);
   const Batch batch = Products(200);
   LocalTrainer trainer(*model, 7);
   for (int step = 0; step < 600; ++step) ASSERT_TRUE(trainer.Step(batch, 0.2).ok());

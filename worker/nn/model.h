@@ -30,6 +30,8 @@ struct ModelDescription {
   int units = 0;
   // The model's own metric: accuracy, auc, bits_per_byte or rmse.
   std::string default_metric;
+  // Number of classes of a classifier of examples; 0 if the model predicts a number or tokens.
+  int64_t classes = 0;
   // Most examples of a batch.
   int64_t most_examples = std::numeric_limits<int64_t>::max();
   // True if parameters and gradients lie in a device's memory, where only the model and the

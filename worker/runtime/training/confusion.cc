@@ -29,7 +29,6 @@ void BeginConfusion(const DatasetInfo& data, int64_t classes, v1::Confusion& con
 
 void CountExamples(absl::Span<const int32_t> labels, absl::Span<const int32_t> predicted,
                    v1::Confusion& confusion) {
-  if (confusion.counts().empty()) return;
   const int classes = static_cast<int>(confusion.classes());
   for (size_t i = 0; i < labels.size(); ++i) {
     const int at = labels[i] * classes + predicted[i];

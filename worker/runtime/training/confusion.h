@@ -18,8 +18,8 @@ class Confusion;
 // (common/eval/confusion.h), there are neither labels nor counts.
 void BeginConfusion(const DatasetInfo& data, int64_t classes, v1::Confusion& confusion);
 
-// Counts examples: example i is of class labels[i], and the model says predicted[i]. REQUIRES: both
-// are in [0, classes), and equally long.
+// Counts examples: example i is of class labels[i], and the model predicts class predicted[i].
+// REQUIRES: both are in [0, classes), and equally long; the matrix has counts.
 void CountExamples(absl::Span<const int32_t> labels, absl::Span<const int32_t> predicted,
                    v1::Confusion& confusion);
 

@@ -94,12 +94,14 @@ absl::Status Evaluator::Evaluate(uint64_t clock, StepEngine& engine,
   Batch batch;
   std::vector<int64_t> examples;
   PassResult pass;
+  const bool counts = !report.confusion().counts().empty();
+  const PassOutput output = counts ? PassOutput::kProbabilities : PassOutput::kScores;
   const int64_t at_once =
       std::min<int64_t>(engine.most_examples(), ExamplesOfPass(dataset_.info().labels_per_example));
   for (int64_t i = 0; i < share_.Batches(at_once); ++i) {
     share_.BatchExamples(i, at_once, examples);
     MUSTER_RETURN_IF_ERROR(dataset_.Read(examples, batch));
-    MUSTER_RETURN_IF_ERROR(engine.Evaluate(batch, PassOutput::kScores, pass));
+    MUSTER_RETURN_IF_ERROR(engine.Evaluate(batch, output, pass));
     report.set_text_bytes(report.text_bytes() + SourceBytes(batch.labels));
     MUSTER_RETURN_IF_ERROR(AddResults(pass, report));
   }
@@ -147,7 +149,7 @@ absl::Status Evaluator::AddResults(const PassResult& pass,
   report.set_examples(report.examples() + pass.examples);
   report.set_loss_weight(report.loss_weight() + pass.loss_weight);
   if (IsOfRegression(figures_.metric)) return AddErrors(pass, report);
-  if (figures_.confusion_classes > 0) {
+  if (!report.confusion().counts().empty()) {
     CountExamples(pass.labels, pass.predicted, *report.mutable_confusion());
   }
   return figures_.scores == Scores::kNone ? absl::OkStatus() : AddScores(pass, report);
