@@ -135,10 +135,12 @@ void Session::PrintResult(const std::string& text,
   }
 }
 
-void Session::PrintJson(const google::protobuf::Message& message) { PrintJson(message, {}); }
+void Session::PrintJson(const google::protobuf::Message& message) {
+  PrintJson(message, nlohmann::ordered_json::object());
+}
 
 void Session::PrintJson(const google::protobuf::Message& message,
-                        const std::vector<std::pair<std::string, double>>& fields,
+                        const nlohmann::ordered_json& fields,
                         const std::vector<std::string>& left_out) {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
@@ -156,7 +158,7 @@ void Session::PrintJson(const google::protobuf::Message& message,
           absl::StrCat("the result, a ", message.GetTypeName(), ", has no readable JSON")));
     }
     for (const std::string& name : left_out) object.erase(name);
-    for (const auto& [name, value] : fields) object[name] = value;
+    for (const auto& [name, value] : fields.items()) object[name] = value;
     json = DumpJson(object);
   }
   PrintJsonText(json);

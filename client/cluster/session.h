@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -90,10 +91,9 @@ class Session {
   // Prints a message as JSON, on one line. Numbers that are not finite become the strings "NaN",
   // "Infinity" and "-Infinity"; 64-bit integers become strings of digits.
   void PrintJson(const google::protobuf::Message& message);
-  // Like PrintJson above, with `fields` after the message's own, and without the message's fields
-  // in `left_out`.
-  void PrintJson(const google::protobuf::Message& message,
-                 const std::vector<std::pair<std::string, double>>& fields,
+  // Like PrintJson above, with the object's `fields` after the message's own or in place of those
+  // of the same name, and without the message's fields in `left_out`.
+  void PrintJson(const google::protobuf::Message& message, const nlohmann::ordered_json& fields,
                  const std::vector<std::string>& left_out = {});
 
   // Shows a job's progress until the job ends: a bar that redraws itself on a terminal, plain lines

@@ -1,9 +1,8 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
-#include <limits>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -11,8 +10,8 @@
 #include "client/commands/arguments/choices.h"
 #include "client/commands/arguments/job_argument.h"
 #include "client/commands/commands.h"
+#include "client/commands/evaluation_output.h"
 #include "client/job/job_file.h"
-#include "client/terminal/format.h"
 #include "client/terminal/interrupt.h"
 #include "client/terminal/terminal.h"
 #include "client/terminal/wait_changes.h"
@@ -54,13 +53,11 @@ absl::Status MakeEvaluation(const v1::JobStatus& job, const CheckpointName& chec
   return ReplaceDataPath(data, spec);
 }
 
-using Value = std::pair<std::string, double>;
-
 // Returns a language model's perplexity, which is the number of equally likely tokens that its loss
 // is worth, and its bits per byte, if these were measured.
-std::vector<Value> LanguageValues(const v1::EvaluationResult& measured) {
+std::vector<NamedValue> LanguageValues(const v1::EvaluationResult& measured) {
   if (!measured.no_value().empty()) return {};
-  std::vector<Value> values = {{kPerplexity, std::exp(measured.loss())}};
+  std::vector<NamedValue> values = {{kPerplexity, std::exp(measured.loss())}};
   if (measured.metric() == kBitsPerByte) values.emplace_back(kBitsPerByte, measured.value());
   return values;
 }
@@ -77,35 +74,16 @@ v1::EvaluationResult Asked(const v1::EvaluationResult& measured, const std::stri
 
 // `checkpoint` is the one that was measured, with its clock if that is known.
 void PrintMeasured(Session& session, const CheckpointName& checkpoint, v1::EvaluationResult result,
-                   std::vector<Value> values) {
-  const bool has_value = result.no_value().empty();
-  if (session.output == Session::Output::kJson) {
-    // An evaluation trains nothing.
-    std::vector<std::string> left_out = {"training_seconds"};
-    result.set_clock(checkpoint.clock.value_or(0));
-    if (!checkpoint.clock.has_value()) left_out.push_back("clock");
-    if (has_value) {
-      left_out.push_back("no_value");
-    } else {
-      // JSON's null.
-      values.emplace_back("value", std::numeric_limits<double>::quiet_NaN());
-    }
-    return session.PrintJson(result, values, left_out);
+                   const std::vector<NamedValue>& values) {
+  if (session.output == Session::Output::kText) {
+    return Print("%s", EvaluationText(result, values, checkpoint.clock));
   }
-  if (has_value) {
-    Print("%s %s", result.metric(), FormatLoss(result.value()));
-  } else {
-    Print("%s has no value (%s)", result.metric(), PrintableLine(result.no_value()));
-  }
-  if (result.metric() != kLoss) Print(", loss %s", FormatLoss(result.loss()));
-  for (const auto& [name, value] : values) {
-    if (name != result.metric()) Print(", %s %s", name, FormatLoss(value));
-  }
-  Print(", over %s examples", FormatCount(result.examples()));
-  if (checkpoint.clock.has_value()) {
-    Print(", at clock %llu", *checkpoint.clock);
-  }
-  Print("\n");
+  // An evaluation trains nothing.
+  std::vector<std::string> left_out = {"training_seconds"};
+  result.set_clock(checkpoint.clock.value_or(0));
+  if (!checkpoint.clock.has_value()) left_out.push_back("clock");
+  if (result.no_value().empty()) left_out.push_back("no_value");
+  session.PrintJson(result, EvaluationFields(result, values), left_out);
 }
 
 struct EvaluateArguments {
@@ -174,8 +152,9 @@ absl::Status Evaluate(Session& session, const EvaluateArguments& arguments) {
     return absl::OkStatus();
   }
   const v1::EvaluationResult& measured = *last.evaluations().rbegin();
-  PrintMeasured(session, checkpoint, Asked(measured, arguments.metric),
-                spec.model().has_transformer() ? LanguageValues(measured) : std::vector<Value>());
+  PrintMeasured(
+      session, checkpoint, Asked(measured, arguments.metric),
+      spec.model().has_transformer() ? LanguageValues(measured) : std::vector<NamedValue>());
   // The coordinator may have forgotten it by itself.
   const absl::Status deleted = jobs->Delete(evaluation_id);
   return absl::IsNotFound(deleted) ? absl::OkStatus() : deleted;

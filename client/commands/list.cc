@@ -18,7 +18,6 @@
 #include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
 #include "common/text/printable.h"
-#include "common/text/utf8.h"
 #include "proto/job_service.pb.h"
 
 namespace muster {
@@ -38,15 +37,8 @@ struct ListArguments {
 // On a terminal long names are cut, so that a line fits 80 columns; `status` shows them whole.
 std::string ShownName(const std::string& name) {
   constexpr size_t kMostCharacters = 28;
-  std::string shown = PrintableLine(name);
-  if (isatty(STDOUT_FILENO) != 1) return shown;
-  size_t end = 0, before_last = 0;
-  for (size_t characters = 0; end < shown.size(); ++characters) {
-    if (characters == kMostCharacters) return shown.substr(0, before_last) + "…";
-    before_last = end;
-    end += FirstCodePoint(absl::string_view(shown).substr(end)).bytes;
-  }
-  return shown;
+  const std::string shown = PrintableLine(name);
+  return isatty(STDOUT_FILENO) == 1 ? CutText(shown, kMostCharacters) : shown;
 }
 
 std::vector<std::string> StateNames() {

@@ -65,6 +65,16 @@ std::string FormatPercent(double part) { return absl::StrFormat("%.1f %%", 100 *
 
 std::string FormatLoss(double value) { return absl::StrFormat("%.4f", value); }
 
+std::string CutText(absl::string_view text, size_t most) {
+  size_t end = 0, before_last = 0;
+  for (size_t characters = 0; end < text.size(); ++characters) {
+    if (characters == most) return absl::StrCat(text.substr(0, before_last), "…");
+    before_last = end;
+    end += FirstCodePoint(text.substr(end)).bytes;
+  }
+  return std::string(text);
+}
+
 std::string FormatTable(const std::vector<std::vector<std::string>>& cells) {
   std::vector<std::vector<std::string>> rows = cells;
   for (auto& row : rows) {

@@ -1,9 +1,12 @@
 #ifndef MUSTER_CLIENT_TERMINAL_FORMAT_H_
 #define MUSTER_CLIENT_TERMINAL_FORMAT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "absl/strings/string_view.h"
 
 namespace muster {
 
@@ -26,6 +29,9 @@ std::string FormatPercent(double part);
 
 // Returns a loss or a metric's value, with four decimals, so that columns line up.
 std::string FormatLoss(double value);
+
+// Returns the text, or its first characters and "…", which are `most` characters together.
+std::string CutText(absl::string_view text, size_t most);
 
 // Returns rows of cells in aligned columns, two spaces apart, with a newline at the end. The first
 // row is the header. Cells that look like numbers are aligned right. Characters that must not reach

@@ -53,6 +53,13 @@ TEST(FormatTest, CountsAndLosses) {
   EXPECT_EQ(FormatLoss(1.25), "1.2500");
 }
 
+TEST(FormatTest, TextsAreCutBetweenCharacters) {
+  EXPECT_EQ(CutText("four", 4), "four");
+  EXPECT_EQ(CutText("longer", 5), "long…");
+  EXPECT_EQ(CutText("äöüß", 3), "äö…");
+  EXPECT_EQ(CutText("", 1), "");
+}
+
 TEST(FormatTest, TableAlignsNumbersToTheRight) {
   EXPECT_EQ(FormatTable({{"mode", "steps"}, {"BSP", "5"}, {"ASP", "1,200"}}),
             "mode  steps\n"

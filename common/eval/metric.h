@@ -5,11 +5,23 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "common/eval/regression_sums.h"
 
 namespace muster {
 
-// Sums over evaluated examples. Sums of several tasks add up.
+// What rmse, mae and r2 follow from: sums over examples with a number to predict, in the target's
+// own unit.
+struct RegressionSums {
+  // The sum over prediction - target.
+  double squared_errors = 0;
+  double absolute_errors = 0;
+  // Of target - m, where m is the targets' mean in training. It is the same for all tasks, and near
+  // the evaluated targets: the variance of 1700000003 and 1700000005 keeps its digits.
+  double deviations = 0;
+  double squared_deviations = 0;
+};
+
+// Sums over evaluated examples. Sums of several tasks add up, so metrics do not depend on how an
+// evaluation is divided.
 struct EvaluationSums {
   // In nats.
   double loss_sum = 0;

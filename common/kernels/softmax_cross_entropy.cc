@@ -63,6 +63,14 @@ MUSTER_ALWAYS_INLINE float SumOfExp(int64_t n, const float* x, float maximum) {
   return sum;
 }
 
+// softmax(x) of a row whose maximum is known, and SumOfExp.
+MUSTER_ALWAYS_INLINE void WriteSoftmax(int64_t n, const float* x, float maximum, float sum,
+                                       float* probabilities) {
+  const float inverse = 1.0f / sum;
+  MUSTER_INDEPENDENT_ITERATIONS
+  for (int64_t i = 0; i < n; ++i) probabilities[i] = ExpOfNonPositive(x[i] - maximum) * inverse;
+}
+
 // Index of the first element that equals `value`; n if there is none.
 MUSTER_ALWAYS_INLINE int64_t FirstEqual(int64_t n, const float* x, float value) {
   int64_t i = 0;
@@ -85,12 +93,19 @@ LossSums SoftmaxCrossEntropy(int64_t B, int64_t C, const float* logits, const in
     sums.loss += std::log(static_cast<double>(sum)) + (double{maximum} - x[label]);
     if (sum == sum && FirstEqual(C, x, maximum) == label) ++sums.correct;
     float* dx = dlogits + b * C;
-    const float inverse = 1.0f / sum;
-    MUSTER_INDEPENDENT_ITERATIONS
-    for (int64_t c = 0; c < C; ++c) dx[c] = ExpOfNonPositive(x[c] - maximum) * inverse;
+    WriteSoftmax(C, x, maximum, sum, dx);
     dx[label] -= 1.0f;
   }
   return sums;
+}
+
+MUSTER_SIMD_CLONES
+void Softmax(int64_t B, int64_t C, const float* logits, float* probabilities) {
+  for (int64_t b = 0; b < B; ++b) {
+    const float* x = logits + b * C;
+    const float maximum = Maximum(C, x);
+    WriteSoftmax(C, x, maximum, SumOfExp(C, x, maximum), probabilities + b * C);
+  }
 }
 
 LossSums LogisticCrossEntropy(int64_t B, const float* logits, const int32_t* labels, float* scores,

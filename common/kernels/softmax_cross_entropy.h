@@ -21,6 +21,10 @@ struct LossSums {
 LossSums SoftmaxCrossEntropy(int64_t B, int64_t C, const float* logits, const int32_t* labels,
                              float* dlogits);
 
+// Writes softmax(logits[b])[c] to probabilities[b, c], [B, C], which may be logits: to the bits
+// what SoftmaxCrossEntropy takes the labels from. Stable and thread-safe as that is.
+void Softmax(int64_t B, int64_t C, const float* logits, float* probabilities);
+
 // Logistic loss of logits [B] with labels [B], each 0 or 1; scores[b] = sigmoid(logits[b]),
 // dlogits[b] = scores[b] - labels[b], the gradient of the loss sum. One of the two may be logits.
 // Class 1 is predicted where the logit is positive. Stable for logits of any size.

@@ -69,6 +69,12 @@ TEST(SoftmaxCrossEntropyTest, EqualsItsDefinitionInF64) {
         const double expected = softmax[i] - (i % C == batch.labels[i / C] ? 1 : 0);
         ASSERT_NEAR(dlogits[i], expected, 5e-7) << "C " << C << ", spread " << spread;
       }
+      std::vector<float> probabilities(batch.B * C, kNan);
+      Softmax(batch.B, C, batch.logits.data(), probabilities.data());
+      for (int64_t i = 0; i < batch.B * C; ++i) {
+        if (i % C == batch.labels[i / C]) probabilities[i] -= 1.0f;
+      }
+      EXPECT_EQ(probabilities, dlogits) << "before labels are taken away";
 
       std::vector<float> in_place = batch.logits;
       SoftmaxCrossEntropy(batch.B, C, in_place.data(), batch.labels.data(), in_place.data());

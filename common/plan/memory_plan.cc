@@ -22,6 +22,7 @@
 #include "common/plan/planned_stages.h"
 #include "common/plan/rank_size.h"
 #include "common/plan/rows_memory.h"
+#include "common/plan/score_memory.h"
 #include "common/plan/sharded_memory.h"
 #include "common/plan/transformer_device_plan.h"
 #include "common/plan/transformer_memory_plan.h"
@@ -444,6 +445,8 @@ class Planner {
     AddWorker("kernels' scratch", PlanPackedBytes(model_, std::max(examples_, evaluated_)));
     // With what was read, and the model's own copy of it.
     AddWorker("evaluation", (sizeof(float) * outputs + 2 * ExampleBytes()) * evaluated_);
+    const uint64_t scores = PlanScores(spec_, data_);
+    if (scores > 0) AddWorker("scores of an evaluation", scores);
   }
 
   // Adds the memory from which and to which a stage's messages travel

@@ -201,6 +201,32 @@ TEST(MemoryPlanTest, AnEvaluationTakesWhatAPassDoes) {
   EXPECT_EQ(WorkerOf(spec)["evaluation"], four / 4);
 }
 
+// For the AUC of two classes: an f32 score and a label of each example, in two places.
+TEST(MemoryPlanTest, ScoresOfAllExamplesAreKept) {
+  const auto scores = [](const v1::JobSpec& spec) {
+    return WorkerOf(spec)["scores of an evaluation"];
+  };
+  v1::JobSpec spec = SmallMlp();
+  spec.mutable_model()->mutable_mlp()->set_classes(2);
+  spec.mutable_data()->mutable_synthetic_classification()->set_examples(10000);
+  spec.mutable_data()->set_holdout(0.1);
+  EXPECT_EQ(scores(spec), 0u);
+  spec.mutable_evaluation()->set_metric("auc");
+  EXPECT_EQ(scores(spec), 2 * 5 * 500) << "of two workers";
+  spec.mutable_evaluation()->set_metric("accuracy");
+  spec.mutable_stop()->set_evaluate_only(true);
+  EXPECT_EQ(scores(spec), 2 * 5 * 500) << "whatever the metric is";
+  spec.mutable_evaluation()->set_max_examples(101);
+  EXPECT_EQ(scores(spec), 2 * 5 * 51);
+  spec.mutable_evaluation()->set_metric("binned_auc");
+  EXPECT_EQ(scores(spec), 0u);
+  spec.clear_evaluation();
+  spec.mutable_data()->mutable_synthetic_classification()->set_examples(1'000'000'000);
+  EXPECT_EQ(scores(spec), 128u << 20) << "more are counted by bins";
+  spec.mutable_model()->mutable_mlp()->set_classes(3);
+  EXPECT_EQ(scores(spec), 0u);
+}
+
 TEST(MemoryPlanTest, WhatOnlyEvaluatesHasNothingOfTraining) {
   for (const std::string type : {"F32", "F16"}) {
     v1::JobSpec spec = Gpt(absl::StrCat("compute { type: ", type, " }"));

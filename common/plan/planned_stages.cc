@@ -78,15 +78,18 @@ uint64_t EvaluatedExamples(const v1::JobSpec& spec, uint64_t labels_per_example,
   return each;
 }
 
-uint64_t EvaluatedExamples(const v1::JobSpec& spec, const DataSize& data, const ModelSize& model) {
-  absl::optional<uint64_t> held_out;
+absl::optional<uint64_t> HeldOutExamples(const v1::JobSpec& spec, const DataSize& data) {
   if (spec.has_validation()) {
-    if (data.validation_examples > 0) held_out = data.validation_examples;
-  } else if (data.examples > 0) {
-    held_out = std::llround(spec.data().holdout() * static_cast<double>(data.examples));
+    return data.validation_examples > 0 ? absl::make_optional(data.validation_examples)
+                                        : absl::nullopt;
   }
+  if (data.examples == 0) return absl::nullopt;
+  return std::llround(spec.data().holdout() * static_cast<double>(data.examples));
+}
+
+uint64_t EvaluatedExamples(const v1::JobSpec& spec, const DataSize& data, const ModelSize& model) {
   return EvaluatedExamples(spec, model.transformer.has_value() ? model.transformer->T : 1,
-                           held_out);
+                           HeldOutExamples(spec, data));
 }
 
 }  // namespace muster

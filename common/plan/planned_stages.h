@@ -47,6 +47,9 @@ uint64_t EvaluatedExamples(const v1::JobSpec& spec, uint64_t labels_per_example,
 // Returns the same as planned.
 uint64_t EvaluatedExamples(const v1::JobSpec& spec, const DataSize& data, const ModelSize& model);
 
+// Returns the number of examples to evaluate, of all data ranks together, if it is known.
+absl::optional<uint64_t> HeldOutExamples(const v1::JobSpec& spec, const DataSize& data);
+
 }  // namespace muster
 
 #endif  // MUSTER_COMMON_PLAN_PLANNED_STAGES_H_

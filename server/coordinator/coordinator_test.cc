@@ -12,6 +12,7 @@ namespace muster {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -265,6 +266,41 @@ TEST_F(CoordinatorTest, AMetricWithoutAValueIsAnEventAndNoFailure) {
   cluster_.EndAll(job);
   EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED) << cluster_.Status(job).message();
   EXPECT_EQ(cluster_.Status(job).evaluations_size(), 2);
+}
+
+TEST_F(CoordinatorTest, AnEvaluationsConfusionIsInItsJobButNotInLists) {
+  StartDaemons();
+  v1::JobSpec spec = SmallJob();
+  spec.clear_stop();
+  spec.mutable_stop()->set_evaluate_only(true);
+  const std::string job = *cluster_.Submit(spec);
+  for (const v1::TaskOrder& order : cluster_.Orders(job)) cluster_.Rendezvous(order, 0);
+  v1::ReportEvaluationRequest share;
+  share.set_metric("accuracy");
+  share.set_examples(10);
+  share.set_correct(7);
+  v1::Confusion& confusion = *share.mutable_confusion();
+  confusion.set_classes(2);
+  for (const char* label : {"no", "yes"}) confusion.add_labels(label);
+  for (const uint64_t count : {4, 1, 2, 3}) confusion.add_counts(count);
+  const float scores[10] = {};
+  share.set_scores(scores, sizeof(scores));
+  share.set_labels(std::string(5, 0) + std::string(5, 1));
+  for (const v1::TaskOrder& order : cluster_.Orders(job)) {
+    *share.mutable_task() = SimulatedCluster::Identity(order);
+    Answer<v1::ReportEvaluationReply> answer;
+    cluster_.coordinator().tasks().ReportEvaluation(share, answer.call());
+    cluster_.Run();
+  }
+  ASSERT_EQ(cluster_.Status(job).evaluations_size(), 1) << cluster_.Status(job).message();
+  const v1::EvaluationResult result = cluster_.Status(job).evaluations(0);
+  EXPECT_THAT(result.confusion().counts(), ElementsAre(8, 2, 4, 6));
+  EXPECT_EQ(result.auc(), 0.5);
+  v1::ListJobsRequest request;
+  request.set_view(v1::ListJobsRequest::SHORT);
+  const v1::JobStatus listed = cluster_.coordinator().jobs().List(request)->jobs(0);
+  EXPECT_EQ(listed.evaluations(0).value(), 0.7);
+  EXPECT_FALSE(listed.evaluations(0).has_confusion());
 }
 
 TEST_F(CoordinatorTest, DeletesEndedJobsWithAllTheyLeft) {

@@ -159,7 +159,7 @@ class DeviceJob : public ::testing::Test {
       if (spec_.evaluation().every_steps() > 0) {
         ASSERT_EQ((*engine)->BeginEvaluation(clock), absl::OkStatus());
         PassResult evaluated;
-        ASSERT_EQ((*engine)->Evaluate(held_out, evaluated), absl::OkStatus());
+        ASSERT_EQ((*engine)->Evaluate(held_out, PassOutput::kScores, evaluated), absl::OkStatus());
         trained.losses.push_back(evaluated.loss_sum);
       }
       StepSums sums;

@@ -78,8 +78,8 @@ class ObservedEngine final : public StepEngine {
     return status;
   }
   absl::Status BeginEvaluation(uint64_t clock) override { return inner_.BeginEvaluation(clock); }
-  absl::Status Evaluate(const Batch& batch, PassResult& result) override {
-    return inner_.Evaluate(batch, result);
+  absl::Status Evaluate(const Batch& batch, PassOutput output, PassResult& result) override {
+    return inner_.Evaluate(batch, output, result);
   }
 
  private:

@@ -473,6 +473,12 @@ def test_a_checkpoint_is_evaluated_as_the_program_does(client, small, cluster, t
     said = json.loads(run(MUSTER, "evaluate", f"{job.id}@20", "--data", tmp_path / "other.csv", "--metric", "loss",
                           "--output", "json", "--data-dir", cluster))  # fmt: skip
     assert (said["value"], said["loss"]) == (on_other.value, on_other.loss)
+    assert (said["auc"], said["confusion"]) == (on_other.auc, on_other.confusion) and 0 <= on_other.auc <= 1
+    no, yes = on_other.classes
+    assert (no.label, yes.label, no.examples + yes.examples) == ("0", "1", 95)
+    assert no.examples == sum(on_other.confusion[0]) == said["classes"][0]["examples"]
+    assert said["classes"][1]["recall"] == yes.recall == on_other.confusion[1][1] / yes.examples
+    assert held_out[-1].classes == [] and on_held_out.confusion
     # Nothing of the evaluations is left.
     assert not client.jobs(name="evaluate *")
     with pytest.raises(muster.JobFailed, match="nowhere.csv"):

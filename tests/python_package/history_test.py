@@ -62,6 +62,23 @@ def test_evaluations_have_a_row_each(noting):
     assert table.data["no_value"] == ["", "one class"]
 
 
+def test_an_evaluation_has_what_is_known_of_each_class():
+    confusion = status_pb2.Confusion(classes=3, labels=["a", "b", "c"], counts=[6, 2, 0, 0, 0, 0, 3, 1, 0])
+    message = status_pb2.EvaluationResult(clock=20, metric="accuracy", value=0.5, examples=12, confusion=confusion)
+    evaluation = muster.Evaluation.of(message)
+    assert evaluation.confusion == [[6, 2, 0], [0, 0, 0], [3, 1, 0]] and math.isnan(evaluation.auc)
+    a, b, c = evaluation.classes
+    assert a == muster.ClassResult("a", 8, 6 / 9, 6 / 8, 12 / 17)
+    assert (b.examples, b.precision, b.f1) == (0, 0, 0) and math.isnan(b.recall)
+    assert (c.examples, c.recall, c.f1) == (4, 0, 0) and math.isnan(c.precision)
+    assert evaluation in {evaluation}
+
+    message = status_pb2.EvaluationResult(confusion=status_pb2.Confusion(classes=101), auc=0.5)
+    assert (muster.Evaluation.of(message).classes, muster.Evaluation.of(message).confusion) == ([], [])
+    assert muster.Evaluation.of(message).auc == 0.5
+    assert evaluations()[0].classes == [] and math.isnan(evaluations()[0].auc)
+
+
 def test_tables_are_those_of_pandas():
     pandas = pytest.importorskip("pandas")
     table = history().to_pandas()

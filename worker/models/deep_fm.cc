@@ -78,6 +78,7 @@ class DeepFm final : public Model {
          .initializer = {.kind = Initializer::Kind::kUniform, .scale = kDeepFmEmbeddingScale}});
     description_.units = perceptron_.units();
     description_.default_metric = regression_ ? "rmse" : "auc";
+    description_.classes = regression_ ? 0 : 2;
   }
 
   const ModelDescription& description() const override { return description_; }
@@ -109,7 +110,11 @@ class DeepFm final : public Model {
     }
     m.first_order.resize(B);
     m.second_order.resize(B);
-    m.scores.resize(B);
+    if (regression_) {
+      m.scores.resize(B);
+    } else {
+      m.StartClasses(2);
+    }
     perceptron_.Begin(B, m.activations);
     m.activations.in = m.joined;
     m.activations.in_gradient = absl::MakeSpan(m.joined_gradient);
@@ -126,10 +131,9 @@ class DeepFm final : public Model {
       AddScaled(logits.size(), 1, m.first_order.data(), logits.data());
       AddScaled(logits.size(), 1, m.second_order.data(), logits.data());
       const absl::Span<float> outputs = absl::MakeSpan(logits);
-      const absl::Span<float> scores = absl::MakeSpan(m.scores);
-      const HeadResult result = regression_
-                                    ? regression_->Forward(context, m.targets, outputs, scores)
-                                    : logistic_.Forward(context, m.labels, outputs, scores);
+      const HeadResult result =
+          regression_ ? regression_->Forward(context, m.targets, outputs, absl::MakeSpan(m.scores))
+                      : logistic_.Forward(context, m.labels, outputs, m.class_predictions());
       m.loss_sum = result.loss_sum;
       m.correct = result.correct;
     }

@@ -42,11 +42,16 @@ TEST(DeepFmTest, GradientsWithoutNumericColumns) {
   CheckModel(*MakeModel(kSpec, ClicksData(4, 0)), Clicks(6, 4, 0));
 }
 
+TEST(DeepFmTest, Probabilities) {
+  CheckProbabilities(*MakeModel(kSpec, ClicksData(3, 2)), Clicks(50, 3, 2), 2);
+}
+
 TEST(DeepFmTest, Description) {
   const auto model = MakeModel(kSpec, ClicksData(3, 2));
   const ModelDescription& description = model->description();
   EXPECT_EQ(description.units, 3);
   EXPECT_EQ(description.default_metric, "auc");
+  EXPECT_EQ(description.classes, 2);
   ASSERT_EQ(description.sparse_tables.size(), 1);
   EXPECT_EQ(description.sparse_tables[0].dim, 5) << "first-order weight and vector";
   ASSERT_EQ(description.tensors.size(), 7);

@@ -51,6 +51,7 @@ class LinearModel final : public Model {
     }
     description_.units = 1;
     description_.default_metric = regression_ ? "rmse" : "accuracy";
+    description_.classes = regression_ ? 0 : classes;
   }
 
   const ModelDescription& description() const override { return description_; }
@@ -75,7 +76,11 @@ class LinearModel final : public Model {
       m.sparse[0].rows.resize(m.sparse[0].keys.size() * outputs_);
     }
     m.outputs.resize(batch.examples * outputs_);
-    if (regression_ || classes_ == 2) m.scores.resize(batch.examples);
+    if (regression_) {
+      m.scores.resize(batch.examples);
+    } else {
+      m.StartClasses(classes_);
+    }
     return absl::OkStatus();
   }
 
@@ -118,10 +123,11 @@ class LinearModel final : public Model {
   // Replaces the outputs by their gradient.
   HeadResult RunHead(const LayerContext& context, absl::Span<float> outputs,
                      LinearMicroBatch& m) const {
-    const absl::Span<float> scores = absl::MakeSpan(m.scores);
-    if (regression_) return regression_->Forward(context, m.targets, outputs, scores);
-    if (classes_ == 2) return logistic_.Forward(context, m.labels, outputs, scores);
-    return softmax_.Forward(context, m.labels, outputs, {});
+    if (regression_) {
+      return regression_->Forward(context, m.targets, outputs, absl::MakeSpan(m.scores));
+    }
+    return classes_ == 2 ? logistic_.Forward(context, m.labels, outputs, m.class_predictions())
+                         : softmax_.Forward(context, m.labels, outputs, m.class_predictions());
   }
 
   // Tensors.

@@ -59,6 +59,13 @@ TEST(LogisticRegressionTest, GradientsOnDenseFeaturesAlone) {
   CheckModel(*model, batch);
 }
 
+TEST(LogisticRegressionTest, Probabilities) {
+  CheckProbabilities(*MakeModel(kBinary, {.sparse = true, .classes = 2}), Sparse(2), 2);
+  CheckProbabilities(
+      *MakeModel("logistic_regression { classes: 5 }", {.sparse = true, .classes = 5}), Sparse(5),
+      5);
+}
+
 TEST(LogisticRegressionTest, StartsWithoutAnOpinion) {
   const auto model =
       MakeModel("logistic_regression { classes: 2 }", {.sparse = true, .classes = 2});

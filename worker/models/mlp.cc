@@ -38,6 +38,7 @@ class Mlp final : public Model, private UnitBoundaries {
     perceptron_.AppendTensors(description_.tensors);
     description_.units = perceptron_.units();
     description_.default_metric = regression_ ? "rmse" : "accuracy";
+    description_.classes = regression_ ? 0 : classes;
   }
 
   const ModelDescription& description() const override { return description_; }
@@ -54,7 +55,11 @@ class Mlp final : public Model, private UnitBoundaries {
     auto& m = static_cast<MlpMicroBatch&>(micro_batch);
     m.Start(batch);
     m.features = batch.dense;
-    if (regression_ || classes_ == 2) m.scores.resize(batch.examples);
+    if (regression_) {
+      m.scores.resize(batch.examples);
+    } else {
+      m.StartClasses(classes_);
+    }
     perceptron_.Begin(batch.examples, m.activations);
     m.activations.in = m.features;
     return absl::OkStatus();
@@ -66,10 +71,9 @@ class Mlp final : public Model, private UnitBoundaries {
     MUSTER_RETURN_IF_ERROR(perceptron_.Forward(context, unit, parameters.values, m.activations));
     if (unit + 1 == perceptron_.units()) {
       const absl::Span<float> outputs = absl::MakeSpan(m.activations.out.back());
-      const absl::Span<float> scores = absl::MakeSpan(m.scores);
-      const HeadResult result = regression_
-                                    ? regression_->Forward(context, m.targets, outputs, scores)
-                                    : softmax_.Forward(context, m.labels, outputs, scores);
+      const HeadResult result =
+          regression_ ? regression_->Forward(context, m.targets, outputs, absl::MakeSpan(m.scores))
+                      : softmax_.Forward(context, m.labels, outputs, m.class_predictions());
       m.loss_sum = result.loss_sum;
       m.correct = result.correct;
     }

@@ -11,6 +11,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 DatasetInfo RowsData(int64_t features, int64_t classes) {
   return {.examples = 100, .dense_features = features, .classes = classes};
@@ -39,6 +40,11 @@ TEST(MlpTest, Gradients) {
   CheckModel(*MakeModel("mlp { classes: 4 }", RowsData(5, 4)), batch);
 }
 
+TEST(MlpTest, Probabilities) {
+  CheckProbabilities(*MakeModel("mlp { hidden: 8 classes: 2 }", RowsData(2, 2)), Quadrants(50), 2);
+  CheckProbabilities(*MakeModel("mlp { hidden: 8 classes: 3 }", RowsData(2, 3)), Quadrants(50), 3);
+}
+
 TEST(MlpTest, OneUnitPerLinearLayer) {
   const auto model = MakeModel("mlp { hidden: 256 classes: 10 }", RowsData(784, 10));
   EXPECT_EQ(model->description().units, 2);
@@ -46,6 +52,7 @@ TEST(MlpTest, OneUnitPerLinearLayer) {
   EXPECT_EQ(model->description().tensors[2].name, "output.weight");
   EXPECT_EQ(model->description().tensors[2].unit, 1);
   EXPECT_EQ(model->description().default_metric, "accuracy");
+  EXPECT_EQ(model->description().classes, 10);
 }
 
 TEST(MlpTest, LearnsWhatNoLinearModelCan) {
@@ -119,6 +126,7 @@ TEST(MlpRegressionTest, Gradients) {
 TEST(MlpRegressionTest, LearnsWhatNoLinearModelCan) {
   const auto model = MakeModel("mlp { hidden: 16 regression {} }", PlaneData());
   EXPECT_EQ(model->description().default_metric, "rmse");
+  EXPECT_EQ(model->description().classes, 0);
   const Batch batch = Products(200);
   LocalTrainer trainer(*model, 7);
   for (int step = 0; step < 600; ++step) ASSERT_TRUE(trainer.Step(batch, 0.2).ok());
@@ -126,6 +134,9 @@ TEST(MlpRegressionTest, LearnsWhatNoLinearModelCan) {
   // Half the mean squared error; the products' variance is about 0.13.
   EXPECT_LT(trainer.mean_loss(), 0.005);
   EXPECT_EQ(trainer.micro_batch().correct, 0);
+  trainer.micro_batch().wants_probabilities = true;
+  ASSERT_TRUE(trainer.Evaluate(batch).ok());
+  EXPECT_THAT(trainer.micro_batch().probabilities, IsEmpty());
 }
 
 TEST(MlpRegressionTest, NamesWhatIsWrong) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 #include <vector>
 
@@ -53,6 +54,15 @@ GradientCheckOptions Options(const std::string& what) {
   return {.what = what, .step = 1.0 / 512, .tolerance = 5e-3, .samples = 60, .kinks = 0.1};
 }
 
+// Small enough that no example is certain: a saturated loss has no slope to check. In place, as the
+// trainer's spans point there.
+void SetRandomParameters(LocalTrainer& trainer) {
+  for (size_t t = 0; t < trainer.parameters().size(); ++t) {
+    const std::vector<float> values = RandomValues(trainer.parameters()[t].size(), 10 + t);
+    for (size_t i = 0; i < values.size(); ++i) trainer.parameters()[t][i] = 0.4f * values[i];
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<const Model> MakeModel(const std::string& model_spec, const DatasetInfo& data) {
@@ -75,12 +85,7 @@ std::string CreateError(const std::string& model_spec, const DatasetInfo& data) 
 void CheckModel(const Model& model, const Batch& batch) {
   CheckDescription(model.description());
   LocalTrainer trainer(model, 1);
-  for (size_t t = 0; t < trainer.parameters().size(); ++t) {
-    // In place, as the trainer's spans point there. Small enough that no example is certain: a
-    // saturated loss has no slope to check.
-    const std::vector<float> values = RandomValues(trainer.parameters()[t].size(), 10 + t);
-    for (size_t i = 0; i < values.size(); ++i) trainer.parameters()[t][i] = 0.4f * values[i];
-  }
+  SetRandomParameters(trainer);
   ASSERT_TRUE(trainer.Load(batch).ok());
   MicroBatch& micro_batch = trainer.micro_batch();
   for (size_t table = 0; table < micro_batch.sparse.size(); ++table) {
@@ -120,6 +125,39 @@ void CheckModel(const Model& model, const Batch& batch) {
   CheckNoExamples(model, batch);
 }
 
+void CheckProbabilities(const Model& model, const Batch& batch, int64_t classes) {
+  LocalTrainer trainer(model, 1);
+  SetRandomParameters(trainer);
+  MicroBatch& pass = trainer.micro_batch();
+  ASSERT_TRUE(trainer.Evaluate(batch).ok());
+  EXPECT_THAT(pass.probabilities, IsEmpty()) << "not wanted";
+  EXPECT_THAT(pass.predicted, IsEmpty());
+  const double loss = pass.loss_sum;
+  const std::vector<float> scores = pass.scores;
+
+  pass.wants_probabilities = true;
+  ASSERT_TRUE(trainer.Evaluate(batch).ok());
+  EXPECT_EQ(pass.loss_sum, loss);
+  EXPECT_EQ(pass.scores, scores);
+  ASSERT_EQ(pass.probabilities.size(), batch.examples * classes);
+  ASSERT_EQ(pass.predicted.size(), batch.examples);
+  int64_t correct = 0;
+  for (int64_t i = 0; i < batch.examples; ++i) {
+    const auto first = pass.probabilities.begin() + i * classes;
+    EXPECT_NEAR(std::accumulate(first, first + classes, 0.0), 1, 1e-5);
+    EXPECT_EQ(std::max_element(first, first + classes) - first, pass.predicted[i]);
+    correct += pass.predicted[i] == batch.labels[i];
+    if (classes == 2) EXPECT_EQ(first[1], scores[i]);
+  }
+  EXPECT_EQ(correct, pass.correct);
+
+  Batch none;
+  none.Clear();
+  ASSERT_TRUE(trainer.Evaluate(none).ok());
+  EXPECT_THAT(pass.probabilities, IsEmpty());
+  EXPECT_THAT(pass.predicted, IsEmpty());
+}
+
 void CheckNoExamples(const Model& model, const Batch& batch) {
   LocalTrainer trainer(model, 1);
   MicroBatch& micro_batch = trainer.micro_batch();
@@ -129,6 +167,7 @@ void CheckNoExamples(const Model& model, const Batch& batch) {
     EXPECT_EQ(micro_batch.loss_sum, 0);
     EXPECT_EQ(micro_batch.correct, 0);
     EXPECT_THAT(micro_batch.scores, IsEmpty());
+    EXPECT_THAT(micro_batch.probabilities, IsEmpty());
     EXPECT_THAT(micro_batch.labels, IsEmpty());
     EXPECT_THAT(micro_batch.targets, IsEmpty());
     for (const SparseRows& sparse : micro_batch.sparse) {

@@ -27,6 +27,11 @@ std::string CreateError(const std::string& model_spec, const DatasetInfo& data);
 // micro-batch gives the same; and CheckNoExamples.
 void CheckModel(const Model& model, const Batch& batch);
 
+// Checks the probabilities that a classifier of examples gives from random parameters, of wanted
+// and of unwanted passes: they add up to 1, are the scores of two classes, and the predicted
+// classes are right as often as the pass counts.
+void CheckProbabilities(const Model& model, const Batch& batch, int64_t classes);
+
 // Checks passes over no examples after those over `batch`, with parameters of NaN: results are
 // zeros; gradients become zeros where they are written, and stay as they are where they are added
 // to.

@@ -49,6 +49,7 @@ TEST(NgramTest, Description) {
   const ModelDescription& description = model->description();
   EXPECT_EQ(description.units, 2);
   EXPECT_EQ(description.default_metric, "bits_per_byte");
+  EXPECT_EQ(description.classes, 0);
   ASSERT_EQ(description.sparse_tables.size(), 1);
   EXPECT_EQ(description.sparse_tables[0].name, "embedding");
   EXPECT_EQ(description.sparse_tables[0].dim, 16);

@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "common/partition/tensor_spec.h"
 #include "worker/data/batch.h"
+#include "worker/nn/class_predictions.h"
 #include "worker/nn/layer.h"
 #include "worker/nn/layer_context.h"
 #include "worker/nn/model_parameters.h"
@@ -29,6 +30,8 @@ struct ModelDescription {
   int units = 0;
   // The model's own metric: accuracy, auc, bits_per_byte or rmse.
   std::string default_metric;
+  // Number of classes of a classifier of examples; 0 if the model predicts a number or tokens.
+  int64_t classes = 0;
   // Most examples of a batch.
   int64_t most_examples = std::numeric_limits<int64_t>::max();
   // True if parameters and gradients lie in a device's memory, where only the model and the
@@ -58,8 +61,26 @@ class MicroBatch {
     loss_sum = 0;
     correct = 0;
     scores.clear();
+    probabilities.clear();
+    predicted.clear();
     labels = batch.labels;
     targets = batch.targets;
+  }
+
+  // Makes room for what a classifier predicts: the part of Load that classifiers of examples share,
+  // after Start.
+  void StartClasses(int64_t classes) {
+    if (classes == 2) scores.resize(examples);
+    if (!wants_probabilities) return;
+    probabilities.resize(examples * classes);
+    predicted.resize(examples);
+  }
+
+  // Returns where the classifier's head writes.
+  ClassPredictions class_predictions() {
+    return {.scores = absl::MakeSpan(scores),
+            .probabilities = absl::MakeSpan(probabilities),
+            .predicted = absl::MakeSpan(predicted)};
   }
 
   int64_t examples = 0;
@@ -75,6 +96,10 @@ class MicroBatch {
   // Binary models: the probability of class 1. Models that predict a number: that number,
   // normalised as `targets` are. [examples]
   std::vector<float> scores;
+  // Classifiers of examples, if wants_probabilities: see ClassPredictions. Models of language leave
+  // them empty, and so do models that predict a number. [examples, classes] and [examples]
+  std::vector<float> probabilities;
+  std::vector<int32_t> predicted;
   std::vector<int32_t> labels;
   std::vector<float> targets;
   // What the unit that ran last hands to its neighbour: forward its output; backward, RunLastUnit
@@ -85,6 +110,8 @@ class MicroBatch {
   // Set before Load: backward will be BackwardInput and BackwardWeights, and what the latter reads
   // has to stay.
   bool split_backward = false;
+  // Set before Load: the forward pass writes `probabilities` and `predicted`.
+  bool wants_probabilities = false;
   // Set before Load: the units that run, for which alone the model needs memory.
   UnitRange units;
 };

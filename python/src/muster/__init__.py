@@ -21,7 +21,7 @@ from muster._cluster import Tls
 from muster._draft import JobDraft
 from muster._plain import Checkpoint, Client, Job, connect
 from muster.errors import CollectiveError, Error, InvalidArgument, JobCancelled, JobFailed, NotFinite, NotFound, Unreachable
-from muster.history import Evaluation, Evaluations, History, Point, RollBack, Series
+from muster.history import ClassResult, Evaluation, Evaluations, History, Point, RollBack, Series
 from muster.optimizers import SGD, Adagrad, Adam, AdamW, Ftrl, RMSprop, RowWiseAdagrad
 from muster.program import Resumed, checkpoint, in_job, report, resume, resume_folder
 from muster._version import __version__
@@ -31,6 +31,7 @@ __all__ = [
     "Adam",
     "AdamW",
     "Checkpoint",
+    "ClassResult",
     "Client",
     "CollectiveError",
     "Error",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, List
 
 from muster import _requirements
@@ -116,8 +116,29 @@ class History(Mapping[str, Series]):
 
 
 @dataclasses.dataclass(frozen=True)
+class ClassResult:
+    """How well a classifier knows one class. A share of nothing is NaN.
+
+    Attributes:
+        label: as it stands in the training data; the class's number where that is the label.
+        examples: the number of examples of the class.
+        precision: of the examples that were predicted as this class, the share that are of it.
+        recall: of the class's examples, the share that were predicted as it.
+        f1: the harmonic mean of the two; 0 if no example was predicted rightly.
+    """
+
+    label: str
+    examples: int
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclasses.dataclass(frozen=True)
 class Evaluation:
     """What a model was measured at on held-out data.
+
+    What is in `auc`, `classes` and `confusion` comes from `Job.evaluate` and `Checkpoint.evaluate` alone.
 
     Attributes:
         step: the number of steps that the job had made.
@@ -127,6 +148,11 @@ class Evaluation:
         loss: the mean loss of an example.
         examples: the number of examples that were measured.
         training_seconds: how long the job had trained.
+        auc: of a classifier of two classes: the area under the ROC curve, with the second class as the positive one; NaN
+            for other models, and if all examples are of one class.
+        classes: of a classifier: its classes in order; empty for other models, and for more than 100 classes.
+        confusion: the number of examples by true and predicted class: `confusion[1][0]` are of the second class, and were
+            predicted as the first. Empty where `classes` is.
     """
 
     step: int
@@ -136,10 +162,15 @@ class Evaluation:
     loss: float
     examples: int
     training_seconds: float
+    auc: float = math.nan
+    # Lists have no hash.
+    classes: list[ClassResult] = dataclasses.field(default_factory=list, hash=False)
+    confusion: list[list[int]] = dataclasses.field(default_factory=list, hash=False)
 
     @staticmethod
     def of(message: status_pb2.EvaluationResult) -> Evaluation:
         """Returns the evaluation that a message of the coordinator describes."""
+        confusion = _rows(message.confusion)
         return Evaluation(
             message.clock,
             message.metric,
@@ -148,6 +179,9 @@ class Evaluation:
             message.loss,
             message.examples,
             message.training_seconds,
+            message.auc if message.HasField("auc") else math.nan,
+            _class_results(message.confusion.labels, confusion),
+            confusion,
         )
 
 
@@ -155,15 +189,35 @@ class Evaluations(List[Evaluation]):
     """A job's evaluations, the oldest first."""
 
     def to_pandas(self) -> Any:
-        """Returns a DataFrame of pandas: a row for each evaluation with its step as index, a column for each attribute.
+        """Returns a DataFrame of pandas: a row for each evaluation with its step as index, a column for each attribute that a
+        job's evaluations have.
 
         Raises:
             ImportError: pandas is not installed; says how to install it.
         """
         pandas = _requirements.optional("pandas", "Evaluations.to_pandas")
-        names = [each.name for each in dataclasses.fields(Evaluation) if each.name != "step"]
+        left_out = {"step", "auc", "classes", "confusion"}
+        names = [each.name for each in dataclasses.fields(Evaluation) if each.name not in left_out]
         columns = {name: [getattr(each, name) for each in self] for name in names}
         return pandas.DataFrame(columns, index=pandas.Index([each.step for each in self], name="step"))
+
+
+def _rows(confusion: status_pb2.Confusion) -> list[list[int]]:
+    counts, classes = list(confusion.counts), len(confusion.labels)
+    return [counts[row * classes : (row + 1) * classes] for row in range(classes)]
+
+
+def _class_results(labels: Sequence[str], confusion: list[list[int]]) -> list[ClassResult]:
+    def share(part: int, whole: int) -> float:
+        return part / whole if whole else math.nan
+
+    results = []
+    for index, label in enumerate(labels):
+        hits, examples, predicted = confusion[index][index], sum(confusion[index]), sum(row[index] for row in confusion)
+        results.append(
+            ClassResult(label, examples, share(hits, predicted), share(hits, examples), share(2 * hits, examples + predicted))
+        )
+    return results
 
 
 def _point(message: metrics_pb2.SeriesPoint) -> Point:

@@ -95,6 +95,12 @@ absl::Status CheckReport(const v1::JobRecord& job, const v1::ReportEvaluationReq
   }
   if (report.has_value()) return CheckNumbers(report, {"value", "loss_sum"});
   MUSTER_RETURN_IF_ERROR(CheckNumbers(report));
+  MUSTER_RETURN_IF_ERROR(CheckNumbers(report.errors()));
+  MUSTER_RETURN_IF_ERROR(CheckNumbers(report.confusion()));
+  // The job's record keeps every evaluation's.
+  if (report.has_confusion() && !job.spec().stop().evaluate_only()) {
+    return Impossible("confusion", "present", "jobs that only evaluate report it");
+  }
   MUSTER_RETURN_IF_ERROR(CheckClock(job, "clock", report.clock()));
   const uint64_t weight = report.loss_weight() > 0 ? report.loss_weight() : report.examples();
   MUSTER_RETURN_IF_ERROR(CheckAtMost("correct", report.correct(), weight, "the number of labels"));

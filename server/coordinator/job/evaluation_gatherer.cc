@@ -1,33 +1,60 @@
 #include "server/coordinator/job/evaluation_gatherer.h"
 
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/eval/auc.h"
 #include "common/eval/metric.h"
-#include "common/eval/regression_sums.h"
+#include "server/coordinator/job/confusion_checks.h"
 
 namespace muster {
 namespace {
+
+// A share's error, which says of which evaluation and slot it is.
+absl::Status ShareError(const v1::ReportEvaluationRequest& share, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("evaluation at clock ", share.clock(), ": slot ",
+                                                 share.task().slot(), ": ", what));
+}
+
+// All sums but that of deviations are of numbers from 0.
+absl::Status CheckErrors(const v1::ReportEvaluationRequest& share) {
+  if (!IsOfRegression(share.metric())) return absl::OkStatus();
+  if (!share.has_errors() && share.examples() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat("it sent no sums of errors of its ",
+                                                   share.examples(),
+                                                   " examples; run the same release everywhere"));
+  }
+  const v1::ErrorSums& errors = share.errors();
+  for (const auto& [name, sum] : {std::pair("squared_errors", errors.squared_errors()),
+                                  std::pair("absolute_errors", errors.absolute_errors()),
+                                  std::pair("squared_deviations", errors.squared_deviations())}) {
+    if (sum >= 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(name, " is ", sum, ", which is impossible"));
+  }
+  return absl::OkStatus();
+}
 
 uint64_t ScoreBytes(const v1::ReportEvaluationRequest& share) {
   return share.scores().size() + share.labels().size();
 }
 
-// Labels take one byte per example.
+// Each example has a score, and a label of one byte.
 absl::Status AppendLabels(const v1::ReportEvaluationRequest& share, std::vector<uint8_t>& labels) {
   const std::string& bytes = share.labels();
-  const size_t examples = share.scores().size() / sizeof(float);
-  if (bytes.size() == examples) {
+  const size_t scores = share.scores().size() / sizeof(float);
+  if (scores == share.examples() && scores == bytes.size()) {
     labels.insert(labels.end(), bytes.begin(), bytes.end());
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("evaluation at clock ", share.clock(), ": slot ", share.task().slot(), " sent ",
-                   bytes.size(), " bytes of labels for ", examples, " scores; send one byte each"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "slot ", share.task().slot(), " sent ", scores, " scores and ", bytes.size(),
+      " bytes of labels for ", share.examples(), " examples; send one of each for each"));
 }
+
+bool IsArea(absl::string_view metric) { return metric == "auc" || metric == "binned_auc"; }
 
 }  // namespace
 
@@ -41,9 +68,20 @@ absl::Status EvaluationGatherer::Add(const v1::ReportEvaluationRequest& share) {
                      share.metric(), "; run the same release on all workers"));
   }
   if (share.scores().size() % sizeof(float) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("evaluation at clock ", share.clock(), ": slot ",
-                                                   slot, " sent ", share.scores().size(),
-                                                   " bytes of scores, which is no multiple of 4"));
+    return ShareError(share, absl::StrCat("it sent ", share.scores().size(),
+                                          " bytes of scores, which is no multiple of 4"));
+  }
+  for (const auto& check : {CheckErrors, CheckConfusion}) {
+    if (absl::Status status = check(share); !status.ok()) {
+      return ShareError(share, status.message());
+    }
+  }
+  if (!shares_.empty()) {
+    const absl::Status same = CheckSameClasses(shares_.begin()->second, share);
+    if (!same.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("evaluation at clock ", share.clock(), ": ", same.message()));
+    }
   }
   uint64_t bytes = ScoreBytes(share);
   for (const auto& [other, present] : shares_) bytes += other == slot ? 0 : ScoreBytes(present);
@@ -79,10 +117,9 @@ absl::StatusOr<double> EvaluationGatherer::BinnedAucOfAll() const {
     }
     if (share.positive_bins_size() != static_cast<int>(positive.size()) ||
         share.negative_bins_size() != static_cast<int>(negative.size())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("evaluation at clock ", share.clock(), ": slot ", slot, " sent ",
-                       share.positive_bins_size(), " and ", share.negative_bins_size(),
-                       " bins, others ", positive.size(), " and ", negative.size()));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "slot ", slot, " sent ", share.positive_bins_size(), " and ", share.negative_bins_size(),
+          " bins, others ", positive.size(), " and ", negative.size()));
     }
     for (size_t i = 0; i < positive.size(); ++i) positive[i] += share.positive_bins(i);
     for (size_t i = 0; i < negative.size(); ++i) negative[i] += share.negative_bins(i);
@@ -90,7 +127,14 @@ absl::StatusOr<double> EvaluationGatherer::BinnedAucOfAll() const {
   return BinnedAuc(positive, negative);
 }
 
-absl::StatusOr<v1::EvaluationResult> EvaluationGatherer::Result() const {
+absl::StatusOr<double> EvaluationGatherer::Area() const {
+  const v1::ReportEvaluationRequest& first = shares_.begin()->second;
+  const bool binned =
+      first.metric() == "binned_auc" || (first.metric() != "auc" && first.positive_bins_size() > 0);
+  return binned ? BinnedAucOfAll() : Auc();
+}
+
+EvaluationSums EvaluationGatherer::Sums() const {
   EvaluationSums sums;
   for (const auto& [slot, share] : shares_) {
     sums.loss_sum += share.loss_sum();
@@ -99,34 +143,41 @@ absl::StatusOr<v1::EvaluationResult> EvaluationGatherer::Result() const {
     const uint64_t weight = share.loss_weight() > 0 ? share.loss_weight() : share.examples();
     sums.labels += weight;
     sums.text_bytes += share.text_bytes() > 0 ? share.text_bytes() : static_cast<double>(weight);
-    if (!IsOfRegression(share.metric())) continue;
-    absl::StatusOr<RegressionSums> errors = UnpackSums(share.scores());
-    if (!errors.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("evaluation at clock ", clock(), ": slot ",
-                                                     slot, ": ", errors.status().message()));
-    }
-    sums.regression += *errors;
+    sums.regression.squared_errors += share.errors().squared_errors();
+    sums.regression.absolute_errors += share.errors().absolute_errors();
+    sums.regression.deviations += share.errors().deviations();
+    sums.regression.squared_deviations += share.errors().squared_deviations();
   }
-  const std::string& metric = shares_.begin()->second.metric();
-  absl::StatusOr<double> value;
-  if (metric == "auc") {
-    value = Auc();
-  } else if (metric == "binned_auc") {
-    value = BinnedAucOfAll();
-  } else {
-    value = MetricFromSums(metric, sums);
-  }
+  return sums;
+}
+
+absl::StatusOr<v1::EvaluationResult> EvaluationGatherer::Result() const {
+  const EvaluationSums sums = Sums();
+  const v1::ReportEvaluationRequest& first = shares_.begin()->second;
   v1::EvaluationResult result;
   result.set_clock(clock());
-  result.set_metric(metric);
+  result.set_metric(first.metric());
   result.set_examples(sums.examples);
+  absl::StatusOr<double> area = absl::FailedPreconditionError("not asked for");
+  if (IsArea(first.metric()) || first.confusion().classes() == 2) area = Area();
+  const absl::StatusOr<double> value =
+      IsArea(first.metric()) ? area : MetricFromSums(first.metric(), sums);
+  // A figure that these examples do not have is no error.
+  for (const absl::Status& status : {value.status(), area.status()}) {
+    if (status.ok() || absl::IsFailedPrecondition(status)) continue;
+    return absl::Status(status.code(),
+                        absl::StrCat("evaluation at clock ", clock(), ": ", status.message()));
+  }
   if (value.ok()) {
     result.set_value(*value);
-  } else if (absl::IsFailedPrecondition(value.status())) {
-    result.set_no_value(std::string(value.status().message()));
   } else {
-    return absl::Status(value.status().code(), absl::StrCat("evaluation at clock ", clock(), ": ",
-                                                            value.status().message()));
+    result.set_no_value(std::string(value.status().message()));
+  }
+  if (first.has_confusion()) {
+    for (const auto& [slot, share] : shares_) {
+      AddConfusion(share.confusion(), *result.mutable_confusion());
+    }
+    if (area.ok()) result.set_auc(*area);
   }
   const absl::StatusOr<double> loss = MetricFromSums("loss", sums);
   if (loss.ok()) result.set_loss(*loss);

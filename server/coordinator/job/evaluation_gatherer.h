@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/eval/metric.h"
 #include "proto/status.pb.h"
 #include "proto/task_service.pb.h"
 
@@ -21,8 +22,8 @@ inline constexpr uint64_t kMaxScoreBytes = 64 << 20;
 class EvaluationGatherer {
  public:
   // Takes a slot's share; a repeat replaces it. A share of another clock discards those there are.
-  // INVALID_ARGUMENT, which ends the job: the share is malformed, its metric is not that of the
-  // other slots, or all scores exceed kMaxScoreBytes (the message names binned_auc).
+  // INVALID_ARGUMENT, which ends the job: the share is malformed, its metric or classes are not
+  // those of the other slots, or all scores exceed kMaxScoreBytes (the message names binned_auc).
   absl::Status Add(const v1::ReportEvaluationRequest& share);
 
   // Discards the share of a slot whose task is gone.
@@ -45,6 +46,9 @@ class EvaluationGatherer {
  private:
   absl::StatusOr<double> Auc() const;
   absl::StatusOr<double> BinnedAucOfAll() const;
+  // Returns the area, exact or by bins as the shares have it.
+  absl::StatusOr<double> Area() const;
+  EvaluationSums Sums() const;
 
   std::map<uint32_t, v1::ReportEvaluationRequest> shares_;
 };

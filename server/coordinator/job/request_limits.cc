@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "common/eval/confusion.h"
 #include "common/job/name_validator.h"
 #include "common/text/utf8.h"
 #include "server/coordinator/job/evaluation_gatherer.h"
@@ -103,6 +104,8 @@ constexpr Limit kFields[] = {
     {"ReportEvaluationRequest.labels", kMaxScoreBytes},
     {"ReportEvaluationRequest.positive_bins", 1 << 20},
     {"ReportEvaluationRequest.negative_bins", 1 << 20},
+    {"Confusion.labels", kMostConfusionClasses},
+    {"Confusion.counts", kMostConfusionCounts},
     {"CommitCheckpointRequest.files", 1 << 18},
     {"CommitCheckpointRequest.schema", 24 << 20},
     // Each task's order repeats it. 4,096 columns with as many classes need less.

@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "common/eval/confusion.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/task_service.pb.h"
@@ -65,6 +66,12 @@ TEST(RequestLimitsTest, WhatTheRestOfTheTreeSendsFits) {
   evaluation.set_scores(std::string(kMaxScoreBytes / 5 * 4, 's'));
   evaluation.set_labels(std::string(kMaxScoreBytes / 5, 'l'));
   EXPECT_EQ(CheckLimits(evaluation), absl::OkStatus());
+  for (int i = 0; i < kMostConfusionCounts; ++i) evaluation.mutable_confusion()->add_counts(i);
+  for (int i = 0; i < kMostConfusionClasses; ++i) evaluation.mutable_confusion()->add_labels("a");
+  EXPECT_EQ(CheckLimits(evaluation), absl::OkStatus());
+  evaluation.mutable_confusion()->add_counts(1);
+  EXPECT_THAT(std::string(CheckLimits(evaluation).message()),
+              HasSubstr("confusion.counts has 10001 elements; the limit is 10000"));
   v1::AppendLogsRequest log;
   log.set_text(std::string(256 << 10, 't'));
   EXPECT_EQ(CheckLimits(log), absl::OkStatus());

@@ -214,7 +214,9 @@ v1::JobStatus StatusOf(const Job& job, JobView view) {
   if (view == JobView::kShort) {
     SetShortSpec(record.spec(), *status.mutable_spec());
     if (!record.evaluations().empty()) {
-      *status.add_evaluations() = *record.evaluations().rbegin();
+      v1::EvaluationResult& last = *status.add_evaluations();
+      last = *record.evaluations().rbegin();
+      last.clear_confusion();
     }
   } else {
     *status.mutable_spec() = record.spec();

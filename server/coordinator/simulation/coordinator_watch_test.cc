@@ -426,6 +426,12 @@ TEST_F(CoordinatorWatchTest, ReportsThatCannotBeAreRefusedAndLeaveNoTrace) {
   EXPECT_THAT(evaluate([](Share& r) { r.set_examples(21); }), HasSubstr("hold out is 20"));
   EXPECT_THAT(evaluate([](Share& r) { r.add_positive_bins(kMost); }),
               HasSubstr("positive_bins is"));
+  EXPECT_THAT(evaluate([](Share& r) { r.mutable_errors()->set_deviations(HUGE_VAL); }),
+              HasSubstr("deviations is inf"));
+  EXPECT_THAT(evaluate([](Share& r) { r.mutable_confusion()->add_counts(kMost); }),
+              HasSubstr("counts is"));
+  EXPECT_THAT(evaluate([](Share& r) { r.mutable_confusion()->set_classes(3); }),
+              HasSubstr("confusion is present; jobs that only evaluate report it"));
   EXPECT_EQ(cluster_.State(job), v1::RUNNING);
 }
 

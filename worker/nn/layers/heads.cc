@@ -7,10 +7,33 @@
 
 namespace muster {
 
+namespace {
+
+// Fills in the probabilities of two classes, unless they are not wanted.
+void WriteBothProbabilities(const ClassPredictions& predictions) {
+  for (size_t i = 0; 2 * i < predictions.probabilities.size(); ++i) {
+    predictions.probabilities[2 * i] = 1 - predictions.scores[i];
+    predictions.probabilities[2 * i + 1] = predictions.scores[i];
+  }
+}
+
+}  // namespace
+
 HeadResult SoftmaxHead::Forward(const LayerContext& context, absl::Span<const int32_t> labels,
-                                absl::Span<float> logits, absl::Span<float> scores) const {
-  for (size_t i = 0; i < scores.size(); ++i) {
-    scores[i] = 1 / (1 + std::exp(logits[2 * i] - logits[2 * i + 1]));
+                                absl::Span<float> logits,
+                                const ClassPredictions& predictions) const {
+  for (size_t i = 0; i < predictions.scores.size(); ++i) {
+    predictions.scores[i] = 1 / (1 + std::exp(logits[2 * i] - logits[2 * i + 1]));
+  }
+  for (size_t i = 0; i < predictions.predicted.size(); ++i) {
+    const absl::Span<const float> of_example = logits.subspan(i * classes_, classes_);
+    predictions.predicted[i] =
+        std::max_element(of_example.begin(), of_example.end()) - of_example.begin();
+  }
+  if (classes_ == 2) {
+    WriteBothProbabilities(predictions);
+  } else if (!predictions.probabilities.empty()) {
+    Softmax(labels.size(), classes_, logits.data(), predictions.probabilities.data());
   }
   const LossSums sums =
       SoftmaxCrossEntropy(labels.size(), classes_, logits.data(), labels.data(), logits.data());
@@ -18,9 +41,14 @@ HeadResult SoftmaxHead::Forward(const LayerContext& context, absl::Span<const in
 }
 
 HeadResult LogisticHead::Forward(const LayerContext& context, absl::Span<const int32_t> labels,
-                                 absl::Span<float> logits, absl::Span<float> scores) const {
+                                 absl::Span<float> logits,
+                                 const ClassPredictions& predictions) const {
+  for (size_t i = 0; i < predictions.predicted.size(); ++i) {
+    predictions.predicted[i] = logits[i] > 0;
+  }
   const LossSums sums = LogisticCrossEntropy(labels.size(), logits.data(), labels.data(),
-                                             scores.data(), logits.data());
+                                             predictions.scores.data(), logits.data());
+  WriteBothProbabilities(predictions);
   return {.loss_sum = sums.loss, .correct = sums.correct};
 }
 

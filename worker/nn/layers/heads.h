@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "worker/nn/class_predictions.h"
 #include "worker/nn/layer_context.h"
 
 namespace muster {
@@ -21,12 +22,12 @@ class SoftmaxHead {
  public:
   explicit SoftmaxHead(int64_t classes) : classes_(classes) {}
 
-  // Replaces the logits, [B, C], by the gradient of the loss sum with regard to them. With two
-  // classes also writes the probabilities of class 1 to `scores`, [B]; it is empty otherwise. An
-  // example is correct if no logit is above its label's, and none equal to it stands before it.
-  // REQUIRES: labels in [0, C).
+  // Replaces the logits, [B, C], by the gradient of the loss sum with regard to them, and writes
+  // the predictions. An example is correct if no logit is above its label's, and none equal to it
+  // stands before it. REQUIRES: labels in [0, C); of two classes, scores where there are
+  // probabilities.
   HeadResult Forward(const LayerContext& context, absl::Span<const int32_t> labels,
-                     absl::Span<float> logits, absl::Span<float> scores) const;
+                     absl::Span<float> logits, const ClassPredictions& predictions) const;
 
  private:
   const int64_t classes_;
@@ -36,10 +37,10 @@ class SoftmaxHead {
 class LogisticHead {
  public:
   // Replaces the logits, [B], by the gradient of the loss sum with regard to them, and writes the
-  // probabilities of class 1 to `scores`, [B]. An example is correct if its logit is above 0 for
-  // class 1, or not for class 0. REQUIRES: labels in [0, 2).
+  // predictions. An example is correct if its logit is above 0 for class 1, or not for class 0.
+  // REQUIRES: labels in [0, 2); scores are not empty.
   HeadResult Forward(const LayerContext& context, absl::Span<const int32_t> labels,
-                     absl::Span<float> logits, absl::Span<float> scores) const;
+                     absl::Span<float> logits, const ClassPredictions& predictions) const;
 };
 
 // The loss of an error e = prediction - target.

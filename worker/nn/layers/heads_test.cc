@@ -19,10 +19,11 @@ void CheckSoftmax(int64_t classes, const std::vector<int32_t>& labels) {
   std::vector<float> logits = RandomValues(labels.size() * classes, 1);
   std::vector<float> scores(classes == 2 ? labels.size() : 0);
   std::vector<float> gradient = logits;
-  head.Forward({}, labels, absl::MakeSpan(gradient), absl::MakeSpan(scores));
+  head.Forward({}, labels, absl::MakeSpan(gradient), {.scores = absl::MakeSpan(scores)});
   const auto value = [&] {
     std::vector<float> scratch = logits;
-    return head.Forward({}, labels, absl::MakeSpan(scratch), absl::MakeSpan(scores)).loss_sum;
+    return head.Forward({}, labels, absl::MakeSpan(scratch), {.scores = absl::MakeSpan(scores)})
+        .loss_sum;
   };
   ExpectGradient({.what = "logits"}, value, absl::MakeSpan(logits), gradient);
 }
@@ -48,9 +49,9 @@ TEST(SoftmaxHeadTest, TwoClassesHaveTheScoresOfTheLogisticHead) {
   std::vector<float> scores(3);
   std::vector<float> expected(3);
   const HeadResult two =
-      SoftmaxHead(2).Forward({}, labels, absl::MakeSpan(pairs), absl::MakeSpan(scores));
-  const HeadResult one =
-      LogisticHead().Forward({}, labels, absl::MakeSpan(single), absl::MakeSpan(expected));
+      SoftmaxHead(2).Forward({}, labels, absl::MakeSpan(pairs), {.scores = absl::MakeSpan(scores)});
+  const HeadResult one = LogisticHead().Forward({}, labels, absl::MakeSpan(single),
+                                                {.scores = absl::MakeSpan(expected)});
   EXPECT_THAT(scores, Pointwise(FloatNear(1e-7), expected));
   EXPECT_GT(scores[1], 0) << "small probabilities keep their order";
   EXPECT_NEAR(two.loss_sum, one.loss_sum, 1e-6);
@@ -62,11 +63,11 @@ TEST(LogisticHeadTest, Gradients) {
   std::vector<float> logits = RandomValues(labels.size(), 2);
   std::vector<float> scores(labels.size());
   std::vector<float> gradient = logits;
-  LogisticHead().Forward({}, labels, absl::MakeSpan(gradient), absl::MakeSpan(scores));
+  LogisticHead().Forward({}, labels, absl::MakeSpan(gradient), {.scores = absl::MakeSpan(scores)});
   const auto value = [&] {
     std::vector<float> scratch = logits;
     return LogisticHead()
-        .Forward({}, labels, absl::MakeSpan(scratch), absl::MakeSpan(scores))
+        .Forward({}, labels, absl::MakeSpan(scratch), {.scores = absl::MakeSpan(scores)})
         .loss_sum;
   };
   ExpectGradient({.what = "logits"}, value, absl::MakeSpan(logits), gradient);
@@ -75,11 +76,73 @@ TEST(LogisticHeadTest, Gradients) {
 TEST(LogisticHeadTest, LossScoresAndCorrect) {
   std::vector<float> logits = {0, std::log(3.0f), -100};
   std::vector<float> scores(3);
-  const HeadResult result =
-      LogisticHead().Forward({}, {0, 1, 1}, absl::MakeSpan(logits), absl::MakeSpan(scores));
+  const HeadResult result = LogisticHead().Forward({}, {0, 1, 1}, absl::MakeSpan(logits),
+                                                   {.scores = absl::MakeSpan(scores)});
   EXPECT_NEAR(result.loss_sum, std::log(2) + std::log(4.0 / 3) + 100, 1e-4);
   EXPECT_EQ(result.correct, 2);
   EXPECT_THAT(scores, ElementsAre(0.5, FloatNear(0.75, 1e-6), FloatNear(0, 1e-30)));
+}
+
+// What a head predicts of all examples.
+struct Predictions {
+  Predictions(size_t examples, int64_t classes)
+      : scores(classes == 2 ? examples : 0),
+        probabilities(examples * classes),
+        predicted(examples) {}
+
+  ClassPredictions spans() {
+    return {.scores = absl::MakeSpan(scores),
+            .probabilities = absl::MakeSpan(probabilities),
+            .predicted = absl::MakeSpan(predicted)};
+  }
+
+  std::vector<float> scores;
+  std::vector<float> probabilities;
+  std::vector<int32_t> predicted;
+};
+
+TEST(SoftmaxHeadTest, Probabilities) {
+  std::vector<float> logits = {0, 0, 0, 0, 100, 100 + std::log(3.0f)};
+  Predictions predictions(2, 3);
+  const HeadResult result =
+      SoftmaxHead(3).Forward({}, {0, 1}, absl::MakeSpan(logits), predictions.spans());
+  EXPECT_THAT(predictions.probabilities,
+              Pointwise(FloatNear(1e-6), {1.0f / 3, 1.0f / 3, 1.0f / 3, 0.0f, 0.25f, 0.75f}));
+  EXPECT_THAT(predictions.predicted, ElementsAre(0, 2)) << "the first among equals";
+  EXPECT_EQ(result.correct, 1);
+}
+
+TEST(SoftmaxHeadTest, ProbabilitiesChangeNeitherLossNorGradient) {
+  for (const int64_t classes : {2, 5, 100}) {
+    const std::vector<int32_t> labels = {0, 1, 1};
+    std::vector<float> logits = RandomValues(labels.size() * classes, 3);
+    std::vector<float> gradient = logits;
+    Predictions predictions(labels.size(), classes);
+    const SoftmaxHead head(classes);
+    const HeadResult plain = head.Forward({}, labels, absl::MakeSpan(logits), {});
+    const HeadResult result =
+        head.Forward({}, labels, absl::MakeSpan(gradient), predictions.spans());
+    EXPECT_EQ(gradient, logits);
+    EXPECT_EQ(result.loss_sum, plain.loss_sum);
+    EXPECT_EQ(result.correct, plain.correct);
+    for (size_t i = 0; i < labels.size(); ++i) {
+      for (int64_t c = 0; c < classes; ++c) {
+        EXPECT_NEAR(predictions.probabilities[i * classes + c] - (c == labels[i]),
+                    gradient[i * classes + c], 1e-6);
+      }
+    }
+  }
+}
+
+TEST(LogisticHeadTest, ProbabilitiesOfBothClasses) {
+  std::vector<float> logits = {0, std::log(3.0f), -1e-10f, 1e-10f};
+  Predictions predictions(4, 2);
+  const HeadResult result =
+      LogisticHead().Forward({}, {0, 1, 0, 1}, absl::MakeSpan(logits), predictions.spans());
+  EXPECT_THAT(predictions.probabilities,
+              Pointwise(FloatNear(1e-6), {0.5f, 0.5f, 0.25f, 0.75f, 0.5f, 0.5f, 0.5f, 0.5f}));
+  EXPECT_THAT(predictions.predicted, ElementsAre(0, 1, 0, 1)) << "where probabilities are equal";
+  EXPECT_EQ(result.correct, 4);
 }
 
 void CheckRegression(const RegressionLoss& loss) {

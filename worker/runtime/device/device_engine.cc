@@ -63,8 +63,8 @@ class DeviceEngine final : public StepEngine {
     return executor_.Train(clock, micro_batches, sums);
   }
   absl::Status BeginEvaluation(uint64_t clock) override { return executor_.BeginEvaluation(clock); }
-  absl::Status Evaluate(const Batch& batch, PassResult& result) override {
-    return executor_.Evaluate(batch, result);
+  absl::Status Evaluate(const Batch& batch, PassOutput output, PassResult& result) override {
+    return executor_.Evaluate(batch, output, result);
   }
 
  private:

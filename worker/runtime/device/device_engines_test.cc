@@ -245,7 +245,7 @@ TEST_P(DeviceEnginesTest, BatchesOfNoExamplesAreNothing) {
       Batch none;
       none.Clear();
       PassResult result;
-      ASSERT_EQ(engine->Evaluate(none, result), absl::OkStatus());
+      ASSERT_EQ(engine->Evaluate(none, PassOutput::kScores, result), absl::OkStatus());
       EXPECT_EQ(result.examples, 0);
       EXPECT_EQ(result.loss_weight, 0);
       EXPECT_EQ(result.loss_sum, 0);

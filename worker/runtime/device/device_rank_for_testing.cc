@@ -112,7 +112,7 @@ absl::StatusOr<DeviceRank::StepResult> DeviceRank::Train(
 absl::StatusOr<PassResult> DeviceRank::Evaluate(const Batch& batch) {
   PassResult result;
   MUSTER_RETURN_IF_ERROR(engine_->BeginEvaluation(clock_));
-  MUSTER_RETURN_IF_ERROR(engine_->Evaluate(batch, result));
+  MUSTER_RETURN_IF_ERROR(engine_->Evaluate(batch, PassOutput::kScores, result));
   return result;
 }
 

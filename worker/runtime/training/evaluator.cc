@@ -8,11 +8,11 @@
 #include "common/base/status_macros.h"
 #include "common/eval/auc.h"
 #include "common/eval/metric.h"
-#include "common/eval/regression_sums.h"
 #include "common/plan/planned_stages.h"
 #include "proto/job.pb.h"
 #include "proto/task_service.pb.h"
 #include "worker/nn/diverged_error.h"
+#include "worker/runtime/training/confusion.h"
 
 namespace muster {
 namespace {
@@ -29,12 +29,14 @@ bool IsKnown(absl::string_view metric) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const v1::EvaluationSpec& spec,
+absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const v1::JobSpec& spec,
                                                              const Split& split, int64_t data_rank,
                                                              int64_t data_ranks,
                                                              const Dataset& dataset,
                                                              const ModelDescription& model) {
-  const std::string metric = spec.metric().empty() ? model.default_metric : spec.metric();
+  const v1::EvaluationSpec& evaluation = spec.evaluation();
+  const std::string metric =
+      evaluation.metric().empty() ? model.default_metric : evaluation.metric();
   if (!IsKnown(metric)) {
     return absl::InvalidArgumentError(
         absl::StrCat("evaluation.metric is \"", metric,
@@ -44,28 +46,37 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const v1::Evaluatio
   EvaluationShareOptions options;
   options.data_rank = data_rank;
   options.data_ranks = data_ranks;
-  options.max_examples = static_cast<int64_t>(spec.max_examples());
+  options.max_examples = static_cast<int64_t>(evaluation.max_examples());
   const int64_t evaluated =
       options.max_examples == 0 ? split.held_out : std::min(split.held_out, options.max_examples);
-  if (metric == "auc" && evaluated > kMaxScoreBytes / kScoreBytes) {
+  const bool fit = evaluated <= kMaxScoreBytes / kScoreBytes;
+  if (metric == "auc" && !fit) {
     return absl::InvalidArgumentError(
         absl::StrCat("evaluation.metric is \"auc\", whose scores of ", evaluated, " examples take ",
                      evaluated * kScoreBytes, " bytes; the limit is ", kMaxScoreBytes,
                      "; take binned_auc, or set evaluation.max_examples to at most ",
                      kMaxScoreBytes / kScoreBytes));
   }
+  Figures figures = {.metric = metric};
+  if (spec.stop().evaluate_only()) figures.confusion_classes = model.classes;
+  if (NeedsScores(metric) || figures.confusion_classes == 2) {
+    figures.scores = fit && metric != "binned_auc" ? Scores::kExact : Scores::kBinned;
+  }
   return std::unique_ptr<Evaluator>(
-      new Evaluator(metric, EvaluationShare(split, options), evaluated > 0, dataset));
+      new Evaluator(std::move(figures), EvaluationShare(split, options), evaluated > 0, dataset));
 }
 
-Evaluator::Evaluator(std::string metric, const EvaluationShare& share, bool any,
+Evaluator::Evaluator(Figures figures, const EvaluationShare& share, bool any,
                      const Dataset& dataset)
-    : metric_(std::move(metric)), share_(share), any_(any), dataset_(dataset) {}
+    : figures_(std::move(figures)), share_(share), any_(any), dataset_(dataset) {}
 
 void Evaluator::Begin(uint64_t clock, v1::ReportEvaluationRequest& report) const {
   report.set_clock(clock);
-  report.set_metric(metric_);
-  if (metric_ != "binned_auc") return;
+  report.set_metric(figures_.metric);
+  if (figures_.confusion_classes > 0) {
+    BeginConfusion(dataset_.info(), figures_.confusion_classes, *report.mutable_confusion());
+  }
+  if (figures_.scores != Scores::kBinned) return;
   const ScoreBins none;
   report.mutable_positive_bins()->Add(none.positive.begin(), none.positive.end());
   report.mutable_negative_bins()->Add(none.negative.begin(), none.negative.end());
@@ -83,12 +94,20 @@ absl::Status Evaluator::Evaluate(uint64_t clock, StepEngine& engine,
   Batch batch;
   std::vector<int64_t> examples;
   PassResult pass;
+  const bool counts = !report.confusion().counts().empty();
+  const PassOutput output = counts ? PassOutput::kProbabilities : PassOutput::kScores;
+  if (figures_.scores == Scores::kExact) {
+    // A string that grows would take half as much again, which `muster plan` does not count.
+    const int64_t most = share_.Batches(1);
+    report.mutable_scores()->reserve(most * sizeof(float));
+    report.mutable_labels()->reserve(most);
+  }
   const int64_t at_once =
       std::min<int64_t>(engine.most_examples(), ExamplesOfPass(dataset_.info().labels_per_example));
   for (int64_t i = 0; i < share_.Batches(at_once); ++i) {
     share_.BatchExamples(i, at_once, examples);
     MUSTER_RETURN_IF_ERROR(dataset_.Read(examples, batch));
-    MUSTER_RETURN_IF_ERROR(engine.Evaluate(batch, pass));
+    MUSTER_RETURN_IF_ERROR(engine.Evaluate(batch, output, pass));
     report.set_text_bytes(report.text_bytes() + SourceBytes(batch.labels));
     MUSTER_RETURN_IF_ERROR(AddResults(pass, report));
   }
@@ -112,18 +131,20 @@ absl::Status Evaluator::AddErrors(const PassResult& pass,
                                   v1::ReportEvaluationRequest& report) const {
   if (!dataset_.info().target.has_value()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("evaluation.metric is \"", metric_,
+        absl::StrCat("evaluation.metric is \"", figures_.metric,
                      "\", which needs a number to predict, but the model predicts classes; take a "
                      "model with regression, or another metric"));
   }
   const double deviation = dataset_.info().target->deviation;
-  MUSTER_ASSIGN_OR_RETURN(RegressionSums sums, UnpackSums(report.scores()));
+  v1::ErrorSums& sums = *report.mutable_errors();
   for (size_t i = 0; i < pass.targets.size(); ++i) {
     const double target = pass.targets[i] * deviation;
     const double error = pass.scores[i] * deviation - target;
-    sums += {error * error, std::abs(error), target, target * target};
+    sums.set_squared_errors(sums.squared_errors() + error * error);
+    sums.set_absolute_errors(sums.absolute_errors() + std::abs(error));
+    sums.set_deviations(sums.deviations() + target);
+    sums.set_squared_deviations(sums.squared_deviations() + target * target);
   }
-  report.set_scores(PackSums(sums));
   return absl::OkStatus();
 }
 
@@ -133,17 +154,24 @@ absl::Status Evaluator::AddResults(const PassResult& pass,
   report.set_correct(report.correct() + pass.correct);
   report.set_examples(report.examples() + pass.examples);
   report.set_loss_weight(report.loss_weight() + pass.loss_weight);
-  if (IsOfRegression(metric_)) return AddErrors(pass, report);
-  if (!NeedsScores(metric_)) return absl::OkStatus();
+  if (IsOfRegression(figures_.metric)) return AddErrors(pass, report);
+  if (!report.confusion().counts().empty()) {
+    CountExamples(pass.labels, pass.predicted, *report.mutable_confusion());
+  }
+  return figures_.scores == Scores::kNone ? absl::OkStatus() : AddScores(pass, report);
+}
+
+absl::Status Evaluator::AddScores(const PassResult& pass,
+                                  v1::ReportEvaluationRequest& report) const {
   const absl::Span<const float> scores = pass.scores;
   const std::vector<uint8_t> labels(pass.labels.begin(), pass.labels.end());
   if (scores.size() != labels.size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("evaluation.metric is \"", metric_,
+        absl::StrCat("evaluation.metric is \"", figures_.metric,
                      "\", which needs a score per example, but the model gave ", scores.size(),
                      " for ", labels.size(), "; take a model of two classes, or another metric"));
   }
-  if (metric_ == "auc") {
+  if (figures_.scores == Scores::kExact) {
     report.mutable_scores()->append(reinterpret_cast<const char*>(scores.data()),
                                     scores.size() * sizeof(float));
     report.mutable_labels()->append(labels.begin(), labels.end());

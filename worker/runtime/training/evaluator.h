@@ -16,21 +16,22 @@
 namespace muster {
 
 namespace v1 {
-class EvaluationSpec;
+class JobSpec;
 class ReportEvaluationRequest;
 }  // namespace v1
 
 // Runs one data rank's share of an evaluation: forward passes over its held-out examples, with the
 // parameters and rows of one clock. All data ranks run as many passes, the last ones over no
-// examples where a share is shorter. The coordinator combines all shares' results. Used by the
-// trainer's thread.
+// examples where a share is shorter. The coordinator combines all shares' results. A job that only
+// evaluates a classifier also reports a confusion matrix and, for two classes, what the AUC follows
+// from, whatever its metric is. Used by the trainer's thread.
 class Evaluator {
  public:
   // Most bytes of all shares' scores and labels for an exact AUC: what one message can hold.
   static constexpr int64_t kMaxScoreBytes = (int64_t{64} << 20) - 4096;
 
   // `dataset` outlives the evaluator. InvalidArgument: unknown metric; auc above kMaxScoreBytes.
-  static absl::StatusOr<std::unique_ptr<Evaluator>> Create(const v1::EvaluationSpec& spec,
+  static absl::StatusOr<std::unique_ptr<Evaluator>> Create(const v1::JobSpec& spec,
                                                            const Split& split, int64_t data_rank,
                                                            int64_t data_ranks,
                                                            const Dataset& dataset,
@@ -49,19 +50,28 @@ class Evaluator {
   void LeaveOutResults(v1::ReportEvaluationRequest& report) const;
 
  private:
+  // What the AUC follows from: all scores, or their numbers by bins where these are too many.
+  enum class Scores { kNone, kExact, kBinned };
+  struct Figures {
+    std::string metric;
+    Scores scores = Scores::kNone;
+    // 0: there is no confusion matrix.
+    int64_t confusion_classes = 0;
+  };
+
+  Evaluator(Figures figures, const EvaluationShare& share, bool any, const Dataset& dataset);
+
   // Begins a report.
   void Begin(uint64_t clock, v1::ReportEvaluationRequest& report) const;
-
-  Evaluator(std::string metric, const EvaluationShare& share, bool any, const Dataset& dataset);
 
   // Returns how many bytes of the source these labels stand for.
   double SourceBytes(absl::Span<const int32_t> labels) const;
   absl::Status AddResults(const PassResult& pass, v1::ReportEvaluationRequest& report) const;
-  // Adds the errors of a pass, in the target's own unit, to the report's scores
-  // (common/eval/regression_sums.h).
+  // Adds the errors of a pass, in the target's own unit.
   absl::Status AddErrors(const PassResult& pass, v1::ReportEvaluationRequest& report) const;
+  absl::Status AddScores(const PassResult& pass, v1::ReportEvaluationRequest& report) const;
 
-  const std::string metric_;
+  const Figures figures_;
   const EvaluationShare share_;
   const bool any_;
   const Dataset& dataset_;

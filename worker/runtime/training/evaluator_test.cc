@@ -5,9 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/eval/auc.h"
+#include "common/eval/confusion.h"
 #include "common/eval/metric.h"
-#include "common/eval/regression_sums.h"
 #include "common/files/temp_folder.h"
 #include "common/tokenizer/bpe/bpe_json.h"
 #include "common/tokenizer/bpe/bpe_tokenizer.h"
@@ -25,6 +26,7 @@ namespace muster {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
 // Binary classification on a synthetic click log.
@@ -52,8 +54,8 @@ class EvaluatorTest : public ::testing::Test {
     PreparedJob job = PrepareJob(spec).value();
     auto strategy = LocalStrategy::Create(*job.schema).value();
     absl::StatusOr<std::unique_ptr<Evaluator>> evaluator =
-        Evaluator::Create(spec.evaluation(), job.evaluated, data_rank, data_ranks,
-                          job.evaluation_data(), job.model->description());
+        Evaluator::Create(spec, job.evaluated, data_rank, data_ranks, job.evaluation_data(),
+                          job.model->description());
     if (!evaluator.ok()) return evaluator.status();
     v1::ReportEvaluationRequest report;
     // The clock is only told; parameters are those at the start.
@@ -139,6 +141,7 @@ TEST_F(EvaluatorTest, CountsTheBytesOfWhatItEvaluates) {
   sequences->set_tokenizer(folder.Write("tokenizer.json", WriteBpeJson(*trainer.Train(280))));
   const auto of_all = Evaluate(spec, 0, 1);
   ASSERT_TRUE(of_all.ok()) << of_all.status();
+  EXPECT_FALSE(of_all->has_confusion()) << "tokens are no classes";
   EXPECT_GT(of_all->text_bytes(), 2 * of_all->loss_weight());
   spec.mutable_data()->set_holdout(0.5);
   const auto of_digits = Evaluate(spec, 0, 1);
@@ -175,6 +178,15 @@ TEST_F(EvaluatorTest, BinnedAucCountsTheSameExamples) {
             bins.negative);
 }
 
+// What a report says of the errors.
+RegressionSums SumsOf(const v1::ReportEvaluationRequest& report) {
+  const v1::ErrorSums& errors = report.errors();
+  return {.squared_errors = errors.squared_errors(),
+          .absolute_errors = errors.absolute_errors(),
+          .deviations = errors.deviations(),
+          .squared_deviations = errors.squared_deviations()};
+}
+
 // Linear regression, untrained: it predicts the targets' mean in training, 20.
 v1::JobSpec NumbersSpec(const std::string& path) {
   v1::JobSpec spec = ClicksSpec(1);
@@ -196,11 +208,15 @@ TEST_F(EvaluatorTest, ErrorsAreInTheTargetsOwnUnit) {
     spec.mutable_evaluation()->set_metric(metric);
     const v1::ReportEvaluationRequest whole = Evaluate(spec, 0, 1).value();
     EXPECT_EQ(whole.examples(), 3);
-    EvaluationSums sums = {.labels = whole.examples(), .regression = *UnpackSums(whole.scores())};
+    const EvaluationSums sums = {.labels = whole.examples(), .regression = SumsOf(whole)};
     // However the examples are divided, the sums add up to the same.
     EvaluationSums of_slots = {.labels = whole.examples()};
     for (int slot = 0; slot < 4; ++slot) {
-      of_slots.regression += *UnpackSums(Evaluate(spec, slot, 4).value().scores());
+      const RegressionSums share = SumsOf(Evaluate(spec, slot, 4).value());
+      of_slots.regression.squared_errors += share.squared_errors;
+      of_slots.regression.absolute_errors += share.absolute_errors;
+      of_slots.regression.deviations += share.deviations;
+      of_slots.regression.squared_deviations += share.squared_deviations;
     }
     EXPECT_NEAR(MetricFromSums(whole.metric(), of_slots).value(),
                 MetricFromSums(whole.metric(), sums).value(), 1e-9);
@@ -215,6 +231,8 @@ TEST_F(EvaluatorTest, ErrorsAreInTheTargetsOwnUnit) {
   spec.mutable_evaluation()->set_metric("loss");
   const v1::ReportEvaluationRequest report = Evaluate(spec, 0, 1).value();
   EXPECT_NEAR(report.loss_sum(), 73 / (200.0 / 3) / 2, 1e-5);
+  EXPECT_FALSE(report.has_errors());
+  EXPECT_FALSE(report.has_confusion());
   EXPECT_EQ(report.scores(), "");
 }
 
@@ -226,7 +244,7 @@ TEST_F(EvaluatorTest, ValidationTargetsAreNormalisedAsTrainingTargetsAre) {
   spec.mutable_validation()->mutable_csv()->set_path(
       folder.Write("b.csv", "n,price\n1,1020\n2,1020\n"));
   const v1::ReportEvaluationRequest report = Evaluate(spec, 0, 1).value();
-  const RegressionSums sums = *UnpackSums(report.scores());
+  const RegressionSums sums = SumsOf(report);
   EXPECT_NEAR(sums.absolute_errors, 2000, 1e-3);
   EXPECT_NEAR(sums.deviations, 2000, 1e-3);
 }
@@ -257,7 +275,7 @@ class CountingEngine final : public StepEngine {
     return absl::UnimplementedError("evaluates only");
   }
   absl::Status BeginEvaluation(uint64_t) override { return absl::OkStatus(); }
-  absl::Status Evaluate(const Batch& batch, PassResult& result) override {
+  absl::Status Evaluate(const Batch& batch, PassOutput, PassResult& result) override {
     batches_.push_back(batch.examples);
     result = {.examples = batch.examples, .loss_weight = batch.examples};
     return absl::OkStatus();
@@ -276,10 +294,9 @@ TEST_F(EvaluatorTest, AllRanksRunAsManyPassesAsTheLargestShareNeeds) {
   PreparedJob job = PrepareJob(spec).value();
   const auto batches = [&](int64_t examples, int data_rank, int data_ranks) {
     spec.mutable_evaluation()->set_max_examples(examples);
-    const auto evaluator =
-        Evaluator::Create(spec.evaluation(), job.evaluated, data_rank, data_ranks,
-                          job.evaluation_data(), job.model->description())
-            .value();
+    const auto evaluator = Evaluator::Create(spec, job.evaluated, data_rank, data_ranks,
+                                             job.evaluation_data(), job.model->description())
+                               .value();
     CountingEngine engine(/*most_examples=*/4);
     v1::ReportEvaluationRequest report;
     EXPECT_EQ(evaluator->Evaluate(0, engine, report), absl::OkStatus());
@@ -314,21 +331,161 @@ TEST_F(EvaluatorTest, RefusesMetricsThatDoNotFit) {
 }
 
 TEST_F(EvaluatorTest, TooManyScoresAreRefusedNamingTheBinnedForm) {
-  PreparedJob job = PrepareJob(ClicksSpec(100)).value();
-  v1::EvaluationSpec evaluation;
-  evaluation.set_metric("auc");
-  Split huge{0, Evaluator::kMaxScoreBytes / 5 + 1};
-  absl::Status status =
-      Evaluator::Create(evaluation, huge, 0, 1, *job.dataset, job.model->description()).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(status.message(), HasSubstr("binned_auc"));
-  evaluation.set_metric("binned_auc");
-  EXPECT_TRUE(
-      Evaluator::Create(evaluation, huge, 0, 1, *job.dataset, job.model->description()).ok());
-  evaluation.set_metric("auc");
-  evaluation.set_max_examples(1000);
-  EXPECT_TRUE(
-      Evaluator::Create(evaluation, huge, 0, 1, *job.dataset, job.model->description()).ok());
+  v1::JobSpec spec = ClicksSpec(100);
+  PreparedJob job = PrepareJob(spec).value();
+  const Split huge{0, Evaluator::kMaxScoreBytes / 5 + 1};
+  const auto status = [&] {
+    return Evaluator::Create(spec, huge, 0, 1, *job.dataset, job.model->description()).status();
+  };
+  spec.mutable_evaluation()->set_metric("auc");
+  EXPECT_EQ(status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status().message(), HasSubstr("binned_auc"));
+  spec.mutable_evaluation()->set_metric("binned_auc");
+  EXPECT_EQ(status(), absl::OkStatus());
+  spec.mutable_evaluation()->set_metric("auc");
+  spec.mutable_evaluation()->set_max_examples(1000);
+  EXPECT_EQ(status(), absl::OkStatus());
+}
+
+// A perceptron of three classes on a table with text labels, untrained. As many examples of each
+// class as `rows` says.
+v1::JobSpec ColorsSpec(const TempFolder& folder, const std::vector<int>& rows) {
+  const std::string names[] = {"blue", "green", "red"};
+  std::string table = "x,z,color\n";
+  for (size_t c = 0; c < rows.size(); ++c) {
+    for (int i = 0; i < rows[c]; ++i) {
+      table += absl::StrCat(i % 7 - 3, ",", (i * 5 + c) % 11, ",", names[c], "\n");
+    }
+  }
+  v1::JobSpec spec = ClicksSpec(1);
+  spec.mutable_model()->mutable_mlp()->set_classes(3);
+  v1::CsvData& csv = *spec.mutable_data()->mutable_csv();
+  csv.set_path(folder.Write("colors.csv", table));
+  csv.set_label("color");
+  csv.add_numeric("x");
+  csv.add_numeric("z");
+  return spec;
+}
+
+uint64_t DiagonalOf(const v1::Confusion& confusion) {
+  uint64_t sum = 0;
+  for (uint32_t c = 0; c < confusion.classes(); ++c) {
+    sum += confusion.counts(c * confusion.classes() + c);
+  }
+  return sum;
+}
+
+uint64_t RowOf(const v1::Confusion& confusion, uint32_t row) {
+  uint64_t sum = 0;
+  for (uint32_t c = 0; c < confusion.classes(); ++c) {
+    sum += confusion.counts(row * confusion.classes() + c);
+  }
+  return sum;
+}
+
+TEST_F(EvaluatorTest, ClassesAreCountedByTheLabelsOfTheTrainingData) {
+  const TempFolder folder;
+  v1::JobSpec spec = ColorsSpec(folder, {1500, 40, 700});
+  const v1::ReportEvaluationRequest report = Evaluate(spec, 0, 1).value();
+  const v1::Confusion& confusion = report.confusion();
+  EXPECT_THAT(confusion.labels(), ElementsAre("blue", "green", "red"));
+  EXPECT_EQ(RowOf(confusion, 0), 1500);
+  EXPECT_EQ(RowOf(confusion, 1), 40);
+  EXPECT_EQ(RowOf(confusion, 2), 700);
+  EXPECT_EQ(DiagonalOf(confusion), report.correct());
+  EXPECT_EQ(report.scores(), "") << "three classes have no AUC";
+
+  std::vector<uint64_t> of_slots(9);
+  for (int slot = 0; slot < 4; ++slot) {
+    const v1::ReportEvaluationRequest share = Evaluate(spec, slot, 4).value();
+    ASSERT_EQ(share.confusion().counts_size(), 9);
+    EXPECT_EQ(DiagonalOf(share.confusion()), share.correct());
+    for (int i = 0; i < 9; ++i) of_slots[i] += share.confusion().counts(i);
+  }
+  EXPECT_THAT(confusion.counts(), ElementsAreArray(of_slots));
+
+  spec.mutable_model()->mutable_mlp()->set_classes(4);
+  EXPECT_THAT(Evaluate(spec, 0, 1).value().confusion().labels(),
+              ElementsAre("blue", "green", "red", "class 3"));
+}
+
+// Untrained logistic regression gives every class the same probability.
+TEST_F(EvaluatorTest, EqualProbabilitiesAreTheFirstClass) {
+  const TempFolder folder;
+  for (const uint32_t classes : {2, 3}) {
+    v1::JobSpec spec =
+        ColorsSpec(folder, classes == 2 ? std::vector<int>{10, 20} : std::vector<int>{10, 20, 5});
+    spec.mutable_model()->mutable_logistic_regression()->set_classes(classes);
+    const v1::ReportEvaluationRequest report = Evaluate(spec, 0, 1).value();
+    EXPECT_EQ(report.correct(), 10);
+    EXPECT_EQ(DiagonalOf(report.confusion()), 10);
+    EXPECT_EQ(report.confusion().counts(classes), 20);
+  }
+}
+
+TEST_F(EvaluatorTest, TwoClassesReportScoresWhateverTheMetricIs) {
+  v1::JobSpec spec = ClicksSpec(1500);
+  spec.mutable_evaluation()->set_metric("auc");
+  const v1::ReportEvaluationRequest auc = Evaluate(spec, 0, 1).value();
+  EXPECT_EQ(DiagonalOf(auc.confusion()), auc.correct());
+  EXPECT_THAT(auc.confusion().labels(), ElementsAre("0", "1"));
+  for (const char* metric : {"accuracy", "loss"}) {
+    spec.mutable_evaluation()->set_metric(metric);
+    const v1::ReportEvaluationRequest report = Evaluate(spec, 0, 1).value();
+    EXPECT_EQ(report.metric(), metric);
+    EXPECT_EQ(report.scores(), auc.scores());
+    EXPECT_EQ(report.labels(), auc.labels());
+  }
+  // A rank whose results another one reports has what those of others can be added to.
+  PreparedJob job = PrepareJob(spec).value();
+  const auto evaluator =
+      Evaluator::Create(spec, job.evaluated, 0, 1, job.evaluation_data(), job.model->description())
+          .value();
+  v1::ReportEvaluationRequest left_out = auc;
+  evaluator->LeaveOutResults(left_out);
+  EXPECT_EQ(left_out.examples(), 0);
+  EXPECT_EQ(left_out.scores(), "");
+  EXPECT_THAT(left_out.confusion().counts(), ElementsAre(0, 0, 0, 0));
+
+  // Training jobs report as asked.
+  spec.mutable_stop()->clear_evaluate_only();
+  spec.mutable_stop()->set_steps(1);
+  spec.mutable_data()->set_holdout(0.5);
+  const v1::ReportEvaluationRequest trained = Evaluate(spec, 0, 1).value();
+  EXPECT_FALSE(trained.has_confusion());
+  EXPECT_EQ(trained.scores(), "");
+}
+
+TEST_F(EvaluatorTest, ScoresThatAreTooManyBytesAreCountedByBins) {
+  const v1::JobSpec spec = ClicksSpec(100);
+  PreparedJob job = PrepareJob(spec).value();
+  for (const int64_t more : {0, 1}) {
+    const Split huge{0, Evaluator::kMaxScoreBytes / 5 + more};
+    const auto evaluator =
+        Evaluator::Create(spec, huge, 0, 1, *job.dataset, job.model->description()).value();
+    v1::ReportEvaluationRequest report;
+    evaluator->LeaveOutResults(report);
+    EXPECT_EQ(report.positive_bins_size() > 0, more > 0);
+  }
+}
+
+TEST_F(EvaluatorTest, ManyClassesAreNotCounted) {
+  v1::JobSpec spec = ClicksSpec(1);
+  spec.mutable_model()->mutable_mlp();
+  v1::SyntheticClassificationData& data = *spec.mutable_data()->mutable_synthetic_classification();
+  data.set_examples(300);
+  data.set_features(4);
+  for (const int classes : {kMostConfusionClasses, kMostConfusionClasses + 1}) {
+    spec.mutable_model()->mutable_mlp()->set_classes(classes);
+    data.set_classes(classes);
+    const v1::ReportEvaluationRequest report = Evaluate(spec, 0, 1).value();
+    EXPECT_EQ(report.examples(), 300);
+    EXPECT_EQ(report.confusion().classes(), classes);
+    const bool counted = classes == kMostConfusionClasses;
+    EXPECT_EQ(report.confusion().labels_size(), counted ? classes : 0);
+    EXPECT_EQ(report.confusion().counts_size(), counted ? classes * classes : 0);
+    if (counted) EXPECT_EQ(DiagonalOf(report.confusion()), report.correct());
+  }
 }
 
 }  // namespace

@@ -101,6 +101,7 @@ struct Trained {
   std::vector<std::vector<float>> values;
   std::vector<double> losses;
   PassResult evaluated;
+  std::vector<float> probabilities;
 };
 
 // One rank's strategy and engine, on processors or on a device. The strategy has the whole model's
@@ -168,7 +169,10 @@ Trained Train(const v1::JobSpec& spec, const PreparedJob& job, Rank& rank) {
   Batch batch;
   trained.status = job.dataset->Read(held_out, batch);
   if (trained.status.ok()) trained.status = executor.BeginEvaluation(kSteps);
-  if (trained.status.ok()) trained.status = executor.Evaluate(batch, trained.evaluated);
+  if (trained.status.ok())
+    trained.status = executor.Evaluate(batch, PassOutput::kProbabilities, trained.evaluated);
+  trained.probabilities.assign(trained.evaluated.probabilities.begin(),
+                               trained.evaluated.probabilities.end());
   for (const absl::Span<const float> values : rank.strategy().parameters().values) {
     trained.values.emplace_back(values.begin(), values.end());
   }
@@ -292,6 +296,8 @@ TEST_P(PipelineTest, HasTheBitsOfTheWholeModel) {
   EXPECT_EQ(last.losses, whole.losses);
   EXPECT_EQ(last.evaluated.loss_sum, whole.evaluated.loss_sum);
   EXPECT_EQ(last.evaluated.correct, whole.evaluated.correct);
+  EXPECT_EQ(last.probabilities, whole.probabilities);
+  EXPECT_EQ(whole.probabilities.empty(), model.is_transformer());
 }
 
 std::string NameOf(const testing::TestParamInfo<Case>& info) {

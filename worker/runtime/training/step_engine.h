@@ -20,6 +20,13 @@ struct StepSums {
   float loss_scale = 1;
 };
 
+// What an evaluation wants of a model's predictions.
+enum class PassOutput {
+  kScores,
+  // Also the probability of each class, of models that fill MicroBatch::probabilities.
+  kProbabilities,
+};
+
 // The results of a forward pass over a batch.
 struct PassResult {
   int64_t examples = 0;
@@ -28,6 +35,8 @@ struct PassResult {
   int64_t correct = 0;
   // See MicroBatch. Valid until the engine's next call.
   absl::Span<const float> scores;
+  absl::Span<const float> probabilities;
+  absl::Span<const int32_t> predicted;
   absl::Span<const int32_t> labels;
   absl::Span<const float> targets;
 };
@@ -54,7 +63,7 @@ class StepEngine {
   // Runs a forward pass without dropout, also over a batch of no examples, whose results are zeros.
   // So are those of a rank that does not compute the last unit.
   // The caller checks that the loss is finite.
-  virtual absl::Status Evaluate(const Batch& batch, PassResult& result) = 0;
+  virtual absl::Status Evaluate(const Batch& batch, PassOutput output, PassResult& result) = 0;
 };
 
 }  // namespace muster

@@ -287,8 +287,9 @@ absl::Status StepExecutor::BeginEvaluation(uint64_t clock) {
   return strategy_.BeginStep(clock);
 }
 
-absl::Status StepExecutor::Evaluate(const Batch& batch, PassResult& result) {
+absl::Status StepExecutor::Evaluate(const Batch& batch, PassOutput output, PassResult& result) {
   MicroBatch& pass = *evaluated_;
+  pass.wants_probabilities = output == PassOutput::kProbabilities;
   const LayerContext context = ContextOf(Pass::kEvaluation, evaluation_clock_);
   MUSTER_RETURN_IF_ERROR(model_.Load(batch, pass));
   for (const StepAction& action : evaluation_plan_) {
@@ -309,6 +310,8 @@ absl::Status StepExecutor::Evaluate(const Batch& batch, PassResult& result) {
             .loss_sum = pass.loss_sum,
             .correct = pass.correct,
             .scores = pass.scores,
+            .probabilities = pass.probabilities,
+            .predicted = pass.predicted,
             .labels = pass.labels,
             .targets = pass.targets};
   return absl::OkStatus();

@@ -60,7 +60,7 @@ class StepExecutor final : public StepEngine {
   int64_t most_examples() const override;
   absl::Status Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) override;
   absl::Status BeginEvaluation(uint64_t clock) override;
-  absl::Status Evaluate(const Batch& batch, PassResult& result) override;
+  absl::Status Evaluate(const Batch& batch, PassOutput output, PassResult& result) override;
 
  private:
   // Makes the plan of steps of so many micro-batches, and the saved sets that it uses.

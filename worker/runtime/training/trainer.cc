@@ -52,10 +52,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
     sampling.micro_batches = std::max(1u, spec.micro_batches());
     MUSTER_ASSIGN_OR_RETURN(sampler, Sampler::Create(sampling));
   }
-  MUSTER_ASSIGN_OR_RETURN(
-      std::unique_ptr<Evaluator> evaluator,
-      Evaluator::Create(spec.evaluation(), job.evaluated, DataRank(options), data_ranks,
-                        job.evaluation_data(), job.model->description()));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Evaluator> evaluator,
+                          Evaluator::Create(spec, job.evaluated, DataRank(options), data_ranks,
+                                            job.evaluation_data(), job.model->description()));
   return std::unique_ptr<Trainer>(new Trainer(spec, options, job, std::move(sampler),
                                               std::move(evaluator), parts, coordinator, clock));
 }
