@@ -15,12 +15,12 @@ namespace {
 constexpr absl::string_view kFolder = "shipped";
 constexpr absl::string_view kArchive = "archive";
 constexpr size_t kReadBytes = 1 << 20;
-constexpr size_t kMostShown = 100;
+constexpr size_t kMostNameShown = 100;
 
 absl::StatusOr<std::string> FolderOf(absl::string_view root, absl::string_view name) {
   if (IsContentName(name)) return JoinUri(JoinUri(root, kFolder), name);
   return absl::InvalidArgumentError(absl::StrCat(
-      "\"", PrintableLine(CutUtf8(name, kMostShown)),
+      "\"", PrintableLine(CutUtf8(name, kMostNameShown)),
       "\" is no name of a shipped folder, which is sha256- and 64 hexadecimal digits"));
 }
 

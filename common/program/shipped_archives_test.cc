@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-std::string NameOf(absl::string_view content) {
+std::string ContentNameOf(absl::string_view content) {
   ContentHash hash;
   hash.Add(content);
   return hash.Name();
@@ -36,7 +36,7 @@ class ShippedArchivesTest : public testing::Test {
 };
 
 TEST_F(ShippedArchivesTest, AnArchiveIsThereOnceItIsWhole) {
-  const std::string name = NameOf("content");
+  const std::string name = ContentNameOf("content");
   EXPECT_THAT(*archives_.List(), IsEmpty());
   EXPECT_FALSE(*archives_.Has(name));
   auto writer = archives_.Create(name, 7);
@@ -55,7 +55,7 @@ TEST_F(ShippedArchivesTest, AnArchiveIsThereOnceItIsWhole) {
 }
 
 TEST_F(ShippedArchivesTest, TwoWritersOfTheSameContentBothSucceed) {
-  const std::string name = NameOf("content");
+  const std::string name = ContentNameOf("content");
   auto first = archives_.Create(name, 7), second = archives_.Create(name, 7);
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_TRUE((*first)->Append("content").ok() && (*second)->Append("content").ok());
@@ -65,7 +65,7 @@ TEST_F(ShippedArchivesTest, TwoWritersOfTheSameContentBothSucceed) {
 }
 
 TEST_F(ShippedArchivesTest, OtherContentThanTheNameSaysIsRefused) {
-  const std::string name = NameOf("content");
+  const std::string name = ContentNameOf("content");
   EXPECT_THAT(std::string(Write("Content", name).message()), HasSubstr("send it under that name"));
   auto writer = archives_.Create(name, 7);
   EXPECT_TRUE((*writer)->Append("conten").ok());
@@ -77,7 +77,7 @@ TEST_F(ShippedArchivesTest, OtherContentThanTheNameSaysIsRefused) {
 }
 
 TEST_F(ShippedArchivesTest, ADamagedArchiveIsRemovedAndCanBeSentAgain) {
-  const std::string name = NameOf("content");
+  const std::string name = ContentNameOf("content");
   ASSERT_TRUE(Write("content", name).ok());
   ASSERT_TRUE(ReplaceFile(storage_, Uri(name), "contenx").ok());
   EXPECT_FALSE(*archives_.HasSound(name, 7));
