@@ -85,10 +85,11 @@ void AddSubmit(CLI::App& app, Session& session) {
                       "Checkpoint with the initial weights: JOB@CLOCK, JOB@best, JOB for its last "
                       "one, or a folder that `muster import` wrote, given with a slash "
                       "(./weights)");
-  command->add_flag("--ship", arguments->ship,
-                    "Send the program's working folder, by default that of FILE, with the job: at "
-                    "most 256 MiB and 10,000 files, without .git, __pycache__, virtual environments "
-                    "and what a file .musterignore in it names. The workers need not have it");
+  command->add_flag(
+      "--ship", arguments->ship,
+      "Send the program's working folder, by default that of FILE, with the job: at "
+      "most 256 MiB and 10,000 files, without .git, __pycache__, virtual environments "
+      "and what a file .musterignore in it names. The workers need not have it");
   command->add_flag("--watch", arguments->watch, "Show progress until the job ends");
   command->footer(
       "Example: muster submit job.yaml --watch\n"

@@ -22,7 +22,8 @@ class IgnoreRules {
   // Nothing is left out.
   IgnoreRules() = default;
 
-  // InvalidArgument: a line has what .gitignore knows and this does not: "!" at its beginning, "**",
+  // InvalidArgument: a line has what .gitignore knows and this does not: "!" at its beginning,
+  // "**",
   // "[" or a backslash (names the line). `origin` names the text.
   static absl::StatusOr<IgnoreRules> Parse(absl::string_view text, absl::string_view origin);
 

@@ -86,7 +86,7 @@ class FolderWalk {
     }
     if (!S_ISREG(status.st_mode)) return Refused(whole, status.st_mode);
     entries_.push_back({.kind = (status.st_mode & S_IXUSR) != 0 ? ArchiveEntry::Kind::kExecutable
-                                                                 : ArchiveEntry::Kind::kFile,
+                                                                : ArchiveEntry::Kind::kFile,
                         .path = std::move(path),
                         .bytes = static_cast<uint64_t>(status.st_size)});
     return absl::OkStatus();
@@ -140,8 +140,9 @@ absl::StatusOr<PackedFolder> PackFolder(const std::string& path) {
   if (!fs::is_directory(path, error)) {
     if (fs::exists(path, error)) {
       return absl::InvalidArgumentError(
-          absl::StrCat(PrintableLine(path), " is no folder; model.program.working_folder names the "
-                                            "folder that is sent with the job"));
+          absl::StrCat(PrintableLine(path),
+                       " is no folder; model.program.working_folder names the "
+                       "folder that is sent with the job"));
     }
     return absl::NotFoundError(
         absl::StrCat("there is no folder ", PrintableLine(path),

@@ -60,8 +60,8 @@ absl::Status ShippedArchiveWriter::Append(absl::string_view bytes) {
 
 absl::Status ShippedArchiveWriter::Commit() {
   if (left_ > 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the shipped folder ", name_, " lacks ", left_, " of the bytes that were announced"));
+    return absl::InvalidArgumentError(absl::StrCat("the shipped folder ", name_, " lacks ", left_,
+                                                   " of the bytes that were announced"));
   }
   if (const std::string content = hash_.Name(); content != name_) {
     return absl::InvalidArgumentError(absl::StrCat("the shipped folder ", name_,

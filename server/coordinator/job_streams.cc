@@ -238,15 +238,16 @@ class ShipStream final : public RawUpload {
 
   void Begin(const v1::ShippedFolder& folder) {
     loop_.PostRead([this, folder](Coordinator& coordinator) {
-      coordinator.shipped().Begin(
-          folder, {.done =
-                       [this](absl::StatusOr<std::shared_ptr<FolderUpload>> begun) {
-                         // What the coordinator has is not read.
-                         if (!begun.ok() || *begun == nullptr) return End(begun.status());
-                         upload_ = *std::move(begun);
-                         StartRead(&message_);
-                       },
-                   .cancelled = nullptr});
+      coordinator.shipped().Begin(folder,
+                                  {.done =
+                                       [this](absl::StatusOr<std::shared_ptr<FolderUpload>> begun) {
+                                         // What the coordinator has is not read.
+                                         if (!begun.ok() || *begun == nullptr)
+                                           return End(begun.status());
+                                         upload_ = *std::move(begun);
+                                         StartRead(&message_);
+                                       },
+                                   .cancelled = nullptr});
     });
   }
 

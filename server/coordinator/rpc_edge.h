@@ -158,8 +158,8 @@ class EdgeService : public Api::Service {
     this->MarkMethodRawCallback(
         MethodIndex(Api::service_full_name(), method),
         new grpc::internal::CallbackClientStreamingHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
-            [this, start_stream = std::move(start_stream)](
-                grpc::CallbackServerContext*, grpc::ByteBuffer* reply) -> RawUpload* {
+            [this, start_stream = std::move(start_stream)](grpc::CallbackServerContext*,
+                                                           grpc::ByteBuffer* reply) -> RawUpload* {
               return start_stream(loop_, reply);
             }));
   }

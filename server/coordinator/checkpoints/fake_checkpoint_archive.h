@@ -18,7 +18,8 @@
 
 namespace muster {
 
-// A CheckpointArchive that only remembers names, except those of shipped folders. For tests; not thread-safe.
+// A CheckpointArchive that only remembers names, except those of shipped folders. For tests; not
+// thread-safe.
 class FakeCheckpointArchive final : public CheckpointArchive {
  public:
   const std::string& root() const override { return root_; }

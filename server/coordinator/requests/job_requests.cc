@@ -122,8 +122,9 @@ absl::Status GoneError() { return absl::CancelledError("the caller is gone"); }
 
 JobRequests::JobRequests(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle,
                          CheckpointLifecycle& checkpoints, const CheckpointArchive& archive,
-                         ShipRequests& shipped, SerialExecutor& logic, SerialExecutor& planning, const Clock& clock,
-                         CoordinatorMetrics& metrics, const CoordinatorOptions& options,
+                         ShipRequests& shipped, SerialExecutor& logic, SerialExecutor& planning,
+                         const Clock& clock, CoordinatorMetrics& metrics,
+                         const CoordinatorOptions& options,
                          std::function<bool(const Job&)> may_write)
     : jobs_(jobs),
       members_(members),

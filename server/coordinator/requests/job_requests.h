@@ -32,8 +32,8 @@ class JobRequests {
   // to the job's log.
   JobRequests(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle,
               CheckpointLifecycle& checkpoints, const CheckpointArchive& archive,
-              ShipRequests& shipped, SerialExecutor& logic, SerialExecutor& planning, const Clock& clock,
-              CoordinatorMetrics& metrics, const CoordinatorOptions& options,
+              ShipRequests& shipped, SerialExecutor& logic, SerialExecutor& planning,
+              const Clock& clock, CoordinatorMetrics& metrics, const CoordinatorOptions& options,
               std::function<bool(const Job&)> may_write);
 
   // Checks and plans a job on the executor `planning`, then stores it and answers.

@@ -93,9 +93,7 @@ absl::Status ShipRequests::Check(const v1::ShippedFolder& folder) const {
   return absl::OkStatus();
 }
 
-void ShipRequests::Hold(const std::string& name) {
-  stay_until_[name] = clock_.Monotonic() + kStay;
-}
+void ShipRequests::Hold(const std::string& name) { stay_until_[name] = clock_.Monotonic() + kStay; }
 
 void ShipRequests::Find(const v1::ShippedFolder& folder, Call<v1::FindShippedFolderReply> call) {
   if (absl::Status wrong = Check(folder); !wrong.ok()) return call.done(wrong);
@@ -120,8 +118,8 @@ void ShipRequests::Begin(const v1::ShippedFolder& folder,
   }
   Hold(folder.name());
   disk_.Post([this, name = folder.name(), bytes = folder.bytes(), call = std::move(call)] {
-    auto begun = CatchOutOfMemory(
-        "the call", [&]() -> absl::StatusOr<std::shared_ptr<FolderUpload>> {
+    auto begun =
+        CatchOutOfMemory("the call", [&]() -> absl::StatusOr<std::shared_ptr<FolderUpload>> {
           MUSTER_ASSIGN_OR_RETURN(const bool found, archives_.HasSound(name, bytes));
           if (found) return std::shared_ptr<FolderUpload>();
           MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<ShippedArchiveWriter> writer,

@@ -71,8 +71,8 @@ class Unpacker final : public ArchiveSink {
       return mkdir(path_.c_str(), 0777) == 0 ? absl::OkStatus() : Error("make the folder", errno);
     }
     const mode_t mode = entry.kind == ArchiveEntry::Kind::kExecutable ? 0777 : 0666;
-    file_ = Descriptor(
-        open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
+    file_ =
+        Descriptor(open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
     return file_.valid() ? absl::OkStatus() : Error("create", errno);
   }
 
