@@ -38,6 +38,9 @@ namespace {
 
 // Some TiB from a disk.
 constexpr absl::Duration kVerifyTimeout = absl::Hours(2);
+// 256 MiB over a slow line.
+constexpr absl::Duration kShipTimeout = absl::Minutes(10);
+constexpr size_t kShipChunkBytes = 1 << 20;
 constexpr size_t kPageJobs = 500;
 // Jobs of one name that an error lists.
 constexpr size_t kMostNamed = 10;
@@ -180,6 +183,34 @@ absl::Status JobClient::Submit(const v1::JobSpec& spec, std::string& job_id) {
       Reach([&] { return connection_->Call(&v1::JobService::Stub::SubmitJob, request, reply); });
   job_id = reply.job_id();
   return status;
+}
+
+absl::Status JobClient::Ship(const std::string& name, absl::string_view archive) {
+  v1::ShipFolderRequest announced;
+  v1::ShippedFolder& folder = *announced.mutable_folder();
+  folder.set_name(name);
+  folder.set_bytes(archive.size());
+  MUSTER_ASSIGN_OR_RETURN(const std::string token, ReadToken(program_token_file_));
+  folder.set_proof(ProofOfShipped(folder, token));
+  v1::FindShippedFolderReply there;
+  MUSTER_RETURN_IF_ERROR(Reach([&] {
+    return connection_->Call(&v1::JobService::Stub::FindShippedFolder, folder, there, kShipTimeout);
+  }));
+  if (there.found()) return absl::OkStatus();
+  return Reach([&] {
+    grpc::ClientContext context;
+    SetDeadline(context, kShipTimeout);
+    v1::ShipFolderReply reply;
+    const auto stream = connection_->stub->ShipFolder(&context, &reply);
+    bool goes_on = stream->Write(announced);
+    for (size_t at = 0; goes_on && at < archive.size(); at += kShipChunkBytes) {
+      v1::ShipFolderRequest part;
+      part.set_data(std::string(archive.substr(at, kShipChunkBytes)));
+      goes_on = stream->Write(part);
+    }
+    stream->WritesDone();
+    return FromGrpc(stream->Finish());
+  });
 }
 
 absl::Status JobClient::Get(const std::string& job_id, v1::JobStatus& status) {

@@ -63,6 +63,9 @@ class JobClient {
   // Submits a job. A job without an owner gets the name of the user who runs this process.
   // FailedPrecondition: the job runs a program, and there is no token or it cannot be read.
   absl::Status Submit(const v1::JobSpec& spec, std::string& job_id);
+  // Sends the archive of a folder (common/program/folder_archive.h) that a job is to name, unless
+  // the coordinator has it. `name` is that of the archive's content. FailedPrecondition: as Submit.
+  absl::Status Ship(const std::string& name, absl::string_view archive);
   absl::Status Get(const std::string& job_id, v1::JobStatus& status);
   // Lists the jobs that the request selects, `most` at most, by as many calls as needed. The
   // reply's next_page_token is set if there may be more jobs.

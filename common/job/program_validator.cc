@@ -19,6 +19,7 @@
 #include "common/job/invalid.h"
 #include "common/job/job_road.h"
 #include "common/partition/schema.h"
+#include "common/program/content_hash.h"
 #include "common/text/printable.h"
 #include "common/text/utf8.h"
 #include "proto/job.pb.h"
@@ -128,6 +129,19 @@ absl::Status ValidateEnvironment(const v1::ProgramSpec& program) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateShipped(const v1::ProgramSpec& program) {
+  if (program.shipped().empty()) return absl::OkStatus();
+  if (!IsContentName(program.shipped())) {
+    return Invalid("model.program.shipped", Quoted(program.shipped()),
+                   "`muster submit --ship` sends a folder and names it here; leave it out of a "
+                   "job's file");
+  }
+  if (program.working_folder().empty()) return absl::OkStatus();
+  return Invalid("model.program.working_folder", Quoted(program.working_folder()),
+                 "the program begins in the folder that was sent with the job "
+                 "(model.program.shipped); leave one of the two out");
+}
+
 absl::Status ValidateSpec(const v1::ProgramSpec& program) {
   MUSTER_RETURN_IF_ERROR(ValidateCommand(program));
   MUSTER_RETURN_IF_ERROR(ValidateEnvironment(program));
@@ -138,6 +152,7 @@ absl::Status ValidateSpec(const v1::ProgramSpec& program) {
         "one of a path that is relative to the job's file");
   }
   MUSTER_RETURN_IF_ERROR(CheckNoNul("model.program.working_folder", program.working_folder()));
+  MUSTER_RETURN_IF_ERROR(ValidateShipped(program));
   if (program.memory_bytes() == 0) {
     return Invalid("model.program.memory_bytes", 0,
                    "say how much memory one process may take: that much is reserved, and a process "

@@ -53,6 +53,13 @@ TEST(ProgramValidatorTest, RefusesByName) {
                 "model.program.memory_bytes is 0"},
            Case{[](v1::JobSpec& spec) { ProgramOf(spec).set_working_folder("code"); },
                 "model.program.working_folder is \"code\""},
+           Case{[](v1::JobSpec& spec) { ProgramOf(spec).set_shipped("sha256-../"); },
+                "model.program.shipped is \"sha256-../\""},
+           Case{[](v1::JobSpec& spec) {
+                  ProgramOf(spec).set_shipped("sha256-" + std::string(64, '0'));
+                  ProgramOf(spec).set_working_folder("/srv/code");
+                },
+                "model.program.working_folder is \"/srv/code\""},
            Case{[](v1::JobSpec& spec) { ProgramOf(spec).set_max_restarts(1001); },
                 "model.program.max_restarts is 1001"},
            Case{[](v1::JobSpec& spec) { ProgramOf(spec).set_grace_seconds(3601); },

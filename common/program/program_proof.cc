@@ -39,6 +39,15 @@ std::string ProofOfSubmit(const v1::SubmitJobRequest& request, absl::string_view
     Append(value, text);
   }
   Append(request.spec().resume_from(), text);
+  if (!program.shipped().empty()) Append(program.shipped(), text);
+  return KeyedHash(token, text);
+}
+
+std::string ProofOfShipped(const v1::ShippedFolder& folder, absl::string_view token) {
+  std::string text;
+  Append("ship", text);
+  Append(folder.name(), text);
+  Append(absl::StrCat(folder.bytes()), text);
   return KeyedHash(token, text);
 }
 

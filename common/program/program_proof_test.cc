@@ -48,8 +48,27 @@ TEST(ProgramProofTest, EveryPartOfAProgramCounts) {
   // Pickles may be in a checkpoint.
   other.mutable_spec()->set_resume_from("j1@5");
   add();
-  EXPECT_EQ(proofs.size(), 9u);
+  for (const char* name : {"sha256-00", "sha256-01"}) {
+    program.set_shipped(name);
+    add();
+  }
+  EXPECT_EQ(proofs.size(), 11u);
   EXPECT_EQ(ProofOfSubmit(Request(), kToken), ProofOfSubmit(Request(), kToken));
+}
+
+TEST(ProgramProofTest, NameAndSizeOfAShippedFolderCount) {
+  v1::ShippedFolder folder;
+  folder.set_name("sha256-00");
+  folder.set_bytes(11);
+  std::set<std::string> proofs = {ProofOfShipped(folder, kToken),
+                                  ProofOfShipped(folder, "another token of it")};
+  // The texts one after the other are the same.
+  folder.set_name("sha256-001");
+  folder.set_bytes(1);
+  proofs.insert(ProofOfShipped(folder, kToken));
+  folder.set_bytes(2);
+  proofs.insert(ProofOfShipped(folder, kToken));
+  EXPECT_EQ(proofs.size(), 4u);
 }
 
 TEST(ProgramProofTest, AnOrderIsProvenButForWhatTheWorkerAdds) {

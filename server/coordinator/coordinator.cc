@@ -85,13 +85,15 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointArchive& arc
                        options_.log),
       task_requests_(*table_, lifecycle_, checkpoints_, rounds_, metrics_.collectives(),
                      trace_requests_, clock),
-      job_requests_(*table_, members_, lifecycle_, checkpoints_, archive, logic, planning, clock,
-                    metrics_, options_,
+      ship_requests_(*table_, archive.shipped(), logic, disk, clock, options_),
+      job_requests_(*table_, members_, lifecycle_, checkpoints_, archive, ship_requests_, logic,
+                    planning, clock, metrics_, options_,
                     [this](const Job& job) { return daemon_requests_.MayWrite(job); }),
       metrics_requests_(*table_, clock) {
   for (const v1::DaemonRecord& daemon : table_->stored_daemons()) {
     members_.Restore(daemon, clock.Monotonic());
   }
+  ship_requests_.Load();
 }
 
 v1::GetClusterReply Coordinator::Cluster() {
@@ -132,6 +134,7 @@ absl::Status Coordinator::Tick() {
   status.Update(stalls_.Look());
   job_requests_.Retire();
   checkpoints_.SweepEnded();
+  ship_requests_.Sweep();
   SettleHistories();
   status.Update(SaveProgress());
   status.Update(Settle());

@@ -21,6 +21,7 @@
 #include "server/coordinator/requests/daemon_requests.h"
 #include "server/coordinator/requests/job_requests.h"
 #include "server/coordinator/requests/metrics_requests.h"
+#include "server/coordinator/requests/ship_requests.h"
 #include "server/coordinator/requests/task_requests.h"
 #include "server/coordinator/requests/trace_requests.h"
 #include "server/coordinator/scheduling/move_scheduler.h"
@@ -55,6 +56,7 @@ class Coordinator {
   TraceRequests& traces() { return trace_requests_; }
   MoveScheduler& moves() { return moves_; }
   CheckpointRequests& checkpoints() { return checkpoint_requests_; }
+  ShipRequests& shipped() { return ship_requests_; }
   // Returns the daemons and the drains.
   v1::GetClusterReply Cluster();
 
@@ -98,6 +100,7 @@ class Coordinator {
   TraceRequests trace_requests_;
   DaemonRequests daemon_requests_;
   TaskRequests task_requests_;
+  ShipRequests ship_requests_;
   JobRequests job_requests_;
   MetricsRequests metrics_requests_;
 };

@@ -17,6 +17,11 @@ class JobService final : public EdgeService<v1::JobService> {
         "SubmitJob", [](Coordinator& c, const auto& request, auto call) {
           c.jobs().Submit(request, std::move(call));
         });
+    ParkRead<v1::ShippedFolder, v1::FindShippedFolderReply>(
+        "FindShippedFolder", [](Coordinator& c, const auto& folder, auto call) {
+          c.shipped().Find(folder, std::move(call));
+        });
+    Upload("ShipFolder", StartShipFolder);
     Read<v1::GetJobRequest, v1::JobStatus>("GetJob", [](Coordinator& c, const auto& request) {
       return c.jobs().Get(request.job_id());
     });

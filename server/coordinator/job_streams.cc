@@ -216,6 +216,64 @@ class ExportStream final : public RawStream {
   bool failed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
+// One message is read at a time; the next one once this one is on the disk.
+class ShipStream final : public RawUpload {
+ public:
+  ShipStream(CoordinatorLoop& loop, grpc::ByteBuffer* reply) : loop_(loop), reply_(reply) {
+    StartRead(&message_);
+  }
+
+ private:
+  void OnReadDone(bool any) override {
+    if (!any) return Complete();
+    v1::ShipFolderRequest request;
+    if (absl::Status read = ReadRequest(message_, request); !read.ok()) return End(read);
+    message_.Clear();
+    if (upload_ == nullptr) return Begin(request.folder());
+    upload_->Append(std::move(*request.mutable_data()), [this](absl::Status appended) {
+      if (!appended.ok()) return End(appended);
+      StartRead(&message_);
+    });
+  }
+
+  void Begin(const v1::ShippedFolder& folder) {
+    loop_.PostRead([this, folder](Coordinator& coordinator) {
+      coordinator.shipped().Begin(folder,
+                                  {.done =
+                                       [this](absl::StatusOr<std::shared_ptr<FolderUpload>> begun) {
+                                         // What the coordinator has is not read.
+                                         if (!begun.ok() || *begun == nullptr)
+                                           return End(begun.status());
+                                         upload_ = *std::move(begun);
+                                         StartRead(&message_);
+                                       },
+                                   .cancelled = nullptr});
+    });
+  }
+
+  // The client has sent all, or is gone; then bytes are missing.
+  void Complete() {
+    if (upload_ == nullptr) {
+      return End(absl::InvalidArgumentError(
+          "no folder was announced; send a message with `folder` first"));
+    }
+    upload_->Complete([this](absl::Status completed) { End(completed); });
+  }
+
+  void End(absl::Status status) {
+    if (status.ok()) status = WriteReply(v1::ShipFolderReply(), *reply_);
+    Finish(AtEdge(status));
+  }
+
+  void OnDone() override { delete this; }
+
+  CoordinatorLoop& loop_;
+  grpc::ByteBuffer* const reply_;
+  grpc::ByteBuffer message_;
+  // Null before the first message is answered. Written before the next read starts.
+  std::shared_ptr<FolderUpload> upload_;
+};
+
 }  // namespace
 
 RawStream* StartWatch(CoordinatorLoop& loop, const v1::GetJobRequest& request,
@@ -241,6 +299,10 @@ RawStream* StartTrace(CoordinatorLoop& loop, const v1::TraceJobRequest& request,
 RawStream* StartExport(CoordinatorLoop& loop, const v1::CheckpointRequest& request,
                        grpc::CallbackServerContext* context) {
   return new ExportStream(loop, request, context);
+}
+
+RawUpload* StartShipFolder(CoordinatorLoop& loop, grpc::ByteBuffer* reply) {
+  return new ShipStream(loop, reply);
 }
 
 }  // namespace muster

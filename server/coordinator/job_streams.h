@@ -29,6 +29,9 @@ RawStream* StartTrace(CoordinatorLoop& loop, const v1::TraceJobRequest& request,
 RawStream* StartExport(CoordinatorLoop& loop, const v1::CheckpointRequest& request,
                        grpc::CallbackServerContext* context);
 
+// Takes a shipped folder, no faster than it gets to the disk.
+RawUpload* StartShipFolder(CoordinatorLoop& loop, grpc::ByteBuffer* reply);
+
 }  // namespace muster
 
 #endif  // MUSTER_SERVER_COORDINATOR_JOB_STREAMS_H_

@@ -88,6 +88,9 @@ class RefusedStream final : public RawStream {
   void OnDone() override { delete this; }
 };
 
+// A stream of messages from the client, as gRPC gives it.
+using RawUpload = grpc::ServerReadReactor<grpc::ByteBuffer>;
+
 // Returns the position of a service's method. REQUIRES: the service has it.
 int MethodIndex(absl::string_view service, absl::string_view method);
 
@@ -146,6 +149,19 @@ class EdgeService : public Api::Service {
         MethodIndex(Api::service_full_name(), method),
         new grpc::internal::CallbackServerStreamingHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
             start));
+  }
+
+  // Registers a method with a stream of requests. `start_stream` gets the buffer for the reply,
+  // which lives until the call has ended.
+  void Upload(const char* method,
+              std::function<RawUpload*(CoordinatorLoop&, grpc::ByteBuffer*)> start_stream) {
+    this->MarkMethodRawCallback(
+        MethodIndex(Api::service_full_name(), method),
+        new grpc::internal::CallbackClientStreamingHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
+            [this, start_stream = std::move(start_stream)](grpc::CallbackServerContext*,
+                                                           grpc::ByteBuffer* reply) -> RawUpload* {
+              return start_stream(loop_, reply);
+            }));
   }
 
   CoordinatorLoop& loop_;

@@ -61,6 +61,12 @@ const std::map<std::string, Serve>& Methods() {
       {"JobService.SubmitJob",
        Park<v1::SubmitJobRequest, v1::SubmitJobReply>(
            [](C& c, const auto& r, auto call) { c.jobs().Submit(r, std::move(call)); })},
+      {"JobService.FindShippedFolder",
+       Park<v1::ShippedFolder, v1::FindShippedFolderReply>(
+           [](C& c, const auto& r, auto call) { c.shipped().Find(r, std::move(call)); })},
+      {"JobService.ShipFolder",
+       Park<v1::ShipFolderRequest, std::shared_ptr<FolderUpload>>(
+           [](C& c, const auto& r, auto call) { c.shipped().Begin(r.folder(), std::move(call)); })},
       {"JobService.GetJob",
        AtOnce<v1::GetJobRequest>([](C& c, const auto& r) { c.jobs().Get(r.job_id()).ok(); })},
       {"JobService.ListJobs",

@@ -1,4 +1,5 @@
 // The coordinator over gRPC: registration, a parked rendezvous, streams, errors and shutdown.
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -7,6 +8,8 @@
 #include "absl/synchronization/notification.h"
 #include "common/base/clock.h"
 #include "common/job/test_jobs.h"
+#include "common/program/content_hash.h"
+#include "common/program/program_proof.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/membership/protocol.h"
 #include "common/rpc/rpc_credentials.h"
@@ -30,11 +33,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
+constexpr char kServiceToken[] = "the token of the test";
+
 class ServicesTest : public ::testing::Test {
  protected:
   ServicesTest() {
     CoordinatorOptions options;
     options.lease = absl::Minutes(5);
+    options.program_token = kServiceToken;
     loop_ = *CoordinatorLoop::Create(store_, archive_, clock_, options,
                                      [](const absl::Status& s) { ADD_FAILURE() << s; });
     job_service_ = MakeJobService(*loop_);
@@ -118,6 +124,55 @@ class ServicesTest : public ::testing::Test {
   std::unique_ptr<v1::ClusterService::Stub> cluster_;
   std::unique_ptr<v1::TaskService::Stub> tasks_;
 };
+
+TEST_F(ServicesTest, AFolderIsShippedOverTheWireOnce) {
+  const std::string content(3 << 20, 'x');
+  ContentHash hash;
+  hash.Add(content);
+  v1::ShipFolderRequest first;
+  v1::ShippedFolder& folder = *first.mutable_folder();
+  folder.set_name(hash.Name());
+  folder.set_bytes(content.size());
+  folder.set_proof(ProofOfShipped(folder, kServiceToken));
+  const auto ship = [&](size_t bytes) {
+    v1::ShipFolderReply reply;
+    const auto context = Context();
+    const auto stream = jobs_->ShipFolder(context.get(), &reply);
+    bool goes_on = stream->Write(first);
+    for (size_t at = 0; goes_on && at < bytes; at += 1 << 20) {
+      v1::ShipFolderRequest part;
+      part.set_data(content.substr(at, std::min<size_t>(1 << 20, bytes - at)));
+      goes_on = stream->Write(part);
+    }
+    stream->WritesDone();
+    return stream->Finish();
+  };
+  const auto found = [&] {
+    v1::FindShippedFolderReply reply;
+    const grpc::Status status = jobs_->FindShippedFolder(Context().get(), folder, &reply);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return reply.found();
+  };
+  EXPECT_THAT(ship(content.size() - 1).error_message(), HasSubstr("lacks 1 of the bytes"));
+  EXPECT_FALSE(found());
+  const grpc::Status shipped = ship(content.size());
+  EXPECT_TRUE(shipped.ok()) << shipped.error_message();
+  EXPECT_TRUE(found());
+  // The coordinator does not wait for what it has.
+  EXPECT_TRUE(ship(0).ok());
+  folder.set_proof("forged");
+  EXPECT_EQ(ship(content.size()).error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  // A stream without anything, and a caller that goes away.
+  v1::ShipFolderReply reply;
+  const auto context = Context();
+  const auto empty = jobs_->ShipFolder(context.get(), &reply);
+  empty->WritesDone();
+  EXPECT_EQ(empty->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  const auto gone = Context();
+  const auto cancelled = jobs_->ShipFolder(gone.get(), &reply);
+  gone->TryCancel();
+  EXPECT_EQ(cancelled->Finish().error_code(), grpc::StatusCode::CANCELLED);
+}
 
 TEST_F(ServicesTest, AJobRunsOverTheWire) {
   Register(v1::SERVER, "s0");

@@ -51,8 +51,14 @@ class Cluster:
         for name in sorted(program.environment, key=str.encode):
             texts += [name, program.environment[name]]
         texts.append(request.spec.resume_from)
-        encoded = [each.encode() for each in texts]
-        return hmac.digest(token.encode(), b"".join(struct.pack("<Q", len(each)) + each for each in encoded), "sha256")
+        if program.shipped:
+            texts.append(program.shipped)
+        return _proof(token, texts)
+
+    def shipped_proof(self, folder: job_service_pb2.ShippedFolder) -> bytes:
+        """Returns the proof of a folder that is sent with a program; otherwise as `program_proof`."""
+        token = self._program_token()
+        return _proof(token, ["ship", folder.name, str(folder.bytes)]) if token else b""
 
     def _program_token(self) -> str:
         if self.token_file is None:
@@ -64,6 +70,11 @@ class Cluster:
             return ""
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidArgument(f"cannot read the token of programs in {self.token_file}: {error}") from None
+
+
+def _proof(token: str, texts: list[str]) -> bytes:
+    encoded = [each.encode() for each in texts]
+    return hmac.digest(token.encode(), b"".join(struct.pack("<Q", len(each)) + each for each in encoded), "sha256")
 
 
 def find_cluster(address: str | None, folder: str | None, tls: Tls | None, token_file: str | None) -> Cluster:

@@ -21,10 +21,12 @@ class JobDraft:
 
     Attributes:
         spec: the message itself, which may be changed.
+        folder: where the job was written, which `submit(ship=True)` sends if the program has no working folder.
     """
 
     def __init__(self, spec: job_pb2.JobSpec | None = None) -> None:
         self.spec = job_pb2.JobSpec()
+        self.folder = os.path.abspath(".")
         if spec is not None:
             self.spec.CopyFrom(spec)
 
@@ -72,6 +74,7 @@ class JobDraft:
         draft = JobDraft()
         parse(text, origin, draft.spec)
         draft._make_paths_absolute(folder)
+        draft.folder = os.path.abspath(folder)
         return draft
 
     @staticmethod

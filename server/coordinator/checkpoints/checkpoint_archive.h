@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/checkpoint/manifest.h"
+#include "common/program/shipped_archives.h"
 
 namespace muster {
 
@@ -34,6 +35,10 @@ class CheckpointArchive {
 
   // Returns the folder that holds the jobs' checkpoints, as tasks and servers are told it.
   virtual const std::string& root() const = 0;
+
+  // Returns the shipped folders of jobs that run programs, below the same root. They live as long
+  // as the archive.
+  virtual ShippedArchives& shipped() = 0;
 
   // Makes the files of a cut a complete checkpoint by writing its manifest. A manifest that is
   // there belongs to a checkpoint that does not count (damaged, or never recorded) and is removed

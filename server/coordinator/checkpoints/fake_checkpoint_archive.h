@@ -11,16 +11,19 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/checkpoint/memory_storage.h"
 #include "proto/job_service.pb.h"
 #include "proto/task_service.pb.h"
 #include "server/coordinator/checkpoints/checkpoint_archive.h"
 
 namespace muster {
 
-// A CheckpointArchive that only remembers names. For tests; not thread-safe.
+// A CheckpointArchive that only remembers names, except those of shipped folders. For tests; not
+// thread-safe.
 class FakeCheckpointArchive final : public CheckpointArchive {
  public:
   const std::string& root() const override { return root_; }
+  ShippedArchives& shipped() override { return shipped_; }
 
   absl::StatusOr<CompletedCheckpoint> Complete(const v1::CommitCheckpointRequest& request,
                                                absl::Time) override {
@@ -112,6 +115,8 @@ class FakeCheckpointArchive final : public CheckpointArchive {
 
  private:
   const std::string root_ = "/checkpoints";
+  MemoryStorage storage_;
+  ShippedArchives shipped_{storage_, root_};
 };
 
 }  // namespace muster

@@ -62,7 +62,7 @@ void AddFiles(const v1::CommitCheckpointRequest& request, const std::string& fol
 }  // namespace
 
 StorageCheckpointArchive::StorageCheckpointArchive(CheckpointStorage& storage, std::string root)
-    : storage_(storage), root_(std::move(root)) {}
+    : storage_(storage), root_(std::move(root)), shipped_(storage, root_) {}
 
 absl::StatusOr<CompletedCheckpoint> StorageCheckpointArchive::Complete(
     const v1::CommitCheckpointRequest& request, absl::Time created) {

@@ -16,6 +16,7 @@ class StorageCheckpointArchive final : public CheckpointArchive {
   StorageCheckpointArchive(CheckpointStorage& storage, std::string root);
 
   const std::string& root() const override { return root_; }
+  ShippedArchives& shipped() override { return shipped_; }
   absl::StatusOr<CompletedCheckpoint> Complete(const v1::CommitCheckpointRequest& request,
                                                absl::Time created) override;
   absl::Status RemoveCheckpoint(absl::string_view folder) override;
@@ -32,6 +33,7 @@ class StorageCheckpointArchive final : public CheckpointArchive {
  private:
   CheckpointStorage& storage_;
   const std::string root_;
+  ShippedArchives shipped_;
 };
 
 }  // namespace muster

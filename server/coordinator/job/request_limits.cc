@@ -38,6 +38,7 @@ constexpr Limit kRequests[] = {
     // Each task's order repeats the specification, and the answer to a heartbeat (at most 64 MiB)
     // holds the orders of all tasks of a daemon.
     {"SubmitJobRequest", 256 << 10},
+    {"ShipFolderRequest", (1 << 20) + 1024},
     {"RegisterDaemonRequest", 8 << 10},
     {"HeartbeatRequest", 8 << 20},
     {"AppendLogsRequest", (1 << 20) + 1024},
@@ -74,6 +75,8 @@ constexpr Limit kFields[] = {
     {"ListJobsRequest.job", 256},
     {"ListJobsRequest.name", 256},
     {"ListJobsRequest.owner", 256},
+    {"ShippedFolder.name", 256},
+    {"ShipFolderRequest.data", 1 << 20},
     {"OptimizerSpec.name", 64},
     {"ScheduleSpec.name", 64},
     {"RegisterDaemonRequest.address", 512},

@@ -122,14 +122,16 @@ absl::Status GoneError() { return absl::CancelledError("the caller is gone"); }
 
 JobRequests::JobRequests(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle,
                          CheckpointLifecycle& checkpoints, const CheckpointArchive& archive,
-                         SerialExecutor& logic, SerialExecutor& planning, const Clock& clock,
-                         CoordinatorMetrics& metrics, const CoordinatorOptions& options,
+                         ShipRequests& shipped, SerialExecutor& logic, SerialExecutor& planning,
+                         const Clock& clock, CoordinatorMetrics& metrics,
+                         const CoordinatorOptions& options,
                          std::function<bool(const Job&)> may_write)
     : jobs_(jobs),
       members_(members),
       lifecycle_(lifecycle),
       checkpoints_(checkpoints),
       archive_(archive),
+      shipped_(shipped),
       logic_(logic),
       planning_(planning),
       clock_(clock),
@@ -167,6 +169,9 @@ void JobRequests::Submit(const v1::SubmitJobRequest& request, Call<v1::SubmitJob
   const absl::StatusOr<const Job*> known = FindRequest(request.request_id(), fingerprint);
   if (!known.ok()) return call.done(known.status());
   if (*known != nullptr) return call.done(ReplyFor(**known));
+  if (absl::Status stays = shipped_.CheckStays(request.spec()); !stays.ok()) {
+    return call.done(stays);
+  }
   if (in_planning_ == kMaxInPlanning) {
     return call.done(absl::UnavailableError(
         absl::StrCat(in_planning_, " submitted jobs are being checked; try again soon")));
@@ -178,6 +183,7 @@ void JobRequests::Submit(const v1::SubmitJobRequest& request, Call<v1::SubmitJob
         CatchOutOfMemory("the call", [&]() -> absl::StatusOr<PlannedJob> {
           MUSTER_ASSIGN_OR_RETURN(PlannedJob job, PlanJob(request.spec(), whole));
           MUSTER_ASSIGN_OR_RETURN(job.data_preparation, PreparationInFolder(job.spec, archive_));
+          MUSTER_RETURN_IF_ERROR(shipped_.CheckThere(job.spec));
           return job;
         });
     logic_.Post([this, request_id = request.request_id(), fingerprint, planned = std::move(planned),
@@ -219,6 +225,7 @@ absl::StatusOr<v1::SubmitJobReply> JobRequests::Accept(const std::string& reques
                                          record.spec().owner(), FreeData(record), planned->assumed);
   MUSTER_ASSIGN_OR_RETURN(const Job* job,
                           jobs_.Create(std::move(record), event, std::move(made.data_preparation)));
+  shipped_.Claim(job->record.spec());
   metrics_.submitted.Increment();
   return ReplyFor(*job);
 }

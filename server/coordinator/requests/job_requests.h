@@ -20,6 +20,7 @@
 #include "server/coordinator/metrics/coordinator_metrics.h"
 #include "server/coordinator/requests/coordinator_options.h"
 #include "server/coordinator/requests/plan_job.h"
+#include "server/coordinator/requests/ship_requests.h"
 
 namespace muster {
 
@@ -31,8 +32,8 @@ class JobRequests {
   // to the job's log.
   JobRequests(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle,
               CheckpointLifecycle& checkpoints, const CheckpointArchive& archive,
-              SerialExecutor& logic, SerialExecutor& planning, const Clock& clock,
-              CoordinatorMetrics& metrics, const CoordinatorOptions& options,
+              ShipRequests& shipped, SerialExecutor& logic, SerialExecutor& planning,
+              const Clock& clock, CoordinatorMetrics& metrics, const CoordinatorOptions& options,
               std::function<bool(const Job&)> may_write);
 
   // Checks and plans a job on the executor `planning`, then stores it and answers.
@@ -142,6 +143,7 @@ class JobRequests {
   CheckpointLifecycle& checkpoints_;
   // Used on the executor `planning`.
   const CheckpointArchive& archive_;
+  ShipRequests& shipped_;
   SerialExecutor& logic_;
   SerialExecutor& planning_;
   const Clock& clock_;

@@ -12,6 +12,7 @@
 #include "common/transport/keyed_hash.h"
 #include "proto/cluster_service.pb.h"
 #include "worker/runtime/process/task_process.h"
+#include "worker/runtime/program/shipped_folder.h"
 
 namespace muster {
 namespace {
@@ -56,6 +57,8 @@ std::vector<uint32_t> NumbersOf(const std::vector<OfferedDevice>& devices) {
 
 TaskStarter ProcessTaskStarter(ProcessTaskOptions given, LogShipper& logs) {
   given.arguments.insert(given.arguments.begin(), kTaskFlag);
+  // What tasks of a daemon that was killed have left.
+  if (given.allow_programs) RemoveUnusedFolders(ShippedFoldersBase());
   return [given = std::move(given), &logs](const v1::TaskOrder& order,
                                            std::function<void(const v1::TaskReport&)> ended)
              -> absl::StatusOr<std::unique_ptr<RunningTask>> {
@@ -86,8 +89,11 @@ TaskStarter ProcessTaskStarter(ProcessTaskOptions given, LogShipper& logs) {
     options.output = [&logs, job = order.job_id(), slot = order.slot()](absl::string_view text) {
       logs.Add(job, slot, text);
     };
-    options.ended = [&logs, job = order.job_id(), slot = order.slot(),
+    const bool has_folder = !order.spec().model().program().shipped().empty();
+    options.ended = [&logs, has_folder, job = order.job_id(), slot = order.slot(),
                      ended = std::move(ended)](const v1::TaskReport& report) {
+      // A task that was killed leaves its folder.
+      if (has_folder) RemoveUnusedFolders(ShippedFoldersBase());
       if (report.state() == v1::TaskReport::DIED) {
         logs.Add(job, slot, absl::StrCat("the task died: ", report.message(), "\n"));
       }

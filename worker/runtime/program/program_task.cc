@@ -41,6 +41,7 @@
 #include "worker/runtime/program/program_process.h"
 #include "worker/runtime/program/program_reporter.h"
 #include "worker/runtime/program/program_socket.h"
+#include "worker/runtime/program/shipped_folder.h"
 
 namespace muster {
 namespace {
@@ -283,6 +284,16 @@ absl::Status RunProgramTask(const v1::TaskOrder& order,
   // The program's processes are in this process's group; what is sent to the group is for them.
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) signal(number, SIG_IGN);
   AdoptOrphans();
+  const v1::ProgramSpec& spec = order.spec().model().program();
+  // The other slots wait for this one where they meet.
+  std::unique_ptr<ShippedFolder> shipped;
+  if (!spec.shipped().empty()) {
+    MUSTER_ASSIGN_OR_RETURN(shipped,
+                            ShippedFolder::Take({.base = ShippedFoldersBase(),
+                                                 .checkpoint_root = order.checkpoint_root(),
+                                                 .job_id = order.job_id(),
+                                                 .name = spec.shipped()}));
+  }
   v1::RendezvousReply meeting;
   MUSTER_ASSIGN_OR_RETURN(const ProgramPlace place, Meet(order, dependencies, meeting));
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<TaskFolder> folder, TaskFolder::Create());
@@ -306,11 +317,10 @@ absl::Status RunProgramTask(const v1::TaskOrder& order,
   surroundings.token = facts.token;
   MUSTER_ASSIGN_OR_RETURN(surroundings.temporary_folder, folder->Make("tmp"));
   if (const char* home = std::getenv("HOME"); home != nullptr) surroundings.home = home;
-  const v1::ProgramSpec& spec = order.spec().model().program();
   ProgramCommand command;
   command.arguments.assign(spec.command().begin(), spec.command().end());
   command.environment = ProgramEnvironment(order, place, surroundings);
-  command.working_folder = spec.working_folder();
+  command.working_folder = shipped != nullptr ? shipped->path() : spec.working_folder();
   if (command.working_folder.empty()) {
     MUSTER_ASSIGN_OR_RETURN(command.working_folder, folder->Make("work"));
   }

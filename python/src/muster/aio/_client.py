@@ -16,13 +16,17 @@ from grpc import aio as channels
 from muster import _calls
 from muster._cluster import Cluster, Tls, find_cluster, read_tls
 from muster._draft import JobDraft, submitted_form
+from muster._ship import pack_folder
 from muster.aio._job import Job
 from muster.errors import InvalidArgument, NotFound
-from muster.v1 import job_service_pb2, status_pb2
+from muster.v1 import job_pb2, job_service_pb2, status_pb2
 from muster.v1.job_service_pb2_grpc import JobServiceStub
 
 _UNFINISHED = (status_pb2.PENDING, status_pb2.PLACING, status_pb2.RUNNING, status_pb2.RECOVERING)
 _PAGE_JOBS = 500
+# 256 MiB over a slow line.
+_SHIP_SECONDS = 600.0
+_SHIP_CHUNK_BYTES = 1 << 20
 
 
 def connect(
@@ -48,6 +52,13 @@ def connect(
     """
     where, token = (None if each is None else os.fspath(each) for each in (folder, token_file))
     return Client(find_cluster(address, where, tls, token))
+
+
+def _messages_of(folder: job_service_pb2.ShippedFolder, archive: bytes) -> Iterable[job_service_pb2.ShipFolderRequest]:
+    """Yields the messages by which a folder is sent."""
+    yield job_service_pb2.ShipFolderRequest(folder=folder)
+    for at in range(0, len(archive), _SHIP_CHUNK_BYTES):
+        yield job_service_pb2.ShipFolderRequest(data=archive[at : at + _SHIP_CHUNK_BYTES])
 
 
 class Client:
@@ -87,21 +98,46 @@ class Client:
         """Closes the connection; calls under way end with an error."""
         await self._channel.close()
 
-    async def submit(self, draft: JobDraft) -> Job:
+    async def submit(self, draft: JobDraft, *, ship: bool = False) -> Job:
         """Submits a job, whose owner is this user unless it names one.
 
+        Args:
+            ship: send the working folder of the job's program with it, by default the folder of the job's file, so that the
+                workers need not have it (docs/programs.md). The folder is read before this first awaits anything.
+
         Raises:
-            InvalidArgument: a field is wrong; the message names it, its value and what would be right.
+            InvalidArgument: a field is wrong; the message names it, its value and what would be right. With `ship`, also if
+                the folder is too large or has a symbolic link.
             NotFound: there is no such job or checkpoint to start from.
         """
+        spec = submitted_form(draft, _calls.user_name())
+        if ship:
+            await self._ship(spec, draft.folder)
         # The coordinator takes a repeat with the same id for the same job.
-        request = job_service_pb2.SubmitJobRequest(
-            spec=submitted_form(draft, _calls.user_name()), request_id=secrets.token_hex(8)
-        )
+        request = job_service_pb2.SubmitJobRequest(spec=spec, request_id=secrets.token_hex(8))
         if request.spec.model.WhichOneof("model") == "program":
             request.program_proof = self._cluster.program_proof(request)
         reply: job_service_pb2.SubmitJobReply = await self._call(self._stub.SubmitJob, request)
         return Job(self, reply.job_id)
+
+    async def _ship(self, spec: job_pb2.JobSpec, folder: str) -> None:
+        """Sends the folder of a job's program, unless the coordinator has it, and has the program run in it."""
+        if spec.model.WhichOneof("model") != "program":
+            raise InvalidArgument("ship=True sends the folder of a job's program, and this job runs none (model.program)")
+        program = spec.model.program
+        packed = pack_folder(program.working_folder or folder)
+        announced = job_service_pb2.ShippedFolder(name=packed.name, bytes=len(packed.archive))
+        announced.proof = self._cluster.shipped_proof(announced)
+        found = await self._call(self._stub.FindShippedFolder, announced, _SHIP_SECONDS)
+        if not found.found:
+            # A repeat begins with a new stream.
+            await self._call(
+                lambda _, timeout: self._stub.ShipFolder(_messages_of(announced, packed.archive), timeout=timeout),
+                None,
+                _SHIP_SECONDS,
+            )
+        program.working_folder = ""
+        program.shipped = packed.name
 
     async def job(self, called: str) -> Job:
         """Returns the job with this id or, if there is none, the newest with this name: one that has not ended, if any.
