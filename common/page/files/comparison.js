@@ -9,6 +9,16 @@ import { formatDuration } from "./format.js";
 import { meanWithBand, smooth, withOneSpan, xValues } from "./series.js";
 import { stackedTable } from "./table.js";
 
+const LONGEST_NAME = 36, NAME_END = 20;
+
+// Returns for each name what legends and heads of tables call it: of a long one the beginning and the end, as long as no
+// other name looks the same.
+export function shortNames(names) {
+  const cut = (name) => (name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME - NAME_END - 1)}…${name.slice(-NAME_END)}` : name);
+  const all = [...new Set(names)];
+  return new Map(all.map((name) => [name, all.filter((other) => cut(other) === cut(name)).length > 1 ? name : cut(name)]));
+}
+
 // Returns the names of labels that can group the runs: those that put at least two runs together or set them apart.
 export function groupingLabels(runs) {
   return [...new Set(runs.flatMap((run) => Object.keys(run.labels ?? {})))].sort();
@@ -115,7 +125,7 @@ export function comparisonView(comparison, settings, onChange) {
     h("h2", { key: "differences" }, "Configuration differences"),
     different.length === 0 ? h("p", { key: "none" }, "The configurations are the same.") : stackedTable("Configuration differences", [
       { name: "field", cell: ({ path }) => h("code", null, fieldName(path)) },
-      ...configurations.map(({ name }, index) => ({ name, heading: headingOf(name), cell: ({ values }) => String(values[index] ?? "–") })),
+      ...configurations.map(({ name }, index) => ({ name, heading: headingOf(name), class: "text", cell: ({ values }) => String(values[index] ?? "–") })),
     ], different, ({ path }) => path),
   ];
 }
