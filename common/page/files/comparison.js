@@ -101,7 +101,7 @@ export function comparisonView(comparison, settings, onChange) {
     return colour === undefined ? name : [swatch(colour), name];
   };
   return [
-    comparison.notes.map((note) => h("p", { key: note }, note)),
+    comparison.notes.map((note) => h("p", { key: note, class: "description" }, note)),
     comparison.alerts.map((alert) => h("p", { class: "problem error", key: alert }, alert)),
     h("h2", { key: "curves" }, "Curves"),
     h("div", { class: "toolbar", key: "toolbar" },
@@ -122,11 +122,11 @@ export function comparisonView(comparison, settings, onChange) {
     figureTable("Final figures", comparison.figures, headingOf),
     comparison.exact && h("details", { key: "exact" }, h("summary", null, "Exact figures, and how far the repeats went"),
       figureTable("Exact figures", comparison.exact, headingOf)),
-    h("h2", { key: "differences" }, "Configuration differences"),
-    different.length === 0 ? h("p", { key: "none" }, "The configurations are the same.") : stackedTable("Configuration differences", [
+    configurations.length > 1 && h("h2", { key: "differences" }, "Configuration differences"),
+    configurations.length > 1 && (different.length === 0 ? h("p", { key: "none" }, "The configurations are the same.") : stackedTable("Configuration differences", [
       { name: "field", cell: ({ path }) => h("code", null, fieldName(path)) },
       ...configurations.map(({ name }, index) => ({ name, heading: headingOf(name), class: "text", cell: ({ values }) => String(values[index] ?? "–") })),
-    ], different, ({ path }) => path),
+    ], different, ({ path }) => path)),
   ];
 }
 
