@@ -54,6 +54,16 @@ export async function withPage(address, body, { expected, foreign, ...options } 
   }
 }
 
+// Runs `body` with a page at `path` and the coordinator (fake_coordinator.mjs) that it asks.
+export async function shown(coordinator, path, body, options) {
+  const address = await coordinator.start();
+  try {
+    await withPage(address + path, (page) => body(page, coordinator), options);
+  } finally {
+    await coordinator.stop();
+  }
+}
+
 // Fails if axe finds anything against WCAG 2.1 AA in what the page shows.
 export async function checkAccessible(page) {
   // Evaluated, since the page's policy allows no script that is put into it.

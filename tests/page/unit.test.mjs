@@ -15,11 +15,15 @@ const { clusterSentence, findProblems, jobsSentence, lastLine, reasonOf } = awai
 const { dismiss, dismissedJobs } = await load("dismissed.js");
 const { finalFigures } = await load("view_compare.js");
 const { isPageLink, routeOf } = await load("router.js");
-const { groupsBy, comparisonCharts, seriesName } = await load("comparison.js");
+const { groupsBy, comparisonCharts, seriesName, shortNames } = await load("comparison.js");
 const { linesOf } = await load("controls.js");
 const { memoryOf, stepParts } = await load("job_slots.js");
 const { groupName, slotCurveData, slotGroups, slotSeries } = await load("slot_curves.js");
-const { splitMatches } = await load("job_log.js");
+const { splitMatches, withoutColours } = await load("job_log.js");
+const { sparkPath, stepsOf } = await load("job_card.js");
+const { filterJobs, filterOf, NO_FILTER, parametersOf } = await load("job_filter.js");
+const { labels } = await load("job_words.js");
+const { worstFirst } = await load("view_cluster.js");
 const { queryOf } = await load("api.js");
 
 test("numbers are written in one way", () => {
@@ -268,6 +272,67 @@ test("what is wrong comes worst first", () => {
   assert.equal(jobsSentence(jobs), "1 job runs and 1 waits");
 });
 
+test("jobs that wait for the same are one problem", () => {
+  const waits = (jobId, waitingFor, state = "PENDING") => ({ jobId, state, waitingFor });
+  const jobs = [waits("j1", "2 free slots"), waits("j2", "2 free slots"), waits("j3", "a server"), waits("j4", "2 free slots", "PLACING")];
+  assert.deepEqual(findProblems({ daemons: [] }, jobs).map(({ title, detail, href, state }) => [title, detail, href, state]), [
+    ["2 jobs wait", "2 free slots", "/?state=PENDING", "PENDING"],
+    ["j3 waits", "a server", "/jobs/j3", undefined],
+    ["j4 waits", "2 free slots", "/jobs/j4", undefined],
+  ]);
+});
+
+const named = (jobId, state, submitted, name, labels, loss) => ({ jobId, state, spec: { name, owner: "ada", labels }, submittedUnixMs: String(submitted), progress: { loss } });
+const JOBS = [
+  named("j1", "RUNNING", 1, "old run", { team: "text" }, 3), named("j2", "FAILED", 2, "run 10", { team: "vision" }, "NaN"), named("j3", "PENDING", 3, "run 2", {}),
+  named("j4", "SUCCEEDED", 4, "run 2", { team: "text", Sweep: "s1" }, 1), named("j5", "RECOVERING", 5, "run 1", {}, 2),
+];
+
+test("running jobs are listed first, then those that wait, then all others, the newest first", () => {
+  const ids = (filter) => filterJobs(JOBS, { ...NO_FILTER, ...filter }).map(({ jobId }) => jobId);
+  assert.deepEqual(ids({}), ["j5", "j1", "j3", "j4", "j2"]);
+  assert.deepEqual(ids({ sort: "newest" }), ["j5", "j4", "j3", "j2", "j1"]);
+  assert.deepEqual(ids({ sort: "oldest" }), ["j1", "j2", "j3", "j4", "j5"]);
+  // In names, 2 comes before 10.
+  assert.deepEqual(ids({ sort: "name" }), ["j1", "j5", "j4", "j3", "j2"]);
+  assert.deepEqual(ids({ sort: "training loss" }), ["j4", "j5", "j1", "j3", "j2"]);
+  assert.deepEqual(ids({ text: "TEAM=text run" }), ["j1", "j4"]);
+  assert.deepEqual(ids({ text: "sweep=S1", state: "SUCCEEDED" }), ["j4"]);
+  assert.deepEqual(ids({ state: "FAILED" }), ["j2"]);
+});
+
+test("an address names a filter", () => {
+  const filter = { text: "team=vision run", state: "FAILED", sort: "name", page: 2 };
+  const query = queryOf(parametersOf(filter));
+  assert.equal(query, "?text=team%3Dvision+run&state=FAILED&sort=name&page=3");
+  assert.deepEqual(filterOf(new URLSearchParams(query)), filter);
+  assert.equal(queryOf(parametersOf(NO_FILTER)), "");
+  for (const wrong of ["", "?state=x&sort=toString&page=-1", "?page=two"]) assert.deepEqual(filterOf(new URLSearchParams(wrong)), NO_FILTER);
+});
+
+test("labels beyond the first are a number", () => {
+  const job = { spec: { labels: { a: "1", b: "2", c: "3" } } };
+  assert.deepEqual(labels(job).flat().filter(Boolean).map(({ key }) => key), ["a=1", "b=2", "c=3"]);
+  const [, more] = labels(job, 1);
+  assert.deepEqual([more.children[0].text, more.properties.title], ["+2", "b=2\nc=3"]);
+});
+
+test("a card's curve leaves out what is no number", () => {
+  assert.equal(sparkPath({ steps: [0, 1, 2, 4], values: [3, NaN, Infinity, 1] }), "M0.00 1.00L100.00 29.00");
+  assert.equal(sparkPath({ steps: [0, 1], values: [NaN, 1] }), "");
+});
+
+test("a job has a bar of its steps where all of them are known", () => {
+  const tags = (progress) => stepsOf(progress).filter(Boolean).map(({ tag }) => tag);
+  assert.deepEqual(tags({ step: "3", totalSteps: "10" }), ["progress", "p"]);
+  assert.deepEqual(tags({ step: "3" }), ["p"]);
+});
+
+test("lost daemons come first, then those that are drained", () => {
+  const daemons = [{ id: "a", live: true }, { id: "b", live: true }, { id: "c" }, { id: "d", live: true }];
+  assert.deepEqual(worstFirst(daemons, [{ serverId: "b" }]).map(({ id }) => id), ["c", "b", "a", "d"]);
+});
+
 test("addresses name views", () => {
   assert.equal(routeOf("/").view, "home");
   assert.deepEqual([routeOf("/jobs/j1%2Fx").view, routeOf("/jobs/j1%2Fx").job], ["job", "j1/x"]);
@@ -280,6 +345,15 @@ test("addresses name views", () => {
   assert.ok(!isPageLink(click, { ...link, pathname: "/metrics" }, "o"));
   assert.ok(!isPageLink(click, link, "other"));
   assert.equal(queryOf({ states: ["A", "B"], page: undefined, text: "", size: 5 }), "?states=A&states=B&size=5");
+});
+
+test("long names are cut in the middle unless they then look the same", () => {
+  const long = (middle, end) => `llama-3.1-8b-instruct-sft-${middle}-warmup0.03-bs256-${end}`;
+  const names = ["short", long("a", "seed1"), long("a", "seed2"), long("b", "seed2")];
+  const short = shortNames(names);
+  assert.equal(short.get("short"), "short");
+  assert.equal(short.get(names[1]), "llama-3.1-8b-in…rmup0.03-bs256-seed1");
+  assert.deepEqual([short.get(names[2]), short.get(names[3])], [names[2], names[3]]);
 });
 
 test("runs are grouped by a label", () => {
@@ -322,6 +396,7 @@ test("slots' curves: as many together as there are colours, one chart a part", (
 test("a search shows where it matches", () => {
   assert.deepEqual(splitMatches("Step 1, step 2", "step"), [["Step", true], [" 1, ", false], ["step", true], [" 2", false]]);
   assert.deepEqual(splitMatches("a<b", ""), [["a<b", false]]);
+  assert.equal(withoutColours("\x1b[1;32mepoch\x1b[0m 1 [2m]"), "epoch 1 [2m]");
 });
 
 // The report holds its modules one after another in one script (client/compare/report.cc).

@@ -12,9 +12,19 @@ const HEIGHT = 240;
 // Pixels from the cursor in which a mark is read out.
 const NEAR = 8;
 
+// Lines with the same colour differ in that some are dashed.
+function isDashed(colour) {
+  return Math.floor(colour / COLOURS) % 2 === 1;
+}
+
+function swatchBackground(colour) {
+  const plain = `var(--line-${colour % COLOURS})`;
+  return isDashed(colour) ? `repeating-linear-gradient(90deg, ${plain} 0 0.3em, transparent 0.3em 0.5em)` : plain;
+}
+
 // Describes the colour of a line with this index, as legends show it.
 export function swatch(colour) {
-  return h("span", { class: "swatch", style: { background: `var(--line-${colour % COLOURS})` } });
+  return h("span", { class: "swatch", style: { background: swatchBackground(colour) } });
 }
 
 function style(name) {
@@ -144,6 +154,7 @@ class Chart {
         show,
         stroke: line.faint ? `${colour}66` : colour,
         width: line.faint ? 1 : 2,
+        dash: isDashed(line.colour) ? [8, 5] : undefined,
         spanGaps: true,
         points: { show: line.dots || line.x.length < 3, size: 6, fill: colour },
       });
@@ -194,7 +205,7 @@ class Chart {
       const swatch = document.createElement("span");
       const value = document.createElement("span");
       swatch.className = "swatch";
-      swatch.style.background = colourOf(line);
+      swatch.style.background = swatchBackground(line.colour);
       value.className = "value";
       button.type = "button";
       button.append(swatch, line.name, " ", value);

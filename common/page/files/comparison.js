@@ -9,6 +9,16 @@ import { formatDuration } from "./format.js";
 import { meanWithBand, smooth, withOneSpan, xValues } from "./series.js";
 import { stackedTable } from "./table.js";
 
+const LONGEST_NAME = 36, NAME_END = 20;
+
+// Returns for each name what legends and heads of tables call it: of a long one the beginning and the end, as long as no
+// other name looks the same.
+export function shortNames(names) {
+  const cut = (name) => (name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME - NAME_END - 1)}…${name.slice(-NAME_END)}` : name);
+  const all = [...new Set(names)];
+  return new Map(all.map((name) => [name, all.filter((other) => cut(other) === cut(name)).length > 1 ? name : cut(name)]));
+}
+
 // Returns the names of labels that can group the runs: those that put at least two runs together or set them apart.
 export function groupingLabels(runs) {
   return [...new Set(runs.flatMap((run) => Object.keys(run.labels ?? {})))].sort();
@@ -91,7 +101,7 @@ export function comparisonView(comparison, settings, onChange) {
     return colour === undefined ? name : [swatch(colour), name];
   };
   return [
-    comparison.notes.map((note) => h("p", { key: note }, note)),
+    comparison.notes.map((note) => h("p", { key: note, class: "description" }, note)),
     comparison.alerts.map((alert) => h("p", { class: "problem error", key: alert }, alert)),
     h("h2", { key: "curves" }, "Curves"),
     h("div", { class: "toolbar", key: "toolbar" },
@@ -112,11 +122,11 @@ export function comparisonView(comparison, settings, onChange) {
     figureTable("Final figures", comparison.figures, headingOf),
     comparison.exact && h("details", { key: "exact" }, h("summary", null, "Exact figures, and how far the repeats went"),
       figureTable("Exact figures", comparison.exact, headingOf)),
-    h("h2", { key: "differences" }, "Configuration differences"),
-    different.length === 0 ? h("p", { key: "none" }, "The configurations are the same.") : stackedTable("Configuration differences", [
+    configurations.length > 1 && h("h2", { key: "differences" }, "Configuration differences"),
+    configurations.length > 1 && (different.length === 0 ? h("p", { key: "none" }, "The configurations are the same.") : stackedTable("Configuration differences", [
       { name: "field", cell: ({ path }) => h("code", null, fieldName(path)) },
-      ...configurations.map(({ name }, index) => ({ name, heading: headingOf(name), cell: ({ values }) => String(values[index] ?? "–") })),
-    ], different, ({ path }) => path),
+      ...configurations.map(({ name }, index) => ({ name, heading: headingOf(name), class: "text", cell: ({ values }) => String(values[index] ?? "–") })),
+    ], different, ({ path }) => path)),
   ];
 }
 

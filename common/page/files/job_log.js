@@ -20,6 +20,11 @@ export function splitMatches(line, search) {
   return pieces.filter(([text]) => text);
 }
 
+// Returns the line without what would colour it in a terminal.
+export function withoutColours(line) {
+  return line.replace(/\x1b\[[0-9;:]*m/g, "");
+}
+
 export class JobLog {
   constructor(job, onChange) {
     this.job = job;
@@ -46,7 +51,7 @@ export class JobLog {
     this.missing += toNumber(chunk.missingBytes);
     const lines = (this.rest + (chunk.text ?? "")).split("\n");
     this.rest = lines.pop();
-    this.lines = this.lines.concat(lines).slice(-MOST_LINES);
+    this.lines = this.lines.concat(lines.map(withoutColours)).slice(-MOST_LINES);
   }
 
   choose(slot) {

@@ -25,18 +25,21 @@ export function lastLine(job) {
   return lines.filter(Boolean).pop() ?? "";
 }
 
+function problem(level, key, name, what, detail, href) {
+  return { level, key, name, what, title: `${name} ${what}`.trim(), detail, href };
+}
+
 function jobProblems(job, now, isOver) {
   const problems = [];
   const href = `/jobs/${encodeURIComponent(job.jobId)}`;
   const add = (level, what, detail = "", tab = "") => {
-    problems.push({ level, key: `${job.jobId}/${what}`, title: `${jobTitle(job)} ${what}`, detail, href: href + tab });
+    problems.push(problem(level, `${job.jobId}/${what}`, jobTitle(job), what, detail, href + tab));
     return problems.at(-1);
   };
   if (job.state === "FAILED" && now - Number(job.finishedUnixMs ?? 0) < DAY_MS && !isOver(job)) {
     add("error", "failed", `${formatTime(job.finishedUnixMs, now)}: ${lastLine(job)}`).dismiss = job.jobId;
   }
   if (job.state === "RECOVERING") add("error", "is recovering", job.waitingFor || job.message);
-  if (job.state === "PENDING" || job.state === "PLACING") add("warning", "waits", job.waitingFor);
   if (job.state === "RUNNING" && job.waitingFor) add("warning", "is held up", job.waitingFor);
   const slow = slowSlots(job);
   if (slow.length) {
@@ -49,6 +52,20 @@ function jobProblems(job, now, isOver) {
   return problems;
 }
 
+// Returns what jobs wait for. Those that wait for the same are one problem, however many they are; `state` is theirs.
+function waitProblems(jobs) {
+  const waits = new Map();
+  for (const job of jobs) {
+    if (job.state !== "PENDING" && job.state !== "PLACING") continue;
+    const key = `${job.state}/${job.waitingFor ?? ""}`;
+    if (!waits.has(key)) waits.set(key, []);
+    waits.get(key).push(job);
+  }
+  return [...waits].map(([key, [first, ...others]]) => (others.length === 0
+    ? problem("warning", `${first.jobId}/waits`, jobTitle(first), "waits", first.waitingFor ?? "", `/jobs/${encodeURIComponent(first.jobId)}`)
+    : { ...problem("warning", key, "", `${count(others.length + 1, "job")} wait`, first.waitingFor ?? "", `/?state=${first.state}`), state: first.state }));
+}
+
 // Returns for each name when the last job of this name that succeeded was submitted.
 function successes(jobs) {
   const times = new Map();
@@ -58,32 +75,22 @@ function successes(jobs) {
   return times;
 }
 
-// Returns problems {level, key, title, detail, href} and, where somebody may dismiss it, `dismiss`: the job's id; errors
-// first. Of failed jobs those of the last day, except for the `dismissed` ones and those whose name has succeeded since.
+// Returns problems {level, key, name, what, title, detail, href}, whose title is name and what, and, where somebody may
+// dismiss it, `dismiss`: the job's id; errors first. Of failed jobs those of the last day, except for the `dismissed` ones and those whose name has succeeded since.
 export function findProblems(cluster, jobs, now = Date.now(), dismissed = []) {
   const problems = [];
   const succeeded = successes(jobs), seen = new Set(dismissed);
   const isOver = (job) => seen.has(job.jobId) || succeeded.get(job.spec?.name) > Number(job.submittedUnixMs ?? 0);
   for (const daemon of cluster?.daemons ?? []) {
     if (daemon.live) continue;
-    problems.push({
-      level: "error",
-      key: daemon.id,
-      title: `${daemon.kind === "SERVER" ? "Server" : "Worker"} ${daemon.id} is lost`,
-      detail: daemon.lostForMs ? `for ${formatDuration(Number(daemon.lostForMs) / 1000)}, last at ${daemon.address}` : "",
-      href: "/cluster",
-    });
+    problems.push(problem("error", daemon.id, `${daemon.kind === "SERVER" ? "Server" : "Worker"} ${daemon.id}`, "is lost",
+      daemon.lostForMs ? `for ${formatDuration(Number(daemon.lostForMs) / 1000)}, last at ${daemon.address}` : "", "/cluster"));
   }
   for (const drain of cluster?.drains ?? []) {
     if (!drain.waitingFor?.length) continue;
-    problems.push({
-      level: "warning",
-      key: `drain/${drain.serverId}`,
-      title: `The drain of ${drain.serverId} waits`,
-      detail: drain.waitingFor.join("; "),
-      href: "/cluster",
-    });
+    problems.push(problem("warning", `drain/${drain.serverId}`, `The drain of ${drain.serverId}`, "waits", drain.waitingFor.join("; "), "/cluster"));
   }
+  problems.push(...waitProblems(jobs));
   for (const job of jobs) problems.push(...jobProblems(job, now, isOver));
   const rank = { error: 0, warning: 1 };
   return problems.sort((a, b) => rank[a.level] - rank[b.level]);

@@ -1,6 +1,6 @@
 // The report of `muster compare` and `muster report`: the comparison's view, with the data that the page carries.
 import { partsOf } from "./bars.js";
-import { comparisonCharts, comparisonView, groupsBy } from "./comparison.js";
+import { comparisonCharts, comparisonView, groupsBy, shortNames } from "./comparison.js";
 import { FIRST_SETTINGS } from "./controls.js";
 import { render } from "./dom.js";
 import { toColumns } from "./series.js";
@@ -8,16 +8,22 @@ import { toColumns } from "./series.js";
 const comparison = JSON.parse(document.getElementById("comparison").textContent);
 let settings = { ...FIRST_SETTINGS, axis: "examples", group: comparison.group };
 
+const short = shortNames(comparison.runs.map(({ name }) => name));
+const shortOf = (name) => short.get(name) ?? name;
+const shortened = (labels) => Object.fromEntries(Object.entries(labels).map(([label, value]) => [label, shortOf(value)]));
 const runs = comparison.runs.map((run, index) => ({
   ...run,
+  name: shortOf(run.name),
+  labels: shortened(run.labels),
   colour: index,
   curves: Object.fromEntries(run.series.map(({ name, points }) => [name, toColumns(points)])),
 }));
 // A road's runs differ in nothing that is configured.
 const configurations = groupsBy(runs, comparison.group).map(([name, [{ specification }]]) => ({ name, specification }));
-const steps = comparison.steps.map(({ name, seconds }) => ({ name, parts: partsOf(seconds) }));
+const steps = comparison.steps.map(({ name, seconds }) => ({ name: shortOf(name), parts: partsOf(seconds) }));
 const alert = (text) => comparison.mismatches.some((each) => text.endsWith(each));
-const figures = { ...comparison.figures, alert }, exact = comparison.exact && { ...comparison.exact, alert };
+const tableOf = (table) => table && { ...table, head: table.head.map(shortOf), alert };
+const figures = tableOf(comparison.figures), exact = tableOf(comparison.exact);
 
 function draw() {
   const charts = comparisonCharts(runs, settings);

@@ -42,6 +42,6 @@ export function slotCurveData(history, slots, marks, settings, run) {
     marks: placed,
     sync: "slots",
     lines: slots.filter((slot) => history.series.has(`slot/${slot}/${part}`)).flatMap((slot) => (
-      linesOf(`slot ${slot}`, slot, history.series.get(`slot/${slot}/${part}`), settings, run).map(({ low, high, ...line }) => line))),
+      linesOf(`slot ${slot}`, slot % COLOURS, history.series.get(`slot/${slot}/${part}`), settings, run).map(({ low, high, ...line }) => line))),
   })).filter(({ lines }) => lines.length > 0));
 }

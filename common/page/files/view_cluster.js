@@ -6,6 +6,8 @@ import { clusterSentence, hasEnded } from "./problems.js";
 import { table } from "./table.js";
 
 const MOST_JOBS = 100;
+// Number of polls after which the jobs' partitions are read again.
+const EVERY_JOBS = 5;
 
 // Returns a job's numbers of partitions by server, such as "s0: 4, s1: 4".
 export function partitionText(job) {
@@ -44,18 +46,25 @@ function daemonTable(kind, daemons, drains) {
   ], daemons, (daemon) => daemon.id);
 }
 
+// Returns the daemons, first those that need somebody: lost ones, then those that are drained.
+export function worstFirst(daemons, drains) {
+  const draining = new Set(drains.map(({ serverId }) => serverId));
+  const rank = ({ id, live }) => (!live ? 0 : draining.has(id) ? 1 : 2);
+  return [...daemons].sort((a, b) => rank(a) - rank(b));
+}
+
 export function clusterView(context) {
-  let cluster, jobs = [];
+  let cluster, jobs = [], polls = 0;
   return {
     title: () => "Cluster",
     poll: async () => {
       cluster = await api.cluster();
-      jobs = await allJobs({ view: "WHOLE", states: ["PLACING", "RUNNING", "RECOVERING"], pageSize: MOST_JOBS }, MOST_JOBS);
+      if (polls++ % EVERY_JOBS === 0) jobs = await allJobs({ view: "WHOLE", states: ["PLACING", "RUNNING", "RECOVERING"], pageSize: MOST_JOBS }, MOST_JOBS);
     },
     draw: () => {
       if (!cluster) return [h("p", null, "Reading …")];
       const drains = cluster.drains ?? [];
-      const of = (kind) => (cluster.daemons ?? []).filter((daemon) => daemon.kind === kind);
+      const of = (kind) => worstFirst((cluster.daemons ?? []).filter((daemon) => daemon.kind === kind), drains);
       const placed = jobs.filter((job) => !hasEnded(job) && job.partitions?.length);
       return [
         h("p", { key: "sentence", class: "lead" }, `${clusterSentence(cluster)}.`),

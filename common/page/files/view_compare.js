@@ -1,6 +1,6 @@
 // Several jobs side by side.
 import { api } from "./api.js";
-import { comparisonCharts, comparisonTitle, comparisonView } from "./comparison.js";
+import { comparisonCharts, comparisonTitle, comparisonView, shortNames } from "./comparison.js";
 import { FIRST_SETTINGS } from "./controls.js";
 import { h } from "./dom.js";
 import { formatDuration, formatFigure, formatNumber, toNumber } from "./format.js";
@@ -10,7 +10,7 @@ import { endOf } from "./series.js";
 
 const SERIES = ["train/*", "held_out/*", "speed/*", "staleness/*"];
 const MOST_POINTS = 1000;
-const MOST_JOBS = 16;
+export const MOST_COMPARED = 16;
 
 // Returns rows of the table of final figures: a name, then a text for each job. Those that are drawn are as the curves'
 // legends say them; `curves`: each job's series by name.
@@ -36,7 +36,7 @@ export function finalFigures(jobs, curves) {
 class Compare {
   constructor(context) {
     this.context = context;
-    this.ids = [...new Set((context.route.query.get("jobs") ?? "").split(",").filter(Boolean))].slice(0, MOST_JOBS);
+    this.ids = [...new Set((context.route.query.get("jobs") ?? "").split(",").filter(Boolean))].slice(0, MOST_COMPARED);
     this.settings = { ...FIRST_SETTINGS, group: context.route.query.get("group") ?? "" };
     this.histories = new Map(this.ids.map((id) => [id, new History(id, SERIES, MOST_POINTS)]));
     this.jobs = new Map();
@@ -58,19 +58,21 @@ class Compare {
   // Returns the jobs as runs; those that have one name go by their id, too.
   runs() {
     const jobs = this.ids.map((id) => this.jobs.get(id)).filter(Boolean);
-    return jobs.map((job, index) => {
-      const name = job.spec?.name ?? "";
+    const names = jobs.map(({ jobId, spec }) => {
+      const name = spec?.name ?? "";
       const alone = jobs.filter((each) => each.spec?.name === name).length === 1;
-      return {
-        name: name && alone ? name : `${name} ${job.jobId}`.trim(),
-        colour: index,
-        labels: job.spec?.labels ?? {},
-        specification: job.spec,
-        curves: Object.fromEntries(this.histories.get(job.jobId).series),
-        batchSize: toNumber(job.spec?.batchSize) || 1,
-        startMs: toNumber(job.startedUnixMs) || toNumber(job.submittedUnixMs),
-      };
+      return name && alone ? name : `${name} ${jobId}`.trim();
     });
+    const short = shortNames(names);
+    return jobs.map((job, index) => ({
+      name: short.get(names[index]),
+      colour: index,
+      labels: job.spec?.labels ?? {},
+      specification: job.spec,
+      curves: Object.fromEntries(this.histories.get(job.jobId).series),
+      batchSize: toNumber(job.spec?.batchSize) || 1,
+      startMs: toNumber(job.startedUnixMs) || toNumber(job.submittedUnixMs),
+    }));
   }
 
   draw() {
@@ -84,7 +86,7 @@ class Compare {
     }
     const figures = { head: ["", ...runs.map((run) => run.name)], rows: finalFigures(this.ids.map((id) => this.jobs.get(id)), this.ids.map((id) => this.histories.get(id).series)) };
     const links = h("p", { key: "links" }, this.ids.map((id, index) => [index > 0 && " · ",
-      h("a", { key: id, href: `/jobs/${encodeURIComponent(id)}` }, runs[index].name)]));
+      h("a", { key: id, href: `/jobs/${encodeURIComponent(id)}`, title: this.jobs.get(id).spec?.name }, runs[index].name)]));
     return [links, ...comparisonView({ notes: [], alerts: [], runs, configurations: runs, charts: this.charts, figures, steps: [] }, this.settings, (settings) => {
       this.settings = settings;
       this.context.draw();

@@ -2,99 +2,41 @@
 import { allJobs, api, queryOf, unlessMissing } from "./api.js";
 import { dismiss, dismissedJobs } from "./dismissed.js";
 import { h } from "./dom.js";
-import { count, formatDuration, formatFigure, formatNumber, formatTime, toNumber } from "./format.js";
+import { count, formatFigure, formatNumber, formatTime, toNumber } from "./format.js";
+import { jobCard } from "./job_card.js";
+import { filterJobs, filterOf, NO_FILTER, NOT_ENDED, parametersOf, SORT_NAMES, STATES } from "./job_filter.js";
+import { jobLink, labels, lastMetric, stateBadge } from "./job_words.js";
 import { clusterSentence, findProblems, hasEnded, jobsSentence } from "./problems.js";
-import { downsample, endOf, toColumns } from "./series.js";
+import { toColumns } from "./series.js";
 import { table } from "./table.js";
+import { MOST_COMPARED } from "./view_compare.js";
 
-const NOT_ENDED = ["PENDING", "PLACING", "RUNNING", "RECOVERING"];
 const MOST_JOBS = 5000;
-const MOST_CARDS = 12;
+const FEW_CARDS = 4, MOST_CARDS = 12;
 const MOST_PROBLEMS = 3;
+const MOST_LABELS = 3;
 const ROWS = 50;
 const NEWEST = 50;
+// Jobs that ended unseen are asked for one by one, as long as they are no more.
+const MOST_ASKED = 20;
 // Numbers of polls after which what changes slowly is read again.
 const EVERY_LIST = 30, EVERY_SPARKLINE = 3;
 
-// Jobs whose loss is no number, or that have none, come last.
-const lossOf = (job) => {
-  const loss = Number(job.progress?.loss ?? NaN);
-  return Number.isNaN(loss) ? Number.MAX_VALUE : loss;
-};
-
-const SORTS = {
-  newest: (a, b) => toNumber(b.submittedUnixMs) - toNumber(a.submittedUnixMs),
-  oldest: (a, b) => toNumber(a.submittedUnixMs) - toNumber(b.submittedUnixMs),
-  name: (a, b) => (a.spec?.name ?? "").localeCompare(b.spec?.name ?? ""),
-  state: (a, b) => (a.state ?? "").localeCompare(b.state ?? ""),
-  "training loss": (a, b) => lossOf(a) - lossOf(b) || 0,
-};
-
-// Returns true if each word of `text` is in the job's id, name, owner or labels.
-export function matchesText(job, text) {
-  const labels = Object.entries(job.spec?.labels ?? {}).map(([name, value]) => `${name}=${value}`);
-  const all = [job.jobId, job.spec?.name, job.spec?.owner, ...labels].join(" ").toLowerCase();
-  return text.toLowerCase().split(/\s+/).every((word) => all.includes(word));
-}
-
-// Returns the last evaluation's {metric, value} as texts; undefined: there is none, or it has no value.
-export function lastMetric(job) {
-  const last = job.evaluations?.[job.evaluations.length - 1];
-  if (!last || last.value === undefined) return undefined;
-  return { metric: last.metric.replace(/_/g, " "), value: formatFigure(last.value) };
-}
-
-export function stateBadge(state) {
-  return h("span", { class: `state ${state}` }, (state ?? "").toLowerCase());
-}
-
-export function jobLink(job) {
-  return h("a", { href: `/jobs/${encodeURIComponent(job.jobId)}` }, job.spec?.name || job.jobId);
-}
-
-function sparkline(columns) {
-  if (!columns || columns.steps.length < 2) return h("div", { class: "sparkline empty" }, "no curve yet");
-  const kept = downsample(columns.values, 120);
-  const values = kept.map((index) => columns.values[index]), steps = kept.map((index) => columns.steps[index]);
-  const low = Math.min(...values), high = Math.max(...values), first = steps[0], last = steps[steps.length - 1];
-  const path = values.map((value, index) => {
-    const x = ((steps[index] - first) / (last - first || 1)) * 100;
-    const y = 29 - ((value - low) / (high - low || 1)) * 28;
-    return `${index ? "L" : "M"}${x.toFixed(2)} ${y.toFixed(2)}`;
-  }).join("");
-  return h("svg", { class: "sparkline", viewBox: "0 0 100 30", preserveAspectRatio: "none", role: "img",
-    "aria-label": `training loss from ${formatFigure(values[0])} to ${formatFigure(endOf(columns))}` },
-    h("path", { d: path, "vector-effect": "non-scaling-stroke" }));
-}
-
-function card(job, columns) {
-  const progress = job.progress ?? {};
-  const step = toNumber(progress.step), all = toNumber(progress.totalSteps);
-  const metric = lastMetric(job);
-  const facts = [
-    ["training loss", progress.loss === undefined ? "" : formatFigure(progress.loss)],
-    [`held-out ${metric?.metric}`, metric?.value],
-    ["examples/s", progress.examplesPerSecond ? formatFigure(progress.examplesPerSecond) : ""],
-    ["left", progress.secondsLeft ? formatDuration(progress.secondsLeft) : ""],
-  ].filter(([, text]) => text);
-  return h("li", { class: "card", key: job.jobId },
-    h("h3", null, jobLink(job), " ", stateBadge(job.state)),
-    h("p", { class: "soft" }, `${job.jobId} · ${count(job.tasks?.length ?? 0, "slot")}`),
-    sparkline(columns),
-    h("progress", { max: String(all || 1), value: String(step), "aria-label": "steps" }),
-    h("p", { class: "soft" }, `step ${formatNumber(step)}${all ? ` of ${formatNumber(all)}` : ""}`),
-    h("dl", { class: "facts" }, facts.map(([name, text]) => h("div", { key: name }, h("dt", null, name), h("dd", null, text)))));
-}
-
 class Home {
-  constructor(context) {
-    this.context = context;
+  constructor() {
     this.jobs = new Map();
     this.running = [];
     this.curves = new Map();
     this.chosen = new Set();
-    this.filter = { text: "", state: "", sort: "newest", page: 0 };
+    this.cards = FEW_CARDS;
+  }
+
+  // Shows the list that the address names.
+  open(context) {
+    this.context = context;
+    this.filter = filterOf(context.route.query);
     this.polls = 0;
+    return this;
   }
 
   title() {
@@ -106,22 +48,32 @@ class Home {
     const [cluster, active, running, newest] = await Promise.all([
       api.cluster(),
       allJobs({ view: "SHORT", states: NOT_ENDED, pageSize: 500 }, MOST_JOBS),
-      api.jobs({ view: "WHOLE", states: ["RUNNING", "RECOVERING"], pageSize: MOST_CARDS, newestFirst: true }),
+      api.jobs({ view: "WHOLE", states: ["RUNNING", "RECOVERING"], pageSize: this.cards, newestFirst: true }),
       api.jobs({ view: "SHORT", pageSize: NEWEST, newestFirst: true }),
     ]);
     this.cluster = cluster;
     this.running = running.jobs ?? [];
-    const now = new Set(active.map((job) => job.jobId));
+    const fresh = new Map([...active, ...(newest.jobs ?? [])].map((job) => [job.jobId, job]));
+    for (const [id, job] of fresh) this.jobs.set(id, job);
     // A job that no longer is active, and is too old to be among the newest, has ended unseen.
-    const newestIds = new Set((newest.jobs ?? []).map((job) => job.jobId));
-    const stale = [...this.jobs.values()].some((job) => !hasEnded(job) && !now.has(job.jobId) && !newestIds.has(job.jobId));
-    if (turn % EVERY_LIST === 0 || stale) {
-      this.jobs = new Map((await allJobs({ view: "SHORT", pageSize: 500, newestFirst: true }, MOST_JOBS))
-        .map((job) => [job.jobId, job]));
-    }
-    for (const job of [...active, ...(newest.jobs ?? [])]) this.jobs.set(job.jobId, job);
+    const unseen = [...this.jobs.values()].filter((job) => !hasEnded(job) && !fresh.has(job.jobId));
+    if (turn % EVERY_LIST === 0 || unseen.length > MOST_ASKED) await this.readAll();
+    else await Promise.all(unseen.map(({ jobId }) => this.readJob(jobId)));
     for (const id of this.chosen) if (!this.jobs.has(id)) this.chosen.delete(id);
     await Promise.all(this.running.map((job, index) => this.pollCard(job.jobId, turn + index)));
+  }
+
+  async readAll() {
+    // Old jobs take a while to read.
+    if (!this.complete) this.context.draw();
+    const jobs = await allJobs({ view: "SHORT", pageSize: 500, newestFirst: true }, MOST_JOBS);
+    this.jobs = new Map(jobs.map((job) => [job.jobId, job]));
+    this.complete = true;
+  }
+
+  async readJob(id) {
+    const job = await api.job(id).catch(unlessMissing);
+    if (job) this.jobs.set(id, job); else this.jobs.delete(id);
   }
 
   async pollCard(job, turn) {
@@ -141,76 +93,104 @@ class Home {
     if (!this.cluster) return [h("p", null, "Reading …")];
     const jobs = this.known();
     return [
-      h("p", { class: "lead", key: "sentence" }, `${clusterSentence(this.cluster)}; ${jobsSentence(jobs)}.`),
-      this.cards(jobs),
+      h("p", { class: "lead", key: "sentence" }, `${clusterSentence(this.cluster)}; ${jobsSentence(jobs)}. `,
+        h("a", { href: "#all-title" }, "All jobs")),
+      this.runningJobs(jobs),
       this.problems(jobs),
       this.list(jobs),
     ];
   }
 
+  runningJobs(jobs) {
+    const running = jobs.filter((job) => job.state === "RUNNING" || job.state === "RECOVERING").length;
+    const shown = this.running.length, others = running - shown, more = Math.min(running, MOST_CARDS) - shown;
+    return h("section", { key: "running", "aria-labelledby": "running-title" },
+      h("h2", { id: "running-title" }, "Running"),
+      running === 0 && h("p", null, "No job runs."),
+      h("ul", { class: "cards" }, this.running.map((job) => jobCard(job, this.curves.get(job.jobId)))),
+      others > 0 && h("p", { class: "soft" }, `The newest ${shown}; ${count(others, "other job")} in the list below. `,
+        this.cards < MOST_CARDS && more > 0 && this.more(`Show ${more} more`, () => { this.cards = MOST_CARDS; this.context.poll(); })));
+  }
+
+  more(text, onclick) {
+    return h("button", { type: "button", class: "small", onclick }, text);
+  }
+
   problems(jobs) {
     const problems = findProblems(this.cluster, jobs, Date.now(), dismissedJobs());
     const shown = this.allProblems ? problems : problems.slice(0, MOST_PROBLEMS);
+    const failed = shown.filter((problem) => problem.dismiss);
+    const show = (all) => { this.allProblems = all; this.context.draw(); };
+    const dismissAll = (some) => {
+      for (const problem of some) dismiss(problem.dismiss);
+      this.context.draw();
+    };
     return h("section", { key: "problems", "aria-labelledby": "wrong" },
       h("h2", { id: "wrong" }, "What is wrong"),
       problems.length === 0 ? h("p", { class: "fine" }, "Nothing is wrong.") : h("ul", { class: "problems" },
         shown.map((problem) => h("li", { class: `problem ${problem.level}`, key: problem.key },
-          h("a", { href: problem.href }, problem.title),
+          h("a", { href: problem.href, onclick: problem.state && ((event) => this.showList(event, { state: problem.state })) },
+            problem.name && h("span", { class: "who" }, problem.name), h("span", { class: "what" }, `${problem.name && " "}${problem.what}`)),
           h("span", { class: "detail", title: problem.detail }, problem.detail),
-          problem.dismiss && h("button", { type: "button", "aria-label": `Dismiss: ${problem.title}`, onclick: () => {
-            dismiss(problem.dismiss);
-            this.context.draw();
-          } }, "Dismiss")))),
-      problems.length > shown.length && h("button", {
-        type: "button",
-        onclick: () => { this.allProblems = true; this.context.draw(); },
-      }, `Show all ${problems.length}`));
-  }
-
-  cards(jobs) {
-    const running = jobs.filter((job) => job.state === "RUNNING" || job.state === "RECOVERING").length;
-    return h("section", { key: "running", "aria-labelledby": "running-title" },
-      h("h2", { id: "running-title" }, "Running"),
-      running === 0 && h("p", null, "No job runs."),
-      h("ul", { class: "cards" }, this.running.map((job) => card(job, this.curves.get(job.jobId)))),
-      running > this.running.length && h("p", { class: "soft" },
-        `The newest ${this.running.length}; ${count(running - this.running.length, "other job")} in the list below.`));
+          problem.dismiss && h("button", { type: "button", "aria-label": `Dismiss: ${problem.title}`, onclick: () => dismissAll([problem]) }, "Dismiss")))),
+      problems.length > MOST_PROBLEMS && h("p", null,
+        this.more(this.allProblems ? "Show fewer" : `Show all ${problems.length}`, () => show(!this.allProblems)), " ",
+        this.allProblems && failed.length > 1 && this.more(`Dismiss all ${failed.length} failures`, () => dismissAll(failed))));
   }
 
   setFilter(change) {
     this.filter = { ...this.filter, page: 0, ...change };
+    this.context.rename(`/${queryOf(parametersOf(this.filter))}`);
     this.context.draw();
+  }
+
+  // Follows a link to the list of some jobs, which is on this page.
+  showList(event, change) {
+    if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    this.setFilter({ ...NO_FILTER, ...change });
+    const title = document.getElementById("all-title");
+    title.scrollIntoView();
+    title.focus();
   }
 
   list(jobs) {
     const { text, state, sort, page } = this.filter;
-    const matching = jobs.filter((job) => (!state || job.state === state) && (!text || matchesText(job, text)))
-      .sort(SORTS[sort]);
+    const matching = filterJobs(jobs, this.filter);
     const pages = Math.max(1, Math.ceil(matching.length / ROWS));
     const here = Math.min(page, pages - 1);
     const rows = matching.slice(here * ROWS, (here + 1) * ROWS);
     return h("section", { key: "all", "aria-labelledby": "all-title" },
-      h("h2", { id: "all-title" }, "All jobs"),
+      h("h2", { id: "all-title", tabindex: "-1" }, "All jobs"),
       h("form", { class: "toolbar", role: "search", onsubmit: (event) => event.preventDefault() },
         h("label", null, "Filter ", h("input", { type: "search", value: text, placeholder: "name, id, owner, label=value",
           oninput: (event) => this.setFilter({ text: event.target.value.trim() }) })),
         h("label", null, "State ", h("select", { value: state, onchange: (event) => this.setFilter({ state: event.target.value }) },
           h("option", { value: "" }, "any"),
-          [...NOT_ENDED, "SUCCEEDED", "FAILED", "CANCELLED"].map((each) => h("option", { value: each, key: each }, each.toLowerCase())))),
+          STATES.map((each) => h("option", { value: each, key: each }, each.toLowerCase())))),
         h("label", null, "Sort by ", h("select", { value: sort, onchange: (event) => this.setFilter({ sort: event.target.value }) },
-          Object.keys(SORTS).map((each) => h("option", { value: each, key: each }, each)))),
-        h("button", {
-          type: "button",
-          class: "primary",
-          disabled: this.chosen.size < 2,
-          onclick: () => this.context.navigate(`/compare${queryOf({ jobs: [...this.chosen].join(",") })}`),
-        }, this.chosen.size < 2 ? "Compare: tick two jobs" : `Compare ${this.chosen.size} jobs`)),
-      h("p", { class: "soft", role: "status" }, `${count(matching.length, "job")}${matching.length < jobs.length ? ` of ${formatNumber(jobs.length)}` : ""}`),
+          SORT_NAMES.map((each) => h("option", { value: each, key: each }, each)))),
+        this.comparing()),
+      h("p", { class: "soft", role: "status" }, `${count(matching.length, "job")}${matching.length < jobs.length ? ` of ${formatNumber(jobs.length)}` : ""}` +
+        `${this.complete ? "" : "; reading the older ones …"}`),
       table("Table of jobs", this.columns(), rows, (job) => job.jobId),
       pages > 1 && h("nav", { class: "pages", "aria-label": "Pages of jobs" },
         h("button", { type: "button", disabled: here === 0, onclick: () => this.setFilter({ page: here - 1 }) }, "Previous"),
         h("span", null, `page ${here + 1} of ${pages}`),
         h("button", { type: "button", disabled: here === pages - 1, onclick: () => this.setFilter({ page: here + 1 }) }, "Next")));
+  }
+
+  comparing() {
+    const { size } = this.chosen;
+    const text = size < 2 ? "Compare: tick two jobs" : size > MOST_COMPARED ? `Compare: at most ${MOST_COMPARED} of ${size}` : `Compare ${size} jobs`;
+    return h("span", { class: "comparing" },
+      h("button", {
+        type: "button",
+        class: "primary",
+        disabled: size < 2 || size > MOST_COMPARED,
+        onclick: () => this.context.navigate(`/compare${queryOf({ jobs: [...this.chosen].join(",") })}`),
+      }, text),
+      size > 0 && h("button", { type: "button", onclick: () => { this.chosen.clear(); this.context.draw(); } }, "Untick all"));
   }
 
   columns() {
@@ -229,7 +209,7 @@ class Home {
       { name: "state", cell: (job) => stateBadge(job.state) },
       { name: "step", numeric: true, class: "wide", cell: (job) => {
         const { step, totalSteps } = job.progress ?? {};
-        return toNumber(totalSteps) ? `${formatNumber(toNumber(step))} / ${formatNumber(toNumber(totalSteps))}` : "–";
+        return toNumber(totalSteps) ? `${formatNumber(toNumber(step))} / ${formatNumber(toNumber(totalSteps))}` : step ? formatNumber(step) : "–";
       } },
       { name: "training loss", numeric: true, cell: (job) => formatFigure(job.progress?.loss) },
       { name: "held-out metric", class: "whole", cell: (job) => {
@@ -237,13 +217,16 @@ class Home {
         return metric ? `${metric.metric} ${metric.value}` : "–";
       } },
       { name: "owner", class: "wide", cell: (job) => job.spec?.owner ?? "" },
-      { name: "labels", class: "wide", cell: (job) => Object.entries(job.spec?.labels ?? {}).map(([name, value]) => (
-        h("span", { class: "label", key: name }, `${name}=${value}`))) },
-      { name: "submitted", class: "wide", cell: (job) => formatTime(job.submittedUnixMs) },
+      { name: "labels", class: "wide labels", cell: (job) => labels(job, MOST_LABELS) },
+      { name: "submitted", class: "wide whole", cell: (job) => formatTime(job.submittedUnixMs) },
     ];
   }
 }
 
+let home;
+
+// What is known of the jobs, and which are ticked, stays while other pages are seen.
 export function homeView(context) {
-  return new Home(context);
+  home ??= new Home();
+  return home.open(context);
 }

@@ -8,13 +8,14 @@ import { count, formatDuration, formatFigure, formatNumber, formatTime, toNumber
 import { History } from "./history.js";
 import { curveData, curvesTab } from "./job_curves.js";
 import { ALL_EVENTS, eventsTab } from "./job_events.js";
+import { facts, stepsOf } from "./job_card.js";
 import { JobLog } from "./job_log.js";
 import { slotsTab } from "./job_slots.js";
 import { slotCurveData, slotGroups, slotSeries } from "./slot_curves.js";
 import { checkpointsTab, collectivesTab, configurationTab, tasksTab } from "./job_tables.js";
+import { labels, lastMetric, stateBadge } from "./job_words.js";
 import { hasEnded, reasonOf, slowSlots } from "./problems.js";
 import { endOf } from "./series.js";
-import { lastMetric, stateBadge } from "./view_home.js";
 
 const SERIES = ["train/*", "held_out/*", "speed/*", "staleness/*"];
 const MOST_POINTS = 2000;
@@ -150,23 +151,25 @@ class JobView {
   head() {
     const { job } = this;
     const progress = job.progress ?? {};
-    const step = toNumber(progress.step), all = toNumber(progress.totalSteps);
     const metric = lastMetric(job);
     // As the curve's legend says it.
-    const end = (series, otherwise) => formatFigure(endOf(this.history.series.get(series)) ?? otherwise);
-    const facts = [
-      ["training loss", end("train/loss", progress.loss)],
-      [metric ? `held-out ${metric.metric}` : "held-out metric", metric?.value ?? "–"],
+    const end = (series, otherwise) => endOf(this.history.series.get(series)) ?? otherwise;
+    const figure = (value) => value !== undefined && formatFigure(value);
+    const known = [
+      ["training loss", figure(end("train/loss", progress.loss))],
+      [`held-out ${metric?.metric}`, metric?.value],
       ...(job.best ? [["best", `${formatFigure(job.best.value)} at step ${formatNumber(toNumber(job.best.clock))}`]] : []),
-      ["examples/s", end("speed/examples_per_second", progress.examplesPerSecond || undefined)],
-      [hasEnded(job) ? "ended" : "left", hasEnded(job) ? formatTime(job.finishedUnixMs) : progress.secondsLeft ? formatDuration(progress.secondsLeft) : "–"],
-      ["trained", formatDuration(toNumber(progress.trainingSeconds))],
-      ["staleness", toNumber(progress.maxStaleness) ? `${formatFigure(progress.meanStaleness)} (at most ${formatNumber(progress.maxStaleness)})` : "0"],
+      ["examples/s", figure(end("speed/examples_per_second", progress.examplesPerSecond || undefined))],
+      ["submitted", formatTime(job.submittedUnixMs)],
+      ["ended", hasEnded(job) && formatTime(job.finishedUnixMs)],
+      ["left", !hasEnded(job) && progress.secondsLeft && formatDuration(progress.secondsLeft)],
+      ["trained", progress.trainingSeconds && formatDuration(progress.trainingSeconds)],
+      ["staleness", toNumber(progress.maxStaleness) > 0 && `${formatFigure(progress.meanStaleness)} (at most ${formatNumber(progress.maxStaleness)})`],
     ];
     const slow = slowSlots(job);
     return h("section", { key: "head", "aria-label": "State" },
       h("p", null, stateBadge(job.state), ` ${job.jobId} · ${job.spec?.owner ?? ""} · ${count(toNumber(job.spec?.workers) || 1, "slot")} `,
-        Object.entries(job.spec?.labels ?? {}).map(([name, value]) => h("span", { class: "label", key: name }, `${name}=${value}`))),
+        labels(job)),
       job.spec?.description && h("p", { class: "description" }, job.spec.description),
       this.context.page()?.cancel && h("p", null, h("button", {
         type: "button",
@@ -179,10 +182,8 @@ class JobView {
       job.message && h("p", { class: job.state === "FAILED" ? "problem error" : "soft" },
         hasEnded(job) ? reasonOf(job) : `Last event: ${job.message}`),
       job.traceback && h("pre", { class: "log traceback", tabindex: "0", role: "region", "aria-label": "Traceback" }, h("div", null, job.traceback)),
-      h("progress", { max: String(all || 1), value: String(step), "aria-label": "steps" }),
-      h("p", { class: "soft" }, `step ${formatNumber(step)}${all ? ` of ${formatNumber(all)}` : ""}`,
-        job.recovery && !hasEnded(job) && ` · if a daemon is lost: ${job.recovery}`),
-      h("dl", { class: "facts" }, facts.map(([name, text]) => h("div", { key: name }, h("dt", null, name), h("dd", null, text)))),
+      stepsOf(progress, job.recovery && !hasEnded(job) && ` · if a daemon is lost: ${job.recovery}`),
+      facts(known),
       this.context.page()?.cancel && !hasEnded(job) && h("button", {
         type: "button",
         class: "danger",
