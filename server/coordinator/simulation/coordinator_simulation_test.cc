@@ -115,7 +115,7 @@ class SimulationTest : public ::testing::TestWithParam<uint64_t> {
         }
         break;
       case 4:
-        cluster_.Evaluate(order, Draw(2) == 0 ? 5 : 8, Draw(11));
+        EvaluateTogether(order.job_id(), Draw(2) == 0 ? 5 : 8);
         break;
       case 5:
         cluster_.Checkpoint(order, 1 + Draw(kJobSteps));
@@ -288,7 +288,7 @@ class SimulationTest : public ::testing::TestWithParam<uint64_t> {
     } else if (what < 190) {
       cluster_.Pass(absl::Milliseconds(500 * (1 + Draw(24))));
     } else if (what < 195) {
-      cluster_.Evaluate(order, cluster_.rank(order).clock.value_or(0), Draw(11));
+      EvaluateTogether(order.job_id(), cluster_.rank(order).clock.value_or(0));
     } else {
       cluster_.Checkpoint(order, cluster_.rank(order).clock.value_or(0));
     }
@@ -409,11 +409,25 @@ class SimulationTest : public ::testing::TestWithParam<uint64_t> {
     if (best != nullptr) {
       const std::string folder = absl::StrCat("/checkpoints/", record.job_id(), "/", best->clock());
       EXPECT_EQ(cluster_.archive.folders.count(folder), 1u) << folder;
+      ++bests_;
     }
     const v1::EvaluationResult* earlier = BestEvaluation(before);
     if (earlier == nullptr || record.generation() != before.generation()) return;
     ASSERT_NE(best, nullptr) << record.job_id() << " had one at " << earlier->clock();
     EXPECT_FALSE(IsBetter(*earlier, best)) << record.job_id();
+  }
+
+  // A job's tasks report an evaluation, all but now and then one, and make the checkpoint that they
+  // are asked for, unless they never come to it.
+  void EvaluateTogether(const std::string& job, uint64_t clock) {
+    std::vector<v1::TaskOrder> asked;
+    for (const v1::TaskOrder& order : cluster_.Orders(job)) {
+      if (Draw(30) == 0) continue;
+      const Answer<v1::ReportEvaluationReply> answer = cluster_.Evaluate(order, clock, Draw(11));
+      if (answer.came() && answer.get().ok() && answer.get()->keep()) asked.push_back(order);
+    }
+    if (Draw(8) == 0) return;
+    for (const v1::TaskOrder& order : asked) cluster_.Checkpoint(order, clock);
   }
 
   SimulatedCluster cluster_;
@@ -431,6 +445,8 @@ class SimulationTest : public ::testing::TestWithParam<uint64_t> {
   std::map<std::string, uint64_t> last_rounds_;
   // Answers that named a replica to go on from.
   int later_rounds_ = 0;
+  // Changes of jobs that had a best checkpoint.
+  int bests_ = 0;
 };
 
 void SimulationTest::EndEveryJob() {
@@ -486,6 +502,7 @@ TEST_P(SimulationTest, RoundsKeepTheirPromises) {
   }
   EndEveryJob();
   EXPECT_GT(later_rounds_, 0) << "nothing was tried";
+  EXPECT_GT(bests_, 0) << "no best checkpoint was tried";
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, SimulationTest, ::testing::Range<uint64_t>(1, 6));
