@@ -49,7 +49,7 @@ v1::EvaluationResult Diagonal(size_t classes, uint64_t count, const std::string&
 // Columns of the longest line; of ASCII and "…" alone.
 size_t Columns(const std::string& text) {
   size_t most = 0;
-  for (const std::string& line : absl::StrSplit(text, '\n')) {
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     size_t columns = 0;
     for (const char c : line) columns += (c & 0xC0) != 0x80;
     most = std::max(most, columns);
