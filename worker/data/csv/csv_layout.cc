@@ -21,6 +21,8 @@ namespace {
 
 constexpr absl::string_view kUsualSeparators = ",;\t|";
 
+bool ReadsLabels(const CsvColumns& columns) { return columns.labels == CsvColumns::Labels::kRead; }
+
 absl::Status CheckColumns(const CsvColumns& columns) {
   const char separator = columns.separator;
   if (separator == '"' || separator == '\n' || separator == '\r' || separator == '\0' ||
@@ -30,7 +32,7 @@ absl::Status CheckColumns(const CsvColumns& columns) {
                      ", which stands in values or ends lines; take what the file has between its "
                      "fields, such as \";\", \"|\" or a tab"));
   }
-  if (columns.label.empty()) {
+  if (columns.label.empty() && ReadsLabels(columns)) {
     return absl::InvalidArgumentError("data.csv.label is empty; name the column with the labels");
   }
   if (columns.numeric.empty() && columns.categorical.empty()) {
@@ -39,7 +41,7 @@ absl::Status CheckColumns(const CsvColumns& columns) {
         "learn from");
   }
   absl::flat_hash_set<absl::string_view> used;
-  used.insert(absl::string_view(columns.label));
+  if (ReadsLabels(columns)) used.insert(absl::string_view(columns.label));
   for (const auto* names : {&columns.numeric, &columns.categorical}) {
     for (const std::string& name : *names) {
       if (!used.insert(absl::string_view(name)).second) {
@@ -71,7 +73,7 @@ bool HasAllColumns(const std::vector<std::string>& header, const CsvColumns& col
   const auto is_there = [&names](const std::string& name) {
     return names.contains(absl::string_view(name));
   };
-  return is_there(columns.label) &&
+  return (!ReadsLabels(columns) || is_there(columns.label)) &&
          std::all_of(columns.numeric.begin(), columns.numeric.end(), is_there) &&
          std::all_of(columns.categorical.begin(), columns.categorical.end(), is_there);
 }
@@ -121,12 +123,6 @@ uint64_t CategoryKey(absl::string_view text, size_t field) {
 
 }  // namespace
 
-std::vector<std::string> CsvColumns::numbers() const {
-  std::vector<std::string> names = numeric;
-  if (label_kind == LabelKind::kNumber) names.push_back(label);
-  return names;
-}
-
 absl::StatusOr<CsvLayout> CsvLayout::Create(const std::string& path, const CsvColumns& columns,
                                             const std::vector<std::string>& first_record,
                                             absl::string_view text) {
@@ -142,7 +138,9 @@ absl::StatusOr<CsvLayout> CsvLayout::Create(const std::string& path, const CsvCo
                        "it: iconv -f LATIN1 -t UTF-8 FILE > TEXT"));
     }
   }
-  MUSTER_ASSIGN_OR_RETURN(layout.label_, layout.Find(path, columns.label, text));
+  if (ReadsLabels(columns)) {
+    MUSTER_ASSIGN_OR_RETURN(layout.label_, layout.Find(path, columns.label, text));
+  }
   for (const std::string& name : columns.numeric) {
     MUSTER_ASSIGN_OR_RETURN(layout.numeric_.emplace_back(), layout.Find(path, name, text));
   }
@@ -226,7 +224,7 @@ absl::Status CsvLayout::Append(const std::string& path, int64_t line,
     }
     numbers.push_back(*number);
   }
-  if (columns_->label_kind == LabelKind::kNumber) {
+  if (columns_->label_kind == LabelKind::kNumber && ReadsLabels(*columns_)) {
     const std::string what =
         absl::StrCat("the label in column ", Quote(columns_->label), " (field ", label_ + 1, ")");
     MUSTER_ASSIGN_OR_RETURN(const double target, ParseTarget(Label(record), what, path, line));

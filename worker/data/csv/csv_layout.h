@@ -10,30 +10,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "worker/data/dataset.h"
+#include "worker/data/csv/csv_columns.h"
 
 namespace muster {
-
-// The roles of a CSV file's columns.
-struct CsvColumns {
-  enum class Header {
-    // Columns are named by the first line.
-    kFirstLine,
-    // The first line is an example; columns are named by number: "1", "2", and so on.
-    kNone,
-  };
-
-  // Column of the class (csv_labels.h says which labels are allowed), or of the number to predict.
-  std::string label;
-  std::vector<std::string> numeric;
-  std::vector<std::string> categorical;
-  char separator = ',';
-  Header header = Header::kFirstLine;
-  LabelKind label_kind = LabelKind::kClass;
-
-  // Returns the columns of numbers: the numeric ones and, last, a label that is a number.
-  std::vector<std::string> numbers() const;
-};
 
 // Stands for a missing number.
 inline constexpr double kMissingNumber = std::numeric_limits<double>::quiet_NaN();
@@ -42,9 +21,9 @@ inline constexpr double kMissingNumber = std::numeric_limits<double>::quiet_NaN(
 class CsvLayout {
  public:
   // Finds the columns in the first record of the first file, with which `text` begins. `columns`
-  // outlives the layout. InvalidArgument: a column is missing (names a separator that would give
-  // it), there twice or used twice; the header is not UTF-8; there is no label or no column to
-  // learn from; or the separator is not allowed.
+  // outlives the layout. InvalidArgument: a column that is read is missing (names a separator that
+  // would give it), there twice or used twice; the header is not UTF-8; there is no label or no
+  // column to learn from; or the separator is not allowed.
   static absl::StatusOr<CsvLayout> Create(const std::string& path, const CsvColumns& columns,
                                           const std::vector<std::string>& first_record,
                                           absl::string_view text);
@@ -54,15 +33,19 @@ class CsvLayout {
                            const std::vector<std::string>& record) const;
 
   // Appends a record's numbers and its categories' keys, both in the order asked for; a label that
-  // is a number is the last of the numbers, and never missing. Spaces around a value do not count,
-  // and common/text/missing_value.h says what is missing. `text` begins with the record.
-  // InvalidArgument, naming file, line and column: the record does not have as many fields as the
-  // first one, or a number is malformed.
+  // is a number, and is read, is the last of the numbers and never missing. Spaces around a value
+  // do not count, and common/text/missing_value.h says what is missing. `text` begins with the
+  // record. InvalidArgument, naming file, line and column: the record does not have as many fields
+  // as the first one, or a number is malformed.
   absl::Status Append(const std::string& path, int64_t line, const std::vector<std::string>& record,
                       absl::string_view text, std::vector<double>& numbers,
                       std::vector<uint64_t>& keys) const;
 
-  // Returns the label without spaces around it. REQUIRES: Append accepted the record.
+  // Returns the names of all columns; their numbers if there is no header.
+  const std::vector<std::string>& names() const { return header_; }
+
+  // Returns the label without spaces around it. REQUIRES: labels are read, and Append accepted the
+  // record.
   absl::string_view Label(const std::vector<std::string>& record) const;
 
  private:

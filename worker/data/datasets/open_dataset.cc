@@ -6,6 +6,7 @@
 #include "common/base/status_macros.h"
 #include "proto/data_preparation.pb.h"
 #include "proto/job.pb.h"
+#include "worker/data/csv/csv_columns.h"
 #include "worker/data/csv/csv_dataset.h"
 #include "worker/data/datasets/idx_dataset.h"
 #include "worker/data/datasets/libsvm_dataset.h"
@@ -34,18 +35,7 @@ absl::StatusOr<v1::DataPreparation> KeptPreparation(const DatasetOptions& option
 absl::StatusOr<std::unique_ptr<const Dataset>> OpenCsv(const v1::DataSpec& spec,
                                                        const DatasetOptions& given) {
   const v1::CsvData& csv = spec.csv();
-  if (csv.separator().size() > 1) {
-    return absl::InvalidArgumentError(absl::StrCat("data.csv.separator has ",
-                                                   csv.separator().size(),
-                                                   " bytes; it is one character, such as \";\""));
-  }
-  CsvColumns columns;
-  columns.label = csv.label();
-  columns.numeric.assign(csv.numeric().begin(), csv.numeric().end());
-  columns.categorical.assign(csv.categorical().begin(), csv.categorical().end());
-  if (!csv.separator().empty()) columns.separator = csv.separator().front();
-  if (csv.no_header()) columns.header = CsvColumns::Header::kNone;
-  columns.label_kind = given.labels;
+  MUSTER_ASSIGN_OR_RETURN(const CsvColumns columns, ColumnsOf(csv, given.labels));
   CsvOptions options;
   options.holdout = spec.holdout();
   if (IsShuffled(spec)) options.shuffle_seed = given.seed;
