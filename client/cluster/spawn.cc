@@ -5,10 +5,10 @@
 #include <spawn.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -53,6 +53,14 @@ absl::StatusOr<pid_t> Spawn(const SpawnOptions& options) {
   return pid;
 }
 
+absl::Status Exec(std::vector<std::string> command) {
+  std::vector<char*> argv;
+  for (std::string& word : command) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execv(argv[0], argv.data());
+  return absl::InternalError(absl::StrCat("cannot run ", command[0], ": ", strerror(errno)));
+}
+
 std::string ExecutableFolder() {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
@@ -66,6 +74,7 @@ absl::StatusOr<std::string> FindProgram(const std::string& name) {
       here / "../server/coordinator" / name,
       here / "../worker/runtime" / name,
       here / "../worker/generate" / name,
+      here / "../worker/predict" / name,
       here / "../tests/benchmarks" / name,
       here / "../../client" / name,
   };

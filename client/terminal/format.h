@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "common/text/format_count.h"
 
 namespace muster {
 
@@ -20,9 +21,6 @@ std::string FormatTime(double seconds);
 // Returns a figure with at most four digits that count, or all of a whole number below a million:
 // "0.0512", "22.9", "195,871", "1.2 M".
 std::string FormatNumber(double value);
-
-// Returns a number of things, exactly: "1,234,567".
-std::string FormatCount(uint64_t count);
 
 // Returns a part of a whole: "12.5 %" for 0.125.
 std::string FormatPercent(double part);

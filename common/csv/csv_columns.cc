@@ -39,7 +39,7 @@ absl::Status CheckColumns(const CsvColumns& columns) {
                      ", which stands in values or ends lines; take what the file has between its "
                      "fields, such as \";\", \"|\" or a tab"));
   }
-  if (columns.label.empty()) {
+  if (columns.label.empty() && columns.reads_labels()) {
     return absl::InvalidArgumentError("data.csv.label is empty; name the column with the labels");
   }
   if (columns.numeric.empty() && columns.categorical.empty()) {
@@ -48,7 +48,7 @@ absl::Status CheckColumns(const CsvColumns& columns) {
         "learn from");
   }
   absl::flat_hash_set<absl::string_view> used;
-  used.insert(absl::string_view(columns.label));
+  if (columns.reads_labels()) used.insert(absl::string_view(columns.label));
   for (const auto* names : {&columns.numeric, &columns.categorical}) {
     for (const std::string& name : *names) {
       if (!used.insert(absl::string_view(name)).second) {

@@ -36,7 +36,7 @@ bool HasAllColumns(const std::vector<std::string>& header, const CsvColumns& col
   const auto is_there = [&names](const std::string& name) {
     return names.contains(absl::string_view(name));
   };
-  return is_there(columns.label) &&
+  return (!columns.reads_labels() || is_there(columns.label)) &&
          std::all_of(columns.numeric.begin(), columns.numeric.end(), is_there) &&
          std::all_of(columns.categorical.begin(), columns.categorical.end(), is_there);
 }
@@ -96,7 +96,9 @@ absl::StatusOr<CsvHeader> CsvHeader::Create(const std::string& path, const CsvCo
                        "it: iconv -f LATIN1 -t UTF-8 FILE > TEXT"));
     }
   }
-  MUSTER_ASSIGN_OR_RETURN(header.label_, header.Find(path, columns.label, text));
+  if (columns.reads_labels()) {
+    MUSTER_ASSIGN_OR_RETURN(header.label_, header.Find(path, columns.label, text));
+  }
   for (const std::string& name : columns.numeric) {
     MUSTER_ASSIGN_OR_RETURN(header.numeric_.emplace_back(), header.Find(path, name, text));
   }

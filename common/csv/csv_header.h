@@ -17,8 +17,9 @@ namespace muster {
 class CsvHeader {
  public:
   // Finds the columns in the first record of the first file, with which `text` begins. `columns`
-  // outlives the header. InvalidArgument: a column is missing (names a separator that would give
-  // it, or else the nearest column), or there twice; the header is not UTF-8; or as CheckColumns.
+  // outlives the header. InvalidArgument: a column that is read is missing (names a separator that
+  // would give it, or else the nearest column), or there twice; the header is not UTF-8; or as
+  // CheckColumns.
   static absl::StatusOr<CsvHeader> Create(const std::string& path, const CsvColumns& columns,
                                           const std::vector<std::string>& first_record,
                                           absl::string_view text);
@@ -31,9 +32,11 @@ class CsvHeader {
   // with which `text` begins; empty if there is none.
   std::string SeparatorHint(absl::string_view text) const;
 
-  // Returns how many fields each record has.
-  size_t size() const { return names_.size(); }
-  // Return where in a record the columns are, in the order in which the job names them.
+  // Returns the names of all columns of a record, without spaces around them; their numbers if
+  // there is no header.
+  const std::vector<std::string>& names() const { return names_; }
+  // Return where in a record the columns are, in the order in which the job names them. REQUIRES,
+  // of the label: it is read.
   size_t label() const { return label_; }
   const std::vector<size_t>& numeric() const { return numeric_; }
   const std::vector<size_t>& categorical() const { return categorical_; }
@@ -45,7 +48,6 @@ class CsvHeader {
                               absl::string_view text) const;
 
   const CsvColumns* columns_;
-  // Names of the columns, without spaces around them; their numbers if there is no header.
   std::vector<std::string> names_;
   size_t label_ = 0;
   std::vector<size_t> numeric_;

@@ -27,6 +27,10 @@ absl::StatusOr<bool> CsvParser::Next(std::vector<std::string>& fields) {
       continue;
     }
     fields.resize(field + 1);
+    const size_t end = text_.size() - rest_.size();
+    record_text_ = text_.substr(record_offset_, end - record_offset_);
+    // TakeField has taken the carriage return after a field without quotes.
+    if (!rest_.empty() && rest_.front() == '\n') absl::ConsumeSuffix(&record_text_, "\r");
     TakeLineEnd();
     return true;
   }

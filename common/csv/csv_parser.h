@@ -31,6 +31,9 @@ class CsvParser {
   int64_t line() const { return record_line_; }
   size_t offset() const { return record_offset_; }
 
+  // Returns the last record as written, without its line end.
+  absl::string_view text() const { return record_text_; }
+
  private:
   absl::Status TakeField(size_t number, std::string& field);
   absl::Status TakeQuotedField(size_t number, std::string& field);
@@ -47,6 +50,7 @@ class CsvParser {
   int64_t line_ = 1;
   int64_t record_line_ = 1;
   size_t record_offset_ = 0;
+  absl::string_view record_text_;
 };
 
 }  // namespace muster

@@ -62,6 +62,15 @@ TEST(CsvParserTest, QuotedFieldsHoldCommasLineEndsAndQuotes) {
   EXPECT_THAT(Parse("\"\"\"\"").value(), ElementsAre(ElementsAre("\"")));
 }
 
+TEST(CsvParserTest, TellsTheTextOfARecordWithoutItsLineEnd) {
+  const std::string path = "f.csv";
+  CsvParser parser("a,b\r\n\n \"x\ny\" , 2 \r\n\"q\"\"\",\"z\"\r\nlast,\r", path);
+  std::vector<std::string> fields;
+  std::vector<std::string> texts;
+  while (parser.Next(fields).value()) texts.emplace_back(parser.text());
+  EXPECT_THAT(texts, ElementsAre("a,b", " \"x\ny\" , 2 ", "\"q\"\"\",\"z\"", "last,\r"));
+}
+
 TEST(CsvParserTest, TellsTheLineAndByteThatARecordBeginsOn) {
   const std::string path = "f.csv";
   CsvParser parser("a\n\"x\ny\"\n\nb\n", path);

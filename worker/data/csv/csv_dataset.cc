@@ -2,22 +2,17 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <system_error>
 #include <utility>
 
 #include "absl/memory/memory.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
-#include "common/csv/csv_parser.h"
-#include "common/files/check_is_text.h"
 #include "common/files/path_pattern.h"
-#include "common/text/byte_order_mark.h"
 #include "worker/data/csv/csv_labels.h"
 #include "worker/data/csv/csv_preparation.h"
-#include "worker/data/parsing/gzip.h"
+#include "worker/data/csv/csv_records.h"
 #include "worker/data/sampling/learned_from.h"
 
 namespace muster {
@@ -49,40 +44,6 @@ uint64_t BytesOf(const std::vector<std::string>& paths) {
 
 }  // namespace
 
-absl::string_view CsvDataset::Text::bytes() const {
-  return SkipByteOrderMark(file.has_value() ? file->bytes() : absl::string_view(unpacked));
-}
-
-absl::StatusOr<CsvDataset::Text> CsvDataset::OpenText(const std::string& path,
-                                                      const FileContentOptions& options) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "data.csv.path is the folder '", path, "'; name its files by a pattern, such as '", path,
-        absl::EndsWith(path, "/") ? "" : "/", "*.csv'"));
-  }
-  Text text;
-  text.path = path;
-  MUSTER_ASSIGN_OR_RETURN(FileContent file, FileContent::Open(path, options));
-  if (IsGzip(file.bytes())) {
-    absl::StatusOr<std::string> unpacked = Gunzip(file.bytes(), std::numeric_limits<size_t>::max());
-    if (!unpacked.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "CSV file '", path, "': ", unpacked.status().message(), "; pack or copy it again"));
-    }
-    text.unpacked = *std::move(unpacked);
-  } else {
-    text.file = std::move(file);
-  }
-  const absl::string_view bytes = text.bytes();
-  if (bytes.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "Data file '", path, "' is empty; training needs at least one example, check its origin"));
-  }
-  MUSTER_RETURN_IF_ERROR(CheckIsText(path, bytes));
-  return text;
-}
-
 // Fills a dataset file by file.
 class CsvDataset::Builder {
  public:
@@ -99,7 +60,7 @@ class CsvDataset::Builder {
     for (const std::string& path : paths_) {
       FileContentOptions options;
       if (keep_ == Keep::kPlaces) options.map_from_bytes = 1;
-      MUSTER_ASSIGN_OR_RETURN(Text text, OpenText(path, options));
+      MUSTER_ASSIGN_OR_RETURN(CsvText text, CsvText::Open(path, options));
       MUSTER_RETURN_IF_ERROR(TakeFile(path, text));
       if (keep_ == Keep::kPlaces) dataset_->texts_.push_back(std::move(text));
     }
@@ -115,48 +76,27 @@ class CsvDataset::Builder {
   const CsvColumns& columns() const { return dataset_->columns_; }
 
   // `path` outlives the labels, which note it.
-  absl::Status TakeFile(const std::string& path, const Text& text) {
-    const absl::string_view bytes = text.bytes();
-    content_fingerprint_ =
-        Fingerprint(text.file.has_value() ? text.file->bytes() : absl::string_view(text.unpacked),
-                    content_fingerprint_);
+  absl::Status TakeFile(const std::string& path, const CsvText& text) {
+    content_fingerprint_ = Fingerprint(text.content(), content_fingerprint_);
     dataset_->first_.push_back(examples_);
-    CsvParser parser(bytes, path, columns().separator);
-    bool is_header = columns().header == CsvColumns::Header::kFirstLine;
+    CsvRecords records(text, columns(), dataset_->layout_);
     while (true) {
-      MUSTER_ASSIGN_OR_RETURN(const bool more, parser.Next(record_));
-      if (!more) break;
-      const absl::string_view rest = bytes.substr(parser.offset());
-      if (!dataset_->layout_.has_value()) {
-        MUSTER_ASSIGN_OR_RETURN(CsvHeader header,
-                                CsvHeader::Create(path, columns(), record_, rest));
-        dataset_->layout_.emplace(columns(), std::move(header));
-      } else if (is_header) {
-        MUSTER_RETURN_IF_ERROR(dataset_->layout_->header().CheckSame(path, parser.line(), record_));
-      }
-      if (std::exchange(is_header, false)) continue;
-      MUSTER_RETURN_IF_ERROR(TakeRecord(path, parser, rest));
+      MUSTER_ASSIGN_OR_RETURN(const bool more, records.Next());
+      if (!more) return absl::OkStatus();
+      MUSTER_RETURN_IF_ERROR(TakeRecord(path, records));
     }
-    if (is_header || !dataset_->layout_.has_value()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("CSV file '", path, "' holds blank lines only",
-                       is_header ? "; its header is missing" : "; remove it, or check its origin"));
-    }
-    return absl::OkStatus();
   }
 
-  absl::Status TakeRecord(const std::string& path, const CsvParser& parser,
-                          absl::string_view rest) {
+  absl::Status TakeRecord(const std::string& path, const CsvRecords& records) {
     if (keep_ == Keep::kPlaces) {
       numbers_.clear();
       keys_.clear();
-      dataset_->offsets_.push_back(parser.offset());
+      dataset_->offsets_.push_back(records.offset());
     }
-    MUSTER_RETURN_IF_ERROR(
-        dataset_->layout_->Append(path, parser.line(), record_, rest, numbers_, keys_));
+    MUSTER_RETURN_IF_ERROR(records.Append(numbers_, keys_));
     ++examples_;
     if (columns().label_kind == LabelKind::kNumber) return absl::OkStatus();
-    return labels_.Add(dataset_->layout_->Label(record_), path, parser.line());
+    return labels_.Add(records.Label(), path, records.line());
   }
 
   absl::StatusOr<std::unique_ptr<const CsvDataset>> Finish() {
@@ -253,16 +193,16 @@ absl::Status CsvDataset::ReadRecord(int64_t index, std::vector<std::string>& rec
                                     std::vector<double>& numbers,
                                     std::vector<uint64_t>& keys) const {
   const size_t file = std::upper_bound(first_.begin(), first_.end(), index) - first_.begin() - 1;
-  const Text& text = texts_[file];
+  const CsvText& text = texts_[file];
   const absl::string_view rest = text.bytes().substr(offsets_[index]);
-  CsvParser parser(rest, text.path, columns_.separator);
+  CsvParser parser(rest, text.path(), columns_.separator);
   absl::Status status = parser.Next(record).status();
   if (status.ok()) {
-    status = layout_->Append(text.path, parser.line(), record, rest, numbers, keys);
+    status = layout_->Append(text.path(), parser.line(), record, rest, numbers, keys);
   }
   if (status.ok()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "CSV file '", text.path, "' was changed while it was in use: example ", index, ", at byte ",
+      "CSV file '", text.path(), "' was changed while it was in use: example ", index, ", at byte ",
       offsets_[index], ", is no record any more; leave a running job's data as they are"));
 }
 

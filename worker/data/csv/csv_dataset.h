@@ -11,11 +11,12 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "common/files/file_content.h"
+#include "common/csv/csv_columns.h"
 #include "common/job_data/csv_head.h"
 #include "proto/data_preparation.pb.h"
 #include "worker/data/batch.h"
 #include "worker/data/csv/csv_layout.h"
+#include "worker/data/csv/csv_text.h"
 #include "worker/data/dataset.h"
 
 namespace muster {
@@ -66,17 +67,6 @@ class CsvDataset : public Dataset {
  private:
   class Builder;
 
-  // The text of a file, unpacked if it is gzip.
-  struct Text {
-    std::string path;
-    absl::optional<FileContent> file;
-    std::string unpacked;
-
-    // Returns the text without a byte-order mark. Valid until this object moves.
-    absl::string_view bytes() const;
-  };
-  static absl::StatusOr<Text> OpenText(const std::string& path, const FileContentOptions& options);
-
   explicit CsvDataset(const CsvColumns& columns) : columns_(columns) {}
 
   // Append the features, fields and targets of examples, of small files and of large files.
@@ -99,7 +89,7 @@ class CsvDataset : public Dataset {
   std::vector<uint64_t> keys_;
   // Large files: file f has the examples from first_[f] on. offsets_ has the place in the file's
   // text at which each example's record begins.
-  std::vector<Text> texts_;
+  std::vector<CsvText> texts_;
   std::vector<int64_t> first_;
   std::vector<uint64_t> offsets_;
   DatasetInfo info_;

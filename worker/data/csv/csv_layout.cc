@@ -22,14 +22,14 @@ uint64_t CategoryKey(absl::string_view text, size_t field) {
 absl::Status CsvLayout::Append(const std::string& path, int64_t line,
                                const std::vector<std::string>& record, absl::string_view text,
                                std::vector<double>& numbers, std::vector<uint64_t>& keys) const {
-  if (record.size() != header_.size()) {
+  if (record.size() != header_.names().size()) {
     const std::string hint = record.size() == 1 ? header_.SeparatorHint(text) : std::string();
     return LineError(
         path, line,
         absl::StrCat(
             "has ", record.size(), record.size() == 1 ? " field" : " fields", ", the ",
             columns_->header == CsvColumns::Header::kNone ? "first line" : "header", " has ",
-            header_.size(),
+            header_.names().size(),
             hint.empty() ? "; add what is missing or quote fields that hold separators" : hint));
   }
   const std::vector<size_t>& numeric = header_.numeric();
@@ -48,7 +48,7 @@ absl::Status CsvLayout::Append(const std::string& path, int64_t line,
     }
     numbers.push_back(*number);
   }
-  if (columns_->label_kind == LabelKind::kNumber) {
+  if (columns_->label_kind == LabelKind::kNumber && columns_->reads_labels()) {
     const std::string what = absl::StrCat("the label in column ", Quote(columns_->label),
                                           " (field ", header_.label() + 1, ")");
     MUSTER_ASSIGN_OR_RETURN(const double target, ParseTarget(Label(record), what, path, line));

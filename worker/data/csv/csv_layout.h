@@ -28,15 +28,19 @@ class CsvLayout {
   const CsvHeader& header() const { return header_; }
 
   // Appends a record's numbers and its categories' keys, both in the order asked for; a label that
-  // is a number is the last of the numbers, and never missing. Spaces around a value do not count,
-  // and common/text/missing_value.h says what is missing. `text` begins with the record.
-  // InvalidArgument, naming file, line and column: the record does not have as many fields as the
-  // first one, or a number is malformed.
+  // is a number, and is read, is the last of the numbers and never missing. Spaces around a value
+  // do not count, and common/text/missing_value.h says what is missing. `text` begins with the
+  // record. InvalidArgument, naming file, line and column: the record does not have as many fields
+  // as the first one, or a number is malformed.
   absl::Status Append(const std::string& path, int64_t line, const std::vector<std::string>& record,
                       absl::string_view text, std::vector<double>& numbers,
                       std::vector<uint64_t>& keys) const;
 
-  // Returns the label without spaces around it. REQUIRES: Append accepted the record.
+  // Returns the names of all columns; their numbers if there is no header.
+  const std::vector<std::string>& names() const { return header_; }
+
+  // Returns the label without spaces around it. REQUIRES: labels are read, and Append accepted the
+  // record.
   absl::string_view Label(const std::vector<std::string>& record) const;
 
  private:

@@ -10,6 +10,17 @@
 #include "worker/data/datasets/idx_file.h"
 
 namespace muster {
+namespace {
+
+absl::StatusOr<IdxArray> ReadImages(const std::string& path) {
+  MUSTER_ASSIGN_OR_RETURN(IdxArray images, ReadIdxFile(path));
+  if (images.dimensions.size() >= 2) return images;
+  return absl::InvalidArgumentError(
+      absl::StrCat("IDX file '", path, "' has 1 dimension; images have at least 2, their ",
+                   "number first (are images and labels exchanged?)"));
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<const IdxDataset>> IdxDataset::Create(const std::string& images,
                                                                      const std::string& labels) {
@@ -19,12 +30,7 @@ absl::StatusOr<std::unique_ptr<const IdxDataset>> IdxDataset::Create(const std::
         absl::StrCat("IDX file '", labels, "' has ", label_array.dimensions.size(),
                      " dimensions; labels have ", "1 (are images and labels exchanged?)"));
   }
-  MUSTER_ASSIGN_OR_RETURN(IdxArray image_array, ReadIdxFile(images));
-  if (image_array.dimensions.size() < 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("IDX file '", images, "' has 1 dimension; images have at least 2, their ",
-                     "number first (are images and labels exchanged?)"));
-  }
+  MUSTER_ASSIGN_OR_RETURN(IdxArray image_array, ReadImages(images));
   if (image_array.dimensions[0] != label_array.dimensions[0]) {
     return absl::InvalidArgumentError(absl::StrCat(
         "IDX file '", images, "' has ", image_array.dimensions[0], " images, '", labels, "' has ",
@@ -32,6 +38,14 @@ absl::StatusOr<std::unique_ptr<const IdxDataset>> IdxDataset::Create(const std::
   }
   return absl::WrapUnique<const IdxDataset>(
       new IdxDataset(std::move(image_array.elements), std::move(label_array.elements)));
+}
+
+absl::StatusOr<std::unique_ptr<const IdxDataset>> IdxDataset::CreateUnlabelled(
+    const std::string& images) {
+  MUSTER_ASSIGN_OR_RETURN(IdxArray image_array, ReadImages(images));
+  std::string labels(image_array.dimensions[0], 0);
+  return absl::WrapUnique<const IdxDataset>(
+      new IdxDataset(std::move(image_array.elements), std::move(labels)));
 }
 
 IdxDataset::IdxDataset(std::string pixels, std::string labels)

@@ -22,6 +22,11 @@ class IdxDataset : public Dataset {
   static absl::StatusOr<std::unique_ptr<const IdxDataset>> Create(const std::string& images,
                                                                   const std::string& labels);
 
+  // Does the same without labels, for images of which the class is to be predicted: each has the
+  // label 0.
+  static absl::StatusOr<std::unique_ptr<const IdxDataset>> CreateUnlabelled(
+      const std::string& images);
+
   const DatasetInfo& info() const override { return info_; }
   uint64_t fingerprint() const override { return fingerprint_; }
   absl::Status Read(absl::Span<const int64_t> indices, Batch& batch) const override;

@@ -41,6 +41,21 @@ TEST_F(IdxDatasetTest, ExamplesAreScaledPixelsAndClasses) {
   EXPECT_THAT(batch.labels, ElementsAre(1, 4, 1));
 }
 
+TEST_F(IdxDatasetTest, ImagesAloneHaveTheLabelZero) {
+  const std::string images = folder_.Write("images", Gzip(IdxFile({3, 1, 2}, "abcdef")));
+  const auto dataset = IdxDataset::CreateUnlabelled(images);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->info().examples, 3);
+  EXPECT_EQ((*dataset)->info().dense_features, 2);
+  Batch batch;
+  ASSERT_TRUE((*dataset)->Read({2, 1}, batch).ok());
+  EXPECT_THAT(batch.dense, ElementsAre('e' / 255.0f, 'f' / 255.0f, 'c' / 255.0f, 'd' / 255.0f));
+  EXPECT_THAT(batch.labels, ElementsAre(0, 0));
+  const std::string labels = folder_.Write("labels", IdxFile({3}, "abc"));
+  EXPECT_THAT(std::string(IdxDataset::CreateUnlabelled(labels).status().message()),
+              HasSubstr("images have at least 2"));
+}
+
 TEST_F(IdxDatasetTest, FingerprintIsOfTheUnpackedContent) {
   const std::string bytes = IdxFile({2, 2}, "abcd");
   const std::string labels = folder_.Write("labels", IdxFile({2}, std::string("\x00\x01", 2)));

@@ -62,6 +62,30 @@ class Weights:
             await job.delete()
         return _derived_jobs.evaluation_in(last, measured.clock, metric)
 
+    async def predict(
+        self, data: str | os.PathLike[str], out: str | os.PathLike[str], *, force: bool = False
+    ) -> int:
+        """Writes a CSV file with a prediction for each example of a file, by the program `muster predict`.
+
+        Args:
+            data: file, or pattern of files, of the same kind as the job's data, on this machine. The column of the label may
+                be left out.
+            out: file to write: the columns of the data and, after them, `predicted` and the classes' probabilities.
+            force: replaces what is there.
+
+        Returns:
+            The number of examples.
+
+        Raises:
+            NotFound: there are no such data; or the program is not installed, and it says how to.
+            InvalidArgument: the job trains a model of language, runs a program or learns from synthetic data; the data are
+                wrong, with file, line and column; or `out` is there already.
+        """
+        flags = ["--force"] if force else []
+        name = (await self._checkpoint())._name()
+        words = ["predict", name, f"--data={os.fspath(data)}", f"--out={os.fspath(out)}", *flags]
+        return int((await run_program(self._client._cluster, words))["examples"])
+
     async def restore(self, *, steps: int | None = None, epochs: float | None = None) -> Job:
         """Submits a new job that goes on from the checkpoint, with weights, optimizer state and clock; returns it.
 
