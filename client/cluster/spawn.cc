@@ -5,10 +5,10 @@
 #include <spawn.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -51,6 +51,14 @@ absl::StatusOr<pid_t> Spawn(const SpawnOptions& options) {
         absl::StrCat("cannot start ", options.command[0], ": ", strerror(error)));
   }
   return pid;
+}
+
+absl::Status Exec(std::vector<std::string> command) {
+  std::vector<char*> argv;
+  for (std::string& word : command) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execv(argv[0], argv.data());
+  return absl::InternalError(absl::StrCat("cannot run ", command[0], ": ", strerror(errno)));
 }
 
 std::string ExecutableFolder() {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace muster {
@@ -23,6 +24,10 @@ struct SpawnOptions {
 // Starts a program without standard input and with default signal handling. NotFound: there is no
 // such program. Internal: any other error of the system.
 absl::StatusOr<pid_t> Spawn(const SpawnOptions& options);
+
+// Has a program take this process's place. Returns only where that fails. `command` is as in
+// SpawnOptions.
+absl::Status Exec(std::vector<std::string> command);
 
 // Returns the folder of this executable.
 std::string ExecutableFolder();

@@ -1,10 +1,4 @@
-#include <fcntl.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -15,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cluster/session.h"
 #include "client/cluster/spawn.h"
+#include "client/cluster/unnamed_file.h"
 #include "client/commands/arguments/choices.h"
 #include "client/commands/arguments/job_argument.h"
 #include "client/commands/commands.h"
@@ -42,39 +37,28 @@ struct GenerateArguments {
   int threads = 0;
 };
 
-absl::Status SystemError(absl::string_view what) {
-  return absl::ErrnoToStatus(errno, std::string(what));
-}
-
-// The job's weights in a file that has no name any more: its descriptor, which the program that
-// takes this one's place inherits. So nothing is left behind, however that ends.
-absl::StatusOr<int> ExportToDescriptor(JobClient& jobs, const CheckpointName& checkpoint,
-                                       const std::string& tokenizer) {
-  std::string path = (std::filesystem::temp_directory_path() / "muster-generate-XXXXXX").string();
-  const int file = mkstemp(path.data());
-  if (file < 0) return SystemError(absl::StrCat("cannot make a file for the weights at ", path));
-  unlink(path.c_str());
+// Returns the job's weights in a file for muster-generate.
+absl::StatusOr<std::unique_ptr<UnnamedFile>> ExportModel(JobClient& jobs,
+                                                         const CheckpointName& checkpoint,
+                                                         const std::string& tokenizer) {
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<UnnamedFile> file, UnnamedFile::Create("the weights"));
   // The tokenizer is known to be usable, so there is nothing to note.
   const auto note = [](const std::string&) {};
-  const absl::Status status = ExportJob(
-      jobs, RequestFor(checkpoint), tokenizer, note, [&](absl::string_view data) -> absl::Status {
-        while (!data.empty()) {
-          const ssize_t written = write(file, data.data(), data.size());
-          if (written < 0 && errno == EINTR) continue;
-          if (written < 0) return SystemError(absl::StrCat("cannot write the weights to ", path));
-          data.remove_prefix(static_cast<size_t>(written));
-        }
-        return absl::OkStatus();
-      });
-  if (status.ok()) return file;
-  close(file);
-  return status;
+  MUSTER_RETURN_IF_ERROR(ExportJob(jobs, RequestFor(checkpoint), tokenizer, note,
+                                   [&file](absl::string_view data) { return file->Write(data); }));
+  return file;
 }
 
-// The path under which muster-generate finds the model.
-absl::StatusOr<std::string> FindModel(Session& session, const GenerateArguments& arguments) {
+struct FoundModel {
+  // The path under which muster-generate finds the model.
+  std::string path;
+  // Null unless that is a job's.
+  std::unique_ptr<UnnamedFile> exported;
+};
+
+absl::StatusOr<FoundModel> FindModel(Session& session, const GenerateArguments& arguments) {
   std::error_code error;
-  if (std::filesystem::exists(arguments.model, error)) return arguments.model;
+  if (std::filesystem::exists(arguments.model, error)) return FoundModel{arguments.model, nullptr};
   if (arguments.model.find('/') != std::string::npos) {
     return absl::NotFoundError(
         absl::StrCat("there is no file or folder ", arguments.model,
@@ -101,14 +85,15 @@ absl::StatusOr<std::string> FindModel(Session& session, const GenerateArguments&
                        "merges.txt)"));
     }
   }
-  MUSTER_ASSIGN_OR_RETURN(const int file,
-                          ExportToDescriptor(*jobs, checkpoint, arguments.tokenizer));
-  return absl::StrCat("/proc/self/fd/", file);
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<UnnamedFile> exported,
+                          ExportModel(*jobs, checkpoint, arguments.tokenizer));
+  const std::string path = exported->path();
+  return FoundModel{path, std::move(exported)};
 }
 
 absl::Status Generate(Session& session, const GenerateArguments& arguments) {
   MUSTER_ASSIGN_OR_RETURN(const std::string program, FindProgram("muster-generate"));
-  MUSTER_ASSIGN_OR_RETURN(const std::string model, FindModel(session, arguments));
+  MUSTER_ASSIGN_OR_RETURN(const FoundModel model, FindModel(session, arguments));
   std::vector<std::string> words = {program,
                                     absl::StrCat("--max-tokens=", arguments.max_tokens),
                                     absl::StrCat("--temperature=", arguments.temperature),
@@ -121,12 +106,8 @@ absl::Status Generate(Session& session, const GenerateArguments& arguments) {
   if (!arguments.tokenizer.empty()) words.push_back("--tokenizer=" + arguments.tokenizer);
   if (session.output == Session::Output::kJson) words.push_back("--json");
   words.push_back("--");
-  words.push_back(model);
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  execv(program.c_str(), argv.data());
-  return absl::InternalError(absl::StrCat("cannot run ", program, ": ", strerror(errno)));
+  words.push_back(model.path);
+  return Exec(std::move(words));
 }
 
 }  // namespace

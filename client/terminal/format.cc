@@ -55,12 +55,6 @@ std::string FormatNumber(double value) {
   return absl::StrFormat("%s%.4g G", sign, millions / 1e3);
 }
 
-std::string FormatCount(uint64_t count) {
-  std::string digits = absl::StrCat(count);
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, ",");
-  return digits;
-}
-
 std::string FormatLoss(double value) { return absl::StrFormat("%.4f", value); }
 
 std::string FormatTable(const std::vector<std::vector<std::string>>& cells) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "common/text/format_count.h"
+
 namespace muster {
 
 // Returns a text such as "8s", "3m12s" or "2h05m"; "-" for a negative number or one that is not
@@ -17,9 +19,6 @@ std::string FormatTime(double seconds);
 // Returns a figure with at most four digits that count, or all of a whole number below a million:
 // "0.0512", "22.9", "195,871", "1.2 M".
 std::string FormatNumber(double value);
-
-// Returns a number of things, exactly: "1,234,567".
-std::string FormatCount(uint64_t count);
 
 // Returns a loss or a metric's value, with four decimals, so that columns line up.
 std::string FormatLoss(double value);

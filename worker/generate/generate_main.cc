@@ -5,15 +5,13 @@
 //
 // MODEL is a file of `muster export`, or a folder as Hugging Face lays it out. Text goes to
 // standard output token by token, the prompt first; with --json at the end, as one object. Errors
-// go to standard error, with --json as common/text/error_json.h has them. Exit codes are
-// `muster`'s.
+// go to standard error (common/daemon/report_failure.h). Exit codes are `muster`'s.
 
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -25,12 +23,12 @@
 #include "common/base/machine/usable_resources.h"
 #include "common/base/status_macros.h"
 #include "common/daemon/parse_flags.h"
+#include "common/daemon/report_failure.h"
 #include "common/kernels/matmul.h"
 #include "common/model_files/model_file.h"
 #include "common/model_files/model_folder.h"
 #include "common/model_files/weights.h"
 #include "common/text/dump_json.h"
-#include "common/text/error_json.h"
 #include "common/text/printable.h"
 #include "common/tokenizer/files/open_tokenizer.h"
 #include "common/tokenizer/files/parse_tokenizer.h"
@@ -179,11 +177,6 @@ absl::Status Run(const Flags& flags) {
   return Print(shown.Finish() + "\n");
 }
 
-int ExitCodeFor(const absl::Status& status) {
-  if (status.ok()) return 0;
-  return absl::IsInvalidArgument(status) || absl::IsNotFound(status) ? 2 : 1;
-}
-
 }  // namespace
 }  // namespace muster
 
@@ -208,13 +201,6 @@ int main(int argc, char** argv) {
   app.add_option("--threads", flags.threads, "Threads to compute with; 0: one per core");
   app.add_flag("--json", flags.json, "Print one object at the end: prompt, text, tokens, seed");
   if (const auto code = muster::ParseFlags(app, argc, argv)) return *code;
-  const absl::Status status = muster::Run(flags);
-  if (!status.ok()) {
-    const std::string told =
-        flags.json ? muster::ErrorJson(absl::StatusCodeToString(status.code()), status.message(),
-                                       muster::ExitCodeFor(status))
-                   : absl::StrCat("muster: ", muster::PrintableText(status.message()));
-    std::fprintf(stderr, "%s\n", told.c_str());
-  }
-  return muster::ExitCodeFor(status);
+  return muster::ReportFailure(muster::Run(flags),
+                               flags.json ? muster::ReportForm::kJson : muster::ReportForm::kText);
 }
