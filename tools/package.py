@@ -35,6 +35,7 @@ PROGRAMS = [
     "server/coordinator/muster-coordinator",
     "server/muster-server",
     "worker/generate/muster-generate",
+    "worker/predict/muster-predict",
     "worker/runtime/muster-worker",
 ]
 # Debian's own place of packages, under its prefix /usr.

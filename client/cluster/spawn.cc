@@ -74,6 +74,7 @@ absl::StatusOr<std::string> FindProgram(const std::string& name) {
       here / "../server/coordinator" / name,
       here / "../worker/runtime" / name,
       here / "../worker/generate" / name,
+      here / "../worker/predict" / name,
       here / "../tests/benchmarks" / name,
       here / "../../client" / name,
   };

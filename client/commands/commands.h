@@ -37,6 +37,7 @@ void AddDelete(CLI::App& app, Session& session);
 void AddDescribe(CLI::App& app, Session& session);
 void AddCheckpoint(CLI::App& app, Session& session);
 void AddEvaluate(CLI::App& app, Session& session);
+void AddPredict(CLI::App& app, Session& session);
 void AddExport(CLI::App& app, Session& session);
 
 // Commands for data and language models.

@@ -183,6 +183,7 @@ TEST_F(CommandsTest, JsonIsWhatEveryCommandPrintsWhateverGoesWrong) {
       {"checkpoint delete", {"j1@4"}},
       {"checkpoint restore", {"j1@4", "--watch"}},
       {"evaluate", {"j1"}},
+      {"predict", {"j1", "--data", none, "--out", none + "/\xf6"}},
       {"export", {"j1", "--out", none + "/\xf6"}},
       {"tokenizer train", {"--data", none, "--vocabulary", "300", "--out", none}},
       {"data tokenize", {"--data", none, "--tokenizer", "bytes", "--out", none + "/\xf6"}},

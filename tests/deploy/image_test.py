@@ -22,8 +22,8 @@ def installed_packages():
 
 def test_it_has_the_programs_that_pods_run():
     commands = {manifests.container(each)["command"][0] for each in manifests.stateful_sets()}
-    # The client, for those who look in, and what it generates with.
-    assert commands | {"muster", "muster-generate"} == {path.name for path in copied_programs()}
+    # The client, for those who look in, and what it generates and predicts with.
+    assert commands | {"muster", "muster-generate", "muster-predict"} == {path.name for path in copied_programs()}
 
 
 def test_it_has_the_libraries_of_the_programs_and_no_others():

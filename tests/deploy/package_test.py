@@ -17,7 +17,7 @@ PYTHON_FILES = {
     f"muster/{each}"
     for each in ("__init__.py", "_client.py", "libmuster_native.so", "libmuster_servers.so", "py.typed", "v1/job_pb2.py")
 }
-PROGRAMS = {"muster", "muster-coordinator", "muster-generate", "muster-server", "muster-worker"}
+PROGRAMS = {"muster", "muster-coordinator", "muster-generate", "muster-predict", "muster-server", "muster-worker"}
 TEXTS = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "SECURITY.md", "docs/operations.md", "examples/text.textproto", "proto/job.proto"}
 
 

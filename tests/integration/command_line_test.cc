@@ -181,10 +181,10 @@ TEST(CommandLineTest, TheVersionIsReleaseCommitAndBuild) {
 
 TEST(CommandLineTest, EveryCommandHasHelpWithAnExample) {
   for (const char* command :
-       {"up",     "down",       "demo",      "submit",  "list",        "status",  "watch",
-        "logs",   "events",     "cancel",    "delete",  "evaluate",    "history", "export",
-        "import", "generate",   "tokenizer", "data",    "compare",     "cluster", "metrics",
-        "bench",  "checkpoint", "plan",      "version", "tensorboard", "describe"}) {
+       {"up",     "down",       "demo",      "submit",  "list",        "status",   "watch",
+        "logs",   "events",     "cancel",    "delete",  "evaluate",    "history",  "export",
+        "import", "generate",   "tokenizer", "data",    "compare",     "cluster",  "metrics",
+        "bench",  "checkpoint", "plan",      "version", "tensorboard", "describe", "predict"}) {
     const Result result = Muster(absl::StrCat("help ", command));
     EXPECT_EQ(result.exit_code, 0) << command;
     EXPECT_THAT(result.output, HasSubstr("Example: muster")) << command;

@@ -523,6 +523,47 @@ def test_text_is_generated_and_models_are_exported_by_the_program(client, tmp_pa
         job.export(tmp_path / "x")
 
 
+TABLE = {
+    "name": "table",
+    "model": {"logistic_regression": {}},
+    "data": {"csv": {"label": "y", "numeric": ["x"]}},
+    "optimizer": {"name": "sgd", "learning_rate": 0.5},
+    "update": {"dense": "all_reduce"},
+    "workers": 1,
+    "batch_size": 20,
+    "stop": {"steps": 20},
+}
+
+
+def test_examples_of_a_file_are_predicted_by_the_program(client, small, tmp_path, monkeypatch):
+    records = [(x, "high" if x > 20 else "low") for x in range(40)]
+    (tmp_path / "table.csv").write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in records))
+    job = client.submit(muster.Job.from_fields(TABLE).set("data.csv.path", tmp_path / "table.csv"))
+    job.wait(WAIT_SECONDS)
+    monkeypatch.setenv("MUSTER_PROGRAM", str(MUSTER))
+    out = tmp_path / "predicted.csv"
+    assert job.predict(tmp_path / "table.csv", out) == 40
+    with open(out, newline="") as file:
+        rows = list(csv.DictReader(file))
+    right = sum(row["predicted"] == row["y"] for row in rows)
+    assert right / 40 == pytest.approx(job.evaluate(tmp_path / "table.csv", metric="accuracy").value) and right > 30
+    assert all(float(row["probability_high"]) + float(row["probability_low"]) == pytest.approx(1) for row in rows)
+    with pytest.raises(muster.InvalidArgument, match="predicted.csv is there already"):
+        job.predict(tmp_path / "table.csv", out)
+    (tmp_path / "new.csv").write_text("x\n3\n")
+    assert job.last_checkpoint().predict(tmp_path / "new.csv", out, force=True) == 1
+    with pytest.raises(muster.NotFound, match="there is no file .*nowhere.csv"):
+        job.predict(tmp_path / "nowhere.csv", out, force=True)
+    with pytest.raises(muster.InvalidArgument, match=f"job {small.id} learns from synthetic data"):
+        small.predict(tmp_path / "new.csv", tmp_path / "x.csv")
+
+    async def main():
+        async with muster.aio.connect() as other:
+            return await (await other.job(job.id)).predict(tmp_path / "new.csv", out, force=True)
+
+    assert asyncio.run(main()) == 1
+
+
 def test_only_transformers_generate(small, monkeypatch):
     monkeypatch.setenv("MUSTER_PROGRAM", str(MUSTER))
     with pytest.raises(muster.InvalidArgument, match=f"job {small.id} trains a model mlp; .* takes a transformer"):

@@ -27,8 +27,9 @@ def train(path: str) -> float:
         names: list[str] = list(job.last_checkpoint().tensors("torch"))
         print(text, status.progress.step, steps, names)
         loss: float = job.evaluate("held_out.csv").loss
+        examples: int = job.predict("new.csv", "predicted.csv")
         longer: muster.Job = job.last_checkpoint().restore(steps=100)
-        print(loss, longer.name, client.jobs()[0].id, job.evaluations()[0].step, job.generate("x", seed=1).upper())
+        print(loss, examples, longer.name, client.jobs()[0].id, job.evaluations()[0].step, job.generate("x", seed=1).upper())
     with muster.checkpoint(1) as folder:
         (folder / "x").touch()
     muster.report(1, loss=0.5)

@@ -13,7 +13,7 @@ import pytest
 from conftest import ROOT
 
 PROGRAMS = ["client/muster", "server/coordinator/muster-coordinator", "server/muster-server", "worker/generate/muster-generate",
-            "worker/runtime/muster-worker"]  # fmt: skip
+            "worker/predict/muster-predict", "worker/runtime/muster-worker"]  # fmt: skip
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 # The paragraph before a block that is a file names it.
 FILE = re.compile(r"[Ss]ave (?:it|them)\s+as\s+`([\w.]+)`")
@@ -95,6 +95,9 @@ def test_a_table_becomes_predictions(follow):
     accuracy = float(re.search(r"^accuracy ([\d.]+), .*over 200 examples", printed, re.MULTILINE).group(1))
     # The script predicts as Muster does.
     assert right == pytest.approx(200 * accuracy, abs=0.1) and right > 180, printed
+    assert "predicted.csv: 200 rows" in printed and "named.csv: 200 rows" in printed
+    header = "sepal_length,sepal_width,petal_length,petal_width,predicted,probability_setosa,probability_versicolor,"
+    assert f"{header}probability_virginica" in printed
 
 
 def test_a_text_becomes_a_language_model(follow):

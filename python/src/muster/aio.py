@@ -379,6 +379,12 @@ class Job:
         """Measures the job's last checkpoint; see Checkpoint.evaluate."""
         return await (await self.last_checkpoint()).evaluate(data, metric=metric, timeout=timeout)
 
+    async def predict(
+        self, data: str | os.PathLike[str], out: str | os.PathLike[str], *, force: bool = False
+    ) -> int:
+        """Writes a table with the predictions of the job's last checkpoint; see Checkpoint.predict."""
+        return await (await self.last_checkpoint()).predict(data, out, force=force)
+
     async def export(
         self, path: str | os.PathLike[str], *, format: Literal["safetensors", "huggingface"] = "safetensors", force: bool = False
     ) -> None:
@@ -575,6 +581,29 @@ class Checkpoint:
             # The coordinator may have forgotten it by itself.
             await job.delete()
         return _derived_jobs.evaluation_in(last, self.clock, metric)
+
+    async def predict(
+        self, data: str | os.PathLike[str], out: str | os.PathLike[str], *, force: bool = False
+    ) -> int:
+        """Writes a CSV file with a prediction for each example of a file, by the program `muster predict`.
+
+        Args:
+            data: file, or pattern of files, of the same kind as the job's data, on this machine. The column of the label may
+                be left out.
+            out: file to write: the columns of the data and, after them, `predicted` and the classes' probabilities.
+            force: replaces what is there.
+
+        Returns:
+            The number of examples.
+
+        Raises:
+            NotFound: there are no such data; or the program is not installed, and it says how to.
+            InvalidArgument: the job trains a model of language, runs a program or learns from synthetic data; the data are
+                wrong, with file, line and column; or `out` is there already.
+        """
+        flags = ["--force"] if force else []
+        words = ["predict", self._name(), f"--data={os.fspath(data)}", f"--out={os.fspath(out)}", *flags]
+        return int((await run_program(self._client._cluster, words))["examples"])
 
     async def restore(self, *, steps: int | None = None, epochs: float | None = None) -> Job:
         """Submits a new job that goes on from here, with weights, optimizer state and clock; returns it.
