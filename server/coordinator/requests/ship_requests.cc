@@ -112,11 +112,12 @@ void ShipRequests::Begin(const v1::ShippedFolder& folder,
                          Call<std::shared_ptr<FolderUpload>> call) {
   if (absl::Status wrong = Check(folder); !wrong.ok()) return call.done(wrong);
   std::erase_if(uploads_, [](const auto& upload) { return upload.expired(); });
-  if (uploads_.size() >= kMostUploads) {
+  if (uploads_.size() + beginning_ >= kMostUploads) {
     return call.done(absl::UnavailableError(
-        absl::StrCat(uploads_.size(), " folders are being sent; try again soon")));
+        absl::StrCat(uploads_.size() + beginning_, " folders are being sent; try again soon")));
   }
   Hold(folder.name());
+  ++beginning_;
   disk_.Post([this, name = folder.name(), bytes = folder.bytes(), call = std::move(call)] {
     auto begun =
         CatchOutOfMemory("the call", [&]() -> absl::StatusOr<std::shared_ptr<FolderUpload>> {
@@ -127,6 +128,7 @@ void ShipRequests::Begin(const v1::ShippedFolder& folder,
           return std::make_shared<FolderUpload>(disk_, std::move(writer));
         });
     logic_.Post([this, begun = std::move(begun), call] {
+      --beginning_;
       if (begun.ok() && *begun != nullptr) uploads_.push_back(*begun);
       call.done(begun);
     });

@@ -1,6 +1,7 @@
 #ifndef MUSTER_SERVER_COORDINATOR_REQUESTS_SHIP_REQUESTS_H_
 #define MUSTER_SERVER_COORDINATOR_REQUESTS_SHIP_REQUESTS_H_
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -91,7 +92,9 @@ class ShipRequests {
   std::map<std::string, absl::Duration, std::less<>> stay_until_;
   // Folders whose removal waits for the disk.
   std::set<std::string, std::less<>> in_removal_;
+  // Uploads under way, and the number of those that wait for the disk to begin.
   std::vector<std::weak_ptr<FolderUpload>> uploads_;
+  size_t beginning_ = 0;
   absl::Duration next_sweep_;
 };
 
