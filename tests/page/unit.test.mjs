@@ -15,7 +15,7 @@ const { clusterSentence, findProblems, jobsSentence, lastLine, reasonOf } = awai
 const { dismiss, dismissedJobs } = await load("dismissed.js");
 const { finalFigures } = await load("view_compare.js");
 const { isPageLink, routeOf } = await load("router.js");
-const { groupsBy, comparisonCharts, seriesName, shortNames } = await load("comparison.js");
+const { groupsBy, comparisonCharts, comparisonView, groupingLabels, seriesName, shortNames } = await load("comparison.js");
 const { linesOf } = await load("controls.js");
 const { memoryOf, stepParts } = await load("job_slots.js");
 const { groupName, slotCurveData, slotGroups, slotSeries } = await load("slot_curves.js");
@@ -347,6 +347,14 @@ test("addresses name views", () => {
   assert.equal(queryOf({ states: ["A", "B"], page: undefined, text: "", size: 5 }), "?states=A&states=B&size=5");
 });
 
+test("what a single run has nothing to say of is left out", () => {
+  const runs = ["a", "b"].map((name, colour) => ({ name, colour, labels: { job: name }, specification: { name } }));
+  const keys = (some) => comparisonView({ notes: [], alerts: [], runs: some, configurations: some, charts: [], steps: [], figures: { head: ["", ...some.map(({ name }) => name)], rows: [] } },
+    { axis: "steps", smoothing: 0, group: "job" }, () => {}).flat().filter(Boolean).map(({ key }) => key);
+  assert.deepEqual(keys(runs).filter((key) => ["figures", "differences", "band"].includes(key)), ["figures", "differences"]);
+  assert.deepEqual(keys(runs.slice(0, 1)).filter((key) => ["figures", "differences", "band"].includes(key)), ["figures"]);
+});
+
 test("long names are cut in the middle unless they then look the same", () => {
   const long = (middle, end) => `llama-3.1-8b-instruct-sft-${middle}-warmup0.03-bs256-${end}`;
   const names = ["short", long("a", "seed1"), long("a", "seed2"), long("b", "seed2")];
@@ -361,6 +369,8 @@ test("runs are grouped by a label", () => {
   const run = (name, rate, value) => ({ name, colour: 0, labels: rate ? { rate } : {}, batchSize: 1, startMs: 0, curves: { "train/loss": columns(value), "slot/0/step": columns(1) } });
   const runs = [run("a", "1", 1), run("b", "2", 5), run("c", "1", 3), run("d", undefined, 7)];
   assert.deepEqual(groupsBy(runs, "rate").map(([value, group]) => [value, group.length]), [["1", 2], ["2", 1], ["(none)", 1]]);
+  assert.deepEqual(groupingLabels(runs), ["rate"]);
+  assert.deepEqual(groupingLabels(runs.slice(0, 2)), []);
   const charts = comparisonCharts(runs, { axis: "steps", smoothing: 0, group: "rate" });
   assert.deepEqual(charts.map(({ key }) => key), ["train/loss"]);
   // A group has its colour even where another has no curve.

@@ -19,9 +19,14 @@ export function shortNames(names) {
   return new Map(all.map((name) => [name, all.filter((other) => cut(other) === cut(name)).length > 1 ? name : cut(name)]));
 }
 
-// Returns the names of labels that can group the runs: those that put at least two runs together or set them apart.
+// Returns the names of labels that group the runs: those that put at least two of them together.
 export function groupingLabels(runs) {
-  return [...new Set(runs.flatMap((run) => Object.keys(run.labels ?? {})))].sort();
+  const names = [...new Set(runs.flatMap((run) => Object.keys(run.labels ?? {})))].sort();
+  return names.filter((label) => hasGroups(runs, label));
+}
+
+function hasGroups(runs, label) {
+  return groupsBy(runs, label).some(([, group]) => group.length > 1);
 }
 
 // Returns the runs by their value of a label, as [value, runs], in the runs' order.
@@ -110,7 +115,7 @@ export function comparisonView(comparison, settings, onChange) {
         h("select", { value: settings.group, onchange: (event) => onChange({ ...settings, group: event.target.value }) },
           h("option", { value: "" }, "nothing"),
           labels.map((label) => h("option", { value: label, key: label }, label))))),
-    settings.group && h("p", { class: "soft", key: "band" },
+    settings.group && hasGroups(runs, settings.group) && h("p", { class: "soft", key: "band" },
       "A group's curve is the mean of its runs where all of them have a value; its band reaches from the smallest to the largest."),
     h("div", { class: "charts", key: "charts" }, comparison.charts.map((chart) => h("div",
       { key: chart.key, mount: mountChart, data: chart }))),

@@ -3,6 +3,11 @@
 
 const NONE = "–";
 
+// Made once, since making one takes far longer than using it.
+const wholeNumber = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+const sixDigits = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 6 });
+const fourFractions = new Intl.NumberFormat("en-US", { maximumFractionDigits: 4 });
+
 export function toNumber(value) {
   if (value === undefined || value === null || value === "") return 0;
   return Number(value);
@@ -25,7 +30,7 @@ export function formatFigure(value) {
   if (!Number.isFinite(number)) return number > 0 ? "∞" : "−∞";
   if (number === 0) return "0";
   if (size < 1e-4 || Math.round(size) >= 1e6) return withUnit(number);
-  if (size >= 999.95) return Math.round(number).toLocaleString("en-US");
+  if (size >= 999.95) return wholeNumber.format(Math.round(number));
   if (size >= 9.9995) return number.toFixed(1);
   return number.toFixed(3 - Math.floor(Math.log10(Number(size.toPrecision(4)))));
 }
@@ -33,14 +38,14 @@ export function formatFigure(value) {
 // Returns a count, such as steps, with all of its digits. What is no whole number looks as formatFigure says.
 export function formatNumber(value) {
   const number = Number(value ?? NaN);
-  return Number.isInteger(number) && Math.abs(number) < 1e15 ? number.toLocaleString("en-US") : formatFigure(value);
+  return Number.isInteger(number) && Math.abs(number) < 1e15 ? wholeNumber.format(number) : formatFigure(value);
 }
 
 // Returns the text of an axis' tick: "0.25", "1,500", "1.2 M".
 export function formatTick(value) {
   const size = Math.abs(value);
   if (size >= 1e6 || (size > 0 && size < 1e-4)) return withUnit(value);
-  return value.toLocaleString("en-US", { maximumSignificantDigits: 6 });
+  return sixDigits.format(value);
 }
 
 export function formatBytes(value) {
@@ -54,7 +59,7 @@ export function formatBytes(value) {
 }
 
 function threeDigits(value) {
-  return Number(value.toPrecision(3)).toLocaleString("en-US", { maximumFractionDigits: 4 });
+  return fourFractions.format(Number(value.toPrecision(3)));
 }
 
 // Returns a length of time such as "850 µs", "12.3 ms", "4.2 s", "3 min 20 s", "2 h 5 min" or "3 d 4 h".

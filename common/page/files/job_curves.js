@@ -41,7 +41,7 @@ export function curveData(history, marks, settings, run) {
 // Describes the controls (`more` are further ones), the charts and the list of marks.
 export function curves({ charts, marks, settings, onSettings }, more) {
   return [
-    h("div", { class: "toolbar", key: "toolbar" }, chartControls(settings, onSettings), more),
+    (charts.length > 0 || more) && h("div", { class: "toolbar", key: "toolbar" }, chartControls(settings, onSettings), more),
     charts.length === 0 && h("p", { key: "none" }, "There are no curves yet."),
     h("div", { class: "charts", key: "charts" }, charts.map((chart) => h("div", { key: chart.key, mount: mountChart, data: chart }))),
     marks.length > 0 && [

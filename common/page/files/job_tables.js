@@ -110,7 +110,7 @@ export function configurationTab(job) {
     given.length === 0 && h("p", { class: "soft", key: "old" }, "Which fields the job's file gave is not recorded."),
     table("Configuration", [
       { name: "field", cell: ({ path }) => h("code", null, path) },
-      { name: "value", class: "text", cell: ({ value }) => String(value) },
+      { name: "value", class: "text rest", cell: ({ value }) => String(value) },
       ...(given.length === 0 ? [] : [{ name: "from", cell: ({ path }) => (isGiven(path) ? "given" : h("span", { class: "soft" }, "filled in")) }]),
     ], rows, ({ path }) => path),
   ];

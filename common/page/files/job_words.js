@@ -27,7 +27,7 @@ export function labels(job, most = Infinity) {
   const texts = labelTexts(job);
   const left = texts.slice(most);
   return [
-    texts.slice(0, most).map((text) => h("span", { class: "label", key: text }, text)),
+    texts.slice(0, most).map((text) => h("span", { class: "label", key: text, title: text }, text)),
     left.length > 0 && h("span", { class: "soft more", key: "more", title: left.join("\n") }, `+${left.length}`),
   ];
 }

@@ -25,15 +25,18 @@ export function lastLine(job) {
   return lines.filter(Boolean).pop() ?? "";
 }
 
+function jobPath(job) {
+  return `/jobs/${encodeURIComponent(job.jobId)}`;
+}
+
 function problem(level, key, name, what, detail, href) {
   return { level, key, name, what, title: `${name} ${what}`.trim(), detail, href };
 }
 
 function jobProblems(job, now, isOver) {
   const problems = [];
-  const href = `/jobs/${encodeURIComponent(job.jobId)}`;
   const add = (level, what, detail = "", tab = "") => {
-    problems.push(problem(level, `${job.jobId}/${what}`, jobTitle(job), what, detail, href + tab));
+    problems.push(problem(level, `${job.jobId}/${what}`, jobTitle(job), what, detail, jobPath(job) + tab));
     return problems.at(-1);
   };
   if (job.state === "FAILED" && now - Number(job.finishedUnixMs ?? 0) < DAY_MS && !isOver(job)) {
@@ -62,7 +65,7 @@ function waitProblems(jobs) {
     waits.get(key).push(job);
   }
   return [...waits].map(([key, [first, ...others]]) => (others.length === 0
-    ? problem("warning", `${first.jobId}/waits`, jobTitle(first), "waits", first.waitingFor ?? "", `/jobs/${encodeURIComponent(first.jobId)}`)
+    ? problem("warning", `${first.jobId}/waits`, jobTitle(first), "waits", first.waitingFor ?? "", jobPath(first))
     : { ...problem("warning", key, "", `${count(others.length + 1, "job")} wait`, first.waitingFor ?? "", `/?state=${first.state}`), state: first.state }));
 }
 

@@ -37,12 +37,12 @@ function daemonTable(kind, daemons, drains) {
     } },
     ...(isServer ? [{ name: "partitions", numeric: true, cell: (daemon) => String(daemon.partitions ?? 0) }] : [
       { name: "slots in use", cell: (daemon) => share(toNumber(daemon.slotsUsed), toNumber(daemon.slots), String) },
-      { name: "processors", numeric: true, cell: (daemon) => String(daemon.processors ?? "–") },
-      { name: "devices", cell: (daemon) => (daemon.devices?.length
+      { name: "processors", numeric: true, class: "wide", cell: (daemon) => String(daemon.processors ?? "–") },
+      { name: "devices", class: "whole", cell: (daemon) => (daemon.devices?.length
         ? `${toNumber(daemon.devicesUsed)} of ${daemon.devices.length}: ${daemon.devices[0].name}` : "–") },
     ]),
     { name: "memory reserved", cell: (daemon) => share(toNumber(daemon.memoryReservedBytes), toNumber(daemon.memoryBytes), formatBytes) },
-    { name: "address", cell: (daemon) => h("code", null, daemon.address) },
+    { name: "address", class: "whole", cell: (daemon) => h("code", null, daemon.address) },
   ], daemons, (daemon) => daemon.id);
 }
 

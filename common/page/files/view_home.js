@@ -12,9 +12,10 @@ import { table } from "./table.js";
 import { MOST_COMPARED } from "./view_compare.js";
 
 const MOST_JOBS = 5000;
-const FEW_CARDS = 4, MOST_CARDS = 12;
+// A phone shows one card below another.
+const FEW_CARDS = 4, FEW_ON_PHONE = 2, MOST_CARDS = 12;
 const MOST_PROBLEMS = 3;
-const MOST_LABELS = 3;
+const MOST_LABELS = 2;
 const ROWS = 50;
 const NEWEST = 50;
 // Jobs that ended unseen are asked for one by one, as long as they are no more.
@@ -28,7 +29,7 @@ class Home {
     this.running = [];
     this.curves = new Map();
     this.chosen = new Set();
-    this.cards = FEW_CARDS;
+    this.cards = matchMedia("(max-width: 40rem)").matches ? FEW_ON_PHONE : FEW_CARDS;
   }
 
   // Shows the list that the address names.
@@ -212,7 +213,7 @@ class Home {
         return toNumber(totalSteps) ? `${formatNumber(toNumber(step))} / ${formatNumber(toNumber(totalSteps))}` : step ? formatNumber(step) : "–";
       } },
       { name: "training loss", numeric: true, cell: (job) => formatFigure(job.progress?.loss) },
-      { name: "held-out metric", class: "whole", cell: (job) => {
+      { name: "held-out metric", class: "wide whole", cell: (job) => {
         const metric = lastMetric(job);
         return metric ? `${metric.metric} ${metric.value}` : "–";
       } },
