@@ -98,16 +98,30 @@ def copy_licence(package, folder):
     shutil.copyfile(licence, folder / package)
 
 
-def stage(built, folder):
-    """Lays out under `folder` what is packed; returns what the programs depend on."""
-    programs = folder / "bin"
-    programs.mkdir(parents=True)
+def stage_programs(built, folder):
+    """Makes a folder of the programs, without debugging symbols; returns their paths."""
+    folder.mkdir(parents=True)
     for each in PROGRAMS:
-        target = programs / pathlib.Path(each).name
+        target = folder / pathlib.Path(each).name
         run("strip", "--strip-unneeded", "-o", target, (built / each).resolve())
         target.chmod(0o755)
+    return sorted(folder.iterdir())
+
+
+def stage_licences(packages, folder):
+    """Makes a folder of the licences of these packages, and of what is part of the sources."""
+    folder.mkdir()
+    for package in sorted(packages):
+        copy_licence(package, folder)
+    # The coordinator and the client hold uPlot.
+    shutil.copyfile(ROOT / "third_party/uplot/LICENSE", folder / "uplot")
+
+
+def stage(built, folder):
+    """Lays out under `folder` what is packed; returns what the programs depend on."""
+    programs = stage_programs(built, folder / "bin")
     libraries = stage_python(built, folder / PYTHON_PACKAGES)
-    depends = dependencies([*sorted(programs.iterdir()), *libraries])
+    depends = dependencies([*programs, *libraries])
     share = folder / "share/muster"
     share.mkdir(parents=True)
     for name in TEXTS:
@@ -117,12 +131,7 @@ def stage(built, folder):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, target)
                 target.chmod(0o644)
-    licences = share / "licences"
-    licences.mkdir()
-    for package in sorted({*names(depends), *HEADER_PACKAGES}):
-        copy_licence(package, licences)
-    # The coordinator and the client hold uPlot.
-    shutil.copyfile(ROOT / "third_party/uplot/LICENSE", licences / "uplot")
+    stage_licences({*names(depends), *HEADER_PACKAGES}, share / "licences")
     (share / "packages.txt").write_text("\n".join(names(depends)) + "\n")
     return depends
 

@@ -47,7 +47,8 @@ absl::Status CheckIsPrivate(const std::string& path) {
   if (stat(path.c_str(), &file) != 0) {
     return absl::InvalidArgumentError(absl::StrCat("the token file ", path, " cannot be read"));
   }
-  if ((file.st_mode & (S_IRWXG | S_IRWXO)) == 0) return absl::OkStatus();
+  const mode_t refused = S_IRWXO | S_IWGRP | S_IXGRP | (file.st_uid == 0 ? 0 : S_IRGRP);
+  if ((file.st_mode & refused) == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("other users have access to the token file ", path,
                    ", so that they could run programs; take it from them with: chmod 600 ", path));

@@ -13,8 +13,9 @@ namespace muster {
 // cannot be read, or has no token of 16 to 1024 letters, digits and -._~+/=.
 absl::StatusOr<std::string> ReadTokenFile(const std::string& path);
 
-// Checks that nobody but a file's user, and root, can read or write it. InvalidArgument: others
-// can, or there is no such file.
+// Checks that nobody but a file's user, and root, can read or write it. A file of root's may be
+// readable by its group, as in Kubernetes' secrets. InvalidArgument: others can, or there is no
+// such file.
 absl::Status CheckIsPrivate(const std::string& path);
 
 }  // namespace muster

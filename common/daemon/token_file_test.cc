@@ -1,6 +1,7 @@
 #include "common/daemon/token_file.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <string>
@@ -42,13 +43,25 @@ TEST(CheckIsPrivateTest, OnlyItsUserHasAccess) {
     ASSERT_EQ(chmod(path.c_str(), mode), 0);
     EXPECT_TRUE(CheckIsPrivate(path).ok()) << mode;
   }
-  for (const mode_t mode : {0640, 0604, 0620, 0644}) {
+  for (const mode_t mode : {0604, 0620, 0610, 0644}) {
     ASSERT_EQ(chmod(path.c_str(), mode), 0);
     const absl::Status status = CheckIsPrivate(path);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << mode;
     EXPECT_THAT(status.message(), HasSubstr("chmod 600 " + path));
   }
   EXPECT_EQ(CheckIsPrivate(path + ".not").code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(CheckIsPrivateTest, AGroupMayReadWhatIsRoots) {
+  const std::string path = testing::TempDir() + "secret_token";
+  std::ofstream(path) << "0123456789abcdef";
+  // As in a secret of Kubernetes: root's, for the pod's group.
+  ASSERT_EQ(chmod(path.c_str(), 0440), 0);
+  EXPECT_EQ(CheckIsPrivate(path).ok(), geteuid() == 0);
+  if (geteuid() == 0) {
+    ASSERT_EQ(chown(path.c_str(), 7000, 7000), 0);
+    EXPECT_FALSE(CheckIsPrivate(path).ok());
+  }
 }
 
 }  // namespace

@@ -1,7 +1,11 @@
-"""What deploy/kubernetes/base says, read as Kubernetes would."""
+"""What deploy/kubernetes/base says, read as Kubernetes would; and what `kubectl kustomize` makes of any of its folders."""
 
 import copy
+import functools
 import pathlib
+import shutil
+import subprocess
+import tempfile
 
 import jsonpatch
 import yaml
@@ -38,6 +42,26 @@ def stateful_sets(tls=False):
         found = [jsonpatch.apply_patch(each, copy.deepcopy(operations))
                  if patch["target"].get("name", name_of(each)) == name_of(each) else each for each in found]
     return found
+
+
+@functools.cache
+def kustomize(folder, components=()):
+    """All resources of a folder such as "overlays/local", with these components, such as "tls", added to it."""
+    with tempfile.TemporaryDirectory() as top:
+        # A copy, since kustomize follows no links.
+        copied = pathlib.Path(top) / "kubernetes"
+        shutil.copytree(ROOT, copied)
+        own = copied / "own"
+        own.mkdir()
+        said = {"resources": ["../" + folder], "components": ["../components/" + each for each in components]}
+        (own / "kustomization.yaml").write_text(yaml.safe_dump(said))
+        made = subprocess.run(["kubectl", "kustomize", str(own)], capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    return [each for each in yaml.safe_load_all(made.stdout) if each is not None]
+
+
+def of_kind(resources, kind):
+    return {name_of(each): each for each in resources if each["kind"] == kind}
 
 
 def name_of(resource):

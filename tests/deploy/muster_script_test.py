@@ -84,7 +84,7 @@ def checkout(tmp_path):
     tools.mkdir()
     fakes.mkdir()
     for name in ("muster", "tools/progress.sh", "tools/fuzz.sh", "tools/test.sh", "tools/package.py",
-                 "tools/count_results.py"):  # yapf: disable
+                 "tools/image.py", "tools/count_results.py"):  # yapf: disable
         (tmp_path / name).write_bytes(pathlib.Path(name).read_bytes())
     (tmp_path / "muster").chmod(0o755)
     for name, body in FAKES.items():
@@ -143,6 +143,18 @@ def test_the_count_has_the_builds_own_flags_and_targets(checkout):
     assert "--stamp" in count.split() and "--stamp" in build.split()
     assert "//client:muster" in build.split()
     assert "deps(set(//client:muster " in count
+
+
+def test_image_installs_what_makes_it_and_builds_with_the_commit(checkout):
+    muster(checkout, "image")
+    assert {"buildah", "mmdebstrap"} <= set((checkout / "fakes/apt-get.log").read_text().split())
+    assert "--stamp" in (checkout / "fakes/bazel.log").read_text().splitlines()[-1].split()
+
+
+def test_image_refuses_a_wrong_command_line_before_it_builds(checkout):
+    done = muster(checkout, "image", "out.tar")
+    assert done.returncode == 2 and "usage: ./muster image" in done.stderr
+    assert not (checkout / "fakes/bazel.log").exists()
 
 
 def test_packages_that_cannot_be_installed_are_an_error(checkout):

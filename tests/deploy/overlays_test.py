@@ -1,17 +1,15 @@
 """What `kubectl kustomize` makes of base, overlays and components, and whether Kubernetes' published types take it."""
 
 import copy
-import functools
 import json
 import os
 import pathlib
 import shutil
 import subprocess
-import tempfile
 
 import manifests
 import pytest
-import yaml
+from manifests import kustomize, of_kind
 
 FOLDERS = ["base", "overlays/local", "overlays/gpu"]
 # What `./muster test` has npm put there.
@@ -28,31 +26,6 @@ needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="ther
 needs_types = pytest.mark.skipif(
     not (MODULES_FOLDER / "kubernetes-types").is_dir(),
     reason="kubernetes-types are not there: npm ci --prefix third_party/npm, with MUSTER_NODE_MODULES its node_modules")
-
-
-@functools.cache
-def kubernetes_folder():
-    """A copy of deploy/kubernetes, since kustomize follows no links, with a kustomization for each folder that adds certificates."""
-    copied = pathlib.Path(tempfile.mkdtemp()) / "kubernetes"
-    shutil.copytree(manifests.ROOT, copied)
-    for folder in FOLDERS:
-        with_tls = copied / ("tls_" + folder.replace("/", "_"))
-        with_tls.mkdir()
-        (with_tls / "kustomization.yaml").write_text(
-            yaml.safe_dump({"resources": ["../" + folder], "components": ["../components/tls"]}))
-    return copied
-
-
-@functools.cache
-def kustomize(folder):
-    """All resources."""
-    made = subprocess.run(["kubectl", "kustomize", str(kubernetes_folder() / folder)], capture_output=True, text=True)
-    assert made.returncode == 0, made.stderr
-    return [each for each in yaml.safe_load_all(made.stdout) if each is not None]
-
-
-def of_kind(resources, kind):
-    return {manifests.name_of(each): each for each in resources if each["kind"] == kind}
 
 
 @needs_kubectl
@@ -95,9 +68,25 @@ def test_gpu_gives_each_worker_one():
 @needs_kubectl
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_certificates_can_be_added(folder):
-    for each in of_kind(kustomize("tls_" + folder.replace("/", "_")), "StatefulSet").values():
+    for each in of_kind(kustomize(folder, ("tls",)), "StatefulSet").values():
         assert "--tls-key" in manifests.arguments(each)
         assert "tcpSocket" in manifests.container(each)["livenessProbe"]
+
+
+@needs_kubectl
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_workers_can_take_programs_from_those_who_know_a_token(folder):
+    sets = of_kind(kustomize(folder, ("tls", "programs")), "StatefulSet")
+    takers = {name for name, each in sets.items() if "--allow-programs" in manifests.container(each)["args"]}
+    assert takers == {"muster-worker"}
+    for name in ("muster-coordinator", "muster-worker"):
+        container = manifests.container(sets[name])
+        assert "--program-token-file=/programs/token" in container["args"]
+        (mount,) = [each for each in container["volumeMounts"] if each["mountPath"] == "/programs"]
+        assert mount["readOnly"]
+        (volume,) = [each for each in manifests.pod_template(sets[name])["spec"]["volumes"] if each["name"] == mount["name"]]
+        # As daemons want it: a file of root's that the pod's group may read.
+        assert volume["secret"] == {"secretName": "muster-programs", "defaultMode": 0o440}
 
 
 def type_errors(resources, tmp_path):
@@ -120,7 +109,7 @@ def type_errors(resources, tmp_path):
 @needs_kubectl
 @needs_types
 def test_kubernetes_types_take_every_resource(tmp_path):
-    resources = [each for folder in FOLDERS for each in kustomize(folder)]
+    resources = [each for folder in FOLDERS for each in kustomize(folder) + kustomize(folder, ("tls", "programs"))]
     assert type_errors(resources, tmp_path) == ""
     # They do tell.
     worker = copy.deepcopy(of_kind(resources, "StatefulSet")["muster-worker"])

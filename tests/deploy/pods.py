@@ -106,16 +106,15 @@ def with_folders(text, folders):
 CERTIFICATE_FILES = {"authority": "ca.crt", "certificate": "tls.crt", "key": "tls.key"}
 
 
-def make_certificates(folder, addresses):
-    """The secret's files: one certificate for all, which names addresses, since here hosts have no other names."""
+def make_certificates(folder, names):
+    """The secret's files, and the authority's key: one certificate for all, with names such as DNS:host and IP:address."""
 
     def openssl(*arguments):
         subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
 
     new = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     openssl(*new, "-x509", "-days", "1", "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.crt")
-    names = ",".join(f"IP:{address}" for address in addresses)
-    openssl(*new, "-subj", "/CN=muster", "-addext", f"subjectAltName={names}", "-keyout", "tls.key", "-out", "tls.csr")
+    openssl(*new, "-subj", "/CN=muster", "-addext", f"subjectAltName={','.join(names)}", "-keyout", "tls.key", "-out", "tls.csr")
     openssl("x509", "-req", "-in", "tls.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "1",
             "-copy_extensions", "copy", "-out", "tls.crt")
 
@@ -137,7 +136,8 @@ class Cluster:
         if tls:
             folder = self.volume("muster-tls")
             folder.mkdir()
-            make_certificates(folder, [pod.address for pod in self.pods.values()])
+            # Here hosts have no other names.
+            make_certificates(folder, [f"IP:{pod.address}" for pod in self.pods.values()])
             self.tls = [f"--tls-{flag}={folder}/{name}" for flag, name in CERTIFICATE_FILES.items()]
 
     def start_all(self):

@@ -36,9 +36,6 @@ class CsvLayout {
                       absl::string_view text, std::vector<double>& numbers,
                       std::vector<uint64_t>& keys) const;
 
-  // Returns the names of all columns; their numbers if there is no header.
-  const std::vector<std::string>& names() const { return header_; }
-
   // Returns the label without spaces around it. REQUIRES: labels are read, and Append accepted the
   // record.
   absl::string_view Label(const std::vector<std::string>& record) const;

@@ -1,0 +1,224 @@
+"""The image, made and run; and its pods, from `kubectl kustomize` of deploy/kubernetes: they train, come back, and stop.
+
+Needs Debian's buildah, mmdebstrap and podman, kubectl, and root's right to run containers; otherwise every case is skipped."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import containers
+import manifests
+import pytest
+import shared_libraries
+from pods import PROGRAMS
+
+sys.path.insert(0, str(pathlib.Path("tools").absolute()))
+import image  # noqa: E402
+import package  # noqa: E402
+
+BUILT = [pathlib.Path(each) for each in package.PROGRAMS]
+RELEASE, _ = package.version_of(pathlib.Path("client/muster").resolve())
+NAME = f"{image.NAME}:{RELEASE}"
+JOB = """
+name: "text"
+model {{ ngram {{ orders: 2 embedding_dim: 8 hidden: 16 }} }}
+data {{ text {{ path: "/data/text.txt" }} holdout: 0.1 }}
+optimizer {{ name: "adagrad" learning_rate: 0.1 }}
+update {{ {update} }}
+workers: 2
+batch_size: 256
+stop {{ steps: {steps} }}
+checkpoint {{ every_steps: {every} }}
+seed: 1
+"""
+SERVERS = "dense: PARAMETER_SERVER sparse: PARAMETER_SERVER durability: EVERY_PUSH"
+ALL_REDUCE = "dense: ALL_REDUCE"
+TEXT = b"the quick brown fox jumps over the lazy dog. " * 4000
+PROGRAM_JOB = """
+name: pi
+workers: 2
+model:
+  program:
+    command: [/data/pi]
+    memory_bytes: 67108864
+"""
+
+
+@pytest.fixture(scope="module")
+def podman():
+    missing = [each for each in containers.TOOLS if shutil.which(each) is None]
+    if missing:
+        pytest.skip(f"containers need {', '.join(missing)}: apt-get install --no-install-recommends buildah mmdebstrap podman runc")
+    if os.geteuid() != 0:
+        pytest.skip("containers with a network of their own need root")
+    podman = containers.Podman()
+    try:
+        if podman.refusal is not None:
+            pytest.skip(f"containers cannot be run here: {podman.refusal}")
+        yield podman
+    finally:
+        podman.close()
+
+
+@pytest.fixture(scope="module")
+def archive(podman):
+    """The image's file, which Podman has loaded."""
+    file = podman.folder / "image.tar"
+    made = subprocess.run(["/usr/bin/python3", "tools/image.py", "--built", ".", "--out", file], capture_output=True, text=True)
+    if "Unable to fetch" in made.stderr or "Failed to fetch" in made.stderr:
+        pytest.skip("apt cannot fetch Debian's packages")
+    assert made.returncode == 0, made.stderr
+    assert f"is the image {NAME}\n" in made.stdout
+    podman.run("load", "--input", file)
+    return file
+
+
+def in_image(podman, *command):
+    """What a command prints in a container of the image, as its user, with nothing that it can write to."""
+    return podman.run("run", "--rm", "--network=none", "--read-only", "--read-only-tmpfs=false", NAME, *command)
+
+
+def test_the_image_is_small_and_says_what_it_is(podman, archive):
+    # Before it is compressed.
+    assert archive.stat().st_size <= 200e6
+    (said,) = json.loads(podman.run("image", "inspect", NAME))
+    labels = {key.removeprefix("org.opencontainers.image."): value for key, value in said["Labels"].items()}
+    assert set(labels) - {"io.buildah.version"} == {"title", "version", "revision", "licenses"}
+    assert labels["version"] == RELEASE
+    assert said["User"] == f"{image.USER}:{image.USER}"
+    assert len(said["RootFS"]["Layers"]) == 1
+
+
+def test_its_programs_run_as_its_user_on_a_root_that_is_read_only(podman, archive):
+    script = "; ".join(f"{path.name} --version" for path in BUILT)
+    expected = "".join(package.run(path.resolve(), "--version") for path in BUILT)
+    assert in_image(podman, "sh", "-c", script) == expected
+    assert in_image(podman, "id", "-un").strip() == "muster"
+    assert in_image(podman).startswith("Muster trains models")
+
+
+def test_its_packages_are_what_the_programs_are_linked_with(podman, archive):
+    status = in_image(podman, "cat", "/var/lib/dpkg/status")
+    packages = set(re.findall(r"^Package: (.*)$", status, re.MULTILINE))
+    assert shared_libraries.packages_of(shared_libraries.needed_libraries(BUILT)) <= packages
+    # The rest is what libraries depend on, and a shell.
+    assert {each for each in packages if not each.startswith("lib")} <= {
+        "busybox-static", "gcc-12-base", "ocl-icd-libopencl1", "zlib1g"}  # yapf: disable
+    licences = set(in_image(podman, "ls", "/usr/share/doc").split())
+    assert packages <= licences
+
+
+@pytest.fixture(scope="module")
+def local(podman, archive):
+    """The overlay for one node, as docs/kubernetes.md starts it."""
+    cluster = containers.Cluster(podman, "overlays/local")
+    try:
+        cluster.start_all()
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def test_on_one_node_the_first_job_trains(local):
+    local.copy("text.txt", TEXT)
+    done = local.muster("submit", "/opt/muster/examples/text.textproto", "--data", "/data/text.txt", "--set", "workers=1",
+                        "--set", "stop.epochs=1", "--watch")  # yapf: disable
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert all(pod.probe("livenessProbe") for pod in local.pods.values())
+
+
+def test_on_one_node_all_pods_stop_in_time(local):
+    assert {name: pod.stop() for name, pod in local.pods.items()} == dict.fromkeys(local.pods, 0)
+
+
+@pytest.fixture(scope="module")
+def cluster(podman, archive):
+    cluster = containers.Cluster(podman, "base", ("tls", "programs"))
+    try:
+        cluster.start_all()
+        cluster.copy("text.txt", TEXT)
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def live_daemons(cluster):
+    return {each["id"] for each in cluster.ask("cluster")["daemons"] if each["live"]}
+
+
+def submit(cluster, update, steps=200, every=100):
+    cluster.copy("job.textproto", JOB.format(update=update, steps=steps, every=every).encode())
+    return cluster.ask("submit", "/data/job.textproto")["job_id"]
+
+
+def status(cluster, job):
+    return cluster.ask("status", job)
+
+
+def step_of(cluster, job):
+    return int(status(cluster, job).get("progress", {}).get("step", 0))
+
+
+def finish(cluster, job, steps):
+    done = cluster.muster("watch", job)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert step_of(cluster, job) == steps
+
+
+def test_all_daemons_join_under_their_names(cluster):
+    cluster.wait_until(lambda: live_daemons(cluster) == set(cluster.pods) - {"muster-coordinator-0"})
+
+
+@pytest.mark.parametrize("update", [SERVERS, ALL_REDUCE], ids=["servers", "all-reduce"])
+def test_jobs_train_and_leave_their_checkpoint_in_the_shared_volume(cluster, update):
+    job = submit(cluster, update)
+    finish(cluster, job, 200)
+    assert (cluster.root / "muster-checkpoints/muster" / job / "200/MANIFEST").exists()
+
+
+def test_a_program_runs_for_those_who_know_the_token(cluster, tmp_path):
+    subprocess.run(["cc", "-O2", "-o", tmp_path / "pi", "examples/python/pi.c"], check=True)
+    cluster.copy("pi", (tmp_path / "pi").read_bytes())
+    cluster.copy("pi.yaml", PROGRAM_JOB.encode())
+    refused = cluster.muster("submit", "/data/pi.yaml", environment=["MUSTER_PROGRAM_TOKEN_FILE="])
+    assert refused.returncode != 0 and "token" in refused.stderr
+    done = cluster.muster("submit", "/data/pi.yaml", "--watch")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "pi is about 3.1" in done.stdout
+
+
+def test_pods_that_are_killed_come_back_under_their_names(cluster):
+    job = submit(cluster, SERVERS, steps=800, every=1000)
+    for step, name in [(100, "muster-server-1"), (200, "muster-worker-0"), (300, "muster-coordinator-0")]:
+        cluster.wait_until(lambda: step_of(cluster, job) >= step)
+        before = cluster.pods[name].address
+        cluster.pods[name].kill()
+        cluster.start(cluster.pods[name])
+        assert (cluster.pods[name].address == before) == (name == "muster-coordinator-0")
+    finish(cluster, job, 800)
+    # Servers go on in place: no generation after the first.
+    assert int(status(cluster, job)["generation"]) == 1
+    cluster.wait_until(lambda: live_daemons(cluster) == set(cluster.pods) - {"muster-coordinator-0"})
+
+
+def test_every_daemon_is_restarted_under_running_jobs(cluster):
+    """As `kubectl rollout restart` does: one pod at a time, the last first, the next once this one is ready."""
+    steps = 6000
+    jobs = [submit(cluster, SERVERS, steps, 500), submit(cluster, ALL_REDUCE, steps, 500)]
+    for name in sorted(cluster.pods, reverse=True):
+        reached = [step_of(cluster, job) for job in jobs]
+        cluster.wait_until(lambda: all(step_of(cluster, job) > step for job, step in zip(jobs, reached)))
+        assert cluster.pods[name].stop() == 0
+        cluster.start(cluster.pods[name])
+        assert all(status(cluster, job)["state"] not in ("FAILED", "SUCCEEDED") for job in jobs)
+    for job in jobs:
+        finish(cluster, job, steps)
+
+
+def test_all_pods_stop_in_time(cluster):
+    assert all(pod.probe("livenessProbe") for pod in cluster.pods.values())
+    assert {name: pod.stop() for name, pod in cluster.pods.items()} == dict.fromkeys(cluster.pods, 0)
