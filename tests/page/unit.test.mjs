@@ -19,6 +19,7 @@ const { groupsBy, comparisonCharts, comparisonView, groupingLabels, seriesName, 
 const { linesOf } = await load("controls.js");
 const { memoryOf, stepParts } = await load("job_slots.js");
 const { groupName, slotCurveData, slotGroups, slotSeries } = await load("slot_curves.js");
+const { axisWidth } = await load("chart.js");
 const { splitMatches, withoutColours } = await load("job_log.js");
 const { sparkPath, stepsOf } = await load("job_card.js");
 const { filterJobs, filterOf, NO_FILTER, parametersOf } = await load("job_filter.js");
@@ -353,6 +354,13 @@ test("what a single run has nothing to say of is left out", () => {
     { axis: "steps", smoothing: 0, group: "job" }, () => {}).flat().filter(Boolean).map(({ key }) => key);
   assert.deepEqual(keys(runs).filter((key) => ["figures", "differences", "band"].includes(key)), ["figures", "differences"]);
   assert.deepEqual(keys(runs.slice(0, 1)).filter((key) => ["figures", "differences", "band"].includes(key)), ["figures"]);
+});
+
+test("an axis has room for its longest text", () => {
+  assert.equal(axisWidth(undefined), 58);
+  assert.equal(axisWidth(["0", "0.5"]), 58);
+  assert.ok(axisWidth(["0", "100,000"]) >= 17 + 7 * 7);
+  assert.ok(axisWidth(["1 min 20 s"]) > axisWidth(["100,000"]));
 });
 
 test("long names are cut in the middle unless they then look the same", () => {

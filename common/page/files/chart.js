@@ -40,6 +40,11 @@ function formatX(value, axis) {
   return axis === "steps" ? formatNumber(Math.round(value)) : formatTick(value);
 }
 
+// Returns the pixels that an axis' longest text needs beside it.
+export function axisWidth(texts) {
+  return Math.max(58, 17 + 7 * Math.max(0, ...(texts ?? []).map((text) => text.length)));
+}
+
 // Draws marks: checkpoints as short ticks at the bottom, all others as lines with a letter at the top.
 function markPlugin(marks) {
   return {
@@ -179,7 +184,7 @@ class Chart {
       axes: [
         { ...axisStyle, label: AXIS_NAMES[axis], labelSize: 20, size: 34,
           values: (_, ticks) => ticks.map((tick) => formatX(tick, axis)), space: 70 },
-        { ...axisStyle, size: 58, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : this.data.seconds ? formatDuration(tick) : formatTick(tick))) },
+        { ...axisStyle, size: (_, texts) => axisWidth(texts), values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : this.data.seconds ? formatDuration(tick) : formatTick(tick))) },
       ],
       hooks: { setCursor: [() => this.showValues()] },
       plugins: [markPlugin(() => this.data.marks ?? [])],

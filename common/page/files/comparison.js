@@ -146,7 +146,7 @@ function figureTable(caption, { head, rows, alert = () => false }, headingOf) {
 
 function stepBars(steps) {
   const whole = Math.max(...steps.map(({ parts }) => parts.reduce((sum, part) => sum + part.value, 0)));
-  return h("div", { class: "bars", key: "bars" }, barLegend(STEP_PARTS), steps.map(({ name, parts }) => h("div", { class: "bar-row", key: name },
+  return h("div", { class: "bars", key: "bars" }, barLegend(STEP_PARTS), steps.map(({ name, parts }) => h("div", { class: "bar-row named", key: name },
     h("span", { class: "bar-name" }, name),
     bar(parts, whole),
     h("span", { class: "number" }, formatDuration(parts.reduce((sum, part) => sum + part.value, 0))))));
