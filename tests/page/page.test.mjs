@@ -387,8 +387,8 @@ test("a path by keyboard alone", { skip }, () => shown(recorded(), "", async (pa
   await press("Tab");
   assert.equal(await focused(), "Skip to content");
   await press("Enter");
-  await press("Tab", 4);
-  // Filter, state, sort; the button is disabled; then the table and its first box.
+  await press("Tab", 5);
+  // The link to the list, filter, state, sort; the button is disabled; then the table and its first box.
   await press("Tab");
   assert.match(await focused(), /^Compare text/);
   await press("Space");
