@@ -48,8 +48,8 @@ struct ProgramTaskDependencies {
 // that it printed), or the task is fenced. InvalidArgument: it cannot be started. Cancelled: it was
 // told to stop. ResourceExhausted: it took more memory than it may. DataLoss, with the loss noted:
 // the checkpoint to go on from is damaged. NotFound: the job has ended. Internal: the system does
-// not let it run. FailedPrecondition, ResourceExhausted, DataLoss: the folder that was shipped with
-// it cannot be unpacked (ShippedFolder::Take).
+// not let it run. FailedPrecondition, ResourceExhausted, DataLoss, Unavailable: the folder that was
+// shipped with it cannot be unpacked (ShippedFolder::Take).
 absl::Status RunProgramTask(const v1::TaskOrder& order,
                             const ProgramTaskDependencies& dependencies);
 

@@ -14,6 +14,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/local_storage.h"
 #include "common/files/file_error.h"
@@ -31,14 +33,25 @@ constexpr absl::string_view kBaseLock = "lock";
 constexpr absl::string_view kHeldEnding = ".held";
 constexpr absl::string_view kNewEnding = ".new";
 
-// Opens a file, which is made if need be, and takes its lock. NotFound: its folder is not there.
-// Aborted: LOCK_NB is among the flags, and another has the lock.
-absl::StatusOr<Descriptor> LockFile(const std::string& path, int how) {
+// Times to wait for the base's lock. Whoever has it unpacks or removes a folder, which takes
+// seconds, unless the process stands still.
+constexpr absl::Duration kTakePatience = absl::Minutes(1);
+constexpr absl::Duration kRemovePatience = absl::Seconds(10);
+constexpr absl::Duration kLockLook = absl::Milliseconds(20);
+
+// Opens a file, which is made if need be, and takes its lock (LOCK_SH or LOCK_EX). Unavailable:
+// another has the lock, and keeps it for longer than `patience`.
+absl::StatusOr<Descriptor> LockFile(const std::string& path, int how, absl::Duration patience) {
   Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file.valid()) return FileError("open", path, errno);
-  while (flock(file.get(), how) != 0) {
-    if (errno == EWOULDBLOCK) return absl::AbortedError("another has the lock");
-    if (errno != EINTR) return FileError("lock", path, errno);
+  for (absl::Duration waited; flock(file.get(), how | LOCK_NB) != 0; waited += kLockLook) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return FileError("lock", path, errno);
+    if (waited >= patience) {
+      return absl::UnavailableError(absl::StrCat("another process has kept the lock of ", path,
+                                                 " for ", absl::FormatDuration(patience),
+                                                 "; it may stand still"));
+    }
+    absl::SleepFor(kLockLook);
   }
   return file;
 }
@@ -135,7 +148,7 @@ void RemoveUnusedLocked(const std::string& base) {
     if (absl::EndsWith(path, kHeldEnding)) held_files.push_back(std::move(path));
   }
   for (const std::string& file : held_files) {
-    if (!LockFile(file, LOCK_EX | LOCK_NB).ok()) continue;
+    if (!LockFile(file, LOCK_EX, absl::ZeroDuration()).ok()) continue;
     const std::string folder(absl::StripSuffix(file, kHeldEnding));
     std::error_code failed;
     std::filesystem::remove_all(absl::StrCat(folder, kNewEnding), failed);
@@ -160,10 +173,12 @@ absl::StatusOr<std::unique_ptr<ShippedFolder>> ShippedFolder::Take(const Options
   const std::string path = absl::StrCat(options.base, "/", options.job_id, ".", options.name);
   // Ends after the lock, which its destructor takes.
   std::unique_ptr<ShippedFolder> folder;
-  MUSTER_ASSIGN_OR_RETURN(const Descriptor lock,
-                          LockFile(absl::StrCat(options.base, "/", kBaseLock), LOCK_EX));
+  MUSTER_ASSIGN_OR_RETURN(
+      const Descriptor lock,
+      LockFile(absl::StrCat(options.base, "/", kBaseLock), LOCK_EX, kTakePatience));
   RemoveUnusedLocked(options.base);
-  MUSTER_ASSIGN_OR_RETURN(Descriptor held, LockFile(absl::StrCat(path, kHeldEnding), LOCK_SH));
+  MUSTER_ASSIGN_OR_RETURN(Descriptor held,
+                          LockFile(absl::StrCat(path, kHeldEnding), LOCK_SH, absl::ZeroDuration()));
   folder.reset(new ShippedFolder(options.base, path, std::move(held)));
   struct stat there;
   if (lstat(path.c_str(), &there) == 0) return folder;
@@ -190,7 +205,7 @@ void RemoveUnusedFolders(const std::string& base) {
   struct stat status;
   // What another user has put there is left alone.
   if (lstat(base.c_str(), &status) != 0 || !PrepareBase(base).ok()) return;
-  const auto lock = LockFile(absl::StrCat(base, "/", kBaseLock), LOCK_EX);
+  const auto lock = LockFile(absl::StrCat(base, "/", kBaseLock), LOCK_EX, kRemovePatience);
   if (lock.ok()) RemoveUnusedLocked(base);
 }
 

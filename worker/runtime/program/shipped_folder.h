@@ -30,10 +30,11 @@ class ShippedFolder {
     std::string name;
   };
 
-  // Unpacks the folder unless another task has, and holds it. Blocks while others unpack theirs.
+  // Unpacks the folder unless another task has, and holds it. Waits while others unpack theirs.
   // FailedPrecondition: the checkpoint root of this machine does not have it, or `base` is not this
   // user's alone. DataLoss: its archive is damaged, or no archive. ResourceExhausted: there is no
-  // space for it. InvalidArgument: job id or name is none. Other errors as FileError.
+  // space for it. InvalidArgument: job id or name is none. Unavailable: another process has been
+  // unpacking for a minute. Other errors as FileError.
   static absl::StatusOr<std::unique_ptr<ShippedFolder>> Take(const Options& options);
   // Removes the folder unless another task holds it.
   ~ShippedFolder();
@@ -55,8 +56,8 @@ class ShippedFolder {
 // Returns the folder of unpacked ones of this process's user: in TMPDIR, by the user's number.
 std::string ShippedFoldersBase();
 
-// Removes the unpacked folders that no task holds. Blocks while others unpack theirs. What cannot
-// be removed now is tried again by the next one who looks.
+// Removes the unpacked folders that no task holds. Waits for up to 10 seconds while others unpack
+// theirs. What cannot be removed now is tried again by the next one who looks.
 void RemoveUnusedFolders(const std::string& base);
 
 }  // namespace muster
