@@ -56,6 +56,15 @@ std::string MislabelledTable() {
                     "-3,minus\n3,minus\n2,plus\n-2.5,minus\n2.5,plus\n-2,minus\n-2.2,plus\n");
 }
 
+// What a command prints with --output json.
+nlohmann::json Json(const std::string& command) {
+  const CommandResult result = Muster(command + " --output json");
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  nlohmann::json json = nlohmann::json::parse(result.output, nullptr, false);
+  EXPECT_TRUE(json.is_object()) << result.output;
+  return json.is_object() ? json : nlohmann::json::object();
+}
+
 struct Division {
   std::string name;
   v1::UpdateSpec::Road road;
@@ -103,23 +112,32 @@ TEST(EvaluationTest, CountsOfATableOnBothRoadsHoweverAModelIsDivided) {
                                          "       minus  plus\n"
                                          "minus      3     1\n"
                                          "plus       1     2\n"));
-    for (const std::string metric : {"loss", "auc", "binned_auc"}) {
-      result = Muster(absl::StrCat(evaluate, " --output json --metric ", metric));
-      EXPECT_EQ(result.exit_code, 0) << result.output;
-      const auto json = nlohmann::json::parse(result.output, nullptr, false);
-      ASSERT_TRUE(json.is_object()) << result.output;
-      EXPECT_EQ(json["metric"], metric);
-      EXPECT_NEAR(json["auc"].get<double>(), 2.0 / 3, metric == "binned_auc" ? 0.1 : 1e-9);
-      EXPECT_EQ(json["confusion"], nlohmann::json::parse("[[3, 1], [1, 2]]"));
-      EXPECT_EQ(json["classes"][1]["label"], "plus");
-      EXPECT_EQ(json["classes"][1]["examples"], 3);
-      EXPECT_DOUBLE_EQ(json["classes"][1]["recall"].get<double>(), 2.0 / 3);
-    }
+    nlohmann::json json = Json(evaluate + " --metric loss");
+    EXPECT_EQ(json["metric"], "loss");
+    EXPECT_EQ(json["value"], json["loss"]);
+    EXPECT_DOUBLE_EQ(json["auc"].get<double>(), 2.0 / 3);
+    EXPECT_EQ(json["confusion"], nlohmann::json::parse("[[3, 1], [1, 2]]"));
+    EXPECT_EQ(json["classes"][1]["label"], "plus");
+    EXPECT_EQ(json["classes"][1]["examples"], 3);
+    EXPECT_DOUBLE_EQ(json["classes"][1]["recall"].get<double>(), 2.0 / 3);
   }
   // What the job held out is evaluated as in detail as other data; its own evaluations are not.
   EXPECT_THAT(Muster("evaluate servers").output,
               HasSubstr("over 8 examples, at clock 60\n\nclass"));
   EXPECT_THAT(Muster("status --output json servers").output, Not(HasSubstr("\"confusion\"")));
+
+  v1::JobSpec spec = SignJob();
+  spec.set_name("line");
+  spec.mutable_model()->mutable_logistic_regression();
+  const CommandResult result =
+      Muster(absl::StrCat("submit ", WriteJob("line.textproto", spec), " --watch"));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  for (const std::string metric : {"auc", "binned_auc"}) {
+    nlohmann::json json = Json(absl::StrCat("evaluate line --data ", table, " --metric ", metric));
+    EXPECT_EQ(json["auc"], json["value"]) << metric;
+    EXPECT_NEAR(json["auc"].get<double>(), 2.0 / 3, metric == "auc" ? 1e-9 : 0.15);
+    EXPECT_EQ(json["confusion"], nlohmann::json::parse("[[3, 1], [1, 2]]"));
+  }
 }
 
 TEST(EvaluationTest, OneClassHasNoAucAndModelsOfNumbersHaveNoClasses) {
@@ -138,9 +156,8 @@ TEST(EvaluationTest, OneClassHasNoAucAndModelsOfNumbersHaveNoClasses) {
   EXPECT_THAT(result.output, HasSubstr("accuracy 1.0000, loss "));
   EXPECT_THAT(result.output, HasSubstr("minus         0          -       -       -\n"
                                        "plus          2     1.0000  1.0000  1.0000\n"));
-  result = Muster(evaluate + " --output json");
-  const auto json = nlohmann::json::parse(result.output, nullptr, false);
-  ASSERT_TRUE(json.contains("auc")) << result.output;
+  nlohmann::json json = Json(evaluate);
+  ASSERT_TRUE(json.contains("auc")) << json;
   EXPECT_TRUE(json["auc"].is_null());
   EXPECT_TRUE(json["classes"][0]["precision"].is_null());
 
