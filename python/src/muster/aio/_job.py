@@ -109,8 +109,10 @@ class Job(Weights):
                 async for status in self._client._stream(self._stub.WatchJob, self._named, until):
                     self.last_status = status
             except TimeoutError:
-                state, step = status_pb2.JobState.Name(status.state), status.progress.step
-                raise TimeoutError(f"job {self.id} has not ended after {timeout} s: {state}, step {step}") from None
+                heard = "nothing was heard of it"
+                if status.state != status_pb2.JOB_STATE_UNSPECIFIED:
+                    heard = f"{status_pb2.JobState.Name(status.state)}, step {status.progress.step}"
+                raise TimeoutError(f"job {self.id} has not ended after {timeout} s: {heard}") from None
         if status.state == status_pb2.CANCELLED:
             raise JobCancelled(self.id, status.message)
         if status.state == status_pb2.FAILED:
