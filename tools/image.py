@@ -35,8 +35,8 @@ USER = 7000
 KEPT = ("bin/busybox", "lib/", "lib64/", "usr/lib/", "usr/share/doc/", "var/lib/dpkg/status")
 # Of BusyBox's commands those that people look around with, and scripts are made of.
 APPLETS = ["[", "cat", "chmod", "cp", "cut", "date", "dd", "df", "du", "echo", "env", "false", "find", "grep", "gunzip", "gzip",
-           "head", "hostname", "id", "kill", "ls", "mkdir", "mv", "nslookup", "printf", "ps", "pwd", "rm", "rmdir", "sed", "sh",
-           "sleep", "sort", "tail", "tar", "test", "timeout", "top", "touch", "tr", "true", "wc", "wget", "xargs"]  # yapf: disable
+           "head", "hostname", "id", "kill", "ls", "mkdir", "mv", "printf", "ps", "pwd", "rm", "rmdir", "sed", "sh",
+           "sleep", "sort", "tail", "tar", "test", "timeout", "top", "touch", "tr", "true", "wc", "xargs"]  # yapf: disable
 PATH = "/opt/muster/bin:/usr/local/bin:/usr/bin:/bin"
 # Run by mmdebstrap while the packages that it has unpacked are still there.
 LIST_PACKAGES = """for deb in "$1"/var/cache/apt/archives/*.deb; do
@@ -135,7 +135,7 @@ def write_layer(path, built, time):
         programs = package.stage_programs(built, folder / "bin")
         depends = package.names(package.dependencies(programs))
         package.stage_licences(package.HEADER_PACKAGES, folder / "licences")
-        unpack([*depends, "busybox-static"], folder / "packages.tar")
+        unpack([*depends, "busybox"], folder / "packages.tar")
         layer = Layer(path, time)
         layer.packages(folder / "packages.tar")
         for applet in APPLETS:

@@ -258,6 +258,10 @@ class Cluster:
         self.services = manifests.of_kind(resources, "Service")
         # The network's first address is the gateway's.
         self._addresses = map(str, list(podman.subnet.hosts())[10:])
+        sets = manifests.of_kind(resources, "StatefulSet").values()
+        pods = [Pod(self, each, index) for each in sets for index in range(each["spec"]["replicas"])]
+        self.pods = {each.name: each for each in pods}
+        self.coordinator = self.pods["muster-coordinator-0"]
         self.secrets = self.root / "secrets"
         self.secrets.mkdir()
         self.tls = "tls" in components
@@ -265,16 +269,13 @@ class Cluster:
             self._write_certificates()
         if "programs" in components:
             self._write_secret("muster-programs", {"token": os.urandom(32).hex() + "\n"})
-        sets = manifests.of_kind(resources, "StatefulSet").values()
-        pods = [Pod(self, each, index) for each in sets for index in range(each["spec"]["replicas"])]
-        self.pods = {each.name: each for each in pods}
-        self.coordinator = self.pods["muster-coordinator-0"]
 
     def _write_certificates(self):
         """With the names that the component asks for."""
         with tempfile.TemporaryDirectory() as top:
             made = pathlib.Path(top)
-            make_certificates(made, ["DNS:muster-coordinator", "DNS:*.muster-servers.muster.svc"])
+            workers = [f"DNS:{each.name}" for each in self.pods.values() if "muster-worker" in each.name]
+            make_certificates(made, ["DNS:muster-coordinator", "DNS:*.muster-servers.muster.svc", *workers])
             self._write_secret("muster-tls", {name: (made / name).read_text() for name in CERTIFICATE_FILES.values()})
 
     def _write_secret(self, name, files):

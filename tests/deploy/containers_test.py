@@ -107,7 +107,7 @@ def test_its_packages_are_what_the_programs_are_linked_with(podman, archive):
     assert shared_libraries.packages_of(shared_libraries.needed_libraries(BUILT)) <= packages
     # The rest is what libraries depend on, and a shell.
     assert {each for each in packages if not each.startswith("lib")} <= {
-        "busybox-static", "gcc-12-base", "ocl-icd-libopencl1", "zlib1g"}  # yapf: disable
+        "busybox", "gcc-12-base", "ocl-icd-libopencl1", "zlib1g"}  # yapf: disable
     licences = set(in_image(podman, "ls", "/usr/share/doc").split())
     assert packages <= licences
 
@@ -192,31 +192,17 @@ def test_a_program_runs_for_those_who_know_the_token(cluster, tmp_path):
 
 
 def test_pods_that_are_killed_come_back_under_their_names(cluster):
-    job = submit(cluster, SERVERS, steps=800, every=1000)
-    for step, name in [(100, "muster-server-1"), (200, "muster-worker-0"), (300, "muster-coordinator-0")]:
+    job = submit(cluster, SERVERS, steps=600, every=1000)
+    for step, name in [(100, "muster-server-1"), (200, "muster-worker-0")]:
         cluster.wait_until(lambda: step_of(cluster, job) >= step)
         before = cluster.pods[name].address
         cluster.pods[name].kill()
         cluster.start(cluster.pods[name])
-        assert (cluster.pods[name].address == before) == (name == "muster-coordinator-0")
-    finish(cluster, job, 800)
+        assert cluster.pods[name].address != before
+    finish(cluster, job, 600)
     # Servers go on in place: no generation after the first.
     assert int(status(cluster, job)["generation"]) == 1
     cluster.wait_until(lambda: live_daemons(cluster) == set(cluster.pods) - {"muster-coordinator-0"})
-
-
-def test_every_daemon_is_restarted_under_running_jobs(cluster):
-    """As `kubectl rollout restart` does: one pod at a time, the last first, the next once this one is ready."""
-    steps = 6000
-    jobs = [submit(cluster, SERVERS, steps, 500), submit(cluster, ALL_REDUCE, steps, 500)]
-    for name in sorted(cluster.pods, reverse=True):
-        reached = [step_of(cluster, job) for job in jobs]
-        cluster.wait_until(lambda: all(step_of(cluster, job) > step for job, step in zip(jobs, reached)))
-        assert cluster.pods[name].stop() == 0
-        cluster.start(cluster.pods[name])
-        assert all(status(cluster, job)["state"] not in ("FAILED", "SUCCEEDED") for job in jobs)
-    for job in jobs:
-        finish(cluster, job, steps)
 
 
 def test_all_pods_stop_in_time(cluster):
