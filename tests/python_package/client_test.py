@@ -1,6 +1,7 @@
 """The client against a real cluster: the plain one, and its twin for asyncio."""
 
 import asyncio
+import csv
 import json
 import math
 import pickle

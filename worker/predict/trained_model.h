@@ -1,6 +1,7 @@
 #ifndef MUSTER_WORKER_PREDICT_TRAINED_MODEL_H_
 #define MUSTER_WORKER_PREDICT_TRAINED_MODEL_H_
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -32,6 +33,9 @@ class TrainedModel {
   static absl::StatusOr<std::unique_ptr<TrainedModel>> Create(const v1::JobSpec& spec,
                                                               const SafetensorsFile& weights,
                                                               const DatasetInfo& data);
+
+  // Returns how many classes the model tells apart; 0 if it predicts a number.
+  int64_t classes() const { return model_->description().classes; }
 
   // Runs the examples forward, without dropout. Returns their results, with probabilities of
   // classifiers; valid until the next call. Errors are those of the model.

@@ -20,16 +20,15 @@
 namespace muster {
 namespace {
 
-// Returns the columns for results like these.
-PredictionColumns ColumnsFor(const MicroBatch& results, const ExampleSource& examples,
+// Returns the columns that stand after those of the examples.
+PredictionColumns ColumnsFor(const TrainedModel& model, const ExampleSource& examples,
                              const v1::DataPreparation& preparation) {
   if (examples.info().target.has_value()) {
     return PredictionColumns(*examples.info().target, examples.separator());
   }
   const std::vector<std::string> names(preparation.csv().classes().begin(),
                                        preparation.csv().classes().end());
-  return PredictionColumns(static_cast<int64_t>(results.probabilities.size()) / results.examples,
-                           names, examples.separator());
+  return PredictionColumns(model.classes(), names, examples.separator());
 }
 
 absl::Status CheckNames(const PredictionColumns& columns, const ExampleSource& examples) {
@@ -68,7 +67,7 @@ absl::StatusOr<int64_t> WritePredictions(
     MUSTER_ASSIGN_OR_RETURN(const MicroBatch* const results, model->Predict(batch));
     text.clear();
     if (!columns.has_value()) {
-      columns.emplace(ColumnsFor(*results, *examples, preparation));
+      columns.emplace(ColumnsFor(*model, *examples, preparation));
       MUSTER_RETURN_IF_ERROR(CheckNames(*columns, *examples));
       if (const absl::optional<absl::string_view> header = examples->header(); header.has_value()) {
         absl::StrAppend(&text, *header);

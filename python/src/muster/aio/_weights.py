@@ -62,9 +62,7 @@ class Weights:
             await job.delete()
         return _derived_jobs.evaluation_in(last, measured.clock, metric)
 
-    async def predict(
-        self, data: str | os.PathLike[str], out: str | os.PathLike[str], *, force: bool = False
-    ) -> int:
+    async def predict(self, data: str | os.PathLike[str], out: str | os.PathLike[str], *, force: bool = False) -> int:
         """Writes a CSV file with a prediction for each example of a file, by the program `muster predict`.
 
         Args:
