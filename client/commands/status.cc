@@ -61,9 +61,9 @@ std::string Servers(const v1::JobStatus& job) {
 
 // Describes how a server that was away came back: what it read of its logs, and how fast.
 std::string Replay(const v1::ReplayStatus& replay) {
-  std::string text =
-      absl::StrCat(replay.server_id(), ": ", replay.partitions(), " partitions, ",
-                   FormatCount(replay.records()), " records, ", FormatBytes(replay.bytes()), " in ", FormatTime(replay.seconds()));
+  std::string text = absl::StrCat(
+      replay.server_id(), ": ", replay.partitions(), " partitions, ", FormatCount(replay.records()),
+      " records, ", FormatBytes(replay.bytes()), " in ", FormatTime(replay.seconds()));
   if (replay.seconds() > 0) {
     absl::StrAppend(&text, ", ",
                     FormatBytes(static_cast<double>(replay.bytes()) / replay.seconds()), "/s");
