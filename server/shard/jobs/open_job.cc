@@ -374,9 +374,11 @@ absl::StatusOr<std::unique_ptr<Partition>> OpenJob::OpenPartition(
             " has run before, but ",
             tables_->durable() ? "the log and values of partition " : "the values of partition ",
             partition, " are not on this server: ",
-            tables_->durable() ? "its data folder was lost or replaced" : "they were dropped",
-            ", and with them every push since the last checkpoint; go back to a checkpoint under "
-            "a new generation")),
+            tables_->durable() ? "its data folder was lost or replaced, and with it"
+                               : "they were dropped, and with them",
+            " every push since the last checkpoint (or a program told of a step before it had "
+            "opened its tables, and nothing is lost); go back to a checkpoint under a new "
+            "generation")),
         LostState::kServerState);
   }
   std::unique_ptr<PartitionJournal> journal;
