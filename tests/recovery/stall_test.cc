@@ -4,6 +4,7 @@
 
 #include <signal.h>
 
+#include <cstdint>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -117,6 +118,7 @@ TEST(StoppedTaskTest, ItsDaemonEndsItAndNothingIsLost) {
 struct StoppedAt {
   const char* name;
   v1::UpdateSpec::Road road;
+  uint32_t slot;
   const char* call;
 };
 
@@ -134,16 +136,17 @@ TEST_P(TaskStoppedAtTest, ItsDaemonEndsItAndNothingIsLost) {
   }
   DyingJob job;
   ASSERT_NO_FATAL_FAILURE(job.Start(spec, /*servers=*/on_servers ? 1 : 0));
-  ASSERT_NO_FATAL_FAILURE(job.DieAt(1, absl::StrCat("stop ", GetParam().call)));
+  ASSERT_NO_FATAL_FAILURE(job.DieAt(GetParam().slot, absl::StrCat("stop ", GetParam().call)));
   job.ExpectTheSameBits();
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Points, TaskStoppedAtTest,
     ::testing::Values(
-        StoppedAt{"CutByAllReduce", v1::UpdateSpec::ALL_REDUCE, "before commit of the cut"},
-        StoppedAt{"StepOnServers", v1::UpdateSpec::PARAMETER_SERVER, "before push"},
-        StoppedAt{"CutOnServers", v1::UpdateSpec::PARAMETER_SERVER, "before write of the cut"}),
+        StoppedAt{"CutByAllReduce", v1::UpdateSpec::ALL_REDUCE, 1, "before commit of the cut"},
+        StoppedAt{"StepOnServers", v1::UpdateSpec::PARAMETER_SERVER, 1, "before push"},
+        // The first slot has the servers write.
+        StoppedAt{"CutOnServers", v1::UpdateSpec::PARAMETER_SERVER, 0, "before write of the cut"}),
     [](const auto& info) { return info.param.name; });
 
 // No connection to a frozen worker breaks: by all-reduce the others are in a call with its task.
