@@ -118,25 +118,24 @@ test("more cards are shown when somebody asks", { skip }, () => shown(manyJobs(3
   assert.equal(await page.locator(".card").count(), 12);
 }));
 
-for (const colorScheme of ["light", "dark"]) {
-  for (const width of [1400, 390]) {
-    test(`long names, labels and texts have room: ${colorScheme}, ${width} pixels`, { skip }, async () => {
-      const coordinator = manyJobs(123);
-      const ids = [...coordinator.jobs.values()].map(({ status }) => status).reverse();
-      const of = (is) => ids.find(is).jobId;
-      const views = ["", `jobs/${of(({ spec, state }) => state === "RUNNING" && spec.workers === 64)}`, `jobs/${of(({ traceback }) => traceback)}`,
-        `jobs/${of(({ spec, state }) => state === "RUNNING" && spec.name.length > 50)}?tab=tasks`, `jobs/${of(({ state }) => state === "PENDING")}`,
-        `compare?jobs=${ids.slice(20, 30).map(({ jobId }) => jobId).join(",")}`, "cluster"];
-      for (const view of views) {
-        await shown(coordinator, view, async (page) => {
-          await page.locator("main table, main .chart canvas, main .panel").first().waitFor();
-          await checkAccessible(page);
-          assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${view} is too wide`);
-          const wide = await page.locator(".card, .card h3, .problem, .facts, .label").evaluateAll((all) => all
-            .filter((each) => each.clientWidth > 0 && each.scrollWidth > each.clientWidth && getComputedStyle(each).textOverflow !== "ellipsis").map((each) => each.textContent));
-          assert.deepEqual(wide, [], view);
-        }, { colorScheme, viewport: { width, height: 900 } });
-      }
-    });
-  }
+// Each theme and each width once: a page takes seconds.
+for (const [colorScheme, width] of [["light", 1400], ["dark", 390]]) {
+  test(`long names, labels and texts have room: ${colorScheme}, ${width} pixels`, { skip }, async () => {
+    const coordinator = manyJobs(123);
+    const ids = [...coordinator.jobs.values()].map(({ status }) => status).reverse();
+    const of = (is) => ids.find(is).jobId;
+    const views = ["", `jobs/${of(({ spec, state }) => state === "RUNNING" && spec.workers === 64)}`, `jobs/${of(({ traceback }) => traceback)}`,
+      `jobs/${of(({ spec, state }) => state === "RUNNING" && spec.name.length > 50)}?tab=tasks`, `jobs/${of(({ state }) => state === "PENDING")}`,
+      `compare?jobs=${ids.slice(20, 30).map(({ jobId }) => jobId).join(",")}`, "cluster"];
+    for (const view of views) {
+      await shown(coordinator, view, async (page) => {
+        await page.locator("main table, main .chart canvas, main .panel").first().waitFor();
+        await checkAccessible(page);
+        assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${view} is too wide`);
+        const wide = await page.locator(".card, .card h3, .problem, .facts, .label").evaluateAll((all) => all
+          .filter((each) => each.clientWidth > 0 && each.scrollWidth > each.clientWidth && getComputedStyle(each).textOverflow !== "ellipsis").map((each) => each.textContent));
+        assert.deepEqual(wide, [], view);
+      }, { colorScheme, viewport: { width, height: 900 } });
+    }
+  });
 }
