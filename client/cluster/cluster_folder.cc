@@ -11,7 +11,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
@@ -20,6 +19,7 @@
 #include "absl/time/clock.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
+#include "common/files/bytes_of_file.h"
 #include "common/text/dump_json.h"
 
 namespace muster {
@@ -207,8 +207,7 @@ absl::Status ClusterFolder::WriteAlertCommand(const std::string& command) const 
 }
 
 std::string ClusterFolder::ReadAlertCommand() const {
-  std::ifstream file(fs::path(path_) / "alert_command");
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  return BytesOfFile(fs::path(path_) / "alert_command");
 }
 
 std::string CurrentClusterFolder() {

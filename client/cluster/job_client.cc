@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <vector>
 
@@ -22,6 +20,7 @@
 #include "common/base/philox.h"
 #include "common/base/status_macros.h"
 #include "common/daemon/daemon.h"
+#include "common/files/bytes_of_file.h"
 #include "common/job/job_road.h"
 #include "common/job/name_validator.h"
 #include "common/program/program_proof.h"
@@ -83,9 +82,8 @@ absl::StatusOr<std::string> ReadToken(const std::string& path) {
     return absl::FailedPreconditionError(absl::StrCat(
         kWhich, "; name a file with it in the environment variable MUSTER_PROGRAM_TOKEN_FILE"));
   }
-  std::ifstream file(path);
-  const std::string token{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (file.good()) return std::string(absl::StripAsciiWhitespace(token));
+  const std::string token = BytesOfFile(path);
+  if (!token.empty()) return std::string(absl::StripAsciiWhitespace(token));
   return absl::FailedPreconditionError(absl::StrCat(
       kWhich, ", but ", path, " cannot be read; a cluster that takes programs is started with ",
       "`muster up --allow-programs`"));

@@ -9,14 +9,15 @@
 #include <fstream>
 #include <sstream>
 
+#include "common/files/bytes_of_file.h"
+
 namespace muster {
 namespace {
 
 // The fields of /proc/PID/stat after the program's name, which may hold anything; the first is the
 // state, field 3 of proc(5).
 bool ReadStat(pid_t pid, std::vector<std::string>& fields) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string text = BytesOfFile("/proc/" + std::to_string(pid) + "/stat");
   const size_t end = text.rfind(')');
   if (end == std::string::npos) return false;
   std::istringstream rest(text.substr(end + 1));
@@ -45,8 +46,9 @@ uint64_t PeakBytes(pid_t pid) {
 std::vector<ChildUsage> UsageOfChildren(pid_t parent, const std::string& program) {
   std::vector<ChildUsage> found;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-    const std::string name = entry.path().filename().string();
+  for (std::filesystem::directory_iterator entry("/proc", error), last; !error && entry != last;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
     pid_t pid = 0;
     const auto [end, bad] = std::from_chars(name.data(), name.data() + name.size(), pid);
     if (bad != std::errc() || end != name.data() + name.size()) continue;

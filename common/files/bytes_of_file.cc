@@ -1,13 +1,18 @@
 #include "common/files/bytes_of_file.h"
 
-#include <fstream>
-#include <iterator>
+#include <cstdio>
 
 namespace muster {
 
 std::string BytesOfFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  std::string bytes;
+  std::FILE* const file = std::fopen(path.c_str(), "rbe");
+  if (file == nullptr) return bytes;
+  char buffer[1 << 14];
+  while (const size_t read = std::fread(buffer, 1, sizeof(buffer), file))
+    bytes.append(buffer, read);
+  std::fclose(file);
+  return bytes;
 }
 
 }  // namespace muster

@@ -5,7 +5,9 @@
 
 namespace muster {
 
-// Returns all bytes of a file, for tests; none where it cannot be read.
+// Returns all bytes of a file that is small, or one of the kernel's; none where it cannot be opened,
+// and those before the error where reading fails, as it does in /proc once the process has ended.
+// Throws nothing, other than the iterators of a stream's buffer.
 std::string BytesOfFile(const std::string& path);
 
 }  // namespace muster

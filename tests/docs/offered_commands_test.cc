@@ -24,7 +24,7 @@ namespace muster {
 namespace {
 
 // Commands of the script ./muster alone.
-const char* const kOfTheScript[] = {"test", "fuzz", "package", "install"};
+const char* const kOfTheScript[] = {"test", "fuzz", "package", "install", "image"};
 
 // A command that is offered somewhere, without the program's name.
 struct Offered {

@@ -63,7 +63,8 @@ class PredictTest : public testing::Test {
         "' numeric: 'size' categorical: 'city' } holdout: 0.2 } ",
         "optimizer { name: 'adam' learning_rate: 0.05 } ",
         "update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER durability: CHECKPOINT } ",
-        "stop { steps: 60 } checkpoint { every_steps: 20 } evaluation { every_steps: 20 }"));
+        "stop { steps: 60 } checkpoint { every_steps: 20 keep: 3 } evaluation { every_steps: 20 "
+        "}"));
   }
 
   static Rows Read(const std::string& path) {

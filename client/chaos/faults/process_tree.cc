@@ -3,24 +3,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/files/bytes_of_file.h"
 
 namespace muster {
-namespace {
-
-std::string Contents(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-}  // namespace
 
 std::map<pid_t, std::vector<pid_t>> ProcessTree() {
   std::map<pid_t, std::vector<pid_t>> tree;
@@ -30,7 +20,7 @@ std::map<pid_t, std::vector<pid_t>> ProcessTree() {
     pid_t pid = 0;
     if (!absl::SimpleAtoi(it->path().filename().string(), &pid)) continue;
     // The program's name, in parentheses, may hold anything; state and parent follow the last one.
-    const std::string stat = Contents(it->path() / "stat");
+    const std::string stat = BytesOfFile(it->path() / "stat");
     const size_t name_end = stat.rfind(')');
     if (name_end == std::string::npos) continue;
     std::istringstream rest(stat.substr(name_end + 1));
@@ -43,7 +33,8 @@ std::map<pid_t, std::vector<pid_t>> ProcessTree() {
 }
 
 std::vector<std::string> CommandOf(pid_t pid) {
-  return absl::StrSplit(Contents(absl::StrCat("/proc/", pid, "/cmdline")), '\0', absl::SkipEmpty());
+  return absl::StrSplit(BytesOfFile(absl::StrCat("/proc/", pid, "/cmdline")), '\0',
+                        absl::SkipEmpty());
 }
 
 }  // namespace muster

@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <string>
 #include <system_error>
@@ -18,6 +17,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "common/files/bytes_of_file.h"
 #include "worker/runtime/coordinator_client/process_usage.h"
 
 namespace muster {
@@ -33,13 +33,8 @@ struct Stat {
   uint64_t ticks = 0;
 };
 
-std::string ReadText(const std::string& path) {
-  std::ifstream file(path);
-  return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-}
-
 absl::optional<Stat> ReadStat(pid_t process) {
-  const std::string text = ReadText(absl::StrCat("/proc/", process, "/stat"));
+  const std::string text = BytesOfFile(absl::StrCat("/proc/", process, "/stat"));
   // The program's name, in parentheses, may hold anything.
   const size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return absl::nullopt;
@@ -129,7 +124,7 @@ std::string DescribeState(pid_t process) {
     default:
       break;
   }
-  const std::string where = ReadText(absl::StrCat("/proc/", process, "/wchan"));
+  const std::string where = BytesOfFile(absl::StrCat("/proc/", process, "/wchan"));
   const std::string waits = stat->state == 'D' ? "waits for a device" : "sleeps";
   return where.empty() || where == "0" ? waits : absl::StrCat(waits, " in ", where);
 }
