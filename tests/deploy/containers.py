@@ -49,7 +49,8 @@ class Podman:
         # A short path: sockets are below it.
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-pods-"))
         (self.folder / "networks").mkdir()
-        self._env = dict(os.environ)
+        # Podman's network needs iptables, which a test's path may not have.
+        self._env = os.environ | {"PATH": os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"}
         self._env["CONTAINERS_STORAGE_CONF"] = str(self.folder / "storage.conf")
         self._env["CONTAINERS_CONF"] = str(self.folder / "containers.conf")
         driver = "overlay"
