@@ -188,7 +188,8 @@ def test_a_program_runs_for_those_who_know_the_token(cluster, tmp_path):
     assert refused.returncode != 0 and "token" in refused.stderr
     done = cluster.muster("submit", "/data/pi.yaml", "--watch")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "pi is about 3.1" in done.stdout
+    logs = cluster.muster("logs", done.stdout.split()[0])
+    assert "pi is about 3.1" in logs.stdout, logs.stdout + logs.stderr
 
 
 def test_pods_that_are_killed_come_back_under_their_names(cluster):
