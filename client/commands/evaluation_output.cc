@@ -25,11 +25,11 @@ constexpr size_t kLeastRowLabelColumns = 4;
 // One class's part of a confusion matrix.
 struct ClassCounts {
   std::string label;
-  // Of this class; predicted as this class; both.
+  // Examples of this class; those predicted as it; those that are both.
   uint64_t examples = 0;
   uint64_t predicted = 0;
   uint64_t hits = 0;
-  // By predicted class.
+  // Their numbers by predicted class.
   std::vector<uint64_t> row;
 
   // These are absent where they would be 0 / 0.

@@ -39,7 +39,7 @@ bool IsNeverSentFolder(const fs::path& folder) {
   return fs::exists(folder / "pyvenv.cfg", ignored) || fs::exists(folder / "cluster.json", ignored);
 }
 
-// What a folder has.
+// This is what a folder has.
 class FolderWalk {
  public:
   FolderWalk(const fs::path& folder, const IgnoreRules& rules) : folder_(folder), rules_(rules) {}

@@ -3,7 +3,7 @@
 
 namespace muster {
 
-// What the label of an example says.
+// The kind of label that examples have.
 enum class LabelKind {
   // Which class the example is of, or which token follows.
   kClass,

@@ -56,7 +56,7 @@ std::string MislabelledTable() {
                     "-3,minus\n3,minus\n2,plus\n-2.5,minus\n2.5,plus\n-2,minus\n-2.2,plus\n");
 }
 
-// What a command prints with --output json.
+// Returns what a command prints with --output json.
 nlohmann::json Json(const std::string& command) {
   const CommandResult result = Muster(command + " --output json");
   EXPECT_EQ(result.exit_code, 0) << result.output;

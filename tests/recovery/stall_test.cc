@@ -124,7 +124,7 @@ struct StoppedAt {
 
 class TaskStoppedAtTest : public ::testing::TestWithParam<StoppedAt> {};
 
-// In a step as in a cut, which the others wait for, too.
+// The others wait for it in a step as in a cut.
 TEST_P(TaskStoppedAtTest, ItsDaemonEndsItAndNothingIsLost) {
   const v1::UpdateSpec::Road road = GetParam().road;
   v1::JobSpec spec = Endless(StalledJob(road), 100);

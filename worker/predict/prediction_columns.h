@@ -25,7 +25,7 @@ class PredictionColumns {
  public:
   static constexpr int64_t kMostProbabilities = 100;
 
-  // Of numbers, normalised as `target` says.
+  // Makes columns of numbers, normalised as `target` says.
   PredictionColumns(const TargetScale& target, char separator);
   // Of so many classes. `names` are the labels' texts by class; empty: labels were the classes.
   PredictionColumns(int64_t classes, const std::vector<std::string>& names, char separator);

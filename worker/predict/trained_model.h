@@ -51,7 +51,7 @@ class TrainedModel {
   // All but the pass are const after Create. By tensor.
   std::vector<std::vector<float>> values_;
   std::vector<absl::Span<const float>> spans_;
-  // By sparse table.
+  // One for each sparse table.
   std::vector<ExportedRows> rows_;
   const std::unique_ptr<MicroBatch> pass_;
 };

@@ -83,7 +83,7 @@ TEST(LogisticHeadTest, LossScoresAndCorrect) {
   EXPECT_THAT(scores, ElementsAre(0.5, FloatNear(0.75, 1e-6), FloatNear(0, 1e-30)));
 }
 
-// What a head predicts of all examples.
+// Holds what a head predicts of all examples.
 struct Predictions {
   Predictions(size_t examples, int64_t classes)
       : scores(classes == 2 ? examples : 0),

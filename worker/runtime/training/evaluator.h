@@ -50,7 +50,7 @@ class Evaluator {
   void LeaveOutResults(v1::ReportEvaluationRequest& report) const;
 
  private:
-  // What the AUC follows from: all scores, or their numbers by bins where these are too many.
+  // Adds what the AUC follows from: all scores, or their numbers by bins where these are too many.
   enum class Scores { kNone, kExact, kBinned };
   struct Figures {
     std::string metric;

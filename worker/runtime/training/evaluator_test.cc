@@ -178,7 +178,7 @@ TEST_F(EvaluatorTest, BinnedAucCountsTheSameExamples) {
             bins.negative);
 }
 
-// What a report says of the errors.
+// Returns what a report says of the errors.
 RegressionSums SumsOf(const v1::ReportEvaluationRequest& report) {
   const v1::ErrorSums& errors = report.errors();
   return {.squared_errors = errors.squared_errors(),

@@ -20,7 +20,7 @@ struct StepSums {
   float loss_scale = 1;
 };
 
-// What an evaluation wants of a model's predictions.
+// Says what an evaluation wants of a model's predictions.
 enum class PassOutput {
   kScores,
   // Also the probability of each class, of models that fill MicroBatch::probabilities.
