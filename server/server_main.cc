@@ -352,11 +352,10 @@ int Run(const Flags& flags) {
     drops.SetReportSoon([&membership] { membership->ReportSoon(); });
     moves.SetReportSoon([&membership] { membership->ReportSoon(); });
   }
-  SelfCheck self_check({.address = listening, .advertised = advertised}, *credentials,
-                       [&](const absl::Status& status) {
-                         failed = true;
-                         shutdown.Trigger(std::string(status.message()));
-                       });
+  SelfCheck self_check({.address = listening}, *credentials, [&](const absl::Status& status) {
+    failed = true;
+    shutdown.Trigger(std::string(status.message()));
+  });
   Log(absl::StrCat("stopping: ", shutdown.Wait()));
   // A restore or a cut cannot be interrupted. A killed server loses nothing it acknowledged.
   ExitWithin(kStopTimeout, failed ? EXIT_FAILURE : EXIT_SUCCESS);

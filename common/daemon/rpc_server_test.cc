@@ -196,17 +196,18 @@ TEST(RpcServerTest, ServesUnderTls) {
   EXPECT_TRUE(Ask(*MakeChannel((*server)->address(), *caller)).ok());
 }
 
-TEST(SelfCheckTest, TellsOnceTheOwnPortDoesNotAnswerAnyMore) {
-  auto server = RpcServer::Start("127.0.0.1:0", RpcCredentials::PlainText(), {});
+// Expects that the self-check of a process with these credentials works until its server is gone,
+// and tells that then.
+void ExpectSelfCheckHears(const RpcCredentials& own) {
+  auto server = RpcServer::Start("127.0.0.1:0", own, {});
   ASSERT_TRUE(server.ok()) << server.status();
   absl::Notification deaf;
   absl::Status why;
   SelfCheck check({.address = (*server)->address(),
-                   .advertised = (*server)->address(),
                    .interval = absl::Milliseconds(1),
                    .timeout = absl::Seconds(5),
                    .failures = 2},
-                  RpcCredentials::PlainText(), [&](const absl::Status& status) {
+                  own, [&](const absl::Status& status) {
                     why = status;
                     deaf.Notify();
                   });
@@ -214,6 +215,20 @@ TEST(SelfCheckTest, TellsOnceTheOwnPortDoesNotAnswerAnyMore) {
   server->reset();
   deaf.WaitForNotification();
   EXPECT_THAT(std::string(why.message()), HasSubstr("does not answer on its own port"));
+}
+
+TEST(SelfCheckTest, TellsOnceTheOwnPortDoesNotAnswerAnyMore) {
+  ExpectSelfCheckHears(RpcCredentials::PlainText());
+}
+
+// A worker's certificate need not name its host, since nobody else calls a worker.
+TEST(SelfCheckTest, HearsItselfUnderTlsWhateverItsCertificateNames) {
+  CertificatesForTesting cluster(testing::TempDir(), "anywhere");
+  const auto own = RpcCredentials::Of(
+      cluster.Issue("worker", CertificatesForTesting::Validity::kNow, "10.1.2.3"),
+      TlsUse::kCallsAndServes);
+  ASSERT_TRUE(own.ok()) << own.status();
+  ExpectSelfCheckHears(*own);
 }
 
 }  // namespace

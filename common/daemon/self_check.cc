@@ -8,7 +8,6 @@
 #include "common/daemon/daemon.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/rpc_status.h"
-#include "common/transport/sockets/host_of.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/create_channel.h"
@@ -72,11 +71,8 @@ absl::Status SelfCheck::CallOnce() {
   // An existing connection proves nothing.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  if (credentials_.encrypted()) {
-    arguments.SetSslTargetNameOverride(HostOf(options_.advertised));
-  }
   const std::shared_ptr<grpc::Channel> channel =
-      grpc::CreateCustomChannel(FromWithin(options_.address), credentials_.client(), arguments);
+      grpc::CreateCustomChannel(FromWithin(options_.address), credentials_.self(), arguments);
   grpc::ClientContext context;
   SetDeadline(context, options_.timeout);
   const grpc::internal::RpcMethod method(kHealthCheck, grpc::internal::RpcMethod::NORMAL_RPC);

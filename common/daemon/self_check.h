@@ -20,8 +20,6 @@ namespace muster {
 struct SelfCheckOptions {
   // The address listened on.
   std::string address;
-  // The HOST:PORT under which others know the daemon; its certificate names this host.
-  std::string advertised;
   absl::Duration interval = absl::Seconds(10);
   // Time for one call; longer than a busy machine keeps a daemon from running.
   absl::Duration timeout = absl::Seconds(10);
@@ -35,8 +33,8 @@ struct SelfCheckOptions {
 class SelfCheck {
  public:
   // `deaf` is called once, on the check's thread, when calls that worked before have failed several
-  // times in a row. A daemon whose calls never worked (its certificate does not name its host) is
-  // left alone.
+  // times in a row. A daemon whose calls never worked, as where a firewall stops them, is left
+  // alone.
   SelfCheck(SelfCheckOptions options, const RpcCredentials& credentials,
             std::function<void(const absl::Status&)> deaf);
   // Cancels the call under way.

@@ -26,6 +26,9 @@ class RpcCredentials {
   bool encrypted() const { return encrypted_; }
   const std::shared_ptr<grpc::ChannelCredentials>& client() const { return client_; }
   const std::shared_ptr<grpc::ServerCredentials>& server() const { return server_; }
+  // For calls to the process's own port. The certificate that answers must come from the authority,
+  // but may name any host: a certificate names the host under which others call, if any do.
+  const std::shared_ptr<grpc::ChannelCredentials>& self() const { return self_; }
 
  private:
   RpcCredentials() = default;
@@ -33,6 +36,7 @@ class RpcCredentials {
   bool encrypted_ = false;
   std::shared_ptr<grpc::ChannelCredentials> client_;
   std::shared_ptr<grpc::ServerCredentials> server_;
+  std::shared_ptr<grpc::ChannelCredentials> self_;
 };
 
 }  // namespace muster

@@ -138,6 +138,21 @@ TEST_F(RpcCredentialsTest, AServerUnderAnotherNameIsRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("certificate")) << status;
 }
 
+TEST_F(RpcCredentialsTest, AProcessCallsItselfWhateverItsCertificateNames) {
+  const RpcCredentials own = Of(cluster_.Issue("server", Validity::kNow, "10.1.2.3"));
+  Serve(own);
+  const auto call = [&](const RpcCredentials& caller) {
+    return ParameterStub(grpc::CreateChannel(address_, caller.self()), address_)
+        .Stats(absl::Seconds(30))
+        .status();
+  };
+  EXPECT_TRUE(call(own).ok()) << call(own);
+  EXPECT_TRUE(service_.encrypted);
+  // Whoever else has taken the port over is not believed.
+  const absl::Status status = call(Of(other_.Issue("server")));
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+}
+
 TEST_F(RpcCredentialsTest, APlainClientOfAnEncryptedServerIsToldWhatItMayLack) {
   Serve(Of(cluster_.Issue("server")));
   const absl::Status status = Call(RpcCredentials::PlainText());

@@ -317,8 +317,7 @@ int Run(const Flags& flags) {
     return Fail(server.status());
   }
   const std::string& listening = (*server)->address();
-  const std::string advertised = AdvertisedAddress(flags.advertise, listening);
-  address.set_value(advertised);
+  address.set_value(AdvertisedAddress(flags.advertise, listening));
   Page page;
   if (!flags.page_listen.empty()) {
     auto started = StartPage(flags, **loop);
@@ -340,11 +339,10 @@ int Run(const Flags& flags) {
         (*server)->SetReady(answers);
       });
   std::atomic<bool> deaf = false;
-  SelfCheck self_check({.address = listening, .advertised = advertised}, *credentials,
-                       [&](const absl::Status& status) {
-                         deaf = true;
-                         shutdown.Trigger(std::string(status.message()));
-                       });
+  SelfCheck self_check({.address = listening}, *credentials, [&](const absl::Status& status) {
+    deaf = true;
+    shutdown.Trigger(std::string(status.message()));
+  });
   Log(absl::StrCat("stopping: ", shutdown.Wait()));
   if (deaf) ExitWithin(kStopTimeout, EXIT_FAILURE);
   page.listener.reset();

@@ -275,8 +275,7 @@ class Cluster:
         """With the names that the component asks for."""
         with tempfile.TemporaryDirectory() as top:
             made = pathlib.Path(top)
-            workers = [f"DNS:{each.name}" for each in self.pods.values() if "muster-worker" in each.name]
-            make_certificates(made, ["DNS:muster-coordinator", "DNS:*.muster-servers.muster.svc", *workers])
+            make_certificates(made, ["DNS:muster-coordinator", "DNS:*.muster-servers.muster.svc"])
             self._write_secret("muster-tls", {name: (made / name).read_text() for name in CERTIFICATE_FILES.values()})
 
     def _write_secret(self, name, files):

@@ -298,11 +298,10 @@ int Run(const Flags& flags) {
                                          logs);
   WorkerDaemon daemon(*cluster, std::move(start), std::move(options), clock, waiter);
 
-  SelfCheck self_check({.address = listening, .advertised = AdvertisedAddress("", listening)},
-                       *credentials, [&](const absl::Status& status) {
-                         failed = true;
-                         shutdown.Trigger(std::string(status.message()));
-                       });
+  SelfCheck self_check({.address = listening}, *credentials, [&](const absl::Status& status) {
+    failed = true;
+    shutdown.Trigger(std::string(status.message()));
+  });
   Log(absl::StrCat("stopping: ", shutdown.Wait()));
   if (failed) ExitWithin(kStopTimeout, EXIT_FAILURE);
   daemon.Stop(kLeaveTimeout);
