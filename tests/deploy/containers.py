@@ -3,7 +3,7 @@
 A pod is one container with the manifest's image, command, environment, user, rights, limits, mounts and probes, in a network,
 process tree and host name of its own. What Kubernetes does around it is done here: claims and secrets are folders that the
 pod's group owns, names of services and pods lead to addresses, probes are asked from outside. A pod that comes back has
-its name and volumes, and another address than before. A field of a pod that is not known here is an error, so that no
+its name and volumes, and another address than before, unless a service has that address. A field of a pod that is not known here is an error, so that no
 manifest says something that these pods pass over.
 """
 
@@ -49,13 +49,12 @@ class Podman:
         # A short path: sockets are below it.
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-pods-"))
         (self.folder / "networks").mkdir()
-        # Podman's network needs iptables, which a test's path may not have.
+        # Podman's network needs iptables, and runc is beside it, where a test's path may not lead.
         self._env = os.environ | {"PATH": os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"}
         self._env["CONTAINERS_STORAGE_CONF"] = str(self.folder / "storage.conf")
         self._env["CONTAINERS_CONF"] = str(self.folder / "containers.conf")
-        driver = "overlay"
         (self.folder / "storage.conf").write_text(
-            f'[storage]\ndriver = "{driver}"\ngraphroot = "{self.folder}/images"\nrunroot = "{self.folder}/run"\n')
+            f'[storage]\ndriver = "overlay"\ngraphroot = "{self.folder}/images"\nrunroot = "{self.folder}/run"\n')
         # No more than this process may have: whoever lacks the right to raise limits cannot run Podman's default.
         files = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 20000)
         (self.folder / "containers.conf").write_text(f"""
@@ -94,8 +93,10 @@ network_config_dir = "{self.folder}/networks"
         (root / "usr").mkdir(parents=True)
         for name in ("bin", "lib", "lib64"):
             (root / name).symlink_to(f"usr/{name}")
-        said = "no runtime of containers is installed"
-        for runtime in filter(shutil.which, ["crun", "runc"]):
+        said = "neither crun nor runc is installed"
+        for runtime in ["crun", "runc"]:
+            if shutil.which(runtime, path=self._env["PATH"]) is None:
+                continue
             self._runtime = ["--runtime", runtime]
             done = self.attempt("run", "--rm", "--network", self.network, "--ip", self.subnet[2], "--memory", 2**26, "--cpus", 1,
                                 "--volume", "/usr:/usr:ro", "--rootfs", root, "/bin/true")  # yapf: disable
@@ -190,8 +191,8 @@ class Pod:
     def start(self):
         self.cluster.give_address(self)
         flags = ["--name", self.name, "--hostname", self.name, "--network", self.cluster.podman.network, "--ip", self.address,
-                 "--no-hosts", "--volume", f"{self.hosts_file()}:/etc/hosts:ro", "--pull", "never", "--timeout", LIFE_SECONDS,
-                 *self.rights()]  # yapf: disable
+                 "--mac-address", self.link_address(), "--no-hosts", "--volume", f"{self.hosts_file()}:/etc/hosts:ro",
+                 "--pull", "never", "--timeout", LIFE_SECONDS, *self.rights()]  # yapf: disable
         folders = self.folders()
         for mount in self.container["volumeMounts"]:
             only_known(mount, {"mountPath", "name", "readOnly"})
@@ -201,6 +202,11 @@ class Pod:
         command = self.command()
         flags += ["--entrypoint", json.dumps(command[:1])]
         self.cluster.podman.run("run", "--detach", *flags, self.container["image"], *command[1:])
+
+    def link_address(self):
+        """The same for whoever has the address. Otherwise others would look for a service's new pod where the old one was,
+        until their kernels ask again after up to 45 seconds; services of Kubernetes have no such delay."""
+        return "02:00:" + ":".join(f"{each:02x}" for each in ipaddress.ip_address(self.address).packed)
 
     def hosts_file(self):
         return self.cluster.root / f"hosts-{self.name}"
@@ -235,8 +241,9 @@ class Pod:
         done = self.cluster.podman.attempt("logs", "--tail", "30", self.name)
         return done.stdout + done.stderr
 
-    def kill(self):
-        """As a lost node does: the container is gone at once, and the pod's volumes stay."""
+    def lose(self):
+        """As with its node: nobody is told that its connections end, and the pod's volumes stay."""
+        self.cluster.podman.run("network", "disconnect", self.cluster.podman.network, self.name)
         self.cluster.podman.run("kill", self.name)
         self.cluster.podman.run("rm", "--force", "--time", "0", self.name)
 

@@ -4,6 +4,7 @@ import fcntl
 import os
 import pathlib
 import pty
+import re
 import shutil
 import struct
 import subprocess
@@ -261,11 +262,19 @@ def targets_tested(checkout, *arguments):
     return {each for each in last if each.startswith("//")}, [each for each in last if each.startswith("--test_filter")]
 
 
-def test_all_tests_run_and_exhaustive_cases_only_when_asked_for(checkout):
+def test_all_programs_run_and_all_cases_only_when_asked_for(checkout):
     assert targets_tested(checkout) == ({"//..."}, [])
     assert targets_tested(checkout, "--all") == ({"//..."}, ["--test_filter=*"])
     assert targets_tested(checkout, "//common/mesh/...", "--test_filter=Mesh*") == (
         {"//common/mesh/..."}, ["--test_filter=Mesh*"])  # yapf: disable
+
+
+@pytest.mark.parametrize("asked_for, run", [("-*Exhaustive*", ["test_one"]), ("*", ["test_one", "test_two_exhaustive"])])
+def test_cases_in_python_are_left_out_by_name_too(tmp_path, asked_for, run):
+    (tmp_path / "a_test.py").write_text("def test_one():\n    pass\n\n\ndef test_two_exhaustive():\n    pass\n")
+    told = {"PATH": "/usr/bin:/bin", "TESTBRIDGE_TEST_ONLY": asked_for, "TEST_TMPDIR": tmp_path, "XML_OUTPUT_FILE": tmp_path / "xml"}
+    subprocess.run(["sh", "tests/harness/pytest.sh", tmp_path / "a_test.py"], env=told, check=True, capture_output=True)
+    assert re.findall(r'testcase [^>]*name="(\w+)"', (tmp_path / "xml").read_text()) == run
 
 
 def test_quick_asks_bazel_for_the_folders_that_changed(checkout):
