@@ -16,6 +16,7 @@
 #include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
 #include "common/files/output_file.h"
+#include "common/job/predicts_examples.h"
 #include "common/text/printable.h"
 #include "proto/job.pb.h"
 
@@ -50,6 +51,13 @@ void PrintNotes(const std::string& data, const StarterJob& job) {
   }
 }
 
+// What follows the training of a job that predicts examples' labels; else empty.
+std::string NextCommand(const v1::JobSpec& spec) {
+  if (!CheckPredictsExamples(spec, "the job").ok()) return "";
+  return absl::StrCat("`muster predict ", PrintableLine(spec.name()),
+                      " --data FILE --out predicted.csv` then predicts for other data");
+}
+
 absl::Status Init(Session& session, const InitArguments& arguments) {
   const std::string& out = arguments.out;
   if (!out.empty()) MUSTER_RETURN_IF_ERROR(CheckOut(out, arguments.replace));
@@ -60,9 +68,11 @@ absl::Status Init(Session& session, const InitArguments& arguments) {
   }
   if (!out.empty()) MUSTER_RETURN_IF_ERROR(CheckOutputIsNoText(data.path, out));
   MUSTER_ASSIGN_OR_RETURN(const StarterJob job, MakeStarterJob(data, arguments.model));
+  const std::string next = NextCommand(job.spec);
   const std::string yaml =
       absl::StrCat("# Made by `muster init` after a look at the data: a job to start from.\n",
-                   PrintYaml(job.spec, job.comments));
+                   next.empty() ? "" : "# `muster submit FILE` trains it;\n# ", next,
+                   next.empty() ? "" : "\n", PrintYaml(job.spec, job.comments));
   PrintNotes(arguments.data, job);
   if (out.empty()) {
     if (session.output == Session::Output::kJson) {
@@ -73,9 +83,9 @@ absl::Status Init(Session& session, const InitArguments& arguments) {
     return absl::OkStatus();
   }
   MUSTER_RETURN_IF_ERROR(WriteOutputFile(out, arguments.replace, yaml));
-  session.PrintResult(
-      absl::StrCat(out, ": a job to start from; `muster submit ", out, " --watch` trains it"),
-      {{"job", out}});
+  session.PrintResult(absl::StrCat(out, ": a job to start from; `muster submit ", out,
+                                   " --watch` trains it", next.empty() ? "" : "\n", next),
+                      {{"job", out}});
   return absl::OkStatus();
 }
 

@@ -248,6 +248,8 @@ TEST_F(JobFileCommandsTest, InitWritesAJobThatValidates) {
   const Shown shown = Run({"init", "--data", data, "--model", "mlp", "--out", out});
   EXPECT_EQ(shown.exit_code, kSuccess) << shown.error;
   EXPECT_THAT(shown.out, HasSubstr("flowers.yaml: a job to start from; `muster submit "));
+  const std::string predict = "`muster predict flowers --data FILE --out predicted.csv` then ";
+  EXPECT_THAT(shown.out, HasSubstr("` trains it\n" + predict));
   EXPECT_THAT(Run({"validate", out}).out, HasSubstr("OK: flowers: mlp, "));
   // Nothing is replaced unasked, and no text by the job that would read it.
   const Shown again = Run({"init", "--data", data, "--out", out});
@@ -269,6 +271,7 @@ TEST_F(JobFileCommandsTest, InitWritesAJobThatValidates) {
                                "  - The column to predict, guessed by its name; 3 classes.\n");
   EXPECT_THAT(printed, HasSubstr("    # The column to predict, guessed by its name; 3 classes.\n"
                                  "    label: species\n"));
+  EXPECT_THAT(printed, HasSubstr("\n# `muster submit FILE` trains it;\n# " + predict));
   EXPECT_EQ(Run({"validate", "-"}, printed).exit_code, kSuccess);
 }
 

@@ -2,7 +2,6 @@
 
 #include <google/protobuf/util/json_util.h>
 
-#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,8 +13,6 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "client/terminal/format.h"
-#include "client/terminal/progress.h"
 #include "common/page/page_assets.h"
 #include "common/text/dump_json.h"
 
@@ -150,36 +147,14 @@ Json ComparisonJson(const Comparison& comparison) {
   return json;
 }
 
-// Returns the jobs' rows of final figures, below a head of their names.
-Json FiguresJson(absl::Span<const ReportedJob> jobs, const std::vector<std::string>& names) {
-  using Figure = std::function<std::string(const v1::JobStatus&)>;
-  const std::vector<std::pair<std::string, Figure>> figures = {
-      {"state", [](const v1::JobStatus& job) { return StateName(job); }},
-      {"steps", [](const v1::JobStatus& job) { return FormatCount(job.progress().step()); }},
-      {"training loss",
-       [](const v1::JobStatus& job) {
-         return job.progress().has_loss() ? LossText(job.progress()) : "";
-       }},
-      {"last evaluation",
-       [](const v1::JobStatus& job) -> std::string {
-         if (job.evaluations().empty()) return "";
-         const v1::EvaluationResult& last = *job.evaluations().rbegin();
-         return absl::StrCat(last.metric(), " ", MetricValue(last), " at step ", last.clock());
-       }},
-      {"time trained",
-       [](const v1::JobStatus& job) { return FormatSeconds(job.progress().training_seconds()); }},
-      {"examples/s",
-       [](const v1::JobStatus& job) { return FormatNumber(job.progress().examples_per_second()); }},
-      {"workers", [](const v1::JobStatus& job) { return absl::StrCat(job.spec().workers()); }},
-      {"job", [](const v1::JobStatus& job) { return job.job_id(); }}};
-  Json json = {{"head", {""}}, {"rows", Json::array()}};
-  for (const std::string& name : names) json["head"].push_back(name);
-  for (const auto& [figure, text] : figures) {
-    Json row = {figure};
-    for (const ReportedJob& job : jobs) row.push_back(text(job.status));
-    json["rows"].push_back(std::move(row));
-  }
-  return json;
+// Returns what the page's table of final figures says of a job beside its curves.
+Json JobJson(const v1::JobStatus& job) {
+  v1::JobStatus shown;
+  shown.set_job_id(job.job_id());
+  shown.set_state(job.state());
+  *shown.mutable_progress() = job.progress();
+  *shown.mutable_evaluations() = job.evaluations();
+  return ToJson(shown);
 }
 
 // Returns a job's step as the mean of its slots', if they told any.
@@ -206,7 +181,8 @@ Json JobsJson(absl::Span<const ReportedJob> jobs) {
     names.push_back(name.empty() ? id : count[name] == 1 ? name : absl::StrCat(name, " ", id));
   }
   Json json = {{"notes", Json::array()}, {"alerts", Json::array()}, {"group", "job"},
-               {"runs", Json::array()},  {"steps", Json::array()},  {"mismatches", Json::array()}};
+               {"runs", Json::array()},  {"steps", Json::array()},  {"mismatches", Json::array()},
+               {"jobs", Json::array()}};
   for (size_t i = 0; i < jobs.size(); ++i) {
     const v1::JobStatus& job = jobs[i].status;
     if (!job.spec().description().empty()) {
@@ -217,9 +193,9 @@ Json JobsJson(absl::Span<const ReportedJob> jobs) {
     }
     json["runs"].push_back(
         RunJson(names[i], "job", names[i], job.spec(), job.started_unix_ms(), jobs[i].history));
+    json["jobs"].push_back(JobJson(job));
     if (std::optional<Json> step = StepOf(job, names[i])) json["steps"].push_back(*std::move(step));
   }
-  json["figures"] = FiguresJson(jobs, names);
   return json;
 }
 

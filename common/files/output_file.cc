@@ -11,11 +11,13 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_error.h"
+#include "common/files/parent_folder.h"
 #include "common/files/publish_file.h"
 #include "common/files/sync_folder.h"
 
@@ -34,6 +36,35 @@ absl::Status IsThere(const std::string& path) {
       absl::StrCat(path,
                    " is there already, and no file is replaced unasked; name another file, or say "
                    "--force to replace it"));
+}
+
+// Returns the permissions, which the umask restricts, with which a file is made that will have this
+// path: nobody else reads what may replace a private file.
+mode_t FirstPermissions(const std::string& path) {
+  return ::access(path.c_str(), F_OK) == 0 ? 0600 : 0666;
+}
+
+// Gives the open file at `from`, which has no name, the name `to`. Returns 0, or an error number;
+// EEXIST: the name is taken.
+int LinkUnnamed(const std::string& from, const std::string& to) {
+  const int failed = ::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW);
+  return failed == 0 ? 0 : errno;
+}
+
+// Has `take` make a file with a name that no other one has, and returns the name. `take` returns 0,
+// or an error number; EEXIST: the name is taken.
+absl::StatusOr<std::string> TakePartialName(const std::string& path,
+                                            absl::FunctionRef<int(const std::string&)> take) {
+  std::random_device random;
+  int error = EEXIST;
+  for (int attempt = 0; attempt < kAttempts && error == EEXIST; ++attempt) {
+    const std::string name = absl::StrFormat("%s.%08x.partial", path, random());
+    error = take(name);
+    if (error == 0) return name;
+  }
+  if (error != ENOENT) return FileError("write", path, error);
+  return absl::NotFoundError(
+      absl::StrCat("cannot write ", path, ": its folder is not there; make it first"));
 }
 
 }  // namespace
@@ -64,42 +95,52 @@ absl::StatusOr<std::string> OutputTarget(const std::string& path, Replace replac
 absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string& path,
                                                                Replace replace) {
   MUSTER_ASSIGN_OR_RETURN(std::string target, OutputTarget(path, replace));
-  struct stat replaced;
-  const bool there = ::stat(target.c_str(), &replaced) == 0;
-  auto file = absl::WrapUnique(new OutputFile(std::move(target), replace));
-  MUSTER_RETURN_IF_ERROR(file->Open(there ? replaced.st_mode & kPermissions : 0));
-  return file;
+  const int file = ::open(ParentFolder(target).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC,
+                          FirstPermissions(target));
+  if (file < 0) return CreateNamed(path, replace);
+  auto output = absl::WrapUnique(new OutputFile(std::move(target), replace, file, ""));
+  // Without /proc the file could not be given its name.
+  if (::access(output->partial().c_str(), F_OK) != 0) return CreateNamed(path, replace);
+  MUSTER_RETURN_IF_ERROR(output->TakePermissions());
+  return output;
 }
 
-OutputFile::OutputFile(std::string path, Replace replace)
-    : path_(std::move(path)), replace_(replace) {}
+absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::CreateNamed(const std::string& path,
+                                                                    Replace replace) {
+  MUSTER_ASSIGN_OR_RETURN(std::string target, OutputTarget(path, replace));
+  const mode_t permissions = FirstPermissions(target);
+  int file = -1;
+  MUSTER_ASSIGN_OR_RETURN(
+      std::string partial, TakePartialName(target, [&](const std::string& name) {
+        // Never opens what somebody has put there, nor what a link there leads to.
+        file = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, permissions);
+        return file < 0 ? errno : 0;
+      }));
+  auto output =
+      absl::WrapUnique(new OutputFile(std::move(target), replace, file, std::move(partial)));
+  MUSTER_RETURN_IF_ERROR(output->TakePermissions());
+  return output;
+}
+
+OutputFile::OutputFile(std::string path, Replace replace, int file, std::string partial)
+    : path_(std::move(path)), replace_(replace), file_(file), partial_(std::move(partial)) {}
 
 OutputFile::~OutputFile() {
   if (file_ < 0) return;
   ::close(file_);
-  ::unlink(partial_.c_str());
+  if (!partial_.empty()) ::unlink(partial_.c_str());
 }
 
-absl::Status OutputFile::Open(mode_t mode) {
-  std::random_device random;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    partial_ = absl::StrFormat("%s.%08x.partial", path_, random());
-    // Never opens what somebody has put there, nor what a link there leads to.
-    file_ =
-        ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode == 0 ? 0666 : 0600);
-    if (file_ >= 0) break;
-    if (errno == ENOENT) {
-      return absl::NotFoundError(
-          absl::StrCat("cannot write ", path_, ": its folder is not there; make it first"));
-    }
-    if (errno != EEXIST) return FileError("write", path_, errno);
-  }
-  if (file_ < 0) return FileError("write", path_, EEXIST);
+std::string OutputFile::partial() const {
+  return partial_.empty() ? absl::StrCat("/proc/self/fd/", file_) : partial_;
+}
+
+absl::Status OutputFile::TakePermissions() {
+  struct stat replaced;
+  if (::stat(path_.c_str(), &replaced) != 0) return absl::OkStatus();
   // The file that replaces a private one is private, too.
-  if (mode != 0 && ::fchmod(file_, mode) != 0) {
-    return FileError("set the permissions of", partial_, errno);
-  }
-  return absl::OkStatus();
+  if (::fchmod(file_, replaced.st_mode & kPermissions) == 0) return absl::OkStatus();
+  return FileError("set the permissions of", path_, errno);
 }
 
 absl::Status OutputFile::Write(absl::string_view bytes) {
@@ -125,20 +166,24 @@ absl::Status OutputFile::WriteAt(int64_t offset, absl::string_view bytes) {
 
 absl::Status OutputFile::Publish() {
   if (::fsync(file_) != 0) return FileError("flush", path_, errno);
+  const auto link = [this](const std::string& name) { return LinkUnnamed(partial(), name); };
   if (replace_ == Replace::kNever) {
-    const int error = PublishFile(partial_, path_);
+    const int error = partial_.empty() ? link(path_) : PublishFile(partial_, path_);
     if (error == EEXIST) return IsThere(path_);
-    if (error != 0) return FileError(absl::StrCat("rename ", partial_, " to"), path_, error);
+    if (error != 0) return FileError("write", path_, error);
   } else {
     // Something else may have taken the name while the file was written.
     MUSTER_RETURN_IF_ERROR(OutputTarget(path_, replace_).status());
+    // Only a file with a name can take another one's place.
+    if (partial_.empty()) {
+      MUSTER_ASSIGN_OR_RETURN(partial_, TakePartialName(path_, link));
+    }
     if (::rename(partial_.c_str(), path_.c_str()) != 0) {
       return FileError(absl::StrCat("rename ", partial_, " to"), path_, errno);
     }
   }
   ::close(std::exchange(file_, -1));
-  const std::string folder = fs::path(path_).parent_path().string();
-  return SyncFolder(folder.empty() ? "." : folder);
+  return SyncFolder(ParentFolder(path_));
 }
 
 absl::Status CheckOutputFile(const std::string& path, Replace replace) {

@@ -22,14 +22,18 @@ enum class Replace { kNever, kFiles };
 // replace, or something that is never replaced (a folder, a device, a pipe).
 absl::StatusOr<std::string> OutputTarget(const std::string& path, Replace replace);
 
-// A file that a command writes under a name of its user's choice. It appears under that name when
-// it is complete: until then it lies beside it as NAME.RANDOM.partial, which is removed with this
-// object unless it was published. Not thread-safe. Errors name the path: OutputTarget's, or
-// FileError's (common/files/file_error.h).
+// A file that a command writes under a name of its user's choice. It has no name until it is
+// complete, so nothing is left of it if this object, or the process, ends before. Not thread-safe.
+// Errors name the path: OutputTarget's, or FileError's (common/files/file_error.h).
 class OutputFile {
  public:
   static absl::StatusOr<std::unique_ptr<OutputFile>> Create(const std::string& path,
                                                             Replace replace);
+  // Does the same with a file that has a name from the start, NAME.RANDOM.partial beside the
+  // other: for file systems that have no files without names, such as NFS. The destructor removes
+  // it, but a process that is killed leaves it behind.
+  static absl::StatusOr<std::unique_ptr<OutputFile>> CreateNamed(const std::string& path,
+                                                                 Replace replace);
   ~OutputFile();
 
   OutputFile(const OutputFile&) = delete;
@@ -44,19 +48,20 @@ class OutputFile {
   // Makes the file durable and gives it its name. InvalidArgument: that name was taken meanwhile.
   absl::Status Publish();
 
-  // The file's path until it is published.
-  const std::string& partial() const { return partial_; }
+  // Returns the path by which this process opens the file until it is published.
+  std::string partial() const;
 
  private:
-  OutputFile(std::string path, Replace replace);
+  OutputFile(std::string path, Replace replace, int file, std::string partial);
 
-  // Makes the partial file; `mode` are the permissions of the file that it will replace.
-  absl::Status Open(mode_t mode);
+  // Gives the file the permissions of the one that it will replace.
+  absl::Status TakePermissions();
 
   const std::string path_;
   const Replace replace_;
+  int file_;
+  // The file's name until it is published; empty: it has none.
   std::string partial_;
-  int file_ = -1;
 };
 
 // Refuses now what WriteOutputFile would refuse after hours of work, also a place where nothing can

@@ -1,5 +1,7 @@
 #include "common/files/output_file.h"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -108,23 +110,31 @@ TEST_F(OutputFileTest, AFileIsReplacedOnlyIfItsUserSaysSo) {
   EXPECT_EQ(Names(), 2);
 }
 
+// As file systems have it that know files without names, and as others do.
+constexpr decltype(&OutputFile::Create) kCreate[] = {&OutputFile::Create, &OutputFile::CreateNamed};
+
 TEST_F(OutputFileTest, ItAppearsWhenItIsPublished) {
-  auto file = OutputFile::Create(At("new"), Replace::kNever);
-  ASSERT_TRUE(file.ok()) << file.status();
-  ASSERT_TRUE((*file)->Write("abcd").ok());
-  ASSERT_TRUE((*file)->WriteAt(1, "XY").ok());
-  EXPECT_FALSE(fs::exists(At("new")));
-  EXPECT_EQ(BytesOfFile((*file)->partial()), "aXYd");
-  ASSERT_TRUE((*file)->Publish().ok());
-  file->reset();
-  EXPECT_EQ(BytesOfFile(At("new")), "aXYd");
-  EXPECT_EQ(Names(), 1);
+  for (const auto create : kCreate) {
+    for (const Replace replace : {Replace::kNever, Replace::kFiles}) {
+      auto file = create(At("new"), replace);
+      ASSERT_TRUE(file.ok()) << file.status();
+      ASSERT_TRUE((*file)->Write("abcd").ok());
+      ASSERT_TRUE((*file)->WriteAt(1, "XY").ok());
+      EXPECT_FALSE(fs::exists(At("new")));
+      EXPECT_EQ(BytesOfFile((*file)->partial()), "aXYd");
+      ASSERT_TRUE((*file)->Publish().ok());
+      file->reset();
+      EXPECT_EQ(BytesOfFile(At("new")), "aXYd");
+      EXPECT_EQ(Names(), 1);
+      fs::remove(At("new"));
+    }
+  }
 }
 
 TEST_F(OutputFileTest, NothingIsLeftOfWhatWasNotPublished) {
   ASSERT_TRUE(CheckOutputFile(At("new"), Replace::kNever).ok());
   {
-    const auto file = OutputFile::Create(At("new"), Replace::kNever);
+    const auto file = OutputFile::CreateNamed(At("new"), Replace::kNever);
     ASSERT_TRUE(file.ok());
     ASSERT_TRUE((*file)->Write("x").ok());
     EXPECT_EQ(Names(), 1);
@@ -132,20 +142,40 @@ TEST_F(OutputFileTest, NothingIsLeftOfWhatWasNotPublished) {
   EXPECT_EQ(Names(), 0);
 }
 
+// Ctrl-C, and whatever else ends a command.
+TEST_F(OutputFileTest, AProcessThatIsKilledLeavesNothing) {
+  if (const int file = open(At("").c_str(), O_TMPFILE | O_WRONLY, 0600); file >= 0) {
+    close(file);
+  } else {
+    GTEST_SKIP() << "the file system of " << folder_.path() << " has no files without names";
+  }
+  // The child is a copy, which has the same folder.
+  testing::FLAGS_gtest_death_test_style = "fast";
+  const auto write = [this] {
+    const auto file = OutputFile::Create(At("new"), Replace::kNever);
+    if (file.ok() && (*file)->Write("x").ok()) raise(SIGKILL);
+  };
+  EXPECT_EXIT(write(), testing::KilledBySignal(SIGKILL), "");
+  EXPECT_EQ(Names(), 0);
+}
+
 // Two commands at a time, or somebody else: what has come meanwhile was not seen before.
 TEST_F(OutputFileTest, WhatTookTheNameMeanwhileIsNotReplaced) {
-  const auto first = OutputFile::Create(At("new"), Replace::kNever);
-  const auto second = OutputFile::Create(At("new"), Replace::kNever);
-  const auto forced = OutputFile::Create(At("new"), Replace::kFiles);
-  ASSERT_TRUE(first.ok() && second.ok() && forced.ok());
-  ASSERT_TRUE((*first)->Write("first").ok());
-  ASSERT_TRUE((*first)->Publish().ok());
-  EXPECT_THAT(std::string((*second)->Publish().message()), HasSubstr("is there already"));
-  EXPECT_EQ(BytesOfFile(At("new")), "first");
-  fs::remove(At("new"));
-  ASSERT_EQ(mkfifo(At("new").c_str(), 0600), 0);
-  EXPECT_FALSE((*forced)->Publish().ok());
-  EXPECT_TRUE(fs::is_fifo(At("new")));
+  for (const auto create : kCreate) {
+    const auto first = create(At("new"), Replace::kNever);
+    const auto second = create(At("new"), Replace::kNever);
+    const auto forced = create(At("new"), Replace::kFiles);
+    ASSERT_TRUE(first.ok() && second.ok() && forced.ok());
+    ASSERT_TRUE((*first)->Write("first").ok());
+    ASSERT_TRUE((*first)->Publish().ok());
+    EXPECT_THAT(std::string((*second)->Publish().message()), HasSubstr("is there already"));
+    EXPECT_EQ(BytesOfFile(At("new")), "first");
+    fs::remove(At("new"));
+    ASSERT_EQ(mkfifo(At("new").c_str(), 0600), 0);
+    EXPECT_FALSE((*forced)->Publish().ok());
+    EXPECT_TRUE(fs::is_fifo(At("new")));
+    fs::remove(At("new"));
+  }
 }
 
 TEST_F(OutputFileTest, AReplacedFileKeepsItsPermissions) {

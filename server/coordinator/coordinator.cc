@@ -86,8 +86,9 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointArchive& arc
       task_requests_(*table_, lifecycle_, checkpoints_, rounds_, metrics_.collectives(),
                      trace_requests_, clock),
       ship_requests_(*table_, archive.shipped(), logic, disk, clock, options_),
-      job_requests_(*table_, members_, lifecycle_, checkpoints_, archive, ship_requests_, logic,
-                    planning, clock, metrics_, options_,
+      submit_requests_(*table_, members_, archive, ship_requests_, logic, planning, metrics_,
+                       options_),
+      job_requests_(*table_, members_, lifecycle_, checkpoints_, clock, metrics_, options_,
                     [this](const Job& job) { return daemon_requests_.MayWrite(job); }),
       metrics_requests_(*table_, clock) {
   for (const v1::DaemonRecord& daemon : table_->stored_daemons()) {

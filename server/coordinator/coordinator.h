@@ -22,6 +22,7 @@
 #include "server/coordinator/requests/job_requests.h"
 #include "server/coordinator/requests/metrics_requests.h"
 #include "server/coordinator/requests/ship_requests.h"
+#include "server/coordinator/requests/submit_requests.h"
 #include "server/coordinator/requests/task_requests.h"
 #include "server/coordinator/requests/trace_requests.h"
 #include "server/coordinator/scheduling/move_scheduler.h"
@@ -49,6 +50,7 @@ class Coordinator {
       SerialExecutor& disk, SerialExecutor& planning, CoordinatorOptions options);
 
   // Serve the calls of the three services. Call Settle after one or more of them.
+  SubmitRequests& submits() { return submit_requests_; }
   JobRequests& jobs() { return job_requests_; }
   DaemonRequests& daemons() { return daemon_requests_; }
   TaskRequests& tasks() { return task_requests_; }
@@ -101,6 +103,7 @@ class Coordinator {
   DaemonRequests daemon_requests_;
   TaskRequests task_requests_;
   ShipRequests ship_requests_;
+  SubmitRequests submit_requests_;
   JobRequests job_requests_;
   MetricsRequests metrics_requests_;
 };

@@ -103,7 +103,7 @@ TEST_F(CoordinatorAdmissionTest, SubmitRefusesBadJobsAndServesOthers) {
   v1::SubmitJobRequest request;
   *request.mutable_spec() = SmallJob();
   Answer<v1::SubmitJobReply> nameless;
-  cluster_.coordinator().jobs().Submit(request, nameless.call());
+  cluster_.coordinator().submits().Submit(request, nameless.call());
   EXPECT_THAT(std::string(nameless.status().message()), HasSubstr("request_id is empty"));
 }
 

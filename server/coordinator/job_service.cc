@@ -15,7 +15,7 @@ class JobService final : public EdgeService<v1::JobService> {
   explicit JobService(CoordinatorLoop& loop) : EdgeService(loop) {
     Park<v1::SubmitJobRequest, v1::SubmitJobReply>(
         "SubmitJob", [](Coordinator& c, const auto& request, auto call) {
-          c.jobs().Submit(request, std::move(call));
+          c.submits().Submit(request, std::move(call));
         });
     ParkRead<v1::ShippedFolder, v1::FindShippedFolderReply>(
         "FindShippedFolder", [](Coordinator& c, const auto& folder, auto call) {

@@ -60,7 +60,7 @@ const std::map<std::string, Serve>& Methods() {
   static const auto& methods = *new std::map<std::string, Serve>{
       {"JobService.SubmitJob",
        Park<v1::SubmitJobRequest, v1::SubmitJobReply>(
-           [](C& c, const auto& r, auto call) { c.jobs().Submit(r, std::move(call)); })},
+           [](C& c, const auto& r, auto call) { c.submits().Submit(r, std::move(call)); })},
       {"JobService.FindShippedFolder",
        Park<v1::ShippedFolder, v1::FindShippedFolderReply>(
            [](C& c, const auto& r, auto call) { c.shipped().Find(r, std::move(call)); })},

@@ -215,10 +215,14 @@ absl::StatusOr<v1::JobStatus> ProcessCluster::AwaitEnd(const std::string& job_id
 }
 
 absl::StatusOr<ExportedTensors> ProcessCluster::Export(const std::string& job_id) {
-  std::string file;
   v1::CheckpointRequest last;
   last.set_job_id(job_id);
-  MUSTER_RETURN_IF_ERROR(jobs_->Export(last, [&](absl::string_view data) {
+  return Export(last);
+}
+
+absl::StatusOr<ExportedTensors> ProcessCluster::Export(const v1::CheckpointRequest& checkpoint) {
+  std::string file;
+  MUSTER_RETURN_IF_ERROR(jobs_->Export(checkpoint, [&](absl::string_view data) {
     file.append(data.data(), data.size());
     return absl::OkStatus();
   }));

@@ -72,8 +72,9 @@ class ProcessCluster {
                                       const std::function<bool(const v1::JobStatus&)>& condition);
   // Waits until a job ended.
   absl::StatusOr<v1::JobStatus> AwaitEnd(const std::string& job_id);
-  // Returns the weights of a job's last checkpoint.
+  // Return the weights of a job's last checkpoint, or of any other.
   absl::StatusOr<ExportedTensors> Export(const std::string& job_id);
+  absl::StatusOr<ExportedTensors> Export(const v1::CheckpointRequest& checkpoint);
   // Returns the job's log so far, and the daemons' logs, for a failure message.
   std::string Diagnose(const std::string& job_id);
 

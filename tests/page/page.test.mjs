@@ -408,18 +408,12 @@ test("a path by keyboard alone", { skip }, () => shown(recorded(), "", async (pa
   assert.equal(await focused(), "Slots");
 }));
 
-// Returns a report as client/compare/report.cc writes it, with these figures of six roads.
-function reportOf(figures) {
+// Returns a report as client/compare/report.cc writes it, with this data.
+function reportOf(comparison) {
   const asset = (name) => readFileSync(new URL(`../../${name}`, import.meta.url), "utf8");
   const modules = ["format", "series", "differences", "events", "dom", "bars", "table", "chart", "controls", "comparison", "report"]
     .flatMap((name) => asset(`common/page/files/${name}.js`).split("\n"))
     .filter((line) => !line.startsWith("import ")).map((line) => line.replace(/^export /, "")).join("\n");
-  const [, ...roads] = figures.head;
-  const runs = roads.map((road) => ({ name: road, labels: { road }, specification: { update: road }, batchSize: 32, startMs: 0, series: [
-    { name: "train/loss", points: [point(1, 2), point(20, 1)] }] }));
-  const steps = roads.map((name) => ({ name, seconds: { compute: 0.01, communication: 0.02, data: 0 } }));
-  const exact = { head: figures.head, rows: [["bytes", ...roads.map(() => "12,345,678 bytes (12,345,000 to 12,346,000), NOT AS PREDICTED")]] };
-  const comparison = { notes: ["note"], alerts: [], group: "road", runs, steps, figures, exact, mismatches: ["NO", ", NOT AS PREDICTED"] };
   return `<!doctype html><html lang="en"><head><meta name="viewport" content="width=device-width, initial-scale=1"><title>Report</title>
     <style>${asset("third_party/uplot/uPlot.min.css")}${asset("common/page/files/style.css")}</style></head>
     <body><main><h1>Report</h1><div id="comparison-view"></div></main>
@@ -427,14 +421,31 @@ function reportOf(figures) {
     <script>${asset("third_party/uplot/uPlot.iife.min.js")}</script><script type="module">${modules}</script></body></html>`;
 }
 
-test("the report of muster compare fits a screen and a phone", { skip }, async () => {
+// Returns the data of a report with these figures of roads.
+function roadsOf(figures) {
+  const [, ...roads] = figures.head;
+  const runs = roads.map((road) => ({ name: road, labels: { road }, specification: { update: road }, batchSize: 32, startMs: 0, series: [
+    { name: "train/loss", points: [point(1, 2), point(20, 1)] }] }));
+  const steps = roads.map((name) => ({ name, seconds: { compute: 0.01, communication: 0.02, data: 0 } }));
+  const exact = { head: figures.head, rows: [["bytes", ...roads.map(() => "12,345,678 bytes (12,345,000 to 12,346,000), NOT AS PREDICTED")]] };
+  return { notes: ["note"], alerts: [], group: "road", runs, steps, figures, exact, mismatches: ["NO", ", NOT AS PREDICTED"] };
+}
+
+// Writes the report of the data, and runs `check` on its page.
+async function withReport(comparison, check, options) {
   const folder = mkdtempSync(join(process.env.TEST_TMPDIR ?? tmpdir(), "report-"));
   const file = join(folder, "report.html");
+  writeFileSync(file, reportOf(comparison));
+  await withPage(pathToFileURL(file).href, check, options);
+  rmSync(folder, { recursive: true });
+}
+
+test("the report of muster compare fits a screen and a phone", { skip }, async () => {
   const roads = ["BSP", "SSP 4", "ASP", "all-reduce", "ZeRO 2", "ZeRO 3"];
-  writeFileSync(file, reportOf({ head: ["", ...roads], rows: [
-    ["step: exposed communication", ...roads.map(() => "12.345 ms ±12%")], ["  as predicted", ...roads.map((_, index) => (index ? "to the byte" : "NO"))]] }));
+  const comparison = roadsOf({ head: ["", ...roads], rows: [
+    ["step: exposed communication", ...roads.map(() => "12.345 ms ±12%")], ["  as predicted", ...roads.map((_, index) => (index ? "to the byte" : "NO"))]] });
   for (const width of [1400, 390]) {
-    await withPage(pathToFileURL(file).href, async (page) => {
+    await withReport(comparison, async (page) => {
       await page.locator(".chart canvas").first().waitFor();
       await page.getByText("Exact figures, and").click();
       const wide = await page.evaluate(() => [document.documentElement, ...document.querySelectorAll(".stacked .scroll")]
@@ -444,7 +455,21 @@ test("the report of muster compare fits a screen and a phone", { skip }, async (
       await checkAccessible(page);
     }, { viewport: { width, height: 900 } });
   }
-  rmSync(folder, { recursive: true });
+});
+
+test("the figures of muster report are those of its curves", { skip }, async () => {
+  const series = [["train/loss", 0.75], ["speed/examples_per_second", 6400]].map(([name, end]) => ({ name, points: [point(1, 2), point(20, end)] }));
+  // What the tasks said last, of several steps.
+  const progress = { step: "20", loss: 9, examplesPerSecond: 9999 };
+  await withReport({ notes: [], alerts: [], group: "job", steps: [], mismatches: [],
+    runs: [{ name: "digits", labels: { job: "digits" }, specification: { workers: 2 }, batchSize: 32, startMs: 0, series }],
+    jobs: [{ jobId: "j1-00aa", state: "SUCCEEDED", progress, evaluations: [{ clock: "20", metric: "accuracy", value: 0.9, loss: 0.5 }] }],
+  }, async (page) => {
+    const cells = await page.getByRole("region", { name: "Final figures" }).locator("td").allTextContents();
+    const figures = Object.fromEntries(cells.filter((_, index) => index % 2 === 0).map((name, index) => [name, cells[2 * index + 1]]));
+    assert.deepEqual(figures, { state: "succeeded", step: "20", "training loss": "0.7500", "held-out accuracy": "0.9000",
+      "held-out loss": "0.5000", "examples/s": "6,400", "training time": "–", workers: "2", job: "j1-00aa" });
+  });
 });
 
 for (const colorScheme of ["light", "dark"]) {

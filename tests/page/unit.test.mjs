@@ -13,9 +13,8 @@ const { ALL_EVENTS, filterEvents } = await load("job_events.js");
 const { restoreCommand } = await load("job_tables.js");
 const { clusterSentence, findProblems, jobsSentence, lastLine, reasonOf } = await load("problems.js");
 const { dismiss, dismissedJobs } = await load("dismissed.js");
-const { finalFigures } = await load("view_compare.js");
 const { isPageLink, routeOf } = await load("router.js");
-const { groupsBy, comparisonCharts, comparisonView, groupingLabels, seriesName, shortNames } = await load("comparison.js");
+const { groupsBy, comparisonCharts, comparisonView, finalFigures, groupingLabels, seriesName, shortNames } = await load("comparison.js");
 const { linesOf } = await load("controls.js");
 const { memoryOf, stepParts } = await load("job_slots.js");
 const { groupName, slotCurveData, slotGroups, slotSeries } = await load("slot_curves.js");
@@ -238,7 +237,7 @@ test("head, legend and table say one thing", () => {
   assert.equal(series.endOf(series.toColumns([])), undefined);
   assert.equal(series.endOf(undefined), undefined);
   assert.equal(linesOf("loss", 0, columns, { axis: "steps", smoothing: 0 }, {})[0].end, 1.5);
-  const rows = finalFigures([{ state: "RUNNING", progress: { loss: 9, examplesPerSecond: 6400 } }], [new Map([["train/loss", columns]])]);
+  const rows = finalFigures([{ state: "RUNNING", progress: { loss: 9, examplesPerSecond: 6400 } }], [{ curves: { "train/loss": columns } }]);
   assert.deepEqual(rows.find(([name]) => name === "training loss"), ["training loss", "1.500"]);
   assert.deepEqual(rows.find(([name]) => name === "examples/s"), ["examples/s", "6,400"]);
   assert.deepEqual(["train/loss", "held_out/bits_per_byte", "speed/examples_per_second", "train/loss_scale"].map(seriesName),

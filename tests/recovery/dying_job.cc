@@ -30,7 +30,7 @@ uint64_t Incarnations(const v1::JobStatus& status) {
   return sum;
 }
 
-void DyingJob::Start(const v1::JobSpec& spec, int servers) {
+void DyingJob::StartCluster(const v1::JobSpec& spec, int servers) {
   deaths_ = testing::TempDir() + "/deaths";
   std::filesystem::create_directories(deaths_);
   setenv("MUSTER_DEATHS", deaths_.c_str(), /*overwrite=*/1);
@@ -41,11 +41,37 @@ void DyingJob::Start(const v1::JobSpec& spec, int servers) {
                                         .worker_arguments = {"--task-program=" + program}});
   ASSERT_TRUE(started.ok()) << started.status();
   cluster_ = *std::move(started);
+}
+
+void DyingJob::Submit(const v1::JobSpec& spec) {
   const auto id = cluster_->Submit(spec);
   ASSERT_TRUE(id.ok()) << id.status();
   id_ = *id;
+}
+
+void DyingJob::Start(const v1::JobSpec& spec, int servers) {
+  ASSERT_NO_FATAL_FAILURE(StartCluster(spec, servers));
+  ASSERT_NO_FATAL_FAILURE(Submit(spec));
   const auto running = AwaitRunning(*cluster_, id_);
   ASSERT_TRUE(running.ok()) << running.status();
+}
+
+void DyingJob::StartAndStopAt(const v1::JobSpec& spec, int servers, uint32_t slot,
+                              const std::string& call) {
+  ASSERT_NO_FATAL_FAILURE(StartCluster(spec, servers));
+  const std::string file = Order(slot, absl::StrCat("stop ", call));
+  ASSERT_NO_FATAL_FAILURE(Submit(spec));
+  const auto stopped =
+      cluster_->Await(id_, [&](const v1::JobStatus&) { return !std::filesystem::exists(file); });
+  ASSERT_TRUE(stopped.ok()) << stopped.status() << cluster_->Diagnose(id_);
+}
+
+std::string DyingJob::Order(uint32_t slot, const std::string& call) const {
+  const std::string file = absl::StrCat(deaths_, "/slot ", slot);
+  // A task must not find half of the text.
+  std::ofstream(file + ".new") << call;
+  std::filesystem::rename(file + ".new", file);
+  return file;
 }
 
 v1::JobStatus DyingJob::Status() {
@@ -61,10 +87,7 @@ std::string DyingJob::WorkerOf(uint32_t slot) {
 void DyingJob::DieAt(uint32_t slot, const std::string& call, Loss loss) {
   SCOPED_TRACE(absl::StrCat("slot ", slot, " dies ", call));
   const v1::JobStatus before = Status();
-  const std::string file = absl::StrCat(deaths_, "/slot ", slot);
-  // A task must not find half of the text.
-  std::ofstream(file + ".new") << call;
-  std::filesystem::rename(file + ".new", file);
+  const std::string file = Order(slot, call);
   const uint64_t fruitless =
       before.checkpoint_clock() + kFruitlessCheckpoints * before.spec().checkpoint().every_steps();
   const auto died = cluster_->Await(id_, [&](const v1::JobStatus& status) {

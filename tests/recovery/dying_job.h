@@ -32,7 +32,12 @@ class DyingJob {
   // Starts the cluster and the job, and waits until it has made steps and a checkpoint.
   void Start(const v1::JobSpec& spec, int servers = 0);
 
+  // Starts the cluster and the job, and waits until the slot's task stands still at its first call
+  // of this name, such as "before push".
+  void StartAndStopAt(const v1::JobSpec& spec, int servers, uint32_t slot, const std::string& call);
+
   ProcessCluster& cluster() { return *cluster_; }
+  const std::string& id() const { return id_; }
   v1::JobStatus Status();
 
   // Lets the slot's task die at a call, such as "before push", or stand still there until its
@@ -52,6 +57,11 @@ class DyingJob {
   void ExpectTheSameBits();
 
  private:
+  void StartCluster(const v1::JobSpec& spec, int servers);
+  void Submit(const v1::JobSpec& spec);
+  // Lets the slot's task die or stop at a call. Returns the order's file, which is there until
+  // then.
+  std::string Order(uint32_t slot, const std::string& call) const;
   // Returns the worker daemon on which the slot's task runs.
   std::string WorkerOf(uint32_t slot);
 

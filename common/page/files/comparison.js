@@ -5,8 +5,8 @@ import { mountChart, swatch } from "./chart.js";
 import { chartControls, linesOf } from "./controls.js";
 import { differences, fieldName } from "./differences.js";
 import { h } from "./dom.js";
-import { formatDuration } from "./format.js";
-import { meanWithBand, smooth, withOneSpan, xValues } from "./series.js";
+import { formatDuration, formatFigure, formatNumber, toNumber } from "./format.js";
+import { endOf, meanWithBand, smooth, withOneSpan, xValues } from "./series.js";
 import { stackedTable } from "./table.js";
 
 const LONGEST_NAME = 36, NAME_END = 20;
@@ -132,6 +132,27 @@ export function comparisonView(comparison, settings, onChange) {
       { name: "field", cell: ({ path }) => h("code", null, fieldName(path)) },
       ...configurations.map(({ name }, index) => ({ name, heading: headingOf(name), class: "text", cell: ({ values }) => String(values[index] ?? "–") })),
     ], different, ({ path }) => path)),
+  ];
+}
+
+// Returns rows of the table of final figures: a name, then a text for each job. Those that are drawn are as the legends of
+// the jobs' runs say them.
+export function finalFigures(jobs, runs) {
+  const metrics = [...new Set(jobs.flatMap((job) => (job.evaluations ?? []).map(({ metric }) => metric)))];
+  const lastOf = (job, metric) => (job.evaluations ?? []).filter((each) => each.metric === metric).pop();
+  const row = (name, cell) => [name, ...jobs.map(cell)];
+  const progress = (name, format) => (job) => (job.progress?.[name] === undefined ? "–" : format(job.progress[name]));
+  const end = (series, name) => (job, index) => formatFigure(endOf(runs[index].curves[series]) ?? job.progress?.[name]);
+  return [
+    row("state", (job) => (job.state ?? "").toLowerCase()),
+    row("step", progress("step", (step) => formatNumber(toNumber(step)))),
+    row("training loss", end("train/loss", "loss")),
+    ...metrics.flatMap((metric) => [
+      row(`held-out ${metric.replace(/_/g, " ")}`, (job) => formatFigure(lastOf(job, metric)?.value)),
+      ...(metric === "loss" ? [] : [row("held-out loss", (job) => formatFigure(lastOf(job, metric)?.loss))]),
+    ]),
+    row("examples/s", end("speed/examples_per_second", "examplesPerSecond")),
+    row("training time", progress("trainingSeconds", formatDuration)),
   ];
 }
 

@@ -1,6 +1,6 @@
 // The report of `muster compare` and `muster report`: the comparison's view, with the data that the page carries.
 import { partsOf } from "./bars.js";
-import { comparisonCharts, comparisonView, groupsBy, shortNames } from "./comparison.js";
+import { comparisonCharts, comparisonView, finalFigures, groupsBy, shortNames } from "./comparison.js";
 import { FIRST_SETTINGS } from "./controls.js";
 import { render } from "./dom.js";
 import { toColumns } from "./series.js";
@@ -23,7 +23,13 @@ const configurations = groupsBy(runs, comparison.group).map(([name, [{ specifica
 const steps = comparison.steps.map(({ name, seconds }) => ({ name: shortOf(name), parts: partsOf(seconds) }));
 const alert = (text) => comparison.mismatches.some((each) => text.endsWith(each));
 const tableOf = (table) => table && { ...table, head: table.head.map(shortOf), alert };
-const figures = tableOf(comparison.figures), exact = tableOf(comparison.exact);
+const exact = tableOf(comparison.exact);
+// Those of jobs agree with their curves; those of a comparison were measured, and come as texts.
+const figures = tableOf(comparison.figures ?? { head: ["", ...comparison.runs.map(({ name }) => name)], rows: [
+  ...finalFigures(comparison.jobs, runs),
+  ["workers", ...runs.map(({ specification }) => String(specification.workers ?? "–"))],
+  ["job", ...comparison.jobs.map(({ jobId }) => jobId)],
+] });
 
 function draw() {
   const charts = comparisonCharts(runs, settings);

@@ -1,37 +1,15 @@
 // Several jobs side by side.
 import { api } from "./api.js";
-import { comparisonCharts, comparisonTitle, comparisonView, shortNames } from "./comparison.js";
+import { comparisonCharts, comparisonTitle, comparisonView, finalFigures, shortNames } from "./comparison.js";
 import { FIRST_SETTINGS } from "./controls.js";
 import { h } from "./dom.js";
-import { formatDuration, formatFigure, formatNumber, toNumber } from "./format.js";
+import { toNumber } from "./format.js";
 import { History } from "./history.js";
 import { hasEnded } from "./problems.js";
-import { endOf } from "./series.js";
 
 const SERIES = ["train/*", "held_out/*", "speed/*", "staleness/*"];
 const MOST_POINTS = 1000;
 export const MOST_COMPARED = 16;
-
-// Returns rows of the table of final figures: a name, then a text for each job. Those that are drawn are as the curves'
-// legends say them; `curves`: each job's series by name.
-export function finalFigures(jobs, curves) {
-  const metrics = [...new Set(jobs.flatMap((job) => (job.evaluations ?? []).map(({ metric }) => metric)))];
-  const lastOf = (job, metric) => (job.evaluations ?? []).filter((each) => each.metric === metric).pop();
-  const row = (name, cell) => [name, ...jobs.map(cell)];
-  const progress = (name, format) => (job) => (job.progress?.[name] === undefined ? "–" : format(job.progress[name]));
-  const end = (series, name) => (job, index) => formatFigure(endOf(curves[index].get(series)) ?? job.progress?.[name]);
-  return [
-    row("state", (job) => (job.state ?? "").toLowerCase()),
-    row("step", progress("step", (step) => formatNumber(toNumber(step)))),
-    row("training loss", end("train/loss", "loss")),
-    ...metrics.flatMap((metric) => [
-      row(`held-out ${metric.replace(/_/g, " ")}`, (job) => formatFigure(lastOf(job, metric)?.value)),
-      ...(metric === "loss" ? [] : [row("held-out loss", (job) => formatFigure(lastOf(job, metric)?.loss))]),
-    ]),
-    row("examples/s", end("speed/examples_per_second", "examplesPerSecond")),
-    row("training time", progress("trainingSeconds", formatDuration)),
-  ];
-}
 
 class Compare {
   constructor(context) {
@@ -84,7 +62,7 @@ class Compare {
       this.chartsKey = key;
       this.charts = comparisonCharts(runs, this.settings);
     }
-    const figures = { head: ["", ...runs.map((run) => run.name)], rows: finalFigures(this.ids.map((id) => this.jobs.get(id)), this.ids.map((id) => this.histories.get(id).series)) };
+    const figures = { head: ["", ...runs.map((run) => run.name)], rows: finalFigures(this.ids.map((id) => this.jobs.get(id)), runs) };
     const links = h("p", { key: "links" }, this.ids.map((id, index) => [index > 0 && " · ",
       h("a", { key: id, href: `/jobs/${encodeURIComponent(id)}`, title: this.jobs.get(id).spec?.name }, runs[index].name)]));
     return [links, ...comparisonView({ notes: [], alerts: [], runs, configurations: runs, charts: this.charts, figures, steps: [] }, this.settings, (settings) => {

@@ -58,7 +58,7 @@ std::string PageTestCoordinator::Submit(const v1::JobSpec& spec, const std::stri
   request.set_request_id(request_id);
   const auto reply = AskParked<v1::SubmitJobReply>(
       *loop_, [request](Coordinator& coordinator, Call<v1::SubmitJobReply> call) {
-        coordinator.jobs().Submit(request, std::move(call));
+        coordinator.submits().Submit(request, std::move(call));
       });
   if (!reply.ok()) End(reply.status());
   return reply->job_id();

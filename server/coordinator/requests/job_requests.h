@@ -11,33 +11,26 @@
 #include "common/base/clock.h"
 #include "proto/job_service.pb.h"
 #include "server/coordinator/calls/call.h"
-#include "server/coordinator/calls/serial_executor.h"
-#include "server/coordinator/checkpoints/checkpoint_archive.h"
 #include "server/coordinator/checkpoints/checkpoint_lifecycle.h"
 #include "server/coordinator/cluster/membership.h"
 #include "server/coordinator/job/job_table.h"
 #include "server/coordinator/lifecycle/job_lifecycle.h"
 #include "server/coordinator/metrics/coordinator_metrics.h"
 #include "server/coordinator/requests/coordinator_options.h"
-#include "server/coordinator/requests/plan_job.h"
-#include "server/coordinator/requests/ship_requests.h"
 
 namespace muster {
 
-// JobService's calls, without gRPC; see proto/job_service.proto for meaning and errors. A stream is
-// a series of parked calls, each of which asks for the next message. Logic thread only.
+// JobService's calls about jobs that are there, without gRPC; see proto/job_service.proto for
+// meaning and errors. SubmitRequests makes jobs. A stream is a series of parked calls, each of
+// which asks for the next message. Logic thread only.
 class JobRequests {
  public:
   // All references outlive it. `may_write` returns whether a task of an ended job may still write
   // to the job's log.
   JobRequests(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle,
-              CheckpointLifecycle& checkpoints, const CheckpointArchive& archive,
-              ShipRequests& shipped, SerialExecutor& logic, SerialExecutor& planning,
-              const Clock& clock, CoordinatorMetrics& metrics, const CoordinatorOptions& options,
-              std::function<bool(const Job&)> may_write);
+              CheckpointLifecycle& checkpoints, const Clock& clock, CoordinatorMetrics& metrics,
+              const CoordinatorOptions& options, std::function<bool(const Job&)> may_write);
 
-  // Checks and plans a job on the executor `planning`, then stores it and answers.
-  void Submit(const v1::SubmitJobRequest& request, Call<v1::SubmitJobReply> call);
   absl::StatusOr<v1::JobStatus> Get(const std::string& job_id) const;
   absl::StatusOr<v1::ListJobsReply> List(const v1::ListJobsRequest& request) const;
   absl::StatusOr<v1::ListEventsReply> Events(const std::string& job_id) const;
@@ -95,36 +88,6 @@ class JobRequests {
   };
 
   absl::StatusOr<Job*> Find(const std::string& job_id) const;
-  struct Source {
-    const Job* job = nullptr;
-    const v1::CheckpointRecord* checkpoint = nullptr;
-    // Canonical name of the source, by job id: later jobs may take the job's name.
-    std::string by_id;
-  };
-  // Finds what a field of a specification names as JOB, JOB@CLOCK or JOB@best, where JOB is an id
-  // or a name (FindJobCalled). InvalidArgument: it has none of these forms. NotFound: there is no
-  // such job or checkpoint. FailedPrecondition: the job has no checkpoint.
-  absl::StatusOr<Source> FindSource(absl::string_view field, const std::string& text) const;
-  struct NewJob {
-    v1::JobRecord record;
-    // Job::data_preparation.
-    std::string data_preparation;
-  };
-  // Makes a new job begin with the weights that its `initial_weights` names: a job as for
-  // FindSource, or a folder by its absolute path or URI.
-  absl::Status TakeInitialWeights(NewJob& job) const;
-  // Makes a new job go on from what its `resume_from` names. InvalidArgument: its optimizer is
-  // another one, nothing is left to train, or its seed would hold out other examples.
-  absl::Status Resume(NewJob& job) const;
-  // Returns the job of an earlier call with this request_id; null: there is none. InvalidArgument:
-  // that call had another specification.
-  absl::StatusOr<const Job*> FindRequest(const std::string& request_id, uint64_t fingerprint) const;
-  // Checks that whoever submits the job may have it run a program, if it does. PermissionDenied.
-  absl::Status CheckMayRun(const v1::SubmitJobRequest& request) const;
-  // Stores a job that was planned, or returns why not.
-  absl::StatusOr<v1::SubmitJobReply> Accept(const std::string& request_id, uint64_t fingerprint,
-                                            const absl::StatusOr<PlannedJob>& planned);
-  absl::StatusOr<NewJob> MakeJob(const PlannedJob& planned) const;
   // Removes all of these ended jobs except the `kept` that ended last.
   void RetireBeyond(size_t kept, std::vector<Job*> ended, const std::string& why);
   // Replaces `since_ms` and `tail_lines` by the offset at which the reader begins.
@@ -141,11 +104,6 @@ class JobRequests {
   const Membership& members_;
   JobLifecycle& lifecycle_;
   CheckpointLifecycle& checkpoints_;
-  // Used on the executor `planning`.
-  const CheckpointArchive& archive_;
-  ShipRequests& shipped_;
-  SerialExecutor& logic_;
-  SerialExecutor& planning_;
   const Clock& clock_;
   CoordinatorMetrics& metrics_;
   const CoordinatorOptions& options_;
@@ -153,8 +111,6 @@ class JobRequests {
   std::vector<Watcher> watchers_;
   std::vector<LogReader> log_readers_;
   std::vector<CollectivesReader> collectives_readers_;
-  // Number of jobs being planned.
-  size_t in_planning_ = 0;
   // Time before which no job is retired, after a failure.
   absl::Duration retire_after_;
 };

@@ -129,7 +129,7 @@ TEST_F(ShipRequestsTest, OnlyThoseWhoMayHaveProgramsRunSendFolders) {
   request.set_program_proof(ProofOfSubmit(request, kShippingToken));
   *request.mutable_spec() = JobIn(folder_);
   Answer<v1::SubmitJobReply> reply;
-  cluster_.coordinator().jobs().Submit(request, reply.call());
+  cluster_.coordinator().submits().Submit(request, reply.call());
   EXPECT_EQ(reply.status().code(), absl::StatusCode::kPermissionDenied);
 }
 

@@ -291,7 +291,7 @@ TEST_F(CoordinatorWatchTest, HeartbeatsWaitForOrders) {
   for (int i = 0; i < 20; ++i) (*submit.mutable_spec()->mutable_labels())[absl::StrCat(i)] = "v";
   submit.set_request_id("r");
   Answer<v1::SubmitJobReply> submitted;
-  cluster_.coordinator().jobs().Submit(submit, submitted.call());
+  cluster_.coordinator().submits().Submit(submit, submitted.call());
   cluster_.Run();
   ASSERT_TRUE(submitted.status().ok());
   ASSERT_TRUE(changed.status().ok());

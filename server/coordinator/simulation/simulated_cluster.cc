@@ -202,7 +202,7 @@ absl::StatusOr<std::string> SimulatedCluster::Submit(const v1::JobSpec& spec,
                                             : request_id);
   if (RunsProgram(spec)) request.set_program_proof(ProofOfSubmit(request, options_.program_token));
   Answer<v1::SubmitJobReply> reply;
-  coordinator_->jobs().Submit(request, reply.call());
+  coordinator_->submits().Submit(request, reply.call());
   Run();
   BeatAll();
   if (!reply.status().ok()) return reply.status();
