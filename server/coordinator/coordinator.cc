@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
+#include "server/coordinator/checkpoints/moved_root.h"
 #include "server/coordinator/job/job_state_machine.h"
 #include "server/coordinator/lifecycle/round_record.h"
 
@@ -58,6 +59,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(
                                           .identity = options.identity,
                                           .log = options.log,
                                           .alert = options.alert}));
+  MUSTER_RETURN_IF_ERROR(FollowMovedRoot(*table, archive));
   return std::unique_ptr<Coordinator>(
       new Coordinator(std::move(table), archive, clock, logic, disk, planning, std::move(options)));
 }
