@@ -16,10 +16,13 @@
 namespace muster {
 namespace {
 
-std::string StateOf(const std::string& daemon,
+std::string StateOf(const v1::DaemonStatus& daemon,
                     const std::map<std::string, const v1::DrainStatus*>& drains) {
-  const auto it = drains.find(daemon);
+  const auto it = drains.find(daemon.id());
   if (it == drains.end()) return "-";
+  if (daemon.slots_used() > 0) {
+    return absl::StrCat("draining, ", daemon.slots_used(), " slots in use");
+  }
   if (it->second->partitions() == 0) return "drained";
   return absl::StrCat("draining, ", it->second->partitions(), " partitions left");
 }
@@ -57,7 +60,7 @@ void AddCluster(CLI::App& app, Session& session) {
                         DevicesOf(daemon),
                         absl::StrCat(FormatBytes(daemon.memory_reserved_bytes()), " of ",
                                      FormatBytes(daemon.memory_bytes())),
-                        StateOf(daemon.id(), drains)});
+                        StateOf(daemon, drains)});
       }
       Print("%s", FormatTable(rows));
       for (const v1::DrainStatus& drain : reply.drains()) {

@@ -355,7 +355,7 @@ TEST_F(CommandLineTest, BashCompletesJobsAndServersOfTheCluster) {
                                                     "words", "j4", "j3", "digits", "j2"));
   EXPECT_THAT(Completed("status --collectives w"), ElementsAre("words"));
   EXPECT_THAT(Completed("checkpoint verify di"), ElementsAre("digits"));
-  EXPECT_THAT(Completed("drain \"\""), ElementsAre("server-1"));
+  EXPECT_THAT(Completed("drain \"\""), ElementsAre("server-1", "worker-1"));
   // Of the cluster that the line names, and silently where there is none.
   EXPECT_THAT(Completed("--coordinator 127.0.0.1 : 1 status \"\""), IsEmpty());
   EXPECT_THAT(Completed("--data-dir /none status \"\""), IsEmpty());

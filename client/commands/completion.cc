@@ -87,13 +87,11 @@ absl::StatusOr<std::vector<std::string>> NamesFromCluster(Session& session,
       names.push_back(job.job_id());
       names.push_back(job.spec().name());
     }
-  } else if (type == kServerType) {
+  } else if (type == kDaemonType) {
     MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
     v1::GetClusterReply reply;
     MUSTER_RETURN_IF_ERROR(jobs->Cluster(reply));
-    for (const v1::DaemonStatus& daemon : reply.daemons()) {
-      if (daemon.kind() == v1::SERVER) names.push_back(daemon.id());
-    }
+    for (const v1::DaemonStatus& daemon : reply.daemons()) names.push_back(daemon.id());
   }
   return names;
 }

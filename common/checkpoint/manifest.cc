@@ -318,8 +318,8 @@ absl::StatusOr<v1::CheckpointManifest> ReadManifest(const CheckpointStorage& sto
   if (manifest.format_version() > kProgramFormatVersion) {
     return absl::FailedPreconditionError(
         absl::StrCat("the manifest ", uri, " has format version ", manifest.format_version(),
-                     ", this program reads up to ", kProgramFormatVersion,
-                     "; run the version of Muster that wrote it, or a later one"));
+                     ", written by a later release of Muster; this one reads formats up to ",
+                     kProgramFormatVersion));
   }
   if (absl::Status status = CheckFiles(manifest); !status.ok()) {
     return absl::DataLossError(

@@ -128,9 +128,10 @@ absl::StatusOr<std::unique_ptr<PartitionFileReader>> PartitionFileReader::Open(
                                          : ReadLeadingHeader(uri, *file, first));
   const uint32_t version = head.header->format_version();
   if (version > kCheckpointFormatVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the checkpoint file ", uri, " has format version ", version, ", this program reads up to ",
-        kCheckpointFormatVersion, "; run the version of Muster that wrote it, or a later one"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the checkpoint file ", uri, " has format version ", version,
+                     ", written by a later release of Muster; this one reads formats up to ",
+                     kCheckpointFormatVersion));
   }
   const uint32_t expected_version = first == kPartitionFileMagic ? 2 : 1;
   if (version != expected_version) {

@@ -8,6 +8,8 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
+#include "common/rpc/membership/protocol.h"
+#include "server/coordinator/checkpoints/moved_root.h"
 #include "server/coordinator/job/job_state_machine.h"
 #include "server/coordinator/lifecycle/round_record.h"
 
@@ -58,6 +60,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(
                                           .identity = options.identity,
                                           .log = options.log,
                                           .alert = options.alert}));
+  MUSTER_RETURN_IF_ERROR(FollowMovedRoot(*table, archive));
   return std::unique_ptr<Coordinator>(
       new Coordinator(std::move(table), archive, clock, logic, disk, planning, std::move(options)));
 }
@@ -92,6 +95,8 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointArchive& arc
                     [this](const Job& job) { return daemon_requests_.MayWrite(job); }),
       metrics_requests_(*table_, clock) {
   for (const v1::DaemonRecord& daemon : table_->stored_daemons()) {
+    // Another's heartbeats are answered with "register again", and its registration is refused.
+    if (daemon.protocol_version() != kProtocolVersion) continue;
     members_.Restore(daemon, clock.Monotonic());
   }
   ship_requests_.Load();

@@ -86,9 +86,9 @@ absl::StatusOr<std::string> CheckMark(const Mark& mark, const std::string& path,
                      "from a backup"));
   }
   if (version > kFormatVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, " says format version ", version, ", this program reads up to ",
-                     kFormatVersion, "; run the version of Muster that wrote it, or a later one"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        path, " says format version ", version,
+        ", written by a later release of Muster; this one reads formats up to ", kFormatVersion));
   }
   if (mark.daemon != kServerMark.daemon) return std::string();
   return CheckServerLine(path, lines.size() > 2 ? lines[2] : "", server_id);

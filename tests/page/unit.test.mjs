@@ -247,7 +247,7 @@ test("head, legend and table say one thing", () => {
 test("what is wrong comes worst first", () => {
   const now = 1_800_000_000_000;
   const cluster = {
-    daemons: [{ id: "s0", kind: "SERVER", live: true }, { id: "w7", kind: "WORKER", lostForMs: "90000", address: "h:1" }],
+    daemons: [{ id: "s0", kind: "SERVER", live: true }, { id: "w7", kind: "WORKER", lostForMs: "90000", address: "h:1" }, { id: "s1", kind: "SERVER" }],
     drains: [{ serverId: "s0", partitions: "2", waitingFor: ["j1: no other server"] }, { serverId: "s1" }],
   };
   const jobs = [

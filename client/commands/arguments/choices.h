@@ -11,7 +11,7 @@ namespace muster {
 // Type names, in the help, of arguments for which completion knows candidates.
 inline constexpr char kJobType[] = "JOB";
 inline constexpr char kCheckpointType[] = "JOB[@CLOCK|@best]";
-inline constexpr char kServerType[] = "SERVER";
+inline constexpr char kDaemonType[] = "DAEMON";
 inline constexpr char kCommandType[] = "COMMAND";
 
 // A check that accepts one of these names in any case. An error suggests the nearest name. As an

@@ -84,8 +84,10 @@ export function findProblems(cluster, jobs, now = Date.now(), dismissed = []) {
   const problems = [];
   const succeeded = successes(jobs), seen = new Set(dismissed);
   const isOver = (job) => seen.has(job.jobId) || succeeded.get(job.spec?.name) > Number(job.submittedUnixMs ?? 0);
+  // A daemon that was drained and stopped was removed, not lost.
+  const drained = new Set((cluster?.drains ?? []).filter(({ partitions }) => !Number(partitions)).map(({ serverId }) => serverId));
   for (const daemon of cluster?.daemons ?? []) {
-    if (daemon.live) continue;
+    if (daemon.live || drained.has(daemon.id)) continue;
     problems.push(problem("error", daemon.id, `${daemon.kind === "SERVER" ? "Server" : "Worker"} ${daemon.id}`, "is lost",
       daemon.lostForMs ? `for ${formatDuration(Number(daemon.lostForMs) / 1000)}, last at ${daemon.address}` : "", "/cluster"));
   }

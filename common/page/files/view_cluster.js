@@ -28,12 +28,13 @@ function daemonTable(kind, daemons, drains) {
   return table(isServer ? "Servers" : "Workers", [
     { name: "id", cell: (daemon) => daemon.id },
     { name: "state", cell: (daemon) => {
-      if (!daemon.live) return h("span", { class: "state FAILED" }, "lost");
       const drain = drains.find((each) => each.serverId === daemon.id);
+      if (!daemon.live && drain && !toNumber(drain.partitions)) return h("span", { class: "state CANCELLED" }, "stopped");
+      if (!daemon.live) return h("span", { class: "state FAILED" }, "lost");
       if (!drain) return h("span", { class: "state RUNNING" }, "live");
       const left = toNumber(drain.partitions);
       const details = [left > 0 && `${count(left, "partition")} left`, drain.waitingFor?.length && `waits: ${drain.waitingFor.join("; ")}`];
-      return [h("span", { class: "state PENDING" }, left ? "draining" : "drained"), ` ${details.filter(Boolean).join("; ")}`];
+      return [h("span", { class: "state PENDING" }, left || drain.waitingFor?.length ? "draining" : "drained"), ` ${details.filter(Boolean).join("; ")}`];
     } },
     ...(isServer ? [{ name: "partitions", numeric: true, cell: (daemon) => String(daemon.partitions ?? 0) }] : [
       { name: "slots in use", cell: (daemon) => share(toNumber(daemon.slotsUsed), toNumber(daemon.slots), String) },

@@ -162,9 +162,9 @@ absl::Status TokenFile::Parse() {
   memcpy(&header, bytes.data(), sizeof(header));
   // Newer ones may lay out all that follows the version in another way.
   if (header.version > kVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the token file ", path_, " has format version ", header.version,
-                     ", but this program reads up to ", kVersion, "; use a newer Muster"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the token file ", path_, " has format version ", header.version,
+        ", written by a later release of Muster; this one reads formats up to ", kVersion));
   }
   if (header.checksum != ChecksumOf(header)) return damaged("its header's checksum is wrong");
   const uint64_t rest = bytes.size() - sizeof(header);

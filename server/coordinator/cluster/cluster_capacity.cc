@@ -95,7 +95,7 @@ ClusterCapacity CapacityOf(const JobTable& jobs, const Membership& members) {
   ClusterCapacity capacity;
   for (const auto& [id, member] : members.members()) {
     if (!member.live || !member.heard) continue;
-    if (jobs.draining().count(id) > 0 && member.kind() == v1::SERVER) continue;
+    if (jobs.draining().count(id) > 0) continue;
     const auto it = reserved.find(id);
     AddMember(member, it == reserved.end() ? Reserved{} : it->second, capacity);
   }
@@ -112,11 +112,11 @@ ClusterCapacity WholeCapacityOf(const Membership& members) {
 
 ClusterCapacity WholeCapacityOf(const JobTable& jobs, const Membership& members) {
   ClusterCapacity capacity = WholeCapacityOf(members);
-  const auto leaves = [&](const ServerCapacity& server) {
+  std::erase_if(capacity.servers, [&](const ServerCapacity& server) {
     return jobs.draining().count(server.identity.server_id) > 0;
-  };
-  capacity.servers.erase(std::remove_if(capacity.servers.begin(), capacity.servers.end(), leaves),
-                         capacity.servers.end());
+  });
+  std::erase_if(capacity.workers,
+                [&](const WorkerCapacity& worker) { return jobs.draining().count(worker.id) > 0; });
   return capacity;
 }
 

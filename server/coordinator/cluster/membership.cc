@@ -62,6 +62,7 @@ absl::StatusOr<Membership::Admission> Membership::Admit(const v1::RegisterDaemon
   if (absl::Status status = CheckRequest(request); !status.ok()) return status;
   Admission admission;
   admission.record.set_format_version(1);
+  admission.record.set_protocol_version(request.protocol_version());
   admission.record.set_id(request.id());
   admission.record.set_kind(request.kind());
   admission.record.set_process_nonce(request.process_nonce());

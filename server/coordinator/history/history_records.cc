@@ -21,8 +21,9 @@ absl::Status Parse(const std::string& job_id, absl::string_view bytes,
   if (record.format_version() > kHistoryFormatVersion) {
     return absl::FailedPreconditionError(
         absl::StrCat("a stored record of the history of job ", job_id, " has format version ",
-                     record.format_version(), "; this program reads up to ", kHistoryFormatVersion,
-                     ": run a newer release"));
+                     record.format_version(),
+                     ", written by a later release of Muster; this one reads formats up to ",
+                     kHistoryFormatVersion));
   }
   stored.record = std::move(record);
   return absl::OkStatus();

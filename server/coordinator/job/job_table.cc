@@ -47,9 +47,9 @@ absl::Status Parse(absl::string_view bytes, absl::string_view what, Record& reco
     return absl::DataLossError(absl::StrCat("the stored record of ", what, " is unreadable"));
   }
   if (record.format_version() > kFormatVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the stored record of ", what, " has format version ", record.format_version(),
-                     "; this program reads up to ", kFormatVersion, ": run a newer release"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the stored record of ", what, " has format version ", record.format_version(),
+        ", written by a later release of Muster; this one reads formats up to ", kFormatVersion));
   }
   return absl::OkStatus();
 }

@@ -20,12 +20,14 @@ prometheus::Counter& AddCounter(const char* name, const char* help,
 void AddMembers(const JobTable& jobs, const Membership& members, MetricFamilies& families) {
   const std::map<std::string, Reserved> reserved = ReservedBy(jobs, members);
   for (const auto& [id, member] : members.members()) {
+    const auto it = reserved.find(id);
+    const Reserved held = it == reserved.end() ? Reserved{} : it->second;
+    // One that was drained and stopped was removed, not lost.
+    if (!member.live && held.bytes == 0 && jobs.draining().count(id) > 0) continue;
     const MetricLabels labels = {{"daemon", id}};
     const char* kind = member.kind() == v1::WORKER ? "worker" : "server";
     families.AddGauge("muster_daemon_live", "1 if the daemon holds a lease, 0 if it was lost.",
                       {{"daemon", id}, {"kind", kind}}, member.live);
-    const auto it = reserved.find(id);
-    const Reserved held = it == reserved.end() ? Reserved{} : it->second;
     families.AddGauge("muster_daemon_memory_bytes",
                       "Memory that jobs may reserve; 0: the daemon sets no limit.", labels,
                       member.record.memory_bytes());

@@ -48,6 +48,25 @@ int FindMove(const v1::JobRecord& record, const v1::MoveReport& report) {
   return -1;
 }
 
+// Adds which jobs' tasks a worker that is being drained still runs.
+void AddTasks(const JobTable& jobs, const Member& worker, v1::DrainStatus& drain) {
+  if (!worker.live) return;
+  for (const auto& [number, job] : jobs.jobs()) {
+    if (!IsActive(job->record.state())) continue;
+    std::vector<int> slots;
+    for (int slot = 0; slot < job->record.slots_size(); ++slot) {
+      const v1::SlotRecord& holder = job->record.slots(slot);
+      if (!holder.done() && holder.worker_id() == worker.record.id() &&
+          holder.worker_incarnation() == worker.record.incarnation()) {
+        slots.push_back(slot);
+      }
+    }
+    if (slots.empty()) continue;
+    drain.add_waiting_for(absl::StrCat("job ", job->id(), " has slot ", absl::StrJoin(slots, ", "),
+                                       " here until it ends or the worker stops"));
+  }
+}
+
 }  // namespace
 
 MoveScheduler::MoveScheduler(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle,
@@ -65,14 +84,8 @@ absl::StatusOr<v1::DrainServerReply> MoveScheduler::Drain(const v1::DrainServerR
   }
   const Member* member = members_.Find(id);
   if (member == nullptr && !draining) {
-    return absl::NotFoundError(
-        absl::StrCat("there is no server ", id, "; muster cluster lists those there are"));
-  }
-  if (member != nullptr && member->kind() != v1::SERVER) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(id,
-                     " is a worker, which holds no parameters; stop it, and its tasks go to "
-                     "other workers"));
+    return absl::NotFoundError(absl::StrCat("there is no server or worker ", id,
+                                            "; muster cluster lists those there are"));
   }
   if (!draining) MUSTER_RETURN_IF_ERROR(jobs_.Drain(id));
   MUSTER_RETURN_IF_ERROR(Run());
@@ -328,6 +341,11 @@ std::vector<v1::DrainStatus> MoveScheduler::Drains() const {
   for (const std::string& server : jobs_.draining()) {
     v1::DrainStatus& drain = drains.emplace_back();
     drain.set_server_id(server);
+    if (const Member* member = members_.Find(server);
+        member != nullptr && member->kind() == v1::WORKER) {
+      AddTasks(jobs_, *member, drain);
+      continue;
+    }
     uint32_t partitions = 0;
     for (const auto& [number, job] : jobs_.jobs()) {
       const v1::JobRecord& record = job->record;

@@ -41,7 +41,8 @@ class MoveScheduler {
   MoveScheduler(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle,
                 const Clock& clock);
 
-  // Drains a server, or starts to rebalance a job, for JobService; see there for the errors.
+  // Drains a server or worker, or starts to rebalance a job, for JobService; see there for the
+  // errors.
   absl::StatusOr<v1::DrainServerReply> Drain(const v1::DrainServerRequest& request);
   absl::Status Rebalance(const std::string& job_id);
 
@@ -51,7 +52,7 @@ class MoveScheduler {
   // Starts and gives up moves as needed. Idempotent.
   absl::Status Run();
 
-  // Returns the state of the servers that are being drained, in order of id.
+  // Returns the state of the servers and workers that are being drained, in order of id.
   std::vector<v1::DrainStatus> Drains() const;
 
  private:

@@ -260,7 +260,6 @@ TEST_F(MoveSchedulerTest, ADrainThatCannotEndSaysWhatIsMissing) {
   EXPECT_THAT(drains[0].waiting_for(0), HasSubstr("there is no other live server"));
   EXPECT_EQ(Drain("s0", true), absl::StatusCode::kOk);
   EXPECT_EQ(Drain("nobody"), absl::StatusCode::kNotFound);
-  EXPECT_EQ(Drain("w0"), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(MoveSchedulerTest, DrainingServersGetNothingNew) {
@@ -270,6 +269,44 @@ TEST_F(MoveSchedulerTest, DrainingServersGetNothingNew) {
   const std::string job = *cluster_.Submit(EveryPush());
   EXPECT_THAT(Owners(job), ElementsAre("s1", "s1", "s1", "s1"));
   EXPECT_EQ(OnlyDrain().partitions(), 0u);
+}
+
+TEST_F(MoveSchedulerTest, ADrainedWorkerKeepsItsTasksAndGetsNoOthers) {
+  const std::string job = Running(EveryPush());
+  const auto worker_of = [&](uint32_t slot) {
+    return cluster_.Status(job).tasks(slot).worker_id();
+  };
+  ASSERT_THAT((std::vector<std::string>{worker_of(0), worker_of(1)}),
+              testing::UnorderedElementsAre("w0", "w1"));
+  const std::string waits = *cluster_.Submit(SmallJob());
+  ASSERT_EQ(Drain("w0"), absl::StatusCode::kOk);
+  EXPECT_EQ(OnlyDrain().server_id(), "w0");
+  EXPECT_EQ(OnlyDrain().partitions(), 0u);
+  ASSERT_EQ(OnlyDrain().waiting_for_size(), 1);
+  EXPECT_THAT(OnlyDrain().waiting_for(0), HasSubstr(absl::StrCat("job ", job, " has slot ")));
+  EXPECT_EQ(cluster_.State(job), v1::RUNNING);
+
+  cluster_.Finish(job);
+  EXPECT_EQ(OnlyDrain().waiting_for_size(), 0);
+  EXPECT_EQ(cluster_.State(waits), v1::PENDING) << "w1 alone has too few slots for it";
+  ASSERT_EQ(Drain("w0", /*undo=*/true), absl::StatusCode::kOk);
+  EXPECT_EQ(cluster_.State(waits), v1::PLACING);
+}
+
+TEST_F(MoveSchedulerTest, TheTasksOfADrainedWorkerThatStopsGoElsewhere) {
+  const std::string job = Running(EveryPush());
+  cluster_.AddWorker("w2");
+  ASSERT_EQ(Drain("w0"), absl::StatusCode::kOk);
+  cluster_.RestartCoordinator();
+  cluster_.BeatAll();
+  EXPECT_EQ(OnlyDrain().waiting_for_size(), 1);
+  cluster_.Kill("w0");
+  cluster_.Pass(kLease + absl::Seconds(1));
+  EXPECT_EQ(OnlyDrain().waiting_for_size(), 0);
+  const v1::JobStatus status = cluster_.Status(job);
+  EXPECT_THAT((std::vector<std::string>{status.tasks(0).worker_id(), status.tasks(1).worker_id()}),
+              testing::UnorderedElementsAre("w1", "w2"));
+  EXPECT_EQ(status.generation(), 1u);
 }
 
 TEST_F(MoveSchedulerTest, UnderCheckpointTheJobLeavesAfterItsNextCheckpoint) {

@@ -83,6 +83,19 @@ TEST_F(CoordinatorMetricsTest, CountsJobsAndDaemons) {
   EXPECT_THAT(text, HasSubstr("muster_build_info{daemon=\"coordinator\",program="));
 }
 
+TEST_F(CoordinatorMetricsTest, ADaemonThatWasDrainedAndStoppedIsNotLost) {
+  cluster_.AddServer("s1");
+  v1::DrainServerRequest drain;
+  drain.set_server_id("s1");
+  ASSERT_TRUE(cluster_.coordinator().moves().Drain(drain).ok());
+  EXPECT_THAT(Text(), HasSubstr("muster_daemon_live{daemon=\"s1\",kind=\"server\"} 1\n"));
+  for (const char* server : {"s0", "s1"}) cluster_.Kill(server);
+  cluster_.Pass(kLease + absl::Seconds(1));
+  const std::string text = Text();
+  EXPECT_THAT(text, HasSubstr("muster_daemon_live{daemon=\"s0\",kind=\"server\"} 0\n"));
+  EXPECT_THAT(text, Not(HasSubstr("daemon=\"s1\"")));
+}
+
 TEST_F(CoordinatorMetricsTest, LeavesOutWhatPrometheusCannotRead) {
   v1::MetricFamily family = Pushed(42);
   family.set_name("muster_a\nup 1");

@@ -53,6 +53,28 @@ class RecoveryScenarioTest : public ::testing::Test {
   SimulatedCluster cluster_;
 };
 
+TEST_F(RecoveryScenarioTest, ADaemonOfAnotherProtocolMustRegisterWithTheUpgradedCoordinator) {
+  v1::DaemonRecord stored;
+  ASSERT_TRUE(cluster_.store
+                  .Scan(StoreTable::kDaemons, "w0",
+                        [&](absl::string_view, absl::string_view value) {
+                          return stored.ParseFromArray(value.data(), value.size())
+                                     ? absl::OkStatus()
+                                     : absl::DataLossError("unreadable");
+                        })
+                  .ok());
+  stored.set_protocol_version(stored.protocol_version() - 1);
+  JobStoreBatch batch;
+  batch.Put(StoreTable::kDaemons, "w0", stored.SerializeAsString());
+  ASSERT_TRUE(cluster_.store.Write(batch, JobStore::Durability::kSynced).ok());
+  const uint64_t w0 = cluster_.daemon("w0").incarnation;
+  const uint64_t w1 = cluster_.daemon("w1").incarnation;
+  cluster_.RestartCoordinator();
+  cluster_.BeatAll();
+  EXPECT_GT(cluster_.daemon("w0").incarnation, w0);
+  EXPECT_EQ(cluster_.daemon("w1").incarnation, w1);
+}
+
 TEST_F(RecoveryScenarioTest, ALostWorkersSlotGoesToAnotherInTheSameGeneration) {
   const std::string job = Running(SmallJob());
   cluster_.AddWorker("w2");

@@ -48,9 +48,9 @@ absl::Status CheckMarker(const std::string& marker, const std::string& directory
         absl::StrCat("the format of the coordinator's data in ", directory, " is unreadable"));
   }
   if (version > kFormatVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the coordinator's data in ", directory, " has format version ", version,
-                     "; this program reads up to ", kFormatVersion, ": run a newer release"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the coordinator's data in ", directory, " has format version ", version,
+        ", written by a later release of Muster; this one reads formats up to ", kFormatVersion));
   }
   return absl::OkStatus();
 }

@@ -77,9 +77,10 @@ absl::StatusOr<LogSegmentHeader> DecodeLogSegmentHeader(absl::Span<const std::by
   }
   // Before the checksum: a newer format may place it elsewhere.
   if (const uint32_t version = Get<uint32_t>(bytes, 8); version > kLogFormatVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "log segment ", path, " has format version ", version, ", this program reads up to ",
-        kLogFormatVersion, "; run the version of Muster that wrote it, or a later one"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("log segment ", path, " has format version ", version,
+                     ", written by a later release of Muster; this one reads formats up to ",
+                     kLogFormatVersion));
   }
   const uint64_t expected = Get<uint64_t>(bytes, 40);
   const uint64_t actual = Checksum(bytes.first(40), 0);

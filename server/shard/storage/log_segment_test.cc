@@ -73,7 +73,8 @@ TEST(LogSegmentTest, NewerFormatIsRefusedByName) {
   bytes[8] = std::byte{2};
   const absl::Status status = DecodeLogSegmentHeader(absl::MakeConstSpan(bytes), "/log/3").status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(status.message(), HasSubstr("format version 2, this program reads up to 1"));
+  EXPECT_THAT(status.message(), HasSubstr("format version 2, written by a later release of Muster; "
+                                          "this one reads formats up to 1"));
 }
 
 TEST(LogSegmentTest, HeadBelongsToOneSegment) {

@@ -150,7 +150,9 @@ TEST_F(RocksDbStoreTest, RefusesAForeignMark) {
 TEST_F(RocksDbStoreTest, RefusesANewerFormatByName) {
   ASSERT_TRUE(Create("server-1").ok());
   WriteText("MUSTER_SERVER", "Muster parameter server data\nformat 2\nserver server-1\n");
-  ExpectRefused("server-1", "format version 2, this program reads up to 1");
+  ExpectRefused("server-1",
+                "format version 2, written by a later release of Muster; this one reads formats "
+                "up to 1");
 }
 
 TEST_F(RocksDbStoreTest, RefusesAnotherServersData) {

@@ -163,10 +163,10 @@ absl::StatusOr<std::unique_ptr<v1::PartitionState>> ReadPartitionState(const Par
                                             job_id, " is damaged"));
   }
   if (state->format_version() > kFormatVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the stored state of partition ", partition, " of job ", job_id,
-                     " has format version ", state->format_version(), ", this server reads ",
-                     kFormatVersion, "; start a newer server on this folder"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the stored state of partition ", partition, " of job ", job_id, " has format version ",
+        state->format_version(),
+        ", written by a later release of Muster; this one reads formats up to ", kFormatVersion));
   }
   return state;
 }
