@@ -76,6 +76,7 @@ absl::StatusOr<std::string> FindProgram(const std::string& name) {
       here / "../worker/generate" / name,
       here / "../worker/predict" / name,
       here / "../tests/benchmarks" / name,
+      here / "../../server/coordinator" / name,
       here / "../../client" / name,
   };
   for (const std::string& place : places) {

@@ -31,8 +31,8 @@ void AddBench(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<Arguments>();
   command->add_option("name", arguments->name, "What to measure")
       ->required()
-      ->transform(
-          OneOf({"parameter-server", "sparse", "store", "optimizers", "collectives", "train"}));
+      ->transform(OneOf({"parameter-server", "sparse", "store", "optimizers", "collectives",
+                         "train", "coordinator"}));
   command->add_flag("--quick", arguments->quick, "Fewer and shorter runs, in under 45 s");
   command->add_option("--json", arguments->json, "Also write the results to this file");
   AddForceFlag(*command, arguments->replace);
@@ -46,6 +46,7 @@ void AddBench(CLI::App& app, Session& session) {
       "  collectives       --no-peers leaves OpenMPI and Gloo out; --connections N is for TCP and "
       "TLS\n"
       "  train             --no-peers leaves PyTorch out; --cases gpt-10m,gpt2-124m,mlp,deep-fm\n"
+      "  coordinator       --sizes 10,100,1000 are numbers of workers\n"
       "Example: muster bench collectives --quick --json all_reduce.json -- --no-peers");
   command->callback([&session, arguments] {
     session.Run([&]() -> absl::Status {
