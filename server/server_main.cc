@@ -27,6 +27,8 @@
 #include "common/daemon/self_check.h"
 #include "common/daemon/tls_flags.h"
 #include "common/daemon/utf8_flag.h"
+#include "common/examination/examination_loop.h"
+#include "common/examination/examiner.h"
 #include "common/rpc/announce_address.h"
 #include "common/rpc/membership/membership.h"
 #include "common/rpc/memory_tuning.h"
@@ -37,6 +39,7 @@
 #include "common/trace/trace_recorder.h"
 #include "common/trace/trace_sender.h"
 #include "common/transport/shared_memory/shared_segment.h"
+#include "common/transport/sockets/host_of.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/parameter_service.pb.h"
 #include "proto/status.pb.h"
@@ -161,7 +164,7 @@ DropOrders::Server Droppable(ShardEngine& engine) {
 // The object that carries out orders to trace.
 struct Tracing {
   TraceRecorder recorder;
-  // The server's incarnation in the cluster.
+  // The server's incarnation in the cluster; 0: it is no member now.
   std::atomic<uint64_t> incarnation = 0;
   // Null in a server without a coordinator, which gets no orders.
   std::unique_ptr<TraceSender> sender;
@@ -216,6 +219,7 @@ MembershipCallbacks Callbacks(const Engine& engine, RpcServer& server,
   };
   callbacks.lease_lost = [&](const absl::Status& status) {
     Log(absl::StrCat("no longer a member, joining again: ", status.message()));
+    tracing.incarnation = 0;
     server.SetReady(false);
   };
   callbacks.trouble = [](const absl::Status& status) { Log(std::string(status.message())); };
@@ -260,17 +264,31 @@ absl::StatusOr<Engine> OpenEngine(const Flags& flags, uint64_t process_nonce, co
   return result;
 }
 
+// Returns the host on which data channels are listened for.
+std::string DataHost(const Flags& flags) {
+  return flags.data_host.empty() ? HostOf(flags.listen) : flags.data_host;
+}
+
+// Returns what an examination of the cluster measures of this server: the way to it leads to the
+// host of its data channels.
+ExaminerOptions ExaminedParts(const Flags& flags, const RpcCredentials& credentials,
+                              const std::string& advertised) {
+  ExaminerOptions options = {.tls = flags.tls, .credentials = credentials};
+  options.data_folder = flags.data_dir;
+  options.data_roots = flags.data_roots;
+  LinkListenerOptions listener = {.host = DataHost(flags)};
+  listener.advertised_host =
+      flags.data_advertise.empty() ? HostOf(advertised) : flags.data_advertise;
+  options.listener = [listener] { return listener; };
+  return options;
+}
+
 absl::StatusOr<std::unique_ptr<DataChannelServer>> OpenDataChannels(
     const Flags& flags, const RpcCredentials& credentials, std::shared_ptr<MessageBudgets> budgets,
     PartitionHost& host) {
   DataChannelServerOptions options;
   options.budgets = std::move(budgets);
-  options.listener.host = flags.data_host;
-  if (flags.data_host.empty()) {
-    std::string listen = flags.listen.substr(0, flags.listen.rfind(':'));
-    if (listen.size() > 2 && listen.front() == '[') listen = listen.substr(1, listen.size() - 2);
-    options.listener.host = listen;
-  }
+  options.listener.host = DataHost(flags);
   options.listener.port = flags.data_port;
   options.listener.advertised_host = flags.data_advertise;
   options.listener.shared_memory =
@@ -331,6 +349,8 @@ int Run(const Flags& flags) {
                    [](absl::string_view line) { Log(std::string(line)); });
   std::unique_ptr<ClusterClient> cluster;
   std::unique_ptr<MembershipLoop> membership;
+  Examiner examiner(ExaminedParts(flags, *credentials, advertised), checkpoints, clock);
+  std::unique_ptr<ExaminationLoop> examination;
   // True if the cluster refuses this process, or nobody can reach it.
   std::atomic<bool> failed = false;
   if (!flags.coordinator.empty()) {
@@ -349,6 +369,10 @@ int Run(const Flags& flags) {
     membership = std::make_unique<MembershipLoop>(
         *cluster, std::move(options), clock, waiter,
         Callbacks(*opened, **server, *service, drops, moves, tracing, shutdown, failed));
+    examination = std::make_unique<ExaminationLoop>(
+        MakeGrpcExaminationClient(flags.coordinator, *credentials), examiner,
+        ExaminationLoopOptions{.id = opened->server_id,
+                               .incarnation = [&tracing] { return tracing.incarnation.load(); }});
     drops.SetReportSoon([&membership] { membership->ReportSoon(); });
     moves.SetReportSoon([&membership] { membership->ReportSoon(); });
   }
@@ -362,6 +386,7 @@ int Run(const Flags& flags) {
   drops.SetReportSoon(nullptr);
   moves.SetReportSoon(nullptr);
   if (membership != nullptr) membership->Leave(kLeaveTimeout);
+  examination.reset();
   service->Shutdown();
   (*server)->Shutdown(kDrainTimeout);
   return failed ? EXIT_FAILURE : EXIT_SUCCESS;

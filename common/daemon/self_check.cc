@@ -7,18 +7,14 @@
 #include "absl/strings/str_cat.h"
 #include "common/daemon/daemon.h"
 #include "common/rpc/channel.h"
-#include "common/rpc/rpc_status.h"
+#include "common/rpc/health_check.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/create_channel.h"
-#include "grpcpp/impl/codegen/client_unary_call.h"
-#include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/channel_arguments.h"
 
 namespace muster {
 namespace {
-
-constexpr char kHealthCheck[] = "/grpc.health.v1.Health/Check";
 
 // Returns the address where a process that listens on `listening` reaches itself.
 std::string FromWithin(const std::string& listening) {
@@ -75,18 +71,12 @@ absl::Status SelfCheck::CallOnce() {
       grpc::CreateCustomChannel(FromWithin(options_.address), credentials_.self(), arguments);
   grpc::ClientContext context;
   SetDeadline(context, options_.timeout);
-  const grpc::internal::RpcMethod method(kHealthCheck, grpc::internal::RpcMethod::NORMAL_RPC);
-  grpc::Slice empty;
-  const grpc::ByteBuffer request(&empty, 1);
-  grpc::ByteBuffer reply;
   {
     absl::MutexLock lock(&mutex_);
     if (stopping_) return absl::CancelledError("the daemon stops");
     call_ = &context;
   }
-  const absl::Status status =
-      FromGrpc(grpc::internal::BlockingUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
-          channel.get(), method, &context, request, &reply));
+  const absl::Status status = CheckHealth(*channel, context);
   absl::MutexLock lock(&mutex_);
   call_ = nullptr;
   return status;

@@ -93,7 +93,8 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointArchive& arc
                        options_),
       job_requests_(*table_, members_, lifecycle_, checkpoints_, clock, metrics_, options_,
                     [this](const Job& job) { return daemon_requests_.MayWrite(job); }),
-      metrics_requests_(*table_, clock) {
+      metrics_requests_(*table_, clock),
+      examination_requests_(members_, clock, archive.root()) {
   for (const v1::DaemonRecord& daemon : table_->stored_daemons()) {
     // Another's heartbeats are answered with "register again", and its registration is refused.
     if (daemon.protocol_version() != kProtocolVersion) continue;
@@ -121,6 +122,7 @@ absl::Status Coordinator::Settle() {
   task_requests_.AnswerChanged();
   job_requests_.AnswerChanged();
   metrics_requests_.AnswerChanged();
+  examination_requests_.AnswerChanged();
   return status;
 }
 
@@ -178,6 +180,7 @@ void Coordinator::Shutdown() {
   job_requests_.AnswerAll(status);
   metrics_requests_.AnswerAll(status);
   trace_requests_.AnswerAll(status);
+  examination_requests_.AnswerAll(status);
   for (const auto& [number, job] : table_->jobs()) job->AnswerAll(status);
 }
 

@@ -19,6 +19,7 @@
 #include "server/coordinator/requests/checkpoint_requests.h"
 #include "server/coordinator/requests/coordinator_options.h"
 #include "server/coordinator/requests/daemon_requests.h"
+#include "server/coordinator/requests/examination_requests.h"
 #include "server/coordinator/requests/job_requests.h"
 #include "server/coordinator/requests/metrics_requests.h"
 #include "server/coordinator/requests/ship_requests.h"
@@ -49,7 +50,7 @@ class Coordinator {
       JobStore& store, CheckpointArchive& archive, const Clock& clock, SerialExecutor& logic,
       SerialExecutor& disk, SerialExecutor& planning, CoordinatorOptions options);
 
-  // Serve the calls of the three services. Call Settle after one or more of them.
+  // Serve the calls of the four services. Call Settle after one or more of them.
   SubmitRequests& submits() { return submit_requests_; }
   JobRequests& jobs() { return job_requests_; }
   DaemonRequests& daemons() { return daemon_requests_; }
@@ -59,6 +60,7 @@ class Coordinator {
   MoveScheduler& moves() { return moves_; }
   CheckpointRequests& checkpoints() { return checkpoint_requests_; }
   ShipRequests& shipped() { return ship_requests_; }
+  ExaminationRequests& examinations() { return examination_requests_; }
   // Returns the daemons and the drains.
   v1::GetClusterReply Cluster();
 
@@ -106,6 +108,7 @@ class Coordinator {
   SubmitRequests submit_requests_;
   JobRequests job_requests_;
   MetricsRequests metrics_requests_;
+  ExaminationRequests examination_requests_;
 };
 
 }  // namespace muster

@@ -28,6 +28,8 @@
 #include "common/daemon/tls_flags.h"
 #include "common/daemon/token_file.h"
 #include "common/daemon/utf8_flag.h"
+#include "common/examination/examination_loop.h"
+#include "common/examination/examiner.h"
 #include "common/rpc/announce_address.h"
 #include "common/rpc/rpc_credentials.h"
 #include "common/rpc/shutdown_signal.h"
@@ -36,6 +38,7 @@
 #include "server/coordinator/checkpoints/storage_checkpoint_archive.h"
 #include "server/coordinator/cluster_service.h"
 #include "server/coordinator/coordinator_loop.h"
+#include "server/coordinator/examination_service.h"
 #include "server/coordinator/job_service.h"
 #include "server/coordinator/page/page_service.h"
 #include "server/coordinator/store/rocksdb_job_store.h"
@@ -310,8 +313,10 @@ int Run(const Flags& flags) {
   const auto jobs = MakeJobService(**loop);
   const auto cluster = MakeClusterService(**loop);
   const auto tasks = MakeTaskService(**loop);
+  const auto examinations = MakeExaminationService(**loop);
   auto server = RpcServer::Start(flags.listen, *credentials,
-                                 {jobs.get(), cluster.get(), tasks.get()}, {.ready = false});
+                                 {jobs.get(), cluster.get(), tasks.get(), examinations.get()},
+                                 {.ready = false});
   if (!server.ok()) {
     address.set_value("");
     return Fail(server.status());
@@ -338,6 +343,14 @@ int Run(const Flags& flags) {
         if (!answers) Log("not ready: the thread that does its work does not answer");
         (*server)->SetReady(answers);
       });
+  Examiner examiner({.tls = flags.tls,
+                     .credentials = *credentials,
+                     .data_folder = flags.data_dir,
+                     .data_roots = flags.data_roots},
+                    storage, clock);
+  auto examination = std::make_unique<ExaminationLoop>(
+      MakeExaminationClientHere(**loop), examiner,
+      ExaminationLoopOptions{.incarnation = [] { return uint64_t{1}; }});
   std::atomic<bool> deaf = false;
   SelfCheck self_check({.address = listening}, *credentials, [&](const absl::Status& status) {
     deaf = true;
@@ -346,6 +359,7 @@ int Run(const Flags& flags) {
   Log(absl::StrCat("stopping: ", shutdown.Wait()));
   if (deaf) ExitWithin(kStopTimeout, EXIT_FAILURE);
   page.listener.reset();
+  examination.reset();
   (*loop)->Shutdown();
   (*server)->Shutdown(kDrainTimeout);
   return deaf ? EXIT_FAILURE : EXIT_SUCCESS;

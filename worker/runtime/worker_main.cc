@@ -20,6 +20,7 @@
 #include "common/base/machine/usable_resources.h"
 #include "common/base/mutex_tuning.h"
 #include "common/base/status_macros.h"
+#include "common/checkpoint/local_storage.h"
 #include "common/daemon/daemon.h"
 #include "common/daemon/data_roots.h"
 #include "common/daemon/file_access.h"
@@ -29,6 +30,8 @@
 #include "common/daemon/tls_flags.h"
 #include "common/daemon/token_file.h"
 #include "common/daemon/utf8_flag.h"
+#include "common/examination/examination_loop.h"
+#include "common/examination/examiner.h"
 #include "common/rpc/announce_address.h"
 #include "common/rpc/memory_tuning.h"
 #include "common/rpc/retry.h"
@@ -232,15 +235,35 @@ DaemonIdentity Identity(const Flags& flags, const std::string& listening) {
   return identity;
 }
 
+// Returns what an examination of the cluster measures of this worker: the way to it leads to where
+// its tasks listen for other tasks.
+ExaminerOptions ExaminedParts(const Flags& flags, const CollectiveFlags& collectives,
+                              const RpcCredentials& credentials) {
+  ExaminerOptions options = {.tls = flags.tls, .credentials = credentials};
+  options.offload_folder = flags.offload_folder;
+  options.data_roots = flags.data_roots;
+  const HostEndpointOptions tasks = EndpointOptions(collectives, credentials);
+  // The default is looked up each time, as each task does, for names may be known later only.
+  options.listener = [tasks, coordinator = flags.coordinator] {
+    LinkListenerOptions listener = {.host = tasks.host.empty() ? DefaultCollectivesHost(coordinator)
+                                                               : tasks.host};
+    listener.first_port = tasks.first_port;
+    listener.last_port = tasks.last_port;
+    listener.advertised_host = tasks.advertised_host;
+    return listener;
+  };
+  return options;
+}
+
 int Run(const Flags& flags) {
   LimitFileAccess(flags.file_access);
   ShutdownSignal shutdown;
   // Called before devices are listed, which can take long.
   if (flags.end_with_parent) EndWithParent();
-  // Finds wrong roots early; tasks open them again.
-  if (const auto roots = RootsOfDaemon(flags.listen, flags.data_roots); !roots.ok()) {
-    return Fail(roots.status());
-  }
+  // Tasks open the roots again.
+  auto roots = RootsOfDaemon(flags.listen, flags.data_roots);
+  if (!roots.ok()) return Fail(roots.status());
+  LocalStorage checkpoints(*std::move(roots));
   const absl::StatusOr<std::string> program_token = ProgramToken(flags);
   if (!program_token.ok()) return Fail(program_token.status());
   const std::string device_program = DeviceProgram(flags);
@@ -272,7 +295,11 @@ int Run(const Flags& flags) {
   options.identity = Identity(flags, listening);
   options.identity.devices = *std::move(devices);
   options.log = Log;
-  options.member = [&server = **server](bool member) { server.SetReady(member); };
+  std::atomic<uint64_t> incarnation = 0;
+  options.member = [&incarnation, &server = **server](uint64_t present) {
+    incarnation = present;
+    server.SetReady(present != 0);
+  };
   options.refused = [&](const absl::Status& status) {
     failed = true;
     shutdown.Trigger(std::string(status.message()));
@@ -281,6 +308,10 @@ int Run(const Flags& flags) {
   if (collectives.host.empty() && !IsOnAllAddresses(listening)) {
     collectives.host = HostOf(listening);
   }
+  Examiner examiner(ExaminedParts(flags, collectives, *credentials), checkpoints, clock);
+  ExaminationLoop examination(
+      MakeGrpcExaminationClient(flags.coordinator, *credentials), examiner,
+      {.id = options.identity.id, .incarnation = [&incarnation] { return incarnation.load(); }});
   std::vector<std::string> arguments = Arguments(collectives);
   for (std::string& argument : DataRootArguments(flags.data_roots)) {
     arguments.push_back(std::move(argument));
@@ -307,6 +338,8 @@ int Run(const Flags& flags) {
   daemon.Stop(kLeaveTimeout);
   logs.Flush(kLogTimeout);
   (*server)->Shutdown(absl::ZeroDuration());
+  // A disk that does not answer holds an examination, and would hold this process.
+  ExitWithin(kStopTimeout, failed ? EXIT_FAILURE : EXIT_SUCCESS);
   return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 

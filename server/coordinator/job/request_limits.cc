@@ -47,6 +47,7 @@ constexpr Limit kRequests[] = {
     {"ReportCollectivesRequest", 4 << 20},
     {"ReportTraceRequest", 256 << 10},
     {"ReportServerTraceRequest", 256 << 10},
+    {"ReportExaminationRequest", 128 << 10},
     // Each of a job's many series is compared with each pattern.
     {"ReadMetricsRequest", 1024},
 };
@@ -100,6 +101,10 @@ constexpr Limit kFields[] = {
     {"ReportCollectivesRequest.calls", 1000},
     {"ReportProgressRequest.collective_times", 16},
     {"CollectiveTimes.counts", 64},
+    {"DaemonReport.probe_host", 256},
+    {"DaemonReport.disks", 8},
+    {"DaemonReport.folders", 32},
+    {"DaemonReport.links", 64},
     {"TraceName.name", 128},
     {"TraceName.category", 32},
     {"TraceTrack.name", 64},

@@ -166,12 +166,12 @@ MembershipCallbacks WorkerDaemon::Callbacks() {
   callbacks.orders = [this](const v1::HeartbeatReply& orders) { tasks_.Reconcile(orders); };
   callbacks.registered = [this](uint64_t incarnation) {
     options_.log(absl::StrCat("joined the cluster as incarnation ", incarnation));
-    if (options_.member) options_.member(true);
+    if (options_.member) options_.member(incarnation);
   };
   callbacks.lease_lost = [this](const absl::Status& status) {
     options_.log(
         absl::StrCat("no longer a member, joining again; tasks go on: ", status.message()));
-    if (options_.member) options_.member(false);
+    if (options_.member) options_.member(0);
   };
   callbacks.trouble = [this](const absl::Status& status) { options_.log(status.message()); };
   callbacks.refused = options_.refused;

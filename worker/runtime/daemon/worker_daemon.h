@@ -5,6 +5,7 @@
 #include <prometheus/gauge.h>
 #include <prometheus/registry.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -48,9 +49,9 @@ struct WorkerDaemonOptions {
   std::function<void(absl::string_view)> log;
   // Called when the coordinator will never accept this daemon, which must then end.
   std::function<void(const absl::Status&)> refused;
-  // Called with true when the daemon becomes a member of the cluster, false when it loses its
-  // lease.
-  std::function<void(bool)> member;
+  // Called with its incarnation when the daemon becomes a member of the cluster, with 0 when it
+  // loses its lease.
+  std::function<void(uint64_t)> member;
 };
 
 // A member of the cluster that offers slots. Runs the tasks that the coordinator orders, and
