@@ -14,6 +14,7 @@
 #include "client/cluster/session.h"
 #include "client/commands/arguments/job_argument.h"
 #include "client/commands/commands.h"
+#include "client/terminal/collective_table.h"
 #include "client/terminal/format.h"
 #include "client/terminal/progress.h"
 #include "client/terminal/row_counts.h"
@@ -140,15 +141,6 @@ void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
   }
 }
 
-std::string CallName(const v1::CollectiveRecord& call) {
-  std::string text = call.operation();
-  if (call.count() > 0) {
-    absl::StrAppend(&text, " ", call.dtype(), " x ", FormatCount(call.count()));
-  }
-  if (!call.reduction().empty()) absl::StrAppend(&text, ", ", call.reduction());
-  return text;
-}
-
 void PrintCollectives(const v1::ListCollectivesReply& reply) {
   if (reply.slots_size() == 0) {
     Print(
@@ -160,18 +152,7 @@ void PrintCollectives(const v1::ListCollectivesReply& reply) {
     Print("slot %u, reported at %s\n", slot.slot(),
           absl::FormatTime("%H:%M:%E3S UTC", absl::FromUnixMillis(slot.unix_ms()),
                            absl::UTCTimeZone()));
-    std::vector<std::vector<std::string>> rows = {
-        {"GROUP", "CALL", "WHAT", "LABEL", "STARTED", "TOOK", "ERROR"}};
-    for (const v1::CollectiveRecord& call : slot.calls()) {
-      rows.push_back({call.group(), absl::StrCat(call.sequence()), CallName(call), call.label(),
-                      absl::FormatTime("%H:%M:%E6S", absl::FromUnixMicros(call.started_unix_us()),
-                                       absl::UTCTimeZone()),
-                      call.duration_us() < 0
-                          ? "under way"
-                          : FormatTime(static_cast<double>(call.duration_us()) / 1e6),
-                      call.error()});
-    }
-    Print("%s\n", FormatTable(rows));
+    Print("%s\n", CollectiveTable(slot));
   }
 }
 
@@ -207,7 +188,8 @@ void AddStatus(CLI::App& app, Session& session) {
       });
   command->add_flag(
       "--collectives", *collectives,
-      "Ask the tasks for their latest collective calls (at most 1,000 per slot) and show them");
+      "Ask the tasks for their latest collective calls (at most 1,000 per slot) and show them; "
+      "--output json has whole labels and exact counts and times");
   command->footer("Example: muster status JOB --output json");
 }
 

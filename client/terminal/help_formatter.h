@@ -13,6 +13,8 @@ class HelpFormatter final : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* app, std::string name,
                         CLI::AppFormatMode mode) const override;
+  // Says ranges and choices in plain words: "INT=1, 1 to 16" and "shared_memory|tcp".
+  std::string make_option_opts(const CLI::Option* option) const override;
 };
 
 // Breaks lines of more than `width` characters at blanks. The rest of a line is indented to the

@@ -71,7 +71,7 @@ TEST_F(StatusCollectivesTest, ShowsTheCallsOfEverySlot) {
   for (const int slot : {0, 1}) {
     EXPECT_THAT(text.output, ContainsRegex(absl::StrCat(
                                  "slot ", slot,
-                                 ", reported at [0-9:.]+ UTC\nGROUP +CALL +WHAT +LABEL +STARTED")));
+                                 ", reported at [0-9:.]+ UTC\nCALL +WHAT +LABEL +STARTED")));
   }
   EXPECT_THAT(text.output,
               ContainsRegex(absl::StrCat("world +[0-9]+ +all_reduce f32 x ", kBucketElements,

@@ -326,7 +326,7 @@ TEST_F(WritePredictionsTest, LibsvmExamplesAreCounted) {
   LocalJob classifier(Parse("model { logistic_regression {} } " + data("a.svm", classes)));
   ExpectAsEvaluated(classifier, -1);
   const Table table = Read(Write(classifier.spec(), classifier.Export()));
-  EXPECT_THAT(table[0], ElementsAre("example", "predicted", "probability_0", "probability_1"));
+  EXPECT_THAT(table[0], ElementsAre("example", "predicted", "probability_-1", "probability_1"));
   EXPECT_EQ(table[kExamples][0], absl::StrCat(kExamples - 1));
   LocalJob regression(Parse("model { linear_regression {} } " + data("b.svm", numbers)));
   ExpectNumbersAsEvaluated(regression, -1);

@@ -444,6 +444,14 @@ TEST_F(CheckpointLifecycleTest, AFoldersManifestTellsThePreparation) {
   const auto job = cluster_.Submit(spec);
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(cluster_.Order(*job, 0)->data_preparation(), "kept");
+  cluster_.Finish(*job);
+
+  // The scale of a number to predict.
+  spec.mutable_data()->mutable_libsvm()->set_path("/data/a.libsvm");
+  spec.mutable_model()->mutable_linear_regression();
+  const auto regression = cluster_.Submit(spec);
+  ASSERT_TRUE(regression.ok()) << regression.status();
+  EXPECT_EQ(cluster_.Order(*regression, 0)->data_preparation(), "kept");
 }
 
 TEST_F(CheckpointLifecycleTest, AJobThatGoesOnFromBeyondItsEndFails) {

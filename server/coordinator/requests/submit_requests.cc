@@ -11,6 +11,7 @@
 #include "common/checkpoint/checkpoint_name.h"
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
+#include "common/job/regression.h"
 #include "common/plan/memory_part.h"
 #include "common/plan/memory_plan.h"
 #include "common/program/program_proof.h"
@@ -69,7 +70,8 @@ bool IsFolder(absl::string_view initial_weights) {
 // Empty for all others: the coordinator need not be able to read their folder.
 absl::StatusOr<std::string> PreparationInFolder(const v1::JobSpec& spec,
                                                 const CheckpointArchive& archive) {
-  if (!spec.data().has_csv() || !IsFolder(spec.initial_weights())) return "";
+  const bool uses = spec.data().has_csv() || RegressionOf(spec.model()) != nullptr;
+  if (!uses || !IsFolder(spec.initial_weights())) return "";
   absl::StatusOr<std::string> preparation = archive.DataPreparation(spec.initial_weights());
   if (preparation.ok() && preparation->size() > kMostPreparationBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -81,7 +83,7 @@ absl::StatusOr<std::string> PreparationInFolder(const v1::JobSpec& spec,
   return absl::Status(
       preparation.status().code(),
       absl::StrCat("initial_weights is \"", spec.initial_weights(),
-                   "\", whose manifest says how data.csv is to be prepared, but the coordinator "
+                   "\", whose manifest says how the data are to be prepared, but the coordinator "
                    "cannot read it: ",
                    preparation.status().message()));
 }

@@ -9,6 +9,10 @@
 
 namespace muster {
 
+const v1::NumericColumn& TargetColumn(const v1::CsvPreparation& preparation) {
+  return *preparation.numeric().rbegin();
+}
+
 void ColumnMoments::Add(absl::Span<const double> row) {
   for (size_t i = 0; i < row.size(); ++i) {
     if (std::isnan(row[i])) continue;
@@ -45,7 +49,7 @@ void AddLearned(const std::vector<std::string>& numbers, const ColumnMoments& mo
 }
 
 TargetScale ScaleOfTarget(const v1::CsvPreparation& preparation) {
-  const v1::NumericColumn& target = *preparation.numeric().rbegin();
+  const v1::NumericColumn& target = TargetColumn(preparation);
   return {.mean = target.mean(), .deviation = target.deviation()};
 }
 
@@ -62,7 +66,7 @@ absl::Status CheckPreparation(const v1::CsvPreparation& preparation,
   }
   for (int i = 0; i < preparation.numeric_size(); ++i) {
     const v1::NumericColumn& column = preparation.numeric(i);
-    const bool is_target = predicts_number && i + 1 == preparation.numeric_size();
+    const bool is_target = predicts_number && &column == &TargetColumn(preparation);
     if (column.name() != numbers[i] && is_target) {
       return absl::InvalidArgumentError(absl::StrCat(
           "the weights were trained to predict the number in column ", Quote(column.name()),

@@ -13,7 +13,10 @@
 namespace muster {
 
 // CsvPreparation keeps the columns of numbers in the order of data.csv.numeric. Where labels are
-// numbers, it keeps the label as one more column, the last.
+// numbers, it keeps the label as one more column, which only TargetColumn tells from the others.
+
+// Returns the label's column. REQUIRES: labels are numbers.
+const v1::NumericColumn& TargetColumn(const v1::CsvPreparation& preparation);
 
 // Computes mean and deviation of each column over the added rows by Welford's recurrences, which
 // keep small differences of large numbers, and give a deviation of exactly 0 for equal values.

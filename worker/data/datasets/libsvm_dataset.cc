@@ -69,11 +69,7 @@ class LibsvmDataset::Parser {
       return absl::InvalidArgumentError(absl::StrCat(
           "libsvm file '", path_, "' holds no example, only blank lines and comments"));
     }
-    if (options_.labels == LabelKind::kNumber) return FinishTargets();
-    MUSTER_ASSIGN_OR_RETURN(ClassLabels::Result labels, labels_.Finish());
-    dataset_.labels_ = std::move(labels.labels);
-    dataset_.info_.classes = labels.classes;
-    return absl::OkStatus();
+    return options_.labels == LabelKind::kNumber ? FinishTargets() : FinishClasses();
   }
 
  private:
@@ -82,6 +78,19 @@ class LibsvmDataset::Parser {
     const std::string what = absl::StrCat("the label, ", LengthOf(label), ",");
     MUSTER_ASSIGN_OR_RETURN(const double target, ParseTarget(label, what, path_, line));
     targets_.push_back(target);
+    return absl::OkStatus();
+  }
+
+  absl::Status FinishClasses() {
+    MUSTER_ASSIGN_OR_RETURN(ClassLabels::Result labels, labels_.Finish());
+    dataset_.labels_ = std::move(labels.labels);
+    dataset_.info_.classes = labels.classes;
+    v1::DataPreparation preparation;
+    auto& names = *preparation.mutable_csv()->mutable_classes();
+    names.Assign(labels.names.begin(), labels.names.end());
+    // Classes are called as in the data that the weights were trained on.
+    if (options_.preparation != nullptr) names = options_.preparation->classes();
+    if (!names.empty()) dataset_.info_.preparation = preparation.SerializeAsString();
     return absl::OkStatus();
   }
 
@@ -103,7 +112,7 @@ class LibsvmDataset::Parser {
       AddLearned(columns, moments, LabelKind::kNumber, prepared);
     }
     for (const double target : targets_) {
-      dataset_.targets_.push_back(Prepared(target, prepared.numeric(0)));
+      dataset_.targets_.push_back(Prepared(target, TargetColumn(prepared)));
     }
     dataset_.info_.target = ScaleOfTarget(prepared);
     dataset_.info_.preparation = preparation.SerializeAsString();

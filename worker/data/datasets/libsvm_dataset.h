@@ -22,16 +22,17 @@ struct LibsvmOptions {
   FirstIndex first_index = FirstIndex::kOne;
   LabelKind labels = LabelKind::kClass;
   // For labels that are numbers, as in CsvOptions: the share that their mean and deviation are not
-  // learned from, the seed of the order whose end that is, and the preparation that came with the
-  // weights; null to learn one.
+  // learned from, and the seed of the order whose end that is.
   double holdout = 0;
   absl::optional<uint64_t> shuffle_seed;
+  // The preparation that came with the weights; null to learn one.
   const v1::CsvPreparation* preparation = nullptr;
 };
 
 // Sparse examples, one per line: `label index:value index:value …`, indices ascending. A '#' begins
 // a comment; lines without content are skipped. Labels are -1 and +1, or classes from 0; or numbers
-// to predict, whose preparation is that of a CSV file with the label as its one numeric column. A
+// to predict. Their preparation is that of a CSV file: it has the names of the classes -1 and +1,
+// or the label as its one numeric column. A
 // feature's key is its index counted from 0. Held in compressed rows (12 bytes per entry).
 class LibsvmDataset : public Dataset {
  public:

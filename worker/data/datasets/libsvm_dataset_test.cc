@@ -4,7 +4,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/data_preparation.pb.h"
 #include "worker/data/batch.h"
+#include "worker/data/csv/csv_preparation.h"
 #include "worker/data/parsing/temp_files_for_testing.h"
 
 namespace muster {
@@ -76,6 +78,20 @@ TEST_F(LibsvmDatasetTest, ReadsExamplesInCompressedRows) {
   EXPECT_THAT(batch.dense, IsEmpty());
 }
 
+TEST_F(LibsvmDatasetTest, ClassesAreCalledAsWhereTheWeightsWereTrained) {
+  const auto trained = LibsvmDataset::Create(folder_.Write("a", "+1 1:1\n-1 2:1\n"), {});
+  ASSERT_TRUE(trained.ok()) << trained.status();
+  v1::DataPreparation kept;
+  ASSERT_TRUE(kept.ParseFromString((*trained)->info().preparation));
+  EXPECT_THAT(kept.csv().classes(), ElementsAre("-1", "1"));
+  const std::string numbered = folder_.Write("b", "1 1:1\n0 2:1\n");
+  EXPECT_EQ(LibsvmDataset::Create(numbered, {}).value()->info().preparation, "");
+  LibsvmOptions options;
+  options.preparation = &kept.csv();
+  EXPECT_EQ(LibsvmDataset::Create(numbered, options).value()->info().preparation,
+            (*trained)->info().preparation);
+}
+
 TEST_F(LibsvmDatasetTest, CountsFromZeroIfAsked) {
   const std::string path = folder_.Write("a.libsvm", "0 0:1 2:1\n2 1:1\n");
   const auto dataset = LibsvmDataset::Create(path, kFromZero);
@@ -144,6 +160,7 @@ TEST_F(LibsvmDatasetTest, NumbersToPredictAreNormalisedOverTrainingExamples) {
   // Other data are normalised as the weights were trained.
   v1::DataPreparation kept;
   ASSERT_TRUE(kept.ParseFromString((*trained)->info().preparation));
+  EXPECT_EQ(TargetColumn(kept.csv()).name(), "label");
   options.preparation = &kept.csv();
   const auto later = LibsvmDataset::Create(folder_.Write("b.libsvm", "99.5 1:1\n"), options);
   ASSERT_TRUE(later.ok()) << later.status();

@@ -42,8 +42,9 @@ absl::StatusOr<ClassLabels::Result> ClassLabels::Finish() {
                                     " has -1; number the classes from 0"));
     }
     for (int32_t& label : labels_) label = std::max(label, 0);
+    return Result{std::exchange(labels_, {}), 2, {"-1", "1"}};
   }
-  return Result{std::exchange(labels_, {}), std::max<int64_t>(2, int64_t{largest_} + 1)};
+  return Result{std::exchange(labels_, {}), std::max<int64_t>(2, int64_t{largest_} + 1), {}};
 }
 
 }  // namespace muster

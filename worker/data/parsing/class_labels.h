@@ -27,6 +27,8 @@ class ClassLabels {
     std::vector<int32_t> labels;
     // At least 2; labels lie in [0, classes).
     int64_t classes = 0;
+    // Each class's label as text, in order of class; empty if labels are the classes themselves.
+    std::vector<std::string> names;
   };
   // Returns all labels, and leaves this object empty. InvalidArgument, naming file and lines: there
   // is -1 beside labels other than +1.

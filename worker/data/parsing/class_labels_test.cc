@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // The labels of lines 1, 2, … of a file named f.
 absl::StatusOr<ClassLabels::Result> Collect(const std::vector<std::string>& texts) {
@@ -28,6 +29,7 @@ TEST(ClassLabelsTest, MapsMinusOneAndPlusOneToZeroAndOne) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_THAT(result->labels, ElementsAre(1, 0, 1));
   EXPECT_EQ(result->classes, 2);
+  EXPECT_THAT(result->names, ElementsAre("-1", "1"));
 }
 
 TEST(ClassLabelsTest, TakesClassesFromZero) {
@@ -39,6 +41,7 @@ TEST(ClassLabelsTest, TakesClassesFromZero) {
   ASSERT_TRUE(several.ok()) << several.status();
   EXPECT_THAT(several->labels, ElementsAre(0, 7, 2));
   EXPECT_EQ(several->classes, 8);
+  EXPECT_THAT(several->names, IsEmpty());
   EXPECT_EQ(Collect({"0", "0"})->classes, 2);
 }
 
