@@ -115,6 +115,7 @@ absl::Status Coordinator::Settle() {
   task_requests_.AnswerChanged();
   job_requests_.AnswerChanged();
   metrics_requests_.AnswerChanged();
+  settled_version_ = table_->version();
   return status;
 }
 

@@ -109,6 +109,14 @@ class EdgeService : public Api::Service {
     Serve(method, &CoordinatorLoop::Post, std::move(work));
   }
 
+  // Registers a method that takes a report, and that the coordinator may park
+  // (CoordinatorLoop::PostReport).
+  template <typename Request, typename Reply>
+  void ParkReport(const char* method,
+                  std::function<void(Coordinator&, const Request&, Call<Reply>)> work) {
+    Serve(method, &CoordinatorLoop::PostReport, std::move(work));
+  }
+
   // Registers a method that the coordinator may park and that only reads.
   template <typename Request, typename Reply>
   void ParkRead(const char* method,
@@ -121,6 +129,14 @@ class EdgeService : public Api::Service {
   void AtOnce(const char* method,
               std::function<absl::StatusOr<Reply>(Coordinator&, const Request&)> work) {
     Serve(method, &CoordinatorLoop::Post, Answering<Request, Reply>(std::move(work)));
+  }
+
+  // Registers a method that takes a report, and that the coordinator answers at once
+  // (CoordinatorLoop::PostReport).
+  template <typename Request, typename Reply>
+  void Report(const char* method,
+              std::function<absl::StatusOr<Reply>(Coordinator&, const Request&)> work) {
+    Serve(method, &CoordinatorLoop::PostReport, Answering<Request, Reply>(std::move(work)));
   }
 
   // Registers a method that the coordinator answers at once and that only reads.
