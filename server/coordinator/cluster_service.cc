@@ -14,11 +14,11 @@ class ClusterService final : public EdgeService<v1::ClusterService> {
     AtOnce<v1::RegisterDaemonRequest, v1::RegisterDaemonReply>(
         "RegisterDaemon",
         [](Coordinator& c, const auto& request) { return c.daemons().Register(request); });
-    Park<v1::HeartbeatRequest, v1::HeartbeatReply>(
+    ParkReport<v1::HeartbeatRequest, v1::HeartbeatReply>(
         "Heartbeat", [](Coordinator& c, const auto& request, auto call) {
           c.daemons().Heartbeat(request, std::move(call));
         });
-    AtOnce<v1::AppendLogsRequest, v1::AppendLogsReply>(
+    Report<v1::AppendLogsRequest, v1::AppendLogsReply>(
         "AppendLogs",
         [](Coordinator& c, const auto& request) { return c.daemons().AppendLogs(request); });
     AtOnce<v1::ReportServerTraceRequest, v1::TraceReply>(

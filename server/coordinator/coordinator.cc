@@ -123,6 +123,7 @@ absl::Status Coordinator::Settle() {
   job_requests_.AnswerChanged();
   metrics_requests_.AnswerChanged();
   examination_requests_.AnswerChanged();
+  settled_version_ = table_->version();
   return status;
 }
 

@@ -1,6 +1,7 @@
 #ifndef MUSTER_SERVER_COORDINATOR_COORDINATOR_H_
 #define MUSTER_SERVER_COORDINATOR_COORDINATOR_H_
 
+#include <cstdint>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -68,6 +69,9 @@ class Coordinator {
   // failed is tried again at the next Settle.
   absl::Status Settle();
 
+  // Returns whether no record of a job or a daemon has changed since the last Settle.
+  bool settled() const { return table_->version() == settled_version_; }
+
   // Acts on time (leases, stalls, deadlines, retention) and settles. Call some 20 times a second.
   absl::Status Tick();
 
@@ -91,6 +95,8 @@ class Coordinator {
   const Clock& clock_;
   // Time at which Tick last ran.
   absl::Duration last_tick_;
+  // The table's version at the end of the last Settle.
+  uint64_t settled_version_ = 0;
   const std::unique_ptr<JobTable> table_;
   Membership members_;
   CoordinatorMetrics metrics_;

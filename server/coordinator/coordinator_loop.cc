@@ -64,8 +64,27 @@ void CoordinatorLoop::Post(std::function<void(Coordinator&)> work) {
     if (shut_down_) {
       coordinator_->Shutdown();
     } else {
-      Note(coordinator_->Settle());
+      SettleSoon();
     }
+  });
+}
+
+void CoordinatorLoop::PostReport(std::function<void(Coordinator&)> work) {
+  logic_->Post([this, work = std::move(work)] {
+    work(*coordinator_);
+    if (shut_down_) {
+      coordinator_->Shutdown();
+    } else if (!coordinator_->settled()) {
+      SettleSoon();
+    }
+  });
+}
+
+void CoordinatorLoop::SettleSoon() {
+  if (std::exchange(settles_soon_, true)) return;
+  logic_->Post([this] {
+    settles_soon_ = false;
+    if (!shut_down_) Note(coordinator_->Settle());
   });
 }
 

@@ -35,8 +35,15 @@ class CoordinatorLoop {
   // Shuts down, and runs what is still queued.
   ~CoordinatorLoop();
 
-  // Runs `work` on the logic thread, then Coordinator::Settle. Never blocks.
+  // Runs `work` on the logic thread, then Coordinator::Settle, which takes longer than most work
+  // once the cluster is large: one Settle follows all work that was posted before it begins. Never
+  // blocks.
   void Post(std::function<void(Coordinator&)> work);
+
+  // Runs `work`, which takes what a daemon or a task reports, on the logic thread. Most reports
+  // change no record of a job or a daemon; after those Settle comes with the next tick at the
+  // latest. Never blocks.
+  void PostReport(std::function<void(Coordinator&)> work);
 
   // Runs `work`, which only reads, on the logic thread. Spares the coordinator to settle, which
   // takes longer than most reads once there are many jobs; a parked call is answered by a later
@@ -57,6 +64,8 @@ class CoordinatorLoop {
   CoordinatorLoop(CheckpointArchive& archive, const Clock& clock, Trouble trouble);
 
   void RunTicks();
+  // Settles after the work that is queued now. Logic thread only.
+  void SettleSoon();
   void Note(const absl::Status& status);
 
   const CheckpointArchive& archive_;
@@ -69,6 +78,8 @@ class CoordinatorLoop {
   // Logic thread only.
   std::unique_ptr<Coordinator> coordinator_;
   bool shut_down_ = false;
+  // True while a Settle is queued.
+  bool settles_soon_ = false;
   absl::Status last_trouble_;
 
   // The other executors post to the logic thread.

@@ -72,6 +72,33 @@ TEST_F(CoordinatorTest, RunsAJobFromSubmitToSuccess) {
   EXPECT_THAT(cluster_.daemon("s0").orders.drops(), IsEmpty());
 }
 
+TEST_F(CoordinatorTest, AHeartbeatIsAnsweredAtOnceUnlessPlacementsAreDue) {
+  StartDaemons();
+  v1::HeartbeatRequest request;
+  request.set_id("w0");
+  request.set_incarnation(cluster_.daemon("w0").incarnation);
+  request.set_seen_orders_version(cluster_.daemon("w0").seen_version);
+  request.set_poll_ms(1000);
+  const auto beat = [&] {
+    Answer<v1::HeartbeatReply> answer;
+    cluster_.coordinator().daemons().Heartbeat(request, answer.call());
+    return answer;
+  };
+  const Answer<v1::HeartbeatReply> same = beat();
+  EXPECT_FALSE(same.came()) << "its orders are those that it has seen";
+  request.set_seen_orders_version(1);
+  EXPECT_TRUE(beat().came());
+  EXPECT_TRUE(absl::IsCancelled(same.status())) << "a later heartbeat came";
+
+  v1::DrainServerRequest drain;
+  drain.set_server_id("s0");
+  ASSERT_TRUE(cluster_.coordinator().moves().Drain(drain).ok());
+  const Answer<v1::HeartbeatReply> during = beat();
+  EXPECT_FALSE(during.came()) << "a record has changed, so placements are due";
+  cluster_.Run();
+  EXPECT_TRUE(during.status().ok()) << during.status();
+}
+
 TEST_F(CoordinatorTest, AJobThatEndsWithoutItsFinalCheckpointFails) {
   StartDaemons();
   const std::string job = *cluster_.Submit(SmallJob());

@@ -4,6 +4,7 @@
 #include <google/protobuf/message.h>
 
 #include <cstdlib>
+#include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -43,6 +44,16 @@ absl::Status WriteReply(const Message& reply, grpc::ByteBuffer& bytes) {
     bool own_buffer = false;
     return FromGrpc(grpc::SerializationTraits<Message>::Serialize(reply, &bytes, &own_buffer));
   });
+}
+
+grpc::ByteBuffer BufferOf(const std::shared_ptr<const std::string>& bytes) {
+  using Owner = std::shared_ptr<const std::string>;
+  auto owner = std::make_unique<Owner>(bytes);
+  // gRPC does not write to what it sends.
+  const grpc::Slice slice(
+      const_cast<char*>(bytes->data()), bytes->size(),
+      [](void* released) { delete static_cast<Owner*>(released); }, owner.release());
+  return grpc::ByteBuffer(&slice, 1);
 }
 
 grpc::Status AtEdge(const absl::Status& status) {

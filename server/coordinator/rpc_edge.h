@@ -37,6 +37,8 @@ namespace muster {
 // Parses and checks a request. INVALID_ARGUMENT: it is too large, malformed, or beyond a limit.
 absl::Status ReadRequest(const grpc::ByteBuffer& bytes, google::protobuf::Message& request);
 absl::Status WriteReply(const google::protobuf::Message& reply, grpc::ByteBuffer& bytes);
+// Returns a buffer that shares `bytes`.
+grpc::ByteBuffer BufferOf(const std::shared_ptr<const std::string>& bytes);
 // Converts a status for gRPC; cuts a message that is longer than gRPC would deliver.
 grpc::Status AtEdge(const absl::Status& status);
 
@@ -56,7 +58,14 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
                   if (status.ok()) status = WriteReply(*reply, *reply_);
                   End(status);
                 },
-            .cancelled = cancelled_};
+            .cancelled = cancelled_,
+            .done_alike =
+                [this](const SharedReply<Reply>& reply) {
+                  End(CatchOutOfMemory("the call", [&] {
+                    *reply_ = BufferOf(reply.bytes());
+                    return absl::OkStatus();
+                  }));
+                }};
   }
 
   // Ends the rpc. Call once, or the Call.
@@ -109,6 +118,14 @@ class EdgeService : public Api::Service {
     Serve(method, &CoordinatorLoop::Post, std::move(work));
   }
 
+  // Registers a method that takes a report, and that the coordinator may park
+  // (CoordinatorLoop::PostReport).
+  template <typename Request, typename Reply>
+  void ParkReport(const char* method,
+                  std::function<void(Coordinator&, const Request&, Call<Reply>)> work) {
+    Serve(method, &CoordinatorLoop::PostReport, std::move(work));
+  }
+
   // Registers a method that the coordinator may park and that only reads.
   template <typename Request, typename Reply>
   void ParkRead(const char* method,
@@ -121,6 +138,14 @@ class EdgeService : public Api::Service {
   void AtOnce(const char* method,
               std::function<absl::StatusOr<Reply>(Coordinator&, const Request&)> work) {
     Serve(method, &CoordinatorLoop::Post, Answering<Request, Reply>(std::move(work)));
+  }
+
+  // Registers a method that takes a report, and that the coordinator answers at once
+  // (CoordinatorLoop::PostReport).
+  template <typename Request, typename Reply>
+  void Report(const char* method,
+              std::function<absl::StatusOr<Reply>(Coordinator&, const Request&)> work) {
+    Serve(method, &CoordinatorLoop::PostReport, Answering<Request, Reply>(std::move(work)));
   }
 
   // Registers a method that the coordinator answers at once and that only reads.

@@ -11,14 +11,14 @@ namespace {
 class TaskService final : public EdgeService<v1::TaskService> {
  public:
   explicit TaskService(CoordinatorLoop& loop) : EdgeService(loop) {
-    Park<v1::RendezvousRequest, v1::RendezvousReply>(
+    ParkReport<v1::RendezvousRequest, v1::RendezvousReply>(
         "Rendezvous", [](Coordinator& c, const auto& request, auto call) {
           c.tasks().Rendezvous(request, std::move(call));
         });
-    AtOnce<v1::ReportProgressRequest, v1::ReportProgressReply>(
+    Report<v1::ReportProgressRequest, v1::ReportProgressReply>(
         "ReportProgress",
         [](Coordinator& c, const auto& request) { return c.tasks().ReportProgress(request); });
-    Park<v1::ReportEvaluationRequest, v1::ReportEvaluationReply>(
+    ParkReport<v1::ReportEvaluationRequest, v1::ReportEvaluationReply>(
         "ReportEvaluation", [](Coordinator& c, const auto& request, auto call) {
           c.tasks().ReportEvaluation(request, std::move(call));
         });

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "server/coordinator/calls/shared_reply.h"
 
 namespace muster {
 
@@ -18,6 +19,16 @@ struct Call {
   std::function<void(absl::StatusOr<Reply>)> done;
   // Set once the caller no longer waits; null: never set.
   std::shared_ptr<const std::atomic<bool>> cancelled;
+  // Takes a reply that other callers get, too, in place of `done`; null: `done` takes a copy.
+  std::function<void(const SharedReply<Reply>&)> done_alike;
+
+  void Answer(const SharedReply<Reply>& reply) const {
+    if (done_alike != nullptr) {
+      done_alike(reply);
+    } else {
+      done(reply.message());
+    }
+  }
 
   bool gone() const { return cancelled != nullptr && cancelled->load(std::memory_order_acquire); }
 };

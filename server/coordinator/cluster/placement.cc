@@ -1,7 +1,10 @@
 #include "server/coordinator/cluster/placement.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -34,25 +37,13 @@ uint32_t UsableSlots(const WorkerCapacity& worker, const SlotDemand& slot) {
   return HasDevices(worker, slot) ? std::min(slots, worker.free_devices / slot.devices) : 0;
 }
 
-// Returns the worker for `count` slots that are to be on one: the one with the most free slots, not
-// `other_than`; null if no worker has so many.
-WorkerCapacity* FindWorker(uint32_t count, const SlotDemand& slot, absl::string_view other_than,
-                           ClusterCapacity& capacity) {
-  // A task without devices prefers a worker that keeps a slot for each free device.
-  const auto keeps_device = [&](const WorkerCapacity& worker) {
-    return slot.devices > 0 || worker.free_devices == 0 || worker.free_slots > worker.free_devices;
-  };
-  const auto better = [&](const WorkerCapacity& a, const WorkerCapacity& b) {
-    if ((a.id == slot.avoided) != (b.id == slot.avoided)) return b.id == slot.avoided;
-    if (keeps_device(a) != keeps_device(b)) return keeps_device(a);
-    return a.free_slots > b.free_slots;
-  };
-  WorkerCapacity* best = nullptr;
-  for (WorkerCapacity& worker : capacity.workers) {
-    if (UsableSlots(worker, slot) < count || worker.id == other_than) continue;
-    if (best == nullptr || better(worker, *best)) best = &worker;
-  }
-  return best;
+// What one worker is better for a slot by, the least first: it is not the one to avoid, it keeps a
+// slot for each free device if the slot's task has no use for one, and it has more free slots. Of
+// equals the first in the cluster's order is taken.
+std::tuple<bool, bool, int64_t> RankOf(const WorkerCapacity& worker, const SlotDemand& slot) {
+  const bool takes_devices_slot =
+      slot.devices == 0 && worker.free_devices > 0 && worker.free_slots <= worker.free_devices;
+  return {worker.id == slot.avoided, takes_devices_slot, -int64_t{worker.free_slots}};
 }
 
 // Takes a slot out of the worker's capacity. REQUIRES: UsableSlots(worker, slot) > 0.
@@ -62,6 +53,46 @@ SlotWorker TakeSlot(const SlotDemand& slot, WorkerCapacity& worker) {
   if (worker.free_bytes != kUnlimitedBytes) worker.free_bytes -= slot.bytes;
   return {worker.id, worker.incarnation};
 }
+
+// The workers that have room for a slot, the best first, so that placing n slots on n workers takes
+// n log n steps.
+class WorkersByRank {
+ public:
+  // Both outlive the object.
+  WorkersByRank(const SlotDemand& slot, ClusterCapacity& capacity)
+      : slot_(slot), capacity_(capacity) {
+    for (size_t i = 0; i < capacity.workers.size(); ++i) Insert(i);
+  }
+
+  // Returns the best worker for `count` slots that are to be on one, not `other_than`; nullopt if
+  // no worker has so many.
+  std::optional<size_t> Find(uint32_t count, absl::string_view other_than) const {
+    for (const auto& [rank, i] : order_) {
+      const WorkerCapacity& worker = capacity_.workers[i];
+      if (UsableSlots(worker, slot_) >= count && worker.id != other_than) return i;
+    }
+    return std::nullopt;
+  }
+
+  // Takes `count` slots of a worker that Find returned for so many, and adds them to `slots`.
+  void Take(uint32_t count, size_t i, std::vector<SlotWorker>& slots) {
+    order_.erase({RankOf(capacity_.workers[i], slot_), i});
+    for (uint32_t taken = 0; taken < count; ++taken) {
+      slots.push_back(TakeSlot(slot_, capacity_.workers[i]));
+    }
+    Insert(i);
+  }
+
+ private:
+  void Insert(size_t i) {
+    const WorkerCapacity& worker = capacity_.workers[i];
+    if (UsableSlots(worker, slot_) > 0) order_.emplace(RankOf(worker, slot_), i);
+  }
+
+  const SlotDemand& slot_;
+  ClusterCapacity& capacity_;
+  std::set<std::pair<std::tuple<bool, bool, int64_t>, size_t>> order_;
+};
 
 // Deals the partitions to the servers with the most free bytes, and takes what they need out of
 // `capacity`. RESOURCE_EXHAUSTED says what is missing.
@@ -126,33 +157,32 @@ absl::StatusOr<std::vector<SlotWorker>> PlaceAllSlots(const Demand& demand,
   if (absl::Status status = CheckSlots(demand.slots, demand.slot, capacity); !status.ok()) {
     return status;
   }
+  WorkersByRank workers(demand.slot, capacity);
   std::vector<SlotWorker> together, divided;
-  const auto take = [&](uint32_t count, WorkerCapacity& worker, std::vector<SlotWorker>& slots) {
-    for (uint32_t i = 0; i < count; ++i) slots.push_back(TakeSlot(demand.slot, worker));
-  };
   for (uint32_t placed = 0; placed < demand.slots; placed += demand.group) {
     const bool second = demand.apart && placed == demand.group && divided.empty();
     const std::string first = second ? together.front().worker_id : "";
-    if (WorkerCapacity* worker = FindWorker(demand.group, demand.slot, first, capacity)) {
-      take(demand.group, *worker, together);
+    if (const std::optional<size_t> worker = workers.Find(demand.group, first)) {
+      workers.Take(demand.group, *worker, together);
       continue;
     }
     uint32_t left = demand.group;
     if (second) {
-      WorkerCapacity* const other = FindWorker(1, demand.slot, first, capacity);
-      if (other == nullptr) {
+      const std::optional<size_t> other = workers.Find(1, first);
+      if (!other.has_value()) {
         return absl::ResourceExhaustedError(absl::StrCat(
             "parallelism.zero.redundancy is 1, which keeps copies of slices on another worker "
             "daemon, but only worker ",
             first, " has slots for this job; waits for another one"));
       }
-      take(1, *other, divided);
+      workers.Take(1, *other, divided);
       --left;
     }
     while (left > 0) {
-      WorkerCapacity& worker = *FindWorker(1, demand.slot, /*other_than=*/"", capacity);
-      const uint32_t count = std::min(left, UsableSlots(worker, demand.slot));
-      take(count, worker, divided);
+      // The slots suffice, as was checked.
+      const size_t worker = *workers.Find(1, /*other_than=*/"");
+      const uint32_t count = std::min(left, UsableSlots(capacity.workers[worker], demand.slot));
+      workers.Take(count, worker, divided);
       left -= count;
     }
   }
@@ -210,7 +240,12 @@ absl::StatusOr<SlotWorker> PlaceSlot(const SlotDemand& slot,
       if (worker.id == id && fits) return TakeSlot(slot, worker);
     }
   }
-  return TakeSlot(slot, *FindWorker(1, slot, /*other_than=*/"", capacity));
+  WorkerCapacity* best = nullptr;
+  for (WorkerCapacity& worker : capacity.workers) {
+    if (UsableSlots(worker, slot) == 0) continue;
+    if (best == nullptr || RankOf(worker, slot) < RankOf(*best, slot)) best = &worker;
+  }
+  return TakeSlot(slot, *best);
 }
 
 absl::StatusOr<Assignment> Place(const Demand& demand, ClusterCapacity& capacity) {

@@ -1,6 +1,8 @@
 #include "server/coordinator/cluster/placement.h"
 
+#include <algorithm>
 #include <map>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -48,6 +50,63 @@ TEST(PlacementTest, SpreadsSlotsAndDealsPartitionsEvenly) {
   EXPECT_EQ(got.servers[1].identity.address, "s1:1");
   EXPECT_EQ(capacity.workers[0].free_slots, 2);
   EXPECT_EQ(capacity.workers[1].free_slots, 2);
+}
+
+// Returns the workers that a slot by slot search takes: each time one that keeps a slot for each
+// free device, then one with the most free slots, then the first.
+std::vector<std::string> PlacedOneByOne(uint32_t slots, const SlotDemand& slot,
+                                        std::vector<WorkerCapacity> workers) {
+  std::vector<std::string> placed;
+  const auto keeps = [&](const WorkerCapacity& worker) {
+    return slot.devices > 0 || worker.free_devices == 0 || worker.free_slots > worker.free_devices;
+  };
+  for (uint32_t i = 0; i < slots; ++i) {
+    WorkerCapacity* best = nullptr;
+    for (WorkerCapacity& worker : workers) {
+      const bool fits = worker.free_slots > 0 && worker.free_devices >= slot.devices &&
+                        worker.free_bytes >= slot.bytes;
+      if (!fits) continue;
+      const bool better = best == nullptr || (keeps(worker) && !keeps(*best)) ||
+                          (keeps(worker) == keeps(*best) && worker.free_slots > best->free_slots);
+      if (better) best = &worker;
+    }
+    --best->free_slots;
+    best->free_devices -= slot.devices;
+    best->free_bytes -= slot.bytes;
+    placed.push_back(best->id);
+  }
+  std::sort(placed.begin(), placed.end());
+  return placed;
+}
+
+TEST(PlacementTest, TakesTheWorkersThatASearchForEachSlotWould) {
+  std::mt19937 random(1);
+  const auto draw = [&](uint32_t most) { return static_cast<uint32_t>(random() % (most + 1)); };
+  for (int i = 0; i < 200; ++i) {
+    ClusterCapacity capacity;
+    SlotDemand slot = {.bytes = 1 + draw(2), .devices = draw(1)};
+    uint32_t room = 0;
+    const uint32_t workers = 1 + draw(8);
+    for (uint32_t w = 0; w < workers; ++w) {
+      WorkerCapacity worker = Worker("w" + std::to_string(w), 8, draw(8), draw(16));
+      worker.devices = 4;
+      worker.free_devices = draw(4);
+      worker.device_bytes = kUnlimitedBytes;
+      uint64_t fits = std::min<uint64_t>(worker.free_slots, worker.free_bytes / slot.bytes);
+      if (slot.devices > 0) fits = std::min<uint64_t>(fits, worker.free_devices);
+      room += static_cast<uint32_t>(fits);
+      capacity.workers.push_back(worker);
+    }
+    if (room == 0) continue;
+    const uint32_t slots = 1 + draw(room - 1);
+    const std::vector<std::string> expected = PlacedOneByOne(slots, slot, capacity.workers);
+    const auto got = Place({.slots = slots, .slot = slot, .partitions = 0}, capacity);
+    ASSERT_TRUE(got.ok()) << got.status();
+    std::vector<std::string> placed;
+    for (const SlotWorker& place : got->slots) placed.push_back(place.worker_id);
+    std::sort(placed.begin(), placed.end());
+    EXPECT_EQ(placed, expected);
+  }
 }
 
 TEST(PlacementTest, SlotsOfOneWorkerAreNeighbours) {

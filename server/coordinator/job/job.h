@@ -94,6 +94,8 @@ struct Job {
   void EndEvaluation();
 
   v1::JobRecord record;
+  // JobTable::version() at the record's last change, progress aside.
+  uint64_t record_version = 0;
   // Serialised v1::DataPreparation: first of the weights that the job starts from, then of its own
   // checkpoints. Outside the record, which is written often. Empty: unknown, or the data need none.
   std::string data_preparation;

@@ -264,7 +264,7 @@ absl::StatusOr<Job*> JobTable::Create(v1::JobRecord record, const std::string& e
   ShowEvents(*job, events);
   Job* created = job.get();
   Insert(std::move(job));
-  ++version_;
+  created->record_version = ++version_;
   return created;
 }
 
@@ -303,7 +303,7 @@ absl::Status JobTable::Commit(Job& job, JobChange change) {
   job.progress_unsaved = false;
   job.progress_stored = clock_.Monotonic();
   ++job.status_version;
-  ++version_;
+  job.record_version = ++version_;
   if (ends) Alert(job, EndOf(job.record.state()), job.record.message());
   return absl::OkStatus();
 }

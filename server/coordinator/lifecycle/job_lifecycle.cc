@@ -338,19 +338,20 @@ absl::Status JobLifecycle::GiveBackSlots(Job& job, const std::string& for_job) {
 
 absl::Status JobLifecycle::Heard(Job& job, uint32_t slot, uint64_t clock) {
   job.tasks[slot].heard = true;
-  JobChange change{.record = job.record};
-  if (job.record.has_met() && !job.record.has_run() && clock > job.record.start_clock()) {
-    change.record.set_has_run(true);
-  }
+  const bool first_step =
+      job.record.has_met() && !job.record.has_run() && clock > job.record.start_clock();
   // All-reduce jobs are whole again when their tasks have met. So are programs, except after the
   // loss of a server, when their tasks go on without a meeting.
   const bool meets = TrainsByAllReduce(job.record.spec()) && !NeedsServers(job.record.spec());
   const bool whole = job.record.state() == v1::RECOVERING && !meets && IsWhole(job);
+  // A copy of the record would be most of what a report costs a large job.
+  if (!first_step && !whole) return absl::OkStatus();
+  JobChange change{.record = job.record};
+  if (first_step) change.record.set_has_run(true);
   if (whole) {
     change.record.set_state(v1::RUNNING);
     change.events.push_back("recovered");
   }
-  if (!whole && change.record.has_run() == job.record.has_run()) return absl::OkStatus();
   return jobs_.Commit(job, std::move(change));
 }
 

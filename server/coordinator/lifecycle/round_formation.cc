@@ -93,6 +93,8 @@ uint64_t RoundFormation::MeetAfter(const Job& job) const {
   const uint64_t number = job.record.round().number();
   if (number == 0 || AnyDone(job.record)) return 0;
   if (!RoundLasts(job.record, job.rendezvous)) return number;
+  // Most rounds, most of the time: nobody waits for the next one.
+  if (!job.rendezvous.any()) return 0;
   bool newcomers = false;
   for (uint32_t slot = 0; slot < job.slots(); ++slot) {
     if (IsMember(job.record, slot)) continue;
@@ -173,10 +175,11 @@ void RoundFormation::Open(Job& job, const Rendezvous::Round& round) {
   reply.mutable_sat_out_slots()->Assign(round.sat_out.begin(), round.sat_out.end());
   reply.set_secret(secret);
   job.open_round = reply;
-  for (const v1::CollectivePeer& peer : reply.peers()) {
+  const SharedReply<v1::RendezvousReply> shared(std::move(reply));
+  for (const v1::CollectivePeer& peer : shared.message().peers()) {
     job.rendezvous.Forget(peer.slot());
     auto parked = job.rendezvous_calls.extract(peer.slot());
-    if (!parked.empty()) parked.mapped().done(reply);
+    if (!parked.empty()) parked.mapped().Answer(shared);
   }
   // The others wait for the rest of their groups.
   for (uint32_t slot = 0; slot < job.slots(); ++slot) job.rendezvous.SitOut(slot);

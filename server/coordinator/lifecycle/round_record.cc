@@ -17,10 +17,11 @@ bool IsPresent(const v1::JobRecord& record, const v1::RoundMember& member) {
 }  // namespace
 
 bool IsMember(const v1::JobRecord& record, uint32_t slot) {
-  for (const v1::RoundMember& member : record.round().members()) {
-    if (member.slot() == slot) return IsPresent(record, member);
-  }
-  return false;
+  const auto& members = record.round().members();
+  const auto member = std::lower_bound(
+      members.begin(), members.end(), slot,
+      [](const v1::RoundMember& each, uint32_t wanted) { return each.slot() < wanted; });
+  return member != members.end() && member->slot() == slot && IsPresent(record, *member);
 }
 
 bool RoundLasts(const v1::JobRecord& record, const Rendezvous& next) {

@@ -83,7 +83,7 @@ void CoordinatorMetrics::Forget(const std::string& daemon_id) {
   collectives_.Forget(daemon_id);
 }
 
-std::string CoordinatorMetrics::Text(const JobTable& jobs, const Membership& members) const {
+MetricFamilies CoordinatorMetrics::Gather(const JobTable& jobs, const Membership& members) const {
   MetricFamilies families;
   families.Add(registry_.Collect());
   AddJobMetrics(jobs, families);
@@ -96,7 +96,7 @@ std::string CoordinatorMetrics::Text(const JobTable& jobs, const Membership& mem
   for (const MetricSource& source : sources_) families.Add(source(), {{"daemon", "coordinator"}});
   for (const auto& [id, reported] : daemons_) families.Add(reported, {{"daemon", id}});
   collectives_.AddTo(families);
-  return std::move(families).Text();
+  return families;
 }
 
 }  // namespace muster

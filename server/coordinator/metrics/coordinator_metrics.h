@@ -32,9 +32,9 @@ class CoordinatorMetrics {
  public:
   explicit CoordinatorMetrics(std::vector<MetricSource> sources);
 
-  // Returns all in Prometheus' text format. Whatever comes from one daemon has its id as the label
-  // `daemon`; the coordinator's is "coordinator".
-  std::string Text(const JobTable& jobs, const Membership& members) const;
+  // Returns all metrics. Whatever comes from one daemon has its id as the label `daemon`; the
+  // coordinator's is "coordinator". Their text, which takes longer, can be made on any thread.
+  MetricFamilies Gather(const JobTable& jobs, const Membership& members) const;
 
   // Replaces the metrics of a daemon.
   void Take(const v1::HeartbeatRequest& heartbeat);

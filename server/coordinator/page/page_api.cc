@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/catch_out_of_memory.h"
 #include "common/base/status_macros.h"
+#include "common/metrics/metric_families.h"
 #include "proto/job_service.pb.h"
 #include "server/coordinator/job/request_limits.h"
 #include "server/coordinator/page/ask.h"
@@ -192,11 +193,13 @@ absl::StatusOr<std::string> PageApi::Describe(const std::string& job, const std:
 }
 
 absl::StatusOr<std::string> PageApi::Metrics() {
-  MUSTER_ASSIGN_OR_RETURN(const v1::GetMetricsReply reply,
-                          AskRead<v1::GetMetricsReply>(loop_, [](Coordinator& coordinator) {
-                            return coordinator.jobs().Metrics();
+  MUSTER_ASSIGN_OR_RETURN(MetricFamilies families,
+                          AskRead<MetricFamilies>(loop_, [](Coordinator& coordinator) {
+                            return coordinator.jobs().GatherMetrics();
                           }));
-  return reply.text();
+  return CatchOutOfMemory("the metrics", [&]() -> absl::StatusOr<std::string> {
+    return std::move(families).Text();
+  });
 }
 
 }  // namespace muster

@@ -30,6 +30,7 @@ DaemonRequests::DaemonRequests(JobTable& jobs, Membership& members, JobLifecycle
       clock_(clock),
       metrics_(metrics),
       context_(std::move(context)),
+      held_(jobs),
       log_(std::move(log)) {}
 
 void DaemonRequests::SetAddress(std::string address) {
@@ -76,6 +77,8 @@ void DaemonRequests::Heartbeat(const v1::HeartbeatRequest& request, Call<v1::Hea
     }
   }
   const absl::Duration now = clock_.Monotonic();
+  const Member* known = members_.Find(request.id());
+  const bool first_heard = known != nullptr && !known->heard;
   if (absl::Status status = members_.Renew(request.id(), request.incarnation(), now);
       !status.ok()) {
     call.done(status);
@@ -115,10 +118,14 @@ void DaemonRequests::Heartbeat(const v1::HeartbeatRequest& request, Call<v1::Hea
   }
   // A call that is parked longer than a third of the lease would put the lease at risk.
   const absl::Duration poll = std::min(absl::Milliseconds(request.poll_ms()), members_.lease() / 3);
-  parked_[request.id()] = {.incarnation = request.incarnation(),
-                           .seen_version = request.seen_orders_version(),
-                           .deadline = now + poll,
-                           .call = std::move(call)};
+  Parked parked = {.incarnation = request.incarnation(),
+                   .seen_version = request.seen_orders_version(),
+                   .deadline = now + poll,
+                   .call = std::move(call)};
+  // While placements are due, the orders are those of before. They are due, too, when a daemon from
+  // before a restart is heard for the first time.
+  const bool current = jobs_.version() == answered_version_ && !first_heard;
+  if (!current || !Answer(request.id(), parked, now)) parked_[request.id()] = std::move(parked);
 }
 
 void DaemonRequests::TakeReplays(const v1::HeartbeatRequest& request) {
@@ -256,40 +263,63 @@ absl::StatusOr<bool> DaemonRequests::ExpireLeases(absl::Duration forget_after) {
 
 const v1::HeartbeatReply& DaemonRequests::OrdersFor(const Member& member) {
   Orders& orders = orders_[member.record.id()];
-  if (orders.table_version != jobs_.version() || orders.trace_version != traces_.version() ||
-      orders.incarnation != member.record.incarnation()) {
-    const bool server = member.kind() == v1::SERVER;
-    orders = {.table_version = jobs_.version(),
-              .trace_version = traces_.version(),
-              .incarnation = member.record.incarnation(),
-              .reply = OrdersOf(member, jobs_, context_,
-                                server ? traces_.OrderForServer(member.record.id()) : nullptr)};
+  const bool server = member.kind() == v1::SERVER;
+  if (orders.table_version == jobs_.version() &&
+      orders.incarnation == member.record.incarnation() &&
+      (!server || orders.trace_version == traces_.version())) {
+    return orders.reply;
   }
+  if (server) {
+    orders.reply = OrdersOfServer(member, jobs_, traces_.OrderForServer(member.record.id()));
+  } else {
+    UpdateWorker(member, orders);
+  }
+  orders.table_version = jobs_.version();
+  orders.trace_version = traces_.version();
+  orders.incarnation = member.record.incarnation();
   return orders.reply;
+}
+
+void DaemonRequests::UpdateWorker(const Member& member, Orders& orders) {
+  const absl::Span<const HeldSlot> held = held_.Of(member.record.id(), member.record.incarnation());
+  HeldVersions now;
+  for (const auto& [job, slot] : held) {
+    now.emplace_back(job->record.number(), slot, job->record_version);
+  }
+  // A change of one job is nothing to the workers of all others.
+  const bool same = orders.reply.orders_version() != 0 &&
+                    orders.incarnation == member.record.incarnation() && orders.held == now;
+  if (same) return;
+  orders.reply = OrdersOfWorker(member, held, context_);
+  orders.held = std::move(now);
+}
+
+bool DaemonRequests::Answer(const std::string& id, Parked& parked, absl::Duration now) {
+  const Member* member = members_.Find(id);
+  if (parked.call.gone()) {
+    members_.Disconnected(id, parked.incarnation);
+    parked.call.done(absl::CancelledError("the caller is gone"));
+    return true;
+  }
+  if (member == nullptr || !member->live || member->record.incarnation() != parked.incarnation) {
+    parked.call.done(
+        absl::AbortedError(absl::StrCat("daemon ", id, " lost its lease; register again")));
+    return true;
+  }
+  const v1::HeartbeatReply& orders = OrdersFor(*member);
+  const bool changed = orders.orders_version() != parked.seen_version;
+  if (!changed && now < parked.deadline) return false;
+  if (changed) heard_[id].seen_version = 0;
+  parked.call.done(orders);
+  return true;
 }
 
 void DaemonRequests::AnswerChanged() {
   const absl::Duration now = clock_.Monotonic();
   for (auto it = parked_.begin(); it != parked_.end();) {
-    Parked& parked = it->second;
-    const Member* member = members_.Find(it->first);
-    if (parked.call.gone()) {
-      members_.Disconnected(it->first, parked.incarnation);
-      parked.call.done(absl::CancelledError("the caller is gone"));
-    } else if (member == nullptr || !members_.Holds(it->first, parked.incarnation)) {
-      parked.call.done(absl::AbortedError(
-          absl::StrCat("daemon ", it->first, " lost its lease; register again")));
-    } else {
-      const v1::HeartbeatReply& orders = OrdersFor(*member);
-      if (orders.orders_version() == parked.seen_version && now < parked.deadline) {
-        ++it;
-        continue;
-      }
-      if (orders.orders_version() != parked.seen_version) heard_[it->first].seen_version = 0;
-      parked.call.done(orders);
-    }
-    it = parked_.erase(it);
+    it = Answer(it->first, it->second, now) ? parked_.erase(it) : std::next(it);
   }
+  answered_version_ = jobs_.version();
 }
 
 void DaemonRequests::AnswerAll(const absl::Status& status) {

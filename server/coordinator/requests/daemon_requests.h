@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -18,6 +20,7 @@
 #include "server/coordinator/lifecycle/job_lifecycle.h"
 #include "server/coordinator/metrics/coordinator_metrics.h"
 #include "server/coordinator/requests/trace_requests.h"
+#include "server/coordinator/scheduling/held_slots.h"
 #include "server/coordinator/scheduling/move_scheduler.h"
 #include "server/coordinator/scheduling/orders.h"
 
@@ -36,7 +39,9 @@ class DaemonRequests {
   void SetAddress(std::string address);
 
   absl::StatusOr<v1::RegisterDaemonReply> Register(const v1::RegisterDaemonRequest& request);
-  // Takes reports at once, and parks the call until the orders change or poll_ms has passed.
+  // Takes reports at once, and parks the call until the orders change or poll_ms has passed. A call
+  // whose orders are others already is answered at once, unless records have changed since the last
+  // AnswerChanged.
   void Heartbeat(const v1::HeartbeatRequest& request, Call<v1::HeartbeatReply> call);
   absl::StatusOr<v1::AppendLogsReply> AppendLogs(const v1::AppendLogsRequest& request);
   absl::StatusOr<v1::TraceReply> ReportServerTrace(const v1::ReportServerTraceRequest& request);
@@ -62,11 +67,14 @@ class DaemonRequests {
     absl::Duration deadline;
     Call<v1::HeartbeatReply> call;
   };
-  // A daemon's orders as last computed.
+  // The slots that a worker holds: number of the job, slot, and the version of the job's record.
+  using HeldVersions = std::vector<std::tuple<uint64_t, uint32_t, uint64_t>>;
+  // A daemon's orders as last computed, and the versions of what they were computed from.
   struct Orders {
     uint64_t table_version = 0;
     uint64_t trace_version = 0;
     uint64_t incarnation = 0;
+    HeldVersions held;
     v1::HeartbeatReply reply;
   };
 
@@ -88,6 +96,9 @@ class DaemonRequests {
   // Answers the parked call of a daemon's earlier incarnation, and recovers what that one held.
   absl::Status IncarnationEnded(const std::string& id);
   const v1::HeartbeatReply& OrdersFor(const Member& member);
+  void UpdateWorker(const Member& member, Orders& orders);
+  // Answers a parked call if its orders changed, its time is up, or its caller is gone.
+  bool Answer(const std::string& id, Parked& parked, absl::Duration now);
 
   JobTable& jobs_;
   Membership& members_;
@@ -98,6 +109,9 @@ class DaemonRequests {
   CoordinatorMetrics& metrics_;
   OrderContext context_;
   std::map<std::string, Parked> parked_;
+  // The table's version at the last AnswerChanged.
+  uint64_t answered_version_ = 0;
+  HeldSlots held_;
   std::map<std::string, Orders> orders_;
   std::map<std::string, Heard, std::less<>> heard_;
   const std::function<void(absl::string_view)> log_;

@@ -124,9 +124,11 @@ v1::GetClusterReply JobRequests::Cluster() const {
 
 v1::GetMetricsReply JobRequests::Metrics() const {
   v1::GetMetricsReply reply;
-  reply.set_text(metrics_.Text(jobs_, members_));
+  reply.set_text(GatherMetrics().Text());
   return reply;
 }
+
+MetricFamilies JobRequests::GatherMetrics() const { return metrics_.Gather(jobs_, members_); }
 
 void JobRequests::NextStatus(const std::string& job_id, uint64_t seen_version,
                              Call<StatusUpdate> call) {

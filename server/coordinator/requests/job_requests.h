@@ -41,6 +41,7 @@ class JobRequests {
   absl::StatusOr<v1::JobStatus> Describe(const v1::DescribeJobRequest& request);
   v1::GetClusterReply Cluster() const;
   v1::GetMetricsReply Metrics() const;
+  MetricFamilies GatherMetrics() const;
 
   struct StatusUpdate {
     v1::JobStatus status;

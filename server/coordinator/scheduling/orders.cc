@@ -43,18 +43,6 @@ void AddOrder(const Member& member, const Job& job, uint32_t slot, const OrderCo
   if (RunsProgram(record.spec())) order.set_proof(ProofOfOrder(order, context.program_token));
 }
 
-void AddTasks(const Member& member, const Job& job, const OrderContext& context,
-              v1::HeartbeatReply& reply) {
-  const v1::JobRecord& record = job.record;
-  for (int slot = 0; slot < record.slots_size(); ++slot) {
-    const v1::SlotRecord& holder = record.slots(slot);
-    if (!holder.done() && holder.worker_id() == member.record.id() &&
-        holder.worker_incarnation() == member.record.incarnation()) {
-      AddOrder(member, job, slot, context, reply);
-    }
-  }
-}
-
 void AddMoves(const std::string& server_id, const v1::JobRecord& record,
               v1::HeartbeatReply& reply) {
   for (const v1::MoveRecord& move : record.moves()) {
@@ -96,30 +84,36 @@ void AddEndedSlots(const std::string& server_id, const v1::JobRecord& record,
   *reply.add_ended_slots() = std::move(ended);
 }
 
-}  // namespace
-
-v1::HeartbeatReply OrdersOf(const Member& member, const JobTable& jobs, const OrderContext& context,
-                            const v1::TraceOrder* trace) {
-  v1::HeartbeatReply reply;
-  if (trace != nullptr) *reply.mutable_trace() = *trace;
-  if (member.kind() == v1::WORKER) {
-    for (const auto& [number, job] : jobs.jobs()) {
-      if (IsActive(job->record.state())) AddTasks(member, *job, context, reply);
-    }
-  } else {
-    for (const auto& [job, generation] : jobs.DropsOf(member.record.id())) {
-      v1::DropOrder& drop = *reply.add_drops();
-      drop.set_job_id(job);
-      drop.set_generation(generation);
-    }
-    for (const auto& [number, job] : jobs.jobs()) {
-      if (!IsActive(job->record.state())) continue;
-      AddMoves(member.record.id(), job->record, reply);
-      AddEndedSlots(member.record.id(), job->record, reply);
-    }
-  }
+void SetVersion(v1::HeartbeatReply& reply) {
   const uint64_t version = FingerprintOf(reply);
   reply.set_orders_version(version == 0 ? 1 : version);
+}
+
+}  // namespace
+
+v1::HeartbeatReply OrdersOfWorker(const Member& member, absl::Span<const HeldSlot> held,
+                                  const OrderContext& context) {
+  v1::HeartbeatReply reply;
+  for (const HeldSlot& each : held) AddOrder(member, *each.job, each.slot, context, reply);
+  SetVersion(reply);
+  return reply;
+}
+
+v1::HeartbeatReply OrdersOfServer(const Member& member, const JobTable& jobs,
+                                  const v1::TraceOrder* trace) {
+  v1::HeartbeatReply reply;
+  if (trace != nullptr) *reply.mutable_trace() = *trace;
+  for (const auto& [job, generation] : jobs.DropsOf(member.record.id())) {
+    v1::DropOrder& drop = *reply.add_drops();
+    drop.set_job_id(job);
+    drop.set_generation(generation);
+  }
+  for (const auto& [number, job] : jobs.jobs()) {
+    if (!IsActive(job->record.state())) continue;
+    AddMoves(member.record.id(), job->record, reply);
+    AddEndedSlots(member.record.id(), job->record, reply);
+  }
+  SetVersion(reply);
   return reply;
 }
 

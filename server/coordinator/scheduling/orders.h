@@ -4,9 +4,11 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "proto/cluster_service.pb.h"
 #include "server/coordinator/cluster/membership.h"
 #include "server/coordinator/job/job_table.h"
+#include "server/coordinator/scheduling/held_slots.h"
 
 namespace muster {
 
@@ -19,11 +21,15 @@ struct OrderContext {
   std::string program_token;
 };
 
-// Returns what a live daemon should be doing, by the jobs' records and, for a server, the order to
-// trace that stands (null: there is none). The version is a fingerprint and never 0: equal orders
-// have equal versions, also after a restart.
-v1::HeartbeatReply OrdersOf(const Member& member, const JobTable& jobs, const OrderContext& context,
-                            const v1::TraceOrder* trace = nullptr);
+// These return what a live daemon should be doing. The version is a fingerprint and never 0: equal
+// orders have equal versions, also after a restart.
+
+// For a worker that holds these slots.
+v1::HeartbeatReply OrdersOfWorker(const Member& member, absl::Span<const HeldSlot> held,
+                                  const OrderContext& context);
+// For a server, by the jobs' records and the order to trace that stands; null: there is none.
+v1::HeartbeatReply OrdersOfServer(const Member& member, const JobTable& jobs,
+                                  const v1::TraceOrder* trace);
 
 }  // namespace muster
 

@@ -1,0 +1,35 @@
+#ifndef MUSTER_SERVER_COORDINATOR_CALLS_SHARED_REPLY_H_
+#define MUSTER_SERVER_COORDINATOR_CALLS_SHARED_REPLY_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace muster {
+
+// A reply that many callers get. It is serialised once, and its bytes are shared: n tasks that meet
+// are all told of n peers, so copies for each would take n * n times a peer's size. Logic thread
+// only, except for the bytes.
+template <typename Reply>
+class SharedReply {
+ public:
+  explicit SharedReply(Reply message) : message_(std::move(message)) {}
+
+  const Reply& message() const { return message_; }
+
+  // Returns the serialised message.
+  const std::shared_ptr<const std::string>& bytes() const {
+    if (bytes_ == nullptr) {
+      bytes_ = std::make_shared<const std::string>(message_.SerializeAsString());
+    }
+    return bytes_;
+  }
+
+ private:
+  const Reply message_;
+  mutable std::shared_ptr<const std::string> bytes_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_CALLS_SHARED_REPLY_H_
