@@ -280,6 +280,9 @@ void ExaminationRequests::End(const std::string& why) {
 }
 
 void ExaminationRequests::Drop() {
+  if (examination_->call.has_value()) {
+    examination_->call->done(absl::CancelledError("the caller is gone"));
+  }
   examination_.reset();
   ++version_;
 }
@@ -331,12 +334,8 @@ void ExaminationRequests::AnswerDaemons(absl::Duration now) {
 void ExaminationRequests::AnswerChanged() {
   const absl::Duration now = clock_.Monotonic();
   if (examination_.has_value()) {
-    if (examination_->call.has_value() && examination_->call->gone()) {
-      examination_->call->done(absl::CancelledError("the caller is gone"));
-      Drop();
-    } else if (examination_->ticket.expired()) {
-      Drop();
-    }
+    const bool gone = examination_->call.has_value() && examination_->call->gone();
+    if (gone || examination_->ticket.expired()) Drop();
   }
   if (examination_.has_value() && !examination_->ended) {
     GiveUpLost();
@@ -351,8 +350,12 @@ void ExaminationRequests::AnswerChanged() {
 }
 
 void ExaminationRequests::AnswerAll(const absl::Status& status) {
-  if (examination_.has_value() && examination_->call.has_value()) examination_->call->done(status);
-  if (examination_.has_value()) Drop();
+  if (examination_.has_value()) {
+    if (examination_->call.has_value()) {
+      std::exchange(examination_->call, std::nullopt)->done(status);
+    }
+    Drop();
+  }
   for (auto& [id, parked] : std::exchange(parked_, {})) parked.call.done(status);
 }
 
