@@ -99,27 +99,30 @@ absl::StatusOr<ClusterFolder> Session::Folder() const {
   return ClusterFolder(folder);
 }
 
+absl::StatusOr<Session::Coordinator> Session::FindCoordinator() const {
+  Coordinator found = {.address = coordinator_address, .tls = tls, .program_token_file = ""};
+  const char* usual = std::getenv("MUSTER_COORDINATOR");
+  if (found.address.empty() && data_dir.empty() && usual != nullptr) found.address = usual;
+  const char* token_file = std::getenv("MUSTER_PROGRAM_TOKEN_FILE");
+  if (token_file != nullptr) found.program_token_file = token_file;
+  if (!found.address.empty()) return found;
+  MUSTER_ASSIGN_OR_RETURN(const ClusterFolder folder, Folder());
+  absl::StatusOr<LocalCluster> cluster = folder.Read();
+  // Whatever the folder says is wrong, to the user of a job command the cluster is unreachable.
+  if (!cluster.ok()) return NoCoordinatorError(cluster.status().message());
+  found.address = cluster->coordinator_address;
+  if (found.tls.None()) found.tls = cluster->tls;
+  if (found.program_token_file.empty()) found.program_token_file = folder.ProgramTokenFile();
+  return found;
+}
+
 absl::StatusOr<JobClient*> Session::Jobs() {
   if (jobs_ == nullptr) {
-    std::string address = coordinator_address;
-    const char* usual = std::getenv("MUSTER_COORDINATOR");
-    if (address.empty() && data_dir.empty() && usual != nullptr) address = usual;
-    TlsFiles files = tls;
-    const char* token_file = std::getenv("MUSTER_PROGRAM_TOKEN_FILE");
-    std::string program_token_file = token_file == nullptr ? "" : token_file;
-    if (address.empty()) {
-      MUSTER_ASSIGN_OR_RETURN(const ClusterFolder folder, Folder());
-      absl::StatusOr<LocalCluster> cluster = folder.Read();
-      // Whatever the folder says is wrong, to the user of a job command the cluster is unreachable.
-      if (!cluster.ok()) return NoCoordinatorError(cluster.status().message());
-      address = cluster->coordinator_address;
-      if (files.None()) files = cluster->tls;
-      if (program_token_file.empty()) program_token_file = folder.ProgramTokenFile();
-    }
+    MUSTER_ASSIGN_OR_RETURN(Coordinator found, FindCoordinator());
     MUSTER_ASSIGN_OR_RETURN(const RpcCredentials credentials,
-                            RpcCredentials::Of(files, TlsUse::kCalls));
-    jobs_ =
-        std::make_unique<JobClient>(address, credentials, patience, std::move(program_token_file));
+                            RpcCredentials::Of(found.tls, TlsUse::kCalls));
+    jobs_ = std::make_unique<JobClient>(found.address, credentials, patience,
+                                        std::move(found.program_token_file));
   }
   return jobs_.get();
 }

@@ -80,6 +80,17 @@ class Session {
   // is neither.
   absl::StatusOr<ClusterFolder> Folder() const;
 
+  // Where a cluster's coordinator is, and with what to call it.
+  struct Coordinator {
+    std::string address;
+    TlsFiles tls;
+    // See JobClient.
+    std::string program_token_file;
+  };
+  // Returns the cluster's coordinator, without calling it. NoCoordinatorError: no cluster is known,
+  // or the cluster is not running.
+  absl::StatusOr<Coordinator> FindCoordinator() const;
+
   // Returns the cluster's JobService. NoCoordinatorError: no cluster is known, or the cluster is
   // not running.
   absl::StatusOr<JobClient*> Jobs();

@@ -48,6 +48,7 @@ void AddImport(CLI::App& app, Session& session);
 
 // Commands for the cluster and its speed.
 void AddCluster(CLI::App& app, Session& session);
+void AddDoctor(CLI::App& app, Session& session);
 void AddTop(CLI::App& app, Session& session);
 void AddDrain(CLI::App& app, Session& session);
 void AddRebalance(CLI::App& app, Session& session);

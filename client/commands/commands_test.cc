@@ -56,6 +56,7 @@ class CommandsTest : public ::testing::Test {
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(&coordinator_);
+    builder.RegisterService(&examinations_);
     server_ = builder.BuildAndStart();
     address_ = absl::StrCat("127.0.0.1:", port);
   }
@@ -73,6 +74,7 @@ class CommandsTest : public ::testing::Test {
   }
 
   HostileCoordinator coordinator_;
+  HostileExaminations examinations_;
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
 };
@@ -100,6 +102,8 @@ TEST_F(CommandsTest, NothingThatACoordinatorSaysSteersTheTerminal) {
       {"evaluate", "j1"},
       {"evaluate", "j1@best"},
       {"cluster"},
+      {"doctor"},
+      {"doctor", "--all"},
       {"drain", "s1"},
       {"metrics"},
   };
@@ -115,6 +119,32 @@ TEST_F(CommandsTest, NothingThatACoordinatorSaysSteersTheTerminal) {
       EXPECT_THAT(shown.out + shown.error, HasSubstr("evil")) << "the test shows nothing of it";
     }
   }
+}
+
+TEST_F(CommandsTest, DoctorSaysWhatKeepsItFromTheCoordinator) {
+  const Shown judged = Run({"doctor"});
+  EXPECT_EQ(judged.exit_code, kFailure);
+  EXPECT_THAT(judged.out, HasSubstr("PROBLEM"));
+  EXPECT_THAT(judged.error, HasSubstr("the examination found"));
+  EXPECT_EQ(Run({"doctor", "--wait", "4"}).exit_code, kUsage);
+  // Nobody listens any more, and what can be checked from here is.
+  server_->Shutdown();
+  const Shown refused = Run({"doctor"});
+  EXPECT_EQ(refused.exit_code, kUnreachable);
+  EXPECT_THAT(refused.out, HasSubstr("Nothing takes connections at " + address_));
+  EXPECT_THAT(refused.out, HasSubstr("muster up"));
+  address_ = "no.such.host.invalid:7000";
+  EXPECT_THAT(Run({"doctor"}).out, HasSubstr("host is not known here"));
+  address_ = "nowhere";
+  EXPECT_THAT(Run({"doctor"}).out, HasSubstr("is not HOST:PORT"));
+  // A coordinator of an earlier release.
+  grpc::ServerBuilder earlier;
+  int port = 0;
+  earlier.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  earlier.RegisterService(&coordinator_);
+  const auto server = earlier.BuildAndStart();
+  address_ = absl::StrCat("127.0.0.1:", port);
+  EXPECT_THAT(Run({"doctor"}).out, HasSubstr("knows no examinations"));
 }
 
 TEST_F(CommandsTest, ExportRefusesFormatsThatItDoesNotWrite) {
@@ -191,6 +221,7 @@ TEST_F(CommandsTest, JsonIsWhatEveryCommandPrintsWhateverGoesWrong) {
       {"import", {none, "--out", none}},
       {"compare", {none}},
       {"cluster", {}},
+      {"doctor", {}},
       {"drain", {"s1"}},
       {"undrain", {"s1"}},
       {"rebalance", {"j1"}},

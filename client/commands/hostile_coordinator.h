@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
+#include "proto/examination.grpc.pb.h"
 #include "proto/job_service.grpc.pb.h"
 
 namespace muster {
@@ -51,6 +52,25 @@ inline void Fill(google::protobuf::Message& message, int depth = 0) {
     }
   }
 }
+
+// Examines a cluster of one daemon, whose every word is hostile.
+class HostileExaminations final : public v1::ExaminationService::Service {
+ public:
+  grpc::Status ReadClock(grpc::ServerContext*, const v1::ReadClockRequest*,
+                         v1::ReadClockReply*) override {
+    return grpc::Status::OK;
+  }
+  grpc::Status Examine(grpc::ServerContext*, const v1::ExamineRequest*,
+                       grpc::ServerWriter<v1::ExaminationUpdate>* updates) override {
+    v1::ExaminationUpdate daemons, report, last;
+    Fill(*daemons.add_daemons());
+    daemons.mutable_daemons(0)->set_live(true);
+    Fill(*report.mutable_report());
+    Fill(*last.mutable_last());
+    for (const v1::ExaminationUpdate* update : {&daemons, &report, &last}) updates->Write(*update);
+    return grpc::Status::OK;
+  }
+};
 
 class HostileCoordinator final : public v1::JobService::Service {
  public:

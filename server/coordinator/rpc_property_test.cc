@@ -20,6 +20,7 @@
 #include "common/rpc/membership/protocol.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "proto/cluster_service.pb.h"
+#include "proto/examination.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/task_service.pb.h"
 #include "server/coordinator/rpc_edge.h"
@@ -151,6 +152,20 @@ const std::map<std::string, Serve>& Methods() {
       {"TaskService.GetShardMap",
        Park<v1::GetShardMapRequest, v1::ShardMap>(
            [](C& c, const auto& r, auto call) { c.tasks().GetShardMap(r, std::move(call)); })},
+      {"ExaminationService.ReadClock",
+       AtOnce<v1::ReadClockRequest>([](C& c, const auto&) { c.examinations().ReadClock(); })},
+      {"ExaminationService.Examine",
+       Park<v1::ExamineRequest, ExaminationRequests::Update>([](C& c, const auto& r, auto call) {
+         const absl::StatusOr<ExaminationRequests::Ticket> ticket = c.examinations().Begin(r);
+         if (!ticket.ok()) return call.done(ticket.status());
+         c.examinations().Next(*ticket, std::move(call));
+       })},
+      {"ExaminationService.AwaitExamination",
+       Park<v1::AwaitExaminationRequest, v1::ExaminationOrder>(
+           [](C& c, const auto& r, auto call) { c.examinations().Await(r, std::move(call)); })},
+      {"ExaminationService.ReportExamination",
+       AtOnce<v1::ReportExaminationRequest>(
+           [](C& c, const auto& r) { c.examinations().Report(r).ok(); })},
   };
   return methods;
 }
@@ -159,7 +174,7 @@ std::vector<std::pair<std::string, const Descriptor*>> DescribedMethods() {
   std::vector<std::pair<std::string, const Descriptor*>> methods;
   for (const Descriptor* one :
        {v1::SubmitJobRequest::descriptor(), v1::HeartbeatRequest::descriptor(),
-        v1::RendezvousRequest::descriptor()}) {
+        v1::RendezvousRequest::descriptor(), v1::ExamineRequest::descriptor()}) {
     const auto& service = *one->file()->service(0);
     for (int i = 0; i < service.method_count(); ++i) {
       methods.emplace_back(absl::StrCat(service.name(), ".", service.method(i)->name()),

@@ -9,6 +9,7 @@
 
 #include "common/eval/confusion.h"
 #include "proto/cluster_service.pb.h"
+#include "proto/examination.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/task_service.pb.h"
 #include "server/coordinator/job/evaluation_gatherer.h"
@@ -107,8 +108,8 @@ bool Overfill(Message& message, const FieldDescriptor& field, int depth) {
 TEST(RequestLimitsTest, EveryStringOfEveryRequestHasALimit) {
   int checked = 0;
   for (const Descriptor* file_message :
-       {v1::SubmitJobRequest::descriptor(), v1::RegisterDaemonRequest::descriptor(),
-        v1::RendezvousRequest::descriptor()}) {
+       {v1::ExamineRequest::descriptor(), v1::SubmitJobRequest::descriptor(),
+        v1::RegisterDaemonRequest::descriptor(), v1::RendezvousRequest::descriptor()}) {
     const google::protobuf::FileDescriptor& file = *file_message->file();
     for (int s = 0; s < file.service_count(); ++s) {
       for (int m = 0; m < file.service(s)->method_count(); ++m) {

@@ -102,6 +102,10 @@ absl::StatusOr<ExaminationRequests::Ticket> ExaminationRequests::Begin(
   return ticket;
 }
 
+bool ExaminationRequests::IsUsed(const Participant& from, const Participant& to) {
+  return from.peer.rpc_address().empty() || !to.peer.rpc_address().empty();
+}
+
 std::vector<const v1::ExaminationPeer*> ExaminationRequests::PeersOf(const std::string& id) const {
   const std::vector<std::string>& ring = examination_->ring;
   std::vector<const v1::ExaminationPeer*> peers;
@@ -112,7 +116,8 @@ std::vector<const v1::ExaminationPeer*> ExaminationRequests::PeersOf(const std::
     // Each daemon is measured by as many as it measures, and another one at a time if all keep
     // pace.
     const size_t distance = 1 + (rotation_ * kMostPeers + i) % others;
-    peers.push_back(&examination_->participants.at(ring[(at + distance) % ring.size()]).peer);
+    const Participant& other = examination_->participants.at(ring[(at + distance) % ring.size()]);
+    if (IsUsed(examination_->participants.at(id), other)) peers.push_back(&other.peer);
   }
   return peers;
 }
@@ -248,9 +253,8 @@ void ExaminationRequests::GoOn(absl::Duration now) {
   for (const auto& [id, participant] : participants) {
     if (!id.empty() && participant.reported != 0) examination_->ring.push_back(id);
   }
-  const uint64_t daemons = examination_->ring.size();
-  if (daemons > 0) {
-    examination_->drawn_pairs = daemons * std::min<uint64_t>(daemons - 1, kMostPeers);
+  for (const std::string& id : examination_->ring) {
+    examination_->drawn_pairs += PeersOf(id).size();
   }
   ++version_;
 }
@@ -258,16 +262,16 @@ void ExaminationRequests::GoOn(absl::Duration now) {
 void ExaminationRequests::End(const std::string& why) {
   v1::ExaminationUpdate update;
   v1::ExaminationUpdate::Last& last = *update.mutable_last();
-  uint64_t daemons = 0;
+  uint64_t servers = 0, workers = 0;
   for (const auto& [id, participant] : examination_->participants) {
-    if (!id.empty()) ++daemons;
+    if (!id.empty()) ++(participant.peer.rpc_address().empty() ? workers : servers);
     if (participant.reported == v1::ExaminationOrder::LINKS) continue;
     v1::ExaminationUpdate::Absence& absence = *last.add_absent();
     absence.set_id(id);
     absence.set_reason(participant.absence.empty() ? why : participant.absence);
   }
   last.set_lost_reports(examination_->lost_reports);
-  if (daemons > 0) last.set_pairs(daemons * (daemons - 1));
+  last.set_pairs((servers + workers) * (servers + workers) - servers - workers - servers * workers);
   last.set_drawn_pairs(examination_->drawn_pairs);
   // Beyond the bound: without it the client would not know that the examination is over.
   examination_->updates.push_back(std::move(update));
@@ -276,6 +280,9 @@ void ExaminationRequests::End(const std::string& why) {
 }
 
 void ExaminationRequests::Drop() {
+  if (examination_->call.has_value()) {
+    examination_->call->done(absl::CancelledError("the caller is gone"));
+  }
   examination_.reset();
   ++version_;
 }
@@ -327,12 +334,8 @@ void ExaminationRequests::AnswerDaemons(absl::Duration now) {
 void ExaminationRequests::AnswerChanged() {
   const absl::Duration now = clock_.Monotonic();
   if (examination_.has_value()) {
-    if (examination_->call.has_value() && examination_->call->gone()) {
-      examination_->call->done(absl::CancelledError("the caller is gone"));
-      Drop();
-    } else if (examination_->ticket.expired()) {
-      Drop();
-    }
+    const bool gone = examination_->call.has_value() && examination_->call->gone();
+    if (gone || examination_->ticket.expired()) Drop();
   }
   if (examination_.has_value() && !examination_->ended) {
     GiveUpLost();
@@ -347,8 +350,12 @@ void ExaminationRequests::AnswerChanged() {
 }
 
 void ExaminationRequests::AnswerAll(const absl::Status& status) {
-  if (examination_.has_value() && examination_->call.has_value()) examination_->call->done(status);
-  if (examination_.has_value()) Drop();
+  if (examination_.has_value()) {
+    if (examination_->call.has_value()) {
+      std::exchange(examination_->call, std::nullopt)->done(status);
+    }
+    Drop();
+  }
   for (auto& [id, parked] : std::exchange(parked_, {})) parked.call.done(status);
 }
 

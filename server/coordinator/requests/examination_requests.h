@@ -107,6 +107,9 @@ class ExaminationRequests {
   void Park(const v1::AwaitExaminationRequest& request, Call<v1::ExaminationOrder> call);
   // Returns what a participant, or any other daemon, is to do now.
   v1::ExaminationOrder OrderFor(const std::string& id, uint64_t incarnation) const;
+  // Returns whether anything of a job goes from one daemon to the other: servers call no workers.
+  static bool IsUsed(const Participant& from, const Participant& to);
+  // Returns the daemons to which one measures its links.
   std::vector<const v1::ExaminationPeer*> PeersOf(const std::string& id) const;
   v1::ReportExaminationReply Take(const v1::ReportExaminationRequest& request);
   // Begins stage LINKS if all have reported the stage before, or have had their time.
