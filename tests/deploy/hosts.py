@@ -20,6 +20,16 @@ TOOLS = {"ip": "iproute2", "mount": "mount", "nft": "nftables", "nsenter": "util
 PATH = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
 # Networks, host name, System V's shared memory, mounts.
 OWN = ["--net", "--uts", "--ipc", "--mount"]
+# A port where nobody listens answers at once.
+ROUND_TRIP = """
+import socket, sys, time
+for _ in range(2):  # The first asks for the link address, too.
+    begin = time.perf_counter()
+    with socket.socket() as probe:
+        probe.connect_ex((sys.argv[1], 9))
+    seconds = time.perf_counter() - begin
+print(seconds)
+"""
 RELAY = pathlib.Path(__file__).absolute().parent / "frame_relay.py"
 
 
@@ -132,6 +142,15 @@ class Host(Space):
     def start(self, *command, **options):
         """A process there, with no environment except a path."""
         return subprocess.Popen(self.inside(*command), **{"stdin": subprocess.DEVNULL, "env": {"PATH": PATH}, "cwd": "/"} | options)
+
+    def lost(self):
+        """Packets that its cable has lost."""
+        rules = self.run("nft", "list", "ruleset")
+        return int(rules.partition("counter packets ")[2].split()[0]) if rules else 0
+
+    def round_trip(self, other):
+        """Seconds for a packet to another host, and for its answer."""
+        return float(self.run(sys.executable, "-c", ROUND_TRIP, other))
 
     def carried(self):
         """Bytes that its cable has carried to it, and from it."""

@@ -84,8 +84,9 @@ def plain_rate(network, targets, receivers, seconds):
 def step_seconds(cluster, job):
     """The mean time of the steps after the first ones, by when the coordinator learnt of them."""
     series = {each["name"]: each["points"] for each in cluster.ask("history", job)["series"]}
-    told = [(int(each["last_step"]), int(each["unix_ms"])) for each in series["train/loss"]]
-    (first, begin), *_, (last, end) = [each for each in told if each[0] >= WARM_UP_STEPS]
+    # Of steps that were told together, the last.
+    told = {int(each["unix_ms"]): int(each["last_step"]) for each in series["train/loss"]}
+    (begin, first), *_, (end, last) = [each for each in told.items() if each[1] >= WARM_UP_STEPS]
     return (end - begin) / 1000 / (last - first)
 
 

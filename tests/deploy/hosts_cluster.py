@@ -44,7 +44,7 @@ class Cluster:
                         f"--data-root={checkpoints}", f"--data-dir={self.folder}/{name}")  # yapf: disable
         for name in WORKERS:
             self._start(name, "muster-worker", f"--id={name}", "--listen=0.0.0.0:7002", f"--coordinator={COORDINATOR}:7000",
-                        f"--data-root={checkpoints}", "--slots=1")  # yapf: disable
+                        f"--data-root={checkpoints}", "--slots=2")  # yapf: disable
         expected = {*SERVERS, *WORKERS}
         self.wait_until(lambda: {each["id"] for each in self.daemons() if each["live"]} == expected)
 
@@ -81,6 +81,9 @@ class Cluster:
 
     def status(self, job):
         return self.ask("status", job)
+
+    def step(self, job):
+        return int(self.status(job)["progress"]["step"])
 
     def finish(self, job):
         """Waits for a job's success."""
