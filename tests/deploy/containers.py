@@ -21,7 +21,8 @@ import time
 
 import grpc
 import manifests
-from pods import CERTIFICATE_FILES, GRACE_SECONDS, make_certificates
+from certificates import CERTIFICATE_FILES, make_certificates
+from pods import GRACE_SECONDS
 
 TOOLS = ["buildah", "kubectl", "mmdebstrap", "podman"]
 # What a pod may take to become ready, or a job to get somewhere.

@@ -15,6 +15,7 @@ import time
 
 import grpc
 import manifests
+from certificates import certificate_flags, make_certificates
 
 PROGRAMS = {
     path.name: path.absolute()
@@ -103,22 +104,6 @@ def with_folders(text, folders):
     return re.sub(r"(?<==)(/[^/]+)(?=/|$)", lambda match: str(folders.get(match[1], match[1])), text)
 
 
-CERTIFICATE_FILES = {"authority": "ca.crt", "certificate": "tls.crt", "key": "tls.key"}
-
-
-def make_certificates(folder, names):
-    """The secret's files, and the authority's key: one certificate for all, with names such as DNS:host and IP:address."""
-
-    def openssl(*arguments):
-        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
-
-    new = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    openssl(*new, "-x509", "-days", "1", "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.crt")
-    openssl(*new, "-subj", "/CN=muster", "-addext", f"subjectAltName={','.join(names)}", "-keyout", "tls.key", "-out", "tls.csr")
-    openssl("x509", "-req", "-in", "tls.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "1",
-            "-copy_extensions", "copy", "-out", "tls.crt")
-
-
 class Cluster:
     """All pods of the manifests. `root`: an empty folder for the volumes."""
 
@@ -138,7 +123,7 @@ class Cluster:
             folder.mkdir()
             # Here hosts have no other names.
             make_certificates(folder, [f"IP:{pod.address}" for pod in self.pods.values()])
-            self.tls = [f"--tls-{flag}={folder}/{name}" for flag, name in CERTIFICATE_FILES.items()]
+            self.tls = certificate_flags(folder)
 
     def start_all(self):
         for pod in self.pods.values():
