@@ -112,21 +112,21 @@ TEST_F(CoordinatorAdmissionTest, OthersAreServedWhileASubmittedJobIsPlanned) {
   v1::SubmitJobRequest request;
   *request.mutable_spec() = SmallJob();
   request.set_request_id("r");
-  JobRequests& jobs = cluster_.coordinator().jobs();
+  Coordinator& coordinator = cluster_.coordinator();
   // Nothing of the executor that plans runs before Run.
   std::vector<Answer<v1::SubmitJobReply>> answers(64);
-  for (auto& answer : answers) jobs.Submit(request, answer.call());
+  for (auto& answer : answers) coordinator.submits().Submit(request, answer.call());
   EXPECT_FALSE(answers[0].came());
-  EXPECT_EQ(jobs.List({})->jobs_size(), 0);
+  EXPECT_EQ(coordinator.jobs().List({})->jobs_size(), 0);
   Answer<v1::SubmitJobReply> too_many;
-  jobs.Submit(request, too_many.call());
+  coordinator.submits().Submit(request, too_many.call());
   EXPECT_EQ(too_many.status().code(), absl::StatusCode::kUnavailable);
   cluster_.Run();
   for (auto& answer : answers) {
     ASSERT_TRUE(answer.status().ok()) << answer.status();
     EXPECT_EQ(answer.get()->job_id(), answers[0].get()->job_id()) << "the same request";
   }
-  EXPECT_EQ(jobs.List({})->jobs_size(), 1);
+  EXPECT_EQ(coordinator.jobs().List({})->jobs_size(), 1);
   EXPECT_TRUE(cluster_.Submit(SmallJob()).ok()) << "there is room again";
 }
 

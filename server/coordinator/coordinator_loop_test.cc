@@ -61,10 +61,10 @@ TEST_F(CoordinatorLoopTest, SettlesOnceForAllWorkThatIsQueued) {
     v1::SubmitJobRequest request;
     *request.mutable_spec() = AllReduceJob();
     request.set_request_id("a");
-    coordinator.jobs().Submit(request, {.done = [&](absl::StatusOr<v1::SubmitJobReply> reply) {
-                                EXPECT_TRUE(reply.ok()) << reply.status();
-                                submitted.Notify();
-                              }});
+    coordinator.submits().Submit(request, {.done = [&](absl::StatusOr<v1::SubmitJobReply> reply) {
+                                   EXPECT_TRUE(reply.ok()) << reply.status();
+                                   submitted.Notify();
+                                 }});
   });
   submitted.WaitForNotification();
   absl::Notification posted;
