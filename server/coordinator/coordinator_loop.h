@@ -35,14 +35,13 @@ class CoordinatorLoop {
   // Shuts down, and runs what is still queued.
   ~CoordinatorLoop();
 
-  // Runs `work` on the logic thread, then Coordinator::Settle, which takes longer than most work
-  // once the cluster is large: one Settle follows all work that was posted before it begins. Never
-  // blocks.
+  // Runs `work` on the logic thread, then Coordinator::Settle. In a large cluster Settle takes
+  // longer than most work, so one Settle follows all work that is queued. Never blocks.
   void Post(std::function<void(Coordinator&)> work);
 
-  // Runs `work`, which takes what a daemon or a task reports, on the logic thread. Most reports
-  // change no record of a job or a daemon; after those Settle comes with the next tick at the
-  // latest. Never blocks.
+  // Runs `work`, which takes a report of a daemon or a task, on the logic thread. Settle follows if
+  // the report changed a record of a job or a daemon; most do not, and then the next tick settles.
+  // Never blocks.
   void PostReport(std::function<void(Coordinator&)> work);
 
   // Runs `work`, which only reads, on the logic thread. Spares the coordinator to settle, which

@@ -19,7 +19,7 @@ struct Call {
   std::function<void(absl::StatusOr<Reply>)> done;
   // Set once the caller no longer waits; null: never set.
   std::shared_ptr<const std::atomic<bool>> cancelled;
-  // Takes a reply that other callers get, too, in place of `done`; null: `done` takes a copy.
+  // Takes, in place of `done`, a reply that other callers get, too. Null: `done` takes a copy.
   std::function<void(const SharedReply<Reply>&)> done_alike;
 
   void Answer(const SharedReply<Reply>& reply) const {

@@ -7,9 +7,9 @@
 
 namespace muster {
 
-// A reply that many callers get. It is serialised once, and its bytes are shared: n tasks that meet
-// are all told of n peers, so copies for each would take n * n times a peer's size. Logic thread
-// only, except for the bytes.
+// A reply that many callers get. It is serialised once, and callers share its bytes: each of n
+// tasks that meet is told of n peers, so copies for each task would take n * n times a peer's size.
+// Logic thread only; the bytes may be read on any thread.
 template <typename Reply>
 class SharedReply {
  public:

@@ -37,9 +37,9 @@ uint32_t UsableSlots(const WorkerCapacity& worker, const SlotDemand& slot) {
   return HasDevices(worker, slot) ? std::min(slots, worker.free_devices / slot.devices) : 0;
 }
 
-// What one worker is better for a slot by, the least first: it is not the one to avoid, it keeps a
-// slot for each free device if the slot's task has no use for one, and it has more free slots. Of
-// equals the first in the cluster's order is taken.
+// Returns how well a worker suits a slot; the least value suits best. A worker that is not to be
+// avoided comes first; for a task without devices, then one that keeps a slot for each free device;
+// then the one with the most free slots.
 std::tuple<bool, bool, int64_t> RankOf(const WorkerCapacity& worker, const SlotDemand& slot) {
   const bool takes_devices_slot =
       slot.devices == 0 && worker.free_devices > 0 && worker.free_slots <= worker.free_devices;
@@ -54,8 +54,8 @@ SlotWorker TakeSlot(const SlotDemand& slot, WorkerCapacity& worker) {
   return {worker.id, worker.incarnation};
 }
 
-// The workers that have room for a slot, the best first, so that placing n slots on n workers takes
-// n log n steps.
+// The workers that have room for a slot, the best first and equal ones in the cluster's order.
+// Placing n slots on n workers takes n log n steps.
 class WorkersByRank {
  public:
   // Both outlive the object.

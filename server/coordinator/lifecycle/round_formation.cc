@@ -93,7 +93,7 @@ uint64_t RoundFormation::MeetAfter(const Job& job) const {
   const uint64_t number = job.record.round().number();
   if (number == 0 || AnyDone(job.record)) return 0;
   if (!RoundLasts(job.record, job.rendezvous)) return number;
-  // Most rounds, most of the time: nobody waits for the next one.
+  // In most rounds, most of the time, nobody waits for the next one.
   if (!job.rendezvous.any()) return 0;
   bool newcomers = false;
   for (uint32_t slot = 0; slot < job.slots(); ++slot) {

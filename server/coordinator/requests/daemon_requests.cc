@@ -122,8 +122,8 @@ void DaemonRequests::Heartbeat(const v1::HeartbeatRequest& request, Call<v1::Hea
                    .seen_version = request.seen_orders_version(),
                    .deadline = now + poll,
                    .call = std::move(call)};
-  // While placements are due, the orders are those of before. They are due, too, when a daemon from
-  // before a restart is heard for the first time.
+  // After a change of records the orders are old until placements are made. Placements are due,
+  // too, when a daemon is heard for the first time since the coordinator's restart.
   const bool current = jobs_.version() == answered_version_ && !first_heard;
   if (!current || !Answer(request.id(), parked, now)) parked_[request.id()] = std::move(parked);
 }
@@ -286,7 +286,7 @@ void DaemonRequests::UpdateWorker(const Member& member, Orders& orders) {
   for (const auto& [job, slot] : held) {
     now.emplace_back(job->record.number(), slot, job->record_version);
   }
-  // A change of one job is nothing to the workers of all others.
+  // A change of one job does not concern the workers of other jobs.
   const bool same = orders.reply.orders_version() != 0 &&
                     orders.incarnation == member.record.incarnation() && orders.held == now;
   if (same) return;

@@ -39,9 +39,9 @@ class DaemonRequests {
   void SetAddress(std::string address);
 
   absl::StatusOr<v1::RegisterDaemonReply> Register(const v1::RegisterDaemonRequest& request);
-  // Takes reports at once, and parks the call until the orders change or poll_ms has passed. A call
-  // whose orders are others already is answered at once, unless records have changed since the last
-  // AnswerChanged.
+  // Takes reports at once, and parks the call until the orders change or poll_ms has passed. If the
+  // orders differ from those seen, and no record has changed since the last AnswerChanged, answers
+  // at once.
   void Heartbeat(const v1::HeartbeatRequest& request, Call<v1::HeartbeatReply> call);
   absl::StatusOr<v1::AppendLogsReply> AppendLogs(const v1::AppendLogsRequest& request);
   absl::StatusOr<v1::TraceReply> ReportServerTrace(const v1::ReportServerTraceRequest& request);

@@ -117,6 +117,8 @@ void SimulatedTask::Met(uint64_t attempt, const absl::Status& status,
       round_ = reply.round();
       report_number_ = 0;
       begins = !std::exchange(reporting_, true);
+      // What was made before the task began is not its to tell.
+      if (begins) told_step_ = fleet_.StepNow();
     } else if (absl::IsAborted(status) || absl::IsNotFound(status)) {
       ended_ = true;
       return;
