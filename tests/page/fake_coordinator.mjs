@@ -17,7 +17,8 @@ const HEADERS = {
   "Cache-Control": "no-cache",
 };
 
-class Refusal extends Error {
+// What a call answers with an error.
+export class Refusal extends Error {
   constructor(status, code, message) {
     super(message);
     this.status = status;

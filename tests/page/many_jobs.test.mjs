@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import test, { after } from "node:test";
 import { checkReadable, closeBrowser, countIs, eventually, follow, shown, skip } from "./browser.mjs";
+import { FakeCoordinator, simulatedJob } from "./fake_coordinator.mjs";
 import { manyJobs } from "./many_jobs.mjs";
 
 after(closeBrowser);
@@ -93,6 +94,22 @@ test("jobs that end unseen are asked for alone", { skip }, () => shown(manyJobs(
   await page.getByText("0 jobs of 599").waitFor();
 }, { expected: /404/ }));
 
+test("of more than 5,000 jobs the newest are listed and those that run, and a line says so", { skip }, () => {
+  const coordinator = new FakeCoordinator();
+  coordinator.jobs.set("j0", simulatedJob("j0", { name: "oldest" }));
+  for (let index = 1; index <= 5500; ++index) {
+    const jobId = `j${String(index).padStart(4, "0")}`;
+    coordinator.jobs.set(jobId, { status: { jobId, state: "SUCCEEDED", spec: { name: "short" }, submittedUnixMs: String(1_800_000_000_000 + index) } });
+  }
+  return shown(coordinator, "", async (page) => {
+    await page.getByText("5,001 jobs", { exact: true }).waitFor();
+    await page.getByText("Only the newest 5,000 jobs, and older ones that have not ended").waitFor();
+    await firstRow(page).getByRole("link", { name: "oldest" }).waitFor();
+    await filterOf(page).fill("j0499");
+    await page.getByText("0 jobs of 5,001").waitFor();
+  });
+});
+
 test("what waits for the same is one line, which leads to those jobs", { skip }, () => shown(manyJobs(300), "", async (page) => {
   await page.getByRole("button", { name: /^Show all/ }).click();
   await page.getByRole("link", { name: "14 jobs wait" }).click();
@@ -127,6 +144,9 @@ test("more cards are shown when somebody asks", { skip }, () => shown(busyCluste
   await countIs(cards, 12);
 }));
 
+// Views whose tables fit on a phone.
+const LISTS = ["", "cluster"];
+
 test("long names, labels and texts have room", { skip }, () => {
   const coordinator = manyJobs(123);
   const ids = [...coordinator.jobs.values()].map(({ status }) => status).reverse();
@@ -141,6 +161,9 @@ test("long names, labels and texts have room", { skip }, () => {
         const wide = await page.locator(".card, .card h3, .problem, .facts, .label").evaluateAll((all) => all
           .filter((each) => each.clientWidth > 0 && each.scrollWidth > each.clientWidth && getComputedStyle(each).textOverflow !== "ellipsis").map((each) => each.textContent));
         assert.deepEqual(wide, [], view);
+        if (!LISTS.includes(view)) return;
+        const scrolled = await page.locator(".scroll").evaluateAll((all) => all.filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.ariaLabel));
+        assert.deepEqual(scrolled, [], `${view} scrolls sideways`);
       });
     }
   });

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import test, { after } from "node:test";
 import { pathToFileURL } from "node:url";
 import { checkAccessible, checkLastPoint, checkReadable, closeBrowser, countIs, eventually, follow, shown, skip, withPage } from "./browser.mjs";
-import { point, recorded, simulated, simulatedJob } from "./fake_coordinator.mjs";
+import { point, recorded, Refusal, simulated, simulatedJob } from "./fake_coordinator.mjs";
 
 after(closeBrowser);
 
@@ -296,6 +296,22 @@ test("a coordinator that is gone and back", { skip }, async () => {
     await page.getByText(/has not answered since/).waitFor({ state: "detached" });
   }, { expected: /ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE/ });
   await coordinator.stop();
+});
+
+test("a list that could not be read is asked for again by the next poll", { skip }, () => {
+  const coordinator = recorded(), polls = [];
+  const listJobs = coordinator.listJobs.bind(coordinator);
+  coordinator.listJobs = (query) => {
+    if (query.get("newestFirst") && query.get("pageSize") === "500") {
+      polls.push(coordinator.requests.filter((path) => path === "/api/v1/cluster").length);
+      if (polls.length === 1) throw new Refusal(503, "UNAVAILABLE", "busy");
+    }
+    return listJobs(query);
+  };
+  return shown(coordinator, "", async (page) => {
+    await page.getByText("5 jobs", { exact: true }).waitFor();
+    assert.deepEqual(polls, [1, 2]);
+  }, { expected: /503/ });
 });
 
 test("10,000 points are drawn in a second of the processor's time", { skip }, () => {

@@ -76,7 +76,7 @@ export function unlessMissing(error) {
   if (!(error instanceof ApiError) || error.status !== 404) throw error;
 }
 
-// Returns the jobs of all pages of a list, at most about `most`.
+// Returns {jobs, more}: the jobs of all pages of a list, at most about `most`, and whether there are more.
 export async function allJobs(parameters, most) {
   const jobs = [];
   let pageToken;
@@ -85,5 +85,5 @@ export async function allJobs(parameters, most) {
     jobs.push(...(reply.jobs ?? []));
     pageToken = reply.nextPageToken;
   } while (pageToken && jobs.length < most);
-  return jobs;
+  return { jobs, more: Boolean(pageToken) };
 }

@@ -39,11 +39,11 @@ function daemonTable(kind, daemons, drains) {
     ...(isServer ? [{ name: "partitions", numeric: true, cell: (daemon) => String(daemon.partitions ?? 0) }] : [
       { name: "slots in use", cell: (daemon) => share(toNumber(daemon.slotsUsed), toNumber(daemon.slots), String) },
       { name: "processors", numeric: true, class: "wide", cell: (daemon) => String(daemon.processors ?? "–") },
-      { name: "devices", class: "whole", cell: (daemon) => (daemon.devices?.length
+      { name: "devices", class: "wide whole", cell: (daemon) => (daemon.devices?.length
         ? `${toNumber(daemon.devicesUsed)} of ${daemon.devices.length}: ${daemon.devices[0].name}` : "–") },
     ]),
     { name: "memory reserved", cell: (daemon) => share(toNumber(daemon.memoryReservedBytes), toNumber(daemon.memoryBytes), formatBytes) },
-    { name: "address", class: "whole", cell: (daemon) => h("code", null, daemon.address) },
+    { name: "address", class: "wide whole", cell: (daemon) => h("code", null, daemon.address) },
   ], daemons, (daemon) => daemon.id);
 }
 
@@ -60,7 +60,7 @@ export function clusterView(context) {
     title: () => "Cluster",
     poll: async () => {
       cluster = await api.cluster();
-      if (polls++ % EVERY_JOBS === 0) jobs = await allJobs({ view: "WHOLE", states: ["PLACING", "RUNNING", "RECOVERING"], pageSize: MOST_JOBS }, MOST_JOBS);
+      if (polls++ % EVERY_JOBS === 0) ({ jobs } = await allJobs({ view: "WHOLE", states: ["PLACING", "RUNNING", "RECOVERING"], pageSize: MOST_JOBS }, MOST_JOBS));
     },
     draw: () => {
       if (!cluster) return [h("p", null, "Reading …")];
@@ -75,9 +75,9 @@ export function clusterView(context) {
         of("WORKER").length ? daemonTable("WORKER", of("WORKER"), drains) : h("p", null, "There are no workers."),
         h("h2", { key: "partitions" }, "Partitions of jobs"),
         placed.length === 0 ? h("p", { key: "none" }, "No job has partitions on servers now.") : table("Partitions of jobs", [
-          { name: "job", cell: (job) => h("a", { href: `/jobs/${encodeURIComponent(job.jobId)}` }, job.spec?.name || job.jobId) },
+          { name: "job", class: "name", cell: (job) => h("a", { href: `/jobs/${encodeURIComponent(job.jobId)}` }, job.spec?.name || job.jobId) },
           { name: "partitions", numeric: true, cell: (job) => String(job.partitions.length) },
-          { name: "shard map version", numeric: true, cell: (job) => String(job.shardMapVersion ?? 0) },
+          { name: "shard map version", numeric: true, class: "wide", cell: (job) => String(job.shardMapVersion ?? 0) },
           { name: "on", cell: (job) => partitionText(job) },
         ], placed, (job) => job.jobId),
       ];

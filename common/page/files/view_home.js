@@ -20,6 +20,8 @@ const ROWS = 50;
 const NEWEST = 50;
 // Jobs that ended unseen are asked for one by one, as long as they are no more.
 const MOST_ASKED = 20;
+// Milliseconds after a letter in which the next one may come, before the list is drawn.
+const BETWEEN_LETTERS = 80;
 // Numbers of polls after which what changes slowly is read again.
 const EVERY_LIST = 30, EVERY_SPARKLINE = 3;
 
@@ -54,22 +56,28 @@ class Home {
     ]);
     this.cluster = cluster;
     this.running = running.jobs ?? [];
-    const fresh = new Map([...active, ...(newest.jobs ?? [])].map((job) => [job.jobId, job]));
+    const fresh = new Map([...active.jobs, ...(newest.jobs ?? [])].map((job) => [job.jobId, job]));
     for (const [id, job] of fresh) this.jobs.set(id, job);
     // A job that no longer is active, and is too old to be among the newest, has ended unseen.
     const unseen = [...this.jobs.values()].filter((job) => !hasEnded(job) && !fresh.has(job.jobId));
-    if (turn % EVERY_LIST === 0 || unseen.length > MOST_ASKED) await this.readAll();
+    if (!this.complete || turn % EVERY_LIST === 0 || unseen.length > MOST_ASKED) await this.readAll(fresh);
     else await Promise.all(unseen.map(({ jobId }) => this.readJob(jobId)));
     for (const id of this.chosen) if (!this.jobs.has(id)) this.chosen.delete(id);
     await Promise.all(this.running.map((job, index) => this.pollCard(job.jobId, turn + index)));
+    this.derive();
   }
 
-  async readAll() {
+  // Reads the newest jobs; `active` ones may be older.
+  async readAll(active) {
     // Old jobs take a while to read.
-    if (!this.complete) this.context.draw();
-    const jobs = await allJobs({ view: "SHORT", pageSize: 500, newestFirst: true }, MOST_JOBS);
-    this.jobs = new Map(jobs.map((job) => [job.jobId, job]));
+    if (!this.complete) {
+      this.derive();
+      this.context.draw();
+    }
+    const { jobs, more } = await allJobs({ view: "SHORT", pageSize: 500, newestFirst: true }, MOST_JOBS);
+    this.jobs = new Map([...active, ...jobs.map((job) => [job.jobId, job])]);
     this.complete = true;
+    this.olderLeft = more;
   }
 
   async readJob(id) {
@@ -84,20 +92,22 @@ class Home {
     }
   }
 
-  // Returns all jobs, those whose tasks are known with them.
-  known() {
+  // Makes what is drawn of all jobs: once for each poll, and not for each letter typed. Jobs whose tasks are known have
+  // them.
+  derive() {
     const whole = new Map(this.running.map((job) => [job.jobId, job]));
-    return [...this.jobs.values()].map((job) => whole.get(job.jobId) ?? job);
+    this.known = [...this.jobs.values()].map((job) => whole.get(job.jobId) ?? job);
+    this.wrong = findProblems(this.cluster, this.known, Date.now(), dismissedJobs());
   }
 
   draw() {
-    if (!this.cluster) return [h("p", null, "Reading …")];
-    const jobs = this.known();
+    if (!this.known) return [h("p", null, "Reading …")];
+    const jobs = this.known;
     return [
       h("p", { class: "lead", key: "sentence" }, `${clusterSentence(this.cluster)}; ${jobsSentence(jobs)}. `,
         h("a", { href: "#all-title" }, "All jobs")),
       this.runningJobs(jobs),
-      this.problems(jobs),
+      this.problems(),
       this.list(jobs),
     ];
   }
@@ -117,13 +127,14 @@ class Home {
     return h("button", { type: "button", class: "small", onclick }, text);
   }
 
-  problems(jobs) {
-    const problems = findProblems(this.cluster, jobs, Date.now(), dismissedJobs());
+  problems() {
+    const problems = this.wrong;
     const shown = this.allProblems ? problems : problems.slice(0, MOST_PROBLEMS);
     const failed = shown.filter((problem) => problem.dismiss);
     const show = (all) => { this.allProblems = all; this.context.draw(); };
     const dismissAll = (some) => {
       for (const problem of some) dismiss(problem.dismiss);
+      this.derive();
       this.context.draw();
     };
     return h("section", { key: "problems", "aria-labelledby": "wrong" },
@@ -140,9 +151,20 @@ class Home {
   }
 
   setFilter(change) {
+    this.changeFilter(change);
+    this.context.draw();
+  }
+
+  changeFilter(change) {
     this.filter = { ...this.filter, page: 0, ...change };
     this.context.rename(`/${queryOf(parametersOf(this.filter))}`);
-    this.context.draw();
+  }
+
+  // Letters that come fast are drawn together.
+  typeFilter(text) {
+    this.changeFilter({ text });
+    clearTimeout(this.typing);
+    this.typing = setTimeout(() => this.context.draw(), BETWEEN_LETTERS);
   }
 
   // Follows a link to the list of some jobs, which is on this page.
@@ -165,7 +187,7 @@ class Home {
       h("h2", { id: "all-title", tabindex: "-1" }, "All jobs"),
       h("form", { class: "toolbar", role: "search", onsubmit: (event) => event.preventDefault() },
         h("label", null, "Filter ", h("input", { type: "search", value: text, placeholder: "name, id, owner, label=value",
-          oninput: (event) => this.setFilter({ text: event.target.value.trim() }) })),
+          oninput: (event) => this.typeFilter(event.target.value.trim()) })),
         h("label", null, "State ", h("select", { value: state, onchange: (event) => this.setFilter({ state: event.target.value }) },
           h("option", { value: "" }, "any"),
           STATES.map((each) => h("option", { value: each, key: each }, each.toLowerCase())))),
@@ -174,6 +196,9 @@ class Home {
         this.comparing()),
       h("p", { class: "soft", role: "status" }, `${count(matching.length, "job")}${matching.length < jobs.length ? ` of ${formatNumber(jobs.length)}` : ""}` +
         `${this.complete ? "" : "; reading the older ones …"}`),
+      this.olderLeft && h("p", { class: "soft", key: "older" },
+        `Only the newest ${formatNumber(MOST_JOBS)} jobs, and older ones that have not ended, are listed and searched here. To find others: `,
+        h("code", null, "muster list --name 'NAME*'"), "."),
       table("Table of jobs", this.columns(), rows, (job) => job.jobId),
       pages > 1 && h("nav", { class: "pages", "aria-label": "Pages of jobs" },
         h("button", { type: "button", disabled: here === 0, onclick: () => this.setFilter({ page: here - 1 }) }, "Previous"),
