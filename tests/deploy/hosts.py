@@ -5,7 +5,7 @@ memory. They share processors, process ids and files, the last as hosts do over 
 (tc's tbf, in both directions), loses packets (nft, of those that arrive at the host), takes time (frame_relay.py, for what
 leaves the host), and can be pulled out.
 
-Hosts are gone when the process that made them is, whatever ends it. Only root can make them.
+Hosts are gone, with what runs there, when the process that made them is, whatever ends it. Only root can make them.
 """
 
 import dataclasses
@@ -15,11 +15,14 @@ import shutil
 import subprocess
 import sys
 
-TOOLS = {"ip": "iproute2", "mount": "mount", "nft": "nftables", "nsenter": "util-linux", "tc": "iproute2", "unshare": "util-linux"}
+TOOLS = {"ip": "iproute2", "mount": "mount", "nft": "nftables", "nsenter": "util-linux", "setpriv": "util-linux", "tc": "iproute2",
+         "unshare": "util-linux"}  # yapf: disable
 # A test's path may lack root's tools.
 PATH = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
 # Networks, host name, System V's shared memory, mounts.
 OWN = ["--net", "--uts", "--ipc", "--mount"]
+# In front of a command whose process is to end with this one.
+BOUND = ["setpriv", "--pdeathsig=KILL"]
 # A port where nobody listens answers at once.
 ROUND_TRIP = """
 import socket, sys, time
@@ -141,7 +144,8 @@ class Host(Space):
 
     def start(self, *command, **options):
         """A process there, with no environment except a path."""
-        return subprocess.Popen(self.inside(*command), **{"stdin": subprocess.DEVNULL, "env": {"PATH": PATH}, "cwd": "/"} | options)
+        options = {"stdin": subprocess.DEVNULL, "env": {"PATH": PATH}, "cwd": "/"} | options
+        return subprocess.Popen([*BOUND, *self.inside(*command)], **options)
 
     def lost(self):
         """Packets that its cable has lost."""
@@ -193,8 +197,8 @@ class Network:
         hosts = self.hosts.values()
         if cable.delay:
             places = [f"{host.pid}:{host.port}" for host in hosts]
-            self._relay = subprocess.Popen([sys.executable, RELAY, str(cable.delay), str(self._switch.pid), *places],
-                                           stdout=subprocess.PIPE, text=True)  # yapf: disable
+            command = [*BOUND, sys.executable, RELAY, str(cable.delay), str(self._switch.pid), *places]
+            self._relay = subprocess.Popen(command, env={"PATH": PATH}, stdout=subprocess.PIPE, text=True)
             if self._relay.stdout.readline() != "ready\n":
                 raise RuntimeError("frame_relay.py has made no cables")
         else:

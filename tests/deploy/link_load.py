@@ -33,28 +33,30 @@ def send(target, end):
 
 
 class Counter:
+    """Counts what comes to a port between two times."""
+
     def __init__(self, port, begin, end):
         self._begin, self._end = begin, end
         self._listener = socket.create_server(("", port))
-        self._counts = []
+        # The sizes that each connection has received; each list has one writer.
+        self._received = []
         threading.Thread(target=self._listen, daemon=True).start()
 
     def total(self):
-        """After the end: the bytes of all connections."""
-        return sum(sum(each) for each in self._counts)
+        return sum(sum(each) for each in self._received)
 
     def _listen(self):
         while True:
             connection, _ = self._listener.accept()
-            count = []
-            self._counts.append(count)
-            threading.Thread(target=self._receive, args=(connection, count), daemon=True).start()
+            sizes = []
+            self._received.append(sizes)
+            threading.Thread(target=self._receive, args=(connection, sizes), daemon=True).start()
 
-    def _receive(self, connection, count):
+    def _receive(self, connection, sizes):
         piece = bytearray(PIECE_BYTES)
         while size := connection.recv_into(piece):
             if self._begin <= time.time() < self._end:
-                count.append(size)
+                sizes.append(size)
 
 
 def main():
