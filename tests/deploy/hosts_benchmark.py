@@ -2,7 +2,7 @@
 
 Hosts are namespaces of this machine (hosts.py), so this needs root, and built programs:
 
-    ./muster demo
+    ./muster demo                   # builds them
     /usr/bin/python3 tests/deploy/hosts_benchmark.py --json
 
 A job's figure is what its step sends over the busiest cable in either direction, divided by the step's time: by all-reduce
@@ -31,6 +31,8 @@ LOAD = pathlib.Path(__file__).absolute().parent / "link_load.py"
 LOAD_PORT = 9000
 # Steps before those that are measured: connections become fast, memory is touched.
 WARM_UP_STEPS = 4
+ROW = ("| {cable} | {road} | {one_stream_mbits:.3g} | {plain_mbits:.3g} | {job_mbits:.3g} | {share:.0%} | "
+       "{step_seconds:.3g} s |")  # yapf: disable
 FEATURES, CLASSES = 256, 16
 
 
@@ -72,11 +74,11 @@ def plain_rate(network, targets, receivers, seconds):
     # Interpreters must have started, and connections have found their speed.
     begin = time.time() + 3
     end = begin + seconds
-    involved = {*targets, *receivers}
     processes = {}
-    for name in involved:
+    for name in {*targets, *receivers}:
         goals = [f"{each}:{LOAD_PORT}" for each in targets.get(name, [])]
-        processes[name] = network.hosts[name].start(sys.executable, LOAD, str(LOAD_PORT), str(begin), str(end), *goals, stdout=subprocess.PIPE)
+        command = [sys.executable, LOAD, LOAD_PORT, begin, end, *goals]
+        processes[name] = network.hosts[name].start(*command, stdout=subprocess.PIPE)
     counts = {name: int(process.communicate()[0]) for name, process in processes.items()}
     return statistics.mean(counts[name] for name in receivers) * 8e-6 / seconds
 
@@ -117,7 +119,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON objects, one a line")
     parser.add_argument("--job-seconds", type=float, default=10, help="that a job would take if it used all of the network")
-    parser.add_argument("--seconds", type=float, default=3, help="of plain TCP")
+    parser.add_argument("--seconds", type=float, default=5, help="of plain TCP")
     parser.add_argument("--congestion-control", help="one of net.ipv4.tcp_available_congestion_control; else the system's")
     parser.add_argument("--built", default=pathlib.Path(__file__).resolve().parents[2] / "bazel-bin", help="folder of built programs")
     options = parser.parse_args()
@@ -134,8 +136,7 @@ def main():
                 one = plain_rate(cluster.network, {"w0": ["w1"]}, ["w1"], options.seconds)
                 for road in ROADS:
                     row = {"one_stream_mbits": one} | measure(cluster, cable, road, options)
-                    print(json.dumps(row) if options.json else "| {cable} | {road} | {one_stream_mbits:.3g} | {plain_mbits:.3g} | "
-                          "{job_mbits:.3g} | {share:.0%} | {step_seconds:.3g} s |".format(**row), flush=True)  # yapf: disable
+                    print(json.dumps(row) if options.json else ROW.format(**row), flush=True)
         finally:
             cluster.close()
 
