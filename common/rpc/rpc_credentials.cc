@@ -1,5 +1,7 @@
 #include "common/rpc/rpc_credentials.h"
 
+#include <cstdlib>
+#include <mutex>
 #include <vector>
 
 #include "common/base/status_macros.h"
@@ -11,6 +13,16 @@
 
 namespace muster {
 namespace {
+
+// A process without a gRPC server polls its sockets only while it calls. Calls fail at once while a
+// channel connects again, so a timer of gRPC's has to carry the connection on. Its default, 5 s, is
+// as long as the longest attempt to connect: a TLS handshake, which takes several polls, never
+// ended, and tasks never found a restarted coordinator again. gRPC reads the interval from the
+// environment when the process makes its first credentials.
+void PollOften() {
+  static std::once_flag once;
+  std::call_once(once, [] { setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", "100", 0); });
+}
 
 // Returns credentials that check all of a server's certificate except its name.
 std::shared_ptr<grpc::ChannelCredentials> WithoutName(const TlsIdentity& identity) {
@@ -29,6 +41,7 @@ std::shared_ptr<grpc::ChannelCredentials> WithoutName(const TlsIdentity& identit
 }  // namespace
 
 RpcCredentials RpcCredentials::PlainText() {
+  PollOften();
   RpcCredentials credentials;
   credentials.client_ = grpc::InsecureChannelCredentials();
   credentials.server_ = grpc::InsecureServerCredentials();
@@ -39,6 +52,7 @@ RpcCredentials RpcCredentials::PlainText() {
 absl::StatusOr<RpcCredentials> RpcCredentials::Of(const TlsFiles& files, TlsUse use) {
   if (files.None()) return PlainText();
   MUSTER_ASSIGN_OR_RETURN(const TlsIdentity identity, ReadTlsFiles(files, use));
+  PollOften();
   RpcCredentials credentials;
   credentials.encrypted_ = true;
   credentials.client_ = grpc::SslCredentials({.pem_root_certs = identity.authority,
