@@ -67,6 +67,9 @@ absl::Status SelfCheck::CallOnce() {
   // An existing connection proves nothing.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  if (!credentials_.own_host().empty()) {
+    arguments.SetSslTargetNameOverride(credentials_.own_host());
+  }
   const std::shared_ptr<grpc::Channel> channel =
       grpc::CreateCustomChannel(FromWithin(options_.address), credentials_.self(), arguments);
   grpc::ClientContext context;

@@ -2,6 +2,7 @@
 #define MUSTER_COMMON_RPC_RPC_CREDENTIALS_H_
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "common/rpc/tls_files.h"
@@ -29,6 +30,9 @@ class RpcCredentials {
   // For calls to the process's own port. The certificate that answers must come from the authority,
   // but may name any host: a certificate names the host under which others call, if any do.
   const std::shared_ptr<grpc::ChannelCredentials>& self() const { return self_; }
+  // A host that the process's certificate names, for those calls: gRPC's server logs an error when
+  // it is called by another. Empty: it names none, or addresses alone.
+  const std::string& own_host() const { return own_host_; }
 
  private:
   RpcCredentials() = default;
@@ -37,6 +41,7 @@ class RpcCredentials {
   std::shared_ptr<grpc::ChannelCredentials> client_;
   std::shared_ptr<grpc::ServerCredentials> server_;
   std::shared_ptr<grpc::ChannelCredentials> self_;
+  std::string own_host_;
 };
 
 }  // namespace muster
