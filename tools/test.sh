@@ -107,6 +107,8 @@ run_tests() {
     echo "muster: no CUDA toolkit with NCCL in ${CUDA_HOME:-/usr/local/cuda}; CUDA targets are not built" >&2
   fi
   say_cost 58 "programs and tests"
-  run_bazel test --keep_going "${cuda[@]}" "${flags[@]}" -- "${targets[@]}" || status=$?
+  # Many tests wait for leases, polls and other processes: half as many again as there are processors keep these busy.
+  run_bazel test --keep_going --local_test_jobs=$((($(nproc) * 3 + 1) / 2)) "${cuda[@]}" "${flags[@]}" -- "${targets[@]}" ||
+    status=$?
   exec /usr/bin/python3 "$root/tools/count_results.py" "$status" "$(readlink -f "$root/bazel-testlogs")"
 }
