@@ -39,6 +39,11 @@ constexpr absl::Duration kAcceptAgain = absl::Milliseconds(20);
 // More than the daemons that one examination sends here.
 constexpr size_t kMostConnections = 32;
 
+// Returns what shows that one knows the secret.
+std::string ProofOf(absl::string_view secret) {
+  return KeyedHash(secret, "muster measures a link");
+}
+
 bool MustWaitFor(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 absl::Status SendSome(int socket, absl::Span<const char> bytes, Deadline deadline) {
@@ -117,8 +122,8 @@ absl::Status Measure(const std::string& host, uint16_t port, absl::string_view s
   MUSTER_ASSIGN_OR_RETURN(const Descriptor socket,
                           ConnectTcp(host, port, Deadline::After(kConnectTime, &interrupt)));
   const Deadline deadline = Deadline::After(kArrivalTime, &interrupt);
-  MUSTER_RETURN_IF_ERROR(
-      SendSome(socket.get(), absl::MakeConstSpan(secret.data(), secret.size()), deadline));
+  const std::string proof = ProofOf(secret);
+  MUSTER_RETURN_IF_ERROR(SendSome(socket.get(), absl::MakeConstSpan(proof), deadline));
   MUSTER_RETURN_IF_ERROR(MeasureRoundTrips(socket.get(), deadline, facts));
   return MeasureBandwidth(socket.get(), interrupt, facts);
 }
@@ -177,9 +182,10 @@ void LinkListener::Accept() {
 
 absl::Status LinkListener::Serve(int socket) const {
   const Deadline deadline = Deadline::After(kServeTime, &stop_);
-  std::string told(secret_.size(), '\0');
+  const std::string proof = ProofOf(secret_);
+  std::string told(proof.size(), '\0');
   MUSTER_RETURN_IF_ERROR(ReceiveWhole(socket, absl::MakeSpan(told), deadline));
-  if (!SameHash(told, secret_)) return absl::PermissionDeniedError("another secret");
+  if (!SameHash(told, proof)) return absl::PermissionDeniedError("another secret");
   for (int i = 0; i < kRoundTrips; ++i) {
     char byte = 0;
     MUSTER_RETURN_IF_ERROR(ReceiveWhole(socket, absl::MakeSpan(&byte, 1), deadline));
