@@ -108,7 +108,7 @@ run_tests() {
   fi
   say_cost 58 "programs and tests"
   # Many tests wait for leases, polls and other processes: half as many again as there are processors keep these busy.
-  run_bazel test --keep_going --local_test_jobs=$((($(nproc) * 3 + 1) / 2)) "${cuda[@]}" "${flags[@]}" -- "${targets[@]}" ||
-    status=$?
+  local jobs=$((($(nproc) * 3 + 1) / 2))
+  run_bazel test --keep_going --jobs="$jobs" --local_test_jobs="$jobs" "${cuda[@]}" "${flags[@]}" -- "${targets[@]}" || status=$?
   exec /usr/bin/python3 "$root/tools/count_results.py" "$status" "$(readlink -f "$root/bazel-testlogs")"
 }
