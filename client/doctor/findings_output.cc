@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/terminal/format.h"
 #include "client/terminal/help_formatter.h"
@@ -18,6 +22,8 @@ namespace {
 
 constexpr size_t kColumns = 80;
 constexpr size_t kIndent = 11;
+// Names in a heading; the others are counted.
+constexpr size_t kNames = 8;
 
 const char* NameOf(Finding::Severity severity) {
   switch (severity) {
@@ -36,6 +42,40 @@ std::string HostOfDaemon(const ExaminedCluster& cluster, const std::string& wher
   const auto found = cluster.reports.find(where == kTheCoordinator ? "" : where);
   if (where == kTheClient || found == cluster.reports.end()) return "";
   return found->second.machine().host();
+}
+
+// Returns the names of daemons, and their machine if that is one, in lines.
+std::string Heading(const ExaminedCluster& cluster, const std::vector<std::string>& daemons) {
+  std::vector<std::string> names;
+  std::set<std::string> hosts;
+  for (const std::string& daemon : daemons) {
+    hosts.insert(HostOfDaemon(cluster, daemon));
+    if (names.size() < kNames) names.push_back(PrintableLine(daemon));
+  }
+  std::string text = absl::StrJoin(names, ", ");
+  if (daemons.size() > kNames) absl::StrAppend(&text, " and ", daemons.size() - kNames, " more");
+  const std::string& host = *hosts.begin();
+  if (hosts.size() == 1 && !host.empty()) absl::StrAppend(&text, " on ", PrintableLine(host));
+  return WrapLines(text, kColumns);
+}
+
+// Returns findings of which those that are the same on several daemons are one. `where` is a
+// heading.
+Findings SaidOnce(const ExaminedCluster& cluster, const Findings& findings) {
+  std::map<std::tuple<Finding::Severity, std::string, std::string, std::string>, size_t> places;
+  Findings once;
+  std::vector<std::vector<std::string>> daemons;
+  for (const Finding& finding : findings) {
+    const auto [place, is_new] = places.try_emplace(
+        {finding.severity, finding.check, finding.seen, finding.to_do}, once.size());
+    if (is_new) {
+      once.push_back(finding);
+      daemons.emplace_back();
+    }
+    daemons[place->second].push_back(finding.where);
+  }
+  for (size_t i = 0; i < once.size(); ++i) once[i].where = Heading(cluster, daemons[i]);
+  return once;
 }
 
 // Returns the text in lines behind a margin, whose first line begins with `head`.
@@ -91,11 +131,10 @@ FindingCounts CountFindings(const Findings& findings) {
 std::string FindingsText(const ExaminedCluster& cluster, const Findings& findings, Shown shown) {
   std::string text;
   const Finding* before = nullptr;
-  for (const Finding* finding : Grouped(findings, shown)) {
+  const Findings once = SaidOnce(cluster, findings);
+  for (const Finding* finding : Grouped(once, shown)) {
     if (before == nullptr || before->where != finding->where) {
-      const std::string host = HostOfDaemon(cluster, finding->where);
-      absl::StrAppend(&text, before == nullptr ? "" : "\n", PrintableLine(finding->where),
-                      host.empty() ? "" : absl::StrCat(" on ", PrintableLine(host)), "\n");
+      absl::StrAppend(&text, before == nullptr ? "" : "\n", finding->where, "\n");
     }
     before = finding;
     absl::StrAppend(&text, Hang(absl::StrCat("  ", NameOf(finding->severity)),

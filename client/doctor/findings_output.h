@@ -21,8 +21,8 @@ FindingCounts CountFindings(const Findings& findings);
 enum class Shown { kNotWell, kAll };
 
 // Returns the findings in lines of at most 80 characters (longer words stay whole): under each
-// daemon's name, with its machine, the problems first. A last line counts. Texts from elsewhere are
-// made printable.
+// daemon's name, with its machine, the problems first; what several daemons share is said once,
+// under all their names. A last line counts. Texts from elsewhere are made printable.
 std::string FindingsText(const ExaminedCluster& cluster, const Findings& findings, Shown shown);
 
 // Returns all findings, their counts and the number of links.

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -52,10 +53,27 @@ TEST(FindingsTextTest, ShowsWhatIsNotWellWorstFirst) {
 
 TEST(FindingsTextTest, ShowsAllIfAsked) {
   const std::string text = FindingsText(OfHostA(), Some(), Shown::kAll);
-  EXPECT_THAT(text, HasSubstr("  OK       clock: It is right.\n"));
-  EXPECT_THAT(text, HasSubstr("\n\nw1\n"));
+  EXPECT_THAT(text, HasSubstr("w0, w1\n  OK       clock: It is right.\n"));
   for (const auto line : absl::StrSplit(text, '\n')) EXPECT_LE(line.size(), 80u) << line;
   EXPECT_EQ(FindingsText({}, {}, Shown::kNotWell), "0 checks: 0 problems, 0 warnings, 0 well\n");
+}
+
+TEST(FindingsTextTest, SaysOnceWhatManyShare) {
+  Findings findings;
+  for (int i = 0; i < 12; ++i) {
+    findings.push_back({.severity = Finding::Severity::kWarning,
+                        .where = absl::StrCat("worker-", i),
+                        .check = "huge pages",
+                        .seen = "They are never used.",
+                        .to_do = "Allow them."});
+  }
+  EXPECT_EQ(FindingsText({}, findings, Shown::kNotWell),
+            "worker-0, worker-1, worker-2, worker-3, worker-4, worker-5, worker-6, worker-7\n"
+            "and 4 more\n"
+            "  WARNING  huge pages: They are never used.\n"
+            "           Allow them.\n"
+            "\n"
+            "12 checks: 0 problems, 12 warnings, 0 well\n");
 }
 
 TEST(FindingsJsonTest, HasAllFindings) {
