@@ -16,6 +16,13 @@
 namespace muster {
 namespace {
 
+// Records that do not tell their protocol are of this one (DaemonRecord).
+constexpr uint32_t kUntoldProtocol = 2;
+
+uint32_t ProtocolOf(const v1::DaemonRecord& daemon) {
+  return daemon.protocol_version() > 0 ? daemon.protocol_version() : kUntoldProtocol;
+}
+
 // Progress that a restart may lose.
 constexpr absl::Duration kProgressInterval = absl::Seconds(5);
 
@@ -97,7 +104,7 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointArchive& arc
       examination_requests_(members_, clock, archive.root()) {
   for (const v1::DaemonRecord& daemon : table_->stored_daemons()) {
     // Another's heartbeats are answered with "register again", and its registration is refused.
-    if (daemon.protocol_version() != kProtocolVersion) continue;
+    if (ProtocolOf(daemon) != kProtocolVersion) continue;
     members_.Restore(daemon, clock.Monotonic());
   }
   ship_requests_.Load();
