@@ -228,6 +228,7 @@ ModelSize SizeOfModel(const v1::JobSpec& spec, const DataSize& data) {
       AddTransformer(spec.model().transformer(),
                      SizeOfTransformer(spec.model().transformer(), data), model);
       break;
+    case v1::ModelSpec::kProgram:
     case v1::ModelSpec::MODEL_NOT_SET:
       break;
   }
