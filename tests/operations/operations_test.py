@@ -115,6 +115,9 @@ class Jobs:
 
             wait_until(has_gone_on, f"{job} goes on after step {before}")
 
+    def live_daemons(self):
+        return {each["id"] for each in self.muster("cluster")["daemons"] if each["live"]}
+
     def all_daemons_live(self):
         wait_until(lambda: all(each["live"] for each in self.muster("cluster")["daemons"]), "all daemons live")
 
@@ -139,7 +142,11 @@ def test_the_commands_run_in_order_and_jobs_survive_them(shell):
     shell.run(start)
     jobs.submit()
     jobs.go_on()
-    assert "s1" in shell.run(add)
+    start_both, look_and_spread = add.split("muster cluster\n")
+    shell.run(start_both)
+    # A user would look until they are there.
+    wait_until(lambda: {"s1", "w1"} <= jobs.live_daemons(), "the new machine joins")
+    assert "s1" in shell.run("muster cluster\n" + look_and_spread)
     wait_until(lambda: jobs.servers("JOB") == {"s0", "s1"}, "partitions spread")
     assert "s0 is drained" in shell.run(drain_server)
     assert jobs.servers("JOB") == {"s1"}
