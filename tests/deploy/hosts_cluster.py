@@ -37,7 +37,7 @@ class Cluster:
         self.network = hosts.Network(self.folder, names, congestion_control=congestion_control)
         checkpoints = self.folder / "checkpoints"
         checkpoints.mkdir()
-        self._start(COORDINATOR, "muster-coordinator", "--listen=0.0.0.0:7000", f"--checkpoint-root={checkpoints}",
+        self._start(COORDINATOR, "muster-coordinator", "--listen=0.0.0.0:7000", f"--checkpoint-root={checkpoints}", "--lease-ms=60000",
                     f"--data-dir={self.folder}/coordinator")  # yapf: disable
         for name in SERVERS:
             self._start(name, "muster-server", f"--id={name}", "--listen=0.0.0.0:7001", f"--coordinator={COORDINATOR}:7000",
