@@ -221,6 +221,9 @@ void KeepTheBest(v1::UpdateSpec::Road road) {
   spec.mutable_update()->set_sparse(road);
   spec.mutable_evaluation()->set_metric("loss");
   spec.mutable_evaluation()->set_every_steps(5);
+  // Where an evaluation comes before the commit of a better one, its checkpoint is made, too, and
+  // would be among the last.
+  spec.mutable_checkpoint()->set_keep(1);
   Result result = Muster(absl::StrCat("submit ", WriteJob("best.textproto", spec), " --watch"));
   ASSERT_EQ(result.exit_code, 0) << result.output;
   const std::string id = result.output.substr(0, result.output.find('\n'));
