@@ -209,7 +209,7 @@ TEST_F(ExaminationLoopTest, AFolderWithoutTheCoordinatorsFileIsAnotherOne) {
   fake_.Answer(Order(v1::ExaminationOrder::LINKS));
   const v1::RootFacts none = fake_.TakeReport().report().root();
   EXPECT_FALSE(none.seen());
-  EXPECT_THAT(none.error(), HasSubstr(root_.path()));
+  EXPECT_THAT(none.error(), HasSubstr("/.muster-examination-12: No such file"));
   root_.Write(".muster-examination-13", "what another coordinator wrote");
   fake_.Answer(Order(v1::ExaminationOrder::LINKS, 13));
   const v1::RootFacts other = fake_.TakeReport().report().root();
