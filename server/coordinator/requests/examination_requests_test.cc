@@ -296,7 +296,7 @@ TEST_F(ExaminationRequestsTest, ARestartedCoordinatorKnowsOfNone) {
   const auto told = Ask("w0", number, kMachine);
   ASSERT_TRUE(told.came());
   EXPECT_EQ(told.get()->examination(), 0u);
-  Begin();
+  const auto next = Begin();
   EXPECT_GT(OrderOf("w0").examination(), number);
 }
 
