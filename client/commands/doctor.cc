@@ -47,7 +47,7 @@ Finding ClientProblem(const std::string& check, const absl::Status& status,
 void LookAtCertificate(const TlsFiles& files, Findings& findings) {
   if (files.None()) return;
   const auto ends = ReadCertificateEnds(files);
-  // What is wrong with the files is told where they are used.
+  // Where the files are used, it is told what is wrong with them.
   if (!ends.ok()) return;
   v1::CertificateFacts facts;
   facts.set_path(files.certificate);

@@ -6,11 +6,11 @@
 
 namespace muster {
 
-// Who was examined when no daemon was.
+// Names in place of a daemon's id, for findings about the client and the coordinator.
 inline constexpr char kTheClient[] = "this client";
 inline constexpr char kTheCoordinator[] = "the coordinator";
 
-// What one check of an examination came to.
+// The result of one check of an examination.
 struct Finding {
   enum class Severity {
     kOk,
@@ -22,7 +22,7 @@ struct Finding {
   Severity severity = Severity::kOk;
   // The daemon's id, or one of the names above.
   std::string where;
-  // What was checked, such as "certificate".
+  // The subject of the check, such as "certificate".
   std::string check;
   // A sentence that says what was seen.
   std::string seen;

@@ -15,7 +15,7 @@ namespace muster {
 // All that an examination brought.
 struct ExaminedCluster {
   std::vector<v1::ExaminedDaemon> daemons;
-  // What each reported in both stages, by id.
+  // The reports of both stages, joined, by the daemon's id.
   std::map<std::string, v1::DaemonReport> reports;
   v1::ExaminationUpdate::Last last;
 

@@ -61,7 +61,7 @@ Findings Judged(Judge judge, const ExaminedCluster& cluster) {
   return findings;
 }
 
-// What is not well.
+// Findings that are not well.
 Findings Bad(const Findings& findings) {
   Findings bad;
   for (const Finding& finding : findings) {

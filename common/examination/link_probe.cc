@@ -31,7 +31,7 @@ constexpr int kRoundTrips = 20;
 constexpr size_t kCarriedBytes = size_t{64} << 20;
 constexpr size_t kPartBytes = size_t{256} << 10;
 constexpr absl::Duration kCarryTime = absl::Milliseconds(250);
-// What the kernels hold arrives after the time is over.
+// Bytes that the kernels hold arrive after the time is over.
 constexpr absl::Duration kArrivalTime = absl::Seconds(10);
 constexpr absl::Duration kConnectTime = absl::Seconds(2);
 constexpr absl::Duration kServeTime = absl::Seconds(30);

@@ -15,10 +15,10 @@
 #include "common/transport/descriptor.h"
 
 // Measures the way from one daemon to another over a TCP connection of its own. The one that
-// connects sends a hash of the examination's secret and then single bytes, each of which comes back;
-// then it sends for a quarter of a second at most, and is told how many bytes arrived. Nothing else
-// travels, so the connection is plain also where the cluster has certificates: the secret opens
-// nothing but this measurement, and is of no use once the examination is over.
+// connects sends a hash of the examination's secret and then single bytes, each of which comes
+// back; then it sends for a quarter of a second at most, and is told how many bytes arrived.
+// Nothing else travels, so the connection is plain also where the cluster has certificates: the
+// secret opens nothing but this measurement, and is of no use once the examination is over.
 namespace muster {
 
 namespace v1 {

@@ -69,9 +69,9 @@ TEST_F(StatusCollectivesTest, ShowsTheCallsOfEverySlot) {
   const CommandResult text = Muster(absl::StrCat("status ", id, " --collectives"));
   EXPECT_EQ(text.exit_code, 0) << text.output;
   for (const int slot : {0, 1}) {
-    EXPECT_THAT(text.output, ContainsRegex(absl::StrCat(
-                                 "slot ", slot,
-                                 ", reported at [0-9:.]+ UTC\nCALL +WHAT +LABEL +STARTED")));
+    EXPECT_THAT(text.output,
+                ContainsRegex(absl::StrCat(
+                    "slot ", slot, ", reported at [0-9:.]+ UTC\nCALL +WHAT +LABEL +STARTED")));
   }
   EXPECT_THAT(text.output,
               ContainsRegex(absl::StrCat("world +[0-9]+ +all_reduce f32 x ", kBucketElements,

@@ -197,9 +197,8 @@ absl::StatusOr<std::string> PageApi::Metrics() {
                           AskRead<MetricFamilies>(loop_, [](Coordinator& coordinator) {
                             return coordinator.jobs().GatherMetrics();
                           }));
-  return CatchOutOfMemory("the metrics", [&]() -> absl::StatusOr<std::string> {
-    return std::move(families).Text();
-  });
+  return CatchOutOfMemory(
+      "the metrics", [&]() -> absl::StatusOr<std::string> { return std::move(families).Text(); });
 }
 
 }  // namespace muster
