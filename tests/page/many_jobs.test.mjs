@@ -84,6 +84,7 @@ test("jobs that end unseen are asked for alone", { skip }, () => shown(manyJobs(
   const before = lists();
   Object.assign(oldest.status, { state: "SUCCEEDED", finishedUnixMs: String(Date.now()) });
   await filterOf(page).fill(oldest.status.jobId);
+  await page.getByText("1 job of 600").waitFor();
   await page.locator("td .state", { hasText: "succeeded" }).waitFor();
   assert.equal(lists(), before);
   // One that was deleted goes away.
