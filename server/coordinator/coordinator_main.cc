@@ -66,7 +66,7 @@ struct Flags {
   std::string address_file;
   bool end_with_parent = false;
   int lease_ms = 5000;
-  int elastic_wait_ms = 10000;
+  int elastic_wait_ms = 4000;
   int stall_timeout_ms = 600000;
   std::optional<size_t> keep_jobs;
   size_t keep_jobs_without_checkpoint = 100;

@@ -19,7 +19,7 @@ struct CoordinatorOptions {
   // Time that a daemon may be silent. Short leases notice deaths soon, long ones forgive pauses.
   absl::Duration lease = absl::Seconds(5);
   // Time that a job with min_workers waits for a worker for a lost slot before it goes on without.
-  absl::Duration elastic_wait = absl::Seconds(10);
+  absl::Duration elastic_wait = absl::Seconds(4);
   // Time that tasks wait for a live one that does not move, before another takes its slot.
   absl::Duration stall_timeout = absl::Minutes(10);
   // Address at which tasks reach the coordinator, host:port.
