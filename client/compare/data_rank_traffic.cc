@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "common/mesh/data_ranks.h"
+#include "common/mesh/job_mesh.h"
 #include "proto/job.pb.h"
 #include "worker/data/sampling/shares.h"
 
@@ -13,9 +13,9 @@ std::vector<WorkerTraffic> TrafficOfDataRanks(const v1::JobSpec& spec, TrafficOf
   std::vector<WorkerTraffic> workers;
   // By number of examples.
   std::map<uint64_t, std::vector<WorkerTraffic>> of_rank;
-  for (uint32_t d = 0; d < DataRanks(spec); ++d) {
+  for (uint32_t d = 0; d < SizeAlong(kDataAxes, spec); ++d) {
     const auto examples =
-        static_cast<uint64_t>(ShareOf(spec.batch_size(), d, DataRanks(spec)).size());
+        static_cast<uint64_t>(ShareOf(spec.batch_size(), d, SizeAlong(kDataAxes, spec)).size());
     auto& group = of_rank[examples];
     if (group.empty()) group = traffic(examples);
     workers.insert(workers.end(), group.begin(), group.end());
@@ -24,7 +24,7 @@ std::vector<WorkerTraffic> TrafficOfDataRanks(const v1::JobSpec& spec, TrafficOf
 }
 
 WorkerTraffic MeanTrafficOfDataRanks(const v1::JobSpec& spec, TrafficOfExamples traffic) {
-  const uint64_t data_ranks = DataRanks(spec);
+  const uint64_t data_ranks = SizeAlong(kDataAxes, spec);
   const uint64_t examples = spec.batch_size() / data_ranks;
   const uint64_t larger = spec.batch_size() % data_ranks;
   const auto of_all = [&](uint64_t share, uint64_t ranks) {

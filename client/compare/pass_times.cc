@@ -5,7 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
-#include "common/mesh/mesh.h"
+#include "common/mesh/job_mesh.h"
 #include "common/pipeline/pipeline_spec.h"
 #include "proto/job.pb.h"
 #include "proto/trace.pb.h"
@@ -85,13 +85,13 @@ void AddTimes(const v1::TraceChunk& chunk, PassTimes& times) {
 std::optional<ScheduleFigures> FiguresOfSchedule(const v1::JobSpec& spec,
                                                  const std::vector<int>& group_units,
                                                  const PassTimes& times) {
-  const auto mesh = Mesh::FromSpec(spec.parallelism(), static_cast<int>(spec.workers()));
+  const Mesh mesh = MeshOf(spec);
   const PipelineShape shape = ShapeOfPipeline(spec);
-  if (!mesh.ok() || static_cast<int>(group_units.size()) != shape.groups()) return std::nullopt;
+  if (static_cast<int>(group_units.size()) != shape.groups()) return std::nullopt;
   std::vector<StageTimes> stages(shape.stages);
   for (const auto& [slot, of_slot] : times) {
-    if (of_slot.steps == 0 || static_cast<int>(slot) >= mesh->world_size()) continue;
-    stages[mesh->Coordinate(static_cast<int>(slot), "pipeline")].Add(of_slot);
+    if (of_slot.steps == 0 || static_cast<int>(slot) >= mesh.world_size()) continue;
+    stages[mesh.Position(static_cast<int>(slot), Axis::kPipeline)].Add(of_slot);
   }
   double steps = 0, passes = 0, optimizer = 0;
   for (const StageTimes& stage : stages) {

@@ -6,7 +6,7 @@
 #include "client/compare/data_rank_traffic.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/schema.h"
 #include "common/partition/shard_layout.h"
@@ -24,13 +24,13 @@ class StageMessages {
                                               const ModelDivision& division, int stage) {
     StageMessages messages(spec, division, stage);
     // The shares of each stage's first tensor rank, which suffice for the sizes of messages.
-    for (int s = 0; s < division.stages; ++s) {
+    for (int s = 0; s < division.stages(); ++s) {
       MUSTER_ASSIGN_OR_RETURN(messages.tensors_.emplace_back(),
-                              LocalTensors(tensors, division, s * division.tensor_ranks));
+                              LocalTensors(tensors, division, s * division.tensor_ranks()));
     }
-    for (int r = 0; r < division.tensor_ranks; ++r) {
+    for (int r = 0; r < division.tensor_ranks(); ++r) {
       MUSTER_ASSIGN_OR_RETURN(const std::vector<TensorSpec> own,
-                              LocalTensors(tensors, division, stage * division.tensor_ranks + r));
+                              LocalTensors(tensors, division, stage * division.tensor_ranks() + r));
       MUSTER_ASSIGN_OR_RETURN(messages.shared_.emplace_back(), SharedTraffic(own, spec));
     }
     return messages;
@@ -39,9 +39,9 @@ class StageMessages {
   // Returns the traffic of all messages of each tensor rank, if their data rank has so many
   // examples of a step.
   std::vector<WorkerTraffic> OfExamples(uint64_t examples) const {
-    std::vector<WorkerTraffic> ranks(division_.tensor_ranks);
+    std::vector<WorkerTraffic> ranks(division_.tensor_ranks());
     ForEachMicroBatchSize(spec_, examples, [&](uint64_t each, uint64_t count) {
-      for (int r = 0; r < division_.tensor_ranks; ++r) {
+      for (int r = 0; r < division_.tensor_ranks(); ++r) {
         WorkerTraffic messages = OfMicroBatch(each, r);
         messages *= static_cast<double>(count);
         ranks[r] += messages;
@@ -79,7 +79,7 @@ class StageMessages {
     for (const TensorSpec& tensor : tensors) {
       if (tensor.stages > 1 && tensor.elements() > 0) shared.push_back(tensor);
     }
-    std::vector<WorkerTraffic> traffic(ShardGroupSize(spec));
+    std::vector<WorkerTraffic> traffic(SizeAlong(Axis::kShard, spec));
     if (shared.empty()) return traffic;
     const bool sends = TrainsByAllReduce(spec) || !shared[0].first_stage;
     const bool receives = TrainsByAllReduce(spec) || shared[0].first_stage;
@@ -100,8 +100,8 @@ class StageMessages {
     int unit = -1;
     for (size_t group = 0; group + 1 < division_.group_units.size(); ++group) {
       unit += division_.group_units[group];
-      const int from = static_cast<int>(group) % division_.stages;
-      const int to = static_cast<int>(group + 1) % division_.stages;
+      const int from = static_cast<int>(group) % division_.stages();
+      const int to = static_cast<int>(group + 1) % division_.stages();
       const auto bytes =
           static_cast<double>(BoundaryBytes(spec_, tensors_[from], unit, examples, tensor_rank));
       // The output one way, its gradient the other way.
@@ -129,7 +129,7 @@ absl::StatusOr<std::vector<WorkerTraffic>> PredictStageTraffic(absl::Span<const 
                           StageMessages::Create(tensors, spec, division, stage));
   std::vector<WorkerTraffic> workers = TrafficOfDataRanks(
       spec, [&messages](uint64_t examples) { return messages.OfExamples(examples); });
-  const size_t ranks = division.tensor_ranks;
+  const size_t ranks = division.tensor_ranks();
   for (size_t d = 0; d * ranks < workers.size(); ++d) {
     const std::vector<WorkerTraffic> shared = messages.OfSharedElements(d);
     for (size_t r = 0; r < ranks; ++r) workers[d * ranks + r] += shared[r];

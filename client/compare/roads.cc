@@ -7,8 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
-#include "common/mesh/data_ranks.h"
-#include "common/mesh/tensor_ranks.h"
+#include "common/mesh/job_mesh.h"
 #include "common/pipeline/pipeline_spec.h"
 #include "proto/job.pb.h"
 
@@ -62,7 +61,7 @@ ComparableRoads RoadsOf(const v1::JobSpec& job, int staleness_bound) {
   const std::string division = DivisionName(job);
   const Road all_reduce = {Road::Kind::kAllReduce,
                            absl::StrCat("all-reduce", division.empty() ? "" : ", ", division)};
-  if (TensorRanks(job) > 1 || job.parallelism().pipeline() > 1) {
+  if (SizeAlong(Axis::kTensor, job) > 1 || job.parallelism().pipeline() > 1) {
     result.roads = {{Road::Kind::kBsp, "BSP"}, all_reduce};
     result.left_out.push_back(
         "SSP and ASP: workers that compute the model together must read one version of it");
@@ -95,7 +94,7 @@ ComparableRoads RoadsOf(const v1::JobSpec& job, int staleness_bound) {
 ComparableRoads StagesOf(const v1::JobSpec& job) {
   ComparableRoads result;
   std::string why;
-  if (DataRanks(job) < 2) why = "the job has one data rank, which has nothing to divide";
+  if (SizeAlong(kDataAxes, job) < 2) why = "the job has one data rank, which has nothing to divide";
   if (job.compute().device() == v1::ComputeSpec::CUDA) {
     why = "compute.device is CUDA, and devices hold everything in this version";
   }

@@ -7,9 +7,8 @@
 
 #include "client/compare/data_rank_traffic.h"
 #include "common/base/round_up.h"
-#include "common/mesh/data_ranks.h"
-#include "common/mesh/tensor_ranks.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
+#include "common/partition/gradient_axes.h"
 #include "common/partition/local_tensors.h"
 #include "common/partition/stage_holding.h"
 #include "common/partition/unit_places.h"
@@ -36,7 +35,7 @@ class TensorCalls {
         spec_(spec),
         division_(division),
         stage_(stage),
-        ranks_(division.tensor_ranks) {}
+        ranks_(division.tensor_ranks()) {}
 
   // Adds the calls of the passes of so many micro-batches with so many examples each.
   void AddPasses(uint64_t examples, uint64_t micro_batches) {
@@ -53,9 +52,7 @@ class TensorCalls {
   void AddSharedGradients() {
     std::map<std::pair<uint32_t, int>, uint64_t> elements;
     for (const TensorSpec& tensor : tensors_) {
-      const bool replicated = tensor.placement.kind == Placement::Kind::kReplicate;
-      if (!tensor.tied_to.empty() || (replicated && !DividesTokens(spec_))) continue;
-      for (const SharedElements& shared : tensor.shared) {
+      for (const SharedElements& shared : PartialElements(tensor, DividesTokens(spec_))) {
         elements[{tensor.unit, shared.ranks}] += shared.end - shared.begin;
       }
     }
@@ -105,7 +102,7 @@ class TensorCalls {
     const DType type = ActivationType(spec_.compute());
     const bool again = ResolveRecompute(spec_.compute()) == Recompute::kFull;
     const bool split =
-        division_.stages > 1 && ShapeOfPipeline(spec_).order == PipelineOrder::kZeroBubble;
+        division_.stages() > 1 && ShapeOfPipeline(spec_).order == PipelineOrder::kZeroBubble;
     const uint64_t N = examples * size.T;
     uint64_t blocks = 0;
     for (uint64_t l = 0; l < size.layers; ++l) blocks += Has(1 + l) ? micro_batches : 0;
@@ -163,7 +160,7 @@ std::vector<WorkerTraffic> PredictTensorTraffic(absl::Span<const TensorSpec> ten
                                                 const v1::JobSpec& spec,
                                                 const ModelDivision& division, int stage,
                                                 AllReduceWay way) {
-  if (division.tensor_ranks == 1) return std::vector<WorkerTraffic>(DataRanks(spec));
+  if (division.tensor_ranks() == 1) return std::vector<WorkerTraffic>(SizeAlong(kDataAxes, spec));
   const TensorCalls none(tensors, spec, division, stage);
   return TrafficOfDataRanks(
       spec, [&](uint64_t examples) { return GroupTraffic(none, spec, way, examples); });
@@ -172,7 +169,7 @@ std::vector<WorkerTraffic> PredictTensorTraffic(absl::Span<const TensorSpec> ten
 WorkerTraffic PredictMeanTensorTraffic(absl::Span<const TensorSpec> tensors,
                                        const v1::JobSpec& spec, const ModelDivision& division,
                                        int stage, AllReduceWay way) {
-  if (division.tensor_ranks == 1) return {};
+  if (division.tensor_ranks() == 1) return {};
   const TensorCalls none(tensors, spec, division, stage);
   return MeanTrafficOfDataRanks(
       spec, [&](uint64_t examples) { return GroupTraffic(none, spec, way, examples); });

@@ -9,9 +9,7 @@
 #include "client/compare/pipeline_traffic.h"
 #include "client/compare/tensor_traffic.h"
 #include "common/base/status_macros.h"
-#include "common/mesh/data_ranks.h"
-#include "common/mesh/tensor_ranks.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/local_tensors.h"
 #include "common/partition/model_units.h"
@@ -86,7 +84,7 @@ absl::StatusOr<ShardedCalls> CallsOfShards(const v1::TablesSchema& schema,
                                            const v1::JobSpec& spec, AllReduceWay way) {
   MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, LayoutOf(schema, tensors));
   const StageHolding holding = HoldingOfStage(ZeroStage(spec));
-  const int S = static_cast<int>(ShardGroupSize(spec));
+  const int S = static_cast<int>(SizeAlong(Axis::kShard, spec));
   const bool deterministic = SumsInRankOrder(spec);
   const int micro_batches = static_cast<int>(std::max(1u, spec.micro_batches()));
   const ShardLayout shards(layout, S);
@@ -97,7 +95,7 @@ absl::StatusOr<ShardedCalls> CallsOfShards(const v1::TablesSchema& schema,
 
   ShardedCalls calls;
   calls.group = {S, way, deterministic};
-  calls.replicas = {static_cast<int>(DataRanks(spec)) / S, way, deterministic};
+  calls.replicas = {static_cast<int>(SizeAlong(kDataAxes, spec)) / S, way, deterministic};
   if (spec.parallelism().zero().redundancy() > 0) {
     calls.copied = static_cast<double>(shards.slice_elements() * sizeof(float));
   }
@@ -115,7 +113,7 @@ absl::StatusOr<std::vector<WorkerTraffic>> DataTraffic(const v1::TablesSchema& s
                                                        absl::Span<const TensorSpec> tensors,
                                                        const v1::JobSpec& spec, AllReduceWay way) {
   const DType wire = WireOf(spec.update());
-  const auto ranks = static_cast<int>(DataRanks(spec));
+  const auto ranks = static_cast<int>(SizeAlong(kDataAxes, spec));
   if (ZeroStage(spec) == 0) {
     MUSTER_ASSIGN_OR_RETURN(
         const CallSizes sizes,
@@ -142,7 +140,7 @@ absl::StatusOr<double> MeanDataBytes(const v1::TablesSchema& schema,
     MUSTER_ASSIGN_OR_RETURN(
         const CallSizes sizes,
         BucketSizes(schema, {tensors.begin(), tensors.end()}, spec.update(), way));
-    const auto ranks = static_cast<int>(DataRanks(spec));
+    const auto ranks = static_cast<int>(SizeAlong(kDataAxes, spec));
     return MeanAllReduceBytes(sizes, wire, {ranks, way, SumsInRankOrder(spec)});
   }
   MUSTER_ASSIGN_OR_RETURN(const ShardedCalls calls, CallsOfShards(schema, tensors, spec, way));
@@ -160,7 +158,7 @@ struct ServedRank {
 absl::StatusOr<std::vector<ServedRank>> ServedRanks(v1::TablesSchema schema,
                                                     const v1::JobSpec& spec) {
   MUSTER_ASSIGN_OR_RETURN(const DType wire, WireDType(spec.update().wire()));
-  schema.set_tensor_ranks(TensorRanks(spec));
+  schema.set_tensor_ranks(SizeAlong(Axis::kTensor, spec));
   MUSTER_ASSIGN_OR_RETURN(const ServedTensors served, ServedFromSchema(schema));
   const bool as_f32 = spec.compute().device() == v1::ComputeSpec::CUDA;
   const size_t n = served.tensors.size() / served.ranks;
@@ -186,26 +184,27 @@ absl::StatusOr<std::vector<ServedRank>> ServedRanks(v1::TablesSchema schema,
 // Returns the tensors of a stage's first tensor rank.
 absl::StatusOr<std::vector<TensorSpec>> TensorsOfStage(absl::Span<const TensorSpec> tensors,
                                                        const ModelDivision& division, int stage) {
-  return LocalTensors(tensors, division, stage * division.tensor_ranks);
+  return LocalTensors(tensors, division, stage * division.tensor_ranks());
 }
 
 // Adds what ranks that compute a model together send one another, and sums all parts.
 absl::Status AddActivations(absl::Span<const TensorSpec> tensors, const v1::JobSpec& spec,
                             const ModelDivision& division, AllReduceWay way,
                             PredictedTraffic& traffic) {
-  const size_t workers_of_stage = static_cast<size_t>(DataRanks(spec)) * division.tensor_ranks;
-  for (int stage = 0; stage < division.stages; ++stage) {
+  const size_t workers_of_stage =
+      static_cast<size_t>(SizeAlong(kDataAxes, spec)) * division.tensor_ranks();
+  for (int stage = 0; stage < division.stages(); ++stage) {
     MUSTER_ASSIGN_OR_RETURN(const std::vector<TensorSpec> local,
                             TensorsOfStage(tensors, division, stage));
     const std::vector<WorkerTraffic> in_groups =
         PredictTensorTraffic(local, spec, division, stage, way);
     traffic.tensor.insert(traffic.tensor.end(), in_groups.begin(), in_groups.end());
-    if (division.stages == 1) continue;
+    if (division.stages() == 1) continue;
     MUSTER_ASSIGN_OR_RETURN(const std::vector<WorkerTraffic> between,
                             PredictStageTraffic(tensors, spec, division, stage));
     traffic.pipeline.insert(traffic.pipeline.end(), between.begin(), between.end());
   }
-  traffic.pipeline.resize(division.stages * workers_of_stage);
+  traffic.pipeline.resize(division.stages() * workers_of_stage);
   for (size_t slot = 0; slot < traffic.workers.size(); ++slot) {
     traffic.workers[slot] += traffic.tensor[slot];
     traffic.workers[slot] += traffic.pipeline[slot];
@@ -221,7 +220,7 @@ absl::StatusOr<AxisTraffic> MeanActivations(absl::Span<const TensorSpec> tensors
                           TensorsOfStage(tensors, division, stage));
   AxisTraffic traffic;
   traffic.tensor = PredictMeanTensorTraffic(local, spec, division, stage, way);
-  if (division.stages == 1) return traffic;
+  if (division.stages() == 1) return traffic;
   MUSTER_ASSIGN_OR_RETURN(traffic.pipeline,
                           PredictMeanStageTraffic(tensors, spec, division, stage));
   return traffic;
@@ -240,13 +239,14 @@ absl::StatusOr<PredictedTraffic> PredictServerTraffic(
     const v1::TablesSchema& schema, absl::Span<const v1::PartitionPlacement* const> partitions,
     const v1::JobSpec& spec, AllReduceWay way) {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<ServedRank> ranks, ServedRanks(schema, spec));
-  const ModelDivision division = DivisionOf(schema, static_cast<int>(TensorRanks(spec)));
-  const uint32_t data_ranks = DataRanks(spec);
+  const ModelDivision division =
+      DivisionOf(schema, static_cast<int>(SizeAlong(Axis::kTensor, spec)));
+  const uint32_t data_ranks = SizeAlong(kDataAxes, spec);
   PredictedTraffic traffic;
-  for (int stage = 0; stage < division.stages; ++stage) {
+  for (int stage = 0; stage < division.stages(); ++stage) {
     for (uint32_t d = 0; d < data_ranks; ++d) {
-      for (int r = 0; r < division.tensor_ranks; ++r) {
-        traffic.workers.push_back(ranks[stage * division.tensor_ranks + r].traffic);
+      for (int r = 0; r < division.tensor_ranks(); ++r) {
+        traffic.workers.push_back(ranks[stage * division.tensor_ranks() + r].traffic);
       }
     }
   }
@@ -267,12 +267,13 @@ absl::StatusOr<PredictedTraffic> PredictAllReduceTraffic(const v1::TablesSchema&
                                                          const v1::JobSpec& spec,
                                                          AllReduceWay way) {
   const std::vector<TensorSpec> tensors = TablesFromSchema(schema).tensors;
-  const ModelDivision division = DivisionOf(schema, static_cast<int>(TensorRanks(spec)));
-  const int tensor_ranks = division.tensor_ranks;
-  const size_t data_ranks = DataRanks(spec);
+  const ModelDivision division =
+      DivisionOf(schema, static_cast<int>(SizeAlong(Axis::kTensor, spec)));
+  const int tensor_ranks = division.tensor_ranks();
+  const size_t data_ranks = SizeAlong(kDataAxes, spec);
   PredictedTraffic traffic;
   traffic.workers.resize(data_ranks * division.ranks());
-  for (int stage = 0; stage < division.stages; ++stage) {
+  for (int stage = 0; stage < division.stages(); ++stage) {
     std::vector<WorkerTraffic> data;
     for (int r = 0; r < tensor_ranks; ++r) {
       // The first tensor rank has more than the others, which have equally many.
@@ -295,14 +296,15 @@ absl::StatusOr<std::vector<AxisTraffic>> PredictMeanServerTraffic(const v1::Tabl
                                                                   AllReduceWay way) {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<ServedRank> ranks, ServedRanks(schema, spec));
   const std::vector<TensorSpec> tensors = TablesFromSchema(schema).tensors;
-  const ModelDivision division = DivisionOf(schema, static_cast<int>(TensorRanks(spec)));
+  const ModelDivision division =
+      DivisionOf(schema, static_cast<int>(SizeAlong(Axis::kTensor, spec)));
   std::vector<AxisTraffic> stages;
-  for (int stage = 0; stage < division.stages; ++stage) {
+  for (int stage = 0; stage < division.stages(); ++stage) {
     MUSTER_ASSIGN_OR_RETURN(stages.emplace_back(),
                             MeanActivations(tensors, spec, division, stage, way));
     std::vector<WorkerTraffic> with_servers;
-    for (int r = 0; r < division.tensor_ranks; ++r) {
-      with_servers.push_back(ranks[stage * division.tensor_ranks + r].traffic);
+    for (int r = 0; r < division.tensor_ranks(); ++r) {
+      with_servers.push_back(ranks[stage * division.tensor_ranks() + r].traffic);
     }
     stages.back().data = MeanOf(with_servers);
   }
@@ -313,10 +315,11 @@ absl::StatusOr<std::vector<AxisTraffic>> PredictMeanAllReduceTraffic(const v1::T
                                                                      const v1::JobSpec& spec,
                                                                      AllReduceWay way) {
   const std::vector<TensorSpec> tensors = TablesFromSchema(schema).tensors;
-  const ModelDivision division = DivisionOf(schema, static_cast<int>(TensorRanks(spec)));
-  const int tensor_ranks = division.tensor_ranks;
+  const ModelDivision division =
+      DivisionOf(schema, static_cast<int>(SizeAlong(Axis::kTensor, spec)));
+  const int tensor_ranks = division.tensor_ranks();
   std::vector<AxisTraffic> stages;
-  for (int stage = 0; stage < division.stages; ++stage) {
+  for (int stage = 0; stage < division.stages(); ++stage) {
     MUSTER_ASSIGN_OR_RETURN(stages.emplace_back(),
                             MeanActivations(tensors, spec, division, stage, way));
     double sum = 0;

@@ -6,8 +6,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
-#include "common/mesh/data_ranks.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
 #include "common/plan/distinct_rows.h"
 #include "common/plan/layout_validator.h"
 #include "common/plan/rank_size.h"
@@ -69,7 +68,8 @@ absl::StatusOr<RoadTraffic> AllReduceTraffic(const JobPlan& plan, const v1::Tabl
 // push; by all-reduce each worker's keys and gradients reach every other.
 void AddRows(const JobPlan& plan, RoadTraffic& road) {
   if (plan.model.sparse.empty()) return;
-  const uint64_t share = CeilDivide<uint64_t>(plan.spec.batch_size(), DataRanks(plan.spec));
+  const uint64_t share =
+      CeilDivide<uint64_t>(plan.spec.batch_size(), SizeAlong(kDataAxes, plan.spec));
   const double rows = static_cast<double>(DistinctRows(plan.model, plan.data, share));
   const bool rows_by_servers = !road.all_reduce || IsHybrid(plan.spec);
   const double element = rows_by_servers ? ElementBytes(plan.spec.update()) : 4;
@@ -148,9 +148,9 @@ absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DataSize& data,
   MUSTER_RETURN_IF_ERROR(ValidateLayout(plan.spec, plan.model));
   plan.memory = PlanMemory(plan.spec, data, processors);
   MUSTER_ASSIGN_OR_RETURN(const ModelDivision division, PlannedDivision(plan.spec, plan.model));
-  if (division.stages > 1) {
+  if (division.stages() > 1) {
     const std::vector<MemoryPlan> stages = PlanMemoryOfStages(plan.spec, data, processors);
-    for (int stage = 0; stage < division.stages; ++stage) {
+    for (int stage = 0; stage < division.stages(); ++stage) {
       plan.pipeline.push_back({ChunksOf(division, plan.model.chunks[0].end, stage), stages[stage]});
     }
   }

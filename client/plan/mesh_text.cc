@@ -7,8 +7,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "client/terminal/format.h"
+#include "common/mesh/job_mesh.h"
 #include "common/mesh/mesh.h"
-#include "common/mesh/zero.h"
 
 namespace muster {
 namespace {
@@ -34,8 +34,8 @@ std::string Members(const std::vector<int>& group) {
                       shown < group.size() ? ", …}" : "}");
 }
 
-std::string Groups(const Mesh& mesh, const std::string& axis) {
-  const std::vector<std::vector<int>> groups = mesh.Groups(axis);
+std::string Groups(const Mesh& mesh, Axes axes) {
+  const std::vector<std::vector<int>> groups = mesh.Groups(axes);
   const size_t shown = std::min(groups.size(), kMostGroups);
   return absl::StrCat(absl::StrJoin(groups.begin(), groups.begin() + shown, " ",
                                     [](std::string* out, const std::vector<int>& group) {
@@ -47,29 +47,29 @@ std::string Groups(const Mesh& mesh, const std::string& axis) {
 }  // namespace
 
 std::string MeshText(const v1::JobSpec& spec) {
-  const auto mesh = Mesh::FromSpec(spec.parallelism(), static_cast<int>(spec.workers()));
-  if (!mesh.ok() || mesh->size("data") == mesh->world_size()) return "";
-  std::vector<Mesh::Axis> axes;
-  for (const Mesh::Axis& axis : mesh->axes()) {
-    if (axis.size > 1) axes.push_back(axis);
+  const Mesh mesh = MeshOf(spec);
+  if (mesh.size(kModelAxes) == 1) return "";
+  std::vector<NamedAxes> named;
+  for (const NamedAxes& axes : JobAxes()) {
+    if (mesh.size(axes.axes) > 1) named.push_back(axes);
   }
-  const std::string sizes = absl::StrJoin(axes, " x ", [](std::string* out, const auto& axis) {
-    absl::StrAppend(out, axis.name, " ", axis.size);
+  const std::string sizes = absl::StrJoin(named, " x ", [&](std::string* out, const auto& axes) {
+    absl::StrAppend(out, axes.name, " ", mesh.size(axes.axes));
   });
   std::vector<std::vector<std::string>> slots = {{"slot"}};
-  for (const Mesh::Axis& axis : axes) slots[0].push_back(axis.name);
-  for (int slot = 0; slot < std::min(mesh->world_size(), kMostSlots); ++slot) {
+  for (const NamedAxes& axes : named) slots[0].emplace_back(axes.name);
+  for (int slot = 0; slot < std::min(mesh.world_size(), kMostSlots); ++slot) {
     slots.push_back({absl::StrCat(slot)});
-    for (const Mesh::Axis& axis : axes) {
-      slots.back().push_back(absl::StrCat(mesh->Coordinate(slot, axis.name)));
+    for (const NamedAxes& axes : named) {
+      slots.back().push_back(absl::StrCat(mesh.Position(slot, axes.axes)));
     }
   }
   std::vector<std::vector<std::string>> groups = {{"axis", "groups of slots", "exchange"}};
-  for (const Mesh::Axis& axis : axes) {
-    groups.push_back({axis.name, Groups(*mesh, axis.name), Exchanged(spec, axis.name)});
+  for (const auto& [name, axes] : named) {
+    groups.push_back({std::string(name), Groups(mesh, axes), Exchanged(spec, name)});
   }
-  return absl::StrCat("Mesh of ", mesh->world_size(), " slots: ", sizes, "\n", FormatTable(slots),
-                      mesh->world_size() > kMostSlots ? "…\n" : "", "\n", FormatTable(groups));
+  return absl::StrCat("Mesh of ", mesh.world_size(), " slots: ", sizes, "\n", FormatTable(slots),
+                      mesh.world_size() > kMostSlots ? "…\n" : "", "\n", FormatTable(groups));
 }
 
 }  // namespace muster

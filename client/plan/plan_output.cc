@@ -12,8 +12,8 @@
 #include "client/terminal/format.h"
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
+#include "common/mesh/job_mesh.h"
 #include "common/mesh/mesh.h"
-#include "common/mesh/zero.h"
 #include "common/plan/memory_part.h"
 #include "common/plan/rows_memory.h"
 #include "common/text/dump_json.h"
@@ -193,9 +193,8 @@ std::vector<std::string> Assumptions(const JobPlan& plan) {
 // Returns the sizes of the mesh's axes by name, outermost first.
 nlohmann::ordered_json MeshJson(const v1::JobSpec& spec) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  const auto mesh = Mesh::FromSpec(spec.parallelism(), static_cast<int>(spec.workers()));
-  if (!mesh.ok()) return json;
-  for (const Mesh::Axis& axis : mesh->axes()) json[axis.name] = axis.size;
+  const Mesh mesh = MeshOf(spec);
+  for (const auto& [name, axes] : JobAxes()) json[std::string(name)] = mesh.size(axes);
   return json;
 }
 

@@ -10,9 +10,7 @@
 #include "client/terminal/format.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
-#include "common/mesh/data_ranks.h"
-#include "common/mesh/tensor_ranks.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/model_units.h"
 #include "common/partition/schema.h"
@@ -133,7 +131,7 @@ class WithReplicas final : public Exchange {
   WithReplicas(std::vector<GradientBucket> buckets, const v1::JobSpec& spec, bool has_rows)
       : buckets_(std::move(buckets)),
         workers_(spec.workers()),
-        data_ranks_(DataRanks(spec)),
+        data_ranks_(SizeAlong(kDataAxes, spec)),
         has_rows_(has_rows) {}
 
   std::vector<std::string> Ready(int unit, bool last_micro_batch) override {
@@ -166,12 +164,12 @@ class WithShards final : public Exchange {
   WithShards(const v1::JobSpec& spec, const DenseLayout& layout,
              absl::Span<const TensorSpec> tensors, int units, bool has_rows)
       : holding_(HoldingOfStage(ZeroStage(spec))),
-        replicas_(DataRanks(spec) / ShardGroupSize(spec)),
+        replicas_(SizeAlong(kDataAxes, spec) / SizeAlong(Axis::kShard, spec)),
         copies_(spec.parallelism().zero().redundancy() > 0),
         clips_(spec.clipping().by_global_norm() > 0 || spec.clipping().measure_norm()),
         has_rows_(has_rows),
         units_(units),
-        shards_(layout, static_cast<int>(ShardGroupSize(spec))),
+        shards_(layout, static_cast<int>(SizeAlong(Axis::kShard, spec))),
         places_(shards_, tensors, *holding_.weights, UnitPlaces::Content::kWeights,
                 KeptGatheredBytes(spec)),
         gathers_(places_),
@@ -272,7 +270,7 @@ absl::StatusOr<std::unique_ptr<Exchange>> ExchangeOf(const JobPlan& plan, int un
 
 // Returns the calls that a transformer's unit makes in its tensor group while it computes.
 std::vector<std::string> TensorCalls(const JobPlan& plan, const StepAction& action) {
-  if (TensorRanks(plan.spec) == 1 || !plan.model.transformer.has_value()) return {};
+  if (SizeAlong(Axis::kTensor, plan.spec) == 1 || !plan.model.transformer.has_value()) return {};
   const bool divides = DividesTokens(plan.spec);
   const int last = static_cast<int>(plan.model.transformer->layers) + 1;
   const std::string sum = divides ? "scatter sums" : "sum";

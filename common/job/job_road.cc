@@ -1,8 +1,6 @@
 #include "common/job/job_road.h"
 
-#include "common/mesh/data_ranks.h"
-#include "common/mesh/tensor_ranks.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -25,7 +23,7 @@ bool NeedsServers(const v1::JobSpec& spec) {
 }
 
 bool TrainsInRounds(const v1::JobSpec& spec) {
-  return TrainsByAllReduce(spec) || TensorRanks(spec) > 1 || PipelineStages(spec) > 1;
+  return TrainsByAllReduce(spec) || SizeAlong(kModelAxes, spec) > 1;
 }
 
 bool LossIsFinal(const v1::JobSpec& spec) {
@@ -36,9 +34,9 @@ bool LossIsFinal(const v1::JobSpec& spec) {
       (update.wire() == v1::UpdateSpec::BF16 || update.wire() == v1::UpdateSpec::F16)) {
     return true;
   }
-  if (ShardsOfRanks(spec, spec.workers()).count == 1) return false;
+  if (!RanksDivideState(spec, spec.workers())) return false;
   if (spec.compute().device() == v1::ComputeSpec::CUDA) return true;
-  return ShardGroupSize(spec) == DataRanks(spec) && spec.parallelism().zero().redundancy() == 0;
+  return SizeAlong(Axis::kReplica, spec) == 1 && spec.parallelism().zero().redundancy() == 0;
 }
 
 bool HasSparseTables(const v1::JobSpec& spec) {

@@ -20,10 +20,8 @@
 #include "common/job/sparse_tables_validator.h"
 #include "common/job/tensor_validator.h"
 #include "common/job/zero_validator.h"
-#include "common/mesh/data_ranks.h"
+#include "common/mesh/job_mesh.h"
 #include "common/mesh/mesh.h"
-#include "common/mesh/tensor_ranks.h"
-#include "common/mesh/zero.h"
 #include "common/optim/optimizer.h"
 #include "common/optim/schedule.h"
 #include "common/partition/schema.h"
@@ -294,7 +292,7 @@ absl::Status ValidateParallelism(const v1::JobSpec& spec) {
   MUSTER_RETURN_IF_ERROR(ValidateWorkers(spec));
   MUSTER_ASSIGN_OR_RETURN(const Mesh mesh,
                           Mesh::FromSpec(parallelism, static_cast<int>(spec.workers())));
-  const uint32_t data = mesh.size("data");
+  const uint32_t data = mesh.size(kDataAxes);
   if (parallelism.data() != 0 && parallelism.data() != data) {
     return Invalid("parallelism.data", parallelism.data(),
                    absl::StrCat("with ", spec.workers(), " workers it must be ", data,
@@ -322,7 +320,7 @@ absl::Status ValidateThreads(const v1::JobSpec& spec) {
 }
 
 absl::Status ValidateSize(const v1::JobSpec& spec) {
-  const uint32_t data_ranks = DataRanks(spec);
+  const uint32_t data_ranks = SizeAlong(kDataAxes, spec);
   if (spec.batch_size() < data_ranks) {
     return Invalid(
         "batch_size", spec.batch_size(),
@@ -461,25 +459,26 @@ void FillDefaults(v1::JobSpec& spec) {
   DenseLayout::Options layout = LayoutOptions(update);
   // The ranks of a shard group divide rows of sparse tables by partition.
   if (update.partitions() == 0)
-    layout.partitions = std::max(layout.partitions, ShardGroupSize(spec));
+    layout.partitions = std::max(layout.partitions, SizeAlong(Axis::kShard, spec));
   update.set_partitions(layout.partitions);
   update.set_block_bytes(layout.block_bytes);
   // The number of threads that share a product can change its last bits, and a replacement may run
   // on another worker.
   if (spec.threads_per_worker() == 0 && update.deterministic()) spec.set_threads_per_worker(1);
   if (spec.micro_batches() == 0) spec.set_micro_batches(1);
-  spec.mutable_parallelism()->set_data(DataRanks(spec));
+  spec.mutable_parallelism()->set_data(SizeAlong(kDataAxes, spec));
   if (ZeroStage(spec) > 0) {
-    spec.mutable_parallelism()->mutable_zero()->set_shard(ShardGroupSize(spec));
+    spec.mutable_parallelism()->mutable_zero()->set_shard(SizeAlong(Axis::kShard, spec));
   }
 }
 
 std::string ZeroName(const v1::JobSpec& spec) {
   if (HoldsUnitsInFlight(spec)) return "zero stage 3";
   if (ZeroStage(spec) == 0) return "";
-  const uint32_t shards = ShardGroupSize(spec);
+  const uint32_t shards = SizeAlong(Axis::kShard, spec);
   return absl::StrCat("zero stage ", ZeroStage(spec),
-                      shards == DataRanks(spec) ? " over " : " over groups of ", shards, " ranks");
+                      shards == SizeAlong(kDataAxes, spec) ? " over " : " over groups of ", shards,
+                      " ranks");
 }
 
 std::string PolicyName(const v1::JobSpec& spec) {
@@ -499,9 +498,9 @@ std::string PolicyName(const v1::JobSpec& spec) {
 std::string DivisionName(const v1::JobSpec& spec) {
   std::vector<std::string> names;
   if (const std::string zero = ZeroName(spec); !zero.empty()) names.push_back(zero);
-  if (TensorRanks(spec) > 1) {
-    names.push_back(
-        absl::StrCat("tensor ", TensorRanks(spec), DividesTokens(spec) ? " with sequence" : ""));
+  if (SizeAlong(Axis::kTensor, spec) > 1) {
+    names.push_back(absl::StrCat("tensor ", SizeAlong(Axis::kTensor, spec),
+                                 DividesTokens(spec) ? " with sequence" : ""));
   }
   if (const PipelineShape shape = ShapeOfPipeline(spec); shape.stages > 1) {
     names.push_back(absl::StrCat("pipeline ", shape.stages, " by ", Name(shape.order)));

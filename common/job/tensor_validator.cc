@@ -11,7 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/invalid.h"
 #include "common/job/job_road.h"
-#include "common/mesh/tensor_ranks.h"
+#include "common/mesh/job_mesh.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -32,7 +32,7 @@ std::string Divisors(uint64_t whole) {
 
 // Checks that the ranks get equal parts of something.
 absl::Status Divides(const v1::JobSpec& spec, absl::string_view what, uint64_t whole) {
-  const uint32_t ranks = TensorRanks(spec);
+  const uint32_t ranks = SizeAlong(Axis::kTensor, spec);
   if (whole % ranks == 0) return absl::OkStatus();
   const std::string divisors = Divisors(whole);
   return Invalid(kField, ranks,
@@ -43,7 +43,7 @@ absl::Status Divides(const v1::JobSpec& spec, absl::string_view what, uint64_t w
 
 absl::Status ValidateTransformer(const v1::JobSpec& spec) {
   const v1::TransformerSpec& transformer = spec.model().transformer();
-  const uint32_t ranks = TensorRanks(spec);
+  const uint32_t ranks = SizeAlong(Axis::kTensor, spec);
   MUSTER_RETURN_IF_ERROR(Divides(spec, "model.transformer.heads", transformer.heads()));
   if (const uint32_t kv_heads = transformer.kv_heads();
       kv_heads > 0 && kv_heads % ranks != 0 && ranks % kv_heads != 0) {
@@ -86,14 +86,14 @@ absl::Status ValidateModel(const v1::JobSpec& spec) {
     case v1::ModelSpec::kMlp:
       return ValidatePerceptron(spec);
     default:
-      return Invalid(kField, TensorRanks(spec),
+      return Invalid(kField, SizeAlong(Axis::kTensor, spec),
                      "but only layers of model.transformer and model.mlp are divided: leave it "
                      "out, and the workers share the examples instead");
   }
 }
 
 absl::Status ValidateRoad(const v1::JobSpec& spec) {
-  const uint32_t ranks = TensorRanks(spec);
+  const uint32_t ranks = SizeAlong(Axis::kTensor, spec);
   if (TrainsByAllReduce(spec)) return absl::OkStatus();
   if (spec.compute().device() == v1::ComputeSpec::CUDA) {
     return Invalid(
@@ -120,7 +120,7 @@ absl::Status ValidateRoad(const v1::JobSpec& spec) {
 
 // Checks how few workers the job may go on with: data ranks are there as a whole, or not at all.
 absl::Status ValidateMinWorkers(const v1::JobSpec& spec) {
-  const uint32_t ranks = TensorRanks(spec);
+  const uint32_t ranks = SizeAlong(Axis::kTensor, spec);
   if (spec.min_workers() > 0 && spec.compute().device() == v1::ComputeSpec::CUDA) {
     return Invalid("min_workers", spec.min_workers(),
                    absl::StrCat("but compute.device is CUDA and parallelism.tensor ", ranks,
@@ -140,7 +140,7 @@ absl::Status ValidateMinWorkers(const v1::JobSpec& spec) {
 absl::Status ValidateTensor(const v1::JobSpec& spec) {
   const v1::ParallelismSpec& parallelism = spec.parallelism();
   const char* const sequence = parallelism.sequence() ? "true" : "false";
-  if (TensorRanks(spec) == 1) {
+  if (SizeAlong(Axis::kTensor, spec) == 1) {
     if (!parallelism.has_sequence()) return absl::OkStatus();
     return Invalid("parallelism.sequence", sequence,
                    "but parallelism.tensor is 1, so each rank computes all tokens of its "

@@ -9,8 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/invalid.h"
 #include "common/job/job_road.h"
-#include "common/mesh/data_ranks.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -52,7 +51,9 @@ std::string PossibleSizes(uint32_t data_ranks) {
 
 absl::Status ValidateShard(const v1::JobSpec& spec) {
   const uint32_t shard = spec.parallelism().zero().shard();
-  const uint32_t data_ranks = DataRanks(spec);
+  MUSTER_ASSIGN_OR_RETURN(const Mesh mesh,
+                          Mesh::FromSpec(spec.parallelism(), static_cast<int>(spec.workers())));
+  const auto data_ranks = static_cast<uint32_t>(mesh.size(kDataAxes));
   if (shard == 0 || data_ranks % shard == 0) return absl::OkStatus();
   return Invalid(
       "parallelism.zero.shard", shard,
@@ -126,7 +127,7 @@ absl::Status ValidateKept(const v1::JobSpec& spec) {
 
 // Checks that each rank of a shard group can own rows of sparse tables.
 absl::Status ValidateRows(const v1::JobSpec& spec) {
-  const uint32_t shards = ShardGroupSize(spec);
+  const uint32_t shards = SizeAlong(Axis::kShard, spec);
   const uint32_t partitions = spec.update().partitions();
   const bool divides = HasSparseTables(spec) && !spec.model().has_transformer() && !IsHybrid(spec);
   if (!divides || partitions == 0 || partitions >= shards) return absl::OkStatus();
@@ -142,17 +143,18 @@ absl::Status ValidateRedundancy(const v1::JobSpec& spec) {
   constexpr absl::string_view kField = "parallelism.zero.redundancy";
   const uint32_t redundancy = spec.parallelism().zero().redundancy();
   if (redundancy > 1) return Invalid(kField, redundancy, "it must be 0 or 1");
-  const uint32_t shards = ShardGroupSize(spec);
+  const uint32_t shards = SizeAlong(Axis::kShard, spec);
   if (shards == 1) {
     return Invalid(kField, redundancy,
                    "but a shard group of this job is a single rank, which divides nothing: leave "
                    "it out");
   }
-  if (shards < DataRanks(spec)) {
-    return Invalid(kField, redundancy,
-                   absl::StrCat("but parallelism.zero.shard is ", shards, " of ", DataRanks(spec),
-                                " data ranks, so other shard groups have replicas of each slice, "
-                                "from which a lost worker's comes: leave it out"));
+  if (shards < SizeAlong(kDataAxes, spec)) {
+    return Invalid(
+        kField, redundancy,
+        absl::StrCat("but parallelism.zero.shard is ", shards, " of ", SizeAlong(kDataAxes, spec),
+                     " data ranks, so other shard groups have replicas of each slice, "
+                     "from which a lost worker's comes: leave it out"));
   }
   if (spec.parallelism().zero().offload() != v1::ZeroSpec::OFFLOAD_UNSPECIFIED) {
     return Invalid(kField, redundancy,
@@ -188,12 +190,12 @@ absl::Status ValidateOnDevices(const v1::JobSpec& spec) {
 absl::Status ValidateNewShards(const v1::JobSpec& spec) {
   constexpr absl::string_view kField = "min_workers";
   const v1::ZeroSpec& zero = spec.parallelism().zero();
-  if (ShardGroupSize(spec) < DataRanks(spec)) {
-    return Invalid(
-        kField, spec.min_workers(),
-        absl::StrCat("but parallelism.zero.shard is ", zero.shard(), " of ", DataRanks(spec),
-                     " data ranks, and a group of ranks that divide the parameters must "
-                     "stay whole: leave out one of the two"));
+  if (SizeAlong(Axis::kShard, spec) < SizeAlong(kDataAxes, spec)) {
+    return Invalid(kField, spec.min_workers(),
+                   absl::StrCat("but parallelism.zero.shard is ", zero.shard(), " of ",
+                                SizeAlong(kDataAxes, spec),
+                                " data ranks, and a group of ranks that divide the parameters must "
+                                "stay whole: leave out one of the two"));
   }
   if (spec.compute().device() == v1::ComputeSpec::CUDA) {
     return Invalid(kField, spec.min_workers(),

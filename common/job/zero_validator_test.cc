@@ -9,7 +9,7 @@
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
 #include "common/job/test_jobs.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
 #include "proto/job.pb.h"
 
 namespace muster {

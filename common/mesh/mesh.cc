@@ -1,8 +1,6 @@
 #include "common/mesh/mesh.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -11,41 +9,12 @@
 namespace muster {
 namespace {
 
-constexpr int64_t kMaxRanks = 1 << 20;
+constexpr int kMaxRanks = 1 << 20;
 
 }  // namespace
 
-absl::StatusOr<Mesh> Mesh::Create(std::vector<Axis> axes) {
-  int64_t ranks = 1;
-  for (size_t i = 0; i < axes.size(); ++i) {
-    if (axes[i].name.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("mesh axis ", i, " has no name"));
-    }
-    for (size_t j = 0; j < i; ++j) {
-      if (axes[j].name == axes[i].name) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("mesh axes ", j, " and ", i, " are both named ", axes[i].name));
-      }
-    }
-    if (axes[i].size < 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("mesh axis ", axes[i].name, " has size ", axes[i].size, "; at least 1"));
-    }
-    ranks *= axes[i].size;
-    if (ranks > kMaxRanks) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the mesh has more than ", kMaxRanks, " ranks; make an axis smaller"));
-    }
-  }
-  Mesh mesh;
-  mesh.axes_ = std::move(axes);
-  mesh.strides_.resize(mesh.axes_.size());
-  for (int i = static_cast<int>(mesh.axes_.size()) - 1; i >= 0; --i) {
-    mesh.strides_[i] = mesh.world_size_;
-    mesh.world_size_ *= mesh.axes_[i].size;
-  }
-  return mesh;
-}
+Mesh::Mesh(const Sizes& sizes)
+    : sizes_{sizes.pipeline, sizes.replica, sizes.shard, sizes.context, sizes.tensor} {}
 
 absl::StatusOr<Mesh> Mesh::FromSpec(const v1::ParallelismSpec& spec, int ranks) {
   const int64_t pipeline = std::max(1u, spec.pipeline());
@@ -64,56 +33,82 @@ absl::StatusOr<Mesh> Mesh::FromSpec(const v1::ParallelismSpec& spec, int ranks) 
                                                    "; it must divide data ", data, " x context ",
                                                    context, ", whose ranks hold the experts"));
   }
-  return Create({{"pipeline", static_cast<int>(pipeline)},
-                 {"data", static_cast<int>(data)},
-                 {"context", static_cast<int>(context)},
-                 {"tensor", static_cast<int>(tensor)}});
-}
-
-int Mesh::Find(absl::string_view axis) const {
-  for (size_t i = 0; i < axes_.size(); ++i) {
-    if (axes_[i].name == axis) return static_cast<int>(i);
+  if (ranks > kMaxRanks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a job has ", ranks, " ranks; at most ", kMaxRanks));
   }
-  return -1;
+  return Mesh({.pipeline = static_cast<int>(pipeline),
+               .replica = static_cast<int>(data),
+               .context = static_cast<int>(context),
+               .tensor = static_cast<int>(tensor)});
 }
 
-int Mesh::size(absl::string_view axis) const {
-  int i = Find(axis);
-  return i < 0 ? 1 : axes_[i].size;
+int Mesh::size(Axes axes) const {
+  int size = 1;
+  for (int i = 0; i < kAxisCount; ++i) {
+    if (axes.Has(static_cast<Axis>(i))) size *= sizes_[i];
+  }
+  return size;
 }
 
-std::vector<int> Mesh::Coordinates(int rank) const {
-  std::vector<int> coordinates(axes_.size());
-  for (size_t i = 0; i < axes_.size(); ++i) coordinates[i] = rank / strides_[i] % axes_[i].size;
-  return coordinates;
+int Mesh::Position(int rank, Axes axes) const {
+  int position = 0;
+  for (int i = kAxisCount - 1, scale = 1; i >= 0; --i) {
+    if (axes.Has(static_cast<Axis>(i))) {
+      position += rank % sizes_[i] * scale;
+      scale *= sizes_[i];
+    }
+    rank /= sizes_[i];
+  }
+  return position;
 }
 
-int Mesh::Coordinate(int rank, absl::string_view axis) const {
-  int i = Find(axis);
-  return i < 0 ? 0 : rank / strides_[i] % axes_[i].size;
+int Mesh::Move(int rank, Axes axes, int position) const {
+  int moved = 0;
+  for (int i = kAxisCount - 1, stride = 1; i >= 0; --i) {
+    int& from = axes.Has(static_cast<Axis>(i)) ? position : rank;
+    moved += from % sizes_[i] * stride;
+    if (&from == &position) position /= sizes_[i];
+    rank /= sizes_[i];
+    stride *= sizes_[i];
+  }
+  return moved;
 }
 
-int Mesh::Rank(absl::Span<const int> coordinates) const {
-  int rank = 0;
-  for (size_t i = 0; i < axes_.size(); ++i) rank += coordinates[i] * strides_[i];
-  return rank;
-}
-
-std::vector<int> Mesh::Group(int rank, absl::string_view axis) const {
-  int i = Find(axis);
-  if (i < 0) return {rank};
-  const int first = rank - Coordinate(rank, axis) * strides_[i];
-  std::vector<int> group;
-  for (int k = 0; k < axes_[i].size; ++k) group.push_back(first + k * strides_[i]);
+std::vector<int> Mesh::Group(int rank, Axes axes) const {
+  std::vector<int> group(size(axes));
+  for (size_t i = 0; i < group.size(); ++i) group[i] = Move(rank, axes, static_cast<int>(i));
   return group;
 }
 
-std::vector<std::vector<int>> Mesh::Groups(absl::string_view axis) const {
+std::vector<std::vector<int>> Mesh::Groups(Axes axes) const {
   std::vector<std::vector<int>> groups;
-  for (int rank = 0; rank < world_size_; ++rank) {
-    if (Coordinate(rank, axis) == 0) groups.push_back(Group(rank, axis));
+  for (int rank = 0; rank < world_size(); ++rank) {
+    if (Position(rank, axes) == 0) groups.push_back(Group(rank, axes));
   }
   return groups;
+}
+
+Mesh Mesh::Only(Axes axes) const {
+  Mesh only;
+  for (int i = 0; i < kAxisCount; ++i) {
+    if (axes.Has(static_cast<Axis>(i))) only.sizes_[i] = sizes_[i];
+  }
+  return only;
+}
+
+Mesh Mesh::WithReplicas(int replicas) const {
+  Mesh mesh = *this;
+  mesh.sizes_[static_cast<size_t>(Axis::kReplica)] = replicas;
+  return mesh;
+}
+
+absl::Span<const NamedAxes> JobAxes() {
+  static constexpr NamedAxes kNamed[] = {{"pipeline", Axis::kPipeline},
+                                         {"data", kDataAxes},
+                                         {"context", Axis::kContext},
+                                         {"tensor", Axis::kTensor}};
+  return kNamed;
 }
 
 }  // namespace muster

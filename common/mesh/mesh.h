@@ -1,7 +1,8 @@
 #ifndef MUSTER_COMMON_MESH_MESH_H_
 #define MUSTER_COMMON_MESH_MESH_H_
 
-#include <string>
+#include <array>
+#include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,63 +15,134 @@ namespace v1 {
 class ParallelismSpec;
 }  // namespace v1
 
-// The ranks of a job as a box with named axes. The last axis varies fastest: ranks that differ only
-// there are neighbours, so the axis that talks most comes last. An axis of size 1 is a no-op: every
-// group along it is a rank alone. With axes {data: 2, tensor: 3}, rank 4 has coordinates (1, 1);
-// its tensor group is {3, 4, 5}, its data group {1, 4}. Immutable, so thread-safe.
-class Mesh {
+// The axes of a job's ranks. The last one varies fastest: ranks that differ only there are
+// neighbours, so the axis that talks most comes last.
+enum class Axis {
+  // The stages of a pipeline, each with the layers of its own.
+  kPipeline,
+  // Copies of the parameters.
+  kReplica,
+  // Shards of one copy of the parameters (ZeRO). Replicas and shards together are the data ranks,
+  // each of which computes a share of a step's examples.
+  kShard,
+  // Shares of a sequence.
+  kContext,
+  // Shares of each layer.
+  kTensor,
+};
+inline constexpr int kAxisCount = 5;
+
+// A set of axes. Ranks that differ in these alone are a group.
+class Axes {
  public:
-  struct Axis {
-    std::string name;
-    int size = 1;
-  };
+  constexpr Axes() = default;
+  // An axis is the set of itself.
+  constexpr Axes(Axis axis) : bits_(1u << static_cast<unsigned>(axis)) {}  // NOLINT
 
-  // A rank alone: a mesh without axes.
-  Mesh() = default;
-
-  // InvalidArgument: an axis without a name, of a name used twice, or of a size below 1; or more
-  // than 2^20 ranks.
-  static absl::StatusOr<Mesh> Create(std::vector<Axis> axes);
-
-  // Returns the mesh of `ranks` ranks of a job, all its workers or those of a round: axes pipeline,
-  // data, context and tensor, of the specification's sizes, where 0 stands for 1. `data` is what is
-  // left of `ranks`, whatever the specification says, since a round may have fewer data ranks than
-  // the job. `expert` is no axis: it divides the ranks of `data` and `context`, and adds none.
-  // InvalidArgument, naming the sizes: pipeline, context and tensor do not divide `ranks`, or
-  // expert does not divide data times context.
-  static absl::StatusOr<Mesh> FromSpec(const v1::ParallelismSpec& spec, int ranks);
-
-  int world_size() const { return world_size_; }
-  absl::Span<const Axis> axes() const { return axes_; }
-
-  // Returns the size of the axis of that name; 1 where there is none.
-  int size(absl::string_view axis) const;
-
-  // Returns the rank's position on every axis, in order of axes(). REQUIRES: 0 <= rank <
-  // world_size().
-  std::vector<int> Coordinates(int rank) const;
-  // Returns the rank's position on one axis; 0 where there is none. Positions on `data` are data
-  // ranks: the ranks at one of them compute the same share of the examples together.
-  int Coordinate(int rank, absl::string_view axis) const;
-  // REQUIRES: one coordinate per axis, each within its axis.
-  int Rank(absl::Span<const int> coordinates) const;
-
-  // Returns the ranks that differ from `rank` at most on that axis, in order of their position
-  // there; {rank} where there is no such axis.
-  std::vector<int> Group(int rank, absl::string_view axis) const;
-
-  // Returns all groups of an axis, in order of their first rank: disjoint, and together all ranks.
-  std::vector<std::vector<int>> Groups(absl::string_view axis) const;
+  constexpr bool Has(Axis axis) const { return (bits_ & Axes(axis).bits_) != 0; }
+  // Returns all axes but these.
+  constexpr Axes Others() const { return Axes(~bits_ & ((1u << kAxisCount) - 1)); }
+  friend constexpr Axes operator|(Axes a, Axes b) { return Axes(a.bits_ | b.bits_); }
+  friend constexpr bool operator==(Axes, Axes) = default;
 
  private:
-  // Index into axes_, or -1.
-  int Find(absl::string_view axis) const;
-
-  std::vector<Axis> axes_;
-  // Distance in rank between neighbours on each axis.
-  std::vector<int> strides_;
-  int world_size_ = 1;
+  explicit constexpr Axes(unsigned bits) : bits_(bits) {}
+  unsigned bits_ = 0;
 };
+inline constexpr Axes operator|(Axis a, Axis b) { return Axes(a) | Axes(b); }
+
+// Who shares out the examples of a step, and sums gradients.
+inline constexpr Axes kDataAxes = Axis::kReplica | Axis::kShard;
+// Who computes the share of one data rank together.
+inline constexpr Axes kModelAxes = kDataAxes.Others();
+// Of these, who talk within every layer.
+inline constexpr Axes kLayerAxes = Axis::kContext | Axis::kTensor;
+// Who divides parameters and optimizer state, if no servers hold them.
+inline constexpr Axes kStateAxes = Axis::kPipeline | Axis::kShard | Axis::kTensor;
+
+// The ranks of a job as a box with five axes. With 2 shards and 3 tensor ranks, rank 4 is at (1, 1)
+// of these: its tensor group is {3, 4, 5}, its shard group {1, 4}. Immutable, so thread-safe.
+class Mesh {
+ public:
+  // All are at least 1, and their product is at most 2^20.
+  struct Sizes {
+    int pipeline = 1;
+    int replica = 1;
+    int shard = 1;
+    int context = 1;
+    int tensor = 1;
+  };
+  explicit Mesh(const Sizes& sizes);
+  // A rank alone.
+  Mesh() : Mesh(Sizes()) {}
+
+  // Returns the mesh of `ranks` ranks of a job, all its workers or those of a round, with one
+  // shard. 0 stands for 1, and the data ranks are what is left of `ranks`, whatever the
+  // specification says, since a round may have fewer than the job. `expert` is no axis: it divides
+  // data and context ranks, and adds none. InvalidArgument, naming the sizes: pipeline, context and
+  // tensor do not divide `ranks`, or expert does not divide data times context; or `ranks` is more
+  // than 2^20.
+  static absl::StatusOr<Mesh> FromSpec(const v1::ParallelismSpec& spec, int ranks);
+
+  int world_size() const { return size(Axes().Others()); }
+  // Returns the number of ranks in a group along the axes: 1 along none.
+  int size(Axes axes) const;
+
+  // Returns the rank's position in its group along the axes: its coordinates there as one number,
+  // of which the last axis varies fastest. A slot beyond the ranks has the position of the rank
+  // that it would be with more data ranks, if there is one stage.
+  int Position(int rank, Axes axes) const;
+  // Returns the rank that is at `position` on the axes and in all others where `rank` is.
+  // REQUIRES: 0 <= position < size(axes).
+  int Move(int rank, Axes axes, int position) const;
+
+  // Returns the rank's group along the axes, in order of position and so of rank.
+  std::vector<int> Group(int rank, Axes axes) const;
+  // Returns all groups along the axes, in order of their first rank: disjoint, and together all.
+  std::vector<std::vector<int>> Groups(Axes axes) const;
+
+  // Returns whether the rank reports the results of its data rank: the first one of the last stage.
+  bool ReportsResults(int rank) const {
+    return Position(rank, Axis::kPipeline) + 1 == size(Axis::kPipeline) &&
+           Position(rank, kLayerAxes) == 0;
+  }
+
+  // Returns the mesh of the ranks of one group along the axes.
+  Mesh Only(Axes axes) const;
+  // Returns the mesh with so many replicas.
+  Mesh WithReplicas(int replicas) const;
+
+  friend bool operator==(const Mesh& a, const Mesh& b) { return a.sizes_ == b.sizes_; }
+
+ private:
+  std::array<int, kAxisCount> sizes_;
+};
+
+// A rank's position on some axes of its job's mesh.
+struct MeshPosition {
+  MeshPosition() = default;
+  // What ranks of one position on `axes` have in common: the mesh of these axes alone.
+  MeshPosition(const Mesh& all, int rank, Axes axes)
+      : mesh(all.Only(axes)), rank(all.Position(rank, axes)) {}
+  MeshPosition(const Mesh& mesh, int rank) : mesh(mesh), rank(rank) {}
+
+  int size(Axes axes) const { return mesh.size(axes); }
+  int at(Axes axes) const { return mesh.Position(rank, axes); }
+  // Returns another rank's position.
+  MeshPosition Of(int other) const { return {mesh, other}; }
+
+  friend bool operator==(const MeshPosition&, const MeshPosition&) = default;
+
+  Mesh mesh;
+  int rank = 0;
+};
+
+// The axes as jobs name them, outermost first.
+struct NamedAxes {
+  absl::string_view name;
+  Axes axes;
+};
+absl::Span<const NamedAxes> JobAxes();
 
 }  // namespace muster
 

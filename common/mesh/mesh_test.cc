@@ -1,6 +1,8 @@
 #include "common/mesh/mesh.h"
 
+#include <algorithm>
 #include <set>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -13,71 +15,79 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(MeshTest, LastAxisVariesFastest) {
-  Mesh mesh = Mesh::Create({{"data", 2}, {"tensor", 3}}).value();
+  const Mesh mesh({.shard = 2, .tensor = 3});
   EXPECT_EQ(mesh.world_size(), 6);
-  EXPECT_THAT(mesh.Coordinates(4), ElementsAre(1, 1));
-  EXPECT_EQ(mesh.Rank({1, 1}), 4);
-  EXPECT_THAT(mesh.Group(4, "tensor"), ElementsAre(3, 4, 5));
-  EXPECT_THAT(mesh.Group(4, "data"), ElementsAre(1, 4));
+  EXPECT_EQ(mesh.Position(4, Axis::kShard), 1);
+  EXPECT_EQ(mesh.Position(4, Axis::kTensor), 1);
+  EXPECT_THAT(mesh.Group(4, Axis::kTensor), ElementsAre(3, 4, 5));
+  EXPECT_THAT(mesh.Group(4, Axis::kShard), ElementsAre(1, 4));
 }
 
-TEST(MeshTest, MissingAxesAndAxesOfOneAreNoOps) {
-  Mesh mesh = Mesh::Create({{"data", 4}, {"tensor", 1}}).value();
-  EXPECT_EQ(mesh.size("tensor"), 1);
-  EXPECT_EQ(mesh.size("expert"), 1);
-  EXPECT_EQ(mesh.Coordinate(3, "expert"), 0);
-  EXPECT_THAT(mesh.Group(3, "tensor"), ElementsAre(3));
-  EXPECT_THAT(mesh.Group(3, "expert"), ElementsAre(3));
-  EXPECT_EQ(mesh.Groups("tensor").size(), 4);
+TEST(MeshTest, AxesOfOneAreNoOps) {
+  const Mesh mesh({.replica = 4});
+  EXPECT_EQ(mesh.size(Axis::kTensor), 1);
+  EXPECT_EQ(mesh.Position(3, Axis::kTensor), 0);
+  EXPECT_THAT(mesh.Group(3, Axis::kTensor), ElementsAre(3));
+  EXPECT_THAT(mesh.Group(3, Axes()), ElementsAre(3));
+  EXPECT_EQ(mesh.Groups(Axis::kTensor).size(), 4);
+  EXPECT_EQ(Mesh().world_size(), 1);
 }
 
-TEST(MeshTest, NoAxesAreOneRank) {
-  for (const Mesh& mesh : {Mesh(), Mesh::Create({}).value()}) {
-    EXPECT_EQ(mesh.world_size(), 1);
-    EXPECT_EQ(mesh.Rank({}), 0);
-  }
-}
-
-TEST(MeshTest, CoordinatesAndRanksAreInverse) {
-  Mesh mesh = Mesh::Create({{"pipeline", 2}, {"data", 3}, {"context", 1}, {"tensor", 4}}).value();
-  for (int rank = 0; rank < mesh.world_size(); ++rank) {
-    EXPECT_EQ(mesh.Rank(mesh.Coordinates(rank)), rank);
-  }
-}
-
-TEST(MeshTest, GroupsOfAnAxisPartitionTheRanks) {
-  Mesh mesh = Mesh::Create({{"pipeline", 2}, {"data", 3}, {"tensor", 4}}).value();
-  for (const Mesh::Axis& axis : mesh.axes()) {
+// Every set of axes of a mesh in which none has size 1.
+TEST(MeshTest, GroupsOfAnySetOfAxesPartitionTheRanks) {
+  const Mesh mesh({.pipeline = 2, .replica = 3, .shard = 2, .context = 2, .tensor = 4});
+  for (int bits = 0; bits < 1 << kAxisCount; ++bits) {
+    Axes axes;
+    for (int i = 0; i < kAxisCount; ++i) {
+      if ((bits >> i & 1) != 0) axes = axes | static_cast<Axis>(i);
+    }
+    SCOPED_TRACE(bits);
     std::set<int> seen;
-    for (const std::vector<int>& group : mesh.Groups(axis.name)) {
-      EXPECT_EQ(group.size(), axis.size);
+    for (const std::vector<int>& group : mesh.Groups(axes)) {
+      EXPECT_EQ(group.size(), mesh.size(axes));
+      EXPECT_TRUE(std::is_sorted(group.begin(), group.end()));
       for (size_t i = 0; i < group.size(); ++i) {
-        EXPECT_TRUE(seen.insert(group[i]).second) << axis.name << " rank " << group[i];
-        EXPECT_EQ(mesh.Coordinate(group[i], axis.name), i);
-        EXPECT_EQ(mesh.Group(group[i], axis.name), group);
+        EXPECT_TRUE(seen.insert(group[i]).second) << "rank " << group[i];
+        EXPECT_EQ(mesh.Position(group[i], axes), i);
+        EXPECT_EQ(mesh.Position(group[i], axes.Others()), mesh.Position(group[0], axes.Others()));
+        EXPECT_EQ(mesh.Move(group[i], axes, 0), group[0]);
+        EXPECT_EQ(mesh.Group(group[i], axes), group);
+        const MeshPosition position(mesh, group[i], axes);
+        EXPECT_EQ(position.rank, i);
+        EXPECT_EQ(position.mesh.world_size(), group.size());
+        for (int axis = 0; axis < kAxisCount; ++axis) {
+          const Axis one = static_cast<Axis>(axis);
+          EXPECT_EQ(position.at(one), axes.Has(one) ? mesh.Position(group[i], one) : 0);
+        }
       }
     }
     EXPECT_EQ(seen.size(), mesh.world_size());
   }
 }
 
-TEST(MeshTest, RefusesBadAxes) {
-  EXPECT_THAT(Mesh::Create({{"data", 0}}).status().message(), HasSubstr("data has size 0"));
-  EXPECT_THAT(Mesh::Create({{"", 2}}).status().message(), HasSubstr("no name"));
-  EXPECT_THAT(Mesh::Create({{"a", 2}, {"a", 2}}).status().message(), HasSubstr("both named a"));
-  EXPECT_THAT(Mesh::Create({{"a", 1 << 20}, {"b", 2}}).status().message(), HasSubstr("more than"));
+TEST(MeshTest, StagesHaveShardsOfTheirOwn) {
+  const Mesh mesh({.pipeline = 2, .replica = 2, .shard = 2});
+  std::vector<int> shards, replicas;
+  for (int rank = 0; rank < 8; ++rank) {
+    shards.push_back(mesh.Position(rank, kStateAxes));
+    replicas.push_back(mesh.Position(rank, kStateAxes.Others()));
+  }
+  EXPECT_THAT(shards, ElementsAre(0, 1, 0, 1, 2, 3, 2, 3));
+  EXPECT_THAT(replicas, ElementsAre(0, 0, 1, 1, 0, 0, 1, 1));
+  EXPECT_EQ(Mesh({.replica = 1, .shard = 3}).Position(5, kStateAxes), 2)
+      << "a slot that a smaller round lacks";
 }
 
 TEST(MeshTest, FromSpecLetsDataTakeWhatIsLeft) {
   v1::ParallelismSpec spec;
-  EXPECT_EQ(Mesh::FromSpec(spec, 6)->size("data"), 6);
+  EXPECT_EQ(Mesh::FromSpec(spec, 6)->size(kDataAxes), 6);
   spec.set_tensor(2);
   Mesh mesh = Mesh::FromSpec(spec, 6).value();
-  EXPECT_EQ(mesh.size("data"), 3);
-  EXPECT_THAT(mesh.Group(0, "tensor"), ElementsAre(0, 1));
+  EXPECT_EQ(mesh.size(kDataAxes), 3);
+  EXPECT_THAT(mesh.Group(0, Axis::kTensor), ElementsAre(0, 1));
   // A round without one of the job's data ranks.
   spec.set_data(3);
-  EXPECT_EQ(Mesh::FromSpec(spec, 4)->size("data"), 2);
+  EXPECT_EQ(Mesh::FromSpec(spec, 4)->size(kDataAxes), 2);
 }
 
 TEST(MeshTest, FromSpecPutsThePipelineOutermostAndTensorInnermost) {
@@ -86,10 +96,10 @@ TEST(MeshTest, FromSpecPutsThePipelineOutermostAndTensorInnermost) {
   spec.set_context(2);
   spec.set_tensor(2);
   Mesh mesh = Mesh::FromSpec(spec, 16).value();
-  EXPECT_THAT(mesh.Group(0, "tensor"), ElementsAre(0, 1));
-  EXPECT_THAT(mesh.Group(0, "context"), ElementsAre(0, 2));
-  EXPECT_THAT(mesh.Group(0, "data"), ElementsAre(0, 4));
-  EXPECT_THAT(mesh.Group(0, "pipeline"), ElementsAre(0, 8));
+  EXPECT_THAT(mesh.Group(0, Axis::kTensor), ElementsAre(0, 1));
+  EXPECT_THAT(mesh.Group(0, Axis::kContext), ElementsAre(0, 2));
+  EXPECT_THAT(mesh.Group(0, kDataAxes), ElementsAre(0, 4));
+  EXPECT_THAT(mesh.Group(0, Axis::kPipeline), ElementsAre(0, 8));
 }
 
 TEST(MeshTest, FromSpecRefusesSizesThatDoNotDivideTheRanks) {
@@ -112,7 +122,7 @@ TEST(MeshTest, FromSpecRefusesSizesWhoseProductOverflows) {
   // The product is 2^64.
   EXPECT_FALSE(Mesh::FromSpec(spec, 1).ok());
   EXPECT_FALSE(Mesh::FromSpec(spec, 8).ok());
-  EXPECT_THAT(Mesh::FromSpec({}, (1 << 20) + 1).status().message(), HasSubstr("more than"));
+  EXPECT_THAT(Mesh::FromSpec({}, (1 << 20) + 1).status().message(), HasSubstr("at most"));
 }
 
 TEST(MeshTest, ExpertsDivideDataAndContextAndAddNoRanks) {
@@ -123,8 +133,7 @@ TEST(MeshTest, ExpertsDivideDataAndContextAndAddNoRanks) {
     spec.set_expert(expert);
     Mesh mesh = Mesh::FromSpec(spec, 12).value();
     EXPECT_EQ(mesh.world_size(), 12);
-    EXPECT_EQ(mesh.size("data"), 3);
-    EXPECT_EQ(mesh.size("expert"), 1);
+    EXPECT_EQ(mesh.size(kDataAxes), 3);
   }
   for (const uint32_t expert : {4u, 12u, 1u << 31}) {
     spec.set_expert(expert);

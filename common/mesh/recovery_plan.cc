@@ -19,11 +19,10 @@ bool HasShard(const RankHolding& rank, uint64_t clock) {
 }
 
 // Returns the rank that sends the shard: the lowest replica, else the lowest keeper; -1 for none.
-int SourceOf(absl::Span<const RankHolding> ranks, int shard, const RankShards& shards,
-             uint64_t clock) {
+int SourceOf(absl::Span<const RankHolding> ranks, int shard, const Mesh& mesh, uint64_t clock) {
   const int size = static_cast<int>(ranks.size());
   for (int rank = 0; rank < size; ++rank) {
-    if (shards.Of(rank, size) == shard && HasShard(ranks[rank], clock)) return rank;
+    if (mesh.Position(rank, kStateAxes) == shard && HasShard(ranks[rank], clock)) return rank;
   }
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     if (FindCopy(ranks[rank], shard, clock) != nullptr) return static_cast<int>(rank);
@@ -96,8 +95,8 @@ const RankHolding::Copy* FindCopy(const RankHolding& rank, int shard, uint64_t c
   return nullptr;
 }
 
-absl::StatusOr<RecoveryPlan> PlanRecovery(absl::Span<const RankHolding> ranks,
-                                          const RankShards& shards) {
+absl::StatusOr<RecoveryPlan> PlanRecovery(absl::Span<const RankHolding> ranks, const Mesh& mesh) {
+  const int shards = mesh.size(kStateAxes);
   const int size = static_cast<int>(ranks.size());
   RecoveryPlan plan;
   plan.leader = -1;
@@ -111,14 +110,14 @@ absl::StatusOr<RecoveryPlan> PlanRecovery(absl::Span<const RankHolding> ranks,
   bool in_place = true;
   for (int rank = 0; rank < size; ++rank) {
     plan.rolls_forward = plan.rolls_forward || IsBehind(ranks[rank], plan.clock);
-    in_place = in_place && HasShardsOfRound(ranks[rank], shards.Of(rank, size), shards.count);
+    in_place = in_place && HasShardsOfRound(ranks[rank], mesh.Position(rank, kStateAxes), shards);
   }
   if (!in_place) return PlanNewShards(ranks, std::move(plan));
   for (int rank = 0; rank < size; ++rank) {
     if (HasShard(ranks[rank], plan.clock)) continue;
-    const int shard = shards.Of(rank, size);
-    const int source = SourceOf(ranks, shard, shards, plan.clock);
-    if (source < 0) return LostShard(shard, shards.count, plan.clock);
+    const int shard = mesh.Position(rank, kStateAxes);
+    const int source = SourceOf(ranks, shard, mesh, plan.clock);
+    if (source < 0) return LostShard(shard, shards, plan.clock);
     plan.transfers.push_back({shard, source, rank});
   }
   return plan;

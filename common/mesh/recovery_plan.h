@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "common/mesh/rank_shards.h"
+#include "common/mesh/mesh.h"
 
 namespace muster {
 
@@ -67,10 +67,10 @@ struct RecoveryPlan {
   std::vector<int> former;
 };
 
-// Plans the recovery of ranks whose holdings are given, and which are to have `shards`. NotFound:
-// some shard is lost with all its replicas and copies; says which.
-absl::StatusOr<RecoveryPlan> PlanRecovery(absl::Span<const RankHolding> ranks,
-                                          const RankShards& shards);
+// Plans the recovery of the ranks of a mesh, whose holdings are given. A rank is to have the shard
+// of its position along kStateAxes. NotFound: some shard is lost with all its replicas and copies;
+// says which. REQUIRES: mesh.world_size() == ranks.size().
+absl::StatusOr<RecoveryPlan> PlanRecovery(absl::Span<const RankHolding> ranks, const Mesh& mesh);
 
 // Returns the copy of the shard that can be brought to `clock`; null if there is none.
 const RankHolding::Copy* FindCopy(const RankHolding& rank, int shard, uint64_t clock);

@@ -41,6 +41,12 @@ RankHolding HoldingAt(int rank, Progress progress, const std::vector<int>& keepe
   return holding;
 }
 
+// Returns the mesh of ranks that divide the parameters into shards, which they have by turns.
+Mesh InShards(size_t ranks, size_t shards) {
+  if (ranks == 0) return Mesh();
+  return Mesh({.replica = static_cast<int>(ranks / shards), .shard = static_cast<int>(shards)});
+}
+
 // Returns whether some rank's survival gives the shard.
 bool Survives(int shard, int shards, const std::vector<Progress>& ranks,
               const std::vector<int>& keepers) {
@@ -62,7 +68,8 @@ void Check(const std::vector<Progress>& ranks, int shards, const std::vector<int
   for (int shard = 0; shard < shards; ++shard) {
     survives = survives && Survives(shard, shards, ranks, keepers);
   }
-  const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(holdings, {shards});
+  const absl::StatusOr<RecoveryPlan> plan =
+      PlanRecovery(holdings, InShards(holdings.size(), shards));
   ASSERT_EQ(plan.ok(), survives) << plan.status();
   if (!survives) return;
 
@@ -131,20 +138,23 @@ TEST(RecoveryPlanTest, FindsCopiesOfShards) {
 }
 
 TEST(RecoveryPlanTest, NothingIsLeftOfNobody) {
-  EXPECT_THAT(std::string(PlanRecovery({RankHolding(), RankHolding()}, {2}).status().message()),
-              HasSubstr("no worker has a replica left"));
-  EXPECT_THAT(std::string(PlanRecovery({{.clock = 3}, RankHolding()}, {2}).status().message()),
-              HasSubstr("shard 1 of 2 or a copy of it at step 3"));
+  EXPECT_THAT(
+      std::string(PlanRecovery({RankHolding(), RankHolding()}, InShards(2, 2)).status().message()),
+      HasSubstr("no worker has a replica left"));
+  EXPECT_THAT(
+      std::string(PlanRecovery({{.clock = 3}, RankHolding()}, InShards(2, 2)).status().message()),
+      HasSubstr("shard 1 of 2 or a copy of it at step 3"));
 }
 
 TEST(RecoveryPlanTest, AnOldCopyIsNone) {
   std::vector<RankHolding> ranks = {{.clock = 3}, RankHolding()};
   ranks[0].copies = {{.shard = 1, .clock = 2}};
-  EXPECT_FALSE(PlanRecovery(ranks, {2}).ok());
+  EXPECT_FALSE(PlanRecovery(ranks, InShards(ranks.size(), 2)).ok());
   ranks[0].copies[0].has_sums = true;
-  ASSERT_TRUE(PlanRecovery(ranks, {2}).ok());
-  EXPECT_TRUE(PlanRecovery(ranks, {2})->rolls_forward);
-  EXPECT_THAT(PlanRecovery(ranks, {2})->transfers, ElementsAre(ShardTransfer{1, 0, 1}));
+  ASSERT_TRUE(PlanRecovery(ranks, InShards(ranks.size(), 2)).ok());
+  EXPECT_TRUE(PlanRecovery(ranks, InShards(ranks.size(), 2))->rolls_forward);
+  EXPECT_THAT(PlanRecovery(ranks, InShards(ranks.size(), 2))->transfers,
+              ElementsAre(ShardTransfer{1, 0, 1}));
 }
 
 // Former ranks, some of which are lost, meet newcomers that come after them.
@@ -170,7 +180,7 @@ void CheckNewShards(const std::vector<Progress>& former, int newcomers,
   for (int shard = 0; shard < count; ++shard) {
     survives = survives && Survives(shard, count, former, keepers);
   }
-  const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(ranks, {size});
+  const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(ranks, InShards(ranks.size(), size));
   ASSERT_EQ(plan.ok(), survives) << plan.status();
   if (!survives) return;
   EXPECT_EQ(plan->former.empty(), in_place);
@@ -214,14 +224,15 @@ TEST(RecoveryPlanTest, FindsEveryFormerShardThatSurvives) {
 TEST(RecoveryPlanTest, TakesTheDivisionOfWhichAllIsThere) {
   std::vector<RankHolding> ranks = {{.clock = 3, .shards = 2, .shard = 0},
                                     {.clock = 3, .shards = 3, .shard = 1}};
-  EXPECT_THAT(std::string(PlanRecovery(ranks, {2}).status().message()),
+  EXPECT_THAT(std::string(PlanRecovery(ranks, InShards(ranks.size(), 2)).status().message()),
               HasSubstr("shard 0 of 3 or a copy of it at step 3"));
   ranks.push_back({.clock = 3, .shards = 2, .shard = 1});
-  ASSERT_TRUE(PlanRecovery(ranks, {3}).ok()) << PlanRecovery(ranks, {3}).status();
-  EXPECT_THAT(PlanRecovery(ranks, {3})->former, ElementsAre(0, 2));
+  ASSERT_TRUE(PlanRecovery(ranks, InShards(ranks.size(), 3)).ok())
+      << PlanRecovery(ranks, InShards(ranks.size(), 3)).status();
+  EXPECT_THAT(PlanRecovery(ranks, InShards(ranks.size(), 3))->former, ElementsAre(0, 2));
   ranks[0] = {.clock = 3, .shards = 3, .shard = 0};
   ranks[2].copies = {{.shard = 0, .clock = 3}};
-  EXPECT_THAT(PlanRecovery(ranks, {3})->former, ElementsAre(2, 2));
+  EXPECT_THAT(PlanRecovery(ranks, InShards(ranks.size(), 3))->former, ElementsAre(2, 2));
 }
 
 TEST(RecoveryPlanTest, HoldingsTravel) {
@@ -320,7 +331,7 @@ void CheckLossOfADaemon(const std::vector<uint64_t>& daemons, int group, uint64_
     }
   }
   if (left.empty() || !survives) return;
-  const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(left, {static_cast<int>(left.size())});
+  const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(left, InShards(left.size(), left.size()));
   EXPECT_TRUE(plan.ok()) << plan.status() << ": daemon " << lost << " of "
                          << ::testing::PrintToString(daemons) << " in groups of " << group;
 }
@@ -339,27 +350,14 @@ TEST(RecoveryPlanTest, CopiesOutliveTheGroupThatLeavesWithALostDaemon) {
   }
 }
 
-TEST(RankShardsTest, StagesHaveShardsOfTheirOwn) {
-  const RankShards shards = {.count = 4, .stages = 2};
-  std::vector<int> of, replicas;
-  for (int rank = 0; rank < 8; ++rank) {
-    of.push_back(shards.Of(rank, 8));
-    replicas.push_back(shards.ReplicaOf(rank, 8));
-  }
-  EXPECT_THAT(of, ElementsAre(0, 1, 0, 1, 2, 3, 2, 3));
-  EXPECT_THAT(replicas, ElementsAre(0, 0, 1, 1, 0, 0, 1, 1));
-  EXPECT_EQ(RankShards{.count = 3}.Of(5, 6), 2);
-  EXPECT_EQ(RankShards{.count = 3}.ReplicaOf(5, 6), 1);
-}
-
 TEST(RecoveryPlanTest, AShardComesFromTheSameStage) {
   std::vector<RankHolding> ranks(4, RankHolding{.clock = kClock});
   ranks[3] = {};
-  const RankShards shards = {.count = 2, .stages = 2};
-  ASSERT_TRUE(PlanRecovery(ranks, shards).ok());
-  EXPECT_THAT(PlanRecovery(ranks, shards)->transfers, ElementsAre(ShardTransfer{1, 2, 3}));
+  const Mesh mesh({.pipeline = 2, .replica = 2});
+  ASSERT_TRUE(PlanRecovery(ranks, mesh).ok());
+  EXPECT_THAT(PlanRecovery(ranks, mesh)->transfers, ElementsAre(ShardTransfer{1, 2, 3}));
   ranks[2] = {};
-  EXPECT_THAT(std::string(PlanRecovery(ranks, shards).status().message()),
+  EXPECT_THAT(std::string(PlanRecovery(ranks, mesh).status().message()),
               HasSubstr("no worker has shard 1 of 2"));
 }
 

@@ -131,19 +131,19 @@ void TakeStage(const ModelDivision& division, int stage, std::vector<TensorSpec>
 }  // namespace
 
 int ModelDivision::StageOf(int unit) const {
-  if (stages == 1) return 0;
+  if (stages() == 1) return 0;
   int group = 0;
   for (int end = group_units[0]; end <= unit && group + 1 < static_cast<int>(group_units.size());) {
     end += group_units[++group];
   }
-  return group % stages;
+  return group % stages();
 }
 
 absl::StatusOr<std::vector<TensorSpec>> LocalTensors(absl::Span<const TensorSpec> tensors,
                                                      const ModelDivision& division, int rank) {
   std::vector<TensorSpec> local(tensors.begin(), tensors.end());
-  const int ranks = division.tensor_ranks;
-  if (division.stages > 1) TakeStage(division, rank / ranks, local);
+  const int ranks = division.tensor_ranks();
+  if (division.stages() > 1) TakeStage(division, rank / ranks, local);
   if (ranks == 1) return local;
   for (TensorSpec& tensor : local) {
     if (IsEmpty(tensor)) continue;

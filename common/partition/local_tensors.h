@@ -7,6 +7,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/mesh/mesh.h"
 #include "common/partition/tensor_spec.h"
 
 namespace muster {
@@ -15,16 +16,17 @@ namespace muster {
 
 // The way in which the ranks that compute a model together, those of one data rank, divide its
 // tensors: each stage of a pipeline has the tensors of its units, and of these each of its tensor
-// ranks has a share. Rank r of them is tensor rank r mod `tensor_ranks` of stage r /
-// `tensor_ranks`.
+// ranks has a share.
 struct ModelDivision {
-  int tensor_ranks = 1;
-  int stages = 1;
+  // The mesh along kModelAxes.
+  Mesh mesh;
   // With several stages, the number of units in each group of layers; group g is of stage g mod
   // `stages`, and the last group has all further units.
   std::vector<int> group_units;
 
-  int ranks() const { return stages * tensor_ranks; }
+  int ranks() const { return mesh.world_size(); }
+  int stages() const { return mesh.size(Axis::kPipeline); }
+  int tensor_ranks() const { return mesh.size(Axis::kTensor); }
   // Returns the stage that has the unit.
   int StageOf(int unit) const;
 };

@@ -34,7 +34,7 @@ TensorSpec Sharded(std::string name, std::vector<int64_t> shape, int dimension,
 }
 
 TensorSpec LocalOf(const TensorSpec& tensor, int ranks, int rank) {
-  return LocalTensors({tensor}, {.tensor_ranks = ranks}, rank).value().front();
+  return LocalTensors({tensor}, {Mesh({.tensor = ranks})}, rank).value().front();
 }
 
 // The global indices of the tensor's elements [begin, end), found one by one.
@@ -103,12 +103,12 @@ TEST(LocalTensorsTest, NeighboursHaveAUnitInCommonWhereThereAreFewerUnits) {
 
 TEST(LocalTensorsTest, SaysWhatDoesNotDivide) {
   const auto local =
-      LocalTensors({Sharded("up.weight", {9, 2}, 0, {{9, 9}})}, {.tensor_ranks = 2}, 0);
+      LocalTensors({Sharded("up.weight", {9, 2}, 0, {{9, 9}})}, {Mesh({.tensor = 2})}, 0);
   EXPECT_EQ(local.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(local.status().message(), HasSubstr("up.weight has 9 units"));
   EXPECT_THAT(local.status().message(), HasSubstr("2 tensor ranks"));
   // Six units among four ranks, nor four ranks among six units.
-  EXPECT_FALSE(LocalTensors({Sharded("q", {6}, 0, {{6, 6}})}, {.tensor_ranks = 4}, 0).ok());
+  EXPECT_FALSE(LocalTensors({Sharded("q", {6}, 0, {{6, 6}})}, {Mesh({.tensor = 4})}, 0).ok());
 }
 
 // A head that is tied to the embedding, and two units between them.
@@ -126,10 +126,10 @@ std::vector<TensorSpec> TiedModel() {
 
 TEST(StagesTest, HaveTheTensorsOfTheirUnits) {
   EXPECT_THAT(ModelDivision().StageOf(7), 0);
-  const ModelDivision two = {.stages = 2, .group_units = {2, 2}};
+  const ModelDivision two = {.mesh = Mesh({.pipeline = 2}), .group_units = {2, 2}};
   EXPECT_THAT((std::vector<int>{two.StageOf(0), two.StageOf(1), two.StageOf(2), two.StageOf(3)}),
               ElementsAre(0, 0, 1, 1));
-  const ModelDivision interleaved = {.stages = 2, .group_units = {1, 1, 1, 1}};
+  const ModelDivision interleaved = {.mesh = Mesh({.pipeline = 2}), .group_units = {1, 1, 1, 1}};
   const auto elements = [](const ModelDivision& division, int rank) {
     std::vector<int64_t> elements;
     const std::vector<TensorSpec> local = LocalTensors(TiedModel(), division, rank).value();
@@ -142,13 +142,14 @@ TEST(StagesTest, HaveTheTensorsOfTheirUnits) {
   EXPECT_THAT(elements(interleaved, 1), ElementsAre(24, 0, 4, 0, 3, 24));
   // Stages 0 and 1 have two tensor ranks each.
   ModelDivision both = two;
-  both.tensor_ranks = 2;
+  both.mesh = Mesh({.pipeline = 2, .tensor = 2});
   EXPECT_THAT(elements(both, 1), ElementsAre(12, 15, 4, 0, 0, 0));
   EXPECT_THAT(elements(both, 2), ElementsAre(12, 0, 0, 6, 3, 12));
 }
 
 TEST(StagesTest, TwoHaveATensorThatIsTiedAcross) {
-  const ModelDivision division = {.tensor_ranks = 2, .stages = 2, .group_units = {2, 2}};
+  const ModelDivision division = {.mesh = Mesh({.pipeline = 2, .tensor = 2}),
+                                  .group_units = {2, 2}};
   const std::vector<TensorSpec> first = LocalTensors(TiedModel(), division, 1).value();
   const std::vector<TensorSpec> last = LocalTensors(TiedModel(), division, 3).value();
   EXPECT_EQ(first[0].stages, 2);
@@ -162,7 +163,7 @@ TEST(StagesTest, TwoHaveATensorThatIsTiedAcross) {
   EXPECT_EQ(first[0].rectangles, last[0].rectangles);
   for (const int own : {1, 2}) EXPECT_EQ(first[own].stages, 1);
   // A tie within a stage is nobody else's business.
-  const ModelDivision one = {.stages = 2, .group_units = {4, 1}};
+  const ModelDivision one = {.mesh = Mesh({.pipeline = 2}), .group_units = {4, 1}};
   EXPECT_EQ(LocalTensors(TiedModel(), one, 0).value()[0].stages, 1);
   EXPECT_EQ(LocalTensors(TiedModel(), one, 0).value()[5].tied_to, "embedding");
   EXPECT_EQ(LocalTensors(TiedModel(), one, 1).value()[0].elements(), 0);

@@ -354,16 +354,18 @@ Tables TablesFromSchema(const v1::TablesSchema& schema) {
 }
 
 ModelDivision DivisionOf(const v1::TablesSchema& schema, int tensor_ranks) {
-  ModelDivision division = {.tensor_ranks = tensor_ranks,
-                            .stages = static_cast<int>(std::max(1u, schema.pipeline()))};
+  ModelDivision division = {.mesh =
+                                Mesh({.pipeline = static_cast<int>(std::max(1u, schema.pipeline())),
+                                      .tensor = tensor_ranks})};
   division.group_units.assign(schema.pipeline_layers().begin(), schema.pipeline_layers().end());
   return division;
 }
 
-absl::StatusOr<Tables> LocalTables(const v1::TablesSchema& schema, int tensor_ranks, int rank) {
+absl::StatusOr<Tables> LocalTables(const v1::TablesSchema& schema, const MeshPosition& position) {
   Tables tables = TablesFromSchema(schema);
-  MUSTER_ASSIGN_OR_RETURN(tables.tensors,
-                          LocalTensors(tables.tensors, DivisionOf(schema, tensor_ranks), rank));
+  MUSTER_ASSIGN_OR_RETURN(
+      tables.tensors, LocalTensors(tables.tensors, DivisionOf(schema, position.size(Axis::kTensor)),
+                                   position.at(kModelAxes)));
   return tables;
 }
 

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/mesh/mesh.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/local_tensors.h"
 #include "common/partition/served_layout.h"
@@ -43,10 +44,10 @@ Tables TablesFromSchema(const v1::TablesSchema& schema);
 // pipeline have so many tensor ranks. REQUIRES: as above.
 ModelDivision DivisionOf(const v1::TablesSchema& schema, int tensor_ranks);
 
-// Returns the tables with the shares of dense tensors that one of the ranks of
-// DivisionOf(schema, tensor_ranks) has (LocalTensors). InvalidArgument: the tensors cannot be
-// divided. REQUIRES: as above.
-absl::StatusOr<Tables> LocalTables(const v1::TablesSchema& schema, int tensor_ranks, int rank);
+// Returns the tables with the shares of dense tensors that a rank has at its position along
+// kModelAxes (LocalTensors). InvalidArgument: the tensors cannot be divided. REQUIRES: as above,
+// and the schema has as many stages.
+absl::StatusOr<Tables> LocalTables(const v1::TablesSchema& schema, const MeshPosition& position);
 
 // Returns the dense tensors as servers hold them for the schema's tensor ranks. Errors are those of
 // ServeTensors; there are none if ValidateSchema(schema).ok().

@@ -79,7 +79,8 @@ absl::Status CheckModelRanks(uint64_t tensor_ranks, uint64_t stages, size_t tens
 absl::StatusOr<ServedTensors> ServeTensors(absl::Span<const TensorSpec> tensors,
                                            const ModelDivision& division,
                                            const DenseLayout::Options& options) {
-  MUSTER_RETURN_IF_ERROR(CheckModelRanks(division.tensor_ranks, division.stages, tensors.size()));
+  MUSTER_RETURN_IF_ERROR(
+      CheckModelRanks(division.tensor_ranks(), division.stages(), tensors.size()));
   const int ranks = division.ranks();
   if (ranks == 1) {
     MUSTER_ASSIGN_OR_RETURN(DenseLayout layout, DenseLayout::Create(tensors, options));
@@ -101,7 +102,7 @@ absl::StatusOr<ServedTensors> ServeTensors(absl::Span<const TensorSpec> tensors,
                   std::make_move_iterator(own.end()));
   }
   return ServedTensors{
-      ranks, division.tensor_ranks, std::move(shares),
+      ranks, division.tensor_ranks(), std::move(shares),
       DenseLayout::OfBlocks(std::move(parts), std::move(blocks), options.partitions)};
 }
 

@@ -142,15 +142,15 @@ TEST_P(ServedLayoutTest, RanksHaveTheirSharesInTheServersBlocks) {
 // Stages of one group of layers and of two.
 INSTANTIATE_TEST_SUITE_P(
     All, ServedLayoutTest,
-    ::testing::Values(ModelDivision{}, ModelDivision{.tensor_ranks = 2},
-                      ModelDivision{.tensor_ranks = 4},
-                      ModelDivision{.stages = 2, .group_units = {2, 1}},
-                      ModelDivision{.stages = 3, .group_units = {1, 1, 1}},
-                      ModelDivision{.tensor_ranks = 2, .stages = 2, .group_units = {1, 2}},
-                      ModelDivision{.tensor_ranks = 4, .stages = 3, .group_units = {1, 1, 1}}));
+    ::testing::Values(
+        ModelDivision{}, ModelDivision{Mesh({.tensor = 2})}, ModelDivision{Mesh({.tensor = 4})},
+        ModelDivision{.mesh = Mesh({.pipeline = 2}), .group_units = {2, 1}},
+        ModelDivision{.mesh = Mesh({.pipeline = 3}), .group_units = {1, 1, 1}},
+        ModelDivision{.mesh = Mesh({.pipeline = 2, .tensor = 2}), .group_units = {1, 2}},
+        ModelDivision{.mesh = Mesh({.pipeline = 3, .tensor = 4}), .group_units = {1, 1, 1}}));
 
 TEST(ServedTensorsTest, AStagePullsTheMatrixThatItsHeadIsTiedTo) {
-  const ModelDivision division = {.stages = 3, .group_units = {1, 1, 1}};
+  const ModelDivision division = {.mesh = Mesh({.pipeline = 3}), .group_units = {1, 1, 1}};
   const ServedTensors served = ServeTensors(Tensors(), division, kSmallBlocks).value();
   const auto elements = [&](int rank, bool repeated) {
     const DenseLayout layout = LayoutOfRank(served, rank);
@@ -179,16 +179,17 @@ TEST(ServedTensorsTest, OneRankHasWholeTensors) {
 }
 
 TEST(ServedTensorsTest, RefusesWhatCannotBeDivided) {
-  const absl::Status uneven = ServeTensors(Tensors(), {.tensor_ranks = 3}, kSmallBlocks).status();
+  const absl::Status uneven = ServeTensors(Tensors(), {Mesh({.tensor = 3})}, kSmallBlocks).status();
   EXPECT_TRUE(absl::IsInvalidArgument(uneven));
   EXPECT_THAT(uneven.message(), HasSubstr("embedding has 8 units"));
-  for (const ModelDivision& division :
-       {ModelDivision{.tensor_ranks = kMostModelRanks + 1},
-        ModelDivision{.tensor_ranks = 8, .stages = 129, .group_units = std::vector<int>(129, 1)}}) {
+  for (const ModelDivision& division : {ModelDivision{Mesh({.tensor = kMostModelRanks + 1})},
+                                        ModelDivision{.mesh = Mesh({.pipeline = 129, .tensor = 8}),
+                                        .group_units = std::vector<int>(129, 1)}}) {
     const absl::Status many = ServeTensors(Tensors(), division, kSmallBlocks).status();
     EXPECT_TRUE(absl::IsInvalidArgument(many));
-    EXPECT_THAT(many.message(), HasSubstr(absl::StrCat(division.tensor_ranks, " tensor ranks and ",
-                                                       division.stages, " pipeline stages")));
+    EXPECT_THAT(many.message(),
+                HasSubstr(absl::StrCat(division.tensor_ranks(), " tensor ranks and ",
+                                       division.stages(), " pipeline stages")));
   }
 }
 

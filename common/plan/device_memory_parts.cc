@@ -3,9 +3,7 @@
 #include <algorithm>
 
 #include "common/job/job_road.h"
-#include "common/mesh/data_ranks.h"
-#include "common/mesh/tensor_ranks.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
 #include "common/partition/tensor_spec.h"
 #include "common/plan/transformer_device_plan.h"
 #include "proto/job.pb.h"
@@ -18,14 +16,14 @@ namespace {
 // key-value head in common, if some but not all have; its pipeline group, and the stages that have
 // the embedding in common.
 uint64_t NcclGroups(const v1::JobSpec& spec, const ModelSize& model) {
-  const uint32_t shards = ShardGroupSize(spec);
+  const uint32_t shards = SizeAlong(Axis::kShard, spec);
   const uint32_t kv_heads = spec.model().transformer().kv_heads();
-  uint64_t groups = TensorRanks(spec) > 1 ? 1 : 0;
-  if (kv_heads > 1 && kv_heads < TensorRanks(spec)) ++groups;
-  if (TrainsByAllReduce(spec) && DataRanks(spec) > 1) {
-    groups += ZeroStage(spec) > 0 && shards < DataRanks(spec) ? 2 : 1;
+  uint64_t groups = SizeAlong(Axis::kTensor, spec) > 1 ? 1 : 0;
+  if (kv_heads > 1 && kv_heads < SizeAlong(Axis::kTensor, spec)) ++groups;
+  if (TrainsByAllReduce(spec) && SizeAlong(kDataAxes, spec) > 1) {
+    groups += ZeroStage(spec) > 0 && shards < SizeAlong(kDataAxes, spec) ? 2 : 1;
   }
-  if (PipelineStages(spec) > 1) ++groups;
+  if (SizeAlong(Axis::kPipeline, spec) > 1) ++groups;
   if (std::any_of(model.tensors.begin(), model.tensors.end(),
                   [](const TensorSpec& tensor) { return tensor.stages > 1; })) {
     ++groups;

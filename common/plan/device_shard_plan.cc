@@ -4,8 +4,7 @@
 
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
-#include "common/mesh/data_ranks.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
 #include "common/plan/sharded_memory.h"
 
 namespace muster {
@@ -35,12 +34,13 @@ std::vector<TensorSpec> TensorsReadOnDevices(absl::Span<const TensorSpec> tensor
 absl::StatusOr<DeviceShardExtents> PlanDeviceShard(const v1::JobSpec& spec,
                                                    absl::Span<const TensorSpec> tensors,
                                                    DType type) {
-  const uint32_t shards = ShardGroupSize(spec);
-  MUSTER_ASSIGN_OR_RETURN(const ShardedMemory memory,
-                          PlanShardedMemory(tensors, {.stage = ZeroStage(spec),
-                                                      .shards = shards,
-                                                      .replicas = DataRanks(spec) / shards,
-                                                      .kept_bytes = KeptGatheredBytes(spec)}));
+  const uint32_t shards = SizeAlong(Axis::kShard, spec);
+  MUSTER_ASSIGN_OR_RETURN(
+      const ShardedMemory memory,
+      PlanShardedMemory(tensors, {.stage = ZeroStage(spec),
+                                  .shards = shards,
+                                  .replicas = SizeAlong(kDataAxes, spec) / shards,
+                                  .kept_bytes = KeptGatheredBytes(spec)}));
   DeviceShardExtents shard;
   shard.weights = memory.weight_slices / sizeof(float);
   shard.sums = memory.gradient_sums / sizeof(float);

@@ -4,8 +4,8 @@
 #include <set>
 
 #include "common/job/job_road.h"
-#include "common/mesh/tensor_ranks.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
+#include "common/partition/gradient_axes.h"
 #include "common/partition/tensor_spec.h"
 #include "common/plan/rows_memory.h"
 #include "common/transport/shared_memory/group_memory.h"
@@ -25,11 +25,11 @@ struct Peers {
 std::set<int> SharedGradientGroups(const v1::JobSpec& spec, const ModelSize& model) {
   std::set<int> sizes;
   for (const TensorSpec& tensor : model.tensors) {
-    const bool replicated = tensor.placement.kind == Placement::Kind::kReplicate;
-    if (!tensor.tied_to.empty() || (replicated && !DividesTokens(spec))) continue;
-    for (const SharedElements& elements : tensor.shared) sizes.insert(elements.ranks);
+    for (const SharedElements& elements : PartialElements(tensor, DividesTokens(spec))) {
+      sizes.insert(elements.ranks);
+    }
   }
-  sizes.erase(static_cast<int>(TensorRanks(spec)));
+  sizes.erase(static_cast<int>(SizeAlong(Axis::kTensor, spec)));
   return sizes;
 }
 
@@ -46,10 +46,10 @@ std::vector<MemoryPart> PlanGroups(const v1::JobSpec& spec, const ModelSize& mod
     own_halves += peers.around + 2 * peers.above;
     others_halves += peers.around + 2 * peers.below;
   };
-  const uint64_t tensor = stages.division.tensor_ranks;
-  const uint64_t below = stage, above = stages.division.stages - 1 - below;
-  const uint64_t of_stage = ranks / stages.division.stages;
-  const uint64_t shards = ShardGroupSize(spec);
+  const uint64_t tensor = stages.division.tensor_ranks();
+  const uint64_t below = stage, above = stages.division.stages() - 1 - below;
+  const uint64_t of_stage = ranks / stages.division.stages();
+  const uint64_t shards = SizeAlong(Axis::kShard, spec);
   const uint64_t replicas = of_stage / tensor / shards;
 
   // All ranks, the tensor group, the data group, and the pipeline group.
@@ -71,7 +71,7 @@ std::vector<MemoryPart> PlanGroups(const v1::JobSpec& spec, const ModelSize& mod
   for (const int size : SharedGradientGroups(spec, model)) {
     add({.around = static_cast<uint64_t>(size) - 1});
   }
-  if (!TrainsByAllReduce(spec) && stages.division.stages > 1) {
+  if (!TrainsByAllReduce(spec) && stages.division.stages() > 1) {
     add({tensor - 1, below * tensor, above * tensor});
   }
   return {{.name = "groups of ranks", .bytes = groups * kGroupBytes},

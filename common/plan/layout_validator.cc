@@ -11,7 +11,7 @@
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
-#include "common/mesh/tensor_ranks.h"
+#include "common/mesh/job_mesh.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/local_tensors.h"
 #include "common/partition/schema.h"
@@ -37,9 +37,9 @@ absl::Status TooMany(absl::string_view field, uint64_t value, absl::string_view 
 // tensors that cannot be divided, of which the job leaves out the size.
 absl::StatusOr<std::vector<TensorSpec>> FirstShares(const v1::JobSpec& spec,
                                                     const ModelSize& model) {
-  const uint32_t ranks = TensorRanks(spec);
+  const uint32_t ranks = SizeAlong(Axis::kTensor, spec);
   absl::StatusOr<std::vector<TensorSpec>> shares =
-      LocalTensors(model.tensors, {.tensor_ranks = static_cast<int>(ranks)}, /*rank=*/0);
+      LocalTensors(model.tensors, {Mesh({.tensor = static_cast<int>(ranks)})}, /*rank=*/0);
   if (shares.ok()) return shares;
   const absl::Status& status = shares.status();
   return absl::InvalidArgumentError(
@@ -52,8 +52,8 @@ absl::StatusOr<std::vector<TensorSpec>> FirstShares(const v1::JobSpec& spec,
 // Checks that servers can hold the shares of all ranks that divide the model (CheckModelRanks).
 absl::Status ValidateServedRanks(const v1::JobSpec& spec, const ModelSize& model) {
   if (TrainsByAllReduce(spec)) return absl::OkStatus();
-  const absl::Status status =
-      CheckModelRanks(TensorRanks(spec), PipelineStages(spec), model.tensors.size());
+  const absl::Status status = CheckModelRanks(
+      SizeAlong(Axis::kTensor, spec), SizeAlong(Axis::kPipeline, spec), model.tensors.size());
   if (status.ok()) return status;
   return absl::InvalidArgumentError(absl::StrCat(
       "update.dense is PARAMETER_SERVER, but ", status.message(),
@@ -63,7 +63,7 @@ absl::Status ValidateServedRanks(const v1::JobSpec& spec, const ModelSize& model
 // Returns the most blocks into which the job's tensors are divided.
 uint64_t MostBlocks(const v1::JobSpec& spec, const ModelSize& model,
                     absl::Span<const TensorSpec> first_shares, uint64_t block_elements) {
-  const uint64_t ranks = TrainsByAllReduce(spec) ? 1 : TensorRanks(spec);
+  const uint64_t ranks = TrainsByAllReduce(spec) ? 1 : SizeAlong(Axis::kTensor, spec);
   uint64_t blocks = 0;
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const TensorSpec& tensor = ranks == 1 ? model.tensors[i] : first_shares[i];

@@ -8,8 +8,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/round_up.h"
 #include "common/job/job_road.h"
-#include "common/mesh/data_ranks.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
 #include "common/optim/optimizer.h"
 #include "common/partition/pulled_types.h"
 #include "common/partition/schema.h"
@@ -112,7 +111,7 @@ class Planner {
         saved_sets_(stages.shape.stages == 1 ? 1 : MostSavedSets(stages.shape, stage)),
         model_(SizeOfRank(spec, whole_, stages.division, stage)),
         P_(model_.dense()),
-        W_(DataRanks(spec)),
+        W_(SizeAlong(kDataAxes, spec)),
         trains_(!spec.stop().evaluate_only()),
         examples_(trains_ ? LargestMicroBatch(spec) : 0),
         evaluated_(EvaluatedExamples(spec, data, whole)),
@@ -219,18 +218,19 @@ class Planner {
 
   // Of a rank with so many in its shard group.
   absl::StatusOr<ShardedMemory> Sharded(uint32_t shards) const {
-    return PlanShardedMemory(model_.tensors, {.stage = stage_,
-                                              .shards = shards,
-                                              .replicas = DataRanks(spec_) / ShardGroupSize(spec_),
-                                              .kept_bytes = KeptGatheredBytes(spec_),
-                                              .half_wire = IsHalf(spec_.update().wire())});
+    return PlanShardedMemory(
+        model_.tensors, {.stage = stage_,
+                         .shards = shards,
+                         .replicas = SizeAlong(kDataAxes, spec_) / SizeAlong(Axis::kShard, spec_),
+                         .kept_bytes = KeptGatheredBytes(spec_),
+                         .half_wire = IsHalf(spec_.update().wire())});
   }
 
   // What a rank has of parameters that it shares out with others; false if they cannot be laid out,
   // as no job's are that is admitted.
   bool AddShards() {
     const uint32_t shards = SmallestShardGroup(spec_);
-    const uint32_t replicas = DataRanks(spec_) / ShardGroupSize(spec_);
+    const uint32_t replicas = SizeAlong(kDataAxes, spec_) / SizeAlong(Axis::kShard, spec_);
     const auto memory = Sharded(shards);
     if (!memory.ok()) return false;
     slice_elements_ = memory->stepped_elements;

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/round_up.h"
 #include "common/job/job_validator.h"
-#include "common/mesh/data_ranks.h"
+#include "common/mesh/job_mesh.h"
 #include "common/pipeline/pipeline_schedule.h"
 #include "common/pipeline/pipeline_spec.h"
 #include "common/plan/rank_size.h"
@@ -70,7 +70,7 @@ uint64_t EvaluatedExamples(const v1::JobSpec& spec, uint64_t labels_per_example,
   if (!Evaluates(spec)) return 0;
   uint64_t each = ExamplesOfPass(labels_per_example);
   const auto share = [&spec](uint64_t examples) {
-    return CeilDivide<uint64_t>(examples, DataRanks(spec));
+    return CeilDivide<uint64_t>(examples, SizeAlong(kDataAxes, spec));
   };
   if (held_out.has_value()) each = std::min(each, share(*held_out));
   const uint64_t most = spec.evaluation().max_examples();

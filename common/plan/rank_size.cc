@@ -6,7 +6,7 @@
 
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
-#include "common/mesh/tensor_ranks.h"
+#include "common/mesh/job_mesh.h"
 #include "common/partition/schema.h"
 #include "common/pipeline/pipeline_spec.h"
 #include "common/plan/transformer_memory_plan.h"
@@ -38,22 +38,20 @@ void Divide(const v1::JobSpec& spec, uint64_t ranks, TransformerSize& size) {
 }  // namespace
 
 absl::StatusOr<ModelDivision> PlannedDivision(const v1::JobSpec& spec, const ModelSize& model) {
-  ModelDivision division;
-  division.tensor_ranks = static_cast<int>(TensorRanks(spec));
-  division.stages = ShapeOfPipeline(spec).stages;
-  if (division.stages > 1) {
+  ModelDivision division = {.mesh = MeshOf(spec).Only(kModelAxes)};
+  if (division.stages() > 1) {
     MUSTER_ASSIGN_OR_RETURN(division.group_units, GroupSizes(spec, CostsOfUnits(spec, model)));
   }
   return division;
 }
 
 std::vector<UnitSpan> ChunksOf(const ModelDivision& division, int units, int stage) {
-  if (division.stages == 1) return {{0, units}};
+  if (division.stages() == 1) return {{0, units}};
   std::vector<UnitSpan> chunks;
   int first = 0;
   for (size_t group = 0; group < division.group_units.size(); ++group) {
     const int end = first + division.group_units[group];
-    if (static_cast<int>(group) % division.stages == stage) chunks.push_back({first, end});
+    if (static_cast<int>(group) % division.stages() == stage) chunks.push_back({first, end});
     first = end;
   }
   return chunks;
@@ -63,7 +61,7 @@ ModelSize SizeOfRank(const v1::JobSpec& spec, const ModelSize& model, const Mode
                      int stage) {
   if (division.ranks() == 1) return model;
   absl::StatusOr<std::vector<TensorSpec>> tensors =
-      LocalTensors(model.tensors, division, stage * division.tensor_ranks);
+      LocalTensors(model.tensors, division, stage * division.tensor_ranks());
   if (!tensors.ok()) return model;
   ModelSize of_rank = model;
   of_rank.chunks = ChunksOf(division, model.chunks[0].end, stage);
@@ -76,8 +74,8 @@ ModelSize SizeOfRank(const v1::JobSpec& spec, const ModelSize& model, const Mode
     product.in = static_cast<uint64_t>(tensor.shape[1]);
     of_rank.products.push_back(product);
   }
-  if (of_rank.transformer.has_value() && division.tensor_ranks > 1) {
-    Divide(spec, division.tensor_ranks, *of_rank.transformer);
+  if (of_rank.transformer.has_value() && division.tensor_ranks() > 1) {
+    Divide(spec, division.tensor_ranks(), *of_rank.transformer);
   }
   return of_rank;
 }
@@ -95,7 +93,7 @@ uint64_t BoundaryBytes(const v1::JobSpec& spec, absl::Span<const TensorSpec> ten
   const v1::TransformerSpec& transformer = spec.model().transformer();
   uint64_t rows = std::min(examples * transformer.context(), kMostActivationRows);
   if (DividesTokens(spec)) {
-    const auto of_each = CeilDivide<uint64_t>(rows, TensorRanks(spec));
+    const auto of_each = CeilDivide<uint64_t>(rows, SizeAlong(Axis::kTensor, spec));
     const uint64_t before = std::min(rows, static_cast<uint64_t>(tensor_rank) * of_each);
     rows = std::min(of_each, rows - before);
   }
@@ -110,8 +108,8 @@ v1::TablesSchema PlannedSchema(const v1::JobSpec& spec, const ModelSize& model) 
   schema.set_block_bytes(layout.block_bytes);
   *schema.mutable_optimizer() = spec.optimizer();
   if (const absl::StatusOr<ModelDivision> division = PlannedDivision(spec, model);
-      division.ok() && division->stages > 1) {
-    schema.set_pipeline(division->stages);
+      division.ok() && division->stages() > 1) {
+    schema.set_pipeline(division->stages());
     schema.mutable_pipeline_layers()->Add(division->group_units.begin(),
                                           division->group_units.end());
   }

@@ -8,8 +8,7 @@
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
 #include "common/job/zero_validator.h"
-#include "common/mesh/data_ranks.h"
-#include "common/mesh/tensor_ranks.h"
+#include "common/mesh/job_mesh.h"
 #include "common/plan/rows_memory.h"
 #include "common/text/format_bytes.h"
 #include "proto/job.pb.h"
@@ -37,9 +36,9 @@ std::string HalveMicroBatches(v1::JobSpec& spec) {
 std::string DoubleWorkers(v1::JobSpec& spec) {
   if (LargestMicroBatch(spec) <= 1) return "";
   v1::ZeroSpec& zero = *spec.mutable_parallelism()->mutable_zero();
-  const bool all_divide = zero.shard() == DataRanks(spec);
+  const bool all_divide = zero.shard() == SizeAlong(kDataAxes, spec);
   spec.set_workers(2 * std::max(1u, spec.workers()));
-  if (all_divide) zero.set_shard(DataRanks(spec));
+  if (all_divide) zero.set_shard(SizeAlong(kDataAxes, spec));
   return absl::StrCat(spec.workers(), " workers");
 }
 
@@ -61,7 +60,7 @@ std::string RaiseZeroStage(v1::JobSpec& spec) {
   }
   const uint32_t stage = spec.parallelism().zero().stage();
   const bool divides =
-      TrainsByAllReduce(spec) && DataRanks(spec) > 1 && !spec.stop().evaluate_only();
+      TrainsByAllReduce(spec) && SizeAlong(kDataAxes, spec) > 1 && !spec.stop().evaluate_only();
   if (!divides || stage >= 3) return "";
   v1::JobSpec raised = spec;
   raised.mutable_parallelism()->mutable_zero()->set_stage(stage + 1);
@@ -74,11 +73,11 @@ std::string RaiseZeroStage(v1::JobSpec& spec) {
 std::string RaiseTensor(v1::JobSpec& spec) {
   v1::JobSpec raised = spec;
   raised.set_workers(2 * std::max(1u, spec.workers()));
-  raised.mutable_parallelism()->set_tensor(2 * TensorRanks(spec));
+  raised.mutable_parallelism()->set_tensor(2 * SizeAlong(Axis::kTensor, spec));
   if (!ValidateJob(raised).ok()) return "";
   spec = std::move(raised);
-  return absl::StrCat("parallelism.tensor ", TensorRanks(spec), " and ", spec.workers(),
-                      " workers");
+  return absl::StrCat("parallelism.tensor ", SizeAlong(Axis::kTensor, spec), " and ",
+                      spec.workers(), " workers");
 }
 
 // The same, with as many micro-batches as keep two stages busy at least.
@@ -88,7 +87,7 @@ std::string RaisePipeline(v1::JobSpec& spec) {
   raised.set_workers(2 * std::max(1u, spec.workers()));
   raised.mutable_parallelism()->set_pipeline(stages);
   raised.mutable_parallelism()->clear_pipeline_layers();
-  const uint32_t share = spec.batch_size() / std::max(1u, DataRanks(spec));
+  const uint32_t share = spec.batch_size() / std::max(1u, SizeAlong(kDataAxes, spec));
   raised.set_micro_batches(std::max(spec.micro_batches(), std::min(2 * stages, share)));
   if (!ValidateJob(raised).ok()) return "";
   spec = std::move(raised);
@@ -119,7 +118,7 @@ std::string RowsToServers(v1::JobSpec& spec) {
 }
 
 std::string AllToServers(v1::JobSpec& spec) {
-  const bool divides = TensorRanks(spec) > 1 || spec.parallelism().pipeline() > 1;
+  const bool divides = SizeAlong(Axis::kTensor, spec) > 1 || spec.parallelism().pipeline() > 1;
   if (!TrainsByAllReduce(spec) || divides) return "";
   spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
   spec.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);

@@ -6,7 +6,7 @@
 
 #include "common/base/round_up.h"
 #include "common/job/job_road.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
 #include "common/optim/optimizer.h"
 #include "common/partition/schema.h"
 #include "common/plan/distinct_rows.h"

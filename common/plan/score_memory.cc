@@ -4,7 +4,7 @@
 #include <string>
 
 #include "common/base/round_up.h"
-#include "common/mesh/data_ranks.h"
+#include "common/mesh/job_mesh.h"
 #include "common/plan/planned_stages.h"
 #include "proto/job.pb.h"
 
@@ -34,7 +34,7 @@ uint64_t PlanScores(const v1::JobSpec& spec, const DataSize& data) {
   uint64_t examples = HeldOutExamples(spec, data).value_or(0);
   const uint64_t most = spec.evaluation().max_examples();
   if (most > 0) examples = std::min(examples, most);
-  const uint64_t share = CeilDivide<uint64_t>(examples, DataRanks(spec));
+  const uint64_t share = CeilDivide<uint64_t>(examples, SizeAlong(kDataAxes, spec));
   return 2 * std::min(kScoreBytes * share, kMostScoreBytes);
 }
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "common/base/pass.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
 #include "common/pipeline/pipeline_spec.h"
 #include "common/plan/device_shard_plan.h"
 #include "common/plan/transformer_memory_plan.h"

@@ -4,7 +4,7 @@
 
 #include "common/compute/activation_layout.h"
 #include "common/job/job_road.h"
-#include "common/mesh/data_ranks.h"
+#include "common/mesh/job_mesh.h"
 #include "common/optim/optimizer.h"
 #include "common/pipeline/pipeline_spec.h"
 #include "common/plan/step_costs.h"

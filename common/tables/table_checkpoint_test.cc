@@ -59,7 +59,7 @@ class LocalTensorsOfCheckpointsTest : public ::testing::TestWithParam<std::tuple
     manifest.mutable_schema()->set_partitions(ranks);
     for (int rank = 0; rank < ranks; ++rank) {
       const std::vector<TensorSpec> local =
-          LocalTensors(Tensors(), {.tensor_ranks = ranks}, rank).value();
+          LocalTensors(Tensors(), {Mesh({.tensor = ranks})}, rank).value();
       const DenseLayout layout = Layout(local);
       std::vector<std::vector<float>> arrays;
       PartitionContent content;
@@ -116,7 +116,7 @@ TEST_P(LocalTensorsOfCheckpointsTest, GoToAnyNumberOfRanks) {
   ASSERT_TRUE(reader.ok()) << reader.status();
   for (int rank = 0; rank < readers; ++rank) {
     const std::vector<TensorSpec> local =
-        LocalTensors(Tensors(), {.tensor_ranks = readers}, rank).value();
+        LocalTensors(Tensors(), {Mesh({.tensor = readers})}, rank).value();
     const DenseLayout layout = Layout(local);
     for (const DenseLayout::Block& block : layout.blocks()) {
       const size_t n = block.elements();

@@ -17,8 +17,7 @@
 #include "common/device/device.h"
 #include "common/device/emulated_device_counts.h"
 #include "common/files/temp_folder.h"
-#include "common/mesh/data_ranks.h"
-#include "common/mesh/tensor_ranks.h"
+#include "common/mesh/job_mesh.h"
 #include "common/partition/local_tensors.h"
 #include "common/partition/schema.h"
 #include "gtest/gtest.h"
@@ -102,16 +101,18 @@ class DeviceJob : public ::testing::Test {
     spec_ = spec;
     job_ = std::make_unique<PreparedJob>(PrepareJob(spec_).value());
     sampler_ = Sampler::Create({.seed = spec_.seed(),
-                                .data_ranks = DataRanks(spec_),
+                                .data_ranks = SizeAlong(kDataAxes, spec_),
                                 .batch_size = spec_.batch_size(),
                                 .training_examples = job_->dataset->info().examples,
                                 .micro_batches = spec_.micro_batches()})
                    .value();
   }
 
-  int tensor_ranks() const { return static_cast<int>(TensorRanks(spec_)); }
+  int tensor_ranks() const { return static_cast<int>(SizeAlong(Axis::kTensor, spec_)); }
   // The ranks of a pipeline's stage, or all.
-  int ranks_of_stage() const { return static_cast<int>(spec_.workers() / PipelineStages(spec_)); }
+  int ranks_of_stage() const {
+    return static_cast<int>(spec_.workers() / SizeAlong(Axis::kPipeline, spec_));
+  }
 
   // Returns what a rank has of the tensors.
   std::vector<TensorSpec> TensorsOf(int rank) const {
@@ -153,7 +154,8 @@ class DeviceJob : public ::testing::Test {
     Batch held_out;
     // At most as many sequences as a rank's micro-batch has.
     std::vector<int64_t> sequences = {0};
-    if (spec_.batch_size() >= 2 * spec_.micro_batches() * DataRanks(spec_)) sequences.push_back(1);
+    if (spec_.batch_size() >= 2 * spec_.micro_batches() * SizeAlong(kDataAxes, spec_))
+      sequences.push_back(1);
     ASSERT_EQ(job_->dataset->Read(sequences, held_out), absl::OkStatus());
     for (uint64_t clock = 0; clock < steps; ++clock) {
       if (spec_.evaluation().every_steps() > 0) {

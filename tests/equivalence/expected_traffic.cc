@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/compare/traffic_prediction.h"
 #include "common/job/job_road.h"
-#include "common/mesh/tensor_ranks.h"
+#include "common/mesh/job_mesh.h"
 #include "gtest/gtest.h"
 #include "proto/schema.pb.h"
 #include "tests/equivalence/training_run.h"
@@ -41,13 +41,13 @@ void ExpectPredictedTraffic(const v1::JobSpec& job) {
     EXPECT_EQ(counters.tensor_bytes_received, steps * tensor.received);
     EXPECT_EQ(counters.stage_bytes_sent, steps * stages.sent);
     EXPECT_EQ(counters.stage_bytes_received, steps * stages.received);
-    if (PipelineStages(job) > 1) {
+    if (SizeAlong(Axis::kPipeline, job) > 1) {
       EXPECT_GT(counters.stage_bytes_sent, 0);
     }
     tensor_bytes += counters.tensor_bytes_sent;
   }
   // A stage may have layers of which tensor ranks exchange nothing; not all have.
-  if (TensorRanks(job) > 1) {
+  if (SizeAlong(Axis::kTensor, job) > 1) {
     EXPECT_GT(tensor_bytes, 0);
   }
 }

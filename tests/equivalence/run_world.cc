@@ -4,7 +4,7 @@
 #include <thread>
 #include <utility>
 
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
 #include "common/partition/local_tensors.h"
 #include "gtest/gtest.h"
 #include "proto/schema.pb.h"
@@ -198,10 +198,10 @@ void RunWorld::JoinShares() {
   absl::MutexLock lock(&mutex_);
   // There is one for each data rank.
   std::map<int, std::map<std::string, std::vector<float>>> whole;
-  const RankShards ranks = RanksOf(spec_, job_);
+  const Mesh mesh = MeshOf(spec_);
   const int slots = static_cast<int>(spec_.workers());
   for (int slot = 0; slot < slots; ++slot) {
-    std::map<std::string, std::vector<float>>& values = whole[ranks.ReplicaOf(slot, slots)];
+    std::map<std::string, std::vector<float>>& values = whole[mesh.Position(slot, kDataAxes)];
     for (const TensorSpec& tensor : TensorsOf(spec_, slot, job_)) {
       const std::vector<float>& share = run_.trained[slot].values[tensor.name];
       EXPECT_EQ(static_cast<int64_t>(share.size()), tensor.elements()) << tensor.name;
@@ -214,13 +214,12 @@ void RunWorld::JoinShares() {
     }
   }
   for (int slot = 0; slot < slots; ++slot) {
-    run_.trained[slot].values = whole[ranks.ReplicaOf(slot, slots)];
+    run_.trained[slot].values = whole[mesh.Position(slot, kDataAxes)];
   }
 }
 
 int RunWorld::ReplicaOf(uint32_t slot) const {
-  const int ranks = static_cast<int>(spec_.workers());
-  return ShardsOfRanks(spec_, spec_.workers()).ReplicaOf(static_cast<int>(slot), ranks);
+  return MeshOf(spec_).Position(static_cast<int>(slot), kStateAxes.Others());
 }
 
 }  // namespace muster

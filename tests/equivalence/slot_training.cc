@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "common/base/clock.h"
+#include "common/mesh/job_mesh.h"
 #include "common/mesh/mesh.h"
-#include "common/mesh/tensor_ranks.h"
 #include "common/partition/local_tensors.h"
 #include "common/partition/schema.h"
 #include "gtest/gtest.h"
@@ -31,16 +31,10 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeEngine(const v1::JobSpec& spec,
 
 }  // namespace
 
-RankShards RanksOf(const v1::JobSpec& spec, const PreparedJob& job) {
-  const ModelDivision division = DivisionOf(*job.schema, static_cast<int>(TensorRanks(spec)));
-  return {division.ranks(), division.stages};
-}
-
 std::vector<TensorSpec> TensorsOf(const v1::JobSpec& spec, uint32_t slot, const PreparedJob& job) {
-  return LocalTensors(
-             job.model->description().tensors,
-             DivisionOf(*job.schema, static_cast<int>(TensorRanks(spec))),
-             RanksOf(spec, job).Of(static_cast<int>(slot), static_cast<int>(spec.workers())))
+  return LocalTensors(job.model->description().tensors,
+                      DivisionOf(*job.schema, static_cast<int>(SizeAlong(Axis::kTensor, spec))),
+                      MeshOf(spec).Position(static_cast<int>(slot), kModelAxes))
       .value();
 }
 

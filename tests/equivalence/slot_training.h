@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "common/mesh/rank_shards.h"
+#include "common/mesh/mesh.h"
 #include "common/partition/tensor_spec.h"
 #include "proto/job.pb.h"
 #include "tests/equivalence/run_options.h"
@@ -29,9 +29,6 @@ struct RankStrategy {
   Strategy& strategy;
   ModelPeers peers;
 };
-
-// Returns how slots divide the model's tensors.
-RankShards RanksOf(const v1::JobSpec& spec, const PreparedJob& job);
 
 // Returns what the slot has of the model's tensors.
 std::vector<TensorSpec> TensorsOf(const v1::JobSpec& spec, uint32_t slot, const PreparedJob& job);

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/types/optional.h"
-#include "common/mesh/tensor_ranks.h"
+#include "common/mesh/job_mesh.h"
 #include "gtest/gtest.h"
 #include "tests/equivalence/dying_strategy.h"
 #include "tests/equivalence/meeting.h"
@@ -112,7 +112,7 @@ RunResult TrainOnServers(const v1::JobSpec& spec, const RunOptions& options) {
   absl::StatusOr<PreparedJob> job = PrepareJob(spec);
   EXPECT_EQ(job.status(), absl::OkStatus());
   if (!job.ok()) return {};
-  if (TensorRanks(spec) > 1 || PipelineStages(spec) > 1)
+  if (SizeAlong(Axis::kTensor, spec) > 1 || SizeAlong(Axis::kPipeline, spec) > 1)
     return TrainServedRanks(spec, options, *std::move(job));
   RunWorld world(spec, options, *std::move(job));
   return world.ForEachSlot([&world](uint32_t slot) {

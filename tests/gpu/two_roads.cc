@@ -12,7 +12,7 @@
 #include "common/base/philox.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/memory_storage.h"
-#include "common/mesh/tensor_ranks.h"
+#include "common/mesh/job_mesh.h"
 #include "common/partition/dense_layout.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -273,7 +273,7 @@ v1::JobSpec TwoStagesJob() {
 absl::StatusOr<std::vector<float>> TrainAlone(const v1::JobSpec& spec) {
   v1::JobSpec whole = spec;
   // Stages have the micro-batches of one data rank.
-  whole.set_workers(spec.workers() / PipelineStages(spec));
+  whole.set_workers(spec.workers() / SizeAlong(Axis::kPipeline, spec));
   whole.clear_parallelism();
   MUSTER_ASSIGN_OR_RETURN(const auto rank, DeviceRank::Create(whole, kVocabulary));
   for (uint64_t clock = 0; clock < kTwoRoadsSteps; ++clock) {
@@ -285,7 +285,7 @@ absl::StatusOr<std::vector<float>> TrainAlone(const v1::JobSpec& spec) {
 absl::StatusOr<std::vector<float>> TrainByAllReduce(const v1::JobSpec& spec,
                                                     DeviceRank::Place place) {
   const int slot = place.host->rank();
-  const bool all = PipelineStages(spec) > 1;
+  const bool all = SizeAlong(Axis::kPipeline, spec) > 1;
   MUSTER_ASSIGN_OR_RETURN(const auto rank, DeviceRank::Create(spec, kVocabulary, std::move(place)));
   for (uint64_t clock = 0; clock < kTwoRoadsSteps; ++clock) {
     MUSTER_RETURN_IF_ERROR(rank->Train(all ? StepOfAll(clock) : StepOfSlot(clock, slot)).status());

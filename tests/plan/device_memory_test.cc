@@ -11,8 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/device/device.h"
 #include "common/job/job_road.h"
-#include "common/mesh/tensor_ranks.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
 #include "common/partition/local_tensors.h"
 #include "common/partition/tensor_spec.h"
 #include "common/plan/data_size.h"
@@ -56,7 +55,7 @@ ModelSize SizeOf(const v1::JobSpec& spec) { return SizeOfModel(spec, SizeOfData(
 
 // Returns the tensors of the first tensor rank of a stage, which has the most.
 std::vector<TensorSpec> TensorsOf(const v1::JobSpec& spec, int stage) {
-  const auto ranks = static_cast<int>(TensorRanks(spec));
+  const auto ranks = static_cast<int>(SizeAlong(Axis::kTensor, spec));
   const auto model = CreateModel(spec.model(), spec.compute(), DataOf(spec), ranks).value();
   const ModelDivision division = PlannedDivision(spec, SizeOf(spec)).value();
   return LocalTensors(model->description().tensors, division, stage * ranks).value();

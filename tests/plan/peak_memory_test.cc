@@ -24,7 +24,7 @@
 #include "common/base/philox.h"
 #include "common/job/job_road.h"
 #include "common/job_data/data_head.h"
-#include "common/mesh/tensor_ranks.h"
+#include "common/mesh/job_mesh.h"
 #include "common/plan/memory_plan.h"
 #include "common/text/format_bytes.h"
 #include "gmock/gmock.h"
@@ -152,7 +152,7 @@ class PeakMemoryTest : public ::testing::Test {
       EXPECT_LE(own, own_planned + MostAbovePlan(own)) << Compared(measured.bytes, plan);
       EXPECT_GE(own, own_planned - MostBelowPlan(own)) << Compared(measured.bytes, plan);
       // Memory of servers that the ranks of a model map is planned nowhere.
-      if (!TrainsByAllReduce(spec) && stages.size() * TensorRanks(spec) > 1) continue;
+      if (!TrainsByAllReduce(spec) && stages.size() * SizeAlong(Axis::kTensor, spec) > 1) continue;
       const auto peak = static_cast<double>(measured.bytes);
       EXPECT_LE(peak, planned + MostAbovePlan(peak)) << Compared(measured.bytes, plan);
       EXPECT_GE(peak, planned - MostBelowPlan(peak)) << Compared(measured.bytes, plan);

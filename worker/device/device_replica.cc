@@ -37,7 +37,7 @@ DeviceUpdateArrays ArraysOf(const DeviceSpaces& spaces, DType type) {
 
 DeviceReplica::DeviceReplica(const DeviceOptions& options, DevicePasses& passes, const Group& group)
     : options_(options), passes_(passes), group_(group) {
-  if (group.shard.model_ranks() == 1) return;
+  if (group.shard.size(kModelAxes) == 1) return;
   exchange_ = std::make_unique<DeviceStepExchange>(group.host, group.shard, options.timeout);
 }
 

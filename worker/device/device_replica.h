@@ -39,7 +39,7 @@ class DeviceReplica final : public DeviceShard {
     // The ranks of two stages that have tensors in common (tied_sums.h), likewise. Null if this
     // rank has none.
     Communicator* tied = nullptr;
-    ShardIndex shard = {};
+    MeshPosition shard = {};
   };
 
   // Creates the replica; a collective call. `passes` outlive it. Errors are the device's and the

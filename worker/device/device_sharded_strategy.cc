@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
 #include "common/optim/optimizer_options.h"
 #include "common/optim/schedule.h"
 #include "common/partition/dense_layout.h"
@@ -27,8 +27,8 @@ namespace {
 // Returns a fingerprint of the plan of the first tensor rank, from which those of the others
 // follow.
 absl::StatusOr<uint64_t> PlanFingerprint(const v1::JobSpec& spec, const v1::TablesSchema& schema,
-                                         const DeviceOptions& options, const ShardIndex& shard) {
-  MUSTER_ASSIGN_OR_RETURN(const Tables tables, LocalTables(schema, shard.tensor_ranks, 0));
+                                         const DeviceOptions& options, const MeshPosition& shard) {
+  MUSTER_ASSIGN_OR_RETURN(const Tables tables, LocalTables(schema, shard.Of(0)));
   if (ZeroStage(spec) == 0) {
     MUSTER_ASSIGN_OR_RETURN(const DeviceParameters places,
                             DeviceParameters::Create(options.shape, tables.tensors));
@@ -36,7 +36,7 @@ absl::StatusOr<uint64_t> PlanFingerprint(const v1::JobSpec& spec, const v1::Tabl
   }
   MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, LayoutOfTensors(schema, tables.tensors));
   return ShardFingerprint(ZeroStage(spec), KeptGatheredBytes(spec),
-                          ShardLayout(layout, shard.count));
+                          ShardLayout(layout, shard.size(Axis::kShard)));
 }
 
 // Returns the number of NCCL's communicators that tensor ranks have in the group: one of all, and
@@ -53,7 +53,7 @@ absl::StatusOr<std::unique_ptr<DeviceShardedStrategy>> DeviceShardedStrategy::Cr
     const v1::TaskOrder& order, const v1::TablesSchema& schema, const DeviceOptions& options,
     DeviceShardedDependencies dependencies) {
   MUSTER_RETURN_IF_ERROR(ReadAdamOptions(schema.optimizer()).status());
-  const ShardIndex shard = ShardOf(order);
+  const MeshPosition shard = ShardOf(order);
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<KeptShard> kept,
       KeptShard::Create(
@@ -122,7 +122,7 @@ absl::Status DeviceShardedStrategy::Join(std::unique_ptr<Communicator> communica
   MUSTER_ASSIGN_OR_RETURN(
       groups_, RankGroups::Create(std::move(communicator), kept_->state().shard(), tensors));
   // Several shards have no source in common.
-  const bool single = kept_->state().shard().coordinates() == 1;
+  const bool single = kept_->state().shard().mesh.world_size() == 1;
   MUSTER_RETURN_IF_ERROR(
       kept_->Fill(groups_->world(), single ? source : absl::nullopt, groups_->replicas()));
   if (groups_->tied_group() != nullptr) {
@@ -244,7 +244,7 @@ std::vector<const FlightRecorder*> DeviceShardedStrategy::recorders() const {
   if (groups_ == nullptr) return {};
   std::vector<const FlightRecorder*> recorders;
   // With one shard in all, all calls but one a step are on the device's communicator.
-  if (kept_->state().shard().coordinates() > 1 || device_ == nullptr) {
+  if (kept_->state().shard().mesh.world_size() > 1 || device_ == nullptr) {
     recorders.push_back(&groups_->world().recorder());
   }
   for (const Communicator* device : {device_.get(), device_replicas_.get(), device_tensor_.get(),

@@ -2,19 +2,19 @@
 
 #include "absl/types/span.h"
 #include "common/base/status_macros.h"
-#include "common/mesh/rank_shards.h"
+#include "common/mesh/mesh.h"
 
 namespace muster {
 
-DeviceStepExchange::DeviceStepExchange(Communicator& host, const ShardIndex& shard,
+DeviceStepExchange::DeviceStepExchange(Communicator& host, const MeshPosition& shard,
                                        absl::Duration timeout)
     : host_(host),
-      counts_examples_(shard.model_rank() == 0),
+      counts_examples_(shard.at(kModelAxes) == 0),
       timeout_(timeout),
       squares_by_rank_(host.size()) {
-  const RankShards shards = shard.shards();
+  const Mesh mesh = shard.mesh.WithReplicas(host.size() / shard.mesh.world_size());
   for (int rank = 0; rank < host.size(); ++rank) {
-    squares_by_rank_[rank] = shards.ReplicaOf(rank, host.size()) == 0 ? 1 : 0;
+    squares_by_rank_[rank] = mesh.Position(rank, kStateAxes.Others()) == 0 ? 1 : 0;
   }
 }
 

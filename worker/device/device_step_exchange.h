@@ -20,7 +20,7 @@ namespace muster {
 class DeviceStepExchange {
  public:
   // `host`, of all ranks and of host memory, outlives the exchange. Each call may take `timeout`.
-  DeviceStepExchange(Communicator& host, const ShardIndex& shard, absl::Duration timeout);
+  DeviceStepExchange(Communicator& host, const MeshPosition& shard, absl::Duration timeout);
 
   // Exchanges what this rank has; a collective call. `squares` leaves out what lower tensor ranks
   // have, too. Returns examples and squares of all ranks, and nothing else.

@@ -253,7 +253,7 @@ absl::Status CheckDivisible(const TransformerShape& shape, int tensor_ranks) {
                                                    ", which does not divide the model's ", number,
                                                    " ", what, "; ", remedy, "."));
   }
-  return LocalTensors(MakeTransformerTensors(shape).specs, {.tensor_ranks = tensor_ranks}, 0)
+  return LocalTensors(MakeTransformerTensors(shape).specs, {Mesh({.tensor = tensor_ranks})}, 0)
       .status();
 }
 

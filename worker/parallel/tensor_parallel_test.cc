@@ -86,7 +86,7 @@ Results Train(const Model& model, const Batch& batch, TensorGroup* group, bool s
               bool split_backward) {
   const std::vector<TensorSpec> tensors =
       LocalTensors(model.description().tensors,
-                   {.tensor_ranks = group == nullptr ? 1 : group->size()},
+                   {Mesh({.tensor = group == nullptr ? 1 : group->size()})},
                    group == nullptr ? 0 : group->rank())
           .value();
   LocalTrainer trainer(model, tensors, kSeed);
@@ -110,7 +110,7 @@ std::vector<std::vector<double>> Joined(const std::vector<TensorSpec>& whole,
     joined.emplace_back(tensor.tied_to.empty() ? tensor.elements() : 0);
   }
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    const auto local = LocalTensors(whole, {.tensor_ranks = static_cast<int>(ranks.size())},
+    const auto local = LocalTensors(whole, {Mesh({.tensor = static_cast<int>(ranks.size())})},
                                     static_cast<int>(rank))
                            .value();
     for (size_t t = 0; t < whole.size(); ++t) {

@@ -30,7 +30,7 @@ double MeanScale(double scale, uint64_t examples) {
 
 // Returns squared norms of a table's sums by partition, of those that the shard owns. Each
 // partition's rows keep their order, as on its server.
-std::vector<double> RowNorms(const RowSum& sum, uint32_t partitions, const ShardIndex& shard) {
+std::vector<double> RowNorms(const RowSum& sum, uint32_t partitions, const MeshPosition& shard) {
   std::vector<std::vector<float>> rows(partitions);
   const float* row = sum.sums().data();
   for (uint64_t key : sum.keys()) {
@@ -39,7 +39,8 @@ std::vector<double> RowNorms(const RowSum& sum, uint32_t partitions, const Shard
     row += sum.dim();
   }
   std::vector<double> norms;
-  for (uint32_t p = shard.index; p < partitions; p += shard.count) {
+  for (int p = shard.at(Axis::kShard); p < static_cast<int>(partitions);
+       p += shard.size(Axis::kShard)) {
     norms.push_back(SquaredNorm(rows[p]));
   }
   return norms;
@@ -48,14 +49,14 @@ std::vector<double> RowNorms(const RowSum& sum, uint32_t partitions, const Shard
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ShardState>> ShardState::Create(
-    const v1::TablesSchema& schema, ShardIndex shard,
+    const v1::TablesSchema& schema, const MeshPosition& shard,
     const absl::optional<std::string>& offload_folder) {
   MUSTER_ASSIGN_OR_RETURN(Parts parts, MakeParts(schema, shard));
   std::unique_ptr<ShardState> state(new ShardState(schema, shard, std::move(parts)));
   if (offload_folder.has_value()) {
     MUSTER_ASSIGN_OR_RETURN(
         state->offloaded_state_,
-        OffloadedFloats::Create(*offload_folder, state->state_floats(shard.count)));
+        OffloadedFloats::Create(*offload_folder, state->state_floats(shard.size(Axis::kShard))));
   }
   state->MakeWindows();
   state->AllocateValues();
@@ -64,27 +65,28 @@ absl::StatusOr<std::unique_ptr<ShardState>> ShardState::Create(
 }
 
 absl::StatusOr<ShardState::Parts> ShardState::MakeParts(const v1::TablesSchema& schema,
-                                                        const ShardIndex& shard) {
+                                                        const MeshPosition& shard) {
   MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
-  if (shard.model_ranks() > 1 && schema.sparse_size() > 0) {
+  const int tensor_ranks = shard.size(Axis::kTensor);
+  const int stages = shard.size(Axis::kPipeline);
+  if (shard.size(kModelAxes) > 1 && schema.sparse_size() > 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a job with ", shard.tensor_ranks, " tensor ranks in ", shard.stages,
+        absl::StrCat("a job with ", tensor_ranks, " tensor ranks in ", stages,
                      " stages has sparse tables, which neither tensor ranks nor stages divide"));
   }
-  if (const int stages = DivisionOf(schema, shard.tensor_ranks).stages; stages != shard.stages) {
-    return absl::InvalidArgumentError(absl::StrCat("a rank holds a shard of one of ", shard.stages,
+  if (const int divided = DivisionOf(schema, tensor_ranks).stages(); divided != stages) {
+    return absl::InvalidArgumentError(absl::StrCat("a rank holds a shard of one of ", stages,
                                                    " stages, but the schema's tensors are divided "
                                                    "among ",
-                                                   stages));
+                                                   divided));
   }
-  MUSTER_ASSIGN_OR_RETURN(Tables tables,
-                          LocalTables(schema, shard.tensor_ranks, shard.model_rank()));
+  MUSTER_ASSIGN_OR_RETURN(Tables tables, LocalTables(schema, shard));
   MUSTER_ASSIGN_OR_RETURN(DenseLayout layout, LayoutOfTensors(schema, tables.tensors));
   std::vector<NormCells> cells;
-  for (int rank = 0; rank < shard.model_ranks(); ++rank) {
-    MUSTER_ASSIGN_OR_RETURN(const Tables other, LocalTables(schema, shard.tensor_ranks, rank));
+  for (const int other_rank : shard.mesh.Group(0, kModelAxes)) {
+    MUSTER_ASSIGN_OR_RETURN(const Tables other, LocalTables(schema, shard.Of(other_rank)));
     MUSTER_ASSIGN_OR_RETURN(const DenseLayout its_layout, LayoutOfTensors(schema, other.tensors));
-    cells.emplace_back(its_layout, ShardLayout(its_layout, shard.count));
+    cells.emplace_back(its_layout, ShardLayout(its_layout, shard.size(Axis::kShard)));
   }
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<const Optimizer> dense_optimizer,
                           CreateOptimizer(schema.optimizer(), Granularity::kElements));
@@ -94,13 +96,13 @@ absl::StatusOr<ShardState::Parts> ShardState::MakeParts(const v1::TablesSchema& 
                std::move(row_optimizer)};
 }
 
-ShardState::ShardState(const v1::TablesSchema& schema, ShardIndex shard, Parts parts)
+ShardState::ShardState(const v1::TablesSchema& schema, const MeshPosition& shard, Parts parts)
     : schema_(std::make_unique<const v1::TablesSchema>(schema)),
       tables_(std::move(parts.tables)),
       layout_(std::move(parts.layout)),
       shard_(shard),
-      shard_layout_(layout_, shard.count),
-      owned_(shard_layout_.OwnedBlocks(layout_, shard.index)),
+      shard_layout_(layout_, shard.size(Axis::kShard)),
+      owned_(shard_layout_.OwnedBlocks(layout_, shard.at(Axis::kShard))),
       dense_optimizer_(std::move(parts.dense_optimizer)),
       row_optimizer_(std::move(parts.row_optimizer)),
       state_per_weight_(dense_optimizer_->state_floats(1)),
@@ -117,17 +119,18 @@ size_t ShardState::state_floats(int shards) const {
 
 void ShardState::CountCells() {
   size_t own = 0;
-  for (const NormCells::BlockCells& block : cells_[shard_.model_rank()].blocks(shard_.index)) {
+  for (const NormCells::BlockCells& block :
+       cells_[shard_.at(kModelAxes)].blocks(shard_.at(Axis::kShard))) {
     first_cells_.push_back(own);
     own += block.count;
   }
-  for (int coordinate = 0; coordinate < shard_.coordinates(); ++coordinate) {
-    const ShardIndex at = shard_.At(coordinate);
-    size_t cells = cells_[at.model_rank()].count(at.index);
-    for (uint32_t p = at.index; p < layout_.partitions(); p += at.count) {
+  for (int other = 0; other < shard_.mesh.world_size(); ++other) {
+    const int index = shard_.Of(other).at(Axis::kShard);
+    size_t cells = cells_[shard_.Of(other).at(kModelAxes)].count(index);
+    for (uint32_t p = index; p < layout_.partitions(); p += shard_.size(Axis::kShard)) {
       cells += tables_.sparse.size();
     }
-    cells_by_coordinate_.push_back(cells);
+    cells_by_shard_.push_back(cells);
   }
 }
 
@@ -159,7 +162,7 @@ void ShardState::AllocateValues() {
     optimizer_state_ = std::make_unique<Arena>(shard_layout_.slice_elements() * state_per_weight_);
   }
   SetSlices(PartSlices(own_weights_->values()));
-  if (shard_.count > 1) return;
+  if (shard_layout_.shards() > 1) return;
   for (absl::Span<float> span : TensorSpans(layout_, tables_.tensors, own_weights_->values())) {
     parameters_.push_back(span);
   }
@@ -296,7 +299,7 @@ std::vector<uint64_t> ShardState::Keys(size_t table) const {
 
 std::vector<double> ShardState::CellNorms(absl::Span<const absl::Span<float>> dense,
                                           absl::Span<const RowSum> rows) const {
-  std::vector<double> norms(cells_by_coordinate_[shard_.coordinate()]);
+  std::vector<double> norms(cells_by_shard_[shard_.rank]);
   ParallelFor(owned_.size(), 1, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       if (owned_[i].block.repeated) continue;
@@ -313,10 +316,10 @@ std::vector<double> ShardState::CellNorms(absl::Span<const absl::Span<float>> de
   return norms;
 }
 
-std::vector<absl::Span<const double>> ShardState::CellsByCoordinate(
+std::vector<absl::Span<const double>> ShardState::CellsByShard(
     absl::Span<const double> cells) const {
   std::vector<absl::Span<const double>> by_coordinate;
-  for (const size_t count : cells_by_coordinate_) {
+  for (const size_t count : cells_by_shard_) {
     by_coordinate.push_back(cells.first(count));
     cells.remove_prefix(count);
   }
@@ -331,18 +334,18 @@ std::vector<std::vector<double>> ShardState::SquaredNorms(const GradientSums& su
     norms[p].resize(layout_.partition_blocks(p).size() + tables);
   }
   std::vector<double> own;
-  if (shard_.count == 1) own = CellNorms(sums.dense, sums.rows);
+  if (shard_layout_.shards() == 1) own = CellNorms(sums.dense, sums.rows);
   const std::vector<absl::Span<const double>> cells =
-      CellsByCoordinate(shard_.count == 1 ? absl::MakeConstSpan(own) : sums.cells);
+      CellsByShard(shard_layout_.shards() == 1 ? absl::MakeConstSpan(own) : sums.cells);
   const std::vector<double> blocks = cells_[0].AddUp(cells);
   for (uint32_t id = 0; id < blocks.size(); ++id) {
     const DenseLayout::Block& block = layout_.blocks()[id];
     norms[block.partition][block.index_in_partition] = blocks[id];
   }
-  for (int shard = 0; shard < shard_.count; ++shard) {
+  for (int shard = 0; shard < shard_layout_.shards(); ++shard) {
     const double* cell = cells[shard].data() + cells_[0].count(shard);
     for (size_t table = 0; table < tables; ++table) {
-      for (uint32_t p = shard; p < layout_.partitions(); p += shard_.count) {
+      for (uint32_t p = shard; p < layout_.partitions(); p += shard_layout_.shards()) {
         norms[p][layout_.partition_blocks(p).size() + table] = *cell++;
       }
     }
@@ -355,18 +358,16 @@ std::vector<std::vector<double>> ShardState::SquaredNorms(const GradientSums& su
 
 double ShardState::SquaredNormOfAll(const GradientSums& sums) const {
   const double mean = MeanScale(1, sums.examples);
-  const std::vector<absl::Span<const double>> cells = CellsByCoordinate(sums.cells);
+  const std::vector<absl::Span<const double>> cells = CellsByShard(sums.cells);
   double squared = 0;
-  ShardIndex at = shard_;
-  for (at.tensor_rank = 0; at.tensor_rank < shard_.tensor_ranks; ++at.tensor_rank) {
+  for (const int tensor_rank : shard_.mesh.Group(0, Axis::kTensor)) {
     // Norms of blocks of all stages by unit, which is the order of one stage alone.
     std::vector<std::pair<uint32_t, double>> blocks;
-    for (at.stage = 0; at.stage < shard_.stages; ++at.stage) {
+    for (const int stage : shard_.mesh.Group(tensor_rank, Axis::kPipeline)) {
       std::vector<absl::Span<const double>> of_rank;
-      for (at.index = 0; at.index < shard_.count; ++at.index) {
-        of_rank.push_back(cells[at.coordinate()]);
-      }
-      const NormCells& own = cells_[at.model_rank()];
+      for (const int shard : shard_.mesh.Group(stage, Axis::kShard))
+        of_rank.push_back(cells[shard]);
+      const NormCells& own = cells_[shard_.mesh.Position(stage, kModelAxes)];
       const std::vector<double> norms = own.AddUp(of_rank);
       for (size_t id = 0; id < norms.size(); ++id) blocks.emplace_back(own.unit(id), norms[id]);
     }
@@ -381,7 +382,7 @@ absl::StatusOr<NormClipping> ShardState::Clipping(const GradientSums& sums) cons
   const double max_norm = schema_->clipping().by_global_norm();
   if (max_norm <= 0) return NormClipping();
   absl::StatusOr<NormClipping> clipping =
-      shard_.model_ranks() > 1
+      shard_.size(kModelAxes) > 1
           ? ClipBySquaredNorm(SquaredNormOfAll(sums), max_norm)
           : ClipByNorm(layout_, tables_.sparse.size(), SquaredNorms(sums), max_norm);
   if (clipping.ok() && sums.examples == 0) clipping->norm.reset();
@@ -445,7 +446,7 @@ absl::Status ShardState::Restore(const CheckpointReader& checkpoint, RestoreExte
     MUSTER_RETURN_IF_ERROR(RestoreRows(
         checkpoint, tables_.sparse[table].name, options,
         [this](uint64_t key) -> absl::StatusOr<bool> {
-          return OwnerOf(key) == static_cast<uint32_t>(shard_.index);
+          return OwnerOf(key) == static_cast<uint32_t>(shard_.at(Axis::kShard));
         },
         rows_[table]));
   }

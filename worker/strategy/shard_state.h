@@ -16,7 +16,7 @@
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/partition_file.h"
 #include "common/checkpoint/storage.h"
-#include "common/mesh/rank_shards.h"
+#include "common/mesh/mesh.h"
 #include "common/optim/optimizer.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/schema.h"
@@ -44,8 +44,8 @@ struct GradientSums {
   // The shard's rows by sparse table; keys are in the order in which all workers' rows were added.
   absl::Span<const RowSum> rows;
   // Squared norms of the cells of all shards of all tensor ranks and stages
-  // (ShardState::CellNorms), in order of coordinate (ShardIndex). Read only if norms are measured
-  // and there are several coordinates.
+  // (ShardState::CellNorms), in order of position along kStateAxes. Read only if norms are measured
+  // and there are several shards.
   absl::Span<const double> cells = {};
 };
 
@@ -64,40 +64,8 @@ struct ShardFile {
   std::vector<SlotLossScale> loss_scales;
 };
 
-// A rank's share of a job's parameters: one of `count` shards of what a tensor rank of a pipeline's
-// stage has of them. Ranks with equal coordinates hold the same; shards() says which ranks do.
-// Tensor ranks are neighbours, then the shards of a group, then stages. REQUIRES: 0 <= index <
-// count, and the same of tensor ranks and stages.
-struct ShardIndex {
-  int index = 0;
-  int count = 1;
-  int tensor_rank = 0;
-  int tensor_ranks = 1;
-  int stage = 0;
-  int stages = 1;
-
-  int coordinate() const { return (stage * count + index) * tensor_ranks + tensor_rank; }
-  int coordinates() const { return stages * count * tensor_ranks; }
-  RankShards shards() const { return {coordinates(), stages}; }
-  // Returns what ranks with another coordinate hold.
-  ShardIndex At(int coordinate) const {
-    const int of_tensor_rank = coordinate / tensor_ranks;
-    return {of_tensor_rank % count, count, coordinate % tensor_ranks, tensor_ranks,
-            of_tensor_rank / count, stages};
-  }
-
-  // Returns what one of `ranks` ranks holds.
-  ShardIndex OfRank(int rank, int ranks) const { return At(shards().Of(rank, ranks)); }
-
-  // Returns the rank's number among those that compute the model together (ModelDivision), and
-  // their number.
-  int model_rank() const { return stage * tensor_ranks + tensor_rank; }
-  int model_ranks() const { return stages * tensor_ranks; }
-
-  friend bool operator==(const ShardIndex&, const ShardIndex&) = default;
-};
-
-// One shard of a job's parameters: weights and optimizer state of the blocks that it owns
+// One shard of a job's parameters, named by its position along kStateAxes: weights and optimizer
+// state of the blocks that it owns
 // (ShardLayout), the number of steps that they have seen, and the rows of sparse tables that it
 // owns (SparseShard). Of several tensor ranks or stages, each has the shards of its shares of dense
 // tensors (LocalTensors), laid out for themselves. A single shard of a single such rank holds a
@@ -116,7 +84,7 @@ class ShardState {
   // tensor ranks cannot divide its tensors, or it has sparse tables besides several tensor ranks or
   // stages. Otherwise errors are OffloadedFloats'.
   static absl::StatusOr<std::unique_ptr<ShardState>> Create(
-      const v1::TablesSchema& schema, ShardIndex shard = {},
+      const v1::TablesSchema& schema, const MeshPosition& shard = {},
       const absl::optional<std::string>& offload_folder = absl::nullopt);
 
   ~ShardState();
@@ -125,7 +93,7 @@ class ShardState {
   const Tables& tables() const { return tables_; }
   const DenseLayout& layout() const { return layout_; }
   const ShardLayout& shard_layout() const { return shard_layout_; }
-  ShardIndex shard() const { return shard_; }
+  const MeshPosition& shard() const { return shard_; }
   // Returns the shard's share of blocks, in order.
   absl::Span<const ShardLayout::OwnedBlock> owned_blocks() const { return owned_; }
   // Returns the number of steps seen since the job's start, which is the clock of the next one.
@@ -157,7 +125,7 @@ class ShardState {
 
   // Returns the shard that owns the rows of a key.
   uint32_t OwnerOf(uint64_t key) const {
-    return SparseShard(key, layout_.partitions(), static_cast<uint32_t>(shard_.count));
+    return SparseShard(key, layout_.partitions(), static_cast<uint32_t>(shard_.size(Axis::kShard)));
   }
   // Reads the rows of keys of a sparse table into `out`; a row that was never pushed has its
   // initial value. REQUIRES: the shard owns them.
@@ -171,8 +139,8 @@ class ShardState {
                                 absl::Span<const RowSum> rows) const;
   // Returns the floats of optimizer state of dense tensors in a shard where there are `shards`.
   size_t state_floats(int shards) const;
-  // Returns the number of cells that ranks of each coordinate own.
-  absl::Span<const size_t> cells_by_coordinate() const { return cells_by_coordinate_; }
+  // Returns the number of cells of each shard, by position along kStateAxes.
+  absl::Span<const size_t> cells_by_shard() const { return cells_by_shard_; }
 
   // Returns squared norms of the mean gradient by partition, as servers report them: one per dense
   // block, then one per sparse table. REQUIRES: one tensor rank of one stage.
@@ -227,15 +195,15 @@ class ShardState {
   struct Parts {
     Tables tables;
     DenseLayout layout;
-    // The cells of each tensor rank of each stage (ShardIndex::model_rank).
+    // The cells of each tensor rank of each stage (position along kModelAxes).
     std::vector<NormCells> cells;
     std::unique_ptr<const Optimizer> dense_optimizer;
     std::unique_ptr<const Optimizer> row_optimizer;
   };
 
-  static absl::StatusOr<Parts> MakeParts(const v1::TablesSchema& schema, const ShardIndex& shard);
+  static absl::StatusOr<Parts> MakeParts(const v1::TablesSchema& schema, const MeshPosition& shard);
 
-  ShardState(const v1::TablesSchema& schema, ShardIndex shard, Parts parts);
+  ShardState(const v1::TablesSchema& schema, const MeshPosition& shard, Parts parts);
 
   // Owned blocks [first, last), whose optimizer state is in memory at the same time.
   struct Window {
@@ -246,7 +214,7 @@ class ShardState {
   void CountCells();
   // Returns the squared norms of cells, or of this rank's own if nobody else has any, by
   // coordinate.
-  std::vector<absl::Span<const double>> CellsByCoordinate(absl::Span<const double> cells) const;
+  std::vector<absl::Span<const double>> CellsByShard(absl::Span<const double> cells) const;
   // Returns the squared norm of the mean gradient over all tensor ranks and stages.
   double SquaredNormOfAll(const GradientSums& sums) const;
   void MakeWindows();
@@ -264,7 +232,7 @@ class ShardState {
   const std::unique_ptr<const v1::TablesSchema> schema_;
   const Tables tables_;
   const DenseLayout layout_;
-  const ShardIndex shard_;
+  const MeshPosition shard_;
   const ShardLayout shard_layout_;
   const std::vector<ShardLayout::OwnedBlock> owned_;
   const std::unique_ptr<const Optimizer> dense_optimizer_;
@@ -274,7 +242,7 @@ class ShardState {
 
   // The cells of each tensor rank of each stage.
   const std::vector<NormCells> cells_;
-  std::vector<size_t> cells_by_coordinate_;
+  std::vector<size_t> cells_by_shard_;
   // The index of each owned block's first cell among the shard's own.
   std::vector<size_t> first_cells_;
 

@@ -147,7 +147,7 @@ std::vector<std::unique_ptr<ShardState>> MakeShards(
   std::vector<std::unique_ptr<ShardState>> shards;
   for (int shard = 0; shard < count; ++shard) {
     shards.push_back(
-        ShardState::Create(schema, {.index = shard, .count = count}, offload_folder).value());
+        ShardState::Create(schema, {Mesh({.shard = count}), shard}, offload_folder).value());
   }
   return shards;
 }
@@ -158,7 +158,8 @@ std::vector<RowSum> OwnRows(absl::Span<const RowSum> rows, const ShardState& sha
   for (const RowSum& sum : rows) {
     own.emplace_back(sum.dim());
     for (size_t i = 0; i < sum.keys().size(); ++i) {
-      if (shard.OwnerOf(sum.keys()[i]) != static_cast<uint32_t>(shard.shard().index)) continue;
+      if (shard.OwnerOf(sum.keys()[i]) != static_cast<uint32_t>(shard.shard().at(Axis::kShard)))
+        continue;
       own.back().Add({sum.keys()[i]},
                      absl::MakeConstSpan(sum.sums()).subspan(i * sum.dim(), sum.dim()));
     }
@@ -189,7 +190,7 @@ void TrainShards(const std::vector<std::unique_ptr<ShardState>>& shards, uint64_
         }
       }
       const std::vector<double> own = shard->CellNorms(slices.back(), rows.back());
-      ASSERT_EQ(own.size(), shard->cells_by_coordinate()[shard->shard().coordinate()]);
+      ASSERT_EQ(own.size(), shard->cells_by_shard()[shard->shard().rank]);
       cells.insert(cells.end(), own.begin(), own.end());
     }
     for (size_t s = 0; s < shards.size(); ++s) {

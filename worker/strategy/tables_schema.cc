@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "common/job/job_road.h"
-#include "common/mesh/tensor_ranks.h"
+#include "common/mesh/job_mesh.h"
 #include "common/optim/schedule.h"
 #include "common/partition/schema.h"
 #include "proto/job.pb.h"
@@ -16,8 +16,8 @@ v1::TablesSchema MakeTablesSchema(const ModelDescription& model, const v1::JobSp
   v1::TablesSchema schema;
   SetTables(model.tensors, model.sparse_tables, schema);
   const DenseLayout::Options layout = LayoutOptions(spec.update());
-  if (!TrainsByAllReduce(spec) && TensorRanks(spec) > 1) {
-    schema.set_tensor_ranks(TensorRanks(spec));
+  if (!TrainsByAllReduce(spec) && SizeAlong(Axis::kTensor, spec) > 1) {
+    schema.set_tensor_ranks(SizeAlong(Axis::kTensor, spec));
   }
   schema.set_partitions(layout.partitions);
   schema.set_block_bytes(layout.block_bytes);

@@ -4,8 +4,7 @@
 
 #include "common/base/round_up.h"
 #include "common/job/job_road.h"
-#include "common/mesh/tensor_ranks.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
 #include "server/coordinator/cluster/shard_map.h"
 #include "server/coordinator/cluster/task_threads.h"
 #include "server/coordinator/job/job_state_machine.h"
@@ -122,9 +121,9 @@ ClusterCapacity WholeCapacityOf(const JobTable& jobs, const Membership& members)
 
 Demand DemandOf(const v1::JobRecord& record, const JobTable& jobs) {
   Demand demand{.slots = record.spec().workers(),
-                .group = TensorRanks(record.spec()),
+                .group = SizeAlong(kLayerAxes, record.spec()),
                 .slot = SlotDemandOf(record),
-                .apart = ShardGroupSize(record.spec()) > 1 &&
+                .apart = SizeAlong(Axis::kShard, record.spec()) > 1 &&
                          record.spec().parallelism().zero().redundancy() > 0 &&
                          record.state() != v1::RECOVERING,
                 .servers = record.spec().servers(),

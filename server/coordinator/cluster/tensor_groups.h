@@ -10,7 +10,7 @@
 namespace muster {
 
 // The workers on which a job's tensor groups are: t neighbouring slots each
-// (common/mesh/tensor_ranks.h), which talk within every layer. Pure functions.
+// (kLayerAxes of common/mesh/mesh.h), which talk within every layer. Pure functions.
 
 // Returns the workers that hold other slots of this slot's tensor group.
 std::vector<std::string> WorkersOfTensorGroup(const v1::JobRecord& record, uint32_t slot);

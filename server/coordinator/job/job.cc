@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/job/job_road.h"
-#include "common/mesh/tensor_ranks.h"
+#include "common/mesh/job_mesh.h"
 #include "server/coordinator/job/job_state_machine.h"
 
 namespace muster {
@@ -55,7 +55,7 @@ Job::Job(v1::JobRecord stored, uint64_t max_log_bytes)
                RunsProgram(record.spec()) ? ProgressTracker::LossWeight::kTold
                                           : ProgressTracker::LossWeight::kExamples,
                record.progress()),
-      rendezvous(record.spec().workers(), TensorRanks(record.spec())),
+      rendezvous(record.spec().workers(), SizeAlong(kLayerAxes, record.spec())),
       log(max_log_bytes),
       history(IsFinal(record.state())
                   ? nullptr

@@ -104,7 +104,7 @@ std::optional<v1::RendezvousRecord> Rendezvous::Met() const {
   return Agreed();
 }
 
-absl::StatusOr<Rendezvous::Round> Rendezvous::PlanRound(const RankShards& shards) const {
+absl::StatusOr<Rendezvous::Round> Rendezvous::PlanRound(const std::optional<Mesh>& mesh) const {
   Round round;
   std::vector<RankHolding> holdings;
   std::optional<Round::Source> first, last;
@@ -120,18 +120,19 @@ absl::StatusOr<Rendezvous::Round> Rendezvous::PlanRound(const RankShards& shards
     if (!first.has_value() || clock > first->clock) first = {slot, clock};
     if (!last.has_value() || clock < last->clock) last = {slot, clock};
   }
-  if (shards.count == 1 && first.has_value() && first->clock > last->clock + 1) {
+  if (mesh.has_value() && mesh->size(kStateAxes) == 1 && first.has_value() &&
+      first->clock > last->clock + 1) {
     return absl::FailedPreconditionError(absl::StrCat(
         "slot ", first->slot, " has made ", first->clock, " steps, slot ", last->slot, " ",
         last->clock,
         "; workers that train by all-reduce are at most one step apart: run the same release on "
         "all workers, and report this"));
   }
-  if (shards.count == 0) {
+  if (!mesh.has_value()) {
     round.source = first;
     return round;
   }
-  const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(holdings, shards);
+  const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(holdings, *mesh);
   if (plan.ok()) {
     round.source = {round.peers[plan->leader].slot(), plan->clock};
   } else {

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/mesh/rank_shards.h"
+#include "common/mesh/mesh.h"
 #include "common/mesh/recovery_plan.h"
 #include "proto/job_record.pb.h"
 #include "proto/task_service.pb.h"
@@ -74,14 +74,14 @@ class Rendezvous {
     // The slots of the round that sat out the last one (SitOut), in order.
     std::vector<uint32_t> sat_out;
   };
-  // Plans a round of the slots that take part, of a job whose ranks hold these shards
-  // (PlanRecovery); none if servers hold everything, so that slots may be any number of steps apart
+  // Plans a round of the slots that take part, of a job with such a mesh (PlanRecovery);
+  // none if servers hold everything, so that slots may be any number of steps apart
   // and the source is only the most advanced one. Of equally advanced slots the source is the
   // lowest. FAILED_PRECONDITION, which ends the job: replicas are more than one step apart, which
   // all-reduce rules out; names the slots and their clocks. (With several shards, ranks may have
   // begun anew in a round that other ranks, which still have theirs, did not reach.) REQUIRES: some
-  // slot takes part, and there are no shards, or as many as divide their number.
-  absl::StatusOr<Round> PlanRound(const RankShards& shards) const;
+  // slot takes part, and the mesh has as many ranks as slots that do.
+  absl::StatusOr<Round> PlanRound(const std::optional<Mesh>& mesh) const;
 
  private:
   struct Arrival {

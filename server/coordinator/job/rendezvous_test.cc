@@ -45,7 +45,7 @@ TEST(RendezvousTest, GroupsTakePartWholeOrNotAtAll) {
   EXPECT_TRUE(rendezvous.TakesPart(2));
   EXPECT_FALSE(rendezvous.TakesPart(4));
   EXPECT_EQ(rendezvous.CountParticipants(), 2);
-  const auto round = rendezvous.PlanRound({.count = 2});
+  const auto round = rendezvous.PlanRound(Mesh({.shard = 2}));
   ASSERT_TRUE(round.ok()) << round.status();
   ASSERT_EQ(round->peers.size(), 2);
   EXPECT_EQ(round->peers[0].slot(), 2);
@@ -111,7 +111,7 @@ TEST(RendezvousTest, ARoundGoesOnFromTheMostAdvancedReplica) {
   ASSERT_TRUE(rendezvous.Arrive(WithReplica(1, 8)).ok());
   ASSERT_TRUE(rendezvous.Arrive(WithReplica(0, 7)).ok());
   ASSERT_TRUE(rendezvous.Arrive(Request(2)).ok());
-  const auto round = rendezvous.PlanRound({.count = 1});
+  const auto round = rendezvous.PlanRound(Mesh());
   ASSERT_TRUE(round.ok()) << round.status();
   ASSERT_TRUE(round->source.has_value());
   EXPECT_EQ(round->source->slot, 1);
@@ -125,10 +125,10 @@ TEST(RendezvousTest, WithoutReplicasThereIsNoSource) {
   Rendezvous rendezvous(2);
   ASSERT_TRUE(rendezvous.Arrive(Request(0)).ok());
   ASSERT_TRUE(rendezvous.Arrive(Request(1)).ok());
-  EXPECT_FALSE(rendezvous.PlanRound({.count = 1})->source.has_value());
+  EXPECT_FALSE(rendezvous.PlanRound(Mesh())->source.has_value());
   // A replica of which no step was made is one all the same.
   ASSERT_TRUE(rendezvous.Arrive(WithReplica(1, 0)).ok());
-  EXPECT_EQ(rendezvous.PlanRound({.count = 1})->source->slot, 1);
+  EXPECT_EQ(rendezvous.PlanRound(Mesh())->source->slot, 1);
 }
 
 TEST(RendezvousTest, ReplicasAreAtMostOneStepApart) {
@@ -136,12 +136,12 @@ TEST(RendezvousTest, ReplicasAreAtMostOneStepApart) {
   ASSERT_TRUE(rendezvous.Arrive(WithReplica(0, 7)).ok());
   ASSERT_TRUE(rendezvous.Arrive(WithReplica(1, 5)).ok());
   ASSERT_TRUE(rendezvous.Arrive(WithReplica(2, 6)).ok());
-  const absl::Status status = rendezvous.PlanRound({.count = 1}).status();
+  const absl::Status status = rendezvous.PlanRound(Mesh()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("slot 0 has made 7 steps, slot 1 5; workers"));
   rendezvous.Forget(1);
-  EXPECT_TRUE(rendezvous.PlanRound({.count = 1}).ok());
+  EXPECT_TRUE(rendezvous.PlanRound(Mesh()).ok());
 }
 
 TEST(RendezvousTest, WhoSatOutARoundBringsNothing) {
@@ -153,12 +153,12 @@ TEST(RendezvousTest, WhoSatOutARoundBringsNothing) {
   ASSERT_TRUE(rendezvous.Arrive(WithReplica(0, 7)).ok());
   EXPECT_TRUE(rendezvous.AnyLate());
   EXPECT_THAT(rendezvous.Failures(), ElementsAre(Pair(1, "slot 0 has left")));
-  EXPECT_EQ(rendezvous.PlanRound({.count = 1})->source->slot, 1);
-  EXPECT_THAT(rendezvous.PlanRound({.count = 1})->sat_out, IsEmpty());
+  EXPECT_EQ(rendezvous.PlanRound(Mesh())->source->slot, 1);
+  EXPECT_THAT(rendezvous.PlanRound(Mesh())->sat_out, IsEmpty());
   rendezvous.SitOut(1);
   EXPECT_FALSE(rendezvous.AnyLate());
   EXPECT_THAT(rendezvous.Failures(), IsEmpty());
-  const auto round = rendezvous.PlanRound({.count = 1});
+  const auto round = rendezvous.PlanRound(Mesh());
   ASSERT_TRUE(round.ok()) << round.status();
   EXPECT_EQ(round->source->slot, 0);
   EXPECT_EQ(round->source->clock, 7);
@@ -170,7 +170,7 @@ TEST(RendezvousTest, WhereServersHoldEverythingSlotsMayBeAnyNumberOfStepsApart) 
   ASSERT_TRUE(rendezvous.Arrive(WithReplica(0, 7)).ok());
   ASSERT_TRUE(rendezvous.Arrive(WithReplica(1, 9)).ok());
   ASSERT_TRUE(rendezvous.Arrive(Request(2)).ok());
-  const auto round = rendezvous.PlanRound({.count = 0});
+  const auto round = rendezvous.PlanRound(std::nullopt);
   ASSERT_TRUE(round.ok()) << round.status();
   EXPECT_EQ(round->source->slot, 1);
   EXPECT_EQ(round->source->clock, 9);
@@ -185,7 +185,7 @@ TEST(RendezvousTest, ShardsGoOnFromReplicasAndCopies) {
   v1::RendezvousRequest behind = WithReplica(1, 7);
   behind.set_has_sums(true);
   ASSERT_TRUE(rendezvous.Arrive(behind).ok());
-  auto round = rendezvous.PlanRound({.count = 2});
+  auto round = rendezvous.PlanRound(Mesh({.replica = 2, .shard = 2}));
   ASSERT_TRUE(round.ok()) << round.status();
   EXPECT_FALSE(round->source.has_value());
   EXPECT_THAT(round->lost, HasSubstr("no worker has shard 0 of 2"));
@@ -194,17 +194,18 @@ TEST(RendezvousTest, ShardsGoOnFromReplicasAndCopies) {
   copy.set_shard(0);
   copy.set_clock(7);
   ASSERT_TRUE(rendezvous.Arrive(behind).ok());
-  EXPECT_FALSE(rendezvous.PlanRound({.count = 2})->source.has_value()) << "the copy is behind";
+  EXPECT_FALSE(rendezvous.PlanRound(Mesh({.replica = 2, .shard = 2}))->source.has_value())
+      << "the copy is behind";
   behind.mutable_copies(0)->set_has_sums(true);
   ASSERT_TRUE(rendezvous.Arrive(behind).ok());
-  round = rendezvous.PlanRound({.count = 2});
+  round = rendezvous.PlanRound(Mesh({.replica = 2, .shard = 2}));
   ASSERT_TRUE(round.ok() && round->source.has_value());
   EXPECT_EQ(round->source->slot, 3);
   EXPECT_EQ(round->source->clock, 8);
 
   // Slot 2 has begun anew, and takes its shard like one that has nothing.
   ASSERT_TRUE(rendezvous.Arrive(WithReplica(2, 0)).ok());
-  round = rendezvous.PlanRound({.count = 2});
+  round = rendezvous.PlanRound(Mesh({.replica = 2, .shard = 2}));
   ASSERT_TRUE(round.ok() && round->source.has_value()) << round.status();
   EXPECT_EQ(round->source->clock, 8);
 }

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/job/job_road.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
 #include "server/coordinator/job/job_state_machine.h"
 #include "server/coordinator/job/training_data.h"
 #include "server/coordinator/lifecycle/round_failures.h"
@@ -146,7 +146,7 @@ void RoundFormation::OpenAfterPause(Job& job) {
   const auto ranks = static_cast<uint32_t>(job.rendezvous.CountParticipants());
   const v1::JobSpec& spec = job.record.spec();
   const absl::StatusOr<Rendezvous::Round> round = job.rendezvous.PlanRound(
-      TrainsByAllReduce(spec) ? ShardsOfRanks(spec, ranks) : RankShards{.count = 0});
+      TrainsByAllReduce(spec) ? std::optional(MeshOf(spec, ranks)) : std::nullopt);
   if (!round.ok()) return Fail(job, round.status());
   const absl::Duration now = clock_.Monotonic();
   if (!job.all_there_since.has_value()) {

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "common/job/job_road.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
 #include "server/coordinator/checkpoints/find_checkpoint.h"
 
 namespace muster {

@@ -11,8 +11,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "common/job/job_road.h"
+#include "common/mesh/job_mesh.h"
 #include "common/mesh/mesh.h"
-#include "common/mesh/zero.h"
 #include "common/text/utf8.h"
 #include "server/coordinator/checkpoints/best_checkpoint.h"
 #include "server/coordinator/checkpoints/find_checkpoint.h"
@@ -100,7 +100,7 @@ std::string Recovery(const v1::JobRecord& record) {
     return "starts the lost process alone again";
   }
   if (NeedsServers(record.spec()) || LossIsFinal(record.spec())) return back;
-  if (ShardsOfRanks(record.spec(), record.spec().workers()).count == 1) {
+  if (!RanksDivideState(record.spec(), record.spec().workers())) {
     return absl::StrCat("continues from another worker's replica; without any, ", back);
   }
   const bool copies = record.spec().parallelism().zero().redundancy() > 0;
@@ -108,17 +108,15 @@ std::string Recovery(const v1::JobRecord& record) {
                       " of the lost worker's slice; without it, ", back);
 }
 
-// Adds the slots' coordinates. A job's mesh was checked at submit.
+// Adds the slots' coordinates.
 void AddCoordinates(const v1::JobSpec& spec, v1::JobStatus& status) {
-  const absl::StatusOr<Mesh> mesh =
-      Mesh::FromSpec(spec.parallelism(), static_cast<int>(spec.workers()));
-  if (!mesh.ok()) return;
+  const Mesh mesh = MeshOf(spec);
   for (v1::TaskStatus& task : *status.mutable_tasks()) {
-    for (const Mesh::Axis& axis : mesh->axes()) {
-      if (axis.size == 1) continue;
+    for (const auto& [name, axes] : JobAxes()) {
+      if (mesh.size(axes) == 1) continue;
       v1::Coordinate& coordinate = *task.add_coordinates();
-      coordinate.set_axis(axis.name);
-      coordinate.set_position(mesh->Coordinate(static_cast<int>(task.slot()), axis.name));
+      coordinate.set_axis(std::string(name));
+      coordinate.set_position(mesh.Position(static_cast<int>(task.slot()), axes));
     }
   }
 }

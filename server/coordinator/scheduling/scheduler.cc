@@ -12,7 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
 #include "server/coordinator/cluster/cluster_capacity.h"
 #include "server/coordinator/cluster/shard_map.h"
 #include "server/coordinator/cluster/task_threads.h"
@@ -149,7 +149,7 @@ bool MayGoOnSmaller(const v1::JobRecord& record) {
 // keep copies on other workers (ZeroSpec.redundancy); empty: none.
 std::string AvoidedWorker(const v1::JobRecord& record) {
   std::string only;
-  if (ShardGroupSize(record.spec()) == 1) return only;
+  if (SizeAlong(Axis::kShard, record.spec()) == 1) return only;
   if (record.spec().parallelism().zero().redundancy() == 0) return only;
   for (const v1::SlotRecord& slot : record.slots()) {
     if (slot.worker_id().empty() || slot.worker_id() == only) continue;

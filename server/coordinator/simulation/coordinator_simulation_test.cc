@@ -14,8 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/job/job_road.h"
 #include "common/job/test_jobs.h"
-#include "common/mesh/tensor_ranks.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator/checkpoints/best_checkpoint.h"
@@ -207,12 +206,13 @@ class SimulationTest : public ::testing::TestWithParam<uint64_t> {
       EXPECT_FALSE(reply.has_source_slot()) << "nobody has what a lost rank had";
     }
     const bool lost_a_shard =
-        !source.has_value() && ShardsOfRanks(record.spec(), record.spec().workers()).count > 1;
+        !source.has_value() && RanksDivideState(record.spec(), record.spec().workers());
     if (!lost_a_shard) EXPECT_EQ(source, most) << "the source is the most advanced";
-    if (ShardGroupSize(record.spec()) > 1 && !DividesAnew(record.spec())) {
+    if (SizeAlong(Axis::kShard, record.spec()) > 1 && !DividesAnew(record.spec())) {
       EXPECT_EQ(reply.peers_size(), record.slots_size()) << "a rank would have another shard";
     }
-    EXPECT_EQ(reply.peers_size() % TensorRanks(record.spec()), 0) << "part of a data rank";
+    EXPECT_EQ(reply.peers_size() % SizeAlong(Axis::kTensor, record.spec()), 0)
+        << "part of a data rank";
     const uint32_t least = record.spec().min_workers();
     EXPECT_GE(reply.peers_size(), least == 0 ? record.spec().workers() : least);
   }

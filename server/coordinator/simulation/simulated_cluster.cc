@@ -8,9 +8,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/job/job_road.h"
+#include "common/mesh/job_mesh.h"
 #include "common/mesh/recovery_plan.h"
-#include "common/mesh/tensor_ranks.h"
-#include "common/mesh/zero.h"
 #include "common/program/program_proof.h"
 #include "common/rpc/membership/protocol.h"
 #include "gtest/gtest.h"
@@ -264,7 +263,7 @@ Answer<v1::RendezvousReply> SimulatedCluster::Rendezvous(const v1::TaskOrder& or
     request.set_shard(known.shard);
   }
   request.set_has_sums(known.clock.has_value() &&
-                       ShardsOfRanks(order.spec(), order.spec().workers()).count > 1);
+                       RanksDivideState(order.spec(), order.spec().workers()));
   for (const uint32_t shard : known.copies) {
     v1::KeptCopy& copy = *request.add_copies();
     copy.set_shard(shard);
@@ -313,7 +312,8 @@ void SimulatedCluster::Meet(const v1::TaskOrder& order, uint64_t named,
   const auto peers = static_cast<uint32_t>(reply.peers_size());
   std::vector<uint32_t> copies;
   if (order.spec().parallelism().zero().redundancy() > 0) {
-    const auto group = static_cast<int>(DividesAnew(order.spec()) ? TensorRanks(order.spec()) : 1);
+    const auto group =
+        static_cast<int>(DividesAnew(order.spec()) ? SizeAlong(kLayerAxes, order.spec()) : 1);
     const std::vector<int> keepers = Keepers(daemons, group);
     for (uint32_t owner = 0; owner < peers; ++owner) {
       if (keepers[owner] == static_cast<int>(own)) copies.push_back(owner);

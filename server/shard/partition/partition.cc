@@ -19,11 +19,10 @@ uint64_t Partition::PredictedBytes(const JobTables& job, uint32_t partition) {
   const uint32_t tables = job.tables().sparse.size();
   return kOwn + job.PredictedDenseBytes(partition) + blocks * sizeof(DenseTable::Block) +
          tables * (sizeof(TieredTable) + sizeof(SparseSum) + sizeof(PreviousRows) + kTableHeap) +
-         Ledger::PredictedBytes({.slots = job.slots(),
+         Ledger::PredictedBytes({.mesh = job.mesh(),
                                  .dense_blocks = blocks,
                                  .sparse_tables = tables,
-                                 .micro_batches = job.pushes_of_block(),
-                                 .model_ranks = job.model_ranks()}) +
+                                 .micro_batches = job.pushes_of_block()}) +
          Clocks::PredictedBytes(job.slots());
 }
 

@@ -17,10 +17,12 @@ namespace {
 // A slot has a ledger of its own in every partition; more than these would be a mistake.
 constexpr uint32_t kMostSlots = 1 << 16;
 
-// Returns how slots divide the model. REQUIRES: ValidateSchema.
-RankShards ModelRanks(const v1::TablesSchema& schema) {
-  const int stages = static_cast<int>(std::max(1u, schema.pipeline()));
-  return {stages * static_cast<int>(std::max(1u, schema.tensor_ranks())), stages};
+// Returns the mesh of the slots, of which data ranks left over are none. REQUIRES: ValidateSchema.
+Mesh MeshOfSlots(const v1::OpenTablesRequest& request) {
+  const auto stages = static_cast<int>(std::max(1u, request.schema().pipeline()));
+  const auto tensor = static_cast<int>(std::max(1u, request.schema().tensor_ranks()));
+  const int data_ranks = static_cast<int>(request.slots()) / (stages * tensor);
+  return Mesh({.pipeline = stages, .replica = std::max(1, data_ranks), .tensor = tensor});
 }
 
 absl::Status ValidateUpdate(const v1::OpenTablesRequest& request) {
@@ -42,7 +44,7 @@ absl::Status ValidateUpdate(const v1::OpenTablesRequest& request) {
         ", but the gradients of single micro-batches need staleness_bound 0: with another bound, "
         "each push changes the parameters"));
   }
-  if (!synchronous && ModelRanks(request.schema()).count > 1) {
+  if (!synchronous && MeshOfSlots(request).size(kModelAxes) > 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         "schema.tensor_ranks is ", request.schema().tensor_ranks(), " and schema.pipeline ",
         request.schema().pipeline(),
@@ -70,7 +72,7 @@ absl::Status ValidateRequest(const v1::OpenTablesRequest& request) {
         absl::StrCat("slot is ", request.slot(), ", but the job has ", request.slots(), " slots"));
   }
   MUSTER_RETURN_IF_ERROR(ValidateSchema(request.schema()));
-  if (const uint32_t ranks = ModelRanks(request.schema()).count; request.slots() % ranks != 0) {
+  if (const uint32_t ranks = MeshOfSlots(request).size(kModelAxes); request.slots() % ranks != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("slots is ", request.slots(), ", which ", ranks,
                      ", schema.pipeline times schema.tensor_ranks, does not divide: each data rank "
@@ -112,7 +114,7 @@ JobTables::JobTables(const v1::OpenTablesRequest& request, ServedTensors dense)
       fingerprint_(RequestFingerprint(request)),
       tables_{std::move(dense.tensors), TablesFromSchema(request.schema()).sparse},
       layout_(std::move(dense.layout)),
-      model_ranks_(ModelRanks(request.schema())) {}
+      mesh_(MeshOfSlots(request)) {}
 
 JobTables::~JobTables() = default;
 
@@ -141,9 +143,10 @@ uint64_t JobTables::generation() const { return request_->generation(); }
 uint32_t JobTables::slots() const { return request_->slots(); }
 std::vector<uint32_t> JobTables::OwnersOf(uint32_t partition) const {
   std::vector<uint32_t> owners;
-  if (model_ranks_.count == 1) return owners;
+  const int ranks = mesh_.size(kModelAxes);
+  if (ranks == 1) return owners;
   for (const uint32_t id : layout_.partition_blocks(partition)) {
-    owners.push_back(OwnerOf(layout_.blocks()[id], tables_.tensors.size() / model_ranks_.count));
+    owners.push_back(OwnerOf(layout_.blocks()[id], tables_.tensors.size() / ranks));
   }
   return owners;
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/mesh/rank_shards.h"
+#include "common/mesh/mesh.h"
 #include "common/optim/optimizer.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/schema.h"
@@ -44,16 +44,16 @@ class JobTables {
   const std::string& job_id() const;
   uint64_t generation() const;
   uint32_t slots() const;
-  // Returns how slots divide the model: its shards are what the ranks of a data rank have, each of
-  // which pushes the blocks that it owns (ServedTensors); replicas are data ranks.
-  const RankShards& model_ranks() const { return model_ranks_; }
+  // Returns the mesh of the slots. Each rank of the model pushes the blocks that it owns
+  // (ServedTensors).
+  const Mesh& mesh() const { return mesh_; }
   uint32_t RankOf(uint32_t slot) const {
-    return model_ranks_.Of(static_cast<int>(slot), static_cast<int>(slots()));
+    return mesh_.Position(static_cast<int>(slot), kModelAxes);
   }
   uint32_t DataRankOf(uint32_t slot) const {
-    return model_ranks_.ReplicaOf(static_cast<int>(slot), static_cast<int>(slots()));
+    return mesh_.Position(static_cast<int>(slot), kDataAxes);
   }
-  uint32_t data_ranks() const { return slots() / model_ranks_.count; }
+  uint32_t data_ranks() const { return mesh_.size(kDataAxes); }
   // Returns the ranks that own the partition's blocks, in order; none if there is one rank.
   std::vector<uint32_t> OwnersOf(uint32_t partition) const;
   uint32_t partitions() const { return layout_.partitions(); }
@@ -77,7 +77,7 @@ class JobTables {
   // They are kept in slot order, and where slots must read one version: if they pull again for
   // backward, or if several compute the model together.
   bool keeps_previous() const {
-    return order_ == SummationOrder::kSlot || pushes_micro_batches() || model_ranks_.count > 1;
+    return order_ == SummationOrder::kSlot || pushes_micro_batches() || mesh_.size(kModelAxes) > 1;
   }
   // Returns how often a slot pushes each dense block in a clock.
   uint32_t pushes_of_block() const;
@@ -106,7 +106,7 @@ class JobTables {
   uint64_t fingerprint_ = 0;
   Tables tables_;
   DenseLayout layout_;
-  const RankShards model_ranks_;
+  const Mesh mesh_;
   std::unique_ptr<const Optimizer> dense_optimizer_;
   std::unique_ptr<const Optimizer> row_optimizer_;
   StalenessPolicy policy_ = StalenessPolicy::Bounded(0);

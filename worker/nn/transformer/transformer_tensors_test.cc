@@ -79,7 +79,7 @@ TEST(TransformerTensorsTest, SharesOfRanksAreThoseOfTheirShape) {
       const TransformerTensors of_shape = MakeTransformerTensors(ShapeOfRank(shape, ranks));
       for (int rank = 0; rank < ranks; ++rank) {
         const std::vector<TensorSpec> shares =
-            LocalTensors(MakeTransformerTensors(shape).specs, {.tensor_ranks = ranks}, rank)
+            LocalTensors(MakeTransformerTensors(shape).specs, {Mesh({.tensor = ranks})}, rank)
                 .value();
         ASSERT_EQ(shares.size(), of_shape.specs.size());
         for (size_t i = 0; i < shares.size(); ++i) {
@@ -102,11 +102,11 @@ TEST(TransformerTensorsTest, SharesOfRanksAreThoseOfTheirShape) {
 TEST(TransformerTensorsTest, KeyValueHeadsFewerThanRanksAreReplicated) {
   const TransformerTensors tensors = MakeTransformerTensors(TinyLlama());
   const int qkv = tensors.blocks[0].qkv.weight;
-  const TensorSpec share = LocalTensors(tensors.specs, {.tensor_ranks = 8}, 5).value()[qkv];
+  const TensorSpec share = LocalTensors(tensors.specs, {Mesh({.tensor = 8})}, 5).value()[qkv];
   EXPECT_EQ(share.shape, (std::vector<int64_t>{(4 + 1 + 1) * 64, 2048}));
   ASSERT_EQ(share.rectangles.size(), 3u);
   EXPECT_EQ(share.rectangles[1].start[0], 2048 + 2 * 64);
-  EXPECT_EQ(LocalTensors(tensors.specs, {.tensor_ranks = 8}, 4).value()[qkv].rectangles[1],
+  EXPECT_EQ(LocalTensors(tensors.specs, {Mesh({.tensor = 8})}, 4).value()[qkv].rectangles[1],
             share.rectangles[1]);
 }
 

@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/mesh/holding_message.h"
+#include "common/mesh/job_mesh.h"
 #include "common/mesh/recovery_plan.h"
-#include "common/mesh/zero.h"
 
 namespace muster {
 
@@ -163,7 +163,7 @@ void FakeMeeting::OpenRoundIfAllAreThereLocked() {
     holdings.push_back(HoldingOf(request));
   }
   const auto ranks = static_cast<uint32_t>(holdings.size());
-  if (const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(holdings, ShardsOfRanks(spec_, ranks));
+  if (const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(holdings, MeshOf(spec_, ranks));
       plan.ok()) {
     round.source_slot = round.slots[plan->leader];
     round.clock = plan->clock;

@@ -1,8 +1,7 @@
 #include "worker/runtime/device/device_job.h"
 
 #include "common/base/status_macros.h"
-#include "common/mesh/data_ranks.h"
-#include "common/mesh/tensor_ranks.h"
+#include "common/mesh/job_mesh.h"
 #include "common/optim/optimizer_options.h"
 #include "common/pipeline/compute_order.h"
 #include "common/plan/planned_stages.h"
@@ -27,7 +26,7 @@ absl::StatusOr<DeviceOptions> DeviceOptionsFor(const v1::JobSpec& spec, const Da
   options.compute.recompute = ResolveRecompute(spec.compute());
   options.compute.sequences = LargestMicroBatch(spec);
   options.compute.length = data.context;
-  options.compute.tensor_ranks = static_cast<int>(TensorRanks(spec));
+  options.compute.tensor_ranks = static_cast<int>(SizeAlong(Axis::kTensor, spec));
   options.compute.sequence_parallel = DividesTokens(spec);
   options.compute.optimizer = OptimizerPlace::kElsewhere;
   options.seed = spec.seed();

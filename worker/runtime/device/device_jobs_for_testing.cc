@@ -10,7 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/manifest.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "proto/checkpoint.pb.h"

@@ -4,8 +4,7 @@
 
 #include "common/base/status_macros.h"
 #include "common/kernels/device/device_arrays.h"
-#include "common/mesh/tensor_ranks.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
 #include "common/partition/local_tensors.h"
 #include "common/partition/schema.h"
 #include "common/plan/data_size.h"
@@ -28,12 +27,12 @@ namespace {
 
 // Sets which layers each stage of the job's pipeline has, if it has one.
 absl::Status DivideLayers(const v1::JobSpec& spec, int64_t vocabulary, v1::TablesSchema& schema) {
-  if (PipelineStages(spec) == 1) return absl::OkStatus();
+  if (SizeAlong(Axis::kPipeline, spec) == 1) return absl::OkStatus();
   DataSize data;
   data.vocabulary = vocabulary;
   MUSTER_ASSIGN_OR_RETURN(const std::vector<int> sizes,
                           GroupSizes(spec, CostsOfUnits(spec, SizeOfModel(spec, data))));
-  schema.set_pipeline(PipelineStages(spec));
+  schema.set_pipeline(SizeAlong(Axis::kPipeline, spec));
   schema.mutable_pipeline_layers()->Add(sizes.begin(), sizes.end());
   return absl::OkStatus();
 }
@@ -52,9 +51,9 @@ DatasetInfo SequencesFor(const v1::JobSpec& spec, int64_t vocabulary) {
 absl::StatusOr<std::unique_ptr<DeviceRank>> DeviceRank::Create(const v1::JobSpec& spec,
                                                                int64_t vocabulary, Place place) {
   const DatasetInfo data = SequencesFor(spec, vocabulary);
-  MUSTER_ASSIGN_OR_RETURN(
-      const std::unique_ptr<const Model> model,
-      CreateModel(spec.model(), spec.compute(), data, static_cast<int>(TensorRanks(spec))));
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const Model> model,
+                          CreateModel(spec.model(), spec.compute(), data,
+                                      static_cast<int>(SizeAlong(Axis::kTensor, spec))));
   v1::TablesSchema schema =
       MakeTablesSchema(model->description(), spec, /*total_steps=*/spec.stop().steps());
   MUSTER_RETURN_IF_ERROR(DivideLayers(spec, vocabulary, schema));
@@ -73,12 +72,13 @@ absl::StatusOr<std::unique_ptr<DeviceRank>> DeviceRank::Create(const v1::JobSpec
   order.set_start_clock(place.start_clock);
 
   std::unique_ptr<DeviceRank> rank(new DeviceRank());
-  const ShardIndex shard = ShardOf(order);
-  const absl::optional<PipelineStage> stage = StageOfJob(spec, schema, shard.stage);
+  const MeshPosition shard = ShardOf(order);
+  const absl::optional<PipelineStage> stage = StageOfJob(spec, schema, shard.at(Axis::kPipeline));
   if (stage.has_value()) TakeStage(*stage, options.compute);
-  MUSTER_ASSIGN_OR_RETURN(rank->tensors_,
-                          LocalTensors(model->description().tensors,
-                                       DivisionOf(schema, shard.tensor_ranks), shard.model_rank()));
+  MUSTER_ASSIGN_OR_RETURN(
+      rank->tensors_,
+      LocalTensors(model->description().tensors, DivisionOf(schema, shard.size(Axis::kTensor)),
+                   shard.at(kModelAxes)));
   rank->type_ = options.compute.type;
   rank->divided_ = ZeroStage(spec) > 0;
   MUSTER_ASSIGN_OR_RETURN(

@@ -33,7 +33,7 @@ const char kSeparate[] =
 // Returns the bytes that a rank sends for gradients and weights in each step.
 uint64_t BytesOfStep(const DeviceTestJob& job) {
   const v1::TablesSchema schema = SchemaOf(job);
-  const auto state = ShardState::Create(schema, {.index = 0, .count = job.ranks}).value();
+  const auto state = ShardState::Create(schema, {Mesh({.shard = job.ranks}), 0}).value();
   const ShardLayout& layout = state->shard_layout();
   const StageHolding holding = HoldingOfStage(job.stage);
   const int units = static_cast<int>(state->tables().tensors.back().unit) + 1;

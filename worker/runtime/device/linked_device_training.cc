@@ -40,7 +40,7 @@ class LinkedDeviceTraining final : public DeviceTraining {
     device.wait = WaitFor(dependencies);
     device.timeout = StallTimeoutOf(order);
     const absl::optional<PipelineStage> stage =
-        StageOfJob(order.spec(), *job.schema, ShardOf(order).stage);
+        StageOfJob(order.spec(), *job.schema, ShardOf(order).at(Axis::kPipeline));
     if (stage.has_value()) TakeStage(*stage, device.compute);
     MUSTER_ASSIGN_OR_RETURN(
         std::unique_ptr<DeviceShardedStrategy> strategy,

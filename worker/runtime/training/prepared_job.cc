@@ -7,7 +7,7 @@
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
 #include "common/job/regression.h"
-#include "common/mesh/tensor_ranks.h"
+#include "common/mesh/job_mesh.h"
 #include "common/optim/schedule.h"
 #include "common/partition/schema.h"
 #include "common/plan/data_size.h"
@@ -66,7 +66,7 @@ absl::Status OpenData(const v1::JobSpec& spec, const std::string& preparation, P
   MUSTER_RETURN_IF_ERROR(CheckFit(info, job.validation->info()));
   // Finds labels for which the model has no class.
   MUSTER_RETURN_IF_ERROR(CreateModel(spec.model(), spec.compute(), job.validation->info(),
-                                     static_cast<int>(TensorRanks(spec)))
+                                     static_cast<int>(SizeAlong(Axis::kTensor, spec)))
                              .status());
   job.evaluated = {.training = 0, .held_out = job.validation->info().examples};
   return absl::OkStatus();
@@ -75,13 +75,13 @@ absl::Status OpenData(const v1::JobSpec& spec, const std::string& preparation, P
 // Sets which layers each stage of the job's pipeline has, if it has one.
 absl::Status DivideLayers(const v1::JobSpec& spec, const DatasetInfo& info,
                           v1::TablesSchema& schema) {
-  if (PipelineStages(spec) == 1) return absl::OkStatus();
+  if (SizeAlong(Axis::kPipeline, spec) == 1) return absl::OkStatus();
   DataSize data;
   data.dense_features = info.dense_features;
   data.vocabulary = info.vocabulary;
   MUSTER_ASSIGN_OR_RETURN(const std::vector<int> sizes,
                           GroupSizes(spec, CostsOfUnits(spec, SizeOfModel(spec, data))));
-  schema.set_pipeline(PipelineStages(spec));
+  schema.set_pipeline(SizeAlong(Axis::kPipeline, spec));
   schema.mutable_pipeline_layers()->Add(sizes.begin(), sizes.end());
   return absl::OkStatus();
 }
@@ -105,7 +105,7 @@ absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec, const DataPositi
   MUSTER_RETURN_IF_ERROR(OpenData(spec, preparation, job));
   const DatasetInfo& info = job.dataset->info();
   MUSTER_ASSIGN_OR_RETURN(job.model, CreateModel(spec.model(), spec.compute(), info,
-                                                 static_cast<int>(TensorRanks(spec))));
+                                                 static_cast<int>(SizeAlong(Axis::kTensor, spec))));
   MUSTER_ASSIGN_OR_RETURN(
       job.total_steps,
       TotalSteps(spec.stop(), {job.split.training, info.context}, spec.batch_size(), begin));

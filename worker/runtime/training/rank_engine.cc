@@ -8,8 +8,7 @@
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_validator.h"
-#include "common/mesh/data_ranks.h"
-#include "common/mesh/tensor_ranks.h"
+#include "common/mesh/job_mesh.h"
 #include "common/plan/planned_stages.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
@@ -38,7 +37,7 @@ size_t MostMessageBytes(const v1::JobSpec& spec, const PreparedJob& job, const P
   if (DividesTokens(spec)) {
     // The last tensor ranks may have fewer tokens of the largest batch than of a smaller one: of 25
     // tokens four ranks have 7, 7, 7 and 4, of 20 they have 5 each. So all have room for the most.
-    batch.tokens.resize(RoundUp<size_t>(batch.tokens.size(), TensorRanks(spec)));
+    batch.tokens.resize(RoundUp<size_t>(batch.tokens.size(), SizeAlong(Axis::kTensor, spec)));
     batch.examples = 1;
   }
   size_t most = 0;

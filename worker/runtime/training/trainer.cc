@@ -6,8 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
-#include "common/mesh/data_ranks.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
 #include "common/optim/schedule.h"
 #include "common/trace/trace_scope.h"
 #include "proto/job.pb.h"
@@ -31,7 +30,7 @@ ProgressReporterOptions Reporting(const TrainerOptions& options, const v1::JobSp
 }
 
 int DataRank(const TrainerOptions& options) {
-  return options.mesh.Coordinate(options.rank, "data");
+  return options.mesh.Position(options.rank, kDataAxes);
 }
 
 }  // namespace
@@ -39,13 +38,13 @@ int DataRank(const TrainerOptions& options) {
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
     const v1::JobSpec& spec, const TrainerOptions& options, const PreparedJob& job,
     const TrainingParts& parts, CoordinatorClient& coordinator, const Clock& clock) {
-  const int data_ranks = options.mesh.size("data");
+  const int data_ranks = options.mesh.size(kDataAxes);
   std::unique_ptr<const Sampler> sampler;
   if (job.total_steps > 0) {
     SamplerOptions sampling;
     sampling.seed = spec.seed();
     sampling.data_ranks = data_ranks;
-    sampling.job_data_ranks = DataRanks(spec);
+    sampling.job_data_ranks = SizeAlong(kDataAxes, spec);
     sampling.batch_size = spec.batch_size();
     sampling.training_examples = job.split.training;
     sampling.begin = job.begin;
@@ -66,9 +65,7 @@ Trainer::Trainer(const v1::JobSpec& spec, const TrainerOptions& options, const P
       job_(job),
       checkpoint_every_(spec.checkpoint().every_steps()),
       evaluate_every_(spec.evaluation().every_steps()),
-      reports_results_(options.mesh.Coordinate(options.rank, "tensor") == 0 &&
-                       options.mesh.Coordinate(options.rank, "pipeline") + 1 ==
-                           options.mesh.size("pipeline")),
+      reports_results_(options.mesh.ReportsResults(options.rank)),
       sampler_(std::move(sampler)),
       evaluator_(std::move(evaluator)),
       state_(parts.state),

@@ -33,7 +33,7 @@ class ReportEvaluationReply;
 struct TrainerOptions {
   uint32_t slot = 0;
   // The ranks that train together, and this task's. Its data rank has a share of the examples,
-  // whose results the first tensor rank of the last stage reports; rank 0 commits checkpoints and
+  // whose results one rank reports (Mesh::ReportsResults); rank 0 commits checkpoints and
   // logs evaluations.
   Mesh mesh;
   int rank = 0;

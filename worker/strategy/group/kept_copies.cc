@@ -16,11 +16,11 @@
 namespace muster {
 namespace {
 
-size_t MostParts(const v1::TablesSchema& schema, const ShardIndex& own) {
+size_t MostParts(const v1::TablesSchema& schema, const MeshPosition& own) {
   size_t most = 0;
-  for (int rank = 0; rank < own.model_ranks(); ++rank) {
+  for (const int rank : own.mesh.Group(0, kModelAxes)) {
     // The rank's own state has been made of the schema.
-    const Tables tables = LocalTables(schema, own.tensor_ranks, rank).value();
+    const Tables tables = LocalTables(schema, own.Of(rank)).value();
     most = std::max(most, LayoutOfTensors(schema, tables.tensors).value().parts().size());
   }
   return most;
@@ -28,7 +28,7 @@ size_t MostParts(const v1::TablesSchema& schema, const ShardIndex& own) {
 
 }  // namespace
 
-KeptCopies::KeptCopies(const v1::TablesSchema& schema, const ShardIndex& own)
+KeptCopies::KeptCopies(const v1::TablesSchema& schema, const MeshPosition& own)
     : schema_(std::make_unique<const v1::TablesSchema>(schema)),
       own_(own),
       parts_(MostParts(schema, own)) {}
@@ -52,7 +52,7 @@ absl::Status KeptCopies::Receive(Communicator& communicator, int from, int shard
                                  absl::Duration timeout) {
   copies_.erase(shard);
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<ShardState> state,
-                          ShardState::Create(*schema_, own_.At(shard)));
+                          ShardState::Create(*schema_, own_.Of(shard)));
   MUSTER_RETURN_IF_ERROR(ReceiveState(communicator, from, timeout, *state));
   copies_[shard].state = std::move(state);
   return absl::OkStatus();
@@ -88,7 +88,7 @@ void KeptCopies::Settle(std::vector<int> keepers, int rank) {
   }
 }
 
-void KeptCopies::Divide(const ShardIndex& own) {
+void KeptCopies::Divide(const MeshPosition& own) {
   Clear();
   own_ = own;
 }

@@ -37,8 +37,8 @@ class TablesSchema;
 class KeptCopies {
  public:
   // Keeps nothing at first. `schema` is the job's. `own` is what this rank holds. Shards are named
-  // by their coordinates (ShardIndex), which are their owners' ranks.
-  KeptCopies(const v1::TablesSchema& schema, const ShardIndex& own);
+  // by their positions along kStateAxes, which are their owners' ranks.
+  KeptCopies(const v1::TablesSchema& schema, const MeshPosition& own);
   ~KeptCopies();
 
   // Returns what is kept. `has_sums` says whether the last ExchangeSums was for the step at the
@@ -60,7 +60,7 @@ class KeptCopies {
   // Drops all copies.
   void Clear() { Settle({}, 0); }
   // Drops all copies, and keeps copies of shards of another division from now on.
-  void Divide(const ShardIndex& own);
+  void Divide(const MeshPosition& own);
 
   // Sends this rank's sums to its keeper, and receives those of the copies; a collective call of
   // all ranks. Makes no calls if nobody keeps anything. Blocks until all calls have ended. `own`
@@ -89,7 +89,7 @@ class KeptCopies {
   bool NobodyKeepsAny() const;
 
   const std::unique_ptr<const v1::TablesSchema> schema_;
-  ShardIndex own_;
+  MeshPosition own_;
   // The most parts that any shard has. Each is a call.
   const size_t parts_;
   std::vector<int> keepers_;

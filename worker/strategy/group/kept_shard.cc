@@ -11,9 +11,8 @@
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/manifest.h"
-#include "common/mesh/rank_shards.h"
-#include "common/mesh/tensor_ranks.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
+#include "common/mesh/mesh.h"
 #include "common/partition/schema.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
@@ -29,11 +28,8 @@ constexpr absl::Duration kStorageTimeout = absl::Minutes(10);
 
 }  // namespace
 
-ShardIndex ShardOf(const v1::TaskOrder& order) {
-  const ShardIndex first = {.count = static_cast<int>(ShardGroupSize(order.spec())),
-                            .tensor_ranks = static_cast<int>(TensorRanks(order.spec())),
-                            .stages = static_cast<int>(PipelineStages(order.spec()))};
-  return first.OfRank(static_cast<int>(order.slot()), static_cast<int>(order.spec().workers()));
+MeshPosition ShardOf(const v1::TaskOrder& order) {
+  return {MeshOf(order.spec()), static_cast<int>(order.slot()), kStateAxes};
 }
 
 uint64_t ShardFingerprint(uint32_t stage, uint64_t kept_bytes, const ShardLayout& layout) {
@@ -62,8 +58,9 @@ absl::Status KeptShard::CheckRoom() const {
   const int fewest = static_cast<int>(SmallestShardGroup(spec));
   const size_t most = OffloadedBytes(state_->state_floats(fewest)) +
                       OffloadedBytes(state_->state_floats(fewest + 1));
-  return CheckRoomForNewFiles(options_.offload_folder,
-                              most - OffloadedBytes(state_->state_floats(state_->shard().count)));
+  return CheckRoomForNewFiles(
+      options_.offload_folder,
+      most - OffloadedBytes(state_->state_floats(state_->shard().size(Axis::kShard))));
 }
 
 KeptShard::KeptShard(const v1::TaskOrder& order, const v1::TablesSchema& schema,
@@ -119,13 +116,16 @@ absl::Status KeptShard::Fill(Communicator& communicator, absl::optional<int> sou
   return absl::OkStatus();
 }
 
-absl::StatusOr<DenseLayout> KeptShard::LayoutOf(int tensor_rank) const {
-  MUSTER_ASSIGN_OR_RETURN(const Tables tables,
-                          LocalTables(*schema_, options_.shard.tensor_ranks, tensor_rank));
+MeshPosition KeptShard::ShardOfRank(int rank, int ranks) const {
+  return {MeshOf(order_->spec(), ranks), rank, kStateAxes};
+}
+
+absl::StatusOr<DenseLayout> KeptShard::LayoutOf(const MeshPosition& shard) const {
+  MUSTER_ASSIGN_OR_RETURN(const Tables tables, LocalTables(*schema_, shard));
   return LayoutOfTensors(*schema_, tables.tensors);
 }
 
-absl::StatusOr<std::unique_ptr<ShardState>> KeptShard::MakeState(ShardIndex shard) const {
+absl::StatusOr<std::unique_ptr<ShardState>> KeptShard::MakeState(const MeshPosition& shard) const {
   absl::optional<std::string> offload_folder;
   if (OffloadsOptimizerState(order_->spec())) offload_folder = options_.offload_folder;
   return ShardState::Create(*schema_, shard, offload_folder);
@@ -136,7 +136,7 @@ void KeptShard::Take(std::unique_ptr<ShardState> state) {
   content_ = StateContent::kWhole;
 }
 
-absl::Status KeptShard::Divide(ShardIndex shard) {
+absl::Status KeptShard::Divide(const MeshPosition& shard) {
   content_ = StateContent::kNothing;
   if (state_ != nullptr) state_->ReleaseValues();
   MUSTER_ASSIGN_OR_RETURN(state_, MakeState(shard));
@@ -218,8 +218,8 @@ std::vector<ShardFile> KeptShard::OwnFiles(const Communicator& communicator,
     if (number == 0) file.loss_scales = LossScalesOfSlots();
     return file;
   };
-  const RankShards shards = state_->shard().shards();
-  if (shards.count == 1) {
+  const auto shards = static_cast<uint32_t>(state_->shard().mesh.world_size());
+  if (shards == 1) {
     for (uint32_t p = rank; p < partitions; p += ranks) {
       ShardFile& file = add(p);
       const absl::Span<const uint32_t> blocks = state_->layout().partition_blocks(p);
@@ -230,9 +230,9 @@ std::vector<ShardFile> KeptShard::OwnFiles(const Communicator& communicator,
   }
   ShardFile& file = add(rank);
   const uint32_t blocks = state_->owned_blocks().size();
-  const uint32_t replicas = ranks / shards.count;
-  for (uint32_t i = shards.ReplicaOf(communicator.rank(), communicator.size()); i < blocks;
-       i += replicas) {
+  const Mesh mesh = state_->shard().mesh.WithReplicas(static_cast<int>(ranks / shards));
+  for (uint32_t i = mesh.Position(communicator.rank(), Axis::kReplica); i < blocks;
+       i += mesh.size(Axis::kReplica)) {
     if (!state_->owned_blocks()[i].block.repeated) file.blocks.push_back(i);
   }
   for (uint32_t p = rank; p < partitions; p += ranks) file.partitions.push_back(p);

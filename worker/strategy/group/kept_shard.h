@@ -30,7 +30,7 @@ class TaskOrder;
 }  // namespace v1
 
 // Returns what a task's rank holds, by its slot.
-ShardIndex ShardOf(const v1::TaskOrder& order);
+MeshPosition ShardOf(const v1::TaskOrder& order);
 
 // Returns a fingerprint of how a stage's calls divide what they gather and scatter, and of which
 // units stay gathered (KeptGatheredBytes).
@@ -44,7 +44,7 @@ class KeptShard {
   struct Options {
     // The storage of checkpoints. Outlives this object.
     CheckpointStorage* storage = nullptr;
-    ShardIndex shard = {};
+    MeshPosition shard = {};
     // The folder for optimizer state, if the job offloads it.
     std::string offload_folder;
     // Writes one line to the job's log.
@@ -82,15 +82,18 @@ class KeptShard {
   // starts from the order's checkpoint or from the initial values of one of its replicas. Where all
   // ranks hold the same, that of rank `source` may become all ranks' instead. `replicas` are the
   // ranks that hold the same; null if there is no other. Errors are the communicators' or the
-  // storage's. REQUIRES: with several coordinates (ShardIndex) there is no source.
+  // storage's. REQUIRES: with several shards there is no source.
   absl::Status Fill(Communicator& communicator, absl::optional<int> source, Communicator* replicas);
 
   // Makes this rank's shard another one, which is not filled. Errors are OffloadedFloats'.
-  absl::Status Divide(ShardIndex shard);
-  // Returns how the shares of a tensor rank are laid out. InvalidArgument: the schema is not valid.
-  absl::StatusOr<DenseLayout> LayoutOf(int tensor_rank) const;
+  absl::Status Divide(const MeshPosition& shard);
+  // Returns the shard that one of `ranks` ranks of a round has.
+  MeshPosition ShardOfRank(int rank, int ranks) const;
+  // Returns how the shares of a shard's tensor rank are laid out. InvalidArgument: the schema is
+  // not valid.
+  absl::StatusOr<DenseLayout> LayoutOf(const MeshPosition& shard) const;
   // Returns an unfilled state of another shard, for Take. Errors are OffloadedFloats'.
-  absl::StatusOr<std::unique_ptr<ShardState>> MakeState(ShardIndex shard) const;
+  absl::StatusOr<std::unique_ptr<ShardState>> MakeState(const MeshPosition& shard) const;
   // Makes this rank's shard the one of `state`, which the caller has filled.
   void Take(std::unique_ptr<ShardState> state);
 

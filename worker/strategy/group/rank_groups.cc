@@ -22,52 +22,56 @@ CollectiveTraffic SumOf(absl::Span<const Communicator* const> groups) {
 
 }  // namespace
 
-RankGroups::RankGroups(std::unique_ptr<Communicator> world, const ShardIndex& shard)
-    : world_(std::move(world)), shards_(shard.count) {}
+RankGroups::RankGroups(std::unique_ptr<Communicator> world, const Mesh& mesh)
+    : world_(std::move(world)), mesh_(mesh) {}
 
 absl::StatusOr<std::unique_ptr<RankGroups>> RankGroups::Create(
-    std::unique_ptr<Communicator> world, ShardIndex shard, absl::Span<const TensorSpec> tensors) {
-  std::unique_ptr<RankGroups> groups(new RankGroups(std::move(world), shard));
-  const int rank = groups->world().rank();
-  const int ranks = groups->world().size();
-  if (ranks % shard.coordinates() != 0 || shard.shards().Of(rank, ranks) != shard.coordinate()) {
+    std::unique_ptr<Communicator> world, const MeshPosition& shard,
+    absl::Span<const TensorSpec> tensors) {
+  const int rank = world->rank();
+  const int ranks = world->size();
+  const int shards = shard.mesh.world_size();
+  const Mesh mesh = shard.mesh.WithReplicas(ranks / shards);
+  if (ranks % shards != 0 || mesh.Position(rank, kStateAxes) != shard.rank) {
     return absl::FailedPreconditionError(
-        absl::StrCat("rank ", rank, " of ", ranks, " holds shard ", shard.index, " of ",
-                     shard.count, " of tensor rank ", shard.tensor_rank, " of ", shard.tensor_ranks,
-                     " of stage ", shard.stage, " of ", shard.stages,
+        absl::StrCat("rank ", rank, " of ", ranks, " holds shard ", shard.at(Axis::kShard), " of ",
+                     shard.size(Axis::kShard), " of tensor rank ", shard.at(Axis::kTensor), " of ",
+                     shard.size(Axis::kTensor), " of stage ", shard.at(Axis::kPipeline), " of ",
+                     shard.size(Axis::kPipeline),
                      "; tensor ranks must be neighbours, then shards, then stages, and groups of ",
-                     shard.coordinates(), " ranks must be whole"));
+                     shards, " ranks must be whole"));
   }
+  std::unique_ptr<RankGroups> groups(new RankGroups(std::move(world), mesh));
   // The whole world makes each group: it learns at once of a rank that fails meanwhile, for which a
   // smaller group would wait in vain.
-  Communicator& all = groups->world();
-  // The number of the tensor group, stage after stage.
-  const int tensor_group = rank / shard.tensor_ranks;
-  if (shard.tensor_ranks > 1) {
-    MUSTER_ASSIGN_OR_RETURN(groups->tensor_group_, all.Split(tensor_group, rank));
+  const auto split = [&](Axes axes) {
+    return groups->world().Split(mesh.Position(rank, axes.Others()), rank);
+  };
+  if (mesh.size(Axis::kTensor) > 1) {
+    MUSTER_ASSIGN_OR_RETURN(groups->tensor_group_, split(Axis::kTensor));
   }
-  if (shard.model_ranks() > 1) {
-    MUSTER_ASSIGN_OR_RETURN(groups->data_group_, all.Split(shard.model_rank(), rank));
+  if (mesh.size(kModelAxes) > 1) {
+    MUSTER_ASSIGN_OR_RETURN(groups->data_group_, split(kDataAxes));
   }
-  if (shard.stages > 1) {
-    const int place = rank % (ranks / shard.stages);
-    MUSTER_ASSIGN_OR_RETURN(groups->pipeline_group_, all.Split(place, rank));
+  if (mesh.size(Axis::kPipeline) > 1) {
+    MUSTER_ASSIGN_OR_RETURN(groups->pipeline_group_, split(Axis::kPipeline));
     const bool has_tied = std::any_of(tensors.begin(), tensors.end(),
                                       [](const TensorSpec& tensor) { return tensor.stages > 1; });
-    MUSTER_ASSIGN_OR_RETURN(groups->tied_group_, all.Split(has_tied ? place : -1, rank));
+    const int group = mesh.Position(rank, Axes(Axis::kPipeline).Others());
+    MUSTER_ASSIGN_OR_RETURN(groups->tied_group_,
+                            groups->world().Split(has_tied ? group : -1, rank));
   }
-  // With one shard all ranks of the data group are replicas.
-  if (shard.count == 1 || shard.coordinates() == ranks) return groups;
-  const int shard_group = tensor_group / shard.count;
-  MUSTER_ASSIGN_OR_RETURN(groups->shard_group_,
-                          all.Split(shard_group * shard.tensor_ranks + shard.tensor_rank, rank));
-  MUSTER_ASSIGN_OR_RETURN(groups->replicas_, all.Split(shard.coordinate(), rank));
+  // Otherwise the data group is all replicas, or all shards.
+  if (mesh.size(Axis::kShard) > 1 && mesh.size(Axis::kReplica) > 1) {
+    MUSTER_ASSIGN_OR_RETURN(groups->shard_group_, split(Axis::kShard));
+    MUSTER_ASSIGN_OR_RETURN(groups->replicas_, split(Axis::kReplica));
+  }
   return groups;
 }
 
 Communicator* RankGroups::replicas() {
-  if (shards_ > 1) return replicas_.get();
-  return data_group().size() > 1 ? &data_group() : nullptr;
+  if (mesh_.size(Axis::kReplica) == 1) return nullptr;
+  return replicas_ == nullptr ? &data_group() : replicas_.get();
 }
 
 CollectiveTraffic RankGroups::traffic() const { return SumOf(along_data()); }

@@ -7,36 +7,32 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/mesh/mesh.h"
 #include "common/partition/tensor_spec.h"
 #include "worker/collectives/communicator.h"
-#include "worker/strategy/shard_state.h"
 
 namespace muster {
 
-// The groups of ranks in which a rank makes collective calls. The stages of a pipeline divide the
-// ranks evenly, in order. With t tensor ranks, rank r of a stage is tensor rank r mod t of data
-// rank r / t. The t ranks of a data rank on one stage are a tensor group, and the ranks of all
-// stages at the same place in theirs are a pipeline group. The ranks of a stage with one tensor
-// rank are a data group; with S shards, data rank d has shard d mod S of it. Each S consecutive
-// ranks of a data group, from a multiple of S on, are a shard group, and those with the same shard
-// are replicas.
+// The groups of the mesh in which a rank makes collective calls (common/mesh/mesh.h).
 //
-// For example, with 8 ranks of one stage, t = 2 and S = 2, rank 5 is tensor rank 1 of data rank 2.
-// Its tensor group is {4, 5}, its data group {1, 3, 5, 7}, its shard group {5, 7}, its replicas
-// {1, 5}. With two stages and S = 1 it is tensor rank 1 of data rank 0 of stage 1: its tensor group
-// is {4, 5}, its data group {5, 7}, its pipeline group {1, 5}.
+// For example, with 8 ranks of one stage, 2 tensor ranks and 2 shards, rank 5 is tensor rank 1 of
+// data rank 2. Its tensor group is {4, 5}, its data group {1, 3, 5, 7}, its shard group {5, 7}, its
+// replicas {1, 5}. With two stages and one shard it is tensor rank 1 of data rank 0 of stage 1: its
+// tensor group is {4, 5}, its data group {5, 7}, its pipeline group {1, 5}.
 //
 // Used by one thread.
 class RankGroups {
  public:
-  // Creates the groups; a collective call of all ranks. `tensors` are the rank's shares, which say
+  // Creates the groups of a round whose ranks have shards by turns, this one's at this position
+  // along kStateAxes; a collective call of all ranks. `tensors` are the rank's shares, which say
   // what stages have in common; with one stage they do not count. FailedPrecondition: the
   // rank does not have this shard, or a group would not be whole. Otherwise errors are the
   // communicator's.
   static absl::StatusOr<std::unique_ptr<RankGroups>> Create(
-      std::unique_ptr<Communicator> world, ShardIndex shard,
+      std::unique_ptr<Communicator> world, const MeshPosition& shard,
       absl::Span<const TensorSpec> tensors = {});
 
+  const Mesh& mesh() const { return mesh_; }
   // Returns the communicator of all ranks.
   Communicator& world() { return *world_; }
   const Communicator& world() const { return *world_; }
@@ -63,7 +59,7 @@ class RankGroups {
   std::vector<const FlightRecorder*> recorders() const;
 
  private:
-  RankGroups(std::unique_ptr<Communicator> world, const ShardIndex& shard);
+  RankGroups(std::unique_ptr<Communicator> world, const Mesh& mesh);
 
   // Returns the communicators that traffic() and stage_traffic() count, some of them null.
   std::array<const Communicator*, 4> along_data() const {
@@ -74,7 +70,7 @@ class RankGroups {
   }
 
   const std::unique_ptr<Communicator> world_;
-  const int shards_;
+  const Mesh mesh_;
   // Null where the group is a larger one, or is never asked for.
   std::unique_ptr<Communicator> tensor_group_;
   std::unique_ptr<Communicator> pipeline_group_;

@@ -139,7 +139,8 @@ absl::Status DealRows(Communicator& world, absl::Span<const SparseTable::Row* co
 absl::Status SendFormerShard(Communicator& world, int root, const FormerShard& former,
                              ShardState* source, const ReshardingOptions& options, ShardState& to) {
   const std::vector<ShardLayout::OwnedBlock> blocks =
-      ShardLayout(former.layout, former.shard.count).OwnedBlocks(former.layout, former.shard.index);
+      ShardLayout(former.layout, former.shard.size(Axis::kShard))
+          .OwnedBlocks(former.layout, former.shard.at(Axis::kShard));
   if (blocks.empty()) return absl::OkStatus();
   std::vector<uint64_t> steps(blocks.size());
   if (source != nullptr) {
@@ -170,7 +171,7 @@ absl::Status SendFormerShard(Communicator& world, int root, const FormerShard& f
     }
     MUSTER_RETURN_IF_ERROR(
         world.Run(Broadcast(root, buffer.data(), buffer.size() * sizeof(float), options.timeout)));
-    if (former.shard.tensor_rank != to.shard().tensor_rank) continue;
+    if (former.shard.at(Axis::kTensor) != to.shard().at(Axis::kTensor)) continue;
     const float* next = buffer.data();
     for (const Piece& piece : call) {
       TakePiece(piece, next, steps[piece.block], to.owned_blocks(), values);

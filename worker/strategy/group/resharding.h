@@ -21,7 +21,7 @@ struct ReshardingOptions {
 
 // A shard of a former division of the parameters, and the layout of its tensor rank's shares.
 struct FormerShard {
-  ShardIndex shard;
+  MeshPosition shard;
   const DenseLayout& layout;
 };
 

@@ -99,7 +99,7 @@ class Tasks {
   absl::StatusOr<RecoveryPlan> Plan(const std::vector<int>& slots) const {
     std::vector<RankHolding> holdings;
     for (const int slot : slots) holdings.push_back(tasks_[slot]->strategy().holding());
-    return PlanRecovery(holdings, {static_cast<int>(slots.size())});
+    return PlanRecovery(holdings, Mesh({.shard = static_cast<int>(slots.size())}));
   }
 
   // Makes a group of the slots, which go on in place or begin anew, and trains to the stretch's
@@ -150,7 +150,7 @@ class Tasks {
     for (const int slot : stretch.slots) {
       const ShardedStrategy& strategy = tasks_[slot]->strategy();
       ASSERT_EQ(strategy.replica_clock(), stretch.end) << slot;
-      EXPECT_EQ(strategy.shard_state().shard().coordinates(),
+      EXPECT_EQ(strategy.shard_state().shard().mesh.world_size(),
                 static_cast<int>(stretch.slots.size()));
       EXPECT_EQ(strategy.loss_scale(), expected.loss_scale) << slot;
       whole.Add(strategy.shard_state());

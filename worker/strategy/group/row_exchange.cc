@@ -18,7 +18,7 @@ size_t Total(absl::Span<const size_t> counts) {
 }  // namespace
 
 RowExchange::RowExchange(const ShardState& state, const RowExchangeOptions& options)
-    : state_(state), options_(options), shards_(state.shard().count) {
+    : state_(state), options_(options), shards_(state.shard().size(Axis::kShard)) {
   for (const SparseTableSpec& table : state.tables().sparse) {
     dims_.push_back(table.dim);
     for (std::vector<RowSum>* sums : {&own_, &owned_, &all_}) sums->emplace_back(table.dim);

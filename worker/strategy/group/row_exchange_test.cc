@@ -43,7 +43,7 @@ v1::TablesSchema RowsSchema() {
   return schema;
 }
 
-std::unique_ptr<ShardState> State(ShardIndex shard) {
+std::unique_ptr<ShardState> State(const MeshPosition& shard) {
   return ShardState::Create(RowsSchema(), shard).value();
 }
 
@@ -97,7 +97,7 @@ class RowExchangeTest : public ::testing::TestWithParam<std::tuple<int, int, int
     TestRanks ranks(this->ranks());
     ranks.Run([&](std::unique_ptr<Communicator> communicator) {
       const int rank = communicator->rank();
-      const ShardIndex shard = {.index = rank % shards(), .count = shards()};
+      const MeshPosition shard(Mesh({.shard = shards()}), rank % shards());
       const std::unique_ptr<ShardState> state = State(shard);
       auto groups = RankGroups::Create(std::move(communicator), shard).value();
       RowExchange exchange(*state, {});
@@ -153,7 +153,7 @@ TEST_P(RowExchangeTest, OwnersHaveTheSumsOfPlainDataParallelism) {
       ASSERT_EQ(exchange.AddReplicas(), absl::OkStatus());
       for (size_t table = 0; table < kDims.size(); ++table) {
         for (uint32_t p = 0; p < kPartitions; ++p) {
-          const bool owns = p % shards() == static_cast<uint32_t>(state.shard().index);
+          const bool owns = p % shards() == static_cast<uint32_t>(state.shard().at(Axis::kShard));
           const auto of_partition = OfPartition(exchange.sums()[table], p);
           // The order of keys decides the bits of norms.
           if (owns) EXPECT_EQ(of_partition, OfPartition(expected[table], p));
@@ -211,7 +211,7 @@ uint64_t BytesForOthers(const std::vector<std::vector<uint64_t>>& keys, const Sh
   uint64_t bytes = 0;
   for (size_t table = 0; table < keys.size(); ++table) {
     for (const uint64_t key : keys[table]) {
-      if (state.OwnerOf(key) == static_cast<uint32_t>(state.shard().index)) continue;
+      if (state.OwnerOf(key) == static_cast<uint32_t>(state.shard().at(Axis::kShard))) continue;
       bytes += sizeof(uint64_t) + (with_rows ? kDims[table] * sizeof(float) : 0);
     }
   }
@@ -241,7 +241,8 @@ TEST_P(RowExchangeTest, MovesTheBytesThatItSays) {
         const auto asked = RowsOfMicroBatch(other, m, static_cast<uint32_t>(shards()));
         for (size_t table = 0; table < kDims.size(); ++table) {
           for (const uint64_t key : asked[table].keys) {
-            if (state.OwnerOf(key) != static_cast<uint32_t>(state.shard().index)) continue;
+            if (state.OwnerOf(key) != static_cast<uint32_t>(state.shard().at(Axis::kShard)))
+              continue;
             sent += kDims[table] * sizeof(float);
             received += sizeof(uint64_t);
           }
@@ -279,7 +280,7 @@ TEST(RowExchangeFailureTest, ALookUpThatIsGivenUpEndsOnAllRanks) {
   TestRanks ranks(2);
   ranks.Run([&](std::unique_ptr<Communicator> communicator) {
     const int rank = communicator->rank();
-    const ShardIndex shard = {.index = rank, .count = 2};
+    const MeshPosition shard(Mesh({.shard = 2}), rank);
     const std::unique_ptr<ShardState> state = State(shard);
     const auto groups = RankGroups::Create(std::move(communicator), shard).value();
     RowExchange exchange(*state, {});
@@ -300,7 +301,7 @@ TEST(RowExchangeFailureTest, ADeadRankIsAnError) {
     TestRanks ranks(3);
     ranks.Run([&](std::unique_ptr<Communicator> communicator) {
       const int rank = communicator->rank();
-      const ShardIndex shard = {.index = rank % shards, .count = shards};
+      const MeshPosition shard(Mesh({.shard = shards}), rank % shards);
       const std::unique_ptr<ShardState> state = State(shard);
       const auto groups = RankGroups::Create(std::move(communicator), shard).value();
       RowExchange exchange(*state, {});

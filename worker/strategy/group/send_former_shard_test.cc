@@ -44,14 +44,14 @@ class SendFormerShardTest : public ::testing::TestWithParam<int> {
 
   // Fills a shard with values that say where they belong.
   static void Mark(ShardState& shard) {
-    const auto first = static_cast<float>(shard.shard().tensor_rank) / 2;
+    const auto first = static_cast<float>(shard.shard().at(Axis::kTensor)) / 2;
     ForEachFloat(shard, [first](float& value, uint64_t flat, size_t array) {
       value = ValueOf(flat, array) + first;
     });
-    for (uint64_t& steps : shard.state().steps) steps = 7 + shard.shard().tensor_rank;
+    for (uint64_t& steps : shard.state().steps) steps = 7 + shard.shard().at(Axis::kTensor);
   }
   static void ExpectMarked(ShardState& shard) {
-    const int tensor_rank = shard.shard().tensor_rank;
+    const int tensor_rank = shard.shard().at(Axis::kTensor);
     uint64_t floats = 0, wrong = 0;
     ForEachFloat(shard, [&](float& value, uint64_t flat, size_t array) {
       ++floats;
@@ -67,32 +67,33 @@ TEST_P(SendFormerShardTest, EveryFloatComesToItsNewPlace) {
   const v1::TablesSchema schema = Schema({.tensor = tensor()});
   std::vector<DenseLayout> layouts;
   for (int rank = 0; rank < tensor(); ++rank) {
-    const ShardIndex whole = {.tensor_rank = rank, .tensor_ranks = tensor()};
+    const MeshPosition whole(Mesh({.tensor = tensor()}), rank);
     layouts.push_back(ShardState::Create(schema, whole).value()->layout());
   }
   const TempFolder folder;
   for (const int former : {1, 2, 3, 5}) {
     for (const int shards : {1, 2, 3, 4}) {
-      const ShardIndex before = {.count = former, .tensor_ranks = tensor()};
-      const ShardIndex now = {.count = shards, .tensor_ranks = tensor()};
+      const Mesh before({.shard = former, .tensor = tensor()});
+      const Mesh now({.shard = shards, .tensor = tensor()});
       // A few elements a call, some blocks, and all.
       for (const size_t call_bytes : {size_t{100}, size_t{5000}, size_t{1} << 26}) {
         SCOPED_TRACE(absl::StrCat(former, " to ", shards, " in calls of ", call_bytes));
-        TestRanks group(now.coordinates());
+        TestRanks group(now.world_size());
         group.Run([&](std::unique_ptr<Communicator> world) {
           const int rank = world->rank();
           absl::optional<std::string> offload_folder;
           if (rank == 1) offload_folder = folder.path();
-          const auto mine = ShardState::Create(schema, now.At(rank), offload_folder).value();
-          for (int coordinate = 0; coordinate < before.coordinates(); ++coordinate) {
-            const ShardIndex shard = before.At(coordinate);
+          const auto mine =
+              ShardState::Create(schema, MeshPosition(now, rank), offload_folder).value();
+          for (int coordinate = 0; coordinate < before.world_size(); ++coordinate) {
+            const MeshPosition shard(before, coordinate);
             const int root = (coordinate + 1) % world->size();
             std::unique_ptr<ShardState> source;
             if (rank == root) {
               source = ShardState::Create(schema, shard).value();
               Mark(*source);
             }
-            ASSERT_EQ(SendFormerShard(*world, root, {shard, layouts[shard.tensor_rank]},
+            ASSERT_EQ(SendFormerShard(*world, root, {shard, layouts[shard.at(Axis::kTensor)]},
                                       source.get(), {.call_bytes = call_bytes}, *mine),
                       absl::OkStatus());
           }
@@ -115,7 +116,7 @@ void FillRows(ShardState& shard) {
   const absl::Span<SparseTable> tables = shard.state().rows;
   for (size_t table = 0; table < tables.size(); ++table) {
     for (uint64_t key = 0; key < 100; ++key) {
-      if (shard.OwnerOf(key) != static_cast<uint32_t>(shard.shard().index)) continue;
+      if (shard.OwnerOf(key) != static_cast<uint32_t>(shard.shard().at(Axis::kShard))) continue;
       SparseTable::Row& row = tables[table].Load(key);
       row.steps = key + 1;
       row.last_use = key + 2;
@@ -134,14 +135,14 @@ TEST(SendFormerRowsTest, EveryRowComesToItsNewOwner) {
         TestRanks group(ranks);
         group.Run([&](std::unique_ptr<Communicator> world) {
           const int rank = world->rank();
-          const auto mine = ShardState::Create(schema, {.index = rank, .count = ranks}).value();
-          const auto expected = ShardState::Create(schema, {.index = rank, .count = ranks}).value();
+          const auto mine = ShardState::Create(schema, {Mesh({.shard = ranks}), rank}).value();
+          const auto expected = ShardState::Create(schema, {Mesh({.shard = ranks}), rank}).value();
           FillRows(*expected);
           // The last rank has the first former shard, the one before it the next, and so on.
           std::vector<std::unique_ptr<ShardState>> had;
           std::vector<ShardState*> sent;
           for (int index = ranks - 1 - rank; index < former; index += ranks) {
-            had.push_back(ShardState::Create(schema, {.index = index, .count = former}).value());
+            had.push_back(ShardState::Create(schema, {Mesh({.shard = former}), index}).value());
             FillRows(*had.back());
             sent.push_back(had.back().get());
           }

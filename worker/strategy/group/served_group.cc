@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
-#include "common/mesh/tensor_ranks.h"
+#include "common/mesh/job_mesh.h"
 #include "common/partition/schema.h"
 #include "worker/strategy/blocked_time.h"
 
@@ -18,18 +18,15 @@ ServedGroup::~ServedGroup() { Leave(); }
 absl::Status ServedGroup::Join(std::unique_ptr<Communicator> communicator,
                                absl::optional<int> source) {
   Leave();
-  const ShardIndex first = {.tensor_ranks = static_cast<int>(TensorRanks(order_.spec())),
-                            .stages = static_cast<int>(PipelineStages(order_.spec()))};
+  const Mesh mesh = MeshOf(order_.spec());
   const int slot = static_cast<int>(order_.slot());
-  const int slots = static_cast<int>(order_.spec().workers());
-  const ShardIndex share = first.OfRank(slot, slots);
-  MUSTER_ASSIGN_OR_RETURN(const Tables tables,
-                          LocalTables(schema_, share.tensor_ranks, share.model_rank()));
+  const MeshPosition share(mesh, slot, kStateAxes);
+  MUSTER_ASSIGN_OR_RETURN(const Tables tables, LocalTables(schema_, share));
   MUSTER_ASSIGN_OR_RETURN(groups_,
                           RankGroups::Create(std::move(communicator), share, tables.tensors));
-  if (share.stages > 1) {
+  if (mesh.size(Axis::kPipeline) > 1) {
     MUSTER_ASSIGN_OR_RETURN(data_rank_,
-                            groups_->world().Split(first.shards().ReplicaOf(slot, slots), slot));
+                            groups_->world().Split(mesh.Position(slot, kDataAxes), slot));
   }
   if (Communicator* const group = groups_->tensor_group(); group != nullptr) {
     tensor_group_ = std::make_unique<CommunicatorTensorGroup>(

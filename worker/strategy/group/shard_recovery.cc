@@ -46,8 +46,8 @@ RankHolding ShardRecovery::holding() const {
   holding.has_sums = has_sums_ && holding.clock.has_value();
   holding.copies = copies_.holdings(has_sums_);
   if (options_.divides_anew) {
-    holding.shards = shard_.state().shard().coordinates();
-    holding.shard = shard_.state().shard().coordinate();
+    holding.shards = shard_.state().shard().mesh.world_size();
+    holding.shard = shard_.state().shard().rank;
   }
   return holding;
 }
@@ -87,7 +87,7 @@ void ShardRecovery::KeepSums(std::vector<absl::Span<float>>& sums) {
 }
 
 ShardState* ShardRecovery::Find(int shard) {
-  const bool own = shard_.clock().has_value() && shard == shard_.state().shard().coordinate();
+  const bool own = shard_.clock().has_value() && shard == shard_.state().shard().rank;
   return own ? &shard_.state() : copies_.Find(shard);
 }
 
@@ -182,7 +182,7 @@ absl::Status ShardRecovery::Move(Communicator& world, const ShardTransfer& trans
     return SendState(world, transfer.to, kTransferTimeout, *Find(transfer.shard));
   }
   if (world.rank() != transfer.to) return absl::OkStatus();
-  if (transfer.shard == shard_.state().shard().coordinate()) {
+  if (transfer.shard == shard_.state().shard().rank) {
     // They are of another clock.
     ForgetSums();
     return shard_.Receive(world, transfer.from);
@@ -197,36 +197,34 @@ absl::Status ShardRecovery::AwaitAll(Communicator& world, absl::string_view labe
   return world.Run(barrier);
 }
 
-absl::Status ShardRecovery::Become(ShardIndex shard) {
-  const ShardIndex own = shard_.state().shard();
+absl::Status ShardRecovery::Become(const MeshPosition& shard) {
+  const MeshPosition own = shard_.state().shard();
   if (own == shard) return absl::OkStatus();
-  if (own.count != shard.count) copies_.Divide(shard);
+  if (own.mesh != shard.mesh) copies_.Divide(shard);
   return shard_.Divide(shard);
 }
 
 absl::Status ShardRecovery::MakeNewShards(Communicator& world, const RecoveryPlan& plan,
-                                          ShardIndex shard) {
+                                          const MeshPosition& shard) {
   // All are at one clock, so nobody makes a step with them any more.
   ForgetSums();
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<ShardState> state, shard_.MakeState(shard));
   std::vector<DenseLayout> layouts;
-  for (int rank = 0; rank < shard.tensor_ranks; ++rank) {
-    MUSTER_ASSIGN_OR_RETURN(DenseLayout layout, shard_.LayoutOf(rank));
+  for (const int rank : shard.mesh.Group(0, Axis::kTensor)) {
+    MUSTER_ASSIGN_OR_RETURN(DenseLayout layout, shard_.LayoutOf(shard.Of(rank)));
     layouts.push_back(std::move(layout));
   }
   const int coordinates = static_cast<int>(plan.former.size());
-  const ShardIndex division = {.count = coordinates / shard.tensor_ranks,
-                               .tensor_ranks = shard.tensor_ranks};
   std::vector<ShardState*> sent;
   for (int coordinate = 0; coordinate < coordinates; ++coordinate) {
-    const ShardIndex former = division.At(coordinate);
+    const MeshPosition former = shard_.ShardOfRank(coordinate, coordinates);
     ShardState* source = nullptr;
     if (plan.former[coordinate] == world.rank()) {
       source = Find(coordinate);
       sent.push_back(source);
     }
     MUSTER_RETURN_IF_ERROR(SendFormerShard(world, plan.former[coordinate],
-                                           {former, layouts[former.tensor_rank]}, source,
+                                           {former, layouts[former.at(Axis::kTensor)]}, source,
                                            {.timeout = kTransferTimeout}, *state));
   }
   MUSTER_RETURN_IF_ERROR(SendFormerRows(world, sent, {.timeout = kTransferTimeout}, *state));
@@ -241,11 +239,12 @@ absl::Status ShardRecovery::MakeNewShards(Communicator& world, const RecoveryPla
   return absl::OkStatus();
 }
 
-absl::Status ShardRecovery::Recover(Communicator& world, ShardIndex shard,
+absl::Status ShardRecovery::Recover(Communicator& world, const MeshPosition& shard,
                                     absl::FunctionRef<absl::Status(const StepOutcome&)> make_step) {
   Meeting meeting;
   MUSTER_RETURN_IF_ERROR(Exchange(world, meeting));
-  const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(meeting.holdings, shard.shards());
+  const Mesh mesh = shard.mesh.WithReplicas(world.size() / shard.mesh.world_size());
+  const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(meeting.holdings, mesh);
   if (!plan.ok()) {
     return absl::InternalError(
         absl::StrCat("the round was to go on in place, but ", plan.status().message()));
@@ -267,7 +266,7 @@ absl::Status ShardRecovery::Recover(Communicator& world, ShardIndex shard,
   return RenewCopies(world, meeting, plan->clock);
 }
 
-absl::Status ShardRecovery::Forget(ShardIndex shard) {
+absl::Status ShardRecovery::Forget(const MeshPosition& shard) {
   ForgetKept();
   return Become(shard);
 }
@@ -283,7 +282,7 @@ absl::Status ShardRecovery::RenewCopies(Communicator& world, const Meeting& meet
                                         uint64_t clock) {
   std::vector<int> keepers(world.size(), -1);
   // The tensor ranks of a lost rank leave a round that goes on without it.
-  const int group = options_.divides_anew ? shard_.state().shard().tensor_ranks : 1;
+  const int group = options_.divides_anew ? shard_.state().shard().size(kLayerAxes) : 1;
   if (options_.redundant) keepers = Keepers(meeting.daemons, group);
   for (const ShardTransfer& transfer : PlanCopies(meeting.holdings, keepers, clock)) {
     MUSTER_RETURN_IF_ERROR(Move(world, transfer));

@@ -30,7 +30,7 @@ class TaskOrder;
 
 // One rank's part in going on in place after a loss, in a job whose ranks hold different shards
 // (common/mesh/recovery_plan.h): what it keeps from step to step for that, and how all ranks become
-// whole again. Shards are named by their coordinates (ShardIndex).
+// whole again. Shards are named by their positions along kStateAxes.
 //
 //   in each step   SendRows and SumsComplete, before the exchange after which ranks make the step;
 //                  then StepMade
@@ -94,12 +94,12 @@ class ShardRecovery {
   // error the shard is usable or absent (KeptShard::clock), and what was kept is kept for the next
   // group. Internal: the coordinator opened the round, though ranks lack a shard. Otherwise errors
   // are those of `make_step` and of the communicator.
-  absl::Status Recover(Communicator& world, ShardIndex shard,
+  absl::Status Recover(Communicator& world, const MeshPosition& shard,
                        absl::FunctionRef<absl::Status(const StepOutcome&)> make_step);
 
   // Forgets sums and copies, because all shards are about to be filled from the job's beginning or
   // a checkpoint, and this rank's with `shard`. Errors are KeptShard::Divide's.
-  absl::Status Forget(ShardIndex shard);
+  absl::Status Forget(const MeshPosition& shard);
   // Sends the copies to those who are to keep them; a collective call. Errors are the
   // communicator's.
   absl::Status MakeCopies(Communicator& world);
@@ -120,9 +120,10 @@ class ShardRecovery {
                            absl::FunctionRef<absl::Status(const StepOutcome&)> make_step);
   absl::Status Move(Communicator& world, const ShardTransfer& transfer);
   // Makes new shards of all former ones, and then forgets these with their copies.
-  absl::Status MakeNewShards(Communicator& world, const RecoveryPlan& plan, ShardIndex shard);
+  absl::Status MakeNewShards(Communicator& world, const RecoveryPlan& plan,
+                             const MeshPosition& shard);
   // Makes this rank's shard the given one, which is then not filled, unless it is that already.
-  absl::Status Become(ShardIndex shard);
+  absl::Status Become(const MeshPosition& shard);
   // Waits until all ranks have come here.
   static absl::Status AwaitAll(Communicator& world, absl::string_view label);
   // Brings the copies to the ranks that are to keep them at `clock`.

@@ -50,7 +50,7 @@ class Rounds {
     for (const auto& task : tasks_) holdings.push_back(task->strategy().holding());
     return holdings;
   }
-  absl::StatusOr<RecoveryPlan> Plan() const { return PlanRecovery(holdings(), job_.shards()); }
+  absl::StatusOr<RecoveryPlan> Plan() const { return PlanRecovery(holdings(), job_.mesh()); }
 
   // Runs a round: all ranks join, go on in place if they can, and train to kEnd, or until a call
   // fails. Faults are armed in joins, or in the step at kLossClock. Ranks that died are replaced.
@@ -95,10 +95,10 @@ class Rounds {
 
   // Expects that all ranks have made all steps, with these weights.
   void ExpectEnd(const std::vector<float>& weights) {
-    std::vector<Whole> groups(job_.ranks / job_.coordinates());
+    std::vector<Whole> groups(job_.ranks / job_.mesh().size(kStateAxes));
     for (int rank = 0; rank < job_.ranks; ++rank) {
       ASSERT_EQ(strategy(rank).replica_clock(), kEnd) << rank;
-      groups[rank / job_.coordinates()].Add(strategy(rank).shard_state());
+      groups[rank / job_.mesh().size(kStateAxes)].Add(strategy(rank).shard_state());
     }
     for (const Whole& group : groups) EXPECT_EQ(group.weights(), weights);
   }
@@ -187,7 +187,7 @@ TEST_P(ShardRecoveryTest, ARankThatIsBehindMakesTheStepWithItsOwnSums) {
     overflow(undisturbed);
     undisturbed.Run();
     Whole weights;
-    for (int rank = 0; rank < job.coordinates(); ++rank) {
+    for (int rank = 0; rank < job.mesh().size(kStateAxes); ++rank) {
       weights.Add(undisturbed.strategy(rank).shard_state());
     }
     for (int behind = 0; behind < job.ranks; ++behind) {

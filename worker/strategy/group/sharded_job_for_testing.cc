@@ -263,7 +263,7 @@ absl::Status ShardedTask::RunMicroBatch(uint64_t clock, int m) {
 
 void Whole::Add(const ShardState& state) {
   absl::MutexLock lock(&mutex_);
-  std::vector<float>& whole = weights_[state.shard().tensor_rank];
+  std::vector<float>& whole = weights_[state.shard().at(Axis::kTensor)];
   whole.resize(state.layout().elements());
   for (const ShardLayout::OwnedBlock& owned : state.owned_blocks()) {
     const absl::Span<const float> weights = state.weights(owned);

@@ -44,12 +44,11 @@ struct ShardedJob {
   // There are sparse tables, too.
   bool has_rows = false;
 
-  // Returns the number of neighbouring ranks that hold the parameters together.
-  int coordinates() const {
-    if (stage == 0) return tensor;
-    return shard == 0 ? ranks : shard * tensor;
+  // Returns the mesh of its ranks.
+  Mesh mesh() const {
+    const int shards = stage == 0 ? 1 : shard == 0 ? ranks / tensor : shard;
+    return Mesh({.replica = ranks / tensor / shards, .shard = shards, .tensor = tensor});
   }
-  RankShards shards() const { return {coordinates()}; }
 };
 
 // Returns a schema of four units: sizes that no number of ranks divides, a tensor that does not

@@ -402,7 +402,7 @@ TEST(RankGroupsTest, TensorRanksAreNeighboursThenShards) {
   TestRanks ranks(8);
   ranks.Run([&ranks](std::unique_ptr<Communicator> world) {
     const int rank = world->rank();
-    const ShardIndex shard = ShardIndex{.count = 2, .tensor_ranks = 2}.At(rank % 4);
+    const MeshPosition shard(Mesh({.shard = 2, .tensor = 2}), rank % 4);
     const auto groups = RankGroups::Create(std::move(world), shard).value();
     const auto members = [rank](Communicator& group) {
       std::vector<int64_t> others(group.size());
@@ -432,14 +432,13 @@ TEST(RankGroupsTest, TensorRanksAreNeighboursThenShards) {
 TEST(RankGroupsTest, OneDataRankHasNoReplicas) {
   TestRanks ranks(2);
   ranks.Run([&ranks](std::unique_ptr<Communicator> world) {
-    const ShardIndex shard = ShardIndex{.tensor_ranks = 2}.At(world->rank());
+    const MeshPosition shard(Mesh({.tensor = 2}), world->rank());
     const auto groups = RankGroups::Create(std::move(world), shard).value();
     EXPECT_EQ(groups->tensor_group()->size(), 2);
     EXPECT_EQ(groups->data_group().size(), 1);
     EXPECT_EQ(groups->replicas(), nullptr);
     const absl::Status wrong =
-        RankGroups::Create(groups->world().Split(0, 0).value(), shard.At(1 - shard.tensor_rank))
-            .status();
+        RankGroups::Create(groups->world().Split(0, 0).value(), shard.Of(1 - shard.rank)).status();
     EXPECT_EQ(wrong.code(), absl::StatusCode::kFailedPrecondition) << wrong;
     ranks.AwaitAll();
   });

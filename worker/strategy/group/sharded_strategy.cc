@@ -9,8 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/kernels/gemm/row_sums.h"
-#include "common/mesh/tensor_ranks.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
 #include "common/partition/model_units.h"
 #include "common/partition/schema.h"
 #include "proto/cluster_service.pb.h"
@@ -46,16 +45,16 @@ const TensorSpec* FirstNotFinite(absl::Span<const TensorSpec> tensors, GradientS
 // Returns a fingerprint of the plan of the first tensor rank, from which those of the others
 // follow.
 uint64_t PlanFingerprint(const v1::JobSpec& spec, const v1::TablesSchema& schema,
-                         const ShardIndex& shard) {
+                         const MeshPosition& shard) {
   // The rank's own state has been made of the schema.
-  const Tables tables = LocalTables(schema, shard.tensor_ranks, 0).value();
+  const Tables tables = LocalTables(schema, shard.Of(0)).value();
   const DenseLayout layout = LayoutOfTensors(schema, tables.tensors).value();
   if (ZeroStage(spec) == 0) {
     return BucketPlanFingerprint(
         MakeBucketPlan(layout, tables.tensors, BucketPlanOptionsOf(spec.update())));
   }
   return ShardFingerprint(ZeroStage(spec), KeptGatheredBytes(spec),
-                          ShardLayout(layout, shard.count));
+                          ShardLayout(layout, shard.size(Axis::kShard)));
 }
 
 }  // namespace
@@ -182,11 +181,9 @@ void ShardedStrategy::Forget() {
 absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
                                    absl::optional<int> source) {
   Leave();
-  ShardIndex shard = own().shard();
-  if (divides_anew_) {
-    shard.count = communicator->size() / shard.tensor_ranks;
-    shard = shard.At(communicator->rank());
-  }
+  const MeshPosition shard = divides_anew_
+                                 ? kept_->ShardOfRank(communicator->rank(), communicator->size())
+                                 : own().shard();
   const std::vector<TensorSpec>& tensors = own().tables().tensors;
   MUSTER_ASSIGN_OR_RETURN(groups_, RankGroups::Create(std::move(communicator), shard, tensors));
   if (groups_->tied_group() != nullptr) {
@@ -220,7 +217,7 @@ absl::Status ShardedStrategy::MakeTensorGroup() {
   return absl::OkStatus();
 }
 
-absl::Status ShardedStrategy::FillShards(absl::optional<int> source, ShardIndex shard) {
+absl::Status ShardedStrategy::FillShards(absl::optional<int> source, const MeshPosition& shard) {
   Communicator& world = groups_->world();
   if (!recovers()) return kept_->Fill(world, source, groups_->replicas());
   if (!source.has_value()) {
@@ -267,13 +264,13 @@ absl::Status ShardedStrategy::MakeExchanges() {
   tensor_sums_ = own().TensorSlices(sums_);
   copies_ = std::make_unique<RoundedCopies>(sharded.tensors, held);
   cells_by_rank_.clear();
-  if (clips_by_norm_ && own().shard().coordinates() > 1) {
+  if (clips_by_norm_ && own().shard().mesh.world_size() > 1) {
     // The cells of the first ranks with each shard; the others have the same.
-    const RankShards shards = own().shard().shards();
-    const int ranks = groups_->world().size();
-    for (int rank = 0; rank < ranks; ++rank) {
-      const bool first = shards.ReplicaOf(rank, ranks) == 0;
-      cells_by_rank_.push_back(first ? own().cells_by_coordinate()[shards.Of(rank, ranks)] : 0);
+    const Mesh& mesh = groups_->mesh();
+    for (int rank = 0; rank < mesh.world_size(); ++rank) {
+      const bool first = mesh.Position(rank, kStateAxes.Others()) == 0;
+      const size_t cells = own().cells_by_shard()[mesh.Position(rank, kStateAxes)];
+      cells_by_rank_.push_back(first ? cells : 0);
     }
   }
   return absl::OkStatus();
@@ -437,7 +434,7 @@ absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
     MUSTER_RETURN_IF_ERROR(recovery_.SumsComplete(world, sums_, options_.timeout, MeasuredWait()));
     CountTraffic(counters_.bytes_sent, counters_.bytes_received);
   }
-  StepShare mine = {.examples = own().shard().model_rank() == 0 ? examples_ : 0};
+  StepShare mine = {.examples = own().shard().at(kModelAxes) == 0 ? examples_ : 0};
   // The engine checks the gradients of the last micro-batch, which hold the sums over all
   // micro-batches only if gradients are whole.
   const bool unseen = holding_.gradients == UnitPlaces::Holding::kInFlight && micro_batches_ > 1;

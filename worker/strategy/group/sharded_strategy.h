@@ -199,7 +199,7 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   const ShardState& own() const { return kept_->state(); }
   bool joined() const { return reducer_ != nullptr || scatterer_ != nullptr; }
   // Returns whether ranks hold different shards, in this group or in another one.
-  bool recovers() const { return divides_anew_ || own().shard().coordinates() > 1; }
+  bool recovers() const { return divides_anew_ || own().shard().mesh.world_size() > 1; }
   bool in_flight() const { return holding_.weights == UnitPlaces::Holding::kInFlight; }
 
   // Returns a wait whose time is counted as exposed.
@@ -208,7 +208,7 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   // Makes what the tensor group's ranks need of one another; a collective call.
   absl::Status MakeTensorGroup();
   // Gives every rank its shard, and this one `shard`; a collective call.
-  absl::Status FillShards(absl::optional<int> source, ShardIndex shard);
+  absl::Status FillShards(absl::optional<int> source, const MeshPosition& shard);
   // Creates the objects that move weights and gradients in the groups; a collective call.
   absl::Status MakeExchanges();
   // Moves the shard's f32 weights to where they are gathered, if they are held whole, so that there

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/partition/gradient_axes.h"
 #include "common/tensor/dtype.h"
 
 namespace muster {
@@ -14,9 +15,7 @@ absl::StatusOr<std::unique_ptr<SharedGradients>> SharedGradients::Create(
   // The shared elements by number of ranks, in the same order on all ranks.
   std::map<int, std::vector<Elements>> shared;
   for (size_t t = 0; t < tensors.size(); ++t) {
-    const bool replicated = tensors[t].placement.kind == Placement::Kind::kReplicate;
-    if (!tensors[t].tied_to.empty() || (replicated && !options.divides_tokens)) continue;
-    for (const SharedElements& elements : tensors[t].shared) {
+    for (const SharedElements& elements : PartialElements(tensors[t], options.divides_tokens)) {
       shared[elements.ranks].push_back({t, elements.begin, elements.end});
     }
   }

@@ -62,7 +62,7 @@ TEST(DenseRunsTest, WhatALowerTensorRankPushesGoesAlone) {
   const TensorSpec common = {.name = "b", .shape = {4}};
   // Blocks of 4 floats: rank 0's half of a and b, then rank 1's half of a.
   const ServedTensors served =
-      ServeTensors({divided, common}, {.tensor_ranks = 2}, {.block_bytes = 16, .partitions = 1})
+      ServeTensors({divided, common}, {Mesh({.tensor = 2})}, {.block_bytes = 16, .partitions = 1})
           .value();
   const auto first = DenseRunsByUnit(LayoutOfRank(served, 0), 1, 1 << 20);
   ASSERT_EQ(first[0].size(), 1);

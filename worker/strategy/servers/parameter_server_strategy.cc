@@ -7,8 +7,8 @@
 #include "common/base/payload.h"
 #include "common/base/status_macros.h"
 #include "common/kernels/gemm/row_sums.h"
-#include "common/mesh/rank_shards.h"
-#include "common/mesh/zero.h"
+#include "common/mesh/job_mesh.h"
+#include "common/mesh/mesh.h"
 #include "common/partition/model_units.h"
 #include "common/partition/served_layout.h"
 #include "common/partition/wire_dtype.h"
@@ -104,10 +104,7 @@ absl::StatusOr<std::unique_ptr<ParameterServerStrategy>> ParameterServerStrategy
 absl::StatusOr<ParameterServerStrategy::Share> ParameterServerStrategy::ShareOf(
     const v1::TaskOrder& order, const v1::TablesSchema& schema) {
   MUSTER_ASSIGN_OR_RETURN(ServedTensors served, ServedFromSchema(schema));
-  const int stages = served.ranks / served.tensor_ranks;
-  const RankShards ranks = {served.ranks, stages};
-  const int rank =
-      ranks.Of(static_cast<int>(order.slot()), static_cast<int>(order.spec().workers()));
+  const int rank = MeshOf(order.spec()).Position(static_cast<int>(order.slot()), kModelAxes);
   Share share{.rank = rank,
               .tables = TablesFromSchema(schema),
               .layout = LayoutOfRank(served, rank),

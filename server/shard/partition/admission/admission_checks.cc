@@ -54,11 +54,10 @@ AdmissionChecks::AdmissionChecks(const PartitionTables& tables, BufferPool& pool
       job_(*tables.job),
       pool_(pool),
       memory_(memory),
-      ledger_({.slots = job_.slots(),
+      ledger_({.mesh = job_.mesh(),
                .dense_blocks = tables.dense.size(),
                .sparse_tables = static_cast<uint32_t>(tables.sparse.size()),
                .micro_batches = job_.pushes_of_block(),
-               .model_ranks = job_.model_ranks(),
                .owners = job_.OwnersOf(tables.partition)},
               start),
       scaled_(start) {}
@@ -177,7 +176,7 @@ absl::Status AdmissionChecks::CheckDensePush(AdmittedCall& call) {
     if (ledger_.Pushes(request.slot(), block)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "block ", block, " is pushed by slots of another rank of the model, not by those of ",
-        job_.RankOf(request.slot()), " of ", job_.model_ranks().count));
+        job_.RankOf(request.slot()), " of ", job_.mesh().size(kModelAxes)));
   }
   if (push.micro_batch() >= job_.pushes_of_block()) {
     return absl::InvalidArgumentError(absl::StrCat("micro_batch is ", push.micro_batch(),

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/mesh/rank_shards.h"
+#include "common/mesh/mesh.h"
 
 namespace muster {
 
@@ -32,18 +32,17 @@ class Ledger {
  public:
   // The slots, blocks, tables and pushes that the ledger covers.
   struct Shape {
-    uint32_t slots = 1;
+    // Slots are its ranks.
+    Mesh mesh;
     uint32_t dense_blocks = 0;
     uint32_t sparse_tables = 0;
     // Pushes of each dense block that each slot makes in a clock.
     uint32_t micro_batches = 1;
-    // The division of the model among slots: slot s is one of its ranks, model_ranks.Of(s, slots).
-    RankShards model_ranks;
-    // The rank whose slots push each dense block; empty if there is one rank.
+    // The rank of the model whose slots push each dense block; empty if there is one rank.
     std::vector<uint32_t> owners;
 
     uint32_t RankOf(uint32_t slot) const {
-      return static_cast<uint32_t>(model_ranks.Of(static_cast<int>(slot), static_cast<int>(slots)));
+      return static_cast<uint32_t>(mesh.Position(static_cast<int>(slot), kModelAxes));
     }
   };
 

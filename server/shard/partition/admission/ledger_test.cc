@@ -36,7 +36,8 @@ using ::testing::HasSubstr;
 TEST(LedgerTest, PredictsWhatItAndTheClocksTake) {
   for (const uint32_t blocks : {0u, 1u, 64u, 1000u}) {
     for (const uint32_t tables : {0u, 1u, 100u}) {
-      const Ledger::Shape shape = {.slots = 50, .dense_blocks = blocks, .sparse_tables = tables};
+      const Ledger::Shape shape = {
+          .mesh = Mesh({.replica = 50}), .dense_blocks = blocks, .sparse_tables = tables};
       uint64_t before = allocated_bytes;
       const Ledger ledger(shape, 0);
       const uint64_t taken = allocated_bytes - before;
@@ -52,8 +53,10 @@ TEST(LedgerTest, PredictsWhatItAndTheClocksTake) {
 }
 
 TEST(LedgerTest, ASlotOwesTheBlocksOfItsTensorRank) {
-  const Ledger::Shape shape = {
-      .slots = 4, .dense_blocks = 3, .sparse_tables = 0, .model_ranks = {2}, .owners = {0, 1, 1}};
+  const Ledger::Shape shape = {.mesh = Mesh({.replica = 2, .tensor = 2}),
+                               .dense_blocks = 3,
+                               .sparse_tables = 0,
+                               .owners = {0, 1, 1}};
   Ledger ledger(shape, 0);
   EXPECT_TRUE(ledger.Pushes(2, 0));
   EXPECT_FALSE(ledger.Pushes(3, 0));
@@ -68,18 +71,19 @@ TEST(LedgerTest, ASlotOwesTheBlocksOfItsTensorRank) {
   Ledger restored(shape, 0);
   ASSERT_TRUE(restored.Restore(state).ok());
   EXPECT_TRUE(restored.CheckClose(2, {}, false).ok());
-  Ledger other(
-      {.slots = 4, .dense_blocks = 3, .sparse_tables = 0, .model_ranks = {2}, .owners = {1, 1, 1}},
-      0);
+  Ledger other({.mesh = Mesh({.replica = 2, .tensor = 2}),
+                .dense_blocks = 3,
+                .sparse_tables = 0,
+                .owners = {1, 1, 1}},
+               0);
   EXPECT_TRUE(absl::IsDataLoss(other.Restore(state)));
 }
 
 // Slots 0 to 3 are stage 0, slots 4 to 7 stage 1, of two tensor ranks each.
 TEST(LedgerTest, ASlotOwesTheBlocksOfItsStage) {
-  const Ledger ledger({.slots = 8,
+  const Ledger ledger({.mesh = Mesh({.pipeline = 2, .replica = 2, .tensor = 2}),
                        .dense_blocks = 4,
                        .sparse_tables = 0,
-                       .model_ranks = {4, 2},
                        .owners = {0, 1, 2, 3}},
                       0);
   for (uint32_t slot = 0; slot < 8; ++slot) {
@@ -90,7 +94,7 @@ TEST(LedgerTest, ASlotOwesTheBlocksOfItsStage) {
 }
 
 TEST(LedgerTest, FencesLowerIncarnations) {
-  Ledger ledger({.slots = 2, .dense_blocks = 0, .sparse_tables = 0}, 0);
+  Ledger ledger({.mesh = Mesh({.replica = 2}), .dense_blocks = 0, .sparse_tables = 0}, 0);
   EXPECT_TRUE(ledger.Enter(1, 7).ok());
   EXPECT_TRUE(ledger.Enter(1, 7).ok());
   EXPECT_TRUE(ledger.Enter(1, 8).ok());
@@ -101,7 +105,7 @@ TEST(LedgerTest, FencesLowerIncarnations) {
 }
 
 TEST(LedgerTest, KnowsClosedOpenAndFutureClocks) {
-  Ledger ledger({.slots = 1, .dense_blocks = 0, .sparse_tables = 0}, 3);
+  Ledger ledger({.mesh = Mesh({.replica = 1}), .dense_blocks = 0, .sparse_tables = 0}, 3);
   EXPECT_TRUE(*ledger.IsClosed(0, 2));
   EXPECT_FALSE(*ledger.IsClosed(0, 3));
   EXPECT_TRUE(absl::IsFailedPrecondition(ledger.IsClosed(0, 4).status()));
@@ -110,7 +114,7 @@ TEST(LedgerTest, KnowsClosedOpenAndFutureClocks) {
 }
 
 TEST(LedgerTest, ClosesOnlyWhenAllHasCome) {
-  Ledger ledger({.slots = 1, .dense_blocks = 2, .sparse_tables = 2}, 0);
+  Ledger ledger({.mesh = Mesh({.replica = 1}), .dense_blocks = 2, .sparse_tables = 2}, 0);
   EXPECT_THAT(ledger.CheckClose(0, {1, 0}, false).message(),
               HasSubstr("first one missing is block 0"));
   ledger.AddBlock(0, 0);
@@ -128,19 +132,19 @@ TEST(LedgerTest, ClosesOnlyWhenAllHasCome) {
 }
 
 TEST(LedgerTest, AGapInTheChunksIsFound) {
-  Ledger ledger({.slots = 1, .dense_blocks = 0, .sparse_tables = 1}, 0);
+  Ledger ledger({.mesh = Mesh({.replica = 1}), .dense_blocks = 0, .sparse_tables = 1}, 0);
   ledger.AddChunk(0, 0, 4000000000);
   EXPECT_THAT(ledger.CheckClose(0, {4000000001}, false).message(), HasSubstr("chunk 0"));
 }
 
 TEST(LedgerTest, AllBlocksOrNone) {
-  Ledger ledger({.slots = 1, .dense_blocks = 2, .sparse_tables = 0}, 0);
+  Ledger ledger({.mesh = Mesh({.replica = 1}), .dense_blocks = 2, .sparse_tables = 0}, 0);
   EXPECT_TRUE(ledger.CheckClose(0, {}, true).ok());
   EXPECT_FALSE(ledger.CheckClose(0, {}, false).ok());
 }
 
 TEST(LedgerTest, ClosesOnlyWhenAllMicroBatchesOfAllBlocksHaveCome) {
-  Ledger ledger({.slots = 1, .dense_blocks = 2, .micro_batches = 2}, 0);
+  Ledger ledger({.mesh = Mesh({.replica = 1}), .dense_blocks = 2, .micro_batches = 2}, 0);
   for (uint32_t block : {0, 1, 1}) ledger.AddBlock(0, block);
   EXPECT_EQ(ledger.MicroBatchesIn(0, 1), 2u);
   EXPECT_THAT(ledger.CheckClose(0, {}, false).message(),
@@ -154,7 +158,7 @@ TEST(LedgerTest, ClosesOnlyWhenAllMicroBatchesOfAllBlocksHaveCome) {
 }
 
 TEST(LedgerTest, KeepsTheOpenClockAlone) {
-  Ledger ledger({.slots = 1, .dense_blocks = 1, .sparse_tables = 1}, 0);
+  Ledger ledger({.mesh = Mesh({.replica = 1}), .dense_blocks = 1, .sparse_tables = 1}, 0);
   ledger.AddBlock(0, 0);
   ledger.AddChunk(0, 0, 0);
   ledger.Close(0);
@@ -167,7 +171,7 @@ TEST(LedgerTest, KeepsTheOpenClockAlone) {
 }
 
 TEST(LedgerTest, ComesBackAsItWasSaved) {
-  Ledger ledger({.slots = 2, .dense_blocks = 3, .sparse_tables = 1}, 4);
+  Ledger ledger({.mesh = Mesh({.replica = 2}), .dense_blocks = 3, .sparse_tables = 1}, 4);
   ASSERT_TRUE(ledger.Enter(1, 9).ok());
   ledger.Withdraw(1);
   ledger.Close(1);
@@ -176,7 +180,7 @@ TEST(LedgerTest, ComesBackAsItWasSaved) {
   ledger.Withdraw(0);
   v1::PartitionState state;
   ledger.Save(state);
-  Ledger restored({.slots = 2, .dense_blocks = 3, .sparse_tables = 1}, 0);
+  Ledger restored({.mesh = Mesh({.replica = 2}), .dense_blocks = 3, .sparse_tables = 1}, 0);
   ASSERT_TRUE(restored.Restore(state).ok());
   EXPECT_EQ(restored.incarnation(1), 9u);
   EXPECT_EQ(restored.closed(0), 4u);
@@ -189,15 +193,18 @@ TEST(LedgerTest, ComesBackAsItWasSaved) {
   EXPECT_TRUE(restored.HasWithdrawn(1, 4));
   EXPECT_FALSE(restored.HasWithdrawn(1, 5));
   EXPECT_TRUE(absl::IsDataLoss(
-      Ledger({.slots = 3, .dense_blocks = 3, .sparse_tables = 1}, 0).Restore(state)));
+      Ledger({.mesh = Mesh({.replica = 3}), .dense_blocks = 3, .sparse_tables = 1}, 0)
+          .Restore(state)));
   EXPECT_TRUE(absl::IsDataLoss(
-      Ledger({.slots = 2, .dense_blocks = 2, .sparse_tables = 1}, 0).Restore(state)));
+      Ledger({.mesh = Mesh({.replica = 2}), .dense_blocks = 2, .sparse_tables = 1}, 0)
+          .Restore(state)));
   EXPECT_TRUE(absl::IsDataLoss(
-      Ledger({.slots = 2, .dense_blocks = 3, .sparse_tables = 2}, 0).Restore(state)));
+      Ledger({.mesh = Mesh({.replica = 2}), .dense_blocks = 3, .sparse_tables = 2}, 0)
+          .Restore(state)));
 }
 
 TEST(LedgerTest, SavesHowManyMicroBatchesAreIn) {
-  const Ledger::Shape shape = {.slots = 1, .dense_blocks = 3, .micro_batches = 3};
+  const Ledger::Shape shape = {.mesh = Mesh({.replica = 1}), .dense_blocks = 3, .micro_batches = 3};
   Ledger ledger(shape, 0);
   for (uint32_t block : {0, 0, 2}) ledger.AddBlock(0, block);
   v1::PartitionState state;
@@ -207,7 +214,7 @@ TEST(LedgerTest, SavesHowManyMicroBatchesAreIn) {
   EXPECT_EQ(restored.MicroBatchesIn(0, 0), 2u);
   EXPECT_EQ(restored.MicroBatchesIn(0, 1), 0u);
   EXPECT_EQ(restored.MicroBatchesIn(0, 2), 1u);
-  Ledger smaller({.slots = 1, .dense_blocks = 3}, 0);
+  Ledger smaller({.mesh = Mesh({.replica = 1}), .dense_blocks = 3}, 0);
   EXPECT_THAT(smaller.Restore(state).message(), HasSubstr("block 0 more often than 1 times"));
 }
 

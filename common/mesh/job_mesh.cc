@@ -1,0 +1,91 @@
+#include "common/mesh/job_mesh.h"
+
+#include <algorithm>
+
+#include "common/base/round_up.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+
+Mesh MeshOf(const v1::JobSpec& spec, uint32_t ranks) {
+  const v1::ParallelismSpec& parallelism = spec.parallelism();
+  uint32_t data = std::max(1u, ranks);
+  for (const uint32_t size :
+       {parallelism.pipeline(), parallelism.context(), parallelism.tensor()}) {
+    data = std::max(1u, data / std::max(1u, size));
+  }
+  uint32_t shards = 1;
+  if (parallelism.zero().stage() > 0 && !HoldsUnitsInFlight(spec) && !spec.stop().evaluate_only()) {
+    // Rounds of fewer ranks than the job's divide the parameters anew.
+    const bool anew = spec.min_workers() > 0 && ranks < spec.workers();
+    const uint32_t given = parallelism.zero().shard();
+    shards = given == 0 || (anew && given > 1) ? data : given;
+    if (data % shards != 0) shards = 1;  // The validator refuses it.
+  }
+  return Mesh({.pipeline = static_cast<int>(std::max(1u, parallelism.pipeline())),
+               .replica = static_cast<int>(data / shards),
+               .shard = static_cast<int>(shards),
+               .context = static_cast<int>(std::max(1u, parallelism.context())),
+               .tensor = static_cast<int>(std::max(1u, parallelism.tensor()))});
+}
+
+Mesh MeshOf(const v1::JobSpec& spec) { return MeshOf(spec, spec.workers()); }
+
+uint32_t SizeAlong(Axes axes, const v1::JobSpec& spec) {
+  return static_cast<uint32_t>(MeshOf(spec).size(axes));
+}
+
+uint32_t LargestMicroBatch(const v1::JobSpec& spec) {
+  const uint32_t share = CeilDivide(spec.batch_size(), SizeAlong(kDataAxes, spec));
+  return CeilDivide(share, std::max(1u, spec.micro_batches()));
+}
+
+bool DividesTokens(const v1::JobSpec& spec) {
+  const v1::ParallelismSpec& parallelism = spec.parallelism();
+  return parallelism.tensor() > 1 && spec.model().has_transformer() &&
+         (!parallelism.has_sequence() || parallelism.sequence());
+}
+
+bool SumsInRankOrder(const v1::JobSpec& spec) {
+  return spec.update().deterministic() || spec.parallelism().tensor() > 1;
+}
+
+bool DividesAnew(const v1::JobSpec& spec) {
+  return SizeAlong(Axis::kShard, spec) > 1 && spec.min_workers() > 0 &&
+         spec.min_workers() < spec.workers();
+}
+
+uint32_t SmallestShardGroup(const v1::JobSpec& spec) {
+  const uint32_t ranks = DividesAnew(spec) ? spec.min_workers() : spec.workers();
+  return static_cast<uint32_t>(MeshOf(spec, ranks).size(Axis::kShard));
+}
+
+bool RanksDivideState(const v1::JobSpec& spec, uint32_t ranks) {
+  return spec.update().dense() == v1::UpdateSpec::ALL_REDUCE &&
+         MeshOf(spec, ranks).size(kStateAxes) > 1;
+}
+
+bool HoldsUnitsInFlight(const v1::JobSpec& spec) {
+  return spec.parallelism().zero().stage() == 3 &&
+         spec.update().dense() != v1::UpdateSpec::ALL_REDUCE;
+}
+
+uint32_t ZeroStage(const v1::JobSpec& spec) {
+  return SizeAlong(Axis::kShard, spec) == 1 ? 0 : spec.parallelism().zero().stage();
+}
+
+uint64_t KeptGatheredBytes(const v1::JobSpec& spec) {
+  return ZeroStage(spec) == 3 ? spec.parallelism().zero().keep_gathered_bytes() : 0;
+}
+
+bool OffloadsOptimizerState(const v1::JobSpec& spec) {
+  const v1::ZeroSpec& zero = spec.parallelism().zero();
+  return zero.stage() > 0 && zero.offload() == v1::ZeroSpec::OPTIMIZER_STATE &&
+         !HoldsUnitsInFlight(spec) && !spec.stop().evaluate_only();
+}
+
+uint32_t RankFiles(const v1::JobSpec& spec, uint32_t ranks) {
+  return RanksDivideState(spec, ranks) ? ranks : 0;
+}
+
+}  // namespace muster
