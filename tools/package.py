@@ -201,7 +201,8 @@ Description: {DESCRIPTION}
 """)
         for each in root.rglob("*"):
             each.chmod(0o755 if each.is_dir() or each.parent.name == "bin" else 0o644)
-        run("dpkg-deb", "--root-owner-group", "--build", root, path, env={**os.environ, "SOURCE_DATE_EPOCH": str(time)})
+        # Higher levels of xz take many times as long, and save a tenth.
+        run("dpkg-deb", "--root-owner-group", "-Zxz", "-z1", "--build", root, path, env={**os.environ, "SOURCE_DATE_EPOCH": str(time)})
 
 
 def require_wheel_builder():

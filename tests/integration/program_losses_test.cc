@@ -30,7 +30,43 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 
-class ProgramLossesTest : public ProgramTest {};
+class ProgramLossesTest : public ProgramTest {
+ protected:
+  // Kills a rank of a job so often, and checks that the job ends right.
+  void KillRanks(uint64_t kills_in_all) {
+    v1::JobSpec spec =
+        Python(absl::StrCat("def at_step(step):\n  time.sleep(0.02)\n",
+                            absl::StrReplaceAll(kProgramCounts, {{"< 20", "< 200"}})));
+    spec.mutable_model()->mutable_program()->set_max_restarts(kills_in_all);
+    const std::string id = Submit(spec);
+    const Philox random(35);
+    // Processes of earlier generations.
+    std::set<pid_t> earlier;
+    const auto present = [&] {
+      std::vector<pid_t> processes = ProcessesOf(id);
+      std::erase_if(processes, [&](pid_t process) { return earlier.contains(process); });
+      return processes;
+    };
+    for (uint64_t kills = 0; kills < kills_in_all; ++kills) {
+      const auto runs = cluster_->Await(id, [&](const v1::JobStatus& status) {
+        return status.generation() == kills + 1 && present().size() == 2;
+      });
+      ASSERT_TRUE(runs.ok()) << runs.status();
+      // Some are killed before their program has begun, others while a checkpoint is committed.
+      absl::SleepFor(absl::Milliseconds(random.Below(300, kills)));
+      const std::vector<pid_t> processes = present();
+      ASSERT_EQ(processes.size(), 2u);
+      kill(processes[random.Below(2, kills, 1)], SIGKILL);
+      earlier.insert(processes.begin(), processes.end());
+    }
+    const auto status = cluster_->AwaitEnd(id);
+    ASSERT_TRUE(status.ok()) << status.status();
+    EXPECT_EQ(status->state(), v1::SUCCEEDED) << status->message();
+    EXPECT_EQ(status->generation(), kills_in_all + 1);
+    EXPECT_EQ(status->checkpoint_clock(), 200u);
+    AwaitNoProcess(id);
+  }
+};
 
 TEST_F(ProgramLossesTest, CancelLeavesNothing) {
   // A child in a session of its own, one that ignores SIGTERM, and one that is stopped.
@@ -65,39 +101,10 @@ TEST_F(ProgramLossesTest, GoesOnFromTheLastCheckpointWhereverARankIsKilled) {
   }
 }
 
-TEST_F(ProgramLossesTest, EndsRightHoweverOftenARankIsKilled) {
-  constexpr uint64_t kKills = 10;
-  v1::JobSpec spec = Python(absl::StrCat("def at_step(step):\n  time.sleep(0.02)\n",
-                                         absl::StrReplaceAll(kProgramCounts, {{"< 20", "< 200"}})));
-  spec.mutable_model()->mutable_program()->set_max_restarts(kKills);
-  const std::string id = Submit(spec);
-  const Philox random(35);
-  // Processes of earlier generations.
-  std::set<pid_t> earlier;
-  const auto present = [&] {
-    std::vector<pid_t> processes = ProcessesOf(id);
-    std::erase_if(processes, [&](pid_t process) { return earlier.contains(process); });
-    return processes;
-  };
-  for (uint64_t kills = 0; kills < kKills; ++kills) {
-    const auto runs = cluster_->Await(id, [&](const v1::JobStatus& status) {
-      return status.generation() == kills + 1 && present().size() == 2;
-    });
-    ASSERT_TRUE(runs.ok()) << runs.status();
-    // Some are killed before their program has begun, others while a checkpoint is committed.
-    absl::SleepFor(absl::Milliseconds(random.Below(300, kills)));
-    const std::vector<pid_t> processes = present();
-    ASSERT_EQ(processes.size(), 2u);
-    kill(processes[random.Below(2, kills, 1)], SIGKILL);
-    earlier.insert(processes.begin(), processes.end());
-  }
-  const auto status = cluster_->AwaitEnd(id);
-  ASSERT_TRUE(status.ok()) << status.status();
-  EXPECT_EQ(status->state(), v1::SUCCEEDED) << status->message();
-  EXPECT_EQ(status->generation(), kKills + 1);
-  EXPECT_EQ(status->checkpoint_clock(), 200u);
-  AwaitNoProcess(id);
-}
+TEST_F(ProgramLossesTest, EndsRightWhenRanksAreKilled) { KillRanks(4); }
+
+// The pause before each further start is longer.
+TEST_F(ProgramLossesTest, EndsRightHoweverOftenARankIsKilledExhaustive) { KillRanks(10); }
 
 TEST_F(ProgramLossesTest, ATaskThatIsKilledTakesItsProgramAlong) {
   v1::JobSpec spec = Shell("sleep 1000 & echo ready; wait");
