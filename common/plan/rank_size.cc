@@ -8,9 +8,9 @@
 #include "common/base/status_macros.h"
 #include "common/mesh/tensor_ranks.h"
 #include "common/partition/schema.h"
-#include "common/pipeline/pipeline_spec.h"
 #include "common/plan/transformer_memory_plan.h"
 #include "common/plan/unit_costs.h"
+#include "common/step/stage_spec.h"
 #include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
@@ -40,7 +40,7 @@ void Divide(const v1::JobSpec& spec, uint64_t ranks, TransformerSize& size) {
 absl::StatusOr<ModelDivision> PlannedDivision(const v1::JobSpec& spec, const ModelSize& model) {
   ModelDivision division;
   division.tensor_ranks = static_cast<int>(TensorRanks(spec));
-  division.stages = ShapeOfPipeline(spec).stages;
+  division.stages = ShapeOfStages(spec).stages;
   if (division.stages > 1) {
     MUSTER_ASSIGN_OR_RETURN(division.group_units, GroupSizes(spec, CostsOfUnits(spec, model)));
   }

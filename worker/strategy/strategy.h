@@ -5,9 +5,9 @@
 
 #include "absl/status/status.h"
 #include "common/kernels/accumulation.h"
+#include "common/step/action.h"
 #include "worker/nn/model.h"
 #include "worker/nn/model_parameters.h"
-#include "worker/strategy/direction.h"
 #include "worker/strategy/series_position.h"
 #include "worker/strategy/training_state.h"
 

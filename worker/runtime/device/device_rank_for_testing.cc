@@ -11,6 +11,7 @@
 #include "common/plan/data_size.h"
 #include "common/plan/model_size.h"
 #include "common/plan/unit_costs.h"
+#include "common/step/stage_spec.h"
 #include "common/tensor/half.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
@@ -74,8 +75,8 @@ absl::StatusOr<std::unique_ptr<DeviceRank>> DeviceRank::Create(const v1::JobSpec
 
   std::unique_ptr<DeviceRank> rank(new DeviceRank());
   const ShardIndex shard = ShardOf(order);
-  const absl::optional<PipelineStage> stage = StageOfJob(spec, schema, shard.stage);
-  if (stage.has_value()) TakeStage(*stage, options.compute);
+  const ModelStage stage = StageOfJob(spec, schema, model->description().units, shard.stage);
+  TakeStage(stage, options.compute);
   MUSTER_ASSIGN_OR_RETURN(rank->tensors_,
                           LocalTensors(model->description().tensors,
                                        DivisionOf(schema, shard.tensor_ranks), shard.model_rank()));
@@ -93,7 +94,7 @@ absl::StatusOr<std::unique_ptr<DeviceRank>> DeviceRank::Create(const v1::JobSpec
                                             .strategy = *rank->strategy_,
                                             .tensor_group = rank->strategy_->tensor_group(),
                                             .stage = stage,
-                                            .pipeline_group = rank->strategy_->pipeline_group()}));
+                                            .stages = rank->strategy_->pipeline_group()}));
   MUSTER_ASSIGN_OR_RETURN(rank->clock_, rank->strategy_->Start());
   return rank;
 }
