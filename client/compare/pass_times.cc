@@ -6,7 +6,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
 #include "common/mesh/job_mesh.h"
-#include "common/pipeline/pipeline_spec.h"
+#include "common/step/action.h"
+#include "common/step/stage_spec.h"
 #include "proto/job.pb.h"
 #include "proto/trace.pb.h"
 
@@ -15,10 +16,11 @@ namespace {
 
 // Returns the part of a unit's times that passes of this name count as; null for other events.
 double GroupTimes::*PartOf(absl::string_view pass) {
-  if (pass == "forward") return &GroupTimes::forward;
-  if (pass == "backward of weights") return &GroupTimes::backward_weights;
-  if (pass == "backward" || pass == "backward of input" || pass == "forward and backward") {
-    return &GroupTimes::backward_input;
+  if (pass == NameOf(ActionKind::kForward)) return &GroupTimes::forward;
+  if (pass == NameOf(ActionKind::kBackwardWeights)) return &GroupTimes::backward_weights;
+  for (const ActionKind kind :
+       {ActionKind::kBackward, ActionKind::kBackwardInput, ActionKind::kLastUnit}) {
+    if (pass == NameOf(kind)) return &GroupTimes::backward_input;
   }
   return nullptr;
 }
@@ -86,7 +88,7 @@ std::optional<ScheduleFigures> FiguresOfSchedule(const v1::JobSpec& spec,
                                                  const std::vector<int>& group_units,
                                                  const PassTimes& times) {
   const Mesh mesh = MeshOf(spec);
-  const PipelineShape shape = ShapeOfPipeline(spec);
+  const StageShape shape = ShapeOfStages(spec);
   if (static_cast<int>(group_units.size()) != shape.groups()) return std::nullopt;
   std::vector<StageTimes> stages(shape.stages);
   for (const auto& [slot, of_slot] : times) {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "common/pipeline/pipeline_timeline.h"
+#include "common/step/step_timeline.h"
 
 namespace muster {
 
@@ -33,10 +33,10 @@ struct SlotTimes {
 // The times of all slots of a job, by slot.
 using PassTimes = std::map<uint32_t, SlotTimes>;
 
-// Adds what a message of a trace says (common/trace/trace_event.h names the events).
+// Adds what a message of a trace says (common/step/action.h names the events).
 void AddTimes(const v1::TraceChunk& chunk, PassTimes& times);
 
-// What the passes' times say of a step in a pipeline.
+// What the passes' times say of a step of several stages.
 struct ScheduleFigures {
   // The time of a step in which every stage makes each pass as soon as the job's schedule and its
   // inputs let it, and steps its parameters after its last; transfers take no time.
@@ -47,8 +47,8 @@ struct ScheduleFigures {
   double bubble = 0;
 };
 
-// Returns the figures of a job with a pipeline, whose groups of layers have so many units. Absent
-// if a stage has no times.
+// Returns the figures of a job with several stages, whose groups of layers have so many units.
+// Absent if a stage has no times.
 std::optional<ScheduleFigures> FiguresOfSchedule(const v1::JobSpec& spec,
                                                  const std::vector<int>& group_units,
                                                  const PassTimes& times);

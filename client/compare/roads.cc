@@ -8,26 +8,26 @@
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
 #include "common/mesh/job_mesh.h"
-#include "common/pipeline/pipeline_spec.h"
+#include "common/step/stage_spec.h"
 #include "proto/job.pb.h"
 
 namespace muster {
 namespace {
 
-v1::ParallelismSpec::PipelineSchedule ScheduleOf(PipelineOrder order) {
+v1::ParallelismSpec::PipelineSchedule ScheduleOf(StageOrder order) {
   v1::ParallelismSpec::PipelineSchedule schedule = {};
   v1::ParallelismSpec::PipelineSchedule_Parse(Name(order), &schedule);
   return schedule;
 }
 
 // Replaces the job's pipeline schedule.
-void SetOrder(PipelineOrder order, v1::JobSpec& spec) {
+void SetOrder(StageOrder order, v1::JobSpec& spec) {
   v1::ParallelismSpec& parallelism = *spec.mutable_parallelism();
   parallelism.set_pipeline_schedule(ScheduleOf(order));
-  if (order != PipelineOrder::kInterleaved) parallelism.clear_pipeline_chunks();
-  if (order == PipelineOrder::kLayerWise) spec.clear_micro_batches();
+  if (order != StageOrder::kInterleaved) parallelism.clear_pipeline_chunks();
+  if (order == StageOrder::kLayerWise) spec.clear_micro_batches();
   // A list is one of as many groups as the job's own schedule has.
-  if (parallelism.pipeline_layers_size() != ShapeOfPipeline(spec).groups()) {
+  if (parallelism.pipeline_layers_size() != ShapeOfStages(spec).groups()) {
     parallelism.clear_pipeline_layers();
   }
 }
@@ -111,9 +111,9 @@ ComparableRoads SchedulesOf(const v1::JobSpec& job) {
   ComparableRoads result;
   const auto kind = TrainsByAllReduce(job) ? Road::Kind::kAllReduce : Road::Kind::kBsp;
   result.roads.push_back({.kind = kind, .name = "no pipeline", .without_pipeline = true});
-  for (const PipelineOrder order :
-       {PipelineOrder::kLayerWise, PipelineOrder::kGPipe, PipelineOrder::kOneForwardOneBackward,
-        PipelineOrder::kInterleaved, PipelineOrder::kZeroBubble}) {
+  for (const StageOrder order :
+       {StageOrder::kLayerWise, StageOrder::kGPipe, StageOrder::kOneForwardOneBackward,
+        StageOrder::kInterleaved, StageOrder::kZeroBubble}) {
     result.roads.push_back({.kind = kind, .name = Name(order), .order = order});
   }
   LeaveOutRefused(job, /*staleness_bound=*/0, result);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "common/pipeline/pipeline_action.h"
+#include "common/step/stage_shape.h"
 
 namespace muster {
 
@@ -27,7 +27,7 @@ struct Road {
   // The ZeRO stage; if absent, the job's own.
   std::optional<uint32_t> zero_stage = std::nullopt;
   // The pipeline's schedule; if absent, the job's own.
-  std::optional<PipelineOrder> order = std::nullopt;
+  std::optional<StageOrder> order = std::nullopt;
   // True: one worker computes what all stages do, with the threads of all of them.
   bool without_pipeline = false;
 };

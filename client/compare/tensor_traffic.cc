@@ -12,9 +12,9 @@
 #include "common/partition/local_tensors.h"
 #include "common/partition/stage_holding.h"
 #include "common/partition/unit_places.h"
-#include "common/pipeline/pipeline_spec.h"
 #include "common/plan/model_size.h"
 #include "common/plan/transformer_memory_plan.h"
+#include "common/step/stage_spec.h"
 #include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
 
@@ -102,7 +102,7 @@ class TensorCalls {
     const DType type = ActivationType(spec_.compute());
     const bool again = ResolveRecompute(spec_.compute()) == Recompute::kFull;
     const bool split =
-        division_.stages() > 1 && ShapeOfPipeline(spec_).order == PipelineOrder::kZeroBubble;
+        division_.stages() > 1 && ShapeOfStages(spec_).order == StageOrder::kZeroBubble;
     const uint64_t N = examples * size.T;
     uint64_t blocks = 0;
     for (uint64_t l = 0; l < size.layers; ++l) blocks += Has(1 + l) ? micro_batches : 0;

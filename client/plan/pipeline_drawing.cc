@@ -10,14 +10,15 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "client/terminal/format.h"
-#include "common/pipeline/pipeline_spec.h"
+#include "common/step/action.h"
+#include "common/step/stage_spec.h"
 #include "common/text/dump_json.h"
 #include "common/text/format_bytes.h"
 
 namespace muster {
 namespace {
 
-using PassKind = PipelineAction::Kind;
+using Kind = ActionKind;
 
 constexpr int kColumns = 70;
 
@@ -32,12 +33,12 @@ double ShortestPass(const PipelinePlan& plan) {
 }
 
 // Returns the character of a pass: its micro-batch's last digit, or a letter in its place.
-char Letter(const PipelineAction& pass) {
+char Letter(const StepAction& pass) {
   const char digit = static_cast<char>(pass.micro_batch % 10);
   switch (pass.kind) {
-    case PassKind::kForward:
+    case Kind::kForward:
       return static_cast<char>('0' + digit);
-    case PassKind::kBackwardWeights:
+    case Kind::kBackwardWeights:
       return static_cast<char>('A' + digit);
     default:
       return static_cast<char>('a' + digit);
@@ -68,7 +69,7 @@ std::string Drawing(const PipelinePlan& plan) {
                           Row(plan.timeline.stages[stage], length, columns));
   }
   absl::StrAppend(&text, "\n0-9 forward of micro-batch 0-9 and, again, 10-19 and so on; a-j ",
-                  plan.shape.order == PipelineOrder::kZeroBubble
+                  plan.shape.order == StageOrder::kZeroBubble
                       ? "backward of its\ninput; A-J backward of weights"
                       : "its\nbackward",
                   "; blank: the stage waits.");
@@ -91,26 +92,13 @@ std::string StagesTable(const PipelinePlan& plan) {
   return FormatTable(rows);
 }
 
-const char* NameOf(PassKind kind) {
+const char* ColourOf(Kind kind) {
   switch (kind) {
-    case PassKind::kForward:
-      return "forward";
-    case PassKind::kBackwardInput:
-      return "backward_input";
-    case PassKind::kBackwardWeights:
-      return "backward_weights";
-    default:
-      return "backward";
-  }
-}
-
-const char* ColourOf(PassKind kind) {
-  switch (kind) {
-    case PassKind::kForward:
+    case Kind::kForward:
       return "#4c78a8";
-    case PassKind::kBackwardInput:
+    case Kind::kBackwardInput:
       return "#59a14f";
-    case PassKind::kBackwardWeights:
+    case Kind::kBackwardWeights:
       return "#f28e2b";
     default:
       return "#59a14f";
@@ -146,7 +134,7 @@ void AppendBar(const PipelinePlan& plan, size_t stage, const TimedAction& pass, 
 }  // namespace
 
 std::string PipelineText(const PipelinePlan& plan) {
-  const PipelineShape& shape = plan.shape;
+  const StageShape& shape = plan.shape;
   std::string text = absl::StrCat(
       plan.job, ": ", Name(shape.order), ", ", shape.stages, " stages",
       shape.chunks > 1 ? absl::StrCat(" of ", shape.chunks, " chunks") : "", ", ",
@@ -158,7 +146,7 @@ std::string PipelineText(const PipelinePlan& plan) {
                   ". Times are operations; transfers take none.\nMicro-batches are those whose "
                   "activations a stage has at a time",
                   shape.chunks > 1 ? ", of one chunk\neach" : "",
-                  shape.order == PipelineOrder::kZeroBubble
+                  shape.order == StageOrder::kZeroBubble
                       ? ", with those\nwhose backward of weights is to come"
                       : "",
                   ".\n");
@@ -178,7 +166,7 @@ std::string PipelineJson(const PipelinePlan& plan) {
     const PlannedStage& stage = plan.stages[s];
     nlohmann::ordered_json passes = nlohmann::ordered_json::array();
     for (const TimedAction& pass : plan.timeline.stages[s]) {
-      passes.push_back({{"pass", NameOf(pass.action.kind)},
+      passes.push_back({{"pass", std::string(NameOf(pass.action.kind))},
                         {"chunk", pass.action.chunk},
                         {"micro_batch", pass.action.micro_batch},
                         {"begin", pass.begin},
@@ -216,10 +204,10 @@ std::string PipelineSvg(const PipelinePlan& plan) {
       &svg,
       "<text x=\"4\" y=\"%d\"><tspan fill=\"%s\">forward</tspan> <tspan fill=\"%s\">backward"
       "%s</tspan>%s</text>\n</svg>\n",
-      height - 10, ColourOf(PassKind::kForward), ColourOf(PassKind::kBackward),
-      plan.shape.order == PipelineOrder::kZeroBubble ? " of the input" : "",
-      plan.shape.order == PipelineOrder::kZeroBubble
-          ? absl::StrCat(" <tspan fill=\"", ColourOf(PassKind::kBackwardWeights),
+      height - 10, ColourOf(Kind::kForward), ColourOf(Kind::kBackward),
+      plan.shape.order == StageOrder::kZeroBubble ? " of the input" : "",
+      plan.shape.order == StageOrder::kZeroBubble
+          ? absl::StrCat(" <tspan fill=\"", ColourOf(Kind::kBackwardWeights),
                          "\">backward of weights</tspan>")
           : "");
   return svg;

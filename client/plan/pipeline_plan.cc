@@ -4,11 +4,11 @@
 #include "client/compare/pipeline_traffic.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_validator.h"
-#include "common/pipeline/divide_units.h"
-#include "common/pipeline/pipeline_spec.h"
 #include "common/plan/model_size.h"
 #include "common/plan/rank_size.h"
 #include "common/plan/unit_costs.h"
+#include "common/step/divide_units.h"
+#include "common/step/stage_spec.h"
 
 namespace muster {
 namespace {
@@ -25,7 +25,7 @@ absl::StatusOr<v1::JobSpec> CheckJob(const v1::JobSpec& given) {
   MUSTER_RETURN_IF_ERROR(ValidateJob(given));
   v1::JobSpec spec = given;
   FillDefaults(spec);
-  const PipelineShape shape = ShapeOfPipeline(spec);
+  const StageShape shape = ShapeOfStages(spec);
   const uint64_t passes =
       3 * uint64_t{spec.micro_batches()} * static_cast<uint64_t>(shape.groups());
   if (passes > kMostPasses) {
@@ -45,7 +45,7 @@ double PipelinePlan::bubble() const {
 }
 
 double PipelinePlan::uniform_bubble() const {
-  const PipelineTimeline uniform =
+  const StepTimeline uniform =
       TimelineOf(shape, std::vector<GroupTimes>(shape.groups()), /*transfer=*/0);
   return uniform.length() / uniform.busy(0) - 1;
 }
@@ -58,10 +58,10 @@ absl::StatusOr<PipelinePlan> PlanPipeline(const v1::JobSpec& given, const DataSi
   const std::vector<int>& sizes = division.group_units;
   PipelinePlan plan;
   plan.job = spec.name().empty() ? "the job" : spec.name();
-  plan.shape = ShapeOfPipeline(spec);
+  plan.shape = ShapeOfStages(spec);
   plan.timeline = TimelineOf(plan.shape, OperationsOfGroups(units, sizes), /*transfer=*/0);
   plan.stages.resize(plan.shape.stages);
-  const std::vector<std::vector<PipelineAction>> schedule = PipelineSchedule(plan.shape);
+  const std::vector<std::vector<StepAction>> schedule = StageSchedules(plan.shape);
   for (int s = 0; s < plan.shape.stages; ++s) {
     PlannedStage& stage = plan.stages[s];
     stage.operations = plan.timeline.busy(s);

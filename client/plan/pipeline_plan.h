@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/pipeline/pipeline_action.h"
-#include "common/pipeline/pipeline_schedule.h"
-#include "common/pipeline/pipeline_timeline.h"
 #include "common/plan/data_size.h"
+#include "common/step/stage_schedule.h"
+#include "common/step/stage_shape.h"
+#include "common/step/step_timeline.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -35,8 +35,8 @@ struct PlannedStage {
 // other.
 struct PipelinePlan {
   std::string job;
-  PipelineShape shape;
-  PipelineTimeline timeline;
+  StageShape shape;
+  StepTimeline timeline;
   std::vector<PlannedStage> stages;
 
   // Returns the time that a stage is idle in the mean, by the time that it computes.

@@ -109,7 +109,7 @@ TEST(PipelinePlanTest, JsonAndSvgHaveEveryPass) {
   EXPECT_EQ(json["stages"][1]["activations_in_flight"], 1);
   const std::string svg = PipelineSvg(plan);
   EXPECT_EQ(std::vector<std::string>(absl::StrSplit(svg, "<title>")).size(), 1 + 2 * 12u);
-  EXPECT_THAT(svg, HasSubstr("<title>backward_weights, micro-batch 3, chunk 0</title>"));
+  EXPECT_THAT(svg, HasSubstr("<title>backward of weights, micro-batch 3, chunk 0</title>"));
   EXPECT_THAT(svg, HasSubstr("backward of weights</tspan>"));
   EXPECT_THAT(PipelineSvg(*PipelinePlanOf(TwoStages())), Not(HasSubstr("of weights")));
 }

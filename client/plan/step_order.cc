@@ -19,76 +19,24 @@
 #include "common/partition/unit_gathers.h"
 #include "common/partition/unit_places.h"
 #include "common/plan/rank_size.h"
+#include "common/step/action.h"
+#include "common/step/stage_shape.h"
+#include "common/step/stage_spec.h"
+#include "common/step/step_plan.h"
 #include "common/text/dump_json.h"
 #include "proto/job.pb.h"
-#include "worker/runtime/training/step_plan.h"
-#include "worker/strategy/direction.h"
 #include "worker/strategy/group/bucket_plan.h"
 
 namespace muster {
 namespace {
 
-using Kind = StepAction::Kind;
+using Kind = ActionKind;
 
 constexpr size_t kMostActions = 1000;
 
-std::string NameOf(const StepAction& action) {
-  switch (action.kind) {
-    case Kind::kBeginStep:
-      return "begin the step";
-    case Kind::kLoad:
-      return "load examples";
-    case Kind::kPrefetchRows:
-      return "fetch rows";
-    case Kind::kLookUpRows:
-      return "look rows up";
-    case Kind::kAcquire:
-      return action.direction == Direction::kForward ? "acquire for forward"
-                                                     : "acquire for backward";
-    case Kind::kRelease:
-      return "release";
-    case Kind::kForward:
-      return "forward";
-    case Kind::kBeginBackward:
-      return "begin backward";
-    case Kind::kLastUnit:
-      return "forward and backward";
-    case Kind::kCheckLoss:
-      return "check the loss";
-    case Kind::kBackward:
-      return "backward";
-    case Kind::kBackwardInput:
-      return "backward, of the input";
-    case Kind::kBackwardWeights:
-      return "backward, of weights";
-    case Kind::kGradientReady:
-    case Kind::kSendGradients:
-      return "gradients are ready";
-    case Kind::kPushRows:
-      return "hand over rows' gradients";
-    case Kind::kEndStep:
-      return "end the step";
-    case Kind::kReceiveOutput:
-    case Kind::kReceiveOutputGradient:
-      return "receive from a stage";
-    case Kind::kSendOutput:
-    case Kind::kSendOutputGradient:
-      return "send to a stage";
-    case Kind::kAwaitOutput:
-    case Kind::kAwaitOutputGradient:
-      return "wait for a stage";
-  }
-  return "";
-}
-
-StepShape ShapeOf(const JobPlan& plan) {
-  StepShape shape;
-  shape.units = std::max(shape.units, UnitCount(plan.model.tensors));
-  shape.has_rows = !plan.model.sparse.empty();
-  shape.micro_batches = static_cast<int>(std::max(1u, plan.spec.micro_batches()));
-  shape.scaled_loss = plan.spec.compute().type() == v1::ComputeSpec::F16;
-  shape.on_device = plan.spec.compute().device() == v1::ComputeSpec::CUDA;
-  return shape;
+StepTraits TraitsOf(const JobPlan& plan) {
+  return {.has_rows = !plan.model.sparse.empty(),
+          .on_device = plan.spec.compute().device() == v1::ComputeSpec::CUDA};
 }
 
 // The calls that one kind of job starts, action by action.
@@ -323,18 +271,19 @@ absl::StatusOr<std::vector<OrderedAction>> OrderOfStep(const JobPlan& plan) {
     return absl::InvalidArgumentError(
         "the job has a pipeline, whose stages make other steps: --schedule draws them");
   }
-  const StepShape shape = ShapeOf(plan);
-  const std::vector<StepAction> actions = TrainingStepPlan(shape);
+  const int units = std::max(1, UnitCount(plan.model.tensors));
+  const ModelStage stage = {.shape = ShapeOfStages(plan.spec), .sizes = {units}};
+  const std::vector<StepAction> actions = TrainingStepPlan(stage, TraitsOf(plan));
   if (actions.size() > kMostActions) {
     return absl::InvalidArgumentError(
         absl::StrCat("a step of this job has ", actions.size(), " actions, more than ",
                      kMostActions, "; show the order of a job with fewer layers or micro-batches"));
   }
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Exchange> exchange, ExchangeOf(plan, shape.units));
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Exchange> exchange, ExchangeOf(plan, units));
   std::vector<OrderedAction> order;
   for (const StepAction& action : actions) {
     const bool of_step = action.kind == Kind::kBeginStep || action.kind == Kind::kEndStep;
-    order.push_back({.action = NameOf(action),
+    order.push_back({.action = std::string(NameOf(action.kind)),
                      .micro_batch = of_step ? -1 : action.micro_batch,
                      .unit = action.unit});
     switch (action.kind) {
@@ -351,9 +300,8 @@ absl::StatusOr<std::vector<OrderedAction>> OrderOfStep(const JobPlan& plan) {
         order.back().starts = exchange->Acquire(action.unit, action.direction);
         break;
       case Kind::kGradientReady:
-      case Kind::kSendGradients:
         order.back().starts =
-            exchange->Ready(action.unit, action.micro_batch + 1 == shape.micro_batches);
+            exchange->Ready(action.unit, action.micro_batch + 1 == stage.shape.micro_batches);
         break;
       case Kind::kEndStep:
         exchange->EndStep(order);

@@ -11,7 +11,7 @@ namespace muster {
 
 // One action of a training step, described for people.
 struct OrderedAction {
-  // The action's name, such as "forward".
+  // The action's name (common/step/action.h), such as "forward", or of a part of the step's end.
   std::string action;
   // The unit that it works on; -1: the whole step, or no unit.
   int micro_batch = -1;
@@ -22,7 +22,7 @@ struct OrderedAction {
 };
 
 // Returns the actions of a worker's training step in the step executor's order
-// (worker/runtime/training/step_plan.h), each with the calls that the job's ZeRO stage starts
+// (common/step/step_plan.h), each with the calls that the job's ZeRO stage starts
 // there, and the end of the step in its parts. InvalidArgument: the job has a pipeline; its tensors
 // cannot be laid out; or the step has too many actions to read.
 absl::StatusOr<std::vector<OrderedAction>> OrderOfStep(const JobPlan& plan);

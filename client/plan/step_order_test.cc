@@ -55,12 +55,11 @@ TEST(StepOrderTest, IsThatOfTheWorkedExample) {
   }
   EXPECT_THAT(
       lines,
-      ElementsAre("begin the step: gather 0", "load examples", "acquire for forward 0: gather 1",
-                  "forward 0", "release 0", "acquire for backward 1", "begin backward",
-                  "forward and backward 1", "release 1", "check the loss",
-                  "gradients are ready 1: scatter 1", "acquire for backward 0", "backward 0",
-                  "release 0", "gradients are ready 0: scatter 0", "end the step",
-                  "wait for the sums", "agree on the step: gather counts", "step the own slices"));
+      ElementsAre("begin step: gather 0", "load examples", "acquire 0: gather 1", "forward 0",
+                  "release 0", "acquire 1", "begin backward", "forward and backward 1", "release 1",
+                  "check loss", "gradients ready 1: scatter 1", "acquire 0", "backward 0",
+                  "release 0", "gradients ready 0: scatter 0", "end step", "wait for the sums",
+                  "agree on the step: gather counts", "step the own slices"));
 }
 
 TEST(StepOrderTest, GathersAsOftenAsIsPredicted) {
@@ -131,7 +130,7 @@ TEST(StepOrderTest, FitsATerminal) {
   const auto plan = PlanOf(ByAllReduce("workers: 2 " + Stage(1)));
   const std::string text = OrderText(*plan, *OrderOfStep(*plan));
   EXPECT_THAT(text, HasSubstr("by all-reduce, zero stage 1 over 2 ranks"));
-  EXPECT_THAT(text, ContainsRegex("0 +acquire for forward +1 block0"));
+  EXPECT_THAT(text, ContainsRegex("0 +acquire +1 block0"));
   EXPECT_THAT(text, HasSubstr("gather 0, …, gather 3"));
   const std::string table = text.substr(text.find("One step"));
   // The ellipsis takes three bytes.

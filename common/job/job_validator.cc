@@ -25,7 +25,7 @@
 #include "common/optim/optimizer.h"
 #include "common/optim/schedule.h"
 #include "common/partition/schema.h"
-#include "common/pipeline/pipeline_spec.h"
+#include "common/step/stage_spec.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -502,7 +502,7 @@ std::string DivisionName(const v1::JobSpec& spec) {
     names.push_back(absl::StrCat("tensor ", SizeAlong(Axis::kTensor, spec),
                                  DividesTokens(spec) ? " with sequence" : ""));
   }
-  if (const PipelineShape shape = ShapeOfPipeline(spec); shape.stages > 1) {
+  if (const StageShape shape = ShapeOfStages(spec); shape.stages > 1) {
     names.push_back(absl::StrCat("pipeline ", shape.stages, " by ", Name(shape.order)));
   }
   return absl::StrJoin(names, ", ");

@@ -9,7 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/invalid.h"
 #include "common/job/job_road.h"
-#include "common/pipeline/pipeline_spec.h"
+#include "common/step/stage_spec.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -74,10 +74,10 @@ absl::Status ValidateUnits(const v1::JobSpec& spec) {
 }
 
 // Checks that the order can be kept with the job's chunks and micro-batches.
-absl::Status ValidateOrder(const v1::JobSpec& spec, const PipelineShape& shape) {
+absl::Status ValidateOrder(const v1::JobSpec& spec, const StageShape& shape) {
   const v1::ParallelismSpec& parallelism = spec.parallelism();
-  const bool interleaved = shape.order == PipelineOrder::kInterleaved;
-  if (shape.order == PipelineOrder::kLayerWise && spec.micro_batches() > 1) {
+  const bool interleaved = shape.order == StageOrder::kInterleaved;
+  if (shape.order == StageOrder::kLayerWise && spec.micro_batches() > 1) {
     return Invalid(kSchedule, Name(shape.order),
                    absl::StrCat("but micro_batches is ", spec.micro_batches(),
                                 ", and this order has one; leave micro_batches out, or take GPIPE, "
@@ -105,7 +105,7 @@ absl::Status ValidateOrder(const v1::JobSpec& spec, const PipelineShape& shape) 
 }
 
 // Checks that the list of groups of layers, if there is one, names each layer once.
-absl::Status ValidateLayers(const v1::JobSpec& spec, const PipelineShape& shape) {
+absl::Status ValidateLayers(const v1::JobSpec& spec, const StageShape& shape) {
   const v1::ParallelismSpec& parallelism = spec.parallelism();
   if (parallelism.pipeline_layers().empty()) return absl::OkStatus();
   if (parallelism.pipeline_layers_size() != shape.groups()) {
@@ -149,9 +149,9 @@ absl::Status ValidateRest(const v1::JobSpec& spec) {
         "computes whole models in this version: take update.dense ALL_REDUCE, or "
         "compute.device CPU");
   }
-  if (const PipelineOrder order = ShapeOfPipeline(spec).order;
+  if (const StageOrder order = ShapeOfStages(spec).order;
       spec.parallelism().zero().stage() == 2 &&
-      (order == PipelineOrder::kZeroBubble || order == PipelineOrder::kInterleaved)) {
+      (order == StageOrder::kZeroBubble || order == StageOrder::kInterleaved)) {
     return Invalid("parallelism.zero.stage", 2,
                    absl::StrCat("but ", kSchedule, " is ", Name(order),
                                 ", where a stage computes gradients of several micro-batches or "
@@ -188,7 +188,7 @@ absl::Status ValidatePipeline(const v1::JobSpec& spec) {
                    "stages: leave it out");
   }
   MUSTER_RETURN_IF_ERROR(ValidateUnits(spec));
-  const PipelineShape shape = ShapeOfPipeline(spec);
+  const StageShape shape = ShapeOfStages(spec);
   MUSTER_RETURN_IF_ERROR(ValidateOrder(spec, shape));
   MUSTER_RETURN_IF_ERROR(ValidateLayers(spec, shape));
   return ValidateRest(spec);

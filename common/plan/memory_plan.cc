@@ -14,7 +14,6 @@
 #include "common/partition/schema.h"
 #include "common/partition/tensor_spec.h"
 #include "common/partition/wire_dtype.h"
-#include "common/pipeline/compute_order.h"
 #include "common/plan/device_memory_parts.h"
 #include "common/plan/group_plan.h"
 #include "common/plan/model_size.h"
@@ -25,6 +24,7 @@
 #include "common/plan/sharded_memory.h"
 #include "common/plan/transformer_device_plan.h"
 #include "common/plan/transformer_memory_plan.h"
+#include "common/step/compute_order.h"
 #include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
 
@@ -419,7 +419,7 @@ class Planner {
     ActivationRequest request =
         ActivationRequestOf(*model_.transformer, sequences, spec_.compute());
     request.pass = pass;
-    request.split_backward = stages_.shape.order == PipelineOrder::kZeroBubble;
+    request.split_backward = stages_.shape.order == StageOrder::kZeroBubble;
     LeaveUnits(units, request);
     return ActivationLayout(request).bytes();
   }
@@ -450,7 +450,7 @@ class Planner {
   }
 
   // Adds the memory from which and to which a stage's messages travel
-  // (worker/runtime/training/pipeline_links.h).
+  // (worker/runtime/training/stage_links.h).
   void AddStageMessages() {
     if (stages_.messages == 0 || on_device_) return;
     AddWorker("messages with other stages", stages_.messages * stages_.message_bytes);

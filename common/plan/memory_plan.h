@@ -75,7 +75,7 @@ struct WorkerProcessors {
 //
 // A stage of a pipeline has the parameters of its layers, and the last one those of the embedding,
 // too, if the head is tied to it. It has the activations of its largest chunk for as many
-// micro-batches as it saves at a time (common/pipeline/compute_order.h), with what ZERO_BUBBLE
+// micro-batches as it saves at a time (common/step/compute_order.h), with what ZERO_BUBBLE
 // keeps for the gradients of weights, and memory for the messages that it exchanges with other
 // stages.
 //

@@ -8,9 +8,9 @@
 #include "common/base/round_up.h"
 #include "common/job/job_validator.h"
 #include "common/mesh/job_mesh.h"
-#include "common/pipeline/pipeline_schedule.h"
-#include "common/pipeline/pipeline_spec.h"
 #include "common/plan/rank_size.h"
+#include "common/step/stage_schedule.h"
+#include "common/step/stage_spec.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -18,14 +18,14 @@ namespace {
 
 // Labels of one forward pass of an evaluation: enough for fast matrix products, in little memory.
 constexpr uint64_t kEvaluationLabels = 1024;
-// Where messages begin in memory (worker/runtime/training/pipeline_links.cc).
+// Where messages begin in memory (worker/runtime/training/stage_links.cc).
 constexpr uint64_t kMessageAlignment = 64;
 
 }  // namespace
 
 PlannedStages PlanStages(const v1::JobSpec& spec, const DataSize& data, const ModelSize& model) {
   PlannedStages stages;
-  stages.shape = ShapeOfPipeline(spec);
+  stages.shape = ShapeOfStages(spec);
   const absl::StatusOr<ModelDivision> division = PlannedDivision(spec, model);
   if (!division.ok()) {
     // No job is admitted with too few layers for its stages.
@@ -46,19 +46,23 @@ PlannedStages PlanStages(const v1::JobSpec& spec, const DataSize& data, const Mo
     }
   }
   stages.message_bytes = RoundUp<uint64_t>(stages.message_bytes, kMessageAlignment);
-  stages.messages = ReceivedMessages(stages.shape) + kStageMessagesSent;
+  stages.messages = StageMessages(stages.shape);
   return stages;
 }
 
-int ReceivedMessages(PipelineShape shape) {
+int ReceivedMessages(StageShape shape) {
   // However many micro-batches follow.
   shape.micro_batches = std::min(shape.micro_batches, 8 * shape.stages);
   int most = 0;
-  for (const std::vector<PipelineAction>& stage : PipelineSchedule(shape)) {
+  for (const std::vector<StepAction>& stage : StageSchedules(shape)) {
     const StageHoldings holdings = HoldingsOf(stage);
     most = std::max(most, holdings.received_activations + holdings.received_gradients);
   }
   return most;
+}
+
+int StageMessages(const StageShape& shape) {
+  return shape.stages == 1 ? 0 : ReceivedMessages(shape) + kStageMessagesSent;
 }
 
 uint64_t ExamplesOfPass(uint64_t labels_per_example) {

@@ -5,9 +5,9 @@
 
 #include "absl/types/optional.h"
 #include "common/partition/local_tensors.h"
-#include "common/pipeline/pipeline_action.h"
 #include "common/plan/data_size.h"
 #include "common/plan/model_size.h"
+#include "common/step/stage_shape.h"
 
 namespace muster {
 
@@ -19,12 +19,12 @@ class JobSpec;
 // and examples, too (worker/runtime/training/rank_engine.h), so that what is planned is what there
 // is.
 
-// Messages that a stage sends at a time (worker/runtime/training/pipeline_links.h).
+// Messages that a stage sends at a time (worker/runtime/training/stage_links.h).
 inline constexpr int kStageMessagesSent = 2;
 
 // The stages of a job, of which a job without a pipeline has one, and what they send one another.
 struct PlannedStages {
-  PipelineShape shape;
+  StageShape shape;
   ModelDivision division;
   // The most bytes of a message, and the number of messages that a stage has memory for.
   uint64_t message_bytes = 0;
@@ -35,7 +35,9 @@ struct PlannedStages {
 PlannedStages PlanStages(const v1::JobSpec& spec, const DataSize& data, const ModelSize& model);
 
 // Returns the most inputs and gradients that a stage receives before it has read them.
-int ReceivedMessages(PipelineShape shape);
+int ReceivedMessages(StageShape shape);
+// Returns the messages that a stage has memory for, received and sent: none if there is one stage.
+int StageMessages(const StageShape& shape);
 
 // Returns the most examples of one forward pass of an evaluation, each of so many labels.
 uint64_t ExamplesOfPass(uint64_t labels_per_example);

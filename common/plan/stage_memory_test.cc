@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/compute/activation_layout.h"
-#include "common/pipeline/pipeline_schedule.h"
 #include "common/plan/data_size.h"
 #include "common/plan/memory_plan.h"
 #include "common/plan/model_size.h"
@@ -14,6 +13,7 @@
 #include "common/plan/planned_stages.h"
 #include "common/plan/rank_size.h"
 #include "common/plan/transformer_memory_plan.h"
+#include "common/step/stage_schedule.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
@@ -146,15 +146,15 @@ TEST(StageMemoryTest, AStageReceivesTheGradientOfATiedHead) {
 
 // A plan looks at a bounded number of micro-batches.
 TEST(StageMemoryTest, MoreMicroBatchesReceiveNoMoreMessages) {
-  for (const PipelineOrder order : {PipelineOrder::kGPipe, PipelineOrder::kOneForwardOneBackward,
-                                    PipelineOrder::kInterleaved, PipelineOrder::kZeroBubble}) {
+  for (const StageOrder order : {StageOrder::kGPipe, StageOrder::kOneForwardOneBackward,
+                                 StageOrder::kInterleaved, StageOrder::kZeroBubble}) {
     for (const int stages : {2, 3, 4, 8}) {
-      const int chunks = order == PipelineOrder::kInterleaved ? 2 : 1;
+      const int chunks = order == StageOrder::kInterleaved ? 2 : 1;
       for (const int rounds : {1, 2, 9, 16}) {
-        const PipelineShape shape = {
+        const StageShape shape = {
             .order = order, .stages = stages, .chunks = chunks, .micro_batches = rounds * stages};
         int most = 0;
-        for (const std::vector<PipelineAction>& stage : PipelineSchedule(shape)) {
+        for (const std::vector<StepAction>& stage : StageSchedules(shape)) {
           const StageHoldings holdings = HoldingsOf(stage);
           most = std::max(most, holdings.received_activations + holdings.received_gradients);
         }

@@ -5,9 +5,9 @@
 
 #include "common/base/pass.h"
 #include "common/mesh/job_mesh.h"
-#include "common/pipeline/pipeline_spec.h"
 #include "common/plan/device_shard_plan.h"
 #include "common/plan/transformer_memory_plan.h"
+#include "common/step/stage_spec.h"
 
 namespace muster {
 namespace {
@@ -43,7 +43,7 @@ DeviceMemoryBytes PlanDeviceBytes(const v1::JobSpec& spec, const ModelSize& mode
   DeviceExtents extents;
   extents.activations = ActivationRequestOf(size, sequences, spec.compute());
   extents.activations.placement = kOnDevice;
-  extents.activations.split_backward = ShapeOfPipeline(spec).order == PipelineOrder::kZeroBubble;
+  extents.activations.split_backward = ShapeOfStages(spec).order == StageOrder::kZeroBubble;
   LeaveChunks(model.chunks, extents);
   extents.saved_sets = stage.saved_sets;
   extents.messages = stage.messages;

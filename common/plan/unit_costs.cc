@@ -6,9 +6,9 @@
 #include "common/job/job_road.h"
 #include "common/mesh/job_mesh.h"
 #include "common/optim/optimizer.h"
-#include "common/pipeline/pipeline_spec.h"
 #include "common/plan/step_costs.h"
 #include "common/plan/transformer_memory_plan.h"
+#include "common/step/stage_spec.h"
 #include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
 
@@ -43,7 +43,7 @@ void AddTransformer(const v1::JobSpec& spec, const TransformerSize& size,
   const double products = 2 * C * static_cast<double>(size.Q + size.C + size.U + size.F);
   const double again = RecomputedOfBlock(spec.compute(), size);
   ActivationRequest request = ActivationRequestOf(size, sequences, spec.compute());
-  request.split_backward = ShapeOfPipeline(spec).order == PipelineOrder::kZeroBubble;
+  request.split_backward = ShapeOfStages(spec).order == StageOrder::kZeroBubble;
   const double kept = static_cast<double>(ActivationLayout(request).bytes().kept);
   units.front().operations = {tokens * C, 0, tokens * C};
   for (uint64_t l = 0; l < size.layers; ++l) {
@@ -74,7 +74,7 @@ std::vector<UnitCost> CostsOfUnits(const v1::JobSpec& spec, const ModelSize& mod
 absl::StatusOr<std::vector<int>> GroupSizes(const v1::JobSpec& spec,
                                             const std::vector<UnitCost>& units) {
   const auto& layers = spec.parallelism().pipeline_layers();
-  if (layers.empty()) return DivideUnits(ShapeOfPipeline(spec), units);
+  if (layers.empty()) return DivideUnits(ShapeOfStages(spec), units);
   return std::vector<int>(layers.begin(), layers.end());
 }
 

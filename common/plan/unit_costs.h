@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/pipeline/divide_units.h"
 #include "common/plan/model_size.h"
+#include "common/step/divide_units.h"
 
 namespace muster {
 

@@ -5,13 +5,14 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "common/step/action.h"
 #include "common/text/utf8.h"
 #include "proto/trace.pb.h"
 
 namespace muster {
 
 void AddEvents(absl::Span<const TraceEvent> events, v1::TracePiece& piece) {
-  absl::flat_hash_map<std::pair<std::string, TraceKind>, uint32_t> names;
+  absl::flat_hash_map<std::pair<std::string, ActionKind>, uint32_t> names;
   absl::flat_hash_map<std::string, uint32_t> tracks;
   if (events.empty()) return;
   int64_t begin = events[0].start_ns;

@@ -18,7 +18,7 @@ TraceEvent EventOf(uint64_t step, uint32_t index) {
   TraceEvent event;
   event.step = step;
   event.index = index;
-  event.kind = TraceKind::kForward;
+  event.kind = ActionKind::kForward;
   return event;
 }
 
@@ -31,7 +31,7 @@ std::vector<TraceEvent> TakeAll(TraceRecorder& recorder) {
 TEST(TraceRecorderTest, KeepsNothingWhileOff) {
   TraceRecorder recorder(8);
   const TraceBinding bound(&recorder, TraceTrack::kTrainer);
-  { const TraceScope scope(TraceKind::kForward, 1); }
+  { const TraceScope scope(ActionKind::kForward, 1); }
   { const TraceStep step(3); }
   EXPECT_TRUE(TakeAll(recorder).empty());
   EXPECT_FALSE(recorder.on());
@@ -40,16 +40,16 @@ TEST(TraceRecorderTest, KeepsNothingWhileOff) {
 TEST(TraceRecorderTest, AThreadThatIsNotBoundRecordsNothing) {
   TraceRecorder recorder(8);
   recorder.StartNow("job", {.first = 0, .end = 1});
-  { const TraceScope scope(TraceKind::kForward, 1); }
+  { const TraceScope scope(ActionKind::kForward, 1); }
   {
     const TraceBinding bound(&recorder, TraceTrack::kPartition, 7);
-    { const TraceScope scope(TraceKind::kTakePush, 0, 100); }
+    { const TraceScope scope(ActionKind::kTakePush, 0, 100); }
     const TraceBinding unbound(nullptr, TraceTrack::kTrainer);
-    const TraceScope scope(TraceKind::kForward, 1);
+    const TraceScope scope(ActionKind::kForward, 1);
   }
   const std::vector<TraceEvent> events = TakeAll(recorder);
   ASSERT_EQ(events.size(), 1u);
-  EXPECT_EQ(events[0].kind, TraceKind::kTakePush);
+  EXPECT_EQ(events[0].kind, ActionKind::kTakePush);
   EXPECT_EQ(events[0].bytes, 100u);
   EXPECT_EQ(TrackNameOf(events[0]), "partition 7");
 }
@@ -62,10 +62,10 @@ TEST(TraceRecorderTest, ATaskRecordsTheStepsAskedFor) {
     EXPECT_EQ(recorder.finished(), step >= 4) << step;
     {
       const TraceStep traced(step);
-      const TraceScope scope(TraceKind::kForward, 5);
+      const TraceScope scope(ActionKind::kForward, 5);
     }
     // Between two steps that are asked for, such as a checkpoint.
-    const TraceScope scope(TraceKind::kCheckpoint);
+    const TraceScope scope(ActionKind::kCheckpoint);
   }
   std::vector<std::string> names;
   for (const TraceEvent& event : TakeAll(recorder)) {
@@ -89,16 +89,16 @@ TEST(TraceRecorderTest, EventsWithinAnEventAreOfItsStep) {
   recorder.StartNow("job", {.first = 5, .end = 6});
   const TraceBinding bound(&recorder, TraceTrack::kPartition, 1);
   {
-    const TraceScope outer(TraceKind::kTakeClose, 5, 0);
-    const TraceScope inner(TraceKind::kOptimizer);
+    const TraceScope outer(ActionKind::kTakeClose, 5, 0);
+    const TraceScope inner(ActionKind::kOptimizer);
   }
-  { const TraceScope after(TraceKind::kOptimizer); }  // Of no step.
-  { const TraceScope other(TraceKind::kTakeClose, 6, 0); }
+  { const TraceScope after(ActionKind::kOptimizer); }  // Of no step.
+  { const TraceScope other(ActionKind::kTakeClose, 6, 0); }
   const std::vector<TraceEvent> events = TakeAll(recorder);
   ASSERT_EQ(events.size(), 2u);
-  EXPECT_EQ(events[0].kind, TraceKind::kOptimizer);
+  EXPECT_EQ(events[0].kind, ActionKind::kOptimizer);
   EXPECT_EQ(events[0].step, 5u);
-  EXPECT_EQ(events[1].kind, TraceKind::kTakeClose);
+  EXPECT_EQ(events[1].kind, ActionKind::kTakeClose);
   EXPECT_LE(events[1].start_ns, events[0].start_ns);
   EXPECT_GE(events[1].start_ns + events[1].duration_ns, events[0].start_ns + events[0].duration_ns);
 }
@@ -109,8 +109,8 @@ TEST(TraceRecorderTest, SpansEndOnAnyThread) {
   TraceSpan span;
   {
     const TraceBinding bound(&recorder, TraceTrack::kTrainer);
-    const TraceScope step(TraceKind::kTakeClose, 4, 0);
-    span = TraceSpan(TracingHere(), TraceTrack::kRequests, TraceKind::kPull, 2);
+    const TraceScope step(ActionKind::kTakeClose, 4, 0);
+    span = TraceSpan(TracingHere(), TraceTrack::kRequests, ActionKind::kPull, 2);
   }
   std::thread([span] { span.End(77); }).join();
   TraceSpan().End(1);

@@ -42,11 +42,11 @@ TraceStep::~TraceStep() {
                      .step = recorder_->step(),
                      .track_number = trace_bound.track_number,
                      .track = trace_bound.track,
-                     .kind = TraceKind::kStep});
+                     .kind = ActionKind::kStep});
   recorder_->EndStep();
 }
 
-TraceSpan::TraceSpan(TraceRecorder* recorder, TraceTrack track, TraceKind kind, uint32_t index)
+TraceSpan::TraceSpan(TraceRecorder* recorder, TraceTrack track, ActionKind kind, uint32_t index)
     : recorder_(recorder), track_(track), kind_(kind), index_(index) {
   if (recorder_ == nullptr) return;
   step_ = StepHere(*recorder_);
@@ -71,7 +71,7 @@ void TraceCall(TraceRecorder& recorder, absl::string_view label, int64_t duratio
                       .step = recorder.step(),
                       .bytes = bytes,
                       .track = TraceTrack::kCalls,
-                      .kind = TraceKind::kCollective};
+                      .kind = ActionKind::kCollective};
   const absl::string_view cut = CutUtf8(label, sizeof(event.label) - 1);
   cut.copy(event.label, cut.size());
   recorder.Record(event);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "absl/strings/string_view.h"
+#include "common/step/action.h"
 #include "common/trace/trace_event.h"
 #include "common/trace/trace_recorder.h"
 
@@ -50,11 +51,11 @@ inline TraceRecorder* TracingHere() {
 // are of this step, too.
 class TraceScope {
  public:
-  explicit TraceScope(TraceKind kind, uint32_t index = TraceEvent::kNoIndex)
+  explicit TraceScope(ActionKind kind, uint32_t index = TraceEvent::kNoIndex)
       : recorder_(TracingHere()), kind_(kind), index_(index) {
     if (recorder_ != nullptr) Begin(trace_bound.step);
   }
-  TraceScope(TraceKind kind, uint64_t step, uint64_t bytes)
+  TraceScope(ActionKind kind, uint64_t step, uint64_t bytes)
       : recorder_(TracingHere()), kind_(kind), bytes_(bytes) {
     if (recorder_ != nullptr) Begin(step);
   }
@@ -70,7 +71,7 @@ class TraceScope {
   void End();
 
   TraceRecorder* const recorder_;
-  const TraceKind kind_;
+  const ActionKind kind_;
   const uint32_t index_ = TraceEvent::kNoIndex;
   const uint64_t bytes_ = 0;
   uint64_t step_before_;
@@ -99,7 +100,7 @@ class TraceSpan {
   TraceSpan() = default;
   // `recorder` is the thread's (TracingHere), or one that was taken from a bound thread before and
   // is on; null: the event is not recorded.
-  TraceSpan(TraceRecorder* recorder, TraceTrack track, TraceKind kind,
+  TraceSpan(TraceRecorder* recorder, TraceTrack track, ActionKind kind,
             uint32_t index = TraceEvent::kNoIndex);
 
   // Records the event. The recorder still lives.
@@ -108,7 +109,7 @@ class TraceSpan {
  private:
   TraceRecorder* recorder_ = nullptr;
   TraceTrack track_ = TraceTrack::kRequests;
-  TraceKind kind_ = TraceKind::kPull;
+  ActionKind kind_ = ActionKind::kPull;
   uint32_t index_ = TraceEvent::kNoIndex;
   uint64_t step_ = 0;
   int64_t start_ns_ = 0;

@@ -10,7 +10,7 @@ namespace {
 
 void Unbound(benchmark::State& state) {
   for (auto _ : state) {
-    const TraceScope scope(TraceKind::kForward, 3);
+    const TraceScope scope(ActionKind::kForward, 3);
     benchmark::ClobberMemory();
   }
 }
@@ -20,7 +20,7 @@ void Off(benchmark::State& state) {
   TraceRecorder recorder;
   const TraceBinding bound(&recorder, TraceTrack::kTrainer);
   for (auto _ : state) {
-    const TraceScope scope(TraceKind::kForward, 3);
+    const TraceScope scope(ActionKind::kForward, 3);
     benchmark::ClobberMemory();
   }
 }
@@ -34,7 +34,7 @@ void On(benchmark::State& state) {
   size_t made = 0;
   for (auto _ : state) {
     {
-      const TraceScope scope(TraceKind::kForward, 3);
+      const TraceScope scope(ActionKind::kForward, 3);
       benchmark::ClobberMemory();
     }
     if (++made % TraceRecorder::kEvents == 0) {

@@ -106,7 +106,7 @@ class TraceSenderTest : public testing::Test {
     while (recorder_.step() != 1) const TraceStep traced(1);
     for (uint64_t step = 2; step < 4; ++step) {
       const TraceStep traced(step);
-      for (uint32_t i = 0; i < events; ++i) const TraceScope scope(TraceKind::kForward, i % 3);
+      for (uint32_t i = 0; i < events; ++i) const TraceScope scope(ActionKind::kForward, i % 3);
     }
   }
 
@@ -164,7 +164,7 @@ TEST_F(TraceSenderTest, AServerIsDoneWhenItIsTold) {
   sender.Take(OrderOf(1, 5, 6));
   coordinator_.AwaitPieces(1);
   const TraceBinding bound(&recorder_, TraceTrack::kPartition, 3);
-  { const TraceScope scope(TraceKind::kTakePush, 5, 8); }
+  { const TraceScope scope(ActionKind::kTakePush, 5, 8); }
   coordinator_.Finish();
   const std::vector<v1::TracePiece> pieces = coordinator_.AwaitLast();
   int events = 0;
@@ -198,7 +198,7 @@ TEST_F(TraceSenderTest, SendsWhatIsThereWhenTheProcessEnds) {
     sender.Take(OrderOf(1, 5, 6));
     coordinator_.AwaitPieces(1);
     const TraceBinding bound(&recorder_, TraceTrack::kPartition, 3);
-    const TraceScope scope(TraceKind::kTakePush, 5, 8);
+    const TraceScope scope(ActionKind::kTakePush, 5, 8);
   }
   const std::vector<v1::TracePiece> pieces = coordinator_.pieces();
   EXPECT_TRUE(pieces.back().last());

@@ -40,12 +40,12 @@ std::vector<double> EventSeconds(int batches) {
   TraceRecorder recorder;
   recorder.StartNow("bench", {.first = 0, .end = 1});
   const TraceBinding bound(&recorder, TraceTrack::kTrainer);
-  const TraceScope step(TraceKind::kTakeClose, 0, 0);
+  const TraceScope step(ActionKind::kTakeClose, 0, 0);
   std::vector<double> seconds;
   std::vector<TraceEvent> events;
   for (int batch = 0; batch < batches; ++batch) {
     const double start = Now();
-    for (int i = 0; i < kEvents; ++i) const TraceScope scope(TraceKind::kForward, 3);
+    for (int i = 0; i < kEvents; ++i) const TraceScope scope(ActionKind::kForward, 3);
     seconds.push_back((Now() - start) / kEvents);
     events.clear();
     recorder.Take(TraceRecorder::kEvents, events);

@@ -20,6 +20,7 @@
 #include "common/mesh/job_mesh.h"
 #include "common/partition/local_tensors.h"
 #include "common/partition/schema.h"
+#include "common/step/stage_spec.h"
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
@@ -41,7 +42,6 @@
 #include "worker/runtime/device/device_job.h"
 #include "worker/runtime/training/micro_batch_reader.h"
 #include "worker/runtime/training/prepared_job.h"
-#include "worker/runtime/training/stage_plan.h"
 #include "worker/strategy/local_strategy.h"
 #include "worker/strategy/strategy.h"
 
@@ -90,8 +90,8 @@ struct Rank {
   DevicePasses& passes;
   Strategy& strategy;
   TensorGroup* tensor_group = nullptr;
-  absl::optional<PipelineStage> stage = absl::nullopt;
-  Communicator* pipeline_group = nullptr;
+  absl::optional<ModelStage> stage = absl::nullopt;
+  Communicator* stages = nullptr;
   int number = 0;
 };
 
@@ -130,10 +130,9 @@ class DeviceJob : public ::testing::Test {
     }
     const std::vector<TensorSpec> tensors = TensorsOf(rank.number);
     PoisoningStrategy poisoning(rank.strategy, tensors, std::make_unique<DeviceMemory>(rank.passes),
-                                rank.stage.has_value()
-                                    ? PoisoningStrategy::Passes::kAlternate
-                                    : PoisoningStrategy::Passes::kOneAfterAnother);
-    Train({rank.options, rank.passes, poisoning, rank.tensor_group, rank.stage, rank.pipeline_group,
+                                rank.stages == nullptr ? PoisoningStrategy::Passes::kOneAfterAnother
+                                                       : PoisoningStrategy::Passes::kAlternate);
+    Train({rank.options, rank.passes, poisoning, rank.tensor_group, rank.stage, rank.stages,
            rank.number},
           trained);
   }
@@ -145,7 +144,7 @@ class DeviceJob : public ::testing::Test {
                                           .strategy = rank.strategy,
                                           .tensor_group = rank.tensor_group,
                                           .stage = rank.stage,
-                                          .pipeline_group = rank.pipeline_group});
+                                          .stages = rank.stages});
     ASSERT_TRUE(engine.ok()) << engine.status();
     const uint64_t steps = spec_.stop().steps();
     MicroBatchReader reader(*job_->dataset, *sampler_,
@@ -222,8 +221,9 @@ class DeviceJob : public ::testing::Test {
     auto options =
         ResidentDeviceOptionsFor(spec_, job_->dataset->info(), *job_->schema, /*device=*/0);
     ASSERT_TRUE(options.ok()) << options.status();
-    const auto stage = StageOfJob(spec_, *job_->schema, rank / ranks_of_stage());
-    if (stage.has_value()) TakeStage(*stage, options->compute);
+    const ModelStage stage =
+        StageOfJob(spec_, *job_->schema, job_->model->description().units, rank / ranks_of_stage());
+    TakeStage(stage, options->compute);
     MemoryStorage storage;
     DeviceShardedDependencies dependencies;
     dependencies.storage = &storage;

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "common/step/stage_shape.h"
 #include "tests/equivalence/dying_strategy.h"
 #include "tests/equivalence/in_process_servers.h"
 #include "tests/equivalence/run_checkpoints.h"
 #include "tests/equivalence/step_observer.h"
-#include "worker/runtime/training/step_plan.h"
 #include "worker/strategy/strategy.h"
 
 namespace muster {
@@ -45,8 +45,8 @@ struct RunOptions {
   bool share_memory = true;
   // Sees the steps of all slots; null: nobody does.
   StepObserver* observer = nullptr;
-  // The steps' plan (StepExecutor::MakePlan).
-  std::function<std::vector<StepAction>(const StepShape&)> plan = TrainingStepPlan;
+  // The order of micro-batches in jobs without a pipeline.
+  StageOrder order = StageOrder::kOneForwardOneBackward;
 };
 
 struct RunResult {

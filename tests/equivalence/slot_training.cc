@@ -18,15 +18,17 @@
 namespace muster {
 namespace {
 
-// Makes the slot's engine. Of jobs without a pipeline the steps have the run's plan.
+// Makes the slot's engine. Of jobs without a pipeline the steps have the run's order.
 absl::StatusOr<std::unique_ptr<StepEngine>> MakeEngine(const v1::JobSpec& spec,
                                                        const RunOptions& run,
                                                        const PreparedJob& job, Strategy& strategy,
                                                        const ModelPeers& peers) {
-  if (peers.pipeline_group != nullptr) return MakeRankEngine(spec, job, strategy, peers);
+  if (peers.stages != nullptr) return MakeRankEngine(spec, job, strategy, peers);
   return std::make_unique<StepExecutor>(
       spec, *job.model, strategy,
-      StepExecutor::Options{.make_plan = run.plan, .tensor_group = peers.tensor_group});
+      StepExecutor::Options{.tensor_group = peers.tensor_group,
+                            .stage = ModelStage{.shape = {.order = run.order},
+                                                .sizes = {job.model->description().units}}});
 }
 
 }  // namespace
@@ -54,7 +56,7 @@ absl::Status TrainSlot(const v1::JobSpec& spec, uint32_t slot, const RunOptions&
   const std::vector<TensorSpec> tensors = TensorsOf(spec, slot, job);
   WatchingStrategy watching(observed, tensors);
   PoisoningStrategy poisoning(watching, tensors, MakeHostMemory(),
-                              strategy.peers.pipeline_group == nullptr
+                              strategy.peers.stages == nullptr
                                   ? PoisoningStrategy::Passes::kOneAfterAnother
                                   : PoisoningStrategy::Passes::kAlternate);
   const absl::StatusOr<std::unique_ptr<StepEngine>> engine =

@@ -5,7 +5,6 @@
 
 #include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
-#include "tests/equivalence/step_plans.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
 
@@ -122,8 +121,8 @@ TEST_P(DeterministicTrainingTest, TheSameBitsWhateverThePlan) {
   const RunResult alone = TrainAlone(spec, options);
   options.keys = alone.trained.at(0).keys;
   const RunResult on_servers = TrainOnServers(spec, options);
-  for (const auto plan : {SplitBackwardPlan, ForwardFirstPlan, ForwardFirstSplitBackwardPlan}) {
-    options.plan = plan;
+  for (const StageOrder order : {StageOrder::kZeroBubble, StageOrder::kGPipe}) {
+    options.order = order;
     const RunResult run = TrainAlone(spec, options);
     EXPECT_EQ(run.trained.at(0).keys, alone.trained[0].keys);
     EXPECT_EQ(run.trained[0].values, alone.trained[0].values);

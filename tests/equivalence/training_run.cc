@@ -48,8 +48,7 @@ absl::Status TrainInRounds(uint32_t slot, ShardedStrategy& strategy, DyingStrate
     if (status.ok()) {
       status = world.Train(
           slot,
-          {dying,
-           {.tensor_group = strategy.tensor_group(), .pipeline_group = strategy.pipeline_group()}},
+          {dying, {.tensor_group = strategy.tensor_group(), .stages = strategy.pipeline_group()}},
           coordinator);
     }
     if (dying.died()) {
@@ -86,7 +85,7 @@ RunResult TrainAlone(v1::JobSpec spec, const RunOptions& options) {
   const auto note = [&run](absl::string_view line) { run.log.emplace_back(line); };
   std::unique_ptr<LocalStrategy> strategy =
       LocalStrategy::Create(*job->schema, LossScaling(spec.compute(), {.log = note})).value();
-  EXPECT_EQ(TrainSlot(spec, 0, {.observer = options.observer, .plan = options.plan}, *job,
+  EXPECT_EQ(TrainSlot(spec, 0, {.observer = options.observer, .order = options.order}, *job,
                       {*strategy}, coordinator, note),
             absl::OkStatus());
   LossSums sums;

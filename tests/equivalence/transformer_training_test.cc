@@ -11,7 +11,6 @@
 #include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
 #include "tests/equivalence/step_observer.h"
-#include "tests/equivalence/step_plans.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
 #include "worker/nn/model.h"
@@ -173,9 +172,9 @@ TEST_P(TransformerShapesTest, PlansChangeNoBitOfAnyGradient) {
     StepRecorder expected;
     TrainAlone(spec, {.observer = &expected});
     EXPECT_EQ(expected.losses().size(), 3);
-    for (const auto plan : {SplitBackwardPlan, ForwardFirstPlan, ForwardFirstSplitBackwardPlan}) {
+    for (const StageOrder order : {StageOrder::kZeroBubble, StageOrder::kGPipe}) {
       StepRecorder recorder;
-      TrainAlone(spec, {.observer = &recorder, .plan = plan});
+      TrainAlone(spec, {.observer = &recorder, .order = order});
       EXPECT_EQ(recorder.values(), expected.values());
       EXPECT_EQ(recorder.losses(), expected.losses());
     }

@@ -189,7 +189,7 @@ TEST_F(TraceTest, ShowsAJobOnServers) {
     file.ExpectSteps(slot, first, end);
     EXPECT_THAT(file.NamesOf(slot),
                 IsSupersetOf({"load examples", "acquire 0", "forward 0", "check loss",
-                              "send gradients 0", "end step", "wait"}));
+                              "gradients ready 0", "end step", "wait"}));
   }
   EXPECT_THAT(file.NamesOf("server"),
               IsSupersetOf({"batch", "take push", "take close", "serve pull", "optimizer"}));
@@ -240,7 +240,7 @@ TEST_F(TraceTest, ShowsAJobThatTrainsByAllReduce) {
   file.ExpectNested();
   for (const char* slot : {"slot 0", "slot 1"}) {
     file.ExpectSteps(slot, first, end);
-    EXPECT_THAT(file.NamesOf(slot), IsSupersetOf({"forward 0", "send gradients 0", "bucket 0",
+    EXPECT_THAT(file.NamesOf(slot), IsSupersetOf({"forward 0", "gradients ready 0", "bucket 0",
                                                   "wait", "optimizer", "end step"}));
   }
   // Both ranks are in a call at the same time.

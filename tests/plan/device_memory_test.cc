@@ -19,6 +19,7 @@
 #include "common/plan/memory_plan.h"
 #include "common/plan/model_size.h"
 #include "common/plan/rank_size.h"
+#include "common/step/stage_spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
@@ -66,8 +67,9 @@ absl::StatusOr<DeviceOptions> OptionsOf(const v1::JobSpec& spec, int stage = 0) 
   if (!TrainsByAllReduce(spec)) return DeviceOptionsFor(spec, data, /*device=*/0);
   v1::TablesSchema schema = PlannedSchema(spec, SizeOf(spec));
   auto options = ResidentDeviceOptionsFor(spec, data, schema, /*device=*/0);
-  const auto part = StageOfJob(spec, schema, stage);
-  if (options.ok() && part.has_value()) TakeStage(*part, options->compute);
+  if (options.ok()) {
+    TakeStage(StageOfJob(spec, schema, options->shape.units(), stage), options->compute);
+  }
   return options;
 }
 

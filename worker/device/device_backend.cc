@@ -25,7 +25,7 @@ class DeviceMicroBatch final : public TransformerMicroBatch {
   absl::Status Load(const Batch& batch) override {
     if (split_backward && !passes_.splits_backward()) {
       return absl::InvalidArgumentError(
-          "the step's plan has backward in two actions (StepShape::split_backward), for which "
+          "the step's plan has backward in two actions (StageOrder::kZeroBubble), for which "
           "these passes keep no gradients of products; make them with "
           "DeviceComputeOptions::split_backward");
     }

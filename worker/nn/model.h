@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "common/partition/tensor_spec.h"
+#include "common/step/unit_range.h"
 #include "worker/data/batch.h"
 #include "worker/nn/class_predictions.h"
 #include "worker/nn/layer.h"
@@ -37,14 +38,6 @@ struct ModelDescription {
   // True if parameters and gradients lie in a device's memory, where only the model and the
   // strategy read them; and results are there after Model::TakeResults, which waits for the device.
   bool on_device = false;
-};
-
-// Units of a model that follow one another, from `first` to before `end`.
-struct UnitRange {
-  int first = 0;
-  int end = std::numeric_limits<int>::max();
-
-  friend bool operator==(const UnitRange& a, const UnitRange& b) = default;
 };
 
 // Activations and results of one micro-batch: all that a forward leaves for its backward, so any

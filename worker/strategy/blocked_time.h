@@ -25,7 +25,7 @@ class BlockedTime {
   const Clock& clock_;
   double& seconds_;
   const absl::Duration since_;
-  const TraceScope trace_{TraceKind::kWait};
+  const TraceScope trace_{ActionKind::kWait};
 };
 
 // A function that blocks until the work has ended, and returns its status. It may measure the time.

@@ -390,7 +390,7 @@ absl::StatusOr<NormClipping> ShardState::Clipping(const GradientSums& sums) cons
 }
 
 void ShardState::Apply(const GradientSums& sums, double scale) {
-  const TraceScope trace(TraceKind::kOptimizer);
+  const TraceScope trace(ActionKind::kOptimizer);
   if (sums.examples == 0) {
     ++clock_;
     return;

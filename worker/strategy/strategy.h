@@ -5,9 +5,9 @@
 
 #include "absl/status/status.h"
 #include "common/kernels/accumulation.h"
+#include "common/step/action.h"
 #include "worker/nn/model.h"
 #include "worker/nn/model_parameters.h"
-#include "worker/strategy/direction.h"
 #include "worker/strategy/series_position.h"
 #include "worker/strategy/training_state.h"
 
@@ -27,7 +27,7 @@ namespace muster {
 //   EndStep
 //
 // In a pipeline BeforeBackward may come before the last GradientReady of the micro-batch before,
-// whose GradientReady are left out then, unless its gradients leave (stage_plan.h).
+// whose GradientReady are left out then, unless its gradients leave (common/step/step_plan.h).
 //
 // GradientReady(u) may come later than the unit's Release: a backward in two parts computes weight
 // gradients last. Where units share memory for gradients (ZeRO stages 2 and 3) it must come before

@@ -118,7 +118,7 @@ void Partition::ExecuteFrom(std::vector<ExchangeCall>::iterator& next,
                             std::vector<ExchangeCall>::iterator end) {
   if (health_.crashed() || !queue_.AwaitRoom()) return;
   // A batch counts as its first call's step.
-  const TraceScope trace(TraceKind::kBatch,
+  const TraceScope trace(ActionKind::kBatch,
                          next == end ? TraceBound::kStepOfRecorder : next->request->clock(), 0);
   const uint64_t logged = log_.last_lsn();
   while (next != end) {
@@ -149,7 +149,7 @@ void Partition::Run(AdmittedCall& call) {
   if (!AdmissionChecks::IsMutation(*call.call.request)) return waiting_.Await(call);
   const v1::ExchangeRequest& request = *call.call.request;
   const bool pushes = request.has_dense_push() || request.has_sparse_push();
-  const TraceScope trace(pushes ? TraceKind::kTakePush : TraceKind::kTakeClose, request.clock(),
+  const TraceScope trace(pushes ? ActionKind::kTakePush : ActionKind::kTakeClose, request.clock(),
                          call.call.payload.size());
   if (!call.already_applied) {
     if (absl::Status status = applier_.Apply(call); !status.ok()) {

@@ -239,7 +239,7 @@ void DenseTable::Settle(uint32_t block) {
   OptimizerStep step = step_;
   step.gradient_scale = *step_scales_[block];
   if (tables_->own_steps()) step.step = blocks_[block].steps + 1;
-  const TraceScope trace(TraceKind::kOptimizer, step.step - 1, blocks_[block].weights.size());
+  const TraceScope trace(ActionKind::kOptimizer, step.step - 1, blocks_[block].weights.size());
   Apply(blocks_[block], step, Values(block, ended_[block]), step_lsn_);
   ended_[block] = Sum{};
   --unsettled_;

@@ -110,7 +110,7 @@ void TableUpdater::FinishSums() {
 }
 
 absl::Status TableUpdater::EndClock(const ClockEnd& end) {
-  const TraceScope trace(TraceKind::kOptimizer, end.clock, 0);
+  const TraceScope trace(ActionKind::kOptimizer, end.clock, 0);
   FinishSums();
   const bool moves = end.examples > 0 && !end.left_out;
   // All that can fail comes before anything is applied.

@@ -12,34 +12,33 @@
 #include "worker/device/device_slice_ops.h"
 #include "worker/device/warm_up.h"
 #include "worker/models/transformer.h"
-#include "worker/runtime/training/pipeline_links.h"
+#include "worker/runtime/training/stage_links.h"
 #include "worker/runtime/training/step_executor.h"
 
 namespace muster {
 namespace {
 
-// The links of a pipeline's stage, and the order between messages and computation.
+// The links of a stage, and the order between messages and computation.
 struct DeviceLinks {
   std::unique_ptr<DeviceSliceOps> order;
-  std::shared_ptr<PipelineLinks> links;
+  std::shared_ptr<StageLinks> links;
 };
 
 absl::StatusOr<DeviceLinks> MakeLinks(const DeviceOptions& options,
                                       const DeviceEngineParts& parts) {
   DeviceLinks made;
-  if (!parts.stage.has_value()) return made;
+  if (parts.stages == nullptr) return made;
   MUSTER_ASSIGN_OR_RETURN(
       made.order, DeviceSliceOps::Create(
                       [&passes = parts.passes]() -> DeviceStream& { return passes.stream(); }));
   MUSTER_ASSIGN_OR_RETURN(
       made.links,
-      PipelineLinks::Create(
-          *parts.pipeline_group,
-          {.message_bytes = StageMessageBytes(DeviceActivations(options.shape, options.compute)),
-           .received = options.compute.messages - kStageMessagesSent,
-           .sent = kStageMessagesSent,
-           .timeout = options.timeout,
-           .order = made.order.get()}));
+      StageLinks::Create(*parts.stages, {.message_bytes = StageMessageBytes(
+                                             DeviceActivations(options.shape, options.compute)),
+                                         .received = options.compute.messages - kStageMessagesSent,
+                                         .sent = kStageMessagesSent,
+                                         .timeout = options.timeout,
+                                         .order = made.order.get()}));
   return made;
 }
 
@@ -71,7 +70,7 @@ class DeviceEngine final : public StepEngine {
   DevicePasses& passes_;
   const std::unique_ptr<Strategy> owned_;
   const std::unique_ptr<const Model> model_;
-  // Null unless the rank is a stage of a pipeline.
+  // Null if there is one stage.
   const std::unique_ptr<DeviceSliceOps> order_;
   StepExecutor executor_;
 };

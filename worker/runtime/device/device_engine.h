@@ -5,11 +5,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
+#include "common/step/stage_shape.h"
 #include "worker/collectives/communicator.h"
 #include "worker/device/device_options.h"
 #include "worker/device/device_passes.h"
 #include "worker/nn/tensor_group.h"
-#include "worker/runtime/training/stage_plan.h"
 #include "worker/runtime/training/step_engine.h"
 #include "worker/strategy/strategy.h"
 
@@ -27,17 +27,17 @@ struct DeviceEngineParts {
   // The ranks that compute the model together with this one, which outlive the engine; null: this
   // rank alone.
   TensorGroup* tensor_group = nullptr;
-  // The stage of a pipeline that the rank is, whose the options are (TakeStage), and the
-  // communicator of the stages, of device memory unless the device is emulated; it outlives the
-  // engine. Both, or neither: the rank computes all units.
-  absl::optional<PipelineStage> stage = absl::nullopt;
-  Communicator* pipeline_group = nullptr;
+  // The stage that the rank is, whose the options are (TakeStage); absent: that of all units.
+  absl::optional<ModelStage> stage = absl::nullopt;
+  // The communicator of the stages, of device memory unless the device is emulated; it outlives the
+  // engine. Null: there is one stage.
+  Communicator* stages = nullptr;
   // What the engine takes over, such as the strategy.
   std::unique_ptr<Strategy> owned = nullptr;
 };
 
 // Returns a step executor over a model of the job on a device, which it has warmed up; a collective
-// call of the pipeline group, if there is one. Errors are those of the device and of that
+// call of the stages, if there are several. Errors are those of the device and of that
 // communicator.
 absl::StatusOr<std::unique_ptr<StepEngine>> MakeDeviceEngine(const v1::JobSpec& spec,
                                                              const DeviceOptions& options,

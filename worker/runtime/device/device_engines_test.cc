@@ -285,10 +285,9 @@ TEST_P(DeviceEnginesTest, BackwardInTwoActionsIsRefused) {
   const std::unique_ptr<const Model> model = MakeTransformer(
       options_.shape, /*tensor_ranks=*/1, options_.compute.type, options_.compute.recompute,
       std::make_unique<DeviceBackend>(options_.shape, *strategy->passes()));
-  StepExecutor executor(spec_, *model, *strategy, {.make_plan = [](StepShape shape) {
-                          shape.split_backward = true;
-                          return TrainingStepPlan(shape);
-                        }});
+  StepExecutor executor(spec_, *model, *strategy,
+                        {.stage = ModelStage{.shape = {.order = StageOrder::kZeroBubble},
+                                             .sizes = {options_.shape.units()}}});
   MicroBatchReader reader(*job_->dataset, *sampler_, /*data_rank=*/0,
                           {.start_clock = 0, .end_clock = 1}, clock_);
   StepSums sums;

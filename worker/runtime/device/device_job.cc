@@ -3,9 +3,9 @@
 #include "common/base/status_macros.h"
 #include "common/mesh/job_mesh.h"
 #include "common/optim/optimizer_options.h"
-#include "common/pipeline/compute_order.h"
 #include "common/plan/planned_stages.h"
 #include "common/plan/transformer_memory_plan.h"
+#include "common/step/compute_order.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/models/resolve_transformer.h"
@@ -54,14 +54,14 @@ absl::StatusOr<DeviceOptions> ResidentDeviceOptionsFor(const v1::JobSpec& spec,
   return options;
 }
 
-void TakeStage(const PipelineStage& stage, DeviceComputeOptions& options) {
+void TakeStage(const ModelStage& stage, DeviceComputeOptions& options) {
   options.chunks.clear();
   for (int chunk = 0; chunk < stage.shape.chunks; ++chunk) {
     options.chunks.push_back(stage.UnitsOf(chunk, chunk));
   }
   options.saved_sets = MostSavedSets(stage.shape, stage.stage);
-  options.split_backward = stage.shape.order == PipelineOrder::kZeroBubble;
-  options.messages = ReceivedMessages(stage.shape) + kStageMessagesSent;
+  options.split_backward = stage.shape.order == StageOrder::kZeroBubble;
+  options.messages = StageMessages(stage.shape);
 }
 
 }  // namespace muster

@@ -2,9 +2,9 @@
 #define MUSTER_WORKER_RUNTIME_DEVICE_DEVICE_JOB_H_
 
 #include "absl/status/statusor.h"
+#include "common/step/stage_shape.h"
 #include "worker/data/dataset.h"
 #include "worker/device/device_options.h"
-#include "worker/runtime/training/stage_plan.h"
 
 namespace muster {
 
@@ -27,7 +27,7 @@ absl::StatusOr<DeviceOptions> ResidentDeviceOptionsFor(const v1::JobSpec& spec,
 
 // Makes options of a whole model those of a stage: its chunks' units, and as many saved sets and
 // messages as its order needs.
-void TakeStage(const PipelineStage& stage, DeviceComputeOptions& options);
+void TakeStage(const ModelStage& stage, DeviceComputeOptions& options);
 
 }  // namespace muster
 

@@ -10,6 +10,7 @@
 #include "common/plan/data_size.h"
 #include "common/plan/model_size.h"
 #include "common/plan/unit_costs.h"
+#include "common/step/stage_spec.h"
 #include "common/tensor/half.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
@@ -73,8 +74,9 @@ absl::StatusOr<std::unique_ptr<DeviceRank>> DeviceRank::Create(const v1::JobSpec
 
   std::unique_ptr<DeviceRank> rank(new DeviceRank());
   const MeshPosition shard = ShardOf(order);
-  const absl::optional<PipelineStage> stage = StageOfJob(spec, schema, shard.at(Axis::kPipeline));
-  if (stage.has_value()) TakeStage(*stage, options.compute);
+  const ModelStage stage =
+      StageOfJob(spec, schema, model->description().units, shard.at(Axis::kPipeline));
+  TakeStage(stage, options.compute);
   MUSTER_ASSIGN_OR_RETURN(
       rank->tensors_,
       LocalTensors(model->description().tensors, DivisionOf(schema, shard.size(Axis::kTensor)),
@@ -93,7 +95,7 @@ absl::StatusOr<std::unique_ptr<DeviceRank>> DeviceRank::Create(const v1::JobSpec
                                             .strategy = *rank->strategy_,
                                             .tensor_group = rank->strategy_->tensor_group(),
                                             .stage = stage,
-                                            .pipeline_group = rank->strategy_->pipeline_group()}));
+                                            .stages = rank->strategy_->pipeline_group()}));
   MUSTER_ASSIGN_OR_RETURN(rank->clock_, rank->strategy_->Start());
   return rank;
 }

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "absl/types/optional.h"
 #include "common/base/status_macros.h"
+#include "common/step/stage_spec.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
@@ -39,9 +39,9 @@ class LinkedDeviceTraining final : public DeviceTraining {
         ResidentDeviceOptionsFor(order.spec(), job.dataset->info(), *job.schema, options_.device));
     device.wait = WaitFor(dependencies);
     device.timeout = StallTimeoutOf(order);
-    const absl::optional<PipelineStage> stage =
-        StageOfJob(order.spec(), *job.schema, ShardOf(order).at(Axis::kPipeline));
-    if (stage.has_value()) TakeStage(*stage, device.compute);
+    const ModelStage stage = StageOfJob(order.spec(), *job.schema, job.model->description().units,
+                                        ShardOf(order).at(Axis::kPipeline));
+    TakeStage(stage, device.compute);
     MUSTER_ASSIGN_OR_RETURN(
         std::unique_ptr<DeviceShardedStrategy> strategy,
         DeviceShardedStrategy::Create(order, *job.schema, device,
@@ -55,7 +55,7 @@ class LinkedDeviceTraining final : public DeviceTraining {
                                .strategy = lent,
                                .tensor_group = lent.tensor_group(),
                                .stage = stage,
-                               .pipeline_group = lent.pipeline_group()});
+                               .stages = lent.pipeline_group()});
     };
     parts.group = std::move(strategy);
     return parts;

@@ -17,7 +17,7 @@
 #include "absl/types/optional.h"
 #include "common/base/clock.h"
 #include "common/files/temp_folder.h"
-#include "common/pipeline/pipeline_action.h"
+#include "common/step/stage_shape.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -31,9 +31,8 @@
 #include "worker/runtime/device/device_engine.h"
 #include "worker/runtime/device/device_job.h"
 #include "worker/runtime/training/micro_batch_reader.h"
-#include "worker/runtime/training/pipeline_links.h"
 #include "worker/runtime/training/prepared_job.h"
-#include "worker/runtime/training/stage_plan.h"
+#include "worker/runtime/training/stage_links.h"
 #include "worker/runtime/training/step_executor.h"
 #include "worker/strategy/local_strategy.h"
 
@@ -109,7 +108,7 @@ struct Trained {
 class Rank {
  public:
   Rank(const v1::JobSpec& spec, const PreparedJob& job, Hardware hardware,
-       const absl::optional<PipelineStage>& stage = absl::nullopt, Communicator* stages = nullptr)
+       const absl::optional<ModelStage>& stage = absl::nullopt, Communicator* stages = nullptr)
       : strategy_(LocalStrategy::Create(*job.schema).value()) {
     // An evaluation has more rows than a micro-batch.
     if (hardware == Hardware::kDevice) {
@@ -121,12 +120,12 @@ class Rank {
                                  {.passes = copying_->passes(),
                                   .strategy = *copying_,
                                   .stage = stage,
-                                  .pipeline_group = stages})
+                                  .stages = stages})
                     .value();
       return;
     }
     if (stages != nullptr) {
-      links_ = PipelineLinks::Create(
+      links_ = StageLinks::Create(
                    *stages, {.message_bytes = kEvaluated * kStream * sizeof(float), .received = 4})
                    .value();
     }
@@ -141,7 +140,7 @@ class Rank {
   const std::unique_ptr<LocalStrategy> strategy_;
   // Null on processors.
   std::unique_ptr<CopyingStrategy> copying_;
-  std::shared_ptr<PipelineLinks> links_;
+  std::shared_ptr<StageLinks> links_;
   std::unique_ptr<StepEngine> engine_;
 };
 
@@ -187,7 +186,7 @@ Trained TrainWhole(const TestModel& model, int micro_batches,
   return Train(spec, job, rank);
 }
 
-PipelineStage StageOf(const PipelineShape& shape, int stage, const std::vector<int>& sizes) {
+ModelStage StageOf(const StageShape& shape, int stage, const std::vector<int>& sizes) {
   return {.shape = shape, .stage = stage, .sizes = sizes};
 }
 
@@ -228,7 +227,7 @@ struct StageRun {
 };
 
 // Trains on all stages at once.
-std::vector<StageRun> TrainStages(const v1::JobSpec& spec, const PipelineShape& shape,
+std::vector<StageRun> TrainStages(const v1::JobSpec& spec, const StageShape& shape,
                                   const std::vector<int>& sizes,
                                   Hardware hardware = Hardware::kProcessors, uint64_t seed = 0) {
   InProcessGroup group(shape.stages);
@@ -258,14 +257,14 @@ std::vector<int> SizesFor(int groups) {
   return {1, 1, 2, 1};
 }
 
-using Case = std::tuple<TestModel, PipelineOrder, int, int, Hardware>;
+using Case = std::tuple<TestModel, StageOrder, int, int, Hardware>;
 
 class PipelineTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(PipelineTest, HasTheBitsOfTheWholeModel) {
   const auto [model, order, stages, micro_batches, hardware] = GetParam();
-  const int chunks = order == PipelineOrder::kInterleaved ? 2 : 1;
-  const PipelineShape shape = {order, stages, chunks, micro_batches};
+  const int chunks = order == StageOrder::kInterleaved ? 2 : 1;
+  const StageShape shape = {order, stages, chunks, micro_batches};
   const std::vector<int> sizes = SizesFor(shape.groups());
   const Trained whole = TrainWhole(model, micro_batches, hardware);
   ASSERT_TRUE(whole.status.ok()) << whole.status;
@@ -275,7 +274,7 @@ TEST_P(PipelineTest, HasTheBitsOfTheWholeModel) {
   for (int stage = 0; stage < stages; ++stage) {
     const Trained& trained = runs[stage].trained;
     ASSERT_TRUE(trained.status.ok()) << trained.status;
-    const PipelineStage part = StageOf(shape, stage, sizes);
+    const ModelStage part = StageOf(shape, stage, sizes);
     // The bytes that cross the boundaries of the stage, in all steps and the evaluation.
     uint64_t floats = 0;
     for (int chunk = 0; chunk < chunks; ++chunk) {
@@ -312,9 +311,9 @@ std::string NameOf(const testing::TestParamInfo<Case>& info) {
 // Five micro-batches of 24 examples are of unequal size.
 INSTANTIATE_TEST_SUITE_P(Orders, PipelineTest,
                          ::testing::Combine(::testing::ValuesIn(kModels),
-                                            ::testing::Values(PipelineOrder::kGPipe,
-                                                              PipelineOrder::kOneForwardOneBackward,
-                                                              PipelineOrder::kZeroBubble),
+                                            ::testing::Values(StageOrder::kGPipe,
+                                                              StageOrder::kOneForwardOneBackward,
+                                                              StageOrder::kZeroBubble),
                                             ::testing::Values(2, 3, 4), ::testing::Values(2, 5),
                                             ::testing::Values(Hardware::kProcessors)),
                          NameOf);
@@ -322,78 +321,74 @@ INSTANTIATE_TEST_SUITE_P(Orders, PipelineTest,
 // one model and one number of stages.
 INSTANTIATE_TEST_SUITE_P(OnDevices, PipelineTest,
                          ::testing::Combine(::testing::Values(kModels[2]),
-                                            ::testing::Values(PipelineOrder::kGPipe,
-                                                              PipelineOrder::kZeroBubble),
+                                            ::testing::Values(StageOrder::kGPipe,
+                                                              StageOrder::kZeroBubble),
                                             ::testing::Values(2), ::testing::Values(5),
                                             ::testing::Values(Hardware::kDevice)),
                          NameOf);
-INSTANTIATE_TEST_SUITE_P(
-    DeepOnDevices, PipelineTest,
-    ::testing::Combine(::testing::Values(kModels[3]),
-                       ::testing::Values(PipelineOrder::kOneForwardOneBackward),
-                       ::testing::Values(4), ::testing::Values(5),
-                       ::testing::Values(Hardware::kDevice)),
-    NameOf);
+INSTANTIATE_TEST_SUITE_P(DeepOnDevices, PipelineTest,
+                         ::testing::Combine(::testing::Values(kModels[3]),
+                                            ::testing::Values(StageOrder::kOneForwardOneBackward),
+                                            ::testing::Values(4), ::testing::Values(5),
+                                            ::testing::Values(Hardware::kDevice)),
+                         NameOf);
 INSTANTIATE_TEST_SUITE_P(InterleavedOnDevices, PipelineTest,
                          ::testing::Combine(::testing::Values(kModels[2]),
-                                            ::testing::Values(PipelineOrder::kInterleaved),
+                                            ::testing::Values(StageOrder::kInterleaved),
                                             ::testing::Values(2), ::testing::Values(4),
                                             ::testing::Values(Hardware::kDevice)),
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(ExhaustiveOnDevices, PipelineTest,
                          ::testing::Combine(::testing::Values(kModels[2]),
-                                            ::testing::Values(PipelineOrder::kGPipe,
-                                                              PipelineOrder::kZeroBubble),
+                                            ::testing::Values(StageOrder::kGPipe,
+                                                              StageOrder::kZeroBubble),
                                             ::testing::Values(4), ::testing::Values(5),
                                             ::testing::Values(Hardware::kDevice)),
                          NameOf);
-INSTANTIATE_TEST_SUITE_P(
-    ExhaustiveOneForwardOnDevices, PipelineTest,
-    ::testing::Combine(::testing::Values(kModels[2]),
-                       ::testing::Values(PipelineOrder::kOneForwardOneBackward),
-                       ::testing::Values(2, 4), ::testing::Values(5),
-                       ::testing::Values(Hardware::kDevice)),
-    NameOf);
-INSTANTIATE_TEST_SUITE_P(ExhaustiveSecondModelOnDevices, PipelineTest,
-                         ::testing::Combine(::testing::Values(kModels[3]),
-                                            ::testing::Values(PipelineOrder::kGPipe,
-                                                              PipelineOrder::kZeroBubble),
+INSTANTIATE_TEST_SUITE_P(ExhaustiveOneForwardOnDevices, PipelineTest,
+                         ::testing::Combine(::testing::Values(kModels[2]),
+                                            ::testing::Values(StageOrder::kOneForwardOneBackward),
                                             ::testing::Values(2, 4), ::testing::Values(5),
                                             ::testing::Values(Hardware::kDevice)),
                          NameOf);
-INSTANTIATE_TEST_SUITE_P(
-    ExhaustiveSecondModelOneForwardOnDevices, PipelineTest,
-    ::testing::Combine(::testing::Values(kModels[3]),
-                       ::testing::Values(PipelineOrder::kOneForwardOneBackward),
-                       ::testing::Values(2), ::testing::Values(5),
-                       ::testing::Values(Hardware::kDevice)),
-    NameOf);
+INSTANTIATE_TEST_SUITE_P(ExhaustiveSecondModelOnDevices, PipelineTest,
+                         ::testing::Combine(::testing::Values(kModels[3]),
+                                            ::testing::Values(StageOrder::kGPipe,
+                                                              StageOrder::kZeroBubble),
+                                            ::testing::Values(2, 4), ::testing::Values(5),
+                                            ::testing::Values(Hardware::kDevice)),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(ExhaustiveSecondModelOneForwardOnDevices, PipelineTest,
+                         ::testing::Combine(::testing::Values(kModels[3]),
+                                            ::testing::Values(StageOrder::kOneForwardOneBackward),
+                                            ::testing::Values(2), ::testing::Values(5),
+                                            ::testing::Values(Hardware::kDevice)),
+                         NameOf);
 INSTANTIATE_TEST_SUITE_P(ExhaustiveInterleavedOnDevices, PipelineTest,
                          ::testing::Combine(::testing::Values(kModels[3]),
-                                            ::testing::Values(PipelineOrder::kInterleaved),
+                                            ::testing::Values(StageOrder::kInterleaved),
                                             ::testing::Values(2), ::testing::Values(4),
                                             ::testing::Values(Hardware::kDevice)),
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(Interleaved, PipelineTest,
                          ::testing::Combine(::testing::ValuesIn(kModels),
-                                            ::testing::Values(PipelineOrder::kInterleaved),
+                                            ::testing::Values(StageOrder::kInterleaved),
                                             ::testing::Values(2), ::testing::Values(2, 4),
                                             ::testing::Values(Hardware::kProcessors)),
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(LayerWise, PipelineTest,
                          ::testing::Combine(::testing::ValuesIn(kModels),
-                                            ::testing::Values(PipelineOrder::kLayerWise),
+                                            ::testing::Values(StageOrder::kLayerWise),
                                             ::testing::Values(2, 4), ::testing::Values(1),
                                             ::testing::Values(Hardware::kProcessors)),
                          NameOf);
 
 TEST(PipelineDelaysTest, EveryExecutionHasTheSameBits) {
   const Trained whole = TrainWhole(kModels[0], 8);
-  for (const auto order : {PipelineOrder::kGPipe, PipelineOrder::kOneForwardOneBackward,
-                           PipelineOrder::kInterleaved, PipelineOrder::kZeroBubble}) {
-    const PipelineShape shape = order == PipelineOrder::kInterleaved
-                                    ? PipelineShape{order, 2, 2, 8}
-                                    : PipelineShape{order, 4, 1, 8};
+  for (const auto order : {StageOrder::kGPipe, StageOrder::kOneForwardOneBackward,
+                           StageOrder::kInterleaved, StageOrder::kZeroBubble}) {
+    const StageShape shape =
+        order == StageOrder::kInterleaved ? StageShape{order, 2, 2, 8} : StageShape{order, 4, 1, 8};
     for (uint64_t seed = 1; seed <= 3; ++seed) {
       const std::vector<StageRun> runs =
           TrainStages(Job(kModels[0], 8), shape, SizesFor(4), Hardware::kProcessors, seed);
@@ -411,11 +406,10 @@ TEST(PipelineTypesTest, In16BitsAllOrdersHaveTheSameBits) {
   Rank rank(spec, job, Hardware::kProcessors);
   const Trained whole = Train(spec, job, rank);
   std::vector<double> losses;
-  for (const auto order : {PipelineOrder::kGPipe, PipelineOrder::kOneForwardOneBackward,
-                           PipelineOrder::kZeroBubble, PipelineOrder::kInterleaved}) {
-    const PipelineShape shape = order == PipelineOrder::kInterleaved
-                                    ? PipelineShape{order, 2, 2, 4}
-                                    : PipelineShape{order, 4, 1, 4};
+  for (const auto order : {StageOrder::kGPipe, StageOrder::kOneForwardOneBackward,
+                           StageOrder::kZeroBubble, StageOrder::kInterleaved}) {
+    const StageShape shape =
+        order == StageOrder::kInterleaved ? StageShape{order, 2, 2, 4} : StageShape{order, 4, 1, 4};
     const Trained trained = TrainStages(spec, shape, SizesFor(4)).back().trained;
     ASSERT_TRUE(trained.status.ok()) << trained.status;
     if (losses.empty()) losses = trained.losses;
@@ -430,7 +424,7 @@ TEST(PipelineTypesTest, In16BitsAllOrdersHaveTheSameBits) {
 // The last stage alone sees the loss.
 TEST(PipelineErrorTest, ALossThatIsNotFiniteEndsAllStages) {
   for (const auto order :
-       {PipelineOrder::kGPipe, PipelineOrder::kOneForwardOneBackward, PipelineOrder::kZeroBubble}) {
+       {StageOrder::kGPipe, StageOrder::kOneForwardOneBackward, StageOrder::kZeroBubble}) {
     v1::JobSpec spec = Job(kModels[0], 4);
     spec.mutable_optimizer()->set_name("sgd");
     spec.mutable_optimizer()->set_learning_rate(1e30f);

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_validator.h"
 #include "common/mesh/job_mesh.h"
 #include "common/plan/planned_stages.h"
+#include "common/step/stage_spec.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/data/batch.h"
@@ -29,7 +29,7 @@ int64_t MostExamples(const v1::JobSpec& spec, const PreparedJob& job) {
 
 // Returns the most bytes of a message between stages, whose groups of layers end with units of
 // different sizes.
-size_t MostMessageBytes(const v1::JobSpec& spec, const PreparedJob& job, const PipelineStage& stage,
+size_t MostMessageBytes(const v1::JobSpec& spec, const PreparedJob& job, const ModelStage& stage,
                         TensorGroup* tensor_group) {
   Batch batch;
   batch.examples = MostExamples(spec, job);
@@ -51,8 +51,8 @@ size_t MostMessageBytes(const v1::JobSpec& spec, const PreparedJob& job, const P
 
 }  // namespace
 
-PipelineLinksOptions LinksOfStages(const v1::JobSpec& spec, const PreparedJob& job,
-                                   const PipelineStage& stage, TensorGroup* tensor_group) {
+StageLinksOptions LinksOfStages(const v1::JobSpec& spec, const PreparedJob& job,
+                                const ModelStage& stage, TensorGroup* tensor_group) {
   return {.message_bytes = MostMessageBytes(spec, job, stage, tensor_group),
           .received = ReceivedMessages(stage.shape),
           .sent = kStageMessagesSent};
@@ -64,12 +64,12 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeRankEngine(const v1::JobSpec& sp
                                                            const ModelPeers& peers) {
   StepExecutor::Options options;
   options.tensor_group = peers.tensor_group;
-  if (peers.pipeline_group != nullptr) {
-    PipelineStage stage = *StageOfJob(spec, *job.schema, peers.pipeline_group->rank());
-    PipelineLinksOptions links = LinksOfStages(spec, job, stage, peers.tensor_group);
+  options.stage = StageOfJob(spec, *job.schema, job.model->description().units,
+                             peers.stages == nullptr ? 0 : peers.stages->rank());
+  if (peers.stages != nullptr) {
+    StageLinksOptions links = LinksOfStages(spec, job, *options.stage, peers.tensor_group);
     links.timeout = peers.timeout;
-    MUSTER_ASSIGN_OR_RETURN(options.links, PipelineLinks::Create(*peers.pipeline_group, links));
-    options.stage = std::move(stage);
+    MUSTER_ASSIGN_OR_RETURN(options.links, StageLinks::Create(*peers.stages, links));
   }
   return std::make_unique<StepExecutor>(spec, *job.model, strategy, options);
 }

@@ -5,11 +5,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/step/stage_shape.h"
 #include "worker/collectives/communicator.h"
 #include "worker/nn/tensor_group.h"
-#include "worker/runtime/training/pipeline_links.h"
 #include "worker/runtime/training/prepared_job.h"
-#include "worker/runtime/training/stage_plan.h"
+#include "worker/runtime/training/stage_links.h"
 #include "worker/runtime/training/step_engine.h"
 #include "worker/strategy/strategy.h"
 
@@ -23,20 +23,20 @@ class JobSpec;
 struct ModelPeers {
   // The ranks that divide the rank's layers with it; null: it computes whole layers.
   TensorGroup* tensor_group = nullptr;
-  // The communicator of the stages of the pipeline, of which the rank's own is its rank there.
-  // Null: the rank computes all layers.
-  Communicator* pipeline_group = nullptr;
+  // The communicator of the stages, of which the rank's own is its rank there; null: it computes
+  // all layers.
+  Communicator* stages = nullptr;
   // The timeout of each message between stages.
   absl::Duration timeout = absl::Minutes(10);
 };
 
 // Returns the memory of the links between stages, the same for all stages: what is planned of it
 // (common/plan/planned_stages.h).
-PipelineLinksOptions LinksOfStages(const v1::JobSpec& spec, const PreparedJob& job,
-                                   const PipelineStage& stage, TensorGroup* tensor_group);
+StageLinksOptions LinksOfStages(const v1::JobSpec& spec, const PreparedJob& job,
+                                const ModelStage& stage, TensorGroup* tensor_group);
 
 // Makes the engine that computes a rank's part of the model on processors; a collective call of the
-// pipeline group, if there is one. The job and the strategy outlive the engine. Errors are the
+// stages, if there are several. The job and the strategy outlive the engine. Errors are the
 // communicator's.
 absl::StatusOr<std::unique_ptr<StepEngine>> MakeRankEngine(const v1::JobSpec& spec,
                                                            const PreparedJob& job,

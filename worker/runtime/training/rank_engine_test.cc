@@ -10,6 +10,7 @@
 #include "common/plan/data_size.h"
 #include "common/plan/model_size.h"
 #include "common/plan/planned_stages.h"
+#include "common/step/stage_spec.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
@@ -67,8 +68,8 @@ class RankEngineTest : public ::testing::Test {
     const absl::StatusOr<PreparedJob> job = PrepareJob(spec);
     EXPECT_TRUE(job.ok()) << job.status();
     if (!job.ok()) return 0;
-    const PipelineLinksOptions links =
-        LinksOfStages(spec, *job, *StageOfJob(spec, *job->schema, 1), group);
+    const StageLinksOptions links = LinksOfStages(
+        spec, *job, StageOfJob(spec, *job->schema, job->model->description().units, 1), group);
     const DataSize data = ReadDataHead(spec);
     const PlannedStages planned = PlanStages(spec, data, SizeOfModel(spec, data));
     EXPECT_EQ(RoundUp<uint64_t>(links.message_bytes, 64), planned.message_bytes);

@@ -14,51 +14,15 @@
 namespace muster {
 namespace {
 
-// Returns how the action is named in a trace.
-TraceKind TracedAs(StepAction::Kind kind) {
-  switch (kind) {
-    case StepAction::Kind::kBeginStep:
-      return TraceKind::kBeginStep;
-    case StepAction::Kind::kLoad:
-      return TraceKind::kLoad;
-    case StepAction::Kind::kPrefetchRows:
-      return TraceKind::kPrefetchRows;
-    case StepAction::Kind::kLookUpRows:
-      return TraceKind::kLookUpRows;
-    case StepAction::Kind::kAcquire:
-      return TraceKind::kAcquire;
-    case StepAction::Kind::kRelease:
-      return TraceKind::kRelease;
-    case StepAction::Kind::kForward:
-      return TraceKind::kForward;
-    case StepAction::Kind::kBeginBackward:
-      return TraceKind::kBeginBackward;
-    case StepAction::Kind::kLastUnit:
-      return TraceKind::kLastUnit;
-    case StepAction::Kind::kCheckLoss:
-      return TraceKind::kCheckLoss;
-    case StepAction::Kind::kBackward:
-      return TraceKind::kBackward;
-    case StepAction::Kind::kBackwardInput:
-      return TraceKind::kBackwardInput;
-    case StepAction::Kind::kBackwardWeights:
-      return TraceKind::kBackwardWeights;
-    case StepAction::Kind::kGradientReady:
-    case StepAction::Kind::kSendGradients:
-      return TraceKind::kSendGradients;
-    case StepAction::Kind::kPushRows:
-      return TraceKind::kPushRows;
-    case StepAction::Kind::kReceiveOutput:
-    case StepAction::Kind::kSendOutput:
-    case StepAction::Kind::kReceiveOutputGradient:
-    case StepAction::Kind::kSendOutputGradient:
-    case StepAction::Kind::kAwaitOutput:
-    case StepAction::Kind::kAwaitOutputGradient:
-      return TraceKind::kWait;
-    case StepAction::Kind::kEndStep:
-      break;
-  }
-  return TraceKind::kEndStep;
+StepTraits TraitsOf(const v1::JobSpec& spec, const ModelDescription& model) {
+  return {.has_rows = !model.sparse_tables.empty(),
+          .scaled_loss = spec.compute().type() == v1::ComputeSpec::F16,
+          .sends_micro_batches = HoldsUnitsInFlight(spec) || ZeroStage(spec) >= 2,
+          .on_device = model.on_device};
+}
+
+StageMessage MessageOf(const StepAction& action) {
+  return {.gradient = action.of_gradient(), .unit = action.unit, .micro_batch = action.micro_batch};
 }
 
 bool AreFinite(absl::Span<const float> values) { return AllFinite(values.size(), values.data()); }
@@ -69,37 +33,28 @@ StepExecutor::StepExecutor(const v1::JobSpec& spec, const Model& model, Strategy
                            const Options& options)
     : model_(model),
       strategy_(strategy),
-      options_(options),
+      tensor_group_(options.tensor_group),
+      links_(options.links),
       seed_(spec.seed()),
       divides_tokens_(DividesTokens(spec)),
-      evaluation_plan_(options.stage.has_value()
-                           ? StageEvaluationPlan(*options.stage)
-                           : EvaluationPlan(model.description().units,
-                                            !model.description().sparse_tables.empty())),
+      stage_(options.stage.value_or(ModelStage{.sizes = {model.description().units}})),
+      traits_(TraitsOf(spec, model.description())),
+      evaluation_plan_(EvaluationPlan(stage_, traits_.has_rows)),
       evaluated_(model.NewMicroBatch()) {
-  shape_.scaled_loss = spec.compute().type() == v1::ComputeSpec::F16;
-  shape_.sends_micro_batches = HoldsUnitsInFlight(spec) || ZeroStage(spec) >= 2;
-  shape_.units = model.description().units;
-  shape_.has_rows = !model.description().sparse_tables.empty();
-  shape_.on_device = model.description().on_device;
-  if (!options_.stage.has_value()) return;
-  const PipelineShape& pipeline = options_.stage->shape;
-  shape_.split_backward = pipeline.order == PipelineOrder::kZeroBubble;
-  evaluated_->units = options_.stage->UnitsOf(0, pipeline.chunks - 1);
+  evaluated_->units = stage_.UnitsOf(0, stage_.shape.chunks - 1);
 }
 
 int64_t StepExecutor::most_examples() const { return model_.description().most_examples; }
 
 void StepExecutor::Plan(int micro_batches) {
-  shape_.micro_batches = micro_batches;
-  plan_ = options_.stage.has_value() ? StageStepPlan(shape_, *options_.stage)
-                                     : options_.make_plan(shape_);
-  read_.resize(options_.links == nullptr ? 1 : micro_batches);
+  stage_.shape.micro_batches = micro_batches;
+  plan_ = TrainingStepPlan(stage_, traits_);
+  read_.resize(has_peers() ? micro_batches : 1);
   for (const StepAction& action : plan_) {
     while (saved_.size() <= static_cast<size_t>(action.saved)) {
       saved_.push_back(model_.NewMicroBatch());
     }
-    if (action.kind == StepAction::Kind::kBackwardInput) {
+    if (action.kind == ActionKind::kBackwardInput) {
       saved_[action.saved]->split_backward = true;
     }
   }
@@ -109,33 +64,35 @@ LayerContext StepExecutor::ContextOf(Pass pass, uint64_t clock) const {
   return {.pass = pass,
           .seed = seed_,
           .clock = clock,
-          .tensor_group = options_.tensor_group,
+          .tensor_group = tensor_group_,
           .sequence_parallel = divides_tokens_};
 }
 
 absl::Status StepExecutor::Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) {
-  if (plan_.empty() || shape_.micro_batches != micro_batches.count()) Plan(micro_batches.count());
+  if (plan_.empty() || stage_.shape.micro_batches != micro_batches.count()) {
+    Plan(micro_batches.count());
+  }
   LayerContext context = ContextOf(Pass::kTraining, clock);
   batches_read_ = batches_loaded_ = 0;
   for (size_t i = 0; i < plan_.size(); ++i) {
     const StepAction& action = plan_[i];
-    const TraceScope trace(TracedAs(action.kind), static_cast<uint32_t>(action.unit));
+    const TraceScope trace(action.kind, static_cast<uint32_t>(action.unit));
     MicroBatch& micro_batch = *saved_[action.saved];
     context.loss_scale = strategy_.loss_scale();
     context.first_example = micro_batches.first_example(action.micro_batch);
-    if (action.kind == StepAction::Kind::kCheckLoss) {
+    if (action.kind == ActionKind::kCheckLoss) {
       MUSTER_RETURN_IF_ERROR(CheckLoss(clock, micro_batch, sums));
-    } else if (action.kind == StepAction::Kind::kLoad || action.exchanges()) {
+    } else if (action.kind == ActionKind::kLoad || action.transfers()) {
       MUSTER_ASSIGN_OR_RETURN(const Batch* const batch,
                               BatchOf(clock, action.micro_batch, micro_batches));
-      MUSTER_RETURN_IF_ERROR(action.exchanges() ? Exchange(action, context, *batch, micro_batch)
+      MUSTER_RETURN_IF_ERROR(action.transfers() ? Transfer(action, context, *batch, micro_batch)
                                                 : Load(*batch, action, micro_batch, sums));
-      if (action.travels() && !plan_[i + 1].travels()) {
-        MUSTER_RETURN_IF_ERROR(options_.links->Start());
+      if (action.transfers() && !plan_[i + 1].transfers()) {
+        MUSTER_RETURN_IF_ERROR(links_->Start());
       }
     } else {
       // Stages without the last unit tell it, too.
-      if (action.kind == StepAction::Kind::kEndStep) sums.loss_scale = context.loss_scale;
+      if (action.kind == ActionKind::kEndStep) sums.loss_scale = context.loss_scale;
       MUSTER_RETURN_IF_ERROR(Execute(action, context, micro_batch));
     }
   }
@@ -152,9 +109,7 @@ absl::StatusOr<const Batch*> StepExecutor::BatchOf(uint64_t clock, int micro_bat
 
 absl::Status StepExecutor::Load(const Batch& batch, const StepAction& action,
                                 MicroBatch& micro_batch, StepSums& sums) {
-  if (options_.stage.has_value()) {
-    micro_batch.units = options_.stage->UnitsOf(action.chunk, action.chunk);
-  }
+  micro_batch.units = stage_.UnitsOf(action.chunk, action.chunk);
   MUSTER_RETURN_IF_ERROR(model_.Load(batch, micro_batch));
   // Each chunk of a stage loads the micro-batch.
   if (action.micro_batch < batches_loaded_) return absl::OkStatus();
@@ -164,85 +119,84 @@ absl::Status StepExecutor::Load(const Batch& batch, const StepAction& action,
   return absl::OkStatus();
 }
 
-absl::Status StepExecutor::Exchange(const StepAction& action, const LayerContext& context,
+absl::Status StepExecutor::Transfer(const StepAction& action, const LayerContext& context,
                                     const Batch& batch, MicroBatch& micro_batch) {
-  using Kind = StepAction::Kind;
   const UnitBoundaries& boundaries = *model_.boundaries();
-  const StageMessage message = {.gradient = action.kind == Kind::kReceiveOutputGradient ||
-                                            action.kind == Kind::kSendOutputGradient ||
-                                            action.kind == Kind::kAwaitOutputGradient,
-                                .unit = action.unit,
-                                .micro_batch = action.micro_batch};
-  if (action.kind == Kind::kAwaitOutput || action.kind == Kind::kAwaitOutputGradient) {
-    MUSTER_ASSIGN_OR_RETURN(const absl::Span<const std::byte> received,
-                            options_.links->Await(message));
-    MUSTER_RETURN_IF_ERROR(message.gradient
-                               ? boundaries.SetGradient(context, action.unit, received, micro_batch)
-                               : boundaries.SetOutput(context, action.unit, received, micro_batch));
-    options_.links->Release(message);
-    return absl::OkStatus();
-  }
   const size_t bytes = boundaries.Bytes(context, action.unit, batch);
-  if (action.kind == Kind::kReceiveOutput || action.kind == Kind::kReceiveOutputGradient) {
-    return options_.links->AddReceive(message, action.peer, bytes);
-  }
+  if (action.receives()) return links_->AddReceive(MessageOf(action), action.peer, bytes);
   MUSTER_ASSIGN_OR_RETURN(const absl::Span<std::byte> sent,
-                          options_.links->AddSend(message, action.peer, bytes));
-  return message.gradient ? boundaries.ReadGradient(context, action.unit, micro_batch, sent)
-                          : boundaries.ReadOutput(context, action.unit, micro_batch, sent);
+                          links_->AddSend(MessageOf(action), action.peer, bytes));
+  return action.of_gradient() ? boundaries.ReadGradient(context, action.unit, micro_batch, sent)
+                              : boundaries.ReadOutput(context, action.unit, micro_batch, sent);
+}
+
+absl::Status StepExecutor::Await(const StepAction& action, const LayerContext& context,
+                                 MicroBatch& micro_batch) {
+  const UnitBoundaries& boundaries = *model_.boundaries();
+  const StageMessage message = MessageOf(action);
+  MUSTER_ASSIGN_OR_RETURN(const absl::Span<const std::byte> received, links_->Await(message));
+  MUSTER_RETURN_IF_ERROR(message.gradient
+                             ? boundaries.SetGradient(context, action.unit, received, micro_batch)
+                             : boundaries.SetOutput(context, action.unit, received, micro_batch));
+  links_->Release(message);
+  return absl::OkStatus();
 }
 
 Accumulation StepExecutor::StoreOf(const StepAction& action) const {
-  if (options_.links != nullptr && action.micro_batch == 0) return Accumulation::kWrite;
+  if (has_peers() && action.micro_batch == 0) return Accumulation::kWrite;
   return strategy_.GradientStore(action.unit);
 }
 
 absl::Status StepExecutor::Execute(const StepAction& action, LayerContext context,
                                    MicroBatch& micro_batch) {
   switch (action.kind) {
-    case StepAction::Kind::kBeginStep:
+    case ActionKind::kBeginStep:
       return strategy_.BeginStep(context.clock);
-    case StepAction::Kind::kPrefetchRows:
+    case ActionKind::kPrefetchRows:
       return strategy_.Prefetch(micro_batch);
-    case StepAction::Kind::kLookUpRows:
+    case ActionKind::kLookUpRows:
       return strategy_.LookUp(micro_batch);
-    case StepAction::Kind::kAcquire:
+    case ActionKind::kAcquire:
       return strategy_.Acquire(action.unit, action.direction);
-    case StepAction::Kind::kRelease:
+    case ActionKind::kRelease:
       strategy_.Release(action.unit, action.direction);
       return absl::OkStatus();
-    case StepAction::Kind::kForward:
+    case ActionKind::kForward:
       return model_.Forward(context, action.unit, strategy_.parameters(), micro_batch);
-    case StepAction::Kind::kBeginBackward:
+    case ActionKind::kBeginBackward:
       return strategy_.BeforeBackward(micro_batch.loss_weight,
-                                      action.micro_batch + 1 == shape_.micro_batches
+                                      action.micro_batch + 1 == stage_.shape.micro_batches
                                           ? SeriesPosition::kLast
                                           : SeriesPosition::kMoreFollow);
-    case StepAction::Kind::kLastUnit:
+    case ActionKind::kLastUnit:
       context.gradients = StoreOf(action);
       return model_.RunLastUnit(context, strategy_.parameters(), strategy_.gradients(),
                                 micro_batch);
-    case StepAction::Kind::kBackward:
+    case ActionKind::kBackward:
       context.gradients = StoreOf(action);
       return model_.Backward(context, action.unit, strategy_.parameters(), strategy_.gradients(),
                              micro_batch);
-    case StepAction::Kind::kBackwardInput:
+    case ActionKind::kBackwardInput:
       context.gradients = StoreOf(action);
       return model_.BackwardInput(context, action.unit, strategy_.parameters(),
                                   strategy_.gradients(), micro_batch);
-    case StepAction::Kind::kBackwardWeights:
+    case ActionKind::kBackwardWeights:
       context.gradients = StoreOf(action);
       return model_.BackwardWeights(context, action.unit, strategy_.gradients(), micro_batch);
-    case StepAction::Kind::kGradientReady:
+    case ActionKind::kGradientReady:
+      if (ChecksGradients(stage_, traits_, action.micro_batch)) {
+        MUSTER_RETURN_IF_ERROR(CheckGradients(action.unit, context.clock));
+      }
       return strategy_.GradientReady(action.unit);
-    case StepAction::Kind::kSendGradients:
-      MUSTER_RETURN_IF_ERROR(CheckGradients(action.unit, context.clock));
-      return strategy_.GradientReady(action.unit);
-    case StepAction::Kind::kPushRows:
+    case ActionKind::kPushRows:
       MUSTER_RETURN_IF_ERROR(CheckRowGradients(context.clock, micro_batch));
       return strategy_.PushRows(micro_batch);
-    case StepAction::Kind::kEndStep:
-      if (options_.links != nullptr) MUSTER_RETURN_IF_ERROR(options_.links->Finish());
+    case ActionKind::kAwaitActivation:
+    case ActionKind::kAwaitGradient:
+      return Await(action, context, micro_batch);
+    case ActionKind::kFinishMessages:
+      return links_->Finish();
+    case ActionKind::kEndStep:
       return strategy_.EndStep();
     default:
       break;
@@ -292,14 +246,13 @@ absl::Status StepExecutor::Evaluate(const Batch& batch, PassOutput output, PassR
   const LayerContext context = ContextOf(Pass::kEvaluation, evaluation_clock_);
   MUSTER_RETURN_IF_ERROR(model_.Load(batch, pass));
   for (const StepAction& action : evaluation_plan_) {
-    if (!action.exchanges()) {
+    if (action.transfers()) {
+      MUSTER_RETURN_IF_ERROR(Transfer(action, context, batch, pass));
+      MUSTER_RETURN_IF_ERROR(links_->Start());
+    } else {
       MUSTER_RETURN_IF_ERROR(Execute(action, context, pass));
-      continue;
     }
-    MUSTER_RETURN_IF_ERROR(Exchange(action, context, batch, pass));
-    if (action.travels()) MUSTER_RETURN_IF_ERROR(options_.links->Start());
   }
-  if (options_.links != nullptr) MUSTER_RETURN_IF_ERROR(options_.links->Finish());
   MUSTER_RETURN_IF_ERROR(model_.TakeResults(pass));
   result = {};
   // Another stage has the results.

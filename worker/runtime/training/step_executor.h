@@ -2,7 +2,6 @@
 #define MUSTER_WORKER_RUNTIME_TRAINING_STEP_EXECUTOR_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -11,14 +10,15 @@
 #include "absl/types/optional.h"
 #include "common/base/pass.h"
 #include "common/kernels/accumulation.h"
+#include "common/step/action.h"
+#include "common/step/stage_shape.h"
+#include "common/step/step_plan.h"
 #include "worker/data/batch.h"
 #include "worker/nn/layer_context.h"
 #include "worker/nn/model.h"
 #include "worker/nn/tensor_group.h"
-#include "worker/runtime/training/pipeline_links.h"
-#include "worker/runtime/training/stage_plan.h"
+#include "worker/runtime/training/stage_links.h"
 #include "worker/runtime/training/step_engine.h"
-#include "worker/runtime/training/step_plan.h"
 #include "worker/strategy/strategy.h"
 
 namespace muster {
@@ -27,28 +27,22 @@ namespace v1 {
 class JobSpec;
 }  // namespace v1
 
-// A step engine that executes the actions of step_plan.h: runs a model's units, on processors or on
-// a device as the model is made for, and calls the strategy's hooks around each. Keeps as many
-// saved sets as the plan of a step uses.
+// A step engine that executes the actions of common/step/step_plan.h: runs a model's units, on
+// processors or on a device as the model is made for, and calls the strategy's hooks around each.
+// Keeps as many saved sets as the plan of a step uses.
 class StepExecutor final : public StepEngine {
  public:
-  // Makes the plan of a step; a pure function. Plans differ in the order of actions and in the
-  // saved sets alone, and keep the order that strategy.h asks for: backward passes of two
-  // micro-batches do not overlap.
-  using MakePlan = std::function<std::vector<StepAction>(const StepShape& shape)>;
-
   struct Options {
-    MakePlan make_plan = TrainingStepPlan;
     // The ranks that compute the model together with this one, which outlive the executor; null:
     // this rank alone. The model is then made for that number of ranks.
     TensorGroup* tensor_group = nullptr;
-    // The stage of a pipeline whose units alone the executor runs, and the links by which it
-    // exchanges with other stages what units hand one another. All stages
-    // read the same micro-batches; that with the last unit has loss and results. Then the model has
-    // boundaries() and no rows, and the plan is StageStepPlan. Where the order is kInterleaved or
-    // kZeroBubble, units of the strategy do not share memory for gradients.
-    absl::optional<PipelineStage> stage;
-    std::shared_ptr<PipelineLinks> links;
+    // The stage whose units alone the executor runs; absent: that of all units. With several
+    // stages also the links by which it exchanges with others what units hand one another. All
+    // stages read the same micro-batches; that with the last unit has loss and results. Then the
+    // model has boundaries() and no rows, and where the order is kInterleaved or kZeroBubble, units
+    // of the strategy do not share memory for gradients.
+    absl::optional<ModelStage> stage;
+    std::shared_ptr<StageLinks> links;
   };
 
   // The model and the strategy outlive the executor.
@@ -65,6 +59,7 @@ class StepExecutor final : public StepEngine {
  private:
   // Makes the plan of steps of so many micro-batches, and the saved sets that it uses.
   void Plan(int micro_batches);
+  bool has_peers() const { return stage_.shape.stages > 1; }
   LayerContext ContextOf(Pass pass, uint64_t clock) const;
   // Returns a micro-batch of the step, which it reads unless that has happened.
   absl::StatusOr<const Batch*> BatchOf(uint64_t clock, int micro_batch, MicroBatchSource& source);
@@ -73,9 +68,12 @@ class StepExecutor final : public StepEngine {
   // Returns how the action leaves the unit's gradients. Where backward passes of micro-batches
   // overlap, the strategy answers for the one that began last; the first writes in any case.
   Accumulation StoreOf(const StepAction& action) const;
-  // Executes a part of an exchange with another stage; `batch` is the micro-batch's.
-  absl::Status Exchange(const StepAction& action, const LayerContext& context, const Batch& batch,
+  // Queues a message with another stage; `batch` is the micro-batch's.
+  absl::Status Transfer(const StepAction& action, const LayerContext& context, const Batch& batch,
                         MicroBatch& micro_batch);
+  // Takes what another stage has sent.
+  absl::Status Await(const StepAction& action, const LayerContext& context,
+                     MicroBatch& micro_batch);
   // Executes any other action but kLoad and kCheckLoss.
   absl::Status Execute(const StepAction& action, LayerContext context, MicroBatch& micro_batch);
   absl::Status CheckLoss(uint64_t clock, MicroBatch& micro_batch, StepSums& sums) const;
@@ -84,10 +82,13 @@ class StepExecutor final : public StepEngine {
 
   const Model& model_;
   Strategy& strategy_;
-  const Options options_;
+  TensorGroup* const tensor_group_;
+  const std::shared_ptr<StageLinks> links_;
   const uint64_t seed_;
   const bool divides_tokens_;
-  StepShape shape_;
+  // The micro-batches are those of plan_.
+  ModelStage stage_;
+  const StepTraits traits_;
   std::vector<StepAction> plan_;
   const std::vector<StepAction> evaluation_plan_;
   // By StepAction::saved.

@@ -139,7 +139,7 @@ absl::StatusOr<Trainer::Next> Trainer::Synchronize(uint64_t clock) {
   // neither after a restore nor in a later round or incarnation.
   const bool keeps = job_.total_steps > 0 && !(options_.checkpoint_clock >= clock);
   const auto keep = [&](SeriesPosition position) {
-    const TraceScope trace(TraceKind::kCheckpoint);
+    const TraceScope trace(ActionKind::kCheckpoint);
     return keeps ? FromCheckpoints(checkpoints_.Take(clock, position)) : absl::OkStatus();
   };
   // The last checkpoint is committed before the last evaluation, so that the weights survive if the
@@ -172,7 +172,7 @@ absl::Status Trainer::FromCheckpoints(absl::Status status) {
 }
 
 absl::StatusOr<v1::ReportEvaluationReply> Trainer::Evaluate(uint64_t clock) {
-  const TraceScope trace(TraceKind::kEvaluation);
+  const TraceScope trace(ActionKind::kEvaluation);
   MUSTER_RETURN_IF_ERROR(engine_.BeginEvaluation(clock));
   v1::ReportEvaluationRequest request;
   MUSTER_RETURN_IF_ERROR(evaluator_->Evaluate(clock, engine_, request));

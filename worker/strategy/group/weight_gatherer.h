@@ -13,10 +13,10 @@
 #include "absl/types/span.h"
 #include "common/base/work.h"
 #include "common/partition/unit_places.h"
+#include "common/step/action.h"
 #include "worker/collectives/communicator.h"
 #include "worker/nn/model_parameters.h"
 #include "worker/strategy/blocked_time.h"
-#include "worker/strategy/direction.h"
 #include "worker/strategy/group/slice_ops.h"
 #include "worker/strategy/group/unit_memory.h"
 

@@ -41,22 +41,22 @@ absl::string_view OperationName(const v1::ExchangeRequest& request) {
 }
 
 // Returns how the operation is named in a trace.
-TraceKind TracedAs(const v1::ExchangeRequest& request) {
+ActionKind TracedAs(const v1::ExchangeRequest& request) {
   switch (request.operation_case()) {
     case v1::ExchangeRequest::kDensePush:
-      return TraceKind::kPush;
+      return ActionKind::kPush;
     case v1::ExchangeRequest::kSparsePush:
-      return TraceKind::kRowPush;
+      return ActionKind::kRowPush;
     case v1::ExchangeRequest::kClose:
-      return TraceKind::kClose;
+      return ActionKind::kClose;
     case v1::ExchangeRequest::kSparsePull:
-      return TraceKind::kRowPull;
+      return ActionKind::kRowPull;
     case v1::ExchangeRequest::kCut:
-      return TraceKind::kCut;
+      return ActionKind::kCut;
     case v1::ExchangeRequest::kClip:
-      return TraceKind::kClip;
+      return ActionKind::kClip;
     default:
-      return TraceKind::kPull;
+      return ActionKind::kPull;
   }
 }
 

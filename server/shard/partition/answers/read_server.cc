@@ -16,7 +16,7 @@ namespace muster {
 using Operation = v1::ExchangeRequest::OperationCase;
 
 void ReadServer::Serve(AdmittedCall& call) {
-  const TraceScope trace(TraceKind::kServePull, call.call.request->clock(), 0);
+  const TraceScope trace(ActionKind::kServePull, call.call.request->clock(), 0);
   switch (call.call.request->operation_case()) {
     case Operation::kDensePull:
       return ServeDensePull(call);

@@ -57,7 +57,7 @@ absl::Status JournalWriter::Write(v1::ExchangeRequest record, const Payload& pay
 
 bool JournalWriter::Sync() {
   if (!health_.ok() || synced_lsn() == last_lsn()) return true;
-  const TraceScope trace(TraceKind::kLogSync);
+  const TraceScope trace(ActionKind::kLogSync);
   if (absl::Status status = journal_->Sync(); !status.ok()) LogFailed(status);
   return !health_.Pass("synced");
 }

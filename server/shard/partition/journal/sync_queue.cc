@@ -55,7 +55,7 @@ void SyncQueue::StartSync() {
   // given once the partition is closed.
   options_.syncs->Add([this, sync = std::move(sync), strand = options_.strand,
                        crash_point = options_.crash_point,
-                       span = TraceSpan(TracingHere(), TraceTrack::kDisk, TraceKind::kLogSync)] {
+                       span = TraceSpan(TracingHere(), TraceTrack::kDisk, ActionKind::kLogSync)] {
     if (crash_point->crashed()) return;
     sync->Run().IgnoreError();  // FinishSync returns it again.
     span.End(0);

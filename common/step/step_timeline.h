@@ -1,10 +1,11 @@
-#ifndef MUSTER_COMMON_PIPELINE_PIPELINE_TIMELINE_H_
-#define MUSTER_COMMON_PIPELINE_PIPELINE_TIMELINE_H_
+#ifndef MUSTER_COMMON_STEP_STEP_TIMELINE_H_
+#define MUSTER_COMMON_STEP_STEP_TIMELINE_H_
 
 #include <vector>
 
 #include "absl/types/span.h"
-#include "common/pipeline/pipeline_action.h"
+#include "common/step/action.h"
+#include "common/step/stage_shape.h"
 
 namespace muster {
 
@@ -18,13 +19,13 @@ struct GroupTimes {
 };
 
 struct TimedAction {
-  PipelineAction action;
+  StepAction action;
   double begin = 0;
   double end = 0;
 };
 
 // The times at which stages compute in a step that begins at 0.
-struct PipelineTimeline {
+struct StepTimeline {
   // The passes of each stage, in order.
   std::vector<std::vector<TimedAction>> stages;
 
@@ -34,12 +35,12 @@ struct PipelineTimeline {
   double busy(int stage) const;
 };
 
-// Returns the timeline of a pipeline in which every stage makes each pass as soon as its order
+// Returns the timeline of a step in which every stage makes each pass as soon as its order
 // (compute_order.h) and its inputs let it, and an input takes `transfer` from one stage to another.
 // REQUIRES: as ComputeOrder; one entry in `groups` per group.
-PipelineTimeline TimelineOf(const PipelineShape& shape, absl::Span<const GroupTimes> groups,
-                            double transfer);
+StepTimeline TimelineOf(const StageShape& shape, absl::Span<const GroupTimes> groups,
+                        double transfer);
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_PIPELINE_PIPELINE_TIMELINE_H_
+#endif  // MUSTER_COMMON_STEP_STEP_TIMELINE_H_

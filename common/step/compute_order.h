@@ -1,9 +1,10 @@
-#ifndef MUSTER_COMMON_PIPELINE_COMPUTE_ORDER_H_
-#define MUSTER_COMMON_PIPELINE_COMPUTE_ORDER_H_
+#ifndef MUSTER_COMMON_STEP_COMPUTE_ORDER_H_
+#define MUSTER_COMMON_STEP_COMPUTE_ORDER_H_
 
 #include <vector>
 
-#include "common/pipeline/pipeline_action.h"
+#include "common/step/action.h"
+#include "common/step/stage_shape.h"
 
 namespace muster {
 
@@ -31,14 +32,14 @@ namespace muster {
 //   1F1B          01  aa2bb3cc dd        zero bubble   01 aA2bB3cCdD
 //                  0aa1bb2cc3dd                        0a1bA2cB3dCD
 //
-// REQUIRES: the shape is as pipeline_action.h says; 0 <= stage < stages.
-std::vector<PipelineAction> ComputeOrder(const PipelineShape& shape, int stage);
+// REQUIRES: the shape is as stage_shape.h says; 0 <= stage < stages.
+std::vector<StepAction> ComputeOrder(const StageShape& shape, int stage);
 
 // Returns the number of saved sets, each of one micro-batch and one group, that the stage has at
 // most: the second column above, of zero bubble with those whose gradients of weights are still to
 // come. REQUIRES: as above.
-int MostSavedSets(const PipelineShape& shape, int stage);
+int MostSavedSets(const StageShape& shape, int stage);
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_PIPELINE_COMPUTE_ORDER_H_
+#endif  // MUSTER_COMMON_STEP_COMPUTE_ORDER_H_

@@ -1,17 +1,18 @@
-#ifndef MUSTER_COMMON_PIPELINE_PIPELINE_SIMULATOR_H_
-#define MUSTER_COMMON_PIPELINE_PIPELINE_SIMULATOR_H_
+#ifndef MUSTER_COMMON_STEP_STAGE_SIMULATOR_H_
+#define MUSTER_COMMON_STEP_STAGE_SIMULATOR_H_
 
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "common/pipeline/pipeline_action.h"
+#include "common/step/action.h"
+#include "common/step/stage_shape.h"
 
 namespace muster {
 
 // The memory of a stage, and the time that things take.
-struct SimulatedPipeline {
+struct SimulatedStages {
   // Number of inputs, and of gradients, that a stage can hold from the start of their receives to
   // the end of the passes that read them.
   int activation_buffers = 1;
@@ -25,15 +26,15 @@ struct SimulatedPipeline {
   int longest_transfer = 0;
 };
 
-// Executes the lists of all stages as pipeline_schedule.h says, with the least that a transport may
+// Executes the lists of all stages as stage_schedule.h says, with the least that a transport may
 // do: nothing is stored on the way, so a transfer begins when both stages have got to its batch; a
 // batch ends when all its transfers have; a stage has one batch under way at a time. Every value is
 // followed, so a pass whose input was not made is found out. FailedPrecondition: the lists do not
 // belong together, or need more buffers, or deadlock; says where.
-absl::Status SimulatePipeline(const PipelineShape& shape,
-                              absl::Span<const std::vector<PipelineAction>> stages,
-                              const SimulatedPipeline& options);
+absl::Status SimulateStages(const StageShape& shape,
+                            absl::Span<const std::vector<StepAction>> stages,
+                            const SimulatedStages& options);
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_PIPELINE_PIPELINE_SIMULATOR_H_
+#endif  // MUSTER_COMMON_STEP_STAGE_SIMULATOR_H_

@@ -1,4 +1,4 @@
-#include "common/pipeline/pipeline_simulator.h"
+#include "common/step/stage_simulator.h"
 
 #include <algorithm>
 #include <deque>
@@ -13,14 +13,11 @@
 namespace muster {
 namespace {
 
-using Kind = PipelineAction::Kind;
+using Kind = ActionKind;
 
-std::string Describe(const PipelineAction& action) {
-  static constexpr const char* kNames[] = {
-      "forward",          "backward",       "backward of the input", "backward of weights",
-      "receive an input", "send an output", "receive a gradient",    "send a gradient"};
-  return absl::StrCat(kNames[static_cast<int>(action.kind)], " of chunk ", action.chunk,
-                      ", micro-batch ", action.micro_batch);
+std::string Describe(const StepAction& action) {
+  return absl::StrCat(NameOf(action.kind), " of chunk ", action.chunk, ", micro-batch ",
+                      action.micro_batch);
 }
 
 // A value that travels from one group to a neighbour.
@@ -49,8 +46,8 @@ struct Stage {
 
 class Simulation {
  public:
-  Simulation(const PipelineShape& shape, absl::Span<const std::vector<PipelineAction>> lists,
-             const SimulatedPipeline& options)
+  Simulation(const StageShape& shape, absl::Span<const std::vector<StepAction>> lists,
+             const SimulatedStages& options)
       : shape_(shape),
         lists_(lists),
         options_(options),
@@ -120,7 +117,7 @@ class Simulation {
   // Starts all that the stage need not wait for.
   void Advance(int stage) {
     Stage& at = stages_[stage];
-    const std::vector<PipelineAction>& list = lists_[stage];
+    const std::vector<StepAction>& list = lists_[stage];
     while (!at.computes && at.next < list.size() && error_.ok()) {
       if (list[at.next].transfers()) {
         StartBatch(stage);
@@ -132,7 +129,7 @@ class Simulation {
 
   void StartBatch(int stage) {
     Stage& at = stages_[stage];
-    const std::vector<PipelineAction>& list = lists_[stage];
+    const std::vector<StepAction>& list = lists_[stage];
     Stage::Batch batch;
     for (; at.next < list.size() && list[at.next].transfers(); ++at.next) {
       if (!AddTransfer(stage, list[at.next], batch)) return;
@@ -142,11 +139,10 @@ class Simulation {
     if (at.batches.size() == 1) BeginBatch(stage);
   }
 
-  bool AddTransfer(int stage, const PipelineAction& action, Stage::Batch& batch) {
+  bool AddTransfer(int stage, const StepAction& action, Stage::Batch& batch) {
     Stage& at = stages_[stage];
     const int group = shape_.Group(stage, action.chunk);
-    const bool gradient =
-        action.kind == Kind::kSendGradient || action.kind == Kind::kReceiveGradient;
+    const bool gradient = action.of_gradient();
     int to = group;
     if (action.sends()) {
       to = gradient ? group - 1 : group + 1;
@@ -215,7 +211,7 @@ class Simulation {
   }
 
   // Returns false if the pass has to wait.
-  bool StartPass(int stage, const PipelineAction& action) {
+  bool StartPass(int stage, const StepAction& action) {
     Stage& at = stages_[stage];
     const int group = shape_.Group(stage, action.chunk);
     const int pass = PassOf(group, action.micro_batch);
@@ -253,7 +249,7 @@ class Simulation {
 
   void EndPass(int stage) {
     Stage& at = stages_[stage];
-    const PipelineAction& action = lists_[stage][at.next];
+    const StepAction& action = lists_[stage][at.next];
     const int group = shape_.Group(stage, action.chunk);
     const int pass = PassOf(group, action.micro_batch);
     const bool gradient = action.kind != Kind::kForward;
@@ -270,9 +266,9 @@ class Simulation {
     Advance(stage);
   }
 
-  const PipelineShape shape_;
-  const absl::Span<const std::vector<PipelineAction>> lists_;
-  const SimulatedPipeline options_;
+  const StageShape shape_;
+  const absl::Span<const std::vector<StepAction>> lists_;
+  const SimulatedStages options_;
   std::mt19937_64 random_;
   std::vector<Stage> stages_;
   // Indexed by ValueTo.
@@ -290,9 +286,9 @@ class Simulation {
 
 }  // namespace
 
-absl::Status SimulatePipeline(const PipelineShape& shape,
-                              absl::Span<const std::vector<PipelineAction>> stages,
-                              const SimulatedPipeline& options) {
+absl::Status SimulateStages(const StageShape& shape,
+                            absl::Span<const std::vector<StepAction>> stages,
+                            const SimulatedStages& options) {
   return Simulation(shape, stages, options).Run();
 }
 

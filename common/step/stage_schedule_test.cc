@@ -1,4 +1,4 @@
-#include "common/pipeline/pipeline_schedule.h"
+#include "common/step/stage_schedule.h"
 
 #include <algorithm>
 #include <functional>
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/pipeline/pipeline_simulator.h"
-#include "common/pipeline/pipeline_timeline.h"
+#include "common/step/stage_simulator.h"
+#include "common/step/step_timeline.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -18,21 +18,21 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using Kind = PipelineAction::Kind;
+using Kind = ActionKind;
 
 constexpr int kMostStages = 16;
 constexpr int kMostMicroBatches = 64;
 constexpr int kMostChunks = 4;
 
-std::string Name(const PipelineShape& shape) {
+std::string Name(const StageShape& shape) {
   return absl::StrCat("order ", static_cast<int>(shape.order), ", ", shape.stages, " stages of ",
                       shape.chunks, " chunks, ", shape.micro_batches, " micro-batches");
 }
 
 // Calls `check` for every shape of the order within the limits above.
-void ForEach(PipelineOrder order, const std::function<void(const PipelineShape&)>& check) {
-  const bool interleaved = order == PipelineOrder::kInterleaved;
-  const int most = order == PipelineOrder::kLayerWise ? 1 : kMostMicroBatches;
+void ForEach(StageOrder order, const std::function<void(const StageShape&)>& check) {
+  const bool interleaved = order == StageOrder::kInterleaved;
+  const int most = order == StageOrder::kLayerWise ? 1 : kMostMicroBatches;
   for (int stages = 1; stages <= kMostStages; ++stages) {
     for (int chunks = interleaved ? 2 : 1; chunks <= (interleaved ? kMostChunks : 1); ++chunks) {
       for (int m = interleaved ? stages : 1; m <= most; m += interleaved ? stages : 1) {
@@ -43,30 +43,30 @@ void ForEach(PipelineOrder order, const std::function<void(const PipelineShape&)
   }
 }
 
-class PipelineScheduleTest : public ::testing::TestWithParam<PipelineOrder> {
+class StageScheduleTest : public ::testing::TestWithParam<StageOrder> {
  protected:
-  bool zero_bubble() const { return GetParam() == PipelineOrder::kZeroBubble; }
+  bool zero_bubble() const { return GetParam() == StageOrder::kZeroBubble; }
 };
 
-std::string NameOf(const testing::TestParamInfo<PipelineOrder>& info) {
+std::string NameOf(const testing::TestParamInfo<StageOrder>& info) {
   static constexpr const char* kNames[] = {"LayerWise", "GPipe", "OneForwardOneBackward",
                                            "Interleaved", "ZeroBubble"};
   return kNames[static_cast<int>(info.param)];
 }
 
-INSTANTIATE_TEST_SUITE_P(Orders, PipelineScheduleTest,
-                         ::testing::Values(PipelineOrder::kLayerWise, PipelineOrder::kGPipe,
-                                           PipelineOrder::kOneForwardOneBackward,
-                                           PipelineOrder::kInterleaved, PipelineOrder::kZeroBubble),
+INSTANTIATE_TEST_SUITE_P(Orders, StageScheduleTest,
+                         ::testing::Values(StageOrder::kLayerWise, StageOrder::kGPipe,
+                                           StageOrder::kOneForwardOneBackward,
+                                           StageOrder::kInterleaved, StageOrder::kZeroBubble),
                          NameOf);
 
 // Backward passes keep the order of micro-batches, so that sums have the same bits as without a
 // pipeline.
-TEST_P(PipelineScheduleTest, EachPassOfEachGroupIsMadeOnceAndBackwardInOrder) {
-  ForEach(GetParam(), [&](const PipelineShape& shape) {
-    for (const std::vector<PipelineAction>& actions : PipelineSchedule(shape)) {
+TEST_P(StageScheduleTest, EachPassOfEachGroupIsMadeOnceAndBackwardInOrder) {
+  ForEach(GetParam(), [&](const StageShape& shape) {
+    for (const std::vector<StepAction>& actions : StageSchedules(shape)) {
       std::map<std::tuple<Kind, int>, std::vector<int>> passes;
-      for (const PipelineAction& action : actions) {
+      for (const StepAction& action : actions) {
         if (action.transfers()) continue;
         passes[{action.kind, action.chunk}].push_back(action.micro_batch);
       }
@@ -88,17 +88,17 @@ TEST_P(PipelineScheduleTest, EachPassOfEachGroupIsMadeOnceAndBackwardInOrder) {
 }
 
 // Returns the most micro-batches of groups between forward and the gradients of inputs.
-int MostActivations(const PipelineShape& shape, int stage) {
+int MostActivations(const StageShape& shape, int stage) {
   const auto [order, p, v, m] = shape;
   switch (order) {
-    case PipelineOrder::kLayerWise:
+    case StageOrder::kLayerWise:
       return 1;
-    case PipelineOrder::kGPipe:
+    case StageOrder::kGPipe:
       return m;
-    case PipelineOrder::kInterleaved:
+    case StageOrder::kInterleaved:
       return std::min(v * m, 2 * (p - stage - 1) + (v - 1) * p + 1);
-    case PipelineOrder::kOneForwardOneBackward:
-    case PipelineOrder::kZeroBubble:
+    case StageOrder::kOneForwardOneBackward:
+    case StageOrder::kZeroBubble:
       break;
   }
   return std::min(m, p - stage);
@@ -106,16 +106,16 @@ int MostActivations(const PipelineShape& shape, int stage) {
 
 // The first stage waits for its first gradient until 2 p - 1, and has not more than this to do
 // before: so many forward passes as it may have activations. Zero bubble is idle for no longer.
-double IdleTime(const PipelineShape& shape) {
+double IdleTime(const StageShape& shape) {
   const int p = shape.stages;
-  if (shape.order != PipelineOrder::kZeroBubble) return 3 * (p - 1);
+  if (shape.order != StageOrder::kZeroBubble) return 3 * (p - 1);
   return 2 * p - 1 - std::min(p, shape.micro_batches);
 }
 
-TEST_P(PipelineScheduleTest, ActivationsAndIdleTimeAreAsComputeOrderSays) {
-  ForEach(GetParam(), [&](const PipelineShape& shape) {
-    const std::vector<std::vector<PipelineAction>> schedule = PipelineSchedule(shape);
-    const PipelineTimeline timeline =
+TEST_P(StageScheduleTest, ActivationsAndIdleTimeAreAsComputeOrderSays) {
+  ForEach(GetParam(), [&](const StageShape& shape) {
+    const std::vector<std::vector<StepAction>> schedule = StageSchedules(shape);
+    const StepTimeline timeline =
         TimelineOf(shape, std::vector<GroupTimes>(shape.groups()), /*transfer=*/0);
     const double work = 3.0 * shape.chunks * shape.micro_batches;
     ASSERT_EQ(timeline.length() - work, IdleTime(shape)) << Name(shape);
@@ -126,7 +126,7 @@ TEST_P(PipelineScheduleTest, ActivationsAndIdleTimeAreAsComputeOrderSays) {
       ASSERT_EQ(holdings.saved,
                 zero_bubble() ? std::min(shape.micro_batches, shape.stages) : holdings.activations)
           << Name(shape);
-      const bool interleaved = shape.order == PipelineOrder::kInterleaved;
+      const bool interleaved = shape.order == StageOrder::kInterleaved;
       ASSERT_LE(holdings.received_activations, interleaved ? 2 : 1) << Name(shape);
       ASSERT_LE(holdings.received_gradients, interleaved ? std::max(2, shape.stages / 3 + 1) : 1)
           << Name(shape);
@@ -134,21 +134,21 @@ TEST_P(PipelineScheduleTest, ActivationsAndIdleTimeAreAsComputeOrderSays) {
   });
 }
 
-TEST(PipelineScheduleTest, NoStageOfZeroBubbleHoldsMoreThanTheFirstOf1F1B) {
-  ForEach(PipelineOrder::kZeroBubble, [&](const PipelineShape& shape) {
-    PipelineShape other = shape;
-    other.order = PipelineOrder::kOneForwardOneBackward;
-    const int most = HoldingsOf(PipelineSchedule(other)[0]).saved;
-    for (const std::vector<PipelineAction>& actions : PipelineSchedule(shape)) {
+TEST(StageScheduleTest, NoStageOfZeroBubbleHoldsMoreThanTheFirstOf1F1B) {
+  ForEach(StageOrder::kZeroBubble, [&](const StageShape& shape) {
+    StageShape other = shape;
+    other.order = StageOrder::kOneForwardOneBackward;
+    const int most = HoldingsOf(StageSchedules(other)[0]).saved;
+    for (const std::vector<StepAction>& actions : StageSchedules(shape)) {
       ASSERT_EQ(HoldingsOf(actions).saved, most) << Name(shape);
     }
   });
 }
 
 // Returns the buffers that the schedule asks for.
-SimulatedPipeline Buffers(const std::vector<std::vector<PipelineAction>>& schedule) {
-  SimulatedPipeline options;
-  for (const std::vector<PipelineAction>& actions : schedule) {
+SimulatedStages Buffers(const std::vector<std::vector<StepAction>>& schedule) {
+  SimulatedStages options;
+  for (const std::vector<StepAction>& actions : schedule) {
     const StageHoldings holdings = HoldingsOf(actions);
     options.activation_buffers =
         std::max(options.activation_buffers, holdings.received_activations);
@@ -157,64 +157,63 @@ SimulatedPipeline Buffers(const std::vector<std::vector<PipelineAction>>& schedu
   return options;
 }
 
-TEST_P(PipelineScheduleTest, EveryExecutionEndsWithOneOutputBuffer) {
-  ForEach(GetParam(), [&](const PipelineShape& shape) {
-    const std::vector<std::vector<PipelineAction>> schedule = PipelineSchedule(shape);
-    SimulatedPipeline options = Buffers(schedule);
+TEST_P(StageScheduleTest, EveryExecutionEndsWithOneOutputBuffer) {
+  ForEach(GetParam(), [&](const StageShape& shape) {
+    const std::vector<std::vector<StepAction>> schedule = StageSchedules(shape);
+    SimulatedStages options = Buffers(schedule);
     options.seed = shape.groups() * 1000 + shape.micro_batches;
     options.longest_pass = 1 + static_cast<int>(options.seed % 7);
     options.longest_transfer = static_cast<int>(options.seed % 5);
-    const absl::Status status = SimulatePipeline(shape, schedule, options);
+    const absl::Status status = SimulateStages(shape, schedule, options);
     ASSERT_TRUE(status.ok()) << Name(shape) << ": " << status;
   });
 }
 
-TEST_P(PipelineScheduleTest, EveryExecutionEndsWhateverTheDelays) {
-  const bool interleaved = GetParam() == PipelineOrder::kInterleaved;
-  const int m = GetParam() == PipelineOrder::kLayerWise ? 1 : 8;
+TEST_P(StageScheduleTest, EveryExecutionEndsWhateverTheDelays) {
+  const bool interleaved = GetParam() == StageOrder::kInterleaved;
+  const int m = GetParam() == StageOrder::kLayerWise ? 1 : 8;
   for (const int stages : {2, 4}) {
-    const PipelineShape shape = {GetParam(), stages, interleaved ? 3 : 1, m};
-    const std::vector<std::vector<PipelineAction>> schedule = PipelineSchedule(shape);
-    SimulatedPipeline options = Buffers(schedule);
+    const StageShape shape = {GetParam(), stages, interleaved ? 3 : 1, m};
+    const std::vector<std::vector<StepAction>> schedule = StageSchedules(shape);
+    SimulatedStages options = Buffers(schedule);
     for (options.seed = 0; options.seed < 300; ++options.seed) {
       options.longest_pass = options.seed % 3 == 0 ? 1 : 20;
       options.longest_transfer = options.seed % 4 == 0 ? 60 : 3;
       options.output_buffers = options.seed % 2 == 0 ? 1 : 2;
-      const absl::Status status = SimulatePipeline(shape, schedule, options);
+      const absl::Status status = SimulateStages(shape, schedule, options);
       ASSERT_TRUE(status.ok()) << Name(shape) << ": " << status;
     }
   }
 }
 
-std::vector<std::vector<PipelineAction>> TwoStages() {
-  return PipelineSchedule({PipelineOrder::kOneForwardOneBackward, 2, 1, 2});
+std::vector<std::vector<StepAction>> TwoStages() {
+  return StageSchedules({StageOrder::kOneForwardOneBackward, 2, 1, 2});
 }
 
-TEST(PipelineScheduleTest, TheListsOfTwoStages) {
+TEST(StageScheduleTest, TheListsOfTwoStages) {
+  const auto pass = [](Kind kind, int micro_batch) {
+    return StepAction{.kind = kind, .micro_batch = micro_batch};
+  };
+  const auto transfer = [](Kind kind, int micro_batch, int peer) {
+    return StepAction{.kind = kind, .micro_batch = micro_batch, .peer = peer};
+  };
   EXPECT_THAT(
       TwoStages(),
-      ElementsAre(
-          ElementsAre(
-              PipelineAction{Kind::kForward, 0, 0}, PipelineAction{Kind::kSendActivation, 0, 0, 1},
-              PipelineAction{Kind::kForward, 0, 1}, PipelineAction{Kind::kSendActivation, 0, 1, 1},
-              PipelineAction{Kind::kReceiveGradient, 0, 0, 1},
-              PipelineAction{Kind::kBackward, 0, 0},
-              PipelineAction{Kind::kReceiveGradient, 0, 1, 1},
-              PipelineAction{Kind::kBackward, 0, 1}),
-          ElementsAre(PipelineAction{Kind::kReceiveActivation, 0, 0, 0},
-                      PipelineAction{Kind::kForward, 0, 0},
-                      PipelineAction{Kind::kReceiveActivation, 0, 1, 0},
-                      PipelineAction{Kind::kBackward, 0, 0},
-                      PipelineAction{Kind::kSendGradient, 0, 0, 0},
-                      PipelineAction{Kind::kForward, 0, 1}, PipelineAction{Kind::kBackward, 0, 1},
-                      PipelineAction{Kind::kSendGradient, 0, 1, 0})));
+      ElementsAre(ElementsAre(pass(Kind::kForward, 0), transfer(Kind::kSendActivation, 0, 1),
+                              pass(Kind::kForward, 1), transfer(Kind::kSendActivation, 1, 1),
+                              transfer(Kind::kReceiveGradient, 0, 1), pass(Kind::kBackward, 0),
+                              transfer(Kind::kReceiveGradient, 1, 1), pass(Kind::kBackward, 1)),
+                  ElementsAre(transfer(Kind::kReceiveActivation, 0, 0), pass(Kind::kForward, 0),
+                              transfer(Kind::kReceiveActivation, 1, 0), pass(Kind::kBackward, 0),
+                              transfer(Kind::kSendGradient, 0, 0), pass(Kind::kForward, 1),
+                              pass(Kind::kBackward, 1), transfer(Kind::kSendGradient, 1, 0))));
 }
 
-TEST(PipelineScheduleTest, TheSimulatorFindsBrokenLists) {
-  const PipelineShape shape = {PipelineOrder::kOneForwardOneBackward, 2, 1, 2};
+TEST(StageScheduleTest, TheSimulatorFindsBrokenLists) {
+  const StageShape shape = {StageOrder::kOneForwardOneBackward, 2, 1, 2};
   const struct {
     std::string what;
-    std::function<void(std::vector<std::vector<PipelineAction>>&)> spoil;
+    std::function<void(std::vector<std::vector<StepAction>>&)> spoil;
     std::string error;
   } cases[] = {
       // The other stage sends the gradient after it has received the second input.
@@ -235,9 +234,9 @@ TEST(PipelineScheduleTest, TheSimulatorFindsBrokenLists) {
        "done before"},
   };
   for (const auto& one : cases) {
-    std::vector<std::vector<PipelineAction>> lists = TwoStages();
+    std::vector<std::vector<StepAction>> lists = TwoStages();
     one.spoil(lists);
-    EXPECT_THAT(SimulatePipeline(shape, lists, {}).message(), HasSubstr(one.error)) << one.what;
+    EXPECT_THAT(SimulateStages(shape, lists, {}).message(), HasSubstr(one.error)) << one.what;
   }
 }
 

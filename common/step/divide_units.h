@@ -1,12 +1,12 @@
-#ifndef MUSTER_COMMON_PIPELINE_DIVIDE_UNITS_H_
-#define MUSTER_COMMON_PIPELINE_DIVIDE_UNITS_H_
+#ifndef MUSTER_COMMON_STEP_DIVIDE_UNITS_H_
+#define MUSTER_COMMON_STEP_DIVIDE_UNITS_H_
 
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/pipeline/pipeline_action.h"
-#include "common/pipeline/pipeline_timeline.h"
+#include "common/step/stage_shape.h"
+#include "common/step/step_timeline.h"
 
 namespace muster {
 
@@ -32,7 +32,7 @@ struct StageCost {
 // the stage with the most bytes has as few as possible. With several chunks a stage this is found
 // by moving units between neighbouring groups while it helps, which may miss the best.
 // InvalidArgument: fewer units than groups. REQUIRES: as ComputeOrder.
-absl::StatusOr<std::vector<int>> DivideUnits(const PipelineShape& shape,
+absl::StatusOr<std::vector<int>> DivideUnits(const StageShape& shape,
                                              absl::Span<const UnitCost> units);
 
 // Returns, by group, the sum of its units' operations; `sizes` is the number of units by group.
@@ -40,9 +40,9 @@ std::vector<GroupTimes> OperationsOfGroups(absl::Span<const UnitCost> units,
                                            absl::Span<const int> sizes);
 
 // Returns what the stages cost. REQUIRES: as above.
-std::vector<StageCost> CostsOfStages(const PipelineShape& shape, absl::Span<const UnitCost> units,
+std::vector<StageCost> CostsOfStages(const StageShape& shape, absl::Span<const UnitCost> units,
                                      absl::Span<const int> sizes);
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_PIPELINE_DIVIDE_UNITS_H_
+#endif  // MUSTER_COMMON_STEP_DIVIDE_UNITS_H_

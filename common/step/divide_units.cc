@@ -1,4 +1,4 @@
-#include "common/pipeline/divide_units.h"
+#include "common/step/divide_units.h"
 
 #include <algorithm>
 #include <functional>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/pipeline/compute_order.h"
+#include "common/step/compute_order.h"
 
 namespace muster {
 namespace {
@@ -57,7 +57,7 @@ Division MinimiseLargest(int units, int groups, const GroupCost& cost) {
 // The numbers that are to be small, the first ones first.
 using Objective = std::tuple<double, double, double>;
 
-Objective ObjectiveOf(const PipelineShape& shape, absl::Span<const UnitCost> units,
+Objective ObjectiveOf(const StageShape& shape, absl::Span<const UnitCost> units,
                       absl::Span<const int> sizes) {
   double slowest = 0, largest = 0, slowest_group = 0;
   for (const StageCost& stage : CostsOfStages(shape, units, sizes)) {
@@ -81,8 +81,7 @@ bool IsBetter(const Objective& a, const Objective& b) {
 
 // Moves a unit from one group to another near it, and so the units of the groups between them, as
 // long as that helps.
-void Improve(const PipelineShape& shape, absl::Span<const UnitCost> units,
-             std::vector<int>& sizes) {
+void Improve(const StageShape& shape, absl::Span<const UnitCost> units, std::vector<int>& sizes) {
   const int groups = shape.groups();
   Objective best = ObjectiveOf(shape, units, sizes);
   for (bool improved = true; improved;) {
@@ -107,7 +106,7 @@ void Improve(const PipelineShape& shape, absl::Span<const UnitCost> units,
 
 }  // namespace
 
-absl::StatusOr<std::vector<int>> DivideUnits(const PipelineShape& shape,
+absl::StatusOr<std::vector<int>> DivideUnits(const StageShape& shape,
                                              absl::Span<const UnitCost> units) {
   const int count = static_cast<int>(units.size());
   const int groups = shape.groups();
@@ -156,7 +155,7 @@ std::vector<GroupTimes> OperationsOfGroups(absl::Span<const UnitCost> units,
   return groups;
 }
 
-std::vector<StageCost> CostsOfStages(const PipelineShape& shape, absl::Span<const UnitCost> units,
+std::vector<StageCost> CostsOfStages(const StageShape& shape, absl::Span<const UnitCost> units,
                                      absl::Span<const int> sizes) {
   std::vector<StageCost> stages(shape.stages);
   int unit = 0;

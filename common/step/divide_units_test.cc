@@ -1,4 +1,4 @@
-#include "common/pipeline/divide_units.h"
+#include "common/step/divide_units.h"
 
 #include <algorithm>
 #include <functional>
@@ -21,12 +21,12 @@ UnitCost Unit(double operations, double state_bytes = 0, double activation_bytes
           .activation_bytes = activation_bytes};
 }
 
-PipelineShape Stages(int stages, int micro_batches = 4) {
-  return {PipelineOrder::kOneForwardOneBackward, stages, 1, micro_batches};
+StageShape Stages(int stages, int micro_batches = 4) {
+  return {StageOrder::kOneForwardOneBackward, stages, 1, micro_batches};
 }
 
 // Returns the slowest stage and the most bytes.
-std::pair<double, double> Worst(const PipelineShape& shape, const std::vector<UnitCost>& units,
+std::pair<double, double> Worst(const StageShape& shape, const std::vector<UnitCost>& units,
                                 const std::vector<int>& sizes) {
   std::pair<double, double> worst;
   for (const StageCost& stage : CostsOfStages(shape, units, sizes)) {
@@ -79,7 +79,7 @@ TEST(DivideUnitsTest, IsTheBestOfAllDivisions) {
   std::mt19937 random(5);
   for (int trial = 0; trial < 200; ++trial) {
     const int count = 2 + static_cast<int>(random() % 8);
-    const PipelineShape shape = Stages(1 + static_cast<int>(random() % count));
+    const StageShape shape = Stages(1 + static_cast<int>(random() % count));
     std::vector<UnitCost> units;
     for (int unit = 0; unit < count; ++unit) {
       units.push_back(Unit(random() % 10, random() % 10, random() % 4));
@@ -96,7 +96,7 @@ TEST(DivideUnitsTest, SeveralChunksAreBalancedByStage) {
   std::vector<UnitCost> units(14, Unit(1));
   units.front() = Unit(0);
   units.back() = Unit(5);
-  const PipelineShape shape = {PipelineOrder::kInterleaved, 2, 2, 4};
+  const StageShape shape = {StageOrder::kInterleaved, 2, 2, 4};
   const std::vector<int> sizes = *DivideUnits(shape, units);
   double best = Worst(shape, units, sizes).first;
   EXPECT_EQ(best, 9);
@@ -118,7 +118,7 @@ TEST(DivideUnitsTest, OperationsAreSummedByGroup) {
 
 TEST(DivideUnitsTest, FewerUnitsThanGroupsAreRefused) {
   const std::vector<UnitCost> units(5, Unit(1));
-  const PipelineShape shape = {PipelineOrder::kInterleaved, 3, 2, 3};
+  const StageShape shape = {StageOrder::kInterleaved, 3, 2, 3};
   EXPECT_THAT(DivideUnits(shape, units).status().message(),
               HasSubstr("a model of 5 units has too few for 6 groups of layers, which are 3 stages "
                         "with 2 each"));

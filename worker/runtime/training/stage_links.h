@@ -1,5 +1,5 @@
-#ifndef MUSTER_WORKER_RUNTIME_TRAINING_PIPELINE_LINKS_H_
-#define MUSTER_WORKER_RUNTIME_TRAINING_PIPELINE_LINKS_H_
+#ifndef MUSTER_WORKER_RUNTIME_TRAINING_STAGE_LINKS_H_
+#define MUSTER_WORKER_RUNTIME_TRAINING_STAGE_LINKS_H_
 
 #include <cstddef>
 #include <memory>
@@ -25,7 +25,7 @@ struct StageMessage {
   friend bool operator==(const StageMessage& a, const StageMessage& b) = default;
 };
 
-struct PipelineLinksOptions {
+struct StageLinksOptions {
   // The most bytes of a message.
   size_t message_bytes = 0;
   // The most outputs and gradients that are received, from BeginReceive to Release
@@ -40,22 +40,22 @@ struct PipelineLinksOptions {
   CallOrder* order = nullptr;
 };
 
-// The messages between one stage of a pipeline and the others, in memory that is taken once. Sends
+// The messages between one stage and the others, in memory that is taken once. Sends
 // and receives are collected, and started together (Communicator::StartMessages); they travel while
 // the stage computes. Used by one thread. Errors are the communicator's.
-class PipelineLinks {
+class StageLinks {
  public:
   // Creates the links; a collective call with the same options on all stages. The communicator's
   // ranks are the stages; it outlives the links, and has no other calls while messages are under
   // way.
-  static absl::StatusOr<std::unique_ptr<PipelineLinks>> Create(Communicator& stages,
-                                                               const PipelineLinksOptions& options);
+  static absl::StatusOr<std::unique_ptr<StageLinks>> Create(Communicator& stages,
+                                                            const StageLinksOptions& options);
 
   // Ends messages under way in Abort, for all stages, so that no stage waits for this one.
-  ~PipelineLinks();
+  ~StageLinks();
 
-  PipelineLinks(const PipelineLinks&) = delete;
-  PipelineLinks& operator=(const PipelineLinks&) = delete;
+  StageLinks(const StageLinks&) = delete;
+  StageLinks& operator=(const StageLinks&) = delete;
 
   // Adds a send to the messages that Start starts, and returns the memory to write it to before.
   // Waits for an earlier send if there is no memory left. FailedPrecondition: the message is longer
@@ -88,8 +88,8 @@ class PipelineLinks {
     std::shared_ptr<Work> work;
   };
 
-  PipelineLinks(Communicator& stages, const PipelineLinksOptions& options,
-                std::unique_ptr<CollectiveBuffer> memory);
+  StageLinks(Communicator& stages, const StageLinksOptions& options,
+             std::unique_ptr<CollectiveBuffer> memory);
 
   Place* Find(const StageMessage& message);
   // FailedPrecondition: the message is longer than a place.
@@ -98,7 +98,7 @@ class PipelineLinks {
   void Add(CollectiveCall call, int peer, size_t bytes, Place& place);
 
   Communicator& stages_;
-  const PipelineLinksOptions options_;
+  const StageLinksOptions options_;
   const std::unique_ptr<CollectiveBuffer> memory_;
   std::vector<Place> received_;
   // Sends take these by turns.
@@ -111,4 +111,4 @@ class PipelineLinks {
 
 }  // namespace muster
 
-#endif  // MUSTER_WORKER_RUNTIME_TRAINING_PIPELINE_LINKS_H_
+#endif  // MUSTER_WORKER_RUNTIME_TRAINING_STAGE_LINKS_H_

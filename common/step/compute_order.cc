@@ -1,44 +1,44 @@
-#include "common/pipeline/compute_order.h"
+#include "common/step/compute_order.h"
 
 #include <algorithm>
 
 namespace muster {
 namespace {
 
-using Kind = PipelineAction::Kind;
+using Kind = ActionKind;
 
 // Returns the i-th pass in one direction: p micro-batches of one chunk, then the same of the next
 // chunk; after the last chunk the next p micro-batches.
-PipelineAction Pass(const PipelineShape& shape, Kind kind, int i) {
+StepAction Pass(const StageShape& shape, Kind kind, int i) {
   const int per_round = shape.stages * shape.chunks;
   const int in_round = i % per_round;
   const int chunk = in_round / shape.stages;
   return {.kind = kind,
-          .chunk = kind == Kind::kForward ? chunk : shape.chunks - 1 - chunk,
-          .micro_batch = i / per_round * shape.stages + in_round % shape.stages};
+          .micro_batch = i / per_round * shape.stages + in_round % shape.stages,
+          .chunk = kind == Kind::kForward ? chunk : shape.chunks - 1 - chunk};
 }
 
 // Returns the number of forward passes that the stage makes before it goes by turns.
-int Ahead(const PipelineShape& shape, int stage) {
+int Ahead(const StageShape& shape, int stage) {
   const int later_stages = shape.stages - stage - 1;
   switch (shape.order) {
-    case PipelineOrder::kLayerWise:
-    case PipelineOrder::kGPipe:
+    case StageOrder::kLayerWise:
+    case StageOrder::kGPipe:
       return shape.micro_batches - 1;
-    case PipelineOrder::kInterleaved:
+    case StageOrder::kInterleaved:
       return 2 * later_stages + (shape.chunks - 1) * shape.stages;
-    case PipelineOrder::kOneForwardOneBackward:
-    case PipelineOrder::kZeroBubble:
+    case StageOrder::kOneForwardOneBackward:
+    case StageOrder::kZeroBubble:
       break;
   }
   return later_stages;
 }
 
 // Returns forward and backward passes by turns, after the stage's first forward passes.
-std::vector<PipelineAction> ByTurns(const PipelineShape& shape, int stage) {
+std::vector<StepAction> ByTurns(const StageShape& shape, int stage) {
   const int passes = shape.micro_batches * shape.chunks;
   const int ahead = Ahead(shape, stage);
-  std::vector<PipelineAction> order;
+  std::vector<StepAction> order;
   int forward = 0;
   for (int backward = 0; backward < passes; ++backward) {
     for (; forward < std::min(passes, backward + ahead + 1); ++forward) {
@@ -52,31 +52,32 @@ std::vector<PipelineAction> ByTurns(const PipelineShape& shape, int stage) {
 // Returns 1F1B with every backward pass in two actions. Stage s computes the gradients of weights s
 // micro-batches later than those of inputs: so every stage holds as much as the first one, and what
 // it puts off fills the time in which it would wait for the last gradients.
-std::vector<PipelineAction> ZeroBubble(const PipelineShape& shape, int stage) {
-  std::vector<PipelineAction> order;
+std::vector<StepAction> ZeroBubble(const StageShape& shape, int stage) {
+  std::vector<StepAction> order;
   int weights = 0;
-  for (const PipelineAction& action : ByTurns(shape, stage)) {
+  const auto put_off = [&] {
+    order.push_back({.kind = Kind::kBackwardWeights, .micro_batch = weights++});
+  };
+  for (const StepAction& action : ByTurns(shape, stage)) {
     if (action.kind == Kind::kForward) {
       order.push_back(action);
       continue;
     }
-    order.push_back({Kind::kBackwardInput, 0, action.micro_batch});
-    if (action.micro_batch >= stage) order.push_back({Kind::kBackwardWeights, 0, weights++});
+    order.push_back({.kind = Kind::kBackwardInput, .micro_batch = action.micro_batch});
+    if (action.micro_batch >= stage) put_off();
   }
-  while (weights < shape.micro_batches) order.push_back({Kind::kBackwardWeights, 0, weights++});
+  while (weights < shape.micro_batches) put_off();
   return order;
 }
 
 }  // namespace
 
-std::vector<PipelineAction> ComputeOrder(const PipelineShape& shape, int stage) {
-  return shape.order == PipelineOrder::kZeroBubble ? ZeroBubble(shape, stage)
-                                                   : ByTurns(shape, stage);
+std::vector<StepAction> ComputeOrder(const StageShape& shape, int stage) {
+  return shape.order == StageOrder::kZeroBubble ? ZeroBubble(shape, stage) : ByTurns(shape, stage);
 }
 
-int MostSavedSets(const PipelineShape& shape, int stage) {
-  const int ahead =
-      shape.order == PipelineOrder::kZeroBubble ? shape.stages - 1 : Ahead(shape, stage);
+int MostSavedSets(const StageShape& shape, int stage) {
+  const int ahead = shape.order == StageOrder::kZeroBubble ? shape.stages - 1 : Ahead(shape, stage);
   return std::min(shape.micro_batches * shape.chunks, ahead + 1);
 }
 

@@ -1,4 +1,4 @@
-#include "worker/runtime/training/pipeline_links.h"
+#include "worker/runtime/training/stage_links.h"
 
 #include <algorithm>
 #include <utility>
@@ -22,17 +22,17 @@ absl::Status WaitFor(std::shared_ptr<Work>& work) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PipelineLinks>> PipelineLinks::Create(
-    Communicator& stages, const PipelineLinksOptions& options) {
+absl::StatusOr<std::unique_ptr<StageLinks>> StageLinks::Create(Communicator& stages,
+                                                               const StageLinksOptions& options) {
   const size_t places = options.received + options.sent;
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<CollectiveBuffer> memory,
       stages.Allocate(places * RoundUp<size_t>(options.message_bytes, kAlignment)));
-  return std::unique_ptr<PipelineLinks>(new PipelineLinks(stages, options, std::move(memory)));
+  return std::unique_ptr<StageLinks>(new StageLinks(stages, options, std::move(memory)));
 }
 
-PipelineLinks::PipelineLinks(Communicator& stages, const PipelineLinksOptions& options,
-                             std::unique_ptr<CollectiveBuffer> memory)
+StageLinks::StageLinks(Communicator& stages, const StageLinksOptions& options,
+                       std::unique_ptr<CollectiveBuffer> memory)
     : stages_(stages),
       options_(options),
       memory_(std::move(memory)),
@@ -47,7 +47,7 @@ PipelineLinks::PipelineLinks(Communicator& stages, const PipelineLinksOptions& o
   }
 }
 
-PipelineLinks::~PipelineLinks() {
+StageLinks::~StageLinks() {
   bool under_way = false;
   for (std::vector<Place>* places : {&received_, &sent_}) {
     for (const Place& place : *places) under_way |= place.work != nullptr;
@@ -57,21 +57,21 @@ PipelineLinks::~PipelineLinks() {
   Finish().IgnoreError();
 }
 
-PipelineLinks::Place* PipelineLinks::Find(const StageMessage& message) {
+StageLinks::Place* StageLinks::Find(const StageMessage& message) {
   const auto found = std::find_if(received_.begin(), received_.end(), [&](const Place& place) {
     return place.taken && place.message == message;
   });
   return found == received_.end() ? nullptr : &*found;
 }
 
-absl::Status PipelineLinks::CheckSize(size_t bytes) const {
+absl::Status StageLinks::CheckSize(size_t bytes) const {
   if (bytes <= options_.message_bytes) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("a message between stages has ", bytes,
                                                     " bytes, and memory is for at most ",
                                                     options_.message_bytes));
 }
 
-void PipelineLinks::Add(CollectiveCall call, int peer, size_t bytes, Place& place) {
+void StageLinks::Add(CollectiveCall call, int peer, size_t bytes, Place& place) {
   call.dtype = DType::kUint8;
   call.count = bytes;
   call.root = peer;
@@ -81,8 +81,8 @@ void PipelineLinks::Add(CollectiveCall call, int peer, size_t bytes, Place& plac
   places_.push_back(&place);
 }
 
-absl::StatusOr<absl::Span<std::byte>> PipelineLinks::AddSend(const StageMessage& message, int peer,
-                                                             size_t bytes) {
+absl::StatusOr<absl::Span<std::byte>> StageLinks::AddSend(const StageMessage& message, int peer,
+                                                          size_t bytes) {
   MUSTER_RETURN_IF_ERROR(CheckSize(bytes));
   Place& place = sent_[next_sent_];
   next_sent_ = (next_sent_ + 1) % sent_.size();
@@ -95,7 +95,7 @@ absl::StatusOr<absl::Span<std::byte>> PipelineLinks::AddSend(const StageMessage&
   return place.memory.first(bytes);
 }
 
-absl::Status PipelineLinks::AddReceive(const StageMessage& message, int peer, size_t bytes) {
+absl::Status StageLinks::AddReceive(const StageMessage& message, int peer, size_t bytes) {
   MUSTER_RETURN_IF_ERROR(CheckSize(bytes));
   const auto place = std::find_if(received_.begin(), received_.end(),
                                   [](const Place& place) { return !place.taken; });
@@ -113,7 +113,7 @@ absl::Status PipelineLinks::AddReceive(const StageMessage& message, int peer, si
   return absl::OkStatus();
 }
 
-absl::Status PipelineLinks::Start() {
+absl::Status StageLinks::Start() {
   if (options_.order != nullptr) {
     // What is received may lie where the computation still reads an earlier message.
     MUSTER_RETURN_IF_ERROR(options_.order->FollowComputation());
@@ -126,7 +126,7 @@ absl::Status PipelineLinks::Start() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<absl::Span<const std::byte>> PipelineLinks::Await(const StageMessage& message) {
+absl::StatusOr<absl::Span<const std::byte>> StageLinks::Await(const StageMessage& message) {
   Place* const place = Find(message);
   if (place == nullptr) {
     return absl::InternalError(absl::StrCat("nobody receives what unit ", message.unit,
@@ -136,11 +136,11 @@ absl::StatusOr<absl::Span<const std::byte>> PipelineLinks::Await(const StageMess
   return place->memory.first(place->bytes);
 }
 
-void PipelineLinks::Release(const StageMessage& message) {
+void StageLinks::Release(const StageMessage& message) {
   if (Place* const place = Find(message); place != nullptr) place->taken = false;
 }
 
-absl::Status PipelineLinks::Finish() {
+absl::Status StageLinks::Finish() {
   absl::Status result;
   for (std::vector<Place>* places : {&received_, &sent_}) {
     for (Place& place : *places) result.Update(WaitFor(place.work));

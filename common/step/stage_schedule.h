@@ -1,10 +1,11 @@
-#ifndef MUSTER_COMMON_PIPELINE_PIPELINE_SCHEDULE_H_
-#define MUSTER_COMMON_PIPELINE_PIPELINE_SCHEDULE_H_
+#ifndef MUSTER_COMMON_STEP_STAGE_SCHEDULE_H_
+#define MUSTER_COMMON_STEP_STAGE_SCHEDULE_H_
 
 #include <vector>
 
 #include "absl/types/span.h"
-#include "common/pipeline/pipeline_action.h"
+#include "common/step/action.h"
+#include "common/step/stage_shape.h"
 
 namespace muster {
 
@@ -20,7 +21,7 @@ namespace muster {
 // expected to arrive.
 //
 // A pure function, so every stage can make the same lists. REQUIRES: as ComputeOrder.
-std::vector<std::vector<PipelineAction>> PipelineSchedule(const PipelineShape& shape);
+std::vector<std::vector<StepAction>> StageSchedules(const StageShape& shape);
 
 // The most that a stage holds at any time of a step.
 struct StageHoldings {
@@ -37,8 +38,8 @@ struct StageHoldings {
 };
 
 // Returns the holdings of a stage whose list this is.
-StageHoldings HoldingsOf(absl::Span<const PipelineAction> actions);
+StageHoldings HoldingsOf(absl::Span<const StepAction> actions);
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_PIPELINE_PIPELINE_SCHEDULE_H_
+#endif  // MUSTER_COMMON_STEP_STAGE_SCHEDULE_H_

@@ -1,21 +1,21 @@
-#include "common/pipeline/pipeline_timeline.h"
+#include "common/step/step_timeline.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "common/pipeline/compute_order.h"
+#include "common/step/compute_order.h"
 
 namespace muster {
 namespace {
 
-using Kind = PipelineAction::Kind;
+using Kind = ActionKind;
 
 constexpr double kNotYet = std::numeric_limits<double>::infinity();
 
 // The progress of all stages.
 class Run {
  public:
-  Run(const PipelineShape& shape, absl::Span<const GroupTimes> groups, double transfer)
+  Run(const StageShape& shape, absl::Span<const GroupTimes> groups, double transfer)
       : shape_(shape),
         groups_(groups),
         transfer_(shape.stages > 1 ? transfer : 0),
@@ -23,7 +23,7 @@ class Run {
         gradients_(outputs_) {}
 
   // Makes the pass, if its inputs are there. Returns false if they are not.
-  bool Make(int stage, const PipelineAction& action, std::vector<TimedAction>& timeline) {
+  bool Make(int stage, const StepAction& action, std::vector<TimedAction>& timeline) {
     const int group = shape_.Group(stage, action.chunk);
     const double inputs = InputsAt(group, action);
     if (inputs == kNotYet) return false;
@@ -51,11 +51,11 @@ class Run {
     }
   }
 
-  double& At(std::vector<double>& ends, int group, const PipelineAction& action) {
+  double& At(std::vector<double>& ends, int group, const StepAction& action) {
     return ends[group * shape_.micro_batches + action.micro_batch];
   }
 
-  double InputsAt(int group, const PipelineAction& action) {
+  double InputsAt(int group, const StepAction& action) {
     switch (action.kind) {
       case Kind::kForward:
         return group == 0 ? 0 : At(outputs_, group - 1, action) + transfer_;
@@ -67,7 +67,7 @@ class Run {
     }
   }
 
-  const PipelineShape shape_;
+  const StageShape shape_;
   const absl::Span<const GroupTimes> groups_;
   const double transfer_;
   // The times, by group and micro-batch, at which the group's forward, and the gradient of its
@@ -78,7 +78,7 @@ class Run {
 
 }  // namespace
 
-double PipelineTimeline::length() const {
+double StepTimeline::length() const {
   double length = 0;
   for (const std::vector<TimedAction>& stage : stages) {
     length = std::max(length, stage.back().end);
@@ -86,17 +86,17 @@ double PipelineTimeline::length() const {
   return length;
 }
 
-double PipelineTimeline::busy(int stage) const {
+double StepTimeline::busy(int stage) const {
   double busy = 0;
   for (const TimedAction& timed : stages[stage]) busy += timed.end - timed.begin;
   return busy;
 }
 
-PipelineTimeline TimelineOf(const PipelineShape& shape, absl::Span<const GroupTimes> groups,
-                            double transfer) {
-  std::vector<std::vector<PipelineAction>> orders;
+StepTimeline TimelineOf(const StageShape& shape, absl::Span<const GroupTimes> groups,
+                        double transfer) {
+  std::vector<std::vector<StepAction>> orders;
   for (int stage = 0; stage < shape.stages; ++stage) orders.push_back(ComputeOrder(shape, stage));
-  PipelineTimeline timeline;
+  StepTimeline timeline;
   timeline.stages.resize(shape.stages);
   Run run(shape, groups, transfer);
   for (bool moved = true; moved;) {

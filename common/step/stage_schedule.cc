@@ -1,16 +1,16 @@
-#include "common/pipeline/pipeline_schedule.h"
+#include "common/step/stage_schedule.h"
 
 #include <algorithm>
 #include <set>
 #include <tuple>
 #include <utility>
 
-#include "common/pipeline/pipeline_timeline.h"
+#include "common/step/step_timeline.h"
 
 namespace muster {
 namespace {
 
-using Kind = PipelineAction::Kind;
+using Kind = ActionKind;
 
 // An action and its place in the one order of all actions.
 struct Placed {
@@ -21,7 +21,7 @@ struct Placed {
   // Distinguishes transfers of one time: what is sent, and the group that sends it.
   bool gradient = false;
   int from = 0;
-  PipelineAction action;
+  StepAction action;
 
   friend bool operator<(const Placed& a, const Placed& b) {
     return std::tie(a.time, a.transfers, a.gradient, a.from) <
@@ -30,7 +30,7 @@ struct Placed {
 };
 
 // Adds the transfer of what `pass` of group `from` has made to the lists of both stages.
-void AddTransfer(const PipelineShape& shape, const TimedAction& pass, int from,
+void AddTransfer(const StageShape& shape, const TimedAction& pass, int from,
                  std::vector<std::vector<Placed>>& stages) {
   const bool gradient = pass.action.kind != Kind::kForward;
   const int to = gradient ? from - 1 : from + 1;
@@ -39,12 +39,14 @@ void AddTransfer(const PipelineShape& shape, const TimedAction& pass, int from,
   const int receiver = to % shape.stages;
   if (sender == receiver) return;
   const auto add = [&](int stage, Kind kind, int group, int peer) {
-    stages[stage].push_back(
-        {.time = pass.end,
-         .transfers = true,
-         .gradient = gradient,
-         .from = from,
-         .action = {kind, group / shape.stages, pass.action.micro_batch, peer}});
+    stages[stage].push_back({.time = pass.end,
+                             .transfers = true,
+                             .gradient = gradient,
+                             .from = from,
+                             .action = {.kind = kind,
+                                        .micro_batch = pass.action.micro_batch,
+                                        .chunk = group / shape.stages,
+                                        .peer = peer}});
   };
   add(sender, gradient ? Kind::kSendGradient : Kind::kSendActivation, from, receiver);
   add(receiver, gradient ? Kind::kReceiveGradient : Kind::kReceiveActivation, to, sender);
@@ -60,9 +62,9 @@ struct Held {
 
 }  // namespace
 
-std::vector<std::vector<PipelineAction>> PipelineSchedule(const PipelineShape& shape) {
+std::vector<std::vector<StepAction>> StageSchedules(const StageShape& shape) {
   const std::vector<GroupTimes> uniform(shape.groups());
-  const PipelineTimeline timeline = TimelineOf(shape, uniform, /*transfer=*/0);
+  const StepTimeline timeline = TimelineOf(shape, uniform, /*transfer=*/0);
   std::vector<std::vector<Placed>> placed(shape.stages);
   for (int stage = 0; stage < shape.stages; ++stage) {
     for (const TimedAction& pass : timeline.stages[stage]) {
@@ -71,7 +73,7 @@ std::vector<std::vector<PipelineAction>> PipelineSchedule(const PipelineShape& s
       AddTransfer(shape, pass, shape.Group(stage, pass.action.chunk), placed);
     }
   }
-  std::vector<std::vector<PipelineAction>> schedule(shape.stages);
+  std::vector<std::vector<StepAction>> schedule(shape.stages);
   for (int stage = 0; stage < shape.stages; ++stage) {
     std::sort(placed[stage].begin(), placed[stage].end());
     for (const Placed& one : placed[stage]) schedule[stage].push_back(one.action);
@@ -79,11 +81,11 @@ std::vector<std::vector<PipelineAction>> PipelineSchedule(const PipelineShape& s
   return schedule;
 }
 
-StageHoldings HoldingsOf(absl::Span<const PipelineAction> actions) {
+StageHoldings HoldingsOf(absl::Span<const StepAction> actions) {
   using MicroBatchOfChunk = std::pair<int, int>;
   std::set<MicroBatchOfChunk> inputs, output_gradients;
   Held activations, saved, received_activations, received_gradients;
-  for (const PipelineAction& action : actions) {
+  for (const StepAction& action : actions) {
     const MicroBatchOfChunk of = {action.chunk, action.micro_batch};
     switch (action.kind) {
       case Kind::kReceiveActivation:
@@ -108,8 +110,7 @@ StageHoldings HoldingsOf(absl::Span<const PipelineAction> actions) {
       case Kind::kBackwardWeights:
         --saved.now;
         break;
-      case Kind::kSendActivation:
-      case Kind::kSendGradient:
+      default:
         break;
     }
   }

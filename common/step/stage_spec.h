@@ -1,0 +1,27 @@
+#ifndef MUSTER_COMMON_STEP_STAGE_SPEC_H_
+#define MUSTER_COMMON_STEP_STAGE_SPEC_H_
+
+#include "common/step/stage_shape.h"
+
+namespace muster {
+
+namespace v1 {
+class JobSpec;
+class TablesSchema;
+}  // namespace v1
+
+// Returns the shape of the job's steps, defaults filled in: one stage if it has no pipeline. Valid
+// if the job is (common/job/pipeline_validator.h).
+StageShape ShapeOfStages(const v1::JobSpec& spec);
+
+// Returns a stage of the job's steps, whose model has so many units. The job's schema says which
+// layers each stage of a pipeline has.
+ModelStage StageOfJob(const v1::JobSpec& spec, const v1::TablesSchema& schema, int units,
+                      int stage);
+
+// Returns the order's name in job files, such as "ONE_F_ONE_B".
+const char* Name(StageOrder order);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_STEP_STAGE_SPEC_H_
