@@ -15,12 +15,12 @@ namespace muster {
 namespace {
 
 // Returns the part of a unit's times that passes of this name count as; null for other events.
-double GroupTimes::*PartOf(absl::string_view pass) {
-  if (pass == NameOf(ActionKind::kForward)) return &GroupTimes::forward;
-  if (pass == NameOf(ActionKind::kBackwardWeights)) return &GroupTimes::backward_weights;
+double VirtualStageTimes::*PartOf(absl::string_view pass) {
+  if (pass == NameOf(ActionKind::kForward)) return &VirtualStageTimes::forward;
+  if (pass == NameOf(ActionKind::kBackwardWeights)) return &VirtualStageTimes::backward_weights;
   for (const ActionKind kind :
        {ActionKind::kBackward, ActionKind::kBackwardInput, ActionKind::kLastUnit}) {
-    if (pass == NameOf(kind)) return &GroupTimes::backward_input;
+    if (pass == NameOf(kind)) return &VirtualStageTimes::backward_input;
   }
   return nullptr;
 }
@@ -36,7 +36,7 @@ void AddEvent(const v1::TraceName& name, double seconds, SlotTimes& times) {
   const size_t space = text.rfind(' ');
   int unit = 0;
   if (space == absl::string_view::npos || !absl::SimpleAtoi(text.substr(space + 1), &unit)) return;
-  double GroupTimes::*const part = PartOf(text.substr(0, space));
+  double VirtualStageTimes::*const part = PartOf(text.substr(0, space));
   if (part == nullptr) return;
   const auto added = times.units.insert({unit, {0, 0, 0}}).first;
   added->second.*part += seconds;
@@ -47,7 +47,7 @@ struct StageTimes {
   double step = 0;
   double optimizer = 0;
   double passes = 0;
-  std::map<int, GroupTimes> units;
+  std::map<int, VirtualStageTimes> units;
   int slots = 0;
 
   void Add(const SlotTimes& slot) {
@@ -57,7 +57,7 @@ struct StageTimes {
     optimizer += slot.in_optimizer / steps;
     passes += slot.in_passes() / steps;
     for (const auto& [unit, times] : slot.units) {
-      GroupTimes& sum = units.insert({unit, {0, 0, 0}}).first->second;
+      VirtualStageTimes& sum = units.insert({unit, {0, 0, 0}}).first->second;
       sum.forward += times.forward / steps;
       sum.backward_input += times.backward_input / steps;
       sum.backward_weights += times.backward_weights / steps;
@@ -85,11 +85,11 @@ void AddTimes(const v1::TraceChunk& chunk, PassTimes& times) {
 }
 
 std::optional<ScheduleFigures> FiguresOfSchedule(const v1::JobSpec& spec,
-                                                 const std::vector<int>& group_units,
+                                                 const std::vector<int>& virtual_stage_units,
                                                  const PassTimes& times) {
   const Mesh mesh = MeshOf(spec);
   const StageShape shape = ShapeOfStages(spec);
-  if (static_cast<int>(group_units.size()) != shape.groups()) return std::nullopt;
+  if (static_cast<int>(virtual_stage_units.size()) != shape.virtual_stages()) return std::nullopt;
   std::vector<StageTimes> stages(shape.stages);
   for (const auto& [slot, of_slot] : times) {
     if (of_slot.steps == 0 || static_cast<int>(slot) >= mesh.world_size()) continue;
@@ -102,13 +102,13 @@ std::optional<ScheduleFigures> FiguresOfSchedule(const v1::JobSpec& spec,
     passes += stage.passes / stage.slots;
     optimizer = std::max(optimizer, stage.optimizer / stage.slots);
   }
-  std::vector<GroupTimes> groups;
+  std::vector<VirtualStageTimes> virtual_stages;
   int unit = 0;
-  for (int group = 0; group < shape.groups(); ++group) {
-    const StageTimes& stage = stages[group % shape.stages];
+  for (int virtual_stage = 0; virtual_stage < shape.virtual_stages(); ++virtual_stage) {
+    const StageTimes& stage = stages[virtual_stage % shape.stages];
     const double share = 1.0 / (stage.slots * shape.micro_batches);
-    GroupTimes& sum = groups.emplace_back(GroupTimes{0, 0, 0});
-    for (const int end = unit + group_units[group]; unit < end; ++unit) {
+    VirtualStageTimes& sum = virtual_stages.emplace_back(VirtualStageTimes{0, 0, 0});
+    for (const int end = unit + virtual_stage_units[virtual_stage]; unit < end; ++unit) {
       const auto found = stage.units.find(unit);
       if (found == stage.units.end()) continue;
       sum.forward += found->second.forward * share;
@@ -116,7 +116,7 @@ std::optional<ScheduleFigures> FiguresOfSchedule(const v1::JobSpec& spec,
       sum.backward_weights += found->second.backward_weights * share;
     }
   }
-  const double length = TimelineOf(shape, groups, /*transfer=*/0).length();
+  const double length = TimelineOf(shape, virtual_stages, /*transfer=*/0).length();
   return ScheduleFigures{.predicted_seconds = length + optimizer,
                          .predicted_bubble = shape.stages * length / passes - 1,
                          .bubble = steps / passes - 1};

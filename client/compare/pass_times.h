@@ -24,7 +24,7 @@ struct SlotTimes {
   // Of the passes of each unit over all micro-batches. A backward pass that is not split counts as
   // that of the input, and so do both passes of the last unit, which run at the beginning of
   // backward.
-  std::map<int, GroupTimes> units;
+  std::map<int, VirtualStageTimes> units;
 
   // Returns the time of all passes.
   double in_passes() const;
@@ -47,10 +47,10 @@ struct ScheduleFigures {
   double bubble = 0;
 };
 
-// Returns the figures of a job with several stages, whose groups of layers have so many units.
+// Returns the figures of a job with several stages, whose virtual stages have so many units.
 // Absent if a stage has no times.
 std::optional<ScheduleFigures> FiguresOfSchedule(const v1::JobSpec& spec,
-                                                 const std::vector<int>& group_units,
+                                                 const std::vector<int>& virtual_stage_units,
                                                  const PassTimes& times);
 
 }  // namespace muster

@@ -98,8 +98,8 @@ class StageMessages {
   WorkerTraffic OfMicroBatch(uint64_t examples, int tensor_rank) const {
     WorkerTraffic traffic;
     int unit = -1;
-    for (size_t group = 0; group + 1 < division_.group_units.size(); ++group) {
-      unit += division_.group_units[group];
+    for (size_t group = 0; group + 1 < division_.virtual_stage_units.size(); ++group) {
+      unit += division_.virtual_stage_units[group];
       const int from = static_cast<int>(group) % division_.stages();
       const int to = static_cast<int>(group + 1) % division_.stages();
       const auto bytes =

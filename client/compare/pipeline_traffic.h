@@ -16,7 +16,7 @@ class JobSpec;
 }  // namespace v1
 
 // These functions predict what the stages of a pipeline send one another in a step of training: for
-// each micro-batch a group of layers sends its output to the next group, and the gradient of its
+// each micro-batch a virtual stage sends its output to the next group, and the gradient of its
 // input to the one before. With p stages of v chunks, B sequences of T tokens a step, width C and b
 // bytes of an activation, all stages together send 2 (p v - 1) B T C b bytes; tensor ranks that
 // share out the tokens divide this. All messages are exact, however micro-batches are cut.

@@ -27,7 +27,7 @@ void SetOrder(StageOrder order, v1::JobSpec& spec) {
   if (order != StageOrder::kInterleaved) parallelism.clear_pipeline_chunks();
   if (order == StageOrder::kLayerWise) spec.clear_micro_batches();
   // A list is one of as many groups as the job's own schedule has.
-  if (parallelism.pipeline_layers_size() != ShapeOfStages(spec).groups()) {
+  if (parallelism.pipeline_layers_size() != ShapeOfStages(spec).virtual_stages()) {
     parallelism.clear_pipeline_layers();
   }
 }

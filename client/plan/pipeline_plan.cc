@@ -27,7 +27,7 @@ absl::StatusOr<v1::JobSpec> CheckJob(const v1::JobSpec& given) {
   FillDefaults(spec);
   const StageShape shape = ShapeOfStages(spec);
   const uint64_t passes =
-      3 * uint64_t{spec.micro_batches()} * static_cast<uint64_t>(shape.groups());
+      3 * uint64_t{spec.micro_batches()} * static_cast<uint64_t>(shape.virtual_stages());
   if (passes > kMostPasses) {
     return absl::InvalidArgumentError(
         absl::StrCat("a step of this job has ", passes, " passes, more than ", kMostPasses,
@@ -46,7 +46,7 @@ double PipelinePlan::bubble() const {
 
 double PipelinePlan::uniform_bubble() const {
   const StepTimeline uniform =
-      TimelineOf(shape, std::vector<GroupTimes>(shape.groups()), /*transfer=*/0);
+      TimelineOf(shape, std::vector<VirtualStageTimes>(shape.virtual_stages()), /*transfer=*/0);
   return uniform.length() / uniform.busy(0) - 1;
 }
 
@@ -55,11 +55,11 @@ absl::StatusOr<PipelinePlan> PlanPipeline(const v1::JobSpec& given, const DataSi
   const ModelSize model = SizeOfModel(spec, data);
   const std::vector<UnitCost> units = CostsOfUnits(spec, model);
   MUSTER_ASSIGN_OR_RETURN(const ModelDivision division, PlannedDivision(spec, model));
-  const std::vector<int>& sizes = division.group_units;
+  const std::vector<int>& sizes = division.virtual_stage_units;
   PipelinePlan plan;
   plan.job = spec.name().empty() ? "the job" : spec.name();
   plan.shape = ShapeOfStages(spec);
-  plan.timeline = TimelineOf(plan.shape, OperationsOfGroups(units, sizes), /*transfer=*/0);
+  plan.timeline = TimelineOf(plan.shape, OperationsOfVirtualStages(units, sizes), /*transfer=*/0);
   plan.stages.resize(plan.shape.stages);
   const std::vector<std::vector<StepAction>> schedule = StageSchedules(plan.shape);
   for (int s = 0; s < plan.shape.stages; ++s) {
@@ -72,10 +72,10 @@ absl::StatusOr<PipelinePlan> PlanPipeline(const v1::JobSpec& given, const DataSi
     stage.sent_bytes = static_cast<uint64_t>(workers[0].sent);
   }
   int unit = 0;
-  for (int group = 0; group < plan.shape.groups(); ++group) {
-    PlannedStage& stage = plan.stages[group % plan.shape.stages];
-    stage.layers.push_back(sizes[group]);
-    for (const int end = unit + sizes[group]; unit < end; ++unit) {
+  for (int virtual_stage = 0; virtual_stage < plan.shape.virtual_stages(); ++virtual_stage) {
+    PlannedStage& stage = plan.stages[virtual_stage % plan.shape.stages];
+    stage.layers.push_back(sizes[virtual_stage]);
+    for (const int end = unit + sizes[virtual_stage]; unit < end; ++unit) {
       stage.state_bytes += units[unit].state_bytes;
       stage.activation_bytes +=
           units[unit].activation_bytes * stage.holdings.saved / plan.shape.chunks;

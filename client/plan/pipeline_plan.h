@@ -16,7 +16,7 @@ namespace muster {
 
 // One stage of a pipeline: its layers, and its part of a step.
 struct PlannedStage {
-  // Number of units in each of its groups of layers.
+  // Number of units in each of its virtual stages.
   std::vector<int> layers;
   // Operations of a step.
   double operations = 0;

@@ -67,7 +67,7 @@ absl::Status ValidateUnits(const v1::JobSpec& spec) {
   if (stages * chunks > units) {
     return Invalid(kChunks, chunks,
                    absl::StrCat("but ", DescribeUnits(spec.model()), ", and ", stages,
-                                " stages with ", chunks, " groups of layers each have ",
+                                " stages with ", chunks, " virtual stages each have ",
                                 stages * chunks, " groups, each of which holds one at least"));
   }
   return absl::OkStatus();
@@ -86,7 +86,7 @@ absl::Status ValidateOrder(const v1::JobSpec& spec, const StageShape& shape) {
   if (!interleaved && parallelism.pipeline_chunks() > 0) {
     return Invalid(kChunks, parallelism.pipeline_chunks(),
                    absl::StrCat("but parallelism.pipeline_schedule is ", Name(shape.order),
-                                ", where a stage holds one group of layers: leave it out, or take "
+                                ", where a stage holds one virtual stage: leave it out, or take "
                                 "INTERLEAVED"));
   }
   if (interleaved && shape.chunks == 1) {
@@ -104,14 +104,14 @@ absl::Status ValidateOrder(const v1::JobSpec& spec, const StageShape& shape) {
   return absl::OkStatus();
 }
 
-// Checks that the list of groups of layers, if there is one, names each layer once.
+// Checks that the list of virtual stages, if there is one, names each layer once.
 absl::Status ValidateLayers(const v1::JobSpec& spec, const StageShape& shape) {
   const v1::ParallelismSpec& parallelism = spec.parallelism();
   if (parallelism.pipeline_layers().empty()) return absl::OkStatus();
-  if (parallelism.pipeline_layers_size() != shape.groups()) {
+  if (parallelism.pipeline_layers_size() != shape.virtual_stages()) {
     return Invalid(kLayers, absl::StrCat("a list of ", parallelism.pipeline_layers_size()),
-                   absl::StrCat("it must have ", shape.groups(),
-                                " numbers, one for each group of layers: ", shape.chunks,
+                   absl::StrCat("it must have ", shape.virtual_stages(),
+                                " numbers, one for each virtual stage: ", shape.chunks,
                                 " on each of ", shape.stages, " stages"));
   }
   uint64_t listed = 0;
@@ -155,7 +155,7 @@ absl::Status ValidateRest(const v1::JobSpec& spec) {
     return Invalid("parallelism.zero.stage", 2,
                    absl::StrCat("but ", kSchedule, " is ", Name(order),
                                 ", where a stage computes gradients of several micro-batches or "
-                                "groups of layers by turns, which stage 2 has no memory for: take "
+                                "virtual stages by turns, which stage 2 has no memory for: take "
                                 "stage 1, or GPIPE or ONE_F_ONE_B"));
   }
   if (spec.parallelism().zero().stage() == 3) {

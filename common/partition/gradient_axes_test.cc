@@ -53,7 +53,7 @@ TEST(GradientAxesTest, TensorRanksHaveSharesAndPartsOfWhatTheyShare) {
 }
 
 TEST(GradientAxesTest, StagesHavePartsOfWhatIsTied) {
-  const ModelDivision two = {.mesh = Mesh({.pipeline = 2}), .group_units = {1, 1}};
+  const ModelDivision two = {.mesh = Mesh({.pipeline = 2}), .virtual_stage_units = {1, 1}};
   for (const int stage : {0, 1}) {
     const std::vector<TensorSpec> shares = LocalTensors(Tensors(), two, stage).value();
     EXPECT_EQ(GradientAlong(shares[0], Axis::kPipeline, true), GradientSpread::kPartial);

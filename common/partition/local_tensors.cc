@@ -132,11 +132,12 @@ void TakeStage(const ModelDivision& division, int stage, std::vector<TensorSpec>
 
 int ModelDivision::StageOf(int unit) const {
   if (stages() == 1) return 0;
-  int group = 0;
-  for (int end = group_units[0]; end <= unit && group + 1 < static_cast<int>(group_units.size());) {
-    end += group_units[++group];
+  int virtual_stage = 0;
+  for (int end = virtual_stage_units[0];
+       end <= unit && virtual_stage + 1 < static_cast<int>(virtual_stage_units.size());) {
+    end += virtual_stage_units[++virtual_stage];
   }
-  return group % stages();
+  return virtual_stage % stages();
 }
 
 absl::StatusOr<std::vector<TensorSpec>> LocalTensors(absl::Span<const TensorSpec> tensors,

@@ -20,9 +20,9 @@ namespace muster {
 struct ModelDivision {
   // The mesh along kModelAxes.
   Mesh mesh;
-  // With several stages, the number of units in each group of layers; group g is of stage g mod
+  // With several stages, the number of units in each virtual stage; group g is of stage g mod
   // `stages`, and the last group has all further units.
-  std::vector<int> group_units;
+  std::vector<int> virtual_stage_units;
 
   int ranks() const { return mesh.world_size(); }
   int stages() const { return mesh.size(Axis::kPipeline); }

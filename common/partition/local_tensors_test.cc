@@ -126,10 +126,11 @@ std::vector<TensorSpec> TiedModel() {
 
 TEST(StagesTest, HaveTheTensorsOfTheirUnits) {
   EXPECT_THAT(ModelDivision().StageOf(7), 0);
-  const ModelDivision two = {.mesh = Mesh({.pipeline = 2}), .group_units = {2, 2}};
+  const ModelDivision two = {.mesh = Mesh({.pipeline = 2}), .virtual_stage_units = {2, 2}};
   EXPECT_THAT((std::vector<int>{two.StageOf(0), two.StageOf(1), two.StageOf(2), two.StageOf(3)}),
               ElementsAre(0, 0, 1, 1));
-  const ModelDivision interleaved = {.mesh = Mesh({.pipeline = 2}), .group_units = {1, 1, 1, 1}};
+  const ModelDivision interleaved = {.mesh = Mesh({.pipeline = 2}),
+                                     .virtual_stage_units = {1, 1, 1, 1}};
   const auto elements = [](const ModelDivision& division, int rank) {
     std::vector<int64_t> elements;
     const std::vector<TensorSpec> local = LocalTensors(TiedModel(), division, rank).value();
@@ -149,7 +150,7 @@ TEST(StagesTest, HaveTheTensorsOfTheirUnits) {
 
 TEST(StagesTest, TwoHaveATensorThatIsTiedAcross) {
   const ModelDivision division = {.mesh = Mesh({.pipeline = 2, .tensor = 2}),
-                                  .group_units = {2, 2}};
+                                  .virtual_stage_units = {2, 2}};
   const std::vector<TensorSpec> first = LocalTensors(TiedModel(), division, 1).value();
   const std::vector<TensorSpec> last = LocalTensors(TiedModel(), division, 3).value();
   EXPECT_EQ(first[0].stages, 2);
@@ -163,7 +164,7 @@ TEST(StagesTest, TwoHaveATensorThatIsTiedAcross) {
   EXPECT_EQ(first[0].rectangles, last[0].rectangles);
   for (const int own : {1, 2}) EXPECT_EQ(first[own].stages, 1);
   // A tie within a stage is nobody else's business.
-  const ModelDivision one = {.mesh = Mesh({.pipeline = 2}), .group_units = {4, 1}};
+  const ModelDivision one = {.mesh = Mesh({.pipeline = 2}), .virtual_stage_units = {4, 1}};
   EXPECT_EQ(LocalTensors(TiedModel(), one, 0).value()[0].stages, 1);
   EXPECT_EQ(LocalTensors(TiedModel(), one, 0).value()[5].tied_to, "embedding");
   EXPECT_EQ(LocalTensors(TiedModel(), one, 1).value()[0].elements(), 0);

@@ -239,7 +239,7 @@ absl::Status InSchema(const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat("schema: ", status.message()));
 }
 
-// Checks that groups of layers make up the model, and that each stage has as many of them.
+// Checks that virtual stages make up the model, and that each stage has as many of them.
 absl::Status CheckPipeline(const v1::TablesSchema& schema) {
   const uint32_t stages = std::max(1u, schema.pipeline());
   const int groups = schema.pipeline_layers_size();
@@ -251,7 +251,7 @@ absl::Status CheckPipeline(const v1::TablesSchema& schema) {
   }
   if (groups > kMostGroups) {
     return absl::InvalidArgumentError(
-        absl::StrCat("schema.pipeline_layers has ", groups, " groups of layers: at most ",
+        absl::StrCat("schema.pipeline_layers has ", groups, " virtual stages: at most ",
                      kMostGroups, " are possible, so make fewer and larger groups"));
   }
   uint64_t layers = 0;
@@ -357,7 +357,8 @@ ModelDivision DivisionOf(const v1::TablesSchema& schema, int tensor_ranks) {
   ModelDivision division = {.mesh =
                                 Mesh({.pipeline = static_cast<int>(std::max(1u, schema.pipeline())),
                                       .tensor = tensor_ranks})};
-  division.group_units.assign(schema.pipeline_layers().begin(), schema.pipeline_layers().end());
+  division.virtual_stage_units.assign(schema.pipeline_layers().begin(),
+                                      schema.pipeline_layers().end());
   return division;
 }
 

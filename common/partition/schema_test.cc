@@ -295,7 +295,7 @@ INSTANTIATE_TEST_SUITE_P(
                     s.set_pipeline(2);
                     for (int i = 0; i < 1026; ++i) s.add_pipeline_layers(1);
                   },
-                  {"pipeline_layers has 1026 groups of layers", "at most 1024"}},
+                  {"pipeline_layers has 1026 virtual stages", "at most 1024"}},
         BadSchema{"TooManyTensorRanks",
                   [](auto& s) { s.set_tensor_ranks(1u << 31); },
                   {"schema: 2147483648 tensor ranks and 1 pipeline stages"}},

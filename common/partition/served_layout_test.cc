@@ -139,18 +139,19 @@ TEST_P(ServedLayoutTest, RanksHaveTheirSharesInTheServersBlocks) {
   EXPECT_EQ(holders.size(), served_.layout.blocks().size());
 }
 
-// Stages of one group of layers and of two.
+// Stages of one virtual stage and of two.
 INSTANTIATE_TEST_SUITE_P(
     All, ServedLayoutTest,
     ::testing::Values(
         ModelDivision{}, ModelDivision{Mesh({.tensor = 2})}, ModelDivision{Mesh({.tensor = 4})},
-        ModelDivision{.mesh = Mesh({.pipeline = 2}), .group_units = {2, 1}},
-        ModelDivision{.mesh = Mesh({.pipeline = 3}), .group_units = {1, 1, 1}},
-        ModelDivision{.mesh = Mesh({.pipeline = 2, .tensor = 2}), .group_units = {1, 2}},
-        ModelDivision{.mesh = Mesh({.pipeline = 3, .tensor = 4}), .group_units = {1, 1, 1}}));
+        ModelDivision{.mesh = Mesh({.pipeline = 2}), .virtual_stage_units = {2, 1}},
+        ModelDivision{.mesh = Mesh({.pipeline = 3}), .virtual_stage_units = {1, 1, 1}},
+        ModelDivision{.mesh = Mesh({.pipeline = 2, .tensor = 2}), .virtual_stage_units = {1, 2}},
+        ModelDivision{.mesh = Mesh({.pipeline = 3, .tensor = 4}),
+                      .virtual_stage_units = {1, 1, 1}}));
 
 TEST(ServedTensorsTest, AStagePullsTheMatrixThatItsHeadIsTiedTo) {
-  const ModelDivision division = {.mesh = Mesh({.pipeline = 3}), .group_units = {1, 1, 1}};
+  const ModelDivision division = {.mesh = Mesh({.pipeline = 3}), .virtual_stage_units = {1, 1, 1}};
   const ServedTensors served = ServeTensors(Tensors(), division, kSmallBlocks).value();
   const auto elements = [&](int rank, bool repeated) {
     const DenseLayout layout = LayoutOfRank(served, rank);
@@ -184,7 +185,7 @@ TEST(ServedTensorsTest, RefusesWhatCannotBeDivided) {
   EXPECT_THAT(uneven.message(), HasSubstr("embedding has 8 units"));
   for (const ModelDivision& division : {ModelDivision{Mesh({.tensor = kMostModelRanks + 1})},
                                         ModelDivision{.mesh = Mesh({.pipeline = 129, .tensor = 8}),
-                                        .group_units = std::vector<int>(129, 1)}}) {
+                                        .virtual_stage_units = std::vector<int>(129, 1)}}) {
     const absl::Status many = ServeTensors(Tensors(), division, kSmallBlocks).status();
     EXPECT_TRUE(absl::IsInvalidArgument(many));
     EXPECT_THAT(many.message(),

@@ -40,7 +40,7 @@ class Cursor {
   size_t* counter_ = nullptr;
 };
 
-// Returns the layouts of everything that a saved set may hold.
+// Returns the layouts of everything that an activation stash may hold.
 std::vector<ActivationLayout> LayoutsOf(const DeviceExtents& extents) {
   std::vector<ActivationLayout> layouts = {ActivationLayout(extents.activations)};
   for (const ActivationRequest& other : extents.other_activations) layouts.emplace_back(other);
@@ -100,12 +100,12 @@ DevicePassMemory PlanDevicePasses(const DeviceExtents& extents, std::byte* base)
       std::max_element(layouts.begin(), layouts.end(), [](const auto& a, const auto& b) {
         return a.bytes().total() < b.bytes().total();
       })->bytes();
-  passes.bytes.activations = extents.saved_sets * (bytes.kept + bytes.shared);
-  passes.bytes.logits = extents.saved_sets * bytes.logits;
-  passes.bytes.scratch = extents.saved_sets * bytes.scratch;
-  passes.sets.resize(extents.saved_sets);
+  passes.bytes.activations = extents.activation_stashes * (bytes.kept + bytes.shared);
+  passes.bytes.logits = extents.activation_stashes * bytes.logits;
+  passes.bytes.scratch = extents.activation_stashes * bytes.scratch;
+  passes.sets.resize(extents.activation_stashes);
   cursor.Count(passes.bytes.scratch);
-  for (DeviceSavedSet& set : passes.sets) {
+  for (DeviceActivationStash& set : passes.sets) {
     std::byte* const memory = cursor.Skip(bytes.total());
     for (const ActivationLayout& layout : layouts) set.arrays.push_back(layout.Bind(memory));
     cursor.Take(r.N, set.batch.tokens);

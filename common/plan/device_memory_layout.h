@@ -55,11 +55,11 @@ struct DeviceShardExtents {
 // What arrays go by.
 struct DeviceExtents {
   ActivationRequest activations = {.placement = kOnDevice};
-  // Other arrays that the memory of a saved set holds in place of these: of further chunks of a
-  // pipeline's stage, and of an evaluation of all its chunks.
+  // Other arrays that the memory of an activation stash holds in place of these: of further chunks
+  // of a pipeline's stage, and of an evaluation of all its chunks.
   std::vector<ActivationRequest> other_activations;
   // The micro-batches that are between forward and backward at a time.
-  uint64_t saved_sets = 1;
+  uint64_t activation_stashes = 1;
   // Elements of a flat space: of all tensors, each padded as PaddedElements says.
   uint64_t parameters = 0;
   // Elements of the table of rotary positions, context · D; 0: there is none.
@@ -141,7 +141,7 @@ struct DeviceState {
 };
 
 // What a micro-batch has from its forward to the end of its backward.
-struct DeviceSavedSet {
+struct DeviceActivationStash {
   // Those of DeviceExtents::activations, then the others, in the same memory.
   std::vector<TransformerArrays> arrays;
   DeviceBatchArrays batch;
@@ -149,7 +149,7 @@ struct DeviceSavedSet {
 
 // The block of passes over micro-batches.
 struct DevicePassMemory {
-  std::vector<DeviceSavedSet> sets;
+  std::vector<DeviceActivationStash> sets;
   // Of training's passes since they were last taken, and of an evaluation's.
   HeadSums* sums = nullptr;
   HeadSums* evaluation_sums = nullptr;

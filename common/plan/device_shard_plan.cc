@@ -10,7 +10,7 @@
 namespace muster {
 namespace {
 
-// Copies begin on cache lines (worker/nn/rounded_copies.h).
+// Copies begin on cache lines (worker/nn/low_precision_copies.h).
 constexpr uint64_t kLineBytes = 64;
 
 // Returns the type in which a tensor's elements are gathered: a tied tensor's are its owner's.

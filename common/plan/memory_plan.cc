@@ -108,7 +108,8 @@ class Planner {
         whole_(whole),
         stages_(stages),
         stage_of_pipeline_(stage),
-        saved_sets_(stages.shape.stages == 1 ? 1 : MostSavedSets(stages.shape, stage)),
+        activation_stashes_(stages.shape.stages == 1 ? 1
+                                                     : MostActivationStashes(stages.shape, stage)),
         model_(SizeOfRank(spec, whole_, stages.division, stage)),
         P_(model_.dense()),
         W_(SizeAlong(kDataAxes, spec)),
@@ -384,24 +385,24 @@ class Planner {
 
   void AddTransformer() {
     if (on_device_) {
-      const DeviceMemoryBytes bytes =
-          PlanDeviceBytes(spec_, model_, LargestMicroBatch(spec_),
-                          {.saved_sets = saved_sets_, .messages = stages_.messages});
+      const DeviceMemoryBytes bytes = PlanDeviceBytes(
+          spec_, model_, LargestMicroBatch(spec_),
+          {.activation_stashes = activation_stashes_, .messages = stages_.messages});
       plan_.device = DeviceMemoryParts(spec_, model_, bytes);
       plan_.activation_bytes = bytes.activations;
       return;
     }
-    // Each saved set has room for the largest chunk.
+    // Each activation stash has room for the largest chunk.
     ActivationLayout::Bytes training;
     for (const UnitSpan& units : model_.chunks) {
       const ActivationLayout::Bytes bytes = ActivationsOf(units, examples_, Pass::kTraining);
       if (bytes.total() > training.total()) training = bytes;
     }
     const uint64_t of_block = training.total() - training.kept - training.logits;
-    plan_.activation_bytes = saved_sets_ * training.total();
-    AddWorker("activations kept", saved_sets_ * training.kept);
-    AddWorker("activations of one block", saved_sets_ * of_block);
-    AddWorker("logits", saved_sets_ * training.logits);
+    plan_.activation_bytes = activation_stashes_ * training.total();
+    AddWorker("activations kept", activation_stashes_ * training.kept);
+    AddWorker("activations of one block", activation_stashes_ * of_block);
+    AddWorker("logits", activation_stashes_ * training.logits);
     AddWorker(
         "kernels' scratch",
         PlanTransformerScratch(model_, trains_ ? examples_ : std::max<uint64_t>(1, evaluated_),
@@ -441,7 +442,8 @@ class Planner {
     }
     // Rows of tables are joined to the first layer's input, which has room for its gradient.
     if (has_rows_ && !model_.products.empty()) outputs += 2 * model_.products[0].in;
-    AddWorker("activations", saved_sets_ * sizeof(float) * (outputs + gradients) * examples_);
+    AddWorker("activations",
+              activation_stashes_ * sizeof(float) * (outputs + gradients) * examples_);
     AddWorker("kernels' scratch", PlanPackedBytes(model_, std::max(examples_, evaluated_)));
     // With what was read, and the model's own copy of it.
     AddWorker("evaluation", (sizeof(float) * outputs + 2 * ExampleBytes()) * evaluated_);
@@ -462,10 +464,10 @@ class Planner {
   }
 
   // Returns the number of micro-batches' examples in memory. A stage reads all of a step, and each
-  // saved set has its own copy.
+  // activation stash has its own copy.
   uint64_t Batches() const {
     if (stages_.shape.stages == 1) return kBatches;
-    return kBatches + stages_.shape.micro_batches + saved_sets_ - 2;
+    return kBatches + stages_.shape.micro_batches + activation_stashes_ - 2;
   }
 
   // As it is read.
@@ -511,7 +513,7 @@ class Planner {
   const PlannedStages& stages_;
   const int stage_of_pipeline_;
   // Sets of activations, each of one micro-batch and one chunk.
-  const uint64_t saved_sets_;
+  const uint64_t activation_stashes_;
   const ModelSize model_;
   const uint64_t P_;
   // Data ranks.

@@ -40,7 +40,8 @@ void Divide(const v1::JobSpec& spec, uint64_t ranks, TransformerSize& size) {
 absl::StatusOr<ModelDivision> PlannedDivision(const v1::JobSpec& spec, const ModelSize& model) {
   ModelDivision division = {.mesh = MeshOf(spec).Only(kModelAxes)};
   if (division.stages() > 1) {
-    MUSTER_ASSIGN_OR_RETURN(division.group_units, GroupSizes(spec, CostsOfUnits(spec, model)));
+    MUSTER_ASSIGN_OR_RETURN(division.virtual_stage_units,
+                            VirtualStageSizes(spec, CostsOfUnits(spec, model)));
   }
   return division;
 }
@@ -49,9 +50,11 @@ std::vector<UnitSpan> ChunksOf(const ModelDivision& division, int units, int sta
   if (division.stages() == 1) return {{0, units}};
   std::vector<UnitSpan> chunks;
   int first = 0;
-  for (size_t group = 0; group < division.group_units.size(); ++group) {
-    const int end = first + division.group_units[group];
-    if (static_cast<int>(group) % division.stages() == stage) chunks.push_back({first, end});
+  for (size_t virtual_stage = 0; virtual_stage < division.virtual_stage_units.size();
+       ++virtual_stage) {
+    const int end = first + division.virtual_stage_units[virtual_stage];
+    if (static_cast<int>(virtual_stage) % division.stages() == stage)
+      chunks.push_back({first, end});
     first = end;
   }
   return chunks;
@@ -110,8 +113,8 @@ v1::TablesSchema PlannedSchema(const v1::JobSpec& spec, const ModelSize& model) 
   if (const absl::StatusOr<ModelDivision> division = PlannedDivision(spec, model);
       division.ok() && division->stages() > 1) {
     schema.set_pipeline(division->stages());
-    schema.mutable_pipeline_layers()->Add(division->group_units.begin(),
-                                          division->group_units.end());
+    schema.mutable_pipeline_layers()->Add(division->virtual_stage_units.begin(),
+                                          division->virtual_stage_units.end());
   }
   return schema;
 }

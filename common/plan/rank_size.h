@@ -20,8 +20,9 @@ class TablesSchema;
 // These functions take the whole model's size, which ValidateLayout accepts
 // (common/plan/layout_validator.h).
 
-// Returns how the ranks that compute the model together divide it: its tensor ranks, and the groups
-// of layers of its pipeline (GroupSizes). InvalidArgument: the model has fewer units than groups.
+// Returns how the ranks that compute the model together divide it: its tensor ranks, and the
+// virtual stages of its pipeline (VirtualStageSizes). InvalidArgument: the model has fewer units
+// than groups.
 absl::StatusOr<ModelDivision> PlannedDivision(const v1::JobSpec& spec, const ModelSize& model);
 
 // Returns the units of each chunk of a stage.

@@ -96,9 +96,9 @@ TEST(UnitCostsTest, ZeroBubbleKeepsMoreOfABlock) {
 TEST(UnitCostsTest, GroupsAreTheJobsListOrBalanced) {
   v1::JobSpec spec = Gpt2("micro_batches: 2 parallelism { pipeline: 2 } workers: 2");
   const std::vector<UnitCost> units = CostsOfUnits(spec, SizeOf(spec));
-  EXPECT_EQ(*GroupSizes(spec, units), std::vector<int>({9, 5}));
+  EXPECT_EQ(*VirtualStageSizes(spec, units), std::vector<int>({9, 5}));
   for (const uint32_t layers : {5, 9}) spec.mutable_parallelism()->add_pipeline_layers(layers);
-  EXPECT_EQ(*GroupSizes(spec, units), std::vector<int>({5, 9}));
+  EXPECT_EQ(*VirtualStageSizes(spec, units), std::vector<int>({5, 9}));
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ DeviceMemoryBytes PlanDeviceBytes(const v1::JobSpec& spec, const ModelSize& mode
   extents.activations.placement = kOnDevice;
   extents.activations.split_backward = ShapeOfStages(spec).order == StageOrder::kZeroBubble;
   LeaveChunks(model.chunks, extents);
-  extents.saved_sets = stage.saved_sets;
+  extents.activation_stashes = stage.activation_stashes;
   extents.messages = stage.messages;
   extents.parameters = FlatElements(model);
   if (spec.model().transformer().positions() == v1::TransformerSpec::ROTARY) {

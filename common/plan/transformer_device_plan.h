@@ -12,7 +12,7 @@ namespace muster {
 // The most that the stage of a pipeline keeps on its device at a time.
 struct DeviceStageSize {
   // Micro-batches of one chunk between forward and backward (common/step/compute_order.h).
-  uint64_t saved_sets = 1;
+  uint64_t activation_stashes = 1;
   // Messages that it has memory for (PlannedStages).
   uint64_t messages = 0;
 };

@@ -71,8 +71,8 @@ std::vector<UnitCost> CostsOfUnits(const v1::JobSpec& spec, const ModelSize& mod
   return units;
 }
 
-absl::StatusOr<std::vector<int>> GroupSizes(const v1::JobSpec& spec,
-                                            const std::vector<UnitCost>& units) {
+absl::StatusOr<std::vector<int>> VirtualStageSizes(const v1::JobSpec& spec,
+                                                   const std::vector<UnitCost>& units) {
   const auto& layers = spec.parallelism().pipeline_layers();
   if (layers.empty()) return DivideUnits(ShapeOfStages(spec), units);
   return std::vector<int>(layers.begin(), layers.end());

@@ -40,7 +40,7 @@ enum class ActionKind : uint8_t {
   kGradientReady,
   kPushRows,
   // Queue a message with another stage, which starts after the last of adjacent ones: the input of
-  // a group of layers, and its output; the gradient of its output, and of its input.
+  // a virtual stage, and its output; the gradient of its output, and of its input.
   kReceiveActivation,
   kSendActivation,
   kReceiveGradient,
@@ -86,8 +86,8 @@ absl::string_view CategoryOf(ActionKind kind);
 // kBackward from the last to the first.
 enum class Direction { kForward, kBackward };
 
-// One action of a step of one stage, which has one or several groups of layers (stage_shape.h): its
-// chunks. In a schedule an action is of a whole group, in a plan of one unit.
+// One action of a step of one stage, which has one or several virtual stages (stage_shape.h): its
+// chunks. In a schedule an action is of a whole virtual stage, in a plan of one unit.
 struct StepAction {
   ActionKind kind = ActionKind::kBeginStep;
   // -1 in schedules, and in actions that are not of one unit.
@@ -95,8 +95,8 @@ struct StepAction {
   int micro_batch = 0;
   // Which pass kAcquire and kRelease are for.
   Direction direction = Direction::kForward;
-  // The saved set (MicroBatch) that holds the micro-batch, from 0 on; of plans. From its kLoad to
-  // its last action no other micro-batch has the set.
+  // The activation stash (MicroBatch) that holds the micro-batch, from 0 on; of plans. From its
+  // kLoad to its last action no other micro-batch has the set.
   int saved = 0;
   int chunk = 0;
   // The other stage of a message.

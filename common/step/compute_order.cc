@@ -76,7 +76,7 @@ std::vector<StepAction> ComputeOrder(const StageShape& shape, int stage) {
   return shape.order == StageOrder::kZeroBubble ? ZeroBubble(shape, stage) : ByTurns(shape, stage);
 }
 
-int MostSavedSets(const StageShape& shape, int stage) {
+int MostActivationStashes(const StageShape& shape, int stage) {
   const int ahead = shape.order == StageOrder::kZeroBubble ? shape.stages - 1 : Ahead(shape, stage);
   return std::min(shape.micro_batches * shape.chunks, ahead + 1);
 }

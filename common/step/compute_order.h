@@ -10,12 +10,12 @@ namespace muster {
 
 // Returns the passes of one stage in the order in which it computes them, without sends and
 // receives. Every chunk runs backward in order of micro-batches, so that sums of gradients have the
-// same bits under every order. With p stages, v chunks and m micro-batches, where a group takes F
-// forward, B for the gradient of its input and W for that of its weights, and transfers take no
-// time:
+// same bits under every order. With p stages, v chunks and m micro-batches, where a virtual stage
+// takes F forward, B for the gradient of its input and W for that of its weights, and transfers
+// take no time:
 //
-//   order         a stage holds at most so many micro-batches of a group    a stage is idle for
-//   layer-wise    1                                                         (p - 1)(F + B + W)
+//   order         a stage holds at most so many micro-batches of a virtual stage    a stage is idle
+//   for layer-wise    1                                                         (p - 1)(F + B + W)
 //   GPipe         m                                                         (p - 1)(F + B + W)
 //   1F1B          min(m, p - stage)                                         (p - 1)(F + B + W)
 //   interleaved   min(v m, 2 (p - stage - 1) + (v - 1) p + 1)               (p - 1)(F + B + W)
@@ -35,10 +35,10 @@ namespace muster {
 // REQUIRES: the shape is as stage_shape.h says; 0 <= stage < stages.
 std::vector<StepAction> ComputeOrder(const StageShape& shape, int stage);
 
-// Returns the number of saved sets, each of one micro-batch and one group, that the stage has at
-// most: the second column above, of zero bubble with those whose gradients of weights are still to
-// come. REQUIRES: as above.
-int MostSavedSets(const StageShape& shape, int stage);
+// Returns the number of activation stashes, each of one micro-batch and one virtual stage, that the
+// stage has at most: the second column above, of zero bubble with those whose gradients of weights
+// are still to come. REQUIRES: as above.
+int MostActivationStashes(const StageShape& shape, int stage);
 
 }  // namespace muster
 

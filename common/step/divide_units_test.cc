@@ -37,11 +37,11 @@ std::pair<double, double> Worst(const StageShape& shape, const std::vector<UnitC
 }
 
 // Calls `visit` with every division of the units.
-void ForEachDivision(int units, int groups,
+void ForEachDivision(int units, int virtual_stages,
                      const std::function<void(const std::vector<int>&)>& visit) {
   std::vector<int> sizes;
   const std::function<void(int)> add = [&](int left) {
-    const int open = groups - static_cast<int>(sizes.size());
+    const int open = virtual_stages - static_cast<int>(sizes.size());
     for (int size = open == 1 ? left : 1; size <= left - (open - 1); ++size) {
       sizes.push_back(size);
       open == 1 ? visit(sizes) : add(left - size);
@@ -92,7 +92,8 @@ TEST(DivideUnitsTest, IsTheBestOfAllDivisions) {
 }
 
 TEST(DivideUnitsTest, SeveralChunksAreBalancedByStage) {
-  // The head alone is the slowest group, so stage 1 gets fewer blocks in its other group.
+  // The head alone is the slowest virtual stage, so stage 1 gets fewer blocks in its other virtual
+  // stage.
   std::vector<UnitCost> units(14, Unit(1));
   units.front() = Unit(0);
   units.back() = Unit(5);
@@ -108,19 +109,19 @@ TEST(DivideUnitsTest, SeveralChunksAreBalancedByStage) {
 TEST(DivideUnitsTest, OperationsAreSummedByGroup) {
   const std::vector<UnitCost> units = {
       {.operations = {1, 2, 3}}, {.operations = {10, 20, 30}}, {.operations = {5, 5, 5}}};
-  const std::vector<GroupTimes> groups = OperationsOfGroups(units, {2, 1});
-  ASSERT_EQ(groups.size(), 2);
-  EXPECT_EQ(groups[0].forward, 11);
-  EXPECT_EQ(groups[0].backward_input, 22);
-  EXPECT_EQ(groups[0].backward_weights, 33);
-  EXPECT_EQ(groups[1].total(), 15);
+  const std::vector<VirtualStageTimes> virtual_stages = OperationsOfVirtualStages(units, {2, 1});
+  ASSERT_EQ(virtual_stages.size(), 2);
+  EXPECT_EQ(virtual_stages[0].forward, 11);
+  EXPECT_EQ(virtual_stages[0].backward_input, 22);
+  EXPECT_EQ(virtual_stages[0].backward_weights, 33);
+  EXPECT_EQ(virtual_stages[1].total(), 15);
 }
 
 TEST(DivideUnitsTest, FewerUnitsThanGroupsAreRefused) {
   const std::vector<UnitCost> units(5, Unit(1));
   const StageShape shape = {StageOrder::kInterleaved, 3, 2, 3};
   EXPECT_THAT(DivideUnits(shape, units).status().message(),
-              HasSubstr("a model of 5 units has too few for 6 groups of layers, which are 3 stages "
+              HasSubstr("a model of 5 units has too few for 6 virtual stages, which are 3 stages "
                         "with 2 each"));
 }
 

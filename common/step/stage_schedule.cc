@@ -18,7 +18,7 @@ struct Placed {
   double time = 0;
   // Passes that end at the same time come first.
   bool transfers = false;
-  // Distinguishes transfers of one time: what is sent, and the group that sends it.
+  // Distinguishes transfers of one time: what is sent, and the virtual stage that sends it.
   bool gradient = false;
   int from = 0;
   StepAction action;
@@ -29,23 +29,23 @@ struct Placed {
   }
 };
 
-// Adds the transfer of what `pass` of group `from` has made to the lists of both stages.
+// Adds the transfer of what `pass` of virtual stage `from` has made to the lists of both stages.
 void AddTransfer(const StageShape& shape, const TimedAction& pass, int from,
                  std::vector<std::vector<Placed>>& stages) {
   const bool gradient = pass.action.kind != Kind::kForward;
   const int to = gradient ? from - 1 : from + 1;
-  if (to < 0 || to == shape.groups()) return;
+  if (to < 0 || to == shape.virtual_stages()) return;
   const int sender = from % shape.stages;
   const int receiver = to % shape.stages;
   if (sender == receiver) return;
-  const auto add = [&](int stage, Kind kind, int group, int peer) {
+  const auto add = [&](int stage, Kind kind, int virtual_stage, int peer) {
     stages[stage].push_back({.time = pass.end,
                              .transfers = true,
                              .gradient = gradient,
                              .from = from,
                              .action = {.kind = kind,
                                         .micro_batch = pass.action.micro_batch,
-                                        .chunk = group / shape.stages,
+                                        .chunk = virtual_stage / shape.stages,
                                         .peer = peer}});
   };
   add(sender, gradient ? Kind::kSendGradient : Kind::kSendActivation, from, receiver);
@@ -63,14 +63,14 @@ struct Held {
 }  // namespace
 
 std::vector<std::vector<StepAction>> StageSchedules(const StageShape& shape) {
-  const std::vector<GroupTimes> uniform(shape.groups());
+  const std::vector<VirtualStageTimes> uniform(shape.virtual_stages());
   const StepTimeline timeline = TimelineOf(shape, uniform, /*transfer=*/0);
   std::vector<std::vector<Placed>> placed(shape.stages);
   for (int stage = 0; stage < shape.stages; ++stage) {
     for (const TimedAction& pass : timeline.stages[stage]) {
       placed[stage].push_back({.time = pass.end, .action = pass.action});
       if (pass.action.kind == Kind::kBackwardWeights) continue;
-      AddTransfer(shape, pass, shape.Group(stage, pass.action.chunk), placed);
+      AddTransfer(shape, pass, shape.VirtualStage(stage, pass.action.chunk), placed);
     }
   }
   std::vector<std::vector<StepAction>> schedule(shape.stages);

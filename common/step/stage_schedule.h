@@ -25,9 +25,10 @@ std::vector<std::vector<StepAction>> StageSchedules(const StageShape& shape);
 
 // The most that a stage holds at any time of a step.
 struct StageHoldings {
-  // Micro-batches of a group between its forward and the gradient of its input, both included.
+  // Micro-batches of a virtual stage between its forward and the gradient of its input, both
+  // included.
   int activations = 0;
-  // The same to the gradients of weights: number of saved sets of one group.
+  // The same to the gradients of weights: number of activation stashes of one virtual stage.
   int saved = 0;
   // Inputs and gradients that are received, from the start of the batch to the end of the pass that
   // reads them.

@@ -87,7 +87,7 @@ TEST_P(StageScheduleTest, EachPassOfEachGroupIsMadeOnceAndBackwardInOrder) {
   });
 }
 
-// Returns the most micro-batches of groups between forward and the gradients of inputs.
+// Returns the most micro-batches of virtual stages between forward and the gradients of inputs.
 int MostActivations(const StageShape& shape, int stage) {
   const auto [order, p, v, m] = shape;
   switch (order) {
@@ -116,7 +116,7 @@ TEST_P(StageScheduleTest, ActivationsAndIdleTimeAreAsComputeOrderSays) {
   ForEach(GetParam(), [&](const StageShape& shape) {
     const std::vector<std::vector<StepAction>> schedule = StageSchedules(shape);
     const StepTimeline timeline =
-        TimelineOf(shape, std::vector<GroupTimes>(shape.groups()), /*transfer=*/0);
+        TimelineOf(shape, std::vector<VirtualStageTimes>(shape.virtual_stages()), /*transfer=*/0);
     const double work = 3.0 * shape.chunks * shape.micro_batches;
     ASSERT_EQ(timeline.length() - work, IdleTime(shape)) << Name(shape);
     for (int stage = 0; stage < shape.stages; ++stage) {
@@ -161,7 +161,7 @@ TEST_P(StageScheduleTest, EveryExecutionEndsWithOneOutputBuffer) {
   ForEach(GetParam(), [&](const StageShape& shape) {
     const std::vector<std::vector<StepAction>> schedule = StageSchedules(shape);
     SimulatedStages options = Buffers(schedule);
-    options.seed = shape.groups() * 1000 + shape.micro_batches;
+    options.seed = shape.virtual_stages() * 1000 + shape.micro_batches;
     options.longest_pass = 1 + static_cast<int>(options.seed % 7);
     options.longest_transfer = static_cast<int>(options.seed % 5);
     const absl::Status status = SimulateStages(shape, schedule, options);

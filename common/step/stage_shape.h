@@ -11,32 +11,32 @@ namespace muster {
 enum class StageOrder { kLayerWise, kGPipe, kOneForwardOneBackward, kInterleaved, kZeroBubble };
 
 // How a step is divided: among stages, of which a job without a pipeline has one, and into
-// micro-batches. The layers of a model are divided into groups of neighbours, numbered in order of
-// the layers: group g is chunk g / stages of stage g mod stages.
+// micro-batches. The layers of a model are divided into virtual stages of neighbours, numbered in
+// order of the layers: virtual stage g is chunk g / stages of stage g mod stages.
 struct StageShape {
   StageOrder order = StageOrder::kOneForwardOneBackward;
   int stages = 1;
-  // Number of groups on each stage; 1 unless the order is kInterleaved.
+  // Number of virtual stages on each stage; 1 unless the order is kInterleaved.
   int chunks = 1;
   // Number of micro-batches of a step: 1 if the order is kLayerWise, a multiple of `stages` if it
   // is kInterleaved.
   int micro_batches = 1;
 
-  int groups() const { return stages * chunks; }
-  int Group(int stage, int chunk) const { return chunk * stages + stage; }
+  int virtual_stages() const { return stages * chunks; }
+  int VirtualStage(int stage, int chunk) const { return chunk * stages + stage; }
 };
 
-// One stage of a step, and how many units of the model each group of layers has.
+// One stage of a step, and how many units of the model each virtual stage has.
 struct ModelStage {
   StageShape shape;
   int stage = 0;
-  // By group; together all units of the model.
+  // By virtual stage; together all units of the model.
   std::vector<int> sizes;
 
   // Returns the number of the model's units.
-  int units() const { return FirstUnit(shape.groups()); }
-  // Returns the first unit of a group; of shape.groups(), the number of all units.
-  int FirstUnit(int group) const;
+  int units() const { return FirstUnit(shape.virtual_stages()); }
+  // Returns the first unit of a virtual stage; of shape.virtual_stages(), the number of all units.
+  int FirstUnit(int virtual_stage) const;
   // Returns the units from the first of one chunk of the stage to the last of another. Those with
   // the model's last unit have no end.
   UnitRange UnitsOf(int first_chunk, int last_chunk) const;

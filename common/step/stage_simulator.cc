@@ -20,7 +20,7 @@ std::string Describe(const StepAction& action) {
                       action.micro_batch);
 }
 
-// A value that travels from one group to a neighbour.
+// A value that travels from one virtual stage to a neighbour.
 struct Transfer {
   // Number of stages that have got to its batch.
   int ready = 0;
@@ -95,13 +95,13 @@ class Simulation {
     }
   };
 
-  int Passes() const { return shape_.groups() * shape_.micro_batches; }
-  int PassOf(int group, int micro_batch) const {
-    return group * shape_.micro_batches + micro_batch;
+  int Passes() const { return shape_.virtual_stages() * shape_.micro_batches; }
+  int PassOf(int virtual_stage, int micro_batch) const {
+    return virtual_stage * shape_.micro_batches + micro_batch;
   }
-  // Returns the number of what a group is given: its input, or the gradient of its output.
-  int ValueTo(int group, int micro_batch, bool gradient) const {
-    return PassOf(group, micro_batch) + (gradient ? Passes() : 0);
+  // Returns the number of what a virtual stage is given: its input, or the gradient of its output.
+  int ValueTo(int virtual_stage, int micro_batch, bool gradient) const {
+    return PassOf(virtual_stage, micro_batch) + (gradient ? Passes() : 0);
   }
   int Random(int least, int most) {
     return least + static_cast<int>(random_() % static_cast<uint64_t>(most - least + 1));
@@ -141,13 +141,13 @@ class Simulation {
 
   bool AddTransfer(int stage, const StepAction& action, Stage::Batch& batch) {
     Stage& at = stages_[stage];
-    const int group = shape_.Group(stage, action.chunk);
+    const int virtual_stage = shape_.VirtualStage(stage, action.chunk);
     const bool gradient = action.of_gradient();
-    int to = group;
+    int to = virtual_stage;
     if (action.sends()) {
-      to = gradient ? group - 1 : group + 1;
+      to = gradient ? virtual_stage - 1 : virtual_stage + 1;
       const std::vector<char>& made = gradient ? backward_ : forward_;
-      if (!made[PassOf(group, action.micro_batch)]) {
+      if (!made[PassOf(virtual_stage, action.micro_batch)]) {
         Fail(stage, "what it sends is not made yet");
         return false;
       }
@@ -158,8 +158,8 @@ class Simulation {
         return false;
       }
     }
-    if (to < 0 || to >= shape_.groups() || !Comes(to, gradient)) {
-      Fail(stage, "no group gets it");
+    if (to < 0 || to >= shape_.virtual_stages() || !Comes(to, gradient)) {
+      Fail(stage, "no virtual stage gets it");
       return false;
     }
     const int value = ValueTo(to, action.micro_batch, gradient);
@@ -213,16 +213,16 @@ class Simulation {
   // Returns false if the pass has to wait.
   bool StartPass(int stage, const StepAction& action) {
     Stage& at = stages_[stage];
-    const int group = shape_.Group(stage, action.chunk);
-    const int pass = PassOf(group, action.micro_batch);
+    const int virtual_stage = shape_.VirtualStage(stage, action.chunk);
+    const int pass = PassOf(virtual_stage, action.micro_batch);
     if (action.kind == Kind::kBackwardWeights) {
       if (!backward_[pass]) Fail(stage, "the gradient of its input is not made yet");
     } else {
       const bool gradient = action.kind != Kind::kForward;
       if ((gradient ? backward_ : forward_)[pass]) Fail(stage, "it was done before");
       if (gradient && !forward_[pass]) Fail(stage, "its forward was not");
-      if (!HasInput(group, action.micro_batch, gradient)) return false;
-      if (Leaves(group, gradient)) {
+      if (!HasInput(virtual_stage, action.micro_batch, gradient)) return false;
+      if (Leaves(virtual_stage, gradient)) {
         if (at.outputs[gradient] == options_.output_buffers) return false;
         ++at.outputs[gradient];
       }
@@ -233,29 +233,29 @@ class Simulation {
     return true;
   }
 
-  // Returns whether the group gets its input, or its gradient, from elsewhere.
-  bool Comes(int group, bool gradient) const {
-    return gradient ? group + 1 < shape_.groups() : group > 0;
+  // Returns whether the virtual stage gets its input, or its gradient, from elsewhere.
+  bool Comes(int virtual_stage, bool gradient) const {
+    return gradient ? virtual_stage + 1 < shape_.virtual_stages() : virtual_stage > 0;
   }
-  bool Leaves(int group, bool gradient) const {
-    return shape_.stages > 1 && Comes(group, !gradient);
+  bool Leaves(int virtual_stage, bool gradient) const {
+    return shape_.stages > 1 && Comes(virtual_stage, !gradient);
   }
-  bool HasInput(int group, int micro_batch, bool gradient) const {
-    if (!Comes(group, gradient)) return true;
-    if (shape_.stages > 1) return delivered_[ValueTo(group, micro_batch, gradient)];
-    return gradient ? backward_[PassOf(group + 1, micro_batch)]
-                    : forward_[PassOf(group - 1, micro_batch)];
+  bool HasInput(int virtual_stage, int micro_batch, bool gradient) const {
+    if (!Comes(virtual_stage, gradient)) return true;
+    if (shape_.stages > 1) return delivered_[ValueTo(virtual_stage, micro_batch, gradient)];
+    return gradient ? backward_[PassOf(virtual_stage + 1, micro_batch)]
+                    : forward_[PassOf(virtual_stage - 1, micro_batch)];
   }
 
   void EndPass(int stage) {
     Stage& at = stages_[stage];
     const StepAction& action = lists_[stage][at.next];
-    const int group = shape_.Group(stage, action.chunk);
-    const int pass = PassOf(group, action.micro_batch);
+    const int virtual_stage = shape_.VirtualStage(stage, action.chunk);
+    const int pass = PassOf(virtual_stage, action.micro_batch);
     const bool gradient = action.kind != Kind::kForward;
     if (action.kind != Kind::kBackwardWeights) {
       (gradient ? backward_ : forward_)[pass] = true;
-      if (shape_.stages > 1 && Comes(group, gradient)) --at.received[gradient];
+      if (shape_.stages > 1 && Comes(virtual_stage, gradient)) --at.received[gradient];
     }
     if (action.kind == Kind::kBackward || action.kind == Kind::kBackwardWeights) {
       if (weights_[pass]) Fail(stage, "it was done before");

@@ -15,7 +15,7 @@ bool Leaves(const ModelStage& stage, const StepTraits& traits, int micro_batch) 
   return traits.sends_micro_batches || micro_batch + 1 == stage.shape.micro_batches;
 }
 
-// Writes the passes of a stage's groups as a plan of its units.
+// Writes the passes of a stage's virtual stages as a plan of its units.
 class StepPlanner {
  public:
   StepPlanner(const ModelStage& stage, const StepTraits& traits)
@@ -42,9 +42,9 @@ class StepPlanner {
   bool HasLastUnit() const { return last_ + 1 == stage_.units(); }
 
   void Add(const StepAction& action) {
-    const int group = stage_.shape.Group(stage_.stage, action.chunk);
-    first_ = stage_.FirstUnit(group);
-    last_ = stage_.FirstUnit(group + 1) - 1;
+    const int virtual_stage = stage_.shape.VirtualStage(stage_.stage, action.chunk);
+    first_ = stage_.FirstUnit(virtual_stage);
+    last_ = stage_.FirstUnit(virtual_stage + 1) - 1;
     now_ = action;
     const MicroBatchOfChunk key = {action.chunk, action.micro_batch};
     if (action.kind == Kind::kForward) sets_[key] = Take();
@@ -73,7 +73,7 @@ class StepPlanner {
     }
     const bool ends = action.kind == (splits_ ? Kind::kBackwardWeights : Kind::kBackward);
     if (ends && traits_.has_rows) Append(Kind::kPushRows);
-    // A whole backward is over before the gradient of the group's input is sent.
+    // A whole backward is over before the gradient of the virtual stage's input is sent.
     const bool sends_input = !splits_ && HasPeers() && first_ > 0;
     if (sends_input ? action.kind == Kind::kSendGradient : ends) Free(key);
   }
@@ -165,7 +165,8 @@ class StepPlanner {
   // Backward is in two actions.
   const bool splits_;
   std::vector<StepAction> plan_;
-  // The group's action that is added, with its saved set, and the group's first and last unit.
+  // The virtual stage's action that is added, with its activation stash, and the virtual stage's
+  // first and last unit.
   StepAction now_;
   int first_ = 0;
   int last_ = 0;
@@ -174,7 +175,7 @@ class StepPlanner {
   std::set<int> begun_;
   std::set<int> free_;
   int next_ = 0;
-  // The saved set of the last micro-batch that had its loss; -1: the stage has no loss.
+  // The activation stash of the last micro-batch that had its loss; -1: the stage has no loss.
   int last_saved_ = -1;
 };
 
@@ -197,10 +198,10 @@ std::vector<StepAction> EvaluationPlan(const ModelStage& stage, bool has_rows) {
   const StageShape& shape = stage.shape;
   const bool has_peers = shape.stages > 1;
   for (int chunk = 0; chunk < shape.chunks; ++chunk) {
-    const int group = shape.Group(stage.stage, chunk);
-    const int first = stage.FirstUnit(group);
-    const int end = stage.FirstUnit(group + 1);
-    if (group > 0 && has_peers) {
+    const int virtual_stage = shape.VirtualStage(stage.stage, chunk);
+    const int first = stage.FirstUnit(virtual_stage);
+    const int end = stage.FirstUnit(virtual_stage + 1);
+    if (virtual_stage > 0 && has_peers) {
       const int from = (stage.stage + shape.stages - 1) % shape.stages;
       plan.push_back({.kind = Kind::kReceiveActivation, .unit = first - 1, .peer = from});
       plan.push_back({.kind = Kind::kAwaitActivation, .unit = first - 1});
@@ -210,7 +211,7 @@ std::vector<StepAction> EvaluationPlan(const ModelStage& stage, bool has_rows) {
         plan.push_back({kind, unit});
       }
     }
-    if (group + 1 < shape.groups() && has_peers) {
+    if (virtual_stage + 1 < shape.virtual_stages() && has_peers) {
       const int to = (stage.stage + 1) % shape.stages;
       plan.push_back({.kind = Kind::kSendActivation, .unit = end - 1, .peer = to});
     }

@@ -22,19 +22,19 @@ struct StepTraits {
 };
 
 // Returns the actions of one training step of a stage, in order: the schedule of
-// common/step/stage_schedule.h, in which each pass of a group of layers runs its units one by one.
+// common/step/stage_schedule.h, in which each pass of a virtual stage runs its units one by one.
 // Without a pipeline the one stage has all units, and micro-batches run one after another.
 //
 // A micro-batch's rows are fetched as soon as its examples are known, so that they travel beside
 // the dense parameters; their gradients are pushed after its backward. A unit is acquired right
 // before it runs and released right after; the last one once for both directions, and none for
-// kBackwardWeights, which reads no parameters. kLastUnit runs at the beginning of the last group's
-// backward, and so does not keep logits between the two. kBeginBackward comes before a
+// kBackwardWeights, which reads no parameters. kLastUnit runs at the beginning of the last virtual
+// stage's backward, and so does not keep logits between the two. kBeginBackward comes before a
 // micro-batch's first backward on the stage. On a device kCheckLoss comes once, after the step.
 //
-// A micro-batch of a chunk has a saved set from its forward to the end of its backward; the sets
-// are as many as MostSavedSets says. Where backward passes of micro-batches overlap (kInterleaved,
-// kZeroBubble), kGradientReady is left out of micro-batches whose gradients stay.
+// A micro-batch of a chunk has an activation stash from its forward to the end of its backward; the
+// sets are as many as MostActivationStashes says. Where backward passes of micro-batches overlap
+// (kInterleaved, kZeroBubble), kGradientReady is left out of micro-batches whose gradients stay.
 //
 // A pure function, as those below; StepExecutor executes the actions.
 std::vector<StepAction> TrainingStepPlan(const ModelStage& stage, const StepTraits& traits);

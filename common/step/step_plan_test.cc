@@ -241,7 +241,7 @@ void CheckPlan(const StageShape& shape, int stage, const std::vector<int>& sizes
   const std::vector<StepAction> list = StageSchedules(shape)[stage];
   ASSERT_EQ(plan.front(), StepAction{Kind::kBeginStep});
   ASSERT_EQ(plan.back(), StepAction{Kind::kEndStep});
-  // The micro-batch that was loaded last into each saved set.
+  // The micro-batch that was loaded last into each activation stash.
   std::map<int, int> loaded;
   std::map<std::pair<Kind, int>, int> next_of_unit;
   int most_saved = 0, messages = 0, begun = 0;
@@ -272,19 +272,20 @@ void CheckPlan(const StageShape& shape, int stage, const std::vector<int>& sizes
   }
   for (const auto& [run, count] : next_of_unit) ASSERT_EQ(count, shape.micro_batches);
   int own_units = 0;
-  for (int chunk = 0; chunk < shape.chunks; ++chunk) own_units += sizes[shape.Group(stage, chunk)];
+  for (int chunk = 0; chunk < shape.chunks; ++chunk)
+    own_units += sizes[shape.VirtualStage(stage, chunk)];
   const bool has_last = stage + 1 == shape.stages;
   // Forward and backward of each; the last is one run. A split backward is two.
   ASSERT_EQ(next_of_unit.size(),
             static_cast<size_t>((own_units - has_last) * (split ? 3 : 2) + has_last));
   ASSERT_EQ(begun, shape.micro_batches);
   ASSERT_EQ(most_saved, HoldingsOf(list).saved);
-  ASSERT_EQ(most_saved, MostSavedSets(shape, stage));
+  ASSERT_EQ(most_saved, MostActivationStashes(shape, stage));
   ASSERT_EQ(messages, std::count_if(list.begin(), list.end(),
                                     [](const StepAction& action) { return action.transfers(); }));
 }
 
-TEST(StepPlanTest, EveryStageRunsItsUnitsWithAsManySavedSetsAsTheScheduleSays) {
+TEST(StepPlanTest, EveryStageRunsItsUnitsWithAsManyActivationStashesAsTheScheduleSays) {
   for (const auto order : {StageOrder::kGPipe, StageOrder::kOneForwardOneBackward,
                            StageOrder::kInterleaved, StageOrder::kZeroBubble}) {
     const bool interleaved = order == StageOrder::kInterleaved;
@@ -292,7 +293,8 @@ TEST(StepPlanTest, EveryStageRunsItsUnitsWithAsManySavedSetsAsTheScheduleSays) {
       for (int m = interleaved ? stages : 1; m <= 10; m += interleaved ? stages : 1) {
         const StageShape shape = {order, stages, interleaved ? 2 : 1, m};
         std::vector<int> sizes;
-        for (int group = 0; group < shape.groups(); ++group) sizes.push_back(1 + group % 3);
+        for (int virtual_stage = 0; virtual_stage < shape.virtual_stages(); ++virtual_stage)
+          sizes.push_back(1 + virtual_stage % 3);
         for (int stage = 0; stage < stages; ++stage) {
           CheckPlan(shape, stage, sizes);
           ASSERT_FALSE(HasFailure()) << "order " << static_cast<int>(order) << ", stage " << stage

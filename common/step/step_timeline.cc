@@ -15,30 +15,30 @@ constexpr double kNotYet = std::numeric_limits<double>::infinity();
 // The progress of all stages.
 class Run {
  public:
-  Run(const StageShape& shape, absl::Span<const GroupTimes> groups, double transfer)
+  Run(const StageShape& shape, absl::Span<const VirtualStageTimes> virtual_stages, double transfer)
       : shape_(shape),
-        groups_(groups),
+        virtual_stages_(virtual_stages),
         transfer_(shape.stages > 1 ? transfer : 0),
-        outputs_(shape.groups() * shape.micro_batches, kNotYet),
+        outputs_(shape.virtual_stages() * shape.micro_batches, kNotYet),
         gradients_(outputs_) {}
 
   // Makes the pass, if its inputs are there. Returns false if they are not.
   bool Make(int stage, const StepAction& action, std::vector<TimedAction>& timeline) {
-    const int group = shape_.Group(stage, action.chunk);
-    const double inputs = InputsAt(group, action);
+    const int virtual_stage = shape_.VirtualStage(stage, action.chunk);
+    const double inputs = InputsAt(virtual_stage, action);
     if (inputs == kNotYet) return false;
     const double begin = std::max(inputs, timeline.empty() ? 0 : timeline.back().end);
-    const double end = begin + Duration(groups_[group], action.kind);
+    const double end = begin + Duration(virtual_stages_[virtual_stage], action.kind);
     timeline.push_back({action, begin, end});
-    if (action.kind == Kind::kForward) At(outputs_, group, action) = end;
+    if (action.kind == Kind::kForward) At(outputs_, virtual_stage, action) = end;
     if (action.kind == Kind::kBackward || action.kind == Kind::kBackwardInput) {
-      At(gradients_, group, action) = end;
+      At(gradients_, virtual_stage, action) = end;
     }
     return true;
   }
 
  private:
-  static double Duration(const GroupTimes& times, Kind kind) {
+  static double Duration(const VirtualStageTimes& times, Kind kind) {
     switch (kind) {
       case Kind::kForward:
         return times.forward;
@@ -51,27 +51,28 @@ class Run {
     }
   }
 
-  double& At(std::vector<double>& ends, int group, const StepAction& action) {
-    return ends[group * shape_.micro_batches + action.micro_batch];
+  double& At(std::vector<double>& ends, int virtual_stage, const StepAction& action) {
+    return ends[virtual_stage * shape_.micro_batches + action.micro_batch];
   }
 
-  double InputsAt(int group, const StepAction& action) {
+  double InputsAt(int virtual_stage, const StepAction& action) {
     switch (action.kind) {
       case Kind::kForward:
-        return group == 0 ? 0 : At(outputs_, group - 1, action) + transfer_;
+        return virtual_stage == 0 ? 0 : At(outputs_, virtual_stage - 1, action) + transfer_;
       case Kind::kBackwardWeights:
-        return At(gradients_, group, action);
+        return At(gradients_, virtual_stage, action);
       default:
-        return group + 1 == shape_.groups() ? At(outputs_, group, action)
-                                            : At(gradients_, group + 1, action) + transfer_;
+        return virtual_stage + 1 == shape_.virtual_stages()
+                   ? At(outputs_, virtual_stage, action)
+                   : At(gradients_, virtual_stage + 1, action) + transfer_;
     }
   }
 
   const StageShape shape_;
-  const absl::Span<const GroupTimes> groups_;
+  const absl::Span<const VirtualStageTimes> virtual_stages_;
   const double transfer_;
-  // The times, by group and micro-batch, at which the group's forward, and the gradient of its
-  // input, ended.
+  // The times, by virtual stage and micro-batch, at which the virtual stage's forward, and the
+  // gradient of its input, ended.
   std::vector<double> outputs_;
   std::vector<double> gradients_;
 };
@@ -92,13 +93,13 @@ double StepTimeline::busy(int stage) const {
   return busy;
 }
 
-StepTimeline TimelineOf(const StageShape& shape, absl::Span<const GroupTimes> groups,
+StepTimeline TimelineOf(const StageShape& shape, absl::Span<const VirtualStageTimes> virtual_stages,
                         double transfer) {
   std::vector<std::vector<StepAction>> orders;
   for (int stage = 0; stage < shape.stages; ++stage) orders.push_back(ComputeOrder(shape, stage));
   StepTimeline timeline;
   timeline.stages.resize(shape.stages);
-  Run run(shape, groups, transfer);
+  Run run(shape, virtual_stages, transfer);
   for (bool moved = true; moved;) {
     moved = false;
     for (int stage = 0; stage < shape.stages; ++stage) {

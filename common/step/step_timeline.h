@@ -9,8 +9,8 @@
 
 namespace muster {
 
-// The times of the passes of a group of layers over one micro-batch, in any unit.
-struct GroupTimes {
+// The times of the passes of a virtual stage over one micro-batch, in any unit.
+struct VirtualStageTimes {
   double forward = 1;
   double backward_input = 1;
   double backward_weights = 1;
@@ -37,8 +37,8 @@ struct StepTimeline {
 
 // Returns the timeline of a step in which every stage makes each pass as soon as its order
 // (compute_order.h) and its inputs let it, and an input takes `transfer` from one stage to another.
-// REQUIRES: as ComputeOrder; one entry in `groups` per group.
-StepTimeline TimelineOf(const StageShape& shape, absl::Span<const GroupTimes> groups,
+// REQUIRES: as ComputeOrder; one entry in `virtual_stages` per virtual stage.
+StepTimeline TimelineOf(const StageShape& shape, absl::Span<const VirtualStageTimes> virtual_stages,
                         double transfer);
 
 }  // namespace muster

@@ -19,8 +19,8 @@
 #include "worker/models/create_model.h"
 #include "worker/models/resolve_transformer.h"
 #include "worker/models/transformer_decoder.h"
+#include "worker/nn/low_precision_copies.h"
 #include "worker/nn/model.h"
-#include "worker/nn/rounded_copies.h"
 
 namespace muster {
 namespace {
@@ -97,7 +97,8 @@ class TransformerReferenceTest : public ::testing::TestWithParam<Case> {
       parameter_spans_.push_back(parameters_[owner]);
       gradient_spans_.push_back(absl::MakeSpan(gradients_[owner]));
     }
-    copies_ = std::make_unique<RoundedCopies>(tensors, ModelParameters{.values = parameter_spans_});
+    copies_ =
+        std::make_unique<LowPrecisionCopies>(tensors, ModelParameters{.values = parameter_spans_});
   }
 
   // Runs both passes, of the loss times loss_scale_, which gradients are then divided by; the mean
@@ -192,7 +193,7 @@ class TransformerReferenceTest : public ::testing::TestWithParam<Case> {
   std::vector<std::vector<float>> parameters_;
   std::vector<std::vector<float>> gradients_;
   std::vector<absl::Span<const float>> parameter_spans_;
-  std::unique_ptr<RoundedCopies> copies_;
+  std::unique_ptr<LowPrecisionCopies> copies_;
   std::vector<absl::Span<float>> gradient_spans_;
 };
 

@@ -51,7 +51,7 @@ class DeviceMicroBatch final : public TransformerMicroBatch {
   }
 
   PassMemory memory() override {
-    const DeviceSavedSet& set = passes_.set(pass_);
+    const DeviceActivationStash& set = passes_.set(pass_);
     const DeviceBatchArrays& batch = set.batch;
     return {.ops = passes_.ops(),
             .rows = rows_,
@@ -93,7 +93,7 @@ class DeviceMicroBatch final : public TransformerMicroBatch {
   DevicePasses& passes_;
   const int last_unit_;
   TokenRows rows_;
-  // The place of the present units' arrays in the saved set.
+  // The place of the present units' arrays in the activation stash.
   size_t arrays_ = 0;
   Pass kind_ = Pass::kTraining;
   DeviceRecorder::Pass pass_;

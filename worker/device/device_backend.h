@@ -12,9 +12,9 @@ namespace muster {
 
 // A device, for a transformer model. Calls of a pass of training become graphs: the last of
 // backward queues what was put off, as everything else does that uses DevicePasses::stream().
-// Micro-batches take the passes' saved sets by turns, so there may be as many between forward and
-// backward. Parameters and gradients lie in device memory, and never move. Load refuses a
-// micro-batch with split_backward, or of units, for which the passes have no memory. Used by one
+// Micro-batches take the passes' activation stashes by turns, so there may be as many between
+// forward and backward. Parameters and gradients lie in device memory, and never move. Load refuses
+// a micro-batch with split_backward, or of units, for which the passes have no memory. Used by one
 // thread.
 class DeviceBackend final : public TransformerBackend {
  public:

@@ -40,7 +40,7 @@ DeviceExtents DeviceExtentsOf(const TransformerShape& shape, const DeviceParamet
     SetUnits(shape.layers, units[i], other);
     if (i == options.chunks.size()) other.pass = Pass::kEvaluation;
   }
-  extents.saved_sets = options.saved_sets;
+  extents.activation_stashes = options.activation_stashes;
   extents.messages = options.messages;
   extents.parameters = parameters.elements();
   extents.shard = options.shard;

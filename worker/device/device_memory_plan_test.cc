@@ -84,7 +84,7 @@ TEST(DeviceMemoryPlanTest, MomentsAreWhereTheOptimizerIs) {
   EXPECT_EQ(elsewhere.total + here.optimizer_state, here.total);
 }
 
-TEST(DeviceMemoryPlanTest, SixteenBytesAParameterAndTwoForTheRoundedCopy) {
+TEST(DeviceMemoryPlanTest, SixteenBytesAParameterAndTwoForTheLowPrecisionCopy) {
   const DeviceMemoryBytes bytes = BytesOf(Options());
   const size_t parameters = 124'475'904;
   EXPECT_EQ(bytes.weights, 4 * parameters);

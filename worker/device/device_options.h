@@ -43,7 +43,7 @@ struct DeviceComputeOptions {
   // chunk that may be between forward and backward, whether they have backward in two actions, and
   // the messages of other stages, and to them, that there is memory for.
   std::vector<UnitRange> chunks = {UnitRange()};
-  int saved_sets = 1;
+  int activation_stashes = 1;
   bool split_backward = false;
   int messages = 0;
   OptimizerPlace optimizer = OptimizerPlace::kDevice;

@@ -58,8 +58,8 @@ class DevicePasses {
   int64_t most_examples() const { return most_.sequences; }
   // Returns whether there is memory for backward in two actions.
   bool splits_backward() const { return splits_backward_; }
-  // Returns the place of the arrays of these units in DeviceSavedSet::arrays; absent: passes have
-  // no memory for them.
+  // Returns the place of the arrays of these units in DeviceActivationStash::arrays; absent: passes
+  // have no memory for them.
   absl::optional<size_t> ArraysOf(const UnitRange& units) const;
   const DevicePassMemory& memory() const { return memory_; }
 
@@ -67,13 +67,13 @@ class DevicePasses {
   // ahead of the device. InvalidArgument: it does not fit the memory; says what.
   absl::StatusOr<TokenRows> Take(const Batch& batch) { return batches_->Take(batch); }
 
-  // Returns the numbers of the saved sets, in turn.
+  // Returns the numbers of the activation stashes, in turn.
   int NextSet();
-  const DeviceSavedSet& set(const DeviceRecorder::Pass& pass) const {
+  const DeviceActivationStash& set(const DeviceRecorder::Pass& pass) const {
     return memory_.sets[pass.set()];
   }
 
-  // Begins a pass over the batch that was taken last: queues its copy to the saved set.
+  // Begins a pass over the batch that was taken last: queues its copy to the activation stash.
   void Begin(const TokenRows& rows, const DeviceBatchRecord& record, Pass kind,
              DeviceRecorder::Pass& pass);
 
@@ -127,7 +127,7 @@ class DevicePasses {
 
   const TokenRows most_;
   const bool splits_backward_;
-  // The units of each array of a saved set.
+  // The units of each array of an activation stash.
   const std::vector<UnitRange> units_;
   // Buffers go last: streams wait for the work queued when they go.
   DeviceBuffer buffer_;

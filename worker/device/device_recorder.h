@@ -27,7 +27,7 @@ namespace muster {
 // collective call: its segment is then several graphs, with that between their launches.
 //
 // Passes of several micro-batches may take turns: calls that come together are of one pass, and
-// each saved set has graphs of its own.
+// each activation stash has graphs of its own.
 //
 // Graphs take device memory, and micro-batches may come in any number of extents: those after the
 // first so many are queued kernel by kernel. Used by one thread.
@@ -45,7 +45,7 @@ class DeviceRecorder {
   // A pass over a micro-batch, from a Begin to the next. Calls that are put off keep its address.
   class Pass {
    public:
-    // `set` is the number of the saved set where the pass has its arrays.
+    // `set` is the number of the activation stash where the pass has its arrays.
     explicit Pass(int set) : set_(set) {}
 
     int set() const { return set_; }
@@ -97,7 +97,7 @@ class DeviceRecorder {
   };
   // The state of micro-batches that have the same rows.
   struct Extents {
-    // By saved set, segments by the names of their calls.
+    // By activation stash, segments by the names of their calls.
     std::vector<absl::flat_hash_map<std::vector<uint64_t>, Segment>> segments;
     // True if products had GELU in them when a call last ran kernel by kernel; by the call's name.
     absl::flat_hash_map<uint64_t, bool> ran_with_fused_gelu;

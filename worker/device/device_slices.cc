@@ -89,12 +89,12 @@ absl::Status DeviceSlices::MakeExchanges() {
                                              .ops = ops_.get(),
                                              .sums = absl::MakeSpan(state_.gradients, sums)}));
   PlaceWeights();
-  copies_ = std::make_unique<RoundedCopies>(
+  copies_ = std::make_unique<LowPrecisionCopies>(
       read_, gatherer_->parameters(),
-      RoundedCopiesPlace{.memory = state_.rounded, .ops = [this]() -> Ops& {
-                           passes_.stream();
-                           return passes_.ops();
-                         }});
+      LowPrecisionCopiesPlace{.memory = state_.rounded, .ops = [this]() -> Ops& {
+                                passes_.stream();
+                                return passes_.ops();
+                              }});
   return absl::OkStatus();
 }
 

@@ -20,7 +20,7 @@
 #include "worker/device/device_slice_ops.h"
 #include "worker/device/device_step_exchange.h"
 #include "worker/device/device_update.h"
-#include "worker/nn/rounded_copies.h"
+#include "worker/nn/low_precision_copies.h"
 #include "worker/strategy/group/gradient_scatterer.h"
 #include "worker/strategy/group/tied_sums.h"
 #include "worker/strategy/group/unit_memory.h"
@@ -126,7 +126,7 @@ class DeviceSlices final : public DeviceShard {
   // Null unless another stage has some of this rank's tensors, too; and the sums by tensor.
   std::unique_ptr<TiedSums> tied_sums_;
   std::vector<absl::Span<float>> tensor_sums_;
-  std::unique_ptr<RoundedCopies> copies_;
+  std::unique_ptr<LowPrecisionCopies> copies_;
   std::unique_ptr<DeviceUpdate> update_;
   // By part: this rank's f32 weights, wherever they lie.
   std::vector<absl::Span<float>> weights_;

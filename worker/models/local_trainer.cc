@@ -25,7 +25,8 @@ LocalTrainer::LocalTrainer(const Model& model, const std::vector<TensorSpec>& te
     parameter_spans_.push_back(parameters_[t]);
     gradient_spans_.push_back(absl::MakeSpan(gradients_[t]));
   }
-  copies_ = std::make_unique<RoundedCopies>(tensors, ModelParameters{.values = parameter_spans_});
+  copies_ =
+      std::make_unique<LowPrecisionCopies>(tensors, ModelParameters{.values = parameter_spans_});
   rows_.resize(model.description().sparse_tables.size());
 }
 

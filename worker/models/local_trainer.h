@@ -8,8 +8,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "worker/nn/low_precision_copies.h"
 #include "worker/nn/model.h"
-#include "worker/nn/rounded_copies.h"
 
 namespace muster {
 
@@ -58,7 +58,7 @@ class LocalTrainer {
   std::vector<std::vector<float>> parameters_;
   std::vector<std::vector<float>> gradients_;
   std::vector<absl::Span<const float>> parameter_spans_;
-  std::unique_ptr<RoundedCopies> copies_;
+  std::unique_ptr<LowPrecisionCopies> copies_;
   std::vector<absl::Span<float>> gradient_spans_;
   // By table.
   std::vector<absl::flat_hash_map<uint64_t, std::vector<float>>> rows_;

@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "common/tables/row_sum.h"
 #include "worker/nn/loss_scaling.h"
-#include "worker/nn/rounded_copies.h"
+#include "worker/nn/low_precision_copies.h"
 #include "worker/strategy/arena.h"
 #include "worker/strategy/shard_state.h"
 #include "worker/strategy/strategy.h"
@@ -61,7 +61,7 @@ class LocalStrategy final : public Strategy {
 
   const std::unique_ptr<ShardState> state_;
   LossScaling loss_scaling_;
-  RoundedCopies copies_;
+  LowPrecisionCopies copies_;
   Arena sums_;
   // The gradients in sums_, by tensor and by part of the shard layout.
   const std::vector<absl::Span<float>> gradients_;

@@ -146,7 +146,7 @@ TEST_P(DeviceSumsTest, Adam) {
   }
 }
 
-TEST_P(DeviceSumsTest, ASkippedStepChangesNothingButTheRoundedCopy) {
+TEST_P(DeviceSumsTest, ASkippedStepChangesNothingButTheLowPrecisionCopy) {
   const std::vector<float> w = RandomNumbers(DType::kF32, 10, 1);
   float* const weights = Copied(w);
   float* const m = Copied(std::vector<float>(10, 3));

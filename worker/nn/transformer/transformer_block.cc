@@ -100,16 +100,16 @@ const void* TransformerBlock::AllRowsOf(const ComputeContext& context, const voi
   return AllRows(context, context.type, shape_.width, own, block);
 }
 
-void TransformerBlock::RowProduct(const ComputeContext& context, const Linear& linear,
-                                  const LinearWeights& weights, const void* x, void* own,
-                                  void* block) const {
+void TransformerBlock::RowParallelLinear(const ComputeContext& context, const Linear& linear,
+                                         const LinearWeights& weights, const void* x, void* own,
+                                         void* block) const {
   LinearForward(context.ops, linear, weights, x, SummandRows(context, own, block));
   SumRows(context, context.type, shape_.width, own, block);
 }
 
-void TransformerBlock::RowProductInput(const ComputeContext& context, const Linear& linear,
-                                       const void* weight, const void* dy, void* own,
-                                       void* block) const {
+void TransformerBlock::RowParallelLinearInput(const ComputeContext& context, const Linear& linear,
+                                              const void* weight, const void* dy, void* own,
+                                              void* block) const {
   context.ops.LinearBackwardInput(linear, dy, weight, SummandRows(context, own, block));
   SumRows(context, context.type, shape_.width, own, block);
 }
@@ -156,20 +156,21 @@ ResidualStream TransformerBlock::Forward(const ComputeContext& context,
   norm1_.Forward(context, weights.norm1, in, activations.norm1, activations.norm1_out);
   ComputeQkv(context, weights, activations, scratch.gathered);
   Attend(context, attention, activations);
-  RowProduct(context, Proj(context), weights.proj, activations.attention, scratch.branch,
-             scratch.gathered);
+  RowParallelLinear(context, Proj(context), weights.proj, activations.attention, scratch.branch,
+                    scratch.gathered);
   norm2_.Forward(context, weights.norm2, {activations.norm1.sum, scratch.branch}, activations.norm2,
                  activations.norm2_out);
   ComputeUp(context, weights, activations, scratch.gathered);
-  RowProduct(context, Down(context), weights.down, activations.activated, scratch.branch,
-             scratch.gathered);
+  RowParallelLinear(context, Down(context), weights.down, activations.activated, scratch.branch,
+                    scratch.gathered);
   return {activations.norm2.sum, scratch.branch};
 }
 
-void TransformerBlock::Again(Recompute recompute, const ComputeContext& context,
-                             const AttentionStep& attention, const BlockWeights& weights,
-                             const BlockActivations& activations,
-                             const BlockScratch& scratch) const {
+void TransformerBlock::RecomputeActivations(Recompute recompute, const ComputeContext& context,
+                                            const AttentionStep& attention,
+                                            const BlockWeights& weights,
+                                            const BlockActivations& activations,
+                                            const BlockScratch& scratch) const {
   if (recompute == Recompute::kNone) return;
   norm1_.Forward(context, weights.norm1, {activations.norm1.sum, nullptr}, activations.norm1,
                  activations.norm1_out);
@@ -180,8 +181,8 @@ void TransformerBlock::Again(Recompute recompute, const ComputeContext& context,
   ResidualStream middle = {activations.norm2.sum, nullptr};
   if (recompute == Recompute::kFull) {
     // Not scratch.branch, which holds a gradient by now.
-    RowProduct(context, Proj(context), weights.proj, activations.attention, scratch.inner,
-               scratch.gathered);
+    RowParallelLinear(context, Proj(context), weights.proj, activations.attention, scratch.inner,
+                      scratch.gathered);
     middle = {activations.norm1.sum, scratch.inner};
   }
   norm2_.Forward(context, weights.norm2, middle, activations.norm2, activations.norm2_out);
@@ -233,8 +234,8 @@ void TransformerBlock::BackwardFeedForward(const ComputeContext& context,
   const Linear up = Up(context);
   ColumnWeightsAtOnce(context, up, arrays.products.up, activations.norm2_out, arrays.gathered,
                       gradients.up);
-  RowProductInput(context, up, weights.up.weight, arrays.products.up, arrays.products.proj,
-                  arrays.gathered);
+  RowParallelLinearInput(context, up, weights.up.weight, arrays.products.up, arrays.products.proj,
+                         arrays.gathered);
 }
 
 void TransformerBlock::BackwardAttention(const ComputeContext& context,
@@ -263,7 +264,8 @@ void TransformerBlock::BackwardAttention(const ComputeContext& context,
   const Linear qkv = Qkv(context);
   ColumnWeightsAtOnce(context, qkv, qkv_gradient, activations.norm1_out, arrays.gathered,
                       gradients.qkv);
-  RowProductInput(context, qkv, weights.qkv.weight, qkv_gradient, arrays.branch, arrays.gathered);
+  RowParallelLinearInput(context, qkv, weights.qkv.weight, qkv_gradient, arrays.branch,
+                         arrays.gathered);
 }
 
 void TransformerBlock::BackwardWeights(const ComputeContext& context,

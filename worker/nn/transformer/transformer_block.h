@@ -46,9 +46,9 @@ class TransformerBlock {
                          const BlockActivations& activations, const BlockScratch& scratch) const;
 
   // Makes what `recompute` names again. Overwrites scratch.inner.
-  void Again(Recompute recompute, const ComputeContext& context, const AttentionStep& attention,
-             const BlockWeights& weights, const BlockActivations& activations,
-             const BlockScratch& scratch) const;
+  void RecomputeActivations(Recompute recompute, const ComputeContext& context,
+                            const AttentionStep& attention, const BlockWeights& weights,
+                            const BlockActivations& activations, const BlockScratch& scratch) const;
 
   // Makes the gradients with regard to the block's input of those with regard to its result, and
   // leaves the parameters' gradients as `context` says; with a split backward of norms alone. Reads
@@ -75,10 +75,10 @@ class TransformerBlock {
   // tensor_rows.h for rows of the width and type of computation.
   const void* AllRowsOf(const ComputeContext& context, const void* own, void* block) const;
   // Makes the own rows of a product whose input columns, or those of its gradient's, ranks divide.
-  void RowProduct(const ComputeContext& context, const Linear& linear, const LinearWeights& weights,
-                  const void* x, void* own, void* block) const;
-  void RowProductInput(const ComputeContext& context, const Linear& linear, const void* weight,
-                       const void* dy, void* own, void* block) const;
+  void RowParallelLinear(const ComputeContext& context, const Linear& linear,
+                         const LinearWeights& weights, const void* x, void* own, void* block) const;
+  void RowParallelLinearInput(const ComputeContext& context, const Linear& linear,
+                              const void* weight, const void* dy, void* own, void* block) const;
   // Leaves the gradients of a layer's weights, unless they are made apart; `own_x` are the rank's
   // own rows of its input.
   void ColumnWeightsAtOnce(const ComputeContext& context, const Linear& linear, const void* dy,

@@ -172,7 +172,8 @@ ResidualStream TransformerUnits::BackwardInput(const TransformerPass& pass, int 
   }
   const BlockActivations& activations = arrays.blocks[unit - 1];
   const BlockWeights weights = BlockWeightsOf(pass, unit);
-  block(unit).Again(recompute_, context, attention_, weights, activations, arrays.scratch);
+  block(unit).RecomputeActivations(recompute_, context, attention_, weights, activations,
+                                   arrays.scratch);
   block(unit).Backward(context, attention_, weights, activations,
                        {.stream = arrays.stream_gradient,
                         .products = arrays.product_gradients[unit - 1],

@@ -50,7 +50,8 @@ CpuReference::CpuReference(const std::string& fields, int64_t vocabulary,
     weight_spans_.push_back(weights_[t]);
     gradient_spans_.push_back(absl::MakeSpan(gradients_[t]));
   }
-  copies_ = std::make_unique<RoundedCopies>(tensors(), ModelParameters{.values = weight_spans_});
+  copies_ =
+      std::make_unique<LowPrecisionCopies>(tensors(), ModelParameters{.values = weight_spans_});
 }
 
 void CpuReference::SetWeights(uint64_t seed) {

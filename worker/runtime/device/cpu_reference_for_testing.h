@@ -9,8 +9,8 @@
 #include "absl/types/span.h"
 #include "common/optim/optimizer.h"
 #include "worker/data/batch.h"
+#include "worker/nn/low_precision_copies.h"
 #include "worker/nn/model.h"
-#include "worker/nn/rounded_copies.h"
 #include "worker/nn/transformer/transformer_shape.h"
 
 namespace muster {
@@ -51,7 +51,7 @@ class CpuReference {
   std::vector<std::vector<float>> gradients_;
   std::vector<std::vector<float>> moments_;
   std::vector<absl::Span<const float>> weight_spans_;
-  std::unique_ptr<RoundedCopies> copies_;
+  std::unique_ptr<LowPrecisionCopies> copies_;
   std::vector<absl::Span<float>> gradient_spans_;
   uint64_t clock_ = 0;
   uint64_t steps_ = 0;

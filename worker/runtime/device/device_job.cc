@@ -59,7 +59,7 @@ void TakeStage(const ModelStage& stage, DeviceComputeOptions& options) {
   for (int chunk = 0; chunk < stage.shape.chunks; ++chunk) {
     options.chunks.push_back(stage.UnitsOf(chunk, chunk));
   }
-  options.saved_sets = MostSavedSets(stage.shape, stage.stage);
+  options.activation_stashes = MostActivationStashes(stage.shape, stage.stage);
   options.split_backward = stage.shape.order == StageOrder::kZeroBubble;
   options.messages = StageMessages(stage.shape);
 }

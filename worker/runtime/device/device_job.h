@@ -25,8 +25,8 @@ absl::StatusOr<DeviceOptions> ResidentDeviceOptionsFor(const v1::JobSpec& spec,
                                                        const DatasetInfo& data,
                                                        const v1::TablesSchema& schema, int device);
 
-// Makes options of a whole model those of a stage: its chunks' units, and as many saved sets and
-// messages as its order needs.
+// Makes options of a whole model those of a stage: its chunks' units, and as many activation
+// stashes and messages as its order needs.
 void TakeStage(const ModelStage& stage, DeviceComputeOptions& options);
 
 }  // namespace muster

@@ -265,7 +265,7 @@ TEST_P(PipelineTest, HasTheBitsOfTheWholeModel) {
   const auto [model, order, stages, micro_batches, hardware] = GetParam();
   const int chunks = order == StageOrder::kInterleaved ? 2 : 1;
   const StageShape shape = {order, stages, chunks, micro_batches};
-  const std::vector<int> sizes = SizesFor(shape.groups());
+  const std::vector<int> sizes = SizesFor(shape.virtual_stages());
   const Trained whole = TrainWhole(model, micro_batches, hardware);
   ASSERT_TRUE(whole.status.ok()) << whole.status;
   const std::vector<StageRun> runs = TrainStages(Job(model, micro_batches), shape, sizes, hardware);
@@ -278,7 +278,7 @@ TEST_P(PipelineTest, HasTheBitsOfTheWholeModel) {
     // The bytes that cross the boundaries of the stage, in all steps and the evaluation.
     uint64_t floats = 0;
     for (int chunk = 0; chunk < chunks; ++chunk) {
-      const int group = shape.Group(stage, chunk);
+      const int group = shape.VirtualStage(stage, chunk);
       const int first = part.FirstUnit(group);
       const int end = part.FirstUnit(group + 1);
       for (size_t t = 0; t < tensors.size(); ++t) {

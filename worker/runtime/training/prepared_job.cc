@@ -80,7 +80,7 @@ absl::Status DivideLayers(const v1::JobSpec& spec, const DatasetInfo& info,
   data.dense_features = info.dense_features;
   data.vocabulary = info.vocabulary;
   MUSTER_ASSIGN_OR_RETURN(const std::vector<int> sizes,
-                          GroupSizes(spec, CostsOfUnits(spec, SizeOfModel(spec, data))));
+                          VirtualStageSizes(spec, CostsOfUnits(spec, SizeOfModel(spec, data))));
   schema.set_pipeline(SizeAlong(Axis::kPipeline, spec));
   schema.mutable_pipeline_layers()->Add(sizes.begin(), sizes.end());
   return absl::OkStatus();

@@ -27,7 +27,7 @@ int64_t MostExamples(const v1::JobSpec& spec, const PreparedJob& job) {
   return OnlyEvaluates(spec) ? of_pass : std::max<int64_t>(of_pass, LargestMicroBatch(spec));
 }
 
-// Returns the most bytes of a message between stages, whose groups of layers end with units of
+// Returns the most bytes of a message between stages, whose virtual stages end with units of
 // different sizes.
 size_t MostMessageBytes(const v1::JobSpec& spec, const PreparedJob& job, const ModelStage& stage,
                         TensorGroup* tensor_group) {
@@ -41,7 +41,7 @@ size_t MostMessageBytes(const v1::JobSpec& spec, const PreparedJob& job, const M
     batch.examples = 1;
   }
   size_t most = 0;
-  for (int group = 1; group < stage.shape.groups(); ++group) {
+  for (int group = 1; group < stage.shape.virtual_stages(); ++group) {
     most = std::max(most, job.model->boundaries()->Bytes({.tensor_group = tensor_group,
                                                           .sequence_parallel = DividesTokens(spec)},
                                                          stage.FirstUnit(group) - 1, batch));

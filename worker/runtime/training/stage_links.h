@@ -15,7 +15,7 @@
 
 namespace muster {
 
-// The content of a message between two stages; its group of layers follows from the unit.
+// The content of a message between two stages; its virtual stage follows from the unit.
 struct StageMessage {
   // The output of a unit, or its gradient.
   bool gradient = false;

@@ -29,7 +29,7 @@ class JobSpec;
 
 // A step engine that executes the actions of common/step/step_plan.h: runs a model's units, on
 // processors or on a device as the model is made for, and calls the strategy's hooks around each.
-// Keeps as many saved sets as the plan of a step uses.
+// Keeps as many activation stashes as the plan of a step uses.
 class StepExecutor final : public StepEngine {
  public:
   struct Options {
@@ -57,7 +57,7 @@ class StepExecutor final : public StepEngine {
   absl::Status Evaluate(const Batch& batch, PassOutput output, PassResult& result) override;
 
  private:
-  // Makes the plan of steps of so many micro-batches, and the saved sets that it uses.
+  // Makes the plan of steps of so many micro-batches, and the activation stashes that it uses.
   void Plan(int micro_batches);
   bool has_peers() const { return stage_.shape.stages > 1; }
   LayerContext ContextOf(Pass pass, uint64_t clock) const;

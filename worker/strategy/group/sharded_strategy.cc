@@ -262,7 +262,7 @@ absl::Status ShardedStrategy::MakeExchanges() {
     held = gatherer_->parameters();
   }
   tensor_sums_ = own().TensorSlices(sums_);
-  copies_ = std::make_unique<RoundedCopies>(sharded.tensors, held);
+  copies_ = std::make_unique<LowPrecisionCopies>(sharded.tensors, held);
   cells_by_rank_.clear();
   if (clips_by_norm_ && own().shard().mesh.world_size() > 1) {
     // The cells of the first ranks with each shard; the others have the same.

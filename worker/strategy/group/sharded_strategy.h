@@ -19,7 +19,7 @@
 #include "common/partition/stage_holding.h"
 #include "common/partition/unit_places.h"
 #include "worker/collectives/communicator.h"
-#include "worker/nn/rounded_copies.h"
+#include "worker/nn/low_precision_copies.h"
 #include "worker/nn/tensor_group.h"
 #include "worker/parallel/communicator_tensor_group.h"
 #include "worker/strategy/blocked_time.h"
@@ -279,7 +279,7 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   std::unique_ptr<WeightGatherer> gatherer_;
   std::unique_ptr<GradientScatterer> scatterer_;
   // The parameters to read: the shard's or the gathered weights, and 16-bit copies of f32 weights.
-  std::unique_ptr<RoundedCopies> copies_;
+  std::unique_ptr<LowPrecisionCopies> copies_;
   // The reducer's gradients, by tensor.
   std::vector<absl::Span<float>> gradients_;
   // The step's sums of the shard: by part, and by tensor. Without a group: those that are kept.

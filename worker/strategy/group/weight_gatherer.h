@@ -67,8 +67,8 @@ class WeightGatherer {
 
   // Returns the parameters by tensor index, tied tensors included: f32 parts as `values`, 16-bit
   // parts as `rounded`, and nothing else. (A 16-bit tensor that is tied to one of an f32 part thus
-  // lacks its copy, which RoundedCopies makes.) Addresses never change. Only units that are held
-  // and were awaited may be read.
+  // lacks its copy, which LowPrecisionCopies makes.) Addresses never change. Only units that are
+  // held and were awaited may be read.
   ModelParameters parameters() const { return {values_, rounded_}; }
 
   // Says which units share a place and which are tied to which.

@@ -17,8 +17,8 @@
 #include "common/step/action.h"
 #include "common/tensor/dtype.h"
 #include "common/transport/shared_memory/registered_memory.h"
+#include "worker/nn/low_precision_copies.h"
 #include "worker/nn/model_parameters.h"
-#include "worker/nn/rounded_copies.h"
 #include "worker/strategy/servers/dense_operation.h"
 #include "worker/strategy/servers/dense_runs.h"
 #include "worker/strategy/servers/pulled_parameters.h"
@@ -102,7 +102,7 @@ class DensePulls {
   const Options options_;
   const int units_;
   PulledParameters pulled_;
-  RoundedCopies copies_;
+  LowPrecisionCopies copies_;
   // Says which unit is where since Begin. Only with kInFlight.
   absl::optional<UnitGathers> gathers_;
 

@@ -1,4 +1,4 @@
-#include "worker/nn/rounded_copies.h"
+#include "worker/nn/low_precision_copies.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -14,12 +14,12 @@ constexpr size_t kLineBytes = 64;
 
 }  // namespace
 
-uint64_t RoundedCopies::Bytes(const TensorSpec& tensor) {
+uint64_t LowPrecisionCopies::Bytes(const TensorSpec& tensor) {
   return RoundUp(tensor.elements() * SizeOf(tensor.compute), kLineBytes);
 }
 
-RoundedCopies::RoundedCopies(absl::Span<const TensorSpec> tensors, const ModelParameters& held,
-                             RoundedCopiesPlace place)
+LowPrecisionCopies::LowPrecisionCopies(absl::Span<const TensorSpec> tensors,
+                                       const ModelParameters& held, LowPrecisionCopiesPlace place)
     : ops_(std::move(place.ops)),
       values_(held.values),
       rounded_(held.rounded.begin(), held.rounded.end()) {
@@ -48,11 +48,11 @@ RoundedCopies::RoundedCopies(absl::Span<const TensorSpec> tensors, const ModelPa
   }
 }
 
-void RoundedCopies::Outdate() {
+void LowPrecisionCopies::Outdate() {
   for (Unit& unit : units_) unit.up_to_date = false;
 }
 
-void RoundedCopies::Refresh(int unit) {
+void LowPrecisionCopies::Refresh(int unit) {
   // The last units of a model may have no tensors.
   if (unit >= static_cast<int>(units_.size()) || units_[unit].up_to_date) return;
   units_[unit].up_to_date = true;

@@ -1,5 +1,5 @@
-#ifndef MUSTER_WORKER_NN_ROUNDED_COPIES_H_
-#define MUSTER_WORKER_NN_ROUNDED_COPIES_H_
+#ifndef MUSTER_WORKER_NN_LOW_PRECISION_COPIES_H_
+#define MUSTER_WORKER_NN_LOW_PRECISION_COPIES_H_
 
 #include <cstdint>
 #include <functional>
@@ -15,9 +15,9 @@
 namespace muster {
 
 // Where copies lie and what makes them. By default both are the processor's.
-struct RoundedCopiesPlace {
-  // Memory of RoundedCopies::Bytes, aligned to 64 bytes; outlives the copies. Null: allocated from
-  // the host's.
+struct LowPrecisionCopiesPlace {
+  // Memory of LowPrecisionCopies::Bytes, aligned to 64 bytes; outlives the copies. Null: allocated
+  // from the host's.
   void* memory = nullptr;
   // Returns what rounds; called each time that there is something to round. Null: processors do.
   std::function<Ops&()> ops;
@@ -27,12 +27,12 @@ struct RoundedCopiesPlace {
 // (TensorSpec::compute), for those who hold the parameters. A unit's copies are made right before
 // the unit reads them, so that they are in the processor's caches. Memory: 2 bytes per element that
 // has a copy. Not thread-safe.
-class RoundedCopies {
+class LowPrecisionCopies {
  public:
   // Copies each tensor of `held.values` that is computed with in 16 bits, unless `held.rounded`
   // has it already (an empty span has none). The arrays of `held` outlive this and do not move.
-  RoundedCopies(absl::Span<const TensorSpec> tensors, const ModelParameters& held,
-                RoundedCopiesPlace place = {});
+  LowPrecisionCopies(absl::Span<const TensorSpec> tensors, const ModelParameters& held,
+                     LowPrecisionCopiesPlace place = {});
 
   // Returns the bytes of a tensor's copy, with room up to the next one's.
   static uint64_t Bytes(const TensorSpec& tensor);
@@ -67,4 +67,4 @@ class RoundedCopies {
 
 }  // namespace muster
 
-#endif  // MUSTER_WORKER_NN_ROUNDED_COPIES_H_
+#endif  // MUSTER_WORKER_NN_LOW_PRECISION_COPIES_H_

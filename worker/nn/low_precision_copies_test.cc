@@ -1,4 +1,4 @@
-#include "worker/nn/rounded_copies.h"
+#include "worker/nn/low_precision_copies.h"
 
 #include <string>
 
@@ -13,9 +13,9 @@ namespace {
 using ::testing::ElementsAre;
 
 // Two units, each with a matrix that is computed with in `type` and a vector that is not.
-class RoundedCopiesTest : public ::testing::TestWithParam<DType> {
+class LowPrecisionCopiesTest : public ::testing::TestWithParam<DType> {
  protected:
-  RoundedCopiesTest() {
+  LowPrecisionCopiesTest() {
     for (const uint32_t unit : {0u, 1u}) {
       tensors_.push_back({.name = "m" + std::to_string(unit),
                           .shape = {2, 3},
@@ -27,7 +27,7 @@ class RoundedCopiesTest : public ::testing::TestWithParam<DType> {
     for (const std::vector<float>& value : values_) spans_.push_back(value);
   }
 
-  static float ValueOf(const RoundedCopies& copies, int tensor, int64_t i) {
+  static float ValueOf(const LowPrecisionCopies& copies, int tensor, int64_t i) {
     const void* const rounded = copies.parameters().rounded[tensor];
     return GetParam() == DType::kBf16 ? ToFloat(static_cast<const BFloat16*>(rounded)[i])
                                       : ToFloat(static_cast<const Float16*>(rounded)[i]);
@@ -38,9 +38,9 @@ class RoundedCopiesTest : public ::testing::TestWithParam<DType> {
   std::vector<absl::Span<const float>> spans_;
 };
 
-TEST_P(RoundedCopiesTest, AreMadeOfWhatIsComputedWithIn16Bits) {
+TEST_P(LowPrecisionCopiesTest, AreMadeOfWhatIsComputedWithIn16Bits) {
   values_[0][5] = 1 + 0x1p-10f + 0x1p-13f;
-  RoundedCopies copies(tensors_, {spans_, {}});
+  LowPrecisionCopies copies(tensors_, {spans_, {}});
   copies.Refresh(0);
   copies.Refresh(1);
   EXPECT_EQ(ValueOf(copies, 0, 5), GetParam() == DType::kBf16 ? 1 : 1 + 0x1p-10f);
@@ -50,8 +50,8 @@ TEST_P(RoundedCopiesTest, AreMadeOfWhatIsComputedWithIn16Bits) {
   EXPECT_THAT(copies.parameters().values[1], ElementsAre(1, 1));
 }
 
-TEST_P(RoundedCopiesTest, AreMadeOncePerUnitUntilTheyAreOutOfDate) {
-  RoundedCopies copies(tensors_, {spans_, {}});
+TEST_P(LowPrecisionCopiesTest, AreMadeOncePerUnitUntilTheyAreOutOfDate) {
+  LowPrecisionCopies copies(tensors_, {spans_, {}});
   copies.Refresh(0);
   values_[0][5] = values_[2][5] = 2;
   copies.Refresh(0);
@@ -64,18 +64,19 @@ TEST_P(RoundedCopiesTest, AreMadeOncePerUnitUntilTheyAreOutOfDate) {
   copies.Refresh(7);  // A unit without tensors.
 }
 
-TEST_P(RoundedCopiesTest, WhatIsHeldInTheTypeIsHandedOutAsItIs) {
+TEST_P(LowPrecisionCopiesTest, WhatIsHeldInTheTypeIsHandedOutAsItIs) {
   const uint16_t held[6] = {};
   const std::vector<const void*> rounded = {nullptr, nullptr, held, nullptr};
   spans_[2] = {};
-  RoundedCopies copies(tensors_, {spans_, rounded});
+  LowPrecisionCopies copies(tensors_, {spans_, rounded});
   copies.Refresh(0);
   copies.Refresh(1);
   EXPECT_EQ(ValueOf(copies, 0, 5), 1);
   EXPECT_EQ(copies.parameters().rounded[2], held);
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, RoundedCopiesTest, ::testing::Values(DType::kBf16, DType::kF16));
+INSTANTIATE_TEST_SUITE_P(Types, LowPrecisionCopiesTest,
+                         ::testing::Values(DType::kBf16, DType::kF16));
 
 }  // namespace
 }  // namespace muster
