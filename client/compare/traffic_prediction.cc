@@ -27,7 +27,7 @@
 #include "proto/schema.pb.h"
 #include "proto/status.pb.h"
 #include "worker/collectives/collective_call.h"
-#include "worker/strategy/group/bucket_plan.h"
+#include "worker/strategy/group/gradients/bucket_plan.h"
 
 namespace muster {
 namespace {

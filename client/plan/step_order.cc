@@ -25,7 +25,7 @@
 #include "common/step/step_plan.h"
 #include "common/text/dump_json.h"
 #include "proto/job.pb.h"
-#include "worker/strategy/group/bucket_plan.h"
+#include "worker/strategy/group/gradients/bucket_plan.h"
 
 namespace muster {
 namespace {

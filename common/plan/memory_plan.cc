@@ -37,7 +37,7 @@ constexpr uint64_t kProgramBytes = 30 * kMiB;
 constexpr uint64_t kTransformerProgramBytes = 65 * kMiB / 2;
 constexpr uint64_t kConnectedBytes = 2 * kMiB;
 // A message of a tied head's gradient on its way to the stage that pushes it
-// (worker/strategy/group/tied_gradients.cc).
+// (worker/strategy/group/gradients/tied_gradients.cc).
 constexpr uint64_t kTiedMessageBytes = 4 * kMiB;
 // CUDA's context, kernels and libraries in the memory of the process that uses a device: guessed,
 // as none of it has been measured.
@@ -58,7 +58,8 @@ constexpr uint64_t kKeptGradientBytes = 1 * kMiB;
 // pages of its file.
 constexpr uint64_t kOffloadWindowBytes = 32 * kMiB;
 constexpr uint64_t kPageBytes = 4096;
-// The bytes of a call in which ranks divide parameters anew (worker/strategy/group/resharding.h).
+// The bytes of a call in which ranks divide parameters anew
+// (worker/strategy/group/recovery/resharding.h).
 constexpr uint64_t kReshardingCallBytes = 64 * kMiB;
 
 bool IsHalf(v1::UpdateSpec::WireType wire) {

@@ -14,7 +14,7 @@
 #include "worker/nn/model.h"
 #include "worker/nn/transformer/transformer_arrays.h"
 #include "worker/nn/transformer/transformer_shape.h"
-#include "worker/strategy/group/bucket_plan.h"
+#include "worker/strategy/group/gradients/bucket_plan.h"
 
 namespace muster {
 

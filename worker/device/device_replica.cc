@@ -6,7 +6,7 @@
 #include "common/base/status_macros.h"
 #include "worker/device/device_memory_plan.h"
 #include "worker/device/replica_copy.h"
-#include "worker/strategy/group/bucket_plan.h"
+#include "worker/strategy/group/gradients/bucket_plan.h"
 
 namespace muster {
 namespace {

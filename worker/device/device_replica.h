@@ -16,8 +16,8 @@
 #include "worker/device/device_spaces.h"
 #include "worker/device/device_step_exchange.h"
 #include "worker/device/device_update.h"
-#include "worker/strategy/group/gradient_reducer.h"
-#include "worker/strategy/group/tied_sums.h"
+#include "worker/strategy/group/gradients/gradient_reducer.h"
+#include "worker/strategy/group/gradients/tied_sums.h"
 #include "worker/strategy/shard_state.h"
 
 namespace muster {

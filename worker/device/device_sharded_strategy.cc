@@ -18,8 +18,8 @@
 #include "worker/device/device_replica.h"
 #include "worker/nn/diverged_error.h"
 #include "worker/nn/loss_scaling.h"
-#include "worker/strategy/group/bucket_plan.h"
-#include "worker/strategy/group/tied_sums.h"
+#include "worker/strategy/group/gradients/bucket_plan.h"
+#include "worker/strategy/group/gradients/tied_sums.h"
 
 namespace muster {
 namespace {

@@ -19,10 +19,10 @@
 #include "worker/device/device_slices.h"
 #include "worker/nn/tensor_group.h"
 #include "worker/parallel/communicator_tensor_group.h"
-#include "worker/strategy/group/kept_shard.h"
-#include "worker/strategy/group/rank_groups.h"
+#include "worker/strategy/group/exchange/rank_groups.h"
+#include "worker/strategy/group/gradients/shared_gradients.h"
+#include "worker/strategy/group/recovery/kept_shard.h"
 #include "worker/strategy/group/replica_group.h"
-#include "worker/strategy/group/shared_gradients.h"
 #include "worker/strategy/shard_state.h"
 #include "worker/strategy/strategy.h"
 

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/device/device.h"
-#include "worker/strategy/group/slice_ops.h"
+#include "worker/strategy/group/gradients/slice_ops.h"
 
 namespace muster {
 

@@ -21,10 +21,10 @@
 #include "worker/device/device_step_exchange.h"
 #include "worker/device/device_update.h"
 #include "worker/nn/low_precision_copies.h"
-#include "worker/strategy/group/gradient_scatterer.h"
-#include "worker/strategy/group/tied_sums.h"
-#include "worker/strategy/group/unit_memory.h"
-#include "worker/strategy/group/weight_gatherer.h"
+#include "worker/strategy/group/gradients/gradient_scatterer.h"
+#include "worker/strategy/group/gradients/tied_sums.h"
+#include "worker/strategy/group/gradients/unit_memory.h"
+#include "worker/strategy/group/gradients/weight_gatherer.h"
 
 namespace muster {
 

@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "worker/collectives/communicator.h"
 #include "worker/device/device_update.h"
-#include "worker/strategy/group/step_exchange.h"
+#include "worker/strategy/group/exchange/step_exchange.h"
 #include "worker/strategy/shard_state.h"
 
 namespace muster {

@@ -9,7 +9,7 @@
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/models/resolve_transformer.h"
-#include "worker/strategy/group/bucket_plan.h"
+#include "worker/strategy/group/gradients/bucket_plan.h"
 
 namespace muster {
 

@@ -19,7 +19,7 @@
 #include "worker/models/create_model.h"
 #include "worker/runtime/device/device_engine.h"
 #include "worker/runtime/device/device_job.h"
-#include "worker/strategy/group/kept_shard.h"
+#include "worker/strategy/group/recovery/kept_shard.h"
 #include "worker/strategy/tables_schema.h"
 
 namespace muster {

@@ -10,7 +10,7 @@
 #include "worker/runtime/device/device_engine.h"
 #include "worker/runtime/device/device_job.h"
 #include "worker/runtime/task/task_parts.h"
-#include "worker/strategy/group/kept_shard.h"
+#include "worker/strategy/group/recovery/kept_shard.h"
 
 namespace muster {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/types/span.h"
 #include "common/base/work.h"
 #include "worker/collectives/communicator.h"
-#include "worker/strategy/group/call_order.h"
+#include "worker/strategy/group/gradients/call_order.h"
 
 namespace muster {
 

@@ -16,10 +16,10 @@
 #include "proto/cluster_service.pb.h"
 #include "worker/collectives/communicator.h"
 #include "worker/parallel/communicator_tensor_group.h"
-#include "worker/strategy/group/rank_groups.h"
+#include "worker/strategy/group/exchange/rank_groups.h"
+#include "worker/strategy/group/gradients/shared_gradients.h"
+#include "worker/strategy/group/gradients/tied_gradients.h"
 #include "worker/strategy/group/replica_group.h"
-#include "worker/strategy/group/shared_gradients.h"
-#include "worker/strategy/group/tied_gradients.h"
 #include "worker/strategy/servers/data_rank_peers.h"
 #include "worker/strategy/servers/parameter_server_strategy.h"
 

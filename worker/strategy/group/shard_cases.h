@@ -8,7 +8,7 @@
 #include "common/partition/dense_layout.h"
 #include "common/partition/shard_layout.h"
 #include "common/partition/tensor_spec.h"
-#include "worker/strategy/group/unit_memory.h"
+#include "worker/strategy/group/gradients/unit_memory.h"
 
 namespace muster {
 

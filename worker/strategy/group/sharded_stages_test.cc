@@ -20,7 +20,7 @@
 #include "proto/checkpoint.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/nn/loss_scaler.h"
-#include "worker/strategy/group/rank_groups.h"
+#include "worker/strategy/group/exchange/rank_groups.h"
 #include "worker/strategy/group/sharded_job_for_testing.h"
 #include "worker/strategy/group/sharded_strategy.h"
 #include "worker/strategy/group/test_manifest.h"

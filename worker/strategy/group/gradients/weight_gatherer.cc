@@ -1,0 +1,172 @@
+#include "worker/strategy/group/gradients/weight_gatherer.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/tensor/dtype.h"
+
+namespace muster {
+
+namespace {
+
+// Returns the part that has the tensor. REQUIRES: the tensor has elements.
+const ShardLayout::Part& PartOf(const ShardedTensors& sharded, size_t tensor) {
+  const uint64_t begin = sharded.layout.tensor_offset(static_cast<int>(tensor));
+  return sharded.shards.parts()[sharded.shards.PartOf(begin)];
+}
+
+absl::Status CheckTypes(const ShardedTensors& sharded) {
+  for (size_t i = 0; i < sharded.tensors.size(); ++i) {
+    const TensorSpec& tensor = sharded.tensors[i];
+    if (tensor.elements() == 0) continue;
+    const DType held = PartOf(sharded, i).compute;
+    if (held == DType::kF32 || held == tensor.compute) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tensor ", tensor.name, " is read in ", Name(tensor.compute), ", but it is tied to ",
+        tensor.tied_to, ", which is held in ", Name(held), "; both must be read in one type"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<WeightGatherer>> WeightGatherer::Create(
+    Communicator& shard_group, const ShardedTensors& sharded,
+    const WeightGathererOptions& options) {
+  MUSTER_RETURN_IF_ERROR(CheckTypes(sharded));
+  MUSTER_ASSIGN_OR_RETURN(
+      std::unique_ptr<UnitMemory> memory,
+      UnitMemory::Create(shard_group, sharded, UnitPlaces::Content::kWeights,
+                         UnitPlaces(sharded.shards, sharded.tensors, options.holding,
+                                    UnitPlaces::Content::kWeights, options.kept_bytes)));
+  return std::unique_ptr<WeightGatherer>(
+      new WeightGatherer(shard_group, sharded, options, std::move(memory)));
+}
+
+WeightGatherer::WeightGatherer(Communicator& shard_group, const ShardedTensors& sharded,
+                               const WeightGathererOptions& options,
+                               std::unique_ptr<UnitMemory> memory)
+    : shard_group_(shard_group),
+      sharded_(sharded),
+      options_(options),
+      memory_(std::move(memory)),
+      values_(sharded.tensors.size()),
+      rounded_(sharded.tensors.size()),
+      works_(sharded.shards.parts().size()) {
+  for (size_t i = 0; i < sharded.tensors.size(); ++i) {
+    const TensorSpec& tensor = sharded.tensors[i];
+    const int unit = static_cast<int>(tensor.unit);
+    for (int next = static_cast<int>(units_.size()); next <= unit; ++next) {
+      units_.push_back({.label = absl::StrCat("weights of unit ", next)});
+    }
+    const std::byte* const data = memory_->tensor(static_cast<int>(i));
+    if (data == nullptr) continue;
+    if (PartOf(sharded, i).compute == DType::kF32) {
+      values_[i] = absl::MakeConstSpan(reinterpret_cast<const float*>(data), tensor.elements());
+    } else {
+      rounded_[i] = data;
+    }
+  }
+}
+
+WeightGatherer::~WeightGatherer() {
+  bool under_way = false;
+  for (const std::shared_ptr<Work>& work : works_) under_way |= work != nullptr;
+  if (!under_way) return;
+  shard_group_.Abort("a step was given up with weights under way");
+  Outdate();
+}
+
+std::byte* WeightGatherer::Own(int part) const {
+  const ShardLayout::Part& shape = sharded_.shards.parts()[part];
+  return memory_->part(part) + shard_group_.rank() * shape.slice * SizeOf(shape.compute);
+}
+
+absl::Span<float> WeightGatherer::own_slice(int part) {
+  return absl::MakeSpan(reinterpret_cast<float*>(Own(part)), sharded_.shards.parts()[part].slice);
+}
+
+void WeightGatherer::Start(int unit, absl::Span<const absl::Span<const float>> weights) {
+  if (Holds(unit)) return;
+  if (const int place = places().shared_place(unit); place >= 0) {
+    const int before = std::exchange(tenants_[place], unit);
+    if (before >= 0) {
+      // An error has ended the group, so the unit's own calls return it, too.
+      End(before).IgnoreError();
+      units_[before].held = false;
+    }
+  }
+  for (const int index : sharded_.shards.unit_parts(unit)) {
+    const ShardLayout::Part& part = sharded_.shards.parts()[index];
+    std::byte* const own = Own(index);
+    if (part.compute != DType::kF32) {
+      options_.ops->Round(part.compute, weights[index], own);
+    } else if (reinterpret_cast<const std::byte*>(weights[index].data()) != own) {
+      options_.ops->Copy(weights[index], reinterpret_cast<float*>(own));
+    }
+  }
+  units_[unit].held = true;
+  if (shard_group_.size() == 1) return;
+  failure_.Update(options_.ops->FollowComputation());
+  if (!failure_.ok()) return;
+  for (const int index : sharded_.shards.unit_parts(unit)) {
+    const ShardLayout::Part& part = sharded_.shards.parts()[index];
+    CollectiveCall all_gather;
+    all_gather.kind = Collective::kAllGather;
+    all_gather.dtype = part.compute;
+    all_gather.in = Own(index);
+    all_gather.out = memory_->part(index);
+    all_gather.count = part.slice;
+    all_gather.timeout = options_.timeout;
+    all_gather.label = units_[unit].label;
+    all_gather.stream = options_.ops->stream();
+    works_[index] = shard_group_.Start(all_gather);
+  }
+}
+
+absl::Status WeightGatherer::End(int unit) {
+  absl::Status result;
+  for (const int index : sharded_.shards.unit_parts(unit)) {
+    const std::shared_ptr<Work> work = std::exchange(works_[index], nullptr);
+    if (work != nullptr) result.Update(options_.wait(*work));
+  }
+  return result;
+}
+
+absl::Status WeightGatherer::Await(int unit) {
+  if (!Holds(unit)) {
+    return absl::InternalError(
+        absl::StrCat("weights of unit ", unit, " are waited for, but nobody has started them"));
+  }
+  MUSTER_RETURN_IF_ERROR(End(unit));
+  return failure_;
+}
+
+absl::Status WeightGatherer::Acquire(int unit, Direction direction,
+                                     absl::Span<const absl::Span<const float>> weights) {
+  const absl::Span<const int> tied = places().tied_units(unit);
+  Start(unit, weights);
+  for (const int owner : tied) Start(owner, weights);
+  if (options_.holding == UnitPlaces::Holding::kInFlight) {
+    Start(direction == Direction::kForward ? unit + 1 : unit - 1, weights);
+  }
+  for (const int owner : tied) MUSTER_RETURN_IF_ERROR(Await(owner));
+  return Await(unit);
+}
+
+bool WeightGatherer::Holds(int unit) const {
+  return sharded_.shards.unit_parts(unit).empty() || units_[unit].held;
+}
+
+void WeightGatherer::Outdate() {
+  for (int unit = 0; unit < static_cast<int>(units_.size()); ++unit) {
+    // An error has ended the group, so later calls return it, too.
+    End(unit).IgnoreError();
+    units_[unit].held = false;
+  }
+}
+
+}  // namespace muster

@@ -1,0 +1,302 @@
+#include "worker/strategy/group/recovery/shard_recovery.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/partition/dense_layout.h"
+#include "worker/strategy/group/recovery/resharding.h"
+#include "worker/strategy/group/recovery/state_broadcast.h"
+
+namespace muster {
+namespace {
+
+// The timeout of calls in which ranks may have to wait for the transfers of others.
+constexpr absl::Duration kTransferTimeout = absl::Minutes(10);
+
+CollectiveCall AllGather(absl::Span<const int64_t> in, absl::Span<int64_t> out,
+                         absl::Span<const size_t> counts, absl::string_view label) {
+  CollectiveCall call;
+  call.kind = Collective::kAllGather;
+  call.dtype = DType::kInt64;
+  call.in = in.data();
+  call.out = out.data();
+  call.counts = counts;
+  call.timeout = kTransferTimeout;
+  call.label = label;
+  return call;
+}
+
+// Numbers of a rank's own holding and of each copy, as they travel.
+constexpr size_t kOwnNumbers = 6;
+constexpr size_t kCopyNumbers = 3;
+
+}  // namespace
+
+ShardRecovery::ShardRecovery(const v1::TablesSchema& schema, KeptShard& shard,
+                             const Options& options)
+    : options_(options), shard_(shard), copies_(schema, shard.state().shard()) {}
+
+RankHolding ShardRecovery::holding() const {
+  RankHolding holding;
+  holding.clock = shard_.clock();
+  holding.has_sums = has_sums_ && holding.clock.has_value();
+  holding.copies = copies_.holdings(has_sums_);
+  if (options_.divides_anew) {
+    holding.shards = shard_.state().shard().mesh.world_size();
+    holding.shard = shard_.state().shard().rank;
+  }
+  return holding;
+}
+
+absl::Status ShardRecovery::SendRows(Communicator& world, absl::Span<const RowSum> rows,
+                                     absl::Duration timeout, const WaitForWork& wait) {
+  return copies_.ExchangeRows(world, rows, timeout, wait);
+}
+
+absl::Status ShardRecovery::SumsComplete(Communicator& world,
+                                         absl::Span<const absl::Span<float>> sums,
+                                         absl::Duration timeout, const WaitForWork& wait) {
+  has_sums_ = false;
+  MUSTER_RETURN_IF_ERROR(copies_.ExchangeSums(world, sums, timeout, wait));
+  has_sums_ = true;
+  return absl::OkStatus();
+}
+
+void ShardRecovery::StepMade(const StepOutcome& outcome) {
+  has_sums_ = false;
+  outcome_ = outcome;
+  copies_.MakeStep(outcome);
+}
+
+void ShardRecovery::KeepSums(std::vector<absl::Span<float>>& sums) {
+  if (!has_sums_) {
+    sums.clear();
+    return;
+  }
+  const ShardState& state = shard_.state();
+  kept_sums_ = std::make_unique<Arena>(state.shard_layout().slice_elements());
+  std::vector<absl::Span<float>> kept = state.PartSlices(kept_sums_->values());
+  for (size_t part = 0; part < kept.size(); ++part) {
+    std::copy(sums[part].begin(), sums[part].end(), kept[part].begin());
+  }
+  sums = std::move(kept);
+}
+
+ShardState* ShardRecovery::Find(int shard) {
+  const bool own = shard_.clock().has_value() && shard == shard_.state().shard().rank;
+  return own ? &shard_.state() : copies_.Find(shard);
+}
+
+void ShardRecovery::ForgetSums() {
+  has_sums_ = false;
+  kept_sums_ = nullptr;
+}
+
+void ShardRecovery::ForgetKept() {
+  ForgetSums();
+  outcome_.reset();
+  copies_.Clear();
+}
+
+absl::Status ShardRecovery::Exchange(Communicator& world, Meeting& meeting) const {
+  const size_t ranks = world.size();
+  const RankHolding mine = holding();
+  const std::vector<int64_t> own = {mine.clock.has_value() ? static_cast<int64_t>(*mine.clock) : -1,
+                                    mine.has_sums ? 1 : 0,
+                                    static_cast<int64_t>(options_.daemon),
+                                    static_cast<int64_t>(mine.copies.size()),
+                                    mine.shards,
+                                    mine.shard};
+  std::vector<int64_t> all(ranks * kOwnNumbers);
+  const std::vector<size_t> widths(ranks, kOwnNumbers);
+  MUSTER_RETURN_IF_ERROR(world.Run(AllGather(own, absl::MakeSpan(all), widths, "what ranks have")));
+  std::vector<size_t> counts;
+  size_t total = 0;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    const int64_t* const numbers = &all[rank * kOwnNumbers];
+    RankHolding& holding = meeting.holdings.emplace_back();
+    if (numbers[0] >= 0) holding.clock = numbers[0];
+    holding.has_sums = numbers[1] != 0;
+    holding.shards = static_cast<int>(numbers[4]);
+    holding.shard = static_cast<int>(numbers[5]);
+    meeting.daemons.push_back(numbers[2]);
+    counts.push_back(numbers[3] * kCopyNumbers);
+    total += counts.back();
+  }
+  if (total == 0) return absl::OkStatus();
+  std::vector<int64_t> kept;
+  for (const RankHolding::Copy& copy : mine.copies) {
+    kept.push_back(copy.shard);
+    kept.push_back(static_cast<int64_t>(copy.clock));
+    kept.push_back(copy.has_sums ? 1 : 0);
+  }
+  std::vector<int64_t> all_kept(total);
+  MUSTER_RETURN_IF_ERROR(
+      world.Run(AllGather(kept, absl::MakeSpan(all_kept), counts, "what copies ranks keep")));
+  const int64_t* next = all_kept.data();
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    for (size_t i = 0; i < counts[rank]; i += kCopyNumbers, next += kCopyNumbers) {
+      meeting.holdings[rank].copies.push_back(
+          {static_cast<int>(next[0]), static_cast<uint64_t>(next[1]), next[2] != 0});
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShardRecovery::RollForward(
+    Communicator& world, const RecoveryPlan& plan,
+    absl::FunctionRef<absl::Status(const StepOutcome&)> make_step) {
+  static_assert(std::is_trivially_copyable_v<StepOutcome>);
+  StepOutcome outcome = outcome_.value_or(StepOutcome());
+  CollectiveCall broadcast;
+  broadcast.kind = Collective::kBroadcast;
+  broadcast.dtype = DType::kUint8;
+  broadcast.in = broadcast.out = &outcome;
+  broadcast.count = sizeof(outcome);
+  broadcast.root = plan.leader;
+  broadcast.timeout = kTransferTimeout;
+  broadcast.label = "outcome of the step";
+  MUSTER_RETURN_IF_ERROR(world.Run(broadcast));
+  if (outcome.clock + 1 != plan.clock) {
+    return absl::InternalError(absl::StrCat("rank ", plan.leader, " is at step ", plan.clock,
+                                            ", but knows only how step ", outcome.clock, " ended"));
+  }
+  const bool behind = has_sums_ && shard_.clock() == outcome.clock;
+  if (!behind) {
+    outcome_ = outcome;
+    return absl::OkStatus();
+  }
+  options_.log(absl::StrCat("rank ", world.rank(), " makes step ", outcome.clock,
+                            " with the sums that it kept"));
+  return make_step(outcome);
+}
+
+absl::Status ShardRecovery::Move(Communicator& world, const ShardTransfer& transfer) {
+  if (world.rank() == transfer.from) {
+    options_.log(absl::StrCat("rank ", transfer.from, " sends shard ", transfer.shard, " to rank ",
+                              transfer.to));
+    return SendState(world, transfer.to, kTransferTimeout, *Find(transfer.shard));
+  }
+  if (world.rank() != transfer.to) return absl::OkStatus();
+  if (transfer.shard == shard_.state().shard().rank) {
+    // They are of another clock.
+    ForgetSums();
+    return shard_.Receive(world, transfer.from);
+  }
+  return copies_.Receive(world, transfer.from, transfer.shard, kTransferTimeout);
+}
+
+absl::Status ShardRecovery::AwaitAll(Communicator& world, absl::string_view label) {
+  CollectiveCall barrier;
+  barrier.timeout = kTransferTimeout;
+  barrier.label = label;
+  return world.Run(barrier);
+}
+
+absl::Status ShardRecovery::Become(const MeshPosition& shard) {
+  const MeshPosition own = shard_.state().shard();
+  if (own == shard) return absl::OkStatus();
+  if (own.mesh != shard.mesh) copies_.Divide(shard);
+  return shard_.Divide(shard);
+}
+
+absl::Status ShardRecovery::MakeNewShards(Communicator& world, const RecoveryPlan& plan,
+                                          const MeshPosition& shard) {
+  // All are at one clock, so nobody makes a step with them any more.
+  ForgetSums();
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<ShardState> state, shard_.MakeState(shard));
+  std::vector<DenseLayout> layouts;
+  for (const int rank : shard.mesh.Group(0, Axis::kTensor)) {
+    MUSTER_ASSIGN_OR_RETURN(DenseLayout layout, shard_.LayoutOf(shard.Of(rank)));
+    layouts.push_back(std::move(layout));
+  }
+  const int coordinates = static_cast<int>(plan.former.size());
+  std::vector<ShardState*> sent;
+  for (int coordinate = 0; coordinate < coordinates; ++coordinate) {
+    const MeshPosition former = shard_.ShardOfRank(coordinate, coordinates);
+    ShardState* source = nullptr;
+    if (plan.former[coordinate] == world.rank()) {
+      source = Find(coordinate);
+      sent.push_back(source);
+    }
+    MUSTER_RETURN_IF_ERROR(SendFormerShard(world, plan.former[coordinate],
+                                           {former, layouts[former.at(Axis::kTensor)]}, source,
+                                           {.timeout = kTransferTimeout}, *state));
+  }
+  MUSTER_RETURN_IF_ERROR(SendFormerRows(world, sent, {.timeout = kTransferTimeout}, *state));
+  state->set_clock(plan.clock);
+  MUSTER_RETURN_IF_ERROR(AwaitAll(world, "all have new shards"));
+  if (world.rank() == 0) {
+    options_.log(absl::StrCat("the shards of ", coordinates, " ranks are divided anew among ",
+                              world.size(), " at step ", plan.clock));
+  }
+  copies_.Divide(shard);
+  shard_.Take(std::move(state));
+  return absl::OkStatus();
+}
+
+absl::Status ShardRecovery::Recover(Communicator& world, const MeshPosition& shard,
+                                    absl::FunctionRef<absl::Status(const StepOutcome&)> make_step) {
+  Meeting meeting;
+  MUSTER_RETURN_IF_ERROR(Exchange(world, meeting));
+  const Mesh mesh = shard.mesh.WithReplicas(world.size() / shard.mesh.world_size());
+  const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(meeting.holdings, mesh);
+  if (!plan.ok()) {
+    return absl::InternalError(
+        absl::StrCat("the round was to go on in place, but ", plan.status().message()));
+  }
+  if (plan->rolls_forward) MUSTER_RETURN_IF_ERROR(RollForward(world, *plan, make_step));
+  // A newcomer that has its shard has the loss scale, too, whatever happens next.
+  MUSTER_RETURN_IF_ERROR(shard_.BroadcastLossScale(world, plan->leader));
+  if (!plan->former.empty()) {
+    MUSTER_RETURN_IF_ERROR(MakeNewShards(world, *plan, shard));
+    for (RankHolding& holding : meeting.holdings) holding.copies.clear();
+  } else {
+    // Only a rank without a shard may have to become another.
+    MUSTER_RETURN_IF_ERROR(Become(shard));
+  }
+  for (const ShardTransfer& transfer : plan->transfers) {
+    MUSTER_RETURN_IF_ERROR(Move(world, transfer));
+  }
+  ForgetSums();
+  return RenewCopies(world, meeting, plan->clock);
+}
+
+absl::Status ShardRecovery::Forget(const MeshPosition& shard) {
+  ForgetKept();
+  return Become(shard);
+}
+
+absl::Status ShardRecovery::MakeCopies(Communicator& world) {
+  if (!options_.redundant) return absl::OkStatus();
+  Meeting meeting;
+  MUSTER_RETURN_IF_ERROR(Exchange(world, meeting));
+  return RenewCopies(world, meeting, shard_.state().clock());
+}
+
+absl::Status ShardRecovery::RenewCopies(Communicator& world, const Meeting& meeting,
+                                        uint64_t clock) {
+  std::vector<int> keepers(world.size(), -1);
+  // The tensor ranks of a lost rank leave a round that goes on without it.
+  const int group = options_.divides_anew ? shard_.state().shard().size(kLayerAxes) : 1;
+  if (options_.redundant) keepers = Keepers(meeting.daemons, group);
+  for (const ShardTransfer& transfer : PlanCopies(meeting.holdings, keepers, clock)) {
+    MUSTER_RETURN_IF_ERROR(Move(world, transfer));
+  }
+  // Former keepers drop nothing before the new ones have everything, and no rank begins a step,
+  // whose calls have short timeouts, while others still wait for their shards.
+  MUSTER_RETURN_IF_ERROR(AwaitAll(world, "all have their shards"));
+  if (options_.redundant && world.rank() == 0 && keepers[0] < 0) {
+    options_.log(
+        "all ranks are on one worker daemon, so no rank keeps a copy of another's shard: "
+        "the loss of any rank takes the job back to its last checkpoint");
+  }
+  copies_.Settle(std::move(keepers), world.rank());
+  return absl::OkStatus();
+}
+
+}  // namespace muster
