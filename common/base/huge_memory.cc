@@ -1,4 +1,4 @@
-#include "common/base/machine/huge_memory.h"
+#include "common/base/huge_memory.h"
 
 #include <sys/mman.h>
 
@@ -6,7 +6,7 @@
 #include <cstring>
 #include <new>
 
-#include "common/base/machine/aligned_range.h"
+#include "common/base/aligned_range.h"
 #include "common/base/round_up.h"
 
 namespace muster {

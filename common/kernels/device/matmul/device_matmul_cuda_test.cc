@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "common/device/matmul/device_matmul.h"
-#include "common/device/matmul/fake_cublaslt.h"
+#include "common/kernels/device/matmul/device_matmul.h"
+#include "common/kernels/device/matmul/fake_cublaslt.h"
 
 namespace muster {
 namespace {

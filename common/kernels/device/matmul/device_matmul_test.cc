@@ -1,6 +1,6 @@
 // Of every DeviceMatmul: the emulated one, the one on cuBLASLt with a stand-in for it, and, in
 // tests/gpu, on a GPU.
-#include "common/device/matmul/device_matmul.h"
+#include "common/kernels/device/matmul/device_matmul.h"
 
 #include <cmath>
 #include <cstring>

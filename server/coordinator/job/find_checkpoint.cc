@@ -1,4 +1,4 @@
-#include "server/coordinator/checkpoints/find_checkpoint.h"
+#include "server/coordinator/job/find_checkpoint.h"
 
 #include <string>
 

@@ -1,4 +1,4 @@
-#include "common/base/machine/aligned_range.h"
+#include "common/base/aligned_range.h"
 
 #include <sys/mman.h>
 

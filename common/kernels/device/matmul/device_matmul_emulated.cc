@@ -7,8 +7,8 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "common/base/status_macros.h"
-#include "common/device/matmul/device_matmul.h"
 #include "common/device/stream_access.h"
+#include "common/kernels/device/matmul/device_matmul.h"
 #include "common/kernels/gemm/gemm.h"
 #include "common/kernels/transformer/activation.h"
 #include "common/tensor/float16.h"

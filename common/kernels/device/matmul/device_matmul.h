@@ -1,5 +1,5 @@
-#ifndef MUSTER_COMMON_DEVICE_MATMUL_DEVICE_MATMUL_H_
-#define MUSTER_COMMON_DEVICE_MATMUL_DEVICE_MATMUL_H_
+#ifndef MUSTER_COMMON_KERNELS_DEVICE_MATMUL_DEVICE_MATMUL_H_
+#define MUSTER_COMMON_KERNELS_DEVICE_MATMUL_DEVICE_MATMUL_H_
 
 #include <cstddef>
 #include <memory>
@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/device/device.h"
-#include "common/device/matmul/matmul_problem.h"
+#include "common/kernels/device/matmul/matmul_problem.h"
 
 namespace muster {
 
@@ -68,4 +68,4 @@ absl::StatusOr<std::unique_ptr<DeviceMatmul>> MakeDeviceMatmul(const DeviceMatmu
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_DEVICE_MATMUL_DEVICE_MATMUL_H_
+#endif  // MUSTER_COMMON_KERNELS_DEVICE_MATMUL_DEVICE_MATMUL_H_

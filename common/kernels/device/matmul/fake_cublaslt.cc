@@ -2,7 +2,7 @@
 // device_matmul_cuda.cc asks of the library is tested where there is no GPU: layouts, operations,
 // epilogues and their pointers mean what the library's documentation says they mean, column by
 // column. It knows three algorithms: the second is the fastest, the third cannot run.
-#include "common/device/matmul/fake_cublaslt.h"
+#include "common/kernels/device/matmul/fake_cublaslt.h"
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>

@@ -1,4 +1,4 @@
-#include "common/device/matmul/matmul_problem.h"
+#include "common/kernels/device/matmul/matmul_problem.h"
 
 #include "absl/strings/str_cat.h"
 

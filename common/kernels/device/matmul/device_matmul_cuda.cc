@@ -15,7 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/device/matmul/device_matmul.h"
+#include "common/kernels/device/matmul/device_matmul.h"
 
 namespace muster {
 namespace {

@@ -1,5 +1,5 @@
-#ifndef MUSTER_COMMON_BASE_MACHINE_ALIGNED_RANGE_H_
-#define MUSTER_COMMON_BASE_MACHINE_ALIGNED_RANGE_H_
+#ifndef MUSTER_COMMON_BASE_ALIGNED_RANGE_H_
+#define MUSTER_COMMON_BASE_ALIGNED_RANGE_H_
 
 #include <cstddef>
 
@@ -13,4 +13,4 @@ void* ReserveAligned(size_t bytes, size_t alignment);
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_BASE_MACHINE_ALIGNED_RANGE_H_
+#endif  // MUSTER_COMMON_BASE_ALIGNED_RANGE_H_

@@ -1,5 +1,5 @@
-#ifndef MUSTER_COMMON_BASE_MACHINE_HUGE_MEMORY_H_
-#define MUSTER_COMMON_BASE_MACHINE_HUGE_MEMORY_H_
+#ifndef MUSTER_COMMON_BASE_HUGE_MEMORY_H_
+#define MUSTER_COMMON_BASE_HUGE_MEMORY_H_
 
 #include <cstddef>
 #include <utility>
@@ -41,4 +41,4 @@ class HugeMemory {
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_BASE_MACHINE_HUGE_MEMORY_H_
+#endif  // MUSTER_COMMON_BASE_HUGE_MEMORY_H_

@@ -1,5 +1,5 @@
-#ifndef MUSTER_COMMON_DEVICE_MATMUL_MATMUL_PROBLEM_H_
-#define MUSTER_COMMON_DEVICE_MATMUL_MATMUL_PROBLEM_H_
+#ifndef MUSTER_COMMON_KERNELS_DEVICE_MATMUL_MATMUL_PROBLEM_H_
+#define MUSTER_COMMON_KERNELS_DEVICE_MATMUL_MATMUL_PROBLEM_H_
 
 #include <cstdint>
 #include <string>
@@ -87,4 +87,4 @@ absl::Status CheckMatmul(const MatmulProblem& problem, const MatmulOperands& ope
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_DEVICE_MATMUL_MATMUL_PROBLEM_H_
+#endif  // MUSTER_COMMON_KERNELS_DEVICE_MATMUL_MATMUL_PROBLEM_H_

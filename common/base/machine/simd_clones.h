@@ -1,5 +1,5 @@
-#ifndef MUSTER_COMMON_KERNELS_SIMD_CLONES_H_
-#define MUSTER_COMMON_KERNELS_SIMD_CLONES_H_
+#ifndef MUSTER_COMMON_BASE_MACHINE_SIMD_CLONES_H_
+#define MUSTER_COMMON_BASE_MACHINE_SIMD_CLONES_H_
 
 // MUSTER_SIMD_CLONES before a function's definition compiles it once per instruction set; the
 // dynamic loader picks the best that the machine has. What it calls must be inlined
@@ -35,4 +35,4 @@
 
 #define MUSTER_ALWAYS_INLINE inline __attribute__((always_inline))
 
-#endif  // MUSTER_COMMON_KERNELS_SIMD_CLONES_H_
+#endif  // MUSTER_COMMON_BASE_MACHINE_SIMD_CLONES_H_
