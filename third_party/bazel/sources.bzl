@@ -15,7 +15,8 @@ def _collect_impl(target, ctx):
 _collect = aspect(implementation = _collect_impl, attr_aspects = ["deps"])
 
 def _sources_of_impl(ctx):
-    return [DefaultInfo(files = depset(transitive = [each[_Sources].files for each in ctx.attr.programs]))]
+    files = depset(transitive = [each[_Sources].files for each in ctx.attr.programs])
+    return [DefaultInfo(files = files, runfiles = ctx.runfiles(transitive_files = files))]
 
 # The sources and headers of this repository in the programs and in all that they depend on. Builds none of them.
 sources_of = rule(

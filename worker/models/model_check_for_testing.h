@@ -1,5 +1,5 @@
-#ifndef MUSTER_WORKER_MODELS_MODEL_CHECK_H_
-#define MUSTER_WORKER_MODELS_MODEL_CHECK_H_
+#ifndef MUSTER_WORKER_MODELS_MODEL_CHECK_FOR_TESTING_H_
+#define MUSTER_WORKER_MODELS_MODEL_CHECK_FOR_TESTING_H_
 
 #include <memory>
 #include <string>
@@ -39,4 +39,4 @@ void CheckNoExamples(const Model& model, const Batch& batch);
 
 }  // namespace muster
 
-#endif  // MUSTER_WORKER_MODELS_MODEL_CHECK_H_
+#endif  // MUSTER_WORKER_MODELS_MODEL_CHECK_FOR_TESTING_H_

@@ -1,4 +1,4 @@
-#include "worker/collectives/transport/in_process_transport.h"
+#include "worker/collectives/transport/in_process_transport_for_testing.h"
 
 #include <algorithm>
 #include <atomic>

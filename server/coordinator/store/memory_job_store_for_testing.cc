@@ -1,4 +1,4 @@
-#include "server/coordinator/store/memory_job_store.h"
+#include "server/coordinator/store/memory_job_store_for_testing.h"
 
 #include <vector>
 

@@ -1,4 +1,4 @@
-#include "worker/models/local_trainer.h"
+#include "worker/models/local_trainer_for_testing.h"
 
 #include <algorithm>
 #include <limits>

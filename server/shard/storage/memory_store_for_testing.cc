@@ -1,4 +1,4 @@
-#include "server/shard/storage/memory_store.h"
+#include "server/shard/storage/memory_store_for_testing.h"
 
 #include <limits>
 #include <utility>
@@ -50,9 +50,6 @@ absl::Status MemoryStore::Write(const StoreBatch& batch, Durability durability) 
         break;
       case StoreBatch::Kind::kPutMeta:
         job.metadata[partition] = std::string(AsText(value));
-        break;
-      case StoreBatch::Kind::kDeleteMeta:
-        job.metadata.erase(partition);
         break;
     }
   }

@@ -1,4 +1,4 @@
-#include "worker/strategy/local_strategy.h"
+#include "worker/strategy/local_strategy_for_testing.h"
 
 #include <utility>
 

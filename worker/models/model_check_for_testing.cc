@@ -1,4 +1,4 @@
-#include "worker/models/model_check.h"
+#include "worker/models/model_check_for_testing.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
 #include "worker/models/create_model.h"
-#include "worker/models/local_trainer.h"
+#include "worker/models/local_trainer_for_testing.h"
 #include "worker/nn/gradient_check.h"
 
 namespace muster {
