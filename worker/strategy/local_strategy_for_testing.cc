@@ -66,9 +66,11 @@ absl::Status LocalStrategy::PushRows(MicroBatch& micro_batch) {
 
 absl::Status LocalStrategy::EndStep() {
   const uint64_t clock = state_->clock();
-  MUSTER_ASSIGN_OR_RETURN(const StepEnd end,
-                          loss_scaling_.EndStep(clock, state_->tables().tensors, gradients_));
-  if (end == StepEnd::kOverflowed) {
+  const TensorSpec* const overflowed = loss_scaling_.Divide(state_->tables().tensors, gradients_);
+  MUSTER_RETURN_IF_ERROR(loss_scaling_.TakeEnd(
+      clock, overflowed == nullptr ? StepEnd::kFinite : StepEnd::kOverflowed,
+      overflowed == nullptr ? "" : absl::StrCat("the gradient of ", overflowed->name)));
+  if (overflowed != nullptr) {
     state_->set_clock(clock + 1);
     return absl::OkStatus();
   }
