@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "common/base/clock.h"
+#include "common/base/fake_clock_for_testing.h"
 #include "common/metrics/metric_families.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

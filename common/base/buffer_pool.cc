@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "common/base/catch_out_of_memory.h"
-#include "common/base/machine/huge_memory.h"
+#include "common/base/huge_memory.h"
 #include "common/base/round_up.h"
 
 namespace muster {

@@ -14,16 +14,4 @@ absl::Duration RealClock::Monotonic() const {
 
 absl::Time RealClock::Wall() const { return absl::Now(); }
 
-absl::Duration FakeClock::Monotonic() const {
-  absl::MutexLock lock(&mutex_);
-  return now_;
-}
-
-absl::Time FakeClock::Wall() const { return absl::UnixEpoch() + Monotonic(); }
-
-void FakeClock::Advance(absl::Duration step) {
-  absl::MutexLock lock(&mutex_);
-  now_ += step;
-}
-
 }  // namespace muster

@@ -1,8 +1,6 @@
 #ifndef MUSTER_COMMON_BASE_CLOCK_H_
 #define MUSTER_COMMON_BASE_CLOCK_H_
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
 namespace muster {
@@ -25,19 +23,6 @@ class RealClock final : public Clock {
  public:
   absl::Duration Monotonic() const override;
   absl::Time Wall() const override;
-};
-
-// Stands still until it is told to advance.
-class FakeClock final : public Clock {
- public:
-  absl::Duration Monotonic() const override;
-  absl::Time Wall() const override;
-
-  void Advance(absl::Duration step);
-
- private:
-  mutable absl::Mutex mutex_;
-  absl::Duration now_ ABSL_GUARDED_BY(mutex_) = absl::ZeroDuration();
 };
 
 }  // namespace muster

@@ -1,5 +1,4 @@
-#include "common/base/clock.h"
-
+#include "common/base/fake_clock_for_testing.h"
 #include "gtest/gtest.h"
 
 namespace muster {

@@ -8,8 +8,8 @@
 #include "common/compute/device_compute_stream.h"
 #include "common/compute/ops.h"
 #include "common/device/device.h"
-#include "common/device/matmul/device_matmul.h"
 #include "common/kernels/device/device_cross_entropy.h"
+#include "common/kernels/device/matmul/device_matmul.h"
 
 namespace muster {
 

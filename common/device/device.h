@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -76,9 +75,6 @@ class DeviceStream {
   void Record(DeviceEvent& event);
   // What is queued from now on starts after the event's last Record; never recorded: at once.
   void Wait(const DeviceEvent& event);
-  // Runs on the host, in order. It must not call into this file. Within a graph's capture the
-  // stream fails with FailedPrecondition.
-  void CallHost(std::function<void()> function);
 
   // Blocks until everything queued is done.
   absl::Status Synchronize();
@@ -133,12 +129,11 @@ class DeviceGraph {
   //
   // The body must do nothing but queue. Not allowed within are Synchronize, status() of a stream
   // that has not failed, allocating and freeing, copies from or to host memory that is not pinned,
-  // CallHost, another capture, and Wait for an event recorded outside; nor is it, later, to wait
-  // outside for an event recorded within, until it is recorded again. Such a call fails, and so
-  // does Capture. CUDA refuses what it notices, the emulation all of it.
-  //   Internal            what is not allowed, or a stream's work that `stream` does not wait for
-  //   FailedPrecondition  CallHost
-  //   others              the body's own status, or its stream's
+  // another capture, and Wait for an event recorded outside; nor is it, later, to wait outside for
+  // an event recorded within, until it is recorded again. Such a call fails, and so does Capture.
+  // CUDA refuses what it notices, the emulation all of it.
+  //   Internal  what is not allowed, or a stream's work that `stream` does not wait for
+  //   others    the body's own status, or its stream's
   // `stream` can be used again, unless it is what failed.
   static absl::StatusOr<std::unique_ptr<DeviceGraph>> Capture(
       DeviceStream& stream, absl::FunctionRef<absl::Status()> body);

@@ -11,15 +11,6 @@
 #include "common/device/stream_access.h"
 
 namespace muster {
-namespace {
-
-void CUDART_CB RunAndDelete(void* function) {
-  const std::unique_ptr<std::function<void()>> owned(static_cast<std::function<void()>*>(function));
-  (*owned)();
-}
-
-}  // namespace
-
 struct DeviceStream::State {
   cudaStream_t stream = nullptr;
   absl::Status status;
@@ -118,25 +109,6 @@ void DeviceStream::Wait(const DeviceEvent& event) {
   if (!AcceptsWork(*this) || !event.state().recorded) return;
   Fail(CudaError(cudaStreamWaitEvent(state_->stream, event.state().event, 0),
                  "waiting for an event"));
-}
-
-void DeviceStream::CallHost(std::function<void()> function) {
-  if (!AcceptsWork(*this)) return;
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  Fail(CudaError(cudaStreamIsCapturing(state_->stream, &capture), "asking for a stream's capture"));
-  if (capture != cudaStreamCaptureStatusNone) {
-    // The graph would call again what is deleted after the first time.
-    Fail(absl::FailedPreconditionError(
-        "a function of the host was queued within a graph's capture; queue it outside"));
-  }
-  if (!AcceptsWork(*this)) return;
-  auto owned = std::make_unique<std::function<void()>>(std::move(function));
-  const cudaError_t result = cudaLaunchHostFunc(state_->stream, RunAndDelete, owned.get());
-  if (result == cudaSuccess) {
-    owned.release();
-  } else {
-    Fail(CudaError(result, "queueing a function of the host"));
-  }
 }
 
 absl::Status DeviceStream::Synchronize() {

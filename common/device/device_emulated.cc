@@ -323,16 +323,6 @@ void DeviceStream::Wait(const DeviceEvent& event) {
   }
 }
 
-void DeviceStream::CallHost(std::function<void()> function) {
-  if (capture != nullptr) {
-    const absl::Status refused = absl::FailedPreconditionError(
-        "a function of the host was queued within a graph's capture; queue it outside");
-    capture->refused.Update(refused);
-    Fail(refused);
-  }
-  QueueEmulated(*this, std::move(function));
-}
-
 absl::Status DeviceStream::Synchronize() {
   if (capture == nullptr) {
     WaitOnHost(*state_->queue, state_->queue->queued);

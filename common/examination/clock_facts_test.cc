@@ -1,5 +1,6 @@
 #include "common/examination/clock_facts.h"
 
+#include "common/base/fake_clock_for_testing.h"
 #include "gtest/gtest.h"
 #include "proto/examination.pb.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "common/kernels/simd_clones.h"
+#include "common/base/machine/simd_clones.h"
 
 namespace muster {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/kernels/simd_clones.h"
+#include "common/base/machine/simd_clones.h"
 
 namespace muster {
 

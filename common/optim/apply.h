@@ -1,7 +1,7 @@
 #ifndef MUSTER_COMMON_OPTIM_APPLY_H_
 #define MUSTER_COMMON_OPTIM_APPLY_H_
 
-#include "common/kernels/simd_clones.h"
+#include "common/base/machine/simd_clones.h"
 
 namespace muster {
 

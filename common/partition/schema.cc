@@ -230,10 +230,6 @@ absl::Status CheckSparseOptions(const v1::SparseTableOptions& options) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<DenseLayout> Layout(const v1::TablesSchema& schema) {
-  return LayoutOfTensors(schema, TablesFromSchema(schema).tensors);
-}
-
 absl::Status InSchema(const absl::Status& status) {
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat("schema: ", status.message()));
@@ -319,7 +315,10 @@ absl::Status ValidateSchema(const v1::TablesSchema& schema) {
                                static_cast<size_t>(schema.tensors_size()))));
   MUSTER_RETURN_IF_ERROR(CheckPipeline(schema));
   // Shares are those of tensors whose ties are right.
-  if (schema.pipeline() > 1) MUSTER_RETURN_IF_ERROR(InSchema(Layout(schema).status()));
+  if (schema.pipeline() > 1) {
+    MUSTER_RETURN_IF_ERROR(
+        InSchema(LayoutOfTensors(schema, TablesFromSchema(schema).tensors).status()));
+  }
   MUSTER_RETURN_IF_ERROR(InSchema(ServedFromSchema(schema).status()));
   MUSTER_RETURN_IF_ERROR(
       InSchema(CreateOptimizer(schema.optimizer(), Granularity::kElements).status()));
@@ -376,8 +375,6 @@ absl::StatusOr<ServedTensors> ServedFromSchema(const v1::TablesSchema& schema) {
                       DivisionOf(schema, static_cast<int>(tensor_ranks)),
                       {.block_bytes = schema.block_bytes(), .partitions = schema.partitions()});
 }
-
-DenseLayout LayoutFromSchema(const v1::TablesSchema& schema) { return *Layout(schema); }
 
 absl::StatusOr<DenseLayout> LayoutOfTensors(const v1::TablesSchema& schema,
                                             absl::Span<const TensorSpec> tensors) {

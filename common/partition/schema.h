@@ -53,9 +53,6 @@ absl::StatusOr<Tables> LocalTables(const v1::TablesSchema& schema, const MeshPos
 // ServeTensors; there are none if ValidateSchema(schema).ok().
 absl::StatusOr<ServedTensors> ServedFromSchema(const v1::TablesSchema& schema);
 
-// Returns the layout of the whole dense tensors. REQUIRES: ValidateSchema(schema).ok().
-DenseLayout LayoutFromSchema(const v1::TablesSchema& schema);
-
 // Returns the layout of tensors that are a rank's shares of the schema's. Errors are those of
 // DenseLayout::Create.
 absl::StatusOr<DenseLayout> LayoutOfTensors(const v1::TablesSchema& schema,

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "common/partition/layout_from_schema_for_testing.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"

@@ -25,9 +25,9 @@ class Cursor {
   }
   template <typename T>
   void TakeBytes(size_t bytes, T*& array) {
-    const size_t before = plan_.used();
+    const size_t before = plan_.bytes();
     array = reinterpret_cast<T*>(Skip(bytes));
-    *counter_ += plan_.used() - before;
+    *counter_ += plan_.bytes() - before;
   }
   // Takes bytes that are counted elsewhere.
   std::byte* Skip(size_t bytes) { return reinterpret_cast<std::byte*>(base_ + plan_.Add(bytes)); }

@@ -21,7 +21,7 @@ Backoff::Backoff(BackoffOptions options, Philox random)
 
 absl::Duration Backoff::Next() {
   const absl::Duration wait = wait_ * (1 - options_.jitter * random_.Uniform(draws_++));
-  wait_ = std::min(wait_ * options_.growth, options_.longest);
+  wait_ = std::min(wait_ * 2, options_.longest);
   return wait;
 }
 

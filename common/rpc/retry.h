@@ -39,13 +39,13 @@ class RealWaiter final : public Waiter {
 struct BackoffOptions {
   absl::Duration first = absl::Milliseconds(50);
   absl::Duration longest = absl::Seconds(2);
-  double growth = 2;
   // Each wait is drawn from [(1 - jitter) * w, w], so that peers that failed together do not return
   // together.
   double jitter = 0.5;
 };
 
-// The waits between attempts: `first`, then growing to `longest`. Not thread-safe.
+// The waits between attempts: `first`, then each twice the last one, up to `longest`. Not
+// thread-safe.
 class Backoff {
  public:
   // `random` decides the jitter; give each caller its own key.

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "common/base/fake_clock_for_testing.h"
 #include "common/rpc/rpc_status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "common/base/fingerprint.h"
-#include "common/base/machine/huge_memory.h"
+#include "common/base/huge_memory.h"
 #include "common/base/machine/prefetch.h"
 
 namespace muster {

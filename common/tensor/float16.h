@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "common/kernels/simd_clones.h"
+#include "common/base/machine/simd_clones.h"
 
 namespace muster {
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "common/kernels/simd_clones.h"
+#include "common/base/machine/simd_clones.h"
 #include "common/tensor/float16.h"
 #include "common/tensor/half_kernels.h"
 

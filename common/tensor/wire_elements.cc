@@ -6,11 +6,8 @@
 #include "common/tensor/half.h"
 
 namespace muster {
-namespace {
-
-using Kernel = void (*)(DType type, const std::byte* bits, absl::Span<float> values);
-
-void ForHalves(DType type, const Payload& payload, absl::Span<float> values, Kernel kernel) {
+void ReadElements(DType type, const Payload& payload, absl::Span<float> values) {
+  if (type == DType::kF32) return payload.CopyTo(values.data());
   float* at = values.data();
   std::byte straddling[sizeof(uint16_t)];
   bool half_there = false;
@@ -19,26 +16,14 @@ void ForHalves(DType type, const Payload& payload, absl::Span<float> values, Ker
     if (half_there) {
       straddling[1] = span[0];
       span.remove_prefix(1);
-      kernel(type, straddling, {at++, 1});
+      WidenHalf(type, straddling, {at++, 1});
     }
     const size_t whole = span.size() / sizeof(uint16_t);
-    kernel(type, span.data(), {at, whole});
+    WidenHalf(type, span.data(), {at, whole});
     at += whole;
     half_there = span.size() % sizeof(uint16_t) != 0;
     if (half_there) straddling[0] = span.back();
   }
-}
-
-}  // namespace
-
-void ReadElements(DType type, const Payload& payload, absl::Span<float> values) {
-  if (type == DType::kF32) return payload.CopyTo(values.data());
-  ForHalves(type, payload, values, &WidenHalf);
-}
-
-void AddElements(DType type, const Payload& payload, absl::Span<float> values) {
-  if (type == DType::kF32) return payload.AddTo(values);
-  ForHalves(type, payload, values, &AddHalf);
 }
 
 }  // namespace muster

@@ -13,9 +13,6 @@ namespace muster {
 // Sets values[i] to element i, as f32. REQUIRES: payload.size() == SizeOf(type) * values.size().
 void ReadElements(DType type, const Payload& payload, absl::Span<float> values);
 
-// Adds element i to values[i]. REQUIRES: as for ReadElements.
-void AddElements(DType type, const Payload& payload, absl::Span<float> values);
-
 }  // namespace muster
 
 #endif  // MUSTER_COMMON_TENSOR_WIRE_ELEMENTS_H_

@@ -45,9 +45,6 @@ class Tokenizer {
 // Returns all tokens of a text.
 std::vector<int32_t> EncodeAll(const Tokenizer& tokenizer, absl::string_view text);
 
-// Returns the bytes of tokens. REQUIRES: as BytesOf.
-std::string Decode(const Tokenizer& tokenizer, absl::Span<const int32_t> tokens);
-
 }  // namespace muster
 
 #endif  // MUSTER_COMMON_TOKENIZER_TOKENIZER_H_

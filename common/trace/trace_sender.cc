@@ -43,11 +43,6 @@ void TraceSender::Take(const v1::TraceOrder& order) {
   }
 }
 
-bool TraceSender::Stands(uint64_t trace) const {
-  absl::MutexLock lock(&mutex_);
-  return order_->trace() == trace;
-}
-
 void TraceSender::Run() {
   while (true) {
     v1::TraceOrder order;

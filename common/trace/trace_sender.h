@@ -64,7 +64,6 @@ class TraceSender {
   Next CompareClocks(const v1::TraceOrder& order);
   // Waits for an interval. Returns false if the order no longer stands.
   bool Pause(uint64_t trace);
-  bool Stands(uint64_t trace) const;
 
   TraceRecorder& recorder_;
   const Send send_;

@@ -9,7 +9,7 @@
 #include "common/rpc/membership/protocol.h"
 #include "gtest/gtest.h"
 #include "server/coordinator/checkpoints/fake_checkpoint_archive.h"
-#include "server/coordinator/store/memory_job_store.h"
+#include "server/coordinator/store/memory_job_store_for_testing.h"
 
 namespace muster {
 namespace {

@@ -27,7 +27,7 @@
 #include "server/coordinator/coordinator_loop.h"
 #include "server/coordinator/examination_service.h"
 #include "server/coordinator/job_service.h"
-#include "server/coordinator/store/memory_job_store.h"
+#include "server/coordinator/store/memory_job_store_for_testing.h"
 #include "server/coordinator/task_service.h"
 
 namespace muster {

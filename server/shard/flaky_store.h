@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "server/shard/storage/memory_store.h"
+#include "server/shard/storage/memory_store_for_testing.h"
 
 namespace muster {
 

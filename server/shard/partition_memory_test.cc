@@ -22,7 +22,7 @@
 #include "server/shard/partition/partition.h"
 #include "server/shard/resources/executor.h"
 #include "server/shard/storage/fake_log_file.h"
-#include "server/shard/storage/memory_store.h"
+#include "server/shard/storage/memory_store_for_testing.h"
 #include "server/shard/test_engine.h"
 #include "server/shard/test_server.h"
 

@@ -58,6 +58,16 @@ namespace {
 // What a caller of a partition on its way to another server should wait.
 constexpr uint32_t kRetryAfterMs = 20;
 
+// Bytes of unused buffers that are kept for later replies and sums.
+constexpr size_t kPoolBytes = size_t{256} << 20;
+
+// Threads that write checkpoint files, for all partitions together.
+constexpr int kFileThreads = 2;
+
+// Threads that wait for the disk on behalf of logs, for all partitions together. They take next to
+// no processor time.
+constexpr int kLogThreads = 4;
+
 // Drops what an earlier process has left, and nobody goes on from: without a partition's state,
 // neither values (rows evicted for jobs that are not durable) nor logs are of use.
 absl::Status DropStrays(ParameterStore& store, const std::string& log_dir, LogFileSystem& files) {
@@ -89,7 +99,7 @@ ShardEngine::Impl::Impl(Options options)
       threads_(options_.executor == nullptr ? std::make_unique<ThreadPool>(options_.threads)
                                             : nullptr),
       jobs_(resources_, {.process_nonce = options_.process_nonce, .replayed = options_.replayed}) {
-  resources_.pool = BufferPool::Create(options_.pool_bytes);
+  resources_.pool = BufferPool::Create(kPoolBytes);
   resources_.budget = &budget_;
   resources_.executor = threads_ == nullptr ? options_.executor : threads_.get();
   if (options_.file_executor != nullptr || options_.executor != nullptr) {
@@ -99,8 +109,8 @@ ShardEngine::Impl::Impl(Options options)
     resources_.files = std::shared_ptr<Executor>(files, [](Executor*) {});
     resources_.syncs = resources_.files;
   } else {
-    resources_.files = std::make_shared<ThreadPool>(options_.file_threads);
-    resources_.syncs = std::make_shared<ThreadPool>(options_.log_threads);
+    resources_.files = std::make_shared<ThreadPool>(kFileThreads);
+    resources_.syncs = std::make_shared<ThreadPool>(kLogThreads);
   }
   resources_.checkpoint_storage = options_.checkpoint_storage;
   resources_.root_check = options_.root_check;
@@ -203,14 +213,6 @@ absl::StatusOr<std::unique_ptr<ShardEngine>> ShardEngine::Create(Options options
   if (options.threads < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("threads is ", options.threads, ", expected at least 1"));
-  }
-  if (options.file_threads < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("file_threads is ", options.file_threads, ", expected at least 1"));
-  }
-  if (options.log_threads < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("log_threads is ", options.log_threads, ", expected at least 1"));
   }
   if (options.checkpoint_storage == nullptr) {
     return absl::InvalidArgumentError("checkpoint_storage is missing");

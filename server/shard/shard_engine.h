@@ -67,14 +67,9 @@ class ShardEngine final : public PartitionHost {
     // Runs the partitions in place of the pool; for tests. Must outlive the engine, and have run
     // all its tasks when jobs are closed (by a new generation, a drop, or the engine's end).
     Executor* executor = nullptr;
-    // Threads that write checkpoint files, for all partitions together.
-    int file_threads = 2;
-    // Runs the tasks of the file threads in their place; for tests, under the conditions of
-    // `executor`. Null: `executor` runs them, if it is set.
+    // Runs the tasks of the threads that write checkpoint files in their place; for tests, under
+    // the conditions of `executor`. Null: `executor` runs them, if it is set.
     Executor* file_executor = nullptr;
-    // Threads that wait for the disk on behalf of logs, for all partitions together; at least 1.
-    // They take next to no processor time.
-    int log_threads = 4;
     // Bound on bytes queued and parked on a partition; beyond, RESOURCE_EXHAUSTED is answered.
     size_t queue_bytes = 64 << 20;
     // A partition's image is written again when its log has grown by more than this and by more
@@ -85,8 +80,6 @@ class ShardEngine final : public PartitionHost {
     std::function<void(const v1::ReplayStatus&)> replayed;
     // Size of one file of a log.
     uint64_t log_segment_bytes = uint64_t{64} << 20;
-    // Bytes of unused buffers that are kept for later replies and sums.
-    size_t pool_bytes = 256 << 20;
     // Called, in tests of recovery, at named points ("appended", "synced", "applied", "image",
     // "evicted", "cut_taken", "cut_file", "cut_written"; of a move "move_deleted", "move_standing",
     // "move_marked", "move_copied", "move_adopted"). Once it returns true the engine neither writes

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/checkpoint/manifest.h"
+#include "common/partition/layout_from_schema_for_testing.h"
 #include "common/partition/schema.h"
 #include "common/partition/sparse_placement.h"
 #include "proto/checkpoint.pb.h"

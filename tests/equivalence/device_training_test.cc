@@ -31,7 +31,7 @@
 #include "tests/equivalence/training_run.h"
 #include "worker/collectives/communicator.h"
 #include "worker/collectives/host/host_communicator.h"
-#include "worker/collectives/transport/in_process_transport.h"
+#include "worker/collectives/transport/in_process_transport_for_testing.h"
 #include "worker/data/sampling/sampler.h"
 #include "worker/device/copying_strategy.h"
 #include "worker/device/device_options.h"
@@ -42,7 +42,7 @@
 #include "worker/runtime/device/device_job.h"
 #include "worker/runtime/training/micro_batch_reader.h"
 #include "worker/runtime/training/prepared_job.h"
-#include "worker/strategy/local_strategy.h"
+#include "worker/strategy/local_strategy_for_testing.h"
 #include "worker/strategy/strategy.h"
 
 namespace muster {

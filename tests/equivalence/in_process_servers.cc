@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "server/shard/service/data_channel_server.h"
 #include "server/shard/service/parameter_service.h"
-#include "server/shard/storage/memory_store.h"
+#include "server/shard/storage/memory_store_for_testing.h"
 #include "tests/harness/in_process_client.h"
 
 namespace muster {

@@ -11,7 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/optional.h"
 #include "worker/collectives/communicator.h"
-#include "worker/collectives/transport/in_process_transport.h"
+#include "worker/collectives/transport/in_process_transport_for_testing.h"
 
 namespace muster {
 

@@ -20,7 +20,7 @@
 #include "worker/runtime/coordinator_client/fake_coordinator_client.h"
 #include "worker/runtime/training/prepared_job.h"
 #include "worker/strategy/group/sharded_strategy.h"
-#include "worker/strategy/local_strategy.h"
+#include "worker/strategy/local_strategy_for_testing.h"
 
 namespace muster {
 namespace {

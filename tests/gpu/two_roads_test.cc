@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "worker/collectives/host/host_communicator.h"
-#include "worker/collectives/transport/in_process_transport.h"
+#include "worker/collectives/transport/in_process_transport_for_testing.h"
 
 namespace muster {
 namespace {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/job/test_jobs.h"
+#include "common/partition/layout_from_schema_for_testing.h"
 #include "common/partition/schema.h"
 #include "gtest/gtest.h"
 #include "proto/job_service.pb.h"

@@ -7,6 +7,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/lost_state.h"
 #include "common/partition/cut_order.h"
+#include "common/partition/layout_from_schema_for_testing.h"
 #include "common/partition/schema.h"
 
 namespace muster {
@@ -113,10 +114,9 @@ ModelServerTask::ModelServerTask(ModelCluster& cluster, std::string worker, v1::
     : cluster_(cluster),
       worker_(std::move(worker)),
       order_(std::move(order)),
-      connections_(TablesOf(order_), {.slot = order_.slot(), .open_timeout = absl::Minutes(5)},
-                   [this](const std::string& address) {
-                     return std::make_unique<ModelClient>(cluster_, worker_, address);
-                   }) {}
+      connections_(TablesOf(order_), order_.slot(), [this](const std::string& address) {
+        return std::make_unique<ModelClient>(cluster_, worker_, address);
+      }) {}
 
 bool ModelServerTask::Advance() {
   switch (state_) {

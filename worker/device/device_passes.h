@@ -15,7 +15,7 @@
 #include "common/base/work.h"
 #include "common/compute/device_ops.h"
 #include "common/device/device.h"
-#include "common/device/matmul/device_matmul.h"
+#include "common/kernels/device/matmul/device_matmul.h"
 #include "common/plan/device_memory_layout.h"
 #include "worker/collectives/communicator.h"
 #include "worker/data/batch.h"

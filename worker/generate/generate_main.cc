@@ -135,7 +135,7 @@ absl::Status Print(absl::string_view text) {
 absl::Status PrintObject(LoadedTransformer& transformer, const Tokenizer& tokenizer,
                          const Flags& flags) {
   std::string text;
-  MUSTER_ASSIGN_OR_RETURN(const GenerationSummary made,
+  MUSTER_ASSIGN_OR_RETURN(const int64_t made,
                           Generate(transformer, tokenizer, flags.prompt, flags.options,
                                    [&text](absl::string_view bytes) {
                                      text.append(bytes.data(), bytes.size());
@@ -144,7 +144,7 @@ absl::Status PrintObject(LoadedTransformer& transformer, const Tokenizer& tokeni
   nlohmann::ordered_json object;
   object["prompt"] = flags.prompt;
   object["text"] = text;
-  object["tokens"] = made.tokens;
+  object["tokens"] = made;
   object["seed"] = flags.options.seed;
   // A character of which not all bytes were made is no text.
   return Print(absl::StrCat(PrintableJson(DumpJson(object, 1)), "\n"));

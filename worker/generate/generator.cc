@@ -43,9 +43,9 @@ double Uniform(const Philox& random, uint64_t draw) {
 
 }  // namespace
 
-absl::StatusOr<GenerationSummary> Generate(
-    NextTokenModel& model, const Tokenizer& tokenizer, absl::string_view prompt,
-    const GenerateOptions& options, absl::FunctionRef<absl::Status(absl::string_view)> sink) {
+absl::StatusOr<int64_t> Generate(NextTokenModel& model, const Tokenizer& tokenizer,
+                                 absl::string_view prompt, const GenerateOptions& options,
+                                 absl::FunctionRef<absl::Status(absl::string_view)> sink) {
   MUSTER_RETURN_IF_ERROR(ValidateSampling(options.sampling));
   if (options.max_tokens < 0) {
     return absl::InvalidArgumentError(
@@ -61,25 +61,21 @@ absl::StatusOr<GenerationSummary> Generate(
     }
     tokens.push_back(*end);
   }
-  GenerationSummary summary;
-  summary.prompt_tokens = static_cast<int64_t>(tokens.size());
+  int64_t made = 0;
   const Philox random(options.seed, "generate", "");
   Feeder feeder(model);
-  while (summary.tokens < options.max_tokens) {
+  while (made < options.max_tokens) {
     MUSTER_ASSIGN_OR_RETURN(absl::Span<const float> logits, feeder.Feed(tokens));
     // A model may have more rows than there are tokens, for speed; no text belongs to those.
     logits = logits.first(std::min<size_t>(logits.size(), tokenizer.vocabulary()));
     MUSTER_ASSIGN_OR_RETURN(const int32_t token,
-                            SampleToken(logits, options.sampling, Uniform(random, summary.tokens)));
-    if (token == end) {
-      summary.ended_by_itself = true;
-      break;
-    }
-    ++summary.tokens;
+                            SampleToken(logits, options.sampling, Uniform(random, made)));
+    if (token == end) break;
+    ++made;
     tokens.push_back(token);
     MUSTER_RETURN_IF_ERROR(sink(tokenizer.BytesOf(token)));
   }
-  return summary;
+  return made;
 }
 
 }  // namespace muster

@@ -36,25 +36,19 @@ struct GenerateOptions {
   uint64_t seed = 0;
 };
 
-struct GenerationSummary {
-  int64_t prompt_tokens = 0;
-  // Without the end-of-text.
-  int64_t tokens = 0;
-  bool ended_by_itself = false;
-};
-
 // Continues a prompt: hands `sink` the bytes of each new token as soon as it is chosen, until there
-// are max_tokens or the end-of-text was chosen. Equal arguments give equal bytes: draw i is a pure
-// function of the seed and i. An empty prompt begins with the end-of-text.
+// are max_tokens or the end-of-text was chosen. Returns the number of new tokens, without the
+// end-of-text. Equal arguments give equal bytes: draw i is a pure function of the seed and i. An
+// empty prompt begins with the end-of-text.
 //
 // When the context is full, the model goes on from the later half of it: each token then sees
 // between half a context and a whole one. The same goes for a prompt that is longer.
 //
 // InvalidArgument: options are out of range, or the prompt is empty and the tokenizer has no
 // end-of-text. Errors of the model and the sink end the generation.
-absl::StatusOr<GenerationSummary> Generate(NextTokenModel& model, const Tokenizer& tokenizer,
-                                           absl::string_view prompt, const GenerateOptions& options,
-                                           absl::FunctionRef<absl::Status(absl::string_view)> sink);
+absl::StatusOr<int64_t> Generate(NextTokenModel& model, const Tokenizer& tokenizer,
+                                 absl::string_view prompt, const GenerateOptions& options,
+                                 absl::FunctionRef<absl::Status(absl::string_view)> sink);
 
 }  // namespace muster
 

@@ -8,7 +8,7 @@
 #include "google/protobuf/text_format.h"
 #include "proto/job.pb.h"
 #include "worker/models/create_model.h"
-#include "worker/models/local_trainer.h"
+#include "worker/models/local_trainer_for_testing.h"
 
 namespace muster {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/models/local_trainer.h"
-#include "worker/models/model_check.h"
+#include "worker/models/local_trainer_for_testing.h"
+#include "worker/models/model_check_for_testing.h"
 
 namespace muster {
 namespace {

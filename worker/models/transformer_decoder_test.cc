@@ -11,8 +11,8 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
-#include "worker/models/local_trainer.h"
-#include "worker/models/model_check.h"
+#include "worker/models/local_trainer_for_testing.h"
+#include "worker/models/model_check_for_testing.h"
 #include "worker/models/resolve_transformer.h"
 #include "worker/nn/gradient_check.h"
 

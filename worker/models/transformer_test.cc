@@ -10,8 +10,8 @@
 #include "common/kernels/matmul.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/models/local_trainer.h"
-#include "worker/models/model_check.h"
+#include "worker/models/local_trainer_for_testing.h"
+#include "worker/models/model_check_for_testing.h"
 #include "worker/nn/gradient_check.h"
 
 namespace muster {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/base/machine/huge_memory.h"
+#include "common/base/huge_memory.h"
 
 namespace muster {
 

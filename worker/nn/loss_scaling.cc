@@ -2,9 +2,7 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/base/status_macros.h"
 #include "common/kernels/gemm/row_sums.h"
 #include "worker/nn/diverged_error.h"
 
@@ -35,15 +33,6 @@ const TensorSpec* LossScaling::Divide(absl::Span<const TensorSpec> tensors,
     if (overflowed == nullptr) overflowed = &tensors[i];
   }
   return overflowed;
-}
-
-absl::StatusOr<StepEnd> LossScaling::EndStep(uint64_t clock, absl::Span<const TensorSpec> tensors,
-                                             GradientSpans gradients) {
-  const TensorSpec* const overflowed = Divide(tensors, gradients);
-  const StepEnd end = overflowed == nullptr ? StepEnd::kFinite : StepEnd::kOverflowed;
-  MUSTER_RETURN_IF_ERROR(TakeEnd(
-      clock, end, overflowed == nullptr ? "" : absl::StrCat("the gradient of ", overflowed->name)));
-  return end;
 }
 
 absl::Status LossScaling::TakeEnd(uint64_t clock, StepEnd end, absl::string_view what) {

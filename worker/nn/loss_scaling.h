@@ -5,7 +5,6 @@
 #include <functional>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
@@ -58,11 +57,8 @@ class LossScaling {
   // all are finite, or nothing is scaled. `gradients` are by tensor.
   const TensorSpec* Divide(absl::Span<const TensorSpec> tensors, GradientSpans gradients) const;
 
-  // Divides the gradients that decide on the end of the step at `clock`, and takes that end. Errors
-  // as below.
-  absl::StatusOr<StepEnd> EndStep(uint64_t clock, absl::Span<const TensorSpec> tensors,
-                                  GradientSpans gradients);
-  // Takes the end of a step. OutOfRange: `what` is not finite, and there is no smaller scale.
+  // Takes the end of the step at `clock`. OutOfRange: `what` is not finite, and there is no smaller
+  // scale.
   absl::Status TakeEnd(uint64_t clock, StepEnd end, absl::string_view what);
   // Takes the end of a step, and the state after it, from those who decided on both.
   // REQUIRES: searches().

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "common/base/machine/huge_memory.h"
+#include "common/base/huge_memory.h"
 #include "common/compute/ops.h"
 #include "common/partition/tensor_spec.h"
 #include "common/tensor/dtype.h"

@@ -12,7 +12,7 @@
 #include "common/partition/local_tensors.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
-#include "worker/models/local_trainer.h"
+#include "worker/models/local_trainer_for_testing.h"
 #include "worker/models/mlp.h"
 #include "worker/models/transformer.h"
 #include "worker/nn/transformer/host_backend.h"

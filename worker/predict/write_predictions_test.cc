@@ -29,7 +29,7 @@
 #include "worker/runtime/training/micro_batch_reader.h"
 #include "worker/runtime/training/prepared_job.h"
 #include "worker/runtime/training/step_executor.h"
-#include "worker/strategy/local_strategy.h"
+#include "worker/strategy/local_strategy_for_testing.h"
 
 namespace muster {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
-#include "common/base/machine/huge_memory.h"
+#include "common/base/huge_memory.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/tensor_spec.h"
 #include "common/transport/shared_memory/registered_memory.h"

@@ -1,5 +1,3 @@
-#include "worker/strategy/local_strategy.h"
-
 #include <cmath>
 
 #include "common/tensor/bfloat16.h"
@@ -7,6 +5,7 @@
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
+#include "worker/strategy/local_strategy_for_testing.h"
 
 namespace muster {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "common/kernels/simd_clones.h"
+#include "common/base/machine/simd_clones.h"
 
 // Products of small f32 tiles that lie in the caches: what attention is made of. Included by
 // vector_kernels_*.cc alone; see array_loops.h.

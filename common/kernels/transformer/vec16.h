@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #endif
 
-#include "common/kernels/simd_clones.h"
+#include "common/base/machine/simd_clones.h"
 #include "common/tensor/bfloat16.h"
 
 // Sixteen f32 as one value, for the loops that vector_kernels_*.cc compile once per instruction set

@@ -4,6 +4,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/membership/protocol.h"

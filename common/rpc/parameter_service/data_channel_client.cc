@@ -8,6 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/parameter_service/channel_lane.h"
 #include "common/rpc/parameter_service/exchange_connection.h"
@@ -22,6 +23,9 @@
 
 namespace muster {
 namespace {
+
+// For each attempt at opening a channel.
+constexpr absl::Duration kOpenTimeout = absl::Seconds(3);
 
 class DataChannelClient final : public ParameterClient {
  public:
@@ -92,7 +96,7 @@ class DataChannelClient final : public ParameterClient {
 
   // Opens all lanes, on a thread of its own.
   void Open() {
-    absl::StatusOr<ChannelAddress> target = stub_.OpenChannel(open_context_, options_.open_timeout);
+    absl::StatusOr<ChannelAddress> target = stub_.OpenChannel(open_context_, kOpenTimeout);
     if (target.ok() && target->host.empty()) target->host = HostOf(address_);
     for (auto& lane : lanes_) lane->Open(OpenLane(target));
   }
@@ -108,9 +112,9 @@ class DataChannelClient final : public ParameterClient {
       } else if (target->unix_name.empty()) {
         reason = "the server offers no shared memory";
       } else {
-        auto channel = ConnectSharedChannel(*target, options_.shared_memory_bytes, loop,
-                                            io_->pool(), Deadline::After(options_.open_timeout),
-                                            options_.registered_memory);
+        auto channel =
+            ConnectSharedChannel(*target, options_.shared_memory_bytes, loop, io_->pool(),
+                                 Deadline::After(kOpenTimeout), options_.registered_memory);
         if (channel.ok()) return Opened(*std::move(channel), loop, reason);
         reason = absl::StrCat("shared memory: ", std::string(channel.status().message()));
       }
@@ -119,8 +123,8 @@ class DataChannelClient final : public ParameterClient {
                         "; TCP: the server's data channel is plain, and a client with certificates "
                         "sends nothing in plain text; use the same release on both sides");
       } else if (options_.tcp == DataChannelClientOptions::Tcp::kUsed && !aborted_.load()) {
-        auto channel = ConnectSocketChannel(*target, loop, io_->pool(),
-                                            Deadline::After(options_.open_timeout));
+        auto channel =
+            ConnectSocketChannel(*target, loop, io_->pool(), Deadline::After(kOpenTimeout));
         if (channel.ok()) return Opened(*std::move(channel), loop, reason);
         absl::StrAppend(&reason, target->security == ChannelSecurity::kTls ? "; TLS: " : "; TCP: ",
                         std::string(channel.status().message()));

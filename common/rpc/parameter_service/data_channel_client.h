@@ -6,7 +6,6 @@
 #include <memory>
 #include <string>
 
-#include "absl/time/time.h"
 #include "common/rpc/parameter_service/grpc_parameter_client.h"
 #include "common/rpc/parameter_service/parameter_client.h"
 #include "common/rpc/rpc_credentials.h"
@@ -28,8 +27,6 @@ struct DataChannelClientOptions {
   std::shared_ptr<const RegisteredMemory> registered_memory;
   enum class Tcp { kUsed, kNotUsed };
   Tcp tcp = Tcp::kUsed;
-  // Time for each attempt at opening a channel.
-  absl::Duration open_timeout = absl::Seconds(3);
   // Called once per connection, on a thread that may block, with the way found ("grpc", "tcp",
   // "tls" or "shared_memory"), and why better ones were not.
   std::function<void(const std::string& kind, const std::string& reason)> opened;

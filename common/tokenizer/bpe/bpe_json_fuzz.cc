@@ -6,6 +6,7 @@
 #include "common/fuzz/fuzz_check.h"
 #include "common/tokenizer/bpe/bpe_json.h"
 #include "common/tokenizer/bpe/bpe_tokenizer.h"
+#include "common/tokenizer/decode_for_testing.h"
 
 namespace muster {
 

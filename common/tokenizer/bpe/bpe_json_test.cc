@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/tokenizer/bpe/bpe_tokenizer.h"
 #include "common/tokenizer/bpe/bpe_trainer.h"
+#include "common/tokenizer/decode_for_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -19,6 +19,7 @@
 #include "common/tokenizer/bpe/bpe_tokenizer.h"
 #include "common/tokenizer/bpe/bpe_trainer.h"
 #include "common/tokenizer/bpe/byte_tokenizer.h"
+#include "common/tokenizer/decode_for_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -7,6 +7,12 @@
 #include "common/base/status_macros.h"
 
 namespace muster {
+namespace {
+
+// Bytes of unused receive buffers that the pool keeps.
+constexpr size_t kPoolBytes = size_t{256} << 20;
+
+}  // namespace
 
 int TlsIoThreads() { return std::clamp(UsableProcessors() / 2, 1, 8); }
 
@@ -15,11 +21,11 @@ absl::StatusOr<std::shared_ptr<ChannelIo>> ChannelIo::Create(ChannelIoOptions op
       options.threads > 0 ? options.threads : std::clamp(UsableProcessors() / 8, 1, 4);
   std::vector<std::unique_ptr<IoLoop>> loops;
   for (int i = 0; i < threads; ++i) {
-    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<IoLoop> loop, IoLoop::Create(options.loop));
+    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<IoLoop> loop, IoLoop::Create());
     loops.push_back(std::move(loop));
   }
   return std::shared_ptr<ChannelIo>(
-      new ChannelIo(std::move(loops), BufferPool::Create(options.pool_bytes)));
+      new ChannelIo(std::move(loops), BufferPool::Create(kPoolBytes)));
 }
 
 }  // namespace muster

@@ -15,9 +15,6 @@ namespace muster {
 struct ChannelIoOptions {
   // Number of threads; 0: one for every eight processors, at most four.
   int threads = 0;
-  IoLoopOptions loop;
-  // Bytes of unused receive buffers that the pool keeps.
-  size_t pool_bytes = size_t{256} << 20;
 };
 
 // Returns the threads for encrypting (TLS) channels: one for every two processors, at most eight.

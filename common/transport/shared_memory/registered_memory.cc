@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/machine/huge_memory.h"
+#include "common/base/huge_memory.h"
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 

@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/machine/aligned_range.h"
-#include "common/base/machine/huge_memory.h"
+#include "common/base/aligned_range.h"
+#include "common/base/huge_memory.h"
 #include "common/base/round_up.h"
 #include "common/transport/system_error.h"
 

@@ -5,6 +5,7 @@
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/coordinator/calls/manual_executor_for_testing.h"
 
 namespace muster {
 namespace {

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
-#include "server/coordinator/checkpoints/find_checkpoint.h"
 #include "server/coordinator/job/evaluation_order.h"
+#include "server/coordinator/job/find_checkpoint.h"
 
 namespace muster {
 namespace {

@@ -9,7 +9,7 @@
 #include "common/base/catch_out_of_memory.h"
 #include "common/base/status_macros.h"
 #include "server/coordinator/checkpoints/best_checkpoint.h"
-#include "server/coordinator/checkpoints/find_checkpoint.h"
+#include "server/coordinator/job/find_checkpoint.h"
 #include "server/coordinator/job/job_state_machine.h"
 
 namespace muster {

@@ -5,10 +5,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/fake_clock_for_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator/checkpoints/fake_checkpoint_archive.h"
-#include "server/coordinator/store/memory_job_store.h"
+#include "server/coordinator/store/memory_job_store_for_testing.h"
 
 namespace muster {
 namespace {

@@ -11,7 +11,7 @@
 #include "proto/job_record.pb.h"
 #include "proto/metrics.pb.h"
 #include "proto/task_service.pb.h"
-#include "server/coordinator/store/memory_job_store.h"
+#include "server/coordinator/store/memory_job_store_for_testing.h"
 #include "server/coordinator/store/rocksdb_job_store.h"
 
 namespace muster {

@@ -2,10 +2,11 @@
 
 #include <memory>
 
+#include "common/base/fake_clock_for_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/task_service.pb.h"
-#include "server/coordinator/store/memory_job_store.h"
+#include "server/coordinator/store/memory_job_store_for_testing.h"
 
 namespace muster {
 namespace {

@@ -5,8 +5,8 @@
 #include "absl/status/status.h"
 #include "common/job/job_validator.h"
 #include "common/text/utf8.h"
-#include "server/coordinator/checkpoints/find_checkpoint.h"
 #include "server/coordinator/cluster/shard_map.h"
+#include "server/coordinator/job/find_checkpoint.h"
 #include "server/coordinator/job/training_data.h"
 
 namespace muster {

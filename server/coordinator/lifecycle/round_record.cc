@@ -5,7 +5,7 @@
 
 #include "common/job/job_road.h"
 #include "common/mesh/job_mesh.h"
-#include "server/coordinator/checkpoints/find_checkpoint.h"
+#include "server/coordinator/job/find_checkpoint.h"
 
 namespace muster {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "proto/job_record.pb.h"
 #include "proto/status.pb.h"
-#include "server/coordinator/checkpoints/find_checkpoint.h"
 #include "server/coordinator/history/slot_times.h"
+#include "server/coordinator/job/find_checkpoint.h"
 #include "server/coordinator/job/job.h"
 #include "server/coordinator/job/job_state_machine.h"
 

@@ -11,7 +11,7 @@
 #include "server/coordinator/checkpoints/fake_checkpoint_archive.h"
 #include "server/coordinator/coordinator_loop.h"
 #include "server/coordinator/page/page_service.h"
-#include "server/coordinator/store/memory_job_store.h"
+#include "server/coordinator/store/memory_job_store_for_testing.h"
 #include "server/page/http_listener.h"
 #include "server/page/page_security.h"
 

@@ -15,10 +15,10 @@
 #include "common/mesh/mesh.h"
 #include "common/text/utf8.h"
 #include "server/coordinator/checkpoints/best_checkpoint.h"
-#include "server/coordinator/checkpoints/find_checkpoint.h"
 #include "server/coordinator/cluster/cluster_capacity.h"
 #include "server/coordinator/cluster/tensor_groups.h"
 #include "server/coordinator/history/slot_times.h"
+#include "server/coordinator/job/find_checkpoint.h"
 #include "server/coordinator/job/job_state_machine.h"
 #include "server/coordinator/requests/hidden_environment.h"
 

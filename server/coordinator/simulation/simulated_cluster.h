@@ -14,11 +14,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/base/clock.h"
-#include "server/coordinator/calls/serial_executor.h"
+#include "common/base/fake_clock_for_testing.h"
+#include "server/coordinator/calls/manual_executor_for_testing.h"
 #include "server/coordinator/checkpoints/fake_checkpoint_archive.h"
 #include "server/coordinator/coordinator.h"
-#include "server/coordinator/store/memory_job_store.h"
+#include "server/coordinator/store/memory_job_store_for_testing.h"
 
 namespace muster {
 

@@ -10,7 +10,7 @@
 #include "common/partition/cut_order.h"
 #include "proto/checkpoint.pb.h"
 #include "server/shard/history/history_world.h"
-#include "server/shard/storage/memory_store.h"
+#include "server/shard/storage/memory_store_for_testing.h"
 
 namespace muster {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/partition/layout_from_schema_for_testing.h"
 #include "common/partition/schema.h"
 #include "common/partition/sparse_placement.h"
 #include "server/shard/calls/test_exchange.h"

@@ -7,7 +7,7 @@
 #include "common/base/byte_text.h"
 #include "server/shard/resources/crash_point.h"
 #include "server/shard/storage/fake_log_file.h"
-#include "server/shard/storage/memory_store.h"
+#include "server/shard/storage/memory_store_for_testing.h"
 
 namespace muster {
 namespace {

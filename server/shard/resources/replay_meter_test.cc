@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/clock.h"
+#include "common/base/fake_clock_for_testing.h"
 #include "proto/status.pb.h"
 
 namespace muster {

@@ -31,9 +31,6 @@ absl::Status FakeStore::Apply(const Written& written) {
       case StoreBatch::Kind::kPutMeta:
         batch.PutMeta(change.partition, value);
         break;
-      case StoreBatch::Kind::kDeleteMeta:
-        batch.DeleteMeta(change.partition);
-        break;
     }
   }
   return store_->Write(batch, written.durability);

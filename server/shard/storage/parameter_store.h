@@ -20,7 +20,7 @@ namespace muster {
 // order of the calls. Values are borrowed: they must live until ParameterStore::Write returns.
 class StoreBatch {
  public:
-  enum class Kind { kPut, kDelete, kDeletePartition, kPutMeta, kDeleteMeta };
+  enum class Kind { kPut, kDelete, kDeletePartition, kPutMeta };
 
   struct Change {
     Kind kind = Kind::kPut;
@@ -46,9 +46,6 @@ class StoreBatch {
   // Sets the metadata of a partition, whose meaning is the caller's.
   void PutMeta(uint32_t partition, absl::Span<const std::byte> value) {
     changes_.push_back({Kind::kPutMeta, 0, partition, 0, value});
-  }
-  void DeleteMeta(uint32_t partition) {
-    changes_.push_back({Kind::kDeleteMeta, 0, partition, 0, {}});
   }
 
   const std::string& job() const { return job_; }

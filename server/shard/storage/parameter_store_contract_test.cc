@@ -17,7 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/byte_text.h"
-#include "server/shard/storage/memory_store.h"
+#include "server/shard/storage/memory_store_for_testing.h"
 #include "server/shard/storage/parameter_store.h"
 #include "server/shard/storage/rocksdb_store.h"
 
@@ -237,10 +237,6 @@ TEST_P(ParameterStoreContractTest, Metadata) {
   EXPECT_EQ(store_->GetMeta("job", 256).value(), "");
   EXPECT_FALSE(store_->GetMeta("job", 3).value().has_value());
   EXPECT_FALSE(store_->GetMeta("other", 1).value().has_value());
-  StoreBatch deletion("job");
-  deletion.DeleteMeta(2);
-  ASSERT_TRUE(store_->Write(deletion, Durability::kSync).ok());
-  EXPECT_THAT(store_->Partitions("job").value(), ElementsAre(1, 256));
 }
 
 TEST_P(ParameterStoreContractTest, DropJobLeavesTheOthers) {

@@ -176,9 +176,6 @@ absl::Status RocksDbStore::Write(const StoreBatch& batch, Durability durability)
       case StoreBatch::Kind::kPutMeta:
         status = changes.Put(MetaKey(batch.job(), change.partition), ToSlice(change.value));
         break;
-      case StoreBatch::Kind::kDeleteMeta:
-        status = changes.Delete(MetaKey(batch.job(), change.partition));
-        break;
     }
     MUSTER_RETURN_IF_ERROR(FromRocksDb(status, "collect changes to the parameter store"));
   }

@@ -46,12 +46,6 @@ std::string PartitionPrefix(absl::string_view job, uint32_t table, uint32_t part
 
 void AppendStoreKey(uint64_t key, std::string& prefix) { AppendBigEndian(key, prefix); }
 
-std::string ValueKey(absl::string_view job, uint32_t table, uint32_t partition, uint64_t key) {
-  std::string out = PartitionPrefix(job, table, partition);
-  AppendBigEndian(key, out);
-  return out;
-}
-
 std::string PrefixEnd(std::string prefix) {
   while (static_cast<unsigned char>(prefix.back()) == 0xff) prefix.pop_back();
   ++prefix.back();

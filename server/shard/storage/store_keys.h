@@ -24,7 +24,6 @@ std::string MetaKey(absl::string_view job, uint32_t partition);
 std::string PartitionPrefix(absl::string_view job, uint32_t table, uint32_t partition);
 // Appends `key` to a partition's prefix, which makes it a value's key.
 void AppendStoreKey(uint64_t key, std::string& prefix);
-std::string ValueKey(absl::string_view job, uint32_t table, uint32_t partition, uint64_t key);
 
 // Returns the first string in byte-wise order behind all that begin with `prefix`. REQUIRES: a byte
 // of `prefix` is below 0xff.

@@ -12,6 +12,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
+std::string ValueKey(const std::string& job, uint32_t table, uint32_t partition, uint64_t key) {
+  std::string out = PartitionPrefix(job, table, partition);
+  AppendStoreKey(key, out);
+  return out;
+}
+
 TEST(StoreKeysTest, AreLaidOutAsDocumented) {
   EXPECT_EQ(ValueKey("j", 1, 0x203, 0x405), std::string("j\0v"
                                                         "\0\0\0\1"

@@ -14,7 +14,6 @@ class StalenessPolicy {
 
   // Returns whether this is BSP: gradients are summed, and the optimizer runs once per clock.
   bool synchronous() const { return bound_ == 0; }
-  bool unlimited() const { return bound_ == kUnlimited; }
   uint64_t bound() const { return bound_; }
 
   // Returns the number of clocks that the slowest slot must have closed before a step at `clock`

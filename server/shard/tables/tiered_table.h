@@ -158,7 +158,6 @@ class TieredTable {
     uint32_t expire = 0;
   };
 
-  bool tracks_use() const { return options_.evicts; }
   // Loads the keys whose numbers_ say that memory misses them, and completes numbers_.
   absl::Status LoadMissing(absl::Span<const uint64_t> keys);
   absl::Status LoadStored(uint64_t key, ParameterStore::Value value);

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/machine/huge_memory.h"
+#include "common/base/huge_memory.h"
 #include "common/base/machine/prefetch.h"
 #include "common/optim/optimizer.h"
 #include "common/partition/tensor_spec.h"

@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/fingerprint.h"
-#include "common/base/machine/huge_memory.h"
+#include "common/base/huge_memory.h"
 #include "common/base/machine/prefetch.h"
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"

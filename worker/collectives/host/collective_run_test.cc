@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "worker/collectives/transport/in_process_transport.h"
+#include "worker/collectives/transport/in_process_transport_for_testing.h"
 #include "worker/collectives/transport/meeting/group_for_testing.h"
 
 namespace muster {

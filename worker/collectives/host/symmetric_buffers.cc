@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/base/machine/huge_memory.h"
+#include "common/base/huge_memory.h"
 
 namespace muster {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "worker/collectives/host/host_communicator.h"
-#include "worker/collectives/transport/in_process_transport.h"
+#include "worker/collectives/transport/in_process_transport_for_testing.h"
 
 namespace muster {
 namespace {

@@ -23,7 +23,7 @@
 #include "worker/collectives/nccl/device_memory_for_testing.h"
 #include "worker/collectives/nccl/fake_cuda.h"
 #include "worker/collectives/nccl/fake_nccl.h"
-#include "worker/collectives/transport/in_process_transport.h"
+#include "worker/collectives/transport/in_process_transport_for_testing.h"
 
 namespace muster {
 namespace {

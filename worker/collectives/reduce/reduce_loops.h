@@ -8,7 +8,7 @@
 #include <immintrin.h>
 #endif
 
-#include "common/kernels/simd_clones.h"
+#include "common/base/machine/simd_clones.h"
 #include "common/tensor/float16.h"
 #include "worker/collectives/reduce/reduce_table.h"
 

@@ -6,7 +6,6 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
-#include "common/eval/auc.h"
 
 namespace muster {
 namespace {
@@ -117,17 +116,6 @@ absl::Status SyntheticClicks::Read(absl::Span<const int64_t> indices, Batch& bat
   }
   batch.values.assign(batch.keys.size(), 1.0f);
   return absl::OkStatus();
-}
-
-absl::StatusOr<double> SyntheticClicks::BestAuc(absl::Span<const int64_t> indices) const {
-  // Logits order examples like probabilities, and large ones still differ as floats.
-  std::vector<float> scores;
-  std::vector<uint8_t> labels;
-  for (const int64_t index : indices) {
-    scores.push_back(static_cast<float>(Logit(index)));
-    labels.push_back(static_cast<uint8_t>(Label(index)));
-  }
-  return ExactAuc(scores, labels);
 }
 
 }  // namespace muster

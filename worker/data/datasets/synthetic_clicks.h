@@ -46,10 +46,6 @@ class SyntheticClicks : public Dataset {
   // Returns the probability of a click with which an example's label was drawn. REQUIRES: as Read.
   double TrueProbability(int64_t index) const;
 
-  // Returns the area under the ROC curve of the true probabilities on these examples: the result of
-  // the best possible model, except for chance. FailedPrecondition: all examples are of one class.
-  absl::StatusOr<double> BestAuc(absl::Span<const int64_t> indices) const;
-
  private:
   explicit SyntheticClicks(const SyntheticClicksOptions& options);
 

@@ -107,32 +107,6 @@ TEST(SyntheticClicksTest, LabelsAreDrawnWithTheTrueProbabilities) {
   }
 }
 
-TEST(SyntheticClicksTest, BestAucIsTheAreaOfTheTrueProbabilities) {
-  const auto dataset = SyntheticClicks::Create(kClicksOptions).value();
-  const std::vector<int64_t> indices = FirstExamples(400);
-  Batch batch;
-  ASSERT_TRUE(dataset->Read(indices, batch).ok());
-  double won = 0;
-  double pairs = 0;
-  for (const int64_t i : indices) {
-    for (const int64_t j : indices) {
-      if (batch.labels[i] != 1 || batch.labels[j] != 0) continue;
-      pairs += 1;
-      won += dataset->TrueProbability(i) > dataset->TrueProbability(j) ? 1 : 0;
-    }
-  }
-  const auto auc = dataset->BestAuc(indices);
-  ASSERT_TRUE(auc.ok()) << auc.status();
-  EXPECT_NEAR(*auc, won / pairs, 1e-4);
-  EXPECT_GT(*auc, 0.75);
-  EXPECT_LT(*auc, 0.95);
-}
-
-TEST(SyntheticClicksTest, BestAucNeedsBothClasses) {
-  const auto dataset = SyntheticClicks::Create(kClicksOptions).value();
-  EXPECT_EQ(dataset->BestAuc({3}).status().code(), absl::StatusCode::kFailedPrecondition);
-}
-
 TEST(SyntheticClicksTest, WorksWithFieldsOrNumbersAlone) {
   Batch batch;
   SyntheticClicksOptions options = kClicksOptions;

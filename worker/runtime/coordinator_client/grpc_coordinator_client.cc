@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/base/philox.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/channel.h"
@@ -14,14 +15,19 @@
 namespace muster {
 namespace {
 
+// Time limit of a call that is not repeated, and of one attempt of a repeated (parked) call. The
+// latter only bounds how long a dead coordinator goes unnoticed.
+constexpr absl::Duration kCallTimeout = absl::Seconds(10);
+constexpr absl::Duration kParkedTimeout = absl::Seconds(60);
+
 class GrpcCoordinatorClient final : public CoordinatorClient {
  public:
   GrpcCoordinatorClient(const std::string& address, const RpcCredentials& credentials,
-                        const v1::TaskIdentity& task, const GrpcCoordinatorClientOptions& options,
-                        Waiter& waiter, std::function<void(absl::string_view)> log)
+                        const v1::TaskIdentity& task, const BackoffOptions& backoff, Waiter& waiter,
+                        std::function<void(absl::string_view)> log)
       : address_(address),
         task_(task),
-        options_(options),
+        backoff_(backoff),
         waiter_(waiter),
         log_(std::move(log)),
         stub_(v1::TaskService::NewStub(MakeChannel(address, credentials))) {}
@@ -39,7 +45,7 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
       v1::ReportProgressRequest request) override {
     *request.mutable_task() = task_;
     v1::ReportProgressReply reply;
-    MUSTER_RETURN_IF_ERROR(Attempt(options_.call_timeout, [&](grpc::ClientContext& context) {
+    MUSTER_RETURN_IF_ERROR(Attempt(kCallTimeout, [&](grpc::ClientContext& context) {
       return stub_->ReportProgress(&context, request, &reply);
     }));
     return reply;
@@ -48,7 +54,7 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
   absl::Status ReportCollectives(v1::ReportCollectivesRequest request) override {
     *request.mutable_task() = task_;
     v1::ReportCollectivesReply reply;
-    return Attempt(options_.call_timeout, [&](grpc::ClientContext& context) {
+    return Attempt(kCallTimeout, [&](grpc::ClientContext& context) {
       return stub_->ReportCollectives(&context, request, &reply);
     });
   }
@@ -82,7 +88,7 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
     request.set_min_version(min_version);
     request.set_wait_ms(absl::ToInt64Milliseconds(wait));
     v1::ShardMap map;
-    MUSTER_RETURN_IF_ERROR(Attempt(options_.call_timeout + wait, [&](grpc::ClientContext& context) {
+    MUSTER_RETURN_IF_ERROR(Attempt(kCallTimeout + wait, [&](grpc::ClientContext& context) {
       return stub_->GetShardMap(&context, request, &map);
     }));
     return map;
@@ -104,10 +110,10 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
   }
 
   absl::Status Repeat(absl::string_view what, Waiter& waiter, const Call& call) {
-    Backoff backoff(options_.backoff, Philox(task_.slot(), "coordinator", task_.job_id()));
+    Backoff backoff(backoff_, Philox(task_.slot(), "coordinator", task_.job_id()));
     bool away = false;
     while (true) {
-      absl::Status status = Attempt(options_.parked_timeout, call);
+      absl::Status status = Attempt(kParkedTimeout, call);
       if (!IsAway(status)) {
         if (away) log_(absl::StrCat("coordinator ", address_, " is back"));
         return status;
@@ -122,7 +128,7 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
 
   const std::string address_;
   const v1::TaskIdentity task_;
-  const GrpcCoordinatorClientOptions options_;
+  const BackoffOptions backoff_;
   Waiter& waiter_;
   const std::function<void(absl::string_view)> log_;
   const std::unique_ptr<v1::TaskService::Stub> stub_;
@@ -132,9 +138,8 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
 
 std::unique_ptr<CoordinatorClient> MakeGrpcCoordinatorClient(
     const std::string& address, const RpcCredentials& credentials, const v1::TaskIdentity& task,
-    const GrpcCoordinatorClientOptions& options, Waiter& waiter,
-    std::function<void(absl::string_view)> log) {
-  return std::make_unique<GrpcCoordinatorClient>(address, credentials, task, options, waiter,
+    const BackoffOptions& backoff, Waiter& waiter, std::function<void(absl::string_view)> log) {
+  return std::make_unique<GrpcCoordinatorClient>(address, credentials, task, backoff, waiter,
                                                  std::move(log));
 }
 

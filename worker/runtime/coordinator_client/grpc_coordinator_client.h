@@ -6,7 +6,6 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 #include "common/rpc/retry.h"
 #include "common/rpc/rpc_credentials.h"
 #include "worker/runtime/coordinator_client/coordinator_client.h"
@@ -17,22 +16,13 @@ namespace v1 {
 class TaskIdentity;
 }  // namespace v1
 
-struct GrpcCoordinatorClientOptions {
-  // Time limit of a call that is not repeated, and of one attempt of a repeated (parked) call. The
-  // latter only bounds how long a dead coordinator goes unnoticed.
-  absl::Duration call_timeout = absl::Seconds(10);
-  absl::Duration parked_timeout = absl::Seconds(60);
-  BackoffOptions backoff;
-};
-
 // Returns a client of TaskService over gRPC at `address`. Calls are repeated while the coordinator
-// is unreachable, until `waiter` is stopped; then they return the last attempt's status. A call
-// with its own stop token does not ask `waiter`. `log` gets a line when the coordinator goes away
-// and when it is back. `waiter` outlives the client.
+// is unreachable, after the waits of `backoff`, until `waiter` is stopped; then they return the
+// last attempt's status. A call with its own stop token does not ask `waiter`. `log` gets a line
+// when the coordinator goes away and when it is back. `waiter` outlives the client.
 std::unique_ptr<CoordinatorClient> MakeGrpcCoordinatorClient(
     const std::string& address, const RpcCredentials& credentials, const v1::TaskIdentity& task,
-    const GrpcCoordinatorClientOptions& options, Waiter& waiter,
-    std::function<void(absl::string_view)> log);
+    const BackoffOptions& backoff, Waiter& waiter, std::function<void(absl::string_view)> log);
 
 }  // namespace muster
 

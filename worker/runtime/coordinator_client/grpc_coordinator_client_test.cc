@@ -179,10 +179,9 @@ TEST_F(GrpcCoordinatorClientTest, AStopEndsACommitThatTheCoordinatorHolds) {
 
 TEST_F(GrpcCoordinatorClientTest, AStopEndsACommitThatWaitsForTheCoordinator) {
   service_.Script({kAway, kAway});
-  GrpcCoordinatorClientOptions options;
-  options.backoff.first = absl::Hours(10);
-  const auto client = MakeGrpcCoordinatorClient(address_, RpcCredentials::PlainText(), {}, options,
-                                                waiter_, [](absl::string_view) {});
+  const auto client =
+      MakeGrpcCoordinatorClient(address_, RpcCredentials::PlainText(), {},
+                                {.first = absl::Hours(10)}, waiter_, [](absl::string_view) {});
   absl::Status answer;
   {
     std::jthread commit(

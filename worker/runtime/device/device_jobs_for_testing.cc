@@ -15,7 +15,7 @@
 #include "gtest/gtest.h"
 #include "proto/checkpoint.pb.h"
 #include "worker/collectives/host/host_communicator.h"
-#include "worker/collectives/transport/in_process_transport.h"
+#include "worker/collectives/transport/in_process_transport_for_testing.h"
 #include "worker/models/create_model.h"
 #include "worker/runtime/device/cpu_reference_for_testing.h"
 #include "worker/runtime/device/device_rank_for_testing.h"

@@ -8,7 +8,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "common/device/emulated_device_counts.h"
-#include "common/device/matmul/device_matmul.h"
+#include "common/kernels/device/matmul/device_matmul.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"

@@ -15,7 +15,7 @@
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/collectives/host/host_communicator.h"
-#include "worker/collectives/transport/in_process_transport.h"
+#include "worker/collectives/transport/in_process_transport_for_testing.h"
 #include "worker/models/create_model.h"
 #include "worker/runtime/device/device_engine.h"
 #include "worker/runtime/device/device_job.h"

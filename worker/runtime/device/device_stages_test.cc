@@ -16,7 +16,7 @@
 #include "common/plan/device_shard_plan.h"
 #include "gtest/gtest.h"
 #include "worker/collectives/host/host_communicator.h"
-#include "worker/collectives/transport/in_process_transport.h"
+#include "worker/collectives/transport/in_process_transport_for_testing.h"
 #include "worker/runtime/device/device_jobs_for_testing.h"
 #include "worker/runtime/device/device_rank_for_testing.h"
 #include "worker/strategy/group/test_ranks.h"

@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "worker/collectives/endpoint.h"
 #include "worker/collectives/host/live_communicators.h"
-#include "worker/collectives/transport/in_process_transport.h"
+#include "worker/collectives/transport/in_process_transport_for_testing.h"
 
 namespace muster {
 

@@ -20,7 +20,7 @@
 #include "proto/task_service.pb.h"
 #include "worker/runtime/training/prepared_job.h"
 #include "worker/runtime/training/step_executor.h"
-#include "worker/strategy/local_strategy.h"
+#include "worker/strategy/local_strategy_for_testing.h"
 
 namespace muster {
 namespace {

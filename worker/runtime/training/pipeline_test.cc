@@ -24,7 +24,7 @@
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/collectives/host/host_communicator.h"
-#include "worker/collectives/transport/in_process_transport.h"
+#include "worker/collectives/transport/in_process_transport_for_testing.h"
 #include "worker/data/sampling/sampler.h"
 #include "worker/device/copying_strategy.h"
 #include "worker/device/device_options.h"
@@ -34,7 +34,7 @@
 #include "worker/runtime/training/prepared_job.h"
 #include "worker/runtime/training/stage_links.h"
 #include "worker/runtime/training/step_executor.h"
-#include "worker/strategy/local_strategy.h"
+#include "worker/strategy/local_strategy_for_testing.h"
 
 namespace muster {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
-#include "common/base/clock.h"
+#include "common/base/fake_clock_for_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/task_service.pb.h"

@@ -11,7 +11,7 @@
 #include "absl/types/optional.h"
 #include "worker/nn/loss_scaler.h"
 #include "worker/nn/model.h"
-#include "worker/strategy/local_strategy.h"
+#include "worker/strategy/local_strategy_for_testing.h"
 
 namespace muster {
 

@@ -26,7 +26,7 @@
 #include "worker/runtime/coordinator_client/fake_coordinator_client.h"
 #include "worker/runtime/training/step_executor.h"
 #include "worker/runtime/training/trainer_doubles_for_testing.h"
-#include "worker/strategy/local_strategy.h"
+#include "worker/strategy/local_strategy_for_testing.h"
 
 namespace muster {
 namespace {

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/work.h"
 #include "worker/collectives/communicator.h"
-#include "worker/collectives/transport/in_process_transport.h"
+#include "worker/collectives/transport/in_process_transport_for_testing.h"
 
 namespace muster {
 

@@ -21,6 +21,9 @@
 namespace muster {
 namespace {
 
+// Gradient arenas: one being written, the others still being sent.
+constexpr int kGradientArenas = 3;
+
 // Returns which units the worker has memory for.
 UnitPlaces::Holding HoldingOf(const v1::JobSpec& spec) {
   return HoldsUnitsInFlight(spec) ? UnitPlaces::Holding::kInFlight : UnitPlaces::Holding::kWhole;
@@ -164,7 +167,7 @@ ParameterServerStrategy::ParameterServerStrategy(Share share, const v1::TaskOrde
               {.holding = holding_,
                .wire = wire_,
                .window_bytes = options.push_window_bytes,
-               .arenas = options.gradient_arenas,
+               .arenas = kGradientArenas,
                .registered_memory = options.registered_memory}),
       rows_({.router = router_,
              .tables = tables_.sparse,

@@ -87,8 +87,6 @@ class ParameterServerStrategy final : public Strategy {
     // Pulls all as f32, also what the schema says is computed with in 16 bits, and rounds nothing:
     // for engines that round for themselves, and for who wants the values.
     bool pull_f32 = false;
-    // Gradient arenas: one being written, the others still being sent.
-    int gradient_arenas = 3;
     // The memory of gradients and of what is pulled, so that servers of this machine reach them;
     // null: the process's own memory. The same that `make_client`'s clients have.
     std::shared_ptr<RegisteredMemory> registered_memory;

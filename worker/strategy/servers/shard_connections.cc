@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/base/lost_state.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/rpc_status.h"
@@ -13,15 +14,21 @@
 #include "proto/status.pb.h"
 
 namespace muster {
+namespace {
+
+// OpenTables blocks while a server restores.
+constexpr absl::Duration kOpenTablesTimeout = absl::Minutes(5);
+
+}  // namespace
 
 bool IsConnectionTrouble(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
 }
 
-ShardConnections::ShardConnections(const v1::OpenTablesRequest& tables, const Options& options,
+ShardConnections::ShardConnections(const v1::OpenTablesRequest& tables, uint32_t slot,
                                    ParameterClientFactory make_client)
     : tables_(std::make_unique<v1::OpenTablesRequest>(tables)),
-      options_(options),
+      slot_(slot),
       make_client_(std::move(make_client)) {}
 
 ShardConnections::~ShardConnections() {
@@ -138,25 +145,25 @@ absl::Status ShardConnections::Open(ParameterClient& client, uint64_t acknowledg
     entry->set_term(term);
   }
   MUSTER_ASSIGN_OR_RETURN(v1::OpenTablesReply reply,
-                          client.OpenTables(request, options_.open_timeout));
+                          client.OpenTables(request, kOpenTablesTimeout));
   for (const v1::PartitionClocks& clocks : reply.partitions()) {
     if (opening.partitions.count(clocks.partition()) == 0) continue;
-    if (options_.slot >= static_cast<uint32_t>(clocks.closed_size())) continue;
-    opening.told[clocks.partition()] = {.closed = clocks.closed(options_.slot),
+    if (slot_ >= static_cast<uint32_t>(clocks.closed_size())) continue;
+    opening.told[clocks.partition()] = {.closed = clocks.closed(slot_),
                                         .withdrawn = clocks.withdrawn(),
                                         .closed_withdrawn = clocks.closed_withdrawn()};
   }
   for (auto [partition, term] : opening.partitions) {
     auto it = opening.told.find(partition);
     if (it == opening.told.end()) {
-      return absl::InternalError(absl::StrCat("the reply lacks the clocks of slot ", options_.slot,
-                                              " on partition ", partition));
+      return absl::InternalError(
+          absl::StrCat("the reply lacks the clocks of slot ", slot_, " on partition ", partition));
     }
     if (it->second.closed < acknowledged) {
       return WithLostState(
           absl::AbortedError(absl::StrCat(
               "partition ", partition, " holds ", it->second.closed, " closed clocks of slot ",
-              options_.slot, " where ", acknowledged,
+              slot_, " where ", acknowledged,
               " were acknowledged: the server lost its state, and the job has to go back to its "
               "last checkpoint")),
           LostState::kServerState);

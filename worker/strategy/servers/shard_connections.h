@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/base/payload.h"
 #include "common/rpc/parameter_service/parameter_client.h"
@@ -45,13 +44,8 @@ bool IsConnectionTrouble(const absl::Status& status);
 // apart. Used by one thread.
 class ShardConnections {
  public:
-  struct Options {
-    uint32_t slot = 0;
-    absl::Duration open_timeout = absl::Minutes(5);
-  };
-
   // `tables` is the request to open with, its list of partitions empty.
-  ShardConnections(const v1::OpenTablesRequest& tables, const Options& options,
+  ShardConnections(const v1::OpenTablesRequest& tables, uint32_t slot,
                    ParameterClientFactory make_client);
   // Ends all exchanges.
   ~ShardConnections();
@@ -130,7 +124,7 @@ class ShardConnections {
   absl::Status Open(ParameterClient& client, uint64_t acknowledged, Opening& opening) const;
 
   const std::unique_ptr<v1::OpenTablesRequest> tables_;
-  const Options options_;
+  const uint32_t slot_;
   const ParameterClientFactory make_client_;
 
   uint64_t map_version_ = 0;

@@ -18,6 +18,13 @@ namespace {
 // The time after which a refusal that names no time is repeated.
 constexpr absl::Duration kDefaultRetryAfter = absl::Milliseconds(50);
 
+// A wait longer than this is logged, and again each time it passes once more.
+constexpr absl::Duration kLogWaits = absl::Seconds(30);
+
+// Servers that cannot be reached for this long are told of: some seconds more than a restart of a
+// server takes to be noticed by its tasks.
+constexpr absl::Duration kTellAfter = absl::Seconds(3);
+
 absl::string_view OperationName(const v1::ExchangeRequest& request) {
   switch (request.operation_case()) {
     case v1::ExchangeRequest::kDensePush:
@@ -63,16 +70,14 @@ ActionKind TracedAs(const v1::ExchangeRequest& request) {
 // Servers that a task cannot reach, from the first attempt on, and who is told of them.
 class Trouble {
  public:
-  Trouble(const ShardRouterDependencies& dependencies, const ShardRouterOptions& options)
-      : dependencies_(dependencies),
-        options_(options),
-        tell_at_(dependencies.clock->Monotonic() + options.tell_after) {}
+  explicit Trouble(const ShardRouterDependencies& dependencies)
+      : dependencies_(dependencies), tell_at_(dependencies.clock->Monotonic() + kTellAfter) {}
 
   // An attempt failed.
   void Goes(const absl::Status& attempt) {
     const absl::Duration now = dependencies_.clock->Monotonic();
     if (now < tell_at_) return;
-    tell_at_ = now + options_.log_waits;
+    tell_at_ = now + kLogWaits;
     told_ = true;
     dependencies_.log(absl::StrCat(attempt.message(), "; trying again"));
     dependencies_.tell_wait(attempt.message());
@@ -85,7 +90,6 @@ class Trouble {
 
  private:
   const ShardRouterDependencies& dependencies_;
-  const ShardRouterOptions& options_;
   absl::Duration tell_at_;
   bool told_ = false;
 };
@@ -99,8 +103,7 @@ ShardRouter::ShardRouter(const v1::OpenTablesRequest& tables, const v1::ShardMap
       options_(options),
       dependencies_(std::move(dependencies)),
       initial_map_(std::make_unique<v1::ShardMap>(map)),
-      connections_(tables, {.slot = options.slot, .open_timeout = options.open_timeout},
-                   dependencies_.make_client) {}
+      connections_(tables, options.slot, dependencies_.make_client) {}
 
 ShardRouter::~ShardRouter() = default;
 
@@ -185,7 +188,7 @@ absl::Status ShardRouter::WaitUntil(const std::function<bool()>& satisfied) {
 }
 
 absl::Status ShardRouter::ReceiveUntil(const std::function<bool()>& satisfied) {
-  absl::Duration log_at = dependencies_.clock->Monotonic() + options_.log_waits;
+  absl::Duration log_at = dependencies_.clock->Monotonic() + kLogWaits;
   while (true) {
     MUSTER_RETURN_IF_ERROR(Receive(absl::ZeroDuration()));
     if (satisfied()) return absl::OkStatus();
@@ -194,10 +197,10 @@ absl::Status ShardRouter::ReceiveUntil(const std::function<bool()>& satisfied) {
     const absl::Duration now = dependencies_.clock->Monotonic();
     if (now >= log_at && !operations_.empty()) {
       dependencies_.log(absl::StrCat("slot ", options_.slot, " has waited ",
-                                     absl::FormatDuration(now - log_at + options_.log_waits),
-                                     " for ", Describe(*operations_.begin()->second), " and ",
+                                     absl::FormatDuration(now - log_at + kLogWaits), " for ",
+                                     Describe(*operations_.begin()->second), " and ",
                                      operations_.size() - 1, " more"));
-      log_at = now + options_.log_waits;
+      log_at = now + kLogWaits;
     }
     absl::Duration timeout = log_at - now;
     for (const auto& [id, operation] : operations_) {
@@ -304,7 +307,7 @@ absl::Status ShardRouter::Judge(Operation& operation) {
 absl::Status ShardRouter::GiveUpAfterPatience(const Operation& operation) {
   const absl::Duration now = dependencies_.clock->Monotonic();
   if (trouble_since_ == absl::InfiniteDuration()) trouble_since_ = now;
-  if (now - trouble_since_ <= options_.patience) return absl::OkStatus();
+  if (now - trouble_since_ <= kServersPatience) return absl::OkStatus();
   return Annotate(operation.refusal_, absl::StrCat(Describe(operation), " had no success for ",
                                                    absl::FormatDuration(now - trouble_since_)));
 }
@@ -331,11 +334,11 @@ absl::Status ShardRouter::Repeat() {
 
 absl::Status ShardRouter::Reconnect() {
   absl::Status final = absl::OkStatus();
-  Trouble trouble(dependencies_, options_);
+  Trouble trouble(dependencies_);
   // The map that the task came with is new enough to begin with.
   bool refresh = opened_;
   RetryOptions retry;
-  retry.give_up_after = options_.patience;
+  retry.give_up_after = kServersPatience;
   absl::Status status =
       Retry(retry, *dependencies_.clock, *dependencies_.waiter,
             Philox(options_.slot, "reconnect", job_id_), [&]() -> absl::Status {

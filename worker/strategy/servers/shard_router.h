@@ -46,25 +46,19 @@ struct ShardRouterDependencies {
   Waiter* waiter = nullptr;
 };
 
+// The time that servers may be out of reach or full, without any operation succeeding, before a
+// router gives up.
+inline constexpr absl::Duration kServersPatience = absl::Minutes(10);
+
 struct ShardRouterOptions {
   uint32_t slot = 0;
   uint64_t incarnation = 0;
-  // The time that servers may be out of reach or full, without any operation succeeding, before the
-  // router gives up.
-  absl::Duration patience = absl::Minutes(10);
-  // OpenTables blocks while a server restores.
-  absl::Duration open_timeout = absl::Minutes(5);
-  // A wait longer than this is logged, and again each time it passes once more.
-  absl::Duration log_waits = absl::Seconds(30);
   // Says what happens to a contribution once servers have answered it. kKept: it stays until
   // WaitForLanes returns, for a server that is opened anew and may have lost what was only in
   // memory. kDropped: it is dropped, for callers that use the memory of payloads again; a server
   // that has lost it refuses the close that follows.
   enum class Answered { kKept, kDropped };
   Answered answered = Answered::kKept;
-  // Servers that cannot be reached for this long are told of: some seconds more than a restart of a
-  // server takes to be noticed by its tasks.
-  absl::Duration tell_after = absl::Seconds(3);
 };
 
 // One task's connections to the servers of its job: sends operations to the partition's server and

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/fake_clock_for_testing.h"
 #include "common/base/lost_state.h"
 #include "common/rpc/rpc_status.h"
 #include "gmock/gmock.h"
@@ -327,7 +328,7 @@ TEST_F(ShardRouterTest, GivesUpAfterItsPatience) {
   absl::Status status = MakeRouter()->Open().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(status.message(), HasSubstr("open tables on b"));
-  EXPECT_GE(clock_.Monotonic(), options_.patience / 2);
+  EXPECT_GE(clock_.Monotonic(), kServersPatience / 2);
 }
 
 TEST_F(ShardRouterTest, ARefusalToOpenIsFinal) {

@@ -7,7 +7,7 @@
 #include "proto/partition_state.pb.h"
 #include "server/shard/calls/test_exchange.h"
 #include "server/shard/storage/fake_log_file.h"
-#include "server/shard/storage/memory_store.h"
+#include "server/shard/storage/memory_store_for_testing.h"
 
 namespace muster {
 namespace {
