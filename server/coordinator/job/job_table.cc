@@ -421,22 +421,24 @@ Job* JobTable::FindRequest(absl::string_view request_id) const {
   return it == by_request_.end() ? nullptr : it->second;
 }
 
-absl::Status JobTable::PutDaemon(const v1::DaemonRecord& daemon) {
+absl::Status JobTable::PutDaemons(const std::vector<v1::DaemonRecord>& daemons) {
   v1::StoreRecord next = store_record_;
-  next.set_next_daemon_incarnation(
-      std::max<uint64_t>(next.next_daemon_incarnation(), daemon.incarnation() + 1));
   JobStoreBatch batch;
+  for (const v1::DaemonRecord& daemon : daemons) {
+    next.set_next_daemon_incarnation(
+        std::max<uint64_t>(next.next_daemon_incarnation(), daemon.incarnation() + 1));
+    batch.Put(StoreTable::kDaemons, daemon.id(), daemon.SerializeAsString());
+  }
   batch.Put(StoreTable::kStore, "", next.SerializeAsString());
-  batch.Put(StoreTable::kDaemons, daemon.id(), daemon.SerializeAsString());
   MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
   store_record_ = next;
   ++version_;
   return absl::OkStatus();
 }
 
-absl::Status JobTable::RemoveDaemon(absl::string_view id) {
+absl::Status JobTable::RemoveDaemons(const std::vector<std::string>& ids) {
   JobStoreBatch batch;
-  batch.Delete(StoreTable::kDaemons, std::string(id));
+  for (const std::string& id : ids) batch.Delete(StoreTable::kDaemons, id);
   ++version_;
   return store_.Write(batch, JobStore::Durability::kSynced);
 }

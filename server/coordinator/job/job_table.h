@@ -106,9 +106,10 @@ class JobTable {
   // Daemons that had a lease before the restart.
   const std::vector<v1::DaemonRecord>& stored_daemons() const { return stored_daemons_; }
   uint64_t next_incarnation() const { return store_record_.next_daemon_incarnation(); }
-  // Stores a daemon that was given `next_incarnation`, or that registered again.
-  absl::Status PutDaemon(const v1::DaemonRecord& daemon);
-  absl::Status RemoveDaemon(absl::string_view id);
+  // Store, or remove, all of these daemons or none, with one sync. Those that are stored were given
+  // incarnations from `next_incarnation` on, or registered again.
+  absl::Status PutDaemons(const std::vector<v1::DaemonRecord>& daemons);
+  absl::Status RemoveDaemons(const std::vector<std::string>& ids);
 
   // Returns the jobs whose tables a server is still to drop.
   const Drops& DropsOf(absl::string_view server_id) const;
