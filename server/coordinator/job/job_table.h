@@ -26,7 +26,9 @@ struct JobTableOptions {
   uint64_t max_log_bytes = 4 << 20;
   // Number of events kept per job.
   size_t max_events = 1000;
-  // Distinguishes the job ids of a new store from those of any other store.
+  // A number drawn by this process. It distinguishes the job ids that the process gives from those
+  // of any other store, and of processes that went on from a state of this store that was lost
+  // later.
   uint32_t identity = 0;
   // Receives a line about each damaged record that the table can do without; may be empty.
   std::function<void(absl::string_view)> log;
@@ -134,7 +136,8 @@ class JobTable {
  private:
   JobTable(JobStore& store, const Clock& clock, JobTableOptions options);
 
-  std::string IdOf(uint64_t number) const;
+  // Returns the id that the store with this record gave, or gives, to the job of this number.
+  static std::string IdOf(uint64_t number, const v1::StoreRecord& store);
   absl::Status LoadAll();
   absl::Status LoadJobs();
   absl::Status LoadHistory(Job& job);
