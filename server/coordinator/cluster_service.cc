@@ -11,9 +11,10 @@ namespace {
 class ClusterService final : public EdgeService<v1::ClusterService> {
  public:
   explicit ClusterService(CoordinatorLoop& loop) : EdgeService(loop) {
-    AtOnce<v1::RegisterDaemonRequest, v1::RegisterDaemonReply>(
-        "RegisterDaemon",
-        [](Coordinator& c, const auto& request) { return c.daemons().Register(request); });
+    Park<v1::RegisterDaemonRequest, v1::RegisterDaemonReply>(
+        "RegisterDaemon", [](Coordinator& c, const auto& request, auto call) {
+          c.daemons().Register(request, std::move(call));
+        });
     ParkReport<v1::HeartbeatRequest, v1::HeartbeatReply>(
         "Heartbeat", [](Coordinator& c, const auto& request, auto call) {
           c.daemons().Heartbeat(request, std::move(call));

@@ -117,7 +117,8 @@ v1::GetClusterReply Coordinator::Cluster() {
 }
 
 absl::Status Coordinator::Settle() {
-  absl::Status status = moves_.Run();
+  absl::Status status = daemon_requests_.AdmitRegistered();
+  status.Update(moves_.Run());
   status.Update(scheduler_.Run());
   const uint64_t placed = table_->version();
   rounds_.OpenRounds();
@@ -143,7 +144,9 @@ absl::Status Coordinator::Tick() {
     members_.Excuse(since_last);
     stalls_.Excuse(since_last);
   }
-  absl::Status status = daemon_requests_.ExpireLeases(options_.forget_daemons_after).status();
+  // Who has called again in time keeps its lease.
+  absl::Status status = daemon_requests_.AdmitRegistered();
+  status.Update(daemon_requests_.ExpireLeases(options_.forget_daemons_after).status());
   status.Update(daemon_requests_.EndDropsOfLostServers(options_.forget_drops_after));
   // Finds losses again that could not be stored when they were noticed.
   for (const auto& [number, job] : table_->jobs()) status.Update(lifecycle_.Reconcile(*job));

@@ -41,8 +41,9 @@ namespace muster {
 // Replies go to callbacks, which must not call back. Time is the injected clock's; Tick acts on it.
 //
 // Order and durability: a request changes the store first, then memory; then those concerned are
-// answered. So a restarted coordinator knows all that anyone was told. After a restart daemons keep
-// their leases for one full term; tasks go on undisturbed and report again what is not stored.
+// answered. So a restarted coordinator knows all that anyone was told. Daemons that register
+// between two calls of Settle are stored by one write. After a restart daemons keep their leases
+// for one full term; tasks go on undisturbed and report again what is not stored.
 class Coordinator {
  public:
   // Reads the store. All references outlive the coordinator. Run the executors empty before it is

@@ -12,10 +12,12 @@ namespace {
 constexpr absl::Duration kTick = absl::Milliseconds(50);
 
 // Returns when all that was posted before has run.
-void Flush(SerialExecutor& executor) {
-  absl::Notification done;
+void Flush(ThreadExecutor& executor) {
+  absl::Notification done, done_ahead;
   executor.Post([&done] { done.Notify(); });
+  executor.PostAhead([&done_ahead] { done_ahead.Notify(); });
   done.WaitForNotification();
+  done_ahead.WaitForNotification();
 }
 
 }  // namespace
@@ -48,7 +50,7 @@ CoordinatorLoop::~CoordinatorLoop() {
   if (coordinator_ != nullptr) Shutdown();
   // Work under way goes on from exports to the logic thread, from there to planning or the disk,
   // and back. Each thread must stay until the others have posted to it for the last time.
-  for (SerialExecutor* executor :
+  for (ThreadExecutor* executor :
        {exports_.get(), logic_.get(), planning_.get(), disk_.get(), logic_.get(), disk_.get()}) {
     Flush(*executor);
   }
@@ -89,7 +91,7 @@ void CoordinatorLoop::SettleSoon() {
 }
 
 void CoordinatorLoop::PostRead(std::function<void(Coordinator&)> work) {
-  logic_->Post([this, work = std::move(work)] {
+  logic_->PostAhead([this, work = std::move(work)] {
     work(*coordinator_);
     if (shut_down_) coordinator_->Shutdown();
   });

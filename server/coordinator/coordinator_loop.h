@@ -44,9 +44,10 @@ class CoordinatorLoop {
   // Never blocks.
   void PostReport(std::function<void(Coordinator&)> work);
 
-  // Runs `work`, which only reads, on the logic thread. Spares the coordinator to settle, which
-  // takes longer than most reads once there are many jobs; a parked call is answered by a later
-  // Settle, which comes with the next tick at the latest. Never blocks.
+  // Runs `work`, which only reads, on the logic thread, ahead of what Post and PostReport have
+  // queued (ThreadExecutor::PostAhead): it sees all that anyone was answered before. Spares the
+  // coordinator to settle, which takes longer than most reads once there are many jobs; a parked
+  // call is answered by a later Settle, which comes with the next tick at the latest. Never blocks.
   void PostRead(std::function<void(Coordinator&)> work);
 
   // Runs `work`, which may block, on the thread for exports.

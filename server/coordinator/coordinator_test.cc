@@ -1,9 +1,13 @@
 // The life of jobs on a cluster where nothing is lost.
 #include "server/coordinator/coordinator.h"
 
+#include <set>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/job/test_jobs.h"
+#include "common/rpc/membership/protocol.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator/simulation/simulated_cluster.h"
@@ -23,6 +27,19 @@ class CoordinatorTest : public ::testing::Test {
     cluster_.AddServer("s1");
     cluster_.AddWorker("w0");
     cluster_.AddWorker("w1");
+  }
+
+  // Registers a worker with nothing behind it.
+  void Register(const std::string& id, uint64_t nonce, Answer<v1::RegisterDaemonReply>& answer,
+                const std::string& address = "") {
+    v1::RegisterDaemonRequest request;
+    request.set_protocol_version(kProtocolVersion);
+    request.set_kind(v1::WORKER);
+    request.set_id(id);
+    request.set_process_nonce(nonce);
+    request.set_address(address.empty() ? absl::StrCat(id, ":1") : address);
+    request.set_slots(1);
+    cluster_.coordinator().daemons().Register(request, answer.call());
   }
 
   SimulatedCluster cluster_;
@@ -97,6 +114,83 @@ TEST_F(CoordinatorTest, AHeartbeatIsAnsweredAtOnceUnlessPlacementsAreDue) {
   EXPECT_FALSE(during.came()) << "a record has changed, so placements are due";
   cluster_.Run();
   EXPECT_TRUE(during.status().ok()) << during.status();
+}
+
+TEST_F(CoordinatorTest, DaemonsThatRegisterTogetherCostOneSync) {
+  constexpr int kDaemons = 50;
+  std::vector<Answer<v1::RegisterDaemonReply>> answers(kDaemons);
+  const int before = cluster_.store.syncs;
+  for (int i = 0; i < kDaemons; ++i) Register(absl::StrCat("w", i), /*nonce=*/1, answers[i]);
+  EXPECT_FALSE(answers.front().came()) << "nothing is stored yet";
+  cluster_.Run();
+  EXPECT_EQ(cluster_.store.syncs - before, 1);
+  std::set<uint64_t> incarnations;
+  for (const auto& answer : answers) {
+    ASSERT_TRUE(answer.status().ok()) << answer.status();
+    incarnations.insert(answer.get()->incarnation());
+  }
+  EXPECT_EQ(incarnations.size(), kDaemons);
+  cluster_.RestartCoordinator();
+  for (int i = 0; i < kDaemons; ++i) {
+    EXPECT_TRUE(cluster_.coordinator().members().Holds(absl::StrCat("w", i),
+                                                       answers[i].get()->incarnation()));
+  }
+  Answer<v1::RegisterDaemonReply> next;
+  Register("w0", /*nonce=*/2, next);
+  cluster_.Run();
+  ASSERT_TRUE(next.status().ok()) << next.status();
+  EXPECT_FALSE(incarnations.contains(next.get()->incarnation()));
+}
+
+TEST_F(CoordinatorTest, DaemonsThatCannotBeStoredHaveNotRegistered) {
+  std::vector<Answer<v1::RegisterDaemonReply>> answers(3);
+  cluster_.store.failing = true;
+  for (int i = 0; i < 3; ++i) Register(absl::StrCat("w", i), /*nonce=*/1, answers[i]);
+  EXPECT_TRUE(absl::IsUnavailable(cluster_.coordinator().Settle()));
+  for (const auto& answer : answers) EXPECT_TRUE(absl::IsUnavailable(answer.status()));
+  EXPECT_TRUE(cluster_.coordinator().members().members().empty());
+  cluster_.store.failing = false;
+  for (int i = 0; i < 3; ++i) Register(absl::StrCat("w", i), /*nonce=*/1, answers[i] = {});
+  cluster_.Run();
+  for (const auto& answer : answers) EXPECT_TRUE(answer.status().ok()) << answer.status();
+}
+
+TEST_F(CoordinatorTest, OneDaemonsRegistrationsAreDecidedOneAfterTheOther) {
+  Answer<v1::RegisterDaemonReply> first, again, other;
+  Register("w0", /*nonce=*/1, first);
+  Register("w0", /*nonce=*/1, again);
+  Register("w0", /*nonce=*/2, other, "elsewhere:1");
+  cluster_.Run();
+  ASSERT_TRUE(first.status().ok()) << first.status();
+  ASSERT_TRUE(again.status().ok()) << again.status();
+  EXPECT_EQ(first.get()->incarnation(), again.get()->incarnation()) << "it is the same process";
+  EXPECT_TRUE(absl::IsAlreadyExists(other.status())) << other.status();
+}
+
+TEST_F(CoordinatorTest, ADaemonThatRegistersAsItsLeaseEndsKeepsIt) {
+  Answer<v1::RegisterDaemonReply> first, again;
+  Register("w0", /*nonce=*/1, first);
+  cluster_.Run();
+  cluster_.clock.Advance(kLease / 8);
+  ASSERT_TRUE(cluster_.coordinator().Tick().ok());
+  cluster_.clock.Advance(kLease - kLease / 8);
+  Register("w0", /*nonce=*/1, again);
+  ASSERT_TRUE(cluster_.coordinator().Tick().ok());
+  ASSERT_TRUE(again.status().ok()) << again.status();
+  EXPECT_EQ(again.get()->incarnation(), first.get()->incarnation());
+}
+
+TEST_F(CoordinatorTest, DaemonsThatAreLostTogetherCostOneSync) {
+  std::vector<Answer<v1::RegisterDaemonReply>> answers(50);
+  for (size_t i = 0; i < answers.size(); ++i) {
+    Register(absl::StrCat("w", i), /*nonce=*/1, answers[i]);
+  }
+  cluster_.Run();
+  const int before = cluster_.store.syncs;
+  cluster_.Pass(2 * kLease);
+  EXPECT_FALSE(cluster_.coordinator().members().Find("w0")->live);
+  EXPECT_FALSE(cluster_.coordinator().members().Find("w49")->live);
+  EXPECT_EQ(cluster_.store.syncs - before, 1);
 }
 
 TEST_F(CoordinatorTest, AJobThatEndsWithoutItsFinalCheckpointFails) {

@@ -121,9 +121,9 @@ const std::map<std::string, Serve>& Methods() {
        AtOnce<v1::GetClusterRequest>([](C& c, const auto&) { c.jobs().Cluster(); })},
       {"JobService.GetMetrics",
        AtOnce<v1::GetMetricsRequest>([](C& c, const auto&) { c.jobs().Metrics(); })},
-      {"ClusterService.RegisterDaemon", AtOnce<v1::RegisterDaemonRequest>([](C& c, const auto& r) {
-         c.daemons().Register(r).ok();
-       })},
+      {"ClusterService.RegisterDaemon",
+       Park<v1::RegisterDaemonRequest, v1::RegisterDaemonReply>(
+           [](C& c, const auto& r, auto call) { c.daemons().Register(r, std::move(call)); })},
       {"ClusterService.Heartbeat",
        Park<v1::HeartbeatRequest, v1::HeartbeatReply>(
            [](C& c, const auto& r, auto call) { c.daemons().Heartbeat(r, std::move(call)); })},

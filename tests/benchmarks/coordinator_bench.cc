@@ -9,7 +9,7 @@
 //   idle          all daemons register, and keep their leases
 //   gang          a job of as many slots as workers is submitted; its tasks leave the round, and
 //                 meet again; a worker is replaced, and all meet again
-//   gang reports  all of its tasks report progress, four times a second
+//   gang reports  all of its tasks report progress, as often as the coordinator asks for
 //   many jobs     a tenth as many jobs of 10 slots run and report, half by all-reduce, half with
 //                 servers; half as many as workers wait
 //   restart       the coordinator is killed, and started again

@@ -19,7 +19,17 @@ void ThreadExecutor::Post(std::function<void()> work) {
   queue_.push_back(std::move(work));
 }
 
-bool ThreadExecutor::ReadyLocked() const { return ending_ || !queue_.empty(); }
+void ThreadExecutor::PostAhead(std::function<void()> work) {
+  absl::MutexLock lock(&mutex_);
+  ahead_.push_back(std::move(work));
+}
+
+bool ThreadExecutor::ReadyLocked() const { return ending_ || !queue_.empty() || !ahead_.empty(); }
+
+ThreadExecutor::Queue& ThreadExecutor::NextLocked() {
+  was_ahead_ = !ahead_.empty() && (queue_.empty() || !was_ahead_);
+  return was_ahead_ ? ahead_ : queue_;
+}
 
 void ThreadExecutor::Run() {
   while (true) {
@@ -27,9 +37,10 @@ void ThreadExecutor::Run() {
     {
       absl::MutexLock lock(&mutex_);
       mutex_.Await(absl::Condition(this, &ThreadExecutor::ReadyLocked));
-      if (queue_.empty()) return;
-      work = std::move(queue_.front());
-      queue_.pop_front();
+      Queue& next = NextLocked();
+      if (next.empty()) return;
+      work = std::move(next.front());
+      next.pop_front();
     }
     work();
   }

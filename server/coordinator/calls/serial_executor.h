@@ -26,12 +26,24 @@ class ThreadExecutor final : public SerialExecutor {
 
   void Post(std::function<void()> work) override;
 
+  // Posts work that overtakes what Post has queued: it waits for what runs, for earlier calls of
+  // PostAhead, and for one piece of other work before each of these, so that neither kind can keep
+  // the other out.
+  void PostAhead(std::function<void()> work);
+
  private:
+  using Queue = std::deque<std::function<void()>>;
+
   void Run();
   bool ReadyLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns the queue that is next; it may be empty if both are.
+  Queue& NextLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::Mutex mutex_;
-  std::deque<std::function<void()>> queue_ ABSL_GUARDED_BY(mutex_);
+  Queue queue_ ABSL_GUARDED_BY(mutex_);
+  Queue ahead_ ABSL_GUARDED_BY(mutex_);
+  // True if the last work that ran was of `ahead_`.
+  bool was_ahead_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

@@ -58,6 +58,7 @@ void Membership::Restore(const v1::DaemonRecord& record, absl::Duration now) {
 
 absl::StatusOr<Membership::Admission> Membership::Admit(const v1::RegisterDaemonRequest& request,
                                                         uint64_t next_incarnation,
+                                                        size_t uncommitted,
                                                         absl::Duration now) const {
   if (absl::Status status = CheckRequest(request); !status.ok()) return status;
   Admission admission;
@@ -78,10 +79,11 @@ absl::StatusOr<Membership::Admission> Membership::Admit(const v1::RegisterDaemon
   }
 
   const Member* member = Find(request.id());
-  if (member == nullptr && members_.size() >= kMaxDaemons) {
+  const size_t known = members_.size() + uncommitted;
+  if (member == nullptr && known >= kMaxDaemons) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("daemon ", request.id(), " is one too many: the coordinator knows ",
-                     members_.size(), ", counting those that ended within the hour"));
+        absl::StrCat("daemon ", request.id(), " is one too many: the coordinator knows ", known,
+                     ", counting those that ended within the hour"));
   }
   if (member == nullptr || !member->live) return admission;
   if (member->record.process_nonce() == request.process_nonce()) {

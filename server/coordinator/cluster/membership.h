@@ -1,6 +1,7 @@
 #ifndef MUSTER_SERVER_COORDINATOR_CLUSTER_MEMBERSHIP_H_
 #define MUSTER_SERVER_COORDINATOR_CLUSTER_MEMBERSHIP_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -52,8 +53,10 @@ class Membership {
   // used unless the process is known and live. A live holder of the id makes way for another
   // process only if its connection broke, if both claim one address (two processes cannot have it),
   // or if it has not called since this coordinator restarted, when it most likely restarted, too.
+  // `uncommitted` counts the daemons of other ids that are admitted, and not committed yet.
   absl::StatusOr<Admission> Admit(const v1::RegisterDaemonRequest& request,
-                                  uint64_t next_incarnation, absl::Duration now) const;
+                                  uint64_t next_incarnation, size_t uncommitted,
+                                  absl::Duration now) const;
   void Commit(const Admission& admission, absl::Duration now);
 
   // Renews the lease. ABORTED: the incarnation does not hold one.

@@ -29,7 +29,7 @@ v1::RegisterDaemonRequest Request(uint64_t nonce, const std::string& address = "
 class MembershipTest : public ::testing::Test {
  protected:
   absl::StatusOr<uint64_t> Register(const v1::RegisterDaemonRequest& request, absl::Duration now) {
-    const auto admission = membership_.Admit(request, next_, now);
+    const auto admission = membership_.Admit(request, next_, /*uncommitted=*/0, now);
     if (!admission.ok()) return admission.status();
     membership_.Commit(*admission, now);
     replaced_ = admission->replaces_live;

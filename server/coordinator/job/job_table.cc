@@ -16,6 +16,8 @@ namespace muster {
 namespace {
 
 constexpr uint32_t kFormatVersion = 1;
+// Identities that are kept. Forgotten jobs of earlier ones are unknown (IsForgotten).
+constexpr int kMostIdentities = 1000;
 // History that a crash may lose.
 constexpr absl::Duration kHistoryInterval = absl::Seconds(5);
 
@@ -33,6 +35,16 @@ Boundaries BoundariesOf(const v1::JobRecord& record) {
     }
   }
   return boundaries;
+}
+
+// Has the jobs from `number` on get ids with this identity.
+void SetIdentity(uint32_t identity, uint64_t number, v1::StoreRecord& store) {
+  auto& identities = *store.mutable_job_identities();
+  if (identity == (identities.empty() ? store.identity() : identities.rbegin()->identity())) return;
+  if (identities.size() == kMostIdentities) identities.erase(identities.begin());
+  v1::StoreRecord::JobIdentity& added = *identities.Add();
+  added.set_first_number(number);
+  added.set_identity(identity);
 }
 
 // REQUIRES: a final state.
@@ -236,9 +248,12 @@ void JobTable::ShowEvents(Job& job, const std::vector<v1::JobEvent>& events) {
   while (job.events.size() > options_.max_events) job.events.pop_front();
 }
 
-std::string JobTable::IdOf(uint64_t number) const {
-  return absl::StrCat("j", number, "-",
-                      absl::Hex(store_record_.identity() & 0xffff, absl::kZeroPad4));
+std::string JobTable::IdOf(uint64_t number, const v1::StoreRecord& store) {
+  uint32_t identity = store.identity();
+  for (const v1::StoreRecord::JobIdentity& from : store.job_identities()) {
+    if (from.first_number() <= number) identity = from.identity();
+  }
+  return absl::StrCat("j", number, "-", absl::Hex(identity & 0xffff, absl::kZeroPad4));
 }
 
 absl::StatusOr<Job*> JobTable::Create(v1::JobRecord record, const std::string& event,
@@ -246,9 +261,10 @@ absl::StatusOr<Job*> JobTable::Create(v1::JobRecord record, const std::string& e
   v1::StoreRecord next = store_record_;
   const uint64_t number = next.next_job_number();
   next.set_next_job_number(number + 1);
+  SetIdentity(options_.identity, number, next);
   record.set_format_version(kFormatVersion);
   record.set_number(number);
-  record.set_job_id(IdOf(number));
+  record.set_job_id(IdOf(number, next));
   auto job = std::make_unique<Job>(std::move(record), options_.max_log_bytes);
   JobStoreBatch batch;
   batch.Put(StoreTable::kStore, "", next.SerializeAsString());
@@ -412,7 +428,7 @@ bool JobTable::IsForgotten(absl::string_view job_id) const {
   uint64_t number = 0;
   return absl::StartsWith(job_id, "j") &&
          absl::SimpleAtoi(job_id.substr(1, job_id.find('-') - 1), &number) &&
-         number < store_record_.next_job_number() && job_id == IdOf(number) &&
+         number < store_record_.next_job_number() && job_id == IdOf(number, store_record_) &&
          Find(job_id) == nullptr;
 }
 
@@ -421,22 +437,24 @@ Job* JobTable::FindRequest(absl::string_view request_id) const {
   return it == by_request_.end() ? nullptr : it->second;
 }
 
-absl::Status JobTable::PutDaemon(const v1::DaemonRecord& daemon) {
+absl::Status JobTable::PutDaemons(const std::vector<v1::DaemonRecord>& daemons) {
   v1::StoreRecord next = store_record_;
-  next.set_next_daemon_incarnation(
-      std::max<uint64_t>(next.next_daemon_incarnation(), daemon.incarnation() + 1));
   JobStoreBatch batch;
+  for (const v1::DaemonRecord& daemon : daemons) {
+    next.set_next_daemon_incarnation(
+        std::max<uint64_t>(next.next_daemon_incarnation(), daemon.incarnation() + 1));
+    batch.Put(StoreTable::kDaemons, daemon.id(), daemon.SerializeAsString());
+  }
   batch.Put(StoreTable::kStore, "", next.SerializeAsString());
-  batch.Put(StoreTable::kDaemons, daemon.id(), daemon.SerializeAsString());
   MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
   store_record_ = next;
   ++version_;
   return absl::OkStatus();
 }
 
-absl::Status JobTable::RemoveDaemon(absl::string_view id) {
+absl::Status JobTable::RemoveDaemons(const std::vector<std::string>& ids) {
   JobStoreBatch batch;
-  batch.Delete(StoreTable::kDaemons, std::string(id));
+  for (const std::string& id : ids) batch.Delete(StoreTable::kDaemons, id);
   ++version_;
   return store_.Write(batch, JobStore::Durability::kSynced);
 }

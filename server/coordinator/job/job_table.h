@@ -26,7 +26,9 @@ struct JobTableOptions {
   uint64_t max_log_bytes = 4 << 20;
   // Number of events kept per job.
   size_t max_events = 1000;
-  // Distinguishes the job ids of a new store from those of any other store.
+  // A number drawn by this process. It distinguishes the job ids that the process gives from those
+  // of any other store, and of processes that went on from a state of this store that was lost
+  // later.
   uint32_t identity = 0;
   // Receives a line about each damaged record that the table can do without; may be empty.
   std::function<void(absl::string_view)> log;
@@ -106,9 +108,10 @@ class JobTable {
   // Daemons that had a lease before the restart.
   const std::vector<v1::DaemonRecord>& stored_daemons() const { return stored_daemons_; }
   uint64_t next_incarnation() const { return store_record_.next_daemon_incarnation(); }
-  // Stores a daemon that was given `next_incarnation`, or that registered again.
-  absl::Status PutDaemon(const v1::DaemonRecord& daemon);
-  absl::Status RemoveDaemon(absl::string_view id);
+  // Store, or remove, all of these daemons or none, with one sync. Those that are stored were given
+  // incarnations from `next_incarnation` on, or registered again.
+  absl::Status PutDaemons(const std::vector<v1::DaemonRecord>& daemons);
+  absl::Status RemoveDaemons(const std::vector<std::string>& ids);
 
   // Returns the jobs whose tables a server is still to drop.
   const Drops& DropsOf(absl::string_view server_id) const;
@@ -133,7 +136,8 @@ class JobTable {
  private:
   JobTable(JobStore& store, const Clock& clock, JobTableOptions options);
 
-  std::string IdOf(uint64_t number) const;
+  // Returns the id that the store with this record gave, or gives, to the job of this number.
+  static std::string IdOf(uint64_t number, const v1::StoreRecord& store);
   absl::Status LoadAll();
   absl::Status LoadJobs();
   absl::Status LoadHistory(Job& job);

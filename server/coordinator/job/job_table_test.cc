@@ -1,6 +1,8 @@
 #include "server/coordinator/job/job_table.h"
 
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "common/base/fake_clock_for_testing.h"
 #include "gmock/gmock.h"
@@ -15,7 +17,9 @@ class JobTableTest : public ::testing::Test {
  protected:
   JobTableTest() { Load(); }
 
-  void Load() { table_ = *JobTable::Load(store_, clock_, {}); }
+  void Load(JobTableOptions options = {}) {
+    table_ = *JobTable::Load(store_, clock_, std::move(options));
+  }
 
   void Drop(Job& job, const std::string& server, uint64_t generation) {
     JobChange change{.record = job.record};
@@ -34,6 +38,54 @@ class JobTableTest : public ::testing::Test {
   FakeClock clock_;
   std::unique_ptr<JobTable> table_;
 };
+
+// Returns a store with the same records.
+std::unique_ptr<MemoryJobStore> CopyOf(const MemoryJobStore& store) {
+  auto copy = std::make_unique<MemoryJobStore>();
+  JobStoreBatch batch;
+  for (const StoreTable table : {StoreTable::kStore, StoreTable::kJobs, StoreTable::kEvents}) {
+    EXPECT_TRUE(store
+                    .Scan(table, "",
+                          [&](absl::string_view key, absl::string_view value) {
+                            batch.Put(table, std::string(key), std::string(value));
+                            return absl::OkStatus();
+                          })
+                    .ok());
+  }
+  EXPECT_TRUE(copy->Write(batch, JobStore::Durability::kSynced).ok());
+  return copy;
+}
+
+TEST_F(JobTableTest, JobsAfterABackupIsRestoredHaveOtherIdsThanThoseThatItLacks) {
+  EXPECT_EQ(AddJob().id(), "j1-0000");
+  Load({.identity = 0x12345678});
+  const std::unique_ptr<MemoryJobStore> backup = CopyOf(store_);
+  EXPECT_EQ(AddJob().id(), "j2-5678");
+  EXPECT_EQ(AddJob().id(), "j3-5678");
+
+  const auto load = [&](uint32_t identity) {
+    table_ = *JobTable::Load(*backup, clock_, {.identity = identity});
+  };
+  load(0xabcd);
+  EXPECT_EQ(AddJob().id(), "j2-abcd");
+  EXPECT_FALSE(table_->IsForgotten("j2-5678")) << "it is of a state that this store does not know";
+  EXPECT_FALSE(table_->IsForgotten("j3-5678"));
+  load(0xffff);
+  EXPECT_EQ(AddJob().id(), "j3-ffff");
+  for (const std::string id : {"j1-0000", "j2-abcd", "j3-ffff"}) {
+    ASSERT_NE(table_->Find(id), nullptr) << id;
+    EXPECT_FALSE(table_->IsForgotten(id));
+    ASSERT_TRUE(table_->Remove(*table_->Find(id)).ok());
+    EXPECT_TRUE(table_->IsForgotten(id));
+  }
+  load(0);
+  for (const std::string id : {"j1-0000", "j2-abcd", "j3-ffff"}) {
+    EXPECT_TRUE(table_->IsForgotten(id)) << id;
+  }
+  for (const std::string id : {"j1-ffff", "j2-0000", "j2-5678", "j3-abcd", "j4-ffff"}) {
+    EXPECT_FALSE(table_->IsForgotten(id)) << id;
+  }
+}
 
 TEST_F(JobTableTest, AnAcknowledgedDropLeavesALaterOne) {
   Job& job = AddJob();
@@ -154,9 +206,9 @@ TEST_F(JobTableTest, NamesThatNoReleaseTakesTodayAreShortenedWhenTheyAreRead) {
   const std::string id = (*table_->Create(record, "submitted"))->id();
   v1::DaemonRecord daemon;
   daemon.set_id(std::string(33 << 20, 'd'));
-  ASSERT_TRUE(table_->PutDaemon(daemon).ok());
+  ASSERT_TRUE(table_->PutDaemons({daemon}).ok());
   daemon.set_id("w0");
-  ASSERT_TRUE(table_->PutDaemon(daemon).ok());
+  ASSERT_TRUE(table_->PutDaemons({daemon}).ok());
   Load();
   EXPECT_EQ(table_->Find(id)->record.spec().name(), std::string(253, 'n') + "…");
   ASSERT_EQ(table_->stored_daemons().size(), 1u);

@@ -97,11 +97,15 @@ void ProgressTracker::RollBack(uint64_t clock) {
   for (SlotTimes& times : times_) times.Clear();
 }
 
-uint64_t ProgressTracker::step() const {
+uint64_t ProgressTracker::furthest() const {
   const auto& clocks = record_.clocks();
-  if (clocks.empty()) return 0;
-  return done_ == StepIsDone::kTogether ? *std::max_element(clocks.begin(), clocks.end())
-                                        : *std::min_element(clocks.begin(), clocks.end());
+  return clocks.empty() ? 0 : *std::max_element(clocks.begin(), clocks.end());
+}
+
+uint64_t ProgressTracker::step() const {
+  if (done_ == StepIsDone::kTogether) return furthest();
+  const auto& clocks = record_.clocks();
+  return clocks.empty() ? 0 : *std::min_element(clocks.begin(), clocks.end());
 }
 
 double ProgressTracker::training_seconds() const {

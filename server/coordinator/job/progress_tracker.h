@@ -46,6 +46,8 @@ class ProgressTracker {
 
   // Returns the number of clocks that a slot has reported closed.
   uint64_t clock(uint32_t slot) const { return record_.clocks(slot); }
+  // Returns the number of clocks that the furthest slot has reported closed.
+  uint64_t furthest() const;
   // Returns the number of steps that are done.
   uint64_t step() const;
 

@@ -15,18 +15,15 @@
 namespace muster {
 namespace {
 
-// Returns whether, on servers, others are further ahead than they may be, or done.
-bool IsTooFarBehind(const Job& job, uint32_t slot) {
+// Returns the clock that a slot on servers must have closed, or others wait for it: they are
+// further ahead than they may be, or done.
+uint64_t AwaitedClock(const Job& job) {
   const v1::JobRecord& record = job.record;
-  const uint64_t clock = job.progress.clock(slot);
-  if (AnyDone(record) && clock < FinalClock(record)) return true;
+  const uint64_t at_end = AnyDone(record) ? FinalClock(record) : 0;
   const v1::UpdateSpec& update = record.spec().update();
-  if (update.unlimited_staleness()) return false;
-  const uint64_t most = clock + static_cast<uint64_t>(update.staleness_bound());
-  for (uint32_t other = 0; other < job.slots(); ++other) {
-    if (job.progress.clock(other) > most) return true;
-  }
-  return false;
+  if (update.unlimited_staleness()) return at_end;
+  const uint64_t furthest = job.progress.furthest();
+  return std::max(at_end, furthest - std::min<uint64_t>(furthest, update.staleness_bound()));
 }
 
 // Returns whether others evaluate and only wait for shares such as this slot's.
@@ -40,12 +37,11 @@ bool OwesItsPart(const Job& job, uint32_t slot) {
   return job.program_parts.any() && !job.record.slots(slot).done() && !job.program_parts.Has(slot);
 }
 
-// Returns whether others left the slot's call because it did not end in time or, in a hybrid job,
-// for any reason: the slot may wait on a server for a clock that the others no longer close.
-bool IsOverdue(const Job& job, uint32_t slot) {
-  const bool left =
-      job.rendezvous.AnyLate() || (IsHybrid(job.record.spec()) && job.rendezvous.any());
-  return left && IsMember(job.record, slot);
+// Returns whether some left their call because it did not end in time or, in a hybrid job, for any
+// reason. Members of the round that have not come are overdue then: they may wait on a server for a
+// clock that the others no longer close.
+bool AnyLeftTheirCall(const Job& job) {
+  return job.rendezvous.AnyLate() || (IsHybrid(job.record.spec()) && job.rendezvous.any());
 }
 
 // Returns how long the processes of a program that runs may report nothing; 0: for ever, or none
@@ -85,30 +81,40 @@ std::vector<uint32_t> FindSilent(Job& job, absl::Duration limit, absl::Duration 
 
 }  // namespace
 
-bool IsAwaited(const Job& job, uint32_t slot) {
+std::vector<uint32_t> AwaitedSlots(const Job& job) {
   const v1::JobRecord& record = job.record;
-  if (record.slots(slot).done() || record.slots(slot).worker_id().empty()) return false;
-  if (OwesItsPart(job, slot)) return true;
-  if (!job.missing_servers.empty()) return false;
-  if (OwesItsShare(job, slot)) return true;
   const bool on_servers = !TrainsByAllReduce(record.spec()) && record.has_met();
-  // Only a program knows how far its processes may be apart.
-  if (on_servers && RunsProgram(record.spec())) return false;
-  if (on_servers && IsTooFarBehind(job, slot)) return true;
-  if (on_servers && !TrainsInRounds(record.spec())) return false;
-  if (!job.rendezvous.any() || job.rendezvous.Has(slot)) return false;
-  // Newcomers wait until the others have ended their step, however long that takes.
-  return !IsMember(record, slot) || !RoundLasts(record, job.rendezvous);
+  // Each takes a look at all slots, so it is found once for all.
+  const uint64_t awaited_clock = on_servers ? AwaitedClock(job) : 0;
+  const bool meets = job.rendezvous.any() && (!on_servers || TrainsInRounds(record.spec()));
+  const bool round_lasts = meets && RoundLasts(record, job.rendezvous);
+  const auto is_awaited = [&](uint32_t slot) {
+    if (record.slots(slot).done() || record.slots(slot).worker_id().empty()) return false;
+    if (OwesItsPart(job, slot)) return true;
+    if (!job.missing_servers.empty()) return false;
+    if (OwesItsShare(job, slot)) return true;
+    // Only a program knows how far its processes may be apart.
+    if (on_servers && RunsProgram(record.spec())) return false;
+    if (job.progress.clock(slot) < awaited_clock) return true;
+    if (!meets || job.rendezvous.Has(slot)) return false;
+    // Newcomers wait until the others have ended their step, however long that takes.
+    return !IsMember(record, slot) || !round_lasts;
+  };
+  std::vector<uint32_t> slots;
+  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+    if (is_awaited(slot)) slots.push_back(slot);
+  }
+  return slots;
 }
 
 std::vector<uint32_t> AwaitedFor(absl::Duration time, absl::Duration now, const Job& job) {
-  std::vector<uint32_t> slots;
-  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
-    const std::optional<TaskState::Awaited>& noted = job.tasks[slot].awaited;
-    if (noted.has_value() && now - noted->since >= time && IsAwaited(job, slot)) {
-      slots.push_back(slot);
-    }
-  }
+  const auto is_noted = [&](const TaskState& task) {
+    return task.awaited.has_value() && now - task.awaited->since >= time;
+  };
+  // Nobody is, as a rule.
+  if (std::none_of(job.tasks.begin(), job.tasks.end(), is_noted)) return {};
+  std::vector<uint32_t> slots = AwaitedSlots(job);
+  std::erase_if(slots, [&](uint32_t slot) { return !is_noted(job.tasks[slot]); });
   return slots;
 }
 
@@ -135,8 +141,10 @@ absl::Status StallWatch::LookAt(Job& job) {
     const std::vector<uint32_t> silent = FindSilent(job, limit, clock_.Monotonic());
     if (!silent.empty()) return EndSilent(job, silent, limit);
   }
-  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
-    if (!IsAwaited(job, slot) || TimeLeft(job, slot) > absl::ZeroDuration()) continue;
+  const bool any_left = AnyLeftTheirCall(job);
+  for (const uint32_t slot : AwaitedSlots(job)) {
+    const bool overdue = any_left && IsMember(job.record, slot);
+    if (TimeLeft(job, slot, overdue) > absl::ZeroDuration()) continue;
     if (OwesItsPart(job, slot)) continue;
     // The job may have changed as a whole: the other slots are looked at next time.
     const bool late = job.tasks[slot].awaited->overdue && job.rendezvous.AnyLate();
@@ -177,12 +185,12 @@ absl::Status StallWatch::EndSilent(Job& job, const std::vector<uint32_t>& silent
   return lifecycle_.ProgramSilent(job, slot, why);
 }
 
-absl::Duration StallWatch::TimeLeft(Job& job, uint32_t slot) {
+absl::Duration StallWatch::TimeLeft(Job& job, uint32_t slot, bool overdue) {
   const absl::Duration now = clock_.Monotonic();
   const TaskState::Awaited present = {.since = now,
                                       .clock = job.progress.clock(slot),
                                       .round = job.record.round().number(),
-                                      .overdue = IsOverdue(job, slot)};
+                                      .overdue = overdue};
   std::optional<TaskState::Awaited>& noted = job.tasks[slot].awaited;
   // Between a call and its repetition a slot does not seem awaited.
   const bool goes_on = noted.has_value() && now - noted->seen <= lease_ &&

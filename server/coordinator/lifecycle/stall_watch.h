@@ -12,11 +12,11 @@
 
 namespace muster {
 
-// Returns whether other tasks wait for this slot's task: it has not come where they meet, evaluate
-// or commit a program's checkpoint, or is further behind than the job's staleness allows. A slot
-// without a worker, or in a job whose servers are missing, is not awaited: something else keeps the
-// others.
-bool IsAwaited(const Job& job, uint32_t slot);
+// Returns the slots whose tasks are awaited by others, in order: they have not come where the
+// others meet, evaluate or commit a program's checkpoint, or are further behind than the job's
+// staleness allows. A slot without a worker, or in a job whose servers are missing, is not awaited:
+// something else keeps the others. Takes a few looks at each slot, however many there are.
+std::vector<uint32_t> AwaitedSlots(const Job& job);
 
 // Returns the awaited slots that a StallWatch has seen awaited for at least `time`.
 std::vector<uint32_t> AwaitedFor(absl::Duration time, absl::Duration now, const Job& job);
@@ -55,8 +55,9 @@ class StallWatch {
   void GiveUpParts(Job& job);
   // Ends the first of these slots' tasks, and names all. REQUIRES: there are some.
   absl::Status EndSilent(Job& job, const std::vector<uint32_t>& silent, absl::Duration limit);
-  // Notes that the slot is awaited, and returns how much longer it may be.
-  absl::Duration TimeLeft(Job& job, uint32_t slot);
+  // Notes that the slot is awaited, and whether it is overdue (TaskState::Awaited). Returns how
+  // much longer it may be.
+  absl::Duration TimeLeft(Job& job, uint32_t slot, bool overdue);
 
   JobTable& jobs_;
   JobLifecycle& lifecycle_;

@@ -11,6 +11,7 @@
 namespace muster {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -193,6 +194,35 @@ TEST_F(StallWatchTest, StalenessSaysHowFarBehindIsTooFar) {
   EXPECT_TRUE(cluster_.Progress(Order(job, 0), 6).ok());
   cluster_.Pass(kStall + kMoment);
   EXPECT_EQ(Incarnation(job, 1), 2);
+}
+
+TEST_F(StallWatchTest, NobodyIsBehindWhileAllAreWithinTheBoundOfTheBeginning) {
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_update()->set_staleness_bound(100);
+  const std::string job = RunningOnServers(spec);
+  EXPECT_TRUE(cluster_.Progress(Order(job, 0), 9).ok());
+  cluster_.Pass(2 * kStall);
+  EXPECT_EQ(Incarnation(job, 0), 1);
+  EXPECT_EQ(Incarnation(job, 1), 1);
+}
+
+TEST_F(StallWatchTest, OfManySlotsOnlyThoseAreAwaitedThatKeepTheFurthest) {
+  constexpr uint32_t kSlots = 300;
+  v1::JobSpec spec = SmallJob();
+  spec.set_workers(kSlots);
+  spec.set_batch_size(kSlots);
+  cluster_.AddServer("s0");
+  cluster_.AddWorker("w0", kSlots);
+  const std::string job = Running(spec);
+  // Running closed 3 clocks.
+  for (uint32_t slot = 0; slot < kSlots; ++slot) {
+    if (slot == 7 || slot == 200) continue;
+    EXPECT_TRUE(cluster_.Progress(Order(job, slot), 4).ok());
+  }
+  const muster::Job& found = *cluster_.coordinator().table().Find(job);
+  EXPECT_THAT(AwaitedSlots(found), ElementsAre(7, 200));
+  EXPECT_TRUE(cluster_.Progress(Order(job, 200), 4).ok());
+  EXPECT_THAT(AwaitedSlots(found), ElementsAre(7));
 }
 
 TEST_F(StallWatchTest, WithoutABoundOnlyTheEndWaits) {

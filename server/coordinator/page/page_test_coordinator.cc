@@ -46,8 +46,8 @@ void PageTestCoordinator::Register(v1::DaemonKind kind, const std::string& id, u
   request.set_address(id + ":1");
   request.set_slots(slots);
   const auto reply = AskParked<v1::RegisterDaemonReply>(
-      *loop_, [request](Coordinator& coordinator, const Call<v1::RegisterDaemonReply>& call) {
-        call.done(coordinator.daemons().Register(request));
+      *loop_, [request](Coordinator& coordinator, Call<v1::RegisterDaemonReply> call) {
+        coordinator.daemons().Register(request, std::move(call));
       });
   if (!reply.ok()) End(reply.status());
 }

@@ -46,7 +46,7 @@ struct CoordinatorOptions {
   absl::Duration forget_daemons_after = absl::Hours(1);
   // Time after which orders to drop tables end for a server that is gone.
   absl::Duration forget_drops_after = absl::Hours(24);
-  // Random number for a new store, which becomes part of its jobs' ids.
+  // Random number of this process, which becomes part of the ids of the jobs that it takes.
   uint32_t identity = 0;
   // Parts of the process whose metrics are shown with the coordinator's. Called on the logic
   // thread.

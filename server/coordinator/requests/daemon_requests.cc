@@ -38,33 +38,79 @@ void DaemonRequests::SetAddress(std::string address) {
   orders_.clear();
 }
 
-absl::StatusOr<v1::RegisterDaemonReply> DaemonRequests::Register(
-    const v1::RegisterDaemonRequest& request) {
-  const absl::Duration now = clock_.Monotonic();
-  MUSTER_ASSIGN_OR_RETURN(const Membership::Admission admission,
-                          members_.Admit(request, jobs_.next_incarnation(), now));
-  MUSTER_RETURN_IF_ERROR(jobs_.PutDaemon(admission.record));
-  members_.Commit(admission, now);
-  if (admission.replaces_live) metrics_.daemons_lost.Increment();
-  // An earlier incarnation is lost with all it had; jobs may wait for a server's next one.
-  if (!admission.renewed) MUSTER_RETURN_IF_ERROR(IncarnationEnded(request.id()));
-  v1::RegisterDaemonReply reply;
-  reply.set_incarnation(admission.record.incarnation());
-  reply.set_lease_ms(absl::ToInt64Milliseconds(members_.lease()));
-  return reply;
+void DaemonRequests::Register(const v1::RegisterDaemonRequest& request,
+                              Call<v1::RegisterDaemonReply> call) {
+  registrations_.push_back({request, std::move(call)});
 }
 
-absl::Status DaemonRequests::IncarnationEnded(const std::string& id) {
-  // The parked call of an earlier incarnation must not get the orders of the next.
-  if (auto node = parked_.extract(id); !node.empty()) {
-    node.mapped().call.done(absl::AbortedError(
-        absl::StrCat("daemon ", id, " was replaced or lost its lease; register again")));
+absl::Status DaemonRequests::AdmitRegistered() {
+  absl::Status status;
+  while (!registrations_.empty()) status.Update(AdmitDifferent());
+  return status;
+}
+
+absl::Status DaemonRequests::AdmitDifferent() {
+  struct Admitted {
+    Membership::Admission admission;
+    Call<v1::RegisterDaemonReply> call;
+  };
+  const absl::Duration now = clock_.Monotonic();
+  std::map<std::string, Admitted> admitted;
+  uint64_t next_incarnation = jobs_.next_incarnation();
+  while (!registrations_.empty() && !admitted.contains(registrations_.front().request.id())) {
+    Registration next = std::move(registrations_.front());
+    registrations_.pop_front();
+    absl::StatusOr<Membership::Admission> admission =
+        members_.Admit(next.request, next_incarnation, admitted.size(), now);
+    if (!admission.ok()) {
+      next.call.done(admission.status());
+      continue;
+    }
+    if (!admission->renewed) ++next_incarnation;
+    admitted[next.request.id()] = {*std::move(admission), std::move(next.call)};
   }
-  metrics_.Forget(id);
-  heard_.erase(id);
+  if (admitted.empty()) return absl::OkStatus();
+
+  std::vector<v1::DaemonRecord> records;
+  for (const auto& [id, daemon] : admitted) records.push_back(daemon.admission.record);
+  const absl::Status stored = jobs_.PutDaemons(records);
+  std::vector<std::string> ended;
+  for (const auto& [id, daemon] : admitted) {
+    if (!stored.ok()) break;
+    members_.Commit(daemon.admission, now);
+    if (daemon.admission.replaces_live) metrics_.daemons_lost.Increment();
+    // An earlier incarnation is lost with all it had; jobs may wait for a server's next one.
+    if (!daemon.admission.renewed) ended.push_back(id);
+  }
+  absl::Status status = stored;
+  if (!ended.empty()) status.Update(IncarnationsEnded(ended));
+  for (const auto& [id, daemon] : admitted) {
+    const absl::Status& own = daemon.admission.renewed ? stored : status;
+    if (!own.ok()) {
+      daemon.call.done(own);
+      continue;
+    }
+    v1::RegisterDaemonReply reply;
+    reply.set_incarnation(daemon.admission.record.incarnation());
+    reply.set_lease_ms(absl::ToInt64Milliseconds(members_.lease()));
+    daemon.call.done(std::move(reply));
+  }
+  return status;
+}
+
+absl::Status DaemonRequests::IncarnationsEnded(const std::vector<std::string>& ids) {
+  for (const std::string& id : ids) {
+    // The parked call of an earlier incarnation must not get the orders of the next.
+    if (auto node = parked_.extract(id); !node.empty()) {
+      node.mapped().call.done(absl::AbortedError(
+          absl::StrCat("daemon ", id, " was replaced or lost its lease; register again")));
+    }
+    metrics_.Forget(id);
+    heard_.erase(id);
+  }
   absl::Status status;
   for (const auto& [number, job] : jobs_.jobs()) {
-    job->replays.erase(id);
+    for (const std::string& id : ids) job->replays.erase(id);
     status.Update(lifecycle_.Reconcile(*job));
   }
   return status;
@@ -98,9 +144,9 @@ void DaemonRequests::Heartbeat(const v1::HeartbeatRequest& request, Call<v1::Hea
   }
   status.Update(moves_.TakeReports(request));
   if (request.leaving() && status.ok()) {
-    status = jobs_.RemoveDaemon(request.id());
+    status = jobs_.RemoveDaemons({request.id()});
     members_.Leave(request.id(), request.incarnation(), now);
-    status.Update(IncarnationEnded(request.id()));
+    status.Update(IncarnationsEnded({request.id()}));
     if (status.ok()) {
       call.done(v1::HeartbeatReply());
       return;
@@ -251,14 +297,12 @@ bool DaemonRequests::MayWrite(const Job& job) {
 
 absl::StatusOr<bool> DaemonRequests::ExpireLeases(absl::Duration forget_after) {
   const std::vector<std::string> lost = members_.Expire(clock_.Monotonic(), forget_after);
-  absl::Status status;
-  for (const std::string& id : lost) {
-    metrics_.daemons_lost.Increment();
-    status.Update(jobs_.RemoveDaemon(id));
-    status.Update(IncarnationEnded(id));
-  }
+  if (lost.empty()) return false;
+  metrics_.daemons_lost.Increment(static_cast<double>(lost.size()));
+  absl::Status status = jobs_.RemoveDaemons(lost);
+  status.Update(IncarnationsEnded(lost));
   if (!status.ok()) return status;
-  return !lost.empty();
+  return true;
 }
 
 const v1::HeartbeatReply& DaemonRequests::OrdersFor(const Member& member) {
@@ -323,6 +367,7 @@ void DaemonRequests::AnswerChanged() {
 }
 
 void DaemonRequests::AnswerAll(const absl::Status& status) {
+  for (Registration& parked : std::exchange(registrations_, {})) parked.call.done(status);
   for (auto& [id, parked] : std::exchange(parked_, {})) parked.call.done(status);
 }
 

@@ -2,6 +2,7 @@
 #define MUSTER_SERVER_COORDINATOR_REQUESTS_DAEMON_REQUESTS_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <set>
@@ -27,7 +28,7 @@
 namespace muster {
 
 // ClusterService's calls, without gRPC; see proto/cluster_service.proto for meaning and errors.
-// Logic thread only. After each call the owner runs the scheduler and then AnswerChanged.
+// Logic thread only. After calls the owner runs AdmitRegistered, the scheduler and AnswerChanged.
 class DaemonRequests {
  public:
   // All references outlive it. `log` takes one line, on the logic thread; it may be null.
@@ -38,13 +39,19 @@ class DaemonRequests {
   // Sets the address at which tasks reach the coordinator; before, the options' address.
   void SetAddress(std::string address);
 
-  absl::StatusOr<v1::RegisterDaemonReply> Register(const v1::RegisterDaemonRequest& request);
+  // Parks the call until AdmitRegistered.
+  void Register(const v1::RegisterDaemonRequest& request, Call<v1::RegisterDaemonReply> call);
   // Takes reports at once, and parks the call until the orders change or poll_ms has passed. If the
   // orders differ from those seen, and no record has changed since the last AnswerChanged, answers
   // at once.
   void Heartbeat(const v1::HeartbeatRequest& request, Call<v1::HeartbeatReply> call);
   absl::StatusOr<v1::AppendLogsReply> AppendLogs(const v1::AppendLogsRequest& request);
   absl::StatusOr<v1::TraceReply> ReportServerTrace(const v1::ReportServerTraceRequest& request);
+
+  // Decides on the registrations that are parked, stores all that it admits by one write, so that
+  // many daemons that come together cost one sync, and then answers. If that write fails, none has
+  // registered, and all are told. Errors are the store's.
+  absl::Status AdmitRegistered();
 
   // Returns whether a task of the job may still write to its log, as far as live workers have said.
   bool MayWrite(const Job& job);
@@ -61,6 +68,10 @@ class DaemonRequests {
   void AnswerAll(const absl::Status& status);
 
  private:
+  struct Registration {
+    v1::RegisterDaemonRequest request;
+    Call<v1::RegisterDaemonReply> call;
+  };
   struct Parked {
     uint64_t incarnation = 0;
     uint64_t seen_version = 0;
@@ -93,8 +104,11 @@ class DaemonRequests {
   void TakeReplays(const v1::HeartbeatRequest& request);
   // Ends the drops that the server has carried out, and orders those that it still needs.
   absl::Status TakeDrops(const v1::HeartbeatRequest& request);
-  // Answers the parked call of a daemon's earlier incarnation, and recovers what that one held.
-  absl::Status IncarnationEnded(const std::string& id);
+  // Does what AdmitRegistered does, up to the first registration of a daemon that is among those
+  // already: whether it may replace the other depends on that one. REQUIRES: some are parked.
+  absl::Status AdmitDifferent();
+  // Answer the parked calls of these daemons' earlier incarnations, and recover what those held.
+  absl::Status IncarnationsEnded(const std::vector<std::string>& ids);
   const v1::HeartbeatReply& OrdersFor(const Member& member);
   void UpdateWorker(const Member& member, Orders& orders);
   // Answers a parked call if its orders changed, its time is up, or its caller is gone.
@@ -108,6 +122,7 @@ class DaemonRequests {
   const Clock& clock_;
   CoordinatorMetrics& metrics_;
   OrderContext context_;
+  std::deque<Registration> registrations_;
   std::map<std::string, Parked> parked_;
   // The table's version at the last AnswerChanged.
   uint64_t answered_version_ = 0;

@@ -103,7 +103,8 @@ TaskRequests::TaskRequests(JobTable& jobs, JobLifecycle& lifecycle,
       rounds_(rounds),
       collective_times_(collective_times),
       traces_(traces),
-      clock_(clock) {}
+      clock_(clock),
+      report_interval_(jobs) {}
 
 absl::StatusOr<Job*> TaskRequests::Authenticate(const v1::TaskIdentity& task) const {
   const Job* job = jobs_.Find(task.job_id());
@@ -245,6 +246,7 @@ absl::StatusOr<v1::ReportProgressReply> TaskRequests::ReportProgress(
                                job->collectives.Wanted(request.task().slot()));
   reply.set_meet_after_round(rounds_.MeetAfter(*job));
   reply.set_lost_round(rounds_.Lost(*job));
+  reply.set_report_interval_ms(absl::ToInt64Milliseconds(report_interval_.Get()));
   if (const v1::TraceOrder* order = traces_.OrderForSlot(*job, request.task().slot())) {
     *reply.mutable_trace() = *order;
   }

@@ -14,6 +14,7 @@
 #include "server/coordinator/lifecycle/job_lifecycle.h"
 #include "server/coordinator/lifecycle/round_formation.h"
 #include "server/coordinator/metrics/collective_times.h"
+#include "server/coordinator/requests/report_interval.h"
 #include "server/coordinator/requests/trace_requests.h"
 
 namespace muster {
@@ -73,6 +74,7 @@ class TaskRequests {
   CollectiveTimes& collective_times_;
   TraceRequests& traces_;
   const Clock& clock_;
+  TableReportInterval report_interval_;
 };
 
 }  // namespace muster

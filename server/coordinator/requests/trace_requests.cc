@@ -43,11 +43,7 @@ bool IsAsynchronous(const v1::JobSpec& spec) {
 
 // Returns whether a step can be ordered that no slot has reported.
 bool HasStepsLeft(const Job& job) {
-  uint64_t clock = 0;
-  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
-    clock = std::max(clock, job.progress.clock(slot));
-  }
-  return clock + 1 < job.record.met().total_steps();
+  return job.progress.furthest() + 1 < job.record.met().total_steps();
 }
 
 // Returns how many steps the job makes until all tasks know of a trace.

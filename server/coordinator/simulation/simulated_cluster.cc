@@ -111,10 +111,11 @@ void SimulatedCluster::Register(Daemon& daemon) {
   request.set_multiplies_bf16(daemon.multiplies_bf16);
   request.set_allows_programs(daemon.allows_programs);
   request.set_memory_bytes(memory_[daemon.id]);
-  const auto reply = coordinator_->daemons().Register(request);
-  if (reply.ok()) daemon.incarnation = reply->incarnation();
-  daemon.seen_version = 0;
+  Answer<v1::RegisterDaemonReply> answer;
+  coordinator_->daemons().Register(request, answer.call());
   Run();
+  if (answer.status().ok()) daemon.incarnation = answer.get()->incarnation();
+  daemon.seen_version = 0;
 }
 
 void SimulatedCluster::Kill(const std::string& id) { daemons_.erase(id); }

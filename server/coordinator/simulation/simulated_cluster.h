@@ -22,11 +22,12 @@
 
 namespace muster {
 
-// A store that can be told to fail.
+// A store that can be told to fail, and counts what a disk would sync.
 class FlakyJobStore final : public JobStore {
  public:
   absl::Status Write(const JobStoreBatch& batch, Durability durability) override {
     if (failing) return absl::UnavailableError("the disk is full");
+    if (durability == Durability::kSynced) ++syncs;
     return store_.Write(batch, durability);
   }
   absl::Status Scan(StoreTable table, absl::string_view prefix,
@@ -36,6 +37,8 @@ class FlakyJobStore final : public JobStore {
   }
 
   bool failing = false;
+  // Number of synced writes.
+  int syncs = 0;
 
  private:
   MemoryJobStore store_;

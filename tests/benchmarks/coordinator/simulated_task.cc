@@ -16,7 +16,7 @@ namespace muster {
 namespace {
 
 // As of ProgressReporter and of the coordinator's client in a task.
-constexpr absl::Duration kReportInterval = absl::Milliseconds(250);
+constexpr absl::Duration kLeastReportInterval = absl::Milliseconds(250);
 constexpr absl::Duration kReportTimeout = absl::Seconds(5);
 constexpr absl::Duration kMeetTimeout = absl::Minutes(10);
 constexpr uint64_t kMostPoints = 64;
@@ -131,7 +131,7 @@ void SimulatedTask::Met(uint64_t attempt, const absl::Status& status,
   fleet_.Note(FleetEvent::kMet, daemon_);
   if (!begins) return;
   // Tasks do not report at the same moment.
-  ReportAfter(kReportInterval * RandomOf(identity_).Uniform(0));
+  ReportAfter(kLeastReportInterval * RandomOf(identity_).Uniform(0));
 }
 
 void SimulatedTask::ReportAfter(absl::Duration delay) {
@@ -145,7 +145,7 @@ void SimulatedTask::Report() {
   {
     absl::MutexLock lock(&mutex_);
     if (ended_) return;
-    if (!fleet_.reports()) return ReportAfter(kReportInterval);
+    if (!fleet_.reports()) return ReportAfter(kLeastReportInterval);
     step = std::max(fleet_.StepNow(), told_step_);
     const uint64_t first = std::max(told_step_ + 1, step > kMostPoints ? step - kMostPoints : 1);
     const uint64_t steps = step + 1 - std::min(first, step + 1);
@@ -185,13 +185,15 @@ void SimulatedTask::Report() {
       std::move(request), kReportTimeout,
       [&](auto... arguments) { stub_->async()->ReportProgress(arguments...); },
       [self = shared_from_this(), round, step](const absl::Status& status,
-                                               v1::ReportProgressReply&) {
-        self->Reported(round, step, status);
+                                               v1::ReportProgressReply& reply) {
+        self->Reported(round, step, status, reply);
       });
 }
 
-void SimulatedTask::Reported(uint64_t round, uint64_t step, const absl::Status& status) {
-  absl::Duration delay = kReportInterval;
+void SimulatedTask::Reported(uint64_t round, uint64_t step, const absl::Status& status,
+                             const v1::ReportProgressReply& reply) {
+  absl::Duration delay =
+      std::max(kLeastReportInterval, absl::Milliseconds(reply.report_interval_ms()));
   {
     absl::MutexLock lock(&mutex_);
     if (ended_) return;

@@ -35,7 +35,8 @@ class SimulatedTask : public std::enable_shared_from_this<SimulatedTask> {
   void Met(uint64_t attempt, const absl::Status& status, const v1::RendezvousReply& reply);
   void ReportAfter(absl::Duration delay);
   void Report();
-  void Reported(uint64_t round, uint64_t step, const absl::Status& status);
+  void Reported(uint64_t round, uint64_t step, const absl::Status& status,
+                const v1::ReportProgressReply& reply);
 
   const v1::TaskIdentity identity_;
   const bool in_rounds_;

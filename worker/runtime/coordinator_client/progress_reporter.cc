@@ -94,7 +94,10 @@ v1::ReportProgressRequest ProgressReporter::ToRequest(uint64_t clock, const Pend
 }
 
 ProgressReporter::ProgressReporter(CoordinatorClient& coordinator, ProgressReporterOptions options)
-    : coordinator_(coordinator), options_(std::move(options)), thread_([this] { Run(); }) {}
+    : coordinator_(coordinator),
+      options_(std::move(options)),
+      interval_(options_.interval),
+      thread_([this] { Run(); }) {}
 
 ProgressReporter::~ProgressReporter() {
   {
@@ -127,6 +130,11 @@ absl::Status ProgressReporter::status() const {
   return status_;
 }
 
+absl::Duration ProgressReporter::interval() const {
+  absl::MutexLock lock(&mutex_);
+  return interval_;
+}
+
 uint64_t ProgressReporter::meet_after_round() const {
   absl::MutexLock lock(&mutex_);
   return meet_after_round_;
@@ -154,12 +162,15 @@ void ProgressReporter::Finish() {
 void ProgressReporter::Run() {
   absl::Duration idle;
   while (true) {
+    const absl::Duration interval = this->interval();
     {
       absl::MutexLock lock(&mutex_);
-      if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), options_.interval)) return;
+      if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), interval)) return;
     }
-    idle += options_.interval;
-    if (Send(idle >= options_.poll ? Empty::kSend : Empty::kKeep)) idle = absl::ZeroDuration();
+    idle += interval;
+    // The next chance comes an interval later.
+    const bool polls = idle + interval > options_.poll;
+    if (Send(polls ? Empty::kSend : Empty::kKeep)) idle = absl::ZeroDuration();
   }
 }
 
@@ -220,6 +231,7 @@ void ProgressReporter::Answer(const v1::ReportProgressReply& reply) {
   {
     absl::MutexLock lock(&mutex_);
     meet_after_round_ = std::max(meet_after_round_, reply.meet_after_round());
+    interval_ = std::max(options_.interval, absl::Milliseconds(reply.report_interval_ms()));
   }
   if (options_.meet_after != nullptr && reply.meet_after_round() > 0) {
     options_.meet_after(reply.meet_after_round());

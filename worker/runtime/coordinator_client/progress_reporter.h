@@ -59,9 +59,10 @@ struct StepReport {
 struct ProgressReporterOptions {
   // The all-reduce round; 0 without all-reduce. A task has one reporter in a round.
   uint64_t round = 0;
-  // Time between reports of steps.
+  // Time between reports of steps, unless the coordinator asks for a longer one.
   absl::Duration interval = absl::Milliseconds(250);
-  // Time after which a report is sent even if no step ended, since the reply may ask for something.
+  // Longest time without a report, even if no step ended, since the reply may ask for something; an
+  // interval that is longer than this ends no sooner.
   absl::Duration poll = absl::InfiniteDuration();
   // Checkpoints come at multiples of this clock; values from before and after one are not joined.
   // 0: there are no checkpoints.
@@ -101,6 +102,9 @@ class ProgressReporter {
 
   // Returns Aborted or NotFound once the coordinator has answered so: the task must end.
   absl::Status status() const;
+
+  // Returns the time between reports of steps.
+  absl::Duration interval() const;
 
   // Returns the highest round that the coordinator wants tasks to leave; 0 if there is none.
   uint64_t meet_after_round() const;
@@ -162,6 +166,7 @@ class ProgressReporter {
   // The highest clock that was added.
   uint64_t clock_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t meet_after_round_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Duration interval_ ABSL_GUARDED_BY(mutex_);
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };

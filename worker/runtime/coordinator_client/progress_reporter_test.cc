@@ -266,6 +266,38 @@ TEST(ProgressReporterTest, PollsWithItsClockWhenNoStepEnds) {
   EXPECT_TRUE(coordinator.collectives().empty());
 }
 
+TEST(ProgressReporterTest, TheCoordinatorMayAskForALongerIntervalAndGetsTheLastReportAllTheSame) {
+  FakeCoordinatorClient coordinator;
+  v1::ReportProgressReply reply;
+  reply.set_report_interval_ms(3'600'000);
+  coordinator.SetProgressReply(reply);
+  ProgressReporterOptions options;
+  options.interval = absl::Milliseconds(1);
+  ProgressReporter reporter(coordinator, options);
+  reporter.Add(Step(1));
+  coordinator.AwaitProgress(1);
+  reporter.Add(Step(2));
+  // Waits for the answer before.
+  reporter.Flush();
+  EXPECT_EQ(reporter.interval(), absl::Hours(1));
+  EXPECT_EQ(coordinator.progress().back().clock(), 2);
+  reporter.Add(Step(3));
+  reporter.Finish();
+  EXPECT_EQ(coordinator.progress().size(), 3);
+  EXPECT_EQ(coordinator.progress().back().clock(), 3);
+}
+
+TEST(ProgressReporterTest, TheCoordinatorCannotHaveItReportMoreOftenThanItWould) {
+  FakeCoordinatorClient coordinator;
+  v1::ReportProgressReply reply;
+  reply.set_report_interval_ms(1);
+  coordinator.SetProgressReply(reply);
+  ProgressReporter reporter(coordinator, Quiet());
+  reporter.Add(Step(1));
+  reporter.Flush();
+  EXPECT_EQ(reporter.interval(), absl::InfiniteDuration());
+}
+
 TEST(ProgressReporterTest, TellsOfCollectiveCallsWhenAsked) {
   FakeCoordinatorClient coordinator;
   v1::ReportProgressReply reply;

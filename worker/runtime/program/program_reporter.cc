@@ -19,7 +19,7 @@ namespace {
 
 constexpr absl::Duration kInterval = absl::Milliseconds(250);
 // A report is sent this often even if the program says nothing.
-constexpr int kIntervalsOfPoll = 4;
+constexpr absl::Duration kPoll = absl::Seconds(1);
 constexpr int kLastAttempts = 3;
 constexpr size_t kMostPoints = 64;
 // A request has at most 64 KiB.
@@ -187,15 +187,20 @@ absl::Status ProgramReporter::status() const {
 }
 
 void ProgramReporter::Run() {
-  for (int interval = 0;; ++interval) {
-    bool is_due = interval % kIntervalsOfPoll == 0;
+  // Time since the last report; the first is sent at once.
+  for (absl::Duration since = kPoll;; since += kInterval) {
+    bool is_due = since >= kPoll;
     {
       absl::MutexLock lock(&mutex_);
       mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kInterval);
       if (stopping_ || !status_.ok()) return;
-      is_due |= pending_.steps > 0 || pending_.losses > 0 || !pending_.series.empty();
+      const bool any = pending_.steps > 0 || pending_.losses > 0 || !pending_.series.empty();
+      is_due |= any && since >= report_interval_;
     }
-    if (is_due) SendProgress();
+    if (is_due) {
+      SendProgress();
+      since = absl::ZeroDuration();
+    }
     SendEvaluations(kEvaluationsOfInterval);
     SendSilence();
     SendCollectives();
@@ -215,6 +220,7 @@ bool ProgramReporter::SendUnanswered() {
     unanswered_.pop_front();
     absl::MutexLock lock(&mutex_);
     collectives_wanted_ = reply->collectives_wanted();
+    report_interval_ = absl::Milliseconds(reply->report_interval_ms());
   }
   return true;
 }

@@ -37,9 +37,9 @@ struct ProgramReport {
   std::map<std::string, double> evaluation;
 };
 
-// Reports a program's progress to the coordinator on a thread of its own, at most four times a
-// second and at least once, so that the task learns when it must end. A report without an answer is
-// sent again, unchanged. Thread-safe.
+// Reports a program's progress to the coordinator on a thread of its own: four times a second at
+// most, or less often if the coordinator asks for that, and at least once, so that the task learns
+// when it must end. A report without an answer is sent again, unchanged. Thread-safe.
 class ProgramReporter {
  public:
   // Metrics of a program that are kept beside its losses, those of evaluations included.
@@ -143,6 +143,8 @@ class ProgramReporter {
   absl::optional<std::string> silence_ ABSL_GUARDED_BY(mutex_);
   // A user asks for collective calls that nobody has begun to tell.
   bool collectives_wanted_ ABSL_GUARDED_BY(mutex_) = false;
+  // Least time between reports that the coordinator asks for.
+  absl::Duration report_interval_ ABSL_GUARDED_BY(mutex_);
   // The collective calls that are to be told; absent: none.
   absl::optional<v1::ReportCollectivesRequest> collectives_ ABSL_GUARDED_BY(mutex_);
   double cpu_seconds_ ABSL_GUARDED_BY(mutex_) = 0;
