@@ -21,7 +21,7 @@ std::vector<TensorSpec> TensorsReadOnDevices(absl::Span<const TensorSpec> tensor
 
 // Returns what a rank has on its device of a transformer that computes in `type` and whose
 // parameters ranks divide as the job says. InvalidArgument: the tensors cannot be laid out.
-// REQUIRES: the job has a ZeRO stage (common/mesh/zero.h).
+// REQUIRES: the job has a ZeRO stage (common/mesh/job_mesh.h).
 absl::StatusOr<DeviceShardExtents> PlanDeviceShard(const v1::JobSpec& spec,
                                                    absl::Span<const TensorSpec> tensors,
                                                    DType type);

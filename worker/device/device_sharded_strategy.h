@@ -82,7 +82,7 @@ struct DeviceShardedDependencies {
 class DeviceShardedStrategy final : public Strategy, public ReplicaGroup {
  public:
   // `options` are for the job's model; `schema` is the job's, whose spec says stage and shard
-  // groups (common/mesh/zero.h). InvalidArgument: the schema is not valid, or its optimizer is not
+  // groups (common/mesh/job_mesh.h). InvalidArgument: the schema is not valid, or its optimizer is not
   // adam or adamw.
   static absl::StatusOr<std::unique_ptr<DeviceShardedStrategy>> Create(
       const v1::TaskOrder& order, const v1::TablesSchema& schema, const DeviceOptions& options,

@@ -124,7 +124,7 @@ struct ShardedDependencies {
 class ShardedStrategy final : public Strategy, public ReplicaGroup {
  public:
   // Creates the strategy. `schema` is the job's; the job's spec says stage and shard groups
-  // (common/mesh/zero.h). InvalidArgument: the schema is not valid. Otherwise errors are
+  // (common/mesh/job_mesh.h). InvalidArgument: the schema is not valid. Otherwise errors are
   // KeptShard::Create's.
   static absl::StatusOr<std::unique_ptr<ShardedStrategy>> Create(const v1::TaskOrder& order,
                                                                  const v1::TablesSchema& schema,
