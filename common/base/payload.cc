@@ -15,6 +15,16 @@ constexpr size_t kSpansAhead = 6;
 constexpr size_t kBegunBytes = 512;
 constexpr size_t kLineBytes = 64;
 
+// Unaligned on purpose: spans start anywhere. Compilers turn the fixed-size memcpy into vector
+// loads.
+void AddUnaligned(const std::byte* source, float* destination, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    float value;
+    std::memcpy(&value, source + i * sizeof(float), sizeof(float));
+    destination[i] += value;
+  }
+}
+
 }  // namespace
 
 Payload::Payload(std::vector<Span> spans, std::shared_ptr<const void> owner)
@@ -61,6 +71,28 @@ void Payload::Read(Position& position, size_t bytes, void* destination) const {
 void Payload::CopyTo(void* destination) const {
   Position begin;
   Read(begin, size_, destination);
+}
+
+void Payload::AddTo(absl::Span<float> destination) const {
+  float* at = destination.data();
+  std::byte carry[sizeof(float)];
+  size_t carried = 0;
+  for (Span span : spans_) {
+    if (carried > 0) {
+      const size_t take = std::min(sizeof(float) - carried, span.size());
+      std::memcpy(carry + carried, span.data(), take);
+      carried += take;
+      span.remove_prefix(take);
+      if (carried < sizeof(float)) continue;
+      AddUnaligned(carry, at++, 1);
+      carried = 0;
+    }
+    const size_t whole = span.size() / sizeof(float);
+    AddUnaligned(span.data(), at, whole);
+    at += whole;
+    carried = span.size() - whole * sizeof(float);
+    if (carried > 0) std::memcpy(carry, span.data() + whole * sizeof(float), carried);
+  }
 }
 
 }  // namespace muster

@@ -52,6 +52,10 @@ class Payload {
   // Copies all bytes to `destination`, which has room for size().
   void CopyTo(void* destination) const;
 
+  // Adds element i to destination[i], reading the payload as little-endian f32. Elements may
+  // straddle two spans. REQUIRES: size() == 4 * destination.size().
+  void AddTo(absl::Span<float> destination) const;
+
  private:
   std::vector<Span> spans_;
   std::shared_ptr<const void> owner_;

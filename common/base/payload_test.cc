@@ -35,6 +35,13 @@ std::vector<std::byte> Floats(size_t count) {
 
 class PayloadTest : public ::testing::TestWithParam<size_t> {};
 
+TEST_P(PayloadTest, AddsElementsAcrossSpans) {
+  const Payload payload = Shred(Floats(100), GetParam());
+  std::vector<float> sum(100, 0.5f);
+  payload.AddTo(absl::MakeSpan(sum));
+  for (size_t i = 0; i < sum.size(); ++i) EXPECT_EQ(sum[i], 1.5f + i);
+}
+
 TEST_P(PayloadTest, SlicesAndCopies) {
   const std::vector<std::byte> bytes = Floats(50);
   const Payload slice = Shred(bytes, GetParam()).Slice(13, 101);
@@ -52,9 +59,9 @@ TEST(PayloadTest, OwnsWhatItWasGiven) {
     const Payload whole = Payload::Of(std::vector<float>{1, 2, 3});
     slice = whole.Slice(4, 8);
   }
-  std::vector<float> copy(2);
-  slice.CopyTo(copy.data());
-  EXPECT_EQ(copy, (std::vector<float>{2, 3}));
+  std::vector<float> sum(2);
+  slice.AddTo(absl::MakeSpan(sum));
+  EXPECT_EQ(sum, (std::vector<float>{2, 3}));
 }
 
 }  // namespace
