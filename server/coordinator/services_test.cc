@@ -1,212 +1,23 @@
 // The coordinator over gRPC: registration, a parked rendezvous, streams, errors and shutdown.
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
 
 #include "absl/synchronization/notification.h"
-#include "common/base/clock.h"
 #include "common/job/test_jobs.h"
 #include "common/program/content_hash.h"
 #include "common/program/program_proof.h"
-#include "common/rpc/channel.h"
-#include "common/rpc/membership/protocol.h"
-#include "common/rpc/rpc_credentials.h"
 #include "gmock/gmock.h"
-#include "grpcpp/client_context.h"
-#include "grpcpp/server.h"
-#include "grpcpp/server_builder.h"
 #include "gtest/gtest.h"
-#include "proto/cluster_service.grpc.pb.h"
-#include "proto/examination.grpc.pb.h"
-#include "proto/job_service.grpc.pb.h"
-#include "proto/task_service.grpc.pb.h"
-#include "server/coordinator/checkpoints/fake_checkpoint_archive.h"
-#include "server/coordinator/cluster_service.h"
-#include "server/coordinator/coordinator_loop.h"
-#include "server/coordinator/examination_service.h"
-#include "server/coordinator/job_service.h"
-#include "server/coordinator/store/memory_job_store_for_testing.h"
-#include "server/coordinator/task_service.h"
+#include "server/coordinator/services_fixture.h"
 
 namespace muster {
 namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kServiceToken[] = "the token of the test";
-
-class ServicesTest : public ::testing::Test {
- protected:
-  ServicesTest() {
-    CoordinatorOptions options;
-    options.lease = absl::Minutes(5);
-    options.program_token = kServiceToken;
-    loop_ = *CoordinatorLoop::Create(store_, archive_, clock_, options,
-                                     [](const absl::Status& s) { ADD_FAILURE() << s; });
-    job_service_ = MakeJobService(*loop_);
-    cluster_service_ = MakeClusterService(*loop_);
-    task_service_ = MakeTaskService(*loop_);
-    examination_service_ = MakeExaminationService(*loop_);
-    grpc::ServerBuilder builder;
-    ConfigureServer(builder);
-    int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", RpcCredentials::PlainText().server(), &port);
-    for (grpc::Service* service : {job_service_.get(), cluster_service_.get(), task_service_.get(),
-                                   examination_service_.get()}) {
-      builder.RegisterService(service);
-    }
-    server_ = builder.BuildAndStart();
-    const auto channel = MakeChannel(WithPort("127.0.0.1:0", port), RpcCredentials::PlainText());
-    jobs_ = v1::JobService::NewStub(channel);
-    cluster_ = v1::ClusterService::NewStub(channel);
-    tasks_ = v1::TaskService::NewStub(channel);
-    examinations_ = v1::ExaminationService::NewStub(channel);
-  }
-
-  ~ServicesTest() override {
-    loop_->Shutdown();
-    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
-  }
-
-  std::unique_ptr<grpc::ClientContext> Context() {
-    auto context = std::make_unique<grpc::ClientContext>();
-    SetDeadline(*context, absl::Seconds(60));
-    return context;
-  }
-
-  uint64_t Register(v1::DaemonKind kind, const std::string& id) {
-    v1::RegisterDaemonRequest request;
-    request.set_protocol_version(kProtocolVersion);
-    request.set_kind(kind);
-    request.set_id(id);
-    request.set_process_nonce(1);
-    request.set_address(id + ":1");
-    request.set_slots(kind == v1::WORKER ? 2 : 0);
-    v1::RegisterDaemonReply reply;
-    const grpc::Status status = cluster_->RegisterDaemon(Context().get(), request, &reply);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return reply.incarnation();
-  }
-
-  v1::HeartbeatReply Beat(const std::string& id, uint64_t incarnation) {
-    v1::HeartbeatRequest request;
-    request.set_id(id);
-    request.set_incarnation(incarnation);
-    v1::HeartbeatReply reply;
-    const grpc::Status status = cluster_->Heartbeat(Context().get(), request, &reply);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return reply;
-  }
-
-  std::string Submit() {
-    v1::SubmitJobRequest request;
-    *request.mutable_spec() = SmallJob();
-    request.set_request_id("r");
-    v1::SubmitJobReply reply;
-    const grpc::Status status = jobs_->SubmitJob(Context().get(), request, &reply);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return reply.job_id();
-  }
-
-  v1::JobState State(const std::string& job) {
-    v1::GetJobRequest request;
-    request.set_job_id(job);
-    v1::JobStatus status;
-    EXPECT_TRUE(jobs_->GetJob(Context().get(), request, &status).ok());
-    return status.state();
-  }
-
-  RealClock clock_;
-  MemoryJobStore store_;
-  FakeCheckpointArchive archive_;
-  std::unique_ptr<CoordinatorLoop> loop_;
-  std::unique_ptr<grpc::Service> job_service_, cluster_service_, task_service_,
-      examination_service_;
-  std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<v1::JobService::Stub> jobs_;
-  std::unique_ptr<v1::ClusterService::Stub> cluster_;
-  std::unique_ptr<v1::TaskService::Stub> tasks_;
-  std::unique_ptr<v1::ExaminationService::Stub> examinations_;
-};
-
-TEST_F(ServicesTest, AClusterIsExamined) {
-  const uint64_t incarnation = Register(v1::WORKER, "w0");
-  v1::ReadClockReply clock;
-  ASSERT_TRUE(examinations_->ReadClock(Context().get(), {}, &clock).ok());
-  EXPECT_GT(clock.unix_us(), 0);
-  // The coordinator's own process asks without a connection.
-  const std::unique_ptr<ExaminationClient> here = MakeExaminationClientHere(*loop_);
-  v1::AwaitExaminationRequest of_coordinator;
-  of_coordinator.set_incarnation(1);
-  ASSERT_TRUE(here->Await(of_coordinator, absl::Seconds(60)).ok());
-
-  const auto context = Context();
-  const auto stream = examinations_->Examine(context.get(), {});
-  v1::ExaminationUpdate update;
-  ASSERT_TRUE(stream->Read(&update));
-  EXPECT_EQ(update.daemons_size(), 2);
-  const auto carry_out = [&](v1::ExaminationOrder::Stage stage) {
-    v1::AwaitExaminationRequest question;
-    question.set_id("w0");
-    question.set_incarnation(incarnation);
-    question.set_poll_ms(60'000);
-    v1::ExaminationOrder order;
-    while (order.stage() != stage) {
-      question.set_seen_examination(order.examination());
-      question.set_seen_stage(order.stage());
-      ASSERT_TRUE(examinations_->AwaitExamination(Context().get(), question, &order).ok());
-    }
-    v1::ReportExaminationRequest report;
-    report.set_examination(order.examination());
-    report.mutable_report()->set_stage(stage);
-    report.set_incarnation(1);
-    const auto told = here->Report(report, absl::Seconds(60));
-    ASSERT_TRUE(told.ok() && told->wanted()) << told.status();
-    report.set_id("w0");
-    report.set_incarnation(incarnation);
-    v1::ReportExaminationReply reply;
-    ASSERT_TRUE(examinations_->ReportExamination(Context().get(), report, &reply).ok());
-    EXPECT_TRUE(reply.wanted());
-    for (int i = 0; i < 2; ++i) {
-      ASSERT_TRUE(stream->Read(&update));
-      EXPECT_EQ(update.report().stage(), stage);
-    }
-  };
-  carry_out(v1::ExaminationOrder::MACHINE);
-  carry_out(v1::ExaminationOrder::LINKS);
-  ASSERT_TRUE(stream->Read(&update));
-  EXPECT_TRUE(update.has_last());
-  EXPECT_FALSE(stream->Read(&update));
-  EXPECT_TRUE(stream->Finish().ok());
-
-  // A client that goes away ends its examination.
-  const auto gone = Context();
-  const auto left = examinations_->Examine(gone.get(), {});
-  ASSERT_TRUE(left->Read(&update));
-  gone->TryCancel();
-  left->Finish();
-  while (true) {
-    const auto later = Context();
-    const auto next = examinations_->Examine(later.get(), {});
-    const bool begun = next->Read(&update);
-    if (begun) later->TryCancel();
-    const grpc::Status status = next->Finish();
-    if (begun) break;
-    ASSERT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  }
-
-  // An interrupted process stops asking, now and later.
-  std::thread asks([&] {
-    of_coordinator.set_poll_ms(60'000);
-    absl::Status status;
-    while (status.ok()) status = here->Await(of_coordinator, absl::Minutes(5)).status();
-    EXPECT_TRUE(absl::IsCancelled(status)) << status;
-  });
-  here->Interrupt();
-  asks.join();
-}
+class ServicesTest : public ServicesFixture {};
 
 TEST_F(ServicesTest, AFolderIsShippedOverTheWireOnce) {
   const std::string content(3 << 20, 'x');

@@ -1,6 +1,7 @@
 #include "common/rpc/parameter_service/data_channel_client.h"
 
 #include <atomic>
+#include <random>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/base/philox.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/parameter_service/channel_lane.h"
 #include "common/rpc/parameter_service/exchange_connection.h"
@@ -26,6 +28,9 @@ namespace {
 
 // For each attempt at opening a channel.
 constexpr absl::Duration kOpenTimeout = absl::Seconds(3);
+// Waits before the data channel is tried again.
+constexpr absl::Duration kFirstRetry = absl::Seconds(10);
+constexpr absl::Duration kLongestRetry = absl::Minutes(5);
 
 class DataChannelClient final : public ParameterClient {
  public:
@@ -37,6 +42,7 @@ class DataChannelClient final : public ParameterClient {
         options_(std::move(options)),
         limits_{options_.client.window_bytes / options_.client.connections,
                 options_.client.max_queued_bytes / options_.client.connections},
+        waiter_(options_.waiter != nullptr ? options_.waiter : std::make_shared<RealWaiter>()),
         channel_(MakeChannel(address, credentials, ConnectionSharing::kOwn)),
         stub_(channel_, address) {
     for (int i = 0; i < options_.client.connections; ++i) {
@@ -83,7 +89,11 @@ class DataChannelClient final : public ParameterClient {
 
   void Abort(absl::Status reason) override {
     aborted_.store(true);
-    open_context_.TryCancel();
+    waiter_->Stop();
+    {
+      absl::MutexLock lock(&mutex_);
+      if (open_context_ != nullptr) open_context_->TryCancel();
+    }
     for (auto& lane : lanes_) lane->Abort(reason);
   }
 
@@ -94,15 +104,63 @@ class DataChannelClient final : public ParameterClient {
     opener_ = std::thread([this] { Open(); });
   }
 
-  // Opens all lanes, on a thread of its own.
+  // Opens all lanes, and tries to replace those that are makeshifts, on a thread of its own.
   void Open() {
-    absl::StatusOr<ChannelAddress> target = stub_.OpenChannel(open_context_, kOpenTimeout);
-    if (target.ok() && target->host.empty()) target->host = HostOf(address_);
-    for (auto& lane : lanes_) lane->Open(OpenLane(target));
+    const absl::StatusOr<ChannelAddress> target = FindChannel();
+    std::vector<OpeningLane*> makeshifts;
+    for (auto& lane : lanes_) {
+      std::string reason;
+      if (std::unique_ptr<ExchangeLane> opened = OpenLane(target, reason)) {
+        lane->Open(std::move(opened), OpeningLane::Stay::kForGood);
+        continue;
+      }
+      // After an abort nothing goes this way.
+      if (options_.opened && !aborted_.load()) options_.opened("grpc", reason);
+      lane->Open(std::make_unique<ExchangeConnection>(channel_, address_, limits_),
+                 OpeningLane::Stay::kAsMakeshift);
+      makeshifts.push_back(lane.get());
+    }
+    const bool can_improve =
+        options_.shared_memory_bytes > 0 || options_.tcp == DataChannelClientOptions::Tcp::kUsed;
+    if (can_improve) Improve(std::move(makeshifts));
   }
 
-  std::unique_ptr<ExchangeLane> OpenLane(const absl::StatusOr<ChannelAddress>& target) {
-    std::string reason;
+  // Replaces lanes until none is left or the client is aborted.
+  void Improve(std::vector<OpeningLane*> makeshifts) {
+    Backoff backoff({.first = kFirstRetry, .longest = kLongestRetry},
+                    Philox(std::random_device()(), "data channel", address_));
+    while (!makeshifts.empty() && waiter_->Wait(backoff.Next())) {
+      const absl::StatusOr<ChannelAddress> target = FindChannel();
+      std::vector<OpeningLane*> left;
+      for (OpeningLane* lane : makeshifts) {
+        std::string reason;
+        if (std::unique_ptr<ExchangeLane> opened = OpenLane(target, reason)) {
+          lane->Replace(std::move(opened));
+        } else {
+          left.push_back(lane);
+        }
+      }
+      makeshifts = std::move(left);
+    }
+  }
+
+  // Asks the server for its data channel.
+  absl::StatusOr<ChannelAddress> FindChannel() {
+    auto context = std::make_unique<grpc::ClientContext>();
+    grpc::ClientContext& used = *context;
+    {
+      absl::MutexLock lock(&mutex_);
+      open_context_ = std::move(context);
+      if (aborted_.load()) used.TryCancel();
+    }
+    absl::StatusOr<ChannelAddress> target = stub_.OpenChannel(used, kOpenTimeout);
+    if (target.ok() && target->host.empty()) target->host = HostOf(address_);
+    return target;
+  }
+
+  // Opens a lane by the data channel. Returns null, and says why, if there is no way.
+  std::unique_ptr<ExchangeLane> OpenLane(const absl::StatusOr<ChannelAddress>& target,
+                                         std::string& reason) {
     if (!target.ok()) {
       reason = std::string(target.status().message());
     } else if (!aborted_.load()) {
@@ -130,9 +188,7 @@ class DataChannelClient final : public ParameterClient {
                         std::string(channel.status().message()));
       }
     }
-    // After an abort nothing goes this way.
-    if (options_.opened && !aborted_.load()) options_.opened("grpc", reason);
-    return std::make_unique<ExchangeConnection>(channel_, address_, limits_);
+    return nullptr;
   }
 
   std::unique_ptr<ExchangeLane> Opened(std::shared_ptr<FrameChannel> channel, IoLoop& loop,
@@ -147,14 +203,16 @@ class DataChannelClient final : public ParameterClient {
   const std::shared_ptr<ChannelIo> io_;
   const DataChannelClientOptions options_;
   const ExchangeLane::Limits limits_;
+  const std::shared_ptr<Waiter> waiter_;
   const std::shared_ptr<grpc::Channel> channel_;
   ParameterStub stub_;
-  grpc::ClientContext open_context_;
   std::atomic<bool> opening_{false};
   std::atomic<bool> aborted_{false};
   std::vector<std::unique_ptr<OpeningLane>> lanes_;
 
   absl::Mutex mutex_;
+  // Context of the last call that asked for the data channel.
+  std::unique_ptr<grpc::ClientContext> open_context_ ABSL_GUARDED_BY(mutex_);
   std::thread opener_ ABSL_GUARDED_BY(mutex_);
 };
 

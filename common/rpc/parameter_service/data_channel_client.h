@@ -8,6 +8,7 @@
 
 #include "common/rpc/parameter_service/grpc_parameter_client.h"
 #include "common/rpc/parameter_service/parameter_client.h"
+#include "common/rpc/retry.h"
 #include "common/rpc/rpc_credentials.h"
 #include "common/transport/data_channel/channel_io.h"
 #include "common/transport/shared_memory/registered_memory.h"
@@ -27,16 +28,22 @@ struct DataChannelClientOptions {
   std::shared_ptr<const RegisteredMemory> registered_memory;
   enum class Tcp { kUsed, kNotUsed };
   Tcp tcp = Tcp::kUsed;
-  // Called once per connection, on a thread that may block, with the way found ("grpc", "tcp",
-  // "tls" or "shared_memory"), and why better ones were not.
+  // Waits between attempts, and is stopped with the client, which has it to itself; null: a
+  // RealWaiter.
+  std::shared_ptr<Waiter> waiter;
+  // Called once per connection, and again if a later attempt found a better way, on a thread that
+  // may block, with the way found ("grpc", "tcp", "tls" or "shared_memory"), and why better ones
+  // were not.
   std::function<void(const std::string& kind, const std::string& reason)> opened;
 };
 
 // Returns a client of the server at `address` (host:port of its gRPC services) whose exchanges go
 // by the server's data channel: through shared memory if the server is on this machine and runs as
 // the same user, otherwise over TCP, and by the rpc Exchange if neither can be had. The first
-// exchange finds out which, and waits for it; the way stays for the client's life. With encrypted
-// credentials, TCP is under TLS or not used.
+// exchange finds out which, and waits for it. While exchanges go by the rpc, the data channel is
+// tried again after 10 seconds, and then ever more seldom, up to each 5 minutes, without a call
+// that waits for it: the server may only have been slow. With encrypted credentials, TCP is under
+// TLS or not used.
 std::unique_ptr<ParameterClient> MakeDataChannelClient(const std::string& address,
                                                        const RpcCredentials& credentials,
                                                        std::shared_ptr<ChannelIo> io,

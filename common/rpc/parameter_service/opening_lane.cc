@@ -1,6 +1,7 @@
 #include "common/rpc/parameter_service/opening_lane.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "proto/parameter_service.pb.h"
@@ -28,7 +29,13 @@ void OpeningLane::Call(v1::ExchangeRequest request, Payload payload, absl::Span<
   {
     absl::MutexLock lock(&mutex_);
     if (open_) {
+      if (next_ != nullptr && unanswered_ == 0) {
+        replaced_ = std::exchange(lane_, std::move(next_));
+        makeshift_ = false;
+        lane_->SetWaiting(somebody_waits_);
+      }
       lane = lane_.get();
+      if (makeshift_) done = CountedLocked(std::move(done));
     } else if (!aborted_.ok()) {
       refused = aborted_;
     } else {
@@ -51,11 +58,24 @@ void OpeningLane::Call(v1::ExchangeRequest request, Payload payload, absl::Span<
   }
 }
 
-void OpeningLane::Open(std::unique_ptr<ExchangeLane> lane) {
+ParameterClient::Done OpeningLane::CountedLocked(ParameterClient::Done done) {
+  ++unanswered_;
+  return [this, done = std::move(done)](absl::StatusOr<ExchangeResult> result) {
+    {
+      // Before `done`, which may make the next call.
+      absl::MutexLock lock(&mutex_);
+      --unanswered_;
+    }
+    done(std::move(result));
+  };
+}
+
+void OpeningLane::Open(std::unique_ptr<ExchangeLane> lane, Stay stay) {
   ExchangeLane* const opened = lane.get();
   {
     absl::MutexLock lock(&mutex_);
     lane_ = std::move(lane);
+    makeshift_ = stay == Stay::kAsMakeshift;
   }
   while (true) {
     std::deque<Waiting> waiting;
@@ -65,6 +85,9 @@ void OpeningLane::Open(std::unique_ptr<ExchangeLane> lane) {
       aborted = aborted_;
       waiting.swap(waiting_);
       waiting_bytes_ = 0;
+      if (makeshift_) {
+        for (Waiting& call : waiting) call.done = CountedLocked(std::move(call.done));
+      }
       // Opened only now, so that calls that come meanwhile do not overtake.
       if (waiting.empty()) open_ = true;
     }
@@ -77,10 +100,22 @@ void OpeningLane::Open(std::unique_ptr<ExchangeLane> lane) {
   }
 }
 
+void OpeningLane::Replace(std::unique_ptr<ExchangeLane> lane) {
+  absl::Status aborted;
+  ExchangeLane* const replacing = lane.get();
+  {
+    absl::MutexLock lock(&mutex_);
+    aborted = aborted_;
+    next_ = std::move(lane);
+  }
+  if (!aborted.ok()) replacing->Abort(aborted);
+}
+
 void OpeningLane::SetWaiting(bool waiting) {
   ExchangeLane* lane = nullptr;
   {
     absl::MutexLock lock(&mutex_);
+    somebody_waits_ = waiting;
     // Before it is open, a lane takes it that somebody waits.
     if (open_) lane = lane_.get();
   }
@@ -89,16 +124,18 @@ void OpeningLane::SetWaiting(bool waiting) {
 
 void OpeningLane::Abort(absl::Status reason) {
   std::deque<Waiting> waiting;
-  ExchangeLane* lane = nullptr;
+  std::vector<ExchangeLane*> lanes;
   {
     absl::MutexLock lock(&mutex_);
     if (aborted_.ok()) aborted_ = reason;
     waiting.swap(waiting_);
     waiting_bytes_ = 0;
-    lane = lane_.get();
+    for (ExchangeLane* lane : {replaced_.get(), lane_.get(), next_.get()}) {
+      if (lane != nullptr) lanes.push_back(lane);
+    }
   }
   for (Waiting& call : waiting) call.done(reason);
-  if (lane != nullptr) lane->Abort(std::move(reason));
+  for (ExchangeLane* lane : lanes) lane->Abort(reason);
 }
 
 }  // namespace muster
