@@ -16,7 +16,7 @@ class JobSpec;
 }  // namespace v1
 
 // Predict what the ranks of tensor groups send one another in a step of training, with all the
-// job's workers of one stage, of which a job without a pipeline has one. `tensors` are the shares
+// job's workers of one stage. `tensors` are the shares
 // of the stage's first tensor rank (LocalTensors). With t ranks, B sequences of T tokens, width C
 // and b bytes of an activation, a rank of a transformer sends
 //

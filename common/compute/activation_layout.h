@@ -48,7 +48,7 @@ inline constexpr ActivationPlacement kOnDevice = {.alignment = ArenaPlan::kAlign
 // What a layout goes by. Letters as in transformer_activations.h.
 struct ActivationRequest {
   ActivationPlacement placement = kOnHost;
-  // Blocks that have arrays, of which there are `first_layer` before: those of a pipeline's stage.
+  // Blocks that have arrays, of which there are `first_layer` before: those of a stage.
   uint64_t layers = 0;
   uint64_t first_layer = 0;
   // True if there are logits.

@@ -24,7 +24,7 @@ namespace muster {
 //
 // For example, 2 tensor ranks divide a matrix of 4 rows and have a bias of 2 in common. Rank 0 owns
 // the blocks of rows 0 and 1 and of the bias; rank 1 owns that of rows 2 and 3, and pulls the bias,
-// too. In a pipeline of 2 stages whose head is tied to the embedding, rank 0 owns the embedding,
+// too. With 2 stages whose head is tied to the embedding, rank 0 owns the embedding,
 // and rank 1, which has the head, pulls it, too.
 struct ServedTensors {
   int ranks = 1;

@@ -89,7 +89,7 @@ struct TensorSpec {
   std::vector<Rectangle> rectangles;
   // The elements of a share that other tensor ranks have, too, in order.
   std::vector<SharedElements> shared;
-  // Of a share: the number of stages of a pipeline that have the same elements, and whether this is
+  // Of a share: the number of stages that have the same elements, and whether this is
   // the one with the tensor's own unit. Several have a tensor to which tensors of other stages are
   // tied; each of these stages computes a part of its gradient.
   int stages = 1;

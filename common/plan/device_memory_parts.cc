@@ -13,7 +13,7 @@ namespace {
 
 // Returns the number of a rank's groups with communicators on its device: all data ranks or its
 // shard group, its shard's replicas, its tensor group, and those of this group that have a
-// key-value head in common, if some but not all have; its pipeline group, and the stages that have
+// key-value head in common, if some but not all have; its stage group, and the stages that have
 // the embedding in common.
 uint64_t NcclGroups(const v1::JobSpec& spec, const ModelSize& model) {
   const uint32_t shards = SizeAlong(Axis::kShard, spec);

@@ -52,7 +52,7 @@ std::vector<MemoryPart> PlanGroups(const v1::JobSpec& spec, const ModelSize& mod
   const uint64_t shards = SizeAlong(Axis::kShard, spec);
   const uint64_t replicas = of_stage / tensor / shards;
 
-  // All ranks, the tensor group, the data group, and the pipeline group.
+  // All ranks, the tensor group, the data group, and the stage group.
   add({of_stage - 1, below * of_stage, above * of_stage});
   add({.around = tensor - 1});
   if (stages.division.ranks() > 1) add({.around = of_stage / tensor - 1});

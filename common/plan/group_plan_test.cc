@@ -86,7 +86,7 @@ TEST(GroupPlanTest, TensorRanksAreInGroups) {
             (Planned{3, (3 + 3 + 1) / 2.0, (3 + 3 + 1) / 2.0}));
 }
 
-// World, data group, pipeline group, and the two stages with the tied head.
+// World, data group, stage group, and the two stages with the tied head.
 TEST(GroupPlanTest, StagesAreInGroups) {
   const v1::JobSpec spec = Gpt("workers: 4 micro_batches: 2 parallelism { pipeline: 2 }");
   const std::vector<MemoryPlan> stages = PlanMemoryOfStages(spec, SizeOfData(spec.data()));

@@ -22,7 +22,7 @@ class JobSpec;
 // Messages that a stage sends at a time (worker/runtime/training/stage_links.h).
 inline constexpr int kStageMessagesSent = 2;
 
-// The stages of a job, of which a job without a pipeline has one, and what they send one another.
+// The stages of a job, at least one, and what they send one another.
 struct PlannedStages {
   StageShape shape;
   ModelDivision division;

@@ -21,7 +21,7 @@ class TablesSchema;
 // (common/plan/layout_validator.h).
 
 // Returns how the ranks that compute the model together divide it: its tensor ranks, and the
-// virtual stages of its pipeline (VirtualStageSizes). InvalidArgument: the model has fewer units
+// its virtual stages (VirtualStageSizes). InvalidArgument: the model has fewer units
 // than groups.
 absl::StatusOr<ModelDivision> PlannedDivision(const v1::JobSpec& spec, const ModelSize& model);
 

@@ -20,7 +20,7 @@ uint64_t FlatElements(const ModelSize& model) {
   return elements;
 }
 
-// Makes the extents those of the chunks of a pipeline's stage, or of the whole model.
+// Makes the extents those of the chunks of a stage, or of the whole model.
 void LeaveChunks(const std::vector<UnitSpan>& chunks, DeviceExtents& extents) {
   const ActivationRequest whole = extents.activations;
   const auto leave = [&whole](const UnitSpan& units) {

@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// The most that the stage of a pipeline keeps on its device at a time.
+// The most that a stage keeps on its device at a time.
 struct DeviceStageSize {
   // Micro-batches of one chunk between forward and backward (common/step/compute_order.h).
   uint64_t activation_stashes = 1;

@@ -20,7 +20,7 @@ class JobSpec;
 // REQUIRES: a transformer or a perceptron.
 std::vector<UnitCost> CostsOfUnits(const v1::JobSpec& spec, const ModelSize& model);
 
-// Returns how many units each virtual stage of the job's pipeline has: its list, or what
+// Returns how many units each virtual stage of the job has: its list, or what
 // DivideUnits makes of the costs. Errors are those of DivideUnits. REQUIRES: as above; the list is
 // valid, if there is one.
 absl::StatusOr<std::vector<int>> VirtualStageSizes(const v1::JobSpec& spec,

@@ -233,7 +233,7 @@ class DeviceJob : public ::testing::Test {
     ASSERT_TRUE(strategy.ok()) << strategy.status();
     ASSERT_EQ((*strategy)->Join(std::move(communicator), absl::nullopt), absl::OkStatus());
     Train({*options, *(*strategy)->passes(), **strategy, (*strategy)->tensor_group(), stage,
-           (*strategy)->pipeline_group(), rank},
+           (*strategy)->stage_group(), rank},
           poisoned, trained);
     trained.counters = (*strategy)->counters();
   }

@@ -48,7 +48,7 @@ absl::Status TrainInRounds(uint32_t slot, ShardedStrategy& strategy, DyingStrate
     if (status.ok()) {
       status = world.Train(
           slot,
-          {dying, {.tensor_group = strategy.tensor_group(), .stages = strategy.pipeline_group()}},
+          {dying, {.tensor_group = strategy.tensor_group(), .stages = strategy.stage_group()}},
           coordinator);
     }
     if (dying.died()) {

@@ -39,7 +39,7 @@ struct DeviceComputeOptions {
   // needs all of them.
   int tensor_ranks = 1;
   bool sequence_parallel = false;
-  // The shape of a pipeline's stage: the units of each of its chunks, the micro-batches of one
+  // The shape of a stage: the units of each of its chunks, the micro-batches of one
   // chunk that may be between forward and backward, whether they have backward in two actions, and
   // the messages of other stages, and to them, that there is memory for.
   std::vector<UnitRange> chunks = {UnitRange()};

@@ -24,7 +24,7 @@ namespace muster {
 
 // A full replica on a device (ZeRO stage 0): weights, gradients and moments of all parameters.
 // Gradients are summed over the ranks bucket by bucket; then every rank takes the same step. Of
-// several tensor ranks or stages of a pipeline, each has all of its shares, and the ranks exchange
+// several tensor ranks or stages, each has all of its shares, and the ranks exchange
 // the squares of their sums before the step (device_step_exchange.h).
 class DeviceReplica final : public DeviceShard {
  public:

@@ -108,7 +108,7 @@ void DeviceShardedStrategy::EndPasses() {
 void DeviceShardedStrategy::EndGroup() {
   EndPasses();
   device_tied_ = nullptr;
-  device_pipeline_ = nullptr;
+  device_stages_ = nullptr;
   device_tensor_ = nullptr;
   device_replicas_ = nullptr;
   device_ = nullptr;
@@ -148,7 +148,7 @@ absl::Status DeviceShardedStrategy::MakeCommunicators() {
   Communicator& group = divides ? groups_->shard_group() : groups_->data_group();
   Communicator* const replicas = divides ? groups_->replicas() : nullptr;
   Communicator* const tensor = groups_->tensor_group();
-  Communicator* const pipeline = groups_->pipeline_group();
+  Communicator* const pipeline = groups_->stage_group();
   Communicator* const tied = groups_->tied_group();
   const int communicators = (group.size() > 1 ? 1 : 0) + (replicas != nullptr ? 1 : 0) +
                             TensorCommunicators(options_) + (pipeline != nullptr ? 1 : 0) +
@@ -166,7 +166,7 @@ absl::Status DeviceShardedStrategy::MakeCommunicators() {
     MUSTER_ASSIGN_OR_RETURN(device_tensor_, dependencies_.make_communicator(*tensor));
   }
   if (pipeline != nullptr) {
-    MUSTER_ASSIGN_OR_RETURN(device_pipeline_, dependencies_.make_communicator(*pipeline));
+    MUSTER_ASSIGN_OR_RETURN(device_stages_, dependencies_.make_communicator(*pipeline));
   }
   if (tied != nullptr) {
     MUSTER_ASSIGN_OR_RETURN(device_tied_, dependencies_.make_communicator(*tied));
@@ -248,7 +248,7 @@ std::vector<const FlightRecorder*> DeviceShardedStrategy::recorders() const {
     recorders.push_back(&groups_->world().recorder());
   }
   for (const Communicator* device : {device_.get(), device_replicas_.get(), device_tensor_.get(),
-                                     device_pipeline_.get(), device_tied_.get()}) {
+                                     device_stages_.get(), device_tied_.get()}) {
     if (device != nullptr) recorders.push_back(&device->recorder());
   }
   if (shared_gradients_ != nullptr) {
@@ -278,7 +278,7 @@ absl::Status DeviceShardedStrategy::BeginStep(uint64_t clock) {
 
 CollectiveTraffic DeviceShardedStrategy::StageTraffic() const {
   CollectiveTraffic sum;
-  for (const Communicator* stages : {device_pipeline_.get(), device_tied_.get()}) {
+  for (const Communicator* stages : {device_stages_.get(), device_tied_.get()}) {
     if (stages == nullptr) continue;
     sum.sent += stages->traffic().sent;
     sum.received += stages->traffic().received;

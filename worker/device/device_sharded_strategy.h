@@ -67,7 +67,7 @@ struct DeviceShardedDependencies {
 // before anything else reads them (shared_gradients.h).
 //
 // Each of several stages of a pipeline has the tensors of its units, and a communicator of device
-// memory for messages between stages (pipeline_group). Gradients of tensors that two stages have
+// memory for messages between stages (stage_group). Gradients of tensors that two stages have
 // are summed over both in EndStep, before anything is measured (tied_sums.h). These are failure
 // cases, and what ranks do:
 //
@@ -82,8 +82,8 @@ struct DeviceShardedDependencies {
 class DeviceShardedStrategy final : public Strategy, public ReplicaGroup {
  public:
   // `options` are for the job's model; `schema` is the job's, whose spec says stage and shard
-  // groups (common/mesh/job_mesh.h). InvalidArgument: the schema is not valid, or its optimizer is not
-  // adam or adamw.
+  // groups (common/mesh/job_mesh.h). InvalidArgument: the schema is not valid, or its optimizer is
+  // not adam or adamw.
   static absl::StatusOr<std::unique_ptr<DeviceShardedStrategy>> Create(
       const v1::TaskOrder& order, const v1::TablesSchema& schema, const DeviceOptions& options,
       DeviceShardedDependencies dependencies);
@@ -116,7 +116,7 @@ class DeviceShardedStrategy final : public Strategy, public ReplicaGroup {
   TensorGroup* tensor_group() { return tensor_group_.get(); }
   // Returns the communicator of device memory for messages between the stages of a pipeline; null
   // when there is one stage or no group is joined. Lives until Leave.
-  Communicator* pipeline_group() { return device_pipeline_.get(); }
+  Communicator* stage_group() { return device_stages_.get(); }
 
   // FailedPrecondition: no group was joined.
   absl::StatusOr<uint64_t> Start() override;
@@ -189,12 +189,12 @@ class DeviceShardedStrategy final : public Strategy, public ReplicaGroup {
 
   std::unique_ptr<RankGroups> groups_;
   // Communicators of device memory: the shard group, or without a ZeRO stage the data group; the
-  // shard's replicas; the tensor group; the pipeline group, and the stages with tensors in common.
+  // shard's replicas; the tensor group; the stage group, and the stages with tensors in common.
   // Null in place of groups of one, unless it is the shard group.
   std::unique_ptr<Communicator> device_;
   std::unique_ptr<Communicator> device_replicas_;
   std::unique_ptr<Communicator> device_tensor_;
-  std::unique_ptr<Communicator> device_pipeline_;
+  std::unique_ptr<Communicator> device_stages_;
   std::unique_ptr<Communicator> device_tied_;
   std::unique_ptr<DevicePasses> passes_;
   // Null unless there are several tensor ranks.

@@ -50,7 +50,7 @@ class DeviceSlices final : public DeviceShard {
     Communicator& shard_group;
     // The ranks that have the same shard, likewise. Null if there are no others.
     Communicator* replicas = nullptr;
-    // The ranks of two stages of a pipeline that have tensors in common and the same slices of them
+    // The ranks of two stages that have tensors in common and the same slices of them
     // (tied_sums.h), likewise. Null if this rank has none.
     Communicator* tied = nullptr;
   };

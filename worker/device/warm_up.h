@@ -18,7 +18,7 @@ struct WarmUpPart {
   // so that ranks may warm up at different times. Null: the rank is alone.
   const TensorGroup* tensor_group = nullptr;
   bool sequence_parallel = false;
-  // There is one for each chunk of a pipeline's stage.
+  // There is one for each chunk of the stage.
   std::vector<UnitRange> units = {UnitRange()};
   bool split_backward = false;
 };

@@ -15,7 +15,7 @@ class MicroBatch;
 // The values that neighbouring units of a model hand each other, as data, so that the stages of a
 // pipeline can send it: the output of a unit forward, and the gradient of that output backward.
 // Where a stage ends with `unit`, the next one begins with `unit` + 1. Values are those of the
-// largest type in which the units compute, so a pipeline in f32 has the bits of the whole model.
+// largest type in which the units compute, so stages in f32 have the bits of the whole model.
 // Thread-safe.
 class UnitBoundaries {
  public:

@@ -26,8 +26,9 @@ namespace muster {
 //     PushRows
 //   EndStep
 //
-// In a pipeline BeforeBackward may come before the last GradientReady of the micro-batch before,
-// whose GradientReady are left out then, unless its gradients leave (common/step/step_plan.h).
+// With several stages BeforeBackward may come before the last GradientReady of the micro-batch
+// before, whose GradientReady are left out then, unless its gradients leave
+// (common/step/step_plan.h).
 //
 // GradientReady(u) may come later than the unit's Release: a backward in two parts computes weight
 // gradients last. Where units share memory for gradients (ZeRO stages 2 and 3) it must come before

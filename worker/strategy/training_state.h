@@ -35,7 +35,7 @@ struct StrategyCounters {
   // Payload of the calls of tensor ranks in passes, and of the gradients that they share.
   uint64_t tensor_bytes_sent = 0;
   uint64_t tensor_bytes_received = 0;
-  // Payload of the messages between the stages of a pipeline, and of gradients that two stages add.
+  // Payload of the messages between stages, and of gradients that two stages add.
   uint64_t stage_bytes_sent = 0;
   uint64_t stage_bytes_received = 0;
   // Time that hooks of training steps and look-ups were blocked on the data plane, be it for bytes

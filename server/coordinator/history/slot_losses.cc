@@ -36,7 +36,7 @@ std::vector<SeriesPoint> SlotLosses::Take(absl::Span<const uint32_t> slots,
   for (uint32_t slot : slots) slots_[slot].expected = true;
   for (Slot& slot : slots_) {
     if (!slot.expected) slot.losses.Replace(0, /*level=*/0, {});
-    // Those that never told a loss have none, such as the first stages of a pipeline.
+    // Those that never told a loss have none, such as those of all stages but the last.
     slot.expected &= slot.weight > 0;
   }
   return TakeUpTo(ClosedByAll(slots), gaps);

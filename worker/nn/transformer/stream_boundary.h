@@ -13,7 +13,7 @@
 namespace muster {
 
 // The residual stream between two units of a transformer, and its gradient, as one array of the
-// type of computation, [n, C]: what stages of a pipeline send. Within a stage the next norm adds a
+// type of computation, [n, C]: what stages send. Within a stage the next norm adds a
 // unit's branch to the stream; at a boundary the stage that sends does so, to the same bits in f32.
 // 16-bit types round the stream once more. Arrays lie in the memory of the ops. Holds shapes only.
 // Thread-safe.

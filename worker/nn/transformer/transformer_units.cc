@@ -93,7 +93,7 @@ LanguageHeadWeights TransformerUnits::HeadWeightsOf(const TransformerPass& pass)
 void TransformerUnits::ZeroGradients(Ops& ops, int unit, GradientSpans gradients) const {
   for (size_t t = 0; t < tensors_.specs.size(); ++t) {
     if (static_cast<int>(tensors_.specs[t].unit) != unit) continue;
-    // The head has written it, unless another stage of a pipeline has the head.
+    // The head has written it, unless another stage has the head.
     const bool has_head = !gradients[tensors_.head].empty();
     if (shape_.tied_head && has_head && static_cast<int>(t) == tensors_.embedding) continue;
     ops.Zero(static_cast<int64_t>(gradients[t].size()), gradients[t].data());
@@ -106,7 +106,7 @@ ResidualStream TransformerUnits::Forward(const TransformerPass& pass, int unit,
   if (pass.context.rows.sequences == 0) return {};
   if (unit == 0) {
     const ParameterSpans values = pass.parameters.values;
-    // A pipeline's stage may have no block, and then has no other use for the head's.
+    // A stage may have no block, and then has no other use for the head's.
     float* const stream = arrays.blocks.empty() ? arrays.head.norm.sum : arrays.blocks[0].norm1.sum;
     embedding_.Forward(pass.context, pass.tokens,
                        {ValuesOf(pass.context, tensors_.embedding, values),

@@ -95,7 +95,7 @@ absl::StatusOr<std::unique_ptr<DeviceRank>> DeviceRank::Create(const v1::JobSpec
                                             .strategy = *rank->strategy_,
                                             .tensor_group = rank->strategy_->tensor_group(),
                                             .stage = stage,
-                                            .stages = rank->strategy_->pipeline_group()}));
+                                            .stages = rank->strategy_->stage_group()}));
   MUSTER_ASSIGN_OR_RETURN(rank->clock_, rank->strategy_->Start());
   return rank;
 }

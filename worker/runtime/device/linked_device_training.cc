@@ -55,7 +55,7 @@ class LinkedDeviceTraining final : public DeviceTraining {
                                .strategy = lent,
                                .tensor_group = lent.tensor_group(),
                                .stage = stage,
-                               .stages = lent.pipeline_group()});
+                               .stages = lent.stage_group()});
     };
     parts.group = std::move(strategy);
     return parts;

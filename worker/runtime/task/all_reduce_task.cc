@@ -75,7 +75,7 @@ absl::StatusOr<ReplicaParts> MakeHostReplica(const v1::TaskOrder& order, const P
   parts.make_engine = [&order, &job, lent = strategy.get()] {
     return MakeRankEngine(order.spec(), job, *lent,
                           {.tensor_group = lent->tensor_group(),
-                           .stages = lent->pipeline_group(),
+                           .stages = lent->stage_group(),
                            .timeout = StallTimeoutOf(order)});
   };
   parts.group = std::move(strategy);
@@ -93,7 +93,7 @@ ReplicaParts MakeServedRank(const v1::TaskOrder& order, const PreparedJob& job,
   parts.make_engine = [&order, &job, lent = group.get()] {
     return MakeRankEngine(order.spec(), job, lent->strategy(),
                           {.tensor_group = lent->tensor_group(),
-                           .stages = lent->pipeline_group(),
+                           .stages = lent->stage_group(),
                            .timeout = StallTimeoutOf(order)});
   };
   parts.end_waits = [lent = group.get()](absl::string_view reason) { lent->EndWaits(reason); };

@@ -19,7 +19,7 @@ class TablesSchema;
 }  // namespace v1
 
 // A job's data, model and schema, made from its specification. Equal on every slot; the schema is
-// of whole tensors, of which tensor ranks and the stages of a pipeline hold shares.
+// of whole tensors, of which tensor ranks and stages hold shares.
 struct PreparedJob {
   PreparedJob();
   PreparedJob(PreparedJob&&);

@@ -31,7 +31,7 @@ class TaskOrder;
 }  // namespace v1
 
 // A slot of a job whose parameters are on servers, and which several ranks compute together, as
-// tensor ranks, stages of a pipeline or both: the slot's strategy, and the groups of its data rank.
+// tensor ranks, stages or both: the slot's strategy, and the groups of its data rank.
 // The slot holds nothing that others lack, so any group of ranks will do. In each it opens the
 // tables again, as a task does that takes a slot over, and begins where its data rank begins.
 //
@@ -72,7 +72,7 @@ class ServedGroup final : public ReplicaGroup, private DataRankPeers {
   // Return the ranks that divide the slot's layers with it, and the communicator of the stages;
   // null if it is alone there. REQUIRES and lifetime as above.
   TensorGroup* tensor_group() { return tensor_group_.get(); }
-  Communicator* pipeline_group() { return groups_->pipeline_group(); }
+  Communicator* stage_group() { return groups_->stage_group(); }
 
   // Ends the strategy's waits for servers, now and until Leave; a no-op if no group is joined. For
   // any thread.

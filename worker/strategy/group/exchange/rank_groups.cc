@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<RankGroups>> RankGroups::Create(
     MUSTER_ASSIGN_OR_RETURN(groups->data_group_, split(kDataAxes));
   }
   if (mesh.size(Axis::kPipeline) > 1) {
-    MUSTER_ASSIGN_OR_RETURN(groups->pipeline_group_, split(Axis::kPipeline));
+    MUSTER_ASSIGN_OR_RETURN(groups->stage_group_, split(Axis::kPipeline));
     const bool has_tied = std::any_of(tensors.begin(), tensors.end(),
                                       [](const TensorSpec& tensor) { return tensor.stages > 1; });
     const int group = mesh.Position(rank, Axes(Axis::kPipeline).Others());

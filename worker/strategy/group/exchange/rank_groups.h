@@ -18,7 +18,7 @@ namespace muster {
 // For example, with 8 ranks of one stage, 2 tensor ranks and 2 shards, rank 5 is tensor rank 1 of
 // data rank 2. Its tensor group is {4, 5}, its data group {1, 3, 5, 7}, its shard group {5, 7}, its
 // replicas {1, 5}. With two stages and one shard it is tensor rank 1 of data rank 0 of stage 1: its
-// tensor group is {4, 5}, its data group {5, 7}, its pipeline group {1, 5}.
+// tensor group is {4, 5}, its data group {5, 7}, its stage group {1, 5}.
 //
 // Used by one thread.
 class RankGroups {
@@ -38,10 +38,10 @@ class RankGroups {
   const Communicator& world() const { return *world_; }
   // Returns the tensor group's communicator; null if this rank is alone in it.
   Communicator* tensor_group() { return tensor_group_.get(); }
-  // Returns the pipeline group's communicator, whose ranks are the stages, for messages between
+  // Returns the stage group's communicator, whose ranks are the stages, for messages between
   // these alone; null if there is one stage.
-  Communicator* pipeline_group() { return pipeline_group_.get(); }
-  // Returns the communicator of those ranks of the pipeline group that have some tensors in common;
+  Communicator* stage_group() { return stage_group_.get(); }
+  // Returns the communicator of those ranks of the stage group that have some tensors in common;
   // null if this rank has none.
   Communicator* tied_group() { return tied_group_.get(); }
   // Returns the data group's communicator, which may be of this rank alone.
@@ -51,7 +51,7 @@ class RankGroups {
   // Returns the communicator of the ranks with this rank's shard; null if no other rank has it.
   Communicator* replicas();
 
-  // Returns the traffic of the rank in all groups along the data axis; and in the pipeline group
+  // Returns the traffic of the rank in all groups along the data axis; and in the stage group
   // with the ranks that have tensors in common.
   CollectiveTraffic traffic() const;
   CollectiveTraffic stage_traffic() const;
@@ -66,14 +66,14 @@ class RankGroups {
     return {world_.get(), data_group_.get(), shard_group_.get(), replicas_.get()};
   }
   std::array<const Communicator*, 2> along_stages() const {
-    return {pipeline_group_.get(), tied_group_.get()};
+    return {stage_group_.get(), tied_group_.get()};
   }
 
   const std::unique_ptr<Communicator> world_;
   const Mesh mesh_;
   // Null where the group is a larger one, or is never asked for.
   std::unique_ptr<Communicator> tensor_group_;
-  std::unique_ptr<Communicator> pipeline_group_;
+  std::unique_ptr<Communicator> stage_group_;
   std::unique_ptr<Communicator> tied_group_;
   std::unique_ptr<Communicator> data_group_;
   std::unique_ptr<Communicator> shard_group_;

@@ -16,11 +16,11 @@
 
 namespace muster {
 
-// Adds up the gradients of tensors that two stages of a pipeline have (TensorSpec::stages) where
+// Adds up the gradients of tensors that two stages have (TensorSpec::stages) where
 // one of them pushes them: an embedding, and the head that is tied to it. Each has computed a part.
 // The second stage sends its part in messages as soon as that is complete, and does not wait for
 // the first: which may need its other gradients before it comes to its own part. The first adds
-// what it receives to its own, so the sum has the same bits whatever the order of the pipeline.
+// what it receives to its own, so the sum has the same bits whatever the order of their passes.
 // Used by one thread.
 class TiedGradients {
  public:

@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// Keeps equal what two stages of a pipeline have of the same tensors (TensorSpec::stages): an
+// Keeps equal what two stages have of the same tensors (TensorSpec::stages): an
 // embedding and the head that is tied to it. Each of the two computes a part of the gradient, sums
 // it over its own data ranks, and adds the other's sum, so both step the tensor with the same bits.
 // A rank sends the f32 sums of its slice of these tensors once a step. Used by one thread.
