@@ -43,7 +43,7 @@ namespace v1 {
 class PartitionState;
 }  // namespace v1
 
-// One partition: the stations that its operations pass, and the parts beside it.
+// One partition: the pipeline that its operations pass, and the parts beside it.
 //
 // Operations come in batches. *Admission* checks each in order and, under EVERY_PUSH, appends those
 // that change something to the log. The *sync queue* holds them until a sync has made all that was
@@ -189,7 +189,7 @@ class Partition {
   const std::unique_ptr<PartitionJournal> journal_;
   PartitionHealth health_;
   MemoryShare sparse_memory_;
-  // The stations, in order.
+  // The pipeline, in order.
   AdmissionChecks checks_;
   JournalWriter log_;
   MutationApplier applier_;
