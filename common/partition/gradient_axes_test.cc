@@ -14,7 +14,7 @@ using ::testing::IsEmpty;
 
 // A head in unit 1 that is tied to an embedding in unit 0; a projection to two heads of queries and
 // one of keys, which all tensor ranks have in common; a bias that all have.
-std::vector<TensorSpec> Tensors() {
+std::vector<TensorSpec> TwoUnits() {
   const auto placed = [](std::vector<Placement::Section> sections) {
     return Placement{.kind = Placement::Kind::kShard, .sections = std::move(sections)};
   };
@@ -30,7 +30,7 @@ std::vector<TensorSpec> Tensors() {
 
 TEST(GradientAxesTest, DataRanksAndSharesOfASequenceHaveParts) {
   for (const Axis axis : {Axis::kReplica, Axis::kShard, Axis::kContext}) {
-    for (const TensorSpec& tensor : Tensors()) {
+    for (const TensorSpec& tensor : TwoUnits()) {
       EXPECT_EQ(GradientAlong(tensor, axis, false), GradientSpread::kPartial) << tensor.name;
     }
   }
@@ -38,7 +38,7 @@ TEST(GradientAxesTest, DataRanksAndSharesOfASequenceHaveParts) {
 
 TEST(GradientAxesTest, TensorRanksHaveSharesAndPartsOfWhatTheyShare) {
   const ModelDivision two = {.mesh = Mesh({.tensor = 2})};
-  const std::vector<TensorSpec> shares = LocalTensors(Tensors(), two, 1).value();
+  const std::vector<TensorSpec> shares = LocalTensors(TwoUnits(), two, 1).value();
   EXPECT_EQ(GradientAlong(shares[0], Axis::kTensor, true), GradientSpread::kSharded);
   EXPECT_EQ(GradientAlong(shares[2], Axis::kTensor, true), GradientSpread::kPartial);
   EXPECT_EQ(GradientAlong(shares[2], Axis::kTensor, false), GradientSpread::kReplicated);
@@ -55,7 +55,7 @@ TEST(GradientAxesTest, TensorRanksHaveSharesAndPartsOfWhatTheyShare) {
 TEST(GradientAxesTest, StagesHavePartsOfWhatIsTied) {
   const ModelDivision two = {.mesh = Mesh({.pipeline = 2}), .virtual_stage_units = {1, 1}};
   for (const int stage : {0, 1}) {
-    const std::vector<TensorSpec> shares = LocalTensors(Tensors(), two, stage).value();
+    const std::vector<TensorSpec> shares = LocalTensors(TwoUnits(), two, stage).value();
     EXPECT_EQ(GradientAlong(shares[0], Axis::kPipeline, true), GradientSpread::kPartial);
     EXPECT_EQ(GradientAlong(shares[2], Axis::kPipeline, true), GradientSpread::kSharded);
   }
