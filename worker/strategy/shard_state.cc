@@ -39,8 +39,8 @@ std::vector<double> RowNorms(const RowSum& sum, uint32_t partitions, const MeshP
     row += sum.dim();
   }
   std::vector<double> norms;
-  for (int p = shard.at(Axis::kShard); p < static_cast<int>(partitions);
-       p += shard.size(Axis::kShard)) {
+  const uint32_t shards = shard.size(Axis::kShard);
+  for (uint32_t p = shard.at(Axis::kShard); p < partitions; p += shards) {
     norms.push_back(SquaredNorm(rows[p]));
   }
   return norms;

@@ -125,7 +125,7 @@ class ShardState {
 
   // Returns the shard that owns the rows of a key.
   uint32_t OwnerOf(uint64_t key) const {
-    return SparseShard(key, layout_.partitions(), static_cast<uint32_t>(shard_.size(Axis::kShard)));
+    return SparseShard(key, layout_.partitions(), static_cast<uint32_t>(shard_layout_.shards()));
   }
   // Reads the rows of keys of a sparse table into `out`; a row that was never pushed has its
   // initial value. REQUIRES: the shard owns them.
