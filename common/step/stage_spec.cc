@@ -21,8 +21,10 @@ StageOrder OrderOf(const v1::JobSpec& spec) {
     case v1::ParallelismSpec::ZERO_BUBBLE:
       return StageOrder::kZeroBubble;
     default:
-      return spec.micro_batches() <= 1 ? StageOrder::kLayerWise
-                                       : StageOrder::kOneForwardOneBackward;
+      // A single stage may get more micro-batches than the job's, in a round of fewer data ranks.
+      return spec.micro_batches() <= 1 && spec.parallelism().pipeline() > 1
+                 ? StageOrder::kLayerWise
+                 : StageOrder::kOneForwardOneBackward;
   }
 }
 
