@@ -8,8 +8,11 @@
 
 #include "common/step/compute_order.h"
 #include "common/step/stage_schedule.h"
+#include "common/step/stage_spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/job.pb.h"
+#include "proto/schema.pb.h"
 
 namespace muster {
 namespace {
@@ -303,6 +306,20 @@ TEST(StepPlanTest, EveryStageRunsItsUnitsWithAsManyActivationStashesAsTheSchedul
       }
     }
   }
+}
+
+// A round of fewer data ranks has more micro-batches than the job says.
+TEST(StepPlanTest, OneStageRunsMicroBatchesOneAfterAnotherHoweverManyTheJobHas) {
+  ModelStage stage = StageOfJob(v1::JobSpec(), v1::TablesSchema(), /*units=*/2, /*stage=*/0);
+  stage.shape.micro_batches = 3;
+  std::vector<int> micro_batches;
+  for (const StepAction& action : TrainingStepPlan(stage, {})) {
+    if (action.kind == Kind::kEndStep) break;
+    micro_batches.push_back(action.micro_batch);
+    EXPECT_EQ(action.saved, 0) << "needs as much memory as one";
+  }
+  EXPECT_TRUE(std::is_sorted(micro_batches.begin(), micro_batches.end()));
+  EXPECT_EQ(micro_batches.back(), 2);
 }
 
 }  // namespace
