@@ -91,6 +91,12 @@ def test_reports_carry_metrics_examples_and_evaluations(task):
     assert task.connections == 1
 
 
+def test_figures_that_are_no_numbers_are_named(task):
+    with pytest.raises(TypeError, match=r"'metrics' is dict, and figures are numbers by name: muster.report\(step, loss=0.31\)"):
+        muster.report(1, metrics={"loss": 0.5})
+    assert task.requests == []
+
+
 def test_refusals_are_errors_and_the_connection_stays(task):
     task.answers["report"] = {"ok": False, "code": "INVALID_ARGUMENT", "message": "step 1 is before step 2"}
     with pytest.raises(muster.InvalidArgument, match="step 1 is before step 2"):
