@@ -352,6 +352,7 @@ TEST_F(TrainerTest, ACheckpointThatIsThereIsNotTakenAgainForItsEvaluation) {
 TEST_F(TrainerTest, OfShardGroupsEachRankWritesOneFile) {
   v1::JobSpec spec = MlpSpec();
   spec.set_workers(4);
+  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
   spec.mutable_parallelism()->mutable_zero()->set_stage(2);
   spec.mutable_parallelism()->mutable_zero()->set_shard(2);
   options_.mesh = Mesh::FromSpec({}, 4).value();
